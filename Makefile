@@ -1,0 +1,88 @@
+# The commands of the project. Each one sets up what it needs first: `.venv` inside the tree, from constraints.txt.
+#   make test                        needs Python 3.11-3.13 with the venv module, and make
+#   make test SETUP=0 PYTHON=python3 uses an interpreter that already has the packages (hosts without a network)
+# Wheels of one's own (a CPU build of torch, say) are found through pip's PIP_FIND_LINKS, which uv is told about.
+
+SETUP ?= 1
+PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
+	"$$p" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null && { echo "$$p"; break; }; done)
+# Test processes: one a core, at most 8; JOBS=0 runs in one process without pytest-xdist.
+JOBS ?= auto
+# Further arguments of pytest: make test ARGS="-k swizzle"
+ARGS ?=
+
+VENV := .venv
+ifeq ($(SETUP),0)
+PY := $(PYTHON)
+READY :=
+else
+PY := $(VENV)/bin/python
+READY := $(VENV)/.ready
+endif
+
+export PYTHONPATH := .:sdk
+# uv reads none of pip's settings: hand on the two that name things on this host.
+UV = UV_FIND_LINKS="$${UV_FIND_LINKS:-$$PIP_FIND_LINKS}" SSL_CERT_FILE="$${SSL_CERT_FILE:-$$PIP_CERT}" $(VENV)/bin/uv
+PYTEST = $(PY) -m pytest $(if $(filter 0,$(JOBS)),,-n $(JOBS) --maxprocesses=8)
+GROUPS = -r pyproject.toml --extra gpu --extra torch --group server --group dev
+
+.PHONY: help setup demo test test-long test-gpu lint format constraints clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make demo       tune the example fusions; without a GPU: enumerate, compile and rank them"
+	@echo "make test       every test that needs no GPU"
+	@echo "make test-long  the long property and mutation runs"
+	@echo "make test-gpu   the tests that need an NVIDIA GPU"
+	@echo "make lint       formatting, lint rules and types, over everything"
+	@echo "make format     rewrite the sources as the formatter wants them"
+	@echo "Add SETUP=0 PYTHON=python3 to use an interpreter that already has the packages."
+
+setup: $(READY)
+
+$(VENV)/.ready: pyproject.toml constraints.txt
+	@test -x $(VENV)/bin/python || test -n "$(PYTHON)" || { \
+	  echo "set-up: no Python 3.11, 3.12 or 3.13 found. Install one (Debian, Ubuntu: apt install python3 python3-venv)" \
+	       "or name it: make PYTHON=/path/to/python3.11" >&2; exit 2; }
+	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+	  echo "set-up: $(PYTHON) cannot make a virtual environment. Install its venv module" \
+	       "(Debian, Ubuntu: apt install python3-venv) and try again." >&2; exit 2; }
+	@test -x $(VENV)/bin/uv || { $(VENV)/bin/python -m pip --version >/dev/null 2>&1 || \
+	  $(VENV)/bin/python -m ensurepip >/dev/null; } && { test -x $(VENV)/bin/uv || \
+	  $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt uv; }
+	@echo "set-up: installing the pinned packages into $(VENV)"
+	@$(UV) pip install --quiet --python $(VENV)/bin/python -c constraints.txt $(GROUPS)
+	@touch $@
+
+demo: $(READY)
+	$(PY) -m examples.demo
+
+test: $(READY)
+	$(PYTEST) $(ARGS)
+
+test-long: $(READY)
+	$(PYTEST) -m "long and not gpu" $(ARGS)
+
+# One process: the tests share one card.
+test-gpu: $(READY)
+	$(PY) -m pytest -m gpu $(ARGS)
+
+lint: $(READY)
+	$(PY) -m ruff format --check .
+	$(PY) -m ruff check .
+	$(PY) -m mypy
+
+format: $(READY)
+	$(PY) -m ruff format .
+	$(PY) -m ruff check --fix .
+
+# Resolved without find-links, so that the CUDA build's own packages are pinned too.
+constraints: $(READY)
+	env -u UV_FIND_LINKS $(VENV)/bin/uv pip compile --quiet --universal -p 3.11 --no-header --no-annotate \
+	  -c constraints.txt $(GROUPS) -o .constraints.new
+	{ grep '^#' constraints.txt; cat .constraints.new; } > .constraints.txt
+	mv .constraints.txt constraints.txt
+	rm -f .constraints.new
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .demo build dist

@@ -1,0 +1,1 @@
+"""Performance measurements, and the suite they run over."""

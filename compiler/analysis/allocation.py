@@ -1,0 +1,153 @@
+"""What of a tensor is allocated, and where each element of it goes.
+
+The three allocation rules (rules 3.2): an axis on a parallel type that the memory is partitioned across is never allocated;
+one on a type that the memory is shared across always is; any other is allocated if it lies right of the compute-at position.
+Broadcast axes add nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from compiler.ir.algebra import forward
+from compiler.ir.expr import Expr
+from compiler.ir.id_exprs import Merge, Split, Swizzle
+from compiler.ir.iter_domain import IterDomain, MemoryType, ParallelType
+from compiler.ir.tensor import TensorView
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Allocated axes outermost first with their strides in elements; `elems` is what one copy of the tensor takes."""
+
+    axes: tuple[IterDomain, ...]
+    strides: tuple[int, ...]
+    elems: int
+
+    def offset(self, index: Mapping[IterDomain, Expr]) -> Expr:
+        """Element offset, given the index of every allocated axis."""
+        total = Expr()
+        for axis, stride in zip(self.axes, self.strides, strict=True):
+            total = total + index[axis] * stride
+        return total
+
+
+def is_partitioned(memory: MemoryType, type_: ParallelType) -> bool:
+    """True where each thread or block owns its own part of that memory (rules 3.1)."""
+    match memory:
+        case MemoryType.LOCAL:
+            return type_.is_block or type_.is_thread
+        case MemoryType.SHARED:
+            return type_.is_block
+        case MemoryType.GLOBAL:
+            return False
+
+
+def loop_axis_is_allocated(t: TensorView, position: int) -> bool:
+    """The three rules, for one axis of the loop domain."""
+    axis, type_ = t.loop[position], t.types[position]
+    if axis.is_broadcast or is_partitioned(t.memory, type_):
+        return False
+    if type_.is_thread or type_.is_block:
+        return True
+    return position >= t.compute_at
+
+
+@lru_cache(maxsize=4096)
+def allocated_axes(t: TensorView) -> dict[IterDomain, bool | None]:
+    """For every axis of the tensor's tree: allocated, not allocated, or None where only a part of it is."""
+    status: dict[IterDomain, bool | None] = {a: loop_axis_is_allocated(t, i) for i, a in enumerate(t.loop)}
+    for e in reversed(t.exprs):
+        match e:
+            case Split():
+                status[e.source] = _join(status.get(e.outer), status.get(e.inner), e.outer, e.inner)
+            case Merge():
+                status[e.outer] = status[e.inner] = status.get(e.out)
+            case Swizzle():
+                status[e.y] = status.get(e.out)
+    if t.allocation is not None:
+        for e in t.allocation.exprs:
+            match e:
+                case Split():
+                    source = status.get(e.source)
+                case Merge():
+                    source = _join(status.get(e.outer), status.get(e.inner), e.outer, e.inner)
+                case Swizzle():
+                    source = status.get(e.y)
+            for out in e.outputs:
+                status.setdefault(out, False if out.is_broadcast else source)
+    return status
+
+
+def _join(a: bool | None, b: bool | None, axis_a: IterDomain, axis_b: IterDomain) -> bool | None:
+    """Status of an axis from its two pieces; pieces of extent one or broadcast do not matter."""
+    counts = [s for s, x in ((a, axis_a), (b, axis_b)) if x.extent > 1 and not x.is_broadcast]
+    if not counts:
+        return bool(a) or bool(b)
+    return counts[0] if all(s == counts[0] for s in counts) else None
+
+
+def memory_order(t: TensorView) -> tuple[IterDomain, ...]:
+    """The axes whose order is the memory order: the allocation domain, or the loop domain where none is set (rules 3.3)."""
+    return t.allocation.axes if t.allocation is not None else t.loop
+
+
+@lru_cache(maxsize=4096)
+def layout_of(t: TensorView) -> Layout:
+    """The layout of one copy of the tensor (circular-buffer stages not counted)."""
+    order = memory_order(t)
+    status = allocated_axes(t)
+    given = t.allocation.strides if t.allocation is not None else (None,) * len(order)
+    if t.memory is MemoryType.GLOBAL:
+        strides = tuple(s or 0 for s in given)
+        return Layout(order, strides, 1 + sum((a.extent - 1) * s for a, s in zip(order, strides, strict=True)))
+    axes: list[IterDomain] = []
+    steps: list[int] = []
+    elems = 1
+    for axis, stride in zip(reversed(order), reversed(given), strict=True):
+        if status.get(axis) is False:
+            continue
+        step = elems if stride is None else stride
+        axes.append(axis)
+        steps.append(step)
+        elems = step * axis.extent
+    return Layout(tuple(reversed(axes)), tuple(reversed(steps)), elems)
+
+
+def base_axes(t: TensorView) -> tuple[IterDomain, ...]:
+    """The loop axes that the allocation was set on, in memory order, before the allocation's own transforms."""
+    axes = list(memory_order(t))
+    if t.allocation is None:
+        return tuple(axes)
+    for e in reversed(t.allocation.exprs):
+        match e:
+            case Split():
+                at = axes.index(e.outer)
+                axes[at] = e.source
+                axes.remove(e.inner)
+            case Merge():
+                at = axes.index(e.out)
+                axes[at : at + 1] = [e.outer, e.inner]
+            case Swizzle():
+                axes[axes.index(e.out)] = e.y
+    return tuple(axes)
+
+
+def offset_from_base(t: TensorView, index: Mapping[IterDomain, Expr]) -> Expr:
+    """Element offset, given indices of the base axes (missing ones count as 0)."""
+    known = {a: index.get(a, Expr()) for a in base_axes(t)}
+    exprs = t.allocation.exprs if t.allocation is not None else ()
+    return layout_of(t).offset(forward(known, exprs))
+
+
+def align_bytes(t: TensorView, swizzle_span: int) -> int:
+    """Alignment of a shared tensor: 128 for bulk copies, and the repeat of the swizzle pattern (CUDA guide, TMA swizzle)."""
+    return max(128, 8 * swizzle_span)
+
+
+def stage_bytes(t: TensorView, swizzle_span: int) -> int:
+    """Bytes from one circular-buffer stage to the next: the tensor rounded up to its alignment."""
+    align = align_bytes(t, swizzle_span)
+    return -(-layout_of(t).elems * t.dtype.nbytes // align) * align

@@ -1,0 +1,57 @@
+"""Shared-memory wavefronts of one warp access, from its 32 addresses.
+
+Model: shared memory has 32 banks of 4 bytes and serves one wavefront a cycle. Lanes that read the same word share it;
+two different words of one bank need two wavefronts. An access of 8 bytes a lane is served in two phases of 16 lanes,
+one of 16 bytes in four phases of 8 lanes, so only lanes of one phase conflict (CUDA C++ programming guide, "Shared
+Memory", for banks and broadcast; the phases are long-standing microbenchmark results).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+BANKS = 32
+BANK_BYTES = 4
+WARP_LANES = 32
+WIDTHS = (1, 2, 4, 8, 16)
+
+
+def wavefronts(addresses: Sequence[int], width_bytes: int) -> int:
+    """Wavefronts of a warp whose lane i touches `width_bytes` bytes at byte address `addresses[i]`.
+
+    Raises ValueError for other than 32 addresses, a width no instruction has, or an address that is not a multiple of
+    the width (PTX ISA, "Addresses as Operands": natural alignment).
+    """
+    _check(addresses, width_bytes)
+    lanes = WARP_LANES // ideal_wavefronts(width_bytes)
+    return sum(
+        _wavefronts_of_phase(addresses[first : first + lanes], width_bytes) for first in range(0, WARP_LANES, lanes)
+    )
+
+
+def ideal_wavefronts(width_bytes: int) -> int:
+    """Wavefronts of a warp access without conflicts: 1 up to 4 bytes a lane, 2 for 8, 4 for 16."""
+    return max(1, width_bytes * WARP_LANES // (BANKS * BANK_BYTES))
+
+
+def conflict_degree(addresses: Sequence[int], width_bytes: int) -> float:
+    """Wavefronts over the ideal: 1.0 is conflict-free, 8.0 is called an 8-way conflict."""
+    return wavefronts(addresses, width_bytes) / ideal_wavefronts(width_bytes)
+
+
+def _wavefronts_of_phase(addresses: Sequence[int], width_bytes: int) -> int:
+    words: list[set[int]] = [set() for _ in range(BANKS)]
+    for address in addresses:
+        for word in range(address // BANK_BYTES, (address + width_bytes - 1) // BANK_BYTES + 1):
+            words[word % BANKS].add(word)
+    return max(map(len, words))
+
+
+def _check(addresses: Sequence[int], width_bytes: int) -> None:
+    if width_bytes not in WIDTHS:
+        raise ValueError(f"width_bytes: found {width_bytes}, expected one of {WIDTHS}.")
+    if len(addresses) != WARP_LANES:
+        raise ValueError(f"addresses: found {len(addresses)}, expected {WARP_LANES}, one a lane.")
+    for lane, address in enumerate(addresses):
+        if address < 0 or address % width_bytes:
+            raise ValueError(f"addresses[{lane}]: found {address}, expected a multiple of {width_bytes}, from 0.")

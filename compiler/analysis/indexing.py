@@ -1,0 +1,100 @@
+"""Indices of every access of a scheduled fusion, in terms of block, thread, loop and vector-lane variables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from compiler.analysis.allocation import layout_of
+from compiler.analysis.loop_nest import LANE, LoopNest, infer_loop_nest
+from compiler.ir.algebra import Indices, backward, forward
+from compiler.ir.domain import ScheduledFusion, extents, producer_indices
+from compiler.ir.expr import Expr, Var
+from compiler.ir.id_exprs import Split
+from compiler.ir.iter_domain import IterDomain
+from compiler.ir.tensor import TensorOp, TensorView
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """index < extent must hold for the access to be of a real element: the source of a split that makes holes.
+
+    By Theorems 1-4 of the divisibility of split these bounds are all that is needed.
+    """
+
+    index: Expr
+    extent: int
+
+    def __str__(self) -> str:
+        return f"{self.index} < {self.extent}"
+
+
+@dataclass(frozen=True)
+class Indexing:
+    """Index maps of one scheduled fusion; computed on demand and kept."""
+
+    sf: ScheduledFusion
+    _own: dict[str, Indices] = field(default_factory=dict)
+    _read: dict[tuple[str, str], Indices] = field(default_factory=dict)
+
+    @cached_property
+    def nest(self) -> LoopNest:
+        return infer_loop_nest(self.sf)
+
+    def own(self, t: TensorView) -> Indices:
+        """Every axis of `t` at the element being computed."""
+        if t.name not in self._own:
+            known = backward(self.nest.loop_index(t), t.exprs)
+            exprs = t.allocation.exprs if t.allocation is not None else ()
+            self._own[t.name] = forward(known, exprs) if exprs else known
+        return self._own[t.name]
+
+    def logical(self, t: TensorView) -> tuple[Expr, ...]:
+        own = self.own(t)
+        return tuple(own[a] for a in t.logical)
+
+    def read(self, op: TensorOp, name: str) -> Indices:
+        """Every axis of producer `name` at the element that `op` reads."""
+        key = (op.output, name)
+        if key not in self._read:
+            consumer, producer = self.sf.tensor(op.output), self.sf.tensor(name)
+            at = producer_indices(op, producer, self.logical(consumer), extents(consumer.logical))
+            known: dict[IterDomain, Expr] = dict(zip(producer.logical, at, strict=True))
+            exprs = producer.exprs + (producer.allocation.exprs if producer.allocation is not None else ())
+            self._read[key] = forward(known, exprs)
+        return self._read[key]
+
+    def write_offset(self, t: TensorView) -> Expr:
+        """Element offset in `t` of the element being computed."""
+        return layout_of(t).offset(self.own(t))
+
+    def read_offset(self, op: TensorOp, name: str) -> Expr:
+        """Element offset in `name` of the element that `op` reads."""
+        return layout_of(self.sf.tensor(name)).offset(self.read(op, name))
+
+    def bounds(self, t: TensorView) -> tuple[Bound, ...]:
+        """What must hold for the element of `t` being computed to exist."""
+        own = self.own(t)
+        found = [
+            Bound(own[e.source], e.source.extent)
+            for e in t.exprs
+            if isinstance(e, Split) and not e.divides and own[e.source].hi >= e.source.extent
+        ]
+        return tuple(dict.fromkeys(found))
+
+
+def lane_variable(width: int) -> Var:
+    """The variable of a vector access of `width` elements."""
+    return Var(LANE, width)
+
+
+def first_lane(e: Expr, width: int) -> Expr:
+    """The index at lane 0."""
+    return e.substitute({lane_variable(width): Expr()})
+
+
+def lanes_are_consecutive(e: Expr, width: int) -> bool:
+    """True if provably each lane lies one element after the one before."""
+    if width == 1:
+        return True
+    return e - first_lane(e, width) == Expr(((lane_variable(width), 1),))

@@ -1,0 +1,101 @@
+"""Which loops of which tensors are one loop, and how large blocks and grid are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from compiler.ir.domain import ScheduledFusion
+from compiler.ir.expr import Expr, Var, var
+from compiler.ir.iter_domain import IterDomain, ParallelType
+from compiler.ir.tensor import TensorView
+
+_BUILTIN = {
+    ParallelType.BIDX: "bx",
+    ParallelType.BIDY: "by",
+    ParallelType.BIDZ: "bz",
+    ParallelType.TIDX: "tx",
+    ParallelType.TIDY: "ty",
+    ParallelType.TIDZ: "tz",
+}
+THREAD_VARS = frozenset(("tx", "ty", "tz"))
+LANE = "lane"
+"""Name of the variable that runs over a vector access."""
+
+
+@dataclass(frozen=True)
+class LoopNest:
+    """Loop groups of a scheduled fusion.
+
+    `group[tensor]` has one entry an axis: the number of the loop that carries it, or None where no loop statement does.
+    `dims`: extent of every block and thread dimension in use.
+    """
+
+    group: dict[str, tuple[int | None, ...]]
+    dims: dict[ParallelType, int]
+
+    def path(self, t: TensorView) -> tuple[int, ...]:
+        """Loop numbers around the op that makes `t`, outermost first."""
+        return tuple(g for g in self.group[t.name] if g is not None)
+
+    def variable(self, t: TensorView, position: int) -> Expr:
+        """Index of a loop axis. Bulk axes and broadcast axes that no loop carries stand at 0."""
+        axis, type_ = t.loop[position], t.types[position]
+        group = self.group[t.name][position]
+        if group is not None:
+            return var(Var(f"k{group}", axis.extent))
+        if type_ in _BUILTIN:
+            return var(Var(_BUILTIN[type_], axis.extent))
+        if type_ is ParallelType.VECTORIZE:
+            return var(Var(LANE, axis.extent))
+        return Expr()
+
+    def loop_index(self, t: TensorView) -> dict[IterDomain, Expr]:
+        return {axis: self.variable(t, i) for i, axis in enumerate(t.loop)}
+
+    def grid(self) -> tuple[int, int, int]:
+        x, y, z = (self.dims.get(p, 1) for p in (ParallelType.BIDX, ParallelType.BIDY, ParallelType.BIDZ))
+        return x, y, z
+
+    def block(self) -> tuple[int, int, int]:
+        x, y, z = (self.dims.get(p, 1) for p in (ParallelType.TIDX, ParallelType.TIDY, ParallelType.TIDZ))
+        return x, y, z
+
+
+def is_physical(t: TensorView, position: int) -> bool:
+    """True where a loop statement carries the axis: serial or unrolled, and not a broadcast axis of the tensor's own."""
+    if not t.types[position].is_loop or t.loop[position].extent == 1:
+        return False
+    return position < t.compute_at or not t.loop[position].is_broadcast
+
+
+def infer_loop_nest(sf: ScheduledFusion) -> LoopNest:
+    """Loop groups by compute-at: the first `compute_at` axes of a tensor are its consumers' (rules 3.4).
+
+    Positions must correspond (`legality.inline` checks that first).
+    """
+    parent: dict[tuple[str, int], tuple[str, int]] = {}
+
+    def find(key: tuple[str, int]) -> tuple[str, int]:
+        while key in parent:
+            key = parent[key]
+        return key
+
+    for t in sf.tensors:
+        for op in sf.consumers(t.name):
+            for i in range(t.compute_at):
+                a, b = find((t.name, i)), find((op.output, i))
+                if a != b:
+                    parent[a] = b
+    numbers: dict[tuple[str, int], int] = {}
+    group: dict[str, tuple[int | None, ...]] = {}
+    dims: dict[ParallelType, int] = {}
+    for op in sf.ops:
+        t = sf.tensor(op.output)
+        entry: list[int | None] = []
+        for i, (axis, type_) in enumerate(zip(t.loop, t.types, strict=True)):
+            if type_ in _BUILTIN:
+                dims[type_] = max(dims.get(type_, 1), axis.extent)
+            physical = is_physical(t, i)
+            entry.append(numbers.setdefault(find((t.name, i)), len(numbers)) if physical else None)
+        group[t.name] = tuple(entry)
+    return LoopNest(group, dims)

@@ -1,0 +1,83 @@
+"""How many blocks of a kernel one SM holds at a time.
+
+The arithmetic is that of `cudaOccupancyMaxActiveBlocksPerMultiprocessor` (cuda_occupancy.h of the CUDA toolkit).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from compiler.arch import Arch
+
+
+class Limit(StrEnum):
+    """What keeps another block off the SM."""
+
+    BLOCKS = "blocks"
+    WARPS = "warps"
+    REGISTERS = "registers"
+    SMEM = "smem"
+
+
+@dataclass(frozen=True, slots=True)
+class Occupancy:
+    """`blocks` resident on one SM, with `warps` in all. 0 blocks: `limited_by` keeps the kernel from being launched."""
+
+    blocks: int
+    limited_by: Limit
+    warps: int
+
+
+def blocks_per_sm(arch: Arch, threads: int, registers: int, smem_bytes: int) -> Occupancy:
+    """Occupancy for blocks of `threads`, `registers` a thread and `smem_bytes` of static and dynamic shared memory.
+
+    Where several limits agree, the first of blocks, warps, registers, smem is named. Raises ValueError for a block of
+    no threads or negative sizes.
+    """
+    if threads < 1 or registers < 0 or smem_bytes < 0:
+        raise ValueError(
+            f"Found {threads} threads, {registers} registers, {smem_bytes} B; expected a thread and no negative size."
+        )
+    warps = -(-threads // arch.warp_threads)
+    fits = {
+        Limit.BLOCKS: arch.max_blocks_per_sm,
+        Limit.WARPS: arch.max_warps_per_sm // warps if threads <= arch.max_threads_per_block else 0,
+        Limit.REGISTERS: _blocks_by_registers(arch, warps, registers),
+        Limit.SMEM: _blocks_by_smem(arch, smem_bytes),
+    }
+    limited_by = min(fits, key=lambda limit: fits[limit])
+    return Occupancy(fits[limited_by], limited_by, fits[limited_by] * warps)
+
+
+def registers_per_warp(arch: Arch, registers: int) -> int:
+    """Registers a warp takes: allocated in units of 256, which rounds each thread's count up to a multiple of 8."""
+    return _rounded_up(registers * arch.warp_threads, arch.register_unit_per_warp)
+
+
+def smem_per_block_bytes(arch: Arch, smem_bytes: int) -> int:
+    """Shared memory a block takes of its SM: its own plus the system's reserve, in units of 128 B."""
+    return _rounded_up(smem_bytes + arch.smem_reserved_per_block_bytes, arch.smem_unit_bytes)
+
+
+def _blocks_by_registers(arch: Arch, warps: int, registers: int) -> int:
+    if registers > arch.max_registers_per_thread:
+        return 0
+    if registers == 0:
+        return arch.max_blocks_per_sm
+    per_warp = registers_per_warp(arch, registers)
+    # A block is refused where its warps, spread evenly over the sub-partitions, do not fit its register limit.
+    if per_warp * _rounded_up(warps, arch.subpartitions_per_sm) > arch.registers_per_block:
+        return 0
+    warps_per_subpartition = arch.registers_per_sm // arch.subpartitions_per_sm // per_warp
+    return warps_per_subpartition * arch.subpartitions_per_sm // warps
+
+
+def _blocks_by_smem(arch: Arch, smem_bytes: int) -> int:
+    if smem_bytes > arch.smem_per_block_optin_bytes:
+        return 0
+    return arch.smem_per_sm_bytes // smem_per_block_bytes(arch, smem_bytes)
+
+
+def _rounded_up(value: int, unit: int) -> int:
+    return -(-value // unit) * unit

@@ -1,0 +1,64 @@
+"""Where shared tensors and their barriers lie in the block's dynamic shared memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from compiler.analysis.allocation import align_bytes, stage_bytes
+from compiler.ir.domain import ScheduledFusion
+from compiler.ir.iter_domain import MemoryType
+from compiler.ir.tensor import CopyVia
+
+BARRIER_BYTES = 8
+"""An mbarrier object is 64 bits (PTX ISA, mbarrier)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """One shared tensor: offset of its first stage, bytes from stage to stage, number of stages."""
+
+    tensor: str
+    offset: int
+    stage_bytes: int
+    stages: int
+
+
+@dataclass(frozen=True, slots=True)
+class SharedMemoryPlan:
+    """Offsets from the start of dynamic shared memory, which is aligned to `align` bytes."""
+
+    placements: tuple[Placement, ...]
+    barrier_offset: int
+    total_bytes: int
+    align: int
+
+    def of(self, tensor: str) -> Placement:
+        return next(p for p in self.placements if p.tensor == tensor)
+
+
+def plan_shared_memory(sf: ScheduledFusion, swizzle_span: Callable[[str], int]) -> SharedMemoryPlan:
+    """Places every shared tensor, most aligned first, then one barrier for each stage of each bulk-loaded tensor."""
+    shared = [t for t in sf.tensors if t.memory is MemoryType.SHARED]
+    shared.sort(key=lambda t: -align_bytes(t, swizzle_span(t.name)))
+    placements: list[Placement] = []
+    at = 0
+    barriers = 0
+    for t in shared:
+        span = swizzle_span(t.name)
+        align = align_bytes(t, span)
+        stages = t.circular.stages if t.circular is not None else 1
+        at = -(-at // align) * align
+        placements.append(Placement(t.name, at, stage_bytes(t, span), stages))
+        at += stages * stage_bytes(t, span)
+        producer = sf.producer(t.name)
+        if producer is not None and producer.via is not CopyVia.PLAIN:
+            barriers += stages
+    barrier_offset = -(-at // BARRIER_BYTES) * BARRIER_BYTES
+    total = barrier_offset + barriers * BARRIER_BYTES
+    return SharedMemoryPlan(
+        tuple(placements),
+        barrier_offset,
+        total,
+        max((align_bytes(t, swizzle_span(t.name)) for t in shared), default=16),
+    )

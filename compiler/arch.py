@@ -1,0 +1,299 @@
+"""What the hardware is: limits of an architecture (`Arch`) and facts of one GPU model (`Card`).
+
+Architectures are a table in this file; cards are data in `cards.json`, each figure with the document it comes from.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from compiler.errors import UnknownArch, UnknownCard
+
+DEFAULT_CARD = "H200"
+"""The card assumed when none is named and none is attached (design: contracts, "Key")."""
+
+_CARDS_FILE = Path(__file__).with_name("cards.json")
+_KIB = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Arch:
+    """Limits of one compile target.
+
+    Sources: CUDA C++ programming guide, table "Technical Specifications per Compute Capability" (threads, blocks,
+    registers, shared memory, grid); cuda_occupancy.h 13.0 (allocation units, carve-outs); tuning guides of Hopper and
+    Blackwell (clusters); PTX ISA, `ld` (256-bit vectors), `cp.async.bulk.tensor` (TMA), `tcgen05` (tensor memory).
+    """
+
+    name: str
+    capability: tuple[int, int]
+    max_threads_per_sm: int
+    max_blocks_per_sm: int
+    smem_per_sm_bytes: int
+    smem_per_block_optin_bytes: int
+    smem_carveouts_bytes: tuple[int, ...]
+    max_cluster: int
+    max_cluster_portable: int
+    max_vector_bytes: int
+    has_tma: bool
+    has_tmem: bool
+    warp_threads: int = 32
+    max_threads_per_block: int = 1024
+    registers_per_sm: int = 65536
+    registers_per_block: int = 65536
+    max_registers_per_thread: int = 255
+    register_unit_per_warp: int = 256
+    subpartitions_per_sm: int = 4
+    smem_per_block_default_bytes: int = 48 * _KIB
+    smem_reserved_per_block_bytes: int = 1 * _KIB
+    smem_unit_bytes: int = 128
+    max_grid: tuple[int, int, int] = (2**31 - 1, 65535, 65535)
+    max_block: tuple[int, int, int] = (1024, 1024, 64)
+    max_kernel_parameter_bytes: int = 32764
+
+    @property
+    def max_warps_per_sm(self) -> int:
+        """Resident warps of one SM."""
+        return self.max_threads_per_sm // self.warp_threads
+
+
+def _kib(*sizes: int) -> tuple[int, ...]:
+    return tuple(size * _KIB for size in sizes)
+
+
+_HOPPER_CARVEOUTS = _kib(0, 8, 16, 32, 64, 100, 132, 164, 196, 228)
+
+_ARCHS = {
+    arch.name: arch
+    for arch in (
+        Arch(
+            name="sm_80",
+            capability=(8, 0),
+            max_threads_per_sm=2048,
+            max_blocks_per_sm=32,
+            smem_per_sm_bytes=164 * _KIB,
+            smem_per_block_optin_bytes=163 * _KIB,
+            smem_carveouts_bytes=_kib(0, 8, 16, 32, 64, 100, 132, 164),
+            max_cluster=1,
+            max_cluster_portable=1,
+            max_vector_bytes=16,
+            has_tma=False,
+            has_tmem=False,
+        ),
+        Arch(
+            name="sm_90a",
+            capability=(9, 0),
+            max_threads_per_sm=2048,
+            max_blocks_per_sm=32,
+            smem_per_sm_bytes=228 * _KIB,
+            smem_per_block_optin_bytes=227 * _KIB,
+            smem_carveouts_bytes=_HOPPER_CARVEOUTS,
+            max_cluster=16,
+            max_cluster_portable=8,
+            max_vector_bytes=16,
+            has_tma=True,
+            has_tmem=False,
+        ),
+        Arch(
+            name="sm_100a",
+            capability=(10, 0),
+            max_threads_per_sm=2048,
+            max_blocks_per_sm=32,
+            smem_per_sm_bytes=228 * _KIB,
+            smem_per_block_optin_bytes=227 * _KIB,
+            smem_carveouts_bytes=_HOPPER_CARVEOUTS,
+            max_cluster=16,
+            max_cluster_portable=8,
+            max_vector_bytes=32,
+            has_tma=True,
+            has_tmem=True,
+        ),
+        Arch(
+            name="sm_120a",
+            capability=(12, 0),
+            max_threads_per_sm=1536,
+            max_blocks_per_sm=24,
+            smem_per_sm_bytes=100 * _KIB,
+            smem_per_block_optin_bytes=99 * _KIB,
+            smem_carveouts_bytes=_kib(0, 8, 16, 32, 64, 100),
+            max_cluster=8,
+            max_cluster_portable=8,
+            max_vector_bytes=32,
+            has_tma=True,
+            has_tmem=False,
+        ),
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class DramRates:
+    """Bytes per second of device memory; `theoretical` from clock and bus, the others measured, None where not known.
+
+    `copy` counts bytes read plus bytes written.
+    """
+
+    theoretical: float
+    copy: float | None
+    read: float | None
+    write: float | None
+
+    @property
+    def best_copy(self) -> float:
+        """The measured copy rate, else an estimate: the share of the theoretical rate that measured cards reach."""
+        return self.copy if self.copy is not None else _REACHED_SHARE * self.theoretical
+
+    @property
+    def best_read(self) -> float:
+        """The measured read rate, else the estimate of `best_copy`."""
+        return self.read if self.read is not None else self.best_copy
+
+    @property
+    def best_write(self) -> float:
+        """The measured write rate, else the estimate of `best_copy`."""
+        return self.write if self.write is not None else self.best_copy
+
+
+_REACHED_SHARE = 0.88
+"""Copy over theoretical rate: 0.87 on H200 (4.27 of 4.92 TB/s) and 0.89 on H100 (3.0 of 3.35 TB/s)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """Facts of one GPU model. `sources` maps a field, or `dram.<rate>`, to the document its figure comes from."""
+
+    name: str
+    aliases: tuple[str, ...]
+    arch: Arch
+    sm_count: int
+    max_sm_clock_mhz: int
+    max_memory_clock_mhz: int
+    memory_bytes: int
+    l2_bytes: int
+    power_w: int
+    dram: DramRates
+    sources: Mapping[str, str]
+
+
+def arch_named(name: str) -> Arch:
+    """The architecture of compile target `name`, such as `sm_90a`. Raises UnknownArch."""
+    try:
+        return _ARCHS[name.strip().lower()]
+    except KeyError:
+        raise UnknownArch(name, tuple(_ARCHS)) from None
+
+
+def arch_names() -> tuple[str, ...]:
+    """Every compile target, oldest first."""
+    return tuple(_ARCHS)
+
+
+def card_named(name: str) -> Card:
+    """The card called `name` or with that alias, case ignored. Raises UnknownCard."""
+    try:
+        return _cards_by_name()[_folded(name)]
+    except KeyError:
+        raise UnknownCard(name, tuple(card.name for card in cards())) from None
+
+
+@cache
+def cards() -> tuple[Card, ...]:
+    """Every card of `cards.json`, in file order."""
+    return load_cards(_CARDS_FILE)
+
+
+def load_cards(path: Path) -> tuple[Card, ...]:
+    """The cards of a JSON file. Raises ValueError, naming card and field, for anything missing, unknown or mistyped."""
+    entries = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(entries, list):
+        raise ValueError(f"{path.name}: found {type(entries).__name__}, expected a list of cards.")
+    loaded = tuple(_card(entry, f"{path.name}[{position}]") for position, entry in enumerate(entries))
+    _index(loaded)
+    return loaded
+
+
+@cache
+def _cards_by_name() -> dict[str, Card]:
+    return _index(cards())
+
+
+def _index(loaded: tuple[Card, ...]) -> dict[str, Card]:
+    index: dict[str, Card] = {}
+    for card in loaded:
+        for name in {_folded(n) for n in (card.name, *card.aliases)}:
+            if name in index:
+                raise ValueError(f"{card.name}: the name {name!r} is also one of {index[name].name}. Drop one of them.")
+            index[name] = card
+    return index
+
+
+def _folded(name: str) -> str:
+    return " ".join(name.lower().replace("-", " ").replace("_", " ").split())
+
+
+_INT_FIELDS = (
+    "sm_count",
+    "max_sm_clock_mhz",
+    "max_memory_clock_mhz",
+    "memory_bytes",
+    "l2_bytes",
+    "power_w",
+)
+_RATES = ("theoretical", "copy", "read", "write")
+
+
+def _card(entry: object, where: str) -> Card:
+    fields = _object(entry, where, {"name", "aliases", "arch", "dram_bytes_per_s", "sources", *_INT_FIELDS})
+    where = f"{where} ({fields['name']})"
+    rates = _object(fields["dram_bytes_per_s"], f"{where}.dram_bytes_per_s", set(_RATES))
+    theoretical, copy, read, write = (_rate(rates[rate], f"{where}.dram_bytes_per_s.{rate}") for rate in _RATES)
+    if theoretical is None:
+        raise ValueError(
+            f"{where}.dram_bytes_per_s.theoretical: found null, expected a rate. Compute clock x bus width."
+        )
+    known = {"arch", *_INT_FIELDS, *(f"dram.{rate}" for rate in _RATES if rates[rate] is not None)}
+    sources = _object(fields["sources"], f"{where}.sources", known)
+    if not isinstance(fields["aliases"], list):
+        raise ValueError(f"{where}.aliases: found {fields['aliases']!r}, expected a list of names.")
+    return Card(
+        name=_text(fields["name"], f"{where}.name"),
+        aliases=tuple(_text(alias, f"{where}.aliases") for alias in fields["aliases"]),
+        arch=arch_named(_text(fields["arch"], f"{where}.arch")),
+        dram=DramRates(theoretical, copy, read, write),
+        sources={field: _text(source, f"{where}.sources.{field}") for field, source in sources.items()},
+        **{field: _positive(fields[field], f"{where}.{field}") for field in _INT_FIELDS},
+    )
+
+
+def _object(value: object, where: str, keys: set[str]) -> dict[str, object]:
+    """`value` as an object with exactly `keys`."""
+    if not isinstance(value, dict):
+        raise ValueError(f"{where}: found {type(value).__name__}, expected an object.")
+    missing, unknown = sorted(keys - value.keys()), sorted(value.keys() - keys)
+    if missing or unknown:
+        raise ValueError(f"{where}: missing {missing}, unknown {unknown}. Expected exactly {sorted(keys)}.")
+    return value
+
+
+def _text(value: object, where: str) -> str:
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"{where}: found {value!r}, expected a non-empty string.")
+    return value
+
+
+def _positive(value: object, where: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
+        raise ValueError(f"{where}: found {value!r}, expected a positive integer.")
+    return value
+
+
+def _rate(value: object, where: str) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
+        raise ValueError(f"{where}: found {value!r}, expected bytes per second or null.")
+    return float(value)

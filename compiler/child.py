@@ -1,0 +1,370 @@
+"""A child process for work that may crash, hang or eat memory, killed and replaced without harm to its parent.
+
+The parent holds a `Child`; the child runs `target(init)` once, which returns a handler, and then answers requests one
+at a time. Python starts afresh in the child (spawn, not fork: a forked process inherits locks and CUDA state that
+cannot be used). Messages are pickles: the child is not expected to be hostile, only to break.
+
+How a request can end:
+
+    result                      the handler returned
+    the handler's exception     it came back as itself, with the child's traceback as a note
+    HandlerFailed               the exception, or the result, could not be pickled
+    ChildDied                   the process ended (exit code or signal, end of its stderr)
+    ChildTimedOut               the deadline passed and the process was killed
+
+After the last two the next request starts a new process.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pickle
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, Pipe
+from types import TracebackType
+from typing import IO, Any
+
+from compiler.errors import CompilerError
+
+STDERR_TAIL_BYTES = 4000
+"""How much of the child's last words goes into `ChildDied`."""
+
+Handler = Callable[[Any], Any]
+
+
+class ChildError(CompilerError):
+    """The request got no answer from the handler itself."""
+
+
+class ChildDied(ChildError):
+    """The process ended. `exit_code` is negative for a signal, as in `subprocess`; `stderr` holds its last words."""
+
+    def __init__(self, name: str, exit_code: int, stderr: str = "") -> None:
+        super().__init__(name, exit_code, stderr)
+        self.name = name
+        self.exit_code = exit_code
+        self.stderr = stderr
+
+    @property
+    def ended_by(self) -> str:
+        """`SIGSEGV` or `exit code 3`."""
+        if self.exit_code >= 0:
+            return f"exit code {self.exit_code}"
+        try:
+            return signal.Signals(-self.exit_code).name
+        except ValueError:
+            return f"signal {-self.exit_code}"
+
+    def __str__(self) -> str:
+        return f"child {self.name} died ({self.ended_by})\n{self.stderr}".rstrip()
+
+
+class ChildTimedOut(ChildError):
+    """The deadline passed and the process was killed."""
+
+    def __init__(self, name: str, timeout_s: float) -> None:
+        super().__init__(name, timeout_s)
+        self.name = name
+        self.timeout_s = timeout_s
+
+    def __str__(self) -> str:
+        return f"child {self.name} gave no answer in {self.timeout_s:g} s and was killed"
+
+
+class HandlerFailed(ChildError):
+    """The handler raised or returned what cannot be pickled. `text`: the child's traceback. The child lives on."""
+
+    def __init__(self, name: str, reason: str, text: str) -> None:
+        super().__init__(name, reason, text)
+        self.name = name
+        self.reason = reason
+        self.text = text
+
+    def __str__(self) -> str:
+        return f"child {self.name}: {self.reason}\n{self.text}".rstrip()
+
+
+@dataclass(frozen=True, slots=True)
+class LastReply:
+    """Returned by a handler whose process must not be used again: the parent gets `value`, the child exits."""
+
+    value: Any
+
+
+class _Deadline:
+    """Kills the process when time is up, whatever the parent is blocked in: sending, waiting or receiving."""
+
+    def __init__(self, seconds: float, kill: Callable[[], None]) -> None:
+        self._lock = threading.Lock()
+        self._done = False
+        self._expired = False
+        self._kill = kill
+        self._timer = threading.Timer(seconds, self._fire)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def _fire(self) -> None:
+        with self._lock:
+            if not self._done:
+                self._expired = True
+                self._kill()
+
+    def finish(self) -> bool:
+        """Stops the clock. Returns whether the process was killed; it never is afterwards."""
+        with self._lock:
+            self._done = True
+            self._timer.cancel()
+            return self._expired
+
+
+class _Process:
+    """One life of a child: the process, its pipe, its lifeline and its stderr."""
+
+    def __init__(self, name: str) -> None:
+        self.pipe, theirs = Pipe(duplex=True)
+        lifeline, self._lifeline = os.pipe()
+        self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the process)
+        try:
+            # -P: no folder is searched that the parent does not search. The name is there for `ps`.
+            self._popen = subprocess.Popen(
+                [
+                    sys.executable,
+                    "-P",
+                    "-c",
+                    "from compiler.child import serve; serve()",
+                    str(theirs.fileno()),
+                    str(lifeline),
+                    name,
+                ],
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(p or os.getcwd() for p in sys.path)},
+                stdin=subprocess.DEVNULL,
+                stdout=self._stderr,
+                stderr=self._stderr,
+                pass_fds=(theirs.fileno(), lifeline),
+                start_new_session=True,  # Ctrl-C is the parent's to handle; what the child started dies with it
+            )
+        except BaseException:
+            self.pipe.close()
+            os.close(self._lifeline)
+            self._stderr.close()
+            raise
+        finally:
+            theirs.close()
+            os.close(lifeline)
+
+    def alive(self) -> bool:
+        return self._popen.poll() is None
+
+    def kill(self) -> None:
+        try:
+            os.killpg(self._popen.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            self._popen.kill()
+
+    def bury(self, grace_s: float = 2.0) -> tuple[int, str]:
+        """Closes the pipes, waits, kills after `grace_s`. Returns exit code and end of stderr."""
+        self.pipe.close()
+        os.close(self._lifeline)
+        try:
+            self._popen.wait(grace_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            self._popen.wait()
+        with self._stderr as f:
+            f.seek(max(0, f.seek(0, os.SEEK_END) - STDERR_TAIL_BYTES))
+            return self._popen.returncode, f.read().decode(errors="replace").strip()
+
+
+class Child:
+    """A worker process behind `request`. Starts on the first request, again on the one after a death.
+
+    `target` is `module:function`, importable in a fresh Python with the parent's `sys.path`; `target(init)` returns the
+    handler. `memory_limit_bytes` bounds the address space (RLIMIT_AS): leave it None where CUDA is used, which reserves
+    far more than it touches. `start_timeout_s` bounds interpreter start, imports and `target(init)`, and does not count
+    towards a request's own time. One request at a time; threads queue.
+    """
+
+    def __init__(
+        self,
+        target: str,
+        init: Any = None,
+        memory_limit_bytes: int | None = None,
+        name: str = "child",
+        start_timeout_s: float = 120.0,
+    ) -> None:
+        module, _, function = target.partition(":")
+        if not module or not function:
+            raise ValueError(f"target is {target!r}, expected 'module:function'")
+        self.name = name
+        self.starts = 0
+        self._hello = pickle.dumps((module, function, init, memory_limit_bytes))
+        self._start_timeout_s = start_timeout_s
+        self._process: _Process | None = None
+        self._lock = threading.Lock()
+
+    def request(self, payload: Any, timeout_s: float) -> Any:
+        """Sends `payload` to the handler and returns its result.
+
+        Raises what the handler raised, HandlerFailed, ChildDied, ChildTimedOut; an unpicklable `payload` raises before
+        anything is sent.
+        """
+        message = pickle.dumps(payload)
+        with self._lock:
+            self._start()
+            return self._exchange(message, timeout_s)
+
+    def start(self) -> None:
+        """Starts the process now, so that the first request does not wait for imports. Raises as `request` does."""
+        with self._lock:
+            self._start()
+
+    def close(self) -> None:
+        """Ends the process. A later request starts a new one."""
+        with self._lock:
+            self._bury()
+
+    def __enter__(self) -> Child:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _start(self) -> None:
+        if self._process is not None and not self._process.alive():
+            self._bury()  # died between requests: nobody's fault
+        if self._process is None:
+            self._process = _Process(self.name)
+            self.starts += 1
+            try:
+                self._exchange(self._hello, self._start_timeout_s)
+            except BaseException:
+                self._bury()
+                raise
+
+    def _exchange(self, message: bytes, timeout_s: float) -> Any:
+        process = self._process
+        assert process is not None
+        deadline = _Deadline(timeout_s, process.kill)
+        answer: bytes | None
+        try:
+            process.pipe.send_bytes(message)
+            answer = process.pipe.recv_bytes()
+        except (EOFError, OSError):
+            answer = None
+        except BaseException:  # KeyboardInterrupt: the answer would be read by the next request
+            deadline.finish()
+            process.kill()
+            self._bury()
+            raise
+        if deadline.finish():
+            self._bury()
+            raise ChildTimedOut(self.name, timeout_s)
+        if answer is None:
+            raise ChildDied(self.name, *self._bury())
+        return self._open(answer)
+
+    def _open(self, answer: bytes) -> Any:
+        kind, value = pickle.loads(answer)
+        match kind:
+            case "result":
+                return value
+            case "last":
+                self._bury()
+                return value
+            case "raised":
+                raise value
+            case _:
+                raise HandlerFailed(self.name, *value)
+
+    def _bury(self) -> tuple[int, str]:
+        process, self._process = self._process, None
+        return process.bury() if process is not None else (0, "")
+
+
+def serve() -> None:
+    """Runs in the child: argv is the pipe's and the lifeline's file descriptor. Never returns."""
+    pipe = Connection(int(sys.argv[1]))
+    # A busy handler cannot see the pipe close, so a thread watches a second one: the child never outlives its parent.
+    threading.Thread(target=_exit_at_eof, args=(int(sys.argv[2]),), daemon=True).start()
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    handler: Handler = _make_handler
+    try:
+        while True:
+            answer = _answer(handler, pipe.recv_bytes())
+            pipe.send_bytes(answer.message)
+            if answer.last:
+                break
+            if answer.handler is not None:
+                handler = answer.handler
+    except (EOFError, OSError):
+        pass  # the parent closed the pipe: the ordinary end
+    sys.stderr.flush()
+    os._exit(0)  # no interpreter shutdown: destructors of a broken CUDA context may hang
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """What the greeting makes; stays in the child."""
+
+    handler: Handler
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    message: bytes
+    last: bool = False
+    handler: Handler | None = None
+
+
+def _make_handler(hello: tuple[str, str, Any, int | None]) -> _Ready:
+    """The handler of the first message: sets the limit, imports the target, calls it."""
+    module, function, init, memory_limit_bytes = hello
+    if memory_limit_bytes is not None:
+        resource.setrlimit(resource.RLIMIT_AS, (memory_limit_bytes, memory_limit_bytes))
+    return _Ready(getattr(importlib.import_module(module), function)(init))
+
+
+def _answer(handler: Handler, message: bytes) -> _Answer:
+    """The pickled outcome of one request; whatever happens short of process death becomes an answer."""
+    try:
+        result = handler(pickle.loads(message))
+    except Exception as error:  # noqa: BLE001 (the parent decides which it expects)
+        # Without a handler there is nothing to go on with.
+        return _Answer(_pickled_error(error), last=handler is _make_handler)
+    if isinstance(result, _Ready):
+        return _Answer(pickle.dumps(("result", None)), handler=result.handler)
+    last = isinstance(result, LastReply)
+    value = result.value if isinstance(result, LastReply) else result
+    try:
+        return _Answer(pickle.dumps(("last" if last else "result", value)), last)
+    except Exception as error:  # noqa: BLE001 (PicklingError, TypeError, AttributeError, RecursionError, whatever reduces)
+        reason = f"the handler returned a {type(value).__name__}, which cannot be pickled: {error}"
+        return _Answer(pickle.dumps(("failed", (reason, ""))), last)
+
+
+def _pickled_error(error: Exception) -> bytes:
+    """The exception itself where it survives the journey there and back, else its text."""
+    text = "".join(traceback.format_exception(error)).strip()
+    try:
+        error.add_note(f"in the child:\n{text}")
+        answer = pickle.dumps(("raised", error))
+        pickle.loads(answer)  # many exceptions pickle and then cannot be built again
+    except Exception:  # noqa: BLE001 (as above)
+        return pickle.dumps(("failed", (f"the handler raised {type(error).__name__}", text)))
+    return answer
+
+
+def _exit_at_eof(lifeline: int) -> None:
+    os.read(lifeline, 1)
+    os._exit(0)

@@ -1,0 +1,1 @@
+"""Kernel IR -> CUDA C++. Decisions were made earlier."""

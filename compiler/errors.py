@@ -1,0 +1,139 @@
+"""What can go wrong in the compiler, one class for each thing a caller handles differently.
+
+CompilerError
+├── InvalidFusion        the fusion or its binding is malformed: shapes, dtypes, names
+├── Unsupported          valid, but not built yet: named, never silently skipped
+├── InvalidStep          a schedule step does not apply to the tensor it names
+├── IllegalSchedule      one or more legality rules refuse the schedule
+├── UnknownArch          no compile target has that name
+├── UnknownCard          no GPU model has that name
+└── CompileError         NVRTC refused, crashed, or ran past its limits
+    └── CompileTimeout
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One breach of one rule: data first, text derived from it (design: contracts, "Violation")."""
+
+    rule: str
+    where: str
+    found: int | float | str
+    limit: int | float | str
+    fix: str
+    message: str = ""
+
+    def __str__(self) -> str:
+        text = self.message or f"found {self.found}, expected {self.limit}"
+        return f"{self.where}: {text} ({self.rule}). {self.fix}"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One fault of a fusion or binding: where it is, what was found, what was expected, how to mend it."""
+
+    where: str
+    found: str
+    expected: str
+    fix: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: found {self.found}, expected {self.expected}. {self.fix}"
+
+
+class CompilerError(Exception):
+    """Base of everything the compiler raises on purpose."""
+
+
+class InvalidFusion(CompilerError):
+    """The fusion or binding cannot mean anything. `problems` lists every fault, not just the first."""
+
+    def __init__(self, problems: tuple[Problem, ...]) -> None:
+        super().__init__(problems)
+        self.problems = problems
+
+    def __str__(self) -> str:
+        return "\n".join(str(p) for p in self.problems)
+
+
+class Unsupported(CompilerError):
+    """Valid input that this version cannot compile. `what` names the construct, `fix` what to do instead."""
+
+    def __init__(self, what: str, fix: str) -> None:
+        super().__init__(what, fix)
+        self.what = what
+        self.fix = fix
+
+    def __str__(self) -> str:
+        return f"{self.what} is not supported yet. {self.fix}"
+
+
+class InvalidStep(CompilerError):
+    """A schedule step that cannot be applied: `step` is its printed form, `reason` says why, `fix` how to mend it."""
+
+    def __init__(self, step: str, reason: str, fix: str) -> None:
+        super().__init__(step, reason, fix)
+        self.step = step
+        self.reason = reason
+        self.fix = fix
+
+    def __str__(self) -> str:
+        return f"{self.step}: {self.reason}. {self.fix}"
+
+
+class IllegalSchedule(CompilerError):
+    """Rules refuse the schedule; `violations` holds every breach."""
+
+    def __init__(self, violations: tuple[Violation, ...]) -> None:
+        super().__init__(violations)
+        self.violations = violations
+
+    def __str__(self) -> str:
+        return "\n".join(str(v) for v in self.violations)
+
+
+class _UnknownName(CompilerError):
+    """A name that is in no table: `name` as given, `known` the names there are."""
+
+    kind: ClassVar[str]
+
+    def __init__(self, name: str, known: tuple[str, ...]) -> None:
+        super().__init__(name, known)
+        self.name = name
+        self.known = known
+
+    def __str__(self) -> str:
+        return f"Found {self.kind} {self.name!r}, expected one of {', '.join(self.known)}. Use one of these names."
+
+
+class UnknownArch(_UnknownName):
+    """No compile target is called that."""
+
+    kind = "architecture"
+
+
+class UnknownCard(_UnknownName):
+    """No GPU model is called that, as its name or as an alias."""
+
+    kind = "card"
+
+
+class CompileError(CompilerError):
+    """NVRTC refused the source or its process died. `log` is the compiler's own text."""
+
+    def __init__(self, reason: str, log: str = "") -> None:
+        super().__init__(reason, log)
+        self.reason = reason
+        self.log = log
+
+    def __str__(self) -> str:
+        return f"{self.reason}\n{self.log}".rstrip()
+
+
+class CompileTimeout(CompileError):
+    """The compile ran past its time or memory limit and its process was killed."""

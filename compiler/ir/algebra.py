@@ -1,0 +1,41 @@
+"""Index maps of IterDomain transforms, forward and backward."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from compiler.ir.expr import Expr
+from compiler.ir.id_exprs import IdExpr, Merge, Split, Swizzle
+from compiler.ir.iter_domain import IterDomain
+
+Indices = dict[IterDomain, Expr]
+
+
+def forward(known: Mapping[IterDomain, Expr], exprs: Iterable[IdExpr]) -> Indices:
+    """Indices of everything derived from `known` by `exprs`, in order. Inputs of each transform must be known."""
+    index = dict(known)
+    for e in exprs:
+        match e:
+            case Split():
+                index[e.outer] = index[e.source] // e.inner.extent
+                index[e.inner] = index[e.source] % e.inner.extent
+            case Merge():
+                index[e.out] = index[e.outer] * e.inner.extent + index[e.inner]
+            case Swizzle():
+                index[e.out] = index[e.y] ^ index[e.x]
+    return index
+
+
+def backward(known: Mapping[IterDomain, Expr], exprs: Iterable[IdExpr]) -> Indices:
+    """Indices of everything `known` derives from, undoing `exprs` from the last to the first."""
+    index = dict(known)
+    for e in reversed(tuple(exprs)):
+        match e:
+            case Split():
+                index[e.source] = index[e.outer] * e.inner.extent + index[e.inner]
+            case Merge():
+                index[e.outer] = index[e.out] // e.inner.extent
+                index[e.inner] = index[e.out] % e.inner.extent
+            case Swizzle():
+                index[e.y] = index[e.out] ^ index[e.x]
+    return index

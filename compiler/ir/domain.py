@@ -1,0 +1,89 @@
+"""The scheduled fusion: tensors with their schedules, and how indices pass between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from compiler.ir.expr import Expr
+from compiler.ir.fusion import Fusion
+from compiler.ir.iter_domain import IterDomain
+from compiler.ir.ops import OpKind
+from compiler.ir.tensor import TensorOp, TensorView
+
+
+@dataclass(frozen=True)
+class ScheduledFusion:
+    """A fusion whose every tensor has a schedule. Ops stand in topological order.
+
+    `max_registers`: register cap per thread, or None for the compiler's choice.
+    """
+
+    fusion: Fusion
+    tensors: tuple[TensorView, ...]
+    ops: tuple[TensorOp, ...]
+    max_registers: int | None = None
+
+    @cached_property
+    def by_name(self) -> dict[str, TensorView]:
+        return {t.name: t for t in self.tensors}
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return self.fusion.inputs
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        return self.fusion.outputs
+
+    def tensor(self, name: str) -> TensorView:
+        return self.by_name[name]
+
+    def producer(self, name: str) -> TensorOp | None:
+        return next((op for op in self.ops if op.output == name), None)
+
+    def consumers(self, name: str) -> tuple[TensorOp, ...]:
+        return tuple(op for op in self.ops if name in op.inputs)
+
+    def with_tensor(self, tensor: TensorView) -> ScheduledFusion:
+        """The same fusion with the tensor of that name replaced."""
+        return replace(self, tensors=tuple(tensor if t.name == tensor.name else t for t in self.tensors))
+
+    def with_op(self, op: TensorOp) -> ScheduledFusion:
+        """The same fusion with the op of that output replaced."""
+        return replace(self, ops=tuple(op if o.output == op.output else o for o in self.ops))
+
+
+def producer_indices(
+    op: TensorOp, producer: TensorView, consumer_index: Sequence[Expr], consumer_extents: Sequence[int]
+) -> tuple[Expr, ...]:
+    """The producer's logical indices read by one output element of `op`, given that element's logical indices."""
+    match op.kind:
+        case OpKind.PERMUTE:
+            out: list[Expr] = [Expr()] * len(op.dims)
+            for consumer_dim, producer_dim in enumerate(op.dims):
+                out[producer_dim] = consumer_index[consumer_dim]
+            return tuple(out)
+        case OpKind.BROADCAST_TO:
+            expands = (p.extent == 1 != consumer_extents[d] for p, d in zip(producer.logical, op.dims, strict=True))
+            return tuple(Expr() if e else consumer_index[d] for e, d in zip(expands, op.dims, strict=True))
+        case _:
+            return tuple(consumer_index)
+
+
+def logical_correspondence(op: TensorOp, producer: TensorView, consumer: TensorView) -> dict[IterDomain, IterDomain]:
+    """Producer's logical axis -> consumer's logical axis, for the axes that correspond (a broadcast size one does not)."""
+    match op.kind:
+        case OpKind.PERMUTE:
+            return {producer.logical[p]: consumer.logical[c] for c, p in enumerate(op.dims)}
+        case OpKind.BROADCAST_TO:
+            pairs = ((p, consumer.logical[d]) for p, d in zip(producer.logical, op.dims, strict=True))
+            return {p: c for p, c in pairs if p.extent == c.extent}
+        case _:
+            return dict(zip(producer.logical, consumer.logical, strict=True))
+
+
+def extents(axes: Iterable[IterDomain]) -> tuple[int, ...]:
+    """Extents of axes, in order."""
+    return tuple(a.extent for a in axes)

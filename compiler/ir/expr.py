@@ -1,0 +1,303 @@
+"""Integer index expressions in a canonical linear form, with their ranges.
+
+An `Expr` is a constant plus integer multiples of atoms. An atom is a loop variable or a quotient, remainder or exclusive-or
+that does not simplify further. Every variable runs over [0, extent), so every expression has a range, and the range is what
+lets quotients and remainders disappear. Division is Euclidean with a positive divisor. The laws used are the integer-division
+theorems that IterDomain arithmetic rests on (rules 2.3: 2.7.2, 2.11, 2.12, 2.13, 2.15.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import gcd
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Var:
+    """A variable in [0, extent). Equal names are equal variables."""
+
+    name: str
+    extent: int
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Div:
+    """floor(numerator / divisor), divisor > 1."""
+
+    numerator: Expr
+    divisor: int
+
+    def __str__(self) -> str:
+        return f"({self.numerator} / {self.divisor})"
+
+
+@dataclass(frozen=True, slots=True)
+class Mod:
+    """numerator mod divisor, in [0, divisor)."""
+
+    numerator: Expr
+    divisor: int
+
+    def __str__(self) -> str:
+        return f"({self.numerator} % {self.divisor})"
+
+
+@dataclass(frozen=True, slots=True)
+class Xor:
+    """left xor right of two non-negative values."""
+
+    left: Expr
+    right: Expr
+
+    def __str__(self) -> str:
+        return f"({self.left} ^ {self.right})"
+
+
+Atom = Var | Div | Mod | Xor
+
+
+@dataclass(frozen=True)
+class Expr:
+    """const + sum(coefficient * atom). Build with `const`, `var` and the operators; the form is canonical."""
+
+    terms: tuple[tuple[Atom, int], ...] = ()
+    const: int = 0
+
+    def __add__(self, other: Expr | int) -> Expr:
+        if isinstance(other, int):
+            return Expr(self.terms, self.const + other)
+        return _sum(self.terms + other.terms, self.const + other.const)
+
+    def __sub__(self, other: Expr | int) -> Expr:
+        return self + (other * -1)
+
+    def __mul__(self, factor: int) -> Expr:
+        if factor == 0:
+            return Expr()
+        return Expr(tuple((a, c * factor) for a, c in self.terms), self.const * factor)
+
+    def __floordiv__(self, divisor: int) -> Expr:
+        return _floordiv(self, divisor)
+
+    def __mod__(self, divisor: int) -> Expr:
+        return _mod(self, divisor)
+
+    def __xor__(self, other: Expr) -> Expr:
+        return _xor(self, other)
+
+    @cached_property
+    def lo(self) -> int:
+        """A lower bound (exact when no variable occurs twice)."""
+        return self.const + sum(c * (_range(a)[0] if c > 0 else _range(a)[1]) for a, c in self.terms)
+
+    @cached_property
+    def hi(self) -> int:
+        """An upper bound, inclusive."""
+        return self.const + sum(c * (_range(a)[1] if c > 0 else _range(a)[0]) for a, c in self.terms)
+
+    @property
+    def is_const(self) -> bool:
+        return not self.terms
+
+    @cached_property
+    def variables(self) -> frozenset[Var]:
+        """Every variable that occurs, at any depth."""
+        found: set[Var] = set()
+        for atom, _ in self.terms:
+            found |= _atom_variables(atom)
+        return frozenset(found)
+
+    def divisible_by(self, n: int) -> bool:
+        """True only if provably a multiple of n."""
+        return self.const % n == 0 and all(c % n == 0 for _, c in self.terms)
+
+    def substitute(self, values: Mapping[Var, Expr]) -> Expr:
+        """Replaces variables and simplifies again."""
+        if not self.variables & values.keys():
+            return self
+        out = Expr((), self.const)
+        for atom, c in self.terms:
+            out = out + _substitute_atom(atom, values) * c
+        return out
+
+    def evaluate(self, values: Mapping[str, Any]) -> Any:
+        """The value with variables given by name: integers or NumPy arrays."""
+        return self.const + sum(c * _evaluate_atom(a, values) for a, c in self.terms)
+
+    def __str__(self) -> str:
+        if not self.terms:
+            return str(self.const)
+        parts = [str(a) if c == 1 else f"{a} * {c}" for a, c in self.terms]
+        if self.const:
+            parts.append(str(self.const))
+        return parts[0] if len(parts) == 1 else "(" + " + ".join(parts) + ")"
+
+
+def const(value: int) -> Expr:
+    """The constant `value`."""
+    return Expr((), value)
+
+
+def var(v: Var) -> Expr:
+    """The variable itself; a variable of extent one is the constant 0."""
+    return Expr() if v.extent == 1 else Expr(((v, 1),))
+
+
+def every_part(e: Expr, holds: Callable[[Expr], bool]) -> bool:
+    """True if `holds` is true of `e` and of every expression inside it."""
+    if not holds(e):
+        return False
+    for atom, _ in e.terms:
+        match atom:
+            case Var():
+                continue
+            case Div() | Mod():
+                inner: tuple[Expr, ...] = (atom.numerator,)
+            case Xor():
+                inner = (atom.left, atom.right)
+        if not all(every_part(x, holds) for x in inner):
+            return False
+    return True
+
+
+def _range(atom: Atom) -> tuple[int, int]:
+    match atom:
+        case Var():
+            return 0, atom.extent - 1
+        case Div():
+            return atom.numerator.lo // atom.divisor, atom.numerator.hi // atom.divisor
+        case Mod():
+            if atom.numerator.lo >= 0:
+                return 0, min(atom.divisor - 1, atom.numerator.hi)
+            return 0, atom.divisor - 1
+        case Xor():
+            return 0, (1 << max(atom.left.hi, atom.right.hi).bit_length()) - 1
+
+
+def _atom_variables(atom: Atom) -> frozenset[Var]:
+    match atom:
+        case Var():
+            return frozenset((atom,))
+        case Div() | Mod():
+            return atom.numerator.variables
+        case Xor():
+            return atom.left.variables | atom.right.variables
+
+
+def _substitute_atom(atom: Atom, values: Mapping[Var, Expr]) -> Expr:
+    match atom:
+        case Var():
+            return values.get(atom, var(atom))
+        case Div():
+            return atom.numerator.substitute(values) // atom.divisor
+        case Mod():
+            return atom.numerator.substitute(values) % atom.divisor
+        case Xor():
+            return atom.left.substitute(values) ^ atom.right.substitute(values)
+
+
+def _evaluate_atom(atom: Atom, values: Mapping[str, Any]) -> Any:
+    match atom:
+        case Var():
+            return values[atom.name]
+        case Div():
+            return atom.numerator.evaluate(values) // atom.divisor
+        case Mod():
+            return atom.numerator.evaluate(values) % atom.divisor
+        case Xor():
+            return atom.left.evaluate(values) ^ atom.right.evaluate(values)
+
+
+def _sum(terms: tuple[tuple[Atom, int], ...], constant: int) -> Expr:
+    """Collects equal atoms, then undoes x = (x / c) * c + x % c wherever both halves are present."""
+    coefficients: dict[Atom, int] = {}
+    for atom, c in terms:
+        coefficients[atom] = coefficients.get(atom, 0) + c
+    coefficients = {a: c for a, c in coefficients.items() if c}
+    for atom, c in coefficients.items():
+        if not isinstance(atom, Mod):
+            continue
+        quotient = _as_single_atom(atom.numerator // atom.divisor)
+        if quotient is not None and coefficients.get(quotient) == c * atom.divisor:
+            rest = tuple((a, k) for a, k in coefficients.items() if a not in (atom, quotient))
+            return _sum(rest, constant) + atom.numerator * c
+    ordered = sorted(coefficients.items(), key=lambda item: (-abs(item[1]), str(item[0])))
+    return Expr(tuple(ordered), constant)
+
+
+def _as_single_atom(e: Expr) -> Atom | None:
+    if e.const == 0 and len(e.terms) == 1 and e.terms[0][1] == 1:
+        return e.terms[0][0]
+    return None
+
+
+def _peel(e: Expr, divisor: int) -> tuple[Expr, Expr]:
+    """e = divisor * quotient + rest, moving every term whose coefficient divides."""
+    whole = Expr(tuple((a, c // divisor) for a, c in e.terms if c % divisor == 0), e.const // divisor)
+    rest = Expr(tuple((a, c) for a, c in e.terms if c % divisor != 0), e.const % divisor)
+    return whole, rest
+
+
+def _coarsen(e: Expr, divisor: int) -> tuple[Expr, Expr, int] | None:
+    """e = g * coarse + fine with g > 1 dividing `divisor` and 0 <= fine < g, for the largest such g."""
+    steps = sorted({g for _, c in e.terms if (g := gcd(c, divisor)) > 1}, reverse=True)
+    for g in steps:
+        coarse, fine = _peel(e, g)
+        if fine.lo >= 0 and fine.hi < g:
+            return coarse, fine, g
+    return None
+
+
+def _floordiv(e: Expr, divisor: int) -> Expr:
+    assert divisor > 0, f"division by {divisor}"
+    if divisor == 1:
+        return e
+    whole, rest = _peel(e, divisor)
+    if rest.lo >= 0 and rest.hi < divisor:
+        return whole
+    if (parts := _coarsen(rest, divisor)) is not None:
+        coarse, _, g = parts
+        return whole + coarse // (divisor // g)
+    for part, c in rest.terms:
+        if isinstance(part, Div) and c == 1:
+            # (a + x / c) / d = (a * c + x) / (c * d): one quotient instead of two.
+            others = rest - Expr(((part, 1),))
+            return whole + (others * part.divisor + part.numerator) // (part.divisor * divisor)
+    atom = _as_single_atom(rest)
+    if isinstance(atom, Mod) and atom.divisor % divisor == 0:
+        return whole + (atom.numerator // divisor) % (atom.divisor // divisor)
+    return whole + Expr(((Div(rest, divisor), 1),))
+
+
+def _mod(e: Expr, divisor: int) -> Expr:
+    assert divisor > 0, f"remainder by {divisor}"
+    if divisor == 1:
+        return Expr()
+    _, rest = _peel(e, divisor)
+    if rest.lo >= 0 and rest.hi < divisor:
+        return rest
+    if (parts := _coarsen(rest, divisor)) is not None:
+        coarse, fine, g = parts
+        return (coarse % (divisor // g)) * g + fine
+    atom = _as_single_atom(rest)
+    if isinstance(atom, Mod) and atom.divisor % divisor == 0:
+        return atom.numerator % divisor
+    return Expr(((Mod(rest, divisor), 1),))
+
+
+def _xor(left: Expr, right: Expr) -> Expr:
+    if left.is_const and right.is_const:
+        return const(left.const ^ right.const)
+    if right == const(0):
+        return left
+    if left == const(0):
+        return right
+    if left == right:
+        return Expr()
+    return Expr(((Xor(left, right), 1),))

@@ -1,0 +1,97 @@
+"""A bound fusion: a graph of operators over tensors of known sizes. What the scheduler starts from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from compiler.dtypes import DType
+from compiler.ir.ops import OpKind
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A tensor of the fusion. Strides are in elements; `align` is what is known of its address, in bytes.
+
+    Op results that are not outputs live nowhere in particular; their strides are dense by convention.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: DType
+    strides: tuple[int, ...]
+    align: int = 16
+
+    @property
+    def elems(self) -> int:
+        n = 1
+        for extent in self.shape:
+            n *= extent
+        return n
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A number operand; it takes the other operand's dtype."""
+
+    value: float
+
+
+Operand = str | Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """`output = kind(inputs)`.
+
+    `dims`: for permute, output dimension i is input dimension dims[i]; for broadcast_to, input dimension i is output
+    dimension dims[i]. Empty for every other kind.
+    """
+
+    kind: OpKind
+    inputs: tuple[Operand, ...]
+    output: str
+    dims: tuple[int, ...] = ()
+
+    @property
+    def tensor_inputs(self) -> tuple[str, ...]:
+        return tuple(x for x in self.inputs if isinstance(x, str))
+
+
+@dataclass(frozen=True)
+class Fusion:
+    """Inputs, operators in topological order, outputs. `values` holds inputs first, then results in op order.
+
+    Names are canonical (`i0..` inputs in order, `v0..` op results in canonical order), so that equal graphs give equal kernels.
+    """
+
+    values: tuple[Value, ...]
+    inputs: tuple[str, ...]
+    ops: tuple[Op, ...]
+    outputs: tuple[str, ...]
+    fingerprint: str
+    binding_hash: str
+
+    @cached_property
+    def by_name(self) -> dict[str, Value]:
+        return {v.name: v for v in self.values}
+
+    def value(self, name: str) -> Value:
+        return self.by_name[name]
+
+    def producer(self, name: str) -> Op | None:
+        """The op that makes `name`, or None for an input."""
+        return next((op for op in self.ops if op.output == name), None)
+
+    def consumers(self, name: str) -> tuple[Op, ...]:
+        return tuple(op for op in self.ops if name in op.inputs)
+
+
+def dense_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Row-major strides in elements."""
+    strides: list[int] = []
+    step = 1
+    for extent in reversed(shape):
+        strides.append(step)
+        step *= max(extent, 1)
+    return tuple(reversed(strides))

@@ -1,0 +1,69 @@
+"""Transforms between IterDomains. Each is a value; its index map is in `algebra`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from compiler.ir.iter_domain import IterDomain
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """source -> outer, inner with source index = outer * inner.extent + inner (rules 1.1).
+
+    Whether the factor was given for the inner or the outer piece shows only in the extents.
+    """
+
+    source: IterDomain
+    outer: IterDomain
+    inner: IterDomain
+
+    @property
+    def divides(self) -> bool:
+        """False where the split makes holes (divisibility of split, Definition "hole")."""
+        return self.outer.extent * self.inner.extent == self.source.extent
+
+    @property
+    def inputs(self) -> tuple[IterDomain, ...]:
+        return (self.source,)
+
+    @property
+    def outputs(self) -> tuple[IterDomain, ...]:
+        return (self.outer, self.inner)
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """outer, inner -> out with out index = outer * inner.extent + inner (rules 1.1)."""
+
+    outer: IterDomain
+    inner: IterDomain
+    out: IterDomain
+
+    @property
+    def inputs(self) -> tuple[IterDomain, ...]:
+        return (self.outer, self.inner)
+
+    @property
+    def outputs(self) -> tuple[IterDomain, ...]:
+        return (self.out,)
+
+
+@dataclass(frozen=True, slots=True)
+class Swizzle:
+    """x, y -> x, out with out index = y xor x; equal power-of-two extents (rules 1.1). Its own inverse."""
+
+    x: IterDomain
+    y: IterDomain
+    out: IterDomain
+
+    @property
+    def inputs(self) -> tuple[IterDomain, ...]:
+        return (self.x, self.y)
+
+    @property
+    def outputs(self) -> tuple[IterDomain, ...]:
+        return (self.x, self.out)
+
+
+IdExpr = Split | Merge | Swizzle

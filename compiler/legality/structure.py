@@ -1,0 +1,164 @@
+"""Rules on the shape of a schedule: memories, loops shared by inlining, parallel types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from compiler.analysis.allocation import allocated_axes, loop_axis_is_allocated, memory_order
+from compiler.errors import Violation
+from compiler.ir.fusion import Literal
+from compiler.ir.iter_domain import MemoryType, ParallelType
+from compiler.ir.ops import MOVES
+from compiler.ir.tensor import CopyVia
+from compiler.legality.rules import Schedule, structure_rule
+
+_GLOBAL, _SHARED, _LOCAL = MemoryType.GLOBAL, MemoryType.SHARED, MemoryType.LOCAL
+_CARRIED = {
+    CopyVia.PLAIN: {(_GLOBAL, _LOCAL), (_LOCAL, _GLOBAL), (_LOCAL, _SHARED), (_SHARED, _LOCAL), (_LOCAL, _LOCAL)},
+    CopyVia.TMA: {(_GLOBAL, _SHARED), (_SHARED, _GLOBAL)},
+    CopyVia.BULK1D: {(_GLOBAL, _SHARED), (_SHARED, _GLOBAL)},
+}
+
+
+@structure_rule
+def copies_join_memories_that_an_instruction_joins(s: Schedule) -> Iterator[Violation]:
+    """Threads move data between registers and global or shared memory, bulk copies between global and shared (PTX ISA)."""
+    for op in s.sf.ops:
+        if op.kind not in MOVES:
+            continue
+        source, target = s.sf.tensor(str(op.inputs[0])), s.sf.tensor(op.output)
+        if (source.memory, target.memory) not in _CARRIED[op.via]:
+            yield Violation(
+                "copies_join_memories_that_an_instruction_joins",
+                f"{target.name} <- {source.name}",
+                f"{source.memory} to {target.memory} via {op.via}",
+                ", ".join(f"{a} to {b}" for a, b in sorted(_CARRIED[op.via])),
+                "Cache one of them in another memory, or choose another way to copy.",
+            )
+
+
+@structure_rule
+def pointwise_operands_and_results_are_registers(s: Schedule) -> Iterator[Violation]:
+    """Arithmetic reads and writes registers; everything else is a copy."""
+    for op in s.sf.ops:
+        if op.kind in MOVES:
+            continue
+        for name in (*op.tensor_inputs, op.output):
+            if s.sf.tensor(name).memory is not _LOCAL:
+                yield Violation(
+                    "pointwise_operands_and_results_are_registers",
+                    f"{op.output} = {op.kind}: {name}",
+                    str(s.sf.tensor(name).memory),
+                    "local",
+                    "Cache the input or output in registers (cache_input, cache_output).",
+                )
+
+
+@structure_rule
+def inlined_axes_are_the_consumers_axes(s: Schedule) -> Iterator[Violation]:
+    """The loops left of the compute-at position are the consumer's: same extent, same parallel type (rules 3.4, 3.5)."""
+    for t in s.sf.tensors:
+        for op in s.sf.consumers(t.name) if t.compute_at else ():
+            c = s.sf.tensor(op.output)
+            for i in range(t.compute_at):
+                mine = (t.loop[i].extent, t.types[i])
+                theirs = (c.loop[i].extent, c.types[i]) if i < len(c.loop) else None
+                if mine != theirs:
+                    yield Violation(
+                        "inlined_axes_are_the_consumers_axes",
+                        f"{t.name} in {c.name}: axis {i}",
+                        f"{mine[1]} {mine[0]}",
+                        "no axis" if theirs is None else f"{theirs[1]} {theirs[0]}",
+                        f"Inline {t.name} at {i} or schedule both alike.",
+                    )
+                    break
+
+
+@structure_rule
+def parallel_extents_agree(s: Schedule) -> Iterator[Violation]:
+    """Every tensor on a block or thread dimension has the same extent there, so that no thread is left over."""
+    first: dict[ParallelType, tuple[str, int]] = {}
+    for op in s.sf.ops:
+        t = s.sf.tensor(op.output)
+        for axis, type_ in zip(t.loop, t.types, strict=True):
+            if not (type_.is_block or type_.is_thread):
+                continue
+            name, extent = first.setdefault(type_, (t.name, axis.extent))
+            if extent != axis.extent:
+                yield Violation(
+                    "parallel_extents_agree",
+                    f"{t.name}: {type_}",
+                    axis.extent,
+                    extent,
+                    f"Split the axis so that it has the {extent} of {name}.",
+                )
+
+
+@structure_rule
+def bulk_axes_belong_to_bulk_copies(s: Schedule) -> Iterator[Violation]:
+    """Bulk says that the copy engine walks the axis: only a bulk copy's consumer has such axes, and it has no thread axes."""
+    for op in s.sf.ops:
+        t = s.sf.tensor(op.output)
+        engine = op.via is not CopyVia.PLAIN
+        if bool(t.bulk_axes) != engine:
+            fix = "Mark the tile's axes Bulk." if engine else "Copy via tma or bulk1d, or make the axis Serial."
+            yield Violation("bulk_axes_belong_to_bulk_copies", t.name, len(t.bulk_axes), f"via {op.via}", fix)
+        threads = [str(ty) for ty in t.types if ty.is_thread or ty is ParallelType.VECTORIZE]
+        if engine and threads:
+            yield Violation(
+                "bulk_axes_belong_to_bulk_copies",
+                t.name,
+                threads[0],
+                "no thread axis",
+                "One elected thread issues the copy.",
+            )
+
+
+@structure_rule
+def register_axes_are_unrolled(s: Schedule) -> Iterator[Violation]:
+    """Registers have no addresses: an axis allocated in registers is unrolled or vectorized, so that indices are constants."""
+    for t in s.sf.tensors:
+        if t.memory is not _LOCAL:
+            continue
+        readers = [s.sf.tensor(op.output) for op in s.sf.consumers(t.name)]
+        for i, (axis, type_) in enumerate(zip(t.loop, t.types, strict=True)):
+            if type_ is ParallelType.SERIAL and axis.extent > 1 and loop_axis_is_allocated(t, i):
+                yield Violation(
+                    "register_axes_are_unrolled",
+                    f"{t.name}: axis {i}",
+                    "Serial",
+                    "Unroll or Vectorize",
+                    "Unroll the axis.",
+                )
+        if any(len(r.loop) == 0 for r in readers):
+            yield Violation("register_axes_are_unrolled", t.name, "rank 0", "rank 1", "Give the tensor a dimension.")
+
+
+@structure_rule
+def allocation_axes_are_whole(s: Schedule) -> Iterator[Violation]:
+    """An axis of the allocation domain is allocated or not; a part of it cannot be."""
+    for t in s.sf.tensors:
+        status = allocated_axes(t)
+        for axis in memory_order(t):
+            if status.get(axis, True) is None:
+                yield Violation(
+                    "allocation_axes_are_whole",
+                    f"{t.name}: {axis}",
+                    "partly allocated",
+                    "allocated or not",
+                    "Set the allocation domain after splitting off the part that is parallel or inlined.",
+                )
+
+
+@structure_rule
+def literals_have_a_tensor_beside_them(s: Schedule) -> Iterator[Violation]:
+    """A literal takes the other operand's dtype, so some operand is a tensor."""
+    for op in s.sf.ops:
+        if op.inputs and all(isinstance(x, Literal) for x in op.inputs):
+            yield Violation(
+                "literals_have_a_tensor_beside_them",
+                op.output,
+                "literals only",
+                "a tensor operand",
+                "Compute it beforehand.",
+            )

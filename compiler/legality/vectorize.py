@@ -1,0 +1,107 @@
+"""Rules on vector access (rules 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import gcd
+
+from compiler.analysis.allocation import layout_of
+from compiler.analysis.indexing import first_lane, lanes_are_consecutive
+from compiler.errors import Violation
+from compiler.ir.expr import Expr
+from compiler.ir.iter_domain import MemoryType
+from compiler.ir.ops import OpKind
+from compiler.ir.tensor import TensorOp, TensorView
+from compiler.legality.rules import Schedule, rule
+
+
+MAX_VECTOR_BYTES = 16
+
+
+def _vector_copies(s: Schedule) -> Iterator[tuple[TensorOp, TensorView, int]]:
+    for op in s.sf.ops:
+        t = s.sf.tensor(op.output)
+        if t.vector_axis is not None and op.kind is not OpKind.CAST:
+            yield op, t, t.vector_axis.extent
+
+
+def _sides(s: Schedule, op: TensorOp) -> Iterator[tuple[TensorView, Expr]]:
+    """Both ends of a copy with the element offset of the lane; registers excepted, which have no addresses."""
+    ends = [(s.sf.tensor(op.output), s.indexing.write_offset(s.sf.tensor(op.output)))]
+    ends += [(s.sf.tensor(n), s.indexing.read_offset(op, n)) for n in op.tensor_inputs]
+    return (e for e in ends if e[0].memory is not MemoryType.LOCAL)
+
+
+@rule
+def vector_axis_belongs_to_a_copy(s: Schedule) -> Iterator[Violation]:
+    """Vectorize carries copies and casts (rules 4.2)."""
+    for op, t, _ in _vector_copies(s):
+        if op.kind not in (OpKind.COPY, OpKind.PERMUTE, OpKind.BROADCAST_TO):
+            yield Violation("vector_axis_belongs_to_a_copy", t.name, str(op.kind), "a copy", "Unroll the axis instead.")
+
+
+@rule
+def vector_word_is_one_instruction(s: Schedule) -> Iterator[Violation]:
+    """A word is 1, 2, 4, 8 or 16 bytes (PTX ISA, ld and st); the 32-byte form of capability 10 is not emitted yet."""
+    for op, t, width in _vector_copies(s):
+        for side, _ in _sides(s, op):
+            most = MAX_VECTOR_BYTES
+            word = width * side.dtype.nbytes
+            if word > most or word & (word - 1):
+                yield Violation(
+                    "vector_word_is_one_instruction",
+                    f"{t.name}: {side.name}",
+                    word,
+                    f"a power of two up to {most} bytes",
+                    "Vectorize by fewer elements.",
+                )
+
+
+@rule
+def vector_lanes_are_consecutive(s: Schedule) -> Iterator[Violation]:
+    """The vector axis is the innermost of the memory order and contiguous (rules 4.4, 4.5): lane v lies v elements on."""
+    for op, t, width in _vector_copies(s):
+        for side, offset in _sides(s, op):
+            if not lanes_are_consecutive(offset, width):
+                yield Violation(
+                    "vector_lanes_are_consecutive",
+                    f"{t.name}: {side.name}",
+                    str(offset),
+                    "... + lane",
+                    "Vectorize the axis that is contiguous in memory, by a factor that divides it.",
+                )
+
+
+@rule
+def vector_address_is_aligned(s: Schedule) -> Iterator[Violation]:
+    """The address of a word is a multiple of its size: offsets, strides and the tensor's own address (rules 4.6)."""
+    for op, t, width in _vector_copies(s):
+        for side, offset in _sides(s, op):
+            base = first_lane(offset, width)
+            word = width * side.dtype.nbytes
+            known = gcd(base.const, *(c for _, c in base.terms)) * side.dtype.nbytes if not base == Expr() else 0
+            divisor = gcd(known, side.align) if side.memory is MemoryType.GLOBAL else known
+            if divisor % word:
+                yield Violation(
+                    "vector_address_is_aligned",
+                    f"{t.name}: {side.name}",
+                    divisor,
+                    word,
+                    "Vectorize by fewer elements, or align rows and address.",
+                )
+
+
+@rule
+def vectors_stay_inside_shared_tiles(s: Schedule) -> Iterator[Violation]:
+    """A partly valid vector is possible only against global memory, where the tail goes element by element."""
+    for op, t, width in _vector_copies(s):
+        if any(side.memory is MemoryType.SHARED for side, _ in _sides(s, op)):
+            offset = s.indexing.write_offset(t)
+            if t.memory is MemoryType.SHARED and offset.hi >= layout_of(t).elems and width > 1:
+                yield Violation(
+                    "vectors_stay_inside_shared_tiles",
+                    t.name,
+                    offset.hi,
+                    layout_of(t).elems - 1,
+                    "Make the tile a multiple of the word.",
+                )

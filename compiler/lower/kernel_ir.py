@@ -1,0 +1,348 @@
+"""Kernel IR: statements of one CUDA kernel, every decision made. The emitter prints it, the cost model counts it.
+
+Offsets are element offsets unless the name says bytes. Expressions range over block, thread and loop variables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any
+
+from compiler.dtypes import DType
+from compiler.ir.expr import Expr, Var
+from compiler.ir.fusion import Literal
+from compiler.ir.ops import OpKind
+from compiler.ir.tensor import CachePolicy, MathGrade
+
+
+@dataclass(frozen=True, slots=True)
+class Less:
+    """left < right."""
+
+    left: Expr
+    right: Expr
+
+    def __str__(self) -> str:
+        return f"{self.left} < {self.right}"
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """A kernel parameter: the address of a global tensor. `position` counts inputs, then outputs."""
+
+    name: str
+    dtype: DType
+    position: int
+    written: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMap:
+    """A kernel parameter: a 128-byte tensor map, innermost dimension first (cuTensorMapEncodeTiled)."""
+
+    name: str
+    dtype: DType
+    position: int
+    dims: tuple[int, ...]
+    strides_bytes: tuple[int, ...]
+    box: tuple[int, ...]
+    swizzle: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reg:
+    """Element `offset` of the register array `name`."""
+
+    name: str
+    dtype: DType
+    offset: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """A place in dynamic shared memory, in bytes from its start."""
+
+    tensor: str
+    dtype: DType
+    byte_offset: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """The mbarrier at `byte_offset` of dynamic shared memory."""
+
+    byte_offset: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Declare:
+    """A register array of `elems` elements, live to the end of the enclosing body."""
+
+    name: str
+    dtype: DType
+    elems: int
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """for var in [0, trip): body."""
+
+    var: Var
+    trip: Expr
+    unroll: bool
+    body: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    """All conditions hold: then; otherwise: orelse."""
+
+    conditions: tuple[Less, ...]
+    then: tuple[Stmt, ...]
+    orelse: tuple[Stmt, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Elected:
+    """One thread of the block executes the body."""
+
+    body: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalLoad:
+    """Loads `width` elements where `guards` hold; else the registers are zero.
+
+    `tail`: a condition on the lane variable: where only some lanes satisfy it, those are loaded one by one.
+    """
+
+    target: Reg
+    tensor: str
+    offset: Expr
+    width: int
+    cache: CachePolicy
+    guards: tuple[Less, ...] = ()
+    tail: Less | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalStore:
+    """Stores `width` elements where `guards` hold; `tail` as in `GlobalLoad`."""
+
+    source: Reg
+    tensor: str
+    offset: Expr
+    width: int
+    cache: CachePolicy
+    guards: tuple[Less, ...] = ()
+    tail: Less | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SharedLoad:
+    """Loads `width` elements from shared memory."""
+
+    target: Reg
+    source: Shared
+    width: int
+
+
+@dataclass(frozen=True, slots=True)
+class SharedStore:
+    """Stores `width` elements to shared memory."""
+
+    source: Reg
+    target: Shared
+    width: int
+
+
+@dataclass(frozen=True, slots=True)
+class Compute:
+    """target = kind(operands), one element; half-precision operands are widened to f32 and the result rounded."""
+
+    kind: OpKind
+    target: Reg
+    operands: tuple[Reg | Literal, ...]
+    grade: MathGrade
+
+
+@dataclass(frozen=True, slots=True)
+class Convert:
+    """target[i] = source[i] in the target's type for i < width, in packed instructions where there are any."""
+
+    target: Reg
+    source: Reg
+    width: int
+
+
+@dataclass(frozen=True, slots=True)
+class TmaLoad:
+    """A tensor-map tile, global -> shared, completing on `barrier`. Coordinates innermost first."""
+
+    target: Shared
+    tensor_map: str
+    coordinates: tuple[Expr, ...]
+    barrier: Barrier
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class TmaStore:
+    """A tensor-map tile, shared -> global."""
+
+    source: Shared
+    tensor_map: str
+    coordinates: tuple[Expr, ...]
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class BulkLoad:
+    """`nbytes` contiguous bytes, global -> shared, completing on `barrier`."""
+
+    target: Shared
+    tensor: str
+    offset: Expr
+    barrier: Barrier
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class BulkStore:
+    """`nbytes` contiguous bytes, shared -> global."""
+
+    source: Shared
+    tensor: str
+    offset: Expr
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class InitBarriers:
+    """One arrival each; then every thread sees them."""
+
+    byte_offset: int
+    count: int
+    tensor_maps: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectBytes:
+    """The elected thread arrives on the barrier and announces the bytes of the copies that follow."""
+
+    barrier: Barrier
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class WaitBarrier:
+    """Every thread waits for the phase of this parity."""
+
+    barrier: Barrier
+    parity: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Sync:
+    """Block barrier."""
+
+
+@dataclass(frozen=True, slots=True)
+class FenceAsync:
+    """Generic writes to shared memory become visible to bulk copies (PTX ISA, fence.proxy.async)."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommitStores:
+    """Closes the bulk group of the stores issued so far by this thread."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitStores:
+    """Waits until bulk stores have read their shared memory."""
+
+
+Stmt = (
+    Declare
+    | Loop
+    | If
+    | Elected
+    | GlobalLoad
+    | GlobalStore
+    | SharedLoad
+    | SharedStore
+    | Compute
+    | Convert
+    | TmaLoad
+    | TmaStore
+    | BulkLoad
+    | BulkStore
+    | InitBarriers
+    | ExpectBytes
+    | WaitBarrier
+    | Sync
+    | FenceAsync
+    | CommitStores
+    | WaitStores
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """One kernel: parameters in order, launch shape, dynamic shared memory, statements."""
+
+    pointers: tuple[Pointer, ...]
+    tensor_maps: tuple[TensorMap, ...]
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    smem_bytes: int
+    smem_align: int
+    max_registers: int | None
+    index_bits: int
+    body: tuple[Stmt, ...]
+
+    @property
+    def threads(self) -> int:
+        return self.block[0] * self.block[1] * self.block[2]
+
+
+def walk(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
+    """Every statement, outermost first."""
+    for s in body:
+        yield s
+        match s:
+            case Loop() | Elected():
+                yield from walk(s.body)
+            case If():
+                yield from walk(s.then)
+                yield from walk(s.orelse)
+            case _:
+                pass
+
+
+def map_exprs(body: tuple[Stmt, ...], f: Callable[[Expr], Expr]) -> tuple[Stmt, ...]:
+    """The same statements with every expression replaced by `f` of it."""
+    return tuple(_map_node(s, f) for s in body)
+
+
+def _map_node(node: Any, f: Callable[[Expr], Expr]) -> Any:
+    if isinstance(node, Expr):
+        return f(node)
+    if isinstance(node, tuple):
+        return tuple(_map_node(x, f) for x in node)
+    if is_dataclass(node) and not isinstance(node, (type, Var, Literal)):
+        return replace(node, **{x.name: _map_node(getattr(node, x.name), f) for x in fields(node)})
+    return node
+
+
+def expressions(node: Any) -> Iterator[Expr]:
+    """Every expression in a statement, tuple of statements or operand."""
+    if isinstance(node, Expr):
+        yield node
+    elif isinstance(node, tuple):
+        for x in node:
+            yield from expressions(x)
+    elif is_dataclass(node) and not isinstance(node, Var):
+        for x in fields(node):
+            yield from expressions(getattr(node, x.name))

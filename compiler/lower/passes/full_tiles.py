@@ -1,0 +1,64 @@
+"""Splits a tile's body into one for full tiles, without guards, and one for edge tiles.
+
+    body with guards      ->      if (every index of the tile is inside) { body without guards } else { body with guards }
+
+The condition is uniform in the block, so barriers inside stay reachable by all threads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from compiler.ir.expr import Var, var
+from compiler.lower.kernel_ir import Elected, GlobalLoad, GlobalStore, If, InitBarriers, Less, Loop, Stmt, walk
+from compiler.lower.predicates import holds_for_block
+
+
+def split_full_tiles(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """Applies the split to every innermost body of serial loops, or to the kernel's body where there is none."""
+    if any(isinstance(s, Loop) and not s.unroll for s in walk(body)):
+        return tuple(_inside(s) for s in body)
+    setup = tuple(s for s in body if isinstance(s, InitBarriers))
+    tile = tuple(s for s in body if not isinstance(s, InitBarriers))
+    return (*setup, *_split(tile))
+
+
+def _inside(s: Stmt) -> Stmt:
+    match s:
+        case Loop() if not s.unroll:
+            return replace(s, body=split_full_tiles(s.body))
+        case _:
+            return s
+
+
+def _split(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    unrolled = {s.var: var(Var(f"u{s.var.name}", s.var.extent)) for s in walk(body) if isinstance(s, Loop) and s.unroll}
+    conditions: dict[Less, None] = {}
+    for s in walk(body):
+        if not isinstance(s, (GlobalLoad, GlobalStore)):
+            continue
+        for guard in (*s.guards, *((s.tail,) if s.tail is not None else ())):
+            inside = holds_for_block(Less(guard.left.substitute(unrolled), guard.right))
+            if inside is None:
+                return body
+            if inside.left.hi >= inside.right.const:
+                conditions[inside] = None
+    if not any(isinstance(s, (GlobalLoad, GlobalStore)) and (s.guards or s.tail) for s in walk(body)):
+        return body
+    full = _without_guards(body)
+    return (If(tuple(conditions), full, body),) if conditions else full
+
+
+def _without_guards(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    out: list[Stmt] = []
+    for s in body:
+        match s:
+            case GlobalLoad() | GlobalStore():
+                out.append(replace(s, guards=(), tail=None))
+            case Loop() | Elected():
+                out.append(replace(s, body=_without_guards(s.body)))
+            case If():
+                out.append(replace(s, then=_without_guards(s.then), orelse=_without_guards(s.orelse)))
+            case _:
+                out.append(s)
+    return tuple(out)

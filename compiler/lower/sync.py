@@ -1,0 +1,71 @@
+"""Which waits, fences and barriers stand before a piece of a body, so that every shared value is read after it was written.
+
+Facts used (PTX ISA, memory consistency and async proxy): a block barrier orders ordinary accesses; a bulk load is visible once its
+mbarrier phase completes; ordinary writes need fence.proxy.async in every writer and a barrier before a bulk store reads them;
+shared memory that a bulk store reads may be overwritten once wait_group.read has returned in the issuing thread.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True, slots=True)
+class Effects:
+    """Shared tensors that a piece of a body touches: by threads (reads, writes) and by bulk copies (loads, stores)."""
+
+    reads: frozenset[str] = frozenset()
+    writes: frozenset[str] = frozenset()
+    bulk_loads: frozenset[str] = frozenset()
+    bulk_stores: frozenset[str] = frozenset()
+
+    def __or__(self, other: Effects) -> Effects:
+        return Effects(
+            self.reads | other.reads,
+            self.writes | other.writes,
+            self.bulk_loads | other.bulk_loads,
+            self.bulk_stores | other.bulk_stores,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What must happen first, in this order: wait for stores to have read, fence, barrier, wait for these loads."""
+
+    wait_stores: bool = False
+    fence: bool = False
+    sync: bool = False
+    wait_loads: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Hazards:
+    """What is still open at a point of a body: since the last block barrier, the last wait, the last store wait."""
+
+    written: frozenset[str] = frozenset()
+    read: frozenset[str] = frozenset()
+    loading: frozenset[str] = frozenset()
+    storing: frozenset[str] = frozenset()
+
+    def before(self, e: Effects) -> Needs:
+        """What a piece with effects `e` needs first."""
+        overwrites = e.writes | e.bulk_loads
+        wait_stores = bool(overwrites & self.storing)
+        fence = bool(e.bulk_stores & self.written)
+        sync = fence or wait_stores or bool(e.reads & self.written) or bool(overwrites & self.read)
+        sync = sync or bool(e.bulk_loads & self.written)
+        return Needs(wait_stores, fence, sync, (e.reads | e.bulk_stores) & self.loading)
+
+    def after(self, e: Effects, needs: Needs) -> Hazards:
+        """The state after those needs were met and the piece ran."""
+        met = self
+        if needs.sync:
+            met = replace(met, written=frozenset(), read=frozenset())
+        if needs.wait_stores:
+            met = replace(met, storing=frozenset())
+        return Hazards(
+            met.written | e.writes,
+            met.read | e.reads,
+            (met.loading - needs.wait_loads) | e.bulk_loads,
+            met.storing | e.bulk_stores,
+        )

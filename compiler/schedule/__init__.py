@@ -1,0 +1,1 @@
+"""Schedule steps as data, and their application to a fusion."""

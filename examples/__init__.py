@@ -1,0 +1,1 @@
+"""Small fusions, and what can be done with them."""

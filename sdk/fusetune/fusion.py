@@ -1,0 +1,339 @@
+"""Writing a fusion in Python: each operator is checked as it is added.
+
+f = FusionBuilder()
+x = f.input("x", ("M", 4096), "bf16")
+b = f.input("b", (4096,), "bf16")
+y = f.gelu(x.cast("f32") + b.cast("f32").broadcast_to(x.shape, dims=(1,)))
+f.output(y.cast("bf16"), name="out")
+fusion = f.build()
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NoReturn
+
+from fusetune import wire
+from fusetune.errors import InvalidFusion
+from fusetune.wire.extent import Size
+from fusetune.wire.fusion import FORMAT, DTypeName, Memory
+from fusetune.wire.op_types import TensorType
+from fusetune.wire.parse import parse_fusion, read_fusion
+from fusetune.wire.printing import fusion_text
+from fusetune.wire.problems import InvalidDocument, Problem
+
+Number = int | float
+
+
+class Fusion(wire.Fusion):
+    """A valid fusion. Make one with `FusionBuilder` or `Fusion.from_json`."""
+
+    @classmethod
+    def from_json(cls, document: str | bytes | Mapping[str, Any]) -> Fusion:
+        """The fusion in a `fusetune.fusion/1` document, as text or decoded. Raises InvalidFusion with every fault."""
+        try:
+            parsed = parse_fusion(document)
+        except InvalidDocument as error:
+            raise InvalidFusion(error.problems) from None
+        return cls(format=parsed.format, inputs=parsed.inputs, ops=parsed.ops, outputs=parsed.outputs)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of what the fusion means; names and the order of independent operators do not change it."""
+        return wire.fingerprint(self)
+
+    def __repr__(self) -> str:
+        return fusion_text(self)
+
+
+@dataclass(frozen=True, eq=False)
+class Tensor:
+    """A value of the fusion that `builder` is making; `+ - * /` make further ones with tensors and numbers."""
+
+    builder: FusionBuilder = field(repr=False)
+    name: str
+    type: TensorType
+
+    @property
+    def shape(self) -> tuple[Size, ...]:
+        """Sizes and symbols. A sum or product of symbols reads `2*M`, and no shape can be made with it."""
+        return tuple(str(extent) if extent.size is None else extent.size for extent in self.type.shape)
+
+    @property
+    def dtype(self) -> DTypeName:
+        return self.type.dtype
+
+    def __repr__(self) -> str:
+        return f"Tensor({self.name}: {self.type})"
+
+    def __add__(self, other: Tensor | Number) -> Tensor:
+        return self.builder.add(self, other)
+
+    def __radd__(self, other: Number) -> Tensor:
+        return self.builder.add(other, self)
+
+    def __sub__(self, other: Tensor | Number) -> Tensor:
+        return self.builder.sub(self, other)
+
+    def __rsub__(self, other: Number) -> Tensor:
+        return self.builder.sub(other, self)
+
+    def __mul__(self, other: Tensor | Number) -> Tensor:
+        return self.builder.mul(self, other)
+
+    def __rmul__(self, other: Number) -> Tensor:
+        return self.builder.mul(other, self)
+
+    def __truediv__(self, other: Tensor | Number) -> Tensor:
+        return self.builder.div(self, other)
+
+    def __rtruediv__(self, other: Number) -> Tensor:
+        return self.builder.div(other, self)
+
+    def __matmul__(self, other: Tensor) -> Tensor:
+        return self.builder.matmul(self, other)
+
+    def __neg__(self) -> Tensor:
+        return self.builder.neg(self)
+
+    def __abs__(self) -> Tensor:
+        return self.builder.abs(self)
+
+    def __bool__(self) -> NoReturn:
+        raise TypeError(f"{self!r} has no value yet: use where, eq, lt and the like of the builder instead of `if`")
+
+    def cast(self, dtype: DTypeName) -> Tensor:
+        return self.builder.cast(self, dtype)
+
+    def broadcast_to(self, shape: Sequence[Size], dims: Sequence[int]) -> Tensor:
+        return self.builder.broadcast_to(self, shape, dims)
+
+    def permute(self, dims: Sequence[int]) -> Tensor:
+        return self.builder.permute(self, dims)
+
+    def reshape(self, shape: Sequence[Size]) -> Tensor:
+        return self.builder.reshape(self, shape)
+
+    def slice(self, dim: int, start: Size, stop: Size) -> Tensor:
+        return self.builder.slice(self, dim, start, stop)
+
+    def sum(self, dims: Sequence[int], keepdim: bool = False) -> Tensor:
+        return self.builder.sum(self, dims, keepdim)
+
+    def mean(self, dims: Sequence[int], keepdim: bool = False) -> Tensor:
+        return self.builder.mean(self, dims, keepdim)
+
+    def amax(self, dims: Sequence[int], keepdim: bool = False) -> Tensor:
+        return self.builder.amax(self, dims, keepdim)
+
+    def amin(self, dims: Sequence[int], keepdim: bool = False) -> Tensor:
+        return self.builder.amin(self, dims, keepdim)
+
+
+class FusionBuilder:
+    """Collects inputs, operators and outputs. Every method raises InvalidFusion at once for what cannot be."""
+
+    def __init__(self) -> None:
+        self._inputs: list[dict[str, Any]] = []
+        self._ops: list[dict[str, Any]] = []
+        self._outputs: list[tuple[str, str]] = []
+
+    def input(
+        self, name: str, shape: Sequence[Size], dtype: DTypeName, *, strides: Sequence[Size] | None = None
+    ) -> Tensor:
+        """A tensor that the caller will pass. Sizes are integers or symbols; `strides` in elements, else dense."""
+        entry: dict[str, Any] = {"name": name, "shape": tuple(shape), "dtype": dtype}
+        if strides is not None:
+            entry["strides"] = tuple(strides)
+        self._inputs.append(entry)
+        return self._checked(name, self._inputs)
+
+    def output(self, tensor: Tensor, name: str | None = None) -> None:
+        """Return `tensor`, the result of an operator, under `name`."""
+        self._own(tensor, f"outputs[{len(self._outputs)}]")
+        self._outputs.append((tensor.name, tensor.name if name is None else name))
+        try:
+            Fusion.from_json(self._document())
+        except InvalidFusion:
+            self._outputs.pop()
+            raise
+
+    def build(self) -> Fusion:
+        """The fusion, checked as a whole. The builder can go on and build a larger one."""
+        return Fusion.from_json(self._document())
+
+    def copy(self, x: Tensor, memory: Memory | None = None) -> Tensor:
+        """The same values; `memory` asks for a stop in that memory on the way."""
+        return self._op("copy", x, **({} if memory is None else {"memory": memory}))
+
+    def cast(self, x: Tensor, dtype: DTypeName) -> Tensor:
+        """Values in another dtype; float to integer truncates."""
+        return self._op("cast", x, dtype=dtype)
+
+    def neg(self, x: Tensor) -> Tensor:
+        return self._op("neg", x)
+
+    def abs(self, x: Tensor) -> Tensor:
+        return self._op("abs", x)
+
+    def exp(self, x: Tensor) -> Tensor:
+        return self._op("exp", x)
+
+    def log(self, x: Tensor) -> Tensor:
+        return self._op("log", x)
+
+    def tanh(self, x: Tensor) -> Tensor:
+        return self._op("tanh", x)
+
+    def sigmoid(self, x: Tensor) -> Tensor:
+        return self._op("sigmoid", x)
+
+    def relu(self, x: Tensor) -> Tensor:
+        return self._op("relu", x)
+
+    def gelu(self, x: Tensor) -> Tensor:
+        """The tanh form."""
+        return self._op("gelu", x)
+
+    def silu(self, x: Tensor) -> Tensor:
+        return self._op("silu", x)
+
+    def sqrt(self, x: Tensor) -> Tensor:
+        return self._op("sqrt", x)
+
+    def rsqrt(self, x: Tensor) -> Tensor:
+        return self._op("rsqrt", x)
+
+    def reciprocal(self, x: Tensor) -> Tensor:
+        return self._op("reciprocal", x)
+
+    def square(self, x: Tensor) -> Tensor:
+        return self._op("square", x)
+
+    def add(self, x: Tensor | Number, y: Tensor | Number) -> Tensor:
+        return self._op("add", x, y)
+
+    def sub(self, x: Tensor | Number, y: Tensor | Number) -> Tensor:
+        return self._op("sub", x, y)
+
+    def mul(self, x: Tensor | Number, y: Tensor | Number) -> Tensor:
+        return self._op("mul", x, y)
+
+    def div(self, x: Tensor | Number, y: Tensor | Number) -> Tensor:
+        return self._op("div", x, y)
+
+    def maximum(self, x: Tensor | Number, y: Tensor | Number) -> Tensor:
+        return self._op("maximum", x, y)
+
+    def minimum(self, x: Tensor | Number, y: Tensor | Number) -> Tensor:
+        return self._op("minimum", x, y)
+
+    def eq(self, x: Tensor | Number, y: Tensor | Number) -> Tensor:
+        return self._op("eq", x, y)
+
+    def ne(self, x: Tensor | Number, y: Tensor | Number) -> Tensor:
+        return self._op("ne", x, y)
+
+    def lt(self, x: Tensor | Number, y: Tensor | Number) -> Tensor:
+        return self._op("lt", x, y)
+
+    def le(self, x: Tensor | Number, y: Tensor | Number) -> Tensor:
+        return self._op("le", x, y)
+
+    def gt(self, x: Tensor | Number, y: Tensor | Number) -> Tensor:
+        return self._op("gt", x, y)
+
+    def ge(self, x: Tensor | Number, y: Tensor | Number) -> Tensor:
+        return self._op("ge", x, y)
+
+    def where(self, condition: Tensor, x: Tensor | Number, y: Tensor | Number) -> Tensor:
+        """`x` where the bool `condition` holds, else `y`."""
+        return self._op("where", condition, x, y)
+
+    def broadcast_to(self, x: Tensor, shape: Sequence[Size], dims: Sequence[int]) -> Tensor:
+        """Dimension i of `x` is dimension `dims[i]` of the result; a size of 1 expands."""
+        return self._op("broadcast_to", x, shape=tuple(shape), dims=tuple(dims))
+
+    def permute(self, x: Tensor, dims: Sequence[int]) -> Tensor:
+        """Dimension i of the result is dimension `dims[i]` of `x`."""
+        return self._op("permute", x, dims=tuple(dims))
+
+    def reshape(self, x: Tensor, shape: Sequence[Size]) -> Tensor:
+        """The same elements in row-major order; one size may be -1."""
+        return self._op("reshape", x, shape=tuple(shape))
+
+    def slice(self, x: Tensor, dim: int, start: Size, stop: Size) -> Tensor:
+        """Elements `start` up to, not including, `stop` of dimension `dim`."""
+        return self._op("slice", x, dim=dim, start=start, stop=stop)
+
+    def cat(self, tensors: Iterable[Tensor], dim: int) -> Tensor:
+        """One after the other along `dim`."""
+        return self._op("cat", *tensors, dim=dim)
+
+    def iota(self, shape: Sequence[Size], dim: int, dtype: DTypeName) -> Tensor:
+        """The position along `dim`."""
+        return self._op("iota", shape=tuple(shape), dim=dim, dtype=dtype)
+
+    def sum(self, x: Tensor, dims: Sequence[int], keepdim: bool = False) -> Tensor:
+        return self._op("sum", x, dims=tuple(dims), keepdim=keepdim)
+
+    def mean(self, x: Tensor, dims: Sequence[int], keepdim: bool = False) -> Tensor:
+        return self._op("mean", x, dims=tuple(dims), keepdim=keepdim)
+
+    def amax(self, x: Tensor, dims: Sequence[int], keepdim: bool = False) -> Tensor:
+        return self._op("amax", x, dims=tuple(dims), keepdim=keepdim)
+
+    def amin(self, x: Tensor, dims: Sequence[int], keepdim: bool = False) -> Tensor:
+        return self._op("amin", x, dims=tuple(dims), keepdim=keepdim)
+
+    def matmul(self, x: Tensor, y: Tensor, dtype: DTypeName | None = None) -> Tensor:
+        """`(..., m, k)` by `(..., k, n)`; `dtype` is the result's, by default the operands'."""
+        return self._op("matmul", x, y, **({} if dtype is None else {"dtype": dtype}))
+
+    def _op(self, op: str, *operands: Tensor | Number, **attributes: Any) -> Tensor:
+        place = f"ops[{len(self._ops)}]"
+        ins = tuple(
+            self._own(x, f"{place}.in[{i}]") if isinstance(x, Tensor) else _written(x) for i, x in enumerate(operands)
+        )
+        name = f"_{len(self._ops)}"
+        self._ops.append({"op": op, "in": ins, "out": name, **attributes})
+        return self._checked(name, self._ops)
+
+    def _own(self, tensor: Tensor, place: str) -> str:
+        if tensor.builder is not self:
+            fix = "Make all tensors of a fusion with one builder."
+            raise InvalidFusion((Problem(place, f"{tensor!r} of another builder", "a tensor of this builder", fix),))
+        return tensor.name
+
+    def _checked(self, name: str, entries: list[dict[str, Any]]) -> Tensor:
+        """The value that the last of `entries` defines; an entry with faults is taken back."""
+        document = {"format": FORMAT, "inputs": tuple(self._inputs), "ops": tuple(self._ops), "outputs": ()}
+        try:
+            inference = wire.infer(read_fusion(document))
+            problems = tuple(p for p in inference.problems if p.where != "outputs")
+        except InvalidDocument as error:
+            problems = error.problems
+        if problems:
+            entries.pop()
+            raise InvalidFusion(problems)
+        return Tensor(self, name, inference.types[name])
+
+    def _document(self) -> dict[str, Any]:
+        """The fusion so far: results get the names they are returned under, the others `t0`, `t1` and so on."""
+        taken = {entry["name"] for entry in self._inputs} | {public for _, public in self._outputs}
+        names = {own: public for own, public in self._outputs if own.startswith("_")}
+        free = (f"t{i}" for i in itertools.count() if f"t{i}" not in taken)
+        names |= {op["out"]: next(free) for op in self._ops if op["out"] not in names}
+        ops = [{**op, "in": tuple(names.get(x, x) for x in op["in"]), "out": names[op["out"]]} for op in self._ops]
+        outputs = [{"name": names.get(own, own)} for own, _ in self._outputs]
+        return {"format": FORMAT, "inputs": tuple(self._inputs), "ops": tuple(ops), "outputs": tuple(outputs)}
+
+
+def _written(number: Number) -> Number | str:
+    """A number as the wire spells it."""
+    # repr spells them inf, -inf and nan, as the wire does.
+    return repr(float(number)) if isinstance(number, float) and not math.isfinite(number) else number

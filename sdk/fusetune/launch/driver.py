@@ -1,0 +1,90 @@
+"""The CUDA driver, reached through cuda-bindings: imported on first use, every return code checked."""
+
+from __future__ import annotations
+
+import threading
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+from fusetune.errors import LaunchFailed, NoDevice
+
+_INIT_LOCK = threading.Lock()
+
+
+@cache
+def driver() -> ModuleType:
+    """`cuda.bindings.driver`, initialised. Raises NoDevice where the package, libcuda or a GPU is missing."""
+    try:
+        from cuda.bindings import driver as bindings
+    except ImportError as error:
+        raise NoDevice(
+            "the package cuda-bindings is not installed", "Install it: pip install 'fusetune[gpu]'."
+        ) from error
+    with _INIT_LOCK:
+        try:
+            (status,) = bindings.cuInit(0)
+        except RuntimeError as error:  # libcuda.so.1 could not be opened
+            raise NoDevice(
+                f"the CUDA driver cannot be used ({error})", "Run on a machine with an NVIDIA GPU."
+            ) from error
+    if status != bindings.CUresult.CUDA_SUCCESS:
+        raise NoDevice(f"cuInit answered {status.name}", "Run on a machine with an NVIDIA GPU and its driver.")
+    return bindings  # type: ignore[no-any-return]
+
+
+def check(call: str, answer: tuple[Any, ...]) -> Any:
+    """Unwraps a driver call's (status, values...): None, the value, or a tuple. Raises LaunchFailed."""
+    status, *values = answer
+    if status.value != 0:
+        raise LaunchFailed(call, status.name, int(status.value), _message(status))
+    if not values:
+        return None
+    return values[0] if len(values) == 1 else tuple(values)
+
+
+def _message(status: Any) -> str:
+    code, text = driver().cuGetErrorString(status)
+    return text.decode() if code.value == 0 and text else ""
+
+
+@cache
+def primary_context(device: int) -> Any:
+    """The context that torch and the CUDA runtime use on `device`; retained for the life of the process."""
+    cuda = driver()
+    ordinal = check("cuDeviceGet", cuda.cuDeviceGet(device))
+    return check("cuDevicePrimaryCtxRetain", cuda.cuDevicePrimaryCtxRetain(ordinal))
+
+
+class current_context:  # noqa: N801 (used like a function)
+    """Makes `device`'s primary context current inside the block; does nothing where it already is."""
+
+    __slots__ = ("_context", "_pushed")
+
+    def __init__(self, device: int) -> None:
+        self._context = primary_context(device)
+        self._pushed = False
+
+    def __enter__(self) -> None:
+        cuda = driver()
+        if int(check("cuCtxGetCurrent", cuda.cuCtxGetCurrent())) != int(self._context):
+            check("cuCtxPushCurrent", cuda.cuCtxPushCurrent(self._context))
+            self._pushed = True
+
+    def __exit__(self, *_: object) -> None:
+        if self._pushed:
+            check("cuCtxPopCurrent", driver().cuCtxPopCurrent())
+
+
+def device_attribute(device: int, name: str) -> int:
+    """An attribute of the device, by the end of its name: `CLOCK_RATE` for CU_DEVICE_ATTRIBUTE_CLOCK_RATE."""
+    cuda = driver()
+    attribute = getattr(cuda.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
+    ordinal = check("cuDeviceGet", cuda.cuDeviceGet(device))
+    return int(check("cuDeviceGetAttribute", cuda.cuDeviceGetAttribute(attribute, ordinal)))
+
+
+def driver_version() -> str:
+    """The newest CUDA that the driver supports, as `13.0`."""
+    version = int(check("cuDriverGetVersion", driver().cuDriverGetVersion()))
+    return f"{version // 1000}.{version % 1000 // 10}"

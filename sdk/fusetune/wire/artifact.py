@@ -1,0 +1,171 @@
+"""The kernel artifact: everything needed to launch a tuned kernel and to know how far to trust it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Base64Bytes, BaseModel, ConfigDict, Field
+
+Correct = Literal["verified_on_gpu", "verified_emulated", "unverified"]
+Time = Literal["measured", "predicted", "none"]
+
+
+class Wire(BaseModel):
+    """Base of every wire type: frozen, strict, no unknown fields."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", populate_by_name=True)
+
+
+class Evidence(Wire):
+    """How a result is known. Predicted is never shown as measured."""
+
+    correct: Correct = "unverified"
+    time: Time = "none"
+
+
+class TensorSpec(Wire):
+    """What the kernel was built for: sizes, strides in elements, dtype, bytes that divide the address."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: str
+    align: int
+
+
+class TensorArg(Wire):
+    """The address of a tensor. `position` counts inputs in order, then outputs."""
+
+    kind: Literal["tensor"] = "tensor"
+    position: int
+
+
+class TensorMapArg(Wire):
+    """A 128-byte tensor map, rebuilt for each address. Everything innermost first (CUDA driver API, cuTensorMapEncodeTiled).
+
+    `strides_bytes` has rank-1 entries (dimension 0 is dense). `swizzle`: bytes of the span, 0 for none.
+    `l2_promotion`: bytes, 0 for none.
+    """
+
+    kind: Literal["tensor_map"] = "tensor_map"
+    position: int
+    dtype: str
+    dims: tuple[int, ...]
+    strides_bytes: tuple[int, ...]
+    box: tuple[int, ...]
+    element_strides: tuple[int, ...]
+    swizzle: Literal[0, 32, 64, 128] = 0
+    l2_promotion: Literal[0, 64, 128, 256] = 0
+
+
+class ScratchArg(Wire):
+    """The address of scratch buffer `index` of the artifact."""
+
+    kind: Literal["scratch"] = "scratch"
+    index: int
+
+
+class ScalarArg(Wire):
+    """A number passed by value; `dtype` is i32, i64 or f32."""
+
+    kind: Literal["scalar"] = "scalar"
+    dtype: Literal["i32", "i64", "f32"]
+    value: int | float
+
+
+Arg = Annotated[TensorArg | TensorMapArg | ScratchArg | ScalarArg, Field(discriminator="kind")]
+
+
+class LaunchSpec(Wire):
+    """One kernel launch. `dynamic_smem_bytes` needs the opt-in attribute above 48 KiB."""
+
+    entry: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    cluster: tuple[int, int, int] = (1, 1, 1)
+    dynamic_smem_bytes: int = 0
+    args: tuple[Arg, ...]
+
+
+class Scratch(Wire):
+    """Temporary device memory of a kernel."""
+
+    bytes: int
+    align: int
+    init: Literal["none", "zero"] = "none"
+
+
+class Guard(Wire):
+    """A condition on the call, evaluated before launch. Grammar: integers, names, + - * // % min max, comparisons, and, or.
+
+    Names: `ptr[p]` address, `size[p][d]`, `stride[p][d]` of tensor position p.
+    """
+
+    expr: str
+    message: str
+
+
+class Resources(Wire):
+    """What the compiled kernel uses, read from the compiler's log; shared memory is static, without the system's 1 KiB."""
+
+    registers: int
+    spill_store_bytes: int
+    spill_load_bytes: int
+    stack_bytes: int
+    static_smem_bytes: int
+    barriers: int = 0
+
+
+class Conditions(Wire):
+    """Kept beside an entry, not part of its key: a change marks it stale."""
+
+    generator: str
+    nvrtc: str
+    driver: str | None = None
+
+
+class Verification(Wire):
+    """What was run to prove the kernel right, and on what."""
+
+    device: str
+    input_sets: tuple[str, ...]
+    max_error: float
+    tolerance: float
+    deterministic: bool
+
+
+class Timing(Wire):
+    """A measurement with its conditions; all samples are kept. Times in microseconds."""
+
+    policy: str
+    card: str
+    median_us: float
+    p10_us: float
+    p90_us: float
+    samples_us: tuple[float, ...]
+    conditions: dict[str, Any] = {}
+
+
+class KernelArtifact(Wire):
+    """`fusetune.kernel/1`: launches in order, code, contract, and the evidence for it."""
+
+    format: Literal["fusetune.kernel/1"] = "fusetune.kernel/1"
+    fingerprint: str
+    binding: str
+    arch: str
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    launches: tuple[LaunchSpec, ...]
+    scratch: tuple[Scratch, ...] = ()
+    guards: tuple[Guard, ...] = ()
+    cubin: Base64Bytes
+    source: str
+    ptx: str
+    trace: dict[str, Any]
+    resources: Resources
+    code_hash: str
+    approximations: tuple[str, ...] = ()
+    deterministic: bool = True
+    conditions: Conditions
+    evidence: Evidence = Evidence()
+    verification: Verification | None = None
+    timing: Timing | None = None

@@ -1,0 +1,31 @@
+"""`Binding`: what a fusion leaves open, settled for one kernel (design: contracts, "Binding")."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from fusetune.wire.artifact import Wire
+from fusetune.wire.fusion import Seq
+
+Align = Literal[128, 16, 8, 4, 2, 1]
+Extent = Annotated[int, Field(ge=0)]
+
+
+class InputBinding(Wire):
+    """`strides` in elements, dense if left out; `align` is the largest of 128 16 8 4 2 1 that divides the address."""
+
+    strides: Seq[int] | None = None
+    align: Align = 16
+
+
+class Binding(Wire):
+    """A value for every symbol, a layout for every input in order. No `inputs` at all: every input has the defaults."""
+
+    sizes: dict[str, Extent] = Field(default={})
+    inputs: Seq[InputBinding] = ()
+
+    def to_json(self) -> str:
+        """The document as compact JSON text; what is not set is left out."""
+        return self.model_dump_json(exclude_none=True)

@@ -1,0 +1,163 @@
+"""A fusion and a binding put together: every size, stride and alignment known, and checked again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from fusetune.wire.binding import Binding, InputBinding
+from fusetune.wire.extent import Extent
+from fusetune.wire.fusion import Fusion
+from fusetune.wire.infer import MAX_TENSOR_BYTES, checked_types, infer, nearest, strides_are_dense
+from fusetune.wire.op_types import ITEM_BYTES, TensorType
+from fusetune.wire.problems import InvalidDocument, Problem
+from fusetune.wire.symbols import substitute, symbols_of
+
+MAX_STRIDE_BYTES = 2**40
+"""Strides stay below this (CUDA driver API, cuTensorMapEncodeTiled: global strides are less than 2^40 bytes)."""
+
+
+@dataclass(frozen=True, slots=True)
+class BoundInput:
+    """Strides in elements, those of sizes of 1 set as if contiguous; bytes that divide the address."""
+
+    strides: tuple[int, ...]
+    align: int
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """`fusion` without symbols, the types of its values, and a layout for each input."""
+
+    fusion: Fusion
+    types: Mapping[str, TensorType]
+    inputs: tuple[BoundInput, ...]
+
+
+def apply_binding(fusion: Fusion, binding: Binding) -> Bound:
+    """Put `binding` into `fusion`. Raises InvalidDocument with every fault of the fusion, else of the binding."""
+    checked_types(fusion)
+    problems = [*_size_problems(fusion, binding), *_count_problems(fusion, binding)]
+    if problems:
+        raise InvalidDocument(tuple(problems))
+    concrete = substitute(fusion, binding.sizes)
+    inference = infer(concrete)
+    layouts = binding.inputs or tuple(InputBinding() for _ in fusion.inputs)
+    inputs: list[BoundInput] = []
+    problems.extend(inference.problems)
+    for i, (tensor, layout) in enumerate(zip(concrete.inputs, layouts, strict=True)):
+        shape = tuple(int(size) for size in tensor.shape)
+        stated = None if tensor.strides is None else tuple(int(stride) for stride in tensor.strides)
+        strides = _agreed_strides(shape, stated, layout.strides)
+        nbytes = ITEM_BYTES[tensor.dtype]
+        problems.extend(_layout_problems(f"binding.inputs[{i}]", shape, stated, strides, layout.align, nbytes))
+        if len(strides) == len(shape):
+            inputs.append(BoundInput(_with_units_contiguous(shape, strides), layout.align))
+    if problems:
+        raise InvalidDocument(tuple(problems))
+    return Bound(concrete, inference.types, tuple(inputs))
+
+
+def _size_problems(fusion: Fusion, binding: Binding) -> Iterator[Problem]:
+    symbols = symbols_of(fusion)
+    for symbol in symbols:
+        if symbol not in binding.sizes:
+            fix = f'Give it a size, such as {{"sizes": {{"{symbol}": 4096}}}}.'
+            yield Problem(f"binding.sizes.{symbol}", "nothing", f"a size for symbol {symbol!r} of the fusion", fix)
+    for name in binding.sizes:
+        if name not in symbols:
+            known = ", ".join(symbols) or "none"
+            fix = f"{nearest(name, list(symbols))}Remove it."
+            yield Problem(f"binding.sizes.{name}", "an unknown symbol", f"a symbol of the fusion ({known})", fix)
+
+
+def _count_problems(fusion: Fusion, binding: Binding) -> Iterator[Problem]:
+    if binding.inputs and len(binding.inputs) != len(fusion.inputs):
+        expected = f"{len(fusion.inputs)}, one for each input of the fusion, or none at all"
+        yield Problem("binding.inputs", f"{len(binding.inputs)} entries", expected, "Correct the list or leave it out.")
+
+
+def _concrete_dense(shape: tuple[int, ...]) -> tuple[int, ...]:
+    strides: list[int] = []
+    step = 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= max(size, 1)
+    return tuple(reversed(strides))
+
+
+def _agreed_strides(
+    shape: tuple[int, ...], stated: tuple[int, ...] | None, bound: tuple[int, ...] | None
+) -> tuple[int, ...]:
+    """The binding's strides, else the fusion's, else dense ones."""
+    if bound is not None:
+        return bound
+    return stated if stated is not None else _concrete_dense(shape)
+
+
+def _layout_problems(
+    where: str,
+    shape: tuple[int, ...],
+    stated: tuple[int, ...] | None,
+    strides: tuple[int, ...],
+    align: int,
+    item_bytes: int,
+) -> Iterator[Problem]:
+    at = f"{where}.strides"
+    if align % item_bytes:
+        expected = f"a multiple of {item_bytes}, the bytes of an element"
+        yield Problem(f"{where}.align", str(align), expected, "Copy the tensor to an aligned address.")
+    if len(strides) != len(shape):
+        yield Problem(at, f"{len(strides)} strides", f"{len(shape)}, one for each dimension", "Correct the strides.")
+        return
+    for dim, stride in enumerate(strides):
+        if stride < 0:
+            yield Problem(f"{at}[{dim}]", str(stride), "0 or more", "Copy the tensor: torch has no negative strides.")
+        elif stride * item_bytes >= MAX_STRIDE_BYTES and shape[dim] > 1:
+            found, expected = f"{stride * item_bytes} bytes", f"less than {MAX_STRIDE_BYTES}"
+            yield Problem(f"{at}[{dim}]", found, expected, "Copy the tensor to a dense one.")
+    if stated is not None and not _same_layout(shape, stated, strides):
+        extents = tuple(map(Extent.of, shape))
+        if not strides_are_dense(extents, stated):
+            expected = f"{list(stated)}, as the fusion states"
+            yield Problem(at, str(list(strides)), expected, "Correct it, or leave the strides out of the fusion.")
+    if any(stride < 0 for stride in strides):
+        return
+    span_bytes = item_bytes * (1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True)))
+    if span_bytes >= MAX_TENSOR_BYTES:
+        yield Problem(at, f"a span of {span_bytes} bytes", f"less than {MAX_TENSOR_BYTES}", "Copy the tensor.")
+    if _overlaps(shape, strides):
+        found = f"{list(strides)} for shape {list(shape)}: two elements share an address"
+        yield Problem(at, found, "strides of 0, or strides that step over the dimensions inside", "Copy the tensor.")
+
+
+def _same_layout(shape: tuple[int, ...], left: tuple[int, ...], right: tuple[int, ...]) -> bool:
+    return all(size == 1 or a == b for size, a, b in zip(shape, left, right, strict=True))
+
+
+def _overlaps(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    """Whether a dimension may step into those inside it. A stride of 0 is a broadcast and does not count.
+
+    Sorted by stride, each must be larger than the last offset of all smaller ones. Layouts that interleave without
+    meeting are counted as overlapping; no torch view makes one without as_strided.
+    """
+    last_offset = 0
+    if 0 in shape:
+        return False
+    for stride, size in sorted(
+        (stride, size) for size, stride in zip(shape, strides, strict=True) if size > 1 and stride
+    ):
+        if stride <= last_offset:
+            return True
+        last_offset += stride * (size - 1)
+    return False
+
+
+def _with_units_contiguous(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...]:
+    """The stride of a size of 1 is free: set it to what contiguity asks for, so that equal layouts are equal values."""
+    result: list[int] = []
+    following = 1
+    for size, stride in zip(reversed(shape), reversed(strides), strict=True):
+        result.append(following if size == 1 else stride)
+        following = result[-1] * max(size, 1)
+    return tuple(reversed(result))

@@ -1,0 +1,158 @@
+"""Canonical form and fingerprint: fusions that mean the same graph get the same name.
+
+Not part of the meaning: names, the order of independent ops, ops that no output needs, symbol names, and defaults that
+are spelled out. Part of it: the order of inputs and outputs (kernels name arguments by position) and everything else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+
+from fusetune.wire.binding import Binding
+from fusetune.wire.bound import apply_binding
+from fusetune.wire.fusion import (
+    BroadcastTo,
+    Cat,
+    Fusion,
+    Input,
+    Iota,
+    Matmul,
+    Op,
+    Operand,
+    Output,
+    Permute,
+    Reduce,
+    Reshape,
+    Slice,
+    literal_value,
+)
+from fusetune.wire.infer import checked_types, strides_are_dense
+from fusetune.wire.op_types import FLOATS, TensorType
+from fusetune.wire.symbols import substitute, symbols_of
+
+
+def canonicalize(fusion: Fusion) -> Fusion:
+    """The representative of all fusions with this meaning; canonicalizing it again changes nothing.
+
+    Inputs are `i0..` in order, op results `v0..` and the ops themselves in depth-first order from the outputs, operands
+    left to right; symbols are `s0..` by first appearance in the inputs. Raises InvalidDocument.
+    """
+    types = checked_types(fusion)
+    order = live_ops(fusion)
+    names = {tensor.name: f"i{i}" for i, tensor in enumerate(fusion.inputs)}
+    names |= {fusion.ops[index].out: f"v{i}" for i, index in enumerate(order)}
+    renamed = Fusion(
+        format=fusion.format,
+        inputs=tuple(_canonical_input(tensor, names, types) for tensor in fusion.inputs),
+        ops=tuple(_canonical_op(fusion.ops[index], names, types) for index in order),
+        outputs=tuple(Output(name=names[output.name]) for output in fusion.outputs),
+    )
+    return substitute(renamed, _symbol_names(renamed))
+
+
+def live_ops(fusion: Fusion) -> tuple[int, ...]:
+    """Positions in `fusion.ops` of what the outputs need, depth first from them, producers before consumers."""
+    producer = {op.out: i for i, op in enumerate(fusion.ops)}
+    done: dict[int, None] = {}
+    stack = [producer[output.name] for output in reversed(fusion.outputs)]
+    while stack:
+        index = stack[-1]
+        waiting = [producer[x] for x in fusion.ops[index].ins if isinstance(x, str) and x in producer]
+        waiting = [i for i in waiting if i not in done]
+        if index in done or not waiting:
+            done.setdefault(index)
+            stack.pop()
+        else:
+            stack.append(waiting[0])
+    return tuple(done)
+
+
+def fingerprint(fusion: Fusion) -> str:
+    """SHA-256 of the canonical form, 64 hexadecimal digits. Raises InvalidDocument."""
+    return _digest(canonicalize(fusion).model_dump(mode="json", by_alias=True, exclude_none=True))
+
+
+def binding_hash(fusion: Fusion, binding: Binding) -> str:
+    """SHA-256 of sizes by canonical symbol and of each input's strides and alignment. Raises InvalidDocument."""
+    bound = apply_binding(fusion, binding)
+    names = canonical_symbols(fusion)
+    return _digest(
+        {
+            "format": "fusetune.binding/1",
+            "sizes": {names[symbol]: size for symbol, size in binding.sizes.items() if symbol in names},
+            "inputs": [{"strides": list(layout.strides), "align": layout.align} for layout in bound.inputs],
+        }
+    )
+
+
+def canonical_symbols(fusion: Fusion) -> Mapping[str, str]:
+    """The canonical name of each symbol. One that stands only in strides that say nothing has none."""
+    types = checked_types(fusion)
+    names = {tensor.name: tensor.name for tensor in fusion.inputs}
+    inputs = tuple(_canonical_input(tensor, names, types) for tensor in fusion.inputs)
+    return _symbol_names(fusion.model_copy(update={"inputs": inputs}))
+
+
+def _symbol_names(fusion: Fusion) -> Mapping[str, str]:
+    return {symbol: f"s{i}" for i, symbol in enumerate(symbols_of(fusion))}
+
+
+def _digest(document: object) -> str:
+    text = json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _canonical_input(tensor: Input, names: Mapping[str, str], types: Mapping[str, TensorType]) -> Input:
+    strides = tensor.strides
+    if strides is not None:
+        # The stride of a size of 1 says nothing.
+        strides = tuple(1 if size == 1 else stride for size, stride in zip(tensor.shape, strides, strict=True))
+        if strides_are_dense(types[tensor.name].shape, strides):
+            strides = None
+    return Input(name=names[tensor.name], shape=tensor.shape, dtype=tensor.dtype, strides=strides)
+
+
+def _canonical_op(op: Op, names: Mapping[str, str], types: Mapping[str, TensorType]) -> Op:
+    ins = _canonical_operands(op, names, types)
+    return op.model_copy(update={"ins": ins, "out": names[op.out], **_attributes(op, types)})
+
+
+def _canonical_operands(op: Op, names: Mapping[str, str], types: Mapping[str, TensorType]) -> tuple[Operand, ...]:
+    """Names replaced, numbers written in the dtype that they take: 2 is 2.0 on floats, -0.0 is 0 on integers."""
+    tensors = [x for x in op.ins if isinstance(x, str) and literal_value(x) is None]
+    is_float = bool(tensors) and types[tensors[-1]].dtype in FLOATS
+    ins: list[Operand] = []
+    for operand in op.ins:
+        if isinstance(operand, str):
+            ins.append(operand if literal_value(operand) is not None else names[operand])
+        else:
+            ins.append(float(operand) if is_float else int(operand))
+    return tuple(ins)
+
+
+def _attributes(op: Op, types: Mapping[str, TensorType]) -> dict[str, object]:
+    """Attributes in their one spelling: dimensions from 0, defaults written, -1 worked out where that can be."""
+    match op:
+        case BroadcastTo() | Permute():
+            return {"dims": _from_zero(op.dims, types[op.out].rank)}
+        case Reduce():
+            return {"dims": tuple(sorted(_from_zero(op.dims, _operand_type(op, types).rank)))}
+        case Slice() | Cat() | Iota():
+            return {"dim": op.dim % types[op.out].rank}
+        case Reshape():
+            sizes = (extent.size for extent in types[op.out].shape)
+            return {"shape": tuple(-1 if size is None else size for size in sizes)}
+        case Matmul():
+            return {"dtype": types[op.out].dtype}
+        case _:
+            return {}
+
+
+def _operand_type(op: Op, types: Mapping[str, TensorType]) -> TensorType:
+    return types[str(op.ins[0])]
+
+
+def _from_zero(dims: tuple[int, ...], rank: int) -> tuple[int, ...]:
+    return tuple(dim % rank for dim in dims)

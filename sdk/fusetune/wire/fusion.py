@@ -1,0 +1,271 @@
+"""`fusetune.fusion/1`: a small graph of tensor operations, as it travels (design: contracts, "Fusion").
+
+The models hold the grammar only: fields, types, spelling. What the graph means (names, shapes, dtypes) is checked by
+`fusetune.wire.infer`. Documents from outside come in through `fusetune.wire.parse`, which does both.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Annotated, Any, Literal, TypeVar, get_args
+
+from pydantic import BeforeValidator, ConfigDict, Field
+from pydantic_core import PydanticCustomError
+
+from fusetune.wire.artifact import Wire
+
+FORMAT = "fusetune.fusion/1"
+
+DTypeName = Literal["f64", "f32", "f16", "bf16", "i8", "i32", "i64", "bool"]
+UnaryName = Literal[
+    "neg", "abs", "exp", "log", "tanh", "sigmoid", "relu", "gelu", "silu", "sqrt", "rsqrt", "reciprocal", "square"
+]
+BinaryName = Literal["add", "sub", "mul", "div", "maximum", "minimum"]
+CompareName = Literal["eq", "ne", "lt", "le", "gt", "ge"]
+ReduceName = Literal["sum", "mean", "amax", "amin"]
+Memory = Literal["register", "tmem", "global"]
+
+NON_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
+"""Numbers that JSON cannot write, under their wire spelling; no tensor may have these names."""
+
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+
+
+def _fault(kind: str, value: Any, expected: str, fix: str) -> PydanticCustomError:
+    context = {"found": show(value), "expected": expected, "fix": fix}
+    return PydanticCustomError(kind, "found {found}, expected {expected}. {fix}", context)
+
+
+def show(value: Any) -> str:
+    """A value as an error quotes it: JSON-like and never long."""
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def is_identifier(text: str) -> bool:
+    """A letter or underscore, then letters, digits and underscores; at most 64 characters."""
+    return _IDENTIFIER.fullmatch(text) is not None
+
+
+def _check_name(value: Any) -> Any:
+    if not isinstance(value, str) or not is_identifier(value) or value in NON_FINITE:
+        raise _fault(
+            "name",
+            value,
+            "a name: letters, digits and underscores, no digit first, at most 64 characters, not inf or nan",
+            "Rename it.",
+        )
+    return value
+
+
+def _check_size(value: Any) -> Any:
+    if isinstance(value, str):
+        if is_identifier(value):
+            return value
+        raise _fault("size", value, "a symbol: letters, digits and underscores, no digit first", "Rename the symbol.")
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise _fault("size", value, "an integer >= 0 or a symbol", 'Write a size such as 4096 or a symbol such as "M".')
+    return value
+
+
+def _check_reshape_size(value: Any) -> Any:
+    return value if type(value) is int and value == -1 else _check_size(value)
+
+
+def _check_operand(value: Any) -> Any:
+    if isinstance(value, str):
+        if value in NON_FINITE or is_identifier(value):
+            return value
+        raise _fault("operand", value, 'the name of a tensor, a number, "inf", "-inf" or "nan"', "Correct the operand.")
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise _fault(
+            "operand",
+            value,
+            'the name of a tensor, a number, "inf", "-inf" or "nan"',
+            "Write 0 or 1 for a truth value." if isinstance(value, bool) else "Name a tensor or write a number.",
+        )
+    if isinstance(value, float) and not math.isfinite(value):
+        raise _fault("operand", value, "a finite number", 'Write "inf", "-inf" or "nan", in quotes.')
+    return value
+
+
+def _as_tuple(value: Any) -> Any:
+    """JSON arrays arrive as lists when another library has parsed the text; strict tuples would refuse them."""
+    return tuple(value) if isinstance(value, list) else value
+
+
+T = TypeVar("T")
+Seq = Annotated[tuple[T, ...], BeforeValidator(_as_tuple)]
+Name = Annotated[str, BeforeValidator(_check_name)]
+Size = Annotated[int | str, BeforeValidator(_check_size)]
+ReshapeSize = Annotated[int | str, BeforeValidator(_check_reshape_size)]
+Operand = Annotated[int | float | str, BeforeValidator(_check_operand)]
+
+
+class Input(Wire):
+    """A tensor that the caller passes. `strides` in elements; without, it is dense unless a binding says more."""
+
+    name: Name
+    shape: Seq[Size]
+    dtype: DTypeName
+    strides: Seq[Size] | None = None
+
+
+class Output(Wire):
+    """A result, always a new dense tensor. Facts beside the name are redundant and must agree with inference."""
+
+    name: Name
+    shape: Seq[Size] | None = None
+    dtype: DTypeName | None = None
+    strides: Seq[Size] | None = None
+
+
+class OpBase(Wire):
+    """`out = op(in)`. The JSON field `in` is the attribute `ins`."""
+
+    model_config = ConfigDict(serialize_by_alias=True)
+
+    ins: Seq[Operand] = Field(alias="in")
+    out: Name
+
+
+class Copy(OpBase):
+    """The same values; `memory` asks for a stop in that memory on the way."""
+
+    op: Literal["copy"]
+    memory: Memory | None = None
+
+
+class Cast(OpBase):
+    """Values in another dtype. Float to integer truncates."""
+
+    op: Literal["cast"]
+    dtype: DTypeName
+
+
+class Unary(OpBase):
+    """A function of one element; `gelu` is the tanh form."""
+
+    op: UnaryName
+
+
+class Binary(OpBase):
+    """A function of two elements; one of them may be a number, which takes the other's dtype."""
+
+    op: BinaryName
+
+
+class Compare(OpBase):
+    """A comparison of two elements; the result is bool."""
+
+    op: CompareName
+
+
+class Where(OpBase):
+    """`in[1]` where the bool `in[0]` holds, else `in[2]`."""
+
+    op: Literal["where"]
+
+
+class BroadcastTo(OpBase):
+    """Input dimension i is output dimension `dims[i]`; a size of 1 expands, dimensions not named are new."""
+
+    op: Literal["broadcast_to"]
+    shape: Seq[Size]
+    dims: Seq[int]
+
+
+class Permute(OpBase):
+    """Output dimension i is input dimension `dims[i]`."""
+
+    op: Literal["permute"]
+    dims: Seq[int]
+
+
+class Reshape(OpBase):
+    """The same elements in row-major order under another shape, which may hold one -1."""
+
+    op: Literal["reshape"]
+    shape: Seq[ReshapeSize]
+
+
+class Slice(OpBase):
+    """Elements `start` up to, not including, `stop` of dimension `dim`."""
+
+    op: Literal["slice"]
+    dim: int
+    start: Size
+    stop: Size
+
+
+class Cat(OpBase):
+    """Operands one after the other along `dim`."""
+
+    op: Literal["cat"]
+    dim: int
+
+
+class Iota(OpBase):
+    """No operands: the position along `dim`."""
+
+    op: Literal["iota"]
+    shape: Seq[Size]
+    dim: int
+    dtype: DTypeName
+
+
+class Reduce(OpBase):
+    """One element from all along `dims`; the dtype is kept, sums accumulate in f32 (f64 for f64, i64 for integers)."""
+
+    op: ReduceName
+    dims: Seq[int]
+    keepdim: bool = False
+
+
+class Matmul(OpBase):
+    """`(..., m, k)` by `(..., k, n)`, leading dimensions equal. `dtype`: the result's, by default the operands'."""
+
+    op: Literal["matmul"]
+    dtype: DTypeName | None = None
+
+
+Op = (
+    Copy
+    | Cast
+    | Unary
+    | Binary
+    | Compare
+    | Where
+    | BroadcastTo
+    | Permute
+    | Reshape
+    | Slice
+    | Cat
+    | Iota
+    | Reduce
+    | Matmul
+)
+
+MODEL_OF_OP: dict[str, type[OpBase]] = {
+    name: model for model in get_args(Op) for name in get_args(model.model_fields["op"].annotation)
+}
+"""Every operator name of the format and the model that holds its attributes."""
+
+
+class Fusion(Wire):
+    """A graph: inputs, operators in order (each uses only what stands before it), outputs."""
+
+    format: Literal["fusetune.fusion/1"]
+    inputs: Seq[Input]
+    ops: Seq[Annotated[Op, Field(discriminator="op")]]
+    outputs: Seq[Output]
+
+    def to_json(self) -> str:
+        """The document as compact JSON text; what is not set is left out."""
+        return self.model_dump_json(by_alias=True, exclude_none=True)
+
+
+def literal_value(operand: int | float | str) -> int | float | None:
+    """The number an operand stands for, or None if it names a tensor."""
+    return NON_FINITE.get(operand) if isinstance(operand, str) else operand

@@ -1,0 +1,392 @@
+"""Shape and dtype of an operator's result, one function for each kind of operator (design: contracts, "Fusion")."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from fusetune.wire.extent import Extent, product
+from fusetune.wire.fusion import Binary as BinaryOp
+from fusetune.wire.fusion import (
+    BroadcastTo,
+    Cast,
+    Cat,
+    Compare,
+    Copy,
+    DTypeName,
+    Iota,
+    Matmul,
+    Op,
+    Permute,
+    Reduce,
+    Reshape,
+    Slice,
+    Unary,
+    Where,
+)
+from fusetune.wire.problems import Problem
+
+FLOATS: frozenset[str] = frozenset({"f64", "f32", "f16", "bf16"})
+INTEGER_BITS = {"i8": 8, "i32": 32, "i64": 64}
+ITEM_BYTES = {"f64": 8, "f32": 4, "f16": 2, "bf16": 2, "i8": 1, "i32": 4, "i64": 8, "bool": 1}
+
+FLOAT_ONLY = frozenset({"exp", "log", "tanh", "sigmoid", "gelu", "silu", "sqrt", "rsqrt", "reciprocal", "div", "mean"})
+"""Operators without a meaning on integers (design: "`div` is for floats"; the others return floats in torch)."""
+
+TAKES_BOOL = frozenset({"maximum", "minimum", "amax", "amin"})
+"""Arithmetic that keeps its meaning on bool (or, and, any, all); the rest asks for a cast first."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """Shape and dtype of a value."""
+
+    shape: tuple[Extent, ...]
+    dtype: DTypeName
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    def __str__(self) -> str:
+        return f"{self.dtype} {shape_text(self.shape)}"
+
+
+Number = int | float
+OperandType = TensorType | Number
+
+
+@dataclass(frozen=True, slots=True)
+class OpCheck:
+    """Collects the faults of one operator; `place` is where it stands, such as `ops[3]`."""
+
+    place: str
+    problems: list[Problem] = field(default_factory=list)
+
+    def fault(self, at: str, found: object, expected: str, fix: str) -> None:
+        self.problems.append(Problem(f"{self.place}.{at}" if at else self.place, str(found), expected, fix))
+
+
+def shape_text(shape: tuple[Extent, ...]) -> str:
+    """`(M, 4096)`"""
+    return f"({', '.join(map(str, shape))})"
+
+
+def result_type(op: Op, operands: tuple[OperandType, ...], check: OpCheck) -> TensorType | None:
+    """The type of `op`'s result, or None after telling `check` every fault that forbids one."""
+    if not _arity_fits(op, len(operands), check):
+        return None
+    if not isinstance(op, BinaryOp | Compare | Where) and not _all_tensors(operands, check):
+        return None
+    match op:
+        case Copy():
+            return _tensor(operands[0])
+        case Cast(dtype=dtype):
+            return TensorType(_tensor(operands[0]).shape, dtype)
+        case Unary():
+            return _arithmetic_dtype(op.op, _tensor(operands[0]), check)
+        case BinaryOp():
+            same = _same_type(operands, 0, check)
+            return None if same is None else _arithmetic_dtype(op.op, same, check)
+        case Compare():
+            same = _same_type(operands, 0, check)
+            return None if same is None else TensorType(same.shape, "bool")
+        case Where():
+            return _where(operands, check)
+        case BroadcastTo():
+            return _broadcast_to(op, _tensor(operands[0]), check)
+        case Permute():
+            return _permute(op, _tensor(operands[0]), check)
+        case Reshape():
+            return _reshape(op, _tensor(operands[0]), check)
+        case Slice():
+            return _slice(op, _tensor(operands[0]), check)
+        case Cat():
+            return _cat(op, tuple(map(_tensor, operands)), check)
+        case Iota():
+            return _iota(op, check)
+        case Reduce():
+            return _reduce(op, _tensor(operands[0]), check)
+        case Matmul():
+            return _matmul(op, _tensor(operands[0]), _tensor(operands[1]), check)
+        case _:
+            assert_never(op)
+
+
+def arity(op: Op) -> int | None:
+    """How many operands the operator takes; None for `cat`, which takes one or more."""
+    match op:
+        case Copy() | Cast() | Unary() | BroadcastTo() | Permute() | Reshape() | Slice() | Reduce():
+            return 1
+        case BinaryOp() | Compare() | Matmul():
+            return 2
+        case Where():
+            return 3
+        case Iota():
+            return 0
+        case Cat():
+            return None
+        case _:
+            assert_never(op)
+
+
+def _tensor(operand: OperandType) -> TensorType:
+    assert isinstance(operand, TensorType)
+    return operand
+
+
+def _arity_fits(op: Op, count: int, check: OpCheck) -> bool:
+    wanted = arity(op)
+    if wanted is None:
+        if count:
+            return True
+        check.fault("in", "no operands", f"at least 1 for {op.op}", "Name the tensors to join.")
+        return False
+    if count != wanted:
+        change = "Remove what is too many" if count > wanted else "Add what is missing"
+        check.fault("in", f"{count} operands", f"{wanted} for {op.op}", f"{change}.")
+    return count == wanted
+
+
+def _all_tensors(operands: tuple[OperandType, ...], check: OpCheck) -> bool:
+    for position, operand in enumerate(operands):
+        if not isinstance(operand, TensorType):
+            check.fault(f"in[{position}]", f"the number {operand}", "a tensor", "Name a tensor.")
+    return all(isinstance(operand, TensorType) for operand in operands)
+
+
+def _same_type(operands: tuple[OperandType, ...], first: int, check: OpCheck) -> TensorType | None:
+    """The one type of the tensors from operand `first` on; numbers must have a meaning in its dtype."""
+    tensors = [(i, x) for i, x in enumerate(operands) if i >= first and isinstance(x, TensorType)]
+    if not tensors:
+        check.fault("in", "numbers only", "at least one tensor", "Work the number out, and write it where it is used.")
+        return None
+    (_, wanted), *others = tensors
+    fits = True
+    for position, found in others:
+        if found.shape != wanted.shape:
+            fits = False
+            check.fault(
+                f"in[{position}]",
+                found,
+                f"shape {shape_text(wanted.shape)}",
+                "Use broadcast_to first: nothing is implicit.",
+            )
+        elif found.dtype != wanted.dtype:
+            fits = False
+            check.fault(f"in[{position}]", found, f"dtype {wanted.dtype}", "Cast one of the operands first.")
+    for position, operand in enumerate(operands):
+        if position >= first and not isinstance(operand, TensorType):
+            fits &= _number_fits(operand, wanted.dtype, position, check)
+    return wanted if fits else None
+
+
+def _number_fits(number: Number, dtype: DTypeName, position: int, check: OpCheck) -> bool:
+    """A literal takes the other operand's dtype, so it must have a value there."""
+    if dtype in FLOATS:
+        return _float_fits(number, dtype, position, check)
+    at, fix = f"in[{position}]", "Cast the tensor to a float first, or correct the number."
+    if isinstance(number, float) and not number.is_integer():
+        check.fault(at, number, f"an integer, as the other operand is {dtype}", fix)
+        return False
+    low, high = (0, 1) if dtype == "bool" else (-(1 << INTEGER_BITS[dtype] - 1), (1 << INTEGER_BITS[dtype] - 1) - 1)
+    if not low <= number <= high:
+        check.fault(at, number, f"{low} to {high}, as the other operand is {dtype}", fix)
+        return False
+    return True
+
+
+def _float_fits(number: Number, dtype: DTypeName, position: int, check: OpCheck) -> bool:
+    try:
+        float(number)
+    except OverflowError:
+        check.fault(f"in[{position}]", "an integer over 1.8e308", f"a number that {dtype} can hold", 'Write "inf".')
+        return False
+    return True
+
+
+def _arithmetic_dtype(name: str, operand: TensorType, check: OpCheck) -> TensorType | None:
+    """Arithmetic keeps the dtype, where it has a meaning."""
+    if name in FLOAT_ONLY and operand.dtype not in FLOATS:
+        check.fault("in[0]", operand, f"a float dtype for {name}", "Cast it to f32 first.")
+        return None
+    if operand.dtype == "bool" and name not in TAKES_BOOL:
+        check.fault("in[0]", operand, f"a number dtype for {name}", "Cast it to i32 first.")
+        return None
+    return operand
+
+
+def _where(operands: tuple[OperandType, ...], check: OpCheck) -> TensorType | None:
+    condition = operands[0]
+    if not isinstance(condition, TensorType) or condition.dtype != "bool":
+        check.fault("in[0]", condition, "a bool tensor", "Compare first: ne with 0 gives a bool.")
+        return None
+    chosen = _same_type(operands, 1, check)
+    if chosen is not None and chosen.shape != condition.shape:
+        expected = f"the shape of the others, {shape_text(chosen.shape)}"
+        check.fault("in[0]", condition, expected, "Use broadcast_to first: nothing is implicit.")
+        return None
+    return chosen
+
+
+def dim_in(dim: int, rank: int, at: str, check: OpCheck) -> int | None:
+    """The dimension counted from 0, also for a negative one, which counts from the end."""
+    if -rank <= dim < rank:
+        return dim % rank
+    expected = f"{-rank} to {rank - 1} for rank {rank}" if rank else "no dimension: the rank is 0"
+    check.fault(at, dim, expected, "Name a dimension that is there.")
+    return None
+
+
+def _dims_in(dims: tuple[int, ...], rank: int, check: OpCheck) -> tuple[int, ...] | None:
+    """Each dimension once, counted from 0."""
+    found = [dim_in(dim, rank, f"dims[{i}]", check) for i, dim in enumerate(dims)]
+    known = tuple(dim for dim in found if dim is not None)
+    if len(known) != len(dims):
+        return None
+    if len(set(known)) != len(known):
+        check.fault("dims", list(dims), "each dimension once", "Remove the repeated one.")
+        return None
+    return known
+
+
+def _broadcast_to(op: BroadcastTo, source: TensorType, check: OpCheck) -> TensorType | None:
+    shape = tuple(map(Extent.of, op.shape))
+    dims = _dims_in(op.dims, len(shape), check)
+    if dims is None:
+        return None
+    if len(dims) != source.rank:
+        expected = f"{source.rank} entries, one for each dimension of {source}"
+        check.fault("dims", list(op.dims), expected, "Say which output dimension each input dimension is.")
+        return None
+    if list(dims) != sorted(dims):
+        check.fault("dims", list(op.dims), "ascending dimensions", "Permute the operand first.")
+        return None
+    fits = True
+    for i, (size, dim) in enumerate(zip(source.shape, dims, strict=True)):
+        if size != shape[dim] and size.constant != 1:
+            fits = False
+            expected = f"{size}, which dimension {i} of {source} has (only a size of 1 expands)"
+            check.fault(f"shape[{dim}]", shape[dim], expected, "Correct shape or dims.")
+    return TensorType(shape, source.dtype) if fits else None
+
+
+def _permute(op: Permute, source: TensorType, check: OpCheck) -> TensorType | None:
+    dims = _dims_in(op.dims, source.rank, check)
+    if dims is None:
+        return None
+    if len(dims) != source.rank:
+        check.fault("dims", list(op.dims), f"every dimension of {source} once", "Add the missing dimensions.")
+        return None
+    return TensorType(tuple(source.shape[dim] for dim in dims), source.dtype)
+
+
+def _reshape(op: Reshape, source: TensorType, check: OpCheck) -> TensorType | None:
+    written = tuple(None if size == -1 else Extent.of(size) for size in op.shape)
+    known = tuple(size for size in written if size is not None)
+    if len(written) - len(known) > 1:
+        check.fault("shape", list(op.shape), "at most one -1", "Write the other sizes.")
+        return None
+    total, rest = product(source.shape), product(known)
+    if total is None or rest is None:
+        check.fault("shape", list(op.shape), "sizes with fewer symbols", "Use fewer symbols in this tensor.")
+        return None
+    if len(known) == len(written):
+        if total != rest:
+            check.fault(
+                "shape", f"{rest} elements", f"{total}, as {source} has", "Correct the sizes, or write one as -1."
+            )
+            return None
+        return TensorType(known, source.dtype)
+    missing = total.exact_quotient(rest)
+    if missing is None:
+        expected = f"sizes that divide the {total} elements of {source}"
+        check.fault("shape", list(op.shape), expected, "Correct the other sizes.")
+        return None
+    return TensorType(tuple(missing if size is None else size for size in written), source.dtype)
+
+
+def _slice(op: Slice, source: TensorType, check: OpCheck) -> TensorType | None:
+    dim = dim_in(op.dim, source.rank, "dim", check)
+    if dim is None:
+        return None
+    start, stop, size = Extent.of(op.start), Extent.of(op.stop), source.shape[dim]
+    length, left = (stop - start), (size - stop)
+    if length.constant is not None and length.constant <= 0:
+        check.fault("stop", stop, f"more than start, {start}", "Correct the bounds.")
+        return None
+    if left.constant is not None and left.constant < 0:
+        check.fault("stop", stop, f"at most {size}, the size of dimension {dim}", "Correct the bounds.")
+        return None
+    return TensorType((*source.shape[:dim], length, *source.shape[dim + 1 :]), source.dtype)
+
+
+def _cat(op: Cat, operands: tuple[TensorType, ...], check: OpCheck) -> TensorType | None:
+    first = operands[0]
+    dim = dim_in(op.dim, first.rank, "dim", check)
+    if dim is None:
+        return None
+    fits, total = True, first.shape[dim]
+    for position, operand in enumerate(operands[1:], 1):
+        around = (operand.shape[:dim], operand.shape[dim + 1 :])
+        if operand.rank != first.rank or around != (first.shape[:dim], first.shape[dim + 1 :]):
+            fits = False
+            check.fault(f"in[{position}]", operand, f"{first} but for dimension {dim}", "Make the other sizes equal.")
+        elif operand.dtype != first.dtype:
+            fits = False
+            check.fault(f"in[{position}]", operand, f"dtype {first.dtype}", "Cast one of the operands first.")
+        else:
+            total = total + operand.shape[dim]
+    return TensorType((*first.shape[:dim], total, *first.shape[dim + 1 :]), first.dtype) if fits else None
+
+
+def _iota(op: Iota, check: OpCheck) -> TensorType | None:
+    if op.dtype == "bool":
+        check.fault("dtype", "bool", "a number dtype", "Make an i32 and compare it.")
+        return None
+    if dim_in(op.dim, len(op.shape), "dim", check) is None:
+        return None
+    return TensorType(tuple(map(Extent.of, op.shape)), op.dtype)
+
+
+def _reduce(op: Reduce, source: TensorType, check: OpCheck) -> TensorType | None:
+    if _arithmetic_dtype(op.op, source, check) is None:
+        return None
+    dims = _dims_in(op.dims, source.rank, check)
+    if dims is None:
+        return None
+    if not dims:
+        check.fault("dims", "no dimensions", "at least 1", "Name what to reduce, or remove the op.")
+        return None
+    empty = [dim for dim in dims if source.shape[dim].constant == 0]
+    if empty and op.op in ("amax", "amin"):
+        check.fault(
+            "dims", f"dimension {empty[0]} of size 0", "a size of 1 or more", f"{op.op} of nothing has no value."
+        )
+        return None
+    if op.keepdim:
+        one = Extent.of(1)
+        return TensorType(tuple(one if i in dims else size for i, size in enumerate(source.shape)), source.dtype)
+    return TensorType(tuple(size for i, size in enumerate(source.shape) if i not in dims), source.dtype)
+
+
+def _matmul(op: Matmul, left: TensorType, right: TensorType, check: OpCheck) -> TensorType | None:
+    if left.rank < 2:
+        check.fault("in[0]", left, "rank 2 or more", "Reshape it to two dimensions.")
+        return None
+    if left.dtype == "bool":
+        check.fault("in[0]", left, "a number dtype for matmul", "Cast it first.")
+        return None
+    expected = f"{left.dtype} ({', '.join(map(str, (*left.shape[:-2], left.shape[-1], 'n')))}), to go with {left}"
+    if right.rank != left.rank or right.shape[:-1] != (*left.shape[:-2], left.shape[-1]):
+        check.fault("in[1]", right, expected, "Permute, reshape or broadcast one of the operands first.")
+        return None
+    if right.dtype != left.dtype:
+        check.fault("in[1]", right, expected, "Cast one of the operands first.")
+        return None
+    dtype = op.dtype or left.dtype
+    if dtype == "bool" or (dtype in FLOATS) != (left.dtype in FLOATS):
+        kind = "float" if left.dtype in FLOATS else "integer"
+        check.fault("dtype", dtype, f"a {kind} dtype, as the operands are {left.dtype}", "Cast the result instead.")
+        return None
+    return TensorType((*left.shape[:-1], right.shape[-1]), dtype)

@@ -1,0 +1,31 @@
+"""The short printed form of a fusion: one line a value.
+
+fusion(x: bf16 (M, 4096)) -> out
+  t0 = cast(x, dtype=f32)
+  out = gelu(t0)
+"""
+
+from __future__ import annotations
+
+from fusetune.wire.fusion import Fusion, Op
+
+
+def fusion_text(fusion: Fusion) -> str:
+    """`fusion` for people: errors, logs, the prompt."""
+    inputs = ", ".join(f"{x.name}: {x.dtype} {_sizes(x.shape)}{_layout(x.strides)}" for x in fusion.inputs)
+    outputs = ", ".join(output.name for output in fusion.outputs)
+    return "\n".join([f"fusion({inputs}) -> {outputs}", *(f"  {_op_text(op)}" for op in fusion.ops)])
+
+
+def _op_text(op: Op) -> str:
+    attributes = {name: value for name, value in op if name not in ("op", "ins", "out") and value is not None}
+    settings = (f"{name}={_sizes(v) if isinstance(v, tuple) else v}" for name, v in attributes.items())
+    return f"{op.out} = {op.op}({', '.join([*map(str, op.ins), *settings])})"
+
+
+def _sizes(sizes: tuple[int | str, ...]) -> str:
+    return f"({', '.join(map(str, sizes))})"
+
+
+def _layout(strides: tuple[int | str, ...] | None) -> str:
+    return "" if strides is None else f" strides {_sizes(strides)}"

@@ -1,0 +1,1 @@
+"""What is worth trying next: spaces of schedules, samplers, measurement and the tuning loop."""

@@ -1,0 +1,1 @@
+"""The commands `tune`, `space`, `prepare` and `measure`."""

@@ -1,0 +1,86 @@
+"""`measure`: verify and time prepared kernels on the attached GPU, resuming where it stopped."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from compiler.arch import Card
+from compiler.pipeline import GENERATOR
+from search.budget import Budget
+from search.cli.device import Attached, Detached, card_key, find_device
+from search.cli.faults import BROKEN, UsageFault, reports_faults
+from search.cli.options import BudgetSeconds
+from search.cli.report import describe_outcome
+from search.journal import Journal, JournalKey
+from search.measure.device import TIMING_POLICY
+from search.prepared import MANIFEST, InOrder, Prepared, PreparedBuilds
+from search.progress import progress_on
+from search.results import Subject, write_outcome
+from search.roofline import floor_us
+from search.tuner import Outcome, Settings, Tuner
+
+
+@reports_faults
+def measure(
+    folder: Annotated[Path, typer.Argument(help="What `prepare` has filled.", metavar="DIR")],
+    budget_s: BudgetSeconds = 420.0,
+) -> None:
+    """Verify and time prepared kernels; each fusion gets an equal share of the time that is left."""
+    budget = Budget(seconds=budget_s)
+    waiting = [(path.parent, Prepared.read(path.parent)) for path in sorted(folder.glob(f"*/{MANIFEST}"))]
+    if not waiting:
+        raise UsageFault(f"{folder}: no prepared fusions here. Fill it with `python -m search prepare … --out {folder}`.")
+    console = Console(highlight=False, soft_wrap=True)
+    gpu = find_device(None)
+    if isinstance(gpu, Detached):
+        typer.echo(f"error: nothing can be measured here: {gpu.why}. Run this where the GPU is.", err=True)
+        raise typer.Exit(BROKEN)
+    for note in gpu.notes:
+        console.print(note, markup=False)
+    with closing(gpu.device):
+        for position, (place, prepared) in enumerate(waiting):
+            _note_other_card(console, prepared, gpu.card)
+            share = Budget(seconds=budget.left_s / (len(waiting) - position))
+            outcome = _measure_one(place, prepared, gpu, share, folder, console)
+            if outcome.ended == "interrupted":
+                break
+
+
+def _measure_one(
+    place: Path, prepared: Prepared, gpu: Attached, budget: Budget, out: Path, console: Console
+) -> Outcome:
+    fusion = prepared.fusion
+    floor = floor_us(fusion, gpu.card)
+    subject = Subject(prepared.name, fusion, gpu.card.name, prepared.points, prepared.legal, floor)
+    key = JournalKey(fusion.fingerprint, fusion.binding_hash, card_key(gpu.facts), TIMING_POLICY, GENERATOR)
+    with (
+        Journal.open(place / "journal.jsonl", key) as journal,
+        progress_on(console, f"{prepared.name} on {gpu.card.name}") as progress,
+    ):
+        gpu.device.open(fusion)
+        tuner = Tuner(
+            builds=PreparedBuilds(place, prepared),
+            device=gpu.device,
+            sampler=InOrder(prepared),
+            journal=journal,
+            budget=budget,
+            settings=Settings(queue_depth=4, floor_us=floor),
+            progress=progress,
+        )
+        outcome = tuner.run()
+    write_outcome(out, subject, outcome)
+    console.print(describe_outcome(out, subject, outcome), markup=False)
+    return outcome
+
+
+def _note_other_card(console: Console, prepared: Prepared, card: Card) -> None:
+    if prepared.card != card.name:
+        console.print(
+            f"{prepared.name} was ranked for {prepared.card}; it is measured, and its results count, on {card.name}.",
+            markup=False,
+        )

@@ -1,0 +1,35 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+FusionFile = Annotated[
+    Path, typer.Argument(help="A fusion (JSON), or a suite file with --case.", metavar="FUSION.json")
+]
+Bind = Annotated[
+    list[str] | None, typer.Option("--bind", help="Size of a symbol; repeat, or separate by commas.", metavar="M=8192")
+]
+CardName = Annotated[
+    str | None, typer.Option("--card", help="GPU model. Default: the attached one, else H200.", metavar="NAME")
+]
+Case = Annotated[str | None, typer.Option("--case", help="Case of a suite file.", metavar="ID")]
+Seed = Annotated[int, typer.Option("--seed", help="Seed of every random choice.")]
+BudgetSeconds = Annotated[float, typer.Option("--budget-s", help="Seconds, set-up included.", min=0)]
+
+RANKED_POINTS = 400
+"""Legal points of each scheduler that are ranked by prediction, time allowing."""
+
+RANKING_SHARE = 0.1
+"""Share of a budget that ranking may take."""
+
+_MAX_COMPILERS = 12
+
+
+def compilers() -> int:
+    """Compiler processes on this machine: its cores, less one for us and the launching child, within reason."""
+    return max(1, min(_MAX_COMPILERS, len(os.sched_getaffinity(0)) - 1))

@@ -1,0 +1,91 @@
+"""`prepare`: enumerate, rank by prediction and compile the most promising candidates. Needs no GPU."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from compiler.arch import Card
+from compiler.errors import Unsupported
+from compiler.nvrtc import CompilePool
+from search.build import Builder
+from search.cli.faults import UsageFault, reports_faults
+from search.cli.load import Named, card_or_default, load_many, sizes_of
+from search.cli.options import Bind, CardName, Seed, compilers
+from search.cli.report import describe_prepared
+from search.plan import Plan
+from search.predicting import predictor
+from search.prepare import compile_promising
+from search.prepared import Prepared
+from search.roofline import floor_us
+from search.samplers.warm_start import warm_start
+
+_PER_KERNEL = 3
+"""Points ranked for each kernel that is wanted: enough to choose from, few enough to generate."""
+
+_RANKING_S = 60.0
+
+
+@reports_faults
+def prepare(
+    fusions: Annotated[list[Path], typer.Argument(help="Fusion files, suite files, or folders of them.")],
+    out: Annotated[Path, typer.Option("--out", help="Folder to fill, one folder a fusion.", metavar="DIR")],
+    card: CardName = None,
+    bind: Bind = None,
+    per_fusion: Annotated[int, typer.Option("--per-fusion", help="Kernels to compile a fusion.", min=1)] = 160,
+    seed: Seed = 0,
+) -> None:
+    """Compile the most promising kernels of each fusion, for `measure` to time where the GPU is."""
+    console = Console(highlight=False, soft_wrap=True)
+    chosen = card_or_default(card)
+    named = load_many(fusions, sizes_of(bind or []))
+    prepared = 0
+    with CompilePool(compilers()) as pool:
+        for one in named:
+            try:
+                plan = Plan.of(one.bound(), chosen.arch)
+                found = prepare_one(one, plan, chosen, pool, out / one.name, per_fusion, seed)
+            except Unsupported as error:
+                console.print(f"{one.name}: skipped. {error}", markup=False)
+                continue
+            console.print(describe_prepared(found), markup=False)
+            prepared += 1
+    if not prepared:
+        raise UsageFault("none of the fusions can be compiled by this version; the reasons stand above.")
+    console.print(f"{prepared} of {len(named)} fusions are in {out}. Nothing was verified or timed.", markup=False)
+    console.print(f"On a machine with a {chosen.name}: python -m search measure {out}", markup=False)
+
+
+def prepare_one(
+    named: Named, plan: Plan, card: Card, pool: CompilePool, folder: Path, kernels: int, seed: int, budget_s: float = 1e9
+) -> Prepared:
+    """Rank and compile one fusion into `folder`. Raises Unsupported if it has no legal point."""
+    begun = time.monotonic()
+    predict = predictor(card)
+    ranking = plan.ranking(predict, _PER_KERNEL * kernels, seed, min(_RANKING_S, 0.4 * budget_s))
+    ordered = warm_start([one.candidate for one in ranking], len(ranking))
+    builder = Builder(plan.fusion, plan.arch, plan.schedulers, pool, predict)
+    compiled = compile_promising(
+        builder,
+        ordered,
+        folder,
+        kernels,
+        queue_depth=2 * compilers(),
+        goes_on=lambda: time.monotonic() - begun < budget_s,
+    )
+    found = Prepared(
+        name=named.name,
+        card=card.name,
+        fusion=plan.fusion,
+        points=plan.points,
+        legal=plan.legal,
+        floor_us=floor_us(plan.fusion, card),
+        candidates=tuple(compiled.candidates),
+        failed=tuple(compiled.failed),
+    )
+    found.write(folder)
+    return found

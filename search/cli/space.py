@@ -1,0 +1,89 @@
+"""`space`: how many schedules a fusion has, how many of them are legal, and what refuses the others."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from compiler.errors import IllegalSchedule, InvalidStep, Unsupported
+from search.candidate import Candidate
+from search.cli.faults import reports_faults
+from search.cli.load import card_or_default, load_one, sizes_of
+from search.cli.options import Bind, CardName, Case, FusionFile, Seed
+from search.plan import Plan
+
+
+@reports_faults
+def space(
+    fusion: FusionFile,
+    bind: Bind = None,
+    card: CardName = None,
+    case: Case = None,
+    samples: Annotated[int, typer.Option(help="Legal schedules to show.", min=0)] = 3,
+    seed: Seed = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Count a fusion's schedules: points, legal ones, what each rule refuses, and a few samples. Needs no GPU."""
+    named = load_one(fusion, case, sizes_of(bind or []))
+    chosen = card_or_default(card)
+    plan = Plan.of(named.bound(), chosen.arch)
+    report = {
+        "name": named.name,
+        "fingerprint": plan.fusion.fingerprint,
+        "binding": plan.fusion.binding_hash,
+        "card": chosen.name,
+        "arch": plan.arch.name,
+        "points": plan.points,
+        "legal": plan.legal,
+        "refused": plan.refused,
+        "schedulers": {
+            name: {"points": one.points, "legal": one.legal, "refused": one.refused, "knobs": _knobs(plan, name)}
+            for name, one in plan.spaces.items()
+        },
+        "samples": [_sample(plan, candidate) for candidate in _samples(plan, samples, seed)],
+    }
+    if as_json:
+        typer.echo(json.dumps(report, indent=1))
+    else:
+        _print(report, plan)
+
+
+def _knobs(plan: Plan, scheduler: str) -> dict[str, list[Any]]:
+    return {knob.name: list(knob.values) for knob in plan.spaces[scheduler].knobs}
+
+
+def _samples(plan: Plan, n: int, seed: int) -> list[Candidate]:
+    return plan.sample(n, seed)[:n] if plan.legal else []
+
+
+def _sample(plan: Plan, candidate: Candidate) -> dict[str, Any]:
+    try:
+        steps = str(plan.schedulers[candidate.scheduler].trace(plan.fusion, candidate.knobs)).splitlines()
+    except (IllegalSchedule, InvalidStep, Unsupported) as error:
+        return {**candidate.to_json(), "refused": str(error)}
+    return {**candidate.to_json(), "steps": steps}
+
+
+def _print(report: dict[str, Any], plan: Plan) -> None:
+    console = Console(highlight=False)
+    console.print(f"{report['name']} on {report['card']} ({report['arch']})", markup=False)
+    console.print(f"points {report['points']:,}  legal {report['legal']:,}")
+    for name, one in plan.spaces.items():
+        table = Table(title=f"{name}: {one.legal:,} of {one.points:,} legal", title_justify="left", box=None)
+        table.add_column("refused", justify="right")
+        table.add_column("rule")
+        table.add_column("reason")
+        reasons = {constraint.rule: constraint.reason for constraint in one.constraints}
+        for rule, count in sorted(one.refused.items(), key=lambda item: -item[1]):
+            table.add_row(f"{count:,}", rule, reasons[rule])
+        console.print(table)
+    for number, sample in enumerate(report["samples"], start=1):
+        knobs = ", ".join(f"{knob}={value}" for knob, value in sample["point"].items())
+        console.print(f"sample {number}: {sample['scheduler']}({knobs})", markup=False)
+        for line in sample.get("steps") or [sample["refused"]]:
+            console.print(f"  {line}", markup=False)

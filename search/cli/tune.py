@@ -1,0 +1,126 @@
+"""`tune`: search one fusion for its fastest kernel on the attached GPU; without one, do all that needs none."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from compiler.nvrtc import CompilePool
+from compiler.pipeline import GENERATOR
+from search.budget import Budget
+from search.build import Builder
+from search.cli.device import Attached, Detached, card_key, find_device
+from search.cli.faults import UsageFault, reports_faults
+from search.cli.load import Named, card_or_default, load_one, sizes_of
+from search.cli.options import (
+    RANKED_POINTS,
+    RANKING_SHARE,
+    Bind,
+    BudgetSeconds,
+    CardName,
+    Case,
+    FusionFile,
+    Seed,
+    compilers,
+)
+from search.cli.prepare import prepare_one
+from search.cli.report import describe_outcome, describe_prepared, predicted_table
+from search.journal import Journal, JournalKey
+from search.measure.device import TIMING_POLICY
+from search.plan import Plan
+from search.predicting import predictor
+from search.progress import progress_on
+from search.results import Subject, write_outcome
+from search.roofline import floor_us
+from search.samplers.optuna import OptunaSampler
+from search.samplers.warm_start import warm_start
+from search.tuner import Settings, Tuner
+
+_WARM_START = 32
+"""Predicted points that are tried first, half of them by load and store path (see `warm_start`)."""
+
+_KERNELS_WITHOUT_GPU = 24
+
+
+@reports_faults
+def tune(
+    fusion: FusionFile,
+    bind: Bind = None,
+    card: CardName = None,
+    budget_s: BudgetSeconds = 60.0,
+    trials: Annotated[int | None, typer.Option(help="Candidates at most, resumed ones included.", min=1)] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Folder of results. Default: build/tune/NAME.", metavar="DIR")
+    ] = None,
+    seed: Seed = 0,
+    case: Case = None,
+) -> None:
+    """Search a fusion for its fastest correct kernel. Stop it with Ctrl-C, resume it by running it again."""
+    budget = Budget(seconds=budget_s, trials=trials)
+    named = load_one(fusion, case, sizes_of(bind or []))
+    card_or_default(card)  # an unknown card is refused before a GPU is looked for
+    plan_fusion = named.bound()
+    folder = out or Path("build/tune") / named.name
+    if folder.exists() and not folder.is_dir():
+        raise UsageFault(f"--out: {folder} is a file. Name a folder.")
+    console = Console(highlight=False, soft_wrap=True)
+    target = find_device(card)
+    plan = Plan.of(plan_fusion, target.card.arch)
+    match target:
+        case Detached():
+            _without_gpu(named, plan, target, budget, folder, seed, console)
+        case Attached():
+            with closing(target.device):
+                _on_gpu(named, plan, target, budget, folder, seed, console)
+
+
+def _on_gpu(
+    named: Named, plan: Plan, gpu: Attached, budget: Budget, folder: Path, seed: int, console: Console
+) -> None:
+    for note in gpu.notes:
+        console.print(note, markup=False)
+    spaces = plan.searchable
+    subject = Subject(named.name, plan.fusion, gpu.card.name, plan.points, plan.legal, floor_us(plan.fusion, gpu.card))
+    key = JournalKey(plan.fusion.fingerprint, plan.fusion.binding_hash, card_key(gpu.facts), TIMING_POLICY, GENERATOR)
+    predict = predictor(gpu.card)
+    with (
+        Journal.open(folder / "journal.jsonl", key) as journal,
+        CompilePool(compilers()) as pool,
+        progress_on(console, f"{named.name} on {gpu.card.name}") as progress,
+    ):
+        gpu.device.open(plan.fusion)
+        ranking = plan.ranking(predict, RANKED_POINTS, seed, RANKING_SHARE * budget.left_s)
+        first = warm_start([one.candidate for one in ranking], _WARM_START)
+        tuner = Tuner(
+            builds=Builder(plan.fusion, plan.arch, plan.schedulers, pool, predict),
+            device=gpu.device,
+            sampler=OptunaSampler(spaces, seed, first),
+            journal=journal,
+            budget=budget,
+            settings=Settings(queue_depth=compilers() + 4, floor_us=subject.floor_us),
+            progress=progress,
+        )
+        outcome = tuner.run()
+    write_outcome(folder, subject, outcome)
+    console.print(describe_outcome(folder, subject, outcome), markup=False)
+
+
+def _without_gpu(
+    named: Named, plan: Plan, target: Detached, budget: Budget, folder: Path, seed: int, console: Console
+) -> None:
+    """Enumerate, rank and compile; say what was not done."""
+    kernels = min(_KERNELS_WITHOUT_GPU, budget.trials or _KERNELS_WITHOUT_GPU)
+    with CompilePool(compilers()) as pool:
+        found = prepare_one(named, plan, target.card, pool, folder / named.name, kernels, seed, budget.left_s)
+    console.print(describe_prepared(found), markup=False)
+    console.print(predicted_table(found))
+    console.print(
+        f"Nothing was verified or timed: {target.why}.\n"
+        f"The order above is a prediction for a {target.card.name}; no kernel is served on a prediction.\n"
+        f"The compiled kernels are in {folder}. On a machine with that GPU: python -m search measure {folder}",
+        markup=False,
+    )

@@ -1,0 +1,134 @@
+"""The journal of a tuning: an append-only file of JSON lines, from which a killed tuning resumes.
+
+The first line says what was tuned; every other line is a trial as it stood when it was written. A trial written again under
+its number (a leader re-timed, or found wrong on another input set) replaces the earlier line.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
+
+from search.trial import Trial
+
+FORMAT = "fusetune.journal/1"
+
+
+@dataclass(frozen=True, slots=True)
+class JournalKey:
+    """What the trials of a journal are about; trials of different keys must never mix."""
+
+    fingerprint: str
+    binding: str
+    card: str
+    policy: str
+    generator: str
+
+
+class JournalError(Exception):
+    """The file cannot be continued: it is another tuning's, damaged, or in use. `path` and `reason` say which."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(path, reason)
+        self.path = path
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.reason}"
+
+
+class Journal:
+    """The open journal of one tuning; `trials` holds the last record of each number, in order of number."""
+
+    def __init__(self, file: IO[str], trials: dict[int, Trial]) -> None:
+        self._file = file
+        self._trials = trials
+
+    @classmethod
+    def open(cls, path: Path, key: JournalKey) -> Journal:
+        """Start `path`, or continue it where it stopped; a torn last line (a crash while writing) is cut off.
+
+        Raises JournalError if the file is of another key, is damaged before its last line, or is held by another process.
+        """
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("a+", encoding="utf-8")
+        try:
+            _lock(file, path)
+            _cut_torn_line(file)
+            file.seek(0)
+            lines = file.read().splitlines()
+            header = {"format": FORMAT, **asdict(key)}
+            if lines:
+                _check_header(path, lines[0], header)
+            journal = cls(file, {trial.number: trial for trial in _parse(path, lines[1:])})
+            if not lines:
+                journal._append(header)
+        except BaseException:
+            file.close()
+            raise
+        return journal
+
+    @property
+    def trials(self) -> tuple[Trial, ...]:
+        return tuple(self._trials[number] for number in sorted(self._trials))
+
+    def record(self, trial: Trial) -> None:
+        """Write a trial; it is on disk when this returns."""
+        self._append(trial.to_json())
+        self._trials[trial.number] = trial
+
+    def _append(self, data: dict[str, Any]) -> None:
+        self._file.write(json.dumps(data, separators=(",", ":")) + "\n")
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        self._file.close()
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.close()
+
+
+def _lock(file: IO[str], path: Path) -> None:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise JournalError(path, "another process is tuning into it. Wait for it, or choose another --out.") from None
+
+
+def _cut_torn_line(file: IO[str]) -> None:
+    raw = os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0)
+    whole = raw.rfind(b"\n") + 1
+    if whole < len(raw):
+        file.truncate(whole)
+
+
+def _check_header(path: Path, line: str, expected: dict[str, str]) -> None:
+    try:
+        found = json.loads(line)
+    except json.JSONDecodeError:
+        found = None
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        raise JournalError(path, f"not a journal: line 1 is no {FORMAT} header. Choose another --out.")
+    differing = [name for name, value in expected.items() if found.get(name) != value]
+    if differing:
+        details = "; ".join(f"{name}: found {found.get(name)}, expected {expected[name]}" for name in differing)
+        raise JournalError(path, f"belongs to another tuning ({details}). Choose another --out, or remove the file.")
+
+
+def _parse(path: Path, lines: list[str]) -> list[Trial]:
+    trials: list[Trial] = []
+    for number, line in enumerate(lines, start=2):
+        try:
+            trials.append(Trial.from_json(json.loads(line)))
+        except (KeyError, TypeError, ValueError) as error:
+            raise JournalError(path, f"line {number} is damaged ({error!r}). Remove the file to start again.") from None
+    return trials

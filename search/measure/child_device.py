@@ -1,0 +1,159 @@
+"""Both ends of a measuring device that lives in a child process: what a kernel breaks there is replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Protocol
+
+from compiler.child import Child, ChildDied, ChildError, ChildTimedOut, LastReply
+from compiler.ir.fusion import Fusion
+from fusetune.launch import KernelError, NoDevice
+from fusetune.wire.artifact import KernelArtifact
+from search.measure.device import CardFacts, DeviceLost, Effort, MeasureResult
+from search.trial import TrialState
+
+_OPEN_ATTEMPTS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Deadlines in seconds. `start_s` covers imports and the CUDA context, `open_s` inputs and reference."""
+
+    start_s: float = 120.0
+    open_s: float = 120.0
+    measure_s: float = 5.0
+    all_sets_s: float = 60.0
+
+    def of(self, effort: Effort) -> float:
+        """The deadline of one kernel."""
+        return self.all_sets_s if effort is Effort.ALL_SETS else self.measure_s
+
+
+@dataclass(frozen=True, slots=True)
+class OpenFusion:
+    """Request: make inputs and reference. Answer: None."""
+
+    fusion: Fusion
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureKernel:
+    """Request: verify and time. Answer: MeasureResult."""
+
+    artifact: KernelArtifact
+    effort: Effort
+
+
+@dataclass(frozen=True, slots=True)
+class ReadFacts:
+    """Request: CardFacts."""
+
+
+class ContextPoisoned(Exception):
+    """The process can no longer use its device: every further call would fail, whoever makes it."""
+
+
+class Backend(Protocol):
+    """What runs in the child. `measure` raises KernelError for a kernel that cannot run, ContextPoisoned for good."""
+
+    def open(self, fusion: Fusion) -> None: ...
+
+    def measure(self, artifact: KernelArtifact, effort: Effort) -> MeasureResult: ...
+
+    def facts(self) -> CardFacts: ...
+
+
+def handler_of(backend: Backend) -> Callable[[Any], Any]:
+    """The child's handler: requests to calls of the backend, what kernels raise to results."""
+
+    def handle(request: OpenFusion | MeasureKernel | ReadFacts) -> Any:
+        match request:
+            case OpenFusion(fusion):
+                return backend.open(fusion)
+            case ReadFacts():
+                return backend.facts()
+            case MeasureKernel(artifact, effort):
+                return _measure(backend, artifact, effort)
+
+    return handle
+
+
+def _measure(backend: Backend, artifact: KernelArtifact, effort: Effort) -> MeasureResult | LastReply:
+    try:
+        return backend.measure(artifact, effort)
+    except ContextPoisoned as error:
+        return LastReply(MeasureResult(TrialState.CRASHED, f"the kernel broke the CUDA context: {error}"))
+    except KernelError as error:
+        return MeasureResult(TrialState.UNSUPPORTED, str(error))
+
+
+class ChildDevice:
+    """The parent's end; a MeasuringDevice. `target` makes the child's handler (see `compiler.child`)."""
+
+    def __init__(self, name: str, target: str, init: Any = None, limits: Limits | None = None) -> None:
+        self.name = name
+        self.limits = limits or Limits()
+        # No memory limit: CUDA reserves address space for all of the GPU's memory.
+        self._child = Child(target, init, name=name, start_timeout_s=self.limits.start_s)
+        self._fusion: Fusion | None = None
+        self._opened_in_start: int | None = None
+
+    @property
+    def restarts(self) -> int:
+        """How often the process had to be replaced."""
+        return max(self._child.starts - 1, 0)
+
+    def open(self, fusion: Fusion) -> None:
+        """Raises DeviceLost where the device cannot be opened, and what making inputs and reference raises."""
+        self._fusion = fusion
+        self._opened_in_start = None
+        self._make_ready()
+
+    def measure(self, artifact: KernelArtifact, effort: Effort = Effort.SCREEN) -> MeasureResult:
+        """Raises DeviceLost only: whatever the kernel breaks is its result."""
+        self._make_ready()
+        try:
+            result: MeasureResult = self._child.request(MeasureKernel(artifact, effort), self.limits.of(effort))
+        except ChildTimedOut as error:
+            return MeasureResult(TrialState.TIMED_OUT, str(error))
+        except ChildDied as error:
+            return MeasureResult(TrialState.CRASHED, str(error))
+        return result
+
+    def facts(self) -> CardFacts:
+        """Raises DeviceLost."""
+        try:
+            facts: CardFacts = self._child.request(ReadFacts(), self.limits.start_s)
+        except (ChildError, KernelError) as error:
+            raise DeviceLost(self.name, str(error)) from error
+        return facts
+
+    def close(self) -> None:
+        """Ends the process."""
+        self._child.close()
+        self._opened_in_start = None
+
+    def __enter__(self) -> ChildDevice:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _make_ready(self) -> None:
+        """A running process with the fusion open. Two attempts: the first may meet the remains of a bad kernel."""
+        if self._fusion is None:
+            raise ValueError("no fusion is open: call open(fusion) first")
+        for attempt in range(_OPEN_ATTEMPTS):
+            try:
+                self._child.start()
+                if self._opened_in_start != self._child.starts:
+                    self._child.request(OpenFusion(self._fusion), self.limits.open_s)
+                    self._opened_in_start = self._child.starts
+                return
+            except (ChildError, KernelError) as error:
+                if attempt == _OPEN_ATTEMPTS - 1 or isinstance(error, NoDevice):
+                    raise DeviceLost(self.name, str(error)) from error

@@ -1,0 +1,170 @@
+"""Checking one kernel on one input set: two poisoned runs between guard zones, one synchronisation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from compiler.ir.fusion import Fusion, Value
+from fusetune.launch import Launcher
+from search.verify.arrays import Array, TorchArrays, storage_elems
+from search.verify.compare import compare, differing, first_fault, poisoned_holes
+from search.verify.expected import Expected, expect
+from search.verify.inputs import RANDOM, make_inputs
+from search.verify.zones import POISONS, buffer, disturbed_bytes, fill_guards, lay_out, poison
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`fault` is empty for a right kernel. `max_error` is relative to the element, as `tolerance` is."""
+
+    fault: str
+    max_error: float = 0.0
+    tolerance: float = 0.0
+    deterministic: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """An input set: pristine inputs and what the outputs must be."""
+
+    storages: list[Array]
+    expected: tuple[Expected, ...]
+
+
+class CheckBench:
+    """The memory in which kernels of one fusion are checked. The `random` set stays, the others come and go."""
+
+    def __init__(self, fusion: Fusion, arrays: TorchArrays) -> None:
+        self._fusion = fusion
+        self._arrays = arrays
+        self._values = tuple(fusion.value(name) for name in (*fusion.inputs, *fusion.outputs))
+        self._zones = lay_out(
+            tuple(map(_storage_bytes, self._values)), tuple(max(v.align, v.dtype.nbytes) for v in self._values)
+        )
+        self._memory = arrays.xp.empty(self._zones.total_bytes, dtype=arrays.xp.uint8, device=arrays.device)
+        self._random = self._case(RANDOM)
+        self._loaded: _Case | None = None
+
+    @property
+    def random_storages(self) -> list[Array]:
+        """The inputs of the `random` set, flat: what kernels are timed on."""
+        return self._random.storages
+
+    def check(self, launcher: Launcher, set_name: str) -> Verdict:
+        """Runs the kernel twice. Raises KernelError as the launcher does, and torch's RuntimeError on a CUDA error."""
+        case = self._random if set_name == RANDOM else self._case(set_name)
+        self._load(case)
+        arrays, outputs = self._arrays, range(len(case.expected))
+        first: list[Array] = []
+        fill_guards(self._memory, self._zones)
+        for run in range(len(POISONS)):
+            scratch = _Scratch(launcher, arrays, POISONS[run])
+            for output in outputs:
+                poison(self._memory, self._zones, len(case.storages) + output, run)
+            launcher.launch(self._pointers(), arrays.xp.cuda.current_stream().cuda_stream, scratch.addresses)
+            if run == 0:
+                first = [arrays.copy(self._output(case, output)) for output in outputs]
+        second = [self._output(case, output) for output in outputs]
+        comparisons = [compare(want, have, arrays) for want, have in zip(case.expected, second, strict=True)]
+        numbers = [
+            disturbed_bytes(self._memory, self._zones),
+            sum(self._changed_inputs(case)),
+            *(poisoned_holes(want, have, 1, arrays) for want, have in zip(case.expected, second, strict=True)),
+            *(comparison.wrong for comparison in comparisons),
+            *(differing(a, b, arrays) for a, b in zip(first, second, strict=True)),
+            *(comparison.worst_share for comparison in comparisons),
+        ]
+        read = iter(arrays.to_host(numbers))
+        outside, inputs = int(next(read)), int(next(read))
+        holes, wrong, unstable = ([int(next(read)) for _ in outputs] for _ in range(3))
+        shares = list(read)
+        if outside or inputs or any(holes) or any(wrong) or any(unstable):
+            self._loaded = None  # the inputs may have been overwritten
+            fault = self._fault(case, first, second, outside, inputs, holes, wrong, unstable)
+            return Verdict(f"{set_name} inputs: {fault}", deterministic=not any(unstable))
+        rtols = [want.tolerance.rtol if want.tolerance else 0.0 for want in case.expected]
+        errors = [share * rtol for share, rtol in zip(shares, rtols, strict=True)]
+        worst = max(outputs, key=lambda output: shares[output])
+        return Verdict("", errors[worst], rtols[worst])
+
+    def _case(self, set_name: str) -> _Case:
+        storages = make_inputs(self._fusion, set_name, self._arrays)
+        return _Case(storages, expect(self._fusion, storages, self._arrays))
+
+    def _load(self, case: _Case) -> None:
+        if self._loaded is not case:
+            for index, storage in enumerate(case.storages):
+                buffer(self._memory, self._zones, index).copy_(self._arrays.bytes_of(storage))
+            self._loaded = case
+
+    def _pointers(self) -> tuple[int, ...]:
+        base = self._memory.data_ptr()
+        return tuple(base + start for start in self._zones.starts)
+
+    def _output(self, case: _Case, output: int) -> Array:
+        flat_bytes = buffer(self._memory, self._zones, len(case.storages) + output)
+        return self._arrays.reinterpret(flat_bytes, case.expected[output].dtype)
+
+    def _changed_inputs(self, case: _Case) -> list[Any]:
+        dtypes = [value.dtype for value in self._values]
+        return [
+            differing(self._arrays.reinterpret(buffer(self._memory, self._zones, i), dtypes[i]), storage, self._arrays)
+            for i, storage in enumerate(case.storages)
+        ]
+
+    def _fault(
+        self,
+        case: _Case,
+        first: list[Array],
+        second: list[Array],
+        outside: int,
+        inputs: int,
+        holes: list[int],
+        wrong: list[int],
+        unstable: list[int],
+    ) -> str:
+        """The plainest description of what is wrong: memory first, since it explains wrong values."""
+        if outside:
+            return f"{outside} bytes outside the buffers were written"
+        if inputs:
+            return f"{inputs} elements of the inputs were overwritten"
+        for output, want in enumerate(case.expected):
+            where = f"output {output}"
+            if holes[output]:
+                return f"{where}: {holes[output]} bytes between its elements were written"
+            if unstable[output]:
+                missing = self._unwritten(first[output], second[output])
+                if missing:
+                    return f"{where}: {missing} of {len(second[output])} elements were never written"
+            if wrong[output]:
+                fault = first_fault(want, second[output], self._arrays)
+                return f"{where}: {wrong[output]} of {len(second[output])} elements are wrong; {fault}"
+            if unstable[output]:
+                return f"{where}: {unstable[output]} elements differ between two runs on the same inputs"
+        raise AssertionError("a fault was counted and none is there")
+
+    def _unwritten(self, first: Array, second: Array) -> int:
+        arrays = self._arrays
+        kept = [
+            arrays.bytes_of(run).view(len(run), -1) == mark for run, mark in zip((first, second), POISONS, strict=True)
+        ]
+        return int((kept[0].all(dim=1) & kept[1].all(dim=1)).sum())
+
+
+class _Scratch:
+    """Scratch buffers of a call, filled with the run's poison: a kernel must not count on what it finds there."""
+
+    def __init__(self, launcher: Launcher, arrays: TorchArrays, fill: int) -> None:
+        self._buffers = [
+            arrays.xp.full((spec.bytes + spec.align,), fill, dtype=arrays.xp.uint8, device=arrays.device)
+            for spec in launcher.artifact.scratch
+        ]
+        self.addresses = tuple(
+            -(-memory.data_ptr() // spec.align) * spec.align
+            for memory, spec in zip(self._buffers, launcher.artifact.scratch, strict=True)
+        )
+
+
+def _storage_bytes(value: Value) -> int:
+    return storage_elems(value.shape, value.strides) * value.dtype.nbytes

@@ -1,0 +1,177 @@
+"""What runs in the child that owns a GPU. torch and CUDA are imported here and in what this calls, nowhere else."""
+
+from __future__ import annotations
+
+import hashlib
+import statistics
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+from compiler.ir.fusion import Fusion
+from fusetune.launch import Launcher, LaunchFailed
+from fusetune.wire.artifact import KernelArtifact, Timing, Verification
+from search.measure.child_device import ContextPoisoned, handler_of
+from search.measure.cuda_check import CheckBench, Verdict
+from search.measure.cuda_timing import GraphRun, RotatingSets
+from search.measure.device import TIMING_POLICY, CardFacts, Effort, MeasureResult
+from search.measure.facts import Nvml, read_facts
+from search.trial import TrialState
+from search.verify.arrays import TorchArrays
+from search.verify.inputs import RANDOM, input_sets
+
+KERNELS_KEPT = 8
+"""Checked and captured kernels that stay ready: a round over the leaders does not capture them again."""
+
+SAMPLE_MS = {Effort.SCREEN: 10.0, Effort.LEADER: 25.0, Effort.ALL_SETS: 10.0}
+
+
+def serve(index: int) -> Callable[[Any], Any]:
+    """The child's target: opens device `index`. Raises NoDevice."""
+    return handler_of(CudaBackend(index))
+
+
+class _Ready:
+    """A kernel on its way through the efforts: loaded, checked on some sets, captured."""
+
+    def __init__(self, artifact: KernelArtifact, device: int) -> None:
+        self.launcher = Launcher(artifact, device)
+        self.verdicts: dict[str, Verdict] = {}
+        self.run: GraphRun | None = None
+
+    def close(self) -> None:
+        if self.run is not None:
+            self.run.close()
+        self.launcher.close()
+
+
+class CudaBackend:
+    """One GPU and the fusion open on it."""
+
+    def __init__(self, index: int) -> None:
+        self._facts = read_facts(index)
+        import torch
+
+        self._torch = torch
+        self._index = index
+        torch.cuda.set_device(index)
+        self._arrays = TorchArrays(f"cuda:{index}")
+        self._nvml = Nvml(index)
+        self._kernels: OrderedDict[str, _Ready] = OrderedDict()
+        self._fusion: Fusion | None = None
+        self._bench: CheckBench | None = None
+        self._sets: RotatingSets | None = None
+
+    def facts(self) -> CardFacts:
+        return self._facts
+
+    def open(self, fusion: Fusion) -> None:
+        """Makes the random set, its reference and the buffers for timing."""
+        self._drop_kernels(keep=0)
+        self._bench = self._sets = None
+        self._torch.cuda.empty_cache()
+        self._bench = CheckBench(fusion, self._arrays)
+        self._torch.cuda.empty_cache()  # the reference's temporaries, so that the buffers find room
+        self._sets = RotatingSets(fusion, self._bench.random_storages, self._facts.l2_bytes, self._arrays)
+        self._torch.cuda.synchronize()
+        self._fusion = fusion
+
+    def measure(self, artifact: KernelArtifact, effort: Effort) -> MeasureResult:
+        """Raises KernelError for a kernel that cannot run, ContextPoisoned after which the process is of no use."""
+        if self._fusion is None:
+            raise ValueError("no fusion is open in this process")
+        try:
+            return self._measure(artifact, effort, self._fusion)
+        except self._torch.OutOfMemoryError as error:
+            self._drop_kernels(keep=0)
+            self._torch.cuda.empty_cache()
+            return MeasureResult(TrialState.UNSUPPORTED, f"the GPU's memory does not suffice: {_first_line(error)}")
+        except (RuntimeError, LaunchFailed):  # torch raises RuntimeError for every CUDA error
+            self._fail_if_poisoned()
+            raise
+
+    def _measure(self, artifact: KernelArtifact, effort: Effort, fusion: Fusion) -> MeasureResult:
+        began = time.monotonic()
+        ready = self._ready(artifact)
+        sets = input_sets(fusion) if effort is Effort.ALL_SETS else (RANDOM,)
+        for name in sets:
+            verdict = self._verdict(ready, name)
+            if verdict.fault:
+                self._drop_kernels(keep=KERNELS_KEPT, without=ready)
+                seconds = {"verify": time.monotonic() - began}
+                return MeasureResult(TrialState.WRONG_RESULT, verdict.fault, seconds=seconds)
+        verified = time.monotonic()
+        timing = self._time(ready, effort)
+        seconds = {"verify": verified - began, "time": time.monotonic() - verified}
+        return MeasureResult(TrialState.MEASURED, "", self._verification(ready), timing, seconds)
+
+    def _ready(self, artifact: KernelArtifact) -> _Ready:
+        key = _key(artifact)
+        if key not in self._kernels:
+            self._drop_kernels(keep=KERNELS_KEPT - 1)
+            self._kernels[key] = _Ready(artifact, self._index)
+        self._kernels.move_to_end(key)
+        return self._kernels[key]
+
+    def _verdict(self, ready: _Ready, set_name: str) -> Verdict:
+        assert self._bench is not None
+        if set_name not in ready.verdicts:
+            ready.verdicts[set_name] = self._bench.check(ready.launcher, set_name)
+        return ready.verdicts[set_name]
+
+    def _verification(self, ready: _Ready) -> Verification:
+        worst = max(ready.verdicts.values(), key=lambda verdict: verdict.max_error)
+        return Verification(
+            device=self._facts.name,
+            input_sets=tuple(ready.verdicts),
+            max_error=worst.max_error,
+            tolerance=worst.tolerance,
+            deterministic=all(verdict.deterministic for verdict in ready.verdicts.values()),
+        )
+
+    def _time(self, ready: _Ready, effort: Effort) -> Timing:
+        assert self._sets is not None
+        if ready.run is None:
+            ready.run = GraphRun(ready.launcher, self._sets, self._arrays)
+        samples = ready.run.samples(SAMPLE_MS[effort])
+        ordered = sorted(samples.us)
+        return Timing(
+            policy=TIMING_POLICY,
+            card=self._facts.name,
+            median_us=statistics.median(ordered),
+            p10_us=ordered[len(ordered) // 10],
+            p90_us=ordered[len(ordered) * 9 // 10],
+            samples_us=samples.us,
+            conditions={
+                "calls_per_sample": samples.calls_per_sample,
+                "buffer_sets": samples.buffer_sets,
+                "retaken": samples.retaken,
+                "driver": self._facts.driver,
+                "torch": self._torch.__version__,
+                **self._nvml.state(),
+            },
+        )
+
+    def _drop_kernels(self, keep: int, without: _Ready | None = None) -> None:
+        """Closes the kernels used longest ago, and `without`."""
+        for key, ready in list(self._kernels.items()):
+            if ready is without or len(self._kernels) > keep:
+                del self._kernels[key]
+                ready.close()
+
+    def _fail_if_poisoned(self) -> None:
+        try:
+            self._torch.cuda.synchronize()
+        except RuntimeError as error:
+            raise ContextPoisoned(_first_line(error)) from error
+
+
+def _key(artifact: KernelArtifact) -> str:
+    """Equal code launched in the same way."""
+    launches = "".join(launch.model_dump_json() for launch in artifact.launches)
+    return hashlib.sha256(f"{artifact.code_hash}{launches}".encode()).hexdigest()
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().split("\n", 1)[0]

@@ -1,0 +1,114 @@
+"""A measuring device without a GPU, for tests: the same child process and messages, kernels that do what a tag says.
+
+The first line of an artifact's source that starts with `// fake:` decides:
+
+    // fake: us=12.5     right, and takes 12.5 us a call (samples spread over +-1 %)
+    // fake: wrong       wrong result
+    // fake: crash       the process dies of SIGSEGV
+    // fake: exit        the process ends by os._exit(3)
+    // fake: hang        never answers
+    // fake: poison      breaks the context: fails, and so does everything after it in that process
+    // fake: refuse      the launcher refuses it (a guard)
+
+Without a tag a kernel is right and takes 10 us.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+from compiler.ir.fusion import Fusion
+from fusetune.launch import GuardFailed
+from fusetune.wire.artifact import KernelArtifact, Timing, Verification
+from search.measure.child_device import ChildDevice, ContextPoisoned, Limits, handler_of
+from search.measure.device import TIMING_POLICY, CardFacts, Effort, MeasureResult
+from search.trial import TrialState
+from search.verify.inputs import RANDOM, input_sets
+
+FACTS = CardFacts(
+    name="fake",
+    capability=(9, 0),
+    sm_count=132,
+    max_sm_clock_mhz=1980,
+    max_memory_clock_mhz=3201,
+    memory_bytes=1 << 37,
+    l2_bytes=60 << 20,
+    power_w=700,
+    driver="none",
+)
+
+_TAG = re.compile(r"^\s*// fake: (\w+)(?:=([\d.]+))?\s*$", re.MULTILINE)
+_DEFAULT_US = 10.0
+_SAMPLES = {Effort.SCREEN: 11, Effort.LEADER: 31, Effort.ALL_SETS: 11}
+
+
+class FakeDevice(ChildDevice):
+    """See the module's text for what its kernels do."""
+
+    def __init__(self, limits: Limits | None = None) -> None:
+        super().__init__("fake device", "search.measure.fake:serve", limits=limits)
+
+
+def serve(_: None) -> Callable[[Any], Any]:
+    """The child's target."""
+    return handler_of(FakeBackend())
+
+
+class FakeBackend:
+    """What runs in the child."""
+
+    def __init__(self) -> None:
+        self._fusion: Fusion | None = None
+        self._is_poisoned = False
+
+    def open(self, fusion: Fusion) -> None:
+        self._fusion = fusion
+
+    def facts(self) -> CardFacts:
+        return FACTS
+
+    def measure(self, artifact: KernelArtifact, effort: Effort) -> MeasureResult:
+        assert self._fusion is not None
+        found = _TAG.search(artifact.source)
+        tag, argument = found.groups() if found else ("us", str(_DEFAULT_US))
+        if self._is_poisoned:
+            raise ContextPoisoned("an earlier kernel broke it")
+        match tag:
+            case "us":
+                sets = input_sets(self._fusion) if effort is Effort.ALL_SETS else (RANDOM,)
+                return _measured(float(argument), effort, sets)
+            case "wrong":
+                return MeasureResult(TrialState.WRONG_RESULT, "element [0] is 1, expected 2 to 2")
+            case "crash":
+                os.kill(os.getpid(), signal.SIGSEGV)
+            case "exit":
+                os._exit(3)
+            case "hang":
+                time.sleep(3600)
+            case "poison":
+                self._is_poisoned = True
+                raise ContextPoisoned("CUDA_ERROR_ILLEGAL_ADDRESS")
+            case "refuse":
+                raise GuardFailed("ptr[0] % 16 == 0", "the address of tensor 0 is not a multiple of 16")
+        raise ValueError(f"unknown tag {tag!r}")
+
+
+def _measured(us: float, effort: Effort, sets: tuple[str, ...]) -> MeasureResult:
+    count = _SAMPLES[effort]
+    samples = tuple(us * (1 + 0.02 * (i / (count - 1) - 0.5)) for i in range(count))
+    verification = Verification(device=FACTS.name, input_sets=sets, max_error=0.0, tolerance=0.0, deterministic=True)
+    timing = Timing(
+        policy=TIMING_POLICY,
+        card=FACTS.name,
+        median_us=statistics.median(samples),
+        p10_us=samples[count // 10],
+        p90_us=samples[count * 9 // 10],
+        samples_us=samples,
+    )
+    return MeasureResult(TrialState.MEASURED, "", verification, timing, {"verify": 0.0, "time": 0.0})

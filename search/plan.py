@@ -1,0 +1,102 @@
+"""What there is to search for a bound fusion on an architecture: its schedulers, their spaces, and a first ranking."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import zip_longest
+
+from compiler.arch import Arch
+from compiler.errors import IllegalSchedule, InvalidStep, Unsupported
+from compiler.ir.fusion import Fusion
+from compiler.pipeline import generate
+from search.budget import Clock
+from search.build import Predict
+from search.candidate import Candidate
+from search.space.protocol import Scheduler
+from search.space.schedulers import schedulers_for
+from search.space.space import Space
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A candidate and its predicted time in microseconds."""
+
+    candidate: Candidate
+    predicted_us: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The schedulers that apply and their spaces, by scheduler name."""
+
+    fusion: Fusion
+    arch: Arch
+    schedulers: Mapping[str, Scheduler]
+    spaces: Mapping[str, Space]
+
+    @classmethod
+    def of(cls, fusion: Fusion, arch: Arch) -> Plan:
+        """Raises Unsupported if no scheduler takes the fusion."""
+        schedulers = {scheduler.name: scheduler for scheduler in schedulers_for(fusion, arch)}
+        if not schedulers:
+            raise Unsupported(f"This fusion on {arch.name}", "Split it into pointwise fusions and transposes.")
+        return cls(fusion, arch, schedulers, {name: s.space(fusion, arch) for name, s in schedulers.items()})
+
+    @property
+    def searchable(self) -> dict[str, Space]:
+        """The spaces that have legal points. Raises Unsupported if there is none."""
+        spaces = {name: space for name, space in self.spaces.items() if space.legal}
+        if not spaces:
+            rules = ", ".join(sorted(self.refused, key=lambda rule: -self.refused[rule])[:3])
+            raise Unsupported(
+                f"This fusion on {self.arch.name} (every point of {', '.join(self.spaces)} is refused, most by {rules})",
+                "`python -m search space` counts what each rule refuses.",
+            )
+        return spaces
+
+    @property
+    def points(self) -> int:
+        return sum(space.points for space in self.spaces.values())
+
+    @property
+    def legal(self) -> int:
+        return sum(space.legal for space in self.spaces.values())
+
+    @property
+    def refused(self) -> dict[str, int]:
+        """Points that each rule refuses, over all schedulers."""
+        total: Counter[str] = Counter()
+        for space in self.spaces.values():
+            total.update(space.refused)
+        return dict(total)
+
+    def sample(self, n: int, seed: int) -> list[Candidate]:
+        """Up to `n` legal candidates of each scheduler, in turns, distinct and in random order."""
+        drawn = [
+            [Candidate.of(name, point) for point in space.sample(n, seed)] for name, space in self.searchable.items()
+        ]
+        return [candidate for turn in zip_longest(*drawn) for candidate in turn if candidate is not None]
+
+    def ranking(
+        self, predict: Predict, n: int, seed: int, seconds: float, clock: Clock = time.monotonic
+    ) -> list[Ranked]:
+        """A sample of up to `n` candidates of each scheduler, the fastest predicted first; ends after `seconds`.
+
+        Candidates that turn out not to be schedulable, or have no prediction, are left out.
+        """
+        deadline = clock() + seconds
+        ranked: list[Ranked] = []
+        for candidate in self.sample(n, seed):
+            if clock() > deadline and ranked:
+                break
+            try:
+                trace = self.schedulers[candidate.scheduler].trace(self.fusion, candidate.knobs)
+                predicted = predict(generate(trace, self.arch))
+            except (IllegalSchedule, InvalidStep, Unsupported):
+                continue
+            if predicted is not None:
+                ranked.append(Ranked(candidate, predicted))
+        return sorted(ranked, key=lambda one: one.predicted_us)

@@ -1,0 +1,69 @@
+"""Compile the most promising candidates of a fusion without a GPU."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from search.build import Build, Builder, Failure
+from search.candidate import Candidate
+from search.ending import KernelId, duplicate, kernel_id, unbuilt
+from search.prepared import PreparedCandidate, write_artifact
+from search.trial import Trial
+
+
+@dataclass(slots=True)
+class Compiled:
+    """What came of compiling: distinct kernels in the order of the candidates, and the trials of the rest."""
+
+    candidates: list[PreparedCandidate] = field(default_factory=list)
+    failed: list[Trial] = field(default_factory=list)
+
+
+def compile_promising(
+    builder: Builder,
+    candidates: Iterable[Candidate],
+    folder: Path,
+    kernels: int,
+    queue_depth: int,
+    goes_on: Callable[[], bool],
+    seen: Callable[[Compiled], None] = lambda so_far: None,
+) -> Compiled:
+    """Compile `candidates` in order into `folder` until it holds `kernels` distinct ones, or `goes_on` says no.
+
+    `queue_depth` compiles are kept going; `seen` is called after each that ends.
+    """
+    result = Compiled()
+    first: dict[KernelId, int] = {}
+    queue: deque[Build] = deque()
+    remaining = enumerate(candidates)
+    while len(result.candidates) < kernels:
+        while len(queue) < min(queue_depth, kernels - len(result.candidates)) and goes_on():
+            following = next(remaining, None)
+            if following is None:
+                break
+            queue.append(builder.start(*following))
+        if not queue:
+            break
+        _settle(builder, queue.popleft(), folder, result, first)
+        seen(result)
+    for build in queue:
+        if build.compiled is not None:
+            build.compiled.cancel()
+    return result
+
+
+def _settle(builder: Builder, build: Build, folder: Path, result: Compiled, first: dict[KernelId, int]) -> None:
+    artifact = builder.finish(build)
+    if isinstance(artifact, Failure):
+        result.failed.append(unbuilt(build, artifact))
+        return
+    kernel = kernel_id(artifact)
+    if kernel in first:
+        result.failed.append(duplicate(build, artifact, first[kernel]))
+        return
+    first[kernel] = build.number
+    file = write_artifact(folder, len(result.candidates), artifact)
+    result.candidates.append(PreparedCandidate(build.candidate, build.predicted_us, file))

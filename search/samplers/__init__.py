@@ -1,0 +1,1 @@
+"""Samplers: what to try next, given what happened so far."""

@@ -1,0 +1,17 @@
+"""Schedulers: one for each iteration structure."""
+
+from __future__ import annotations
+
+from compiler.arch import Arch
+from compiler.ir.fusion import Fusion
+from search.space.protocol import Scheduler
+from search.space.schedulers.flat import Flat
+
+HOPPER_SMS = 132
+"""Multiprocessors of H100 SXM and H200, the cards that schedules are sized for when none is named."""
+
+
+def schedulers_for(fusion: Fusion, arch: Arch, sm_count: int = HOPPER_SMS) -> tuple[Scheduler, ...]:
+    """The schedulers that take the fusion, in a fixed order."""
+    every: tuple[Scheduler, ...] = (Flat(sm_count),)
+    return tuple(s for s in every if s.refusal(fusion, arch) is None)

@@ -1,0 +1,246 @@
+"""Flat: pointwise fusions in a one- or two-dimensional view of their iteration space, broadcast operands included.
+
+The loops of every tensor, with the tile's rows and columns (rows only in the two-dimensional view):
+
+    tile (blocks, and iterations of a persistent block) | thread row, thread column | column step | row | lane
+
+A thread loads all its vectors before it computes. Loads go by threads or by bulk copies through shared memory, stores likewise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from compiler.arch import Arch
+from compiler.errors import Unsupported
+from compiler.ir.fusion import Fusion
+from compiler.ir.iter_domain import MemoryType, ParallelType
+from compiler.ir.tensor import CopyVia
+from compiler.schedule import steps
+from compiler.schedule.start import start
+from compiler.schedule.trace import ScheduleTrace
+from search.space.schedulers.builder import TraceBuilder
+from search.space.schedulers.flat_space import MAX_BOX, flat_space
+from search.space.schedulers.iteration_space import IterationSpace, iteration_space
+from search.space.schedulers.pointwise_body import cache_registers, inline_body, is_packed_cast, set_cache, set_grades
+from search.space.space import Space
+
+P = ParallelType
+_VIA = {"tma": CopyVia.TMA, "bulk": CopyVia.BULK1D}
+
+
+@dataclass(frozen=True, slots=True)
+class Flat:
+    """The flat scheduler; `sm_count` sizes the grid of persistent schedules."""
+
+    sm_count: int
+    name: str = "flat"
+
+    def refusal(self, fusion: Fusion, arch: Arch) -> str | None:
+        """Fusions that permute, or whose outputs differ in shape, are not flat."""
+        try:
+            found = iteration_space(start(fusion))
+        except Unsupported as e:
+            return str(e)
+        return found if isinstance(found, str) else None
+
+    def space(self, fusion: Fusion, arch: Arch) -> Space:
+        return flat_space(fusion, arch, self.sm_count)
+
+    def trace(self, fusion: Fusion, point: Mapping[str, Any]) -> ScheduleTrace:
+        """The schedule of a point. Raises InvalidStep where a step cannot be applied."""
+        return _FlatTrace(TraceBuilder(fusion), point, self.sm_count).build()
+
+
+@dataclass
+class _FlatTrace:
+    b: TraceBuilder
+    point: Mapping[str, Any]
+    sm_count: int
+
+    def __post_init__(self) -> None:
+        found = iteration_space(self.b.sf)
+        assert isinstance(found, IterationSpace), "refused fusions have no points"
+        self.space = found
+        p = self.point
+        self.two_d = p["view"] == "2d"
+        self.cols = p["column_steps"] * p["threads_x"] * p["vector"]
+        self.rows = p["threads_y"] * p["rows"]
+        self.box = min(self.cols, MAX_BOX)
+
+    def build(self) -> ScheduleTrace:
+        b, p = self.b, self.point
+        loaded, stored = cache_registers(b)
+        staged_in = self.stage_loads() if p["load"] != "vector" else {}
+        staged_out = self.stage_stores() if p["store"] != "vector" else {}
+        set_grades(b, p["math"])
+        outputs = list(b.sf.outputs)
+        threaded = [op.output for op in b.sf.ops if op.output not in staged_in]
+        if staged_out:
+            threaded = [name for name in threaded if name not in outputs]
+        for name in threaded:
+            self.thread_loops(name, shared=name in staged_out)
+        for name in staged_in:
+            self.tile_copy(name, p["load"])
+        for name in outputs if staged_out else ():
+            self.tile_copy(name, p["store"])
+        self.parallel_and_inline(loaded, stored, threaded, staged_in, staged_out)
+        direct = [n for n in loaded if n not in staged_in.values()]
+        set_cache(b, direct, p["cache_load"])
+        if not staged_out:
+            set_cache(b, outputs, p["cache_store"])
+        return b.trace()
+
+    # Staging through shared memory -----------------------------------------------------------------------------------
+
+    def stage_loads(self) -> dict[str, str]:
+        """Puts a shared tensor before the register copy of every stream. Returns shared tensor -> register copy."""
+        staged: dict[str, str] = {}
+        via = _VIA[self.point["load"]]
+        for source in dict.fromkeys(o.name for o in self.space.streams if not o.is_output):
+            shared = f"{source}_s"
+            self.b.do(steps.CacheInput(source, shared, MemoryType.SHARED, via))
+            staged[shared] = self.b.sf.consumers(shared)[0].output
+        return staged
+
+    def stage_stores(self) -> dict[str, str]:
+        """Puts a shared tensor between every output and its registers. Returns shared tensor -> output."""
+        staged: dict[str, str] = {}
+        for output in self.b.sf.outputs:
+            shared = f"{output}_s"
+            self.b.do(steps.CacheOutput(output, shared, MemoryType.SHARED, _VIA[self.point["store"]]))
+            staged[shared] = output
+        return staged
+
+    # Loops -----------------------------------------------------------------------------------------------------------
+
+    def to_tiles(self, tv: str, inner_split: int) -> int:
+        """Merges and splits to [tile, rows.., columns]; `inner_split` is the factor of the innermost view dimension.
+
+        Returns the number of leading tile axes (1, or 2 where blocks are persistent: [block, iteration]).
+        """
+        b, space = self.b, self.space
+        if not self.two_d:
+            b.merge(tv, 0, len(space.shape))
+            b.split(tv, 0, inner_split)
+        else:
+            at = 0
+            for group in space.groups:
+                b.merge(tv, at, len(group))
+                at += 1
+            outer = len(space.groups) - 1
+            b.reorder(tv, [*space.outer_order(self.point["row_order"]), outer])
+            b.split(tv, outer - 1, self.rows)
+            b.merge(tv, 0, outer)
+            b.split(tv, 2, inner_split)
+            b.reorder(tv, [2, 0, 1, 3] if self.point["tile_order"] == "rows_inner" else [0, 2, 1, 3])
+            b.merge(tv, 0)
+        return self.persist(tv)
+
+    def persist(self, tv: str) -> int:
+        if not self.point["blocks_per_sm"]:
+            return 1
+        self.b.split(tv, 0, self.point["blocks_per_sm"] * self.sm_count)
+        self.b.reorder(tv, [1, 0, *range(2, len(self.b.tensor(tv).loop))])
+        return 2
+
+    def thread_loops(self, tv: str, shared: bool) -> None:
+        """[tile.., rows, columns] -> [tile.., thread row, thread column, column step, row, lane]."""
+        b, p = self.b, self.point
+        lead = self.to_tiles(tv, self.cols)
+        if shared:
+            self.set_tile_allocation(tv, lead)
+        if self.two_d:
+            b.split(tv, lead, p["rows"])
+            at = lead + 2
+        else:
+            at = lead
+        b.split(tv, at, p["vector"])
+        b.split(tv, at, p["threads_x"])
+        tile = list(range(lead))
+        if self.two_d:
+            ty, row, step, tx, lane = range(lead, lead + 5)
+            b.reorder(tv, [*tile, ty, tx, step, row, lane])
+        else:
+            step, tx, lane = range(lead, lead + 3)
+            b.reorder(tv, [*tile, tx, step, lane])
+
+    def set_tile_allocation(self, tv: str, lead: int) -> None:
+        """Lays a shared tile out as the boxes that the copy engine walks: [box, rows, box columns]."""
+        b = self.b
+        columns = len(b.tensor(tv).loop) - 1
+        boxes = self.cols // self.box if self.point["store"] == "tma" else 1
+        if boxes == 1:
+            b.do(steps.SetAllocationDomain(tv, tuple(range(columns + 1))))
+            return
+        b.split(tv, columns, self.box)
+        order = (*range(lead), columns, *range(lead, columns), columns + 1)
+        b.do(steps.SetAllocationDomain(tv, order))
+        b.merge(tv, columns)
+
+    def tile_copy(self, tv: str, how: str) -> None:
+        """Loops of a bulk copy of a tile: [tile.., box, rows, columns] with the engine's axes last."""
+        b = self.b
+        if how == "bulk":
+            lead = self.to_tiles(tv, self.cols)
+            row = [P.UNROLL] if self.two_d else []
+            b.parallelize(tv, [*[P.SERIAL] * lead, *row, P.BULK])
+            return
+        boxes = self.cols // self.box
+        is_load = b.tensor(tv).memory is MemoryType.SHARED
+        if is_load and not self.two_d and self.space.elems % self.box == 0 and 1 < boxes <= MAX_BOX:
+            self.flat_box_copy(tv, boxes)
+            return
+        lead = self.to_tiles(tv, self.cols)
+        columns = lead + (1 if self.two_d else 0)
+        row = [P.BULK] if self.two_d else []
+        if boxes == 1:
+            b.parallelize(tv, [*[P.SERIAL] * lead, *row, P.BULK])
+            return
+        b.split(tv, columns, self.box)
+        b.reorder(tv, [*range(lead), columns, *range(lead, columns), columns + 1])
+        b.parallelize(tv, [*[P.SERIAL] * lead, P.UNROLL, *row, P.BULK])
+
+    def flat_box_copy(self, tv: str, boxes: int) -> None:
+        """The one-dimensional view as rows of one box width: [tile.., rows of the box, columns of the box]."""
+        b = self.b
+        b.merge(tv, 0, len(self.space.shape))
+        b.split(tv, 0, self.box)
+        b.split(tv, 0, boxes)
+        lead = self.persist(tv)
+        b.parallelize(tv, [*[P.SERIAL] * lead, P.BULK, P.BULK])
+
+    # Parallel types and inlining -------------------------------------------------------------------------------------
+
+    def parallel_and_inline(
+        self,
+        loaded: list[str],
+        stored: list[str],
+        threaded: list[str],
+        staged_in: dict[str, str],
+        staged_out: dict[str, str],
+    ) -> None:
+        b, p = self.b, self.point
+        lead = 2 if p["blocks_per_sm"] else 1
+        for op in b.sf.ops:
+            b.do(steps.Parallelize(op.output, 0, P.BIDX))
+        threads = [P.TIDY, P.TIDX] if self.two_d else [P.TIDX]
+        unrolled = [P.UNROLL, P.UNROLL] if self.two_d else [P.UNROLL]
+        lane_at = lead + len(threads) + len(unrolled)
+        ends = list(b.sf.outputs) if not staged_out else list(staged_out)
+        for name in threaded:
+            vector = name in loaded or name in ends or is_packed_cast(b, name)
+            kinds = [*threads, *unrolled, P.VECTORIZE if vector else P.UNROLL]
+            for axis, type_ in enumerate(kinds, start=lead):
+                b.do(steps.Parallelize(name, axis, type_))
+        between = [n for n in threaded if n not in loaded and n not in stored and n not in ends]
+        inline_body(b, between, stored, lane_at, P.UNROLL)
+        for name in loaded:
+            b.inline(name, lead + len(threads))
+        for shared in (*staged_in, *staged_out):
+            b.inline(shared, lead)
+        if p["stages"] > 1:
+            for shared in staged_in:
+                b.do(steps.CircularBuffer(shared, p["stages"]))

@@ -1,0 +1,306 @@
+"""Knobs and constraints of the flat scheduler.
+
+Two kinds of constraint: what the compiler's rules refuse, said in terms of knobs (a property test holds the two against each
+other), and combinations that would only repeat another point or cannot be fast (`redundant_…`, `…_in_flight`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from compiler.arch import Arch
+from compiler.ir.fusion import Fusion
+from compiler.ir.tensor import CachePolicy
+from compiler.schedule.start import start
+from search.space.constraints import Constraint
+from search.space.knobs import Knob
+from search.space.schedulers.builder import TraceBuilder
+from search.space.schedulers.iteration_space import IterationSpace, iteration_space
+from search.space.schedulers.pointwise_body import math_grades
+from search.space.space import Space
+
+MAX_BOX = 256
+"""Largest box of a tensor map in any dimension (cuTensorMapEncodeTiled)."""
+
+MAX_REGISTER_BYTES = 4 * 160
+"""Register bytes that a thread's tile may take: beyond, with addresses and temporaries, values spill (255 registers)."""
+
+CACHE_LOADS = tuple(c.value for c in CachePolicy)
+CACHE_STORES = (CachePolicy.DEFAULT.value, CachePolicy.STREAMING.value, CachePolicy.EVICT_FIRST.value)
+
+
+ROW_ORDERS = ("natural", "broadcast_last")
+
+
+def flat_space(fusion: Fusion, arch: Arch, sm_count: int) -> Space:
+    """The space of a fusion that the flat scheduler does not refuse."""
+    found = iteration_space(start(fusion))
+    assert isinstance(found, IterationSpace), "refused fusions have no space"
+    facts = _Facts(found, arch, sm_count)
+    return Space("flat", _knobs(fusion, facts), tuple(_constraints(facts)))
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """Numbers of a fusion that constraints read."""
+
+    space: IterationSpace
+    arch: Arch
+    sm_count: int
+
+    @property
+    def two_d(self) -> bool:
+        return len(self.space.sizes) > 1
+
+    @property
+    def widest(self) -> int:
+        return max(o.nbytes for o in self.space.operands)
+
+    @property
+    def stream_in(self) -> int:
+        """Bytes of one element of every streamed input."""
+        return sum(o.nbytes for o in self.space.streams if not o.is_output)
+
+    @property
+    def stored(self) -> int:
+        return sum(o.nbytes for o in self.space.operands if o.is_output)
+
+    @property
+    def repeated(self) -> int:
+        return sum(o.nbytes for o in self.space.repeated)
+
+    @property
+    def inner(self) -> int:
+        return self.space.sizes[-1]
+
+    def rows(self, row_order: Any) -> Any:
+        """Extent of the outer dimension that rows are cut from, for each row order of an array."""
+        if not self.two_d:
+            return 1
+        last = {order: self.space.sizes[self.space.outer_order(order)[-1]] for order in ROW_ORDERS}
+        return np.where(row_order == "natural", last["natural"], last["broadcast_last"])
+
+    def pitch_divides(self, nbytes: int, streams: bool) -> bool:
+        """True if every outer stride, in bytes, is a multiple of `nbytes` (of streamed operands only, or of all)."""
+        operands = self.space.streams if streams else self.space.operands
+        outer = range(len(self.space.sizes) - 1)
+        return all(self.space.stride(o, g) * o.nbytes % nbytes == 0 for o in operands for g in outer)
+
+    def tiles(self, two_d: Any, row_order: Any, rows: Any, cols: Any) -> Any:
+        """Tiles of a view, as arrays."""
+        extent = self.rows(row_order)
+        outer = prod(self.space.sizes[:-1]) // extent
+        flat = -(-self.space.elems // cols)
+        return np.where(two_d, outer * -(-extent // rows) * -(-self.inner // cols), flat)
+
+
+def _knobs(fusion: Fusion, f: _Facts) -> tuple[Knob, ...]:
+    b = TraceBuilder(fusion)
+    bulk = f.arch.has_tma
+    paths = ("vector", "tma", "bulk") if bulk else ("vector",)
+    vectors = tuple(v for v in (1, 2, 4, 8, 16) if v * f.widest <= 16)
+    views: tuple[str, ...] = ("1d", "2d") if f.two_d else ("1d",)
+    return (
+        Knob("view", views),
+        Knob("load", paths),
+        Knob("store", paths),
+        Knob("vector", vectors),
+        Knob("threads_x", (32, 64, 128, 256, 512, 1024)),
+        Knob("threads_y", (1, 2, 4, 8) if f.two_d else (1,)),
+        Knob("rows", (1, 2, 4, 8, 16) if f.two_d else (1,)),
+        Knob("column_steps", (1, 2, 4, 8)),
+        Knob("blocks_per_sm", (0, 1, 2, 4, 8)),
+        Knob("stages", (1, 2, 3, 4) if bulk else (1,)),
+        Knob("tile_order", ("columns_inner", "rows_inner") if f.two_d else ("columns_inner",)),
+        Knob("row_order", ROW_ORDERS if len(f.space.sizes) > 2 and f.repeated else ROW_ORDERS[:1]),
+        Knob("cache_load", CACHE_LOADS),
+        Knob("cache_store", CACHE_STORES),
+        Knob("math", math_grades(b)),
+    )
+
+
+_Predicate = Callable[..., Any]
+
+
+def _constraints(f: _Facts) -> list[Constraint]:
+    return [*_legality(f), *_bulk_legality(f), *_redundant(f), *_worthwhile(f)]
+
+
+def _legality(f: _Facts) -> list[Constraint]:
+    """Vectors, block and shared memory."""
+    contiguous = f.space.sizes[-1] if f.two_d else 0
+
+    def aligned(view: Any, vector: Any) -> Any:
+        """Offsets of vectors: multiples of the vector in every dimension; a flat tail goes element by element."""
+        pitch = np.array([f.pitch_divides(int(v) * f.widest, False) for v in vector.ravel()]).reshape(vector.shape)
+        inner = (contiguous % vector == 0) if contiguous else np.ones_like(vector, dtype=bool)
+        address = np.array([all(o.align % (int(v) * o.nbytes) == 0 for o in f.space.operands) for v in vector.ravel()])
+        return pitch & (inner | (view == "2d") & (contiguous == 0)) & address.reshape(vector.shape)
+
+    def smem(
+        view: Any, load: Any, store: Any, vector: Any, tx: Any, ty: Any, rows: Any, steps: Any, stages: Any
+    ) -> Any:
+        elems = vector * tx * ty * rows * steps
+        need = np.where(load == "vector", 0, elems * f.stream_in * stages) + np.where(
+            store == "vector", 0, elems * f.stored
+        )
+        return need + 1024 <= f.arch.smem_per_block_optin_bytes
+
+    return [
+        Constraint("vector_address_is_aligned", ("view", "vector"), aligned, "A vector access starts on its own size."),
+        Constraint(
+            "block_fits_the_architecture",
+            ("threads_x", "threads_y"),
+            lambda tx, ty: tx * ty <= f.arch.max_threads_per_block,
+            "A block has at most 1024 threads.",
+        ),
+        Constraint(
+            "shared_memory_fits_the_block",
+            ("view", "load", "store", "vector", "threads_x", "threads_y", "rows", "column_steps", "stages"),
+            smem,
+            "Staged tiles, times stages, fit the block's shared memory.",
+        ),
+    ]
+
+
+def _bulk_legality(f: _Facts) -> list[Constraint]:
+    """Tensor maps and 1-D bulk copies."""
+    pitch16 = f.pitch_divides(16, streams=True)
+    aligned16 = all(o.align % 16 == 0 for o in f.space.streams)
+    least = min((o.nbytes for o in f.space.streams), default=4)
+    merged = len(f.space.sizes) == 1
+
+    def tma(path: str) -> _Predicate:
+        def predicate(how: Any, view: Any) -> Any:
+            return (how != "tma") | (aligned16 & ((view == "1d") & merged | (view == "2d") & pitch16))
+
+        return predicate
+
+    def box(how: Any, vector: Any, tx: Any, steps: Any, ty: Any, rows: Any) -> Any:
+        cols = vector * tx * steps
+        return (how != "tma") | ((np.minimum(cols, MAX_BOX) * least % 16 == 0) & (ty * rows <= MAX_BOX))
+
+    def run(how: Any, view: Any, vector: Any, tx: Any, steps: Any) -> Any:
+        cols = vector * tx * steps
+        extent = np.where(view == "2d", f.inner, f.space.elems)
+        legal = (cols * least % 16 == 0) & (extent % cols == 0) & aligned16
+        return (how != "bulk") | (legal & ((view == "1d") & merged | (view == "2d") & pitch16))
+
+    def whole_rows(how: Any, view: Any, order: Any, ty: Any, rows: Any) -> Any:
+        return (how != "bulk") | (view == "1d") | (f.rows(order) % (ty * rows) == 0)
+
+    out: list[Constraint] = []
+    for side in ("load", "store"):
+        out += [
+            Constraint(
+                "tensor_map_strides_are_multiples_of_16_bytes",
+                (side, "view"),
+                tma(side),
+                "A tensor map needs 16-byte rows and contiguous merged dimensions.",
+            ),
+            Constraint(
+                "tma_box_dim_fits_256",
+                (side, "vector", "threads_x", "column_steps", "threads_y", "rows"),
+                box,
+                "A box has at most 256 rows and 16-byte columns.",
+            ),
+            Constraint(
+                "bulk1d_splits_divide",
+                (side, "view", "vector", "threads_x", "column_steps"),
+                run,
+                "A 1-D bulk copy moves whole runs of 16 bytes: tile columns divide the row.",
+            ),
+            Constraint(
+                "bulk1d_splits_divide",
+                (side, "view", "row_order", "threads_y", "rows"),
+                whole_rows,
+                "A 1-D bulk copy has no bounds check: tile rows divide the rows.",
+            ),
+        ]
+    return out
+
+
+def _redundant(f: _Facts) -> list[Constraint]:
+    """Knobs that have no effect stay at their first value."""
+    has_threaded_loads = bool(f.repeated)
+
+    def stages(load: Any, blocks: Any, n: Any) -> Any:
+        return (n == 1) | ((load != "vector") & (blocks > 0))
+
+    return [
+        Constraint(
+            "redundant_stages", ("load", "blocks_per_sm", "stages"), stages, "Stages overlap the tiles of one block."
+        ),
+        Constraint(
+            "redundant_rows",
+            ("view", "rows", "threads_y"),
+            lambda view, rows, ty: (view == "2d") | (rows == 1) & (ty == 1),
+            "The one-dimensional view has no rows.",
+        ),
+        Constraint(
+            "redundant_order",
+            ("view", "tile_order", "row_order"),
+            lambda view, tiles, rows: (view == "2d") | (tiles == "columns_inner") & (rows == "natural"),
+            "The one-dimensional view has one order.",
+        ),
+        Constraint(
+            "redundant_cache_load",
+            ("load", "cache_load"),
+            lambda load, cache: (load == "vector") | (cache == "default") | has_threaded_loads,
+            "Bulk copies take no thread cache hint.",
+        ),
+        Constraint(
+            "redundant_cache_store",
+            ("store", "cache_store"),
+            lambda store, cache: (store == "vector") | (cache == "default"),
+            "Bulk copies take no thread cache hint.",
+        ),
+    ]
+
+
+def _worthwhile(f: _Facts) -> list[Constraint]:
+    """What cannot be fast: spills, tiles beyond the problem, grids that the problem does not fill."""
+
+    def registers(vector: Any, rows: Any, steps: Any) -> Any:
+        lanes = vector * rows * steps
+        live = lanes * (f.stream_in + f.stored) + vector * steps * f.repeated + vector * 4
+        return live <= MAX_REGISTER_BYTES
+
+    def inside(view: Any, order: Any, vector: Any, tx: Any, steps: Any, ty: Any, rows: Any) -> Any:
+        cols = vector * tx * steps
+        extent = np.where(view == "2d", f.inner, f.space.elems)
+        return (cols < 2 * extent) & ((view == "1d") | (ty * rows < 2 * f.rows(order)))
+
+    def filled(blocks: Any, view: Any, order: Any, vector: Any, tx: Any, steps: Any, ty: Any, rows: Any) -> Any:
+        tiles = f.tiles(view == "2d", order, ty * rows, vector * tx * steps)
+        return (blocks == 0) | (blocks * f.sm_count < tiles)
+
+    def resident(blocks: Any, tx: Any, ty: Any) -> Any:
+        return blocks * tx * ty <= f.arch.max_threads_per_sm
+
+    tile = ("vector", "threads_x", "column_steps", "threads_y", "rows")
+    return [
+        Constraint(
+            "registers_in_flight", ("vector", "rows", "column_steps"), registers, "A thread's tile stays in registers."
+        ),
+        Constraint(
+            "tile_exceeds_the_problem", ("view", "row_order", *tile), inside, "A tile is not twice the problem."
+        ),
+        Constraint(
+            "persistent_grid_is_filled",
+            ("blocks_per_sm", "view", "row_order", *tile),
+            filled,
+            "Every persistent block has a tile.",
+        ),
+        Constraint(
+            "persistent_blocks_are_resident",
+            ("blocks_per_sm", "threads_x", "threads_y"),
+            resident,
+            "Persistent blocks fit their multiprocessors.",
+        ),
+    ]

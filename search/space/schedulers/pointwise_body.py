@@ -1,0 +1,79 @@
+"""What every scheduler of pointwise fusions does with the tensors between the loads and the stores."""
+
+from __future__ import annotations
+
+from compiler.dtypes import DType
+from compiler.ir.iter_domain import MemoryType, ParallelType
+from compiler.ir.ops import POINTWISE, OpKind
+from compiler.ir.tensor import CachePolicy, MathGrade
+from compiler.schedule import steps
+from search.space.schedulers.builder import TraceBuilder
+
+GRADES = tuple(g.value for g in MathGrade)
+
+
+def math_grades(b: TraceBuilder) -> tuple[str, ...]:
+    """Grades worth trying: only exact without functions that have others; coarse only where results are stored in 16 bits."""
+    graded = {OpKind.TANH, OpKind.SIGMOID, OpKind.SILU, OpKind.GELU}
+    inexact = graded | {OpKind.EXP, OpKind.LOG, OpKind.DIV, OpKind.RECIPROCAL, OpKind.SQRT, OpKind.RSQRT}
+    kinds = {op.kind for op in b.sf.ops}
+    if not kinds & inexact:
+        return GRADES[:1]
+    halves = all(b.tensor(o).dtype in (DType.BF16, DType.F16) for o in b.sf.outputs)
+    return GRADES if halves and kinds & graded else GRADES[:2]
+
+
+def set_grades(b: TraceBuilder, grade: str) -> None:
+    """Asks for a math grade on every op that computes."""
+    if grade == MathGrade.EXACT:
+        return
+    for op in b.sf.ops:
+        if op.kind in POINTWISE and op.kind is not OpKind.CAST:
+            b.do(steps.Approximate(op.output, MathGrade(grade)))
+
+
+def cache_registers(b: TraceBuilder) -> tuple[list[str], list[str]]:
+    """Gives every input its register copy and every output a register tensor before it.
+
+    Returns (register tensors loaded from memory, outputs' register tensors), in order.
+    """
+    loaded: list[str] = []
+    for name in b.sf.inputs:
+        readers = b.sf.consumers(name)
+        if any(op.kind in POINTWISE or op.kind is OpKind.COPY for op in readers):
+            b.do(steps.CacheInput(name, f"{name}_r", MemoryType.LOCAL))
+        loaded += [op.output for op in b.sf.consumers(name)]
+    stored: list[str] = []
+    for name in b.sf.outputs:
+        b.do(steps.CacheOutput(name, f"{name}_r", MemoryType.LOCAL))
+        stored.append(f"{name}_r")
+    return loaded, stored
+
+
+def is_packed_cast(b: TraceBuilder, name: str) -> bool:
+    """True for a cast from f32 to 16 bits, which has an instruction for two values at once."""
+    op = b.sf.producer(name)
+    if op is None or op.kind is not OpKind.CAST:
+        return False
+    return b.tensor(name).dtype in (DType.BF16, DType.F16) and b.tensor(op.tensor_inputs[0]).dtype is DType.F32
+
+
+def inline_body(b: TraceBuilder, between: list[str], stored: list[str], position: int, lanes: ParallelType) -> None:
+    """Puts the tensors between loads and stores into the loops of the stores.
+
+    `position`: where the vector axis stands. A tensor that a vectorized op reads is computed for all lanes first;
+    any other goes inside the lane loop, where it is one register.
+    """
+    for name in between:
+        readers = [op.output for op in b.sf.consumers(name)]
+        before_lanes = is_packed_cast(b, name) or any(r not in between or is_packed_cast(b, r) for r in readers)
+        b.inline(name, position if before_lanes else position + 1)
+    for name in stored:
+        b.inline(name, position)
+
+
+def set_cache(b: TraceBuilder, names: list[str], policy: str) -> None:
+    """Gives the global accesses that fill or write these tensors a cache hint."""
+    if policy != CachePolicy.DEFAULT:
+        for name in names:
+            b.do(steps.SetCache(name, CachePolicy(policy)))

@@ -1,0 +1,269 @@
+"""A scheduling space: the product of its knobs, less the points that its constraints refuse.
+
+Nothing here ever holds one Python object per point. A constraint's mask is evaluated on the axes it names; masks meet by
+broadcasting, block by block, where a block is a contiguous range of flat indices (row-major, last knob fastest).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compiler.errors import Violation
+from search.space.constraints import Constraint, Mask
+from search.space.knobs import Knob, KnobValue
+
+BLOCK_POINTS = 1 << 18
+"""Points examined at once: a few hundred KiB of masks, which stay in a core's L2."""
+
+KEPT_POINTS = 1 << 28
+"""Up to this many points, the legal masks of a space are kept after their first use: a bit a point, at most 32 MiB."""
+
+_TOO_FAR = np.iinfo(np.int16).max
+
+Point = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The points `start <= flat index < start + size`: a slice of each axis."""
+
+    start: int
+    slices: tuple[slice, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(s.stop - s.start for s in self.slices)
+
+
+@dataclass(frozen=True)
+class Space:
+    """The points of `knobs` that all of `constraints` allow. A point is a mapping of knob name to value."""
+
+    name: str
+    knobs: tuple[Knob, ...]
+    constraints: tuple[Constraint, ...] = ()
+
+    def __post_init__(self) -> None:
+        names = [knob.name for knob in self.knobs]
+        if len(set(names)) != len(names):
+            raise ValueError(f"space {self.name}: {names} names a knob twice. Rename one of them.")
+        for constraint in self.constraints:
+            for axis in constraint.axes:
+                if axis not in names:
+                    raise ValueError(f"space {self.name}: constraint {constraint.rule} reads {axis!r}, not a knob.")
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """Number of values of each knob."""
+        return tuple(len(knob.values) for knob in self.knobs)
+
+    @property
+    def points(self) -> int:
+        """Number of points, legal or not."""
+        return prod(self.shape)
+
+    # Counting -------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def legal(self) -> int:
+        """Exact number of legal points.
+
+        Knobs that no constraint ties together are counted apart: the counts of the groups multiply.
+        """
+        return prod(part._legal_by_blocks() for part in self._independent_parts())
+
+    @property
+    def refused_points(self) -> int:
+        """Exact number of points that at least one rule refuses."""
+        return self.points - self.legal
+
+    @cached_property
+    def refused(self) -> dict[str, int]:
+        """For each rule, how many points it refuses. Rules overlap: the sum may exceed `refused_points`."""
+        counts: dict[str, int] = {}
+        for rule in dict.fromkeys(constraint.rule for constraint in self.constraints):
+            mine = tuple(c for c in self.constraints if c.rule == rule)
+            read = {axis for c in mine for axis in c.axes}
+            part = Space(rule, tuple(k for k in self.knobs if k.name in read), mine)
+            counts[rule] = (part.points - part.legal) * (self.points // part.points)
+        return counts
+
+    def _independent_parts(self) -> list[Space]:
+        groups: list[set[str]] = [{knob.name} for knob in self.knobs]
+        for constraint in self.constraints:
+            tied = [group for group in groups if not group.isdisjoint(constraint.axes)]
+            groups = [group for group in groups if group not in tied] + [set().union(*tied)]
+        return [
+            Space(
+                self.name,
+                tuple(k for k in self.knobs if k.name in group),
+                tuple(c for c in self.constraints if group.issuperset(c.axes) and (c.axes or not group)),
+            )
+            for group in groups
+        ]
+
+    def _legal_by_blocks(self) -> int:
+        if not self.constraints:
+            return self.points
+        return sum(int(np.count_nonzero(legal)) for _, legal in self._legal_blocks())
+
+    # Points and indices ---------------------------------------------------------------------------------------------
+
+    def positions(self, point: Point) -> tuple[int, ...]:
+        """Position of each knob's value. Raises ValueError for a missing or unknown knob or value."""
+        names = [knob.name for knob in self.knobs]
+        if set(point) != set(names):
+            raise ValueError(f"space {self.name}: found knobs {sorted(point)}, expected {sorted(names)}.")
+        return tuple(knob.position(point[knob.name]) for knob in self.knobs)
+
+    def at(self, positions: tuple[int, ...]) -> dict[str, KnobValue]:
+        """The point at one position on each axis, in knob order."""
+        return {knob.name: knob.values[i] for knob, i in zip(self.knobs, positions, strict=True)}
+
+    def ravel(self, point: Point) -> int:
+        """Flat index of a point."""
+        flat = 0
+        for size, position in zip(self.shape, self.positions(point), strict=True):
+            flat = flat * size + position
+        return flat
+
+    def unravel(self, flat: int) -> dict[str, KnobValue]:
+        """The point with this flat index. Raises IndexError outside of the space."""
+        if not 0 <= flat < self.points:
+            raise IndexError(f"space {self.name}: flat index {flat}, expected 0 to {self.points - 1}.")
+        positions: list[int] = []
+        for size in reversed(self.shape):
+            flat, position = divmod(flat, size)
+            positions.append(position)
+        return self.at(tuple(reversed(positions)))
+
+    # Legality -------------------------------------------------------------------------------------------------------
+
+    def is_legal(self, point: Point) -> bool:
+        """True if every constraint allows the point."""
+        return next(self._refusals(point), None) is None
+
+    def violations(self, point: Point) -> tuple[Violation, ...]:
+        """Every breach of the point, as data."""
+        return tuple(
+            Violation(
+                rule=c.rule,
+                where=f"{self.name}: {', '.join(c.axes)}",
+                found=", ".join(f"{axis}={point[axis]}" for axis in c.axes),
+                limit=c.reason,
+                fix=c.fix or f"Change {' or '.join(c.axes)}.",
+            )
+            for c in self._refusals(point)
+        )
+
+    def _refusals(self, point: Point) -> Iterator[Constraint]:
+        slices = tuple(slice(i, i + 1) for i in self.positions(point))
+        return (c for c in self.constraints if not c.mask(self.knobs, slices).item())
+
+    def legal_indices(self, at_most: int = 1 << 24) -> NDArray[np.int64]:
+        """Flat indices of all legal points, ascending. Raises OverflowError if there are more than `at_most`."""
+        if self.legal > at_most:
+            raise OverflowError(f"space {self.name}: {self.legal} legal points, at most {at_most}. Use sample().")
+        found = [block.start + np.flatnonzero(legal) for block, legal in self._legal_blocks()]
+        return np.concatenate(found).astype(np.int64)
+
+    def sample(self, n: int, seed: int) -> list[dict[str, KnobValue]]:
+        """`n` distinct legal points drawn evenly (all of them, if fewer), in random order; one seed, one answer."""
+        rng = np.random.default_rng(seed)
+        ranks = rng.choice(self.legal, size=min(n, self.legal), replace=False)
+        order = np.argsort(ranks)
+        wanted, flat, passed = ranks[order], np.empty(len(ranks), dtype=np.int64), 0
+        for block, legal in self._legal_blocks():
+            here = np.flatnonzero(legal)
+            low, high = np.searchsorted(wanted, (passed, passed + len(here)))
+            flat[order[low:high]] = block.start + here[wanted[low:high] - passed]
+            passed += len(here)
+        return [self.unravel(int(index)) for index in flat]
+
+    def nearest_legal(self, point: Point, exclude: Collection[int] = ()) -> dict[str, KnobValue] | None:
+        """The legal point nearest to `point` whose flat index is not in `exclude`; None when all of them are.
+
+        Distance is the sum over knobs of the steps between positions; of equals, the lowest flat index is taken.
+        """
+        origin = self.positions(point)
+        taken = np.fromiter(exclude, dtype=np.int64, count=len(exclude))
+        best: tuple[int, int] | None = None
+        bounds = sorted((_bound(block, origin), block.start, block) for block in self._blocks)
+        for bound, start, block in bounds:
+            if best is not None and (bound, start) > best:
+                break
+            free = self._legal_in(block)
+            if not free.any():
+                continue
+            free[taken[(taken >= start) & (taken < start + len(free))] - start] = False
+            steps = np.where(free, _distances(block, origin), _TOO_FAR)
+            nearest = int(np.argmin(steps))
+            if free[nearest]:
+                found = (int(steps[nearest]), start + nearest)
+                best = found if best is None else min(best, found)
+        return None if best is None else self.unravel(best[1])
+
+    # Blocks ---------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _blocks(self) -> tuple[Block, ...]:
+        """The space cut along its leading axes into contiguous ranges of at most BLOCK_POINTS (if one axis fits)."""
+        cut = 0
+        while cut < len(self.shape) and prod(self.shape[cut + 1 :]) > BLOCK_POINTS:
+            cut += 1
+        trailing = tuple(slice(0, size) for size in self.shape[cut + 1 :])
+        inner = prod(self.shape[cut + 1 :])
+        step = max(1, BLOCK_POINTS // inner)
+        axis = range(0, self.shape[cut], step) if self.shape else (0,)
+        leading = itertools.product(*(range(size) for size in self.shape[:cut]))
+        blocks: list[Block] = []
+        start = 0
+        for prefix in leading:
+            for low in axis:
+                here = (slice(low, min(low + step, self.shape[cut])),) if self.shape else ()
+                block = Block(start, (*(slice(i, i + 1) for i in prefix), *here, *trailing))
+                blocks.append(block)
+                start += prod(block.shape)
+        return tuple(blocks)
+
+    def _legal_blocks(self) -> Iterator[tuple[Block, Mask]]:
+        return ((block, self._legal_in(block)) for block in self._blocks)
+
+    def _legal_in(self, block: Block) -> Mask:
+        """Legal mask of a block, flattened; the caller's own copy."""
+        kept = self._kept_masks.get(block.start)
+        if kept is not None:
+            return np.unpackbits(kept, count=prod(block.shape)).view(np.bool_)
+        legal = np.ones(block.shape, dtype=np.bool_)
+        for constraint in self.constraints:
+            np.logical_and(legal, constraint.mask(self.knobs, block.slices), out=legal)
+        flat = legal.reshape(-1)
+        if self.points <= KEPT_POINTS:
+            self._kept_masks[block.start] = np.packbits(flat)
+        return flat
+
+    @cached_property
+    def _kept_masks(self) -> dict[int, NDArray[np.uint8]]:
+        return {}
+
+
+def _bound(block: Block, origin: tuple[int, ...]) -> int:
+    """Least distance that any point of the block has from `origin`."""
+    return sum(max(s.start - at, at - (s.stop - 1), 0) for s, at in zip(block.slices, origin, strict=True))
+
+
+def _distances(block: Block, origin: tuple[int, ...]) -> NDArray[np.int16]:
+    """Distance from `origin` of every point of the block, flattened. Knobs have far fewer than 2^15 values in all."""
+    total = np.zeros(1, dtype=np.int16)
+    for s, at in zip(block.slices, origin, strict=True):
+        steps = np.abs(np.arange(s.start, s.stop, dtype=np.int16) - at)
+        total = (total[:, None] + steps[None, :]).reshape(-1)
+    return total

@@ -1,0 +1,208 @@
+"""The two array libraries behind one small interface: NumPy without a GPU, torch (imported on first use) with one.
+
+A *storage* is the flat memory of a tensor in its own element type. NumPy has no bf16: there a storage holds the bits as
+uint16. *Values* are floats that computations are done in.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from typing import Any, Protocol
+
+import numpy as np
+
+from compiler.dtypes import DType
+from compiler.errors import Unsupported
+
+Array = Any
+"""A numpy.ndarray or a torch.Tensor."""
+
+FLOATS = frozenset({DType.F64, DType.F32, DType.F16, DType.BF16})
+
+
+class Arrays(Protocol):
+    """What making inputs and comparing outputs needs of an array library."""
+
+    xp: Any
+
+    def normal(self, elems: int, seed: int) -> Array:
+        """f32 values of mean 0 and deviation 1; the seed decides them."""
+
+    def uniform(self, elems: int, seed: int) -> Array:
+        """f32 values in [0, 1); the seed decides them."""
+
+    def empty_values(self, shape: tuple[int, ...], wide: bool) -> Array:
+        """Uninitialised f32 values, f64 if `wide`."""
+
+    def pick(self, values: tuple[float, ...], which: Array) -> Array:
+        """f32 values by number: `which` holds 0 up to len(values), the fraction is dropped."""
+
+    def store(self, values: Array, dtype: DType) -> Array:
+        """Rounded to nearest even into an element type. Overflow gives infinity."""
+
+    def load(self, storage: Array, dtype: DType) -> Array:
+        """The exact values of a storage: f64 for f64, else f32."""
+
+    def reinterpret(self, flat_bytes: Array, dtype: DType) -> Array:
+        """Memory as a storage of `dtype`, sharing it; offset and length are multiples of the element size."""
+
+    def bits(self, storage: Array) -> Array:
+        """A storage as integers of the element size, sharing memory."""
+
+    def copy(self, storage: Array) -> Array:
+        """The same in memory of its own."""
+
+    def strided(self, storage: Array, shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
+        """A view of a flat storage; strides in elements."""
+
+    def bytes_of(self, storage: Array) -> Array:
+        """A flat storage as uint8, sharing memory."""
+
+    def quiet(self) -> contextlib.AbstractContextManager[None]:
+        """Overflow and invalid operands are answers here, not warnings."""
+
+    def to_host(self, numbers: list[Array]) -> list[float]:
+        """Zero-dimensional results as Python numbers: on a GPU the only synchronisation of a check."""
+
+
+class NumpyArrays:
+    """On the host."""
+
+    xp: Any = np
+
+    def normal(self, elems: int, seed: int) -> Array:
+        return np.random.default_rng(seed).standard_normal(elems, dtype=np.float32)
+
+    def uniform(self, elems: int, seed: int) -> Array:
+        return np.random.default_rng(seed).random(elems, dtype=np.float32)
+
+    def empty_values(self, shape: tuple[int, ...], wide: bool) -> Array:
+        return np.empty(shape, np.float64 if wide else np.float32)
+
+    def pick(self, values: tuple[float, ...], which: Array) -> Array:
+        return np.array(values, np.float32)[which.astype(np.intp)]
+
+    def store(self, values: Array, dtype: DType) -> Array:
+        if dtype is DType.BF16:
+            return _to_bf16_bits(values)
+        with self.quiet():
+            return np.asarray(values).astype(_NUMPY_FLOATS[_float(dtype)])
+
+    def load(self, storage: Array, dtype: DType) -> Array:
+        if dtype is DType.BF16:
+            return (storage.astype(np.uint32) << 16).view(np.float32)
+        return storage if dtype is DType.F64 else storage.astype(np.float32)
+
+    def reinterpret(self, flat_bytes: Array, dtype: DType) -> Array:
+        return flat_bytes.view(np.uint16 if dtype is DType.BF16 else _NUMPY_FLOATS[_float(dtype)])
+
+    def bits(self, storage: Array) -> Array:
+        return storage.view(f"u{storage.itemsize}")
+
+    def copy(self, storage: Array) -> Array:
+        return storage.copy()
+
+    def strided(self, storage: Array, shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
+        steps = [stride * storage.itemsize for stride in strides]
+        return np.lib.stride_tricks.as_strided(storage, shape, steps)
+
+    def bytes_of(self, storage: Array) -> Array:
+        return storage.view(np.uint8)
+
+    def quiet(self) -> contextlib.AbstractContextManager[None]:
+        return np.errstate(all="ignore")
+
+    def to_host(self, numbers: list[Array]) -> list[float]:
+        return [float(number) for number in numbers]
+
+
+class TorchArrays:
+    """On a torch device, `cuda:0` or `cpu`."""
+
+    def __init__(self, device: str) -> None:
+        import torch
+
+        self.xp: Any = torch
+        self.device = torch.device(device)
+        self._floats = {
+            DType.F64: torch.float64,
+            DType.F32: torch.float32,
+            DType.F16: torch.float16,
+            DType.BF16: torch.bfloat16,
+        }
+        self._integers = {2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+    def normal(self, elems: int, seed: int) -> Array:
+        return self.xp.randn(elems, generator=self._generator(seed), device=self.device)
+
+    def uniform(self, elems: int, seed: int) -> Array:
+        return self.xp.rand(elems, generator=self._generator(seed), device=self.device)
+
+    def empty_values(self, shape: tuple[int, ...], wide: bool) -> Array:
+        return self.xp.empty(shape, dtype=self.xp.float64 if wide else self.xp.float32, device=self.device)
+
+    def pick(self, values: tuple[float, ...], which: Array) -> Array:
+        return self.xp.tensor(values, dtype=self.xp.float32, device=self.device)[which.long()]
+
+    def store(self, values: Array, dtype: DType) -> Array:
+        return values.to(self._floats[_float(dtype)])
+
+    def load(self, storage: Array, dtype: DType) -> Array:
+        return storage if dtype is DType.F64 else storage.float()
+
+    def reinterpret(self, flat_bytes: Array, dtype: DType) -> Array:
+        return flat_bytes.view(self._floats[_float(dtype)])
+
+    def bits(self, storage: Array) -> Array:
+        return storage.view(self._integers[storage.element_size()])
+
+    def copy(self, storage: Array) -> Array:
+        return storage.clone()
+
+    def strided(self, storage: Array, shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
+        return storage.as_strided(shape, strides, storage.storage_offset())
+
+    def bytes_of(self, storage: Array) -> Array:
+        return storage.view(self.xp.uint8)
+
+    def quiet(self) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
+
+    def to_host(self, numbers: list[Array]) -> list[float]:
+        wide = [self.xp.as_tensor(number, device=self.device).to(self.xp.float64) for number in numbers]
+        return [float(number) for number in self.xp.stack(wide).tolist()]
+
+    def _generator(self, seed: int) -> Any:
+        return self.xp.Generator(device=self.device).manual_seed(seed)
+
+
+def _to_bf16_bits(values: Array) -> Array:
+    """Round to nearest even by adding half a unit of the kept bits, less one where the last kept bit is zero.
+
+    f64 goes to f32 first. That can round twice, by 2^-24 of the value, which every tolerance for bf16 covers.
+    """
+    with np.errstate(over="ignore"):
+        narrow = np.ascontiguousarray(values, np.float32)
+    bits = narrow.view(np.uint32)
+    rounded = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)
+    return np.where(np.isnan(narrow), np.uint32(0x7FC0), rounded).astype(np.uint16)
+
+
+def _float(dtype: DType) -> DType:
+    if dtype not in FLOATS:
+        raise Unsupported(f"verifying a tensor of dtype {dtype}", f"Use one of {', '.join(sorted(FLOATS))}.")
+    return dtype
+
+
+def storage_elems(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:
+    """Elements from the first to the last that a strided tensor reaches."""
+    return 1 + sum((extent - 1) * stride for extent, stride in zip(shape, strides, strict=True))
+
+
+def elems_of(shape: tuple[int, ...]) -> int:
+    """Elements of a tensor."""
+    return math.prod(shape)
+
+
+_NUMPY_FLOATS = {DType.F64: np.float64, DType.F32: np.float32, DType.F16: np.float16}

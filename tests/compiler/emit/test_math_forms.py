@@ -1,0 +1,301 @@
+"""The device functions of math.cuh against f64, within the errors that math_forms.py states.
+
+Without a GPU, math.cuh is compiled by the host's C++ compiler over stand-ins for the approximate instructions, each
+wrong by as much as the PTX ISA allows, in either direction. With one (`make test-gpu`), the functions themselves run.
+"""
+
+import ctypes
+import itertools
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from compiler.emit.math_forms import MATH_FORMS, ErrorOf, Form, MathForms
+from compiler.emit.pieces import pieces
+from compiler.ir.ops import BINARY, UNARY, OpKind
+from compiler.nvrtc import CompilePool
+
+F32 = npt.NDArray[np.float32]
+F64 = npt.NDArray[np.float64]
+
+EXACT_ULPS = 4.0
+SMALLEST_NORMAL = 2.0**-126
+
+
+def _sigmoid(x: F64) -> F64:
+    return 1 / (1 + np.exp(-x))
+
+
+def _gelu(x: F64) -> Any:
+    return x / (1 + np.exp(-2 * np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+
+
+REFERENCE: dict[OpKind, Callable[..., Any]] = {
+    OpKind.NEG: np.negative,
+    OpKind.ABS: np.abs,
+    OpKind.SQUARE: np.square,
+    OpKind.ADD: np.add,
+    OpKind.SUB: np.subtract,
+    OpKind.MUL: np.multiply,
+    OpKind.DIV: np.divide,
+    OpKind.MAXIMUM: np.maximum,
+    OpKind.MINIMUM: np.minimum,
+    OpKind.RELU: lambda x: np.maximum(x, 0.0),
+    OpKind.RECIPROCAL: lambda x: 1 / x,
+    OpKind.SQRT: np.sqrt,
+    OpKind.RSQRT: lambda x: 1 / np.sqrt(x),
+    OpKind.EXP: np.exp,
+    OpKind.LOG: np.log,
+    OpKind.TANH: np.tanh,
+    OpKind.SIGMOID: _sigmoid,
+    OpKind.SILU: lambda x: x * _sigmoid(x),
+    OpKind.GELU: _gelu,
+}
+
+EXACT_ARGUMENT_ERROR = {OpKind.GELU: 4 * 88.8 * 2.0**-24}
+"""The exact gelu rounds the argument of its exponential, which costs |argument| ulp in the negative tail."""
+
+
+def functions(forms: MathForms) -> list[tuple[str, Form | None]]:
+    return [(forms.exact, None), *((form.function, form) for form in (forms.approx, forms.coarse) if form is not None)]
+
+
+CASES = [
+    pytest.param(op, function, form, id=function)
+    for op, forms in MATH_FORMS.items()
+    for function, form in functions(forms)
+]
+
+EDGES = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 1e-40, -1e-40, 3e38, -3e38, 1.0, -1.0], np.float32)
+
+
+def inputs(op: OpKind) -> list[F32]:
+    """Every exponent with random mantissas and both signs, the usual range densely, the edges; pairs for binary ops."""
+    rng = np.random.default_rng(7)
+    exponents = np.repeat(np.arange(255, dtype=np.uint32), 40)
+    bits = exponents << 23 | rng.integers(0, 2**23, exponents.size, dtype=np.uint32)
+    wide = np.concatenate([bits, bits | np.uint32(1 << 31)]).view(np.float32)
+    usual = rng.uniform(-20, 20, 20000).astype(np.float32)
+    values = np.concatenate([wide, usual, np.linspace(-100, 100, 4001, dtype=np.float32), EDGES])
+    if op in UNARY:
+        return [values]
+    pairs = np.array(list(itertools.product(EDGES, EDGES)), np.float32)
+    return [np.concatenate([values, pairs[:, 0]]), np.concatenate([rng.permutation(values), pairs[:, 1]])]
+
+
+def assert_within(op: OpKind, form: Form | None, args: list[F32], found: F32) -> None:
+    """`found` has the reference's NaNs and infinities, and elsewhere at most the error of the form."""
+    with np.errstate(all="ignore"):
+        exact = REFERENCE[op](*(arg.astype(np.float64) for arg in args))
+        as_f32 = exact.astype(np.float32)
+        bound = _bound(op, form, args, exact)
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(as_f32))
+    # A result that rounds to the largest float may be infinite in either, not in between.
+    certain = np.isinf(as_f32) & ~(np.abs(exact) < 3.5e38)
+    np.testing.assert_array_equal(found[certain], as_f32[certain])
+    near = np.isfinite(as_f32) & (np.abs(as_f32) < 3.39e38)
+    error = np.abs(found[near].astype(np.float64) - exact[near])
+    worst = int(np.argmax(error - bound[near]))
+    shown = [float(arg[near][worst]) for arg in args]
+    assert error[worst] <= bound[near][worst], f"{op}{shown}: {found[near][worst]}, expected {exact[near][worst]}"
+
+
+def _bound(op: OpKind, form: Form | None, args: list[F32], exact: F64) -> F64:
+    magnitude: F64 = np.abs(exact)
+    vanishing = SMALLEST_NORMAL * np.clip(np.abs(args[0].astype(np.float64)), 1, 128)
+    if form is None:
+        return (EXACT_ULPS * 2.0**-23 + EXACT_ARGUMENT_ERROR.get(op, 0.0)) * magnitude + vanishing
+    scale: F64
+    match form.of:
+        case ErrorOf.RESULT:
+            scale = magnitude
+        case ErrorOf.ONE:
+            scale = np.ones_like(magnitude)
+        case ErrorOf.INPUT:
+            scale = np.abs(args[0].astype(np.float64))
+    if op is OpKind.LOG:
+        scale = np.where((args[0] > 0.5) & (args[0] < 2), 1.0, scale)
+    return form.error * scale + vanishing
+
+
+def test_every_computing_operator_has_forms() -> None:
+    assert set(MATH_FORMS) == UNARY | BINARY == set(REFERENCE)
+
+
+@pytest.mark.parametrize(("op", "function", "form"), CASES)
+def test_the_reference_is_torch(op: OpKind, function: str, form: Form | None) -> None:
+    torch = pytest.importorskip("torch")
+    named: dict[OpKind, Any] = {
+        OpKind.SUB: "subtract",
+        OpKind.MUL: "multiply",
+        OpKind.SIGMOID: "sigmoid",
+        OpKind.SILU: lambda x: torch.nn.functional.silu(x),
+        OpKind.GELU: lambda x: torch.nn.functional.gelu(x, approximate="tanh"),
+    }
+    found = named.get(op, str(op))
+    call: Any = getattr(torch, found) if isinstance(found, str) else found
+    args = [torch.tensor(arg[-300:], dtype=torch.float64) for arg in inputs(op)]
+    with np.errstate(all="ignore"):
+        ours = REFERENCE[op](*(arg.numpy() for arg in args))
+    np.testing.assert_allclose(ours, call(*args).numpy(), rtol=1e-6, atol=1e-15)
+
+
+HOST_PRELUDE = """
+#include <cmath>
+#include <limits>
+#define FT_INLINE static inline
+static double wrong;  // -1, 0 or 1: the direction in which every instruction errs as far as it may
+// Documented errors are those of the f32 result, so its rounding is part of them.
+static float off(double y, double error) { return static_cast<float>(y * (1 + wrong * (error - std::exp2(-24.0)))); }
+static float flushed(float y) { return std::fabs(y) < std::numeric_limits<float>::min() ? std::copysign(0.0f, y) : y; }
+static float ft_ex2(float x) { return flushed(off(std::exp2(double(flushed(x))), std::exp2(-22.0))); }
+static float ft_lg2(float x) {
+  double y = std::log2(double(x));
+  return x > 0.5f && x < 2 ? float(y + wrong * std::exp2(-22.0)) : off(y, std::exp2(-22.0));
+}
+static float ft_rcp(float x) { return off(1 / double(x), std::exp2(-23.0)); }
+static float ft_rcp_of_1_or_more(float x) { return flushed(ft_rcp(x)); }
+static float ft_sqrt_instruction(float x) { return off(std::sqrt(double(x)), std::exp2(-23.0)); }
+static float ft_rsqrt_instruction(float x) { return off(1 / std::sqrt(double(x)), std::exp2(-22.9)); }
+static float ft_tanh_instruction(float x) {
+  float y = off(std::tanh(double(x)), std::exp2(-11.0));
+  return y > 1 ? 1 : y < -1 ? -1 : y;
+}
+static float ft_div_full(float a, float b) { return off(double(a) / double(b), std::exp2(-22.0)); }
+static float ft_max_nan(float a, float b) { return a != a || b != b ? NAN : a > b ? a : b; }
+static float ft_min_nan(float a, float b) { return a != a || b != b ? NAN : a < b ? a : b; }
+extern "C" void err_towards(double direction) { wrong = direction; }
+"""
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    """math.cuh as a host library: `each_F(a, b, out, n)` for every function F."""
+    compiler = shutil.which("c++")
+    if compiler is None:
+        pytest.skip("no C++ compiler here")
+    text = [HOST_PRELUDE, pieces(["math"]).removeprefix(pieces(["approx"]))]
+    for op, forms in MATH_FORMS.items():
+        for function, _ in functions(forms):
+            call = f"{function}(a[i], b[i])" if op in BINARY else f"{function}(a[i])"
+            text.append(
+                f'extern "C" void each_{function}(const float* a, const float* b, float* out, int n) '
+                f"{{ for (int i = 0; i < n; ++i) out[i] = {call}; }}"
+            )
+    folder: Path = tmp_path_factory.mktemp("host_math")
+    (folder / "math.cpp").write_text("\n".join(text))
+    subprocess.run(
+        [compiler, "-std=c++17", "-O1", "-ffp-contract=off", "-shared", "-fPIC", "math.cpp", "-o", "math.so"],
+        cwd=folder,
+        check=True,
+    )
+    return ctypes.CDLL(str(folder / "math.so"))
+
+
+def run_on_host(host: ctypes.CDLL, function: str, args: list[F32], direction: int) -> F32:
+    host.err_towards(ctypes.c_double(direction))
+    out = np.empty_like(args[0])
+    pointers = [array.ctypes.data_as(ctypes.c_void_p) for array in (args[0], args[-1], out)]
+    getattr(host, f"each_{function}")(*pointers, ctypes.c_int(out.size))
+    return out
+
+
+@pytest.mark.parametrize(("op", "function", "form"), CASES)
+def test_forms_stay_within_their_error_for_the_worst_instructions(
+    host: ctypes.CDLL, op: OpKind, function: str, form: Form | None
+) -> None:
+    args = inputs(op)
+    for direction in (-1, 0, 1):
+        assert_within(op, form, args, run_on_host(host, function, args, direction))
+
+
+@pytest.mark.parametrize(("op", "function", "form"), [case for case in CASES if case.values[2] is not None])
+def test_stated_errors_are_not_vacuous(host: ctypes.CDLL, op: OpKind, function: str, form: Form) -> None:
+    args = inputs(op)
+    eighth = Form(form.function, form.error / 8, form.of, form.source)
+    refused = 0
+    for direction in (-1, 1):
+        try:
+            assert_within(op, eighth, args, run_on_host(host, function, args, direction))
+        except AssertionError:
+            refused += 1
+    assert refused > 0
+
+
+@pytest.mark.parametrize(
+    ("function", "special_instructions"),
+    [
+        ("ft_gelu_approx", ["ex2.approx.ftz.f32", "rcp.approx.ftz.f32"]),
+        ("ft_gelu_coarse", ["tanh.approx.f32"]),
+        ("ft_silu_approx", ["ex2.approx.ftz.f32", "rcp.approx.ftz.f32"]),
+        ("ft_silu_coarse", ["tanh.approx.f32"]),
+        ("ft_sigmoid_approx", ["ex2.approx.ftz.f32", "rcp.approx.ftz.f32"]),
+        ("ft_sigmoid_coarse", ["tanh.approx.f32"]),
+        ("ft_tanh_coarse", ["tanh.approx.f32"]),
+        ("ft_exp_approx", ["ex2.approx.ftz.f32"]),
+        ("ft_log_approx", ["lg2.approx.f32"]),
+        ("ft_rsqrt_approx", ["rsqrt.approx.f32"]),
+        ("ft_sqrt_approx", ["sqrt.approx.f32"]),
+        ("ft_reciprocal_approx", ["rcp.approx.f32"]),
+        ("ft_reciprocal", ["rcp.rn.f32"]),
+        ("ft_sqrt", ["sqrt.rn.f32"]),
+        ("ft_relu", ["max.NaN.f32"]),
+    ],
+)
+def test_forms_use_the_instructions_they_are_named_for(
+    pool: CompilePool, function: str, special_instructions: list[str]
+) -> None:
+    source = pieces(["math"]) + f'extern "C" __global__ void fusion(float* x) {{ *x = {function}(*x); }}'
+    ptx = pool.submit(source, "sm_80").result().ptx
+    plain = ("ld.", "st.", "mul.", "fma.", "add.", "neg.", "cvta.", "mov.")
+    opcodes = [
+        line.split()[0]
+        for line in ptx.splitlines()
+        if line.startswith("\t") and line.strip() and "." in line.split()[0]
+    ]
+    found = [opcode for opcode in opcodes if not opcode.startswith((*plain, "."))]
+    assert found == special_instructions
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[CompilePool]:
+    with CompilePool(workers=1) as pool:
+        yield pool
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("op", "function", "form"), CASES)
+def test_forms_stay_within_their_error_on_the_gpu(
+    pool: CompilePool, op: OpKind, function: str, form: Form | None
+) -> None:
+    torch = pytest.importorskip("torch")
+    from cuda.bindings import driver
+
+    args = inputs(op)
+    call = f"{function}(a[i], b[i])" if op in BINARY else f"{function}(a[i])"
+    source = pieces(["math"]) + (
+        'extern "C" __global__ void fusion(const float* a, const float* b, float* out, int n) {\n'
+        f"  int i = blockIdx.x * 256 + threadIdx.x;\n  if (i < n) out[i] = {call};\n}}\n"
+    )
+    major, minor = torch.cuda.get_device_capability()
+    compiled = pool.submit(source, f"sm_{major}{minor}" + ("a" if major >= 9 else "")).result()
+    device_args = [torch.from_numpy(arg).cuda() for arg in (args[0], args[-1])]
+    out = torch.empty_like(device_args[0])
+    status, module = driver.cuModuleLoadData(compiled.cubin)
+    assert status == driver.CUresult.CUDA_SUCCESS
+    status, kernel = driver.cuModuleGetFunction(module, b"fusion")
+    assert status == driver.CUresult.CUDA_SUCCESS
+    values = (*(t.data_ptr() for t in device_args), out.data_ptr(), out.numel())
+    types = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int)
+    blocks = -(-out.numel() // 256)
+    stream = torch.cuda.current_stream().cuda_stream
+    (status,) = driver.cuLaunchKernel(kernel, blocks, 1, 1, 256, 1, 1, 0, stream, (values, types), 0)
+    assert status == driver.CUresult.CUDA_SUCCESS
+    torch.cuda.synchronize()
+    assert_within(op, form, args, out.cpu().numpy())

@@ -1,0 +1,119 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compiler.arch import DEFAULT_CARD, DramRates, arch_named, arch_names, card_named, cards, load_cards
+from compiler.errors import UnknownArch, UnknownCard
+
+CARDS_FILE = Path(load_cards.__code__.co_filename).with_name("cards.json")
+
+
+@pytest.mark.parametrize(
+    ("name", "capability", "warps", "blocks", "smem_kib", "optin_bytes", "vector_bytes", "tma", "tmem"),
+    [
+        ("sm_80", (8, 0), 64, 32, 164, 166912, 16, False, False),
+        ("sm_90a", (9, 0), 64, 32, 228, 232448, 16, True, False),
+        ("sm_100a", (10, 0), 64, 32, 228, 232448, 32, True, True),
+        ("sm_120a", (12, 0), 48, 24, 100, 101376, 32, True, False),
+    ],
+)
+def test_architectures(
+    name: str,
+    capability: tuple[int, int],
+    warps: int,
+    blocks: int,
+    smem_kib: int,
+    optin_bytes: int,
+    vector_bytes: int,
+    tma: bool,
+    tmem: bool,
+) -> None:
+    arch = arch_named(name)
+    assert arch.capability == capability
+    assert (arch.max_warps_per_sm, arch.max_blocks_per_sm) == (warps, blocks)
+    assert (arch.smem_per_sm_bytes, arch.smem_per_block_optin_bytes) == (smem_kib * 1024, optin_bytes)
+    assert (arch.max_vector_bytes, arch.has_tma, arch.has_tmem) == (vector_bytes, tma, tmem)
+
+
+@pytest.mark.parametrize("name", arch_names())
+def test_limits_agree_with_each_other(name: str) -> None:
+    arch = arch_named(name)
+    assert arch.name == name
+    assert arch.smem_per_block_optin_bytes + arch.smem_reserved_per_block_bytes == arch.smem_per_sm_bytes
+    assert arch.smem_carveouts_bytes == tuple(sorted(arch.smem_carveouts_bytes))
+    assert arch.smem_carveouts_bytes[-1] == arch.smem_per_sm_bytes
+    assert (arch.max_cluster > 1) == arch.has_tma
+
+
+@pytest.mark.parametrize(
+    ("name", "card"),
+    [
+        ("H200", "H200"),
+        ("h200", "H200"),
+        ("NVIDIA H200", "H200"),
+        ("H100", "H100 SXM"),
+        ("h100-sxm", "H100 SXM"),
+        ("NVIDIA H100 80GB HBM3", "H100 SXM"),
+        ("  rtx_pro  6000 ", "RTX PRO 6000"),
+        (DEFAULT_CARD, "H200"),
+    ],
+)
+def test_cards_are_found_by_name_and_alias(name: str, card: str) -> None:
+    assert card_named(name).name == card
+
+
+def test_unknown_names_list_the_known_ones() -> None:
+    with pytest.raises(UnknownCard, match=r"card 'H300'.*A100, H100 SXM, H200, B200, RTX PRO 6000"):
+        card_named("H300")
+    with pytest.raises(UnknownArch, match=r"architecture 'sm_90'.*sm_80, sm_90a, sm_100a, sm_120a"):
+        arch_named("sm_90")
+
+
+@pytest.mark.parametrize("name", [card.name for card in cards()])
+def test_measured_rates_stay_under_the_theoretical_one(name: str) -> None:
+    dram = card_named(name).dram
+    for rate in (dram.best_copy, dram.best_read, dram.best_write):
+        assert 0.8 * dram.theoretical < rate < dram.theoretical
+
+
+def test_rates_that_were_not_measured_are_estimated() -> None:
+    assert DramRates(theoretical=1e12, copy=None, read=None, write=None).best_read == pytest.approx(0.88e12)
+    assert DramRates(theoretical=1e12, copy=0.9e12, read=None, write=None).best_write == pytest.approx(0.9e12)
+    assert card_named("H200").dram.best_read == 4.59e12
+
+
+def _change(entries: list[dict[str, Any]], path: str, value: object) -> None:
+    *parents, last = path.split(".", 2)
+    target: Any = entries[0]
+    for parent in parents:
+        target = target[parent]
+    if value is ...:
+        del target[last]
+    else:
+        target[last] = value
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        pytest.param("power_w", ..., r"\[0\]: missing \['power_w'\]", id="missing"),
+        pytest.param("colour", "green", r"unknown \['colour'\]", id="unknown"),
+        pytest.param("sm_count", "108", r"\(A100\)\.sm_count: found '108'", id="text-for-a-number"),
+        pytest.param("sm_count", True, "sm_count: found True", id="bool-for-a-number"),
+        pytest.param("l2_bytes", 0, "l2_bytes: found 0", id="not-positive"),
+        pytest.param("aliases", "A100", "aliases: found 'A100'", id="alias-is-no-list"),
+        pytest.param("aliases", [" h200"], "also one of", id="name-taken"),
+        pytest.param("sources.power_w", ..., r"missing \['power_w'\]", id="figure-without-source"),
+        pytest.param("dram_bytes_per_s.copy", 1e12, r"missing \['dram.copy'\]", id="measured-without-source"),
+        pytest.param("dram_bytes_per_s.theoretical", None, "theoretical: found null", id="no-theoretical-rate"),
+    ],
+)
+def test_a_card_file_is_read_strictly(tmp_path: Path, path: str, value: object, message: str) -> None:
+    entries = json.loads(CARDS_FILE.read_text())
+    _change(entries, path, value)
+    changed = tmp_path / "cards.json"
+    changed.write_text(json.dumps(entries))
+    with pytest.raises(ValueError, match=message):
+        load_cards(changed)

@@ -1,0 +1,159 @@
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from compiler.arch import card_named, cards
+from search.cost.model import KernelFeatures, bandwidth_us, latency_us, predict
+
+H200 = card_named("H200")
+KIB = 1024
+
+
+def copy(bytes_moved: float, in_flight: float = 64 * KIB) -> KernelFeatures:
+    """A copy by 256-thread blocks of 16 KiB each, eight resident on an SM, that issue all their loads first."""
+    read = bytes_moved / 2
+    blocks = max(1, round(read / (16 * KIB)))
+    return KernelFeatures(
+        dram_read_bytes=read,
+        dram_write_bytes=read,
+        l2_read_bytes=read,
+        bytes_in_flight_per_sm=in_flight,
+        blocks=blocks,
+        blocks_per_sm=8,
+        warp_instructions=read / 512 * 12,
+    )
+
+
+@pytest.mark.parametrize(
+    ("case", "features", "measured_us", "within"),
+    [
+        pytest.param("copy of 537 MB", copy(537e6), 127.0, 0.03, id="copy-537-MB"),
+        pytest.param("copy of 6 MB", copy(6.3e6), 3.3, 0.05, id="copy-6-MB"),
+        pytest.param(
+            "add, 2:1", replace(copy(3221e6), dram_read_bytes=2147e6, dram_write_bytes=1074e6), 736, 0.04, id="add"
+        ),
+        pytest.param("row sum", replace(copy(537e6), dram_write_bytes=0), 60.3, 0.06, id="read-only"),
+    ],
+)
+def test_measured_times_on_an_h200(case: str, features: KernelFeatures, measured_us: float, within: float) -> None:
+    assert predict(H200, features).total_us == pytest.approx(measured_us, rel=within), case
+
+
+@pytest.mark.parametrize(
+    ("in_flight_kib", "loss_percent"),
+    [(8, 71), (16, 22), (24, 10), (32, 6), (48, 2.6), (64, 1.5), (96, 0.7)],
+)
+def test_what_too_few_bytes_in_flight_cost_a_copy(in_flight_kib: int, loss_percent: float) -> None:
+    features = replace(copy(100e9, in_flight_kib * KIB), warp_instructions=0)
+    body = (bandwidth_us(H200, features) ** 2 + latency_us(H200, features) ** 2) ** 0.5
+    assert 100 * (body / bandwidth_us(H200, features) - 1) == pytest.approx(loss_percent, rel=0.1, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("reads", "writes", "rate"),
+    [(1, 0, 4.59e12), (2, 1, 4.37e12), (1, 1, 4.27e12), (0, 1, 4.69e12)],
+)
+def test_the_rate_follows_the_mix_of_reads_and_writes(reads: float, writes: float, rate: float) -> None:
+    total = 3e9
+    features = replace(
+        copy(total),
+        dram_read_bytes=total * reads / (reads + writes),
+        dram_write_bytes=total * writes / (reads + writes),
+    )
+    assert total / bandwidth_us(H200, features) * 1e6 == pytest.approx(rate, rel=0.001)
+
+
+@pytest.mark.parametrize(
+    ("change", "term", "us"),
+    [
+        # 132 SMs at 1980 MHz are 261360 clocks a us.
+        pytest.param({"warp_instructions": 4 * 261360 * 50.0}, "issue", 50.0, id="issue"),
+        pytest.param({"mufu_ops": 16 * 261360 * 30.0}, "mufu", 30.0, id="mufu"),
+        pytest.param({"smem_wavefronts": 261360 * 20.0}, "smem", 20.0, id="smem"),
+        pytest.param({"l2_read_bytes": 37 * 261360 * 900.0}, "bandwidth", 900.0, id="l2-bound"),
+        pytest.param({"l2_read_bytes": 19 * 261360 * 900.0, "l2_reused_bytes": 30e6}, "bandwidth", 900.0, id="far-l2"),
+        pytest.param({"tiles": 13200, "syncs_per_tile": 2, "blocks_per_sm": 1}, "sync", 3.0, id="sync"),
+        pytest.param({"blocks": 132, "blocks_per_sm": 1}, "tail", 0.0, id="one-full-wave"),
+        pytest.param({"blocks": 66, "blocks_per_sm": 1}, "tail", 0.0, id="half-a-wave-has-no-tail"),
+    ],
+)
+def test_terms(change: dict[str, float], term: str, us: float) -> None:
+    features = replace(copy(537e6), **change)  # type: ignore[arg-type]
+    assert predict(H200, features).terms[term] == pytest.approx(us)
+
+
+def test_a_started_wave_costs_half_of_what_it_wastes() -> None:
+    features = replace(copy(537e6), blocks=132 + 33, blocks_per_sm=1)
+    terms = predict(H200, features).terms
+    body = sum(terms[name] ** 2 for name in ("bandwidth", "latency", "issue", "mufu", "smem")) ** 0.5
+    assert terms["tail"] == pytest.approx(0.5 * 0.75 / 2 * body / 2)
+
+
+@pytest.mark.parametrize(
+    ("runs", "slowdown"),
+    [((512, 512), 1.0), ((256, 256), 1.01), ((128, 128), 1.07), ((2048, 2048), 1.0), ((512, 32), 1.9)],
+)
+def test_short_runs_cost_time_per_byte(runs: tuple[int, int], slowdown: float) -> None:
+    features = replace(copy(537e6), read_run_bytes=runs[0], write_run_bytes=runs[1])
+    assert bandwidth_us(H200, features) / bandwidth_us(H200, copy(537e6)) == pytest.approx(slowdown, rel=0.05)
+
+
+GROWING = ["dram_read_bytes", "dram_write_bytes", "l2_read_bytes", "l2_reused_bytes", "warp_instructions", "mufu_ops"]
+GROWING += ["smem_wavefronts", "syncs_per_tile", "tiles"]
+SHRINKING = ["bytes_in_flight_per_sm", "read_run_bytes", "write_run_bytes"]
+
+amounts = st.floats(0, 1e9)
+kernels = st.builds(
+    KernelFeatures,
+    dram_read_bytes=amounts,
+    dram_write_bytes=amounts,
+    l2_read_bytes=amounts,
+    l2_reused_bytes=amounts,
+    bytes_in_flight_per_sm=st.floats(256, 128 * KIB),
+    read_run_bytes=st.floats(1, 4096),
+    write_run_bytes=st.floats(1, 4096),
+    warp_instructions=amounts,
+    mufu_ops=amounts,
+    smem_wavefronts=amounts,
+    blocks=st.integers(1, 10**6),
+    blocks_per_sm=st.integers(1, 32),
+    tiles=st.integers(0, 10**6),
+    syncs_per_tile=st.integers(0, 8),
+)
+
+
+@given(st.sampled_from(cards()), kernels, st.sampled_from(GROWING + SHRINKING), st.integers(2, 50))
+@settings(derandomize=True, max_examples=400, deadline=None)
+def test_more_work_is_never_faster(card: object, features: KernelFeatures, name: str, times: int) -> None:
+    more = replace(features, **{name: getattr(features, name) * times})
+    before, after = predict(card, features).total_us, predict(card, more).total_us  # type: ignore[arg-type]
+    slack = 1 + 1e-9
+    if name in GROWING:
+        assert after * slack >= before
+    else:
+        assert after <= before * slack
+
+
+def test_every_term_is_printed() -> None:
+    text = str(predict(H200, copy(537e6)))
+    assert text.startswith("12")
+    for term in ("fixed 1.9", "bandwidth 125", "latency", "issue", "mufu 0.0", "smem", "sync", "tail"):
+        assert term in text
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"dram_read_bytes": -1.0},
+        {"mufu_ops": float("nan")},
+        {"l2_read_bytes": float("inf")},
+        {"blocks": 0},
+        {"blocks_per_sm": 0},
+    ],
+)
+def test_impossible_features_are_refused(change: dict[str, float]) -> None:
+    (name,) = change
+    with pytest.raises(ValueError, match=f"^{name}: found"):
+        replace(copy(1e6), **change)  # type: ignore[arg-type]

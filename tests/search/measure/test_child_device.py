@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from compiler.arch import card_named
+from compiler.ir.fusion import Fusion
+from fusetune.launch import NoDevice
+from fusetune.wire.artifact import KernelArtifact
+from search.measure.child_device import ChildDevice, handler_of
+from search.measure.cuda_timing import MAX_SETS, ONE_SET_BYTES, sets_for
+from search.measure.device import CardFacts, DeviceLost, Effort, MeasureResult
+from search.measure.fake import FACTS
+from tests.search.measure.kernels import add_fusion, fake_artifact
+
+
+class Broken:
+    """A backend that cannot open anything."""
+
+    def __init__(self, why: str) -> None:
+        self.why = why
+
+    def open(self, fusion: Fusion) -> None:
+        if self.why == "reference":
+            raise ArithmeticError("the reference failed")
+        if self.why == "no device":
+            raise NoDevice("nothing there", "Plug one in.")
+        import os
+
+        os._exit(9)
+
+    def measure(self, artifact: KernelArtifact, effort: Effort) -> MeasureResult:
+        raise AssertionError("nothing was opened")
+
+    def facts(self) -> CardFacts:
+        raise NoDevice("nothing there", "Plug one in.")
+
+
+def serve_broken(why: str) -> Callable[[Any], Any]:
+    return handler_of(Broken(why))
+
+
+def device(why: str) -> ChildDevice:
+    return ChildDevice("broken", "tests.search.measure.test_child_device:serve_broken", why)
+
+
+def test_a_device_that_dies_on_opening_is_tried_twice_and_then_lost() -> None:
+    with device("dies") as broken:
+        with pytest.raises(DeviceLost, match="exit code 9"):
+            broken.open(add_fusion())
+        assert broken.restarts == 1
+        with pytest.raises(DeviceLost):
+            broken.measure(fake_artifact("good"))
+
+
+def test_a_missing_device_is_lost_at_once() -> None:
+    with device("no device") as broken:
+        with pytest.raises(DeviceLost, match="nothing there"):
+            broken.open(add_fusion())
+        with pytest.raises(DeviceLost, match="nothing there"):
+            broken.facts()
+        assert broken.restarts == 0
+
+
+def test_a_fusion_that_cannot_be_opened_is_its_own_error() -> None:
+    with device("reference") as broken, pytest.raises(ArithmeticError, match="the reference failed"):
+        broken.open(add_fusion())
+
+
+@pytest.mark.parametrize(
+    ("call_bytes", "free_bytes", "sets"),
+    [
+        pytest.param(400 << 20, 1 << 37, 2, id="never-fewer-than-two"),
+        pytest.param(240 << 20, 1 << 37, 2, id="eight-times-60-MiB-in-two"),
+        pytest.param((240 << 20) - 1, 1 << 37, 3, id="one-byte-less-needs-a-third"),
+        pytest.param(48 << 20, 1 << 37, 10, id="ten"),
+        pytest.param(1 << 10, 1 << 37, MAX_SETS, id="tiny-calls-are-capped"),
+        pytest.param(ONE_SET_BYTES, 1 << 37, 2, id="largest-call-that-rotates"),
+        pytest.param(ONE_SET_BYTES + 1, 1 << 37, 1, id="larger-flushes-by-itself"),
+        pytest.param(48 << 20, 4 * (48 << 20), 2, id="half-of-the-free-memory"),
+        pytest.param(1 << 30, 1 << 20, 1, id="no-memory-still-tries-one"),
+    ],
+)
+def test_buffer_sets_for_a_call(call_bytes: int, free_bytes: int, sets: int) -> None:
+    assert sets_for(call_bytes, l2_bytes=60 << 20, free_bytes=free_bytes) == sets
+
+
+def test_facts_that_differ_from_the_table_are_named() -> None:
+    card = card_named("H200")
+    assert FACTS.differences(card) == {
+        "memory_bytes": (FACTS.memory_bytes, card.memory_bytes),
+    }

@@ -1,0 +1,110 @@
+"""A tuning that was killed resumes from its journal; nothing else may."""
+
+import dataclasses
+import json
+
+import pytest
+from compiler.errors import Violation
+from fusetune.wire.artifact import Resources
+from search.candidate import Candidate
+from search.journal import Journal, JournalError, JournalKey
+from search.trial import Trial, TrialState
+
+KEY = JournalKey(fingerprint="f" * 8, binding="b" * 8, card="H200", policy="default", generator="1")
+CANDIDATE = Candidate.of("flat", {"vector": 8, "load": "tma", "persistent": True, "scale": 0.5})
+FULL = Trial(
+    number=3,
+    candidate=CANDIDATE,
+    state=TrialState.MEASURED,
+    reason="none",
+    violations=(Violation("rule", "T1", 512, 256, "Split it.", "too wide"),),
+    predicted_us=10.5,
+    median_us=11.25,
+    p10_us=11.0,
+    p90_us=12.0,
+    samples_us=(11.0, 11.25, 12.0),
+    resources=Resources(registers=32, spill_store_bytes=0, spill_load_bytes=0, stack_bytes=0, static_smem_bytes=128),
+    code_hash="abc",
+    launch_hash="def",
+    duplicate_of=1,
+    seconds={"compile": 0.5, "measure": 0.25},
+)
+TRIALS = (Trial(0, CANDIDATE, TrialState.ILLEGAL), Trial(1, CANDIDATE, TrialState.CANCELLED), FULL)
+
+
+def test_a_trial_survives_json_unchanged():
+    for trial in TRIALS:
+        assert Trial.from_json(json.loads(json.dumps(trial.to_json()))) == trial
+
+
+def test_a_candidate_is_a_value_with_a_key_that_never_changes():
+    again = Candidate.of("flat", dict(reversed(CANDIDATE.point)))
+    assert again == CANDIDATE and again.key == CANDIDATE.key
+    assert Candidate.of("f", {"n": 1}).key == "3304da6aea3eec082e17fd50c428bb7d01376702b69faf5021adb5f9cf6d3449"
+    assert Candidate.of("f", {"n": 1}).key != Candidate.of("f", {"n": True}).key
+
+
+def test_a_journal_resumes_with_the_last_record_of_each_trial(tmp_path):
+    path = tmp_path / "new" / "journal.jsonl"
+    with Journal.open(path, KEY) as journal:
+        for trial in TRIALS:
+            journal.record(trial)
+        journal.record(dataclasses.replace(FULL, state=TrialState.WRONG_RESULT, reason="ties"))
+    with Journal.open(path, KEY) as journal:
+        assert [t.number for t in journal.trials] == [0, 1, 3]
+        assert journal.trials[-1].reason == "ties"
+
+
+@pytest.mark.parametrize("cut", range(1, 40, 6))
+def test_a_torn_last_line_costs_that_trial_only(tmp_path, cut):
+    path = tmp_path / "journal.jsonl"
+    with Journal.open(path, KEY) as journal:
+        for trial in TRIALS:
+            journal.record(trial)
+    path.write_bytes(path.read_bytes()[:-cut])
+    with Journal.open(path, KEY) as journal:
+        assert journal.trials == TRIALS[:2]
+        journal.record(FULL)
+    with Journal.open(path, KEY) as journal:
+        assert journal.trials == TRIALS
+
+
+def test_a_torn_header_starts_anew(tmp_path):
+    path = tmp_path / "journal.jsonl"
+    path.write_text('{"format": "fuse')
+    with Journal.open(path, KEY) as journal:
+        assert journal.trials == ()
+
+
+@pytest.mark.parametrize("field", [f.name for f in dataclasses.fields(JournalKey)])
+def test_a_journal_of_another_key_is_refused(tmp_path, field):
+    path = tmp_path / "journal.jsonl"
+    Journal.open(path, KEY).close()
+    before = path.read_bytes()
+    with pytest.raises(JournalError, match=f"another tuning.*{field}: found .*, expected other"):
+        Journal.open(path, dataclasses.replace(KEY, **{field: "other"}))
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        pytest.param("some notes\n", "not a journal", id="text"),
+        pytest.param("[]\n", "not a journal", id="json-but-no-object"),
+        pytest.param("HEADER{}\nTRIAL", "line 2 is damaged", id="damage-before-the-end"),
+        pytest.param("HEADER[1]\n", "line 2 is damaged", id="a-whole-line-that-is-no-trial"),
+    ],
+)
+def test_a_damaged_file_is_refused_by_line(tmp_path, text, message):
+    path = tmp_path / "journal.jsonl"
+    Journal.open(path, KEY).close()
+    trial = json.dumps(FULL.to_json()) + "\n"
+    path.write_text(text.replace("HEADER", path.read_text()).replace("TRIAL", trial))
+    with pytest.raises(JournalError, match=message):
+        Journal.open(path, KEY)
+
+
+def test_two_tunings_cannot_write_one_journal(tmp_path):
+    path = tmp_path / "journal.jsonl"
+    with Journal.open(path, KEY), pytest.raises(JournalError, match="another process"):
+        Journal.open(path, KEY)

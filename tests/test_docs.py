@@ -1,0 +1,76 @@
+"""What the docs show works, and what the commands offer is in the docs."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+import typer.main
+
+from compiler.__main__ import app as compiler_app
+from fusetune.wire.parse import parse_fusion
+from search.cli.app import app as search_app
+
+ROOT = Path(__file__).parents[1]
+CLI = (ROOT / "docs" / "cli.md").read_text()
+
+
+def commands() -> Iterator[tuple[str, click.Command]]:
+    for program, app in (("search", search_app), ("compiler", compiler_app)):
+        group = typer.main.get_command(app)
+        assert isinstance(group, click.Group)
+        for name, command in group.commands.items():
+            yield f"python -m {program} {name}", command
+
+
+def section(command: str) -> str:
+    """The part of docs/cli.md under the heading of one command."""
+    found = re.search(rf"^## `{re.escape(command)}`$(.*?)(?=^## |\Z)", CLI, re.MULTILINE | re.DOTALL)
+    assert found, f"docs/cli.md has no section ## `{command}`"
+    return found.group(1)
+
+
+@pytest.mark.parametrize(
+    ("name", "command"), list(commands()), ids=lambda value: value if isinstance(value, str) else ""
+)
+def test_every_option_is_documented_and_no_other(name: str, command: click.Command) -> None:
+    offered = {opt for param in command.params for opt in (*param.opts, *param.secondary_opts) if opt.startswith("--")}
+    documented = set(re.findall(r"^\| `(--[a-z-]+)", section(name), re.MULTILINE))
+    assert documented == offered - {"--help"}
+
+
+def test_every_documented_command_exists() -> None:
+    assert set(re.findall(r"^## `(python -m .*)`$", CLI, re.MULTILINE)) == {name for name, _ in commands()}
+
+
+def test_the_builder_example_of_the_readme_makes_a_fusion() -> None:
+    example = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert example
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(example.group(1), "README.md", "exec"), {})
+    assert parse_fusion(printed.getvalue()).outputs
+
+
+@pytest.mark.parametrize(
+    "page", ["README.md", "CONTRIBUTING.md", "docs/architecture.md", "docs/cli.md", "benchmarks/README.md"]
+)
+def test_links_to_files_lead_somewhere(page: str) -> None:
+    path = ROOT / page
+    targets = [t for t in re.findall(r"\]\(([^)#]+)[^)]*\)", path.read_text()) if "://" not in t]
+    assert [t for t in targets if not (path.parent / t).exists()] == []
+
+
+def test_the_make_commands_of_the_docs_exist() -> None:
+    named = {
+        m
+        for page in ("README.md", "CONTRIBUTING.md")
+        for m in re.findall(r"\bmake ([a-z][a-z-]+)", (ROOT / page).read_text())
+    }
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert named <= targets
