@@ -31,7 +31,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, Pipe
 from types import TracebackType
-from typing import IO, Any
+from typing import IO, Any, Self
 
 from compiler.errors import CompilerError
 
@@ -232,7 +232,7 @@ class Child:
         with self._lock:
             self._bury()
 
-    def __enter__(self) -> Child:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

@@ -37,9 +37,10 @@ OPTIONS = (
     "--prec-div=true",
     "--prec-sqrt=true",
     "--ptxas-options=-v",
+    "--no-cache",
 )
 """Options of every compile. No fast-math: approximate forms are chosen one by one in the source. No line info: it makes
-cubins several times larger, and the machine code is the same."""
+cubins several times larger, and the machine code is the same. No cache of NVRTC's own: its answers have an empty log."""
 
 _LOG_LIMIT_CHARS = 4000
 

@@ -1,4 +1,4 @@
-"""The way of one candidate from a trace to CUDA C++: replay, legality, lowering, emission."""
+"""The way of one candidate: replay, legality, lowering, emission, and after the compile the artifact."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from compiler.legality import check
 from compiler.legality.rules import Schedule
 from compiler.lower.kernel_ir import BulkLoad, BulkStore, GlobalLoad, GlobalStore, Kernel, walk
 from compiler.lower.lower import lower_facts
+from compiler.nvrtc import Compiled
 from compiler.schedule.trace import ScheduleTrace
+from compiler.wire import KernelArtifact, kernel_artifact
 
 GENERATOR = "fusetune 0.1"
 """Kept beside every artifact: another generator marks entries stale (design: contracts, "Key")."""
@@ -74,3 +76,16 @@ def generate(trace: ScheduleTrace, arch: Arch) -> Generated:
         raise IllegalSchedule(violations)
     kernel = lower_facts(schedule)
     return Generated(trace, arch, schedule.sf, kernel, emit(kernel))
+
+
+def artifact(generated: Generated, compiled: Compiled) -> KernelArtifact:
+    """The artifact of a compiled candidate, without evidence: nothing has run yet."""
+    return kernel_artifact(
+        generated.trace,
+        generated.kernel,
+        compiled,
+        generated.source,
+        generated.alignments,
+        generated.approximations,
+        GENERATOR,
+    )

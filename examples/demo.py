@@ -40,9 +40,7 @@ def main() -> int:
         evidence = f"{row['evidence']['correct']}, {row['evidence']['time']}"
         print(f"{name:<12} {row['card']:<12} {row['legal']:>12,} {row['median_us']:>10.2f}  {evidence}")
     if measured:
-        print(
-            f"\nThe kernels are in {OUT}/*/kernels. Call one on torch tensors: fusetune.torch.Kernel.load(path)(*inputs)"
-        )
+        print(f"\nThe kernels are in {OUT}/*/kernels. Call one: fusetune.torch.Kernel.load(path)(*tensors)")
     return 0
 
 

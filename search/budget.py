@@ -11,7 +11,7 @@ Clock = Callable[[], float]
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """A budget that starts when it is made. `seconds` or `trials` of None is no limit; `clock` is monotonic, in seconds."""
+    """A budget that starts when it is made. None is no limit; `clock` is monotonic, in seconds."""
 
     seconds: float | None = None
     trials: int | None = None

@@ -13,7 +13,6 @@ from compiler.errors import CompileError, CompileTimeout, IllegalSchedule, Inval
 from compiler.ir.fusion import Fusion
 from compiler.nvrtc import Compiled
 from compiler.pipeline import Generated, artifact, generate
-from compiler.schedule.trace import ScheduleTrace
 from fusetune.wire.artifact import KernelArtifact
 from search.candidate import Candidate
 from search.space.protocol import Scheduler
@@ -77,7 +76,7 @@ class Builder:
     schedulers: Mapping[str, Scheduler]
     compiler: Compiler
     predict: Predict | None = None
-    generate: Callable[[ScheduleTrace, Arch], Any] = generate
+    generate: Callable[[Any, Arch], Any] = generate
     artifact: Callable[[Any, Compiled], KernelArtifact] = artifact
 
     def start(self, number: int, candidate: Candidate) -> Build:

@@ -1,7 +1,7 @@
 """The journal of a tuning: an append-only file of JSON lines, from which a killed tuning resumes.
 
-The first line says what was tuned; every other line is a trial as it stood when it was written. A trial written again under
-its number (a leader re-timed, or found wrong on another input set) replaces the earlier line.
+The first line says what was tuned; every other line is a trial as it stood when it was written. A trial written again
+under its number (a leader re-timed, or found wrong on another input set) replaces the earlier line.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Journal:
     def open(cls, path: Path, key: JournalKey) -> Journal:
         """Start `path`, or continue it where it stopped; a torn last line (a crash while writing) is cut off.
 
-        Raises JournalError if the file is of another key, is damaged before its last line, or is held by another process.
+        Raises JournalError if the file is of another key, damaged before its last line, or held by another process.
         """
         path.parent.mkdir(parents=True, exist_ok=True)
         file = path.open("a+", encoding="utf-8")

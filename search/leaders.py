@@ -23,7 +23,7 @@ CONFIDENCE_Z = 1.96
 
 @dataclass(frozen=True, slots=True)
 class Winner:
-    """The fastest kernel that is right on all input sets. `tied`: numbers of trials that time could not tell from it."""
+    """The fastest kernel that is right on all input sets. `tied`: trials that time cannot tell from it."""
 
     trial: Trial
     artifact: KernelArtifact

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from compiler.arch import Arch
+from compiler.arch import Arch, Card
 from compiler.errors import IllegalSchedule, InvalidStep, Unsupported
 from compiler.ir.fusion import Fusion
 from compiler.pipeline import generate
@@ -38,11 +38,12 @@ class Plan:
     spaces: Mapping[str, Space]
 
     @classmethod
-    def of(cls, fusion: Fusion, arch: Arch) -> Plan:
+    def of(cls, fusion: Fusion, card: Card) -> Plan:
         """Raises Unsupported if no scheduler takes the fusion."""
-        schedulers = {scheduler.name: scheduler for scheduler in schedulers_for(fusion, arch)}
+        arch = card.arch
+        schedulers = {scheduler.name: scheduler for scheduler in schedulers_for(fusion, arch, card.sm_count)}
         if not schedulers:
-            raise Unsupported(f"This fusion on {arch.name}", "Split it into pointwise fusions and transposes.")
+            raise Unsupported(f"This fusion on {arch.name}", "Split it into pointwise parts and transposes.")
         return cls(fusion, arch, schedulers, {name: s.space(fusion, arch) for name, s in schedulers.items()})
 
     @property
@@ -52,7 +53,7 @@ class Plan:
         if not spaces:
             rules = ", ".join(sorted(self.refused, key=lambda rule: -self.refused[rule])[:3])
             raise Unsupported(
-                f"This fusion on {self.arch.name} (every point of {', '.join(self.spaces)} is refused, most by {rules})",
+                f"This fusion on {self.arch.name} ({', '.join(self.spaces)}: every point is refused, most by {rules})",
                 "`python -m search space` counts what each rule refuses.",
             )
         return spaces

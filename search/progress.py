@@ -23,7 +23,7 @@ _LINE_EVERY_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A tuning at one moment. `floor_us` is the least time that the card's memory and arithmetic rates allow, if known."""
+    """A tuning at one moment. `floor_us` is the least time that the card allows, if known."""
 
     phase: str
     states: Mapping[TrialState, int] = field(default_factory=dict)

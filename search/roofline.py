@@ -14,10 +14,10 @@ def floor_us(fusion: Fusion, card: Card) -> float:
     Launch overhead is left out: small fusions stay above their floor.
     """
     names = dict.fromkeys((*fusion.inputs, *fusion.outputs))
-    return 1e6 * sum(_distinct_bytes(fusion.value(name)) for name in names) / card.dram.best_copy
+    return 1e6 * sum(distinct_bytes(fusion.value(name)) for name in names) / card.dram.best_copy
 
 
-def _distinct_bytes(value: Value) -> int:
+def distinct_bytes(value: Value) -> int:
     """Bytes of distinct elements: a stride of 0 repeats one."""
     sizes = (size for size, stride in zip(value.shape, value.strides, strict=True) if stride)
     return prod(sizes) * value.dtype.nbytes

@@ -45,8 +45,8 @@ class Builds(Protocol):
 class Settings:
     """How a tuning goes about its work. `queue_depth`: kernels kept compiling or compiled ahead of the GPU.
 
-    `finals_share` of the seconds is kept for timing `leaders` kernels again, in up to `rounds` rounds. `floor_us` is the
-    least time that the card allows, for the progress alone.
+    `finals_share` of the seconds is kept for timing `leaders` kernels again, in up to `rounds` rounds. `floor_us` is
+    the least time that the card allows, for the progress alone.
     """
 
     queue_depth: int = 8
@@ -58,7 +58,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a tuning found. `winner` is None if no kernel was both verified and timed; `ended` says why the search stopped."""
+    """What a tuning found. `winner` is None if no kernel was both right and timed; `ended` says why it stopped."""
 
     winner: Winner | None
     trials: tuple[Trial, ...]

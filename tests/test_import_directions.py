@@ -97,6 +97,10 @@ TABLE: dict[str, Row] = {
 }
 
 
+NOT_SOURCES = ("tests", "sdk", "build", "dist")
+"""Top-level folders without a row: tests may import anything, `sdk` is a root of its own, the others hold outputs."""
+
+
 @dataclass(frozen=True, order=True)
 class Import:
     """`module` imports `target`, at `line` of `path`; `lazy` when loading the module does not run it."""
@@ -118,7 +122,7 @@ def sources(root: Path) -> dict[str, Path]:
     for top in (root, root / "sdk"):
         for path in sorted(top.glob("*/**/*.py")):
             parts = list(path.relative_to(top).with_suffix("").parts)
-            if parts[0] in ("tests", "sdk") or any(p.startswith(".") for p in parts):
+            if parts[0] in NOT_SOURCES or any(p.startswith(".") for p in parts):
                 continue
             found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
     return found

@@ -36,6 +36,7 @@ class Indexing:
     sf: ScheduledFusion
     _own: dict[str, Indices] = field(default_factory=dict)
     _read: dict[tuple[str, str], Indices] = field(default_factory=dict)
+    _offset: dict[tuple[str, str], Expr] = field(default_factory=dict)
 
     @cached_property
     def nest(self) -> LoopNest:
@@ -66,11 +67,17 @@ class Indexing:
 
     def write_offset(self, t: TensorView) -> Expr:
         """Element offset in `t` of the element being computed."""
-        return layout_of(t).offset(self.own(t))
+        key = (t.name, t.name)
+        if key not in self._offset:
+            self._offset[key] = layout_of(t).offset(self.own(t))
+        return self._offset[key]
 
     def read_offset(self, op: TensorOp, name: str) -> Expr:
         """Element offset in `name` of the element that `op` reads."""
-        return layout_of(self.sf.tensor(name)).offset(self.read(op, name))
+        key = (op.output, name)
+        if key not in self._offset:
+            self._offset[key] = layout_of(self.sf.tensor(name)).offset(self.read(op, name))
+        return self._offset[key]
 
     def bounds(self, t: TensorView) -> tuple[Bound, ...]:
         """What must hold for the element of `t` being computed to exist."""

@@ -69,6 +69,13 @@ class Expr:
     terms: tuple[tuple[Atom, int], ...] = ()
     const: int = 0
 
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.terms, self.const))
+
+    def __hash__(self) -> int:
+        return self._hash
+
     def __add__(self, other: Expr | int) -> Expr:
         if isinstance(other, int):
             return Expr(self.terms, self.const + other)

@@ -132,6 +132,14 @@ class _Lowering:
             out += self.node(node, scope)
         return out, hazards
 
+    def left_open(self, nodes: tuple[Node, ...]) -> Hazards:
+        """Hazards at the end of an iteration, which the next one starts with."""
+        hazards = Hazards()
+        for node in nodes:
+            effects = self.effects(node)
+            hazards = hazards.after(effects, hazards.before(effects))
+        return hazards
+
     def node(self, node: Node, scope: Scope) -> list[Stmt]:
         match node:
             case Leaf():
@@ -163,8 +171,7 @@ class _Lowering:
         if not scope.elected and all(self.is_bulk_store(name) for name in _ops(node)):
             statements, _ = self.body(node.body, inner.elect(), Hazards())
             return [Elected((Loop(variable, trip, node.unroll, tuple(statements)), CommitStores()))]
-        _, carried = self.body(node.body, inner, Hazards())
-        statements, _ = self.body(node.body, inner, carried)
+        statements, _ = self.body(node.body, inner, self.left_open(node.body))
         return [*prologue, Loop(variable, trip, node.unroll, tuple(statements))]
 
     def trip(self, node: Nested, variable: Var, scope: Scope) -> tuple[Expr, frozenset[object]]:

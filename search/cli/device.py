@@ -30,14 +30,14 @@ class Detached:
 
 
 def find_device(wanted: str | None) -> Attached | Detached:
-    """The attached GPU if it is the card `wanted` (any, if None). Raises UnknownCard, or Unsupported for its architecture."""
+    """The attached GPU if it is the card `wanted` (any, if None). Raises UnknownCard or Unsupported."""
     asked = card_named(wanted) if wanted else None
     device = CudaDevice()
     try:
         facts = device.facts()
     except DeviceLost as error:
         device.close()
-        return Detached(card_or_default(wanted), str(error).splitlines()[0])
+        return Detached(card_or_default(wanted), error.reason.splitlines()[0].rstrip("."))
     card, notes = card_of(facts)
     if asked is not None and asked.name != card.name:
         device.close()

@@ -34,7 +34,9 @@ def measure(
     budget = Budget(seconds=budget_s)
     waiting = [(path.parent, Prepared.read(path.parent)) for path in sorted(folder.glob(f"*/{MANIFEST}"))]
     if not waiting:
-        raise UsageFault(f"{folder}: no prepared fusions here. Fill it with `python -m search prepare … --out {folder}`.")
+        raise UsageFault(
+            f"{folder}: no prepared fusions here. Fill it with `python -m search prepare … --out {folder}`."
+        )
     console = Console(highlight=False, soft_wrap=True)
     gpu = find_device(None)
     if isinstance(gpu, Detached):

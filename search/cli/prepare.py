@@ -47,7 +47,7 @@ def prepare(
     with CompilePool(compilers()) as pool:
         for one in named:
             try:
-                plan = Plan.of(one.bound(), chosen.arch)
+                plan = Plan.of(one.bound(), chosen)
                 found = prepare_one(one, plan, chosen, pool, out / one.name, per_fusion, seed)
             except Unsupported as error:
                 console.print(f"{one.name}: skipped. {error}", markup=False)
@@ -57,11 +57,18 @@ def prepare(
     if not prepared:
         raise UsageFault("none of the fusions can be compiled by this version; the reasons stand above.")
     console.print(f"{prepared} of {len(named)} fusions are in {out}. Nothing was verified or timed.", markup=False)
-    console.print(f"On a machine with a {chosen.name}: python -m search measure {out}", markup=False)
+    console.print(f"On a machine with the {chosen.name}: python -m search measure {out}", markup=False)
 
 
 def prepare_one(
-    named: Named, plan: Plan, card: Card, pool: CompilePool, folder: Path, kernels: int, seed: int, budget_s: float = 1e9
+    named: Named,
+    plan: Plan,
+    card: Card,
+    pool: CompilePool,
+    folder: Path,
+    kernels: int,
+    seed: int,
+    budget_s: float = 1e9,
 ) -> Prepared:
     """Rank and compile one fusion into `folder`. Raises Unsupported if it has no legal point."""
     begun = time.monotonic()

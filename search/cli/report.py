@@ -41,16 +41,21 @@ def describe_outcome(out: Path, subject: Subject, outcome: Outcome) -> str:
     """The winner, or why there is none, and what became of the trials."""
     states = Counter(trial.state for trial in outcome.trials)
     counts = ", ".join(f"{count} {state}" for state, count in states.most_common())
-    lines = [f"{subject.name}: {subject.points:,} points, {subject.legal:,} legal, {len(outcome.trials)} trials ({counts})"]
+    lines = [
+        f"{subject.name}: {subject.points:,} points, {subject.legal:,} legal, {len(outcome.trials)} trials ({counts})"
+    ]
     if outcome.winner is None:
         failures = ", ".join(f"{count} {why}" for why, count in failure_counts(outcome.trials).items())
-        lines.append(f"No kernel was both verified and timed. Failures: {failures or 'none; the budget was too small'}.")
+        lines.append(
+            f"No kernel was both verified and timed. Failures: {failures or 'none; the budget was too small'}."
+        )
         return "\n".join(lines)
     trial = outcome.winner.trial
     if trial.median_us is not None and subject.floor_us is not None:
         lines.append(
             f"Winner: trial {trial.number}, {trial.median_us:.2f} us measured on {subject.card}, "
-            f"{trial.median_us / subject.floor_us:.2f} times the floor of {subject.floor_us:.2f} us; right on all input sets"
+            f"{trial.median_us / subject.floor_us:.2f} times the floor of {subject.floor_us:.2f} us, "
+            "right on all input sets"
         )
     lines.append(f"  {trial.candidate}")
     if outcome.winner.tied:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from compiler.errors import IllegalSchedule, InvalidStep, Unsupported
 from search.candidate import Candidate
@@ -31,7 +29,7 @@ def space(
     """Count a fusion's schedules: points, legal ones, what each rule refuses, and a few samples. Needs no GPU."""
     named = load_one(fusion, case, sizes_of(bind or []))
     chosen = card_or_default(card)
-    plan = Plan.of(named.bound(), chosen.arch)
+    plan = Plan.of(named.bound(), chosen)
     report = {
         "name": named.name,
         "fingerprint": plan.fusion.fingerprint,
@@ -70,18 +68,14 @@ def _sample(plan: Plan, candidate: Candidate) -> dict[str, Any]:
 
 
 def _print(report: dict[str, Any], plan: Plan) -> None:
-    console = Console(highlight=False)
+    console = Console(highlight=False, soft_wrap=True)
     console.print(f"{report['name']} on {report['card']} ({report['arch']})", markup=False)
     console.print(f"points {report['points']:,}  legal {report['legal']:,}")
     for name, one in plan.spaces.items():
-        table = Table(title=f"{name}: {one.legal:,} of {one.points:,} legal", title_justify="left", box=None)
-        table.add_column("refused", justify="right")
-        table.add_column("rule")
-        table.add_column("reason")
-        reasons = {constraint.rule: constraint.reason for constraint in one.constraints}
+        console.print(f"{name}: {one.legal:,} of {one.points:,} legal; refused by rule:", markup=False)
         for rule, count in sorted(one.refused.items(), key=lambda item: -item[1]):
-            table.add_row(f"{count:,}", rule, reasons[rule])
-        console.print(table)
+            reasons = dict.fromkeys(c.reason for c in one.constraints if c.rule == rule)
+            console.print(f"  {count:>14,}  {rule}: {' '.join(reasons)}", markup=False)
     for number, sample in enumerate(report["samples"], start=1):
         knobs = ", ".join(f"{knob}={value}" for knob, value in sample["point"].items())
         console.print(f"sample {number}: {sample['scheduler']}({knobs})", markup=False)

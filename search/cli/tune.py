@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Annotated
@@ -69,7 +70,7 @@ def tune(
         raise UsageFault(f"--out: {folder} is a file. Name a folder.")
     console = Console(highlight=False, soft_wrap=True)
     target = find_device(card)
-    plan = Plan.of(plan_fusion, target.card.arch)
+    plan = Plan.of(plan_fusion, target.card)
     match target:
         case Detached():
             _without_gpu(named, plan, target, budget, folder, seed, console)
@@ -78,9 +79,7 @@ def tune(
                 _on_gpu(named, plan, target, budget, folder, seed, console)
 
 
-def _on_gpu(
-    named: Named, plan: Plan, gpu: Attached, budget: Budget, folder: Path, seed: int, console: Console
-) -> None:
+def _on_gpu(named: Named, plan: Plan, gpu: Attached, budget: Budget, folder: Path, seed: int, console: Console) -> None:
     for note in gpu.notes:
         console.print(note, markup=False)
     spaces = plan.searchable
@@ -92,8 +91,10 @@ def _on_gpu(
         CompilePool(compilers()) as pool,
         progress_on(console, f"{named.name} on {gpu.card.name}") as progress,
     ):
-        gpu.device.open(plan.fusion)
-        ranking = plan.ranking(predict, RANKED_POINTS, seed, RANKING_SHARE * budget.left_s)
+        with ThreadPoolExecutor(1) as opener:  # inputs and reference are made while candidates are ranked
+            opened = opener.submit(gpu.device.open, plan.fusion)
+            ranking = plan.ranking(predict, RANKED_POINTS, seed, RANKING_SHARE * budget.left_s)
+            opened.result()
         first = warm_start([one.candidate for one in ranking], _WARM_START)
         tuner = Tuner(
             builds=Builder(plan.fusion, plan.arch, plan.schedulers, pool, predict),
@@ -120,7 +121,7 @@ def _without_gpu(
     console.print(predicted_table(found))
     console.print(
         f"Nothing was verified or timed: {target.why}.\n"
-        f"The order above is a prediction for a {target.card.name}; no kernel is served on a prediction.\n"
+        f"The order above is a prediction for the {target.card.name}; no kernel is served on a prediction.\n"
         f"The compiled kernels are in {folder}. On a machine with that GPU: python -m search measure {folder}",
         markup=False,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from compiler.child import Child, ChildDied, ChildError, ChildTimedOut, LastReply
 from compiler.ir.fusion import Fusion
@@ -135,7 +135,7 @@ class ChildDevice:
         self._child.close()
         self._opened_in_start = None
 
-    def __enter__(self) -> ChildDevice:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from compiler.ir.fusion import Fusion, Value
-from fusetune.launch import Launcher
+from fusetune.wire.artifact import KernelArtifact
 from search.verify.arrays import Array, TorchArrays, storage_elems
 from search.verify.compare import compare, differing, first_fault, poisoned_holes
 from search.verify.expected import Expected, expect
 from search.verify.inputs import RANDOM, make_inputs
 from search.verify.zones import POISONS, buffer, disturbed_bytes, fill_guards, lay_out, poison
+
+
+class Launches(Protocol):
+    """What is checked: `fusetune.launch.Launcher`, or a stand-in for it."""
+
+    artifact: KernelArtifact
+
+    def launch(self, pointers: tuple[int, ...], stream: int, scratch: tuple[int, ...] = ()) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +59,7 @@ class CheckBench:
         """The inputs of the `random` set, flat: what kernels are timed on."""
         return self._random.storages
 
-    def check(self, launcher: Launcher, set_name: str) -> Verdict:
+    def check(self, launcher: Launches, set_name: str) -> Verdict:
         """Runs the kernel twice. Raises KernelError as the launcher does, and torch's RuntimeError on a CUDA error."""
         case = self._random if set_name == RANDOM else self._case(set_name)
         self._load(case)
@@ -62,7 +70,7 @@ class CheckBench:
             scratch = _Scratch(launcher, arrays, POISONS[run])
             for output in outputs:
                 poison(self._memory, self._zones, len(case.storages) + output, run)
-            launcher.launch(self._pointers(), arrays.xp.cuda.current_stream().cuda_stream, scratch.addresses)
+            launcher.launch(self._pointers(), arrays.stream(), scratch.addresses)
             if run == 0:
                 first = [arrays.copy(self._output(case, output)) for output in outputs]
         second = [self._output(case, output) for output in outputs]
@@ -155,7 +163,7 @@ class CheckBench:
 class _Scratch:
     """Scratch buffers of a call, filled with the run's poison: a kernel must not count on what it finds there."""
 
-    def __init__(self, launcher: Launcher, arrays: TorchArrays, fill: int) -> None:
+    def __init__(self, launcher: Launches, arrays: TorchArrays, fill: int) -> None:
         self._buffers = [
             arrays.xp.full((spec.bytes + spec.align,), fill, dtype=arrays.xp.uint8, device=arrays.device)
             for spec in launcher.artifact.scratch

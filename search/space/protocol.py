@@ -14,7 +14,10 @@ from search.space.space import Space
 class Scheduler(Protocol):
     """One iteration structure. `name` is part of every candidate, so it never changes its meaning."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """The scheduler's name in candidates and journals."""
+        ...
 
     def refusal(self, fusion: Fusion, arch: Arch) -> str | None:
         """Why the scheduler does not apply to this fusion on this architecture; None if it does."""

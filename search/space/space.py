@@ -1,7 +1,7 @@
 """A scheduling space: the product of its knobs, less the points that its constraints refuse.
 
-Nothing here ever holds one Python object per point. A constraint's mask is evaluated on the axes it names; masks meet by
-broadcasting, block by block, where a block is a contiguous range of flat indices (row-major, last knob fastest).
+Nothing here ever holds one Python object per point. A constraint's mask is evaluated on the axes it names; masks meet
+by broadcasting, block by block, where a block is a contiguous range of flat indices (row-major, last knob fastest).
 """
 
 from __future__ import annotations

@@ -173,6 +173,10 @@ class TorchArrays:
         wide = [self.xp.as_tensor(number, device=self.device).to(self.xp.float64) for number in numbers]
         return [float(number) for number in self.xp.stack(wide).tolist()]
 
+    def stream(self) -> int:
+        """The current CUDA stream as a number; 0 on the host."""
+        return int(self.xp.cuda.current_stream(self.device).cuda_stream) if self.device.type == "cuda" else 0
+
     def _generator(self, seed: int) -> Any:
         return self.xp.Generator(device=self.device).manual_seed(seed)
 

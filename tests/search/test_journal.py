@@ -2,8 +2,10 @@
 
 import dataclasses
 import json
+from pathlib import Path
 
 import pytest
+
 from compiler.errors import Violation
 from fusetune.wire.artifact import Resources
 from search.candidate import Candidate
@@ -32,19 +34,20 @@ FULL = Trial(
 TRIALS = (Trial(0, CANDIDATE, TrialState.ILLEGAL), Trial(1, CANDIDATE, TrialState.CANCELLED), FULL)
 
 
-def test_a_trial_survives_json_unchanged():
+def test_a_trial_survives_json_unchanged() -> None:
     for trial in TRIALS:
         assert Trial.from_json(json.loads(json.dumps(trial.to_json()))) == trial
 
 
-def test_a_candidate_is_a_value_with_a_key_that_never_changes():
+def test_a_candidate_is_a_value_with_a_key_that_never_changes() -> None:
     again = Candidate.of("flat", dict(reversed(CANDIDATE.point)))
-    assert again == CANDIDATE and again.key == CANDIDATE.key
+    assert again == CANDIDATE
+    assert again.key == CANDIDATE.key
     assert Candidate.of("f", {"n": 1}).key == "3304da6aea3eec082e17fd50c428bb7d01376702b69faf5021adb5f9cf6d3449"
     assert Candidate.of("f", {"n": 1}).key != Candidate.of("f", {"n": True}).key
 
 
-def test_a_journal_resumes_with_the_last_record_of_each_trial(tmp_path):
+def test_a_journal_resumes_with_the_last_record_of_each_trial(tmp_path: Path) -> None:
     path = tmp_path / "new" / "journal.jsonl"
     with Journal.open(path, KEY) as journal:
         for trial in TRIALS:
@@ -56,7 +59,7 @@ def test_a_journal_resumes_with_the_last_record_of_each_trial(tmp_path):
 
 
 @pytest.mark.parametrize("cut", range(1, 40, 6))
-def test_a_torn_last_line_costs_that_trial_only(tmp_path, cut):
+def test_a_torn_last_line_costs_that_trial_only(tmp_path: Path, cut: int) -> None:
     path = tmp_path / "journal.jsonl"
     with Journal.open(path, KEY) as journal:
         for trial in TRIALS:
@@ -69,7 +72,7 @@ def test_a_torn_last_line_costs_that_trial_only(tmp_path, cut):
         assert journal.trials == TRIALS
 
 
-def test_a_torn_header_starts_anew(tmp_path):
+def test_a_torn_header_starts_anew(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
     path.write_text('{"format": "fuse')
     with Journal.open(path, KEY) as journal:
@@ -77,7 +80,7 @@ def test_a_torn_header_starts_anew(tmp_path):
 
 
 @pytest.mark.parametrize("field", [f.name for f in dataclasses.fields(JournalKey)])
-def test_a_journal_of_another_key_is_refused(tmp_path, field):
+def test_a_journal_of_another_key_is_refused(tmp_path: Path, field: str) -> None:
     path = tmp_path / "journal.jsonl"
     Journal.open(path, KEY).close()
     before = path.read_bytes()
@@ -95,7 +98,7 @@ def test_a_journal_of_another_key_is_refused(tmp_path, field):
         pytest.param("HEADER[1]\n", "line 2 is damaged", id="a-whole-line-that-is-no-trial"),
     ],
 )
-def test_a_damaged_file_is_refused_by_line(tmp_path, text, message):
+def test_a_damaged_file_is_refused_by_line(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "journal.jsonl"
     Journal.open(path, KEY).close()
     trial = json.dumps(FULL.to_json()) + "\n"
@@ -104,7 +107,7 @@ def test_a_damaged_file_is_refused_by_line(tmp_path, text, message):
         Journal.open(path, KEY)
 
 
-def test_two_tunings_cannot_write_one_journal(tmp_path):
+def test_two_tunings_cannot_write_one_journal(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
     with Journal.open(path, KEY), pytest.raises(JournalError, match="another process"):
         Journal.open(path, KEY)

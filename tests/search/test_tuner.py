@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -184,9 +184,9 @@ class Tuning:
             return Tuner(builder, self.device, sampler, journal, budget or Budget(), settings).run()
 
 
-@pytest.fixture()
-def tuning(tmp_path: Path) -> Iterator[Callable[[list[str]], Tuning]]:
-    yield lambda scripts: Tuning(tmp_path, scripts)
+@pytest.fixture
+def tuning(tmp_path: Path) -> Callable[[list[str]], Tuning]:
+    return lambda scripts: Tuning(tmp_path, scripts)
 
 
 Start = Callable[[list[str]], Tuning]
@@ -212,17 +212,22 @@ def test_every_end_has_its_state_and_costs_only_its_candidate(
 ) -> None:
     outcome = tuning([script, " 20", " 10"]).run()
     (ended,) = [trial for trial in outcome.trials if trial.state is not TrialState.MEASURED]
-    assert ended.state is state and reason in ended.reason and ended.median_us is None
+    assert ended.state is state
+    assert reason in ended.reason
+    assert ended.median_us is None
     assert bool(ended.violations) == (script == "illegal 0")
-    assert outcome.winner is not None and outcome.winner.artifact.source == " 10.0"
+    assert outcome.winner is not None
+    assert outcome.winner.artifact.source == " 10.0"
 
 
 def test_the_fastest_verified_kernel_wins_with_its_evidence(tuning: Start) -> None:
     outcome = tuning([" 30", " 10", " 20"]).run()
-    assert outcome.ended == "exhausted" and outcome.winner is not None
+    assert outcome.ended == "exhausted"
+    assert outcome.winner is not None
     artifact = outcome.winner.artifact
     assert artifact.evidence.model_dump() == {"correct": "verified_on_gpu", "time": "measured"}
-    assert artifact.verification is not None and artifact.timing is not None
+    assert artifact.verification is not None
+    assert artifact.timing is not None
     assert artifact.timing.median_us == outcome.winner.trial.median_us == pytest.approx(10.1)
     assert outcome.winner.tied == ()
 
@@ -246,9 +251,11 @@ def test_a_leader_that_fails_on_another_input_set_is_replaced_by_the_next(tuning
     started = tuning([f" {us}" for us in (10, 11, 12, 13)])
     started.device = Device(on_all_sets=(" 10.0", " 11.0"))
     outcome = started.run(settings=Settings(leaders=2))
-    assert outcome.winner is not None and outcome.winner.artifact.source == " 12.0"
+    assert outcome.winner is not None
+    assert outcome.winner.artifact.source == " 12.0"
     wrong = [t for t in outcome.trials if t.state is TrialState.WRONG_RESULT]
-    assert len(wrong) == 2 and all("ties" in t.reason and t.median_us is None for t in wrong)
+    assert len(wrong) == 2
+    assert all("ties" in t.reason and t.median_us is None for t in wrong)
 
 
 def test_no_kernel_that_fails_everywhere_is_served(tuning: Start) -> None:
@@ -262,7 +269,8 @@ def test_leaders_are_timed_in_turns_and_a_tie_is_named(tuning: Start) -> None:
     outcome = started.run(settings=Settings(leaders=3, rounds=2))
     turns = [source for source, effort in started.device.calls if effort is Effort.LEADER]
     assert turns == [" 10.0", " 10.001", " 30.0", " 10.0", " 10.001"]
-    assert outcome.winner is not None and len(outcome.winner.tied) == 1
+    assert outcome.winner is not None
+    assert len(outcome.winner.tied) == 1
     assert len(outcome.winner.trial.samples_us) == 42
 
 
@@ -285,7 +293,9 @@ def test_the_budget_of_seconds_keeps_time_for_the_leaders(tuning: Start) -> None
     outcome = started.run(Budget(seconds=10.0, clock=lambda: now[0]), Settings(leaders=2, rounds=3, finals_share=0.5))
     efforts = Counter(effort for _, effort in started.device.calls)
     assert outcome.ended == "budget"
-    assert efforts[Effort.SCREEN] == 5 and efforts[Effort.LEADER] >= 2 and efforts[Effort.ALL_SETS] == 1
+    assert efforts[Effort.SCREEN] == 5
+    assert efforts[Effort.LEADER] >= 2
+    assert efforts[Effort.ALL_SETS] == 1
 
 
 def test_a_resumed_tuning_repeats_nothing_and_keeps_the_best(tuning: Start, tmp_path: Path) -> None:
@@ -296,9 +306,12 @@ def test_a_resumed_tuning_repeats_nothing_and_keeps_the_best(tuning: Start, tmp_
     second = Tuning(tmp_path, scripts)
     outcome = second.run()
     screened = [source for source, effort in second.device.calls if effort is Effort.SCREEN]
-    assert len(before) == 6 and before.isdisjoint(screened) and len(screened) == 6
+    assert len(before) == 6
+    assert before.isdisjoint(screened)
+    assert len(screened) == 6
     assert sorted(t.number for t in outcome.trials) == list(range(12))
-    assert outcome.winner is not None and outcome.winner.artifact.source == " 10.0"
+    assert outcome.winner is not None
+    assert outcome.winner.artifact.source == " 10.0"
 
 
 def test_ctrl_c_keeps_the_best_and_cancels_what_was_under_way(tuning: Start, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -316,7 +329,8 @@ def test_ctrl_c_keeps_the_best_and_cancels_what_was_under_way(tuning: Start, mon
     outcome = started.run()
     ending: Ending = outcome.ended
     states = Counter(trial.state for trial in outcome.trials)
-    assert ending == "interrupted" and states[TrialState.CANCELLED] > 0
+    assert ending == "interrupted"
+    assert states[TrialState.CANCELLED] > 0
     assert outcome.winner is not None
     fastest = min(t.median_us for t in outcome.trials if t.median_us is not None)
     assert outcome.winner.trial.median_us == fastest

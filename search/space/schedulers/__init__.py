@@ -6,6 +6,7 @@ from compiler.arch import Arch
 from compiler.ir.fusion import Fusion
 from search.space.protocol import Scheduler
 from search.space.schedulers.flat import Flat
+from search.space.schedulers.tile2d import Tile2d
 
 HOPPER_SMS = 132
 """Multiprocessors of H100 SXM and H200, the cards that schedules are sized for when none is named."""
@@ -13,5 +14,5 @@ HOPPER_SMS = 132
 
 def schedulers_for(fusion: Fusion, arch: Arch, sm_count: int = HOPPER_SMS) -> tuple[Scheduler, ...]:
     """The schedulers that take the fusion, in a fixed order."""
-    every: tuple[Scheduler, ...] = (Flat(sm_count),)
+    every: tuple[Scheduler, ...] = (Flat(sm_count), Tile2d(sm_count))
     return tuple(s for s in every if s.refusal(fusion, arch) is None)

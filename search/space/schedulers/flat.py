@@ -231,7 +231,8 @@ class _FlatTrace:
         lane_at = lead + len(threads) + len(unrolled)
         ends = list(b.sf.outputs) if not staged_out else list(staged_out)
         for name in threaded:
-            vector = name in loaded or name in ends or is_packed_cast(b, name)
+            repeats = b.tensor(name).loop[-1].is_broadcast
+            vector = (name in loaded and not repeats) or name in ends or is_packed_cast(b, name)
             kinds = [*threads, *unrolled, P.VECTORIZE if vector else P.UNROLL]
             for axis, type_ in enumerate(kinds, start=lead):
                 b.do(steps.Parallelize(name, axis, type_))

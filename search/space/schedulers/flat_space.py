@@ -86,8 +86,10 @@ class _Facts:
         return np.where(row_order == "natural", last["natural"], last["broadcast_last"])
 
     def pitch_divides(self, nbytes: int, streams: bool) -> bool:
-        """True if every outer stride, in bytes, is a multiple of `nbytes` (of streamed operands only, or of all)."""
-        operands = self.space.streams if streams else self.space.operands
+        """True if every outer stride, in bytes, is a multiple of `nbytes`: of streamed operands, or of all that vary along
+        the innermost dimension."""
+        last = len(self.space.sizes) - 1
+        operands = self.space.streams if streams else [o for o in self.space.operands if self.space.stride(o, last)]
         outer = range(len(self.space.sizes) - 1)
         return all(self.space.stride(o, g) * o.nbytes % nbytes == 0 for o in operands for g in outer)
 

@@ -1,13 +1,14 @@
-"""A small fusion, out = a + b, and artifacts of kernels for it: tagged ones for the fake device, CUDA C++ for a real one."""
+"""A small fusion, out = a + b, and kernels for it: tagged ones for the fake device, CUDA C++ for a real one."""
 
 from __future__ import annotations
 
 import base64
+import functools
 
 from compiler.dtypes import DType
 from compiler.ir.fusion import Fusion, Op, Value, dense_strides
 from compiler.ir.ops import OpKind
-from compiler.nvrtc import compile_now
+from compiler.nvrtc import Compiled, compile_now
 from fusetune.wire.artifact import Conditions, Guard, KernelArtifact, LaunchSpec, Resources, TensorArg, TensorSpec
 
 ELEMS = 1 << 20
@@ -30,20 +31,20 @@ def add_fusion(elems: int = ELEMS, dtype: DType = DType.F32) -> Fusion:
 
 
 def artifact_of(
-    source: str, cubin: bytes = b"", guards: tuple[Guard, ...] = (), code_hash: str = "", elems: int = ELEMS
+    source: str, cubin: bytes = b"", guards: tuple[Guard, ...] = (), code_hash: str = "", arch: str = "sm_90a"
 ) -> KernelArtifact:
     """An artifact for `add_fusion`, launched with one thread an element as `fused(a, b, out)`."""
-    spec = TensorSpec(shape=(elems,), strides=(1,), dtype="f32", align=4)
+    spec = TensorSpec(shape=(ELEMS,), strides=(1,), dtype="f32", align=4)
     launch = LaunchSpec(
         entry="fused",
-        grid=(elems // BLOCK, 1, 1),
+        grid=(ELEMS // BLOCK, 1, 1),
         block=(BLOCK, 1, 1),
         args=tuple(TensorArg(position=p) for p in range(3)),
     )
     return KernelArtifact(
         fingerprint="f",
         binding="b",
-        arch="sm_90a",
+        arch=arch,
         inputs=(spec, spec),
         outputs=(spec,),
         launches=(launch,),
@@ -68,8 +69,14 @@ BODIES = {
     "unwritten": "if (i != 77) out[i] = a[i] + b[i];",
     "unstable": "out[i] = (a[i] + b[i]) * (1.0f + 1e-6f * (clock64() & 7));",
     "overwrites": "out[i] = a[i] + b[i]; if (i == 5) const_cast<float*>(a)[i] = 1.0f;",
-    "slow": "float s = 0.0f; for (int k = 0; k < 2000; ++k) s = s * 0.5f + a[i]; out[i] = s == 1e30f ? s : a[i] + b[i];",
+    "slow": "float s = 0; for (int k = 0; k < 4000; ++k) s = s * 0.5f + a[i]; out[i] = s == 1e30f ? s : a[i] + b[i];",
 }
+
+
+@functools.cache
+def compiled_once(source: str, arch: str) -> Compiled:
+    """A kernel is compiled once a process, however many tests use it."""
+    return compile_now(source, arch)
 
 
 def cuda_artifact(role: str, arch: str = "sm_90a") -> KernelArtifact:
@@ -80,8 +87,8 @@ extern "C" __global__ void fused(const float* a, const float* b, float* out) {{
   {BODIES[role]}
 }}
 """
-    compiled = compile_now(source, arch)
-    return artifact_of(source, compiled.cubin, code_hash=compiled.code_hash)
+    compiled = compiled_once(source, arch)
+    return artifact_of(source, compiled.cubin, code_hash=compiled.code_hash, arch=arch)
 
 
 FAKE_TAGS = {"good": "us=12.5", "slow": "us=99"}

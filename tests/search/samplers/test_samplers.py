@@ -2,10 +2,13 @@
 
 import math
 import statistics
+from typing import Any
 
 import pytest
+
 from search.candidate import Candidate
 from search.samplers.optuna import OptunaSampler
+from search.samplers.protocol import Sampler
 from search.samplers.random import RandomSampler
 from search.samplers.warm_start import warm_start
 from search.space.constraints import Constraint
@@ -13,6 +16,7 @@ from search.space.knobs import Knob
 from search.space.space import Space
 from search.trial import TrialState
 
+Kind = type[RandomSampler] | type[OptunaSampler]
 BOTH = pytest.mark.parametrize("sampler", [RandomSampler, OptunaSampler])
 
 
@@ -43,7 +47,7 @@ def flat_space() -> Space:
 
 def cost(candidate: Candidate) -> float:
     """Time of a synthetic kernel: separable bowls, one interaction, one narrow best path."""
-    k = candidate.knobs
+    k: dict[str, Any] = candidate.knobs
     if candidate.scheduler != "tiled":
         return 90.0 + len(str(candidate))
     bytes_in_flight = k["vector"] * k["unroll"] * k["stages"]
@@ -52,7 +56,7 @@ def cost(candidate: Candidate) -> float:
     return time + (0.0 if k["persistent"] else 3.0) + {"none": 2.0, "last": 1.0, "first": 0.0}[k["hint"]]
 
 
-def search(sampler, trials: int) -> list[Candidate]:
+def search(sampler: Sampler, trials: int) -> list[Candidate]:
     asked = []
     for _ in range(trials):
         candidate = sampler.ask()
@@ -64,7 +68,9 @@ def search(sampler, trials: int) -> list[Candidate]:
 
 
 @BOTH
-def test_every_legal_point_is_proposed_once_and_then_no_more(sampler):
+def test_every_legal_point_is_proposed_once_and_then_no_more(
+    sampler: Kind,
+) -> None:
     space = Space(
         "small",
         (Knob("a", (1, 2, 3, 4)), Knob("b", ("x", "y", "z")), Knob("c", (False, True))),
@@ -78,7 +84,7 @@ def test_every_legal_point_is_proposed_once_and_then_no_more(sampler):
 
 
 @BOTH
-def test_candidates_out_at_the_same_time_differ(sampler):
+def test_candidates_out_at_the_same_time_differ(sampler: Kind) -> None:
     under_test = sampler({"tiled": tiled_space()}, seed=0)
     search(under_test, 15)
     out = [under_test.ask() for _ in range(8)]
@@ -86,7 +92,7 @@ def test_candidates_out_at_the_same_time_differ(sampler):
 
 
 @BOTH
-def test_what_was_told_is_never_proposed_again(sampler):
+def test_what_was_told_is_never_proposed_again(sampler: Kind) -> None:
     spaces = {"flat": flat_space()}
     told = search(sampler(spaces, seed=3), 7)
     rebuilt = sampler(spaces, seed=3)
@@ -96,21 +102,24 @@ def test_what_was_told_is_never_proposed_again(sampler):
 
 
 @BOTH
-def test_failures_of_every_sort_leave_the_sampler_able_to_go_on(sampler):
+def test_failures_of_every_sort_leave_the_sampler_able_to_go_on(
+    sampler: Kind,
+) -> None:
     under_test = sampler({"tiled": tiled_space(), "flat": flat_space()}, seed=2)
     for state in list(TrialState) * 3:
         candidate = under_test.ask()
+        assert candidate is not None
         under_test.tell(candidate, 50.0 if state is TrialState.MEASURED else None, state)
     assert under_test.ask() is not None
 
 
 @BOTH
-def test_a_seed_fixes_the_sequence(sampler):
+def test_a_seed_fixes_the_sequence(sampler: Kind) -> None:
     spaces = {"tiled": tiled_space(), "flat": flat_space()}
     assert search(sampler(spaces, seed=5), 25) == search(sampler(spaces, seed=5), 25)
 
 
-def test_it_beats_random_search_at_60_trials():
+def test_it_beats_random_search_at_60_trials() -> None:
     spaces = {"tiled": tiled_space(), "flat": flat_space()}
     seeds = range(7)
     best = {
@@ -120,12 +129,13 @@ def test_it_beats_random_search_at_60_trials():
     assert statistics.median(best[OptunaSampler]) < statistics.median(best[RandomSampler])
 
 
-def test_it_leaves_a_scheduler_that_only_fails():
+def test_it_leaves_a_scheduler_that_only_fails() -> None:
     spaces = {"tiled": tiled_space(), "flat": flat_space()}
     sampler = OptunaSampler(spaces, seed=0)
     tried = []
     for _ in range(50):
         candidate = sampler.ask()
+        assert candidate is not None
         fails = candidate.knobs.get("load") == "tma"
         tried.append(fails)
         state = TrialState.WRONG_RESULT if fails else TrialState.MEASURED
@@ -133,7 +143,7 @@ def test_it_leaves_a_scheduler_that_only_fails():
     assert sum(tried[-20:]) < sum(tried[:20])
 
 
-def test_warm_start_comes_first_in_order_without_what_cannot_be_proposed():
+def test_warm_start_comes_first_in_order_without_what_cannot_be_proposed() -> None:
     spaces = {"flat": flat_space()}
     first, second = (Candidate.of("flat", {"vector": v, "threads": 64}) for v in (8, 4))
     gone = Candidate.of("flat", {"vector": 16, "threads": 64})
@@ -141,7 +151,7 @@ def test_warm_start_comes_first_in_order_without_what_cannot_be_proposed():
     assert [sampler.ask(), sampler.ask()] == [first, second]
 
 
-def test_warm_start_mixes_the_best_with_the_best_of_each_path():
+def test_warm_start_mixes_the_best_with_the_best_of_each_path() -> None:
     ranked = [Candidate.of("s", {"load": "tma", "n": i}) for i in range(6)]
     ranked += [Candidate.of("s", {"load": load, "n": 0}) for load in ("bulk", "vector")]
     chosen = warm_start(ranked, 5)

@@ -3,10 +3,14 @@
 import itertools
 import time
 import tracemalloc
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from search.space import space as space_module
 from search.space.constraints import Constraint
 from search.space.knobs import Knob
@@ -16,7 +20,7 @@ POOL = {"n": (1, 2, 4, 8, 16), "x": (0.5, 1.0, 2.0), "path": ("vector", "bulk", 
 
 
 @st.composite
-def spaces(draw) -> Space:
+def spaces(draw: st.DrawFn) -> Space:
     """Up to 5 knobs of every sort and up to 5 constraints on random axes, in random order."""
     sorts = draw(st.lists(st.sampled_from(sorted(POOL)), min_size=1, max_size=5))
     knobs = tuple(
@@ -30,12 +34,12 @@ def spaces(draw) -> Space:
     return Space("drawn", knobs, tuple(constraints))
 
 
-def refuses_some(knobs, axes, salt):
+def refuses_some(knobs: tuple[Knob, ...], axes: Sequence[str], salt: int) -> Callable[..., Any]:
     """A predicate over any knobs that allows about three quarters of their combinations."""
     values = [next(k for k in knobs if k.name == axis).values for axis in axes]
 
-    def predicate(*arrays):
-        total = salt
+    def predicate(*arrays: Any) -> Any:
+        total: Any = salt
         for weight, (array, listed) in enumerate(zip(arrays, values, strict=True), start=1):
             total = total + weight * sum(i * (array == value) for i, value in enumerate(listed))
         return total % 4 != 0
@@ -43,31 +47,29 @@ def refuses_some(knobs, axes, salt):
     return predicate
 
 
-def every_point(space):
+def every_point(space: Space) -> list[dict[str, Any]]:
     return [
         dict(zip([k.name for k in space.knobs], values, strict=True))
         for values in itertools.product(*(k.values for k in space.knobs))
     ]
 
 
-def allowed(constraint, point):
+def allowed(constraint: Constraint, point: dict[str, Any]) -> bool:
     """The constraint at one point, from scalars of Python."""
     return bool(constraint.predicate(*(point[axis] for axis in constraint.axes)))
 
 
 @pytest.fixture(params=[1, 7, 1 << 18], ids=["one-point-blocks", "small-blocks", "one-block"], autouse=True)
-def block_points(request, monkeypatch):
+def block_points(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(space_module, "BLOCK_POINTS", request.param)
 
 
-LAW = settings(
-    derandomize=True, max_examples=40, deadline=None, suppress_health_check=list(__import__("hypothesis").HealthCheck)
-)
+LAW = settings(derandomize=True, max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @LAW
 @given(spaces())
-def test_counts_and_indices_are_those_of_enumeration(space):
+def test_counts_and_indices_are_those_of_enumeration(space: Space) -> None:
     points = every_point(space)
     legal = [i for i, p in enumerate(points) if all(allowed(c, p) for c in space.constraints)]
     assert (space.points, space.legal, space.refused_points) == (len(points), len(legal), len(points) - len(legal))
@@ -77,7 +79,8 @@ def test_counts_and_indices_are_those_of_enumeration(space):
         for rule in dict.fromkeys(c.rule for c in space.constraints)
     }
     for flat, point in enumerate(points):
-        assert space.unravel(flat) == point and space.ravel(point) == flat
+        assert space.unravel(flat) == point
+        assert space.ravel(point) == flat
         assert space.is_legal(point) == (flat in legal)
         breaches = [c.rule for c in space.constraints if not allowed(c, point)]
         assert [v.rule for v in space.violations(point)] == breaches
@@ -85,13 +88,13 @@ def test_counts_and_indices_are_those_of_enumeration(space):
 
 @LAW
 @given(spaces(), st.randoms(use_true_random=False))
-def test_nearest_legal_is_the_nearest_unseen_one(space, random):
+def test_nearest_legal_is_the_nearest_unseen_one(space: Space, random: Random) -> None:
     legal = space.legal_indices().tolist()
     origin = random.choice(every_point(space))
     seen = set(random.sample(legal, random.randint(0, len(legal))))
     left = [flat for flat in legal if flat not in seen]
 
-    def distance(flat):
+    def distance(flat: int) -> int:
         here = space.positions(space.unravel(flat))
         return sum(abs(a - b) for a, b in zip(here, space.positions(origin), strict=True))
 
@@ -102,14 +105,14 @@ def test_nearest_legal_is_the_nearest_unseen_one(space, random):
 
 @LAW
 @given(spaces(), st.integers(0, 40))
-def test_a_sample_is_distinct_legal_and_as_large_as_asked(space, n):
+def test_a_sample_is_distinct_legal_and_as_large_as_asked(space: Space, n: int) -> None:
     flat = [space.ravel(point) for point in space.sample(n, seed=3)]
     assert len(flat) == len(set(flat)) == min(n, space.legal)
     assert set(flat) <= set(space.legal_indices().tolist())
     assert flat == [space.ravel(point) for point in space.sample(n, seed=3)]
 
 
-def products_below(sizes, limit):
+def products_below(sizes: tuple[int, ...], limit: int) -> Space:
     """Knobs 1..n of each size, where neighbours multiply to at most `limit` and four span the space."""
     knobs = tuple(Knob(f"k{i}", tuple(range(1, n + 1))) for i, n in enumerate(sizes))
     pairs = [
@@ -128,7 +131,9 @@ def products_below(sizes, limit):
         pytest.param((8, 8, 8, 5, 5, 5, 5, 4, 5, 5), 5.0, 16, id="ten-million-points"),
     ],
 )
-def test_large_spaces_are_counted_quickly_in_little_memory(sizes, seconds, mebibytes):
+def test_large_spaces_are_counted_quickly_in_little_memory(
+    sizes: tuple[int, ...], seconds: float, mebibytes: int
+) -> None:
     space = products_below(sizes, 20)
     tracemalloc.start()
     begun = time.perf_counter()
@@ -149,7 +154,7 @@ def test_large_spaces_are_counted_quickly_in_little_memory(sizes, seconds, mebib
         pytest.param((2, True), "mixes", id="number-and-boolean"),
     ],
 )
-def test_a_knob_refuses(values, message):
+def test_a_knob_refuses(values: tuple[Any, ...], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Knob("k", values)
 
@@ -163,13 +168,13 @@ def test_a_knob_refuses(values, message):
         pytest.param({"n": True, "flag": True}, "found True", id="true-is-not-one"),
     ],
 )
-def test_a_point_that_is_not_of_the_space_is_refused(point, message):
+def test_a_point_that_is_not_of_the_space_is_refused(point: dict[str, Any], message: str) -> None:
     space = Space("s", (Knob("n", (1, 2)), Knob("flag", (False, True))))
     with pytest.raises(ValueError, match=message):
         space.is_legal(point)
 
 
-def test_a_constraint_on_no_knob_refuses_everything():
+def test_a_constraint_on_no_knob_refuses_everything() -> None:
     space = Space("s", (Knob("n", (1, 2)),), (Constraint("card", (), lambda: False, "the card has no TMA"),))
     assert (space.legal, space.refused, space.nearest_legal({"n": 1})) == (0, {"card": 2}, None)
 
@@ -181,14 +186,15 @@ def test_a_constraint_on_no_knob_refuses_everything():
         pytest.param(Constraint("r", ("n",), lambda a: [True] * 7, ""), "shape", id="wrong-mask-shape"),
     ],
 )
-def test_a_faulty_constraint_is_named(constraint, message):
+def test_a_faulty_constraint_is_named(constraint: Constraint, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        Space("s", (Knob("n", (1, 2)),), (constraint,)).legal
+        Space("s", (Knob("n", (1, 2)),), (constraint,)).legal_indices()
 
 
-def test_a_violation_says_what_was_found_and_why_it_is_refused():
+def test_a_violation_says_what_was_found_and_why_it_is_refused() -> None:
     rule = Constraint("box_fits", ("rows", "cols"), lambda r, c: r * c <= 8, "a box has at most 8 elements")
     space = Space("tile", (Knob("rows", (2, 4)), Knob("cols", (2, 4))), (rule,))
     (violation,) = space.violations({"rows": 4, "cols": 4})
     assert (violation.where, violation.found) == ("tile: rows, cols", "rows=4, cols=4")
-    assert violation.limit == "a box has at most 8 elements" and "rows or cols" in violation.fix
+    assert violation.limit == "a box has at most 8 elements"
+    assert "rows or cols" in violation.fix

@@ -1,0 +1,135 @@
+"""Compiled kernels and schedule traces as wire documents."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Mapping
+from typing import Any
+
+from compiler.errors import InvalidFusion, Problem
+from compiler.ir.fusion import Fusion
+from compiler.lower.kernel_ir import Kernel
+from compiler.nvrtc import Compiled
+from compiler.schedule.trace import ScheduleTrace, steps_from_json
+from compiler.wire.fusions import fusion_from_json, fusion_to_json
+from fusetune.wire.artifact import (
+    Arg,
+    Conditions,
+    Guard,
+    KernelArtifact,
+    LaunchSpec,
+    Resources,
+    TensorArg,
+    TensorMapArg,
+    TensorSpec,
+)
+
+TRACE_FORMAT = "fusetune.trace/1"
+
+
+def trace_to_json(trace: ScheduleTrace) -> dict[str, Any]:
+    """A trace as a JSON document, the same for equal traces."""
+    return {"format": TRACE_FORMAT, "fusion": fusion_to_json(trace.fusion), "steps": trace.steps_json()}
+
+
+def trace_from_json(document: Mapping[str, Any]) -> ScheduleTrace:
+    """The trace in `document`. Raises InvalidFusion with the place of what does not fit."""
+    if document.get("format") != TRACE_FORMAT:
+        problem = Problem("format", repr(document.get("format")), repr(TRACE_FORMAT), "Store what trace_to_json gives.")
+        raise InvalidFusion((problem,))
+    fusion, steps = document.get("fusion"), document.get("steps")
+    if not isinstance(fusion, dict) or not isinstance(steps, list):
+        problem = Problem("fusion, steps", "something else", "an object and a list", "Store what trace_to_json gives.")
+        raise InvalidFusion((problem,))
+    try:
+        return ScheduleTrace(fusion_from_json(fusion), steps_from_json(steps))
+    except ValueError as error:
+        raise InvalidFusion((Problem("steps", str(error), "schedule steps", "Mend that step."),)) from None
+
+
+def kernel_artifact(
+    trace: ScheduleTrace,
+    kernel: Kernel,
+    compiled: Compiled,
+    source: str,
+    alignments: Mapping[int, int],
+    approximations: tuple[str, ...],
+    generator: str,
+) -> KernelArtifact:
+    """The artifact of one kernel, without evidence: nothing has run yet.
+
+    `alignments`: for each tensor position (inputs, then outputs), the bytes that must divide its address.
+    """
+    fusion = trace.fusion
+    names = (*fusion.inputs, *fusion.outputs)
+    specs = tuple(_spec(fusion, name, alignments.get(p, 1)) for p, name in enumerate(names))
+    return KernelArtifact(
+        fingerprint=fusion.fingerprint,
+        binding=fusion.binding_hash,
+        arch=compiled.arch,
+        inputs=specs[: len(fusion.inputs)],
+        outputs=specs[len(fusion.inputs) :],
+        launches=(_launch(kernel, compiled.entry),),
+        guards=tuple(_alignment_guard(p, n) for p, n in sorted(alignments.items()) if n > 1),
+        cubin=b64encode(compiled.cubin),
+        source=source,
+        ptx=compiled.ptx,
+        trace=trace_to_json(trace),
+        resources=_resources(compiled),
+        code_hash=compiled.code_hash,
+        approximations=approximations,
+        conditions=Conditions(generator=generator, nvrtc=compiled.nvrtc_version),
+    )
+
+
+def _spec(fusion: Fusion, name: str, align: int) -> TensorSpec:
+    value = fusion.value(name)
+    least = max(align, value.dtype.nbytes)
+    return TensorSpec(shape=value.shape, strides=value.strides, dtype=value.dtype.value, align=least)
+
+
+def _alignment_guard(position: int, align: int) -> Guard:
+    return Guard(
+        expr=f"ptr[{position}] % {align} == 0",
+        message=f"tensor {position} must start on a multiple of {align} bytes: the kernel's accesses are that wide",
+    )
+
+
+def _launch(kernel: Kernel, entry: str) -> LaunchSpec:
+    pointers: list[Arg] = [TensorArg(position=p.position) for p in kernel.pointers]
+    maps: list[Arg] = [
+        TensorMapArg(
+            position=m.position,
+            dtype=m.dtype.value,
+            dims=m.dims,
+            strides_bytes=m.strides_bytes,
+            box=m.box,
+            element_strides=(1,) * len(m.dims),
+            swizzle=_span(m.swizzle),
+        )
+        for m in kernel.tensor_maps
+    ]
+    return LaunchSpec(
+        entry=entry,
+        grid=kernel.grid,
+        block=kernel.block,
+        dynamic_smem_bytes=kernel.smem_bytes,
+        args=tuple(pointers + maps),
+    )
+
+
+def _span(nbytes: int) -> Any:
+    """A swizzle span as the wire's literal type, which the model validates."""
+    return nbytes
+
+
+def _resources(compiled: Compiled) -> Resources:
+    r = compiled.resources
+    return Resources(
+        registers=r.registers,
+        spill_store_bytes=r.spill_store_bytes,
+        spill_load_bytes=r.spill_load_bytes,
+        stack_bytes=r.stack_bytes,
+        static_smem_bytes=r.static_smem_bytes,
+        barriers=r.barriers,
+    )

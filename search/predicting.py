@@ -1,0 +1,298 @@
+"""What the cost model reads of a generated kernel, counted in its kernel IR; and the model as the search uses it.
+
+A kernel is counted along its usual path: full tiles (the first branch of a condition), loops at their longest.
+Addresses are worked out for one warp, at the origin of everything that is not a thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+from typing import Any, assert_never
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compiler.arch import Arch, Card
+from compiler.ir.expr import Expr
+from compiler.ir.fusion import Fusion
+from compiler.ir.ops import MOVES, OpKind
+from compiler.ir.tensor import MathGrade
+from compiler.lower import kernel_ir as k
+from compiler.pipeline import Generated
+from search.build import Predict
+from search.cost.model import KernelFeatures, predict
+from search.roofline import distinct_bytes
+
+_WARP = 32
+_BANKS = 32
+_BANK_BYTES = 4
+_PHASE_BYTES = _BANKS * _BANK_BYTES
+
+_EXACT_ISSUES = {
+    OpKind.EXP: 8,
+    OpKind.LOG: 16,
+    OpKind.TANH: 24,
+    OpKind.SIGMOID: 18,
+    OpKind.GELU: 30,
+    OpKind.SILU: 19,
+    OpKind.SQRT: 8,
+    OpKind.RSQRT: 4,
+    OpKind.RECIPROCAL: 8,
+    OpKind.DIV: 10,
+}
+"""Rough instructions of one element of a function in its exact form (range reduction, polynomial, fix-ups); anything
+else takes one. Estimates: they order grades and functions, they do not time them."""
+
+_APPROXIMATE_ISSUES = 4
+_MUFU_OPS = {OpKind.SIGMOID: 2, OpKind.SILU: 2, OpKind.GELU: 2}
+"""Special-function operations of one element; other functions of `_EXACT_ISSUES` take one."""
+
+_ADDRESS_ISSUES = 1
+_LOOP_ISSUES = 3
+_BASE_REGISTERS = 24
+"""Registers of addresses, loop counters and temporaries beside the arrays that the kernel declares."""
+
+
+def predictor(card: Card) -> Predict:
+    """Predicted microseconds of a generated kernel on `card`."""
+    return lambda generated: predict(card, features_of(generated)).total_us
+
+
+@dataclass(frozen=True, slots=True)
+class _Site:
+    """A statement and how often one thread runs it: per tile, and over all tiles of a block."""
+
+    statement: k.Stmt
+    per_tile: int
+    tiles: int
+
+
+def features_of(generated: Generated) -> KernelFeatures:
+    """The features of one launch."""
+    kernel = generated.kernel
+    sites = list(_sites(kernel.body, 1, 1))
+    blocks = prod(kernel.grid)
+    resident = blocks_per_sm(kernel, generated.arch)
+    warps = blocks * -(-kernel.threads // _WARP)
+    lanes = _lanes(kernel.block)
+    fusion = generated.trace.fusion
+    l2_bytes = _l2_read_bytes(sites, kernel, lanes, blocks)
+    read_runs, write_runs = _runs(sites, kernel, lanes)
+    tiles = max(site.tiles for site in sites)
+    return KernelFeatures(
+        dram_read_bytes=sum(distinct_bytes(fusion.value(name)) for name in fusion.inputs),
+        dram_write_bytes=sum(distinct_bytes(fusion.value(name)) for name in fusion.outputs),
+        l2_read_bytes=sum(l2_bytes.values()),
+        l2_reused_bytes=_reused_bytes(l2_bytes, fusion),
+        read_run_bytes=min(read_runs, default=512.0),
+        write_run_bytes=min(write_runs, default=512.0),
+        bytes_in_flight_per_sm=max(1.0, resident * _bytes_in_flight(sites, kernel)),
+        warp_instructions=warps * sum(_issues(s.statement) * s.per_tile * s.tiles for s in sites),
+        mufu_ops=warps * _WARP * sum(_mufu(s.statement) * s.per_tile * s.tiles for s in sites),
+        smem_wavefronts=warps * sum(_wavefronts(s.statement, lanes) * s.per_tile * s.tiles for s in sites),
+        blocks=blocks,
+        blocks_per_sm=resident,
+        tiles=blocks * tiles,
+        syncs_per_tile=sum(s.per_tile for s in sites if isinstance(s.statement, k.Sync | k.WaitBarrier)),
+    )
+
+
+def blocks_per_sm(kernel: k.Kernel, arch: Arch) -> int:
+    """Blocks of one SM at a time by threads, shared memory and an estimate of registers; at least 1."""
+    declared = sum(s.elems * s.dtype.nbytes for s in k.walk(_usual(kernel.body)) if isinstance(s, k.Declare))
+    registers = min(_BASE_REGISTERS + declared // 4, kernel.max_registers or arch.max_registers_per_thread)
+    smem_bytes = kernel.smem_bytes + arch.smem_reserved_per_block_bytes
+    return max(
+        1,
+        min(
+            arch.max_blocks_per_sm,
+            arch.max_threads_per_sm // kernel.threads,
+            arch.smem_per_sm_bytes // smem_bytes,
+            arch.registers_per_sm // (registers * kernel.threads),
+        ),
+    )
+
+
+def _sites(body: tuple[k.Stmt, ...], per_tile: int, tiles: int) -> Iterator[_Site]:
+    """Statements of the usual path. Unrolled loops are work of a tile; the others go over tiles."""
+    for s in body:
+        yield _Site(s, per_tile, tiles)
+        match s:
+            case k.Loop(trip=trip, unroll=True):
+                yield from _sites(s.body, per_tile * max(1, trip.hi), tiles)
+            case k.Loop(trip=trip):
+                yield from _sites(s.body, per_tile, tiles * max(1, trip.hi))
+            case k.If():
+                yield from _sites(s.then, per_tile, tiles)
+            case k.Elected():
+                yield from _sites(s.body, per_tile, tiles)
+            case _:
+                pass
+
+
+def _usual(body: tuple[k.Stmt, ...]) -> tuple[k.Stmt, ...]:
+    return tuple(
+        site.statement for site in _sites(body, 1, 1) if not isinstance(site.statement, k.Loop | k.If | k.Elected)
+    )
+
+
+# Memory --------------------------------------------------------------------------------------------------------------
+
+
+def _lanes(block: tuple[int, int, int]) -> dict[str, NDArray[np.int64]]:
+    """The thread variables of the first warp."""
+    lane = np.arange(min(_WARP, prod(block)), dtype=np.int64)
+    return {"tx": lane % block[0], "ty": lane // block[0] % block[1], "tz": lane // (block[0] * block[1])}
+
+
+def _at(expr: Expr, lanes: dict[str, NDArray[np.int64]]) -> NDArray[np.int64]:
+    values: dict[str, Any] = {variable.name: 0 for variable in expr.variables}
+    return np.broadcast_to(np.asarray(expr.evaluate({**values, **lanes}), dtype=np.int64), lanes["tx"].shape)
+
+
+def _runs_of(starts: NDArray[np.int64], size: int) -> tuple[int, float]:
+    """Distinct bytes that lanes touch, each `size` from its start, and the mean length of the runs they form."""
+    ordered = np.unique(starts)
+    steps = np.diff(ordered)
+    distinct = int(np.minimum(steps, size).sum()) + size
+    return distinct, distinct / (1 + int(np.count_nonzero(steps > size)))
+
+
+def _global_access(s: k.GlobalLoad | k.GlobalStore, lanes: dict[str, NDArray[np.int64]]) -> tuple[int, float]:
+    """Distinct bytes of one warp's access and the mean length of its runs."""
+    item = (s.target if isinstance(s, k.GlobalLoad) else s.source).dtype.nbytes
+    return _runs_of(_at(s.offset, lanes) * item, s.width * item)
+
+
+def _runs(sites: list[_Site], kernel: k.Kernel, lanes: dict[str, NDArray[np.int64]]) -> tuple[list[float], list[float]]:
+    """Contiguous bytes of each kind of access: reads, writes."""
+    rows = {m.name: float(m.box[0] * m.dtype.nbytes) for m in kernel.tensor_maps}
+    reads: list[float] = []
+    writes: list[float] = []
+    for site in sites:
+        match site.statement:
+            case k.GlobalLoad() as s if _global_access(s, lanes)[0] > s.width * s.target.dtype.nbytes:
+                reads.append(_global_access(s, lanes)[1])  # one address for all lanes is a broadcast, not a short run
+            case k.GlobalStore() as s:
+                writes.append(_global_access(s, lanes)[1])
+            case k.TmaLoad() as s:
+                reads.append(rows[s.tensor_map])
+            case k.TmaStore() as s:
+                writes.append(rows[s.tensor_map])
+            case k.BulkLoad() as s:
+                reads.append(float(s.nbytes))
+            case k.BulkStore() as s:
+                writes.append(float(s.nbytes))
+            case _:
+                pass
+    return reads, writes
+
+
+def _l2_read_bytes(
+    sites: list[_Site], kernel: k.Kernel, lanes: dict[str, NDArray[np.int64]], blocks: int
+) -> dict[int, float]:
+    """Bytes that SMs read, by tensor position. Copies in a prologue fetch what the loop no longer does."""
+    position = {p.name: p.position for p in kernel.pointers} | {m.name: m.position for m in kernel.tensor_maps}
+    warps = blocks * -(-kernel.threads // _WARP)
+    total: dict[int, float] = {}
+    for site in sites:
+        times = site.per_tile * site.tiles
+        match site.statement:
+            case k.GlobalLoad() as s:
+                total[position[s.tensor]] = (
+                    total.get(position[s.tensor], 0.0) + warps * times * _global_access(s, lanes)[0]
+                )
+            case k.TmaLoad() as s:
+                total[position[s.tensor_map]] = max(
+                    total.get(position[s.tensor_map], 0.0), blocks * times * float(s.nbytes)
+                )
+            case k.BulkLoad() as s:
+                total[position[s.tensor]] = max(total.get(position[s.tensor], 0.0), blocks * times * float(s.nbytes))
+            case _:
+                pass
+    return total
+
+
+def _reused_bytes(l2_bytes: dict[int, float], fusion: Fusion) -> float:
+    """Size of the inputs that are read more than about once."""
+    sizes = {position: distinct_bytes(fusion.value(name)) for position, name in enumerate(fusion.inputs)}
+    return float(sum(sizes[p] for p, read in l2_bytes.items() if p in sizes and read > 1.5 * sizes[p]))
+
+
+def _bytes_in_flight(sites: list[_Site], kernel: k.Kernel) -> float:
+    """Bytes that a block asks for before it waits: all loads of a tile, all stages of staged ones."""
+    threaded = sum(
+        s.statement.width * s.statement.target.dtype.nbytes * s.per_tile * kernel.threads
+        for s in sites
+        if isinstance(s.statement, k.GlobalLoad)
+    )
+    stored = sum(s.statement.nbytes * s.per_tile for s in sites if isinstance(s.statement, k.TmaStore | k.BulkStore))
+    is_staged = any(isinstance(s.statement, k.TmaLoad | k.BulkLoad) for s in sites)
+    return float(threaded + (max(0, kernel.smem_bytes - stored) if is_staged else 0))
+
+
+# Instructions --------------------------------------------------------------------------------------------------------
+
+
+def _issues(s: k.Stmt) -> float:
+    """Instructions that a warp issues for one run of a statement."""
+    match s:
+        case k.Compute():
+            if s.kind in MOVES:
+                return 0
+            exact = _EXACT_ISSUES.get(s.kind, 1)
+            return exact if s.grade is MathGrade.EXACT else min(exact, _APPROXIMATE_ISSUES)
+        case k.Convert():
+            return max(1, s.width / 2)
+        case k.GlobalLoad() | k.GlobalStore() | k.SharedLoad() | k.SharedStore():
+            return 1 + _ADDRESS_ISSUES
+        case k.Loop():
+            return 0 if s.unroll else _LOOP_ISSUES
+        case k.If():
+            return len(s.conditions)
+        case k.Sync() | k.WaitBarrier() | k.FenceAsync():
+            return 1
+        case (
+            k.Declare()
+            | k.Elected()
+            | k.TmaLoad()
+            | k.TmaStore()
+            | k.BulkLoad()
+            | k.BulkStore()
+            | k.InitBarriers()
+            | k.ExpectBytes()
+            | k.CommitStores()
+            | k.WaitStores()
+        ):
+            return 0  # of one thread, or none
+        case _:
+            assert_never(s)
+
+
+def _mufu(s: k.Stmt) -> int:
+    if not isinstance(s, k.Compute) or s.kind not in _EXACT_ISSUES:
+        return 0
+    return 1 if s.grade is MathGrade.COARSE else _MUFU_OPS.get(s.kind, 1)
+
+
+def _wavefronts(s: k.Stmt, lanes: dict[str, NDArray[np.int64]]) -> int:
+    """Shared-memory wavefronts of one warp's access: its lanes go in phases of at most 128 bytes, and each bank gives
+    one word a wavefront (CUDA C++ programming guide, "Shared Memory"); lanes that read the same word share it.
+    """
+    match s:
+        case k.SharedLoad(source=place, width=width):
+            size = width * s.target.dtype.nbytes
+        case k.SharedStore(target=place, width=width):
+            size = width * s.source.dtype.nbytes
+        case _:
+            return 0
+    starts = _at(place.byte_offset, lanes)
+    lanes_of_phase = max(1, min(_WARP, _PHASE_BYTES // max(size, _BANK_BYTES)))
+    total = 0
+    for first in range(0, len(starts), lanes_of_phase):
+        phase = starts[first : first + lanes_of_phase]
+        words = np.unique((phase[:, None] + np.arange(0, size, min(size, _BANK_BYTES))) // _BANK_BYTES)
+        total += int(np.bincount(words % _BANKS).max())
+    return total

@@ -1,0 +1,115 @@
+"""The commands from end to end on a small fusion: real schedules and NVRTC, a fake GPU or none."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from compiler.arch import card_named
+from fusetune.wire.artifact import KernelArtifact
+from search.cli.app import app
+from search.cli.device import Attached, Detached, card_of
+from search.measure.fake import FACTS, FakeDevice
+
+FUSION = {
+    "format": "fusetune.fusion/1",
+    "inputs": [{"name": "x", "shape": ["M", 256], "dtype": "f32"}],
+    "ops": [{"op": "square", "in": ["x"], "out": "y"}],
+    "outputs": [{"name": "y"}],
+}
+
+Invoke = Callable[..., Any]
+
+
+@pytest.fixture
+def invoke(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Invoke:
+    monkeypatch.chdir(tmp_path)
+    Path("square.json").write_text(json.dumps(FUSION))
+    return lambda *args: CliRunner().invoke(app, list(args), catch_exceptions=False)
+
+
+def find_nothing(wanted: str | None) -> Detached:
+    return Detached(card_named(wanted or "H200"), "no GPU is attached")
+
+
+def find_fake(wanted: str | None) -> Attached:
+    card, notes = card_of(FACTS)
+    return Attached(FakeDevice(), FACTS, card, notes)
+
+
+def use(monkeypatch: pytest.MonkeyPatch, find: Callable[[str | None], Attached | Detached]) -> None:
+    for command in ("tune", "measure"):
+        monkeypatch.setattr(f"search.cli.{command}.find_device", find)
+
+
+def results(out: str) -> dict[str, Any]:
+    return dict(json.loads(Path(out, "results.json").read_text())["results"]["square"])
+
+
+def test_space_counts_and_shows_samples(invoke: Invoke) -> None:
+    report = json.loads(invoke("space", "square.json", "--bind", "M=64", "--json", "--samples", "2").stdout)
+    assert 0 < report["legal"] < report["points"]
+    assert sum(one["points"] for one in report["schedulers"].values()) == report["points"]
+    assert len(report["samples"]) == 2
+    assert all(sample["steps"] for sample in report["samples"])
+    text = invoke("space", "square.json", "--bind", "M=64").stdout
+    assert f"legal {report['legal']:,}" in text
+
+
+def test_without_a_gpu_tune_compiles_ranks_and_says_what_it_did_not_do(
+    invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(monkeypatch, find_nothing)
+    done = invoke("tune", "square.json", "--bind", "M=64", "--trials", "2", "--out", "out")
+    assert done.exit_code == 0
+    assert "Nothing was verified or timed: no GPU is attached." in done.stdout
+    assert "Predicted for H200, not measured" in done.stdout
+    assert not Path("out/kernels").exists()
+    manifest = json.loads(Path("out/square/manifest.json").read_text())
+    assert len(manifest["candidates"]) == 2
+    assert all(one["predicted_us"] > 0 for one in manifest["candidates"])
+
+    refused = invoke("measure", "out")
+    assert (refused.exit_code, "no GPU is attached" in refused.stderr) == (1, True)
+
+
+def test_what_was_prepared_is_measured_once_and_resumed(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    prepared = invoke("prepare", "square.json", "--bind", "M=64", "--card", "H200", "--per-fusion", "3", "--out", "out")
+    assert (prepared.exit_code, "Nothing was verified or timed" in prepared.stdout) == (0, True)
+
+    use(monkeypatch, find_fake)
+    for _ in range(2):
+        measured = invoke("measure", "out", "--budget-s", "60")
+        assert measured.exit_code == 0
+        assert results("out")["trials"] == {"measured": 3}
+    assert "ranked for H200; it is measured, and its results count, on fake" in measured.stdout
+    artifact = KernelArtifact.model_validate_json(Path("out/kernels/square.json").read_text())
+    assert artifact.evidence.correct == "verified_on_gpu"
+    assert results("out")["median_us"] == pytest.approx(10.0, rel=0.02)
+
+
+def test_a_damaged_candidate_costs_only_itself(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    invoke("prepare", "square.json", "--bind", "M=64", "--per-fusion", "2", "--out", "out")
+    use(monkeypatch, find_fake)
+    damaged = Path("out/square/candidates/000.json.gz")
+    damaged.write_bytes(damaged.read_bytes()[:100])
+    assert invoke("measure", "out").exit_code == 0
+    assert results("out")["trials"] == {"unsupported": 1, "measured": 1}
+
+
+def test_tune_on_a_gpu_leaves_a_verified_kernel_and_resumes(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    use(monkeypatch, find_fake)
+    done = invoke("tune", "square.json", "--bind", "M=64", "--trials", "3", "--out", "out")
+    assert done.exit_code == 0
+    assert "right on all input sets" in done.stdout
+    assert results("out")["evidence"] == {"correct": "verified_on_gpu", "time": "measured"}
+    lines = len(Path("out/journal.jsonl").read_text().splitlines())
+    assert lines >= 4
+
+    other = invoke("tune", "square.json", "--bind", "M=128", "--out", "out")
+    assert (other.exit_code, "another tuning" in other.stderr) == (2, True)

@@ -1,0 +1,159 @@
+"""What the check of a kernel finds, with kernels that are Python functions writing to host memory."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import re
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from compiler.dtypes import DType
+from compiler.ir.fusion import Fusion, Op
+from compiler.ir.ops import OpKind
+from fusetune.wire.artifact import KernelArtifact, Scratch
+from search.measure.cuda_check import CheckBench
+from search.verify.arrays import TorchArrays
+from search.verify.inputs import ALL_SETS
+from tests.search.measure.kernels import add_fusion, artifact_of, fusion_of, value
+
+ELEMS = 1024
+Body = Callable[[list[np.ndarray], int], None]
+
+
+class HostLauncher:
+    """Gives `body` the tensors of a call as f32 arrays, 8 elements longer on either side, and the run's number."""
+
+    def __init__(
+        self, body: Body, artifact: KernelArtifact | None = None, elems: tuple[int, ...] = (ELEMS,) * 3
+    ) -> None:
+        self.artifact = artifact or artifact_of("")
+        self.body = body
+        self.elems = elems
+        self.runs = 0
+        self.scratch: list[bytes] = []
+
+    def launch(self, pointers: tuple[int, ...], stream: int, scratch: tuple[int, ...] = ()) -> None:
+        views = []
+        for pointer, elems in zip(pointers, self.elems, strict=True):
+            raw = (ctypes.c_float * (elems + 16)).from_address(pointer - 8 * 4)
+            views.append(np.ctypeslib.as_array(raw))
+        self.scratch += [ctypes.string_at(address, 4) for address in scratch]
+        self.body(views, self.runs)
+        self.runs += 1
+
+
+def right(t: list[np.ndarray], run: int) -> None:
+    a, b, out = (x[8:-8] for x in t)
+    with np.errstate(all="ignore"):
+        out[:] = a + b
+
+
+def wrong(t: list[np.ndarray], run: int) -> None:
+    right(t, run)
+    t[2][8 + 77] += 1.0
+
+
+def unwritten(t: list[np.ndarray], run: int) -> None:
+    kept = t[2][8 + 5 : 8 + 8].copy()
+    right(t, run)
+    t[2][8 + 5 : 8 + 8] = kept
+
+
+def before(t: list[np.ndarray], run: int) -> None:
+    right(t, run)
+    t[2][7] = 1.0
+
+
+def after(t: list[np.ndarray], run: int) -> None:
+    right(t, run)
+    t[2][-8] = 1.0
+
+
+def beside_an_input(t: list[np.ndarray], run: int) -> None:
+    right(t, run)
+    t[0][-8] = 1.0
+
+
+def overwrites(t: list[np.ndarray], run: int) -> None:
+    right(t, run)
+    t[1][8] += 1.0
+
+
+def unstable(t: list[np.ndarray], run: int) -> None:
+    right(t, run)
+    t[2][8 + 3] *= 1.0 + 1e-5 * run
+
+
+@pytest.fixture(scope="module")
+def bench() -> CheckBench:
+    return CheckBench(add_fusion(ELEMS), TorchArrays("cpu"))
+
+
+@pytest.mark.parametrize("name", ALL_SETS)
+def test_a_right_kernel_passes_every_set(bench: CheckBench, name: str) -> None:
+    verdict = bench.check(HostLauncher(right), name)
+    assert verdict.fault == ""
+    assert verdict.deterministic
+    assert 0 <= verdict.max_error < verdict.tolerance == 2.0**-13
+
+
+@pytest.mark.parametrize(
+    ("body", "fault"),
+    [
+        (wrong, r"output 0: 1 of 1024 elements are wrong; element \[77\] is"),
+        (unwritten, "output 0: 3 of 1024 elements were never written"),
+        (before, "4 bytes outside the buffers were written"),
+        (after, "4 bytes outside the buffers were written"),
+        (beside_an_input, "4 bytes outside the buffers were written"),
+        (overwrites, "1 elements of the inputs were overwritten"),
+        (unstable, "output 0: 1 elements differ between two runs"),
+    ],
+)
+def test_a_fault_is_found_and_the_next_kernel_starts_clean(bench: CheckBench, body: Body, fault: str) -> None:
+    verdict = bench.check(HostLauncher(body), "random")
+    assert re.match(f"random inputs: {fault}", verdict.fault), verdict.fault
+    assert bench.check(HostLauncher(right), "random").fault == ""
+
+
+def test_buffers_have_only_the_alignment_that_the_binding_promises(bench: CheckBench) -> None:
+    seen: list[int] = []
+
+    class Spy(HostLauncher):
+        def launch(self, pointers: tuple[int, ...], stream: int, scratch: tuple[int, ...] = ()) -> None:
+            seen.extend(pointer % 32 for pointer in pointers)
+            super().launch(pointers, stream, scratch)
+
+    bench.check(Spy(right), "random")
+    assert seen == [16] * 6
+
+
+def test_scratch_holds_a_poison_that_changes_between_runs(bench: CheckBench) -> None:
+    artifact = artifact_of("").model_copy(update={"scratch": (Scratch(bytes=64, align=16),)})
+    launcher = HostLauncher(right, artifact)
+    assert bench.check(launcher, "random").fault == ""
+    assert len(set(launcher.scratch)) == 2
+
+
+def test_every_output_is_checked() -> None:
+    shape = (8, 16)
+    ops = (Op(OpKind.NEG, ("i0",), "v0"), Op(OpKind.PERMUTE, ("i0",), "v1", dims=(1, 0)))
+    fusion: Fusion = fusion_of(
+        (value("i0", shape, DType.F32, strides=(20, 1)),), (value("v0", shape), value("v1", (16, 8))), ops, "v0", "v1"
+    )
+
+    def kernel(t: list[np.ndarray], run: int, spoil: int | None = None) -> None:
+        x = np.lib.stride_tricks.as_strided(t[0][8:], shape, (80, 4))
+        t[1][8:-8] = -x.reshape(-1)
+        t[2][8:-8] = x.T.reshape(-1)
+        if spoil is not None:
+            t[spoil][8] += 1.0
+
+    bench = CheckBench(fusion, TorchArrays("cpu"))
+    elems = (7 * 20 + 16, 128, 128)
+    assert bench.check(HostLauncher(kernel, elems=elems), "random").fault == ""
+    for spoil in (1, 2):
+        verdict = bench.check(HostLauncher(functools.partial(kernel, spoil=spoil), elems=elems), "random")
+        assert f"output {spoil - 1}: 1 of 128 elements are wrong" in verdict.fault

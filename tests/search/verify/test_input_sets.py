@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from compiler.dtypes import DType
+from compiler.errors import Unsupported
+from compiler.ir.fusion import Fusion, Op
+from compiler.ir.ops import OpKind
+from search.verify.arrays import Array, Arrays, NumpyArrays, TorchArrays, storage_elems
+from search.verify.inputs import ALL_SETS, input_sets, make_inputs
+from tests.search.measure.kernels import fusion_of, value
+
+HOST = NumpyArrays()
+
+
+def unary(kind: OpKind, dtype: DType = DType.F32, elems: int = 4096) -> Fusion:
+    op = Op(kind, ("i0",), "v0")
+    return fusion_of((value("i0", (elems,), dtype),), (value("v0", (elems,), dtype),), (op,), "v0")
+
+
+def made(fusion: Fusion, name: str, arrays: Arrays = HOST) -> np.ndarray:
+    (storage,) = make_inputs(fusion, name, arrays)
+    values: Array = arrays.load(storage, fusion.value("i0").dtype)
+    return np.asarray(values)
+
+
+@pytest.mark.parametrize("arrays", [HOST, TorchArrays("cpu")], ids=["numpy", "torch"])
+@pytest.mark.parametrize("dtype", [DType.F32, DType.F16, DType.BF16])
+@pytest.mark.parametrize("name", ALL_SETS)
+def test_a_set_is_the_same_every_time_and_of_its_dtype(name: str, dtype: DType, arrays: Arrays) -> None:
+    fusion = unary(OpKind.GELU, dtype)
+    assert made(fusion, name, arrays).tobytes() == made(fusion, name, arrays).tobytes()
+    (storage,) = make_inputs(fusion, name, arrays)
+    assert arrays.bytes_of(storage).shape == (4096 * dtype.nbytes,)
+
+
+def test_inputs_of_a_call_differ_from_each_other() -> None:
+    op = Op(OpKind.ADD, ("i0", "i1"), "v0")
+    fusion = fusion_of((value("i0", (64,)), value("i1", (64,))), (value("v0", (64,)),), (op,), "v0")
+    first, second = make_inputs(fusion, "random", HOST)
+    assert (first != second).all()
+
+
+def test_random_is_ordinary() -> None:
+    x = made(unary(OpKind.GELU), "random")
+    assert np.isfinite(x).all()
+    assert abs(x.mean()) < 0.1
+    assert 0.9 < x.std() < 1.1
+
+
+@pytest.mark.parametrize("kind", [OpKind.LOG, OpKind.SQRT, OpKind.RSQRT])
+def test_random_lies_where_the_operator_is_defined(kind: OpKind) -> None:
+    x = made(unary(kind), "random")
+    assert x.min() >= 0.1
+    assert x.max() <= 2.0
+
+
+@pytest.mark.parametrize(("dtype", "top"), [(DType.F16, 65504.0), (DType.F32, 1e4)])
+def test_large_is_large_and_finite(dtype: DType, top: float) -> None:
+    x = np.abs(made(unary(OpKind.GELU, dtype), "large"))
+    assert 500 < x.max() < top
+
+
+def test_large_stays_where_exp_is_finite_in_f32() -> None:
+    x = made(unary(OpKind.EXP), "large")
+    assert 60 < np.abs(x).max() <= 64
+
+
+def test_tiny_is_tiny() -> None:
+    assert 0 < np.abs(made(unary(OpKind.GELU), "tiny")).max() < 1e-5
+
+
+def test_ties_repeat() -> None:
+    assert len(np.unique(made(unary(OpKind.GELU), "ties"))) == 8
+
+
+def test_zeros_have_both_signs() -> None:
+    x = made(unary(OpKind.RECIPROCAL), "zeros")
+    zeros = x[x == 0]
+    assert set(np.signbit(zeros)) == {True, False}
+    assert set(np.unique(np.abs(x))) == {0.0, 1.0}
+
+
+def test_negative_zeros_are_left_out_where_their_sign_is_free_and_matters() -> None:
+    ops = (Op(OpKind.RELU, ("i0",), "v0"), Op(OpKind.RECIPROCAL, ("v0",), "v1"))
+    fusion = fusion_of((value("i0", (512,)),), (value("v0", (512,)), value("v1", (512,))), ops, "v1")
+    x = made(fusion, "zeros")
+    assert not np.signbit(x[x == 0]).any()
+
+
+def test_inf_nan_has_all_three_among_ordinary_values() -> None:
+    x = made(unary(OpKind.GELU), "inf_nan")
+    assert np.isposinf(x).any()
+    assert np.isneginf(x).any()
+    assert np.isnan(x).any()
+    assert np.isfinite(x).mean() > 0.8
+
+
+@pytest.mark.parametrize(("kind", "exact"), [(OpKind.COPY, True), (OpKind.NEG, False), (OpKind.CAST, False)])
+def test_only_moves_are_exact_and_have_one_set_with_everything_in_it(kind: OpKind, exact: bool) -> None:
+    sets = input_sets(unary(kind))
+    assert sets == (("random",) if exact else ALL_SETS)
+    if exact:
+        x = made(unary(kind), "random")
+        assert np.isnan(x).any()
+        assert np.isposinf(x).any()
+        assert np.isneginf(x).any()
+        assert np.signbit(x[x == 0]).any()
+
+
+def test_holes_between_strided_elements_have_values_too() -> None:
+    strided = value("i0", (4, 8), strides=(20, 2))
+    fusion = fusion_of((strided,), (value("v0", (4, 8)),), (Op(OpKind.NEG, ("i0",), "v0"),), "v0")
+    (storage,) = make_inputs(fusion, "random", HOST)
+    assert storage.shape == (storage_elems((4, 8), (20, 2)),) == (75,)
+    assert (storage != 0).all()
+
+
+@pytest.mark.parametrize(
+    ("bits", "nearest"),
+    [
+        pytest.param(0x3F808000, 0x3F80, id="tie-to-even-down"),
+        pytest.param(0x3F818000, 0x3F82, id="tie-to-even-up"),
+        pytest.param(0x3F808001, 0x3F81, id="just-above-a-tie"),
+        pytest.param(0x3F807FFF, 0x3F80, id="just-below-a-tie"),
+        pytest.param(0x7F7FFFFF, 0x7F80, id="overflow-to-infinity"),
+        pytest.param(0xFF800000, 0xFF80, id="minus-infinity"),
+        pytest.param(0x7F800001, 0x7FC0, id="nan-stays-nan"),
+        pytest.param(0x80000000, 0x8000, id="minus-zero"),
+    ],
+)
+def test_bf16_rounds_to_nearest_even_as_torch_does(bits: int, nearest: int) -> None:
+    values = np.array([bits], np.uint32).view(np.float32)
+    (stored,) = HOST.store(values, DType.BF16)
+    assert stored == nearest
+    torch_side = TorchArrays("cpu")
+    as_torch = torch_side.store(torch_side.xp.from_numpy(values), DType.BF16)
+    if not np.isnan(values[0]):
+        assert int(torch_side.bits(as_torch)[0]) & 0xFFFF == nearest
+
+
+def test_integers_cannot_be_verified_yet() -> None:
+    with pytest.raises(Unsupported, match="i32"):
+        HOST.store(np.zeros(1, np.float32), DType.I32)
