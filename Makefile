@@ -52,6 +52,8 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	  $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt uv; }
 	@echo "set-up: installing the pinned packages into $(VENV)"
 	@$(UV) pip install --quiet --python $(VENV)/bin/python -c constraints.txt $(GROUPS)
+	@$(VENV)/bin/python -c 'import pathlib, site; \
+	  pathlib.Path(site.getsitepackages()[0], "fusetune-tree.pth").write_text(str(pathlib.Path("sdk").resolve()))'
 	@touch $@
 
 demo: $(READY)

@@ -40,7 +40,8 @@ OPTIONS = (
     "--no-cache",
 )
 """Options of every compile. No fast-math: approximate forms are chosen one by one in the source. No line info: it makes
-cubins several times larger, and the machine code is the same. No cache of NVRTC's own: its answers have an empty log."""
+cubins several times larger, and the machine code is the same. No cache of NVRTC's own: its answers have an empty
+log."""
 
 _LOG_LIMIT_CHARS = 4000
 
@@ -264,6 +265,11 @@ class CompilePool:
         for child in self._children:
             self._idle.put(child)
         self._threads = ThreadPoolExecutor(workers, thread_name_prefix="nvrtc")
+
+    def start(self) -> None:
+        """Starts every process now rather than at its first request, without waiting for any."""
+        for child in self._children:
+            self._threads.submit(child.start)
 
     def submit(self, source: str, arch: str, extra: tuple[str, ...] = ()) -> Future[Compiled]:
         """Queues a compile of `source`, which has exactly one kernel, for target `arch` with more NVRTC options.

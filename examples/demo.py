@@ -11,6 +11,7 @@ import os
 import shlex
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -27,21 +28,29 @@ promising compiled for a Hopper card (sm_90a) and ranked by prediction; every ti
 
 def main() -> int:
     """Tunes each example in a process of its own; returns the first exit code that is not 0."""
+    started = time.time()
     for name, sizes in SIZES.items():
         args = ["tune", f"examples/fusions/{name}.json", "--bind", sizes, "--budget-s", str(SECONDS_EACH)]
         code = _search(*args, "--out", f"{OUT}/{name}")
         if code:
             return code
-    measured = {name: row for name in SIZES if (row := _result(name)) and row.get("median_us") is not None}
-    print(
-        f"\n{'fusion':<12} {'card':<12} {'legal points':>12} {'median us':>10}  evidence" if measured else WITHOUT_GPU
-    )
-    for name, row in measured.items():
-        evidence = f"{row['evidence']['correct']}, {row['evidence']['time']}"
-        print(f"{name:<12} {row['card']:<12} {row['legal']:>12,} {row['median_us']:>10.2f}  {evidence}")
-    if measured:
-        print(f"\nThe kernels are in {OUT}/*/kernels. Call one: fusetune.torch.Kernel.load(path)(*tensors)")
+    rows = {name: row for name in SIZES if (row := _result(name, since=started))}
+    print(_table(rows) if rows else WITHOUT_GPU)
     return 0
+
+
+def _table(rows: dict[str, dict[str, Any]]) -> str:
+    """What was measured, a line for each fusion; one without a winner says so."""
+    lines = ["", f"{'fusion':<12} {'card':<12} {'legal points':>12} {'median us':>10}  evidence"]
+    for name, row in rows.items():
+        won = row.get("median_us") is not None
+        time_us = f"{row['median_us']:.2f}" if won else "-"
+        evidence = (
+            f"{row['evidence']['correct']}, {row['evidence']['time']}" if won else "no kernel was verified in time"
+        )
+        lines.append(f"{name:<12} {row['card']:<12} {row['legal']:>12,} {time_us:>10}  {evidence}")
+    lines += ["", f"The kernels are in {OUT}/*/kernels. Call one: fusetune.torch.Kernel.load(path)(*tensors)"]
+    return "\n".join(lines)
 
 
 def _search(*args: str) -> int:
@@ -50,10 +59,10 @@ def _search(*args: str) -> int:
     return subprocess.run([sys.executable, "-m", "search", *args], cwd=ROOT, env=env, check=False).returncode
 
 
-def _result(name: str) -> dict[str, Any] | None:
-    """The fusion's row of the results that `tune` writes; None where it had no GPU to write them for."""
+def _result(name: str, since: float) -> dict[str, Any] | None:
+    """The fusion's row of the results that `tune` writes on a GPU; None if this run wrote none."""
     path = ROOT / OUT / name / "results.json"
-    if not path.exists():
+    if not path.exists() or path.stat().st_mtime < since:
         return None
     row: dict[str, Any] = json.loads(path.read_text())["results"][name]
     return row

@@ -49,7 +49,7 @@ class Plan:
     @property
     def searchable(self) -> dict[str, Space]:
         """The spaces that have legal points. Raises Unsupported if there is none."""
-        spaces = {name: space for name, space in self.spaces.items() if space.legal}
+        spaces = {name: space for name, space in self.spaces.items() if space.has_legal}
         if not spaces:
             rules = ", ".join(sorted(self.refused, key=lambda rule: -self.refused[rule])[:3])
             raise Unsupported(

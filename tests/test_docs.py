@@ -8,11 +8,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import click
 import pytest
 import typer.main
+from typer.core import TyperCommand, TyperGroup
 
-from compiler.__main__ import app as compiler_app
 from fusetune.wire.parse import parse_fusion
 from search.cli.app import app as search_app
 
@@ -20,12 +19,12 @@ ROOT = Path(__file__).parents[1]
 CLI = (ROOT / "docs" / "cli.md").read_text()
 
 
-def commands() -> Iterator[tuple[str, click.Command]]:
-    for program, app in (("search", search_app), ("compiler", compiler_app)):
-        group = typer.main.get_command(app)
-        assert isinstance(group, click.Group)
-        for name, command in group.commands.items():
-            yield f"python -m {program} {name}", command
+def commands() -> Iterator[tuple[str, TyperCommand]]:
+    group = typer.main.get_command(search_app)
+    assert isinstance(group, TyperGroup)
+    for name, command in group.commands.items():
+        assert isinstance(command, TyperCommand)
+        yield f"python -m search {name}", command
 
 
 def section(command: str) -> str:
@@ -38,14 +37,14 @@ def section(command: str) -> str:
 @pytest.mark.parametrize(
     ("name", "command"), list(commands()), ids=lambda value: value if isinstance(value, str) else ""
 )
-def test_every_option_is_documented_and_no_other(name: str, command: click.Command) -> None:
+def test_every_option_is_documented_and_no_other(name: str, command: TyperCommand) -> None:
     offered = {opt for param in command.params for opt in (*param.opts, *param.secondary_opts) if opt.startswith("--")}
     documented = set(re.findall(r"^\| `(--[a-z-]+)", section(name), re.MULTILINE))
     assert documented == offered - {"--help"}
 
 
 def test_every_documented_command_exists() -> None:
-    assert set(re.findall(r"^## `(python -m .*)`$", CLI, re.MULTILINE)) == {name for name, _ in commands()}
+    assert set(re.findall(r"^## `(python -m search .*)`$", CLI, re.MULTILINE)) == {name for name, _ in commands()}
 
 
 def test_the_builder_example_of_the_readme_makes_a_fusion() -> None:

@@ -1,8 +1,8 @@
 """What of a tensor is allocated, and where each element of it goes.
 
-The three allocation rules (rules 3.2): an axis on a parallel type that the memory is partitioned across is never allocated;
-one on a type that the memory is shared across always is; any other is allocated if it lies right of the compute-at position.
-Broadcast axes add nothing.
+The three allocation rules (rules 3.2): an axis on a parallel type that the memory is partitioned across is never
+allocated; one on a type that the memory is shared across always is; any other is allocated if it lies right of the
+compute-at position. Broadcast axes add nothing.
 """
 
 from __future__ import annotations
@@ -90,7 +90,8 @@ def _join(a: bool | None, b: bool | None, axis_a: IterDomain, axis_b: IterDomain
 
 
 def memory_order(t: TensorView) -> tuple[IterDomain, ...]:
-    """The axes whose order is the memory order: the allocation domain, or the loop domain where none is set (rules 3.3)."""
+    """The axes whose order is the memory order: the allocation domain, or the loop domain where none is set (rules
+    3.3)."""
     return t.allocation.axes if t.allocation is not None else t.loop
 
 
@@ -143,7 +144,8 @@ def offset_from_base(t: TensorView, index: Mapping[IterDomain, Expr]) -> Expr:
 
 
 def align_bytes(t: TensorView, swizzle_span: int) -> int:
-    """Alignment of a shared tensor: 128 for bulk copies, and the repeat of the swizzle pattern (CUDA guide, TMA swizzle)."""
+    """Alignment of a shared tensor: 128 for bulk copies, and the repeat of the swizzle pattern (CUDA guide, TMA
+    swizzle)."""
     return max(128, 8 * swizzle_span)
 
 

@@ -17,6 +17,7 @@ _BUILTIN = {
     ParallelType.TIDY: "ty",
     ParallelType.TIDZ: "tz",
 }
+BLOCK_VARS = frozenset(("bx", "by", "bz"))
 THREAD_VARS = frozenset(("tx", "ty", "tz"))
 LANE = "lane"
 """Name of the variable that runs over a vector access."""
@@ -62,7 +63,8 @@ class LoopNest:
 
 
 def is_physical(t: TensorView, position: int) -> bool:
-    """True where a loop statement carries the axis: serial or unrolled, and not a broadcast axis of the tensor's own."""
+    """True where a loop statement carries the axis: serial or unrolled, and not a broadcast axis of the tensor's
+    own."""
     if not t.types[position].is_loop or t.loop[position].extent == 1:
         return False
     return position < t.compute_at or not t.loop[position].is_broadcast

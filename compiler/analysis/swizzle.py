@@ -1,7 +1,7 @@
 """The hardware's shared-memory swizzle, and recognising it in an allocation domain.
 
-The xor patterns are those of the PTX ISA's tensor-copy swizzle modes (5.5.7): for a span of s bytes, bits of the 16-byte chunk
-number are xored with the address bits from 128 bytes up.
+The xor patterns are those of the PTX ISA's tensor-copy swizzle modes (5.5.7): for a span of s bytes, bits of the
+16-byte chunk number are xored with the address bits from 128 bytes up.
 """
 
 from __future__ import annotations

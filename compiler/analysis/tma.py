@@ -1,9 +1,10 @@
 """What a tensor-map copy does, inferred from its consumer's schedule.
 
-The consumer's loop domain alone says which axes the copy engine walks: those marked Bulk. A boxing split's source is the
-partitioned IterDomain, its inner output the box, its outer output the coordinate; an axis that is Bulk as a whole is an
-implicit whole box, one without a Bulk part an implicit size-one box (TMA support, "Step 2: define box"). Splits above the
-boxing split must divide and merges must be of contiguous axes, since the tensor map sees only a view of the global tensor.
+The consumer's loop domain alone says which axes the copy engine walks: those marked Bulk. A boxing split's source is
+the partitioned IterDomain, its inner output the box, its outer output the coordinate; an axis that is Bulk as a whole
+is an implicit whole box, one without a Bulk part an implicit size-one box (TMA support, "Step 2: define box"). Splits
+above the boxing split must divide and merges must be of contiguous axes, since the tensor map sees only a view of the
+global tensor.
 """
 
 from __future__ import annotations
@@ -140,8 +141,9 @@ def _dims(consumer: TensorView, strides: dict[IterDomain, int]) -> tuple[TmaDim,
 def _box_within(consumer: TensorView, axis: IterDomain, bulk: dict[IterDomain, bool]) -> IterDomain | None:
     """The Bulk axis that boxes the source of the split whose inner output is `axis`, if there is one.
 
-    That is `axis` itself, or the inner output of a dividing split of it: splitting by m*n and the inner piece by n equals
-    splitting by n and the outer piece by m (box by rotation; The mathematical theory of IterDomain, Theorem 2.1).
+    That is `axis` itself, or the inner output of a dividing split of it: splitting by m*n and the inner piece by n
+    equals splitting by n and the outer piece by m (box by rotation; The mathematical theory of IterDomain, Theorem
+    2.1).
     """
     if axis in consumer.bulk_axes:
         return axis
@@ -158,7 +160,8 @@ def _refuse(rule: str, consumer: TensorView, found: str, limit: str, fix: str) -
 def _in_shared_order(
     dims: tuple[TmaDim, ...], shared: TensorView, to_shared: dict[IterDomain, IterDomain] | None
 ) -> tuple[TmaDim, ...] | None:
-    """Dimensions innermost first as the tile lies in shared memory, size-one boxes last. None if a tile axis is no base axis."""
+    """Dimensions innermost first as the tile lies in shared memory, size-one boxes last. None if a tile axis is no base
+    axis."""
     order = {a: i for i, a in enumerate(reversed(base_axes(shared)))}
     place: dict[TmaDim, int] = {}
     for d in dims:

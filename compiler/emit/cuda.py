@@ -1,6 +1,7 @@
 """Prints a kernel as CUDA C++: one statement of kernel IR, one function, one template with the shape of its output.
 
-The entry's name is fixed and nothing of the candidate stands in the text, so that equal schedules give equal machine code.
+The entry's name is fixed and nothing of the candidate stands in the text, so that equal schedules give equal machine
+code.
 """
 
 from __future__ import annotations

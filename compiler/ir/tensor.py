@@ -30,8 +30,8 @@ class CachePolicy(StrEnum):
 
 
 class MathGrade(StrEnum):
-    """How exactly an elementwise function is computed: a few ulp, approximate instructions that keep nearly all bits of f32,
-    or the coarse ones that suffice for results stored in 16 bits."""
+    """How exactly an elementwise function is computed: a few ulp, approximate instructions that keep nearly all bits of
+    f32, or the coarse ones that suffice for results stored in 16 bits."""
 
     EXACT = "exact"
     APPROX = "approx"

@@ -1,7 +1,7 @@
 """The registry of rules and the check that runs them all.
 
-A rule is one function from a `Schedule` to the breaches it finds; it neither repairs nor raises. Rules of the first stage
-(structure) must hold before index maps exist; the second stage reads them.
+A rule is one function from a `Schedule` to the breaches it finds; it neither repairs nor raises. Rules of the first
+stage (structure) must hold before index maps exist; the second stage reads them.
 """
 
 from __future__ import annotations

@@ -59,7 +59,8 @@ def vector_word_is_one_instruction(s: Schedule) -> Iterator[Violation]:
 
 @rule
 def vector_lanes_are_consecutive(s: Schedule) -> Iterator[Violation]:
-    """The vector axis is the innermost of the memory order and contiguous (rules 4.4, 4.5): lane v lies v elements on."""
+    """The vector axis is the innermost of the memory order and contiguous (rules 4.4, 4.5): lane v lies v elements
+    on."""
     for op, t, width in _vector_copies(s):
         for side, offset in _sides(s, op):
             if not lanes_are_consecutive(offset, width):

@@ -95,7 +95,7 @@ class _Lowering:
     def kernel(self) -> tuple[Stmt, ...]:
         nodes = build_nest(self.facts)
         self.number_barriers(nodes)
-        body, hazards = self.body(nodes, Scope(), Hazards())
+        body, _ = self.body(nodes, Scope(), Hazards())
         out: list[Stmt] = []
         if self.barriers:
             maps = tuple(f"map_{op.output}" for op, _ in self.facts.tma_copies())
@@ -175,13 +175,13 @@ class _Lowering:
         return [*prologue, Loop(variable, trip, node.unroll, tuple(statements))]
 
     def trip(self, node: Nested, variable: Var, scope: Scope) -> tuple[Expr, frozenset[object]]:
-        """Trip count of a serial loop, shortened by a bound that every store inside has and that is uniform in the block."""
+        """Trip count of a serial loop, shortened by a bound that every store inside has, uniform in the block."""
         stores = [op for op in _ops(node) if self.is_store(op)]
         if node.unroll or not stores:
             return const(node.extent), scope.implied
         common = set.intersection(*(set(self.facts.indexing.bounds(self.facts.sf.tensor(s))) for s in stores))
         for bound in sorted(common - scope.implied, key=str):
-            count = trip_count(bound, variable)
+            count = trip_count(bound, variable, frozenset(v for v, _ in scope.loops))
             if count is not None:
                 return count, scope.implied | {bound}
         return const(node.extent), scope.implied
@@ -197,7 +197,7 @@ class _Lowering:
         """One elected thread announces the bytes of iteration `step` (None: the current one) and issues its copies."""
         counter = scope.counter(node.tensors[0]) if scope.serial else None
         here = const(0) if counter is None else var(counter)
-        staged = scope.with_stage({n: here % node.stages for n in node.tensors}, self.barrier(node, here))
+        staged = scope.with_stage(dict.fromkeys(node.tensors, here % node.stages), self.barrier(node, here))
         copies, _ = self.body(node.body, staged, Hazards())
         statements: tuple[Stmt, ...] = (
             ExpectBytes(self.barrier(node, here), issued_bytes(tuple(copies))),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from compiler.analysis.indexing import Bound, first_lane, lane_variable
-from compiler.analysis.loop_nest import THREAD_VARS
+from compiler.analysis.loop_nest import BLOCK_VARS, LANE, THREAD_VARS
 from compiler.errors import Unsupported
 from compiler.ir.expr import Expr, Var, const
 from compiler.lower.kernel_ir import Less
@@ -14,7 +14,8 @@ from compiler.lower.kernel_ir import Less
 def split_guards(bounds: Iterable[Bound], width: int, where: str) -> tuple[tuple[Less, ...], Less | None]:
     """Guards that all lanes of a vector access share, and the one condition that may hold for some lanes only.
 
-    Lanes agree where the first lane and the extent are both multiples of the width. Raises Unsupported for two such conditions.
+    Lanes agree where the first lane and the extent are both multiples of the width. Raises Unsupported for two such
+    conditions.
     """
     guards: list[Less] = []
     tails: list[Less] = []
@@ -32,21 +33,25 @@ def split_guards(bounds: Iterable[Bound], width: int, where: str) -> tuple[tuple
     return tuple(guards), tails[0] if tails else None
 
 
-def trip_count(bound: Bound, variable: Var) -> Expr | None:
-    """Iterations of the loop over `variable` for which the bound holds, if that is one number for the whole block."""
-    if any(v.name in THREAD_VARS or v.name == "lane" for v in bound.index.variables):
-        return None
+def trip_count(bound: Bound, variable: Var, outer: frozenset[Var]) -> Expr | None:
+    """Iterations of the loop over `variable` for which the bound holds, if that is one number for the whole block.
+
+    `outer`: variables of the loops around it; besides them only block indices may occur.
+    """
+    known = {v.name for v in outer} | BLOCK_VARS | {variable.name}
     step = dict(bound.index.terms).get(variable)
-    rest = bound.index - Expr(((variable, step),)) if step else bound.index
-    if not step or step < 0 or variable in rest.variables or rest.hi > bound.extent - 1 + step:
+    if not step or step < 0 or any(v.name not in known for v in bound.index.variables):
+        return None
+    rest = bound.index - Expr(((variable, step),))
+    if variable in rest.variables or rest.hi > bound.extent - 1 + step:
         return None
     return (rest * -1 + (bound.extent + step - 1)) // step
 
 
 def holds_for_block(less: Less) -> Less | None:
-    """A condition on block-uniform values that implies `less` for every thread, lane and unrolled iteration; None if not found.
+    """A condition on block-uniform values that implies `less` for every thread, lane and unrolled iteration.
 
-    The part that varies inside the block is replaced by its maximum.
+    None if there is none of this form. The part that varies inside the block is replaced by its maximum.
     """
     uniform, varying = Expr((), less.left.const), Expr()
     for atom, c in less.left.terms:
@@ -63,5 +68,5 @@ def holds_for_block(less: Less) -> Less | None:
 
 
 def _varies(v: Var) -> bool:
-    """Thread, lane and unrolled-loop variables vary inside the body of a tile; block and serial-loop variables do not."""
-    return v.name in THREAD_VARS or v.name == "lane" or v.name.startswith("u")
+    """Thread, lane and unrolled-loop variables vary inside a tile; block and serial-loop variables do not."""
+    return v.name in THREAD_VARS or v.name == LANE or v.name.startswith("u")

@@ -1,8 +1,10 @@
-"""Which waits, fences and barriers stand before a piece of a body, so that every shared value is read after it was written.
+"""Which waits, fences and barriers stand before a piece of a body, so that every shared value is read after it was
+written.
 
-Facts used (PTX ISA, memory consistency and async proxy): a block barrier orders ordinary accesses; a bulk load is visible once its
-mbarrier phase completes; ordinary writes need fence.proxy.async in every writer and a barrier before a bulk store reads them;
-shared memory that a bulk store reads may be overwritten once wait_group.read has returned in the issuing thread.
+Facts used (PTX ISA, memory consistency and async proxy): a block barrier orders ordinary accesses; a bulk load is
+visible once its mbarrier phase completes; ordinary writes need fence.proxy.async in every writer and a barrier before a
+bulk store reads them; shared memory that a bulk store reads may be overwritten once wait_group.read has returned in the
+issuing thread.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """From a bound fusion to a scheduled fusion on which no step has been taken.
 
 View operators (broadcast_to, permute) are moved up to the inputs: f(view(x)) = view(f(x)) for pointwise f. Every tensor
-between the views and the outputs then has the shape of the iteration space, so that one set of loops serves all of them, and
-a broadcast operand is an ordinary tensor whose broadcast axes carry no data.
+between the views and the outputs then has the shape of the iteration space, so that one set of loops serves all of
+them, and a broadcast operand is an ordinary tensor whose broadcast axes carry no data.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ View = tuple[int | None, ...]
 
 
 def start(fusion: Fusion) -> ScheduledFusion:
-    """The unscheduled form: views next to the inputs, outputs global, everything else in registers, loops = logical axes.
+    """The unscheduled form: views next to the inputs, outputs global, everything else in registers, loops = logical
+    axes.
 
     Raises Unsupported for a rank-0 output and for operators that are not pointwise, copies or views.
     """

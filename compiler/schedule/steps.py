@@ -1,7 +1,7 @@
 """Schedule steps as values. Axis numbers refer to the tensor's loop domain at the moment of the step.
 
-The first group is the explicit-schedule vocabulary (design: contracts, "Schedule"); `CacheInput`, `CacheOutput`, `SetCache`,
-`Approximate` and `CapRegisters` are the ones a generated schedule needs besides.
+The first group is the explicit-schedule vocabulary (design: contracts, "Schedule"); `CacheInput`, `CacheOutput`,
+`SetCache`, `Approximate` and `CapRegisters` are the ones a generated schedule needs besides.
 """
 
 from __future__ import annotations

@@ -24,6 +24,8 @@ from fusetune.wire.artifact import (
     TensorSpec,
 )
 
+__all__ = ["KernelArtifact", "kernel_artifact", "trace_from_json", "trace_to_json"]
+
 TRACE_FORMAT = "fusetune.trace/1"
 
 

@@ -83,7 +83,7 @@ def _on_gpu(named: Named, plan: Plan, gpu: Attached, budget: Budget, folder: Pat
     for note in gpu.notes:
         console.print(note, markup=False)
     spaces = plan.searchable
-    subject = Subject(named.name, plan.fusion, gpu.card.name, plan.points, plan.legal, floor_us(plan.fusion, gpu.card))
+    floor = floor_us(plan.fusion, gpu.card)
     key = JournalKey(plan.fusion.fingerprint, plan.fusion.binding_hash, card_key(gpu.facts), TIMING_POLICY, GENERATOR)
     predict = predictor(gpu.card)
     with (
@@ -91,6 +91,7 @@ def _on_gpu(named: Named, plan: Plan, gpu: Attached, budget: Budget, folder: Pat
         CompilePool(compilers()) as pool,
         progress_on(console, f"{named.name} on {gpu.card.name}") as progress,
     ):
+        pool.start()
         with ThreadPoolExecutor(1) as opener:  # inputs and reference are made while candidates are ranked
             opened = opener.submit(gpu.device.open, plan.fusion)
             ranking = plan.ranking(predict, RANKED_POINTS, seed, RANKING_SHARE * budget.left_s)
@@ -102,10 +103,11 @@ def _on_gpu(named: Named, plan: Plan, gpu: Attached, budget: Budget, folder: Pat
             sampler=OptunaSampler(spaces, seed, first),
             journal=journal,
             budget=budget,
-            settings=Settings(queue_depth=compilers() + 4, floor_us=subject.floor_us),
+            settings=Settings(queue_depth=compilers() + 4, floor_us=floor),
             progress=progress,
         )
         outcome = tuner.run()
+    subject = Subject(named.name, plan.fusion, gpu.card.name, plan.points, plan.legal, floor)
     write_outcome(folder, subject, outcome)
     console.print(describe_outcome(folder, subject, outcome), markup=False)
 

@@ -28,6 +28,12 @@ KEPT_POINTS = 1 << 28
 
 _TOO_FAR = np.iinfo(np.int16).max
 
+DRAWN_POINTS = 1 << 22
+"""Beyond this many points, a sample is drawn and tested instead of counted out."""
+
+_DRAW_POINTS = 1 << 14
+_DRAWS = 64
+
 Point = Mapping[str, Any]
 
 
@@ -147,6 +153,11 @@ class Space:
 
     # Legality -------------------------------------------------------------------------------------------------------
 
+    @cached_property
+    def has_legal(self) -> bool:
+        """True if any point is legal; cheaper than counting them."""
+        return bool(self.sample(1, 0))
+
     def is_legal(self, point: Point) -> bool:
         """True if every constraint allows the point."""
         return next(self._refusals(point), None) is None
@@ -178,7 +189,9 @@ class Space:
     def sample(self, n: int, seed: int) -> list[dict[str, KnobValue]]:
         """`n` distinct legal points drawn evenly (all of them, if fewer), in random order; one seed, one answer."""
         rng = np.random.default_rng(seed)
-        ranks = rng.choice(self.legal, size=min(n, self.legal), replace=False)
+        if self.points > DRAWN_POINTS and (drawn := self._draw(n, rng)) is not None:
+            return drawn
+        ranks = rng.choice(self.legal, size=min(n, self.legal), replace=False) if self.legal else np.empty(0, np.int64)
         order = np.argsort(ranks)
         wanted, flat, passed = ranks[order], np.empty(len(ranks), dtype=np.int64), 0
         for block, legal in self._legal_blocks():
@@ -187,6 +200,27 @@ class Space:
             flat[order[low:high]] = block.start + here[wanted[low:high] - passed]
             passed += len(here)
         return [self.unravel(int(index)) for index in flat]
+
+    def _draw(self, n: int, rng: np.random.Generator) -> list[dict[str, KnobValue]] | None:
+        """`n` points by drawing from all points and keeping the legal ones; None if legal points are too rare for
+        that."""
+        found: dict[int, None] = {}
+        for _ in range(_DRAWS):
+            flat = rng.integers(0, self.points, _DRAW_POINTS)
+            found.update(dict.fromkeys(flat[self._legal_at(flat)].tolist()))
+            if len(found) >= n:
+                return [self.unravel(index) for index in itertools.islice(found, n)]
+        return None
+
+    def _legal_at(self, flat: NDArray[np.int64]) -> Mask:
+        """Legal mask of single points, given by flat index."""
+        positions = dict(zip((k.name for k in self.knobs), np.unravel_index(flat, self.shape), strict=True))
+        arrays = {knob.name: knob.array for knob in self.knobs}
+        legal = np.ones(len(flat), dtype=np.bool_)
+        for c in self.constraints:
+            values = [arrays[name][positions[name]] for name in c.axes]
+            legal &= np.broadcast_to(np.asarray(c.predicate(*values), dtype=np.bool_), legal.shape)
+        return legal
 
     def nearest_legal(self, point: Point, exclude: Collection[int] = ()) -> dict[str, KnobValue] | None:
         """The legal point nearest to `point` whose flat index is not in `exclude`; None when all of them are.

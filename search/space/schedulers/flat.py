@@ -4,7 +4,8 @@ The loops of every tensor, with the tile's rows and columns (rows only in the tw
 
     tile (blocks, and iterations of a persistent block) | thread row, thread column | column step | row | lane
 
-A thread loads all its vectors before it computes. Loads go by threads or by bulk copies through shared memory, stores likewise.
+A thread loads all its vectors before it computes. Loads go by threads or by bulk copies through shared memory, stores
+likewise.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Knobs and constraints of the flat scheduler.
 
-Two kinds of constraint: what the compiler's rules refuse, said in terms of knobs (a property test holds the two against each
-other), and combinations that would only repeat another point or cannot be fast (`redundant_…`, `…_in_flight`).
+Two kinds of constraint: what the compiler's rules refuse, said in terms of knobs (a property test holds the two against
+each other), and combinations that would only repeat another point or cannot be fast (`redundant_…`, `…_in_flight`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ MAX_BOX = 256
 """Largest box of a tensor map in any dimension (cuTensorMapEncodeTiled)."""
 
 MAX_REGISTER_BYTES = 4 * 160
-"""Register bytes that a thread's tile may take: beyond, with addresses and temporaries, values spill (255 registers)."""
+"""Register bytes that a thread's tile may take: beyond, with addresses and temporaries, values spill (255
+registers)."""
 
 CACHE_LOADS = tuple(c.value for c in CachePolicy)
 CACHE_STORES = (CachePolicy.DEFAULT.value, CachePolicy.STREAMING.value, CachePolicy.EVICT_FIRST.value)
@@ -71,6 +72,10 @@ class _Facts:
         return sum(o.nbytes for o in self.space.operands if o.is_output)
 
     @property
+    def narrowest_stored(self) -> int:
+        return min(o.nbytes for o in self.space.operands if o.is_output)
+
+    @property
     def repeated(self) -> int:
         return sum(o.nbytes for o in self.space.repeated)
 
@@ -86,8 +91,8 @@ class _Facts:
         return np.where(row_order == "natural", last["natural"], last["broadcast_last"])
 
     def pitch_divides(self, nbytes: int, streams: bool) -> bool:
-        """True if every outer stride, in bytes, is a multiple of `nbytes`: of streamed operands, or of all that vary along
-        the innermost dimension."""
+        """True if every outer stride, in bytes, is a multiple of `nbytes`: of streamed operands, or of all that vary
+        along the innermost dimension."""
         last = len(self.space.sizes) - 1
         operands = self.space.streams if streams else [o for o in self.space.operands if self.space.stride(o, last)]
         outer = range(len(self.space.sizes) - 1)
@@ -183,6 +188,10 @@ def _bulk_legality(f: _Facts) -> list[Constraint]:
 
         return predicate
 
+    def whole_stores(how: Any, view: Any) -> Any:
+        extent = np.where(view == "2d", f.inner, f.space.elems)
+        return (how != "tma") | (extent * f.narrowest_stored % 16 == 0)
+
     def box(how: Any, vector: Any, tx: Any, steps: Any, ty: Any, rows: Any) -> Any:
         cols = vector * tx * steps
         return (how != "tma") | ((np.minimum(cols, MAX_BOX) * least % 16 == 0) & (ty * rows <= MAX_BOX))
@@ -224,6 +233,14 @@ def _bulk_legality(f: _Facts) -> list[Constraint]:
                 "A 1-D bulk copy has no bounds check: tile rows divide the rows.",
             ),
         ]
+    out.append(
+        Constraint(
+            "tma_store_rows_are_whole_16_bytes",
+            ("store", "view"),
+            whole_stores,
+            "A tensor-map store writes whole 16 bytes at the end of a row.",
+        )
+    )
     return out
 
 

@@ -11,7 +11,8 @@ from compiler.ir.ops import OpKind
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A global tensor as the iteration space sees it: one stride (in elements) for each dimension, 0 where it does not vary.
+    """A global tensor as the iteration space sees it: one stride (in elements) for each dimension, 0 where it does not
+    vary.
 
     `first`: the register tensor that holds its values first, seen through its view; outputs name themselves.
     """
@@ -56,7 +57,8 @@ class IterationSpace:
         return tuple(o for o in self.operands if not self.is_stream(o))
 
     def outer_order(self, row_order: str) -> list[int]:
-        """Groups but the innermost, outermost first; `broadcast_last` puts those along which an operand repeats last."""
+        """Groups but the innermost, outermost first; `broadcast_last` puts those along which an operand repeats
+        last."""
         outer = range(len(self.groups) - 1)
         if row_order == "natural":
             return list(outer)
@@ -94,7 +96,8 @@ def iteration_space(sf: ScheduledFusion) -> IterationSpace | str:
 
 
 def _merge_dims(shape: tuple[int, ...], operands: list[Operand]) -> tuple[tuple[int, ...], ...]:
-    """Joins neighbouring dimensions that are contiguous to each other in every operand; dimensions of size 1 join anything."""
+    """Joins neighbouring dimensions that are contiguous to each other in every operand; dimensions of size 1 join
+    anything."""
     groups: list[list[int]] = []
     for d in range(len(shape)):
         if groups and _joins(shape, operands, groups[-1], d):

@@ -1,11 +1,14 @@
 """Tile2d: transposes and permutes through a two-dimensional tile in shared memory.
 
-P is the run of dimensions contiguous in the input, Q the one contiguous in the output, the rest is batch. A block moves tiles of
-`tile_in` (along P) by `tile_out` (along Q) elements; a thread transposes blocks of `vector_in` by `vector_out` in registers:
+P is the run of dimensions contiguous in the input, Q the one contiguous in the output, the rest is batch. A block moves
+tiles of `tile_in` (along P) by `tile_out` (along Q) elements; a thread transposes blocks of `vector_in` by `vector_out`
+in registers:
 
-    input -> [shared tile, rows of Q] -> registers (vectors along P) -> permute -> pointwise -> [shared tile, rows of P] -> output
+    input -> [shared tile, rows of Q] -> registers (vectors along P) -> permute -> pointwise -> [shared tile, rows of P]
+    -> output
 
-Loops of the threaded tensors: tile | thread | step | P inside the vector block | Q inside it (or Q, P before the permute).
+Loops of the threaded tensors: tile | thread | step | P inside the vector block | Q inside it (or Q, P before the
+permute).
 """
 
 from __future__ import annotations
@@ -42,7 +45,8 @@ class Tile2d:
     name: str = "tile2d"
 
     def refusal(self, fusion: Fusion, arch: Arch) -> str | None:
-        """Takes fusions of one output whose one full-shape input is permuted so that the innermost dimension changes."""
+        """Takes fusions of one output whose one full-shape input is permuted so that the innermost dimension
+        changes."""
         try:
             found = transposed_space(start(fusion))
         except Unsupported as e:
@@ -173,9 +177,10 @@ class _Tile2dTrace:
     def set_tile_allocation(self, tv: str, layout: str, phase_rows: int) -> None:
         """Lays a tile, whose last two axes are rows and the contiguous elements of a row, out in shared memory.
 
-        Swizzles cut the row into pieces of the span, one box each: [piece, row, element], with the 16-byte chunk of an element
-        xored with the row number; the hardware's for spans under 128 bytes change phase every 128 bytes. `block` is the
-        128-byte swizzle whose phase changes every `phase_rows` rows, which makes columns of vector blocks free of conflicts.
+        Swizzles cut the row into pieces of the span, one box each: [piece, row, element], with the 16-byte chunk of an
+        element xored with the row number; the hardware's for spans under 128 bytes change phase every 128 bytes.
+        `block` is the 128-byte swizzle whose phase changes every `phase_rows` rows, which makes columns of vector
+        blocks free of conflicts.
         """
         b = self.b
         axes = b.tensor(tv).loop
@@ -200,7 +205,8 @@ class _Tile2dTrace:
             b.merge(tv, element)
 
     def swizzle_allocation(self, tv: str, span: int, phase: int) -> None:
-        """Allocates the loop axes as they stand, the last two swizzled: chunk xor (row / phase) mod (chunks of a span)."""
+        """Allocates the loop axes as they stand, the last two swizzled: chunk xor (row / phase) mod (chunks of a
+        span)."""
         b = self.b
         count = len(b.tensor(tv).loop)
         row, element = count - 2, count - 1
@@ -234,16 +240,15 @@ class _Tile2dTrace:
         b.parallelize(tv, [P.BIDX, *[P.SERIAL] * (lead - 1), *box, P.BULK, P.BULK])
 
     def box_width(self, tv: str, layout: str, extent: int) -> int:
-        """Elements of a box along the contiguous dimension: the swizzle's span, or the whole row up to the box limit."""
+        """Elements of a box along the contiguous dimension: the swizzle's span, or the whole row up to the box
+        limit."""
         if layout in SPANS:
             return int(SPANS[layout] // self.b.tensor(tv).dtype.nbytes)
         return min(extent, 256)
 
     # Parallel types and inlining -------------------------------------------------------------------------------------
 
-    def parallelize(
-        self, block: str, after: list[str], operands: list[str], end: str, fetches: list[str]
-    ) -> None:
+    def parallelize(self, block: str, after: list[str], operands: list[str], end: str, fetches: list[str]) -> None:
         b, lead = self.b, self.lead
         tile = [P.BIDX, *[P.SERIAL] * (lead - 1)]
         b.parallelize(block, [*tile, P.TIDX, P.UNROLL, P.UNROLL, P.VECTORIZE])

@@ -62,6 +62,15 @@ class _Facts:
         aligned = self.space.align % (elems * self.bytes_in) == 0
         return aligned and self.source_pitch_divides(elems) and self.extent_in % elems == 0
 
+    @property
+    def load_vectors(self) -> tuple[int, ...]:
+        """The two widest vectors by which threads can load rows of the input."""
+        return tuple(v for v in VECTORS if v * self.bytes_in <= 16 and self.loads_by(v))[-2:]
+
+    @property
+    def least_load_vector(self) -> int:
+        return self.load_vectors[0]
+
     def target_pitch_divides(self, elems: int) -> bool:
         return all(s % elems == 0 for g, s in enumerate(self.space.target_strides) if g != self.space.column)
 
@@ -74,7 +83,6 @@ def _knobs(fusion: Fusion, f: _Facts) -> tuple[Knob, ...]:
     tma = f.arch.has_tma
     vectors_in = tuple(v for v in VECTORS if v * f.bytes_in <= 16)
     vectors_out = tuple(v for v in VECTORS if v * f.bytes_out <= 16)
-    loads = tuple(v for v in vectors_in if f.loads_by(v))
     return (
         Knob("load", ("vector", "tma", "direct") if tma else ("vector",)),
         Knob("store", ("register", "tma") if tma else ("register",)),
@@ -84,7 +92,7 @@ def _knobs(fusion: Fusion, f: _Facts) -> tuple[Knob, ...]:
         Knob("vector_out", vectors_out),
         Knob("lanes_out", (4, 8, 16, 32)),
         Knob("threads", (128, 256, 512)),
-        Knob("load_vector", loads[-2:]),
+        Knob("load_vector", f.load_vectors),
         Knob("layout", LAYOUTS),
         Knob("store_layout", STORE_LAYOUTS if tma else STORE_LAYOUTS[:1]),
         Knob("blocks_per_sm", (0, 1, 2, 4)),
@@ -143,7 +151,10 @@ def _shape(f: _Facts) -> list[Constraint]:
         ),
         Constraint("tile_exceeds_the_problem", ("tile_in", "tile_out"), inside, "A tile is not twice the problem."),
         Constraint(
-            "persistent_grid_is_filled", ("blocks_per_sm", "tile_in", "tile_out"), filled, "Every persistent block has a tile."
+            "persistent_grid_is_filled",
+            ("blocks_per_sm", "tile_in", "tile_out"),
+            filled,
+            "Every persistent block has a tile.",
         ),
         Constraint(
             "persistent_blocks_are_resident",
@@ -180,14 +191,21 @@ def _memory(f: _Facts) -> list[Constraint]:
 
     def smem(load: Any, store: Any, name: Any, tile_in: Any, tile_out: Any, stages: Any) -> Any:
         pitch = tile_in * e_in + np.where(name == "pad", 16, 0)
-        need = np.where(load == "direct", 0, pitch * tile_out * stages) + np.where(store == "tma", tile_in * tile_out * e_out, 0)
+        need = np.where(load == "direct", 0, pitch * tile_out * stages) + np.where(
+            store == "tma", tile_in * tile_out * e_out, 0
+        )
         return need + 2048 <= f.arch.smem_per_block_optin_bytes
 
     return [
         Constraint(
-            "vector_address_is_aligned", ("load", "load_vector", "vector_in"), load_vector, "Rows of the input hold whole vectors."
+            "vector_address_is_aligned",
+            ("load", "load_vector", "vector_in"),
+            load_vector,
+            "Rows of the input hold whole vectors.",
         ),
-        Constraint("vector_address_is_aligned", ("store", "vector_out"), store_vector, "Rows of the output hold whole vectors."),
+        Constraint(
+            "vector_address_is_aligned", ("store", "vector_out"), store_vector, "Rows of the output hold whole vectors."
+        ),
         Constraint(
             "swizzle_fits_the_tile",
             ("load", "layout", "tile_in", "tile_out", "vector_out"),
@@ -229,8 +247,9 @@ def _bulk(f: _Facts) -> list[Constraint]:
         Constraint(
             "tma_inner_box_is_16_byte_multiple",
             ("load", "store", "tile_in", "tile_out"),
-            lambda load, store, i, o: ((load != "tma") | (i * f.bytes_in % 16 == 0))
-            & ((store != "tma") | (o * f.bytes_out % 16 == 0)),
+            lambda load, store, i, o: (
+                ((load != "tma") | (i * f.bytes_in % 16 == 0)) & ((store != "tma") | (o * f.bytes_out % 16 == 0))
+            ),
             "The inner box is a multiple of 16 bytes.",
         ),
     ]
@@ -254,7 +273,7 @@ def _redundant(f: _Facts) -> list[Constraint]:
         Constraint(
             "redundant_load_vector",
             ("load", "load_vector"),
-            lambda load, width: (load == "vector") | (width == width.min()),
+            lambda load, width: (load == "vector") | (width == f.least_load_vector),
             "Only loads by threads into shared memory have a vector of their own.",
         ),
         Constraint(
