@@ -26,7 +26,7 @@ UV = UV_FIND_LINKS="$${UV_FIND_LINKS:-$$PIP_FIND_LINKS}" SSL_CERT_FILE="$${SSL_C
 PYTEST = $(PY) -m pytest $(if $(filter 0,$(JOBS)),,-n $(JOBS) --maxprocesses=8)
 GROUPS = -r pyproject.toml --extra gpu --extra torch --group server --group dev
 
-.PHONY: help setup demo test test-long test-gpu lint format constraints clean
+.PHONY: help setup demo test test-long test-gpu lint serve format constraints clean
 .DEFAULT_GOAL := help
 
 help:
@@ -73,6 +73,10 @@ lint: $(READY)
 	$(PY) -m ruff format --check .
 	$(PY) -m ruff check .
 	$(PY) -m mypy
+
+serve:
+	@echo "make serve: the service and its dashboard are not built yet." \
+	  "Use the command line: python -m search tune FUSION.json" >&2; exit 2
 
 format: $(READY)
 	$(PY) -m ruff format .

@@ -40,8 +40,7 @@ OPTIONS = (
     "--no-cache",
 )
 """Options of every compile. No fast-math: approximate forms are chosen one by one in the source. No line info: it makes
-cubins several times larger, and the machine code is the same. No cache of NVRTC's own: its answers have an empty
-log."""
+cubins several times larger, and the machine code is the same. NVRTC's own cache is off: its answers have no log."""
 
 _LOG_LIMIT_CHARS = 4000
 

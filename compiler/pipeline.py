@@ -9,7 +9,6 @@ from compiler.emit.cuda import emit, function
 from compiler.emit.math_forms import MATH_FORMS
 from compiler.errors import IllegalSchedule
 from compiler.ir.domain import ScheduledFusion
-from compiler.ir.ops import MOVES, OpKind
 from compiler.ir.tensor import MathGrade
 from compiler.legality import check
 from compiler.legality.rules import Schedule
@@ -61,11 +60,6 @@ class Generated:
         )
         exact = {f.exact for f in MATH_FORMS.values()}
         return tuple(sorted({f for f in used if f not in exact}))
-
-    @property
-    def is_only_moves(self) -> bool:
-        """True if the result is the input's bits in other places: nothing is computed or rounded."""
-        return all(op.kind in MOVES | {OpKind.COPY} for op in self.scheduled.ops)
 
 
 def generate(trace: ScheduleTrace, arch: Arch) -> Generated:

@@ -16,7 +16,7 @@ from search.budget import Clock
 from search.build import Predict
 from search.candidate import Candidate
 from search.space.protocol import Scheduler
-from search.space.schedulers import schedulers_for
+from search.space.schedulers import refusals, schedulers_for
 from search.space.space import Space
 
 
@@ -43,7 +43,8 @@ class Plan:
         arch = card.arch
         schedulers = {scheduler.name: scheduler for scheduler in schedulers_for(fusion, arch, card.sm_count)}
         if not schedulers:
-            raise Unsupported(f"This fusion on {arch.name}", "Split it into pointwise parts and transposes.")
+            why = "; ".join(f"{name}: {reason}" for name, reason in refusals(fusion, arch).items())
+            raise Unsupported(f"This fusion on {arch.name} ({why})", "Split it into pointwise parts and transposes.")
         return cls(fusion, arch, schedulers, {name: s.space(fusion, arch) for name, s in schedulers.items()})
 
     @property

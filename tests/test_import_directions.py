@@ -76,7 +76,8 @@ TABLE: dict[str, Row] = {
     "compiler.pipeline": Row(ours=WHOLE_COMPILER),
     "compiler.reference": Row(ours=IR, others=("numpy",)),
     "compiler.emulate": Row(ours=BASE, others=("numpy",)),
-    "compiler.cli": Row(ours=WHOLE_COMPILER, others=("rich", "typer")),
+    "compiler.faults": Row(ours=BASE, others=("typer",)),
+    "compiler.cli": Row(ours=(*WHOLE_COMPILER, "compiler.faults"), others=("typer",)),
     "compiler.__main__": Row(ours=("compiler.cli",)),
     #
     "search": Row(ours=("search", "compiler", "fusetune.wire"), others=("numpy", "pydantic", "rich", "typer")),

@@ -90,8 +90,7 @@ def _join(a: bool | None, b: bool | None, axis_a: IterDomain, axis_b: IterDomain
 
 
 def memory_order(t: TensorView) -> tuple[IterDomain, ...]:
-    """The axes whose order is the memory order: the allocation domain, or the loop domain where none is set (rules
-    3.3)."""
+    """The axes whose order is the memory order: the allocation domain, else the loop domain (rules 3.3)."""
     return t.allocation.axes if t.allocation is not None else t.loop
 
 
@@ -144,8 +143,7 @@ def offset_from_base(t: TensorView, index: Mapping[IterDomain, Expr]) -> Expr:
 
 
 def align_bytes(t: TensorView, swizzle_span: int) -> int:
-    """Alignment of a shared tensor: 128 for bulk copies, and the repeat of the swizzle pattern (CUDA guide, TMA
-    swizzle)."""
+    """Alignment of a shared tensor: 128 for bulk copies, and the swizzle pattern's repeat (CUDA guide, TMA swizzle)."""
     return max(128, 8 * swizzle_span)
 
 

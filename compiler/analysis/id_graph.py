@@ -1,5 +1,4 @@
-"""Which axes of two tensors are the same: equal transforms of corresponding axes correspond (the exact graph, rules
-2.4)."""
+"""Which axes of two tensors are the same: equal transforms of equal axes correspond (the exact graph, rules 2.4)."""
 
 from __future__ import annotations
 

@@ -63,8 +63,7 @@ class LoopNest:
 
 
 def is_physical(t: TensorView, position: int) -> bool:
-    """True where a loop statement carries the axis: serial or unrolled, and not a broadcast axis of the tensor's
-    own."""
+    """True where a loop statement carries the axis: serial or unrolled, and no broadcast axis of the tensor's own."""
     if not t.types[position].is_loop or t.loop[position].extent == 1:
         return False
     return position < t.compute_at or not t.loop[position].is_broadcast

@@ -142,8 +142,8 @@ def _box_within(consumer: TensorView, axis: IterDomain, bulk: dict[IterDomain, b
     """The Bulk axis that boxes the source of the split whose inner output is `axis`, if there is one.
 
     That is `axis` itself, or the inner output of a dividing split of it: splitting by m*n and the inner piece by n
-    equals splitting by n and the outer piece by m (box by rotation; The mathematical theory of IterDomain, Theorem
-    2.1).
+    equals splitting by n and the outer piece by m
+    (box by rotation; The mathematical theory of IterDomain, Theorem 2.1).
     """
     if axis in consumer.bulk_axes:
         return axis
@@ -160,8 +160,10 @@ def _refuse(rule: str, consumer: TensorView, found: str, limit: str, fix: str) -
 def _in_shared_order(
     dims: tuple[TmaDim, ...], shared: TensorView, to_shared: dict[IterDomain, IterDomain] | None
 ) -> tuple[TmaDim, ...] | None:
-    """Dimensions innermost first as the tile lies in shared memory, size-one boxes last. None if a tile axis is no base
-    axis."""
+    """Dimensions innermost first as the tile lies in shared memory, size-one boxes last.
+
+    None if a tile axis is no base axis.
+    """
     order = {a: i for i, a in enumerate(reversed(base_axes(shared)))}
     place: dict[TmaDim, int] = {}
     for d in dims:

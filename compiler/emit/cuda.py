@@ -1,7 +1,6 @@
 """Prints a kernel as CUDA C++: one statement of kernel IR, one function, one template with the shape of its output.
 
-The entry's name is fixed and nothing of the candidate stands in the text, so that equal schedules give equal machine
-code.
+The entry's name is fixed and nothing of the candidate stands in the text: equal schedules give equal machine code.
 """
 
 from __future__ import annotations
@@ -80,8 +79,12 @@ def emit(kernel: Kernel) -> str:
 
 def kernel_text(kernel: Kernel) -> str:
     """The kernel alone, without the device pieces before it: what a person reads."""
-    text = emit(kernel)
-    return text[text.index('extern "C"') :]
+    return kernel_only(emit(kernel))
+
+
+def kernel_only(source: str) -> str:
+    """The kernel of a translation unit that `emit` has written; the whole text where it has none."""
+    return source[max(0, source.find('extern "C"')) :]
 
 
 def _pieces_of(kernel: Kernel) -> set[str]:

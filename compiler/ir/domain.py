@@ -73,8 +73,7 @@ def producer_indices(
 
 
 def logical_correspondence(op: TensorOp, producer: TensorView, consumer: TensorView) -> dict[IterDomain, IterDomain]:
-    """Producer's logical axis -> consumer's logical axis, for the axes that correspond (a broadcast size one does
-    not)."""
+    """Producer's logical axis -> consumer's logical axis where they correspond (a broadcast size one does not)."""
     match op.kind:
         case OpKind.PERMUTE:
             return {producer.logical[p]: consumer.logical[c] for c, p in enumerate(op.dims)}

@@ -62,8 +62,8 @@ class Op:
 class Fusion:
     """Inputs, operators in topological order, outputs. `values` holds inputs first, then results in op order.
 
-    Names are canonical (`i0..` inputs in order, `v0..` op results in canonical order), so that equal graphs give equal
-    kernels.
+    Names are canonical, so that equal graphs give equal kernels: `i0..` inputs in order, `v0..` op results in
+    canonical order.
     """
 
     values: tuple[Value, ...]

@@ -22,8 +22,7 @@ _CARRIED = {
 
 @structure_rule
 def copies_join_memories_that_an_instruction_joins(s: Schedule) -> Iterator[Violation]:
-    """Threads move data between registers and global or shared memory, bulk copies between global and shared (PTX
-    ISA)."""
+    """Threads join registers with global or shared memory, bulk copies join global with shared memory (PTX ISA)."""
     for op in s.sf.ops:
         if op.kind not in MOVES:
             continue
@@ -57,8 +56,7 @@ def pointwise_operands_and_results_are_registers(s: Schedule) -> Iterator[Violat
 
 @structure_rule
 def inlined_axes_are_the_consumers_axes(s: Schedule) -> Iterator[Violation]:
-    """The loops left of the compute-at position are the consumer's: same extent, same parallel type (rules 3.4,
-    3.5)."""
+    """Loops left of the compute-at position are the consumer's: same extent, same parallel type (rules 3.4, 3.5)."""
     for t in s.sf.tensors:
         for op in s.sf.consumers(t.name) if t.compute_at else ():
             c = s.sf.tensor(op.output)
@@ -98,8 +96,10 @@ def parallel_extents_agree(s: Schedule) -> Iterator[Violation]:
 
 @structure_rule
 def bulk_axes_belong_to_bulk_copies(s: Schedule) -> Iterator[Violation]:
-    """Bulk says that the copy engine walks the axis: only a bulk copy's consumer has such axes, and it has no thread
-    axes."""
+    """Bulk says that the copy engine walks the axis: a bulk copy's consumer has such axes, and no thread axes.
+
+    No other tensor has them.
+    """
     for op in s.sf.ops:
         t = s.sf.tensor(op.output)
         engine = op.via is not CopyVia.PLAIN
@@ -119,8 +119,7 @@ def bulk_axes_belong_to_bulk_copies(s: Schedule) -> Iterator[Violation]:
 
 @structure_rule
 def register_axes_are_unrolled(s: Schedule) -> Iterator[Violation]:
-    """Registers have no addresses: an axis allocated in registers is unrolled or vectorized, so that indices are
-    constants."""
+    """Registers have no addresses: an axis in registers is unrolled or vectorized, so that indices are constants."""
     for t in s.sf.tensors:
         if t.memory is not _LOCAL:
             continue

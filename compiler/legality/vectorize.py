@@ -14,7 +14,6 @@ from compiler.ir.ops import OpKind
 from compiler.ir.tensor import TensorOp, TensorView
 from compiler.legality.rules import Schedule, rule
 
-
 MAX_VECTOR_BYTES = 16
 
 
@@ -59,8 +58,7 @@ def vector_word_is_one_instruction(s: Schedule) -> Iterator[Violation]:
 
 @rule
 def vector_lanes_are_consecutive(s: Schedule) -> Iterator[Violation]:
-    """The vector axis is the innermost of the memory order and contiguous (rules 4.4, 4.5): lane v lies v elements
-    on."""
+    """The vector axis is innermost in the memory order and contiguous (rules 4.4, 4.5): lane v lies v elements on."""
     for op, t, width in _vector_copies(s):
         for side, offset in _sides(s, op):
             if not lanes_are_consecutive(offset, width):
@@ -80,7 +78,7 @@ def vector_address_is_aligned(s: Schedule) -> Iterator[Violation]:
         for side, offset in _sides(s, op):
             base = first_lane(offset, width)
             word = width * side.dtype.nbytes
-            known = gcd(base.const, *(c for _, c in base.terms)) * side.dtype.nbytes if not base == Expr() else 0
+            known = gcd(base.const, *(c for _, c in base.terms)) * side.dtype.nbytes if base != Expr() else 0
             divisor = gcd(known, side.align) if side.memory is MemoryType.GLOBAL else known
             if divisor % word:
                 yield Violation(

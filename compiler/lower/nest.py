@@ -94,8 +94,7 @@ def _axis(facts: Facts, t: TensorView, group: int) -> tuple[int, ParallelType]:
 
 
 def _ordered(facts: Facts, clusters: dict[tuple[str, object], list[_Item]]) -> list[tuple[str, object]]:
-    """Topological order of the clusters; of those that are ready, asynchronous loads first, then loads, then the
-    rest."""
+    """Topological order of the clusters; of those that are ready, bulk loads first, then loads, then the rest."""
     where = {op.output: key for key, items in clusters.items() for op, _ in items}
     needs = {
         key: {where[n] for op, _ in items for n in op.tensor_inputs if n in where} - {key}

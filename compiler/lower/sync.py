@@ -1,5 +1,4 @@
-"""Which waits, fences and barriers stand before a piece of a body, so that every shared value is read after it was
-written.
+"""Waits, fences and barriers before a piece of a body, so that every shared value is read after it was written.
 
 Facts used (PTX ISA, memory consistency and async proxy): a block barrier orders ordinary accesses; a bulk load is
 visible once its mbarrier phase completes; ordinary writes need fence.proxy.async in every writer and a barrier before a
@@ -42,10 +41,12 @@ class Needs:
 
 @dataclass(frozen=True, slots=True)
 class Hazards:
-    """What is still open at a point of a body: since the last block barrier, the last wait, the last store wait."""
+    """What is still open at a point of a body: since the last block barrier, fence, wait for loads, wait for stores."""
 
     written: frozenset[str] = frozenset()
     read: frozenset[str] = frozenset()
+    unfenced: frozenset[str] = frozenset()
+    """Written by threads, and not fenced since; a block barrier alone does not make that visible to bulk stores."""
     loading: frozenset[str] = frozenset()
     storing: frozenset[str] = frozenset()
 
@@ -53,7 +54,7 @@ class Hazards:
         """What a piece with effects `e` needs first."""
         overwrites = e.writes | e.bulk_loads
         wait_stores = bool(overwrites & self.storing)
-        fence = bool(e.bulk_stores & self.written)
+        fence = bool(e.bulk_stores & self.unfenced)
         sync = fence or wait_stores or bool(e.reads & self.written) or bool(overwrites & self.read)
         sync = sync or bool(e.bulk_loads & self.written)
         return Needs(wait_stores, fence, sync, (e.reads | e.bulk_stores) & self.loading)
@@ -63,11 +64,14 @@ class Hazards:
         met = self
         if needs.sync:
             met = replace(met, written=frozenset(), read=frozenset())
+        if needs.fence:
+            met = replace(met, unfenced=frozenset())
         if needs.wait_stores:
             met = replace(met, storing=frozenset())
         return Hazards(
-            met.written | e.writes,
-            met.read | e.reads,
-            (met.loading - needs.wait_loads) | e.bulk_loads,
-            met.storing | e.bulk_stores,
+            written=met.written | e.writes,
+            read=met.read | e.reads,
+            unfenced=met.unfenced | e.writes,
+            loading=(met.loading - needs.wait_loads) | e.bulk_loads,
+            storing=met.storing | e.bulk_stores,
         )

@@ -69,11 +69,10 @@ def _op(sf: ScheduledFusion, name: str) -> TensorOp:
 
 
 def _names(t: TensorView) -> Iterator[str]:
-    """Fresh axis names: one for each axis that transforms ever made, so they never repeat."""
-    made = sum(len(e.outputs) for e in t.exprs)
-    if t.allocation is not None:
-        made += sum(len(e.outputs) for e in t.allocation.exprs)
-    return (f"{t.name}.{len(t.logical) + made + i}" for i in count())
+    """Axis names that no axis of the tensor's loop and allocation trees has, in order."""
+    exprs = t.exprs + (t.allocation.exprs if t.allocation is not None else ())
+    taken = {a.name for e in exprs for a in e.outputs}
+    return (name for i in count(len(t.logical)) if (name := f"{t.name}.{i}") not in taken)
 
 
 def _movable(t: TensorView, position: int) -> None:
@@ -133,6 +132,8 @@ def _allocate(t: TensorView, step: steps.SetAllocationDomain) -> TensorView:
     listed = AxisList(tuple(t.loop[i] for i in step.axes))
     names = _names(t)
     for sub in step.transforms:
+        if sub.tv != step.tv:
+            raise BadTransform(f"a transform names {sub.tv}", f"Transforms of an allocation are of {step.tv} alone.")
         listed = transform(listed, sub, names)
     strides = step.strides or (None,) * len(listed.axes)
     if len(strides) != len(listed.axes):
@@ -164,9 +165,12 @@ def _circular(t: TensorView, step: steps.CircularBuffer) -> TensorView:
     return replace(t, circular=CircularBuffer(step.stages, prefetch))
 
 
-def _fresh(sf: ScheduledFusion, name: str) -> None:
-    if name in sf.by_name:
-        raise BadTransform(f"{name} exists already", "Choose a name that no tensor has.")
+def _cacheable(sf: ScheduledFusion, step: steps.CacheInput | steps.CacheOutput) -> None:
+    """A cache is a new tensor inside the kernel: its name is free, and nobody gives it global memory."""
+    if step.out in sf.by_name:
+        raise BadTransform(f"{step.out} exists already", "Choose a name that no tensor has.")
+    if step.memory is MemoryType.GLOBAL:
+        raise BadTransform(f"{step.out} cannot be global", "Cache in shared memory or in registers.")
 
 
 def _like(t: TensorView, name: str, memory: MemoryType) -> TensorView:
@@ -176,7 +180,7 @@ def _like(t: TensorView, name: str, memory: MemoryType) -> TensorView:
 
 def _cache_input(sf: ScheduledFusion, step: steps.CacheInput) -> ScheduledFusion:
     t = _tensor(sf, step.tensor)
-    _fresh(sf, step.out)
+    _cacheable(sf, step)
     if t.compute_at or not sf.consumers(t.name):
         raise BadTransform(f"{t.name} is inlined or has no consumer", "Cache before inlining (rules 1.2).")
     copy = TensorOp(OpKind.COPY, (t.name,), step.out, via=step.via)
@@ -194,8 +198,10 @@ def _cache_input(sf: ScheduledFusion, step: steps.CacheInput) -> ScheduledFusion
 
 def _cache_output(sf: ScheduledFusion, step: steps.CacheOutput) -> ScheduledFusion:
     t = _tensor(sf, step.tensor)
-    _fresh(sf, step.out)
+    _cacheable(sf, step)
     made = _op(sf, step.tensor)
+    if t.name not in sf.outputs:
+        raise BadTransform(f"{t.name} is no output", "Cache it for its consumers (cache_input).")
     if t.compute_at or t.exprs:
         raise BadTransform(f"{t.name} is scheduled already", "Cache before transforming and inlining (rules 1.2).")
     cached = _like(t, step.out, step.memory)

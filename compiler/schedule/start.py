@@ -23,8 +23,7 @@ View = tuple[int | None, ...]
 
 
 def start(fusion: Fusion) -> ScheduledFusion:
-    """The unscheduled form: views next to the inputs, outputs global, everything else in registers, loops = logical
-    axes.
+    """The unscheduled form: views next to the inputs, outputs global, the rest in registers, loops = logical axes.
 
     Raises Unsupported for a rank-0 output and for operators that are not pointwise, copies or views.
     """
@@ -42,7 +41,7 @@ class _Build:
     fusion: Fusion
     tensors: dict[str, TensorView] = field(default_factory=dict)
     ops: list[TensorOp] = field(default_factory=list)
-    done: dict[tuple[str, View], str] = field(default_factory=dict)
+    done: dict[tuple[str, View, tuple[int, ...]], str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name in self.fusion.inputs:
@@ -58,9 +57,10 @@ class _Build:
         self.tensors[source] = _global(source, v.shape, v.dtype, v.strides, v.align)
 
     def value(self, name: str, view: View, shape: tuple[int, ...]) -> str:
-        """The tensor that holds `view` of value `name`, made once."""
-        if (name, view) in self.done:
-            return self.done[name, view]
+        """The tensor of `shape` that holds `view` of value `name`, made once."""
+        key = (name, view, shape)
+        if key in self.done:
+            return self.done[key]
         op = self.fusion.producer(name)
         if op is None:
             out = self.input_view(name, view, shape)
@@ -68,7 +68,7 @@ class _Build:
             out = self.value(str(op.inputs[0]), self.through(op, view), shape)
         else:
             out = self.pointwise(op, view, shape)
-        self.done[name, view] = out
+        self.done[key] = out
         return out
 
     def through(self, op: Op, view: View) -> View:
@@ -85,26 +85,17 @@ class _Build:
         return tuple(None if d is None else inner[d] for d in view)
 
     def input_view(self, name: str, view: View, shape: tuple[int, ...]) -> str:
-        """An input seen through a view: at most one permute, then at most one broadcast."""
+        """An input seen through a view: itself, one permute, or one broadcast whose dims may be in any order."""
         source = self.tensors[name]
-        kept = [d for d in view if d is not None]
-        dropped = [d for d in range(len(source.logical)) if d not in kept]
-        if kept == list(range(len(source.logical))) and len(view) == len(kept):
+        rank = len(source.logical)
+        if view == tuple(range(rank)):
             return name
-        current = name
-        order = dropped + kept
-        if order != sorted(order):
-            permuted = tuple(source.logical[d].extent for d in order)
-            current = self.add(OpKind.PERMUTE, (current,), permuted, source.dtype, tuple(order))
-        if None in view or dropped:
-            if dropped:
-                raise Unsupported(
-                    f"a view of {name} that drops its dimensions {dropped} of size 1",
-                    "Declare the input without these dimensions.",
-                )
-            dims = tuple(i for i, d in enumerate(view) if d is not None)
-            current = self.add(OpKind.BROADCAST_TO, (current,), shape, source.dtype, dims)
-        return current
+        if sorted(d for d in view if d is not None) == list(range(rank)) == sorted(range(len(view))):
+            return self.add(OpKind.PERMUTE, (name,), shape, source.dtype, tuple(d for d in view if d is not None))
+        # A dimension of size 1 that the view expands stands at index 0 wherever it is put.
+        spare = iter(i for i, d in enumerate(view) if d is None)
+        dims = tuple(view.index(d) if d in view else next(spare) for d in range(rank))
+        return self.add(OpKind.BROADCAST_TO, (name,), shape, source.dtype, dims)
 
     def pointwise(self, op: Op, view: View, shape: tuple[int, ...]) -> str:
         if op.kind not in POINTWISE and op.kind is not OpKind.COPY:

@@ -6,8 +6,9 @@ The first group is the explicit-schedule vocabulary (design: contracts, "Schedul
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import MISSING, dataclass, fields
+from enum import StrEnum
+from typing import Any, get_args, get_origin, get_type_hints
 
 from compiler.ir.iter_domain import MemoryType, ParallelType
 from compiler.ir.tensor import CachePolicy, CopyVia, MathGrade
@@ -173,8 +174,9 @@ _NAMES: dict[str, type[Step]] = {
     "approximate": Approximate,
     "cap_registers": CapRegisters,
 }
-_TYPES = {cls: name for name, cls in _NAMES.items()}
-_ENUMS = {"type": ParallelType, "memory": MemoryType, "via": CopyVia, "policy": CachePolicy, "grade": MathGrade}
+_TYPES: dict[type[Step], str] = {cls: name for name, cls in _NAMES.items()}
+_HINTS: dict[str, dict[str, Any]] = {name: get_type_hints(cls) for name, cls in _NAMES.items()}
+_JSON_NAMES = {int: "an integer", str: "a text", bool: "true or false", type(None): "null"}
 
 
 def step_to_json(step: Step) -> dict[str, Any]:
@@ -190,30 +192,71 @@ def step_to_json(step: Step) -> dict[str, Any]:
     return out
 
 
-def step_from_json(data: dict[str, Any]) -> Step:
-    """The inverse of `step_to_json`. Raises ValueError naming an unknown step or a field that does not fit."""
-    cls = _NAMES.get(str(data.get("do")))
+class MalformedStep(ValueError):
+    """JSON that is no step: `where` (a path from the step's parent), what was `found` and `expected`."""
+
+    def __init__(self, where: str, found: str, expected: str) -> None:
+        super().__init__(where, found, expected)
+        self.where = where
+        self.found = found
+        self.expected = expected
+
+    def __str__(self) -> str:
+        return f"{self.where}: found {self.found}, expected {self.expected}"
+
+
+def step_from_json(data: object, where: str = "step") -> Step:
+    """The inverse of `step_to_json`. Raises MalformedStep, with places below `where`."""
+    return _step_from_json(data, tuple(_TYPES), where)
+
+
+def _step_from_json(data: object, allowed: tuple[type[Step], ...], where: str) -> Step:
+    """A step of one of the classes `allowed`."""
+    if not isinstance(data, dict):
+        raise MalformedStep(where, _short(data), 'an object with "do"')
+    cls = next((c for c in allowed if _TYPES[c] == data.get("do")), None)
     if cls is None:
-        raise ValueError(f"unknown step {data.get('do')!r}; the steps are {', '.join(_NAMES)}")
-    known = {f.name for f in fields(cls)}
-    unknown = set(data) - known - {"do"}
-    if unknown:
-        raise ValueError(f"step {data['do']}: unknown fields {sorted(unknown)}; it takes {sorted(known)}")
-    values: dict[str, Any] = {}
-    for key, value in data.items():
-        if key == "do":
-            continue
-        if key in _ENUMS:
-            value = _ENUMS[key](value)
-        elif key == "transforms":
-            value = tuple(step_from_json(v) for v in value)
-        elif isinstance(value, list):
-            value = tuple(tuple(v) if isinstance(v, list) else v for v in value)
-        values[key] = value
-    try:
-        return cls(**values)
-    except TypeError as e:
-        raise ValueError(f"step {data['do']}: {e}") from None
+        expected = f"one of {', '.join(_TYPES[c] for c in allowed)}"
+        raise MalformedStep(f"{where}.do", _short(data["do"]) if "do" in data else "nothing", expected)
+    hints = _HINTS[_TYPES[cls]]
+    for key in data:
+        if key != "do" and key not in hints:
+            raise MalformedStep(f"{where}.{key}", "an unknown field", f"one of {', '.join(hints)}")
+    for f in fields(cls):
+        if f.default is MISSING and f.name not in data:
+            raise MalformedStep(f"{where}.{f.name}", "nothing", f"this field of {_TYPES[cls]}")
+    return cls(**{key: _field_from_json(v, hints[key], f"{where}.{key}") for key, v in data.items() if key != "do"})
+
+
+def _field_from_json(value: object, hint: Any, where: str) -> Any:
+    """`value` as the annotation `hint` wants it."""
+    kinds = get_args(hint) or (hint,)
+    if get_origin(hint) is tuple:
+        return _list_from_json(value, kinds, where)
+    if all(kind in _TYPES for kind in kinds):
+        return _step_from_json(value, kinds, where)
+    if issubclass(kinds[0], StrEnum):
+        if not isinstance(value, str) or value not in set(kinds[0]):
+            raise MalformedStep(where, _short(value), f"one of {', '.join(kinds[0])}")
+        return kinds[0](value)
+    if type(value) not in kinds:
+        raise MalformedStep(where, _short(value), " or ".join(_JSON_NAMES[kind] for kind in kinds))
+    return value
+
+
+def _list_from_json(value: object, kinds: tuple[Any, ...], where: str) -> tuple[Any, ...]:
+    """`kinds`: one annotation for each element, or one for all of them and an ellipsis."""
+    any_length = kinds[-1] is Ellipsis
+    if not isinstance(value, list) or not (any_length or len(value) == len(kinds)):
+        raise MalformedStep(where, _short(value), "a list" if any_length else f"a list of {len(kinds)}")
+    each = kinds[:1] * len(value) if any_length else kinds
+    pairs = zip(value, each, strict=True)
+    return tuple(_field_from_json(v, kind, f"{where}[{i}]") for i, (v, kind) in enumerate(pairs))
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def step_text(step: Step) -> str:
@@ -224,5 +267,6 @@ def step_text(step: Step) -> str:
 
 def _text(value: object) -> str:
     if isinstance(value, tuple):
-        return "[" + ", ".join(step_text(v) if type(v) in _TYPES else _text(v) for v in value) + "]"
+        transforms = (Split, Merge, Reorder, Swizzle)
+        return f"[{', '.join(step_text(v) if isinstance(v, transforms) else _text(v) for v in value)}]"
     return str(value)

@@ -41,12 +41,6 @@ class ScheduleTrace:
         return "\n".join(step_text(s) for s in self.steps)
 
 
-def steps_from_json(data: list[dict[str, Any]]) -> tuple[Step, ...]:
-    """Steps from JSON. Raises ValueError naming the step that does not fit."""
-    steps: list[Step] = []
-    for i, item in enumerate(data):
-        try:
-            steps.append(step_from_json(item))
-        except ValueError as e:
-            raise ValueError(f"steps[{i}]: {e}") from None
-    return tuple(steps)
+def steps_from_json(data: list[Any]) -> tuple[Step, ...]:
+    """Steps from JSON. Raises MalformedStep with the place of what does not fit."""
+    return tuple(step_from_json(item, f"steps[{i}]") for i, item in enumerate(data))

@@ -6,10 +6,13 @@ from base64 import b64encode
 from collections.abc import Mapping
 from typing import Any
 
+from pydantic import ValidationError
+
 from compiler.errors import InvalidFusion, Problem
 from compiler.ir.fusion import Fusion
 from compiler.lower.kernel_ir import Kernel
 from compiler.nvrtc import Compiled
+from compiler.schedule.steps import MalformedStep
 from compiler.schedule.trace import ScheduleTrace, steps_from_json
 from compiler.wire.fusions import fusion_from_json, fusion_to_json
 from fusetune.wire.artifact import (
@@ -23,10 +26,14 @@ from fusetune.wire.artifact import (
     TensorMapArg,
     TensorSpec,
 )
+from fusetune.wire.fusion import show
 
-__all__ = ["KernelArtifact", "kernel_artifact", "trace_from_json", "trace_to_json"]
+__all__ = ["KernelArtifact", "artifact_from_json", "kernel_artifact", "trace_from_json", "trace_to_json"]
 
 TRACE_FORMAT = "fusetune.trace/1"
+_TRACE_FIX = "Write it as `python -m search trace` does."
+_ARTIFACT_FIX = "Take the file as `python -m search tune` wrote it."
+_EXPECTED = {str: "a text", dict: "an object", list: "a list"}
 
 
 def trace_to_json(trace: ScheduleTrace) -> dict[str, Any]:
@@ -36,17 +43,33 @@ def trace_to_json(trace: ScheduleTrace) -> dict[str, Any]:
 
 def trace_from_json(document: Mapping[str, Any]) -> ScheduleTrace:
     """The trace in `document`. Raises InvalidFusion with the place of what does not fit."""
-    if document.get("format") != TRACE_FORMAT:
-        problem = Problem("format", repr(document.get("format")), repr(TRACE_FORMAT), "Store what trace_to_json gives.")
-        raise InvalidFusion((problem,))
-    fusion, steps = document.get("fusion"), document.get("steps")
-    if not isinstance(fusion, dict) or not isinstance(steps, list):
-        problem = Problem("fusion, steps", "something else", "an object and a list", "Store what trace_to_json gives.")
-        raise InvalidFusion((problem,))
+    fields = {"format": str, "fusion": dict, "steps": list}
+    wrong = [name for name, kind in fields.items() if not isinstance(document.get(name), kind)]
+    problems = [Problem(name, show(document.get(name)), _EXPECTED[fields[name]], _TRACE_FIX) for name in wrong]
+    problems += [
+        Problem(show(name), "an unknown field", f"one of {', '.join(fields)}", "Remove it.")
+        for name in document.keys() - fields.keys()
+    ]
+    if "format" not in wrong and document["format"] != TRACE_FORMAT:
+        problems.append(Problem("format", show(document["format"]), repr(TRACE_FORMAT), _TRACE_FIX))
+    if problems:
+        raise InvalidFusion(tuple(problems))
     try:
-        return ScheduleTrace(fusion_from_json(fusion), steps_from_json(steps))
-    except ValueError as error:
-        raise InvalidFusion((Problem("steps", str(error), "schedule steps", "Mend that step."),)) from None
+        return ScheduleTrace(fusion_from_json(document["fusion"]), steps_from_json(document["steps"]))
+    except MalformedStep as error:
+        raise InvalidFusion((Problem(error.where, error.found, error.expected, "Correct that step."),)) from None
+
+
+def artifact_from_json(text: str) -> KernelArtifact:
+    """The kernel artifact in a JSON text. Raises InvalidFusion with the place of each fault."""
+    try:
+        return KernelArtifact.model_validate_json(text)
+    except ValidationError as error:
+        problems = tuple(
+            Problem(".".join(map(str, e["loc"])) or "artifact", show(e["input"]), e["msg"], _ARTIFACT_FIX)
+            for e in error.errors(include_url=False)
+        )
+        raise InvalidFusion(problems) from None
 
 
 def kernel_artifact(

@@ -1,1 +1,1 @@
-"""The commands `tune`, `space`, `prepare` and `measure`."""
+"""The commands `tune`, `space`, `trace`, `prepare` and `measure`."""

@@ -7,6 +7,7 @@ import typer
 from search.cli.measure import measure
 from search.cli.prepare import prepare
 from search.cli.space import space
+from search.cli.trace import trace
 from search.cli.tune import tune
 
 app = typer.Typer(
@@ -15,5 +16,5 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (tune, space, prepare, measure):
+for command in (tune, space, trace, prepare, measure):
     app.command()(command)

@@ -1,4 +1,4 @@
-"""The one place where the errors of users become a message on stderr and exit code 2."""
+"""Which errors of the search are the user's, to become a message on stderr and exit code 2 (see `compiler.faults`)."""
 
 from __future__ import annotations
 
@@ -8,25 +8,20 @@ from typing import ParamSpec, TypeVar
 
 import typer
 
-from compiler.errors import CompilerError, InvalidFusion, UnknownArch, UnknownCard, Unsupported
+from compiler.errors import InvalidFusion, UnknownArch, UnknownCard, Unsupported
+from compiler.faults import UsageFault, reporting, say
 from fusetune.wire.problems import InvalidDocument
 from search.journal import JournalError
 from search.measure.device import DeviceLost
 from search.prepared import PreparedError
+
+__all__ = ["BROKEN", "UsageFault", "reports_faults"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 BROKEN = 1
 """Exit code where the machine failed, not the input."""
-
-FAULT = 2
-"""Exit code for input that cannot be used."""
-
-
-class UsageFault(CompilerError):
-    """A command line, or a file it names, that cannot be used: where, what was found, and how to mend it."""
-
 
 _FAULTS = (
     InvalidFusion,
@@ -41,23 +36,18 @@ _FAULTS = (
 
 
 def reports_faults(command: Callable[P, R]) -> Callable[P, R]:
-    """A command that says what is wrong with its input, without a traceback, and exits with 2 (1 for a lost device)."""
+    """A command that says what is wrong with its input, without a traceback, and exits with 2.
+
+    It exits with 1 where the machine failed: a GPU that is lost, a disk that is full.
+    """
 
     @functools.wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return command(*args, **kwargs)
-        except _FAULTS as error:
-            _say(error)
-            raise typer.Exit(FAULT) from None
-        except DeviceLost as error:
-            _say(error)
+        except (DeviceLost, OSError) as error:
+            say(error)
             typer.echo("What was measured is kept: the same command goes on from there.", err=True)
             raise typer.Exit(BROKEN) from None
 
-    return run
-
-
-def _say(error: Exception) -> None:
-    for line in [*getattr(error, "__notes__", []), *str(error).splitlines()]:
-        typer.echo(f"error: {line}", err=True)
+    return reporting(*_FAULTS)(run)

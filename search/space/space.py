@@ -202,8 +202,7 @@ class Space:
         return [self.unravel(int(index)) for index in flat]
 
     def _draw(self, n: int, rng: np.random.Generator) -> list[dict[str, KnobValue]] | None:
-        """`n` points by drawing from all points and keeping the legal ones; None if legal points are too rare for
-        that."""
+        """`n` points by drawing from all points and keeping the legal ones; None if these are too rare for that."""
         found: dict[int, None] = {}
         for _ in range(_DRAWS):
             flat = rng.integers(0, self.points, _DRAW_POINTS)

@@ -1,7 +1,6 @@
 """Splits a tile's body into one for full tiles, without guards, and one for edge tiles.
 
-    body with guards      ->      if (every index of the tile is inside) { body without guards } else { body with guards
-    }
+    body with guards   ->   if (every index of the tile is inside) { body without guards } else { body with guards }
 
 The condition is uniform in the block, so barriers inside stay reachable by all threads.
 """

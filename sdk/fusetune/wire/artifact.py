@@ -40,8 +40,9 @@ class TensorArg(Wire):
 
 
 class TensorMapArg(Wire):
-    """A 128-byte tensor map, rebuilt for each address. Everything innermost first (CUDA driver API,
-    cuTensorMapEncodeTiled).
+    """A 128-byte tensor map, rebuilt for each address.
+
+    Everything innermost first (CUDA driver API, cuTensorMapEncodeTiled).
 
     `strides_bytes` has rank-1 entries (dimension 0 is dense). `swizzle`: bytes of the span, 0 for none.
     `l2_promotion`: bytes, 0 for none.
@@ -96,9 +97,9 @@ class Scratch(Wire):
 
 
 class Guard(Wire):
-    """A condition on the call, evaluated before launch. Grammar: integers, names, + - * // % min max, comparisons, and,
-    or.
+    """A condition on the call, evaluated before launch.
 
+    Grammar: integers, names, + - * // % min max, comparisons, and, or.
     Names: `ptr[p]` address, `size[p][d]`, `stride[p][d]` of tensor position p.
     """
 
@@ -107,8 +108,7 @@ class Guard(Wire):
 
 
 class Resources(Wire):
-    """What the compiled kernel uses, read from the compiler's log; shared memory is static, without the system's 1
-    KiB."""
+    """What the compiled kernel uses, by the compiler's log; shared memory is static, without the system's 1 KiB."""
 
     registers: int
     spill_store_bytes: int

@@ -14,5 +14,14 @@ HOPPER_SMS = 132
 
 def schedulers_for(fusion: Fusion, arch: Arch, sm_count: int = HOPPER_SMS) -> tuple[Scheduler, ...]:
     """The schedulers that take the fusion, in a fixed order."""
-    every: tuple[Scheduler, ...] = (Flat(sm_count), Tile2d(sm_count))
-    return tuple(s for s in every if s.refusal(fusion, arch) is None)
+    return tuple(s for s in _every(sm_count) if s.refusal(fusion, arch) is None)
+
+
+def refusals(fusion: Fusion, arch: Arch) -> dict[str, str]:
+    """Why each scheduler that does not take the fusion does not, by its name."""
+    reasons = {s.name: s.refusal(fusion, arch) for s in _every(HOPPER_SMS)}
+    return {name: reason for name, reason in reasons.items() if reason is not None}
+
+
+def _every(sm_count: int) -> tuple[Scheduler, ...]:
+    return Flat(sm_count), Tile2d(sm_count)

@@ -4,8 +4,8 @@ The loops of every tensor, with the tile's rows and columns (rows only in the tw
 
     tile (blocks, and iterations of a persistent block) | thread row, thread column | column step | row | lane
 
-A thread loads all its vectors before it computes. Loads go by threads or by bulk copies through shared memory, stores
-likewise.
+A thread loads all its vectors before it computes. Loads and stores go by threads, or by bulk copies through shared
+memory.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from search.space.schedulers.builder import TraceBuilder
 from search.space.schedulers.flat_space import MAX_BOX, flat_space
 from search.space.schedulers.iteration_space import IterationSpace, iteration_space
 from search.space.schedulers.pointwise_body import cache_registers, inline_body, is_packed_cast, set_cache, set_grades
+from search.space.schedulers.transposed_space import TransposedSpace, transposed_space
 from search.space.space import Space
 
 P = ParallelType
@@ -40,11 +41,17 @@ class Flat:
     name: str = "flat"
 
     def refusal(self, fusion: Fusion, arch: Arch) -> str | None:
-        """Fusions that permute, or whose outputs differ in shape, are not flat."""
+        """Fusions whose outputs differ in shape are not flat, nor are those that read an input in two ways.
+
+        A transpose that the tile scheduler takes is left to it: without a shared tile one side would be scattered.
+        """
         try:
-            found = iteration_space(start(fusion))
+            sf = start(fusion)
         except Unsupported as e:
             return str(e)
+        if isinstance(transposed_space(sf), TransposedSpace):
+            return "it transposes an input; tile2d moves it through shared memory"
+        found = iteration_space(sf)
         return found if isinstance(found, str) else None
 
     def space(self, fusion: Fusion, arch: Arch) -> Space:
@@ -100,7 +107,7 @@ class _FlatTrace:
         """Puts a shared tensor before the register copy of every stream. Returns shared tensor -> register copy."""
         staged: dict[str, str] = {}
         via = _VIA[self.point["load"]]
-        for source in dict.fromkeys(o.name for o in self.space.streams if not o.is_output):
+        for source in dict.fromkeys(o.name for o in self.space.stageable):
             shared = f"{source}_s"
             self.b.do(steps.CacheInput(source, shared, MemoryType.SHARED, via))
             staged[shared] = self.b.sf.consumers(shared)[0].output
@@ -127,10 +134,8 @@ class _FlatTrace:
             b.merge(tv, 0, len(space.shape))
             b.split(tv, 0, inner_split)
         else:
-            at = 0
-            for group in space.groups:
+            for at, group in enumerate(space.groups):
                 b.merge(tv, at, len(group))
-                at += 1
             outer = len(space.groups) - 1
             b.reorder(tv, [*space.outer_order(self.point["row_order"]), outer])
             b.split(tv, outer - 1, self.rows)

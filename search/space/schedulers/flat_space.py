@@ -20,7 +20,7 @@ from compiler.schedule.start import start
 from search.space.constraints import Constraint
 from search.space.knobs import Knob
 from search.space.schedulers.builder import TraceBuilder
-from search.space.schedulers.iteration_space import IterationSpace, iteration_space
+from search.space.schedulers.iteration_space import IterationSpace, Operand, iteration_space
 from search.space.schedulers.pointwise_body import math_grades
 from search.space.space import Space
 
@@ -28,8 +28,7 @@ MAX_BOX = 256
 """Largest box of a tensor map in any dimension (cuTensorMapEncodeTiled)."""
 
 MAX_REGISTER_BYTES = 4 * 160
-"""Register bytes that a thread's tile may take: beyond, with addresses and temporaries, values spill (255
-registers)."""
+"""Register bytes of a thread's tile: beyond, with addresses and temporaries, values spill (255 registers)."""
 
 CACHE_LOADS = tuple(c.value for c in CachePolicy)
 CACHE_STORES = (CachePolicy.DEFAULT.value, CachePolicy.STREAMING.value, CachePolicy.EVICT_FIRST.value)
@@ -63,6 +62,19 @@ class _Facts:
         return max(o.nbytes for o in self.space.operands)
 
     @property
+    def stored_operands(self) -> tuple[Operand, ...]:
+        return tuple(o for o in self.space.operands if o.is_output)
+
+    def side(self, name: str) -> tuple[Operand, ...]:
+        """Operands that the load or the store path moves."""
+        return self.space.stageable if name == "load" else self.stored_operands
+
+    @property
+    def staged(self) -> int:
+        """Bytes of one element of every input that can be staged in shared memory."""
+        return sum(o.nbytes for o in self.space.stageable)
+
+    @property
     def stream_in(self) -> int:
         """Bytes of one element of every streamed input."""
         return sum(o.nbytes for o in self.space.streams if not o.is_output)
@@ -90,13 +102,30 @@ class _Facts:
         last = {order: self.space.sizes[self.space.outer_order(order)[-1]] for order in ROW_ORDERS}
         return np.where(row_order == "natural", last["natural"], last["broadcast_last"])
 
-    def pitch_divides(self, nbytes: int, streams: bool) -> bool:
-        """True if every outer stride, in bytes, is a multiple of `nbytes`: of streamed operands, or of all that vary
-        along the innermost dimension."""
+    def vectors_fit(self, elems: int) -> bool:
+        """True if a vector of `elems` is contiguous and aligned in every operand, wherever it starts in a row."""
         last = len(self.space.sizes) - 1
-        operands = self.space.streams if streams else [o for o in self.space.operands if self.space.stride(o, last)]
-        outer = range(len(self.space.sizes) - 1)
-        return all(self.space.stride(o, g) * o.nbytes % nbytes == 0 for o in operands for g in outer)
+        if elems > 1 and self.two_d and self.inner % elems:
+            return False
+        for o in self.space.operands:
+            along = self.space.stride(o, last)
+            if along == 0:
+                continue
+            if (elems > 1 and along != 1) or o.align % (elems * o.nbytes):
+                return False
+            if any(self.space.stride(o, g) % elems for g in range(last)):
+                return False
+        return True
+
+    def bulk_rows(self, name: str) -> bool:
+        """True if a side's operands have contiguous rows at a pitch of whole 16 bytes, at 16-byte addresses."""
+        last = len(self.space.sizes) - 1
+        return all(
+            o.align % 16 == 0
+            and self.space.stride(o, last) == 1
+            and all(self.space.stride(o, g) * o.nbytes % 16 == 0 for g in range(last))
+            for o in self.side(name)
+        )
 
     def tiles(self, two_d: Any, row_order: Any, rows: Any, cols: Any) -> Any:
         """Tiles of a view, as arrays."""
@@ -114,7 +143,7 @@ def _knobs(fusion: Fusion, f: _Facts) -> tuple[Knob, ...]:
     views: tuple[str, ...] = ("1d", "2d") if f.two_d else ("1d",)
     return (
         Knob("view", views),
-        Knob("load", paths),
+        Knob("load", paths if f.space.stageable else paths[:1]),
         Knob("store", paths),
         Knob("vector", vectors),
         Knob("threads_x", (32, 64, 128, 256, 512, 1024)),
@@ -140,20 +169,20 @@ def _constraints(f: _Facts) -> list[Constraint]:
 
 def _legality(f: _Facts) -> list[Constraint]:
     """Vectors, block and shared memory."""
-    contiguous = f.space.sizes[-1] if f.two_d else 0
+
+    last = len(f.space.sizes) - 1
+    broken_lanes = f.two_d and any(f.space.stride(o, last) == 0 for o in f.space.operands)
 
     def aligned(view: Any, vector: Any) -> Any:
-        """Offsets of vectors: multiples of the vector in every dimension; a flat tail goes element by element."""
-        pitch = np.array([f.pitch_divides(int(v) * f.widest, False) for v in vector.ravel()]).reshape(vector.shape)
-        inner = (contiguous % vector == 0) if contiguous else np.ones_like(vector, dtype=bool)
-        address = np.array([all(o.align % (int(v) * o.nbytes) == 0 for o in f.space.operands) for v in vector.ravel()])
-        return pitch & (inner | (view == "2d") & (contiguous == 0)) & address.reshape(vector.shape)
+        """In the merged view, an operand broadcast along the rows would repeat inside a vector."""
+        fits = np.array([f.vectors_fit(int(v)) for v in vector.ravel()]).reshape(vector.shape)
+        return fits & ((view == "2d") | (vector == 1) | (not broken_lanes))
 
     def smem(
         view: Any, load: Any, store: Any, vector: Any, tx: Any, ty: Any, rows: Any, steps: Any, stages: Any
     ) -> Any:
         elems = vector * tx * ty * rows * steps
-        need = np.where(load == "vector", 0, elems * f.stream_in * stages) + np.where(
+        need = np.where(load == "vector", 0, elems * f.staged * stages) + np.where(
             store == "vector", 0, elems * f.stored
         )
         return need + 1024 <= f.arch.smem_per_block_optin_bytes
@@ -177,30 +206,29 @@ def _legality(f: _Facts) -> list[Constraint]:
 
 def _bulk_legality(f: _Facts) -> list[Constraint]:
     """Tensor maps and 1-D bulk copies."""
-    pitch16 = f.pitch_divides(16, streams=True)
-    aligned16 = all(o.align % 16 == 0 for o in f.space.streams)
-    least = min((o.nbytes for o in f.space.streams), default=4)
     merged = len(f.space.sizes) == 1
 
     def tma(path: str) -> _Predicate:
-        def predicate(how: Any, view: Any) -> Any:
-            return (how != "tma") | (aligned16 & ((view == "1d") & merged | (view == "2d") & pitch16))
-
-        return predicate
+        rows = f.bulk_rows(path)
+        return lambda how, view: (how != "tma") | (rows & ((view == "2d") | merged))
 
     def whole_stores(how: Any, view: Any) -> Any:
         extent = np.where(view == "2d", f.inner, f.space.elems)
         return (how != "tma") | (extent * f.narrowest_stored % 16 == 0)
 
-    def box(how: Any, vector: Any, tx: Any, steps: Any, ty: Any, rows: Any) -> Any:
-        cols = vector * tx * steps
-        return (how != "tma") | ((np.minimum(cols, MAX_BOX) * least % 16 == 0) & (ty * rows <= MAX_BOX))
+    def box(how: Any, ty: Any, rows: Any) -> Any:
+        # Columns are a multiple of 32 elements, so the inner box is always whole 16 bytes.
+        return (how != "tma") | (ty * rows <= MAX_BOX)
 
-    def run(how: Any, view: Any, vector: Any, tx: Any, steps: Any) -> Any:
-        cols = vector * tx * steps
-        extent = np.where(view == "2d", f.inner, f.space.elems)
-        legal = (cols * least % 16 == 0) & (extent % cols == 0) & aligned16
-        return (how != "bulk") | (legal & ((view == "1d") & merged | (view == "2d") & pitch16))
+    def run(path: str) -> _Predicate:
+        rows = f.bulk_rows(path)
+
+        def predicate(how: Any, view: Any, vector: Any, tx: Any, steps: Any) -> Any:
+            extent = np.where(view == "2d", f.inner, f.space.elems)
+            whole = extent % (vector * tx * steps) == 0
+            return (how != "bulk") | (whole & rows & ((view == "2d") | merged))
+
+        return predicate
 
     def whole_rows(how: Any, view: Any, order: Any, ty: Any, rows: Any) -> Any:
         return (how != "bulk") | (view == "1d") | (f.rows(order) % (ty * rows) == 0)
@@ -216,14 +244,14 @@ def _bulk_legality(f: _Facts) -> list[Constraint]:
             ),
             Constraint(
                 "tma_box_dim_fits_256",
-                (side, "vector", "threads_x", "column_steps", "threads_y", "rows"),
+                (side, "threads_y", "rows"),
                 box,
-                "A box has at most 256 rows and 16-byte columns.",
+                "A box has at most 256 rows.",
             ),
             Constraint(
                 "bulk1d_splits_divide",
                 (side, "view", "vector", "threads_x", "column_steps"),
-                run,
+                run(side),
                 "A 1-D bulk copy moves whole runs of 16 bytes: tile columns divide the row.",
             ),
             Constraint(
@@ -246,7 +274,7 @@ def _bulk_legality(f: _Facts) -> list[Constraint]:
 
 def _redundant(f: _Facts) -> list[Constraint]:
     """Knobs that have no effect stay at their first value."""
-    has_threaded_loads = bool(f.repeated)
+    has_threaded_loads = len(f.space.stageable) < sum(not o.is_output for o in f.space.operands)
 
     def stages(load: Any, blocks: Any, n: Any) -> Any:
         return (n == 1) | ((load != "vector") & (blocks > 0))
@@ -293,7 +321,7 @@ def _worthwhile(f: _Facts) -> list[Constraint]:
     def inside(view: Any, order: Any, vector: Any, tx: Any, steps: Any, ty: Any, rows: Any) -> Any:
         cols = vector * tx * steps
         extent = np.where(view == "2d", f.inner, f.space.elems)
-        return (cols < 2 * extent) & ((view == "1d") | (ty * rows < 2 * f.rows(order)))
+        return (cols < 2 * np.maximum(extent, 32)) & ((view == "1d") | (ty * rows < 2 * f.rows(order)))
 
     def filled(blocks: Any, view: Any, order: Any, vector: Any, tx: Any, steps: Any, ty: Any, rows: Any) -> Any:
         tiles = f.tiles(view == "2d", order, ty * rows, vector * tx * steps)

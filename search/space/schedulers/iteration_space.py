@@ -6,15 +6,16 @@ from dataclasses import dataclass
 from math import prod
 
 from compiler.ir.domain import ScheduledFusion
-from compiler.ir.ops import OpKind
+from compiler.ir.ops import VIEWS, OpKind
+from compiler.ir.tensor import TensorOp
 
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A global tensor as the iteration space sees it: one stride (in elements) for each dimension, 0 where it does not
-    vary.
+    """A global tensor as the iteration space sees it: a stride in elements for each dimension, 0 if it does not vary.
 
     `first`: the register tensor that holds its values first, seen through its view; outputs name themselves.
+    `is_direct`: read as it is, not through a view, so that a bulk copy can stage it.
     """
 
     name: str
@@ -23,6 +24,7 @@ class Operand:
     nbytes: int
     is_output: bool
     align: int
+    is_direct: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +54,17 @@ class IterationSpace:
         return tuple(o for o in self.operands if self.is_stream(o))
 
     @property
+    def stageable(self) -> tuple[Operand, ...]:
+        """Inputs that a bulk copy can bring tile by tile."""
+        return tuple(o for o in self.streams if o.is_direct and not o.is_output)
+
+    @property
     def repeated(self) -> tuple[Operand, ...]:
         """Operands broadcast along some dimension."""
         return tuple(o for o in self.operands if not self.is_stream(o))
 
     def outer_order(self, row_order: str) -> list[int]:
-        """Groups but the innermost, outermost first; `broadcast_last` puts those along which an operand repeats
-        last."""
+        """Groups but the innermost, outermost first; `broadcast_last` puts last those that an operand repeats along."""
         outer = range(len(self.groups) - 1)
         if row_order == "natural":
             return list(outer)
@@ -67,12 +73,13 @@ class IterationSpace:
 
 
 def iteration_space(sf: ScheduledFusion) -> IterationSpace | str:
-    """The iteration space of an unscheduled fusion without permutes, or why it has none."""
+    """The iteration space of an unscheduled fusion, or why it has none."""
     shapes = {tuple(a.extent for a in sf.tensor(o).logical) for o in sf.outputs}
     if len(shapes) != 1:
         return f"its outputs have different shapes: {', '.join(map(str, sorted(shapes)))}"
-    if any(op.kind is OpKind.PERMUTE for op in sf.ops):
-        return "it permutes dimensions"
+    twice = [n for n in sf.inputs if len(sf.consumers(n)) > 1 and any(op.kind in VIEWS for op in sf.consumers(n))]
+    if twice:
+        return f"it reads input {twice[0]} through a view and in another way as well; pass it twice"
     (shape,) = shapes
     operands: list[Operand] = []
     for name in sf.inputs:
@@ -80,24 +87,35 @@ def iteration_space(sf: ScheduledFusion) -> IterationSpace | str:
         assert t.allocation is not None
         for op in sf.consumers(name):
             strides = [0] * len(shape)
-            dims = op.dims if op.kind is OpKind.BROADCAST_TO else tuple(range(len(shape)))
-            for d, axis, stride in zip(dims, t.logical, t.allocation.strides, strict=True):
+            for d, axis, stride in zip(_dims_of(op, len(shape)), t.logical, t.allocation.strides, strict=True):
                 strides[d] = (stride or 0) if axis.extent == shape[d] and axis.extent > 1 else 0
-            first = op.output if op.kind is OpKind.BROADCAST_TO else name
+            first = op.output if op.kind in VIEWS else name
             if not any(o.name == name and o.first == first for o in operands):
-                operands.append(Operand(name, first, tuple(strides), t.dtype.nbytes, False, t.align))
+                operands.append(
+                    Operand(name, first, tuple(strides), t.dtype.nbytes, False, t.align, op.kind not in VIEWS)
+                )
     for name in sf.outputs:
         t = sf.tensor(name)
         assert t.allocation is not None
         strides = [s or 0 for s in t.allocation.strides]
-        operands.append(Operand(name, name, tuple(strides), t.dtype.nbytes, True, t.align))
+        operands.append(Operand(name, name, tuple(strides), t.dtype.nbytes, True, t.align, True))
     groups = _merge_dims(shape, operands)
     return IterationSpace(tuple(operands), shape, groups, tuple(prod(shape[d] for d in g) for g in groups))
 
 
+def _dims_of(op: TensorOp, rank: int) -> tuple[int, ...]:
+    """For each dimension of the operand, the dimension of the iteration space that it is read along."""
+    match op.kind:
+        case OpKind.BROADCAST_TO:
+            return op.dims
+        case OpKind.PERMUTE:
+            return tuple(op.dims.index(d) for d in range(rank))
+        case _:
+            return tuple(range(rank))
+
+
 def _merge_dims(shape: tuple[int, ...], operands: list[Operand]) -> tuple[tuple[int, ...], ...]:
-    """Joins neighbouring dimensions that are contiguous to each other in every operand; dimensions of size 1 join
-    anything."""
+    """Joins neighbouring dimensions that are contiguous in every operand; dimensions of size 1 join anything."""
     groups: list[list[int]] = []
     for d in range(len(shape)):
         if groups and _joins(shape, operands, groups[-1], d):

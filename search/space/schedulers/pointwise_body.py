@@ -13,8 +13,7 @@ GRADES = tuple(g.value for g in MathGrade)
 
 
 def math_grades(b: TraceBuilder) -> tuple[str, ...]:
-    """Grades worth trying: only exact without functions that have others; coarse only where results are stored in 16
-    bits."""
+    """Grades worth trying: exact alone without functions that have others; coarse where results have 16 bits."""
     graded = {OpKind.TANH, OpKind.SIGMOID, OpKind.SILU, OpKind.GELU}
     inexact = graded | {OpKind.EXP, OpKind.LOG, OpKind.DIV, OpKind.RECIPROCAL, OpKind.SQRT, OpKind.RSQRT}
     kinds = {op.kind for op in b.sf.ops}

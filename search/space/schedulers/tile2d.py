@@ -4,24 +4,23 @@ P is the run of dimensions contiguous in the input, Q the one contiguous in the 
 tiles of `tile_in` (along P) by `tile_out` (along Q) elements; a thread transposes blocks of `vector_in` by `vector_out`
 in registers:
 
-    input -> [shared tile, rows of Q] -> registers (vectors along P) -> permute -> pointwise -> [shared tile, rows of P]
-    -> output
+    input  -> [shared tile, rows of Q] -> registers (vectors along P)
+           -> permute -> pointwise -> [shared tile, rows of P] -> output
 
-Loops of the threaded tensors: tile | thread | step | P inside the vector block | Q inside it (or Q, P before the
-permute).
+Loops of the threaded tensors: tile | thread | step | P inside the vector block | Q inside it (before the permute Q, P).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from compiler.arch import Arch
 from compiler.errors import Unsupported
 from compiler.ir.fusion import Fusion
 from compiler.ir.iter_domain import MemoryType, ParallelType
-from compiler.ir.ops import OpKind
+from compiler.ir.ops import VIEWS
 from compiler.ir.tensor import CopyVia
 from compiler.schedule import steps
 from compiler.schedule.start import start
@@ -45,8 +44,7 @@ class Tile2d:
     name: str = "tile2d"
 
     def refusal(self, fusion: Fusion, arch: Arch) -> str | None:
-        """Takes fusions of one output whose one full-shape input is permuted so that the innermost dimension
-        changes."""
+        """Takes fusions of one output whose one full-shape input is permuted with another dimension innermost."""
         try:
             found = transposed_space(start(fusion))
         except Unsupported as e:
@@ -66,6 +64,8 @@ class _Tile2dTrace:
     b: TraceBuilder
     point: Mapping[str, Any]
     sm_count: int
+    vectorized: set[str] = field(default_factory=set)
+    """Operands loaded a vector at a time; the others are loaded element by element."""
 
     def __post_init__(self) -> None:
         found = transposed_space(self.b.sf)
@@ -89,6 +89,9 @@ class _Tile2dTrace:
         elif load == "tma":
             b.do(steps.CacheInput(source, shared_in, MemoryType.SHARED, CopyVia.TMA))
         b.do(steps.CacheInput(source if load == "direct" else shared_in, block, MemoryType.LOCAL))
+        for name in b.sf.inputs:
+            if name != source and any(op.kind not in VIEWS for op in b.sf.consumers(name)):
+                b.do(steps.CacheInput(name, f"{name}_r", MemoryType.LOCAL))
         stored = f"{output}_r"
         b.do(steps.CacheOutput(output, stored, MemoryType.LOCAL))
         shared_out = f"{output}_s"
@@ -99,6 +102,7 @@ class _Tile2dTrace:
         end = shared_out if store == "tma" else output
         after = [op.output for op in b.sf.ops if op.output not in before and op.output not in (output, shared_out)]
         operands = [n for n in after if n != self.permuted and self.is_loaded(n)]
+        self.vectorized = {n for n in operands if self.loads_by_vector(n)}
 
         self.block_loops(block, rows_last=True)
         for name in (*after, end):
@@ -110,15 +114,29 @@ class _Tile2dTrace:
             self.tile_copy(shared_in, load=True)
         if store == "tma":
             self.tile_copy(output, load=False)
-        self.parallelize(block, after, operands, end, [n for n in (fetched, shared_in) if n in before])
+        self.parallelize(block, after, end, [n for n in (fetched, shared_in) if n in before])
         self.inline(block, after, operands, stored, before, shared_out if store == "tma" else None)
         set_cache(b, [block] if load == "direct" else [fetched] if load == "vector" else [], p["cache_load"])
         set_cache(b, [output] if store == "register" else [], p["cache_store"])
         return b.trace()
 
     def is_loaded(self, name: str) -> bool:
+        """True for a register tensor that is read from an input other than the transposed one."""
         op = self.b.sf.producer(name)
-        return op is not None and op.kind is OpKind.BROADCAST_TO
+        return op is not None and any(x in self.b.sf.inputs for x in op.tensor_inputs)
+
+    def loads_by_vector(self, name: str) -> bool:
+        """True if every vector of `vector_out` elements of an operand is contiguous and aligned in memory."""
+        op, width = self.b.sf.producer(name), self.point["vector_out"]
+        assert op is not None, "operands are loaded"
+        source = self.b.tensor(op.tensor_inputs[0])
+        assert source.allocation is not None, "a global tensor always has an allocation"
+        dims = op.dims if op.kind in VIEWS else tuple(range(len(source.logical)))
+        strides = {d: s or 0 for d, s in zip(dims, source.allocation.strides, strict=True)}
+        last = len(self.space.shape) - 1
+        whole = strides.get(last) == 1 and source.logical[dims.index(last)].extent % width == 0
+        aligned = source.align % (width * source.dtype.nbytes) == 0
+        return whole and aligned and all(s % width == 0 for d, s in strides.items() if d != last)
 
     # Loops -----------------------------------------------------------------------------------------------------------
 
@@ -205,8 +223,7 @@ class _Tile2dTrace:
             b.merge(tv, element)
 
     def swizzle_allocation(self, tv: str, span: int, phase: int) -> None:
-        """Allocates the loop axes as they stand, the last two swizzled: chunk xor (row / phase) mod (chunks of a
-        span)."""
+        """Allocates the loop axes as they stand, the last two swizzled: chunk xor (row / phase) mod (span's chunks)."""
         b = self.b
         count = len(b.tensor(tv).loop)
         row, element = count - 2, count - 1
@@ -240,21 +257,19 @@ class _Tile2dTrace:
         b.parallelize(tv, [P.BIDX, *[P.SERIAL] * (lead - 1), *box, P.BULK, P.BULK])
 
     def box_width(self, tv: str, layout: str, extent: int) -> int:
-        """Elements of a box along the contiguous dimension: the swizzle's span, or the whole row up to the box
-        limit."""
+        """Elements of a box along the contiguous dimension: the swizzle's span, else the row up to the box limit."""
         if layout in SPANS:
             return int(SPANS[layout] // self.b.tensor(tv).dtype.nbytes)
         return min(extent, 256)
 
     # Parallel types and inlining -------------------------------------------------------------------------------------
 
-    def parallelize(self, block: str, after: list[str], operands: list[str], end: str, fetches: list[str]) -> None:
+    def parallelize(self, block: str, after: list[str], end: str, fetches: list[str]) -> None:
         b, lead = self.b, self.lead
         tile = [P.BIDX, *[P.SERIAL] * (lead - 1)]
         b.parallelize(block, [*tile, P.TIDX, P.UNROLL, P.UNROLL, P.VECTORIZE])
         for name in (*after, end):
-            lane = b.tensor(name).loop[-1]
-            vector = name == end or is_packed_cast(b, name) or (name in operands and not lane.is_broadcast)
+            vector = name == end or is_packed_cast(b, name) or name in self.vectorized
             b.parallelize(name, [*tile, P.TIDX, P.UNROLL, P.UNROLL, P.VECTORIZE if vector else P.UNROLL])
         if self.point["load"] == "vector":
             for name in fetches:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from math import prod
 
 from compiler.ir.domain import ScheduledFusion
-from compiler.ir.iter_domain import MemoryType
 from compiler.ir.ops import OpKind
 
 
@@ -65,10 +64,8 @@ def transposed_space(sf: ScheduledFusion) -> TransposedSpace | str:
     assert source.allocation is not None, "a global tensor always has an allocation"
     out = sf.tensor(sf.outputs[0])
     shape = tuple(a.extent for a in out.logical)
-    if tuple(a.extent for a in sf.tensor(op.output).logical) != shape:
-        return "its permuted input is broadcast as well"
-    if any(len(sf.consumers(n)) and n != source.name for n in sf.inputs if _is_full(sf, n, shape)):
-        return "it reads a second input of the full shape"
+    if len(sf.consumers(source.name)) > 1:
+        return f"it reads {source.name} transposed and in another way as well; pass it twice"
     strides = [source.allocation.strides[p] or 0 for p in op.dims]
     groups = _groups(shape, strides)
     group_strides = tuple(_stride(shape, strides, g) for g in groups)
@@ -80,11 +77,6 @@ def transposed_space(sf: ScheduledFusion) -> TransposedSpace | str:
     return TransposedSpace(
         source.name, shape, groups, order, group_strides, source.dtype.nbytes, min(source.align, out.align)
     )
-
-
-def _is_full(sf: ScheduledFusion, name: str, shape: tuple[int, ...]) -> bool:
-    t = sf.tensor(name)
-    return t.memory is MemoryType.GLOBAL and tuple(a.extent for a in t.logical) == shape
 
 
 def _groups(shape: tuple[int, ...], strides: list[int]) -> tuple[tuple[int, ...], ...]:

@@ -1,0 +1,195 @@
+"""The short printed form of kernel IR: what tests, errors and `show` print. One line a statement, blocks indented.
+
+    kernel grid (528, 1, 1) block (128, 1, 1) shared 32784 bytes aligned to 128, 32-bit indices
+      map_i0_s: tensor map of tensor 0, bf16 dims (4096, 8192) strides (8192) bytes, box (256, 2)
+      v0: bf16 global, tensor 1, written
+
+    init barriers: 2 from byte 32768, prefetch map_i0_s
+    for k0 < 24:
+      elected:
+        expect 1024 bytes on barrier[(k0 % 2) * 8 + 32768]
+        tma load i0_s@[(k0 % 2) * 16384] = map_i0_s(0, k0 * 2), 1024 bytes on barrier[(k0 % 2) * 8 + 32768]
+
+`x[i +: n]` are the `n` elements from `i`; `t@[b]` is byte `b` of dynamic shared memory, in tensor `t`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import assert_never
+
+from compiler.ir.expr import Expr
+from compiler.ir.fusion import Literal
+from compiler.ir.tensor import CachePolicy, MathGrade
+from compiler.lower.kernel_ir import (
+    Barrier,
+    BulkLoad,
+    BulkStore,
+    CommitStores,
+    Compute,
+    Convert,
+    Declare,
+    Elected,
+    ExpectBytes,
+    FenceAsync,
+    GlobalLoad,
+    GlobalStore,
+    If,
+    InitBarriers,
+    Kernel,
+    Less,
+    Loop,
+    Pointer,
+    Reg,
+    Shared,
+    SharedLoad,
+    SharedStore,
+    Stmt,
+    Sync,
+    TensorMap,
+    TmaLoad,
+    TmaStore,
+    WaitBarrier,
+    WaitStores,
+)
+
+
+def kernel_ir_text(kernel: Kernel) -> str:
+    """A kernel: how it is launched, its parameters in order, then its statements."""
+    smem = f" shared {kernel.smem_bytes} bytes aligned to {kernel.smem_align}," if kernel.smem_bytes else ""
+    head = f"kernel grid {_numbers(kernel.grid)} block {_numbers(kernel.block)}{smem} {kernel.index_bits}-bit indices"
+    if kernel.max_registers is not None:
+        head += f", at most {kernel.max_registers} registers a thread"
+    parameters = [*map(_pointer, kernel.pointers), *map(_tensor_map, kernel.tensor_maps)]
+    return "\n".join([head, *(f"  {p}" for p in parameters), "", statements_text(kernel.body)])
+
+
+def statements_text(body: Iterable[Stmt]) -> str:
+    """Statements alone, as they stand in `kernel_ir_text`."""
+    return "\n".join(line for s in body for line in _lines(s))
+
+
+def _lines(s: Stmt) -> list[str]:
+    match s:
+        case Declare():
+            return [f"declare {s.name}: {s.dtype}[{s.elems}]"]
+        case Loop():
+            return [f"{'unroll' if s.unroll else 'for'} {s.var} < {_free(s.trip)}{_at_most(s)}:", *_block(s.body)]
+        case If():
+            otherwise = ["else:", *_block(s.orelse)] if s.orelse else []
+            return [f"if {_all(s.conditions)}:", *_block(s.then), *otherwise]
+        case Elected():
+            return ["elected:", *_block(s.body)]
+        case GlobalLoad():
+            access = f"{_reg(s.target, s.width)} = {s.tensor}[{_range(s.offset, s.width)}]"
+            return [f"load {access}{_cache(s.cache)}{_guards(s.guards, s.tail)}"]
+        case GlobalStore():
+            access = f"{s.tensor}[{_range(s.offset, s.width)}] = {_reg(s.source, s.width)}"
+            return [f"store {access}{_cache(s.cache)}{_guards(s.guards, s.tail)}"]
+        case SharedLoad():
+            return [f"load {_reg(s.target, s.width)} = {_shared(s.source)}"]
+        case SharedStore():
+            return [f"store {_shared(s.target)} = {_reg(s.source, s.width)}"]
+        case Compute():
+            grade = "" if s.grade is MathGrade.EXACT else f" grade {s.grade}"
+            return [f"{_typed(s.target)} = {s.kind}({', '.join(map(_operand, s.operands))}){grade}"]
+        case Convert():
+            return [f"convert {_typed(s.target, s.width)} = {_typed(s.source, s.width)}"]
+        case TmaLoad():
+            tile = f"{_shared(s.target)} = {s.tensor_map}({_exprs(s.coordinates)})"
+            return [f"tma load {tile}, {s.nbytes} bytes on {_barrier(s.barrier)}"]
+        case TmaStore():
+            return [f"tma store {s.tensor_map}({_exprs(s.coordinates)}) = {_shared(s.source)}, {s.nbytes} bytes"]
+        case BulkLoad():
+            run = f"{_shared(s.target)} = {s.tensor}[{_free(s.offset)}]"
+            return [f"bulk load {run}, {s.nbytes} bytes on {_barrier(s.barrier)}"]
+        case BulkStore():
+            return [f"bulk store {s.tensor}[{_free(s.offset)}] = {_shared(s.source)}, {s.nbytes} bytes"]
+        case InitBarriers():
+            prefetch = f", prefetch {', '.join(s.tensor_maps)}" if s.tensor_maps else ""
+            return [f"init barriers: {s.count} from byte {s.byte_offset}{prefetch}"]
+        case ExpectBytes():
+            return [f"expect {s.nbytes} bytes on {_barrier(s.barrier)}"]
+        case WaitBarrier():
+            return [f"wait {_barrier(s.barrier)} parity {_free(s.parity)}"]
+        case Sync():
+            return ["sync"]
+        case FenceAsync():
+            return ["fence async"]
+        case CommitStores():
+            return ["commit stores"]
+        case WaitStores():
+            return ["wait stores"]
+        case _:
+            assert_never(s)
+
+
+def _block(body: Iterable[Stmt]) -> list[str]:
+    return ["  " + line for s in body for line in _lines(s)]
+
+
+def _pointer(p: Pointer) -> str:
+    return f"{p.name}: {p.dtype} global, tensor {p.position}, {'written' if p.written else 'read'}"
+
+
+def _tensor_map(m: TensorMap) -> str:
+    strides = f" strides {_numbers(m.strides_bytes)} bytes" if m.strides_bytes else ""
+    swizzle = f", swizzle {m.swizzle} bytes" if m.swizzle else ""
+    dims = f"{m.dtype} dims {_numbers(m.dims)}{strides}, box {_numbers(m.box)}{swizzle}"
+    return f"{m.name}: tensor map of tensor {m.position}, {dims}"
+
+
+def _at_most(s: Loop) -> str:
+    """The variable's own extent, where the trip count may stay below it."""
+    return "" if s.trip.is_const and s.trip.const == s.var.extent else f", at most {s.var.extent}"
+
+
+def _cache(policy: CachePolicy) -> str:
+    return "" if policy is CachePolicy.DEFAULT else f" cache {policy}"
+
+
+def _guards(guards: Sequence[Less], tail: Less | None) -> str:
+    text = f" if {_all(guards)}" if guards else ""
+    return text if tail is None else f"{text} each lane if {tail}"
+
+
+def _all(conditions: Iterable[Less]) -> str:
+    return " and ".join(map(str, conditions))
+
+
+def _reg(r: Reg, width: int = 1) -> str:
+    return f"{r.name}[{_range(r.offset, width)}]"
+
+
+def _typed(r: Reg, width: int = 1) -> str:
+    return f"{_reg(r, width)}: {r.dtype}"
+
+
+def _operand(x: Reg | Literal) -> str:
+    return str(x.value) if isinstance(x, Literal) else _typed(x)
+
+
+def _shared(place: Shared) -> str:
+    return f"{place.tensor}@[{_free(place.byte_offset)}]"
+
+
+def _barrier(b: Barrier) -> str:
+    return f"barrier[{_free(b.byte_offset)}]"
+
+
+def _range(offset: Expr, width: int) -> str:
+    return _free(offset) if width == 1 else f"{_free(offset)} +: {width}"
+
+
+def _exprs(exprs: Iterable[Expr]) -> str:
+    return ", ".join(map(_free, exprs))
+
+
+def _free(e: Expr) -> str:
+    """An expression where no operator stands beside it: without the brackets of a sum."""
+    text = str(e)
+    return text[1:-1] if len(e.terms) + bool(e.const) > 1 else text
+
+
+def _numbers(numbers: Iterable[int]) -> str:
+    return f"({', '.join(map(str, numbers))})"

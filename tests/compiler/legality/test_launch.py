@@ -1,0 +1,85 @@
+import pytest
+
+from compiler.legality.rules import Schedule
+from compiler.schedule import steps as st
+from tests.compiler.legality.cases import Case, breaches
+from tests.compiler.schedules import LOCAL, P, parallel, schedule, through_shared, unary
+
+KIB = 1024
+
+
+def launched(shape: tuple[int, ...], *types: P, cap: int | None = None) -> Schedule:
+    """i0 -> r -> v0, one element a thread: one parallel type for each dimension."""
+    loops = [s for tv in ("r", "v0") for s in parallel(tv, *types)]
+    caps = [st.CapRegisters(cap)] if cap is not None else []
+    return schedule(unary(shape), [st.CacheInput("i0", "r", LOCAL), *loops, st.InlineAt("r", len(shape)), *caps])
+
+
+def staged(elems: int, arch: str = "sm_90a") -> Schedule:
+    """One block that keeps all elements in shared memory."""
+    return schedule(unary((elems,)), through_shared(elems, 32, 1), arch)
+
+
+CASES = (
+    Case(
+        "threads of a block",
+        lambda: launched((512, 2), P.TIDX, P.TIDY),
+        lambda: launched((513, 2), P.TIDX, P.TIDY),
+        (("block_fits_the_architecture", "block", 1026, 1024),),
+    ),
+    Case(
+        "x of a block",
+        lambda: launched((1024,), P.TIDX),
+        lambda: launched((1025,), P.TIDX),
+        (
+            ("block_fits_the_architecture", "block", 1025, 1024),
+            ("block_fits_the_architecture", "block.x", 1025, 1024),
+        ),
+    ),
+    Case(
+        "z of a block",
+        lambda: launched((64,), P.TIDZ),
+        lambda: launched((65,), P.TIDZ),
+        (("block_fits_the_architecture", "block.z", 65, 64),),
+    ),
+    Case(
+        "x of a grid",
+        lambda: launched((2**31 - 1,), P.BIDX),
+        lambda: launched((2**31,), P.BIDX),
+        (("grid_fits_the_architecture", "grid.x", 2**31, 2**31 - 1),),
+    ),
+    Case(
+        "y of a grid",
+        lambda: launched((65535,), P.BIDY),
+        lambda: launched((65536,), P.BIDY),
+        (("grid_fits_the_architecture", "grid.y", 65536, 65535),),
+    ),
+    Case(
+        "shared memory on Hopper",
+        lambda: staged(227 * KIB // 4),
+        lambda: staged(227 * KIB // 4 + 32),
+        (("shared_memory_fits_the_block", "shared memory", 227 * KIB + 128, 227 * KIB),),
+    ),
+    Case(
+        "shared memory on Ampere",
+        lambda: staged(163 * KIB // 4, "sm_80"),
+        lambda: staged(163 * KIB // 4 + 32, "sm_80"),
+        (("shared_memory_fits_the_block", "shared memory", 163 * KIB + 128, 163 * KIB),),
+    ),
+    Case(
+        "registers of a block",
+        lambda: launched((1024,), P.TIDX, cap=64),
+        lambda: launched((1024,), P.TIDX, cap=72),
+        (("threads_times_registers_fit", "block", 73728, 65536),),
+    ),
+)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_the_nearest_legal_launch_breaks_no_rule(case: Case) -> None:
+    assert breaches(case.legal()) == ()
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_the_nearest_illegal_launch_is_refused_with_its_numbers(case: Case) -> None:
+    assert breaches(case.illegal()) == case.breaches

@@ -1,0 +1,209 @@
+import itertools
+
+import pytest
+
+from compiler.dtypes import DType
+from compiler.ir.fusion import Fusion, Literal, Op, Value
+from compiler.ir.ops import OpKind
+from compiler.ir.tensor import CopyVia
+from compiler.schedule import steps as st
+from tests.compiler.legality.cases import Case, breaches
+from tests.compiler.schedules import LOCAL, SHARED, P, by_threads, load_by_tma, parallel, schedule, unary
+
+ROW = unary((64,))
+CARRIED_PLAIN = "global to local, local to global, local to local, local to shared, shared to local"
+
+
+def literal_fusion(*operands: str | Literal) -> Fusion:
+    i0 = Value("i0", (64,), DType.F32, (1,))
+    v0 = Value("v0", (64,), DType.F32, (1,))
+    return Fusion((i0, v0), ("i0",), (Op(OpKind.ADD, operands, "v0"),), ("v0",), "f", "b")
+
+
+def on_threads(r: int, v0: int) -> list[st.Step]:
+    """r and v0 with their own number of threads, nothing inlined."""
+    steps: list[st.Step] = [st.CacheInput("i0", "r", LOCAL)]
+    for tv, threads in (("r", r), ("v0", v0)):
+        steps += [st.Split(tv, 0, threads), *parallel(tv, P.UNROLL, P.TIDX)]
+    return steps
+
+
+def in_registers(last: P) -> list[st.Step]:
+    """r holds four elements of a thread."""
+    loops = [s for tv in ("r", "v0") for s in (st.Split(tv, 0, 4), st.Parallelize(tv, 0, P.TIDX))]
+    return [st.CacheInput("i0", "r", LOCAL), *loops, *parallel("r", P.SERIAL, last), st.InlineAt("r", 1)]
+
+
+def allocated_as(axes: tuple[int, ...], before_split: bool) -> list[st.Step]:
+    """A shared tensor whose allocation is set before or after a block axis is split off."""
+    loops: list[st.Step] = []
+    for tv in ("r", "v0"):
+        loops += [st.Split(tv, 0, 8), st.Parallelize(tv, 0, P.BIDX)]
+    split: list[st.Step] = [st.Split("s", 0, 8)]
+    fixed: list[st.Step] = [st.SetAllocationDomain("s", axes)]
+    order = [*fixed, *split] if before_split else [*split, *fixed]
+    return [
+        st.CacheInput("i0", "g", LOCAL),
+        st.CacheInput("g", "s", SHARED),
+        st.CacheInput("s", "r", LOCAL),
+        *loops,
+        *order,
+        st.Parallelize("s", 0, P.BIDX),
+        st.Split("g", 0, 8),
+        st.Parallelize("g", 0, P.BIDX),
+        st.InlineAt("g", 2),
+        st.InlineAt("s", 1),
+        st.InlineAt("r", 2),
+    ]
+
+
+def scalar_caches(count: int) -> list[st.Step]:
+    """A rank-0 input that passes through `count` register copies before it is broadcast."""
+    names = ["i0", *(f"c{i}" for i in range(count))]
+    return [
+        *(st.CacheInput(a, b, LOCAL) for a, b in itertools.pairwise(names)),
+        st.CacheOutput("v0", "v0_r", LOCAL),
+        st.InlineAt("v0_r", 1),
+    ]
+
+
+CASES = (
+    Case(
+        "a copy from global to global needs a register between",
+        lambda: schedule(ROW, by_threads()),
+        lambda: schedule(ROW, []),
+        (
+            (
+                "copies_join_memories_that_an_instruction_joins",
+                "v0 <- i0",
+                "global to global via plain",
+                CARRIED_PLAIN,
+            ),
+        ),
+    ),
+    Case(
+        "the copy engine does not fill registers",
+        lambda: schedule(ROW, load_by_tma(16)),
+        lambda: schedule(
+            ROW, [st.CacheInput("i0", "r", LOCAL, CopyVia.TMA), *parallel("r", P.BULK), *parallel("v0", P.UNROLL)]
+        ),
+        (
+            (
+                "copies_join_memories_that_an_instruction_joins",
+                "r <- i0",
+                "global to local via tma",
+                "global to shared, shared to global",
+            ),
+        ),
+    ),
+    Case(
+        "arithmetic writes a register",
+        lambda: schedule(
+            unary((64,), OpKind.RELU),
+            [st.CacheInput("i0", "r", LOCAL), st.CacheOutput("v0", "q", LOCAL), *[st.InlineAt(t, 1) for t in "rq"]],
+        ),
+        lambda: schedule(unary((64,), OpKind.RELU), [st.CacheInput("i0", "r", LOCAL), st.InlineAt("r", 1)]),
+        (("pointwise_operands_and_results_are_registers", "v0 = relu: v0", "global", "local"),),
+    ),
+    Case(
+        "arithmetic reads a register",
+        lambda: schedule(
+            unary((64,), OpKind.RELU),
+            [st.CacheInput("i0", "r", LOCAL), st.CacheOutput("v0", "q", LOCAL), *[st.InlineAt(t, 1) for t in "rq"]],
+        ),
+        lambda: schedule(unary((64,), OpKind.RELU), [st.CacheOutput("v0", "q", LOCAL), st.InlineAt("q", 1)]),
+        (("pointwise_operands_and_results_are_registers", "q = relu: i0", "global", "local"),),
+    ),
+    Case(
+        "a shared loop has one extent",
+        lambda: schedule(ROW, [st.CacheInput("i0", "r", LOCAL), st.InlineAt("r", 1)]),
+        lambda: schedule(ROW, [st.CacheInput("i0", "r", LOCAL), st.Split("v0", 0, 8), st.InlineAt("r", 1)]),
+        (("inlined_axes_are_the_consumers_axes", "r in v0: axis 0", "Serial 64", "Serial 8"),),
+    ),
+    Case(
+        "a shared loop has one parallel type",
+        lambda: schedule(ROW, [st.CacheInput("i0", "r", LOCAL), st.InlineAt("r", 1)]),
+        lambda: schedule(ROW, [st.CacheInput("i0", "r", LOCAL), st.Parallelize("r", 0, P.UNROLL), st.InlineAt("r", 1)]),
+        (("inlined_axes_are_the_consumers_axes", "r in v0: axis 0", "Unroll 64", "Serial 64"),),
+    ),
+    Case(
+        "a shared loop is one that the consumer has",
+        lambda: schedule(
+            ROW, [st.CacheInput("i0", "r", LOCAL), st.Split("r", 0, 1), *parallel("v0", P.SERIAL), st.InlineAt("r", 1)]
+        ),
+        lambda: schedule(ROW, [st.CacheInput("i0", "r", LOCAL), st.Split("r", 0, 1), st.InlineAt("r", 2)]),
+        (("inlined_axes_are_the_consumers_axes", "r in v0: axis 1", "Serial 1", "no axis"),),
+    ),
+    Case(
+        "all tensors use all threads",
+        lambda: schedule(ROW, on_threads(8, 8)),
+        lambda: schedule(ROW, on_threads(8, 16)),
+        (("parallel_extents_agree", "v0: TIDx", 16, 8),),
+    ),
+    Case(
+        "only a bulk copy has Bulk axes",
+        lambda: schedule(ROW, [st.CacheInput("i0", "r", LOCAL), *parallel("r", P.UNROLL), *parallel("v0", P.UNROLL)]),
+        lambda: schedule(ROW, [st.CacheInput("i0", "r", LOCAL), *parallel("r", P.UNROLL), *parallel("v0", P.BULK)]),
+        (("bulk_axes_belong_to_bulk_copies", "v0", 1, "via plain"),),
+    ),
+    Case(
+        "a bulk copy has a Bulk axis",
+        lambda: schedule(ROW, load_by_tma(16)),
+        lambda: schedule(ROW, [s for s in load_by_tma(16) if s != st.Parallelize("s", 1, P.BULK)]),
+        (("bulk_axes_belong_to_bulk_copies", "s", 0, "via tma"),),
+    ),
+    Case(
+        "a bulk copy has no thread axis",
+        lambda: schedule(unary((4, 16)), load_by_tma(2, 16)),
+        lambda: schedule(
+            unary((4, 16)),
+            [s for s in load_by_tma(2, 16) if s != st.Parallelize("s", 1, P.BULK)] + [st.Parallelize("s", 1, P.TIDX)],
+        ),
+        (("bulk_axes_belong_to_bulk_copies", "s", "TIDx", "no thread axis"),),
+    ),
+    Case(
+        "registers are indexed by constants",
+        lambda: schedule(ROW, in_registers(P.UNROLL)),
+        lambda: schedule(ROW, in_registers(P.SERIAL)),
+        (("register_axes_are_unrolled", "r: axis 1", "Serial", "Unroll or Vectorize"),),
+    ),
+    Case(
+        "a register copy of a scalar is read by a tensor with a loop",
+        lambda: schedule(unary((), OpKind.BROADCAST_TO, result=(8,)), scalar_caches(1)),
+        lambda: schedule(unary((), OpKind.BROADCAST_TO, result=(8,)), scalar_caches(2)),
+        (("register_axes_are_unrolled", "c0", "rank 0", "rank 1"),),
+    ),
+    Case(
+        "an allocation axis is allocated as a whole",
+        lambda: schedule(ROW, allocated_as((0, 1), before_split=False)),
+        lambda: schedule(ROW, allocated_as((0,), before_split=True)),
+        (("allocation_axes_are_whole", "s: is.0{64}", "partly allocated", "allocated or not"),),
+    ),
+    Case(
+        "a literal has a tensor beside it",
+        lambda: schedule(
+            literal_fusion("i0", Literal(2.0)),
+            [st.CacheInput("i0", "r", LOCAL), st.CacheOutput("v0", "q", LOCAL), *[st.InlineAt(t, 1) for t in "rq"]],
+        ),
+        lambda: schedule(
+            literal_fusion(Literal(1.0), Literal(2.0)), [st.CacheOutput("v0", "q", LOCAL), st.InlineAt("q", 1)]
+        ),
+        (("literals_have_a_tensor_beside_them", "q", "literals only", "a tensor operand"),),
+    ),
+)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_the_nearest_legal_schedule_breaks_no_rule(case: Case) -> None:
+    assert breaches(case.legal()) == ()
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_the_nearest_illegal_schedule_is_refused_with_its_numbers(case: Case) -> None:
+    assert breaches(case.illegal()) == case.breaches
+
+
+def test_a_broken_structure_is_reported_alone() -> None:
+    """Rules that read indices would fall over a schedule whose loops do not fit together."""
+    assert [b[0] for b in breaches(schedule(ROW, on_threads(8, 2048)))] == ["parallel_extents_agree"]
+    assert [b[0] for b in breaches(schedule(ROW, on_threads(2048, 2048)))] == ["block_fits_the_architecture"] * 2

@@ -1,0 +1,106 @@
+"""Numbers of the interpreter: registers hold bits, arithmetic is done in f64 and rounded to f32, then to the target.
+
+Rounding through f64 gives the correctly rounded f32 sum, product, quotient and root (53 >= 2 * 24 + 2 bits), and for the
+other functions a value within one f32 ulp: what a kernel computes exactly, whatever its math grade.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compiler.dtypes import DType
+from compiler.ir.ops import OpKind
+
+Array = NDArray[Any]
+
+BITS = {DType.F32: np.dtype(np.uint32), DType.F16: np.dtype(np.uint16), DType.BF16: np.dtype(np.uint16)}
+"""What registers and memory hold of each element type."""
+
+
+class KernelFault(AssertionError):
+    """The kernel breaks a rule of the machine, named by `rule`."""
+
+    def __init__(self, rule: str, message: str) -> None:
+        super().__init__(rule, message)
+        self.rule = rule
+        self.message = message
+
+    def __str__(self) -> str:
+        return f"{self.rule}: {self.message}"
+
+
+def decoded(bits: Array, dtype: DType) -> Array:
+    """The f32 values of elements of `dtype`; exact."""
+    match dtype:
+        case DType.F32:
+            return bits.view(np.float32)
+        case DType.F16:
+            return bits.view(np.float16).astype(np.float32)
+        case DType.BF16:
+            return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
+    raise KernelFault("dtype_is_interpreted", f"{dtype} has no registers here")
+
+
+def encoded(values: Array, dtype: DType) -> Array:
+    """f32 values as `dtype` stores them: to nearest, ties to even; too large becomes infinite, NaN stays NaN."""
+    with np.errstate(all="ignore"):
+        match dtype:
+            case DType.F32:
+                return np.ascontiguousarray(values, np.float32).view(np.uint32)
+            case DType.F16:
+                return values.astype(np.float16).view(np.uint16)
+            case DType.BF16:
+                wide = np.ascontiguousarray(values, np.float32).view(np.uint32).astype(np.uint64)
+                # Half of the last kept bit, less one where that bit is even: ties go to even. Carries reach infinity.
+                rounded = ((wide + np.uint64(0x7FFF) + ((wide >> np.uint64(16)) & np.uint64(1))) >> np.uint64(16)).astype(np.uint16)
+                return np.where(np.isnan(values), np.uint16(0x7FFF), rounded)
+    raise KernelFault("dtype_is_interpreted", f"{dtype} has no registers here")
+
+
+def computed(kind: OpKind, operands: Sequence[Array]) -> Array:
+    """`kind` of f32 operands, as f32."""
+    with np.errstate(all="ignore"):
+        found: Array = _FUNCTIONS[kind](*(x.astype(np.float64) for x in operands))
+        return found.astype(np.float32)
+
+
+def _sigmoid(x: Array) -> Array:
+    found: Array = 1.0 / (1.0 + np.exp(-x))
+    return found
+
+
+def _gelu(x: Array) -> Array:
+    found: Array = x * 0.5 * (1.0 + np.tanh(math.sqrt(2.0 / math.pi) * x * (1.0 + 0.044715 * x * x)))
+    return found
+
+
+_FUNCTIONS: dict[OpKind, Callable[..., Any]] = {
+    OpKind.COPY: np.positive,
+    OpKind.CAST: np.positive,
+    OpKind.PERMUTE: np.positive,
+    OpKind.BROADCAST_TO: np.positive,
+    OpKind.NEG: np.negative,
+    OpKind.ABS: np.abs,
+    OpKind.EXP: np.exp,
+    OpKind.LOG: np.log,
+    OpKind.TANH: np.tanh,
+    OpKind.SIGMOID: _sigmoid,
+    OpKind.RELU: lambda x: np.maximum(x, 0.0),
+    OpKind.GELU: _gelu,
+    OpKind.SILU: lambda x: x * _sigmoid(x),
+    OpKind.SQRT: np.sqrt,
+    OpKind.RSQRT: lambda x: 1.0 / np.sqrt(x),
+    OpKind.RECIPROCAL: np.reciprocal,
+    OpKind.SQUARE: np.square,
+    OpKind.ADD: np.add,
+    OpKind.SUB: np.subtract,
+    OpKind.MUL: np.multiply,
+    OpKind.DIV: np.divide,
+    OpKind.MAXIMUM: np.maximum,
+    OpKind.MINIMUM: np.minimum,
+}

@@ -1,0 +1,130 @@
+"""Hazards against a list of pairs: what must lie between an earlier and a later piece that touch one tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
+
+import pytest
+
+from compiler.lower.sync import Effects, Hazards, Needs
+
+A, B = frozenset("a"), frozenset("b")
+NOTHING = Effects()
+
+
+def reads(t: frozenset[str]) -> Effects:
+    return Effects(reads=t)
+
+
+def writes(t: frozenset[str]) -> Effects:
+    return Effects(writes=t)
+
+
+def loads(t: frozenset[str]) -> Effects:
+    return Effects(bulk_loads=t)
+
+
+def stores(t: frozenset[str]) -> Effects:
+    return Effects(bulk_stores=t)
+
+
+TABLE: tuple[tuple[str, tuple[Effects, ...], Needs], ...] = (
+    ("nothing is open at the start", (reads(A) | writes(B),), Needs()),
+    ("a read after a write waits for the block", (writes(A), reads(A)), Needs(sync=True)),
+    ("once is enough", (writes(A), reads(A), reads(A)), Needs()),
+    ("another tensor is no reason", (writes(A), reads(B)), Needs()),
+    ("two tensors share a barrier", (writes(A), writes(B), reads(A), reads(B)), Needs()),
+    ("a write after a read waits for the block", (reads(A), writes(A)), Needs(sync=True)),
+    ("readers do not wait for each other", (reads(A), reads(A)), Needs()),
+    ("a bulk load after a read waits for the block", (reads(A), loads(A)), Needs(sync=True)),
+    ("a read waits for its bulk load", (loads(A), reads(A)), Needs(wait_loads=A)),
+    ("a read waits for one load of two", (loads(A), loads(B), reads(B)), Needs(wait_loads=B)),
+    ("a load that was waited for stays there", (loads(A), reads(A), reads(A)), Needs()),
+    ("a bulk store of written data is fenced", (writes(A), stores(A)), Needs(fence=True, sync=True)),
+    ("a bulk store of loaded data waits for the load", (loads(A), stores(A)), Needs(wait_loads=A)),
+    (
+        "a barrier does not replace the fence",
+        (writes(A), writes(B), reads(B), stores(A)),
+        Needs(fence=True, sync=True),
+    ),
+    ("one fence serves all that was written", (writes(A | B), stores(A), stores(B)), Needs()),
+    ("a write waits for the store to have read", (stores(A), writes(A)), Needs(wait_stores=True, sync=True)),
+    ("a bulk load waits for the store to have read", (stores(A), loads(A)), Needs(wait_stores=True, sync=True)),
+    ("reading beside a store is free", (stores(A), reads(A)), Needs()),
+    ("a bulk load over written data waits for the block", (writes(A), loads(A)), Needs(sync=True)),
+)
+
+
+@pytest.mark.parametrize(("pieces", "needs"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE])
+def test_what_the_last_piece_needs(pieces: tuple[Effects, ...], needs: Needs) -> None:
+    *_, last = met(pieces, Hazards())
+    assert last == needs
+
+
+def met(pieces: Sequence[Effects], hazards: Hazards) -> list[Needs]:
+    """What each piece needs when the ones before it got what they needed."""
+    out = []
+    for piece in pieces:
+        needs = hazards.before(piece)
+        hazards = hazards.after(piece, needs)
+        out.append(needs)
+    return out
+
+
+def synced(between: Sequence[Needs]) -> bool:
+    return any(n.sync for n in between)
+
+
+def synced_after(between: Sequence[Needs], first: Callable[[Needs], bool]) -> bool:
+    """A block barrier at or after a `first`, which stands before the barrier where both are needed at one place."""
+    at = next((i for i, n in enumerate(between) if first(n)), len(between))
+    return synced(between[at:])
+
+
+def faults(pieces: Sequence[Effects], needs: Sequence[Needs]) -> Iterator[str]:
+    """Pairs of pieces on one tensor with too little between them (PTX ISA, memory consistency and async proxy)."""
+    for j, later in enumerate(pieces):
+        for i, earlier in enumerate(pieces[:j]):
+            between = needs[i + 1 : j + 1]
+            overwritten = later.writes | later.bulk_loads
+            if earlier.writes & (later.reads | later.bulk_loads) and not synced(between):
+                yield f"{i} writes what {j} reads or loads over"
+            if earlier.writes & later.bulk_stores and not synced_after(between, lambda n: n.fence):
+                yield f"{i} writes what {j} stores"
+            if earlier.reads & overwritten and not synced(between):
+                yield f"{i} reads what {j} overwrites"
+            if earlier.bulk_stores & overwritten and not synced_after(between, lambda n: n.wait_stores):
+                yield f"{i} stores what {j} overwrites"
+            for tensor in earlier.bulk_loads & (later.reads | later.bulk_stores):
+                if not any(tensor in n.wait_loads for n in between):
+                    yield f"{j} uses {tensor}, which {i} loads"
+
+
+PIECES = (
+    *(make(t) for make in (reads, writes, loads, stores) for t in (A, B)),
+    reads(A) | writes(B),
+    reads(A) | stores(B),
+    writes(A | B),
+)
+
+
+def test_no_sequence_of_four_leaves_a_hazard() -> None:
+    for pieces in product(PIECES, repeat=4):
+        assert not list(faults(pieces, met(pieces, Hazards()))), pieces
+
+
+def test_no_loop_of_three_pieces_leaves_a_hazard_between_iterations() -> None:
+    """A loop's code is the same in every iteration: it starts with what an iteration leaves open."""
+    for body in product(PIECES, repeat=3):
+        left = Hazards()
+        for piece in body:
+            left = left.after(piece, left.before(piece))
+        needs = met(body, left)
+        assert not list(faults(body * 3, needs * 3)), body
+
+
+def test_the_oracle_sees_a_missing_barrier() -> None:
+    assert list(faults((writes(A), reads(A)), (Needs(), Needs()))) == ["0 writes what 1 reads or loads over"]
+    fence_too_late = (Needs(), Needs(sync=True), Needs(fence=True))
+    assert list(faults((writes(A), NOTHING, stores(A)), fence_too_late)) == ["0 writes what 2 stores"]
