@@ -26,7 +26,7 @@ UV = UV_FIND_LINKS="$${UV_FIND_LINKS:-$$PIP_FIND_LINKS}" SSL_CERT_FILE="$${SSL_C
 PYTEST = $(PY) -m pytest $(if $(filter 0,$(JOBS)),,-n $(JOBS) --maxprocesses=8)
 GROUPS = -r pyproject.toml --extra gpu --extra torch --group server --group dev
 
-.PHONY: help setup demo test test-long test-gpu lint serve format constraints clean
+.PHONY: help setup demo test test-long test-gpu lint serve format docs constraints clean
 .DEFAULT_GOAL := help
 
 help:
@@ -36,6 +36,7 @@ help:
 	@echo "make test-gpu   the tests that need an NVIDIA GPU"
 	@echo "make lint       formatting, lint rules and types, over everything"
 	@echo "make format     rewrite the sources as the formatter wants them"
+	@echo "make docs       rewrite docs/rules.md from the docstrings of the rules"
 	@echo "Add SETUP=0 PYTHON=python3 to use an interpreter that already has the packages."
 
 setup: $(READY)
@@ -81,6 +82,9 @@ serve:
 format: $(READY)
 	$(PY) -m ruff format .
 	$(PY) -m ruff check --fix .
+
+docs: $(READY)
+	$(PY) -m docs.generate_rules
 
 # Resolved without find-links, so that the CUDA build's own packages are pinned too.
 constraints: $(READY)

@@ -56,7 +56,7 @@ def compiler() -> None:
 @app.command()
 @reporting(InvalidFusion, InvalidStep, IllegalSchedule, Unsupported, UnknownArch, UsageFault, CompileError)
 def show(
-    file: Annotated[Path, typer.Argument(help="A kernel artifact or a trace (JSON); - reads standard input.")],
+    file: Annotated[Path, typer.Argument(help="A kernel artifact or a trace (JSON); - reads stdin.", metavar="FILE")],
     stage: Annotated[Stage, typer.Option("--stage", help="How far to follow the schedule.")] = Stage.IR,
     arch: Annotated[
         str | None, typer.Option("--arch", help=f"Compile target. Default: the artifact's, else {DEFAULT_ARCH}.")

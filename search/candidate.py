@@ -41,6 +41,26 @@ class Candidate:
         return {"scheduler": self.scheduler, "point": dict(self.point)}
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Candidate:
+    def from_json(cls, data: object) -> Candidate:
         """Raises KeyError or TypeError for what `to_json` did not write."""
-        return cls.of(data["scheduler"], data["point"])
+        point = checked(data, "point", dict)
+        return cls.of(checked(data, "scheduler", str), {knob: checked(point, knob, *_KNOB_VALUES) for knob in point})
+
+
+_KNOB_VALUES = (int, float, str, bool)
+
+
+def checked(data: object, name: str, *kinds: type) -> Any:
+    """The field `name` of a decoded JSON object, of one of the types `kinds` (a boolean is no integer here).
+
+    Raises KeyError if it is missing, TypeError if it is of another type or `data` is no object.
+    """
+    if not isinstance(data, dict):
+        raise TypeError(f"found {type(data).__name__}, expected an object")
+    if name not in data:
+        raise KeyError(f"no field {name}")
+    value = data[name]
+    if type(value) not in kinds or value in (float("inf"), float("-inf")) or value != value:
+        expected = " or ".join(kind.__name__ for kind in kinds)
+        raise TypeError(f"{name}: found {value!r:.60}, expected {expected}")
+    return value

@@ -21,13 +21,17 @@ FORMAT = "fusetune.journal/1"
 
 @dataclass(frozen=True, slots=True)
 class JournalKey:
-    """What the trials of a journal are about; trials of different keys must never mix."""
+    """What the trials of a journal are about; trials of different keys must never mix.
+
+    `spaces` stands for the knobs and their values: a candidate of other spaces may not have a schedule any more.
+    """
 
     fingerprint: str
     binding: str
     card: str
     policy: str
     generator: str
+    spaces: str = ""
 
 
 class JournalError(Exception):
@@ -53,19 +57,24 @@ class Journal:
     def open(cls, path: Path, key: JournalKey) -> Journal:
         """Start `path`, or continue it where it stopped; a torn last line (a crash while writing) is cut off.
 
-        Raises JournalError if the file is of another key, damaged before its last line, or held by another process.
+        Raises JournalError if the file is of another key, damaged before its last line, or held by another process; it
+        is left as it was.
         """
-        path.parent.mkdir(parents=True, exist_ok=True)
-        file = path.open("a+", encoding="utf-8")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            file = path.open("a+", encoding="utf-8")
+        except OSError as error:
+            raise JournalError(path, f"cannot be opened ({error.strerror}). Choose another --out.") from None
         try:
             _lock(file, path)
-            _cut_torn_line(file)
-            file.seek(0)
-            lines = file.read().splitlines()
+            raw = os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0)
+            whole = raw.rfind(b"\n") + 1
             header = {"format": FORMAT, **asdict(key)}
-            if lines:
-                _check_header(path, lines[0], header)
+            if whole or not _line(header).encode().startswith(raw):
+                _check_header(path, raw[: raw.find(b"\n")] if whole else raw, header)
+            lines = raw[:whole].splitlines()
             journal = cls(file, {trial.number: trial for trial in _parse(path, lines[1:])})
+            file.truncate(whole)
             if not lines:
                 journal._append(header)
         except BaseException:
@@ -83,7 +92,7 @@ class Journal:
         self._trials[trial.number] = trial
 
     def _append(self, data: dict[str, Any]) -> None:
-        self._file.write(json.dumps(data, separators=(",", ":")) + "\n")
+        self._file.write(_line(data))
         self._file.flush()
         os.fsync(self._file.fileno())
 
@@ -104,17 +113,14 @@ def _lock(file: IO[str], path: Path) -> None:
         raise JournalError(path, "another process is tuning into it. Wait for it, or choose another --out.") from None
 
 
-def _cut_torn_line(file: IO[str]) -> None:
-    raw = os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0)
-    whole = raw.rfind(b"\n") + 1
-    if whole < len(raw):
-        file.truncate(whole)
+def _line(data: dict[str, Any]) -> str:
+    return json.dumps(data, separators=(",", ":")) + "\n"
 
 
-def _check_header(path: Path, line: str, expected: dict[str, str]) -> None:
+def _check_header(path: Path, line: bytes, expected: dict[str, str]) -> None:
     try:
         found = json.loads(line)
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise JournalError(path, f"not a journal: line 1 is no {FORMAT} header. Choose another --out.")
@@ -124,11 +130,11 @@ def _check_header(path: Path, line: str, expected: dict[str, str]) -> None:
         raise JournalError(path, f"belongs to another tuning ({details}). Choose another --out, or remove the file.")
 
 
-def _parse(path: Path, lines: list[str]) -> list[Trial]:
+def _parse(path: Path, lines: list[bytes]) -> list[Trial]:
     trials: list[Trial] = []
     for number, line in enumerate(lines, start=2):
         try:
             trials.append(Trial.from_json(json.loads(line)))
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, RecursionError) as error:
             raise JournalError(path, f"line {number} is damaged ({error!r}). Remove the file to start again.") from None
     return trials

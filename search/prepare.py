@@ -20,6 +20,7 @@ class Compiled:
 
     candidates: list[PreparedCandidate] = field(default_factory=list)
     failed: list[Trial] = field(default_factory=list)
+    was_interrupted: bool = False
 
 
 def compile_promising(
@@ -33,22 +34,25 @@ def compile_promising(
 ) -> Compiled:
     """Compile `candidates` in order into `folder` until it holds `kernels` distinct ones, or `goes_on` says no.
 
-    `queue_depth` compiles are kept going; `seen` is called after each that ends.
+    `queue_depth` compiles are kept going; `seen` is called after each that ends. Ctrl-C ends it with what there is.
     """
     result = Compiled()
     first: dict[KernelId, int] = {}
     queue: deque[Build] = deque()
     remaining = enumerate(candidates)
-    while len(result.candidates) < kernels:
-        while len(queue) < min(queue_depth, kernels - len(result.candidates)) and goes_on():
-            following = next(remaining, None)
-            if following is None:
+    try:
+        while len(result.candidates) < kernels:
+            while len(queue) < min(queue_depth, kernels - len(result.candidates)) and goes_on():
+                following = next(remaining, None)
+                if following is None:
+                    break
+                queue.append(builder.start(*following))
+            if not queue:
                 break
-            queue.append(builder.start(*following))
-        if not queue:
-            break
-        _settle(builder, queue.popleft(), folder, result, first)
-        seen(result)
+            _settle(builder, queue.popleft(), folder, result, first)
+            seen(result)
+    except KeyboardInterrupt:
+        result.was_interrupted = True
     for build in queue:
         if build.compiled is not None:
             build.compiled.cancel()

@@ -8,22 +8,33 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import zlib
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from types import NoneType
 
-from compiler.errors import CompilerError
+from compiler.errors import CompilerError, InvalidFusion, Unsupported
 from compiler.ir.fusion import Fusion
 from compiler.wire import fusion_from_json, fusion_to_json
 from fusetune.wire.artifact import KernelArtifact
 from search.build import Build, Failure
-from search.candidate import Candidate
+from search.candidate import Candidate, checked
 from search.trial import Trial, TrialState
 
 FORMAT = "fusetune.prepared/1"
 MANIFEST = "manifest.json"
+CANDIDATES = "candidates"
+_FILE = re.compile(rf"{CANDIDATES}/[0-9]+\.json\.gz")
+
+
+_LONGEST_NAME = 200
+"""Characters; file systems take 255 bytes, and we append to names."""
+
+
+def is_file_name(name: str) -> bool:
+    """True if results can be kept under this name: it stands for one file or folder, and for none above it."""
+    return 0 < len(name) <= _LONGEST_NAME and name not in (".", "..") and not set(name) & set("/\\\0\n")
 
 
 class PreparedError(CompilerError):
@@ -46,10 +57,22 @@ class PreparedCandidate:
     predicted_us: float | None
     file: str
 
+    @classmethod
+    def from_json(cls, data: object) -> PreparedCandidate:
+        """A candidate of a manifest. Raises KeyError or TypeError; ValueError for a file outside of the folder."""
+        candidate = Candidate.from_json(data)
+        file = checked(data, "file", str)
+        if not _FILE.fullmatch(file):
+            raise ValueError(f"file: found {file!r}, expected {CANDIDATES}/NUMBER.json.gz")
+        return cls(candidate, checked(data, "predicted_us", float, int, NoneType), file)
+
 
 @dataclass(frozen=True)
 class Prepared:
-    """One fusion's folder. `failed` are the trials of candidates that did not compile or equal another one."""
+    """One fusion's folder. `failed` are the trials of candidates that did not compile or equal another one.
+
+    `was_interrupted` is not kept: it says that the folder was to have held more.
+    """
 
     name: str
     card: str
@@ -59,6 +82,7 @@ class Prepared:
     floor_us: float | None = None
     candidates: tuple[PreparedCandidate, ...] = ()
     failed: tuple[Trial, ...] = field(default=())
+    was_interrupted: bool = False
 
     def write(self, folder: Path) -> None:
         """Write the manifest; the artifacts are there already (`write_artifact`)."""
@@ -83,31 +107,39 @@ class Prepared:
         """Raises PreparedError if the manifest is missing, of another format or damaged."""
         path = folder / MANIFEST
         try:
-            data: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-            if data.get("format") != FORMAT:
-                raise PreparedError(path, f"format: found {data.get('format')!r}, expected {FORMAT!r}.")
+            data: object = json.loads(path.read_text(encoding="utf-8"))
+            found = data.get("format") if isinstance(data, dict) else None
+            if not isinstance(data, dict) or found != FORMAT:
+                raise PreparedError(path, f"format: found {found!r}, expected {FORMAT!r}.")
             return cls(
-                name=data["name"],
-                card=data["card"],
-                fusion=fusion_from_json(data["fusion"]),
-                points=data["points"],
-                legal=data["legal"],
-                floor_us=data["floor_us"],
-                candidates=tuple(
-                    PreparedCandidate(Candidate.from_json(one), one["predicted_us"], one["file"])
-                    for one in data["candidates"]
-                ),
-                failed=tuple(Trial.from_json(trial) for trial in data["failed"]),
+                name=_name(data),
+                card=checked(data, "card", str),
+                fusion=fusion_from_json(checked(data, "fusion", dict)),
+                points=checked(data, "points", int),
+                legal=checked(data, "legal", int),
+                floor_us=checked(data, "floor_us", float, int, NoneType),
+                candidates=tuple(PreparedCandidate.from_json(one) for one in checked(data, "candidates", list)),
+                failed=tuple(Trial.from_json(trial) for trial in checked(data, "failed", list)),
             )
         except OSError as error:
             raise PreparedError(path, f"cannot be read ({error.strerror}).") from None
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise PreparedError(path, f"is damaged ({error!r}).") from None
+        except (InvalidFusion, Unsupported) as error:
+            raise PreparedError(path, f"fusion: {error}") from None
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise PreparedError(path, f"is damaged: {error.args[0] if error.args else error}.") from None
+
+
+def _name(data: object) -> str:
+    """The fusion's name, under which its results are kept."""
+    name: str = checked(data, "name", str)
+    if not is_file_name(name):
+        raise ValueError(f"name: found {name!r}, expected a text that can name a file")
+    return name
 
 
 def write_artifact(folder: Path, number: int, artifact: KernelArtifact) -> str:
     """Keep an artifact; returns its file, relative to the folder."""
-    file = f"candidates/{number:03}.json.gz"
+    file = f"{CANDIDATES}/{number:03}.json.gz"
     path = folder / file
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(gzip.compress(artifact.model_dump_json().encode(), compresslevel=6, mtime=0))
@@ -128,6 +160,7 @@ class PreparedBuilds:
     def __init__(self, folder: Path, prepared: Prepared) -> None:
         self._folder = folder
         self._by_candidate = {one.candidate: one for one in prepared.candidates}
+        self._identity = (prepared.fusion.fingerprint, prepared.fusion.binding_hash)
 
     def start(self, number: int, candidate: Candidate) -> Build:
         known = self._by_candidate.get(candidate)
@@ -139,9 +172,12 @@ class PreparedBuilds:
             return Failure(TrialState.UNSUPPORTED, "not among the prepared candidates")
         path = self._folder / known.file
         try:
-            return KernelArtifact.model_validate_json(gzip.decompress(path.read_bytes()))
+            artifact = KernelArtifact.model_validate_json(gzip.decompress(path.read_bytes()))
         except (OSError, EOFError, zlib.error, ValueError) as error:
             return Failure(TrialState.UNSUPPORTED, f"{path.name} is damaged or missing ({error}). Run prepare again.")
+        if (artifact.fingerprint, artifact.binding) != self._identity:
+            return Failure(TrialState.UNSUPPORTED, f"{path.name} is of another fusion. Run prepare again.")
+        return artifact
 
 
 class InOrder:

@@ -10,14 +10,49 @@ import json
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
+from compiler.errors import CompilerError
 from compiler.ir.fusion import Fusion
 from search.prepared import write_whole
 from search.trial import Trial
 from search.tuner import Outcome
 
 FORMAT = "fusetune.results/1"
+RESULTS = "results.json"
+KERNELS = "kernels"
+
+
+class ResultsError(CompilerError):
+    """A folder that cannot take results: `path` and `reason`."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(path, reason)
+        self.path = path
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.reason}"
+
+
+def usable_folder(out: Path) -> Path:
+    """`out`, made if it is not there, and known to take results: a search must not find out at its end.
+
+    Raises ResultsError.
+    """
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=out):
+            pass
+    except OSError as error:
+        reason = "is a file" if out.is_file() else f"cannot be written to ({error.strerror})"
+        raise ResultsError(out, f"{reason}. Name another folder.") from None
+    kernels = out / KERNELS
+    if kernels.exists() and not kernels.is_dir():
+        raise ResultsError(kernels, "is a file, and winners are kept in a folder of that name. Name another folder.")
+    read_results(out)
+    return out
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +69,7 @@ class Subject:
 
 def kernel_path(out: Path, name: str) -> Path:
     """Where the winner of `name` is kept."""
-    return out / "kernels" / f"{name}.json"
+    return out / KERNELS / f"{name}.json"
 
 
 def write_outcome(out: Path, subject: Subject, outcome: Outcome) -> dict[str, Any]:
@@ -64,17 +99,29 @@ def write_outcome(out: Path, subject: Subject, outcome: Outcome) -> dict[str, An
         }
     results = read_results(out)
     results[subject.name] = row
-    write_whole(out / "results.json", json.dumps({"format": FORMAT, "results": results}, indent=1))
+    write_whole(out / RESULTS, json.dumps({"format": FORMAT, "results": results}, indent=1))
     return row
 
 
 def read_results(out: Path) -> dict[str, Any]:
-    """The rows of `results.json` by name; none if there is no such file, or it is not ours."""
+    """The rows of `results.json` by name; none if there is no such file.
+
+    Raises ResultsError if the file is not ours or damaged: it is written over by the next result.
+    """
+    path = out / RESULTS
     try:
-        document = json.loads((out / "results.json").read_text(encoding="utf-8"))
-        return dict(document["results"]) if document["format"] == FORMAT else {}
-    except (OSError, ValueError, KeyError, TypeError):
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
         return {}
+    except (OSError, ValueError, RecursionError) as error:
+        raise ResultsError(path, f"cannot be read ({error}). Move it away, or name another folder.") from None
+    if (
+        not isinstance(document, dict)
+        or document.get("format") != FORMAT
+        or not isinstance(document.get("results"), dict)
+    ):
+        raise ResultsError(path, f"is no {FORMAT} document. Move it away, or name another folder.")
+    return dict(document["results"])
 
 
 def _tied(trials: tuple[Trial, ...], number: int) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from compiler.errors import Violation
 from fusetune.wire.artifact import Resources
-from search.candidate import Candidate
+from search.candidate import Candidate, checked
 
 
 class TrialState(StrEnum):
@@ -94,31 +94,34 @@ class Trial:
         return {name: value for name, value in data.items() if value not in (None, "", [], {}) or name == "point"}
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Trial:
+    def from_json(cls, data: Any) -> Trial:
         """The trial that `to_json` wrote. Raises KeyError, TypeError or ValueError for anything else."""
-        if not isinstance(data, Mapping):
-            raise TypeError(f"found {type(data).__name__}, expected an object")
-        plain = {name: data[name] for name in _PLAIN if name in data}
-        resources = data.get("resources")
+        candidate = Candidate.from_json(data)
+        plain = {name: checked(data, name, *kinds) for name, kinds in _PLAIN.items() if name in data}
+        samples = checked({"samples_us": [], **data}, "samples_us", list)
+        if not all(type(sample) in _NUMBER for sample in samples):
+            raise TypeError("samples_us: found something else, expected numbers")
         return cls(
-            candidate=Candidate.from_json(data),
-            state=TrialState(data["state"]),
-            violations=tuple(Violation(**violation) for violation in data.get("violations", ())),
-            samples_us=tuple(data.get("samples_us", ())),
-            resources=Resources.model_validate(resources) if resources is not None else None,
+            number=checked(data, "number", int),
+            candidate=candidate,
+            state=TrialState(checked(data, "state", str)),
+            violations=tuple(Violation(**v) for v in data.get("violations", ())),
+            samples_us=tuple(samples),
+            resources=Resources.model_validate(data["resources"]) if "resources" in data else None,
             **plain,
         )
 
 
-_PLAIN = (
-    "number",
-    "reason",
-    "predicted_us",
-    "median_us",
-    "p10_us",
-    "p90_us",
-    "code_hash",
-    "launch_hash",
-    "duplicate_of",
-    "seconds",
-)
+_NUMBER = (float, int)
+_PLAIN: dict[str, tuple[type, ...]] = {
+    "reason": (str,),
+    "predicted_us": _NUMBER,
+    "median_us": _NUMBER,
+    "p10_us": _NUMBER,
+    "p90_us": _NUMBER,
+    "code_hash": (str,),
+    "launch_hash": (str,),
+    "duplicate_of": (int,),
+    "seconds": (dict,),
+}
+"""Fields that stand in JSON as they are, and their types."""

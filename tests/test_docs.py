@@ -12,6 +12,9 @@ import pytest
 import typer.main
 from typer.core import TyperCommand, TyperGroup
 
+from compiler.cli import Stage
+from compiler.cli import app as compiler_app
+from docs.generate_rules import PAGE, rules_page
 from fusetune.wire.parse import parse_fusion
 from search.cli.app import app as search_app
 
@@ -20,11 +23,12 @@ CLI = (ROOT / "docs" / "cli.md").read_text()
 
 
 def commands() -> Iterator[tuple[str, TyperCommand]]:
-    group = typer.main.get_command(search_app)
-    assert isinstance(group, TyperGroup)
-    for name, command in group.commands.items():
-        assert isinstance(command, TyperCommand)
-        yield f"python -m search {name}", command
+    for package, app in (("search", search_app), ("compiler", compiler_app)):
+        group = typer.main.get_command(app)
+        assert isinstance(group, TyperGroup)
+        for name, command in group.commands.items():
+            assert isinstance(command, TyperCommand)
+            yield f"python -m {package} {name}", command
 
 
 def section(command: str) -> str:
@@ -44,7 +48,23 @@ def test_every_option_is_documented_and_no_other(name: str, command: TyperComman
 
 
 def test_every_documented_command_exists() -> None:
-    assert set(re.findall(r"^## `(python -m search .*)`$", CLI, re.MULTILINE)) == {name for name, _ in commands()}
+    assert set(re.findall(r"^## `(python -m .*)`$", CLI, re.MULTILINE)) == {name for name, _ in commands()}
+
+
+def test_every_default_is_documented() -> None:
+    for name, command in commands():
+        for param in command.params:
+            if isinstance(param.default, int | float) and not isinstance(param.default, bool):
+                assert f"`{param.opts[0]} {param.default:g}`" in section(name), (name, param.opts)
+
+
+def test_every_stage_is_documented() -> None:
+    documented = re.findall(r"^\| `([a-z]+)` \|", section("python -m compiler show"), re.MULTILINE)
+    assert documented == [stage.value for stage in Stage]
+
+
+def test_the_page_of_rules_is_up_to_date() -> None:
+    assert PAGE.read_text() == rules_page(), "docs/rules.md is out of date: run `make docs`"
 
 
 def test_the_builder_example_of_the_readme_makes_a_fusion() -> None:
@@ -57,7 +77,8 @@ def test_the_builder_example_of_the_readme_makes_a_fusion() -> None:
 
 
 @pytest.mark.parametrize(
-    "page", ["README.md", "CONTRIBUTING.md", "docs/architecture.md", "docs/cli.md", "benchmarks/README.md"]
+    "page",
+    ["README.md", "CONTRIBUTING.md", "docs/architecture.md", "docs/cli.md", "docs/rules.md", "benchmarks/README.md"],
 )
 def test_links_to_files_lead_somewhere(page: str) -> None:
     path = ROOT / page

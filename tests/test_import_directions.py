@@ -94,6 +94,7 @@ TABLE: dict[str, Row] = {
     "benchmarks.kernels.plugin": Row(ours=("fusetune.wire",), lazily=("fusetune.torch", "torch")),
     "benchmarks.kernels.triton_streams": Row(others=("torch", "triton")),
     "benchmarks": Row(),
+    "docs": Row(ours=("compiler.legality",)),
     "examples": Row(),
 }
 

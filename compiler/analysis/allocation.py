@@ -105,14 +105,17 @@ def layout_of(t: TensorView) -> Layout:
         return Layout(order, strides, 1 + sum((a.extent - 1) * s for a, s in zip(order, strides, strict=True)))
     axes: list[IterDomain] = []
     steps: list[int] = []
-    elems = 1
+    whole, last, elems = 1, 0, 1
     for axis, stride in zip(reversed(order), reversed(given), strict=True):
         if status.get(axis) is False:
             continue
-        step = elems if stride is None else stride
+        step = whole if stride is None else stride
         axes.append(axis)
         steps.append(step)
-        elems = step * axis.extent
+        whole = step * axis.extent
+        # Given strides need not grow outwards: the longest axis and the last element both lie inside.
+        last += step * (axis.extent - 1)
+        elems = max(elems, whole, last + 1)
     return Layout(tuple(reversed(axes)), tuple(reversed(steps)), elems)
 
 

@@ -7,6 +7,7 @@ The xor patterns are those of the PTX ISA's tensor-copy swizzle modes (5.5.7): f
 from __future__ import annotations
 
 from functools import lru_cache
+from math import prod
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,8 @@ from compiler.ir.tensor import TensorView
 SPANS = (32, 64, 128)
 _MASKS = {0: 0x00, 32: 0x10, 64: 0x30, 128: 0x70}
 CHUNK_BYTES = 16
+MAX_TILE_ELEMS = 1 << 20
+"""More than any tile that fits in shared memory has (227 KiB, CUDA C++ programming guide, "Compute Capabilities")."""
 
 
 def swizzled_address(address: npt.NDArray[np.int64], span: int) -> npt.NDArray[np.int64]:
@@ -36,8 +39,11 @@ def repeat_bytes(span: int) -> int:
 def hardware_swizzle(t: TensorView, tile: tuple[IterDomain, ...]) -> int | None:
     """The span (0, 32, 64, 128) of the mode that puts every element of the tile where the allocation of `t` says.
 
-    `tile`: base axes of `t`, innermost first, as the copy engine walks them. None if no mode does.
+    `tile`: base axes of `t`, innermost first, as the copy engine walks them. None if no mode does, and for
+    a tile that fits in no shared memory.
     """
+    if prod(a.extent for a in tile) > MAX_TILE_ELEMS:
+        return None
     index = {axis: var(Var(f"t{i}", axis.extent)) for i, axis in enumerate(tile)}
     grids = np.meshgrid(*(np.arange(a.extent, dtype=np.int64) for a in reversed(tile)), indexing="ij")
     values = {f"t{i}": g for i, g in enumerate(reversed(grids))}

@@ -53,12 +53,23 @@ class TmaCopy:
 def infer_tma(sf: ScheduledFusion, op: TensorOp) -> TmaCopy | Violation:
     """The copy that `op` (via tma) stands for, or why its schedule is none."""
     consumer, producer = sf.tensor(op.output), sf.tensor(op.tensor_inputs[0])
+    if not consumer.bulk_axes:
+        return _refuse("tma_box_is_inferred", consumer, "no Bulk axis", "a box", "Mark the tile's axes Bulk.")
     load = consumer.memory is MemoryType.SHARED
     global_tensor, shared = (producer, consumer) if load else (consumer, producer)
     strides = _logical_strides(op, global_tensor, consumer)
     dims = _dims(consumer, strides)
     if isinstance(dims, Violation):
         return dims
+    stray = None if load else _stray_holes(consumer, dims)
+    if stray is not None:
+        return _refuse(
+            "tma_store_holes_lie_outside",
+            consumer,
+            f"a split of {stray} that does not divide",
+            "holes past the end of a tensor-map dimension",
+            "Split that axis evenly.",
+        )
     to_shared = corresponding_axes(op, producer, consumer)
     ordered = _in_shared_order(dims, shared, None if load else to_shared)
     if ordered is None:
@@ -150,6 +161,27 @@ def _box_within(consumer: TensorView, axis: IterDomain, bulk: dict[IterDomain, b
     for e in consumer.exprs:
         if isinstance(e, Split) and e.source == axis and e.divides and not bulk[e.outer]:
             return _box_within(consumer, e.inner, bulk)
+    return None
+
+
+def _stray_holes(consumer: TensorView, dims: tuple[TmaDim, ...]) -> IterDomain | None:
+    """An axis whose uneven split makes holes that the tensor map takes for elements. A store would write them.
+
+    The copy engine drops what lies past the end of a partitioned IterDomain. A hole past the end of an outer piece of
+    it, or of a merge with such a piece outermost, lies there too (Theorems 1 and 2 of the divisibility of split); any
+    other would be one more copy of a valid place.
+    """
+    dropped = {d.partitioned for d in dims}
+    for e in consumer.exprs:
+        match e:
+            case Split() if e.source in dropped:
+                dropped.add(e.outer)
+            case Merge() if e.outer in dropped:
+                dropped.add(e.out)
+            case Split() if not e.divides:
+                return e.source
+            case _:
+                continue
     return None
 
 

@@ -8,7 +8,9 @@ from compiler.ir.expr import Atom, Div, Expr, Mod, Var, Xor
 def expression(e: Expr) -> str:
     """An expression that can stand as an operand anywhere."""
     text = total(e)
-    return text if text.replace("_", "").isalnum() else f"({text})"
+    is_one_atom = e.const == 0 and len(e.terms) == 1 and e.terms[0][1] == 1
+    is_number = not e.terms and e.const >= 0
+    return text if is_one_atom or is_number else f"({text})"
 
 
 def total(e: Expr) -> str:

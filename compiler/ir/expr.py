@@ -100,12 +100,12 @@ class Expr:
 
     @cached_property
     def lo(self) -> int:
-        """A lower bound (exact when no variable occurs twice)."""
+        """A lower bound, exact for a sum of different variables."""
         return self.const + sum(c * (_range(a)[0] if c > 0 else _range(a)[1]) for a, c in self.terms)
 
     @cached_property
     def hi(self) -> int:
-        """An upper bound, inclusive."""
+        """An upper bound, inclusive, exact for a sum of different variables."""
         return self.const + sum(c * (_range(a)[1] if c > 0 else _range(a)[0]) for a, c in self.terms)
 
     @property

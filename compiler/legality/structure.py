@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compiler.analysis.allocation import allocated_axes, loop_axis_is_allocated, memory_order
+from compiler.analysis.allocation import allocated_axes, layout_of, loop_axis_is_allocated, memory_order
 from compiler.errors import Violation
 from compiler.ir.fusion import Literal
 from compiler.ir.iter_domain import MemoryType, ParallelType
@@ -151,6 +151,26 @@ def allocation_axes_are_whole(s: Schedule) -> Iterator[Violation]:
                     "allocated or not",
                     "Set the allocation domain after splitting off the part that is parallel or inlined.",
                 )
+
+
+@structure_rule
+def allocated_elements_do_not_overlap(s: Schedule) -> Iterator[Violation]:
+    """Every element of a shared or register tensor has its own place: an axis steps over all that lies inside."""
+    for t in s.sf.tensors:
+        if t.memory is _GLOBAL:
+            continue
+        layout = layout_of(t)
+        inside = 1
+        for stride, axis in sorted(zip(layout.strides, layout.axes, strict=True), key=lambda pair: pair[0]):
+            if axis.extent == 1:
+                continue
+            if stride < inside:
+                fix = "Give the axis a longer stride, or let contiguity give it."
+                where = f"{t.name}: {axis}"
+                yield Violation(
+                    "allocated_elements_do_not_overlap", where, f"stride {stride}", f"{inside} or more", fix
+                )
+            inside = stride * axis.extent
 
 
 @structure_rule

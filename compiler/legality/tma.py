@@ -62,7 +62,7 @@ def tensor_map_sizes_fit(s: Schedule) -> Iterator[Violation]:
 
 @rule
 def tensor_map_strides_are_multiples_of_16_bytes(s: Schedule) -> Iterator[Violation]:
-    """Strides of dimensions 1 and up: multiples of 16 bytes, below 2^40 (cuTensorMapEncodeTiled); none may be 0 here."""
+    """Strides of dimensions 1 and up: multiples of 16 bytes, in (0, 2^40) (cuTensorMapEncodeTiled)."""
     for _, c in s.tma_copies():
         for i, d in enumerate(c.dims[1:], start=1):
             nbytes = d.stride * c.global_tensor.dtype.nbytes
@@ -194,7 +194,7 @@ def tma_store_rows_are_whole_16_bytes(s: Schedule) -> Iterator[Violation]:
 
 @rule
 def tma_store_has_no_negative_start(s: Schedule) -> Iterator[Violation]:
-    """The top-left coordinate of a store is not negative (PTX ISA); indices here never are, so extents bound it above."""
+    """The top-left coordinate of a store is not negative (PTX ISA); loads may start outside."""
     for op, c in s.tma_copies():
         for i, d in enumerate(c.dims):
             at = s.indexing.own(s.sf.tensor(op.output)).get(d.partitioned)
@@ -204,7 +204,7 @@ def tma_store_has_no_negative_start(s: Schedule) -> Iterator[Violation]:
 
 @rule
 def tma_inner_coordinate_is_16_byte_multiple(s: Schedule) -> Iterator[Violation]:
-    """The innermost coordinate in bytes is a multiple of 16: anything else faulted on an H200 (hardware reference 1.6)."""
+    """The innermost coordinate in bytes is a multiple of 16: anything else faulted on an H200."""
     for op, c in s.tma_copies():
         if not c.dims:
             continue

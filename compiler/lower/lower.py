@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from compiler.analysis.allocation import layout_of
 from compiler.analysis.facts import Facts
@@ -38,6 +38,9 @@ from compiler.lower.passes.full_tiles import split_full_tiles
 from compiler.lower.predicates import trip_count
 from compiler.lower.sync import Effects, Hazards, Needs
 
+INDEX_LIMIT = 1 << 31
+"""Beyond it an index, or a part of one, is computed in 64 bits."""
+
 
 def lower(sf: ScheduledFusion) -> Kernel:
     """The kernel of a legal scheduled fusion. Raises Unsupported, by name, for what cannot be lowered yet."""
@@ -53,7 +56,7 @@ def lower_facts(facts: Facts) -> Kernel:
     pointers = tuple(
         Pointer(name, sf.tensor(name).dtype, p, name in sf.outputs) for name, p in positions.items() if name in pointed
     )
-    wide = any(not every_part(e, lambda x: -(1 << 31) < x.lo and x.hi < 1 << 31) for e in expressions(body))
+    wide = any(not every_part(e, _fits_32_bits) for e in expressions(body))
     return Kernel(
         pointers=pointers,
         tensor_maps=_tensor_maps(facts, positions),
@@ -65,6 +68,10 @@ def lower_facts(facts: Facts) -> Kernel:
         index_bits=64 if wide else 32,
         body=split_full_tiles(body),
     )
+
+
+def _fits_32_bits(e: Expr) -> bool:
+    return e.lo > -INDEX_LIMIT and e.hi < INDEX_LIMIT
 
 
 def _tensor_maps(facts: Facts, positions: dict[str, int]) -> tuple[TensorMap, ...]:
@@ -125,7 +132,7 @@ class _Lowering:
         out: list[Stmt] = []
         for node in nodes:
             effects = self.effects(node)
-            needs = hazards.before(effects)
+            needs = self.needs(hazards, effects)
             out += self.meet(needs, scope)
             hazards = hazards.after(effects, needs)
             out += self.declarations(node, scope)
@@ -137,8 +144,14 @@ class _Lowering:
         hazards = Hazards()
         for node in nodes:
             effects = self.effects(node)
-            hazards = hazards.after(effects, hazards.before(effects))
+            hazards = hazards.after(effects, self.needs(hazards, effects))
         return hazards
+
+    def needs(self, hazards: Hazards, effects: Effects) -> Needs:
+        """What must come first; a wait for one load is a wait for all that share its barrier."""
+        needs = hazards.before(effects)
+        loads = frozenset(other for name in needs.wait_loads for other in self.ring[name][0].tensors)
+        return replace(needs, wait_loads=loads)
 
     def node(self, node: Node, scope: Scope) -> list[Stmt]:
         match node:

@@ -45,7 +45,8 @@ def trip_count(bound: Bound, variable: Var, outer: frozenset[Var]) -> Expr | Non
     rest = bound.index - Expr(((variable, step),))
     if variable in rest.variables or rest.hi > bound.extent - 1 + step:
         return None
-    return (rest * -1 + (bound.extent + step - 1)) // step
+    count = (rest * -1 + (bound.extent + step - 1)) // step
+    return count if count.hi <= variable.extent else None
 
 
 def holds_for_block(less: Less) -> Less | None:

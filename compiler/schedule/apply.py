@@ -138,6 +138,8 @@ def _allocate(t: TensorView, step: steps.SetAllocationDomain) -> TensorView:
     strides = step.strides or (None,) * len(listed.axes)
     if len(strides) != len(listed.axes):
         raise BadTransform(f"{len(strides)} strides for {len(listed.axes)} axes", "Give one for each axis, or none.")
+    if any(s is not None and s < 1 for s in strides):
+        raise BadTransform(f"strides {strides}", "A stride is at least 1; null takes it from contiguity.")
     return replace(t, allocation=Allocation(listed.axes, strides, listed.exprs))
 
 

@@ -33,7 +33,7 @@ __all__ = ["KernelArtifact", "artifact_from_json", "kernel_artifact", "trace_fro
 TRACE_FORMAT = "fusetune.trace/1"
 _TRACE_FIX = "Write it as `python -m search trace` does."
 _ARTIFACT_FIX = "Take the file as `python -m search tune` wrote it."
-_EXPECTED = {str: "a text", dict: "an object", list: "a list"}
+_EXPECTED = {dict: "an object", list: "a list"}
 
 
 def trace_to_json(trace: ScheduleTrace) -> dict[str, Any]:
@@ -43,15 +43,16 @@ def trace_to_json(trace: ScheduleTrace) -> dict[str, Any]:
 
 def trace_from_json(document: Mapping[str, Any]) -> ScheduleTrace:
     """The trace in `document`. Raises InvalidFusion with the place of what does not fit."""
-    fields = {"format": str, "fusion": dict, "steps": list}
-    wrong = [name for name, kind in fields.items() if not isinstance(document.get(name), kind)]
-    problems = [Problem(name, show(document.get(name)), _EXPECTED[fields[name]], _TRACE_FIX) for name in wrong]
-    problems += [
-        Problem(show(name), "an unknown field", f"one of {', '.join(fields)}", "Remove it.")
-        for name in document.keys() - fields.keys()
+    fields = {"fusion": dict, "steps": list}
+    problems = [
+        Problem(name, show(document.get(name)), _EXPECTED[kind], _TRACE_FIX)
+        for name, kind in fields.items()
+        if not isinstance(document.get(name), kind)
     ]
-    if "format" not in wrong and document["format"] != TRACE_FORMAT:
-        problems.append(Problem("format", show(document["format"]), repr(TRACE_FORMAT), _TRACE_FIX))
+    if document.get("format") != TRACE_FORMAT:
+        problems.insert(0, Problem("format", show(document.get("format")), repr(TRACE_FORMAT), _TRACE_FIX))
+    for name in document.keys() - {"format", *fields}:
+        problems.append(Problem(show(name), "an unknown field", "format, fusion, steps", "Remove it."))
     if problems:
         raise InvalidFusion(tuple(problems))
     try:

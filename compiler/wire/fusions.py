@@ -91,6 +91,7 @@ def fusion_from_json(document: Mapping[str, Any]) -> ir.Fusion:
         raise _invalid(error) from None
     _refuse_unsupported(bound)
     _refuse_empty(bound)
+    _refuse_names(bound.fusion)
     return _to_ir(bound, document["fingerprint"], document["binding_hash"])
 
 
@@ -109,6 +110,22 @@ def _document_problems(document: Mapping[str, Any]) -> Iterator[Problem]:
         yield Problem(str(name), "an unknown field", f"one of {', '.join(wanted)}", "Remove it.")
     if isinstance(document.get("format"), str) and document["format"] != BOUND_FORMAT:
         yield Problem("format", repr(document["format"]), repr(BOUND_FORMAT), "Store the fusion again.")
+
+
+def _refuse_names(fusion: Fusion) -> None:
+    """Raise InvalidFusion for names that are not canonical: they become names in generated code."""
+    problems = [
+        Problem(f"fusion.inputs[{i}].name", repr(t.name), repr(f"i{i}"), "Store what fusion_to_json gives.")
+        for i, t in enumerate(fusion.inputs)
+        if t.name != f"i{i}"
+    ]
+    problems += [
+        Problem(f"fusion.ops[{i}].out", repr(op.out), repr(f"v{i}"), "Store what fusion_to_json gives.")
+        for i, op in enumerate(fusion.ops)
+        if op.out != f"v{i}"
+    ]
+    if problems:
+        raise InvalidFusion(tuple(problems))
 
 
 def _refuse_unsupported(bound: Bound) -> None:

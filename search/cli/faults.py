@@ -14,6 +14,7 @@ from fusetune.wire.problems import InvalidDocument
 from search.journal import JournalError
 from search.measure.device import DeviceLost
 from search.prepared import PreparedError
+from search.results import ResultsError
 
 __all__ = ["BROKEN", "UsageFault", "reports_faults"]
 
@@ -32,6 +33,7 @@ _FAULTS = (
     UsageFault,
     JournalError,
     PreparedError,
+    ResultsError,
 )
 
 
@@ -47,7 +49,7 @@ def reports_faults(command: Callable[P, R]) -> Callable[P, R]:
             return command(*args, **kwargs)
         except (DeviceLost, OSError) as error:
             say(error)
-            typer.echo("What was measured is kept: the same command goes on from there.", err=True)
+            typer.echo("What was kept so far stays: the same command goes on from there.", err=True)
             raise typer.Exit(BROKEN) from None
 
     return reporting(*_FAULTS)(run)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 from compiler.arch import DEFAULT_CARD, Card, card_named
 from compiler.errors import InvalidFusion, Unsupported
+from compiler.faults import STDIN, UsageFault, read_text
 from compiler.ir import fusion as ir
 from compiler.wire import bind
 from fusetune.wire.binding import Binding
@@ -18,7 +20,9 @@ from fusetune.wire.parse import parse_binding, parse_fusion
 from fusetune.wire.problems import InvalidDocument
 from fusetune.wire.suite import strip_case
 from fusetune.wire.symbols import symbols_of
-from search.cli.faults import UsageFault
+from search.prepared import is_file_name
+
+_SIZE = re.compile(r"[0-9]{1,20}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +47,9 @@ def sizes_of(binds: Sequence[str]) -> dict[str, int]:
     sizes: dict[str, int] = {}
     for text in (part for bind_option in binds for part in bind_option.split(",")):
         symbol, equals, size = (piece.strip() for piece in text.partition("="))
-        if not (symbol and equals and size.isdecimal()):
-            raise UsageFault(f"--bind: found {text!r}, expected SYMBOL=SIZE with a size >= 0. Write --bind M=8192.")
+        if not (symbol and equals and _SIZE.fullmatch(size)):
+            found = repr(text) if len(text) <= 60 else f"{text[:57]!r}..."
+            raise UsageFault(f"--bind: found {found}, expected SYMBOL=SIZE with a size >= 0. Write --bind M=8192.")
         if symbol in sizes:
             raise UsageFault(f"--bind: {symbol} is given twice. Give it one size.")
         sizes[symbol] = int(size)
@@ -53,16 +58,17 @@ def sizes_of(binds: Sequence[str]) -> dict[str, int]:
 
 def load_one(path: Path, case: str | None, sizes: Mapping[str, int]) -> Named:
     """The fusion of a file, bound to `sizes`. Raises UsageFault or InvalidDocument, noting the file."""
-    cases = _cases(path)
+    text = read_text(path, "a fusion file")
+    cases = _cases(path, text)
     if cases is None:
         if case is not None:
             raise UsageFault(f"--case: {path} is a fusion, not a suite. Leave --case out.")
-        return _from_fusion_file(path, sizes, every_size_is_used=True)
+        return _from_fusion(path, text, sizes, every_size_is_used=True)
     if case is None:
         raise UsageFault(f"{path}: a suite of {len(cases)} cases. Choose one with --case: {', '.join(cases)}.")
     if case not in cases:
         raise UsageFault(f"--case: found {case!r}, expected one of {', '.join(cases)}.")
-    return _from_case(path, case, cases[case], sizes)
+    return _from_case(path, case, cases[case], sizes, every_size_is_used=True)
 
 
 def load_many(paths: Sequence[Path], sizes: Mapping[str, int]) -> list[Named]:
@@ -73,11 +79,12 @@ def load_many(paths: Sequence[Path], sizes: Mapping[str, int]) -> list[Named]:
         if not files:
             raise UsageFault(f"{path}: no *.json in this folder. Name a folder of fusions.")
         for file in files:
-            cases = _cases(file)
+            text = read_text(file, "a fusion file")
+            cases = _cases(file, text)
             if cases is None:
-                named.append(_from_fusion_file(file, sizes, every_size_is_used=False))
+                named.append(_from_fusion(file, text, sizes, every_size_is_used=False))
             else:
-                named.extend(_from_case(file, name, case, {}) for name, case in cases.items())
+                named.extend(_from_case(file, name, case, sizes) for name, case in cases.items())
     names = [one.name for one in named]
     for name in names:
         if names.count(name) > 1:
@@ -90,47 +97,61 @@ def card_or_default(name: str | None) -> Card:
     return card_named(name or DEFAULT_CARD)
 
 
-def _cases(path: Path) -> dict[str, Mapping[str, Any]] | None:
-    """The cases of a suite file by id; None for any other file, whose faults `parse_fusion` names."""
+def _cases(path: Path, text: str) -> dict[str, Mapping[str, Any]] | None:
+    """The cases of a suite by id; None for any other text, whose faults `parse_fusion` names."""
     try:
-        document = json.loads(_text(path))
+        document = json.loads(text)
     except (ValueError, RecursionError):
         return None
     if not isinstance(document, dict) or "cases" not in document:
         return None
+    listed = document["cases"]
+    if not isinstance(listed, list) or not listed:
+        raise UsageFault(f"{path}: cases: expected a list of at least one case. Correct the suite.")
+    cases: dict[str, Mapping[str, Any]] = {}
+    for i, case in enumerate(listed):
+        name = case.get("id") if isinstance(case, dict) else None
+        if not isinstance(name, str) or not is_file_name(name):
+            raise UsageFault(
+                f"{path}: cases[{i}].id: found {name!r:.80}, expected a text that can name a file. Correct the suite."
+            )
+        if name in cases:
+            raise UsageFault(f"{path}: cases[{i}].id: {name!r} is the id of another case. Rename one of the two.")
+        cases[name] = case
+    return cases
+
+
+def _from_fusion(path: Path, text: str, sizes: Mapping[str, int], every_size_is_used: bool) -> Named:
+    name = "stdin" if path == STDIN else path.stem
+    if not is_file_name(name):
+        raise UsageFault(f"{path}: results are kept under {name!r}, which cannot name a file. Rename the file.")
     try:
-        return {str(case["id"]): case for case in document["cases"]}
-    except (TypeError, KeyError):
-        raise UsageFault(f"{path}: cases: expected an array of objects with an id. Correct the suite.") from None
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-        raise UsageFault(f"{path}: cannot be read ({reason}). Name a fusion file.") from None
-
-
-def _from_fusion_file(path: Path, sizes: Mapping[str, int], every_size_is_used: bool) -> Named:
-    try:
-        fusion = parse_fusion(_text(path))
-        known = set(sizes if every_size_is_used else symbols_of(fusion))
-        binding = parse_binding({"sizes": {symbol: size for symbol, size in sizes.items() if symbol in known}})
+        fusion = parse_fusion(text)
+        binding = parse_binding({"sizes": _sizes_for(fusion, sizes, every_size_is_used)})
     except InvalidDocument as error:
         error.add_note(f"in {path}")
         raise
-    return Named(path.stem, fusion, binding)
+    return Named(name, fusion, binding)
 
 
-def _from_case(path: Path, name: str, case: Mapping[str, Any], sizes: Mapping[str, int]) -> Named:
+def _sizes_for(fusion: Fusion, sizes: Mapping[str, int], every_size_is_used: bool) -> dict[str, int]:
+    """All sizes, so that binding refuses those that the fusion does not have; or only those that it has."""
+    known = set(sizes if every_size_is_used else symbols_of(fusion))
+    return {symbol: size for symbol, size in sizes.items() if symbol in known}
+
+
+def _from_case(
+    path: Path, name: str, case: Mapping[str, Any], sizes: Mapping[str, int], every_size_is_used: bool = False
+) -> Named:
     try:
-        fusion, binding = strip_case(case)
-        return Named(name, parse_fusion(fusion), parse_binding({**binding, "sizes": dict(sizes)}))
+        document, binding = strip_case(case)
+        fusion = parse_fusion(document)
+        used = _sizes_for(fusion, sizes, every_size_is_used)
+        return Named(name, fusion, parse_binding({**binding, "sizes": used}))
     except InvalidDocument as error:
         error.add_note(f"in {path}, case {name}")
         raise
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise UsageFault(
             f"{path}: case {name}: {error!r}. Expected inputs, ops and outputs; correct the suite."
         ) from None

@@ -20,7 +20,7 @@ from search.journal import Journal, JournalKey
 from search.measure.device import TIMING_POLICY
 from search.prepared import MANIFEST, InOrder, Prepared, PreparedBuilds
 from search.progress import progress_on
-from search.results import Subject, write_outcome
+from search.results import Subject, usable_folder, write_outcome
 from search.roofline import floor_us
 from search.tuner import Outcome, Settings, Tuner
 
@@ -37,6 +37,7 @@ def measure(
         raise UsageFault(
             f"{folder}: no prepared fusions here. Fill it with `python -m search prepare … --out {folder}`."
         )
+    usable_folder(folder)
     console = Console(highlight=False, soft_wrap=True)
     gpu = find_device(None)
     if isinstance(gpu, Detached):

@@ -8,6 +8,9 @@ from typing import Annotated
 
 import typer
 
+MAX_BUDGET_S = 30 * 24 * 3600.0
+"""A month: more is a slip of the keyboard."""
+
 FusionFile = Annotated[
     Path, typer.Argument(help="A fusion (JSON), or a suite file with --case.", metavar="FUSION.json")
 ]
@@ -18,8 +21,8 @@ CardName = Annotated[
     str | None, typer.Option("--card", help="GPU model. Default: the attached one, else H200.", metavar="NAME")
 ]
 Case = Annotated[str | None, typer.Option("--case", help="Case of a suite file.", metavar="ID")]
-Seed = Annotated[int, typer.Option("--seed", help="Seed of every random choice.")]
-BudgetSeconds = Annotated[float, typer.Option("--budget-s", help="Seconds, set-up included.", min=0)]
+Seed = Annotated[int, typer.Option("--seed", help="Seed of every random choice.", min=0, max=2**32 - 1)]
+BudgetSeconds = Annotated[float, typer.Option("--budget-s", help="Seconds, set-up included.", min=0, max=MAX_BUDGET_S)]
 
 RANKED_POINTS = 400
 """Legal points of each scheduler that are ranked by prediction, time allowing."""

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from compiler.arch import Card
 from compiler.errors import Unsupported
+from compiler.ir.fusion import Fusion
 from compiler.nvrtc import CompilePool
 from search.build import Builder
 from search.cli.faults import UsageFault, reports_faults
@@ -21,6 +22,7 @@ from search.plan import Plan
 from search.predicting import predictor
 from search.prepare import compile_promising
 from search.prepared import Prepared
+from search.results import usable_folder
 from search.roofline import floor_us
 from search.samplers.warm_start import warm_start
 
@@ -43,17 +45,26 @@ def prepare(
     console = Console(highlight=False, soft_wrap=True)
     chosen = card_or_default(card)
     named = load_many(fusions, sizes_of(bind or []))
+    bound: list[tuple[Named, Fusion]] = []
+    for one in named:  # all of them before the first compile: a fault of the last must not cost the work on the others
+        try:
+            bound.append((one, one.bound()))
+        except Unsupported as error:
+            console.print(f"{one.name}: skipped. {error}", markup=False)
+    usable_folder(out)
     prepared = 0
     with CompilePool(compilers()) as pool:
-        for one in named:
+        for one, fusion in bound:
             try:
-                plan = Plan.of(one.bound(), chosen)
-                found = prepare_one(one, plan, chosen, pool, out / one.name, per_fusion, seed)
+                found = prepare_one(one, Plan.of(fusion, chosen), chosen, pool, out / one.name, per_fusion, seed)
             except Unsupported as error:
                 console.print(f"{one.name}: skipped. {error}", markup=False)
                 continue
             console.print(describe_prepared(found), markup=False)
             prepared += 1
+            if found.was_interrupted:
+                console.print("Interrupted: what was compiled is kept, the rest was not prepared.", markup=False)
+                break
     if not prepared:
         raise UsageFault("none of the fusions can be compiled by this version; the reasons stand above.")
     console.print(f"{prepared} of {len(named)} fusions are in {out}. Nothing was verified or timed.", markup=False)
@@ -70,7 +81,10 @@ def prepare_one(
     seed: int,
     budget_s: float = 1e9,
 ) -> Prepared:
-    """Rank and compile one fusion into `folder`. Raises Unsupported if it has no legal point."""
+    """Rank and compile one fusion into `folder`. Raises Unsupported if it has no legal point.
+
+    Ctrl-C ends it early, once there are kernels: those are kept.
+    """
     begun = time.monotonic()
     predict = predictor(card)
     ranking = plan.ranking(predict, _PER_KERNEL * kernels, seed, min(_RANKING_S, 0.4 * budget_s))
@@ -93,6 +107,7 @@ def prepare_one(
         floor_us=floor_us(plan.fusion, card),
         candidates=tuple(compiled.candidates),
         failed=tuple(compiled.failed),
+        was_interrupted=compiled.was_interrupted,
     )
     found.write(folder)
     return found

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -15,7 +18,7 @@ from compiler.pipeline import GENERATOR
 from search.budget import Budget
 from search.build import Builder
 from search.cli.device import Attached, Detached, card_key, find_device
-from search.cli.faults import UsageFault, reports_faults
+from search.cli.faults import reports_faults
 from search.cli.load import Named, card_or_default, load_one, sizes_of
 from search.cli.options import (
     RANKED_POINTS,
@@ -35,10 +38,11 @@ from search.measure.device import TIMING_POLICY
 from search.plan import Plan
 from search.predicting import predictor
 from search.progress import progress_on
-from search.results import Subject, write_outcome
+from search.results import Subject, usable_folder, write_outcome
 from search.roofline import floor_us
 from search.samplers.optuna import OptunaSampler
 from search.samplers.warm_start import warm_start
+from search.space.space import Space
 from search.tuner import Settings, Tuner
 
 _WARM_START = 32
@@ -65,9 +69,7 @@ def tune(
     named = load_one(fusion, case, sizes_of(bind or []))
     card_or_default(card)  # an unknown card is refused before a GPU is looked for
     plan_fusion = named.bound()
-    folder = out or Path("build/tune") / named.name
-    if folder.exists() and not folder.is_dir():
-        raise UsageFault(f"--out: {folder} is a file. Name a folder.")
+    folder = usable_folder(out or Path("build/tune") / named.name)
     console = Console(highlight=False, soft_wrap=True)
     target = find_device(card)
     plan = Plan.of(plan_fusion, target.card)
@@ -84,7 +86,14 @@ def _on_gpu(named: Named, plan: Plan, gpu: Attached, budget: Budget, folder: Pat
         console.print(note, markup=False)
     spaces = plan.searchable
     floor = floor_us(plan.fusion, gpu.card)
-    key = JournalKey(plan.fusion.fingerprint, plan.fusion.binding_hash, card_key(gpu.facts), TIMING_POLICY, GENERATOR)
+    key = JournalKey(
+        fingerprint=plan.fusion.fingerprint,
+        binding=plan.fusion.binding_hash,
+        card=card_key(gpu.facts),
+        policy=TIMING_POLICY,
+        generator=GENERATOR,
+        spaces=_spaces_key(spaces),
+    )
     predict = predictor(gpu.card)
     with (
         Journal.open(folder / "journal.jsonl", key) as journal,
@@ -110,6 +119,12 @@ def _on_gpu(named: Named, plan: Plan, gpu: Attached, budget: Budget, folder: Pat
     subject = Subject(named.name, plan.fusion, gpu.card.name, plan.points, plan.legal, floor)
     write_outcome(folder, subject, outcome)
     console.print(describe_outcome(folder, subject, outcome), markup=False)
+
+
+def _spaces_key(spaces: Mapping[str, Space]) -> str:
+    """A hash of the knobs and values of every space: two keys differ if a point of one may be none of the other."""
+    knobs = {name: {knob.name: knob.values for knob in space.knobs} for name, space in spaces.items()}
+    return hashlib.sha256(json.dumps(knobs, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _without_gpu(

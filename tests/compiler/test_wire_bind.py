@@ -180,6 +180,11 @@ def test_binding_what_was_bound_changes_only_the_hashes(document: Document) -> N
         pytest.param(lambda d: d.update(format="fusetune.bound/2"), "format", id="other-format"),
         pytest.param(lambda d: d["fusion"]["ops"][3].update(shape=[5, 8]), "ops[4].in[1]", id="shapes-are-inferred"),
         pytest.param(lambda d: d["binding"]["inputs"].pop(), "binding.inputs", id="layout-missing"),
+        pytest.param(
+            lambda d: d.update(fusion=json.loads(json.dumps(d["fusion"]).replace('"i0"', '"tx"'))),
+            "fusion.inputs[0].name",
+            id="name-of-a-thread-index",
+        ),
     ],
 )
 def test_a_stored_fusion_is_checked_when_read(change: Callable[[Document], Any], where: str) -> None:

@@ -74,9 +74,13 @@ def test_a_torn_last_line_costs_that_trial_only(tmp_path: Path, cut: int) -> Non
 
 def test_a_torn_header_starts_anew(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
-    path.write_text('{"format": "fuse')
-    with Journal.open(path, KEY) as journal:
-        assert journal.trials == ()
+    Journal.open(path, KEY).close()
+    header = path.read_text()
+    for cut in range(1, len(header) + 1, 7):
+        path.write_text(header[:-cut])
+        with Journal.open(path, KEY) as journal:
+            assert journal.trials == ()
+        assert path.read_text() == header
 
 
 @pytest.mark.parametrize("field", [f.name for f in dataclasses.fields(JournalKey)])
@@ -94,6 +98,8 @@ def test_a_journal_of_another_key_is_refused(tmp_path: Path, field: str) -> None
     [
         pytest.param("some notes\n", "not a journal", id="text"),
         pytest.param("[]\n", "not a journal", id="json-but-no-object"),
+        pytest.param("a line that nobody ended", "not a journal", id="text-of-one-line"),
+        pytest.param("notes\nand a line that nobody ended", "not a journal", id="text-of-two-lines"),
         pytest.param("HEADER{}\nTRIAL", "line 2 is damaged", id="damage-before-the-end"),
         pytest.param("HEADER[1]\n", "line 2 is damaged", id="a-whole-line-that-is-no-trial"),
     ],
@@ -103,8 +109,52 @@ def test_a_damaged_file_is_refused_by_line(tmp_path: Path, text: str, message: s
     Journal.open(path, KEY).close()
     trial = json.dumps(FULL.to_json()) + "\n"
     path.write_text(text.replace("HEADER", path.read_text()).replace("TRIAL", trial))
+    before = path.read_bytes()
     with pytest.raises(JournalError, match=message):
         Journal.open(path, KEY)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "says"),
+    [
+        pytest.param("number", "3", "number: found '3'", id="number-is-text"),
+        pytest.param("number", True, "number: found True", id="number-is-a-boolean"),
+        pytest.param("scheduler", None, "scheduler: found None", id="scheduler"),
+        pytest.param("point", [], "point: found", id="point-is-no-object"),
+        pytest.param("point", {"vector": [8]}, "vector: found", id="knob-value"),
+        pytest.param("state", "slow", "'slow' is not a valid TrialState", id="state"),
+        pytest.param("median_us", float("nan"), "median_us: found nan", id="nan"),
+        pytest.param("median_us", "1", "median_us: found '1'", id="median-is-text"),
+        pytest.param("samples_us", [1.0, "2"], "samples_us", id="samples"),
+        pytest.param("samples_us", 3, "samples_us: found 3", id="samples-are-no-list"),
+        pytest.param("violations", [3], "line 2 is damaged", id="violation"),
+        pytest.param("resources", {"registers": 1}, "line 2 is damaged", id="resources"),
+    ],
+)
+def test_a_field_of_the_wrong_type_is_damage(tmp_path: Path, field: str, value: object, says: str) -> None:
+    path = tmp_path / "journal.jsonl"
+    Journal.open(path, KEY).close()
+    path.write_text(path.read_text() + json.dumps({**FULL.to_json(), field: value}) + "\n")
+    with pytest.raises(JournalError) as refused:
+        Journal.open(path, KEY)
+    assert "line 2 is damaged" in str(refused.value)
+    assert says in str(refused.value)
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"\xff\xfe\n\x00\n"])
+def test_bytes_that_are_no_text_are_refused_and_kept(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "journal.jsonl"
+    path.write_bytes(content)
+    with pytest.raises(JournalError, match="not a journal"):
+        Journal.open(path, KEY)
+    assert path.read_bytes() == content
+
+
+def test_a_folder_in_its_place_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "journal.jsonl").mkdir()
+    with pytest.raises(JournalError, match="Is a directory"):
+        Journal.open(tmp_path / "journal.jsonl", KEY)
 
 
 def test_two_tunings_cannot_write_one_journal(tmp_path: Path) -> None:

@@ -27,6 +27,9 @@ from search.space.space import Space
 MAX_BOX = 256
 """Largest box of a tensor map in any dimension (cuTensorMapEncodeTiled)."""
 
+MAX_TENSOR_MAP_SIZE = 1 << 32
+"""Largest extent of a tensor map's dimension (cuTensorMapEncodeTiled)."""
+
 MAX_REGISTER_BYTES = 4 * 160
 """Register bytes of a thread's tile: beyond, with addresses and temporaries, values spill (255 registers)."""
 
@@ -117,14 +120,26 @@ class _Facts:
                 return False
         return True
 
+    def is_aligned(self, name: str) -> bool:
+        """True if a side's operands are dense along the innermost dimension and start on 16 bytes."""
+        last = len(self.space.sizes) - 1
+        dense = all(self.space.stride(o, last) == 1 or self.space.elems == 1 for o in self.side(name))
+        return dense and all(o.align % 16 == 0 for o in self.side(name))
+
     def bulk_rows(self, name: str) -> bool:
         """True if a side's operands have contiguous rows at a pitch of whole 16 bytes, at 16-byte addresses."""
         last = len(self.space.sizes) - 1
+        return self.is_aligned(name) and all(
+            self.space.stride(o, g) * o.nbytes % 16 == 0 for o in self.side(name) for g in range(last)
+        )
+
+    def is_merged(self, name: str) -> bool:
+        """True if a side's operands are one run over all dimensions, which the merged view can cut anywhere."""
+        sizes = self.space.sizes
         return all(
-            o.align % 16 == 0
-            and self.space.stride(o, last) == 1
-            and all(self.space.stride(o, g) * o.nbytes % 16 == 0 for g in range(last))
+            self.space.stride(o, g) == self.space.stride(o, g + 1) * sizes[g + 1]
             for o in self.side(name)
+            for g in range(len(sizes) - 1)
         )
 
     def tiles(self, two_d: Any, row_order: Any, rows: Any, cols: Any) -> Any:
@@ -206,11 +221,10 @@ def _legality(f: _Facts) -> list[Constraint]:
 
 def _bulk_legality(f: _Facts) -> list[Constraint]:
     """Tensor maps and 1-D bulk copies."""
-    merged = len(f.space.sizes) == 1
 
     def tma(path: str) -> _Predicate:
-        rows = f.bulk_rows(path)
-        return lambda how, view: (how != "tma") | (rows & ((view == "2d") | merged))
+        rows, merged = f.bulk_rows(path), f.is_merged(path)
+        return lambda how, view: (how != "tma") | np.where(view == "1d", merged & f.is_aligned(path), rows)
 
     def whole_stores(how: Any, view: Any) -> Any:
         extent = np.where(view == "2d", f.inner, f.space.elems)
@@ -221,12 +235,12 @@ def _bulk_legality(f: _Facts) -> list[Constraint]:
         return (how != "tma") | (ty * rows <= MAX_BOX)
 
     def run(path: str) -> _Predicate:
-        rows = f.bulk_rows(path)
+        rows, merged = f.bulk_rows(path), f.is_merged(path) and f.is_aligned(path)
 
         def predicate(how: Any, view: Any, vector: Any, tx: Any, steps: Any) -> Any:
             extent = np.where(view == "2d", f.inner, f.space.elems)
             whole = extent % (vector * tx * steps) == 0
-            return (how != "bulk") | (whole & rows & ((view == "2d") | merged))
+            return (how != "bulk") | (whole & np.where(view == "1d", merged, rows))
 
         return predicate
 
@@ -261,6 +275,16 @@ def _bulk_legality(f: _Facts) -> list[Constraint]:
                 "A 1-D bulk copy has no bounds check: tile rows divide the rows.",
             ),
         ]
+    if f.space.elems > MAX_TENSOR_MAP_SIZE:
+        for side in ("load", "store"):
+            out.append(
+                Constraint(
+                    "tensor_map_sizes_fit",
+                    (side, "view"),
+                    lambda how, view: (how != "tma") | (view != "1d"),
+                    "A dimension of a tensor map has at most 2^32 elements.",
+                )
+            )
     out.append(
         Constraint(
             "tma_store_rows_are_whole_16_bytes",

@@ -16,7 +16,7 @@ from search.space.knobs import Knob
 from search.space.schedulers.builder import TraceBuilder
 from search.space.schedulers.flat_space import CACHE_LOADS, CACHE_STORES, MAX_BOX, MAX_REGISTER_BYTES
 from search.space.schedulers.pointwise_body import math_grades
-from search.space.schedulers.transposed_space import TransposedSpace, transposed_space
+from search.space.schedulers.transposed_space import SMALLEST_TILE, TransposedSpace, transposed_space
 from search.space.space import Space
 
 SPANS = {"32B": 32, "64B": 64, "128B": 128}
@@ -59,7 +59,7 @@ class _Facts:
 
     def loads_by(self, elems: int) -> bool:
         """True if rows of the input hold whole vectors of `elems`, each aligned."""
-        aligned = self.space.align % (elems * self.bytes_in) == 0
+        aligned = self.space.source_align % (elems * self.bytes_in) == 0
         return aligned and self.source_pitch_divides(elems) and self.extent_in % elems == 0
 
     @property
@@ -86,8 +86,8 @@ def _knobs(fusion: Fusion, f: _Facts) -> tuple[Knob, ...]:
     return (
         Knob("load", ("vector", "tma", "direct") if tma else ("vector",)),
         Knob("store", ("register", "tma") if tma else ("register",)),
-        Knob("tile_in", (32, 64, 128, 256)),
-        Knob("tile_out", (32, 64, 128, 256)),
+        Knob("tile_in", (SMALLEST_TILE, 64, 128, 256)),
+        Knob("tile_out", (SMALLEST_TILE, 64, 128, 256)),
         Knob("vector_in", vectors_in),
         Knob("vector_out", vectors_out),
         Knob("lanes_out", (4, 8, 16, 32)),
@@ -229,8 +229,8 @@ def _memory(f: _Facts) -> list[Constraint]:
 
 def _bulk(f: _Facts) -> list[Constraint]:
     """Tensor maps."""
-    source16 = f.source_pitch_divides(max(1, 16 // f.bytes_in)) and f.space.align % 16 == 0
-    target16 = f.target_pitch_divides(max(1, 16 // f.bytes_out)) and f.space.align % 16 == 0
+    source16 = f.source_pitch_divides(max(1, 16 // f.bytes_in)) and f.space.source_align % 16 == 0
+    target16 = f.target_pitch_divides(max(1, 16 // f.bytes_out)) and f.space.target_align % 16 == 0
     return [
         Constraint(
             "tensor_map_strides_are_multiples_of_16_bytes",

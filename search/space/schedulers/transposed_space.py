@@ -8,6 +8,9 @@ from math import prod
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.ops import OpKind
 
+SMALLEST_TILE = 32
+"""Elements of the smallest tile in a dimension: a warp's width."""
+
 
 @dataclass(frozen=True, slots=True)
 class TransposedSpace:
@@ -24,7 +27,8 @@ class TransposedSpace:
     order: tuple[int, ...]
     source_strides: tuple[int, ...]
     nbytes: int
-    align: int
+    source_align: int
+    target_align: int
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -74,9 +78,12 @@ def transposed_space(sf: ScheduledFusion) -> TransposedSpace | str:
         return "input and output agree on the innermost dimension: it is a strided copy, not a transpose"
     if group_strides[order[-1]] != 1:
         return f"no dimension of {source.name} is contiguous"
-    return TransposedSpace(
-        source.name, shape, groups, order, group_strides, source.dtype.nbytes, min(source.align, out.align)
-    )
+    nbytes, aligns = source.dtype.nbytes, (source.align, out.align)
+    found = TransposedSpace(source.name, shape, groups, order, group_strides, nbytes, *aligns)
+    least = min(found.sizes[found.row], found.sizes[found.column])
+    if 2 * least <= SMALLEST_TILE:
+        return f"its innermost dimensions go down to {least}, half a tile of {SMALLEST_TILE} or less"
+    return found
 
 
 def _groups(shape: tuple[int, ...], strides: list[int]) -> tuple[tuple[int, ...], ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from compiler.legality.rules import RULES, STRUCTURE, Rule
 from tests.compiler.legality import test_bulk, test_launch, test_reads, test_structure, test_tma, test_vectorize
 from tests.compiler.schedules import load_by_tma, schedule, unary
 
+ROOT = Path(__file__).parents[3]
 EVERY = (*STRUCTURE, *RULES)
 TABLES = (test_bulk, test_launch, test_reads, test_structure, test_tma, test_vectorize)
 CASES = tuple(case for table in TABLES for case in table.CASES)
@@ -22,6 +24,7 @@ INFERRED = {
         "tma_view_splits_divide",
         "tma_merges_contiguous_axes",
         "tile_axes_are_shared_allocation_axes",
+        "tma_store_holes_lie_outside",
     },
     "bulk1d_schedule_is_one_run": {"bulk1d_has_one_bulk_axis", "bulk1d_run_is_contiguous"},
 }
@@ -29,6 +32,9 @@ INFERRED = {
 
 BROKEN_BELOW = {"tma_dtype_is_encodable"}
 """No element type that there is breaks it: its test takes one away."""
+
+
+ANALYSES = {"tma_schedule_is_a_box": "tma.py", "bulk1d_schedule_is_one_run": "bulk.py"}
 
 
 def names_of(rule: Rule) -> set[str]:
@@ -43,6 +49,12 @@ def test_every_rule_says_why_it_is_there(rule: Rule) -> None:
 
 def test_rules_are_registered_once() -> None:
     assert len({getattr(rule, "__name__", rule) for rule in EVERY}) == len(EVERY)
+
+
+@pytest.mark.parametrize("rule", INFERRED)
+def test_every_refusal_of_an_analysis_is_listed(rule: str) -> None:
+    source = (ROOT / "compiler" / "analysis" / ANALYSES[rule]).read_text(encoding="utf-8")
+    assert set(re.findall(r'(?:Violation|_refuse)\(\s*"(\w+)"', source)) == INFERRED[rule]
 
 
 @pytest.mark.parametrize("rule", EVERY, ids=lambda rule: rule.__name__)

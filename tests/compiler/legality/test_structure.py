@@ -57,6 +57,19 @@ def allocated_as(axes: tuple[int, ...], before_split: bool) -> list[st.Step]:
     ]
 
 
+def with_pitch(pitch: int) -> list[st.Step]:
+    """A shared tile of eight rows of eight elements, `pitch` elements apart."""
+    names = ("g", "s", "r")
+    return [
+        st.CacheInput("i0", "g", LOCAL),
+        st.CacheInput("g", "s", SHARED),
+        st.CacheInput("s", "r", LOCAL),
+        *(st.Split(tv, 0, 8) for tv in (*names, "v0")),
+        st.SetAllocationDomain("s", (0, 1), (), (pitch, 1)),
+        *(st.InlineAt(tv, 2) for tv in ("g", "r")),
+    ]
+
+
 def scalar_caches(count: int) -> list[st.Step]:
     """A rank-0 input that passes through `count` register copies before it is broadcast."""
     names = ["i0", *(f"c{i}" for i in range(count))]
@@ -178,6 +191,12 @@ CASES = (
         lambda: schedule(ROW, allocated_as((0, 1), before_split=False)),
         lambda: schedule(ROW, allocated_as((0,), before_split=True)),
         (("allocation_axes_are_whole", "s: is.0{64}", "partly allocated", "allocated or not"),),
+    ),
+    Case(
+        "rows of a tile do not overlap",
+        lambda: schedule(ROW, with_pitch(8)),
+        lambda: schedule(ROW, with_pitch(7)),
+        (("allocated_elements_do_not_overlap", "s: is.1{8}", "stride 7", "8 or more"),),
     ),
     Case(
         "a literal has a tensor beside it",

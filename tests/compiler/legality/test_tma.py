@@ -108,6 +108,13 @@ def stored_from(cut: int | None) -> Schedule:
     return schedule(unary((8, 16)), [*loops, st.InlineAt("r", 2 if cut is None else 3)])
 
 
+def stored_rows(cut: int) -> Schedule:
+    """Rows of 8 by 16 stored one by one, 4 of them a group, a group in pieces of `cut`."""
+    steps: list[st.Step] = [st.CacheInput("i0", "r", LOCAL), st.CacheOutput("v0", "s", SHARED, TMA)]
+    steps += [st.Split("v0", 0, 4), st.Split("v0", 1, cut), *parallel("v0", P.SERIAL, P.UNROLL, P.UNROLL, P.BULK)]
+    return schedule(unary((8, 32)), [*steps, st.InlineAt("r", 2)])
+
+
 def permuted(inner_box: bool) -> Schedule:
     """v0 = permute(i0), loaded with the box's inner axis along the dense dimension of i0 or across it."""
     order: list[st.Step] = [st.Reorder("w0", ((0, 1),))] if inner_box else []
@@ -153,6 +160,23 @@ BOX_RULES = (
         lambda: stored_from(None),
         lambda: stored_from(4),
         (("tile_axes_are_shared_allocation_axes", "v0 <- s", "iv0.0{8}, iv0.1{16}", "is.0{8}, is.2{4}, is.3{4}"),),
+    ),
+)
+
+HOLE_RULES = (
+    Case(
+        "a store has no holes inside the tensor",
+        lambda: stored_rows(2),
+        lambda: stored_rows(3),
+        (
+            ("reads_stay_inside_the_allocation", "v0 reads s: is.0{8}", 9, 7),
+            (
+                "tma_store_holes_lie_outside",
+                "v0",
+                "a split of iv0.3{4} that does not divide",
+                "holes past the end of a tensor-map dimension",
+            ),
+        ),
     ),
 )
 
@@ -326,7 +350,7 @@ STORE_RULES = (
 )
 
 
-CASES = (*BOX_RULES, *DESCRIPTOR_RULES, *TILE_RULES, *STORE_RULES)
+CASES = (*BOX_RULES, *HOLE_RULES, *DESCRIPTOR_RULES, *TILE_RULES, *STORE_RULES)
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

@@ -12,7 +12,7 @@ import numpy as np
 from compiler.dtypes import DType
 from compiler.ir.fusion import Value
 from compiler.lower.kernel_ir import TensorMap
-from tests.compiler.lower.interpreted_values import BITS, Array, KernelFault
+from tests.compiler.lower.interpreted_values import BITS, WORDS, Array, KernelFault
 
 
 class GlobalTensor:
@@ -60,6 +60,8 @@ class GlobalTensor:
 
     def _places(self, offsets: Array, width: int, what: str) -> Array:
         nbytes = width * self.dtype.nbytes
+        if nbytes not in WORDS:
+            raise KernelFault("accesses_are_one_instruction", f"{what} of {nbytes} bytes of {self.name}")
         if ((offsets < 0) | (offsets + width > self.elems)).any():
             bad = int(offsets[(offsets < 0) | (offsets + width > self.elems)][0])
             raise KernelFault(
@@ -114,8 +116,11 @@ class MappedTensor:
         return len(self._within[0])
 
     def box(self, coordinates: tuple[int, ...], *, is_store: bool) -> Box:
-        """The box at `coordinates`. Outside of the map loads bring zeros and stores are dropped, except that a store clips
-        the innermost dimension at whole 16 bytes only (seen on an H200: `tma_store_rows_are_whole_16_bytes`)."""
+        """The box at `coordinates`, innermost first. Outside of the map loads bring zeros and stores are dropped.
+
+        A store clips the innermost dimension at whole 16 bytes only: it writes on to their end (seen on an H200;
+        legality rule `tma_store_rows_are_whole_16_bytes`). An unaligned innermost coordinate faulted there.
+        """
         if len(coordinates) != len(self.map.dims):
             raise KernelFault("tma_coordinates_match_the_rank", f"{self.map.name}: {coordinates}")
         if coordinates[0] * self.nbytes % 16:

@@ -1,9 +1,10 @@
 """Shared memory of one block in the interpreter: bytes, and who may touch each of them when.
 
-A block barrier orders what threads do; what bulk copies bring is there after a wait for the phase of their mbarrier; what
-threads wrote is there for bulk copies after a proxy fence of the writer and then a block barrier; what a bulk copy reads
-may be overwritten after a wait for its reads (PTX ISA: memory consistency model, async proxy, mbarrier, cp.async.bulk).
-Time is chosen against the kernel: loads arrive when somebody waits for them, stores read when somebody waits for that.
+A block barrier orders what threads do; what bulk copies bring is there after a wait for the phase of their mbarrier;
+what threads wrote is there for bulk copies after a proxy fence of the writer and then a block barrier; what a bulk copy
+reads may be overwritten after a wait for its reads (PTX ISA: memory consistency model, async proxy, mbarrier,
+cp.async.bulk). Time is chosen against the kernel: loads arrive when somebody waits for them, stores read when somebody
+waits for that.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tests.compiler.lower.interpreted_values import Array, KernelFault
+from tests.compiler.lower.interpreted_values import WORDS, Array, KernelFault
 
 NOBODY, MANY = -1, -2
 POISON = 0xFF
@@ -81,7 +82,7 @@ class SharedMemory:
         self._proxy = np.zeros(nbytes, np.uint8)
         """Written by threads and not seen by bulk copies: `_GENERIC`, and after the writer's fence `_FENCED`."""
         self._storing = np.zeros(nbytes, np.uint8)
-        """Source of a bulk store: `_READING`; `_READ` once the thread that issued it, and nobody else, knows it was read."""
+        """Source of a bulk store: `_READING`, then `_READ` while only the thread that issued it knows of it."""
         self._storer = np.full(nbytes, NOBODY, np.int32)
         self._barriers: dict[int, _Barrier] = {}
         self._groups: dict[int, _Groups] = {}
@@ -151,7 +152,9 @@ class SharedMemory:
         """mbarrier.arrive.expect_tx: the arrival of the phase, which then waits for `nbytes` bytes too."""
         barrier = self._barrier(at)
         if barrier.expected is not None or (barrier.phase > 0 and not barrier.seen[thread]):
-            raise KernelFault("phases_are_waited_for", f"arrival on {at}, whose phase {barrier.phase} may be incomplete")
+            raise KernelFault(
+                "phases_are_waited_for", f"arrival on {at}, whose phase {barrier.phase} may be incomplete"
+            )
         barrier.expected = nbytes
 
     def wait(self, at: int, parity: int, threads: Array) -> None:
@@ -197,7 +200,9 @@ class SharedMemory:
     def begin_store(self, addresses: Array, finish: Callable[[Array], None], thread: int) -> None:
         """A bulk store from these bytes begins; `finish` gets their contents."""
         self._inside(addresses)
-        self._check(self._defined[addresses] | self._arriving[addresses], "shared_bytes_are_written_before_read", addresses)
+        self._check(
+            self._defined[addresses] | self._arriving[addresses], "shared_bytes_are_written_before_read", addresses
+        )
         self._check(~self._arriving[addresses], "loads_are_waited_for", addresses)
         delivery = self._delivery[addresses]
         if delivery.any():
@@ -252,6 +257,7 @@ class SharedMemory:
         return slice(at, at + nbytes)
 
     def _word(self, at: Array, size: int) -> Array:
+        self._check(np.array(size in WORDS), "accesses_are_one_instruction", size)
         self._check((self.base + at) % size == 0, "shared_access_is_aligned", at)
         where = at[:, None] + np.arange(size)
         self._inside(where)

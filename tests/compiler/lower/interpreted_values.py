@@ -1,7 +1,7 @@
 """Numbers of the interpreter: registers hold bits, arithmetic is done in f64 and rounded to f32, then to the target.
 
-Rounding through f64 gives the correctly rounded f32 sum, product, quotient and root (53 >= 2 * 24 + 2 bits), and for the
-other functions a value within one f32 ulp: what a kernel computes exactly, whatever its math grade.
+Rounding through f64 gives the correctly rounded f32 sum, product, quotient and root (53 >= 2 * 24 + 2 bits), and for
+the other functions a value within one f32 ulp. Math grades are not modelled: every function is exact here.
 """
 
 from __future__ import annotations
@@ -18,8 +18,16 @@ from compiler.ir.ops import OpKind
 
 Array = NDArray[Any]
 
-BITS = {DType.F32: np.dtype(np.uint32), DType.F16: np.dtype(np.uint16), DType.BF16: np.dtype(np.uint16)}
+BITS: dict[DType, np.dtype[Any]] = {
+    DType.F32: np.dtype(np.uint32),
+    DType.F16: np.dtype(np.uint16),
+    DType.BF16: np.dtype(np.uint16),
+}
 """What registers and memory hold of each element type."""
+
+
+WORDS = (1, 2, 4, 8, 16)
+"""Bytes that a thread moves in one access (PTX ISA, ld and st)."""
 
 
 class KernelFault(AssertionError):
@@ -57,7 +65,9 @@ def encoded(values: Array, dtype: DType) -> Array:
             case DType.BF16:
                 wide = np.ascontiguousarray(values, np.float32).view(np.uint32).astype(np.uint64)
                 # Half of the last kept bit, less one where that bit is even: ties go to even. Carries reach infinity.
-                rounded = ((wide + np.uint64(0x7FFF) + ((wide >> np.uint64(16)) & np.uint64(1))) >> np.uint64(16)).astype(np.uint16)
+                rounded = (
+                    (wide + np.uint64(0x7FFF) + ((wide >> np.uint64(16)) & np.uint64(1))) >> np.uint64(16)
+                ).astype(np.uint16)
                 return np.where(np.isnan(values), np.uint16(0x7FFF), rounded)
     raise KernelFault("dtype_is_interpreted", f"{dtype} has no registers here")
 

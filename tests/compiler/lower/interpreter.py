@@ -1,9 +1,9 @@
 """Runs kernel IR in NumPy: the witness, without a GPU, that lowering is right.
 
-Blocks run one after another. The threads of a block go through the statements together, one NumPy lane each; a statement
-of some of them sees those only. What a kernel may not rely on is made to go wrong: the order of threads between block
-barriers (`interpreted_shared` knows who touched each byte), the time of bulk copies, values nobody wrote, memory beyond a
-tensor. The first breach raises KernelFault, which names the rule and the statement.
+Blocks run one after another. The threads of a block go through the statements together, one NumPy lane each; a
+statement of some of them sees those only. What a kernel may not rely on is made to go wrong: the order of threads
+between block barriers (`interpreted_shared` knows who touched each byte), the time of bulk copies, values nobody wrote,
+memory beyond a tensor. The first breach raises KernelFault, which names the rule and the statement.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from tests.compiler.lower.interpreted_global import GlobalTensor, MappedTensor, 
 from tests.compiler.lower.interpreted_shared import SharedMemory
 from tests.compiler.lower.interpreted_values import BITS, Array, KernelFault, computed, decoded, encoded
 
-MAX_STATEMENTS = 1 << 20
+MAX_STATEMENTS = 1 << 17
 """Statements that one block may execute: small kernels need thousands, a wrong trip count needs billions."""
 
 
@@ -277,7 +277,8 @@ class _Block:
         dtypes = [x.dtype for x in s.operands if isinstance(x, Reg)]
         bits = [self.read(x, 1, lanes)[0] for x in s.operands if isinstance(x, Reg)]
         if s.kind in MOVES and dtypes == [s.target.dtype]:
-            return bits[0]
+            same: Array = bits[0]
+            return same
         values = iter([decoded(b, d) for b, d in zip(bits, dtypes, strict=True)])
         operands = [
             np.full(lanes.threads.shape, x.value, np.float32) if isinstance(x, Literal) else next(values)
@@ -374,7 +375,7 @@ class _Block:
         return np.arange(at, at + nbytes)
 
     def run_of(self, tensor: GlobalTensor, offset: int, nbytes: int) -> Array:
-        """The elements of a 1-D bulk copy, whose size and address are multiples of 16 bytes (PTX ISA, cp.async.bulk)."""
+        """The elements of a 1-D bulk copy; its size and address are multiples of 16 bytes (PTX ISA, cp.async.bulk)."""
         if nbytes % 16 or (tensor.align + offset * tensor.dtype.nbytes) % 16:
             raise KernelFault("bulk_copies_are_aligned", f"{nbytes} bytes at {tensor.name}[{offset}]")
         return np.arange(offset, offset + nbytes // tensor.dtype.nbytes)

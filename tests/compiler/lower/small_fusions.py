@@ -103,10 +103,25 @@ def _transpose_bias(shape: tuple[int, int], along: int, to: DTypeName) -> Write:
     return write
 
 
+def _transpose_add(f: FusionBuilder) -> Sequence[Tensor]:
+    x, r = f.input("x", (56, 88), "bf16").permute((1, 0)), f.input("r", (88, 56), "bf16")
+    return [(x.cast("f32") + r.cast("f32") * 0.5).cast("bf16")]
+
+
+def _transpose_two(f: FusionBuilder) -> Sequence[Tensor]:
+    return [f.input("x", (40, 72), "f32").permute((1, 0)) * f.input("y", (40, 72), "f32").permute((1, 0))]
+
+
+def _permuted_operand(f: FusionBuilder) -> Sequence[Tensor]:
+    x, y = f.input("x", (5, 7, 32), "f32").permute((1, 0, 2)), f.input("y", (7, 5, 32), "f32")
+    return [x - y]
+
+
 _WRITTEN: dict[str, Write] = {
     "copy_one": _copy((1,), "f32"),
     "copy_odd": _copy((299,), "bf16"),
     "copy_line": _copy((1024,), "bf16"),
+    "copy_boxes": _copy((4096,), "f32"),
     "copy_tiles": _copy((24, 128), "f32"),
     "copy_padded": _copy((12, 64), "bf16", (72, 1)),
     "copy_padded_odd": _copy((7, 33), "f32", (37, 1)),
@@ -114,6 +129,7 @@ _WRITTEN: dict[str, Write] = {
     "copy_repeated": _copy((10, 32), "f32", (0, 1)),
     "copy_rank_4": _copy((2, 3, 4, 20), "f16", (320, 96, 24, 1)),
     "bias_gelu": _bias_gelu(14, 136, "bf16", 1),
+    "bias_gelu_boxes": _bias_gelu(5, 600, "bf16", 1),
     "bias_gelu_rows": _bias_gelu(21, 35, "f16", 0),
     "channel_scale": _channel_scale,
     "leading_broadcast": _leading_broadcast,
@@ -124,6 +140,7 @@ _WRITTEN: dict[str, Write] = {
     "many_inputs": _many_inputs,
     "square_plus": _square_plus,
     "functions": _functions,
+    "permuted_operand": _permuted_operand,
     "permute_outer": _permute((4, 6, 24), (1, 0, 2), "bf16"),
     "transpose": _permute((96, 136), (1, 0), "f32"),
     "transpose_odd": _permute((67, 45), (1, 0), "f32"),
@@ -135,6 +152,8 @@ _WRITTEN: dict[str, Write] = {
     "transpose_batch": _permute((5, 33, 40), (0, 2, 1), "f16"),
     "channels_last": _permute((3, 24, 6, 8), (0, 2, 3, 1), "bf16"),
     "reversed": _permute((40, 3, 2, 36), (3, 2, 1, 0), "f32"),
+    "transpose_add": _transpose_add,
+    "transpose_two": _transpose_two,
     "transpose_bias": _transpose_bias((64, 104), 1, "bf16"),
     "transpose_bias_rows": _transpose_bias((50, 48), 0, "f32"),
 }

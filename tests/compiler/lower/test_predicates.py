@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import product
 from collections.abc import Iterator
+from itertools import product
 
 import pytest
 from hypothesis import given, settings
@@ -29,12 +29,6 @@ def linear(*terms: tuple[Var, int], plus: int = 0) -> Expr:
     for v, c in terms:
         total = total + var(v) * c
     return total
-
-
-TRIPS = (
-    ("blocks that stride over tiles", linear((BLOCK, 1), (LOOP, 3)), 13, "(bx * -1 + 15) / 3"),
-    ("an outer loop beside it", linear((OUTER, 15), (LOOP, 3)), 28, "10"),
-)
 
 
 @pytest.mark.parametrize("extent", range(1, 16))
@@ -90,10 +84,12 @@ def test_a_trip_count_counts_the_iterations_inside(step: int, block: int, outer:
         assert count.evaluate(at) == inside
 
 
-# Guards ----------------------------------------------------------------------------------------------------------------
+# Guards ---------------------------------------------------------------------------------------------------------------
 
 TERMS = some.lists(
-    some.tuples(some.sampled_from([BLOCK, LOOP, THREAD, UNROLLED, LANE]), some.integers(-3, 9)), max_size=5, unique_by=lambda t: t[0]
+    some.tuples(some.sampled_from([BLOCK, LOOP, THREAD, UNROLLED, LANE]), some.integers(-3, 9)),
+    max_size=5,
+    unique_by=lambda t: t[0],
 )
 
 

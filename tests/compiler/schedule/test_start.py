@@ -209,7 +209,7 @@ CASES = [
         [[4]],
         [broadcast("x0", "a", [2, 4], 1), broadcast("x0", "b", [3, 4], 1), op("neg", "y", "a"), op("exp", "z", "b")],
         ["y", "z"],
-        ["w0[b2,4] = broadcast_to(i0) [1]", "w1[b3,4] = broadcast_to(i0) [1]"],
+        ["w0[b2,4] = broadcast_to(i0) [1]", "w2[b3,4] = broadcast_to(i0) [1]"],
         id="one-view-into-two-shapes",
     ),
     pytest.param(

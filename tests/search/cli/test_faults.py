@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from compiler.wire import bind, fusion_to_json
+from fusetune.wire.parse import parse_binding, parse_fusion
 from search.cli.app import app
+from search.prepared import Prepared
 
 ADD: dict[str, Any] = {
     "format": "fusetune.fusion/1",
@@ -26,6 +29,10 @@ def changed(**fields: Any) -> str:
 
 def op(**fields: Any) -> str:
     return changed(ops=[{**ADD["ops"][0], **fields}])
+
+
+def suite(*ids: Any) -> str:
+    return json.dumps({"cases": [{**ADD, "id": name} for name in ids]})
 
 
 SUITE = json.dumps({"cases": [{"id": "first"}, {"id": "second"}]})
@@ -55,7 +62,25 @@ CASES = [
     pytest.param(SUITE, ["--case", "third"], ("'third'", "first, second"), id="unknown-case"),
     pytest.param(SUITE, ["--case", "first"], ("case first", "inputs"), id="malformed-case"),
     pytest.param('{"cases": [3]}', [], ("cases", "id"), id="malformed-suite"),
+    pytest.param('{"cases": {}}', [], ("cases", "a list"), id="cases-are-no-list"),
+    pytest.param('{"cases": []}', ["--case", "a"], ("cases", "at least one"), id="suite-without-cases"),
+    pytest.param(suite("a", "b", "a"), ["--case", "a"], ("cases[2].id", "'a'", "Rename"), id="two-cases-of-one-id"),
+    pytest.param(suite(3), ["--case", "3"], ("cases[0].id", "3", "a text"), id="case-id-is-no-text"),
+    pytest.param(suite("../a"), ["--case", "../a"], ("cases[0].id", "'../a'", "file"), id="case-id-leads-out"),
+    pytest.param(suite(""), ["--case", ""], ("cases[0].id", "''"), id="case-id-is-empty"),
+    pytest.param(suite("x" * 300), ["--case", "x"], ("cases[0].id", "file"), id="case-id-is-too-long"),
+    pytest.param("", [], ("not JSON",), id="empty-file"),
+    pytest.param("{}", [], ("format", "inputs", "ops", "outputs"), id="empty-object"),
+    pytest.param(json.dumps(ADD).replace("64", "NaN"), [], ("NaN",), id="nan-for-a-size"),
+    pytest.param(json.dumps(ADD).replace("64", "1e400"), [], ("inputs[0].shape[1]", "inf"), id="infinite-size"),
+    pytest.param(json.dumps(ADD), ["--bind", f"M={'9' * 5000}"], ("--bind", "..."), id="bind-of-5000-digits"),
+    pytest.param(json.dumps(ADD), ["--bind", "M=1.5"], ("--bind", "'M=1.5'"), id="bind-no-integer"),
+    pytest.param(json.dumps(ADD), ["--bind", "M=\u0663"], ("--bind",), id="bind-in-other-digits"),
+    pytest.param(json.dumps(ADD), ["--bind", "M=8", "--seed", "-1"], ("--seed",), id="negative-seed"),
+    pytest.param(json.dumps(ADD), ["--bind", "M=8", "--seed", str(2**32)], ("--seed",), id="seed-over-32-bits"),
 ]
+
+BOUND = ["f.json", "--bind", "M=8"]
 
 Run = Callable[..., tuple[int, str]]
 
@@ -97,11 +122,24 @@ def test_a_fault_is_named(
     [
         pytest.param(["tune", "missing.json"], ("missing.json", "cannot be read"), id="no-file"),
         pytest.param(["tune"], ("FUSION.json",), id="no-argument"),
+        pytest.param(["tune", "...json"], ("...json", "'..'", "Rename"), id="a-name-that-leads-out"),
         pytest.param(["sing"], ("sing",), id="no-such-command"),
         pytest.param(["tune", "f.json", "--trials", "0"], ("--trials",), id="no-trials"),
         pytest.param(["prepare", "empty", "--out", "out"], ("empty", "no *.json"), id="empty-folder"),
         pytest.param(["prepare", "missing", "--out", "out"], ("missing", "cannot be read"), id="no-folder"),
         pytest.param(["prepare", "--out", "out", "--card", "Voodoo", "f.json"], ("Voodoo",), id="prepare-unknown-card"),
+        *(
+            pytest.param(["tune", "f.json", "--budget-s", text], ("--budget-s",), id=f"budget-{text}")
+            for text in ("-1", "nan", "inf", "1e400", "x")
+        ),
+        pytest.param(["prepare", "f.json", "--out", "o", "--per-fusion", "0"], ("--per-fusion",), id="no-kernels"),
+        pytest.param(["prepare", *BOUND, "--out", "f.json"], ("f.json", "is a file"), id="prepare-into-a-file"),
+        pytest.param(["prepare", *BOUND, "--out", "f.json/x"], ("f.json/x", "cannot be written"), id="below-a-file"),
+        pytest.param(["tune", *BOUND, "--out", "f.json"], ("f.json", "is a file"), id="tune-into-a-file"),
+        pytest.param(["tune", *BOUND, "--out", "foreign"], ("results.json", "Move it away"), id="results-not-ours"),
+        pytest.param(["tune", *BOUND, "--out", "garbled"], ("results.json", "Move it away"), id="results-damaged"),
+        pytest.param(["tune", *BOUND, "--out", "taken"], ("kernels", "is a file"), id="no-place-for-winners"),
+        pytest.param(["measure", "f.json"], ("f.json", "no prepared fusions"), id="measure-a-file"),
         pytest.param(["measure", "empty"], ("empty", "prepare"), id="nothing-prepared"),
         pytest.param(["measure", "torn"], ("manifest.json", "damaged"), id="torn-manifest"),
         pytest.param(["measure", "other"], ("manifest.json", "format"), id="manifest-of-another-format"),
@@ -115,7 +153,15 @@ def test_a_fault_of_files_and_options_is_named(
     for folder, manifest in {"torn": "{", "other": '{"format": "x"}'}.items():
         (Path(folder) / "one").mkdir(parents=True)
         (Path(folder) / "one" / "manifest.json").write_text(manifest)
-    Path("f.json").write_text(json.dumps(ADD))
+    for name in ("f.json", "...json"):
+        Path(name).write_text(json.dumps(ADD))
+    for folder, file, text in (
+        ("foreign", "results.json", "{}"),
+        ("garbled", "results.json", "{"),
+        ("taken", "kernels", ""),
+    ):
+        Path(folder).mkdir()
+        (Path(folder) / file).write_text(text)
     code, stderr = run(*args)
     assert code == 2
     assert "Traceback" not in stderr
@@ -130,3 +176,59 @@ def test_two_fusions_of_one_name_are_refused(run: Run, tmp_path: Path) -> None:
     code, stderr = run("prepare", tmp_path / "a", tmp_path / "b", "--bind", "M=8", "--out", tmp_path / "out")
     assert code == 2
     assert "add: two fusions have this name" in stderr
+
+
+def test_the_last_fusion_at_fault_costs_no_work_on_the_others(run: Run, tmp_path: Path) -> None:
+    sized = json.dumps(ADD).replace('"M"', "8")
+    (tmp_path / "a.json").write_text(sized)
+    (tmp_path / "b.json").write_text(json.dumps(ADD))
+    code, stderr = run("prepare", tmp_path, "--out", tmp_path / "out")
+    assert (code, "binding.sizes.M" in stderr) == (2, True)
+    assert not (tmp_path / "out").exists()
+
+
+MANIFEST: dict[str, Any] = {
+    "format": "fusetune.prepared/1",
+    "name": "one",
+    "card": "H200",
+    "points": 4,
+    "legal": 2,
+    "floor_us": 1.5,
+    "fusion": fusion_to_json(bind(parse_fusion(json.dumps(ADD)), parse_binding({"sizes": {"M": 8}}))),
+    "candidates": [
+        {"scheduler": "flat", "point": {"vector": 1}, "predicted_us": 1.0, "file": "candidates/000.json.gz"}
+    ],
+    "failed": [],
+}
+CANDIDATE = MANIFEST["candidates"][0]
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        pytest.param({"name": 3}, "name: found 3", id="name-is-no-text"),
+        pytest.param({"name": "../../one"}, "name: found '../../one'", id="name-leads-out"),
+        pytest.param({"card": None}, "card: found None", id="card"),
+        pytest.param({"points": "4"}, "points: found '4'", id="points"),
+        pytest.param({"legal": True}, "legal: found True", id="legal"),
+        pytest.param({"floor_us": float("nan")}, "floor_us: found nan", id="floor"),
+        pytest.param({"fusion": {}}, "fusion: format", id="fusion"),
+        pytest.param({"candidates": {}}, "candidates: found {}", id="candidates"),
+        pytest.param({"candidates": [3]}, "found int, expected an object", id="candidate"),
+        pytest.param({"candidates": [{**CANDIDATE, "point": [1]}]}, "point: found [1]", id="point"),
+        pytest.param({"candidates": [{**CANDIDATE, "point": {"v": []}}]}, "v: found []", id="knob-value"),
+        pytest.param({"candidates": [{**CANDIDATE, "predicted_us": "1"}]}, "predicted_us: found '1'", id="predicted"),
+        pytest.param({"candidates": [{**CANDIDATE, "file": "../x.json.gz"}]}, "file: found '../x", id="file-leads-out"),
+        pytest.param({"failed": [{}]}, "no field point", id="failed"),
+    ],
+)
+def test_a_damaged_manifest_is_named_by_field(run: Run, tmp_path: Path, changed: dict[str, Any], says: str) -> None:
+    path = tmp_path / "one" / "manifest.json"
+    path.parent.mkdir()
+    path.write_text(json.dumps(MANIFEST))
+    assert Prepared.read(path.parent).name == "one"
+    path.write_text(json.dumps({**MANIFEST, **changed}))
+    code, stderr = run("measure", tmp_path)
+    assert code == 2
+    assert says in stderr
+    assert "manifest.json" in stderr

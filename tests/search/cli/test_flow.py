@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from compiler.arch import card_named
 from fusetune.wire.artifact import KernelArtifact
+from search.build import Build, Builder, Failure
 from search.cli.app import app
 from search.cli.device import Attached, Detached, card_of
 from search.measure.fake import FACTS, FakeDevice
@@ -61,6 +62,14 @@ def test_space_counts_and_shows_samples(invoke: Invoke) -> None:
     assert f"legal {report['legal']:,}" in text
 
 
+def test_a_fusion_may_come_from_standard_input(invoke: Invoke) -> None:
+    text = Path("square.json").read_text()
+    piped = CliRunner().invoke(app, ["space", "-", "--bind", "M=64", "--json"], input=text)
+    assert json.loads(piped.stdout)["name"] == "stdin"
+    report = json.loads(invoke("space", "square.json", "--bind", "M=64", "--json").stdout)
+    assert json.loads(piped.stdout) == {**report, "name": "stdin"}
+
+
 def test_without_a_gpu_tune_compiles_ranks_and_says_what_it_did_not_do(
     invoke: Invoke, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -100,6 +109,71 @@ def test_a_damaged_candidate_costs_only_itself(invoke: Invoke, monkeypatch: pyte
     damaged.write_bytes(damaged.read_bytes()[:100])
     assert invoke("measure", "out").exit_code == 0
     assert results("out")["trials"] == {"unsupported": 1, "measured": 1}
+
+
+def test_a_kernel_of_another_fusion_is_not_measured(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    invoke("prepare", "square.json", "--bind", "M=64", "--per-fusion", "2", "--out", "out")
+    invoke("prepare", "square.json", "--bind", "M=128", "--per-fusion", "1", "--out", "other")
+    use(monkeypatch, find_fake)
+    Path("other/square/candidates/000.json.gz").replace("out/square/candidates/001.json.gz")
+    assert invoke("measure", "out").exit_code == 0
+    assert results("out")["trials"] == {"unsupported": 1, "measured": 1}
+
+
+def test_an_interrupted_preparation_keeps_what_was_compiled(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    finish, finished = Builder.finish, []
+
+    def interrupted_by_the_third(self: Builder, build: Build) -> KernelArtifact | Failure:
+        finished.append(build)
+        if len(finished) == 3:
+            raise KeyboardInterrupt
+        return finish(self, build)
+
+    monkeypatch.setattr(Builder, "finish", interrupted_by_the_third)
+    done = invoke("prepare", "square.json", "--bind", "M=64", "--per-fusion", "5", "--out", "out")
+    assert (done.exit_code, "Interrupted: what was compiled is kept" in done.stdout) == (0, True)
+    assert len(json.loads(Path("out/square/manifest.json").read_text())["candidates"]) == 2
+
+
+def test_a_suite_takes_the_sizes_that_its_cases_have(invoke: Invoke) -> None:
+    cases = [{**FUSION, "id": "free"}, {**json.loads(json.dumps(FUSION).replace('"M"', "32")), "id": "fixed"}]
+    Path("suite.json").write_text(json.dumps({"cases": cases}))
+    done = invoke("prepare", "suite.json", "--bind", "M=64", "--per-fusion", "1", "--out", "out")
+    assert (done.exit_code, "2 of 2 fusions are in out" in done.stdout) == (0, True)
+
+
+def test_a_journal_of_other_spaces_is_refused(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    use(monkeypatch, find_fake)
+    tune = ("tune", "square.json", "--bind", "M=64", "--trials", "1", "--out", "out")
+    assert invoke(*tune).exit_code == 0
+    journal = Path("out/journal.jsonl")
+    header, _, rest = journal.read_text().partition("\n")
+    before = json.dumps({**json.loads(header), "spaces": "older"}) + "\n" + rest
+    journal.write_text(before)
+    refused = invoke(*tune)
+    assert (refused.exit_code, "spaces: found older" in refused.stderr) == (2, True)
+    assert journal.read_text() == before
+
+
+def test_a_budget_of_nothing_settles_the_best_of_the_journal(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    use(monkeypatch, find_fake)
+    tune = ("tune", "square.json", "--bind", "M=64", "--out", "out")
+    invoke(*tune, "--trials", "2")
+    Path("out/kernels/square.json").unlink()
+    trials = results("out")["trials"]
+    assert invoke(*tune, "--budget-s", "0").exit_code == 0
+    assert results("out")["trials"] == trials
+    assert Path("out/kernels/square.json").exists()
+
+
+def test_results_of_other_fusions_stay(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    use(monkeypatch, find_fake)
+    Path("out").mkdir()
+    Path("out/results.json").write_text(json.dumps({"format": "fusetune.results/1", "results": {"other": {"a": 1}}}))
+    assert invoke("tune", "square.json", "--bind", "M=64", "--trials", "1", "--out", "out").exit_code == 0
+    kept = json.loads(Path("out/results.json").read_text())["results"]
+    assert set(kept) == {"other", "square"}
+    assert kept["other"] == {"a": 1}
 
 
 def test_tune_on_a_gpu_leaves_a_verified_kernel_and_resumes(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,140 @@
+"""The schedules whose kernels are kept as golden files: one for each path through memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from compiler.ir.fusion import Fusion
+from compiler.pipeline import Generated
+from tests.compiler.schedules import from_wire
+from tests.search.schedulers.points import generated
+
+ALL, BULK = ("sm_80", "sm_90a", "sm_100a"), ("sm_90a", "sm_100a")
+
+
+@dataclass(frozen=True)
+class Golden:
+    """`archs` are those that the source compiles for; the first one is generated for."""
+
+    archs: tuple[str, ...]
+    make: Callable[[str], Generated]
+
+    def generate(self) -> Generated:
+        return self.make(self.archs[0])
+
+
+def add(*shape: int, dtype: str = "f32") -> Fusion:
+    """out = x + y."""
+    inputs = [{"name": n, "shape": list(shape), "dtype": dtype} for n in "xy"]
+    return from_wire(inputs, [{"op": "add", "in": ["x", "y"], "out": "out"}], "out")
+
+
+def bias_gelu(x: str = "x", b: str = "b", out: str = "out") -> Fusion:
+    """out = gelu(x + bias) in bf16, computed in f32."""
+    shape = [512, 1024]
+    inputs = [{"name": x, "shape": shape, "dtype": "bf16"}, {"name": b, "shape": shape[1:], "dtype": "bf16"}]
+    ops: list[Mapping[str, Any]] = [
+        {"op": "cast", "in": [x], "out": "t0", "dtype": "f32"},
+        {"op": "cast", "in": [b], "out": "t1", "dtype": "f32"},
+        {"op": "broadcast_to", "in": ["t1"], "out": "t2", "shape": shape, "dims": [1]},
+        {"op": "add", "in": ["t0", "t2"], "out": "t3"},
+        {"op": "gelu", "in": ["t3"], "out": "t4"},
+        {"op": "cast", "in": ["t4"], "out": out, "dtype": "bf16"},
+    ]
+    return from_wire(inputs, ops, out)
+
+
+def transpose(rows: int, columns: int, dtype: str) -> Fusion:
+    ops = [{"op": "permute", "in": ["x"], "out": "out", "dims": [1, 0]}]
+    return from_wire([{"name": "x", "shape": [rows, columns], "dtype": dtype}], ops, "out")
+
+
+GOLDEN = {
+    "flat_vector": Golden(
+        ALL,
+        lambda arch: generated(
+            "flat", add(1 << 20), arch, vector=4, threads_x=128, column_steps=2, cache_store="streaming"
+        ),
+    ),
+    "flat_2d_broadcast_coarse": Golden(
+        ALL,
+        lambda arch: generated(
+            "flat", bias_gelu(), arch, view="2d", vector=8, threads_x=32, threads_y=4, rows=2, math="coarse"
+        ),
+    ),
+    "flat_odd_tail": Golden(
+        ALL, lambda arch: generated("flat", add(100_003, dtype="bf16"), arch, vector=8, threads_x=128)
+    ),
+    "flat_tma_ring_persistent_tma_store": Golden(
+        BULK,
+        lambda arch: generated(
+            "flat",
+            add(1 << 20),
+            arch,
+            load="tma",
+            store="tma",
+            vector=4,
+            threads_x=64,
+            blocks_per_sm=2,
+            stages=3,
+        ),
+    ),
+    "flat_bulk": Golden(
+        BULK,
+        lambda arch: generated(
+            "flat", add(1 << 20), arch, load="bulk", store="bulk", vector=4, threads_x=64, column_steps=2
+        ),
+    ),
+    "tile2d_vector_block_swizzle": Golden(
+        ALL,
+        lambda arch: generated(
+            "tile2d",
+            transpose(512, 1024, "bf16"),
+            arch,
+            tile_in=64,
+            tile_out=64,
+            vector_in=2,
+            vector_out=8,
+            lanes_out=8,
+            threads=128,
+            load_vector=8,
+            layout="block",
+        ),
+    ),
+    "tile2d_tma_128b_register_store": Golden(
+        BULK,
+        lambda arch: generated(
+            "tile2d",
+            transpose(512, 1024, "f32"),
+            arch,
+            load="tma",
+            tile_in=32,
+            tile_out=64,
+            vector_in=1,
+            vector_out=4,
+            lanes_out=16,
+            threads=128,
+            layout="128B",
+        ),
+    ),
+    "tile2d_tma_both_ways": Golden(
+        BULK,
+        lambda arch: generated(
+            "tile2d",
+            transpose(504, 1000, "bf16"),
+            arch,
+            load="tma",
+            store="tma",
+            tile_in=64,
+            tile_out=64,
+            vector_in=2,
+            vector_out=4,
+            lanes_out=16,
+            threads=128,
+            layout="128B",
+            store_layout="128B",
+        ),
+    ),
+}

@@ -1,0 +1,153 @@
+"""The printed form of kernel IR: what it looks like, and that every field of every statement shows in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass, replace
+from enum import Enum
+from typing import Any, get_args
+
+import pytest
+
+from compiler.dtypes import DType
+from compiler.ir.expr import Expr, Var, const, var
+from compiler.ir.fusion import Literal
+from compiler.ir.ops import OpKind
+from compiler.ir.tensor import CachePolicy, MathGrade
+from compiler.lower import kernel_ir as k
+from compiler.lower.lower import lower
+from compiler.lower.printer import kernel_ir_text, statements_text
+from tests.compiler.schedules import by_threads, load_by_tma, schedule, unary
+
+BY_TMA = """\
+kernel grid (6, 1, 1) block (1, 1, 1) shared 136 bytes aligned to 128, 32-bit indices
+  v0: f32 global, tensor 1, written
+  map_s: tensor map of tensor 0, f32 dims (96), box (16)
+
+init barriers: 1 from byte 128, prefetch map_s
+elected:
+  expect 64 bytes on barrier[128]
+  tma load s@[0] = map_s(bx * 16), 64 bytes on barrier[128]
+wait barrier[128] parity 0
+for k0 < 16:
+  declare r: f32[1]
+  load r[0] = s@[k0 * 4]
+  store v0[bx * 16 + k0] = r[0]"""
+
+BY_THREADS = """\
+kernel grid (3, 1, 1) block (8, 1, 1) 32-bit indices
+  i0: f32 global, tensor 0, read
+  v0: f32 global, tensor 1, written
+
+if (bx * 8 + 7) < 18 and (bx * 32 + 31) < 70:
+  declare r: f32[4]
+  load r[0 +: 4] = i0[bx * 32 + tx * 4 +: 4]
+  store v0[bx * 32 + tx * 4 +: 4] = r[0 +: 4]
+else:
+  declare r: f32[4]
+  load r[0 +: 4] = i0[bx * 32 + tx * 4 +: 4] if (bx * 8 + tx) < 18 each lane if (bx * 32 + tx * 4 + lane) < 70
+  store v0[bx * 32 + tx * 4 +: 4] = r[0 +: 4] if (bx * 8 + tx) < 18 each lane if (bx * 32 + tx * 4 + lane) < 70"""
+
+
+@pytest.mark.parametrize(
+    ("size", "steps", "text"),
+    [pytest.param(96, load_by_tma(16), BY_TMA, id="tma"), pytest.param(70, by_threads(), BY_THREADS, id="threads")],
+)
+def test_a_kernel_is_a_line_a_statement(size: int, steps: Any, text: str) -> None:
+    assert kernel_ir_text(lower(schedule(unary((size,)), steps).sf)) == text
+
+
+K0 = Var("k0", 8)
+AT = var(K0) * 4 + 2
+REG = k.Reg("r", DType.F32, AT)
+PLACE = k.Shared("s", DType.F32, AT)
+BARRIER = k.Barrier(const(128))
+LESS = k.Less(AT, const(30))
+ACCESS: dict[str, Any] = {
+    "tensor": "i0",
+    "offset": AT,
+    "width": 4,
+    "cache": CachePolicy.STREAMING,
+    "guards": (LESS,),
+    "tail": LESS,
+}
+
+SAMPLES: list[k.Stmt] = [
+    k.Declare("r", DType.F32, 4),
+    k.Loop(K0, const(7), False, (k.Sync(),)),
+    k.If((LESS,), (k.Sync(),), (k.FenceAsync(),)),
+    k.Elected((k.CommitStores(),)),
+    k.GlobalLoad(REG, **ACCESS),
+    k.GlobalStore(REG, **ACCESS),
+    k.SharedLoad(REG, PLACE, 2),
+    k.SharedStore(REG, PLACE, 2),
+    k.Compute(OpKind.ADD, REG, (REG, Literal(2.0)), MathGrade.APPROX),
+    k.Convert(REG, REG, 2),
+    k.TmaLoad(PLACE, "map_s", (AT, AT), BARRIER, 64),
+    k.TmaStore(PLACE, "map_v0", (AT, AT), 64),
+    k.BulkLoad(PLACE, "i0", AT, BARRIER, 64),
+    k.BulkStore(PLACE, "v0", AT, 64),
+    k.InitBarriers(128, 2, ("map_s",)),
+    k.ExpectBytes(BARRIER, 64),
+    k.WaitBarrier(BARRIER, var(K0) % 2),
+    k.Sync(),
+    k.FenceAsync(),
+    k.CommitStores(),
+    k.WaitStores(),
+]
+
+DECLARED_ELSEWHERE = {(k.Shared, "dtype"), (k.Reg, "dtype"), (Var, "extent")}
+"""A register's type stands at its declaration (and at arithmetic), a variable's extent at its loop."""
+
+
+def test_there_is_a_sample_of_every_statement() -> None:
+    assert {type(s) for s in SAMPLES} == set(get_args(k.Stmt))
+
+
+def changes(node: Any) -> Iterator[Any]:
+    """`node` with one thing in it changed, for each thing that the printed form must tell apart."""
+    match node:
+        case Expr():
+            yield node + 1
+        case bool():
+            yield not node
+        case int():
+            yield node + 1
+        case float():
+            yield node + 0.5
+        case Enum():
+            yield next(other for other in type(node) if other is not node)
+        case str():
+            yield node + "_"
+        case None:
+            return
+        case tuple():
+            yield node[:-1]
+            for i, x in enumerate(node):
+                yield from ((*node[:i], changed, *node[i + 1 :]) for changed in changes(x))
+        case _:
+            assert is_dataclass(node)
+            assert not isinstance(node, type)
+            for f in fields(node):
+                if (type(node), f.name) not in DECLARED_ELSEWHERE:
+                    for changed in changes(getattr(node, f.name)):
+                        yield replace(node, **{f.name: changed})
+
+
+@pytest.mark.parametrize("statement", SAMPLES, ids=lambda s: type(s).__name__)
+def test_every_field_of_a_statement_shows(statement: k.Stmt) -> None:
+    variants = [statement, *changes(statement)]
+    assert len({statements_text([v]) for v in variants}) == len(variants)
+
+
+def test_every_field_of_a_kernel_shows() -> None:
+    pointer = k.Pointer("v0", DType.F32, 1, True)
+    tensor_map = k.TensorMap("map_s", DType.F32, 0, (64, 8), (256,), (16, 8), 64)
+    kernel = k.Kernel((pointer,), (tensor_map,), (2, 1, 1), (32, 1, 1), 1024, 128, 64, 32, (k.Sync(),))
+    variants = [kernel, *changes(kernel)]
+    assert len({kernel_ir_text(v) for v in variants}) == len(variants)
+
+
+def test_statements_print_differently() -> None:
+    texts = {statements_text([s]) for s in SAMPLES}
+    assert len(texts) == len(SAMPLES)

@@ -1,0 +1,209 @@
+"""`python -m compiler show`: every stage of a trace and of an artifact, and what is said of files that are neither."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from compiler.arch import arch_named
+from compiler.cli import Stage, app
+from compiler.emit.cuda import ENTRY, kernel_text
+from compiler.ir.printer import fusion_text, scheduled_text
+from compiler.lower.printer import kernel_ir_text
+from compiler.nvrtc import CompilePool
+from compiler.pipeline import artifact, generate
+from compiler.schedule import steps as st
+from compiler.schedule.steps import step_to_json
+from compiler.schedule.trace import ScheduleTrace
+from compiler.wire import trace_to_json
+from tests.compiler.schedules import by_threads, from_wire, load_by_tma
+
+X = {"name": "x", "shape": [70], "dtype": "f32"}
+FUSION = from_wire([X], [{"op": "copy", "in": ["x"], "out": "y"}], "y")
+TRACE = ScheduleTrace(FUSION, tuple(by_threads()))
+DOCUMENT = trace_to_json(TRACE)
+
+Show = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def show(tmp_path: Path) -> Show:
+    """Shows a document (JSON, text or bytes) with options; returns exit code, stdout and stderr."""
+
+    def run(document: Any, *options: str) -> tuple[int, str, str]:
+        path = tmp_path / "file.json"
+        if isinstance(document, bytes):
+            path.write_bytes(document)
+        else:
+            path.write_text(document if isinstance(document, str) else json.dumps(document))
+        result = CliRunner().invoke(app, ["show", str(path), *options])
+        assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+        return result.exit_code, result.stdout, result.stderr
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("stage", "text"),
+    [
+        pytest.param("fusion", fusion_text(FUSION), id="fusion"),
+        pytest.param("trace", str(TRACE), id="trace"),
+        pytest.param("ir", scheduled_text(TRACE.replay()), id="ir"),
+        pytest.param("kernel", kernel_ir_text(generate(TRACE, arch_named("sm_90a")).kernel), id="kernel"),
+        pytest.param("cuda", kernel_text(generate(TRACE, arch_named("sm_90a")).kernel), id="cuda"),
+    ],
+)
+def test_a_trace_is_shown_at_every_stage(show: Show, stage: str, text: str) -> None:
+    code, stdout, stderr = show(DOCUMENT, "--stage", stage)
+    assert (code, stdout.rstrip("\n"), stderr) == (0, text.rstrip("\n"), "")
+
+
+def test_ir_is_the_default_and_every_stage_has_a_name(show: Show) -> None:
+    assert show(DOCUMENT) == show(DOCUMENT, "--stage", "ir")
+    assert [s.value for s in Stage] == ["fusion", "trace", "ir", "kernel", "cuda", "ptx"]
+
+
+def test_standard_input_is_read_for_a_dash() -> None:
+    result = CliRunner().invoke(app, ["show", "-", "--stage", "trace"], input=json.dumps(DOCUMENT))
+    assert (result.exit_code, result.stdout) == (0, f"{TRACE}\n")
+
+
+def test_full_cuda_is_what_the_compiler_gets(show: Show) -> None:
+    _, stdout, _ = show(DOCUMENT, "--stage", "cuda", "--full")
+    assert stdout.rstrip("\n") == generate(TRACE, arch_named("sm_90a")).source.rstrip("\n")
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_100a"])
+def test_ptx_is_compiled_for_the_target(show: Show, arch: str) -> None:
+    code, stdout, _ = show(DOCUMENT, "--stage", "ptx", "--arch", arch)
+    assert code == 0
+    assert f".target {arch}" in stdout
+    assert f".entry {ENTRY}(" in stdout
+
+
+@pytest.fixture(scope="module")
+def kernel() -> dict[str, Any]:
+    """An artifact for sm_80 whose source and PTX another generator seems to have written."""
+    generated = generate(TRACE, arch_named("sm_80"))
+    with CompilePool(workers=1) as pool:
+        made = artifact(generated, pool.submit(generated.source, "sm_80").result())
+    marked = made.model_copy(update={"source": made.source + "// theirs\n", "ptx": made.ptx + "// theirs\n"})
+    return dict(json.loads(marked.model_dump_json()))
+
+
+@pytest.mark.parametrize("stage", ["fusion", "trace", "ir", "kernel"])
+def test_an_artifact_is_shown_through_its_trace(show: Show, kernel: dict[str, Any], stage: str) -> None:
+    assert show(kernel, "--stage", stage) == show(DOCUMENT, "--stage", stage, "--arch", "sm_80")
+
+
+@pytest.mark.parametrize("stage", ["cuda", "ptx"])
+def test_an_artifact_keeps_its_own_code(show: Show, kernel: dict[str, Any], stage: str) -> None:
+    assert show(kernel, "--stage", stage)[1].endswith("// theirs\n")
+    assert show(kernel, "--stage", stage, "--arch", "sm_80")[1].endswith("// theirs\n")
+    other = show(kernel, "--stage", stage, "--arch", "sm_90a")
+    assert other == show(DOCUMENT, "--stage", stage)
+
+
+def with_steps(*steps: dict[str, Any]) -> dict[str, Any]:
+    return {**DOCUMENT, "steps": list(steps)}
+
+
+SPLIT = {"do": "split", "tv": "v0", "axis": 0, "factor": 8}
+
+
+@pytest.mark.parametrize(
+    ("document", "says"),
+    [
+        pytest.param("", ("file.json", "not JSON"), id="empty-file"),
+        pytest.param("{", ("file.json", "not JSON"), id="torn-json"),
+        pytest.param(b"\xff\xfe\x00", ("file.json", "not UTF-8"), id="binary"),
+        pytest.param("[" * 100000, ("file.json", "nested too deeply"), id="deep-json"),
+        pytest.param([], ("found list", "expected an object"), id="no-object"),
+        pytest.param({}, ("format", "None", "fusetune.trace/1"), id="empty-object"),
+        pytest.param({"format": 3}, ("format", "3", "fusetune.trace/1"), id="format-is-no-text"),
+        pytest.param({"format": "fusetune.fusion/1"}, ("format", "python -m search trace"), id="a-fusion"),
+        pytest.param({"format": "fusetune.trace/1"}, ("fusion", "an object", "steps", "a list"), id="empty-trace"),
+        pytest.param({**DOCUMENT, "more": 1}, ("'more'", "unknown field"), id="unknown-field"),
+        pytest.param({**DOCUMENT, "fusion": {}}, ("fingerprint", "nothing", "a text"), id="empty-fusion"),
+        pytest.param(with_steps(SPLIT, {**SPLIT, "axis": "0"}), ("steps[1].axis", "'0'", "an integer"), id="mistyped"),
+        pytest.param(with_steps({**SPLIT, "do": "spilt"}), ("steps[0].do", "'spilt'", "split"), id="unknown-step"),
+        pytest.param(with_steps({**SPLIT, "tv": "T7"}), ("T7", "no tensor", "i0, v0"), id="unknown-tensor"),
+        pytest.param(with_steps({**SPLIT, "axis": 4}), ("no axis 4", "0 to 0"), id="unknown-axis"),
+        pytest.param(with_steps({**SPLIT, "factor": 0}), ("factor is 0", "at least 1"), id="factor-0"),
+        pytest.param({"format": "fusetune.kernel/1"}, ("cubin", "Field required"), id="empty-artifact"),
+    ],
+)
+def test_a_fault_of_the_file_is_named(show: Show, document: Any, says: tuple[str, ...]) -> None:
+    code, stdout, stderr = show(document)
+    assert (code, stdout) == (2, "")
+    assert "Traceback" not in stderr
+    for part in says:
+        assert part in stderr
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        pytest.param({"cubin": 3}, ("cubin",), id="cubin"),
+        pytest.param({"arch": "sm_7"}, ("'sm_7'", "sm_90a"), id="arch"),
+        pytest.param({"trace": {}}, ("format", "fusetune.trace/1"), id="trace"),
+        pytest.param({"launches": 3}, ("launches",), id="launches"),
+        pytest.param({"extra": 3}, ("extra",), id="unknown-field"),
+    ],
+)
+def test_a_damaged_artifact_is_named(
+    show: Show, kernel: dict[str, Any], changed: dict[str, Any], says: tuple[str, ...]
+) -> None:
+    code, stdout, stderr = show({**kernel, **changed})
+    assert (code, stdout) == (2, "")
+    for part in ("file.json", *says):
+        assert part in stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        pytest.param(["missing.json"], ("missing.json", "No such file"), id="no-file"),
+        pytest.param(["."], ("Is a directory",), id="directory"),
+        pytest.param(["trace.json", "--arch", "sm_1"], ("'sm_1'", "sm_90a"), id="unknown-arch"),
+        pytest.param(["trace.json", "--stage", "sass"], ("--stage", "sass", "ptx"), id="unknown-stage"),
+        pytest.param([], ("FILE",), id="no-argument"),
+    ],
+)
+def test_a_fault_of_the_command_line_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, args: list[str], says: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("trace.json").write_text(json.dumps(DOCUMENT))
+    result = CliRunner().invoke(app, ["show", *args])
+    assert (result.exit_code, result.stdout) == (2, "")
+    for part in says:
+        assert part in result.stderr
+
+
+def test_an_illegal_schedule_is_shown_with_what_refuses_it(show: Show) -> None:
+    thin = ScheduleTrace(FUSION, (*load_by_tma(1),))
+    code, stdout, stderr = show(trace_to_json(thin))
+    assert (code, stdout) == (2, scheduled_text(thin.replay()) + "\n")
+    assert "tma_inner_box_is_16_byte_multiple" in stderr
+    for stage in ("kernel", "cuda", "ptx"):
+        code, stdout, again = show(trace_to_json(thin), "--stage", stage)
+        assert (code, stdout, again) == (2, "", stderr)
+
+
+def test_a_target_refuses_what_it_cannot_do(show: Show) -> None:
+    bulk = trace_to_json(ScheduleTrace(FUSION, tuple(load_by_tma(8))))
+    assert show(bulk, "--stage", "kernel")[0] == 0
+    code, _, stderr = show(bulk, "--stage", "kernel", "--arch", "sm_80")
+    assert (code, "tma_is_on_hopper_and_later" in stderr) == (2, True)
+
+
+def test_a_step_that_cannot_be_applied_is_named(show: Show) -> None:
+    code, _, stderr = show(with_steps(step_to_json(st.InlineAt("v0", 1))))
+    assert code == 2
+    assert "inline_at(tv=v0, position=1): v0 is global" in stderr

@@ -1,0 +1,32 @@
+"""Points of a scheduler's space by the knobs that matter; the others stand at their first value."""
+
+from __future__ import annotations
+
+from compiler.arch import arch_named
+from compiler.ir.fusion import Fusion
+from compiler.pipeline import Generated, generate
+from search.space.knobs import KnobValue
+from search.space.protocol import Scheduler
+from search.space.schedulers import schedulers_for
+
+SM_COUNT = 132
+
+
+def scheduler_named(name: str, fusion: Fusion, arch: str = "sm_90a", sm_count: int = SM_COUNT) -> Scheduler:
+    return next(s for s in schedulers_for(fusion, arch_named(arch), sm_count) if s.name == name)
+
+
+def point_of(scheduler: Scheduler, fusion: Fusion, arch: str = "sm_90a", **chosen: KnobValue) -> dict[str, KnobValue]:
+    """A point, which must be legal."""
+    space = scheduler.space(fusion, arch_named(arch))
+    point = {knob.name: knob.values[0] for knob in space.knobs} | chosen
+    assert not space.violations(point), space.violations(point)
+    return point
+
+
+def generated(
+    name: str, fusion: Fusion, arch: str = "sm_90a", sm_count: int = SM_COUNT, **chosen: KnobValue
+) -> Generated:
+    """The kernel of a point of the scheduler of that name."""
+    scheduler = scheduler_named(name, fusion, arch, sm_count)
+    return generate(scheduler.trace(fusion, point_of(scheduler, fusion, arch, **chosen)), arch_named(arch))

@@ -1,0 +1,135 @@
+"""Schedulers against the compiler: their legal points compile, and what they call illegal is.
+
+A constraint is named either after the rule of the compiler that would refuse the point, or after a reason of the
+search's own (repeats of another point, what cannot be fast). The first kind is held against the rules here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pytest
+
+from compiler.arch import arch_named
+from compiler.errors import CompilerError
+from compiler.ir.fusion import Fusion
+from compiler.legality.rules import RULES, STRUCTURE
+from compiler.pipeline import generate
+from search.space.protocol import Scheduler
+from search.space.schedulers import schedulers_for
+from search.space.space import Space
+from tests.compiler.legality.test_rules import INFERRED
+from tests.search.schedulers.fusions import SMALL, suite_fusions
+from tests.search.schedulers.points import SM_COUNT
+
+HOPPER, AMPERE = arch_named("sm_90a"), arch_named("sm_80")
+RULE_NAMES = {getattr(rule, "__name__", "") for rule in (*STRUCTURE, *RULES)} | set().union(*INFERRED.values())
+FUSIONS = {**suite_fusions(), **SMALL}
+Point = dict[str, Any]
+
+STRICTER: dict[str, Callable[[str, str, Point, set[str]], bool]] = {}
+"""Points that a scheduler refuses under a rule's name and the rule allows: legal, and never tried."""
+
+
+def spaces(name: str) -> Iterator[tuple[Scheduler, Space]]:
+    for scheduler in schedulers_for(FUSIONS[name], HOPPER, SM_COUNT):
+        yield scheduler, scheduler.space(FUSIONS[name], HOPPER)
+
+
+def refused_by_rules(space: Space, points: list[Point], rng: np.random.Generator) -> Iterator[tuple[Point, set[str]]]:
+    """Points one knob away from a legal one that only constraints named after rules refuse."""
+    for point in points:
+        flips = [(k.name, v) for k in space.knobs for v in k.values if v != point[k.name]]
+        for i in rng.permutation(len(flips)):
+            knob, value = flips[i]
+            flipped = {**point, knob: value}
+            rules = {v.rule for v in space.violations(flipped)}
+            if rules and rules <= RULE_NAMES:
+                yield flipped, rules
+
+
+def compiles(scheduler: Scheduler, fusion: Fusion, point: Point) -> bool:
+    try:
+        generate(scheduler.trace(fusion, point), HOPPER)
+    except CompilerError:
+        return False
+    return True
+
+
+def check_legal_points(name: str, count: int, seed: int) -> None:
+    for scheduler, space in spaces(name):
+        points = space.sample(count, seed)
+        assert points, f"{scheduler.name} takes {name} and has no point for it"
+        for point in points:
+            try:
+                generate(scheduler.trace(FUSIONS[name], point), HOPPER)
+            except CompilerError as error:
+                error.add_note(f"{name}, {scheduler.name}: {point}")
+                raise
+
+
+def check_refused_points(name: str, count: int, seed: int) -> set[str]:
+    """Returns which of the exceptions above were met."""
+    met: set[str] = set()
+    rng = np.random.default_rng(seed)
+    for scheduler, space in spaces(name):
+        points = space.sample(count, seed)
+        for point, rules in islice(refused_by_rules(space, points, rng), count):
+            if not compiles(scheduler, FUSIONS[name], point):
+                continue
+            known = {why for why, applies in STRICTER.items() if applies(name, scheduler.name, point, rules)}
+            assert known, f"{name}, {scheduler.name}: {sorted(rules)} is not the compiler's opinion of {point}"
+            met |= known
+    return met
+
+
+@pytest.mark.parametrize("name", FUSIONS)
+def test_legal_points_compile(name: str) -> None:
+    check_legal_points(name, 8, seed=1)
+
+
+@pytest.mark.parametrize("name", FUSIONS)
+def test_points_refused_under_a_rule_s_name_are_refused_by_the_compiler(name: str) -> None:
+    check_refused_points(name, 5, seed=2)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", FUSIONS)
+def test_many_legal_points_compile(name: str) -> None:
+    check_legal_points(name, 150, seed=3)
+
+
+@pytest.mark.long
+def test_many_points_refused_under_a_rule_s_name_are_refused_by_the_compiler() -> None:
+    met = {why for name in FUSIONS for why in check_refused_points(name, 40, seed=4)}
+    assert met == set(STRICTER), "an exception that no longer occurs: remove it"
+
+
+@pytest.mark.parametrize("name", FUSIONS)
+def test_schedules_without_the_copy_engine_are_legal_on_ampere(name: str) -> None:
+    for scheduler in schedulers_for(FUSIONS[name], AMPERE, SM_COUNT):
+        for point in scheduler.space(FUSIONS[name], AMPERE).sample(2, seed=5):
+            made = generate(scheduler.trace(FUSIONS[name], point), AMPERE)
+            assert not made.kernel.tensor_maps
+
+
+def test_every_fusion_has_a_scheduler() -> None:
+    assert [name for name in FUSIONS if not schedulers_for(FUSIONS[name], HOPPER, SM_COUNT)] == []
+
+
+def test_constraints_are_named_after_rules_or_after_reasons_of_the_search() -> None:
+    """A rule's name that is misspelt would never be held against the rule."""
+    own = (
+        "redundant_",
+        "registers_in_flight",
+        "tile_exceeds_the_problem",
+        "persistent_",
+        "scattered_access",
+        "swizzle_fits_the_tile",
+        "threads_cover_the_tile",
+    )
+    named = {c.rule for name in FUSIONS for _, space in spaces(name) for c in space.constraints}
+    assert {rule for rule in named if not rule.startswith(own)} <= RULE_NAMES
