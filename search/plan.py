@@ -43,7 +43,7 @@ class Plan:
         arch = card.arch
         schedulers = {scheduler.name: scheduler for scheduler in schedulers_for(fusion, arch, card.sm_count)}
         if not schedulers:
-            why = "; ".join(f"{name}: {reason}" for name, reason in refusals(fusion, arch).items())
+            why = "; ".join(f"{name}: {reason.rstrip('.')}" for name, reason in refusals(fusion, arch).items())
             raise Unsupported(f"This fusion on {arch.name} ({why})", "Split it into pointwise parts and transposes.")
         return cls(fusion, arch, schedulers, {name: s.space(fusion, arch) for name, s in schedulers.items()})
 

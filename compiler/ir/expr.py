@@ -222,7 +222,8 @@ def _evaluate_atom(atom: Atom, values: Mapping[str, Any]) -> Any:
 
 
 def _sum(terms: tuple[tuple[Atom, int], ...], constant: int) -> Expr:
-    """Collects equal atoms, then undoes x = (x / c) * c + x % c wherever both halves are present."""
+    """Collects equal atoms, then joins what division took apart, wherever both halves are present:
+    (x / d) * d + x % d = x, and ((x / d) % m) * d + x % d = x % (d * m)."""
     coefficients: dict[Atom, int] = {}
     for atom, c in terms:
         coefficients[atom] = coefficients.get(atom, 0) + c
@@ -230,10 +231,15 @@ def _sum(terms: tuple[tuple[Atom, int], ...], constant: int) -> Expr:
     for atom, c in coefficients.items():
         if not isinstance(atom, Mod):
             continue
-        quotient = _as_single_atom(atom.numerator // atom.divisor)
-        if quotient is not None and coefficients.get(quotient) == c * atom.divisor:
-            rest = tuple((a, k) for a, k in coefficients.items() if a not in (atom, quotient))
+        quotient = atom.numerator // atom.divisor
+        whole = _as_single_atom(quotient)
+        if whole is not None and coefficients.get(whole) == c * atom.divisor:
+            rest = tuple((a, k) for a, k in coefficients.items() if a not in (atom, whole))
             return _sum(rest, constant) + atom.numerator * c
+        for other, k in coefficients.items():
+            if isinstance(other, Mod) and k == c * atom.divisor and other.numerator == quotient:
+                rest = tuple((a, n) for a, n in coefficients.items() if a not in (atom, other))
+                return _sum(rest, constant) + (atom.numerator % (atom.divisor * other.divisor)) * c
     ordered = sorted(coefficients.items(), key=lambda item: (-abs(item[1]), str(item[0])))
     return Expr(tuple(ordered), constant)
 

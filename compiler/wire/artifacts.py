@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import Any
 
 from pydantic import ValidationError
@@ -98,6 +99,7 @@ def kernel_artifact(
         launches=(_launch(kernel, compiled.entry),),
         guards=tuple(_alignment_guard(p, n) for p, n in sorted(alignments.items()) if n > 1),
         cubin=b64encode(compiled.cubin),
+        cubin_sha256=sha256(compiled.cubin).hexdigest(),
         source=source,
         ptx=compiled.ptx,
         trace=trace_to_json(trace),

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import base64
 import pickle
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ def artifact(**changes: Any) -> KernelArtifact:
         "outputs": (spec(),),
         "launches": (LaunchSpec(entry="fused", grid=(1, 1, 1), block=(32, 1, 1), args=()),),
         "cubin": base64.b64encode(b"\x00\xff cubin"),
+        "cubin_sha256": sha256(b"\x00\xff cubin").hexdigest(),
         "source": "",
         "ptx": "",
         "trace": {},
@@ -37,6 +39,17 @@ def artifact(**changes: Any) -> KernelArtifact:
         "conditions": Conditions(generator="g", nvrtc="13.0"),
     }
     return KernelArtifact(**{**fields, **changes})
+
+
+def test_a_damaged_cubin_is_not_loaded(tmp_path: Path) -> None:
+    path = tmp_path / "kernel.json"
+    Kernel(artifact()).save(path)
+    text = path.read_text()
+    whole = base64.b64encode(b"\x00\xff cubin").decode()
+    assert whole in text
+    path.write_text(text.replace(whole, base64.b64encode(b"\x00\xff cubiN").decode()))
+    with pytest.raises(InvalidKernel, match="sha256"):
+        Kernel.load(path)
 
 
 def test_saving_and_loading_keeps_the_artifact(tmp_path: Path) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from hashlib import sha256
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Base64Bytes, BaseModel, ConfigDict, Field
+from pydantic import Base64Bytes, BaseModel, ConfigDict, Field, model_validator
 
 Correct = Literal["verified_on_gpu", "verified_emulated", "unverified"]
 Time = Literal["measured", "predicted", "none"]
@@ -149,7 +150,10 @@ class Timing(Wire):
 
 
 class KernelArtifact(Wire):
-    """`fusetune.kernel/1`: launches in order, code, contract, and the evidence for it."""
+    """`fusetune.kernel/1`: launches in order, code, contract, and the evidence for it.
+
+    `cubin_sha256` is held against the cubin whenever an artifact is made or read: a damaged one is never launched.
+    """
 
     format: Literal["fusetune.kernel/1"] = "fusetune.kernel/1"
     fingerprint: str
@@ -161,6 +165,7 @@ class KernelArtifact(Wire):
     scratch: tuple[Scratch, ...] = ()
     guards: tuple[Guard, ...] = ()
     cubin: Base64Bytes
+    cubin_sha256: str
     source: str
     ptx: str
     trace: dict[str, Any]
@@ -172,3 +177,10 @@ class KernelArtifact(Wire):
     evidence: Evidence = Evidence()
     verification: Verification | None = None
     timing: Timing | None = None
+
+    @model_validator(mode="after")
+    def _cubin_is_whole(self) -> Self:
+        found = sha256(self.cubin).hexdigest()
+        if found != self.cubin_sha256:
+            raise ValueError(f"cubin: its sha256 is {found}, expected {self.cubin_sha256}. Take the artifact anew.")
+        return self

@@ -35,7 +35,7 @@ extern "C" __global__ void __launch_bounds__(128) fusetune_kernel(float* __restr
     alignas(16) float i0_r[16];
     #pragma unroll
     for (Index k2 = 0u; k2 < 4u; ++k2) {
-      ft_load_shared<16>(&i0_r[k2 * 4u], smem + u32((k0 % 2u) * 8192u + (tx / 64u) * 4096u + ((tx / 2u) % 4u) * 1024u + (tx % 2u) * 512u + k2 * 128u + (((tx / 8u) % 8u) ^ ((tx % 2u) * 4u + k2)) * 16u));
+      ft_load_shared<16>(&i0_r[k2 * 4u], smem + u32((k0 % 2u) * 8192u + (tx / 64u) * 4096u + (tx % 8u) * 512u + k2 * 128u + (((tx / 8u) % 8u) ^ ((tx % 2u) * 4u + k2)) * 16u));
     }
     #pragma unroll
     for (Index k3 = 0u; k3 < 4u; ++k3) {

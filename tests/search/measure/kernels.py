@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import functools
+from hashlib import sha256
 
 from compiler.dtypes import DType
 from compiler.ir.fusion import Fusion, Op, Value, dense_strides
@@ -50,6 +51,7 @@ def artifact_of(
         launches=(launch,),
         guards=guards,
         cubin=base64.b64encode(cubin),  # the model decodes what it is given
+        cubin_sha256=sha256(cubin).hexdigest(),
         source=source,
         ptx="",
         trace={},

@@ -20,7 +20,7 @@ extern "C" __global__ void __launch_bounds__(128) fusetune_kernel(const __grid_c
     alignas(16) u16 i0_r[8];
     #pragma unroll
     for (Index k1 = 0u; k1 < 4u; ++k1) {
-      ft_load_shared<4>(&i0_r[k1 * 2u], smem + u32(((tx / 2u) % 8u) * 1024u + (tx % 2u) * 512u + k1 * 128u + ((k0 * 2u + (tx / 64u)) ^ ((tx % 2u) * 4u + k1)) * 16u + ((tx / 16u) % 4u) * 4u));
+      ft_load_shared<4>(&i0_r[k1 * 2u], smem + u32((tx % 16u) * 512u + k1 * 128u + ((k0 * 2u + (tx / 64u)) ^ ((tx % 2u) * 4u + k1)) * 16u + ((tx / 16u) % 4u) * 4u));
     }
     #pragma unroll
     for (Index k2 = 0u; k2 < 2u; ++k2) {
