@@ -37,6 +37,10 @@ help:
 	@echo "make lint       formatting, lint rules and types, over everything"
 	@echo "make format     rewrite the sources as the formatter wants them"
 	@echo "make docs       rewrite docs/rules.md from the docstrings of the rules"
+	@echo "make serve      not built yet: the service and its dashboard"
+	@echo "make setup      only the environment, in .venv; the commands above do it themselves"
+	@echo "make constraints  pin what pyproject.toml has gained"
+	@echo "make clean      remove .venv, caches and what demo and build left"
 	@echo "Add SETUP=0 PYTHON=python3 to use an interpreter that already has the packages."
 
 setup: $(READY)

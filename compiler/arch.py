@@ -14,7 +14,7 @@ from pathlib import Path
 from compiler.errors import UnknownArch, UnknownCard
 
 DEFAULT_CARD = "H200"
-"""The card assumed when none is named and none is attached (design: contracts, "Key")."""
+"""The card assumed when none is named and none is attached (docs/contracts.md, "Key")."""
 
 _CARDS_FILE = Path(__file__).with_name("cards.json")
 _KIB = 1024

@@ -19,7 +19,7 @@ from typing import ClassVar
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One breach of one rule: data first, text derived from it (design: contracts, "Violation")."""
+    """One breach of one rule: data first, text derived from it (docs/contracts.md, "Violation")."""
 
     rule: str
     where: str

@@ -6,6 +6,7 @@ is imported on first use: the rest of the compiler works where it is not install
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -207,12 +208,16 @@ class CompileCache:
         return replace(found, from_cache=True) if intact else None
 
     def put(self, request: Request, compiled: Compiled) -> None:
-        """Keeps `compiled`; a reader sees the whole file or none."""
+        """Keeps `compiled`; a reader sees the whole file or none. Raises OSError (a full disk), leaving nothing."""
         fields = asdict(compiled) | {"cubin": b64encode(compiled.cubin).decode()}
         handle, name = tempfile.mkstemp(dir=self._directory, suffix=".partial")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(fields, file)
-        Path(name).replace(self._path(request))
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                json.dump(fields, file)
+            Path(name).replace(self._path(request))
+        except OSError:
+            Path(name).unlink(missing_ok=True)
+            raise
 
     def _path(self, request: Request) -> Path:
         source, arch, extra = request
@@ -229,7 +234,8 @@ def compile_handler(cache_directory: str | None) -> Callable[[Request], Compiled
             return found
         compiled = compile_now(*request)
         if cache is not None:
-            cache.put(request, compiled)
+            with contextlib.suppress(OSError):  # a full disk costs the next run a compile, not this one its kernel
+                cache.put(request, compiled)
         return compiled
 
     return answer

@@ -19,7 +19,7 @@ from compiler.schedule.trace import ScheduleTrace
 from compiler.wire import KernelArtifact, kernel_artifact
 
 GENERATOR = "fusetune 0.1"
-"""Kept beside every artifact: another generator marks entries stale (design: contracts, "Key")."""
+"""Kept beside every artifact: another generator marks entries stale (docs/contracts.md, "Key")."""
 
 
 @dataclass(frozen=True)

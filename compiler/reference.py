@@ -1,7 +1,7 @@
-"""What a fusion means, worked out in f64 apart from the rest of the compiler (design: "Right before fast").
+"""What a fusion means, worked out in f64 apart from the rest of the compiler (docs/contracts.md, "Right before fast").
 
 `xp` is the array module, numpy or torch; arrays are its own. No operator rounds to the dtype of its result, casts
-between floats included: kernels may skip rounding between operators (design: contracts, "Fusion"), so what they must be
+between floats included: kernels may skip rounding between operators (docs/contracts.md, "Fusion"), so what they must be
 near to is the unrounded value. `round_to` gives the stored one.
 """
 

@@ -19,9 +19,8 @@ What refuses a schedule, by subject: one function a rule in `compiler/legality`,
 and the fix; `python -m search space` counts the points of a space that each refuses.
 
 The first stage, marked *structure*, must hold before indices can be computed: where it is broken, nothing else is
-looked at. Brackets name a rule's source: the PTX ISA, the CUDA driver API or programming guide, the notes on TMA and
-IterDomains that the compiler was built from ("rules 3.4" is a section of them), or a measurement. Limits of an
-architecture are numbers in `compiler/arch.py`.
+looked at. Brackets name a rule's source; [sources.md](sources.md) says which document each name stands for. Limits of
+an architecture are numbers in `compiler/arch.py`.
 """
 
 

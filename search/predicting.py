@@ -14,6 +14,7 @@ from typing import Any, assert_never
 import numpy as np
 from numpy.typing import NDArray
 
+from compiler.analysis.bank_conflicts import wavefronts
 from compiler.arch import Arch, Card
 from compiler.ir.expr import Expr
 from compiler.ir.fusion import Fusion
@@ -26,9 +27,6 @@ from search.cost.model import KernelFeatures, predict
 from search.roofline import distinct_bytes
 
 _WARP = 32
-_BANKS = 32
-_BANK_BYTES = 4
-_PHASE_BYTES = _BANKS * _BANK_BYTES
 
 _EXACT_ISSUES = {
     OpKind.EXP: 8,
@@ -278,9 +276,7 @@ def _mufu(s: k.Stmt) -> int:
 
 
 def _wavefronts(s: k.Stmt, lanes: dict[str, NDArray[np.int64]]) -> int:
-    """Shared-memory wavefronts of one warp's access: its lanes go in phases of at most 128 bytes, and each bank gives
-    one word a wavefront (CUDA C++ programming guide, "Shared Memory"); lanes that read the same word share it.
-    """
+    """Shared-memory wavefronts of one warp's access."""
     match s:
         case k.SharedLoad(source=place, width=width):
             size = width * s.target.dtype.nbytes
@@ -288,11 +284,4 @@ def _wavefronts(s: k.Stmt, lanes: dict[str, NDArray[np.int64]]) -> int:
             size = width * s.source.dtype.nbytes
         case _:
             return 0
-    starts = _at(place.byte_offset, lanes)
-    lanes_of_phase = max(1, min(_WARP, _PHASE_BYTES // max(size, _BANK_BYTES)))
-    total = 0
-    for first in range(0, len(starts), lanes_of_phase):
-        phase = starts[first : first + lanes_of_phase]
-        words = np.unique((phase[:, None] + np.arange(0, size, min(size, _BANK_BYTES))) // _BANK_BYTES)
-        total += int(np.bincount(words % _BANKS).max())
-    return total
+    return wavefronts(_at(place.byte_offset, lanes).tolist(), size)

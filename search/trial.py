@@ -13,7 +13,7 @@ from search.candidate import Candidate, checked
 
 
 class TrialState(StrEnum):
-    """How a trial ended (design: contracts, "Trial states")."""
+    """How a trial ended (docs/contracts.md, "Trial states")."""
 
     ILLEGAL = "illegal"
     COMPILE_FAILED = "compile_failed"

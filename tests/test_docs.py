@@ -67,6 +67,17 @@ def test_the_page_of_rules_is_up_to_date() -> None:
     assert PAGE.read_text() == rules_page(), "docs/rules.md is out of date: run `make docs`"
 
 
+def test_sources_that_the_code_names_are_resolved() -> None:
+    code = " ".join(path.read_text() for top in ("compiler", "search", "sdk") for path in (ROOT / top).rglob("*.py"))
+    code = re.sub(r"\s+", " ", code)
+    named = set(re.findall(r"nvFuser, [^:;)]+", code))
+    listed = set(re.findall(r"^\| (nvFuser, [^|]+?) \|", (ROOT / "docs" / "sources.md").read_text(), re.MULTILINE))
+    assert named == listed
+    contracts = set(re.findall(r'docs/contracts\.md, "([^"]+)"', code))
+    headings = set(re.findall(r"^## (.+)$", (ROOT / "docs" / "contracts.md").read_text(), re.MULTILINE))
+    assert contracts <= headings
+
+
 def test_the_builder_example_of_the_readme_makes_a_fusion() -> None:
     example = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     assert example
@@ -78,7 +89,15 @@ def test_the_builder_example_of_the_readme_makes_a_fusion() -> None:
 
 @pytest.mark.parametrize(
     "page",
-    ["README.md", "CONTRIBUTING.md", "docs/architecture.md", "docs/cli.md", "docs/rules.md", "benchmarks/README.md"],
+    [
+        "README.md",
+        "CONTRIBUTING.md",
+        "docs/architecture.md",
+        "docs/cli.md",
+        "docs/rules.md",
+        "docs/sources.md",
+        "benchmarks/README.md",
+    ],
 )
 def test_links_to_files_lead_somewhere(page: str) -> None:
     path = ROOT / page

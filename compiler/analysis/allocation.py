@@ -1,6 +1,6 @@
 """What of a tensor is allocated, and where each element of it goes.
 
-The three allocation rules (rules 3.2): an axis on a parallel type that the memory is partitioned across is never
+Three rules (nvFuser, allocation rules): an axis on a parallel type that the memory is partitioned across is never
 allocated; one on a type that the memory is shared across always is; any other is allocated if it lies right of the
 compute-at position. Broadcast axes add nothing.
 """
@@ -35,7 +35,7 @@ class Layout:
 
 
 def is_partitioned(memory: MemoryType, type_: ParallelType) -> bool:
-    """True where each thread or block owns its own part of that memory (rules 3.1)."""
+    """True where each thread or block owns its own part of that memory (nvFuser, memory types)."""
     match memory:
         case MemoryType.LOCAL:
             return type_.is_block or type_.is_thread
@@ -90,7 +90,7 @@ def _join(a: bool | None, b: bool | None, axis_a: IterDomain, axis_b: IterDomain
 
 
 def memory_order(t: TensorView) -> tuple[IterDomain, ...]:
-    """The axes whose order is the memory order: the allocation domain, else the loop domain (rules 3.3)."""
+    """The axes whose order is the memory order: the allocation domain, else the loop domain (nvFuser, memory order)."""
     return t.allocation.axes if t.allocation is not None else t.loop
 
 
@@ -143,14 +143,3 @@ def offset_from_base(t: TensorView, index: Mapping[IterDomain, Expr]) -> Expr:
     known = {a: index.get(a, Expr()) for a in base_axes(t)}
     exprs = t.allocation.exprs if t.allocation is not None else ()
     return layout_of(t).offset(forward(known, exprs))
-
-
-def align_bytes(t: TensorView, swizzle_span: int) -> int:
-    """Alignment of a shared tensor: 128 for bulk copies, and the swizzle pattern's repeat (CUDA guide, TMA swizzle)."""
-    return max(128, 8 * swizzle_span)
-
-
-def stage_bytes(t: TensorView, swizzle_span: int) -> int:
-    """Bytes from one circular-buffer stage to the next: the tensor rounded up to its alignment."""
-    align = align_bytes(t, swizzle_span)
-    return -(-layout_of(t).elems * t.dtype.nbytes // align) * align

@@ -19,24 +19,20 @@ WIDTHS = (1, 2, 4, 8, 16)
 def wavefronts(addresses: Sequence[int], width_bytes: int) -> int:
     """Wavefronts of a warp whose lane i touches `width_bytes` bytes at byte address `addresses[i]`.
 
-    Raises ValueError for other than 32 addresses, a width no instruction has, or an address that is not a multiple of
-    the width (PTX ISA, "Addresses as Operands": natural alignment).
+    A warp with fewer lanes than 32 has fewer addresses. Raises ValueError for none or more than 32, a width no
+    instruction has, or an address that is not a multiple of the width (PTX ISA, "Addresses as Operands": natural
+    alignment).
     """
     _check(addresses, width_bytes)
     lanes = WARP_LANES // ideal_wavefronts(width_bytes)
     return sum(
-        _wavefronts_of_phase(addresses[first : first + lanes], width_bytes) for first in range(0, WARP_LANES, lanes)
+        _wavefronts_of_phase(addresses[first : first + lanes], width_bytes) for first in range(0, len(addresses), lanes)
     )
 
 
 def ideal_wavefronts(width_bytes: int) -> int:
     """Wavefronts of a warp access without conflicts: 1 up to 4 bytes a lane, 2 for 8, 4 for 16."""
     return max(1, width_bytes * WARP_LANES // (BANKS * BANK_BYTES))
-
-
-def conflict_degree(addresses: Sequence[int], width_bytes: int) -> float:
-    """Wavefronts over the ideal: 1.0 is conflict-free, 8.0 is called an 8-way conflict."""
-    return wavefronts(addresses, width_bytes) / ideal_wavefronts(width_bytes)
 
 
 def _wavefronts_of_phase(addresses: Sequence[int], width_bytes: int) -> int:
@@ -50,8 +46,8 @@ def _wavefronts_of_phase(addresses: Sequence[int], width_bytes: int) -> int:
 def _check(addresses: Sequence[int], width_bytes: int) -> None:
     if width_bytes not in WIDTHS:
         raise ValueError(f"width_bytes: found {width_bytes}, expected one of {WIDTHS}.")
-    if len(addresses) != WARP_LANES:
-        raise ValueError(f"addresses: found {len(addresses)}, expected {WARP_LANES}, one a lane.")
+    if not 1 <= len(addresses) <= WARP_LANES:
+        raise ValueError(f"addresses: found {len(addresses)}, expected 1 to {WARP_LANES}, one a lane.")
     for lane, address in enumerate(addresses):
         if address < 0 or address % width_bytes:
             raise ValueError(f"addresses[{lane}]: found {address}, expected a multiple of {width_bytes}, from 0.")

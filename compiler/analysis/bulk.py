@@ -1,4 +1,4 @@
-"""What a one-dimensional bulk copy moves: one contiguous run, no tensor map, no bounds check of its own (rules 6)."""
+"""What a 1-D bulk copy moves: one contiguous run, no tensor map, no bounds check of its own (nvFuser, 1-D bulk)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def infer_bulk(indexing: Indexing, op: TensorOp) -> BulkCopy | Violation:
         return Violation("bulk1d_has_one_bulk_axis", where, found, 1, "Mark exactly one loop axis Bulk.")
     axis = consumer.bulk_axes[0]
     step = var(Var(RUN, axis.extent))
-    own, read = _indices(indexing, op, consumer, producer, {**indexing.nest.loop_index(consumer), axis: step})
+    own, read = _indices(op, consumer, producer, {**indexing.nest.loop_index(consumer), axis: step})
     offsets = {consumer.name: layout_of(consumer).offset(own), producer.name: layout_of(producer).offset(read)}
     for name, offset in offsets.items():
         if offset - _at_start(offset, axis.extent) != step:
@@ -60,8 +60,9 @@ def infer_bulk(indexing: Indexing, op: TensorOp) -> BulkCopy | Violation:
 
 
 def _indices(
-    indexing: Indexing, op: TensorOp, consumer: TensorView, producer: TensorView, loop: dict[IterDomain, Expr]
+    op: TensorOp, consumer: TensorView, producer: TensorView, loop: dict[IterDomain, Expr]
 ) -> tuple[dict[IterDomain, Expr], dict[IterDomain, Expr]]:
+    """Every axis of both tensors at the copied element, given the consumer's loop axes."""
     own = backward(loop, consumer.exprs)
     if consumer.allocation is not None:
         own = forward(own, consumer.allocation.exprs)

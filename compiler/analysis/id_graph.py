@@ -1,4 +1,4 @@
-"""Which axes of two tensors are the same: equal transforms of equal axes correspond (the exact graph, rules 2.4)."""
+"""Which axes of two tensors are the same: equal transforms of equal axes correspond (nvFuser, exact graph)."""
 
 from __future__ import annotations
 

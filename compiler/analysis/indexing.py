@@ -19,7 +19,7 @@ from compiler.ir.tensor import TensorOp, TensorView
 class Bound:
     """index < extent must hold for the access to be of a real element: the source of a split that makes holes.
 
-    By Theorems 1-4 of the divisibility of split these bounds are all that is needed.
+    These bounds are all that is needed (nvFuser, divisibility of split: Theorems 1 to 4).
     """
 
     index: Expr

@@ -70,9 +70,9 @@ def is_physical(t: TensorView, position: int) -> bool:
 
 
 def infer_loop_nest(sf: ScheduledFusion) -> LoopNest:
-    """Loop groups by compute-at: the first `compute_at` axes of a tensor are its consumers' (rules 3.4).
+    """Loop groups by compute-at: the first `compute_at` axes of a tensor are its consumers' (nvFuser, inlining).
 
-    Positions must correspond (`legality.inline` checks that first).
+    Positions must correspond (`legality.structure` checks that first).
     """
     parent: dict[tuple[str, int], tuple[str, int]] = {}
 

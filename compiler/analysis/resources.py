@@ -43,7 +43,7 @@ def blocks_per_sm(arch: Arch, threads: int, registers: int, smem_bytes: int) -> 
     fits = {
         Limit.BLOCKS: arch.max_blocks_per_sm,
         Limit.WARPS: arch.max_warps_per_sm // warps if threads <= arch.max_threads_per_block else 0,
-        Limit.REGISTERS: _blocks_by_registers(arch, warps, registers),
+        Limit.REGISTERS: _blocks_by_registers(arch, threads, registers),
         Limit.SMEM: _blocks_by_smem(arch, smem_bytes),
     }
     limited_by = min(fits, key=lambda limit: fits[limit])
@@ -55,21 +55,26 @@ def registers_per_warp(arch: Arch, registers: int) -> int:
     return _rounded_up(registers * arch.warp_threads, arch.register_unit_per_warp)
 
 
+def registers_of_block(arch: Arch, threads: int, registers: int) -> int:
+    """Registers that must be free for a block: its warps, spread evenly over the sub-partitions, in whole units."""
+    warps = -(-threads // arch.warp_threads)
+    return registers_per_warp(arch, registers) * _rounded_up(warps, arch.subpartitions_per_sm)
+
+
 def smem_per_block_bytes(arch: Arch, smem_bytes: int) -> int:
     """Shared memory a block takes of its SM: its own plus the system's reserve, in units of 128 B."""
     return _rounded_up(smem_bytes + arch.smem_reserved_per_block_bytes, arch.smem_unit_bytes)
 
 
-def _blocks_by_registers(arch: Arch, warps: int, registers: int) -> int:
+def _blocks_by_registers(arch: Arch, threads: int, registers: int) -> int:
     if registers > arch.max_registers_per_thread:
         return 0
     if registers == 0:
         return arch.max_blocks_per_sm
-    per_warp = registers_per_warp(arch, registers)
-    # A block is refused where its warps, spread evenly over the sub-partitions, do not fit its register limit.
-    if per_warp * _rounded_up(warps, arch.subpartitions_per_sm) > arch.registers_per_block:
+    if registers_of_block(arch, threads, registers) > arch.registers_per_block:
         return 0
-    warps_per_subpartition = arch.registers_per_sm // arch.subpartitions_per_sm // per_warp
+    warps = -(-threads // arch.warp_threads)
+    warps_per_subpartition = arch.registers_per_sm // arch.subpartitions_per_sm // registers_per_warp(arch, registers)
     return warps_per_subpartition * arch.subpartitions_per_sm // warps
 
 

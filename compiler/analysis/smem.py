@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from compiler.analysis.allocation import align_bytes, stage_bytes
+from compiler.analysis.allocation import layout_of
+from compiler.analysis.swizzle import repeat_bytes
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.iter_domain import MemoryType
-from compiler.ir.tensor import CopyVia
+from compiler.ir.tensor import CopyVia, TensorView
 
 BARRIER_BYTES = 8
 """An mbarrier object is 64 bits (PTX ISA, mbarrier)."""
@@ -40,13 +41,13 @@ class SharedMemoryPlan:
 def plan_shared_memory(sf: ScheduledFusion, swizzle_span: Callable[[str], int]) -> SharedMemoryPlan:
     """Places every shared tensor, most aligned first, then one barrier for each stage of each bulk-loaded tensor."""
     shared = [t for t in sf.tensors if t.memory is MemoryType.SHARED]
-    shared.sort(key=lambda t: -align_bytes(t, swizzle_span(t.name)))
+    shared.sort(key=lambda t: -repeat_bytes(swizzle_span(t.name)))
     placements: list[Placement] = []
     at = 0
     barriers = 0
     for t in shared:
         span = swizzle_span(t.name)
-        align = align_bytes(t, span)
+        align = repeat_bytes(span)
         stages = t.circular.stages if t.circular is not None else 1
         at = -(-at // align) * align
         placements.append(Placement(t.name, at, stage_bytes(t, span), stages))
@@ -60,5 +61,11 @@ def plan_shared_memory(sf: ScheduledFusion, swizzle_span: Callable[[str], int]) 
         tuple(placements),
         barrier_offset,
         total,
-        max((align_bytes(t, swizzle_span(t.name)) for t in shared), default=16),
+        max((repeat_bytes(swizzle_span(t.name)) for t in shared), default=16),
     )
+
+
+def stage_bytes(t: TensorView, swizzle_span: int) -> int:
+    """Bytes from one circular-buffer stage to the next: the tensor rounded up to its alignment."""
+    align = repeat_bytes(swizzle_span)
+    return -(-layout_of(t).elems * t.dtype.nbytes // align) * align

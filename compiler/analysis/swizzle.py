@@ -31,7 +31,10 @@ def swizzled_address(address: npt.NDArray[np.int64], span: int) -> npt.NDArray[n
 
 
 def repeat_bytes(span: int) -> int:
-    """Bytes after which the pattern starts again; 128 without swizzle, the alignment of any tensor copy."""
+    """Bytes after which the pattern of a span starts again: the alignment that a tile needs in shared memory.
+
+    128 without swizzle (CUDA guide, tensor copies); a pattern repeats after 8 spans (PTX ISA 5.5, swizzle modes).
+    """
     return max(128, 8 * span)
 
 

@@ -2,7 +2,7 @@
 
 The consumer's loop domain alone says which axes the copy engine walks: those marked Bulk. A boxing split's source is
 the partitioned IterDomain, its inner output the box, its outer output the coordinate; an axis that is Bulk as a whole
-is an implicit whole box, one without a Bulk part an implicit size-one box (TMA support, "Step 2: define box"). Splits
+is an implicit whole box, one without a Bulk part an implicit size-one box (nvFuser, TMA: "Step 2: define box"). Splits
 above the boxing split must divide and merges must be of contiguous axes, since the tensor map sees only a view of the
 global tensor.
 """
@@ -154,7 +154,7 @@ def _box_within(consumer: TensorView, axis: IterDomain, bulk: dict[IterDomain, b
 
     That is `axis` itself, or the inner output of a dividing split of it: splitting by m*n and the inner piece by n
     equals splitting by n and the outer piece by m
-    (box by rotation; The mathematical theory of IterDomain, Theorem 2.1).
+    (box by rotation; nvFuser, theory of IterDomains: Theorem 2.1).
     """
     if axis in consumer.bulk_axes:
         return axis
@@ -168,8 +168,8 @@ def _stray_holes(consumer: TensorView, dims: tuple[TmaDim, ...]) -> IterDomain |
     """An axis whose uneven split makes holes that the tensor map takes for elements. A store would write them.
 
     The copy engine drops what lies past the end of a partitioned IterDomain. A hole past the end of an outer piece of
-    it, or of a merge with such a piece outermost, lies there too (Theorems 1 and 2 of the divisibility of split); any
-    other would be one more copy of a valid place.
+    it, or of a merge with such a piece outermost, lies there too; any other would be one more copy of a valid place
+    (nvFuser, divisibility of split: Theorems 1 and 2).
     """
     dropped = {d.partitioned for d in dims}
     for e in consumer.exprs:

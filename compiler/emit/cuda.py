@@ -57,6 +57,9 @@ _CACHE = {
     CachePolicy.STREAMING: 2,
     CachePolicy.EVICT_FIRST: 3,
 }
+_REGISTERS_PER_SM = 65536
+"""Of every target (CUDA guide, technical specifications per compute capability)."""
+
 _HALVES = {DType.BF16: "bf16", DType.F16: "f16"}
 
 
@@ -117,7 +120,7 @@ def _launch_bounds(kernel: Kernel) -> str:
     """The cap on registers is expressed as the number of blocks that must be resident."""
     if kernel.max_registers is None:
         return f"__launch_bounds__({kernel.threads})"
-    blocks = max(1, 65536 // (kernel.threads * kernel.max_registers))
+    blocks = max(1, _REGISTERS_PER_SM // (kernel.threads * kernel.max_registers))
     return f"__launch_bounds__({kernel.threads}, {blocks})"
 
 
@@ -286,7 +289,7 @@ def _barrier(b: Barrier) -> str:
     return f"smem + u32({total(b.byte_offset)})"
 
 
-def _widened(x: Reg | Literal, like: DType) -> str:
+def _widened(x: Reg | Literal) -> str:
     """An operand as f32."""
     if isinstance(x, Literal):
         return _literal(x.value)
@@ -306,7 +309,7 @@ def _compute(s: Compute) -> str:
     copies = s.kind in (OpKind.COPY, OpKind.PERMUTE, OpKind.BROADCAST_TO)
     if copies and isinstance(s.operands[0], Reg) and s.operands[0].dtype is s.target.dtype:
         return _reg(s.operands[0])
-    operands = ", ".join(_widened(x, s.target.dtype) for x in s.operands)
+    operands = ", ".join(_widened(x) for x in s.operands)
     value = operands if copies or s.kind is OpKind.CAST else f"{function(s.kind, s.grade)}({operands})"
     half = _HALVES.get(s.target.dtype)
     return f"ft_to_{half}({value})" if half else value

@@ -3,7 +3,7 @@
 An `Expr` is a constant plus integer multiples of atoms. An atom is a loop variable or a quotient, remainder or
 exclusive-or that does not simplify further. Every variable runs over [0, extent), so every expression has a range, and
 the range is what lets quotients and remainders disappear. Division is Euclidean with a positive divisor. The laws used
-are the integer-division theorems that IterDomain arithmetic rests on (rules 2.3: 2.7.2, 2.11, 2.12, 2.13, 2.15.2).
+are theorems of integer division (nvFuser, integer division: 2.7.2, 2.11, 2.12, 2.13, 2.15.2).
 """
 
 from __future__ import annotations

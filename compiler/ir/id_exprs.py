@@ -9,7 +9,7 @@ from compiler.ir.iter_domain import IterDomain
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """source -> outer, inner with source index = outer * inner.extent + inner (rules 1.1).
+    """source -> outer, inner with source index = outer * inner.extent + inner (nvFuser, IterDomains).
 
     Whether the factor was given for the inner or the outer piece shows only in the extents.
     """
@@ -20,7 +20,7 @@ class Split:
 
     @property
     def divides(self) -> bool:
-        """False where the split makes holes (divisibility of split, Definition "hole")."""
+        """False where the split makes holes (nvFuser, divisibility of split)."""
         return self.outer.extent * self.inner.extent == self.source.extent
 
     @property
@@ -34,7 +34,7 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """outer, inner -> out with out index = outer * inner.extent + inner (rules 1.1)."""
+    """outer, inner -> out with out index = outer * inner.extent + inner (nvFuser, IterDomains)."""
 
     outer: IterDomain
     inner: IterDomain
@@ -51,7 +51,7 @@ class Merge:
 
 @dataclass(frozen=True, slots=True)
 class Swizzle:
-    """x, y -> x, out with out index = y xor x; equal power-of-two extents (rules 1.1). Its own inverse."""
+    """x, y -> x, out with out index = y xor x; equal power-of-two extents (nvFuser, IterDomains). Its own inverse."""
 
     x: IterDomain
     y: IterDomain

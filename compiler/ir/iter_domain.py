@@ -7,7 +7,7 @@ from enum import Enum, StrEnum
 
 
 class IterKind(Enum):
-    """What an axis stands for. A value does not vary along a BROADCAST axis (rules 1.1)."""
+    """What an axis stands for. A value does not vary along a BROADCAST axis (nvFuser, IterDomains)."""
 
     ITERATION = "iteration"
     BROADCAST = "broadcast"

@@ -1,4 +1,4 @@
-"""Operators of a fusion and their classes. Meanings are torch's on CUDA (design: contracts, "Fusion")."""
+"""Operators of a fusion and their classes. Meanings are torch's on CUDA (docs/contracts.md, "Fusion")."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class Allocation:
 
 @dataclass(frozen=True, slots=True)
 class CircularBuffer:
-    """`stages` copies of a shared tensor, `prefetch` of them filled ahead of use (rules 7)."""
+    """`stages` copies of a shared tensor, `prefetch` of them filled ahead of use (nvFuser, circular buffers)."""
 
     stages: int
     prefetch: int
@@ -63,7 +63,8 @@ class TensorView:
     """One tensor: logical -> loop by `exprs`; `types` says how each loop axis is carried out.
 
     `compute_at`: the tensor is computed inside the first `compute_at` loops of its consumers.
-    A global tensor's allocation is always set (its strides); for the others, unset means the loop domain (rules 3.3).
+    A global tensor's allocation is always set (its strides); for the others, unset means the loop domain (nvFuser,
+    memory order).
     """
 
     name: str
@@ -77,9 +78,6 @@ class TensorView:
     compute_at: int = 0
     circular: CircularBuffer | None = None
     align: int = 16
-
-    def type_of(self, axis: IterDomain) -> ParallelType:
-        return self.types[self.loop.index(axis)]
 
     def axes_of(self, *types: ParallelType) -> tuple[IterDomain, ...]:
         return tuple(a for a, t in zip(self.loop, self.types, strict=True) if t in types)

@@ -1,4 +1,4 @@
-"""Rules on one-dimensional bulk copies (rules 6; PTX ISA, cp.async.bulk)."""
+"""Rules on one-dimensional bulk copies (nvFuser, 1-D bulk; PTX ISA, cp.async.bulk)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from compiler.legality.rules import Schedule, rule
 
 @rule
 def bulk1d_schedule_is_one_run(s: Schedule) -> Iterator[Violation]:
-    """One Bulk axis, contiguous on both sides (rules 6)."""
+    """One Bulk axis, contiguous on both sides (nvFuser, 1-D bulk)."""
     for copy in s.bulk.values():
         if isinstance(copy, Violation):
             yield copy
@@ -45,7 +45,7 @@ def bulk1d_bytes_are_a_multiple_of_16(s: Schedule) -> Iterator[Violation]:
 
 @rule
 def bulk1d_splits_divide(s: Schedule) -> Iterator[Violation]:
-    """The copy has no bounds check: every split between the logical domain and the Bulk axis divides (rules 6)."""
+    """The copy has no bounds check: splits from the logical domain to the Bulk axis divide (nvFuser, 1-D bulk)."""
     for op in s.sf.ops:
         if op.output not in s.bulk:
             continue
@@ -62,7 +62,7 @@ def bulk1d_splits_divide(s: Schedule) -> Iterator[Violation]:
 
 
 def _leads_to_bulk(t: TensorView, axis: IterDomain) -> bool:
-    """True where the Bulk axis is an inner piece of `axis`: the run itself could pass the end."""
+    """True where the Bulk axis derives from `axis`: the run itself could pass the end."""
     reach = {axis}
     for e in t.exprs:
         if isinstance(e, Split) and e.source in reach:

@@ -1,9 +1,10 @@
-"""Rules on the launch: block, grid, shared memory, registers, index width."""
+"""Rules on the launch: block, grid, shared memory, registers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from compiler.analysis.resources import registers_of_block
 from compiler.errors import Violation
 from compiler.legality.rules import Schedule, rule
 
@@ -51,11 +52,12 @@ def shared_memory_fits_the_block(s: Schedule) -> Iterator[Violation]:
 
 @rule
 def threads_times_registers_fit(s: Schedule) -> Iterator[Violation]:
-    """A block's registers fit the file: threads times the cap, in whole allocation units (CUDA occupancy rules)."""
+    """A block's registers fit the file: the cap of each warp, warps spread evenly over the sub-partitions of an SM
+    (CUDA occupancy rules)."""
     if s.sf.max_registers is None:
         return
     x, y, z = s.indexing.nest.block()
-    need = x * y * z * s.sf.max_registers
+    need = registers_of_block(s.arch, x * y * z, s.sf.max_registers)
     if need > s.arch.registers_per_block:
         yield Violation(
             "threads_times_registers_fit", "block", need, s.arch.registers_per_block, "Lower the cap or the threads."

@@ -16,7 +16,7 @@ def values_are_read_where_they_were_made(s: Schedule) -> Iterator[Violation]:
     """An axis that is not allocated stands at one index: the consumer must read exactly that one.
 
     For registers these are block, thread and inlined axes, for shared memory block and inlined axes: a mismatch would
-    need another thread's register or another block's memory (read after write, rules 3.5).
+    need another thread's register or another block's memory (nvFuser, parallel types: read after write).
     """
     for op in s.sf.ops:
         for name in op.tensor_inputs:

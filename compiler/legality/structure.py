@@ -56,7 +56,7 @@ def pointwise_operands_and_results_are_registers(s: Schedule) -> Iterator[Violat
 
 @structure_rule
 def inlined_axes_are_the_consumers_axes(s: Schedule) -> Iterator[Violation]:
-    """Loops left of the compute-at position are the consumer's: same extent, same parallel type (rules 3.4, 3.5)."""
+    """Loops left of the compute-at position are the consumer's: same extent, same parallel type (nvFuser, inlining)."""
     for t in s.sf.tensors:
         for op in s.sf.consumers(t.name) if t.compute_at else ():
             c = s.sf.tensor(op.output)

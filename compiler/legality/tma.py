@@ -11,6 +11,7 @@ from compiler.dtypes import DType
 from compiler.errors import Violation
 from compiler.legality.rules import Schedule, rule
 
+MAX_SIZE = 1 << 31
 ENCODABLE = frozenset((DType.F64, DType.F32, DType.F16, DType.BF16, DType.I64, DType.I32, DType.I8, DType.BOOL))
 
 
@@ -21,7 +22,7 @@ def _where(c: TmaCopy, dim: int | None = None, field: str = "") -> str:
 
 @rule
 def tma_schedule_is_a_box(s: Schedule) -> Iterator[Violation]:
-    """The consumer's Bulk axes make a box of a view of the global tensor (TMA support, "Step 2: define box")."""
+    """The consumer's Bulk axes make a box of a view of the global tensor (nvFuser, TMA: "Step 2: define box")."""
     for copy in s.tma.values():
         if isinstance(copy, Violation):
             yield copy
@@ -51,13 +52,18 @@ def tensor_map_rank_is_1_to_5(s: Schedule) -> Iterator[Violation]:
 
 @rule
 def tensor_map_sizes_fit(s: Schedule) -> Iterator[Violation]:
-    """cuTensorMapEncodeTiled takes sizes 1 to 2^32."""
-    for _, c in s.tma_copies():
+    """Sizes are 1 to 2^31: cuTensorMapEncodeTiled takes 2^32, but coordinates are signed 32-bit numbers (PTX ISA,
+    cp.async.bulk.tensor). Beyond, they wrap: a load would bring zeros and a store would be dropped.
+
+    Tiles past the end count too, since they have coordinates.
+    """
+    for op, c in s.tma_copies():
+        own = s.indexing.own(s.sf.tensor(op.output))
         for i, d in enumerate(c.dims):
-            if not 1 <= d.size <= 1 << 32:
-                yield Violation(
-                    "tensor_map_sizes_fit", _where(c, i, "size"), d.size, 1 << 32, "View it in more dimensions."
-                )
+            at = own.get(d.partitioned)
+            reach = d.size if at is None else max(d.size, at.hi + 1)
+            if not 1 <= reach <= MAX_SIZE:
+                yield Violation("tensor_map_sizes_fit", _where(c, i, "size"), reach, MAX_SIZE, "Use more dimensions.")
 
 
 @rule
@@ -142,7 +148,7 @@ def tma_dtype_is_encodable(s: Schedule) -> Iterator[Violation]:
 @rule
 def tma_tile_is_contiguous_in_smem(s: Schedule) -> Iterator[Violation]:
     """A tile is the unit of a copy: its elements lie densely, in the order of the box, under one swizzle mode
-    (TMA support, "Step 4", figures 13 to 15); with a swizzle the inner box is exactly the span."""
+    (nvFuser, TMA: "Step 4", figures 13 to 15); with a swizzle the inner box is exactly the span."""
     for _, c in s.tma_copies():
         if c.swizzle is None:
             yield Violation(

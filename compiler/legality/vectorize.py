@@ -1,4 +1,4 @@
-"""Rules on vector access (rules 4)."""
+"""Rules on vector access (nvFuser, vectorization)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _sides(s: Schedule, op: TensorOp) -> Iterator[tuple[TensorView, Expr]]:
 
 @rule
 def vector_axis_belongs_to_a_copy(s: Schedule) -> Iterator[Violation]:
-    """Vectorize carries copies and casts (rules 4.2)."""
+    """Vectorize carries copies and casts (nvFuser, vectorization)."""
     for op, t, _ in _vector_copies(s):
         if op.kind not in (OpKind.COPY, OpKind.PERMUTE, OpKind.BROADCAST_TO):
             yield Violation("vector_axis_belongs_to_a_copy", t.name, str(op.kind), "a copy", "Unroll the axis instead.")
@@ -58,7 +58,10 @@ def vector_word_is_one_instruction(s: Schedule) -> Iterator[Violation]:
 
 @rule
 def vector_lanes_are_consecutive(s: Schedule) -> Iterator[Violation]:
-    """The vector axis is innermost in the memory order and contiguous (rules 4.4, 4.5): lane v lies v elements on."""
+    """The vector axis is innermost in the memory order and contiguous (nvFuser, vectorization).
+
+    Lane v then lies v elements on.
+    """
     for op, t, width in _vector_copies(s):
         for side, offset in _sides(s, op):
             if not lanes_are_consecutive(offset, width):
@@ -73,7 +76,10 @@ def vector_lanes_are_consecutive(s: Schedule) -> Iterator[Violation]:
 
 @rule
 def vector_address_is_aligned(s: Schedule) -> Iterator[Violation]:
-    """The address of a word is a multiple of its size: offsets, strides and the tensor's own address (rules 4.6)."""
+    """The address of a word is a multiple of its size (PTX ISA, ld and st; nvFuser, vectorization).
+
+    Offsets, strides and the tensor's own address decide it.
+    """
     for op, t, width in _vector_copies(s):
         for side, offset in _sides(s, op):
             base = first_lane(offset, width)

@@ -76,7 +76,7 @@ def _names(t: TensorView) -> Iterator[str]:
 
 
 def _movable(t: TensorView, position: int) -> None:
-    """Axes shared with consumers are fixed (rules 1.2)."""
+    """Axes shared with consumers are fixed (nvFuser, transforms)."""
     if position < t.compute_at:
         raise BadTransform(
             f"axis {position} of {t.name} lies left of its compute-at position {t.compute_at}",
@@ -117,9 +117,7 @@ def _reorder(t: TensorView, step: steps.Reorder) -> TensorView:
 def _parallelize(t: TensorView, step: steps.Parallelize) -> TensorView:
     axis = AxisList(t.loop).at(step.axis)
     if (step.type.is_block or step.type.is_thread or step.type is ParallelType.VECTORIZE) and step.type in t.types:
-        raise BadTransform(
-            f"{t.name} already has an axis on {step.type}", "Each parallel type is used once (rules 3.5)."
-        )
+        raise BadTransform(f"{t.name} already has an axis on {step.type}", "Each parallel type is used once.")
     types = tuple(step.type if a == axis else old for a, old in zip(t.loop, t.types, strict=True))
     return replace(t, types=types)
 
@@ -144,14 +142,14 @@ def _allocate(t: TensorView, step: steps.SetAllocationDomain) -> TensorView:
 
 
 def _inline(t: TensorView, step: steps.InlineAt) -> TensorView:
-    """The own limits of rules 3.4: not past Vectorize or Bulk, not an output, not beyond the loops."""
+    """A tensor's own limits (nvFuser, inlining): not past Vectorize or Bulk, not an output, not beyond the loops."""
     stop = next((i for i, ty in enumerate(t.types) if ty in (ParallelType.VECTORIZE, ParallelType.BULK)), len(t.loop))
     if t.memory is MemoryType.GLOBAL:
         raise BadTransform(f"{t.name} is global", "Only tensors with consumers inside the kernel are inlined.")
     if not 0 <= step.position <= stop:
         raise BadTransform(
             f"position {step.position} of {t.name} is past {stop}",
-            "Inline left of Vectorize and Bulk axes (rules 3.4).",
+            "Inline left of Vectorize and Bulk axes.",
         )
     return replace(t, compute_at=step.position)
 
@@ -184,7 +182,7 @@ def _cache_input(sf: ScheduledFusion, step: steps.CacheInput) -> ScheduledFusion
     t = _tensor(sf, step.tensor)
     _cacheable(sf, step)
     if t.compute_at or not sf.consumers(t.name):
-        raise BadTransform(f"{t.name} is inlined or has no consumer", "Cache before inlining (rules 1.2).")
+        raise BadTransform(f"{t.name} is inlined or has no consumer", "Cache before inlining.")
     copy = TensorOp(OpKind.COPY, (t.name,), step.out, via=step.via)
     ops: list[TensorOp] = []
     placed = False
@@ -205,7 +203,7 @@ def _cache_output(sf: ScheduledFusion, step: steps.CacheOutput) -> ScheduledFusi
     if t.name not in sf.outputs:
         raise BadTransform(f"{t.name} is no output", "Cache it for its consumers (cache_input).")
     if t.compute_at or t.exprs:
-        raise BadTransform(f"{t.name} is scheduled already", "Cache before transforming and inlining (rules 1.2).")
+        raise BadTransform(f"{t.name} is scheduled already", "Cache before transforming and inlining.")
     cached = _like(t, step.out, step.memory)
     ops: list[TensorOp] = []
     for op in sf.ops:

@@ -1,7 +1,7 @@
 """Schedule steps as values. Axis numbers refer to the tensor's loop domain at the moment of the step.
 
-The first group is the explicit-schedule vocabulary (design: contracts, "Schedule"); `CacheInput`, `CacheOutput`,
-`SetCache`, `Approximate` and `CapRegisters` are the ones a generated schedule needs besides.
+The first group is the explicit-schedule vocabulary (docs/contracts.md, "Schedule"); `CacheInput`, `CacheOutput`,
+`SetCache`, `Approximate` and `CapRegisters` say what a finished schedule needs besides (no scheduler caps registers yet).
 """
 
 from __future__ import annotations
@@ -136,7 +136,10 @@ class Approximate:
 
 @dataclass(frozen=True, slots=True)
 class CapRegisters:
-    """At most this many registers a thread (multiple of 8)."""
+    """At most this many registers a thread: a multiple of 8, from 16 to 248.
+
+    Registers are allocated to a warp in units of 256 (cuda_occupancy.h), 8 a thread; a thread has at most 255.
+    """
 
     count: int
 

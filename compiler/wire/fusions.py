@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -141,9 +142,27 @@ def _refuse_unsupported(bound: Bound) -> None:
             raise Unsupported(f"operator {op.op} {where}", f"This version compiles {' '.join(OpKind)}.")
         if isinstance(op, Copy) and op.memory is not None:
             raise Unsupported(f"copy to memory {op.memory} {where}", "Leave memory out: the schedule chooses it.")
+        _refuse_literals(op, where)
         dtype = bound.types[op.out].dtype
         if dtype not in COMPILED_DTYPES:
             raise Unsupported(f"dtype {dtype} {where}", _dtype_fix())
+
+
+def _refuse_literals(op: Op, where: str) -> None:
+    """Raise Unsupported for a number that f32, in which kernels compute, cannot hold: CUDA C++ refuses its literal."""
+    for number in map(literal_value, op.ins):
+        if number is not None and not _is_f32(number):
+            fix = 'Write 0 or "inf" if that is meant, or scale the operands: f32 goes from 1.4e-45 to 3.4e38.'
+            raise Unsupported(f"literal {number!r} {where}", fix)
+
+
+def _is_f32(number: float) -> bool:
+    """True if the f32 nearest to `number` is neither infinity nor 0 in its place."""
+    try:
+        (nearest,) = struct.unpack("<f", struct.pack("<f", float(number)))
+    except OverflowError:
+        return False
+    return bool(nearest) or number == 0
 
 
 def _dtype_fix() -> str:
@@ -155,7 +174,7 @@ def _refuse_empty(bound: Bound) -> None:
     fusion = bound.fusion
     places = {tensor.name: f"inputs[{i}].shape" for i, tensor in enumerate(fusion.inputs)}
     places |= {fusion.ops[i].out: f"ops[{i}]" for i in sorted(live_ops(fusion))}
-    fix = "Do not compile it: the SDK answers a size of 0 with empty tensors, without a kernel."
+    fix = "Do not compile it: empty tensors need no kernel."
     problems = tuple(
         Problem(where, f"{bound.types[name]}, which has no elements", "sizes of 1 or more", fix)
         for name, where in places.items()

@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 from fusetune import wire
 from fusetune.errors import InvalidFusion
 from fusetune.wire.extent import Size
-from fusetune.wire.fusion import FORMAT, DTypeName, Memory
+from fusetune.wire.fusion import FORMAT, DTypeName, Memory, show
 from fusetune.wire.op_types import TensorType
 from fusetune.wire.parse import parse_fusion, read_fusion
 from fusetune.wire.printing import fusion_text
@@ -134,6 +134,10 @@ class Tensor:
         return self.builder.amin(self, dims, keepdim)
 
 
+_OWN_NAME = "__fusetune_"
+"""Begins the names of results until they are returned or numbered: one that no user would give an input."""
+
+
 class FusionBuilder:
     """Collects inputs, operators and outputs. Every method raises InvalidFusion at once for what cannot be."""
 
@@ -146,9 +150,9 @@ class FusionBuilder:
         self, name: str, shape: Sequence[Size], dtype: DTypeName, *, strides: Sequence[Size] | None = None
     ) -> Tensor:
         """A tensor that the caller will pass. Sizes are integers or symbols; `strides` in elements, else dense."""
-        entry: dict[str, Any] = {"name": name, "shape": tuple(shape), "dtype": dtype}
+        entry: dict[str, Any] = {"name": name, "shape": _listed(shape), "dtype": dtype}
         if strides is not None:
-            entry["strides"] = tuple(strides)
+            entry["strides"] = _listed(strides)
         self._inputs.append(entry)
         return self._checked(name, self._inputs)
 
@@ -256,15 +260,15 @@ class FusionBuilder:
 
     def broadcast_to(self, x: Tensor, shape: Sequence[Size], dims: Sequence[int]) -> Tensor:
         """Dimension i of `x` is dimension `dims[i]` of the result; a size of 1 expands."""
-        return self._op("broadcast_to", x, shape=tuple(shape), dims=tuple(dims))
+        return self._op("broadcast_to", x, shape=_listed(shape), dims=_listed(dims))
 
     def permute(self, x: Tensor, dims: Sequence[int]) -> Tensor:
         """Dimension i of the result is dimension `dims[i]` of `x`."""
-        return self._op("permute", x, dims=tuple(dims))
+        return self._op("permute", x, dims=_listed(dims))
 
     def reshape(self, x: Tensor, shape: Sequence[Size]) -> Tensor:
         """The same elements in row-major order; one size may be -1."""
-        return self._op("reshape", x, shape=tuple(shape))
+        return self._op("reshape", x, shape=_listed(shape))
 
     def slice(self, x: Tensor, dim: int, start: Size, stop: Size) -> Tensor:
         """Elements `start` up to, not including, `stop` of dimension `dim`."""
@@ -276,19 +280,19 @@ class FusionBuilder:
 
     def iota(self, shape: Sequence[Size], dim: int, dtype: DTypeName) -> Tensor:
         """The position along `dim`."""
-        return self._op("iota", shape=tuple(shape), dim=dim, dtype=dtype)
+        return self._op("iota", shape=_listed(shape), dim=dim, dtype=dtype)
 
     def sum(self, x: Tensor, dims: Sequence[int], keepdim: bool = False) -> Tensor:
-        return self._op("sum", x, dims=tuple(dims), keepdim=keepdim)
+        return self._op("sum", x, dims=_listed(dims), keepdim=keepdim)
 
     def mean(self, x: Tensor, dims: Sequence[int], keepdim: bool = False) -> Tensor:
-        return self._op("mean", x, dims=tuple(dims), keepdim=keepdim)
+        return self._op("mean", x, dims=_listed(dims), keepdim=keepdim)
 
     def amax(self, x: Tensor, dims: Sequence[int], keepdim: bool = False) -> Tensor:
-        return self._op("amax", x, dims=tuple(dims), keepdim=keepdim)
+        return self._op("amax", x, dims=_listed(dims), keepdim=keepdim)
 
     def amin(self, x: Tensor, dims: Sequence[int], keepdim: bool = False) -> Tensor:
-        return self._op("amin", x, dims=tuple(dims), keepdim=keepdim)
+        return self._op("amin", x, dims=_listed(dims), keepdim=keepdim)
 
     def matmul(self, x: Tensor, y: Tensor, dtype: DTypeName | None = None) -> Tensor:
         """`(..., m, k)` by `(..., k, n)`; `dtype` is the result's, by default the operands'."""
@@ -299,11 +303,14 @@ class FusionBuilder:
         ins = tuple(
             self._own(x, f"{place}.in[{i}]") if isinstance(x, Tensor) else _written(x) for i, x in enumerate(operands)
         )
-        name = f"_{len(self._ops)}"
+        name = f"{_OWN_NAME}{len(self._ops)}"
         self._ops.append({"op": op, "in": ins, "out": name, **attributes})
         return self._checked(name, self._ops)
 
-    def _own(self, tensor: Tensor, place: str) -> str:
+    def _own(self, tensor: object, place: str) -> str:
+        if not isinstance(tensor, Tensor):
+            fix = "Return the result of an operator."
+            raise InvalidFusion((Problem(place, show(tensor), "a tensor of this builder", fix),))
         if tensor.builder is not self:
             fix = "Make all tensors of a fusion with one builder."
             raise InvalidFusion((Problem(place, f"{tensor!r} of another builder", "a tensor of this builder", fix),))
@@ -325,12 +332,17 @@ class FusionBuilder:
     def _document(self) -> dict[str, Any]:
         """The fusion so far: results get the names they are returned under, the others `t0`, `t1` and so on."""
         taken = {entry["name"] for entry in self._inputs} | {public for _, public in self._outputs}
-        names = {own: public for own, public in self._outputs if own.startswith("_")}
+        names = {own: public for own, public in self._outputs if own.startswith(_OWN_NAME)}
         free = (f"t{i}" for i in itertools.count() if f"t{i}" not in taken)
         names |= {op["out"]: next(free) for op in self._ops if op["out"] not in names}
         ops = [{**op, "in": tuple(names.get(x, x) for x in op["in"]), "out": names[op["out"]]} for op in self._ops]
         outputs = [{"name": names.get(own, own)} for own, _ in self._outputs]
         return {"format": FORMAT, "inputs": tuple(self._inputs), "ops": tuple(ops), "outputs": tuple(outputs)}
+
+
+def _listed(sizes: Any) -> Any:
+    """A sequence as the wire spells it; what is none goes on as it is, for the wire to refuse by its place."""
+    return tuple(sizes) if isinstance(sizes, Sequence) and not isinstance(sizes, str | bytes) else sizes
 
 
 def _written(number: Number) -> Number | str:

@@ -50,7 +50,9 @@ class Kernel:
             return cls(KernelArtifact.model_validate_json(text))
         except pydantic.ValidationError as error:
             raise InvalidKernel(
-                str(path), f"it is not a fusetune.kernel/1 file: {error}", "Save the kernel again."
+                str(path),
+                f"it is not a whole fusetune.kernel/1 file: {_first_fault(error)}",
+                "Name a kernel that `tune` or `save` wrote.",
             ) from error
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -107,6 +109,13 @@ class Kernel:
         if index not in self._launchers:
             self._launchers[index] = Launcher(self.artifact, index)
         return self._launchers[index]
+
+
+def _first_fault(error: pydantic.ValidationError) -> str:
+    """The first of pydantic's faults, with its place; in most broken files the others follow from it."""
+    fault = error.errors(include_url=False, include_input=False)[0]
+    place = ".".join(map(str, fault["loc"]))
+    return f"{place}: {fault['msg']}" if place else fault["msg"]
 
 
 def _check_all(

@@ -68,7 +68,7 @@ def card_of(facts: CardFacts) -> tuple[Card, tuple[str, ...]]:
 
 
 def card_key(facts: CardFacts) -> str:
-    """The card's part of a cache key (design: contracts, "Key"): all that makes two cards time alike."""
+    """The card's part of a cache key (docs/contracts.md, "Key"): all that makes two cards time alike."""
     major, minor = facts.capability
     return (
         f"{facts.name}, {facts.sm_count} SMs, {facts.max_sm_clock_mhz}/{facts.max_memory_clock_mhz} MHz, "

@@ -41,7 +41,7 @@ def measure(
     console = Console(highlight=False, soft_wrap=True)
     gpu = find_device(None)
     if isinstance(gpu, Detached):
-        typer.echo(f"error: nothing can be measured here: {gpu.why}. Run this where the GPU is.", err=True)
+        typer.echo(f"error: nothing can be measured here: {gpu.why}. The prepared kernels stay as they are.", err=True)
         raise typer.Exit(BROKEN)
     for note in gpu.notes:
         console.print(note, markup=False)

@@ -68,16 +68,17 @@ def _sample(plan: Plan, candidate: Candidate) -> dict[str, Any]:
 
 
 def _print(report: dict[str, Any], plan: Plan) -> None:
+    """Samples first and counts last, where a terminal leaves them in view."""
     console = Console(highlight=False, soft_wrap=True)
     console.print(f"{report['name']} on {report['card']} ({report['arch']})", markup=False)
+    for number, sample in enumerate(report["samples"], start=1):
+        knobs = ", ".join(f"{knob}={value}" for knob, value in sample["point"].items())
+        console.print(f"sample {number}: {sample['scheduler']}({knobs})", markup=False)
+        for line in sample.get("steps") or [sample["refused"]]:
+            console.print(f"  {line}", markup=False)
     console.print(f"points {report['points']:,}  legal {report['legal']:,}")
     for name, one in plan.spaces.items():
         console.print(f"{name}: {one.legal:,} of {one.points:,} legal; refused by rule:", markup=False)
         for rule, count in sorted(one.refused.items(), key=lambda item: -item[1]):
             reasons = dict.fromkeys(c.reason for c in one.constraints if c.rule == rule)
             console.print(f"  {count:>14,}  {rule}: {' '.join(reasons)}", markup=False)
-    for number, sample in enumerate(report["samples"], start=1):
-        knobs = ", ".join(f"{knob}={value}" for knob, value in sample["point"].items())
-        console.print(f"sample {number}: {sample['scheduler']}({knobs})", markup=False)
-        for line in sample.get("steps") or [sample["refused"]]:
-            console.print(f"  {line}", markup=False)

@@ -25,7 +25,7 @@ from search.cli.options import (
     RANKING_SHARE,
     Bind,
     BudgetSeconds,
-    CardName,
+    CardOrAttached,
     Case,
     FusionFile,
     Seed,
@@ -55,7 +55,7 @@ _KERNELS_WITHOUT_GPU = 24
 def tune(
     fusion: FusionFile,
     bind: Bind = None,
-    card: CardName = None,
+    card: CardOrAttached = None,
     budget_s: BudgetSeconds = 60.0,
     trials: Annotated[int | None, typer.Option(help="Candidates at most, resumed ones included.", min=1)] = None,
     out: Annotated[

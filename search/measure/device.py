@@ -47,7 +47,7 @@ class MeasureResult:
 
 @dataclass(frozen=True, slots=True)
 class CardFacts:
-    """The attached card as it says of itself: the part of a cache key that is the card (design: contracts, "Key")."""
+    """The attached card as it says of itself: the part of a cache key that is the card (docs/contracts.md, "Key")."""
 
     name: str
     capability: tuple[int, int]

@@ -1,4 +1,6 @@
 import dataclasses
+import errno
+import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -6,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from compiler import nvrtc
 from compiler.cubin import code_hash, sections_of
 from compiler.errors import CompileError, CompileTimeout
 from compiler.nvrtc import Compiled, CompilePool, KernelResources, parse_resources, trimmed
@@ -239,6 +242,18 @@ class TestCache:
             entry.write_text(entry.read_text()[:-100])
             assert not pool.submit(TWICE, "sm_90a").result().from_cache
             assert pool.submit(TWICE, "sm_90a").result().from_cache
+
+    def test_a_full_disk_does_not_cost_the_kernel(
+        self, pool: CompilePool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def full(*_: object) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        compiled = pool.submit(TWICE, "sm_90a").result()
+        monkeypatch.setattr(nvrtc, "compile_now", lambda *_: compiled)
+        monkeypatch.setattr(json, "dump", full)
+        assert nvrtc.compile_handler(str(tmp_path))((TWICE, "sm_90a", ())) == compiled
+        assert list(tmp_path.iterdir()) == []
 
 
 def test_requests_from_many_threads_get_their_own_answers() -> None:

@@ -126,6 +126,8 @@ UNSUPPORTED: list[tuple[str, Callable[[Document], Any], str]] = [
     ("comparison", appended(op="lt", **{"in": ["s", 0]}), "operator lt (ops[7], 'z')"),
     ("memory of copy", appended(op="copy", **{"in": ["s"]}, memory="tmem"), "copy to memory tmem (ops[7], 'z')"),
     ("dtype of a result", appended(op="cast", **{"in": ["s"]}, dtype="i32"), "dtype i32 (ops[7], 'z')"),
+    ("literal over f32", appended(op="add", **{"in": ["s", 3.5e38]}), "literal 3.5e+38 (ops[7], 'z')"),
+    ("literal under f32", appended(op="mul", **{"in": ["s", 1e-46]}), "literal 1e-46 (ops[7], 'z')"),
     ("dtype of an input", lambda d: d["inputs"][1].update(dtype="f64"), "dtype f64 (inputs[1], 'b')"),
 ]
 
@@ -138,6 +140,13 @@ def test_what_is_valid_but_not_compiled_is_named(change: Any, what: str) -> None
         bound(document)
     assert caught.value.what == what
     assert caught.value.fix
+
+
+@pytest.mark.parametrize("number", [3.4028235e38, -3.4028235e38, 1e-45, 0, -0.0, "inf", "-inf", "nan"])
+def test_literals_that_f32_holds_are_taken(number: float | str) -> None:
+    document = copy.deepcopy(BIAS)
+    appended(op="add", **{"in": ["s", number]})(document)
+    bound(document)
 
 
 def test_an_operator_that_no_output_needs_may_be_unsupported() -> None:

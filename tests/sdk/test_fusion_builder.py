@@ -102,6 +102,11 @@ REFUSED: list[tuple[str, Callable[[FusionBuilder, Tensor, Tensor], Any], str, st
     ("input returned", lambda f, x, b: f.output(x), "outputs[1].name", "copy"),
     ("truth value", lambda f, x, b: x + True, "ops[1].in[1]", "0 or 1"),
     ("another builder", lambda f, x, b: FusionBuilder().neg(x), "ops[0].in[0]", "one builder"),
+    ("a size for a shape", lambda f, x, b: f.input("q", 4, "f32"), "inputs[2].shape", "an array"),  # type: ignore[arg-type]
+    ("a text for a shape", lambda f, x, b: f.input("q", "MN", "f32"), "inputs[2].shape", "an array"),
+    ("a size for strides", lambda f, x, b: f.input("q", (4,), "f32", strides=1), "inputs[2].strides", "an array"),  # type: ignore[arg-type]
+    ("a number for dims", lambda f, x, b: x.permute(1), "ops[1].dims", "an array"),  # type: ignore[arg-type]
+    ("nothing returned", lambda f, x, b: f.output(None), "outputs[1]", "the result of an operator"),  # type: ignore[arg-type]
     ("made of a derived size", lambda f, x, b: f.iota(f.cat((x, x), 0).shape, 0, "i32"), "ops[2].shape[0]", "symbol"),
 ]
 
@@ -142,3 +147,10 @@ def test_importing_the_sdk_is_light() -> None:
     code = f"import sys, fusetune; print(sorted({heavy} & sys.modules.keys()))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={"PYTHONPATH": "sdk"})
     assert (found.stdout.strip(), found.stderr) == ("[]", "")
+
+
+def test_an_input_may_be_called_as_results_were_once_numbered() -> None:
+    f = FusionBuilder()
+    x = f.input("_0", (4,), "f32")
+    f.output(x.cast("bf16"), name="out")
+    assert [op.out for op in f.build().ops] == ["out"]

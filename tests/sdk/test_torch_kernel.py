@@ -59,12 +59,22 @@ def test_saving_and_loading_keeps_the_artifact(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["kernel.json"]
 
 
-@pytest.mark.parametrize("text", ["", "{}", '{"format": "fusetune.kernel/2"}', "not json"])
-def test_what_is_no_kernel_is_refused_with_its_path(tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "JSON"),
+        ("{}", "fingerprint: Field required"),
+        ('{"format": "fusetune.kernel/2"}', "format: Input should be 'fusetune.kernel/1'"),
+        ("not json", "JSON"),
+    ],
+)
+def test_what_is_no_kernel_is_refused_in_one_line_with_its_path(tmp_path: Path, text: str, reason: str) -> None:
     path = tmp_path / "other.json"
     path.write_text(text)
-    with pytest.raises(InvalidKernel, match=r"other\.json"):
+    with pytest.raises(InvalidKernel, match=r"other\.json") as caught:
         Kernel.load(path)
+    assert reason in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 def test_repr_shows_shapes_and_says_that_nothing_was_measured() -> None:

@@ -1,4 +1,4 @@
-"""`Binding`: what a fusion leaves open, settled for one kernel (design: contracts, "Binding")."""
+"""`Binding`: what a fusion leaves open, settled for one kernel (docs/contracts.md, "Binding")."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def _size_problems(fusion: Fusion, binding: Binding) -> Iterator[Problem]:
     symbols = symbols_of(fusion)
     for symbol in symbols:
         if symbol not in binding.sizes:
-            fix = f'Give it a size, such as {{"sizes": {{"{symbol}": 4096}}}}.'
+            fix = f'Give it a size, such as {{"sizes": {{"{symbol}": 4096}}}}; on a command line, --bind {symbol}=4096.'
             yield Problem(f"binding.sizes.{symbol}", "nothing", f"a size for symbol {symbol!r} of the fusion", fix)
     for name in binding.sizes:
         if name not in symbols:

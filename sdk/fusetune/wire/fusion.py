@@ -1,4 +1,4 @@
-"""`fusetune.fusion/1`: a small graph of tensor operations, as it travels (design: contracts, "Fusion").
+"""`fusetune.fusion/1`: a small graph of tensor operations, as it travels (docs/contracts.md, "Fusion").
 
 The models hold the grammar only: fields, types, spelling. What the graph means (names, shapes, dtypes) is checked by
 `fusetune.wire.infer`. Documents from outside come in through `fusetune.wire.parse`, which does both.

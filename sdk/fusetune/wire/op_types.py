@@ -1,4 +1,4 @@
-"""Shape and dtype of an operator's result, one function for each kind of operator (design: contracts, "Fusion")."""
+"""Shape and dtype of an operator's result, one function for each kind of operator (docs/contracts.md, "Fusion")."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ INTEGER_BITS = {"i8": 8, "i32": 32, "i64": 64}
 ITEM_BYTES = {"f64": 8, "f32": 4, "f16": 2, "bf16": 2, "i8": 1, "i32": 4, "i64": 8, "bool": 1}
 
 FLOAT_ONLY = frozenset({"exp", "log", "tanh", "sigmoid", "gelu", "silu", "sqrt", "rsqrt", "reciprocal", "div", "mean"})
-"""Operators without a meaning on integers (design: "`div` is for floats"; the others return floats in torch)."""
+"""Operators without a meaning on integers: `div` is for floats (docs/contracts.md, "Fusion"); others give floats."""
 
 TAKES_BOOL = frozenset({"maximum", "minimum", "amax", "amin"})
 """Arithmetic that keeps its meaning on bool (or, and, any, all); the rest asks for a cast first."""

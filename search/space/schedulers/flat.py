@@ -243,7 +243,7 @@ class _FlatTrace:
             for axis, type_ in enumerate(kinds, start=lead):
                 b.do(steps.Parallelize(name, axis, type_))
         between = [n for n in threaded if n not in loaded and n not in stored and n not in ends]
-        inline_body(b, between, stored, lane_at, P.UNROLL)
+        inline_body(b, between, stored, lane_at)
         for name in loaded:
             b.inline(name, lead + len(threads))
         for shared in (*staged_in, *staged_out):

@@ -27,15 +27,17 @@ from search.space.space import Space
 MAX_BOX = 256
 """Largest box of a tensor map in any dimension (cuTensorMapEncodeTiled)."""
 
-MAX_TENSOR_MAP_SIZE = 1 << 32
-"""Largest extent of a tensor map's dimension (cuTensorMapEncodeTiled)."""
+MAX_TENSOR_MAP_SIZE = 1 << 31
+"""Largest extent of a tensor map's dimension: coordinates are signed (PTX ISA, cp.async.bulk.tensor)."""
+
+SMEM_SLACK_BYTES = 1024
+"""Left beside the tiles for barriers and for the alignment of each tile."""
 
 MAX_REGISTER_BYTES = 4 * 160
 """Register bytes of a thread's tile: beyond, with addresses and temporaries, values spill (255 registers)."""
 
 CACHE_LOADS = tuple(c.value for c in CachePolicy)
 CACHE_STORES = (CachePolicy.DEFAULT.value, CachePolicy.STREAMING.value, CachePolicy.EVICT_FIRST.value)
-
 
 ROW_ORDERS = ("natural", "broadcast_last")
 
@@ -179,7 +181,7 @@ _Predicate = Callable[..., Any]
 
 
 def _constraints(f: _Facts) -> list[Constraint]:
-    return [*_legality(f), *_bulk_legality(f), *_redundant(f), *_worthwhile(f)]
+    return [*_legality(f), *_tensor_maps(f), *_bulk_runs(f), *_redundant(f), *_worthwhile(f)]
 
 
 def _legality(f: _Facts) -> list[Constraint]:
@@ -193,14 +195,12 @@ def _legality(f: _Facts) -> list[Constraint]:
         fits = np.array([f.vectors_fit(int(v)) for v in vector.ravel()]).reshape(vector.shape)
         return fits & ((view == "2d") | (vector == 1) | (not broken_lanes))
 
-    def smem(
-        view: Any, load: Any, store: Any, vector: Any, tx: Any, ty: Any, rows: Any, steps: Any, stages: Any
-    ) -> Any:
+    def smem(load: Any, store: Any, vector: Any, tx: Any, ty: Any, rows: Any, steps: Any, stages: Any) -> Any:
         elems = vector * tx * ty * rows * steps
         need = np.where(load == "vector", 0, elems * f.staged * stages) + np.where(
             store == "vector", 0, elems * f.stored
         )
-        return need + 1024 <= f.arch.smem_per_block_optin_bytes
+        return need + SMEM_SLACK_BYTES <= f.arch.smem_per_block_optin_bytes
 
     return [
         Constraint("vector_address_is_aligned", ("view", "vector"), aligned, "A vector access starts on its own size."),
@@ -212,19 +212,22 @@ def _legality(f: _Facts) -> list[Constraint]:
         ),
         Constraint(
             "shared_memory_fits_the_block",
-            ("view", "load", "store", "vector", "threads_x", "threads_y", "rows", "column_steps", "stages"),
+            ("load", "store", "vector", "threads_x", "threads_y", "rows", "column_steps", "stages"),
             smem,
             "Staged tiles, times stages, fit the block's shared memory.",
         ),
     ]
 
 
-def _bulk_legality(f: _Facts) -> list[Constraint]:
-    """Tensor maps and 1-D bulk copies."""
+def _tensor_maps(f: _Facts) -> list[Constraint]:
+    """Copies by tensor map."""
 
-    def tma(path: str) -> _Predicate:
+    def pitch(path: str) -> _Predicate:
         rows, merged = f.bulk_rows(path), f.is_merged(path)
         return lambda how, view: (how != "tma") | np.where(view == "1d", merged & f.is_aligned(path), rows)
+
+    def sizes(how: Any, view: Any) -> Any:
+        return (how != "tma") | (view != "1d")
 
     def whole_stores(how: Any, view: Any) -> Any:
         extent = np.where(view == "2d", f.inner, f.space.elems)
@@ -233,6 +236,27 @@ def _bulk_legality(f: _Facts) -> list[Constraint]:
     def box(how: Any, ty: Any, rows: Any) -> Any:
         # Columns are a multiple of 32 elements, so the inner box is always whole 16 bytes.
         return (how != "tma") | (ty * rows <= MAX_BOX)
+
+    out: list[Constraint] = []
+    for side in ("load", "store"):
+        out += [
+            Constraint(
+                "tensor_map_strides_are_multiples_of_16_bytes",
+                (side, "view"),
+                pitch(side),
+                "A tensor map needs 16-byte rows and contiguous merged dimensions.",
+            ),
+            Constraint("tma_box_dim_fits_256", (side, "threads_y", "rows"), box, "A box has at most 256 rows."),
+        ]
+        if f.space.elems > MAX_TENSOR_MAP_SIZE:
+            reason = "A dimension of a tensor map has at most 2^31 elements."
+            out.append(Constraint("tensor_map_sizes_fit", (side, "view"), sizes, reason))
+    reason = "A tensor-map store writes whole 16 bytes at the end of a row."
+    return [*out, Constraint("tma_store_rows_are_whole_16_bytes", ("store", "view"), whole_stores, reason)]
+
+
+def _bulk_runs(f: _Facts) -> list[Constraint]:
+    """1-D bulk copies."""
 
     def run(path: str) -> _Predicate:
         rows, merged = f.bulk_rows(path), f.is_merged(path) and f.is_aligned(path)
@@ -251,18 +275,6 @@ def _bulk_legality(f: _Facts) -> list[Constraint]:
     for side in ("load", "store"):
         out += [
             Constraint(
-                "tensor_map_strides_are_multiples_of_16_bytes",
-                (side, "view"),
-                tma(side),
-                "A tensor map needs 16-byte rows and contiguous merged dimensions.",
-            ),
-            Constraint(
-                "tma_box_dim_fits_256",
-                (side, "threads_y", "rows"),
-                box,
-                "A box has at most 256 rows.",
-            ),
-            Constraint(
                 "bulk1d_splits_divide",
                 (side, "view", "vector", "threads_x", "column_steps"),
                 run(side),
@@ -275,24 +287,6 @@ def _bulk_legality(f: _Facts) -> list[Constraint]:
                 "A 1-D bulk copy has no bounds check: tile rows divide the rows.",
             ),
         ]
-    if f.space.elems > MAX_TENSOR_MAP_SIZE:
-        for side in ("load", "store"):
-            out.append(
-                Constraint(
-                    "tensor_map_sizes_fit",
-                    (side, "view"),
-                    lambda how, view: (how != "tma") | (view != "1d"),
-                    "A dimension of a tensor map has at most 2^32 elements.",
-                )
-            )
-    out.append(
-        Constraint(
-            "tma_store_rows_are_whole_16_bytes",
-            ("store", "view"),
-            whole_stores,
-            "A tensor-map store writes whole 16 bytes at the end of a row.",
-        )
-    )
     return out
 
 

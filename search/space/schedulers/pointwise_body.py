@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from compiler.dtypes import DType
-from compiler.ir.iter_domain import MemoryType, ParallelType
+from compiler.ir.iter_domain import MemoryType
 from compiler.ir.ops import POINTWISE, OpKind
 from compiler.ir.tensor import CachePolicy, MathGrade
 from compiler.schedule import steps
@@ -58,7 +58,7 @@ def is_packed_cast(b: TraceBuilder, name: str) -> bool:
     return b.tensor(name).dtype in (DType.BF16, DType.F16) and b.tensor(op.tensor_inputs[0]).dtype is DType.F32
 
 
-def inline_body(b: TraceBuilder, between: list[str], stored: list[str], position: int, lanes: ParallelType) -> None:
+def inline_body(b: TraceBuilder, between: list[str], stored: list[str], position: int) -> None:
     """Puts the tensors between loads and stores into the loops of the stores.
 
     `position`: where the vector axis stands. A tensor that a vectorized op reads is computed for all lanes first;

@@ -26,6 +26,7 @@ from compiler.schedule import steps
 from compiler.schedule.start import start
 from compiler.schedule.trace import ScheduleTrace
 from search.space.schedulers.builder import TraceBuilder
+from search.space.schedulers.flat_space import MAX_BOX
 from search.space.schedulers.pointwise_body import inline_body, is_packed_cast, set_cache, set_grades
 from search.space.schedulers.tile2d_space import SPANS, tile2d_space
 from search.space.schedulers.transposed_space import TransposedSpace, transposed_space
@@ -260,7 +261,7 @@ class _Tile2dTrace:
         """Elements of a box along the contiguous dimension: the swizzle's span, else the row up to the box limit."""
         if layout in SPANS:
             return int(SPANS[layout] // self.b.tensor(tv).dtype.nbytes)
-        return min(extent, 256)
+        return min(extent, MAX_BOX)
 
     # Parallel types and inlining -------------------------------------------------------------------------------------
 
@@ -281,7 +282,7 @@ class _Tile2dTrace:
         b, p, lead = self.b, self.point, self.lead
         lanes_at = lead + 3
         between = [n for n in after if n not in operands and n != stored and n != self.permuted]
-        inline_body(b, between, [stored], lanes_at, P.UNROLL)
+        inline_body(b, between, [stored], lanes_at)
         for name in operands:
             b.inline(name, lead + 2)
         if self.permuted != stored:

@@ -24,6 +24,10 @@ SPANS = {"32B": 32, "64B": 64, "128B": 128}
 
 LAYOUTS = ("none", "pad", *SPANS, "block")
 STORE_LAYOUTS = ("none", *SPANS)
+
+SMEM_SLACK_BYTES = 2048
+"""Left beside the tiles for barriers, and for two tiles that start on the 1024-byte repeat of the widest swizzle."""
+
 VECTORS = (1, 2, 4, 8, 16)
 
 
@@ -194,7 +198,7 @@ def _memory(f: _Facts) -> list[Constraint]:
         need = np.where(load == "direct", 0, pitch * tile_out * stages) + np.where(
             store == "tma", tile_in * tile_out * e_out, 0
         )
-        return need + 2048 <= f.arch.smem_per_block_optin_bytes
+        return need + SMEM_SLACK_BYTES <= f.arch.smem_per_block_optin_bytes
 
     return [
         Constraint(

@@ -12,15 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compiler.analysis.allocation import (
-    align_bytes,
     allocated_axes,
     base_axes,
     is_partitioned,
     layout_of,
     memory_order,
     offset_from_base,
-    stage_bytes,
 )
+from compiler.analysis.smem import stage_bytes
+from compiler.analysis.swizzle import repeat_bytes
 from compiler.dtypes import DType
 from compiler.ir.expr import Var, var
 from compiler.ir.tensor import CopyVia, TensorView
@@ -321,5 +321,5 @@ def test_every_element_has_a_place_of_its_own(t: TensorView) -> None:
 )
 def test_stages_start_on_a_repeat_of_the_swizzle(elems: int, span: int, align: int, nbytes: int) -> None:
     t = shared((elems,))
-    assert align_bytes(t, span) == align
+    assert repeat_bytes(span) == align
     assert stage_bytes(t, span) == nbytes

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compiler.analysis.bank_conflicts import conflict_degree, ideal_wavefronts, wavefronts
+from compiler.analysis.bank_conflicts import ideal_wavefronts, wavefronts
 
 Swizzle = Callable[[int], int]
 
@@ -60,7 +60,7 @@ def test_16_byte_accesses_of_swizzled_rows(row_bytes: int, swizzle: Swizzle, col
     [(row, swizzle, ways) for (row, swizzle), ways in zip(ROWS, [8, 4, 16, 4, 32, 4], strict=True)],
 )
 def test_words_down_a_column_of_swizzled_rows(row_bytes: int, swizzle: Swizzle, ways: int) -> None:
-    assert conflict_degree([swizzle(row_bytes * lane) for lane in range(32)], 4) == ways
+    assert wavefronts([swizzle(row_bytes * lane) for lane in range(32)], 4) == ways
 
 
 def _transposed_stores(elem_bytes: int, layout: str) -> list[int]:
@@ -114,6 +114,7 @@ def test_an_odd_word_pitch_frees_scalar_columns(elem_bytes: int, pitch_elems: in
         pytest.param(list(range(32)), 1, 1, id="bytes-of-eight-words"),
         pytest.param([2 * lane for lane in range(32)], 2, 1, id="halves-of-sixteen-words"),
         pytest.param([4 * lane for lane in range(32)], 4, 1, id="every-bank-once"),
+        pytest.param([16 * lane for lane in range(16)], 16, 2, id="half-a-warp"),
         pytest.param([8 * lane for lane in range(32)], 4, 2, id="every-other-bank-twice"),
         pytest.param([8 * lane for lane in range(32)], 8, 2, id="8-bytes-dense"),
         pytest.param([128 * (lane % 16) + 8 * (lane // 16) for lane in range(32)], 8, 32, id="8-bytes-down-a-column"),
@@ -141,7 +142,8 @@ def test_laws(width_bytes: int, units: list[int], shift: int) -> None:
 @pytest.mark.parametrize(
     ("addresses", "width_bytes", "message"),
     [
-        ([0] * 31, 4, "found 31"),
+        ([0] * 33, 4, "found 33"),
+        ([], 4, "found 0"),
         ([0] * 32, 3, "found 3"),
         ([0] * 31 + [8], 16, r"addresses\[31\]: found 8"),
         ([-4] + [0] * 31, 4, r"addresses\[0\]: found -4"),

@@ -72,6 +72,12 @@ CASES = (
         lambda: launched((1024,), P.TIDX, cap=72),
         (("threads_times_registers_fit", "block", 73728, 65536),),
     ),
+    Case(
+        "registers of a block, whose warps are spread evenly over four sub-partitions",
+        lambda: launched((640,), P.TIDX, cap=96),
+        lambda: launched((641,), P.TIDX, cap=96),
+        (("threads_times_registers_fit", "block", 73728, 65536),),
+    ),
 )
 
 

@@ -70,7 +70,6 @@ def test_types_move_with_their_axes() -> None:
     t = load((2, 3, 4), Parallelize("s", 0, P.BIDX), Split("s", 2, 2), Reorder("s", ((0, 3),))).tensor("s")
     assert extents(t) == [3, 2, 2, 2]
     assert t.types == (P.SERIAL, P.SERIAL, P.SERIAL, P.BIDX)
-    assert t.type_of(t.loop[3]) is P.BIDX
 
 
 # Refusals: the steps before, the nearest legal step, the nearest illegal one, and what is said ------------------------
