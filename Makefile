@@ -20,7 +20,7 @@ PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
 endif
 
-export PYTHONPATH := .:sdk
+export PYTHONPATH := .:sdk$(if $(PYTHONPATH),:$(PYTHONPATH))
 # uv reads none of pip's settings: hand on the two that name things on this host.
 UV = UV_FIND_LINKS="$${UV_FIND_LINKS:-$$PIP_FIND_LINKS}" SSL_CERT_FILE="$${SSL_CERT_FILE:-$$PIP_CERT}" $(VENV)/bin/uv
 PYTEST = $(PY) -m pytest $(if $(filter 0,$(JOBS)),,-n $(JOBS) --maxprocesses=8)

@@ -7,7 +7,6 @@ the schedules, compiles the most promising and ranks them by prediction; the clo
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import subprocess
 import sys
@@ -35,8 +34,20 @@ def main() -> int:
         if code:
             return code
     rows = {name: row for name in SIZES if (row := _result(name, since=started))}
-    print(_table(rows) if rows else WITHOUT_GPU)
+    print(_table(rows) if rows else _predicted_table() + "\n" + WITHOUT_GPU)
     return 0
+
+
+def _predicted_table() -> str:
+    """What a machine without a GPU can say, a line for each fusion."""
+    lines = ["", f"{'fusion':<12} {'card':<12} {'legal points':>12} {'compiled':>9} {'predicted us':>13}  evidence"]
+    for name in SIZES:
+        prepared: dict[str, Any] = json.loads((ROOT / OUT / name / name / "manifest.json").read_text())
+        predicted = [c["predicted_us"] for c in prepared["candidates"] if c["predicted_us"] is not None]
+        best = f"{min(predicted):.1f}" if predicted else "-"
+        counts = f"{prepared['legal']:>12,} {len(prepared['candidates']):>9}"
+        lines.append(f"{name:<12} {prepared['card']:<12} {counts} {best:>13}  unverified, predicted")
+    return "\n".join(lines)
 
 
 def _table(rows: dict[str, dict[str, Any]]) -> str:
@@ -55,8 +66,7 @@ def _table(rows: dict[str, dict[str, Any]]) -> str:
 
 def _search(*args: str) -> int:
     print(f"\n$ python -m search {shlex.join(args)}", flush=True)
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([".", "sdk"])}
-    return subprocess.run([sys.executable, "-m", "search", *args], cwd=ROOT, env=env, check=False).returncode
+    return subprocess.run([sys.executable, "-m", "search", *args], cwd=ROOT, check=False).returncode
 
 
 def _result(name: str, since: float) -> dict[str, Any] | None:

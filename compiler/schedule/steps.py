@@ -1,7 +1,7 @@
 """Schedule steps as values. Axis numbers refer to the tensor's loop domain at the moment of the step.
 
 The first group is the explicit-schedule vocabulary (docs/contracts.md, "Schedule"); `CacheInput`, `CacheOutput`,
-`SetCache`, `Approximate` and `CapRegisters` say what a finished schedule needs besides (no scheduler caps registers yet).
+`SetCache`, `Approximate` and `CapRegisters` say what a finished schedule needs besides. No scheduler caps registers.
 """
 
 from __future__ import annotations
