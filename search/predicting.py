@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compiler.analysis.bank_conflicts import wavefronts
+from compiler.analysis.resources import blocks_per_sm
 from compiler.arch import Arch, Card
 from compiler.ir.expr import Expr
 from compiler.ir.fusion import Fusion
@@ -72,7 +73,7 @@ def features_of(generated: Generated) -> KernelFeatures:
     kernel = generated.kernel
     sites = list(_sites(kernel.body, 1, 1))
     blocks = prod(kernel.grid)
-    resident = blocks_per_sm(kernel, generated.arch)
+    resident = resident_blocks(kernel, generated.arch)
     warps = blocks * -(-kernel.threads // _WARP)
     lanes = _lanes(kernel.block)
     fusion = generated.trace.fusion
@@ -97,20 +98,11 @@ def features_of(generated: Generated) -> KernelFeatures:
     )
 
 
-def blocks_per_sm(kernel: k.Kernel, arch: Arch) -> int:
-    """Blocks of one SM at a time by threads, shared memory and an estimate of registers; at least 1."""
+def resident_blocks(kernel: k.Kernel, arch: Arch) -> int:
+    """Blocks of one SM at a time, from an estimate of registers; at least 1."""
     declared = sum(s.elems * s.dtype.nbytes for s in k.walk(_usual(kernel.body)) if isinstance(s, k.Declare))
     registers = min(_BASE_REGISTERS + declared // 4, kernel.max_registers or arch.max_registers_per_thread)
-    smem_bytes = kernel.smem_bytes + arch.smem_reserved_per_block_bytes
-    return max(
-        1,
-        min(
-            arch.max_blocks_per_sm,
-            arch.max_threads_per_sm // kernel.threads,
-            arch.smem_per_sm_bytes // smem_bytes,
-            arch.registers_per_sm // (registers * kernel.threads),
-        ),
-    )
+    return max(1, blocks_per_sm(arch, kernel.threads, registers, kernel.smem_bytes).blocks)
 
 
 def _sites(body: tuple[k.Stmt, ...], per_tile: int, tiles: int) -> Iterator[_Site]:
