@@ -178,6 +178,15 @@ class Card:
     dram: DramRates
     sources: Mapping[str, str]
 
+    @property
+    def key(self) -> str:
+        """The card's part of a cache key (docs/contracts.md, "Key"): all that makes two cards time alike."""
+        major, minor = self.arch.capability
+        return (
+            f"{self.name}, {self.sm_count} SMs, {self.max_sm_clock_mhz}/{self.max_memory_clock_mhz} MHz, "
+            f"{self.memory_bytes} B, L2 {self.l2_bytes} B, {self.power_w} W, {major}.{minor}"
+        )
+
 
 def arch_named(name: str) -> Arch:
     """The architecture of compile target `name`, such as `sm_90a`. Raises UnknownArch."""
@@ -198,6 +207,11 @@ def card_named(name: str) -> Card:
         return _cards_by_name()[_folded(name)]
     except KeyError:
         raise UnknownCard(name, tuple(card.name for card in cards())) from None
+
+
+def card_or_default(name: str | None) -> Card:
+    """The card called `name`, the default one without a name. Raises UnknownCard."""
+    return card_named(name or DEFAULT_CARD)
 
 
 @cache

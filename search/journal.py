@@ -12,7 +12,7 @@ import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
 from search.trial import Trial
 
@@ -32,6 +32,19 @@ class JournalKey:
     policy: str
     generator: str
     spaces: str = ""
+
+
+class TrialLog(Protocol):
+    """Where the trials of one tuning are kept: a `Journal`, or the rows of a database."""
+
+    @property
+    def trials(self) -> tuple[Trial, ...]:
+        """The last record of each number, in order of number."""
+        ...
+
+    def record(self, trial: Trial) -> None:
+        """Keep a trial, or its new state; it survives the death of this process once this returns."""
+        ...
 
 
 class JournalError(Exception):

@@ -7,6 +7,7 @@ process (the work itself is in a child), and this thread asks the sampler and ge
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
@@ -16,7 +17,7 @@ from search.budget import Budget
 from search.build import Build, Failure
 from search.candidate import Candidate
 from search.ending import WITHOUT_VERDICT, KernelId, cancelled, duplicate, judged, kernel_id, unbuilt
-from search.journal import Journal
+from search.journal import TrialLog
 from search.leaders import Finals, Winner
 from search.measure.device import Effort, MeasureResult, MeasuringDevice
 from search.progress import Progress, Silent, Snapshot, failure_counts
@@ -26,7 +27,7 @@ from search.trial import Trial, TrialState
 _TICK_S = 0.25
 """How often the progress is redrawn while nothing ends."""
 
-Ending = Literal["budget", "exhausted", "interrupted"]
+Ending = Literal["budget", "exhausted", "interrupted", "stopped"]
 
 
 class Builds(Protocol):
@@ -82,10 +83,11 @@ class Tuner:
         builds: Builds,
         device: MeasuringDevice,
         sampler: Sampler,
-        journal: Journal,
+        journal: TrialLog,
         budget: Budget,
         settings: Settings | None = None,
         progress: Progress | None = None,
+        is_stopped: Callable[[], bool] = lambda: False,
     ) -> None:
         self._builds = builds
         self._device = device
@@ -94,6 +96,7 @@ class Tuner:
         self._budget = budget
         self._settings = settings or Settings()
         self._progress = progress or Silent()
+        self._is_stopped = is_stopped
         self._keep_s = self._settings.finals_share * (budget.seconds or 0.0)
         self._compiling: list[Build] = []
         self._ready: deque[_Kernel] = deque()
@@ -108,7 +111,8 @@ class Tuner:
         """Search until the budget or the space is spent, then settle the winner.
 
         Ctrl-C ends the search early: what is under way is cancelled, and the best kernel is still verified on all input
-        sets, without timing the leaders again. A second Ctrl-C is not caught; the journal keeps every trial.
+        sets, without timing the leaders again. A second Ctrl-C is not caught; the journal keeps every trial. Once
+        `is_stopped` says so, the search ends without a winner: somebody wants the GPU back, not the kernel.
         """
         self._resume()
         rounds = self._settings.rounds
@@ -116,14 +120,21 @@ class Tuner:
             try:
                 self._search(gpu)
                 ended: Ending = "exhausted" if self._is_exhausted else "budget"
+                if self._is_stopped():
+                    ended = "stopped"
             except KeyboardInterrupt:
                 ended, rounds = "interrupted", 0
                 self._progress.note("Interrupted: the best kernel is verified now. Ctrl-C again leaves at once.")
             self._wind_down()
+        if ended == "stopped":
+            return Outcome(None, self._journal.trials, ended)
         finals = Finals(self._device, self._artifact_of, self._record)
-        winner = finals.run(self._ranking(), self._settings.leaders, rounds, lambda: self._budget.left_s > 0)
+        winner = finals.run(self._ranking(), self._settings.leaders, rounds, self._has_time_for_finals)
         self._show("done")
         return Outcome(winner, self._journal.trials, ended)
+
+    def _has_time_for_finals(self) -> bool:
+        return self._budget.left_s > 0 and not self._is_stopped()
 
     # The search -----------------------------------------------------------------------------------------------------
 
@@ -137,7 +148,7 @@ class Tuner:
                 self._judged[trial.code_hash, trial.launch_hash] = trial
 
     def _search(self, gpu: ThreadPoolExecutor) -> None:
-        while self._budget.left_s > self._keep_s:
+        while self._budget.left_s > self._keep_s and not self._is_stopped():
             self._collect_compiled()
             self._feed_device(gpu)
             self._feed_compilers()

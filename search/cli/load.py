@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from compiler.arch import DEFAULT_CARD, Card, card_named
 from compiler.errors import InvalidFusion, Unsupported
 from compiler.faults import STDIN, UsageFault, read_text
 from compiler.ir import fusion as ir
@@ -90,11 +89,6 @@ def load_many(paths: Sequence[Path], sizes: Mapping[str, int]) -> list[Named]:
         if names.count(name) > 1:
             raise UsageFault(f"{name}: two fusions have this name. Rename one of the files: results are kept by name.")
     return named
-
-
-def card_or_default(name: str | None) -> Card:
-    """The card of that name, else the default of a machine without a GPU. Raises UnknownCard."""
-    return card_named(name or DEFAULT_CARD)
 
 
 def _cases(path: Path, text: str) -> dict[str, Mapping[str, Any]] | None:

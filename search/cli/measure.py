@@ -11,8 +11,8 @@ from rich.console import Console
 
 from compiler.arch import Card
 from compiler.pipeline import GENERATOR
+from search.attached import Attached, Detached, find_device
 from search.budget import Budget
-from search.cli.device import Attached, Detached, card_key, find_device
 from search.cli.faults import BROKEN, UsageFault, reports_faults
 from search.cli.options import BudgetSeconds
 from search.cli.report import describe_outcome
@@ -60,7 +60,7 @@ def _measure_one(
     fusion = prepared.fusion
     floor = floor_us(fusion, gpu.card)
     subject = Subject(prepared.name, fusion, gpu.card.name, prepared.points, prepared.legal, floor)
-    key = JournalKey(fusion.fingerprint, fusion.binding_hash, card_key(gpu.facts), TIMING_POLICY, GENERATOR)
+    key = JournalKey(fusion.fingerprint, fusion.binding_hash, gpu.card.key, TIMING_POLICY, GENERATOR)
     with (
         Journal.open(place / "journal.jsonl", key) as journal,
         progress_on(console, f"{prepared.name} on {gpu.card.name}") as progress,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated
 
@@ -29,16 +28,3 @@ CardOrAttached = Annotated[
 Case = Annotated[str | None, typer.Option("--case", help="Case of a suite file.", metavar="ID")]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of every random choice.", min=0, max=2**32 - 1)]
 BudgetSeconds = Annotated[float, typer.Option("--budget-s", help="Seconds, set-up included.", min=0, max=MAX_BUDGET_S)]
-
-RANKED_POINTS = 400
-"""Legal points of each scheduler that are ranked by prediction, time allowing."""
-
-RANKING_SHARE = 0.1
-"""Share of a budget that ranking may take."""
-
-_MAX_COMPILERS = 12
-
-
-def compilers() -> int:
-    """Compiler processes on this machine: its cores, less one for us and the launching child, within reason."""
-    return max(1, min(_MAX_COMPILERS, len(os.sched_getaffinity(0)) - 1))

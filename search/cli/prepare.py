@@ -9,14 +9,14 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from compiler.arch import Card
+from compiler.arch import Card, card_or_default
 from compiler.errors import Unsupported
 from compiler.ir.fusion import Fusion
 from compiler.nvrtc import CompilePool
 from search.build import Builder
 from search.cli.faults import UsageFault, reports_faults
-from search.cli.load import Named, card_or_default, load_many, sizes_of
-from search.cli.options import Bind, CardName, Seed, compilers
+from search.cli.load import Named, load_many, sizes_of
+from search.cli.options import Bind, CardName, Seed
 from search.cli.report import describe_prepared
 from search.plan import Plan
 from search.predicting import predictor
@@ -25,6 +25,7 @@ from search.prepared import Prepared
 from search.results import usable_folder
 from search.roofline import floor_us
 from search.samplers.warm_start import warm_start
+from search.tuning import compilers
 
 _PER_KERNEL = 3
 """Points ranked for each kernel that is wanted: enough to choose from, few enough to generate."""

@@ -8,10 +8,11 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from compiler.arch import card_or_default
 from compiler.errors import IllegalSchedule, InvalidStep, Unsupported
 from search.candidate import Candidate
 from search.cli.faults import reports_faults
-from search.cli.load import card_or_default, load_one, sizes_of
+from search.cli.load import load_one, sizes_of
 from search.cli.options import Bind, CardName, Case, FusionFile, Seed
 from search.plan import Plan
 

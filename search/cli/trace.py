@@ -9,10 +9,11 @@ from typing import Annotated
 
 import typer
 
+from compiler.arch import card_or_default
 from compiler.wire import trace_to_json
 from search.candidate import Candidate
 from search.cli.faults import UsageFault, reports_faults
-from search.cli.load import card_or_default, load_one, sizes_of
+from search.cli.load import load_one, sizes_of
 from search.cli.options import Bind, CardName, Case, FusionFile
 from search.plan import Plan
 from search.space.knobs import Knob, KnobValue

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Annotated
@@ -13,40 +12,31 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from compiler.arch import card_or_default
 from compiler.nvrtc import CompilePool
 from compiler.pipeline import GENERATOR
+from search.attached import Attached, Detached, find_device
 from search.budget import Budget
-from search.build import Builder
-from search.cli.device import Attached, Detached, card_key, find_device
 from search.cli.faults import reports_faults
-from search.cli.load import Named, card_or_default, load_one, sizes_of
+from search.cli.load import Named, load_one, sizes_of
 from search.cli.options import (
-    RANKED_POINTS,
-    RANKING_SHARE,
     Bind,
     BudgetSeconds,
     CardOrAttached,
     Case,
     FusionFile,
     Seed,
-    compilers,
 )
 from search.cli.prepare import prepare_one
 from search.cli.report import describe_outcome, describe_prepared, predicted_table
 from search.journal import Journal, JournalKey
 from search.measure.device import TIMING_POLICY
 from search.plan import Plan
-from search.predicting import predictor
 from search.progress import progress_on
 from search.results import Subject, usable_folder, write_outcome
 from search.roofline import floor_us
-from search.samplers.optuna import OptunaSampler
-from search.samplers.warm_start import warm_start
 from search.space.space import Space
-from search.tuner import Settings, Tuner
-
-_WARM_START = 32
-"""Predicted points that are tried first, half of them by load and store path (see `warm_start`)."""
+from search.tuning import compilers, tune_on
 
 _KERNELS_WITHOUT_GPU = 24
 
@@ -89,33 +79,16 @@ def _on_gpu(named: Named, plan: Plan, gpu: Attached, budget: Budget, folder: Pat
     key = JournalKey(
         fingerprint=plan.fusion.fingerprint,
         binding=plan.fusion.binding_hash,
-        card=card_key(gpu.facts),
+        card=gpu.card.key,
         policy=TIMING_POLICY,
         generator=GENERATOR,
         spaces=_spaces_key(spaces),
     )
-    predict = predictor(gpu.card)
     with (
         Journal.open(folder / "journal.jsonl", key) as journal,
-        CompilePool(compilers()) as pool,
         progress_on(console, f"{named.name} on {gpu.card.name}") as progress,
     ):
-        pool.start()
-        with ThreadPoolExecutor(1) as opener:  # inputs and reference are made while candidates are ranked
-            opened = opener.submit(gpu.device.open, plan.fusion)
-            ranking = plan.ranking(predict, RANKED_POINTS, seed, RANKING_SHARE * budget.left_s)
-            opened.result()
-        first = warm_start([one.candidate for one in ranking], _WARM_START)
-        tuner = Tuner(
-            builds=Builder(plan.fusion, plan.arch, plan.schedulers, pool, predict),
-            device=gpu.device,
-            sampler=OptunaSampler(spaces, seed, first),
-            journal=journal,
-            budget=budget,
-            settings=Settings(queue_depth=compilers() + 4, floor_us=floor),
-            progress=progress,
-        )
-        outcome = tuner.run()
+        outcome = tune_on(gpu, plan, journal, budget, seed, progress)
     subject = Subject(named.name, plan.fusion, gpu.card.name, plan.points, plan.legal, floor)
     write_outcome(folder, subject, outcome)
     console.print(describe_outcome(folder, subject, outcome), markup=False)

@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 
 from compiler.arch import card_named
 from fusetune.wire.artifact import KernelArtifact
+from search.attached import Attached, Detached, card_of
 from search.build import Build, Builder, Failure
 from search.cli.app import app
-from search.cli.device import Attached, Detached, card_of
 from search.measure.fake import FACTS, FakeDevice
 
 FUSION = {

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from compiler.arch import Card, arch_named, arch_names, card_named, cards
+from compiler.arch import Card, arch_named, arch_names, card_named, card_or_default, cards
 from compiler.errors import UnknownCard, Unsupported
-from search.cli.load import card_or_default
 from search.measure.cuda import CudaDevice
 from search.measure.device import CardFacts, DeviceLost, MeasuringDevice
 
@@ -29,10 +28,10 @@ class Detached:
     why: str
 
 
-def find_device(wanted: str | None) -> Attached | Detached:
-    """The attached GPU if it is the card `wanted` (any, if None). Raises UnknownCard or Unsupported."""
+def find_device(wanted: str | None, index: int = 0) -> Attached | Detached:
+    """GPU `index` if it is the card `wanted` (any, if None). Raises UnknownCard or Unsupported."""
     asked = card_named(wanted) if wanted else None
-    device = CudaDevice()
+    device = CudaDevice(index)
     try:
         facts = device.facts()
     except DeviceLost as error:
@@ -65,12 +64,3 @@ def card_of(facts: CardFacts) -> tuple[Card, tuple[str, ...]]:
         notes.append(f"{facts.name}: {name} is {read}, cards.json says {known}; the card's own word counts.")
     read_facts = ("sm_count", "max_sm_clock_mhz", "max_memory_clock_mhz", "memory_bytes", "l2_bytes", "power_w")
     return replace(card, **{name: getattr(facts, name) for name in read_facts}), tuple(notes)
-
-
-def card_key(facts: CardFacts) -> str:
-    """The card's part of a cache key (docs/contracts.md, "Key"): all that makes two cards time alike."""
-    major, minor = facts.capability
-    return (
-        f"{facts.name}, {facts.sm_count} SMs, {facts.max_sm_clock_mhz}/{facts.max_memory_clock_mhz} MHz, "
-        f"{facts.memory_bytes} B, L2 {facts.l2_bytes} B, {facts.power_w} W, {major}.{minor}"
-    )

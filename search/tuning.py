@@ -1,0 +1,73 @@
+"""One tuning on an attached GPU, whoever asks for it: rank, search, settle. Trials go where the caller keeps them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from compiler.nvrtc import CompilePool
+from search.attached import Attached
+from search.budget import Budget
+from search.build import Builder
+from search.journal import TrialLog
+from search.plan import Plan
+from search.predicting import predictor
+from search.progress import Progress
+from search.roofline import floor_us
+from search.samplers.optuna import OptunaSampler
+from search.samplers.warm_start import warm_start
+from search.tuner import Outcome, Settings, Tuner
+
+RANKED_POINTS = 400
+"""Legal points of each scheduler that are ranked by prediction, time allowing."""
+
+RANKING_SHARE = 0.1
+"""Share of a budget that ranking may take."""
+
+_WARM_START = 32
+"""Predicted points that are tried first, half of them by load and store path (see `warm_start`)."""
+
+_MAX_COMPILERS = 12
+
+
+def compilers() -> int:
+    """Compiler processes on this machine: its cores, less one for us and the launching child, within reason."""
+    return max(1, min(_MAX_COMPILERS, len(os.sched_getaffinity(0)) - 1))
+
+
+def tune_on(
+    gpu: Attached,
+    plan: Plan,
+    log: TrialLog,
+    budget: Budget,
+    seed: int,
+    progress: Progress | None = None,
+    is_stopped: Callable[[], bool] = lambda: False,
+    compile_processes: int | None = None,
+) -> Outcome:
+    """Search `plan` on `gpu` and settle the winner, going on from the trials in `log`.
+
+    Raises Unsupported if the plan has no legal point, DeviceLost if the GPU itself does not work.
+    """
+    spaces = plan.searchable
+    predict = predictor(gpu.card)
+    processes = compile_processes or compilers()
+    with CompilePool(processes) as pool:
+        pool.start()
+        with ThreadPoolExecutor(1) as opener:  # inputs and reference are made while candidates are ranked
+            opened = opener.submit(gpu.device.open, plan.fusion)
+            ranking = plan.ranking(predict, RANKED_POINTS, seed, RANKING_SHARE * budget.left_s)
+            opened.result()
+        first = warm_start([one.candidate for one in ranking], _WARM_START)
+        tuner = Tuner(
+            builds=Builder(plan.fusion, plan.arch, plan.schedulers, pool, predict),
+            device=gpu.device,
+            sampler=OptunaSampler(spaces, seed, first),
+            journal=log,
+            budget=budget,
+            settings=Settings(queue_depth=processes + 4, floor_us=floor_us(plan.fusion, gpu.card)),
+            progress=progress,
+            is_stopped=is_stopped,
+        )
+        return tuner.run()
