@@ -24,7 +24,7 @@ export PYTHONPATH := .:sdk$(if $(PYTHONPATH),:$(PYTHONPATH))
 # uv reads none of pip's settings: hand on the two that name things on this host.
 UV = UV_FIND_LINKS="$${UV_FIND_LINKS:-$$PIP_FIND_LINKS}" SSL_CERT_FILE="$${SSL_CERT_FILE:-$$PIP_CERT}" $(VENV)/bin/uv
 PYTEST = $(PY) -m pytest $(if $(filter 0,$(JOBS)),,-n $(JOBS) --maxprocesses=8)
-GROUPS = -r pyproject.toml --extra gpu --extra torch --group server --group dev
+GROUPS = --extra gpu --extra torch --group server --group dev
 
 .PHONY: help setup demo test test-long test-gpu lint serve format docs constraints clean
 .DEFAULT_GOAL := help
@@ -56,7 +56,7 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	  $(VENV)/bin/python -m ensurepip >/dev/null; } && { test -x $(VENV)/bin/uv || \
 	  $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt uv; }
 	@echo "set-up: installing the pinned packages into $(VENV)"
-	@$(UV) pip install --quiet --python $(VENV)/bin/python -c constraints.txt $(GROUPS)
+	@$(UV) pip install --quiet --python $(VENV)/bin/python -c constraints.txt -r pyproject.toml $(GROUPS)
 	@$(VENV)/bin/python -c 'import pathlib, site; \
 	  pathlib.Path(site.getsitepackages()[0], "fusetune-tree.pth").write_text(str(pathlib.Path("sdk").resolve()))'
 	@touch $@
@@ -93,7 +93,7 @@ docs: $(READY)
 # Resolved without find-links, so that the CUDA build's own packages are pinned too.
 constraints: $(READY)
 	env -u UV_FIND_LINKS $(VENV)/bin/uv pip compile --quiet --universal -p 3.11 --no-header --no-annotate \
-	  -c constraints.txt $(GROUPS) -o .constraints.new
+	  -c constraints.txt pyproject.toml $(GROUPS) -o .constraints.new
 	{ grep '^#' constraints.txt; cat .constraints.new; } > .constraints.txt
 	mv .constraints.txt constraints.txt
 	rm -f .constraints.new
