@@ -40,6 +40,11 @@ def judged(build: Build, artifact: KernelArtifact, result: MeasureResult) -> Tri
     return with_figures(_built(build, artifact, result.state), result)
 
 
+def not_run(build: Build, artifact: KernelArtifact, reason: str) -> Trial:
+    """The trial of a kernel that was compiled where nothing can run it; `reason` says so."""
+    return replace(_built(build, artifact, TrialState.CANCELLED), reason=reason)
+
+
 def duplicate(build: Build, artifact: KernelArtifact, of: int, median_us: float | None = None) -> Trial:
     """The trial of a kernel equal to that of trial `of`: it has that one's time, or none if that one has none."""
     return replace(

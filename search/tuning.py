@@ -11,6 +11,7 @@ from search.attached import Attached
 from search.budget import Budget
 from search.build import Builder
 from search.journal import TrialLog
+from search.measure.device import MeasuringDevice
 from search.plan import Plan
 from search.predicting import predictor
 from search.progress import Progress
@@ -45,9 +46,11 @@ def tune_on(
     progress: Progress | None = None,
     is_stopped: Callable[[], bool] = lambda: False,
     compile_processes: int | None = None,
+    on_open: Callable[[MeasuringDevice], None] = lambda device: None,
 ) -> Outcome:
     """Search `plan` on `gpu` and settle the winner, going on from the trials in `log`.
 
+    `on_open` gets the device once it has the fusion open, before any kernel runs on it: the moment for a baseline.
     Raises Unsupported if the plan has no legal point, DeviceLost if the GPU itself does not work.
     """
     spaces = plan.searchable
@@ -55,8 +58,13 @@ def tune_on(
     processes = compile_processes or compilers()
     with CompilePool(processes) as pool:
         pool.start()
+
+        def open_device() -> None:
+            gpu.device.open(plan.fusion)
+            on_open(gpu.device)
+
         with ThreadPoolExecutor(1) as opener:  # inputs and reference are made while candidates are ranked
-            opened = opener.submit(gpu.device.open, plan.fusion)
+            opened = opener.submit(open_device)
             ranking = plan.ranking(predict, RANKED_POINTS, seed, RANKING_SHARE * budget.left_s)
             opened.result()
         first = warm_start([one.candidate for one in ranking], _WARM_START)

@@ -11,7 +11,7 @@ from compiler.child import Child, ChildDied, ChildError, ChildTimedOut, LastRepl
 from compiler.ir.fusion import Fusion
 from fusetune.launch import KernelError, NoDevice
 from fusetune.wire.artifact import KernelArtifact
-from search.measure.device import CardFacts, DeviceLost, Effort, MeasureResult
+from search.measure.device import EAGER, Baseline, CardFacts, DeviceLost, Effort, MeasureResult
 from search.trial import TrialState
 
 _OPEN_ATTEMPTS = 2
@@ -25,6 +25,7 @@ class Limits:
     open_s: float = 120.0
     measure_s: float = 5.0
     all_sets_s: float = 60.0
+    baseline_s: float = 60.0
 
     def of(self, effort: Effort) -> float:
         """The deadline of one kernel."""
@@ -47,6 +48,13 @@ class MeasureKernel:
 
 
 @dataclass(frozen=True, slots=True)
+class TimeBaseline:
+    """Request: check and time what the fusion is without us. Answer: Baseline."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class ReadFacts:
     """Request: CardFacts."""
 
@@ -56,11 +64,16 @@ class ContextPoisoned(Exception):
 
 
 class Backend(Protocol):
-    """What runs in the child. `measure` raises KernelError for a kernel that cannot run, ContextPoisoned for good."""
+    """What runs in the child. `measure` raises KernelError for a kernel that cannot run, ContextPoisoned for good.
+
+    `baseline` raises the latter too, and puts every other reason why there is no time into its answer.
+    """
 
     def open(self, fusion: Fusion) -> None: ...
 
     def measure(self, artifact: KernelArtifact, effort: Effort) -> MeasureResult: ...
+
+    def baseline(self, name: str) -> Baseline: ...
 
     def facts(self) -> CardFacts: ...
 
@@ -68,7 +81,7 @@ class Backend(Protocol):
 def handler_of(backend: Backend) -> Callable[[Any], Any]:
     """The child's handler: requests to calls of the backend, what kernels raise to results."""
 
-    def handle(request: OpenFusion | MeasureKernel | ReadFacts) -> Any:
+    def handle(request: OpenFusion | MeasureKernel | TimeBaseline | ReadFacts) -> Any:
         match request:
             case OpenFusion(fusion):
                 return backend.open(fusion)
@@ -76,6 +89,8 @@ def handler_of(backend: Backend) -> Callable[[Any], Any]:
                 return backend.facts()
             case MeasureKernel(artifact, effort):
                 return _measure(backend, artifact, effort)
+            case TimeBaseline(name):
+                return _baseline(backend, name)
 
     return handle
 
@@ -87,6 +102,13 @@ def _measure(backend: Backend, artifact: KernelArtifact, effort: Effort) -> Meas
         return LastReply(MeasureResult(TrialState.CRASHED, f"the kernel broke the CUDA context: {error}"))
     except KernelError as error:
         return MeasureResult(TrialState.UNSUPPORTED, str(error))
+
+
+def _baseline(backend: Backend, name: str) -> Baseline | LastReply:
+    try:
+        return backend.baseline(name)
+    except ContextPoisoned as error:
+        return LastReply(Baseline(name, None, str(error)))
 
 
 class ChildDevice:
@@ -121,6 +143,17 @@ class ChildDevice:
         except ChildDied as error:
             return MeasureResult(TrialState.CRASHED, str(error))
         return result
+
+    def baseline(self, name: str = EAGER) -> Baseline:
+        """Raises ValueError for a name that is not EAGER, and DeviceLost; whatever else happens is the answer."""
+        if name != EAGER:
+            raise ValueError(f"there is no baseline {name!r}: the one that is measured is {EAGER!r}")
+        self._make_ready()
+        try:
+            baseline: Baseline = self._child.request(TimeBaseline(name), self.limits.baseline_s)
+        except ChildError as error:
+            return Baseline(name, None, str(error))
+        return baseline
 
     def facts(self) -> CardFacts:
         """Raises DeviceLost."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -9,7 +10,7 @@ from compiler.ir.fusion import Fusion, Value
 from fusetune.wire.artifact import KernelArtifact
 from search.verify.arrays import Array, TorchArrays, storage_elems
 from search.verify.compare import compare, differing, first_fault, poisoned_holes
-from search.verify.expected import Expected, expect
+from search.verify.expected import Expected, expect, widened
 from search.verify.inputs import RANDOM, make_inputs
 from search.verify.zones import POISONS, buffer, disturbed_bytes, fill_guards, lay_out, poison
 
@@ -95,6 +96,18 @@ class CheckBench:
         errors = [share * rtol for share, rtol in zip(shares, rtols, strict=True)]
         worst = max(outputs, key=lambda output: shares[output])
         return Verdict("", errors[worst], rtols[worst])
+
+    def fault_of(self, outputs: Sequence[Array], allowances: Sequence[float]) -> str:
+        """What is wrong with dense outputs that were computed from the `random` set; empty if nothing is.
+
+        `allowances`, one an output: how many times as far from the reference as a kernel's it may be.
+        """
+        for output, have in enumerate(outputs):
+            want = widened(self._random.expected[output], allowances[output], self._arrays)
+            found = first_fault(want, have.reshape(-1), self._arrays)
+            if found is not None:
+                return f"{RANDOM} inputs: output {output}: {found}"
+        return ""
 
     def _case(self, set_name: str) -> _Case:
         storages = make_inputs(self._fusion, set_name, self._arrays)

@@ -9,13 +9,15 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
+from compiler.errors import Unsupported
 from compiler.ir.fusion import Fusion
 from fusetune.launch import Launcher, LaunchFailed
 from fusetune.wire.artifact import KernelArtifact, Timing, Verification
 from search.measure.child_device import ContextPoisoned, handler_of
 from search.measure.cuda_check import CheckBench, Verdict
-from search.measure.cuda_timing import GraphRun, RotatingSets
-from search.measure.device import TIMING_POLICY, CardFacts, Effort, MeasureResult
+from search.measure.cuda_timing import EagerCalls, GraphRun, KernelCalls, RotatingSets, Samples
+from search.measure.device import TIMING_POLICY, Baseline, CardFacts, Effort, MeasureResult
+from search.measure.eager import EagerForm, allowances, eager_form
 from search.measure.facts import Nvml, read_facts
 from search.trial import TrialState
 from search.verify.arrays import TorchArrays
@@ -91,6 +93,30 @@ class CudaBackend:
             self._fail_if_poisoned()
             raise
 
+    def baseline(self, name: str) -> Baseline:
+        """Raises ContextPoisoned where torch fails: a capture that broke off leaves the allocator in no known state."""
+        if self._fusion is None:
+            raise ValueError("no fusion is open in this process")
+        try:
+            return self._baseline(name, eager_form(self._fusion), self._fusion)
+        except Unsupported as error:
+            return Baseline(name, None, str(error))
+        except RuntimeError as error:  # torch raises it for every CUDA error, for lack of memory a subclass
+            raise ContextPoisoned(f"the {name} form failed: {_first_line(error)}") from error
+
+    def _baseline(self, name: str, form: EagerForm, fusion: Fusion) -> Baseline:
+        assert self._bench is not None
+        assert self._sets is not None
+        if fault := self._bench.fault_of(form(self._sets.inputs[0]), allowances(fusion)):
+            return Baseline(name, None, f"the {name} form is wrong: {fault}")
+        self._torch.cuda.empty_cache()  # memory of the check, which the graph's pool cannot use
+        run = GraphRun(EagerCalls(form, self._sets), self._arrays)
+        timing = self._timing(run.samples(SAMPLE_MS[Effort.LEADER]))
+        run.close()
+        del run  # holds the last outputs
+        self._torch.cuda.empty_cache()
+        return Baseline(name, timing)
+
     def _measure(self, artifact: KernelArtifact, effort: Effort, fusion: Fusion) -> MeasureResult:
         began = time.monotonic()
         ready = self._ready(artifact)
@@ -133,8 +159,10 @@ class CudaBackend:
     def _time(self, ready: _Ready, effort: Effort) -> Timing:
         assert self._sets is not None
         if ready.run is None:
-            ready.run = GraphRun(ready.launcher, self._sets, self._arrays)
-        samples = ready.run.samples(SAMPLE_MS[effort])
+            ready.run = GraphRun(KernelCalls(ready.launcher, self._sets, self._arrays), self._arrays)
+        return self._timing(ready.run.samples(SAMPLE_MS[effort]))
+
+    def _timing(self, samples: Samples) -> Timing:
         ordered = sorted(samples.us)
         return Timing(
             policy=TIMING_POLICY,

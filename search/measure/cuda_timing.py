@@ -6,6 +6,8 @@
   figure, the gap between kernels is. A sample is that time over the calls, in microseconds.
 - Before the samples the graph is replayed for a few milliseconds, longer if the GPU has idled: clocks rise under load.
 - Where the 10th and 90th percentile lie more than 10 % apart, the samples are taken once more; all are kept.
+
+A kernel and the eager form of its fusion are timed alike: what is captured is the only difference.
 """
 
 from __future__ import annotations
@@ -14,10 +16,11 @@ import itertools
 import math
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from compiler.ir.fusion import Fusion
 from fusetune.launch import Launcher
+from search.measure.eager import EagerForm
 from search.verify.arrays import Array, TorchArrays, storage_elems
 
 L2_MULTIPLE = 8
@@ -55,6 +58,58 @@ class RotatingSets:
             written = [arrays.xp.empty(n, dtype=arrays.xp.uint8, device=arrays.device) for n in output_bytes]
             self._memory.append([*(arrays.copy(storage) for storage in storages), *written])
         self.pointers = tuple(tuple(tensor.data_ptr() for tensor in one) for one in self._memory)
+        layouts = [(value.shape, value.strides) for value in map(fusion.value, fusion.inputs)]
+        self.inputs = tuple(
+            tuple(arrays.strided(flat, *layout) for flat, layout in zip(one[: len(layouts)], layouts, strict=True))
+            for one in self._memory
+        )
+
+
+class Calls(Protocol):
+    """What is captured: call number n works on buffer set n modulo `sets`."""
+
+    sets: int
+
+    def __call__(self, call: int, stream: Any) -> None:
+        """Enqueues one call on `stream`, which is torch's current one."""
+
+
+class KernelCalls:
+    """Calls of a loaded kernel, through the launcher that users have."""
+
+    def __init__(self, launcher: Launcher, sets: RotatingSets, arrays: TorchArrays) -> None:
+        self.sets = len(sets.pointers)
+        self._launcher = launcher
+        self._pointers = sets.pointers
+        # One buffer for all calls: they run one after another, and the kernel zeroes it itself where it needs to.
+        self._scratch_memory = [
+            arrays.xp.empty(spec.bytes + spec.align, dtype=arrays.xp.uint8, device=arrays.device)
+            for spec in launcher.artifact.scratch
+        ]
+        self._scratch = tuple(
+            -(-memory.data_ptr() // spec.align) * spec.align
+            for memory, spec in zip(self._scratch_memory, launcher.artifact.scratch, strict=True)
+        )
+
+    def __call__(self, call: int, stream: Any) -> None:
+        self._launcher.launch(self._pointers[call % self.sets], stream.cuda_stream, self._scratch)
+
+
+class EagerCalls:
+    """Calls of a fusion's eager form, on the inputs that kernels are timed on.
+
+    Torch allocates, as it does for users: intermediates come back to the same memory in every call, under capture from
+    the graph's own pool. The outputs of a set live until its next call, so that they rotate as a kernel's do.
+    """
+
+    def __init__(self, form: EagerForm, sets: RotatingSets) -> None:
+        self.sets = len(sets.inputs)
+        self._form = form
+        self._inputs = sets.inputs
+        self._outputs: list[tuple[Array, ...]] = [()] * self.sets
+
+    def __call__(self, call: int, stream: Any) -> None:
+        self._outputs[call % self.sets] = self._form(self._inputs[call % self.sets])
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,29 +123,19 @@ class Samples:
 
 
 class GraphRun:
-    """One kernel captured for replay. Close it before its launcher."""
+    """Calls captured for replay. Close it before what they call, a kernel's launcher say."""
 
     last_work_s = -math.inf
     """When the GPU was last seen busy (monotonic), whoever kept it so."""
 
-    def __init__(self, launcher: Launcher, sets: RotatingSets, arrays: TorchArrays) -> None:
+    def __init__(self, calls: Calls, arrays: TorchArrays) -> None:
         self._cuda = arrays.xp.cuda
-        self._launcher = launcher
-        self._sets = sets
-        # One buffer for all calls: they run one after another, and the kernel zeroes it itself where it needs to.
-        self._scratch_memory = [
-            arrays.xp.empty(spec.bytes + spec.align, dtype=arrays.xp.uint8, device=arrays.device)
-            for spec in launcher.artifact.scratch
-        ]
-        self._scratch = tuple(
-            -(-memory.data_ptr() // spec.align) * spec.align
-            for memory, spec in zip(self._scratch_memory, launcher.artifact.scratch, strict=True)
-        )
+        self._call = calls
         stream = self._cuda.Stream()
         stream.wait_stream(self._cuda.current_stream())
         with self._cuda.stream(stream):
             once_us = self._estimate_us(stream)
-            count = len(sets.pointers)
+            count = calls.sets
             self.calls = min(max(count, math.ceil(REPLAY_US / max(once_us, 0.5)), 2), max(MAX_CALLS, count))
             self._graph = self._cuda.CUDAGraph()
             # Not torch.cuda.graph(): it empties the allocator's cache, which costs more than the capture.
@@ -115,10 +160,10 @@ class GraphRun:
             taken += self._replay_ms(count)
         GraphRun.last_work_s = time.monotonic()
         us = tuple(ms * 1000.0 / self.calls for ms in taken)
-        return Samples(us, self.calls, len(self._sets.pointers), retaken)
+        return Samples(us, self.calls, self._call.sets, retaken)
 
     def close(self) -> None:
-        """Frees the graph, which holds the launcher's code."""
+        """Frees the graph, which holds a launcher's code and the memory allocated under capture."""
         self._graph.reset()
 
     def _estimate_us(self, stream: Any) -> float:
@@ -130,10 +175,6 @@ class GraphRun:
         end.record(stream)
         end.synchronize()
         return float(start.elapsed_time(end)) * 1000.0 / 3
-
-    def _call(self, call: int, stream: Any) -> None:
-        pointers = self._sets.pointers[call % len(self._sets.pointers)]
-        self._launcher.launch(pointers, stream.cuda_stream, self._scratch)
 
     def _replay_ms(self, count: int) -> list[float]:
         marks = [self._cuda.Event(enable_timing=True) for _ in range(count + 1)]

@@ -17,6 +17,10 @@ TIMING_POLICY = "graph_rotating_v1"
 """How `search.measure.cuda_timing` times; part of the cache key, so a change of method is a new name."""
 
 
+EAGER = "eager"
+"""The baseline that runs one torch operator for each of the fusion's, casts included (`search.measure.eager`)."""
+
+
 class Effort(StrEnum):
     """How much to do for a kernel. Every effort verifies before it times."""
 
@@ -43,6 +47,15 @@ class MeasureResult:
     verification: Verification | None = None
     timing: Timing | None = None
     seconds: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """The open fusion without fusetune, timed as kernels are; without `timing`, `why` says why there is none."""
+
+    name: str
+    timing: Timing | None
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +104,14 @@ class MeasuringDevice(Protocol):
 
     def measure(self, artifact: KernelArtifact, effort: Effort = Effort.SCREEN) -> MeasureResult:
         """Verifies a kernel of the open fusion and, if it is right, times it."""
+        ...
+
+    def baseline(self, name: str = EAGER) -> Baseline:
+        """Times the open fusion's eager form, checked against the reference first: a wrong one has no time.
+
+        What goes wrong with it (an operator it lacks, memory, a crash, a hang) is the answer's `why`, and the next call
+        finds a working device. Raises ValueError for another name, DeviceLost as `measure` does.
+        """
         ...
 
     def facts(self) -> CardFacts:

@@ -20,7 +20,7 @@ from search.budget import Budget
 from search.build import Builder
 from search.journal import Journal, JournalKey
 from search.leaders import Leader, median_interval, tied
-from search.measure.device import Effort, MeasureResult
+from search.measure.device import EAGER, Baseline, Effort, MeasureResult
 from search.samplers.random import RandomSampler
 from search.space.knobs import Knob
 from search.space.space import Space
@@ -157,6 +157,9 @@ class Device:
         return MeasureResult(TrialState.MEASURED, "", verification, timing)
 
     def open(self, fusion: Any) -> None: ...
+
+    def baseline(self, name: str = EAGER) -> Baseline:
+        return Baseline(name, None, "scripts have none")
 
     def facts(self) -> Any: ...
 

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import os
+import re
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -9,10 +12,11 @@ from compiler.arch import card_named
 from compiler.ir.fusion import Fusion
 from fusetune.launch import NoDevice
 from fusetune.wire.artifact import KernelArtifact
-from search.measure.child_device import ChildDevice, handler_of
+from search.measure.child_device import ChildDevice, ContextPoisoned, Limits, handler_of
 from search.measure.cuda_timing import MAX_SETS, ONE_SET_BYTES, sets_for
-from search.measure.device import CardFacts, DeviceLost, Effort, MeasureResult
-from search.measure.fake import FACTS
+from search.measure.device import Baseline, CardFacts, DeviceLost, Effort, MeasureResult
+from search.measure.fake import FACTS, FakeBackend
+from search.trial import TrialState
 from tests.search.measure.kernels import add_fusion, fake_artifact
 
 
@@ -27,11 +31,12 @@ class Broken:
             raise ArithmeticError("the reference failed")
         if self.why == "no device":
             raise NoDevice("nothing there", "Plug one in.")
-        import os
-
         os._exit(9)
 
     def measure(self, artifact: KernelArtifact, effort: Effort) -> MeasureResult:
+        raise AssertionError("nothing was opened")
+
+    def baseline(self, name: str) -> Baseline:
         raise AssertionError("nothing was opened")
 
     def facts(self) -> CardFacts:
@@ -53,6 +58,8 @@ def test_a_device_that_dies_on_opening_is_tried_twice_and_then_lost() -> None:
         assert broken.restarts == 1
         with pytest.raises(DeviceLost):
             broken.measure(fake_artifact("good"))
+        with pytest.raises(DeviceLost):
+            broken.baseline()
 
 
 def test_a_missing_device_is_lost_at_once() -> None:
@@ -67,6 +74,51 @@ def test_a_missing_device_is_lost_at_once() -> None:
 def test_a_fusion_that_cannot_be_opened_is_its_own_error() -> None:
     with device("reference") as broken, pytest.raises(ArithmeticError, match="the reference failed"):
         broken.open(add_fusion())
+
+
+class BrokenEager(FakeBackend):
+    """Measures kernels as the fake device does; its baseline breaks the process, or answers without a time."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.how = how
+
+    def baseline(self, name: str) -> Baseline:
+        match self.how:
+            case "dies":
+                os._exit(9)
+            case "hangs":
+                time.sleep(3600)
+            case "poisons":
+                raise ContextPoisoned("out of memory in a capture")
+            case "says something unpicklable":
+                return Baseline(name, lambda: None)  # type: ignore[arg-type]
+        return Baseline(name, None, "the form is wrong")
+
+
+def serve_broken_eager(how: str) -> Callable[[Any], Any]:
+    return handler_of(BrokenEager(how))
+
+
+@pytest.mark.parametrize(
+    ("how", "why", "restarts"),
+    [
+        ("dies", r"exit code 9", 1),
+        ("hangs", r"no answer in 0\.5 s", 1),
+        ("poisons", r"^out of memory in a capture$", 1),
+        ("says something unpicklable", r"cannot be pickled", 0),
+        ("is wrong", r"^the form is wrong$", 0),
+    ],
+)
+def test_a_baseline_that_fails_says_why_and_the_device_works_on(how: str, why: str, restarts: int) -> None:
+    target = "tests.search.measure.test_child_device:serve_broken_eager"
+    with ChildDevice("broken", target, how, Limits(baseline_s=0.5)) as broken:
+        broken.open(add_fusion())
+        baseline = broken.baseline()
+        assert (baseline.name, baseline.timing) == ("eager", None)
+        assert re.search(why, baseline.why)
+        assert broken.measure(fake_artifact("good")).state is TrialState.MEASURED
+        assert broken.restarts == restarts
 
 
 @pytest.mark.parametrize(

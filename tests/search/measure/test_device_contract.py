@@ -10,7 +10,7 @@ import pytest
 from fusetune.wire.artifact import KernelArtifact
 from search.measure.child_device import ChildDevice, Limits
 from search.measure.cuda import CudaDevice
-from search.measure.device import TIMING_POLICY, Effort
+from search.measure.device import EAGER, TIMING_POLICY, Effort
 from search.measure.fake import FakeDevice
 from search.trial import TrialState
 from search.verify.inputs import ALL_SETS
@@ -113,9 +113,48 @@ def test_another_fusion_can_be_opened_and_a_closed_device_opens_again(bench: Ben
     assert bench.device.measure(bench.kernel("good")).state is TrialState.MEASURED
 
 
+def test_the_baseline_is_timed_as_kernels_are(bench: Bench) -> None:
+    baseline = bench.device.baseline()
+    assert (baseline.name, baseline.why) == (EAGER, "")
+    timing = baseline.timing
+    assert timing is not None
+    assert (timing.policy, timing.card) == (TIMING_POLICY, bench.device.facts().name)
+    assert 0 < min(timing.samples_us) <= timing.p10_us <= timing.median_us <= timing.p90_us <= max(timing.samples_us)
+    if isinstance(bench.device, FakeDevice):
+        assert timing.median_us == 25.0
+
+
+def test_kernels_and_the_baseline_leave_each_other_alone(bench: Bench) -> None:
+    good = bench.kernel("good")
+    assert bench.device.measure(good).state is TrialState.MEASURED
+    restarts = bench.device.restarts
+    assert bench.device.baseline().timing is not None
+    assert bench.device.measure(good).state is TrialState.MEASURED
+    assert bench.device.restarts == restarts
+
+
+@pytest.mark.parametrize("role", ["crash", "poison", "hang", "wrong"])
+def test_the_baseline_survives_the_kernel_before_it(bench: Bench, role: str) -> None:
+    assert bench.device.measure(bench.kernel(role)).reason
+    baseline = bench.device.baseline()
+    assert baseline.timing is not None, baseline.why
+
+
+def test_a_baseline_of_another_name_is_the_callers_mistake(bench: Bench) -> None:
+    restarts = bench.device.restarts
+    with pytest.raises(ValueError, match="no baseline 'compiled': the one that is measured is 'eager'"):
+        bench.device.baseline("compiled")
+    assert bench.device.restarts == restarts
+
+
 def test_measuring_without_an_open_fusion_is_the_callers_mistake(bench: Bench) -> None:
     with (
         FakeDevice() if isinstance(bench.device, FakeDevice) else CudaDevice() as device,
         pytest.raises(ValueError, match="open"),
     ):
         device.measure(bench.kernel("good"))
+
+
+def test_a_baseline_without_an_open_fusion_is_the_callers_mistake() -> None:
+    with FakeDevice() as device, pytest.raises(ValueError, match="open"):
+        device.baseline()

@@ -1,0 +1,156 @@
+"""A fusion as eager torch runs it: one torch operator after another, each with memory of its own.
+
+The graph is taken at its word: nothing is fused by hand, values have the dtypes that it names and every cast is a pass
+over memory. A graph that spells out casts to f32 is therefore slower here than the bf16 calls which somebody might have
+written instead. Beyond that nothing is slower than it need be: views stay views, a result is freed after its last use,
+and a cast or copy that makes an output writes it dense at once. torch is imported on first use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from compiler.dtypes import DType
+from compiler.errors import Unsupported
+from compiler.ir.fusion import Fusion, Literal, Op
+from compiler.ir.ops import MOVES, OpKind
+from search.verify.arrays import Array
+from search.verify.tolerance import tolerance
+
+EagerForm = Callable[[Sequence[Array]], tuple[Array, ...]]
+"""Tensors of the inputs' shapes to the outputs: dense, in memory of their own."""
+
+_Step = Callable[..., Array]
+
+
+def eager_form(fusion: Fusion) -> EagerForm:
+    """The fusion as torch calls. Raises Unsupported for an operator or dtype that has no torch call here."""
+    steps = [(op, _step(op, fusion)) for op in fusion.ops]
+    last_use = {name: i for i, op in enumerate(fusion.ops) for name in op.tensor_inputs}
+    dying = [
+        [name for name in set(op.tensor_inputs) if last_use[name] == i and name not in fusion.outputs]
+        for i, op in enumerate(fusion.ops)
+    ]
+
+    def run(inputs: Sequence[Array]) -> tuple[Array, ...]:
+        known = dict(zip(fusion.inputs, inputs, strict=True))
+        for (op, step), dead in zip(steps, dying, strict=True):
+            known[op.output] = step(*_operands(op, known))
+            for name in dead:
+                del known[name]
+        return _dense_and_apart([known[name] for name in fusion.outputs], inputs)
+
+    return run
+
+
+def allowances(fusion: Fusion) -> tuple[float, ...]:
+    """How many times the tolerance of each output the eager form may be off, 1 or more.
+
+    Where a graph computes in half precision, eager rounds every result, a kernel only what it stores; the reference
+    rounds nothing. Each such result may cost what the tolerance of its own dtype allows for.
+    """
+    rounded = [fusion.value(op.output).dtype for op in fusion.ops if op.kind not in MOVES]
+    lost = sum(_rtol(dtype) for dtype in rounded if dtype in (DType.F16, DType.BF16))
+    return tuple(max(lost / _rtol(fusion.value(name).dtype), 1.0) for name in fusion.outputs)
+
+
+def _rtol(dtype: DType) -> float:
+    return tolerance(dtype, scale=0.0).rtol
+
+
+def _operands(op: Op, known: dict[str, Array]) -> list[Array]:
+    like = known[op.tensor_inputs[0]]
+    return [_scalar(x, like) if isinstance(x, Literal) else known[x] for x in op.inputs]
+
+
+def _scalar(literal: Literal, like: Array) -> Array:
+    """A tensor without dimensions on the host: an argument of the kernel, not memory on the GPU.
+
+    In f64 it is not rounded first, and the result still has the other's dtype: among floats, torch promotes to that of
+    the operand that has dimensions.
+    """
+    import torch
+
+    return torch.tensor(literal.value, dtype=torch.float64 if like.dim() > 0 else like.dtype)
+
+
+def _step(op: Op, fusion: Fusion) -> _Step:
+    """The torch call of one operator."""
+    result = fusion.value(op.output)
+    match op.kind:
+        case OpKind.CAST:
+            return _cast(result.dtype, dense=op.output in fusion.outputs)
+        case OpKind.BROADCAST_TO:
+            places = tuple(slice(None) if dim in op.dims else None for dim in range(len(result.shape)))
+            return lambda x: x[places].expand(result.shape)
+        case OpKind.PERMUTE:
+            return lambda x: x.permute(op.dims)
+    step = _pointwise().get(op.kind)
+    if step is None:
+        raise Unsupported(f"operator {op.kind} in eager torch", "Add it to search/measure/eager.py.")
+    return step
+
+
+def _cast(dtype: DType, dense: bool) -> _Step:
+    import torch
+
+    to = _dtypes().get(dtype)
+    if to is None:
+        raise Unsupported(f"dtype {dtype} in eager torch", "Add it to search/measure/eager.py.")
+    layout = torch.contiguous_format if dense else torch.preserve_format
+    return lambda x: x.to(to, memory_format=layout)
+
+
+def _dense_and_apart(outputs: list[Array], inputs: Sequence[Array]) -> tuple[Array, ...]:
+    """Copies what is strided, and what shares memory with an input or another output as views do."""
+    import torch
+
+    taken = {x.untyped_storage().data_ptr() for x in inputs}
+    own = []
+    for x in outputs:
+        if not x.is_contiguous() or x.untyped_storage().data_ptr() in taken:
+            x = x.clone(memory_format=torch.contiguous_format)
+        taken.add(x.untyped_storage().data_ptr())
+        own.append(x)
+    return tuple(own)
+
+
+def _dtypes() -> dict[DType, Any]:
+    import torch
+
+    return {
+        DType.F64: torch.float64,
+        DType.F32: torch.float32,
+        DType.F16: torch.float16,
+        DType.BF16: torch.bfloat16,
+    }
+
+
+def _pointwise() -> dict[OpKind, _Step]:
+    """torch's operators where they are one call of the same meaning; gelu is the tanh form of the contract."""
+    import torch
+    from torch.nn import functional
+
+    return {
+        OpKind.COPY: lambda x: x.clone(memory_format=torch.contiguous_format),
+        OpKind.NEG: torch.neg,
+        OpKind.ABS: torch.abs,
+        OpKind.EXP: torch.exp,
+        OpKind.LOG: torch.log,
+        OpKind.TANH: torch.tanh,
+        OpKind.SIGMOID: torch.sigmoid,
+        OpKind.RELU: torch.relu,
+        OpKind.GELU: lambda x: functional.gelu(x, approximate="tanh"),
+        OpKind.SILU: functional.silu,
+        OpKind.SQRT: torch.sqrt,
+        OpKind.RSQRT: torch.rsqrt,
+        OpKind.RECIPROCAL: torch.reciprocal,
+        OpKind.SQUARE: torch.square,
+        OpKind.ADD: torch.add,
+        OpKind.SUB: torch.sub,
+        OpKind.MUL: torch.mul,
+        OpKind.DIV: torch.div,
+        OpKind.MAXIMUM: torch.maximum,
+        OpKind.MINIMUM: torch.minimum,
+    }
