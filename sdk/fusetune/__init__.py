@@ -1,27 +1,85 @@
 """fusetune: tuned CUDA kernels for fusions of tensor operations. Importing it needs neither torch nor a GPU."""
 
+from typing import TYPE_CHECKING, Any
+
+from fusetune.bindings import binding_of
 from fusetune.errors import (
     FusetuneError,
+    FusetuneWarning,
     GuardFailed,
+    InvalidBinding,
     InvalidFusion,
     InvalidKernel,
+    InvalidRequest,
     KernelError,
+    KernelNotFound,
     LaunchFailed,
     NoDevice,
+    NoKernel,
+    ServerBroken,
+    ServerRefused,
+    ServerTimedOut,
+    ServerUnreachable,
+    ServiceError,
+    ServiceUnavailable,
+    TuningCancelled,
+    TuningEnded,
+    TuningFailed,
+    TuningTimedOut,
+    Unauthorized,
     WrongArguments,
 )
 from fusetune.fusion import Fusion, FusionBuilder, Tensor
+from fusetune.kernel import EmptyKernel, Kernel
+from fusetune.store import Store
+from fusetune.wire.binding import Binding
+from fusetune.wire.service import Accept
+
+if TYPE_CHECKING:
+    from fusetune.client import Client
 
 __all__ = [
+    "Accept",
+    "Binding",
+    "Client",
+    "EmptyKernel",
     "FusetuneError",
+    "FusetuneWarning",
     "Fusion",
     "FusionBuilder",
     "GuardFailed",
+    "InvalidBinding",
     "InvalidFusion",
     "InvalidKernel",
+    "InvalidRequest",
+    "Kernel",
     "KernelError",
+    "KernelNotFound",
     "LaunchFailed",
     "NoDevice",
+    "NoKernel",
+    "ServerBroken",
+    "ServerRefused",
+    "ServerTimedOut",
+    "ServerUnreachable",
+    "ServiceError",
+    "ServiceUnavailable",
+    "Store",
     "Tensor",
+    "TuningCancelled",
+    "TuningEnded",
+    "TuningFailed",
+    "TuningTimedOut",
+    "Unauthorized",
     "WrongArguments",
+    "binding_of",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """`Client`, once it is asked for: an HTTP library is loaded with it."""
+    if name == "Client":
+        from fusetune.client import Client
+
+        return Client
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

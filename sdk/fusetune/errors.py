@@ -1,26 +1,46 @@
 """What can go wrong in the SDK, one class for each thing a caller handles differently.
 
 FusetuneError
-├── InvalidFusion        a fusion that cannot mean anything: names, shapes, dtypes, attributes
-└── KernelError          a kernel cannot be called like this, here, or at all
-    ├── WrongArguments   a tensor is not what the kernel was tuned for
-    ├── GuardFailed      a condition of the kernel on the call does not hold
-    ├── InvalidKernel    the stored kernel is damaged
-    ├── NoDevice         no GPU, or none that can run this code
-    └── LaunchFailed     the driver refused, or an earlier kernel broke the context
+├── InvalidFusion         a fusion that cannot mean anything: names, shapes, dtypes, attributes
+├── InvalidBinding        sizes or tensors that do not fit the fusion
+├── InvalidRequest        another argument of a Client method that cannot be
+├── KernelError           a kernel cannot be called like this, here, or at all
+│   ├── WrongArguments    a tensor is not what the kernel was tuned for
+│   ├── GuardFailed       a condition of the kernel on the call does not hold
+│   ├── InvalidKernel     the stored kernel is damaged
+│   ├── NoDevice          no GPU, or none that can run this code
+│   └── LaunchFailed      the driver refused, or an earlier kernel broke the context
+└── ServiceError          the service did not give what was asked for; `request` says what that was
+    ├── ServiceUnavailable    nothing can be had of it now; the kernels in the store still can
+    │   ├── ServerUnreachable     no connection, or a proxy that says the same
+    │   ├── ServerTimedOut        no answer in time
+    │   └── ServerBroken          the answer is not what the API says
+    ├── ServerRefused         it said no, and why: `problem`
+    │   └── Unauthorized          it wants another key
+    ├── KernelNotFound        the cache has no kernel that is acceptable
+    └── TuningEnded           a tuning came to no kernel, or none yet: `tuning` is its last known state
+        ├── TuningFailed          something broke
+        ├── TuningCancelled       somebody cancelled it
+        ├── NoKernel              it came to its end without a kernel that the request accepts
+        └── TuningTimedOut        the caller's patience is over; the tuning goes on
 """
 
 from __future__ import annotations
 
 from fusetune.wire.problems import Problem
+from fusetune.wire.service import ProblemDetails, TuningView
 
 
 class FusetuneError(Exception):
     """Base of everything the SDK raises on purpose."""
 
 
-class InvalidFusion(FusetuneError):
-    """The fusion cannot mean anything. `problems` lists every fault with its place and its fix."""
+class FusetuneWarning(UserWarning):
+    """Something is not as it should be, and the SDK went on without it: a dead server, an unusable folder."""
+
+
+class _Faults(FusetuneError):
+    """Something that was passed in cannot be. `problems` lists every fault with its place and its fix."""
 
     def __init__(self, problems: tuple[Problem, ...]) -> None:
         super().__init__(problems)
@@ -28,6 +48,18 @@ class InvalidFusion(FusetuneError):
 
     def __str__(self) -> str:
         return "\n".join(str(p) for p in self.problems)
+
+
+class InvalidFusion(_Faults):
+    """The fusion cannot mean anything. `problems` lists every fault with its place and its fix."""
+
+
+class InvalidBinding(_Faults):
+    """Sizes or tensors that do not fit the fusion. `problems` lists every fault with its place and its fix."""
+
+
+class InvalidRequest(_Faults):
+    """An argument of a Client method cannot be. `problems` lists every fault with its place and its fix."""
 
 
 class KernelError(FusetuneError):
@@ -97,3 +129,151 @@ class LaunchFailed(KernelError):
 
     def __str__(self) -> str:
         return f"{self.call}: {self.status}" + (f" ({self.detail})" if self.detail else "")
+
+
+class ServiceError(FusetuneError):
+    """The service did not give what was asked for. `request` is a method and a path, such as `POST /v1/tunings`."""
+
+    def __init__(self, request: str, *fields: object) -> None:
+        super().__init__(request, *fields)
+        self.request = request
+
+
+class ServiceUnavailable(ServiceError):
+    """Nothing can be had of the service now. Kernels in the store still work, and so does the plain operation."""
+
+
+class ServerUnreachable(ServiceUnavailable):
+    """No connection to `url` came about or lasted, or something in front of the service says that it is away."""
+
+    def __init__(self, request: str, url: str, reason: str) -> None:
+        super().__init__(request, url, reason)
+        self.url = url
+        self.reason = reason
+
+    def __str__(self) -> str:
+        fix = "Start it (`python -m service serve`), or name its address: Client(url) or FUSETUNE_URL."
+        return f"{self.request}: no service at {self.url} ({self.reason}). {fix}"
+
+
+class ServerTimedOut(ServiceUnavailable):
+    """No answer within `after_s` seconds."""
+
+    def __init__(self, request: str, url: str, after_s: float) -> None:
+        super().__init__(request, url, after_s)
+        self.url = url
+        self.after_s = after_s
+
+    def __str__(self) -> str:
+        fix = "Try again later, or allow more time: Client(timeout_s=...)."
+        return f"{self.request}: no answer of {self.url} within {self.after_s:g} s. {fix}"
+
+
+class ServerBroken(ServiceUnavailable):
+    """An answer that a fusetune service of this version does not give."""
+
+    def __init__(self, request: str, url: str, found: str, expected: str) -> None:
+        super().__init__(request, url, found, expected)
+        self.url = url
+        self.found = found
+        self.expected = expected
+
+    def __str__(self) -> str:
+        fix = "Is that address a fusetune service of this client's version? Its log may say more."
+        return f"{self.request}: {self.url} answered {self.found}, expected {self.expected}. {fix}"
+
+
+class ServerRefused(ServiceError):
+    """The service said no. `problem.type` is stable: programs may branch on it.
+
+    `retry_after_s`: when it may say yes, if it told.
+    """
+
+    def __init__(self, request: str, problem: ProblemDetails, retry_after_s: float | None = None) -> None:
+        super().__init__(request, problem, retry_after_s)
+        self.problem = problem
+        self.retry_after_s = retry_after_s
+
+    def __str__(self) -> str:
+        problem = self.problem
+        lines = [f"{self.request}: {problem.title} ({problem.status}). {problem.detail} {problem.fix}".rstrip()]
+        lines += [f"  {item}" for item in problem.problems]
+        if self.retry_after_s is not None:
+            lines.append(f"  It asks to wait {self.retry_after_s:g} s before the next try.")
+        return "\n".join(lines)
+
+
+class Unauthorized(ServerRefused):
+    """The service wants a key, or another one."""
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}\n  Pass a key: Client(api_key=...) or FUSETUNE_API_KEY."
+
+
+class KernelNotFound(ServiceError):
+    """The cache has no kernel for this key that stands on acceptable evidence. `card` is None if none was named."""
+
+    def __init__(self, request: str, fingerprint: str, binding: str, card: str | None = None) -> None:
+        super().__init__(request, fingerprint, binding, card)
+        self.fingerprint = fingerprint
+        self.binding = binding
+        self.card = card
+
+    def __str__(self) -> str:
+        card = "any card that is up" if self.card is None else self.card
+        key = f"fusion {self.fingerprint[:12]}, binding {self.binding[:12]}, {card}"
+        return f"{self.request}: no kernel that is acceptable for {key}. Have one searched for with Client.tune."
+
+
+class TuningEnded(ServiceError):
+    """A tuning came to no kernel, or to none yet. `tuning` is its last known state."""
+
+    def __init__(self, request: str, tuning: TuningView) -> None:
+        super().__init__(request, tuning)
+        self.tuning = tuning
+
+    @property
+    def tuning_id(self) -> str:
+        """What `Client.tuning`, `wait`, `trials` and `cancel` take."""
+        return self.tuning.id
+
+
+class TuningFailed(TuningEnded):
+    """Something broke while the tuning ran; `tuning.error` says what."""
+
+    def __str__(self) -> str:
+        return f"{self.request}: tuning {self.tuning_id} failed: {self.tuning.error or 'it does not say why'}"
+
+
+class TuningCancelled(TuningEnded):
+    """Somebody cancelled the tuning; it published no kernel."""
+
+    def __str__(self) -> str:
+        note = f" {self.tuning.note}" if self.tuning.note else ""
+        return f"{self.request}: tuning {self.tuning_id} was cancelled.{note}"
+
+
+class NoKernel(TuningEnded):
+    """The tuning came to its end without a kernel that the request accepts. `why` says so in plain words."""
+
+    def __init__(self, request: str, tuning: TuningView, why: str) -> None:
+        super().__init__(request, tuning)
+        self.args = (request, tuning, why)
+        self.why = why
+
+    def __str__(self) -> str:
+        return f"{self.request}: tuning {self.tuning_id} ended without an acceptable kernel. {self.why}"
+
+
+class TuningTimedOut(TuningEnded):
+    """The caller's `timeout_s` is over. The tuning goes on, and its kernel will be in the cache."""
+
+    def __init__(self, request: str, tuning: TuningView, after_s: float) -> None:
+        super().__init__(request, tuning)
+        self.args = (request, tuning, after_s)
+        self.after_s = after_s
+
+    def __str__(self) -> str:
+        state = f"{self.tuning.state}{', ' + self.tuning.phase if self.tuning.phase else ''}"
+        fix = f"It goes on: call Client.wait({self.tuning_id!r}) for its kernel, or Client.cancel."
+        return f"{self.request}: tuning {self.tuning_id} is not at its end after {self.after_s:g} s ({state}). {fix}"

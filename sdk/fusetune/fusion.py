@@ -49,6 +49,8 @@ class Fusion(wire.Fusion):
     def __repr__(self) -> str:
         return fusion_text(self)
 
+    __str__ = __repr__
+
 
 @dataclass(frozen=True, eq=False)
 class Tensor:

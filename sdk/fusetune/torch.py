@@ -1,17 +1,20 @@
-"""Kernels on torch tensors. Importing this module imports torch; nothing else in `fusetune` does."""
+"""Kernels on torch tensors. Importing this module imports torch; `fusetune` does it at the first call of a kernel."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from pathlib import Path
 
-import pydantic
 import torch
 
-from fusetune.errors import InvalidKernel, NoDevice, WrongArguments
+from fusetune.errors import NoDevice, WrongArguments
+from fusetune.kernel import Kernel
 from fusetune.launch.launcher import Launcher
 from fusetune.wire.artifact import KernelArtifact, TensorSpec
+
+__all__ = ["DTYPES", "Kernel", "Runner", "TorchTensor", "check_tensor", "run_empty"]
+
+TorchTensor = torch.Tensor
+"""What a kernel takes and gives; modules that must not import torch name it by this word."""
 
 DTYPES = {
     "f64": torch.float64,
@@ -26,57 +29,20 @@ DTYPES = {
 """Wire names of element types -> torch's."""
 
 
-class Kernel:
-    """A tuned kernel, called like a function: `y = kernel(x, bias)`.
-
-    It runs for the sizes, strides, dtypes and alignment it was tuned for, on any device that can run its code, on the
-    current stream, without synchronising; calls may be captured into a CUDA graph. It has no backward pass.
-    """
+class Runner:
+    """One artifact on every device it is called on. Behind `Kernel`, which says how to call it."""
 
     def __init__(self, artifact: KernelArtifact) -> None:
         self.artifact = artifact
         self._launchers: dict[int, Launcher] = {}
-        unknown = {spec.dtype for spec in (*artifact.inputs, *artifact.outputs)} - DTYPES.keys()
-        if unknown:
-            raise InvalidKernel(
-                "tensor dtypes", f"{sorted(unknown)} have no torch dtype", f"Known: {', '.join(DTYPES)}."
-            )
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Kernel:
-        """Reads what `save` wrote. Raises OSError, and InvalidKernel where the file is not a kernel artifact."""
-        text = Path(path).read_bytes()
-        try:
-            return cls(KernelArtifact.model_validate_json(text))
-        except pydantic.ValidationError as error:
-            raise InvalidKernel(
-                str(path),
-                f"it is not a whole fusetune.kernel/1 file: {_first_fault(error)}",
-                "Name a kernel that `tune` or `save` wrote.",
-            ) from error
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the artifact as JSON; a reader never sees half of it. Raises OSError."""
-        target = Path(path)
-        part = target.with_name(f".{target.name}.{os.getpid()}.part")
-        part.write_text(self.artifact.model_dump_json())
-        part.replace(target)
 
     def __call__(
-        self, *inputs: torch.Tensor, out: torch.Tensor | Sequence[torch.Tensor] | None = None
+        self, inputs: tuple[torch.Tensor, ...], out: torch.Tensor | Sequence[torch.Tensor] | None
     ) -> torch.Tensor | tuple[torch.Tensor, ...]:
-        """Runs the kernel; returns its output, or a tuple where it has several.
-
-        `out`: tensors to write instead of newly allocated ones; they must not overlap the inputs or each other. Raises
-        WrongArguments, GuardFailed, NoDevice, InvalidKernel, LaunchFailed.
-        """
+        """Checks, allocates, launches. Raises WrongArguments, GuardFailed, NoDevice, InvalidKernel, LaunchFailed."""
         artifact = self.artifact
         device = _check_all("input", inputs, artifact.inputs, device=None)
-        if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in inputs):
-            raise WrongArguments(
-                "inputs", "a tensor that requires grad", "none: the kernel has no backward pass",
-                "Call it under torch.no_grad(), or pass x.detach().",
-            )  # fmt: skip
+        _check_no_grad(inputs)
         if out is None:
             outputs = tuple(
                 torch.empty_strided(spec.shape, spec.strides, dtype=DTYPES[spec.dtype], device=device)
@@ -95,15 +61,6 @@ class Kernel:
         )
         return outputs[0] if len(outputs) == 1 else outputs
 
-    def __repr__(self) -> str:
-        artifact = self.artifact
-        before, after = (", ".join(map(_shown, specs)) for specs in (artifact.inputs, artifact.outputs))
-        facts = [artifact.arch]
-        if artifact.timing is not None:
-            facts += [artifact.timing.card, f"{artifact.timing.median_us:.1f} us median"]
-        facts += [f"correct: {artifact.evidence.correct}", f"time: {artifact.evidence.time}"]
-        return f"Kernel({before} -> {after}; {', '.join(facts)})"
-
     def _launcher(self, device: torch.device) -> Launcher:
         index = device.index
         if index not in self._launchers:
@@ -111,45 +68,82 @@ class Kernel:
         return self._launchers[index]
 
 
-def _first_fault(error: pydantic.ValidationError) -> str:
-    """The first of pydantic's faults, with its place; in most broken files the others follow from it."""
-    fault = error.errors(include_url=False, include_input=False)[0]
-    place = ".".join(map(str, fault["loc"]))
-    return f"{place}: {fault['msg']}" if place else fault["msg"]
+def run_empty(
+    input_specs: tuple[TensorSpec, ...],
+    output_specs: tuple[TensorSpec, ...],
+    inputs: tuple[torch.Tensor, ...],
+    out: torch.Tensor | Sequence[torch.Tensor] | None,
+) -> torch.Tensor | tuple[torch.Tensor, ...]:
+    """Outputs without elements. Nothing is read or written, so layouts and addresses do not matter, types do."""
+    device = _check_types("input", inputs, input_specs, device=None)
+    _check_no_grad(inputs)
+    if out is None:
+        outputs = tuple(torch.empty(s.shape, dtype=DTYPES[s.dtype], device=device) for s in output_specs)
+    else:
+        outputs = (out,) if isinstance(out, torch.Tensor) else tuple(out)
+        _check_types("output", outputs, output_specs, device)
+    return outputs[0] if len(outputs) == 1 else outputs
 
 
 def _check_all(
     kind: str, tensors: Sequence[torch.Tensor], specs: tuple[TensorSpec, ...], device: torch.device | None
 ) -> torch.device:
     """The one CUDA device of all tensors, which must be `device` if that is given. Raises WrongArguments, NoDevice."""
+    _check_are_tensors(kind, tensors, specs)
+    device = _one_device(kind, tensors, device)
+    if device.type != "cuda":
+        if not torch.cuda.is_available():
+            raise NoDevice(
+                "torch sees no CUDA device", "Run on a machine with an NVIDIA GPU and a CUDA build of torch."
+            )
+        raise WrongArguments(f"{kind} 0", f"device {device}", "a CUDA device", "Move it with .cuda().")
+    for position, (tensor, spec) in enumerate(zip(tensors, specs, strict=True)):
+        check_tensor(f"{kind} {position}", tensor, spec)
+    return device
+
+
+def _check_types(
+    kind: str, tensors: Sequence[torch.Tensor], specs: tuple[TensorSpec, ...], device: torch.device | None
+) -> torch.device:
+    """The one device of all tensors, of any kind. Raises WrongArguments."""
+    _check_are_tensors(kind, tensors, specs)
+    for position, (tensor, spec) in enumerate(zip(tensors, specs, strict=True)):
+        _check_type(f"{kind} {position}", tensor, spec)
+    return _one_device(kind, tensors, device)
+
+
+def _check_are_tensors(kind: str, tensors: Sequence[object], specs: tuple[TensorSpec, ...]) -> None:
     if len(tensors) != len(specs):
         raise WrongArguments(f"{kind}s", str(len(tensors)), str(len(specs)), "Pass one tensor for each.")
-    for position, (tensor, spec) in enumerate(zip(tensors, specs, strict=True)):
-        where = f"{kind} {position}"
+    for position, tensor in enumerate(tensors):
         if not isinstance(tensor, torch.Tensor):
-            raise WrongArguments(where, type(tensor).__name__, "torch.Tensor", "Convert it with torch.as_tensor.")
-        if tensor.device.type != "cuda":
-            if not torch.cuda.is_available():
-                raise NoDevice(
-                    "torch sees no CUDA device", "Run on a machine with an NVIDIA GPU and a CUDA build of torch."
-                )
-            raise WrongArguments(where, f"device {tensor.device}", "a CUDA device", "Move it with .cuda().")
+            found = type(tensor).__name__
+            raise WrongArguments(f"{kind} {position}", found, "torch.Tensor", "Convert it with torch.as_tensor.")
+
+
+def _one_device(kind: str, tensors: Sequence[torch.Tensor], device: torch.device | None) -> torch.device:
+    for position, tensor in enumerate(tensors):
         if device is None:
             device = tensor.device
         elif tensor.device != device:
-            raise WrongArguments(where, f"device {tensor.device}", str(device), "Put all tensors on one device.")
-        check_tensor(where, tensor, spec)
+            found = f"device {tensor.device}"
+            raise WrongArguments(f"{kind} {position}", found, str(device), "Put all tensors on one device.")
     if device is None:
         raise WrongArguments(f"{kind}s", "none", "at least one tensor, whose device the kernel runs on", "Pass one.")
     return device
 
 
+def _check_no_grad(inputs: Sequence[torch.Tensor]) -> None:
+    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in inputs):
+        raise WrongArguments(
+            "inputs", "a tensor that requires grad", "none: the kernel has no backward pass",
+            "Call it under torch.no_grad(), or pass x.detach().",
+        )  # fmt: skip
+
+
 def check_tensor(where: str, tensor: torch.Tensor, spec: TensorSpec) -> None:
     """Raises WrongArguments unless the tensor is what the kernel was built for: dtype, shape, strides, alignment."""
-    if tensor.dtype != DTYPES[spec.dtype]:
-        raise WrongArguments(where, str(tensor.dtype), str(DTYPES[spec.dtype]), "Convert it, or tune for its dtype.")
-    if tuple(tensor.shape) != spec.shape:
-        raise WrongArguments(where, f"shape {tuple(tensor.shape)}", f"{spec.shape}", "Tune the fusion for this shape.")
+    _check_type(where, tensor, spec)
     # The stride of an extent of one is never used, and torch sets it freely.
     strides = tensor.stride()
     if strides != spec.strides and any(
@@ -160,6 +154,13 @@ def check_tensor(where: str, tensor: torch.Tensor, spec: TensorSpec) -> None:
     if tensor.data_ptr() % spec.align:
         fix = "Pass .clone() of it, or tune the fusion for a smaller alignment."
         raise WrongArguments(where, f"address {tensor.data_ptr():#x}", f"a multiple of {spec.align}", fix)
+
+
+def _check_type(where: str, tensor: torch.Tensor, spec: TensorSpec) -> None:
+    if tensor.dtype != DTYPES[spec.dtype]:
+        raise WrongArguments(where, str(tensor.dtype), str(DTYPES[spec.dtype]), "Convert it, or tune for its dtype.")
+    if tuple(tensor.shape) != spec.shape:
+        raise WrongArguments(where, f"shape {tuple(tensor.shape)}", f"{spec.shape}", "Tune the fusion for this shape.")
 
 
 def _check_disjoint(inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]) -> None:
@@ -185,7 +186,3 @@ def _scratch(size: int, align: int, device: torch.device) -> tuple[torch.Tensor,
     """A buffer and the aligned address inside it."""
     buffer = torch.empty(size + align, dtype=torch.uint8, device=device)
     return buffer, -(-buffer.data_ptr() // align) * align
-
-
-def _shown(spec: TensorSpec) -> str:
-    return f"{spec.dtype}[{', '.join(map(str, spec.shape))}]"

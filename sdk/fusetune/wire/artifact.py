@@ -10,6 +10,9 @@ from pydantic import Base64Bytes, BaseModel, ConfigDict, Field, model_validator
 Correct = Literal["verified_on_gpu", "verified_emulated", "unverified"]
 Time = Literal["measured", "predicted", "none"]
 
+TIMING_POLICY = "graph_rotating_v1"
+"""How kernels are timed (`search.measure.cuda_timing`); part of the cache key, so a change of method is a new name."""
+
 
 class Wire(BaseModel):
     """Base of every wire type: frozen, strict, no unknown fields."""

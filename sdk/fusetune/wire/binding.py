@@ -7,16 +7,17 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from fusetune.wire.artifact import Wire
-from fusetune.wire.fusion import Seq
+from fusetune.wire.fusion import MAX_SIZE, Seq
 
 Align = Literal[128, 16, 8, 4, 2, 1]
-Extent = Annotated[int, Field(ge=0)]
+Extent = Annotated[int, Field(ge=0, le=MAX_SIZE)]
+Stride = Annotated[int, Field(ge=-MAX_SIZE, le=MAX_SIZE)]
 
 
 class InputBinding(Wire):
     """`strides` in elements, dense if left out; `align` is the largest of 128 16 8 4 2 1 that divides the address."""
 
-    strides: Seq[int] | None = None
+    strides: Seq[Stride] | None = None
     align: Align = 16
 
 

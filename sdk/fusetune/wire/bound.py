@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 
 from fusetune.wire.binding import Binding, InputBinding
 from fusetune.wire.extent import Extent
 from fusetune.wire.fusion import Fusion
-from fusetune.wire.infer import MAX_TENSOR_BYTES, checked_types, infer, nearest, strides_are_dense
+from fusetune.wire.infer import MAX_PROBLEMS, MAX_TENSOR_BYTES, checked_types, infer, nearest, strides_are_dense
 from fusetune.wire.op_types import ITEM_BYTES, TensorType
 from fusetune.wire.problems import InvalidDocument, Problem
 from fusetune.wire.symbols import substitute, symbols_of
@@ -37,7 +38,7 @@ class Bound:
 def apply_binding(fusion: Fusion, binding: Binding) -> Bound:
     """Put `binding` into `fusion`. Raises InvalidDocument with every fault of the fusion, else of the binding."""
     checked_types(fusion)
-    problems = [*_size_problems(fusion, binding), *_count_problems(fusion, binding)]
+    problems = list(islice(_size_problems(fusion, binding), MAX_PROBLEMS)) + list(_count_problems(fusion, binding))
     if problems:
         raise InvalidDocument(tuple(problems))
     concrete = substitute(fusion, binding.sizes)

@@ -29,6 +29,9 @@ Memory = Literal["register", "tmem", "global"]
 NON_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 """Numbers that JSON cannot write, under their wire spelling; no tensor may have these names."""
 
+MAX_SIZE = 2**63 - 1
+"""No size or stride is larger (own limit: they are 64-bit integers in torch and CUDA)."""
+
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 
 
@@ -66,6 +69,8 @@ def _check_size(value: Any) -> Any:
         raise _fault("size", value, "a symbol: letters, digits and underscores, no digit first", "Rename the symbol.")
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise _fault("size", value, "an integer >= 0 or a symbol", 'Write a size such as 4096 or a symbol such as "M".')
+    if value > MAX_SIZE:
+        raise _fault("size", value, "a size of at most 64 bits, sign included", "Correct the size.")
     return value
 
 

@@ -34,6 +34,9 @@ MAX_OPERANDS = 64
 """Own limits. cuTensorMapEncodeTiled takes sizes up to 2^32; 48 bits are more than any card's memory, and keep every
 byte offset inside a signed 64-bit integer; the counts bound the work that one document can ask for."""
 
+MAX_PROBLEMS = 100
+"""After so many faults no further operator is looked at: nobody reads more, and each proposes names like it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Inference:
@@ -120,13 +123,15 @@ class _Walk:
                     f"{len(tensor.shape)}, one for each dimension",
                     "Correct the strides, or remove them for a dense tensor.",
                 )
-            self._within_limits(found, f"{where}.shape")
-            if self._define(tensor.name, f"{where}.name"):
+            fits = self._within_limits(found, f"{where}.shape")
+            if self._define(tensor.name, f"{where}.name") and fits:
                 self.types[tensor.name] = found
 
     def _ops(self) -> None:
         defined_at = {op.out: i for i, op in reversed(list(enumerate(self.fusion.ops)))}
         for i, op in enumerate(self.fusion.ops):
+            if len(self.problems) >= MAX_PROBLEMS:
+                break
             operands = [self._operand(x, f"ops[{i}].in[{j}]", defined_at) for j, x in enumerate(op.ins)]
             is_new = self._define(op.out, f"ops[{i}].out")
             known = tuple(x for x in operands if x is not None)
@@ -157,6 +162,7 @@ class _Walk:
         before = len(self.problems)
         if found.rank > MAX_RANK:
             self.fault(where, f"rank {found.rank}", f"at most {MAX_RANK}", "Merge dimensions that stay together.")
+            return False
         for dim, extent in enumerate(found.shape):
             if extent.constant is not None and extent.constant > MAX_EXTENT:
                 self.fault(where, f"{extent} in dimension {dim}", f"at most {MAX_EXTENT} in each", "Split the tensor.")

@@ -19,7 +19,7 @@ class Problem:
 
 
 class InvalidDocument(ValueError):
-    """A fusion or binding that cannot mean anything. `problems` lists every fault, not just the first."""
+    """A fusion, binding or request that cannot mean anything. `problems` lists every fault, not just the first."""
 
     def __init__(self, problems: tuple[Problem, ...]) -> None:
         super().__init__(problems)
@@ -27,3 +27,7 @@ class InvalidDocument(ValueError):
 
     def __str__(self) -> str:
         return "\n".join(str(p) for p in self.problems)
+
+
+class NotJson(InvalidDocument):
+    """Text that is no JSON, or JSON that parsers would read differently."""

@@ -1,0 +1,34 @@
+"""What the SDK takes from the environment; nothing else in it reads a variable."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+DEFAULT_URL = "http://127.0.0.1:8765"
+"""Where `python -m service serve` listens unless told otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """Defaults of a Client. An empty variable counts as one that is not set."""
+
+    url: str
+    store: Path
+    api_key: str | None = field(default=None, repr=False)
+
+    @classmethod
+    def read(cls, variables: Mapping[str, str] = os.environ) -> Environment:
+        """FUSETUNE_URL, FUSETUNE_API_KEY, and FUSETUNE_HOME or else `fusetune` in the user's cache folder.
+
+        The cache folder is XDG_CACHE_HOME, or `~/.cache` without it (XDG Base Directory Specification).
+        """
+        home = variables.get("FUSETUNE_HOME")
+        cache = variables.get("XDG_CACHE_HOME") or os.path.join("~", ".cache")
+        return cls(
+            url=variables.get("FUSETUNE_URL") or DEFAULT_URL,
+            store=Path(os.path.expanduser(home or os.path.join(cache, "fusetune"))),
+            api_key=variables.get("FUSETUNE_API_KEY") or None,
+        )

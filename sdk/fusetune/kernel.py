@@ -1,0 +1,173 @@
+"""`Kernel`: what a tuning gives, called like a function. Torch is needed by a call only."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import pydantic
+
+from fusetune.errors import InvalidBinding, InvalidKernel
+from fusetune.wire.artifact import KernelArtifact, TensorSpec
+from fusetune.wire.bound import Bound
+from fusetune.wire.op_types import ITEM_BYTES
+from fusetune.wire.problems import Problem
+from fusetune.wire.service import KernelView
+
+if TYPE_CHECKING:
+    from fusetune.torch import Runner, TorchTensor
+
+Origin = Literal["service", "store", "file"]
+"""Where a kernel came from: a service's answer, the store on disk in place of one, or a file or object of yours."""
+
+
+class Kernel:
+    """A tuned kernel, called like a function: `y = kernel(x, bias)`.
+
+    It runs for the sizes, strides, dtypes and alignment it was tuned for, on any device that can run its code, on the
+    current stream, without synchronising; calls may be captured into a CUDA graph. It has no backward pass.
+
+    `info` is what the service knows of it beside its code, if it came from one.
+    """
+
+    def __init__(self, artifact: KernelArtifact, *, info: KernelView | None = None, origin: Origin = "file") -> None:
+        self.artifact = artifact
+        self.info = info
+        self.origin = origin
+        self._runner: Runner | None = None
+        unknown = {spec.dtype for spec in (*artifact.inputs, *artifact.outputs)} - ITEM_BYTES.keys()
+        if unknown:
+            raise InvalidKernel(
+                "tensor dtypes", f"{sorted(unknown)} have no torch dtype", f"Known: {', '.join(ITEM_BYTES)}."
+            )
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Kernel:
+        """Reads what `save` wrote. Raises OSError, and InvalidKernel where the file is not a kernel artifact."""
+        return cls.from_json(Path(path).read_bytes(), where=str(path))
+
+    @classmethod
+    def from_json(
+        cls, text: str | bytes, *, where: str = "kernel", info: KernelView | None = None, origin: Origin = "file"
+    ) -> Kernel:
+        """The kernel in a `fusetune.kernel/1` document; `where` names it in errors. Raises InvalidKernel."""
+        try:
+            artifact = KernelArtifact.model_validate_json(text)
+        except pydantic.ValidationError as error:
+            raise InvalidKernel(
+                where,
+                f"it is not a whole fusetune.kernel/1 file: {_first_fault(error)}",
+                "Name a kernel that `tune` or `save` wrote.",
+            ) from error
+        return cls(artifact, info=info, origin=origin)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the artifact as JSON; a reader never sees half of it. Raises OSError."""
+        target = Path(path)
+        part = target.with_name(f".{target.name}.{os.getpid()}.part")
+        part.write_text(self.artifact.model_dump_json())
+        part.replace(target)
+
+    def __call__(
+        self, *inputs: TorchTensor, out: TorchTensor | Sequence[TorchTensor] | None = None
+    ) -> TorchTensor | tuple[TorchTensor, ...]:
+        """Runs the kernel; returns its output, or a tuple where it has several.
+
+        `out`: tensors to write instead of newly allocated ones; they must not overlap the inputs or each other. Raises
+        WrongArguments, GuardFailed, NoDevice, InvalidKernel, LaunchFailed.
+        """
+        if self._runner is None:
+            from fusetune.torch import Runner  # here, and not above: holding a kernel needs no torch
+
+            self._runner = Runner(self.artifact)
+        return self._runner(inputs, out)
+
+    def __repr__(self) -> str:
+        artifact, info = self.artifact, self.info
+        facts = [artifact.arch]
+        if artifact.timing is not None:
+            facts += [artifact.timing.card, f"{artifact.timing.median_us:.1f} us median"]
+            # A share of the floor is told of measured times alone: of a predicted one it would be a guess of a guess.
+            if info is not None and info.floor_us is not None and artifact.evidence.time == "measured":
+                facts.append(f"{info.floor_us / artifact.timing.median_us:.0%} of the card's limit")
+        facts += [f"correct: {artifact.evidence.correct}", f"time: {artifact.evidence.time}"]
+        if info is not None and info.stale:
+            facts.append(f"stale: {info.stale_reason or 'made under other conditions'}")
+        if self.origin == "store":
+            facts.append("from the store")
+        return f"Kernel({_signature(artifact.inputs, artifact.outputs)}; {', '.join(facts)})"
+
+
+class EmptyKernel:
+    """Stands in for a kernel where every output has no elements: called alike, it launches nothing.
+
+    So a loop that meets an empty batch needs no case of its own. It takes tensors of any one device.
+    """
+
+    info: None = None
+    origin: Literal["empty"] = "empty"
+
+    def __init__(self, inputs: tuple[TensorSpec, ...], outputs: tuple[TensorSpec, ...]) -> None:
+        self.inputs = inputs
+        self.outputs = outputs
+
+    def __call__(
+        self, *inputs: TorchTensor, out: TorchTensor | Sequence[TorchTensor] | None = None
+    ) -> TorchTensor | tuple[TorchTensor, ...]:
+        """Empty tensors on the inputs' device, or `out` as it is. Raises WrongArguments, as Kernel does."""
+        from fusetune.torch import run_empty
+
+        return run_empty(self.inputs, self.outputs, inputs, out)
+
+    def __repr__(self) -> str:
+        return f"EmptyKernel({_signature(self.inputs, self.outputs)}; nothing to compute)"
+
+
+def empty_kernel(bound: Bound) -> EmptyKernel | None:
+    """The stand-in where `bound` has no elements to compute; None if it has no size of 0.
+
+    Raises InvalidBinding where a value is empty and an output is not: no kernel is made of that (the compiler refuses
+    sizes of 0), and its outputs are not nothing.
+    """
+    sizes = {name: tuple(extent.constant or 0 for extent in found.shape) for name, found in bound.types.items()}
+    if not any(0 in shape for shape in sizes.values()):
+        return None
+    full = [output.name for output in bound.fusion.outputs if 0 not in sizes[output.name]]
+    if full:
+        empty = next(name for name, shape in sizes.items() if 0 in shape)
+        expected = f"sizes of 1 or more, as output {full[0]!r} has elements"
+        fix = "Compute it without a kernel: call the plain operations for this size."
+        raise InvalidBinding((Problem(f"the shape of {empty!r}", str(list(sizes[empty])), expected, fix),))
+    inputs = tuple(
+        TensorSpec(shape=sizes[tensor.name], strides=layout.strides, dtype=tensor.dtype, align=layout.align)
+        for tensor, layout in zip(bound.fusion.inputs, bound.inputs, strict=True)
+    )
+    outputs = tuple(_dense(sizes[output.name], bound.types[output.name].dtype) for output in bound.fusion.outputs)
+    return EmptyKernel(inputs, outputs)
+
+
+def _dense(shape: tuple[int, ...], dtype: str) -> TensorSpec:
+    strides: list[int] = []
+    step = 1
+    for size in reversed(shape):
+        strides.insert(0, step)
+        step *= max(size, 1)
+    return TensorSpec(shape=shape, strides=tuple(strides), dtype=dtype, align=ITEM_BYTES[dtype])
+
+
+def _first_fault(error: pydantic.ValidationError) -> str:
+    """The first of pydantic's faults, with its place; in most broken files the others follow from it."""
+    fault = error.errors(include_url=False, include_input=False)[0]
+    place = ".".join(map(str, fault["loc"]))
+    return f"{place}: {fault['msg']}" if place else fault["msg"]
+
+
+def _signature(inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> str:
+    before, after = (", ".join(map(_shown, specs)) for specs in (inputs, outputs))
+    return f"{before} -> {after}"
+
+
+def _shown(spec: TensorSpec) -> str:
+    return f"{spec.dtype}[{', '.join(map(str, spec.shape))}]"

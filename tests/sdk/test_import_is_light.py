@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+BLOCK = "import sys\nfor name in ('torch', 'cuda', 'numpy'): sys.modules[name] = None\n"
+"""A None there makes the import fail, as where the package is not installed."""
+
+TUNE = """
+from fusetune import Client
+from tests.sdk.fake_service import URL, FakeService, bias_gelu
+with Client(URL, store=None, transport=FakeService().transport()) as client:
+    print(client.tune(bias_gelu(), binding={"M": 8}))
+"""
+
+
+def run(code: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env={"PYTHONPATH": ".:sdk"}, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize(
+    ("code", "loaded"),
+    [
+        pytest.param("import fusetune", "[]", id="import"),
+        pytest.param("import fusetune; fusetune.Kernel, fusetune.Store", "[]", id="kernel-and-store"),
+        pytest.param("from fusetune import Client", "['httpx2']", id="client"),
+        pytest.param("from fusetune import *", "['httpx2']", id="star"),
+    ],
+)
+def test_nothing_heavy_is_loaded_before_it_is_used(code: str, loaded: str) -> None:
+    heavy = ("torch", "cuda", "numpy", "httpx2", "rich")
+    assert run(f"import sys\n{code}\nprint([m for m in {heavy} if m in sys.modules])") == loaded
+
+
+def test_a_kernel_is_had_without_torch_and_without_cuda() -> None:
+    assert run(BLOCK + TUNE).startswith("Kernel(bf16[8, 64], bf16[64] -> bf16[8, 64]; sm_90a")
