@@ -95,10 +95,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (OSError, ValueError) as error:
         print(error, file=sys.stderr)
         return 2
-    started = time.monotonic()
     command = shlex.join(["python", "-m", "benchmarks.kernels.run", *argv])
     builders = {mode: kernels.build if mode == "plugin" and kernels else MODES[mode] for mode in args.modes}
-    torch.set_grad_enabled(False)
+    with torch.no_grad():
+        return _run_all(args, cases, builders, command)
+
+
+def _run_all(args: argparse.Namespace, cases: Sequence[Case], builders: Mapping[str, Build], command: str) -> int:
+    """Measures the limits, then every case; the table is written anew after each. Returns the exit code."""
+    started = time.monotonic()
     limits = None
     if args.limits and args.device == "cuda":
         limits = measure_limits(matmul=any(matmul_flops(case) for case in cases))
