@@ -10,12 +10,9 @@ from typing import Any, Protocol
 from compiler.arch import Card
 from compiler.errors import CompilerError
 from compiler.ir.fusion import Fusion
+from fusetune.wire.artifact import TIMING_POLICY as TIMING_POLICY
 from fusetune.wire.artifact import KernelArtifact, Timing, Verification
 from search.trial import TrialState
-
-TIMING_POLICY = "graph_rotating_v1"
-"""How `search.measure.cuda_timing` times; part of the cache key, so a change of method is a new name."""
-
 
 EAGER = "eager"
 """The baseline that runs one torch operator for each of the fusion's, casts included (`search.measure.eager`)."""

@@ -1,0 +1,1 @@
+"""The service: a REST API over the tuner, its database, its workers and its dashboard (docs/architecture.md)."""

@@ -1,0 +1,121 @@
+"""Cards and the workers that serve them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from compiler.arch import Card
+from service.db.models import CardRow, KernelRow, WorkerRow
+from service.db.once import find_or_add
+from service.db.types import Words, now
+
+FACTS = ("sm_count", "max_sm_clock_mhz", "max_memory_clock_mhz", "memory_bytes", "l2_bytes", "power_w")
+"""Fields of a card that its key has beside name and capability."""
+
+
+def card_id(card: Card) -> str:
+    """Short name of a card's key."""
+    return hashlib.sha256(card.key.encode()).hexdigest()[:16]
+
+
+def put(session: Session, card: Card, driver: str | None = None, *, attached: bool) -> CardRow:
+    """The card's row, made if it is not there. What was read off a card stays so; a new driver replaces the old.
+
+    A table has no driver: `driver` counts only where the card is `attached`.
+    """
+    id = card_id(card)
+    facts = {name: getattr(card, name) for name in FACTS} | {"capability": list(card.arch.capability)}
+    row, _ = find_or_add(
+        session,
+        lambda: session.get(CardRow, id),
+        lambda: CardRow(id=id, key=card.key, name=card.name, facts=facts, source="table"),
+    )
+    if attached:
+        row.source, row.driver = "attached", driver
+    return row
+
+
+def get(session: Session, id: str) -> CardRow | None:
+    """The card with this id."""
+    return session.get(CardRow, id)
+
+
+def by_id(session: Session, ids: Iterable[str]) -> dict[str, CardRow]:
+    """The cards with these ids."""
+    return {row.id: row for row in session.scalars(select(CardRow).where(CardRow.id.in_(set(ids))))}
+
+
+def named(session: Session, name: str) -> Sequence[CardRow]:
+    """Cards of one model: those read off a card first, the newest first."""
+    query = select(CardRow).where(func.lower(CardRow.name, type_=Words()) == name.lower())
+    return session.scalars(query.order_by(CardRow.source, CardRow.created_at.desc())).all()
+
+
+def every(session: Session) -> Sequence[CardRow]:
+    """All cards by name."""
+    return session.scalars(select(CardRow).order_by(CardRow.name, CardRow.id)).all()
+
+
+def kernel_counts(session: Session) -> dict[str, int]:
+    """Current kernels of each card."""
+    query = select(KernelRow.card_id, func.count()).where(KernelRow.superseded_at.is_(None)).group_by(KernelRow.card_id)
+    return dict(session.execute(query).all())
+
+
+@dataclass(frozen=True, slots=True)
+class Presence:
+    """A worker as it announces itself. `why`: why it has no GPU, empty if it has one."""
+
+    id: str
+    host: str
+    pid: int
+    card_id: str
+    attached: bool
+    why: str = ""
+
+
+def announce(session: Session, worker: Presence) -> WorkerRow:
+    """The worker is up: its row as of now."""
+    state = {
+        "host": worker.host, "pid": worker.pid, "card_id": worker.card_id, "attached": worker.attached,
+        "why": worker.why, "tuning_id": None, "started_at": now(), "stopped_at": None,
+    }  # fmt: skip
+    row, is_new = find_or_add(
+        session, lambda: session.get(WorkerRow, worker.id), lambda: WorkerRow(id=worker.id, **state)
+    )
+    if not is_new:
+        for name, value in state.items():
+            setattr(row, name, value)
+    row.heartbeat_at = row.started_at
+    return row
+
+
+def beat(session: Session, worker: str, tuning: str | None) -> None:
+    """The worker lives, and works on `tuning`. After `leave` only `announce` makes it live again."""
+    row = session.get(WorkerRow, worker)
+    if row is not None and row.stopped_at is None:
+        row.heartbeat_at, row.tuning_id = now(), tuning
+
+
+def leave(session: Session, worker: str) -> None:
+    """The worker has stopped in good order."""
+    row = session.get(WorkerRow, worker)
+    if row is not None:
+        row.stopped_at, row.tuning_id = now(), None
+
+
+def workers(session: Session) -> Sequence[WorkerRow]:
+    """All workers ever seen, by id."""
+    return session.scalars(select(WorkerRow).order_by(WorkerRow.id)).all()
+
+
+def alive(session: Session, since: datetime) -> Sequence[WorkerRow]:
+    """Workers heard of after `since` that have not stopped: those with a GPU first."""
+    query = select(WorkerRow).where(WorkerRow.stopped_at.is_(None), WorkerRow.heartbeat_at > since)
+    return session.scalars(query.order_by(WorkerRow.attached.desc(), WorkerRow.id)).all()

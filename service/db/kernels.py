@@ -1,0 +1,199 @@
+"""Artifacts, the kernels that are served, and the baselines beside them."""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+from sqlalchemy import Select, and_, column, select, values
+from sqlalchemy.orm import Session, defer
+
+from service.db.models import ArtifactRow, BaselineRow, BindingRow, KernelRow
+from service.db.once import find_or_add
+from service.db.pages import Page, after, cursor_of
+from service.db.types import now
+
+R = TypeVar("R")
+
+Key = tuple[str, str, str, str]
+"""Fingerprint, binding, card id, policy."""
+
+
+class DamagedArtifact(Exception):
+    """Stored bytes are not what their name says: the disk or somebody changed them."""
+
+    def __init__(self, sha256: str, found: str) -> None:
+        super().__init__(sha256, found)
+        self.sha256 = sha256
+        self.found = found
+
+    def __str__(self) -> str:
+        return f"artifact {self.sha256} is damaged: its content has the hash {self.found}. Tune its fusion again."
+
+
+def put_artifact(session: Session, content: bytes) -> str:
+    """Keep `content` under its SHA-256, which is returned; what is there already is not written again."""
+    sha256 = hashlib.sha256(content).hexdigest()
+    find_or_add(
+        session,
+        lambda: session.get(ArtifactRow, sha256, options=[defer(ArtifactRow.content)]),
+        lambda: ArtifactRow(sha256=sha256, content=zlib.compress(content), size_bytes=len(content)),
+    )
+    return sha256
+
+
+def artifact(session: Session, sha256: str) -> bytes:
+    """The bytes of that hash, checked. Raises DamagedArtifact, and NoResultFound if there are none."""
+    row = session.get_one(ArtifactRow, sha256)
+    try:
+        content = zlib.decompress(row.content)
+    except zlib.error:
+        raise DamagedArtifact(sha256, "nothing: it cannot be unpacked") from None
+    found = hashlib.sha256(content).hexdigest()
+    if found != sha256:
+        raise DamagedArtifact(sha256, found)
+    return content
+
+
+def kernel_id(sha256: str) -> str:
+    """The id of the kernel with that artifact."""
+    return sha256[:32]
+
+
+_PROOFS = ("unverified", "verified_emulated", "verified_on_gpu")
+_TIMES = ("none", "predicted", "measured")
+
+
+def publish(session: Session, row: KernelRow, *, replace_slower_only: bool = True) -> KernelRow:
+    """Keep a kernel and return the one that now answers for its key.
+
+    That is the new one, unless the one before is better proven, or is of the same conditions, equally proven and
+    faster: a search without a GPU or a short one must not spoil the result of a long one. Without
+    `replace_slower_only` speed does not count. Publishing the same kernel again changes nothing.
+
+    Raises ValueError for an unverified kernel, NoResultFound if its binding was never posted.
+    """
+    if row.correct == "unverified":
+        raise ValueError(f"kernel {row.id} is unverified. Verify it first: it would be served.")
+    key = (row.fingerprint, row.binding, row.card_id, row.policy)
+    session.get_one(BindingRow, key[:2], with_for_update={"key_share": True})  # two publishers of a key take turns
+    before = current(session, key)
+    known = session.get(KernelRow, row.id)
+    if known is not None:
+        return before or known
+    if before is not None:
+        if _evidence(before) > _evidence(row) or (replace_slower_only and _is_kept(before, row)):
+            row.superseded_at = now()
+        else:
+            before.superseded_at = now()
+            session.flush()  # first, or the index over current keys would see two
+    session.add(row)
+    session.flush()
+    return row if row.superseded_at is None or before is None else before
+
+
+def _evidence(row: KernelRow) -> tuple[int, int]:
+    """Right before fast: a proof on a GPU stands over one by emulation, whatever is known of the time."""
+    return _PROOFS.index(row.correct), _TIMES.index(row.time)
+
+
+def _is_kept(before: KernelRow, new: KernelRow) -> bool:
+    same = (before.correct, before.time, before.generator, before.driver, before.nvrtc)
+    if same != (new.correct, new.time, new.generator, new.driver, new.nvrtc):
+        return False
+    return before.median_us is not None and (new.median_us is None or before.median_us < new.median_us)
+
+
+def get(session: Session, id: str) -> KernelRow | None:
+    """The kernel with this id, superseded or not."""
+    return session.get(KernelRow, id)
+
+
+def current(session: Session, key: Key) -> KernelRow | None:
+    """The kernel that answers for a key."""
+    fingerprint, binding, card_id, policy = key
+    query = select(KernelRow).where(
+        KernelRow.fingerprint == fingerprint,
+        KernelRow.binding == binding,
+        KernelRow.card_id == card_id,
+        KernelRow.policy == policy,
+        KernelRow.superseded_at.is_(None),
+    )
+    return session.scalars(query.execution_options(populate_existing=True)).one_or_none()
+
+
+def current_many(session: Session, keys: Sequence[Key]) -> dict[Key, KernelRow]:
+    """The kernels that answer for `keys`, those that there are."""
+    if not keys:
+        return {}
+    query = _having(select(KernelRow), KernelRow, keys).where(KernelRow.superseded_at.is_(None))
+    rows = session.scalars(query)
+    return {(row.fingerprint, row.binding, row.card_id, row.policy): row for row in rows}
+
+
+def _having(query: Select[R], row: type[KernelRow | BaselineRow], keys: Sequence[Key]) -> Select[R]:
+    """`query` joined with a table of `keys`: after IN, SQLite would read all rows instead of looking each key up."""
+    columns = (row.fingerprint, row.binding, row.card_id, row.policy)
+    distinct = list(dict.fromkeys(keys))
+    if len(distinct) == 1:  # the hot case: a statement that is always the same is compiled to SQL once
+        return query.where(*(one == value for one, value in zip(columns, distinct[0], strict=True)))
+    table = values(*(column(one.key, one.type) for one in columns), name="wanted").data(distinct)
+    wanted = table.cte()
+    return query.join(wanted, and_(*(one == wanted.c[one.key] for one in columns)))
+
+
+def page(
+    session: Session,
+    cursor: str | None,
+    limit: int,
+    fingerprint: str | None = None,
+    binding: str | None = None,
+    card_ids: Sequence[str] | None = None,
+) -> Page[KernelRow]:
+    """Current kernels, the newest first. Raises BadCursor."""
+    query = after(select(KernelRow), KernelRow.created_at, KernelRow.id, cursor)
+    query = query.where(KernelRow.superseded_at.is_(None))
+    if fingerprint is not None:
+        query = query.where(KernelRow.fingerprint == fingerprint)
+    if binding is not None:
+        query = query.where(KernelRow.binding == binding)
+    if card_ids is not None:
+        query = query.where(KernelRow.card_id.in_(card_ids))
+    rows = session.scalars(query.limit(limit + 1)).all()
+    return Page.of(rows, limit, lambda row: cursor_of(row.created_at, row.id))
+
+
+def put_baseline(
+    session: Session,
+    key: Key,
+    name: str,
+    median_us: float,
+    samples_us: Sequence[float],
+    conditions: Mapping[str, Any],
+) -> None:
+    """Record a measured time of the same work without fusetune; a newer one replaces the older."""
+    fingerprint, binding, card_id, policy = key
+    measured = {"median_us": median_us, "samples_us": list(samples_us), "conditions": dict(conditions)}
+    row, is_new = find_or_add(
+        session,
+        lambda: session.get(BaselineRow, (*key, name)),
+        lambda: BaselineRow(
+            fingerprint=fingerprint, binding=binding, card_id=card_id, policy=policy, name=name, **measured
+        ),
+    )
+    if not is_new:
+        row.recorded_at = now()
+        for column, value in measured.items():
+            setattr(row, column, value)
+
+
+def baselines(session: Session, keys: Sequence[Key]) -> dict[Key, list[BaselineRow]]:
+    """Recorded baselines of each key, by name."""
+    found: dict[Key, list[BaselineRow]] = {k: [] for k in keys}
+    if not keys:
+        return found
+    for row in session.scalars(_having(select(BaselineRow), BaselineRow, keys).order_by(BaselineRow.name)):
+        found[row.fingerprint, row.binding, row.card_id, row.policy].append(row)
+    return found

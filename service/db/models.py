@@ -1,0 +1,310 @@
+"""The tables. Migrations in `migrations/` make the same ones; a test holds them against each other.
+
+Ids are text: hashes for what is named by its content, random for what happens (tunings). Moments are UTC. Rows are
+never deleted, so no foreign key needs an index of its own.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    LargeBinary,
+    MetaData,
+    text,
+)
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+from service.db.types import Document, Finite, Moment, Words, now
+
+HASH = 64
+"""Characters of a SHA-256 in hexadecimal."""
+
+ID = 32
+"""Characters of every other id."""
+
+ACTIVE = text("state IN ('queued', 'running')")
+CURRENT = text("superseded_at IS NULL")
+ACCEPTED = text("revoked_at IS NULL")
+
+
+class Base(DeclarativeBase):
+    """Every constraint has a name, so that a migration can drop it."""
+
+    metadata = MetaData(
+        naming_convention={
+            "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+            "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+            "ck": "ck_%(table_name)s_%(constraint_name)s",
+            "fk": "fk_%(table_name)s_%(column_0_N_name)s_%(referred_table_name)s",
+            "pk": "pk_%(table_name)s",
+        }
+    )
+    type_annotation_map = {  # noqa: RUF012 (SQLAlchemy's own)
+        dict[str, Any]: Document,
+        list[Any]: Document,
+        datetime: Moment,
+        float: Finite,
+        str: Words,
+    }
+
+
+class FusionRow(Base):
+    """A graph by its fingerprint; `document` is its canonical form, `name` the first that a request gave it."""
+
+    __tablename__ = "fusions"
+    __table_args__ = (Index("ix_fusions_created", "created_at", "fingerprint"),)
+
+    fingerprint: Mapped[str] = mapped_column(Words(HASH), primary_key=True)
+    name: Mapped[str | None] = mapped_column(Words(80))
+    text: Mapped[str]
+    document: Mapped[dict[str, Any]]
+    created_at: Mapped[datetime] = mapped_column(default=now)
+
+
+class BindingRow(Base):
+    """Sizes, strides and alignments of a fusion, under their hash."""
+
+    __tablename__ = "bindings"
+
+    fingerprint: Mapped[str] = mapped_column(Words(HASH), ForeignKey("fusions.fingerprint"), primary_key=True)
+    hash: Mapped[str] = mapped_column(Words(HASH), primary_key=True)
+    document: Mapped[dict[str, Any]]
+    created_at: Mapped[datetime] = mapped_column(default=now)
+
+
+class CardRow(Base):
+    """A GPU model with all that decides how it times. `key` spells it out, `id` is a hash of it.
+
+    `facts` are the fields of `compiler.arch.Card` that the key has; `source` is "attached" or "table".
+    """
+
+    __tablename__ = "cards"
+
+    id: Mapped[str] = mapped_column(Words(ID), primary_key=True)
+    key: Mapped[str] = mapped_column(unique=True)
+    name: Mapped[str] = mapped_column(Words(120))
+    facts: Mapped[dict[str, Any]]
+    source: Mapped[str] = mapped_column(Words(16))
+    driver: Mapped[str | None] = mapped_column(Words(64))
+    created_at: Mapped[datetime] = mapped_column(default=now)
+
+
+class WorkerRow(Base):
+    """A worker process. It is alive while `heartbeat_at` is recent and `stopped_at` is not set."""
+
+    __tablename__ = "workers"
+
+    id: Mapped[str] = mapped_column(Words(120), primary_key=True)
+    host: Mapped[str] = mapped_column(Words(255))
+    pid: Mapped[int]
+    card_id: Mapped[str] = mapped_column(Words(ID), ForeignKey("cards.id"))
+    attached: Mapped[bool]
+    why: Mapped[str] = mapped_column(default="")
+    tuning_id: Mapped[str | None] = mapped_column(Words(ID))
+    started_at: Mapped[datetime] = mapped_column(default=now)
+    heartbeat_at: Mapped[datetime] = mapped_column(default=now)
+    stopped_at: Mapped[datetime | None]
+
+
+class TuningRow(Base):
+    """A search. At most one for a key is queued or running: equal requests join it."""
+
+    __tablename__ = "tunings"
+    __table_args__ = (
+        ForeignKeyConstraint(["fingerprint", "binding"], ["bindings.fingerprint", "bindings.hash"]),
+        CheckConstraint("state IN ('queued', 'running', 'done', 'failed', 'cancelled')", name="state"),
+        Index(
+            "uq_tunings_active",
+            "fingerprint",
+            "binding",
+            "card_id",
+            "policy",
+            unique=True,
+            sqlite_where=ACTIVE,
+            postgresql_where=ACTIVE,
+        ),
+        Index("ix_tunings_created", "created_at", "id"),
+        Index("ix_tunings_state", "state", "created_at", "id"),
+        Index("ix_tunings_fingerprint", "fingerprint", "created_at", "id"),
+    )
+
+    id: Mapped[str] = mapped_column(Words(ID), primary_key=True)
+    fingerprint: Mapped[str] = mapped_column(Words(HASH))
+    binding: Mapped[str] = mapped_column(Words(HASH))
+    card_id: Mapped[str] = mapped_column(Words(ID), ForeignKey("cards.id"))
+    policy: Mapped[str] = mapped_column(Words(40))
+    queue: Mapped[str] = mapped_column(Words(80))
+    name: Mapped[str | None] = mapped_column(Words(80))
+    state: Mapped[str] = mapped_column(Words(16), default="queued")
+    phase: Mapped[str] = mapped_column(Words(80), default="waiting for a worker")
+    accept: Mapped[dict[str, Any]]
+    budget_s: Mapped[float]
+    trials_limit: Mapped[int | None]
+    seed: Mapped[int] = mapped_column(BigInteger, default=0)
+    spent_s: Mapped[float] = mapped_column(default=0.0)
+    points: Mapped[int | None] = mapped_column(BigInteger)
+    legal: Mapped[int | None] = mapped_column(BigInteger)
+    refused: Mapped[dict[str, Any] | None]
+    floor_us: Mapped[float | None]
+    kernel_id: Mapped[str | None] = mapped_column(Words(ID))
+    ended: Mapped[str | None] = mapped_column(Words(32))
+    note: Mapped[str] = mapped_column(default="")
+    error: Mapped[str | None]
+    worker_id: Mapped[str | None] = mapped_column(Words(120))
+    cancel_requested: Mapped[bool] = mapped_column(default=False)
+    idempotency_key: Mapped[str | None] = mapped_column(Words(255), unique=True)
+    request_sha256: Mapped[str] = mapped_column(Words(HASH))
+    created_at: Mapped[datetime] = mapped_column(default=now)
+    started_at: Mapped[datetime | None]
+    ended_at: Mapped[datetime | None]
+
+
+class TrialRow(Base):
+    """What happened to one candidate of a tuning, as `search.trial.Trial` says it; its samples stand apart."""
+
+    __tablename__ = "trials"
+    __table_args__ = (
+        Index("ix_trials_state", "tuning_id", "state", "number"),
+        Index("ix_trials_median", "tuning_id", "state", "median_us", "number"),
+    )
+
+    tuning_id: Mapped[str] = mapped_column(Words(ID), ForeignKey("tunings.id"), primary_key=True)
+    number: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    state: Mapped[str] = mapped_column(Words(24))
+    scheduler: Mapped[str] = mapped_column(Words(40))
+    point: Mapped[dict[str, Any]]
+    reason: Mapped[str] = mapped_column(default="")
+    violations: Mapped[list[Any]] = mapped_column(default=list)
+    predicted_us: Mapped[float | None]
+    median_us: Mapped[float | None]
+    p10_us: Mapped[float | None]
+    p90_us: Mapped[float | None]
+    resources: Mapped[dict[str, Any] | None]
+    code_hash: Mapped[str | None] = mapped_column(Words(HASH))
+    launch_hash: Mapped[str | None] = mapped_column(Words(HASH))
+    duplicate_of: Mapped[int | None]
+    seconds: Mapped[dict[str, Any]] = mapped_column(default=dict)
+    recorded_at: Mapped[datetime] = mapped_column(default=now)
+
+
+class SampleRow(Base):
+    """All samples of a trial's time, in microseconds and in the order taken."""
+
+    __tablename__ = "samples"
+    __table_args__ = (ForeignKeyConstraint(["tuning_id", "number"], ["trials.tuning_id", "trials.number"]),)
+
+    tuning_id: Mapped[str] = mapped_column(Words(ID), primary_key=True)
+    number: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    samples_us: Mapped[list[Any]]
+
+
+class ArtifactRow(Base):
+    """Bytes under their SHA-256, once however often they are named. `content` is zlib's form of them."""
+
+    __tablename__ = "artifacts"
+
+    sha256: Mapped[str] = mapped_column(Words(HASH), primary_key=True)
+    content: Mapped[bytes] = mapped_column(LargeBinary)
+    size_bytes: Mapped[int]
+    created_at: Mapped[datetime] = mapped_column(default=now)
+
+
+class KernelRow(Base):
+    """A served kernel, never an unverified one; `id` begins its artifact's hash.
+
+    The one without `superseded_at` is the answer for its key.
+    """
+
+    __tablename__ = "kernels"
+    __table_args__ = (
+        ForeignKeyConstraint(["fingerprint", "binding"], ["bindings.fingerprint", "bindings.hash"]),
+        Index(
+            "uq_kernels_current",
+            "fingerprint",
+            "binding",
+            "card_id",
+            "policy",
+            unique=True,
+            sqlite_where=CURRENT,
+            postgresql_where=CURRENT,
+        ),
+        Index("ix_kernels_created", "created_at", "id", sqlite_where=CURRENT, postgresql_where=CURRENT),
+        CheckConstraint("correct IN ('verified_on_gpu', 'verified_emulated')", name="correct"),
+        CheckConstraint("time IN ('measured', 'predicted', 'none')", name="time"),
+    )
+
+    id: Mapped[str] = mapped_column(Words(ID), primary_key=True)
+    artifact_sha256: Mapped[str] = mapped_column(Words(HASH), ForeignKey("artifacts.sha256"))
+    fingerprint: Mapped[str] = mapped_column(Words(HASH))
+    binding: Mapped[str] = mapped_column(Words(HASH))
+    card_id: Mapped[str] = mapped_column(Words(ID), ForeignKey("cards.id"))
+    policy: Mapped[str] = mapped_column(Words(40))
+    arch: Mapped[str] = mapped_column(Words(16))
+    correct: Mapped[str] = mapped_column(Words(24))
+    time: Mapped[str] = mapped_column(Words(16))
+    median_us: Mapped[float | None]
+    p10_us: Mapped[float | None]
+    p90_us: Mapped[float | None]
+    floor_us: Mapped[float | None]
+    scheduler: Mapped[str] = mapped_column(Words(40))
+    point: Mapped[dict[str, Any]]
+    resources: Mapped[dict[str, Any]]
+    generator: Mapped[str] = mapped_column(Words(64))
+    nvrtc: Mapped[str] = mapped_column(Words(32))
+    driver: Mapped[str | None] = mapped_column(Words(64))
+    tuning_id: Mapped[str | None] = mapped_column(Words(ID), ForeignKey("tunings.id"))
+    trial_number: Mapped[int | None]
+    created_at: Mapped[datetime] = mapped_column(default=now)
+    superseded_at: Mapped[datetime | None]
+
+
+class BaselineRow(Base):
+    """A measured time of the same work without fusetune, under the same policy on the same card."""
+
+    __tablename__ = "baselines"
+    __table_args__ = (ForeignKeyConstraint(["fingerprint", "binding"], ["bindings.fingerprint", "bindings.hash"]),)
+
+    fingerprint: Mapped[str] = mapped_column(Words(HASH), primary_key=True)
+    binding: Mapped[str] = mapped_column(Words(HASH), primary_key=True)
+    card_id: Mapped[str] = mapped_column(Words(ID), ForeignKey("cards.id"), primary_key=True)
+    policy: Mapped[str] = mapped_column(Words(40), primary_key=True)
+    name: Mapped[str] = mapped_column(Words(40), primary_key=True)
+    median_us: Mapped[float]
+    samples_us: Mapped[list[Any]]
+    conditions: Mapped[dict[str, Any]]
+    recorded_at: Mapped[datetime] = mapped_column(default=now)
+
+
+class ApiKeyRow(Base):
+    """A key that a request may carry; only its hash is kept. A revoked key's name is free again."""
+
+    __tablename__ = "api_keys"
+    __table_args__ = (
+        Index("uq_api_keys_accepted", "name", unique=True, sqlite_where=ACCEPTED, postgresql_where=ACCEPTED),
+    )
+
+    id: Mapped[str] = mapped_column(Words(ID), primary_key=True)
+    name: Mapped[str] = mapped_column(Words(80))
+    key_sha256: Mapped[str] = mapped_column(Words(HASH), unique=True)
+    created_at: Mapped[datetime] = mapped_column(default=now)
+    revoked_at: Mapped[datetime | None]
+
+
+class AuditRow(Base):
+    """Who did what: tunings opened, joined and cancelled, keys made and revoked, kernels published."""
+
+    __tablename__ = "audit"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    at: Mapped[datetime] = mapped_column(default=now, index=True)
+    actor: Mapped[str] = mapped_column(Words(120))
+    action: Mapped[str] = mapped_column(Words(40))
+    subject: Mapped[str] = mapped_column(Words(120))
+    detail: Mapped[dict[str, Any]] = mapped_column(default=dict)

@@ -1,0 +1,125 @@
+"""Trials and their samples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import delete, func, insert, select
+from sqlalchemy.orm import Session, aliased
+
+from service.db.models import SampleRow, TrialRow, TuningRow
+from service.db.once import find_or_add
+from service.db.types import now
+
+_COLUMNS = (
+    "state", "scheduler", "point", "reason", "violations", "predicted_us", "median_us", "p10_us", "p90_us",
+    "resources", "code_hash", "launch_hash", "duplicate_of", "seconds",
+)  # fmt: skip
+_EMPTY: Mapping[str, type] = {"reason": str, "violations": list, "seconds": dict}
+"""What a column holds where the trial leaves it out; the others hold NULL."""
+
+_LAST = 2**31 - 1
+"""The highest number that the column holds on PostgreSQL."""
+
+
+def record(session: Session, tuning_id: str, trial: Mapping[str, Any]) -> None:
+    """Keep a trial as `search.trial.Trial.to_json` writes it; one of the same number is replaced, samples and all."""
+    number = trial["number"]
+    values = {name: trial.get(name, _EMPTY[name]() if name in _EMPTY else None) for name in _COLUMNS}
+    row, is_new = find_or_add(
+        session,
+        lambda: session.get(TrialRow, (tuning_id, number)),
+        lambda: TrialRow(tuning_id=tuning_id, number=number, **values),
+    )
+    if not is_new:
+        for name, value in values.items():
+            setattr(row, name, value)
+        row.recorded_at = now()
+        session.execute(delete(SampleRow).where(SampleRow.tuning_id == tuning_id, SampleRow.number == number))
+    if taken := trial.get("samples_us"):
+        session.execute(insert(SampleRow).values(tuning_id=tuning_id, number=number, samples_us=list(taken)))
+    session.flush()
+
+
+def as_json(row: TrialRow, samples_us: Sequence[float]) -> dict[str, Any]:
+    """The row as `search.trial.Trial.from_json` reads it."""
+    data = {"number": row.number, "samples_us": list(samples_us)}
+    data |= {name: getattr(row, name) for name in _COLUMNS}
+    return {name: value for name, value in data.items() if value is not None}
+
+
+def every(session: Session, tuning_id: str) -> list[dict[str, Any]]:
+    """All trials of a tuning in order of number, for `search.trial.Trial.from_json`."""
+    kept = select(SampleRow.number, SampleRow.samples_us).where(SampleRow.tuning_id == tuning_id)
+    samples: dict[int, list[Any]] = dict(session.execute(kept).all())
+    rows = session.scalars(select(TrialRow).where(TrialRow.tuning_id == tuning_id).order_by(TrialRow.number))
+    return [as_json(row, samples.get(row.number, ())) for row in rows]
+
+
+def page(
+    session: Session, tuning_id: str, after: int | None, limit: int, states: Sequence[str] = ()
+) -> tuple[Sequence[TrialRow], int | None]:
+    """Trials with a number above `after`, and the `after` of the next page."""
+    query = select(TrialRow).where(TrialRow.tuning_id == tuning_id).order_by(TrialRow.number)
+    if after is not None:
+        query = query.where(TrialRow.number > max(-1, min(after, _LAST)))
+    if states:
+        query = query.where(TrialRow.state.in_(states))
+    rows = session.scalars(query.limit(limit + 1)).all()
+    return rows[:limit], rows[limit - 1].number if len(rows) > limit else None
+
+
+def samples(session: Session, tuning_id: str, number: int) -> list[float]:
+    """All samples of one trial's time, in microseconds."""
+    row = session.get(SampleRow, (tuning_id, number)) if 0 <= number <= _LAST else None
+    return [] if row is None else list(row.samples_us)
+
+
+def counts_by_state(session: Session, tuning_ids: Sequence[str]) -> dict[str, dict[str, int]]:
+    """For each tuning, its trials by state."""
+    query = (
+        select(TrialRow.tuning_id, TrialRow.state, func.count())
+        .where(TrialRow.tuning_id.in_(tuning_ids))
+        .group_by(TrialRow.tuning_id, TrialRow.state)
+        .order_by(TrialRow.state)
+    )
+    found: dict[str, dict[str, int]] = {id: {} for id in tuning_ids}
+    for tuning_id, state, count in session.execute(query):
+        found[tuning_id][state] = count
+    return found
+
+
+def totals_by_state(session: Session) -> dict[str, int]:
+    """All trials of all tunings by state."""
+    query = select(TrialRow.state, func.count()).group_by(TrialRow.state).order_by(TrialRow.state)
+    return dict(session.execute(query).all())
+
+
+def best(session: Session, tuning_id: str) -> TrialRow | None:
+    """The fastest measured trial; duplicates are no kernels of their own."""
+    return best_of(session, [tuning_id]).get(tuning_id)
+
+
+def best_of(session: Session, tuning_ids: Sequence[str]) -> dict[str, TrialRow]:
+    """The fastest measured trial of each tuning that has one; of equally fast ones the first."""
+    other = aliased(TrialRow)
+    fastest = (
+        select(other.number)
+        .where(other.tuning_id == TuningRow.id, other.state == "measured", other.median_us.is_not(None))
+        .order_by(other.median_us, other.number)
+        .limit(1)
+        .correlate(TuningRow)
+        .scalar_subquery()
+    )
+    query = select(TrialRow).join(TuningRow, TrialRow.tuning_id == TuningRow.id)
+    rows = session.scalars(query.where(TuningRow.id.in_(tuning_ids), TrialRow.number == fastest))
+    return {row.tuning_id: row for row in rows}
+
+
+def history(session: Session, tuning_id: str) -> list[tuple[int, float]]:
+    """Number and median of every measured trial, in order of number: what a best-so-far curve is made of."""
+    query = select(TrialRow.number, TrialRow.median_us).where(
+        TrialRow.tuning_id == tuning_id, TrialRow.state == "measured", TrialRow.median_us.is_not(None)
+    )
+    return [(number, float(us)) for number, us in session.execute(query.order_by(TrialRow.number)) if us is not None]

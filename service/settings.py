@@ -1,0 +1,70 @@
+"""What an operator sets: environment variables `FUSETUNE_*`, which the options of the commands override."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, SecretStr
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+_MIB = 1024 * 1024
+
+
+class Settings(BaseSettings):
+    """One frozen object, made at the start of a process and handed down; nothing else reads the environment."""
+
+    model_config = SettingsConfigDict(env_prefix="FUSETUNE_", frozen=True, extra="ignore")
+
+    data_dir: Path = Path("fusetune-data")
+    """Where the default databases are."""
+
+    database_url: str | None = None
+    """Our tables: `sqlite:///PATH` or `postgresql+psycopg://…`. Default: `DATA_DIR/fusetune.db`."""
+
+    jobs_url: str | None = None
+    """The database of the job queue (DBOS). Default: `DATA_DIR/jobs.db`; a PostgreSQL URL may be the one above."""
+
+    host: str = "127.0.0.1"
+    port: int = Field(default=8765, ge=0, le=65535)
+    api_key: SecretStr | None = None
+    """A key that is always accepted, beside those made by `keys create`."""
+
+    require_key: bool | None = None
+    """Default: only where `host` is not loopback."""
+
+    max_body_bytes: int = Field(default=1 * _MIB, ge=1024)
+    max_ops: int = Field(default=512, ge=1)
+    max_budget_s: float = Field(default=3600.0, ge=1)
+    max_queued: int = Field(default=1000, ge=1)
+    """Tunings that may wait; one more is answered 429."""
+
+    worker_id: str = Field(default_factory=lambda: f"{socket.gethostname()}-0", min_length=1, max_length=100)
+    """Must stay the same over restarts: a worker goes on with the tunings of its id."""
+
+    device: Literal["auto", "fake", "none"] = "auto"
+    """`auto`: the attached GPU. `fake`: no hardware, invented times on a card named "fake". `none`: compile only."""
+
+    gpu: int = Field(default=0, ge=0)
+    """Which of this machine's GPUs the worker takes; a worker has one."""
+
+    card: str | None = None
+    """The GPU model that a worker without a GPU compiles for."""
+
+    compilers: int | None = Field(default=None, ge=1, le=256)
+    heartbeat_s: float = Field(default=5.0, gt=0)
+    poll_s: float = Field(default=0.5, gt=0)
+    """How often the service looks for news of a tuning that somebody watches."""
+
+    log_format: Literal["console", "json"] = "console"
+
+    @property
+    def db_url(self) -> str:
+        """The URL of our tables."""
+        return self.database_url or f"sqlite:///{self.data_dir.resolve() / 'fusetune.db'}"
+
+    @property
+    def dbos_url(self) -> str:
+        """The URL of the job queue's tables."""
+        return self.jobs_url or f"sqlite:///{self.data_dir.resolve() / 'jobs.db'}"

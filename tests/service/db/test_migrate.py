@@ -1,0 +1,331 @@
+"""The migrations make the tables of the models, once, whoever asks; what is not ours is left alone."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Event
+
+import pytest
+from alembic import command
+from sqlalchemy import inspect, text
+from sqlalchemy.exc import IntegrityError
+
+from service.db import migrate, tunings
+from service.db.engine import Database, DatabaseFault
+from service.db.models import Base
+from tests.service.db.rows import at_once, kernel, opened, posted, tuning
+
+ROOT = Path(__file__).parents[3]
+SECOND = """
+import sqlalchemy as sa
+from alembic import op
+
+revision, down_revision = "0002", "0001"
+
+def upgrade() -> None:
+    with op.batch_alter_table("tunings") as batch:
+        batch.add_column(sa.Column("extra", sa.Integer(), nullable=True))
+        batch.alter_column("note", existing_type=sa.String(), nullable=True)
+{more}
+
+def downgrade() -> None:
+    with op.batch_alter_table("tunings") as batch:
+        batch.drop_column("extra")
+"""
+
+
+@pytest.fixture
+def later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The migrations of a later version: one more than there are. The folder's name would trip a parser."""
+    folder = tmp_path / "50%(off)s of it"
+    shutil.copytree(migrate.FOLDER, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    (folder / "versions" / "0002_second.py").write_text(SECOND.format(more=""))
+    monkeypatch.setattr(migrate, "FOLDER", folder)
+    return folder
+
+
+def test_an_empty_database_gets_the_tables_of_the_models(empty: Database) -> None:
+    assert (migrate.current(empty), migrate.is_current(empty), migrate.standing(empty)) == (None, False, "empty")
+    assert migrate.upgrade(empty) is None
+    assert (migrate.current(empty), migrate.is_current(empty), migrate.standing(empty)) == ("0001", True, "current")
+    assert migrate.check(empty) == []
+    assert migrate.upgrade(empty) == migrate.head() == "0001"
+    migrate.ensure_ready(empty)
+
+
+def definitions(database: Database) -> set[str]:
+    """Every column, constraint and index as the database itself spells it, without white space."""
+    if database.engine.dialect.name == "sqlite":
+        query = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND name != 'alembic_version'"
+    else:
+        query = """
+            SELECT table_name || ' ' || column_name || ' ' || data_type || ' ' || is_nullable || ' '
+                || coalesce(character_maximum_length::text, '') || coalesce(column_default, '')
+            FROM information_schema.columns WHERE table_schema = 'public' AND table_name != 'alembic_version'
+            UNION ALL SELECT indexdef FROM pg_indexes WHERE schemaname = 'public' AND tablename != 'alembic_version'
+            UNION ALL SELECT conrelid::regclass::text || ' ' || conname || ' ' || pg_get_constraintdef(oid)
+            FROM pg_constraint WHERE connamespace = 'public'::regnamespace AND contype != 'n'
+                AND conrelid != 'alembic_version'::regclass
+        """
+    with database.engine.connect() as connection:
+        spelled = [re.sub(r"\s+", "", row[0]) for row in connection.execute(text(query))]
+    return {part for one in spelled for part in parts(one)}
+
+
+def parts(statement: str) -> list[str]:
+    """The columns and constraints of a CREATE TABLE of SQLite, in whatever order; anything else as one part."""
+    if not statement.startswith("CREATETABLE"):
+        return [statement]
+    table, _, inside = statement.removesuffix(")").partition("(")
+    found, depth = [""], 0
+    for letter in inside:
+        depth += {"(": 1, ")": -1}.get(letter, 0)
+        if letter == "," and not depth:
+            found.append("")
+        else:
+            found[-1] += letter
+    return [f"{table}: {part}" for part in found]
+
+
+def test_migrations_and_models_make_the_very_same_tables(empty: Database) -> None:
+    """Finer than `check`: conditions of partial indexes, texts of checks, lengths and defaults."""
+    with empty.writing.begin() as connection:
+        connection.exec_driver_sql("CREATE TABLE alembic_version (version_num text)")
+        Base.metadata.create_all(connection)
+    wanted = definitions(empty)
+    with empty.writing.begin() as connection:
+        Base.metadata.drop_all(connection)
+        connection.exec_driver_sql("DROP TABLE alembic_version")
+    migrate.upgrade(empty)
+    assert len(wanted) > 100
+    assert definitions(empty) == wanted
+
+
+DRIFTS = [
+    pytest.param("ALTER TABLE fusions ADD COLUMN extra text", "fusions: column extra is not ours", id="column"),
+    pytest.param("ALTER TABLE fusions DROP COLUMN text", "fusions: column text is missing", id="dropped-column"),
+    pytest.param("CREATE TABLE extra (a text)", "table extra is not ours", id="table"),
+    pytest.param("DROP TABLE samples", "table samples is missing", id="dropped-table"),
+    pytest.param("DROP INDEX ix_trials_state", "trials: index ix_trials_state is missing", id="dropped-index"),
+    pytest.param("CREATE INDEX extra ON trials (state)", "trials: index extra is not ours", id="index"),
+    pytest.param(
+        "DROP INDEX uq_kernels_current; CREATE UNIQUE INDEX uq_kernels_current ON kernels "
+        "(fingerprint, binding, card_id, policy)",
+        "kernels: index uq_kernels_current covers other rows",
+        id="index-over-all-rows",
+    ),
+    pytest.param(
+        "DROP INDEX uq_kernels_current; CREATE INDEX uq_kernels_current ON kernels "
+        "(fingerprint, binding, card_id, policy) WHERE superseded_at IS NULL",
+        "kernels: index uq_kernels_current",
+        id="index-no-longer-unique",
+    ),
+]
+POSTGRES_DRIFTS = [
+    ("ALTER TABLE tunings ALTER COLUMN seed TYPE integer", "tunings.seed: type is INTEGER, expected BIGINT"),
+    ("ALTER TABLE tunings ALTER COLUMN queue DROP NOT NULL", "tunings.queue: nullable is True, expected False"),
+    ("ALTER TABLE tunings ALTER COLUMN seed SET DEFAULT 7", "tunings.seed: default is"),
+    ("ALTER TABLE tunings DROP CONSTRAINT ck_tunings_state", "tunings: check constraint ck_tunings_state is missing"),
+    ("ALTER TABLE tunings ADD CONSTRAINT extra CHECK (seed > 0)", "tunings: check constraint extra is not ours"),
+    ("ALTER TABLE samples DROP CONSTRAINT fk_samples_tuning_id_number_trials", "samples: foreign key fk_samples"),
+    ("ALTER TABLE api_keys DROP CONSTRAINT uq_api_keys_key_sha256", "api_keys: constraint uq_api_keys_key_sha256"),
+]
+
+
+@pytest.mark.parametrize(("change", "line"), DRIFTS)
+def test_a_difference_is_named(empty: Database, change: str, line: str) -> None:
+    migrate.upgrade(empty)
+    assert_drift(empty, change, line)
+
+
+@pytest.mark.parametrize("empty_url", ["postgresql"], indirect=True)
+@pytest.mark.parametrize(("change", "line"), POSTGRES_DRIFTS)
+def test_a_difference_that_sqlite_cannot_make_is_named(empty: Database, change: str, line: str) -> None:
+    migrate.upgrade(empty)
+    assert_drift(empty, change, line)
+
+
+def assert_drift(database: Database, change: str, line: str) -> None:
+    with database.writing.begin() as connection:
+        for statement in change.split("; "):
+            connection.exec_driver_sql(statement)
+    found = migrate.check(database)
+    assert any(one.startswith(line) for one in found), found
+
+
+def test_many_threads_upgrade_once(empty: Database) -> None:
+    before = at_once(6, lambda _: migrate.upgrade(empty))
+    assert sorted(before, key=str) == ["0001"] * 5 + [None]
+    assert migrate.check(empty) == []
+
+
+def test_an_upgrade_waits_for_one_in_another_process(empty: Database) -> None:
+    done = Event()
+
+    def upgrade() -> None:
+        migrate.upgrade(empty)
+        done.set()
+
+    with ThreadPoolExecutor(1) as pool, empty.writing.begin() as other:  # on SQLite, that is the lock
+        if empty.engine.dialect.name == "postgresql":
+            other.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": migrate._LOCK})
+        upgrading = pool.submit(upgrade)
+        assert not done.wait(0.5)
+        other.rollback()
+        upgrading.result(20)
+    assert migrate.is_current(empty)
+
+
+def test_many_processes_make_a_database_ready(empty_url: str) -> None:
+    code = "import sys; from service.db import engine, migrate; migrate.ensure_ready(engine.Database(sys.argv[1]))"
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", code, empty_url],
+            cwd=ROOT,
+            env={"PYTHONPATH": ".:sdk"},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(3)
+    ]
+    assert [(one.communicate()[1], one.returncode) for one in started] == [("", 0)] * 3
+    with Database(empty_url) as database:
+        assert migrate.is_current(database)
+
+
+def test_a_database_behind_is_not_used(database: Database, later: Path) -> None:
+    assert (migrate.standing(database), migrate.is_current(database)) == ("behind", False)
+    with pytest.raises(DatabaseFault) as caught:
+        migrate.ensure_ready(database)
+    assert "is at revision 0001, this version needs 0002" in str(caught.value)
+    assert "python -m service db upgrade" in str(caught.value)
+    assert migrate.current(database) == "0001"
+
+
+def test_a_database_ahead_is_neither_used_nor_changed(
+    empty: Database, later: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    migrate.upgrade(empty)
+    monkeypatch.undo()
+    assert migrate.standing(empty) == "ahead"
+    for use in (migrate.ensure_ready, migrate.upgrade):
+        with pytest.raises(DatabaseFault, match=r"is at revision 0002, made by a newer version .* \(0001\)"):
+            use(empty)
+    assert migrate.current(empty) == "0002"
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        pytest.param(("CREATE TABLE customers (id integer)",), id="tables"),
+        pytest.param(
+            ("CREATE TABLE customers (id integer)", "CREATE TABLE alembic_version (version_num varchar(32))",
+             "INSERT INTO alembic_version VALUES ('ab12')"),
+            id="migrated-by-alembic-too",
+        ),
+    ],
+)  # fmt: skip
+def test_a_database_of_somebody_else_is_left_alone(empty: Database, statements: tuple[str, ...]) -> None:
+    with empty.writing.begin() as connection:
+        for statement in statements:
+            connection.exec_driver_sql(statement)
+    before = set(inspect(empty.engine).get_table_names())
+    for use in (migrate.ensure_ready, migrate.upgrade):
+        with pytest.raises(DatabaseFault, match=r"tables that are not fusetune's .*customers.* Name an empty one"):
+            use(empty)
+    assert set(inspect(empty.engine).get_table_names()) == before
+
+
+def test_an_upgrade_that_fails_changes_nothing(database: Database, later: Path) -> None:
+    (later / "versions" / "0002_second.py").write_text(SECOND.format(more="    op.execute('nonsense')"))
+    with pytest.raises(DatabaseFault):
+        migrate.upgrade(database)
+    assert migrate.current(database) == "0001"
+    assert "extra" not in {column["name"] for column in inspect(database.engine).get_columns("tunings")}
+    assert tunings_referred(database)
+
+
+def test_an_upgrade_keeps_rows_and_partial_indexes(empty: Database, later: Path) -> None:
+    """On SQLite the table is made anew: rows that refer to it, and the index over active tunings, must survive that."""
+    second = later / "versions" / "0002_second.py"
+    waiting = second.read_text()
+    second.unlink()
+    migrate.upgrade(empty)
+    with empty.write() as session:
+        id = opened(session).id
+        kernel_row = kernel(session, posted(session), tuning_id=id)
+        session.add(kernel_row)
+    second.write_text(waiting)
+    assert migrate.upgrade(empty) == "0001"
+    assert migrate.current(empty) == "0002"
+    with empty.write() as session:
+        assert tunings.open_or_join(session, tuning(posted(session)))[0].id == id
+    with pytest.raises(IntegrityError), empty.write() as session:
+        session.add(tuning(posted(session)))  # a second active one
+    with empty.write() as session:
+        tunings.finish(session, id, "done")
+        session.add(tuning(posted(session)))  # the index is over active ones only
+    assert sorted(migrate.check(empty)) == [
+        "tunings.note: nullable is True, expected False",
+        "tunings: column extra is not ours",
+    ]
+    migrate.downgrade(empty, "0001")
+    assert migrate.current(empty) == "0001"
+
+
+def tunings_referred(database: Database) -> bool:
+    """True if foreign keys are in force, on a connection that a migration used too."""
+    with pytest.raises(IntegrityError), database.write() as session:
+        session.add(tuning(("nowhere", "nothing", "none", "default")))
+    return True
+
+
+def test_a_downgrade_to_nothing_leaves_nothing(empty: Database) -> None:
+    migrate.upgrade(empty)
+    with empty.write() as session:
+        opened(session)
+    migrate.downgrade(empty, "base")
+    assert migrate.standing(empty) == "empty"
+    assert migrate.upgrade(empty) is None
+    assert migrate.check(empty) == []
+
+
+def test_it_works_from_any_folder(tmp_path: Path, empty: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    migrate.ensure_ready(empty)
+    assert migrate.is_current(empty)
+
+
+def test_a_tree_without_migrations_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "versions").mkdir()
+    shutil.copy(migrate.FOLDER / "env.py", tmp_path)
+    monkeypatch.setattr(migrate, "FOLDER", tmp_path)
+    with pytest.raises(DatabaseFault, match="there are no migrations"):
+        migrate.head()
+
+
+def test_a_new_revision_is_written_without_our_classes(tmp_path: Path, empty_url: str, later: Path) -> None:
+    """What `alembic revision --autogenerate` writes must still run when the classes of today have changed."""
+    (later / "versions" / "0002_second.py").unlink()
+    (later / "versions" / "0001_tables.py").unlink()
+    with Database(empty_url) as database, database.writing.begin() as connection:
+        command.revision(migrate._config(connection), "all of it", autogenerate=True, rev_id="0001")
+    (written,) = (later / "versions").glob("0001_*.py")
+    source = written.read_text()
+    assert "service" not in source
+    with Database(empty_url) as database:
+        migrate.upgrade(database)
+        assert migrate.check(database) == []
+
+
+def test_alembic_on_its_own_uses_the_database_of_the_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = f"sqlite:///{tmp_path / 'own.db'}"
+    monkeypatch.setenv("FUSETUNE_DATABASE_URL", url)
+    command.upgrade(migrate._config(), "head")
+    with Database(url) as database:
+        assert migrate.is_current(database)
