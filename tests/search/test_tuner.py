@@ -175,7 +175,12 @@ class Tuning:
         self.compiler = Compiler()
         self.device = Device()
 
-    def run(self, budget: Budget | None = None, settings: Settings | None = None) -> Outcome:
+    def run(
+        self,
+        budget: Budget | None = None,
+        settings: Settings | None = None,
+        is_stopped: Callable[[], bool] = lambda: False,
+    ) -> Outcome:
         builder = Builder(
             fusion=None,  # type: ignore[arg-type]
             arch=arch_named("sm_90a"),
@@ -186,7 +191,9 @@ class Tuning:
         )
         with Journal.open(self.folder / "journal.jsonl", KEY) as journal:
             sampler = RandomSampler(self.scheduler.spaces, seed=0)
-            return Tuner(builder, self.device, sampler, journal, budget or Budget(), settings).run()
+            return Tuner(
+                builder, self.device, sampler, journal, budget or Budget(), settings, is_stopped=is_stopped
+            ).run()
 
 
 @pytest.fixture
@@ -343,6 +350,49 @@ def test_ctrl_c_keeps_the_best_and_cancels_what_was_under_way(tuning: Start, mon
 
     monkeypatch.setattr(Journal, "record", record)
     assert Counter(t.state for t in started.run().trials)[TrialState.MEASURED] == 30
+
+
+def test_a_stopped_search_gives_the_gpu_back_and_can_go_on(tuning: Start, tmp_path: Path) -> None:
+    scripts = [f" {us}" for us in range(10, 40)]
+    started = tuning(scripts)
+    outcome = started.run(is_stopped=lambda: len(started.device.calls) >= 4)
+    assert outcome.ended == "stopped"
+    assert outcome.winner is None
+    assert len(started.device.calls) == 4
+    assert {effort for _, effort in started.device.calls} == {Effort.SCREEN}
+    states = Counter(trial.state for trial in outcome.trials)
+    assert states[TrialState.MEASURED] == 4
+    assert states[TrialState.CANCELLED] > 0
+    assert set(states) == {TrialState.MEASURED, TrialState.CANCELLED}
+
+    resumed = Tuning(tmp_path, scripts)
+    final = resumed.run()
+    again = {source for source, effort in resumed.device.calls if effort is Effort.SCREEN}
+    assert len(again) == 26
+    assert again.isdisjoint(source for source, _ in started.device.calls)
+    assert final.winner is not None
+    assert final.winner.artifact.source == " 10.0"
+
+
+def test_a_search_that_is_stopped_before_it_begins_asks_for_nothing(tuning: Start) -> None:
+    started = tuning([" 10", " 20"])
+    outcome = started.run(is_stopped=lambda: True)
+    assert (outcome.ended, outcome.winner, outcome.trials) == ("stopped", None, ())
+    assert started.compiler.sources == []
+    assert started.device.calls == []
+
+
+def test_a_stop_in_the_finals_ends_the_rounds_and_keeps_the_winner(tuning: Start) -> None:
+    started = tuning([" 10", " 10.001", " 10.002"])
+    outcome = started.run(
+        settings=Settings(leaders=3, rounds=6),
+        is_stopped=lambda: any(effort is Effort.LEADER for _, effort in started.device.calls),
+    )
+    turns = [source for source, effort in started.device.calls if effort is Effort.LEADER]
+    assert len(turns) == 3  # one round, where six would be due
+    assert outcome.ended == "exhausted"
+    assert outcome.winner is not None
+    assert outcome.winner.artifact.verification is not None
 
 
 def test_a_fault_of_the_generator_names_the_candidate(tuning: Start, monkeypatch: pytest.MonkeyPatch) -> None:

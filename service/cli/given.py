@@ -1,0 +1,25 @@
+"""Settings from the options of a command: an option wins over its variable."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import ValidationError
+
+from compiler.faults import UsageFault
+from service.settings import Settings
+
+
+def settings_of(**options: Any) -> Settings:
+    """The settings with the options that are not None. Raises UsageFault for values that cannot be used."""
+    try:
+        return Settings(**{name: value for name, value in options.items() if value is not None})
+    except ValidationError as error:
+        faults = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
+        fix = "Correct the option, or the variable FUSETUNE_NAME."
+        raise UsageFault(f"The settings cannot be used: {faults}. {fix}") from None
+
+
+def as_environment(**options: Any) -> dict[str, str]:
+    """The variables that give another process the same options."""
+    return {f"FUSETUNE_{name.upper()}": str(value) for name, value in options.items() if value is not None}

@@ -1,0 +1,134 @@
+"""A tuning where the GPU is not: rank, compile the most promising, and say in plain words what was not done."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+
+from compiler.arch import Card
+from compiler.nvrtc import CompilePool
+from search.attached import Detached
+from search.build import Build, Builder, Failure
+from search.candidate import Candidate
+from search.ending import duplicate, kernel_id, not_run, unbuilt
+from search.journal import TrialLog
+from search.predicting import predictor
+from search.progress import Progress, Snapshot
+from search.samplers.warm_start import warm_start
+from search.trial import Trial, TrialState
+from search.tuning import compilers as default_compilers
+from service.jobs.executor import WorkerStopping
+from service.jobs.job import Job
+from service.jobs.settle import settle_without_gpu
+
+KERNELS = 24
+"""Kernels that are compiled: enough to see what the card would be offered, few enough for a laptop."""
+
+_PER_KERNEL = 3
+"""Points ranked for each kernel that is wanted."""
+
+_RANKING_S = 60.0
+_RANKING_SHARE = 0.4
+
+
+def prepare(job: Job, target: Detached, stopping: threading.Event, compilers: int | None) -> str:
+    """Compile until there are enough kernels or the budget is spent; returns the state that the tuning ended in.
+
+    Goes on from the stored trials. Raises WorkerStopping once `stopping` is set, Unsupported if there is nothing legal.
+    """
+    processes = compilers or default_compilers()
+    predict = predictor(target.card)
+    trials = job.trials()
+    with job.progress() as progress, CompilePool(processes) as pool:
+        pool.start()
+        seconds = min(_RANKING_S, _RANKING_SHARE * job.budget.left_s)
+        ranking = job.plan.ranking(predict, _PER_KERNEL * KERNELS, job.seed, seconds)
+        ordered = warm_start([one.candidate for one in ranking], len(ranking))
+        loop = _Compiling(
+            builder=Builder(job.plan.fusion, job.plan.arch, job.plan.schedulers, pool, predict),
+            card=target.card,
+            job=job,
+            trials=trials,
+            progress=progress,
+            is_stopped=lambda: progress.is_cancelled or stopping.is_set(),
+            queue_depth=2 * processes,
+        )
+        loop.run(ordered)
+    if stopping.is_set() and not progress.is_cancelled and not loop.is_complete:
+        raise WorkerStopping
+    return settle_without_gpu(job, note_on(trials.trials, target), progress.spent_s)
+
+
+def note_on(trials: tuple[Trial, ...], target: Detached) -> str:
+    """What was not done and why; a prediction is called one."""
+    compiled = [trial for trial in trials if trial.state is TrialState.CANCELLED]
+    predicted = min((trial.predicted_us for trial in compiled if trial.predicted_us is not None), default=None)
+    counted = f"{len(compiled)} kernel{'' if len(compiled) == 1 else 's'} compiled for the {target.card.name}."
+    note = f"Nothing was verified or timed: {target.why}. {counted}"
+    if predicted is not None:
+        note += f" The best of them is predicted to take {predicted:.2f} us; that was not measured."
+    return f"{note} No kernel is served on a prediction."
+
+
+class _Compiling:
+    """Compiles candidates in order; each is a trial in the log when its end is known."""
+
+    def __init__(
+        self,
+        builder: Builder,
+        card: Card,
+        job: Job,
+        trials: TrialLog,
+        progress: Progress,
+        is_stopped: Callable[[], bool],
+        queue_depth: int,
+    ) -> None:
+        self._builder = builder
+        self._reason = f"compiled for {card.name}; nothing here can run it"
+        self._budget = job.budget
+        self._trials = trials
+        self._progress = progress
+        self._is_stopped = is_stopped
+        self._queue_depth = queue_depth
+        self._first = {(t.code_hash, t.launch_hash): t.number for t in trials.trials if t.state is TrialState.CANCELLED}
+        self.is_complete = False
+
+    def run(self, candidates: list[Candidate]) -> None:
+        """Until there are KERNELS distinct ones or the budget is spent. Sets `is_complete` unless it was stopped."""
+        done = {trial.candidate for trial in self._trials.trials}
+        remaining = (candidate for candidate in candidates if candidate not in done)
+        number = max((trial.number for trial in self._trials.trials), default=-1) + 1
+        queue: deque[Build] = deque()
+        while not self._is_stopped():
+            while self._may_start(len(queue)) and (candidate := next(remaining, None)) is not None:
+                queue.append(self._builder.start(number, candidate))
+                number += 1
+            if not queue:
+                self.is_complete = True
+                return
+            self._end(queue.popleft())
+            self._progress.show(Snapshot(phase="compiling"))
+        for build in queue:
+            if build.compiled is not None:
+                build.compiled.cancel()
+
+    def _may_start(self, under_way: int) -> bool:
+        known = len(self._trials.trials) + under_way
+        return (
+            under_way < min(self._queue_depth, KERNELS - len(self._first))
+            and self._budget.allows(known)
+            and not self._is_stopped()
+        )
+
+    def _end(self, build: Build) -> None:
+        artifact = self._builder.finish(build)
+        if isinstance(artifact, Failure):
+            self._trials.record(unbuilt(build, artifact))
+            return
+        kernel = kernel_id(artifact)
+        if kernel in self._first:
+            self._trials.record(duplicate(build, artifact, self._first[kernel]))
+            return
+        self._trials.record(not_run(build, artifact, self._reason))
+        self._first[kernel] = build.number

@@ -1,0 +1,83 @@
+"""How far a tuning is, for those who watch it; and whether somebody wants it to stop."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from types import TracebackType
+from typing import Self
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from search.budget import Budget
+from search.progress import Snapshot
+from service.db import tunings
+from service.db.engine import Database
+
+log = logging.getLogger(__name__)
+
+EVERY_S = 1.0
+"""How often phase and seconds are written, and a wish to cancel is looked for."""
+
+STOPPING = "stopping"
+
+
+class DbProgress:
+    """A `search.progress.Progress` that a thread writes down while it is entered, whatever the search is busy with.
+
+    `budget` is that of this run; `spent_s` the seconds that earlier runs of the tuning took.
+    """
+
+    def __init__(self, db: Database, tuning_id: str, budget: Budget, spent_s: float) -> None:
+        self._db = db
+        self._tuning_id = tuning_id
+        self._budget = budget
+        self._before_s = spent_s
+        self._phase = "ranking candidates"
+        self._cancelled = threading.Event()
+        self._left = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="progress", daemon=True)
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Somebody asked for an end."""
+        return self._cancelled.is_set()
+
+    @property
+    def spent_s(self) -> float:
+        """Seconds of the tuning's budget that are used up, earlier runs included."""
+        return self._before_s + self._budget.elapsed_s
+
+    def show(self, snapshot: Snapshot) -> None:
+        """The phase is written with the next line."""
+        self._phase = snapshot.phase
+
+    def note(self, text: str) -> None:
+        """One line in the log."""
+        log.info("tuning %s: %s", self._tuning_id, text)
+
+    def __enter__(self) -> Self:
+        self._write()
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self._left.set()
+        self._thread.join()
+        self._write()
+
+    def _watch(self) -> None:
+        while not self._left.wait(EVERY_S):
+            self._write()
+
+    def _write(self) -> None:
+        """A database that does not answer now is asked again in a second: the search needs it for more than this."""
+        phase = STOPPING if self.is_cancelled else self._phase
+        try:
+            with self._db.write() as session:
+                shall_stop = tunings.advance(session, self._tuning_id, phase, self.spent_s)
+        except SQLAlchemyError as error:
+            log.warning("tuning %s: its progress cannot be written: %s", self._tuning_id, error)
+            return
+        if shall_stop:
+            self._cancelled.set()

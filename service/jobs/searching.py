@@ -1,0 +1,60 @@
+"""A tuning on the attached GPU: the search, the baseline beside it, and the end."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from functools import partial
+
+from search.attached import Attached
+from search.measure.device import MeasuringDevice
+from search.tuning import tune_on
+from service.db import kernels
+from service.jobs.executor import WorkerStopping
+from service.jobs.job import Job
+from service.jobs.settle import settle
+
+log = logging.getLogger(__name__)
+
+
+def search(job: Job, gpu: Attached, stopping: threading.Event, compilers: int | None) -> str:
+    """Go on from the stored trials to the end of the budget; returns the state that the tuning ended in.
+
+    Raises WorkerStopping once `stopping` is set, Unsupported if there is nothing legal to search, DeviceLost.
+    """
+    with job.progress() as progress:
+        outcome = tune_on(
+            gpu,
+            job.plan,
+            job.trials(),
+            job.budget,
+            job.seed,
+            progress,
+            is_stopped=lambda: progress.is_cancelled or stopping.is_set(),
+            compile_processes=compilers,
+            on_open=partial(record_baseline, job),
+        )
+    if outcome.ended == "stopped" and not progress.is_cancelled:
+        raise WorkerStopping
+    return settle(job, outcome, progress.spent_s, gpu.facts.driver)
+
+
+def record_baseline(job: Job, device: MeasuringDevice) -> None:
+    """Time the fusion without us, unless that was done for its key. A fusion that has no such time is tuned as well."""
+    with job.db.read() as session:
+        if kernels.baselines(session, [job.key])[job.key]:
+            return
+    found = device.baseline()
+    if found.timing is None:
+        log.warning("tuning %s: no baseline %s: %s", job.id, found.name, found.why)
+        return
+    timing = found.timing
+    with job.db.write() as session:
+        kernels.put_baseline(
+            session,
+            job.key,
+            found.name,
+            timing.median_us,
+            timing.samples_us,
+            {"card": timing.card, **timing.conditions},
+        )

@@ -1,0 +1,99 @@
+"""The end of a tuning: its kernel and its state are written in one transaction, or neither is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from sqlalchemy.orm import Session
+
+from search.leaders import Winner
+from search.progress import failure_counts
+from search.trial import Trial, TrialState
+from search.tuner import Outcome
+from service.db import kernels, keys, tunings
+from service.db.models import KernelRow
+from service.jobs.job import Job
+
+_FAILURES_NAMED = 5
+
+
+def settle(job: Job, outcome: Outcome, spent_s: float, driver: str) -> str:
+    """Publish the winner and end the tuning; returns its state. A tuning that has ended meanwhile stays as it is."""
+    with job.db.write() as session:
+        is_cancelled = tunings.advance(session, job.id, "publishing", spent_s)
+        if is_cancelled or outcome.ended == "stopped":
+            return _cancel(session, job)
+        if outcome.winner is None:
+            note = why_no_kernel(outcome.trials)
+            return tunings.finish(session, job.id, "done", ended=outcome.ended, note=note).state
+        new = _kernel_row(session, job, outcome.winner, driver)
+        kept = kernels.publish(session, new)
+        keys.audit(session, f"worker:{job.worker}", "kernel.published", kept.id, {"tuning": job.id})
+        note = note_on(kept, new)
+        return tunings.finish(session, job.id, "done", ended=outcome.ended, note=note, kernel_id=kept.id).state
+
+
+def settle_without_gpu(job: Job, note: str, spent_s: float) -> str:
+    """End a tuning for which kernels were compiled and none was run; returns its state."""
+    with job.db.write() as session:
+        if tunings.advance(session, job.id, "compiled", spent_s):
+            return _cancel(session, job)
+        return tunings.finish(session, job.id, "done", ended="compiled", note=note).state
+
+
+def _cancel(session: Session, job: Job) -> str:
+    note = "Cancelled while it ran: its trials are kept, no kernel was published."
+    return tunings.finish(session, job.id, "cancelled", ended="stopped", note=note).state
+
+
+def _kernel_row(session: Session, job: Job, winner: Winner, driver: str) -> KernelRow:
+    artifact, trial = winner.artifact, winner.trial
+    sha256 = kernels.put_artifact(session, artifact.model_dump_json().encode())
+    fingerprint, binding, card_id, policy = job.key
+    return KernelRow(
+        id=kernels.kernel_id(sha256),
+        artifact_sha256=sha256,
+        fingerprint=fingerprint,
+        binding=binding,
+        card_id=card_id,
+        policy=policy,
+        arch=artifact.arch,
+        correct=artifact.evidence.correct,
+        time=artifact.evidence.time,
+        median_us=trial.median_us,
+        p10_us=trial.p10_us,
+        p90_us=trial.p90_us,
+        floor_us=job.floor_us,
+        scheduler=trial.candidate.scheduler,
+        point=trial.candidate.knobs,
+        resources=artifact.resources.model_dump(mode="json"),
+        generator=artifact.conditions.generator,
+        nvrtc=artifact.conditions.nvrtc,
+        driver=artifact.conditions.driver or driver,
+        tuning_id=job.id,
+        trial_number=trial.number,
+    )
+
+
+def note_on(kept: KernelRow, new: KernelRow) -> str:
+    """In words, whether the kernel that now answers is the one that was found."""
+    if kept.id == new.id:
+        return ""
+    times = [f"{row.median_us:.2f} us" if row.median_us is not None else "not timed" for row in (kept, new)]
+    return f"The kernel found earlier stays ({times[0]}): the best of this search is no faster ({times[1]})."
+
+
+def why_no_kernel(trials: Iterable[Trial]) -> str:
+    """In words, from what happened to the candidates."""
+    ended = [trial for trial in trials if trial.state is not TrialState.CANCELLED]
+    if not ended:
+        return "No kernel: the budget ended before a candidate was run. Give the tuning more seconds."
+    failures = failure_counts(ended)
+    if not failures:
+        return f"No kernel: none of the {len(ended)} candidates could be timed."
+    return f"No kernel: of {len(ended)} candidates none was both right and timed ({_listed(failures)})."
+
+
+def _listed(failures: Mapping[str, int]) -> str:
+    named = [f"{count} {reason}" for reason, count in list(failures.items())[:_FAILURES_NAMED]]
+    return ", ".join([*named, *(["…"] if len(failures) > _FAILURES_NAMED else [])])

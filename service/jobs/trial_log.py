@@ -1,0 +1,29 @@
+"""The trials of a tuning in the database, as the search wants them: a `search.journal.TrialLog`."""
+
+from __future__ import annotations
+
+from search.trial import Trial
+from service.db import trials
+from service.db.engine import Database
+
+
+class DbTrialLog:
+    """Begins with the trials that are stored. Each record is a transaction of its own, committed when it returns."""
+
+    def __init__(self, db: Database, tuning_id: str) -> None:
+        self._db = db
+        self._tuning_id = tuning_id
+        with db.read() as session:
+            stored = [Trial.from_json(row) for row in trials.every(session, tuning_id)]
+        self._trials = {trial.number: trial for trial in stored}
+
+    @property
+    def trials(self) -> tuple[Trial, ...]:
+        """The last record of each number, in order of number."""
+        return tuple(self._trials[number] for number in sorted(self._trials))
+
+    def record(self, trial: Trial) -> None:
+        """Keep a trial, or its new state. Raises what the database raises; the trial is not kept then."""
+        with self._db.write() as session:
+            trials.record(session, self._tuning_id, trial.to_json())
+        self._trials[trial.number] = trial

@@ -1,0 +1,157 @@
+"""What a worker does with one tuning after another, and what each way to fail costs.
+
+the fusion cannot be searched     the tuning fails, with the reason
+the GPU is lost                   the tuning fails; if the GPU does not come back, the worker ends
+the database does not answer      the tuning waits and goes on from its trials
+anything unforeseen               the tuning fails, with a reference into the log
+the worker is told to stop        the tuning stays as it is, for the next run
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import uuid
+
+from sqlalchemy.exc import InterfaceError, OperationalError
+
+from compiler.arch import Card
+from compiler.errors import InvalidFusion, Unsupported
+from fusetune.wire.problems import InvalidDocument
+from search.attached import Attached, Detached
+from search.measure.device import DeviceLost
+from service.db import tunings
+from service.db.engine import Database
+from service.jobs.executor import WorkerStopping
+from service.jobs.job import Job
+from service.jobs.preparing import prepare
+from service.jobs.searching import search
+
+log = logging.getLogger(__name__)
+
+_DATABASE_ATTEMPTS = 6
+_DATABASE_PAUSE_S = 5.0
+"""Half a minute in all: what a database server takes to come back after a restart."""
+
+_IDLE_S = 60.0
+"""After so long without a tuning the GPU is given back: its memory holds the last one's tensors."""
+
+
+class Tunings:
+    """Works on tunings, one at a time. `stopping` is the worker's: set when it shall end, or by us when it must."""
+
+    def __init__(
+        self,
+        db: Database,
+        target: Attached | Detached,
+        worker: str,
+        stopping: threading.Event,
+        compilers: int | None = None,
+        database_pause_s: float = _DATABASE_PAUSE_S,
+    ) -> None:
+        self._db = db
+        self._target = target
+        self._worker = worker
+        self._stopping = stopping
+        self._compilers = compilers
+        self._database_pause_s = database_pause_s
+        self._busy = threading.Lock()
+        self._last_s = time.monotonic()
+        self.current: str | None = None
+        self.gpu_lost = ""
+        """Why the GPU is gone for good, empty while it is there."""
+
+    def run(self, tuning_id: str) -> str:
+        """Work on a tuning to its end; returns the state that it ended in. Raises WorkerStopping.
+
+        May be called again with the same id, in this process or the next: it goes on from the stored trials.
+        """
+        with self._busy:
+            self.current = tuning_id
+            try:
+                return self._run(tuning_id)
+            finally:
+                self.current = None
+                self._last_s = time.monotonic()
+
+    def wait_idle(self, timeout_s: float) -> bool:
+        """Whether no tuning is worked on any more within `timeout_s`."""
+        if not self._busy.acquire(timeout=timeout_s):
+            return False
+        self._busy.release()
+        return True
+
+    def rest_if_idle(self) -> None:
+        """Give the GPU and its memory back until the next tuning, if none was worked on for a while."""
+        if not isinstance(self._target, Attached) or not self._busy.acquire(blocking=False):
+            return
+        try:
+            if time.monotonic() - self._last_s > _IDLE_S:
+                self._target.device.close()
+        finally:
+            self._busy.release()
+
+    def _run(self, tuning_id: str) -> str:
+        for attempt in range(1, _DATABASE_ATTEMPTS + 1):
+            if self._stopping.is_set():
+                raise WorkerStopping
+            try:
+                return self._attempt(tuning_id)
+            except (OperationalError, InterfaceError) as error:
+                if attempt == _DATABASE_ATTEMPTS:
+                    raise
+                log.warning("tuning %s waits for the database: %s", tuning_id, error.orig)
+                self._stopping.wait(self._database_pause_s)
+        raise AssertionError("the last attempt returns or raises")
+
+    def _attempt(self, tuning_id: str) -> str:
+        try:
+            job = Job.begin(self._db, tuning_id, self._card, self._worker)
+            if job is None:
+                log.info("tuning %s had ended before this worker began", tuning_id)
+                return "ended"
+            log.info("tuning %s: %d of %d points are legal", tuning_id, job.plan.legal, job.plan.points)
+            state = self._work(job)
+        except (Unsupported, InvalidFusion, InvalidDocument) as error:
+            return self._fail(tuning_id, str(error))
+        except DeviceLost as error:
+            state = self._fail(tuning_id, str(error))
+            self._check_gpu()
+            return state
+        except (OperationalError, InterfaceError):
+            raise
+        except Exception:
+            reference = uuid.uuid4().hex[:12]
+            log.exception("tuning %s failed unexpectedly, reference %s", tuning_id, reference)
+            return self._fail(
+                tuning_id, f"The worker met a fault of its own. Its log says more under the reference {reference}."
+            )
+        log.info("tuning %s ended: %s", tuning_id, state)
+        return state
+
+    @property
+    def _card(self) -> Card:
+        return self._target.card
+
+    def _work(self, job: Job) -> str:
+        match self._target:
+            case Attached() as gpu:
+                return search(job, gpu, self._stopping, self._compilers)
+            case Detached() as target:
+                return prepare(job, target, self._stopping, self._compilers)
+
+    def _fail(self, tuning_id: str, error: str) -> str:
+        log.warning("tuning %s failed: %s", tuning_id, error)
+        with self._db.write() as session:
+            return tunings.finish(session, tuning_id, "failed", error=error).state
+
+    def _check_gpu(self) -> None:
+        """A dead GPU would fail one tuning after another: the worker ends instead, before it takes the next."""
+        assert isinstance(self._target, Attached)
+        try:
+            self._target.device.facts()
+        except DeviceLost as error:
+            log.error("the GPU does not answer any more, this worker ends: %s", error)
+            self.gpu_lost = error.reason
+            self._stopping.set()

@@ -1,0 +1,147 @@
+"""The worker process: one GPU, or none; one tuning at a time, taken from the queue of its card."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import threading
+import time
+from contextlib import ExitStack
+from types import FrameType, TracebackType
+from typing import Any, Self
+
+from search.attached import Attached, Detached
+from service.db import cards
+from service.db.engine import Database
+from service.db.migrate import ensure_ready
+from service.jobs.dbos_queue import DbosQueue
+from service.jobs.executor import Executor
+from service.jobs.presence import Heartbeat, WorkerLock
+from service.jobs.queue import QueueUnavailable, queue_name
+from service.jobs.reconcile import reconcile
+from service.jobs.target import find_target
+from service.jobs.tuning import Tunings
+from service.settings import Settings
+
+log = logging.getLogger(__name__)
+
+RECONCILE_S = 15.0
+"""How often tunings and jobs are compared, and an idle GPU is given back."""
+
+_TICK_S = 0.25
+"""How often the main thread wakes. A signal may land in any thread; Python handles it when this one wakes."""
+
+GRACE_S = 6.0
+"""How long a stopping worker lets its tuning wind down: containers are killed 10 s after they were told to stop."""
+
+LOST_GPU = 1
+"""Exit code of a worker whose GPU is gone; whoever supervises it starts it again."""
+
+
+def run_worker(settings: Settings) -> int:
+    """Work until SIGTERM or SIGINT, then leave the running tuning to the next start; returns the exit code.
+
+    Called in the main thread of its process. Raises WorkerRefused, DatabaseFault, QueueUnavailable, UnknownCard,
+    Unsupported and OSError for what keeps it from starting.
+    """
+    with ExitStack() as stack:
+        stack.enter_context(WorkerLock(settings.data_dir, settings.worker_id))
+        db = stack.enter_context(Database(settings.db_url))
+        ensure_ready(db)
+        target = find_target(settings)
+        if isinstance(target, Attached):
+            stack.callback(target.device.close)
+        return _serve(settings, db, target)
+
+
+def _serve(settings: Settings, db: Database, target: Attached | Detached) -> int:
+    stopping = threading.Event()
+    is_attached = isinstance(target, Attached)
+    presence = _announced(settings, db, target)
+    queue = queue_name(presence.card_id, attached=is_attached)
+    work = Tunings(db, target, settings.worker_id, stopping, settings.compilers)
+    jobs = DbosQueue(settings.dbos_url)
+    executor = Executor(settings.dbos_url, settings.worker_id, queue, work.run)
+    with _Signals() as signals, Heartbeat(db, presence, settings.heartbeat_s, lambda: work.current):
+        jobs.register(queue)
+        reconcile(db, jobs, queue)
+        executor.start()
+        log.info("worker %s serves queue %s", settings.worker_id, queue)
+        due = time.monotonic() + RECONCILE_S
+        while not (signals.came or stopping.is_set()):
+            time.sleep(_TICK_S)
+            if time.monotonic() >= due:
+                reconcile(db, jobs, queue)
+                work.rest_if_idle()
+                due = time.monotonic() + RECONCILE_S
+        stopping.set()
+        log.info("worker %s stops", settings.worker_id)
+        is_idle = work.wait_idle(GRACE_S)
+        executor.stop()
+        _hand_back(jobs, settings.worker_id, queue)
+    if not is_idle:
+        # A compile or a measurement does not end in time. Nothing of it is needed: what was finished is stored, and
+        # children end when they lose us. Waiting for threads would only delay that.
+        log.info("worker %s leaves its running tuning in the middle", settings.worker_id)
+        logging.shutdown()
+        os._exit(LOST_GPU if work.gpu_lost else 0)
+    return LOST_GPU if work.gpu_lost else 0
+
+
+def _announced(settings: Settings, db: Database, target: Attached | Detached) -> cards.Presence:
+    """The card is in the database; the worker as it will announce itself."""
+    driver: str | None = None
+    match target:
+        case Attached():
+            driver, why = target.facts.driver, ""
+            for note in target.notes:
+                log.info("%s", note)
+        case Detached():
+            why = target.why
+            log.warning("no GPU: %s. This worker compiles for the %s only.", why, target.card.name)
+    with db.write() as session:
+        card = cards.put(session, target.card, driver, attached=isinstance(target, Attached))
+    return cards.Presence(
+        id=settings.worker_id,
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        card_id=card.id,
+        attached=isinstance(target, Attached),
+        why=why,
+    )
+
+
+def _hand_back(jobs: DbosQueue, worker: str, queue: str) -> None:
+    """The job that this worker had begun goes back into the queue, for whoever serves the card next."""
+    try:
+        for tuning_id in jobs.hand_back(worker, queue):
+            log.info("tuning %s goes back into the queue", tuning_id)
+    except QueueUnavailable as error:
+        log.warning("the running tuning waits for a worker of this id: %s", error)
+    finally:
+        jobs.close()
+
+
+class _Signals:
+    """Notes SIGTERM and SIGINT instead of dying of them. Before it is entered they end the process, as they should.
+
+    The handler only sets a flag: it may run while this thread holds any lock, that of an Event included.
+    """
+
+    def __init__(self) -> None:
+        self.came = False
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self._before[number] = signal.signal(number, self._note)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self.came = True

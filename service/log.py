@@ -1,0 +1,46 @@
+"""Logs: one line an event on stderr, for people or as JSON; what libraries log takes the same way."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Literal
+
+import structlog
+from structlog.types import Processor
+
+_SHARED: tuple[Processor, ...] = (
+    structlog.contextvars.merge_contextvars,
+    structlog.stdlib.add_log_level,
+    structlog.processors.TimeStamper(fmt="iso", utc=True),
+)
+
+
+_CHATTY = ("alembic",)
+"""Loggers of libraries whose news are not ours; their warnings are."""
+
+
+def configure(log_format: Literal["console", "json"], level: int = logging.INFO) -> None:
+    """Set up structlog and the standard library's logging, for the whole process."""
+    structlog.configure(
+        processors=[*_SHARED, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        cache_logger_on_first_use=False,
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(processors=_rendering(log_format), foreign_pre_chain=_SHARED)
+    )
+    root = logging.getLogger()
+    root.handlers = [handler]
+    root.setLevel(level)
+    for name in _CHATTY:
+        logging.getLogger(name).setLevel(max(level, logging.WARNING))
+
+
+def _rendering(log_format: Literal["console", "json"]) -> list[Processor]:
+    drop = structlog.stdlib.ProcessorFormatter.remove_processors_meta
+    if log_format == "json":
+        return [drop, structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+    return [drop, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]

@@ -1,0 +1,488 @@
+"""What one tuning comes to, with the search replaced where it is not the point."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+from sqlalchemy.exc import OperationalError
+
+from compiler.arch import card_named
+from fusetune.wire.artifact import (
+    Conditions,
+    Evidence,
+    KernelArtifact,
+    LaunchSpec,
+    Resources,
+    Timing,
+    Verification,
+)
+from search.attached import Attached, Detached, card_of
+from search.budget import Budget
+from search.candidate import Candidate
+from search.ending import not_run
+from search.leaders import Winner
+from search.measure.device import EAGER, Baseline, CardFacts, DeviceLost
+from search.measure.fake import FACTS, FakeDevice
+from search.trial import Trial, TrialState
+from search.tuner import Ending, Outcome
+from service.db import cards, kernels, tunings
+from service.db.models import AuditRow, FusionRow, KernelRow, TuningRow
+from service.db.types import now
+from service.jobs import preparing
+from service.jobs.executor import WorkerStopping
+from service.jobs.settle import why_no_kernel
+from service.jobs.tuning import Tunings
+from tests.service.jobs.sites import FAKE_CARD, Site, fusion_of
+
+CANDIDATE = Candidate.of("flat", {"vector": 8})
+H200 = Detached(card_named("H200"), "no GPU is attached")
+
+
+class Device:
+    """A GPU that answers unless it is `gone`."""
+
+    def __init__(self) -> None:
+        self.gone = False
+        self.baselines = 0
+        self.baseline_timing: Timing | None = timing(25.0)
+
+    def open(self, fusion: Any) -> None: ...
+
+    def measure(self, artifact: KernelArtifact, effort: Any = None) -> Any:
+        raise AssertionError("nothing is measured here")
+
+    def baseline(self, name: str = EAGER) -> Baseline:
+        self.baselines += 1
+        return Baseline(name, self.baseline_timing, "" if self.baseline_timing else "no such operator")
+
+    def facts(self) -> CardFacts:
+        if self.gone:
+            raise DeviceLost("GPU 0", "it fell off the bus")
+        return FACTS
+
+    def close(self) -> None: ...
+
+
+def timing(us: float) -> Timing:
+    return Timing(policy="p", card="fake", median_us=us, p10_us=us, p90_us=us, samples_us=(us,) * 3)
+
+
+def winner(us: float, number: int = 0) -> Winner:
+    artifact = KernelArtifact(
+        fingerprint="f",
+        binding="b",
+        arch="sm_90a",
+        inputs=(),
+        outputs=(),
+        launches=(LaunchSpec(entry="k", grid=(1, 1, 1), block=(32, 1, 1), args=()),),
+        cubin=b"",
+        cubin_sha256=sha256(b"").hexdigest(),
+        source=f"takes {us}",
+        ptx="",
+        trace={},
+        resources=Resources(registers=1, spill_store_bytes=0, spill_load_bytes=0, stack_bytes=0, static_smem_bytes=0),
+        code_hash="hash",
+        conditions=Conditions(generator="1", nvrtc="13.0"),
+        evidence=Evidence(correct="verified_on_gpu", time="measured"),
+        verification=Verification(device="d", input_sets=("random",), max_error=0, tolerance=0, deterministic=True),
+        timing=timing(us),
+    )
+    return Winner(Trial(number, CANDIDATE, TrialState.MEASURED, median_us=us, p10_us=us, p90_us=us), artifact)
+
+
+@dataclass
+class Bench:
+    """A worker's hands without its process; `search` is what the search does."""
+
+    site: Site
+    search: Callable[..., Outcome] = lambda **_: Outcome(None, (), "budget")
+    device: Device = field(default_factory=Device)
+    stopping: threading.Event = field(default_factory=threading.Event)
+    budgets: list[Budget] = field(default_factory=list)
+
+    def tune_on(
+        self, gpu: Any, plan: Any, log: Any, budget: Budget, *args: Any, on_open: Any, **kwargs: Any
+    ) -> Outcome:
+        self.budgets.append(budget)
+        on_open(gpu.device)
+        return self.search(log=log, **kwargs)
+
+    def tunings(self) -> Tunings:
+        gpu = Attached(self.device, FACTS, card_of(FACTS)[0], ())
+        return Tunings(self.site.db, gpu, "w0", self.stopping, database_pause_s=0.01)
+
+    def run(self, tuning_id: str) -> TuningRow:
+        self.tunings().run(tuning_id)
+        return self.site.tuning(tuning_id)
+
+    def kernels(self) -> list[KernelRow]:
+        with self.site.db.read() as session:
+            return list(session.scalars(select(KernelRow).order_by(KernelRow.created_at)))
+
+
+@pytest.fixture
+def bench(site: Site, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    bench = Bench(site)
+    monkeypatch.setattr("service.jobs.searching.tune_on", bench.tune_on)
+    return bench
+
+
+def wins(us: float, ended: Ending = "budget") -> Callable[..., Outcome]:
+    return lambda **_: Outcome(winner(us), (winner(us).trial,), ended)
+
+
+def test_a_winner_is_published(bench: Bench) -> None:
+    bench.search = wins(12.5)
+    tuning_id = bench.site.post(hand_over=False)
+    row = bench.run(tuning_id)
+    assert (row.state, row.ended, row.note, row.error, row.phase) == ("done", "budget", "", None, "")
+    assert row.worker_id == "w0"
+    assert row.started_at is not None
+    assert row.ended_at is not None
+    assert row.points is not None
+    assert row.legal is not None
+    assert 0 < row.legal < row.points
+    (kernel,) = bench.kernels()
+    assert row.kernel_id == kernel.id
+    assert (kernel.median_us, kernel.correct, kernel.time) == (12.5, "verified_on_gpu", "measured")
+    assert (kernel.tuning_id, kernel.trial_number, kernel.point) == (tuning_id, 0, {"vector": 8})
+    assert kernel.driver == FACTS.driver
+    with bench.site.db.read() as session:
+        content = kernels.artifact(session, kernel.artifact_sha256)
+        (audit,) = session.scalars(select(AuditRow)).all()
+    assert KernelArtifact.model_validate_json(content) == winner(12.5).artifact
+    assert (audit.actor, audit.action, audit.subject) == ("worker:w0", "kernel.published", kernel.id)
+
+
+@pytest.mark.parametrize(
+    ("second_us", "kept_us", "note"),
+    [
+        pytest.param(12.0, 12.0, "", id="faster-replaces"),
+        pytest.param(12.5, 12.5, "", id="equal-replaces"),
+        pytest.param(13.0, 12.5, "The kernel found earlier stays (12.50 us): the best of this search", id="slower-not"),
+    ],
+)
+def test_the_faster_of_two_searches_answers(bench: Bench, second_us: float, kept_us: float, note: str) -> None:
+    bench.search = wins(12.5)
+    bench.run(bench.site.post(hand_over=False))
+    bench.search = wins(second_us)
+    row = bench.run(bench.site.post(hand_over=False))
+    (current,) = [kernel for kernel in bench.kernels() if kernel.superseded_at is None]
+    assert (current.median_us, row.kernel_id) == (kept_us, current.id)
+    assert row.note.startswith(note)
+    assert bool(row.note) == bool(note)
+
+
+def test_kernel_and_end_are_written_together_or_not_at_all(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.search = wins(12.5)
+    tuning_id = bench.site.post(hand_over=False)
+    finish = tunings.finish
+
+    def dies(session: Any, id: str, state: str, **facts: Any) -> TuningRow:
+        if state == "done":
+            raise KeyboardInterrupt
+        return finish(session, id, state, **facts)
+
+    monkeypatch.setattr(tunings, "finish", dies)
+    with pytest.raises(KeyboardInterrupt):
+        bench.run(tuning_id)
+    assert bench.site.tuning(tuning_id).state == "running"
+    assert bench.kernels() == []
+    monkeypatch.setattr(tunings, "finish", finish)
+    assert bench.run(tuning_id).state == "done"
+    assert len(bench.kernels()) == 1
+
+
+def test_a_search_without_a_winner_says_why(bench: Bench) -> None:
+    failed = tuple(Trial(n, CANDIDATE, TrialState.WRONG_RESULT) for n in range(3))
+    bench.search = lambda **_: Outcome(None, failed, "exhausted")
+    row = bench.run(bench.site.post(hand_over=False))
+    assert (row.state, row.ended, row.kernel_id) == ("done", "exhausted", None)
+    assert row.note == "No kernel: of 3 candidates none was both right and timed (3 wrong_result)."
+
+
+@pytest.mark.parametrize(
+    ("states", "why"),
+    [
+        pytest.param([], "budget ended before a candidate was run", id="none"),
+        pytest.param([TrialState.CANCELLED], "budget ended before a candidate was run", id="cancelled-only"),
+        pytest.param([TrialState.VERIFIED], "none of the 1 candidates could be timed", id="untimed"),
+        pytest.param(
+            [TrialState.CRASHED, TrialState.TIMED_OUT, TrialState.CRASHED, TrialState.CANCELLED],
+            "of 3 candidates none was both right and timed (2 crashed, 1 timed_out)",
+            id="failures-by-kind",
+        ),
+        pytest.param(
+            [s for s in TrialState if s.is_failure], "of 7 candidates none was both right and timed (", id="many-kinds"
+        ),
+    ],
+)
+def test_why_there_is_no_kernel(states: list[TrialState], why: str) -> None:
+    note = why_no_kernel(Trial(n, CANDIDATE, state) for n, state in enumerate(states))
+    assert why in note
+    assert note.endswith(".")
+    assert note.count(",") <= 5
+
+
+def test_a_cancelled_tuning_publishes_nothing(bench: Bench) -> None:
+    tuning_id = bench.site.post(hand_over=False)
+
+    def cancelled_in_the_finals(**_: Any) -> Outcome:
+        with bench.site.db.write() as session:
+            tunings.request_cancel(session, tuning_id)
+        return wins(12.5)()
+
+    bench.search = cancelled_in_the_finals
+    row = bench.run(tuning_id)
+    assert (row.state, row.ended, row.kernel_id) == ("cancelled", "stopped", None)
+    assert bench.kernels() == []
+
+
+@pytest.mark.parametrize("begun", [pytest.param(False, id="waiting"), pytest.param(True, id="begun")])
+def test_a_tuning_that_was_cancelled_before_its_job_began_is_not_searched(bench: Bench, begun: bool) -> None:
+    tuning_id = bench.site.post(hand_over=False)
+    with bench.site.db.write() as session:
+        if begun:
+            tunings.start(session, tuning_id, "another")
+        tunings.request_cancel(session, tuning_id)
+    assert bench.run(tuning_id).state == "cancelled"
+    assert bench.budgets == []
+
+
+def test_a_stopping_worker_leaves_the_tuning_to_the_next(bench: Bench) -> None:
+    tuning_id = bench.site.post(hand_over=False)
+
+    def told_to_stop(is_stopped: Callable[[], bool], **_: Any) -> Outcome:
+        assert not is_stopped()
+        bench.stopping.set()
+        assert is_stopped()
+        return Outcome(None, (), "stopped")
+
+    bench.search = told_to_stop
+    with pytest.raises(WorkerStopping):
+        bench.run(tuning_id)
+    assert bench.site.tuning(tuning_id).state == "running"
+    with pytest.raises(WorkerStopping):
+        bench.run(tuning_id)
+    bench.stopping.clear()
+    bench.search = wins(12.5)
+    assert bench.run(tuning_id).state == "done"
+
+
+def test_the_budget_counts_on_over_runs(bench: Bench) -> None:
+    tuning_id = bench.site.post(hand_over=False, budget_s=20.0, trials_limit=7)
+    with bench.site.db.write() as session:
+        tunings.start(session, tuning_id, "w0")
+        tunings.advance(session, tuning_id, "searching", 12.5)
+    row = bench.run(tuning_id)
+    (budget,) = bench.budgets
+    assert (budget.seconds, budget.trials) == (7.5, 7)
+    assert 12.5 < row.spent_s < 20.0
+
+
+def test_a_tuning_that_has_used_up_its_budget_is_only_settled(bench: Bench) -> None:
+    tuning_id = bench.site.post(hand_over=False, budget_s=20.0)
+    with bench.site.db.write() as session:
+        tunings.start(session, tuning_id, "w0")
+        tunings.advance(session, tuning_id, "searching", 21.0)
+    bench.search = wins(12.5)
+    assert bench.run(tuning_id).state == "done"
+    assert bench.budgets[0].seconds == 0.0
+
+
+@pytest.mark.parametrize(
+    ("fusion", "error"),
+    [
+        pytest.param(fusion_of("sigmoid", "f64"), "f64", id="type-not-compiled"),
+        pytest.param(
+            {**fusion_of("square"), "ops": [{"op": "sum", "in": ["x"], "out": "y", "dims": [1]}]}, "sum", id="operator"
+        ),
+    ],
+)
+def test_what_cannot_be_searched_fails_with_the_reason(bench: Bench, fusion: dict[str, Any], error: str) -> None:
+    tuning_id = bench.site.post(hand_over=False)
+    with bench.site.db.write() as session:
+        row = session.get_one(TuningRow, tuning_id)
+        session.get_one(FusionRow, row.fingerprint).document = fusion
+    row = bench.run(tuning_id)
+    assert row.state == "failed"
+    assert row.error is not None
+    assert error in row.error
+    assert "Traceback" not in row.error
+
+
+def test_a_fault_of_ours_fails_one_tuning_with_a_reference(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    def faulty(**_: Any) -> Outcome:
+        raise ZeroDivisionError("ours")
+
+    bench.search = faulty
+    row = bench.run(bench.site.post(hand_over=False))
+    assert row.state == "failed"
+    assert row.error is not None
+    reference = row.error.split()[-1].rstrip(".")
+    (logged,) = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert reference in logged.getMessage()
+    assert logged.exc_info is not None
+    assert "ZeroDivisionError" not in row.error
+    bench.search = wins(12.5)
+    assert bench.run(bench.site.post(hand_over=False)).state == "done"
+
+
+@pytest.mark.parametrize("is_gone", [pytest.param(False, id="it-answers-again"), pytest.param(True, id="it-is-gone")])
+def test_a_lost_gpu_fails_one_tuning_and_a_dead_one_ends_the_worker(bench: Bench, is_gone: bool) -> None:
+    def lost(**_: Any) -> Outcome:
+        bench.device.gone = is_gone
+        raise DeviceLost("GPU 0", "out of memory")
+
+    bench.search = lost
+    tuning_id = bench.site.post(hand_over=False)
+    work = bench.tunings()
+    assert work.run(tuning_id) == "failed"
+    assert bench.site.tuning(tuning_id).error == "GPU 0 cannot be used: out of memory"
+    assert bench.stopping.is_set() == is_gone
+    assert work.gpu_lost == ("it fell off the bus" if is_gone else "")
+
+
+def test_a_database_that_comes_back_costs_nothing(bench: Bench) -> None:
+    left = [1, 2]
+
+    def database_restarts(**_: Any) -> Outcome:
+        if left:
+            left.pop()
+            raise OperationalError("UPDATE", {}, Exception("the server closed the connection"))
+        return wins(12.5)()
+
+    bench.search = database_restarts
+    assert bench.run(bench.site.post(hand_over=False)).state == "done"
+    assert len(bench.budgets) == 3
+
+
+def test_a_baseline_is_recorded_once_for_a_key(bench: Bench) -> None:
+    bench.search = wins(12.5)
+    tuning_id = bench.site.post(hand_over=False)
+    bench.run(tuning_id)
+    bench.run(bench.site.post(hand_over=False))
+    row = bench.site.tuning(tuning_id)
+    key = (row.fingerprint, row.binding, row.card_id, row.policy)
+    with bench.site.db.read() as session:
+        (baseline,) = kernels.baselines(session, [key])[key]
+    assert (baseline.name, baseline.median_us, baseline.samples_us) == (EAGER, 25.0, [25.0] * 3)
+    assert bench.device.baselines == 1
+
+
+def test_a_fusion_without_a_baseline_is_tuned_as_well(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    bench.device.baseline_timing = None
+    bench.search = wins(12.5)
+    assert bench.run(bench.site.post(hand_over=False)).state == "done"
+    assert "no such operator" in caplog.text
+
+
+# Without a GPU, with real schedules and compiles ------------------------------------------------------------
+
+
+@dataclass
+class Compiling:
+    """A worker without a GPU; `wanted` kernels are compiled."""
+
+    site: Site
+    monkeypatch: pytest.MonkeyPatch
+    stopping: threading.Event = field(default_factory=threading.Event)
+
+    def run(self, tuning_id: str, wanted: int) -> TuningRow:
+        self.monkeypatch.setattr(preparing, "KERNELS", wanted)
+        Tunings(self.site.db, H200, "w0", self.stopping, compilers=1).run(tuning_id)
+        return self.site.tuning(tuning_id)
+
+    def post(self, **kwargs: Any) -> str:
+        return self.site.post(card=H200.card, attached=False, hand_over=False, **kwargs)
+
+
+@pytest.fixture
+def compiling(site: Site, monkeypatch: pytest.MonkeyPatch) -> Compiling:
+    return Compiling(site, monkeypatch)
+
+
+def test_without_a_gpu_kernels_are_compiled_and_nothing_is_claimed(compiling: Compiling) -> None:
+    tuning_id = compiling.post(trials_limit=None)
+    row = compiling.run(tuning_id, wanted=2)
+    assert (row.state, row.ended, row.kernel_id, row.error) == ("done", "compiled", None, None)
+    assert row.note.startswith("Nothing was verified or timed: no GPU is attached. 2 kernels compiled for the ")
+    assert "is predicted to take" in row.note
+    found = compiling.site.trials(tuning_id)
+    assert sum(trial.state is TrialState.CANCELLED for trial in found) == 2
+    for trial in found:
+        if trial.state is TrialState.CANCELLED:
+            assert trial.reason == f"compiled for {H200.card.name}; nothing here can run it"
+            assert trial.predicted_us is not None
+            assert trial.resources is not None
+        assert trial.median_us is None
+    with compiling.site.db.read() as session:
+        assert session.scalars(select(KernelRow)).all() == []
+
+
+def test_compiling_goes_on_where_it_was_stopped(compiling: Compiling, monkeypatch: pytest.MonkeyPatch) -> None:
+    tuning_id = compiling.post(trials_limit=None)
+
+    def told_to_stop(*args: Any) -> Trial:
+        compiling.stopping.set()
+        return not_run(*args)
+
+    monkeypatch.setattr("service.jobs.preparing.not_run", told_to_stop)
+    with pytest.raises(WorkerStopping):
+        compiling.run(tuning_id, wanted=3)
+    first = compiling.site.trials(tuning_id)
+    assert compiling.site.tuning(tuning_id).state == "running"
+    monkeypatch.setattr("service.jobs.preparing.not_run", not_run)
+    compiling.stopping.clear()
+    assert compiling.run(tuning_id, wanted=3).state == "done"
+    after = compiling.site.trials(tuning_id)
+    assert after[: len(first)] == first
+    assert sum(trial.state is TrialState.CANCELLED for trial in after) == 3
+    assert len({trial.candidate for trial in after}) == len(after)
+
+
+def test_compiling_keeps_to_the_limit_of_trials(compiling: Compiling) -> None:
+    tuning_id = compiling.post(trials_limit=1)
+    assert compiling.run(tuning_id, wanted=5).state == "done"
+    assert len(compiling.site.trials(tuning_id)) == 1
+
+
+def test_compiling_can_be_cancelled(compiling: Compiling, monkeypatch: pytest.MonkeyPatch) -> None:
+    tuning_id = compiling.post(trials_limit=None)
+
+    def somebody_cancels(*args: Any) -> Trial:
+        with compiling.site.db.write() as session:
+            tunings.request_cancel(session, tuning_id)
+        return not_run(*args)
+
+    monkeypatch.setattr("service.jobs.preparing.not_run", somebody_cancels)
+    monkeypatch.setattr("service.jobs.progress.EVERY_S", 0.01)
+    row = compiling.run(tuning_id, wanted=60)
+    assert (row.state, row.kernel_id) == ("cancelled", None)
+    assert 1 <= len(compiling.site.trials(tuning_id)) < 60
+
+
+def test_the_search_itself_on_the_fake_device(site: Site) -> None:
+    """Once through everything in this process: what the other tests replace."""
+    tuning_id = site.post(trials_limit=2, budget_s=10.0, hand_over=False)
+    with closing(FakeDevice()) as device:
+        gpu = Attached(device, FACTS, FAKE_CARD, ())
+        assert Tunings(site.db, gpu, "w0", threading.Event(), compilers=1).run(tuning_id) == "done"
+    row = site.tuning(tuning_id)
+    assert row.kernel_id is not None
+    assert 0 < row.spent_s < 10.0
+    with site.db.read() as session:
+        kernel = kernels.get(session, row.kernel_id)
+        assert kernel is not None
+        assert cards.card_id(FAKE_CARD) == kernel.card_id
+        artifact = KernelArtifact.model_validate_json(kernels.artifact(session, kernel.artifact_sha256))
+    assert artifact.evidence == Evidence(correct="verified_on_gpu", time="measured")
+    assert kernel.created_at <= now()
