@@ -1,0 +1,88 @@
+"""The application: routes, the layers around them, and what runs beside them."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+import structlog
+from fastapi import FastAPI
+from sqlalchemy.exc import SQLAlchemyError
+from starlette.concurrency import run_in_threadpool
+
+from service import problems
+from service.auth import Gate, KeyRing
+from service.border import Border
+from service.dashboard.routes import router as dashboard
+from service.db.engine import Database
+from service.db.migrate import ensure_ready
+from service.jobs.dbos_queue import DbosQueue
+from service.jobs.queue import JobQueue
+from service.limits import BodyLimit
+from service.metrics import Metrics
+from service.operations.context import Context
+from service.operations.handover import Handover
+from service.routes import cards, fusions, health, kernels, login, spaces, tunings
+from service.settings import Settings
+
+log = structlog.get_logger("service")
+
+HANDOVER_S = 2.0
+"""How often tunings that wait for a worker, or for the job queue, are looked after."""
+
+
+def create_app(settings: Settings, *, database: Database | None = None, queue: JobQueue | None = None) -> FastAPI:
+    """The service as an ASGI application. What is not given is made from `settings`, and closed at the end.
+
+    `app.state` holds `settings`, `db`, `queue`, and `stopping`, an event that ends open streams. Raises DatabaseFault
+    for a URL that names no database; whether it answers is found when the application starts.
+    """
+    db = database or Database(settings.db_url)
+    jobs = queue or DbosQueue(settings.dbos_url)
+    handover = Handover(db, jobs, settings)
+    ring = KeyRing(settings, db)
+    metrics = Metrics(db, settings)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        await run_in_threadpool(ensure_ready, db)
+        task = asyncio.create_task(_keep_handing_over(handover))
+        try:
+            yield
+        finally:
+            app.state.stopping.set()
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+            if queue is None:
+                jobs.close()
+            if database is None:
+                db.close()
+
+    # Its pages about the API would load scripts from elsewhere; routes/health.py serves the document.
+    app = FastAPI(lifespan=lifespan, openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
+    app.state.settings, app.state.db, app.state.queue = settings, db, jobs
+    app.state.context = Context(settings, db, handover)
+    app.state.ring, app.state.metrics = ring, metrics
+    app.state.stopping = threading.Event()
+    routers = [module.router for module in (tunings, kernels, fusions, spaces, cards, health, login)] + [dashboard]
+    for router in routers:
+        app.include_router(router)
+    problems.install(app, routers)
+    # The last one added is the outermost.
+    app.add_middleware(Gate, settings=settings, ring=ring)
+    app.add_middleware(BodyLimit, max_bytes=settings.max_body_bytes)
+    app.add_middleware(Border, metrics=metrics)
+    return app
+
+
+async def _keep_handing_over(handover: Handover) -> None:
+    """Hands over what the last run of this service left, then what could not be handed over when it was posted."""
+    while True:
+        try:
+            await run_in_threadpool(handover.run)
+        except SQLAlchemyError as error:
+            log.warning("queued tunings could not be looked after", error=type(error).__name__)
+        await asyncio.sleep(HANDOVER_S)

@@ -1,0 +1,144 @@
+"""Who may ask: keys where they are demanded, and nothing from other people's web pages anywhere.
+
+A service on loopback needs no key by default: whoever reaches it has this machine. What also reaches it is a browser on
+this machine, showing a page of somebody else. Such a page is known by its names: a Host that is not loopback (a domain
+that resolves to 127.0.0.1, "DNS rebinding"), or an Origin that is not ours on a request that changes something.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+from urllib.parse import quote
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from service.db import keys
+from service.db.engine import Database
+from service.problems import FOREIGN_REQUEST, UNAUTHORIZED, Fault, answer
+from service.settings import Settings
+
+COOKIE = "fusetune_key"
+"""Holds the key of a browser that has logged in: HttpOnly, SameSite=Strict."""
+
+LOGIN = "/login"
+OPERATOR = "operator"
+"""Who uses the key of the settings."""
+
+NOBODY = "local"
+"""Who asks without a key, where none is demanded."""
+
+_OPEN = frozenset({"/healthz", "/readyz", LOGIN})
+"""Answered to everybody: they say nothing of what is stored."""
+
+_OPEN_PREFIX = "/static/"
+_SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+def is_loopback(host: str) -> bool:
+    """True for names and addresses that only this machine reaches."""
+    name = host.strip("[]").lower()
+    if name == "localhost" or name.endswith(".localhost"):  # RFC 6761, 6.3
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+def demands_key(settings: Settings) -> bool:
+    """Whether every request needs a key."""
+    return settings.require_key if settings.require_key is not None else not is_loopback(settings.host)
+
+
+class KeyRing:
+    """The keys that are accepted: the operator's and those in the database."""
+
+    def __init__(self, settings: Settings, db: Database) -> None:
+        self._operator = None if settings.api_key is None else settings.api_key.get_secret_value().encode()
+        self._db = db
+
+    def holder(self, key: str) -> str | None:
+        """Who holds the key, None if it is not accepted. Reads the database."""
+        if self._operator is not None and hmac.compare_digest(self._operator, key.encode()):
+            return OPERATOR
+        with self._db.read() as session:
+            return keys.holder(session, key)
+
+    def is_empty(self) -> bool:
+        """True if no key at all would be accepted. Reads the database."""
+        if self._operator is not None:
+            return False
+        with self._db.read() as session:
+            return keys.usable(session) == 0
+
+
+class Gate:
+    """Lets a request pass with `scope["state"]["actor"]` set, or answers it with a problem."""
+
+    def __init__(self, app: ASGIApp, settings: Settings, ring: KeyRing) -> None:
+        self._app = app
+        self._demands_key = demands_key(settings)
+        self._is_loopback = is_loopback(settings.host)
+        self._ring = ring
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope)
+        refusal = self._foreign(request) or await self._keyless(request)
+        await (refusal or self._app)(scope, receive, send)
+
+    def _foreign(self, request: Request) -> Response | None:
+        """The answer to a request that another site has sent; None to all others."""
+        host = request.headers.get("host", "")
+        if self._is_loopback and not self._demands_key and not is_loopback(_name_of(host)):
+            detail = f"This service answers to loopback names, not to the Host {host[:100]!r}."
+            return answer(request, Fault(FOREIGN_REQUEST, detail, "Use http://127.0.0.1 or http://localhost."))
+        origin = request.headers.get("origin")
+        if origin is None or request.method in _SAFE or _bearer(request) is not None:
+            return None  # a browser adds Origin to what changes something, and never a key of its own accord
+        if origin.partition("://")[2].lower() == host.lower():  # behind a proxy that ends TLS, the scheme differs
+            return None
+        detail = f"The page that sent this is from {origin[:100]!r}, not from here."
+        return answer(request, Fault(FOREIGN_REQUEST, detail, "Send it from a page of this service, or with a key."))
+
+    async def _keyless(self, request: Request) -> Response | None:
+        """The answer to a request without a key that it needs; None if it may pass, its actor noted."""
+        path, bearer = request.url.path, _bearer(request)
+        key = bearer if bearer is not None else request.cookies.get(COOKIE)
+        actor = await run_in_threadpool(self._ring.holder, key) if key else None
+        if actor is None and (bearer is not None or self._demands_key) and not _is_open(path):
+            return _ask_for_key(request, "The key is not accepted." if key else "No key was sent.")
+        request.scope.setdefault("state", {})["actor"] = actor or NOBODY
+        return None
+
+
+def _is_open(path: str) -> bool:
+    return path in _OPEN or path.startswith(_OPEN_PREFIX)
+
+
+def _name_of(host: str) -> str:
+    """The name in a Host header, its port left out."""
+    return host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
+
+
+def _bearer(request: Request) -> str | None:
+    """The key of the Authorization header; empty if the header holds something else."""
+    header = request.headers.get("authorization")
+    if header is None:
+        return None
+    scheme, _, key = header.partition(" ")
+    return key.strip() if scheme.lower() == "bearer" else ""
+
+
+def _ask_for_key(request: Request, detail: str) -> Response:
+    """A person with a browser gets the login page, a program the problem."""
+    if request.method == "GET" and "text/html" in request.headers.get("accept", ""):
+        return RedirectResponse(f"{LOGIN}?next={quote(request.url.path)}", 303)
+    fix = "Send the header Authorization: Bearer KEY. Keys are made by `python -m service keys create NAME`."
+    return answer(request, Fault(UNAUTHORIZED, detail, fix, headers={"WWW-Authenticate": "Bearer"}))

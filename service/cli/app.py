@@ -1,0 +1,66 @@
+"""The command line: one module a command, loaded when it is called.
+
+The API's container has no torch, no CUDA and no Optuna: `serve` must not load what only a worker has.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+from typer.main import get_command
+
+COMMANDS = {
+    "serve": ("service.cli.serve", "serve", "The REST API and the dashboard."),
+    "worker": ("service.cli.worker", "worker", "Tune what the service is asked for, on this machine's GPU."),
+    "ci": ("service.ci.command", "ci", "Hold a folder of fusions against a lock file."),
+    "cards": ("service.cli.cards", "cards", "GPUs: attached here, known, and what the database has of each."),
+    "db": ("service.cli.database", "db", "The database: upgrade, current, check."),
+    "keys": ("service.cli.keys", "keys", "API keys: create, list, revoke."),
+}
+"""Name: module, function or app in it, and its line in the list of commands."""
+
+
+class LazyGroup(TyperGroup):
+    """The commands of the table above. `Any`: typer brings a click of its own, whose types it keeps private."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """In the order of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command, its module loaded now."""
+        return command(cmd_name) if cmd_name in COMMANDS else None
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """The list, without loading what it lists."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, _, line) in COMMANDS.items()])
+
+
+def command(name: str) -> Any:
+    """The click command of one name of the table."""
+    module, attribute, _ = COMMANDS[name]
+    found = getattr(import_module(module), attribute)
+    if isinstance(found, typer.Typer):
+        return get_command(found)
+    alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    alone.command(name)(found)
+    return get_command(alone)
+
+
+app = typer.Typer(
+    cls=LazyGroup,
+    help="Tune fusions as a service: API, workers, database.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+@app.callback()
+def _service() -> None:
+    """Without a callback typer takes a group without commands of its own for a mistake."""

@@ -1,0 +1,160 @@
+"""`serve`: the REST API and the dashboard, and a worker beside them if asked for."""
+
+from __future__ import annotations
+
+import errno
+import signal
+import socket
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, Literal
+
+import structlog
+import typer
+import uvicorn
+
+from compiler.faults import UsageFault, reporting
+from service import log
+from service.app import create_app
+from service.auth import KeyRing, demands_key, is_loopback
+from service.cli.given import as_environment, settings_of
+from service.db.engine import Database, DatabaseFault
+from service.db.migrate import ensure_ready
+from service.settings import Settings
+from service.supervisor import Supervisor
+
+news = structlog.get_logger("service")
+
+GRACE_S = 5
+"""How long a request that is being answered may take when the service stops."""
+
+BROKEN = 1
+"""Exit code where the machine failed, not the options."""
+
+_BACKLOG = 2048
+
+
+@reporting(UsageFault)
+def serve(
+    host: Annotated[
+        str | None, typer.Option(help="Address to listen on; one that others reach demands a key. Default: 127.0.0.1.")
+    ] = None,
+    port: Annotated[int | None, typer.Option(help="0 takes any free one. Default: 8765.", min=0, max=65535)] = None,
+    database_url: Annotated[
+        str | None, typer.Option(help="Our tables. Default: fusetune.db in the data folder.", metavar="URL")
+    ] = None,
+    jobs_url: Annotated[
+        str | None, typer.Option(help="The job queue's tables. Default: jobs.db in the data folder.", metavar="URL")
+    ] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Default: fusetune-data.", metavar="DIR")] = None,
+    worker: Annotated[bool, typer.Option("--worker/--no-worker", help="Also run a worker on this machine.")] = False,
+    device: Annotated[
+        Literal["auto", "fake", "none"] | None, typer.Option(help="What that worker measures on. Default: auto.")
+    ] = None,
+    card: Annotated[str | None, typer.Option(help="GPU model of that worker.", metavar="NAME")] = None,
+    log_format: Annotated[Literal["console", "json"] | None, typer.Option(help="Default: console.")] = None,
+) -> None:
+    """Answer requests and show the dashboard. SIGTERM or Ctrl-C stops within seconds."""
+    shared = {"database_url": database_url, "jobs_url": jobs_url, "data_dir": data_dir, "device": device, "card": card}
+    settings = settings_of(host=host, port=port, log_format=log_format, **shared)
+    log.configure(settings.log_format)
+    with ExitStack() as stack:
+        db = stack.enter_context(_database(settings))
+        _refuse_open_door(settings, db)
+        listener = stack.enter_context(_listener(settings.host, settings.port))
+        supervisor = Supervisor(as_environment(**shared, log_format=log_format)) if worker else None
+        _run(settings, db, listener, supervisor)
+
+
+def _database(settings: Settings) -> Database:
+    """The database, ready. Raises UsageFault."""
+    try:
+        db = Database(settings.db_url)
+        ensure_ready(db)
+    except DatabaseFault as error:
+        raise UsageFault(str(error)) from None
+    return db
+
+
+def _refuse_open_door(settings: Settings, db: Database) -> None:
+    """Raises UsageFault where a key is demanded and there is none: nobody could get in."""
+    if not demands_key(settings) and not is_loopback(settings.host):
+        news.warning("no key is demanded: whoever reaches this address may use the service", host=settings.host)
+    if demands_key(settings) and KeyRing(settings, db).is_empty():
+        fix = "Make one with `python -m service keys create NAME`, or set FUSETUNE_API_KEY."
+        raise UsageFault(f"--host {settings.host}: every request will need a key, and there is none. {fix}")
+
+
+def _listener(host: str, port: int) -> socket.socket:
+    """A socket that listens there. Raises UsageFault."""
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    except socket.gaierror as error:
+        raise UsageFault(f"--host {host}: {error.strerror}. Name an address of this machine.") from None
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            fix = "Stop what listens there, or choose another with --port; 0 takes any free one."
+            raise UsageFault(f"--port {port}: in use on {host}. {fix}") from None
+        raise UsageFault(f"--host {host} --port {port}: {error.strerror}. Choose others.") from None
+
+
+def _run(settings: Settings, db: Database, listener: socket.socket, supervisor: Supervisor | None) -> None:
+    app = create_app(settings, database=db)
+
+    def told_to_stop() -> None:
+        app.state.stopping.set()
+        if supervisor is not None:
+            supervisor.ask_to_stop()
+
+    def started() -> None:
+        typer.echo(f"fusetune serves {_url(listener)} (open it in a browser for the dashboard)")
+        if supervisor is not None:
+            supervisor.start()
+
+    config = uvicorn.Config(
+        app, lifespan="on", log_config=None, access_log=False, server_header=False, timeout_graceful_shutdown=GRACE_S
+    )
+    # uvicorn raises the signal that stopped it once more at its end: it must find a handler that lets us finish.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _ignore)
+    server = _Server(config, started, told_to_stop)
+    try:
+        server.run([listener])
+    finally:
+        if supervisor is not None:
+            supervisor.stop()
+    if not server.started:
+        raise typer.Exit(BROKEN)  # the log says why
+
+
+def _ignore(number: int, frame: FrameType | None) -> None:
+    pass
+
+
+class _Server(uvicorn.Server):
+    """uvicorn, which says when it has started and when it was told to stop: open streams are ended by us."""
+
+    def __init__(self, config: uvicorn.Config, started: Callable[[], None], told_to_stop: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._on_start = started
+        self._on_stop = told_to_stop
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._on_start()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self._on_stop()
+        super().handle_exit(sig, frame)
+
+
+def _url(listener: socket.socket) -> str:
+    """The address as a browser on this machine takes it."""
+    host, port = listener.getsockname()[:2]
+    if host in ("0.0.0.0", "::"):
+        host = socket.gethostname()
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"

@@ -1,0 +1,67 @@
+"""Which card a request means, and what is known of cards."""
+
+from __future__ import annotations
+
+from sqlalchemy.orm import Session
+
+from compiler.arch import Arch, arch_named, arch_names, card_named, card_or_default
+from compiler.arch import cards as known_cards
+from compiler.errors import UnknownCard, Unsupported
+from fusetune.wire.service import Cards
+from service.db import cards
+from service.db.models import CardRow
+from service.operations.context import Context
+from service.operations.presence import alive_since
+from service.views import card_statuses
+
+
+def listing(context: Context) -> Cards:
+    """All cards that a worker had or a request named, those with a living worker first."""
+    with context.db.read() as session:
+        return Cards(items=tuple(card_statuses(session, alive_since(context.settings))))
+
+
+def resolve(session: Session, context: Context, word: str | None) -> CardRow:
+    """The card that a request means, stored if it is new: needs a session that writes. Raises UnknownCard.
+
+    A word is an id, a name, or an alias of the table of cards; of several cards with one name, that read off a GPU.
+    Without a word, the card of a living worker, one with its GPU first; else the table's default card.
+    """
+    return current(session, context, word) or cards.put(session, card_or_default(word), attached=False)
+
+
+def current(session: Session, context: Context, word: str | None) -> CardRow | None:
+    """As `resolve`, but nothing is stored: None for a card of the table that is not. Raises UnknownCard."""
+    if word is None:
+        alive = cards.alive(session, alive_since(context.settings))
+        word = alive[0].card_id if alive else card_or_default(None).name
+    ids = stored_ids(session, word)
+    return session.get_one(CardRow, ids[0]) if ids else None
+
+
+def stored_ids(session: Session, word: str) -> list[str]:
+    """Ids of all stored cards that a word means, those read off a GPU first; none for a card of the table that is not
+    stored. Raises UnknownCard."""
+    if (row := cards.get(session, word)) is not None:
+        return [row.id]
+    rows = cards.named(session, word)
+    if not rows:
+        try:
+            rows = cards.named(session, card_named(word).name)
+        except UnknownCard:
+            raise _unknown(session, word) from None
+    return [row.id for row in rows]
+
+
+def arch_of(row: CardRow) -> Arch:
+    """The compile target of a card. Raises Unsupported if there is none for its compute capability."""
+    major, minor = row.facts["capability"]
+    for arch in map(arch_named, arch_names()):
+        if arch.capability == (major, minor):
+            return arch
+    raise Unsupported(f"{row.name} (compute capability {major}.{minor})", "Name another card.")
+
+
+def _unknown(session: Session, word: str) -> UnknownCard:
+    names = [card.name for card in known_cards()] + [row.name for row in cards.every(session)]
+    return UnknownCard(word if len(word) <= 80 else f"{word[:77]}...", tuple(dict.fromkeys(names)))

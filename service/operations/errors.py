@@ -1,0 +1,57 @@
+"""Why an operation refuses; `service.problems` says each over HTTP.
+
+Beside these, operations raise what lies below them: InvalidDocument, UnknownCard, Unsupported, DamagedArtifact.
+"""
+
+from __future__ import annotations
+
+
+class Refusal(Exception):
+    """Base of what an operation refuses on purpose. `detail` is for people, `fix` says what to do."""
+
+    def __init__(self, detail: str, fix: str) -> None:
+        super().__init__(detail, fix)
+        self.detail = detail
+        self.fix = fix
+
+    def __str__(self) -> str:
+        return f"{self.detail} {self.fix}"
+
+
+class NotFound(Refusal):
+    """Nothing has that id."""
+
+    def __init__(self, kind: str, id: str, where_to_look: str) -> None:
+        shown = id if len(id) <= 80 else f"{id[:77]}..."
+        super().__init__(f"No {kind} has the id {shown!r}.", f"Ids are listed by {where_to_look}.")
+
+
+class OverLimit(Refusal):
+    """The request asks for more than this service gives."""
+
+
+class IdempotencyConflict(Refusal):
+    """The Idempotency-Key was used for another request."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(
+            f"The Idempotency-Key {key!r} belongs to a request with another body.", "Use a new key for a new request."
+        )
+
+
+class Busy(Refusal):
+    """Too much of this is asked for at once. `retry_after_s`: when to ask again."""
+
+    retry_after_s = 2
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(detail, "Ask again later.")
+
+
+class QueueFull(Busy):
+    """As many tunings wait as may."""
+
+    retry_after_s = 30
+
+    def __init__(self, waiting: int) -> None:
+        super().__init__(f"{waiting} tunings wait already, no more are taken.")

@@ -1,0 +1,36 @@
+"""Whether the service can work."""
+
+from __future__ import annotations
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from compiler.pipeline import GENERATOR
+from fusetune.wire.service import Health
+from service.db import cards
+from service.db.engine import DatabaseFault
+from service.db.migrate import is_current
+from service.operations.context import Context
+from service.operations.presence import alive_since
+
+
+def alive() -> Health:
+    """The process answers."""
+    return Health(status="ok", version=GENERATOR)
+
+
+def ready(context: Context) -> Health:
+    """The database answers and has this version's tables. Workers are told, but requests are taken without them."""
+    try:
+        if not is_current(context.db):
+            return _unavailable("its tables are of another version")
+        with context.db.read() as session:
+            workers = cards.alive(session, alive_since(context.settings))
+    except (SQLAlchemyError, DatabaseFault):
+        return _unavailable("does not answer")
+    with_gpu = sum(worker.attached for worker in workers)
+    checks = {"database": "ok", "workers": f"{len(workers)} alive, {with_gpu} with a GPU"}
+    return Health(status="ok", checks=checks, version=GENERATOR)
+
+
+def _unavailable(why: str) -> Health:
+    return Health(status="unavailable", checks={"database": why}, version=GENERATOR)

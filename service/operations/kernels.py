@@ -1,0 +1,127 @@
+"""Kernels from the cache: looked up, listed, and given out whole or in part."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from sqlalchemy.orm import Session
+
+from compiler.errors import UnknownCard
+from fusetune.wire.artifact import TIMING_POLICY, KernelArtifact
+from fusetune.wire.problems import InvalidDocument, Problem
+from fusetune.wire.service import Accept, KernelAnswers, KernelLookup, Kernels, KernelView
+from service.db import kernels
+from service.db.kernels import Key
+from service.db.models import CardRow, KernelRow
+from service.operations.artifacts import Artifact
+from service.operations.cards import current, stored_ids
+from service.operations.context import Context
+from service.operations.errors import NotFound
+from service.operations.paging import cursor_faults
+from service.views import evidence_of, kernel_views
+
+PartName = Literal["source", "ptx", "cubin", "schedule"]
+PARTS: tuple[PartName, ...] = get_args(PartName)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A piece of an artifact; `sha256` is the whole artifact's."""
+
+    sha256: str
+    content: bytes
+
+
+def answer(session: Session, keys: Sequence[Key], accept: Accept) -> list[KernelView | None]:
+    """The kernel for each key whose evidence is accepted."""
+    rows = kernels.current_many(session, list(dict.fromkeys(keys)))
+    good = {key: row for key, row in rows.items() if accept.allows(evidence_of(row))}
+    views = dict(zip(good, kernel_views(session, list(good.values())), strict=True))
+    return [views.get(key) for key in keys]
+
+
+def lookup(context: Context, body: KernelLookup) -> KernelAnswers:
+    """The kernels of many keys, from the cache only. Raises InvalidDocument for cards that nobody knows."""
+    with context.db.read() as session:
+        found = _cards(session, context, body)
+        keys = [
+            None if (card := found[key.card]) is None else (key.fingerprint, key.binding, card.id, TIMING_POLICY)
+            for key in body.keys
+        ]
+        known = [key for key in keys if key is not None]
+        views = dict(zip(known, answer(session, known, body.accept), strict=True))
+    return KernelAnswers(kernels=tuple(None if key is None else views[key] for key in keys))
+
+
+def _cards(session: Session, context: Context, body: KernelLookup) -> dict[str | None, CardRow | None]:
+    """The card for each word of a lookup, every word resolved once."""
+    found: dict[str | None, CardRow | None] = {}
+    problems: list[Problem] = []
+    for i, key in enumerate(body.keys):
+        if key.card in found:
+            continue
+        try:
+            found[key.card] = current(session, context, key.card)
+        except UnknownCard as error:
+            found[key.card] = None
+            problems.append(Problem(f"keys[{i}].card", repr(error.name), f"one of {', '.join(error.known)}", _FIX))
+    if problems:
+        raise InvalidDocument(tuple(problems))
+    return found
+
+
+_FIX = "Name a card that GET /v1/cards lists, or leave it out."
+
+
+def page(
+    context: Context, after: str | None, limit: int, fingerprint: str | None, binding: str | None, card: str | None
+) -> Kernels:
+    """Current kernels, the newest first. Raises InvalidDocument for a bad cursor, UnknownCard."""
+    with context.db.read() as session, cursor_faults(after):
+        ids = None if card is None else stored_ids(session, card)
+        found = kernels.page(session, after, limit, fingerprint, binding, ids)
+        return Kernels(items=tuple(kernel_views(session, found.rows)), next=found.next)
+
+
+def info(context: Context, id: str) -> KernelView:
+    """A kernel without its code. Raises NotFound."""
+    with context.db.read() as session:
+        return kernel_views(session, [_row(session, id)])[0]
+
+
+def artifact(context: Context, id: str) -> Artifact:
+    """The artifact document as stored. Raises NotFound, DamagedArtifact."""
+    found = context.artifacts.get(context.db, id)
+    if found is None:
+        raise _not_found(id)
+    return found
+
+
+def part(context: Context, id: str, name: PartName) -> Part:
+    """One piece of the artifact. Raises NotFound, DamagedArtifact."""
+    whole = artifact(context, id)
+    document = KernelArtifact.model_validate_json(whole.content)
+    match name:
+        case "source":
+            content = document.source.encode()
+        case "ptx":
+            content = document.ptx.encode()
+        case "cubin":
+            content = document.cubin
+        case "schedule":
+            content = json.dumps(document.trace).encode()
+    return Part(whole.sha256, content)
+
+
+def _row(session: Session, id: str) -> KernelRow:
+    row = kernels.get(session, id)
+    if row is None:
+        raise _not_found(id)
+    return row
+
+
+def _not_found(id: str) -> NotFound:
+    return NotFound("kernel", id, "GET /v1/kernels")

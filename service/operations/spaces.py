@@ -1,0 +1,50 @@
+"""What a search would look through: points, legal ones, what each rule refuses, samples."""
+
+from __future__ import annotations
+
+from fusetune.wire.service import SchedulerSpace, SpaceRequest, SpaceView
+from search.space.schedulers import refusals
+from search.space.space import Space
+from service.operations.cards import arch_of, resolve
+from service.operations.context import Context
+from service.operations.errors import Busy
+from service.operations.reading import identify, schedulers, understand
+from service.views import card_view
+
+
+def describe(context: Context, request: SpaceRequest) -> SpaceView:
+    """The spaces of all schedulers that take the fusion. Counting is exact and takes up to a second or two.
+
+    Raises InvalidDocument, UnknownCard, Unsupported, OverLimit, and Busy while as many are counted as may be at once.
+    """
+    identity = identify(request.fusion, request.binding, context.settings.max_ops)
+    asked = understand(request.fusion, request.binding)
+    with context.db.write() as session:
+        card = resolve(session, context, request.card)
+        shown = card_view(card)
+    arch = arch_of(card)
+    found = schedulers(asked, arch, shown.sm_count)
+    if not context.counting.acquire(blocking=False):
+        raise Busy("Other spaces are being counted.")
+    try:
+        spaces = [_described(one.space(asked.bound, arch), request.samples, request.seed) for one in found]
+    finally:
+        context.counting.release()
+    return SpaceView(
+        fingerprint=identity.fingerprint,
+        binding=identity.binding_hash,
+        card=shown,
+        schedulers=tuple(spaces),
+        not_applicable=refusals(asked.bound, arch),
+    )
+
+
+def _described(space: Space, samples: int, seed: int) -> SchedulerSpace:
+    return SchedulerSpace(
+        scheduler=space.name,
+        knobs={knob.name: tuple(knob.values) for knob in space.knobs},
+        points=space.points,
+        legal=space.legal,
+        refused=space.refused,
+        samples=tuple(space.sample(samples, seed)),
+    )

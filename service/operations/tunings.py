@@ -1,0 +1,186 @@
+"""Tunings: opened, joined or answered from the cache; listed, looked at and cancelled."""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
+
+from fusetune.wire.artifact import TIMING_POLICY
+from fusetune.wire.printing import fusion_text
+from fusetune.wire.service import (
+    ACTIVE,
+    KernelView,
+    Trials,
+    TrialStateName,
+    TuningRequest,
+    Tunings,
+    TuningState,
+    TuningView,
+)
+from service.db import fusions, keys, trials, tunings
+from service.db.models import CardRow, TuningRow
+from service.operations.cards import arch_of, current, resolve
+from service.operations.context import Context
+from service.operations.errors import IdempotencyConflict, NotFound, OverLimit, QueueFull
+from service.operations.kernels import answer
+from service.operations.paging import cursor_faults
+from service.operations.reading import Asked, Identity, identify, schedulers, understand
+from service.views import trial_view, tuning_views
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Who asks, and under which Idempotency-Key."""
+
+    actor: str
+    idempotency_key: str | None = None
+
+
+def open_or_answer(context: Context, request: TuningRequest, order: Order) -> KernelView | TuningView:
+    """A kernel that the cache has, else the tuning that looks for one: a new one, or one in flight with the same key.
+
+    Raises InvalidDocument, UnknownCard, Unsupported, OverLimit, QueueFull and IdempotencyConflict.
+    """
+    if request.budget_s > context.settings.max_budget_s:
+        raise OverLimit(
+            f"budget_s: found {request.budget_s:g}, at most {context.settings.max_budget_s:g} is given here.",
+            "Ask for less; a later request goes on from the cache.",
+        )
+    call = _Call(request, order, identify(request.fusion, request.binding, context.settings.max_ops))
+    with context.db.read() as session:  # most requests end here, without a writer's lock
+        known = _known(session, call, current(session, context, request.card))
+    if known is not None:
+        return known
+    asked = understand(request.fusion, request.binding)
+    try:
+        return _open(context, call, asked)
+    except IntegrityError:  # another request took the Idempotency-Key between our look at it and our insert
+        return _open(context, call, asked)
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A request, who asks, and what its fusion and binding are called."""
+
+    request: TuningRequest
+    order: Order
+    identity: Identity
+
+    @cached_property
+    def sha256(self) -> str:
+        """What an Idempotency-Key stands for."""
+        return hashlib.sha256(self.request.model_dump_json(by_alias=True).encode()).hexdigest()
+
+
+def _known(session: Session, call: _Call, card: CardRow | None) -> KernelView | TuningView | None:
+    """The tuning that this very request opened before, else a kernel of the cache. Raises IdempotencyConflict."""
+    key = call.order.idempotency_key
+    before = None if key is None else tunings.by_idempotency_key(session, key)
+    if key is not None and before is not None:
+        if before.request_sha256 != call.sha256:
+            raise IdempotencyConflict(key)
+        return tuning_views(session, [before])[0]
+    if card is None or call.request.refresh:
+        return None
+    identity = call.identity
+    cache_key = (identity.fingerprint, identity.binding_hash, card.id, TIMING_POLICY)
+    return answer(session, [cache_key], call.request.accept)[0]
+
+
+def _open(context: Context, call: _Call, asked: Asked) -> KernelView | TuningView:
+    with context.db.write() as session:
+        card = resolve(session, context, call.request.card)
+        if (known := _known(session, call, card)) is not None:
+            return known
+        schedulers(asked, arch_of(card), card.facts["sm_count"])
+        row, is_new = _row_of(session, context, call, asked, card)
+        view = tuning_views(session, [row])[0]
+    if is_new:
+        context.handover.hand(row.id, row.queue)
+    return view
+
+
+def _row_of(session: Session, context: Context, call: _Call, asked: Asked, card: CardRow) -> tuple[TuningRow, bool]:
+    """The tuning in flight with the same key, or a new one. Raises QueueFull."""
+    request, order = call.request, call.order
+    fingerprint, binding, policy = call.identity.fingerprint, call.identity.binding_hash, TIMING_POLICY
+    joined = tunings.active(session, fingerprint, binding, card.id, policy)
+    if joined is None and (waiting := tunings.queued(session)) >= context.settings.max_queued:
+        raise QueueFull(waiting)
+    document = asked.fusion.model_dump(mode="json", by_alias=True, exclude_none=True)
+    fusions.put(session, fingerprint, document, fusion_text(asked.fusion), request.name)
+    fusions.put_binding(session, fingerprint, binding, asked.binding.model_dump(mode="json", exclude_none=True))
+    row, is_new = tunings.open_or_join(
+        session,
+        TuningRow(
+            id=uuid.uuid4().hex,
+            fingerprint=fingerprint,
+            binding=binding,
+            card_id=card.id,
+            policy=policy,
+            queue=context.handover.queue_for(session, card.id),
+            name=request.name,
+            accept=request.accept.model_dump(mode="json"),
+            budget_s=request.budget_s,
+            trials_limit=request.trials,
+            idempotency_key=order.idempotency_key,
+            request_sha256=call.sha256,
+        ),
+    )
+    keys.audit(session, order.actor, "tuning.opened" if is_new else "tuning.joined", row.id)
+    return row, is_new
+
+
+def page(
+    context: Context, after: str | None, limit: int, state: TuningState | None, fingerprint: str | None
+) -> Tunings:
+    """Tunings, the newest first. Raises InvalidDocument for a bad cursor."""
+    with context.db.read() as session, cursor_faults(after):
+        found = tunings.page(session, after, limit, state, fingerprint)
+        return Tunings(items=tuple(tuning_views(session, found.rows)), next=found.next)
+
+
+def get(context: Context, id: str) -> TuningView:
+    """One tuning as it stands. Raises NotFound."""
+    with context.db.read() as session:
+        return tuning_views(session, [_row(session, id)])[0]
+
+
+def trials_of(context: Context, id: str, after: int | None, limit: int, states: Sequence[TrialStateName]) -> Trials:
+    """Trials of a tuning in order of number. Raises NotFound."""
+    with context.db.read() as session:
+        _row(session, id)
+        rows, following = trials.page(session, id, after, limit, states)
+        return Trials(items=tuple(trial_view(row) for row in rows), next=following)
+
+
+def cancel(context: Context, id: str, actor: str) -> tuple[TuningView, bool]:
+    """Ask a tuning to stop; one that no worker has begun ends at once, one that has ended stays.
+
+    Returns how it stands, and whether it was asked for the first time. Raises NotFound.
+    """
+    with context.db.write() as session:
+        before = _row(session, id)
+        was_queued = before.state == "queued"
+        is_news = before.state in ACTIVE and not before.cancel_requested
+        row = tunings.request_cancel(session, id)
+        assert row is not None
+        if is_news:
+            keys.audit(session, actor, "tuning.cancelled", id)
+        view = tuning_views(session, [row])[0]
+    if was_queued and view.state == "cancelled":
+        context.handover.drop(id)
+    return view, is_news
+
+
+def _row(session: Session, id: str) -> TuningRow:
+    row = tunings.get(session, id)
+    if row is None:
+        raise NotFound("tuning", id, "GET /v1/tunings")
+    return row

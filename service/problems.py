@@ -1,0 +1,250 @@
+"""Every error over HTTP: problem details (RFC 9457) with a stable `type`, said in this one place.
+
+Below it nobody knows HTTP: operations, compiler and database raise errors of their own, which `problem_of` translates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import APIRouter, FastAPI
+from fastapi.exceptions import RequestValidationError
+from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import Scope
+
+from compiler.errors import UnknownCard, Unsupported
+from fusetune.wire.parse import problem_of as wire_problem
+from fusetune.wire.problems import InvalidDocument, NotJson, Problem
+from fusetune.wire.service import ProblemDetails, ProblemItem
+from service.db.kernels import DamagedArtifact
+from service.operations.errors import Busy, IdempotencyConflict, NotFound, OverLimit
+
+MEDIA_TYPE = "application/problem+json"
+URN = "urn:fusetune:problem:"
+SHOWN_PROBLEMS = 100
+"""Faults that one answer lists."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A type of problem: `name` ends its URN, `meaning` is for the reference."""
+
+    name: str
+    status: int
+    title: str
+    meaning: str
+
+
+INVALID_REQUEST = Kind(
+    "invalid-request", 422, "The request is invalid",
+    "Fields, types or values that cannot mean anything; `problems` names each by its place.",
+)  # fmt: skip
+NOT_JSON = Kind("not-json", 400, "The body is not JSON", "Not UTF-8, no JSON, a field twice, NaN, too deep, or empty.")
+UNSUPPORTED_MEDIA_TYPE = Kind(
+    "unsupported-media-type", 415, "The body has another content type", "Bodies are `application/json`."
+)
+BODY_TOO_LARGE = Kind("body-too-large", 413, "The body is too large", "FUSETUNE_MAX_BODY_BYTES is the limit.")
+NOT_FOUND = Kind("not-found", 404, "There is no such thing", "No row has the id, or no page the path.")
+METHOD_NOT_ALLOWED = Kind("method-not-allowed", 405, "The method is not allowed", "`Allow` lists those that are.")
+UNKNOWN_CARD = Kind("unknown-card", 422, "The card is not known", "No card has that id, name or alias.")
+UNSUPPORTED_FUSION = Kind(
+    "unsupported-fusion", 422, "The fusion cannot be compiled yet", "It is valid; `detail` names what is missing."
+)
+OVER_LIMIT = Kind("over-limit", 422, "The request is over a limit", "Its budget or its graph is larger than allowed.")
+QUEUE_FULL = Kind("queue-full", 429, "Too much waits already", "`Retry-After` says when to ask again.")
+IDEMPOTENCY_CONFLICT = Kind(
+    "idempotency-conflict", 409, "The Idempotency-Key is taken", "It came with another body before."
+)
+UNAUTHORIZED = Kind("unauthorized", 401, "A key is needed", "Send `Authorization: Bearer KEY`.")
+FOREIGN_REQUEST = Kind(
+    "foreign-request", 403, "The request comes from another site",
+    "A browser sent it for a page of somebody else, or under a name that is not this host's.",
+)  # fmt: skip
+NOT_READY = Kind("not-ready", 503, "The service is not ready", "Its database does not answer.")
+DAMAGED_ARTIFACT = Kind(
+    "damaged-artifact", 500, "A stored kernel is damaged", "Its bytes are not those that were stored; it is not served."
+)
+INTERNAL = Kind("internal", 500, "The service has failed", "A fault of ours; the log has it under `request_id`.")
+
+KINDS = (
+    NOT_JSON, UNAUTHORIZED, FOREIGN_REQUEST, NOT_FOUND, METHOD_NOT_ALLOWED, IDEMPOTENCY_CONFLICT, BODY_TOO_LARGE,
+    UNSUPPORTED_MEDIA_TYPE, INVALID_REQUEST, UNKNOWN_CARD, UNSUPPORTED_FUSION, OVER_LIMIT, QUEUE_FULL, INTERNAL,
+    DAMAGED_ARTIFACT, NOT_READY,
+)  # fmt: skip
+"""All of them, by status."""
+
+
+class WrongMediaType(Exception):
+    """A body that is not said to be JSON."""
+
+    def __init__(self, found: str) -> None:
+        super().__init__(found)
+        self.found = found
+
+
+class BodyTooLarge(Exception):
+    """More bytes than a body may have."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        super().__init__(limit_bytes)
+        self.limit_bytes = limit_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A problem before it is an answer."""
+
+    kind: Kind
+    detail: str
+    fix: str = ""
+    problems: Sequence[Problem] = ()
+    headers: Mapping[str, str] | None = None
+
+
+def fault_of(error: Exception) -> Fault | None:
+    """The problem that an error is; None for one that nobody expects. HTTPException is for `_http_fault`."""
+    match error:
+        case NotJson():
+            return Fault(NOT_JSON, f"Found {error.problems[0].found}.", error.problems[0].fix, error.problems)
+        case InvalidDocument():
+            return _invalid(error.problems)
+        case RequestValidationError():
+            return _invalid([_parameter_problem(fault) for fault in error.errors()])
+        case WrongMediaType():
+            found = error.found or "no content type"
+            return Fault(UNSUPPORTED_MEDIA_TYPE, f"Found {found}.", "Send Content-Type: application/json.")
+        case BodyTooLarge():
+            return Fault(BODY_TOO_LARGE, f"At most {error.limit_bytes} bytes are taken.", "Send less.", headers=_CLOSE)
+        case UnknownCard():
+            known = f"Known cards: {', '.join(error.known)}."
+            return Fault(
+                UNKNOWN_CARD, f"No card is called {error.name!r}. {known}", "Use one of these names, or an id."
+            )
+        case Unsupported():
+            return Fault(UNSUPPORTED_FUSION, f"{error.what} is not supported yet.", error.fix)
+        case NotFound():
+            return Fault(NOT_FOUND, error.detail, error.fix)
+        case OverLimit():
+            return Fault(OVER_LIMIT, error.detail, error.fix)
+        case IdempotencyConflict():
+            return Fault(IDEMPOTENCY_CONFLICT, error.detail, error.fix)
+        case Busy():
+            retry = {"Retry-After": str(error.retry_after_s)}
+            return Fault(QUEUE_FULL, error.detail, error.fix, headers=retry)
+        case DamagedArtifact():
+            detail = f"Artifact {error.sha256} does not have the hash it is stored under."
+            return Fault(DAMAGED_ARTIFACT, detail, 'Tune its fusion again with "refresh": true.')
+        case OperationalError() | PoolTimeout():
+            return Fault(NOT_READY, "The database does not answer.", "Ask again later.", headers=_SOON)
+        case DBAPIError() if error.connection_invalidated:
+            return Fault(NOT_READY, "The database has dropped the connection.", "Ask again.", headers=_SOON)
+        case _:
+            return None
+
+
+_CLOSE = {"Connection": "close"}
+"""The rest of the body is not read, so nothing else can come over this connection."""
+
+_SOON = {"Retry-After": "2"}
+
+
+def _invalid(problems: Sequence[Problem]) -> Fault:
+    detail = str(problems[0]) if len(problems) == 1 else f"{len(problems)} faults. The first: {problems[0]}"
+    return Fault(INVALID_REQUEST, detail, problems[0].fix, problems)
+
+
+def _parameter_problem(fault: Any) -> Problem:
+    """A fault of a query parameter or header, named as the request has it: `limit`, `state[1]`."""
+    _, name, *positions = fault["loc"]
+    return wire_problem(fault, f"{name}{''.join(f'[{position}]' for position in positions)}")
+
+
+def answer(request: Request, fault: Fault) -> Response:
+    """The problem as a response."""
+    problems = fault.problems[:SHOWN_PROBLEMS]
+    details = ProblemDetails(
+        type=URN + fault.kind.name,
+        title=fault.kind.title,
+        status=fault.kind.status,
+        detail=fault.detail,
+        fix=fault.fix,
+        instance=request.url.path,
+        request_id=request.scope.get("state", {}).get("request_id"),
+        problems=tuple(ProblemItem(where=p.where, found=p.found, expected=p.expected, fix=p.fix) for p in problems),
+    )
+    body = details.model_dump_json().encode()
+    return Response(body, fault.kind.status, dict(fault.headers or {}), MEDIA_TYPE)
+
+
+def install(app: FastAPI, routers: Iterable[APIRouter]) -> None:
+    """Let `app`, which has these routers, answer errors as problems.
+
+    What `fault_of` does not know is left to `service.border`.
+    """
+    app.state.methods = methods_by_path(routers)
+    for error in _HANDLED:
+        app.add_exception_handler(error, _handle)
+    app.add_exception_handler(HTTPException, _handle_http)
+
+
+_HANDLED: tuple[type[Exception], ...] = (
+    InvalidDocument, RequestValidationError, WrongMediaType, BodyTooLarge, UnknownCard, Unsupported, NotFound,
+    OverLimit, IdempotencyConflict, Busy, DamagedArtifact, OperationalError, PoolTimeout, DBAPIError,
+)  # fmt: skip
+
+
+async def _handle(request: Request, error: Exception) -> Response:
+    fault = fault_of(error)
+    if fault is None:
+        raise error
+    return answer(request, fault)
+
+
+async def _handle_http(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    match error.status_code:
+        case 404:
+            fault = Fault(NOT_FOUND, f"There is nothing at {request.url.path[:200]}.", "GET /openapi.json lists paths.")
+        case 405:
+            allowed = ", ".join(request.app.state.methods.get(route_template(request.scope), ()))
+            detail = f"{request.method} is not allowed here; allowed: {allowed}."
+            fault = Fault(METHOD_NOT_ALLOWED, detail, "Use another method.", headers={"Allow": allowed})
+        case status:
+            phrase = HTTPStatus(status).phrase
+            kind = NOT_JSON if status == 400 else Kind("http", status, phrase, phrase)
+            fault = Fault(kind, str(error.detail), headers=error.headers)
+    return answer(request, fault)
+
+
+def methods_by_path(routers: Iterable[APIRouter]) -> dict[str, list[str]]:
+    """For each path template its methods: one path may have several routes, and Allow names all of them (RFC 9110)."""
+    found: dict[str, set[str]] = {}
+    for route in (route for router in routers for route in router.routes):
+        if isinstance(route, Route):
+            found.setdefault(route.path, set()).update(route.methods or ())
+    return {path: sorted(methods) for path, methods in found.items()}
+
+
+def route_template(scope: Scope) -> str:
+    """The path of the route that answers, with its parameters' names: few, however many ids there are."""
+    template = getattr(scope.get("route"), "path", None)
+    return template if isinstance(template, str) else "(none)"
+
+
+def problems(*kinds: Kind) -> dict[int | str, dict[str, Any]]:
+    """What a route's `responses` say of the problems it can answer."""
+    found: dict[int | str, dict[str, Any]] = {}
+    for status in sorted({kind.status for kind in kinds}):
+        meant = [kind for kind in kinds if kind.status == status]
+        text = " ".join(f"`{kind.name}`: {kind.title}." for kind in meant)
+        schema = {"$ref": "#/components/schemas/ProblemDetails"}
+        found[status] = {"description": text, "content": {MEDIA_TYPE: {"schema": schema}}}
+    return found

@@ -1,0 +1,1 @@
+"""The REST API: a route parses, calls one operation and returns."""

@@ -1,0 +1,26 @@
+"""Fusions that were posted."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from fusetune.wire.service import Fusions, FusionView
+from service.operations import fusions
+from service.problems import NOT_FOUND, problems
+from service.routes.dependencies import EVERYWHERE, PAGE_LIMIT, After, Ctx, Limit, as_json
+from service.routes.strict import StrictRoute
+
+router = APIRouter(prefix="/v1/fusions", tags=["fusions"], route_class=StrictRoute, responses=EVERYWHERE)
+
+
+@router.get("", response_model=Fusions)
+def list_fusions(context: Ctx, after: After = None, limit: Limit = PAGE_LIMIT) -> Response:
+    """Fusions, the newest first."""
+    return as_json(fusions.page(context, after, limit))
+
+
+@router.get("/{fingerprint}", response_model=FusionView, responses=problems(NOT_FOUND))
+def get_fusion(fingerprint: str, context: Ctx) -> Response:
+    """A fusion in its canonical form, and how often it was tuned."""
+    return as_json(fusions.get(context, fingerprint))

@@ -1,0 +1,125 @@
+"""Kernels: from the cache only."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Header
+from starlette.responses import Response
+
+from fusetune.wire.artifact import KernelArtifact
+from fusetune.wire.service import KernelAnswers, KernelLookup, Kernels, KernelView
+from service.operations import kernels
+from service.operations.kernels import PARTS, PartName
+from service.problems import (
+    BODY_TOO_LARGE,
+    DAMAGED_ARTIFACT,
+    INTERNAL,
+    INVALID_REQUEST,
+    NOT_FOUND,
+    NOT_JSON,
+    UNKNOWN_CARD,
+    UNSUPPORTED_MEDIA_TYPE,
+    problems,
+)
+from service.routes.dependencies import EVERYWHERE, PAGE_LIMIT, After, CardFilter, Ctx, HashFilter, Limit, as_json
+from service.routes.strict import StrictRoute
+
+router = APIRouter(prefix="/v1/kernels", tags=["kernels"], route_class=StrictRoute, responses=EVERYWHERE)
+
+CACHED = "private, max-age=31536000, immutable"
+"""An id is a hash of what it names, so what was fetched is never old (RFC 8246). Private: a key may be needed."""
+
+IfNoneMatch = Annotated[str | None, Header(description="An ETag that the client holds.")]
+
+_STORED = {
+    304: {"description": "The client has it: the ETag is the one it sent."},
+    **problems(NOT_FOUND, INTERNAL, DAMAGED_ARTIFACT),
+}
+
+
+@router.get("", response_model=Kernels, responses=problems(INVALID_REQUEST, UNKNOWN_CARD))
+def list_kernels(
+    context: Ctx,
+    fingerprint: HashFilter = None,
+    binding: HashFilter = None,
+    card: CardFilter = None,
+    after: After = None,
+    limit: Limit = PAGE_LIMIT,
+) -> Response:
+    """The kernels that are served today, the newest first."""
+    return as_json(kernels.page(context, after, limit, fingerprint, binding, card))
+
+
+@router.post(
+    "/lookup",
+    response_model=KernelAnswers,
+    responses=problems(NOT_JSON, BODY_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE),
+)
+def look_up_kernels(body: KernelLookup, context: Ctx) -> Response:
+    """The kernels of many keys at once; null where the cache has none that is acceptable."""
+    return as_json(kernels.lookup(context, body))
+
+
+@router.get("/{kernel_id}", response_model=KernelArtifact, responses=_STORED)
+def get_artifact(kernel_id: str, context: Ctx, if_none_match: IfNoneMatch = None) -> Response:
+    """The whole kernel, `fusetune.kernel/1`, byte for byte as it was stored."""
+    found = kernels.artifact(context, kernel_id)
+    return _stored(found.content, "application/json", found.sha256, if_none_match)
+
+
+@router.get("/{kernel_id}/info", response_model=KernelView, responses=problems(NOT_FOUND))
+def get_kernel(kernel_id: str, context: Ctx) -> Response:
+    """A kernel without its code."""
+    return as_json(kernels.info(context, kernel_id))
+
+
+_MEDIA_TYPES: dict[PartName, str] = {
+    "source": "text/plain; charset=utf-8",
+    "ptx": "text/plain; charset=utf-8",
+    "cubin": "application/octet-stream",
+    "schedule": "application/json",
+}
+_SUMMARIES: dict[PartName, str] = {
+    "source": "The CUDA C++ that the kernel was compiled from.",
+    "ptx": "The kernel's PTX.",
+    "cubin": "The machine code that is launched.",
+    "schedule": "The schedule as a trace: replaying it gives the same source.",
+}
+
+
+def _add_part(name: PartName) -> None:
+    """The route of one part of an artifact."""
+    media_type = _MEDIA_TYPES[name]
+    kind = {"type": "object"} if name == "schedule" else {"type": "string"}
+
+    def get_part(kernel_id: str, context: Ctx, if_none_match: IfNoneMatch = None) -> Response:
+        found = kernels.part(context, kernel_id, name)
+        return _stored(found.content, media_type, f"{found.sha256}-{name}", if_none_match)
+
+    router.add_api_route(
+        f"/{{kernel_id}}/{name}",
+        get_part,
+        name=f"get_{name}",
+        description=_SUMMARIES[name],
+        response_class=Response,
+        responses={200: {"content": {media_type.partition(";")[0]: {"schema": kind}}}, **_STORED},
+    )
+
+
+for _part in PARTS:
+    _add_part(_part)
+
+
+def _stored(content: bytes, media_type: str, tag: str, if_none_match: str | None) -> Response:
+    """Bytes that never change under their name."""
+    headers = {"ETag": f'"{tag}"', "Cache-Control": CACHED}
+    if if_none_match is not None and _matches(if_none_match, tag):
+        return Response(status_code=304, headers=headers)
+    return Response(content, headers=headers, media_type=media_type)
+
+
+def _matches(if_none_match: str, tag: str) -> bool:
+    """RFC 9110, 13.1.2: one of the tags, weak or not, or any."""
+    tags = (one.strip().removeprefix("W/").strip('"') for one in if_none_match.split(","))
+    return any(one in (tag, "*") for one in tags)

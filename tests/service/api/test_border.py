@@ -1,0 +1,192 @@
+"""What every answer has, how much a request may send, and what is noted of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+from sqlalchemy.exc import OperationalError
+from starlette.requests import ClientDisconnect
+
+from service.operations import health
+from service.operations import tunings as operations
+from tests.service.api.test_gate import BEARER, KEY
+from tests.service.api.test_malformed import check
+from tests.service.api.test_tunings import opened, record_trials
+from tests.service.api.world import REQUEST, World, world
+
+LIMIT = 2048
+JSON = {"Content-Type": "application/json"}
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    with world(tmp_path_factory.mktemp("small"), max_body_bytes=LIMIT) as found:
+        yield found
+
+
+def padded(size: int) -> bytes:
+    """JSON of that many bytes."""
+    return b'{"a": "' + b"x" * (size - 9) + b'"}'
+
+
+def chunks(body: bytes) -> Iterator[bytes]:
+    """The same without a Content-Length."""
+    for start in range(0, len(body), 100):
+        yield body[start : start + 100]
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["declared", "chunked"])
+@pytest.mark.parametrize(
+    ("size", "status"), [pytest.param(LIMIT, 422, id="fits"), pytest.param(LIMIT + 1, 413, id="one-over")]
+)
+@pytest.mark.parametrize("path", ["/v1/tunings", "/v1/kernels/lookup", "/v1/spaces"])
+def test_body_sizes(small: World, path: str, size: int, status: int, streamed: bool) -> None:
+    body = padded(size)
+    response = small.client.post(path, content=chunks(body) if streamed else body, headers=JSON)
+    check(response, status, "body-too-large" if status == 413 else "invalid-request")
+
+
+def test_a_declared_size_is_enough_to_refuse(small: World) -> None:
+    response = small.client.post("/v1/tunings", content=b"{}", headers={**JSON, "Content-Length": str(10**30)})
+    check(response, 413, "body-too-large")
+
+
+def test_a_form_has_the_same_limit(small: World) -> None:
+    response = small.client.post("/login", content=chunks(b"key=" + b"x" * LIMIT))
+    assert response.status_code in (401, 413)
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    check(small.client.post("/login", content=chunks(b"key=" + b"x" * LIMIT), headers=form), 413, "body-too-large")
+
+
+@pytest.mark.parametrize("path", ["/v1/cards", "/v1/nothing", "/healthz", "/", "/static/nothing.js", "/login"])
+def test_headers_of_every_answer(shared: World, path: str) -> None:
+    headers = shared.client.get(path).headers
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["referrer-policy"] == "same-origin"
+    assert "frame-ancestors 'none'" in headers["content-security-policy"]
+    assert re.fullmatch(r"[0-9a-f]{32}", headers["x-request-id"])
+
+
+@pytest.mark.parametrize(
+    ("given", "is_kept"),
+    [
+        pytest.param("job-17.a_B", True, id="plain"),
+        pytest.param("x" * 65, False, id="long"),
+        pytest.param("a b", False, id="blank"),
+        pytest.param("<script>", False, id="markup"),
+    ],
+)
+def test_the_client_may_name_its_request(shared: World, given: str, is_kept: bool) -> None:
+    found = shared.client.get("/healthz", headers={"X-Request-Id": given}).headers["x-request-id"]
+    assert (found == given) is is_kept
+
+
+# Faults of ours -----------------------------------------------------------------------------------------------------
+
+
+def fail_with(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(operations, "page", fail)
+
+
+def test_a_fault_of_ours_says_only_where_the_log_has_it(shared: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    fail_with(monkeypatch, RuntimeError("swordfish"))
+    with structlog.testing.capture_logs() as lines:
+        response = shared.client.get("/v1/tunings")
+    problem = check(response, 500, "internal")
+    assert "swordfish" not in response.text
+    assert "Traceback" not in response.text
+    assert problem["request_id"] in problem["detail"]
+    failed, request = lines
+    assert (failed["event"], failed["request_id"], failed["exc_info"]) == (
+        "request failed",
+        problem["request_id"],
+        True,
+    )
+    assert request["status"] == 500
+
+
+def test_a_database_that_does_not_answer(shared: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    fail_with(monkeypatch, OperationalError("SELECT secret", {}, Exception("connection refused")))
+    response = shared.client.get("/v1/tunings")
+    check(response, 503, "not-ready")
+    assert "SELECT" not in response.text
+    assert response.headers["retry-after"] == "2"
+
+
+def test_readiness_is_that_of_the_database(shared: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert shared.client.get("/readyz").json()["checks"]["database"] == "ok"
+    monkeypatch.setattr(health, "is_current", lambda _: False)
+    response = shared.client.get("/readyz")
+    assert (response.status_code, response.json()["status"]) == (503, "unavailable")
+    assert shared.client.get("/healthz").status_code == 200
+
+
+def test_a_client_that_leaves_is_no_fault(shared: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    fail_with(monkeypatch, ClientDisconnect())
+    with structlog.testing.capture_logs() as lines:
+        shared.client.get("/v1/tunings")
+    assert [line["event"] for line in lines] == ["request"]
+
+
+# The log and the metrics --------------------------------------------------------------------------------------------
+
+
+def test_one_line_a_request_and_no_secret_in_it(tmp_path: Path) -> None:
+    with world(tmp_path, require_key=True, api_key=KEY) as service:
+        with structlog.testing.capture_logs() as lines:
+            service.client.get("/v1/tunings?state=done&after=a", headers=BEARER)
+            service.client.get("/healthz")
+        (line,) = lines
+        assert {k: line[k] for k in ("event", "method", "path", "status", "actor")} == {
+            "event": "request", "method": "GET", "path": "/v1/tunings", "status": 422, "actor": "operator",
+        }  # fmt: skip
+        assert KEY not in str(lines)
+
+
+def metric(service: World, line: str) -> float:
+    found = re.search(rf"^{re.escape(line)} (\S+)$", service.client.get("/metrics").text, re.MULTILINE)
+    assert found, f"no {line}"
+    return float(found.group(1))
+
+
+def test_metrics_count_by_template_not_by_path(service: World) -> None:
+    ids = [opened(service)["id"], "0" * 32]
+    for id in ids:
+        service.client.get(f"/v1/tunings/{id}")
+    service.client.get("/v1/nothing/at/all")
+    service.client.request("BREW", "/v1/cards")
+    for labels in (
+        'method="GET",route="/v1/tunings/{tuning_id}",status="200"',
+        'method="GET",route="/v1/tunings/{tuning_id}",status="404"',
+        'method="POST",route="/v1/tunings",status="202"',
+        'method="GET",route="(none)",status="404"',
+        'method="other",route="/v1/cards",status="405"',
+    ):
+        assert metric(service, f"fusetune_requests_total{{{labels}}}") == 1
+    assert metric(service, 'fusetune_request_seconds_count{method="POST",route="/v1/tunings"}') == 1
+    assert ids[0] not in service.client.get("/metrics").text
+
+
+def test_metrics_of_what_is_stored(service: World) -> None:
+    service.worker(attached=True)
+    id = opened(service)["id"]
+    record_trials(service, id)
+    assert metric(service, 'fusetune_tunings{state="queued"}') == 1
+    assert metric(service, "fusetune_queue_length") == 1
+    assert metric(service, 'fusetune_trials{state="measured"}') == 2
+    assert metric(service, 'fusetune_workers{attached="true"}') == 1
+    assert metric(service, 'fusetune_build_info{generator="fusetune 0.1",policy="graph_rotating_v1"}') == 1
+
+
+def test_two_applications_count_apart(service: World, shared: World) -> None:
+    service.post(REQUEST)
+    shared.client.get("/v1/cards")
+    assert 'route="/v1/cards"' not in service.client.get("/metrics").text

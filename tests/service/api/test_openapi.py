@@ -1,0 +1,93 @@
+"""The OpenAPI document holds: whatever is sent, answers are those that it lists."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, settings
+from schemathesis import checks
+
+from service.app import create_app
+from service.openapi import document
+from service.problems import KINDS
+from service.settings import Settings
+from tests.service.api.world import HOST, REQUEST, RecordingQueue, World, world
+
+ROOT = Path(__file__).parents[3]
+checks.load_all_checks()
+# Not `positive_data_acceptance`: a schema cannot say what a fusion means, so what fits it may still be refused.
+CHECKS = checks.CHECKS.get_by_names(
+    [
+        "not_a_server_error", "status_code_conformance", "content_type_conformance", "response_headers_conformance",
+        "response_schema_conformance", "negative_data_rejection", "unsupported_method", "allow_header_conformance",
+    ]
+)  # fmt: skip
+
+
+def paths(service: World) -> dict[str, Any]:
+    app: Any = service.client.app
+    found: dict[str, Any] = document(app)["paths"]
+    return found
+
+
+def test_every_path_is_in_it(shared: World) -> None:
+    assert {f"{method.upper()} {path}" for path, item in paths(shared).items() for method in item} == {
+        "POST /v1/tunings", "GET /v1/tunings", "GET /v1/tunings/{tuning_id}", "DELETE /v1/tunings/{tuning_id}",
+        "GET /v1/tunings/{tuning_id}/trials", "GET /v1/tunings/{tuning_id}/events", "GET /v1/kernels",
+        "POST /v1/kernels/lookup", "GET /v1/kernels/{kernel_id}", "GET /v1/kernels/{kernel_id}/info",
+        "GET /v1/kernels/{kernel_id}/source", "GET /v1/kernels/{kernel_id}/ptx", "GET /v1/kernels/{kernel_id}/cubin",
+        "GET /v1/kernels/{kernel_id}/schedule", "GET /v1/fusions", "GET /v1/fusions/{fingerprint}", "GET /v1/cards",
+        "POST /v1/spaces", "GET /healthz", "GET /readyz", "GET /metrics",
+    }  # fmt: skip
+
+
+def test_every_kind_of_problem_is_documented_somewhere(shared: World) -> None:
+    said = str(paths(shared))
+    # Of paths and methods that a document does not have, it cannot speak.
+    assert {kind.name for kind in KINDS if f"`{kind.name}`" not in said} == {"method-not-allowed"}
+    assert "HTTPValidationError" not in said
+
+
+def test_bodies_are_the_wire_types(shared: World) -> None:
+    body = paths(shared)["/v1/tunings"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    assert body == {"$ref": "#/components/schemas/TuningRequest"}
+
+
+@pytest.fixture
+def used(tmp_path: Path) -> Iterator[World]:
+    """A service with a kernel and a tuning in it, new for each operation."""
+    with world(tmp_path) as found:
+        found.kernel()
+        found.post({**REQUEST, "refresh": True})
+        yield found
+
+
+schema = schemathesis.openapi.from_dict(document(create_app(Settings(data_dir=Path("unused")), queue=RecordingQueue())))
+
+
+@schema.parametrize()
+@settings(
+    derandomize=True,
+    database=None,
+    deadline=None,
+    max_examples=25,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+def test_answers_are_those_that_are_documented(case: Any, used: World) -> None:
+    case.call_and_validate(HOST, app=used.client.app, checks=CHECKS)
+
+
+@pytest.mark.parametrize("module", ["service.app", "service.cli.serve"])
+def test_the_api_process_loads_no_gpu_library(module: str) -> None:
+    heavy = ("torch", "cuda", "optuna", "pynvml", "ray")
+    code = f"import sys, {module}; print([m for m in {heavy} if m in sys.modules])"
+    environment = {**os.environ, "PYTHONPATH": ".:sdk"}
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "[]", "")

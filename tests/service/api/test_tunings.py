@@ -1,0 +1,412 @@
+"""Tunings: opened, joined, answered from the cache, handed over, cancelled."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
+
+from compiler.arch import card_named
+from fusetune.wire import binding_hash, fingerprint
+from fusetune.wire.parse import parse_binding, parse_fusion
+from service.db import fusions, trials, tunings
+from service.db.models import AuditRow, TuningRow, WorkerRow
+from service.db.types import now
+from service.operations.handover import Handover
+from tests.service.api.test_malformed import check
+from tests.service.api.world import ADD, BINDING, H200, REQUEST, World, changed, world
+
+A100 = card_named("A100")
+RENAMED: dict[str, Any] = {
+    "fusion": {
+        "format": "fusetune.fusion/1",
+        "inputs": [{"name": n, "shape": ["rows", 64], "dtype": "f32"} for n in "ab"],
+        "ops": [{"op": "add", "in": ["a", "b"], "out": "c"}, {"op": "relu", "in": ["c"], "out": "d"}],
+        "outputs": [{"name": "d"}],
+    },
+    "binding": {"sizes": {"rows": 128}, "inputs": [{"strides": [64, 1]}, {"align": 16}]},
+}
+"""REQUEST in other words."""
+
+
+def opened(service: World, body: Any = REQUEST, **headers: str) -> dict[str, Any]:
+    response = service.post(body, **headers)
+    assert response.status_code == 202, response.text
+    view: dict[str, Any] = response.json()
+    return view
+
+
+def other(rows: int) -> dict[str, Any]:
+    """REQUEST at another size."""
+    return changed(REQUEST, "binding", "sizes", "M", value=rows)
+
+
+def audit(service: World) -> list[tuple[str, str, str]]:
+    with service.db.read() as session:
+        return [(r.actor, r.action, r.subject) for r in session.scalars(select(AuditRow).order_by(AuditRow.id))]
+
+
+def test_a_new_tuning_says_what_was_asked_and_where_to_look(service: World) -> None:
+    body = {**REQUEST, "budget_s": 30, "trials": 7, "name": "mine", "card": "h200"}
+    response = service.post(body)
+    view = response.json()
+    assert response.status_code == 202
+    assert response.headers["location"] == f"/v1/tunings/{view['id']}"
+    assert service.client.get(response.headers["location"]).json() == view
+    assert view["fingerprint"] == fingerprint(parse_fusion(ADD))
+    assert view["binding"] == binding_hash(parse_fusion(ADD), parse_binding(BINDING))
+    facts = {k: view[k] for k in ("state", "budget_s", "trials_limit", "name", "kernel")}
+    assert facts == {"state": "queued", "budget_s": 30, "trials_limit": 7, "name": "mine", "kernel": None}
+    assert view["card"]["name"] == "H200"
+    assert audit(service) == [("local", "tuning.opened", view["id"])]
+
+
+def test_what_is_stored_is_what_a_worker_can_bind_again(service: World) -> None:
+    view = opened(service)
+    with service.db.read() as session:
+        fusion = fusions.get(session, view["fingerprint"])
+        binding = fusions.get_binding(session, view["fingerprint"], view["binding"])
+    assert fusion is not None
+    assert binding is not None
+    graph, bound = parse_fusion(fusion.document), parse_binding(binding.document)
+    assert fingerprint(graph) == view["fingerprint"]
+    assert binding_hash(graph, bound) == view["binding"]
+
+
+def test_an_equal_request_in_other_words_joins(service: World) -> None:
+    first = opened(service)
+    assert opened(service, RENAMED)["id"] == first["id"]
+    assert [row[1:] for row in audit(service)] == [("tuning.opened", first["id"]), ("tuning.joined", first["id"])]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(other(256), id="other-sizes"),
+        pytest.param({**REQUEST, "card": "A100"}, id="other-card"),
+        pytest.param(changed(REQUEST, "fusion", "ops", 1, "op", value="exp"), id="other-fusion"),
+    ],
+)
+def test_another_request_does_not_join(service: World, body: Any) -> None:
+    assert opened(service, body)["id"] != opened(service)["id"]
+
+
+def test_an_ended_tuning_is_not_joined(service: World) -> None:
+    first = opened(service)
+    with service.db.write() as session:
+        tunings.finish(session, first["id"], "failed", error="the GPU is gone")
+    assert opened(service)["id"] != first["id"]
+
+
+def test_equal_requests_at_once_are_one_tuning(service: World) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        ids = {view["id"] for view in pool.map(lambda _: opened(service), range(16))}
+    assert len(ids) == 1
+
+
+# The cache ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("body", [pytest.param(REQUEST, id="the-same"), pytest.param(RENAMED, id="in-other-words")])
+def test_a_kernel_of_the_cache_is_the_answer(service: World, body: Any) -> None:
+    kernel = service.kernel()
+    response = service.post(body)
+    assert (response.status_code, response.json()["id"]) == (200, kernel.id)
+    assert service.queue.handed == []
+
+
+@pytest.mark.parametrize(
+    ("columns", "extra", "status"),
+    [
+        pytest.param({"time": "none", "median_us": None}, {}, 202, id="not-measured"),
+        pytest.param({"correct": "verified_emulated"}, {}, 202, id="not-verified-on-a-gpu"),
+        pytest.param(
+            {"time": "none", "median_us": None}, {"accept": {"time": ["none"]}}, 200, id="not-measured-is-fine"
+        ),
+        pytest.param({}, {"accept": {"time": ["none"]}}, 202, id="measured-was-not-asked-for"),
+        pytest.param({}, {"refresh": True}, 202, id="asked-to-search-again"),
+        pytest.param({}, {"card": "A100"}, 202, id="another-card"),
+        pytest.param({"policy": "other_v1"}, {}, 202, id="timed-in-another-way"),
+        pytest.param({"generator": "an older one"}, {}, 200, id="stale-is-served"),
+    ],
+)
+def test_which_kernels_answer(service: World, columns: Any, extra: Any, status: int) -> None:
+    service.kernel(**columns)
+    assert service.post({**REQUEST, **extra}).status_code == status
+
+
+# Cards --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("workers", "word", "name"),
+    [
+        pytest.param([], None, "H200", id="default"),
+        pytest.param([(A100, False)], None, "A100", id="that-of-the-worker"),
+        pytest.param([(A100, False), (H200, True)], None, "H200", id="one-with-a-gpu-first"),
+        pytest.param([(A100, True)], "H200", "H200", id="the-one-named"),
+        pytest.param([], "nvidia h200", "H200", id="alias"),
+    ],
+)
+def test_which_card_is_meant(service: World, workers: Any, word: str | None, name: str) -> None:
+    for number, (card, attached) in enumerate(workers):
+        service.worker(attached=attached, card=card, id=f"w{number}")
+    body = REQUEST if word is None else {**REQUEST, "card": word}
+    assert opened(service, body)["card"]["name"] == name
+
+
+def test_a_card_is_named_by_its_id_too(service: World) -> None:
+    card_id = service.worker(attached=True, card=A100)
+    assert opened(service, {**REQUEST, "card": card_id})["card"]["id"] == card_id
+
+
+def test_a_card_read_off_a_gpu_wins_over_the_table(service: World) -> None:
+    in_table = opened(service)["card"]["id"]
+    read = service.worker(attached=True, card=replace(H200, power_w=600))
+    assert read != in_table
+    assert opened(service, {**REQUEST, "card": "NVIDIA H200"})["card"]["id"] == read
+
+
+# Handing over -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("attached", "prefix"),
+    [
+        pytest.param([True], "tune-", id="gpu"),
+        pytest.param([False], "prepare-", id="compile-only"),
+        pytest.param([False, True], "tune-", id="both"),
+    ],
+)
+def test_the_queue_is_that_of_a_living_worker(service: World, attached: list[bool], prefix: str) -> None:
+    for number, one in enumerate(attached):
+        card_id = service.worker(attached=one, id=f"w{number}")
+    view = opened(service)
+    assert service.queue.handed == [(view["id"], prefix + card_id)]
+
+
+def test_without_a_worker_it_waits_for_whichever_comes(service: World) -> None:
+    view = opened(service)
+    handover = Handover(service.db, service.queue, service.settings)
+    assert (handover.run(), service.queue.handed) == (0, [])
+    card_id = service.worker(attached=False)
+    assert handover.run() == 1
+    assert handover.run() == 0
+    assert service.queue.handed == [(view["id"], f"prepare-{card_id}")]
+    with service.db.read() as session:
+        row = tunings.get(session, view["id"])
+    assert row is not None
+    assert row.queue == f"prepare-{card_id}"
+
+
+def test_a_queue_that_is_down_costs_nothing_but_time(service: World) -> None:
+    card_id = service.worker(attached=True)
+    service.queue.is_down = True
+    view = opened(service)
+    handover = Handover(service.db, service.queue, service.settings)
+    assert handover.run() == 0
+    service.queue.is_down = False
+    assert handover.run() == 1
+    assert (view["id"], f"tune-{card_id}") in service.queue.handed
+
+
+def test_what_the_last_run_left_is_handed_over_at_the_start(tmp_path: Path) -> None:
+    with world(tmp_path) as before:
+        card_id = before.worker(attached=True)
+        view = opened(before)
+        left = opened(before, other(256))
+        with before.db.write() as session:
+            tunings.start(session, left["id"], "w")
+    with world(tmp_path) as after:
+        for _ in range(200):
+            if after.queue.handed:
+                break
+            after.client.get("/healthz")
+        assert after.queue.handed == [(view["id"], f"tune-{card_id}")]
+
+
+# Idempotency --------------------------------------------------------------------------------------------------------
+
+
+def test_a_repeated_request_gets_its_tuning_even_when_that_has_ended(service: World) -> None:
+    first = opened(service, Idempotency_Key="k1")
+    with service.db.write() as session:
+        tunings.finish(session, first["id"], "failed", error="the GPU is gone")
+    assert opened(service, Idempotency_Key="k1")["id"] == first["id"]
+    assert opened(service, Idempotency_Key="k2")["id"] != first["id"]
+
+
+def test_a_key_belongs_to_one_body(service: World) -> None:
+    opened(service, Idempotency_Key="k1")
+    problem = check(service.post({**REQUEST, "budget_s": 61}, Idempotency_Key="k1"), 409, "idempotency-conflict")
+    assert "'k1'" in problem["detail"]
+
+
+def test_a_key_that_is_taken_meanwhile_is_looked_at_again(service: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two requests under one key at once: on PostgreSQL both may find it free, and one of them inserts too late."""
+    opener, calls = tunings.open_or_join, []
+
+    def too_late(session: Session, row: TuningRow) -> tuple[TuningRow, bool]:
+        calls.append(row.idempotency_key)
+        if len(calls) == 1:
+            raise IntegrityError("INSERT", {}, Exception("duplicate key"))
+        return opener(session, row)
+
+    monkeypatch.setattr(tunings, "open_or_join", too_late)
+    opened(service, Idempotency_Key="k1")
+    assert calls == ["k1", "k1"]
+
+
+# Limits -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_full_queue_takes_only_those_that_join(tmp_path: Path) -> None:
+    with world(tmp_path, max_queued=1) as service:
+        first = opened(service)
+        refused = service.post(other(256))
+        check(refused, 429, "queue-full")
+        assert refused.headers["retry-after"] == "30"
+        assert opened(service)["id"] == first["id"]
+
+
+def test_a_graph_over_the_limit(tmp_path: Path) -> None:
+    with world(tmp_path, max_ops=1) as service:
+        assert "2 operators, at most 1" in check(service.post(REQUEST), 422, "over-limit")["detail"]
+        assert opened(service, {"fusion": {**ADD, "ops": [dict(ADD["ops"][0], out="out")]}, "binding": BINDING})
+
+
+# Looking and cancelling ---------------------------------------------------------------------------------------------
+
+
+def test_pages_show_every_tuning_once_the_newest_first(service: World) -> None:
+    ids = [opened(service, other(rows))["id"] for rows in range(1, 8)]
+    shown: list[str] = []
+    after: str | None = None
+    while True:
+        query = {"limit": "3"} | ({} if after is None else {"after": after})
+        page = service.client.get("/v1/tunings", params=query).json()
+        shown += [item["id"] for item in page["items"]]
+        after = page["next"]
+        if after is None:
+            break
+    assert shown == ids[::-1]
+
+
+def test_filters(service: World) -> None:
+    first = opened(service)
+    opened(service, changed(REQUEST, "fusion", "ops", 1, "op", value="exp"))
+    by_fusion = service.client.get("/v1/tunings", params={"fingerprint": first["fingerprint"]}).json()["items"]
+    assert [item["id"] for item in by_fusion] == [first["id"]]
+    assert len(service.client.get("/v1/tunings?state=queued").json()["items"]) == 2
+    assert service.client.get("/v1/tunings?state=done").json()["items"] == []
+
+
+def record_trials(service: World, id: str) -> None:
+    with service.db.write() as session:
+        for number, state in enumerate(["measured", "illegal", "duplicate", "measured"]):
+            times = {"median_us": 10.0 - number, "samples_us": [1.0]} if state == "measured" else {}
+            data = {"number": number, "state": state, "scheduler": "flat", "point": {"vector": 4}, **times}
+            trials.record(session, id, data)
+
+
+def test_trials_by_page_and_state(service: World) -> None:
+    id = opened(service)["id"]
+    record_trials(service, id)
+    page = service.client.get(f"/v1/tunings/{id}/trials?limit=3").json()
+    assert ([t["number"] for t in page["items"]], page["next"]) == ([0, 1, 2], 2)
+    rest = service.client.get(f"/v1/tunings/{id}/trials?limit=3&after=2").json()
+    assert ([t["number"] for t in rest["items"]], rest["next"]) == ([3], None)
+    some = service.client.get(f"/v1/tunings/{id}/trials?state=illegal&state=duplicate").json()
+    assert [t["state"] for t in some["items"]] == ["illegal", "duplicate"]
+    view = service.client.get(f"/v1/tunings/{id}").json()
+    assert view["trials"] == {"duplicate": 1, "illegal": 1, "measured": 2}
+    assert (view["best"]["number"], view["best"]["median_us"]) == (3, 7.0)
+
+
+def test_cancelling_what_no_worker_has_begun_ends_it(service: World) -> None:
+    id = opened(service)["id"]
+    first = service.client.delete(f"/v1/tunings/{id}")
+    again = service.client.delete(f"/v1/tunings/{id}")
+    assert (first.status_code, first.json()["state"]) == (202, "cancelled")
+    assert (again.status_code, again.json()) == (200, first.json())
+    assert service.queue.cancelled == [id]
+    assert [row[1] for row in audit(service)] == ["tuning.opened", "tuning.cancelled"]
+
+
+def test_cancelling_a_running_one_asks_its_worker(service: World) -> None:
+    id = opened(service)["id"]
+    with service.db.write() as session:
+        tunings.start(session, id, "w")
+    for _ in range(2):
+        response = service.client.delete(f"/v1/tunings/{id}")
+        view = response.json()
+        assert (response.status_code, view["state"], view["cancel_requested"]) == (202, "running", True)
+    assert service.queue.cancelled == []
+    assert [row[1] for row in audit(service)] == ["tuning.opened", "tuning.cancelled"]
+
+
+def test_a_cancelled_one_is_cancelled_with_the_queue_down(service: World) -> None:
+    id = opened(service)["id"]
+    service.queue.is_down = True
+    assert service.client.delete(f"/v1/tunings/{id}").json()["state"] == "cancelled"
+
+
+def test_how_many_come_before(service: World) -> None:
+    first, second = opened(service), opened(service, other(256))
+    assert (first["ahead"], second["ahead"]) == (0, 1)
+
+
+def test_fusions_are_listed_as_they_were_understood(service: World) -> None:
+    view = opened(service, {**RENAMED, "name": "relu-of-sum"})
+    opened(service, other(256))
+    (fusion,) = service.client.get("/v1/fusions").json()["items"]
+    assert (fusion["name"], fusion["tunings"], fusion["kernels"]) == ("relu-of-sum", 2, 0)
+    assert fusion["document"]["inputs"][0]["name"] == "i0"
+    assert fusion == service.client.get(f"/v1/fusions/{view['fingerprint']}").json()
+
+
+def test_cards_and_workers(service: World) -> None:
+    service.worker(attached=True, card=A100)
+    opened(service, {**REQUEST, "card": "H200"})
+    a100, h200 = service.client.get("/v1/cards").json()["items"]
+    assert (a100["card"]["name"], h200["card"]["name"]) == ("A100", "H200")
+    assert [(w["id"], w["alive"], w["attached"]) for w in a100["workers"]] == [("w", True, True)]
+    assert h200["workers"] == []
+
+
+def test_a_worker_that_is_not_heard_of_is_not_alive(service: World) -> None:
+    service.worker(attached=False, card=A100)
+    with service.db.write() as session:
+        session.get_one(WorkerRow, "w").heartbeat_at = now() - timedelta(minutes=5)
+    assert not service.client.get("/v1/cards").json()["items"][0]["workers"][0]["alive"]
+    assert opened(service)["card"]["name"] == "H200"
+
+
+def test_a_space_is_counted(service: World) -> None:
+    body = {**REQUEST, "samples": 2, "card": "H200"}
+    view = service.client.post("/v1/spaces", json=body).json()
+    (space,) = view["schedulers"]
+    assert (space["scheduler"], list(view["not_applicable"])) == ("flat", ["tile2d"])
+    assert 0 < space["legal"] < space["points"]
+    assert len(space["samples"]) == 2
+    assert set(space["samples"][0]) == set(space["knobs"])
+    assert service.client.post("/v1/spaces", json=body).json() == view
+
+
+def test_only_so_many_spaces_are_counted_at_once(service: World) -> None:
+    app: Any = service.client.app
+    counting = app.state.context.counting
+    while counting.acquire(blocking=False):
+        pass
+    response = service.client.post("/v1/spaces", json=REQUEST)
+    check(response, 429, "queue-full")
+    assert response.headers["retry-after"] == "2"
+    counting.release()
+    assert service.client.post("/v1/spaces", json=REQUEST).status_code == 200
