@@ -1,0 +1,181 @@
+"""Plotly figures as JSON. Colours are names of CSS properties, which the page's script looks up in the theme."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+Figure = dict[str, Any]
+
+MAX_POINTS = 4000
+"""Dots of a chart; more would say no more and draw slowly. Improvements are always among them."""
+
+_LOG_FROM = 6.0
+"""A chart whose slowest point is so many times the fastest has a logarithmic axis."""
+
+_BINS = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A time to compare with, in microseconds."""
+
+    name: str
+    us: float
+
+
+def improvements(history: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
+    """The measured trials, by number and median, that were faster than all before them."""
+    better: list[tuple[int, float]] = []
+    for number, us in history:
+        if not better or us < better[-1][1]:
+            better.append((number, us))
+    return better
+
+
+def best_so_far(
+    history: Sequence[tuple[int, float]],
+    last_trial: int,
+    floor_us: float | None,
+    baselines: Sequence[Line],
+    winner: int | None = None,
+    is_fake: bool = False,
+) -> Figure:
+    """The measured trials of a tuning, the best of them over time, the floor and the baselines as lines.
+
+    `history` is number and median in order of number, `last_trial` where the lines end. Predicted times are not in it.
+    Without a measured trial there is nothing to draw, not even the lines.
+    """
+    if not history:
+        return {"data": [], "layout": {}}
+    better = improvements(history)
+    shown = _thinned(history, {number for number, _ in better})
+    end = max(last_trial, 1)
+    how = "invented by the fake device" if is_fake else "measured"
+    traces: list[Figure] = [
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "name": f"trial, {how}"
+            if len(shown) == len(history)
+            else f"trial, {how} ({len(shown):,} of {len(history):,})",
+            "x": [number for number, _ in shown],
+            "y": [us for _, us in shown],
+            "marker": {"color": "--chart-trial", "size": 6, "opacity": 0.75},
+            "hovertemplate": "trial %{x}<br>%{y:.4~g} µs<extra></extra>",
+        },
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "name": "best so far",
+            "x": [*(number for number, _ in better), end],
+            "y": [*(us for _, us in better), better[-1][1]],
+            "line": {"color": "--chart-best", "width": 2.5, "shape": "hv"},
+            "hoverinfo": "skip",
+        },
+    ]
+    found = dict(history)
+    if winner is not None and winner in found:
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "name": "served kernel",
+                "x": [winner],
+                "y": [found[winner]],
+                "marker": {"color": "--chart-best", "size": 13, "symbol": "star"},
+                "hovertemplate": "served kernel, trial %{x}<br>%{y:.4~g} µs<extra></extra>",
+            }
+        )
+    if floor_us is not None:
+        traces.append(_across(Line("roofline floor, computed", floor_us), end, "--chart-floor", "dot"))
+    traces += [
+        _across(Line(f"baseline {escape(line.name)}, {how}", line.us), end, "--chart-baseline", "dash")
+        for line in baselines
+    ]
+    times = [us for _, us in history] + [line.us for line in baselines] + ([floor_us] if floor_us else [])
+    is_wide = max(times) > _LOG_FROM * min(times)
+    layout = _layout("trial", "median, µs")
+    layout["yaxis"] |= {"type": "log", "nticks": 8} if is_wide else {"type": "linear"}
+    layout["xaxis"] |= {"rangemode": "tozero"}
+    return {"data": traces, "layout": layout}
+
+
+def samples(values: Sequence[float], median_us: float, p10_us: float, p90_us: float) -> Figure:
+    """The samples of one kernel's time: in the order taken, and beside it how often each time was seen."""
+    span = max(values) - min(values)
+    bin_us = span / _BINS if span > 0 else max(median_us, 1.0) / _BINS
+    traces: list[Figure] = [
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "x": list(range(1, len(values) + 1)),
+            "y": list(values),
+            "marker": {"color": "--chart-trial", "size": 5, "opacity": 0.8},
+            "hovertemplate": "sample %{x}<br>%{y:.5~g} µs<extra></extra>",
+        },
+        {
+            "type": "histogram",
+            "y": list(values),
+            "xaxis": "x2",
+            "ybins": {"start": min(values) - bin_us / 2, "end": max(values) + bin_us, "size": bin_us},
+            "marker": {"color": "--chart-trial"},
+            "hovertemplate": "%{x} samples<br>%{y} µs<extra></extra>",
+        },
+    ]
+    layout = _layout("sample, in the order taken", "µs")
+    layout |= {"showlegend": False, "bargap": 0.08}
+    layout["xaxis"] |= {"domain": [0, 0.72]}
+    layout["xaxis2"] = {**layout["xaxis"], "domain": [0.76, 1], "title": {"text": "samples"}, "nticks": 4}
+    layout["shapes"] = [
+        _rule(us, width, dash) for us, width, dash in ((median_us, 2, "solid"), (p10_us, 1, "dot"), (p90_us, 1, "dot"))
+    ]
+    layout["annotations"] = [
+        {
+            "xref": "paper", "x": 1, "xanchor": "right", "y": us, "yanchor": side, "showarrow": False, "text": name,
+            "font": {"size": 11, "color": "--chart-ink"}, "bgcolor": "--panel", "opacity": 0.85,
+        }
+        for us, name, side in ((median_us, "median", "bottom"), (p10_us, "p10", "top"), (p90_us, "p90", "bottom"))
+    ]  # fmt: skip
+    return {"data": traces, "layout": layout}
+
+
+def _thinned(history: Sequence[tuple[int, float]], kept: set[int]) -> Sequence[tuple[int, float]]:
+    if len(history) <= MAX_POINTS:
+        return history
+    every = -(-len(history) // MAX_POINTS)
+    return [trial for i, trial in enumerate(history) if i % every == 0 or trial[0] in kept]
+
+
+def _across(line: Line, end: int, colour: str, dash: str) -> Figure:
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": f"{line.name}: {line.us:,.4g} µs",
+        "x": [0, end],
+        "y": [line.us, line.us],
+        "line": {"color": colour, "width": 1.5, "dash": dash},
+        "hoverinfo": "skip",
+    }
+
+
+def _rule(us: float, width: int, dash: str) -> Figure:
+    line = {"color": "--chart-best", "width": width, "dash": dash}
+    return {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": us, "y1": us, "line": line}
+
+
+def _layout(x: str, y: str) -> Figure:
+    axis = {"gridcolor": "--chart-grid", "linecolor": "--chart-grid", "zeroline": False, "automargin": True}
+    return {
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "font": {"family": "system-ui, sans-serif", "size": 12, "color": "--chart-ink"},
+        "margin": {"l": 48, "r": 12, "t": 8, "b": 40},
+        "hovermode": "closest",
+        "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
+        "xaxis": {**axis, "title": {"text": x}},
+        "yaxis": {**axis, "title": {"text": y}},
+        "uirevision": "kept",
+    }

@@ -1,0 +1,65 @@
+"""One served kernel: its evidence, its time with all samples, its schedule and its code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from fusetune.wire.artifact import KernelArtifact
+from service.dashboard.charts import Figure, samples
+from service.dashboard.faults import not_found
+from service.dashboard.pages.results import Result, results
+from service.dashboard.schedule_text import Part, parts, step_lines
+from service.db import kernels, overview
+from service.db.models import KernelRow
+
+
+@dataclass(frozen=True, slots=True)
+class KernelPage:
+    """`document` and `binding` are what it was tuned for; `has_samples` if there is a distribution to draw."""
+
+    result: Result
+    document: dict[str, Any]
+    binding: dict[str, Any]
+    artifact: KernelArtifact
+    parts: tuple[Part, ...]
+    steps: tuple[str, ...]
+    has_samples: bool
+
+
+def kernel_page(session: Session, id: str) -> KernelPage:
+    """Raises PageFault if there is no such kernel, DamagedArtifact if its bytes are not what they were."""
+    row = _row(session, id)
+    artifact = _artifact(session, row)
+    steps = artifact.trace.get("steps", [])
+    key = (row.fingerprint, row.binding)
+    return KernelPage(
+        result=results(session, [row])[0],
+        document=overview.documents(session, [row.fingerprint])[row.fingerprint],
+        binding=overview.bindings(session, [key])[key],
+        artifact=artifact,
+        parts=parts(steps),
+        steps=step_lines(steps),
+        has_samples=artifact.timing is not None and bool(artifact.timing.samples_us),
+    )
+
+
+def samples_chart(session: Session, id: str) -> Figure:
+    """The samples of the kernel's time. Raises PageFault if there is no such kernel or it was not timed."""
+    timing = _artifact(session, _row(session, id)).timing
+    if timing is None or not timing.samples_us:
+        raise not_found("timing of kernel", id)
+    return samples(timing.samples_us, timing.median_us, timing.p10_us, timing.p90_us)
+
+
+def _row(session: Session, id: str) -> KernelRow:
+    row = kernels.get(session, id)
+    if row is None:
+        raise not_found("kernel", id)
+    return row
+
+
+def _artifact(session: Session, row: KernelRow) -> KernelArtifact:
+    return KernelArtifact.model_validate_json(kernels.artifact(session, row.artifact_sha256))

@@ -1,0 +1,48 @@
+"""A binding in words: what goes in and what comes out, with sizes, dtypes and unusual layouts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from fusetune.wire.binding import Binding
+from fusetune.wire.bound import Bound, BoundInput, apply_binding
+from fusetune.wire.fusion import Fusion
+from fusetune.wire.infer import strides_are_dense
+from fusetune.wire.op_types import TensorType
+from fusetune.wire.problems import InvalidDocument
+
+_BY = "\N{MULTIPLICATION SIGN}"
+_USUAL_ALIGN = 16
+"""Bytes; what tensors of torch's allocator have at least, and the default of a binding."""
+
+
+def shapes(fusion: Mapping[str, Any], binding: Mapping[str, Any]) -> str:
+    """ "8192x4096 bf16, 4096 bf16 → 8192x4096 bf16"; sizes by symbol where the documents do not fit together."""
+    try:
+        bound = apply_binding(Fusion.model_validate(dict(fusion)), Binding.model_validate(dict(binding)))
+    except (InvalidDocument, ValidationError):
+        sizes = binding.get("sizes")
+        return ", ".join(f"{name} = {size}" for name, size in sizes.items()) if isinstance(sizes, dict) else ""
+    inputs = ", ".join(
+        _tensor(bound.types[tensor.name]) + _layout(bound, tensor.name, layout)
+        for tensor, layout in zip(bound.fusion.inputs, bound.inputs, strict=True)
+    )
+    outputs = ", ".join(_tensor(bound.types[output.name]) for output in bound.fusion.outputs)
+    return f"{inputs} → {outputs}" if inputs else f"→ {outputs}"
+
+
+def _tensor(found: TensorType) -> str:
+    sizes = _BY.join(str(extent.constant) for extent in found.shape)
+    return f"{sizes or 'scalar'} {found.dtype}"
+
+
+def _layout(bound: Bound, name: str, layout: BoundInput) -> str:
+    words: list[str] = []
+    if not strides_are_dense(bound.types[name].shape, layout.strides):
+        words.append(f"strides {', '.join(map(str, layout.strides))}")
+    if layout.align != _USUAL_ALIGN:
+        words.append(f"aligned to {layout.align} B")
+    return f" ({'; '.join(words)})" if words else ""

@@ -1,0 +1,255 @@
+"""Every page in every state, as its reader finds it."""
+
+from __future__ import annotations
+
+import pytest
+from starlette.testclient import TestClient
+
+from tests.service.dashboard.conftest import Show
+from tests.service.dashboard.html_page import HtmlPage
+from tests.service.dashboard.seed import COMPILE_ERROR, NO_GPU_NOTE, TRIALS, Seeded
+
+STATES = ("done", "running", "queued", "failed", "cancelled", "no_gpu", "fake")
+
+
+def paths(ids: Seeded) -> list[str]:
+    return [
+        "/", "/?q=gelu", "/?q=nothing-like-it", "/tunings", "/tunings?state=failed", "/cards",
+        f"/tunings?fingerprint={ids.fusion}", f"/fusions/{ids.fusion}", f"/kernels/{ids.kernel}",
+        f"/kernels/{ids.fake_kernel}", "/tunings/abc",
+        *(f"/tunings/{getattr(ids, state)}" for state in STATES),
+        f"/tunings/{ids.done}?state=measured&order=newest&page=2", f"/tunings/{ids.done}?page=99",
+    ]  # fmt: skip
+
+
+def test_every_page_keeps_the_rules(show: Show, ids: Seeded) -> None:
+    found = {path: show(path, 404 if path.endswith("abc") else 200).faults() for path in paths(ids)}
+    assert {path: faults for path, faults in found.items() if faults} == {}
+
+
+def test_every_link_of_every_page_leads_somewhere(reader: TestClient, show: Show, ids: Seeded) -> None:
+    links = {
+        one.attrs[name].partition("#")[0]
+        for path in paths(ids)
+        for one in HtmlPage(reader.get(path).text).walk()
+        for name in ("href", "src", "hx-get")
+        if one.attrs.get(name, "").startswith("/")
+    }
+    assert len(links) > 40
+    assert {link: status for link in links if (status := reader.get(link).status_code) not in (200, 204)} == {}
+
+
+@pytest.mark.parametrize("page", ["/", "/tunings", "/cards"])
+def test_pages_without_anything_to_show(empty: TestClient, page: str) -> None:
+    response = empty.get(page)
+    assert response.status_code == 200
+    assert HtmlPage(response.text).faults() == []
+
+
+def test_the_first_page_says_how_to_post_the_first_fusion(empty: TestClient) -> None:
+    page = HtmlPage(empty.get("/").text)
+    assert "No fusion has been posted yet" in page.texts("h2")
+    assert "http://127.0.0.1/v1/tunings" in page.one("pre", id="post-curl").text
+    assert "client.tune(" in page.one("pre", id="post-python").text
+    assert "python -m service worker" in page.one("p", class_="callout").text
+
+
+def row_of(page: HtmlPage, name: str) -> dict[str, str]:
+    """The first row of that fusion by label."""
+    body = next(one for one in page.all("tbody") if one.all("th") and one.all("th")[0].text == name)
+    return {cell.attrs["data-label"]: cell.text for cell in body.all("tr")[0].all("td") if "data-label" in cell.attrs}
+
+
+def test_fusions_show_time_evidence_and_speed_up(show: Show) -> None:
+    row = row_of(show("/?q=bias"), "bias_gelu")
+    assert row["Evidence"] == "verified on GPUmeasured"
+    assert row["Speed-up"].startswith(("2.", "3."))
+    assert "over eager torch, op by op, 6.686 µs" in row["Speed-up"]
+    assert row["Of the roofline"].endswith("%")
+    assert row["Card"] == "H200"
+    assert row["Shapes"] == "512\N{MULTIPLICATION SIGN}4096 bf16, 4096 bf16 → 512\N{MULTIPLICATION SIGN}4096 bf16"
+
+
+def test_a_time_of_the_fake_device_is_marked(show: Show, ids: Seeded) -> None:
+    row = row_of(show("/?q=add"), "add")
+    assert row["Evidence"] == "fake device, not hardware"
+    assert row["Card"] == "fake no hardware"
+    page = show(f"/kernels/{ids.fake_kernel}")
+    assert "every time on this page is invented" in page.texts("p", class_="callout")[0]
+    assert not page.all("span", class_="good")
+    assert "its times are invented" in show(f"/tunings/{ids.fake}").text
+
+
+def test_a_fusion_without_a_kernel_links_its_newest_tuning(show: Show, ids: Seeded) -> None:
+    page = show("/?q=transpose")
+    cell = page.one("td", class_="wide")
+    assert cell.text.startswith("No kernel. Its newest tuning: running")
+    assert cell.one("a").attrs["href"] == f"/tunings/{ids.running}"
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        pytest.param("q=gelu", ["bias_gelu"], id="name"),
+        pytest.param("q=PERMUTE", ["transpose"], id="operator"),
+        pytest.param("q=bd8b65fd", ["bias_gelu"], id="fingerprint"),
+        pytest.param("q=bias+gelu", ["bias_gelu"], id="every-word"),
+        pytest.param("q=bias+permute", [], id="one-word-too-many"),
+        pytest.param("q=%25", [], id="percent-is-no-wildcard"),
+        pytest.param("q=%00", ["add", "bias_gelu", "transpose"], id="nul"),
+        pytest.param("card=0000000000000000", [], id="unknown-card"),
+        pytest.param("q=&card=", ["add", "bias_gelu", "transpose"], id="form-left-empty"),
+    ],
+)
+def test_search(show: Show, query: str, names: list[str]) -> None:
+    page = show(f"/?{query}")
+    assert sorted(body.all("th")[0].text for body in page.all("tbody")) == names
+    assert bool(page.texts("p", class_="empty")) is not bool(names)
+
+
+def test_search_by_card(show: Show) -> None:
+    options = {one.text: one.attrs["value"] for one in show("/").all("option")}
+    page = show(f"/?card={options['fake']}")
+    assert [body.all("th")[0].text for body in page.all("tbody")] == ["add"]
+    assert page.one("option", selected="").text == "fake"
+
+
+@pytest.mark.parametrize(
+    ("state", "badge", "said"),
+    [
+        pytest.param("done", "done", "the budget was spent", id="done"),
+        pytest.param("running", "running", "searching", id="running"),
+        pytest.param("queued", "queued", "1 tuning ahead of it", id="queued"),
+        pytest.param("failed", "failed", COMPILE_ERROR, id="failed"),
+        pytest.param("cancelled", "cancelled", "Cancelled before a worker had begun.", id="cancelled"),
+        pytest.param("no_gpu", "done, no kernel", NO_GPU_NOTE, id="no-gpu"),
+    ],
+)
+def test_a_tuning_says_how_it_is(show: Show, ids: Seeded, state: str, badge: str, said: str) -> None:
+    status = show(f"/tunings/{getattr(ids, state)}").one("section", id="status")
+    assert status.all("span", class_="badge")[0].text == badge
+    assert said in status.text
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_only_what_changes_is_asked_for_again(show: Show, ids: Seeded, state: str) -> None:
+    page = show(f"/tunings/{getattr(ids, state)}")
+    is_active = state in ("running", "queued")
+    assert ("hx-trigger" in page.one("section", id="status").attrs) is is_active
+    assert bool(page.all("button", id="cancel")) is is_active
+    assert bool(page.all("meta", http_equiv="refresh")) is is_active
+
+
+def trials_of(page: HtmlPage) -> list[tuple[int, str]]:
+    rows = page.one("section", id="trials").one("tbody").all("tr")
+    return [(int(row.all("th")[0].text.replace(",", "")), row.all("td")[0].text) for row in rows]
+
+
+def test_trials_are_paged(show: Show, ids: Seeded) -> None:
+    seen: list[int] = []
+    for number in range(1, 8):
+        page = show(f"/tunings/{ids.done}?order=number&page={number}")
+        found = trials_of(page) if page.one("section", id="trials").all("tbody") else []
+        seen += [trial for trial, _ in found]
+        following = page.all("a", id="page-on")
+        if not following:
+            break
+        assert f"page={number + 1}" in following[0].attrs["href"]
+    assert seen == list(range(TRIALS))
+
+
+def test_trials_by_state_and_time(show: Show, ids: Seeded) -> None:
+    page = show(f"/tunings/{ids.done}?state=measured")
+    medians = [
+        float(row.all("span", class_="figure")[0].text.split()[0])
+        for row in page.one("section", id="trials").one("tbody").all("tr")
+    ]
+    assert {state for _, state in trials_of(page)} == {"measured"}
+    assert medians == sorted(medians)
+    assert page.one("a", id="chip-measured").attrs["aria-current"] == "true"
+    newest = [number for number, _ in trials_of(show(f"/tunings/{ids.done}?order=newest"))]
+    assert newest == sorted(newest, reverse=True)
+
+
+def test_a_duplicate_shows_no_time_of_its_own(show: Show, ids: Seeded) -> None:
+    page = show(f"/tunings/{ids.done}?state=duplicate")
+    for row in page.one("section", id="trials").one("tbody").all("tr"):
+        assert row.all("td")[1].text.startswith("same code as trial")
+
+
+def test_predicted_times_stand_apart(show: Show, ids: Seeded) -> None:
+    page = show(f"/tunings/{ids.no_gpu}")
+    assert all("≈" in cell.text for cell in page.all("td", class_="predicted"))
+    assert "not measured" in page.one("th", class_="predicted").text
+    assert page.one("section", id="trials").texts("span", class_="figure") == []
+    assert page.one("section", id="status").texts("span", class_="figure") == []
+
+
+def test_refusals_by_rule(show: Show, ids: Seeded) -> None:
+    rules = show(f"/tunings/{ids.done}").one("section", id="rules")
+    rows = {row.all("th")[0].text: row.texts("td") for row in rules.one("tbody").all("tr")}
+    assert rows["redundant_rows"][:2] == ["23,639,040", "48 %"]
+    assert rows["tma_box_dim_fits_256"][0] == "0"
+    assert rows["tma_box_dim_fits_256"][3].startswith("i0_s: box[0]: found 512, limit 256.")
+    assert all(row[0] != "0" or row[2] != "0" for row in rows.values())
+
+
+def test_a_finished_tuning_links_its_kernel(show: Show, ids: Seeded) -> None:
+    page = show(f"/tunings/{ids.done}")
+    assert page.one("a", class_="button").attrs["href"] == f"/kernels/{ids.kernel}"
+
+
+def test_a_kernel_shows_all_that_is_known(show: Show, ids: Seeded, reader: TestClient) -> None:
+    page = show(f"/kernels/{ids.kernel}")
+    artifact = reader.get(f"/v1/kernels/{ids.kernel}").json()
+    assert "".join(page.one("pre", id="source")._texts()) == artifact["source"]
+    assert "".join(page.one("pre", id="ptx")._texts()) == artifact["ptx"]
+    assert len("".join(page.one("pre", id="steps")._texts()).splitlines()) == len(artifact["trace"]["steps"])
+    assert "as fast" in page.text
+    assert "random, large, tiny, ties, signed zeros, infinities and NaN" in page.text
+    assert artifact["fingerprint"] in page.one("pre", id="call").text
+
+
+def test_cards_and_their_workers(show: Show) -> None:
+    page = show("/cards")
+    rows = {row.all("th")[0].text: row.texts("td") for row in page.all("tr") if row.all("td")}
+    assert rows["hopper-0 hopper"][0] == "alive"
+    assert rows["hopper-1 hopper"][0] == "not alive"
+    assert rows["builder-0 builder"][1] == "compiles only no NVIDIA driver on this machine"
+    assert "no hardware: its times are invented" in page.one("h2", id=page.all("h2")[-1].attrs["id"]).text
+    assert page.all("td", data_label="Works on")[1].all("a")
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/fusions/" + "0" * 64, 404),
+        ("/fusions/short", 404),
+        ("/kernels/" + "0" * 32, 404),
+        ("/kernels/%00", 404),
+        ("/tunings/" + "f" * 32, 404),
+        ("/tunings/" + "f" * 33, 404),
+        ("/tunings/" + "f" * 32 + "/live", 404),
+        ("/tunings/" + "f" * 32 + "/chart.json", 404),
+        ("/kernels/" + "f" * 32 + "/samples.json", 404),
+        ("/static/nothing.js", 404),
+        ("/tunings?state=tired", 400),
+        ("/tunings?after=yesterday", 400),
+        ("/tunings?after=%00", 400),
+        ("/?after=2026-01-01T00:00:00~x", 400),
+        ("/?card=<b>", 400),
+        ("/?q=" + "x" * 201, 400),
+    ],
+)
+def test_what_is_not_there_is_a_page_too(reader: TestClient, path: str, status: int) -> None:
+    response = reader.get(path)
+    assert response.status_code == status
+    assert response.headers["content-type"].startswith("text/html")
+    page = HtmlPage(response.text)
+    assert page.faults() == []
+    assert page.one("h1").text
+
+
+@pytest.mark.parametrize("query", ["state=tired", "page=0", "page=x", "order=random"])
+def test_a_tunings_filter_is_checked(reader: TestClient, ids: Seeded, query: str) -> None:
+    assert reader.get(f"/tunings/{ids.done}?{query}").status_code == 400

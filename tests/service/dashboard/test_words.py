@@ -1,0 +1,149 @@
+"""Shapes, schedules, evidence and snippets in words."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any, get_args
+
+import pytest
+from starlette.testclient import TestClient
+
+import fusetune.client
+from fusetune.query import query_of
+from fusetune.wire.artifact import Correct, Evidence, Time
+from service.dashboard.evidence import badges, time_badge
+from service.dashboard.schedule_text import Part, parts, step_lines
+from service.dashboard.shapes import shapes
+from service.dashboard.snippets import first_request
+from tests.service.dashboard.html_page import HtmlPage
+from tests.service.dashboard.seed import Seeded
+
+BY = "\N{MULTIPLICATION SIGN}"
+NEG: dict[str, Any] = {
+    "format": "fusetune.fusion/1",
+    "inputs": [{"name": "i0", "shape": ["s0", 8], "dtype": "f32"}],
+    "ops": [{"op": "neg", "in": ["i0"], "out": "v0"}],
+    "outputs": [{"name": "v0"}],
+}
+
+
+@pytest.mark.parametrize(
+    ("binding", "words"),
+    [
+        pytest.param({"sizes": {"s0": 4}}, f"4{BY}8 f32 → 4{BY}8 f32", id="dense"),
+        pytest.param(
+            {"sizes": {"s0": 4}, "inputs": [{"strides": [8, 1], "align": 16}]},
+            f"4{BY}8 f32 → 4{BY}8 f32",
+            id="spelled-out",
+        ),
+        pytest.param(
+            {"sizes": {"s0": 4}, "inputs": [{"strides": [1, 4], "align": 4}]},
+            f"4{BY}8 f32 (strides 1, 4; aligned to 4 B) → 4{BY}8 f32",
+            id="layout",
+        ),
+        pytest.param({"sizes": {"M": 4, "N": 2}}, "M = 4, N = 2", id="other-symbols"),
+        pytest.param({}, "", id="nothing"),
+    ],
+)
+def test_shapes(binding: dict[str, Any], words: str) -> None:
+    assert shapes(NEG, binding) == words
+
+
+def split(tv: str, axis: int = 0) -> dict[str, Any]:
+    return {"do": "split", "tv": tv, "axis": axis, "factor": 4, "inner": True}
+
+
+def test_equal_steps_of_neighbours_are_said_once() -> None:
+    steps = [
+        {"do": "cache_input", "tensor": "i0", "out": "i0_s", "memory": "shared", "via": "plain"},
+        split("a"), split("a", 1), split("b"), split("b", 1), split("c"),
+        {"do": "parallelize", "tv": "c", "axis": 0, "type": "BIDx"},
+        {"do": "reorder", "tv": "c", "moves": [[0, 1], [1, 0]]},
+        {"do": "cap_registers", "count": 64},
+    ]  # fmt: skip
+    assert parts(steps) == (
+        Part(("i0",), ("cache_input out i0_s, memory shared",)),
+        Part(("a", "b"), ("split axis 0, factor 4", "split axis 1, factor 4")),
+        Part(("c",), ("split axis 0, factor 4", "parallelize axis 0, type BIDx", "reorder moves ((0 1) (1 0))")),
+        Part(("",), ("cap_registers count 64",)),
+    )
+    assert step_lines(steps)[1] == "a: split axis 0, factor 4"
+    assert step_lines(steps)[-1] == "cap_registers count 64"
+    assert parts([]) == ()
+
+
+def test_an_outer_split_and_nested_steps_are_told_apart() -> None:
+    outer = split("a") | {"inner": False}
+    nested = {"do": "set_allocation_domain", "tv": "a", "axes": [0], "transforms": [split("a")], "strides": [None]}
+    assert step_lines([outer]) == ("a: split axis 0, factor 4, inner no",)
+    assert step_lines([nested]) == (
+        "a: set_allocation_domain axes (0), transforms ([split axis 0, factor 4]), strides (none)",
+    )
+
+
+@pytest.mark.parametrize(("correct", "time"), list(itertools.product(get_args(Correct), get_args(Time))))
+def test_every_evidence_has_its_own_words(correct: Correct, time: Time) -> None:
+    right, timed = badges(Evidence(correct=correct, time=time), "H200")
+    assert (right.tone == "good") is (correct == "verified_on_gpu")
+    assert (timed.text == "measured") is (timed.tone == "good") is (time == "measured")
+    assert [badge.text for badge in badges(Evidence(correct=correct, time=time), "fake")] == [
+        "fake device, not hardware"
+    ]
+
+
+def test_times_of_the_fake_device_are_never_called_measured() -> None:
+    assert time_badge("H200").text == "measured"
+    assert time_badge("fake").tone == "caution"
+
+
+class Recorder:
+    """Takes a client's place and keeps what it is asked."""
+
+    asked: list[tuple[Any, Any]]
+
+    def __init__(self, url: str) -> None:
+        assert url == "http://127.0.0.1"
+
+    def __enter__(self) -> Recorder:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def tune(self, fusion: Any, *, binding: Any, **_: Any) -> None:
+        self.asked.append((fusion, binding))
+
+    def kernel(self, fusion: Any, *, binding: Any, card: str) -> Any:
+        self.asked.append((fusion, binding))
+        return lambda *tensors: tensors
+
+
+def run(snippet: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
+    monkeypatch.setattr(fusetune.client, "Client", Recorder)
+    monkeypatch.setattr(Recorder, "asked", [], raising=False)
+    exec(compile(snippet, "snippet", "exec"), {})
+    (asked,) = Recorder.asked
+    return asked
+
+
+def test_the_first_request_is_one_that_a_client_takes(monkeypatch: pytest.MonkeyPatch, ids: Seeded) -> None:
+    fusion, binding = run(first_request("http://127.0.0.1").python, monkeypatch)
+    assert query_of(fusion, None, binding).fingerprint == ids.fusion
+
+
+def test_the_shells_first_request_is_one_that_the_service_takes(empty: TestClient) -> None:
+    body = first_request("http://h").curl.split("-d '")[1].rstrip("'\n")
+    response = empty.post("/v1/tunings", content=body, headers={"content-type": "application/json"})
+    assert response.status_code == 202, response.text
+
+
+def test_a_kernels_snippet_asks_for_that_kernel(
+    monkeypatch: pytest.MonkeyPatch, reader: TestClient, ids: Seeded
+) -> None:
+    snippet = "".join(HtmlPage(reader.get(f"/kernels/{ids.kernel}").text).one("pre", id="call")._texts())
+    assert 'torch.ones((8192, 4096), dtype=torch.bfloat16, device="cuda")' in snippet
+    before_tensors = snippet.split("\nx0 = ")[0].replace("import torch\n", "")
+    fusion, binding = run(before_tensors, monkeypatch)
+    view = reader.get(f"/v1/kernels/{ids.kernel}/info").json()
+    query = query_of(fusion, None, binding)
+    assert (query.fingerprint, query.binding_hash) == (view["fingerprint"], view["binding"])
