@@ -1,0 +1,1 @@
+"""`python -m service ci`: a folder of fusions held against a lock file, for a CI job (docs/containers.md)."""

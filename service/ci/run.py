@@ -1,0 +1,197 @@
+"""A run of `ci`: every fusion of the folder against the lock, and the lock as it is to stand afterwards."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypeAlias
+
+from rich.console import Console
+
+from compiler.errors import Unsupported
+from compiler.nvrtc import CompilePool
+from search.attached import Attached, Detached
+from search.budget import Budget
+from search.measure.device import DeviceLost
+from search.tuning import compilers
+from service.ci.check import Rebuild, check_built, check_run
+from service.ci.folder import Folder, Subject, Unusable, read_folder
+from service.ci.key import Key, differences
+from service.ci.lock import Entry, Lock, read_lock, write_lock
+from service.ci.tuning import tune
+from service.ci.verdict import RETUNED, Report, Status, Verdict
+
+Target: TypeAlias = Attached | Detached
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a run is to do. `tolerance` is a share of the locked time; `budget` starts a budget for one tuning.
+
+    `sizes` are of symbols; `card` is the one asked for; `asks_for_gpu` is False if the user wants none.
+    """
+
+    fusions: Path
+    lock: Path
+    update: bool = False
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    card: str | None = None
+    budget: Callable[[], Budget] = lambda: Budget(seconds=60.0)
+    tolerance: float = 0.1
+    seed: int = 0
+    asks_for_gpu: bool = True
+
+
+def run(job: Job, target: Target, console: Console) -> Report:
+    """Checks, and tunes where that is asked for. The lock is written once, at the end, if it changed.
+
+    Progress goes to `console`. Raises LockError, UsageFault, and OSError if the lock cannot be written; Ctrl-C leaves
+    the lock as it was.
+    """
+    begun, started_at = time.monotonic(), datetime.now(UTC)
+    before = read_lock(job.lock)
+    lock = before or Lock()
+    updating = job.update or before is None
+    folder = read_folder(job.fusions, job.sizes, lock, job.lock)
+    with CompilePool(compilers()) as pool:
+        verdicts = _Run(job, target, lock, updating, pool, console).all(folder)
+    stale = sorted(lock.fusions.keys() - folder.names)
+    drops = updating and not folder.unusable  # a suite that cannot be read may hold the names that seem gone
+    kept = {} if drops else {name: lock.fusions[name] for name in stale}
+    after = Lock(fusions={**kept, **{v.name: v.entry for v in verdicts if v.entry is not None}})
+    notes = [*_card_notes(target, after), *(_stale_note(name, drops) for name in stale)]
+    notes.append(_settle_lock(job, before, after, updating))
+    return Report(
+        verdicts=verdicts,
+        device=_device_words(target),
+        asks_for_gpu=job.asks_for_gpu,
+        notes=tuple(notes),
+        seconds=time.monotonic() - begun,
+        started_at=started_at.strftime("%Y-%m-%dT%H:%M:%S"),
+    )
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One run's means: all that the check of a fusion needs beside the fusion."""
+
+    job: Job
+    target: Target
+    lock: Lock
+    updating: bool
+    pool: CompilePool
+    console: Console
+
+    def all(self, folder: Folder) -> tuple[Verdict, ...]:
+        """The verdicts in order of name. All rebuilds are queued first, so that compilers work beside the GPU."""
+        rebuilds: dict[str, Rebuild] = {}
+        for subject in folder.subjects:
+            entry = self.lock.fusions.get(subject.name)
+            if entry is not None and not self._misses(subject, entry):
+                rebuilds[subject.name] = Rebuild.start(subject, entry, self.pool)
+        verdicts: list[Verdict] = []
+        for one in folder.all:
+            begun = time.monotonic()
+            verdict = self._one(one, rebuilds.get(one.name))
+            verdicts.append(replace(verdict, seconds=time.monotonic() - begun))
+        return tuple(verdicts)
+
+    def _one(self, one: Subject | Unusable, rebuild: Rebuild | None) -> Verdict:
+        entry = self.lock.fusions.get(one.name)
+        locked_us = entry.median_us if entry else None
+        if isinstance(one, Unusable):
+            first, *rest = one.reason.splitlines() or [""]
+            return Verdict(one.name, Status.UNUSABLE, first, tuple(rest), entry, locked_us)
+        try:
+            if entry is None or rebuild is None:
+                return self._miss(one, entry)
+            return self._hit(one, entry, rebuild)
+        except DeviceLost as error:
+            first, *rest = str(error).splitlines()
+            return Verdict(one.name, Status.GPU_LOST, first, tuple(rest), entry, locked_us)
+        except Unsupported as error:
+            return Verdict(one.name, Status.UNUSABLE, str(error), (), entry, locked_us)
+
+    def _hit(self, subject: Subject, entry: Entry, rebuild: Rebuild) -> Verdict:
+        verdict = self._checked(subject, entry, rebuild)
+        if not (self.updating and verdict.status in RETUNED and isinstance(self.target, Attached)):
+            return verdict
+        before = f"before: {verdict.status}: {verdict.message}"
+        return self._tuned(subject, self.target, entry, (before, *verdict.details), otherwise=verdict)
+
+    def _checked(self, subject: Subject, entry: Entry, rebuild: Rebuild) -> Verdict:
+        built = rebuild.finish()
+        if isinstance(built, str):
+            first, *rest = built.splitlines()
+            return Verdict(subject.name, Status.NOT_BUILT, first, tuple(rest), entry, entry.median_us)
+        if isinstance(self.target, Detached):
+            return check_built(subject, entry, built)
+        return check_run(subject, entry, built, self.target.device, self.job.tolerance)
+
+    def _miss(self, subject: Subject, entry: Entry | None) -> Verdict:
+        """A fusion without an entry for its key: tuned if that is asked for and there is a GPU."""
+        locked_us = entry.median_us if entry else None
+        misses = self._misses(subject, entry) if entry else ("the lock has no entry of this name",)
+        if not self.updating:
+            return Verdict(subject.name, Status.MISS, misses[0], misses[1:], entry, locked_us)
+        if isinstance(self.target, Detached):
+            message = f"not tuned: {self.target.why}"
+            return Verdict(subject.name, Status.UNTUNED, message, misses, entry, locked_us)
+        return self._tuned(subject, self.target, entry, misses)
+
+    def _tuned(
+        self,
+        subject: Subject,
+        gpu: Attached,
+        entry: Entry | None,
+        why: tuple[str, ...],
+        otherwise: Verdict | None = None,
+    ) -> Verdict:
+        """The verdict on a tuning. Where it finds nothing the entry stays, and so does the verdict `otherwise`."""
+        found = tune(subject, gpu, self.job.budget(), self.job.seed, self.console)
+        locked_us = entry.median_us if entry else None
+        if isinstance(found, Entry):
+            message = f"{found.median_us:.2f} us, right on all input sets"
+            return Verdict(subject.name, Status.TUNED, message, why, found, locked_us, found.median_us)
+        if otherwise is not None:
+            return replace(otherwise, details=(*otherwise.details, f"tuning it again found no kernel: {found}"))
+        return Verdict(subject.name, Status.NO_KERNEL, found, why, entry, locked_us)
+
+    def _misses(self, subject: Subject, entry: Entry) -> tuple[str, ...]:
+        """The key differences; without a GPU and without `--card` the lock's own card is meant."""
+        card = self.target.card.name if isinstance(self.target, Attached) else (self.job.card or entry.card.name)
+        return differences(entry, Key(subject, card))
+
+
+def _settle_lock(job: Job, before: Lock | None, after: Lock, updating: bool) -> str:
+    """Writes the lock if it is to change; says what became of it."""
+    if not updating or after == before:
+        return f"{job.lock}: left as it is"
+    if before is None and not after.fusions:
+        return f"{job.lock}: not written: there is no kernel to lock"
+    write_lock(job.lock, after)
+    return f"{job.lock}: written, {len(after.fusions)} entries"
+
+
+def _stale_note(name: str, drops: bool) -> str:
+    return f"{name}: in the lock, but its file is gone; {'dropped' if drops else '--update drops it'}"
+
+
+def _card_notes(target: Target, lock: Lock) -> list[str]:
+    """Where the attached card is not quite the one that entries were measured on: it may explain a slower kernel."""
+    if isinstance(target, Detached):
+        return []
+    cards = dict.fromkeys(entry.card for entry in lock.fusions.values() if entry.card.name == target.card.name)
+    differing = dict.fromkeys(text for card in cards for text in card.differences(target.facts))
+    return [f"{target.card.name}: {text}" for text in differing]
+
+
+def _device_words(target: Target) -> str:
+    match target:
+        case Attached(facts=facts):
+            return f"{target.card.name}, driver {facts.driver}"
+        case Detached():
+            return f"no GPU: {target.why}"

@@ -1,0 +1,183 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from compiler.ir.fusion import Fusion
+from compiler.nvrtc import CompilePool
+from fusetune.wire.artifact import KernelArtifact, Timing
+from search.measure.device import TIMING_POLICY, Baseline, CardFacts, Effort, MeasureResult
+from search.measure.fake import FACTS
+from search.trial import TrialState
+from service.ci.check import SECOND_LOOKS, Rebuild, check_built, check_run
+from service.ci.folder import Subject
+from service.ci.lock import Entry, Lock
+from service.ci.verdict import Status
+
+
+class Scripted:
+    """A measuring device whose answers are written down."""
+
+    def __init__(self, answers: Sequence[MeasureResult]) -> None:
+        self._answers = list(answers)
+        self.asked: list[Effort] = []
+
+    def open(self, fusion: Fusion) -> None:
+        self.opened = fusion
+
+    def measure(self, artifact: KernelArtifact, effort: Effort = Effort.SCREEN) -> MeasureResult:
+        self.asked.append(effort)
+        return self._answers.pop(0)
+
+    def baseline(self, name: str = "eager") -> Baseline:
+        raise AssertionError("a check has no baseline")
+
+    def facts(self) -> CardFacts:
+        return FACTS
+
+    def close(self) -> None:
+        raise AssertionError("the device is the caller's")
+
+
+def takes(us: float) -> MeasureResult:
+    timing = Timing(policy=TIMING_POLICY, card="fake", median_us=us, p10_us=us, p90_us=us, samples_us=(us,))
+    return MeasureResult(TrialState.MEASURED, timing=timing)
+
+
+def fails(state: TrialState, reason: str) -> MeasureResult:
+    return MeasureResult(state, reason)
+
+
+WRONG = fails(TrialState.WRONG_RESULT, "element [0] is 1, expected 2 to 2")
+
+
+@pytest.mark.parametrize(
+    ("answers", "status", "told"),
+    [
+        pytest.param([takes(10.0)], Status.OK, "right on all input sets; 10.00 us, +0.0%", id="as-locked"),
+        pytest.param([takes(11.0)], Status.OK, "11.00 us, +10.0%", id="at-the-limit"),
+        pytest.param([takes(5.0)], Status.OK, "5.00 us, -50.0%", id="faster"),
+        pytest.param([takes(11.1), takes(11.2), takes(11.3)], Status.SLOWER, "11.10 us, +11.0%", id="slower"),
+        pytest.param([takes(20.0), takes(10.5)], Status.OK, "10.50 us, +5.0%", id="slow-once"),
+        pytest.param([takes(20.0), takes(19.0), takes(10.5)], Status.OK, "10.50 us", id="slow-twice"),
+        pytest.param([WRONG], Status.WRONG, "wrong result: element [0] is 1", id="wrong"),
+        pytest.param([takes(20.0), WRONG], Status.WRONG, "wrong result: ", id="wrong-at-the-second-look"),
+        pytest.param([fails(TrialState.CRASHED, "SIGSEGV")], Status.WRONG, "crashed: SIGSEGV", id="crashed"),
+        pytest.param([fails(TrialState.TIMED_OUT, "60 s")], Status.WRONG, "timed out: 60 s", id="hung"),
+        pytest.param([fails(TrialState.UNSUPPORTED, "guard")], Status.WRONG, "unsupported: guard", id="refused"),
+    ],
+)
+def test_a_rebuilt_kernel_is_verified_and_timed(
+    lock: Lock,
+    subjects: dict[str, Subject],
+    kernels: dict[str, tuple[object, KernelArtifact]],
+    answers: list[MeasureResult],
+    status: Status,
+    told: str,
+) -> None:
+    device = Scripted(answers)
+    verdict = check_run(subjects["add"], lock.fusions["add"], kernels["add"][1], device, 0.1)
+    assert verdict.status is status
+    assert told in verdict.message
+    assert device.opened == subjects["add"].fusion
+    assert device.asked == [Effort.ALL_SETS, *[Effort.LEADER] * (len(answers) - 1)]
+    assert len(answers) <= 1 + SECOND_LOOKS
+    assert (verdict.measured_us is None) is (status is Status.WRONG)
+
+
+def locked(lock: Lock, **fields: str) -> Entry:
+    return lock.fusions["add"].model_copy(update=fields)
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "details"),
+    [
+        pytest.param({}, Status.REBUILT, (), id="same"),
+        pytest.param({"generator": "fusetune 0.0", "nvrtc": "12.9"}, Status.REBUILT, (), id="same-by-older-tools"),
+        pytest.param(
+            {"source_sha256": "0" * 64},
+            Status.REBUILT,
+            ("source sha256: the lock has 000", "machine code and launch are the same", "made by "),
+            id="source-only",
+        ),
+        pytest.param(
+            {"code_hash": "0" * 64, "nvrtc": "12.9"},
+            Status.CHANGED,
+            ("machine code: the lock has 000", "made by fusetune 0.1, NVRTC 12.9; now "),
+            id="code",
+        ),
+        pytest.param({"launch_hash": "0" * 64}, Status.CHANGED, ("launch: the lock has 000", "made by "), id="launch"),
+        pytest.param(
+            {"source_sha256": "0" * 64, "code_hash": "0" * 64, "launch_hash": "0" * 64},
+            Status.CHANGED,
+            ("source sha256: ", "machine code: ", "launch: ", "made by "),
+            id="all",
+        ),
+    ],
+)
+def test_without_its_gpu_a_rebuilt_kernel_is_compared(
+    lock: Lock,
+    subjects: dict[str, Subject],
+    kernels: dict[str, tuple[object, KernelArtifact]],
+    fields: dict[str, str],
+    status: Status,
+    details: tuple[str, ...],
+) -> None:
+    verdict = check_built(subjects["add"], locked(lock, **fields), kernels["add"][1])
+    assert (verdict.status, verdict.measured_us) == (status, None)
+    assert [line.startswith(start) for line, start in zip(verdict.details, details, strict=True)] == [True] * len(
+        details
+    )
+
+
+@pytest.mark.parametrize(
+    ("answers", "status", "told"),
+    [
+        pytest.param([takes(10.0)], Status.CHANGED, "it is right on all input sets and takes 10.00 us", id="right"),
+        pytest.param([WRONG], Status.WRONG, "wrong result", id="wrong"),
+    ],
+)
+def test_changed_code_is_run_and_stays_a_change(
+    lock: Lock,
+    subjects: dict[str, Subject],
+    kernels: dict[str, tuple[object, KernelArtifact]],
+    answers: list[MeasureResult],
+    status: Status,
+    told: str,
+) -> None:
+    entry = locked(lock, code_hash="0" * 64)
+    verdict = check_run(subjects["add"], entry, kernels["add"][1], Scripted(answers), 0.1)
+    assert (verdict.status, told in verdict.message) == (status, True)
+    assert any(line.startswith("machine code: ") for line in verdict.details)
+
+
+def test_a_locked_schedule_is_rebuilt_byte_for_byte(
+    lock: Lock, subjects: dict[str, Subject], kernels: dict[str, tuple[object, KernelArtifact]], pool: CompilePool
+) -> None:
+    for name, entry in lock.fusions.items():
+        built = Rebuild.start(subjects[name], entry, pool).finish()
+        assert isinstance(built, KernelArtifact)
+        assert built.source == kernels[name][1].source
+        assert check_built(subjects[name], entry, built).status is Status.REBUILT
+
+
+def test_a_schedule_that_no_longer_holds_is_said_to(
+    lock: Lock, subjects: dict[str, Subject], pool: CompilePool
+) -> None:
+    entry = lock.fusions["add"]
+    steps = [{**step, "factor": 3} if "factor" in step else step for step in entry.trace["steps"]]
+    broken = entry.model_copy(update={"trace": {**entry.trace, "steps": steps}})
+    failure = Rebuild.start(subjects["add"], broken, pool).finish()
+    assert isinstance(failure, str)
+    assert failure.startswith("the locked schedule no longer holds: ")
+
+
+def test_a_source_that_the_compiler_refuses_is_said_to(
+    lock: Lock, subjects: dict[str, Subject], pool: CompilePool
+) -> None:
+    rebuild = Rebuild.start(subjects["add"], lock.fusions["add"], pool)
+    refused = replace(rebuild, compiled=pool.submit("no CUDA", "sm_90a")).finish()
+    assert isinstance(refused, str)
+    assert "NVRTC refused the source" in refused
