@@ -26,18 +26,20 @@ UV = UV_FIND_LINKS="$${UV_FIND_LINKS:-$$PIP_FIND_LINKS}" SSL_CERT_FILE="$${SSL_C
 PYTEST = $(PY) -m pytest $(if $(filter 0,$(JOBS)),,-n $(JOBS) --maxprocesses=8)
 GROUPS = --extra gpu --extra torch --group server --group dev
 
-.PHONY: help setup demo test test-long test-gpu lint serve format docs constraints clean
+.PHONY: help setup demo test test-long test-gpu test-ui lint serve containers format docs constraints clean
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo       tune the example fusions; without a GPU: enumerate, compile and rank them"
+	@echo "make demo       a service tunes the example fusions; without a GPU: compiles and ranks them"
+	@echo "make serve      the service and its dashboard, on what the demo left"
 	@echo "make test       every test that needs no GPU"
 	@echo "make test-long  the long property and mutation runs"
 	@echo "make test-gpu   the tests that need an NVIDIA GPU"
+	@echo "make test-ui    the dashboard in a headless Chromium"
 	@echo "make lint       formatting, lint rules and types, over everything"
 	@echo "make format     rewrite the sources as the formatter wants them"
-	@echo "make docs       rewrite docs/rules.md from the docstrings of the rules"
-	@echo "make serve      not built yet: the service and its dashboard"
+	@echo "make docs       rewrite docs/rules.md and docs/api.md from the code"
+	@echo "make containers lint the containers' files; build and run them where an engine is at hand"
 	@echo "make setup      only the environment, in .venv; the commands above do it themselves"
 	@echo "make constraints  pin what pyproject.toml has gained"
 	@echo "make clean      remove .venv, caches and what demo and build left"
@@ -74,14 +76,20 @@ test-long: $(READY)
 test-gpu: $(READY)
 	$(PY) -m pytest -m gpu $(ARGS)
 
+# A pytest process of its own: Playwright leaves an event loop behind that asynchronous tests trip over.
+test-ui: $(READY)
+	$(PY) -m pytest -m ui tests/ui $(ARGS)
+
 lint: $(READY)
 	$(PY) -m ruff format --check .
 	$(PY) -m ruff check .
 	$(PY) -m mypy
 
-serve:
-	@echo "make serve: the service and its dashboard are not built yet." \
-	  "Use the command line: python -m search tune FUSION.json" >&2; exit 2
+serve: $(READY)
+	$(PY) -m service serve --worker --data-dir .demo $(ARGS)
+
+containers: $(READY)
+	docker/check.sh
 
 format: $(READY)
 	$(PY) -m ruff format .
@@ -89,6 +97,7 @@ format: $(READY)
 
 docs: $(READY)
 	$(PY) -m docs.generate_rules
+	$(PY) -m docs.generate_api
 
 # Resolved without find-links, so that the CUDA build's own packages are pinned too.
 constraints: $(READY)
@@ -99,4 +108,4 @@ constraints: $(READY)
 	rm -f .constraints.new
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .demo build dist
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .demo fusetune-data build dist

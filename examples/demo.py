@@ -1,23 +1,37 @@
-"""`make demo`: the example fusions, tuned by the command that a user would type, and what came of them.
+"""`make demo`: a service tunes the example fusions, and the client calls what comes of it.
 
-With a GPU each one is searched for half a minute and its winner is verified. Without one the same command enumerates
-the schedules, compiles the most promising and ranks them by prediction; the closing lines say what that leaves open.
+A service and a worker are started on a database in `.demo`, the fusions are posted through the SDK, and everything is
+stopped again. With a GPU each fusion is searched for half a minute, and its kernel is called on torch tensors and held
+against torch. Without one the worker enumerates, compiles and predicts; the closing lines say what that leaves open.
 """
 
 from __future__ import annotations
 
-import json
-import shlex
+import contextlib
+import os
+import signal
+import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from fusetune import Client, FusetuneError, Kernel, NoKernel
+from fusetune.wire.service import TuningView
+
+if TYPE_CHECKING:
+    import torch
 
 ROOT = Path(__file__).parents[1]
-OUT = ".demo"
-SIZES = {"bias_gelu": "M=8192", "add": "M=8192,N=4096", "transpose": "M=8192,N=8192"}
+DATA = ROOT / ".demo"
 SECONDS_EACH = 30
+START_S = 60.0
+
+HOW_TO_LOOK = """
+Everything is kept in .demo: `make serve` brings the service up on it, with its dashboard on http://127.0.0.1:8765"""
 
 WITHOUT_GPU = """
 No kernel was verified or timed: this machine has no GPU that could run one. The schedules were enumerated, the most
@@ -25,57 +39,142 @@ promising compiled for a Hopper card (sm_90a) and ranked by prediction; every ti
 `make demo` on a machine with a Hopper GPU to have them verified and measured."""
 
 
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A fusion of `examples/fusions` with sizes, and the same in torch."""
+
+    name: str
+    sizes: dict[str, int]
+    shapes: tuple[tuple[int, ...], ...]
+    plain: Callable[..., Any]
+
+
+def _bias_gelu(x: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    import torch.nn.functional
+
+    return torch.nn.functional.gelu(x.float() + bias.float(), approximate="tanh").to(x.dtype)
+
+
+EXAMPLES = (
+    Example("bias_gelu", {"M": 8192}, ((8192, 4096), (4096,)), _bias_gelu),
+    Example("add", {"M": 8192, "N": 4096}, ((8192, 4096), (8192, 4096)), lambda x, y: x + y),
+    Example("transpose", {"M": 8192, "N": 8192}, ((8192, 8192),), lambda x: x.t().contiguous()),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What came of one example."""
+
+    name: str
+    tuning: TuningView
+    kernel: Kernel | None = None
+    predicted_us: float | None = None
+    again_ms: float | None = None
+    agrees: bool | None = None
+
+
 def main() -> int:
-    """Tunes each example in a process of its own; returns the first exit code that is not 0."""
-    started = time.time()
-    for name, sizes in SIZES.items():
-        args = ["tune", f"examples/fusions/{name}.json", "--bind", sizes, "--budget-s", str(SECONDS_EACH)]
-        code = _search(*args, "--out", f"{OUT}/{name}")
-        if code:
-            return code
-    rows = {name: row for name in SIZES if (row := _result(name, since=started))}
-    print(_table(rows) if rows else _predicted_table() + "\n" + WITHOUT_GPU)
-    return 0
+    """Runs the demo; returns the exit code."""
+    with service() as url, Client(url, store=DATA / "store") as client:
+        print(f"The service is up on {url}.", flush=True)
+        rows = [tuned(client, example) for example in EXAMPLES]
+    print(table(rows))
+    if all(row.kernel is None for row in rows):
+        print(WITHOUT_GPU)
+    print(HOW_TO_LOOK)
+    return 1 if any(row.agrees is False or row.tuning.state != "done" for row in rows) else 0
 
 
-def _predicted_table() -> str:
-    """What a machine without a GPU can say, a line for each fusion."""
-    lines = ["", f"{'fusion':<12} {'card':<12} {'legal points':>12} {'compiled':>9} {'predicted us':>13}  evidence"]
-    for name in SIZES:
-        prepared: dict[str, Any] = json.loads((ROOT / OUT / name / name / "manifest.json").read_text())
-        predicted = [c["predicted_us"] for c in prepared["candidates"] if c["predicted_us"] is not None]
-        best = f"{min(predicted):.1f}" if predicted else "-"
-        counts = f"{prepared['legal']:>12,} {len(prepared['candidates']):>9}"
-        lines.append(f"{name:<12} {prepared['card']:<12} {counts} {best:>13}  unverified, predicted")
-    return "\n".join(lines)
+@contextlib.contextmanager
+def service() -> Iterator[str]:
+    """A service with one worker, as `make serve` starts it, on a free port; ended with all its processes."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    DATA.mkdir(exist_ok=True)
+    command = [sys.executable, "-m", "service", "serve", "--worker", "--data-dir", str(DATA), "--port", str(port)]
+    with (DATA / "service.log").open("w") as log:
+        process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
+        try:
+            _wait_until_ready(process, f"http://127.0.0.1:{port}")
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
 
 
-def _table(rows: dict[str, dict[str, Any]]) -> str:
-    """What was measured, a line for each fusion; one without a winner says so."""
-    lines = ["", f"{'fusion':<12} {'card':<12} {'legal points':>12} {'median us':>10}  evidence"]
-    for name, row in rows.items():
-        won = row.get("median_us") is not None
-        time_us = f"{row['median_us']:.2f}" if won else "-"
-        evidence = (
-            f"{row['evidence']['correct']}, {row['evidence']['time']}" if won else "no kernel was verified in time"
-        )
-        lines.append(f"{name:<12} {row['card']:<12} {row['legal']:>12,} {time_us:>10}  {evidence}")
-    lines += ["", f"The kernels are in {OUT}/*/kernels. Call one: fusetune.torch.Kernel.load(path)(*tensors)"]
-    return "\n".join(lines)
+def _wait_until_ready(process: subprocess.Popen[bytes], url: str) -> None:
+    """Until the service answers and its worker has announced itself. Raises SystemExit with the end of the log."""
+    deadline = time.monotonic() + START_S
+    with Client(url, store=None, timeout_s=2.0) as client:
+        while time.monotonic() < deadline and process.poll() is None:
+            with contextlib.suppress(FusetuneError):
+                if any(worker.alive for status in client.cards() for worker in status.workers):
+                    return
+            time.sleep(0.2)
+    tail = "\n".join((DATA / "service.log").read_text().splitlines()[-15:])
+    raise SystemExit(f"demo: the service did not come up within {START_S:.0f} s. The end of .demo/service.log:\n{tail}")
 
 
-def _search(*args: str) -> int:
-    print(f"\n$ python -m search {shlex.join(args)}", flush=True)
-    return subprocess.run([sys.executable, "-m", "search", *args], cwd=ROOT, check=False).returncode
+def tuned(client: Client, example: Example) -> Row:
+    """Tune one example through the service; with a kernel, ask for it again and call it."""
+    fusion = (ROOT / "examples" / "fusions" / f"{example.name}.json").read_text()
+    print(f"{example.name} {example.sizes}", flush=True)
+    begun = time.monotonic()
+    tuning = client.submit(fusion, binding=example.sizes, budget_s=SECONDS_EACH, name=example.name)
+    try:
+        kernel = client.wait(tuning, progress=True)
+    except NoKernel:
+        predicted = [trial.predicted_us for trial in client.trials(tuning.id) if trial.predicted_us is not None]
+        return Row(example.name, client.tuning(tuning.id), predicted_us=min(predicted, default=None))
+    print(f"  found after {time.monotonic() - begun:.1f} s: {kernel!r}")
+    begun = time.monotonic()
+    client.tune(fusion, binding=example.sizes)
+    again_ms = 1e3 * (time.monotonic() - begun)
+    return Row(example.name, client.tuning(tuning.id), kernel, None, again_ms, _agrees(kernel, example))
 
 
-def _result(name: str, since: float) -> dict[str, Any] | None:
-    """The fusion's row of the results that `tune` writes on a GPU; None if this run wrote none."""
-    path = ROOT / OUT / name / "results.json"
-    if not path.exists() or path.stat().st_mtime < since:
-        return None
-    row: dict[str, Any] = json.loads(path.read_text())["results"][name]
-    return row
+def _agrees(kernel: Kernel, example: Example) -> bool:
+    """The kernel on torch tensors gives what torch gives."""
+    import torch
+
+    generator = torch.Generator("cuda").manual_seed(0)
+    dtypes = [
+        {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}[s.dtype] for s in kernel.artifact.inputs
+    ]
+    inputs = [
+        torch.randn(shape, generator=generator, device="cuda").to(dtype)
+        for shape, dtype in zip(example.shapes, dtypes, strict=True)
+    ]
+    output = kernel(*inputs)
+    assert isinstance(output, torch.Tensor)  # the examples have one output each
+    return torch.allclose(output.float(), example.plain(*inputs).float(), rtol=2e-2, atol=2e-2)
+
+
+def table(rows: list[Row]) -> str:
+    """A line for each example. Measured and predicted times have columns of their own."""
+    times = f"{'measured us':>11} {'predicted us':>12}"
+    head = f"{'fusion':<10} {'card':<9} {'legal points':>12} {'trials':>6} {times}  evidence"
+    return "\n".join(["", head, *map(_line, rows)])
+
+
+def _line(row: Row) -> str:
+    tuning, kernel = row.tuning, row.kernel
+    legal = "-" if tuning.legal is None else f"{tuning.legal:,}"
+    facts = f"{row.name:<10} {tuning.card.name:<9} {legal:>12} {sum(tuning.trials.values()):>6}"
+    if kernel is None or kernel.artifact.timing is None:
+        predicted = "-" if row.predicted_us is None else f"{row.predicted_us:.1f}"
+        why = tuning.error if tuning.state == "failed" else "unverified, predicted" if row.predicted_us else tuning.note
+        return f"{facts} {'-':>11} {predicted:>12}  {why}"
+    evidence = f"{kernel.artifact.evidence.correct}, {kernel.artifact.evidence.time}"
+    agrees = "equal to torch's" if row.agrees else "NOT EQUAL TO TORCH'S"
+    again = f"called, {agrees}; asked again, {row.again_ms:.0f} ms"
+    return f"{facts} {kernel.artifact.timing.median_us:>11.2f} {'-':>12}  {evidence}; {again}"
 
 
 if __name__ == "__main__":

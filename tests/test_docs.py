@@ -14,9 +14,14 @@ from typer.core import TyperCommand, TyperGroup
 
 from compiler.cli import Stage
 from compiler.cli import app as compiler_app
+from docs.generate_api import PAGE as API_PAGE
+from docs.generate_api import api_page
 from docs.generate_rules import PAGE, rules_page
 from fusetune.wire.parse import parse_fusion
 from search.cli.app import app as search_app
+from service.cli.app import COMMANDS
+from service.cli.app import command as service_command
+from service.settings import Settings
 
 ROOT = Path(__file__).parents[1]
 CLI = (ROOT / "docs" / "cli.md").read_text()
@@ -24,11 +29,18 @@ CLI = (ROOT / "docs" / "cli.md").read_text()
 
 def commands() -> Iterator[tuple[str, TyperCommand]]:
     for package, app in (("search", search_app), ("compiler", compiler_app)):
-        group = typer.main.get_command(app)
-        assert isinstance(group, TyperGroup)
-        for name, command in group.commands.items():
-            assert isinstance(command, TyperCommand)
-            yield f"python -m {package} {name}", command
+        yield from _commands_of(f"python -m {package}", typer.main.get_command(app))
+    for name in COMMANDS:
+        yield from _commands_of(f"python -m service {name}", service_command(name))
+
+
+def _commands_of(name: str, command: object) -> Iterator[tuple[str, TyperCommand]]:
+    if isinstance(command, TyperGroup):
+        for sub_name, sub_command in command.commands.items():
+            yield from _commands_of(f"{name} {sub_name}", sub_command)
+    else:
+        assert isinstance(command, TyperCommand)
+        yield name, command
 
 
 def section(command: str) -> str:
@@ -63,12 +75,24 @@ def test_every_stage_is_documented() -> None:
     assert documented == [stage.value for stage in Stage]
 
 
+def test_every_setting_is_documented_and_no_other() -> None:
+    page = (ROOT / "docs" / "operating.md").read_text()
+    documented = re.findall(r"^\| `FUSETUNE_([A-Z_]+)` \|", page, re.MULTILINE)
+    assert documented == [name.upper() for name in Settings.model_fields]
+
+
+def test_the_api_reference_is_up_to_date() -> None:
+    assert API_PAGE.read_text() == api_page(), "docs/api.md is out of date: run `make docs`"
+
+
 def test_the_page_of_rules_is_up_to_date() -> None:
     assert PAGE.read_text() == rules_page(), "docs/rules.md is out of date: run `make docs`"
 
 
 def test_sources_that_the_code_names_are_resolved() -> None:
-    code = " ".join(path.read_text() for top in ("compiler", "search", "sdk") for path in (ROOT / top).rglob("*.py"))
+    code = " ".join(
+        path.read_text() for top in ("compiler", "search", "sdk", "service") for path in (ROOT / top).rglob("*.py")
+    )
     code = re.sub(r"\s+", " ", code)
     named = set(re.findall(r"nvFuser, [^:;)]+", code))
     listed = set(re.findall(r"^\| (nvFuser, [^|]+?) \|", (ROOT / "docs" / "sources.md").read_text(), re.MULTILINE))
@@ -92,9 +116,13 @@ def test_the_builder_example_of_the_readme_makes_a_fusion() -> None:
     [
         "README.md",
         "CONTRIBUTING.md",
+        "docs/api.md",
         "docs/architecture.md",
         "docs/cli.md",
+        "docs/containers.md",
+        "docs/operating.md",
         "docs/rules.md",
+        "docs/tutorial.md",
         "docs/sources.md",
         "benchmarks/README.md",
     ],

@@ -51,9 +51,25 @@ WHOLE_COMPILER = (
 
 PYDANTIC = ("pydantic", "pydantic_core")
 
+# What the API process is made of: neither the search nor what compiles, measures or launches.
+TABLES = ("service.settings", "service.db", "compiler.arch", "compiler.errors")
+OPERATIONS = (
+    *TABLES,
+    "service.operations",
+    "service.views",
+    "service.jobs.queue",
+    "service.jobs.presence",
+    "compiler",
+    "search.space",
+    "fusetune.wire",
+)
+BORDER = (*OPERATIONS, "service.problems", "service.auth", "service.metrics", "service.log", "service.limits")
+WEB = ("fastapi", "starlette")
+
 TABLE: dict[str, Row] = {
     "fusetune": Row(ours=("fusetune",), others=PYDANTIC),
     "fusetune.wire": Row(others=PYDANTIC),
+    "fusetune.transport": Row(ours=("fusetune",), others=(*PYDANTIC, "httpx2")),
     "fusetune.launch": Row(ours=("fusetune",), others=PYDANTIC, lazily=("cuda",)),
     # Importing this module is the lazy step: `fusetune` itself never does it (tested below).
     "fusetune.torch": Row(ours=("fusetune",), others=(*PYDANTIC, "torch")),
@@ -89,13 +105,65 @@ TABLE: dict[str, Row] = {
         lazily=("pynvml", "torch"),
     ),
     #
+    "service": Row(),
+    "service.settings": Row(others=("pydantic", "pydantic_settings")),
+    "service.log": Row(others=("structlog",)),
+    "service.supervisor": Row(others=("structlog",)),
+    "service.db": Row(ours=TABLES, others=("alembic", "sqlalchemy")),
+    "service.views": Row(ours=("service.db", "compiler.pipeline", "fusetune.wire"), others=("sqlalchemy",)),
+    "service.operations": Row(ours=OPERATIONS, others=("sqlalchemy", "structlog")),
+    "service.problems": Row(ours=OPERATIONS, others=(*WEB, "sqlalchemy")),
+    "service.auth": Row(ours=BORDER, others=WEB),
+    "service.limits": Row(ours=BORDER, others=WEB),
+    "service.border": Row(ours=BORDER, others=(*WEB, "structlog")),
+    "service.metrics": Row(ours=OPERATIONS, others=("prometheus_client",)),
+    "service.openapi": Row(ours=OPERATIONS, others=WEB),
+    "service.routes": Row(ours=(*BORDER, "service.openapi"), others=(*WEB, *PYDANTIC)),
+    "service.dashboard": Row(ours=BORDER, others=(*WEB, *PYDANTIC, "jinja2", "markupsafe", "sqlalchemy")),
+    "service.app": Row(
+        ours=(
+            *BORDER,
+            "service.border",
+            "service.openapi",
+            "service.routes",
+            "service.dashboard",
+            "service.jobs.dbos_queue",
+        ),
+        others=(*WEB, "sqlalchemy", "structlog"),
+    ),
+    "service.jobs": Row(
+        ours=(*TABLES, "service.jobs", "service.log", "search", "compiler", "fusetune.wire"),
+        others=("dbos", "sqlalchemy", "structlog"),
+    ),
+    "service.jobs.queue": Row(),
+    "service.jobs.presence": Row(ours=TABLES, others=("sqlalchemy",)),
+    "service.jobs.dbos_queue": Row(ours=("service.jobs.queue",), others=("dbos", "sqlalchemy")),
+    "service.ci": Row(ours=("service.ci", "search", "compiler", "fusetune.wire"), others=(*PYDANTIC, "rich", "typer")),
+    "service.cli": Row(
+        ours=("service.cli", *TABLES, "service.log", "compiler", "fusetune.wire"), others=(*PYDANTIC, "rich", "typer")
+    ),
+    "service.cli.given": Row(ours=("service.settings", "compiler.faults"), others=PYDANTIC),
+    "service.cli.serve": Row(
+        ours=(*BORDER, "service.cli.given", "service.app", "service.supervisor"),
+        others=("structlog", "typer", "uvicorn"),
+    ),
+    "service.cli.worker": Row(ours=("service", "search.cli.faults"), others=(*PYDANTIC, "typer")),
+    "service.cli.cards": Row(
+        ours=("service.cli", *OPERATIONS, "search.attached", "search.measure", "search.cli"), others=("rich", "typer")
+    ),
+    "service.__main__": Row(ours=("service.cli.app",)),
+    "migrations": Row(ours=("service.db", "service.settings"), others=("alembic", "sqlalchemy")),
+    "docker": Row(ours=("service.db", "service.settings")),
+    #
     "benchmarks.suite": Row(ours=("fusetune.wire",)),
     "benchmarks.kernels": Row(ours=("benchmarks.kernels",), others=("torch",)),
     "benchmarks.kernels.plugin": Row(ours=("fusetune.wire",), lazily=("fusetune.torch", "torch")),
     "benchmarks.kernels.triton_streams": Row(others=("torch", "triton")),
     "benchmarks": Row(),
     "docs": Row(ours=("compiler.legality",)),
-    "examples": Row(),
+    "docs.generate_api": Row(ours=(*BORDER, "service.app", "service.openapi", "service.routes")),
+    "examples": Row(ours=("fusetune",), lazily=("torch",)),
+    "examples.training_loop": Row(ours=("fusetune", "examples"), others=("torch",)),
 }
 
 
@@ -324,7 +392,18 @@ def planted(tree: Path, path: str, source: str) -> set[str]:
             file.write_text(before)
 
 
-@pytest.mark.parametrize("module", ["fusetune", "fusetune.wire.suite", "compiler.wire", "search.space"])
+@pytest.mark.parametrize(
+    "module",
+    [
+        "fusetune",
+        "fusetune.client",
+        "fusetune.wire.suite",
+        "compiler.wire",
+        "search.space",
+        "service.app",
+        "service.cli.serve",
+    ],
+)
 def test_importing_it_loads_no_gpu_library(module: str) -> None:
     heavy = ("torch", "cuda", "optuna", "pynvml")
     code = f"import sys, {module}; print([m for m in {heavy} if m in sys.modules])"

@@ -1,0 +1,138 @@
+"""The whole way on real hardware: over HTTP, through the SDK, on torch tensors, for the fusions of the public suite."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from benchmarks.kernels.cases import load, make_inputs
+from benchmarks.kernels.reference import compare, reference
+from fusetune import Client, Kernel, KernelNotFound, ServiceError
+from fusetune.wire.parse import parse_binding
+from fusetune.wire.suite import strip_case
+
+pytestmark = pytest.mark.gpu
+ROOT = Path(__file__).parents[2]
+BUDGET_S = 12.0
+CASES = load(
+    (
+        "bias_gelu_bf16_8192x12288", "silu_mul_bf16_8192x14336", "add_bf16_12289x4099", "bcast_add4d_f32_discontig",
+        "transpose_f32_8192x8192", "transpose_bf16_12288x4096", "transpose_f32_4099x8191",
+    ),
+    tiny=False,
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    data = tmp_path_factory.mktemp("service")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-m", "service", "serve", "--worker", "--data-dir", str(data), "--port", str(port)]
+    environment = os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'sdk'}", "FUSETUNE_HOME": str(data / "home")}
+    with (data / "log").open("w") as log:
+        process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=subprocess.STDOUT)
+        try:
+            _wait_for_worker(f"http://127.0.0.1:{port}", process, data / "log")
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(30)
+
+
+def _wait_for_worker(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + 90
+    with Client(url, store=None) as client:
+        while process.poll() is None and time.monotonic() < deadline:
+            try:
+                if any(worker.alive and worker.attached for card in client.cards() for worker in card.workers):
+                    return
+            except ServiceError:
+                pass
+            time.sleep(0.2)
+    pytest.fail(f"no worker with a GPU came up:\n{log.read_text()[-3000:]}")
+
+
+@pytest.fixture
+def client(url: str, tmp_path: Path) -> Iterator[Client]:
+    with Client(url, store=tmp_path) as client:
+        yield client
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["id"])
+def test_a_fusion_is_tuned_called_and_then_answered_from_the_cache(client: Client, case: dict[str, object]) -> None:
+    fusion, document = strip_case(case)
+    inputs = make_inputs(case, "cuda", seed=1)
+    sizes = parse_binding(document).sizes
+    with pytest.raises(KernelNotFound):
+        client.kernel(fusion, inputs=inputs)
+    kernel = client.tune(fusion, inputs=inputs, budget_s=BUDGET_S, name=str(case["id"]))
+    assert isinstance(kernel, Kernel)
+    assert not sizes  # the suite's cases have no symbols: everything was read off the tensors
+    assert kernel.artifact.evidence.correct == "verified_on_gpu"
+    assert kernel.artifact.evidence.time == "measured"
+
+    expected = reference(case, inputs)
+    outputs = kernel(*inputs)
+    agreement = compare(case, [outputs] if isinstance(outputs, torch.Tensor) else list(outputs), expected)
+    assert agreement.ok, agreement.why
+    given = torch.full_like(outputs if isinstance(outputs, torch.Tensor) else outputs[0], float("nan"))
+    assert kernel(*inputs, out=given) is given
+    assert compare(case, [given], expected).ok
+
+    begun = time.monotonic()
+    again = client.submit(fusion, inputs=inputs, budget_s=BUDGET_S)
+    took_ms = 1e3 * (time.monotonic() - begun)
+    assert kernel.info is not None
+    assert again.kernel == kernel.info.id
+    assert took_ms < 250
+    print(f"\n{case['id']}: {kernel!r}; asked again: {took_ms:.1f} ms for two requests")
+
+    (found,) = client.kernels([(fusion, inputs)])
+    assert isinstance(found, Kernel)
+    assert found.artifact.cubin_sha256 == kernel.artifact.cubin_sha256
+
+
+def test_a_kernel_works_after_the_service_has_gone(url: str, tmp_path: Path) -> None:
+    case = CASES[0]
+    fusion, _ = strip_case(case)
+    inputs = make_inputs(case, "cuda", seed=2)
+    with Client(url, store=tmp_path) as client:
+        client.tune(fusion, inputs=inputs, budget_s=BUDGET_S)
+    with (
+        Client("http://127.0.0.1:9", store=tmp_path) as without,
+        pytest.warns(match="comes from the store"),
+    ):
+        kernel = without.kernel(fusion, inputs=inputs)
+    assert isinstance(kernel, Kernel)
+    assert kernel.origin == "store"
+    outputs = kernel(*inputs)
+    assert compare(case, [outputs] if isinstance(outputs, torch.Tensor) else list(outputs), reference(case, inputs)).ok
+
+
+def test_a_call_on_the_gpu_can_be_captured_into_a_graph(client: Client) -> None:
+    case = CASES[0]
+    fusion, _ = strip_case(case)
+    inputs = make_inputs(case, "cuda", seed=3)
+    kernel = client.tune(fusion, inputs=inputs, budget_s=BUDGET_S)
+    eager = kernel(*inputs)
+    assert isinstance(eager, torch.Tensor)
+    out = torch.empty_like(eager)
+    kernel(*inputs, out=out)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        kernel(*inputs, out=out)
+    out.zero_()
+    graph.replay()
+    torch.cuda.synchronize()
+    assert torch.equal(out, eager)
