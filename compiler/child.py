@@ -11,8 +11,9 @@ How a request can end:
     HandlerFailed               the exception, or the result, could not be pickled
     ChildDied                   the process ended (exit code or signal, end of its stderr)
     ChildTimedOut               the deadline passed and the process was killed
+    ChildGone                   it was meant for one life of the child, and that one has ended
 
-After the last two the next request starts a new process.
+After the last three the next request starts a new process.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ from compiler.errors import CompilerError
 
 STDERR_TAIL_BYTES = 4000
 """How much of the child's last words goes into `ChildDied`."""
+
+_KILLS = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
 
 Handler = Callable[[Any], Any]
 
@@ -64,8 +67,24 @@ class ChildDied(ChildError):
         except ValueError:
             return f"signal {-self.exit_code}"
 
+    @property
+    def is_killed(self) -> bool:
+        """Somebody ended it: a person, a supervisor, the system for want of memory. Broken code gets no such signal."""
+        return -self.exit_code in _KILLS
+
     def __str__(self) -> str:
         return f"child {self.name} died ({self.ended_by})\n{self.stderr}".rstrip()
+
+
+class ChildGone(ChildError):
+    """The process that the request was meant for ended before it got the request: nobody's fault."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+    def __str__(self) -> str:
+        return f"child {self.name} ended before it was asked"
 
 
 class ChildTimedOut(ChildError):
@@ -211,15 +230,18 @@ class Child:
         self._process: _Process | None = None
         self._lock = threading.Lock()
 
-    def request(self, payload: Any, timeout_s: float) -> Any:
+    def request(self, payload: Any, timeout_s: float, life: int | None = None) -> Any:
         """Sends `payload` to the handler and returns its result.
 
-        Raises what the handler raised, HandlerFailed, ChildDied, ChildTimedOut; an unpicklable `payload` raises before
+        `life` is a value of `starts`, where only the process of that start knows what the request is about. Raises what
+        the handler raised, HandlerFailed, ChildDied, ChildTimedOut, ChildGone; an unpicklable `payload` raises before
         anything is sent.
         """
         message = pickle.dumps(payload)
         with self._lock:
             self._start()
+            if life is not None and life != self.starts:
+                raise ChildGone(self.name)
             return self._exchange(message, timeout_s)
 
     def start(self) -> None:

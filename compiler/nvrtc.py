@@ -301,7 +301,12 @@ class CompilePool:
     def _compile(self, request: Request) -> Compiled:
         child = self._idle.get()
         try:
-            compiled: Compiled = child.request(request, self._time_limit_s)
+            try:
+                compiled: Compiled = child.request(request, self._time_limit_s)
+            except ChildDied as death:
+                if not death.is_killed:
+                    raise
+                compiled = child.request(request, self._time_limit_s)  # once more: that may not have been the source
             return compiled
         except ChildTimedOut as late:
             raise CompileTimeout(

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 Clock = Callable[[], float]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Budget:
-    """A budget that starts when it is made. None is no limit; `clock` is monotonic, in seconds."""
+    """A budget that starts when it is made, and may be extended. None is no limit; `clock` is monotonic, in seconds."""
 
     seconds: float | None = None
     trials: int | None = None
@@ -22,7 +22,12 @@ class Budget:
         for name, value in (("seconds", self.seconds), ("trials", self.trials)):
             if value is not None and value < 0:
                 raise ValueError(f"budget: {name} is {value}, expected 0 or more.")
-        object.__setattr__(self, "started", self.clock())
+        self.started = self.clock()
+
+    def extend(self, seconds: float | None, trials: int | None) -> None:
+        """Allow at least so many, counted from the start; nothing that was allowed before is taken back."""
+        self.seconds = None if self.seconds is None or seconds is None else max(self.seconds, seconds)
+        self.trials = None if self.trials is None or trials is None else max(self.trials, trials)
 
     @property
     def elapsed_s(self) -> float:

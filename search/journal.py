@@ -7,13 +7,16 @@ under its number (a leader re-timed, or found wrong on another input set) replac
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Protocol
 
+from search.space.space import Space
 from search.trial import Trial
 
 FORMAT = "fusetune.journal/1"
@@ -32,6 +35,12 @@ class JournalKey:
     policy: str
     generator: str
     spaces: str = ""
+
+
+def spaces_key(spaces: Mapping[str, Space]) -> str:
+    """A hash of the knobs and values of every space: two keys differ if a point of one may be none of the other."""
+    knobs = {name: {knob.name: knob.values for knob in space.knobs} for name, space in spaces.items()}
+    return hashlib.sha256(json.dumps(knobs, sort_keys=True).encode()).hexdigest()[:16]
 
 
 class TrialLog(Protocol):

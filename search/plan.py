@@ -75,6 +75,15 @@ class Plan:
             total.update(space.refused)
         return dict(total)
 
+    @property
+    def reasons(self) -> dict[str, str]:
+        """Why each rule refuses points, in a sentence; of several under one name, the first."""
+        found: dict[str, str] = {}
+        for space in self.spaces.values():
+            for constraint in space.constraints:
+                found.setdefault(constraint.rule, constraint.reason)
+        return found
+
     def sample(self, n: int, seed: int) -> list[Candidate]:
         """Up to `n` legal candidates of each scheduler, in turns, distinct and in random order."""
         drawn = [

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Annotated
@@ -29,13 +26,12 @@ from search.cli.options import (
 )
 from search.cli.prepare import prepare_one
 from search.cli.report import describe_outcome, describe_prepared, predicted_table
-from search.journal import Journal, JournalKey
+from search.journal import Journal, JournalKey, spaces_key
 from search.measure.device import TIMING_POLICY
 from search.plan import Plan
 from search.progress import progress_on
 from search.results import Subject, usable_folder, write_outcome
 from search.roofline import floor_us
-from search.space.space import Space
 from search.tuning import compilers, tune_on
 
 _KERNELS_WITHOUT_GPU = 24
@@ -82,7 +78,7 @@ def _on_gpu(named: Named, plan: Plan, gpu: Attached, budget: Budget, folder: Pat
         card=gpu.card.key,
         policy=TIMING_POLICY,
         generator=GENERATOR,
-        spaces=_spaces_key(spaces),
+        spaces=spaces_key(spaces),
     )
     with (
         Journal.open(folder / "journal.jsonl", key) as journal,
@@ -92,12 +88,6 @@ def _on_gpu(named: Named, plan: Plan, gpu: Attached, budget: Budget, folder: Pat
     subject = Subject(named.name, plan.fusion, gpu.card.name, plan.points, plan.legal, floor)
     write_outcome(folder, subject, outcome)
     console.print(describe_outcome(folder, subject, outcome), markup=False)
-
-
-def _spaces_key(spaces: Mapping[str, Space]) -> str:
-    """A hash of the knobs and values of every space: two keys differ if a point of one may be none of the other."""
-    knobs = {name: {knob.name: knob.values for knob in space.knobs} for name, space in spaces.items()}
-    return hashlib.sha256(json.dumps(knobs, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _without_gpu(

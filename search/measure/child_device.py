@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from compiler.child import Child, ChildDied, ChildError, ChildTimedOut, LastReply
+from compiler.child import Child, ChildDied, ChildError, ChildGone, ChildTimedOut, LastReply
 from compiler.ir.fusion import Fusion
 from fusetune.launch import KernelError, NoDevice
 from fusetune.wire.artifact import KernelArtifact
@@ -134,23 +135,32 @@ class ChildDevice:
         self._make_ready()
 
     def measure(self, artifact: KernelArtifact, effort: Effort = Effort.SCREEN) -> MeasureResult:
-        """Raises DeviceLost only: whatever the kernel breaks is its result."""
-        self._make_ready()
+        """Raises DeviceLost only: whatever the kernel breaks is its result.
+
+        A kernel whose process somebody killed is measured once more: that may not have been its doing.
+        """
         try:
-            result: MeasureResult = self._child.request(MeasureKernel(artifact, effort), self.limits.of(effort))
+            try:
+                return self._measure(artifact, effort)
+            except ChildDied as error:
+                if not error.is_killed:
+                    raise
+                return self._measure(artifact, effort)
         except ChildTimedOut as error:
             return MeasureResult(TrialState.TIMED_OUT, str(error))
         except ChildDied as error:
             return MeasureResult(TrialState.CRASHED, str(error))
+
+    def _measure(self, artifact: KernelArtifact, effort: Effort) -> MeasureResult:
+        result: MeasureResult = self._ask_ready(MeasureKernel(artifact, effort), self.limits.of(effort))
         return result
 
     def baseline(self, name: str = EAGER) -> Baseline:
         """Raises ValueError for a name that is not EAGER, and DeviceLost; whatever else happens is the answer."""
         if name != EAGER:
             raise ValueError(f"there is no baseline {name!r}: the one that is measured is {EAGER!r}")
-        self._make_ready()
         try:
-            baseline: Baseline = self._child.request(TimeBaseline(name), self.limits.baseline_s)
+            baseline: Baseline = self._ask_ready(TimeBaseline(name), self.limits.baseline_s)
         except ChildError as error:
             return Baseline(name, None, str(error))
         return baseline
@@ -175,6 +185,14 @@ class ChildDevice:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def _ask_ready(self, request: MeasureKernel | TimeBaseline, timeout_s: float) -> Any:
+        """The answer of a process that has the fusion open; one that ends after it opened it is replaced."""
+        for _ in range(_OPEN_ATTEMPTS):
+            self._make_ready()
+            with suppress(ChildGone):
+                return self._child.request(request, timeout_s, life=self._opened_in_start)
+        raise DeviceLost(self.name, str(ChildGone(self.name)))
 
     def _make_ready(self) -> None:
         """A running process with the fusion open. Two attempts: the first may meet the remains of a bad kernel."""

@@ -1,6 +1,7 @@
 import dataclasses
 import errno
 import json
+import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from compiler import nvrtc
+from compiler.child import Child, ChildDied
 from compiler.cubin import code_hash, sections_of
 from compiler.errors import CompileError, CompileTimeout
 from compiler.nvrtc import Compiled, CompilePool, KernelResources, parse_resources, trimmed
@@ -102,6 +104,38 @@ def test_a_crash_costs_one_candidate(pool: CompilePool) -> None:
         pool.submit(CRASH, "sm_90a").result()
     assert not isinstance(caught.value, CompileTimeout)
     assert pool.submit(TWICE, "sm_90a").result().entry == "fusion"
+
+
+@pytest.mark.parametrize(
+    ("ends", "requests", "compiles"),
+    [
+        pytest.param([-signal.SIGKILL], 2, True, id="killed-once"),
+        pytest.param([-signal.SIGTERM], 2, True, id="told-to-stop"),
+        pytest.param([-signal.SIGKILL] * 2, 2, False, id="killed-again"),
+        pytest.param([-signal.SIGSEGV], 1, False, id="broke-by-itself"),
+        pytest.param([3], 1, False, id="ended-by-itself"),
+    ],
+)
+def test_a_source_whose_compiler_somebody_killed_gets_another_chance(
+    monkeypatch: pytest.MonkeyPatch, ends: list[int], requests: int, compiles: bool
+) -> None:
+    made = []
+
+    def request(child: Child, payload: object, timeout_s: float) -> object:
+        made.append(payload)
+        if len(made) <= len(ends):
+            raise ChildDied(child.name, ends[len(made) - 1])
+        return "compiled"
+
+    monkeypatch.setattr(Child, "request", request)
+    with CompilePool(workers=1) as pool:
+        future = pool.submit(TWICE, "sm_90a")
+        if compiles:
+            assert str(future.result()) == "compiled"
+        else:
+            with pytest.raises(CompileError, match="compiler process died"):
+                future.result()
+    assert len(made) == requests
 
 
 def test_a_slow_compile_is_killed_at_its_time_limit() -> None:

@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +17,7 @@ from fusetune.wire.artifact import KernelArtifact
 from search.measure.child_device import ChildDevice, ContextPoisoned, Limits, handler_of
 from search.measure.cuda_timing import MAX_SETS, ONE_SET_BYTES, sets_for
 from search.measure.device import Baseline, CardFacts, DeviceLost, Effort, MeasureResult
-from search.measure.fake import FACTS, FakeBackend
+from search.measure.fake import FACTS, FakeBackend, FakeDevice
 from search.trial import TrialState
 from tests.search.measure.kernels import add_fusion, fake_artifact
 
@@ -144,3 +146,86 @@ def test_facts_that_differ_from_the_table_are_named() -> None:
     assert FACTS.differences(card) == {
         "memory_bytes": (FACTS.memory_bytes, card.memory_bytes),
     }
+
+
+class Killed(FakeBackend):
+    """Somebody kills its process during the first so many kernels, which are counted in a file."""
+
+    def __init__(self, path: str, times: int, by: signal.Signals) -> None:
+        super().__init__()
+        self.path = Path(path)
+        self.times = times
+        self.by = by
+
+    def measure(self, artifact: KernelArtifact, effort: Effort) -> MeasureResult:
+        with self.path.open("a") as file:
+            file.write("x")
+        if len(self.path.read_text()) <= self.times:
+            os.kill(os.getpid(), self.by)
+        return super().measure(artifact, effort)
+
+
+def serve_killed(init: tuple[str, int, signal.Signals]) -> Callable[[Any], Any]:
+    return handler_of(Killed(*init))
+
+
+@pytest.mark.parametrize(
+    ("by", "times", "state", "attempts"),
+    [
+        pytest.param(signal.SIGKILL, 1, TrialState.MEASURED, 2, id="killed-once"),
+        pytest.param(signal.SIGTERM, 1, TrialState.MEASURED, 2, id="told-to-stop"),
+        pytest.param(signal.SIGKILL, 2, TrialState.CRASHED, 2, id="killed-again"),
+        pytest.param(signal.SIGSEGV, 1, TrialState.CRASHED, 1, id="broke-by-itself"),
+    ],
+)
+def test_a_kernel_whose_process_somebody_killed_gets_another_chance(
+    tmp_path: Path, by: signal.Signals, times: int, state: TrialState, attempts: int
+) -> None:
+    target = "tests.search.measure.test_child_device:serve_killed"
+    with ChildDevice("killed", target, (str(tmp_path / "count"), times, by)) as device:
+        device.open(add_fusion())
+        result = device.measure(fake_artifact("good"))
+    assert result.state is state
+    assert (by.name in result.reason) == (state is TrialState.CRASHED)
+    assert len((tmp_path / "count").read_text()) == attempts
+
+
+@pytest.mark.parametrize(
+    "ask", [lambda device: device.measure(fake_artifact("good")), lambda device: device.baseline()]
+)
+def test_a_process_that_dies_between_two_requests_is_nobodys_fault(
+    monkeypatch: pytest.MonkeyPatch, ask: Callable[[ChildDevice], MeasureResult | Baseline]
+) -> None:
+    with FakeDevice() as device:
+        device.open(add_fusion())
+        kills = [signal.SIGKILL]
+        make_ready = device._make_ready
+
+        def ready_and_dead() -> None:
+            make_ready()
+            process = device._child._process
+            assert process is not None
+            if kills:
+                process._popen.send_signal(kills.pop())
+                process._popen.wait()
+
+        monkeypatch.setattr(device, "_make_ready", ready_and_dead)
+        assert ask(device).timing is not None
+        assert device.restarts == 1
+
+
+def test_a_device_whose_process_never_lives_long_enough_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    with FakeDevice() as device:
+        device.open(add_fusion())
+        make_ready = device._make_ready
+
+        def ready_and_dead() -> None:
+            make_ready()
+            process = device._child._process
+            assert process is not None
+            process.kill()
+            process._popen.wait()
+
+        monkeypatch.setattr(device, "_make_ready", ready_and_dead)
+        with pytest.raises(DeviceLost, match="ended before"):
+            device.measure(fake_artifact("good"))
