@@ -147,6 +147,7 @@ def _tuning_view(
             "name": name,
             "card": card_view(card),
             "refused": row.refused or {},
+            "reasons": row.reasons or {},
             "trials": counts,
             "best": None if best is None or best.median_us is None else _best(best, best.median_us),
             "kernel": row.kernel_id,

@@ -22,7 +22,7 @@ def _where(condition: str) -> dict[str, Any]:
     return {"sqlite_where": sa.text(condition), "postgresql_where": sa.text(condition)}
 
 
-ACTIVE = _where("state IN ('queued', 'running')")
+JOINABLE = _where("state IN ('queued', 'running') AND NOT cancel_requested")
 CURRENT = _where("superseded_at IS NULL")
 ACCEPTED = _where("revoked_at IS NULL")
 TABLES = (
@@ -165,12 +165,16 @@ def upgrade() -> None:
         sa.Column("points", sa.BigInteger(), nullable=True),
         sa.Column("legal", sa.BigInteger(), nullable=True),
         sa.Column("refused", DOCUMENT, nullable=True),
+        sa.Column("reasons", DOCUMENT, nullable=True),
         sa.Column("floor_us", NUMBER, nullable=True),
         sa.Column("kernel_id", ID, nullable=True),
         sa.Column("ended", sa.String(32), nullable=True),
         sa.Column("note", TEXT, nullable=False),
         sa.Column("error", TEXT, nullable=True),
         sa.Column("worker_id", sa.String(120), nullable=True),
+        sa.Column("run_id", ID, nullable=True),
+        sa.Column("deaths", sa.Integer(), nullable=False),
+        sa.Column("generator", sa.String(120), nullable=True),
         sa.Column("cancel_requested", sa.Boolean(), nullable=False),
         sa.Column("idempotency_key", sa.String(255), nullable=True),
         sa.Column("request_sha256", HASH, nullable=False),
@@ -193,7 +197,7 @@ def upgrade() -> None:
     op.create_index("ix_tunings_fingerprint", "tunings", ["fingerprint", "created_at", "id"])
     op.create_index("ix_tunings_state", "tunings", ["state", "created_at", "id"])
     op.create_index(
-        "uq_tunings_active", "tunings", ["fingerprint", "binding", "card_id", "policy"], unique=True, **ACTIVE
+        "uq_tunings_active", "tunings", ["fingerprint", "binding", "card_id", "policy"], unique=True, **JOINABLE
     )
 
     op.create_table(

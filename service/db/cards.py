@@ -110,9 +110,21 @@ def leave(session: Session, worker: str) -> None:
         row.stopped_at, row.tuning_id = now(), None
 
 
+def worker(session: Session, id: str) -> WorkerRow | None:
+    """The worker with this id, however long ago it was heard of."""
+    return session.get(WorkerRow, id)
+
+
 def workers(session: Session) -> Sequence[WorkerRow]:
     """All workers ever seen, by id."""
     return session.scalars(select(WorkerRow).order_by(WorkerRow.id)).all()
+
+
+def last_heard(session: Session) -> Sequence[WorkerRow]:
+    """All workers ever seen: those with a GPU first, then the one that was heard of last."""
+    return session.scalars(
+        select(WorkerRow).order_by(WorkerRow.attached.desc(), WorkerRow.heartbeat_at.desc(), WorkerRow.id)
+    ).all()
 
 
 def alive(session: Session, since: datetime) -> Sequence[WorkerRow]:

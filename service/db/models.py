@@ -29,7 +29,7 @@ HASH = 64
 ID = 32
 """Characters of every other id."""
 
-ACTIVE = text("state IN ('queued', 'running')")
+JOINABLE = text("state IN ('queued', 'running') AND NOT cancel_requested")
 CURRENT = text("superseded_at IS NULL")
 ACCEPTED = text("revoked_at IS NULL")
 
@@ -114,7 +114,11 @@ class WorkerRow(Base):
 
 
 class TuningRow(Base):
-    """A search. At most one for a key is queued or running: equal requests join it."""
+    """A search. At most one for a key is queued or running and not cancelled: equal requests join it.
+
+    `run_id` names the run of a worker process that has it in hand: what another run writes comes too late. `deaths`
+    counts runs that ended in the middle, without a word, since a trial was last kept. `generator` made its trials.
+    """
 
     __tablename__ = "tunings"
     __table_args__ = (
@@ -127,8 +131,8 @@ class TuningRow(Base):
             "card_id",
             "policy",
             unique=True,
-            sqlite_where=ACTIVE,
-            postgresql_where=ACTIVE,
+            sqlite_where=JOINABLE,
+            postgresql_where=JOINABLE,
         ),
         Index("ix_tunings_created", "created_at", "id"),
         Index("ix_tunings_state", "state", "created_at", "id"),
@@ -152,12 +156,16 @@ class TuningRow(Base):
     points: Mapped[int | None] = mapped_column(BigInteger)
     legal: Mapped[int | None] = mapped_column(BigInteger)
     refused: Mapped[dict[str, Any] | None]
+    reasons: Mapped[dict[str, Any] | None]
     floor_us: Mapped[float | None]
     kernel_id: Mapped[str | None] = mapped_column(Words(ID))
     ended: Mapped[str | None] = mapped_column(Words(32))
     note: Mapped[str] = mapped_column(default="")
     error: Mapped[str | None]
     worker_id: Mapped[str | None] = mapped_column(Words(120))
+    run_id: Mapped[str | None] = mapped_column(Words(ID))
+    deaths: Mapped[int] = mapped_column(default=0)
+    generator: Mapped[str | None] = mapped_column(Words(120))
     cancel_requested: Mapped[bool] = mapped_column(default=False)
     idempotency_key: Mapped[str | None] = mapped_column(Words(255), unique=True)
     request_sha256: Mapped[str] = mapped_column(Words(HASH))

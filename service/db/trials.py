@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import delete, func, insert, select
+from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.orm import Session, aliased
 
 from service.db.models import SampleRow, TrialRow, TuningRow
@@ -40,6 +40,15 @@ def record(session: Session, tuning_id: str, trial: Mapping[str, Any]) -> None:
     if taken := trial.get("samples_us"):
         session.execute(insert(SampleRow).values(tuning_id=tuning_id, number=number, samples_us=list(taken)))
     session.flush()
+
+
+def set_aside(session: Session, tuning_id: str, reason: str) -> None:
+    """Trials so far count no more, and their candidates may be tried again; `reason` says why.
+
+    Numbers and figures stay. Their code and launch are no longer what the candidates stand for, so those go.
+    """
+    query = update(TrialRow).where(TrialRow.tuning_id == tuning_id)
+    session.execute(query.values(state="cancelled", reason=reason, code_hash=None, launch_hash=None))
 
 
 def as_json(row: TrialRow, samples_us: Sequence[float]) -> dict[str, Any]:

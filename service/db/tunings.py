@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 
 from sqlalchemy import func, select
 from sqlalchemy.exc import NoResultFound
 from sqlalchemy.orm import Session
 from sqlalchemy.sql.selectable import ForUpdateParameter
 
-from service.db.models import TuningRow
+from service.db.models import TuningRow, WorkerRow
 from service.db.once import find_or_add
 from service.db.pages import Page, after, cursor_of
 from service.db.types import now
@@ -18,12 +19,17 @@ _ACTIVE = ("queued", "running")
 _ENDED = ("done", "failed", "cancelled")
 _PHASE_LENGTH = 80
 
+SILENT_S = 60.0
+"""After so long without a heartbeat a worker is not waited for: what it had in hand may be taken out of it."""
+
+_WAITING = "waiting for a worker"
+
 _LOCK: ForUpdateParameter = {"key_share": True}
 """Held against writers of the row, not against new rows that refer to it: trials are recorded meanwhile."""
 
 
 def open_or_join(session: Session, row: TuningRow) -> tuple[TuningRow, bool]:
-    """Add `row`, or find the queued or running tuning of the same key. Returns the tuning, and whether it is new.
+    """Add `row`, or find the tuning in flight with the same key. Returns the tuning, and whether it is new.
 
     Two requests at once are settled by the unique index over active keys, whichever process they came through. Raises
     IntegrityError if the Idempotency-Key of `row` has just been taken by a tuning of another key.
@@ -34,7 +40,7 @@ def open_or_join(session: Session, row: TuningRow) -> tuple[TuningRow, bool]:
 
 
 def active(session: Session, fingerprint: str, binding: str, card_id: str, policy: str) -> TuningRow | None:
-    """The queued or running tuning of a key."""
+    """The queued or running tuning of a key that nobody has cancelled: a request may join it."""
     return session.scalars(
         select(TuningRow).where(
             TuningRow.fingerprint == fingerprint,
@@ -42,6 +48,7 @@ def active(session: Session, fingerprint: str, binding: str, card_id: str, polic
             TuningRow.card_id == card_id,
             TuningRow.policy == policy,
             TuningRow.state.in_(_ACTIVE),
+            ~TuningRow.cancel_requested,
         )
     ).one_or_none()
 
@@ -111,36 +118,86 @@ def _locked(session: Session, id: str) -> TuningRow | None:
     return session.get(TuningRow, id, with_for_update=_LOCK, populate_existing=True)
 
 
-def start(session: Session, id: str, worker: str) -> TuningRow | None:
-    """The worker takes the tuning, for the first time or again; None if it has ended or is to be cancelled."""
+def start(session: Session, id: str, worker: str, run: str = "") -> TuningRow | None:
+    """A run of the worker takes the tuning, for the first time or again; None if it has ended or is to be cancelled.
+
+    Whoever had it in hand and did not let go of it is taken for dead, and has no say any more.
+    """
     row = _locked(session, id)
     if row is None or row.state not in _ACTIVE:
         return None
     if row.cancel_requested:
         _end(row, "cancelled", ended="stopped")
         return None
-    row.state, row.phase, row.worker_id = "running", "starting", worker
+    if row.run_id is not None and row.run_id != run:
+        row.deaths += 1
+    row.state, row.phase, row.worker_id, row.run_id = "running", "starting", worker, run
     row.started_at = row.started_at or now()
     return row
 
 
-def advance(session: Session, id: str, phase: str, spent_s: float) -> bool:
-    """Note how far a running tuning is. Returns whether it shall stop: it was cancelled, or is not running at all."""
+def is_held(session: Session, id: str, run: str) -> bool:
+    """Whether the run still has the tuning in hand; if so, nobody takes it or ends it before this transaction ends."""
     row = _locked(session, id)
-    if row is None or row.state != "running":
+    return row is not None and row.state == "running" and row.run_id == run
+
+
+def note_life(session: Session, id: str) -> None:
+    """The run that has the tuning in hand gets on with it: its worker does not just die of it."""
+    row = _locked(session, id)
+    if row is not None and row.deaths:
+        row.deaths = 0
+
+
+def let_go(session: Session, id: str, run: str) -> None:
+    """The run leaves the tuning to the next one, in good order; nothing if it has it no more."""
+    row = _locked(session, id)
+    if row is not None and row.state == "running" and row.run_id == run:
+        row.worker_id = row.run_id = None
+        if not row.cancel_requested:
+            row.phase = _WAITING
+
+
+def advance(session: Session, id: str, phase: str, spent_s: float, run: str = "") -> bool:
+    """Note how far a run is. Returns whether it shall stop: the tuning was cancelled, or is not in its hand at all."""
+    row = _locked(session, id)
+    if row is None or row.state != "running" or row.run_id != run:
         return True
-    row.spent_s = spent_s
+    row.spent_s = max(row.spent_s, spent_s)
     if not row.cancel_requested:  # then it is "stopping", whatever the search is at
         row.phase = phase[:_PHASE_LENGTH]
     return row.cancel_requested
 
 
+def extend(session: Session, id: str, budget_s: float, trials_limit: int | None) -> None:
+    """Somebody else waits for this tuning: it may take as long as any of them allows. None is no limit of trials."""
+    row = _locked(session, id)
+    if row is not None and row.state in _ACTIVE:
+        row.budget_s = max(row.budget_s, budget_s)
+        if row.trials_limit is not None:
+            row.trials_limit = None if trials_limit is None else max(row.trials_limit, trials_limit)
+
+
 def set_space(
-    session: Session, id: str, points: int, legal: int, refused: Mapping[str, int], floor_us: float | None
+    session: Session,
+    id: str,
+    points: int,
+    legal: int,
+    refused: Mapping[str, int],
+    reasons: Mapping[str, str],
+    floor_us: float | None,
 ) -> None:
-    """What there is to search, once it is known."""
+    """What there is to search, once it is known: `refused` counts points by rule, `reasons` says why each refuses."""
     row = session.get_one(TuningRow, id)
-    row.points, row.legal, row.refused, row.floor_us = points, legal, dict(refused), floor_us
+    row.points, row.legal, row.floor_us = points, legal, floor_us
+    row.refused, row.reasons = dict(refused), dict(reasons)
+
+
+def set_generator(session: Session, id: str, generator: str) -> str | None:
+    """What makes the trials from now on; returns what made those until now if that was another."""
+    row = session.get_one(TuningRow, id)
+    before, row.generator = row.generator, generator
+    return None if before == generator else before
 
 
 def finish(
@@ -166,16 +223,29 @@ def finish(
 
 
 def request_cancel(session: Session, id: str) -> TuningRow | None:
-    """Ask the worker to stop; a tuning that no worker has begun ends here. None if there is no such tuning."""
+    """Ask the worker to stop; a tuning that no living worker has in hand ends here. None if there is no such tuning."""
     row = _locked(session, id)
     if row is None or row.state not in _ACTIVE:
         return row
     row.cancel_requested = True
     if row.state == "queued":
         _end(row, "cancelled", ended="stopped", note="Cancelled before a worker had begun.")
+    elif _is_left(session, row):
+        note = "Cancelled while no worker had it in hand: its trials are kept, no kernel was published."
+        _end(row, "cancelled", ended="stopped", note=note)
     else:
         row.phase = "stopping"
     return row
+
+
+def _is_left(session: Session, row: TuningRow) -> bool:
+    """Whether nobody would hear of a wish. A worker that was only silent is told by the row's state, and stops too."""
+    if row.run_id is None:
+        return True
+    worker = session.get(WorkerRow, row.worker_id)
+    if worker is None:
+        return False
+    return worker.stopped_at is not None or worker.heartbeat_at < now() - timedelta(seconds=SILENT_S)
 
 
 def _end(row: TuningRow, state: str, **facts: str | None) -> None:

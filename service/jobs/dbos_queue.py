@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -51,6 +51,11 @@ class DbosQueue:
         self._lock = threading.Lock()
         self._client: DBOSClient | None = None
 
+    def open(self) -> None:
+        """Connect now, and make or migrate DBOS's tables."""
+        with self._connected():
+            pass
+
     def enqueue(self, tuning_id: str, queue: str) -> None:
         """Hand a tuning over. One that has a job already, even an ended one, keeps it as it is."""
         options: EnqueueOptions = {"workflow_name": WORKFLOW, "queue_name": queue, "workflow_id": tuning_id}
@@ -70,18 +75,17 @@ class DbosQueue:
             jobs = client.list_workflows(workflow_ids=list(tuning_ids), load_input=False, load_output=False)
         return {job.workflow_id: job.status for job in jobs}
 
-    def hand_back(self, worker: str, queue: str) -> list[str]:
-        """Put the jobs that a worker has begun back into its queue, as if they had never been tried; returns them.
-
-        For a worker that stops in good order: only what it dies of counts against a job.
-        """
+    def begun(self, queue: str) -> dict[str, str]:
+        """The jobs of a queue that a worker has begun and not ended: the worker of each tuning."""
         with self._connected() as client:
-            begun = client.list_workflows(
-                status="PENDING", executor_id=worker, queue_name=queue, load_input=False, load_output=False
-            )
-            for job in begun:
-                client.resume_workflow(job.workflow_id, queue_name=queue)
-        return [job.workflow_id for job in begun]
+            jobs = client.list_workflows(status="PENDING", queue_name=queue, load_input=False, load_output=False)
+        return {job.workflow_id: job.executor_id for job in jobs if job.executor_id is not None}
+
+    def hand_back(self, tuning_ids: Iterable[str], queue: str) -> None:
+        """Put begun jobs back into their queue, as if they had never been tried; those that have ended stay so."""
+        with self._connected() as client:
+            for tuning_id in tuning_ids:
+                client.resume_workflow(tuning_id, queue_name=queue)
 
     def register(self, queue: str) -> None:
         """Make a queue from which each worker takes one job at a time, or leave it as it is."""

@@ -12,21 +12,31 @@ from service.jobs.dbos_queue import APPLICATION, SCHEMA, SERIALIZER, WORKFLOW, m
 VERSION = "1"
 """DBOS runs a job under the version it began with: fixed, because what a job needs stands in our tables."""
 
-MAX_RECOVERIES = 3
-"""How often a job is taken up again after its worker died before it is given up: it may be what they die of."""
+MAX_RECOVERIES = 100
+"""How often a job is taken up again after its worker died. It is given up long before, by the count in our tables that
+knows whether it got on (`service.jobs.job`), unless it does not even get that far.
+"""
 
 
-class WorkerStopping(BaseException):
-    """Leaves a job unfinished because the worker ends: not an error, so that nobody takes it for the job's outcome.
+class JobLeft(BaseException):
+    """Leaves a job unfinished: not an error, so that nobody takes it for the job's outcome.
 
     DBOS records what is an Exception; whatever else leaves a workflow keeps it as begun.
     """
 
 
+class WorkerStopping(JobLeft):
+    """The worker ends; the job is there for the next run."""
+
+
+class TuningLost(JobLeft):
+    """Another run has taken the tuning, or somebody has ended it: nothing that this run finds counts any more."""
+
+
 class Executor:
     """The one DBOS of this process. `run` works on the tuning of an id and returns a word about its end.
 
-    Anything that `run` raises but WorkerStopping ends the job for good.
+    Anything that `run` raises but a JobLeft ends the job for good.
     """
 
     def __init__(self, url: str, worker: str, queue: str, run: Callable[[str], str]) -> None:

@@ -2,30 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
+from sqlalchemy.orm import Session
+
 from compiler.arch import Card
+from compiler.pipeline import GENERATOR
 from compiler.wire import bind
 from fusetune.wire.parse import parse_binding, parse_fusion
 from search.budget import Budget
+from search.journal import spaces_key
 from search.plan import Plan
 from search.roofline import floor_us
-from service.db import fusions, tunings
+from service.db import cards, fusions, trials, tunings
 from service.db.engine import Database
 from service.db.kernels import Key
 from service.db.models import BindingRow, FusionRow
+from service.jobs.executor import TuningLost
 from service.jobs.progress import DbProgress
 from service.jobs.trial_log import DbTrialLog
+
+MAX_DEATHS = 3
+"""How many workers in a row may die of a tuning, none of which has kept a trial of it, before it is given up."""
+
+_GIVEN_UP = f"{MAX_DEATHS + 1} workers in a row died while they worked on this tuning, so it was given up."
 
 
 @dataclass(frozen=True)
 class Job:
-    """What is asked, what there is to search, and what is left of the budget. `key` is the kernel's."""
+    """What is asked, what there is to search, and what is left of the budget. `key` is the kernel's.
+
+    `run` is the run of this worker process, which has the tuning in hand until it ends or another one takes it.
+    """
 
     db: Database
     id: str
     key: Key
     worker: str
+    run: str
     plan: Plan
     floor_us: float | None
     budget: Budget
@@ -33,19 +49,25 @@ class Job:
     seed: int
 
     @classmethod
-    def begin(cls, db: Database, tuning_id: str, card: Card, worker: str) -> Job | None:
-        """The worker takes the tuning, or goes on with it; None if it has ended or was cancelled.
+    def begin(cls, db: Database, tuning_id: str, card: Card, worker: str, run: str) -> Job | None:
+        """The worker takes the tuning, or goes on with it; None if it has ended, was cancelled or is given up.
 
-        Raises InvalidFusion, InvalidDocument or Unsupported for what cannot be searched.
+        Trials of another generator than this one's count no more. Raises InvalidFusion, InvalidDocument or Unsupported
+        for what cannot be searched, TuningLost.
         """
         with db.write() as session:
-            row = tunings.start(session, tuning_id, worker)
+            row = tunings.start(session, tuning_id, worker, run)
             if row is None:
+                return None
+            if row.deaths > MAX_DEATHS:
+                tunings.finish(session, tuning_id, "failed", error=_GIVEN_UP)
                 return None
             fusion = fusions.get(session, row.fingerprint)
             binding = fusions.get_binding(session, row.fingerprint, row.binding)
         if fusion is None or binding is None:
             raise AssertionError(f"tuning {tuning_id} names a fusion that is not stored")
+        if row.card_id != cards.card_id(card):
+            raise AssertionError(f"tuning {tuning_id} is for card {row.card_id}, this worker has {card.key}")
         budget = Budget(seconds=max(0.0, row.budget_s - row.spent_s), trials=row.trials_limit)
         plan = _plan(fusion, binding, card)
         job = cls(
@@ -53,23 +75,36 @@ class Job:
             id=tuning_id,
             key=(row.fingerprint, row.binding, row.card_id, row.policy),
             worker=worker,
+            run=run,
             plan=plan,
             floor_us=floor_us(plan.fusion, card),
             budget=budget,
             spent_s=row.spent_s,
             seed=row.seed,
         )
-        with db.write() as session:
-            tunings.set_space(session, tuning_id, plan.points, plan.legal, plan.refused, job.floor_us)
+        generator = f"{GENERATOR}, spaces {spaces_key(plan.spaces)}"
+        with job.writing() as session:
+            tunings.set_space(session, tuning_id, plan.points, plan.legal, plan.refused, plan.reasons, job.floor_us)
+            before = tunings.set_generator(session, tuning_id, generator)
+            if before is not None:
+                trials.set_aside(session, tuning_id, f"made by {before}; the search went on with {generator}")
         return job
+
+    @contextmanager
+    def writing(self) -> Iterator[Session]:
+        """A transaction in which nobody takes the tuning from this run. Raises TuningLost if somebody has."""
+        with self.db.write() as session:
+            if not tunings.is_held(session, self.id, self.run):
+                raise TuningLost(self.id)
+            yield session
 
     def trials(self) -> DbTrialLog:
         """The trials that are stored, and where the next ones go."""
-        return DbTrialLog(self.db, self.id)
+        return DbTrialLog(self.db, self.id, self.run)
 
     def progress(self) -> DbProgress:
         """To be entered while the tuning is worked on."""
-        return DbProgress(self.db, self.id, self.budget, self.spent_s)
+        return DbProgress(self.db, self.id, self.budget, self.spent_s, self.run)
 
 
 def _plan(fusion: FusionRow, binding: BindingRow, card: Card) -> Plan:

@@ -35,7 +35,8 @@ _RANKING_SHARE = 0.4
 def prepare(job: Job, target: Detached, stopping: threading.Event, compilers: int | None) -> str:
     """Compile until there are enough kernels or the budget is spent; returns the state that the tuning ended in.
 
-    Goes on from the stored trials. Raises WorkerStopping once `stopping` is set, Unsupported if there is nothing legal.
+    Goes on from the stored trials. Raises WorkerStopping once `stopping` is set, TuningLost, Unsupported if there is
+    nothing legal.
     """
     processes = compilers or default_compilers()
     predict = predictor(target.card)
@@ -62,7 +63,7 @@ def prepare(job: Job, target: Detached, stopping: threading.Event, compilers: in
 
 def note_on(trials: tuple[Trial, ...], target: Detached) -> str:
     """What was not done and why; a prediction is called one."""
-    compiled = [trial for trial in trials if trial.state is TrialState.CANCELLED]
+    compiled = [trial for trial in trials if trial.state is TrialState.CANCELLED and trial.code_hash]
     predicted = min((trial.predicted_us for trial in compiled if trial.predicted_us is not None), default=None)
     counted = f"{len(compiled)} kernel{'' if len(compiled) == 1 else 's'} compiled for the {target.card.name}."
     note = f"Nothing was verified or timed: {target.why}. {counted}"
@@ -91,13 +92,17 @@ class _Compiling:
         self._progress = progress
         self._is_stopped = is_stopped
         self._queue_depth = queue_depth
-        self._first = {(t.code_hash, t.launch_hash): t.number for t in trials.trials if t.state is TrialState.CANCELLED}
+        self._done = {trial.candidate for trial in trials.trials if not _is_set_aside(trial)}
+        self._first = {
+            (trial.code_hash, trial.launch_hash): trial.number
+            for trial in trials.trials
+            if trial.state is TrialState.CANCELLED and not _is_set_aside(trial)
+        }
         self.is_complete = False
 
     def run(self, candidates: list[Candidate]) -> None:
         """Until there are KERNELS distinct ones or the budget is spent. Sets `is_complete` unless it was stopped."""
-        done = {trial.candidate for trial in self._trials.trials}
-        remaining = (candidate for candidate in candidates if candidate not in done)
+        remaining = (candidate for candidate in candidates if candidate not in self._done)
         number = max((trial.number for trial in self._trials.trials), default=-1) + 1
         queue: deque[Build] = deque()
         while not self._is_stopped():
@@ -114,7 +119,7 @@ class _Compiling:
                 build.compiled.cancel()
 
     def _may_start(self, under_way: int) -> bool:
-        known = len(self._trials.trials) + under_way
+        known = sum(not _is_set_aside(trial) for trial in self._trials.trials) + under_way
         return (
             under_way < min(self._queue_depth, KERNELS - len(self._first))
             and self._budget.allows(known)
@@ -132,3 +137,8 @@ class _Compiling:
             return
         self._trials.record(not_run(build, artifact, self._reason))
         self._first[kernel] = build.number
+
+
+def _is_set_aside(trial: Trial) -> bool:
+    """Of another generator: what was compiled here has a code."""
+    return trial.state is TrialState.CANCELLED and trial.code_hash is None

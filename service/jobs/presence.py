@@ -112,7 +112,7 @@ class Heartbeat:
     def __enter__(self) -> Self:
         """Raises WorkerRefused if another worker of the id is alive, and what the database raises."""
         with self._db.write() as session:
-            refuse_twin(session.get(WorkerRow, self._worker.id), self._worker.host, self._every_s)
+            refuse_twin(cards.worker(session, self._worker.id), self._worker.host, self._every_s)
             cards.announce(session, self._worker)
         self._thread.start()
         return self

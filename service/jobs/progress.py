@@ -25,14 +25,15 @@ STOPPING = "stopping"
 class DbProgress:
     """A `search.progress.Progress` that a thread writes down while it is entered, whatever the search is busy with.
 
-    `budget` is that of this run; `spent_s` the seconds that earlier runs of the tuning took.
+    `budget` is that of this `run`; `spent_s` the seconds that earlier runs of the tuning took.
     """
 
-    def __init__(self, db: Database, tuning_id: str, budget: Budget, spent_s: float) -> None:
+    def __init__(self, db: Database, tuning_id: str, budget: Budget, spent_s: float, run: str) -> None:
         self._db = db
         self._tuning_id = tuning_id
         self._budget = budget
         self._before_s = spent_s
+        self._run = run
         self._phase = "ranking candidates"
         self._cancelled = threading.Event()
         self._left = threading.Event()
@@ -40,7 +41,7 @@ class DbProgress:
 
     @property
     def is_cancelled(self) -> bool:
-        """Somebody asked for an end."""
+        """Somebody asked for an end, or the tuning is not this run's any more."""
         return self._cancelled.is_set()
 
     @property
@@ -75,9 +76,12 @@ class DbProgress:
         phase = STOPPING if self.is_cancelled else self._phase
         try:
             with self._db.write() as session:
-                shall_stop = tunings.advance(session, self._tuning_id, phase, self.spent_s)
+                shall_stop = tunings.advance(session, self._tuning_id, phase, self.spent_s, self._run)
+                row = tunings.get(session, self._tuning_id)
         except SQLAlchemyError as error:
             log.warning("tuning %s: its progress cannot be written: %s", self._tuning_id, error)
             return
-        if shall_stop:
+        if shall_stop or row is None:
             self._cancelled.set()
+        else:  # who joined since may allow more
+            self._budget.extend(max(0.0, row.budget_s - self._before_s), row.trials_limit)

@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 def search(job: Job, gpu: Attached, stopping: threading.Event, compilers: int | None) -> str:
     """Go on from the stored trials to the end of the budget; returns the state that the tuning ended in.
 
-    Raises WorkerStopping once `stopping` is set, Unsupported if there is nothing legal to search, DeviceLost.
+    Raises WorkerStopping once `stopping` is set, TuningLost, DeviceLost, Unsupported if nothing is legal to search.
     """
     with job.progress() as progress:
         outcome = tune_on(

@@ -18,9 +18,9 @@ _FAILURES_NAMED = 5
 
 
 def settle(job: Job, outcome: Outcome, spent_s: float, driver: str) -> str:
-    """Publish the winner and end the tuning; returns its state. A tuning that has ended meanwhile stays as it is."""
-    with job.db.write() as session:
-        is_cancelled = tunings.advance(session, job.id, "publishing", spent_s)
+    """Publish the winner and end the tuning; returns its state. Raises TuningLost if it is not ours to end."""
+    with job.writing() as session:
+        is_cancelled = tunings.advance(session, job.id, "publishing", spent_s, job.run)
         if is_cancelled or outcome.ended == "stopped":
             return _cancel(session, job)
         if outcome.winner is None:
@@ -34,9 +34,9 @@ def settle(job: Job, outcome: Outcome, spent_s: float, driver: str) -> str:
 
 
 def settle_without_gpu(job: Job, note: str, spent_s: float) -> str:
-    """End a tuning for which kernels were compiled and none was run; returns its state."""
-    with job.db.write() as session:
-        if tunings.advance(session, job.id, "compiled", spent_s):
+    """End a tuning for which kernels were compiled and none was run; returns its state. Raises TuningLost."""
+    with job.writing() as session:
+        if tunings.advance(session, job.id, "compiled", spent_s, job.run):
             return _cancel(session, job)
         return tunings.finish(session, job.id, "done", ended="compiled", note=note).state
 

@@ -2,9 +2,10 @@
 
 the fusion cannot be searched     the tuning fails, with the reason
 the GPU is lost                   the tuning fails; if the GPU does not come back, the worker ends
-the database does not answer      the tuning waits and goes on from its trials
+the database does not answer      the tuning waits, as long as it takes, and goes on from its trials
 anything unforeseen               the tuning fails, with a reference into the log
 the worker is told to stop        the tuning stays as it is, for the next run
+another worker took the tuning    nothing: what this one finds from then on is not kept
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import threading
 import time
 import uuid
 
-from sqlalchemy.exc import InterfaceError, OperationalError
+from sqlalchemy.exc import InterfaceError, OperationalError, SQLAlchemyError
 
 from compiler.arch import Card
 from compiler.errors import InvalidFusion, Unsupported
@@ -23,16 +24,15 @@ from search.attached import Attached, Detached
 from search.measure.device import DeviceLost
 from service.db import tunings
 from service.db.engine import Database
-from service.jobs.executor import WorkerStopping
+from service.jobs.executor import TuningLost, WorkerStopping
 from service.jobs.job import Job
 from service.jobs.preparing import prepare
 from service.jobs.searching import search
 
 log = logging.getLogger(__name__)
 
-_DATABASE_ATTEMPTS = 6
 _DATABASE_PAUSE_S = 5.0
-"""Half a minute in all: what a database server takes to come back after a restart."""
+"""How often a database that does not answer is asked again."""
 
 _IDLE_S = 60.0
 """After so long without a tuning the GPU is given back: its memory holds the last one's tensors."""
@@ -53,6 +53,7 @@ class Tunings:
         self._db = db
         self._target = target
         self._worker = worker
+        self._run_id = uuid.uuid4().hex
         self._stopping = stopping
         self._compilers = compilers
         self._database_pause_s = database_pause_s
@@ -63,7 +64,7 @@ class Tunings:
         """Why the GPU is gone for good, empty while it is there."""
 
     def run(self, tuning_id: str) -> str:
-        """Work on a tuning to its end; returns the state that it ended in. Raises WorkerStopping.
+        """Work on a tuning to its end; returns the state that it ended in. Raises WorkerStopping and TuningLost.
 
         May be called again with the same id, in this process or the next: it goes on from the stored trials.
         """
@@ -71,9 +72,22 @@ class Tunings:
             self.current = tuning_id
             try:
                 return self._run(tuning_id)
+            except WorkerStopping:
+                self.let_go()
+                raise
             finally:
                 self.current = None
                 self._last_s = time.monotonic()
+
+    def let_go(self) -> None:
+        """The tuning that is worked on, if any, is the next run's: from here nothing is kept of it any more."""
+        if (tuning_id := self.current) is None:
+            return
+        try:
+            with self._db.write() as session:
+                tunings.let_go(session, tuning_id, self._run_id)
+        except SQLAlchemyError as error:
+            log.warning("tuning %s: the next run will take us for dead: %s", tuning_id, error)
 
     def wait_idle(self, timeout_s: float) -> bool:
         """Whether no tuning is worked on any more within `timeout_s`."""
@@ -93,23 +107,19 @@ class Tunings:
             self._busy.release()
 
     def _run(self, tuning_id: str) -> str:
-        for attempt in range(1, _DATABASE_ATTEMPTS + 1):
-            if self._stopping.is_set():
-                raise WorkerStopping
+        while not self._stopping.is_set():
             try:
                 return self._attempt(tuning_id)
             except (OperationalError, InterfaceError) as error:
-                if attempt == _DATABASE_ATTEMPTS:
-                    raise
                 log.warning("tuning %s waits for the database: %s", tuning_id, error.orig)
                 self._stopping.wait(self._database_pause_s)
-        raise AssertionError("the last attempt returns or raises")
+        raise WorkerStopping
 
     def _attempt(self, tuning_id: str) -> str:
         try:
-            job = Job.begin(self._db, tuning_id, self._card, self._worker)
+            job = Job.begin(self._db, tuning_id, self._card, self._worker, self._run_id)
             if job is None:
-                log.info("tuning %s had ended before this worker began", tuning_id)
+                log.info("tuning %s has ended without this worker", tuning_id)
                 return "ended"
             log.info("tuning %s: %d of %d points are legal", tuning_id, job.plan.legal, job.plan.points)
             state = self._work(job)
@@ -120,6 +130,9 @@ class Tunings:
             self._check_gpu()
             return state
         except (OperationalError, InterfaceError):
+            raise
+        except TuningLost:
+            log.warning("tuning %s is in other hands, or has ended: nothing more of it is kept here", tuning_id)
             raise
         except Exception:
             reference = uuid.uuid4().hex[:12]
@@ -144,6 +157,8 @@ class Tunings:
     def _fail(self, tuning_id: str, error: str) -> str:
         log.warning("tuning %s failed: %s", tuning_id, error)
         with self._db.write() as session:
+            if not tunings.is_held(session, tuning_id, self._run_id):
+                raise TuningLost(tuning_id)
             return tunings.finish(session, tuning_id, "failed", error=error).state
 
     def _check_gpu(self) -> None:

@@ -16,6 +16,7 @@ from search.attached import Attached, Detached
 from service.db import cards
 from service.db.engine import Database
 from service.db.migrate import ensure_ready
+from service.jobs.adopt import Adoption
 from service.jobs.dbos_queue import DbosQueue
 from service.jobs.executor import Executor
 from service.jobs.presence import Heartbeat, WorkerLock
@@ -63,6 +64,7 @@ def _serve(settings: Settings, db: Database, target: Attached | Detached) -> int
     queue = queue_name(presence.card_id, attached=is_attached)
     work = Tunings(db, target, settings.worker_id, stopping, settings.compilers)
     jobs = DbosQueue(settings.dbos_url)
+    adoption = Adoption(db, jobs, queue, settings.worker_id)
     executor = Executor(settings.dbos_url, settings.worker_id, queue, work.run)
     with _Signals() as signals, Heartbeat(db, presence, settings.heartbeat_s, lambda: work.current):
         jobs.register(queue)
@@ -74,11 +76,13 @@ def _serve(settings: Settings, db: Database, target: Attached | Detached) -> int
             time.sleep(_TICK_S)
             if time.monotonic() >= due:
                 reconcile(db, jobs, queue)
+                adoption.run()
                 work.rest_if_idle()
                 due = time.monotonic() + RECONCILE_S
         stopping.set()
         log.info("worker %s stops", settings.worker_id)
         is_idle = work.wait_idle(GRACE_S)
+        work.let_go()
         executor.stop()
         _hand_back(jobs, settings.worker_id, queue)
     if not is_idle:
@@ -116,8 +120,10 @@ def _announced(settings: Settings, db: Database, target: Attached | Detached) ->
 def _hand_back(jobs: DbosQueue, worker: str, queue: str) -> None:
     """The job that this worker had begun goes back into the queue, for whoever serves the card next."""
     try:
-        for tuning_id in jobs.hand_back(worker, queue):
+        begun = [tuning_id for tuning_id, executor in jobs.begun(queue).items() if executor == worker]
+        for tuning_id in begun:
             log.info("tuning %s goes back into the queue", tuning_id)
+        jobs.hand_back(begun, queue)
     except QueueUnavailable as error:
         log.warning("the running tuning waits for a worker of this id: %s", error)
     finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -207,3 +208,19 @@ def test_pages_of_trials_end_where_the_trials_do(database: Database, tuning_id: 
             if after is None:
                 break
     assert seen == [t.number for t in all_trials if not states or t.state.value in states]
+
+
+def test_trials_that_are_set_aside_keep_their_figures_and_lose_their_code(database: Database) -> None:
+    with database.write() as session:
+        id, other = opened(session).id, opened(session, "g").id
+        for tuning_id in (id, other):
+            trials.record(session, tuning_id, MEASURED.to_json())
+    with database.write() as session:
+        trials.set_aside(session, id, "made by another")
+    with database.read() as session:
+        (kept,) = [Trial.from_json(one) for one in trials.every(session, id)]
+        assert kept == replace(
+            MEASURED, state=TrialState.CANCELLED, reason="made by another", code_hash=None, launch_hash=None
+        )
+        assert trials.best(session, id) is None
+        assert [Trial.from_json(one) for one in trials.every(session, other)] == [MEASURED]

@@ -13,7 +13,7 @@ from service.db import cards, fusions, tunings
 from service.db.engine import Database
 from service.db.models import TuningRow
 from service.db.types import now
-from tests.service.db.rows import at_once, digest, opened, posted, tuning
+from tests.service.db.rows import CARD_ID, at_once, digest, opened, posted, tuning
 
 STATES = ("queued", "running", "stopping", "done", "failed", "cancelled")
 """`stopping` is a running one that somebody has cancelled."""
@@ -129,6 +129,108 @@ def test_finish(database: Database, state: str, end: str) -> None:
         assert kept.ended_at is not None
 
 
+# In whose hand it is -------------------------------------------------------------------------------------------------
+
+
+def test_a_tuning_is_in_the_hand_of_the_run_that_started_it_last(database: Database) -> None:
+    with database.write() as session:
+        id = opened(session).id
+        assert not tunings.is_held(session, id, "first")
+        tunings.start(session, id, "worker", "first")
+        assert tunings.is_held(session, id, "first")
+        assert not tunings.advance(session, id, "searching", 5.0, "first")
+    with database.write() as session:
+        tunings.start(session, id, "worker", "second")  # of the same worker's id: the process is another
+        assert not tunings.is_held(session, id, "first")
+        assert tunings.is_held(session, id, "second")
+        assert tunings.advance(session, id, "late", 9.0, "first")
+        assert not tunings.advance(session, id, "searching", 4.0, "second")
+        tunings.let_go(session, id, "first")
+        assert tunings.is_held(session, id, "second")
+    with database.read() as session:
+        row = session.get_one(TuningRow, id)
+        assert (row.phase, row.spent_s, row.worker_id) == ("searching", 5.0, "worker")
+
+
+def test_a_tuning_that_has_ended_is_in_nobodys_hand(database: Database) -> None:
+    with database.write() as session:
+        id = opened(session).id
+        tunings.start(session, id, "worker", "run")
+        tunings.finish(session, id, "done")
+        assert not tunings.is_held(session, id, "run")
+        assert not tunings.is_held(session, "nobody", "run")
+        tunings.let_go(session, id, "run")
+        assert session.get_one(TuningRow, id).worker_id == "worker"  # whose work it was
+
+
+def test_deaths_are_counted_until_a_trial_is_kept(database: Database) -> None:
+    with database.write() as session:
+        id = opened(session).id
+
+    def deaths(*runs: str) -> list[int]:
+        found = []
+        for name in runs:
+            with database.write() as session:
+                row = tunings.start(session, id, "worker", name)
+                assert row is not None
+                found.append(row.deaths)
+        return found
+
+    assert deaths("a", "a", "b", "b", "c") == [0, 0, 1, 1, 2]
+    with database.write() as session:
+        tunings.let_go(session, id, "c")
+    assert deaths("d", "e") == [2, 3]  # in good order it costs nothing
+    with database.write() as session:
+        tunings.note_life(session, id)
+    assert deaths("e", "f") == [0, 1]
+
+
+def test_what_was_let_go_waits_for_a_worker(database: Database) -> None:
+    with database.write() as session:
+        id = opened(session).id
+        tunings.start(session, id, "worker", "run")
+        tunings.let_go(session, id, "run")
+        row = session.get_one(TuningRow, id)
+        assert (row.state, row.phase, row.worker_id) == ("running", "waiting for a worker", None)
+
+
+@pytest.mark.parametrize(
+    ("silent_s", "stopped", "let_go", "ends"),
+    [
+        pytest.param(tunings.SILENT_S - 5, False, False, False, id="lives"),
+        pytest.param(tunings.SILENT_S + 5, False, False, True, id="silent"),
+        pytest.param(0, True, False, True, id="took-leave"),
+        pytest.param(0, False, True, True, id="let-go"),
+    ],
+)
+def test_a_cancelled_tuning_ends_at_once_where_no_worker_would_hear_of_it(
+    database: Database, silent_s: float, stopped: bool, let_go: bool, ends: bool
+) -> None:
+    with database.write() as session:
+        id = opened(session).id
+        cards.announce(session, cards.Presence("worker", "host", 1, CARD_ID, attached=True))
+        worker = cards.worker(session, "worker")
+        assert worker is not None
+        worker.heartbeat_at = now() - timedelta(seconds=silent_s)
+        worker.stopped_at = now() if stopped else None
+        tunings.start(session, id, "worker", "run")
+        if let_go:
+            tunings.let_go(session, id, "run")
+    with database.write() as session:
+        row = tunings.request_cancel(session, id)
+        assert row is not None
+        assert (row.state, row.phase) == (("cancelled", "") if ends else ("running", "stopping"))
+        assert row.note.startswith("Cancelled while no worker had it in hand" if ends else "")
+        assert tunings.advance(session, id, "searching", 1.0, "run")
+
+
+def test_the_generator_of_the_trials_is_remembered(database: Database) -> None:
+    with database.write() as session:
+        id = opened(session).id
+        answers = [tunings.set_generator(session, id, generator) for generator in ("1", "1", "2", "2")]
+    assert answers == [None, None, "1", None]
+
+
 def test_a_tuning_ends_in_an_end(database: Database) -> None:
     with database.write() as session:
         id = opened(session).id
@@ -159,11 +261,9 @@ def test_many_requests_at_once_make_one_tuning(database: Database) -> None:
     assert [is_new for _, is_new in answers].count(True) == 1
 
 
-@pytest.mark.parametrize(
-    ("state", "joins"),
-    [("queued", True), ("running", True), ("stopping", True), ("done", False), ("failed", False), ("cancelled", False)],
-)
-def test_only_an_active_tuning_is_joined(database: Database, state: str, joins: bool) -> None:
+@pytest.mark.parametrize("state", STATES)
+def test_only_an_active_tuning_that_nobody_cancelled_is_joined(database: Database, state: str) -> None:
+    joins = state in ("queued", "running")
     with database.write() as session:
         id = in_state(session, state)
         row, is_new = tunings.open_or_join(session, tuning(posted(session)))

@@ -34,7 +34,12 @@ FAKE_CARD = card_of(FACTS)[0]
 DEADLINE_S = 40.0
 """How long a test waits for what must come: a loaded machine is slow, a hang is for ever."""
 
-SERVICE = "from service.cli.app import app; app()"
+SERVICE = """
+import search.tuning
+search.tuning.RANKING_POINTS = 20  # a tenth of each budget would go into ranking otherwise
+from service.cli.app import app
+app()
+"""
 BINDING = {"sizes": {"M": 64}}
 
 R = TypeVar("R")

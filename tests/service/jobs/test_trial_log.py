@@ -15,6 +15,8 @@ from fusetune.wire.artifact import Resources
 from search.candidate import Candidate
 from search.journal import Journal, JournalKey, TrialLog
 from search.trial import Trial, TrialState
+from service.db import tunings
+from service.jobs.executor import TuningLost
 from service.jobs.trial_log import DbTrialLog
 from tests.service.jobs.sites import Site
 
@@ -48,7 +50,9 @@ def open_log(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
     if request.param == "database":
         site: Site = request.getfixturevalue("site")
         tuning_id = site.post(hand_over=False)
-        yield lambda: DbTrialLog(site.db, tuning_id)
+        with site.db.write() as session:
+            tunings.start(session, tuning_id, "w0", "run")
+        yield lambda: DbTrialLog(site.db, tuning_id, "run")
         return
     with ExitStack() as opened:
 
@@ -87,8 +91,41 @@ class TestTrialLog:
         assert open_log().trials[0].median_us is None
 
 
-def test_a_trial_that_the_database_refuses_is_not_in_the_log(site: Site) -> None:
-    log = DbTrialLog(site.db, site.post(hand_over=False))
+@pytest.fixture
+def begun(site: Site) -> str:
+    """A tuning in the hand of "run", whose worker is the third in a row to try it."""
+    tuning_id = site.post(hand_over=False)
+    for run in ("dead", "dead too", "run"):
+        with site.db.write() as session:
+            tunings.start(session, tuning_id, "w0", run)
+    return tuning_id
+
+
+def test_a_trial_that_the_database_refuses_is_not_in_the_log(site: Site, begun: str) -> None:
+    log = DbTrialLog(site.db, begun, "run")
     with pytest.raises(StatementError):
         log.record(replace(EMPTY, seconds={"compile": object()}))  # type: ignore[dict-item]
     assert log.trials == ()
+    assert site.tuning(begun).deaths == 2
+
+
+def test_a_trial_shows_that_the_worker_does_not_just_die_of_it(site: Site, begun: str) -> None:
+    DbTrialLog(site.db, begun, "run").record(EMPTY)
+    assert site.tuning(begun).deaths == 0
+
+
+@pytest.mark.parametrize("how", ["another-took-it", "it-was-ended", "it-was-let-go"])
+def test_a_run_that_has_lost_the_tuning_keeps_nothing(site: Site, begun: str, how: str) -> None:
+    log = DbTrialLog(site.db, begun, "run")
+    with site.db.write() as session:
+        match how:
+            case "another-took-it":
+                tunings.start(session, begun, "w1", "another")
+            case "it-was-ended":
+                tunings.finish(session, begun, "failed")
+            case "it-was-let-go":
+                tunings.let_go(session, begun, "run")
+    with pytest.raises(TuningLost):
+        log.record(EMPTY)
+    assert log.trials == ()
+    assert site.trials(begun) == []

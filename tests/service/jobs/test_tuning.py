@@ -37,8 +37,10 @@ from service.db import cards, kernels, tunings
 from service.db.models import AuditRow, FusionRow, KernelRow, TuningRow
 from service.db.types import now
 from service.jobs import preparing
-from service.jobs.executor import WorkerStopping
+from service.jobs.executor import TuningLost, WorkerStopping
+from service.jobs.job import MAX_DEATHS
 from service.jobs.settle import why_no_kernel
+from service.jobs.trial_log import DbTrialLog
 from service.jobs.tuning import Tunings
 from tests.service.jobs.sites import FAKE_CARD, Site, fusion_of
 
@@ -298,6 +300,137 @@ def test_a_tuning_that_has_used_up_its_budget_is_only_settled(bench: Bench) -> N
     assert bench.budgets[0].seconds == 0.0
 
 
+# In whose hand it is -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("found", [wins(12.5), wins(12.5, "stopped"), lambda **_: Outcome(None, (), "exhausted")])
+def test_what_a_run_finds_after_another_took_the_tuning_comes_to_nothing(
+    bench: Bench, found: Callable[..., Outcome]
+) -> None:
+    tuning_id = bench.site.post(hand_over=False)
+
+    def silent_for_long(**_: Any) -> Outcome:
+        with bench.site.db.write() as session:
+            tunings.start(session, tuning_id, "w1", "another run")
+        return found()
+
+    bench.search = silent_for_long
+    with pytest.raises(TuningLost):
+        bench.run(tuning_id)
+    row = bench.site.tuning(tuning_id)
+    assert (row.state, row.worker_id, row.phase, row.kernel_id) == ("running", "w1", "starting", None)
+    assert bench.kernels() == []
+
+
+def test_a_run_does_not_fail_a_tuning_that_another_took(bench: Bench) -> None:
+    tuning_id = bench.site.post(hand_over=False)
+
+    def breaks_too_late(**_: Any) -> Outcome:
+        with bench.site.db.write() as session:
+            tunings.start(session, tuning_id, "w1", "another run")
+        raise ZeroDivisionError("ours")
+
+    bench.search = breaks_too_late
+    with pytest.raises(TuningLost):
+        bench.run(tuning_id)
+    assert bench.site.tuning(tuning_id).state == "running"
+
+
+def test_a_stopping_worker_lets_go_of_its_tuning(bench: Bench) -> None:
+    tuning_id = bench.site.post(hand_over=False)
+
+    def told_to_stop(**_: Any) -> Outcome:
+        bench.stopping.set()
+        return Outcome(None, (), "stopped")
+
+    bench.search = told_to_stop
+    for _ in range(2 * MAX_DEATHS):
+        bench.stopping.clear()
+        with pytest.raises(WorkerStopping):
+            bench.run(tuning_id)
+    row = bench.site.tuning(tuning_id)
+    assert (row.state, row.worker_id, row.deaths) == ("running", None, 0)
+
+
+def test_a_tuning_that_its_workers_die_of_is_given_up(bench: Bench) -> None:
+    tuning_id = bench.site.post(hand_over=False)
+
+    def die(times: int) -> None:
+        for n in range(times):
+            with bench.site.db.write() as session:
+                tunings.start(session, tuning_id, "w0", f"run {len(bench.budgets)} {n}")
+
+    def gets_on(log: DbTrialLog, **_: Any) -> Outcome:
+        log.record(Trial(len(log.trials), CANDIDATE, TrialState.ILLEGAL))
+        raise KeyboardInterrupt
+
+    bench.search = gets_on
+    for _ in range(3):  # as often as it takes, as long as it gets on
+        die(MAX_DEATHS - 1)
+        with pytest.raises(KeyboardInterrupt):
+            bench.run(tuning_id)
+    die(MAX_DEATHS)
+    assert bench.site.tuning(tuning_id).state == "running"
+    row = bench.run(tuning_id)
+    assert (row.state, len(bench.budgets)) == ("failed", 3)
+    assert "4 workers in a row died" in (row.error or "")
+    assert len(bench.site.trials(tuning_id)) == 3
+
+
+def test_a_worker_of_another_card_does_not_search(bench: Bench) -> None:
+    row = bench.run(bench.site.post(card=H200.card, hand_over=False))
+    assert row.state == "failed"
+    assert bench.budgets == []
+
+
+# Another version in the middle --------------------------------------------------------------------------------------
+
+
+def test_trials_of_another_generator_do_not_count(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    tuning_id = bench.site.post(hand_over=False)
+    old = Trial(0, CANDIDATE, TrialState.MEASURED, median_us=1.0, code_hash="c", launch_hash="l", samples_us=(1.0,))
+
+    def killed(log: DbTrialLog, **_: Any) -> Outcome:
+        log.record(old)
+        raise KeyboardInterrupt
+
+    bench.search = killed
+    with pytest.raises(KeyboardInterrupt):
+        bench.run(tuning_id)
+    seen: list[Trial] = []
+
+    def goes_on(log: DbTrialLog, **_: Any) -> Outcome:
+        seen.extend(log.trials)
+        raise KeyboardInterrupt
+
+    bench.search = goes_on
+    with pytest.raises(KeyboardInterrupt):
+        bench.run(tuning_id)
+    assert seen.pop() == old
+    monkeypatch.setattr("service.jobs.job.GENERATOR", "fusetune 99")
+    with pytest.raises(KeyboardInterrupt):
+        bench.run(tuning_id)
+    (aside,) = seen
+    assert (aside.number, aside.state, aside.code_hash, aside.median_us) == (0, TrialState.CANCELLED, None, 1.0)
+    assert "fusetune 99" in aside.reason
+
+
+def test_other_spaces_are_another_generator(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    tuning_id = bench.site.post(hand_over=False)
+    generators = []
+    for key in ("a", "a", "b"):
+        monkeypatch.setattr("service.jobs.job.spaces_key", lambda _, key=key: key)
+        bench.search = interrupted
+        with pytest.raises(KeyboardInterrupt):
+            bench.run(tuning_id)
+        generators.append(bench.site.tuning(tuning_id).generator)
+    assert generators[0] == generators[1] != generators[2]
+
+
+def interrupted(**_: Any) -> Outcome:
+    raise KeyboardInterrupt
+
+
 @pytest.mark.parametrize(
     ("fusion", "error"),
     [
@@ -352,7 +485,7 @@ def test_a_lost_gpu_fails_one_tuning_and_a_dead_one_ends_the_worker(bench: Bench
 
 
 def test_a_database_that_comes_back_costs_nothing(bench: Bench) -> None:
-    left = [1, 2]
+    left = list(range(12))
 
     def database_restarts(**_: Any) -> Outcome:
         if left:
@@ -361,8 +494,19 @@ def test_a_database_that_comes_back_costs_nothing(bench: Bench) -> None:
         return wins(12.5)()
 
     bench.search = database_restarts
-    assert bench.run(bench.site.post(hand_over=False)).state == "done"
-    assert len(bench.budgets) == 3
+    row = bench.run(bench.site.post(hand_over=False))
+    assert (row.state, row.deaths) == ("done", 0)
+    assert len(bench.budgets) == 13
+
+
+def test_a_worker_may_be_told_to_stop_while_the_database_is_away(bench: Bench) -> None:
+    def database_is_away(**_: Any) -> Outcome:
+        bench.stopping.set()
+        raise OperationalError("UPDATE", {}, Exception("connection refused"))
+
+    bench.search = database_is_away
+    with pytest.raises(WorkerStopping):
+        bench.run(bench.site.post(hand_over=False))
 
 
 def test_a_baseline_is_recorded_once_for_a_key(bench: Bench) -> None:
@@ -447,6 +591,28 @@ def test_compiling_goes_on_where_it_was_stopped(compiling: Compiling, monkeypatc
     assert after[: len(first)] == first
     assert sum(trial.state is TrialState.CANCELLED for trial in after) == 3
     assert len({trial.candidate for trial in after}) == len(after)
+
+
+def test_another_generator_compiles_anew(compiling: Compiling, monkeypatch: pytest.MonkeyPatch) -> None:
+    tuning_id = compiling.post(trials_limit=2)
+
+    def told_to_stop(*args: Any) -> Trial:
+        compiling.stopping.set()
+        return not_run(*args)
+
+    monkeypatch.setattr("service.jobs.preparing.not_run", told_to_stop)
+    with pytest.raises(WorkerStopping):
+        compiling.run(tuning_id, wanted=2)
+    (old,) = compiling.site.trials(tuning_id)
+    monkeypatch.setattr("service.jobs.preparing.not_run", not_run)
+    monkeypatch.setattr("service.jobs.job.GENERATOR", "fusetune 99")
+    compiling.stopping.clear()
+    row = compiling.run(tuning_id, wanted=2)
+    aside, *new = compiling.site.trials(tuning_id)
+    assert (aside.candidate, aside.code_hash) == (old.candidate, None)
+    assert [trial.number for trial in new] == [1, 2]
+    assert new[0].candidate == old.candidate
+    assert ". 2 kernels compiled" in row.note
 
 
 def test_compiling_keeps_to_the_limit_of_trials(compiling: Compiling) -> None:

@@ -131,7 +131,7 @@ def test_a_bad_tuning_does_not_hold_up_the_next(served: Site) -> None:
     damaged = served.post(fusion_of("relu"))
     good = served.post(fusion_of("silu"), trials_limit=2, budget_s=10.0)
     with sqlite3.connect(served.folder / "jobs.db") as connection:  # as if workers had died of it
-        connection.execute("UPDATE workflow_status SET recovery_attempts = 99 WHERE workflow_uuid = ?", (poisoned,))
+        connection.execute("UPDATE workflow_status SET recovery_attempts = 999 WHERE workflow_uuid = ?", (poisoned,))
     connection.close()
     with served.db.write() as session:
         fusion = fusions.get(session, served.tuning(damaged).fingerprint)
@@ -189,6 +189,41 @@ def test_a_stop_does_not_wait_for_what_takes_long(site: Site) -> None:
     assert site.trials(tuning_id)[: len(seen)] == seen
     assert site.tuning(tuning_id).state == "running"
     assert site.jobs.states([tuning_id]) == {tuning_id: "ENQUEUED"}
+
+
+IMPATIENT = """
+import service.jobs.adopt, service.jobs.worker
+service.jobs.adopt.SILENT_S = 2.0
+service.jobs.worker.RECONCILE_S = 0.5
+"""
+
+
+def test_another_worker_goes_on_where_a_silent_one_was(site: Site) -> None:
+    tuning_id = site.post(trials_limit=None, budget_s=8.0)
+    silent = site.worker("w0")
+    site.at_least(3, tuning_id)
+    os.kill(silent.popen.pid, signal.SIGSTOP)
+    first = site.trials(tuning_id)
+    asked_before = len(asked(site))
+    living = site.worker("w1", prelude=IMPATIENT)
+    until(lambda: site.tuning(tuning_id).worker_id == "w1", "the other worker to take it")
+    seen = site.at_least(len(first) + 3, tuning_id)
+    assert seen[: len(first)] == first
+    assert not run_kernels(first) & set(asked(site)[asked_before:])
+
+    os.kill(silent.popen.pid, signal.SIGCONT)
+    until(lambda: "is in other hands" in silent.said, "the first to notice")
+    ended = site.ended(tuning_id)
+    assert (ended.state, ended.worker_id, ended.deaths) == ("done", "w1", 0)
+    assert ended.kernel_id is not None
+    found = site.trials(tuning_id)
+    assert [identity(trial) for trial in found[: len(first)]] == [identity(trial) for trial in first]
+    assert_nothing_ran_twice(found)
+    assert living.stop() == 0
+    last = site.post(fusion_of("neg"), trials_limit=2)
+    assert site.ended(last).worker_id == "w0"  # which works on
+    both = {tuning_id: "SUCCESS", last: "SUCCESS"}
+    until(lambda: site.jobs.states([tuning_id, last]) == both, "the jobs to end as their tunings did")
 
 
 LOSES_ITS_GPU = """
