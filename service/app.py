@@ -6,22 +6,28 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 
 import structlog
 from fastapi import FastAPI
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
 
 from service import problems
 from service.auth import Gate, KeyRing
 from service.border import Border
+from service.dashboard.faults import page_for_browsers
 from service.dashboard.routes import router as dashboard
 from service.db.engine import Database
 from service.db.migrate import ensure_ready
+from service.heads import Heads
 from service.jobs.dbos_queue import DbosQueue
 from service.jobs.queue import JobQueue
 from service.limits import BodyLimit
 from service.metrics import Metrics
+from service.operations import events
+from service.operations.board import Board
 from service.operations.context import Context
 from service.operations.handover import Handover
 from service.routes import cards, fusions, health, kernels, login, spaces, tunings
@@ -65,15 +71,18 @@ def create_app(settings: Settings, *, database: Database | None = None, queue: J
     app = FastAPI(lifespan=lifespan, openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     app.state.settings, app.state.db, app.state.queue = settings, db, jobs
     app.state.context = Context(settings, db, handover)
+    app.state.board = Board(partial(events.following, app.state.context), settings.poll_s / 2)
     app.state.ring, app.state.metrics = ring, metrics
     app.state.stopping = threading.Event()
     routers = [module.router for module in (tunings, kernels, fusions, spaces, cards, health, login)] + [dashboard]
     for router in routers:
         app.include_router(router)
     problems.install(app, routers)
+    app.add_exception_handler(HTTPException, page_for_browsers(problems.handle_http))
     # The last one added is the outermost.
     app.add_middleware(Gate, settings=settings, ring=ring)
     app.add_middleware(BodyLimit, max_bytes=settings.max_body_bytes)
+    app.add_middleware(Heads)
     app.add_middleware(Border, metrics=metrics)
     return app
 

@@ -109,13 +109,21 @@ class Gate:
 
     async def _keyless(self, request: Request) -> Response | None:
         """The answer to a request without a key that it needs; None if it may pass, its actor noted."""
-        path, bearer = request.url.path, _bearer(request)
+        if _is_open(request.url.path):  # no key is looked up: that a process lives must not depend on its database
+            _note(request, NOBODY)
+            return None
+        bearer = _bearer(request)
         key = bearer if bearer is not None else request.cookies.get(COOKIE)
         actor = await run_in_threadpool(self._ring.holder, key) if key else None
-        if actor is None and (bearer is not None or self._demands_key) and not _is_open(path):
+        if actor is None and (bearer is not None or self._demands_key):
             return _ask_for_key(request, "The key is not accepted." if key else "No key was sent.")
-        request.scope.setdefault("state", {})["actor"] = actor or NOBODY
+        _note(request, actor or NOBODY)
         return None
+
+
+def _note(request: Request, actor: str) -> None:
+    """Who asks, for the log and the audit."""
+    request.scope.setdefault("state", {})["actor"] = actor
 
 
 def _is_open(path: str) -> bool:
@@ -139,6 +147,7 @@ def _bearer(request: Request) -> str | None:
 def _ask_for_key(request: Request, detail: str) -> Response:
     """A person with a browser gets the login page, a program the problem."""
     if request.method == "GET" and "text/html" in request.headers.get("accept", ""):
-        return RedirectResponse(f"{LOGIN}?next={quote(request.url.path)}", 303)
+        query = f"?{request.url.query}" if request.url.query else ""
+        return RedirectResponse(f"{LOGIN}?next={quote(request.url.path + query)}", 303)
     fix = "Send the header Authorization: Bearer KEY. Keys are made by `python -m service keys create NAME`."
     return answer(request, Fault(UNAUTHORIZED, detail, fix, headers={"WWW-Authenticate": "Bearer"}))

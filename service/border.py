@@ -17,7 +17,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.metrics import Metrics
-from service.problems import INTERNAL, Fault, answer, route_template
+from service.problems import INTERNAL, Fault, answer, fault_of, reason, route_template
 
 log = structlog.get_logger("service")
 
@@ -63,14 +63,16 @@ class Border:
             await self._app(scope, receive, sent)
         except ClientDisconnect:
             pass  # in the middle of its own request: there is nobody to answer
-        except Exception:
-            log.exception("request failed", request_id=request_id, method=scope["method"], path=_path(scope))
+        except Exception as error:
+            # Routes have translated theirs already; the gate and other layers have not.
+            fault = None if status is not None else fault_of(error)
+            if fault is None:
+                log.exception("request failed", request_id=request_id, method=scope["method"], path=_path(scope))
             if status is not None:
                 raise  # half an answer is out: the server drops the connection, so that it cannot pass for a whole one
-            detail = f"Something went wrong here, not in the request. The log has it under {request_id}."
-            await answer(Request(scope), Fault(INTERNAL, detail, "Report it with the request id."))(
-                scope, receive, sent
-            )
+            if fault is not None:
+                scope["state"]["why"] = reason(error)
+            await answer(Request(scope), fault or _internal(request_id))(scope, receive, sent)
         finally:
             self._note(scope, status, time.perf_counter() - began)
 
@@ -81,9 +83,16 @@ class Border:
             return
         facts: dict[str, Any] = {"method": scope["method"], "path": _path(scope), "status": status}
         state = scope["state"]
+        if "why" in state:  # the answer says only that the database did not do its part
+            facts["why"] = state["why"]
         log.info(
             "request", **facts, ms=round(1000 * seconds, 1), actor=state.get("actor"), request_id=state["request_id"]
         )
+
+
+def _internal(request_id: str) -> Fault:
+    detail = f"Something went wrong here, not in the request. The log has it under {request_id}."
+    return Fault(INTERNAL, detail, "Report it with the request id.")
 
 
 def _path(scope: Scope) -> str:

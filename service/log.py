@@ -43,4 +43,6 @@ def _rendering(log_format: Literal["console", "json"]) -> list[Processor]:
     drop = structlog.stdlib.ProcessorFormatter.remove_processors_meta
     if log_format == "json":
         return [drop, structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
-    return [drop, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+    # Its default shows the local variables of every frame, and with them the keys and passwords of a request.
+    plain = structlog.dev.plain_traceback
+    return [drop, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=plain)]

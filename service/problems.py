@@ -48,6 +48,11 @@ INVALID_REQUEST = Kind(
     "Fields, types or values that cannot mean anything; `problems` names each by its place.",
 )  # fmt: skip
 NOT_JSON = Kind("not-json", 400, "The body is not JSON", "Not UTF-8, no JSON, a field twice, NaN, too deep, or empty.")
+NOT_HTTP = Kind("not-http", 400, "This is not HTTP", "Bytes that cannot be parsed; the connection is closed.")
+HEADERS_TOO_LARGE = Kind(
+    "headers-too-large", 431, "The headers are too large", "64 KiB is the limit, for the request line and headers."
+)
+BAD_FORM = Kind("bad-form", 400, "The form cannot be read", "Of a page for people: too many fields, or a file.")
 UNSUPPORTED_MEDIA_TYPE = Kind(
     "unsupported-media-type", 415, "The body has another content type", "Bodies are `application/json`."
 )
@@ -75,9 +80,9 @@ DAMAGED_ARTIFACT = Kind(
 INTERNAL = Kind("internal", 500, "The service has failed", "A fault of ours; the log has it under `request_id`.")
 
 KINDS = (
-    NOT_JSON, UNAUTHORIZED, FOREIGN_REQUEST, NOT_FOUND, METHOD_NOT_ALLOWED, IDEMPOTENCY_CONFLICT, BODY_TOO_LARGE,
-    UNSUPPORTED_MEDIA_TYPE, INVALID_REQUEST, UNKNOWN_CARD, UNSUPPORTED_FUSION, OVER_LIMIT, QUEUE_FULL, INTERNAL,
-    DAMAGED_ARTIFACT, NOT_READY,
+    NOT_HTTP, NOT_JSON, BAD_FORM, UNAUTHORIZED, FOREIGN_REQUEST, NOT_FOUND, METHOD_NOT_ALLOWED, IDEMPOTENCY_CONFLICT,
+    BODY_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, INVALID_REQUEST, UNKNOWN_CARD, UNSUPPORTED_FUSION, OVER_LIMIT, QUEUE_FULL,
+    HEADERS_TOO_LARGE, INTERNAL, DAMAGED_ARTIFACT, NOT_READY,
 )  # fmt: skip
 """All of them, by status."""
 
@@ -169,19 +174,24 @@ def _parameter_problem(fault: Any) -> Problem:
 
 def answer(request: Request, fault: Fault) -> Response:
     """The problem as a response."""
+    body = details(fault, request.url.path, request.scope.get("state", {}).get("request_id"))
+    return Response(body, fault.kind.status, dict(fault.headers or {}), MEDIA_TYPE)
+
+
+def details(fault: Fault, instance: str, request_id: str | None) -> bytes:
+    """The problem as its document."""
     problems = fault.problems[:SHOWN_PROBLEMS]
-    details = ProblemDetails(
+    document = ProblemDetails(
         type=URN + fault.kind.name,
         title=fault.kind.title,
         status=fault.kind.status,
         detail=fault.detail,
         fix=fault.fix,
-        instance=request.url.path,
-        request_id=request.scope.get("state", {}).get("request_id"),
+        instance=instance,
+        request_id=request_id,
         problems=tuple(ProblemItem(where=p.where, found=p.found, expected=p.expected, fix=p.fix) for p in problems),
     )
-    body = details.model_dump_json().encode()
-    return Response(body, fault.kind.status, dict(fault.headers or {}), MEDIA_TYPE)
+    return document.model_dump_json().encode()
 
 
 def install(app: FastAPI, routers: Iterable[APIRouter]) -> None:
@@ -192,7 +202,7 @@ def install(app: FastAPI, routers: Iterable[APIRouter]) -> None:
     app.state.methods = methods_by_path(routers)
     for error in _HANDLED:
         app.add_exception_handler(error, _handle)
-    app.add_exception_handler(HTTPException, _handle_http)
+    app.add_exception_handler(HTTPException, handle_http)
 
 
 _HANDLED: tuple[type[Exception], ...] = (
@@ -205,10 +215,19 @@ async def _handle(request: Request, error: Exception) -> Response:
     fault = fault_of(error)
     if fault is None:
         raise error
+    if fault.kind is NOT_READY:
+        request.scope.setdefault("state", {})["why"] = reason(error)
     return answer(request, fault)
 
 
-async def _handle_http(request: Request, error: Exception) -> Response:
+def reason(error: Exception) -> str:
+    """What a database says, for the log: without the statement and its values, which the client has sent."""
+    lines = str(getattr(error, "orig", None) or error).splitlines()
+    return lines[0][:200] if lines else type(error).__name__
+
+
+async def handle_http(request: Request, error: Exception) -> Response:
+    """The problem of an error that starlette raises: no such path, no such method, an unreadable form."""
     assert isinstance(error, HTTPException)
     match error.status_code:
         case 404:
@@ -219,8 +238,9 @@ async def _handle_http(request: Request, error: Exception) -> Response:
             fault = Fault(METHOD_NOT_ALLOWED, detail, "Use another method.", headers={"Allow": allowed})
         case status:
             phrase = HTTPStatus(status).phrase
-            kind = NOT_JSON if status == 400 else Kind("http", status, phrase, phrase)
-            fault = Fault(kind, str(error.detail), headers=error.headers)
+            # Our routes raise errors of their own; what is left is the parser of forms.
+            kind = BAD_FORM if status == 400 else Kind("http", status, phrase, phrase)
+            fault = Fault(kind, str(error.detail), "Use the form of the page.", headers=error.headers)
     return answer(request, fault)
 
 
@@ -230,7 +250,7 @@ def methods_by_path(routers: Iterable[APIRouter]) -> dict[str, list[str]]:
     for route in (route for router in routers for route in router.routes):
         if isinstance(route, Route):
             found.setdefault(route.path, set()).update(route.methods or ())
-    return {path: sorted(methods) for path, methods in found.items()}
+    return {path: sorted(methods | ({"HEAD"} if "GET" in methods else set())) for path, methods in found.items()}
 
 
 def route_template(scope: Scope) -> str:

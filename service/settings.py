@@ -6,16 +6,19 @@ import socket
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, SecretStr
+from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 _MIB = 1024 * 1024
 
 
 class Settings(BaseSettings):
-    """One frozen object, made at the start of a process and handed down; nothing else reads the environment."""
+    """One frozen object, made at the start of a process and handed down; nothing else reads the environment.
 
-    model_config = SettingsConfigDict(env_prefix="FUSETUNE_", frozen=True, extra="ignore")
+    An empty variable counts as one that is not set, as compose files pass it on.
+    """
+
+    model_config = SettingsConfigDict(env_prefix="FUSETUNE_", env_ignore_empty=True, frozen=True, extra="ignore")
 
     data_dir: Path = Path("fusetune-data")
     """Where the default databases are."""
@@ -35,7 +38,9 @@ class Settings(BaseSettings):
     """Default: only where `host` is not loopback."""
 
     max_body_bytes: int = Field(default=1 * _MIB, ge=1024)
-    max_ops: int = Field(default=512, ge=1)
+    max_ops: int = Field(default=256, ge=1, le=256)
+    """Operators of one fusion: the wire's own limit (fusetune.wire.infer.MAX_OPS) or less."""
+
     max_budget_s: float = Field(default=3600.0, ge=1)
     max_queued: int = Field(default=1000, ge=1)
     """Tunings that may wait; one more is answered 429."""
@@ -44,7 +49,7 @@ class Settings(BaseSettings):
     """Must stay the same over restarts: a worker goes on with the tunings of its id."""
 
     device: Literal["auto", "fake", "none"] = "auto"
-    """`auto`: the attached GPU. `fake`: no hardware, invented times on a card named "fake". `none`: compile only."""
+    """`auto`: the attached GPU. `none`: compile only. `fake`: for tests, invented times on a card named "fake"."""
 
     gpu: int = Field(default=0, ge=0)
     """Which of this machine's GPUs the worker takes; a worker has one."""
@@ -58,6 +63,15 @@ class Settings(BaseSettings):
     """How often the service looks for news of a tuning that somebody watches."""
 
     log_format: Literal["console", "json"] = "console"
+
+    @field_validator("api_key")
+    @classmethod
+    def _can_be_sent(cls, key: SecretStr | None) -> SecretStr | None:
+        """What no header or cookie can hold would let nobody in. The message does not show it."""
+        text = "k" if key is None else key.get_secret_value()
+        if not text or not text.isascii() or not text.isprintable() or " " in text:
+            raise ValueError("a key is printable ASCII without blanks")
+        return key
 
     @property
     def db_url(self) -> str:

@@ -105,10 +105,13 @@ def bound_by(fusion: Fusion, binding: Binding) -> tuple[Binding, Bound]:
         raise InvalidBinding(tuple(_named(fusion, problem) for problem in error.problems)) from None
 
 
-def _document(binding: Mapping[str, Any] | str | bytes) -> Mapping[str, Any] | str | bytes:
+def _document(binding: object) -> Mapping[str, Any] | str | bytes:
     """The document that `binding` is or stands for."""
     if isinstance(binding, str | bytes):
         return binding
+    if not isinstance(binding, Mapping):
+        expected, fix = "sizes by symbol, or a Binding", 'Write it like {"M": 8192}.'
+        raise InvalidBinding((Problem("binding", show(binding), expected, fix),))
     # A symbol may be called `sizes` or `inputs`, but its value is a number.
     if isinstance(binding.get("sizes"), Mapping) or isinstance(binding.get("inputs"), list | tuple):
         return binding

@@ -6,7 +6,7 @@ import os
 import uuid
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote
 
 from fusetune.bindings import BindingLike, TensorLike
@@ -39,6 +39,7 @@ from fusetune.transport import Transport
 from fusetune.waiting import Deadline, Follower, Pace, Progress
 from fusetune.wire import fingerprint
 from fusetune.wire.binding import Binding
+from fusetune.wire.fusion import show
 from fusetune.wire.problems import Problem
 from fusetune.wire.service import (
     ACTIVE,
@@ -246,7 +247,7 @@ class Client:
             query_of(fusion, binding=bound)
             if bound is None or isinstance(bound, Binding | Mapping | str | bytes)
             else query_of(fusion, inputs=bound)
-            for fusion, bound in wanted
+            for fusion, bound in map(_pair, range(len(wanted)), wanted)
         ]
         return self._lookup(queries, read_accept(accept), card)
 
@@ -374,7 +375,18 @@ def _store(store: Store | str | os.PathLike[str] | bool | None) -> Store | None:
     return Store() if store is True else Store(store)
 
 
-def _tuning_path(tuning_id: str) -> str:
+def _pair(position: int, pair: object) -> tuple[Any, Any]:
+    """One of the pairs that `Client.kernels` takes. Raises InvalidRequest."""
+    if isinstance(pair, tuple | list) and len(pair) == 2:
+        return pair[0], pair[1]
+    expected, fix = "a pair of a fusion and a binding or inputs", "Write (fusion, None) where no size is open."
+    raise InvalidRequest((Problem(f"wanted[{position}]", show(pair), expected, fix),))
+
+
+def _tuning_path(tuning_id: object) -> str:
+    if not isinstance(tuning_id, str) or not tuning_id:
+        fix = "Pass the `id` of a TuningView."
+        raise InvalidRequest((Problem("tuning", show(tuning_id), "the id of a tuning", fix),))
     return f"/tunings/{quote(tuning_id, safe='')}"
 
 

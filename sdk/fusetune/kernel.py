@@ -87,8 +87,11 @@ class Kernel:
     def __repr__(self) -> str:
         artifact, info = self.artifact, self.info
         facts = [artifact.arch]
+        if info is not None:
+            facts.append(info.card.name)
         if artifact.timing is not None:
-            facts += [artifact.timing.card, f"{artifact.timing.median_us:.1f} us median"]
+            facts += [] if info is not None else [artifact.timing.card]
+            facts += [f"{artifact.timing.median_us:.1f} us median"]
             # A share of the floor is told of measured times alone: of a predicted one it would be a guess of a guess.
             if info is not None and info.floor_us is not None and artifact.evidence.time == "measured":
                 facts.append(f"{info.floor_us / artifact.timing.median_us:.0%} of the card's limit")

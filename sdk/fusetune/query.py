@@ -15,9 +15,9 @@ from fusetune.wire import fingerprint
 from fusetune.wire.artifact import Wire
 from fusetune.wire.binding import Binding
 from fusetune.wire.canonical import binding_hash
-from fusetune.wire.fusion import Fusion, show
+from fusetune.wire.fusion import Fusion
 from fusetune.wire.infer import checked_types
-from fusetune.wire.parse import parse_fusion
+from fusetune.wire.parse import parse_fusion, problem_of
 from fusetune.wire.problems import InvalidDocument, Problem
 from fusetune.wire.service import Accept, TuningRequest
 
@@ -78,9 +78,9 @@ def read_accept(accept: AcceptLike | None) -> Accept:
     if isinstance(accept, Accept):
         return accept
     try:
-        return Accept.model_validate(dict(accept))
+        return Accept.model_validate(accept)
     except pydantic.ValidationError as error:
-        raise InvalidRequest(_problems(error, "accept.")) from None
+        raise InvalidRequest(_problems(error, ("accept",))) from None
 
 
 def tuning_request(query: Query, accept: Accept, **settings: Any) -> TuningRequest:
@@ -93,12 +93,10 @@ def checked_request(model: type[R], **fields: Any) -> R:
     try:
         return model(**fields)
     except pydantic.ValidationError as error:
-        raise InvalidRequest(_problems(error, "")) from None
+        raise InvalidRequest(_problems(error, ())) from None
 
 
-def _problems(error: pydantic.ValidationError, prefix: str) -> tuple[Problem, ...]:
-    """pydantic's faults in our terms."""
-    return tuple(
-        Problem(prefix + ".".join(map(str, fault["loc"])), show(fault["input"]), fault["msg"], "Correct it.")
-        for fault in error.errors(include_url=False)
-    )
+def _problems(error: pydantic.ValidationError, place: tuple[str, ...]) -> tuple[Problem, ...]:
+    """pydantic's faults in our terms; `place` is where the model stands."""
+    faults = error.errors(include_url=False)
+    return tuple(problem_of(fault, ".".join(map(str, (*place, *fault["loc"])))) for fault in faults)

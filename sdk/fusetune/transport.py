@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ipaddress
+import math
 from collections.abc import Generator, Iterator, Mapping
 from typing import TypeVar
 
@@ -32,7 +33,7 @@ _AWAY = (502, 503, 504)
 
 
 class Transport:
-    """A connection to one service. Raises InvalidRequest for an address or a key that cannot be.
+    """A connection to one service. Raises InvalidRequest for an address, a key, a time or a proxy that cannot be.
 
     `timeout_s` bounds each wait for the network, not a whole answer. Every request may be sent twice: a kept
     connection that the service has closed meanwhile is noticed by a request only, which then goes out once more.
@@ -48,14 +49,25 @@ class Transport:
         headers = {"accept": "application/json"}
         if api_key is not None:
             headers["authorization"] = f"Bearer {_checked_key(api_key)}"
-        # A proxy of the environment is for other hosts: this one is where the program itself runs.
-        self._http = httpx2.Client(
-            base_url=base, headers=headers, timeout=timeout_s, transport=transport, trust_env=not _is_loopback(base)
-        )
+        checked_seconds("timeout_s", timeout_s, "Leave it out for 10 s.")
+        try:
+            # A proxy of the environment is for other hosts: this one is where the program itself runs.
+            self._http = httpx2.Client(
+                base_url=base, headers=headers, timeout=timeout_s, transport=transport, trust_env=not _is_loopback(base)
+            )
+        except (httpx2.InvalidURL, ImportError, ValueError) as error:
+            fix = f"Correct HTTP_PROXY, HTTPS_PROXY or ALL_PROXY, or name {base.host} in NO_PROXY."
+            found = Problem("the proxy of the environment", show(str(error)), "one that can be used", fix)
+            raise InvalidRequest((found,)) from None
 
     def close(self) -> None:
         """Gives the connections back."""
         self._http.close()
+
+    def _check_open(self) -> None:
+        if self._http.is_closed:
+            fix = "Make a new one; close it after its last use."
+            raise InvalidRequest((Problem("client", "a closed Client", "an open one", fix),))
 
     def get(
         self, path: str, model: type[M], params: Mapping[str, str | int] | None = None, timeout_s: float | None = None
@@ -97,6 +109,7 @@ class Transport:
         headers: Mapping[str, str] | None = None,
         timeout_s: float | None = None,
     ) -> httpx2.Response:
+        self._check_open()
         content, kind = None, {}
         if body is not None:
             content, kind = body.model_dump_json(by_alias=True, exclude_none=True), {"content-type": "application/json"}
@@ -116,6 +129,7 @@ class Transport:
 
     def lines(self, path: str, silence_s: float) -> Generator[str]:
         """The lines of an event stream as they come. Raises ServiceError, also if none comes for `silence_s`."""
+        self._check_open()
         timeout = httpx2.Timeout(min(self.timeout_s, silence_s), read=silence_s)
         headers = {"accept": "text/event-stream"}
         request = self._http.build_request("GET", f"/{API_VERSION}{path}", headers=headers, timeout=timeout)
@@ -216,7 +230,16 @@ def _checked_url(url: str) -> httpx2.URL:
         raise InvalidRequest((Problem("url", show(url), expected, fix),)) from None
     if found.scheme not in ("http", "https") or not found.host or found.query or found.fragment:
         raise InvalidRequest((Problem("url", show(_without_secret(found)), expected, fix),))
+    if found.path.rstrip("/").endswith(f"/{API_VERSION}"):
+        fix = f"Leave /{API_VERSION} out: the client adds it."
+        raise InvalidRequest((Problem("url", show(_without_secret(found)), expected, fix),))
     return found
+
+
+def checked_seconds(where: str, seconds: object, fix: str) -> None:
+    """Raises InvalidRequest for what is no time to wait for: the network would take some of it for no limit."""
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < math.inf:
+        raise InvalidRequest((Problem(where, show(seconds), "seconds, more than 0 and finite", fix),))
 
 
 def _without_secret(url: httpx2.URL) -> str:
@@ -224,9 +247,9 @@ def _without_secret(url: httpx2.URL) -> str:
     return str(url.copy_with(username=None, password=None)).rstrip("/")
 
 
-def _checked_key(key: str) -> str:
+def _checked_key(key: object) -> str:
     """A key that a header can hold. It is checked here because an error further in would show it."""
-    if not key or not key.isascii() or not key.isprintable() or " " in key:
+    if not isinstance(key, str) or not key or not key.isascii() or not key.isprintable() or " " in key:
         fix = "Take it without the line end or blanks around it."
         raise InvalidRequest((Problem("api_key", "a text that cannot be one", "printable ASCII, no blanks", fix),))
     return key

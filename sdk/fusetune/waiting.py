@@ -12,7 +12,7 @@ from urllib.parse import quote
 import pydantic
 
 from fusetune.errors import ServerBroken, ServerRefused, ServiceUnavailable, TuningTimedOut
-from fusetune.transport import Transport
+from fusetune.transport import Transport, checked_seconds
 from fusetune.wire.fusion import show
 from fusetune.wire.service import ACTIVE, TuningView
 
@@ -40,6 +40,9 @@ class Deadline:
     """A moment, `after_s` seconds from when it was made; never, if that is None."""
 
     def __init__(self, after_s: float | None) -> None:
+        """Raises InvalidRequest for what is no time to wait for."""
+        if after_s is not None:
+            checked_seconds("timeout_s", after_s, "Leave it out to wait to the end.")
         self.after_s = after_s
         self._end = math.inf if after_s is None else time.monotonic() + after_s
 

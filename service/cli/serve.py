@@ -15,6 +15,8 @@ import structlog
 import typer
 import uvicorn
 
+from compiler.arch import card_or_default
+from compiler.errors import UnknownCard
 from compiler.faults import UsageFault, reporting
 from service import log
 from service.app import create_app
@@ -22,6 +24,9 @@ from service.auth import KeyRing, demands_key, is_loopback
 from service.cli.given import as_environment, settings_of
 from service.db.engine import Database, DatabaseFault
 from service.db.migrate import ensure_ready
+from service.http1 import BoundedHttp
+from service.jobs.dbos_queue import DbosQueue
+from service.jobs.queue import QueueUnavailable
 from service.settings import Settings
 from service.supervisor import Supervisor
 
@@ -51,7 +56,8 @@ def serve(
     data_dir: Annotated[Path | None, typer.Option(help="Default: fusetune-data.", metavar="DIR")] = None,
     worker: Annotated[bool, typer.Option("--worker/--no-worker", help="Also run a worker on this machine.")] = False,
     device: Annotated[
-        Literal["auto", "fake", "none"] | None, typer.Option(help="What that worker measures on. Default: auto.")
+        Literal["auto", "fake", "none"] | None,
+        typer.Option(help="What that worker measures on. Default: auto.", metavar="auto|none"),
     ] = None,
     card: Annotated[str | None, typer.Option(help="GPU model of that worker.", metavar="NAME")] = None,
     log_format: Annotated[Literal["console", "json"] | None, typer.Option(help="Default: console.")] = None,
@@ -62,6 +68,7 @@ def serve(
     log.configure(settings.log_format)
     with ExitStack() as stack:
         db = stack.enter_context(_database(settings))
+        _check_rest(settings, worker)
         _refuse_open_door(settings, db)
         listener = stack.enter_context(_listener(settings.host, settings.port))
         supervisor = Supervisor(as_environment(**shared, log_format=log_format)) if worker else None
@@ -76,6 +83,21 @@ def _database(settings: Settings) -> Database:
     except DatabaseFault as error:
         raise UsageFault(str(error)) from None
     return db
+
+
+def _check_rest(settings: Settings, worker: bool) -> None:
+    """Raises UsageFault for what would be found only once a tuning or a worker needs it."""
+    queue = DbosQueue(settings.dbos_url)
+    try:
+        queue.open()
+    except QueueUnavailable as error:
+        raise UsageFault(f"--jobs-url: {error}") from None
+    finally:
+        queue.close()
+    try:
+        card_or_default(settings.card if worker else None)
+    except UnknownCard as error:
+        raise UsageFault(f"--card: {error}") from None
 
 
 def _refuse_open_door(settings: Settings, db: Database) -> None:
@@ -115,7 +137,13 @@ def _run(settings: Settings, db: Database, listener: socket.socket, supervisor: 
             supervisor.start()
 
     config = uvicorn.Config(
-        app, lifespan="on", log_config=None, access_log=False, server_header=False, timeout_graceful_shutdown=GRACE_S
+        app,
+        http=BoundedHttp,
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=GRACE_S,
     )
     # uvicorn raises the signal that stopped it once more at its end: it must find a handler that lets us finish.
     for number in (signal.SIGINT, signal.SIGTERM):

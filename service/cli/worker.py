@@ -31,7 +31,7 @@ def worker(
         str | None, typer.Option(help="Must stay the same over restarts. Default: HOST-0.", metavar="ID")
     ] = None,
     device: Annotated[
-        Device | None, typer.Option(help="auto: the GPU, else compile only. none: compile only. fake: invented times.")
+        Device | None, typer.Option(help="auto: the GPU, else compile only. none: compile only.", metavar="auto|none")
     ] = None,
     gpu: Annotated[int | None, typer.Option(help="Which GPU of this machine. Default: 0.", min=0)] = None,
     card: Annotated[

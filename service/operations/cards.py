@@ -25,7 +25,8 @@ def resolve(session: Session, context: Context, word: str | None) -> CardRow:
     """The card that a request means, stored if it is new: needs a session that writes. Raises UnknownCard.
 
     A word is an id, a name, or an alias of the table of cards; of several cards with one name, that read off a GPU.
-    Without a word, the card of a living worker, one with its GPU first; else the table's default card.
+    Without a word, the card of a living worker, one with its GPU first and the fake card last. While none lives: that
+    of the worker heard of last, which may only be starting again; the table's default card if there never was one.
     """
     return current(session, context, word) or cards.put(session, card_or_default(word), attached=False)
 
@@ -33,10 +34,22 @@ def resolve(session: Session, context: Context, word: str | None) -> CardRow:
 def current(session: Session, context: Context, word: str | None) -> CardRow | None:
     """As `resolve`, but nothing is stored: None for a card of the table that is not. Raises UnknownCard."""
     if word is None:
-        alive = cards.alive(session, alive_since(context.settings))
-        word = alive[0].card_id if alive else card_or_default(None).name
+        workers = cards.alive(session, alive_since(context.settings)) or cards.last_heard(session)
+        served = [worker.card_id for worker in workers]
+        # A rehearsal beside real workers must not answer whoever did not ask for it.
+        word = min(served, key=lambda id: is_invented(session, id), default=card_or_default(None).name)
     ids = stored_ids(session, word)
     return session.get_one(CardRow, ids[0]) if ids else None
+
+
+FAKE_CARD = "fake"
+"""The name of the card on which nothing is run and times are invented (search.measure.fake)."""
+
+
+def is_invented(session: Session, id: str) -> bool:
+    """Whether the results on a stored card are invented: that is the fake one, for rehearsals."""
+    row = cards.get(session, id)
+    return row is not None and row.name == FAKE_CARD
 
 
 def stored_ids(session: Session, word: str) -> list[str]:

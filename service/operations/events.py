@@ -34,9 +34,9 @@ def latest(context: Context, tuning_id: str) -> Event:
     return event_of(tunings.get(context, tuning_id))
 
 
-def following(context: Context, tuning_id: str, before: Event) -> Event:
-    """How the tuning stands now; as `before` while the database does not answer: a stream outlives a restart of it."""
+def following(context: Context, tuning_id: str) -> Event | None:
+    """How the tuning stands now; None while the database does not answer: a stream outlives a restart of it."""
     try:
         return latest(context, tuning_id)
     except OperationalError:
-        return before
+        return None

@@ -133,6 +133,8 @@ def _row_of(session: Session, context: Context, call: _Call, asked: Asked, card:
             request_sha256=call.sha256,
         ),
     )
+    if not is_new:
+        tunings.extend(session, row.id, request.budget_s, request.trials)
     keys.audit(session, order.actor, "tuning.opened" if is_new else "tuning.joined", row.id)
     return row, is_new
 

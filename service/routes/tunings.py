@@ -23,6 +23,7 @@ from fusetune.wire.service import (
     TuningView,
 )
 from service.operations import events, tunings
+from service.operations.board import Board
 from service.operations.tunings import Order
 from service.problems import (
     BODY_TOO_LARGE,
@@ -143,13 +144,14 @@ async def watch_tuning(
 ) -> AsyncIterator[ServerSentEvent]:
     """Server-sent events: `progress` whenever the tuning has changed, and `end`, the last one."""
     event, sent = first, request.headers.get("last-event-id")
+    board: Board = request.app.state.board
     while True:
         if event.id != sent or event.name == "end":
             yield ServerSentEvent(raw_data=event.data, event=event.name, id=event.id)
             sent = event.id
         if event.name == "end" or await _is_over(request, context.settings.poll_s):
             return
-        event = await run_in_threadpool(events.following, context, tuning_id, event)
+        event = await board.following(tuning_id) or event
 
 
 async def _is_over(request: Request, pause_s: float) -> bool:

@@ -105,6 +105,13 @@ def test_a_connection_that_was_closed_meanwhile_is_tried_once_more() -> None:
     assert len({request.headers["idempotency-key"] for request in posts}) == 1
 
 
+def test_a_closed_client_says_so() -> None:
+    used = client(always(answer(MEASURED)))
+    used.close()
+    with pytest.raises(errors.InvalidRequest, match="a closed Client"):
+        used.health()
+
+
 def test_a_closed_port_is_unreachable() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -185,7 +185,8 @@ class TuningView(Wire):
     """A tuning: its request, how far it is, and how it ended.
 
     `phase` is a word for people. `trials` counts them by state, `refused` the points of the space by the rule that
-    refuses them. `note` says in plain words what was not done, `error` what went wrong if `state` is failed.
+    refuses them, `reasons` why each rule does. `note` says in plain words what was not done, `error` what went wrong if
+    `state` is failed.
     """
 
     id: str
@@ -202,6 +203,7 @@ class TuningView(Wire):
     points: int | None = None
     legal: int | None = None
     refused: dict[str, int] = Field(default={})
+    reasons: dict[str, str] = Field(default={})
     trials: dict[str, int] = Field(default={})
     floor_us: float | None = None
     best: BestSoFar | None = None

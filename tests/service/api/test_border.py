@@ -115,10 +115,12 @@ def test_a_fault_of_ours_says_only_where_the_log_has_it(shared: World, monkeypat
 
 def test_a_database_that_does_not_answer(shared: World, monkeypatch: pytest.MonkeyPatch) -> None:
     fail_with(monkeypatch, OperationalError("SELECT secret", {}, Exception("connection refused")))
-    response = shared.client.get("/v1/tunings")
+    with structlog.testing.capture_logs() as lines:
+        response = shared.client.get("/v1/tunings")
     check(response, 503, "not-ready")
     assert "SELECT" not in response.text
     assert response.headers["retry-after"] == "2"
+    assert [(line["event"], line["why"]) for line in lines] == [("request", "connection refused")]
 
 
 def test_readiness_is_that_of_the_database(shared: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,6 +136,23 @@ def test_a_client_that_leaves_is_no_fault(shared: World, monkeypatch: pytest.Mon
     with structlog.testing.capture_logs() as lines:
         shared.client.get("/v1/tunings")
     assert [line["event"] for line in lines] == ["request"]
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/v1/cards", "/metrics", "/openapi.json", "/v1/tunings/0", "/", "/v1/no"])
+def test_a_head_is_that_of_the_answer_to_get(shared: World, path: str) -> None:
+    whole, head = shared.client.get(path), shared.client.head(path)
+    assert (head.status_code, head.content) == (whole.status_code, b"")
+    changing = ("x-request-id", "content-length") if path == "/metrics" else ("x-request-id",)
+    assert [(k, v) for k, v in head.headers.items() if k not in changing] == [
+        (k, v) for k, v in whole.headers.items() if k not in changing
+    ]
+
+
+def test_the_head_of_a_stream_ends(service: World) -> None:
+    head = service.client.head(f"/v1/tunings/{opened(service)['id']}/events")
+    assert (head.status_code, head.content) == (200, b"")
+    assert head.headers["content-type"].startswith("text/event-stream")
+    assert metric(service, 'fusetune_requests_total{method="HEAD",route="/v1/tunings/{tuning_id}/events",status="200"}')
 
 
 # The log and the metrics --------------------------------------------------------------------------------------------

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import structlog
+from pydantic import SecretStr, ValidationError
+from sqlalchemy.exc import OperationalError
 
 from service.auth import COOKIE, demands_key, is_loopback
 from service.db import keys
@@ -13,7 +17,7 @@ from service.settings import Settings
 from tests.service.api.test_malformed import check
 from tests.service.api.world import REQUEST, World, world
 
-KEY = "an operator's key of some length"
+KEY = "an-operators-key-of-some-length"
 BEARER = {"Authorization": f"Bearer {KEY}"}
 PAGE = {"Accept": "text/html,application/xhtml+xml"}
 
@@ -61,6 +65,20 @@ def test_loopback(host: str, expected: bool) -> None:
 )
 def test_where_a_key_is_demanded(host: str, require: bool | None, expected: bool) -> None:
     assert demands_key(Settings(host=host, require_key=require)) is expected
+
+
+@pytest.mark.parametrize("key", ["", "two words", "line\n", "ключ"])
+def test_a_key_that_nobody_could_send_is_refused_at_the_start(key: str) -> None:
+    with pytest.raises(ValidationError, match="printable ASCII") as caught:
+        Settings(api_key=SecretStr(key))
+    assert not key or key not in caught.value.errors()[0]["msg"]
+
+
+def test_an_empty_variable_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("API_KEY", "DATABASE_URL", "PORT", "CARD"):
+        monkeypatch.setenv(f"FUSETUNE_{name}", "")
+    found = Settings()
+    assert (found.api_key, found.database_url, found.port, found.card) == (None, None, 8765, None)
 
 
 @pytest.mark.parametrize(
@@ -114,6 +132,27 @@ def test_a_revoked_key_is_accepted_no_more(guarded: World) -> None:
 def test_a_key_that_is_sent_must_be_right_even_where_none_is_demanded(service: World) -> None:
     assert service.client.get("/v1/cards").status_code == 200
     check(service.client.get("/v1/cards", headers={"Authorization": "Bearer wrong"}), 401, "unauthorized")
+
+
+def no_database(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> str:
+        raise OperationalError("SELECT secret", {}, Exception("connection refused"))
+
+    monkeypatch.setattr("service.db.keys.holder", fail)
+
+
+def test_a_key_that_cannot_be_looked_up_is_no_fault_of_ours(guarded: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    no_database(monkeypatch)
+    with structlog.testing.capture_logs() as lines:
+        check(guarded.client.get("/v1/cards", headers={"Authorization": "Bearer other"}), 503, "not-ready")
+    assert [(line["event"], line["why"]) for line in lines] == [("request", "connection refused")], "no traceback"
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/login"])
+def test_what_is_open_needs_no_database(guarded: World, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    no_database(monkeypatch)
+    assert guarded.client.get(path, headers={"Authorization": "Bearer other"}).status_code == 200
+    assert guarded.client.get(path, headers={"Cookie": f"{COOKIE}=other"}).status_code == 200
 
 
 # Other people's pages -----------------------------------------------------------------------------------------------
@@ -175,6 +214,8 @@ def test_a_cookie_does_not(guarded: World) -> None:
 def test_a_browser_is_sent_to_the_form_and_back(guarded: World) -> None:
     sent = guarded.client.get("/tunings", headers=PAGE, follow_redirects=False)
     assert (sent.status_code, sent.headers["location"]) == (303, "/login?next=/tunings")
+    asked = guarded.client.get("/tunings?state=done&limit=5", headers=PAGE, follow_redirects=False)
+    assert 'value="/tunings?state=done&amp;limit=5"' in guarded.client.get(asked.headers["location"]).text
     assert 'value="/tunings"' in guarded.client.get(sent.headers["location"]).text
     done = guarded.client.post("/login", data={"key": KEY, "next": "/tunings"}, follow_redirects=False)
     assert (done.status_code, done.headers["location"]) == (303, "/tunings")
@@ -183,6 +224,18 @@ def test_a_browser_is_sent_to_the_form_and_back(guarded: World) -> None:
     assert guarded.client.get("/v1/cards").status_code == 200, "the client holds the cookie now"
     guarded.client.post("/logout")
     check(guarded.client.get("/v1/cards"), 401, "unauthorized")
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        pytest.param({"files": {"key": ("name", b"x")}}, id="a-file"),
+        pytest.param({"data": {f"f{i}": "1" for i in range(9)}}, id="too-many-fields"),
+        pytest.param({"content": b"x", "headers": {"Content-Type": "multipart/form-data"}}, id="no-boundary"),
+    ],
+)
+def test_a_form_that_cannot_be_read(guarded: World, request_: dict[str, Any]) -> None:
+    check(guarded.client.post("/login", **request_), 400, "bad-form")
 
 
 def test_a_wrong_key_stays_outside(guarded: World) -> None:

@@ -209,11 +209,11 @@ def test_what_is_not_there(shared: World, method: str, path: str) -> None:
 @pytest.mark.parametrize(
     ("method", "path", "allowed"),
     [
-        pytest.param("PUT", "/v1/tunings", "GET, POST", id="two-routes-of-one-path"),
-        pytest.param("POST", "/v1/tunings/0", "DELETE, GET", id="one-tuning"),
-        pytest.param("POST", "/v1/kernels/0", "GET", id="kernel"),
+        pytest.param("PUT", "/v1/tunings", "GET, HEAD, POST", id="two-routes-of-one-path"),
+        pytest.param("POST", "/v1/tunings/0", "DELETE, GET, HEAD", id="one-tuning"),
+        pytest.param("POST", "/v1/kernels/0", "GET, HEAD", id="kernel"),
         pytest.param("PATCH", "/v1/kernels/lookup", "POST", id="fixed-path-beside-a-parameter"),
-        pytest.param("HEAD", "/v1/cards", "GET", id="head"),
+        pytest.param("HEAD", "/v1/spaces", "POST", id="head-without-get"),
     ],
 )
 def test_methods_that_a_path_does_not_have(shared: World, method: str, path: str, allowed: str) -> None:

@@ -44,6 +44,12 @@ def test_others_are_let_in_with_a_key_only(monkeypatch: pytest.MonkeyPatch, tmp_
     assert "keys create" in said
 
 
+def test_an_empty_key_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("FUSETUNE_API_KEY", "")
+    said = refusal(monkeypatch, "--host", "0.0.0.0", "--port", "0", "--data-dir", str(tmp_path))
+    assert "there is none" in said
+
+
 def test_a_port_in_use(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -58,12 +64,21 @@ def test_a_port_in_use(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         pytest.param(["--database-url", "sqlite://"], "sqlite:///PATH", id="no-file"),
         pytest.param(["--host", ""], "every request will need a key", id="no-host"),
         pytest.param(["--data-dir", "/dev/null/data"], "cannot be made", id="no-folder"),
+        pytest.param(["--jobs-url", "mysql://x/y"], "found mysql, expected sqlite", id="jobs"),
+        pytest.param(["--jobs-url", "nonsense"], "its URL cannot be read", id="jobs-no-url"),
+        pytest.param(["--worker", "--card", "GTX"], "--card: Found card 'GTX', expected one of", id="card"),
     ],
 )
 def test_options_that_cannot_be_used(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, options: list[str], words: str
 ) -> None:
     assert words in refusal(monkeypatch, "--data-dir", str(tmp_path), "--port", "0", *options)
+
+
+def test_a_damaged_job_queue(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "jobs.db").write_bytes(b"no database " * 400)
+    said = refusal(monkeypatch, "--data-dir", str(tmp_path), "--port", "0")
+    assert "--jobs-url: the job queue cannot be reached: file is not a database" in said
 
 
 @pytest.mark.parametrize(
@@ -123,6 +138,14 @@ def test_it_stops_soon_with_a_watcher_at_hand(tmp_path: Path, number: signal.Sig
         assert process.wait(10) == 0
         assert time.monotonic() - began < 5
     assert "Traceback" not in (tmp_path / "stderr").read_text()
+
+
+def test_what_is_no_http_is_answered_by_the_service_itself(tmp_path: Path) -> None:
+    with serving(tmp_path) as (_, url):
+        host, _, port = url.removeprefix("http://").rpartition(":")
+        with socket.create_connection((host, int(port)), timeout=20) as connection:
+            connection.sendall(b"BREW /pot HTTP/1.1\r\n\r\n")
+            assert b"urn:fusetune:problem:not-http" in connection.recv(4096)
 
 
 # A worker beside it -------------------------------------------------------------------------------------------------

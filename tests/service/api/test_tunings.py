@@ -9,21 +9,28 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from compiler.arch import card_named
+from fusetune.store import FAKE_CARD as STORED_FAKE
 from fusetune.wire import binding_hash, fingerprint
+from fusetune.wire.infer import MAX_OPS
 from fusetune.wire.parse import parse_binding, parse_fusion
-from service.db import fusions, trials, tunings
+from search.measure.fake import FACTS
+from service.db import cards, fusions, trials, tunings
 from service.db.models import AuditRow, TuningRow, WorkerRow
 from service.db.types import now
+from service.operations.cards import FAKE_CARD
 from service.operations.handover import Handover
+from service.settings import Settings
 from tests.service.api.test_malformed import check
 from tests.service.api.world import ADD, BINDING, H200, REQUEST, World, changed, world
 
 A100 = card_named("A100")
+FAKE = replace(H200, name=FAKE_CARD, power_w=1)
 RENAMED: dict[str, Any] = {
     "fusion": {
         "format": "fusetune.fusion/1",
@@ -84,6 +91,20 @@ def test_an_equal_request_in_other_words_joins(service: World) -> None:
     first = opened(service)
     assert opened(service, RENAMED)["id"] == first["id"]
     assert [row[1:] for row in audit(service)] == [("tuning.opened", first["id"]), ("tuning.joined", first["id"])]
+
+
+@pytest.mark.parametrize(
+    ("second", "budget_s", "trials"),
+    [
+        pytest.param({"budget_s": 600, "trials": 90}, 600, 90, id="asks-for-more"),
+        pytest.param({"budget_s": 2, "trials": 3}, 30, 7, id="asks-for-less"),
+        pytest.param({"budget_s": 30}, 30, None, id="sets-no-limit-of-trials"),
+    ],
+)
+def test_who_joins_raises_the_budget(service: World, second: dict[str, int], budget_s: int, trials: int | None) -> None:
+    first = opened(service, {**REQUEST, "budget_s": 30, "trials": 7})
+    joined = opened(service, {**REQUEST, **second})
+    assert (joined["id"], joined["budget_s"], joined["trials_limit"]) == (first["id"], budget_s, trials)
 
 
 @pytest.mark.parametrize(
@@ -151,6 +172,9 @@ def test_which_kernels_answer(service: World, columns: Any, extra: Any, status: 
         pytest.param([], None, "H200", id="default"),
         pytest.param([(A100, False)], None, "A100", id="that-of-the-worker"),
         pytest.param([(A100, False), (H200, True)], None, "H200", id="one-with-a-gpu-first"),
+        pytest.param([(FAKE, True), (H200, False)], None, "H200", id="a-rehearsal-last"),
+        pytest.param([(FAKE, True)], None, "fake", id="a-rehearsal-alone"),
+        pytest.param([(FAKE, True), (H200, True)], "fake", "fake", id="a-rehearsal-by-name"),
         pytest.param([(A100, True)], "H200", "H200", id="the-one-named"),
         pytest.param([], "nvidia h200", "H200", id="alias"),
     ],
@@ -160,6 +184,34 @@ def test_which_card_is_meant(service: World, workers: Any, word: str | None, nam
         service.worker(attached=attached, card=card, id=f"w{number}")
     body = REQUEST if word is None else {**REQUEST, "card": word}
     assert opened(service, body)["card"]["name"] == name
+
+
+def test_an_equal_request_joins_while_the_only_worker_starts_again(service: World) -> None:
+    service.worker(attached=True, card=A100, id="w0")
+    first = opened(service)
+    with service.db.write() as session:
+        cards.leave(session, "w0")
+    again = opened(service)
+    assert (again["id"], again["card"]["name"]) == (first["id"], "A100")
+
+
+def test_of_workers_that_have_all_gone_the_last_one_heard_of_counts(service: World) -> None:
+    for id, card in (("w0", A100), ("w1", H200)):
+        service.worker(attached=True, card=card, id=id)
+        with service.db.write() as session:
+            cards.beat(session, id, None)
+            cards.leave(session, id)
+    assert opened(service)["card"]["name"] == "H200"
+
+
+def test_readiness_counts_no_rehearsal_as_a_gpu(service: World) -> None:
+    service.worker(attached=True, id="w0")
+    service.worker(attached=True, card=FAKE, id="w1")
+    assert service.client.get("/readyz").json()["checks"]["workers"] == "2 alive, 1 with a GPU, 1 inventing times"
+
+
+def test_the_fake_card_is_the_one_that_invents() -> None:
+    assert FACTS.name == FAKE_CARD == STORED_FAKE
 
 
 def test_a_card_is_named_by_its_id_too(service: World) -> None:
@@ -276,6 +328,12 @@ def test_a_full_queue_takes_only_those_that_join(tmp_path: Path) -> None:
         assert opened(service)["id"] == first["id"]
 
 
+def test_the_setting_is_never_above_what_a_fusion_may_have() -> None:
+    assert Settings().max_ops == MAX_OPS
+    with pytest.raises(ValidationError, match="max_ops"):
+        Settings(max_ops=MAX_OPS + 1)
+
+
 def test_a_graph_over_the_limit(tmp_path: Path) -> None:
     with world(tmp_path, max_ops=1) as service:
         assert "2 operators, at most 1" in check(service.post(REQUEST), 422, "over-limit")["detail"]
@@ -386,6 +444,7 @@ def test_a_worker_that_is_not_heard_of_is_not_alive(service: World) -> None:
     with service.db.write() as session:
         session.get_one(WorkerRow, "w").heartbeat_at = now() - timedelta(minutes=5)
     assert not service.client.get("/v1/cards").json()["items"][0]["workers"][0]["alive"]
+    service.worker(attached=False, card=H200, id="living")
     assert opened(service)["card"]["name"] == "H200"
 
 

@@ -109,6 +109,31 @@ def test_a_stream_outlives_a_restart_of_the_database(service: World, monkeypatch
     assert len(calls) > 4
 
 
+def test_many_watchers_are_one_question(service: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    id = opened(service)["id"]
+    whole, calls = operations.get, []
+
+    def counted(context: Context, id: str) -> TuningView:
+        calls.append(id)
+        return whole(context, id)
+
+    monkeypatch.setattr(operations, "get", counted)
+    seen: list[list[str]] = []
+    watchers = [
+        threading.Thread(target=lambda: seen.append([event["event"] for event in events(service, id)]))
+        for _ in range(20)
+    ]
+    for watcher in watchers:
+        watcher.start()
+    threading.Event().wait(10 * service.settings.poll_s)
+    service.client.delete(f"/v1/tunings/{id}")
+    for watcher in watchers:
+        watcher.join()
+    assert seen == [["progress", "end"]] * 20
+    # Each asks once when it comes, and `delete` once. Alone they would ask 10 times each.
+    assert len(calls) < 20 + 60
+
+
 def test_a_stream_ends_when_the_server_stops(service: World) -> None:
     id = opened(service)["id"]
     app: Any = service.client.app
