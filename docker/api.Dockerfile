@@ -37,11 +37,12 @@ ENV PATH=/opt/venv/bin:$PATH \
     FUSETUNE_PORT=8765 \
     FUSETUNE_LOG_FORMAT=json
 WORKDIR /app
-COPY compiler compiler
-COPY search search
-COPY sdk sdk
-COPY service service
-COPY migrations migrations
+# Readable for the user below, whatever umask the tree was checked out under.
+COPY --chmod=755 compiler compiler
+COPY --chmod=755 search search
+COPY --chmod=755 sdk sdk
+COPY --chmod=755 service service
+COPY --chmod=755 migrations migrations
 USER 10001:10001
 VOLUME /data
 EXPOSE 8765

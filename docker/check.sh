@@ -230,6 +230,18 @@ except OSError:
 PY
 }
 
+first_style() { # $1: URL of a page, $2: key; the path of its style sheet
+  python3 - "$@" <<'PY'
+import re
+import sys
+import urllib.request
+
+asked = urllib.request.Request(sys.argv[1], headers={"Authorization": f"Bearer {sys.argv[2]}"})
+page = urllib.request.urlopen(asked, timeout=5).read().decode()
+print(re.search(r'rel="stylesheet" href="([^"]+)"', page)[1])
+PY
+}
+
 check_api() {
   local url status attempt
   PORT=$(free_port)
@@ -248,6 +260,9 @@ check_api() {
   [ "$(status_of "$url/v1/cards")" = 401 ] || fail "API: /v1/cards answers without a key"
   [ "$(status_of "$url/v1/cards" $KEY)" = 200 ] || fail "API: /v1/cards refuses the key"
   say "API: demands its key"
+  [ "$(status_of "$url/" $KEY)" = 200 ] || fail "API: the dashboard's first page does not come"
+  [ "$(status_of "$url$(first_style "$url/" $KEY)" $KEY)" = 200 ] || fail "API: the dashboard's style sheet does not come"
+  say "API: shows its dashboard"
   say "API: python -m service cards"
   "${IN[@]}" python -m service cards
   [ "$("${IN[@]}" id -u)" != 0 ] || fail "API: runs as root"

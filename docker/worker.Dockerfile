@@ -45,12 +45,13 @@ ENV PATH=/opt/venv/bin:$PATH \
     NVIDIA_VISIBLE_DEVICES=all \
     NVIDIA_DRIVER_CAPABILITIES=compute,utility
 WORKDIR /app
-COPY compiler compiler
-COPY search search
-COPY sdk sdk
-COPY service service
-COPY migrations migrations
-COPY docker/worker_health.py docker/worker_health.py
+# Readable for the user below, whatever umask the tree was checked out under.
+COPY --chmod=755 compiler compiler
+COPY --chmod=755 search search
+COPY --chmod=755 sdk sdk
+COPY --chmod=755 service service
+COPY --chmod=755 migrations migrations
+COPY --chmod=755 docker/worker_health.py docker/worker_health.py
 USER 10001:10001
 VOLUME /data
 # Asks the database for the heartbeat of this worker; in a container that runs `ci` it says nothing of use.

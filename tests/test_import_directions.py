@@ -115,6 +115,8 @@ TABLE: dict[str, Row] = {
     "service.problems": Row(ours=OPERATIONS, others=(*WEB, "sqlalchemy")),
     "service.auth": Row(ours=BORDER, others=WEB),
     "service.limits": Row(ours=BORDER, others=WEB),
+    "service.heads": Row(others=WEB),
+    "service.http1": Row(ours=BORDER, others=("uvicorn",)),
     "service.border": Row(ours=BORDER, others=(*WEB, "structlog")),
     "service.metrics": Row(ours=OPERATIONS, others=("prometheus_client",)),
     "service.openapi": Row(ours=OPERATIONS, others=WEB),
@@ -124,6 +126,7 @@ TABLE: dict[str, Row] = {
         ours=(
             *BORDER,
             "service.border",
+            "service.heads",
             "service.openapi",
             "service.routes",
             "service.dashboard",
@@ -144,8 +147,15 @@ TABLE: dict[str, Row] = {
     ),
     "service.cli.given": Row(ours=("service.settings", "compiler.faults"), others=PYDANTIC),
     "service.cli.serve": Row(
-        ours=(*BORDER, "service.cli.given", "service.app", "service.supervisor"),
-        others=("structlog", "typer", "uvicorn"),
+        ours=(
+            *BORDER,
+            "service.cli.given",
+            "service.app",
+            "service.http1",
+            "service.jobs.dbos_queue",
+            "service.supervisor",
+        ),
+        others=("sqlalchemy", "structlog", "typer", "uvicorn"),
     ),
     "service.cli.worker": Row(ours=("service", "search.cli.faults"), others=(*PYDANTIC, "typer")),
     "service.cli.cards": Row(

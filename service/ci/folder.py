@@ -45,10 +45,11 @@ class Unusable:
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """What `read_folder` found, in order of file name."""
+    """What `read_folder` found, in order of file name. `unread`: folders in it that hold fusions too."""
 
     subjects: tuple[Subject, ...]
     unusable: tuple[Unusable, ...]
+    unread: tuple[str, ...] = ()
 
     @property
     def all(self) -> list[Subject | Unusable]:
@@ -89,7 +90,8 @@ def read_folder(folder: Path, sizes: Mapping[str, int], lock: Lock, lock_file: P
                 unusable.append(Unusable(named.name, str(error)))
     if not unusable:
         _refuse_unknown(sizes, symbols)
-    found = Folder(tuple(subjects), tuple(unusable))
+    unread = tuple(path.name for path in sorted(folder.iterdir()) if path.is_dir() and any(path.rglob("*.json")))
+    found = Folder(tuple(subjects), tuple(unusable), unread)
     _refuse_twins(found)
     return found
 

@@ -78,7 +78,7 @@ def _properties(report: Report) -> Iterator[tuple[str, str]]:
         for name, value in (
             ("measured_us", verdict.measured_us),
             ("locked_us", verdict.locked_us),
-            ("floor_us", verdict.entry.floor_us if verdict.entry else None),
+            ("floor_us", verdict.floor_us),
         ):
             if value is not None:
                 yield f"{verdict.name}.{name}", f"{value:.3f}"

@@ -26,6 +26,8 @@ from service.ci.verdict import RETUNED, Report, Status, Verdict
 
 Target: TypeAlias = Attached | Detached
 
+_HOW_TO_LOCK = "To tune it: the same command with --update, on a machine with the GPU. Then commit the lock."
+
 
 @dataclass(frozen=True)
 class Job:
@@ -63,6 +65,7 @@ def run(job: Job, target: Target, console: Console) -> Report:
     kept = {} if drops else {name: lock.fusions[name] for name in stale}
     after = Lock(fusions={**kept, **{v.name: v.entry for v in verdicts if v.entry is not None}})
     notes = [*_card_notes(target, after), *(_stale_note(name, drops) for name in stale)]
+    notes += map(_unread_note, folder.unread)
     notes.append(_settle_lock(job, before, after, updating))
     return Report(
         verdicts=verdicts,
@@ -133,13 +136,12 @@ class _Run:
 
     def _miss(self, subject: Subject, entry: Entry | None) -> Verdict:
         """A fusion without an entry for its key: tuned if that is asked for and there is a GPU."""
-        locked_us = entry.median_us if entry else None
         misses = self._misses(subject, entry) if entry else ("the lock has no entry of this name",)
         if not self.updating:
-            return Verdict(subject.name, Status.MISS, misses[0], misses[1:], entry, locked_us)
+            return Verdict(subject.name, Status.MISS, misses[0], (*misses[1:], _HOW_TO_LOCK), entry)
         if isinstance(self.target, Detached):
             message = f"not tuned: {self.target.why}"
-            return Verdict(subject.name, Status.UNTUNED, message, misses, entry, locked_us)
+            return Verdict(subject.name, Status.UNTUNED, message, misses, entry)
         return self._tuned(subject, self.target, entry, misses)
 
     def _tuned(
@@ -152,7 +154,7 @@ class _Run:
     ) -> Verdict:
         """The verdict on a tuning. Where it finds nothing the entry stays, and so does the verdict `otherwise`."""
         found = tune(subject, gpu, self.job.budget(), self.job.seed, self.console)
-        locked_us = entry.median_us if entry else None
+        locked_us = otherwise.locked_us if otherwise else None
         if isinstance(found, Entry):
             message = f"{found.median_us:.2f} us, right on all input sets"
             return Verdict(subject.name, Status.TUNED, message, why, found, locked_us, found.median_us)
@@ -173,7 +175,12 @@ def _settle_lock(job: Job, before: Lock | None, after: Lock, updating: bool) -> 
     if before is None and not after.fusions:
         return f"{job.lock}: not written: there is no kernel to lock"
     write_lock(job.lock, after)
-    return f"{job.lock}: written, {len(after.fusions)} entries"
+    written = f"written, {len(after.fusions)} {'entry' if len(after.fusions) == 1 else 'entries'}"
+    return f"{job.lock}: was not there; {written}. Commit it" if before is None else f"{job.lock}: {written}"
+
+
+def _unread_note(name: str) -> str:
+    return f"{name}/: a folder in the folder, its fusions are not read; give it to a run of its own"
 
 
 def _stale_note(name: str, drops: bool) -> str:

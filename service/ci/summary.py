@@ -43,8 +43,7 @@ def markdown_summary(report: Report) -> str:
 
 def _row(verdict: Verdict) -> tuple[str, ...]:
     """Cells of a verdict. `us` is of this run alone: what was not run here has none."""
-    floor_us = verdict.entry.floor_us if verdict.entry else None
-    times = (verdict.measured_us, verdict.locked_us, floor_us)
+    times = (verdict.measured_us, verdict.locked_us, verdict.floor_us)
     return (verdict.name, verdict.status.value, *("-" if us is None else f"{us:.2f}" for us in times))
 
 
@@ -57,7 +56,8 @@ def _aligned(row: tuple[str, ...], widths: list[int]) -> str:
 def _last_word(report: Report) -> str:
     counts = Counter(verdict.status for verdict in report.verdicts)
     counted = ", ".join(f"{count} {status}" for status, count in counts.most_common())
-    return f"{len(report.verdicts)} fusions: {counted}. Exit code {report.exit_code}: {_MEANING[report.exit_code]}."
+    fusions = "1 fusion" if len(report.verdicts) == 1 else f"{len(report.verdicts)} fusions"
+    return f"{fusions}: {counted}. Exit code {report.exit_code}: {_MEANING[report.exit_code]}."
 
 
 def _md_row(cells: tuple[str, ...] | list[str]) -> str:

@@ -58,12 +58,16 @@ RETUNED = frozenset({Status.WRONG, Status.CHANGED, Status.SLOWER, Status.NOT_BUI
 """Ends of a hit that `--update` mends by a new tuning."""
 
 
+UNANSWERED = frozenset({Status.MISS, Status.NO_KERNEL, Status.UNTUNED})
+"""Ends of a fusion whose key no entry answers: an entry of its name is of other sizes, or of another card."""
+
+
 @dataclass(frozen=True)
 class Verdict:
     """What came of one fusion. `message` is the line to read first, `details` the rest.
 
     `entry` is the lock's entry as it is to stand, None if there is none. `measured_us` was measured in this run;
-    `locked_us` is what the lock says. `seconds`: wall time.
+    `locked_us` is what the lock says, None where its entry answers another key. `seconds`: wall time.
     """
 
     name: str
@@ -74,6 +78,11 @@ class Verdict:
     locked_us: float | None = None
     measured_us: float | None = None
     seconds: float = 0.0
+
+    @property
+    def floor_us(self) -> float | None:
+        """The least that the card allows, by the entry; None where that answers another key: its sizes are others."""
+        return None if self.entry is None or self.status in UNANSWERED else self.entry.floor_us
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -14,6 +15,9 @@ MAX_POINTS = 4000
 
 _LOG_FROM = 6.0
 """A chart whose slowest point is so many times the fastest has a logarithmic axis."""
+
+_MANY_POWERS = 5
+"""An axis over more powers of ten has a tick at each of them alone."""
 
 _BINS = 30
 
@@ -98,7 +102,7 @@ def best_so_far(
     times = [us for _, us in history] + [line.us for line in baselines] + ([floor_us] if floor_us else [])
     is_wide = max(times) > _LOG_FROM * min(times)
     layout = _layout("trial", "median, µs")
-    layout["yaxis"] |= {"type": "log", "nticks": 8} if is_wide else {"type": "linear"}
+    layout["yaxis"] |= {"type": "log", **_log_ticks(min(times), max(times))} if is_wide else {"type": "linear"}
     layout["xaxis"] |= {"rangemode": "tozero"}
     return {"data": traces, "layout": layout}
 
@@ -140,6 +144,14 @@ def samples(values: Sequence[float], median_us: float, p10_us: float, p90_us: fl
         for us, name, side in ((median_us, "median", "bottom"), (p10_us, "p10", "top"), (p90_us, "p90", "bottom"))
     ]  # fmt: skip
     return {"data": traces, "layout": layout}
+
+
+def _log_ticks(low: float, high: float) -> Figure:
+    """Ticks at 1, 2 and 5 of each power of ten, in full: between the powers Plotly writes their first digits alone."""
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    leading = (1, 2, 5) if len(powers) <= _MANY_POWERS else (1,)
+    ticks = [digit * 10.0**power for power in powers for digit in leading]
+    return {"tickvals": ticks, "ticktext": [f"{tick:,.10g}" for tick in ticks]}
 
 
 def _thinned(history: Sequence[tuple[int, float]], kept: set[int]) -> Sequence[tuple[int, float]]:

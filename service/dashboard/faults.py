@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse
 from fastapi.routing import APIRoute
+from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+from starlette.exceptions import HTTPException
 
+from service.auth import COOKIE
 from service.dashboard.guard import PAGE_HEADERS
-from service.dashboard.templating import render
+from service.dashboard.templating import logged_in, render
 from service.db.kernels import DamagedArtifact
 from service.db.pages import BadCursor
 
@@ -39,6 +43,7 @@ class PageRoute(APIRoute):
         inner = super().get_route_handler()
 
         async def handle(request: Request) -> Response:
+            logged_in.set(COOKIE in request.cookies)
             try:
                 response = await inner(request)
             except PageFault as fault:
@@ -48,6 +53,9 @@ class PageRoute(APIRoute):
             except BadCursor:
                 detail = "This link to a further page is not one that the dashboard gave out. Begin at the first page."
                 response = fault_page(PageFault(400, "No such page", detail))
+            except (OperationalError, PoolTimeout):
+                response = fault_page(_NO_DATABASE)
+                response.headers["Retry-After"] = "2"
             except DamagedArtifact as error:
                 response = fault_page(PageFault(500, "This kernel is damaged", str(error)))
             for name, value in PAGE_HEADERS.items():
@@ -57,9 +65,33 @@ class PageRoute(APIRoute):
         return handle
 
 
+_NO_DATABASE = PageFault(503, "The service is not ready", "Its database does not answer. Reload this page in a moment.")
+
+
 def fault_page(fault: PageFault) -> HTMLResponse:
     """The fault as a page."""
     return HTMLResponse(render("fault.html", fault=fault, section=""), fault.status)
+
+
+Handler = Callable[[Request, Exception], Response | Awaitable[Response]]
+
+
+def page_for_browsers(otherwise: Handler) -> Handler:
+    """A handler of HTTP errors: an address that nothing has is a page where a browser asks, else what it was before."""
+
+    async def handle(request: Request, error: Exception) -> Response:
+        is_browser = request.method == "GET" and "text/html" in request.headers.get("accept", "")
+        if isinstance(error, HTTPException) and error.status_code == 404 and is_browser:
+            logged_in.set(COOKIE in request.cookies)
+            response: Response = fault_page(
+                PageFault(404, "No such page", "The address is not one of this dashboard's.")
+            )
+            response.headers.update(PAGE_HEADERS)
+            return response
+        answer = otherwise(request, error)
+        return await answer if isinstance(answer, Awaitable) else answer
+
+    return handle
 
 
 def _of_validation(error: RequestValidationError) -> PageFault:

@@ -87,6 +87,13 @@ def factor(value: float | None) -> str:
     return f"{value:.2f}{_TIMES}" if value < 100 else f"{value:,.0f}{_TIMES}"
 
 
+def behind(ratio: float) -> str:
+    """How much longer than the best, by the ratio of both times: `best`, `+1.3 %`; from twice as long on `2.40x`."""
+    if ratio <= 1:
+        return "best"
+    return f"+{100 * (ratio - 1):.1f} %" if ratio < 2 else factor(ratio)
+
+
 def short(value: str) -> str:
     """The beginning of a hash."""
     return value[:_SHORT]
@@ -95,6 +102,17 @@ def short(value: str) -> str:
 def words(name: str) -> str:
     """An identifier as words: `wrong_result` is `wrong result`."""
     return name.replace("_", " ")
+
+
+def input_set(name: str) -> str:
+    """What an input set of the check holds (search/verify/inputs.py)."""
+    return {"zeros": "signed zeros", "inf_nan": "infinities and NaN"}.get(name, words(name))
+
+
+def approximation(function: str) -> str:
+    """An approximate function of the generated code: `ft_gelu_coarse` is `gelu (coarse)`."""
+    name, _, grade = function.removeprefix("ft_").rpartition("_")
+    return f"{words(name)} ({grade})" if name else function
 
 
 def setting(value: Any) -> str:
@@ -139,6 +157,7 @@ def when(moment: datetime | None) -> Markup | str:
 FILTERS: Mapping[str, Callable[..., Any]] = {
     function.__name__: function
     for function in (
-        us, seconds, count, many, data_size, share, baseline, factor, short, words, setting, point, absolute, ago, when,
+        us, seconds, count, many, data_size, share, baseline, factor, behind, short, words, input_set, approximation,
+        setting, point, absolute, ago, when,
     )
 }  # fmt: skip

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Header, Path, Query, Request, Response
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
-from markupsafe import Markup
 
 from fusetune.wire.service import TrialStateName, TuningState
 from service.dashboard.assets import CACHE_CONTROL, PREFIX, asset_named
 from service.dashboard.faults import PageFault, PageRoute, not_found
 from service.dashboard.guard import is_same_origin
+from service.dashboard.live import Live
 from service.dashboard.pages import cards, fusions, kernel, tuning, tunings
-from service.dashboard.pages.tuning import TrialsShown, TuningPage
+from service.dashboard.pages.tuning import TrialsShown
 from service.dashboard.snippets import first_request, kernel_call
 from service.dashboard.templating import render
 from service.db.engine import Database
@@ -90,32 +88,6 @@ def show_tunings(
     return render("tunings.html", section="Tunings", page=page, state=state, fingerprint=fingerprint, after=after)
 
 
-_PARTS = ("status", "improvements", "trials", "rules")
-
-
-@dataclass(frozen=True, slots=True)
-class _Live:
-    """The parts of a tuning's page that change, and a hash of them by which a reader says what it has."""
-
-    status: Markup
-    improvements: Markup
-    trials: Markup
-    rules: Markup
-
-    @classmethod
-    def of(cls, page: TuningPage) -> _Live:
-        """The parts as they are now."""
-        parts = (Markup(render(f"tuning_{part}.html", page=page)) for part in _PARTS)
-        return cls(*parts)
-
-    @property
-    def mark(self) -> str:
-        """Changes when one of the parts does."""
-        return hashlib.sha256("".join((self.status, self.improvements, self.trials, self.rules)).encode()).hexdigest()[
-            :16
-        ]
-
-
 def _shown(state: TrialStateName | Nothing, order: TrialOrder, page: int) -> TrialsShown:
     return TrialsShown(state or None, order, page)
 
@@ -134,7 +106,7 @@ def show_tuning(
     """One tuning; its parts that change are asked for again by the page while it runs."""
     with _db(request).read() as session:
         found = tuning.tuning_page(session, id, _shown(state, order, page), alive_since(_settings(request)))
-    live = _Live.of(found)
+    live = Live.of(found)
     return render("tuning.html", section="Tunings", page=found, live=live)
 
 
@@ -150,7 +122,7 @@ def show_live(
     """The parts that change, or 204 if the reader has `seen` them as they are."""
     with _db(request).read() as session:
         found = tuning.tuning_page(session, id, _shown(state, order, page), alive_since(_settings(request)))
-    live = _Live.of(found)
+    live = Live.of(found)
     if seen == live.mark:
         return Response(status_code=204)
     return HTMLResponse(render("tuning_live.html", page=found, live=live))

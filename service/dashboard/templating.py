@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from service.dashboard.assets import asset_url
 from service.dashboard.evidence import badges, is_fake, time_badge
 from service.dashboard.filters import FILTERS
+
+logged_in: ContextVar[bool] = ContextVar("logged_in", default=False)
+"""Whether the browser that asks for a page holds a key: it is offered to log out then."""
 
 
 @cache
@@ -24,7 +28,9 @@ def _environment() -> Environment:
         auto_reload=False,
     )
     environment.filters.update(FILTERS)
-    environment.globals.update(asset=asset_url, badges=badges, is_fake=is_fake, time_badge=time_badge)
+    environment.globals.update(
+        asset=asset_url, badges=badges, is_fake=is_fake, time_badge=time_badge, logged_in=logged_in.get
+    )
     return environment
 
 

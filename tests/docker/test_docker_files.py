@@ -106,12 +106,24 @@ def kept_by_dockerignore(source: str) -> bool:
 
 @each
 def test_every_source_that_it_copies_is_in_the_context(path: Path) -> None:
-    copies = [text.split() for text in of(path, "COPY") if not text.startswith("--from=")]
+    copies = [_without_options(text) for text in of(path, "COPY") if not text.startswith("--from=")]
     sources = [source for *several, _ in copies for source in several]
     assert {"compiler", "search", "sdk", "service", "migrations", "pyproject.toml"} <= set(sources)
     for source in sources:
         assert (ROOT / source).exists(), source
         assert kept_by_dockerignore(source), source
+
+
+def _without_options(text: str) -> list[str]:
+    """Sources and destination of a COPY."""
+    return [word for word in text.split() if not word.startswith("--")]
+
+
+@each
+def test_the_code_is_readable_for_the_user_whatever_the_umask_of_the_checkout(path: Path) -> None:
+    code = [text for text in of(path, "COPY") if "pyproject.toml" not in text and not text.startswith("--from=")]
+    assert len(code) >= 5
+    assert all(text.startswith("--chmod=755 ") for text in code)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +138,7 @@ def test_what_is_nobodys_business_stays_out_of_the_context(path: str) -> None:
 def test_packages_are_installed_before_the_code_comes(path: Path) -> None:
     words = list(instructions(path))
     install = next(i for i, one in enumerate(words) if one.word == "RUN" and "--group" in one.text)
-    code = next(i for i, one in enumerate(words) if one.word == "COPY" and one.text.startswith("compiler"))
+    code = next(i for i, one in enumerate(words) if one.word == "COPY" and "compiler" in one.text.split())
     assert install < code
     before = [one.text.split()[:-1] for one in words[:install] if one.word == "COPY"]
     assert before == [["pyproject.toml", "constraints.txt"]]

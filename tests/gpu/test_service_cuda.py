@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,12 +13,12 @@ import torch
 
 from benchmarks.kernels.cases import load, make_inputs
 from benchmarks.kernels.reference import compare, reference
-from fusetune import Client, Kernel, KernelNotFound, ServiceError
+from fusetune import Client, Kernel, KernelNotFound
 from fusetune.wire.parse import parse_binding
 from fusetune.wire.suite import strip_case
+from tests.service.running import running_service
 
 pytestmark = pytest.mark.gpu
-ROOT = Path(__file__).parents[2]
 BUDGET_S = 12.0
 CASES = load(
     (
@@ -34,33 +31,8 @@ CASES = load(
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    data = tmp_path_factory.mktemp("service")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "service", "serve", "--worker", "--data-dir", str(data), "--port", str(port)]
-    environment = os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'sdk'}", "FUSETUNE_HOME": str(data / "home")}
-    with (data / "log").open("w") as log:
-        process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=subprocess.STDOUT)
-        try:
-            _wait_for_worker(f"http://127.0.0.1:{port}", process, data / "log")
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            process.send_signal(signal.SIGTERM)
-            process.wait(30)
-
-
-def _wait_for_worker(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + 90
-    with Client(url, store=None) as client:
-        while process.poll() is None and time.monotonic() < deadline:
-            try:
-                if any(worker.alive and worker.attached for card in client.cards() for worker in card.workers):
-                    return
-            except ServiceError:
-                pass
-            time.sleep(0.2)
-    pytest.fail(f"no worker with a GPU came up:\n{log.read_text()[-3000:]}")
+    with running_service(tmp_path_factory.mktemp("service"), with_gpu=True) as url:
+        yield url
 
 
 @pytest.fixture
@@ -136,3 +108,50 @@ def test_a_call_on_the_gpu_can_be_captured_into_a_graph(client: Client) -> None:
     graph.replay()
     torch.cuda.synchronize()
     assert torch.equal(out, eager)
+
+
+def test_a_worker_killed_on_the_gpu_goes_on_where_it_was(tmp_path: Path) -> None:
+    case = CASES[4]
+    fusion, _ = strip_case(case)
+    inputs = make_inputs(case, "cuda", seed=4)
+    with running_service(tmp_path, with_gpu=True) as url, Client(url, store=None) as client:
+        tuning = client.submit(fusion, inputs=inputs, budget_s=2 * BUDGET_S)
+        _until(lambda: client.tuning(tuning.id).trials.get("measured", 0) >= 20)
+        before = {trial.number: trial for trial in client.trials(tuning.id)}
+        for pid in _processes(tmp_path, "worker"):
+            os.kill(pid, signal.SIGKILL)
+        kernel = client.wait(tuning)
+        after = {trial.number: trial for trial in client.trials(tuning.id)}
+        ended = client.tuning(tuning.id)
+    assert ended.state == "done"
+    assert ended.spent_s <= 2 * BUDGET_S + 10
+    kept = {number: (trial.candidate, trial.state) for number, trial in before.items()}
+    assert kept.items() <= {number: (trial.candidate, trial.state) for number, trial in after.items()}.items()
+    tried = [str(trial.candidate) for trial in after.values() if trial.state != "cancelled"]
+    assert len(tried) == len(set(tried)) > len(before)
+    outputs = kernel(*inputs)
+    assert compare(case, [outputs] if isinstance(outputs, torch.Tensor) else list(outputs), reference(case, inputs)).ok
+    print(f"\nkilled after {len(before)} trials; {len(after)} in the end, {kernel!r}")
+
+
+def _processes(data: Path, command: str) -> list[int]:
+    """Our processes of one service command on a database in `data`."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                words = (entry / "cmdline").read_bytes().split(b"\0")
+                environment = (entry / "environ").read_bytes()
+            except OSError:  # it has just ended
+                continue
+            is_command = [b"-m", b"service", command.encode()] == words[1:4]
+            if is_command and f"FUSETUNE_DATA_DIR={data}\0".encode() in environment:
+                found.append(int(entry.name))
+    return found
+
+
+def _until(holds: Callable[[], bool], seconds: float = 60.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, "it did not come about"
+        time.sleep(0.1)

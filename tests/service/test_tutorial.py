@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import signal
-import socket
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,44 +10,15 @@ from typing import Any
 import pytest
 import torch
 
-from fusetune import Client, ServiceError
+from tests.service.running import ROOT, running_service
 
-ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "tutorial.md").read_text()
 
 
 @pytest.fixture
 def url(tmp_path: Path) -> Iterator[str]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    options = ["--worker", "--device", "none", "--data-dir", str(tmp_path), "--port", str(port)]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "service", "serve", *options],
-        cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'sdk'}"},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        _wait_for_worker(f"http://127.0.0.1:{port}")
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0
-
-
-def _wait_for_worker(url: str) -> None:
-    deadline = time.monotonic() + 60
-    with Client(url, store=None) as client:
-        while time.monotonic() < deadline:
-            try:
-                if any(worker.alive for status in client.cards() for worker in status.workers):
-                    return
-            except ServiceError:
-                pass
-            time.sleep(0.1)
-    pytest.fail("the service did not come up")
+    with running_service(tmp_path, "--device", "none", with_gpu=False) as url:
+        yield url
 
 
 def test_the_tutorial_works(

@@ -9,7 +9,7 @@ from playwright.sync_api import Dialog, Page, expect
 
 from service.db import kernels, trials, tunings
 from service.db.models import TuningRow
-from tests.service.dashboard.seed import publish, trial, tune
+from tests.service.dashboard.seed import begin, publish, trial, tune
 from tests.ui.conftest import Service
 
 EVERY = (
@@ -90,6 +90,36 @@ def test_a_running_tuning_changes_before_the_readers_eyes(clean: Page, service: 
     clean.on("request", lambda request: asked.append(request.url))
     clean.wait_for_timeout(2500)
     assert [url for url in asked if "/live" in url] == []  # it has ended: nothing is asked for again
+
+
+def test_what_was_said_to_listeners_is_not_said_again(clean: Page, service: Service) -> None:
+    with service.database.write() as session:
+        mine = tune(session, service.ids.subject, policy="said once")
+        begin(session, service.ids.subject, mine)
+        trials.record(session, mine.id, trial(service.ids.subject, 0, "measured") | {"median_us": 50.0})
+    clean.goto(f"/tunings/{mine.id}")
+    clean.evaluate("""() => {
+      window.said = [];
+      const box = document.getElementById("announce");
+      new MutationObserver(() => window.said.push(box.textContent)).observe(box, { childList: true, subtree: true });
+    }""")
+    for number, us in ((1, 60.0), (2, 55.0), (3, 40.0)):
+        with service.database.write() as session:
+            found = trial(service.ids.subject, number, "measured") | {"median_us": us}
+            trials.record(session, mine.id, found)
+        expect(clean.locator("#chip-all .tally")).to_have_text(str(number + 1))
+    expect(clean.locator("#announce")).to_contain_text("trial 3")
+    assert clean.evaluate("window.said") == ["transpose: running, best so far 40.00 µs, trial 3."]
+    with service.database.write() as session:
+        tunings.finish(session, mine.id, "failed", error="of this test")
+
+
+def test_a_list_of_two_cards_fits_a_laptop(clean: Page) -> None:
+    clean.set_viewport_size({"width": 1280, "height": 800})
+    clean.goto("/")
+    assert clean.evaluate(
+        "(() => { const box = document.querySelector('.panel.scroll'); return box.scrollWidth <= box.clientWidth; })()"
+    )
 
 
 def test_the_state_filter_is_in_the_address(clean: Page, service: Service) -> None:

@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 
 from fusetune.wire.artifact import KernelArtifact
 from service.dashboard.charts import Figure, samples
+from service.dashboard.conditions import condition_lines
 from service.dashboard.faults import not_found
 from service.dashboard.pages.results import Result, results
 from service.dashboard.schedule_text import Part, parts, step_lines
@@ -18,7 +19,10 @@ from service.db.models import KernelRow
 
 @dataclass(frozen=True, slots=True)
 class KernelPage:
-    """`document` and `binding` are what it was tuned for; `has_samples` if there is a distribution to draw."""
+    """`document` and `binding` are what it was tuned for; `has_samples` if there is a distribution to draw.
+
+    `conditions` of the measurement: label and text.
+    """
 
     result: Result
     document: dict[str, Any]
@@ -27,6 +31,7 @@ class KernelPage:
     parts: tuple[Part, ...]
     steps: tuple[str, ...]
     has_samples: bool
+    conditions: list[tuple[str, str]]
 
 
 def kernel_page(session: Session, id: str) -> KernelPage:
@@ -43,6 +48,7 @@ def kernel_page(session: Session, id: str) -> KernelPage:
         parts=parts(steps),
         steps=step_lines(steps),
         has_samples=artifact.timing is not None and bool(artifact.timing.samples_us),
+        conditions=condition_lines(artifact.timing.conditions) if artifact.timing else [],
     )
 
 

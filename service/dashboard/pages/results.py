@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from sqlalchemy.orm import Session
 
 from fusetune.wire.service import BaselineView, KernelView, TuningView
+from service.dashboard.evidence import is_fake
 from service.dashboard.shapes import shapes
 from service.db import overview
 from service.db.models import KernelRow
@@ -26,7 +27,8 @@ class SpeedUp:
 class Result:
     """A kernel and what follows from its figures; `roofline` is floor over median.
 
-    That and `speed_ups` are of measured times only. The fastest baseline comes first: it flatters least.
+    That and `speed_ups` are of times measured on hardware only: a share of an invented time would be a claim. The
+    fastest baseline comes first: it flatters least.
     """
 
     kernel: KernelView
@@ -48,7 +50,7 @@ def results(session: Session, rows: Sequence[KernelRow]) -> list[Result]:
 
 def _result(view: KernelView, words: str) -> Result:
     median_us = view.median_us if view.evidence.time == "measured" else None
-    if not median_us:
+    if not median_us or is_fake(view.card.name):
         return Result(view, words, None, ())
     fastest_first = sorted(view.baselines, key=lambda baseline: baseline.median_us)
     speed_ups = tuple(SpeedUp(baseline, baseline.median_us / median_us) for baseline in fastest_first)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -39,9 +39,13 @@ class TrialsShown:
 
 @dataclass(frozen=True, slots=True)
 class RuleCount:
-    """Refusals by one rule: points that the space left out, and trials that it ended; `example` is one such trial's."""
+    """Refusals by one rule: points that the space left out, and trials that it ended; `example` is one such trial's.
+
+    `reason` says why it refuses, empty for a rule that no constraint of the space stands for.
+    """
 
     rule: str
+    reason: str
     points: int
     trials: int
     example: dict[str, Any] | None
@@ -51,7 +55,7 @@ class RuleCount:
 class TuningPage:
     """`chart_version` changes when the chart does. `served` is the kernel that it ended with.
 
-    `has_worker`: a living worker serves its card.
+    `has_worker`: a living worker serves its card. `has_lost_worker`: it runs, by a worker that is not alive.
     """
 
     tuning: TuningView
@@ -64,12 +68,22 @@ class TuningPage:
     rules: list[RuleCount]
     served: Result | None
     has_worker: bool
+    has_lost_worker: bool
     chart_version: str
 
     @property
     def is_active(self) -> bool:
         """True while it may change."""
         return self.tuning.state in ACTIVE
+
+    def apart(self, trial: TrialView) -> Mapping[str, Any]:
+        """The trial's knobs whose values are not the best's; all of them where there is no best of its kind."""
+        best = self.tuning.best
+        point = trial.candidate.point
+        if best is None or best.candidate.scheduler != trial.candidate.scheduler:
+            return point
+        differing = {name: value for name, value in point.items() if best.candidate.point.get(name) != value}
+        return differing or point
 
     @property
     def total(self) -> int:
@@ -94,6 +108,7 @@ def tuning_page(session: Session, id: str, shown: TrialsShown, since: datetime) 
     history = trials.history(session, id)
     rows = overview.trial_page(session, id, shown.order, (shown.page - 1) * TRIALS_A_PAGE, TRIALS_A_PAGE, shown.state)
     kernel = kernels.get(session, row.kernel_id) if row.kernel_id else None
+    alive = cards.alive(session, since)
     return TuningPage(
         tuning=view,
         shapes=binding_words(session, [view])[id],
@@ -104,7 +119,8 @@ def tuning_page(session: Session, id: str, shown: TrialsShown, since: datetime) 
         baselines=_baselines(session, row),
         rules=_rules(session, view),
         served=results(session, [kernel])[0] if kernel else None,
-        has_worker=any(worker.card_id == row.card_id for worker in cards.alive(session, since)),
+        has_worker=any(worker.card_id == row.card_id for worker in alive),
+        has_lost_worker=view.state == "running" and view.worker not in {worker.id for worker in alive},
         chart_version=_version(history, view),
     )
 
@@ -145,6 +161,7 @@ def _rules(session: Session, view: TuningView) -> list[RuleCount]:
     counted = [
         RuleCount(
             rule=name,
+            reason=view.reasons.get(name, ""),
             points=view.refused.get(name, 0),
             trials=refused[name].trials if name in refused else 0,
             example=refused[name].first if name in refused else None,

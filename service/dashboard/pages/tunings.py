@@ -16,7 +16,7 @@ TUNINGS_A_PAGE = 30
 
 @dataclass(frozen=True, slots=True)
 class TuningList:
-    """A page of tunings. `counts`: all tunings by state, of this fusion or any."""
+    """A page of tunings. `counts`: all tunings of the service by state, whichever this page shows."""
 
     tunings: list[TuningView]
     shapes: dict[str, str]

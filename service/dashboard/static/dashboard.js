@@ -26,6 +26,9 @@
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => drawKept());
 
+  // For readers who hear the page; a text that was said is not said again.
+  const said = () => document.getElementById("status")?.dataset.said;
+  let lastSaid = said();
   const announce = (text) => (document.getElementById("announce").textContent = text);
 
   // Copy buttons. Where the clipboard may not be written (no https), the text is selected for the reader to copy.
@@ -148,5 +151,6 @@
     for (const id of opened) document.getElementById(id)?.setAttribute("open", "");
     for (const [id, [left, top]] of scrolled) document.getElementById(id)?.scrollTo({ left, top, behavior: "instant" });
     updateChart();
+    if (said() !== lastSaid) announce((lastSaid = said()));
   });
 })();

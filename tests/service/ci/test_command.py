@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -130,6 +131,23 @@ def test_without_a_gpu_nothing_is_tuned_and_no_lock_begins(place: Path) -> None:
     assert (run.exit_code, results_start(run, add=untuned, bias_gelu=untuned, transpose=untuned)) == (4, True)
     assert "add: needs a GPU to be tuned: not tuned: --device none was given" in run.stdout
     assert not (place / "lock.json").exists()
+
+
+def test_a_miss_says_how_to_mend_it_and_shows_no_time_of_another_size(place: Path) -> None:
+    run = ci(place, "--bind", "M=96", device="none")
+    assert run.exit_code == 3
+    assert re.search(r"^bias_gelu +lock miss +- +- +-$", run.stdout, re.MULTILINE)
+    assert "To tune it: the same command with --update" in run.stdout
+
+
+def test_a_folder_in_the_folder_is_not_read_and_said_to_be_so(place: Path) -> None:
+    inner = place / "fusions" / "attention"
+    inner.mkdir()
+    (place / "fusions" / "notes").mkdir()
+    shutil.copy(place / "fusions" / "add.json", inner / "add.json")
+    run = ci(place, device="none")
+    assert "attention/: a folder in the folder, its fusions are not read" in run.stdout
+    assert "notes/" not in run.stdout
 
 
 def test_card_asks_for_another_than_the_locks_own(place: Path) -> None:

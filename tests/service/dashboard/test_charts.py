@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
@@ -57,8 +58,25 @@ def test_wide_ranges_are_logarithmic() -> None:
     assert kinds == ["linear", "log"]
 
 
+@pytest.mark.parametrize(
+    ("slowest_us", "ticks"),
+    [
+        pytest.param(400.0, ["10", "20", "50", "100", "200", "500", "1,000", "2,000", "5,000"], id="one-two-five"),
+        pytest.param(4e6, ["10", "100", "1,000", "10,000", "100,000", "1,000,000", "10,000,000"], id="powers-alone"),
+        pytest.param(None, ["0.1", "0.2", "0.5", "1", "2", "5", "10", "20", "50"], id="below-a-microsecond"),
+    ],
+)
+def test_ticks_of_a_logarithmic_axis_are_whole_numbers_of_microseconds(
+    slowest_us: float | None, ticks: list[str]
+) -> None:
+    times = (0.4, 9.0) if slowest_us is None else (30.0, slowest_us)
+    axis = best_so_far(list(enumerate(times)), 2, None, [])["layout"]["yaxis"]
+    assert axis["ticktext"] == ticks
+    assert [f"{value:,.10g}" for value in axis["tickvals"]] == ticks
+
+
 def test_a_long_history_is_thinned_and_says_so() -> None:
-    history = [(number, 1000.0 - number * 0.1 if number % 977 == 0 else 2000.0) for number in range(3 * MAX_POINTS)]
+    history = [(number, 2000.0 - number * 0.1 if number % 977 == 0 else 3000.0) for number in range(3 * MAX_POINTS)]
     trace = best_so_far(history, len(history), None, [])["data"][0]
     assert len(trace["x"]) < MAX_POINTS + 20
     assert {number for number, _ in improvements(history)} <= set(trace["x"])

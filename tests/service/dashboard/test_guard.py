@@ -6,6 +6,7 @@ import pytest
 from starlette.datastructures import Headers
 from starlette.testclient import TestClient
 
+from service.auth import COOKIE
 from service.dashboard.guard import is_same_origin
 from service.db import cards, kernels, trials, tunings
 from service.db.engine import Database
@@ -143,3 +144,23 @@ def test_a_tuning_that_no_worker_can_take_says_so(database: Database, client: Te
     with database.write() as session:
         cards.leave(session, "hopper-0")
     assert callouts()[0].startswith("No worker for this card is alive.")
+
+
+def test_who_holds_a_key_is_offered_to_log_out(client: TestClient) -> None:
+    assert "Log out" not in client.get("/cards").text
+    client.cookies.set(COOKIE, "key")
+    page = client.get("/cards").text
+    assert '<form method="post" action="/logout"' in page
+    assert "Log out" in page
+    client.cookies.clear()
+    assert "Log out" not in client.get("/cards").text
+
+
+def test_an_address_that_nothing_has_is_a_page_for_browsers_only(client: TestClient) -> None:
+    page = client.get("/nonsense", headers={"accept": "text/html,*/*;q=0.8"})
+    assert page.status_code == 404
+    assert page.headers["content-type"].startswith("text/html")
+    assert "default-src 'self'" in page.headers["content-security-policy"]
+    assert client.get("/nonsense").headers["content-type"] == "application/problem+json"
+    posted = client.post("/nonsense", headers={"accept": "text/html", **OURS})
+    assert posted.headers["content-type"] == "application/problem+json"

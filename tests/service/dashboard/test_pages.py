@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
+from sqlalchemy.schema import DropTable
 from starlette.testclient import TestClient
 
+from service.dashboard.filters import NOTHING
+from service.db.engine import Database
+from service.db.models import Base, KernelRow, WorkerRow
+from service.db.types import now
 from tests.service.dashboard.conftest import Show
 from tests.service.dashboard.html_page import HtmlPage
 from tests.service.dashboard.seed import COMPILE_ERROR, NO_GPU_NOTE, TRIALS, Seeded
@@ -78,6 +85,61 @@ def test_a_time_of_the_fake_device_is_marked(show: Show, ids: Seeded) -> None:
     assert "every time on this page is invented" in page.texts("p", class_="callout")[0]
     assert not page.all("span", class_="good")
     assert "its times are invented" in show(f"/tunings/{ids.fake}").text
+
+
+def test_a_trial_is_told_by_where_it_differs_from_the_best(show: Show, ids: Seeded) -> None:
+    rows = show(f"/tunings/{ids.done}?state=measured").one("section", id="trials").one("tbody").all("tr")
+    told = [(row.one("summary").text, row.one("details").parts[-1]) for row in rows]
+    points = [
+        dict(knob.split("=") for knob in whole.text.split()[1:]) for _, whole in told if not isinstance(whole, str)
+    ]
+    assert len(points) == len(rows)
+    best, second = points[0], points[1]
+    assert told[0][0] == "flat: " + " ".join(f"{name}={value}" for name, value in best.items())
+    differing = " ".join(f"{name}={value}" for name, value in second.items() if best[name] != value)
+    assert told[1][0] == f"flat: {differing}"
+
+
+def test_an_invented_time_is_compared_with_nothing(show: Show, ids: Seeded) -> None:
+    row = row_of(show("/?q=add"), "add")
+    assert (row["Of the roofline"], row["Speed-up"]) == (NOTHING, NOTHING)
+    for path in (f"/kernels/{ids.fake_kernel}", f"/tunings/{ids.fake}"):
+        page = show(path)
+        assert not page.all("span", class_="meter")
+        assert "as fast" not in page.text
+        assert "Why it is trusted" not in page.texts("h2")
+        assert not page.all("span", class_="good") or path.startswith("/tunings")
+    trials = show(f"/tunings/{ids.fake}").one("section", id="trials")
+    assert not trials.all("span", class_="good")
+    assert "Invented median" in trials.one("thead").text
+
+
+def test_a_kernels_conditions_have_names_and_units(show: Show, ids: Seeded) -> None:
+    page = show(f"/kernels/{ids.kernel}")
+    said = dict(zip(page.texts("dt"), page.texts("dd"), strict=True))
+    assert (said["Memory clock"], said["Power"]) == ("3,201 MHz", "412 W")
+
+
+def test_a_share_above_the_floor_is_explained(database: Database, client: TestClient, ids: Seeded) -> None:
+    with database.write() as session:
+        row = session.get_one(KernelRow, ids.kernel)
+        row.floor_us = (row.median_us or 0) * 1.01
+    page = HtmlPage(client.get(f"/kernels/{ids.kernel}").text)
+    assert page.one("span", class_="meter").text == "101 %"
+    assert "reads are quicker than writes" in page.text
+
+
+def test_a_running_tuning_says_that_its_worker_is_gone(database: Database, client: TestClient, ids: Seeded) -> None:
+    def callouts() -> list[str]:
+        return HtmlPage(client.get(f"/tunings/{ids.running}").text).texts("p", class_="callout")
+
+    with database.write() as session:
+        session.get_one(WorkerRow, "hopper-0").heartbeat_at = now()
+    assert callouts() == []
+    with database.write() as session:
+        session.get_one(WorkerRow, "hopper-0").heartbeat_at = now() - timedelta(days=9)
+    (callout,) = callouts()
+    assert callout.startswith("Its worker, hopper-0, gives no sign of life.")
 
 
 def test_a_fusion_without_a_kernel_links_its_newest_tuning(show: Show, ids: Seeded) -> None:
@@ -187,7 +249,8 @@ def test_predicted_times_stand_apart(show: Show, ids: Seeded) -> None:
 
 def test_refusals_by_rule(show: Show, ids: Seeded) -> None:
     rules = show(f"/tunings/{ids.done}").one("section", id="rules")
-    rows = {row.all("th")[0].text: row.texts("td") for row in rules.one("tbody").all("tr")}
+    rows = {row.one("code").text: row.texts("td") for row in rules.one("tbody").all("tr")}
+    assert "A box has at most 256 rows." in rules.text, "why a rule refuses stands beside its name"
     assert rows["redundant_rows"][:2] == ["23,639,040", "48 %"]
     assert rows["tma_box_dim_fits_256"][0] == "0"
     assert rows["tma_box_dim_fits_256"][3].startswith("i0_s: box[0]: found 512, limit 256.")
@@ -248,6 +311,18 @@ def test_what_is_not_there_is_a_page_too(reader: TestClient, path: str, status: 
     page = HtmlPage(response.text)
     assert page.faults() == []
     assert page.one("h1").text
+
+
+@pytest.mark.parametrize("path", ["/", "/tunings", "/cards", "/fusions/" + "0" * 64, "/kernels/" + "0" * 32])
+def test_a_database_that_does_not_answer_is_a_page_too(empty: TestClient, path: str) -> None:
+    with empty.app.state.db.write() as session:  # type: ignore[attr-defined]  # Starlette's client types any ASGI app
+        for table in reversed(Base.metadata.sorted_tables):
+            session.execute(DropTable(table))
+    response = empty.get(path)
+    assert (response.status_code, response.headers["retry-after"]) == (503, "2")
+    assert HtmlPage(response.text).faults() == []
+    assert "Its database does not answer" in response.text
+    assert "default-src 'self'" in response.headers["content-security-policy"]
 
 
 @pytest.mark.parametrize("query", ["state=tired", "page=0", "page=x", "order=random"])
