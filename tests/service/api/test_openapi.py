@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -71,7 +72,10 @@ def used(tmp_path: Path) -> Iterator[World]:
         yield found
 
 
-schema = schemathesis.openapi.from_dict(document(create_app(Settings(data_dir=Path("unused")), queue=RecordingQueue())))
+with tempfile.TemporaryDirectory() as folder:  # the application is only asked about itself
+    schema = schemathesis.openapi.from_dict(
+        document(create_app(Settings(data_dir=Path(folder)), queue=RecordingQueue()))
+    )
 
 
 @schema.parametrize()
