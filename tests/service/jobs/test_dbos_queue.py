@@ -99,7 +99,7 @@ def test_arguments_are_stored_as_json(url: str, jobs: DbosQueue, tuning_id: str)
     ("url", "why"),
     [
         pytest.param("sqlite:////proc/no/jobs.db", "No such file", id="no-folder"),
-        pytest.param("sqlite:////proc/version", "unable to open", id="no-database"),
+        pytest.param("sqlite:////proc/version", "database", id="no-database"),
         pytest.param("postgresql://u:secret@127.0.0.1:1/jobs", "connection", id="no-server"),
         pytest.param("nonsense", "URL", id="no-url"),
         pytest.param("mysql://u@h/db", "found mysql, expected", id="other-kind"),
