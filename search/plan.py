@@ -80,8 +80,7 @@ class Plan:
         """Why each rule refuses points, in a sentence; of several under one name, the first."""
         found: dict[str, str] = {}
         for space in self.spaces.values():
-            for constraint in space.constraints:
-                found.setdefault(constraint.rule, constraint.reason)
+            found = {**space.reasons, **found}
         return found
 
     def sample(self, n: int, seed: int) -> list[Candidate]:

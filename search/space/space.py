@@ -91,6 +91,11 @@ class Space:
         """Exact number of points that at least one rule refuses."""
         return self.points - self.legal
 
+    @property
+    def reasons(self) -> dict[str, str]:
+        """Why each rule refuses points, in a sentence; of several constraints under one name, the first one's."""
+        return {constraint.rule: constraint.reason for constraint in reversed(self.constraints)}
+
     @cached_property
     def refused(self) -> dict[str, int]:
         """For each rule, how many points it refuses. Rules overlap: the sum may exceed `refused_points`."""

@@ -46,5 +46,6 @@ def _described(space: Space, samples: int, seed: int) -> SchedulerSpace:
         points=space.points,
         legal=space.legal,
         refused=space.refused,
+        reasons=space.reasons,
         samples=tuple(space.sample(samples, seed)),
     )

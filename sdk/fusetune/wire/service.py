@@ -271,13 +271,14 @@ class SpaceRequest(Wire):
 
 
 class SchedulerSpace(Wire):
-    """The space of one scheduler: `points` in all, `legal` of them, and how many each rule refuses."""
+    """The space of one scheduler: `points` in all, `legal` of them, how many each rule refuses, and why it does."""
 
     scheduler: str
     knobs: dict[str, Seq[Any]]
     points: int
     legal: int
     refused: dict[str, int]
+    reasons: dict[str, str]
     samples: Seq[dict[str, Any]] = ()
 
 

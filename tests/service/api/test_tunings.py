@@ -455,6 +455,8 @@ def test_a_space_is_counted(service: World) -> None:
     assert (space["scheduler"], list(view["not_applicable"])) == ("flat", ["tile2d"])
     assert 0 < space["legal"] < space["points"]
     assert len(space["samples"]) == 2
+    assert set(space["reasons"]) == set(space["refused"])
+    assert all(space["reasons"].values())
     assert set(space["samples"][0]) == set(space["knobs"])
     assert service.client.post("/v1/spaces", json=body).json() == view
 
