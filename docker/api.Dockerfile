@@ -15,13 +15,13 @@ FROM python:3.11-slim-bookworm AS packages
 ARG PIP_INDEX_URL
 ARG UV_DEFAULT_INDEX
 # System certificates: a base of one's own may trust more than Mozilla does.
-ENV UV_LINK_MODE=copy UV_COMPILE_BYTECODE=1 UV_NO_PROGRESS=1 UV_SYSTEM_CERTS=1
+ENV UV_CACHE_DIR=/var/cache/uv UV_LINK_MODE=copy UV_COMPILE_BYTECODE=1 UV_NO_PROGRESS=1 UV_SYSTEM_CERTS=1
 WORKDIR /build
 # Only what decides the packages: a change of the code does not install them anew.
 COPY pyproject.toml constraints.txt ./
 RUN python -m venv /opt/venv && python -m venv /opt/uv \
     && /opt/uv/bin/pip install --no-cache-dir --disable-pip-version-check -c constraints.txt uv
-RUN --mount=type=cache,target=/root/.cache/uv \
+RUN --mount=type=cache,target=/var/cache/uv \
     /opt/uv/bin/uv pip install --python /opt/venv/bin/python -c constraints.txt -r pyproject.toml --group api
 
 FROM python:3.11-slim-bookworm

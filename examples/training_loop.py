@@ -62,7 +62,7 @@ class TunedBiasGelu:
         kernel = self.kernel(x, bias)
         if kernel is not None:
             try:
-                y: torch.Tensor = BiasGelu.apply(kernel, x, bias)  # type: ignore[no-untyped-call]
+                y: torch.Tensor = BiasGelu.apply(kernel, x, bias)  # type: ignore[no-untyped-call]  # torch types neither autograd.Function nor backward
             except KernelError as error:  # another device, another layout: the plain operation takes any
                 self.say(f"plain operation instead of the kernel: {error}")
             else:
@@ -117,7 +117,7 @@ def train(client: Client, steps: int) -> float:
         x = torch.randn(rows, COLUMNS, device=device, dtype=torch.bfloat16)
         loss = activation(x, bias).float().square().mean()
         optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()  # type: ignore[no-untyped-call]  # torch types neither autograd.Function nor backward
         optimizer.step()
     return float(loss.detach())
 

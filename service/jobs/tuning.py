@@ -134,7 +134,7 @@ class Tunings:
         except TuningLost:
             log.warning("tuning %s is in other hands, or has ended: nothing more of it is kept here", tuning_id)
             raise
-        except Exception:
+        except Exception:  # whatever it is, it must cost this tuning only; nothing of it is swallowed
             reference = uuid.uuid4().hex[:12]
             log.exception("tuning %s failed unexpectedly, reference %s", tuning_id, reference)
             return self._fail(

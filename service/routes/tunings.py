@@ -118,7 +118,7 @@ def cancel_tuning(tuning_id: str, context: Ctx, actor: Actor) -> Response:
 def list_trials(
     tuning_id: str,
     context: Ctx,
-    state: Annotated[list[TrialStateName], Query(description="Repeat it for several.")] = [],  # noqa: B006
+    state: Annotated[list[TrialStateName], Query(description="Repeat it for several.")] = [],  # noqa: B006 (FastAPI copies it)
     after: Annotated[int | None, Query(ge=0, le=2**31 - 1)] = None,
     limit: Limit = PAGE_LIMIT,
 ) -> Response:
