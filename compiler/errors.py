@@ -13,8 +13,18 @@ CompilerError
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import ClassVar
+
+
+class Stage(StrEnum):
+    """When a schedule is found out: at the step itself, when it is compiled, or with the sizes and addresses given."""
+
+    SCHEDULE = "schedule"
+    COMPILE = "compile"
+    RUNTIME = "runtime"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +37,50 @@ class Violation:
     limit: int | float | str
     fix: str
     message: str = ""
+    stage: Stage = Stage.COMPILE
 
     def __str__(self) -> str:
         text = self.message or f"found {self.found}, expected {self.limit}"
         return f"{self.where}: {text} ({self.rule}). {self.fix}"
+
+
+class Outcome(StrEnum):
+    """What is known of a condition before launch."""
+
+    PROVED = "proved"
+    REFUTED = "refuted"
+    KEPT = "kept"
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """Something that must hold: what is known of it for all launches, its formula, and whether it holds at this one.
+
+    `formula` is in the guards' grammar (docs/contracts.md, "Kernel artifact"): true where the condition holds.
+    """
+
+    outcome: Outcome
+    formula: str
+    holds: bool
+
+    def require(self, breach: Violation) -> Iterator[Violation | Kept]:
+        """Nothing if proved, the breach if refuted, else the guard; and the breach too where this launch fails it."""
+        if self.outcome is Outcome.REFUTED:
+            yield breach
+        elif self.outcome is Outcome.KEPT:
+            yield Kept(breach.rule, breach.where, self.formula, breach.message or f"{breach.where}: {breach.fix}")
+            if not self.holds:
+                yield replace(breach, stage=Stage.RUNTIME)
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A condition of one rule that sizes or addresses decide: `expr` is evaluated before every launch."""
+
+    rule: str
+    where: str
+    expr: str
+    message: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from compiler.ir.algebra import forward
 from compiler.ir.expr import Expr
-from compiler.ir.id_exprs import Merge, Split, Swizzle
+from compiler.ir.id_exprs import Merge, Resize, Split, Swizzle
 from compiler.ir.iter_domain import IterDomain, MemoryType, ParallelType
 from compiler.ir.tensor import TensorView
 
@@ -39,7 +39,7 @@ def is_partitioned(memory: MemoryType, type_: ParallelType) -> bool:
     match memory:
         case MemoryType.LOCAL:
             return type_.is_block or type_.is_thread
-        case MemoryType.SHARED:
+        case MemoryType.SHARED | MemoryType.TENSOR:
             return type_.is_block
         case MemoryType.GLOBAL:
             return False
@@ -48,7 +48,7 @@ def is_partitioned(memory: MemoryType, type_: ParallelType) -> bool:
 def loop_axis_is_allocated(t: TensorView, position: int) -> bool:
     """The three rules, for one axis of the loop domain."""
     axis, type_ = t.loop[position], t.types[position]
-    if axis.is_broadcast or is_partitioned(t.memory, type_):
+    if axis.is_broadcast or axis.is_reduction or is_partitioned(t.memory, type_):
         return False
     if type_.is_thread or type_.is_block:
         return True
@@ -67,6 +67,8 @@ def allocated_axes(t: TensorView) -> dict[IterDomain, bool | None]:
                 status[e.outer] = status[e.inner] = status.get(e.out)
             case Swizzle():
                 status[e.y] = status.get(e.out)
+            case Resize():
+                status[e.source] = status.get(e.out)
     if t.allocation is not None:
         for e in t.allocation.exprs:
             match e:
@@ -76,6 +78,8 @@ def allocated_axes(t: TensorView) -> dict[IterDomain, bool | None]:
                     source = _join(status.get(e.outer), status.get(e.inner), e.outer, e.inner)
                 case Swizzle():
                     source = status.get(e.y)
+                case Resize():
+                    source = status.get(e.source)
             for out in e.outputs:
                 status.setdefault(out, False if out.is_broadcast else source)
     return status
@@ -135,6 +139,8 @@ def base_axes(t: TensorView) -> tuple[IterDomain, ...]:
                 axes[at : at + 1] = [e.outer, e.inner]
             case Swizzle():
                 axes[axes.index(e.out)] = e.y
+            case Resize():
+                axes[axes.index(e.out)] = e.source
     return tuple(axes)
 
 

@@ -1,32 +1,200 @@
-"""Which axes of two tensors are the same: equal transforms of equal axes correspond (nvFuser, exact graph)."""
+"""Which axes of all tensors are the same: one graph of groups over a scheduled fusion.
+
+Axes that an operator maps one to one are one group, equal transforms of equal groups give equal groups (nvFuser, exact
+graph), and transforms that change nothing are invisible: a split whose other piece has extent one, a merge with an
+axis of extent one (nvFuser, almost-exact graph).
+"""
 
 from __future__ import annotations
 
-from compiler.ir.domain import logical_correspondence
-from compiler.ir.id_exprs import IdExpr
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from compiler.ir.domain import ScheduledFusion, logical_correspondence
+from compiler.ir.id_exprs import IdExpr, Merge, Resize, Split, Swizzle
 from compiler.ir.iter_domain import IterDomain
-from compiler.ir.tensor import TensorOp, TensorView
+from compiler.ir.size import Size
+from compiler.ir.tensor import TensorView
+
+Group = int
+"""A set of axes that are one; groups of one graph are numbered."""
 
 
-def corresponding_axes(op: TensorOp, producer: TensorView, consumer: TensorView) -> dict[IterDomain, IterDomain]:
-    """Consumer axis -> producer axis, for every axis of both trees that is provably the same."""
-    same = {c: p for p, c in logical_correspondence(op, producer, consumer).items()}
-    theirs = _by_inputs(producer)
-    for e in consumer.exprs:
-        if not all(a in same for a in e.inputs):
-            continue
-        for other in theirs.get(tuple(same[a] for a in e.inputs), ()):
-            if type(other) is type(e) and _extents(other) == _extents(e):
-                same.update(zip(e.outputs, other.outputs, strict=True))
-    return same
+@dataclass(frozen=True, slots=True)
+class GroupExpr:
+    """A transform between groups; `example` is one of the transforms between their axes."""
+
+    inputs: tuple[Group, ...]
+    outputs: tuple[Group, ...]
+    example: IdExpr
 
 
-def _extents(e: IdExpr) -> tuple[int, ...]:
-    return tuple(a.extent for a in e.outputs)
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A transform walked from its inputs to its outputs (`forward`), or back."""
+
+    expr: GroupExpr
+    forward: bool
+
+    @property
+    def sources(self) -> tuple[Group, ...]:
+        return self.expr.inputs if self.forward else self.expr.outputs
+
+    @property
+    def targets(self) -> tuple[Group, ...]:
+        return self.expr.outputs if self.forward else self.expr.inputs
 
 
-def _by_inputs(t: TensorView) -> dict[tuple[IterDomain, ...], list[IdExpr]]:
-    found: dict[tuple[IterDomain, ...], list[IdExpr]] = {}
-    for e in t.exprs:
-        found.setdefault(e.inputs, []).append(e)
-    return found
+@dataclass
+class IdGraph:
+    """Groups of every axis of a scheduled fusion, and the transforms between them. Built by `id_graph`, then only read.
+
+    `exprs`: each transform once; one stands after those that make its inputs.
+    """
+
+    exprs: tuple[GroupExpr, ...] = ()
+    _parent: list[Group] = field(default_factory=list)
+    _of: dict[IterDomain, Group] = field(default_factory=dict)
+    _axis: list[IterDomain] = field(default_factory=list)
+
+    def group(self, axis: IterDomain) -> Group:
+        """The group of an axis of the fusion."""
+        at = self._of[axis]
+        while self._parent[at] != at:
+            at = self._parent[at]
+        return at
+
+    def groups(self, axes: Iterable[IterDomain]) -> tuple[Group, ...]:
+        return tuple(self.group(a) for a in axes)
+
+    def axis(self, group: Group) -> IterDomain:
+        """One of its axes; a broadcast one only if all are."""
+        return self._axis[group]
+
+    def size(self, group: Group) -> Size:
+        """Extent of its axes."""
+        return self._axis[group].size
+
+    def is_same(self, a: IterDomain, b: IterDomain) -> bool:
+        """True where the two are one axis."""
+        return self.group(a) == self.group(b)
+
+    def path(self, start: Sequence[Group], goal: Sequence[Group]) -> tuple[tuple[Step, ...], frozenset[Group]]:
+        """The transforms that lead from `start` to `goal`, in walking order, and the goals that none reaches.
+
+        A transform is walked once all groups on its near side are reached (breadth first, so by the fewest).
+        """
+        came_by: dict[Group, Step | None] = dict.fromkeys(start)
+        taken: list[Step] = []
+        waiting = list(self.exprs)
+        progress = True
+        while progress and not all(g in came_by for g in goal):
+            progress = False
+            left: list[GroupExpr] = []
+            known = set(came_by)
+            for e in waiting:
+                step = self._step(e, known)
+                if step is None:
+                    left.append(e)
+                    continue
+                progress = True
+                taken.append(step)
+                for g in step.targets:
+                    came_by.setdefault(g, step)
+            waiting = left
+        needed: list[Step] = []
+        wanted = {g for g in goal if g in came_by}
+        for step in reversed(taken):
+            if any(came_by.get(g) is step and g in wanted for g in step.targets):
+                needed.append(step)
+                wanted |= set(step.sources)
+        return tuple(reversed(needed)), frozenset(g for g in goal if g not in came_by)
+
+    @staticmethod
+    def _step(e: GroupExpr, known: set[Group]) -> Step | None:
+        """The direction in which `e` leads on from what is known, if it leads to anything new."""
+        for step in (Step(e, forward=False), Step(e, forward=True)):
+            if all(g in known for g in step.sources) and not all(g in known for g in step.targets):
+                return step
+        return None
+
+    def add(self, axis: IterDomain) -> Group:
+        """The group of an axis that may be new."""
+        if axis not in self._of:
+            self._of[axis] = len(self._parent)
+            self._parent.append(len(self._parent))
+            self._axis.append(axis)
+        return self.group(axis)
+
+    def unite(self, a: IterDomain, b: IterDomain) -> None:
+        """Makes two axes one group."""
+        x, y = self.add(a), self.add(b)
+        if x == y:
+            return
+        keep, drop = (x, y) if x < y else (y, x)
+        if self._axis[keep].is_broadcast and not self._axis[drop].is_broadcast:
+            self._axis[keep] = self._axis[drop]
+        self._parent[drop] = keep
+
+
+def id_graph(sf: ScheduledFusion) -> IdGraph:
+    """The graph of a scheduled fusion."""
+    g = IdGraph()
+    for t in sf.tensors:
+        for axis in (*t.logical, *(t.allocation.axes if t.allocation is not None and t.allocation.is_source else ())):
+            g.add(axis)
+    for op in sf.ops:
+        for name in op.tensor_inputs:
+            for p, c in logical_correspondence(op, sf.tensor(name), sf.tensor(op.output)).items():
+                if p.is_broadcast == c.is_broadcast:
+                    g.unite(p, c)
+    made: dict[tuple[object, ...], IdExpr] = {}
+    for t in sf.tensors:
+        for e in transforms_of(t):
+            _insert(g, e, made)
+    unique = {(type(e), g.groups(e.inputs), g.groups(e.outputs)): e for e in reversed(made.values())}
+    g.exprs = tuple(GroupExpr(i, o, e) for (_, i, o), e in reversed(unique.items()))
+    return g
+
+
+def transforms_of(t: TensorView) -> tuple[IdExpr, ...]:
+    """Every transform of a tensor, of its loop and of its allocation; one stands after those that make its inputs."""
+    if t.allocation is None:
+        return t.exprs
+    own = t.allocation.exprs
+    return (*own, *t.exprs) if t.allocation.is_source else (*t.exprs, *own)
+
+
+def _insert(g: IdGraph, e: IdExpr, made: dict[tuple[object, ...], IdExpr]) -> None:
+    """Adds a transform: its outputs join those of an equal one, and its input where it changes nothing."""
+    for a in (*e.inputs, *e.outputs):
+        g.add(a)
+    match e:
+        case Split() if e.outer.is_trivial and e.inner.size == e.source.size:
+            g.unite(e.inner, e.source)
+        case Split() if e.inner.is_trivial:
+            g.unite(e.outer, e.source)
+        case Merge() if e.inner.is_trivial:
+            g.unite(e.out, e.outer)
+        case Merge() if e.outer.is_trivial:
+            g.unite(e.out, e.inner)
+        case Resize() if e.left == e.right == 0:
+            g.unite(e.out, e.source)
+        case _:
+            twin = made.setdefault(_key(g, e), e)
+            for a, b in zip(e.outputs, twin.outputs, strict=True):
+                g.unite(a, b)
+
+
+def _key(g: IdGraph, e: IdExpr) -> tuple[object, ...]:
+    """Equal for equal transforms of equal groups."""
+    sources = g.groups(e.inputs)
+    match e:
+        case Split():
+            return ("split", sources, e.outer.size, e.inner.size)
+        case Merge():
+            return ("merge", sources)
+        case Swizzle():
+            return ("swizzle", sources)
+        case Resize():
+            return ("resize", sources, e.left, e.right)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from compiler.analysis.allocation import base_axes
-from compiler.analysis.id_graph import corresponding_axes
+from compiler.analysis.correspondence import corresponding_axes
 from compiler.analysis.swizzle import hardware_swizzle
 from compiler.errors import Violation
 from compiler.ir.domain import ScheduledFusion, logical_correspondence

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from compiler.ir.expr import Expr
-from compiler.ir.id_exprs import IdExpr, Merge, Split, Swizzle
+from compiler.ir.id_exprs import IdExpr, Merge, Resize, Split, Swizzle
 from compiler.ir.iter_domain import IterDomain
 
 Indices = dict[IterDomain, Expr]
@@ -23,6 +23,8 @@ def forward(known: Mapping[IterDomain, Expr], exprs: Iterable[IdExpr]) -> Indice
                 index[e.out] = index[e.outer] * e.inner.extent + index[e.inner]
             case Swizzle():
                 index[e.out] = index[e.y] ^ index[e.x]
+            case Resize():
+                index[e.out] = index[e.source] + e.left
     return index
 
 
@@ -38,4 +40,6 @@ def backward(known: Mapping[IterDomain, Expr], exprs: Iterable[IdExpr]) -> Indic
                 index[e.inner] = index[e.out] % e.inner.extent
             case Swizzle():
                 index[e.y] = index[e.out] ^ index[e.x]
+            case Resize():
+                index[e.source] = index[e.out] + -e.left
     return index

@@ -17,13 +17,15 @@ from compiler.ir.tensor import TensorOp, TensorView
 class ScheduledFusion:
     """A fusion whose every tensor has a schedule. Ops stand in topological order.
 
-    `max_registers`: register cap per thread, or None for the compiler's choice.
+    `max_registers`: register cap per thread, or None for the compiler's choice. `tmem_regions`: tensors that share one
+    allocation of tensor memory; every other one has its own.
     """
 
     fusion: Fusion
     tensors: tuple[TensorView, ...]
     ops: tuple[TensorOp, ...]
     max_registers: int | None = None
+    tmem_regions: tuple[tuple[str, ...], ...] = ()
 
     @cached_property
     def by_name(self) -> dict[str, TensorView]:
@@ -73,15 +75,19 @@ def producer_indices(
 
 
 def logical_correspondence(op: TensorOp, producer: TensorView, consumer: TensorView) -> dict[IterDomain, IterDomain]:
-    """Producer's logical axis -> consumer's logical axis where they correspond (a broadcast size one does not)."""
+    """Producer's logical axis -> consumer's logical axis where they correspond (a broadcast size one does not).
+
+    What a producer was summed over is no axis of its elements; what a consumer sums over is one of its own.
+    """
+    elements = tuple(a for a in producer.logical if not a.is_reduction)
     match op.kind:
         case OpKind.PERMUTE:
-            return {producer.logical[p]: consumer.logical[c] for c, p in enumerate(op.dims)}
+            return {elements[p]: consumer.logical[c] for c, p in enumerate(op.dims)}
         case OpKind.BROADCAST_TO:
-            pairs = ((p, consumer.logical[d]) for p, d in zip(producer.logical, op.dims, strict=True))
+            pairs = ((p, consumer.logical[d]) for p, d in zip(elements, op.dims, strict=True))
             return {p: c for p, c in pairs if p.extent == c.extent}
         case _:
-            return dict(zip(producer.logical, consumer.logical, strict=True))
+            return dict(zip(elements, consumer.logical, strict=True))
 
 
 def extents(axes: Iterable[IterDomain]) -> tuple[int, ...]:

@@ -66,4 +66,25 @@ class Swizzle:
         return (self.x, self.out)
 
 
-IdExpr = Split | Merge | Swizzle
+@dataclass(frozen=True, slots=True)
+class Resize:
+    """source -> out with out index = source index + left; `left` and `right` places are added, or cut where negative.
+
+    Places that no source index reaches are padding (nvFuser, divisibility of split: Theorem 3).
+    """
+
+    source: IterDomain
+    out: IterDomain
+    left: int
+    right: int
+
+    @property
+    def inputs(self) -> tuple[IterDomain, ...]:
+        return (self.source,)
+
+    @property
+    def outputs(self) -> tuple[IterDomain, ...]:
+        return (self.out,)
+
+
+IdExpr = Split | Merge | Swizzle | Resize

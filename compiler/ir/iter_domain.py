@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 
+from compiler.ir.size import Size
+
 
 class IterKind(Enum):
-    """What an axis stands for. A value does not vary along a BROADCAST axis (nvFuser, IterDomains)."""
+    """What an axis stands for (nvFuser, IterDomains). A value does not vary along a BROADCAST axis; a REDUCTION axis is
+    summed over, so that the tensor has no element along it."""
 
     ITERATION = "iteration"
     BROADCAST = "broadcast"
+    REDUCTION = "reduction"
 
 
 class ParallelType(StrEnum):
@@ -18,6 +22,7 @@ class ParallelType(StrEnum):
 
     SERIAL = "Serial"
     UNROLL = "Unroll"
+    UNSWITCH = "Unswitch"
     VECTORIZE = "Vectorize"
     BULK = "Bulk"
     BIDX = "BIDx"
@@ -38,7 +43,7 @@ class ParallelType(StrEnum):
     @property
     def is_loop(self) -> bool:
         """True where a loop statement carries the axis."""
-        return self in (ParallelType.SERIAL, ParallelType.UNROLL)
+        return self in (ParallelType.SERIAL, ParallelType.UNROLL, ParallelType.UNSWITCH)
 
 
 class MemoryType(StrEnum):
@@ -47,19 +52,49 @@ class MemoryType(StrEnum):
     GLOBAL = "global"
     SHARED = "shared"
     LOCAL = "local"
+    TENSOR = "tensor"
 
 
 @dataclass(frozen=True, slots=True)
 class IterDomain:
-    """An axis. `name` is its identity: two axes of extent 4 are different axes."""
+    """An axis. `name` is its identity: two axes of extent 4 are different axes.
+
+    `extent` is its value at the binding; `symbolic` is its form where the kernel must serve other values too.
+    """
 
     name: str
     extent: int
     kind: IterKind = IterKind.ITERATION
+    symbolic: Size | None = None
+
+    def __hash__(self) -> int:
+        return hash(self.name)
 
     @property
     def is_broadcast(self) -> bool:
         return self.kind is IterKind.BROADCAST
 
+    @property
+    def is_reduction(self) -> bool:
+        return self.kind is IterKind.REDUCTION
+
+    @property
+    def size(self) -> Size:
+        """The extent as a form, a constant one where nothing is unknown."""
+        return self.symbolic if self.symbolic is not None else Size(self.extent)
+
+    @property
+    def is_trivial(self) -> bool:
+        """True where the extent is one, whatever is bound."""
+        return self.extent == 1 and self.symbolic is None
+
     def __str__(self) -> str:
-        return f"{'b' if self.is_broadcast else 'i'}{self.name}{{{self.extent}}}"
+        return f"{_LETTER[self.kind]}{self.name}{{{self.extent}}}"
+
+
+_LETTER = {IterKind.ITERATION: "i", IterKind.BROADCAST: "b", IterKind.REDUCTION: "r"}
+
+
+def axis(name: str, size: Size, kind: IterKind = IterKind.ITERATION) -> IterDomain:
+    """An axis of that size; its form is kept only where something in it is unknown."""
+    return IterDomain(name, size.value, kind, None if size.is_constant else size)

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class OpKind(StrEnum):
-    """Every operator this version compiles; the value is its wire name."""
+    """Every operator of the scheduling model; the value is its wire name. `COMPILED` says which have a lowering."""
 
     COPY = "copy"
     CAST = "cast"
@@ -31,6 +31,7 @@ class OpKind(StrEnum):
     MINIMUM = "minimum"
     BROADCAST_TO = "broadcast_to"
     PERMUTE = "permute"
+    SUM = "sum"
 
 
 UNARY = frozenset(
@@ -59,3 +60,6 @@ VIEWS = frozenset({OpKind.BROADCAST_TO, OpKind.PERMUTE})
 
 MOVES = VIEWS | {OpKind.COPY}
 """Operators that may carry data between memories."""
+
+COMPILED = POINTWISE | MOVES
+"""Operators with a lowering. A sum can be scheduled and checked, and is not lowered yet."""

@@ -18,6 +18,13 @@ class CopyVia(StrEnum):
     PLAIN = "plain"
     TMA = "tma"
     BULK1D = "bulk1d"
+    ST_TMEM = "st_tmem"
+    LD_TMEM = "ld_tmem"
+
+    @property
+    def is_bulk(self) -> bool:
+        """True where the copy engine moves the data and the threads only ask for it."""
+        return self in (CopyVia.TMA, CopyVia.BULK1D)
 
 
 class CachePolicy(StrEnum):
@@ -42,29 +49,54 @@ class MathGrade(StrEnum):
 class Allocation:
     """Memory order of a tensor: axes outermost first and their strides in elements, None where contiguity gives it.
 
-    `exprs` lead from the tensor's loop axes (as they were when the allocation was set) to `axes`.
+    `exprs` lead from the tensor's loop axes (as they were when the allocation was set) to `axes`; where `is_source`,
+    they lead from `axes` to the logical axes instead (an input whose shape is a view of its memory).
+    `contiguity`: for each axis whether its stride is the next axis' extent times the next axis' stride, None on
+    broadcast and reduction axes; empty for all contiguous (nvFuser, contiguity).
     """
 
     axes: tuple[IterDomain, ...]
     strides: tuple[int | None, ...]
     exprs: tuple[IdExpr, ...] = ()
+    contiguity: tuple[bool | None, ...] = ()
+    is_source: bool = False
+
+
+class BufferKind(StrEnum):
+    """Who fills the stages of a circular buffer: the computing threads themselves, or warps of their own."""
+
+    PIPELINED = "pipelined"
+    WARP_SPECIALIZED = "warp_specialized"
 
 
 @dataclass(frozen=True, slots=True)
 class CircularBuffer:
-    """`stages` copies of a shared tensor, `prefetch` of them filled ahead of use (nvFuser, circular buffers)."""
+    """`stages` copies of a tensor, `prefetch` of them filled ahead of use (nvFuser, circular buffers).
+
+    `on`: the thread dimension that the loading warps are appended to; `registers`: for each thread that loads, and
+    that computes; `slice_position`: loop axes left of it share one stage (ping-pong); `war_mbarrier`: the write after
+    read waits on a second mbarrier.
+    """
 
     stages: int
     prefetch: int
+    kind: BufferKind = BufferKind.PIPELINED
+    on: ParallelType | None = None
+    registers: tuple[int, int] | None = None
+    slice_position: int | None = None
+    war_mbarrier: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class TensorView:
     """One tensor: logical -> loop by `exprs`; `types` says how each loop axis is carried out.
 
-    `compute_at`: the tensor is computed inside the first `compute_at` loops of its consumers.
+    `compute_at`: the tensor is computed inside the first `compute_at` loops of its consumers; `compute_with`: it is
+    computed inside that many, though allocated at `compute_at`.
     A global tensor's allocation is always set (its strides); for the others, unset means the loop domain (nvFuser,
-    memory order).
+    memory order). `dimsep`: allocation axes left of it are lanes of tensor memory, the rest columns.
+    `runtime_strides`, of an input: strides in elements of the logical axes at the binding, empty for dense row-major;
+    `align`: the address is a multiple of so many bytes.
     """
 
     name: str
@@ -78,6 +110,12 @@ class TensorView:
     compute_at: int = 0
     circular: CircularBuffer | None = None
     align: int = 16
+    dimsep: int | None = None
+    compute_with: int | None = None
+    runtime_strides: tuple[int, ...] = ()
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.loop, self.types, self.compute_at))
 
     def axes_of(self, *types: ParallelType) -> tuple[IterDomain, ...]:
         return tuple(a for a, t in zip(self.loop, self.types, strict=True) if t in types)

@@ -34,8 +34,12 @@ def _apply(sf: ScheduledFusion, step: steps.Step) -> ScheduledFusion:
             return sf.with_tensor(_parallelize(_tensor(sf, step.tv), step))
         case steps.SetAllocationDomain():
             return sf.with_tensor(_allocate(_tensor(sf, step.tv), step))
+        case steps.TmemDimsep():
+            return sf.with_tensor(_dimsep(_tensor(sf, step.tv), step))
         case steps.InlineAt():
             return sf.with_tensor(_inline(_tensor(sf, step.tv), step))
+        case steps.InlineMost() | steps.ComputeAt() | steps.ComputeWith():
+            raise BadTransform(f"{steps.step_text(step)} is not built yet", "Inline tensor by tensor (inline_at).")
         case steps.CircularBuffer():
             return sf.with_tensor(_circular(_tensor(sf, step.tv), step))
         case steps.CacheInput():
@@ -138,7 +142,11 @@ def _allocate(t: TensorView, step: steps.SetAllocationDomain) -> TensorView:
         raise BadTransform(f"{len(strides)} strides for {len(listed.axes)} axes", "Give one for each axis, or none.")
     if any(s is not None and s < 1 for s in strides):
         raise BadTransform(f"strides {strides}", "A stride is at least 1; null takes it from contiguity.")
-    return replace(t, allocation=Allocation(listed.axes, strides, listed.exprs))
+    if step.contiguity and len(step.contiguity) != len(listed.axes):
+        raise BadTransform(
+            f"{len(step.contiguity)} contiguity flags for {len(listed.axes)} axes", "Give one for each axis, or none."
+        )
+    return replace(t, allocation=Allocation(listed.axes, strides, listed.exprs, step.contiguity))
 
 
 def _inline(t: TensorView, step: steps.InlineAt) -> TensorView:
@@ -154,6 +162,16 @@ def _inline(t: TensorView, step: steps.InlineAt) -> TensorView:
     return replace(t, compute_at=step.position)
 
 
+def _dimsep(t: TensorView, step: steps.TmemDimsep) -> TensorView:
+    if t.memory is not MemoryType.TENSOR:
+        raise BadTransform(f"{t.name} is {t.memory}", "Only tensor memory has lanes and columns.")
+    count = len(t.allocation.axes if t.allocation is not None else t.logical)
+    position = step.position + count if step.position < 0 else step.position
+    if not 0 <= position <= count:
+        raise BadTransform(f"position {step.position} of {count} allocation axes", f"Positions are 0 to {count}.")
+    return replace(t, dimsep=position)
+
+
 def _circular(t: TensorView, step: steps.CircularBuffer) -> TensorView:
     prefetch = step.prefetch + step.stages if step.prefetch < 0 else step.prefetch
     if step.stages < 2 or not 0 <= prefetch < step.stages:
@@ -162,7 +180,8 @@ def _circular(t: TensorView, step: steps.CircularBuffer) -> TensorView:
         )
     if t.memory is not MemoryType.SHARED:
         raise BadTransform(f"{t.name} is {t.memory}", "Circular-buffer a shared tensor.")
-    return replace(t, circular=CircularBuffer(step.stages, prefetch))
+    options = (step.kind, step.on, step.registers, step.slice_position, step.war_mbarrier)
+    return replace(t, circular=CircularBuffer(step.stages, prefetch, *options))
 
 
 def _cacheable(sf: ScheduledFusion, step: steps.CacheInput | steps.CacheOutput) -> None:

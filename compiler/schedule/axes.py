@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from compiler.ir.id_exprs import IdExpr, Merge, Split, Swizzle
-from compiler.ir.iter_domain import IterDomain, IterKind
+from compiler.ir.iter_domain import IterDomain, IterKind, axis
+from compiler.ir.size import Size
 from compiler.schedule import steps
 
 
@@ -57,9 +58,10 @@ def _split(listed: AxisList, step: steps.Split, names: Iterator[str]) -> AxisLis
     source = listed.at(step.axis)
     if step.factor < 1:
         raise BadTransform(f"the factor is {step.factor}", "A split factor is at least 1.")
-    other = -(-source.extent // step.factor)
-    sizes = (other, step.factor) if step.inner else (step.factor, other)
-    outer, inner = (IterDomain(next(names), n, source.kind) for n in sizes)
+    factor = Size(step.factor)
+    other = source.size.ceil_div(factor)
+    sizes = (other, factor) if step.inner else (factor, other)
+    outer, inner = (axis(next(names), n, source.kind) for n in sizes)
     axes = (*listed.axes[: step.axis], outer, inner, *listed.axes[step.axis + 1 :])
     return AxisList(axes, (*listed.exprs, Split(source, outer, inner)))
 
@@ -69,8 +71,11 @@ def _merge(listed: AxisList, step: steps.Merge, names: Iterator[str]) -> AxisLis
     outer, inner = listed.at(step.axis), listed.at(with_)
     if step.axis == with_:
         raise BadTransform("an axis cannot be merged with itself", "Name two different axes.")
+    if outer.is_reduction != inner.is_reduction:
+        raise BadTransform("a reduction axis cannot be merged with another kind", "Merge axes of one kind.")
     both = outer.is_broadcast and inner.is_broadcast
-    out = IterDomain(next(names), outer.extent * inner.extent, IterKind.BROADCAST if both else IterKind.ITERATION)
+    kind = outer.kind if outer.is_reduction or both else IterKind.ITERATION
+    out = axis(next(names), outer.size * inner.size, kind)
     place = min(step.axis, with_)
     axes = [a for a in listed.axes if a not in (outer, inner)]
     axes.insert(place, out)

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any, get_args, get_origin, get_type_hints
 
 from compiler.ir.iter_domain import MemoryType, ParallelType
-from compiler.ir.tensor import CachePolicy, CopyVia, MathGrade
+from compiler.ir.tensor import BufferKind, CachePolicy, CopyVia, MathGrade
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +64,22 @@ class SetAllocationDomain:
     """Fixes the memory order to these loop axes (in this order), then applies `transforms` to that list only.
 
     `strides`: one for each axis after the transforms, None where contiguity gives it; empty for all contiguous.
+    `contiguity`: one flag for each axis after the transforms, None on broadcast axes; empty for all contiguous.
     """
 
     tv: str
     axes: tuple[int, ...]
     transforms: tuple[Split | Merge | Reorder | Swizzle, ...] = ()
     strides: tuple[int | None, ...] = ()
+    contiguity: tuple[bool | None, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TmemDimsep:
+    """Allocation axes left of `position` are lanes of tensor memory, the rest columns; negative counts from the end."""
+
+    tv: str
+    position: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +91,42 @@ class InlineAt:
 
 
 @dataclass(frozen=True, slots=True)
+class InlineMost:
+    """Inlines every tensor as deep as its own axes and its consumers allow."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComputeAt:
+    """Inlines every tensor on the way from `tv` to `consumer` at the consumer's `position`."""
+
+    tv: str
+    consumer: str
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class ComputeWith:
+    """Computes the tensor inside the first `position` loops of its consumers, though it is allocated further out."""
+
+    tv: str
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
 class CircularBuffer:
-    """Keeps `stages` copies of a shared tensor and fills `prefetch` of them ahead; prefetch < 0 counts from stages."""
+    """Keeps `stages` copies of a tensor and fills `prefetch` of them ahead; prefetch < 0 counts from stages.
+
+    `on`, `registers` and `slice_position` belong to a buffer that warps of their own fill (`kind`).
+    """
 
     tv: str
     stages: int
     prefetch: int = -1
+    kind: BufferKind = BufferKind.PIPELINED
+    on: ParallelType | None = None
+    registers: tuple[int, int] | None = None
+    slice_position: int | None = None
+    war_mbarrier: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +191,11 @@ Step = (
     | Swizzle
     | Parallelize
     | SetAllocationDomain
+    | TmemDimsep
     | InlineAt
+    | InlineMost
+    | ComputeAt
+    | ComputeWith
     | CircularBuffer
     | CacheInput
     | CacheOutput
@@ -168,7 +212,11 @@ _NAMES: dict[str, type[Step]] = {
     "swizzle": Swizzle,
     "parallelize": Parallelize,
     "set_allocation_domain": SetAllocationDomain,
+    "tmem_dimsep": TmemDimsep,
     "inline_at": InlineAt,
+    "inline_most": InlineMost,
+    "compute_at": ComputeAt,
+    "compute_with": ComputeWith,
     "circular_buffer": CircularBuffer,
     "cache_input": CacheInput,
     "cache_output": CacheOutput,
@@ -233,6 +281,11 @@ def _step_from_json(data: object, allowed: tuple[type[Step], ...], where: str) -
 
 def _field_from_json(value: object, hint: Any, where: str) -> Any:
     """`value` as the annotation `hint` wants it."""
+    if type(None) in (options := get_args(hint)):
+        if value is None:
+            return None
+        if len(options) == 2:
+            return _field_from_json(value, options[0], where)
     kinds = get_args(hint) or (hint,)
     if get_origin(hint) is tuple:
         return _list_from_json(value, kinds, where)

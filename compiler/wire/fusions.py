@@ -13,7 +13,7 @@ from typing import Any
 from compiler.dtypes import DType
 from compiler.errors import InvalidFusion, Problem, Unsupported
 from compiler.ir import fusion as ir
-from compiler.ir.ops import OpKind
+from compiler.ir.ops import COMPILED, OpKind
 from fusetune.wire.binding import Binding, InputBinding
 from fusetune.wire.bound import Bound, apply_binding
 from fusetune.wire.canonical import binding_hash, canonicalize, fingerprint, live_ops
@@ -24,7 +24,8 @@ from fusetune.wire.problems import InvalidDocument
 COMPILED_DTYPES = frozenset({DType.F32, DType.F16, DType.BF16})
 """Element types that this version compiles."""
 
-COMPILED_OPS: frozenset[str] = frozenset(OpKind)
+COMPILED_OPS: frozenset[str] = frozenset(COMPILED)
+_COMPILED_NAMES = " ".join(k for k in OpKind if k in COMPILED)
 """Operators that this version compiles."""
 
 BOUND_FORMAT = "fusetune.bound/1"
@@ -139,7 +140,7 @@ def _refuse_unsupported(bound: Bound) -> None:
         op = fusion.ops[i]
         where = f"(ops[{i}], {op.out!r})"
         if op.op not in COMPILED_OPS:
-            raise Unsupported(f"operator {op.op} {where}", f"This version compiles {' '.join(OpKind)}.")
+            raise Unsupported(f"operator {op.op} {where}", f"This version compiles {_COMPILED_NAMES}.")
         if isinstance(op, Copy) and op.memory is not None:
             raise Unsupported(f"copy to memory {op.memory} {where}", "Leave memory out: the schedule chooses it.")
         _refuse_literals(op, where)
@@ -166,7 +167,7 @@ def _is_f32(number: float) -> bool:
 
 
 def _dtype_fix() -> str:
-    return f"This version compiles {' '.join(dtype for dtype in DType if dtype in COMPILED_DTYPES)}."
+    return f"This version compiles {_COMPILED_NAMES}."
 
 
 def _refuse_empty(bound: Bound) -> None:

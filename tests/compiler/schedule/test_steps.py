@@ -93,9 +93,9 @@ def allocation(*transforms: dict[str, Any], **changes: Any) -> dict[str, Any]:
             id="unknown-parallel-type",
         ),
         pytest.param(
-            {"do": "cache_input", "tensor": "i0", "out": "s", "memory": "tensor"},
+            {"do": "cache_input", "tensor": "i0", "out": "s", "memory": "texture"},
             "memory",
-            "'tensor'",
+            "'texture'",
             "global, shared, local",
             id="unknown-memory",
         ),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from compiler.analysis.id_graph import corresponding_axes
+from compiler.analysis.correspondence import corresponding_axes
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.ops import OpKind
 from compiler.schedule.steps import CacheInput, InlineAt, Merge, Parallelize, Reorder, Split, Step, Swizzle

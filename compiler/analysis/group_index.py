@@ -1,0 +1,35 @@
+"""Indices of groups of axes, walked along a path of the id graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from compiler.analysis.id_graph import Group, IdGraph, Step
+from compiler.ir.expr import Expr
+from compiler.ir.id_exprs import Merge, Resize, Split, Swizzle
+
+
+def walk(graph: IdGraph, path: Iterable[Step], known: Mapping[Group, Expr]) -> dict[Group, Expr]:
+    """Index of every group that `path` reaches from those `known`, at the extents of the binding.
+
+    A split walked back and a merge walked forward are the same map, as are the other two; xor is its own inverse.
+    """
+    index = dict(known)
+    for step in path:
+        sources, targets = step.sources, step.targets
+        match step.expr.example:
+            case Split() | Merge():
+                if len(sources) == 2:
+                    outer, inner = sources
+                    index[targets[0]] = index[outer] * graph.size(inner).value + index[inner]
+                else:
+                    outer, inner = targets
+                    extent = graph.size(inner).value
+                    index[outer] = index[sources[0]] // extent
+                    index[inner] = index[sources[0]] % extent
+            case Swizzle():
+                x, y = sources
+                index[targets[1]] = index[y] ^ index[x]
+            case Resize() as e:
+                index[targets[0]] = index[sources[0]] + (e.left if step.forward else -e.left)
+    return index
