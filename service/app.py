@@ -30,7 +30,7 @@ from service.operations import events
 from service.operations.board import Board
 from service.operations.context import Context
 from service.operations.handover import Handover
-from service.routes import cards, fusions, health, kernels, login, spaces, tunings
+from service.routes import cards, fusions, health, kernels, login, schedules, spaces, tunings
 from service.settings import Settings
 
 log = structlog.get_logger("service")
@@ -74,7 +74,9 @@ def create_app(settings: Settings, *, database: Database | None = None, queue: J
     app.state.board = Board(partial(events.following, app.state.context), settings.poll_s / 2)
     app.state.ring, app.state.metrics = ring, metrics
     app.state.stopping = threading.Event()
-    routers = [module.router for module in (tunings, kernels, fusions, spaces, cards, health, login)] + [dashboard]
+    routers = [module.router for module in (tunings, kernels, fusions, spaces, schedules, cards, health, login)] + [
+        dashboard
+    ]
     for router in routers:
         app.include_router(router)
     problems.install(app, routers)

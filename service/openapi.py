@@ -56,6 +56,7 @@ _TAGS = [
     {"name": "kernels", "description": "What searches have found."},
     {"name": "fusions", "description": "What was posted."},
     {"name": "spaces", "description": "What a search would look through."},
+    {"name": "schedules", "description": "Explicit schedules, judged without a search."},
     {"name": "cards", "description": "GPU models and the workers that serve them."},
     {"name": "health", "description": "For machines that keep watch."},
 ]

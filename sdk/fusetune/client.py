@@ -28,6 +28,7 @@ from fusetune.query import (
     FusionLike,
     Query,
     checked_request,
+    checked_root,
     query_of,
     read_accept,
     read_fusion_like,
@@ -43,6 +44,7 @@ from fusetune.wire.fusion import show
 from fusetune.wire.problems import Problem
 from fusetune.wire.service import (
     ACTIVE,
+    MAX_CASES,
     Accept,
     Cards,
     CardStatus,
@@ -51,6 +53,9 @@ from fusetune.wire.service import (
     KernelKey,
     KernelLookup,
     KernelView,
+    ScheduleCases,
+    ScheduleVerdict,
+    ScheduleVerdicts,
     SpaceRequest,
     SpaceView,
     Trials,
@@ -280,6 +285,26 @@ class Client:
         )
         response = self._transport.send("POST", "/spaces", body=request)
         return self._transport.read(response, SpaceView)
+
+    def check_schedules(
+        self, schedules: Mapping[str, Any] | Sequence[Mapping[str, Any]], *, arch: str | None = None
+    ) -> tuple[ScheduleVerdict, ...]:
+        """Verdicts on explicit schedules, in order: one document, or several (256 are sent at a time).
+
+        `arch` is a compile target such as "sm_90a"; by default, for each schedule the least that has what it uses.
+        """
+        documents = [schedules] if isinstance(schedules, Mapping) else list(schedules)
+        params: dict[str, str | int] = {} if arch is None else {"arch": arch}
+        verdicts: list[ScheduleVerdict] = []
+        for start in range(0, len(documents), MAX_CASES):
+            body = checked_root(ScheduleCases, documents[start : start + MAX_CASES])
+            response = self._transport.send("POST", "/schedules/check", body=body, params=params)
+            answers = self._transport.read(response, ScheduleVerdicts).root
+            if len(answers) != len(body.root):
+                found, expected = f"{len(answers)} verdicts", f"{len(body.root)}, one for each schedule"
+                raise ServerBroken("POST /v1/schedules/check", self._transport.url, found, expected)
+            verdicts += answers
+        return tuple(verdicts)
 
     def cards(self) -> tuple[CardStatus, ...]:
         """The cards that the service knows, and the workers that serve them."""

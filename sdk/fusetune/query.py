@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -15,7 +16,7 @@ from fusetune.wire import fingerprint
 from fusetune.wire.artifact import Wire
 from fusetune.wire.binding import Binding
 from fusetune.wire.canonical import binding_hash
-from fusetune.wire.fusion import Fusion
+from fusetune.wire.fusion import Fusion, show
 from fusetune.wire.infer import checked_types
 from fusetune.wire.parse import parse_fusion, problem_of
 from fusetune.wire.problems import InvalidDocument, Problem
@@ -25,6 +26,7 @@ FusionLike = Fusion | Mapping[str, Any] | str | bytes
 """A fusion of the builder or of the wire, or its document, decoded or as JSON text."""
 
 R = TypeVar("R", bound=Wire)
+B = TypeVar("B", bound=pydantic.BaseModel)
 
 AcceptLike = Accept | Mapping[str, Any]
 """`Accept`, or its fields: `{"correct": ["verified_emulated"], "time": ["none"]}`."""
@@ -94,6 +96,17 @@ def checked_request(model: type[R], **fields: Any) -> R:
         return model(**fields)
     except pydantic.ValidationError as error:
         raise InvalidRequest(_problems(error, ())) from None
+
+
+def checked_root(model: type[B], value: object) -> B:
+    """A request body that is no object but `value` itself. Raises InvalidRequest where it cannot be sent."""
+    try:
+        return model.model_validate_json(json.dumps(value, allow_nan=False))
+    except pydantic.ValidationError as error:
+        raise InvalidRequest(_problems(error, ())) from None
+    except (TypeError, ValueError, RecursionError) as error:
+        fix = "Pass what `json.loads` gives."
+        raise InvalidRequest((Problem("schedules", show(str(error)), "what JSON can hold", fix),)) from None
 
 
 def _problems(error: pydantic.ValidationError, place: tuple[str, ...]) -> tuple[Problem, ...]:

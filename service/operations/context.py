@@ -14,6 +14,10 @@ COUNTED_AT_ONCE = 4
 """Spaces that are counted at the same time: a second of one core each, which nobody else shall wait for."""
 
 
+JUDGED_AT_ONCE = 2
+"""Requests whose explicit schedules are judged at the same time, for the same reason."""
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
     """One for each application; operations keep nothing else between two calls."""
@@ -23,3 +27,4 @@ class Context:
     handover: Handover
     artifacts: ArtifactCache = field(default_factory=ArtifactCache)
     counting: threading.BoundedSemaphore = field(default_factory=lambda: threading.BoundedSemaphore(COUNTED_AT_ONCE))
+    judging: threading.BoundedSemaphore = field(default_factory=lambda: threading.BoundedSemaphore(JUDGED_AT_ONCE))

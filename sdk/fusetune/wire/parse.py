@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, TypeVar, get_args
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, RootModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from fusetune.wire.binding import Binding
@@ -143,10 +143,12 @@ def read(model: type[M], decoded: Any, root: str, prefix: str = "") -> M:
 
     Raises InvalidDocument with the first `MAX_PROBLEMS` faults.
     """
-    if not isinstance(decoded, Mapping):
-        raise InvalidDocument((Problem(root, show(decoded), "a JSON object", f"Write the {root} as an object."),))
+    if not issubclass(model, RootModel):
+        if not isinstance(decoded, Mapping):
+            raise InvalidDocument((Problem(root, show(decoded), "a JSON object", f"Write the {root} as an object."),))
+        decoded = dict(decoded)
     try:
-        return model.model_validate(dict(decoded), by_alias=True, by_name=False)
+        return model.model_validate(decoded, by_alias=True, by_name=False)
     except ValidationError as error:
         faults = error.errors(include_url=False)[:MAX_PROBLEMS]
     raise InvalidDocument(tuple(problem_of(fault, *_place(model, fault["loc"], root, prefix)) for fault in faults))

@@ -45,7 +45,7 @@ def check(response: Any, status: int, kind: str, where: str | None = None) -> di
         pytest.param(b"plain text", "Expecting value", id="text"),
     ],
 )
-@pytest.mark.parametrize("path", ["/v1/tunings", "/v1/kernels/lookup", "/v1/spaces"])
+@pytest.mark.parametrize("path", ["/v1/tunings", "/v1/kernels/lookup", "/v1/spaces", "/v1/schedules/check"])
 def test_a_body_that_is_not_json(shared: World, path: str, body: bytes, words: str) -> None:
     problem = check(shared.client.post(path, content=body, headers=JSON), 400, "not-json", "body")
     assert words in problem["detail"]

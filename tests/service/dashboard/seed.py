@@ -52,10 +52,10 @@ _REASONS = {
     "wrong_result": "output 0, random inputs: element [17, 130] is 0.4922, expected 0.4883 to 0.4902",
     "timed_out": "one launch took longer than 2 s",
     "crashed": "CUDA_ERROR_ILLEGAL_ADDRESS; the measuring process was started again",
-    "illegal": "i0_s: box[0] is 512, at most 256 is allowed (tma_box_dim_fits_256)",
+    "illegal": "i0_s: box[0] is 512, at most 256 is allowed (tensor_map_boxes_are_1_to_256)",
 }
 _VIOLATION = {
-    "rule": "tma_box_dim_fits_256", "where": "i0_s: box[0]", "found": 512, "limit": 256, "message": "",
+    "rule": "tensor_map_boxes_are_1_to_256", "where": "i0_s: box[0]", "found": 512, "limit": 256, "message": "",
     "fix": "Split that axis by 256 or less before boxing it.",
 }  # fmt: skip
 

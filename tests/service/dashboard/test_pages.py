@@ -252,8 +252,8 @@ def test_refusals_by_rule(show: Show, ids: Seeded) -> None:
     rows = {row.one("code").text: row.texts("td") for row in rules.one("tbody").all("tr")}
     assert "A box has at most 256 rows." in rules.text, "why a rule refuses stands beside its name"
     assert rows["redundant_rows"][:2] == ["23,639,040", "48 %"]
-    assert rows["tma_box_dim_fits_256"][0] == "0"
-    assert rows["tma_box_dim_fits_256"][3].startswith("i0_s: box[0]: found 512, limit 256.")
+    assert rows["tensor_map_boxes_are_1_to_256"][0] == "0"
+    assert rows["tensor_map_boxes_are_1_to_256"][3].startswith("i0_s: box[0]: found 512, limit 256.")
     assert all(row[0] != "0" or row[2] != "0" for row in rows.values())
 
 

@@ -45,15 +45,6 @@ class Stage(StrEnum):
     PTX = "ptx"
 
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
-
-
-@app.callback()
-def compiler() -> None:
-    """The compiler: schedules of GPU fusions to CUDA C++ and machine code."""
-
-
-@app.command()
 @reporting(InvalidFusion, InvalidStep, IllegalSchedule, Unsupported, UnknownArch, UsageFault, CompileError)
 def show(
     file: Annotated[Path, typer.Argument(help="A kernel artifact or a trace (JSON); - reads stdin.", metavar="FILE")],

@@ -1,0 +1,1 @@
+"""How long a verdict on an explicit schedule takes."""

@@ -1,0 +1,20 @@
+"""The command line of the compiler: one module a command."""
+
+from __future__ import annotations
+
+import typer
+
+from compiler.cli.check import check
+from compiler.cli.explain import explain
+from compiler.cli.show import Stage, show
+
+__all__ = ["Stage", "app"]
+
+app = typer.Typer(
+    help="The compiler: schedules of GPU fusions, judged, explained, and turned into CUDA C++ and machine code.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+for command in (show, check, explain):
+    app.command()(command)

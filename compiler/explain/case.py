@@ -1,0 +1,132 @@
+"""Everything that can be said of one explicit schedule: a page of words, and pictures by file name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from textwrap import fill
+
+from compiler.analysis.loops import with_types_of_their_loops
+from compiler.arch import Arch, arch_named
+from compiler.errors import Kept, Violation
+from compiler.explain.banks import banked_tile, banks
+from compiler.explain.domain_graph import domain_graph
+from compiler.explain.global_tile import global_tile
+from compiler.explain.nest_words import nest_words, sync_words
+from compiler.explain.roles import roles_of
+from compiler.explain.shared_words import shared_words
+from compiler.explain.tma_words import bulk_run_words, tensor_map_words
+from compiler.explain.tmem_picture import tensor_memory_picture
+from compiler.explain.tmem_reach import reached_by
+from compiler.explain.tmem_words import tensor_memory_words
+from compiler.legality.rules import Schedule
+from compiler.schedule.explicit import ExplicitCase, read_case
+from compiler.verdict import Verdict, judge, least_arch, replay
+
+_WIDTH = 118
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """One drawing: `name` is that of its file, without a folder."""
+
+    name: str
+    svg: str
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """A case, the verdict on it, and what was inferred; None in place of `schedule` where a step was refused."""
+
+    case: ExplicitCase
+    verdict: Verdict
+    schedule: Schedule | None
+
+    def text(self) -> str:
+        """The page of words: the verdict, then each tensor, each copy, the conditions for launch."""
+        lines = list(_verdict(self.verdict))
+        if self.schedule is not None:
+            for title, found in _sections(self.schedule, self.verdict):
+                body = list(found)
+                if body:
+                    lines += ["", title, *(_wrapped(line) for line in body)]
+        return "\n".join(lines)
+
+    def pictures(self) -> tuple[Picture, ...]:
+        """All drawings, in the order of the operators."""
+        return () if self.schedule is None else tuple(_pictures(self.schedule))
+
+
+def explain_case(document: object, arch: str | None = None) -> Explained:
+    """What there is to say of one document. Raises MalformedCase for what is none, UnknownArch."""
+    chosen = arch_named(arch) if arch is not None else None
+    case = read_case(document)
+    sf, refused = replay(case)
+    target: Arch = chosen or least_arch(case)
+    verdict = judge(case, sf, refused, target)
+    schedule = Schedule(with_types_of_their_loops(sf), target) if refused is None else None
+    return Explained(case, verdict, schedule)
+
+
+def _verdict(v: Verdict) -> Iterator[str]:
+    name = v.name or "(without a name)"
+    if v.legal:
+        yield f"{name}: legal on {v.arch}"
+        return
+    yield f"{name}: illegal on {v.arch}"
+    yield from (_wrapped(f"  {one}") for one in v.violations)
+
+
+def _sections(schedule: Schedule, verdict: Verdict) -> Iterator[tuple[str, Iterable[str]]]:
+    yield "Tensors", nest_words(schedule.sf)
+    placements = schedule.tile_placements
+    for name, copy in schedule.tensor_maps.items():
+        placed = placements.get(name)
+        words = tensor_map_words(schedule.graph, copy, placed.swizzle if placed is not None else None)
+        breaches = (*copy.breaches, *(placed.breaches if placed is not None else ()))
+        yield "Bulk copy", (*words, *(f"  {_breach(one)}" for one in breaches))
+    for run in schedule.bulk_runs.values():
+        yield "Bulk copy", (*bulk_run_words(run), *(f"  {_breach(one)}" for one in run.breaches))
+    yield "Tensor memory", tensor_memory_words(schedule.sf, schedule.tensor_memory)
+    yield "Shared memory", shared_words(schedule.sf, schedule.graph, schedule.shared_bytes)
+    yield "Passed between threads", sync_words(schedule.sync)
+    yield "Checked before every launch", (f"{k.expr}  ({k.rule}, {k.where})" for k in verdict.kept)
+
+
+def _breach(one: Violation | Kept) -> str:
+    return f"checked before every launch: {one.expr}" if isinstance(one, Kept) else f"wrong: {one}"
+
+
+def _wrapped(line: str) -> str:
+    """A line that is not too long, its continuation indented below it."""
+    indent = len(line) - len(line.lstrip()) + 4
+    return fill(line, _WIDTH, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False)
+
+
+def _pictures(schedule: Schedule) -> Iterator[Picture]:
+    for name, copy in schedule.tensor_maps.items():
+        verb = "load" if copy.is_load else "store"
+        roles = roles_of(schedule.graph, copy)
+        for t in (copy.global_tensor, copy.shared_tensor):
+            title = f"{t.name}: IterDomains of the {verb} {copy.global_tensor.name} "
+            title += f"{'to' if copy.is_load else 'from'} {copy.shared_tensor.name}"
+            yield Picture(f"{name}_domains_{t.name}.svg", domain_graph(schedule.graph, t, roles, title))
+        tile = global_tile(copy, f"{copy.global_tensor.name}: boxes of the {verb}")
+        if tile is not None:
+            yield Picture(f"{name}_tile.svg", tile)
+        banked = banked_tile(copy)
+        if banked is not None:
+            yield Picture(f"{name}_banks.svg", banks(banked, f"{copy.shared_tensor.name}: the tile in shared memory"))
+    yield from _tensor_memory(schedule)
+
+
+def _tensor_memory(schedule: Schedule) -> Iterator[Picture]:
+    """One picture for each copy between registers and tensor memory."""
+    plan = schedule.tensor_memory
+    tensors = {t.tensor: t for t in plan.tensors}
+    for access in plan.accesses:
+        reached = reached_by(schedule.sf, schedule.graph, access)
+        verb = "load from" if access.output != access.tensor else "store to"
+        title = f"{access.tensor} in tensor memory: {verb} it by warp"
+        svg = tensor_memory_picture(tensors[access.tensor], access, reached, title)
+        yield Picture(f"{access.output}_tmem.svg", svg)

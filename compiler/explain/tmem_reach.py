@@ -1,0 +1,91 @@
+"""Which warp reaches which lane and column of tensor memory, by going through all threads of a copy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import groupby
+from math import prod
+
+import numpy as np
+
+from compiler.analysis.id_graph import IdGraph
+from compiler.analysis.loops import with_types_of_their_loops
+from compiler.analysis.tmem import TmemAccess
+from compiler.analysis.tmem_allocation import COLUMN_BITS
+from compiler.analysis.tmem_warps import block_shape, warps_of
+from compiler.ir.domain import ScheduledFusion
+from compiler.ir.expr import Expr, Var
+
+MAX_POINTS = 1 << 18
+"""Places looked at; where loops make more, only their first iteration is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """Lanes `[lane, lane + lanes)` by 4-byte columns `[column, column + columns)`, which the same warps reach."""
+
+    lane: int
+    lanes: int
+    column: int
+    columns: int
+    warps: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """All patches of a copy, by lane and column; `is_whole` is False where only a loop's first iteration is shown."""
+
+    patches: tuple[Patch, ...]
+    is_whole: bool
+
+
+def reached_by(sf: ScheduledFusion, graph: IdGraph, access: TmemAccess) -> Reached | None:
+    """What each warp reaches in one copy, in the tensor's own columns; None where the copy was not worked out."""
+    sf = with_types_of_their_loops(sf)
+    warp = warps_of(graph, block_shape(sf), sf.tensor(access.output)).warp
+    if access.lane is None or access.column is None or warp is None:
+        return None
+    found = (access.lane, access.column, warp)
+    variables = sorted({v for e in found for v in e.variables}, key=str)
+    is_whole = prod(v.extent for v in variables) <= MAX_POINTS
+    if not is_whole:
+        loops = {v: Expr() for v in variables if v.name.startswith("i")}
+        found = (found[0].substitute(loops), found[1].substitute(loops), found[2].substitute(loops))
+        variables = [v for v in variables if v not in loops]
+        if prod(v.extent for v in variables) > MAX_POINTS:
+            return None
+    return Reached(_patches(*found, variables, sf.tensor(access.tensor).dtype.nbits), is_whole)
+
+
+def _patches(lane: Expr, column: Expr, warp: Expr, variables: list[Var], nbits: int) -> tuple[Patch, ...]:
+    shape = [v.extent for v in variables]
+    values = {
+        v.name: np.arange(v.extent, dtype=np.int64).reshape([-1 if i == at else 1 for i in range(len(variables))])
+        for at, v in enumerate(variables)
+    }
+    rows = [np.broadcast_to(np.asarray(e.evaluate(values)), shape).ravel() for e in (lane, column, warp)]
+    rows[1] = rows[1] * nbits // COLUMN_BITS
+    places: dict[int, dict[int, list[int]]] = {}
+    columns, warps = int(rows[1].max()) + 1, int(rows[2].max()) + 1
+    for key in np.unique((rows[0] * columns + rows[1]) * warps + rows[2]).tolist():
+        place, by = divmod(key, warps)
+        at_lane, at_column = divmod(place, columns)
+        places.setdefault(at_lane, {}).setdefault(at_column, []).append(by)
+    runs = [(at_lane, _runs(places[at_lane])) for at_lane in sorted(places)]
+    patches: list[Patch] = []
+    for same, group in groupby(enumerate(runs), key=lambda one: (one[1][0] - one[0], one[1][1])):
+        first, *others = [at_lane for _, (at_lane, _) in group]
+        patches += [Patch(first, 1 + len(others), c, n, by) for c, n, by in same[1]]
+    return tuple(patches)
+
+
+def _runs(columns: dict[int, list[int]]) -> tuple[tuple[int, int, tuple[int, ...]], ...]:
+    """Neighbouring columns of one lane that the same warps reach: first column, how many, warps."""
+    found: list[tuple[int, int, tuple[int, ...]]] = []
+    for column in sorted(columns):
+        warps = tuple(columns[column])
+        if found and found[-1][0] + found[-1][1] == column and found[-1][2] == warps:
+            found[-1] = (found[-1][0], found[-1][1] + 1, warps)
+        else:
+            found.append((column, 1, warps))
+    return tuple(found)

@@ -1,0 +1,38 @@
+"""Explicit schedules: judged, without a search."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from starlette.responses import Response
+
+from fusetune.wire.service import ArchName, ScheduleCases, ScheduleVerdicts
+from service.operations import schedules
+from service.problems import (
+    BODY_TOO_LARGE,
+    INVALID_REQUEST,
+    NOT_JSON,
+    QUEUE_FULL,
+    UNSUPPORTED_MEDIA_TYPE,
+    problems,
+)
+from service.routes.dependencies import EVERYWHERE, Ctx
+from service.routes.strict import StrictRoute
+
+router = APIRouter(prefix="/v1/schedules", tags=["schedules"], route_class=StrictRoute, responses=EVERYWHERE)
+
+Arch = Annotated[
+    ArchName | None, Query(description="Compile target; by default, for each schedule the least that will do.")
+]
+
+
+@router.post(
+    "/check",
+    response_model=ScheduleVerdicts,
+    responses=problems(NOT_JSON, BODY_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, INVALID_REQUEST, QUEUE_FULL),
+)
+def check_schedules(body: ScheduleCases, context: Ctx, arch: Arch = None) -> Response:
+    """Whether explicit schedules are legal, by which rules not, and what is inferred of them: as `check` says it."""
+    return Response(json.dumps(schedules.check(context, body, arch)), media_type="application/json")
