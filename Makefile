@@ -98,6 +98,7 @@ format: $(READY)
 docs: $(READY)
 	$(PY) -m docs.generate_rules
 	$(PY) -m docs.generate_api
+	$(PY) -m docs.generate_concepts
 
 # Resolved without find-links, so that the CUDA build's own packages are pinned too.
 constraints: $(READY)

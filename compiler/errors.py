@@ -124,13 +124,17 @@ class Unsupported(CompilerError):
 
 
 class InvalidStep(CompilerError):
-    """A schedule step that cannot be applied: `step` is its printed form, `reason` says why, `fix` how to mend it."""
+    """A schedule step that cannot be applied: `step` is its printed form, `reason` says why, `fix` how to mend it.
 
-    def __init__(self, step: str, reason: str, fix: str) -> None:
-        super().__init__(step, reason, fix)
+    `violations` are the rules that refuse it, with what was found and allowed; empty where no rule was asked.
+    """
+
+    def __init__(self, step: str, reason: str, fix: str, violations: tuple[Violation, ...] = ()) -> None:
+        super().__init__(step, reason, fix, violations)
         self.step = step
         self.reason = reason
         self.fix = fix
+        self.violations = violations
 
     def __str__(self) -> str:
         return f"{self.step}: {self.reason}. {self.fix}"

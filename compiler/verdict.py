@@ -5,17 +5,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from compiler.analysis.bulk_run import BulkRun
+from compiler.analysis.loops import with_types_of_their_loops
+from compiler.analysis.tensor_map import TensorMapCopy
 from compiler.arch import Arch, arch_named
-from compiler.errors import InvalidStep, Kept, Stage, Violation
+from compiler.errors import Kept, Stage, Violation
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.iter_domain import MemoryType
 from compiler.legality.rules import Schedule, check_model
-from compiler.schedule.apply import apply
-from compiler.schedule.explicit import ExplicitCase, MalformedCase, read_case, read_step
+from compiler.schedule.explicit import ExplicitCase, MalformedCase
+from compiler.schedule.replay import replay_case, replay_document
 
 _STAGES = tuple(Stage)
 
@@ -80,40 +83,92 @@ def judge_document(data: object, arch: str | None = None) -> Verdict:
     name = data.get("name", "") if isinstance(data, Mapping) else ""
     name = name if isinstance(name, str) else ""
     try:
-        case = read_case(data)
-        sf, refused = replay(case)
+        done = replay_document(data)
     except MalformedCase as error:
         return Verdict(name, None, error=str(error))
-    return judge(case, sf, refused, chosen or least_arch(case))
+    return judge(done.case, done.sf, next(iter(done.refused), None), chosen or least_arch(done.case))
 
 
 def replay(case: ExplicitCase) -> tuple[ScheduledFusion, Violation | None]:
     """The fusion after the last step that could be taken, and why the next one could not. Raises MalformedCase."""
-    sf = case.start
-    for i, raw in enumerate(case.steps):
-        step = read_step(raw, sf, case.scalars, f"schedule[{i}]")
-        try:
-            sf = apply(sf, step)
-        except InvalidStep as error:
-            return sf, Violation(
-                "schedule_steps_apply",
-                f"schedule[{i}]: {error.step}",
-                error.reason,
-                "",
-                error.fix,
-                stage=Stage.SCHEDULE,
-            )
-    return sf, None
+    done = replay_case(case)
+    return done.sf, next(iter(done.refused), None)
 
 
 def judge(case: ExplicitCase, sf: ScheduledFusion, refused: Violation | None, arch: Arch) -> Verdict:
     """The verdict on a schedule whose steps were taken; `refused` is why the last could not be."""
     if refused is not None:
         return Verdict(case.name, False, Stage.SCHEDULE, (refused,), arch=arch.name)
-    schedule = Schedule(sf, arch)
+    schedule = Schedule(with_types_of_their_loops(sf), arch)
     violations, kept = check_model(schedule)
+    violations = (*_device_breaches(case, arch), *violations)
     stage = min((v.stage for v in violations), key=_STAGES.index, default=None)
-    return Verdict(case.name, not violations, stage, violations, kept=kept, arch=arch.name)
+    return Verdict(
+        case.name,
+        not violations,
+        stage,
+        violations,
+        tma=_tma_reports(schedule),
+        tmem=_tmem_reports(schedule),
+        smem_bytes=schedule.shared_bytes.total,
+        kept=kept,
+        arch=arch.name,
+    )
+
+
+def _tma_reports(schedule: Schedule) -> tuple[TmaReport, ...]:
+    """One for each bulk copy, in the order of the operators."""
+    found = []
+    for op in schedule.sf.ops:
+        if (copy := schedule.tensor_maps.get(op.output)) is not None:
+            found.append(_tensor_map_report(copy))
+        elif (run := schedule.bulk_runs.get(op.output)) is not None:
+            found.append(_bulk_run_report(run))
+    return tuple(found)
+
+
+def _tensor_map_report(copy: TensorMapCopy) -> TmaReport:
+    swizzle = f"{copy.swizzle}B" if copy.swizzle else "none"
+    if copy.dims is None:
+        return TmaReport(copy.op.output, None, None, None, None, swizzle, None)
+    return TmaReport(
+        copy.op.output,
+        len(copy.dims),
+        tuple(d.box_size.value for d in copy.dims),
+        tuple(d.tile_size.value for d in copy.dims),
+        tuple(d.element_stride_size.value for d in copy.dims),
+        swizzle,
+        copy.correctness,
+    )
+
+
+def _bulk_run_report(run: BulkRun) -> TmaReport:
+    if run.elems is None:
+        return TmaReport(run.op.output, None, None, None, None, "none", None)
+    elems = run.elems.value
+    return TmaReport(run.op.output, 1, (elems,), (elems,), (1,), "none", run.correctness)
+
+
+def _tmem_reports(schedule: Schedule) -> tuple[TmemReport, ...]:
+    memory = schedule.tensor_memory
+    return tuple(
+        TmemReport(t.tensor, t.lanes, t.columns, t.allocated_columns, memory.pattern_of(t.tensor))
+        for t in memory.tensors
+    )
+
+
+def _device_breaches(case: ExplicitCase, arch: Arch) -> Iterator[Violation]:
+    """What the case asks of a device that this architecture does not have."""
+    capability = 10 * arch.capability[0] + arch.capability[1]
+    name = "case_asks_for_this_architecture"
+    if case.arch_min is not None and capability < case.arch_min:
+        yield Violation(name, "arch_min", capability, case.arch_min, "Choose a later architecture.")
+    if case.arch_below is not None and capability >= case.arch_below:
+        yield Violation(name, "arch_below", capability, case.arch_below, "Choose an earlier architecture.")
+    if case.needs_smem_bytes is not None and case.needs_smem_bytes > arch.smem_per_block_optin_bytes:
+        found, limit = case.needs_smem_bytes, arch.smem_per_block_optin_bytes
+        fix = "Choose an architecture with more shared memory."
+        yield Violation(name, "needs_smem_bytes", found, limit, fix, stage=Stage.RUNTIME)
 
 
 def least_arch(case: ExplicitCase) -> Arch:

@@ -50,11 +50,20 @@ ADD: dict[str, Any] = {
     "ops": [{"op": "add", "in": ["x", "y"], "out": "z"}],
     "outputs": [{"name": "z"}],
 }
+COPY: dict[str, Any] = {
+    "name": "copy",
+    "tensors": {name: {"shape": [32, 64], "dtype": "float32", "memory": "global"} for name in ("tv0", "tv1")},
+    "ops": [{"op": "set", "in": ["tv0"], "out": "tv1"}],
+    "inputs": ["tv0"],
+    "outputs": ["tv1"],
+    "schedule": [{"do": "parallelize", "tv": "tv1", "axis": 0, "type": "BIDx"}],
+}
 _KEY = {"fingerprint": "0" * 64, "binding": "0" * 64, "card": "H200"}
 
 EXAMPLES: Mapping[str, Mapping[str, Any]] = {
     "/v1/tunings": {"fusion": ADD, "binding": {"sizes": {"M": 8192}}, "budget_s": 30},
     "/v1/kernels/lookup": {"keys": [_KEY], "accept": {"time": ["measured"]}},
+    "/v1/schedules/check": COPY,
     "/v1/spaces": {"fusion": ADD, "binding": {"sizes": {"M": 8192}}, "card": "H100", "samples": 1},
 }
 """A body for each path that takes one; a test posts them."""
@@ -137,6 +146,8 @@ def _type(name: str, schema: Mapping[str, Any]) -> str:
         required = set(schema.get("required", ()))
         rows = ((f"`{field}`", _kind(one), _default(field, one, required)) for field, one in fields.items())
         parts.append(_table(("field", "type", "default"), rows))
+    elif name != "Fusion" and "properties" not in schema:
+        parts.append(f"Is: {_kind(schema)}.\n")
     return "\n".join(parts)
 
 

@@ -38,9 +38,13 @@ ANALYSIS = (*SCHEDULE, "compiler.analysis")
 TILE = (*ANALYSIS, "compiler.tile")
 LOWER = (*TILE, "compiler.lower")
 EMIT = (*LOWER, "compiler.emit")
+JUDGE = (*TILE, "compiler.legality", "compiler.verdict")
 WHOLE_COMPILER = (
     *EMIT,
     "compiler.legality",
+    "compiler.verdict",
+    "compiler.judging",
+    "compiler.explain",
     "compiler.nvrtc",
     "compiler.child",
     "compiler.cubin",
@@ -81,8 +85,11 @@ TABLE: dict[str, Row] = {
     "compiler.ir": Row(ours=BASE),
     "compiler.schedule": Row(ours=IR),
     "compiler.analysis": Row(ours=SCHEDULE, others=("numpy",)),
-    "compiler.tile": Row(ours=ANALYSIS),
+    "compiler.tile": Row(ours=ANALYSIS, others=("numpy",)),
     "compiler.legality": Row(ours=TILE),
+    "compiler.verdict": Row(ours=(*TILE, "compiler.legality")),
+    "compiler.judging": Row(ours=JUDGE),
+    "compiler.explain": Row(ours=(*JUDGE, "compiler.judging"), others=("numpy",)),
     "compiler.lower": Row(ours=TILE),
     "compiler.emit": Row(ours=LOWER),
     "compiler.child": Row(ours=BASE),
@@ -169,8 +176,10 @@ TABLE: dict[str, Row] = {
     "benchmarks.kernels": Row(ours=("benchmarks.kernels",), others=("torch",)),
     "benchmarks.kernels.plugin": Row(ours=("fusetune.wire",), lazily=("fusetune.torch", "torch")),
     "benchmarks.kernels.triton_streams": Row(others=("torch", "triton")),
+    "benchmarks.check": Row(ours=("benchmarks.check", *JUDGE)),
     "benchmarks": Row(),
-    "docs": Row(ours=("compiler.legality",)),
+    "docs": Row(ours=("compiler.schedule", "compiler.legality")),
+    "docs.generate_concepts": Row(ours=(*JUDGE, "compiler.explain")),
     "docs.generate_api": Row(ours=(*BORDER, "service.app", "service.openapi", "service.routes")),
     "examples": Row(ours=("fusetune",), lazily=("torch",)),
     "examples.training_loop": Row(ours=("fusetune", "examples"), others=("torch",)),

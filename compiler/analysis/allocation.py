@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from compiler.ir.algebra import forward
 from compiler.ir.expr import Expr
 from compiler.ir.id_exprs import Merge, Resize, Split, Swizzle
 from compiler.ir.iter_domain import IterDomain, MemoryType, ParallelType
@@ -121,31 +120,3 @@ def layout_of(t: TensorView) -> Layout:
         last += step * (axis.extent - 1)
         elems = max(elems, whole, last + 1)
     return Layout(tuple(reversed(axes)), tuple(reversed(steps)), elems)
-
-
-def base_axes(t: TensorView) -> tuple[IterDomain, ...]:
-    """The loop axes that the allocation was set on, in memory order, before the allocation's own transforms."""
-    axes = list(memory_order(t))
-    if t.allocation is None:
-        return tuple(axes)
-    for e in reversed(t.allocation.exprs):
-        match e:
-            case Split():
-                at = axes.index(e.outer)
-                axes[at] = e.source
-                axes.remove(e.inner)
-            case Merge():
-                at = axes.index(e.out)
-                axes[at : at + 1] = [e.outer, e.inner]
-            case Swizzle():
-                axes[axes.index(e.out)] = e.y
-            case Resize():
-                axes[axes.index(e.out)] = e.source
-    return tuple(axes)
-
-
-def offset_from_base(t: TensorView, index: Mapping[IterDomain, Expr]) -> Expr:
-    """Element offset, given indices of the base axes (missing ones count as 0)."""
-    known = {a: index.get(a, Expr()) for a in base_axes(t)}
-    exprs = t.allocation.exprs if t.allocation is not None else ()
-    return layout_of(t).offset(forward(known, exprs))

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from compiler.analysis.bulk import BulkCopy, infer_bulk
+from compiler.analysis.bulk_run import BulkRun, infer_bulk_run
+from compiler.analysis.circular_buffer import CircularBuffers, circular_buffers
 from compiler.analysis.id_graph import IdGraph, id_graph
 from compiler.analysis.indexing import Indexing
+from compiler.analysis.loops import LoopMap, loop_map
 from compiler.analysis.smem import SharedMemoryPlan, plan_shared_memory
-from compiler.analysis.tensor_map import TensorMapCopy, infer_tensor_map
-from compiler.analysis.tile_placement import TilePlacement, place_tile
-from compiler.analysis.tma import TmaCopy, infer_tma
+from compiler.analysis.smem_bytes import SharedBytes, shared_bytes
+from compiler.analysis.sync import Sync, sync_of
+from compiler.analysis.tensor_map import TensorMapCopy, coordinates, infer_tensor_map
+from compiler.analysis.tile_placement import TilePlacement, place_run, place_tile
 from compiler.analysis.tmem import TensorMemory, plan_tensor_memory
-from compiler.errors import Violation
+from compiler.analysis.vectorize import VectorAccess, vector_accesses
 from compiler.ir.domain import ScheduledFusion
-from compiler.ir.tensor import CopyVia, TensorOp
+from compiler.ir.expr import Expr
+from compiler.ir.tensor import CopyVia
 
 
 @dataclass(frozen=True)
@@ -36,38 +39,61 @@ class Facts:
         return {op.output: infer_tensor_map(self.sf, self.graph, op) for op in self.sf.ops if op.via is CopyVia.TMA}
 
     @cached_property
+    def bulk_runs(self) -> dict[str, BulkRun]:
+        """By output name: the run of each copy via bulk1d."""
+        return {op.output: infer_bulk_run(self.sf, self.graph, op) for op in self.sf.ops if op.via is CopyVia.BULK1D}
+
+    @cached_property
     def tile_placements(self) -> dict[str, TilePlacement]:
-        """By output name: where the tile of each tensor-map copy lies in shared memory."""
-        maps = self.tensor_maps.items()
-        return {name: place_tile(self.sf, self.graph, copy) for name, copy in maps if copy.dims is not None}
+        """By output name: where the tile, or the run, of each bulk copy lies in shared memory."""
+        maps, runs = self.tensor_maps.items(), self.bulk_runs.items()
+        placed = {name: place_tile(self.sf, self.graph, copy) for name, copy in maps if copy.dims is not None}
+        return placed | {name: place_run(self.sf, self.graph, run) for name, run in runs if run.elems is not None}
 
     @cached_property
     def tensor_memory(self) -> TensorMemory:
         return plan_tensor_memory(self.sf, self.graph)
 
     @cached_property
+    def loops(self) -> LoopMap:
+        """Which loop axes of which tensors are one loop."""
+        return loop_map(self.sf)
+
+    @cached_property
+    def sync(self) -> Sync:
+        """What passes between threads and blocks."""
+        return sync_of(self.sf, self.graph)
+
+    @cached_property
+    def shared_bytes(self) -> SharedBytes:
+        """What the shared tensors and their barriers take of a block's shared memory."""
+        return shared_bytes(self.sf, self.graph, self.loops)
+
+    @cached_property
+    def circular_buffers(self) -> CircularBuffers:
+        """The loops that circular buffers turn with."""
+        return circular_buffers(self.sf, self.loops)
+
+    @cached_property
+    def vector_accesses(self) -> tuple[VectorAccess, ...]:
+        """Every copy that moves words."""
+        return vector_accesses(self.sf, self.graph)
+
+    @cached_property
     def indexing(self) -> Indexing:
         return Indexing(self.sf)
 
-    @cached_property
-    def tma(self) -> dict[str, TmaCopy | Violation]:
-        """By output name: what each tensor-map copy does."""
-        return {op.output: infer_tma(self.sf, op) for op in self.sf.ops if op.via is CopyVia.TMA}
-
-    @cached_property
-    def bulk(self) -> dict[str, BulkCopy | Violation]:
-        """By output name: what each 1-D bulk copy does."""
-        return {op.output: infer_bulk(self.indexing, op) for op in self.sf.ops if op.via is CopyVia.BULK1D}
-
-    def tma_copies(self) -> Iterator[tuple[TensorOp, TmaCopy]]:
-        for op in self.sf.ops:
-            if isinstance(copy := self.tma.get(op.output), TmaCopy):
-                yield op, copy
+    def tile_coordinates(self, output: str) -> tuple[Expr, ...]:
+        """Where the box of a tile starts, of the tensor-map copy that writes `output`: one index a dimension, innermost
+        first, in block, thread and loop variables."""
+        t = self.sf.tensor(output)
+        index = self.indexing.nest.loop_index(t)
+        outside = {self.graph.group(a): e for a, e in index.items() if a not in t.bulk_axes}
+        return coordinates(self.tensor_maps[output], self.graph, outside)
 
     def swizzle_span(self, shared: str) -> int:
         """Bytes of the hardware swizzle by which bulk copies lay out a shared tensor; 0 without."""
-        spans = [c.swizzle or 0 for _, c in self.tma_copies() if c.shared_tensor.name == shared]
-        return max(spans, default=0)
+        return max((c.swizzle for c in self.tensor_maps.values() if c.shared_tensor.name == shared), default=0)
 
     @cached_property
     def smem(self) -> SharedMemoryPlan:

@@ -12,11 +12,13 @@ from compiler.ir.id_exprs import Merge, Resize, Split, Swizzle
 def walk(graph: IdGraph, path: Iterable[Step], known: Mapping[Group, Expr]) -> dict[Group, Expr]:
     """Index of every group that `path` reaches from those `known`, at the extents of the binding.
 
-    A split walked back and a merge walked forward are the same map, as are the other two; xor is its own inverse.
+    A split walked back and a merge walked forward are the same map, as are the other two; xor is its own inverse. An
+    axis of extent one that nothing leads to stands at 0.
     """
     index = dict(known)
     for step in path:
         sources, targets = step.sources, step.targets
+        index.update((g, Expr()) for g in sources if g not in index and graph.axis(g).is_trivial)
         match step.expr.example:
             case Split() | Merge():
                 if len(sources) == 2:

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from compiler.ir.domain import ScheduledFusion, logical_correspondence
 from compiler.ir.id_exprs import IdExpr, Merge, Resize, Split, Swizzle
 from compiler.ir.iter_domain import IterDomain
 from compiler.ir.size import Size
 from compiler.ir.tensor import TensorView
+from compiler.ir.trivial import unchanged
 
 Group = int
 """A set of axes that are one; groups of one graph are numbered."""
@@ -82,11 +84,50 @@ class IdGraph:
     def path(self, start: Sequence[Group], goal: Sequence[Group]) -> tuple[tuple[Step, ...], frozenset[Group]]:
         """The transforms that lead from `start` to `goal`, in walking order, and the goals that none reaches.
 
-        A transform is walked once all groups on its near side are reached (breadth first, so by the fewest).
+        A transform is walked once all groups on its near side are reached (breadth first, so by the fewest). An axis of
+        extent one counts as reached where nothing else leads on: it stands at 0, and merging leaves no trace of it.
+        That is so of pieces first: what was cut into a piece of extent one and a longer one, with holes, goes by the
+        longer one.
         """
         came_by: dict[Group, Step | None] = dict.fromkeys(start)
         taken: list[Step] = []
-        waiting = list(self.exprs)
+        waiting = self._reach(came_by, taken, self.exprs, goal)
+        for ones in (self._pieces_of_one, self._axes_of_one(goal)):
+            if all(g in came_by for g in goal):
+                break
+            for g in ones:
+                came_by.setdefault(g, None)
+            waiting = self._reach(came_by, taken, waiting, goal)
+        needed: list[Step] = []
+        wanted = {g for g in goal if g in came_by}
+        for step in reversed(taken):
+            if any(came_by.get(g) is step and g in wanted for g in step.targets):
+                needed.append(step)
+                wanted |= set(step.sources)
+        return tuple(reversed(needed)), frozenset(g for g in goal if g not in came_by)
+
+    @cached_property
+    def _pieces_of_one(self) -> tuple[Group, ...]:
+        """Groups of extent one beside another in a split or merge, that are not split or merged alone."""
+        sides = [side for e in self.exprs for side in (e.inputs, e.outputs)]
+        alone = {side[0] for side in sides if len(side) == 1}
+        pairs = dict.fromkeys(g for side in sides if len(side) == 2 for g in side)
+        return tuple(g for g in pairs if g not in alone and self._axis[g].is_trivial)
+
+    def _axes_of_one(self, goal: Sequence[Group]) -> tuple[Group, ...]:
+        """All groups of extent one of the transforms and the goal."""
+        ends = dict.fromkeys(g for e in self.exprs for g in (*e.inputs, *e.outputs))
+        return tuple(g for g in (*ends, *goal) if self._axis[g].is_trivial)
+
+    def _reach(
+        self,
+        came_by: dict[Group, Step | None],
+        taken: list[Step],
+        exprs: Iterable[GroupExpr],
+        goal: Sequence[Group],
+    ) -> list[GroupExpr]:
+        """Walks what can be walked of `exprs`, until the goals are reached; returns what is left."""
+        waiting = list(exprs)
         progress = True
         while progress and not all(g in came_by for g in goal):
             progress = False
@@ -102,13 +143,7 @@ class IdGraph:
                 for g in step.targets:
                     came_by.setdefault(g, step)
             waiting = left
-        needed: list[Step] = []
-        wanted = {g for g in goal if g in came_by}
-        for step in reversed(taken):
-            if any(came_by.get(g) is step and g in wanted for g in step.targets):
-                needed.append(step)
-                wanted |= set(step.sources)
-        return tuple(reversed(needed)), frozenset(g for g in goal if g not in came_by)
+        return waiting
 
     @staticmethod
     def _step(e: GroupExpr, known: set[Group]) -> Step | None:
@@ -149,9 +184,10 @@ def id_graph(sf: ScheduledFusion) -> IdGraph:
                 if p.is_broadcast == c.is_broadcast:
                     g.unite(p, c)
     made: dict[tuple[object, ...], IdExpr] = {}
+    zeros: set[IterDomain] = set()
     for t in sf.tensors:
         for e in transforms_of(t):
-            _insert(g, e, made)
+            _insert(g, e, made, zeros)
     unique = {(type(e), g.groups(e.inputs), g.groups(e.outputs)): e for e in reversed(made.values())}
     g.exprs = tuple(GroupExpr(i, o, e) for (_, i, o), e in reversed(unique.items()))
     return g
@@ -165,25 +201,25 @@ def transforms_of(t: TensorView) -> tuple[IdExpr, ...]:
     return (*own, *t.exprs) if t.allocation.is_source else (*t.exprs, *own)
 
 
-def _insert(g: IdGraph, e: IdExpr, made: dict[tuple[object, ...], IdExpr]) -> None:
-    """Adds a transform: its outputs join those of an equal one, and its input where it changes nothing."""
+def _insert(g: IdGraph, e: IdExpr, made: dict[tuple[object, ...], IdExpr], zeros: set[IterDomain]) -> None:
+    """Adds a transform: its outputs join those of an equal one, and its input where it changes nothing.
+
+    `zeros`: the axes of extent one that such splits add. Of two axes of extent one that are merged, the other is kept.
+    """
     for a in (*e.inputs, *e.outputs):
         g.add(a)
-    match e:
-        case Split() if e.outer.is_trivial and e.inner.size == e.source.size:
-            g.unite(e.inner, e.source)
-        case Split() if e.inner.is_trivial:
-            g.unite(e.outer, e.source)
-        case Merge() if e.inner.is_trivial:
-            g.unite(e.out, e.outer)
-        case Merge() if e.outer.is_trivial:
-            g.unite(e.out, e.inner)
-        case Resize() if e.left == e.right == 0:
-            g.unite(e.out, e.source)
-        case _:
-            twin = made.setdefault(_key(g, e), e)
-            for a, b in zip(e.outputs, twin.outputs, strict=True):
-                g.unite(a, b)
+    if (pair := unchanged(e)) is not None:
+        before, after = pair
+        if isinstance(e, Split):
+            zeros.update(a for a in e.outputs if a != after)
+        elif isinstance(e, Merge) and before in zeros and e.outer.is_trivial and e.inner.is_trivial:
+            before = e.inner
+            zeros.update((after,) if before in zeros else ())
+        g.unite(before, after)
+        return
+    twin = made.setdefault(_key(g, e), e)
+    for a, b in zip(e.outputs, twin.outputs, strict=True):
+        g.unite(a, b)
 
 
 def _key(g: IdGraph, e: IdExpr) -> tuple[object, ...]:
@@ -191,7 +227,11 @@ def _key(g: IdGraph, e: IdExpr) -> tuple[object, ...]:
     sources = g.groups(e.inputs)
     match e:
         case Split():
-            return ("split", sources, e.outer.size, e.inner.size)
+            # Unknown extents of one group may have different names, so a split is known by a factor that has none.
+            inner, outer = e.inner.size, e.outer.size
+            if inner.is_constant or not outer.is_constant:
+                return ("split by inner", sources, inner)
+            return ("split by outer", sources, outer)
         case Merge():
             return ("merge", sources)
         case Swizzle():

@@ -1,32 +1,39 @@
-"""The hardware's shared-memory swizzle, and recognising it in an allocation domain.
+"""The hardware's shared-memory swizzle: its addresses, its index map, and recognising it in a layout.
 
 The xor patterns are those of the PTX ISA's tensor-copy swizzle modes (5.5.7): for a span of s bytes, bits of the
-16-byte chunk number are xored with the address bits from 128 bytes up.
+16-byte chunk number are xored with the address bits from 128 bytes up. As a map of axes that is the domain
+[-1, s, 8/s, s, 16 bytes] with the second axis xored into the fourth, s spans counted in chunks (nvFuser, TMA: "Data
+swizzle").
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Sequence
 from math import prod
 
 import numpy as np
 import numpy.typing as npt
 
-from compiler.analysis.allocation import offset_from_base
-from compiler.ir.expr import Var, var
-from compiler.ir.iter_domain import IterDomain
-from compiler.ir.tensor import TensorView
+from compiler.dtypes import DType
+from compiler.ir.expr import Expr, Var, every_part, var
 
 SPANS = (32, 64, 128)
 _MASKS = {0: 0x00, 32: 0x10, 64: 0x30, 128: 0x70}
 CHUNK_BYTES = 16
+LINE_BYTES = 128
+"""All 32 banks, 4 bytes each: what one row of chunks covers (nvFuser, TMA: "Data swizzle")."""
 MAX_TILE_ELEMS = 1 << 20
 """More than any tile that fits in shared memory has (227 KiB, CUDA C++ programming guide, "Compute Capabilities")."""
 
+_LIMIT = 1 << 58
+"""An offset in elements below it is one in bytes, or in bits, of 64 bits."""
 
-def swizzled_address(address: npt.NDArray[np.int64], span: int) -> npt.NDArray[np.int64]:
+Offsets = npt.NDArray[np.int64]
+
+
+def swizzled_address(address: Offsets, span: int) -> Offsets:
     """Where byte `address` of a dense tile goes in shared memory; the tile starts on a repeat of the pattern."""
-    out: npt.NDArray[np.int64] = address ^ ((address >> 3) & _MASKS[span])
+    out: Offsets = address ^ ((address >> 3) & _MASKS[span])
     return out
 
 
@@ -38,28 +45,73 @@ def repeat_bytes(span: int) -> int:
     return max(128, 8 * span)
 
 
-@lru_cache(maxsize=4096)
-def hardware_swizzle(t: TensorView, tile: tuple[IterDomain, ...]) -> int | None:
-    """The span (0, 32, 64, 128) of the mode that puts every element of the tile where the allocation of `t` says.
+def swizzled_index(dense: Expr, span: int, nbytes: int) -> Expr:
+    """Where element `dense` of a tile goes, elements of `nbytes` bytes; the tile starts on a repeat of the pattern."""
+    if span == 0:
+        return dense
+    unit, row = CHUNK_BYTES // nbytes, span // nbytes
+    y, column = dense // row, dense % row
+    phase = y // (LINE_BYTES // span) % (span // CHUNK_BYTES)
+    return y * row + ((column // unit) ^ phase) * unit + column % unit
 
-    `tile`: base axes of `t`, innermost first, as the copy engine walks them. None if no mode does, and for
-    a tile that fits in no shared memory.
+
+def dense_index(tile: Sequence[Var]) -> Expr:
+    """The place of a tile's element as the copy engine walks it; `tile`: its indices, innermost first."""
+    index, step = Expr(), 1
+    for v in tile:
+        index, step = index + var(v) * step, step * v.extent
+    return index
+
+
+def offsets_of(offset: Expr, tile: Sequence[Var]) -> Offsets:
+    """The offset of every element of a tile, in the order of the dense run. `offset` must be one to enumerate."""
+    dense = np.arange(prod(v.extent for v in tile), dtype=np.int64)
+    values: dict[str, Offsets] = {}
+    step = 1
+    for v in tile:
+        values[v.name] = dense // step % v.extent
+        step *= v.extent
+    return np.broadcast_to(np.asarray(offset.evaluate(values), dtype=np.int64), dense.shape)
+
+
+def can_enumerate(e: Expr) -> bool:
+    """True where no part of it leaves 64 bits, as flat indices of absurdly large tensors do."""
+    return every_part(e, lambda part: part.lo > -_LIMIT and part.hi < _LIMIT)
+
+
+def swizzle_mode(offset: Expr, tile: Sequence[Var], row: int, dtype: DType, likely: int = 0) -> int | None:
+    """The span (0, 32, 64, 128) of the mode that puts each element of a tile at `offset` elements from its start.
+
+    `tile`: indices, innermost first; `row`: elements of the innermost dimension, which is one span under a swizzle
+    (nvFuser, TMA: "Data swizzle"). Several modes agree on a tile of few rows: `likely` goes first, then the smallest.
+    None if no mode does, or none is proved for a tile that fits in no shared memory.
     """
-    if prod(a.extent for a in tile) > MAX_TILE_ELEMS:
-        return None
-    index = {axis: var(Var(f"t{i}", axis.extent)) for i, axis in enumerate(tile)}
-    grids = np.meshgrid(*(np.arange(a.extent, dtype=np.int64) for a in reversed(tile)), indexing="ij")
-    values = {f"t{i}": g for i, g in enumerate(reversed(grids))}
-    wanted = offset_from_base(t, index).evaluate(values) * t.dtype.nbytes
-    dense = np.zeros_like(grids[0])
-    step = t.dtype.nbytes
-    for i, axis in enumerate(tile):
-        dense = dense + values[f"t{i}"] * step
-        step *= axis.extent
-    inner = tile[0].extent * t.dtype.nbytes
-    for span in (0, *SPANS):
-        if span and inner != span:
-            continue
-        if np.array_equal(wanted, swizzled_address(dense, span)):
+    spans = _candidates(row, dtype, likely)
+    dense = dense_index(tile)
+    for span in spans:
+        if offset == swizzled_index(dense, span, dtype.nbytes):
             return span
+    if prod(v.extent for v in tile) > MAX_TILE_ELEMS or not can_enumerate(offset):
+        return None
+    found = mode_of_tiles(offsets_of(offset, tile)[np.newaxis], row, dtype, likely)
+    return None if found is None else found[0]
+
+
+def mode_of_tiles(offsets: Offsets, row: int, dtype: DType, likely: int = 0) -> tuple[int, int] | None:
+    """The span of the mode that makes these layouts of tiles, and a step in elements at whose multiples they start.
+
+    `offsets`: [tiles, elements] in the order of the dense run, from an address on a repeat of the pattern: a mode xors
+    address bits, so a tile that starts between two repeats is shuffled by those of its own address.
+    """
+    dense = np.arange(offsets.shape[1], dtype=np.int64) * dtype.nbytes
+    for span in _candidates(row, dtype, likely):
+        unshuffled = swizzled_address(offsets * dtype.nbytes, span)
+        starts = unshuffled[:, :1]
+        if (unshuffled - starts == dense).all():
+            return span, int(np.gcd.reduce(starts, axis=None)) // dtype.nbytes
     return None
+
+
+def _candidates(row: int, dtype: DType, likely: int) -> tuple[int, ...]:
+    fitting = tuple(s for s in (0, *SPANS) if s in (0, row * dtype.nbytes))
+    return (likely, *(s for s in fitting if s != likely)) if likely in fitting else fitting

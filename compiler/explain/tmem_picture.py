@@ -40,7 +40,7 @@ def tensor_memory_picture(tensor: TmemTensor, access: TmemAccess, reached: Reach
     if shown < columns:
         shapes.append(text(right + 8, _TOP - 8, f"... {columns} allocated", size=11, fill=FAINT))
     if reached is None:
-        high = min(tensor.lanes, LANES) * _LANE
+        high = min(tensor.lane_span, LANES) * _LANE
         own = min(tensor.columns, shown - tensor.first_column) * wide
         shapes.append(rect(_LEFT + tensor.first_column * wide, _TOP, own, high, stroke=INK, thick=2, dash="6 4"))
     notes = list(_notes(tensor, reached))
@@ -104,8 +104,8 @@ def _patch(patch: Patch, first_column: int, wide: float, shown: int) -> Iterator
 def _notes(tensor: TmemTensor, reached: Reached | None) -> Iterator[str]:
     if tensor.first_column:
         yield f"the tensor begins at column {tensor.first_column} of its region"
-    if tensor.lanes > LANES:
-        yield f"{tensor.lanes} lanes are needed, there are {LANES}"
+    if tensor.lane_span > LANES:
+        yield f"{tensor.lane_span} lanes are needed, there are {LANES}"
     if tensor.allocated_columns is None:
         yield f"{tensor.columns} columns are needed, there are {COLUMNS}"
     if reached is None:

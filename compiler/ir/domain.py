@@ -42,19 +42,50 @@ class ScheduledFusion:
     def tensor(self, name: str) -> TensorView:
         return self.by_name[name]
 
+    @cached_property
+    def _made_by(self) -> dict[str, TensorOp]:
+        return {op.output: op for op in reversed(self.ops)}
+
+    @cached_property
+    def _read_by(self) -> dict[str, tuple[TensorOp, ...]]:
+        found: dict[str, list[TensorOp]] = {}
+        for op in self.ops:
+            for name in dict.fromkeys(op.tensor_inputs):
+                found.setdefault(name, []).append(op)
+        return {name: tuple(ops) for name, ops in found.items()}
+
     def producer(self, name: str) -> TensorOp | None:
-        return next((op for op in self.ops if op.output == name), None)
+        return self._made_by.get(name)
 
     def consumers(self, name: str) -> tuple[TensorOp, ...]:
-        return tuple(op for op in self.ops if name in op.inputs)
+        return self._read_by.get(name, ())
 
     def with_tensor(self, tensor: TensorView) -> ScheduledFusion:
         """The same fusion with the tensor of that name replaced."""
-        return replace(self, tensors=tuple(tensor if t.name == tensor.name else t for t in self.tensors))
+        return self.with_tensors((tensor,))
+
+    def with_tensors(self, tensors: Iterable[TensorView]) -> ScheduledFusion:
+        """The same fusion with the tensors of those names replaced.
+
+        Schedules are made of thousands of these, so what the operators say is handed on and not looked up again.
+        """
+        by_name = self.by_name | {t.name: t for t in tensors}
+        new = ScheduledFusion(self.fusion, tuple(by_name.values()), self.ops, self.max_registers, self.tmem_regions)
+        new.__dict__.update(by_name=by_name, _made_by=self._made_by, _read_by=self._read_by)
+        return new
 
     def with_op(self, op: TensorOp) -> ScheduledFusion:
         """The same fusion with the op of that output replaced."""
         return replace(self, ops=tuple(op if o.output == op.output else o for o in self.ops))
+
+
+def downstream(sf: ScheduledFusion, name: str) -> frozenset[str]:
+    """Every tensor that is computed from that one, directly or not."""
+    found = {name}
+    for op in sf.ops:
+        if not found.isdisjoint(op.tensor_inputs):
+            found.add(op.output)
+    return frozenset(found - {name})
 
 
 def producer_indices(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from compiler.ir.iter_domain import IterDomain
@@ -88,3 +89,20 @@ class Resize:
 
 
 IdExpr = Split | Merge | Swizzle | Resize
+
+
+def with_axes(e: IdExpr, image: Mapping[IterDomain, IterDomain]) -> IdExpr:
+    """The same transform between the images of its axes; an axis without one stays."""
+
+    def of(axis: IterDomain) -> IterDomain:
+        return image.get(axis, axis)
+
+    match e:
+        case Split():
+            return Split(of(e.source), of(e.outer), of(e.inner))
+        case Merge():
+            return Merge(of(e.outer), of(e.inner), of(e.out))
+        case Swizzle():
+            return Swizzle(of(e.x), of(e.y), of(e.out))
+        case Resize():
+            return Resize(of(e.source), of(e.out), e.left, e.right)

@@ -96,7 +96,8 @@ class TensorView:
     A global tensor's allocation is always set (its strides); for the others, unset means the loop domain (nvFuser,
     memory order). `dimsep`: allocation axes left of it are lanes of tensor memory, the rest columns.
     `runtime_strides`, of an input: strides in elements of the logical axes at the binding, empty for dense row-major;
-    `align`: the address is a multiple of so many bytes.
+    `runtime_shape`: what the logical axes are bound to where a launch says so; `align`: the address is a multiple of so
+    many bytes.
     """
 
     name: str
@@ -113,6 +114,7 @@ class TensorView:
     dimsep: int | None = None
     compute_with: int | None = None
     runtime_strides: tuple[int, ...] = ()
+    runtime_shape: tuple[int, ...] = ()
 
     def __hash__(self) -> int:
         return hash((self.name, self.loop, self.types, self.compute_at))

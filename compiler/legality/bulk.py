@@ -1,72 +1,99 @@
-"""Rules on one-dimensional bulk copies (nvFuser, 1-D bulk; PTX ISA, cp.async.bulk)."""
+"""Bulk copies: what this compiler's lowering needs of them beyond the model.
+
+The model's own rules on them are those of `tensor_map`, `descriptor`, `bulk_copy` and `tile_placement`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compiler.analysis.bulk import BulkCopy
+from compiler.analysis.memory_order import as_allocated
+from compiler.dtypes import DType
 from compiler.errors import Violation
-from compiler.ir.id_exprs import Split
-from compiler.ir.iter_domain import IterDomain
-from compiler.ir.tensor import TensorView
+from compiler.ir.iter_domain import MemoryType
+from compiler.ir.tensor import CopyVia, TensorOp, TensorView
+from compiler.legality.descriptor import at, maps
 from compiler.legality.rules import Schedule, rule
 
-
-@rule
-def bulk1d_schedule_is_one_run(s: Schedule) -> Iterator[Violation]:
-    """One Bulk axis, contiguous on both sides (nvFuser, 1-D bulk)."""
-    for copy in s.bulk.values():
-        if isinstance(copy, Violation):
-            yield copy
+MAX_COORDINATE = (1 << 31) - 1
+TILE_UNIT_BYTES, RUN_UNIT_BYTES = 128, 16
+ENCODABLE = frozenset((DType.F64, DType.F32, DType.F16, DType.BF16, DType.I64, DType.I32, DType.I8, DType.BOOL))
+"""Element types that an artifact names in its tensor maps: those of a fusion."""
 
 
-@rule
-def bulk1d_bytes_are_a_multiple_of_16(s: Schedule) -> Iterator[Violation]:
-    """Size and both addresses are multiples of 16 bytes (PTX ISA, cp.async.bulk)."""
-    for name, c in s.bulk.items():
-        if not isinstance(c, BulkCopy):
-            continue
-        e = c.shared_tensor.dtype.nbytes
-        if c.nbytes % 16:
-            yield Violation("bulk1d_bytes_are_a_multiple_of_16", name, c.nbytes, 16, "Copy a longer run.")
-        for side, offset, align in (
-            ("global", c.global_offset, c.global_tensor.align),
-            ("shared", c.shared_offset, 128),
-        ):
-            if not (offset * e).divisible_by(16) or align % 16:
-                yield Violation(
-                    "bulk1d_bytes_are_a_multiple_of_16",
-                    f"{name}: {side} address",
-                    str(offset),
-                    "16 bytes",
-                    "Align the rows.",
-                )
-
-
-@rule
-def bulk1d_splits_divide(s: Schedule) -> Iterator[Violation]:
-    """The copy has no bounds check: splits from the logical domain to the Bulk axis divide (nvFuser, 1-D bulk)."""
+def _copies(s: Schedule) -> Iterator[tuple[TensorOp, TensorView]]:
+    """Every bulk copy with the shared tensor at its end."""
     for op in s.sf.ops:
-        if op.output not in s.bulk:
-            continue
-        t = s.sf.tensor(op.output)
-        for e in t.exprs:
-            if isinstance(e, Split) and not e.divides and _leads_to_bulk(t, e.source):
+        if op.via.is_bulk:
+            ends = (s.sf.tensor(op.output), s.sf.tensor(op.tensor_inputs[0]))
+            yield from ((op, t) for t in ends if t.memory is MemoryType.SHARED)
+
+
+@rule
+def tma_dtype_is_encodable(s: Schedule) -> Iterator[Violation]:
+    """A launch names the element type in the tensor map, and knows those that a fusion has (CUtensorMapDataType)."""
+    for c, _ in maps(s):
+        if c.global_tensor.dtype not in ENCODABLE:
+            yield Violation(
+                "tma_dtype_is_encodable",
+                c.where,
+                str(c.global_tensor.dtype),
+                "an encodable type",
+                "Load it by threads.",
+            )
+
+
+@rule
+def tma_coordinates_fit_31_bits(s: Schedule) -> Iterator[Violation]:
+    """Boxes start below 2^31 in every dimension, those past the end too: coordinates are signed 32-bit numbers, though
+    sizes go to 2^32 (PTX ISA, cp.async.bulk.tensor). Beyond, they wrap: a load would bring zeros and a store be
+    dropped."""
+    for c, dims in maps(s):
+        starts = s.tile_coordinates(c.op.output)
+        for i, (d, start) in enumerate(zip(dims, starts, strict=True)):
+            last = max(start.hi, d.size.value - d.box_size.value)
+            if last > MAX_COORDINATE:
                 yield Violation(
-                    "bulk1d_splits_divide",
-                    f"{t.name}: {e.source}",
-                    f"split by {e.inner.extent}",
-                    "a factor that divides",
-                    "Choose a run length that divides, or copy via tma.",
+                    "tma_coordinates_fit_31_bits",
+                    at(c, i, "coordinate"),
+                    last,
+                    MAX_COORDINATE,
+                    "View the tensor with more dimensions.",
                 )
 
 
-def _leads_to_bulk(t: TensorView, axis: IterDomain) -> bool:
-    """True where the Bulk axis derives from `axis`: the run itself could pass the end."""
-    reach = {axis}
-    for e in t.exprs:
-        if isinstance(e, Split) and e.source in reach:
-            reach |= {e.outer, e.inner}
-        elif any(a in reach for a in e.inputs):
-            reach |= set(e.outputs)
-    return any(a in reach for a in t.bulk_axes)
+@rule
+def tiles_start_at_units_of_shared_memory(s: Schedule) -> Iterator[Violation]:
+    """A tile without swizzle starts on 128 bytes of shared memory (CUDA guide, tensor copies), a 1-D run on 16 bytes
+    (PTX ISA, cp.async.bulk: dstMem, srcMem). Swizzled tiles start on their pattern, which the model asks for."""
+    for op, shared in _copies(s):
+        placed = s.tile_placements.get(op.output)
+        if placed is None or placed.swizzle != 0 or any(isinstance(b, Violation) for b in placed.breaches):
+            continue
+        unit = TILE_UNIT_BYTES if op.via is CopyVia.TMA else RUN_UNIT_BYTES
+        is_load = shared.name == op.output
+        start = s.indexing.write_offset(shared) if is_load else s.indexing.read_offset(op, shared.name)
+        if not (start * shared.dtype.nbytes).divisible_by(unit):
+            yield Violation(
+                "tiles_start_at_units_of_shared_memory",
+                f"{op.output} <- {op.tensor_inputs[0]}: address in {shared.name}",
+                f"{start} elements",
+                f"a multiple of {unit} bytes",
+                "Use larger tiles, or pad the rows of shared memory.",
+            )
+
+
+@rule
+def tiles_lie_where_the_model_places_them(s: Schedule) -> Iterator[Violation]:
+    """Shared memory is laid out by the allocation domain that is set. The model heeds one only where something makes it
+    the memory order, and else places tiles by the loops (nvFuser, memory order): of what bulk copies reach, both are
+    one."""
+    for op, shared in _copies(s):
+        if as_allocated(s.sf, shared) != shared:
+            yield Violation(
+                "tiles_lie_where_the_model_places_them",
+                f"{op.output} <- {op.tensor_inputs[0]}: {shared.name}",
+                "an allocation domain that is not the memory order",
+                "one of the copy engine's axes, or of the loop axes in another order",
+                "Set the allocation domain to the tile's axes.",
+            )

@@ -6,6 +6,8 @@ A rule is one function from a `Schedule` to the breaches it finds; it neither re
   check` and `POST /v1/schedules/check` run these alone.
 - `STRUCTURE`: what must hold before index maps exist.
 - `RULES`: what those index maps must fulfil for this compiler's lowering.
+
+What is lowered must keep to all three, but for the rules of the model in `STOOD_FOR` and `BEYOND`.
 """
 
 from __future__ import annotations
@@ -32,6 +34,30 @@ STRUCTURE: list[Rule] = []
 RULES: list[Rule] = []
 
 
+STOOD_FOR: dict[str, str] = {
+    "block_has_threads_enough": "block_fits_the_architecture",
+    "grid_has_blocks_enough": "grid_fits_the_architecture",
+    "shared_memory_fits_a_block": "shared_memory_fits_the_block",
+    "values_for_other_blocks_lie_in_global_memory": "values_are_read_where_they_were_made",
+    "values_for_other_threads_lie_in_memory_they_share": "values_are_read_where_they_were_made",
+    "words_are_of_a_width_that_exists": "vector_word_is_one_instruction",
+    "words_are_inner_pieces_of_memory": "vector_lanes_are_consecutive",
+    "words_are_contiguous": "vector_lanes_are_consecutive",
+    "words_start_at_aligned_addresses": "vector_address_is_aligned",
+    "words_start_at_aligned_rows": "vector_address_is_aligned",
+}
+"""Rules of the model, each with the rule of the lowering that finds the same in what is lowered: in index maps, in the
+launch and in the addresses of shared memory."""
+
+BEYOND: dict[str, str] = {
+    "words_divide_what_they_cut": "the last word of a row goes element by element",
+    "vectorized_operator_copies": "what is broadcast is stored in words too",
+    "buffered_bulk_runs_have_loading_warps": "one elected thread of the block fills the stages ahead",
+    "pipelined_loop_fills_its_stages": "a stage is filled ahead only where its turn comes",
+}
+"""Rules of the model that do not bind the lowering, and what it does instead."""
+
+
 def model_rule(f: ModelRule) -> ModelRule:
     """Registers a rule of the scheduling model."""
     MODEL.append(f)
@@ -51,11 +77,16 @@ def rule(f: Rule) -> Rule:
 
 
 def check(schedule: Schedule) -> tuple[Violation, ...]:
-    """Every breach of the lowering's rules; structure first, and alone if it fails."""
+    """Every breach of what the lowering must keep to; structure first, and alone if it fails.
+
+    What the model leaves to a launch is settled by the binding, but for addresses, which artifacts guard.
+    """
     broken = tuple(v for r in STRUCTURE for v in r(schedule))
     if broken:
         return broken
-    return tuple(v for r in RULES for v in r(schedule))
+    binding = (r for r in MODEL if getattr(r, "__name__", "") not in STOOD_FOR.keys() | BEYOND.keys())
+    model = (v for r in binding for v in r(schedule) if isinstance(v, Violation))
+    return (*model, *(v for r in RULES for v in r(schedule)))
 
 
 def check_model(schedule: Schedule) -> tuple[tuple[Violation, ...], tuple[Kept, ...]]:

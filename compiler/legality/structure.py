@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from compiler.analysis.allocation import allocated_axes, layout_of, loop_axis_is_allocated, memory_order
 from compiler.errors import Violation
 from compiler.ir.fusion import Literal
+from compiler.ir.id_exprs import Resize
 from compiler.ir.iter_domain import MemoryType, ParallelType
 from compiler.ir.ops import MOVES
 from compiler.ir.tensor import CopyVia
@@ -72,6 +73,58 @@ def inlined_axes_are_the_consumers_axes(s: Schedule) -> Iterator[Violation]:
                         f"Inline {t.name} at {i} or schedule both alike.",
                     )
                     break
+
+
+@structure_rule
+def parallel_types_are_on_one_axis(s: Schedule) -> Iterator[Violation]:
+    """A block or thread dimension, and the vector, is one axis of a tensor (nvFuser, parallel types)."""
+    for t in s.sf.tensors:
+        for type_ in dict.fromkeys(t.types):
+            count = t.types.count(type_)
+            if count > 1 and (type_.is_block or type_.is_thread or type_ is ParallelType.VECTORIZE):
+                yield Violation(
+                    "parallel_types_are_on_one_axis",
+                    f"{t.name}: {type_}",
+                    f"{count} axes",
+                    "one axis",
+                    "Merge the axes, or give the others another type.",
+                )
+
+
+@structure_rule
+def global_memory_order_is_given_by_strides(s: Schedule) -> Iterator[Violation]:
+    """The memory order of inputs and outputs is that of the binding: a stride for each dimension, nothing else."""
+    for t in s.sf.tensors:
+        given = t.allocation
+        if t.memory is not _GLOBAL or (given is not None and given.axes == t.logical and None not in given.strides):
+            continue
+        yield Violation(
+            "global_memory_order_is_given_by_strides",
+            t.name,
+            "an allocation domain",
+            "the strides of the binding",
+            "Leave the allocation of global tensors as it is.",
+        )
+
+
+@structure_rule
+def circular_buffers_are_shared(s: Schedule) -> Iterator[Violation]:
+    """Stages are kept in shared memory; registers have no addresses to choose one by."""
+    for t in s.sf.tensors:
+        if t.circular is not None and t.memory is not _SHARED:
+            fix = "Circular-buffer a shared tensor."
+            yield Violation("circular_buffers_are_shared", t.name, str(t.memory), "shared", fix)
+
+
+@structure_rule
+def loops_are_split_merged_and_swizzled(s: Schedule) -> Iterator[Violation]:
+    """Padding has no lowering: the loops and allocations come from splits, merges and swizzles of known factors."""
+    for t in s.sf.tensors:
+        exprs = t.exprs + (t.allocation.exprs if t.allocation is not None else ())
+        for e in exprs:
+            if isinstance(e, Resize):
+                fix = "Leave the axis as it is."
+                yield Violation("loops_are_split_merged_and_swizzled", f"{t.name}: {e.source}", "resize", "none", fix)
 
 
 @structure_rule

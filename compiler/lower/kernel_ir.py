@@ -39,7 +39,10 @@ class Pointer:
 
 @dataclass(frozen=True, slots=True)
 class TensorMap:
-    """A kernel parameter: a 128-byte tensor map, innermost dimension first (cuTensorMapEncodeTiled)."""
+    """A kernel parameter: a 128-byte tensor map, innermost dimension first (cuTensorMapEncodeTiled).
+
+    `box` counts the elements that a copy passes over, of which it moves every `element_strides`-th: `tile`.
+    """
 
     name: str
     dtype: DType
@@ -47,7 +50,13 @@ class TensorMap:
     dims: tuple[int, ...]
     strides_bytes: tuple[int, ...]
     box: tuple[int, ...]
+    element_strides: tuple[int, ...]
     swizzle: int
+
+    @property
+    def tile(self) -> tuple[int, ...]:
+        """Elements that a copy moves (CUDA driver API, cuTensorMapEncodeTiled: elementStrides)."""
+        return tuple(-(-b // e) for b, e in zip(self.box, self.element_strides, strict=True))
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from compiler.analysis.bulk import BulkCopy
 from compiler.analysis.facts import Facts
+from compiler.analysis.fttc import Correctness
 from compiler.analysis.indexing import Bound, first_lane
-from compiler.analysis.tma import TmaCopy
 from compiler.errors import Unsupported
 from compiler.ir.expr import Expr, Var, const
 from compiler.ir.fusion import Literal
@@ -22,6 +21,8 @@ from compiler.lower.kernel_ir import (
     Convert,
     GlobalLoad,
     GlobalStore,
+    If,
+    Less,
     Loop,
     Reg,
     Shared,
@@ -158,33 +159,40 @@ def _open_bounds(facts: Facts, t: TensorView, scope: Scope) -> tuple[Bound, ...]
     return tuple(b for b in facts.indexing.bounds(t) if b not in scope.implied)
 
 
+def map_name(output: str) -> str:
+    """The kernel parameter of the tensor map by which `output` is written."""
+    return f"map_{output}"
+
+
 def _tma(facts: Facts, op: TensorOp, t: TensorView, scope: Scope) -> Stmt:
-    copy = facts.tma[op.output]
-    assert isinstance(copy, TmaCopy), "legality refuses copies that are no box"
-    own = facts.indexing.own(t)
-    coordinates = tuple(own[d.partitioned] for d in copy.dims)
-    name = f"map_{op.output}"
+    copy = facts.tensor_maps[op.output]
+    at = facts.tile_coordinates(op.output)
+    name, nbytes = map_name(op.output), copy.tile_elems * t.dtype.nbytes
     if t.memory is MemoryType.SHARED:
         assert scope.barrier is not None, "loads are issued under a barrier"
         target = _shared(facts, t, facts.indexing.write_offset(t), scope)
-        return TmaLoad(target, name, coordinates, scope.barrier, copy.tile_bytes)
+        return TmaLoad(target, name, at, scope.barrier, nbytes)
     source = copy.shared_tensor
-    return TmaStore(
-        _shared(facts, source, facts.indexing.read_offset(op, source.name), scope), name, coordinates, copy.tile_bytes
-    )
+    place = _shared(facts, source, facts.indexing.read_offset(op, source.name), scope)
+    store = TmaStore(place, name, at, nbytes)
+    if copy.correctness is Correctness.STRONG:
+        return store
+    # What the ends of the dimensions do not keep out: a tile whose first place is a hole has no element.
+    guards = tuple(Less(b.index, const(b.extent)) for b in _open_bounds(facts, t, scope))
+    return If(guards, (store,)) if guards else store
 
 
 def _bulk(facts: Facts, op: TensorOp, t: TensorView, scope: Scope) -> Stmt:
-    copy = facts.bulk[op.output]
-    assert isinstance(copy, BulkCopy), "legality refuses copies that are no run"
+    run = facts.bulk_runs[op.output]
+    assert run.elems is not None, "legality refuses copies that are no run"
     if bounds := _open_bounds(facts, t, scope):
         raise Unsupported(
             f"{t.name}: a 1-D bulk copy under the bound {bounds[0]}", "Give every block whole tiles, or copy via tma."
         )
+    nbytes = run.elems.value * t.dtype.nbytes
+    source = op.tensor_inputs[0]
+    read, write = facts.indexing.read_offset(op, source), facts.indexing.write_offset(t)
     if t.memory is MemoryType.SHARED:
         assert scope.barrier is not None, "loads are issued under a barrier"
-        target = _shared(facts, t, copy.shared_offset, scope)
-        return BulkLoad(target, copy.global_tensor.name, copy.global_offset, scope.barrier, copy.nbytes)
-    return BulkStore(
-        _shared(facts, copy.shared_tensor, copy.shared_offset, scope), t.name, copy.global_offset, copy.nbytes
-    )
+        return BulkLoad(_shared(facts, t, write, scope), source, read, scope.barrier, nbytes)
+    return BulkStore(_shared(facts, run.shared_tensor, read, scope), t.name, write, nbytes)

@@ -32,7 +32,7 @@ from compiler.lower.kernel_ir import (
     map_exprs,
     walk,
 )
-from compiler.lower.leaves import Scope, issued_bytes, lower_leaf
+from compiler.lower.leaves import Scope, issued_bytes, lower_leaf, map_name
 from compiler.lower.nest import AsyncLoads, Leaf, Nested, Node, build_nest, declaration_depth
 from compiler.lower.passes.full_tiles import split_full_tiles
 from compiler.lower.predicates import trip_count
@@ -76,17 +76,19 @@ def _fits_32_bits(e: Expr) -> bool:
 
 def _tensor_maps(facts: Facts, positions: dict[str, int]) -> tuple[TensorMap, ...]:
     maps = []
-    for op, c in facts.tma_copies():
-        e = c.global_tensor.dtype.nbytes
+    for name, copy in facts.tensor_maps.items():
+        assert copy.dims is not None, "legality refuses copies that have no tensor map"
+        nbytes = copy.global_tensor.dtype.nbytes
         maps.append(
             TensorMap(
-                name=f"map_{op.output}",
-                dtype=c.global_tensor.dtype,
-                position=positions[c.global_tensor.name],
-                dims=tuple(d.size for d in c.dims),
-                strides_bytes=tuple(d.stride * e for d in c.dims[1:]),
-                box=tuple(d.box for d in c.dims),
-                swizzle=c.swizzle or 0,
+                name=map_name(name),
+                dtype=copy.global_tensor.dtype,
+                position=positions[copy.global_tensor.name],
+                dims=tuple(d.size.value for d in copy.dims),
+                strides_bytes=tuple(d.stride.value * nbytes for d in copy.dims[1:]),
+                box=tuple(d.box_size.value for d in copy.dims),
+                element_strides=tuple(d.element_stride_size.value for d in copy.dims),
+                swizzle=copy.swizzle,
             )
         )
     return tuple(maps)
@@ -105,7 +107,7 @@ class _Lowering:
         body, _ = self.body(nodes, Scope(), Hazards())
         out: list[Stmt] = []
         if self.barriers:
-            maps = tuple(f"map_{op.output}" for op, _ in self.facts.tma_copies())
+            maps = tuple(map(map_name, self.facts.tensor_maps))
             out.append(InitBarriers(self.facts.smem.barrier_offset, self.barriers, maps))
         out += body
         if any(self.is_bulk_store(op.output) for op in self.facts.sf.ops):

@@ -135,7 +135,8 @@ def _pointer(p: Pointer) -> str:
 def _tensor_map(m: TensorMap) -> str:
     strides = f" strides {_numbers(m.strides_bytes)} bytes" if m.strides_bytes else ""
     swizzle = f", swizzle {m.swizzle} bytes" if m.swizzle else ""
-    dims = f"{m.dtype} dims {_numbers(m.dims)}{strides}, box {_numbers(m.box)}{swizzle}"
+    every = f" element strides {_numbers(m.element_strides)}" if set(m.element_strides) - {1} else ""
+    dims = f"{m.dtype} dims {_numbers(m.dims)}{strides}, box {_numbers(m.box)}{every}{swizzle}"
     return f"{m.name}: tensor map of tensor {m.position}, {dims}"
 
 

@@ -1,4 +1,4 @@
-"""Applies one schedule step to a scheduled fusion. Each refusal is an InvalidStep with the reason and the fix."""
+"""Applies one schedule step to a scheduled fusion. Each refusal is an InvalidStep with the rules that refuse it."""
 
 from __future__ import annotations
 
@@ -6,42 +6,43 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count
 
-from compiler.errors import InvalidStep
+from compiler.errors import InvalidStep, Violation
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.iter_domain import IterDomain, MemoryType, ParallelType
-from compiler.ir.ops import MOVES, OpKind
+from compiler.ir.ops import OpKind
 from compiler.ir.tensor import Allocation, CircularBuffer, TensorOp, TensorView
-from compiler.schedule import steps
-from compiler.schedule.axes import AxisList, BadTransform, order_after, transform
+from compiler.schedule import inline, steps
+from compiler.schedule.axes import AxisList, merge_partner, order_after, transform
+from compiler.schedule.refusals import Site, refusals
+from compiler.schedule.refusals.allocation import MadeAllocation
 
 
 def apply(sf: ScheduledFusion, step: steps.Step) -> ScheduledFusion:
     """The fusion after one step. Raises InvalidStep."""
-    try:
-        return _apply(sf, step)
-    except BadTransform as bad:
-        reason, fix = bad.args
-        raise InvalidStep(steps.step_text(step), reason, fix) from None
-
-
-def _apply(sf: ScheduledFusion, step: steps.Step) -> ScheduledFusion:
+    name = step_subject(step)
+    _require(step, refusals(Site(sf, name), step))
     match step:
-        case steps.Split() | steps.Merge() | steps.Swizzle():
-            return sf.with_tensor(_transform_loop(_tensor(sf, step.tv), step))
+        case steps.Split() | steps.Merge() | steps.Swizzle() | steps.Resize():
+            return sf.with_tensor(_transform_loop(sf.tensor(name), step))
         case steps.Reorder():
-            return sf.with_tensor(_reorder(_tensor(sf, step.tv), step))
+            return sf.with_tensor(_reorder(sf.tensor(name), step))
         case steps.Parallelize():
-            return sf.with_tensor(_parallelize(_tensor(sf, step.tv), step))
+            return sf.with_tensor(_parallelize(sf.tensor(name), step))
         case steps.SetAllocationDomain():
-            return sf.with_tensor(_allocate(_tensor(sf, step.tv), step))
+            return sf.with_tensor(_allocate(sf, step))
         case steps.TmemDimsep():
-            return sf.with_tensor(_dimsep(_tensor(sf, step.tv), step))
+            return sf.with_tensor(_dimsep(sf.tensor(name), step))
         case steps.InlineAt():
-            return sf.with_tensor(_inline(_tensor(sf, step.tv), step))
-        case steps.InlineMost() | steps.ComputeAt() | steps.ComputeWith():
-            raise BadTransform(f"{steps.step_text(step)} is not built yet", "Inline tensor by tensor (inline_at).")
+            t = sf.tensor(name)
+            return sf.with_tensor(inline.inlined(sf, t, inline.without_trailing_broadcasts(t, step.position)))
+        case steps.InlineMost():
+            return inline.inline_most(sf)
+        case steps.ComputeAt():
+            return _compute_at(sf, step)
+        case steps.ComputeWith():
+            return sf.with_tensor(inline.compute_with(sf, sf.tensor(name), step.position))
         case steps.CircularBuffer():
-            return sf.with_tensor(_circular(_tensor(sf, step.tv), step))
+            return sf.with_tensor(_circular(sf.tensor(name), step))
         case steps.CacheInput():
             return _cache_input(sf, step)
         case steps.CacheOutput():
@@ -49,147 +50,99 @@ def _apply(sf: ScheduledFusion, step: steps.Step) -> ScheduledFusion:
         case steps.SetMemory():
             return _set_memory(sf, step)
         case steps.SetCache():
-            return sf.with_op(replace(_op(sf, step.tv), cache=step.policy))
+            return sf.with_op(replace(_made_by(sf, name), cache=step.policy))
         case steps.Approximate():
-            return sf.with_op(replace(_op(sf, step.tv), grade=step.grade))
+            return sf.with_op(replace(_made_by(sf, name), grade=step.grade))
         case steps.CapRegisters():
-            if step.count % 8 or not 16 <= step.count <= 248:
-                raise BadTransform(f"{step.count} registers", "A cap is a multiple of 8 from 16 to 248.")
             return replace(sf, max_registers=step.count)
 
 
-def _tensor(sf: ScheduledFusion, name: str) -> TensorView:
-    if name not in sf.by_name:
-        raise BadTransform(f"there is no tensor {name}", f"The tensors are {', '.join(sf.by_name)}.")
-    return sf.tensor(name)
+def step_subject(step: steps.Step) -> str:
+    """The tensor that a step is taken on, empty for a step on the whole fusion."""
+    name: str = getattr(step, "tv", "") or getattr(step, "tensor", "")
+    return name
 
 
-def _op(sf: ScheduledFusion, name: str) -> TensorOp:
-    _tensor(sf, name)
-    op = sf.producer(name)
-    if op is None:
-        raise BadTransform(f"{name} is an input of the fusion", "Name the tensor that the access writes or defines.")
-    return op
+def _require(step: steps.Step, broken: tuple[Violation, ...]) -> None:
+    """Raises InvalidStep where a rule refuses the step."""
+    if broken:
+        raise InvalidStep(steps.step_text(step), broken[0].message, broken[0].fix, broken)
+
+
+def _made_by(sf: ScheduledFusion, name: str) -> TensorOp:
+    return next(op for op in sf.ops if op.output == name)
 
 
 def _names(t: TensorView) -> Iterator[str]:
-    """Axis names that no axis of the tensor's loop and allocation trees has, in order."""
-    exprs = t.exprs + (t.allocation.exprs if t.allocation is not None else ())
-    taken = {a.name for e in exprs for a in e.outputs}
-    return (name for i in count(len(t.logical)) if (name := f"{t.name}.{i}") not in taken)
+    """Axis names that no axis of the tensor's loop and allocation trees has, in order.
+
+    Axes are numbered as they are made, so the last transform of each tree made the one with the greatest number.
+    """
+    trees = [t.exprs]
+    if t.allocation is not None and not t.allocation.is_source:
+        trees.append(t.allocation.exprs)
+    last = [int(exprs[-1].outputs[-1].name.rpartition(".")[2]) for exprs in trees if exprs]
+    return (f"{t.name}.{n}" for n in count(1 + max(last, default=len(t.logical) - 1)))
 
 
-def _movable(t: TensorView, position: int) -> None:
-    """Axes shared with consumers are fixed (nvFuser, transforms)."""
-    if position < t.compute_at:
-        raise BadTransform(
-            f"axis {position} of {t.name} lies left of its compute-at position {t.compute_at}",
-            "Transform before inlining.",
-        )
-
-
-def _transform_loop(t: TensorView, step: steps.Split | steps.Merge | steps.Swizzle) -> TensorView:
+def _transform_loop(t: TensorView, step: steps.Split | steps.Merge | steps.Swizzle | steps.Resize) -> TensorView:
+    """Pieces of an axis keep its type, a merged axis has the outer one's (nvFuser, IterDomains)."""
+    after = transform(AxisList(t.loop, t.exprs), step, _names(t))
+    types = t.types
     match step:
         case steps.Split():
-            touched = [step.axis]
+            types = (*types[: step.axis], types[step.axis], *types[step.axis :])
         case steps.Merge():
-            touched = [step.axis, step.axis + 1 if step.other is None else step.other]
-        case steps.Swizzle():
-            touched = [step.x, step.y]
-    listed = AxisList(t.loop, t.exprs)
-    types = dict(zip(t.loop, t.types, strict=True))
-    for position in touched:
-        axis = listed.at(position)
-        _movable(t, position)
-        if types[axis] is not ParallelType.SERIAL:
-            raise BadTransform(
-                f"axis {position} of {t.name} is already {types[axis]}", "Transform before parallelizing."
-            )
-    after = transform(listed, step, _names(t))
-    kept = tuple(types.get(a, ParallelType.SERIAL) for a in after.axes)
-    return replace(t, loop=after.axes, exprs=after.exprs, types=kept)
+            low, high = sorted((step.axis, merge_partner(step)))
+            types = (*types[:low], types[step.axis], *types[low + 1 : high], *types[high + 1 :])
+    return replace(t, loop=after.axes, exprs=after.exprs, types=types)
 
 
 def _reorder(t: TensorView, step: steps.Reorder) -> TensorView:
     order = order_after(step, len(t.loop))
-    for new, old in enumerate(order):
-        if new != old:
-            _movable(t, min(new, old))
     return replace(t, loop=tuple(t.loop[i] for i in order), types=tuple(t.types[i] for i in order))
 
 
 def _parallelize(t: TensorView, step: steps.Parallelize) -> TensorView:
-    axis = AxisList(t.loop).at(step.axis)
-    if (step.type.is_block or step.type.is_thread or step.type is ParallelType.VECTORIZE) and step.type in t.types:
-        raise BadTransform(f"{t.name} already has an axis on {step.type}", "Each parallel type is used once.")
-    types = tuple(step.type if a == axis else old for a, old in zip(t.loop, t.types, strict=True))
-    return replace(t, types=types)
+    return replace(t, types=(*t.types[: step.axis], step.type, *t.types[step.axis + 1 :]))
 
 
-def _allocate(t: TensorView, step: steps.SetAllocationDomain) -> TensorView:
-    if t.memory is MemoryType.GLOBAL:
-        raise BadTransform(f"{t.name} is global", "The memory order of an input or output is given by its strides.")
-    if sorted(step.axes) != list(range(len(t.loop))):
-        raise BadTransform(f"axes {step.axes} are not the loop axes", f"Name each of 0 to {len(t.loop) - 1} once.")
+def _allocate(sf: ScheduledFusion, step: steps.SetAllocationDomain) -> TensorView:
+    t = sf.tensor(step.tv)
     listed = AxisList(tuple(t.loop[i] for i in step.axes))
     names = _names(t)
     for sub in step.transforms:
-        if sub.tv != step.tv:
-            raise BadTransform(f"a transform names {sub.tv}", f"Transforms of an allocation are of {step.tv} alone.")
+        _require(step, refusals(Site(sf, t.name, listed), sub))
         listed = transform(listed, sub, names)
+    _require(step, refusals(Site(sf, t.name, listed), MadeAllocation(step.strides, step.contiguity)))
     strides = step.strides or (None,) * len(listed.axes)
-    if len(strides) != len(listed.axes):
-        raise BadTransform(f"{len(strides)} strides for {len(listed.axes)} axes", "Give one for each axis, or none.")
-    if any(s is not None and s < 1 for s in strides):
-        raise BadTransform(f"strides {strides}", "A stride is at least 1; null takes it from contiguity.")
-    if step.contiguity and len(step.contiguity) != len(listed.axes):
-        raise BadTransform(
-            f"{len(step.contiguity)} contiguity flags for {len(listed.axes)} axes", "Give one for each axis, or none."
-        )
-    return replace(t, allocation=Allocation(listed.axes, strides, listed.exprs, step.contiguity))
-
-
-def _inline(t: TensorView, step: steps.InlineAt) -> TensorView:
-    """A tensor's own limits (nvFuser, inlining): not past Vectorize or Bulk, not an output, not beyond the loops."""
-    stop = next((i for i, ty in enumerate(t.types) if ty in (ParallelType.VECTORIZE, ParallelType.BULK)), len(t.loop))
-    if t.memory is MemoryType.GLOBAL:
-        raise BadTransform(f"{t.name} is global", "Only tensors with consumers inside the kernel are inlined.")
-    if not 0 <= step.position <= stop:
-        raise BadTransform(
-            f"position {step.position} of {t.name} is past {stop}",
-            "Inline left of Vectorize and Bulk axes.",
-        )
-    return replace(t, compute_at=step.position)
+    flags = step.contiguity
+    if isinstance(flags, bool):
+        hold = [not (a.is_broadcast or a.is_reduction) for a in listed.axes]
+        flags = () if flags else tuple(False if h else None for h in hold)
+    return replace(t, allocation=Allocation(listed.axes, strides, listed.exprs, flags))
 
 
 def _dimsep(t: TensorView, step: steps.TmemDimsep) -> TensorView:
-    if t.memory is not MemoryType.TENSOR:
-        raise BadTransform(f"{t.name} is {t.memory}", "Only tensor memory has lanes and columns.")
-    count = len(t.allocation.axes if t.allocation is not None else t.logical)
-    position = step.position + count if step.position < 0 else step.position
-    if not 0 <= position <= count:
-        raise BadTransform(f"position {step.position} of {count} allocation axes", f"Positions are 0 to {count}.")
-    return replace(t, dimsep=position)
+    count_ = len(t.allocation.axes if t.allocation is not None else t.logical)
+    return replace(t, dimsep=step.position + count_ + 1 if step.position < 0 else step.position)
+
+
+def _compute_at(sf: ScheduledFusion, step: steps.ComputeAt) -> ScheduledFusion:
+    """First the loops, then the positions, each as deep as the consumer's position stands for."""
+    try:
+        alike = inline.with_loops_of(sf, step, apply)
+    except InvalidStep as error:
+        raise InvalidStep(steps.step_text(step), error.reason, error.fix, error.violations) from None
+    for name, position in inline.compute_positions(alike, step).items():
+        _require(step, refusals(Site(alike, name), steps.InlineAt(name, position)))
+    return inline.compute_at(alike, step)
 
 
 def _circular(t: TensorView, step: steps.CircularBuffer) -> TensorView:
     prefetch = step.prefetch + step.stages if step.prefetch < 0 else step.prefetch
-    if step.stages < 2 or not 0 <= prefetch < step.stages:
-        raise BadTransform(
-            f"stages {step.stages} with prefetch {step.prefetch}", "Stages exceed 1 and prefetch lies in [0, stages)."
-        )
-    if t.memory is not MemoryType.SHARED:
-        raise BadTransform(f"{t.name} is {t.memory}", "Circular-buffer a shared tensor.")
     options = (step.kind, step.on, step.registers, step.slice_position, step.war_mbarrier)
     return replace(t, circular=CircularBuffer(step.stages, prefetch, *options))
-
-
-def _cacheable(sf: ScheduledFusion, step: steps.CacheInput | steps.CacheOutput) -> None:
-    """A cache is a new tensor inside the kernel: its name is free, and nobody gives it global memory."""
-    if step.out in sf.by_name:
-        raise BadTransform(f"{step.out} exists already", "Choose a name that no tensor has.")
-    if step.memory is MemoryType.GLOBAL:
-        raise BadTransform(f"{step.out} cannot be global", "Cache in shared memory or in registers.")
 
 
 def _like(t: TensorView, name: str, memory: MemoryType) -> TensorView:
@@ -198,10 +151,7 @@ def _like(t: TensorView, name: str, memory: MemoryType) -> TensorView:
 
 
 def _cache_input(sf: ScheduledFusion, step: steps.CacheInput) -> ScheduledFusion:
-    t = _tensor(sf, step.tensor)
-    _cacheable(sf, step)
-    if t.compute_at or not sf.consumers(t.name):
-        raise BadTransform(f"{t.name} is inlined or has no consumer", "Cache before inlining.")
+    t = sf.tensor(step.tensor)
     copy = TensorOp(OpKind.COPY, (t.name,), step.out, via=step.via)
     ops: list[TensorOp] = []
     placed = False
@@ -216,13 +166,8 @@ def _cache_input(sf: ScheduledFusion, step: steps.CacheInput) -> ScheduledFusion
 
 
 def _cache_output(sf: ScheduledFusion, step: steps.CacheOutput) -> ScheduledFusion:
-    t = _tensor(sf, step.tensor)
-    _cacheable(sf, step)
-    made = _op(sf, step.tensor)
-    if t.name not in sf.outputs:
-        raise BadTransform(f"{t.name} is no output", "Cache it for its consumers (cache_input).")
-    if t.compute_at or t.exprs:
-        raise BadTransform(f"{t.name} is scheduled already", "Cache before transforming and inlining.")
+    t = sf.tensor(step.tensor)
+    made = _made_by(sf, step.tensor)
     cached = _like(t, step.out, step.memory)
     ops: list[TensorOp] = []
     for op in sf.ops:
@@ -234,10 +179,5 @@ def _cache_output(sf: ScheduledFusion, step: steps.CacheOutput) -> ScheduledFusi
 
 
 def _set_memory(sf: ScheduledFusion, step: steps.SetMemory) -> ScheduledFusion:
-    t = _tensor(sf, step.tensor)
-    op = _op(sf, step.tensor)
-    if t.memory is MemoryType.GLOBAL or step.memory is MemoryType.GLOBAL:
-        raise BadTransform(f"{t.name} cannot move to {step.memory}", "Inputs and outputs stay global, the rest off it.")
-    if op.kind not in MOVES and step.memory is MemoryType.SHARED:
-        raise BadTransform(f"{t.name} is computed by {op.kind}", "Cache its output in shared memory instead.")
-    return sf.with_tensor(replace(t, memory=step.memory)).with_op(replace(op, via=step.via))
+    moved = replace(sf.tensor(step.tensor), memory=step.memory)
+    return sf.with_tensor(moved).with_op(replace(_made_by(sf, step.tensor), via=step.via))

@@ -1,18 +1,17 @@
-"""Transforms of an ordered list of axes: shared by loop domains and allocation domains."""
+"""Transforms of an ordered list of axes: shared by loop domains and allocation domains.
+
+They do what a step says; whether it may be taken is asked before (`schedule.refusals`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from compiler.ir.id_exprs import IdExpr, Merge, Split, Swizzle
+from compiler.ir.id_exprs import IdExpr, Merge, Resize, Split, Swizzle
 from compiler.ir.iter_domain import IterDomain, IterKind, axis
 from compiler.ir.size import Size
 from compiler.schedule import steps
-
-
-class BadTransform(Exception):
-    """The transform does not apply: (reason, fix). Turned into InvalidStep by the caller, who knows the step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,43 +21,44 @@ class AxisList:
     axes: tuple[IterDomain, ...]
     exprs: tuple[IdExpr, ...] = ()
 
-    def at(self, position: int) -> IterDomain:
-        """The axis at a position. Raises BadTransform outside the list."""
-        if not 0 <= position < len(self.axes):
-            raise BadTransform(f"there is no axis {position}", f"The axes are 0 to {len(self.axes) - 1}.")
-        return self.axes[position]
 
-
-def transform(
-    listed: AxisList, step: steps.Split | steps.Merge | steps.Reorder | steps.Swizzle, names: Iterator[str]
-) -> AxisList:
-    """Applies one step. New axes take their names from `names`. Raises BadTransform where it does not apply."""
+def transform(listed: AxisList, step: steps.Transform, names: Iterator[str]) -> AxisList:
+    """Applies one step. New axes take their names from `names`."""
     match step:
         case steps.Split():
             return _split(listed, step, names)
         case steps.Merge():
             return _merge(listed, step, names)
         case steps.Reorder():
-            return replace(listed, axes=tuple(listed.axes[i] for i in order_after(step, len(listed.axes))))
+            order = order_after(step, len(listed.axes))
+            return AxisList(tuple(listed.axes[i] for i in order), listed.exprs)
         case steps.Swizzle():
             return _swizzle(listed, step, names)
+        case steps.Resize():
+            return _resize(listed, step, names)
 
 
 def order_after(step: steps.Reorder, count: int) -> tuple[int, ...]:
     """For each new position, the old position of the axis that ends there."""
-    old, new = [m[0] for m in step.moves], [m[1] for m in step.moves]
-    if any(not 0 <= p < count for p in old + new) or len(set(old)) != len(old) or len(set(new)) != len(new):
-        raise BadTransform(f"moves {step.moves} are not distinct positions", f"Positions are 0 to {count - 1}.")
-    rest = iter(i for i in range(count) if i not in old)
-    places = {n: o for o, n in step.moves}
+    places = {new: old for old, new in step.moves}
+    named = set(places.values())
+    rest = iter(i for i in range(count) if i not in named)
     return tuple(places[i] if i in places else next(rest) for i in range(count))
 
 
+def merge_partner(step: steps.Merge) -> int:
+    """The position of the inner axis of a merge."""
+    return step.axis + 1 if step.other is None else step.other
+
+
+def resized_extent(source: IterDomain, step: steps.Resize) -> int:
+    """The extent after a resize, at the binding at hand."""
+    return source.extent + step.left + step.right
+
+
 def _split(listed: AxisList, step: steps.Split, names: Iterator[str]) -> AxisList:
-    source = listed.at(step.axis)
-    if step.factor < 1:
-        raise BadTransform(f"the factor is {step.factor}", "A split factor is at least 1.")
-    factor = Size(step.factor)
+    source = listed.axes[step.axis]
+    factor = Size(step.factor) if isinstance(step.factor, int) else step.factor
     other = source.size.ceil_div(factor)
     sizes = (other, factor) if step.inner else (factor, other)
     outer, inner = (axis(next(names), n, source.kind) for n in sizes)
@@ -67,30 +67,32 @@ def _split(listed: AxisList, step: steps.Split, names: Iterator[str]) -> AxisLis
 
 
 def _merge(listed: AxisList, step: steps.Merge, names: Iterator[str]) -> AxisList:
-    with_ = step.axis + 1 if step.other is None else step.other
-    outer, inner = listed.at(step.axis), listed.at(with_)
-    if step.axis == with_:
-        raise BadTransform("an axis cannot be merged with itself", "Name two different axes.")
-    if outer.is_reduction != inner.is_reduction:
-        raise BadTransform("a reduction axis cannot be merged with another kind", "Merge axes of one kind.")
+    with_ = merge_partner(step)
+    outer, inner = listed.axes[step.axis], listed.axes[with_]
     both = outer.is_broadcast and inner.is_broadcast
     kind = outer.kind if outer.is_reduction or both else IterKind.ITERATION
     out = axis(next(names), outer.size * inner.size, kind)
-    place = min(step.axis, with_)
-    axes = [a for a in listed.axes if a not in (outer, inner)]
-    axes.insert(place, out)
-    return AxisList(tuple(axes), (*listed.exprs, Merge(outer, inner, out)))
+    low, high = min(step.axis, with_), max(step.axis, with_)
+    axes = (*listed.axes[:low], out, *listed.axes[low + 1 : high], *listed.axes[high + 1 :])
+    return AxisList(axes, (*listed.exprs, Merge(outer, inner, out)))
 
 
 def _swizzle(listed: AxisList, step: steps.Swizzle, names: Iterator[str]) -> AxisList:
-    x, y = listed.at(step.x), listed.at(step.y)
-    n = x.extent
-    if step.x == step.y or n != y.extent or n < 2 or n & (n - 1):
-        raise BadTransform(
-            f"extents {x.extent} and {y.extent} cannot be swizzled", "XOR takes two axes of equal power-of-two extent."
-        )
-    if x.is_broadcast or y.is_broadcast:
-        raise BadTransform("a broadcast axis cannot be swizzled", "Swizzle axes that carry data.")
+    x, y = listed.axes[step.x], listed.axes[step.y]
     out = IterDomain(next(names), y.extent)
-    axes = tuple(out if a == y else a for a in listed.axes)
+    axes = (*listed.axes[: step.y], out, *listed.axes[step.y + 1 :])
     return AxisList(axes, (*listed.exprs, Swizzle(x, y, out)))
+
+
+def _resize(listed: AxisList, step: steps.Resize, names: Iterator[str]) -> AxisList:
+    """An axis that is neither padded nor cut stays; a broadcast one that is holds data from then on."""
+    source = listed.axes[step.axis]
+    if step.left == step.right == 0:
+        return listed
+    extent = resized_extent(source, step)
+    known = source.symbolic is None
+    size = Size(extent) if known else Size.symbol(f"({source.size} + {step.left + step.right})", extent)
+    kind = IterKind.BROADCAST if known and extent == 1 else IterKind.ITERATION
+    out = axis(next(names), size, kind)
+    axes = (*listed.axes[: step.axis], out, *listed.axes[step.axis + 1 :])
+    return AxisList(axes, (*listed.exprs, Resize(source, out, step.left, step.right)))

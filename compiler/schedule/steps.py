@@ -11,16 +11,20 @@ from enum import StrEnum
 from typing import Any, get_args, get_origin, get_type_hints
 
 from compiler.ir.iter_domain import MemoryType, ParallelType
+from compiler.ir.size import Size
 from compiler.ir.tensor import BufferKind, CachePolicy, CopyVia, MathGrade
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """[n] -> [ceil(n/factor), factor] (inner) or [factor, ceil(n/factor)] (outer)."""
+    """[n] -> [ceil(n/factor), factor] (inner) or [factor, ceil(n/factor)] (outer).
+
+    A factor that is a `Size` is known at launch only; a trace is of one binding and stores its value there.
+    """
 
     tv: str
     axis: int
-    factor: int
+    factor: int | Size
     inner: bool = True
 
 
@@ -51,6 +55,20 @@ class Swizzle:
 
 
 @dataclass(frozen=True, slots=True)
+class Resize:
+    """[n] -> [left + n + right]: places are added, or cut where negative."""
+
+    tv: str
+    axis: int
+    left: int
+    right: int
+
+
+Transform = Split | Merge | Reorder | Swizzle | Resize
+"""What can be done to a list of axes."""
+
+
+@dataclass(frozen=True, slots=True)
 class Parallelize:
     """Says how a loop axis is carried out."""
 
@@ -64,14 +82,15 @@ class SetAllocationDomain:
     """Fixes the memory order to these loop axes (in this order), then applies `transforms` to that list only.
 
     `strides`: one for each axis after the transforms, None where contiguity gives it; empty for all contiguous.
-    `contiguity`: one flag for each axis after the transforms, None on broadcast axes; empty for all contiguous.
+    `contiguity`: one flag for each axis after the transforms, None on broadcast and reduction axes; or one flag for all
+    axes that hold data.
     """
 
     tv: str
     axes: tuple[int, ...]
-    transforms: tuple[Split | Merge | Reorder | Swizzle, ...] = ()
+    transforms: tuple[Transform, ...] = ()
     strides: tuple[int | None, ...] = ()
-    contiguity: tuple[bool | None, ...] = ()
+    contiguity: tuple[bool | None, ...] | bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +208,7 @@ Step = (
     | Merge
     | Reorder
     | Swizzle
+    | Resize
     | Parallelize
     | SetAllocationDomain
     | TmemDimsep
@@ -210,6 +230,7 @@ _NAMES: dict[str, type[Step]] = {
     "merge": Merge,
     "reorder": Reorder,
     "swizzle": Swizzle,
+    "resize": Resize,
     "parallelize": Parallelize,
     "set_allocation_domain": SetAllocationDomain,
     "tmem_dimsep": TmemDimsep,
@@ -230,13 +251,21 @@ _HINTS: dict[str, dict[str, Any]] = {name: get_type_hints(cls) for name, cls in 
 _JSON_NAMES = {int: "an integer", str: "a text", bool: "true or false", type(None): "null"}
 
 
+_LATER = frozenset(("contiguity", "kind", "on", "registers", "slice_position", "war_mbarrier"))
+"""Fields that steps of stored traces do not have: left out at their default, so that traces keep their hashes."""
+
+
 def step_to_json(step: Step) -> dict[str, Any]:
     """A step as a JSON object; `do` names it."""
     out: dict[str, Any] = {"do": _TYPES[type(step)]}
     for f in fields(step):
         value = getattr(step, f.name)
+        if f.name in _LATER and value == f.default:
+            continue
         if f.name == "transforms":
             value = [step_to_json(s) for s in value]
+        elif isinstance(value, Size):
+            value = value.value
         elif isinstance(value, tuple):
             value = [list(v) if isinstance(v, tuple) else v for v in value]
         out[f.name] = value
@@ -281,22 +310,24 @@ def _step_from_json(data: object, allowed: tuple[type[Step], ...], where: str) -
 
 def _field_from_json(value: object, hint: Any, where: str) -> Any:
     """`value` as the annotation `hint` wants it."""
-    if type(None) in (options := get_args(hint)):
-        if value is None:
-            return None
-        if len(options) == 2:
-            return _field_from_json(value, options[0], where)
-    kinds = get_args(hint) or (hint,)
     if get_origin(hint) is tuple:
-        return _list_from_json(value, kinds, where)
-    if all(kind in _TYPES for kind in kinds):
-        return _step_from_json(value, kinds, where)
-    if issubclass(kinds[0], StrEnum):
-        if not isinstance(value, str) or value not in set(kinds[0]):
-            raise MalformedStep(where, _short(value), f"one of {', '.join(kinds[0])}")
-        return kinds[0](value)
-    if type(value) not in kinds:
-        raise MalformedStep(where, _short(value), " or ".join(_JSON_NAMES[kind] for kind in kinds))
+        return _list_from_json(value, get_args(hint), where)
+    kinds = tuple(k for k in get_args(hint) or (hint,) if k is not Size)
+    if type(None) in kinds and value is None:
+        return None
+    if (lists := [k for k in kinds if get_origin(k) is tuple]) and isinstance(value, list):
+        return _list_from_json(value, get_args(lists[0]), where)
+    plain = tuple(k for k in kinds if get_origin(k) is not tuple)
+    if all(kind in _TYPES for kind in plain):
+        return _step_from_json(value, plain, where)
+    names = next((k for k in plain if issubclass(k, StrEnum)), None)
+    if names is not None:
+        if not isinstance(value, str) or value not in set(names):
+            raise MalformedStep(where, _short(value), f"one of {', '.join(names)}")
+        return names(value)
+    if type(value) not in plain:
+        expected = [_JSON_NAMES[kind] for kind in plain] + ["a list" for _ in lists]
+        raise MalformedStep(where, _short(value), " or ".join(expected))
     return value
 
 
@@ -323,6 +354,6 @@ def step_text(step: Step) -> str:
 
 def _text(value: object) -> str:
     if isinstance(value, tuple):
-        transforms = (Split, Merge, Reorder, Swizzle)
+        transforms = (Split, Merge, Reorder, Swizzle, Resize)
         return f"[{', '.join(step_text(v) if isinstance(v, transforms) else _text(v) for v in value)}]"
     return str(value)

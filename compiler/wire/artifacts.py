@@ -132,7 +132,7 @@ def _launch(kernel: Kernel, entry: str) -> LaunchSpec:
             dims=m.dims,
             strides_bytes=m.strides_bytes,
             box=m.box,
-            element_strides=(1,) * len(m.dims),
+            element_strides=m.element_strides,
             swizzle=_span(m.swizzle),
         )
         for m in kernel.tensor_maps

@@ -190,7 +190,7 @@ def test_an_illegal_schedule_is_shown_with_what_refuses_it(show: Show) -> None:
     thin = ScheduleTrace(FUSION, (*load_by_tma(1),))
     code, stdout, stderr = show(trace_to_json(thin))
     assert (code, stdout) == (2, scheduled_text(thin.replay()) + "\n")
-    assert "tma_inner_box_is_16_byte_multiple" in stderr
+    assert "tensor_map_inner_box_is_a_multiple_of_16_bytes" in stderr
     for stage in ("kernel", "cuda", "ptx"):
         code, stdout, again = show(trace_to_json(thin), "--stage", stage)
         assert (code, stdout, again) == (2, "", stderr)
@@ -200,10 +200,10 @@ def test_a_target_refuses_what_it_cannot_do(show: Show) -> None:
     bulk = trace_to_json(ScheduleTrace(FUSION, tuple(load_by_tma(8))))
     assert show(bulk, "--stage", "kernel")[0] == 0
     code, _, stderr = show(bulk, "--stage", "kernel", "--arch", "sm_80")
-    assert (code, "tma_is_on_hopper_and_later" in stderr) == (2, True)
+    assert (code, "architecture_has_the_instructions_used" in stderr) == (2, True)
 
 
 def test_a_step_that_cannot_be_applied_is_named(show: Show) -> None:
-    code, _, stderr = show(with_steps(step_to_json(st.InlineAt("v0", 1))))
+    code, _, stderr = show(with_steps(step_to_json(st.InlineAt("v0", 9))))
     assert code == 2
-    assert "inline_at(tv=v0, position=1): v0 is global" in stderr
+    assert "inline_at(tv=v0, position=9): position 9 of v0 is past" in stderr

@@ -9,14 +9,17 @@ from typing import Any
 
 import pytest
 
+from compiler.arch import arch_named
 from compiler.emit.cuda import ENTRY
 from compiler.nvrtc import Compiled, KernelResources
-from compiler.pipeline import GENERATOR, Generated, artifact
+from compiler.pipeline import GENERATOR, Generated, artifact, generate
+from compiler.schedule.trace import ScheduleTrace
 from compiler.wire import KernelArtifact, artifact_from_json, trace_from_json
 from fusetune.errors import GuardFailed
 from fusetune.launch.guards import CallFacts, check_guards
 from fusetune.wire.artifact import TensorArg, TensorMapArg
 from tests.compiler.emit.golden_schedules import GOLDEN, add, bias_gelu, transpose
+from tests.compiler.lower.test_copy_engine import CASES, loads
 from tests.compiler.schedules import from_wire
 from tests.search.schedulers.points import generated
 
@@ -88,6 +91,15 @@ def test_a_tensor_map_is_described_innermost_first() -> None:
         element_strides=(1, 1),
         swizzle=64,
     )
+
+
+def test_a_tensor_map_says_which_elements_of_a_box_it_moves() -> None:
+    """Every third row of boxes of twelve."""
+    (case,) = (c for c in CASES if c.name == "strided")
+    made = generate(ScheduleTrace(case.fusion, tuple(loads(case.cut, case.types))), arch_named("sm_90a"))
+    (box,) = (arg for arg in artifact_of(made).launches[0].args if isinstance(arg, TensorMapArg))
+    assert (box.dims, box.strides_bytes) == ((8, 60), (32,))
+    assert (box.box, box.element_strides) == ((8, 12), (1, 3))
 
 
 ALIGNMENTS: tuple[tuple[str, Callable[[], Generated], tuple[int, ...]], ...] = (

@@ -246,13 +246,15 @@ def _tensor_maps(f: _Facts) -> list[Constraint]:
                 pitch(side),
                 "A tensor map needs 16-byte rows and contiguous merged dimensions.",
             ),
-            Constraint("tma_box_dim_fits_256", (side, "threads_y", "rows"), box, "A box has at most 256 rows."),
+            Constraint(
+                "tensor_map_boxes_are_1_to_256", (side, "threads_y", "rows"), box, "A box has at most 256 rows."
+            ),
         ]
         if f.space.elems > MAX_TENSOR_MAP_SIZE:
-            reason = "A dimension of a tensor map has at most 2^31 elements."
-            out.append(Constraint("tensor_map_sizes_fit", (side, "view"), sizes, reason))
+            reason = "Coordinates of a tensor map are below 2^31."
+            out.append(Constraint("tma_coordinates_fit_31_bits", (side, "view"), sizes, reason))
     reason = "A tensor-map store writes whole 16 bytes at the end of a row."
-    return [*out, Constraint("tma_store_rows_are_whole_16_bytes", ("store", "view"), whole_stores, reason)]
+    return [*out, Constraint("tma_store_rows_are_multiples_of_16_bytes", ("store", "view"), whole_stores, reason)]
 
 
 def _bulk_runs(f: _Facts) -> list[Constraint]:

@@ -243,13 +243,13 @@ def _bulk(f: _Facts) -> list[Constraint]:
             "A tensor map needs rows of a multiple of 16 bytes.",
         ),
         Constraint(
-            "tma_box_dim_fits_256",
+            "tensor_map_boxes_are_1_to_256",
             ("tile_in", "tile_out"),
             lambda i, o: (i <= MAX_BOX) & (o <= MAX_BOX),
             "A box has at most 256 elements in a dimension.",
         ),
         Constraint(
-            "tma_inner_box_is_16_byte_multiple",
+            "tensor_map_inner_box_is_a_multiple_of_16_bytes",
             ("load", "store", "tile_in", "tile_out"),
             lambda load, store, i, o: (
                 ((load != "tma") | (i * f.bytes_in % 16 == 0)) & ((store != "tma") | (o * f.bytes_out % 16 == 0))

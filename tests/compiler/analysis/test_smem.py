@@ -8,10 +8,9 @@ import pytest
 
 from compiler.analysis.facts import Facts
 from compiler.analysis.smem import BARRIER_BYTES, Placement, plan_shared_memory
-from compiler.errors import Violation
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.tensor import CopyVia
-from compiler.schedule.steps import CacheInput, CircularBuffer, SetAllocationDomain, Split, Step, Swizzle
+from compiler.schedule.steps import CacheInput, CircularBuffer, InlineAt, SetAllocationDomain, Split, Step, Swizzle
 from tests.compiler.schedules import SHARED, P, from_wire, parallel, unary
 from tests.compiler.scheduling import load, scheduled, store
 
@@ -25,9 +24,10 @@ def shared_tensors(*wanted: Shared) -> ScheduledFusion:
     ops = [{"op": "copy", "in": [f"x{i}"], "out": f"y{i}"} for i in range(len(wanted))]
     fusion = from_wire(inputs, ops, *(f"y{i}" for i in range(len(wanted))))
     taken: list[Step] = []
-    for i, (name, _, via, stages) in enumerate(wanted):
+    for i, (name, elems, via, stages) in enumerate(wanted):
         taken.append(CacheInput(f"i{i}", name, SHARED, via))
-        taken += [CircularBuffer(name, stages)] if stages > 1 else []
+        if stages > 1:
+            taken += [Split(name, 0, elems), Split(f"v{i}", 0, elems), InlineAt(name, 1), CircularBuffer(name, stages)]
     return scheduled(fusion, *taken)
 
 
@@ -105,9 +105,3 @@ def test_the_span_of_a_tensor_is_that_of_its_copies() -> None:
     by_threads = Facts(load((16, 32), allocation, via=PLAIN))
     assert by_threads.swizzle_span("s") == 0
     assert (by_threads.smem.align, by_threads.smem.total_bytes) == (128, 2048)
-
-
-def test_what_is_no_box_has_no_span() -> None:
-    facts = Facts(load((16, 32)))
-    assert isinstance(facts.tma["s"], Violation)
-    assert facts.swizzle_span("s") == 0

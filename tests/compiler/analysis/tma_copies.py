@@ -1,8 +1,8 @@
-"""What inference makes of the one tensor-map copy that writes a tensor."""
+"""What the analyses make of the one tensor-map copy that writes a tensor, of schedules made by the steps of traces."""
 
 from __future__ import annotations
 
-from compiler.analysis.tma import TmaCopy, infer_tma
+from compiler.analysis.facts import Facts
 from compiler.errors import Violation
 from compiler.ir.domain import ScheduledFusion
 
@@ -10,23 +10,27 @@ Dims = list[tuple[int, int, int]]
 """Size, stride in elements and box of each dimension, innermost first."""
 
 
-def inferred(sf: ScheduledFusion, output: str) -> TmaCopy | Violation:
-    op = sf.producer(output)
-    assert op is not None
-    return infer_tma(sf, op)
+def dims_of(sf: ScheduledFusion, output: str) -> Dims:
+    """The dimensions of a copy that must have a tensor map."""
+    copy = Facts(sf).tensor_maps[output]
+    assert copy.dims is not None
+    assert not copy.breaches, str(copy.breaches)
+    return [(d.size.value, d.stride.value, d.box_size.value) for d in copy.dims]
 
 
-def copy_of(sf: ScheduledFusion, output: str) -> TmaCopy:
-    found = inferred(sf, output)
-    assert isinstance(found, TmaCopy), str(found)
-    return found
+def mode_of(sf: ScheduledFusion, output: str) -> int | None:
+    """The swizzle by which the tile lies in shared memory, None where the copy engine could not put it so."""
+    facts = Facts(sf)
+    placed = facts.tile_placements[output]
+    if any(isinstance(b, Violation) for b in placed.breaches):
+        return None
+    assert placed.swizzle == facts.tensor_maps[output].swizzle
+    return placed.swizzle
 
 
-def dims_of(copy: TmaCopy) -> Dims:
-    return [(d.size, d.stride, d.box) for d in copy.dims]
-
-
-def refusal(sf: ScheduledFusion, output: str) -> Violation:
-    found = inferred(sf, output)
-    assert isinstance(found, Violation), str(found)
-    return found
+def refusal(sf: ScheduledFusion, output: str) -> str:
+    """The rule that refuses the copy first."""
+    facts = Facts(sf)
+    placed = facts.tile_placements.get(output)
+    found = (*facts.tensor_maps[output].breaches, *(placed.breaches if placed is not None else ()))
+    return next(b.rule for b in found if isinstance(b, Violation))

@@ -39,7 +39,7 @@ def shared(*, strided: bool) -> Schedule:
     for tv in ("g", "s", "r", "v0"):
         steps += [st.Split(tv, 0, 8), *([st.Reorder(tv, ((0, 1),))] if strided and tv in ("g", "s") else [])]
         steps += [st.Parallelize(tv, 0, P.BIDX)]
-    return schedule(ROW, [*steps, st.InlineAt("g", 2), st.InlineAt("s", 1), st.InlineAt("r", 2)])
+    return schedule(ROW, [*steps, st.InlineAt("g", 2), st.InlineAt("r", 2)])
 
 
 CASES = (

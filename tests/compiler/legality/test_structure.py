@@ -28,6 +28,12 @@ def on_threads(r: int, v0: int) -> list[st.Step]:
     return steps
 
 
+def in_loops() -> list[st.Step]:
+    """r is loaded in a loop that v0 shares."""
+    loops = [s for tv in ("r", "v0") for s in (st.Split(tv, 0, 4), st.Parallelize(tv, 1, P.UNROLL))]
+    return [st.CacheInput("i0", "r", LOCAL), *loops, st.InlineAt("r", 1)]
+
+
 def in_registers(last: P) -> list[st.Step]:
     """r holds four elements of a thread."""
     loops = [s for tv in ("r", "v0") for s in (st.Split(tv, 0, 4), st.Parallelize(tv, 0, P.TIDX))]
@@ -128,24 +134,46 @@ CASES = (
         (("pointwise_operands_and_results_are_registers", "q = relu: i0", "global", "local"),),
     ),
     Case(
-        "a shared loop has one extent",
-        lambda: schedule(ROW, [st.CacheInput("i0", "r", LOCAL), st.InlineAt("r", 1)]),
-        lambda: schedule(ROW, [st.CacheInput("i0", "r", LOCAL), st.Split("v0", 0, 8), st.InlineAt("r", 1)]),
-        (("inlined_axes_are_the_consumers_axes", "r in v0: axis 0", "Serial 64", "Serial 8"),),
-    ),
-    Case(
         "a shared loop has one parallel type",
         lambda: schedule(ROW, [st.CacheInput("i0", "r", LOCAL), st.InlineAt("r", 1)]),
         lambda: schedule(ROW, [st.CacheInput("i0", "r", LOCAL), st.Parallelize("r", 0, P.UNROLL), st.InlineAt("r", 1)]),
         (("inlined_axes_are_the_consumers_axes", "r in v0: axis 0", "Unroll 64", "Serial 64"),),
     ),
     Case(
-        "a shared loop is one that the consumer has",
-        lambda: schedule(
-            ROW, [st.CacheInput("i0", "r", LOCAL), st.Split("r", 0, 1), *parallel("v0", P.SERIAL), st.InlineAt("r", 1)]
-        ),
-        lambda: schedule(ROW, [st.CacheInput("i0", "r", LOCAL), st.Split("r", 0, 1), st.InlineAt("r", 2)]),
-        (("inlined_axes_are_the_consumers_axes", "r in v0: axis 1", "Serial 1", "no axis"),),
+        "a thread dimension is one axis",
+        lambda: schedule(ROW, on_threads(8, 8)),
+        lambda: schedule(ROW, [*on_threads(8, 8), st.Parallelize("v0", 0, P.TIDX)]),
+        (("parallel_types_are_on_one_axis", "v0: TIDx", "2 axes", "one axis"),),
+    ),
+    Case(
+        "a block dimension is one axis",
+        lambda: schedule(ROW, in_registers(P.UNROLL)),
+        lambda: schedule(ROW, [*on_threads(8, 8), *parallel("v0", P.BIDX, P.BIDX)]),
+        (("parallel_types_are_on_one_axis", "v0: BIDx", "2 axes", "one axis"),),
+    ),
+    Case(
+        "a vector is one axis",
+        lambda: schedule(ROW, in_registers(P.VECTORIZE)),
+        lambda: schedule(ROW, [*on_threads(8, 8), *parallel("v0", P.VECTORIZE, P.VECTORIZE)]),
+        (("parallel_types_are_on_one_axis", "v0: Vectorize", "2 axes", "one axis"),),
+    ),
+    Case(
+        "the binding orders global memory",
+        lambda: schedule(ROW, on_threads(8, 8)),
+        lambda: schedule(ROW, [*on_threads(8, 8), st.SetAllocationDomain("v0", (0, 1))]),
+        (("global_memory_order_is_given_by_strides", "v0", "an allocation domain", "the strides of the binding"),),
+    ),
+    Case(
+        "stages are in shared memory",
+        lambda: schedule(ROW, in_loops()),
+        lambda: schedule(ROW, [*in_loops(), st.CircularBuffer("r", 2)]),
+        (("circular_buffers_are_shared", "r", "local", "shared"),),
+    ),
+    Case(
+        "no loop is padded",
+        lambda: schedule(ROW, on_threads(8, 8)),
+        lambda: schedule(ROW, [st.CacheInput("i0", "r", LOCAL), st.Resize("r", 0, 0, 8), *on_threads(8, 8)[1:]]),
+        (("loops_are_split_merged_and_swizzled", "r: ir.0{64}", "resize", "none"),),
     ),
     Case(
         "all tensors use all threads",

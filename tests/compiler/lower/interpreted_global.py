@@ -76,7 +76,7 @@ class GlobalTensor:
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """Elements of a box in the order of the tile, innermost first.
+    """Elements of a box that are moved, in the order of the tile, innermost first.
 
     `offsets` into the storage and `inside`, for the elements that the map's bounds keep.
     """
@@ -97,6 +97,10 @@ class MappedTensor:
             (tensor_map.box[0] * self.nbytes % 16, f"inner box of {tensor_map.box[0]} elements"),
             (any(s % 16 for s in tensor_map.strides_bytes), f"strides of {tensor_map.strides_bytes} bytes"),
             (not all(1 <= b <= 256 for b in tensor_map.box), f"box {tensor_map.box}"),
+            (
+                tensor_map.element_strides[0] != 1 or not all(1 <= e <= 8 for e in tensor_map.element_strides),
+                f"element strides {tensor_map.element_strides}",
+            ),
             (not 1 <= len(tensor_map.dims) <= 5, f"rank {len(tensor_map.dims)}"),
             (tensor_map.dtype is not tensor.dtype, f"{tensor_map.dtype} over {tensor.dtype}"),
             (
@@ -106,27 +110,29 @@ class MappedTensor:
         ):
             if bad:
                 raise KernelFault("tensor_map_is_encodable", f"{tensor_map.name}: {message}")
-        steps = np.cumprod([1, *tensor_map.box])
+        steps = np.cumprod([1, *tensor_map.tile])
         linear = np.arange(steps[-1])
-        self._within = [linear // step % size for step, size in zip(steps[:-1], tensor_map.box, strict=True)]
+        every = zip(steps[:-1], tensor_map.tile, tensor_map.element_strides, strict=True)
+        self._within = [linear // step % size * e for step, size, e in every]
         self._strides = [1, *(s // self.nbytes for s in tensor_map.strides_bytes)]
 
     @property
-    def box_elems(self) -> int:
+    def tile_elems(self) -> int:
+        """Elements of a box that are moved."""
         return len(self._within[0])
 
     def box(self, coordinates: tuple[int, ...], *, is_store: bool) -> Box:
         """The box at `coordinates`, innermost first. Outside of the map loads bring zeros and stores are dropped.
 
         A store clips the innermost dimension at whole 16 bytes only: it writes on to their end (seen on an H200;
-        legality rule `tma_store_rows_are_whole_16_bytes`). An unaligned innermost coordinate faulted there.
+        legality rule `tma_store_rows_are_multiples_of_16_bytes`). An unaligned innermost coordinate faulted there.
         """
         if len(coordinates) != len(self.map.dims):
             raise KernelFault("tma_coordinates_match_the_rank", f"{self.map.name}: {coordinates}")
         if coordinates[0] * self.nbytes % 16:
             raise KernelFault("tma_inner_coordinate_is_aligned", f"{self.map.name}: {coordinates}")
-        offsets = np.zeros(self.box_elems, np.int64)
-        inside = np.ones(self.box_elems, np.bool_)
+        offsets = np.zeros(self.tile_elems, np.int64)
+        inside = np.ones(self.tile_elems, np.bool_)
         chunk = 16 // self.nbytes
         for d, start in enumerate(coordinates):
             at = self._within[d] + start

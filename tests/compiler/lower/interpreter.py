@@ -326,7 +326,7 @@ class _Block:
     def tma_load(self, s: TmaLoad, lanes: _Lanes) -> None:
         thread, mapped = self.issuer(lanes), self.mapped(s.tensor_map)
         box = mapped.box(tuple(self.one(c, lanes) for c in s.coordinates), is_store=False)
-        contents = np.zeros(mapped.box_elems, BITS[mapped.map.dtype])
+        contents = np.zeros(mapped.tile_elems, BITS[mapped.map.dtype])
         contents[box.inside] = mapped.tensor.load(box.offsets[box.inside], 1)[0]
         addresses = self.tile(mapped, self.one(s.target.byte_offset, lanes), s.nbytes)
         at = self.one(s.barrier.byte_offset, lanes)
@@ -336,7 +336,7 @@ class _Block:
         thread, mapped = self.issuer(lanes), self.mapped(s.tensor_map)
         box = mapped.box(tuple(self.one(c, lanes) for c in s.coordinates), is_store=True)
         addresses = self.tile(mapped, self.one(s.source.byte_offset, lanes), s.nbytes)
-        kept = addresses.reshape(mapped.box_elems, mapped.nbytes)[box.inside].reshape(-1)
+        kept = addresses.reshape(mapped.tile_elems, mapped.nbytes)[box.inside].reshape(-1)
         self.shared.begin_store(kept, partial(self.finish, mapped.tensor, box.offsets[box.inside], thread), thread)
 
     def bulk_load(self, s: BulkLoad, lanes: _Lanes) -> None:
@@ -364,7 +364,7 @@ class _Block:
 
     def tile(self, mapped: MappedTensor, at: int, nbytes: int) -> Array:
         """Where the bytes of a box lie in shared memory, in the order of the box."""
-        if nbytes != mapped.box_elems * mapped.nbytes:
+        if nbytes != mapped.tile_elems * mapped.nbytes:
             raise KernelFault("tiles_have_the_bytes_of_their_box", f"{nbytes}, the box {mapped.map.box}")
         base = self.shared.base
         return swizzled(self.tile_of_bytes(at, nbytes, 128) + base, mapped.map.swizzle) - base

@@ -222,7 +222,7 @@ def test_a_broken_rule_is_named(name: str) -> None:
 
 def through_maps(elems: int, box: int) -> Array:
     """v0 = i0 in tiles of `box` elements through shared memory, by tensor maps alone."""
-    source, target = (TensorMap(f"map_{n}", DType.F32, n, (elems,), (), (box,), 0) for n in (0, 1))
+    source, target = (TensorMap(f"map_{n}", DType.F32, n, (elems,), (), (box,), (1,), 0) for n in (0, 1))
     k, nbytes = var(K), 4 * box
     load = TmaLoad(shared(0), "map_0", (k * box,), barrier(), nbytes)
     tile = (
@@ -247,7 +247,7 @@ def test_a_store_writes_the_rest_of_16_bytes(elems: int) -> None:
 
 
 def test_what_lies_past_a_map_is_loaded_as_zeros() -> None:
-    source = TensorMap("map_0", DType.F32, 0, (16, 3), (64,), (8, 4), 0)
+    source = TensorMap("map_0", DType.F32, 0, (16, 3), (64,), (8, 4), (1, 1), 0)
     load = TmaLoad(shared(0), "map_0", (const(8), const(1)), barrier(), 128)
     out = launch(SETUP, elect(EXPECT, load), WAIT, READ, put(TX), put(TX + 32), maps=(source,))
     assert out[:32].reshape(4, 8).tolist() == [[*range(25, 33)], [*range(41, 49)], [0.0] * 8, [0.0] * 8]
@@ -274,11 +274,13 @@ def test_swizzled_addresses(span: int, address: int, goes_to: int) -> None:
 @pytest.mark.parametrize(
     "tensor_map",
     [
-        pytest.param(TensorMap("m", DType.F32, 0, (64,), (), (512,), 0), id="box-of-512"),
-        pytest.param(TensorMap("m", DType.F32, 0, (64,), (), (6,), 0), id="inner-box-of-24-bytes"),
-        pytest.param(TensorMap("m", DType.F32, 0, (8, 8), (36,), (8, 8), 0), id="stride-of-36-bytes"),
-        pytest.param(TensorMap("m", DType.F32, 0, (8, 8), (32,), (8, 8), 64), id="span-wider-than-the-box"),
-        pytest.param(TensorMap("m", DType.BF16, 0, (64,), (), (64,), 0), id="another-type"),
+        pytest.param(TensorMap("m", DType.F32, 0, (64,), (), (512,), (1,), 0), id="box-of-512"),
+        pytest.param(TensorMap("m", DType.F32, 0, (64,), (), (6,), (1,), 0), id="inner-box-of-24-bytes"),
+        pytest.param(TensorMap("m", DType.F32, 0, (8, 8), (36,), (8, 8), (1, 1), 0), id="stride-of-36-bytes"),
+        pytest.param(TensorMap("m", DType.F32, 0, (8, 8), (32,), (8, 8), (1, 1), 64), id="span-wider-than-the-box"),
+        pytest.param(TensorMap("m", DType.BF16, 0, (64,), (), (64,), (1,), 0), id="another-type"),
+        pytest.param(TensorMap("m", DType.F32, 0, (64,), (), (64,), (2,), 0), id="inner-elements-left-out"),
+        pytest.param(TensorMap("m", DType.F32, 0, (8, 8), (32,), (8, 8), (1, 9), 0), id="every-ninth-row"),
     ],
 )
 def test_maps_that_cannot_be_encoded_are_refused(tensor_map: TensorMap) -> None:

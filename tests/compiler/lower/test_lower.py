@@ -39,7 +39,7 @@ def test_threads_need_pointers_and_the_copy_engine_needs_maps() -> None:
 
 def test_a_map_is_innermost_first_with_strides_in_bytes() -> None:
     _, k = lowered(unary((6, 40), dtype=DType.BF16, strides=(48, 1)), load_by_tma(4, 16))
-    assert k.tensor_maps == (TensorMap("map_s", DType.BF16, 0, (40, 6), (96,), (16, 4), 0),)
+    assert k.tensor_maps == (TensorMap("map_s", DType.BF16, 0, (40, 6), (96,), (16, 4), (1, 1), 0),)
 
 
 def test_one_dimensional_bulk_copies_need_a_pointer_and_no_map() -> None:

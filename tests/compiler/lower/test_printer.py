@@ -142,7 +142,7 @@ def test_every_field_of_a_statement_shows(statement: k.Stmt) -> None:
 
 def test_every_field_of_a_kernel_shows() -> None:
     pointer = k.Pointer("v0", DType.F32, 1, True)
-    tensor_map = k.TensorMap("map_s", DType.F32, 0, (64, 8), (256,), (16, 8), 64)
+    tensor_map = k.TensorMap("map_s", DType.F32, 0, (64, 8), (256,), (16, 8), (1, 2), 64)
     kernel = k.Kernel((pointer,), (tensor_map,), (2, 1, 1), (32, 1, 1), 1024, 128, 64, 32, (k.Sync(),))
     variants = [kernel, *changes(kernel)]
     assert len({kernel_ir_text(v) for v in variants}) == len(variants)

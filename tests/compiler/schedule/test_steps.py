@@ -8,7 +8,8 @@ from typing import Any, get_args
 import pytest
 
 from compiler.ir.iter_domain import MemoryType, ParallelType
-from compiler.ir.tensor import CachePolicy, CopyVia, MathGrade
+from compiler.ir.size import Size
+from compiler.ir.tensor import BufferKind, CachePolicy, CopyVia, MathGrade
 from compiler.schedule import steps
 from compiler.schedule.steps import MalformedStep, Step, step_from_json, step_text, step_to_json
 from compiler.schedule.trace import steps_from_json
@@ -30,9 +31,19 @@ SAMPLES: list[Step] = [
         (steps.Split("s", 1, 4), steps.Split("s", 0, 8), steps.Swizzle("s", 1, 2), steps.Reorder("s", ((0, 1),))),
         (None, None, 8, 1),
     ),
+    steps.SetAllocationDomain("s", (0, 1), (steps.Resize("s", 1, 0, 3),), (), (False, None)),
+    steps.SetAllocationDomain("s", (0, 1), (), (), False),
+    steps.Resize("s", 1, -2, 3),
+    steps.TmemDimsep("s", -1),
     steps.InlineAt("s", 2),
+    steps.InlineMost(),
+    steps.ComputeAt("s", "v0", 1),
+    steps.ComputeWith("s", 2),
     steps.CircularBuffer("s", 4),
     steps.CircularBuffer("s", 4, 2),
+    steps.CircularBuffer(
+        "s", 4, 2, BufferKind.WARP_SPECIALIZED, ParallelType.TIDY, (40, 232), slice_position=3, war_mbarrier=True
+    ),
     *(steps.CacheInput("i0", "s", m, via) for m in MemoryType for via in CopyVia),
     steps.CacheOutput("v0", "s", MemoryType.SHARED, CopyVia.TMA),
     steps.SetMemory("v0", MemoryType.LOCAL),
@@ -53,6 +64,15 @@ def test_json_round_trip(step: Step) -> None:
     assert found == step
     assert hash(found) == hash(step), "lists must come back as tuples"
     assert step_to_json(found) == document
+
+
+def test_traces_of_steps_that_had_fewer_fields_keep_their_form() -> None:
+    assert set(step_to_json(steps.SetAllocationDomain("s", (1, 0)))) == {"do", "tv", "axes", "transforms", "strides"}
+    assert set(step_to_json(steps.CircularBuffer("s", 4))) == {"do", "tv", "stages", "prefetch"}
+
+
+def test_a_factor_that_a_launch_gives_is_stored_as_its_value() -> None:
+    assert step_to_json(steps.Split("s", 0, Size.symbol("n", 24)))["factor"] == 24
 
 
 def test_left_out_fields_take_their_defaults() -> None:
@@ -147,6 +167,6 @@ def test_the_printed_form_is_one_line_with_every_field() -> None:
     nested = steps.SetAllocationDomain("s", (1, 0), (steps.Split("s", 1, 4),), (None, 8, 1))
     assert step_text(nested) == (
         "set_allocation_domain(tv=s, axes=[1, 0], "
-        "transforms=[split(tv=s, axis=1, factor=4, inner=True)], strides=[None, 8, 1])"
+        "transforms=[split(tv=s, axis=1, factor=4, inner=True)], strides=[None, 8, 1], contiguity=True)"
     )
     assert step_text(steps.Parallelize("s", 0, ParallelType.TIDX)) == "parallelize(tv=s, axis=0, type=TIDx)"

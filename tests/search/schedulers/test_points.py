@@ -16,17 +16,17 @@ import pytest
 from compiler.arch import arch_named
 from compiler.errors import CompilerError
 from compiler.ir.fusion import Fusion
-from compiler.legality.rules import RULES, STRUCTURE
+from compiler.legality.rules import BEYOND, MODEL, RULES, STOOD_FOR, STRUCTURE, Schedule, check, check_model
 from compiler.pipeline import generate
 from search.space.protocol import Scheduler
 from search.space.schedulers import schedulers_for
 from search.space.space import Space
-from tests.compiler.legality.test_rules import INFERRED
 from tests.search.schedulers.fusions import SMALL, suite_fusions
 from tests.search.schedulers.points import SM_COUNT
 
 HOPPER, AMPERE = arch_named("sm_90a"), arch_named("sm_80")
-RULE_NAMES = {getattr(rule, "__name__", "") for rule in (*STRUCTURE, *RULES)} | set().union(*INFERRED.values())
+MODEL_NAMES = {getattr(rule, "__name__", "") for rule in MODEL} - STOOD_FOR.keys() - BEYOND.keys()
+RULE_NAMES = {getattr(rule, "__name__", "") for rule in (*STRUCTURE, *RULES)} | MODEL_NAMES
 FUSIONS = {**suite_fusions(), **SMALL}
 Point = dict[str, Any]
 
@@ -106,6 +106,27 @@ def test_many_legal_points_compile(name: str) -> None:
 def test_many_points_refused_under_a_rule_s_name_are_refused_by_the_compiler() -> None:
     met = {why for name in FUSIONS for why in check_refused_points(name, 40, seed=4)}
     assert met == set(STRICTER), "an exception that no longer occurs: remove it"
+
+
+GUARDED = {"words_start_at_aligned_addresses", "tensor_map_address_is_aligned", "bulk1d_runs_start_on_16_bytes"}
+"""Rules of the model on addresses, which alone a trace leaves to a launch: artifacts guard them."""
+
+
+def test_what_is_lowered_is_legal_by_the_model() -> None:
+    """But for what the lowering does beyond the model, of which each occurs."""
+    beyond: set[str] = set()
+    for name in FUSIONS:
+        for scheduler, space in spaces(name):
+            for point in space.sample(6, seed=6):
+                s = Schedule(scheduler.trace(FUSIONS[name], point).replay(), HOPPER)
+                violations, kept = check_model(s)
+                found = {v.rule for v in violations}
+                assert check(s) == (), f"{name}, {scheduler.name}: {point}"
+                assert found <= BEYOND.keys(), f"{name}, {scheduler.name}: {point}: {found - BEYOND.keys()}"
+                assert {k.rule for k in kept} <= GUARDED
+                assert s.smem.total_bytes >= s.shared_bytes.total, "the model counts bytes that are not allocated"
+                beyond |= found
+    assert beyond == BEYOND.keys(), "an exception that no longer occurs: remove it"
 
 
 @pytest.mark.parametrize("name", FUSIONS)

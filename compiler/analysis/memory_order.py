@@ -1,0 +1,46 @@
+"""Which of a tensor's domains is its memory order: the allocation domain that was set, or the loop domain."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from compiler.analysis.id_graph import transforms_of
+from compiler.ir.domain import ScheduledFusion
+from compiler.ir.id_exprs import Swizzle
+from compiler.ir.iter_domain import IterDomain, MemoryType
+from compiler.ir.tensor import TensorView
+
+
+def as_allocated(sf: ScheduledFusion, t: TensorView) -> TensorView:
+    """The tensor without its allocation domain where a shared one is laid out by its loop domain instead.
+
+    A shared tensor's allocation domain is its memory order only if a swizzle leads to it, one of its axes is Bulk, it
+    is a permutation of the loop domain, or a tensor-map copy stores from it; otherwise the loop domain decides
+    (nvFuser, memory order). Any other tensor's is kept.
+    """
+    if t.allocation is None or t.memory is not MemoryType.SHARED or _is_honoured(sf, t):
+        return t
+    return replace(t, allocation=None)
+
+
+def _is_honoured(sf: ScheduledFusion, t: TensorView) -> bool:
+    assert t.allocation is not None
+    axes = t.allocation.axes
+    return (
+        set(axes) == set(t.loop)
+        or any(a in axes for a in t.bulk_axes)
+        or any(op.via.is_bulk for op in sf.consumers(t.name))
+        or is_swizzled(t)
+    )
+
+
+def is_swizzled(t: TensorView) -> bool:
+    """True where a swizzle lies between the logical axes and the memory order."""
+    axes = t.allocation.axes if t.allocation is not None else t.loop
+    wanted: set[IterDomain] = set(axes)
+    for e in reversed(transforms_of(t)):
+        if wanted.intersection(e.outputs):
+            if isinstance(e, Swizzle):
+                return True
+            wanted.update(e.inputs)
+    return False

@@ -1,0 +1,217 @@
+"""Which axes of a producer are axes of its consumer: equal transforms of axes that correspond correspond.
+
+An axis that only the consumer has (a new broadcast axis) is stepped over: a consumer axis merged from it and from an
+axis of the producer stands for the latter (nvFuser, inlining: broadcast axes are forwarded).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from compiler.ir.algebra import forward
+from compiler.ir.domain import ScheduledFusion, downstream
+from compiler.ir.expr import Expr, Var, var
+from compiler.ir.id_exprs import IdExpr, Merge, Resize, Split, Swizzle
+from compiler.ir.iter_domain import IterDomain
+from compiler.ir.ops import OpKind
+from compiler.ir.size import Size
+from compiler.ir.tensor import TensorOp, TensorView
+from compiler.ir.trivial import unchanged
+
+
+@dataclass(frozen=True, slots=True)
+class Matching:
+    """The axes of one consumer that are axes of one producer.
+
+    `producer_axis`: by consumer axis. `fresh`: consumer axes that nothing of the producer is in. `equal`: loops of the
+    two, the consumer's first, that are one though not made alike.
+    """
+
+    producer_axis: dict[IterDomain, IterDomain]
+    fresh: frozenset[IterDomain]
+    equal: frozenset[tuple[IterDomain, IterDomain]] = frozenset()
+
+    def is_same(self, producer: IterDomain, consumer: IterDomain) -> bool:
+        return self.producer_axis.get(consumer) == producer or (consumer, producer) in self.equal
+
+
+def read_axes(op: TensorOp, producer: TensorView, consumer: TensorView) -> dict[IterDomain, IterDomain]:
+    """Consumer's logical axis -> the producer's that it reads, be it a broadcast one of extent one."""
+    elements = tuple(a for a in producer.logical if not a.is_reduction)
+    match op.kind:
+        case OpKind.PERMUTE:
+            return {consumer.logical[c]: elements[p] for c, p in enumerate(op.dims)}
+        case OpKind.BROADCAST_TO:
+            return {consumer.logical[d]: p for p, d in zip(elements, op.dims, strict=True)}
+        case _:
+            return dict(zip(consumer.logical, elements, strict=True))
+
+
+def match_axes(op: TensorOp, producer: TensorView, consumer: TensorView) -> Matching:
+    """The matching of a producer that `op` reads and the consumer that it makes."""
+    same = read_axes(op, producer, consumer)
+    fresh = {a for a in consumer.logical if a not in same}
+    first, own = before_round_trips(producer), before_round_trips(consumer)
+    theirs: dict[tuple[IterDomain, ...], list[IdExpr]] = {}
+    for e in producer.exprs:
+        theirs.setdefault(tuple(first.get(a, a) for a in e.inputs), []).append(e)
+    for e in consumer.exprs:
+        new = [a in fresh for a in e.inputs]
+        if isinstance(e, Merge) and own.get(e.out) in same:
+            same[e.out] = same[own[e.out]]
+        elif all(new):
+            fresh.update(e.outputs)
+        elif isinstance(e, Merge) and any(new):
+            kept = e.inner if new[0] else e.outer
+            if kept in same:
+                same[e.out] = same[kept]
+        elif all(a in same for a in e.inputs):
+            for other in theirs.get(tuple(same[a] for a in e.inputs), ()):
+                if is_alike(e, other):
+                    same.update((a, first.get(b, b)) for a, b in zip(e.outputs, other.outputs, strict=True))
+    if first:
+        last = {source: out for out, source in first.items()}
+        same = {c: last.get(p, p) for c, p in same.items()}
+    return Matching(same, frozenset(fresh))
+
+
+def before_round_trips(t: TensorView) -> dict[IterDomain, IterDomain]:
+    """What a split into an axis and extent one, and the merge of the two, made of an axis -> that axis."""
+    first: dict[IterDomain, IterDomain] = {}
+    cut: dict[frozenset[IterDomain], IterDomain] = {}
+    for e in t.exprs:
+        if isinstance(e, Split) and unchanged(e) is not None:
+            cut[frozenset(e.outputs)] = first.get(e.source, e.source)
+        elif isinstance(e, Merge) and frozenset(e.inputs) in cut:
+            first[e.out] = cut[frozenset(e.inputs)]
+    return first
+
+
+def is_alike(a: IdExpr, b: IdExpr) -> bool:
+    """Equal transforms, whatever they are applied to."""
+    match a, b:
+        case Split(), Split():
+            return not split_factors(a).isdisjoint(split_factors(b))
+        case Resize(), Resize():
+            return (a.left, a.right) == (b.left, b.right)
+        case (Merge(), Merge()) | (Swizzle(), Swizzle()):
+            return True
+        case _:
+            return False
+
+
+def split_factors(e: Split) -> frozenset[tuple[bool, Size]]:
+    """The factors that may have been given, each with whether it was the inner one.
+
+    A split of a broadcast axis of extent one equals one of a longer axis if the factors are equal, not the extents.
+    """
+    source, outer, inner = e.source.size, e.outer.size, e.inner.size
+    given = []
+    if source.ceil_div(inner) == outer:
+        given.append((True, inner))
+    if source.ceil_div(outer) == inner:
+        given.append((False, outer))
+    return frozenset(given)
+
+
+def match_indices(op: TensorOp, producer: TensorView, consumer: TensorView) -> Matching:
+    """The matching by what the loops do: a loop of the producer is one of the consumer's where both give the same
+    index for every element, and are equally long, however they were made (nvFuser, theory of IterDomains: Theorem 2.1).
+    """
+    m = match_axes(op, producer, consumer)
+    if any(a.symbolic is not None for t in (producer, consumer) for a in (*t.logical, *t.loop)):
+        return m
+    place = {c: var(Var(c.name, c.extent)) for c in consumer.logical}
+    read = {p: place[c] if p.extent == c.extent else Expr() for c, p in read_axes(op, producer, consumer).items()}
+    own = {a: read[a] if a in read else var(Var(a.name, a.extent)) for a in producer.logical}
+    theirs, mine = forward(own, producer.exprs), forward(place, consumer.exprs)
+    equal = {(c, p) for c in consumer.loop for p in producer.loop if c.extent == p.extent and mine[c] == theirs[p]}
+    return Matching(m.producer_axis, m.fresh, frozenset(equal))
+
+
+def matched_positions(m: Matching, producer: TensorView, consumer: TensorView) -> tuple[int, ...]:
+    """For k = 0, 1, ...: how many of the consumer's first loops the producer's first k are, as far as they agree.
+
+    Reduction axes of the producer and fresh axes of the consumer are no loops of the other.
+    """
+    found = [0]
+    at = 0
+    for axis in producer.loop:
+        if not axis.is_reduction:
+            while at < len(consumer.loop) and consumer.loop[at] in m.fresh:
+                at += 1
+            if at == len(consumer.loop) or not m.is_same(axis, consumer.loop[at]):
+                break
+            at += 1
+        found.append(at)
+    return tuple(found)
+
+
+def aligned_position(m: Matching, producer: TensorView, consumer: TensorView, position: int) -> int:
+    """The end of the consumer's last loop that is one of the producer's first `position`."""
+    shared = producer.loop[:position]
+    return max((i + 1 for i, c in enumerate(consumer.loop) if any(m.is_same(p, c) for p in shared)), default=0)
+
+
+_Stand = tuple[IterDomain, IterDomain]
+"""An axis and the one that it stands for: itself, or what a broadcast axis becomes further on."""
+
+
+def unmappable_axes(sf: ScheduledFusion) -> frozenset[IterDomain]:
+    """Logical axes that no loop of all consumers can be (nvFuser, inlining): it would hold both a sum over them and a
+    use of its result, or they are broadcast axes that become different axes in different consumers.
+
+    Axes are joined from the last operator to the first, a broadcast axis once for each that it becomes; one that would
+    join a sum's axis with an axis of what is computed from that sum stays apart from all of its consumers'.
+    """
+    summed = {op.output for op in sf.ops if op.kind is OpKind.SUM}
+    if not summed and not any(a.is_broadcast for t in sf.tensors for a in t.logical):
+        return frozenset()
+    after = {name: downstream(sf, name) for name in summed}
+    becomes: dict[IterDomain, tuple[IterDomain, ...]] = {}
+    group: dict[_Stand, set[tuple[str, _Stand]]] = {}
+    apart: list[tuple[_Stand, _Stand]] = []
+    found: set[IterDomain] = set()
+    for t in reversed(_in_order(sf)):
+        read = _stands(sf, t, becomes)
+        for own, users in read.items():
+            group[own] = {(t.name, own)}
+            joined = set[tuple[str, _Stand]]().union(*(group[c] for c in users))
+            sums = {name for name, (a, _) in joined if a.is_reduction}
+            stands = {stand for _, stand in joined}
+            clash = any(name in after[s] for s in sums for name, _ in joined)
+            if clash or any(x in stands and y in stands for x, y in apart):
+                found.add(own[0])
+                apart += [(x, y) for i, x in enumerate(users) for y in users[i + 1 :]]
+                continue
+            joined |= group[own]
+            for _, stand in joined:
+                group[stand] = joined
+    for p, ends in becomes.items():
+        real = [end for end in ends if not end.is_broadcast]
+        if any(group[end, end] is not group[real[0], real[0]] for end in real):
+            found.add(p)
+    return frozenset(found)
+
+
+def _stands(
+    sf: ScheduledFusion, t: TensorView, becomes: dict[IterDomain, tuple[IterDomain, ...]]
+) -> dict[_Stand, list[_Stand]]:
+    """The axes of a tensor, for each that they become, and the consumers' axes that become the same. Adds what the
+    axes of the tensor become to that of its consumers."""
+    read: dict[_Stand, list[_Stand]] = {}
+    for op in sf.consumers(t.name):
+        for c, p in read_axes(op, t, sf.tensor(op.output)).items():
+            for end in becomes[c]:
+                read.setdefault((p, end if p.is_broadcast else p), []).append((c, end))
+    for a in t.logical:
+        own = tuple(end for p, end in read if p == a) or (a,)
+        becomes[a] = own
+        read.setdefault((a, own[0]), [])
+    return read
+
+
+def _in_order(sf: ScheduledFusion) -> list[TensorView]:
+    """Tensors, each after those that it is computed from."""
+    made = {op.output for op in sf.ops}
+    return [*(t for t in sf.tensors if t.name not in made), *(sf.tensor(op.output) for op in sf.ops)]

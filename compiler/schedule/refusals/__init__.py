@@ -1,0 +1,17 @@
+"""Why a schedule step cannot be taken: one module a subject, one function a rule."""
+
+from compiler.schedule.refusals import allocation, buffers, inlining, names, tensors, transforms
+from compiler.schedule.refusals.registry import STEP_RULES, Refusal, Site, refusals
+
+__all__ = [
+    "STEP_RULES",
+    "Refusal",
+    "Site",
+    "allocation",
+    "buffers",
+    "inlining",
+    "names",
+    "refusals",
+    "tensors",
+    "transforms",
+]

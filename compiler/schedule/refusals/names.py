@@ -1,0 +1,77 @@
+"""What steps name: tensors of the fusion, and axes that those have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from compiler.schedule import steps
+from compiler.schedule.refusals.registry import Refusal, Site, step_rule
+
+_Transform = steps.Split | steps.Merge | steps.Swizzle | steps.Resize | steps.Parallelize
+
+
+@step_rule(
+    steps.Split,
+    steps.Merge,
+    steps.Reorder,
+    steps.Swizzle,
+    steps.Resize,
+    steps.Parallelize,
+    steps.SetAllocationDomain,
+    steps.TmemDimsep,
+    steps.InlineAt,
+    steps.ComputeAt,
+    steps.ComputeWith,
+    steps.CircularBuffer,
+    steps.CacheInput,
+    steps.CacheOutput,
+    steps.SetMemory,
+    steps.SetCache,
+    steps.Approximate,
+)
+def steps_name_tensors_of_the_fusion(site: Site, step: object) -> Iterator[Refusal]:
+    """A step is taken on a tensor that exists."""
+    if site.name not in site.sf.by_name:
+        names = ", ".join(site.sf.by_name)
+        yield Refusal(site.name, site.name, names, f"The tensors are {names}.", f"there is no tensor {site.name}")
+
+
+@step_rule(steps.Split, steps.Merge, steps.Swizzle, steps.Resize, steps.Parallelize)
+def steps_name_axes_that_exist(site: Site, step: _Transform) -> Iterator[Refusal]:
+    """Axes are counted in the tensor's loop domain at the moment of the step, from 0."""
+    count = len(site.axes)
+    for position in touched(step):
+        if not 0 <= position < count:
+            yield Refusal(
+                f"{site.name}: axis {position}",
+                position,
+                f"0 to {count - 1}",
+                f"The axes are 0 to {count - 1}." if count else "The tensor has no axes.",
+                f"there is no axis {position}",
+            )
+
+
+@step_rule(steps.Reorder)
+def reorders_are_permutations(site: Site, step: steps.Reorder) -> Iterator[Refusal]:
+    """Each axis that a reorder names goes to one place, and no two go to the same (nvFuser, transforms)."""
+    count = len(site.axes)
+    old, new = [m[0] for m in step.moves], [m[1] for m in step.moves]
+    if any(not 0 <= p < count for p in old + new) or len(set(old)) != len(old) or len(set(new)) != len(new):
+        yield Refusal(
+            site.name,
+            str(step.moves),
+            f"distinct positions from 0 to {count - 1}",
+            f"Positions are 0 to {count - 1}.",
+            f"moves {step.moves} are not distinct positions",
+        )
+
+
+def touched(step: _Transform) -> tuple[int, ...]:
+    """The positions of the axes that a step changes."""
+    match step:
+        case steps.Merge():
+            return step.axis, step.axis + 1 if step.other is None else step.other
+        case steps.Swizzle():
+            return step.x, step.y
+        case _:
+            return (step.axis,)

@@ -1,0 +1,129 @@
+"""New tensors, their memories, and what is said of operators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from compiler.ir.iter_domain import MemoryType
+from compiler.ir.ops import MOVES
+from compiler.schedule import steps
+from compiler.schedule.refusals.registry import Refusal, Site, step_rule
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """A tensor as a document declares it, before the first step."""
+
+
+@step_rule(Declared)
+def declared_inputs_and_outputs_are_global(site: Site, step: Declared) -> Iterator[Refusal]:
+    """What a kernel is given and gives back lies in global memory (nvFuser, transforms)."""
+    memory = site.tensor.memory
+    if memory is not MemoryType.GLOBAL and site.name in (*site.sf.inputs, *site.sf.outputs):
+        yield Refusal(
+            site.name,
+            str(memory),
+            "global",
+            "Copy it into another memory, or from there.",
+            f"{site.name} is an input or output in {memory} memory",
+        )
+
+
+_Cache = steps.CacheInput | steps.CacheOutput
+
+
+@step_rule(steps.CacheInput, steps.CacheOutput)
+def caches_have_names_of_their_own(site: Site, step: _Cache) -> Iterator[Refusal]:
+    """A cache is a new tensor."""
+    if step.out in site.sf.by_name:
+        fix = "Choose a name that no tensor has."
+        yield Refusal(site.name, step.out, "a new name", fix, f"{step.out} exists already")
+
+
+@step_rule(steps.CacheInput, steps.CacheOutput)
+def caches_lie_inside_the_kernel(site: Site, step: _Cache) -> Iterator[Refusal]:
+    """A cache is not in global memory: nobody gives it any."""
+    if step.memory is MemoryType.GLOBAL:
+        fix = "Cache in shared memory or in registers."
+        yield Refusal(site.name, "global", "shared or local", fix, f"{step.out} cannot be global")
+
+
+@step_rule(steps.CacheInput)
+def cached_inputs_are_read_and_not_inlined(site: Site, step: steps.CacheInput) -> Iterator[Refusal]:
+    """A cache takes over the loops of the tensor's consumers, so it is made before inlining (nvFuser, transforms)."""
+    t = site.tensor
+    if t.compute_at or not site.sf.consumers(t.name):
+        found = f"compute-at position {t.compute_at}" if t.compute_at else "no consumer"
+        fix = "Cache before inlining."
+        yield Refusal(site.name, found, "consumers, not inlined", fix, f"{t.name} is inlined or has no consumer")
+
+
+@step_rule(steps.CacheOutput, steps.SetMemory, steps.SetCache, steps.Approximate)
+def tensors_are_made_by_an_operator(site: Site, step: object) -> Iterator[Refusal]:
+    """What is said of an operator is said of one that exists: inputs have none."""
+    if site.sf.producer(site.name) is None:
+        yield Refusal(
+            site.name,
+            "an input",
+            "the result of an operator",
+            "Name the tensor that the access writes or defines.",
+            f"{site.name} is an input of the fusion",
+        )
+
+
+@step_rule(steps.CacheOutput)
+def cached_outputs_are_outputs(site: Site, step: steps.CacheOutput) -> Iterator[Refusal]:
+    """Only what leaves the kernel is computed into a cache first."""
+    if site.name not in site.sf.outputs:
+        fix = "Cache it for its consumers (cache_input)."
+        yield Refusal(site.name, "no output", "an output", fix, f"{site.name} is no output")
+
+
+@step_rule(steps.CacheOutput)
+def cached_outputs_are_not_scheduled_yet(site: Site, step: steps.CacheOutput) -> Iterator[Refusal]:
+    """A cache has the loops of a new tensor, so it is made before transforming and inlining (nvFuser, transforms)."""
+    t = site.tensor
+    if t.compute_at or t.exprs:
+        fix = "Cache before transforming and inlining."
+        yield Refusal(site.name, "scheduled", "not scheduled", fix, f"{t.name} is scheduled already")
+
+
+@step_rule(steps.SetMemory)
+def inputs_and_outputs_stay_global(site: Site, step: steps.SetMemory) -> Iterator[Refusal]:
+    """Inputs and outputs of the fusion are in global memory, everything else is not (nvFuser, transforms)."""
+    if site.tensor.memory is MemoryType.GLOBAL or step.memory is MemoryType.GLOBAL:
+        yield Refusal(
+            site.name,
+            f"{site.tensor.memory} to {step.memory}",
+            "a memory inside the kernel",
+            "Inputs and outputs stay global, the rest off it.",
+            f"{site.name} cannot move to {step.memory}",
+        )
+
+
+@step_rule(steps.SetMemory)
+def shared_tensors_are_written_by_copies(site: Site, step: steps.SetMemory) -> Iterator[Refusal]:
+    """Arithmetic writes registers; shared memory is filled by a copy."""
+    op = site.sf.producer(site.name)
+    if op is not None and op.kind not in MOVES and step.memory is MemoryType.SHARED:
+        yield Refusal(
+            site.name,
+            str(op.kind),
+            "a copy",
+            "Cache its output in shared memory instead.",
+            f"{site.name} is computed by {op.kind}",
+        )
+
+
+@step_rule(steps.CapRegisters)
+def register_caps_are_multiples_of_8(site: Site, step: steps.CapRegisters) -> Iterator[Refusal]:
+    """Registers are allocated to a warp in units of 256, 8 a thread (cuda_occupancy.h); a thread has at most 255."""
+    if step.count % 8 or not 16 <= step.count <= 248:
+        yield Refusal(
+            "registers",
+            step.count,
+            "a multiple of 8 from 16 to 248",
+            "A cap is a multiple of 8 from 16 to 248.",
+            f"{step.count} registers",
+        )
