@@ -57,11 +57,13 @@ class Condition:
     """Something that must hold: what is known of it for all launches, its formula, and whether it holds at this one.
 
     `formula` is in the guards' grammar (docs/contracts.md, "Kernel artifact"): true where the condition holds.
+    `bound`: what its left side is at this launch, where that is one number.
     """
 
     outcome: Outcome
     formula: str
     holds: bool
+    bound: int | None = None
 
     def require(self, breach: Violation) -> Iterator[Violation | Kept]:
         """Nothing if proved, the breach if refuted, else the guard; and the breach too where this launch fails it."""
@@ -70,7 +72,13 @@ class Condition:
         elif self.outcome is Outcome.KEPT:
             yield Kept(breach.rule, breach.where, self.formula, breach.message or f"{breach.where}: {breach.fix}")
             if not self.holds:
-                yield replace(breach, stage=Stage.RUNTIME)
+                yield replace(breach, found=self._found(breach), stage=Stage.RUNTIME)
+
+    def _found(self, breach: Violation) -> int | float | str:
+        """What was found; where that is a formula, its value at this launch with it."""
+        if self.bound is None or not isinstance(breach.found, str) or str(self.bound) in breach.found:
+            return breach.found
+        return f"{breach.found}, here {self.bound}"
 
 
 @dataclass(frozen=True, slots=True)

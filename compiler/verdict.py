@@ -86,7 +86,8 @@ def judge_document(data: object, arch: str | None = None) -> Verdict:
         done = replay_document(data)
     except MalformedCase as error:
         return Verdict(name, None, error=str(error))
-    return judge(done.case, done.sf, next(iter(done.refused), None), chosen or least_arch(done.case))
+    refused = next(iter(done.refused), None)
+    return judge(done.case, done.sf, refused, chosen or least_arch(done.case, done.sf if refused is None else None))
 
 
 def replay(case: ExplicitCase) -> tuple[ScheduledFusion, Violation | None]:
@@ -171,13 +172,16 @@ def _device_breaches(case: ExplicitCase, arch: Arch) -> Iterator[Violation]:
         yield Violation(name, "needs_smem_bytes", found, limit, fix, stage=Stage.RUNTIME)
 
 
-def least_arch(case: ExplicitCase) -> Arch:
-    """The least architecture that has what the case uses: bulk copies, tensor memory, or a capability it asks for."""
+def least_arch(case: ExplicitCase, sf: ScheduledFusion | None = None) -> Arch:
+    """The least architecture that has what the case uses: bulk copies, tensor memory, a capability or the shared memory
+    that it asks for, and what its schedule `sf` takes of that. Where none has so much, the least that has the rest."""
     tmem = any(t.memory is MemoryType.TENSOR for t in case.start.tensors)
     bulk = any(op.via.is_bulk for op in case.start.ops)
     capability = max(case.arch_min or 0, 100 if tmem else 90 if bulk else 80)
-    for name in ("sm_80", "sm_90a", "sm_100a"):
-        arch = arch_named(name)
-        if arch.capability[0] * 10 + arch.capability[1] >= capability:
-            return arch
-    return arch_named("sm_100a")
+    named = [arch_named(name) for name in ("sm_80", "sm_90a", "sm_100a")]
+    able = [a for a in named if a.capability[0] * 10 + a.capability[1] >= capability] or named[-1:]
+    large = [a for a in able if (case.needs_smem_bytes or 0) <= a.smem_per_block_optin_bytes] or able
+    if sf is None or bulk or all(t.memory is not MemoryType.SHARED for t in sf.tensors):
+        return large[0]  # all that copy in bulk offer as much
+    need = Schedule(with_types_of_their_loops(sf), large[0]).shared_bytes.total
+    return next((a for a in large if need <= a.smem_per_block_optin_bytes), large[0])

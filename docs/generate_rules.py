@@ -25,9 +25,9 @@ each refuses.
 There are three sets. *Steps* refuse a schedule step itself, at the moment it is taken. The *model* says what the
 scheduling model and the hardware allow of the schedule that the steps made: `python -m compiler check` runs these two
 sets, on any explicit schedule. The *lowering* says what this compiler can turn into a kernel: the search runs these
-too. Of the last, rules marked *structure* must hold before indices can be computed: where one is broken, nothing else is
-looked at. Brackets name a rule's source; [sources.md](sources.md) says which document each name stands for. Limits of
-an architecture are numbers in `compiler/arch.py`.
+too. Of the last, rules marked *structure* must hold before indices can be computed: where one is broken, nothing else
+is looked at. Brackets name a rule's source; [sources.md](sources.md) says which document each name stands for. Limits
+of an architecture are numbers in `compiler/arch.py`.
 """
 
 

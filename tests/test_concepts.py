@@ -64,7 +64,7 @@ def test_copies_are_what_the_pages_say(
 
 @pytest.mark.parametrize(
     ("case", "lanes", "columns", "pattern"),
-    [("16 lanes of every subpartition", 64, 8, "16x32bx2"), ("fragments of a matrix product", 112, 32, "16x256b")],
+    [("16 lanes of every subpartition", 64, 8, "16x32bx2"), ("fragments of a matrix product", 64, 32, "16x256b")],
 )
 def test_tensor_memory_is_what_the_page_says(case: str, lanes: int, columns: int, pattern: str) -> None:
     (found,) = explained(case).verdict.tmem

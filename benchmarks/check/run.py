@@ -1,8 +1,8 @@
 """`python -m benchmarks.check.run`: how long verdicts on explicit schedules take, cold and after one that began alike.
 
-Cold: every repetition has tensors of other names, so that nothing is remembered from the last. Shared: every
-repetition is the case with or without its last step, in turn, so that all steps but one are known. Reading JSON is not
-counted.
+Cold: every repetition has tensors of other names, so that nothing is remembered from the last. New step: the same,
+but all steps except the last were judged just before. Shared: every repetition is the case with or without its last
+step, in turn, so that both were judged before. Reading JSON is not counted.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import gc
 import json
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +56,7 @@ def renamed(case: Document, n: int) -> Document:
     return found
 
 
-def timed(work: Callable[[Document], object], documents: Sequence[Document]) -> list[float]:
+def timed(work: Callable[[Document], object], documents: Iterable[Document]) -> list[float]:
     """Milliseconds of processor time of each call; the collector of garbage is off meanwhile."""
     taken = []
     gc.collect()
@@ -78,9 +78,24 @@ def cold_ms(case: Document, repeats: int) -> list[float]:
 
 def shared_ms(case: Document, repeats: int) -> list[float]:
     """Verdicts on the case with and without its last step, in turn."""
-    shorter = {**case, "schedule": case["schedule"][:-1]}
-    documents = [shorter, case] * ((repeats + 3) // 2)
+    documents = [without_last_step(case), case] * ((repeats + 3) // 2)
     return timed(judge_document, documents)[2:]
+
+
+def without_last_step(case: Document) -> Document:
+    """The case that the last step is added to."""
+    return {**case, "schedule": case["schedule"][:-1]}
+
+
+def new_step_ms(case: Document, repeats: int) -> list[float]:
+    """Verdicts on cases of which all but the last step was judged just before, which is not counted."""
+
+    def prepared() -> Iterator[Document]:
+        for document in (renamed(case, repeats + n) for n in range(repeats)):
+            judge_document(without_last_step(document))
+            yield document
+
+    return timed(judge_document, prepared())
 
 
 def parts_ms(case: Document, repeats: int) -> dict[str, float]:
@@ -124,12 +139,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if given.repeats < 1:
         parser.error("--repeats: at least 1")
     judge_document(known[names[0]])  # what is paid once a process
-    print(f"{'case':44} {'tensors':>7} {'steps':>5} {'cold ms':>8} {'p90':>7} {'shared ms':>9} {'p90':>7}")
+    figures = ("cold ms", "new step ms", "shared ms")
+    print(f"{'case':44} {'tensors':>7} {'steps':>5}" + "".join(f" {figure:>11} {'p90':>7}" for figure in figures))
     for name in names:
         case = known[name]
-        cold, shared = cold_ms(case, given.repeats), shared_ms(case, given.repeats)
-        row = f"{name:44.44} {len(case['tensors']):7} {len(case['schedule']):5} {statistics.median(cold):8.2f} "
-        print(f"{row}{p90(cold):7.2f} {statistics.median(shared):9.2f} {p90(shared):7.2f}")
+        taken = [measure(case, given.repeats) for measure in (cold_ms, new_step_ms, shared_ms)]
+        row = f"{name:44.44} {len(case['tensors']):7} {len(case['schedule']):5}"
+        print(row + "".join(f" {statistics.median(each):11.2f} {p90(each):7.2f}" for each in taken))
         parts = parts_ms(case, given.repeats) if given.parts else {}
         for part, ms in sorted(parts.items(), key=lambda one: -one[1])[: given.parts]:
             print(f"    {ms:8.3f} ms  {part}")

@@ -44,7 +44,7 @@ def infer_bulk_run(sf: ScheduledFusion, graph: IdGraph, op: TensorOp) -> BulkRun
     """What `op` (via bulk1d) moves."""
     consumer = sf.tensor(op.output)
     domain = infer_domain(sf, graph, op)
-    breaches = [b for b in domain.breaches if b.rule != "tma_inner_dimension_is_dense"]
+    breaches = [b for b in domain.view.breaches if b.rule != "tma_inner_dimension_is_dense"]
     bulk = consumer.bulk_axes
     elems = bulk[0].size if len(bulk) == 1 else None
     if len(bulk) != 1:
@@ -53,7 +53,7 @@ def infer_bulk_run(sf: ScheduledFusion, graph: IdGraph, op: TensorOp) -> BulkRun
         breaches += split_divides(split).require(_indivisible(copy_name(op), split))
     correctness: Correctness | None = None
     steps: tuple[Size, ...] = ()
-    if domain.axes is not None and elems is not None:
+    if domain.view.axes is not None and elems is not None:
         apart = tuple(_contiguity(graph, domain))
         breaches += apart
         steps = () if apart else tuple(_steps(graph, domain))
@@ -75,7 +75,7 @@ def _splits_above(t: TensorView, axes: tuple[IterDomain, ...]) -> Iterator[Split
 def _contiguity(graph: IdGraph, domain: TmaDomain) -> Iterator[Violation]:
     """From the innermost axis out: whole boxes while they are contiguous, then at most one axis cut by a dense box."""
     is_open = True  # Whether the axes so far are one run up to here.
-    for axis in reversed(domain.axes or ()):
+    for axis in reversed(domain.view.axes or ()):
         if size_of(graph, axis.boxed.tile) == Size(1):
             is_open = is_open and size_of(graph, axis.partitioned) == Size(1)
             continue
@@ -93,7 +93,7 @@ def _contiguity(graph: IdGraph, domain: TmaDomain) -> Iterator[Violation]:
 
 
 def _steps(graph: IdGraph, domain: TmaDomain) -> Iterator[Size]:
-    for axis in domain.axes or ():
+    for axis in domain.view.axes or ():
         if axis.kind is not AxisKind.DENSE_BOX and size_of(graph, axis.partitioned) != Size(1):
             yield axis.stride * size_of(graph, axis.boxed.box)
 

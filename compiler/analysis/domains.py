@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from compiler.analysis.conditions import is_multiple, settled, split_divides
 from compiler.errors import Condition, Outcome
 from compiler.ir.equivalence import Equivalence, compare_domains
+from compiler.ir.form import Form, form_of, remembered
 from compiler.ir.id_exprs import IdExpr, Merge, Resize, Split, Swizzle
 from compiler.ir.iter_domain import IterDomain, axis
 from compiler.ir.size import Size
@@ -31,11 +32,21 @@ class Hole:
 
 def loop_equivalence(t: TensorView) -> Equivalence:
     """Whether the loops are each part of the logical domain once."""
+    return _loop_equivalence(form_of(t))
+
+
+@remembered(256)
+def _loop_equivalence(t: Form) -> Equivalence:
     return compare_domains(t.logical, t.loop, t.exprs)
 
 
 def allocation_equivalence(t: TensorView) -> Equivalence:
     """Whether the allocation axes are each part of the logical domain once."""
+    return _allocation_equivalence(form_of(t))
+
+
+@remembered(256)
+def _allocation_equivalence(t: Form) -> Equivalence:
     if t.allocation is None:
         return Equivalence((), ())
     if t.allocation.is_source:

@@ -9,7 +9,7 @@ from compiler.analysis.bulk_run import BulkRun, infer_bulk_run
 from compiler.analysis.circular_buffer import CircularBuffers, circular_buffers
 from compiler.analysis.id_graph import IdGraph, id_graph
 from compiler.analysis.indexing import Indexing
-from compiler.analysis.loops import LoopMap, loop_map
+from compiler.analysis.loops import LoopMap, dimension_sizes, loop_map
 from compiler.analysis.smem import SharedMemoryPlan, plan_shared_memory
 from compiler.analysis.smem_bytes import SharedBytes, shared_bytes
 from compiler.analysis.sync import Sync, sync_of
@@ -19,6 +19,8 @@ from compiler.analysis.tmem import TensorMemory, plan_tensor_memory
 from compiler.analysis.vectorize import VectorAccess, vector_accesses
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.expr import Expr
+from compiler.ir.iter_domain import ParallelType
+from compiler.ir.size import Size
 from compiler.ir.tensor import CopyVia
 
 
@@ -58,6 +60,11 @@ class Facts:
     def loops(self) -> LoopMap:
         """Which loop axes of which tensors are one loop."""
         return loop_map(self.sf)
+
+    @cached_property
+    def dimension_sizes(self) -> dict[ParallelType, tuple[Size, ...]]:
+        """Extents asked of every block and thread dimension in use."""
+        return dimension_sizes(self.sf)
 
     @cached_property
     def sync(self) -> Sync:

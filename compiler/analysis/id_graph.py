@@ -12,11 +12,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from compiler.ir.domain import ScheduledFusion, logical_correspondence
+from compiler.ir.form import Form, remembered
 from compiler.ir.id_exprs import IdExpr, Merge, Resize, Split, Swizzle
 from compiler.ir.iter_domain import IterDomain
 from compiler.ir.size import Size
-from compiler.ir.tensor import TensorView
+from compiler.ir.tensor import TensorOp, TensorView
 from compiler.ir.trivial import unchanged
+
+MOST_TENSORS = 64
+"""The graph of a larger fusion is not kept."""
 
 Group = int
 """A set of axes that are one; groups of one graph are numbered."""
@@ -47,9 +51,11 @@ class Step:
         return self.expr.outputs if self.forward else self.expr.inputs
 
 
-@dataclass
+@dataclass(eq=False)
 class IdGraph:
     """Groups of every axis of a scheduled fusion, and the transforms between them. Built by `id_graph`, then only read.
+    Fusions whose axes were made alike have the same one; it equals no other, since the same number is another group
+    there.
 
     `exprs`: each transform once; one stands after those that make its inputs.
     """
@@ -105,6 +111,12 @@ class IdGraph:
                 needed.append(step)
                 wanted |= set(step.sources)
         return tuple(reversed(needed)), frozenset(g for g in goal if g not in came_by)
+
+    @cached_property
+    def ones(self) -> tuple[Group, ...]:
+        """Groups of the transforms that have extent one at the binding."""
+        ends = dict.fromkeys(g for e in self.exprs for g in (*e.inputs, *e.outputs))
+        return tuple(g for g in ends if self._axis[g].extent == 1)
 
     @cached_property
     def _pieces_of_one(self) -> tuple[Group, ...]:
@@ -174,18 +186,23 @@ class IdGraph:
 
 def id_graph(sf: ScheduledFusion) -> IdGraph:
     """The graph of a scheduled fusion."""
+    return _built(sf.ops, sf.forms) if len(sf.forms) > MOST_TENSORS else _graph(sf.ops, sf.forms)
+
+
+def _built(ops: Sequence[TensorOp], forms: tuple[tuple[str, Form], ...]) -> IdGraph:
     g = IdGraph()
-    for t in sf.tensors:
+    tensors = dict(forms)
+    for t in tensors.values():
         for axis in (*t.logical, *(t.allocation.axes if t.allocation is not None and t.allocation.is_source else ())):
             g.add(axis)
-    for op in sf.ops:
+    for op in ops:
         for name in op.tensor_inputs:
-            for p, c in logical_correspondence(op, sf.tensor(name), sf.tensor(op.output)).items():
+            for p, c in logical_correspondence(op, tensors[name], tensors[op.output]).items():
                 if p.is_broadcast == c.is_broadcast:
                     g.unite(p, c)
     made: dict[tuple[object, ...], IdExpr] = {}
     zeros: set[IterDomain] = set()
-    for t in sf.tensors:
+    for t in tensors.values():
         for e in transforms_of(t):
             _insert(g, e, made, zeros)
     unique = {(type(e), g.groups(e.inputs), g.groups(e.outputs)): e for e in reversed(made.values())}
@@ -193,7 +210,11 @@ def id_graph(sf: ScheduledFusion) -> IdGraph:
     return g
 
 
-def transforms_of(t: TensorView) -> tuple[IdExpr, ...]:
+_graph = remembered(16)(_built)
+"""Steps that only say how loops run leave the graph as it is."""
+
+
+def transforms_of(t: TensorView | Form) -> tuple[IdExpr, ...]:
     """Every transform of a tensor, of its loop and of its allocation; one stands after those that make its inputs."""
     if t.allocation is None:
         return t.exprs

@@ -89,10 +89,9 @@ def slope(e: Expr, v: Var) -> Slope:
     """How `e` depends on `v`: exact, save where too many points would have to be looked at."""
     direct, tangled = 0, Expr()
     for atom, c in e.terms:
-        part = Expr(((atom, c),))
-        if atom == v:
-            direct = c
-        elif v in part.variables:
+        if isinstance(atom, Var):
+            direct = c if atom == v else direct
+        elif v in (part := Expr(((atom, c),))).variables:
             tangled = tangled + part
     if tangled.is_const:
         return Slope(Linearity.LINEAR, direct)
@@ -120,7 +119,7 @@ def grid(e: Expr, first: Var | None = None) -> NDArray[Any] | None:
 def values(e: Expr) -> frozenset[int] | None:
     """Every value that `e` takes, or None where there are too many points to look at."""
     points = grid(e)
-    return None if points is None else frozenset(int(x) for x in np.unique(points))
+    return None if points is None else frozenset(points.ravel().tolist())
 
 
 def stride_of(

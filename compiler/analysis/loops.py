@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 from compiler.ir.domain import ScheduledFusion
+from compiler.ir.form import Form, form_of, remembered
 from compiler.ir.iter_domain import ParallelType
 from compiler.ir.size import Size
 from compiler.ir.tensor import TensorOp, TensorView
 from compiler.schedule.inline import compute_position
-from compiler.schedule.matching import Matching, match_axes, match_indices
+from compiler.schedule.matching import match_axes, match_indices
 
 Loop = tuple[str, int]
 """A loop axis: the tensor and the position in its loop domain. The loops of one set share one representative."""
@@ -62,30 +61,27 @@ def loop_map(sf: ScheduledFusion) -> LoopMap:
     return LoopMap({at: find(at) for at in seen})
 
 
-@lru_cache(maxsize=1024)
-def matched(op: TensorOp, producer: TensorView, consumer: TensorView) -> Matching:
-    """Which axes of the two are the same. Several analyses ask of the same tensors."""
-    return match_axes(op, producer, consumer)
-
-
-def aligned_positions(op: TensorOp, producer: TensorView, consumer: TensorView) -> Iterator[tuple[int, int]]:
+def aligned_positions(op: TensorOp, producer: TensorView, consumer: TensorView) -> tuple[tuple[int, int], ...]:
     """For each loop of the consumer that the producer is computed in: the producer's axis and the consumer's.
 
     An axis goes with the one that equal transforms of corresponding axes lead to; where there is none, with the one
     that does the same, and else with the one in its own place (nvFuser, inlining).
     """
-    matching = matched(op, producer, consumer)
+    return _aligned(op, form_of(producer), form_of(consumer), compute_position(producer))
+
+
+@remembered(512)
+def _aligned(op: TensorOp, producer: Form, consumer: Form, position: int) -> tuple[tuple[int, int], ...]:
+    matching = match_axes(op, producer, consumer)
     place = {matching.producer_axis[c]: j for j, c in enumerate(consumer.loop) if c in matching.producer_axis}
-    shared = producer.loop[: compute_position(producer)]
+    shared = producer.loop[:position]
     if any(axis not in place for axis in shared):
         alike = match_indices(op, producer, consumer).equal
         # All axes of extent one do the same: each stays in its own place.
         own = [p for p in shared if not p.is_trivial]
         place = {p: j for j, c in enumerate(consumer.loop) for p in own if (c, p) in alike} | place
-    for i, axis in enumerate(shared):
-        j = place.get(axis, i)
-        if j < len(consumer.loop):
-            yield i, j
+    pairs = ((i, place.get(axis, i)) for i, axis in enumerate(shared))
+    return tuple((i, j) for i, j in pairs if j < len(consumer.loop))
 
 
 def with_types_of_their_loops(sf: ScheduledFusion) -> ScheduledFusion:

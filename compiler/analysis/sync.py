@@ -11,12 +11,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from compiler.analysis.id_graph import Group, IdGraph
-from compiler.analysis.loops import aligned_positions, matched
+from compiler.analysis.loops import aligned_positions
 from compiler.ir.domain import ScheduledFusion, logical_correspondence
+from compiler.ir.form import Form, form_of, remembered
 from compiler.ir.iter_domain import IterDomain, MemoryType, ParallelType
 from compiler.ir.ops import OpKind
 from compiler.ir.tensor import TensorOp, TensorView
 from compiler.schedule.inline import compute_position
+from compiler.schedule.matching import match_axes
 
 Types = frozenset[ParallelType]
 
@@ -74,14 +76,19 @@ def sync_of(sf: ScheduledFusion, graph: IdGraph) -> Sync:
 
 def expanded_broadcasts(sf: ScheduledFusion) -> frozenset[IterDomain]:
     """Broadcast axes, logical or of the loop, that stand beside an axis with elements in some later tensor."""
+    return _expanded(sf.ops, sf.forms)
+
+
+@remembered(16)
+def _expanded(ops: tuple[TensorOp, ...], forms: tuple[tuple[str, Form], ...]) -> frozenset[IterDomain]:
     found: set[IterDomain] = set()
-    for op in reversed(sf.ops):
-        consumer = sf.tensor(op.output)
+    tensors = dict(forms)
+    for op in reversed(ops):
         for name in op.tensor_inputs:
-            for p, c in logical_correspondence(op, sf.tensor(name), consumer).items():
+            for p, c in logical_correspondence(op, tensors[name], tensors[op.output]).items():
                 if p.is_broadcast and (not c.is_broadcast or c in found):
                     found.add(p)
-    for t in sf.tensors:
+    for t in tensors.values():
         for e in t.exprs:
             if any(a in found for a in e.inputs):
                 found |= {a for a in e.outputs if a.is_broadcast}
@@ -136,9 +143,11 @@ def _passed(
         j = next((j for j, p in enumerate(consumer.types) if p is type_), None)
         if j is None:
             passed.add(type_)
-        elif runs_as[producer.name][i] == runs_as[consumer.name][j]:
+        elif runs_as[producer.name][i] == runs_as[consumer.name][j] or (
+            axis.is_trivial and consumer.loop[j].is_trivial
+        ):
             continue
-        elif not axis.is_broadcast or not matched(op, producer, consumer).is_same(axis, consumer.loop[j]):
+        elif not axis.is_broadcast or not match_axes(op, producer, consumer).is_same(axis, consumer.loop[j]):
             passed.add(type_)
     return passed
 
@@ -166,7 +175,7 @@ def _promotions(sf: ScheduledFusion, graph: IdGraph) -> dict[str, list[Group]]:
         own, theirs = found[s.producer.name], found[s.consumer.name]
         if taken := [i for i, j in s.loops.items() if own[i] != theirs[j]]:
             _run_as(s, own, theirs, taken, is_up=True)
-    width = _widths(sf, graph)
+    width = _widths(graph, sf.forms)
     for _ in shared:
         changed = False
         for s in (*shared, *reversed(shared)):
@@ -191,10 +200,11 @@ def _shared_loops(sf: ScheduledFusion) -> Iterator[_Shared]:
                 yield _Shared(op, t, consumer, dict(aligned_positions(op, t, consumer)))
 
 
-def _widths(sf: ScheduledFusion, graph: IdGraph) -> dict[Group, int]:
+@remembered(16)
+def _widths(graph: IdGraph, forms: tuple[tuple[str, Form], ...]) -> dict[Group, int]:
     """How many logical axes with elements lead to each axis of a loop domain."""
     found: dict[Group, int] = {}
-    for t in sf.tensors:
+    for _, t in forms:
         sources = logical_sources(t)
         for axis, group in zip(t.loop, graph.groups(t.loop), strict=True):
             real = {graph.group(a) for a in sources[axis] if not a.is_broadcast}
@@ -210,7 +220,7 @@ def _run_as(s: _Shared, mine: list[Group], others: list[Group], taken: list[int]
     t, other = (s.producer, s.consumer) if is_up else (s.consumer, s.producer)
     all_loops = s.loops if is_up else {j: i for i, j in s.loops.items()}
     shared = {i: all_loops[i] for i in taken}
-    matching = matched(s.op, s.producer, s.consumer)
+    matching = match_axes(s.op, s.producer, s.consumer)
     sources = logical_sources(t)
     origin = frozenset[IterDomain]().union(*(sources[t.loop[i]] for i in taken))
     for i, axis in enumerate(t.loop):
@@ -222,8 +232,13 @@ def _run_as(s: _Shared, mine: list[Group], others: list[Group], taken: list[int]
         mine[i] = others[j] if j >= 0 else mine[i]
 
 
-def logical_sources(t: TensorView) -> dict[IterDomain, frozenset[IterDomain]]:
+def logical_sources(t: TensorView | Form) -> dict[IterDomain, frozenset[IterDomain]]:
     """The logical axes that each axis comes from."""
+    return _sources(form_of(t))
+
+
+@remembered(256)
+def _sources(t: Form) -> dict[IterDomain, frozenset[IterDomain]]:
     found = {a: frozenset((a,)) for a in t.logical}
     for e in t.exprs:
         above = frozenset[IterDomain]().union(*(found.get(a, frozenset()) for a in e.inputs))

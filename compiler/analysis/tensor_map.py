@@ -10,11 +10,12 @@ from compiler.analysis.fttc import Correctness, box_correctness, loop_correctnes
 from compiler.analysis.group_index import walk
 from compiler.analysis.id_graph import Group, IdGraph, Step
 from compiler.analysis.tma_collapse import RawDim, collapse
-from compiler.analysis.tma_domain import TmaDomain, copy_name, infer_domain
+from compiler.analysis.tma_domain import TmaView, copy_name, infer_domain
 from compiler.analysis.tma_roles import Piece, size_of
 from compiler.errors import Kept, Violation
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.expr import Expr
+from compiler.ir.form import remembered
 from compiler.ir.id_exprs import Swizzle
 from compiler.ir.iter_domain import IterDomain
 from compiler.ir.size import Size
@@ -86,10 +87,11 @@ def infer_tensor_map(sf: ScheduledFusion, graph: IdGraph, op: TensorOp) -> Tenso
     swizzle = swizzle_span(domain.shared_tensor)
     dims: tuple[MapDim, ...] | None = None
     correctness: Correctness | None = None
-    if domain.axes is not None:
+    view = domain.view
+    if view.axes is not None:
         span = swizzle * 8 // domain.global_tensor.dtype.nbits if swizzle else None
-        dims = tuple(_map_dim(graph, d) for d in collapse(graph, domain.axes, span))
-        correctness = _correctness(graph, sf.tensor(op.output), domain, dims)
+        dims = _dims(graph, view, span)
+        correctness = _correctness(graph, sf.tensor(op.output), view, dims)
     return TensorMapCopy(
         op,
         domain.global_tensor,
@@ -98,10 +100,10 @@ def infer_tensor_map(sf: ScheduledFusion, graph: IdGraph, op: TensorOp) -> Tenso
         dims,
         swizzle,
         correctness,
-        domain.roles.bulk,
-        domain.roles.non_bulk,
-        domain.breaches,
-        domain.path,
+        view.roles.bulk,
+        view.roles.non_bulk,
+        view.breaches,
+        view.path,
     )
 
 
@@ -149,6 +151,12 @@ def swizzle_span(shared: TensorView) -> int:
     return found if found in SPANS else 0
 
 
+@remembered(64)
+def _dims(graph: IdGraph, view: TmaView, span: int | None) -> tuple[MapDim, ...]:
+    """The dimensions, innermost first, for a swizzle of `span` elements."""
+    return tuple(_map_dim(graph, d) for d in collapse(graph, view.axes or (), span))
+
+
 def _map_dim(graph: IdGraph, d: RawDim) -> MapDim:
     b = d.boxed
     return MapDim(
@@ -164,8 +172,8 @@ def _map_dim(graph: IdGraph, d: RawDim) -> MapDim:
     )
 
 
-def _correctness(graph: IdGraph, consumer: TensorView, domain: TmaDomain, dims: Sequence[MapDim]) -> Correctness:
+def _correctness(graph: IdGraph, consumer: TensorView, view: TmaView, dims: Sequence[MapDim]) -> Correctness:
     boxes = (box_correctness(d.size.value, d.box_size.value, d.element_stride_size.value) for d in dims)
     guarded = (d.partitioned[0] for d in dims)
     strided = (g for d in dims if d.element_stride is not None for g in d.box)
-    return weakest((*boxes, loop_correctness(graph, consumer, domain.path, guarded, strided)))
+    return weakest((*boxes, loop_correctness(graph, consumer, view.path, guarded, strided)))

@@ -3,20 +3,19 @@ tiles start."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import gcd, prod
 
 import numpy as np
 
-from compiler.analysis.allocation import Layout, layout_of
+from compiler.analysis.allocation import Layout
 from compiler.analysis.group_index import walk
 from compiler.analysis.id_graph import Group, IdGraph
 from compiler.analysis.swizzle import Offsets, can_enumerate, offsets_of
-from compiler.ir.domain import ScheduledFusion
+from compiler.dtypes import DType
 from compiler.ir.expr import Expr, Var, var
-from compiler.ir.iter_domain import IterDomain, ParallelType
-from compiler.ir.tensor import TensorOp, TensorView
+from compiler.ir.iter_domain import IterDomain
 
 MAX_POINTS = 1 << 18
 """Elements of all tiles together that are enumerated where no proof is found: 256 KiB of single bytes, more than shared
@@ -28,12 +27,15 @@ _NO_TILES: Offsets = np.zeros((0, 0), np.int64)
 
 @dataclass(frozen=True, slots=True)
 class MovedTile:
-    """What the bulk copy `op` moves at once. `dims`: for each dimension, innermost first, the groups whose merge it is,
-    outermost first, and its elements; `swizzle`: the span in bytes by which the copy shuffles it, None for a 1-D run,
-    which nothing shuffles."""
+    """What the bulk copy that writes `output` moves at once to or from the tensor `shared`.
 
-    op: TensorOp
-    shared_tensor: TensorView
+    `dims`: for each dimension, innermost first, the groups whose merge it is, outermost first, and its elements;
+    `swizzle`: the span in bytes by which the copy shuffles it, None for a 1-D run, which nothing shuffles.
+    """
+
+    output: str
+    shared: str
+    dtype: DType
     dims: tuple[tuple[tuple[Group, ...], int], ...]
     swizzle: int | None
 
@@ -98,9 +100,9 @@ class TileLayout:
 
 
 def lay_out_tile(
-    sf: ScheduledFusion, graph: IdGraph, copy: MovedTile, shared: TensorView
+    graph: IdGraph, copy: MovedTile, layout: Layout, loops: Sequence[tuple[Group, Var]]
 ) -> TileLayout | NotRecognised:
-    """The map for the tile of `copy` into `shared`, whose memory order is settled."""
+    """The map for the tile of `copy` into an allocation. `loops`: the axes that choose a tile, with their indices."""
     tile: dict[Group, Var] = {}
     for d, (groups, _) in enumerate(copy.dims):
         for i, g in enumerate(reversed(groups)):
@@ -108,12 +110,10 @@ def lay_out_tile(
     variables = tuple(tile.values())
     if prod(v.extent for v in variables) != copy.elems:
         return NotRecognised("the dimensions of its tensor map share axes")
-    consumer = sf.tensor(copy.op.output)
     outside: dict[Group, Var] = {}
-    for i, (axis, type_) in enumerate(zip(consumer.loop, consumer.types, strict=True)):
-        if type_ is not ParallelType.BULK and (g := graph.group(axis)) not in tile:
-            outside.setdefault(g, Var(f"c{i}", axis.extent))
-    layout = layout_of(shared)
+    for g, v in loops:
+        if g not in tile:
+            outside.setdefault(g, v)
     offset = offset_along(graph, layout, {g: var(v) for g, v in (*tile.items(), *outside.items())})
     if isinstance(offset, NotRecognised):
         return offset
@@ -124,8 +124,7 @@ def lay_out_tile(
 
 def offset_along(graph: IdGraph, layout: Layout, known: dict[Group, Expr]) -> Expr | NotRecognised:
     """Elements from the start of an allocation, given indices of groups from which its axes follow."""
-    ones = {g: Expr() for e in graph.exprs for g in (*e.inputs, *e.outputs) if graph.axis(g).extent == 1}
-    known = {**ones, **known}
+    known = {**dict.fromkeys(graph.ones, Expr()), **known}
     placed = [(graph.group(a), s, a) for a, s in zip(layout.axes, layout.strides, strict=True) if a.extent > 1]
     path, lost = graph.path(tuple(known), tuple(g for g, _, _ in placed))
     if lost:

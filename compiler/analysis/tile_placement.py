@@ -11,19 +11,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import gcd
 
-from compiler.analysis.allocation import layout_of
+from compiler.analysis.allocation import Layout, layout_of
 from compiler.analysis.bulk_run import BulkRun
 from compiler.analysis.conditions import is_multiple
-from compiler.analysis.id_graph import IdGraph
+from compiler.analysis.id_graph import Group, IdGraph
 from compiler.analysis.memory_order import as_allocated, is_swizzled
 from compiler.analysis.swizzle import CHUNK_BYTES, dense_index, mode_of_tiles, repeat_bytes, swizzle_mode
 from compiler.analysis.tensor_map import TensorMapCopy
 from compiler.analysis.tile_layout import MovedTile, NotRecognised, TileLayout, lay_out_tile
 from compiler.errors import Kept, Stage, Violation
 from compiler.ir.domain import ScheduledFusion
-from compiler.ir.expr import Xor
-from compiler.ir.iter_domain import IterDomain
+from compiler.ir.expr import Var, Xor
+from compiler.ir.form import remembered
+from compiler.ir.iter_domain import IterDomain, ParallelType
 from compiler.ir.size import Size
+from compiler.ir.tensor import TensorView
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,9 @@ class TilePlacement:
 def place_tile(sf: ScheduledFusion, graph: IdGraph, copy: TensorMapCopy) -> TilePlacement:
     """The placement of the tile of `copy`, whose `dims` are known."""
     dims = tuple((d.tile, d.tile_size.value) for d in copy.dims or ())
-    return _place(sf, graph, MovedTile(copy.op, copy.shared_tensor, dims, copy.swizzle))
+    shared = copy.shared_tensor
+    moved = MovedTile(copy.op.output, shared.name, shared.dtype, dims, copy.swizzle)
+    return _place(graph, moved, layout_of(as_allocated(sf, shared)), _loops(graph, sf.tensor(copy.op.output)))
 
 
 def place_run(sf: ScheduledFusion, graph: IdGraph, run: BulkRun) -> TilePlacement:
@@ -57,12 +61,19 @@ def place_run(sf: ScheduledFusion, graph: IdGraph, run: BulkRun) -> TilePlacemen
     inner = [(a, n) for a, n in zip(layout.axes, layout.strides, strict=True) if not a.is_trivial][-1:]
     if not is_swizzled(shared) and any(graph.is_same(a, axis) and n == 1 for a, n in inner):
         return TilePlacement(0, (), repeat_bytes(0))
-    return _place(sf, graph, MovedTile(run.op, run.shared_tensor, (((graph.group(axis),), axis.extent),), None))
+    moved = MovedTile(run.op.output, shared.name, shared.dtype, (((graph.group(axis),), axis.extent),), None)
+    return _place(graph, moved, layout, _loops(graph, sf.tensor(run.op.output)))
 
 
-def _place(sf: ScheduledFusion, graph: IdGraph, copy: MovedTile) -> TilePlacement:
-    shared = as_allocated(sf, copy.shared_tensor)
-    laid = lay_out_tile(sf, graph, copy, shared)
+def _loops(graph: IdGraph, consumer: TensorView) -> tuple[tuple[Group, Var], ...]:
+    """The loops that choose a tile, with their indices."""
+    types = enumerate(zip(consumer.loop, consumer.types, strict=True))
+    return tuple((graph.group(a), Var(f"c{i}", a.extent)) for i, (a, t) in types if t is not ParallelType.BULK)
+
+
+@remembered(64)
+def _place(graph: IdGraph, copy: MovedTile, layout: Layout, loops: tuple[tuple[Group, Var], ...]) -> TilePlacement:
+    laid = lay_out_tile(graph, copy, layout, loops)
     if isinstance(laid, NotRecognised):
         return TilePlacement(None, (_not_recognised(copy, laid),))
     mode = _mode(laid, copy)
@@ -77,7 +88,7 @@ def _place(sf: ScheduledFusion, graph: IdGraph, copy: MovedTile) -> TilePlacemen
 
 def _mode(laid: TileLayout, copy: MovedTile) -> tuple[int, int] | None:
     """The span of the mode and the step at whose multiples tiles start."""
-    dtype, likely = copy.shared_tensor.dtype, copy.swizzle or 0
+    dtype, likely = copy.dtype, copy.swizzle or 0
     if laid.inside is None:
         return mode_of_tiles(laid.tiles, laid.row, dtype, likely)
     span = swizzle_mode(laid.inside, laid.variables, laid.row, dtype, likely)
@@ -87,11 +98,11 @@ def _mode(laid: TileLayout, copy: MovedTile) -> tuple[int, int] | None:
 def _not_recognised(copy: MovedTile, why: NotRecognised) -> Violation:
     return Violation(
         "tile_is_found_in_shared_memory",
-        copy.shared_tensor.name,
+        copy.shared,
         "not recognised",
         "a place for every element of the tile",
         "Make the shared tensor's allocation of the axes that the tile's consumer has.",
-        f"where the tile of {copy.op.output} lies is not recognised: {why.reason}",
+        f"where the tile of {copy.output} lies is not recognised: {why.reason}",
     )
 
 
@@ -100,7 +111,7 @@ def _wrong_order(copy: MovedTile, laid: TileLayout) -> Iterator[Violation]:
 
     Nothing of a swizzle whose rows do not fill its span: that is a breach of the tensor map.
     """
-    nbytes, name = copy.shared_tensor.dtype.nbytes, copy.shared_tensor.name
+    nbytes, name = copy.dtype.nbytes, copy.shared
     is_shuffled = copy.swizzle is not None and (copy.swizzle > 0 or _is_xored(laid))
     run = laid.run if is_shuffled else 0
     if run == 0:
@@ -110,7 +121,7 @@ def _wrong_order(copy: MovedTile, laid: TileLayout) -> Iterator[Violation]:
             _text(laid),
             str(dense_index(laid.variables)),
             "Set an allocation domain whose innermost axes are the tile's, in the order of its dimensions.",
-            f"element {_indices(laid)} of the tile of {copy.op.output} lies {_text(laid)} elements from its start,"
+            f"element {_indices(laid)} of the tile of {copy.output} lies {_text(laid)} elements from its start,"
             f" and the copy engine puts it at {dense_index(laid.variables)}",
         )
     elif not _fills_the_span(copy, laid):
@@ -131,7 +142,7 @@ def _wrong_order(copy: MovedTile, laid: TileLayout) -> Iterator[Violation]:
             _text(laid),
             "the pattern of a 32, 64 or 128 byte mode",
             "View the tile as [-1, s, 8/s, s, 16 bytes] and swizzle axes 1 and 3, for a span of s chunks.",
-            f"the tile of {copy.op.output} is swizzled as no mode of the hardware does",
+            f"the tile of {copy.output} is swizzled as no mode of the hardware does",
         )
 
 
@@ -141,7 +152,7 @@ def _not_whole(copy: MovedTile, laid: TileLayout) -> Iterator[Violation | Kept]:
     step = gcd(elems, laid.start)
     breach = Violation(
         "shared_allocation_is_whole_tiles",
-        copy.shared_tensor.name,
+        copy.shared,
         f"{elems} elements, tiles at multiples of {laid.start or elems}",
         f"whole tiles of {n}",
         "Split the axes of the allocation by the tile, so that each tile starts where another ends.",
@@ -163,7 +174,7 @@ def _not_whole(copy: MovedTile, laid: TileLayout) -> Iterator[Violation | Kept]:
 
 
 def _not_the_mode(copy: MovedTile, laid: TileLayout, span: int) -> Iterator[Violation]:
-    nbytes, name = copy.shared_tensor.dtype.nbytes, copy.shared_tensor.name
+    nbytes, name = copy.dtype.nbytes, copy.shared
     if span and laid.start * nbytes % repeat_bytes(span):
         yield Violation(
             "swizzled_tile_starts_on_the_pattern",
@@ -197,13 +208,13 @@ def _settled(copy: MovedTile, laid: TileLayout, found: tuple[Violation | Kept, .
 
 
 def _for_this_size(copy: MovedTile, axis: IterDomain) -> Kept:
-    name = copy.shared_tensor.name
+    name = copy.shared
     message = f"{name}: the place of the tile is known for this size of {axis} alone"
     return Kept("tile_is_contiguous_in_shared_memory", name, f"{axis.size} == {axis.extent}", message)
 
 
 def _fills_the_span(copy: MovedTile, laid: TileLayout) -> bool:
-    return copy.swizzle in (0, laid.row * copy.shared_tensor.dtype.nbytes)
+    return copy.swizzle in (0, laid.row * copy.dtype.nbytes)
 
 
 def _is_xored(laid: TileLayout) -> bool:

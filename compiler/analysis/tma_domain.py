@@ -17,27 +17,35 @@ from compiler.analysis.tma_roles import Roles, infer_roles, size_of
 from compiler.analysis.tma_view import ViewAxis, global_view, not_reached, view_of
 from compiler.errors import Kept, Violation
 from compiler.ir.domain import ScheduledFusion
+from compiler.ir.form import remembered
 from compiler.ir.iter_domain import IterDomain, MemoryType, ParallelType
 from compiler.ir.tensor import TensorOp, TensorView
 
 _NO_ROLES = Roles(frozenset(), frozenset(), (), ())
 
 
-@dataclass(frozen=True, slots=True)
-class TmaDomain:
+@dataclass(frozen=True, eq=False)
+class TmaView:
     """`axes`: the view of the global tensor, outermost first, None where there is none and `breaches` say why.
 
     `path` leads from the consumer's loop axes to the allocation axes of the global tensor.
     """
 
-    op: TensorOp
-    global_tensor: TensorView
-    shared_tensor: TensorView
-    is_load: bool
     path: tuple[Step, ...]
     roles: Roles
     axes: tuple[RawDim, ...] | None
     breaches: tuple[Violation | Kept, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TmaDomain:
+    """A bulk copy and how its consumer's schedule views the global tensor."""
+
+    op: TensorOp
+    global_tensor: TensorView
+    shared_tensor: TensorView
+    is_load: bool
+    view: TmaView
 
 
 def copy_name(op: TensorOp) -> str:
@@ -57,17 +65,28 @@ def infer_domain(sf: ScheduledFusion, graph: IdGraph, op: TensorOp) -> TmaDomain
     consumer, producer = sf.tensor(op.output), sf.tensor(op.tensor_inputs[0])
     is_load = consumer.memory is not MemoryType.GLOBAL
     outside, shared = (producer, consumer) if is_load else (consumer, producer)
-    where = copy_name(op)
-    nothing = TmaDomain(op, outside, shared, is_load, (), _NO_ROLES, None, ())
     interface = (*sf.inputs, *sf.outputs)
     position = interface.index(outside.name) if outside.name in interface else len(interface)
     memory = global_view(graph, outside, position)
-    bulk, others = loop_groups(graph, consumer)
+    view = _view(graph, copy_name(op), outside.name, memory, *loop_groups(graph, consumer))
+    return TmaDomain(op, outside, shared, is_load, view)
+
+
+@remembered(64)
+def _view(
+    graph: IdGraph,
+    where: str,
+    outside: str,
+    memory: tuple[ViewAxis, ...],
+    bulk: tuple[Group, ...],
+    others: tuple[Group, ...],
+) -> TmaView:
+    """The view of `memory`, that of the tensor `outside`, by the consumer's loops: `bulk` ones and `others`."""
     if not memory:
-        return replace(nothing, breaches=(_says(_no_axis(where, outside), "not recognised"),))
+        return _no_view_at_all(_no_axis(where, outside))
     path, lost = graph.path((*bulk, *others), tuple(a.group for a in memory))
     if lost:
-        return replace(nothing, breaches=(_says(not_reached(where, graph, min(lost)), "not recognised"),))
+        return _no_view_at_all(not_reached(where, graph, min(lost)))
     ones = _ones(path, (*bulk, *others), tuple(a.group for a in memory))
     roles = infer_roles(graph, bulk, (*others, *ones), path)
     axes, breaches = _axes(graph, roles, memory, where)
@@ -75,7 +94,11 @@ def infer_domain(sf: ScheduledFusion, graph: IdGraph, op: TensorOp) -> TmaDomain
     impossible = refused and tiles_differ(graph, bulk, others, path, memory)
     verdict = "impossible" if impossible else "not recognised"
     named = tuple(_says(b, verdict) if isinstance(b, Violation) else b for b in breaches)
-    return TmaDomain(op, outside, shared, is_load, path, roles, axes, named)
+    return TmaView(path, roles, axes, named)
+
+
+def _no_view_at_all(why: Violation) -> TmaView:
+    return TmaView((), _NO_ROLES, None, (_says(why, "not recognised"),))
 
 
 def _ones(path: Sequence[Step], start: Sequence[Group], goal: Sequence[Group]) -> Iterator[Group]:
@@ -153,8 +176,8 @@ def _says(b: Violation, verdict: str) -> Violation:
     return replace(b, message=f"{verdict}: {text}{why}")
 
 
-def _no_axis(where: str, outside: TensorView) -> Violation:
-    found = f"{outside.name} has no axis that elements lie along"
+def _no_axis(where: str, outside: str) -> Violation:
+    found = f"{outside} has no axis that elements lie along"
     return Violation("tma_box_is_inferred", where, found, "one axis or more", "Copy by threads.", found)
 
 

@@ -25,6 +25,10 @@ MAX_TILES = 64
 """Looked at, of one schedule."""
 MAX_ELEMS = 1 << 16
 """Of a tile that is looked at; no larger one fits in shared memory with elements of 4 bytes (own limit)."""
+MAX_POINTS = 1 << 17
+"""Elements of all tiles that are looked at: a few milliseconds (own limit)."""
+AT_ONCE = 1 << 14
+"""Elements that are worked out together, one tile at least: a pair that differs is mostly among the first."""
 
 
 def tiles_differ(
@@ -32,7 +36,8 @@ def tiles_differ(
 ) -> bool:
     """True only if two tiles, both wholly in the tensor, are no shift of each other. `path` leads to `memory`."""
     extents = {g: graph.size(g).value for g in (*others, *bulk)}
-    if prod(extents[g] for g in bulk) > MAX_ELEMS:
+    elems = prod(extents[g] for g in bulk)
+    if elems > MAX_ELEMS:
         return False
     index = walk(graph, path, {g: var(Var(f"g{g}", n)) for g, n in extents.items()})
     cut = [g for step in path if isinstance(step.expr.example, Split) for g in step.targets]
@@ -43,19 +48,26 @@ def tiles_differ(
         offset = offset + index.get(axis.group, Expr()) * axis.stride.value
     if not all(every_part(e, _is_small) for e in (offset, *(e for e, _ in bounds))):
         return False
-    left = np.arange(prod(extents[g] for g in bulk), dtype=np.int64)
+    left = np.arange(elems, dtype=np.int64)
     places = {}
     for g in reversed(bulk):
         left, places[f"g{g}"] = np.divmod(left, extents[g])
+    sample = _sample([extents[g] for g in others], min(MAX_TILES, MAX_POINTS // elems))
+    tiles = np.array(sample, dtype=np.int64).reshape(len(sample), len(others))
     first: npt.NDArray[np.int64] | None = None
-    for tile in _sample([extents[g] for g in others], MAX_TILES):
-        at = {**places, **{f"g{g}": i for g, i in zip(others, tile, strict=True)}}
-        if any(np.any(np.greater_equal(e.evaluate(at), n)) for e, n in bounds):
+    for some in np.split(tiles, range(step := max(1, AT_ONCE // elems), len(tiles), step)):
+        at = {**places, **{f"g{g}": some[:, i : i + 1] for i, g in enumerate(others)}}
+        grid = len(some), elems
+        inside = np.ones(len(some), dtype=np.bool_)
+        for e, n in bounds:
+            inside &= np.broadcast_to(np.less(e.evaluate(at), n), grid).all(axis=1)
+        shapes = np.sort(np.broadcast_to(offset.evaluate(at), grid)[inside], axis=1)
+        if not len(shapes):
             continue
-        shape = np.sort(np.atleast_1d(offset.evaluate(at)))
-        if first is not None and not np.array_equal(shape - shape[0], first):
+        shapes = shapes - shapes[:, :1]
+        first = shapes[0] if first is None else first
+        if (shapes != first).any():
             return True
-        first = shape - shape[0] if first is None else first
     return False
 
 

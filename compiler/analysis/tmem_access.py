@@ -20,6 +20,7 @@ from compiler.analysis.tmem_warps import Warps, warps_of
 from compiler.errors import Kept, Violation
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.expr import Expr, Var, var
+from compiler.ir.form import remembered
 from compiler.ir.iter_domain import IterDomain, ParallelType
 from compiler.ir.size import Size
 from compiler.ir.tensor import TensorOp, TensorView
@@ -50,24 +51,33 @@ def access_of(
 ) -> TmemAccess:
     """What a copy marked st_tmem or ld_tmem does to the tensor in tensor memory whose layout is given."""
     out = sf.tensor(op.output)
-    where = f"{op.output}: access to {layout.tensor.name}"
+    own = max(compute_position(out), producer_position(sf, out))
+    return _access(graph, out, own, layout, tuple(block.items()))
+
+
+@remembered(64)
+def _access(
+    graph: IdGraph, out: TensorView, own: int, layout: TmemLayout, threads: tuple[tuple[ParallelType, Size], ...]
+) -> TmemAccess:
+    """The access by the loops of `out`, of which those left of `own` are other tensors' too."""
+    where = f"{out.name}: access to {layout.tensor.name}"
     bits = _vector_extent(out) * layout.tensor.dtype.nbits
     words = bits // COLUMN_BITS
-    warps = warps_of(graph, block, out)
+    warps = warps_of(graph, dict(threads), out)
     breaches = (*_width(where, bits), *warps.breaches)
     if warps.warp is None or any(isinstance(b, Violation) for b in breaches):
-        return TmemAccess(op.output, layout.tensor.name, None, words, breaches)
-    place = _place(sf, graph, op, layout, warps)
+        return TmemAccess(out.name, layout.tensor.name, None, words, breaches)
+    place = _place(graph, out, own, layout, warps)
     if place is None:
         lost = not_recognised(where, "its loops do not lead to every allocated axis")
-        return TmemAccess(op.output, layout.tensor.name, None, words, (*breaches, lost))
+        return TmemAccess(out.name, layout.tensor.name, None, words, (*breaches, lost))
     found = recognise(where, place, layout.tensor.dtype.nbits)
     breaches += (*found.breaches, *_guards(where, place, warps))
     if found.match is None:
-        return TmemAccess(op.output, layout.tensor.name, None, words, breaches, lane=place.lane, column=place.column)
+        return TmemAccess(out.name, layout.tensor.name, None, words, breaches, lane=place.lane, column=place.column)
     breaches += tuple(outside_subpartition(where, place, warps.warp, found.match))
     return TmemAccess(
-        op.output,
+        out.name,
         layout.tensor.name,
         found.match.shape.pattern,
         found.match.registers,
@@ -110,12 +120,10 @@ def _width(where: str, bits: int) -> Iterator[Violation]:
 # Where an access goes ------------------------------------------------------------------------------------------------
 
 
-def _place(sf: ScheduledFusion, graph: IdGraph, op: TensorOp, layout: TmemLayout, warps: Warps) -> AccessPlace | None:
-    out = sf.tensor(op.output)
+def _place(graph: IdGraph, out: TensorView, own: int, layout: TmemLayout, warps: Warps) -> AccessPlace | None:
     known: dict[Group, Expr] = {}
     vector: list[Var] = []
     loops: list[Var] = []
-    own = max(compute_position(out), producer_position(sf, out))
     for position, (axis, type_) in enumerate(zip(out.loop, out.types, strict=True)):
         group = graph.group(axis)
         name = f"i{position}"

@@ -62,7 +62,7 @@ class Side:
         points = np.zeros(1, dtype=np.int64)
         for axis, stride in zip(self.axes, self.strides, strict=True):
             points = np.add.outer(points, np.arange(axis.extent) * stride).ravel()
-        return len(np.unique(points)) == len(points)
+        return len(set(points.tolist())) == len(points)
 
     @property
     def sizes_in_strides(self) -> frozenset[Size]:

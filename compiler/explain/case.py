@@ -62,7 +62,7 @@ def explain_case(document: object, arch: str | None = None) -> Explained:
     chosen = arch_named(arch) if arch is not None else None
     case = read_case(document)
     sf, refused = replay(case)
-    target: Arch = chosen or least_arch(case)
+    target: Arch = chosen or least_arch(case, sf if refused is None else None)
     verdict = judge(case, sf, refused, target)
     schedule = Schedule(with_types_of_their_loops(sf), target) if refused is None else None
     return Explained(case, verdict, schedule)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from compiler.ir.expr import Expr
+from compiler.ir.form import Form, form_of
 from compiler.ir.fusion import Fusion
 from compiler.ir.iter_domain import IterDomain
 from compiler.ir.ops import OpKind
@@ -30,6 +31,11 @@ class ScheduledFusion:
     @cached_property
     def by_name(self) -> dict[str, TensorView]:
         return {t.name: t for t in self.tensors}
+
+    @cached_property
+    def forms(self) -> tuple[tuple[str, Form], ...]:
+        """Names and forms of the tensors: all that facts about their axes alone depend on, beside the operators."""
+        return tuple((t.name, form_of(t)) for t in self.tensors)
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -81,8 +87,13 @@ class ScheduledFusion:
 
 def downstream(sf: ScheduledFusion, name: str) -> frozenset[str]:
     """Every tensor that is computed from that one, directly or not."""
+    return computed_from(sf.ops, name)
+
+
+def computed_from(ops: Iterable[TensorOp], name: str) -> frozenset[str]:
+    """Every tensor that operators in topological order compute from that one, directly or not."""
     found = {name}
-    for op in sf.ops:
+    for op in ops:
         if not found.isdisjoint(op.tensor_inputs):
             found.add(op.output)
     return frozenset(found - {name})
@@ -105,7 +116,9 @@ def producer_indices(
             return tuple(consumer_index)
 
 
-def logical_correspondence(op: TensorOp, producer: TensorView, consumer: TensorView) -> dict[IterDomain, IterDomain]:
+def logical_correspondence(
+    op: TensorOp, producer: TensorView | Form, consumer: TensorView | Form
+) -> dict[IterDomain, IterDomain]:
     """Producer's logical axis -> consumer's logical axis where they correspond (a broadcast size one does not).
 
     What a producer was summed over is no axis of its elements; what a consumer sums over is one of its own.

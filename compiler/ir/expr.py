@@ -228,6 +228,8 @@ def _sum(terms: tuple[tuple[Atom, int], ...], constant: int) -> Expr:
     for atom, c in terms:
         coefficients[atom] = coefficients.get(atom, 0) + c
     coefficients = {a: c for a, c in coefficients.items() if c}
+    if len(coefficients) < 2:
+        return Expr(tuple(coefficients.items()), constant)
     for atom, c in coefficients.items():
         if not isinstance(atom, Mod):
             continue

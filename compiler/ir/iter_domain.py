@@ -32,18 +32,25 @@ class ParallelType(StrEnum):
     TIDY = "TIDy"
     TIDZ = "TIDz"
 
+    __hash__ = str.__hash__  # That of Enum is a call to Python; rules ask for the types of every axis.
+
     @property
     def is_block(self) -> bool:
-        return self in (ParallelType.BIDX, ParallelType.BIDY, ParallelType.BIDZ)
+        return self in _BLOCK
 
     @property
     def is_thread(self) -> bool:
-        return self in (ParallelType.TIDX, ParallelType.TIDY, ParallelType.TIDZ)
+        return self in _THREAD
 
     @property
     def is_loop(self) -> bool:
         """True where a loop statement carries the axis."""
-        return self in (ParallelType.SERIAL, ParallelType.UNROLL, ParallelType.UNSWITCH)
+        return self in _LOOP
+
+
+_BLOCK = (ParallelType.BIDX, ParallelType.BIDY, ParallelType.BIDZ)
+_THREAD = (ParallelType.TIDX, ParallelType.TIDY, ParallelType.TIDZ)
+_LOOP = (ParallelType.SERIAL, ParallelType.UNROLL, ParallelType.UNSWITCH)
 
 
 class MemoryType(StrEnum):

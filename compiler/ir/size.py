@@ -55,6 +55,8 @@ class Size:
     @property
     def value(self) -> int:
         """The size at the binding at hand."""
+        if not self.atoms:
+            return self.coefficient
         return self.coefficient * prod(a.value for a in self.atoms)
 
     @property
@@ -69,6 +71,9 @@ class Size:
 
     def quotient(self, divisor: Size) -> Size | None:
         """self / divisor where it is exact whatever the unknowns, else None."""
+        if not self.atoms and not divisor.atoms:
+            exact, rest = divmod(self.coefficient, divisor.coefficient)
+            return None if rest else Size(exact)
         atoms = list(self.atoms)
         for a in divisor.atoms:
             if a not in atoms:
@@ -80,11 +85,11 @@ class Size:
 
     def ceil_div(self, divisor: Size) -> Size:
         """ceil(self / divisor); ceil(ceil(n / a) / b) = ceil(n / ab) (nvFuser, integer division: 5.11)."""
+        if not self.atoms and not divisor.atoms:
+            return Size(-(-self.coefficient // divisor.coefficient))
         exact = self.quotient(divisor)
         if exact is not None:
             return exact
-        if self.is_constant and divisor.is_constant:
-            return Size(-(-self.coefficient // divisor.coefficient))
         if self.coefficient == 1 and len(self.atoms) == 1 and isinstance(inner := self.atoms[0], CeilDiv):
             return inner.numerator.ceil_div(inner.denominator * divisor)
         return Size(1, (CeilDiv(self, divisor),))
@@ -96,7 +101,9 @@ class Size:
         return False if self.is_constant and divisor.is_constant else None
 
     def __str__(self) -> str:
+        if not self.atoms:
+            return str(self.coefficient)
         factors = [str(a) for a in self.atoms]
-        if self.coefficient != 1 or not factors:
+        if self.coefficient != 1:
             factors.insert(0, str(self.coefficient))
         return " * ".join(factors)

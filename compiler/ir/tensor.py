@@ -147,6 +147,9 @@ class TensorOp:
     cache: CachePolicy = CachePolicy.DEFAULT
     grade: MathGrade = MathGrade.EXACT
 
+    def __hash__(self) -> int:
+        return hash(self.output)
+
     @property
     def tensor_inputs(self) -> tuple[str, ...]:
         return tuple(x for x in self.inputs if isinstance(x, str))

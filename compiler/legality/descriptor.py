@@ -71,7 +71,7 @@ def _not_less(stride: Size, least: Size) -> Condition:
     formula = f"{stride} >= {least}"
     if stride.quotient(least) is not None or (stride.is_constant and least.is_constant):
         return settled(stride.value >= least.value, formula)
-    return kept(stride.value >= least.value, formula)
+    return kept(stride.value >= least.value, formula, stride.value)
 
 
 @model_rule

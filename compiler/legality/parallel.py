@@ -7,7 +7,6 @@ from math import prod
 
 from compiler.analysis.circular_buffer import extra_threads
 from compiler.analysis.conditions import at_most, kept, settled
-from compiler.analysis.loops import dimension_sizes
 from compiler.analysis.sync import expanded_broadcasts, logical_sources
 from compiler.errors import Kept, Violation
 from compiler.ir.iter_domain import MemoryType, ParallelType
@@ -134,7 +133,7 @@ def block_has_threads_enough(s: Schedule) -> Iterator[Violation | Kept]:
     """Threads of a block, in all and in each dimension, with the 128 that load where a kernel is warp specialised
     (CUDA guide, technical specifications per compute capability; nvFuser, warp specialisation)."""
     rule = "block_has_threads_enough"
-    sizes = dimension_sizes(s.sf)
+    sizes = s.dimension_sizes
     for name, type_, limit in zip("xyz", _THREAD, s.arch.max_block, strict=True):
         for size in sizes.get(type_, ()):
             breach = Violation(rule, f"block.{name}", size.value, limit, "Use fewer threads in this dimension.")
@@ -154,7 +153,7 @@ def block_has_threads_enough(s: Schedule) -> Iterator[Violation | Kept]:
 @model_rule
 def grid_has_blocks_enough(s: Schedule) -> Iterator[Violation | Kept]:
     """Blocks of each grid dimension (CUDA guide, technical specifications per compute capability)."""
-    sizes = dimension_sizes(s.sf)
+    sizes = s.dimension_sizes
     for name, type_, limit in zip("xyz", _BLOCK, s.arch.max_grid, strict=True):
         for size in sizes.get(type_, ()):
             breach = Violation(

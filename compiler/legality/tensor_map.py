@@ -11,7 +11,6 @@ from itertools import chain
 from compiler.analysis.conditions import at_least, at_most, is_multiple, kept
 from compiler.analysis.fttc import Correctness, box_correctness
 from compiler.analysis.id_graph import Group
-from compiler.analysis.loops import dimension_sizes
 from compiler.analysis.tensor_map import MapDim, TensorMapCopy, coordinates
 from compiler.analysis.tma_domain import loop_groups
 from compiler.analysis.tma_issue import WARP, Issuer, issue_of
@@ -219,12 +218,10 @@ def weak_tiles_are_not_summed(s: Schedule) -> _Found:
 def elected_issue_has_a_whole_warp(s: Schedule) -> _Found:
     """Where the block's width is known at launch only, one lane of a warp is elected to issue a bulk copy, which takes
     a whole warp of 32 (nvFuser, predicates of bulk copies; PTX ISA, elect.sync)."""
+    widths = s.dimension_sizes.get(ParallelType.TIDX, ())
+    if not widths or any(w.is_constant and w.value >= WARP for w in widths):
+        return
     if all(issue_of(s.sf, op).issuer is not Issuer.ELECTED_LANE_OF_FIRST_WARP for op in _bulk_ops(s)):
-        return
-    widths = dimension_sizes(s.sf).get(ParallelType.TIDX, ())
-    if any(w.is_constant and w.value >= WARP for w in widths):
-        return
-    if not widths:
         return
     widest = max(w.value for w in widths)
     yield from kept(widest >= WARP, " or ".join(at_least(w, WARP).formula for w in widths)).require(

@@ -13,14 +13,13 @@ from compiler.analysis.circular_buffer import (
     specialized_block,
 )
 from compiler.analysis.conditions import split_divides
-from compiler.analysis.loops import matched
 from compiler.errors import Kept, Violation
 from compiler.ir.id_exprs import Split
 from compiler.ir.iter_domain import IterDomain, ParallelType
 from compiler.ir.tensor import BufferKind, CircularBuffer, CopyVia, TensorOp, TensorView
 from compiler.ir.trivial import before_trivial
 from compiler.legality.rules import Schedule, model_rule
-from compiler.schedule.matching import Matching
+from compiler.schedule.matching import Matching, match_axes
 
 REGISTERS = (24, 256, 8)
 """Least and most registers that a warp sets for itself, and their unit (PTX ISA, setmaxnreg)."""
@@ -250,7 +249,7 @@ def stage_slice_is_the_same_for_who_reads_it(s: Schedule) -> Iterator[Violation]
         if op is None or t.circular is None:
             continue
         reader = s.sf.tensor(op.output)
-        matching = matched(op, t, reader)
+        matching = match_axes(op, t, reader)
         for i in range(max(min(at, len(t.loop)), 0)):
             if i >= len(reader.loop) or not _is_one(s, t.loop[i], reader.loop[i], matching):
                 yield Violation(

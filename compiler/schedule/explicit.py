@@ -61,7 +61,7 @@ def read_case(data: object, start: ScheduledFusion | None = None) -> ExplicitCas
         arch_min=root.get("arch_min", None).optional_integer(),
         arch_below=root.get("arch_below", None).optional_integer(),
         needs_smem_bytes=root.get("needs_smem_bytes", None).optional_integer(),
-        options=root.get("options", {}).mapping(),
+        options=_options(root.get("options", {})),
     )
 
 
@@ -98,6 +98,13 @@ def _regions(root: Place, views: Mapping[str, TensorView]) -> tuple[tuple[str, .
             raise region.fail("tensors of the fusion")
         found.append(names)
     return tuple(found)
+
+
+def _options(given: Place) -> Mapping[str, Any]:
+    """The compiler switches by name; those of a list are on."""
+    if isinstance(given.value, list):
+        return {o.text(): True for o in given.items(MAX_TENSORS)}
+    return given.mapping()
 
 
 _VIAS = {v.value: v for v in CopyVia}

@@ -83,12 +83,22 @@ def _merge(place: Place, on: Taken) -> steps.Merge:
 
 def _reorder(place: Place, on: Taken) -> steps.Reorder:
     given = place.at("map")
-    if isinstance(given.value, list):
+    if isinstance(given.value, list) and any(isinstance(pair, list) for pair in given.value):
+        pairs = [_pair(p) for p in given.items(MAX_POSITION)]
+    elif isinstance(given.value, list):
         pairs = [(Place(i, given.path), new) for i, new in enumerate(given.items(MAX_POSITION))]
     else:
         pairs = [(Place(_number(k), new.path), new) for k, new in given.members()]
     moves = ((position_at(old, on.count), position_at(new, on.count)) for old, new in pairs)
     return steps.Reorder(on.tensor.name, tuple(moves))
+
+
+def _pair(place: Place) -> tuple[Place, Place]:
+    """An old and a new position."""
+    pair = place.items(2)
+    if len(pair) != 2:
+        raise place.fail("an old and a new position")
+    return pair[0], pair[1]
 
 
 def _number(text: str) -> object:

@@ -7,10 +7,12 @@ axis of the producer stands for the latter (nvFuser, inlining: broadcast axes ar
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from compiler.ir.algebra import forward
-from compiler.ir.domain import ScheduledFusion, downstream
+from compiler.ir.domain import ScheduledFusion, computed_from
 from compiler.ir.expr import Expr, Var, var
+from compiler.ir.form import Form, form_of, remembered
 from compiler.ir.id_exprs import IdExpr, Merge, Resize, Split, Swizzle
 from compiler.ir.iter_domain import IterDomain
 from compiler.ir.ops import OpKind
@@ -35,7 +37,7 @@ class Matching:
         return self.producer_axis.get(consumer) == producer or (consumer, producer) in self.equal
 
 
-def read_axes(op: TensorOp, producer: TensorView, consumer: TensorView) -> dict[IterDomain, IterDomain]:
+def read_axes(op: TensorOp, producer: TensorView | Form, consumer: TensorView | Form) -> dict[IterDomain, IterDomain]:
     """Consumer's logical axis -> the producer's that it reads, be it a broadcast one of extent one."""
     elements = tuple(a for a in producer.logical if not a.is_reduction)
     match op.kind:
@@ -47,17 +49,23 @@ def read_axes(op: TensorOp, producer: TensorView, consumer: TensorView) -> dict[
             return dict(zip(consumer.logical, elements, strict=True))
 
 
-def match_axes(op: TensorOp, producer: TensorView, consumer: TensorView) -> Matching:
+def match_axes(op: TensorOp, producer: TensorView | Form, consumer: TensorView | Form) -> Matching:
     """The matching of a producer that `op` reads and the consumer that it makes."""
+    return _matched(op, form_of(producer), form_of(consumer))
+
+
+@remembered(512)
+def _matched(op: TensorOp, producer: Form, consumer: Form) -> Matching:
     same = read_axes(op, producer, consumer)
     fresh = {a for a in consumer.logical if a not in same}
     first, own = before_round_trips(producer), before_round_trips(consumer)
     theirs: dict[tuple[IterDomain, ...], list[IdExpr]] = {}
     for e in producer.exprs:
-        theirs.setdefault(tuple(first.get(a, a) for a in e.inputs), []).append(e)
+        inputs = e.inputs
+        theirs.setdefault(tuple(first.get(a, a) for a in inputs) if first else inputs, []).append(e)
     for e in consumer.exprs:
-        new = [a in fresh for a in e.inputs]
-        if isinstance(e, Merge) and own.get(e.out) in same:
+        new = [a in fresh for a in e.inputs] if fresh else [False] * len(e.inputs)
+        if own and isinstance(e, Merge) and own.get(e.out) in same:
             same[e.out] = same[own[e.out]]
         elif all(new):
             fresh.update(e.outputs)
@@ -75,8 +83,13 @@ def match_axes(op: TensorOp, producer: TensorView, consumer: TensorView) -> Matc
     return Matching(same, frozenset(fresh))
 
 
-def before_round_trips(t: TensorView) -> dict[IterDomain, IterDomain]:
+def before_round_trips(t: TensorView | Form) -> dict[IterDomain, IterDomain]:
     """What a split into an axis and extent one, and the merge of the two, made of an axis -> that axis."""
+    return _before_round_trips(form_of(t))
+
+
+@remembered(256)
+def _before_round_trips(t: Form) -> dict[IterDomain, IterDomain]:
     first: dict[IterDomain, IterDomain] = {}
     cut: dict[frozenset[IterDomain], IterDomain] = {}
     for e in t.exprs:
@@ -105,7 +118,11 @@ def split_factors(e: Split) -> frozenset[tuple[bool, Size]]:
 
     A split of a broadcast axis of extent one equals one of a longer axis if the factors are equal, not the extents.
     """
-    source, outer, inner = e.source.size, e.outer.size, e.inner.size
+    return _factors(e.source.size, e.outer.size, e.inner.size)
+
+
+@remembered(512)
+def _factors(source: Size, outer: Size, inner: Size) -> frozenset[tuple[bool, Size]]:
     given = []
     if source.ceil_div(inner) == outer:
         given.append((True, inner))
@@ -114,11 +131,16 @@ def split_factors(e: Split) -> frozenset[tuple[bool, Size]]:
     return frozenset(given)
 
 
-def match_indices(op: TensorOp, producer: TensorView, consumer: TensorView) -> Matching:
+def match_indices(op: TensorOp, producer: TensorView | Form, consumer: TensorView | Form) -> Matching:
     """The matching by what the loops do: a loop of the producer is one of the consumer's where both give the same
     index for every element, and are equally long, however they were made (nvFuser, theory of IterDomains: Theorem 2.1).
     """
-    m = match_axes(op, producer, consumer)
+    return _matched_by_index(op, form_of(producer), form_of(consumer))
+
+
+@remembered(512)
+def _matched_by_index(op: TensorOp, producer: Form, consumer: Form) -> Matching:
+    m = _matched(op, producer, consumer)
     if any(a.symbolic is not None for t in (producer, consumer) for a in (*t.logical, *t.loop)):
         return m
     place = {c: var(Var(c.name, c.extent)) for c in consumer.logical}
@@ -164,22 +186,28 @@ def unmappable_axes(sf: ScheduledFusion) -> frozenset[IterDomain]:
     Axes are joined from the last operator to the first, a broadcast axis once for each that it becomes; one that would
     join a sum's axis with an axis of what is computed from that sum stays apart from all of its consumers'.
     """
-    summed = {op.output for op in sf.ops if op.kind is OpKind.SUM}
-    if not summed and not any(a.is_broadcast for t in sf.tensors for a in t.logical):
+    return _unmappable(sf.ops, tuple((t.name, Form(t.logical, (), (), None)) for t in sf.tensors))
+
+
+@remembered(16)
+def _unmappable(ops: tuple[TensorOp, ...], tensors: tuple[tuple[str, Form], ...]) -> frozenset[IterDomain]:
+    summed = {op.output for op in ops if op.kind is OpKind.SUM}
+    if not summed and not any(a.is_broadcast for _, t in tensors for a in t.logical):
         return frozenset()
-    after = {name: downstream(sf, name) for name in summed}
+    after = {name: computed_from(ops, name) for name in summed}
+    uses = _Uses(dict(tensors), ops)
     becomes: dict[IterDomain, tuple[IterDomain, ...]] = {}
     group: dict[_Stand, set[tuple[str, _Stand]]] = {}
     apart: list[tuple[_Stand, _Stand]] = []
     found: set[IterDomain] = set()
-    for t in reversed(_in_order(sf)):
-        read = _stands(sf, t, becomes)
+    for name in reversed(uses.in_order()):
+        read = _stands(uses, name, becomes)
         for own, users in read.items():
-            group[own] = {(t.name, own)}
+            group[own] = {(name, own)}
             joined = set[tuple[str, _Stand]]().union(*(group[c] for c in users))
-            sums = {name for name, (a, _) in joined if a.is_reduction}
+            sums = {one for one, (a, _) in joined if a.is_reduction}
             stands = {stand for _, stand in joined}
-            clash = any(name in after[s] for s in sums for name, _ in joined)
+            clash = any(one in after[s] for s in sums for one, _ in joined)
             if clash or any(x in stands and y in stands for x, y in apart):
                 found.add(own[0])
                 apart += [(x, y) for i, x in enumerate(users) for y in users[i + 1 :]]
@@ -194,14 +222,35 @@ def unmappable_axes(sf: ScheduledFusion) -> frozenset[IterDomain]:
     return frozenset(found)
 
 
-def _stands(
-    sf: ScheduledFusion, t: TensorView, becomes: dict[IterDomain, tuple[IterDomain, ...]]
-) -> dict[_Stand, list[_Stand]]:
+@dataclass(frozen=True)
+class _Uses:
+    """Tensors by name, as far as operators know them, and the operators."""
+
+    tensors: dict[str, Form]
+    ops: tuple[TensorOp, ...]
+
+    def in_order(self) -> list[str]:
+        """Names, each after those that the tensor is computed from."""
+        made = {op.output: None for op in self.ops}
+        return [*(name for name in self.tensors if name not in made), *made]
+
+    @cached_property
+    def readers(self) -> dict[str, list[TensorOp]]:
+        """By tensor: the operators that read it, each once."""
+        found: dict[str, list[TensorOp]] = {}
+        for op in self.ops:
+            for name in dict.fromkeys(op.tensor_inputs):
+                found.setdefault(name, []).append(op)
+        return found
+
+
+def _stands(uses: _Uses, name: str, becomes: dict[IterDomain, tuple[IterDomain, ...]]) -> dict[_Stand, list[_Stand]]:
     """The axes of a tensor, for each that they become, and the consumers' axes that become the same. Adds what the
     axes of the tensor become to that of its consumers."""
     read: dict[_Stand, list[_Stand]] = {}
-    for op in sf.consumers(t.name):
-        for c, p in read_axes(op, t, sf.tensor(op.output)).items():
+    t = uses.tensors[name]
+    for op in uses.readers.get(name, ()):
+        for c, p in read_axes(op, t, uses.tensors[op.output]).items():
             for end in becomes[c]:
                 read.setdefault((p, end if p.is_broadcast else p), []).append((c, end))
     for a in t.logical:
@@ -209,9 +258,3 @@ def _stands(
         becomes[a] = own
         read.setdefault((a, own[0]), [])
     return read
-
-
-def _in_order(sf: ScheduledFusion) -> list[TensorView]:
-    """Tensors, each after those that it is computed from."""
-    made = {op.output for op in sf.ops}
-    return [*(t for t in sf.tensors if t.name not in made), *(sf.tensor(op.output) for op in sf.ops)]

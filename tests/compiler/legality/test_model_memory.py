@@ -3,6 +3,7 @@
 import pytest
 
 from compiler.errors import Stage
+from compiler.verdict import judge_document
 from tests.compiler.model import (
     Document,
     breaches,
@@ -110,13 +111,14 @@ def test_axes_not_allocated_show_in_the_memory_order(document: Document, is_refu
 @pytest.mark.parametrize(
     ("elements", "steps", "arch", "is_refused"),
     [
-        (227 * 256, [], "sm_90a", False),
-        (227 * 256 + 1, [], "sm_90a", True),
-        (163 * 256, [], "sm_80", False),
-        (163 * 256 + 1, [], "sm_80", True),
+        # Four elements less than what a block may ask for.
+        (227 * 256 - 4, [], "sm_90a", False),
+        (227 * 256 - 3, [], "sm_90a", True),
+        (163 * 256 - 4, [], "sm_80", False),
+        (163 * 256 - 3, [], "sm_80", True),
         # A split that does not divide rounds up.
-        (227 * 256 - 1, [split("tv1", 0, 256)], "sm_90a", False),
-        (227 * 256 - 1, [split("tv1", 0, 257)], "sm_90a", True),
+        (227 * 256 - 5, [split("tv1", 0, 4)], "sm_90a", False),
+        (227 * 256 - 5, [split("tv1", 0, 8)], "sm_90a", True),
     ],
 )
 def test_shared_memory_has_an_end(elements: int, steps: list[Document], arch: str, is_refused: bool) -> None:
@@ -134,9 +136,9 @@ def test_stages_and_barriers_count() -> None:
 
 def test_unknown_sizes_are_checked_at_every_launch() -> None:
     document = copies((40,), "g s g", symbolic=True)
-    assert kept(document, "sm_90a")[FITS] == ("4 * size[0][0] <= 232448",)
+    assert kept(document, "sm_90a")[FITS] == ("4 * size[0][0] <= 232432",)
     both = scheduled(copies((40,), "g s s g", symbolic=True))
-    assert kept(both, "sm_90a")[FITS] == ("(4 * size[0][0] + 127) // 128 * 128 + 4 * size[0][0] <= 232448",)
+    assert kept(both, "sm_90a")[FITS] == ("(4 * size[0][0] + 127) // 128 * 128 + 4 * size[0][0] <= 232432",)
     assert schedule(both).shared_bytes.total == 256 + 160
     assert FITS not in kept(copies((40,), "g s g"))
 
@@ -146,3 +148,21 @@ def test_narrow_elements_share_bytes() -> None:
         (33,), "g s g", tv0=tensor((33,), "global", "float4_e2m1"), tv1=tensor((33,), "shared", "float4_e2m1")
     )
     assert schedule(document).shared_bytes.total == 17
+
+
+@pytest.mark.parametrize(
+    ("elements", "asked", "arch"),
+    [
+        (64, None, "sm_80"),
+        (163 * 256 - 4, None, "sm_80"),
+        (163 * 256 + 1, None, "sm_90a"),
+        (64, 163 * 1024, "sm_80"),
+        (64, 163 * 1024 + 1, "sm_90a"),
+        # No architecture has so much.
+        (227 * 256 + 1, None, "sm_80"),
+        (64, 227 * 1024 + 1, "sm_80"),
+    ],
+)
+def test_the_least_architecture_has_the_shared_memory(elements: int, asked: int | None, arch: str) -> None:
+    document = copies((elements,), "g s g") | ({"needs_smem_bytes": asked} if asked else {})
+    assert judge_document(document).arch == arch

@@ -52,6 +52,10 @@ ROWS = [
                                            [split("tv2", 1, 4), *types("tv2", "-", "TIDx")]), (THREADS,)),
     ("a split by one changes nothing", through("l", [split("tv1", 1, 1), *types("tv1", "-", "TIDx")],
                                                types("tv2", "-", "TIDx")), ()),
+    ("one block each", through("s", [split("tv1", 1, 16), *types("tv1", "-", "BIDx", "TIDx")],
+                               [split("tv2", 1, 16), *types("tv2", "-", "BIDx", "TIDx")]), ()),
+    ("one block of two", through("s", [split("tv1", 1, 16), *types("tv1", "-", "BIDx", "TIDx")],
+                                 [split("tv2", 1, 8), *types("tv2", "-", "BIDx", "TIDx")]), (BLOCKS,)),
     ("two types of one loop", scheduled(through("s", types("tv1", "TIDx"), types("tv2", "TIDy")), inline("tv1", 1)),
      (AGREE,)),
     ("one type of one loop", scheduled(through("l", types("tv1", "TIDx"), []), inline("tv1", 1)), ()),
@@ -103,6 +107,36 @@ ALL_THREE = [merge(tv) for tv in ("tv1", "tv2", "tv3") for _ in range(2)]
 )
 def test_a_loop_has_one_tensors_axes(document: Document, expected: tuple[str, ...]) -> None:
     assert rules(document) == expected
+
+
+def read_twice(first: str, *steps: Document | Steps) -> Document:
+    """tv1 [8, 1] is expanded in tv2 [8, 16] and copied as it is to tv3, by way of global memory to tv4; `first` is
+    the one of the two that is computed first. Their axes are merged and are the blocks."""
+    names = {"tv0": tensor((8,), "global"), "x": tensor((8, 16), "global"), "tv2": tensor((8, 16), "global")}
+    names |= {
+        tv: tensor((8, 1), "local" if tv == "tv1" else "global", broadcast_axes=[1]) for tv in ("tv1", "tv3", "tv4")
+    }
+    made = {"tv2": op("add", "tv2", "tv1", "x"), "tv3": op("set", "tv3", "tv1")}
+    second = "tv3" if first == "tv2" else "tv2"
+    ops = [op("broadcast", "tv1", "tv0", broadcast_flags=[False, True]), made[first], made[second]]
+    ops.append(op("set", "tv4", "tv3"))
+    document = {"name": "r", "tensors": names, "ops": ops, "inputs": ["tv0", "x"], "outputs": ["tv2", "tv4"]}
+    blocks = [[merge(tv), *types(tv, "BIDx")] for tv in ("tv1", "tv2", "tv3", "tv4")]
+    return scheduled(document | {"schedule": []}, *blocks, *steps)
+
+
+@pytest.mark.parametrize("first", ["tv2", "tv3"])
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        # All run as the loop of tv2, so that each block reads what it wrote.
+        ([inline("tv1", 1), inline("tv3", 1)], ()),
+        ([inline("tv1", 1)], ()),
+        ([inline("tv3", 1)], (BLOCKS,)),
+    ],
+)
+def test_all_of_one_loop_run_as_its_widest_axis(first: str, steps: Steps, expected: tuple[str, ...]) -> None:
+    assert rules(read_twice(first, steps)) == expected
 
 
 def test_loops_that_were_made_otherwise_are_those_that_do_the_same() -> None:

@@ -102,6 +102,10 @@ MALFORMED = [
     pytest.param(chain((4, 8), split("z", 0, 2.0)), "schedule[0].factor", "an integer", id="float-factor"),
     pytest.param(chain((4, 8), split("z", 0, {"scalar": "n"})), "schedule[0].factor", "scalars (none)", id="no-scalar"),
     pytest.param(chain((4, 8), split("z", "0", 2)), "schedule[0].axis", "an integer", id="axis-is-a-text"),  # type: ignore[arg-type]
+    pytest.param(changed("options", 3), "case.options", "an object", id="options"),
+    pytest.param(changed("options", [3]), "case.options[0]", "a text", id="option"),
+    pytest.param(chain((4, 8), do("reorder", "z", map=[[0]])), "schedule[0].map[0]", "an old and a new", id="pair"),
+    pytest.param(chain((4, 8), do("reorder", "z", map=[[0, 1], 1])), "schedule[0].map[1]", "a list", id="no-pair"),
     pytest.param(chain((4, 8), do("reorder", "z", map={"x": 0})), "schedule[0].map.x", "an integer", id="map"),
     pytest.param(chain((4, 8), do("swizzle", "z", axes=[0])), "schedule[0].axes", "two axes", id="swizzle-axes"),
     pytest.param(chain((4, 8), do("swizzle", "z", axes=[0, 1], kind="add")), "schedule[0].kind", "xor", id="kind"),
@@ -330,8 +334,14 @@ def test_axes_count_from_the_end_at_the_moment_of_the_step() -> None:
     assert [str(p) for p in t.types] == ["TIDx", "Serial"]
 
 
-def test_a_reorder_may_be_a_list_of_new_positions() -> None:
-    assert [a.extent for a in after(chain((2, 3, 5), do("reorder", "z", map=[2, 0, 1]))).tensor("z").loop] == [3, 5, 2]
+@pytest.mark.parametrize("moves", [[2, 0, 1], [[0, 2], [1, 0], [2, 1]], [[0, -1]], {"0": 2}])
+def test_a_reorder_may_be_a_list_of_new_positions_or_of_pairs(moves: object) -> None:
+    assert [a.extent for a in after(chain((2, 3, 5), do("reorder", "z", map=moves))).tensor("z").loop] == [3, 5, 2]
+
+
+@pytest.mark.parametrize("given", [["index_hoist"], {"index_hoist": True}])
+def test_options_are_named_or_given_values(given: object) -> None:
+    assert read_case(COPY | {"options": given}).options == {"index_hoist": True}
 
 
 def test_a_split_factor_may_be_a_scalar_of_the_launch() -> None:
