@@ -69,7 +69,11 @@ def only_tensor_memory_has_lanes_and_columns(site: Site, step: steps.TmemDimsep)
     memory = site.tensor.memory
     if memory is not MemoryType.TENSOR:
         yield Refusal(
-            site.name, str(memory), "tensor", "Only tensor memory has lanes and columns.", f"{site.name} is {memory}"
+            site.name,
+            str(memory),
+            "tensor",
+            "Put the tensor in tensor memory, or leave out the separator.",
+            f"{site.name} is {memory}",
         )
 
 

@@ -29,7 +29,7 @@ def circular_buffers_have_stages_to_fill_ahead(site: Site, step: steps.CircularB
             site.name,
             f"stages {step.stages}, prefetch {step.prefetch}",
             "stages above 1, prefetch in [0, stages)",
-            "Stages exceed 1 and prefetch lies in [0, stages).",
+            "Give stages that exceed 1, and a prefetch in [0, stages).",
             f"stages {step.stages} with prefetch {step.prefetch}",
         )
 

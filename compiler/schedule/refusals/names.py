@@ -46,7 +46,7 @@ def steps_name_axes_that_exist(site: Site, step: _Transform) -> Iterator[Refusal
                 f"{site.name}: axis {position}",
                 position,
                 f"0 to {count - 1}",
-                f"The axes are 0 to {count - 1}." if count else "The tensor has no axes.",
+                f"Count loop axes at the moment of the step: 0 to {count - 1}." if count else "The tensor has no axes.",
                 f"there is no axis {position}",
             )
 
@@ -61,7 +61,7 @@ def reorders_are_permutations(site: Site, step: steps.Reorder) -> Iterator[Refus
             site.name,
             str(step.moves),
             f"distinct positions from 0 to {count - 1}",
-            f"Positions are 0 to {count - 1}.",
+            f"Send each named axis to a place of its own, 0 to {count - 1}; the rest keep their order.",
             f"moves {step.moves} are not distinct positions",
         )
 
