@@ -7,28 +7,32 @@ from dataclasses import replace
 from compiler.analysis.id_graph import transforms_of
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.id_exprs import Swizzle
-from compiler.ir.iter_domain import IterDomain, MemoryType
+from compiler.ir.iter_domain import IterDomain, MemoryType, ParallelType
 from compiler.ir.tensor import TensorView
+from compiler.ir.trivial import loop_of
 
 
 def as_allocated(sf: ScheduledFusion, t: TensorView) -> TensorView:
-    """The tensor without its allocation domain where a shared one is laid out by its loop domain instead.
-
-    A shared tensor's allocation domain is its memory order only if a swizzle leads to it, one of its axes is Bulk, it
-    is a permutation of the loop domain, or a tensor-map copy stores from it; otherwise the loop domain decides
-    (nvFuser, memory order). Any other tensor's is kept.
-    """
-    if t.allocation is None or t.memory is not MemoryType.SHARED or _is_honoured(sf, t):
+    """The tensor without its allocation domain where a shared one is laid out by its loop domain instead. Any other
+    tensor's is kept."""
+    if t.allocation is None or t.memory is not MemoryType.SHARED or is_honoured(sf, t):
         return t
     return replace(t, allocation=None)
 
 
-def _is_honoured(sf: ScheduledFusion, t: TensorView) -> bool:
-    assert t.allocation is not None
-    axes = t.allocation.axes
+def is_honoured(sf: ScheduledFusion, t: TensorView) -> bool:
+    """Whether the allocation domain that was set is the memory order; otherwise the loop domain is.
+
+    In shared memory it is only if a swizzle leads to it, one of its axes is Bulk, it is a permutation of the loop
+    domain, or a bulk copy stores from it (nvFuser, memory order). Axes count as loops through transforms that change
+    nothing.
+    """
+    if t.allocation is None or t.memory is not MemoryType.SHARED:
+        return t.memory is MemoryType.GLOBAL
+    loops = [loop_of(t, a) for a in t.allocation.axes]
     return (
-        set(axes) == set(t.loop)
-        or any(a in axes for a in t.bulk_axes)
+        (len(loops) == len(t.loop) and set(loops) == set(range(len(t.loop))))
+        or any(i is not None and t.types[i] is ParallelType.BULK for i in loops)
         or any(op.via.is_bulk for op in sf.consumers(t.name))
         or is_swizzled(t)
     )

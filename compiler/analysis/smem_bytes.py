@@ -13,6 +13,7 @@ from math import prod
 from compiler.analysis.circular_buffer import circular_buffers
 from compiler.analysis.id_graph import IdGraph
 from compiler.analysis.loops import LoopMap
+from compiler.analysis.memory_order import is_honoured
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.id_exprs import Swizzle
 from compiler.ir.iter_domain import IterDomain, MemoryType, ParallelType
@@ -112,27 +113,6 @@ def allocated_loop_axes(t: TensorView) -> tuple[IterDomain, ...]:
     return tuple(a for i, a in enumerate(t.loop) if not _adds_nothing(t, a) and _is_kept(t.memory, t.types[i], i < at))
 
 
-def memory_order_is_honoured(sf: ScheduledFusion, t: TensorView) -> bool:
-    """Whether a memory order that was set decides what is allocated; otherwise the loop domain does (nvFuser, memory
-    order): a swizzle made one of its axes, or one is the copy engine's, or it is the loop domain in another order, or a
-    bulk copy stores the tensor."""
-    if t.allocation is None:
-        return False
-    if t.memory is MemoryType.GLOBAL:
-        return True
-    if t.memory is not MemoryType.SHARED:
-        return False
-    axes = t.allocation.axes
-    loops = [loop_of(t, a) for a in axes]
-    swizzled = {a for e in (*t.exprs, *t.allocation.exprs) if isinstance(e, Swizzle) for a in e.outputs}
-    return (
-        not swizzled.isdisjoint(axes)
-        or any(i is not None and t.types[i] is ParallelType.BULK for i in loops)
-        or (len(loops) == len(t.loop) and set(loops) == set(range(len(t.loop))))
-        or any(op.via.is_bulk for op in sf.consumers(t.name))
-    )
-
-
 def barriers_of(options: CircularBuffer) -> int:
     """mbarriers of one circular loop that bulk copies fill: for each stage one to wait for the data, and one for the
     stage to be free where that is not a barrier of the block (nvFuser, circular buffers)."""
@@ -152,7 +132,7 @@ def _shared_tensor(sf: ScheduledFusion, graph: IdGraph, t: TensorView) -> Shared
     stages = t.circular.stages if t.circular is not None else 1
     moved = [op.via for op in (sf.producer(t.name), *sf.consumers(t.name)) if op is not None]
     align = swizzle_alignment(t) if CopyVia.TMA in moved else ALIGN_BYTES
-    if not memory_order_is_honoured(sf, t):
+    if not is_honoured(sf, t):
         extents = tuple(a.size for a in allocated_loop_axes(t))
         return SharedTensor(t.name, extents, t.dtype.nbits, stages, align)
     axes, lost = _ordered_axes(graph, t)

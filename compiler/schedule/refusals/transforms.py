@@ -26,7 +26,9 @@ def split_factors_are_positive(site: Site, step: steps.Split) -> Iterator[Refusa
     factor = step.factor if isinstance(step.factor, int) else step.factor.value
     if factor < 1:
         where = f"{site.name}: axis {step.axis}"
-        yield Refusal(where, factor, 1, "Give a factor of at least 1; 1 leaves the axis as it is.", f"the factor is {factor}")
+        yield Refusal(
+            where, factor, 1, "Give a factor of at least 1; 1 leaves the axis as it is.", f"the factor is {factor}"
+        )
 
 
 @step_rule(steps.Split, steps.Resize)

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compiler.analysis.smem_bytes import SharedBytes, SharedTensor, allocation_position, memory_order_is_honoured
+from compiler.analysis.memory_order import is_honoured
+from compiler.analysis.smem_bytes import SharedBytes, SharedTensor, allocation_position
 from compiler.ir.size import Size
 from compiler.ir.tensor import TensorView
 from tests.compiler.loop_points import loop_points, transforms, types_of
@@ -124,7 +125,7 @@ def test_the_most_aligned_come_first() -> None:
 
 
 @pytest.mark.parametrize(
-    ("document", "is_honoured"),
+    ("document", "expected"),
     [
         (copies((8, 16), "g s g"), False),
         (scheduled(copies((8, 16), "g s g"), order("tv1", [1, 0])), True),
@@ -137,9 +138,9 @@ def test_the_most_aligned_come_first() -> None:
         (scheduled(copies((8, 16), "g l g"), order("tv1", [1, 0])), False),
     ],
 )  # fmt: skip
-def test_when_a_memory_order_that_was_set_counts(document: Document, is_honoured: bool) -> None:
+def test_when_a_memory_order_that_was_set_counts(document: Document, expected: bool) -> None:
     sf = fusion(document)
-    assert memory_order_is_honoured(sf, sf.tensor("tv1")) == is_honoured
+    assert is_honoured(sf, sf.tensor("tv1")) == expected
 
 
 def test_an_order_that_does_not_count_is_the_loops() -> None:
