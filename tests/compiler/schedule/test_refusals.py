@@ -405,5 +405,6 @@ def test_refusals_name_the_step_of_the_document() -> None:
     found = refusal(chain((4, 8), split("t0", 0, 2), split("t0", 5, 2)))
     assert found.where == "schedule[1]: t0: axis 5"
     assert str(found) == (
-        "schedule[1]: t0: axis 5: there is no axis 5 (steps_name_axes_that_exist). Count loop axes at the moment of the step: 0 to 2."
+        "schedule[1]: t0: axis 5: there is no axis 5 (steps_name_axes_that_exist). "
+        "Count loop axes at the moment of the step: 0 to 2."
     )
