@@ -113,7 +113,8 @@ def correctness_words(copy: TensorMapCopy) -> Iterator[str]:
         case None:
             yield "not known"
         case Correctness.STRONG:
-            yield "strongly correct: every hole lies past the end of the tensor, where the copy engine fills in zero"
+            there = "fills in zero" if copy.is_load else "writes nothing"
+            yield f"strongly correct: every hole lies past the end of the tensor, where the copy engine {there}"
         case Correctness.STRONG_WITH_PREDICATE:
             yield (
                 "strongly correct with a predicate: some holes lie inside the tensor's bounds as the copy engine sees "

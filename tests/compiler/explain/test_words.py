@@ -84,6 +84,12 @@ def test_what_holes_hold(correctness: Correctness | None, words: str) -> None:
     assert words in next(correctness_words(replace(copy, correctness=correctness)))
 
 
+@pytest.mark.parametrize(("is_load", "words"), [(True, "fills in zero"), (False, "writes nothing")])
+def test_what_the_copy_engine_does_past_the_end(is_load: bool, words: str) -> None:
+    _, _, copy = strided_copy()
+    assert words in next(correctness_words(replace(copy, correctness=Correctness.STRONG, is_load=is_load)))
+
+
 def test_the_dimension_that_makes_a_copy_weak_is_named() -> None:
     _, _, copy = strided_copy()
     reason = list(correctness_words(copy))[1]

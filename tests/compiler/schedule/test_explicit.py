@@ -95,7 +95,7 @@ MALFORMED = [
         id="float-factor-by-name",
     ),
     pytest.param(changed("inputs", ["a", "n"]), "case.tensors.n", "this field", id="an-input-that-is-nothing"),
-    pytest.param(chain((4, 8), 7), "case.schedule[0]", "an object", id="step-is-a-number"),  # type: ignore[arg-type]
+    pytest.param(chain((4, 8), 7), "case.schedule[0]", "an object", id="step-is-a-number"),  # type: ignore[arg-type]  # that is the case
     pytest.param(chain((4, 8), do("fuse", "z")), "schedule[0].do", "one of split", id="step"),
     pytest.param(chain((4, 8), do("split", "q")), "schedule[0].tv", "one of the tensors a, t0, z", id="tensor"),
     pytest.param(chain((4, 8), do("split", "z", axis=0)), "schedule[0].factor", "this field", id="no-factor"),
