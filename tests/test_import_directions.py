@@ -39,6 +39,7 @@ TILE = (*ANALYSIS, "compiler.tile")
 LOWER = (*TILE, "compiler.lower")
 EMIT = (*LOWER, "compiler.emit")
 JUDGE = (*TILE, "compiler.legality", "compiler.verdict")
+EMULATION = ("compiler.emulate", "compiler.emulation", "compiler.cuda_sources")
 WHOLE_COMPILER = (
     *EMIT,
     "compiler.legality",
@@ -99,8 +100,12 @@ TABLE: dict[str, Row] = {
     "compiler.pipeline": Row(ours=WHOLE_COMPILER),
     "compiler.reference": Row(ours=IR, others=("numpy",)),
     "compiler.emulate": Row(ours=BASE, others=("numpy",)),
+    "compiler.cuda_sources": Row(ours=(*BASE, "compiler.nvrtc", "compiler.child")),
+    "compiler.emulation": Row(
+        ours=(*BASE, "compiler.emulate", "compiler.cuda_sources", "compiler.wire"), others=("numpy",)
+    ),
     "compiler.faults": Row(ours=BASE, others=("typer",)),
-    "compiler.cli": Row(ours=(*WHOLE_COMPILER, "compiler.faults"), others=("typer",)),
+    "compiler.cli": Row(ours=(*WHOLE_COMPILER, *EMULATION, "compiler.faults"), others=("typer",)),
     "compiler.__main__": Row(ours=("compiler.cli",)),
     #
     "search": Row(ours=("search", "compiler", "fusetune.wire"), others=("numpy", "pydantic", "rich", "typer")),
@@ -177,6 +182,9 @@ TABLE: dict[str, Row] = {
     "benchmarks.kernels.plugin": Row(ours=("fusetune.wire",), lazily=("fusetune.torch", "torch")),
     "benchmarks.kernels.triton_streams": Row(others=("torch", "triton")),
     "benchmarks.check": Row(ours=("benchmarks.check", *JUDGE)),
+    "benchmarks.emulate": Row(
+        ours=("benchmarks.emulate", "compiler", "search", "fusetune"), others=("cuda", "numpy"), lazily=("torch",)
+    ),
     "benchmarks": Row(),
     "docs": Row(ours=("compiler.schedule", "compiler.legality")),
     "docs.generate_concepts": Row(ours=(*JUDGE, "compiler.explain")),

@@ -1,0 +1,1 @@
+"""Hardware beside the threads: copy engines, mbarriers, tensor memory, asynchronous groups."""

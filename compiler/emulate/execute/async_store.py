@@ -1,0 +1,69 @@
+"""Stores and reductions to the cluster's shared memory that signal an mbarrier (PTX ISA, "st.async", "red.async").
+
+They are weak operations of the generic proxy that run beside the thread.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from compiler.emulate.active import Active
+from compiler.emulate.binder import Binder, Unsupported
+from compiler.emulate.engines.bulk import BulkCopies, Read
+from compiler.emulate.engines.pieces import pieces
+from compiler.emulate.engines.reduction import Reduction, reduction
+from compiler.emulate.execute.access import elements, type_bytes
+from compiler.emulate.execute.copy_forms import by_lane
+from compiler.emulate.ptx.module import Instruction, Space
+from compiler.emulate.registry import Run, instruction
+
+_MBARRIER = "mbarrier::complete_tx::bytes"
+_OPERATIONS = ("inc", "dec", "min", "max", "add", "and", "or", "xor")
+
+
+@instruction("st.async")
+def store(insn: Instruction, binder: Binder) -> Run:
+    """`st.async.shared::cluster.mbarrier::complete_tx::bytes{.v2,.v4}.type [a], b, [mbar]`."""
+    return _store(insn, binder, None)
+
+
+@instruction("red.async")
+def reduce(insn: Instruction, binder: Binder) -> Run:
+    """`red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.op.type [a], b, [mbar]`."""
+    operation = next((w for w in insn.name if w in _OPERATIONS), "")
+    kind = insn.name[-1]
+    if operation in ("and", "or", "xor"):
+        kind = f"b{kind[1:]}"
+    found = reduction(operation, kind)
+    if found is None:
+        raise Unsupported(f"the reduction {operation}.{insn.name[-1]}")
+    return _store(insn, binder, found)
+
+
+def _store(insn: Instruction, binder: Binder, found: Reduction | None) -> Run:
+    if not insn.has(_MBARRIER):
+        raise Unsupported(f"the form {'.'.join(insn.name)}")
+    unit = type_bytes(insn.name[-1])
+    places = [binder.address(insn.operands[0], insn), binder.address(insn.operands[2], insn)]
+    sources = elements(insn.operands[1])
+    readers = [binder.reader(s, f"u{unit}", insn) for s in sources]
+    nbytes = unit * len(sources)
+
+    def run(active: Active) -> None:
+        machine = active.machine
+        values = np.empty((len(active), len(readers)), f"u{unit}")
+        for column, read in enumerate(readers):
+            values[:, column] = read(active)
+        rows = values.view(np.uint8)
+        for row, (lane, (to, bar)) in zip(rows, by_lane(active, *places), strict=True):
+            end = pieces(machine, lane, insn, Space.SHARED, np.array([to], np.uint64), nbytes, nbytes)
+            machine.engine(BulkCopies).load(
+                lane, insn, _constant(row), [end.into(found)], [bar], nbytes, uses_async_proxy=False
+            )
+
+    return run
+
+
+def _constant(row: npt.NDArray[np.uint8]) -> Read:
+    return lambda actor: row[None]

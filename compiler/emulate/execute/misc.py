@@ -1,0 +1,93 @@
+"""Dependent launches, register counts, zero filling (PTX ISA, "griddepcontrol", "setmaxnreg", "st.bulk")."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from compiler.emulate.active import Active
+from compiler.emulate.binder import Binder, Unsupported
+from compiler.emulate.engines.warpgroups import RegisterCounts
+from compiler.emulate.execute.elementwise import spread
+from compiler.emulate.execute.whole_warp import WholeWarp
+from compiler.emulate.order.order import Access
+from compiler.emulate.ptx.module import Immediate, Instruction, Space
+from compiler.emulate.registry import Step, instruction
+from compiler.emulate.report import FaultKind
+
+_FEWEST, _MOST, _STEP = 24, 256, 8
+"""Registers that setmaxnreg may ask for (PTX ISA, "setmaxnreg")."""
+
+_WORD = 8
+"""st.bulk fills whole words of 8 bytes (PTX ISA, "st.bulk")."""
+
+_MOST_BYTES = 16_777_216
+
+
+@instruction("griddepcontrol")
+def depend(insn: Instruction, binder: Binder) -> Step:
+    """`griddepcontrol`: the grid runs alone, so the grids it depends on are done and dependent ones may start."""
+    if insn.name[1:] not in (("wait",), ("launch_dependents",)):
+        raise Unsupported(f"the form {'.'.join(insn.name)}")
+    return lambda active: None
+
+
+@instruction("setmaxnreg")
+def set_registers(insn: Instruction, binder: Binder) -> Step:
+    """`setmaxnreg.{inc,dec}.sync.aligned.u32 n`: all warps of a warpgroup execute it."""
+    (count,) = insn.operands
+    if insn.name[2:] != ("sync", "aligned", "u32") or not isinstance(count, Immediate) or not insn.has("inc", "dec"):
+        raise Unsupported(f"the form {insn.text}")
+    is_bad = count.value % _STEP or not _FEWEST <= count.value <= _MOST
+
+    def run(active: Active) -> None:
+        if is_bad:
+            active.fault(
+                FaultKind.INVALID_OPERAND,
+                insn,
+                f"{count.value} registers: the count must be a multiple of {_STEP} from {_FEWEST} to {_MOST}.",
+            )
+        active.machine.engine(RegisterCounts).note(active, insn)
+
+    return WholeWarp(insn, run)
+
+
+@instruction("st.bulk")
+def fill(insn: Instruction, binder: Binder) -> Step:
+    """`st.bulk{.weak}{.shared::cta} [a], size, 0`: fills shared memory with zeros."""
+    initial = insn.operands[2]
+    if not isinstance(initial, Immediate) or initial.value:
+        raise Unsupported(f"another value than 0 in {insn.text}")
+    address = binder.address(insn.operands[0], insn)
+    size = binder.reader(insn.operands[1], np.uint64, insn)
+    space = Space.SHARED if insn.has("shared", "shared::cta") else Space.GENERIC
+
+    def run(active: Active) -> None:
+        places, sizes = spread(address(active), active), spread(size(active), active).astype(np.int64)
+        bad = (sizes % _WORD != 0) | (sizes < 0) | (sizes > _MOST_BYTES)
+        active.fault(
+            FaultKind.INVALID_OPERAND,
+            insn,
+            f"The size must be a multiple of {_WORD} bytes, {_MOST_BYTES} at most.",
+            bad,
+            places,
+        )
+        for nbytes in np.unique(sizes[~bad & (sizes > 0)]).tolist():
+            mine = np.flatnonzero(~bad & (sizes == nbytes))
+            _fill(Active(active.machine, active.lanes[mine]), insn, space, places[mine], nbytes)
+
+    return run
+
+
+def _fill(active: Active, insn: Instruction, space: Space, places: npt.NDArray[np.uint64], nbytes: int) -> None:
+    machine = active.machine
+    for place in machine.memory.locate(active, insn, space, places, nbytes, _WORD):
+        part = active if place.pick is None else Active(machine, active.lanes[place.pick])
+        if place.region.space is not Space.SHARED:
+            part.fault(FaultKind.INVALID_OPERAND, insn, "st.bulk fills shared memory only.", None, places[:1][0])
+            continue
+        machine.touch_shared(part, insn, place.region, place.offsets, nbytes, True)
+        values = np.zeros((len(part), nbytes), np.uint8)
+        if machine.options.races:
+            machine.order.access(place.region, Access.WRITE, insn, part.lanes, place.offsets, nbytes, values=values)
+        machine.memory.write_bytes(None, part, insn, place.region, place.offsets, values)

@@ -1,0 +1,45 @@
+"""What a thread does to itself: sleep, trap, signal a debugger (PTX ISA, "Miscellaneous Instructions", "nanosleep")."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from compiler.emulate.active import Active
+from compiler.emulate.binder import Binder
+from compiler.emulate.ptx.module import Instruction
+from compiler.emulate.registry import Run, instruction
+from compiler.emulate.report import FaultKind, Halt
+
+
+@instruction("nanosleep")
+def build_nanosleep(insn: Instruction, binder: Binder) -> Run:
+    """`nanosleep`: others take their turn first."""
+    duration = binder.reader(insn.operands[0], np.uint32, insn)
+
+    def run(active: Active) -> None:
+        duration(active)
+        active.machine.stall(active.lanes)
+
+    return run
+
+
+@instruction("trap")
+def build_trap(insn: Instruction, binder: Binder) -> Run:
+    """`trap`: the kernel itself says that something is wrong, and the grid ends."""
+
+    def run(active: Active) -> None:
+        active.fault(
+            FaultKind.INVALID_OPERAND,
+            insn,
+            "The kernel trapped: it found by itself that it cannot go on (an assertion, an unreachable place, a "
+            "time-out). See what leads to this line.",
+        )
+        raise Halt
+
+    return run
+
+
+@instruction("brkpt", "pmevent")
+def build_nothing(insn: Instruction, binder: Binder) -> Run:
+    """`brkpt` and `pmevent`: nobody listens."""
+    return lambda active: None

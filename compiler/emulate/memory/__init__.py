@@ -1,0 +1,1 @@
+"""Memory of a grid: address spaces, regions, what has been written."""

@@ -1,0 +1,216 @@
+"""From addresses to regions: windows of the generic space, copies of shared and local memory, bounds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from compiler.emulate.active import Active
+from compiler.emulate.memory.region import Offsets, Region
+from compiler.emulate.memory.windows import (
+    CLUSTER_RANK_SHIFT,
+    CONST_WINDOW,
+    LOCAL_WINDOW,
+    LOW_32_BITS,
+    PARAM_WINDOW,
+    SHARED_WINDOW,
+    WINDOW_BITS,
+)
+from compiler.emulate.ptx.module import Instruction, Space
+from compiler.emulate.report import FaultKind
+
+Addresses = npt.NDArray[np.uint64]
+Flags = npt.NDArray[np.bool_]
+
+_WINDOWS = {
+    int(SHARED_WINDOW >> WINDOW_BITS): Space.SHARED,
+    int(LOCAL_WINDOW >> WINDOW_BITS): Space.LOCAL,
+    int(PARAM_WINDOW >> WINDOW_BITS): Space.PARAM,
+    int(CONST_WINDOW >> WINDOW_BITS): Space.CONST,
+}
+_IN_BLOCK = (np.uint64(1) << CLUSTER_RANK_SHIFT) - np.uint64(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where addresses lie: offsets into one region's data. `pick`: which of the addresses these are, None for all."""
+
+    region: Region
+    offsets: Offsets
+    pick: npt.NDArray[np.intp] | None
+
+
+class AddressMap:
+    """The regions of a batch by address. `tensors` in order of their bases; shared and local memory may be empty."""
+
+    def __init__(
+        self,
+        tensors: list[Region],
+        shared: Region,
+        local: Region,
+        param: Region,
+        const: Region,
+    ) -> None:
+        self.tensors = tensors
+        self.shared, self.local, self.param, self.const = shared, local, param, const
+        self._bases = np.array([t.base for t in tensors], np.uint64)
+
+    def places(self, active: Active, insn: Instruction, space: Space, addresses: Addresses, nbytes: int) -> list[Place]:
+        """One place a region, addresses out of bounds reported and left out. Addresses have one element a lane."""
+        if not len(addresses):
+            return []
+        if space is Space.GENERIC:
+            return self._generic(active, insn, addresses, nbytes)
+        if space is Space.GLOBAL:
+            return self._global(active, insn, addresses, nbytes)
+        if space is Space.SHARED:
+            return self._shared(active, insn, addresses, nbytes)
+        if space is Space.LOCAL:
+            low = addresses.astype(np.int64) - self.local.base
+            return self._copy(active, insn, self.local, addresses, low, low + active.lanes * self.local.pitch, nbytes)
+        region = self.param if space is Space.PARAM else self.const
+        low = addresses.astype(np.int64) - region.base
+        return self._copy(active, insn, region, addresses, low, low, nbytes)
+
+    def name_at(self, space: Space, active: Active, addresses: Addresses, bad: Flags) -> str | None:
+        """The name of the region that the first bad address points into or next to."""
+        first = int(np.flatnonzero(bad)[0])
+        address = addresses[first]
+        if space is Space.GENERIC:
+            space = _WINDOWS.get(int(address >> WINDOW_BITS), Space.GLOBAL)
+        if space is not Space.GLOBAL:
+            return {
+                Space.SHARED: self.shared,
+                Space.LOCAL: self.local,
+                Space.PARAM: self.param,
+                Space.CONST: self.const,
+            }[space].name
+        return self._nearest(int(address)).name if self.tensors else None
+
+    def _generic(self, active: Active, insn: Instruction, addresses: Addresses, nbytes: int) -> list[Place]:
+        windows = addresses >> WINDOW_BITS
+        if (windows == windows[0]).all():
+            space = _WINDOWS.get(int(windows[0]), Space.GLOBAL)
+            if space is Space.GLOBAL:
+                return self._global(active, insn, addresses, nbytes)
+            return self.places(active, insn, space, addresses & LOW_32_BITS, nbytes)
+        found = []
+        for window in np.unique(windows).tolist():
+            which = np.flatnonzero(windows == window)
+            space = _WINDOWS.get(window, Space.GLOBAL)
+            part = addresses[which] if space is Space.GLOBAL else addresses[which] & LOW_32_BITS
+            inner = self.places(Active(active.machine, active.lanes[which]), insn, space, part, nbytes)
+            found += [Place(p.region, p.offsets, which if p.pick is None else which[p.pick]) for p in inner]
+        return found
+
+    def _shared(self, active: Active, insn: Instruction, addresses: Addresses, nbytes: int) -> list[Place]:
+        region = self.shared
+        rank = (addresses >> CLUSTER_RANK_SHIFT).astype(np.int64)
+        within = (addresses & _IN_BLOCK).astype(np.int64) - region.base
+        slots = active.slots
+        if rank.any():
+            size = active.machine.threads.cluster_blocks
+            remote = np.where(rank > 0, slots - slots % size + rank - 1, slots)
+            outside = rank > size
+            gone = ~outside & active.machine.has_ended(np.where(outside, 0, remote)) & (remote != slots)
+            for bad, message in (
+                (outside, f"names a block that the cluster of {size} does not have. Give mapa a rank below that"),
+                (gone, "is in a block that has exited. Keep the block alive: end with a cluster barrier"),
+            ):
+                if bad.any():
+                    active.fault(
+                        FaultKind.OUT_OF_BOUNDS,
+                        insn,
+                        f"The shared address {message}.",
+                        bad,
+                        addresses,
+                        region.name,
+                    )
+            within = np.where(outside | gone, -1, within)
+            known = outside | gone
+            slots = np.where(known, 0, remote)
+            keep = np.flatnonzero(~known)
+            if len(keep) < len(known):
+                inner = self._copy(
+                    Active(active.machine, active.lanes[keep]),
+                    insn,
+                    region,
+                    addresses[keep],
+                    within[keep],
+                    within[keep] + slots[keep] * region.pitch,
+                    nbytes,
+                )
+                return [Place(p.region, p.offsets, keep if p.pick is None else keep[p.pick]) for p in inner]
+        return self._copy(active, insn, region, addresses, within, within + slots * region.pitch, nbytes)
+
+    def _copy(
+        self,
+        active: Active,
+        insn: Instruction,
+        region: Region,
+        addresses: Addresses,
+        within: Offsets,
+        offsets: Offsets,
+        nbytes: int,
+    ) -> list[Place]:
+        """Bounds of the addresses `within` a copy of a region; `offsets` are those into its data."""
+        good = (within >= region.lead) & (within <= region.lead + region.size - nbytes)
+        if good.all():
+            return [Place(region, offsets, None)]
+        first = int(np.flatnonzero(~good)[0])
+        near, past = region, int(within[first])
+        if region.space is Space.GLOBAL:
+            near = self._nearest(int(addresses[first]))
+            past = int(addresses[first]) - near.base
+        active.fault(
+            FaultKind.OUT_OF_BOUNDS, insn, _outside(near, past - near.lead, nbytes), ~good, addresses, near.name
+        )
+        pick = np.flatnonzero(good)
+        return [Place(region, offsets[pick], pick)] if len(pick) else []
+
+    def _global(self, active: Active, insn: Instruction, addresses: Addresses, nbytes: int) -> list[Place]:
+        if not self.tensors:
+            active.fault(
+                FaultKind.OUT_OF_BOUNDS,
+                insn,
+                "The address is in no tensor: the launch has none. Pass the tensor as an argument.",
+                None,
+                addresses,
+            )
+            return []
+        near = self._nearest(int(addresses[0]))
+        offsets = addresses.astype(np.int64) - near.base
+        if int(offsets.min()) >= near.lead and int(offsets.max()) <= near.lead + near.size - nbytes:
+            return [Place(near, offsets, None)]
+        number = np.maximum(np.searchsorted(self._bases, addresses, side="right") - 1, 0)
+        found = []
+        for index in np.unique(number).tolist():
+            which = np.flatnonzero(number == index)
+            region = self.tensors[index]
+            part = Active(active.machine, active.lanes[which])
+            offsets = addresses[which].astype(np.int64) - region.base
+            inner = self._copy(part, insn, region, addresses[which], offsets, offsets, nbytes)
+            found += [Place(p.region, p.offsets, which if p.pick is None else which[p.pick]) for p in inner]
+        return found
+
+    def _nearest(self, address: int) -> Region:
+        """The tensor that an address lies in, or the nearest one. There is at least one."""
+        index = int(np.searchsorted(self._bases, np.uint64(address), side="right")) - 1
+        if index < 0:
+            return self.tensors[0]
+        here = self.tensors[index]
+        past = address - (here.base + here.lead + here.size)
+        if past >= 0 and index + 1 < len(self.tensors) and self.tensors[index + 1].base - address < past:
+            return self.tensors[index + 1]
+        return here
+
+
+def _outside(region: Region, within: int, nbytes: int) -> str:
+    what = f"tensor {region.name}" if region.space is Space.GLOBAL else region.name
+    where = f"{-within} bytes before the start" if within < 0 else f"at byte {within} to {within + nbytes - 1}"
+    return (
+        f"An access of {nbytes} bytes {where} of {what}, which has {region.size} bytes. "
+        "Guard the index, or make the allocation larger."
+    )

@@ -1,0 +1,1 @@
+"""PTX arithmetic as pure functions of NumPy arrays, one element a lane."""

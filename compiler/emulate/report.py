@@ -1,0 +1,103 @@
+"""Faults that the emulator finds: what, where, who, which address."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from compiler.emulate.ptx.module import Instruction
+
+
+class FaultKind(StrEnum):
+    """The kinds of fault, under their names in the JSON report."""
+
+    OUT_OF_BOUNDS = "out_of_bounds"
+    MISALIGNED = "misaligned"
+    UNINITIALIZED_READ = "uninitialized_read"
+    RACE = "race"
+    PROXY_RACE = "proxy_race"
+    MBARRIER_MISUSE = "mbarrier_misuse"
+    IN_FLIGHT_AT_EXIT = "in_flight_at_exit"
+    DEADLOCK = "deadlock"
+    DIVERGENT_COLLECTIVE = "divergent_collective"
+    INVALID_OPERAND = "invalid_operand"
+    TMEM_WRONG_LANES = "tmem_wrong_lanes"
+    TMEM_OUT_OF_ALLOCATION = "tmem_out_of_allocation"
+    TMEM_LEAK = "tmem_leak"
+    UNSUPPORTED_INSTRUCTION = "unsupported_instruction"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One fault, at its first occurrence; `count` says how often it was seen at this instruction.
+
+    `block` and `thread` are CUDA indices (x, y, z), None where no single thread is to blame. `address` is in the space
+    that the instruction names; for a tensor it is the address the kernel computed. `source_line` is of the CUDA source,
+    None without line information. `tensor` is the name of the tensor, or of the shared, local or tensor memory hit.
+    """
+
+    kind: FaultKind
+    message: str
+    instruction: str
+    ptx_line: int
+    source_line: int | None
+    block: tuple[int, int, int] | None = None
+    thread: tuple[int, int, int] | None = None
+    address: int | None = None
+    tensor: str | None = None
+    count: int = 1
+
+
+class Halt(Exception):
+    """The grid cannot go on: the fault has been reported."""
+
+
+class Report:
+    """The faults of a run, one a kind, instruction and tensor: the first occurrence, counted.
+
+    `limit` bounds how many different faults are kept; what comes after is only counted in `dropped`.
+    """
+
+    def __init__(self, limit: int = 100) -> None:
+        self._faults: dict[tuple[FaultKind, int, str | None], Fault] = {}
+        self._limit = limit
+        self.dropped = 0
+
+    def add(
+        self,
+        kind: FaultKind,
+        insn: Instruction,
+        message: str,
+        *,
+        block: tuple[int, int, int] | None = None,
+        thread: tuple[int, int, int] | None = None,
+        address: int | None = None,
+        tensor: str | None = None,
+        count: int = 1,
+    ) -> None:
+        """Adds a fault at `insn`, or counts it with the one already there."""
+        key = (kind, insn.ptx_line, tensor)
+        known = self._faults.get(key)
+        if known is not None:
+            self._faults[key] = _counted(known, count)
+        elif len(self._faults) >= self._limit:
+            self.dropped += count
+        else:
+            line = insn.source.line if insn.source else None
+            self._faults[key] = Fault(
+                kind, message, insn.text, insn.ptx_line, line, block, thread, address, tensor, count
+            )
+
+    @property
+    def faults(self) -> tuple[Fault, ...]:
+        """In the order in which they were first seen."""
+        return tuple(self._faults.values())
+
+    def kinds(self) -> Iterable[FaultKind]:
+        """The kinds seen."""
+        return {f.kind for f in self._faults.values()}
+
+
+def _counted(fault: Fault, more: int) -> Fault:
+    return replace(fault, count=fault.count + more)
