@@ -343,5 +343,4 @@ def _init_barriers(s: InitBarriers) -> list[str]:
         *(f"  ft_mbarrier_init(smem + {s.byte_offset + 8 * i}u, 1u);" for i in range(s.count)),
         "  ft_fence_mbarrier_init();",
         "}",
-        "__syncthreads();",
     ]

@@ -229,7 +229,7 @@ class BulkStore:
 
 @dataclass(frozen=True, slots=True)
 class InitBarriers:
-    """One arrival each; then every thread sees them."""
+    """The elected thread sets them up, for one arrival each. Other threads see them after the next block barrier."""
 
     byte_offset: int
     count: int

@@ -35,6 +35,7 @@ from compiler.lower.kernel_ir import (
 from compiler.lower.leaves import Scope, issued_bytes, lower_leaf, map_name
 from compiler.lower.nest import AsyncLoads, Leaf, Nested, Node, build_nest, declaration_depth
 from compiler.lower.passes.full_tiles import split_full_tiles
+from compiler.lower.passes.setup_sync import drop_redundant_setup_sync
 from compiler.lower.predicates import trip_count
 from compiler.lower.sync import Effects, Hazards, Needs
 
@@ -66,7 +67,7 @@ def lower_facts(facts: Facts) -> Kernel:
         smem_align=facts.smem.align,
         max_registers=sf.max_registers,
         index_bits=64 if wide else 32,
-        body=split_full_tiles(body),
+        body=split_full_tiles(drop_redundant_setup_sync(body)),
     )
 
 
@@ -108,7 +109,7 @@ class _Lowering:
         out: list[Stmt] = []
         if self.barriers:
             maps = tuple(map(map_name, self.facts.tensor_maps))
-            out.append(InitBarriers(self.facts.smem.barrier_offset, self.barriers, maps))
+            out += [InitBarriers(self.facts.smem.barrier_offset, self.barriers, maps), Sync()]
         out += body
         if any(self.is_bulk_store(op.output) for op in self.facts.sf.ops):
             out.append(Elected((WaitStores(),)))

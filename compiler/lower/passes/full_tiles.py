@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from compiler.ir.expr import Var, var
-from compiler.lower.kernel_ir import Elected, GlobalLoad, GlobalStore, If, InitBarriers, Less, Loop, Stmt, walk
+from compiler.lower.kernel_ir import Elected, GlobalLoad, GlobalStore, If, InitBarriers, Less, Loop, Stmt, Sync, walk
 from compiler.lower.predicates import holds_for_block
 
 
@@ -18,9 +18,8 @@ def split_full_tiles(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     """Applies the split to every innermost body of serial loops, or to the kernel's body where there is none."""
     if any(isinstance(s, Loop) and not s.unroll for s in walk(body)):
         return tuple(_inside(s) for s in body)
-    setup = tuple(s for s in body if isinstance(s, InitBarriers))
-    tile = tuple(s for s in body if not isinstance(s, InitBarriers))
-    return (*setup, *_split(tile))
+    start = next((i for i, s in enumerate(body) if not isinstance(s, (InitBarriers, Sync))), len(body))
+    return (*body[:start], *_split(body[start:]))
 
 
 def _inside(s: Stmt) -> Stmt:

@@ -85,6 +85,7 @@ class SharedMemory:
         """Source of a bulk store: `_READING`, then `_READ` while only the thread that issued it knows of it."""
         self._storer = np.full(nbytes, NOBODY, np.int32)
         self._barriers: dict[int, _Barrier] = {}
+        self._is_setup_seen = False
         self._groups: dict[int, _Groups] = {}
 
     # Threads ---------------------------------------------------------------------------------------------------------
@@ -124,6 +125,7 @@ class SharedMemory:
 
     def sync(self) -> None:
         """Every thread has arrived: what each of them knows, all know."""
+        self._is_setup_seen = True
         self._fresh[:] = False
         self._reader[:] = NOBODY
         self._proxy[self._proxy == _FENCED] = 0
@@ -142,11 +144,11 @@ class SharedMemory:
     # mbarriers -------------------------------------------------------------------------------------------------------
 
     def init_barriers(self, at: int, count: int) -> None:
-        """`count` mbarriers of one arrival each; ends in a block barrier."""
+        """`count` mbarriers of one arrival each, which other threads see after the next block barrier."""
         self._check(np.array(at % 8 == 0), "mbarriers_are_aligned", at)
         self._barrier_bytes[self._range(at, 8 * count)] = True
         self._barriers = {at + 8 * i: _Barrier(np.zeros(self.threads, np.bool_)) for i in range(count)}
-        self.sync()
+        self._is_setup_seen = False
 
     def expect(self, at: int, nbytes: int, thread: int) -> None:
         """mbarrier.arrive.expect_tx: the arrival of the phase, which then waits for `nbytes` bytes too."""
@@ -162,6 +164,8 @@ class SharedMemory:
         if parity not in (0, 1):
             raise KernelFault("parities_are_bits", f"wait on {at} for parity {parity}")
         barrier = self._barrier(at)
+        if not self._is_setup_seen:
+            raise KernelFault("mbarriers_are_initialised", f"wait on {at} with no block barrier since it was set up")
         if parity != barrier.phase % 2:
             # The phase before is complete (of a fresh barrier, by definition): the wait returns at once.
             barrier.seen[threads] = True

@@ -90,6 +90,7 @@ DROPPED: list[Any] = [
             "barrier_between_read_and_overwrite",
             "barrier_between_fence_and_bulk_store",
             "stores_are_waited_for",
+            "mbarriers_are_initialised",
         },
         id="sync",
     ),

@@ -25,6 +25,7 @@ kernel grid (6, 1, 1) block (1, 1, 1) shared 136 bytes aligned to 128, 32-bit in
   map_s: tensor map of tensor 0, f32 dims (96), box (16)
 
 init barriers: 1 from byte 128, prefetch map_s
+sync
 elected:
   expect 64 bytes on barrier[128]
   tma load s@[0] = map_s(bx * 16), 64 bytes on barrier[128]
