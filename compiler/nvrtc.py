@@ -15,7 +15,7 @@ import re
 import tempfile
 import time
 from base64 import b64decode, b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from functools import cache
@@ -79,19 +79,11 @@ def compile_now(source: str, arch: str, extra: tuple[str, ...] = ()) -> Compiled
 
     `arch` is a target such as `sm_90a`, `extra` more NVRTC options. Raises CompileError with NVRTC's log.
     """
-    nvrtc = _nvrtc()
-    options = [option.encode() for option in (f"--gpu-architecture={arch}", *OPTIONS, *extra)]
+    options = (f"--gpu-architecture={arch}", *OPTIONS, *extra)
     started = time.perf_counter()
-    created, program = nvrtc.nvrtcCreateProgram(source.encode(), SOURCE_NAME.encode(), 0, [], [])
-    _expect_success(created, "create a program")
-    try:
-        (status,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
-        log = _fetched(program, "ProgramLog").rstrip(b"\0 \n").decode(errors="replace")
-        if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
-            raise CompileError(f"NVRTC refused the source for {arch} ({status.name}).", trimmed(log))
-        cubin, ptx = _fetched(program, "CUBIN"), _fetched(program, "PTX")
-    finally:
-        nvrtc.nvrtcDestroyProgram(program)
+    with program(source, SOURCE_NAME) as made:
+        log = made.compile(options, arch)
+        cubin, ptx = made.fetched("CUBIN"), made.fetched("PTX")
     seconds = time.perf_counter() - started
     kernels = parse_resources(log)
     if len(kernels) != 1:
@@ -130,14 +122,58 @@ def _expect_success(status: Any, action: str) -> None:
         raise CompileError(f"NVRTC could not {action} ({status.name}).")
 
 
-def _fetched(program: Any, what: str) -> bytes:
+class Program:
+    """A program of NVRTC, made and destroyed by `program`."""
+
+    def __init__(self, handle: Any) -> None:
+        self._handle = handle
+
+    def compile(self, options: Sequence[str], arch: str) -> str:
+        """Compiles with these options and returns the log. Raises CompileError with the log where NVRTC refuses."""
+        nvrtc = _nvrtc()
+        (status,) = nvrtc.nvrtcCompileProgram(self._handle, len(options), [option.encode() for option in options])
+        log = self.fetched("ProgramLog").rstrip(b"\0 \n").decode(errors="replace")
+        if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+            raise CompileError(f"NVRTC refused the source for {arch} ({status.name}).", trimmed(log))
+        return log
+
+    def fetched(self, what: str) -> bytes:
+        """A product by NVRTC's name for it: CUBIN, PTX, ProgramLog."""
+        nvrtc = _nvrtc()
+        status, size = getattr(nvrtc, f"nvrtcGet{what}Size")(self._handle)
+        _expect_success(status, f"size its {what}")
+        text = bytes(size)
+        (status,) = getattr(nvrtc, f"nvrtcGet{what}")(self._handle, text)
+        _expect_success(status, f"return its {what}")
+        return text
+
+    def add_name(self, expression: str) -> None:
+        """Asks for a kernel by its name in C++, `k<128>`: a template is instantiated. Before the compile."""
+        (status,) = _nvrtc().nvrtcAddNameExpression(self._handle, expression.encode())
+        _expect_success(status, f"take the name {expression!r}")
+
+    def lowered(self, expression: str) -> str:
+        """The symbol of a kernel asked for by `add_name`, after the compile."""
+        status, name = _nvrtc().nvrtcGetLoweredName(self._handle, expression.encode())
+        _expect_success(status, f"tell the symbol of {expression!r}")
+        return str(name.decode())
+
+
+@contextlib.contextmanager
+def program(source: str, name: str, headers: Mapping[str, str] | None = None) -> Iterator[Program]:
+    """A program of the source, called `name` in messages and line information, in this process: a child's.
+
+    `headers` are texts by the name that `#include` uses.
+    """
+    given = headers or {}
+    texts, names = [text.encode() for text in given.values()], [header.encode() for header in given]
     nvrtc = _nvrtc()
-    status, size = getattr(nvrtc, f"nvrtcGet{what}Size")(program)
-    _expect_success(status, f"size its {what}")
-    text = bytes(size)
-    (status,) = getattr(nvrtc, f"nvrtcGet{what}")(program, text)
-    _expect_success(status, f"return its {what}")
-    return text
+    created, handle = nvrtc.nvrtcCreateProgram(source.encode(), name.encode(), len(given), texts, names)
+    _expect_success(created, "create a program")
+    try:
+        yield Program(handle)
+    finally:
+        nvrtc.nvrtcDestroyProgram(handle)
 
 
 _ENTRY = re.compile(r"Compiling entry function '(?P<entry>[^']+)'")
@@ -301,28 +337,36 @@ class CompilePool:
     def _compile(self, request: Request) -> Compiled:
         child = self._idle.get()
         try:
-            try:
-                compiled: Compiled = child.request(request, self._time_limit_s)
-            except ChildDied as death:
-                if not death.is_killed:
-                    raise
-                compiled = child.request(request, self._time_limit_s)  # once more: that may not have been the source
+            compiled: Compiled = answered(child, request, self._time_limit_s, self._memory_limit_bytes)
             return compiled
-        except ChildTimedOut as late:
-            raise CompileTimeout(
-                f"The compile took more than {self._time_limit_s:g} s and its process was killed. Unroll less."
-            ) from late
-        except ChildDied as death:
-            raise CompileError(
-                f"The compiler process died ({death.ended_by}): the source crashed it, or it needed more than "
-                f"{self._memory_limit_bytes / 1024**2:.0f} MiB.",
-                trimmed(death.stderr),
-            ) from death
-        except HandlerFailed as failure:
-            raise CompileError("The compiler process failed.", trimmed(str(failure))) from failure
-        except MemoryError as error:
-            raise CompileError(
-                f"The compiler needed more than {self._memory_limit_bytes / 1024**2:.0f} MiB."
-            ) from error
         finally:
             self._idle.put(child)
+
+
+def answered(child: Child, request: Any, time_limit_s: float, memory_limit_bytes: int) -> Any:
+    """What a compiler process answers; asked twice if somebody killed it, for that may not have been the source.
+
+    Raises CompileTimeout where the process ran past its time, CompileError where NVRTC refused the source, or the
+    process died of it.
+    """
+    try:
+        try:
+            return child.request(request, time_limit_s)
+        except ChildDied as death:
+            if not death.is_killed:
+                raise
+            return child.request(request, time_limit_s)
+    except ChildTimedOut as late:
+        raise CompileTimeout(
+            f"The compile took more than {time_limit_s:g} s and its process was killed. Unroll less."
+        ) from late
+    except ChildDied as death:
+        raise CompileError(
+            f"The compiler process died ({death.ended_by}): the source crashed it, or it needed more than "
+            f"{memory_limit_bytes / 1024**2:.0f} MiB.",
+            trimmed(death.stderr),
+        ) from death
+    except HandlerFailed as failure:
+        raise CompileError("The compiler process failed.", trimmed(str(failure))) from failure
+    except MemoryError as error:
+        raise CompileError(f"The compiler needed more than {memory_limit_bytes / 1024**2:.0f} MiB.") from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from compiler.cli.check import check
+from compiler.cli.emulate import emulate
 from compiler.cli.explain import explain
 from compiler.cli.show import Stage, show
 
@@ -16,5 +17,5 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (show, check, explain):
+for command in (show, check, explain, emulate):
     app.command()(command)

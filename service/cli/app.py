@@ -16,6 +16,7 @@ COMMANDS = {
     "serve": ("service.cli.serve", "serve", "The REST API and the dashboard."),
     "worker": ("service.cli.worker", "worker", "Tune what the service is asked for, on this machine's GPU."),
     "ci": ("service.ci.command", "ci", "Hold a folder of fusions against a lock file."),
+    "emulate": ("service.cli.emulate", "emulate", "Run a stored kernel on the CPU under a sanitizer."),
     "cards": ("service.cli.cards", "cards", "GPUs: attached here, known, and what the database has of each."),
     "db": ("service.cli.database", "db", "The database: upgrade, current, check."),
     "keys": ("service.cli.keys", "keys", "API keys: create, list, revoke."),

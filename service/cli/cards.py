@@ -117,7 +117,7 @@ def _print_served(console: Console, statuses: list[CardStatus]) -> None:
     table = Table("served card", "id", "read off", "kernels", "workers", box=None, pad_edge=False)
     for status in statuses:
         alive = [worker for worker in status.workers if worker.alive]
-        workers = ", ".join(f"{one.id}{'' if one.attached else ' (compiles only)'}" for one in alive)
+        workers = ", ".join(f"{one.id}{'' if one.attached else ' (no GPU)'}" for one in alive)
         card = status.card
         source = f"the card, driver {card.driver}" if card.source == "attached" else "the table"
         table.add_row(card.name, card.id, source, str(status.kernels), workers or "none")

@@ -291,6 +291,6 @@ def test_cards_that_the_database_serves(run: Run, url: str) -> None:
         announce(session, Presence("host-0", "host", 1, CARD_ID, attached=True))
         announce(session, Presence("host-1", "host", 2, CARD_ID, attached=False, why="no driver"))
     line = run("cards").stdout.splitlines()[-1]
-    assert line.split() == f"H200 {CARD_ID} the card, driver 580.65 1 host-0, host-1 (compiles only)".split()
+    assert line.split() == f"H200 {CARD_ID} the card, driver 580.65 1 host-0, host-1 (no GPU)".split()
     (served,) = json.loads(run("cards", "--json").stdout)["served"]
     assert (served["kernels"], [worker["id"] for worker in served["workers"]]) == (1, ["host-0", "host-1"])

@@ -1,0 +1,105 @@
+"""The result of a run as text: faults first, then tensors, then counters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from compiler.emulate.report import Fault, FaultKind
+from compiler.emulation.running import Emulation
+from compiler.emulation.subject import Subject
+
+_NO_LINES = "This PTX has no line information: faults name its own lines. Compile with -lineinfo to see the source's."
+
+
+def report(emulation: Emulation) -> str:
+    """The whole report."""
+    return "\n".join(_lines(emulation))
+
+
+def _lines(emulation: Emulation) -> Iterator[str]:
+    subject, launch = emulation.subject, emulation.launch
+    cluster = f", cluster {_times(launch.cluster)}" if launch.cluster != (1, 1, 1) else ""
+    completion = emulation.options.completion.value
+    order = f"{completion}, seed {emulation.options.seed}" if completion == "random" else completion
+    sizes = f"grid {_times(launch.grid)}, block {_times(launch.block)}{cluster}"
+    yield f"{launch.entry} on {launch.arch}: {sizes}; order {order}"
+    if (launches := len(subject.spec.launches)) > 1:
+        yield f"{emulation.finished} of {launches} launches ran"
+    if not subject.has_lines:
+        yield _NO_LINES
+    for fault in emulation.faults:
+        yield ""
+        yield from _fault(fault, subject)
+    yield ""
+    yield _verdict(emulation.faults)
+    if emulation.tensors:
+        yield ""
+        yield from _tensors(emulation)
+    yield ""
+    yield "counters"
+    yield from _counters(emulation.counters, "  ")
+
+
+def _verdict(faults: tuple[Fault, ...]) -> str:
+    if not faults:
+        return "no faults"
+    kinds = ", ".join(f"{sum(f.kind is kind for f in faults)} {kind}" for kind in FaultKind if _has(faults, kind))
+    return f"{len(faults)} fault{'s' if len(faults) > 1 else ''}: {kinds}"
+
+
+def _has(faults: tuple[Fault, ...], kind: FaultKind) -> bool:
+    return any(f.kind is kind for f in faults)
+
+
+def _fault(fault: Fault, subject: Subject) -> Iterator[str]:
+    """What was wrong, then where: the line of the source with its text, the instruction, who, which address."""
+    times = f" ({fault.count} times)" if fault.count > 1 else ""
+    yield f"{fault.kind}{times}"
+    for line in fault.message.splitlines():
+        yield f"  {line}"
+    place = subject.source_line(fault.ptx_line)
+    if place is not None:
+        file, number, text = place
+        yield f"    source       {Path(file).name}:{number}{f'  {text}' if text else ''}"
+    yield f"    instruction  {fault.instruction}  (PTX line {fault.ptx_line})"
+    if fault.block is not None or fault.thread is not None:
+        who = [f"{what} {at}" for what, at in (("block", fault.block), ("thread", fault.thread)) if at is not None]
+        yield f"    by           {', '.join(who)}"
+    if fault.address is not None or fault.tensor is not None:
+        address = "" if fault.address is None else f"{fault.address:#x}"
+        yield f"    address      {' in '.join(part for part in (address, fault.tensor or '') if part)}"
+
+
+def _tensors(emulation: Emulation) -> Iterator[str]:
+    rows = [
+        (
+            name,
+            f"{t.dtype} {_times(t.shape) or 'scalar'}",
+            f"{t.written} of {t.count} written" if t.written else "not written",
+            f"sha256 {t.sha256[:16]}…",
+        )
+        for name, t in emulation.tensors.items()
+    ]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    yield "tensors"
+    for row in rows:
+        yield "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def _counters(counters: Mapping[str, Any], indent: str) -> Iterator[str]:
+    """Names and numbers, nested ones below their name; what is zero or empty is left out."""
+    shown = {name: value for name, value in counters.items() if value not in (0, None, {}, [])}
+    width = max((len(name) for name, value in shown.items() if not isinstance(value, Mapping)), default=0)
+    for name, value in shown.items():
+        if isinstance(value, Mapping):
+            yield f"{indent}{name}"
+            yield from _counters(value, f"{indent}  ")
+        else:
+            yield f"{indent}{name.ljust(width)}  {value}"
+
+
+def _times(numbers: tuple[int, ...]) -> str:
+    """`128 x 4`"""
+    return " x ".join(map(str, numbers))
