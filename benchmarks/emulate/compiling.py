@@ -1,0 +1,97 @@
+"""Many kernels to a module: CUDA source to cubin and PTX, a folder of them on disk."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from cuda.bindings import nvrtc
+
+from benchmarks.emulate.form import ARCH, Form
+
+KERNELS_A_MODULE = 48
+"""Enough that the cost of starting a compile is spread, few enough that modules go to both cores."""
+
+OPTIONS = (
+    "--std=c++17",
+    "--device-as-default-execution-space",
+    "-lineinfo",
+    "--fmad=true",
+    "--ftz=false",
+    "--prec-div=true",
+    "--prec-sqrt=true",
+)
+
+_DEVICE = (Path(__file__).parent / "device.cuh").read_text(encoding="utf-8")
+_INDEX = "index.json"
+
+
+class CompileFailed(Exception):
+    """NVRTC's log for a source that it refused."""
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """The machine code of a module and the PTX that it was made of."""
+
+    cubin: bytes
+    ptx: str
+
+
+def compile_source(source: str, arch: str = ARCH) -> Compiled:
+    """Compiles in this process. Raises CompileFailed."""
+    _, program = nvrtc.nvrtcCreateProgram(source.encode(), b"forms.cu", 0, [], [])
+    options = [o.encode() for o in (f"--gpu-architecture={arch}", *OPTIONS)]
+    try:
+        (status,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
+        if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+            raise CompileFailed(_fetched(program, "ProgramLog").rstrip(b"\0 \n").decode())
+        return Compiled(_fetched(program, "CUBIN"), _fetched(program, "PTX").rstrip(b"\0").decode())
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
+
+
+def _fetched(program: object, what: str) -> bytes:
+    _, size = getattr(nvrtc, f"nvrtcGet{what}Size")(program)
+    text = bytes(size)
+    getattr(nvrtc, f"nvrtcGet{what}")(program, text)
+    return text
+
+
+def modules(forms: Sequence[Form]) -> Iterator[tuple[str, Sequence[Form]]]:
+    """The source of each module and the forms in it; form k of a module has the entry `entry(k)`."""
+    for start in range(0, len(forms), KERNELS_A_MODULE):
+        group = forms[start : start + KERNELS_A_MODULE]
+        yield _DEVICE + "".join(f.kernel.replace("ENTRY", entry(k)) for k, f in enumerate(group)), group
+
+
+def entry(index: int) -> str:
+    """The name of a module's kernel."""
+    return f"form{index}"
+
+
+def prepare_forms(forms: Sequence[Form], folder: Path, workers: int = 2) -> None:
+    """Compiles every form into `folder`: m0.cubin, m0.ptx, …, and an index of names. Raises CompileFailed."""
+    folder.mkdir(parents=True, exist_ok=True)
+    groups = list(modules(forms))
+    with ThreadPoolExecutor(workers) as threads:  # NVRTC lets go of the interpreter while it compiles
+        for number, compiled in enumerate(threads.map(lambda g: compile_source(g[0]), groups)):
+            (folder / f"m{number}.cubin").write_bytes(compiled.cubin)
+            (folder / f"m{number}.ptx").write_text(compiled.ptx, encoding="utf-8")
+    index = [[f.name for f in group] for _, group in groups]
+    (folder / _INDEX).write_text(json.dumps(index, indent=1), encoding="utf-8")
+
+
+def prepared_forms(forms: Sequence[Form], folder: Path) -> list[tuple[Compiled, Sequence[Form]]]:
+    """What `prepare_forms` left, beside the forms. Raises ValueError where the folder is of another set of forms."""
+    index = json.loads((folder / _INDEX).read_text(encoding="utf-8"))
+    found = []
+    for number, (_, group) in enumerate(modules(forms)):
+        if number >= len(index) or index[number] != [f.name for f in group]:
+            raise ValueError(f"{folder}: module {number} was prepared from other forms. Prepare it again.")
+        cubin = (folder / f"m{number}.cubin").read_bytes()
+        found.append((Compiled(cubin, (folder / f"m{number}.ptx").read_text(encoding="utf-8")), group))
+    return found
