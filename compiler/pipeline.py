@@ -18,7 +18,7 @@ from compiler.nvrtc import Compiled
 from compiler.schedule.trace import ScheduleTrace
 from compiler.wire import KernelArtifact, kernel_artifact
 
-GENERATOR = "fusetune 0.2"
+GENERATOR = "fusetune 0.3"
 """Kept beside every artifact: another generator marks entries stale (docs/contracts.md, "Key")."""
 
 

@@ -145,6 +145,8 @@ def local_region(memory: LaunchMemory, threads: Threads) -> Region:
 def copy_back(memory: LaunchMemory, launch: Launch) -> None:
     """Puts what the kernel left in the tensors back into the launch's arrays."""
     for name, region in memory.by_name.items():
+        if not region.is_changed:
+            continue
         data, mine = launch.tensors[name].data, slice(region.lead, region.lead + region.size)
         if region.fill is None:
             data[:] = region.data[mine]

@@ -103,7 +103,7 @@ class Memory:
         if region.valid is not None and region.space is Space.SHARED:
             self._expect_valid(active, insn, region, offsets, unit * count)
         self._expect_written(active, insn, region, offsets, unit, at)
-        if region.changed is not None and insn.has("nc"):
+        if region.is_changed and region.changed is not None and insn.has("nc"):
             self._expect_unchanged(active, insn, region, offsets, unit * count)
         self._note(active, insn, region, offsets, unit * count, Access.READ, strong, semantics, None)
         return region.views[unit][at]
@@ -232,6 +232,7 @@ class Memory:
             self._machine.order.actor_access(actor, region, Access.WRITE, insn, offsets, nbytes)
         if region.fill is not None:
             region.touch(offsets, nbytes)
+        region.is_changed = True
         scatter(region.data, offsets, values)
         for marks in (region.written, region.changed):
             if marks is not None:
@@ -362,6 +363,7 @@ class Memory:
 
 
 def _mark(region: Region, unit: int, at: npt.NDArray[np.int64]) -> None:
+    region.is_changed = True
     for marks in (region.written_words, region.changed_words):
         if marks is not None:
             marks[unit][at] = ALL_SET[unit]

@@ -32,7 +32,8 @@ class Region:
     bytes that may be addressed in a copy, from `lead` on; the rest of the pitch is out of bounds.
 
     `written` has a flag a byte, None where everything counts as initialised; `changed` one for tensors: what the kernel
-    wrote; `valid`: False where a strided tensor has holes. `fill` gives bytes on first touch (`launch.Tensor`).
+    wrote (nothing at all unless `is_changed`); `valid`: False where a strided tensor has holes. `fill` gives bytes on
+    first touch (`launch.Tensor`).
     `number` tells regions apart in the log of accesses.
     """
 
@@ -49,11 +50,14 @@ class Region:
     valid: npt.NDArray[np.bool_] | None = None
     writable: bool = True
     fill: Callable[[int, int], npt.NDArray[np.uint8]] | None = None
+    is_changed: bool = False
 
     def touch(self, offsets: Offsets, nbytes: int) -> None:
         """Fills the pages of a tensor that is filled on first touch; offsets are those of `nbytes` bytes each."""
         assert self.fill is not None
         first, last = offsets // PAGE, (offsets + nbytes - 1) // PAGE
+        if nbytes <= PAGE and self._present[first].all() and self._present[last].all():
+            return
         pages = np.unique(np.concatenate([first, last, *(first + i for i in range(1, nbytes // PAGE))]))
         for page in pages[~self._present[pages]].tolist():
             start, stop = page * PAGE, min((page + 1) * PAGE, self.lead + self.size)

@@ -22,7 +22,8 @@ def computed(code: str, *columns: Sequence[int]) -> list[int]:
     """Runs `code` for one thread an element of the columns (at most THREADS): %o of each. Expects no fault."""
     ran = outcome(code, *columns)
     assert ran.kinds == [], ran.outcome.faults
-    return ran.y.view(np.uint64)[: len(columns[0]) if columns else THREADS].tolist()
+    results: list[int] = ran.y.view(np.uint64)[: len(columns[0]) if columns else THREADS].tolist()
+    return results
 
 
 def outcome(

@@ -18,7 +18,7 @@ PREFIX = {16: "%h", 32: "%w", 64: "%a"}
 
 
 def pairs(size: int) -> list[tuple[int, int]]:
-    chosen = list(product(VALUES[size], repeat=2))
+    chosen = list(product(VALUES[size], VALUES[size]))
     return [chosen[i * len(chosen) // THREADS] for i in range(THREADS)]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -12,7 +14,7 @@ from tests.emulate.execute.snippets import THREADS, computed, outcome
 from tests.emulate.machine.kernels import HEAD, run
 
 VALUES = [0x0123456789ABCDEF, 0xFEDCBA9876543210, 2**64 - 1]
-MOVES = {
+MOVES: dict[str, Callable[[int], int]] = {
     "mov.u64 %o, %a0": lambda a: a,
     "mov.b64 {%w5, %w6}, %a0; mov.b64 %o, {%w6, %w5}": lambda a: a >> 32 | (a & 0xFFFFFFFF) << 32,
     "mov.b64 {_, %w6}, %a0; cvt.u64.u32 %o, %w6": lambda a: a >> 32,
@@ -35,7 +37,7 @@ def test_moves(code: str) -> None:
     assert computed(f"{code};", VALUES, [v ^ 5 for v in VALUES]) == [MOVES[code](v) for v in VALUES]
 
 
-SPECIALS = {
+SPECIALS: dict[str, Callable[[int, int], int]] = {
     "%tid.x": lambda t, b: t % 8,
     "%tid.y": lambda t, b: t // 8 % 4,
     "%tid.z": lambda t, b: t // 32,

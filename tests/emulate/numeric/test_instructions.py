@@ -50,6 +50,84 @@ INF = 0x7F800000
 D1, D2, D3 = 0x3FF0000000000000, 0x4000000000000000, 0x4008000000000000
 
 
+# The smallest normal number, and its neighbours; products and sums that lie just below it.
+LEAST, BELOW_ONE, ABOVE_LEAST = 0x00800000, 0x3F7FFFFF, 0x00800001
+JUST_BELOW_ONE = 0x3F7FFFFE  # 1 - 2^-23: with ABOVE_LEAST 2^-46 of the smallest normal number is missing
+
+
+@pytest.mark.parametrize("mode", ["rn", "rz", "rm", "rp"])
+@pytest.mark.parametrize(
+    ("text", "values", "is_tiny"),
+    [
+        ("mul.{}.ftz.f32 f,f,f", (LEAST, BELOW_ONE), True),
+        ("mul.{}.ftz.f32 f,f,f", (ABOVE_LEAST, JUST_BELOW_ONE), True),
+        ("mul.{}.ftz.f32 f,f,f", (0x80800001, JUST_BELOW_ONE), True),
+        ("mul.{}.ftz.f32 f,f,f", (LEAST, ONE), False),
+        ("mul.{}.ftz.f32 f,f,f", (ABOVE_LEAST, BELOW_ONE), False),
+        ("fma.{}.ftz.f32 f,f,f,f", (ABOVE_LEAST, JUST_BELOW_ONE, 0), True),
+        ("fma.{}.ftz.f32 f,f,f,f", (0x9F800000, 0x1F800000, 0x01000000), False),
+        ("fma.{}.ftz.f32 f,f,f,f", (0x80800000, 0x33800000, LEAST), True),
+        ("div.{}.ftz.f32 f,f,f", (LEAST, 0x3F800001), True),
+        ("div.{}.ftz.f32 f,f,f", (LEAST, ONE), False),
+        ("rcp.{}.ftz.f32 f,f", (0x7E800001,), True),
+        ("rcp.{}.ftz.f32 f,f", (0x7E800000,), False),
+    ],
+)
+def test_results_are_flushed_that_are_tiny_before_they_are_rounded(
+    text: str, values: tuple[int, ...], is_tiny: bool, mode: str
+) -> None:
+    found = execute(text.format(mode), values)
+    assert (found & 0x7FFFFFFF == 0) == is_tiny, hex(found)
+    if is_tiny:
+        assert found >> 31 == values[0] >> 31 ^ ("fma" in text and values[0] == 0x80800000)
+
+
+def test_what_rounding_brings_up_to_the_smallest_normal_number_stays_without_ftz() -> None:
+    assert execute("mul.rn.f32 f,f,f", (ABOVE_LEAST, JUST_BELOW_ONE)) == LEAST
+    assert execute("mul.rn.f16 h,h,h", (0x0401, 0x3BFE)) == 0x0400
+    assert execute("mul.rn.ftz.f16 h,h,h", (0x0401, 0x3BFE)) == 0
+    assert execute("fma.rn.ftz.f16 h,h,h,h", (0x8401, 0x3BFE, 0)) == 0x8000
+    assert execute("cvt.rn.f32.f64 f,d", (0x380FFFFFFFFFFFFF,)) == LEAST
+    assert execute("cvt.rn.ftz.f32.f64 f,d", (0x380FFFFFFFFFFFFF,)) == 0
+    assert execute("cvt.rp.ftz.f32.f64 f,d", (0xB80FFFFFFFFFFFFF,)) == 0x80000000
+
+
+# NaNs of f64: quiet and signalling ones of either sign, and the one that an instruction makes by itself.
+QA, SB, QC = 0x7FF8000000000001, 0xFFF0000000000002, 0x7FF800000000000C
+QB, MADE = 0xFFF8000000000002, 0xFFF8000000000000
+DINF = 0x7FF0000000000000
+
+
+@pytest.mark.parametrize(
+    ("text", "values", "want"),
+    [
+        *(
+            (f"{op}.{mode}.f64 d,d,d", (QA, SB), QB)
+            for op in ("add", "sub", "mul")
+            for mode in ("rn", "rz", "rm", "rp")
+        ),
+        *((f"fma.{mode}.f64 d,d,d,d", (QA, SB, QC), QB) for mode in ("rn", "rz", "rm", "rp")),
+        ("fma.rn.f64 d,d,d,d", (QA, D1, QC), QC),
+        ("fma.rz.f64 d,d,d,d", (QA, D1, D2), QA),
+        ("fma.rn.f64 d,d,d,d", (DINF, 0, D1), MADE),
+        ("sub.rn.f64 d,d,d", (D1, SB), QB),
+        ("add.rp.f64 d,d,d", (DINF, DINF | 1 << 63), MADE),
+        ("div.rn.f64 d,d,d", (QA, SB), QA),
+        ("div.rz.f64 d,d,d", (0, 0), MADE),
+        ("sqrt.rn.f64 d,d", (D1 | 1 << 63,), MADE),
+        ("abs.f64 d,d", (SB,), QB),
+        ("neg.f64 d,d", (QA,), QA),
+        ("min.f64 d,d,d", (QA, SB), QB),
+        ("max.f64 d,d,d", (QA, D1), D1),
+        ("cvt.rn.f32.f64 f,d", (0xFFF0000020000000,), 0xFFC00001),
+        ("cvt.ftz.f64.f32 d,f", (0x7F800001,), 0x7FFFFFFFE0000000),
+        ("cvt.f64.f32 d,f", (0x7F800001,), 0x7FF8000020000000),
+    ],
+)
+def test_nan_of_f64(text: str, values: tuple[int, ...], want: int) -> None:
+    assert execute(text, values) == want
+
+
 @pytest.mark.parametrize(
     ("text", "values", "want"),
     [

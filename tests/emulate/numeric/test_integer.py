@@ -66,7 +66,10 @@ def test_wide_product_and_saturation(name: str, data: st.DataObject) -> None:
     x, y = data.draw(edges(name)), data.draw(edges(name))
     a, b = np.array([x], name), np.array([y], name)
     limits = np.iinfo(name)
-    clamp = lambda value: max(int(limits.min), min(int(limits.max), value))  # noqa: E731 - used twice below
+
+    def clamp(value: int) -> int:
+        return max(int(limits.min), min(int(limits.max), value))
+
     assert integer.mul_wide(a, b).tolist() == [x * y]
     assert integer.add_saturated(a, b).tolist() == [clamp(x + y)]
     assert integer.sub_saturated(a, b).tolist() == [clamp(x - y)]
@@ -151,20 +154,21 @@ def test_funnel_shifts(low: int, high: int, count: int) -> None:
     both = high << 32 | low
     for clamp in (False, True):
         n = min(count, 32) if clamp else count & 31
-        arrays = [np.array([v], "u4") for v in (low, high, count)]
-        assert bits.funnel_shift(*arrays, True, clamp).tolist() == [(both << n) >> 32 & 0xFFFFFFFF]
-        assert bits.funnel_shift(*arrays, False, clamp).tolist() == [both >> n & 0xFFFFFFFF]
+        a, b, c = (np.array([v], "u4") for v in (low, high, count))
+        assert bits.funnel_shift(a, b, c, True, clamp).tolist() == [(both << n) >> 32 & 0xFFFFFFFF]
+        assert bits.funnel_shift(a, b, c, False, clamp).tolist() == [both >> n & 0xFFFFFFFF]
 
 
 @pytest.mark.parametrize("name", WORDS)
 @settings(max_examples=40)
 @given(data=st.data())
 def test_bit_fields(name: str, data: st.DataObject) -> None:
-    """As the PTX ISA's program for bfe and bfi says, bit by bit."""
+    """As the PTX ISA's program for bfe and bfi says, bit by bit; 64-bit fields do not take their counts modulo 256."""
     size = 8 * np.dtype(name).itemsize
     value, other = data.draw(edges(name)), data.draw(edges(name.replace("i", "u")))
     position, length = data.draw(COUNTS), data.draw(COUNTS)
-    pos, count = position & 255, length & 255
+    pos, count = (position, length) if size == 64 else (position & 255, length & 255)
+    pos = min(pos, size)
     word = value & ((1 << size) - 1)
     sign = name[0] == "i" and count > 0 and bool(word >> min(pos + count - 1, size - 1) & 1)
     taken = [word >> (pos + i) & 1 if i < count and pos + i < size else sign for i in range(size)]

@@ -1,0 +1,89 @@
+"""Every barrier, wait, fence, commit and announcement that the compiler emits is needed: without it a run is reported.
+
+One is taken out of the CUDA text at a time; the PTX of what is left runs in the emulator, at sizes where every stage of
+a ring is filled again.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import product
+from typing import Any
+
+import pytest
+
+from compiler.emulate.launch import Completion
+from compiler.emulate.ptx.parser import parse
+from compiler.emulate.run import emulate
+from compiler.nvrtc import CompilePool
+from compiler.pipeline import Generated, artifact
+from search.emulation.launching import input_tensor, launch_of, output_tensor
+from search.emulation.running import ARRAYS, options
+from search.emulation.small import small_binding
+from search.verify.inputs import make_inputs
+from tests.search.emulation.kernels import kernel_at
+from tests.search.schedulers.fusions import suite_fusions
+
+SYNCHRONISING = re.compile(
+    r"\s*(__syncthreads|ft_mbarrier_wait|ft_mbarrier_expect_tx|ft_fence_async_shared|ft_fence_mbarrier_init"
+    r"|ft_bulk_commit|ft_bulk_wait_read<\d+>)\(.*\);"
+)
+FLAT, TILE = "bias_gelu_bf16_8192x12288", "transpose_f32_8192x8192"
+QUICK = (
+    "flat bulk bulk 1",
+    "flat tma tma 2",
+    "flat vector tma 1",
+    "tile2d tma register 1",
+    "tile2d direct tma 1",
+    "tile2d vector register 1",
+)
+"""Every statement and every kind of path occurs in these; the others take a minute and a half."""
+
+
+def paths(fusion: str, scheduler: str, loads: tuple[str, ...], stores: tuple[str, ...]) -> list[Any]:
+    """Each way to load and store, in one stage and, where copies allow it, in a ring of several."""
+    found = []
+    for load, store, stages in product(loads, stores, (1, 2, 3)):
+        if stages > 1 and load in ("vector", "direct"):
+            continue
+        knobs = {"load": load, "store": store, "stages": stages} | ({"blocks_per_sm": 1} if stages > 1 else {})
+        name = f"{scheduler} {load} {store} {stages}"
+        marks = [] if name in QUICK else [pytest.mark.long]
+        found.append(pytest.param(fusion, scheduler, knobs, id=name, marks=marks))
+    return found
+
+
+KERNELS = [
+    *paths(FLAT, "flat", ("bulk", "tma"), ("vector", "bulk", "tma")),
+    *paths(FLAT, "flat", ("vector",), ("bulk", "tma")),
+    *paths(TILE, "tile2d", ("vector", "direct", "tma"), ("tma",)),
+    *paths(TILE, "tile2d", ("vector", "tma"), ("register",)),
+]
+
+
+def faults(made: Generated, ptx: str, compiled: Any) -> list[str]:
+    """The kinds of fault of a kernel of `made`'s launch, in lazy order."""
+    fusion = made.trace.fusion
+    storages = make_inputs(fusion, "random", ARRAYS)
+    inputs = [input_tensor(fusion.value(n), ARRAYS.bytes_of(s)) for n, s in zip(fusion.inputs, storages, strict=True)]
+    launch = launch_of(compiled, [*inputs, *(output_tensor(fusion.value(n)) for n in fusion.outputs)])
+    return [str(f.kind) for f in emulate(parse(ptx), launch, options(Completion.LAZY, races=True)).faults]
+
+
+@pytest.mark.parametrize(("fusion", "scheduler", "knobs"), KERNELS)
+def test_without_any_one_of_them_a_fault_is_reported(
+    fusion: str, scheduler: str, knobs: dict[str, Any], pool: CompilePool
+) -> None:
+    made = small_binding(kernel_at(suite_fusions()[fusion], scheduler, most_trips=64, **knobs)).generated
+    compiled = artifact(made, pool.submit(made.source, made.arch.name).result())
+    assert faults(made, compiled.ptx, compiled) == []
+
+    lines = made.source.split("\n")
+    start = next(i for i, line in enumerate(lines) if line.startswith('extern "C"'))
+    taken = [i for i in range(start, len(lines)) if SYNCHRONISING.fullmatch(lines[i])]
+    assert taken
+    broken = [pool.submit("\n".join([*lines[:i], *lines[i + 1 :]]), made.arch.name) for i in taken]
+    unreported = [
+        lines[i].strip() for i, one in zip(taken, broken, strict=True) if not faults(made, one.result().ptx, compiled)
+    ]
+    assert unreported == []
