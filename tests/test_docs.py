@@ -120,6 +120,7 @@ def test_the_builder_example_of_the_readme_makes_a_fusion() -> None:
         "docs/architecture.md",
         "docs/cli.md",
         "docs/containers.md",
+        "docs/emulator.md",
         "docs/operating.md",
         "docs/rules.md",
         "docs/tutorial.md",

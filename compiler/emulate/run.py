@@ -27,7 +27,7 @@ from compiler.emulate.ptx.module import Function, Module
 from compiler.emulate.report import Halt, Report
 from compiler.emulate.threads import Threads, cluster_order
 
-_BATCH_LANES = 8192
+_BATCH_LANES = 16384
 """Threads that run together: enough that the cost of a NumPy call is spread over many lanes."""
 
 _BATCH_SHARED_BYTES = 1 << 28

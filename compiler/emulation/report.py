@@ -89,15 +89,25 @@ def _tensors(emulation: Emulation) -> Iterator[str]:
 
 
 def _counters(counters: Mapping[str, Any], indent: str) -> Iterator[str]:
-    """Names and numbers, nested ones below their name; what is zero or empty is left out."""
-    shown = {name: value for name, value in counters.items() if value not in (0, None, {}, [])}
-    width = max((len(name) for name, value in shown.items() if not isinstance(value, Mapping)), default=0)
-    for name, value in shown.items():
-        if isinstance(value, Mapping):
+    """A line for each group of numbers, its names before; what is zero or empty is left out."""
+    shown = {name: value for name, value in counters.items() if _is_shown(value)}
+    numbers = [f"{name} {value}" for name, value in shown.items() if not isinstance(value, Mapping)]
+    if numbers:
+        yield f"{indent}{', '.join(numbers)}"
+    groups = {name: value for name, value in shown.items() if isinstance(value, Mapping)}
+    width = max(map(len, groups), default=0)
+    for name, group in groups.items():
+        if any(isinstance(value, Mapping) for value in group.values()):
             yield f"{indent}{name}"
-            yield from _counters(value, f"{indent}  ")
+            yield from _counters(group, f"{indent}  ")
         else:
-            yield f"{indent}{name.ljust(width)}  {value}"
+            inside = ", ".join(f"{inner} {value}" for inner, value in group.items() if value)
+            yield f"{indent}{name.ljust(width)}  {inside}"
+
+
+def _is_shown(value: Any) -> bool:
+    """Whether there is anything but zeros in it."""
+    return any(map(_is_shown, value.values())) if isinstance(value, Mapping) else bool(value)
 
 
 def _times(numbers: tuple[int, ...]) -> str:

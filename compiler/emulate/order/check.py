@@ -88,10 +88,10 @@ class _Check:
             races.found(self._shadow, items, earlier[keep], later[keep], is_proxy[keep], on_race)
 
     def _verdict(self, earlier: Positions, later: Positions) -> tuple[Flags, Flags]:
-        """For pairs of accesses that conflict: whether nothing orders the two, and whether the later is one of the async
-        proxy that no proxy fence lets see the earlier."""
+        """For pairs of accesses that conflict: whether nothing orders the two, and whether the later is of the async
+        proxy and no proxy fence lets it see the earlier."""
         items, table = self._items, self._knowledge.table
-        width, cells = table.shape[1], table.reshape(-1)
+        width, cells = table.width, table.flat
         column, clock = items.column[earlier], items.clock[earlier]
         differs = column != items.column[later]
         is_same: Flags | None = None

@@ -12,6 +12,7 @@ from weakref import WeakSet
 import numpy as np
 import numpy.typing as npt
 
+from compiler.emulate.order.clock_table import ClockTable
 from compiler.emulate.order.events import Actor, Clocks, Ints, Layer, Token, View
 from compiler.emulate.order.worlds import Worlds, larger
 from compiler.emulate.threads import Lanes, Threads
@@ -62,11 +63,7 @@ class Knowledge:
         self._view = View(zeros.copy(), zeros.copy(), zeros, zeros)
         self._view.own[Layer.SEEN] = 1
         self._is_shared = False
-        self._width = self.columns.per_cluster
-        self._table = np.zeros((64, self._width), np.int32)
-        self._rows = 1
-        self.generation = 0
-        """Goes up when rows are numbered anew."""
+        self.table = ClockTable(self.columns.per_cluster)
         self._copy_clocks = np.zeros(count, np.int32)
         self._actor_columns: list[int] = []
         self._actors_of = [0] * len(self.keys)
@@ -118,7 +115,7 @@ class Knowledge:
             if self.copies is not None:
                 at = columns + self.copies
                 both[index, at] = np.maximum(both[index, at], view.copied[layer, lanes])
-            view.rows[layer, lanes] = self._append(both) + index
+            view.rows[layer, lanes] = self.table.append(both) + index
         if len(self.worlds) > 1:
             self._join_worlds(lanes, starts, sizes)
         view.own[Layer.SEEN, lanes] += 1
@@ -126,11 +123,11 @@ class Knowledge:
     def _joined_rows(self, rows: Ints, starts: Groups, sizes: Groups) -> Clocks:
         """For each group of rows, the row that knows all: (groups, width)."""
         lowest = np.minimum.reduceat(rows, starts)
-        both: Clocks = self._table[lowest, : self._width]
+        both: Clocks = self.table[lowest]
         for group in np.flatnonzero(lowest != np.maximum.reduceat(rows, starts)).tolist():
             start = starts[group]
             some = np.unique(rows[start : start + sizes[group]])
-            both[group] = self._table[some, : self._width].max(axis=0)
+            both[group] = self.table[some].max(axis=0)
         return both
 
     def _join_worlds(self, lanes: Lanes, starts: Groups, sizes: Groups) -> None:
@@ -187,9 +184,9 @@ class Knowledge:
         rows = view.rows[layer, lanes]
         first = int(rows[0])
         if len(lanes) == 1 or (rows == first).all():
-            clocks: Clocks = self._table[first, : self._width].copy()
+            clocks: Clocks = self.table[first].copy()
         else:
-            clocks = self._table[np.unique(rows), : self._width].max(axis=0)
+            clocks = self.table[np.unique(rows)].max(axis=0)
         columns = self.column[lanes]
         clocks[columns] = np.maximum(clocks[columns], view.own[layer, lanes])
         if self.copies is not None:
@@ -218,12 +215,12 @@ class Knowledge:
         first = int(rows[0])
         distinct = [first] if len(lanes) == 1 or (rows == first).all() else np.unique(rows).tolist()
         for row in distinct:
-            known = self._table[row, : self._width]
-            if len(clocks) < self._width:
+            known = self.table[row]
+            if len(clocks) < self.table.width:
                 known = known[: len(clocks)]
             if (known >= clocks).all():
                 continue
-            new = self._append(larger(self._table[row, : self._width], clocks)[None])
+            new = self.table.append(larger(self.table[row], clocks)[None])
             view.rows[layer, lanes if len(distinct) == 1 else lanes[rows == row]] = new
 
     def _learn_of_others(self, layer: Layer, lanes: Lanes, parts: dict[int, Clocks]) -> None:
@@ -256,12 +253,12 @@ class Knowledge:
         self._actors_of[cluster] += 1
         place = count % _MOST_ACTORS
         if place == len(self._actor_columns):
-            self._actor_columns += self._add_columns(_ACTOR_COLUMNS)
+            self._actor_columns += self.table.add_columns(_ACTOR_COLUMNS)
         one = np.array([lane])
         before = self._view
         rows = np.zeros((len(before.rows), 1), np.int32)
         for layer in self._layers:
-            rows[layer, 0] = self._append(self._vector(before, layer, one)[None])
+            rows[layer, 0] = self.table.append(self._vector(before, layer, one)[None])
         nothing = np.zeros_like(rows)
         actor = Actor(
             number,
@@ -280,7 +277,7 @@ class Knowledge:
     def start_copies(self, lanes: Lanes, slot: int, number: int, time: int) -> Actor:
         """An operation of each of these lanes."""
         if self.copies is None:
-            self.copies = self._add_columns(self.columns.per_cluster)[0]
+            self.copies = self.table.add_columns(self.columns.per_cluster)[0]
             self._view.copied = self._view.copied.copy()
         self._copy_clocks[lanes] += 1
         view = self.snapshot()
@@ -300,7 +297,7 @@ class Knowledge:
         token = Token()
         cluster = int(self.keys[self.cluster[actor.lane]])
         for layer in self._layers:
-            clocks = self._table[actor.view.rows[layer, 0], : self._width].copy()
+            clocks = self.table[actor.view.rows[layer, 0]].copy()
             if layer is Layer.SEEN:
                 clocks[actor.column] = actor.clocks[0] + (not source_only)
             world = self.worlds[int(actor.view.worlds[layer, 0])]
@@ -312,34 +309,7 @@ class Knowledge:
         copied = self._edit().copied[Layer.SEEN]
         copied[lanes] = np.maximum(copied[lanes], actor.clocks[lanes])
 
-    # The table.
-
-    @property
-    def table_bytes(self) -> int:
-        """Bytes of vector clocks."""
-        return self._rows * self._table.shape[1] * 4
-
-    @property
-    def table(self) -> Clocks:
-        """The rows, (rows, columns), contiguous."""
-        return self._table
-
-    def _append(self, rows: Clocks) -> int:
-        """Adds rows; the number of the first."""
-        first, self._rows = self._rows, self._rows + len(rows)
-        if self._rows > len(self._table):
-            larger_table = np.zeros((max(2 * len(self._table), self._rows), self._table.shape[1]), np.int32)
-            larger_table[:first] = self._table[:first]
-            self._table = larger_table
-        self._table[first : self._rows, : rows.shape[1]] = rows
-        return first
-
-    def _add_columns(self, count: int) -> list[int]:
-        first, self._width = self._width, self._width + count
-        wide = np.zeros((len(self._table), self._width), np.int32)
-        wide[:, :first] = self._table
-        self._table = wide
-        return list(range(first, self._width))
+    # What can go.
 
     def _views(self) -> list[View]:
         """All views that are still in use once the log is empty."""
@@ -348,33 +318,28 @@ class Knowledge:
 
     def floor(self) -> Clocks:
         """For each cluster, (clusters, columns): what all its threads, and all its operations under way, know."""
-        floor = np.full((len(self.keys), self._width), np.iinfo(np.int32).max, np.int32)
+        floor = np.full((len(self.keys), self.table.width), np.iinfo(np.int32).max, np.int32)
         rows, real = self._view.rows[Layer.SEEN], self.threads.real
-        pairs = np.unique(self.cluster[real].astype(np.int64) * self._rows + rows[real])
-        clusters = pairs // self._rows
+        pairs = np.unique(self.cluster[real].astype(np.int64) * self.table.rows + rows[real])
+        clusters = pairs // self.table.rows
         starts = np.flatnonzero(np.concatenate(([True], clusters[1:] != clusters[:-1])))
-        floor[clusters[starts]] = np.minimum.reduceat(self._table[pairs % self._rows], starts, axis=0)
+        floor[clusters[starts]] = np.minimum.reduceat(self.table[pairs % self.table.rows], starts, axis=0)
         for actor in self._under_way:
             index = np.zeros(1, np.intp) if actor.lanes is None else actor.lanes
             number = self.cluster[actor.lane]
             for row in np.unique(actor.view.rows[Layer.SEEN, index]).tolist():
-                np.minimum(floor[number], self._table[row], out=floor[number])
+                np.minimum(floor[number], self.table[row], out=floor[number])
         return floor
 
     def compact(self) -> None:
         """Drops the rows and worlds that no lane, and no operation under way, refers to. The log must be empty."""
-        if self._rows < _COMPACT_ROWS and len(self.worlds) == 1:
+        if self.table.rows < _COMPACT_ROWS and len(self.worlds) == 1:
             return
         views = self._views()
-        used = np.unique(np.concatenate([[0], *(v.rows.ravel() for v in views)]))
-        numbers = np.zeros(self._rows, np.int32)
-        numbers[used] = np.arange(len(used))
-        self._table[: len(used)] = self._table[used]
-        self._rows = len(used)
-        self.generation += 1
+        rows = self.table.keep(np.concatenate([v.rows.ravel() for v in views]))
         worlds = self.worlds.keep(np.concatenate([v.worlds.ravel() for v in views]))
         for view in views:
-            view.rows = numbers[view.rows]
+            view.rows = rows[view.rows]
             view.worlds = worlds[view.worlds]
 
 

@@ -148,7 +148,7 @@ class Releases:
             state = tuple(int(a[n, lane]) for n in layers for a in (view.rows, view.own, view.worlds))
             if not any(state[3:]):
                 return None
-            key = (knowledge.generation, *state)
+            key = (knowledge.table.generation, *state)
             known = self._cache.get(lane)
             if known is not None and known[0] == key:
                 return known[1]

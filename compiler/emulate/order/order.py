@@ -31,6 +31,9 @@ __all__ = ["Access", "Actor", "Conflict", "GlobalHistory", "OnRace", "Order", "T
 _LOG_BYTES = 2 << 20
 """Bytes of accesses that are logged before they are checked: many make a check cheap, few stay in caches."""
 
+_LEAST_BYTES = 4
+"""What a lane's access counts for at least, since its offset and lane are kept too."""
+
 _TABLE_BYTES = 1 << 26
 """Bytes of vector clocks that are kept before the log is checked, after which the old ones can go."""
 
@@ -141,7 +144,7 @@ class Order:
             shadow = self._shadows[region] = self._shadow(region)
         shadow.add(entry)
         self.time += 1
-        self._bytes += len(entry.offsets) * entry.nbytes
+        self._bytes += len(entry.offsets) * max(entry.nbytes, _LEAST_BYTES)
         if self._bytes > _LOG_BYTES:
             self.flush()
 
@@ -198,7 +201,7 @@ class Order:
         self._started += 1
         self.time += 1
         slot = int(self._threads.slot[lane])
-        return self._knowledge.start(lane, slot, self._started, self.time, uses_async_proxy)
+        return self._knowledge.start(lane, slot, self._started, self.time - 1, uses_async_proxy)
 
     def start_copies(self, lanes: Lanes) -> Actor:
         """`cp.async` of several lanes, issued now: an operation of each lane, through the generic proxy (PTX ISA,
@@ -206,7 +209,7 @@ class Order:
         self._started += 1
         self.time += 1
         slot = int(self._threads.slot[lanes[0]])
-        return self._knowledge.start_copies(lanes, slot, self._started, self.time)
+        return self._knowledge.start_copies(lanes, slot, self._started, self.time - 1)
 
     def finish(self, actor: Actor, *, source_only: bool = False) -> Token:
         """What an observer of an operation's completion acquires; `source_only`: of its reads (`wait_group.read`)."""
@@ -230,5 +233,5 @@ class Order:
         self._knowledge.compact()
 
     def _bound_table(self) -> None:
-        if self._knowledge.table_bytes > _TABLE_BYTES:
+        if self._knowledge.table.nbytes > _TABLE_BYTES:
             self.flush()

@@ -145,6 +145,51 @@ def test_whoever_reads_after_many_equal_writes_must_know_all_of_them() -> None:
     assert "thread (7, 0, 0)" in b.report.faults[0].message
 
 
+def test_each_of_many_equal_writes_must_come_after_what_was_before() -> None:
+    b = Bench()
+    b.touch(READ, 9)
+    b.order.acquire(lanes(*range(7)), b.order.release(lanes(9)))
+    b.touch(WRITE, list(range(8)), values=[1] * 8)
+    assert b.kinds() == [RACE]
+    assert b.report.faults[0].thread == (7, 0, 0)
+
+
+@pytest.mark.parametrize("unknown", [0, 31, 63])
+def test_one_write_that_the_others_do_not_know_is_found_in_a_crowd(unknown: int) -> None:
+    everyone = list(range(64))
+    b = Bench()
+    b.touch(WRITE, everyone, values=[1] * 64)
+    b.order.acquire(lanes(*everyone), b.order.release(lanes(*(n for n in everyone if n != unknown))))
+    b.touch(READ, everyone)
+    assert b.kinds() == [RACE]
+
+
+@pytest.mark.parametrize(("value", "is_race"), [(0x0102030405060708, False), (0x0102030405990708, True)])
+def test_what_was_checked_stays_known_byte_by_byte_when_finer_accesses_come(value: int, is_race: bool) -> None:
+    b, insn = Bench(), instruction(1)
+    b.touch(WRITE, 0, values=[0x0102030405060708], nbytes=8, insn=insn)
+    b.order.flush()
+    b.touch(WRITE, 1, 17, 1)
+    b.order.flush()
+    b.touch(WRITE, 40, values=[value], nbytes=8, insn=insn)
+    assert b.kinds() == [RACE] * is_race
+
+
+def test_several_accesses_to_a_place_stay_known_when_finer_ones_come() -> None:
+    b = Bench()
+    b.touch(WRITE, 0, nbytes=8)
+    b.block_barrier()
+    b.touch(READ, [1, 2, 3], nbytes=8)
+    b.touch(READ, [1, 2, 3], 8, nbytes=8)
+    b.order.flush()
+    b.order.acquire(lanes(5), b.order.release(lanes(1, 3)))
+    for offset in (13, 5):
+        b.touch(WRITE, 5, offset, 1)
+        b.order.flush()
+    assert [f.count for f in b.report.faults] == [1, 1]
+    assert "thread (2, 0, 0)" in b.report.faults[0].message
+
+
 @pytest.mark.parametrize("crowd", [2, 8, 64])
 def test_crowds_are_checked_as_wholes(crowd: int) -> None:
     """Writes of many, then reads of many, then writes: pairs are left out where others stand for them."""
@@ -248,8 +293,11 @@ def test_a_region_that_is_only_read_costs_little_and_is_not_forgotten(monkeypatc
     monkeypatch.setattr(shadow, "_MOST_READS", 1000)
     b = Bench()
     everyone = list(range(64))
+    b.touch(READ, 5, 252)
     for n in range(100):
-        b.touch(READ, everyone, [(lane * 4 + n) % 64 * 4 for lane in everyone])
+        b.touch(READ, everyone, [(lane * 4 + n) % 60 * 4 for lane in everyone])
         b.order.flush()
-    b.touch(WRITE, 70, 128)
+    b.touch(WRITE, 70, 252)
     assert b.kinds() == [RACE]
+    b.touch(WRITE, 70, 128)
+    assert b.kinds() == [RACE, RACE]
