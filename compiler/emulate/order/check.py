@@ -14,6 +14,9 @@ from compiler.emulate.order.shadow import Shadow
 _MIXED_ITEMS = 1 << 16
 """Accesses that are checked at a time where weak reads and strong writes are mixed: their pairs are many."""
 
+_FEW_LATER = 64
+"""Accesses that are looked at for an atomic of the same thread before them: such code is of one thread, the last."""
+
 
 def checked(shadow: Shadow, knowledge: Knowledge, races: Races, floor: Clocks, on_race: OnRace | None) -> None:
     """Checks the log of a region against itself and the past, reports, and leaves what can still race."""
@@ -83,7 +86,7 @@ class _Check:
         earlier = np.concatenate([earlier[bad], lanes_of_one - 1])
         later = np.concatenate([later[bad], lanes_of_one])
         is_proxy = np.concatenate([lacks_fence[bad] & ~is_race[bad], np.zeros(len(lanes_of_one), np.bool_)])
-        keep = ~self._is_harmless(earlier, later)
+        keep = ~(self._is_harmless(earlier, later) | self._is_coherent(earlier, later))
         if keep.any():
             races.found(self._shadow, items, earlier[keep], later[keep], is_proxy[keep], on_race)
 
@@ -178,6 +181,31 @@ class _Check:
             right = second.value_bytes[items.place[later[some], None] + span]
             harmless[some] = (left == right).all(axis=1)
         return harmless
+
+    def _is_coherent(self, earlier: Positions, later: Positions) -> Flags:
+        """Pairs of a strong write and what another thread does there after an atomic of its own met that write.
+
+        Atomics on one location come one after the other, and a thread's own accesses to a location stay in order (PTX
+        ISA, "Coherence"): the last of many that counted may set the counter back, as the sample of `__threadfence` in
+        CUDA's guide does.
+        """
+        items, origins = self._items, self._shadow.origins
+        coherent = np.zeros(len(earlier), np.bool_)
+        kind = items.code & 3
+        which = np.flatnonzero((kind[earlier] == Kind.STRONG_WRITE) & (self._who[later] == Who.THREAD))
+        for position in np.unique(later[which])[:_FEW_LATER].tolist():
+            mine = which[later[which] == position]
+            between = np.arange(int(earlier[mine].min()) + 1, position)
+            own = between[
+                (kind[between] == Kind.STRONG_WRITE)
+                & (items.column[between] == items.column[position])
+                & (items.cluster[between] == items.cluster[position])
+                & (self._who[between] == Who.THREAD)
+            ]
+            atomics = [at for at in own.tolist() if origins[int(items.origin[at])].insn.opcode == "atom"]
+            if atomics:
+                coherent[mine] = earlier[mine] < atomics[-1]
+        return coherent
 
 
 def _sorted(

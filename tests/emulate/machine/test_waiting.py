@@ -106,3 +106,21 @@ def test_a_lock_is_taken_by_one_lane_after_the_other() -> None:
     assert ran.kinds == []
     assert ran.y[1] == 96
     assert np.count_nonzero(ran.y) == 1
+
+
+@pytest.mark.parametrize(("who", "expected"), [(3, []), (0, ["race"]), (2, ["race"])])
+def test_only_the_last_of_those_that_counted_may_set_the_counter_back(who: int, expected: list[str]) -> None:
+    ran = run(
+        f"""
+        setp.ne.u32 %p1, %r1, 0;
+        @%p1 bra DONE;
+        atom.global.inc.u32 %r6, [%rd2], 99;
+        setp.ne.u32 %p2, %r6, {who};
+        @%p2 bra DONE;
+        st.global.u32 [%rd2], 0;
+        DONE: ret;
+        """,
+        blocks=4,
+        poison=False,
+    )
+    assert ran.kinds == expected
