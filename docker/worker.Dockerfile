@@ -8,7 +8,7 @@
 # docs/containers.md has the exit codes of `ci` and jobs for GitHub and GitLab.
 #
 # CUDA's libraries and NVRTC come as Python packages; libcuda.so.1 comes from the host's driver, by the NVIDIA container
-# toolkit. No CUDA base image is needed, and without --gpus the image compiles and predicts, which needs no driver.
+# toolkit. No CUDA base image is needed, and without --gpus the image compiles, emulates and predicts: no driver.
 #
 # Where torch comes from, by build argument:
 #   (none)                      the CUDA build of the package index

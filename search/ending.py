@@ -45,6 +45,11 @@ def not_run(build: Build, artifact: KernelArtifact, reason: str) -> Trial:
     return replace(_built(build, artifact, TrialState.CANCELLED), reason=reason)
 
 
+def emulated(trial: Trial, state: TrialState, reason: str, seconds: float) -> Trial:
+    """The trial of a compiled kernel after it was tried in the emulator for so many seconds."""
+    return replace(trial, state=state, reason=reason, seconds={**trial.seconds, "emulate": seconds})
+
+
 def duplicate(build: Build, artifact: KernelArtifact, of: int, median_us: float | None = None) -> Trial:
     """The trial of a kernel equal to that of trial `of`: it has that one's time, or none if that one has none."""
     return replace(

@@ -70,13 +70,20 @@ def kernel_views(session: Session, rows: Sequence[KernelRow]) -> list[KernelView
     baselines = kernels.baselines(session, list(dict.fromkeys(keys)))
     used = cards.by_id(session, (row.card_id for row in rows))
     names = fusions.names(session, (row.fingerprint for row in rows))
+    places = {row.id: (row.tuning_id, row.trial_number) for row in rows if row.time == "predicted"}
+    found = trials.predicted(session, ((id, n) for id, n in places.values() if id is not None and n is not None))
+    predicted = {
+        id: found.get((tuning, n)) for id, (tuning, n) in places.items() if tuning is not None and n is not None
+    }
     return [
-        _kernel_view(row, used[row.card_id], names[row.fingerprint], baselines[key])
+        _kernel_view(row, used[row.card_id], names[row.fingerprint], baselines[key], predicted.get(row.id))
         for row, key in zip(rows, keys, strict=True)
     ]
 
 
-def _kernel_view(row: KernelRow, card: CardRow, name: str | None, baselines: Sequence[BaselineRow]) -> KernelView:
+def _kernel_view(
+    row: KernelRow, card: CardRow, name: str | None, baselines: Sequence[BaselineRow], predicted_us: float | None
+) -> KernelView:
     why = stale_reason(row, card)
     return KernelView(
         id=row.id,
@@ -91,6 +98,7 @@ def _kernel_view(row: KernelRow, card: CardRow, name: str | None, baselines: Seq
         median_us=row.median_us,
         p10_us=row.p10_us,
         p90_us=row.p90_us,
+        predicted_us=predicted_us,
         floor_us=row.floor_us,
         baselines=tuple(
             BaselineView(name=one.name, median_us=one.median_us, recorded_at=one.recorded_at) for one in baselines

@@ -26,6 +26,7 @@ from search.cli.options import (
 )
 from search.cli.prepare import prepare_one
 from search.cli.report import describe_outcome, describe_prepared, predicted_table
+from search.emulation.prepared import prove_prepared
 from search.journal import Journal, JournalKey, spaces_key
 from search.measure.device import TIMING_POLICY
 from search.plan import Plan
@@ -35,6 +36,7 @@ from search.roofline import floor_us
 from search.tuning import compilers, tune_on
 
 _KERNELS_WITHOUT_GPU = 24
+_PROVEN_WITHOUT_GPU = 3
 
 
 @reports_faults
@@ -93,15 +95,19 @@ def _on_gpu(named: Named, plan: Plan, gpu: Attached, budget: Budget, folder: Pat
 def _without_gpu(
     named: Named, plan: Plan, target: Detached, budget: Budget, folder: Path, seed: int, console: Console
 ) -> None:
-    """Enumerate, rank and compile; say what was not done."""
+    """Enumerate, rank, compile, and prove the best predicted in the emulator; say what was not done."""
     kernels = min(_KERNELS_WITHOUT_GPU, budget.trials or _KERNELS_WITHOUT_GPU)
     with CompilePool(compilers()) as pool:
         found = prepare_one(named, plan, target.card, pool, folder / named.name, kernels, seed, budget.left_s)
-    console.print(describe_prepared(found), markup=False)
-    console.print(predicted_table(found))
+        console.print(describe_prepared(found), markup=False)
+        console.print(predicted_table(found))
+        right = 0
+        for proof in prove_prepared(folder / named.name, found, pool, _PROVEN_WITHOUT_GPU, lambda: budget.left_s > 0):
+            console.print(f"{folder / named.name}/{proof}", markup=False)
+            right += proof.found.verification is not None
     console.print(
-        f"Nothing was verified or timed: {target.why}.\n"
-        f"The order above is a prediction for the {target.card.name}; no kernel is served on a prediction.\n"
+        f"Nothing was {'timed' if right else 'verified or timed'}: {target.why}.\n"
+        f"The order above is a prediction for the {target.card.name}.\n"
         f"The compiled kernels are in {folder}. On a machine with that GPU: python -m search measure {folder}",
         markup=False,
     )

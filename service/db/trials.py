@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy import delete, func, insert, select, tuple_, update
 from sqlalchemy.orm import Session, aliased
 
 from service.db.models import SampleRow, TrialRow, TuningRow
@@ -124,6 +124,17 @@ def best_of(session: Session, tuning_ids: Sequence[str]) -> dict[str, TrialRow]:
     query = select(TrialRow).join(TuningRow, TrialRow.tuning_id == TuningRow.id)
     rows = session.scalars(query.where(TuningRow.id.in_(tuning_ids), TrialRow.number == fastest))
     return {row.tuning_id: row for row in rows}
+
+
+def predicted(session: Session, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], float]:
+    """What the model expected of trials, by tuning and number; those without a prediction are left out."""
+    wanted = list(dict.fromkeys(places))
+    if not wanted:
+        return {}
+    query = select(TrialRow.tuning_id, TrialRow.number, TrialRow.predicted_us).where(
+        tuple_(TrialRow.tuning_id, TrialRow.number).in_(wanted), TrialRow.predicted_us.is_not(None)
+    )
+    return {(id, number): float(us) for id, number, us in session.execute(query) if us is not None}
 
 
 def history(session: Session, tuning_id: str) -> list[tuple[int, float]]:

@@ -1,4 +1,6 @@
-"""A tuning where the GPU is not: rank, compile the most promising, and say in plain words what was not done."""
+"""A tuning where the GPU is not: rank, compile the most promising, prove the best of them in the emulator, and say in
+plain words what was not done.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +22,7 @@ from search.trial import Trial, TrialState
 from search.tuning import compilers as default_compilers
 from service.jobs.executor import WorkerStopping
 from service.jobs.job import Job
+from service.jobs.proving import Built, Proving
 from service.jobs.settle import settle_without_gpu
 
 KERNELS = 24
@@ -33,10 +36,10 @@ _RANKING_SHARE = 0.4
 
 
 def prepare(job: Job, target: Detached, stopping: threading.Event, compilers: int | None) -> str:
-    """Compile until there are enough kernels or the budget is spent; returns the state that the tuning ended in.
+    """Compile until there are enough kernels, then prove the best predicted of them, as long as the budget lasts.
 
-    Goes on from the stored trials. Raises WorkerStopping once `stopping` is set, TuningLost, Unsupported if there is
-    nothing legal.
+    Returns the state that the tuning ended in. Goes on from the stored trials. Raises WorkerStopping once `stopping` is
+    set, TuningLost, Unsupported if there is nothing legal.
     """
     processes = compilers or default_compilers()
     predict = predictor(target.card)
@@ -46,30 +49,42 @@ def prepare(job: Job, target: Detached, stopping: threading.Event, compilers: in
         seconds = min(_RANKING_S, _RANKING_SHARE * job.budget.left_s)
         ranking = job.plan.ranking(predict, _PER_KERNEL * KERNELS, job.seed, seconds)
         ordered = warm_start([one.candidate for one in ranking], len(ranking))
-        loop = _Compiling(
-            builder=Builder(job.plan.fusion, job.plan.arch, job.plan.schedulers, pool, predict),
-            card=target.card,
-            job=job,
-            trials=trials,
-            progress=progress,
-            is_stopped=lambda: progress.is_cancelled or stopping.is_set(),
-            queue_depth=2 * processes,
-        )
+        builder = Builder(job.plan.fusion, job.plan.arch, job.plan.schedulers, pool, predict)
+
+        def is_stopped() -> bool:
+            return progress.is_cancelled or stopping.is_set()
+
+        loop = _Compiling(builder, target.card, job, trials, progress, is_stopped, queue_depth=2 * processes)
         loop.run(ordered)
-    if stopping.is_set() and not progress.is_cancelled and not loop.is_complete:
+        proving = Proving(builder, job.budget, trials, progress, is_stopped, loop.built)
+        winner = proving.run() if loop.is_complete else None
+    if stopping.is_set() and not progress.is_cancelled and not (loop.is_complete and proving.is_complete):
         raise WorkerStopping
-    return settle_without_gpu(job, note_on(trials.trials, target), progress.spent_s)
+    return settle_without_gpu(job, winner, note_on(trials.trials, target), progress.spent_s)
 
 
 def note_on(trials: tuple[Trial, ...], target: Detached) -> str:
-    """What was not done and why; a prediction is called one."""
-    compiled = [trial for trial in trials if trial.state is TrialState.CANCELLED and trial.code_hash]
-    predicted = min((trial.predicted_us for trial in compiled if trial.predicted_us is not None), default=None)
-    counted = f"{len(compiled)} kernel{'' if len(compiled) == 1 else 's'} compiled for the {target.card.name}."
-    note = f"Nothing was verified or timed: {target.why}. {counted}"
+    """What was done and what was not, and why; a prediction is called one."""
+    compiled = [trial for trial in trials if trial.code_hash and trial.state is not TrialState.DUPLICATE]
+    proven = [trial for trial in compiled if trial.state is TrialState.VERIFIED]
+    wrong = sum(trial.state is TrialState.WRONG_RESULT for trial in compiled)
+    counted = f"{_kernels(len(compiled))} compiled for the {target.card.name}"
+    if proven:
+        note = f"Nothing was timed: {target.why}. {counted}, {len(proven)} of them verified in the emulator"
+    else:
+        note = f"Nothing was verified or timed: {target.why}. {counted}"
+    note += f"; {wrong} gave a wrong result there." if wrong else "."
+    predicted = min((t.predicted_us for t in proven or compiled if t.predicted_us is not None), default=None)
     if predicted is not None:
-        note += f" The best of them is predicted to take {predicted:.2f} us; that was not measured."
-    return f"{note} No kernel is served on a prediction."
+        which = "the verified ones" if proven else "them"
+        note += f" The best of {which} is predicted to take {predicted:.2f} us; that was not measured."
+    if proven:
+        return f"{note} It is served where verified_emulated and predicted are accepted."
+    return f"{note} No kernel is served on a prediction alone."
+
+
+def _kernels(count: int) -> str:
+    return f"{count} kernel{'' if count == 1 else 's'}"
 
 
 class _Compiling:
@@ -96,8 +111,10 @@ class _Compiling:
         self._first = {
             (trial.code_hash, trial.launch_hash): trial.number
             for trial in trials.trials
-            if trial.state is TrialState.CANCELLED and not _is_set_aside(trial)
+            if trial.code_hash is not None and trial.state is not TrialState.DUPLICATE
         }
+        self.built: dict[int, Built] = {}
+        """What was compiled here, by the number of its trial."""
         self.is_complete = False
 
     def run(self, candidates: list[Candidate]) -> None:
@@ -137,6 +154,7 @@ class _Compiling:
             return
         self._trials.record(not_run(build, artifact, self._reason))
         self._first[kernel] = build.number
+        self.built[build.number] = Built(build, artifact)
 
 
 def _is_set_aside(trial: Trial) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from sqlalchemy.orm import Session
 
@@ -26,19 +27,40 @@ def settle(job: Job, outcome: Outcome, spent_s: float, driver: str) -> str:
         if outcome.winner is None:
             note = why_no_kernel(outcome.trials)
             return tunings.finish(session, job.id, "done", ended=outcome.ended, note=note).state
-        new = _kernel_row(session, job, outcome.winner, driver)
-        kept = kernels.publish(session, new)
-        keys.audit(session, f"worker:{job.worker}", "kernel.published", kept.id, {"tuning": job.id})
-        note = note_on(kept, new)
-        return tunings.finish(session, job.id, "done", ended=outcome.ended, note=note, kernel_id=kept.id).state
+        kept = _publish(session, job, outcome.winner, driver)
+        return tunings.finish(session, job.id, "done", ended=outcome.ended, note=kept.note, kernel_id=kept.id).state
 
 
-def settle_without_gpu(job: Job, note: str, spent_s: float) -> str:
-    """End a tuning for which kernels were compiled and none was run; returns its state. Raises TuningLost."""
+def settle_without_gpu(job: Job, winner: Winner | None, note: str, spent_s: float) -> str:
+    """End a tuning for which kernels were compiled, and publish the one that was proven in the emulator, if one was.
+
+    Returns the tuning's state. Raises TuningLost.
+    """
+    ended = "compiled" if winner is None else "emulated"
     with job.writing() as session:
-        if tunings.advance(session, job.id, "compiled", spent_s, job.run):
+        if tunings.advance(session, job.id, ended, spent_s, job.run):
             return _cancel(session, job)
-        return tunings.finish(session, job.id, "done", ended="compiled", note=note).state
+        if winner is None:
+            return tunings.finish(session, job.id, "done", ended=ended, note=note).state
+        kept = _publish(session, job, winner, None)
+        return tunings.finish(
+            session, job.id, "done", ended=ended, note=f"{note} {kept.note}".strip(), kernel_id=kept.id
+        ).state
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """The kernel that answers from now on, and what to say of it: empty, or a sentence."""
+
+    id: str
+    note: str
+
+
+def _publish(session: Session, job: Job, winner: Winner, driver: str | None) -> _Kept:
+    new = _kernel_row(session, job, winner, driver)
+    kept = kernels.publish(session, new)
+    keys.audit(session, f"worker:{job.worker}", "kernel.published", kept.id, {"tuning": job.id})
+    return _Kept(kept.id, note_on(kept, new))
 
 
 def _cancel(session: Session, job: Job) -> str:
@@ -46,7 +68,7 @@ def _cancel(session: Session, job: Job) -> str:
     return tunings.finish(session, job.id, "cancelled", ended="stopped", note=note).state
 
 
-def _kernel_row(session: Session, job: Job, winner: Winner, driver: str) -> KernelRow:
+def _kernel_row(session: Session, job: Job, winner: Winner, driver: str | None) -> KernelRow:
     artifact, trial = winner.artifact, winner.trial
     sha256 = kernels.put_artifact(session, artifact.model_dump_json().encode())
     fingerprint, binding, card_id, policy = job.key
@@ -79,6 +101,8 @@ def note_on(kept: KernelRow, new: KernelRow) -> str:
     """In words, whether the kernel that now answers is the one that was found."""
     if kept.id == new.id:
         return ""
+    if kept.correct != new.correct:
+        return "The kernel found earlier stays: it was verified on a GPU, the best of this search in the emulator."
     times = [f"{row.median_us:.2f} us" if row.median_us is not None else "not timed" for row in (kept, new)]
     return f"The kernel found earlier stays ({times[0]}): the best of this search is no faster ({times[1]})."
 

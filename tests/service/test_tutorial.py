@@ -37,6 +37,9 @@ def test_the_tutorial_works(
     assert "out = cast(" in shown  # the printed fusion
     assert "expected" in shown  # the refused addition
     assert re.search(r"flat: [\d,]+ legal of [\d,]+", shown)
-    assert "Nothing was verified or timed" in shown
+    assert "Its kernel is verified_emulated, its time predicted (accepted: verified_on_gpu; measured). " in shown
+    assert "Nothing was timed" in shown
+    assert re.search(r"^correct='verified_emulated' time='predicted' predicted [0-9.]+ us$", shown, re.MULTILINE)
+    assert "its timing." in shown
     assert "running the plain operation instead" in shown
-    assert re.search(r"^[0-9a-f]{12} done \{.*\} Nothing was verified", shown, re.MULTILINE)
+    assert re.search(r"^[0-9a-f]{12} done \{.*\} Nothing was timed", shown, re.MULTILINE)

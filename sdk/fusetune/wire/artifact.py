@@ -130,14 +130,37 @@ class Conditions(Wire):
     driver: str | None = None
 
 
+class Emulated(Wire):
+    """What ran of a kernel that was proven in the emulator, and what did not.
+
+    `shapes` and `strides`, inputs then outputs: the small binding, on which all blocks of a kernel of the same class
+    ran in each of `orders` (when asynchronous copies complete). `grid`, `code_hash` and `ptx_sha256` are that kernel's.
+    The served code, `served_ptx_sha256`, ran on `served_blocks` of its `served_blocks_of` blocks, over memory made as
+    it was touched.
+    """
+
+    shapes: tuple[tuple[int, ...], ...]
+    strides: tuple[tuple[int, ...], ...]
+    grid: tuple[int, int, int]
+    code_hash: str
+    ptx_sha256: str
+    orders: tuple[str, ...]
+    served_ptx_sha256: str
+    served_blocks: tuple[int, ...]
+    served_blocks_of: int
+    served_values_compared: bool
+    not_run: str
+
+
 class Verification(Wire):
-    """What was run to prove the kernel right, and on what."""
+    """What was run to prove the kernel right, and on what: a GPU by name, or `emulator` with what ran there."""
 
     device: str
     input_sets: tuple[str, ...]
     max_error: float
     tolerance: float
     deterministic: bool
+    emulated: Emulated | None = None
 
 
 class Timing(Wire):
@@ -156,6 +179,7 @@ class KernelArtifact(Wire):
     """`fusetune.kernel/1`: launches in order, code, contract, and the evidence for it.
 
     `cubin_sha256` is held against the cubin whenever an artifact is made or read: a damaged one is never launched.
+    `predicted_us`: what a model of the card expects of a kernel that was not timed; never a measurement.
     """
 
     format: Literal["fusetune.kernel/1"] = "fusetune.kernel/1"
@@ -180,6 +204,7 @@ class KernelArtifact(Wire):
     evidence: Evidence = Evidence()
     verification: Verification | None = None
     timing: Timing | None = None
+    predicted_us: float | None = None
 
     @model_validator(mode="after")
     def _cubin_is_whole(self) -> Self:

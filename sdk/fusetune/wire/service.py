@@ -101,7 +101,7 @@ class CardView(Wire):
 
 
 class WorkerView(Wire):
-    """A worker process. `attached`: it has the card; otherwise it only compiles for it, and `why` says why."""
+    """A worker process. `attached`: it has the card; otherwise it compiles for it and emulates, and `why` says why."""
 
     id: str
     host: str
@@ -141,7 +141,8 @@ class KernelView(Wire):
     """A served kernel without its code: GET /v1/kernels/{id} is the whole artifact.
 
     `artifact_sha256` is the hash of exactly those bytes. `stale`: made under other conditions than today's (generator,
-    driver); still right, its time may have changed. `superseded`: a newer search has replaced it.
+    driver); still right, its time may have changed. `superseded`: a newer search has replaced it. `predicted_us`: what
+    a model of the card expects of a kernel that was not timed.
     """
 
     id: str
@@ -156,6 +157,7 @@ class KernelView(Wire):
     median_us: float | None = None
     p10_us: float | None = None
     p90_us: float | None = None
+    predicted_us: float | None = None
     floor_us: float | None = None
     baselines: Seq[BaselineView] = ()
     candidate: CandidateView

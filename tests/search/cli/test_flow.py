@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -70,18 +71,22 @@ def test_a_fusion_may_come_from_standard_input(invoke: Invoke) -> None:
     assert json.loads(piped.stdout) == {**report, "name": "stdin"}
 
 
-def test_without_a_gpu_tune_compiles_ranks_and_says_what_it_did_not_do(
+def test_without_a_gpu_tune_compiles_ranks_proves_and_says_what_it_did_not_do(
     invoke: Invoke, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use(monkeypatch, find_nothing)
     done = invoke("tune", "square.json", "--bind", "M=64", "--trials", "2", "--out", "out")
     assert done.exit_code == 0
-    assert "Nothing was verified or timed: no GPU is attached." in done.stdout
+    assert "Nothing was timed: no GPU is attached." in done.stdout
+    assert done.stdout.count(": verified in the emulator, predicted ") == 2
     assert "Predicted for H200, not measured" in done.stdout
     assert not Path("out/kernels").exists()
     manifest = json.loads(Path("out/square/manifest.json").read_text())
     assert len(manifest["candidates"]) == 2
     assert all(one["predicted_us"] > 0 for one in manifest["candidates"])
+    for one in manifest["candidates"]:
+        artifact = KernelArtifact.model_validate_json(gzip.decompress((Path("out/square") / one["file"]).read_bytes()))
+        assert (artifact.evidence.correct, artifact.evidence.time) == ("verified_emulated", "predicted")
 
     refused = invoke("measure", "out")
     assert (refused.exit_code, "no GPU is attached" in refused.stderr) == (1, True)

@@ -22,7 +22,7 @@ from compiler.arch import Card, card_named
 from compiler.nvrtc import Compiled, KernelResources
 from compiler.pipeline import GENERATOR, Generated, artifact, generate
 from compiler.wire import bind
-from fusetune.wire.artifact import TIMING_POLICY, Conditions, Evidence, KernelArtifact, Timing, Verification
+from fusetune.wire.artifact import TIMING_POLICY, Conditions, Emulated, Evidence, KernelArtifact, Timing, Verification
 from fusetune.wire.binding import Binding
 from fusetune.wire.fusion import Fusion
 from fusetune.wire.parse import parse_fusion
@@ -178,8 +178,10 @@ def _resources(registers: int, spills: int = 0) -> dict[str, int]:
     }  # fmt: skip
 
 
-def make_artifact(subject: Subject, candidate: Candidate, us: float | None) -> KernelArtifact:
-    """The artifact of a candidate, measured at `us` unless that is None."""
+def make_artifact(
+    subject: Subject, candidate: Candidate, us: float | None, emulated: Emulated | None = None
+) -> KernelArtifact:
+    """The artifact of a candidate, measured at `us` unless that is None; or proven in the emulator."""
     key = (subject.fingerprint, subject.binding, subject.card.name)
     _plans[key] = subject.plan
     generated = _generated(key, candidate)
@@ -191,8 +193,15 @@ def make_artifact(subject: Subject, candidate: Candidate, us: float | None) -> K
     evidence = Evidence(correct="verified_on_gpu", time="none" if us is None else "measured")
     sets = ("random", "large", "tiny", "ties", "signed zeros", "infinities and NaN")
     verification = Verification(
-        device=subject.card.name, input_sets=sets, max_error=0.0039, tolerance=0.0156, deterministic=True
+        device="emulator" if emulated else subject.card.name,
+        input_sets=sets,
+        max_error=0.0039,
+        tolerance=0.0156,
+        deterministic=True,
+        emulated=emulated,
     )
+    if emulated is not None:
+        evidence = Evidence(correct="verified_emulated", time="predicted")
     conditions = Conditions(generator=GENERATOR, nvrtc="13.0.88", driver=DRIVER)
     timing = None
     if us is not None:
@@ -225,10 +234,17 @@ def _generated(subject_key: tuple[str, str, str], candidate: Candidate) -> Gener
 _plans: dict[tuple[str, str, str], Plan] = {}
 
 
-def publish(session: Session, subject: Subject, number: int, us: float | None, tuning: TuningRow | None) -> KernelRow:
+def publish(
+    session: Session,
+    subject: Subject,
+    number: int,
+    us: float | None,
+    tuning: TuningRow | None,
+    emulated: Emulated | None = None,
+) -> KernelRow:
     """Serve the kernel of candidate `number`."""
     candidate = subject.candidates[number % len(subject.candidates)]
-    made = make_artifact(subject, candidate, us)
+    made = make_artifact(subject, candidate, us, emulated)
     sha256 = kernels.put_artifact(session, made.model_dump_json().encode())
     timing = made.timing
     row = KernelRow(
@@ -254,6 +270,8 @@ def publish(session: Session, subject: Subject, number: int, us: float | None, t
         tuning_id=tuning.id if tuning else None,
         trial_number=number,
     )
+    if emulated is not None:
+        row.created_at = now() - timedelta(days=2)  # not the newest: that one is measured
     return kernels.publish(session, row)
 
 
@@ -291,12 +309,26 @@ class Seeded:
     failed: str
     cancelled: str
     no_gpu: str
+    emulated_kernel: str
     fake: str
     fake_kernel: str
     subject: Subject
 
 
-NO_GPU_NOTE = "Nothing was timed or verified: this worker has no GPU (no NVIDIA driver). 64 kernels were compiled."
+NO_GPU_NOTE = "Nothing was timed: this worker has no GPU (no NVIDIA driver). 5 kernels compiled, 1 of them verified."
+EMULATED = Emulated(
+    shapes=((2, 1024), (2, 1024)),
+    strides=((1024, 1), (1024, 1)),
+    grid=(4, 1, 1),
+    code_hash="c0de" * 16,
+    ptx_sha256="5a11" * 16,
+    orders=("eager", "lazy", "random 1"),
+    served_ptx_sha256="5e4d" * 16,
+    served_blocks=(0, 14, 15),
+    served_blocks_of=16,
+    served_values_compared=True,
+    not_run="Not run: 13 of the 16 blocks of the served code; its timing.",
+)
 COMPILE_ERROR = "The GPU does not answer any more: CUDA_ERROR_ECC_UNCORRECTABLE. Reset it and tune again."
 
 
@@ -337,12 +369,13 @@ def _seed(session: Session) -> Seeded:
     tunings.request_cancel(session, cancelled.id)
     queued = tune(session, add, 10)
 
-    table = post(session, "transpose", {"M": 8192, "N": 4096}, card_named("B200"), attached=False)
+    table = post(session, "bias_gelu", {"M": 2048}, card_named("B200"), attached=False)
     no_gpu = tune(session, table, 1200, queue=f"prepare-{table.card_id}")
     begin(session, table, no_gpu, "builder-0")
     for number in range(5):
-        trials.record(session, no_gpu.id, trial(table, number, "cancelled"))
-    tunings.finish(session, no_gpu.id, "done", note=NO_GPU_NOTE)
+        trials.record(session, no_gpu.id, trial(table, number, "verified" if number == 2 else "cancelled"))
+    emulated = publish(session, table, 2, None, no_gpu, EMULATED)
+    tunings.finish(session, no_gpu.id, "done", ended="emulated", note=NO_GPU_NOTE, kernel_id=emulated.id)
 
     worker(session, "hopper-0", bias.card_id, attached=True)
     session.get_one(WorkerRow, "hopper-0").tuning_id = running.id
@@ -358,6 +391,7 @@ def _seed(session: Session) -> Seeded:
         failed=failed.id,
         cancelled=cancelled.id,
         no_gpu=no_gpu.id,
+        emulated_kernel=emulated.id,
         fake=fake.id,
         fake_kernel=fake_kernel.id,
         subject=transpose,

@@ -23,7 +23,7 @@ def paths(ids: Seeded) -> list[str]:
     return [
         "/", "/?q=gelu", "/?q=nothing-like-it", "/tunings", "/tunings?state=failed", "/cards",
         f"/tunings?fingerprint={ids.fusion}", f"/fusions/{ids.fusion}", f"/kernels/{ids.kernel}",
-        f"/kernels/{ids.fake_kernel}", "/tunings/abc",
+        f"/kernels/{ids.fake_kernel}", f"/kernels/{ids.emulated_kernel}", "/tunings/abc",
         *(f"/tunings/{getattr(ids, state)}" for state in STATES),
         f"/tunings/{ids.done}?state=measured&order=newest&page=2", f"/tunings/{ids.done}?page=99",
     ]  # fmt: skip
@@ -184,7 +184,7 @@ def test_search_by_card(show: Show) -> None:
         pytest.param("queued", "queued", "1 tuning ahead of it", id="queued"),
         pytest.param("failed", "failed", COMPILE_ERROR, id="failed"),
         pytest.param("cancelled", "cancelled", "Cancelled before a worker had begun.", id="cancelled"),
-        pytest.param("no_gpu", "done, no kernel", NO_GPU_NOTE, id="no-gpu"),
+        pytest.param("no_gpu", "done", NO_GPU_NOTE, id="no-gpu"),
     ],
 )
 def test_a_tuning_says_how_it_is(show: Show, ids: Seeded, state: str, badge: str, said: str) -> None:
@@ -273,12 +273,33 @@ def test_a_kernel_shows_all_that_is_known(show: Show, ids: Seeded, reader: TestC
     assert artifact["fingerprint"] in page.one("pre", id="call").text
 
 
+def test_a_kernel_of_the_emulator_says_what_ran_and_what_did_not(show: Show, ids: Seeded) -> None:
+    text = show(f"/kernels/{ids.emulated_kernel}").text.replace("\N{MULTIPLICATION SIGN}", "x")
+    for said in (
+        "verified in emulator",
+        "predicted, not measured",
+        "model says ",
+        "It was not timed.",
+        "emulator Input sets",
+        "2 x 1024, 2 x 1024",
+        "sizes of the same schedule class, grid 4 x 1 x 1",
+        "eager, lazy, random 1",
+        "3 blocks of 16: 0, 14, 15",
+        "Not run: 13 of the 16 blocks of the served code; its timing.",
+    ):
+        assert said in text
+    assert "Median time" not in text
+    tuning = show(f"/tunings/{ids.no_gpu}").text
+    assert "kernels were verified in the emulator" in tuning
+    assert "model says " in tuning
+
+
 def test_cards_and_their_workers(show: Show) -> None:
     page = show("/cards")
     rows = {row.all("th")[0].text: row.texts("td") for row in page.all("tr") if row.all("td")}
     assert rows["hopper-0 hopper"][0] == "alive"
     assert rows["hopper-1 hopper"][0] == "not alive"
-    assert rows["builder-0 builder"][1] == "compiles only no NVIDIA driver on this machine"
+    assert rows["builder-0 builder"][1] == "compiles and emulates no NVIDIA driver on this machine"
     assert "no hardware: its times are invented" in page.one("h2", id=page.all("h2")[-1].attrs["id"]).text
     assert page.all("td", data_label="Works on")[1].all("a")
 

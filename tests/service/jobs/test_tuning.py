@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import select
 from sqlalchemy.exc import OperationalError
 
-from compiler.arch import card_named
+from compiler.arch import Card, card_named
 from fusetune.wire.artifact import (
     Conditions,
     Evidence,
@@ -27,6 +27,7 @@ from fusetune.wire.artifact import (
 from search.attached import Attached, Detached, card_of
 from search.budget import Budget
 from search.candidate import Candidate
+from search.emulation.check import Emulation, verify
 from search.ending import not_run
 from search.leaders import Winner
 from search.measure.device import EAGER, Baseline, CardFacts, DeviceLost
@@ -36,7 +37,7 @@ from search.tuner import Ending, Outcome
 from service.db import cards, kernels, tunings
 from service.db.models import AuditRow, FusionRow, KernelRow, TuningRow
 from service.db.types import now
-from service.jobs import preparing
+from service.jobs import preparing, proving
 from service.jobs.executor import TuningLost, WorkerStopping
 from service.jobs.job import MAX_DEATHS
 from service.jobs.settle import why_no_kernel
@@ -539,14 +540,22 @@ class Compiling:
     site: Site
     monkeypatch: pytest.MonkeyPatch
     stopping: threading.Event = field(default_factory=threading.Event)
+    card: Card = H200.card
 
     def run(self, tuning_id: str, wanted: int) -> TuningRow:
         self.monkeypatch.setattr(preparing, "KERNELS", wanted)
-        Tunings(self.site.db, H200, "w0", self.stopping, compilers=1).run(tuning_id)
+        target = Detached(self.card, H200.why)
+        Tunings(self.site.db, target, "w0", self.stopping, compilers=1).run(tuning_id)
         return self.site.tuning(tuning_id)
 
     def post(self, **kwargs: Any) -> str:
-        return self.site.post(card=H200.card, attached=False, hand_over=False, **kwargs)
+        return self.site.post(card=self.card, attached=False, hand_over=False, **kwargs)
+
+    def served(self) -> tuple[KernelRow, KernelArtifact]:
+        """The kernel that answers, and its artifact."""
+        with self.site.db.read() as session:
+            (row,) = session.scalars(select(KernelRow).where(KernelRow.superseded_at.is_(None)))
+            return row, KernelArtifact.model_validate_json(kernels.artifact(session, row.artifact_sha256))
 
 
 @pytest.fixture
@@ -554,22 +563,93 @@ def compiling(site: Site, monkeypatch: pytest.MonkeyPatch) -> Compiling:
     return Compiling(site, monkeypatch)
 
 
-def test_without_a_gpu_kernels_are_compiled_and_nothing_is_claimed(compiling: Compiling) -> None:
+def test_without_a_gpu_the_best_predicted_kernels_are_proven_and_one_is_served(
+    compiling: Compiling, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(proving, "VERIFIED", 2)
+    tuning_id = compiling.post(trials_limit=None)
+    row = compiling.run(tuning_id, wanted=3)
+    assert (row.state, row.ended, row.error) == ("done", "emulated", None)
+    found = compiling.site.trials(tuning_id)
+    right = [trial for trial in found if trial.state is TrialState.VERIFIED]
+    left = [trial for trial in found if trial.state is TrialState.CANCELLED]
+    assert (len(right), len(left)) == (2, 1)
+    predicted = [trial.predicted_us or 0.0 for trial in right]
+    assert max(predicted) <= min(trial.predicted_us or 0.0 for trial in left)
+    for trial in right:
+        assert trial.reason == "right on every input set in the emulator; not timed"
+        assert trial.seconds["emulate"] > 0
+    for trial in left:
+        assert trial.reason == f"compiled for {H200.card.name}; nothing here can run it"
+    assert all(trial.median_us is None and trial.resources is not None for trial in (*right, *left))
+    assert row.note == (
+        f"Nothing was timed: no GPU is attached. 3 kernels compiled for the {H200.card.name}, 2 of them verified in "
+        f"the emulator. The best of the verified ones is predicted to take {min(predicted):.2f} us; that was not "
+        "measured. It is served where verified_emulated and predicted are accepted."
+    )
+    kernel, artifact = compiling.served()
+    assert row.kernel_id == kernel.id
+    assert (kernel.correct, kernel.time, kernel.median_us, kernel.driver) == (
+        "verified_emulated",
+        "predicted",
+        None,
+        None,
+    )
+    assert artifact.evidence == Evidence(correct="verified_emulated", time="predicted")
+    assert artifact.predicted_us == min(predicted)
+    assert artifact.verification is not None
+    assert artifact.verification.emulated is not None
+
+
+def test_what_the_emulator_finds_wrong_is_not_served(compiling: Compiling, monkeypatch: pytest.MonkeyPatch) -> None:
+    verdicts = iter([Emulation(fault="in the emulator: race"), Emulation(undone="Emulating `x` is not supported yet.")])
+    monkeypatch.setattr(proving, "verify", lambda *_: next(verdicts))
     tuning_id = compiling.post(trials_limit=None)
     row = compiling.run(tuning_id, wanted=2)
-    assert (row.state, row.ended, row.kernel_id, row.error) == ("done", "compiled", None, None)
+    assert (row.state, row.ended, row.kernel_id) == ("done", "compiled", None)
+    wrong, undone = sorted(compiling.site.trials(tuning_id), key=lambda t: t.state, reverse=True)
+    assert (wrong.state, wrong.reason) == (TrialState.WRONG_RESULT, "in the emulator: race")
+    assert undone.state is TrialState.CANCELLED
+    assert undone.reason == f"compiled for {H200.card.name}; Emulating `x` is not supported yet."
     assert row.note.startswith("Nothing was verified or timed: no GPU is attached. 2 kernels compiled for the ")
-    assert "is predicted to take" in row.note
-    found = compiling.site.trials(tuning_id)
-    assert sum(trial.state is TrialState.CANCELLED for trial in found) == 2
-    for trial in found:
-        if trial.state is TrialState.CANCELLED:
-            assert trial.reason == f"compiled for {H200.card.name}; nothing here can run it"
-            assert trial.predicted_us is not None
-            assert trial.resources is not None
-        assert trial.median_us is None
+    assert "; 1 gave a wrong result there. " in row.note
+    assert row.note.endswith("No kernel is served on a prediction alone.")
     with compiling.site.db.read() as session:
         assert session.scalars(select(KernelRow)).all() == []
+
+
+def test_a_proof_on_a_gpu_stands_over_one_in_the_emulator(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In either order: the measured kernel answers in the end."""
+    compiling = Compiling(bench.site, monkeypatch, card=FAKE_CARD)
+    first = compiling.run(compiling.post(trials_limit=None), wanted=1)
+    assert compiling.served()[0].id == first.kernel_id
+    bench.search = wins(12.5)
+    measured = bench.run(bench.site.post(hand_over=False))
+    assert compiling.served()[0].id == measured.kernel_id
+    again = compiling.run(compiling.post(trials_limit=None), wanted=1)
+    assert compiling.served()[0].id == measured.kernel_id == again.kernel_id
+    assert again.note.endswith("was verified on a GPU, the best of this search in the emulator.")
+
+
+def test_proving_goes_on_where_it_was_stopped(compiling: Compiling, monkeypatch: pytest.MonkeyPatch) -> None:
+    tuning_id = compiling.post(trials_limit=None)
+
+    def told_to_stop(*args: Any) -> Emulation:
+        compiling.stopping.set()
+        return verify(*args)
+
+    monkeypatch.setattr(proving, "verify", told_to_stop)
+    with pytest.raises(WorkerStopping):
+        compiling.run(tuning_id, wanted=2)
+    first = compiling.site.trials(tuning_id)
+    assert sorted(trial.state for trial in first) == [TrialState.CANCELLED, TrialState.VERIFIED]
+    monkeypatch.setattr(proving, "verify", verify)
+    compiling.stopping.clear()
+    row = compiling.run(tuning_id, wanted=2)
+    assert (row.state, row.ended) == ("done", "emulated")
+    after = compiling.site.trials(tuning_id)
+    assert [trial.candidate for trial in after] == [trial.candidate for trial in first]
+    assert {trial.state for trial in after} == {TrialState.VERIFIED}
 
 
 def test_compiling_goes_on_where_it_was_stopped(compiling: Compiling, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -588,8 +668,8 @@ def test_compiling_goes_on_where_it_was_stopped(compiling: Compiling, monkeypatc
     compiling.stopping.clear()
     assert compiling.run(tuning_id, wanted=3).state == "done"
     after = compiling.site.trials(tuning_id)
-    assert after[: len(first)] == first
-    assert sum(trial.state is TrialState.CANCELLED for trial in after) == 3
+    assert [trial.code_hash for trial in after[: len(first)]] == [trial.code_hash for trial in first]
+    assert sum(trial.state is TrialState.VERIFIED for trial in after) == 3
     assert len({trial.candidate for trial in after}) == len(after)
 
 

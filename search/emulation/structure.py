@@ -1,0 +1,83 @@
+"""When two kernels are of one class: equal but for the numbers that the sizes of a binding bring in.
+
+Everything on chip must be equal to the byte: widths, registers, shared memory, barriers, boxes, swizzles, unrolled
+loops, bytes announced. So must be which accesses are guarded, by how many conditions, and what varies in them between
+the threads of a block. Numbers in offsets, bounds and trip counts are those of the sizes; and where a tile lies, which
+is the same for all threads of a block, may be worked out in more or fewer quotients and remainders, since they vanish
+where a block number stays below their divisor. That arithmetic is what the served code's own blocks are run for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any
+
+from compiler.ir.expr import Atom, Div, Expr, Mod, Var, Xor
+from compiler.lower import kernel_ir as k
+
+_ON_CHIP = (k.Reg, k.Shared, k.Barrier)
+
+
+def structure(kernel: k.Kernel) -> Any:
+    """A value that is equal for kernels of one class. The width of indices is not part of it: it can be chosen."""
+    serial = {s.var.name for s in k.walk(kernel.body) if isinstance(s, k.Loop) and not s.unroll}
+    form = _Form(frozenset(serial | {"bx", "by", "bz"}))
+    return (
+        kernel.pointers,
+        tuple(map(_tensor_map, kernel.tensor_maps)),
+        tuple(extent > 1 for extent in kernel.grid),
+        kernel.block,
+        kernel.smem_bytes,
+        kernel.smem_align,
+        kernel.max_registers,
+        form.of(kernel.body),
+    )
+
+
+def _tensor_map(m: k.TensorMap) -> Any:
+    """What the engine does with a box; of the sizes, only whether the last box of a dimension is cut."""
+    cut = tuple(bool(size % box) for size, box in zip(m.dims, m.box, strict=True))
+    return (m.name, m.dtype, m.position, len(m.dims), m.box, m.element_strides, m.swizzle, cut)
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """Takes the numbers out of statements. `uniform`: variables that are the same for all threads of a block."""
+
+    uniform: frozenset[str]
+
+    def of(self, node: Any) -> Any:
+        """A statement, an operand or a tuple of them."""
+        match node:
+            case k.Loop() if node.unroll:
+                return ("unroll", node.var.name, str(node.trip), self.of(node.body))
+            case k.Loop():
+                return ("for", node.var.name, self.of(node.trip), self.of(node.body))
+            case Expr():
+                return self.expression(node)
+            case tuple():
+                return tuple(map(self.of, node))
+        if isinstance(node, _ON_CHIP):
+            return (type(node).__name__, *(str(getattr(node, f.name)) for f in fields(node)))
+        if is_dataclass(node) and not isinstance(node, type):
+            return (type(node).__name__, *(self.of(getattr(node, f.name)) for f in fields(node)))
+        return node
+
+    def expression(self, e: Expr) -> Any:
+        """The terms that vary between threads, in an order of their own; coefficients by their sign."""
+        varying = [(atom, c) for atom, c in e.terms if not self._is_uniform(atom)]
+        return tuple(sorted((repr(self._atom(atom)), c > 0) for atom, c in varying))
+
+    def _is_uniform(self, atom: Atom) -> bool:
+        return all(v.name in self.uniform for v in Expr(((atom, 1),)).variables)
+
+    def _atom(self, atom: Atom) -> Any:
+        match atom:
+            case Var():
+                return atom.name
+            case Div():
+                return ("/", self.expression(atom.numerator))
+            case Mod():
+                return ("%", self.expression(atom.numerator))
+            case Xor():
+                return ("^", self.expression(atom.left), self.expression(atom.right))

@@ -1,0 +1,196 @@
+"""Which part of an output each tile is, read from the steps of a schedule.
+
+The steps of an output merge its dimensions into runs, cut some runs into tiles, merge the tile numbers into one axis,
+and may split that axis among a fixed number of persistent blocks. What follows cuts inside a tile and is of no concern.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from itertools import product
+from math import prod
+
+import numpy as np
+import numpy.typing as npt
+
+from compiler.errors import Unsupported
+from compiler.schedule import steps
+from compiler.schedule.trace import ScheduleTrace
+
+_FIX = "Verify the kernel on a GPU."
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Dimensions of the output that the schedule sees as one, outermost first, in tiles of `tile` elements."""
+
+    dims: tuple[int, ...]
+    tile: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Tiling:
+    """The tiles of one output: their number is made of that of each run, the first run outermost.
+
+    `grid`: the persistent blocks, of which block b takes the tiles b, b + grid, …; None where each tile has a block.
+    """
+
+    shape: tuple[int, ...]
+    runs: tuple[Run, ...]
+    grid: int | None = None
+
+    def extent(self, run: Run) -> int:
+        """Elements along a run."""
+        return prod(self.shape[d] for d in run.dims)
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Tiles along each run."""
+        return tuple(-(-self.extent(run) // run.tile) for run in self.runs)
+
+    @property
+    def tiles(self) -> int:
+        return prod(self.counts)
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of the grid."""
+        return self.tiles if self.grid is None else self.grid
+
+    @property
+    def trips(self) -> int:
+        """Tiles of the block that has most."""
+        return -(-self.tiles // self.blocks)
+
+    def with_shape(self, shape: tuple[int, ...], grid: int | None) -> Tiling:
+        """The same tiles on another shape."""
+        return replace(self, shape=shape, grid=grid)
+
+    def tiles_of(self, block: int) -> range:
+        """The tiles that a block makes."""
+        return range(block, self.tiles, self.blocks)
+
+    def elements(self, blocks: Iterable[int]) -> npt.NDArray[np.int64]:
+        """Row-major positions of the elements that these blocks write, in order."""
+        parts = [self._tile(tile) for block in blocks for tile in self.tiles_of(block)]
+        return np.sort(np.concatenate(parts)) if parts else np.zeros(0, np.int64)
+
+    def boundary_blocks(self, limit: int) -> tuple[int, ...]:
+        """The first and the last block, and those of the first, last and last but one tile of every run, corners too.
+
+        Not more than `limit`: first and last come first, and the block of the last tile, then corners, then the rest.
+        """
+        counts = self.counts
+        ends = [tuple(dict.fromkeys((0, n - 1))) for n in counts]
+        near = [tuple(dict.fromkeys((0, n - 1, max(0, n - 2)))) for n in counts]
+        chosen = [0, self.blocks - 1, (self.tiles - 1) % self.blocks]
+        for places in (*product(*ends), *product(*near)):
+            chosen.append(int(np.ravel_multi_index(places, counts)) % self.blocks)
+        return tuple(sorted(list(dict.fromkeys(chosen))[:limit]))
+
+    def _tile(self, tile: int) -> npt.NDArray[np.int64]:
+        """Row-major positions of a tile's elements."""
+        dims = [d for run in self.runs for d in run.dims]
+        strides = {d: prod(self.shape[d + 1 :]) for d in dims}
+        found = np.zeros(1, np.int64)
+        for run, at in zip(self.runs, np.unravel_index(tile, self.counts), strict=True):
+            start = int(at) * run.tile
+            inside = np.arange(start, min(start + run.tile, self.extent(run)))
+            places = np.unravel_index(inside, [self.shape[d] for d in run.dims])
+            along = sum(place * strides[d] for place, d in zip(places, run.dims, strict=True))
+            found = np.add.outer(found, along).reshape(-1)
+        return found
+
+
+def tilings(trace: ScheduleTrace) -> dict[str, Tiling]:
+    """The tiling of every output. Raises Unsupported for steps that cut it otherwise than the module says."""
+    shapes = {name: trace.fusion.value(name).shape for name in trace.fusion.outputs}
+    axes = {name: _Axes(shape) for name, shape in shapes.items()}
+    for step in trace.steps:
+        if isinstance(step, steps.Split | steps.Merge | steps.Reorder) and step.tv in axes:
+            axes[step.tv].apply(step)
+    return {name: found.tiling() for name, found in axes.items()}
+
+
+def with_grid(trace: ScheduleTrace, before: int, after: int) -> tuple[steps.Step, ...]:
+    """The steps with `after` persistent blocks in place of `before`: every tensor's last split of its tile numbers."""
+    last: dict[str, int] = {}
+    for number, step in enumerate(trace.steps):
+        if isinstance(step, steps.Split) and step.axis == 0 and step.factor == before:
+            last[step.tv] = number
+    return tuple(
+        replace(step, factor=after) if isinstance(step, steps.Split) and last.get(step.tv) == number else step
+        for number, step in enumerate(trace.steps)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    """Runs that an axis counts: whole ones, or tiles of them. `is_inside`: places inside a tile."""
+
+    runs: tuple[Run, ...] = ()
+    is_tiles: bool = False
+    is_inside: bool = False
+
+
+class _Axes:
+    """The loop axes of one output while its steps are read."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self._shape = shape
+        self._axes = [_Axis((Run((d,)),)) for d in range(len(shape))]
+        self._tiles: _Axis | None = None
+        self._grid: int | None = None
+
+    def apply(self, step: steps.Split | steps.Merge | steps.Reorder) -> None:
+        match step:
+            case steps.Merge():
+                self._merge(step)
+            case steps.Split():
+                self._split(step)
+            case steps.Reorder():
+                self._reorder(step)
+
+    def tiling(self) -> Tiling:
+        """What the steps came to. Raises Unsupported where the tile numbers are not one axis."""
+        outside = [axis for axis in self._axes if not axis.is_inside]
+        tiles = self._tiles if self._grid is not None else outside[0] if len(outside) == 1 else None
+        if tiles is None or sorted(d for run in tiles.runs for d in run.dims) != list(range(len(self._shape))):
+            raise Unsupported("a schedule whose tiles are not numbered along one axis", _FIX)
+        return Tiling(self._shape, tiles.runs, self._grid)
+
+    def _merge(self, step: steps.Merge) -> None:
+        other = step.axis + 1 if step.other is None else step.other
+        first, second = self._axes[step.axis], self._axes[other]
+        if first.is_inside and second.is_inside:
+            joined = first
+        elif first.is_inside or second.is_inside or self._grid is not None:
+            raise Unsupported("a schedule that merges tile numbers with places inside a tile", _FIX)
+        elif first.is_tiles or second.is_tiles:
+            joined = _Axis(first.runs + second.runs, is_tiles=True)
+        else:
+            joined = _Axis((Run(first.runs[0].dims + second.runs[0].dims),))
+        self._axes[min(step.axis, other)] = joined
+        del self._axes[max(step.axis, other)]
+
+    def _split(self, step: steps.Split) -> None:
+        axis, inside = self._axes[step.axis], _Axis(is_inside=True)
+        if axis.is_inside:
+            self._axes.insert(step.axis, inside)
+            return
+        if not step.inner or not isinstance(step.factor, int) or self._grid is not None:
+            raise Unsupported("a schedule that splits an axis of tiles in this way", _FIX)
+        if axis.is_tiles:
+            self._tiles, self._grid = axis, step.factor
+            self._axes[step.axis : step.axis + 1] = [inside, inside]
+        else:
+            outer = _Axis((replace(axis.runs[0], tile=step.factor),), is_tiles=True)
+            self._axes[step.axis : step.axis + 1] = [outer, inside]
+
+    def _reorder(self, step: steps.Reorder) -> None:
+        """Moves the named axes; the others fill the free places in their order, as the step says."""
+        placed: dict[int, _Axis] = {new: self._axes[old] for old, new in step.moves}
+        moved = {old for old, _ in step.moves}
+        rest = iter(axis for i, axis in enumerate(self._axes) if i not in moved)
+        self._axes = [placed[i] if i in placed else next(rest) for i in range(len(self._axes))]

@@ -1,0 +1,108 @@
+"""Proving compiled kernels in the emulator, the best predicted first, until enough are verified."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from fusetune.wire.artifact import KernelArtifact
+from search.budget import Budget
+from search.build import Build, Builder, Failure
+from search.emulation.check import proven, verify
+from search.ending import emulated
+from search.journal import TrialLog
+from search.leaders import Winner
+from search.progress import Progress, Snapshot
+from search.trial import Trial, TrialState
+
+VERIFIED = 3
+"""Kernels that are verified: the best predicted one is served, the others show that it is no accident."""
+
+_PROVEN = "right on every input set in the emulator; not timed"
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A candidate that compiled."""
+
+    build: Build
+    artifact: KernelArtifact
+
+
+class Proving:
+    """Works through the compiled trials of a tuning; `built` are those that this run compiled, by number.
+
+    Trials of an earlier run are compiled again: what was verified then counts only with its artifact.
+    """
+
+    def __init__(
+        self,
+        builder: Builder,
+        budget: Budget,
+        trials: TrialLog,
+        progress: Progress,
+        is_stopped: Callable[[], bool],
+        built: Mapping[int, Built],
+    ) -> None:
+        self._builder = builder
+        self._budget = budget
+        self._trials = trials
+        self._progress = progress
+        self._is_stopped = is_stopped
+        self._built = built
+        self.is_complete = False
+
+    def run(self) -> Winner | None:
+        """The best predicted kernel that is right, None if none was found so. Sets `is_complete` unless stopped.
+
+        At least one kernel is tried, even where compiling has spent the budget.
+        """
+        winner: Winner | None = None
+        right = 0
+        for tried, trial in enumerate(self._waiting()):
+            if right == VERIFIED or (tried and self._budget.left_s <= 0.0):
+                break
+            if self._is_stopped():
+                return winner
+            self._progress.show(Snapshot(phase="verifying in the emulator"))
+            found = self._prove(trial)
+            if found is not None:
+                right += 1
+                winner = winner or found
+        self.is_complete = True
+        return winner
+
+    def _waiting(self) -> list[Trial]:
+        """Compiled trials, the best predicted first."""
+        states = (TrialState.CANCELLED, TrialState.VERIFIED)
+        waiting = [trial for trial in self._trials.trials if trial.state in states and trial.code_hash is not None]
+        return sorted(waiting, key=lambda t: math.inf if t.predicted_us is None else t.predicted_us)
+
+    def _prove(self, trial: Trial) -> Winner | None:
+        """The kernel with its evidence if it is right; its trial is recorded, whatever came of it."""
+        one = self._built.get(trial.number) or self._rebuilt(trial)
+        if one is None or one.build.generated is None:
+            return None
+        begun = time.perf_counter()
+        found = verify(one.build.generated, one.artifact, self._builder.compiler)
+        seconds = time.perf_counter() - begun
+        if found.verification is None:
+            wrong = (TrialState.WRONG_RESULT, found.fault)
+            state, reason = wrong if found.fault else (TrialState.CANCELLED, f"{_first(trial.reason)}; {found.undone}")
+            self._trials.record(emulated(trial, state, reason, seconds))
+            return None
+        done = emulated(trial, TrialState.VERIFIED, _PROVEN, seconds)
+        self._trials.record(done)
+        return Winner(done, proven(one.artifact, found.verification, trial.predicted_us))
+
+    def _rebuilt(self, trial: Trial) -> Built | None:
+        build = self._builder.start(trial.number, trial.candidate)
+        artifact = self._builder.finish(build)
+        return None if isinstance(artifact, Failure) else Built(build, artifact)
+
+
+def _first(reason: str) -> str:
+    """What was said before a kernel was tried in the emulator."""
+    return reason.partition(";")[0]

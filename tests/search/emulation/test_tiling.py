@@ -1,0 +1,101 @@
+"""Tiles of an output, read from schedules: the blocks share the elements out, and boundaries are among those chosen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from compiler.arch import arch_named
+from compiler.errors import IllegalSchedule, Unsupported
+from compiler.ir.fusion import Fusion
+from compiler.pipeline import Generated, generate
+from compiler.schedule import steps
+from compiler.schedule.trace import ScheduleTrace
+from search.emulation.tiling import Run, Tiling, tilings, with_grid
+from search.space.schedulers import schedulers_for
+from tests.search.schedulers.fusions import add, silu_of_sum, two_outputs
+
+ARCH = arch_named("sm_90a")
+FUSIONS: dict[str, Fusion] = {
+    "add": add([37, 96], "f32"),
+    "padded": add([33, 64], "bf16", strides=[72, 1]),
+    "broadcast": silu_of_sum([3, 5, 7, 64], [1], "f16"),
+    "two_outputs": two_outputs([24, 40]),
+}
+
+
+def kernels(fusion: Fusion, count: int = 12) -> list[Generated]:
+    found = []
+    for scheduler in schedulers_for(fusion, ARCH, 2):
+        for point in scheduler.space(fusion, ARCH).sample(count, 5):
+            try:
+                found.append(generate(scheduler.trace(fusion, point), ARCH))
+            except (IllegalSchedule, Unsupported):
+                continue
+    return found
+
+
+@pytest.mark.parametrize("name", FUSIONS)
+def test_blocks_share_out_all_elements(name: str) -> None:
+    fusion = FUSIONS[name]
+    made = kernels(fusion)
+    assert len(made) >= 6
+    for kernel in made:
+        for output, tiling in tilings(kernel.trace).items():
+            assert tiling.blocks == int(np.prod(kernel.kernel.grid))
+            every = np.concatenate([tiling.elements([block]) for block in range(tiling.blocks)])
+            np.testing.assert_array_equal(np.sort(every), np.arange(fusion.value(output).elems))
+
+
+def test_elements_of_a_tile() -> None:
+    """3 x 5 elements in tiles of 2 x 2, the second faster: block 4 has the tile of row 2, columns 2 and 3."""
+    tiling = Tiling((3, 5), (Run((0,), 2), Run((1,), 2)))
+    assert (tiling.counts, tiling.blocks, tiling.trips) == ((2, 3), 6, 1)
+    assert tiling.elements([4]).tolist() == [12, 13]
+    assert tiling.elements([0, 5]).tolist() == [0, 1, 5, 6, 14]
+
+
+def test_persistent_blocks_take_every_tile_that_is_theirs() -> None:
+    tiling = Tiling((10,), (Run((0,), 2),), grid=2)
+    assert (tiling.tiles, tiling.blocks, tiling.trips) == (5, 2, 3)
+    assert tiling.elements([1]).tolist() == [2, 3, 6, 7]
+
+
+@pytest.mark.parametrize(
+    ("tiling", "limit", "blocks"),
+    [
+        pytest.param(Tiling((4,), (Run((0,), 4),)), 12, (0,), id="one"),
+        pytest.param(Tiling((100,), (Run((0,), 10),)), 12, (0, 8, 9), id="first-last-and-the-one-before"),
+        pytest.param(
+            Tiling((40, 50), (Run((0,), 10), Run((1,), 10))), 12, (0, 3, 4, 10, 13, 14, 15, 18, 19), id="two-ways"
+        ),
+        pytest.param(Tiling((40, 50), (Run((0,), 10), Run((1,), 10))), 4, (0, 4, 15, 19), id="corners-before-edges"),
+        pytest.param(Tiling((100,), (Run((0,), 10),), grid=4), 12, (0, 1, 3), id="persistent"),
+    ],
+)
+def test_boundary_blocks(tiling: Tiling, limit: int, blocks: tuple[int, ...]) -> None:
+    assert tiling.boundary_blocks(limit) == blocks
+
+
+def test_the_grid_of_persistent_blocks_can_be_replaced() -> None:
+    made = next(k for k in kernels(add([64, 4096], "f32"), 60) if next(iter(tilings(k.trace).values())).grid == 4)
+    smaller = ScheduleTrace(made.trace.fusion, with_grid(made.trace, 4, 3))
+    assert generate(smaller, ARCH).kernel.grid[0] == 3
+    changed = [(a, b) for a, b in zip(made.trace.steps, smaller.steps, strict=True) if a != b]
+    assert {(type(a), b.factor) for a, b in changed if isinstance(b, steps.Split)} == {(steps.Split, 3)}
+    assert len(changed) == len({a.tv for a, _ in changed if isinstance(a, steps.Split)})
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        pytest.param([steps.Split("v0", 0, 4)], id="tiles-on-two-axes"),
+        pytest.param([steps.Split("v0", 0, 4, inner=False)], id="outer-split"),
+        pytest.param([steps.Split("v0", 0, 4), steps.Merge("v0", 1)], id="merged-inside"),
+    ],
+)
+def test_other_ways_to_cut_are_refused(written: list[Any]) -> None:
+    with pytest.raises(Unsupported):
+        tilings(ScheduleTrace(add([64, 96], "f32"), tuple(written)))
