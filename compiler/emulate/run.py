@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import Any
 
 import numpy as np
@@ -55,7 +56,7 @@ def _emulated(
 ) -> Outcome:
     report, counters = Report(), Counters(is_on=options.counts)
     memory = launch_memory(module, function, launch)
-    program = Program(function, memory.symbols, module.target)
+    program = _program(module, function, memory.symbols)
     batches = _batches(blocks, launch, memory, lanes)
     history = GlobalHistory()
     with np.errstate(all="ignore"):
@@ -83,6 +84,24 @@ def _emulated(
                 break
     copy_back(memory, launch)
     return Outcome(report.faults, counters.as_dict(), {n: _changed(memory, n) for n in launch.tensors})
+
+
+_PROGRAMS_KEPT = 8
+_programs: OrderedDict[tuple[int, str], tuple[Module, dict[str, int], Program]] = OrderedDict()
+
+
+def _program(module: Module, function: Function, symbols: dict[str, int]) -> Program:
+    """The kernel bound for running. The last few are kept: a kernel is run in several orders, on several inputs."""
+    key = (id(module), function.name)
+    kept = _programs.get(key)
+    if kept is not None and kept[0] is module and kept[1] == symbols:
+        _programs.move_to_end(key)
+        return kept[2]
+    program = Program(function, symbols, module.target)
+    _programs[key] = (module, symbols, program)
+    if len(_programs) > _PROGRAMS_KEPT:
+        _programs.popitem(last=False)
+    return program
 
 
 def _addresses(memory: LaunchMemory, threads: Threads) -> AddressMap:

@@ -84,6 +84,8 @@ class BulkCopies(Engine):
         self._loads: defaultdict[int, list[Load]] = defaultdict(list)
         self._open: defaultdict[int, list[Store]] = defaultdict(list)
         self._groups: defaultdict[int, list[list[Store]]] = defaultdict(list)
+        self._free: dict[int, int] = defaultdict(int)
+        """Of each lane, how many of its oldest groups have sources that it waited for."""
 
     def load(
         self,
@@ -161,7 +163,7 @@ class BulkCopies(Engine):
         """Whether at most `pending` of each lane's newest groups are not complete, or their sources still read."""
         return np.array(
             [
-                all(s.is_read if reads_only else s.is_written for s in self._older(lane, pending))
+                all(s.is_read if reads_only else s.is_written for s in self._older(lane, pending, reads_only))
                 for lane in lanes.tolist()
             ],
             np.bool_,
@@ -170,25 +172,30 @@ class BulkCopies(Engine):
     def waited(self, lanes: Lanes, pending: int, *, reads_only: bool) -> None:
         """The lanes have waited for all groups but their `pending` newest, or for their sources."""
         for lane in lanes.tolist():
-            for store in self._older(lane, pending):
+            for store in self._older(lane, pending, reads_only):
                 store.is_source_free = True
                 token = store.read if reads_only else store.written
                 if token is not None and self._order is not None:
                     self._order.acquire(np.array([lane]), token)
-            if not reads_only and lane in self._groups:
-                groups = self._groups[lane]
-                del groups[: max(0, len(groups) - pending)]
+            groups = self._groups.get(lane, [])
+            older = max(0, len(groups) - pending)
+            if reads_only:
+                self._free[lane] = max(self._free[lane], older)
+            else:
+                del groups[:older]
+                self._free[lane] = max(0, self._free[lane] - older)
 
-    def _older(self, lane: int, pending: int) -> list[Store]:
-        groups = self._groups.get(lane)
-        if groups is None:
-            return []
-        return [store for group in groups[: max(0, len(groups) - pending)] for store in group]
+    def _older(self, lane: int, pending: int, reads_only: bool) -> list[Store]:
+        """The stores of all groups of a lane but its `pending` newest; of the sources, those not waited for yet."""
+        groups = self._groups.get(lane, [])
+        first = self._free[lane] if reads_only else 0
+        return [store for group in groups[first : max(0, len(groups) - pending)] for store in group]
 
     def block_ended(self, slot: int) -> None:
         """Reports loads that nobody waited for, and stores whose source may still be read."""
         for load in self._loads.pop(slot, []):
             if not load.is_observed:
+                self.machine.engine(MBarriers).explain_unobserved(load.barrier, load.phase, load.insn)
                 self.machine.fault(
                     FaultKind.IN_FLIGHT_AT_EXIT,
                     load.insn,
@@ -198,7 +205,9 @@ class BulkCopies(Engine):
                     tensor="shared memory",
                 )
         threads = self.machine.threads
-        for lane in range(slot * threads.pitch, (slot + 1) * threads.pitch):
+        mine = range(slot * threads.pitch, (slot + 1) * threads.pitch)
+        for lane in sorted({lane for lane in (*self._groups, *self._open) if lane in mine}):
+            self._free.pop(lane, None)
             groups = self._groups.pop(lane, [])
             uncommitted = self._open.pop(lane, [])
             for store in [*(s for g in groups for s in g), *uncommitted]:

@@ -145,21 +145,23 @@ def local_region(memory: LaunchMemory, threads: Threads) -> Region:
 def copy_back(memory: LaunchMemory, launch: Launch) -> None:
     """Puts what the kernel left in the tensors back into the launch's arrays."""
     for name, region in memory.by_name.items():
-        if not region.is_changed:
+        if not region.is_changed or region.data is launch.tensors[name].data:
             continue
         data, mine = launch.tensors[name].data, slice(region.lead, region.lead + region.size)
         if region.fill is None:
             data[:] = region.data[mine]
         else:
             assert region.changed is not None
-            written = np.flatnonzero(region.changed[mine])
-            data[written] = region.data[mine][written]
+            for start, stop in region.touched():
+                written = start + np.flatnonzero(region.changed[start:stop])
+                data[written - region.lead] = region.data[written]
 
 
 def _tensor(tensor: Tensor, base: int, number: int) -> Region:
     lead = tensor.align % _ALIGN
     nbytes = tensor.data.size
-    data = np.zeros(padded(lead + nbytes), np.uint8)
+    is_shared = tensor.fill is not None and not lead and padded(nbytes) == nbytes
+    data = tensor.data if is_shared else np.zeros(padded(lead + nbytes), np.uint8)
     if tensor.fill is None:
         data[lead : lead + nbytes] = tensor.data
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,7 +15,7 @@ from compiler.emulate.ptx.module import Space
 Offsets = npt.NDArray[np.int64]
 """Byte offsets into the data of a region, one a lane."""
 
-PAGE = 4096
+PAGE = 65536
 """Bytes that are filled together on first touch."""
 
 POISON = 0xA5
@@ -53,16 +53,28 @@ class Region:
     is_changed: bool = False
 
     def touch(self, offsets: Offsets, nbytes: int) -> None:
-        """Fills the pages of a tensor that is filled on first touch; offsets are those of `nbytes` bytes each."""
+        """Fills the pages of a tensor that is filled on first touch; offsets are those of `nbytes` bytes each.
+
+        A tensor that nobody has written yet is not filled: what it holds is poison, whatever the bytes are.
+        """
         assert self.fill is not None
         first, last = offsets // PAGE, (offsets + nbytes - 1) // PAGE
         if nbytes <= PAGE and self._present[first].all() and self._present[last].all():
             return
         pages = np.unique(np.concatenate([first, last, *(first + i for i in range(1, nbytes // PAGE))]))
+        if self.written is not None:
+            self._present[pages] = True
+            return
         for page in pages[~self._present[pages]].tolist():
             start, stop = page * PAGE, min((page + 1) * PAGE, self.lead + self.size)
             self.data[start:stop] = self.fill(start - self.lead, stop - self.lead)
             self._present[page] = True
+
+    def touched(self) -> Iterator[tuple[int, int]]:
+        """Where, in `data`, the pages lie that were touched: start and stop of each."""
+        end = self.lead + self.size
+        for page in np.flatnonzero(self._present).tolist():
+            yield max(page * PAGE, self.lead), min((page + 1) * PAGE, end)
 
     @cached_property
     def _present(self) -> npt.NDArray[np.bool_]:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from compiler.emulate.launch import Launch, Options, Tensor, TensorArgument
+from compiler.emulate.memory.region import PAGE
 from compiler.emulate.ptx.parser import parse
 from compiler.emulate.run import emulate
 from tests.emulate.machine.kernels import HEAD, KERNEL, run
@@ -119,7 +120,7 @@ def test_memory_that_is_filled_on_first_touch_is_filled_where_it_is_touched_only
     launch = Launch("k", "sm_90a", (blocks, 1, 1), (1024, 1, 1), (TensorArgument("x"), TensorArgument("y")), tensors)
     outcome = emulate(module, launch, Options(blocks=(0, blocks - 1)))
     assert outcome.faults == ()
-    assert asked == [(0, 4096), (size - 4096, size)]
+    assert asked == [(0, PAGE), (size - PAGE, size)]
     y = tensors["y"].data.view(np.uint32)
     assert (y[:1024] == np.arange(1024)).all()
     assert (y[-1024:] == np.arange(size // 4 - 1024, size // 4)).all()
