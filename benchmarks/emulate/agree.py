@@ -1,7 +1,7 @@
 """Runs what `prepare` left on a card and in the emulator and compares: `python -m benchmarks.emulate.agree DIR`.
 
-Prints and writes a table: for each form or fusion the values compared, those that lie too far apart, those whose bits
-differ, and the largest error in units of what the PTX ISA documents.
+Prints and writes a table: for each family the kernels and the values compared, how many kernels disagree, how many
+values have other bits, and the worst error in units of what the PTX ISA documents; then each kernel that disagrees.
 """
 
 from __future__ import annotations
@@ -146,24 +146,32 @@ def _row(
     )
 
 
-def markdown(rows: Iterable[Row]) -> str:
-    """A line a family, then every form that disagrees, then approximate ones with their errors."""
+def markdown(rows: Iterable[Row], card: str = "") -> str:
+    """What was compared on `card`, a line a family, then every kernel that disagrees."""
     rows = list(rows)
+    wrong = [r for r in rows if not r.agrees]
     lines = [
-        "| family | forms | values | disagree | bits differ | largest error |",
+        f"{len(rows)} kernels compared in {sum(r.cases for r in rows):,} values: "
+        f"{f'disagreeing: {len(wrong)}' if wrong else 'all agree'}{f', on {card}' if card else ''}.",
+        "",
+        "| family | kernels | values compared | kernels that disagree | other bits | worst error |",
         "| --- | --- | --- | --- | --- | --- |",
     ]
     for family in dict.fromkeys(r.family for r in rows):
         of = [r for r in rows if r.family == family]
-        wrong = sum(not r.agrees for r in of)
         worst = max(r.worst for r in of)
-        lines.append(
-            f"| {family} | {len(of)} | {sum(r.cases for r in of)} | {wrong} | {sum(r.bits for r in of)} | {worst:.3f} |"
+        cells = (
+            family,
+            len(of),
+            f"{sum(r.cases for r in of):,}",
+            sum(not r.agrees for r in of),
+            f"{sum(r.bits for r in of):,}",
+            f"{worst:.2f}" if any(r.bits for r in of) else "",
         )
-    disagree = [r for r in rows if not r.agrees]
-    if disagree:
+        lines.append(f"| {' | '.join(map(str, cells))} |")
+    if wrong:
         lines += ["", "| disagrees | values | wrong | first |", "| --- | --- | --- | --- |"]
-        lines += [f"| `{r.name}` | {r.cases} | {r.mismatches} | {_cell(r.failure or r.first)} |" for r in disagree]
+        lines += [f"| `{r.name}` | {r.cases} | {r.mismatches} | {_cell(r.failure or r.first)} |" for r in wrong]
     return "\n".join(lines) + "\n"
 
 
@@ -190,7 +198,7 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=min(os.cpu_count() or 1, 16))
     given = parser.parse_args()
     rows = measure(given.folder, given.processes)
-    table = markdown(rows)
+    table = markdown(rows, on_card.described(given.folder))
     print(table)
     if given.json:
         given.json.write_text(json.dumps([asdict(r) for r in rows], indent=1), encoding="utf-8")

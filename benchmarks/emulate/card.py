@@ -19,7 +19,21 @@ Bytes = npt.NDArray[np.uint8]
 DATA_TYPES = {
     name: value
     for value, name in enumerate(
-        ("u8", "u16", "u32", "i32", "u64", "i64", "f16", "f32", "f64", "bf16", "f32_ftz", "tf32", "tf32_ftz")
+        (
+            "u8",
+            "u16",
+            "u32",
+            "i32",
+            "u64",
+            "i64",
+            "f16",
+            "f32",
+            "f64",
+            "bf16",
+            "FLOAT32_FTZ",
+            "TFLOAT32",
+            "TFLOAT32_FTZ",
+        )
     )
 }
 """CUDA driver API, CUtensorMapDataType in order of declaration."""
@@ -49,6 +63,16 @@ class Refused(Exception):
     def __init__(self, status: int) -> None:
         super().__init__(f"cuTensorMapEncodeTiled answered {status}")
         self.status = status
+
+
+def card_name() -> str:
+    """Device 0, and the CUDA version of its driver, as in `NVIDIA H200, CUDA 13.0`."""
+    cuda = driver()
+    with current_context(0):
+        device = check("cuCtxGetDevice", cuda.cuCtxGetDevice())
+        name = check("cuDeviceGetName", cuda.cuDeviceGetName(64, device))
+        version = int(check("cuDriverGetVersion", cuda.cuDriverGetVersion()))
+    return f"{name.rstrip(bytes(1)).decode()}, CUDA {version // 1000}.{version % 1000 // 10}"
 
 
 @contextmanager

@@ -43,7 +43,8 @@ def compare(card: Bytes, emulated: Bytes, tolerance: Tolerance, slot: int = 0) -
     raw = _raw(card, kind, slot) != _raw(emulated, kind, slot)
     same = ~raw | (np.isnan(ours) & np.isnan(theirs))
     if tolerance.is_exact:
-        return Agreement(len(raw), int((~same).sum()), int(raw.sum()), first=_pair(ours, theirs, ~same))
+        wrong = raw if tolerance.with_nan_bits else ~same
+        return Agreement(len(raw), int(wrong.sum()), int(raw.sum()), first=_bits(card, emulated, kind, slot, wrong))
     base = kind.removesuffix("x2")
     size = np.maximum(np.abs(theirs), _NORMAL[base])
     allowed = np.maximum(tolerance.relative * np.abs(theirs), tolerance.absolute)
@@ -83,6 +84,18 @@ def _pair(ours: Values, theirs: Values, wrong: npt.NDArray[np.bool_]) -> str:
         return ""
     k = int(np.flatnonzero(wrong)[0])
     return f"value {k}: card {float(theirs[k])!r}, emulator {float(ours[k])!r}"
+
+
+def _bits(card: Bytes, emulated: Bytes, kind: str, slot: int, wrong: npt.NDArray[np.bool_]) -> str:
+    """The first wrong value of a floating type: as a number, and its bits."""
+    if not wrong.any():
+        return ""
+    k = int(np.flatnonzero(wrong)[0])
+    told = []
+    for data in (card, emulated):
+        bits = _raw(data, kind, slot)[k]
+        told.append(f"{float(_decoded(data, kind, slot)[k])!r} (0x{int(bits):0{2 * bits.itemsize}x})")
+    return f"value {k}: card {told[0]}, emulator {told[1]}"
 
 
 def _shown(card: Bytes, emulated: Bytes, differ: npt.NDArray[np.bool_], width: int) -> str:

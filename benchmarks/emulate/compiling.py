@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +19,7 @@ KERNELS_A_MODULE = 48
 OPTIONS = (
     "--std=c++17",
     "--device-as-default-execution-space",
+    "--device-int128",
     "-lineinfo",
     "--fmad=true",
     "--ftz=false",
@@ -74,23 +76,27 @@ def entry(index: int) -> str:
 
 
 def prepare_forms(forms: Sequence[Form], folder: Path, workers: int = 2) -> None:
-    """Compiles every form into `folder`: m0.cubin, m0.ptx, …, and an index of names. Raises CompileFailed."""
+    """Compiles every form into `folder`: m0.cubin, m0.ptx, …, and an index of sources. Raises CompileFailed."""
     folder.mkdir(parents=True, exist_ok=True)
     groups = list(modules(forms))
     with ThreadPoolExecutor(workers) as threads:  # NVRTC lets go of the interpreter while it compiles
         for number, compiled in enumerate(threads.map(lambda g: compile_source(g[0]), groups)):
             (folder / f"m{number}.cubin").write_bytes(compiled.cubin)
             (folder / f"m{number}.ptx").write_text(compiled.ptx, encoding="utf-8")
-    index = [[f.name for f in group] for _, group in groups]
+    index = [_digest(source) for source, _ in groups]
     (folder / _INDEX).write_text(json.dumps(index, indent=1), encoding="utf-8")
+
+
+def _digest(source: str) -> str:
+    return hashlib.sha256(source.encode()).hexdigest()
 
 
 def prepared_forms(forms: Sequence[Form], folder: Path) -> list[tuple[Compiled, Sequence[Form]]]:
     """What `prepare_forms` left, beside the forms. Raises ValueError where the folder is of another set of forms."""
     index = json.loads((folder / _INDEX).read_text(encoding="utf-8"))
     found = []
-    for number, (_, group) in enumerate(modules(forms)):
-        if number >= len(index) or index[number] != [f.name for f in group]:
+    for number, (source, group) in enumerate(modules(forms)):
+        if number >= len(index) or index[number] != _digest(source):
             raise ValueError(f"{folder}: module {number} was prepared from other forms. Prepare it again.")
         cubin = (folder / f"m{number}.cubin").read_bytes()
         found.append((Compiled(cubin, (folder / f"m{number}.ptx").read_text(encoding="utf-8")), group))

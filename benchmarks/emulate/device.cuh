@@ -20,3 +20,5 @@ struct alignas(64) TensorMap {
 #define CLUSTER_SYNC() asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory")
 #define TMA_LOAD_2D(dst, map, bar, c0, c1) asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];" ::"r"(SMEM(dst)), "l"(&map), "r"(SMEM(&bar)), "r"(c0), "r"(c1) : "memory")
 #define MBAR_TEST(done, bar, parity) asm volatile("{\n.reg .pred p;\nmbarrier.test_wait.parity.shared::cta.b64 p, [%1], %2;\nselp.u32 %0, 1, 0, p;\n}" : "=r"(done) : "r"(SMEM(&bar)), "r"(parity) : "memory")
+// Gives up after some milliseconds: for waits whose bytes may turn out to be others than expected.
+#define MBAR_WAIT_AWHILE(bar, parity) do { u32 done = 0; long long start = clock64(); while (!done && clock64() - start < 20000000) MBAR_TEST(done, bar, parity); } while (0)

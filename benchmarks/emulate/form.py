@@ -20,14 +20,15 @@ ARCH = "sm_90a"
 class Tolerance:
     """How far two results may lie apart, as numbers of type `dtype` (np names; bf16 and the fp8 types are bits).
 
-    Everything None: equal bit for bit, except that any NaN equals any NaN where `dtype` is a floating type, whose
-    payloads PTX leaves open. `relative` and `absolute` are the documented errors of approximate instructions: one that
-    is met suffices. One unit in the last place is added, for the rounding of the other side.
+    Without an error: equal bit for bit, except that any NaN equals any NaN where `dtype` is a floating type and
+    `with_nan_bits` is not set. `relative` and `absolute` are the documented errors of approximate instructions: to meet
+    one suffices. One unit in the last place is added, for the rounding of the other side.
     """
 
     dtype: str = "bits"
     relative: float = 0.0
     absolute: float = 0.0
+    with_nan_bits: bool = False
 
     @property
     def is_exact(self) -> bool:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.emulate.card import Bytes, Refused, loaded, run
+from benchmarks.emulate.card import Bytes, Refused, card_name, loaded, run
 from benchmarks.emulate.compiling import entry, prepared_forms
 from benchmarks.emulate.forms import all_forms
 from benchmarks.emulate.fusions import launch_of, prepared_fusions
@@ -23,6 +24,11 @@ from fusetune.errors import KernelError
 
 FAULTED = 3
 """Exit code: run again from the next kernel."""
+
+HANG_S = 30.0
+"""Without a result for as long, starting included, the kernel that runs counts as hanging."""
+
+_DESCRIPTION = "card.txt"
 
 Job = tuple[int, bytes, Launch]
 
@@ -33,15 +39,44 @@ def results(folder: Path, what: str) -> dict[int, dict[str, Bytes] | str]:
     out.mkdir(parents=True, exist_ok=True)
     for old in out.iterdir():
         old.unlink()
-    while True:
-        first = len(list(out.iterdir()))
-        command = [sys.executable, "-m", "benchmarks.emulate.on_card", str(folder), what, str(first)]
-        ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=600)
-        if ended.returncode == 0:
-            break
-        if ended.returncode != FAULTED and len(list(out.iterdir())) == first:
-            (out / f"{first}.txt").write_text(f"the process ended with {ended.returncode}: {ended.stderr[-800:]}")
+    while (failure := _run_from(folder, what, out)) is not None:
+        if failure:
+            (out / f"{_done(out)}.txt").write_text(failure, encoding="utf-8")
     return {int(path.stem): _read(path) for path in out.iterdir()}
+
+
+def _done(out: Path) -> int:
+    return len(list(out.iterdir()))
+
+
+def _run_from(folder: Path, what: str, out: Path) -> str | None:
+    """Runs a child from the first kernel that has no result. None when all have one, else why the next one has none, or
+    nothing where the child told itself."""
+    first = _done(out)
+    command = [sys.executable, "-m", "benchmarks.emulate.on_card", str(folder), what, str(first)]
+    log = out.parent / f"{what}.log"
+    with log.open("w", encoding="utf-8") as stream:
+        child = subprocess.Popen(command, stdout=stream, stderr=stream)
+    done, since = first, time.monotonic()
+    while child.poll() is None:
+        time.sleep(0.05)
+        if _done(out) != done:
+            done, since = _done(out), time.monotonic()
+        elif time.monotonic() - since > HANG_S:
+            child.kill()
+            child.wait()
+            return f"no result in {HANG_S:.0f} s: it hangs"
+    if child.returncode == 0:
+        return None
+    if child.returncode == FAULTED or _done(out) > first:
+        return ""
+    return f"the process ended with {child.returncode}: {log.read_text(encoding='utf-8')[-800:]}"
+
+
+def described(folder: Path) -> str:
+    """The card that `results` used: its name and driver; nothing where it never ran."""
+    path = folder / "card" / _DESCRIPTION
+    return path.read_text(encoding="utf-8") if path.exists() else ""
 
 
 def _read(path: Path) -> dict[str, Bytes] | str:
@@ -72,6 +107,7 @@ def main() -> int:
     """The command."""
     folder, what, first = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
     out = folder / "card" / what
+    (out.parent / _DESCRIPTION).write_text(card_name(), encoding="utf-8")
     for group in jobs(folder, what):
         rest = [job for job in group if job[0] >= first]
         if not rest:

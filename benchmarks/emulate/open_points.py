@@ -5,6 +5,9 @@
 3. Whether the encoder takes a swizzled map whose base is aligned to 16 bytes only, and whether the copy is right.
 4. Whether swizzles with 32- and 64-byte atoms, strides of zero and overlapping strides encode and run.
 5. Element strides: bandwidth beside stride 1, and what is copied where a stride does not divide the extent.
+6. What maps of the types tf32, and those that flush, do to f32 values on the way.
+
+Each point ends in a line that says what was seen, made of the measurements alone.
 
 Every experiment runs in a process of its own: one that faults or hangs takes its CUDA context with it.
 """
@@ -24,18 +27,23 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.emulate.card import Bytes, Refused, loaded, run
+from benchmarks.emulate.card import Bytes, Refused, card_name, loaded, run
 from benchmarks.emulate.compiling import compile_source
+from benchmarks.emulate.conclusions import HEADINGS, conclusion
 from benchmarks.emulate.form import ARCH
 from benchmarks.emulate.timing import bandwidth
+from benchmarks.emulate.values import specials
 from compiler.emulate.launch import Launch, Tensor, TensorArgument, TensorMap, ValueArgument
 from fusetune.errors import KernelError
+
+CONVERTING = ("TFLOAT32", "TFLOAT32_FTZ", "FLOAT32_FTZ")
+"""Element types under which a copy may change what it brings."""
 
 _HANG_S = 20.0
 _TILE = 8192
 """Bytes of shared memory that are shown, filled with 0xEE beforehand."""
 
-_BYTES = {"u8": 1, "u16": 2, "u32": 4, "f32": 4, "f64": 8, "bf16": 2}
+_BYTES = {"u8": 1, "u16": 2, "u32": 4, "f32": 4, "f64": 8, "bf16": 2, **dict.fromkeys(CONVERTING, 4)}
 
 _DUMP = """
 extern "C" __global__ void dump(
@@ -65,7 +73,8 @@ extern "C" __global__ void dump(
 
 @dataclass(frozen=True)
 class Experiment:
-    """A load of one box, and the question it answers. `expected`: bytes that are expected on the mbarrier."""
+    """A load of one box, and the question it answers. `expected`: bytes that are expected on the mbarrier. `words`:
+    what the tensor holds; without, it counts up from 1."""
 
     point: int
     name: str
@@ -73,6 +82,7 @@ class Experiment:
     at: tuple[int, int]
     expected: int
     elements: int
+    words: tuple[int, ...] = ()
 
     @property
     def tile_bytes(self) -> int:
@@ -131,6 +141,11 @@ def experiments() -> Iterator[Experiment]:
             counted = 16 * -(-16 // step) * 4
             yield Experiment(5, f"element stride {step}, {name}", tensor, at, counted, 64 * 37)
     yield Experiment(5, "element stride 2 innermost", _map((64, 37), (16, 8), steps=(2, 1)), (16, 5), 512, 64 * 37)
+    values = tuple(int(v) for v in specials("f32>tf32"))
+    for kind in CONVERTING:
+        shape = (64, 64)
+        words = (values * (64 * 64 // len(values) + 1))[: 64 * 64]
+        yield Experiment(6, f"{kind} of special values", _map(shape, (16, 64), dtype=kind), (0, 0), 4096, 4096, words)
 
 
 def _in_bounds(tensor: TensorMap, at: tuple[int, int]) -> int:
@@ -143,7 +158,7 @@ def _in_bounds(tensor: TensorMap, at: tuple[int, int]) -> int:
 
 def launch(experiment: Experiment) -> Launch:
     """The load of an experiment, over a tensor that counts up."""
-    values = np.arange(1, experiment.elements + 1, dtype=np.uint32)
+    values = np.array(experiment.words or range(1, experiment.elements + 1), np.uint32)
     pad = np.zeros(1024, np.uint8)
     data = np.concatenate([values.view(np.uint8), pad])
     if experiment.map.offset_bytes:
@@ -177,8 +192,16 @@ def measured(experiment: Experiment) -> dict[str, Any]:
         return told | {"encoded": False, "status": error.status}
     except KernelError as error:
         return told | {"encoded": True, "ran": False, "error": str(error)}
-    completed = bool(found["status"].view(np.uint32)[0])
-    return told | {"encoded": True, "ran": True, "completed": completed} | placed(experiment, found["y"])
+    told |= {"encoded": True, "ran": True, "completed": bool(found["status"].view(np.uint32)[0])}
+    return told | (converted(experiment, found["y"]) if experiment.words else placed(experiment, found["y"]))
+
+
+def converted(experiment: Experiment, shown: Bytes) -> dict[str, Any]:
+    """What became of each word of the box: pairs of what the tensor holds and what arrived, each once."""
+    columns, rows = experiment.map.box
+    arrived = shown.view(np.uint32)[: columns * rows].tolist()
+    held = [_value(experiment, k % columns, k // columns) for k in range(columns * rows)]
+    return {"converted": sorted(set(zip(held, arrived, strict=True)))}
 
 
 def placed(experiment: Experiment, shown: Bytes) -> dict[str, Any]:
@@ -206,8 +229,10 @@ def _value(experiment: Experiment, column: int, row: int) -> int:
     x, y = experiment.at[0] + column, experiment.at[1] + row * tensor.element_strides[-1]
     if not (0 <= x < tensor.dims[0] and 0 <= y < tensor.dims[1]):
         return 0
-    offset = x * 4 + y * tensor.strides_bytes[0]
-    return offset // 4 + 1 if offset // 4 < experiment.elements else 0
+    place = x + y * tensor.strides_bytes[0] // 4
+    if place >= experiment.elements:
+        return 0
+    return experiment.words[place] if experiment.words else place + 1
 
 
 _XOR = {"NONE": (0, 0), "32B": (3, 0x10), "64B": (3, 0x30), "128B": (3, 0x70), "128B_ATOM_32B": (2, 0x60),
@@ -254,25 +279,45 @@ def bandwidths() -> list[dict[str, Any]]:
     return [{"point": 5, "name": f"bandwidth, element stride {s}", **bandwidth(s)} for s in (1, 2, 4, 8)]
 
 
-def markdown(found: list[dict[str, Any]]) -> str:
-    """A line an experiment."""
-    heads = ("point", "load", "encoded", "phase complete", "rows begin at", "dense rows", "rows of the span")
+def markdown(found: list[dict[str, Any]], card: str = "") -> str:
+    """A section a point: what was seen in one line, then a line an experiment."""
+    lines = [f"Measured on {card}." if card else "Measured."]
+    for point, heading in HEADINGS.items():
+        of = [f for f in found if f.get("point") == point]
+        if not of:
+            continue
+        lines += ["", f"## {point}. {heading}", "", conclusion(point, of), ""]
+        lines += _rates([f for f in of if "gigabytes_per_s" in f])
+        lines += _loads([f for f in of if "gigabytes_per_s" not in f and "converted" not in f])
+    lost = [f for f in found if "point" not in f]
+    if lost:
+        lines += ["", "## Experiments that gave nothing", ""]
+        lines += [f"- {f['name']}: {str(f.get('error', ''))[-200:]}" for f in lost]
+    return "\n".join(lines) + "\n"
+
+
+def _loads(found: list[dict[str, Any]]) -> list[str]:
+    if not found:
+        return []
+    heads = ("load", "encoded", "phase complete", "rows begin at", "as with dense rows", "as with rows a span apart")
     lines = [f"| {' | '.join(heads)} |", f"|{' --- |' * len(heads)}"]
     for f in found:
-        if "gigabytes_per_s" in f:
-            continue
         rows = ", ".join("-" if r is None else str(r) for r in f.get("first_word_of_each_row_at", [])[:6])
         state = f.get("completed", f.get("error", f"refused: {f.get('status')}"))
         ends = (f.get("with_dense_rows", ""), f.get("with_rows_of_the_span", ""))
-        cells = (f.get("point", ""), f["name"], f.get("encoded", ""), str(state)[:80], rows, *ends)
+        cells = (f["name"], f.get("encoded", ""), str(state)[:80], rows, *ends)
         lines.append(f"| {' | '.join(map(str, cells))} |")
-    lines += ["", "| element stride | GB/s delivered | GB/s read, holes included |", "| --- | --- | --- |"]
+    return lines
+
+
+def _rates(found: list[dict[str, Any]]) -> list[str]:
+    if not found:
+        return []
+    lines = ["| element stride | GB/s delivered | GB/s of the tensor, holes included |", "| --- | --- | --- |"]
     lines += [
-        f"| {f['element_stride']} | {f['gigabytes_per_s']:.0f} | {f['span_gigabytes_per_s']:.0f} |"
-        for f in found
-        if "gigabytes_per_s" in f
+        f"| {f['element_stride']} | {f['gigabytes_per_s']:.0f} | {f['span_gigabytes_per_s']:.0f} |" for f in found
     ]
-    return "\n".join(lines) + "\n"
+    return [*lines, ""]
 
 
 def main() -> int:
@@ -286,17 +331,21 @@ def main() -> int:
     if given.only == "bandwidth":
         print(json.dumps({"name": "bandwidth", "all": bandwidths()}))
         return 0
+    if given.only == "card":
+        print(json.dumps({"name": card_name()}))
+        return 0
     if given.only:
         print(json.dumps(measured(named[given.only])))
         return 0
     found = [in_child(name) for name in named]
     timed = in_child("bandwidth")
     found += timed.get("all", [timed])
-    print(markdown(found))
+    table = markdown(found, in_child("card")["name"])
+    print(table)
     if given.json:
         given.json.write_text(json.dumps(found, indent=1), encoding="utf-8")
     if given.markdown:
-        given.markdown.write_text(markdown(found), encoding="utf-8")
+        given.markdown.write_text(table, encoding="utf-8")
     return 0
 
 

@@ -69,9 +69,17 @@ def instruction(*names: str) -> Callable[[Builder], Builder]:
 
 
 def build(insn: Instruction, binder: Binder) -> Step:
-    """Binds an instruction. Raises Unsupported if none of its name's starts is registered, or its form is not known."""
+    """Binds an instruction. Raises Unsupported if none of its name's starts is registered, or its form is not known.
+
+    Builders take apart the operands and types that the forms have, for ptxas has checked them; in PTX that no ptxas has
+    seen there may be others, on which they fail with ValueError, IndexError or KeyError.
+    """
+    name = ".".join(insn.name)
     for length in range(len(insn.name), 0, -1):
         builder = _BUILDERS.get(insn.name[:length])
         if builder is not None:
-            return builder(insn, binder)
-    raise Unsupported(f"the instruction {'.'.join(insn.name)}")
+            try:
+                return builder(insn, binder)
+            except (ValueError, IndexError, KeyError) as error:
+                raise Unsupported(f"{name} with these {len(insn.operands)} operands") from error
+    raise Unsupported(f"the instruction {name}")

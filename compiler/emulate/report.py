@@ -49,6 +49,13 @@ class Fault:
     count: int = 1
 
 
+_CAUSES = {
+    FaultKind.UNINITIALIZED_READ: (FaultKind.RACE, FaultKind.PROXY_RACE, FaultKind.MBARRIER_MISUSE),
+    FaultKind.IN_FLIGHT_AT_EXIT: (FaultKind.RACE, FaultKind.MBARRIER_MISUSE),
+}
+"""Faults that often follow from others, and from which."""
+
+
 class Halt(Exception):
     """The grid cannot go on: the fault has been reported."""
 
@@ -91,8 +98,21 @@ class Report:
 
     @property
     def faults(self) -> tuple[Fault, ...]:
-        """In the order in which they were first seen."""
-        return tuple(self._faults.values())
+        """In the order in which they were first seen, but causes before what follows from them in the same memory.
+
+        What a race or a wait for the wrong phase lets be read too early may be unwritten by then, in some orders of
+        execution; a copy whose data are used without a wait, or after a wrong one, is not waited for at the end; and
+        what makes threads stand still is more than where they stand.
+        """
+        seen = tuple(self._faults.values())
+        causes = {(cause.kind, cause.tensor) for cause in seen}
+
+        def follows(fault: Fault) -> bool:
+            if fault.kind is FaultKind.DEADLOCK:
+                return True
+            return any((kind, fault.tensor) in causes for kind in _CAUSES.get(fault.kind, ()))
+
+        return tuple(sorted(seen, key=follows))
 
     def kinds(self) -> Iterable[FaultKind]:
         """The kinds seen."""

@@ -128,11 +128,17 @@ def _threads(launch: Launch) -> int:
     return launch.block[0] * launch.block[1] * launch.block[2]
 
 
+_MOST_BLOCKS = 1 << 24
+"""Blocks of a grid that can be listed; to run them all would take hours."""
+
+
 def _expect_geometry(function: Function, launch: Launch) -> None:
     """Refuses launches that the driver refuses (CUDA driver API, cuLaunchKernelEx)."""
     threads = _threads(launch)
     if not 1 <= threads <= 1024:
         raise BadLaunch(f"block: {threads} threads, a block has 1 to 1024.")
+    if (blocks := launch.grid[0] * launch.grid[1] * launch.grid[2]) > _MOST_BLOCKS:
+        raise BadLaunch(f"grid: {blocks} blocks are too many to emulate, {_MOST_BLOCKS} at most. Launch fewer.")
     for axis, (grid, cluster) in enumerate(zip(launch.grid, launch.cluster, strict=True)):
         if grid < 1 or cluster < 1 or grid % cluster:
             raise BadLaunch(f"grid: {grid} blocks along {'xyz'[axis]} are no multiple of the cluster's {cluster}.")

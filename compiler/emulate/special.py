@@ -138,7 +138,6 @@ _SCALARS: dict[str, Values] = {
     "lanemask_ge": lambda t: 0xFFFFFFFF & ~(_bit(t) - 1),
     "current_graph_exec": lambda t: 0,
     "reserved_smem_offset_begin": lambda t: 0,
-    "reserved_smem_offset_end": lambda t: SHARED_BASE,
     "reserved_smem_offset_cap": lambda t: SHARED_BASE,
     "reserved_smem_offset_0": lambda t: 0,
     "reserved_smem_offset_1": lambda t: SHARED_BASE // 2,
@@ -155,11 +154,12 @@ _CLOCKS: dict[str, tuple[int, int]] = {
 
 
 def _total_smem(machine: Machine) -> int:
-    return machine.memory.addresses.shared.size
+    """Static and dynamic shared memory, in whole units of 128 bytes (measured on an H200)."""
+    return -(-machine.memory.addresses.shared.size // 128) * 128
 
 
 def _aggregate_smem(machine: Machine) -> int:
-    return _total_smem(machine) + SHARED_BASE
+    return machine.memory.addresses.shared.size + SHARED_BASE
 
 
 def _dynamic_smem(machine: Machine) -> int:

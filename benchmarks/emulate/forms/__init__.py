@@ -9,17 +9,50 @@ memory.py       loads, stores, cache operators, atomics, reductions
 copies.py       cp.async, bulk copies, mbarrier results, clusters
 tensors.py      tensor copies, stores, reductions
 matrices.py     ldmatrix, stmatrix, movmatrix
+handovers.py    barriers, mbarriers and groups in forms not seen elsewhere
+control.py      branches, calls, address conversions, hints, fences
+float_atomics.py  floating-point atomics and reductions on special values
+tensormaps.py   maps that a kernel changes
+programs.py     mathematical functions of CUDA, 128-bit integers
 """
 
 from __future__ import annotations
 
 from benchmarks.emulate.form import Form
-from benchmarks.emulate.forms import conversions, copies, floats, integers, matrices, memory, tensors, warps
+from benchmarks.emulate.forms import (
+    control,
+    conversions,
+    copies,
+    float_atomics,
+    floats,
+    handovers,
+    integers,
+    matrices,
+    memory,
+    programs,
+    tensormaps,
+    tensors,
+    warps,
+)
 
 
 def all_forms() -> tuple[Form, ...]:
     """Every form, names unique."""
-    modules = (integers, floats, conversions, warps, memory, copies, tensors, matrices)
+    modules = (
+        integers,
+        floats,
+        conversions,
+        warps,
+        handovers,
+        control,
+        memory,
+        float_atomics,
+        copies,
+        tensors,
+        tensormaps,
+        matrices,
+        programs,
+    )
     forms = tuple(form for module in modules for form in module.forms())
     names = [f.name for f in forms]
     twice = {n for n in names if names.count(n) > 1}

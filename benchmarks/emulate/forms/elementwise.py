@@ -10,7 +10,7 @@ import zlib
 import numpy as np
 
 from benchmarks.emulate.form import EXACT, Form, Tolerance
-from benchmarks.emulate.values import WIDTHS, operands
+from benchmarks.emulate.values import WIDTHS, operands, width
 
 _LETTERS = {8: "h", 16: "h", 32: "r", 64: "l"}
 _TYPES = {8: "u16", 16: "u16", 32: "u32", 64: "u64"}
@@ -36,7 +36,7 @@ def elementwise(
     kinds = tuple(dtypes.split())
     text = body or f"{name} {', '.join(f'%{k}' for k in range(len(kinds) + 1))};"
     inputs = ", ".join(
-        f'"{_LETTERS[WIDTHS[kind]]}"(({_TYPES[WIDTHS[kind]]}){array}[i])'
+        f'"{_LETTERS[width(kind)]}"(({_TYPES[width(kind)]}){array}[i])'
         for kind, array in zip(kinds, "abc", strict=False)
     )
     kernel = _KERNEL.format(
@@ -46,7 +46,7 @@ def elementwise(
     count = len(values[0])
     padded = values + [np.zeros(1, np.uint64)] * (3 - len(values))
     if tolerance == EXACT and result in FLOATING:
-        tolerance = Tolerance(result)
+        tolerance = Tolerance(result, with_nan_bits=True)
     return Form(
         name=name,
         family=family,

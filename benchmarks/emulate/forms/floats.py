@@ -36,6 +36,11 @@ def _single() -> Iterator[Form]:
             for nan in ("", ".NaN"):
                 for sign in ("", ".xorsign.abs"):
                     yield _form(f"{op}{flush}{nan}{sign}.f32", "f32 f32", "f32")
+    for name in ("add.f32", "sub.ftz.f32", "mul.f32", "mul.sat.f32", "add.ftz.sat.f32"):
+        yield _form(name, "f32 f32", "f32")
+    for rounding in _ROUNDINGS:
+        yield _form(f"mad.{rounding}.f32", "f32 f32 f32", "f32")
+    yield _form("mad.rn.ftz.sat.f32", "f32 f32 f32", "f32")
     yield _form("copysign.f32", "f32 f32", "f32")
     for test in ("finite", "infinite", "number", "notanumber", "normal", "subnormal"):
         for kind in ("f32", "f64"):
@@ -47,6 +52,9 @@ def _double() -> Iterator[Form]:
     for rounding in _ROUNDINGS:
         for op, count in (("add", 2), ("sub", 2), ("mul", 2), ("fma", 3), ("div", 2), ("rcp", 1), ("sqrt", 1)):
             yield _form(f"{op}.{rounding}.f64", "f64 " * count, "f64")
+        yield _form(f"mad.{rounding}.f64", "f64 f64 f64", "f64")
+    for op in ("add", "sub", "mul"):
+        yield _form(f"{op}.f64", "f64 f64", "f64")
     for op, count in (("abs", 1), ("neg", 1), ("min", 2), ("max", 2), ("copysign", 2)):
         yield _form(f"{op}.f64", "f64 " * count, "f64")
 
@@ -58,8 +66,10 @@ def _half() -> Iterator[Form]:
             for op in ("add", "sub", "mul"):
                 yield _form(f"{op}.rn{modifier}.{kind}", f"{kind} {kind}", kind)
             yield _form(f"fma.rn{modifier}.{kind}", f"{kind} {kind} {kind}", kind)
-        for modifier in (".relu", ".ftz.relu") if of_half else (".relu",):
+        for modifier in (".relu", ".ftz.relu", ".oob", ".oob.relu") if of_half else (".relu", ".oob", ".oob.relu"):
             yield _form(f"fma.rn{modifier}.{kind}", f"{kind} {kind} {kind}", kind)
+        for op in ("add", "sub", "mul"):
+            yield _form(f"{op}.{kind}", f"{kind} {kind}", kind)
         for flush in ("", ".ftz") if of_half else ("",):
             for op in ("abs", "neg"):
                 yield _form(f"{op}{flush}.{kind}", kind, kind)
@@ -87,6 +97,7 @@ def _approximate() -> Iterator[Form]:
     yield _approximated("tanh.approx.f32", "f32", relative=2.0**-11)
     for op in ("rcp", "rsqrt"):
         yield _approximated(f"{op}.approx.ftz.f64", "f64", "f64", relative=2.0**-20)
+    yield _approximated("rsqrt.approx.f64", "f64", "f64", relative=2.0**-26.9)
     for kind in ("f16", "f16x2"):
         yield _approximated(f"tanh.approx.{kind}", kind, kind, relative=2.0**-10.987, absolute=2.0**-10.987)
         yield _approximated(f"ex2.approx.{kind}", kind, kind, relative=2.0**-9.9)

@@ -61,13 +61,18 @@ def _copies() -> Iterator[Form]:
     for load in ("ld.global.nc", "ld.global.ca", "ld.global.cg", "ld.global.cs", "ld.global.lu", "ld.global.cv",
                  "ld.volatile.global", "ld.relaxed.gpu.global", "ld.acquire.gpu.global", "ld.weak.global",
                  "ld.global.nc.L1::no_allocate", "ld.global.L1::evict_last", "ld.global.nc.L1::no_allocate.L2::128B",
-                 "ld.global.L2::256B", "ld.global.cs.nc", "ldu.global"):  # fmt: skip
+                 "ld.global.L2::256B", "ld.global.cs.nc", "ldu.global", "ld.relaxed.cta.global",
+                 "ld.relaxed.sys.global", "ld.acquire.cta.global", "ld.acquire.cluster.global", "ld.acquire.sys.global",
+                 "ld.mmio.relaxed.sys.global", "ld.global.L1::evict_first", "ld.global.L1::evict_normal",
+                 "ld.global.L1::evict_unchanged", "ld.global.nc.L2::64B"):  # fmt: skip
         yield _copy(load, load, "st.global", 1, 32)
         if "relaxed" not in load and "acquire" not in load:
             yield _copy(f"{load}.v4", load, "st.global", 4, 32)
     for store in ("st.global.wb", "st.global.cg", "st.global.cs", "st.global.wt", "st.volatile.global",
                   "st.relaxed.gpu.global", "st.release.gpu.global", "st.weak.global",
-                  "st.global.L1::no_allocate"):  # fmt: skip
+                  "st.global.L1::no_allocate", "st.global.L1::evict_last", "st.relaxed.cta.global",
+                  "st.relaxed.sys.global", "st.release.cta.global", "st.release.cluster.global",
+                  "st.release.sys.global", "st.mmio.relaxed.sys.global"):  # fmt: skip
         yield _copy(store, "ld.global", store, 1, 32)
     for count in (1, 2, 4):
         yield _copy(f"L2::cache_hint v{count}", "ld.global.L2::cache_hint", "st.global.L2::cache_hint", count, 32, True)
@@ -152,6 +157,12 @@ def _atomics() -> Iterator[Form]:
             )
             yield _reduced(f"red.shared.{suffix}", f"red.shared.{suffix} [%0], %1;", op, kind, width, is_shared=True)
             yield _returned(f"atom.global.{suffix}", f"atom.global.{suffix}", kind, width)
+            yield _returned(f"atom.shared.{suffix}", f"atom.shared.{suffix}", kind, width, is_shared=True)
+            yield _returned(f"atom.{suffix} of shared", f"atom.{suffix}", kind, width, is_shared=True)
+    for bits in ("b16", "b32", "b64"):
+        yield _returned(f"atom.shared.cas.{bits}", f"atom.shared.cas.{bits}", bits, int(bits[1:]), "cas", True)
+    for bits in ("b32", "b64"):
+        yield _returned(f"atom.shared.exch.{bits}", f"atom.shared.exch.{bits}", bits, int(bits[1:]), is_shared=True)
     for bits in ("b16", "b32", "b64"):
         yield _returned(f"atom.global.cas.{bits}", f"atom.global.cas.{bits}", bits, int(bits[1:]), "cas")
     for bits in ("b32", "b64"):
@@ -205,15 +216,20 @@ def _reduced(name: str, body: str, op: str, kind: str, width: int, is_shared: bo
     )
 
 
-def _returned(name: str, instruction: str, kind: str, width: int, op: str = "") -> Form:
+def _returned(name: str, instruction: str, kind: str, width: int, op: str = "", is_shared: bool = False) -> Form:
     """Each thread has a place of its own, so that what comes back is known."""
     letter, word = _LETTERS[width], _TYPES[width]
     third = ", %3" if op == "cas" else ""
     more = f', "{letter}"(({word})(x[i] ^ 5))' if op == "cas" else ""
+    place = '"l"(z + i)'
+    before, after = "", ""
+    if is_shared:
+        place = '"r"(SMEM(s + t))' if ".shared" in instruction else '"l"(s + t)'
+        before, after = f"  __shared__ {word} s[128];\n  s[t] = z[i];\n  __syncthreads();\n", "  z[i] = s[t];\n"
     text = (
-        f'  {word} d;\n  asm volatile("{instruction} %0, [%1], %2{third};" : "={letter}"(d) : "l"(z + i), '
+        f'{before}  {word} d;\n  asm volatile("{instruction} %0, [%1], %2{third};" : "={letter}"(d) : {place}, '
         f'"{letter}"(x[i]){more} : "memory");\n'
-        "  y[i] = d;"
+        f"{after}  y[i] = d;"
     )
     source = kernel(f"const {word}* x, {word}* z, {word}* y", text)
     values, there = _values(name, kind, width, 256), _values(name + " there", kind, width, 256).copy()

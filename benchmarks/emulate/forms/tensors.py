@@ -11,9 +11,11 @@ import numpy as np
 from benchmarks.emulate.form import Form, Tolerance
 from benchmarks.emulate.forms.copies import START
 from benchmarks.emulate.forms.frame import Array, form, kernel, numbers, words
+from benchmarks.emulate.values import specials
 from compiler.emulate.launch import TensorMap
 
-_BYTES = {"u8": 1, "u16": 2, "f16": 2, "bf16": 2, "u32": 4, "i32": 4, "f32": 4, "u64": 8, "i64": 8, "f64": 8}
+_BYTES = {"u8": 1, "u16": 2, "f16": 2, "bf16": 2, "u32": 4, "i32": 4, "f32": 4, "u64": 8, "i64": 8, "f64": 8,
+          "FLOAT32_FTZ": 4}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -130,6 +132,8 @@ def forms() -> Iterator[Form]:
         Box("2-D past both ends", (94, 40), (16, 8), (88, 36)),
     ):
         yield _store(box)
+    flushed = _store(Box("2-D special values FLOAT32_FTZ", (64, 20), (16, 8), (16, 3), dtype="FLOAT32_FTZ"))
+    yield replace(flushed, inputs={**flushed.inputs, "x": _elements("", "FLOAT32_FTZ", 512).view(np.uint8)})
     yield _load(_PLAIN[1], ".L2::cache_hint")
     yield _store(_PLAIN[1], ".L2::cache_hint")
     yield _load(_PLAIN[1], target="shared::cta")
@@ -154,6 +158,8 @@ def _elements(name: str, dtype: str, nbytes: int) -> Array:
     count = nbytes // _BYTES[dtype]
     if dtype in ("f16", "f32", "f64"):
         return numbers(name, count, f"float{8 * _BYTES[dtype]}")
+    if dtype == "FLOAT32_FTZ":
+        return np.resize(specials("f32").astype(np.uint32), count)
     if dtype == "bf16":
         return (numbers(name, count).view(np.uint32) >> 16).astype(np.uint16)
     return words(name, count, f"uint{8 * _BYTES[dtype]}")

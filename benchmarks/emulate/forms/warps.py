@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from benchmarks.emulate.form import Form
 from benchmarks.emulate.forms.frame import form, kernel, words
@@ -99,3 +100,35 @@ def _registers() -> Iterator[Form]:
             move = f"{{\\n.reg .pred p;\\nmov.pred p, %%{name};\\nselp.u32 %0, 1, 0, p;\\n}}"
         text = f'  u32 d;\n  asm volatile("{move}" : "=r"(d));\n  y[i] = d;'
         yield form(f"mov %{name}", "special", kernel("u32* y", text), {}, {"y": 2048}, grid=4, cluster=cluster)
+    yield from _sizes()
+    yield from _volumes()
+
+
+def _sizes() -> Iterator[Form]:
+    """Registers that tell of the machine and of the block's shared memory."""
+    for name in ("nwarpid", "nsmid", "total_smem_size", "aggr_smem_size", "dynamic_smem_size",
+                 "reserved_smem_offset_begin", "reserved_smem_offset_cap"):  # fmt: skip
+        text = (
+            "  extern __shared__ u32 more[];\n  __shared__ u32 s[100];\n  if (t < 100) s[t] = t;\n  more[t] = t;\n"
+            f'  __syncthreads();\n  u32 d;\n  asm volatile("mov.u32 %0, %%{name};" : "=r"(d));\n'
+            "  if (d == 0xffffffff) y[0] = s[t % 99] + more[127 - t];\n  y[i] = d;"
+        )
+        source = kernel("u32* y", text)
+        yield form(f"mov %{name} of 1424 bytes", "special", source, {}, {"y": 1024}, grid=2, dynamic_smem=1024)
+
+
+def _volumes() -> Iterator[Form]:
+    """Registers of blocks, clusters and grids with three dimensions."""
+    names = [f"{of}.{axis}" for of in ("tid", "ntid", "ctaid", "nctaid", "clusterid", "nclusterid", "cluster_ctaid",
+                                       "cluster_nctaid") for axis in "xyz"]  # fmt: skip
+    for name in (*names, "cluster_ctarank", "cluster_nctarank", "laneid", "is_explicit_cluster"):
+        move = f"mov.u32 %0, %%{name};"
+        if name.startswith("is_"):
+            move = f"{{\\n.reg .pred p;\\nmov.pred p, %%{name};\\nselp.u32 %0, 1, 0, p;\\n}}"
+        text = (
+            "  u32 block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);\n"
+            "  u32 thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);\n"
+            f'  u32 d;\n  asm volatile("{move}" : "=r"(d));\n  y[60 * block + thread] = d;'
+        )
+        flat = form(f"mov %{name} in three dimensions", "special", kernel("u32* y", text), {}, {"y": 24 * 240})
+        yield replace(flat, grid=(4, 3, 2), block=(5, 4, 3), cluster=(2, 1, 2))

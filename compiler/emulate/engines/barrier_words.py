@@ -24,3 +24,11 @@ def stale(seen: int, phase: int, copy: Instruction) -> str:
         f"The wait returned {found}, but the copy at {at_line(copy)}, whose data this thread uses, completes phase "
         f"{phase}. Wait for parity {phase & 1}."
     )
+
+
+def unobserved(seen: int, phase: int, copy: Instruction) -> str:
+    """A wait that found phase `seen` complete once more, where nobody waits for the data of `copy` in the next."""
+    return (
+        f"The wait returned again for phase {seen}, seen before, and nothing waits for phase {phase}, which the copy "
+        f"at {at_line(copy)} completes. Toggle the parity each time the barrier is used: wait for parity {phase & 1}."
+    )

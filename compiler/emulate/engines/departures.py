@@ -41,7 +41,12 @@ class Departures(Engine):
         self._last: dict[int, dict[Instruction, tuple[Clocks, int]]] = defaultdict(dict)
 
     def shared_access(self, active: Active, insn: Instruction, offsets: Offsets, nbytes: int, is_store: bool) -> None:
-        """Notes accesses to other blocks: the clock of each lane, and an address."""
+        """Notes accesses to other blocks."""
+        self.noted(active, insn, offsets)
+
+    def noted(self, active: Active, insn: Instruction, offsets: Offsets) -> None:
+        """Notes the accesses among these that are to other blocks, arrivals at their mbarriers too: the clock of each
+        lane, and an address."""
         slots = offsets // self._region.pitch
         remote = slots != active.slots
         if not remote.any() or not self.machine.options.races:

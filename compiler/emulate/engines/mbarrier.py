@@ -18,7 +18,8 @@ from compiler.emulate.engine import Engine
 from compiler.emulate.engines.barrier import MAX_COUNT, Barrier, Coming, Passed, state_phase, states
 from compiler.emulate.engines.barrier_table import Addresses, BarrierTable, mask
 from compiler.emulate.engines.barrier_words import at_line, progress, stale
-from compiler.emulate.engines.stuck import never_complete
+from compiler.emulate.engines.departures import Departures
+from compiler.emulate.engines.stuck import never_complete, stale_waits, waits_ahead
 from compiler.emulate.memory.region import Offsets
 from compiler.emulate.order.order import Actor, Conflict, Token
 from compiler.emulate.ptx.module import Instruction, Space
@@ -115,6 +116,9 @@ class MBarriers(Engine):
             before[which] = states(barrier.phase, np.maximum(barrier.pending - earlier, 0))
             self._check_arrivals(barrier, active.where(mask(active, which)), insn, total, completes)
             if releases and self._order is not None:
+                if self.machine.threads.cluster_blocks > 1:
+                    offsets = np.full(len(lanes), barrier.offset)
+                    self.machine.engine(Departures).noted(Active(self.machine, lanes), insn, offsets)
                 barrier.tokens.append(self._order.release(lanes))
             self._count(barrier, insn, int(lanes[0]), total, drops)
         self.machine.progress += 1
@@ -292,6 +296,11 @@ class MBarriers(Engine):
                 break
         return False
 
+    def explain_unobserved(self, barrier: Barrier, phase: int | None, copy: Instruction) -> None:
+        """Reports the wait that was for the phase before that of a copy that nobody waited for, if there was one."""
+        for insn, lane, message in waits_ahead(barrier, barrier.phase if phase is None else phase, copy):
+            self._misuse(insn, lane, message)
+
     def block_ended(self, slot: int) -> None:
         """Bytes that were expected and never came, or came and were never expected, are reported."""
         for barrier in self.table:
@@ -312,7 +321,7 @@ class MBarriers(Engine):
         """Reports the barriers that can never complete, when nothing can go on."""
         for barrier in self.table:
             live = self.machine.live[barrier.base : barrier.base + len(barrier.seen)]
-            for insn, lane, message in never_complete(barrier, live):
+            for insn, lane, message in (*stale_waits(barrier, live), *never_complete(barrier, live)):
                 self._misuse(insn, lane, message)
 
     # Counting.

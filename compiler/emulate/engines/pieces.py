@@ -68,7 +68,7 @@ class Pieces:
             given = values if place.pick is None else values[place.pick]
             self._spare_barriers(part, place)
             old = memory.read_bytes(None, part, self.insn, place.region, place.offsets, self.unit)
-            new = reduction.combine(old, given, in_global=place.region.space is Space.GLOBAL)
+            new = reduction.combine(old, given)
             if actor is not None:
                 self.machine.order.actor_access(actor, place.region, Access.ATOMIC, self.insn, place.offsets, self.unit)
             memory.write_bytes(None, part, self.insn, place.region, place.offsets, new)

@@ -1,4 +1,4 @@
-"""Why an mbarrier can never complete, told when nothing can go on."""
+"""Why an mbarrier can never complete, told when nothing can go on, and waits that threads did not wait at."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from compiler.emulate.engines.barrier import Barrier
+from compiler.emulate.engines.barrier_words import unobserved
 from compiler.emulate.ptx.module import Instruction
 
 
@@ -37,3 +38,35 @@ def never_complete(barrier: Barrier, live: npt.NDArray[np.bool_]) -> Iterator[tu
                 f"The wait for parity {parity} is for phase {phase} of the mbarrier, in which nothing arrives. Phase "
                 f"{phase - 1} is complete, and this thread never waited for it: wait for parity {1 - parity}.",
             )
+
+
+def stale_waits(barrier: Barrier, live: npt.NDArray[np.bool_]) -> Iterator[tuple[Instruction, int, str]]:
+    """(instruction, lane, message) of the last wait of a live thread that was for a phase which it had seen before.
+
+    It returned at once, so its thread is a phase ahead of what it waited for: others then wait for it in vain.
+    """
+    for passed in reversed(barrier.passed):
+        index = passed.lanes - barrier.base
+        ahead = passed.is_idle & live[index] & (barrier.seen[index] == passed.phase) & (passed.phase >= 0)
+        if ahead.any():
+            phase = passed.phase
+            yield (
+                passed.insn,
+                int(passed.lanes[int(np.argmax(ahead))]),
+                f"The wait returned again for phase {phase} of the mbarrier, which this thread had already seen "
+                f"complete. Toggle the parity each time the barrier is used: wait for parity {(phase + 1) & 1}.",
+            )
+            return
+
+
+def waits_ahead(barrier: Barrier, phase: int, copy: Instruction) -> Iterator[tuple[Instruction, int, str]]:
+    """(instruction, lane, message) of a wait for the phase before that of a copy that nobody waited for.
+
+    It returned at once, for its thread had seen that phase before: a parity that was not toggled. Where threads run
+    ahead of the copy, nothing races, and this is the only sign of it.
+    """
+    for passed in barrier.passed:
+        if passed.phase == phase - 1 >= 0 and passed.is_idle.any():
+            lane = int(passed.lanes[int(np.argmax(passed.is_idle))])
+            yield passed.insn, lane, unobserved(passed.phase, phase, copy)
+            return

@@ -29,14 +29,16 @@ UNIT = 16
 """Bytes that addresses, strides and inner boxes are multiples of (CUDA driver API, cuTensorMapEncodeTiled)."""
 
 SWIZZLED_ADDRESS_ALIGN = 16
-"""Of the global address of a swizzled map: 16 by the driver API. The CUDA guide asks for 128: nothing confirms it."""
+"""Of the global address of a swizzled map (CUDA driver API, cuTensorMapEncodeTiled). The CUDA guide asks for 128; the
+encoder takes 16 with every swizzle, and what is copied is right (measured on an H200, driver 580.159)."""
 
 SPAN_IS_PITCH = True
-"""Rows narrower than the swizzle span lie a span apart in shared memory, as the CUDA guide has it allocated. Believed:
-no manual gives the pitch, and with a box as wide as its span both readings agree."""
+"""Rows narrower than the swizzle's span lie a span apart in shared memory, whether it has 32, 64 or 128 bytes (measured
+on an H200, driver 580.159). The CUDA guide has as much allocated; no manual gives the pitch."""
 
 ATOMS_NEED_CAPABILITY = 100
-"""Swizzles with atoms of 32 and 64 bytes: the encoder refuses them on capability 9.0 (measured on an H200)."""
+"""Swizzles with atoms of 32 and 64 bytes: the encoder refuses them on capability 9.0 with CUDA_ERROR_INVALID_VALUE
+(measured on an H200, driver 580.159)."""
 
 INTERLEAVES = ("NONE", "16B", "32B")
 FILLS = ("zero", "nan")
@@ -85,7 +87,9 @@ class DecodedMap:
 
     @property
     def extents(self) -> tuple[int, ...]:
-        """Elements of a tile by dimension: ceil(box / element stride); the innermost stride counts as 1."""
+        """Elements of a tile by dimension: ceil(box / element stride), all of which count on the mbarrier, also those
+        out of bounds; the innermost stride counts as 1 (measured on an H200, driver 580.159, strides that do not divide
+        the box or the tensor among them)."""
         outer = zip(self.box[1 : self.rank], self.element_strides[1 : self.rank], strict=True)
         return (self.box[0], *(-(-b // s) for b, s in outer))
 
@@ -196,6 +200,8 @@ def problems(m: DecodedMap, capability: int = 90) -> list[str]:
 
 
 def _global_problems(m: DecodedMap) -> list[str]:
+    """Of the tensor. Strides may be zero, and so small that rows overlap: such maps encode, and their loads bring what
+    the strides say (measured on an H200, driver 580.159)."""
     found = []
     wide = m.interleave == INTERLEAVES.index("32B") or m.type.is_packed_to_16
     unit = 2 * UNIT if wide else UNIT

@@ -91,23 +91,13 @@ def _tile(m: DecodedMap, column: int, rows: tuple[Ints, npt.NDArray[np.bool_]], 
 
 
 def filled(tile: Tile, found: Bytes, element: Element, nan: bool) -> Bytes:
-    """The rows of a load, (rows, row_bytes): `found`, (inside, run), and zeros or NaNs where the tensor ends.
-
-    The types that flush do so to what was found, and keep the sign.
-    """
+    """The rows of a load, (rows, row_bytes): `found`, (inside, run), and zeros or NaNs where the tensor ends."""
     rows = np.zeros((tile.rows, tile.row_bytes), np.uint8)
     if nan:
         rows[:] = np.tile(np.frombuffer(element.nan, np.uint8), tile.row_bytes // element.nbytes)
     if len(tile.inside):
-        rows[tile.inside, tile.first : tile.last] = flushed(found) if element.flushes else found
+        rows[tile.inside, tile.first : tile.last] = found
     return rows
-
-
-def flushed(found: Bytes) -> Bytes:
-    """f32 values with subnormal numbers as zeros of their sign."""
-    words = np.ascontiguousarray(found).view(np.uint32)
-    small = (words & 0x7F800000) == 0
-    return np.where(small, words & np.uint32(0x80000000), words).view(np.uint8)
 
 
 def places(m: DecodedMap, rows: Ints, nbytes: int, address: int) -> tuple[Ints, int]:

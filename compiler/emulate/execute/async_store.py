@@ -5,6 +5,8 @@ They are weak operations of the generic proxy that run beside the thread.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import numpy.typing as npt
 
@@ -15,8 +17,13 @@ from compiler.emulate.engines.pieces import pieces
 from compiler.emulate.engines.reduction import Reduction, reduction
 from compiler.emulate.execute.access import elements, type_bytes
 from compiler.emulate.execute.copy_forms import by_lane
+from compiler.emulate.memory.windows import CLUSTER_RANK_SHIFT, LOW_32_BITS
 from compiler.emulate.ptx.module import Instruction, Space
 from compiler.emulate.registry import Run, instruction
+from compiler.emulate.report import FaultKind
+
+if TYPE_CHECKING:
+    from compiler.emulate.machine import Machine
 
 _MBARRIER = "mbarrier::complete_tx::bytes"
 _OPERATIONS = ("inc", "dec", "min", "max", "add", "and", "or", "xor")
@@ -57,12 +64,30 @@ def _store(insn: Instruction, binder: Binder, found: Reduction | None) -> Run:
             values[:, column] = read(active)
         rows = values.view(np.uint8)
         for row, (lane, (to, bar)) in zip(rows, by_lane(active, *places), strict=True):
+            if _rank(machine, lane, to) != _rank(machine, lane, bar):
+                Active(machine, np.array([lane])).fault(
+                    FaultKind.INVALID_OPERAND,
+                    insn,
+                    "The destination and the mbarrier lie in the shared memory of different blocks. Map both to the "
+                    "same block of the cluster (mapa).",
+                    None,
+                    np.array(bar),
+                    machine.memory.addresses.shared.name,
+                )
             end = pieces(machine, lane, insn, Space.SHARED, np.array([to], np.uint64), nbytes, nbytes)
             machine.engine(BulkCopies).load(
                 lane, insn, _constant(row), [end.into(found)], [bar], nbytes, uses_async_proxy=False
             )
 
     return run
+
+
+def _rank(machine: Machine, lane: int, address: int) -> int:
+    """The rank in the cluster of the block that a shared or generic address lies in (PTX ISA, "st.async": operands a
+    and mbar are of one block)."""
+    threads = machine.threads
+    mapped = (int(address) & int(LOW_32_BITS)) >> int(CLUSTER_RANK_SHIFT)
+    return mapped - 1 if mapped else int(threads.slot[lane]) % threads.cluster_blocks
 
 
 def _constant(row: npt.NDArray[np.uint8]) -> Read:

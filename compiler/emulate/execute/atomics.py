@@ -11,6 +11,9 @@ import numpy.typing as npt
 from compiler.emulate.active import Active
 from compiler.emulate.binder import Binder, Reader, Unsupported, Writer
 from compiler.emulate.execute.access import AccessForm, access_form, elements
+from compiler.emulate.memory.windows import SHARED_WINDOW, WINDOW_BITS
+from compiler.emulate.numeric import half
+from compiler.emulate.numeric.rounding import canonical
 from compiler.emulate.ptx.module import Instruction, Sink, Space
 from compiler.emulate.registry import Run, instruction
 
@@ -75,7 +78,10 @@ def _one(
     together: Callable[[Words, Words, Words], None] | None,
 ) -> None:
     b = np.broadcast_to(read_b(active), len(active))
-    c = np.broadcast_to(read_c(active), len(active))
+    if form.space is Space.GENERIC and form.type == "f32":
+        c = (addresses >> WINDOW_BITS) == SHARED_WINDOW >> WINDOW_BITS
+    else:
+        c = np.broadcast_to(read_c(active), len(active))
 
     def compute(old: Words, which: npt.NDArray[np.intp]) -> Words:
         return operation(old, b[which], c[which])
@@ -126,16 +132,23 @@ def _operation(operator: str, form: AccessForm) -> Operation:
 
 
 def _f32(operator: str, form: AccessForm) -> Operation:
-    """atom.add.f32 takes subnormals for zero in global memory, not in shared memory (PTX ISA, "atom")."""
+    """atom.add.f32 takes subnormals for zero in global memory, not in shared memory (PTX ISA, "atom").
+
+    NaN is canonical. For generic addresses the third operand says which lanes are in shared memory; both measured on
+    an H200.
+    """
     if operator != "add":
         raise Unsupported(f"an atomic {operator} of .f32")
-    flush = form.space is not Space.SHARED
+    space = form.space
 
     def add(old: Words, b: Words, c: Words) -> Words:
         x, y = old.view(np.float32), np.ascontiguousarray(b).view(np.float32)
-        if not flush:
-            return (x + y).view(np.uint32)
-        return _flushed(_flushed(x) + _flushed(y)).view(np.uint32)
+        if space is Space.SHARED:
+            return canonical(x + y).view(np.uint32)
+        flushed = _flushed(_flushed(x) + _flushed(y))
+        if space is Space.GENERIC:
+            flushed = np.where(c != 0, x + y, flushed)
+        return canonical(flushed).view(np.uint32)
 
     return add
 
@@ -150,51 +163,33 @@ def _f64(operator: str, form: AccessForm) -> Operation:
     return lambda old, b, c: (old.view(np.float64) + np.ascontiguousarray(b).view(np.float64)).view(np.uint64)
 
 
-def _halves(
-    widen: Callable[[Words], Words], narrow: Callable[[Words], Words]
-) -> Callable[[str, AccessForm], Operation]:
-    """16-bit floats, alone or two a word: computed in f32, rounded once, which is exact for one addition."""
+_HALF_OPERATORS = {"add": half.add, "min": half.minimum, "max": half.maximum}
+
+
+def _halves(format_: half.Half) -> Callable[[str, AccessForm], Operation]:
+    """16-bit floats, alone or two a word."""
 
     def make(operator: str, form: AccessForm) -> Operation:
-        if operator not in ("add", "min", "max"):
+        function = _HALF_OPERATORS.get(operator)
+        if function is None:
             raise Unsupported(f"an atomic {operator} of .{form.type}")
-        pick = {"add": np.add, "min": np.fmin, "max": np.fmax}[operator]
 
         def compute(old: Words, b: Words, c: Words) -> Words:
-            x = widen(np.ascontiguousarray(old).view(np.uint16))
-            y = widen(np.ascontiguousarray(b).view(np.uint16))
-            return narrow(pick(x, y)).view(old.dtype)
+            x, y = (np.ascontiguousarray(v).view(np.uint16) for v in (old, b))
+            return np.ascontiguousarray(function(format_, x, y)).view(old.dtype)
 
         return compute
 
     return make
 
 
-def _from_f16(bits: Words) -> Words:
-    return bits.view(np.float16).astype(np.float32)
-
-
-def _to_f16(values: Words) -> Words:
-    return values.astype(np.float16).view(np.uint16)
-
-
-def _from_bf16(bits: Words) -> Words:
-    return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
-
-
-def _to_bf16(values: Words) -> Words:
-    bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
-    rounded = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)
-    return np.where(np.isnan(values), np.uint32(0x7FFF), rounded).astype(np.uint16)
-
-
 _FLOATS: dict[str, Callable[[str, AccessForm], Operation]] = {
     "f32": _f32,
     "f64": _f64,
-    "f16": _halves(_from_f16, _to_f16),
-    "f16x2": _halves(_from_f16, _to_f16),
-    "bf16": _halves(_from_bf16, _to_bf16),
-    "bf16x2": _halves(_from_bf16, _to_bf16),
+    "f16": _halves(half.F16),
+    "f16x2": _halves(half.F16),
+    "bf16": _halves(half.BF16),
+    "bf16x2": _halves(half.BF16),
 }
 
 

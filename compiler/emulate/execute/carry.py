@@ -23,7 +23,12 @@ if TYPE_CHECKING:
 
 
 class ConditionCode(Engine):
-    """The condition code register: a carry (or borrow) a lane."""
+    """The condition code register: a carry a lane.
+
+    A subtraction leaves the carry of a + ~b + 1, that is, whether it did not borrow, and takes it so: an `addc` after a
+    `subc.cc` sees 1 where there was no borrow. The PTX ISA speaks of the borrow itself; on an H200 it is the carry, and
+    NVRTC's 128-bit division counts on it.
+    """
 
     def __init__(self, machine: Machine) -> None:
         super().__init__(machine)
@@ -41,14 +46,16 @@ def build_sum(insn: Instruction, binder: Binder) -> Run:
     a, b = binder.reader(first, dtype, insn), binder.reader(second, dtype, insn)
     write = binder.writer(destination, dtype, insn)
     takes, leaves = insn.opcode in ("addc", "subc"), insn.has("cc")
-    compute = integer.add_with_carry if insn.opcode in ("add", "addc") else integer.sub_with_borrow
+    subtracts = insn.opcode in ("sub", "subc")
+    compute = integer.sub_with_borrow if subtracts else integer.add_with_carry
 
     def run(active: Active) -> None:
         code = active.machine.engine(ConditionCode)
-        result, carry = compute(a(active), b(active), code.carry[active.lanes] if takes else _NO_CARRY)
+        taken = code.carry[active.lanes] ^ subtracts if takes else _NO_CARRY
+        result, carry = compute(a(active), b(active), taken)
         write(active, result)
         if leaves:
-            code.carry[active.lanes] = spread(np.asarray(carry), active)
+            code.carry[active.lanes] = spread(np.asarray(carry) ^ subtracts, active)
 
     return run
 

@@ -71,7 +71,7 @@ def _scalar(insn: Instruction, to: str, source: str) -> Function:
             return lambda x: convert.integer_to_integer(x, dtype, sat)
         case True, False:
             return _clamped(insn, to, lambda x: convert.integer_to_float(x, to, mode))
-    flush: Function = rounding.flush if insn.has("ftz") and source == "f32" else _same
+    flush: Function = _canonical_flush if insn.has("ftz") and source == "f32" else _same
     if to not in _FLOATS:
         return lambda x: convert.float_to_integer(convert.decode(source, flush(x)), source, dtype, whole or "rzi")
     if whole is not None:
@@ -81,7 +81,23 @@ def _scalar(insn: Instruction, to: str, source: str) -> Function:
             to,
             lambda x: convert.encode(to, convert.to_integral(convert.decode(source, flush(x)), integral), None, mode),
         )
-    return _clamped(insn, to, lambda x: convert.float_to_float(flush(x), source, to, mode))
+
+    def narrowed(x: Array) -> Array:
+        return convert.float_to_float(flush(x), source, to, mode)
+
+    if insn.has("ftz") and (to, source) == ("f32", "f64"):
+        return _clamped(insn, to, lambda x: _flushed(x, narrowed(x), mode))
+    return _clamped(insn, to, narrowed)
+
+
+def _flushed(x: Array, result: Array, mode: rounding.Rounding) -> Array:
+    """`result`, f32 of the f64 `x`, flushed."""
+    return rounding.flush_result(result, lambda scale: convert.float_to_float(x * scale, "f64", "f32", mode))
+
+
+def _canonical_flush(x: Array) -> Array:
+    """f32 operands under `.ftz`: the assembler flushes them by a product, which makes NaN canonical too."""
+    return rounding.canonical(rounding.flush(x))
 
 
 def _same(x: Array) -> Array:

@@ -52,12 +52,12 @@ def build_float(insn: Instruction, binder: Binder) -> Run:
     function, operands = _function(insn)
     match kind:
         case "f32":
-            return elementwise(insn, binder, _finished(function, ftz, sat), np.float32, *[np.float32] * operands)
+            return elementwise(insn, binder, _finished(insn, function), np.float32, *[np.float32] * operands)
         case "f32x2" if insn.opcode in ("add", "sub", "mul", "fma") and not sat:
-            pairs = by_parts(_finished(function, ftz, sat), np.dtype(np.float32), np.dtype(np.uint64))
+            pairs = by_parts(_finished(insn, function), np.dtype(np.float32), np.dtype(np.uint64))
             return elementwise(insn, binder, pairs, np.uint64, *[np.uint64] * operands)
         case "f64" if not (ftz or sat):
-            return elementwise(insn, binder, function, np.float64, *[np.float64] * operands)
+            return elementwise(insn, binder, _with_nan(insn, function), np.float64, *[np.float64] * operands)
         case _:
             raise unsupported(insn)
 
@@ -121,13 +121,39 @@ def _extreme(insn: Instruction) -> Function:
     return two if len(insn.operands) == 3 else lambda *xs: functools.reduce(two, xs)
 
 
-def _finished(function: Function, ftz: bool, sat: bool) -> Function:
+_SCALED: dict[str, Function] = {
+    "mul": floating.multiply,
+    "fma": floating.fma,
+    "mad": floating.fma,
+    "div": floating.divide,
+    "rcp": floating.reciprocal,
+}
+"""Opcodes whose results may be inexact below the smallest normal number. Sums are exact there, roots never there."""
+
+
+def _finished(insn: Instruction, function: Function) -> Function:
     """`function` of f32 with its operands and results flushed, clamped, and NaN canonical."""
-    last: Function = rounding.saturate if sat else rounding.canonical
-    if ftz:
-        flush = rounding.flush
+    last: Function = rounding.saturate if insn.has("sat") else rounding.canonical
+    if not insn.has("ftz"):
+        return lambda *xs: last(function(*xs))
+    flush = rounding.flush
+    if insn.opcode not in _SCALED or insn.has("approx", "full"):
         return lambda *xs: last(flush(function(*map(flush, xs))))
-    return lambda *xs: last(function(*xs))
+    mode = rounding_of(insn)
+    scaled: Function = _SCALED[insn.opcode]
+
+    def flushed(*operands: Array) -> Array:
+        xs = [flush(x) for x in operands]
+        result: Array = last(rounding.flush_result(function(*xs), lambda scale: scaled(*xs, mode, scale)))
+        return result
+
+    return flushed
+
+
+def _with_nan(insn: Instruction, function: Function) -> Function:
+    """`function` of f64 with the NaN of its operands."""
+    order = floating.NAN_ORDER[insn.opcode]
+    return lambda *xs: rounding.operand_nan(function(*xs), [xs[k] for k in order])
 
 
 def _build_mixed(insn: Instruction, binder: Binder) -> Run:
@@ -137,7 +163,7 @@ def _build_mixed(insn: Instruction, binder: Binder) -> Run:
     check_modifiers(insn, frozenset(("sat", *ROUNDINGS)), types=2)
     widen = FORMATS[insn.name[-1]].widen
     function, operands = _function(insn)
-    finished = _finished(function, ftz=False, sat=insn.has("sat"))
+    finished = _finished(insn, function)
     return elementwise(
         insn,
         binder,

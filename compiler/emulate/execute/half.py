@@ -11,6 +11,7 @@ from compiler.emulate.binder import Binder, Unsupported
 from compiler.emulate.execute.elementwise import Function, elementwise
 from compiler.emulate.numeric import approximate, half, integer
 from compiler.emulate.numeric.half import FORMATS, Half
+from compiler.emulate.numeric.rounding import Array
 from compiler.emulate.ptx.module import Instruction
 from compiler.emulate.registry import Run
 
@@ -95,11 +96,23 @@ def _function(insn: Instruction, fmt: Half) -> tuple[Function, int]:
     return two, 2
 
 
+def _flushed(insn: Instruction, fmt: Half, function: Function) -> Function:
+    """`function` with its operands and its result flushed; sums are exact where they are so small."""
+    flush = functools.partial(half.flush, fmt)
+    if insn.opcode not in ("mul", "fma"):
+        return lambda *xs: flush(function(*map(flush, xs)))
+
+    def flushed(*operands: Array) -> Array:
+        xs = [flush(x) for x in operands]
+        return half.flush_result(fmt, function(*xs), lambda scale: function(*xs, scale=scale))
+
+    return flushed
+
+
 def _finished(insn: Instruction, fmt: Half, function: Function) -> Function:
     """`function` with the modifiers that act on its operands and its result."""
     if insn.has("ftz"):
-        flush, inner = functools.partial(half.flush, fmt), function
-        function = lambda *xs: flush(inner(*map(flush, xs)))  # noqa: E731 - each modifier wraps the one before
+        function = _flushed(insn, fmt, function)
     if insn.has("sat"):
         clamped = function
         function = lambda *xs: half.saturate(fmt, clamped(*xs))  # noqa: E731 - each modifier wraps the one before

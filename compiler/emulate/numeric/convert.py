@@ -59,8 +59,28 @@ def float_to_float(x: Array, source: str, to: str, mode: Rounding) -> Array:
             return rounding.canonical(half.F16.widen(x))
         case "f32", "bf16":
             return rounding.f32_bits_to_bf16(x.view(np.uint32), np.isnan(x), mode)
+        case "f64", "f32" | "f16" | "bf16":
+            return _with_payload(encode(to, x, None, mode), x, to)
         case _:
             return encode(to, decode(source, x), None, mode)
+
+
+_NAN_PARTS = {"f32": (32, 29, 0x7FC00000), "f16": (48, 42, 0x7E00), "bf16": (48, 45, 0x7FC0)}
+"""Where sign and payload of an f64 go to in narrower formats (bits to the right), and their quiet NaN of no payload."""
+
+
+def _with_payload(result: Array, x: Array, to: str) -> Array:
+    """`result` with NaN made of the sign and the upper payload of its f64 `x`: an H200 makes no canonical NaN here."""
+    bad = np.isnan(x)
+    if not bad.any():
+        return result
+    sign, payload, quiet = _NAN_PARTS[to]
+    word: Any = np.uint32 if to == "f32" else np.uint16
+    bits = x.view(np.uint64)
+    top = np.uint64(1) << np.uint64(63 - sign)
+    kept = (bits >> np.uint64(payload)) & np.uint64(quiet & -quiet) - np.uint64(1)
+    found = ((bits >> np.uint64(sign)) & top) | kept | np.uint64(quiet)
+    return np.where(bad, found.astype(word), result.view(word)).view(result.dtype)
 
 
 def integer_to_float(x: Array, kind: str, mode: Rounding) -> Array:

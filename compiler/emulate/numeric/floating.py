@@ -1,7 +1,9 @@
 """f32 and f64 arithmetic as PTX defines it (PTX ISA, "Floating-Point Instructions").
 
 Every function takes arrays of f32 or of f64 (or NumPy scalars), one element a lane, and rounds the exact result once.
-NaN results are not made canonical here: `rounding.canonical` does, together with `flush` (.ftz) and `saturate` (.sat).
+NaN results are not yet those of PTX here: `rounding.canonical` makes them for f32, `rounding.operand_nan` for f64; and
+`.ftz` and `.sat` are `rounding.flush`, `flush_result` and `saturate`. Where there is a `scale`, a power of two, f32
+results are those of infinite range times it, rounded once: what `flush_result` asks for.
 """
 
 from __future__ import annotations
@@ -20,6 +22,15 @@ Comparison = Literal[
 
 _F64 = np.float64
 
+NAN_ORDER: dict[str, tuple[int, ...]] = {
+    **dict.fromkeys(("add", "sub", "mul", "min", "max"), (1, 0)),
+    **dict.fromkeys(("fma", "mad"), (1, 2, 0)),
+    "div": (0, 1),
+    **dict.fromkeys(("rcp", "sqrt", "abs", "neg"), (0,)),
+}
+"""By opcode, the order in which f64 operands are asked for the NaN of the result, each as it is: `sub`, `neg` and `abs`
+leave its sign alone (measured on an H200 with pairs and triples of NaNs of differing signs and payloads)."""
+
 
 def add(a: Array, b: Array, mode: Rounding) -> Array:
     """a + b."""
@@ -35,20 +46,23 @@ def subtract(a: Array, b: Array, mode: Rounding) -> Array:
     return a - b if mode == "rn" else add(a, -b, mode)
 
 
-def multiply(a: Array, b: Array, mode: Rounding) -> Array:
+def multiply(a: Array, b: Array, mode: Rounding, scale: float = 1.0) -> Array:
     """a * b."""
-    if mode == "rn":
+    if mode == "rn" and scale == 1.0:
         return a * b
     if a.dtype == _F64:
         return exact.multiply(a, b, mode)
-    return rounding.to_f32(a.astype(_F64) * b.astype(_F64), None, mode)
+    return rounding.to_f32(a.astype(_F64) * b.astype(_F64) * scale, None, mode)
 
 
-def fma(a: Array, b: Array, c: Array, mode: Rounding) -> Array:
+def fma(a: Array, b: Array, c: Array, mode: Rounding, scale: float = 1.0) -> Array:
     """a * b + c, rounded once."""
     if a.dtype == _F64:
         return _fma_f64(a, b, c) if mode == "rn" else exact.fma(a, b, c, mode)
-    return rounding.sum_to_f32(a.astype(_F64) * b.astype(_F64), c.astype(_F64), mode)
+    product, addend = a.astype(_F64) * b.astype(_F64), c.astype(_F64)
+    if scale != 1.0:
+        product, addend = product * scale, addend * scale
+    return rounding.sum_to_f32(product, addend, mode)
 
 
 def _fma_f64(a: Array, b: Array, c: Array) -> Array:
@@ -75,19 +89,19 @@ def _fma_f64(a: Array, b: Array, c: Array) -> Array:
     return result
 
 
-def divide(a: Array, b: Array, mode: Rounding) -> Array:
+def divide(a: Array, b: Array, mode: Rounding, scale: float = 1.0) -> Array:
     """a / b."""
-    if mode == "rn":
+    if mode == "rn" and scale == 1.0:
         return a / b
     if a.dtype == _F64:
         return exact.divide(a, b, mode)
     # A quotient of two f32 that is no f32 differs from every f32 by more than 2^-49 of itself: f64 keeps the side.
-    return rounding.to_f32(a.astype(_F64) / b.astype(_F64), None, mode)
+    return rounding.to_f32(a.astype(_F64) / b.astype(_F64) * scale, None, mode)
 
 
-def reciprocal(a: Array, mode: Rounding) -> Array:
+def reciprocal(a: Array, mode: Rounding, scale: float = 1.0) -> Array:
     """1 / a."""
-    return divide(np.ones((), a.dtype), a, mode)
+    return divide(np.ones((), a.dtype), a, mode, scale)
 
 
 def square_root(a: Array, mode: Rounding) -> Array:

@@ -21,7 +21,7 @@ _NAN = np.uint16(0x7FFF)
 
 OOB_NAN = np.uint16(0x7FF7)
 """The NaN that tensor copies fill with past the end of a tensor, in 16-bit formats; `fma.oob` makes zero of it. The PTX
-ISA names the OOB-NaN without giving its bits; these are what public measurements on Hopper and Blackwell report."""
+ISA names the OOB-NaN without giving its bits; measured on an H200."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,12 @@ class Half:
     widen: Callable[[Array], Array]
     narrow: Callable[[Array], Array]
     infinity: np.uint16
+
+    @property
+    def smallest_normal(self) -> np.uint16:
+        """The bits of the smallest normal number: the last bit of the exponent."""
+        exponent = int(self.infinity)
+        return np.uint16(exponent & -exponent)
 
 
 def _widen_f16(bits: Array) -> Array:
@@ -73,18 +79,18 @@ def subtract(fmt: Half, a: Array, b: Array) -> Array:
     return fmt.narrow(fmt.widen(a) - fmt.widen(b))
 
 
-def multiply(fmt: Half, a: Array, b: Array) -> Array:
-    """a * b, exact in f64 (in f32 a subnormal product of bf16 would be rounded twice)."""
-    return fmt.narrow(fmt.widen(a).astype(np.float64) * fmt.widen(b))
+def multiply(fmt: Half, a: Array, b: Array, scale: float = 1.0) -> Array:
+    """a * b times a power of two, exact in f64 (in f32 a subnormal product of bf16 would be rounded twice)."""
+    return fmt.narrow(fmt.widen(a).astype(np.float64) * fmt.widen(b) * scale)
 
 
-def fma(fmt: Half, a: Array, b: Array, c: Array) -> Array:
-    """a * b + c, rounded once."""
+def fma(fmt: Half, a: Array, b: Array, c: Array, scale: float = 1.0) -> Array:
+    """a * b + c times a power of two, rounded once."""
     product, addend = fmt.widen(a).astype(np.float64) * fmt.widen(b), fmt.widen(c).astype(np.float64)
     if fmt is BF16:
-        return rounding.to_bf16(*rounding.two_sum(product, addend), "rn")
+        return rounding.to_bf16(*rounding.two_sum(product * scale, addend * scale), "rn")
     # f16: exponents lie so close that a sum that f64 rounds is nowhere near the middle of two f16.
-    return fmt.narrow(product + addend)
+    return fmt.narrow((product + addend) * scale)
 
 
 def minimum(fmt: Half, a: Array, b: Array, propagate_nan: bool = False) -> Array:
@@ -120,6 +126,14 @@ def zero_where_oob(result: Array, a: Array, b: Array) -> Array:
 def flush(fmt: Half, bits: Array) -> Array:
     """Subnormal numbers made zeros of their sign (`.ftz`)."""
     return np.where((bits & fmt.infinity) == 0, bits & _SIGN, bits)
+
+
+def flush_result(fmt: Half, bits: Array, scaled: Callable[[float], Array]) -> Array:
+    """Results made zeros of their sign where they are tiny; `scaled` gives them times a power of two."""
+    scale = 2.0**8
+    limit = fmt.narrow(fmt.widen(np.asarray(fmt.smallest_normal)) * np.float32(scale))
+    tiny = rounding.is_tiny(bits & _MAGNITUDE, fmt.smallest_normal, lambda: (scaled(scale) & _MAGNITUDE) < limit)
+    return np.where(tiny, bits & _SIGN, bits)
 
 
 def saturate(fmt: Half, bits: Array) -> Array:

@@ -49,6 +49,10 @@ FORMATS = {
 }
 
 
+TF32_NAN = np.uint32(0x7FFFE000)
+"""The canonical NaN of f32 with the low 13 bits clear, believed: a card gives none whose low bits are set."""
+
+
 def encode(fmt: Minifloat, x: Array, relu: bool = False) -> Array:
     """The bits (uint8) of f64 values: to nearest even, saturated to the finite range (`.satfinite`)."""
     size = np.minimum(np.abs(x), fmt.largest)
@@ -108,10 +112,14 @@ def decode_ue8m0(bits: Array) -> Array:
 
 
 def to_tf32(x: Array, mode: str, satfinite: bool = False, relu: bool = False) -> Array:
-    """tf32 (uint32 with the low 13 bits clear) of f32, by `rn`, `rz` or `rna` (to nearest, ties away from zero)."""
+    """tf32 (uint32 with the low 13 bits clear) of f32, by `rn`, `rz` or `rna` (to nearest, ties away from zero).
+
+    NaN becomes the canonical one, but for `rna`, which cuts its payload off: what is left may be an infinity (measured
+    on an H200; the assembler makes of it an integer addition, for numbers only, and a mask).
+    """
     bits = x.view(np.uint32)
     if mode == "rna":
-        bits = bits + np.uint32(1 << 12)
+        bits = np.where(np.isnan(x), bits, bits + np.uint32(1 << 12))
     elif mode == "rn":
         bits = bits + (np.uint32((1 << 12) - 1) + ((bits >> 13) & 1))
     bits = bits & np.uint32(0xFFFFE000)
@@ -120,4 +128,4 @@ def to_tf32(x: Array, mode: str, satfinite: bool = False, relu: bool = False) ->
         bits = np.where(infinite, (bits & np.uint32(0x80000000)) | np.uint32(0x7F7FE000), bits)
     if relu:
         bits = np.where(bits >= 0x80000000, np.uint32(0), bits)
-    return np.where(np.isnan(x), np.uint32(0x7FFFFFFF), bits)
+    return bits if mode == "rna" else np.where(np.isnan(x), TF32_NAN, bits)

@@ -12,6 +12,7 @@ Everything here takes arrays or NumPy scalars, and wants floating-point warnings
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -29,6 +30,11 @@ BF16_NAN = np.uint16(0x7FFF)
 F32_NAN = np.uint32(0x7FFFFFFF).view(np.float32)
 """The NaN that an instruction makes (PTX ISA, "Floating-Point Instructions": NaN payloads are not kept in f32; "Half
 Precision Floating-Point Instructions" names 0x7FFF the canonical NaN)."""
+
+F64_NAN = np.uint64(0xFFF8000000000000).view(np.float64)
+"""The NaN that an f64 instruction makes where no operand is one (measured on an H200)."""
+
+_QUIET_F64 = np.uint64(1 << 51)
 
 _F32_TINY = 2.0**-126
 """Smallest normal f32."""
@@ -172,9 +178,44 @@ def canonical(r: Array) -> Array:
     return np.where(bad, F32_NAN, r) if bad.any() else r
 
 
+def operand_nan(result: Array, operands: Sequence[Array]) -> Array:
+    """f64 results with every NaN made that of the first of `operands` that is one, quieted, its sign kept; F64_NAN
+    where none is.
+
+    PTX says that f64 keeps payloads, not whose; see floating.NAN_ORDER.
+    """
+    bad = np.isnan(result)
+    if not bad.any():
+        return result
+    found: Array = np.asarray(F64_NAN)
+    for x in reversed(operands):
+        found = np.where(np.isnan(x), (x.view(np.uint64) | _QUIET_F64).view(np.float64), found)
+    return np.where(bad, found, result)
+
+
 def flush(x: Array) -> Array:
-    """f32 with subnormal numbers made zeros of their sign (`.ftz`)."""
+    """f32 with subnormal numbers made zeros of their sign (`.ftz`): operands, and results that are exact down there."""
     return np.multiply(x, np.abs(x) >= np.float32(_F32_TINY))
+
+
+def flush_result(result: Array, scaled: Callable[[float], Array]) -> Array:
+    """f32 results made zeros of their sign where they are tiny; `scaled` gives them times a power of two."""
+    smallest, scale = np.float32(_F32_TINY), 2.0**32
+    return np.multiply(result, ~is_tiny(np.abs(result), smallest, lambda: np.abs(scaled(scale)) < smallest * scale))
+
+
+def is_tiny(size: Array, smallest: Any, is_tiny_unbounded: Callable[[], Array]) -> Array:
+    """Which results `.ftz` makes zeros: those that lie below the smallest normal number after they are rounded as if
+    exponents had no lower bound, to as many digits as normal numbers have.
+
+    `size` are magnitudes of results, `smallest` is the smallest normal number among them. Rounding to the coarser steps
+    of subnormal numbers may bring a tiny result up to it, and only these are in doubt: `is_tiny_unbounded` is asked
+    where there is one. PTX leaves it open ("Subnormal numbers"). Measured on an H200: an f32 product that is 2^-24 of
+    itself short of 2^-126 becomes zero under .rn, a sum of a product that is 2^-46 short becomes 2^-126, and so in f16.
+    """
+    tiny: Array = size < smallest
+    edge = size == smallest
+    return tiny | (edge & is_tiny_unbounded()) if edge.any() else tiny
 
 
 def saturate(x: Array) -> Array:

@@ -65,11 +65,14 @@ def source_name(symbol: str) -> str:
     """
     if not symbol.startswith("_Z"):
         return symbol
+    is_nested = symbol.startswith("_ZN")
     rest = symbol[2:].removeprefix("N").removeprefix("L")
     parts: list[str] = []
     while match := _LENGTH.match(rest):
         end = match.end() + int(match[0])
         parts.append(rest[match.end() : end])
+        if not is_nested:
+            break  # what follows are the parameters, whose types may be names too
         rest = rest[end:].removeprefix("L")
     return "::".join(p for p in parts if not p.startswith("_GLOBAL__N_")) or symbol
 

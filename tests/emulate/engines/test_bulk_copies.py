@@ -241,6 +241,13 @@ def test_threads_store_to_another_block(expected: int, kind: str | None, order: 
 
 
 @in_orders
+def test_a_store_and_its_barrier_are_of_one_block(order: str) -> None:
+    store = "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.u32 [%r7], %r6, [%r4];"
+    ran = run(REMOTE_STORE.format(expected=128, store=store) + wait() + LEAVE_TOGETHER, order, blocks=2, cluster=2)
+    assert ran.kinds == {"invalid_operand"}, ran.told
+
+
+@in_orders
 def test_threads_add_to_another_block(order: str) -> None:
     add = "red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.add.u32 [%r7], %r6, [%r8];"
     body = WRITE_SHARED + LEAVE_TOGETHER + REMOTE_STORE.format(expected=256, store=f"{add}\n  {add}")

@@ -126,6 +126,26 @@ def test_the_parity_toggles(second: int, kinds: set[str], order: str) -> None:
 
 
 @in_orders
+@pytest.mark.parametrize(("parity", "kinds"), [(1, []), (0, ["mbarrier_misuse", "in_flight_at_exit"])])
+def test_a_wait_ahead_of_its_copy(parity: int, kinds: list[str], order: str) -> None:
+    """Threads that wait for the old phase before the next copy is issued race with nothing, but wait for nothing."""
+    again = wait(parity, label="W1") + READ_SHARED if parity else wait(parity, label="W1") + "bar.sync 0;"
+    turn = first_thread(LOAD.format(expected=128), "T1")
+    first = first_thread(LOAD.format(expected=128)) + wait() + READ_SHARED + "bar.sync 0;"
+    ran = run(first + (turn + again if parity else again + turn), order)
+    assert [kind for kind, _ in ran.faults] == kinds, ran.told
+
+
+@in_orders
+@pytest.mark.parametrize(("second", "kinds"), [(1, []), (0, ["mbarrier_misuse", "deadlock"])])
+def test_a_thread_ahead_of_its_phase_lets_others_wait(second: int, kinds: list[str], order: str) -> None:
+    """32 threads arrive twice, and wait twice; who is told by a stale wait to go on does not arrive again."""
+    body = ARRIVE + wait() + (ARRIVE if second else "") + wait(second, label="W1") + "bar.sync 1, {threads};"
+    ran = run(body.format(threads=32 if second else 64), order, count=32)
+    assert [kind for kind, _ in ran.faults] == kinds, ran.told
+
+
+@in_orders
 def test_a_fresh_barrier_has_the_phase_before_complete(order: str) -> None:
     assert run(wait(1) + ARRIVE + wait(0, label="W1"), order, count=32).faults == []
 
@@ -229,3 +249,23 @@ OVER:
     ran = run(body, order, blocks=2, cluster=2, count=64, y=np.zeros(32, np.uint32))
     assert ran.faults == [], ran.told
     np.testing.assert_array_equal(ran.y, np.arange(32))
+
+
+@in_orders
+@pytest.mark.parametrize(
+    ("end", "kinds"),
+    [
+        ("barrier.cluster.arrive.release.aligned;\n  barrier.cluster.wait.acquire.aligned;", set()),
+        (wait().replace("try_wait.parity.", "try_wait.parity.acquire.cluster."), set()),
+        ("", {"out_of_bounds"}),
+    ],
+    ids=["cluster barrier", "wait", "none"],
+)
+def test_a_block_outlives_the_arrivals_at_its_barriers(end: str, kinds: set[str], order: str) -> None:
+    body = """
+  xor.b32 %r9, %r2, 1;
+  mapa.shared::cluster.u32 %r7, %r4, %r9;
+  mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r7];
+"""
+    ran = run(body + end, order, blocks=2, cluster=2, count=32)
+    assert ran.kinds == kinds, ran.told

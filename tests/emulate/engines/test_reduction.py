@@ -12,14 +12,12 @@ from compiler.emulate.engines.reduction import reduction, tensor_reduction
 BIG = 0xFFFFFFFF
 
 
-def combined(
-    operation: str, kind: str, dtype: type[Any], old: list[Any], new: list[Any], *, in_global: bool = True
-) -> Any:
+def combined(operation: str, kind: str, dtype: type[Any], old: list[Any], new: list[Any]) -> Any:
     found = reduction(operation, kind)
     assert found is not None
     a, b = np.array(old, dtype), np.array(new, dtype)
     with np.errstate(all="ignore"):
-        return found.combine(a.view(np.uint8), b.view(np.uint8), in_global=in_global).view(dtype).tolist()
+        return found.combine(a.view(np.uint8), b.view(np.uint8)).view(dtype).tolist()
 
 
 @pytest.mark.parametrize(
@@ -52,10 +50,16 @@ def test_values(
     assert combined(operation, kind, dtype, old, new) == expected
 
 
-def test_sums_of_f32_flush_in_global_memory_alone() -> None:
+def test_sums_of_f32_keep_subnormal_numbers() -> None:
     tiny = float(np.float32(1e-40))
-    assert combined("add", "f32", np.float32, [tiny, 1.0], [0.0, 2.0]) == [0.0, 3.0]
-    assert combined("add", "f32", np.float32, [tiny], [0.0], in_global=False) == [tiny]
+    assert combined("add", "f32", np.float32, [tiny, 1.0], [0.0, 2.0]) == [tiny, 3.0]
+
+
+def test_nan_is_canonical_and_zeros_are_told_apart() -> None:
+    assert combined("add", "f32", np.uint32, [0xFFC00001], [0x3F800000]) == [0x7FFFFFFF]
+    assert combined("add", "f16", np.uint16, [0xFE01], [0x3C00]) == [0x7FFF]
+    assert combined("min", "f16", np.uint16, [0x0000, 0x8000], [0x8000, 0x0000]) == [0x8000, 0x8000]
+    assert combined("max", "f16", np.uint16, [0x0000, 0x8000], [0x8000, 0x0000]) == [0x0000, 0x0000]
 
 
 @pytest.mark.parametrize(

@@ -129,9 +129,10 @@ def test_gather_takes_four_rows_of_one_column() -> None:
     assert tile.starts.tolist() == [7 * 64 + 16, 16]
 
 
-def test_types_that_flush_bring_subnormal_numbers_as_zeros() -> None:
+def test_copies_keep_subnormal_numbers_whatever_the_type() -> None:
+    """Measured on an H200: FLOAT32_FTZ changes no value of a load."""
     m = decode(encode(TensorMap("x", "FLOAT32_FTZ", (4,), (), (4,), (1,)), 0))
     assert m is not None
     values = np.array([1e-40, -1e-40, 2.0, np.inf], np.float32)
     rows = filled(tile_at(m, (0,), store=False), values.view(np.uint8)[None], m.type, False)
-    assert rows.view(np.uint32).tolist() == [[0, 1 << 31, 0x40000000, 0x7F800000]]
+    assert rows.view(np.float32).tolist() == [values.tolist()]

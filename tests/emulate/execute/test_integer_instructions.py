@@ -215,6 +215,13 @@ def test_a_sum_of_128_bits() -> None:
         assert found == [w >> 64 & (2**64 - 1) for w in wide]
 
 
+def test_a_sum_after_a_difference_takes_a_carry_where_nothing_was_borrowed() -> None:
+    """As the card has it, and NVRTC's division of 128-bit numbers counts on."""
+    columns = pairs(64)
+    found = computed("sub.cc.u64 %d2, %a0, %a1; addc.u64 %o, 0, 0;", *map(list, zip(*columns, strict=True)))
+    assert found == [int(a >= b) for a, b in columns]
+
+
 def test_a_product_of_128_bits_from_words() -> None:
     """Schoolbook multiplication of 64-bit factors with mad.cc and madc, whose upper half mul.hi gives at once."""
     columns = pairs(64)

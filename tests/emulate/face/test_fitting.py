@@ -59,6 +59,8 @@ def refusal(of: Module, **changes: Any) -> str:
     [
         pytest.param(PLAIN, "k", id="c"),
         pytest.param("_Z1kPf", "k", id="c++"),
+        pytest.param("_Z1k3MapN1a4PairES_", "k", id="structs"),
+        pytest.param("_ZL4once3MapS_", "once", id="static and structs"),
         pytest.param(NESTED, "a::k", id="namespace"),
         pytest.param("_ZN1a2bc1kEPfi", "a::bc::k", id="namespaces"),
         pytest.param(TEMPLATE, "flip", id="template"),

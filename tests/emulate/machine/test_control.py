@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from compiler.emulate.launch import Completion, Options
+from compiler.emulate.memory.build import BadLaunch
 from tests.emulate.machine.kernels import run
 
 ORDERS = [Options(c, seed=s) for c, s in ((Completion.EAGER, 0), (Completion.LAZY, 0), (Completion.RANDOM, 1))]
@@ -171,3 +172,15 @@ def test_an_unknown_instruction_is_named_with_its_line_and_only_where_it_is_reac
     assert (str(fault.kind), fault.instruction) == ("unsupported_instruction", odd.rstrip(";"))
     passed = run(f"bra.uni DONE;\n{odd}\nDONE: st.global.u32 [%rd5], %r1;\nret;")
     assert passed.kinds == []
+
+
+@pytest.mark.parametrize("odd", ["mov.u32 %r6, %r1, %r1;", "add.u32 %r6;", "shl.b32 %r6, %r1;"])
+def test_operands_of_no_form_are_reported(odd: str) -> None:
+    """ptxas refuses them; the emulator must not fall over PTX that no ptxas has seen."""
+    ran = run(f"st.global.u32 [%rd5], %r1;\n{odd}\nret;")
+    assert ran.kinds == ["unsupported_instruction"]
+
+
+def test_a_grid_too_large_to_list_is_refused() -> None:
+    with pytest.raises(BadLaunch, match="too many to emulate"):
+        run("ret;", blocks=(1 << 24) + 1, elements=1)

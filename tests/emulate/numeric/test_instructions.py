@@ -50,46 +50,49 @@ INF = 0x7F800000
 D1, D2, D3 = 0x3FF0000000000000, 0x4000000000000000, 0x4008000000000000
 
 
-# The smallest normal number, and its neighbours; products and sums that lie just below it.
-LEAST, BELOW_ONE, ABOVE_LEAST = 0x00800000, 0x3F7FFFFF, 0x00800001
-JUST_BELOW_ONE = 0x3F7FFFFE  # 1 - 2^-23: with ABOVE_LEAST 2^-46 of the smallest normal number is missing
+# The smallest normal number and what follows it; numbers just below one, by steps of 2^-24.
+LEAST, ABOVE_LEAST, BELOW_ONE = 0x00800000, 0x00800001, 0x3F7FFFFF
+TWO_BELOW_ONE, FOUR_BELOW_ONE = 0x3F7FFFFE, 0x3F7FFFFC
 
 
-@pytest.mark.parametrize("mode", ["rn", "rz", "rm", "rp"])
 @pytest.mark.parametrize(
-    ("text", "values", "is_tiny"),
+    ("text", "values", "zero_in"),
     [
-        ("mul.{}.ftz.f32 f,f,f", (LEAST, BELOW_ONE), True),
-        ("mul.{}.ftz.f32 f,f,f", (ABOVE_LEAST, JUST_BELOW_ONE), True),
-        ("mul.{}.ftz.f32 f,f,f", (0x80800001, JUST_BELOW_ONE), True),
-        ("mul.{}.ftz.f32 f,f,f", (LEAST, ONE), False),
-        ("mul.{}.ftz.f32 f,f,f", (ABOVE_LEAST, BELOW_ONE), False),
-        ("fma.{}.ftz.f32 f,f,f,f", (ABOVE_LEAST, JUST_BELOW_ONE, 0), True),
-        ("fma.{}.ftz.f32 f,f,f,f", (0x9F800000, 0x1F800000, 0x01000000), False),
-        ("fma.{}.ftz.f32 f,f,f,f", (0x80800000, 0x33800000, LEAST), True),
-        ("div.{}.ftz.f32 f,f,f", (LEAST, 0x3F800001), True),
-        ("div.{}.ftz.f32 f,f,f", (LEAST, ONE), False),
-        ("rcp.{}.ftz.f32 f,f", (0x7E800001,), True),
-        ("rcp.{}.ftz.f32 f,f", (0x7E800000,), False),
+        # 2^-126 (1 - 2^-24): holds 24 digits, so no rounding brings it up.
+        ("mul.{}.ftz.f32 f,f,f", (LEAST, BELOW_ONE), "rn rz rm rp"),
+        ("fma.{}.ftz.f32 f,f,f,f", (LEAST, BELOW_ONE, 0), "rn rz rm rp"),
+        ("fma.{}.ftz.f32 f,f,f,f", (0x33800000, 0x80800000, LEAST), "rn rz rm rp"),
+        # 2^-126 (1 - 2^-46): to 24 digits it is 2^-126, but for modes that go down.
+        ("mul.{}.ftz.f32 f,f,f", (ABOVE_LEAST, TWO_BELOW_ONE), "rz rm"),
+        ("mul.{}.ftz.f32 f,f,f", (0x80800001, TWO_BELOW_ONE), "rz rp"),
+        ("fma.{}.ftz.f32 f,f,f,f", (ABOVE_LEAST, TWO_BELOW_ONE, 0), "rz rm"),
+        # 2^-126 (1 + 2^-23)(1 - 2^-22) and 2^-126 (1 - 2^-23 + ...): short of it by more than half a step of 24 digits.
+        ("mul.{}.ftz.f32 f,f,f", (ABOVE_LEAST, FOUR_BELOW_ONE), "rn rz rm rp"),
+        ("div.{}.ftz.f32 f,f,f", (LEAST, 0x3F800001), "rn rz rm rp"),
+        ("rcp.{}.ftz.f32 f,f", (0x7E800001,), "rn rz rm rp"),
+        ("mul.{}.ftz.f32 f,f,f", (LEAST, ONE), ""),
+        ("mul.{}.ftz.f32 f,f,f", (ABOVE_LEAST, BELOW_ONE), ""),
+        ("div.{}.ftz.f32 f,f,f", (LEAST, ONE), ""),
+        ("rcp.{}.ftz.f32 f,f", (0x7E800000,), ""),
+        ("cvt.{}.ftz.f32.f64 f,d", (0x380FFFFFE0000000,), "rn rz rm rp"),
+        ("cvt.{}.ftz.f32.f64 f,d", (0x380FFFFFF0000000,), "rz rm"),
+        ("cvt.{}.ftz.f32.f64 f,d", (0x380FFFFFEFFFFFFF,), "rn rz rm"),
+        ("cvt.{}.ftz.f32.f64 f,d", (0xB80FFFFFFFFFFFFF,), "rz rp"),
+        ("mul.{}.ftz.f16 h,h,h", (0x0400, 0x3BFF), "rn"),
+        ("mul.{}.ftz.f16 h,h,h", (0x0401, 0x3BFE), ""),
+        ("fma.{}.ftz.f16 h,h,h,h", (0x8400, 0x3BFF, 0), "rn"),
+        ("fma.{}.ftz.f16 h,h,h,h", (0x8401, 0x3BFE, 0), ""),
     ],
 )
-def test_results_are_flushed_that_are_tiny_before_they_are_rounded(
-    text: str, values: tuple[int, ...], is_tiny: bool, mode: str
+def test_results_are_flushed_that_are_tiny_when_rounded_to_full_precision(
+    text: str, values: tuple[int, ...], zero_in: str
 ) -> None:
-    found = execute(text.format(mode), values)
-    assert (found & 0x7FFFFFFF == 0) == is_tiny, hex(found)
-    if is_tiny:
-        assert found >> 31 == values[0] >> 31 ^ ("fma" in text and values[0] == 0x80800000)
-
-
-def test_what_rounding_brings_up_to_the_smallest_normal_number_stays_without_ftz() -> None:
-    assert execute("mul.rn.f32 f,f,f", (ABOVE_LEAST, JUST_BELOW_ONE)) == LEAST
-    assert execute("mul.rn.f16 h,h,h", (0x0401, 0x3BFE)) == 0x0400
-    assert execute("mul.rn.ftz.f16 h,h,h", (0x0401, 0x3BFE)) == 0
-    assert execute("fma.rn.ftz.f16 h,h,h,h", (0x8401, 0x3BFE, 0)) == 0x8000
-    assert execute("cvt.rn.f32.f64 f,d", (0x380FFFFFFFFFFFFF,)) == LEAST
-    assert execute("cvt.rn.ftz.f32.f64 f,d", (0x380FFFFFFFFFFFFF,)) == 0
-    assert execute("cvt.rp.ftz.f32.f64 f,d", (0xB80FFFFFFFFFFFFF,)) == 0x80000000
+    width = 16 if "f16" in text else 32
+    for mode in ("rn",) if width == 16 else ("rn", "rz", "rm", "rp"):
+        found = execute(text.format(mode), values)
+        assert (found & (1 << width - 1) - 1 == 0) == (mode in zero_in.split()), (mode, hex(found))
+        unflushed = execute(text.format(mode).replace(".ftz", ""), values)
+        assert found == unflushed or found == unflushed & 1 << width - 1, "flushing keeps a result or its sign"
 
 
 # NaNs of f64: quiet and signalling ones of either sign, and the one that an instruction makes by itself.
