@@ -73,9 +73,9 @@ def _raw(data: Bytes, kind: str, slot: int) -> npt.NDArray[Any]:
 def _decoded(data: Bytes, kind: str, slot: int) -> Values:
     bits = _raw(data, kind, slot)
     base = kind.removesuffix("x2")
-    if base == "bf16":
-        return (bits.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
     with np.errstate(invalid="ignore"):  # signalling NaNs
+        if base == "bf16":
+            return (bits.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
         return bits.view(_NUMPY[base]).astype(np.float64)
 
 
