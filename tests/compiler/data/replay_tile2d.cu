@@ -9,7 +9,6 @@ extern "C" __global__ void __launch_bounds__(128) fusetune_kernel(float* __restr
     ft_mbarrier_init(smem + 16392u, 1u);
     ft_fence_mbarrier_init();
   }
-  __syncthreads();
   if (0u < 4u) {
     if (ft_is_elected()) {
       ft_mbarrier_expect_tx(smem + u32(16384u), 8192u);
