@@ -30,7 +30,7 @@ GROUPS = --extra gpu --extra torch --group server --group dev
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo       a service tunes the example fusions; without a GPU: compiles and ranks them"
+	@echo "make demo       a service tunes the example fusions; without a GPU: proves kernels in an emulator"
 	@echo "make serve      the service and its dashboard, on what the demo left"
 	@echo "make test       every test that needs no GPU"
 	@echo "make test-long  the long property and mutation runs"
