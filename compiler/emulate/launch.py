@@ -122,8 +122,12 @@ class Options:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The faults, what was counted, and for each tensor a flag a byte that the kernel wrote."""
+    """The faults, what was counted, and for each tensor a flag a byte that the kernel wrote.
+
+    `unlisted`: occurrences of faults beyond those that a report lists.
+    """
 
     faults: tuple[Fault, ...]
     counters: dict[str, Any]
     written: dict[str, npt.NDArray[np.bool_]] = field(default_factory=dict)
+    unlisted: int = 0

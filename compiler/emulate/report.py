@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -113,10 +112,6 @@ class Report:
             return any((kind, fault.tensor) in causes for kind in _CAUSES.get(fault.kind, ()))
 
         return tuple(sorted(seen, key=follows))
-
-    def kinds(self) -> Iterable[FaultKind]:
-        """The kinds seen."""
-        return {f.kind for f in self._faults.values()}
 
 
 def _counted(fault: Fault, more: int) -> Fault:

@@ -83,7 +83,7 @@ def _emulated(
                 machine.order.flush()
                 break
     copy_back(memory, launch)
-    return Outcome(report.faults, counters.as_dict(), {n: _changed(memory, n) for n in launch.tensors})
+    return Outcome(report.faults, counters.as_dict(), {n: _changed(memory, n) for n in launch.tensors}, report.dropped)
 
 
 _PROGRAMS_KEPT = 8

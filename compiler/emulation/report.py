@@ -34,6 +34,8 @@ def _lines(emulation: Emulation) -> Iterator[str]:
         yield from _fault(fault, subject)
     yield ""
     yield _verdict(emulation.faults)
+    if emulation.unlisted:
+        yield f"{emulation.unlisted} more occurrences at other instructions are not listed"
     if emulation.tensors:
         yield ""
         yield from _tensors(emulation)

@@ -33,6 +33,7 @@ class TensorResult:
 @dataclass(frozen=True)
 class Emulation:
     """What came of a run. `finished`: how many of the launches ran, those after one with faults did not.
+    `unlisted`: occurrences of faults beyond those listed.
 
     `before` and `after` hold the tensors by name, dense, where they were asked for.
     """
@@ -43,6 +44,7 @@ class Emulation:
     counters: Mapping[str, Any]
     tensors: Mapping[str, TensorResult]
     finished: int
+    unlisted: int = 0
     before: Mapping[str, Array] = field(default_factory=dict)
     after: Mapping[str, Array] = field(default_factory=dict)
 
@@ -59,6 +61,7 @@ class Emulation:
             "order": self.options.completion.value,
             "seed": self.options.seed,
             "faults": [fault_json(fault) for fault in self.faults],
+            "faults_not_listed": self.unlisted,
             "counters": self.counters,
             "tensors": {name: {"written": t.written, "sha256": t.sha256} for name, t in self.tensors.items()},
         }
@@ -97,7 +100,7 @@ def run(subject: Subject, options: Options, *, keep: bool = False) -> Emulation:
     written = {name: np.zeros(tensor.data.size, np.bool_) for name, tensor in spec.tensors.items()}
     faults: tuple[Fault, ...] = ()
     counters: dict[str, Any] = {}
-    finished = 0
+    finished = unlisted = 0
     for launch in spec.launches:
         outcome = emulate(subject.module, launch, options)
         counters = _summed(counters, outcome.counters) if counters else outcome.counters
@@ -106,7 +109,7 @@ def run(subject: Subject, options: Options, *, keep: bool = False) -> Emulation:
             written[name] |= flags
             if (initialized := spec.tensors[name].initialized) is not None:
                 initialized |= flags  # the next launch may read it
-        faults = outcome.faults
+        faults, unlisted = outcome.faults, outcome.unlisted
         if faults:
             break
     tensors = {}
@@ -120,7 +123,7 @@ def run(subject: Subject, options: Options, *, keep: bool = False) -> Emulation:
             hashlib.sha256(dense.tobytes()).hexdigest(),
         )
     after = _dense(subject) if keep else {}
-    return Emulation(subject, options, faults, counters, tensors, finished, before, after)
+    return Emulation(subject, options, faults, counters, tensors, finished, unlisted, before, after)
 
 
 def _dense(subject: Subject) -> dict[str, Array]:

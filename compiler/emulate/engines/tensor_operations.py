@@ -7,6 +7,7 @@ issued them, copies and shifts by an mbarrier on which `tcgen05.commit` of the s
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -52,9 +53,9 @@ class Operation(Pending):
             self.machine.progress += 1
         return self.done
 
+    @abstractmethod
     def step(self) -> bool:
         """Does a stage; True when that was the last."""
-        raise NotImplementedError
 
     def complete(self) -> None:
         """Does all that is left."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+
 import numpy as np
 import numpy.typing as npt
 
@@ -99,9 +101,9 @@ class _Paired(Collective):
         for _, mine, lanes in warps(active):
             self.execute(Active(active.machine, lanes), mine, active)
 
+    @abstractmethod
     def execute(self, warp: Active, mine: slice, active: Active) -> None:
         """Executes for one warp, whose lanes are `mine` among the active ones."""
-        raise NotImplementedError
 
     def waiting_for(self, active: Active) -> str:
         return "the other block of its pair to do the same" if self._is_pair else "the other threads of their warp"

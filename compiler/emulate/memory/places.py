@@ -112,36 +112,24 @@ class AddressMap:
         slots = active.slots
         if rank.any():
             size = active.machine.threads.cluster_blocks
-            remote = np.where(rank > 0, slots - slots % size + rank - 1, slots)
             outside = rank > size
-            gone = ~outside & active.machine.has_ended(np.where(outside, 0, remote)) & (remote != slots)
+            slots = np.where((rank > 0) & ~outside, slots - slots % size + rank - 1, slots)
+            gone = active.machine.has_ended(slots) & (slots != active.slots)
             for bad, message in (
                 (outside, f"names a block that the cluster of {size} does not have. Give mapa a rank below that"),
                 (gone, "is in a block that has exited. Keep the block alive: end with a cluster barrier"),
             ):
                 if bad.any():
                     active.fault(
-                        FaultKind.OUT_OF_BOUNDS,
-                        insn,
-                        f"The shared address {message}.",
-                        bad,
-                        addresses,
-                        region.name,
+                        FaultKind.OUT_OF_BOUNDS, insn, f"The shared address {message}.", bad, addresses, region.name
                     )
-            within = np.where(outside | gone, -1, within)
-            known = outside | gone
-            slots = np.where(known, 0, remote)
-            keep = np.flatnonzero(~known)
-            if len(keep) < len(known):
-                inner = self._copy(
-                    Active(active.machine, active.lanes[keep]),
-                    insn,
-                    region,
-                    addresses[keep],
-                    within[keep],
-                    within[keep] + slots[keep] * region.pitch,
-                    nbytes,
-                )
+            keep = np.flatnonzero(~(outside | gone))
+            if not len(keep):
+                return []
+            if len(keep) < len(addresses):
+                part = Active(active.machine, active.lanes[keep])
+                offsets = within[keep] + slots[keep] * region.pitch
+                inner = self._copy(part, insn, region, addresses[keep], within[keep], offsets, nbytes)
                 return [Place(p.region, p.offsets, keep if p.pick is None else keep[p.pick]) for p in inner]
         return self._copy(active, insn, region, addresses, within, within + slots * region.pitch, nbytes)
 

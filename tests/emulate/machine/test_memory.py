@@ -53,6 +53,12 @@ def test_a_store_out_of_bounds_is_dropped_and_a_load_gives_zero() -> None:
     assert ran.kinds == ["out_of_bounds", "out_of_bounds"]
 
 
+def test_a_report_lists_a_hundred_faults_and_counts_the_others() -> None:
+    stores = "\n".join(f"st.global.u32 [%rd5+{4096 + 4 * i}], %r1;" for i in range(103))
+    outcome = run(stores + "\nret;").outcome
+    assert (len(outcome.faults), outcome.unlisted) == (100, 3 * 32)
+
+
 def test_shared_memory_is_the_blocks_own() -> None:
     ran = run(
         f"{TO_SHARED}add.u32 %r6, %r4, 1000;\nst.shared.u32 [%r10], %r6;\nld.shared.u32 %r7, [%r10];\n"
