@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from compiler.ir.expr import Expr
-from compiler.ir.id_exprs import IdExpr, Merge, Resize, Split, Swizzle
+from compiler.ir.expr import Expr, inside, unguarded
+from compiler.ir.id_exprs import IdExpr, Merge, Resize, Shift, Split, Swizzle
 from compiler.ir.iter_domain import IterDomain
 
 Indices = dict[IterDomain, Expr]
@@ -25,6 +25,8 @@ def forward(known: Mapping[IterDomain, Expr], exprs: Iterable[IdExpr]) -> Indice
                 index[e.out] = index[e.y] ^ index[e.x]
             case Resize():
                 index[e.out] = index[e.source] + e.left
+            case Shift():
+                index[e.out] = unguarded(index[e.source]) + phase(index, e)
     return index
 
 
@@ -42,4 +44,14 @@ def backward(known: Mapping[IterDomain, Expr], exprs: Iterable[IdExpr]) -> Indic
                 index[e.y] = index[e.out] ^ index[e.x]
             case Resize():
                 index[e.source] = index[e.out] + -e.left
+            case Shift():
+                index[e.source] = inside(index[e.out] - phase(index, e), e.source.extent)
     return index
+
+
+def phase(index: Mapping[IterDomain, Expr], e: Shift) -> Expr:
+    """The places by which a shift moves the row at hand."""
+    start = Expr()
+    for axis, factor in zip(e.by, e.factors, strict=True):
+        start = start + index[axis] * factor
+    return start % e.modulus

@@ -12,6 +12,7 @@ from compiler.ir.fusion import Fusion
 from compiler.ir.iter_domain import IterDomain
 from compiler.ir.ops import OpKind
 from compiler.ir.tensor import TensorOp, TensorView
+from compiler.ir.views import View, at, identity, source_index
 
 
 @dataclass(frozen=True)
@@ -37,13 +38,23 @@ class ScheduledFusion:
         """Names and forms of the tensors: all that facts about their axes alone depend on, beside the operators."""
         return tuple((t.name, form_of(t)) for t in self.tensors)
 
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        return self.fusion.inputs
+    @cached_property
+    def _parts(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for t in self.tensors:
+            if t.part_of:
+                found.setdefault(t.part_of, []).append(t.name)
+        return found
 
-    @property
+    @cached_property
+    def inputs(self) -> tuple[str, ...]:
+        """The tensors that are read, in the order of the fusion's inputs; one that is read apart is several."""
+        return tuple(x for name in self.fusion.inputs for x in (name, *self._parts.get(name, ())))
+
+    @cached_property
     def outputs(self) -> tuple[str, ...]:
-        return self.fusion.outputs
+        """The tensors that are stored, in the order of the fusion's outputs; an output in parts is several."""
+        return tuple(x for name in self.fusion.outputs for x in self._parts.get(name, (name,)))
 
     def tensor(self, name: str) -> TensorView:
         return self.by_name[name]
@@ -77,7 +88,7 @@ class ScheduledFusion:
         """
         by_name = self.by_name | {t.name: t for t in tensors}
         new = ScheduledFusion(self.fusion, tuple(by_name.values()), self.ops, self.max_registers, self.tmem_regions)
-        new.__dict__.update(by_name=by_name, _made_by=self._made_by, _read_by=self._read_by)
+        new.__dict__.update(by_name=by_name, _made_by=self._made_by, _read_by=self._read_by, _parts=self._parts)
         return new
 
     def with_op(self, op: TensorOp) -> ScheduledFusion:
@@ -102,24 +113,22 @@ def computed_from(ops: Iterable[TensorOp], name: str) -> frozenset[str]:
 def producer_indices(
     op: TensorOp, producer: TensorView, consumer_index: Sequence[Expr], consumer_extents: Sequence[int]
 ) -> tuple[Expr, ...]:
-    """The producer's logical indices read by one output element of `op`, given that element's logical indices."""
-    match op.kind:
-        case OpKind.PERMUTE:
-            out: list[Expr] = [Expr()] * len(op.dims)
-            for consumer_dim, producer_dim in enumerate(op.dims):
-                out[producer_dim] = consumer_index[consumer_dim]
-            return tuple(out)
-        case OpKind.BROADCAST_TO:
-            expands = (p.extent == 1 != consumer_extents[d] for p, d in zip(producer.logical, op.dims, strict=True))
-            return tuple(Expr() if e else consumer_index[d] for e, d in zip(expands, op.dims, strict=True))
-        case _:
-            return tuple(consumer_index)
+    """The producer's logical indices read by one output element of `op`, given that element's logical indices.
+
+    One for each axis along which the producer has elements: not for those that it was folded over.
+    """
+    if op.kind is OpKind.VIEW:
+        return at(op.view, consumer_index)
+    source = extents(a for a in producer.logical if not a.is_reduction)
+    return source_index(op.kind, op.dims, op.start, source, consumer_extents, consumer_index)
 
 
 def logical_correspondence(
     op: TensorOp, producer: TensorView | Form, consumer: TensorView | Form
 ) -> dict[IterDomain, IterDomain]:
     """Producer's logical axis -> consumer's logical axis where they correspond (a broadcast size one does not).
+
+    Of a view that computes its indices, the axes that it reads one to one, from end to end.
 
     What a producer was summed over is no axis of its elements; what a consumer sums over is one of its own.
     """
@@ -130,8 +139,20 @@ def logical_correspondence(
         case OpKind.BROADCAST_TO:
             pairs = ((p, consumer.logical[d]) for p, d in zip(elements, op.dims, strict=True))
             return {p: c for p, c in pairs if p.extent == c.extent}
+        case OpKind.VIEW | OpKind.RESHAPE | OpKind.SLICE:
+            own = identity(extents(consumer.logical))
+            read = _view_of(op, extents(elements), extents(consumer.logical))
+            same = ((p, own.index(e)) for p, e in zip(elements, read, strict=True) if e.terms and e in own)
+            return {p: consumer.logical[d] for p, d in same if p.extent == consumer.logical[d].extent}
         case _:
             return dict(zip(elements, consumer.logical, strict=True))
+
+
+def _view_of(op: TensorOp, source: tuple[int, ...], result: tuple[int, ...]) -> View:
+    """The index map of a view operator, in the positions of its result."""
+    if op.kind is OpKind.VIEW:
+        return op.view
+    return source_index(op.kind, op.dims, op.start, source, result, identity(result))
 
 
 def extents(axes: Iterable[IterDomain]) -> tuple[int, ...]:

@@ -59,7 +59,21 @@ class Xor:
         return f"({self.left} ^ {self.right})"
 
 
-Atom = Var | Div | Mod | Xor
+@dataclass(frozen=True, slots=True)
+class Inside:
+    """`value`, in [0, extent) wherever it is used: elsewhere a guard keeps what depends on it from happening.
+
+    That it is so is known of an element and not of the variables, from which the value's own range follows.
+    """
+
+    value: Expr
+    extent: int
+
+    def __str__(self) -> str:
+        return f"[{self.value}]"
+
+
+Atom = Var | Div | Mod | Xor | Inside
 
 
 @dataclass(frozen=True)
@@ -156,6 +170,17 @@ def var(v: Var) -> Expr:
     return Expr() if v.extent == 1 else Expr(((v, 1),))
 
 
+def inside(e: Expr, extent: int) -> Expr:
+    """The expression, known to be in [0, extent) where it is used."""
+    return e if e.lo >= 0 and e.hi < extent else Expr(((Inside(e, extent), 1),))
+
+
+def unguarded(e: Expr) -> Expr:
+    """The expression itself, where all that it is is one that is known to be inside bounds."""
+    atom = _as_single_atom(e)
+    return atom.value if isinstance(atom, Inside) else e
+
+
 def every_part(e: Expr, holds: Callable[[Expr], bool]) -> bool:
     """True if `holds` is true of `e` and of every expression inside it."""
     if not holds(e):
@@ -168,6 +193,8 @@ def every_part(e: Expr, holds: Callable[[Expr], bool]) -> bool:
                 inner: tuple[Expr, ...] = (atom.numerator,)
             case Xor():
                 inner = (atom.left, atom.right)
+            case Inside():
+                inner = (atom.value,)
         if not all(every_part(x, holds) for x in inner):
             return False
     return True
@@ -185,6 +212,8 @@ def _range(atom: Atom) -> tuple[int, int]:
             return 0, atom.divisor - 1
         case Xor():
             return 0, (1 << max(atom.left.hi, atom.right.hi).bit_length()) - 1
+        case Inside():
+            return max(0, atom.value.lo), min(atom.extent - 1, atom.value.hi)
 
 
 def _atom_variables(atom: Atom) -> frozenset[Var]:
@@ -195,6 +224,8 @@ def _atom_variables(atom: Atom) -> frozenset[Var]:
             return atom.numerator.variables
         case Xor():
             return atom.left.variables | atom.right.variables
+        case Inside():
+            return atom.value.variables
 
 
 def _substitute_atom(atom: Atom, values: Mapping[Var, Expr]) -> Expr:
@@ -207,6 +238,8 @@ def _substitute_atom(atom: Atom, values: Mapping[Var, Expr]) -> Expr:
             return atom.numerator.substitute(values) % atom.divisor
         case Xor():
             return atom.left.substitute(values) ^ atom.right.substitute(values)
+        case Inside():
+            return inside(atom.value.substitute(values), atom.extent)
 
 
 def _evaluate_atom(atom: Atom, values: Mapping[str, Any]) -> Any:
@@ -219,6 +252,8 @@ def _evaluate_atom(atom: Atom, values: Mapping[str, Any]) -> Any:
             return atom.numerator.evaluate(values) % atom.divisor
         case Xor():
             return atom.left.evaluate(values) ^ atom.right.evaluate(values)
+        case Inside():
+            return atom.value.evaluate(values)
 
 
 def _sum(terms: tuple[tuple[Atom, int], ...], constant: int) -> Expr:

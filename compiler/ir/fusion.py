@@ -32,9 +32,9 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A number operand; it takes the other operand's dtype."""
+    """A number operand; it takes the other operand's dtype: an int, exact, beside integers and bools, else a float."""
 
-    value: float
+    value: int | float
 
 
 Operand = str | Literal
@@ -45,13 +45,16 @@ class Op:
     """`output = kind(inputs)`.
 
     `dims`: for permute, output dimension i is input dimension dims[i]; for broadcast_to, input dimension i is output
-    dimension dims[i]. Empty for every other kind.
+    dimension dims[i]; for a reduction, the input dimensions that are folded, ascending (they are kept with size 1 where
+    the result has the operand's rank); for slice, cat and iota, the one dimension concerned. Empty for all others.
+    `start`: of a slice, the first index taken.
     """
 
     kind: OpKind
     inputs: tuple[Operand, ...]
     output: str
     dims: tuple[int, ...] = ()
+    start: int = 0
 
     @property
     def tensor_inputs(self) -> tuple[str, ...]:

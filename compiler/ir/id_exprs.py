@@ -88,7 +88,33 @@ class Resize:
         return (self.out,)
 
 
-IdExpr = Split | Merge | Swizzle | Resize
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """source -> out with out index = source index + (sum of factor * index of `by`) mod `modulus`.
+
+    A run of elements whose rows begin at different phases is moved, row by row, so that the places of `out` that are
+    multiples of the modulus are memory addresses that are: `by` are the axes that say which row, `factors` their
+    strides in elements. `out` has `modulus` places more than `source`; those before a row's first and behind its last
+    element are holes, tested like those of a split (nvFuser, divisibility of split: Theorem 3 on padding, here by an
+    amount that depends on the row).
+    """
+
+    source: IterDomain
+    out: IterDomain
+    by: tuple[IterDomain, ...]
+    factors: tuple[int, ...]
+    modulus: int
+
+    @property
+    def inputs(self) -> tuple[IterDomain, ...]:
+        return (self.source,)
+
+    @property
+    def outputs(self) -> tuple[IterDomain, ...]:
+        return (self.out,)
+
+
+IdExpr = Split | Merge | Swizzle | Resize | Shift
 
 
 def with_axes(e: IdExpr, image: Mapping[IterDomain, IterDomain]) -> IdExpr:
@@ -106,3 +132,5 @@ def with_axes(e: IdExpr, image: Mapping[IterDomain, IterDomain]) -> IdExpr:
             return Swizzle(of(e.x), of(e.y), of(e.out))
         case Resize():
             return Resize(of(e.source), of(e.out), e.left, e.right)
+        case Shift():
+            return Shift(of(e.source), of(e.out), tuple(map(of, e.by)), e.factors, e.modulus)

@@ -18,7 +18,11 @@ class IterKind(Enum):
 
 
 class ParallelType(StrEnum):
-    """How a loop axis is carried out; the value is its name in explicit schedules."""
+    """How a loop axis is carried out; the value is its name in explicit schedules.
+
+    CLUSTER: the blocks of one thread-block cluster, neighbours in x (CUDA guide, thread block clusters); what they fold
+    together they exchange through distributed shared memory.
+    """
 
     SERIAL = "Serial"
     UNROLL = "Unroll"
@@ -28,6 +32,7 @@ class ParallelType(StrEnum):
     BIDX = "BIDx"
     BIDY = "BIDy"
     BIDZ = "BIDz"
+    CLUSTER = "Cluster"
     TIDX = "TIDx"
     TIDY = "TIDy"
     TIDZ = "TIDz"
@@ -48,7 +53,7 @@ class ParallelType(StrEnum):
         return self in _LOOP
 
 
-_BLOCK = (ParallelType.BIDX, ParallelType.BIDY, ParallelType.BIDZ)
+_BLOCK = (ParallelType.BIDX, ParallelType.BIDY, ParallelType.BIDZ, ParallelType.CLUSTER)
 _THREAD = (ParallelType.TIDX, ParallelType.TIDY, ParallelType.TIDZ)
 _LOOP = (ParallelType.SERIAL, ParallelType.UNROLL, ParallelType.UNSWITCH)
 

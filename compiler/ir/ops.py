@@ -29,9 +29,24 @@ class OpKind(StrEnum):
     DIV = "div"
     MAXIMUM = "maximum"
     MINIMUM = "minimum"
+    EQ = "eq"
+    NE = "ne"
+    LT = "lt"
+    LE = "le"
+    GT = "gt"
+    GE = "ge"
+    WHERE = "where"
     BROADCAST_TO = "broadcast_to"
     PERMUTE = "permute"
+    RESHAPE = "reshape"
+    SLICE = "slice"
+    VIEW = "view"
+    CAT = "cat"
+    IOTA = "iota"
     SUM = "sum"
+    MEAN = "mean"
+    AMAX = "amax"
+    AMIN = "amin"
 
 
 UNARY = frozenset(
@@ -52,14 +67,21 @@ UNARY = frozenset(
     }
 )
 BINARY = frozenset({OpKind.ADD, OpKind.SUB, OpKind.MUL, OpKind.DIV, OpKind.MAXIMUM, OpKind.MINIMUM})
-POINTWISE = UNARY | BINARY | {OpKind.CAST}
+COMPARE = frozenset({OpKind.EQ, OpKind.NE, OpKind.LT, OpKind.LE, OpKind.GT, OpKind.GE})
+"""Two operands of one dtype, a bool."""
+
+POINTWISE = UNARY | BINARY | COMPARE | {OpKind.CAST, OpKind.WHERE}
 """One output element from the elements of every operand at the same position."""
 
-VIEWS = frozenset({OpKind.BROADCAST_TO, OpKind.PERMUTE})
-"""Pure index maps: the value of an element does not change, only where it is read from."""
+VIEWS = frozenset({OpKind.BROADCAST_TO, OpKind.PERMUTE, OpKind.RESHAPE, OpKind.SLICE, OpKind.VIEW})
+"""Pure index maps: the value of an element does not change, only where it is read from. VIEW, any such map, occurs in
+scheduled fusions only: a chain of views on an input is one read."""
 
 MOVES = VIEWS | {OpKind.COPY}
 """Operators that may carry data between memories."""
 
-COMPILED = POINTWISE | MOVES
-"""Operators with a lowering. A sum can be scheduled and checked, and is not lowered yet."""
+REDUCTIONS = frozenset({OpKind.SUM, OpKind.AMAX, OpKind.AMIN})
+"""Operators of a scheduled fusion that fold the elements along axes into one; a mean is a sum and a quotient there."""
+
+COMPILED = (POINTWISE | MOVES | REDUCTIONS | {OpKind.MEAN, OpKind.CAT, OpKind.IOTA}) - {OpKind.VIEW}
+"""Operators of a fusion that have a lowering."""

@@ -21,7 +21,7 @@ from typing import assert_never
 
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.fusion import Fusion, Literal, Op, Operand, Value
-from compiler.ir.id_exprs import IdExpr, Merge, Resize, Split, Swizzle
+from compiler.ir.id_exprs import IdExpr, Merge, Resize, Shift, Split, Swizzle
 from compiler.ir.iter_domain import IterDomain, MemoryType, ParallelType
 from compiler.ir.ops import OpKind
 from compiler.ir.tensor import Allocation, CachePolicy, CopyVia, MathGrade, TensorOp, TensorView
@@ -75,6 +75,8 @@ def transform_text(e: IdExpr) -> tuple[str, str]:
             verb = "swizzle"
         case Resize():
             verb = f"resize({e.left}, {e.right})"
+        case Shift():
+            verb = f"shift({' + '.join(f'{f} * {a}' for a, f in zip(e.by, e.factors, strict=True))} mod {e.modulus})"
         case _:
             assert_never(e)
     return verb, f"{_axes(e.inputs)} -> {_axes(e.outputs)}"

@@ -10,6 +10,7 @@ from compiler.ir.fusion import Operand
 from compiler.ir.id_exprs import IdExpr
 from compiler.ir.iter_domain import IterDomain, MemoryType, ParallelType
 from compiler.ir.ops import OpKind
+from compiler.ir.views import View, Within
 
 
 class CopyVia(StrEnum):
@@ -98,6 +99,7 @@ class TensorView:
     `runtime_strides`, of an input: strides in elements of the logical axes at the binding, empty for dense row-major;
     `runtime_shape`: what the logical axes are bound to where a launch says so; `align`: the address is a multiple of so
     many bytes.
+    `part_of`: the input or output that this tensor is another name of, or a part of, from its element `part_offset` on.
     """
 
     name: str
@@ -115,6 +117,8 @@ class TensorView:
     compute_with: int | None = None
     runtime_strides: tuple[int, ...] = ()
     runtime_shape: tuple[int, ...] = ()
+    part_of: str = ""
+    part_offset: int = 0
 
     def __hash__(self) -> int:
         return hash((self.name, self.loop, self.types, self.compute_at))
@@ -134,9 +138,12 @@ class TensorView:
 
 @dataclass(frozen=True, slots=True)
 class TensorOp:
-    """`output = kind(inputs)` over tensors of a scheduled fusion; `dims` as in `ir.fusion.Op`.
+    """`output = kind(inputs)` over tensors of a scheduled fusion; `dims` and `start` as in `ir.fusion.Op`.
 
+    A reduction's output has all axes of its operand as logical axes, the folded ones of kind REDUCTION.
     `via` and `cache` concern copies between memories; `grade` says how exactly a function is computed.
+    `view`: of a VIEW, the index read along each dimension of the operand; of an IOTA, its value; both in the positions
+    of the element made (`ir.views`). `within`: of a VIEW, where it reads at all; elsewhere its value is zero.
     """
 
     kind: OpKind
@@ -146,6 +153,9 @@ class TensorOp:
     via: CopyVia = CopyVia.PLAIN
     cache: CachePolicy = CachePolicy.DEFAULT
     grade: MathGrade = MathGrade.EXACT
+    start: int = 0
+    view: View = ()
+    within: tuple[Within, ...] = ()
 
     def __hash__(self) -> int:
         return hash(self.output)

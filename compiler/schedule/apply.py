@@ -22,7 +22,7 @@ def apply(sf: ScheduledFusion, step: steps.Step) -> ScheduledFusion:
     name = step_subject(step)
     _require(step, refusals(Site(sf, name), step))
     match step:
-        case steps.Split() | steps.Merge() | steps.Swizzle() | steps.Resize():
+        case steps.Split() | steps.Merge() | steps.Swizzle() | steps.Resize() | steps.Shift():
             return sf.with_tensor(_transform_loop(sf.tensor(name), step))
         case steps.Reorder():
             return sf.with_tensor(_reorder(sf.tensor(name), step))
@@ -49,6 +49,8 @@ def apply(sf: ScheduledFusion, step: steps.Step) -> ScheduledFusion:
             return _cache_output(sf, step)
         case steps.SetMemory():
             return _set_memory(sf, step)
+        case steps.Recompute():
+            return _recompute(sf, step)
         case steps.SetCache():
             return sf.with_op(replace(_made_by(sf, name), cache=step.policy))
         case steps.Approximate():
@@ -85,7 +87,9 @@ def _names(t: TensorView) -> Iterator[str]:
     return (f"{t.name}.{n}" for n in count(1 + max(last, default=len(t.logical) - 1)))
 
 
-def _transform_loop(t: TensorView, step: steps.Split | steps.Merge | steps.Swizzle | steps.Resize) -> TensorView:
+def _transform_loop(
+    t: TensorView, step: steps.Split | steps.Merge | steps.Swizzle | steps.Resize | steps.Shift
+) -> TensorView:
     """Pieces of an axis keep its type, a merged axis has the outer one's (nvFuser, IterDomains)."""
     after = transform(AxisList(t.loop, t.exprs), step, _names(t))
     types = t.types
@@ -176,6 +180,19 @@ def _cache_output(sf: ScheduledFusion, step: steps.CacheOutput) -> ScheduledFusi
         else:
             ops.append(replace(op, inputs=tuple(step.out if x == t.name else x for x in op.inputs)))
     return replace(sf, tensors=(*sf.tensors, cached), ops=tuple(ops))
+
+
+def _recompute(sf: ScheduledFusion, step: steps.Recompute) -> ScheduledFusion:
+    """The copy of the tensor is as unscheduled as a new one."""
+    t = sf.tensor(step.tensor)
+    ops: list[TensorOp] = []
+    for op in sf.ops:
+        if op.output in (step.consumer, *step.others):
+            op = replace(op, inputs=tuple(step.out if x == t.name else x for x in op.inputs))
+        ops.append(op)
+        if op.output == t.name:
+            ops.append(replace(op, output=step.out))
+    return replace(sf, tensors=(*sf.tensors, _like(t, step.out, t.memory)), ops=tuple(ops))
 
 
 def _set_memory(sf: ScheduledFusion, step: steps.SetMemory) -> ScheduledFusion:

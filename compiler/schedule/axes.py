@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from compiler.ir.id_exprs import IdExpr, Merge, Resize, Split, Swizzle
+from compiler.ir.id_exprs import IdExpr, Merge, Resize, Shift, Split, Swizzle
 from compiler.ir.iter_domain import IterDomain, IterKind, axis
 from compiler.ir.size import Size
 from compiler.schedule import steps
@@ -36,6 +36,8 @@ def transform(listed: AxisList, step: steps.Transform, names: Iterator[str]) -> 
             return _swizzle(listed, step, names)
         case steps.Resize():
             return _resize(listed, step, names)
+        case steps.Shift():
+            return _shift(listed, step, names)
 
 
 def order_after(step: steps.Reorder, count: int) -> tuple[int, ...]:
@@ -96,3 +98,11 @@ def _resize(listed: AxisList, step: steps.Resize, names: Iterator[str]) -> AxisL
     out = axis(next(names), size, kind)
     axes = (*listed.axes[: step.axis], out, *listed.axes[step.axis + 1 :])
     return AxisList(axes, (*listed.exprs, Resize(source, out, step.left, step.right)))
+
+
+def _shift(listed: AxisList, step: steps.Shift, names: Iterator[str]) -> AxisList:
+    source = listed.axes[step.axis]
+    out = IterDomain(next(names), source.extent + step.modulus, source.kind)
+    axes = (*listed.axes[: step.axis], out, *listed.axes[step.axis + 1 :])
+    by = tuple(listed.axes[i] for i in step.by)
+    return AxisList(axes, (*listed.exprs, Shift(source, out, by, step.factors, step.modulus)))

@@ -22,7 +22,7 @@ from compiler.schedule.explicit_tensors import Runtime, read_input, read_result
 __all__ = ["OPS", "ExplicitCase", "MalformedCase", "read_case", "read_start", "read_step"]
 
 OPS = {"set": OpKind.COPY, "broadcast": OpKind.BROADCAST_TO} | {
-    kind.value: kind for kind in OpKind if kind is not OpKind.BROADCAST_TO
+    kind.value: kind for kind in OpKind if kind not in (OpKind.BROADCAST_TO, OpKind.VIEW)
 }
 MAX_TENSORS = 1024
 MAX_STEPS = 4096

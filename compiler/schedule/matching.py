@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from compiler.ir.algebra import forward
-from compiler.ir.domain import ScheduledFusion, computed_from
+from compiler.ir.domain import ScheduledFusion, computed_from, logical_correspondence
 from compiler.ir.expr import Expr, Var, var
 from compiler.ir.form import Form, form_of, remembered
-from compiler.ir.id_exprs import IdExpr, Merge, Resize, Split, Swizzle
+from compiler.ir.id_exprs import IdExpr, Merge, Resize, Shift, Split, Swizzle
 from compiler.ir.iter_domain import IterDomain
-from compiler.ir.ops import OpKind
+from compiler.ir.ops import REDUCTIONS, OpKind
 from compiler.ir.size import Size
 from compiler.ir.tensor import TensorOp, TensorView
 from compiler.ir.trivial import unchanged
@@ -45,6 +45,8 @@ def read_axes(op: TensorOp, producer: TensorView | Form, consumer: TensorView | 
             return {consumer.logical[c]: elements[p] for c, p in enumerate(op.dims)}
         case OpKind.BROADCAST_TO:
             return {consumer.logical[d]: p for p, d in zip(elements, op.dims, strict=True)}
+        case OpKind.VIEW | OpKind.RESHAPE | OpKind.SLICE:
+            return {c: p for p, c in logical_correspondence(op, producer, consumer).items()}
         case _:
             return dict(zip(consumer.logical, elements, strict=True))
 
@@ -75,7 +77,7 @@ def _matched(op: TensorOp, producer: Form, consumer: Form) -> Matching:
                 same[e.out] = same[kept]
         elif all(a in same for a in e.inputs):
             for other in theirs.get(tuple(same[a] for a in e.inputs), ()):
-                if is_alike(e, other):
+                if is_alike(e, other) and _rows_agree(e, other, same):
                     same.update((a, first.get(b, b)) for a, b in zip(e.outputs, other.outputs, strict=True))
     if first:
         last = {source: out for out, source in first.items()}
@@ -109,8 +111,17 @@ def is_alike(a: IdExpr, b: IdExpr) -> bool:
             return (a.left, a.right) == (b.left, b.right)
         case (Merge(), Merge()) | (Swizzle(), Swizzle()):
             return True
+        case Shift(), Shift():
+            return (a.factors, a.modulus) == (b.factors, b.modulus)
         case _:
             return False
+
+
+def _rows_agree(consumer: IdExpr, producer: IdExpr, same: dict[IterDomain, IterDomain]) -> bool:
+    """True unless two shifts take their phases from rows that are not each other's."""
+    if not isinstance(consumer, Shift) or not isinstance(producer, Shift):
+        return True
+    return all(same.get(c) == p for c, p in zip(consumer.by, producer.by, strict=True))
 
 
 def split_factors(e: Split) -> frozenset[tuple[bool, Size]]:
@@ -191,7 +202,7 @@ def unmappable_axes(sf: ScheduledFusion) -> frozenset[IterDomain]:
 
 @remembered(16)
 def _unmappable(ops: tuple[TensorOp, ...], tensors: tuple[tuple[str, Form], ...]) -> frozenset[IterDomain]:
-    summed = {op.output for op in ops if op.kind is OpKind.SUM}
+    summed = {op.output for op in ops if op.kind in REDUCTIONS}
     if not summed and not any(a.is_broadcast for _, t in tensors for a in t.logical):
         return frozenset()
     after = {name: computed_from(ops, name) for name in summed}
@@ -210,13 +221,15 @@ def _unmappable(ops: tuple[TensorOp, ...], tensors: tuple[tuple[str, Form], ...]
             clash = any(one in after[s] for s in sums for one, _ in joined)
             if clash or any(x in stands and y in stands for x, y in apart):
                 found.add(own[0])
-                apart += [(x, y) for i, x in enumerate(users) for y in users[i + 1 :]]
+                pairs = ((x, y) for i, x in enumerate(users) for y in users[i + 1 :])
+                apart += [(x, y) for x, y in pairs if group[x] is not group[y]]
                 continue
             joined |= group[own]
             for _, stand in joined:
                 group[stand] = joined
     for p, ends in becomes.items():
-        real = [end for end in ends if not end.is_broadcast]
+        # Axes of size one are alike, whichever they are: their loop has one turn.
+        real = [end for end in ends if not (end.is_broadcast or end.is_trivial)]
         if any(group[end, end] is not group[real[0], real[0]] for end in real):
             found.add(p)
     return frozenset(found)

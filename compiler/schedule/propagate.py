@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from compiler.ir.domain import ScheduledFusion
-from compiler.ir.id_exprs import IdExpr, Merge, Resize, Split, Swizzle
+from compiler.ir.id_exprs import IdExpr, Merge, Resize, Shift, Split, Swizzle
 from compiler.ir.iter_domain import IterDomain
 from compiler.ir.tensor import TensorOp, TensorView
 from compiler.schedule import steps
@@ -73,8 +73,9 @@ def carry_over(sf: ScheduledFusion, edge: Edge, position: int, apply: Apply) -> 
         if frozenset(e.outputs) in cuts or not undone.keys().isdisjoint(e.outputs):
             continue
         there, loop = _images(sf, edge), sf.tensor(edge.target).loop
-        at = [loop.index(image) for a in e.inputs if (image := there.get(a)) in loop and image is not None]
-        if len(at) == len(e.inputs) and not all(a in there for a in e.outputs):
+        needed = (*e.inputs, *e.by) if isinstance(e, Shift) else e.inputs
+        at = [loop.index(image) for a in needed if (image := there.get(a)) in loop and image is not None]
+        if len(at) == len(needed) and not all(a in there for a in e.outputs):
             sf = apply(sf, _step(edge.target, e, at))
     there, loop = _images(sf, edge), sf.tensor(edge.target).loop
     first = dict.fromkeys(loop.index(there[a]) for a in source.loop[:position] if there.get(a) in loop)
@@ -111,3 +112,5 @@ def _step(tv: str, e: IdExpr, at: list[int]) -> steps.Step:
             return steps.Swizzle(tv, at[0], at[1])
         case Resize():
             return steps.Resize(tv, at[0], e.left, e.right)
+        case Shift():
+            return steps.Shift(tv, at[0], tuple(at[1:]), e.factors, e.modulus)

@@ -1,7 +1,7 @@
 """Schedule steps as values. Axis numbers refer to the tensor's loop domain at the moment of the step.
 
 The first group is the explicit-schedule vocabulary (docs/contracts.md, "Schedule"); `CacheInput`, `CacheOutput`,
-`SetCache`, `Approximate` and `CapRegisters` say what a finished schedule needs besides. No scheduler caps registers.
+`Recompute`, `SetCache`, `Approximate` and `CapRegisters` say what a finished schedule needs besides.
 """
 
 from __future__ import annotations
@@ -64,7 +64,22 @@ class Resize:
     right: int
 
 
-Transform = Split | Merge | Reorder | Swizzle | Resize
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """[n] -> [n + modulus]: every row is moved by its phase, (sum of factors * index of the axes `by`) mod modulus.
+
+    With the strides of a global tensor as `factors`, places of the new axis that are multiples of the modulus are
+    addresses that are multiples of it, though rows begin at any address. `by` are positions of loop axes.
+    """
+
+    tv: str
+    axis: int
+    by: tuple[int, ...]
+    factors: tuple[int, ...]
+    modulus: int
+
+
+Transform = Split | Merge | Reorder | Swizzle | Resize | Shift
 """What can be done to a list of axes."""
 
 
@@ -178,6 +193,20 @@ class SetMemory:
 
 
 @dataclass(frozen=True, slots=True)
+class Recompute:
+    """Gives `consumer` a copy `out` of `tensor`, made by an operator of its own from the same operands.
+
+    A value that two passes over a row read is then computed, or loaded, twice instead of kept. `others`: consumers that
+    read the same copy.
+    """
+
+    tensor: str
+    consumer: str
+    out: str
+    others: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class SetCache:
     """Cache hint of the global access by which `tv` is loaded or stored."""
 
@@ -209,6 +238,7 @@ Step = (
     | Reorder
     | Swizzle
     | Resize
+    | Shift
     | Parallelize
     | SetAllocationDomain
     | TmemDimsep
@@ -220,6 +250,7 @@ Step = (
     | CacheInput
     | CacheOutput
     | SetMemory
+    | Recompute
     | SetCache
     | Approximate
     | CapRegisters
@@ -231,6 +262,7 @@ _NAMES: dict[str, type[Step]] = {
     "reorder": Reorder,
     "swizzle": Swizzle,
     "resize": Resize,
+    "shift": Shift,
     "parallelize": Parallelize,
     "set_allocation_domain": SetAllocationDomain,
     "tmem_dimsep": TmemDimsep,
@@ -242,6 +274,7 @@ _NAMES: dict[str, type[Step]] = {
     "cache_input": CacheInput,
     "cache_output": CacheOutput,
     "set_memory": SetMemory,
+    "recompute": Recompute,
     "cache_policy": SetCache,
     "approximate": Approximate,
     "cap_registers": CapRegisters,
@@ -251,7 +284,7 @@ _HINTS: dict[str, dict[str, Any]] = {name: get_type_hints(cls) for name, cls in 
 _JSON_NAMES = {int: "an integer", str: "a text", bool: "true or false", type(None): "null"}
 
 
-_LATER = frozenset(("contiguity", "kind", "on", "registers", "slice_position", "war_mbarrier"))
+_LATER = frozenset(("contiguity", "kind", "on", "registers", "slice_position", "war_mbarrier", "others"))
 """Fields that steps of stored traces do not have: left out at their default, so that traces keep their hashes."""
 
 
@@ -354,6 +387,6 @@ def step_text(step: Step) -> str:
 
 def _text(value: object) -> str:
     if isinstance(value, tuple):
-        transforms = (Split, Merge, Reorder, Swizzle, Resize)
+        transforms = (Split, Merge, Reorder, Swizzle, Resize, Shift)
         return f"[{', '.join(step_text(v) if isinstance(v, transforms) else _text(v) for v in value)}]"
     return str(value)

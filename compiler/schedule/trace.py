@@ -1,4 +1,4 @@
-"""A schedule as a replayable list of steps."""
+"""A schedule as a replayable list of steps: of one kernel, or of several launches in order."""
 
 from __future__ import annotations
 
@@ -34,13 +34,61 @@ class ScheduleTrace:
     @property
     def hash(self) -> str:
         """sha256 over fingerprint, binding and steps."""
-        text = json.dumps([self.fusion.fingerprint, self.fusion.binding_hash, self.steps_json()], separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()
+        return _hash([self.fusion.fingerprint, self.fusion.binding_hash, self.steps_json()])
 
     def __str__(self) -> str:
         return "\n".join(step_text(s) for s in self.steps)
 
 
-def steps_from_json(data: list[Any]) -> tuple[Step, ...]:
-    """Steps from JSON. Raises MalformedStep with the place of what does not fit."""
-    return tuple(step_from_json(item, f"steps[{i}]") for i, item in enumerate(data))
+@dataclass(frozen=True)
+class LaunchTrace:
+    """One launch of several: a fusion of its own with its steps, and where its tensors are.
+
+    `reads` has a name for each input of the launch's fusion, `writes` one for each output: that of an input or output
+    of the whole fusion, or of a scratch value, `s0`, `s1`, …, in the order in which they are first written.
+    """
+
+    trace: ScheduleTrace
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ProgramTrace:
+    """A bound fusion as several launches, in order: each reads what the fusion is given or what earlier ones wrote."""
+
+    fusion: Fusion
+    launches: tuple[LaunchTrace, ...]
+
+    @property
+    def hash(self) -> str:
+        """sha256 over fingerprint, binding, and each launch's steps and places."""
+        parts = [[one.trace.hash, one.reads, one.writes] for one in self.launches]
+        return _hash([self.fusion.fingerprint, self.fusion.binding_hash, parts])
+
+    def __str__(self) -> str:
+        texts = (
+            f"launch {number}: {', '.join(one.reads)} -> {', '.join(one.writes)}\n{one.trace}"
+            for number, one in enumerate(self.launches)
+        )
+        return "\n\n".join(texts)
+
+
+Trace = ScheduleTrace | ProgramTrace
+"""How a fusion is carried out: by one kernel, or by several."""
+
+
+def launches_of(trace: Trace) -> tuple[LaunchTrace, ...]:
+    """The launches in order. That of a single kernel reads the fusion's inputs and writes its outputs."""
+    if isinstance(trace, ProgramTrace):
+        return trace.launches
+    return (LaunchTrace(trace, trace.fusion.inputs, trace.fusion.outputs),)
+
+
+def steps_from_json(data: list[Any], where: str = "steps") -> tuple[Step, ...]:
+    """Steps from JSON. Raises MalformedStep with the place of what does not fit, below `where`."""
+    return tuple(step_from_json(item, f"{where}[{i}]") for i, item in enumerate(data))
+
+
+def _hash(content: list[Any]) -> str:
+    return hashlib.sha256(json.dumps(content, separators=(",", ":")).encode()).hexdigest()

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from compiler.schedule import steps
 from compiler.schedule.refusals.registry import Refusal, Site, step_rule
 
-_Transform = steps.Split | steps.Merge | steps.Swizzle | steps.Resize | steps.Parallelize
+_Transform = steps.Split | steps.Merge | steps.Swizzle | steps.Resize | steps.Shift | steps.Parallelize
 
 
 @step_rule(
@@ -16,6 +16,7 @@ _Transform = steps.Split | steps.Merge | steps.Swizzle | steps.Resize | steps.Pa
     steps.Reorder,
     steps.Swizzle,
     steps.Resize,
+    steps.Shift,
     steps.Parallelize,
     steps.SetAllocationDomain,
     steps.TmemDimsep,
@@ -26,6 +27,7 @@ _Transform = steps.Split | steps.Merge | steps.Swizzle | steps.Resize | steps.Pa
     steps.CacheInput,
     steps.CacheOutput,
     steps.SetMemory,
+    steps.Recompute,
     steps.SetCache,
     steps.Approximate,
 )
@@ -36,7 +38,7 @@ def steps_name_tensors_of_the_fusion(site: Site, step: object) -> Iterator[Refus
         yield Refusal(site.name, site.name, names, f"The tensors are {names}.", f"there is no tensor {site.name}")
 
 
-@step_rule(steps.Split, steps.Merge, steps.Swizzle, steps.Resize, steps.Parallelize)
+@step_rule(steps.Split, steps.Merge, steps.Swizzle, steps.Resize, steps.Shift, steps.Parallelize)
 def steps_name_axes_that_exist(site: Site, step: _Transform) -> Iterator[Refusal]:
     """Axes are counted in the tensor's loop domain at the moment of the step, from 0."""
     count = len(site.axes)
@@ -73,5 +75,7 @@ def touched(step: _Transform) -> tuple[int, ...]:
             return step.axis, step.axis + 1 if step.other is None else step.other
         case steps.Swizzle():
             return step.x, step.y
+        case steps.Shift():
+            return step.axis, *step.by
         case _:
             return (step.axis,)

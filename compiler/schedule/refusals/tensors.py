@@ -33,9 +33,9 @@ def declared_inputs_and_outputs_are_global(site: Site, step: Declared) -> Iterat
 _Cache = steps.CacheInput | steps.CacheOutput
 
 
-@step_rule(steps.CacheInput, steps.CacheOutput)
-def caches_have_names_of_their_own(site: Site, step: _Cache) -> Iterator[Refusal]:
-    """A cache is a new tensor."""
+@step_rule(steps.CacheInput, steps.CacheOutput, steps.Recompute)
+def caches_have_names_of_their_own(site: Site, step: _Cache | steps.Recompute) -> Iterator[Refusal]:
+    """A cache, or a copy that is computed again, is a new tensor."""
     if step.out in site.sf.by_name:
         fix = "Choose a name that no tensor has."
         yield Refusal(site.name, step.out, "a new name", fix, f"{step.out} exists already")
@@ -59,7 +59,7 @@ def cached_inputs_are_read_and_not_inlined(site: Site, step: steps.CacheInput) -
         yield Refusal(site.name, found, "consumers, not inlined", fix, f"{t.name} is inlined or has no consumer")
 
 
-@step_rule(steps.CacheOutput, steps.SetMemory, steps.SetCache, steps.Approximate)
+@step_rule(steps.CacheOutput, steps.SetMemory, steps.Recompute, steps.SetCache, steps.Approximate)
 def tensors_are_made_by_an_operator(site: Site, step: object) -> Iterator[Refusal]:
     """What is said of an operator is said of one that exists: inputs have none."""
     if site.sf.producer(site.name) is None:
@@ -87,6 +87,20 @@ def cached_outputs_are_not_scheduled_yet(site: Site, step: steps.CacheOutput) ->
     if t.compute_at or t.exprs:
         fix = "Cache before transforming and inlining."
         yield Refusal(site.name, "scheduled", "not scheduled", fix, f"{t.name} is scheduled already")
+
+
+@step_rule(steps.Recompute)
+def recomputed_tensors_are_read_and_not_scheduled_yet(site: Site, step: steps.Recompute) -> Iterator[Refusal]:
+    """The consumer reads the tensor, and its copy has the loops of a new tensor (nvFuser, transforms)."""
+    t = site.tensor
+    if t.compute_at or t.exprs or t.name in site.sf.outputs:
+        fix = "Recompute before transforming and inlining, and never an output."
+        yield Refusal(site.name, "scheduled, or an output", "not scheduled", fix, f"{t.name} cannot be recomputed")
+    readers = [op.output for op in site.sf.consumers(t.name)]
+    for consumer in (step.consumer, *step.others):
+        if consumer not in readers:
+            fix, expected = f"Name a tensor that reads {t.name}.", ", ".join(readers) or "nothing"
+            yield Refusal(site.name, consumer, expected, fix, f"{consumer} does not read {t.name}")
 
 
 @step_rule(steps.SetMemory)

@@ -13,7 +13,7 @@ from compiler.schedule.inline import compute_position, producer_position
 from compiler.schedule.refusals.names import touched
 from compiler.schedule.refusals.registry import Refusal, Site, step_rule
 
-_Loop = steps.Split | steps.Merge | steps.Swizzle | steps.Resize
+_Loop = steps.Split | steps.Merge | steps.Swizzle | steps.Resize | steps.Shift
 MAX_PLACES = 1 << 62
 MOST_FORMULA = 1000
 """Characters of an extent's formula."""
@@ -161,6 +161,25 @@ def resized_axes_are_not_summed_over(site: Site, step: steps.Resize) -> Iterator
         yield Refusal(where, "reduction", "iteration", "Resize before the sum.", "a reduction axis cannot be resized")
 
 
+@step_rule(steps.Shift)
+def shifted_rows_have_a_phase(site: Site, step: steps.Shift) -> Iterator[Refusal]:
+    """A run of known length is moved by less than a modulus of two or more, which other axes, one factor each, decide;
+    neither it nor they are summed over."""
+    where = f"{site.name}: axis {step.axis}"
+    axes = [site.axes[i] for i in (step.axis, *step.by)]
+    if (
+        step.modulus < 2
+        or len(step.by) != len(step.factors)
+        or step.axis in step.by
+        or min(step.factors, default=0) < 0
+    ):
+        fix = "Give one factor from 0 for each of the other axes that say which row, and a modulus of 2 or more."
+        yield Refusal(where, str(step.by), f"{len(step.factors)} other axes", fix, "that is no phase of a row")
+    elif any(a.is_reduction or a.symbolic is not None for a in axes):
+        fix = "Shift runs of known length, by axes that are not summed over."
+        yield Refusal(where, "unknown or reduction", "known iteration axes", fix, "that axis cannot be shifted")
+
+
 def _moved(site: Site, step: _Loop | steps.Reorder) -> tuple[int, ...]:
     """Positions of the loops that a step changes or moves."""
     if not site.is_loop:
@@ -171,7 +190,7 @@ def _moved(site: Site, step: _Loop | steps.Reorder) -> tuple[int, ...]:
     return touched(step)
 
 
-@step_rule(steps.Split, steps.Merge, steps.Swizzle, steps.Resize, steps.Reorder)
+@step_rule(steps.Split, steps.Merge, steps.Swizzle, steps.Resize, steps.Shift, steps.Reorder)
 def transforms_stay_right_of_the_compute_position(site: Site, step: _Loop | steps.Reorder) -> Iterator[Refusal]:
     """Loops left of the compute-at position are the consumers' too, and fixed (nvFuser, transforms)."""
     limit = compute_position(site.tensor)
@@ -187,7 +206,7 @@ def transforms_stay_right_of_the_compute_position(site: Site, step: _Loop | step
             return
 
 
-@step_rule(steps.Split, steps.Merge, steps.Swizzle, steps.Resize, steps.Reorder)
+@step_rule(steps.Split, steps.Merge, steps.Swizzle, steps.Resize, steps.Shift, steps.Reorder)
 def transforms_stay_right_of_inlined_producers(site: Site, step: _Loop | steps.Reorder) -> Iterator[Refusal]:
     """Loops in which something that the tensor reads is computed are fixed (nvFuser, transforms)."""
     moved = _moved(site, step)
@@ -204,8 +223,8 @@ def transforms_stay_right_of_inlined_producers(site: Site, step: _Loop | steps.R
             return
 
 
-@step_rule(steps.Split, steps.Resize)
-def split_axes_are_serial(site: Site, step: steps.Split | steps.Resize) -> Iterator[Refusal]:
+@step_rule(steps.Split, steps.Resize, steps.Shift)
+def split_axes_are_serial(site: Site, step: steps.Split | steps.Resize | steps.Shift) -> Iterator[Refusal]:
     """Parallel types are given after splitting, so that no type is on two axes unasked (nvFuser, transforms)."""
     if site.is_loop and site.tensor.types[step.axis] is not ParallelType.SERIAL:
         type_ = site.tensor.types[step.axis]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from compiler.ir.algebra import Indices, backward, forward
 from compiler.ir.expr import Expr, Var, var
-from compiler.ir.id_exprs import IdExpr, Merge, Split, Swizzle
+from compiler.ir.id_exprs import IdExpr, Merge, Shift, Split, Swizzle
 from compiler.ir.iter_domain import IterDomain
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
@@ -43,7 +43,7 @@ def chains(draw: Draw) -> tuple[Axes, Axes, tuple[IdExpr, ...]]:
     for step in range(draw(st.integers(0, 5))):
         i, j = draw(st.integers(0, len(loop) - 1)), draw(st.integers(0, len(loop) - 1))
         a, b, n = loop[i], loop[j], draw(st.integers(1, 5))
-        kind = draw(st.sampled_from(["split", "merge", "swizzle"]))
+        kind = draw(st.sampled_from(["split", "merge", "swizzle", "shift"]))
         e: IdExpr
         if kind == "split" and -(-a.extent // n) * n <= 64:
             e = Split(a, IterDomain(f"o{step}", -(-a.extent // n)), IterDomain(f"i{step}", n))
@@ -55,6 +55,9 @@ def chains(draw: Draw) -> tuple[Axes, Axes, tuple[IdExpr, ...]]:
         elif kind == "swizzle" and i != j and a.extent == b.extent and a.extent in (2, 4, 8):
             e = Swizzle(a, b, IterDomain(f"s{step}", b.extent))
             loop[j] = e.out
+        elif kind == "shift" and i != j and a.extent + n <= 64:
+            e = Shift(a, IterDomain(f"h{step}", a.extent + n), (b,), (draw(st.integers(0, 7)),), n)
+            loop[i] = e.out
         else:
             continue
         exprs.append(e)
@@ -78,15 +81,16 @@ def test_backward_undoes_forward(chain: tuple[Axes, Axes, tuple[IdExpr, ...]]) -
 @settings(derandomize=True, deadline=None, max_examples=300)
 @given(chains())
 def test_split_sources_in_bounds_are_all_that_a_valid_item_needs(chain: tuple[Axes, Axes, tuple[IdExpr, ...]]) -> None:
-    """Theorems 1 to 4 of the divisibility of split: loop items whose split sources are in bounds are the logical items,
-    each once, and forward undoes backward on them; the rest are holes."""
+    """Theorems 1 to 4 of the divisibility of split: loop items whose split (and shifted) sources are in bounds are the
+    logical items, each once, and forward undoes backward on them; the rest are holes."""
     logical, loop, exprs = chain
     there = backward(variables(loop), exprs)
     grid = grid_of(loop)
     valid = np.ones(next(iter(grid.values())).shape, dtype=bool)
     for e in exprs:
-        if isinstance(e, Split):
-            valid &= np.broadcast_to(there[e.source].evaluate(grid), valid.shape) < e.source.extent
+        if isinstance(e, Split | Shift):
+            index = np.broadcast_to(there[e.source].evaluate(grid), valid.shape)
+            valid &= (index >= 0) & (index < e.source.extent)
     items = list(zip(*(v[valid].tolist() for v in values_of(there, logical, grid)), strict=True))
     assert sorted(items) == list(itertools.product(*(range(a.extent) for a in logical)))
     back = forward({a: there[a] for a in logical}, exprs)

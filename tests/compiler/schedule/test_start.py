@@ -16,14 +16,14 @@ from compiler.ir.domain import ScheduledFusion, producer_indices
 from compiler.ir.expr import Var, var
 from compiler.ir.fusion import Fusion, Literal, Op, Value, dense_strides
 from compiler.ir.iter_domain import MemoryType
-from compiler.ir.ops import VIEWS, OpKind
+from compiler.ir.ops import REDUCTIONS, VIEWS, OpKind
 from compiler.ir.tensor import TensorOp
 from compiler.reference import evaluate
 from compiler.schedule.start import start
 from compiler.wire import bind
 from fusetune.wire import parse_binding, parse_fusion
 from tests.compiler.schedules import from_wire
-from tests.sdk.fusion_strategies import COMPILED, Document, documents, sizes_for
+from tests.sdk.fusion_strategies import BINDABLE, Document, documents, sizes_for
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 
@@ -41,6 +41,22 @@ def broadcast(of: str, out: str, shape: Sequence[int], *dims: int) -> Document:
     return {"op": "broadcast_to", "in": [of], "out": out, "shape": list(shape), "dims": list(dims)}
 
 
+def reduce(kind: str, out: str, of: str, *dims: int, keepdim: bool = False) -> Document:
+    return {"op": kind, "in": [of], "out": out, "dims": list(dims), "keepdim": keepdim}
+
+
+def reshape(of: str, out: str, *shape: int) -> Document:
+    return {"op": "reshape", "in": [of], "out": out, "shape": list(shape)}
+
+
+def take(of: str, out: str, dim: int, start: int, stop: int) -> Document:
+    return {"op": "slice", "in": [of], "out": out, "dim": dim, "start": start, "stop": stop}
+
+
+def cat(out: str, dim: int, *of: str) -> Document:
+    return {"op": "cat", "in": list(of), "out": out, "dim": dim}
+
+
 def op(kind: str, out: str, *ins: Any) -> Document:
     return {"op": kind, "in": list(ins), "out": out}
 
@@ -50,26 +66,65 @@ def op(kind: str, out: str, *ins: Any) -> Document:
 
 def evaluate_scheduled(sf: ScheduledFusion, inputs: Sequence[Any]) -> list[Any]:
     """The outputs of a scheduled fusion, op by op in its own order; views by the index map that lowering uses."""
-    known = dict(zip(sf.inputs, inputs, strict=True))
+    known = dict(zip(sf.fusion.inputs, inputs, strict=True))
+    known |= {t.name: known[t.part_of] for t in sf.tensors if t.part_of in known}
     for o in sf.ops:
         shape = tuple(a.extent for a in sf.tensor(o.output).logical)
-        known[o.output] = viewed(sf, o, known, shape) if o.kind in VIEWS else computed(o, known, shape)
-    return [known[name] for name in sf.outputs]
+        if o.kind is OpKind.IOTA:
+            known[o.output] = np.broadcast_to(o.view[0].evaluate(positions(shape)), shape).astype(np.float64)
+        elif o.kind in VIEWS:
+            known[o.output] = viewed(sf, o, known, shape)
+        elif o.kind in REDUCTIONS:
+            known[o.output] = folded(sf, o, known)
+        else:
+            known[o.output] = computed(sf, o, known, shape)
+    return [stored(sf, name, known) for name in sf.fusion.outputs]
+
+
+def stored(sf: ScheduledFusion, name: str, known: Mapping[str, Any]) -> Any:
+    """An output as memory has it: the values of its tensors at the places that their strides give."""
+    value = sf.fusion.value(name)
+    memory = np.full(value.elems, np.nan)
+    for t in (sf.tensor(n) for n in sf.outputs if (sf.tensor(n).part_of or n) == name):
+        assert t.allocation is not None
+        place = np.asarray(t.part_offset)
+        for d, stride in enumerate(t.allocation.strides):
+            place = place + positions(tuple(a.extent for a in t.logical))[f"d{d}"] * (stride or 0)
+        memory[place] = known[t.name]
+    return memory.reshape(value.shape)
+
+
+def positions(shape: tuple[int, ...]) -> dict[str, Any]:
+    return {f"d{d}": g for d, g in enumerate(np.meshgrid(*(np.arange(n) for n in shape), indexing="ij"))}
 
 
 def viewed(sf: ScheduledFusion, o: TensorOp, known: Mapping[str, Any], shape: tuple[int, ...]) -> Any:
+    """Zero where a bounded view does not read; an index that leaves the source elsewhere is an IndexError."""
     source = str(o.inputs[0])
-    grid = np.meshgrid(*(np.arange(n) for n in shape), indexing="ij")
-    values = {f"d{d}": g for d, g in enumerate(grid)}
+    values = positions(shape)
     index = tuple(var(Var(f"d{d}", n)) for d, n in enumerate(shape))
     read = producer_indices(o, sf.tensor(source), index, shape)
-    return known[source][tuple(np.broadcast_to(e.evaluate(values), shape) for e in read)]
+    inside = np.ones(shape, bool)
+    for w in o.within:
+        at = w.index.evaluate(values)
+        inside &= (at >= w.low) & (at < w.high)
+    places = tuple(np.where(inside, e.evaluate(values), 0) for e in read)
+    assert all((p >= 0).all() for p in places), f"{o.output} reads before the first element"
+    return np.where(inside, known[source][places], 0) if places else np.broadcast_to(known[source], shape)
 
 
-def computed(o: TensorOp, known: Mapping[str, Any], shape: tuple[int, ...]) -> Any:
+def folded(sf: ScheduledFusion, o: TensorOp, known: Mapping[str, Any]) -> Any:
+    """A fold, without the folded dimensions."""
+    dims = tuple(d for d, a in enumerate(sf.tensor(o.output).logical) if a.is_reduction)
+    fold = {OpKind.SUM: "sum", OpKind.AMAX: "max", OpKind.AMIN: "min"}[o.kind]
+    return getattr(known[str(o.inputs[0])], fold)(axis=dims)
+
+
+def computed(sf: ScheduledFusion, o: TensorOp, known: Mapping[str, Any], shape: tuple[int, ...]) -> Any:
     names = tuple(dict.fromkeys(o.tensor_inputs))
-    values = tuple(Value(n, shape, DType.F64, dense_strides(shape)) for n in (*names, "out"))
-    one = Fusion(values, names, (Op(o.kind, o.inputs, "out"),), ("out",), "", "")
+    dtypes = {n: DType.BOOL if sf.tensor(n).dtype is DType.BOOL else DType.F64 for n in (*names, o.output)}
+    values = tuple(Value(n, shape, dtypes[n], dense_strides(shape)) for n in (*names, o.output))
+    one = Fusion(values, names, (Op(o.kind, o.inputs, o.output),), (o.output,), "", "")
     return evaluate(one, [known[n] for n in names], np)[0]
 
 
@@ -94,34 +149,38 @@ def check_form(fusion: Fusion, sf: ScheduledFusion) -> None:
         assert set(o.tensor_inputs) <= made, f"{o.output} stands before its operands"
         made.add(o.output)
         result = sf.tensor(o.output)
-        if o.kind in VIEWS:
+        reads_a_fold = any(a.is_reduction for x in o.tensor_inputs for a in sf.tensor(x).logical)
+        if o.kind in VIEWS and not reads_a_fold:
             assert set(o.inputs) <= set(sf.inputs), f"{o.output} is a view of {o.inputs}, which is no input"
-        else:
+        elif o.kind not in VIEWS:
             for x in o.tensor_inputs:
-                assert [a.extent for a in sf.tensor(x).logical] == [a.extent for a in result.logical]
+                elements = [a.extent for a in sf.tensor(x).logical if not a.is_reduction]
+                assert elements == [a.extent for a in result.logical], f"{o.output} reads {x}"
         assert sf.consumers(o.output) or o.output in sf.outputs, f"{o.output} is used by nothing"
     for t in sf.tensors:
         is_global = t.name in (*sf.inputs, *sf.outputs)
         assert (t.memory is MemoryType.GLOBAL) == is_global
         assert t.memory is MemoryType.GLOBAL or t.memory is MemoryType.LOCAL
         assert (t.loop, t.exprs, t.compute_at) == (t.logical, (), 0)
-        if is_global:
-            value = fusion.value(t.name)
-            assert t.allocation is not None
-            assert (t.allocation.strides, t.align) == (value.strides, value.align)
-            assert tuple(a.extent for a in t.logical) == value.shape
+    for name in sf.inputs:
+        t, value = sf.tensor(name), fusion.value(sf.tensor(name).part_of or name)
+        assert t.allocation is not None
+        assert (t.allocation.strides, t.align) == (value.strides, value.align)
+        assert tuple(a.extent for a in t.logical) == value.shape
 
 
 # Tables --------------------------------------------------------------------------------------------------------------
 
 
 def printed(sf: ScheduledFusion) -> list[str]:
-    """One line an op; a dimension along which nothing varies has a b before its size."""
+    """One line an op; a dimension along which nothing varies has a b before its size, one that is folded an r."""
     lines = []
     for o in sf.ops:
-        shape = ",".join(f"{'b' if a.is_broadcast else ''}{a.extent}" for a in sf.tensor(o.output).logical)
+        letters = ("b" if a.is_broadcast else "r" if a.is_reduction else "" for a in sf.tensor(o.output).logical)
+        shape = ",".join(f"{x}{a.extent}" for x, a in zip(letters, sf.tensor(o.output).logical, strict=True))
         ins = ", ".join(str(x.value) if isinstance(x, Literal) else x for x in o.inputs)
-        dims = f" {list(o.dims)}" if o.dims else ""
+        dims = f" {list(o.dims)}" if o.dims else " " + ", ".join(map(str, o.view)) if o.view else ""
+        dims += "".join(f" if {w.low} <= {w.index} < {w.high}" for w in o.within)
         lines.append(f"{o.output}[{shape}] = {o.kind}({ins}){dims}")
     return lines
 
@@ -188,15 +247,8 @@ CASES = [
         [[3, 3]],
         [permute("x0", "t", 1, 0), op("add", "y", "t", "x0")],
         ["y"],
-        ["w0[3,3] = permute(i0) [1, 0]", "v1[3,3] = add(w0, i0)"],
-        id="the-same-input-through-two-views",
-    ),
-    pytest.param(
-        [[2, 3]],
-        [op("exp", "e", "x0"), permute("e", "y", 1, 0)],
-        ["e", "y"],
-        ["v0[2,3] = exp(i0)", "w1[3,2] = permute(i0) [1, 0]", "w2[3,2] = exp(w1)", "v1[3,2] = copy(w2)"],
-        id="an-output-seen-through-a-view-is-computed-again",
+        ["w0[3,3] = permute(i0) [1, 0]", "v1[3,3] = add(w0, i0_1)"],
+        id="the-same-input-through-two-views-is-two-tensors",
     ),
     pytest.param(
         [[2, 3]],
@@ -206,11 +258,113 @@ CASES = [
         id="an-output-consumed-inside",
     ),
     pytest.param(
-        [[4]],
-        [broadcast("x0", "a", [2, 4], 1), broadcast("x0", "b", [3, 4], 1), op("neg", "y", "a"), op("exp", "z", "b")],
-        ["y", "z"],
-        ["w0[b2,4] = broadcast_to(i0) [1]", "w2[b3,4] = broadcast_to(i0) [1]"],
-        id="one-view-into-two-shapes",
+        [[4, 6]],
+        [take("x0", "a", 1, 1, 5), reshape("a", "b", 4, 2, 2), permute("b", "y", 1, 0, 2)],
+        ["y"],
+        ["w0[2,4,2] = view(i0) d1, (d0 * 2 + d2 + 1)"],
+        id="a-chain-of-views-is-one-read",
+    ),
+    pytest.param(
+        [[2, 3, 4], [12]],
+        [reshape("x0", "a", 2, 12), broadcast("x1", "b", [2, 12], 1), op("add", "y", "a", "b")],
+        ["y"],
+        ["w0[b2,3,4] = view(i1) (d1 * 4 + d2)", "v2[2,3,4] = add(i0, w0)"],
+        id="the-space-is-cut-where-a-reshape-cuts-it",
+    ),
+    pytest.param(
+        [[2, 3, 4]],
+        [op("exp", "e", "x0"), reshape("e", "f", 6, 4), op("neg", "y", "f")],
+        ["e", "y"],
+        ["v0[2,3,4] = exp(i0)", "v2[2,3,4] = neg(v0)"],
+        id="outputs-of-two-shapes-in-one-order",
+    ),
+    pytest.param([[]], [op("exp", "y", "x0")], ["y"], ["v0[1] = exp(w0)"], id="rank-0"),
+    pytest.param(
+        [[2, 3]],
+        [
+            {"op": "iota", "in": [], "out": "i", "shape": [3, 2], "dim": 0, "dtype": "f32"},
+            permute("i", "p", 1, 0),
+            op("add", "y", "x0", "p"),
+        ],
+        ["y"],
+        ["w0[b2,3] = iota() d1"],
+        id="an-index-through-a-view",
+    ),
+    pytest.param(
+        [[2, 3], [2, 3]],
+        [cat("c", 1, "x0", "x1"), op("neg", "y", "c")],
+        ["y"],
+        ["v1_0[2,3] = neg(i0)", "v1_1[2,3] = neg(i1)"],
+        id="equal-operands-of-a-cat-are-stored-in-parts",
+    ),
+    pytest.param(
+        [[2, 3], [2, 5], [2, 8]],
+        [cat("c", 1, "x0", "x1"), op("add", "y", "c", "x2")],
+        ["y"],
+        [
+            "w0[2,8] = view(i0) d0, d1 if 0 <= d1 < 3",
+            "w1[2,8] = view(i1) d0, (d1 + -3) if 3 <= d1 < 8",
+            "w4[2,8] = where(w3, w0, w1)",
+        ],
+        id="others-are-selected",
+    ),
+    pytest.param(
+        [[2, 4]],
+        [take("x0", "a", 1, 0, 2), take("x0", "b", 1, 2, 4), cat("c", 1, "b", "a"), op("add", "y", "x0", "c")],
+        ["y"],
+        [
+            "w0[2,2] = view(i0) d0, d1",
+            "w1[2,2] = view(i0) d0, (d1 + 2)",
+            "v3_0[2,2] = add(w0, w1)",
+            "v3_1[2,2] = add(w1, w0)",
+        ],
+        id="halves-that-change-places-are-read-once",
+    ),
+    pytest.param(
+        [[4, 6]],
+        [reduce("sum", "y", "x0", 1)],
+        ["y"],
+        ["v0_sum[4,r6] = sum(i0)", "v0[4] = copy(v0_sum)"],
+        id="a-fold",
+    ),
+    pytest.param(
+        [[4, 6]],
+        [reduce("mean", "m", "x0", 0, 1)],
+        ["m"],
+        ["v0_sum[b1,r4,r6] = sum(w0)", "w2[b1] = div(v0_sum, 24.0)"],
+        id="over-everything",
+    ),
+    pytest.param(
+        [[4, 6]],
+        [
+            reduce("amax", "m", "x0", 1, keepdim=True),
+            broadcast("m", "b", [4, 6], 0, 1),
+            op("sub", "d", "x0", "b"),
+            reduce("sum", "s", "d", 1),
+        ],
+        ["d", "s"],
+        ["w1[4,b6] = broadcast_to(v0_amax) [0]", "v2[4,6] = sub(i0, w1)", "v3_sum[4,r6] = sum(v2)"],
+        id="one-fold-after-the-other",
+    ),
+    pytest.param(
+        [[2, 6, 5]],
+        [
+            reshape("x0", "g", 2, 3, 10),
+            reduce("mean", "m", "g", 2, keepdim=True),
+            broadcast("m", "b", [2, 3, 10], 0, 1, 2),
+            op("sub", "d", "g", "b"),
+            reshape("d", "y", 2, 6, 5),
+        ],
+        ["y"],
+        ["v1_sum[2,3,r2,r5] = sum(w0)", "w2[2,3,b2,b5] = broadcast_to(v1_sum) [0, 1]"],
+        id="groups",
+    ),
+    pytest.param(
+        [[2, 1, 3]],
+        [reduce("sum", "s", "x0", 1), op("neg", "y", "s")],
+        ["y"],
+        ["w0[2,3] = view(i0) d0, 0, d1", "v1[2,3] = neg(w0)"],
+        id="a-fold-of-one-element-is-none",
     ),
     pytest.param(
         [[2, 3]],
@@ -263,9 +417,47 @@ def test_dimensions_of_size_one_expand(shapes: list[list[int]], ops: list[Docume
     assert ",".join(f"{'b' if a.is_broadcast else ''}{a.extent}" for a in sf.tensor(read).logical) == kinds
 
 
-def test_an_output_of_rank_0_is_refused_by_name() -> None:
-    with pytest.raises(Unsupported, match="output v0 of rank 0"):
-        start(fusion_of([[]], [op("exp", "y", "x0")], "y"))
+REFUSED = [
+    pytest.param(
+        [[2, 3]], [op("exp", "e", "x0"), permute("e", "y", 1, 0)], ["e", "y"], "output v1 of shape", id="permuted"
+    ),
+    pytest.param(
+        [[4]],
+        [broadcast("x0", "y", [2, 4], 1), broadcast("x0", "z", [3, 4], 1)],
+        ["y", "z"],
+        "output v1 of shape",
+        id="two-sizes",
+    ),
+    pytest.param(
+        [[4, 6]],
+        [
+            reduce("sum", "s", "x0", 1, keepdim=True),
+            broadcast("s", "b", [4, 6], 0, 1),
+            op("mul", "m", "x0", "b"),
+            reduce("sum", "t", "m", 0, keepdim=True),
+            broadcast("t", "c", [4, 6], 0, 1),
+            op("sub", "y", "m", "c"),
+        ],
+        ["y"],
+        r"operator sum \(v3\), whose result varies",
+        id="a-fold-over-what-another-kept",
+    ),
+    pytest.param(
+        [[4, 6], [4, 5]],
+        [reduce("sum", "s", "x0", 1), reduce("amax", "t", "x1", 1), op("add", "y", "s", "t")],
+        ["y"],
+        r"operator amax \(v1\)",
+        id="two-lengths",
+    ),
+]
+
+
+@pytest.mark.parametrize(("shapes", "ops", "outputs", "named"), REFUSED)
+def test_what_one_space_cannot_hold_is_refused_by_name(
+    shapes: list[list[int]], ops: list[Document], outputs: list[str], named: str
+) -> None:
+    with pytest.raises(Unsupported, match=named):
+        start(fusion_of(shapes, ops, *outputs))
 
 
 def test_strides_and_alignment_of_inputs_are_kept() -> None:
@@ -277,11 +469,14 @@ def test_strides_and_alignment_of_inputs_are_kept() -> None:
 
 
 @settings(derandomize=True, deadline=None, max_examples=250)
-@given(documents(kinds=COMPILED, dtypes=["f32", "f16", "bf16"]))
+@given(documents(kinds=BINDABLE, dtypes=["f64", "f32", "f16", "bf16"]))
 def test_random_fusions_keep_their_meaning(document: Document) -> None:
+    """Values that one space cannot hold are refused; whatever is not refused means the same."""
     fusion = bind(parse_fusion(document), parse_binding({"sizes": sizes_for(document)}))
-    assume(all(fusion.value(name).shape for name in fusion.outputs))
-    sf = start(fusion)
+    try:
+        sf = start(fusion)
+    except Unsupported:
+        assume(False)
     check_form(fusion, sf)
     check_meaning(fusion, sf)
     assert start(fusion) == sf

@@ -34,6 +34,7 @@ SAMPLES: list[Step] = [
     steps.SetAllocationDomain("s", (0, 1), (steps.Resize("s", 1, 0, 3),), (), (False, None)),
     steps.SetAllocationDomain("s", (0, 1), (), (), False),
     steps.Resize("s", 1, -2, 3),
+    steps.Shift("s", 1, (0, 2), (8191, 4), 32),
     steps.TmemDimsep("s", -1),
     steps.InlineAt("s", 2),
     steps.InlineMost(),

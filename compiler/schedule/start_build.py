@@ -1,0 +1,365 @@
+"""Builds the tensors and operators of an unscheduled fusion over its space, from the outputs up to the inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from math import gcd, prod
+
+from compiler.dtypes import DType
+from compiler.errors import Unsupported
+from compiler.ir.domain import ScheduledFusion
+from compiler.ir.expr import Expr, var
+from compiler.ir.fusion import Fusion, Literal, Op, Operand, dense_strides
+from compiler.ir.iter_domain import IterDomain, IterKind, MemoryType, ParallelType
+from compiler.ir.ops import POINTWISE, VIEWS, OpKind
+from compiler.ir.tensor import TensorOp, TensorView
+from compiler.ir.views import View, Within, depends_on, position, source_index, within
+from compiler.schedule.start_reads import global_tensor, read_apart
+from compiler.schedule.start_space import FOLDS, Space, folded_dims, is_reduced, output_view
+
+
+class Part(Enum):
+    """Which tensor of a value is meant: in the full space, over the kept dimensions, or as its reduction leaves it."""
+
+    FULL = "full"
+    KEPT = "kept"
+    FOLD = "fold"
+
+
+_WIDENED = {(DType.BF16, DType.F32), (DType.F16, DType.F32)}
+"""Casts between floats that are exact, of types that have packed instructions (PTX ISA, max.bf16x2)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The tensor that holds a value at `view`, whose positions are those of the space."""
+
+    value: str
+    view: View
+    part: Part
+    within: tuple[Within, ...] = ()
+
+
+@dataclass
+class Build:
+    """A fusion's form over a space, under construction.
+
+    `joints`: an index and its value where the next operand starts, for every place where a concatenation selects.
+    """
+
+    fusion: Fusion
+    space: Space
+    tensors: dict[str, TensorView] = field(default_factory=dict)
+    ops: list[TensorOp] = field(default_factory=list)
+    done: dict[Request, str] = field(default_factory=dict)
+    made_by: dict[str, Op] = field(default_factory=dict)
+    indices: dict[tuple[Expr, Part, DType], str] = field(default_factory=dict)
+    joints: list[tuple[Expr, int]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.made_by = {op.output: op for op in self.fusion.ops}
+        for name in self.fusion.inputs:
+            v = self.fusion.value(name)
+            self.tensors[name] = global_tensor(name, v.shape, v.dtype, v.strides, v.align)
+
+    def run(self) -> Build:
+        """Makes every output. Raises Unsupported, by its name, for an operator that does not fit the space."""
+        for name in self.fusion.outputs:
+            for part in range(self.space.parts):
+                self.output(name, part)
+        return self
+
+    def scheduled(self) -> ScheduledFusion:
+        """The unscheduled form."""
+        sf = ScheduledFusion(self.fusion, tuple(self.tensors.values()), tuple(self.ops))
+        return read_apart(sf, self.space)
+
+    # Requests --------------------------------------------------------------------------------------------------------
+
+    def output(self, name: str, number: int) -> None:
+        """An output, or one of its parts, is the pointwise result of that name, or a copy."""
+        v, space = self.fusion.value(name), self.space
+        part = Part.KEPT if is_reduced(self.fusion, space, name) else Part.FULL
+        source = self.tensor(Request(name, output_view(self.fusion, space, name, number), part))
+        stored = self.stored_name(name, number)
+        if source != stored:
+            self.add(OpKind.COPY, (source,), part, v.dtype, name=stored)
+        dims = space.kept if part is Part.KEPT else tuple(range(len(space.shape)))
+        strides = dense_strides(tuple(space.whole[d] for d in dims))
+        t = global_tensor(stored, self.shape(part), v.dtype, strides, v.align)
+        if space.parts > 1:
+            offset = number * space.shape[space.part_dim] * strides[space.part_dim]
+            t = replace(t, part_of=name, part_offset=offset, align=gcd(v.align, offset * v.dtype.nbytes))
+        self.tensors[stored] = t
+
+    def stored_name(self, name: str, number: int) -> str:
+        """The tensor of an output, or of one of its parts."""
+        return f"{name}_{number}" if self.space.parts > 1 else name
+
+    def tensor(self, wanted: Request) -> str:
+        """The tensor of a request, made once, after those that it needs."""
+        waiting = [wanted]
+        while waiting:
+            request = waiting[-1]
+            if request in self.done:
+                waiting.pop()
+                continue
+            needs = self.needs(request)
+            missing = [r for r in needs if r not in self.done]
+            if missing:
+                waiting.append(missing[0])
+                continue
+            self.done[request] = self.make(request, [self.done[r] for r in needs])
+            waiting.pop()
+        return self.done[wanted]
+
+    def needs(self, request: Request) -> tuple[Request, ...]:
+        """The requests whose tensors the one of `request` is made from, in the order of its operands."""
+        op = self.made_by.get(request.value)
+        if op is None:
+            return ()
+        if op.kind in FOLDS and folded_dims(self.fusion, op):
+            return (self.fold_needs(op, request),)
+        if op.kind in VIEWS or op.kind in FOLDS:
+            return (replace(request, value=op.tensor_inputs[0], view=self.through(op, request.view)),)
+        if op.kind is OpKind.CAT:
+            return tuple(piece for piece, _ in self.pieces(op, request))
+        if op.kind in POINTWISE or op.kind in (OpKind.COPY, OpKind.IOTA):
+            return tuple(replace(request, value=x) for x in op.tensor_inputs)
+        raise Unsupported(f"operator {op.kind} ({op.output})", "Leave it to another kernel.")
+
+    def fold_needs(self, op: Op, request: Request) -> Request:
+        """What a reduction's result is read from: its fold; what a fold folds: its operand in the full space."""
+        if request.part is not Part.FOLD:
+            return replace(request, part=Part.FOLD)
+        if not depends_on(request.view) <= set(self.space.kept):
+            raise Unsupported(
+                f"operator {op.kind} ({op.output}), whose result varies along a dimension that another reduction folds",
+                "Leave it to a launch of its own.",
+            )
+        source = self.fusion.value(op.tensor_inputs[0]).shape
+        dims, space = folded_dims(self.fusion, op), self.space
+        ours, theirs = space.extents(space.folded), tuple(source[d] for d in dims)
+        if prod(ours) != prod(theirs):
+            raise Unsupported(
+                f"operator {op.kind} ({op.output}), which folds {prod(theirs)} elements, another {prod(ours)}",
+                "Leave it to a launch of its own.",
+            )
+        inside = source_index(OpKind.RESHAPE, (), 0, theirs, ours, space.index(space.folded))
+        index: list[Expr] = [Expr()] * len(source)
+        kept = [d for d in range(len(source)) if d not in op.dims]
+        results = [d for d in range(len(source)) if d not in op.dims or len(request.view) == len(source)]
+        for d, e in zip(results, request.view, strict=True):
+            if d in kept:
+                index[d] = e
+        for d, e in zip(dims, inside, strict=True):
+            index[d] = e
+        return Request(self.narrowest(op), tuple(index), Part.FULL, request.within)
+
+    def narrowest(self, op: Op) -> str:
+        """What a reduction reads: of a maximum or minimum of widened floats, the floats before they were widened.
+
+        Widening is exact and keeps the order, so the greatest is the same; halves are folded two at a time.
+        """
+        name = op.tensor_inputs[0]
+        made = self.made_by.get(name)
+        if op.kind in (OpKind.AMAX, OpKind.AMIN) and made is not None and made.kind is OpKind.CAST:
+            narrow, wide = self.dtype(made.tensor_inputs[0]), self.dtype(name)
+            if (narrow, wide) in _WIDENED:
+                return made.tensor_inputs[0]
+        return name
+
+    def pieces(self, op: Op, request: Request) -> list[tuple[Request, int]]:
+        """The operands of a concatenation that the view can reach, each with its first index along the dimension."""
+        dim, found, start = op.dims[0], [], 0
+        index = request.view[dim]
+        for name in op.tensor_inputs:
+            end = start + self.fusion.value(name).shape[dim]
+            if index.lo < end and index.hi >= start:
+                inside = within(index, start, end)
+                bounds = request.within if inside.is_sure else (*request.within, inside)
+                view = tuple(e - start if d == dim else e for d, e in enumerate(request.view))
+                found.append((Request(name, view, request.part, tuple(dict.fromkeys(bounds))), start))
+            start = end
+        return found
+
+    def through(self, op: Op, view: View) -> View:
+        """The view of the operand of a view operator that is `view` of its result."""
+        source = self.fusion.value(op.tensor_inputs[0]).shape
+        result = self.fusion.value(op.output).shape
+        kind = op.kind if op.kind in VIEWS else OpKind.RESHAPE
+        return source_index(kind, op.dims, op.start, source, result, view)
+
+    # Tensors ---------------------------------------------------------------------------------------------------------
+
+    def make(self, request: Request, needs: list[str]) -> str:
+        op = self.made_by.get(request.value)
+        if op is None:
+            return self.input_view(request)
+        if op.kind in FOLDS and folded_dims(self.fusion, op):
+            return self.fold(op, needs[0]) if request.part is Part.FOLD else self.folded_value(op, request, needs[0])
+        if op.kind in VIEWS or op.kind in FOLDS:
+            return needs[0]
+        if op.kind is OpKind.CAT:
+            return self.joined(op, request, needs)
+        if op.kind is OpKind.IOTA:
+            return self.iota(request.view[op.dims[0]], request.part, self.dtype(op.output))
+        tensors = iter(needs)
+        operands = tuple(x if isinstance(x, Literal) else next(tensors) for x in op.inputs)
+        return self.add(op.kind, operands, request.part, self.dtype(op.output), name=self.own_name(request))
+
+    def dtype(self, name: str) -> DType:
+        return self.fusion.value(name).dtype
+
+    def shape(self, part: Part) -> tuple[int, ...]:
+        return self.space.extents(self.space.kept) if part is Part.KEPT else self.space.shape
+
+    def own_name(self, request: Request) -> str | None:
+        """The value's own name for the tensor that holds it as it is."""
+        name, space = request.value, self.space
+        if name in self.fusion.outputs:
+            if is_reduced(self.fusion, space, name) is not (request.part is Part.KEPT):
+                return None
+            views = (output_view(self.fusion, space, name, part) for part in range(space.parts))
+            stored = (self.stored_name(name, i) for i, view in enumerate(views) if view == request.view)
+            name = next(stored, "")
+        else:
+            own = space.index(space.kept if request.part is Part.KEPT else range(len(space.shape)))
+            name = name if self.fusion.value(name).shape == self.shape(request.part) and request.view == own else ""
+        return name if name and name not in self.tensors and not request.within else None
+
+    def fold(self, op: Op, operand: str) -> str:
+        """The reduction itself, in its accumulator's dtype."""
+        dtype = self.tensors[operand].dtype
+        kind = OpKind.SUM if op.kind is OpKind.MEAN else op.kind
+        if kind is OpKind.SUM:
+            dtype = accumulator(dtype)
+        name = f"{op.output}_{kind}"
+        return self.add(kind, (operand,), Part.FOLD, dtype, name=name if name not in self.tensors else None)
+
+    def folded_value(self, op: Op, request: Request, fold: str) -> str:
+        """A reduction's result in its own dtype, a mean's quotient, in the full space or over the kept dimensions."""
+        out, dtype, value = fold, self.tensors[fold].dtype, self.fusion.value(op.output)
+        if request.part is Part.FULL:
+            out = self.add(OpKind.BROADCAST_TO, (out,), request.part, dtype, self.space.kept)
+        if op.kind is OpKind.MEAN:
+            count = self.fusion.value(op.tensor_inputs[0]).elems // value.elems
+            out = self.add(OpKind.DIV, (out, Literal(float(count))), request.part, dtype)
+        if dtype is not value.dtype:
+            out = self.add(OpKind.CAST, (out,), request.part, value.dtype)
+        return out
+
+    def joined(self, op: Op, request: Request, tensors: list[str]) -> str:
+        """The operands of a concatenation, one after the other: each is taken below where the next one starts."""
+        pieces, index, dtype = self.pieces(op, request), request.view[op.dims[0]], self.dtype(op.output)
+        out = tensors[-1]
+        if len(tensors) > 1:
+            along = self.iota(index, request.part, DType.I32 if index.hi < 1 << 31 else DType.I64)
+        for tensor, (_, start) in zip(reversed(tensors[:-1]), reversed(pieces[1:]), strict=True):
+            self.joints.append((index, start))
+            below = self.add(OpKind.LT, (along, Literal(float(start))), request.part, DType.BOOL)
+            out = self.add(OpKind.WHERE, (below, tensor, out), request.part, dtype)
+        return out
+
+    def iota(self, index: Expr, part: Part, dtype: DType) -> str:
+        """The tensor whose value is an index."""
+        key = (index, part, dtype)
+        if key not in self.indices:
+            self.indices[key] = self.add(OpKind.IOTA, (), part, dtype, view=self.local((index,), part))
+        return self.indices[key]
+
+    def local(self, view: View, part: Part) -> View:
+        """A view in the positions of the tensor that reads: along the kept dimensions these are counted anew."""
+        if part is not Part.KEPT:
+            return view
+        number = {f"d{d}": var(position(i, self.space.shape[d])) for i, d in enumerate(self.space.kept)}
+        return tuple(e.substitute({v: number[v.name] for v in e.variables}) for e in view)
+
+    def input_view(self, request: Request) -> str:
+        """An input through a view: itself, one permute, one broadcast whose dims may be in any order, or a VIEW."""
+        name, view, part = request.value, request.view, request.part
+        source = self.tensors[name]
+        sizes, shape = tuple(a.extent for a in source.logical), self.shape(part)
+        own = self.space.index(self.space.kept if part is Part.KEPT else range(len(shape)))
+        places = _one_to_one(sizes, view, shape, own)
+        if places is None or request.within:
+            bounds = tuple(within(self.local((w.index,), part)[0], w.low, w.high) for w in request.within)
+            return self.add(OpKind.VIEW, (name,), part, source.dtype, view=self.local(view, part), within=bounds)
+        if sizes == shape and view == own:
+            return name
+        if len(sizes) == len(shape) and all(sizes[i] == shape[d] for i, d in enumerate(places)):
+            permuted = tuple(places.index(d) for d in range(len(shape)))
+            return self.add(OpKind.PERMUTE, (name,), part, source.dtype, permuted)
+        return self.add(OpKind.BROADCAST_TO, (name,), part, source.dtype, places)
+
+    def add(
+        self,
+        kind: OpKind,
+        inputs: tuple[Operand, ...],
+        part: Part,
+        dtype: DType,
+        dims: tuple[int, ...] = (),
+        view: View = (),
+        within: tuple[Within, ...] = (),
+        name: str | None = None,
+    ) -> str:
+        name = name or f"w{len(self.ops)}"
+        op = TensorOp(kind, inputs, name, dims, view=view, within=within)
+        kinds = self.kinds(op, part)
+        logical = tuple(
+            IterDomain(f"{name}.{d}", n, k) for d, (n, k) in enumerate(zip(self.shape(part), kinds, strict=True))
+        )
+        serial = (ParallelType.SERIAL,) * len(logical)
+        self.tensors[name] = TensorView(name, dtype, MemoryType.LOCAL, logical, logical, serial)
+        self.ops.append(op)
+        return name
+
+    def kinds(self, op: TensorOp, part: Part) -> tuple[IterKind, ...]:
+        """REDUCTION where it folds, BROADCAST where no operand varies along the axis."""
+        shape = self.shape(part)
+        vary: set[int] = set(depends_on((*op.view, *(w.index for w in op.within))))
+        for name in op.tensor_inputs:
+            axes = [a for a in self.tensors[name].logical if not a.is_reduction]
+            match op.kind:
+                case OpKind.VIEW:
+                    continue
+                case OpKind.PERMUTE:
+                    mapped: Iterable[tuple[int, IterDomain]] = ((c, axes[p]) for c, p in enumerate(op.dims))
+                case OpKind.BROADCAST_TO:
+                    mapped = ((d, a) for d, a in zip(op.dims, axes, strict=True) if a.extent == shape[d])
+                case _:
+                    mapped = enumerate(axes)
+            vary.update(d for d, axis in mapped if not axis.is_broadcast)
+        kinds = [IterKind.ITERATION if d in vary else IterKind.BROADCAST for d in range(len(shape))]
+        for d in self.space.folded if part is Part.FOLD else ():
+            kinds[d] = IterKind.REDUCTION
+        return tuple(kinds)
+
+
+def accumulator(dtype: DType) -> DType:
+    """The dtype in which a sum is accumulated (docs/contracts.md, "Fusion")."""
+    if dtype is DType.F64:
+        return DType.F64
+    return DType.F32 if dtype.is_float else DType.I64
+
+
+def _one_to_one(sizes: Sequence[int], view: View, shape: Sequence[int], own: View) -> tuple[int, ...] | None:
+    """For each dimension of a source, the dimension of the space that it is read along; None where it is not so.
+
+    A dimension of size one stands at index 0 wherever it is put: it gets a dimension that is left over.
+    """
+    if len(sizes) > len(shape):
+        return None
+    found: list[int | None] = []
+    for n, e in zip(sizes, view, strict=True):
+        place = own.index(e) if e.terms and e in own else None
+        if n > 1 if place is None else shape[place] != n:
+            return None
+        found.append(place)
+    taken = [d for d in found if d is not None]
+    if len(set(taken)) < len(taken):
+        return None
+    left = [d for d in range(len(shape)) if d not in taken]
+    return tuple(left.pop(0) if d is None else d for d in found)

@@ -1,0 +1,82 @@
+"""How the inputs of an unscheduled fusion are read: every read a move of its own, and no two that disagree on axes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from compiler.dtypes import DType
+from compiler.ir.domain import ScheduledFusion, logical_correspondence
+from compiler.ir.iter_domain import IterDomain, MemoryType, ParallelType
+from compiler.ir.ops import VIEWS, OpKind
+from compiler.ir.tensor import Allocation, TensorOp, TensorView
+from compiler.schedule.start_space import Space
+
+
+def global_tensor(name: str, shape: tuple[int, ...], dtype: DType, strides: tuple[int, ...], align: int) -> TensorView:
+    """An input or output as it lies in memory, its loops its dimensions."""
+    logical = tuple(IterDomain(f"{name}.{d}", n) for d, n in enumerate(shape))
+    serial = (ParallelType.SERIAL,) * len(logical)
+    allocation = Allocation(logical, strides)
+    return TensorView(name, dtype, MemoryType.GLOBAL, logical, logical, serial, (), allocation, align=align)
+
+
+def read_apart(sf: ScheduledFusion, space: Space) -> ScheduledFusion:
+    """The same fusion where reads of one input that disagree on which dimension is which read different tensors.
+
+    The sum of a matrix and its transpose then has two inputs, which happen to lie in the same memory: axes of one
+    tensor stay different axes (nvFuser, exact graph).
+    """
+    ops, aliases = list(sf.ops), []
+    for name in sf.fusion.inputs:
+        known: dict[str, dict[int, int]] = {}
+        for i, op in enumerate(ops):
+            if name not in op.inputs:
+                continue
+            places = _dims_read(sf, space, op, name)
+            alias = next((other for other, dims in known.items() if _agree(dims, places)), None)
+            if alias is None:
+                alias = f"{name}_{len(known)}" if known else name
+                if known:
+                    v = sf.fusion.value(name)
+                    aliases.append(replace(global_tensor(alias, v.shape, v.dtype, v.strides, v.align), part_of=name))
+                known[alias] = {}
+            known[alias].update(places)
+            ops[i] = _reading(op, name, alias)
+    apart = replace(sf, tensors=(*sf.tensors, *aliases), ops=tuple(ops))
+    for name in apart.inputs:
+        apart = _every_read_a_move(apart, name)
+    return apart
+
+
+def _dims_read(sf: ScheduledFusion, space: Space, op: TensorOp, name: str) -> dict[int, int]:
+    """Dimensions of an input that `op` reads one to one, and the dimensions of the space that they are."""
+    source, result = sf.tensor(name), sf.tensor(op.output)
+    is_full = len(result.logical) == len(space.shape)
+    dims = tuple(range(len(space.shape))) if is_full else space.kept
+    pairs = logical_correspondence(op, source, result).items()
+    return {source.logical.index(p): dims[result.logical.index(c)] for p, c in pairs if p.extent > 1}
+
+
+def _agree(a: dict[int, int], b: dict[int, int]) -> bool:
+    """True if no key has two values, and no value two keys."""
+    both = a | b
+    return all(a.get(k, v) == v for k, v in b.items()) and len(set(both.values())) == len(both)
+
+
+def _reading(op: TensorOp, old: str, new: str) -> TensorOp:
+    return replace(op, inputs=tuple(new if x == old else x for x in op.inputs))
+
+
+def _every_read_a_move(sf: ScheduledFusion, name: str) -> ScheduledFusion:
+    """Gives an input that is read both through views and as it is a register copy of its own for the latter."""
+    readers = sf.consumers(name)
+    direct = [op for op in readers if op.kind not in VIEWS]
+    if not direct or len(direct) == len(readers):
+        return sf
+    copy = TensorOp(OpKind.COPY, (name,), f"w{len(sf.ops)}")
+    logical = tuple(IterDomain(f"{copy.output}.{d}", a.extent) for d, a in enumerate(sf.tensor(name).logical))
+    serial = (ParallelType.SERIAL,) * len(logical)
+    copied = TensorView(copy.output, sf.tensor(name).dtype, MemoryType.LOCAL, logical, logical, serial)
+    first = sf.ops.index(direct[0])
+    ops = [_reading(op, name, copy.output) if op in direct else op for op in sf.ops]
+    return replace(sf, tensors=(*sf.tensors, copied), ops=(*ops[:first], copy, *ops[first:]))
