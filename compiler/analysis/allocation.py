@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from compiler.ir.expr import Expr
-from compiler.ir.id_exprs import Merge, Resize, Split, Swizzle
+from compiler.ir.id_exprs import Merge, Resize, Shift, Split, Swizzle
 from compiler.ir.iter_domain import IterDomain, MemoryType, ParallelType
 from compiler.ir.tensor import TensorView
 
@@ -66,7 +66,7 @@ def allocated_axes(t: TensorView) -> dict[IterDomain, bool | None]:
                 status[e.outer] = status[e.inner] = status.get(e.out)
             case Swizzle():
                 status[e.y] = status.get(e.out)
-            case Resize():
+            case Resize() | Shift():
                 status[e.source] = status.get(e.out)
     if t.allocation is not None:
         for e in t.allocation.exprs:
@@ -77,7 +77,7 @@ def allocated_axes(t: TensorView) -> dict[IterDomain, bool | None]:
                     source = _join(status.get(e.outer), status.get(e.inner), e.outer, e.inner)
                 case Swizzle():
                     source = status.get(e.y)
-                case Resize():
+                case Resize() | Shift():
                     source = status.get(e.source)
             for out in e.outputs:
                 status.setdefault(out, False if out.is_broadcast else source)

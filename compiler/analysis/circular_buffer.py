@@ -93,6 +93,13 @@ def barrier_position(t: TensorView, options: CircularBuffer) -> int:
     return found[-1] if found else -1
 
 
+def barriers_of(options: CircularBuffer) -> int:
+    """mbarriers of one circular loop that bulk copies fill: for each stage one to wait for the data, and one for the
+    stage to be free where that is not a barrier of the block (nvFuser, circular buffers)."""
+    by_mbarrier = options.war_mbarrier or options.kind is BufferKind.WARP_SPECIALIZED
+    return options.stages * (2 if by_mbarrier else 1)
+
+
 def specialized_dimension(sf: ScheduledFusion) -> ParallelType | None:
     """The thread dimension that loading warps are appended to, of the first tensor that asks for them."""
     asked = (t.circular for t in sf.tensors if t.circular is not None)

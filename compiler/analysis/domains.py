@@ -14,7 +14,7 @@ from compiler.analysis.conditions import is_multiple, settled, split_divides
 from compiler.errors import Condition, Outcome
 from compiler.ir.equivalence import Equivalence, compare_domains
 from compiler.ir.form import Form, form_of, remembered
-from compiler.ir.id_exprs import IdExpr, Merge, Resize, Split, Swizzle
+from compiler.ir.id_exprs import IdExpr, Merge, Resize, Shift, Split, Swizzle
 from compiler.ir.iter_domain import IterDomain, axis
 from compiler.ir.size import Size
 from compiler.ir.tensor import TensorView
@@ -67,6 +67,8 @@ def holes(exprs: Iterable[IdExpr]) -> tuple[Hole, ...]:
                 none = split_divides(e)
             case Resize():
                 none = settled(e.left <= 0 and e.right <= 0, f"{e.left} <= 0 and {e.right} <= 0")
+            case Shift():
+                none = settled(False, f"{e.modulus} <= 0")
             case _:
                 continue
         if none.outcome is not Outcome.PROVED:

@@ -7,6 +7,7 @@ from functools import cached_property
 
 from compiler.analysis.bulk_run import BulkRun, infer_bulk_run
 from compiler.analysis.circular_buffer import CircularBuffers, circular_buffers
+from compiler.analysis.fold import Fold, infer_folds
 from compiler.analysis.id_graph import IdGraph, id_graph
 from compiler.analysis.indexing import Indexing
 from compiler.analysis.loops import LoopMap, dimension_sizes, loop_map
@@ -94,8 +95,8 @@ class Facts:
         """Where the box of a tile starts, of the tensor-map copy that writes `output`: one index a dimension, innermost
         first, in block, thread and loop variables."""
         t = self.sf.tensor(output)
-        index = self.indexing.nest.loop_index(t)
-        outside = {self.graph.group(a): e for a, e in index.items() if a not in t.bulk_axes}
+        own = self.indexing.own(t)
+        outside = {self.graph.group(a): own[a] for a in t.loop if a not in t.bulk_axes}
         return coordinates(self.tensor_maps[output], self.graph, outside)
 
     def swizzle_span(self, shared: str) -> int:
@@ -103,5 +104,10 @@ class Facts:
         return max((c.swizzle for c in self.tensor_maps.values() if c.shared_tensor.name == shared), default=0)
 
     @cached_property
+    def folds(self) -> dict[str, Fold]:
+        """By name: the reductions in which threads or blocks fold together."""
+        return infer_folds(self.sf, self.indexing.nest)
+
+    @cached_property
     def smem(self) -> SharedMemoryPlan:
-        return plan_shared_memory(self.sf, self.swizzle_span)
+        return plan_shared_memory(self.sf, self.swizzle_span, tuple(self.folds.values()))

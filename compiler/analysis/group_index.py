@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from compiler.analysis.id_graph import Group, IdGraph, Step
 from compiler.ir.expr import Expr
-from compiler.ir.id_exprs import Merge, Resize, Split, Swizzle
+from compiler.ir.id_exprs import Merge, Resize, Shift, Split, Swizzle
 
 
 def walk(graph: IdGraph, path: Iterable[Step], known: Mapping[Group, Expr]) -> dict[Group, Expr]:
@@ -34,4 +34,8 @@ def walk(graph: IdGraph, path: Iterable[Step], known: Mapping[Group, Expr]) -> d
                 index[targets[1]] = index[y] ^ index[x]
             case Resize() as e:
                 index[targets[0]] = index[sources[0]] + (e.left if step.forward else -e.left)
+            case Shift() as e:
+                rows = zip(e.by, e.factors, strict=True)
+                start = sum((index[graph.group(a)] * factor for a, factor in rows), Expr()) % e.modulus
+                index[targets[0]] = index[sources[0]] + (start if step.forward else start * -1)
     return index

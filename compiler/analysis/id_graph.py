@@ -13,7 +13,7 @@ from functools import cached_property
 
 from compiler.ir.domain import ScheduledFusion, logical_correspondence
 from compiler.ir.form import Form, remembered
-from compiler.ir.id_exprs import IdExpr, Merge, Resize, Split, Swizzle
+from compiler.ir.id_exprs import IdExpr, Merge, Resize, Shift, Split, Swizzle
 from compiler.ir.iter_domain import IterDomain
 from compiler.ir.size import Size
 from compiler.ir.tensor import TensorOp, TensorView
@@ -259,3 +259,7 @@ def _key(g: IdGraph, e: IdExpr) -> tuple[object, ...]:
             return ("swizzle", sources)
         case Resize():
             return ("resize", sources, e.left, e.right)
+        case Shift():
+            for a in e.by:
+                g.add(a)
+            return ("shift", sources, g.groups(e.by), e.factors, e.modulus)

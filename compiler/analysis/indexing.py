@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -9,8 +10,8 @@ from compiler.analysis.allocation import layout_of
 from compiler.analysis.loop_nest import LANE, LoopNest, infer_loop_nest
 from compiler.ir.algebra import Indices, backward, forward
 from compiler.ir.domain import ScheduledFusion, extents, producer_indices
-from compiler.ir.expr import Expr, Var
-from compiler.ir.id_exprs import Split
+from compiler.ir.expr import Expr, Var, unguarded
+from compiler.ir.id_exprs import IdExpr, Shift, Split
 from compiler.ir.iter_domain import IterDomain
 from compiler.ir.tensor import TensorOp, TensorView
 
@@ -24,6 +25,8 @@ class Bound:
 
     index: Expr
     extent: int
+    is_shifted: bool = False
+    """The index may lie below 0 as well: a place before the first element of a shifted run."""
 
     def __str__(self) -> str:
         return f"{self.index} < {self.extent}"
@@ -41,6 +44,11 @@ class Indexing:
     @cached_property
     def nest(self) -> LoopNest:
         return infer_loop_nest(self.sf)
+
+    @property
+    def register_loops(self) -> frozenset[str]:
+        """Variables of loops to unroll beside those that a schedule unrolls."""
+        return frozenset()
 
     def own(self, t: TensorView) -> Indices:
         """Every axis of `t` at the element being computed."""
@@ -60,7 +68,8 @@ class Indexing:
         if key not in self._read:
             consumer, producer = self.sf.tensor(op.output), self.sf.tensor(name)
             at = producer_indices(op, producer, self.logical(consumer), extents(consumer.logical))
-            known: dict[IterDomain, Expr] = dict(zip(producer.logical, at, strict=True))
+            known: dict[IterDomain, Expr] = {a: Expr() for a in producer.logical if a.is_reduction}
+            known.update(zip((a for a in producer.logical if not a.is_reduction), at, strict=True))
             exprs = producer.exprs + (producer.allocation.exprs if producer.allocation is not None else ())
             self._read[key] = forward(known, exprs)
         return self._read[key]
@@ -81,13 +90,39 @@ class Indexing:
 
     def bounds(self, t: TensorView) -> tuple[Bound, ...]:
         """What must hold for the element of `t` being computed to exist."""
+        return self._bounds(t, t.exprs)
+
+    def shifted_bounds(self, t: TensorView) -> tuple[Bound, ...]:
+        """What must hold for a place of a shifted run to be one of the run's elements."""
+        return self._bounds(t, [e for e in t.exprs if isinstance(e, Shift)])
+
+    def bounds_inside(self, t: TensorView) -> tuple[Bound, ...]:
+        """The bounds of what allocated axes were split or shifted into: beyond them lie places of other elements.
+
+        A hole that a split further out makes has a place of its own, since the allocated axes are made of its pieces.
+        """
+        if t.allocation is None:
+            return ()
+        made = {a for e in t.allocation.exprs for a in e.outputs}
+        ends = (*t.allocation.axes, *(a for e in t.allocation.exprs for a in e.inputs))
+        inner = {a for a in ends if a not in made}
+        cut: list[IdExpr] = []
+        for e in t.exprs:
+            if not inner.isdisjoint(e.inputs):
+                inner.update(e.outputs)
+                cut.append(e)
+        return self._bounds(t, cut)
+
+    def _bounds(self, t: TensorView, exprs: Sequence[IdExpr]) -> tuple[Bound, ...]:
+        """The bounds of some transforms of `t`; those of shifts, on which indices behind them rely, come first."""
         own = self.own(t)
-        found = [
-            Bound(own[e.source], e.source.extent)
-            for e in t.exprs
-            if isinstance(e, Split) and not e.divides and own[e.source].hi >= e.source.extent
-        ]
-        return tuple(dict.fromkeys(found))
+        shifted = any(isinstance(e, Shift) for e in t.exprs)
+        cut = (e for e in exprs if isinstance(e, Split) and not e.divides and own[e.source].hi >= e.source.extent)
+        # A broadcast axis has the same element everywhere, also where a shift puts its index below 0.
+        holes = [e for e in cut if not (shifted and e.source.is_broadcast)]
+        moved = [e.source for e in exprs if isinstance(e, Shift) and not e.source.is_broadcast]
+        shifts = [Bound(unguarded(own[a]), a.extent, True) for a in moved]
+        return tuple(dict.fromkeys((*shifts, *(Bound(own[e.source], e.source.extent) for e in holes))))
 
 
 def lane_variable(width: int) -> Var:

@@ -9,15 +9,16 @@ from compiler.ir.expr import Expr, Var, var
 from compiler.ir.iter_domain import IterDomain, ParallelType
 from compiler.ir.tensor import TensorView
 
-_BUILTIN = {
+BUILTIN = {
     ParallelType.BIDX: "bx",
     ParallelType.BIDY: "by",
     ParallelType.BIDZ: "bz",
+    ParallelType.CLUSTER: "cx",
     ParallelType.TIDX: "tx",
     ParallelType.TIDY: "ty",
     ParallelType.TIDZ: "tz",
 }
-BLOCK_VARS = frozenset(("bx", "by", "bz"))
+BLOCK_VARS = frozenset(("bx", "by", "bz", "cx"))
 THREAD_VARS = frozenset(("tx", "ty", "tz"))
 LANE = "lane"
 """Name of the variable that runs over a vector access."""
@@ -34,9 +35,32 @@ class LoopNest:
     group: dict[str, tuple[int | None, ...]]
     dims: dict[ParallelType, int]
 
+    @property
+    def beside(self) -> dict[int, Expr]:
+        """By number: loops that other tensors have on threads, and their index there."""
+        return {}
+
     def path(self, t: TensorView) -> tuple[int, ...]:
         """Loop numbers around the op that makes `t`, outermost first."""
         return tuple(g for g in self.group[t.name] if g is not None)
+
+    def depth(self, t: TensorView) -> int:
+        """Number of loops shared with the consumers of `t`."""
+        return sum(g is not None for g in self.group[t.name][: t.compute_at])
+
+    def extent(self, t: TensorView, position: int) -> int:
+        """How often a loop axis of `t` runs."""
+        return t.loop[position].extent
+
+    def carried(self, t: TensorView, loop: int) -> tuple[int, ParallelType] | None:
+        """Extent and type of the axis of `t` that loop number `loop` carries; None where it has none of its own."""
+        found = self.group[t.name]
+        return (self.extent(t, found.index(loop)), t.types[found.index(loop)]) if loop in found else None
+
+    def extent_on(self, t: TensorView, type_: ParallelType) -> int | None:
+        """Extent of `t` on a block or thread dimension, None where nothing of it varies along that."""
+        pairs = enumerate(zip(t.loop, t.types, strict=True))
+        return next((self.extent(t, i) for i, (a, p) in pairs if p is type_ and not a.is_broadcast), None)
 
     def variable(self, t: TensorView, position: int) -> Expr:
         """Index of a loop axis. Bulk axes and broadcast axes that no loop carries stand at 0."""
@@ -44,8 +68,8 @@ class LoopNest:
         group = self.group[t.name][position]
         if group is not None:
             return var(Var(f"k{group}", axis.extent))
-        if type_ in _BUILTIN:
-            return var(Var(_BUILTIN[type_], axis.extent))
+        if type_ in BUILTIN:
+            return var(Var(BUILTIN[type_], axis.extent))
         if type_ is ParallelType.VECTORIZE:
             return var(Var(LANE, axis.extent))
         return Expr()
@@ -54,8 +78,14 @@ class LoopNest:
         return {axis: self.variable(t, i) for i, axis in enumerate(t.loop)}
 
     def grid(self) -> tuple[int, int, int]:
+        """Blocks; those of a cluster are neighbours in x."""
         x, y, z = (self.dims.get(p, 1) for p in (ParallelType.BIDX, ParallelType.BIDY, ParallelType.BIDZ))
-        return x, y, z
+        return x * self.cluster, y, z
+
+    @property
+    def cluster(self) -> int:
+        """Blocks of a cluster."""
+        return self.dims.get(ParallelType.CLUSTER, 1)
 
     def block(self) -> tuple[int, int, int]:
         x, y, z = (self.dims.get(p, 1) for p in (ParallelType.TIDX, ParallelType.TIDY, ParallelType.TIDZ))
@@ -94,7 +124,7 @@ def infer_loop_nest(sf: ScheduledFusion) -> LoopNest:
         t = sf.tensor(op.output)
         entry: list[int | None] = []
         for i, (axis, type_) in enumerate(zip(t.loop, t.types, strict=True)):
-            if type_ in _BUILTIN:
+            if type_ in BUILTIN:
                 dims[type_] = max(dims.get(type_, 1), axis.extent)
             physical = is_physical(t, i)
             entry.append(numbers.setdefault(find((t.name, i)), len(numbers)) if physical else None)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from compiler.analysis.allocation import layout_of
+from compiler.analysis.circular_buffer import barriers_of
+from compiler.analysis.fold import Fold
 from compiler.analysis.swizzle import repeat_bytes
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.iter_domain import MemoryType
@@ -13,6 +15,9 @@ from compiler.ir.tensor import CopyVia, TensorView
 
 BARRIER_BYTES = 8
 """An mbarrier object is 64 bits (PTX ISA, mbarrier)."""
+
+PARTIAL_ALIGN = 16
+"""Partials of folds are read in words of up to 16 bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +38,22 @@ class SharedMemoryPlan:
     barrier_offset: int
     total_bytes: int
     align: int
+    partials: tuple[tuple[str, int, int], ...] = ()
+    """Of each fold: the tensor, and the bytes at which the partials of its warps, and of its blocks, begin."""
 
     def of(self, tensor: str) -> Placement:
         return next(p for p in self.placements if p.tensor == tensor)
 
+    def partials_of(self, tensor: str) -> tuple[int, int]:
+        """Where the partials of a fold begin: those of warps, and of blocks."""
+        return next((warps, blocks) for name, warps, blocks in self.partials if name == tensor)
 
-def plan_shared_memory(sf: ScheduledFusion, swizzle_span: Callable[[str], int]) -> SharedMemoryPlan:
-    """Places every shared tensor, most aligned first, then one barrier for each stage of each bulk-loaded tensor."""
+
+def plan_shared_memory(
+    sf: ScheduledFusion, swizzle_span: Callable[[str], int], folds: Sequence[Fold] = ()
+) -> SharedMemoryPlan:
+    """Places every shared tensor, most aligned first, then one barrier for each stage of each bulk-loaded tensor, then
+    the partials of folds."""
     shared = [t for t in sf.tensors if t.memory is MemoryType.SHARED]
     shared.sort(key=lambda t: -repeat_bytes(swizzle_span(t.name)))
     placements: list[Placement] = []
@@ -54,14 +68,23 @@ def plan_shared_memory(sf: ScheduledFusion, swizzle_span: Callable[[str], int]) 
         at += stages * stage_bytes(t, span)
         producer = sf.producer(t.name)
         if producer is not None and producer.via is not CopyVia.PLAIN:
-            barriers += stages
+            barriers += stages * (2 if t.circular is not None and barriers_of(t.circular) > stages else 1)
+    barriers += sum(fold.stages for fold in folds if fold.cluster > 1)
     barrier_offset = -(-at // BARRIER_BYTES) * BARRIER_BYTES
     total = barrier_offset + barriers * BARRIER_BYTES
+    partials: list[tuple[str, int, int]] = []
+    for fold in folds:
+        warps = -(-total // PARTIAL_ALIGN) * PARTIAL_ALIGN
+        blocks = -(-(warps + fold.slot_bytes) // PARTIAL_ALIGN) * PARTIAL_ALIGN
+        if fold.slot_bytes or fold.cluster_bytes:
+            total = blocks + fold.cluster_bytes
+        partials.append((fold.tensor, warps, blocks))
     return SharedMemoryPlan(
         tuple(placements),
         barrier_offset,
         total,
         max((repeat_bytes(swizzle_span(t.name)) for t in shared), default=16),
+        tuple(partials),
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from compiler.analysis.circular_buffer import circular_buffers
+from compiler.analysis.circular_buffer import barriers_of, circular_buffers
 from compiler.analysis.id_graph import IdGraph
 from compiler.analysis.loops import LoopMap
 from compiler.analysis.memory_order import is_honoured
@@ -18,7 +18,7 @@ from compiler.ir.domain import ScheduledFusion
 from compiler.ir.id_exprs import Swizzle
 from compiler.ir.iter_domain import IterDomain, MemoryType, ParallelType
 from compiler.ir.size import Size
-from compiler.ir.tensor import BufferKind, CircularBuffer, CopyVia, TensorView
+from compiler.ir.tensor import BufferKind, CopyVia, TensorView
 from compiler.ir.trivial import loop_of
 
 BARRIER_BYTES = 8
@@ -111,13 +111,6 @@ def allocated_loop_axes(t: TensorView) -> tuple[IterDomain, ...]:
     """The loop axes of which the tensor holds elements, by the three rules."""
     at = allocation_position(t)
     return tuple(a for i, a in enumerate(t.loop) if not _adds_nothing(t, a) and _is_kept(t.memory, t.types[i], i < at))
-
-
-def barriers_of(options: CircularBuffer) -> int:
-    """mbarriers of one circular loop that bulk copies fill: for each stage one to wait for the data, and one for the
-    stage to be free where that is not a barrier of the block (nvFuser, circular buffers)."""
-    by_mbarrier = options.war_mbarrier or options.kind is BufferKind.WARP_SPECIALIZED
-    return options.stages * (2 if by_mbarrier else 1)
 
 
 def swizzle_alignment(t: TensorView) -> int:

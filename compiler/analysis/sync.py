@@ -55,7 +55,7 @@ def sync_of(sf: ScheduledFusion, graph: IdGraph) -> Sync:
     """The needs of a scheduled fusion whose axes have the types of their loops."""
     expanded = expanded_broadcasts(sf)
     held = _held_in_one_place(sf, expanded)
-    runs_as = _promotions(sf, graph)
+    runs_as = promotions(sf, graph)
     needs: list[SyncNeed] = []
     misread: list[Limited] = []
     for op in sf.ops:
@@ -162,7 +162,7 @@ class _Shared:
     loops: dict[int, int]
 
 
-def _promotions(sf: ScheduledFusion, graph: IdGraph) -> dict[str, list[Group]]:
+def promotions(sf: ScheduledFusion, graph: IdGraph) -> dict[str, list[Group]]:
     """For every loop axis of every tensor the axis that it really runs as (nvFuser, loop promotion).
 
     A loop shared with a consumer runs as the consumer's, or as the widest of those that share it: the one that has the

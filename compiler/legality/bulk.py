@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from compiler.analysis.memory_order import as_allocated
+from compiler.analysis.narrow_tile import RUN_UNIT_BYTES, TILE_UNIT_BYTES, narrow_run
 from compiler.dtypes import DType
 from compiler.errors import Violation
 from compiler.ir.iter_domain import MemoryType
@@ -16,7 +17,6 @@ from compiler.legality.descriptor import at, maps
 from compiler.legality.rules import Schedule, rule
 
 MAX_COORDINATE = (1 << 31) - 1
-TILE_UNIT_BYTES, RUN_UNIT_BYTES = 128, 16
 ENCODABLE = frozenset((DType.F64, DType.F32, DType.F16, DType.BF16, DType.I64, DType.I32, DType.I8, DType.BOOL))
 """Element types that an artifact names in its tensor maps: those of a fusion."""
 
@@ -68,6 +68,8 @@ def tiles_start_at_units_of_shared_memory(s: Schedule) -> Iterator[Violation]:
     (PTX ISA, cp.async.bulk: dstMem, srcMem). Swizzled tiles start on their pattern, which the model asks for."""
     for op, shared in _copies(s):
         placed = s.tile_placements.get(op.output)
+        if narrow_run(s, op.output) is not None:
+            continue  # moved as a run, which starts at less
         if placed is None or placed.swizzle != 0 or any(isinstance(b, Violation) for b in placed.breaches):
             continue
         unit = TILE_UNIT_BYTES if op.via is CopyVia.TMA else RUN_UNIT_BYTES

@@ -62,11 +62,11 @@ def axes_of_one_loop_agree(s: Schedule) -> Iterator[Violation]:
 @model_rule
 def loops_run_as_the_axis_of_one_tensor(s: Schedule) -> Iterator[Violation]:
     """Of the tensors that share a loop, one has all that is in it, and the loop runs as its axis: axes that different
-    consumers expand are not in one loop. (nvFuser, loop promotion)"""
+    consumers expand are not in one loop. An axis of one element runs in any loop. (nvFuser, loop promotion)"""
     sources = {t.name: logical_sources(t) for t in s.sf.tensors}
     for members in s.loops.shared().values():
         parts = [
-            {s.graph.group(a) for a in sources[name][s.sf.tensor(name).loop[i]] if not a.is_broadcast}
+            {s.graph.group(a) for a in sources[name][s.sf.tensor(name).loop[i]] if not (a.is_broadcast or a.is_trivial)}
             for name, i in members
         ]
         whole = set[int]().union(*parts)

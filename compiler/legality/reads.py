@@ -16,7 +16,8 @@ def values_are_read_where_they_were_made(s: Schedule) -> Iterator[Violation]:
     """An axis that is not allocated stands at one index: the consumer must read exactly that one.
 
     For registers these are block, thread and inlined axes, for shared memory block and inlined axes: a mismatch would
-    need another thread's register or another block's memory (nvFuser, parallel types: read after write).
+    need another thread's register or another block's memory (nvFuser, parallel types: read after write). A folded axis
+    has no index: all threads have the result.
     """
     for op in s.sf.ops:
         for name in op.tensor_inputs:
@@ -26,7 +27,7 @@ def values_are_read_where_they_were_made(s: Schedule) -> Iterator[Violation]:
             read = s.indexing.read(op, name)
             status = allocated_axes(t)
             for i, axis in enumerate(t.loop):
-                if axis.is_broadcast or axis.extent == 1 or status.get(axis) is not False:
+                if axis.is_broadcast or axis.is_reduction or axis.extent == 1 or status.get(axis) is not False:
                     continue
                 if read[axis] != (at := s.indexing.nest.variable(t, i)):
                     yield Violation(

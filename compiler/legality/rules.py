@@ -41,7 +41,6 @@ STOOD_FOR: dict[str, str] = {
     "values_for_other_blocks_lie_in_global_memory": "values_are_read_where_they_were_made",
     "values_for_other_threads_lie_in_memory_they_share": "values_are_read_where_they_were_made",
     "words_are_of_a_width_that_exists": "vector_word_is_one_instruction",
-    "words_are_inner_pieces_of_memory": "vector_lanes_are_consecutive",
     "words_are_contiguous": "vector_lanes_are_consecutive",
     "words_start_at_aligned_addresses": "vector_address_is_aligned",
     "words_start_at_aligned_rows": "vector_address_is_aligned",
@@ -52,6 +51,7 @@ launch and in the addresses of shared memory."""
 BEYOND: dict[str, str] = {
     "words_divide_what_they_cut": "the last word of a row goes element by element",
     "vectorized_operator_copies": "what is broadcast is stored in words too",
+    "words_are_inner_pieces_of_memory": "the strides of a binding decide which axis of an input is innermost",
     "buffered_bulk_runs_have_loading_warps": "one elected thread of the block fills the stages ahead",
     "pipelined_loop_fills_its_stages": "a stage is filled ahead only where its turn comes",
 }

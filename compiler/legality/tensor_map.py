@@ -18,7 +18,7 @@ from compiler.errors import Kept, Violation
 from compiler.ir.expr import Expr, Var, var
 from compiler.ir.id_exprs import Resize
 from compiler.ir.iter_domain import ParallelType
-from compiler.ir.ops import POINTWISE, OpKind
+from compiler.ir.ops import POINTWISE, REDUCTIONS, OpKind
 from compiler.ir.size import Size
 from compiler.ir.tensor import TensorOp, TensorView
 from compiler.legality.descriptor import UNIT_BYTES, at, each_dim, element_bytes, encode_breach, maps
@@ -272,7 +272,7 @@ def _sum_over(s: Schedule, c: TensorMapCopy, d: MapDim) -> str | None:
                 continue
             seen.add(op.output)
             reader = s.sf.tensor(op.output)
-            if op.kind is OpKind.SUM and stride is not None and _reduces(s, reader, {*d.tile, stride}):
+            if op.kind in REDUCTIONS and stride is not None and _reduces(s, reader, {*d.tile, stride}):
                 return op.output
             if op.kind in POINTWISE or op.kind is OpKind.COPY:
                 waiting.append(op.output)

@@ -10,7 +10,7 @@ from compiler.analysis.indexing import first_lane, lanes_are_consecutive
 from compiler.errors import Violation
 from compiler.ir.expr import Expr
 from compiler.ir.iter_domain import MemoryType
-from compiler.ir.ops import OpKind
+from compiler.ir.ops import MOVES, OpKind
 from compiler.ir.tensor import TensorOp, TensorView
 from compiler.legality.rules import Schedule, rule
 
@@ -35,7 +35,7 @@ def _sides(s: Schedule, op: TensorOp) -> Iterator[tuple[TensorView, Expr]]:
 def vector_axis_belongs_to_a_copy(s: Schedule) -> Iterator[Violation]:
     """Vectorize carries copies and casts (nvFuser, vectorization)."""
     for op, t, _ in _vector_copies(s):
-        if op.kind not in (OpKind.COPY, OpKind.PERMUTE, OpKind.BROADCAST_TO):
+        if op.kind not in MOVES:
             yield Violation("vector_axis_belongs_to_a_copy", t.name, str(op.kind), "a copy", "Unroll the axis instead.")
 
 

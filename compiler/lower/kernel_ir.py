@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 from compiler.dtypes import DType
-from compiler.ir.expr import Expr, Var
+from compiler.ir.expr import Expr, Var, const, var
 from compiler.ir.fusion import Literal
 from compiler.ir.ops import OpKind
 from compiler.ir.tensor import CachePolicy, MathGrade
@@ -23,8 +23,22 @@ class Less:
     left: Expr
     right: Expr
 
+    @property
+    def unsigned(self) -> tuple[Expr, Expr]:
+        """Both sides with what is subtracted on the other side, where one may be negative: kernels count unsigned."""
+        if self.left.lo >= 0 and self.right.lo >= 0:
+            return self.left, self.right
+        (more, less), (most, least) = _signs(self.left), _signs(self.right)
+        return more + least, most + less
+
     def __str__(self) -> str:
         return f"{self.left} < {self.right}"
+
+
+def _signs(e: Expr) -> tuple[Expr, Expr]:
+    """e = first - second, each without a negative coefficient."""
+    first = Expr(tuple((a, c) for a, c in e.terms if c > 0), max(e.const, 0))
+    return first, first - e
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +135,10 @@ class Elected:
 
 @dataclass(frozen=True, slots=True)
 class GlobalLoad:
-    """Loads `width` elements where `guards` hold; else the registers are zero.
+    """Loads `width` elements where `guards` and `within` hold; else the registers are zero.
 
     `tail`: a condition on the lane variable: where only some lanes satisfy it, those are loaded one by one.
+    `within`: what part of the iteration space the source covers, which no choice of tile makes always true.
     """
 
     target: Reg
@@ -133,6 +148,7 @@ class GlobalLoad:
     cache: CachePolicy
     guards: tuple[Less, ...] = ()
     tail: Less | None = None
+    within: tuple[Less, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +190,92 @@ class Compute:
     target: Reg
     operands: tuple[Reg | Literal, ...]
     grade: MathGrade
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """target = value: an index, in the type of the register."""
+
+    target: Reg
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """Every element of a register array becomes what a fold of this kind starts from."""
+
+    name: str
+    dtype: DType
+    elems: int
+    kind: OpKind
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulate:
+    """target = kind(target, source) where all guards hold."""
+
+    kind: OpKind
+    target: Reg
+    source: Reg
+    guards: tuple[Less, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AccumulateRun:
+    """target = kind(target, source[i]) for i < width, in any order and in packed instructions; the width is even."""
+
+    kind: OpKind
+    target: Reg
+    source: Reg
+    width: int
+
+
+@dataclass(frozen=True, slots=True)
+class Opaque:
+    """The compiler forgets what it knows of a register array: what it computed of the values is computed again."""
+
+    name: str
+    dtype: DType
+    elems: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shuffle:
+    """x = kind(x, x of the lane at distance `mask`), for each mask in turn and each element x of a register array.
+
+    Masks are powers of two, each twice the one before. All lanes of `members` come here together and end with the same
+    bits (PTX ISA, shfl.sync.bfly).
+    """
+
+    kind: OpKind
+    name: str
+    dtype: DType
+    elems: int
+    masks: tuple[int, ...]
+    members: int
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteStore:
+    """Stores `width` elements to the same place of the shared memory of block `rank` of the cluster, and completes
+    their bytes on that block's barrier. Elements of less than 4 bytes take 4 there, and go one by one.
+    """
+
+    source: Reg
+    target: Shared
+    rank: Expr
+    width: int
+    barrier: Barrier
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterArrive:
+    """This thread has come to the barrier of the cluster, and goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterWait:
+    """Waits until all threads of the cluster have arrived: its blocks run, and their barriers are set up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,11 +331,13 @@ class BulkStore:
 
 @dataclass(frozen=True, slots=True)
 class InitBarriers:
-    """The elected thread sets them up, for one arrival each. Other threads see them after the next block barrier."""
+    """The elected thread sets them up, for one arrival each, or as many as `arrivals` says of each. Other threads see
+    them after the next block barrier."""
 
     byte_offset: int
     count: int
     tensor_maps: tuple[str, ...]
+    arrivals: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +346,21 @@ class ExpectBytes:
 
     barrier: Barrier
     nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class AddBytes:
+    """The phase also waits for the bytes of the copy that follows; no arrival."""
+
+    barrier: Barrier
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Arrive:
+    """The thread arrives on the barrier."""
+
+    barrier: Barrier
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +374,23 @@ class WaitBarrier:
 @dataclass(frozen=True, slots=True)
 class Sync:
     """Block barrier."""
+
+
+@dataclass(frozen=True, slots=True)
+class SyncPart:
+    """Barrier `number` of `threads` threads of the block: those that compute, where others only load."""
+
+    number: int
+    threads: int
+
+
+@dataclass(frozen=True, slots=True)
+class SetRegisters:
+    """Each thread of the warp group has `count` registers from here on: more or fewer than `before`, at its start."""
+
+    count: int
+    more: bool
+    before: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,6 +418,15 @@ Stmt = (
     | SharedLoad
     | SharedStore
     | Compute
+    | Index
+    | Fill
+    | Accumulate
+    | AccumulateRun
+    | Opaque
+    | Shuffle
+    | RemoteStore
+    | ClusterArrive
+    | ClusterWait
     | Convert
     | TmaLoad
     | TmaStore
@@ -289,8 +434,12 @@ Stmt = (
     | BulkStore
     | InitBarriers
     | ExpectBytes
+    | AddBytes
+    | Arrive
     | WaitBarrier
     | Sync
+    | SyncPart
+    | SetRegisters
     | FenceAsync
     | CommitStores
     | WaitStores
@@ -299,7 +448,10 @@ Stmt = (
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """One kernel: parameters in order, launch shape, dynamic shared memory, statements."""
+    """One kernel: parameters in order, launch shape, dynamic shared memory, statements.
+
+    `cluster`: blocks of a cluster, neighbours in x; `grid` counts all blocks.
+    """
 
     pointers: tuple[Pointer, ...]
     tensor_maps: tuple[TensorMap, ...]
@@ -310,10 +462,19 @@ class Kernel:
     max_registers: int | None
     index_bits: int
     body: tuple[Stmt, ...]
+    cluster: int = 1
 
     @property
     def threads(self) -> int:
         return self.block[0] * self.block[1] * self.block[2]
+
+
+def each(name: str, count: int, body: Callable[[Expr], tuple[Stmt, ...]]) -> tuple[Stmt, ...]:
+    """What `body` gives for every number below `count`: an unrolled loop over `name`, where there is more than one."""
+    if count <= 1:
+        return body(const(0)) if count else ()
+    index = Var(name, count)
+    return (Loop(index, const(count), True, body(var(index))),)
 
 
 def walk(body: tuple[Stmt, ...]) -> Iterator[Stmt]:

@@ -6,13 +6,15 @@ from dataclasses import dataclass, field, replace
 
 from compiler.analysis.facts import Facts
 from compiler.analysis.fttc import Correctness
-from compiler.analysis.indexing import Bound, first_lane
+from compiler.analysis.indexing import Bound, first_lane, lanes_are_consecutive
+from compiler.analysis.narrow_tile import narrow_run
 from compiler.errors import Unsupported
-from compiler.ir.expr import Expr, Var, const
+from compiler.ir.expr import Expr, Var, const, var
 from compiler.ir.fusion import Literal
 from compiler.ir.iter_domain import MemoryType
-from compiler.ir.ops import MOVES, OpKind
+from compiler.ir.ops import MOVES, REDUCTIONS, OpKind
 from compiler.ir.tensor import CopyVia, MathGrade, TensorOp, TensorView
+from compiler.ir.views import at
 from compiler.lower.kernel_ir import (
     Barrier,
     BulkLoad,
@@ -22,8 +24,8 @@ from compiler.lower.kernel_ir import (
     GlobalLoad,
     GlobalStore,
     If,
+    Index,
     Less,
-    Loop,
     Reg,
     Shared,
     SharedLoad,
@@ -33,6 +35,10 @@ from compiler.lower.kernel_ir import (
     TmaStore,
 )
 from compiler.lower.predicates import split_guards
+from compiler.lower.reduce import accumulate
+from compiler.lower.shared_bounds import inside_registers, inside_shared
+from compiler.lower.thread_predicates import by_computing_threads, by_storing_threads, loading_blocks, storing_blocks
+from compiler.lower.turns import counted, turns_of
 
 
 @dataclass(frozen=True)
@@ -64,13 +70,11 @@ class Scope:
         """The same place, inside code that one thread executes."""
         return replace(self, elected=True)
 
-    def counter(self, tensor: str) -> Var:
-        """The loop variable that counts uses of a bulk-loaded tensor. Raises Unsupported under two serial loops."""
-        if len(self.serial) != 1:
-            raise Unsupported(f"bulk loads of {tensor} under {len(self.serial)} serial loops", "Merge the loops.")
-        return self.serial[0]
+    def count(self, depth: int) -> Expr:
+        """How often the body of the outermost `depth` loops has run before."""
+        return counted([var(v) for v, _ in self.loops[:depth]], [v.extent for v, _ in self.loops[:depth]])
 
-    def with_stage(self, stages: dict[str, Expr], barrier: Barrier) -> Scope:
+    def with_stage(self, stages: dict[str, Expr], barrier: Barrier | None) -> Scope:
         return replace(self, stages=tuple(stages.items()), barrier=barrier)
 
 
@@ -86,24 +90,19 @@ def lower_leaf(facts: Facts, op: TensorOp, scope: Scope) -> tuple[Stmt, ...]:
             pass
     if op.kind is OpKind.CAST and t.vector_axis is not None:
         return (_convert(facts, op, t),)
+    if op.kind is OpKind.IOTA:
+        (value,) = at(op.view, facts.indexing.logical(t))
+        return (Index(_write(facts, t), value),)
     if op.kind in MOVES:
-        return (_move(facts, op, t, scope),)
+        moved = inside_shared(facts, op, _move(facts, op, t, scope), _open_bounds(facts, t, scope))
+        by_threads = by_computing_threads if t.memory is MemoryType.LOCAL else by_storing_threads
+        return (by_threads(facts, t, moved),)
     operands = tuple(x if isinstance(x, Literal) else _read(facts, op, x) for x in op.inputs)
-    return (Compute(op.kind, _write(facts, t), operands, op.grade),)
-
-
-def issued_bytes(body: tuple[Stmt, ...]) -> int:
-    """Bytes that the bulk loads of `body` bring, loops counted."""
-    total = 0
-    for s in body:
-        match s:
-            case TmaLoad() | BulkLoad():
-                total += s.nbytes
-            case Loop():
-                total += s.trip.const * issued_bytes(s.body)
-            case _:
-                pass
-    return total
+    if op.kind in REDUCTIONS:
+        (source,) = (x for x in operands if isinstance(x, Reg))
+        return (accumulate(facts, op, _write(facts, t), source),)
+    computed = Compute(op.kind, _write(facts, t), operands, op.grade)
+    return (inside_registers(facts, op, computed, _open_bounds(facts, t, scope)),)
 
 
 def _width(t: TensorView) -> int:
@@ -130,7 +129,7 @@ def _shared(facts: Facts, t: TensorView, offset: Expr, scope: Scope) -> Shared:
     if place.stages > 1:
         stage = dict(scope.stages).get(t.name)
         if stage is None:
-            stage = Expr(((scope.counter(t.name), 1),)) % place.stages
+            stage = turns_of(facts, t, scope.loops) % place.stages
         at = at + stage * place.stage_bytes
     return Shared(t.name, t.dtype, at)
 
@@ -143,16 +142,49 @@ def _move(facts: Facts, op: TensorOp, t: TensorView, scope: Scope) -> Stmt:
     match source.memory, t.memory:
         case MemoryType.GLOBAL, MemoryType.LOCAL:
             guards, tail = split_guards(_open_bounds(facts, t, scope), width, t.name)
-            return GlobalLoad(Reg(t.name, t.dtype, write), source.name, read, width, op.cache, guards, tail)
+            inside = _within(facts, op, t, width)
+            name, offset = _place_in(source, read)
+            return GlobalLoad(Reg(t.name, t.dtype, write), name, offset, width, op.cache, guards, tail, inside)
         case MemoryType.LOCAL, MemoryType.GLOBAL:
             guards, tail = split_guards(_open_bounds(facts, t, scope), width, t.name)
-            return GlobalStore(Reg(source.name, t.dtype, read), t.name, write, width, op.cache, guards, tail)
+            name, offset = _place_in(t, write)
+            return GlobalStore(Reg(source.name, t.dtype, read), name, offset, width, op.cache, guards, tail)
         case MemoryType.SHARED, MemoryType.LOCAL:
-            return SharedLoad(Reg(t.name, t.dtype, write), _shared(facts, source, read, scope), width)
+            target = Reg(t.name, t.dtype, write)
+            load = SharedLoad(target, _shared(facts, source, read, scope), width)
+            guards, _ = split_guards(facts.indexing.shifted_bounds(t), width, t.name)
+            # What lies beside a shifted run is computed on like anything else, and then not stored.
+            rest = tuple(Index(Reg(t.name, t.dtype, write + lane), const(0)) for lane in range(width))
+            return If(guards, (load,), rest) if guards else load
         case MemoryType.LOCAL, MemoryType.SHARED:
             return SharedStore(Reg(source.name, t.dtype, read), _shared(facts, t, write, scope), width)
         case _:
             return Compute(OpKind.COPY, _write(facts, t), (_read(facts, op, source.name),), MathGrade.EXACT)
+
+
+def _place_in(t: TensorView, offset: Expr) -> tuple[str, Expr]:
+    """The input or output that a global tensor is, or is a part of, and the element offset in that."""
+    return (t.part_of, offset + t.part_offset) if t.part_of else (t.name, offset)
+
+
+def _within(facts: Facts, op: TensorOp, t: TensorView, width: int) -> tuple[Less, ...]:
+    """The conditions under which a view reads at all. Raises Unsupported where lanes of a vector differ in them."""
+    found: list[Less] = []
+    for bound in op.within:
+        here = bound.at(facts.indexing.logical(t))
+        start = first_lane(here.index, width)
+        whole = lanes_are_consecutive(here.index, width) and start.divisible_by(width)
+        whole = whole and here.low % width == 0 and here.high % width == 0
+        if here.index != start and not whole:
+            raise Unsupported(
+                f"{t.name}: a vector that the bound {here.low} <= {here.index} < {here.high} cuts",
+                "Load it element by element.",
+            )
+        if start.lo < here.low:
+            found.append(Less(const(here.low - 1), start))
+        if start.hi >= here.high:
+            found.append(Less(start, const(here.high)))
+    return tuple(found)
 
 
 def _open_bounds(facts: Facts, t: TensorView, scope: Scope) -> tuple[Bound, ...]:
@@ -166,33 +198,45 @@ def map_name(output: str) -> str:
 
 def _tma(facts: Facts, op: TensorOp, t: TensorView, scope: Scope) -> Stmt:
     copy = facts.tensor_maps[op.output]
+    if t.part_offset:
+        raise Unsupported(f"{t.name}: a tensor map of a part of an output", "Store it by threads or via bulk1d.")
     at = facts.tile_coordinates(op.output)
     name, nbytes = map_name(op.output), copy.tile_elems * t.dtype.nbytes
     if t.memory is MemoryType.SHARED:
         assert scope.barrier is not None, "loads are issued under a barrier"
         target = _shared(facts, t, facts.indexing.write_offset(t), scope)
+        if (first := narrow_run(facts, op.output)) is not None:
+            name, offset = _place_in(copy.global_tensor, first)
+            return BulkLoad(target, name, offset, scope.barrier, nbytes)
         return TmaLoad(target, name, at, scope.barrier, nbytes)
     source = copy.shared_tensor
     place = _shared(facts, source, facts.indexing.read_offset(op, source.name), scope)
-    store = TmaStore(place, name, at, nbytes)
-    if copy.correctness is Correctness.STRONG:
-        return store
-    # What the ends of the dimensions do not keep out: a tile whose first place is a hole has no element.
-    guards = tuple(Less(b.index, const(b.extent)) for b in _open_bounds(facts, t, scope))
+    store: Stmt = TmaStore(place, name, at, nbytes)
+    if (first := narrow_run(facts, op.output)) is not None:
+        target_name, offset = _place_in(t, first)
+        store = BulkStore(place, target_name, offset, nbytes)
+    guards = storing_blocks(facts, t)
+    if copy.correctness is not Correctness.STRONG:
+        # What the ends of the dimensions do not keep out: a tile whose first place is a hole has no element.
+        guards = (*guards, *(Less(b.index, const(b.extent)) for b in _open_bounds(facts, t, scope)))
     return If(guards, (store,)) if guards else store
 
 
 def _bulk(facts: Facts, op: TensorOp, t: TensorView, scope: Scope) -> Stmt:
     run = facts.bulk_runs[op.output]
     assert run.elems is not None, "legality refuses copies that are no run"
-    if bounds := _open_bounds(facts, t, scope):
-        raise Unsupported(
-            f"{t.name}: a 1-D bulk copy under the bound {bounds[0]}", "Give every block whole tiles, or copy via tma."
-        )
+    # Nothing keeps a run inside the tensor but its own condition (nvFuser, 1-D bulk).
+    inside = tuple(Less(b.index, const(b.extent)) for b in _open_bounds(facts, t, scope))
     nbytes = run.elems.value * t.dtype.nbytes
     source = op.tensor_inputs[0]
     read, write = facts.indexing.read_offset(op, source), facts.indexing.write_offset(t)
     if t.memory is MemoryType.SHARED:
         assert scope.barrier is not None, "loads are issued under a barrier"
-        return BulkLoad(_shared(facts, t, write, scope), source, read, scope.barrier, nbytes)
-    return BulkStore(_shared(facts, run.shared_tensor, read, scope), t.name, write, nbytes)
+        name, offset = _place_in(facts.sf.tensor(source), read)
+        load = BulkLoad(_shared(facts, t, write, scope), name, offset, scope.barrier, nbytes)
+        guards = (*inside, *loading_blocks(facts, t))
+        return If(guards, (load,)) if guards else load
+    name, offset = _place_in(t, write)
+    store = BulkStore(_shared(facts, run.shared_tensor, read, scope), name, offset, nbytes)
+    guards = (*inside, *storing_blocks(facts, t))
+    return If(guards, (store,)) if guards else store

@@ -6,17 +6,25 @@ from dataclasses import dataclass, field, replace
 
 from compiler.analysis.allocation import layout_of
 from compiler.analysis.facts import Facts
+from compiler.analysis.narrow_tile import narrow_run
+from compiler.analysis.smem import BARRIER_BYTES
+from compiler.errors import Unsupported
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.expr import Expr, Var, const, every_part, var
 from compiler.ir.iter_domain import MemoryType
+from compiler.ir.ops import REDUCTIONS
 from compiler.ir.tensor import CopyVia
+from compiler.lower.issue import announced
 from compiler.lower.kernel_ir import (
+    Arrive,
     Barrier,
+    ClusterArrive,
+    ClusterWait,
     CommitStores,
     Declare,
     Elected,
-    ExpectBytes,
     FenceAsync,
+    Fill,
     If,
     InitBarriers,
     Kernel,
@@ -26,18 +34,48 @@ from compiler.lower.kernel_ir import (
     Stmt,
     Sync,
     TensorMap,
+    TmaLoad,
+    TmaStore,
     WaitBarrier,
     WaitStores,
     expressions,
     map_exprs,
     walk,
 )
-from compiler.lower.leaves import Scope, issued_bytes, lower_leaf, map_name
-from compiler.lower.nest import AsyncLoads, Leaf, Nested, Node, build_nest, declaration_depth
+from compiler.lower.leaves import Scope, lower_leaf, map_name
+from compiler.lower.nest import (
+    AsyncLoads,
+    FoldPart,
+    FoldStep,
+    Leaf,
+    Nested,
+    Node,
+    build_nest,
+    declaration_depth,
+    is_specialized,
+)
+from compiler.lower.passes.fold_guards import hoist_fold_guards
 from compiler.lower.passes.full_tiles import split_full_tiles
+from compiler.lower.passes.joined_guards import join_guards
+from compiler.lower.passes.packed_folds import pack_folds
+from compiler.lower.passes.packed_rows import keep_rows_packed
 from compiler.lower.passes.setup_sync import drop_redundant_setup_sync
 from compiler.lower.predicates import trip_count
+from compiler.lower.reduce import Exchange, fold_effects, lower_fold
+from compiler.lower.register_stages import in_stages, stage_registers
 from compiler.lower.sync import Effects, Hazards, Needs
+from compiler.lower.thread_predicates import issuers, issuing_threads
+from compiler.lower.turns import turns_of
+from compiler.lower.warp_specialized import launched_block, parts_of, readers
+
+_PASSES = (
+    drop_redundant_setup_sync,
+    split_full_tiles,
+    hoist_fold_guards,
+    join_guards,
+    pack_folds,
+    keep_rows_packed,
+)
 
 INDEX_LIMIT = 1 << 31
 """Beyond it an index, or a part of one, is computed in 64 bits."""
@@ -52,23 +90,34 @@ def lower_facts(facts: Facts) -> Kernel:
     """`lower`, for a caller that has the analyses already."""
     sf = facts.sf
     body = _Lowering(facts).kernel()
-    positions = {name: i for i, name in enumerate((*sf.inputs, *sf.outputs))}
+    positions = {name: i for i, name in enumerate((*sf.fusion.inputs, *sf.fusion.outputs))}
     pointed = {s.tensor for s in walk(body) if hasattr(s, "tensor")}
     pointers = tuple(
-        Pointer(name, sf.tensor(name).dtype, p, name in sf.outputs) for name, p in positions.items() if name in pointed
+        Pointer(name, sf.fusion.value(name).dtype, p, name in sf.fusion.outputs)
+        for name, p in positions.items()
+        if name in pointed
     )
+    mapped = {s.tensor_map for s in walk(body) if isinstance(s, TmaLoad | TmaStore)}
     wide = any(not every_part(e, _fits_32_bits) for e in expressions(body))
     return Kernel(
         pointers=pointers,
-        tensor_maps=_tensor_maps(facts, positions),
+        tensor_maps=tuple(m for m in _tensor_maps(facts, positions) if m.name in mapped),
         grid=facts.indexing.nest.grid(),
-        block=facts.indexing.nest.block(),
+        block=launched_block(facts),
         smem_bytes=facts.smem.total_bytes,
         smem_align=facts.smem.align,
         max_registers=sf.max_registers,
         index_bits=64 if wide else 32,
-        body=split_full_tiles(drop_redundant_setup_sync(body)),
+        body=_passed(body),
+        cluster=facts.indexing.nest.cluster,
     )
+
+
+def _passed(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """The body after every pass."""
+    for each_pass in _PASSES:
+        body = each_pass(body)
+    return body
 
 
 def _fits_32_bits(e: Expr) -> bool:
@@ -84,7 +133,7 @@ def _tensor_maps(facts: Facts, positions: dict[str, int]) -> tuple[TensorMap, ..
             TensorMap(
                 name=map_name(name),
                 dtype=copy.global_tensor.dtype,
-                position=positions[copy.global_tensor.name],
+                position=positions[copy.global_tensor.part_of or copy.global_tensor.name],
                 dims=tuple(d.size.value for d in copy.dims),
                 strides_bytes=tuple(d.stride.value * nbytes for d in copy.dims[1:]),
                 box=tuple(d.box_size.value for d in copy.dims),
@@ -101,18 +150,27 @@ class _Lowering:
     ring: dict[str, tuple[AsyncLoads, int]] = field(default_factory=dict)
     """Shared tensor -> the loads that fill it and the number of their first barrier."""
     barriers: int = 0
+    exchanges: dict[str, int] = field(default_factory=dict)
+    """Reduction over a cluster -> the number of its first barrier."""
+    arrivals: list[int] = field(default_factory=list)
+    """Threads that ask for the copies of each barrier."""
 
     def kernel(self) -> tuple[Stmt, ...]:
         nodes = build_nest(self.facts)
         self.number_barriers(nodes)
-        body, _ = self.body(nodes, Scope(), Hazards())
+        body, _ = self.body(nodes, Scope(), Hazards(starting=self.facts.indexing.nest.cluster > 1))
+        if any(self.is_bulk_store(op.output) for op in self.facts.sf.ops):
+            body.append(self.wait_stores())
+        if (parts := parts_of(self.facts)) is not None:
+            body = parts.joined(tuple(body), tuple(self.loads(nodes, Scope())))
         out: list[Stmt] = []
         if self.barriers:
-            maps = tuple(map(map_name, self.facts.tensor_maps))
-            out += [InitBarriers(self.facts.smem.barrier_offset, self.barriers, maps), Sync()]
+            maps = tuple(map_name(n) for n in self.facts.tensor_maps if narrow_run(self.facts, n) is None)
+            arrivals = self.arrivals if any(n != 1 for n in self.arrivals) else ()
+            out += [InitBarriers(self.facts.smem.barrier_offset, self.barriers, maps, tuple(arrivals)), Sync()]
+        if self.exchanges:
+            out.append(ClusterArrive())
         out += body
-        if any(self.is_bulk_store(op.output) for op in self.facts.sf.ops):
-            out.append(Elected((WaitStores(),)))
         return tuple(out)
 
     def is_store(self, name: str) -> bool:
@@ -121,14 +179,36 @@ class _Lowering:
     def number_barriers(self, nodes: tuple[Node, ...]) -> None:
         for node in nodes:
             match node:
-                case AsyncLoads():
+                case AsyncLoads() if node.is_bulk:
+                    t = self.facts.sf.tensor(node.tensors[0])
                     for name in node.tensors:
                         self.ring[name] = (node, self.barriers)
-                    self.barriers += node.stages
+                    self.barriers += node.stages * (2 if node.frees else 1)
+                    self.arrivals += [issuers(self.facts, t)] * node.stages
+                    self.arrivals += [readers(self.facts, t)] * node.stages if node.frees else []
                 case Nested():
                     self.number_barriers(node.body)
-                case Leaf():
+                case FoldStep() if node.part is FoldPart.CLUSTER_WRITE:
+                    self.exchanges[node.tensor] = self.barriers
+                    stages = self.facts.folds[node.tensor].stages
+                    self.barriers += stages
+                    self.arrivals += [1] * stages
+                case Leaf() | FoldStep() | AsyncLoads():
                     pass
+
+    def exchange(self, node: FoldStep, scope: Scope) -> Exchange | None:
+        """Where the blocks of a cluster exchange partials in this turn of the loops around. Raises Unsupported."""
+        if node.tensor not in self.exchanges:
+            return None
+        if len(scope.serial) > 1:
+            raise Unsupported(
+                f"{node.tensor}: a fold over a cluster under {len(scope.serial)} serial loops", "Merge them."
+            )
+        turn, first = scope.count(scope.depth), self.exchanges[node.tensor]
+        stages = self.facts.folds[node.tensor].stages
+        stage = turn % stages
+        barrier = Barrier(stage * BARRIER_BYTES + (self.facts.smem.barrier_offset + BARRIER_BYTES * first))
+        return Exchange(stage, barrier, (turn // stages) % 2)
 
     def body(self, nodes: tuple[Node, ...], scope: Scope, hazards: Hazards) -> tuple[list[Stmt], Hazards]:
         """Statements of one body, with waits and barriers between its pieces, and the hazards left open at its end."""
@@ -164,16 +244,35 @@ class _Lowering:
                 return self.issue_ahead(node, scope)
             case Nested():
                 return self.loop(node, scope)
+            case FoldStep():
+                return list(lower_fold(self.facts, node, self.exchange(node, scope)))
 
     def is_bulk_store(self, name: str) -> bool:
         op = self.facts.sf.producer(name)
         return op is not None and op.via is not CopyVia.PLAIN and self.is_store(name)
 
     def leaf(self, node: Leaf, scope: Scope) -> list[Stmt]:
-        statements = lower_leaf(self.facts, node.op, scope)
+        statements = in_stages(self.facts, lower_leaf(self.facts, node.op, scope), scope)
         if scope.elected or not self.is_bulk_store(node.op.output):
             return list(statements)
-        return [Elected((*statements, CommitStores()))]
+        return self.by_issuers(node.op.output, (*statements, CommitStores()))
+
+    def by_issuers(self, name: str, statements: tuple[Stmt, ...]) -> list[Stmt]:
+        """What the threads do that ask for tiles of the bulk copy that writes tensor `name`."""
+        conditions = issuing_threads(self.facts, self.facts.sf.tensor(name))
+        if conditions is None:
+            return [Elected(statements)]
+        return [If(conditions, statements)] if conditions else list(statements)
+
+    def wait_stores(self) -> Stmt:
+        """Every thread waits for the bulk stores that it asked for."""
+        stores = (self.facts.sf.tensor(op.output) for op in self.facts.sf.ops if self.is_bulk_store(op.output))
+        alone = all(issuing_threads(self.facts, t) is None for t in stores)
+        return Elected((WaitStores(),)) if alone else WaitStores()
+
+    def has_one_issuer(self, name: str) -> bool:
+        """True for a bulk store that the first thread of the block asks for."""
+        return self.is_bulk_store(name) and issuing_threads(self.facts, self.facts.sf.tensor(name)) is None
 
     def loop(self, node: Nested, scope: Scope) -> list[Stmt]:
         variable = Var(f"k{node.group}", node.extent)
@@ -182,18 +281,23 @@ class _Lowering:
         prologue: list[Stmt] = []
         for child in node.body:
             if isinstance(child, AsyncLoads):
+                prologue += stage_registers(self.facts, child)
                 for ahead in range(child.prefetch):
                     prologue += self.issue_at(child, inner, const(ahead), conditional=True)
-        if not scope.elected and all(self.is_bulk_store(name) for name in _ops(node)):
+        if not scope.elected and all(self.has_one_issuer(name) for name in _ops(node)):
             statements, _ = self.body(node.body, inner.elect(), Hazards())
             return [Elected((Loop(variable, trip, node.unroll, tuple(statements)), CommitStores()))]
         statements, _ = self.body(node.body, inner, self.left_open(node.body))
+        for loads in self.used_up(node):
+            statements += self.free(loads, inner)
+        if not statements:
+            return prologue
         return [*prologue, Loop(variable, trip, node.unroll, tuple(statements))]
 
     def trip(self, node: Nested, variable: Var, scope: Scope) -> tuple[Expr, frozenset[object]]:
         """Trip count of a serial loop, shortened by a bound that every store inside has, uniform in the block."""
         stores = [op for op in _ops(node) if self.is_store(op)]
-        if node.unroll or not stores:
+        if node.unroll or not stores or (scope.loops and _has_loads(node)):
             return const(node.extent), scope.implied
         common = set.intersection(*(set(self.facts.indexing.bounds(self.facts.sf.tensor(s))) for s in stores))
         for bound in sorted(common - scope.implied, key=str):
@@ -204,38 +308,90 @@ class _Lowering:
 
     def issue_ahead(self, node: AsyncLoads, scope: Scope) -> list[Stmt]:
         """The issue of the loads of the iteration `prefetch` ahead."""
+        if self.is_specialized(node):
+            return []
         if node.prefetch == 0:
             return self.issue_at(node, scope, None, conditional=False)
-        step = var(scope.counter(node.tensors[0])) + node.prefetch
+        if not scope.loops:
+            raise Unsupported("prefetching for a loop of one round", "Load without stages, or into one.")
+        step = var(scope.loops[-1][0]) + node.prefetch
         return self.issue_at(node, scope, step, conditional=True)
 
     def issue_at(self, node: AsyncLoads, scope: Scope, step: Expr | None, *, conditional: bool) -> list[Stmt]:
-        """One elected thread announces the bytes of iteration `step` (None: the current one) and issues its copies."""
-        counter = scope.counter(node.tensors[0]) if scope.serial else None
-        here = const(0) if counter is None else var(counter)
-        staged = scope.with_stage(dict.fromkeys(node.tensors, here % node.stages), self.barrier(node, here))
-        copies, _ = self.body(node.body, staged, Hazards())
-        statements: tuple[Stmt, ...] = (
-            ExpectBytes(self.barrier(node, here), issued_bytes(tuple(copies))),
-            *copies,
-        )
-        if step is not None and counter is not None:
-            statements = map_exprs(statements, lambda e: e.substitute({counter: step}))
-        issue: Stmt = Elected(statements)
+        """The issuing threads announce the bytes of iteration `step` (None: the current one) and issue their copies."""
+        if self.is_specialized(node):
+            return []
+        here = scope.count(scope.depth)
+        statements = self.filled(node, scope, here)
+        if step is not None and scope.loops:
+            turn = scope.loops[-1][0]
+            statements = map_exprs(statements, lambda e: e.substitute({turn: step}))
+        issue = self.by_issuers(node.tensors[0], statements) if node.is_bulk else list(statements)
         if conditional and step is not None:
-            issue = If((Less(step, scope.trip),), (issue,))
-        return [issue]
+            return [If((Less(step, scope.trip),), tuple(issue))]
+        return issue
 
-    def barrier(self, node: AsyncLoads, step: Expr) -> Barrier:
-        first = self.ring[node.tensors[0]][1]
+    def used_up(self, node: Nested) -> list[AsyncLoads]:
+        """Loads whose stages are free again at the end of a turn. Loops that others have on threads take no turn."""
+        beside = self.facts.indexing.nest.beside
+        found: list[AsyncLoads] = []
+        for child in node.body if node.group not in beside else ():
+            if isinstance(child, AsyncLoads) and child.frees:
+                found.append(child)
+            elif isinstance(child, Nested) and child.group in beside:
+                found += [c for c in child.body if isinstance(c, AsyncLoads) and c.frees]
+        return found
+
+    def is_specialized(self, node: AsyncLoads) -> bool:
+        """Whether warps of their own issue the loads."""
+        return is_specialized(self.facts.sf.tensor(node.tensors[0]))
+
+    def filled(self, node: AsyncLoads, scope: Scope, turn: Expr) -> tuple[Stmt, ...]:
+        """One stage filled, for the use number `turn`: by bulk copies once it is free, or by the threads."""
+        barrier = self.barrier(node, turn) if node.is_bulk else None
+        staged = scope.with_stage(dict.fromkeys(node.tensors, turn % node.stages), barrier)
+        copies, _ = self.body(node.body, staged, Hazards())
+        if barrier is None:
+            return tuple(copies)
+        # A fresh barrier lets the first turn of every stage through (PTX ISA, mbarrier phases).
+        waits = (WaitBarrier(self.barrier(node, turn, freed=True), (turn // node.stages + 1) % 2),)
+        return (*(waits if node.frees else ()), *announced(barrier, tuple(copies)))
+
+    def free(self, node: AsyncLoads, scope: Scope) -> list[Stmt]:
+        """At the end of a turn every thread that has read a stage says so; bulk stores from it have read it first."""
+        t = self.facts.sf.tensor(node.tensors[0])
+        stored = any(op.via.is_bulk for name in node.tensors for op in self.facts.sf.consumers(name))
+        arrival = Arrive(self.barrier(node, turns_of(self.facts, t, scope.loops), freed=True))
+        return [*([self.wait_stores()] if stored else []), arrival]
+
+    def loads(self, nodes: tuple[Node, ...], scope: Scope) -> list[Stmt]:
+        """What warps of their own load, in the loops in which the others use it."""
+        out: list[Stmt] = []
+        for node in nodes:
+            match node:
+                case Nested() if _has_loads(node):
+                    variable = Var(f"k{node.group}", node.extent)
+                    trip, implied = self.trip(node, variable, scope)
+                    inside = self.loads(node.body, scope.enter(variable, trip, node.unroll, implied))
+                    out += [Loop(variable, trip, node.unroll, tuple(inside))] if inside else []
+                case AsyncLoads() if self.is_specialized(node):
+                    out += self.filled(node, scope, scope.count(scope.depth))
+                case _:
+                    pass
+        return out
+
+    def barrier(self, node: AsyncLoads, step: Expr, *, freed: bool = False) -> Barrier:
+        first = self.ring[node.tensors[0]][1] + (node.stages if freed else 0)
         return Barrier((step % node.stages) * 8 + (self.facts.smem.barrier_offset + 8 * first))
 
     def meet(self, needs: Needs, scope: Scope) -> list[Stmt]:
         out: list[Stmt] = []
         if needs.wait_stores:
-            out.append(Elected((WaitStores(),)))
+            out.append(self.wait_stores())
         if needs.fence:
             out.append(FenceAsync())
+        if needs.blocks:
+            out.append(ClusterWait())
         if needs.sync:
             out.append(Sync())
         waited: set[int] = set()
@@ -244,7 +400,7 @@ class _Lowering:
             if first in waited:
                 continue
             waited.add(first)
-            here = var(scope.counter(name)) if scope.serial else const(0)
+            here = turns_of(self.facts, self.facts.sf.tensor(name), scope.loops)
             out.append(WaitBarrier(self.barrier(node, here), (here // node.stages) % 2))
         return out
 
@@ -253,18 +409,25 @@ class _Lowering:
         out: list[Stmt] = []
         for name in _ops(node):
             t = self.facts.sf.tensor(name)
-            if t.memory is MemoryType.LOCAL and declaration_depth(self.facts, t) == scope.depth:
+            if t.memory is MemoryType.LOCAL and t.circular is None and declaration_depth(self.facts, t) == scope.depth:
                 out.append(Declare(name, t.dtype, layout_of(t).elems))
+                op = self.facts.sf.producer(name)
+                if op is not None and op.kind in REDUCTIONS:
+                    out.append(Fill(name, t.dtype, layout_of(t).elems, op.kind))
         return out
 
     def effects(self, node: Node) -> Effects:
         match node:
             case Leaf():
                 return self.leaf_effects(node)
+            case FoldStep():
+                return fold_effects(node)
             case Nested() | AsyncLoads():
                 total = Effects()
                 for child in node.body:
                     total = total | self.effects(child)
+                if isinstance(node, AsyncLoads) and node.frees:
+                    total = replace(total, freed=total.bulk_loads)
                 return total
 
     def leaf_effects(self, node: Leaf) -> Effects:
@@ -276,9 +439,22 @@ class _Lowering:
         return Effects(bulk_stores=shared, bulk_loads=target)
 
 
+def _has_loads(node: Node) -> bool:
+    """Whether bulk loads are issued inside: what counts their phases must not depend on a trip count."""
+    match node:
+        case AsyncLoads():
+            return True
+        case Nested():
+            return any(map(_has_loads, node.body))
+        case Leaf() | FoldStep():
+            return False
+
+
 def _ops(node: Node) -> list[str]:
     match node:
         case Leaf():
             return [node.op.output]
+        case FoldStep():
+            return []
         case Nested() | AsyncLoads():
             return [name for child in node.body for name in _ops(child)]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 
 from compiler.analysis.facts import Facts
 from compiler.errors import Unsupported
 from compiler.ir.iter_domain import MemoryType, ParallelType
-from compiler.ir.tensor import CopyVia, TensorOp, TensorView
+from compiler.ir.tensor import BufferKind, CopyVia, TensorOp, TensorView
+from compiler.lower.thread_predicates import issuing_threads
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,15 +31,42 @@ class Nested:
 
 @dataclass(frozen=True, slots=True)
 class AsyncLoads:
-    """Bulk loads that are issued together, on one barrier (with one ring of `stages`)."""
+    """Bulk loads that are issued together, on one barrier (with one ring of `stages`).
+
+    `frees`: a second barrier tells when a stage may be filled again. Not `is_bulk`: threads fill the stages themselves.
+    """
 
     tensors: tuple[str, ...]
     stages: int
     prefetch: int
     body: tuple[Node, ...]
+    frees: bool = False
+    is_bulk: bool = True
 
 
-Node = Leaf | Nested | AsyncLoads
+class FoldPart(Enum):
+    """The steps by which threads put a reduction together; between writing and reading partials stands a barrier."""
+
+    WARP = "warp"
+    WRITE = "write"
+    SPREAD = "spread"
+    READ = "read"
+    CLUSTER_WRITE = "cluster_write"
+    CLUSTER_READ = "cluster_read"
+
+
+@dataclass(frozen=True, slots=True)
+class FoldStep:
+    """One step of the fold of a reduction over threads or blocks, after the loops in which each thread folds."""
+
+    tensor: str
+    part: FoldPart
+
+
+MOST_UNROLLED = 128
+"""Turns of a serial loop over registers that are unrolled; the registers of a longer one are addressed in memory."""
+
+Node = Leaf | Nested | AsyncLoads | FoldStep
 
 _Item = tuple[TensorOp, tuple[int, ...]]
 
@@ -51,24 +80,74 @@ def build_nest(facts: Facts) -> tuple[Node, ...]:
 
 def declaration_depth(facts: Facts, t: TensorView) -> int:
     """Number of loop statements shared with the consumers: the body in which the tensor lives."""
-    return sum(g is not None for g in facts.indexing.nest.group[t.name][: t.compute_at])
+    return facts.indexing.nest.depth(t)
 
 
 def _level(facts: Facts, items: list[_Item], depth: int, *, grouped: bool) -> tuple[Node, ...]:
     clusters: dict[tuple[str, object], list[_Item]] = {}
     for op, path in items:
         clusters.setdefault(_key(facts, op, path, depth, grouped), []).append((op, path))
-    return tuple(_node(facts, key, clusters[key], depth) for key in _ordered(facts, clusters))
+    nodes: list[Node] = []
+    open_folds: list[TensorOp] = []
+    for key in _ordered(facts, clusters):
+        ops = [op for op, _ in clusters[key]]
+        if any(_reads(op, open_folds) for op in ops):
+            nodes += _fold_steps(facts, open_folds, depth)
+            open_folds = []
+        nodes.append(_node(facts, key, clusters[key], depth))
+        open_folds += [op for op in ops if op.output in facts.folds]
+    return (*nodes, *_fold_steps(facts, open_folds, depth))
+
+
+def _reads(op: TensorOp, folds: list[TensorOp]) -> bool:
+    return any(f.output in op.tensor_inputs for f in folds)
+
+
+def _fold_steps(facts: Facts, ops: list[TensorOp], depth: int) -> list[FoldStep]:
+    """The folds of the reductions that end here, step by step together, so that they share barriers; before the first
+    use of any of them, so that what needs none goes on meanwhile."""
+    found = (facts.folds.get(op.output) for op in ops)
+    here = [f for f in found if f is not None and declaration_depth(facts, facts.sf.tensor(f.tensor)) == depth]
+    shared, cluster = [f for f in here if f.is_shared], [f for f in here if f.cluster > 1]
+    return [
+        *(FoldStep(f.tensor, FoldPart.WARP) for f in here if f.masks),
+        *(FoldStep(f.tensor, FoldPart.WRITE) for f in shared),
+        *(FoldStep(f.tensor, FoldPart.SPREAD) for f in shared if f.is_spread),
+        *(FoldStep(f.tensor, FoldPart.READ) for f in shared),
+        *(FoldStep(f.tensor, FoldPart.CLUSTER_WRITE) for f in cluster),
+        *(FoldStep(f.tensor, FoldPart.CLUSTER_READ) for f in cluster),
+    ]
 
 
 def _key(facts: Facts, op: TensorOp, path: tuple[int, ...], depth: int, grouped: bool) -> tuple[str, object]:
     t = facts.sf.tensor(op.output)
     loads_async = op.via is not CopyVia.PLAIN and t.memory is MemoryType.SHARED
     if loads_async and not grouped and declaration_depth(facts, t) == depth:
-        return "async", t.circular
+        return "async", (t.circular, issuing_threads(facts, t))
+    turning = _turning(facts, op)
+    if turning is not None and not grouped and declaration_depth(facts, turning) == depth:
+        return "ring", turning.name
     if len(path) > depth:
         return "loop", path[depth]
     return "leaf", op.output
+
+
+def _turning(facts: Facts, op: TensorOp) -> TensorView | None:
+    """The circular buffer that threads fill by this op, or by the one op that reads what it makes."""
+    t = facts.sf.tensor(op.output)
+    if t.circular is not None:
+        return t if op.via is CopyVia.PLAIN else None
+    readers = facts.sf.consumers(t.name)
+    if t.memory is not MemoryType.LOCAL or len(readers) != 1 or readers[0].via is not CopyVia.PLAIN:
+        return None
+    reader = facts.sf.tensor(readers[0].output)
+    is_part = reader.circular is not None and reader.memory is MemoryType.SHARED and t.compute_at > reader.compute_at
+    return reader if is_part else None
+
+
+def is_specialized(t: TensorView) -> bool:
+    """Whether warps of their own load the tensor."""
+    return t.circular is not None and t.circular.kind is BufferKind.WARP_SPECIALIZED
 
 
 def _node(facts: Facts, key: tuple[str, object], items: list[_Item], depth: int) -> Node:
@@ -77,24 +156,28 @@ def _node(facts: Facts, key: tuple[str, object], items: list[_Item], depth: int)
             t = facts.sf.tensor(items[0][0].output)
             stages, prefetch = (t.circular.stages, t.circular.prefetch) if t.circular is not None else (1, 0)
             names = tuple(op.output for op, _ in items)
-            return AsyncLoads(names, stages, prefetch, _level(facts, items, depth, grouped=True))
+            frees = t.circular is not None and (t.circular.war_mbarrier or is_specialized(t))
+            return AsyncLoads(names, stages, prefetch, _level(facts, items, depth, grouped=True), frees)
+        case "ring":
+            t = facts.sf.tensor(str(key[1]))
+            assert t.circular is not None, "rings turn with circular buffers"
+            body = _level(facts, items, depth, grouped=True)
+            return AsyncLoads((t.name,), t.circular.stages, t.circular.prefetch, body, is_bulk=False)
         case "loop":
             group = items[0][1][depth]
-            tensors = [facts.sf.tensor(op.output) for op, _ in items]
-            extents, types = zip(*(_axis(facts, t, group) for t in tensors), strict=True)
-            unroll = ParallelType.UNROLL in types
-            return Nested(group, extents[0], unroll, _level(facts, items, depth + 1, grouped=False))
+            tensors = (facts.sf.tensor(op.output) for op, _ in items)
+            carried = [axis for t in tensors if (axis := facts.indexing.nest.carried(t, group)) is not None]
+            extent = max(n for n, _ in carried)
+            unroll = any(type_ is ParallelType.UNROLL for _, type_ in carried)
+            unroll |= f"k{group}" in facts.indexing.register_loops and extent <= MOST_UNROLLED
+            return Nested(group, extent, unroll, _level(facts, items, depth + 1, grouped=False))
         case _:
             return Leaf(items[0][0])
 
 
-def _axis(facts: Facts, t: TensorView, group: int) -> tuple[int, ParallelType]:
-    position = facts.indexing.nest.group[t.name].index(group)
-    return t.loop[position].extent, t.types[position]
-
-
 def _ordered(facts: Facts, clusters: dict[tuple[str, object], list[_Item]]) -> list[tuple[str, object]]:
-    """Topological order of the clusters; of those that are ready, bulk loads first, then loads, then the rest."""
+    """Topological order of the clusters; of those that are ready, bulk loads first, then loads, then what waits for no
+    other thread, then the rest."""
     where = {op.output: key for key, items in clusters.items() for op, _ in items}
     needs = {
         key: {where[n] for op, _ in items for n in op.tensor_inputs if n in where} - {key}
@@ -116,7 +199,9 @@ def _ordered(facts: Facts, clusters: dict[tuple[str, object], list[_Item]]) -> l
 
 
 def _rank(facts: Facts, key: tuple[str, object], items: list[_Item]) -> int:
-    if key[0] == "async":
+    if key[0] in ("async", "ring"):
         return 0
     from_global = (facts.sf.tensor(n).memory is MemoryType.GLOBAL for op, _ in items for n in op.tensor_inputs)
-    return 1 if all(from_global) else 2
+    if all(from_global):
+        return 1
+    return 3 if any(n in facts.folds for op, _ in items for n in op.tensor_inputs) else 2

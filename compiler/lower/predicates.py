@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from compiler.analysis.indexing import Bound, first_lane, lane_variable
 from compiler.analysis.loop_nest import BLOCK_VARS, LANE, THREAD_VARS
 from compiler.errors import Unsupported
-from compiler.ir.expr import Expr, Var, const
+from compiler.ir.expr import Expr, Inside, Var, const
 from compiler.lower.kernel_ir import Less
 
 
@@ -15,13 +15,17 @@ def split_guards(bounds: Iterable[Bound], width: int, where: str) -> tuple[tuple
     """Guards that all lanes of a vector access share, and the one condition that may hold for some lanes only.
 
     Lanes agree where the first lane and the extent are both multiples of the width. Raises Unsupported for two such
-    conditions.
+    conditions, and for a vector along a shifted run, which both ends of the run may cut.
     """
     guards: list[Less] = []
     tails: list[Less] = []
     for b in bounds:
         start = first_lane(b.index, width)
         limit = const(b.extent)
+        if b.is_shifted:
+            if lane_variable(width) in b.index.variables:
+                raise Unsupported(f"{where}: a vector along a shifted run", "Access a shifted run element by element.")
+            guards.append(Less(const(-1), start))
         if lane_variable(width) not in b.index.variables or (start.divisible_by(width) and b.extent % width == 0):
             guards.append(Less(start, limit))
         else:
@@ -58,7 +62,7 @@ def holds_for_block(less: Less) -> Less | None:
     for atom, c in less.left.terms:
         term = Expr(((atom, c),))
         if any(_varies(v) for v in term.variables):
-            if any(not _varies(v) for v in term.variables):
+            if any(not _varies(v) for v in term.variables) and not isinstance(atom, Inside):
                 return None
             varying = varying + term
         else:

@@ -22,9 +22,15 @@ from compiler.ir.expr import Expr
 from compiler.ir.fusion import Literal
 from compiler.ir.tensor import CachePolicy, MathGrade
 from compiler.lower.kernel_ir import (
+    Accumulate,
+    AccumulateRun,
+    AddBytes,
+    Arrive,
     Barrier,
     BulkLoad,
     BulkStore,
+    ClusterArrive,
+    ClusterWait,
     CommitStores,
     Compute,
     Convert,
@@ -32,20 +38,27 @@ from compiler.lower.kernel_ir import (
     Elected,
     ExpectBytes,
     FenceAsync,
+    Fill,
     GlobalLoad,
     GlobalStore,
     If,
+    Index,
     InitBarriers,
     Kernel,
     Less,
     Loop,
+    Opaque,
     Pointer,
     Reg,
+    RemoteStore,
+    SetRegisters,
     Shared,
     SharedLoad,
     SharedStore,
+    Shuffle,
     Stmt,
     Sync,
+    SyncPart,
     TensorMap,
     TmaLoad,
     TmaStore,
@@ -58,6 +71,8 @@ def kernel_ir_text(kernel: Kernel) -> str:
     """A kernel: how it is launched, its parameters in order, then its statements."""
     smem = f" shared {kernel.smem_bytes} bytes aligned to {kernel.smem_align}," if kernel.smem_bytes else ""
     head = f"kernel grid {_numbers(kernel.grid)} block {_numbers(kernel.block)}{smem} {kernel.index_bits}-bit indices"
+    if kernel.cluster > 1:
+        head += f", clusters of {kernel.cluster}"
     if kernel.max_registers is not None:
         head += f", at most {kernel.max_registers} registers a thread"
     parameters = [*map(_pointer, kernel.pointers), *map(_tensor_map, kernel.tensor_maps)]
@@ -82,7 +97,8 @@ def _lines(s: Stmt) -> list[str]:
             return ["elected:", *_block(s.body)]
         case GlobalLoad():
             access = f"{_reg(s.target, s.width)} = {s.tensor}[{_range(s.offset, s.width)}]"
-            return [f"load {access}{_cache(s.cache)}{_guards(s.guards, s.tail)}"]
+            within = f" within {_all(s.within)}" if s.within else ""
+            return [f"load {access}{_cache(s.cache)}{_guards(s.guards, s.tail)}{within}"]
         case GlobalStore():
             access = f"{s.tensor}[{_range(s.offset, s.width)}] = {_reg(s.source, s.width)}"
             return [f"store {access}{_cache(s.cache)}{_guards(s.guards, s.tail)}"]
@@ -95,6 +111,27 @@ def _lines(s: Stmt) -> list[str]:
             return [f"{_typed(s.target)} = {s.kind}({', '.join(map(_operand, s.operands))}){grade}"]
         case Convert():
             return [f"convert {_typed(s.target, s.width)} = {_typed(s.source, s.width)}"]
+        case Index():
+            return [f"{_typed(s.target)} = index {_free(s.value)}"]
+        case Fill():
+            return [f"fill {s.name}: start of {s.kind}"]
+        case Accumulate():
+            guards = f" if {_all(s.guards)}" if s.guards else ""
+            return [f"{_typed(s.target)} = {s.kind} with {_reg(s.source)}{guards}"]
+        case AccumulateRun():
+            return [f"{_typed(s.target)} = {s.kind} with each of {_reg(s.source, s.width)}"]
+        case Opaque():
+            return [f"forget {s.name}"]
+        case Shuffle():
+            return [f"shuffle {s.name} = {s.kind} over lanes at {_numbers(s.masks)} of {s.members:#x}"]
+        case RemoteStore():
+            return [
+                f"store block {_free(s.rank)} {_shared(s.target)} = {_reg(s.source, s.width)} on {_barrier(s.barrier)}"
+            ]
+        case ClusterArrive():
+            return ["cluster arrive"]
+        case ClusterWait():
+            return ["cluster wait"]
         case TmaLoad():
             tile = f"{_shared(s.target)} = {s.tensor_map}({_exprs(s.coordinates)})"
             return [f"tma load {tile}, {s.nbytes} bytes on {_barrier(s.barrier)}"]
@@ -107,9 +144,18 @@ def _lines(s: Stmt) -> list[str]:
             return [f"bulk store {s.tensor}[{_free(s.offset)}] = {_shared(s.source)}, {s.nbytes} bytes"]
         case InitBarriers():
             prefetch = f", prefetch {', '.join(s.tensor_maps)}" if s.tensor_maps else ""
-            return [f"init barriers: {s.count} from byte {s.byte_offset}{prefetch}"]
+            arrivals = f" of {_numbers(s.arrivals)} arrivals" if s.arrivals else ""
+            return [f"init barriers: {s.count} from byte {s.byte_offset}{arrivals}{prefetch}"]
         case ExpectBytes():
             return [f"expect {s.nbytes} bytes on {_barrier(s.barrier)}"]
+        case AddBytes():
+            return [f"expect {s.nbytes} bytes more on {_barrier(s.barrier)}"]
+        case Arrive():
+            return [f"arrive {_barrier(s.barrier)}"]
+        case SyncPart():
+            return [f"sync {s.threads} threads at barrier {s.number}"]
+        case SetRegisters():
+            return [f"{'raise' if s.more else 'lower'} registers from {s.before} to {s.count}"]
         case WaitBarrier():
             return [f"wait {_barrier(s.barrier)} parity {_free(s.parity)}"]
         case Sync():

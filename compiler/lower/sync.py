@@ -19,6 +19,10 @@ class Effects:
     writes: frozenset[str] = frozenset()
     bulk_loads: frozenset[str] = frozenset()
     bulk_stores: frozenset[str] = frozenset()
+    other_blocks: bool = False
+    """Writes to the shared memory of other blocks of the cluster."""
+    freed: frozenset[str] = frozenset()
+    """Of those that bulk copies load: an mbarrier has told that they are read."""
 
     def __or__(self, other: Effects) -> Effects:
         return Effects(
@@ -26,16 +30,20 @@ class Effects:
             self.writes | other.writes,
             self.bulk_loads | other.bulk_loads,
             self.bulk_stores | other.bulk_stores,
+            self.other_blocks or other.other_blocks,
+            self.freed | other.freed,
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What must happen first, in this order: wait for stores to have read, fence, barrier, wait for these loads."""
+    """What must happen first, in this order: wait for stores to have read, fence, barrier, wait for the blocks
+    of the cluster, wait for these loads."""
 
     wait_stores: bool = False
     fence: bool = False
     sync: bool = False
+    blocks: bool = False
     wait_loads: frozenset[str] = frozenset()
 
 
@@ -49,21 +57,27 @@ class Hazards:
     """Written by threads, and not fenced since; a block barrier alone does not make that visible to bulk stores."""
     loading: frozenset[str] = frozenset()
     storing: frozenset[str] = frozenset()
+    starting: bool = False
+    """Blocks of the cluster may not have started: their shared memory is not theirs yet (CUDA guide, distributed shared
+    memory)."""
 
     def before(self, e: Effects) -> Needs:
         """What a piece with effects `e` needs first."""
-        overwrites = e.writes | e.bulk_loads
+        overwrites = e.writes | (e.bulk_loads - e.freed)
         wait_stores = bool(overwrites & self.storing)
         fence = bool(e.bulk_stores & self.unfenced)
         sync = fence or wait_stores or bool(e.reads & self.written) or bool(overwrites & self.read)
         sync = sync or bool(e.bulk_loads & self.written)
-        return Needs(wait_stores, fence, sync, (e.reads | e.bulk_stores) & self.loading)
+        blocks = e.other_blocks and self.starting
+        return Needs(wait_stores, fence, sync, blocks, (e.reads | e.bulk_stores) & self.loading - e.bulk_loads)
 
     def after(self, e: Effects, needs: Needs) -> Hazards:
         """The state after those needs were met and the piece ran."""
         met = self
         if needs.sync:
             met = replace(met, written=frozenset(), read=frozenset())
+        if needs.blocks:
+            met = replace(met, starting=False)
         if needs.fence:
             met = replace(met, unfenced=frozenset())
         if needs.wait_stores:
@@ -72,6 +86,8 @@ class Hazards:
             written=met.written | e.writes,
             read=met.read | e.reads,
             unfenced=met.unfenced | e.writes,
-            loading=(met.loading - needs.wait_loads) | e.bulk_loads,
+            # What a piece both loads and reads it waits for itself.
+            loading=(met.loading - needs.wait_loads) | (e.bulk_loads - e.reads - e.bulk_stores),
             storing=met.storing | e.bulk_stores,
+            starting=met.starting,
         )

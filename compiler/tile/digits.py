@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import gcd
 
-from compiler.ir.expr import Div, Expr, Mod, Var, Xor, var
+from compiler.ir.expr import Div, Expr, Inside, Mod, Var, Xor, var
 
 _MAX_CUTS = 64
 """Cuts before giving up: more than the bits of all indices of a block's tile."""
@@ -59,6 +59,8 @@ def _cuts(e: Expr, digits: set[Var]) -> Iterator[tuple[Var, int]]:
             case Xor():
                 yield from _cuts(atom.left, digits)
                 yield from _cuts(atom.right, digits)
+            case Inside():
+                yield from _cuts(atom.value, digits)
             case Var():
                 continue
 

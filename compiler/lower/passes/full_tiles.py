@@ -10,7 +10,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 from compiler.ir.expr import Var, var
-from compiler.lower.kernel_ir import Elected, GlobalLoad, GlobalStore, If, InitBarriers, Less, Loop, Stmt, Sync, walk
+from compiler.lower.kernel_ir import (
+    Accumulate,
+    Elected,
+    GlobalLoad,
+    GlobalStore,
+    If,
+    InitBarriers,
+    Less,
+    Loop,
+    Stmt,
+    Sync,
+    walk,
+)
 from compiler.lower.predicates import holds_for_block
 
 
@@ -33,31 +45,53 @@ def _inside(s: Stmt) -> Stmt:
 def _split(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     unrolled = {s.var: var(Var(f"u{s.var.name}", s.var.extent)) for s in walk(body) if isinstance(s, Loop) and s.unroll}
     conditions: dict[Less, None] = {}
+    met: set[Less] = set()
     for s in walk(body):
-        if not isinstance(s, (GlobalLoad, GlobalStore)):
-            continue
-        for guard in (*s.guards, *((s.tail,) if s.tail is not None else ())):
+        for guard in _guards(s):
+            if not guard.right.is_const:
+                continue  # the first place of a shifted run, in every tile
             inside = holds_for_block(Less(guard.left.substitute(unrolled), guard.right))
             if inside is None:
                 return body
+            if inside.left.lo >= inside.right.const:
+                continue  # no tile is full along this index
+            met.add(guard)
             if inside.left.hi >= inside.right.const:
                 conditions[inside] = None
-    if not any(isinstance(s, (GlobalLoad, GlobalStore)) and (s.guards or s.tail) for s in walk(body)):
+    if not met:
         return body
-    full = _without_guards(body)
+    if conditions and set(conditions) == met:
+        return body  # each guard is the same for a whole block, and cheaper where it stands
+    full = _without_guards(body, met)
     return (If(tuple(conditions), full, body),) if conditions else full
 
 
-def _without_guards(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+def _guards(s: Stmt) -> tuple[Less, ...]:
+    """The conditions of an access, or of an element that is folded."""
+    match s:
+        case GlobalLoad() | GlobalStore():
+            return (*s.guards, *((s.tail,) if s.tail is not None else ()))
+        case Accumulate():
+            return s.guards
+        case _:
+            return ()
+
+
+def _without_guards(body: tuple[Stmt, ...], met: set[Less]) -> tuple[Stmt, ...]:
+    """The body where the guards in `met` hold."""
     out: list[Stmt] = []
     for s in body:
         match s:
             case GlobalLoad() | GlobalStore():
-                out.append(replace(s, guards=(), tail=None))
+                tail = None if s.tail in met else s.tail
+                out.append(replace(s, guards=tuple(g for g in s.guards if g not in met), tail=tail))
+            case Accumulate():
+                out.append(replace(s, guards=tuple(g for g in s.guards if g not in met)))
             case Loop() | Elected():
-                out.append(replace(s, body=_without_guards(s.body)))
+                out.append(replace(s, body=_without_guards(s.body, met)))
             case If():
-                out.append(replace(s, then=_without_guards(s.then), orelse=_without_guards(s.orelse)))
+                then, orelse = _without_guards(s.then, met), _without_guards(s.orelse, met)
+                out.append(replace(s, then=then, orelse=orelse))
             case _:
                 out.append(s)
     return tuple(out)

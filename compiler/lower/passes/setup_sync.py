@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from compiler.lower.kernel_ir import If, InitBarriers, Loop, Stmt, Sync, WaitBarrier
+from compiler.lower.kernel_ir import ClusterWait, ExpectBytes, If, InitBarriers, Loop, Stmt, Sync, WaitBarrier
 
 
 def drop_redundant_setup_sync(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
@@ -18,8 +18,27 @@ def drop_redundant_setup_sync(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     for index, (first, second) in enumerate(pairwise(body)):
         if isinstance(first, InitBarriers) and isinstance(second, Sync):
             rest = body[index + 2 :]
+            if _others_load(rest):
+                return body
             return body if _may_wait_first(rest) else (*body[: index + 1], *rest)
     return body
+
+
+def _others_load(body: tuple[Stmt, ...]) -> bool:
+    """Whether threads besides the elected one expect bytes."""
+    for s in body:
+        match s:
+            case ExpectBytes():
+                return True
+            case If():
+                if _others_load(s.then) or _others_load(s.orelse):
+                    return True
+            case Loop():
+                if _others_load(s.body):
+                    return True
+            case _:
+                pass
+    return False
 
 
 def _may_wait_first(body: tuple[Stmt, ...]) -> bool:
@@ -28,7 +47,7 @@ def _may_wait_first(body: tuple[Stmt, ...]) -> bool:
         match s:
             case WaitBarrier():
                 return True
-            case Sync():
+            case Sync() | ClusterWait():
                 return False
             case If():
                 if _may_wait_first(s.then) or _may_wait_first(s.orelse):
@@ -49,7 +68,7 @@ def _always_syncs(body: tuple[Stmt, ...]) -> bool:
     """Whether every path through `body` comes to a `Sync`."""
     for s in body:
         match s:
-            case Sync():
+            case Sync() | ClusterWait():
                 return True
             case If():
                 if _always_syncs(s.then) and _always_syncs(s.orelse):

@@ -17,11 +17,19 @@ from compiler.legality.rules import (
     check,
     check_model,
 )
-from tests.compiler.legality import test_bulk, test_launch, test_reads, test_structure, test_tma, test_vectorize
+from tests.compiler.legality import (
+    test_bulk,
+    test_launch,
+    test_reads,
+    test_reductions,
+    test_structure,
+    test_tma,
+    test_vectorize,
+)
 from tests.compiler.legality.cases import Case
 
 EVERY = (*STRUCTURE, *RULES)
-TABLES = (test_bulk, test_launch, test_reads, test_structure, test_tma, test_vectorize)
+TABLES = (test_bulk, test_launch, test_reads, test_reductions, test_structure, test_tma, test_vectorize)
 CASES = tuple(case for table in TABLES for case in table.CASES)
 
 

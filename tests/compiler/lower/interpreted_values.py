@@ -114,3 +114,16 @@ _FUNCTIONS: dict[OpKind, Callable[..., Any]] = {
     OpKind.MAXIMUM: np.maximum,
     OpKind.MINIMUM: np.minimum,
 }
+
+
+def folded(kind: OpKind, a: Array, b: Array) -> Array:
+    """One step of a reduction; NaN wins a maximum and a minimum."""
+    with np.errstate(all="ignore"):
+        match kind:
+            case OpKind.SUM:
+                return np.asarray(a.astype(np.float64) + b, np.float32)
+            case OpKind.AMAX:
+                return np.maximum(a, b)
+            case OpKind.AMIN:
+                return np.minimum(a, b)
+    raise KernelFault("reductions_are_interpreted", f"{kind} is none")

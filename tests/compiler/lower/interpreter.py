@@ -19,10 +19,16 @@ import numpy as np
 from compiler.dtypes import DType
 from compiler.ir.expr import Expr
 from compiler.ir.fusion import Fusion, Literal
-from compiler.ir.ops import MOVES
+from compiler.ir.ops import MOVES, OpKind
 from compiler.lower.kernel_ir import (
+    Accumulate,
+    AccumulateRun,
+    AddBytes,
+    Arrive,
     BulkLoad,
     BulkStore,
+    ClusterArrive,
+    ClusterWait,
     CommitStores,
     Compute,
     Convert,
@@ -30,18 +36,25 @@ from compiler.lower.kernel_ir import (
     Elected,
     ExpectBytes,
     FenceAsync,
+    Fill,
     GlobalLoad,
     GlobalStore,
     If,
+    Index,
     InitBarriers,
     Kernel,
     Less,
     Loop,
+    Opaque,
     Reg,
+    RemoteStore,
+    SetRegisters,
     SharedLoad,
     SharedStore,
+    Shuffle,
     Stmt,
     Sync,
+    SyncPart,
     TmaLoad,
     TmaStore,
     WaitBarrier,
@@ -49,7 +62,7 @@ from compiler.lower.kernel_ir import (
 )
 from tests.compiler.lower.interpreted_global import GlobalTensor, MappedTensor, bits_of, swizzled
 from tests.compiler.lower.interpreted_shared import SharedMemory
-from tests.compiler.lower.interpreted_values import BITS, Array, KernelFault, computed, decoded, encoded
+from tests.compiler.lower.interpreted_values import BITS, Array, KernelFault, computed, decoded, encoded, folded
 
 MAX_STATEMENTS = 1 << 17
 """Statements that one block may execute: small kernels need thousands, a wrong trip count needs billions."""
@@ -160,6 +173,25 @@ class _Block:
                 self.shared.store(self.each(s.target.byte_offset, lanes), raw, lanes.threads)
             case Compute():
                 self.write(s.target, self.compute(s, lanes)[None, :], lanes)
+            case Index():
+                values = self.each(s.value, lanes).astype(np.float32)[None, :]
+                self.write(s.target, encoded(values, s.target.dtype), lanes)
+            case Fill():
+                first = {OpKind.AMAX: -np.inf, OpKind.AMIN: np.inf}.get(s.kind, 0.0)
+                values = np.full((s.elems, len(lanes.threads)), first, np.float32)
+                self.write(Reg(s.name, s.dtype, Expr()), encoded(values, s.dtype), lanes)
+            case Accumulate():
+                self.accumulate(s, lanes)
+            case AccumulateRun():
+                for i in range(s.width):
+                    one = Reg(s.source.name, s.source.dtype, s.source.offset + i)
+                    self.accumulate(Accumulate(s.kind, s.target, one), lanes)
+            case Opaque():
+                pass
+            case Shuffle():
+                self.shuffle(s, lanes)
+            case RemoteStore() | ClusterArrive() | ClusterWait():
+                raise KernelFault("blocks_run_one_after_another", "a cluster: the emulator runs those")
             case Convert():
                 values = decoded(self.read(s.source, s.width, lanes), s.source.dtype)
                 self.write(s.target, encoded(values, s.target.dtype), lanes)
@@ -178,6 +210,8 @@ class _Block:
                 self.shared.init_barriers(s.byte_offset, s.count)
             case ExpectBytes():
                 self.shared.expect(self.one(s.barrier.byte_offset, lanes), s.nbytes, self.issuer(lanes))
+            case AddBytes() | Arrive() | SyncPart() | SetRegisters():
+                raise KernelFault("one_thread_loads", "parts of a block: the emulator runs those")
             case WaitBarrier():
                 at, parity = self.one(s.barrier.byte_offset, lanes), self.one(s.parity, lanes)
                 self.shared.wait(at, parity, lanes.threads)
@@ -244,7 +278,12 @@ class _Block:
     def all_hold(self, conditions: Sequence[Less], lanes: _Lanes, **more: int) -> Array:
         holds = np.ones(lanes.threads.shape, np.bool_)
         for c in conditions:
-            holds &= self.each(c.left, lanes, **more) < self.each(c.right, lanes, **more)
+            left, right = c.unsigned
+            if holds.all():
+                holds = self.each(left, lanes, **more) < self.each(right, lanes, **more)
+            elif holds.any():
+                some = lanes.only(holds)
+                holds[holds] = self.each(left, some, **more) < self.each(right, some, **more)
         return holds
 
     # Registers -------------------------------------------------------------------------------------------------------
@@ -286,6 +325,23 @@ class _Block:
         ]
         return encoded(computed(s.kind, operands), s.target.dtype)
 
+    def accumulate(self, s: Accumulate, lanes: _Lanes) -> None:
+        holds = self.all_hold(s.guards, lanes)
+        if holds.any():
+            some = lanes if holds.all() else lanes.only(holds)
+            pair = [decoded(self.read(r, 1, some)[0], r.dtype) for r in (s.target, s.source)]
+            self.write(s.target, encoded(folded(s.kind, *pair), s.target.dtype)[None, :], some)
+
+    def shuffle(self, s: Shuffle, lanes: _Lanes) -> None:
+        """A lane reads what the lane at that distance has before the step."""
+        self.everybody(lanes)
+        for element in range(s.elems):
+            reg = Reg(s.name, s.dtype, Expr((), element))
+            for mask in s.masks:
+                values = decoded(self.read(reg, 1, lanes)[0], s.dtype)
+                other = values[lanes.threads ^ mask]
+                self.write(reg, encoded(folded(s.kind, values, other), s.dtype)[None, :], lanes)
+
     # Global memory ---------------------------------------------------------------------------------------------------
 
     def tensor(self, name: str, dtype: DType) -> GlobalTensor:
@@ -305,8 +361,16 @@ class _Block:
         ones = [(i, 1, rest & self.all_hold((s.tail,), lanes, lane=i)) for i in range(s.width - 1)]
         return [(0, s.width, whole), *ones]
 
+    def guarded_offsets(self, s: GlobalLoad | GlobalStore, lanes: _Lanes) -> Array:
+        """The offset in every lane where the guards hold; elsewhere it has no meaning, and 0 here."""
+        inside = self.all_hold(s.guards, lanes)
+        offsets = np.zeros(len(lanes.threads), np.int64)
+        if inside.any():
+            offsets[inside] = self.each(s.offset, lanes.only(inside))
+        return offsets
+
     def global_load(self, s: GlobalLoad, lanes: _Lanes) -> None:
-        tensor, offsets = self.tensor(s.tensor, s.target.dtype), self.each(s.offset, lanes)
+        tensor, offsets = self.tensor(s.tensor, s.target.dtype), self.guarded_offsets(s, lanes)
         bits = np.zeros((s.width, len(lanes.threads)), BITS[s.target.dtype])
         for first, width, these in self.pieces(s, lanes):
             if these.any():
@@ -314,7 +378,7 @@ class _Block:
         self.write(s.target, bits, lanes)
 
     def global_store(self, s: GlobalStore, lanes: _Lanes) -> None:
-        tensor, offsets = self.tensor(s.tensor, s.source.dtype), self.each(s.offset, lanes)
+        tensor, offsets = self.tensor(s.tensor, s.source.dtype), self.guarded_offsets(s, lanes)
         bits = self.read(s.source, s.width, lanes)
         threads = lanes.threads + self.first_thread
         for first, width, these in self.pieces(s, lanes):

@@ -112,6 +112,22 @@ def _transpose_two(f: FusionBuilder) -> Sequence[Tensor]:
     return [f.input("x", (40, 72), "f32").permute((1, 0)) * f.input("y", (40, 72), "f32").permute((1, 0))]
 
 
+def _transpose_itself(f: FusionBuilder) -> Sequence[Tensor]:
+    x = f.input("x", (48, 48), "f32")
+    return [x - x.permute((1, 0))]
+
+
+def _transpose_mixed(f: FusionBuilder) -> Sequence[Tensor]:
+    shape = (3, 35, 44)
+    x, y = f.input("x", (3, 44, 35), "bf16").permute((0, 2, 1)), f.input("y", (44, 35), "f32").permute((1, 0))
+    return [x.cast("f32") + y.broadcast_to(shape, (1, 2)) * f.input("z", (35,), "f32").broadcast_to(shape, (1,))]
+
+
+def _transpose_two_outputs(f: FusionBuilder) -> Sequence[Tensor]:
+    x = f.input("x", (45, 64), "f32").permute((1, 0))
+    return [f.exp(x), x.cast("bf16")]
+
+
 def _permuted_operand(f: FusionBuilder) -> Sequence[Tensor]:
     x, y = f.input("x", (5, 7, 32), "f32").permute((1, 0, 2)), f.input("y", (7, 5, 32), "f32")
     return [x - y]
@@ -154,6 +170,11 @@ _WRITTEN: dict[str, Write] = {
     "reversed": _permute((40, 3, 2, 36), (3, 2, 1, 0), "f32"),
     "transpose_add": _transpose_add,
     "transpose_two": _transpose_two,
+    "transpose_itself": _transpose_itself,
+    "transpose_mixed": _transpose_mixed,
+    "transpose_two_outputs": _transpose_two_outputs,
+    "channels_of_three": _permute((2, 3, 9, 11), (0, 2, 3, 1), "f16"),
+    "three_channels": _permute((2, 9, 11, 3), (0, 3, 1, 2), "f32"),
     "transpose_bias": _transpose_bias((64, 104), 1, "bf16"),
     "transpose_bias_rows": _transpose_bias((50, 48), 0, "f32"),
 }

@@ -35,7 +35,7 @@ Path = tuple[str, ...]
 
 PATH_KNOBS = {
     "flat": ("view", "load", "store", "blocks_per_sm", "stages"),
-    "tile2d": ("load", "store", "layout", "store_layout", "blocks_per_sm", "stages"),
+    "tile2d": ("load", "store", "layout", "store_layout", "shift_load", "shift_store", "blocks_per_sm", "stages"),
 }
 """The knobs that choose the statements of a kernel; of `blocks_per_sm` it matters whether it is 0."""
 

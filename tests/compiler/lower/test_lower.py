@@ -6,12 +6,14 @@ import pytest
 
 from compiler.analysis.facts import Facts
 from compiler.dtypes import DType
-from compiler.errors import Unsupported
 from compiler.ir.tensor import CopyVia
 from compiler.lower.kernel_ir import (
+    AddBytes,
     BulkLoad,
     BulkStore,
     Declare,
+    ExpectBytes,
+    If,
     Kernel,
     Loop,
     Stmt,
@@ -51,7 +53,7 @@ def test_one_dimensional_bulk_copies_need_a_pointer_and_no_map() -> None:
     assert [s.nbytes for s in walk(store.body) if isinstance(s, BulkStore)] == [64]
 
 
-def test_a_bulk_copy_under_a_bound_is_named() -> None:
+def test_a_bulk_copy_under_a_bound_is_guarded_and_announces_its_own_bytes() -> None:
     """16 divides 64, but three blocks of two iterations cover six tiles of which there are four."""
     steps = [
         *(s for s in staged(16, 3) if not isinstance(s, st.CacheInput)),
@@ -62,10 +64,12 @@ def test_a_bulk_copy_under_a_bound_is_named() -> None:
         if isinstance(s, st.CacheInput)
     ]
     legal = schedule(unary((64,)), [*caches, *steps])
-    lower(legal.sf)
     uncounted = schedule(unary((64,)), [*caches, *[s for s in steps if s != st.InlineAt("s", 2)], st.InlineAt("s", 1)])
-    with pytest.raises(Unsupported, match="1-D bulk copy under the bound"):
-        lower(uncounted.sf)
+    statements = list(walk(lower(uncounted.sf).body))
+    guarded = [s.then for s in statements if isinstance(s, If) and any(isinstance(t, BulkLoad) for t in s.then)]
+    assert [[type(t) for t in then] for then in guarded] == [[AddBytes, BulkLoad]]
+    assert [s.nbytes for s in statements if isinstance(s, ExpectBytes)] == [0]
+    assert not any(isinstance(s, AddBytes) for s in walk(lower(legal.sf).body))
 
 
 def test_launch_and_shared_memory_are_the_schedule_s() -> None:

@@ -96,10 +96,14 @@ def every_path() -> set[Path]:
     for view, load, store in product(("1d", "2d"), ways, ways):
         paths |= {("flat", view, load, store, *grid) for grid in (once if load == "vector" else once + ring)}
     for store, store_layout in [("register", "none"), *product(["tma"], ["none", *spans])]:
-        for layout in ("none", *spans):
-            paths |= {("tile2d", "tma", store, layout, store_layout, *grid) for grid in once + ring[:2]}
-        for layout in ("none", "pad", *spans, "block"):
-            paths |= {("tile2d", "vector", store, layout, store_layout, *grid) for grid in once}
+        shifts = ("False", "True") if store == "register" else ("False",)
+        for layout, shift in product(("none", *spans), shifts):
+            paths |= {("tile2d", "tma", store, layout, store_layout, "False", shift, *g) for g in once + ring[:2]}
+        for layout, shift in product(("none", "pad", *spans, "block"), shifts):
+            if layout != "block" or shift == "False":
+                paths |= {("tile2d", "vector", store, layout, store_layout, "False", shift, *g) for g in once}
+            if layout in ("none", "pad"):
+                paths |= {("tile2d", "vector", store, layout, store_layout, "True", shift, *g) for g in once}
         if store == "tma":
-            paths |= {("tile2d", "direct", store, "none", store_layout, *grid) for grid in once}
+            paths |= {("tile2d", "direct", store, "none", store_layout, "False", "False", *g) for g in once}
     return paths

@@ -46,10 +46,10 @@ KERNELS: dict[str, tuple[Any, ...]] = {
     "flat_tma_ring": ("bias_gelu", ("flat", "2d", "tma", "tma", "True", "3")),
     "flat_load_group": ("many_inputs", ("flat", "2d", "tma", "bulk", "True", "2")),
     "flat_two_outputs": ("two_outputs", ("flat", "1d", "vector", "tma", "True", "1")),
-    "tile_padded": ("transpose_odd", ("tile2d", "vector", "register", "pad", "none", "True", "1")),
-    "tile_block": ("transpose_halves", ("tile2d", "vector", "register", "block", "none", "False", "1")),
-    "tile_tma_ring": ("transpose_halves", ("tile2d", "tma", "tma", "64B", "64B", "True", "3")),
-    "tile_direct": ("transpose", ("tile2d", "direct", "tma", "none", "32B", "True", "1")),
+    "tile_padded": ("transpose_odd", ("tile2d", "vector", "register", "pad", "none", "False", "False", "True", "1")),
+    "tile_block": ("transpose_halves", ("tile2d", "vector", "register", "block", "none", "False", "False", "False", "1")),
+    "tile_tma_ring": ("transpose_halves", ("tile2d", "tma", "tma", "64B", "64B", "False", "False", "True", "3")),
+    "tile_direct": ("transpose", ("tile2d", "direct", "tma", "none", "32B", "False", "False", "True", "1")),
 }
 """A fusion, a path and perhaps knobs each, such that every kind of statement and of order between them occurs."""
 

@@ -83,21 +83,35 @@ SAMPLES: list[k.Stmt] = [
     k.SharedLoad(REG, PLACE, 2),
     k.SharedStore(REG, PLACE, 2),
     k.Compute(OpKind.ADD, REG, (REG, Literal(2.0)), MathGrade.APPROX),
+    k.Index(REG, AT),
+    k.Fill("r", DType.F32, 4, OpKind.AMAX),
+    k.Accumulate(OpKind.SUM, REG, REG, (LESS,)),
+    k.AccumulateRun(OpKind.AMAX, REG, REG, 8),
+    k.Opaque("r", DType.F32, 4),
+    k.Shuffle(OpKind.SUM, "r", DType.F32, 4, (1, 2), 0xFFFF),
+    k.RemoteStore(REG, PLACE, AT, 2, BARRIER),
+    k.ClusterArrive(),
+    k.ClusterWait(),
     k.Convert(REG, REG, 2),
     k.TmaLoad(PLACE, "map_s", (AT, AT), BARRIER, 64),
     k.TmaStore(PLACE, "map_v0", (AT, AT), 64),
     k.BulkLoad(PLACE, "i0", AT, BARRIER, 64),
     k.BulkStore(PLACE, "v0", AT, 64),
-    k.InitBarriers(128, 2, ("map_s",)),
+    k.InitBarriers(128, 2, ("map_s",), (1, 4)),
     k.ExpectBytes(BARRIER, 64),
+    k.AddBytes(BARRIER, 64),
+    k.Arrive(BARRIER),
     k.WaitBarrier(BARRIER, var(K0) % 2),
     k.Sync(),
+    k.SyncPart(1, 256),
+    k.SetRegisters(240, True, 168),
     k.FenceAsync(),
     k.CommitStores(),
     k.WaitStores(),
 ]
 
-DECLARED_ELSEWHERE = {(k.Shared, "dtype"), (k.Reg, "dtype"), (Var, "extent")}
+OF_AN_ARRAY = {(kind, field) for kind in (k.Fill, k.Opaque, k.Shuffle) for field in ("dtype", "elems")}
+DECLARED_ELSEWHERE = {(k.Shared, "dtype"), (k.Reg, "dtype"), (Var, "extent")} | OF_AN_ARRAY
 """A register's type stands at its declaration (and at arithmetic), a variable's extent at its loop."""
 
 

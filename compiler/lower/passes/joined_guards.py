@@ -1,0 +1,50 @@
+"""Asks a condition once where it was asked of neighbours, or in every turn of a loop.
+
+    if (c) a; if (c) b           ->   if (c) { a; b }
+    unrolled loop { if (c) a }   ->   if (c) unrolled loop { a }
+
+Conditions range over block, thread and loop variables: no statement changes what they say.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from compiler.lower.kernel_ir import Elected, If, Loop, Stmt
+
+
+def join_guards(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """The body with every such condition asked once."""
+    out: list[Stmt] = []
+    for s in map(_inside, body):
+        last = out[-1] if out else None
+        match s, last:
+            case If(conditions=same, then=then, orelse=()), If(conditions=before, orelse=()) if same == before:
+                out[-1] = If(same, join_guards((*last.then, *then)))
+            case _:
+                out.append(s)
+    return tuple(out)
+
+
+def _inside(s: Stmt) -> Stmt:
+    match s:
+        case Loop():
+            inner = replace(s, body=join_guards(s.body))
+            return _before(inner) or inner
+        case If():
+            return replace(s, then=join_guards(s.then), orelse=join_guards(s.orelse))
+        case Elected():
+            return replace(s, body=join_guards(s.body))
+        case _:
+            return s
+
+
+def _before(loop: Loop) -> If | None:
+    """The loop under its condition, if it is unrolled, has nothing else, and its variable is not asked about."""
+    match loop.body:
+        case (If(conditions=conditions, then=then, orelse=()),) if loop.unroll and not any(
+            loop.var in c.left.variables | c.right.variables for c in conditions
+        ):
+            return If(conditions, (replace(loop, body=then),))
+        case _:
+            return None

@@ -1,0 +1,76 @@
+"""Keeps a row packed between passes: what one pass computed of loaded registers is forgotten before the next.
+
+    load x; loop { … f(x) … }; sync; loop { … f(x) … }   ->   load x; loop { … }; sync; opaque x; loop { … }
+
+Without it the compiler keeps f(x), the row in f32, alive across the barrier, in twice the registers and more: at 64
+values of bf16 a thread 115 registers instead of 64 (softmax; ptxas 13, sm_90a). What is worth keeping a schedule keeps
+itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from compiler.lower.kernel_ir import (
+    Accumulate,
+    AccumulateRun,
+    ClusterWait,
+    Compute,
+    Convert,
+    Declare,
+    Elected,
+    GlobalLoad,
+    GlobalStore,
+    If,
+    Loop,
+    Opaque,
+    Reg,
+    SharedLoad,
+    SharedStore,
+    Shuffle,
+    Stmt,
+    Sync,
+    walk,
+)
+
+
+def keep_rows_packed(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """The body, and each body inside it, with `Opaque` before the second and every later pass over a loaded array."""
+    arrays = {s.name: s for s in body if isinstance(s, Declare) and s.elems > 1}
+    loaded: set[str] = set()
+    read: set[str] = set()
+    passed: set[str] = set()
+    out: list[Stmt] = []
+    for s in body:
+        if isinstance(s, Sync | Shuffle | ClusterWait):
+            passed |= read
+            read = set()
+        loaded |= {x.target.name for x in walk((s,)) if isinstance(x, GlobalLoad | SharedLoad)} & arrays.keys()
+        used = {name for x in walk((s,)) for name in _read(x)} & loaded
+        out += [Opaque(name, arrays[name].dtype, arrays[name].elems) for name in sorted(used & passed)]
+        passed -= used
+        read |= used
+        out.append(_inside(s))
+    return tuple(out)
+
+
+def _inside(s: Stmt) -> Stmt:
+    match s:
+        case Loop() | Elected():
+            return replace(s, body=keep_rows_packed(s.body))
+        case If():
+            return replace(s, then=keep_rows_packed(s.then), orelse=keep_rows_packed(s.orelse))
+        case _:
+            return s
+
+
+def _read(s: Stmt) -> Iterator[str]:
+    """Register arrays that a statement reads."""
+    match s:
+        case Compute():
+            yield from (x.name for x in s.operands if isinstance(x, Reg))
+        case Convert() | Accumulate() | AccumulateRun() | GlobalStore() | SharedStore():
+            yield s.source.name
+        case _:
+            pass

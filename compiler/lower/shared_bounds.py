@@ -1,0 +1,57 @@
+"""Where an access of shared memory needs the bounds of its element: outside the allocation, or in another's place.
+
+Places that a split rounds up to are allocated like others (nvFuser, allocation rules), so that an element past the end
+has one of its own where memory is laid out by the loops that made it. It has none where the producer has other loops,
+nor where an allocated axis was itself split with holes, or shifted.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from compiler.analysis.allocation import layout_of
+from compiler.analysis.facts import Facts
+from compiler.analysis.indexing import Bound
+from compiler.ir.iter_domain import MemoryType
+from compiler.ir.tensor import TensorOp
+from compiler.lower.kernel_ir import If, SharedLoad, SharedStore, Stmt
+from compiler.lower.predicates import split_guards
+
+
+def inside_shared(facts: Facts, op: TensorOp, access: Stmt, bounds: tuple[Bound, ...]) -> Stmt:
+    """The access of `op`, under the bounds of its element where it needs them."""
+    width = 1
+    match access:
+        case SharedStore():
+            width = access.width
+            beside = frozenset(facts.indexing.bounds_inside(facts.sf.tensor(op.output)))
+            bounds = tuple(b for b in bounds if b in beside)
+        case SharedLoad():
+            width = access.width
+            source = op.tensor_inputs[0]
+            offset = facts.indexing.read_offset(op, source)
+            is_inside = offset.lo >= 0 and offset.hi < layout_of(facts.sf.tensor(source)).elems
+            if is_inside and not _has_unfilled_places(facts, source):
+                return access
+        case _:
+            return access
+    guards, _ = split_guards(bounds, width, op.output)
+    return If(guards, (access,)) if guards else access
+
+
+def inside_registers(facts: Facts, op: TensorOp, statement: Stmt, bounds: tuple[Bound, ...]) -> Stmt:
+    """An operator on registers, under the bounds of its element where an operand has none there."""
+    for name in op.tensor_inputs:
+        t = facts.sf.tensor(name)
+        if t.memory is MemoryType.LOCAL:
+            offset = facts.indexing.read_offset(op, name)
+            if offset.lo < 0 or offset.hi >= layout_of(t).elems:
+                guards, _ = split_guards(bounds, 1, op.output)
+                return If(guards, (statement,)) if guards else statement
+    return statement
+
+
+def _has_unfilled_places(facts: Facts, name: str) -> bool:
+    """Whether tiles of bulk copies leave places of a shared tensor as they were: holes at the end of a tile."""
+    copy = facts.tensor_maps.get(name)
+    return copy is not None and copy.tile_elems < prod(a.extent for a in facts.sf.tensor(name).bulk_axes)
