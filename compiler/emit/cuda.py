@@ -5,21 +5,27 @@ The entry's name is fixed and nothing of the candidate stands in the text: equal
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import assert_never
 
-from compiler.dtypes import DType
-from compiler.emit.math_forms import MATH_FORMS
+from compiler.emit.folds import accumulate, accumulate_run, conditions, fill, index_value, shuffle
+from compiler.emit.functions import pieces_for
 from compiler.emit.pieces import pieces
 from compiler.emit.text import expression, total
+from compiler.emit.values import ELEMENT, at, compute, convert, reg, zero
 from compiler.ir.expr import Expr, const
-from compiler.ir.fusion import Literal
-from compiler.ir.ops import OpKind
-from compiler.ir.tensor import CachePolicy, MathGrade
+from compiler.ir.tensor import CachePolicy
 from compiler.lower.kernel_ir import (
+    Accumulate,
+    AccumulateRun,
+    AddBytes,
+    Arrive,
     Barrier,
     BulkLoad,
     BulkStore,
+    ClusterArrive,
+    ClusterWait,
     CommitStores,
     Compute,
     Convert,
@@ -27,19 +33,26 @@ from compiler.lower.kernel_ir import (
     Elected,
     ExpectBytes,
     FenceAsync,
+    Fill,
     GlobalLoad,
     GlobalStore,
     If,
+    Index,
     InitBarriers,
     Kernel,
     Less,
     Loop,
+    Opaque,
     Reg,
+    RemoteStore,
+    SetRegisters,
     Shared,
     SharedLoad,
     SharedStore,
+    Shuffle,
     Stmt,
     Sync,
+    SyncPart,
     TmaLoad,
     TmaStore,
     WaitBarrier,
@@ -48,9 +61,8 @@ from compiler.lower.kernel_ir import (
 )
 
 ENTRY = "fusetune_kernel"
-"""Name of every generated kernel."""
+"""Name of every generated kernel; of several launches `fusetune_kernel_0`, `fusetune_kernel_1`, …"""
 
-_ELEMENT = {DType.F32: "float", DType.F16: "u16", DType.BF16: "u16"}
 _CACHE = {
     CachePolicy.DEFAULT: 0,
     CachePolicy.NO_ALLOCATE: 1,
@@ -60,24 +72,41 @@ _CACHE = {
 _REGISTERS_PER_SM = 65536
 """Of every target (CUDA guide, technical specifications per compute capability)."""
 
-_HALVES = {DType.BF16: "bf16", DType.F16: "f16"}
-
 
 def emit(kernel: Kernel) -> str:
     """The whole translation unit of a kernel, without includes."""
-    index = "u64" if kernel.index_bits == 64 else "u32"
-    return "\n".join(
-        [
-            pieces(sorted(_pieces_of(kernel))),
-            *(["struct alignas(64) TensorMap { u8 bytes[128]; };\n"] if kernel.tensor_maps else []),
-            f"typedef {index} Index;\n",
-            f'extern "C" __global__ void {_launch_bounds(kernel)} {ENTRY}({_parameters(kernel)}) {{',
-            *_prologue(kernel),
+    return emit_launches((kernel,))
+
+
+def entries(launches: int) -> tuple[str, ...]:
+    """The names of the kernels of so many launches, in order."""
+    return (ENTRY,) if launches == 1 else tuple(f"{ENTRY}_{number}" for number in range(launches))
+
+
+def emit_launches(kernels: Sequence[Kernel]) -> str:
+    """One translation unit of the kernels of several launches: the device pieces once, then one entry each."""
+    widths = {kernel.index_bits for kernel in kernels}
+    # One array of shared memory is declared in every kernel, and its declarations have to agree.
+    align = max(kernel.smem_align for kernel in kernels)
+    lines = [
+        pieces(sorted({piece for kernel in kernels for piece in _pieces_of(kernel)})),
+        *(["struct alignas(64) TensorMap { u8 bytes[128]; };\n"] if any(k.tensor_maps for k in kernels) else []),
+        *([f"{_index_type(kernels[0])}\n"] if len(widths) == 1 else []),
+    ]
+    for kernel, name in zip(kernels, entries(len(kernels)), strict=True):
+        lines += [
+            f'extern "C" __global__ void {_launch_bounds(kernel)} {name}({_parameters(kernel)}) {{',
+            *([f"  {_index_type(kernel)}"] if len(widths) > 1 else []),
+            *_prologue(replace(kernel, smem_align=align)),
             *_block(kernel.body, 1),
             "}",
             "",
         ]
-    )
+    return "\n".join(lines)
+
+
+def _index_type(kernel: Kernel) -> str:
+    return f"typedef {'u64' if kernel.index_bits == 64 else 'u32'} Index;"
 
 
 def kernel_text(kernel: Kernel) -> str:
@@ -86,7 +115,7 @@ def kernel_text(kernel: Kernel) -> str:
 
 
 def kernel_only(source: str) -> str:
-    """The kernel of a translation unit that `emit` has written; the whole text where it has none."""
+    """The kernels of a translation unit that `emit` has written; the whole text where it has none."""
     return source[max(0, source.find('extern "C"')) :]
 
 
@@ -100,13 +129,23 @@ def _pieces_of(kernel: Kernel) -> set[str]:
             case SharedLoad() | SharedStore():
                 used.add("shared")
             case Compute():
-                used |= {"math", "convert"}
-            case Convert():
+                used |= pieces_for({s.target.dtype, *(x.dtype for x in s.operands if isinstance(x, Reg))})
+            case Convert() | Index():
                 used.add("convert")
+            case Fill() | Accumulate() | AccumulateRun() | Shuffle():
+                used.add("fold")
+            case Opaque():
+                used.add("opaque")
+            case RemoteStore() | ClusterArrive() | ClusterWait():
+                used |= {"cluster", "shared"}
             case TmaLoad() | TmaStore() | BulkLoad() | BulkStore() | FenceAsync() | CommitStores() | WaitStores():
                 used |= {"tma", "shared"}
             case InitBarriers() | ExpectBytes() | WaitBarrier():
                 used |= {"mbarrier", "shared", "tma", "elect"}
+            case AddBytes() | SyncPart() | SetRegisters():
+                used |= {"roles", "shared"}
+            case Arrive():
+                used |= {"mbarrier", "shared"}
             case Elected():
                 used.add("elect")
             case Declare() | Loop() | If() | Sync():
@@ -118,6 +157,8 @@ def _pieces_of(kernel: Kernel) -> set[str]:
 
 def _launch_bounds(kernel: Kernel) -> str:
     """The cap on registers is expressed as the number of blocks that must be resident."""
+    if shared := [s.before for s in walk(kernel.body) if isinstance(s, SetRegisters)]:
+        return f"__maxnreg__({shared[0]})"  # what the parts of a block share is what it was given
     if kernel.max_registers is None:
         return f"__launch_bounds__({kernel.threads})"
     blocks = max(1, _REGISTERS_PER_SM // (kernel.threads * kernel.max_registers))
@@ -125,19 +166,33 @@ def _launch_bounds(kernel: Kernel) -> str:
 
 
 def _parameters(kernel: Kernel) -> str:
-    params = [f"{'' if p.written else 'const '}{_ELEMENT[p.dtype]}* __restrict__ {p.name}" for p in kernel.pointers] + [
+    params = [f"{'' if p.written else 'const '}{ELEMENT[p.dtype]}* __restrict__ {p.name}" for p in kernel.pointers] + [
         f"const __grid_constant__ TensorMap {m.name}" for m in kernel.tensor_maps
     ]
     return ", ".join(params)
 
 
 def _prologue(kernel: Kernel) -> list[str]:
-    lines = [f"  const Index b{a} = blockIdx.{a};" for a, n in zip("xyz", kernel.grid, strict=True) if n > 1]
-    lines += [f"  const Index t{a} = threadIdx.{a};" for a, n in zip("xyz", kernel.block, strict=True) if n > 1]
+    """The indices, with their ranges: those that launch bounds imply the compiler does not use (NVRTC 13), and keeps
+    conditions that always hold."""
+    lines = _block_indices(kernel)
+    for a, n in zip("xyz", kernel.block, strict=True):
+        if n > 1:
+            lines += [f"  const Index t{a} = threadIdx.{a};", f"  __builtin_assume(t{a} < {n}u);"]
     if kernel.smem_bytes:
         lines.append(f"  extern __shared__ __align__({kernel.smem_align}) u8 shared_memory[];")
         lines.append("  const u32 smem = ft_shared_address(shared_memory);")
     return lines
+
+
+def _block_indices(kernel: Kernel) -> list[str]:
+    """Blocks of a cluster are neighbours in x: `cx` is the rank in it, `bx` counts clusters."""
+    c, (x, _, _) = kernel.cluster, kernel.grid
+    lines = [f"  const Index b{a} = blockIdx.{a};" for a, n in zip("xyz", kernel.grid, strict=True) if n > 1]
+    if c == 1:
+        return lines
+    first = [f"  const Index cx = blockIdx.x % {c}u;"]
+    return [*first, *([f"  const Index bx = blockIdx.x / {c}u;"] if x > c else []), *lines[1:]]
 
 
 def _block(body: Iterable[Stmt], depth: int) -> list[str]:
@@ -148,7 +203,7 @@ def _block(body: Iterable[Stmt], depth: int) -> list[str]:
 def _statement(s: Stmt) -> list[str]:
     match s:
         case Declare():
-            return [f"alignas(16) {_ELEMENT[s.dtype]} {s.name}[{s.elems}];"]
+            return [f"alignas(16) {ELEMENT[s.dtype]} {s.name}[{s.elems}];"]
         case Loop():
             return _loop(s)
         case If():
@@ -160,13 +215,33 @@ def _statement(s: Stmt) -> list[str]:
         case GlobalStore():
             return _global_store(s)
         case SharedLoad():
-            return [f"ft_load_shared<{s.width * s.target.dtype.nbytes}>(&{_reg(s.target)}, {_shared(s.source)});"]
+            return [f"ft_load_shared<{s.width * s.target.dtype.nbytes}>(&{reg(s.target)}, {_shared(s.source)});"]
         case SharedStore():
-            return [f"ft_store_shared<{s.width * s.source.dtype.nbytes}>({_shared(s.target)}, &{_reg(s.source)});"]
+            return [f"ft_store_shared<{s.width * s.source.dtype.nbytes}>({_shared(s.target)}, &{reg(s.source)});"]
         case Compute():
-            return [f"{_reg(s.target)} = {_compute(s)};"]
+            return [f"{reg(s.target)} = {compute(s)};"]
+        case Index():
+            return [f"{reg(s.target)} = {index_value(s)};"]
+        case Fill():
+            return fill(s)
+        case Accumulate():
+            return accumulate(s)
+        case AccumulateRun():
+            return accumulate_run(s)
+        case Opaque():
+            return [f"ft_opaque<{s.elems * s.dtype.nbytes}>(&{s.name}[0]);"]
+        case Shuffle():
+            return shuffle(s)
+        case RemoteStore():
+            nbytes = s.width * s.source.dtype.nbytes
+            there = f"{_shared(s.target)}, {_barrier(s.barrier)}, {total(s.rank)}"
+            return [f"ft_store_remote<{nbytes}>({there}, &{reg(s.source)});"]
+        case ClusterArrive():
+            return ["ft_cluster_arrive();"]
+        case ClusterWait():
+            return ["ft_cluster_wait();"]
         case Convert():
-            return [_convert(s)]
+            return [convert(s)]
         case TmaLoad():
             coordinates = ", ".join(f"i32({total(c)})" for c in s.coordinates)
             rank = len(s.coordinates)
@@ -183,6 +258,14 @@ def _statement(s: Stmt) -> list[str]:
             return _init_barriers(s)
         case ExpectBytes():
             return [f"ft_mbarrier_expect_tx({_barrier(s.barrier)}, {s.nbytes}u);"]
+        case AddBytes():
+            return [f"ft_mbarrier_add_bytes({_barrier(s.barrier)}, {s.nbytes}u);"]
+        case Arrive():
+            return [f"ft_mbarrier_arrive({_barrier(s.barrier)});"]
+        case SyncPart():
+            return [f"ft_sync_part({s.number}u, {s.threads}u);"]
+        case SetRegisters():
+            return [f"ft_{'raise' if s.more else 'lower'}_registers<{s.count}u>();"]
         case WaitBarrier():
             return [f"ft_mbarrier_wait({_barrier(s.barrier)}, {total(s.parity)});"]
         case Sync():
@@ -208,14 +291,10 @@ def _loop(s: Loop) -> list[str]:
 
 
 def _if(s: If) -> list[str]:
-    lines = [f"if ({_all(s.conditions)}) {{", *_block(s.then, 1)]
+    lines = [f"if ({conditions(s.conditions)}) {{", *_block(s.then, 1)]
     if s.orelse:
         lines += ["} else {", *_block(s.orelse, 1)]
     return [*lines, "}"]
-
-
-def _all(conditions: Iterable[Less]) -> str:
-    return " && ".join(f"{expression(c.left)} < {expression(c.right)}" for c in conditions)
 
 
 def _lane(e: Expr, lane: int) -> Expr:
@@ -225,7 +304,7 @@ def _lane(e: Expr, lane: int) -> Expr:
 def _guarded(guards: tuple[Less, ...], inside: list[str], otherwise: list[str]) -> list[str]:
     if not guards:
         return inside
-    lines = [f"if ({_all(guards)}) {{", *("  " + x for x in inside)]
+    lines = [f"if ({conditions(guards)}) {{", *("  " + x for x in inside)]
     if otherwise:
         lines += ["} else {", *("  " + x for x in otherwise)]
     return [*lines, "}"]
@@ -234,51 +313,43 @@ def _guarded(guards: tuple[Less, ...], inside: list[str], otherwise: list[str]) 
 def _cut(tail: Less, width: int, whole: str, one: list[str]) -> list[str]:
     """A vector access where all lanes are inside, else lane by lane."""
     last = Less(_lane(tail.left, width - 1), tail.right)
-    lines = [f"if ({_all((last,))}) {{", "  " + whole, "} else {"]
+    lines = [f"if ({conditions((last,))}) {{", "  " + whole, "} else {"]
     for lane in range(width - 1):
-        lines.append(f"  if ({_all((Less(_lane(tail.left, lane), tail.right),))}) {{ {one[lane]} }}")
+        lines.append(f"  if ({conditions((Less(_lane(tail.left, lane), tail.right),))}) {{ {one[lane]} }}")
     return [*lines, "}"]
 
 
 def _zero(target: Reg, width: int) -> list[str]:
-    zero = "0.0f" if target.dtype is DType.F32 else "0"
-    return [f"{_reg(_at(target, i))} = {zero};" for i in range(width)]
-
-
-def _at(reg: Reg, lane: int) -> Reg:
-    return Reg(reg.name, reg.dtype, reg.offset + lane)
+    return [f"{reg(at(target, i))} = {zero(target.dtype)};" for i in range(width)]
 
 
 def _global_load(s: GlobalLoad) -> list[str]:
     e = s.target.dtype.nbytes
     cache = _CACHE[s.cache]
     address = f"{s.tensor} + {expression(s.offset)}"
-    whole = f"ft_load_global<{s.width * e}, {cache}>(&{_reg(s.target)}, {address});"
+    whole = f"ft_load_global<{s.width * e}, {cache}>(&{reg(s.target)}, {address});"
+    guards = (*s.guards, *s.within)
     if s.tail is None:
-        return _guarded(s.guards, [whole], _zero(s.target, s.width))
+        return _guarded(guards, [whole], _zero(s.target, s.width))
     one = [
-        f"ft_load_global<{e}, {cache}>(&{_reg(_at(s.target, i))}, {s.tensor} + {expression(s.offset + i)});"
+        f"ft_load_global<{e}, {cache}>(&{reg(at(s.target, i))}, {s.tensor} + {expression(s.offset + i)});"
         for i in range(s.width)
     ]
     zeros = _zero(s.target, s.width)
-    return _guarded(s.guards, [*zeros, *_cut(s.tail, s.width, whole, one)], zeros)
+    return _guarded(guards, [*zeros, *_cut(s.tail, s.width, whole, one)], zeros)
 
 
 def _global_store(s: GlobalStore) -> list[str]:
     e = s.source.dtype.nbytes
     cache = _CACHE[s.cache]
-    whole = f"ft_store_global<{s.width * e}, {cache}>({s.tensor} + {expression(s.offset)}, &{_reg(s.source)});"
+    whole = f"ft_store_global<{s.width * e}, {cache}>({s.tensor} + {expression(s.offset)}, &{reg(s.source)});"
     if s.tail is None:
         return _guarded(s.guards, [whole], [])
     one = [
-        f"ft_store_global<{e}, {cache}>({s.tensor} + {expression(s.offset + i)}, &{_reg(_at(s.source, i))});"
+        f"ft_store_global<{e}, {cache}>({s.tensor} + {expression(s.offset + i)}, &{reg(at(s.source, i))});"
         for i in range(s.width)
     ]
     return _guarded(s.guards, _cut(s.tail, s.width, whole, one), [])
-
-
-def _reg(r: Reg) -> str:
-    return f"{r.name}[{total(r.offset)}]"
 
 
 def _shared(place: Shared) -> str:
@@ -289,58 +360,12 @@ def _barrier(b: Barrier) -> str:
     return f"smem + u32({total(b.byte_offset)})"
 
 
-def _widened(x: Reg | Literal) -> str:
-    """An operand as f32."""
-    if isinstance(x, Literal):
-        return _literal(x.value)
-    half = _HALVES.get(x.dtype)
-    return f"ft_to_f32_{half}({_reg(x)})" if half else _reg(x)
-
-
-def _literal(value: float) -> str:
-    if value != value:
-        return "__uint_as_float(0x7fffffffu)"
-    if value in (float("inf"), float("-inf")):
-        return f"__uint_as_float(0x{'7' if value > 0 else 'f'}f800000u)"
-    return f"{value!r}f" if "." in repr(value) or "e" in repr(value) else f"{value!r}.0f"
-
-
-def _compute(s: Compute) -> str:
-    copies = s.kind in (OpKind.COPY, OpKind.PERMUTE, OpKind.BROADCAST_TO)
-    if copies and isinstance(s.operands[0], Reg) and s.operands[0].dtype is s.target.dtype:
-        return _reg(s.operands[0])
-    operands = ", ".join(_widened(x) for x in s.operands)
-    value = operands if copies or s.kind is OpKind.CAST else f"{function(s.kind, s.grade)}({operands})"
-    half = _HALVES.get(s.target.dtype)
-    return f"ft_to_{half}({value})" if half else value
-
-
-def function(kind: OpKind, grade: MathGrade) -> str:
-    """The device function of an operator: of the grade asked for, or of the next more exact one that it has."""
-    forms = MATH_FORMS[kind]
-    if grade is MathGrade.COARSE and forms.coarse is not None:
-        return forms.coarse.function
-    if grade is not MathGrade.EXACT and forms.approx is not None:
-        return forms.approx.function
-    return forms.exact
-
-
-def _convert(s: Convert) -> str:
-    """Packed conversions to and from f32; between the halves through f32 one by one."""
-    source, target = f"&{_reg(s.source)}", f"&{_reg(s.target)}"
-    if s.target.dtype is DType.F32 and s.source.dtype in _HALVES:
-        return f"ft_widen_{_HALVES[s.source.dtype]}<{s.width}>({target}, {source});"
-    if s.source.dtype is DType.F32 and s.target.dtype in _HALVES:
-        return f"ft_narrow_{_HALVES[s.target.dtype]}<{s.width}>({target}, {source});"
-    pairs = ((Reg(s.target.name, s.target.dtype, s.target.offset + i), _at(s.source, i)) for i in range(s.width))
-    return " ".join(f"{_reg(t)} = {_compute(Compute(OpKind.CAST, t, (x,), MathGrade.EXACT))};" for t, x in pairs)
-
-
 def _init_barriers(s: InitBarriers) -> list[str]:
+    arrivals = s.arrivals or (1,) * s.count
     return [
         "if (ft_is_elected()) {",
         *(f"  ft_prefetch_tensor_map(&{name});" for name in s.tensor_maps),
-        *(f"  ft_mbarrier_init(smem + {s.byte_offset + 8 * i}u, 1u);" for i in range(s.count)),
+        *(f"  ft_mbarrier_init(smem + {s.byte_offset + 8 * i}u, {n}u);" for i, n in enumerate(arrivals)),
         "  ft_fence_mbarrier_init();",
         "}",
     ]

@@ -68,7 +68,7 @@ MATH_FORMS: dict[OpKind, MathForms] = {
     OpKind.RELU: MathForms("ft_relu"),
     OpKind.DIV: MathForms(
         "ft_div",
-        Form("ft_div_approx", 2.0**-22, ErrorOf.RESULT, "div.full.f32: 2 ulp over the full range"),
+        Form("ft_div_approx", 2.0**-21, ErrorOf.RESULT, "div.approx.f32 of 1, 2 ulp, and a product"),
     ),
     OpKind.RECIPROCAL: MathForms(
         "ft_reciprocal",

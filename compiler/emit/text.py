@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from compiler.ir.expr import Atom, Div, Expr, Mod, Var, Xor
+from compiler.ir.expr import Atom, Div, Expr, Inside, Mod, Var, Xor
 
 
 def expression(e: Expr) -> str:
@@ -43,6 +43,8 @@ def _atom(atom: Atom) -> str:
             return f"({expression(atom.numerator + _shift(atom) * atom.divisor)} % {atom.divisor}u)"
         case Xor():
             return f"({expression(atom.left)} ^ {expression(atom.right)})"
+        case Inside():
+            return expression(atom.value)
 
 
 def _shift(atom: Div | Mod) -> int:

@@ -52,13 +52,6 @@ FT_INLINE float ft_tanh_instruction(float x) {
   return y;
 }
 
-// a/b within 2 ulp over the full range.
-FT_INLINE float ft_div_full(float a, float b) {
-  float y;
-  asm("div.full.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
-  return y;
-}
-
 // Exact; NaN if either operand is (PTX ISA, "max", "min" with .NaN).
 FT_INLINE float ft_max_nan(float a, float b) {
   float y;

@@ -25,6 +25,28 @@ FT_INLINE u16 ft_to_f16(float value) {
   return bits;
 }
 
+// To f32 by rounding to odd: towards zero, the last bit set where anything was lost. Rounding the result to a type of at
+// most 22 bits then gives what one rounding of the source would (Boldo and Melquiond, "Emulation of a FMA and
+// correctly-rounded sums: proved algorithms using rounding to odd", IEEE Trans. Computers, 2008).
+FT_INLINE float ft_with_sticky_bit(float toward_zero, bool exact) {
+  return __uint_as_float(__float_as_uint(toward_zero) | (exact ? 0u : 1u));
+}
+
+FT_INLINE float ft_to_f32_odd(i32 value) {
+  float f = __int2float_rz(value);
+  return ft_with_sticky_bit(f, __float2int_rz(f) == value);
+}
+
+FT_INLINE float ft_to_f32_odd(i64 value) {
+  float f = __ll2float_rz(value);
+  return ft_with_sticky_bit(f, __float2ll_rz(f) == value);
+}
+
+FT_INLINE float ft_to_f32_odd(double value) {
+  float f = __double2float_rz(value);
+  return ft_with_sticky_bit(f, double(f) == value);
+}
+
 // Two at once; `lo` goes to the lower half, the first of the pair in memory.
 FT_INLINE u32 ft_pack_bf16x2(float lo, float hi) {
   u32 pair;
@@ -39,12 +61,24 @@ FT_INLINE u32 ft_pack_f16x2(float lo, float hi) {
 }
 
 // COUNT values at once, between registers that hold packed 16-bit values and an array of floats.
+//
+// A pair of bf16 is one shift and one mask of its word: the halves apart would take an instruction more.
 template <int COUNT>
 FT_INLINE void ft_widen_bf16(float* dst, const void* src_regs) {
-  u16 bits[COUNT];
-  memcpy(bits, src_regs, sizeof(bits));
+  if constexpr (COUNT == 1) {
+    u16 bits;
+    memcpy(&bits, src_regs, sizeof(bits));
+    dst[0] = ft_to_f32_bf16(bits);
+  } else {
+    static_assert(COUNT % 2 == 0, "pairs");
+    u32 pairs[COUNT / 2];
+    memcpy(pairs, src_regs, sizeof(pairs));
 #pragma unroll
-  for (int i = 0; i < COUNT; ++i) dst[i] = ft_to_f32_bf16(bits[i]);
+    for (int i = 0; i < COUNT / 2; ++i) {
+      dst[2 * i] = __uint_as_float(pairs[i] << 16);
+      dst[2 * i + 1] = __uint_as_float(pairs[i] & 0xffff0000u);
+    }
+  }
 }
 
 template <int COUNT>

@@ -22,7 +22,12 @@ FT_INLINE float ft_minimum(float a, float b) { return ft_min_nan(a, b); }
 FT_INLINE float ft_relu(float x) { return ft_max_nan(x, 0.0f); }
 
 FT_INLINE float ft_div(float a, float b) { return a / b; }
-FT_INLINE float ft_div_approx(float a, float b) { return ft_div_full(a, b); }
+// Scaled so that 1/b is a normal number. A divisor that stays the same in a loop, a row's sum, is inverted once: the
+// compiler moves all but the products out of the loop, which it does not do with an asm statement.
+FT_INLINE float ft_div_approx(float a, float b) {
+  float scale = fabsf(b) > 0x1p125f ? 0x1p-32f : fabsf(b) < 0x1p-96f ? 0x1p32f : 1.0f;
+  return (a * scale) * __fdividef(1.0f, b * scale);
+}
 
 FT_INLINE float ft_reciprocal(float x) { return 1.0f / x; }
 FT_INLINE float ft_reciprocal_approx(float x) { return ft_rcp(x); }

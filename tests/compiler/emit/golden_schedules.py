@@ -119,6 +119,21 @@ GOLDEN = {
             layout="128B",
         ),
     ),
+    "tile2d_shifted_odd_rows": Golden(
+        ALL,
+        lambda arch: generated(
+            "tile2d",
+            transpose(515, 1001, "f32"),
+            arch,
+            tile_in=64,
+            tile_out=128,
+            lanes_out=32,
+            threads=256,
+            shift_load=True,
+            shift_store=True,
+            layout="pad",
+        ),
+    ),
     "tile2d_tma_both_ways": Golden(
         BULK,
         lambda arch: generated(

@@ -93,7 +93,7 @@ def lines(*body: Stmt) -> list[str]:
     """The lines of a body, without the declarations of block and thread indices."""
     text = kernel_text(kernel_of(*body)).splitlines()
     assert text[-1] == "}"
-    return [line[2:] for line in text[1:-1] if not line.startswith("  const Index")]
+    return [line[2:] for line in text[1:-1] if not line.startswith(("  const Index", "  __builtin_assume"))]
 
 
 def reg(name: str, dtype: DType = F32, at: int = 0) -> Reg:

@@ -160,6 +160,7 @@ static float ft_lg2(float x) {
   return x > 0.5f && x < 2 ? float(y + wrong * std::exp2(-22.0)) : off(y, std::exp2(-22.0));
 }
 static float ft_rcp(float x) { return off(1 / double(x), std::exp2(-23.0)); }
+static float __fdividef(float a, float b) { return off(double(a) / double(b), std::exp2(-22.0)); }
 static float ft_rcp_of_1_or_more(float x) { return flushed(ft_rcp(x)); }
 static float ft_sqrt_instruction(float x) { return off(std::sqrt(double(x)), std::exp2(-23.0)); }
 static float ft_rsqrt_instruction(float x) { return off(1 / std::sqrt(double(x)), std::exp2(-22.9)); }
@@ -167,7 +168,6 @@ static float ft_tanh_instruction(float x) {
   float y = off(std::tanh(double(x)), std::exp2(-11.0));
   return y > 1 ? 1 : y < -1 ? -1 : y;
 }
-static float ft_div_full(float a, float b) { return off(double(a) / double(b), std::exp2(-22.0)); }
 static float ft_max_nan(float a, float b) { return a != a || b != b ? NAN : a > b ? a : b; }
 static float ft_min_nan(float a, float b) { return a != a || b != b ? NAN : a < b ? a : b; }
 extern "C" void err_towards(double direction) { wrong = direction; }

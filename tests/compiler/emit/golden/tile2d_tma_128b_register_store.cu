@@ -1,6 +1,7 @@
 extern "C" __global__ void __launch_bounds__(128) fusetune_kernel(float* __restrict__ v0, const __grid_constant__ TensorMap map_i0_s) {
   const Index bx = blockIdx.x;
   const Index tx = threadIdx.x;
+  __builtin_assume(tx < 128u);
   extern __shared__ __align__(1024) u8 shared_memory[];
   const u32 smem = ft_shared_address(shared_memory);
   if (ft_is_elected()) {

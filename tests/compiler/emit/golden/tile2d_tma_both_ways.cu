@@ -1,6 +1,7 @@
 extern "C" __global__ void __launch_bounds__(128) fusetune_kernel(const __grid_constant__ TensorMap map_i0_s, const __grid_constant__ TensorMap map_v0) {
   const Index bx = blockIdx.x;
   const Index tx = threadIdx.x;
+  __builtin_assume(tx < 128u);
   extern __shared__ __align__(1024) u8 shared_memory[];
   const u32 smem = ft_shared_address(shared_memory);
   if (ft_is_elected()) {

@@ -1,6 +1,7 @@
 extern "C" __global__ void __launch_bounds__(128) fusetune_kernel(const u16* __restrict__ i0, u16* __restrict__ v0) {
   const Index bx = blockIdx.x;
   const Index tx = threadIdx.x;
+  __builtin_assume(tx < 128u);
   extern __shared__ __align__(128) u8 shared_memory[];
   const u32 smem = ft_shared_address(shared_memory);
   alignas(16) u16 i0_g[32];
