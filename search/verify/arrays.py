@@ -1,7 +1,7 @@
 """The two array libraries behind one small interface: NumPy without a GPU, torch (imported on first use) with one.
 
 A *storage* is the flat memory of a tensor in its own element type. NumPy has no bf16: there a storage holds the bits as
-uint16. *Values* are floats that computations are done in.
+uint16. *Values* are floats that computations are done in, f32 or f64; integers and bools are their own values.
 """
 
 from __future__ import annotations
@@ -32,6 +32,12 @@ class Arrays(Protocol):
     def uniform(self, elems: int, seed: int) -> Array:
         """f32 values in [0, 1); the seed decides them."""
 
+    def integers(self, low: int, high: int, elems: int, seed: int) -> Array:
+        """64-bit integers from `low` to `high`, both included; the seed decides them."""
+
+    def empty(self, elems: int, dtype: DType) -> Array:
+        """An uninitialised flat storage."""
+
     def empty_values(self, shape: tuple[int, ...], wide: bool) -> Array:
         """Uninitialised f32 values, f64 if `wide`."""
 
@@ -39,10 +45,10 @@ class Arrays(Protocol):
         """f32 values by number: `which` holds 0 up to len(values), the fraction is dropped."""
 
     def store(self, values: Array, dtype: DType) -> Array:
-        """Rounded to nearest even into an element type. Overflow gives infinity."""
+        """Rounded to nearest even into an element type. Overflow gives infinity. Integers and bools must fit."""
 
     def load(self, storage: Array, dtype: DType) -> Array:
-        """The exact values of a storage: f64 for f64, else f32."""
+        """The exact values of a storage: f64 for f64, f32 for other floats, integers as they are, bools as bytes."""
 
     def reinterpret(self, flat_bytes: Array, dtype: DType) -> Array:
         """Memory as a storage of `dtype`, sharing it; offset and length are multiples of the element size."""
@@ -77,6 +83,12 @@ class NumpyArrays:
     def uniform(self, elems: int, seed: int) -> Array:
         return np.random.default_rng(seed).random(elems, dtype=np.float32)
 
+    def integers(self, low: int, high: int, elems: int, seed: int) -> Array:
+        return np.random.default_rng(seed).integers(low, high, elems, np.int64, endpoint=True)
+
+    def empty(self, elems: int, dtype: DType) -> Array:
+        return np.empty(elems, _NUMPY[_known(dtype)])
+
     def empty_values(self, shape: tuple[int, ...], wide: bool) -> Array:
         return np.empty(shape, np.float64 if wide else np.float32)
 
@@ -87,15 +99,17 @@ class NumpyArrays:
         if dtype is DType.BF16:
             return _to_bf16_bits(values)
         with self.quiet():
-            return np.asarray(values).astype(_NUMPY_FLOATS[_float(dtype)])
+            return np.asarray(values).astype(_NUMPY[_known(dtype)])
 
     def load(self, storage: Array, dtype: DType) -> Array:
         if dtype is DType.BF16:
             return (storage.astype(np.uint32) << 16).view(np.float32)
-        return storage if dtype is DType.F64 else storage.astype(np.float32)
+        if dtype is DType.BOOL:
+            return storage.view(np.uint8)
+        return storage.astype(np.float32) if dtype in (DType.F32, DType.F16) else storage
 
     def reinterpret(self, flat_bytes: Array, dtype: DType) -> Array:
-        return flat_bytes.view(np.uint16 if dtype is DType.BF16 else _NUMPY_FLOATS[_float(dtype)])
+        return flat_bytes.view(_NUMPY[_known(dtype)])
 
     def bits(self, storage: Array) -> Array:
         return storage.view(f"u{storage.itemsize}")
@@ -125,19 +139,30 @@ class TorchArrays:
 
         self.xp: Any = torch
         self.device = torch.device(device)
-        self._floats = {
+        self._dtypes = {
             DType.F64: torch.float64,
             DType.F32: torch.float32,
             DType.F16: torch.float16,
             DType.BF16: torch.bfloat16,
+            DType.I8: torch.int8,
+            DType.I32: torch.int32,
+            DType.I64: torch.int64,
+            DType.BOOL: torch.bool,
         }
-        self._integers = {2: torch.int16, 4: torch.int32, 8: torch.int64}
+        self._integers = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
     def normal(self, elems: int, seed: int) -> Array:
         return self.xp.randn(elems, generator=self._generator(seed), device=self.device)
 
     def uniform(self, elems: int, seed: int) -> Array:
         return self.xp.rand(elems, generator=self._generator(seed), device=self.device)
+
+    def integers(self, low: int, high: int, elems: int, seed: int) -> Array:
+        end = min(high, 2**63 - 2) + 1  # torch's range has no place for one more
+        return self.xp.randint(low, end, (elems,), generator=self._generator(seed), device=self.device)
+
+    def empty(self, elems: int, dtype: DType) -> Array:
+        return self.xp.empty(elems, dtype=self._dtypes[_known(dtype)], device=self.device)
 
     def empty_values(self, shape: tuple[int, ...], wide: bool) -> Array:
         return self.xp.empty(shape, dtype=self.xp.float64 if wide else self.xp.float32, device=self.device)
@@ -146,13 +171,15 @@ class TorchArrays:
         return self.xp.tensor(values, dtype=self.xp.float32, device=self.device)[which.long()]
 
     def store(self, values: Array, dtype: DType) -> Array:
-        return values.to(self._floats[_float(dtype)])
+        return values.to(self._dtypes[_known(dtype)])
 
     def load(self, storage: Array, dtype: DType) -> Array:
-        return storage if dtype is DType.F64 else storage.float()
+        if dtype is DType.BOOL:
+            return storage.view(self.xp.uint8)
+        return storage.float() if dtype in FLOATS - {DType.F64} else storage
 
     def reinterpret(self, flat_bytes: Array, dtype: DType) -> Array:
-        return flat_bytes.view(self._floats[_float(dtype)])
+        return flat_bytes.view(self._dtypes[_known(dtype)])
 
     def bits(self, storage: Array) -> Array:
         return storage.view(self._integers[storage.element_size()])
@@ -193,9 +220,9 @@ def _to_bf16_bits(values: Array) -> Array:
     return np.where(np.isnan(narrow), np.uint32(0x7FC0), rounded).astype(np.uint16)
 
 
-def _float(dtype: DType) -> DType:
-    if dtype not in FLOATS:
-        raise Unsupported(f"verifying a tensor of dtype {dtype}", f"Use one of {', '.join(sorted(FLOATS))}.")
+def _known(dtype: DType) -> DType:
+    if dtype not in _NUMPY:
+        raise Unsupported(f"verifying a tensor of dtype {dtype}", f"Use one of {', '.join(_NUMPY)}.")
     return dtype
 
 
@@ -209,4 +236,13 @@ def elems_of(shape: tuple[int, ...]) -> int:
     return math.prod(shape)
 
 
-_NUMPY_FLOATS = {DType.F64: np.float64, DType.F32: np.float32, DType.F16: np.float16}
+_NUMPY: dict[DType, Any] = {
+    DType.F64: np.float64,
+    DType.F32: np.float32,
+    DType.F16: np.float16,
+    DType.BF16: np.uint16,
+    DType.I8: np.int8,
+    DType.I32: np.int32,
+    DType.I64: np.int64,
+    DType.BOOL: np.bool_,
+}

@@ -98,7 +98,8 @@ def _judge(expected: Expected, outputs: Array, part: slice, arrays: Arrays) -> t
         return right, (~right).any() * 1.0
     low, high = expected.lower[part], expected.upper[part]
     values = arrays.load(outputs, expected.dtype)
-    right = ((values >= low) & (values <= high)) | (xp.isnan(values) & xp.isnan(low))
+    anything = xp.isinf(low) & xp.isinf(high) & (low < high)
+    right = ((values >= low) & (values <= high)) | (xp.isnan(values) & (xp.isnan(low) | anything))
     share = xp.abs(values * 2.0 - (low + high)) / (high - low)
     return right, xp.where(xp.isfinite(share), share, xp.zeros_like(share)).max()
 

@@ -5,8 +5,11 @@
     tiny      far below one: cancellation, results near the smallest numbers
     ties      few distinct values: equal operands of maximum and minimum, sums that lie between two numbers
     zeros     +0, -0 and +-1
-    inf_nan   ordinary values with +inf, -inf and NaN among them
+    inf_nan   ordinary values with +inf, -inf and NaN among them, few enough that some rows of a reduction have none
+    peaks     for reductions: nearly all the same, few elements that count, among them the last along each dimension;
+              where everything counts alike, one element of many could be left out unseen
 
+Integers and bools have sets of the same names (search/verify/integers.py). f64 values have more bits than f32 holds.
 A fusion that only moves data has one set, `random` with every special value mixed in: its outputs must be exact.
 """
 
@@ -16,28 +19,36 @@ import math
 from collections.abc import Callable
 
 from compiler.dtypes import DType
-from compiler.ir.fusion import Fusion
-from compiler.ir.ops import MOVES, OpKind
+from compiler.ir.fusion import Fusion, Value
+from compiler.ir.ops import MOVES, REDUCTIONS, OpKind
 from search.verify.arrays import Array, Arrays, storage_elems
+from search.verify.integers import bools, compared, integers, moved_integers
 
 RANDOM = "random"
+PEAKS = "peaks"
 ALL_SETS = (RANDOM, "large", "tiny", "ties", "zeros", "inf_nan")
+"""Of every fusion that computes; reductions have `PEAKS` too."""
 
 _POSITIVE_DOMAIN = frozenset({OpKind.LOG, OpKind.SQRT, OpKind.RSQRT})
 _SIGN_OF_ZERO_MATTERS = frozenset({OpKind.DIV, OpKind.RECIPROCAL, OpKind.RSQRT})
 _SIGN_OF_ZERO_IS_FREE = frozenset({OpKind.MAXIMUM, OpKind.MINIMUM, OpKind.RELU})
+_NEVER_NEGATIVE = frozenset({OpKind.SQUARE, OpKind.ABS, OpKind.EXP, OpKind.SIGMOID})
+_FINE = frozenset({RANDOM, "large", "tiny"})
+_PEAKS_IN_A_FOLD = 24
 _SPECIAL = (math.inf, -math.inf, math.nan, 0.0, -0.0)
 _TIES = (-2.0, -1.5, -1.0, -0.5, 0.5, 1.0, 1.5, 2.0)
 
 
 def only_moves(fusion: Fusion) -> bool:
     """Whether every op carries values unchanged, so that outputs must be exact."""
-    return all(op.kind in MOVES for op in fusion.ops)
+    return all(op.kind in MOVES or op.kind is OpKind.CAT for op in fusion.ops)
 
 
 def input_sets(fusion: Fusion) -> tuple[str, ...]:
     """The names of the sets that a kernel for this fusion must pass, `random` first."""
-    return (RANDOM,) if only_moves(fusion) else ALL_SETS
+    if only_moves(fusion):
+        return (RANDOM,)
+    return (*ALL_SETS, PEAKS) if _reduction_length(fusion) > 1 else ALL_SETS
 
 
 def make_inputs(fusion: Fusion, name: str, arrays: Arrays) -> list[Array]:
@@ -45,17 +56,40 @@ def make_inputs(fusion: Fusion, name: str, arrays: Arrays) -> list[Array]:
 
     The values come from the fusion's binding, the set and the input's position. `name` is one of `input_sets(fusion)`.
     """
-    make = _mixed if only_moves(fusion) else _MAKERS[name]
     storages = []
     for position, value in enumerate(fusion.value(n) for n in fusion.inputs):
         elems = storage_elems(value.shape, value.strides)
-        seed = ALL_SETS.index(name) * 1000 + position
-        storages.append(arrays.store(make(fusion, value.dtype, elems, seed, arrays), value.dtype))
+        seed = (*ALL_SETS, PEAKS).index(name) * 1000 + position
+        storages.append(arrays.store(_values(fusion, value, name, elems, seed, arrays), value.dtype))
     return storages
 
 
+def _values(fusion: Fusion, value: Value, name: str, elems: int, seed: int, arrays: Arrays) -> Array:
+    moves = only_moves(fusion)
+    if name == PEAKS and (value.dtype.is_float or not compared(fusion, value.name).extent):
+        return _peaks(fusion, value, elems, seed, arrays)
+    if value.dtype is DType.BOOL:
+        # Few that are false are to a minimum what peaks are to a maximum.
+        return ~_is_last(value, elems, arrays) if name == "large" else bools(name, elems, seed, arrays)
+    if not value.dtype.is_float:
+        if moves:
+            return moved_integers(value.dtype, elems, seed, arrays)
+        return integers(fusion, value.name, name, seed, elems, arrays)
+    made = (_mixed if moves else _MAKERS[name])(fusion, value.dtype, elems, seed, arrays)
+    return _with_f64_bits(made, elems, seed, arrays) if value.dtype is DType.F64 and name in _FINE else made
+
+
+def _with_f64_bits(values: Array, elems: int, seed: int, arrays: Arrays) -> Array:
+    """f32 values and as much more as only f64 tells from them: arithmetic in f32 then gives other results."""
+    xp = arrays.xp
+    wide = xp.asarray(values, dtype=xp.float64)
+    share = xp.asarray(arrays.uniform(elems, seed + 800), dtype=xp.float64)
+    more = wide * (1.0 + share * 2.0**-26)
+    return xp.where(xp.isfinite(wide), more, wide)
+
+
 def _random(fusion: Fusion, dtype: DType, elems: int, seed: int, arrays: Arrays) -> Array:
-    if _kinds(fusion) & _POSITIVE_DOMAIN:  # normal values would make half of the outputs NaN, which hides errors
+    if _needs_positive(fusion):  # normal values would make half of the outputs NaN, which hides errors
         return arrays.uniform(elems, seed) * 1.9 + 0.1
     return arrays.normal(elems, seed)
 
@@ -85,7 +119,7 @@ def _zeros(fusion: Fusion, dtype: DType, elems: int, seed: int, arrays: Arrays) 
 
 def _inf_nan(fusion: Fusion, dtype: DType, elems: int, seed: int, arrays: Arrays) -> Array:
     special = _pick(arrays, elems, seed + 500, _SPECIAL[:3])
-    here = arrays.uniform(elems, seed + 600) < 0.125
+    here = arrays.uniform(elems, seed + 600) < min(0.125, 0.5 / _reduction_length(fusion))
     return arrays.xp.where(here, special, _random(fusion, dtype, elems, seed, arrays))
 
 
@@ -95,8 +129,71 @@ def _mixed(fusion: Fusion, dtype: DType, elems: int, seed: int, arrays: Arrays) 
     return arrays.xp.where(here, special, arrays.normal(elems, seed))
 
 
+def _peaks(fusion: Fusion, value: Value, elems: int, seed: int, arrays: Arrays) -> Array:
+    """Few enough in a reduction that each is more than bf16 may be off, 2^-7 of the result; the last is extreme."""
+    last = _is_last(value, elems, arrays)
+    if value.dtype is DType.BOOL:
+        return last
+    background, tops, top = _peak_values(fusion, value.dtype)
+    made = _pick(arrays, elems, seed + 1, tops)
+    here = arrays.uniform(elems, seed) < min(0.25, _PEAKS_IN_A_FOLD / _reduction_length(fusion))
+    made = arrays.xp.where(here, made, arrays.xp.full_like(made, background))
+    return arrays.xp.where(last, arrays.xp.full_like(made, top), made)
+
+
+def _peak_values(fusion: Fusion, dtype: DType) -> tuple[float, tuple[float, ...], float]:
+    """(nearly all elements, peaks, the last along a dimension)."""
+    kinds = _kinds(fusion)
+    top = -3.0 if OpKind.AMIN in kinds and OpKind.AMAX not in kinds else 3.0
+    if not dtype.is_float:
+        return 0.0, (1.0, -1.0, 2.0, -2.0), top
+    if OpKind.EXP in kinds:
+        return -40.0, (0.0, 0.5, 1.0), 2.0
+    if _needs_positive(fusion):
+        return 2.0**-10, (1.0, 1.5, 2.0), 3.0
+    return 0.0, (1.0, -1.0, 1.5, -2.0), top
+
+
+def _is_last(value: Value, elems: int, arrays: Arrays) -> Array:
+    """Which elements of a storage are the last along a dimension."""
+    here = arrays.empty(elems, DType.BOOL)
+    here[:] = False
+    view = arrays.strided(here, value.shape, value.strides)
+    for dim, extent in enumerate(value.shape):
+        if extent > 1:
+            view[(slice(None),) * dim + (-1,)] = True
+    return here
+
+
 def _pick(arrays: Arrays, elems: int, seed: int, values: tuple[float, ...]) -> Array:
     return arrays.pick(values, arrays.uniform(elems, seed) * len(values))
+
+
+def _needs_positive(fusion: Fusion) -> bool:
+    """Whether a logarithm or root is taken of what an input decides the sign of."""
+    pending = [x for op in fusion.ops if op.kind in _POSITIVE_DOMAIN for x in op.tensor_inputs]
+    seen = set(pending)
+    while pending:
+        op = fusion.producer(pending.pop())
+        if op is None:
+            return True
+        if op.kind in _NEVER_NEGATIVE or (op.kind is OpKind.MUL and len(set(op.inputs)) == 1):
+            continue
+        pending += [x for x in dict.fromkeys(op.tensor_inputs) if x not in seen]
+        seen.update(op.tensor_inputs)
+    return False
+
+
+def _reduction_length(fusion: Fusion) -> int:
+    """The most elements that one result of a reduction is made of; 1 without reductions."""
+    lengths = dict.fromkeys(fusion.inputs, 1)
+    for op in fusion.ops:
+        longest = max((lengths[x] for x in op.tensor_inputs), default=1)
+        if op.kind in REDUCTIONS or op.kind is OpKind.MEAN:
+            operand = fusion.value(op.tensor_inputs[0]).shape
+            longest = max(longest, math.prod(operand[d] for d in op.dims))
+        lengths[op.output] = longest
+    return max(lengths.values(), default=1)
 
 
 def _kinds(fusion: Fusion) -> frozenset[OpKind]:

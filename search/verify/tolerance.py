@@ -9,14 +9,13 @@ An element passes if |output - reference| <= rtol * |reference| + atol, with NaN
     bf16    2^-7    2^-12          2^-125          2 roundings (2^-8 each): the stored one and one in between
 
 `scale` is the largest finite reference value of the tensor, or the largest operand of an addition or subtraction that
-feeds it: where large terms cancel, the error is a share of the terms, not of their difference. `rtol` and `atol` grow
-with the square root of the reduction length, as rounding errors of a sum do on average (Higham, Accuracy and Stability
-of Numerical Algorithms, section 2.8); without a reduction the length is 1.
+feeds it: where large terms cancel, the error is a share of the terms, not of their difference. Outputs behind
+reductions, comparisons or integers have instead of `atol` an error of each element, which grows with the reduction
+length (search/verify/errors.py).
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from compiler.dtypes import DType
@@ -48,10 +47,9 @@ _TABLE = {
 }
 
 
-def tolerance(dtype: DType, scale: float, reduction_length: int = 1) -> Tolerance:
+def tolerance(dtype: DType, scale: float) -> Tolerance:
     """The bounds for a tensor stored as `dtype` whose terms reach `scale`. Raises Unsupported for other than floats."""
     row = _TABLE.get(dtype)
     if row is None:
         raise Unsupported(f"a tolerance for dtype {dtype}", f"Use one of {', '.join(_TABLE)}.")
-    growth = math.sqrt(reduction_length)
-    return Tolerance(row.rtol * growth, max(row.atol_share * scale * growth, row.atol_floor), row.largest)
+    return Tolerance(row.rtol, max(row.atol_share * scale, row.atol_floor), row.largest)

@@ -250,11 +250,6 @@ def test_chunks_add_up(arrays: Arrays, monkeypatch: pytest.MonkeyPatch) -> None:
     assert int(differing(zeros, have, arrays)) == 3
 
 
-def test_tolerance_grows_with_the_square_root_of_a_reduction() -> None:
-    one, many = tolerance(DType.F32, 8.0), tolerance(DType.F32, 8.0, reduction_length=1024)
-    assert (many.rtol, many.atol) == (32 * one.rtol, 32 * one.atol)
-
-
 def test_a_tensor_of_zeros_still_allows_the_smallest_numbers() -> None:
     assert tolerance(DType.F16, 0.0).atol == 2.0**-24
     assert tolerance(DType.F32, 0.0).atol == 2.0**-125

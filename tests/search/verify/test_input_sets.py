@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 
 from compiler.dtypes import DType
-from compiler.errors import Unsupported
-from compiler.ir.fusion import Fusion, Op
+from compiler.ir.fusion import Fusion, Literal, Op
 from compiler.ir.ops import OpKind
 from search.verify.arrays import Array, Arrays, NumpyArrays, TorchArrays, storage_elems
-from search.verify.inputs import ALL_SETS, input_sets, make_inputs
+from search.verify.inputs import ALL_SETS, PEAKS, input_sets, make_inputs
 from tests.search.measure.kernels import fusion_of, value
 
 HOST = NumpyArrays()
@@ -140,6 +139,88 @@ def test_bf16_rounds_to_nearest_even_as_torch_does(bits: int, nearest: int) -> N
         assert int(torch_side.bits(as_torch)[0]) & 0xFFFF == nearest
 
 
-def test_integers_cannot_be_verified_yet() -> None:
-    with pytest.raises(Unsupported, match="i32"):
-        HOST.store(np.zeros(1, np.float32), DType.I32)
+def compared_with_positions(classes: int, dtype: DType) -> Fusion:
+    """eq(i0, iota(classes)), the index cast on the way."""
+    shape = (50, classes)
+    ops = (
+        Op(OpKind.CAST, ("i0",), "v0"),
+        Op(OpKind.BROADCAST_TO, ("v0",), "v1", (0,)),
+        Op(OpKind.IOTA, (), "v2", (1,)),
+        Op(OpKind.EQ, ("v1", "v2"), "v3"),
+    )
+    i64 = DType.I64
+    results = (
+        value("v0", (50,), i64),
+        value("v1", shape, i64),
+        value("v2", shape, i64),
+        value("v3", shape, DType.BOOL),
+    )
+    return fusion_of((value("i0", (50,), dtype),), results, ops, "v3")
+
+
+@pytest.mark.parametrize("arrays", [HOST, TorchArrays("cpu")], ids=["numpy", "torch"])
+@pytest.mark.parametrize("name", ALL_SETS)
+def test_what_is_compared_with_positions_holds_indices(name: str, arrays: Arrays) -> None:
+    found = made(compared_with_positions(7, DType.I32), name, arrays)
+    inside = (found >= 0) & (found < 7)
+    assert 0.2 < inside.mean() < 1
+    assert {-1, 7} & set(found.tolist()), "and some that are none"
+
+
+def test_what_is_compared_with_a_number_holds_it_often() -> None:
+    op = Op(OpKind.NE, ("i0", Literal(-77)), "v0")
+    fusion = fusion_of((value("i0", (400,), DType.I8),), (value("v0", (400,), DType.BOOL),), (op,), "v0")
+    assert (made(fusion, "random") == -77).mean() > 0.1
+
+
+@pytest.mark.parametrize("dtype", [DType.I8, DType.I32, DType.I64])
+@pytest.mark.parametrize(("name", "least"), [("random", 50), ("large", 100), ("inf_nan", 100), ("ties", 2)])
+def test_integers_reach_far_enough(dtype: DType, name: str, least: int) -> None:
+    x = made(unary(OpKind.NEG, dtype), name).astype(np.int64)
+    assert x.min() < -least < least < x.max()
+
+
+def test_large_integers_and_the_ends_are_of_the_whole_range() -> None:
+    large, ends = (made(unary(OpKind.NEG, DType.I64), name) for name in ("large", "inf_nan"))
+    assert float(large.max()) > 2.0**62
+    assert {-(2**63), 2**63 - 1} <= set(ends.tolist())
+
+
+def test_f64_values_are_more_than_f32_holds() -> None:
+    x = made(unary(OpKind.COPY, DType.F64), "random")
+    x = x[np.isfinite(x) & (x != 0)]
+    assert (x != x.astype(np.float32)).mean() > 0.9
+
+
+def reduction(kind: OpKind, shape: tuple[int, int], dtype: DType = DType.F32) -> Fusion:
+    op = Op(kind, ("i0",), "v0", dims=(1,))
+    return fusion_of((value("i0", shape, dtype),), (value("v0", shape[:1], dtype),), (op,), "v0")
+
+
+def test_reductions_have_peaks_and_few_infinities() -> None:
+    fusion = reduction(OpKind.SUM, (64, 1000))
+    assert input_sets(fusion) == (*ALL_SETS, PEAKS)
+    peaks = made(fusion, PEAKS).reshape(64, 1000)
+    assert (peaks[:, -1] == 3.0).all()
+    assert 5 < (peaks[:-1] != 0).sum(axis=1).mean() < 60
+    clean = np.isfinite(made(fusion, "inf_nan").reshape(64, 1000)).all(axis=1)
+    assert 0.2 < clean.mean() < 0.9
+
+
+@pytest.mark.parametrize(
+    ("kinds", "is_positive"),
+    [
+        ((OpKind.LOG,), True),
+        ((OpKind.SQUARE, OpKind.RSQRT), False),
+        ((OpKind.EXP, OpKind.LOG), False),
+        ((OpKind.NEG, OpKind.SQRT), True),
+    ],
+)
+def test_values_are_positive_only_where_a_root_or_logarithm_needs_it(
+    kinds: tuple[OpKind, ...], is_positive: bool
+) -> None:
+    names = ["i0", *(f"v{i}" for i in range(len(kinds)))]
+    ops = tuple(Op(kind, (names[i],), names[i + 1]) for i, kind in enumerate(kinds))
+    results = tuple(value(name, (256,)) for name in names[1:])
+    x = made(fusion_of((value("i0", (256,)),), results, ops, names[-1]), "random")
+    assert (x > 0).all() == is_positive

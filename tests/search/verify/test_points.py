@@ -2,87 +2,93 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
-from benchmarks.emulate.fusions import random_fusion
 from compiler.dtypes import DType
-from compiler.errors import Unsupported
 from compiler.ir.fusion import Fusion, Op, Value, dense_strides
 from compiler.ir.ops import OpKind
-from compiler.reference import evaluate
-from search.verify.arrays import Array, NumpyArrays
-from search.verify.expected import expect
-from search.verify.inputs import make_inputs, only_moves
+from compiler.reference import Values, evaluate
+from search.verify import points
+from search.verify.arrays import storage_elems
 from search.verify.points import Offsets, at_points
-from tests.search.schedulers.fusions import silu_of_sum
+from tests.search.random_fusions.cases import random_case
 
-ARRAYS = NumpyArrays()
+Storage = dict[str, Any]
 
 
 def f32(name: str, shape: tuple[int, ...]) -> Value:
     return Value(name, shape, DType.F32, dense_strides(shape))
 
 
+def storages(fusion: Fusion, seed: int) -> Storage:
+    """Values for every element of the inputs' storages."""
+    rng = np.random.default_rng(seed)
+    found: Storage = {}
+    for value in map(fusion.value, fusion.inputs):
+        elems = storage_elems(value.shape, value.strides)
+        if value.dtype.is_float:
+            found[value.name] = rng.standard_normal(elems)
+        else:
+            found[value.name] = rng.integers(0, 2, elems) if value.dtype is DType.BOOL else rng.integers(-99, 99, elems)
+    return found
+
+
+def whole(fusion: Fusion, held: Storage) -> list[Any]:
+    values = [fusion.value(name) for name in fusion.inputs]
+    return [
+        np.lib.stride_tricks.as_strided(held[v.name], v.shape, [s * held[v.name].itemsize for s in v.strides])
+        for v in values
+    ]
+
+
 def some_points(fusion: Fusion, output: str, seed: int) -> Offsets:
-    elems = fusion.value(output).elems
-    return np.sort(np.random.default_rng(seed).choice(elems, min(elems, 50), replace=False))
+    """In any order, and some of them twice."""
+    return np.random.default_rng(seed).integers(0, fusion.value(output).elems, 50)
+
+
+def check(fusion: Fusion, seed: int) -> None:
+    held = storages(fusion, seed)
+    with np.errstate(all="ignore"):
+        for output, reference in zip(fusion.outputs, evaluate(fusion, whole(fusion, held), np), strict=True):
+            positions = some_points(fusion, output, seed)
+            found = at_points(fusion, output, positions, lambda name, offsets: held[name][offsets], Values(np))
+            np.testing.assert_allclose(found, np.asarray(reference).reshape(-1)[positions], rtol=1e-9, atol=1e-12)
 
 
 def test_random_fusions_at_random_points() -> None:
-    """Permuted, broadcast, padded inputs, values that are used in several ways, results that are views."""
+    """Every operator; padded, permuted and repeated inputs; values that are used in several ways."""
+    for seed in range(150):
+        check(random_case(seed, "tiny").bound(), seed)
+
+
+def test_runs_of_a_reduction_are_folded_part_by_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(points, "FOLD_ELEMS", 16)
     for seed in range(60):
-        fusion = random_fusion(np.random.default_rng(seed))
-        storages = dict(zip(fusion.inputs, make_inputs(fusion, "random", ARRAYS), strict=True))
-        whole = [
-            ARRAYS.load(ARRAYS.strided(storages[name], v.shape, v.strides), v.dtype)
-            for name, v in ((n, fusion.value(n)) for n in fusion.inputs)
-        ]
-
-        def read(name: str, offsets: Offsets, storages: dict[str, Array] = storages) -> Array:
-            return storages[name][offsets]
-
-        for output, reference in zip(fusion.outputs, evaluate(fusion, whole, np), strict=True):
-            positions = some_points(fusion, output, seed)
-            points = at_points(fusion, output, positions, read)
-            values = [
-                ARRAYS.load(storage, points.fusion.value(name).dtype)
-                for name, storage in zip(points.fusion.inputs, points.storages, strict=True)
-            ]
-            (found,) = evaluate(points.fusion, values, np)
-            np.testing.assert_array_equal(found, reference.reshape(-1)[positions])
-            assert only_moves(points.fusion) == only_moves(fusion) or len(fusion.outputs) > 1
-            (bounds,) = expect(points.fusion, points.storages, ARRAYS)
-            assert bounds.dtype is fusion.value(output).dtype
+        check(random_case(seed, "tiny").bound(), seed)
 
 
-def test_an_input_read_in_two_ways_is_two_vectors() -> None:
+def test_an_input_read_in_two_ways() -> None:
     values = (f32("i0", (4, 4)), f32("v0", (4, 4)), f32("v1", (4, 4)))
     ops = (Op(OpKind.PERMUTE, ("i0",), "v0", (1, 0)), Op(OpKind.ADD, ("i0", "v0"), "v1"))
     fusion = Fusion(values, ("i0",), ops, ("v1",), "f", "b")
-    storage = np.arange(16, dtype=np.float32)
-    points = at_points(fusion, "v1", np.array([1, 7]), lambda _, offsets: storage[offsets])
-    assert [list(s) for s in points.storages] == [[1, 7], [4, 13]]
+    found = at_points(fusion, "v1", np.array([1, 7]), lambda _, offsets: offsets, Values(np))
+    assert list(found) == [1 + 4, 7 + 13]
 
 
-def test_an_output_that_is_a_view_is_copied() -> None:
-    fusion = Fusion(
-        (f32("i0", (3,)), f32("v0", (2, 3))),
-        ("i0",),
-        (Op(OpKind.BROADCAST_TO, ("i0",), "v0", (1,)),),
-        ("v0",),
-        "f",
-        "b",
-    )
-    points = at_points(fusion, "v0", np.array([0, 4]), lambda _, offsets: offsets.astype(np.float32))
-    assert [op.kind for op in points.fusion.ops] == [OpKind.COPY]
-    assert list(points.storages[0]) == [0, 1]
-    assert only_moves(points.fusion)
+def test_a_run_that_several_elements_share_is_read_once() -> None:
+    """The elements of a softmax need their row, and all of a row need the same one."""
+    values = (f32("i0", (3, 5)), f32("v0", (3,)), f32("v1", (3, 5)))
+    ops = (Op(OpKind.SUM, ("i0",), "v0", (1,)), Op(OpKind.BROADCAST_TO, ("v0",), "v1", (0,)))
+    fusion = Fusion(values, ("i0",), ops, ("v1",), "f", "b")
+    asked: list[int] = []
 
+    def read(_: str, offsets: Offsets) -> Offsets:
+        asked.extend(offsets.tolist())
+        return offsets
 
-def test_operators_that_mix_positions_are_refused() -> None:
-    base = silu_of_sum([4, 8], [1], "f32")
-    sum_ = Op(OpKind.SUM, base.ops[-1].inputs, base.ops[-1].output)
-    fusion = Fusion(base.values, base.inputs, (*base.ops[:-1], sum_), base.outputs, "f", "b")
-    with pytest.raises(Unsupported, match="behind operator sum"):
-        at_points(fusion, fusion.outputs[0], np.array([0]), lambda _, offsets: offsets.astype(np.float32))
+    found = at_points(fusion, "v1", np.array([5, 6, 7, 9]), read, Values(np))
+    assert list(found) == [35.0] * 4
+    assert asked == [5, 6, 7, 8, 9]

@@ -1,0 +1,73 @@
+"""Formats of floats and rounding to them, on arrays of f64."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from compiler.dtypes import DType
+
+Array = Any
+"""A numpy.ndarray or a torch.Tensor."""
+
+
+@dataclass(frozen=True, slots=True)
+class FloatFormat:
+    """A binary float: significant bits, the leading one included, and exponents of normal numbers (IEEE 754)."""
+
+    precision: int
+    min_exponent: int
+    max_exponent: int
+
+    @property
+    def unit_roundoff(self) -> float:
+        """The largest relative error of rounding a normal number to nearest."""
+        return 2.0**-self.precision
+
+    @property
+    def largest(self) -> float:
+        return (2.0 - 2.0 ** (1 - self.precision)) * 2.0**self.max_exponent
+
+    @property
+    def smallest(self) -> float:
+        """The least positive number, a subnormal one."""
+        return 2.0 ** (self.min_exponent - self.precision + 1)
+
+
+FLOAT_FORMATS = {
+    DType.F64: FloatFormat(53, -1022, 1023),
+    DType.F32: FloatFormat(24, -126, 127),
+    DType.F16: FloatFormat(11, -14, 15),
+    DType.BF16: FloatFormat(8, -126, 127),
+}
+"""IEEE 754 binary64, binary32, binary16; bfloat16 is binary32 with 8 bits of precision (PTX ISA, fundamental types)."""
+
+
+def round_to(x: Array, dtype: DType, xp: Any) -> Array:
+    """`x` (f64) as `dtype` stores it, still in f64: to nearest, ties to even; infinite past the largest."""
+    if dtype is DType.F64:
+        return x
+    form = FLOAT_FORMATS[dtype]
+    with quiet(xp):
+        mantissa, _ = xp.frexp(x)
+        # x / mantissa is the power of two above |x|, exactly. Zero, NaN and infinities are put back at the end.
+        quantum = xp.abs(x / mantissa) * form.unit_roundoff
+        quantum = xp.where(quantum > form.smallest, quantum, scalar(form.smallest, quantum, xp))
+        rounded = xp.round(x / quantum) * quantum
+        # The second test is for the last binade of f64, whose power of two overflows.
+        over = (xp.abs(rounded) > form.largest) | (xp.abs(x) > 2.0 * form.largest)
+        rounded = xp.where(over, xp.copysign(scalar(math.inf, x, xp), x), rounded)
+        return xp.where(xp.isfinite(x) & (x != 0), rounded, x)
+
+
+def scalar(value: int | float, like: Array, xp: Any) -> Array:
+    """`value` as an array without dimensions, of the type and on the device of `like`."""
+    return xp.full_like(like[(0,) * len(like.shape)], value)
+
+
+def quiet(xp: Any) -> contextlib.AbstractContextManager[None]:
+    """numpy warns of overflow and of invalid operands; here both are answers."""
+    errstate = getattr(xp, "errstate", None)
+    return errstate(all="ignore") if errstate is not None else contextlib.nullcontext()

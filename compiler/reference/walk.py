@@ -1,0 +1,143 @@
+"""The walk from the wanted part of an output back to the parts of the inputs that it needs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Generic, TypeVar
+
+from compiler.dtypes import DType
+from compiler.ir.fusion import Fusion, Literal, Op
+from compiler.ir.ops import VIEWS, OpKind
+from compiler.reference import operators
+from compiler.reference.arithmetic import Arithmetic
+from compiler.reference.boxes import Box, cat_parts, extents, halves, through, whole
+from compiler.reference.floats import Array, quiet
+
+T = TypeVar("T")
+
+FOLD_ELEMS = 1 << 24
+"""Elements of an operand that are folded at a time: 128 MiB an f64 value, of which a fusion has a few alive."""
+
+_REDUCES = frozenset({OpKind.SUM, OpKind.MEAN, OpKind.AMAX, OpKind.AMIN})
+
+
+class Walk(Generic[T]):
+    """Parts of a fusion's values in one arithmetic. Reductions that are whole are kept for later parts.
+
+    `inputs` have the logical shapes, floats in any float type, integers in any of theirs that holds them. `device` is
+    where a fusion without inputs is worked out, of torch's.
+    """
+
+    def __init__(
+        self, fusion: Fusion, inputs: Sequence[Array], xp: Any, arithmetic: Arithmetic[T], device: Any = None
+    ) -> None:
+        self.fusion = fusion
+        self.inputs = dict(zip(fusion.inputs, inputs, strict=True))
+        self.xp = xp
+        self.arithmetic = arithmetic
+        self.producers = {op.output: op for op in fusion.ops}
+        self.device = getattr(inputs[0], "device", device) if inputs else device
+        self._kept: dict[tuple[str, Box], T] = {}
+        self._scopes: list[dict[tuple[str, Box], T]] = [{}]
+
+    def rows(self, output: int, start: int, stop: int) -> T:
+        """Rows `start` up to `stop` of output number `output`; a result without dimensions is one row."""
+        name = self.fusion.outputs[output]
+        shape = self.fusion.value(name).shape
+        rows = shape[0] if shape else 1
+        if not 0 <= start < stop <= rows:
+            raise ValueError(f"rows {start} to {stop} of output {output}, which has {rows}")
+        return self.box(name, ((start, stop), *whole(shape[1:])) if shape else ())
+
+    def box(self, name: str, box: Box) -> T:
+        """A part of value `name`; all that it needed on the way is forgotten, but for whole reductions."""
+        self._scopes.append({})
+        try:
+            with quiet(self.xp):
+                return self._part(name, box)
+        finally:
+            self._scopes.pop()
+
+    def _part(self, name: str, box: Box) -> T:
+        key = (name, box)
+        for known in (self._kept, *reversed(self._scopes)):
+            if key in known:
+                return known[key]
+        found = self._input(name, box) if name in self.inputs else self._result(self.producers[name], box)
+        self._scopes[-1][key] = found
+        return found
+
+    def _input(self, name: str, box: Box) -> T:
+        x = self.inputs[name][tuple(slice(start, stop) for start, stop in box)]
+        return self.arithmetic.tensor(x, self.fusion.value(name).dtype)
+
+    def _result(self, op: Op, box: Box) -> T:
+        ours = self.arithmetic
+        if op.kind in VIEWS:
+            source = op.tensor_inputs[0]
+            result = self.fusion.value(op.output).shape
+            seen = through(op, self.fusion.value(source).shape, result, box, self.xp.broadcast_to)
+            return ours.moved(self._part(source, seen.box), seen.view)
+        match op.kind:
+            case OpKind.COPY:
+                return self._part(op.tensor_inputs[0], box)
+            case OpKind.CAST:
+                source = op.tensor_inputs[0]
+                return ours.cast(
+                    self._part(source, box), self.fusion.value(source).dtype, self.fusion.value(op.output).dtype
+                )
+            case OpKind.CAT:
+                (axis,) = op.dims
+                shapes = [self.fusion.value(x).shape for x in op.tensor_inputs]
+                parts = [self._part(op.tensor_inputs[i], part) for i, part in cat_parts(axis, shapes, box)]
+                return parts[0] if len(parts) == 1 else ours.joined(parts, axis)
+            case OpKind.IOTA:
+                dtype = self.fusion.value(op.output).dtype
+                return ours.tensor(self._positions(op.dims[0], box, dtype), dtype)
+            case _ if op.kind in _REDUCES:
+                return self._reduction(op, box)
+            case _:
+                operands = [x if isinstance(x, Literal) else self._part(x, box) for x in op.inputs]
+                return ours.pointwise(op.kind, operands, self.fusion.value(op.tensor_inputs[-1]).dtype)
+
+    def _positions(self, axis: int, box: Box, dtype: DType) -> Array:
+        """Indices along one dimension as `dtype` holds them, everywhere in the box."""
+        where = {} if self.device is None else {"device": self.device}
+        line = operators.wrapped(self.xp.arange(*box[axis], **where), dtype, self.xp)
+        shape = extents(box)
+        return self.xp.broadcast_to(line.reshape([n if d == axis else 1 for d, n in enumerate(shape)]), shape)
+
+    def _reduction(self, op: Op, box: Box) -> T:
+        source = self.fusion.value(op.tensor_inputs[0])
+        result = self.fusion.value(op.output)
+        kept = [d for d in range(len(source.shape)) if d not in op.dims]
+        ours = box if len(box) == len(source.shape) else None
+        operand = list(whole(source.shape))
+        for position, d in enumerate(kept):
+            operand[d] = box[position] if ours is None else ours[d]
+        folded = self._fold(op, tuple(operand), source.dtype)
+        count = math.prod(source.shape[d] for d in op.dims)
+        found = self.arithmetic.finish(op.kind, folded, count, result.dtype)
+        found = self.arithmetic.moved(found, lambda x: x.reshape(extents(box)))
+        if box == whole(result.shape) and result.elems <= FOLD_ELEMS:
+            self._kept[op.output, box] = found
+        return found
+
+    def _fold(self, op: Op, box: Box, dtype: DType) -> T:
+        """The fold of a part of the operand, split where it is large; folded dimensions stay with size 1."""
+        ours = self.arithmetic
+        if math.prod(extents(box)) <= FOLD_ELEMS:
+            self._scopes.append({})
+            try:
+                return ours.fold(op.kind, self._part(op.tensor_inputs[0], box), op.dims, dtype)
+            finally:
+                self._scopes.pop()
+        parts = halves(box, FOLD_ELEMS)
+        axis = next(d for d, (a, b) in enumerate(zip(parts[0], parts[1], strict=True)) if a != b)
+        if axis not in op.dims:
+            return ours.joined([self._fold(op, part, dtype) for part in parts], axis)
+        folded = self._fold(op, parts[0], dtype)
+        for part in parts[1:]:
+            folded = ours.merge(op.kind, folded, self._fold(op, part, dtype))
+        return folded
