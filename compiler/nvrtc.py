@@ -15,9 +15,9 @@ import re
 import tempfile
 import time
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, astuple, dataclass, replace
 from functools import cache
 from pathlib import Path
 from types import TracebackType
@@ -60,7 +60,11 @@ class KernelResources:
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """A compiled kernel. `code_hash` is equal for equal machine code; `seconds` is the compiler's own wall time."""
+    """Compiled kernels: one, or those of several launches.
+
+    `entry` is the first by name, `entries` all of them where there are several; `resources` are the most that any of
+    them uses. `code_hash` is equal for equal machine code; `seconds` is the compiler's own wall time.
+    """
 
     entry: str
     arch: str
@@ -72,10 +76,11 @@ class Compiled:
     nvrtc_version: str
     seconds: float
     from_cache: bool = False
+    entries: tuple[str, ...] = ()
 
 
 def compile_now(source: str, arch: str, extra: tuple[str, ...] = ()) -> Compiled:
-    """Compiles `source`, which has exactly one kernel, in this process: call it in a child.
+    """Compiles `source`, which has at least one kernel, in this process: call it in a child.
 
     `arch` is a target such as `sm_90a`, `extra` more NVRTC options. Raises CompileError with NVRTC's log.
     """
@@ -86,12 +91,12 @@ def compile_now(source: str, arch: str, extra: tuple[str, ...] = ()) -> Compiled
         cubin, ptx = made.fetched("CUBIN"), made.fetched("PTX")
     seconds = time.perf_counter() - started
     kernels = parse_resources(log)
-    if len(kernels) != 1:
-        found = ", ".join(kernels) or "none"
-        raise CompileError(f"The source has kernels: {found}; expected exactly one. Mark one function __global__.", log)
-    ((entry, resources),) = kernels.items()
+    if not kernels:
+        raise CompileError("The source has kernels: none; expected at least one. Mark one function __global__.", log)
+    entries = tuple(sorted(kernels, key=_numbered))
+    resources = most(kernels.values())
     return Compiled(
-        entry=entry,
+        entry=entries[0],
         arch=arch,
         cubin=cubin,
         ptx=ptx.rstrip(b"\0").decode(),
@@ -100,7 +105,19 @@ def compile_now(source: str, arch: str, extra: tuple[str, ...] = ()) -> Compiled
         code_hash=code_hash(cubin),
         nvrtc_version=nvrtc_version(),
         seconds=seconds,
+        entries=entries if len(entries) > 1 else (),
     )
+
+
+def most(each: Iterable[KernelResources]) -> KernelResources:
+    """The most of each resource that any of these kernels uses."""
+    return KernelResources(*(max(numbers) for numbers in zip(*map(astuple, each), strict=True)))
+
+
+def _numbered(entry: str) -> tuple[str, int]:
+    """Sorts `kernel_10` after `kernel_9`."""
+    stem, _, number = entry.rpartition("_")
+    return (stem, int(number)) if number.isdigit() else (entry, -1)
 
 
 @cache
@@ -237,6 +254,7 @@ class CompileCache:
             fields = json.loads(self._path(request).read_text(encoding="utf-8"))
             fields["cubin"] = b64decode(fields["cubin"], validate=True)
             fields["resources"] = KernelResources(**fields["resources"])
+            fields["entries"] = tuple(fields.get("entries", ()))
             found = Compiled(**fields)
             intact = code_hash(found.cubin) == found.code_hash
         except (OSError, ValueError, KeyError, TypeError, CompileError):
@@ -313,7 +331,7 @@ class CompilePool:
             self._threads.submit(child.start)
 
     def submit(self, source: str, arch: str, extra: tuple[str, ...] = ()) -> Future[Compiled]:
-        """Queues a compile of `source`, which has exactly one kernel, for target `arch` with more NVRTC options.
+        """Queues a compile of `source`, which has at least one kernel, for target `arch` with more NVRTC options.
 
         The future raises CompileTimeout where the process ran past its time, CompileError where NVRTC refused the
         source, or died of it.

@@ -2,53 +2,65 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from compiler.arch import Arch
-from compiler.emit.cuda import emit, function
+from compiler.emit.cuda import emit_launches
+from compiler.emit.functions import function
 from compiler.emit.math_forms import MATH_FORMS
 from compiler.errors import IllegalSchedule
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.tensor import MathGrade
+from compiler.launches.scratch import Buffer, scratch_buffers
 from compiler.legality import check
 from compiler.legality.rules import Schedule
 from compiler.lower.kernel_ir import BulkLoad, BulkStore, GlobalLoad, GlobalStore, Kernel, walk
 from compiler.lower.lower import lower_facts
 from compiler.nvrtc import Compiled
-from compiler.schedule.trace import ScheduleTrace
-from compiler.wire import KernelArtifact, kernel_artifact
+from compiler.schedule.trace import ProgramTrace, ScheduleTrace, Trace, launches_of
+from compiler.wire import KernelArtifact, Launched, kernel_artifact
 
 GENERATOR = "fusetune 0.3"
 """Kept beside every artifact: another generator marks entries stale (docs/contracts.md, "Key")."""
 
 
+def alignments_of(kernel: Kernel) -> dict[int, int]:
+    """Position of each tensor of a kernel -> bytes that must divide its address: the widest access, 16 for bulk
+    copies."""
+    need: dict[str, int] = {}
+    for s in walk(kernel.body):
+        match s:
+            case GlobalLoad() | GlobalStore():
+                reg = s.target if isinstance(s, GlobalLoad) else s.source
+                need[s.tensor] = max(need.get(s.tensor, 1), s.width * reg.dtype.nbytes)
+            case BulkLoad() | BulkStore():
+                need[s.tensor] = max(need.get(s.tensor, 1), 16)
+            case _:
+                pass
+    found = {p.position: need.get(p.name, 1) for p in kernel.pointers}
+    for m in kernel.tensor_maps:
+        found[m.position] = max(found.get(m.position, 1), 16)
+    return found
+
+
 @dataclass(frozen=True)
-class Generated:
-    """A candidate ready to compile: its source, and what launching it needs."""
+class GeneratedLaunch:
+    """One launch of a candidate. `trace` is of a fusion of its own where there are several; `reads` and `writes` say
+    where its tensors are, as `schedule.trace.LaunchTrace` has them."""
 
     trace: ScheduleTrace
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
     arch: Arch
     scheduled: ScheduledFusion
     kernel: Kernel
-    source: str
 
     @property
     def alignments(self) -> dict[int, int]:
-        """Position of each tensor -> bytes that must divide its address: the widest access, 16 for bulk copies."""
-        need: dict[str, int] = {}
-        for s in walk(self.kernel.body):
-            match s:
-                case GlobalLoad() | GlobalStore():
-                    reg = s.target if isinstance(s, GlobalLoad) else s.source
-                    need[s.tensor] = max(need.get(s.tensor, 1), s.width * reg.dtype.nbytes)
-                case BulkLoad() | BulkStore():
-                    need[s.tensor] = max(need.get(s.tensor, 1), 16)
-                case _:
-                    pass
-        found = {p.position: need.get(p.name, 1) for p in self.kernel.pointers}
-        for m in self.kernel.tensor_maps:
-            found[m.position] = max(found.get(m.position, 1), 16)
-        return found
+        """Position of each tensor of the launch -> bytes that must divide its address."""
+        return alignments_of(self.kernel)
 
     @property
     def approximations(self) -> tuple[str, ...]:
@@ -62,21 +74,102 @@ class Generated:
         return tuple(sorted({f for f in used if f not in exact}))
 
 
-def generate(trace: ScheduleTrace, arch: Arch) -> Generated:
-    """Replays, checks, lowers and emits. Raises InvalidStep, IllegalSchedule or Unsupported."""
-    schedule = Schedule(trace.replay(), arch)
-    violations = check(schedule)
-    if violations:
-        raise IllegalSchedule(violations)
-    kernel = lower_facts(schedule)
-    return Generated(trace, arch, schedule.sf, kernel, emit(kernel))
+@dataclass(frozen=True)
+class Generated:
+    """A candidate ready to compile: its source, and what launching it needs, launch by launch."""
+
+    trace: Trace
+    arch: Arch
+    launches: tuple[GeneratedLaunch, ...]
+    source: str
+
+    @property
+    def only(self) -> GeneratedLaunch:
+        """The launch of a candidate that is one kernel. Raises ValueError for one of several launches."""
+        if len(self.launches) != 1:
+            raise ValueError(f"found {len(self.launches)} launches, expected one: go through `launches`.")
+        return self.launches[0]
+
+    @property
+    def parts(self) -> tuple[Generated, ...]:
+        """Each launch as a candidate of its own fusion; the candidate itself where it is one kernel."""
+        if len(self.launches) == 1:
+            return (self,)
+        return tuple(
+            Generated(
+                one.trace,
+                self.arch,
+                (replace(one, reads=one.trace.fusion.inputs, writes=one.trace.fusion.outputs),),
+                emit_launches([one.kernel]),
+            )
+            for one in self.launches
+        )
+
+    @property
+    def scheduled(self) -> ScheduledFusion:
+        """The scheduled fusion of a candidate that is one kernel; ValueError as `only` raises it."""
+        return self.only.scheduled
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel of a candidate that is one kernel; ValueError as `only` raises it."""
+        return self.only.kernel
+
+    @cached_property
+    def scratch(self) -> tuple[Buffer, ...]:
+        """Memory that launches hand values on in."""
+        return scratch_buffers(self.trace) if isinstance(self.trace, ProgramTrace) else ()
+
+    @property
+    def places(self) -> Mapping[str, int]:
+        """Names that launches read and write -> positions: of inputs, then outputs, then scratch buffers."""
+        fusion = self.trace.fusion
+        names = (*fusion.inputs, *fusion.outputs)
+        return {name: p for p, name in enumerate(names)} | {
+            value: len(names) + n for n, buffer in enumerate(self.scratch) for value in buffer.values
+        }
+
+    @property
+    def alignments(self) -> dict[int, int]:
+        """Position of each tensor, inputs then outputs -> bytes that must divide its address, for every launch."""
+        places, found = self.places, dict[int, int]()
+        tensors = len(self.trace.fusion.inputs) + len(self.trace.fusion.outputs)
+        for launch in self.launches:
+            names = (*launch.reads, *launch.writes)
+            for own, need in launch.alignments.items():
+                position = places[names[own]]
+                if position < tensors:
+                    found[position] = max(found.get(position, 1), need)
+        return found
+
+    @property
+    def approximations(self) -> tuple[str, ...]:
+        """Approximate device functions in the kernels, by name."""
+        return tuple(sorted({name for launch in self.launches for name in launch.approximations}))
+
+
+def generate(trace: Trace, arch: Arch) -> Generated:
+    """Replays, checks, lowers and emits every launch. Raises InvalidStep, IllegalSchedule or Unsupported."""
+    launches: list[GeneratedLaunch] = []
+    for one in launches_of(trace):
+        schedule = Schedule(one.trace.replay(), arch)
+        violations = check(schedule)
+        if violations:
+            raise IllegalSchedule(violations)
+        launches.append(GeneratedLaunch(one.trace, one.reads, one.writes, arch, schedule.sf, lower_facts(schedule)))
+    return Generated(trace, arch, tuple(launches), emit_launches([launch.kernel for launch in launches]))
 
 
 def artifact(generated: Generated, compiled: Compiled) -> KernelArtifact:
     """The artifact of a compiled candidate, without evidence: nothing has run yet."""
+    places = generated.places
     return kernel_artifact(
         generated.trace,
-        generated.kernel,
+        tuple(
+            Launched(launch.kernel, tuple(places[name] for name in (*launch.reads, *launch.writes)))
+            for launch in generated.launches
+        ),
+        generated.scratch,
         compiled,
         generated.source,
         generated.alignments,

@@ -5,6 +5,7 @@
 
 from compiler.wire.artifacts import (
     KernelArtifact,
+    Launched,
     artifact_from_json,
     kernel_artifact,
     trace_from_json,
@@ -14,6 +15,7 @@ from compiler.wire.fusions import bind, fusion_from_json, fusion_to_json, to_wir
 
 __all__ = [
     "KernelArtifact",
+    "Launched",
     "artifact_from_json",
     "bind",
     "fusion_from_json",

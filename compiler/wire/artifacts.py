@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
@@ -11,11 +12,13 @@ from pydantic import ValidationError
 
 from compiler.errors import InvalidFusion, Problem
 from compiler.ir.fusion import Fusion
+from compiler.launches.scratch import BUFFER_ALIGN, Buffer
 from compiler.lower.kernel_ir import Kernel
 from compiler.nvrtc import Compiled
-from compiler.schedule.steps import MalformedStep
-from compiler.schedule.trace import ScheduleTrace, steps_from_json
+from compiler.schedule.steps import MalformedStep, Step
+from compiler.schedule.trace import LaunchTrace, ScheduleTrace, Trace, steps_from_json
 from compiler.wire.fusions import fusion_from_json, fusion_to_json
+from compiler.wire.programs import program_of
 from fusetune.wire.artifact import (
     Arg,
     Conditions,
@@ -23,41 +26,107 @@ from fusetune.wire.artifact import (
     KernelArtifact,
     LaunchSpec,
     Resources,
+    Scratch,
+    ScratchArg,
     TensorArg,
     TensorMapArg,
     TensorSpec,
 )
 from fusetune.wire.fusion import show
 
-__all__ = ["KernelArtifact", "artifact_from_json", "kernel_artifact", "trace_from_json", "trace_to_json"]
+__all__ = ["KernelArtifact", "Launched", "artifact_from_json", "kernel_artifact", "trace_from_json", "trace_to_json"]
 
 TRACE_FORMAT = "fusetune.trace/1"
+"""The trace of one kernel."""
+
+LAUNCHES_FORMAT = "fusetune.trace/2"
+"""The trace of several launches."""
+
 _TRACE_FIX = "Write it as `python -m search trace` does."
 _ARTIFACT_FIX = "Take the file as `python -m search tune` wrote it."
-_EXPECTED = {dict: "an object", list: "a list"}
+_EXPECTED: dict[type, str] = {dict: "an object", list: "a list", str: "a text"}
 
 
-def trace_to_json(trace: ScheduleTrace) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Launched:
+    """A kernel and where its tensors are: `places` has, for each of the kernel's own positions, that of an input, an
+    output or, beyond those, a scratch buffer."""
+
+    kernel: Kernel
+    places: tuple[int, ...]
+
+
+def trace_to_json(trace: Trace) -> dict[str, Any]:
     """A trace as a JSON document, the same for equal traces."""
-    return {"format": TRACE_FORMAT, "fusion": fusion_to_json(trace.fusion), "steps": trace.steps_json()}
-
-
-def trace_from_json(document: Mapping[str, Any]) -> ScheduleTrace:
-    """The trace in `document`. Raises InvalidFusion with the place of what does not fit."""
-    fields = {"fusion": dict, "steps": list}
-    problems = [
-        Problem(name, show(document.get(name)), _EXPECTED[kind], _TRACE_FIX)
-        for name, kind in fields.items()
-        if not isinstance(document.get(name), kind)
+    if isinstance(trace, ScheduleTrace):
+        return {"format": TRACE_FORMAT, "fusion": fusion_to_json(trace.fusion), "steps": trace.steps_json()}
+    launches = [
+        {
+            "fusion": fusion_to_json(one.trace.fusion),
+            "reads": list(one.reads),
+            "writes": list(one.writes),
+            "steps": one.trace.steps_json(),
+        }
+        for one in trace.launches
     ]
-    if document.get("format") != TRACE_FORMAT:
-        problems.insert(0, Problem("format", show(document.get("format")), repr(TRACE_FORMAT), _TRACE_FIX))
-    for name in document.keys() - {"format", *fields}:
-        problems.append(Problem(show(name), "an unknown field", "format, fusion, steps", "Remove it."))
+    return {"format": LAUNCHES_FORMAT, "fusion": fusion_to_json(trace.fusion), "launches": launches}
+
+
+def trace_from_json(document: Mapping[str, Any]) -> Trace:
+    """The trace in `document`. Raises InvalidFusion with the place of what does not fit."""
+    several = document.get("format") == LAUNCHES_FORMAT
+    fields: dict[str, type] = {"fusion": dict, "launches" if several else "steps": list}
+    problems = list(_field_problems(document, fields, optional=("format",)))
+    if not several and document.get("format") != TRACE_FORMAT:
+        expected = f"{TRACE_FORMAT!r}, or {LAUNCHES_FORMAT!r} for several launches"
+        problems.insert(0, Problem("format", show(document.get("format")), expected, _TRACE_FIX))
+    if problems:
+        raise InvalidFusion(tuple(problems))
+    fusion = fusion_from_json(document["fusion"])
+    if several:
+        return program_of(fusion, [_launch_from_json(one, n) for n, one in enumerate(document["launches"])])
+    return ScheduleTrace(fusion, _steps(document["steps"], "steps"))
+
+
+def _launch_from_json(document: object, number: int) -> LaunchTrace:
+    """One launch of several. Raises InvalidFusion."""
+    where = f"launches[{number}]"
+    if not isinstance(document, dict):
+        raise InvalidFusion((Problem(where, show(document), "an object", _TRACE_FIX),))
+    fields = {"fusion": dict, "reads": list, "writes": list, "steps": list}
+    problems = [*_field_problems(document, fields, f"{where}.")]
+    if not problems:
+        for name in ("reads", "writes"):
+            problems += [
+                Problem(f"{where}.{name}[{n}]", show(x), "the name of a tensor", _TRACE_FIX)
+                for n, x in enumerate(document[name])
+                if not isinstance(x, str)
+            ]
     if problems:
         raise InvalidFusion(tuple(problems))
     try:
-        return ScheduleTrace(fusion_from_json(document["fusion"]), steps_from_json(document["steps"]))
+        fusion = fusion_from_json(document["fusion"])
+    except InvalidFusion as error:
+        inside = (Problem(f"{where}.fusion.{p.where}", p.found, p.expected, p.fix) for p in error.problems)
+        raise InvalidFusion(tuple(inside)) from None
+    trace = ScheduleTrace(fusion, _steps(document["steps"], f"{where}.steps"))
+    return LaunchTrace(trace, tuple(document["reads"]), tuple(document["writes"]))
+
+
+def _field_problems(
+    document: Mapping[str, Any], fields: Mapping[str, type], where: str = "", optional: tuple[str, ...] = ()
+) -> Iterator[Problem]:
+    for name, kind in fields.items():
+        if not isinstance(document.get(name), kind):
+            yield Problem(f"{where}{name}", show(document.get(name)), _EXPECTED[kind], _TRACE_FIX)
+    known = (*optional, *fields)
+    for name in document.keys() - set(known):
+        yield Problem(f"{where}{show(name)}", "an unknown field", ", ".join(known), "Remove it.")
+
+
+def _steps(data: list[Any], where: str) -> tuple[Step, ...]:
+    try:
+        return steps_from_json(data, where)
     except MalformedStep as error:
         raise InvalidFusion((Problem(error.where, error.found, error.expected, "Correct that step."),)) from None
 
@@ -75,28 +144,31 @@ def artifact_from_json(text: str) -> KernelArtifact:
 
 
 def kernel_artifact(
-    trace: ScheduleTrace,
-    kernel: Kernel,
+    trace: Trace,
+    launches: tuple[Launched, ...],
+    scratch: tuple[Buffer, ...],
     compiled: Compiled,
     source: str,
     alignments: Mapping[int, int],
     approximations: tuple[str, ...],
     generator: str,
 ) -> KernelArtifact:
-    """The artifact of one kernel, without evidence: nothing has run yet.
+    """The artifact of a candidate's kernels, without evidence: nothing has run yet.
 
     `alignments`: for each tensor position (inputs, then outputs), the bytes that must divide its address.
     """
     fusion = trace.fusion
     names = (*fusion.inputs, *fusion.outputs)
     specs = tuple(_spec(fusion, name, alignments.get(p, 1)) for p, name in enumerate(names))
+    entries = compiled.entries or (compiled.entry,)
     return KernelArtifact(
         fingerprint=fusion.fingerprint,
         binding=fusion.binding_hash,
         arch=compiled.arch,
         inputs=specs[: len(fusion.inputs)],
         outputs=specs[len(fusion.inputs) :],
-        launches=(_launch(kernel, compiled.entry),),
+        launches=tuple(_launch(one, entry, len(names)) for one, entry in zip(launches, entries, strict=True)),
+        scratch=tuple(Scratch(bytes=buffer.nbytes, align=BUFFER_ALIGN) for buffer in scratch),
         guards=tuple(_alignment_guard(p, n) for p, n in sorted(alignments.items()) if n > 1),
         cubin=b64encode(compiled.cubin),
         cubin_sha256=sha256(compiled.cubin).hexdigest(),
@@ -106,6 +178,7 @@ def kernel_artifact(
         resources=_resources(compiled),
         code_hash=compiled.code_hash,
         approximations=approximations,
+        deterministic=True,  # no kernel has atomics: every sum has one order, which the schedule tells
         conditions=Conditions(generator=generator, nvrtc=compiled.nvrtc_version),
     )
 
@@ -123,11 +196,16 @@ def _alignment_guard(position: int, align: int) -> Guard:
     )
 
 
-def _launch(kernel: Kernel, entry: str) -> LaunchSpec:
-    pointers: list[Arg] = [TensorArg(position=p.position) for p in kernel.pointers]
+def _launch(launched: Launched, entry: str, tensors: int) -> LaunchSpec:
+    """`tensors`: how many inputs and outputs there are; places from there on are scratch buffers."""
+    kernel, places = launched.kernel, launched.places
+    pointers: list[Arg] = [
+        TensorArg(position=place) if place < tensors else ScratchArg(index=place - tensors)
+        for place in (places[p.position] for p in kernel.pointers)
+    ]
     maps: list[Arg] = [
         TensorMapArg(
-            position=m.position,
+            position=places[m.position],
             dtype=m.dtype.value,
             dims=m.dims,
             strides_bytes=m.strides_bytes,
@@ -141,6 +219,7 @@ def _launch(kernel: Kernel, entry: str) -> LaunchSpec:
         entry=entry,
         grid=kernel.grid,
         block=kernel.block,
+        cluster=(kernel.cluster, 1, 1),
         dynamic_smem_bytes=kernel.smem_bytes,
         args=tuple(pointers + maps),
     )

@@ -17,16 +17,28 @@ from compiler.ir.ops import COMPILED, OpKind
 from fusetune.wire.binding import Binding, InputBinding
 from fusetune.wire.bound import Bound, apply_binding
 from fusetune.wire.canonical import binding_hash, canonicalize, fingerprint, live_ops
-from fusetune.wire.fusion import FORMAT, BroadcastTo, Copy, Fusion, Op, Operand, Permute, literal_value
+from fusetune.wire.fusion import (
+    FORMAT,
+    BroadcastTo,
+    Cat,
+    Copy,
+    Fusion,
+    Iota,
+    Op,
+    Operand,
+    Permute,
+    Reduce,
+    Slice,
+    literal_value,
+)
 from fusetune.wire.parse import parse_binding, parse_fusion
 from fusetune.wire.problems import InvalidDocument
-
-COMPILED_DTYPES = frozenset({DType.F32, DType.F16, DType.BF16})
-"""Element types that this version compiles."""
 
 COMPILED_OPS: frozenset[str] = frozenset(COMPILED)
 _COMPILED_NAMES = " ".join(k for k in OpKind if k in COMPILED)
 """Operators that this version compiles."""
+
+_COMPUTED_IN_F32 = frozenset({DType.F32, DType.F16, DType.BF16})
 
 BOUND_FORMAT = "fusetune.bound/1"
 
@@ -131,11 +143,8 @@ def _refuse_names(fusion: Fusion) -> None:
 
 
 def _refuse_unsupported(bound: Bound) -> None:
-    """Raise Unsupported for the first operator or dtype, in the order of the document, that is not compiled."""
+    """Raise Unsupported for the first operator, in the order of the document, that is not compiled."""
     fusion = bound.fusion
-    for i, tensor in enumerate(fusion.inputs):
-        if tensor.dtype not in COMPILED_DTYPES:
-            raise Unsupported(f"dtype {tensor.dtype} (inputs[{i}], {tensor.name!r})", _dtype_fix())
     for i in sorted(live_ops(fusion)):
         op = fusion.ops[i]
         where = f"(ops[{i}], {op.out!r})"
@@ -143,10 +152,14 @@ def _refuse_unsupported(bound: Bound) -> None:
             raise Unsupported(f"operator {op.op} {where}", f"This version compiles {_COMPILED_NAMES}.")
         if isinstance(op, Copy) and op.memory is not None:
             raise Unsupported(f"copy to memory {op.memory} {where}", "Leave memory out: the schedule chooses it.")
-        _refuse_literals(op, where)
-        dtype = bound.types[op.out].dtype
-        if dtype not in COMPILED_DTYPES:
-            raise Unsupported(f"dtype {dtype} {where}", _dtype_fix())
+        if _literal_dtype(op, bound) in _COMPUTED_IN_F32:
+            _refuse_literals(op, where)
+
+
+def _literal_dtype(op: Op, bound: Bound) -> DType | None:
+    """The dtype that the literals of `op` take, that of its last tensor operand; None without one."""
+    tensors = [x for x in op.ins if literal_value(x) is None]
+    return DType(bound.types[str(tensors[-1])].dtype) if tensors else None
 
 
 def _refuse_literals(op: Op, where: str) -> None:
@@ -164,10 +177,6 @@ def _is_f32(number: float) -> bool:
     except OverflowError:
         return False
     return bool(nearest) or number == 0
-
-
-def _dtype_fix() -> str:
-    return f"This version compiles {_COMPILED_NAMES}."
 
 
 def _refuse_empty(bound: Bound) -> None:
@@ -210,9 +219,7 @@ def _to_ir(bound: Bound, fingerprint: str, binding_hash: str) -> ir.Fusion:
     return ir.Fusion(
         values=inputs + results,
         inputs=tuple(tensor.name for tensor in fusion.inputs),
-        ops=tuple(
-            ir.Op(OpKind(op.op), tuple(map(_ir_operand, op.ins)), op.out, _ir_dims(op, shapes)) for op in fusion.ops
-        ),
+        ops=tuple(_ir_op(op, bound, shapes) for op in fusion.ops),
         outputs=tuple(output.name for output in fusion.outputs),
         fingerprint=fingerprint,
         binding_hash=binding_hash,
@@ -225,14 +232,33 @@ def _concrete(bound: Bound, name: str) -> tuple[int, ...]:
     return tuple(size for size in sizes if size is not None)
 
 
+def _ir_op(op: Op, bound: Bound, shapes: Mapping[str, tuple[int, ...]]) -> ir.Op:
+    dtype = _literal_dtype(op, bound)
+    inputs = tuple(_ir_operand(x, is_float=dtype is None or dtype.is_float) for x in op.ins)
+    # A bound fusion has no symbols: start is a number.
+    start = int(op.start) if isinstance(op, Slice) else 0
+    return ir.Op(OpKind(op.op), inputs, op.out, _ir_dims(op, shapes), start)
+
+
 def _ir_dims(op: Op, shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
-    return tuple(dim % len(shapes[op.out]) for dim in op.dims) if isinstance(op, BroadcastTo | Permute) else ()
+    """Dimensions counted from 0, as `ir.Op.dims` holds them."""
+    match op:
+        case BroadcastTo() | Permute():
+            return tuple(dim % len(shapes[op.out]) for dim in op.dims)
+        case Reduce():
+            return tuple(sorted(dim % len(shapes[str(op.ins[0])]) for dim in op.dims))
+        case Slice() | Cat() | Iota():
+            return (op.dim % len(shapes[op.out]),)
+        case _:
+            return ()
 
 
-def _ir_operand(operand: Operand) -> ir.Operand:
+def _ir_operand(operand: Operand, *, is_float: bool) -> ir.Operand:
     number = literal_value(operand)
     if number is None:
         return str(operand)
+    if not is_float:
+        return ir.Literal(int(number))
     # One NaN object, so that literals compare equal: tuples look at identity first.
     return ir.Literal(math.nan if math.isnan(number) else float(number))
 
@@ -248,9 +274,21 @@ def _op_document(op: ir.Op, fusion: ir.Fusion) -> dict[str, Any]:
             document |= {"shape": list(result.shape), "dims": list(op.dims)}
         case OpKind.PERMUTE:
             document["dims"] = list(op.dims)
+        case OpKind.RESHAPE:
+            document["shape"] = list(result.shape)
+        case OpKind.SLICE:
+            (dim,) = op.dims
+            document |= {"dim": dim, "start": op.start, "stop": op.start + result.shape[dim]}
+        case OpKind.CAT:
+            document["dim"] = op.dims[0]
+        case OpKind.IOTA:
+            document |= {"shape": list(result.shape), "dim": op.dims[0], "dtype": result.dtype.value}
+        case OpKind.SUM | OpKind.MEAN | OpKind.AMAX | OpKind.AMIN:
+            keepdim = len(result.shape) == len(fusion.value(op.tensor_inputs[0]).shape)
+            document |= {"dims": list(op.dims), "keepdim": keepdim}
     return document
 
 
-def _written(number: float) -> float | str:
+def _written(number: int | float) -> int | float | str:
     # repr spells them inf, -inf and nan, as the wire does.
     return number if math.isfinite(number) else repr(number)

@@ -1,4 +1,4 @@
-"""A compiled kernel and its tensors as a launch of the emulator."""
+"""A compiled kernel and its tensors as launches of the emulator."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from compiler.emulate import launch as emulator
-from compiler.emulate.launch import Bytes, Launch, Tensor
+from compiler.emulate.launch import Bytes, Launch, Outcome, Tensor
 from compiler.errors import Unsupported
 from compiler.ir.fusion import Value
-from fusetune.wire.artifact import Arg, KernelArtifact, ScalarArg, TensorArg, TensorMapArg
+from fusetune.wire.artifact import Arg, KernelArtifact, ScalarArg, Scratch, ScratchArg, TensorArg, TensorMapArg
 from search.verify.arrays import storage_elems
 
 Fill = Callable[[int, int], Bytes]
@@ -53,30 +53,60 @@ def element_bytes(value: Value) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
 
 
 def launch_of(artifact: KernelArtifact, tensors: Sequence[Tensor]) -> Launch:
-    """The launch of an artifact over tensors in the order of its positions: inputs, then outputs.
+    """The launch of an artifact that has one, over tensors in the order of its positions: inputs, then outputs.
 
-    Raises Unsupported for an artifact of several launches or with scratch memory, which no scheduler makes.
+    Raises Unsupported for an artifact of several launches or with scratch memory: see `launches_of`.
     """
     if len(artifact.launches) != 1 or artifact.scratch:
-        raise Unsupported("emulating an artifact of several launches or with scratch memory", "Verify it on a GPU.")
-    (spec,) = artifact.launches
-    names = [tensor.name for tensor in tensors]
-    return Launch(
-        entry=spec.entry,
-        arch=artifact.arch,
-        grid=spec.grid,
-        block=spec.block,
-        args=tuple(_argument(arg, names) for arg in spec.args),
-        tensors={tensor.name: tensor for tensor in tensors},
-        cluster=spec.cluster,
-        dynamic_smem=spec.dynamic_smem_bytes,
+        raise Unsupported("emulating several launches as one", "Run them in order.")
+    return launches_of(artifact, tensors)[0]
+
+
+def launches_of(artifact: KernelArtifact, tensors: Sequence[Tensor]) -> tuple[Launch, ...]:
+    """The launches of an artifact in order, over the same tensors (inputs, then outputs) and scratch buffers.
+
+    Scratch is poisoned, or zero where the artifact asks for that; what was not written must not be read. Mark what a
+    launch wrote by `written_by` before the next one runs.
+    """
+    scratch = [_scratch(f"scratch{n}", spec) for n, spec in enumerate(artifact.scratch)]
+    every = [*tensors, *scratch]
+    names = [tensor.name for tensor in every]
+    return tuple(
+        Launch(
+            entry=spec.entry,
+            arch=artifact.arch,
+            grid=spec.grid,
+            block=spec.block,
+            args=tuple(_argument(arg, names, len(tensors)) for arg in spec.args),
+            tensors={tensor.name: tensor for tensor in every},
+            cluster=spec.cluster,
+            dynamic_smem=spec.dynamic_smem_bytes,
+        )
+        for spec in artifact.launches
     )
 
 
-def _argument(arg: Arg, names: Sequence[str]) -> emulator.Argument:
+def written_by(launch: Launch, outcome: Outcome) -> None:
+    """What a launch wrote may be read by the next."""
+    for name, flags in outcome.written.items():
+        if (initialized := launch.tensors[name].initialized) is not None:
+            initialized |= flags
+
+
+def _scratch(name: str, spec: Scratch) -> Tensor:
+    storage, flags = np.full(spec.bytes, POISON, np.uint8), np.zeros(spec.bytes, np.bool_)
+    if spec.init == "zero":
+        storage[:], flags[:] = 0, True
+    return Tensor(name, "u8", (spec.bytes,), storage, flags, align=spec.align)
+
+
+def _argument(arg: Arg, names: Sequence[str], tensors: int) -> emulator.Argument:
+    """`names`: those of inputs, outputs and scratch buffers; of the first two there are `tensors`."""
     match arg:
         case TensorArg():
             return emulator.TensorArgument(names[arg.position])
+        case ScratchArg():
+            return emulator.TensorArgument(names[tensors + arg.index])
         case TensorMapArg():
             return emulator.TensorMap(
                 tensor=names[arg.position],
@@ -90,8 +120,6 @@ def _argument(arg: Arg, names: Sequence[str]) -> emulator.Argument:
             )
         case ScalarArg():
             return emulator.ValueArgument(struct.pack(_SCALARS[arg.dtype], arg.value))
-        case _:
-            raise Unsupported("emulating a kernel with scratch memory", "Verify it on a GPU.")
 
 
 def _align(value: Value) -> int:

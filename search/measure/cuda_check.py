@@ -67,8 +67,9 @@ class CheckBench:
         arrays, outputs = self._arrays, range(len(case.expected))
         first: list[Array] = []
         fill_guards(self._memory, self._zones)
+        scratch = _Scratch(launcher, arrays)
         for run in range(len(POISONS)):
-            scratch = _Scratch(launcher, arrays, POISONS[run])
+            scratch.poison(run)
             for output in outputs:
                 poison(self._memory, self._zones, len(case.storages) + output, run)
             launcher.launch(self._pointers(), arrays.stream(), scratch.addresses)
@@ -77,7 +78,7 @@ class CheckBench:
         second = [self._output(case, output) for output in outputs]
         comparisons = [compare(want, have, arrays) for want, have in zip(case.expected, second, strict=True)]
         numbers = [
-            disturbed_bytes(self._memory, self._zones),
+            disturbed_bytes(self._memory, self._zones) + scratch.disturbed(),
             sum(self._changed_inputs(case)),
             *(poisoned_holes(want, have, 1, arrays) for want, have in zip(case.expected, second, strict=True)),
             *(comparison.wrong for comparison in comparisons),
@@ -174,17 +175,30 @@ class CheckBench:
 
 
 class _Scratch:
-    """Scratch buffers of a call, filled with the run's poison: a kernel must not count on what it finds there."""
+    """Scratch buffers of a call between guard zones, filled with the run's poison: a kernel must not count on what it
+    finds there. What is to be zero is cleared by the launcher."""
 
-    def __init__(self, launcher: Launches, arrays: TorchArrays, fill: int) -> None:
-        self._buffers = [
-            arrays.xp.full((spec.bytes + spec.align,), fill, dtype=arrays.xp.uint8, device=arrays.device)
-            for spec in launcher.artifact.scratch
-        ]
-        self.addresses = tuple(
-            -(-memory.data_ptr() // spec.align) * spec.align
-            for memory, spec in zip(self._buffers, launcher.artifact.scratch, strict=True)
-        )
+    def __init__(self, launcher: Launches, arrays: TorchArrays) -> None:
+        specs = launcher.artifact.scratch
+        self._arrays = arrays
+        self._zones = lay_out(tuple(spec.bytes for spec in specs), tuple(spec.align for spec in specs))
+        total = self._zones.total_bytes if specs else 0
+        self._memory = arrays.xp.empty(total, dtype=arrays.xp.uint8, device=arrays.device)
+        if specs:
+            fill_guards(self._memory, self._zones)
+        base = self._memory.data_ptr() if specs else 0
+        self.addresses = tuple(base + start for start in self._zones.starts)
+
+    def poison(self, run: int) -> None:
+        """Fills every buffer with the poison of run 0 or 1."""
+        for index in range(len(self.addresses)):
+            poison(self._memory, self._zones, index, run)
+
+    def disturbed(self) -> Array:
+        """How many guard bytes have changed, as a zero-dimensional array."""
+        if self.addresses:
+            return disturbed_bytes(self._memory, self._zones)
+        return self._arrays.xp.zeros((), dtype=self._arrays.xp.int64, device=self._arrays.device)
 
 
 def _storage_bytes(value: Value) -> int:

@@ -35,8 +35,9 @@ def eager_form(fusion: Fusion) -> EagerForm:
 
     def run(inputs: Sequence[Array]) -> tuple[Array, ...]:
         known = dict(zip(fusion.inputs, inputs, strict=True))
+        device = inputs[0].device if inputs else None
         for (op, step), dead in zip(steps, dying, strict=True):
-            known[op.output] = step(*_operands(op, known))
+            known[op.output] = step(device) if op.kind is OpKind.IOTA else step(*_operands(op, known))
             for name in dead:
                 del known[name]
         return _dense_and_apart([known[name] for name in fusion.outputs], inputs)
@@ -48,11 +49,13 @@ def allowances(fusion: Fusion) -> tuple[float, ...]:
     """How many times the tolerance of each output the eager form may be off, 1 or more.
 
     Where a graph computes in half precision, eager rounds every result, a kernel only what it stores; the reference
-    rounds nothing. Each such result may cost what the tolerance of its own dtype allows for.
+    rounds nothing. Each such result may cost what the tolerance of its own dtype allows for. Integers and bools may
+    not be off.
     """
     rounded = [fusion.value(op.output).dtype for op in fusion.ops if op.kind not in MOVES]
     lost = sum(_rtol(dtype) for dtype in rounded if dtype in (DType.F16, DType.BF16))
-    return tuple(max(lost / _rtol(fusion.value(name).dtype), 1.0) for name in fusion.outputs)
+    outputs = [fusion.value(name).dtype for name in fusion.outputs]
+    return tuple(max(lost / _rtol(dtype), 1.0) if dtype.is_float else 1.0 for dtype in outputs)
 
 
 def _rtol(dtype: DType) -> float:
@@ -60,25 +63,37 @@ def _rtol(dtype: DType) -> float:
 
 
 def _operands(op: Op, known: dict[str, Array]) -> list[Array]:
-    like = known[op.tensor_inputs[0]]
+    like = known[op.tensor_inputs[-1]]
     return [_scalar(x, like) if isinstance(x, Literal) else known[x] for x in op.inputs]
 
 
 def _scalar(literal: Literal, like: Array) -> Array:
     """A tensor without dimensions on the host: an argument of the kernel, not memory on the GPU.
 
-    In f64 it is not rounded first, and the result still has the other's dtype: among floats, torch promotes to that of
-    the operand that has dimensions.
+    In f64 a float is not rounded first, and the result still has the other's dtype: among floats, torch promotes to
+    that of the operand that has dimensions.
     """
     import torch
 
-    return torch.tensor(literal.value, dtype=torch.float64 if like.dim() > 0 else like.dtype)
+    is_wider = like.dim() > 0 and like.is_floating_point()
+    return torch.tensor(literal.value, dtype=torch.float64 if is_wider else like.dtype)
 
 
 def _step(op: Op, fusion: Fusion) -> _Step:
     """The torch call of one operator."""
     result = fusion.value(op.output)
+    shape, dims = result.shape, op.dims
     match op.kind:
+        case OpKind.RESHAPE:
+            return lambda x: x.reshape(shape)
+        case OpKind.SLICE:
+            return lambda x: x.narrow(dims[0], op.start, shape[dims[0]])
+        case OpKind.CAT:
+            return _cat(dims[0])
+        case OpKind.IOTA:
+            return _iota(shape, dims[0], result.dtype)
+        case OpKind.SUM | OpKind.MEAN | OpKind.AMAX | OpKind.AMIN:
+            return _reduction(op, keepdim=len(shape) == len(fusion.value(op.tensor_inputs[0]).shape))
         case OpKind.CAST:
             return _cast(result.dtype, dense=op.output in fusion.outputs)
         case OpKind.BROADCAST_TO:
@@ -100,6 +115,35 @@ def _cast(dtype: DType, dense: bool) -> _Step:
         raise Unsupported(f"dtype {dtype} in eager torch", "Add it to search/measure/eager.py.")
     layout = torch.contiguous_format if dense else torch.preserve_format
     return lambda x: x.to(to, memory_format=layout)
+
+
+def _cat(dim: int) -> _Step:
+    import torch
+
+    return lambda *parts: torch.cat(parts, dim)
+
+
+def _iota(shape: tuple[int, ...], dim: int, dtype: DType) -> _Step:
+    """Positions along one dimension, expanded along the others: a view until something computes with it."""
+    import torch
+
+    to = _dtypes()[dtype]
+    line = [n if d == dim else 1 for d, n in enumerate(shape)]
+    return lambda device: torch.arange(shape[dim], device=device).to(to).reshape(line).expand(shape)
+
+
+def _reduction(op: Op, keepdim: bool) -> _Step:
+    import torch
+
+    match op.kind:
+        case OpKind.SUM:  # torch would widen integers
+            return lambda x: torch.sum(x, op.dims, keepdim=keepdim, dtype=x.dtype)
+        case OpKind.MEAN:
+            return lambda x: torch.mean(x, op.dims, keepdim=keepdim)
+        case OpKind.AMAX:
+            return lambda x: torch.amax(x, op.dims, keepdim=keepdim)
+        case _:
+            return lambda x: torch.amin(x, op.dims, keepdim=keepdim)
 
 
 def _dense_and_apart(outputs: list[Array], inputs: Sequence[Array]) -> tuple[Array, ...]:
@@ -124,6 +168,10 @@ def _dtypes() -> dict[DType, Any]:
         DType.F32: torch.float32,
         DType.F16: torch.float16,
         DType.BF16: torch.bfloat16,
+        DType.I8: torch.int8,
+        DType.I32: torch.int32,
+        DType.I64: torch.int64,
+        DType.BOOL: torch.bool,
     }
 
 
@@ -153,4 +201,11 @@ def _pointwise() -> dict[OpKind, _Step]:
         OpKind.DIV: torch.div,
         OpKind.MAXIMUM: torch.maximum,
         OpKind.MINIMUM: torch.minimum,
+        OpKind.EQ: torch.eq,
+        OpKind.NE: torch.ne,
+        OpKind.LT: torch.lt,
+        OpKind.LE: torch.le,
+        OpKind.GT: torch.gt,
+        OpKind.GE: torch.ge,
+        OpKind.WHERE: torch.where,
     }

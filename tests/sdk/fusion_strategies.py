@@ -25,6 +25,8 @@ REDUCE = ["sum", "mean", "amax", "amin"]
 
 COMPILED = ["copy", "cast", "unary", "binary", "broadcast_to", "permute"]
 ALL = [*COMPILED, "compare", "where", "reshape", "slice", "cat", "iota", "reduce", "matmul"]
+BINDABLE = [kind for kind in ALL if kind != "matmul"]
+"""What the compiler binds."""
 
 
 class _Grower:

@@ -52,7 +52,7 @@ def pack_params(
             case ScratchArg(index=which):
                 _write(target, _POINTER, _at(scratch, which, index, "scratch buffer"))
             case TensorMapArg(position=position):
-                encode(arg, _at(pointers, position, index, "tensor"), target)
+                encode(arg, _at((*pointers, *scratch), position, index, "tensor or scratch buffer"), target)
             case ScalarArg(dtype=dtype, value=value):
                 try:
                     _write(target, _SCALARS[dtype], value)

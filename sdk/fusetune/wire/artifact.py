@@ -44,7 +44,7 @@ class TensorArg(Wire):
 
 
 class TensorMapArg(Wire):
-    """A 128-byte tensor map, rebuilt for each address.
+    """A 128-byte tensor map, rebuilt for each address. `position` counts inputs, outputs, then scratch buffers.
 
     Everything innermost first (CUDA driver API, cuTensorMapEncodeTiled).
 
@@ -93,7 +93,7 @@ class LaunchSpec(Wire):
 
 
 class Scratch(Wire):
-    """Temporary device memory of a kernel."""
+    """Temporary device memory of a kernel, for one call; with `zero` it is cleared before the first launch."""
 
     bytes: int
     align: int
@@ -112,7 +112,10 @@ class Guard(Wire):
 
 
 class Resources(Wire):
-    """What the compiled kernel uses, by the compiler's log; shared memory is static, without the system's 1 KiB."""
+    """What the compiled kernel uses, by the compiler's log; shared memory is static, without the system's 1 KiB.
+
+    Of several launches, the most that any of them uses.
+    """
 
     registers: int
     spill_store_bytes: int
@@ -135,8 +138,9 @@ class Emulated(Wire):
 
     `shapes` and `strides`, inputs then outputs: the small binding, on which all blocks of a kernel of the same class
     ran in each of `orders` (when asynchronous copies complete). `grid`, `code_hash` and `ptx_sha256` are that kernel's.
-    The served code, `served_ptx_sha256`, ran on `served_blocks` of its `served_blocks_of` blocks, over memory made as
-    it was touched.
+    All of these are empty, but for `orders`, where a kernel of the class is as large at any sizes. The served code,
+    `served_ptx_sha256`, ran on `served_blocks` of its `served_blocks_of` blocks, counted through all launches, over
+    memory made as it was touched.
     """
 
     shapes: tuple[tuple[int, ...], ...]
@@ -177,6 +181,8 @@ class Timing(Wire):
 
 class KernelArtifact(Wire):
     """`fusetune.kernel/1`: launches in order, code, contract, and the evidence for it.
+
+    Launches follow one another on one stream; each reads inputs, and outputs and scratch that earlier ones wrote.
 
     `cubin_sha256` is held against the cubin whenever an artifact is made or read: a damaged one is never launched.
     `predicted_us`: what a model of the card expects of a kernel that was not timed; never a measurement.

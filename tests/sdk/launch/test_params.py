@@ -49,6 +49,12 @@ def test_each_argument_lies_where_the_array_says() -> None:
     assert ctypes.string_at(at[6], 128) == ctypes.string_at(at[1], 128)
 
 
+def test_a_tensor_map_may_be_of_scratch() -> None:
+    """Its position goes on counting after the tensors."""
+    packed = pack_params((MAP.model_copy(update={"position": 3}),), (16, 32), (64, 0x9000), stamp)
+    assert ctypes.string_at(packed.value_addresses[0], 16) == struct.pack("<QQ", 3, 0x9000)
+
+
 @settings(derandomize=True, max_examples=50, deadline=None)
 @given(st.lists(st.sampled_from([TensorArg(position=0), MAP, ScalarArg(dtype="i32", value=7)]), max_size=12))
 def test_values_are_aligned_and_do_not_overlap(args: list[Arg]) -> None:
@@ -66,7 +72,9 @@ def test_values_are_aligned_and_do_not_overlap(args: list[Arg]) -> None:
     [
         pytest.param(TensorArg(position=2), "tensor 2, the call has 2", id="tensor"),
         pytest.param(TensorArg(position=-1), "tensor -1", id="negative"),
-        pytest.param(MAP.model_copy(update={"position": 2}), "tensor 2", id="tensor-map"),
+        pytest.param(
+            MAP.model_copy(update={"position": 3}), "tensor or scratch buffer 3, the call has 3", id="tensor-map"
+        ),
         pytest.param(ScratchArg(index=1), "scratch buffer 1, the call has 1", id="scratch"),
         pytest.param(ScalarArg(dtype="i32", value=1 << 31), "not a i32", id="i32-overflow"),
         pytest.param(ScalarArg(dtype="i64", value=1 << 63), "not a i64", id="i64-overflow"),

@@ -1,0 +1,25 @@
+"""A fusion as several launches: which values are stored between them, at the least cost."""
+
+from __future__ import annotations
+
+from compiler.launches.cheapest import cheapest_cut
+from compiler.launches.cost import launch_us, moved_bytes
+from compiler.launches.cut import Cut, Part, cut_at, part_of, program_trace
+from compiler.launches.scratch import Buffer, scratch_buffers
+from compiler.launches.split_factors import split_factors
+from compiler.launches.split_reductions import split_reductions
+
+__all__ = [
+    "Buffer",
+    "Cut",
+    "Part",
+    "cheapest_cut",
+    "cut_at",
+    "launch_us",
+    "moved_bytes",
+    "part_of",
+    "program_trace",
+    "scratch_buffers",
+    "split_factors",
+    "split_reductions",
+]

@@ -1,0 +1,95 @@
+"""Topological orders of a fusion's operators in which launches may be segments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from compiler.ir.fusion import Fusion, Op
+from compiler.launches.split_factors import FOLDS
+
+
+def orders(fusion: Fusion) -> Iterator[tuple[Op, ...]]:
+    """The fusion's own order, depth first from the outputs; and orders in which what could share a launch is together.
+
+    One goes on with operators that the same reduction needs, or one of the same dimensions, as long as there are any.
+    In the others, operators are sorted by level: how many reductions lie before them, as early or as late as may be.
+    Orders that are equal are given once.
+    """
+    classes = _classes(fusion)
+    given: dict[tuple[Op, ...], None] = dict.fromkeys([fusion.ops, _by_class(fusion, classes)])
+    for level in (_after(fusion), _before(fusion)):
+        ordered = sorted(range(len(fusion.ops)), key=lambda n: (level[n], classes[n], n))
+        given[_repaired(fusion, ordered)] = None
+    yield from given
+
+
+def _by_class(fusion: Fusion, classes: Sequence[tuple[int, ...]]) -> tuple[Op, ...]:
+    """Of the operators whose producers are placed, the first of the class of the last one placed; else the first."""
+    producers = {op.output for op in fusion.ops}
+    waiting = [{x for x in op.tensor_inputs if x in producers} for op in fusion.ops]
+    left = list(range(len(fusion.ops)))
+    placed: list[int] = []
+    while left:
+        ready = [n for n in left if not waiting[n]]
+        n = next((n for n in ready if placed and classes[n] == classes[placed[-1]]), ready[0])
+        left.remove(n)
+        placed.append(n)
+        for needs in waiting:
+            needs.discard(fusion.ops[n].output)
+    return tuple(fusion.ops[n] for n in placed)
+
+
+def _after(fusion: Fusion) -> list[int]:
+    """For each operator, the most reductions on a way from an input to it, itself left out."""
+    past: dict[str, int] = {}
+    levels: list[int] = []
+    for op in fusion.ops:
+        level = max((past.get(x, 0) for x in op.tensor_inputs), default=0)
+        levels.append(level)
+        past[op.output] = level + (op.kind in FOLDS)
+    return levels
+
+
+def _before(fusion: Fusion) -> list[int]:
+    """The same, counted from the outputs: as late as the operators that need it allow."""
+    ahead: dict[str, int] = {}
+    levels = [0] * len(fusion.ops)
+    for n in reversed(range(len(fusion.ops))):
+        op = fusion.ops[n]
+        levels[n] = -(ahead.get(op.output, 0) + (op.kind in FOLDS))
+        for x in op.tensor_inputs:
+            ahead[x] = max(ahead.get(x, 0), -levels[n])
+    return levels
+
+
+def _classes(fusion: Fusion) -> list[tuple[int, ...]]:
+    """For each operator, the first reduction that needs it: the sizes before it, and the dimensions that it folds.
+
+    Empty where none needs it.
+    """
+    next_fold: dict[str, tuple[int, ...]] = {}
+    classes: list[tuple[int, ...]] = [()] * len(fusion.ops)
+    for n in reversed(range(len(fusion.ops))):
+        op = fusion.ops[n]
+        classes[n] = next_fold.get(op.output, ())
+        if op.kind in FOLDS:
+            classes[n] = (*fusion.value(op.tensor_inputs[0]).shape, -1, *op.dims)
+        if classes[n]:
+            next_fold.update(dict.fromkeys(op.tensor_inputs, classes[n]))
+    return classes
+
+
+def _repaired(fusion: Fusion, wanted: list[int]) -> tuple[Op, ...]:
+    """The operators in the wanted order as far as producers allow: one that comes too early draws its own along."""
+    producers: Mapping[str, int] = {op.output: n for n, op in enumerate(fusion.ops)}
+    done: dict[int, None] = {}
+
+    def place(n: int) -> None:
+        for x in fusion.ops[n].tensor_inputs:
+            if x in producers and producers[x] not in done:
+                place(producers[x])
+        done.setdefault(n)
+
+    for n in wanted:
+        place(n)
+    return tuple(fusion.ops[n] for n in done)

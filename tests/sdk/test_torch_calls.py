@@ -1,0 +1,97 @@
+"""What a call hands to the launcher, and what it gives back: tensors on the host stand in for those of a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+import fusetune.torch
+from fusetune.errors import WrongArguments
+from fusetune.torch import DTYPES, Kernel, check_tensor
+from fusetune.wire.artifact import Scratch, TensorSpec
+from tests.sdk.test_torch_kernel import artifact
+
+
+class Recorded:
+    """Stands in for `Launcher`: keeps the addresses of every call."""
+
+    calls: list[tuple[tuple[int, ...], tuple[int, ...]]]
+
+    def __init__(self, *_: Any) -> None:
+        pass
+
+    def launch(self, pointers: tuple[int, ...], stream: int, scratch: tuple[int, ...]) -> None:
+        Recorded.calls.append((pointers, scratch))
+
+
+def _host(kind: str, tensors: Sequence[torch.Tensor], specs: tuple[TensorSpec, ...], _: object) -> torch.device:
+    for position, (tensor, wanted) in enumerate(zip(tensors, specs, strict=True)):
+        check_tensor(f"{kind} {position}", tensor, wanted)
+    return torch.device("cpu", 0)
+
+
+def _host_inputs(*arguments: Any, **named: Any) -> torch.device:
+    return _host(*arguments, *named.values())
+
+
+@pytest.fixture(autouse=True)
+def on_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    Recorded.calls = []
+    monkeypatch.setattr(fusetune.torch, "Launcher", Recorded)
+    monkeypatch.setattr(fusetune.torch, "_check_all", _host_inputs)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: SimpleNamespace(cuda_stream=7))
+
+
+def spec(dtype: str, *shape: int) -> TensorSpec:
+    strides = tuple(torch.empty(shape, device="meta").stride())
+    return TensorSpec(shape=shape, strides=strides, dtype=dtype, align=DTYPES[dtype].itemsize)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_outputs_have_the_element_type_and_layout_of_their_spec(dtype: str) -> None:
+    transposed = TensorSpec(shape=(6, 4), strides=(1, 6), dtype=dtype, align=1)
+    kernel = Kernel(artifact(inputs=(spec(dtype, 4, 6),), outputs=(transposed,)))
+    x = torch.ones(4, 6).to(DTYPES[dtype])
+    y = kernel(x)
+    assert isinstance(y, torch.Tensor)
+    assert (tuple(y.shape), y.stride(), y.dtype) == ((6, 4), (1, 6), DTYPES[dtype])
+    assert Recorded.calls == [((x.data_ptr(), y.data_ptr()), ())]
+
+
+def test_several_outputs_of_different_shapes_and_types_come_as_a_tuple() -> None:
+    """A kept dimension of size 1 stays in the result, and a mask is a tensor of bools."""
+    outputs = (spec("f16", 4, 6), spec("f32", 4, 1), spec("bool", 4, 6), spec("i64", 6))
+    kernel = Kernel(artifact(inputs=(spec("f16", 4, 6),), outputs=outputs))
+    x = torch.ones(4, 6, dtype=torch.float16)
+    found = kernel(x)
+    assert isinstance(found, tuple)
+    assert [(tuple(t.shape), t.dtype) for t in found] == [(one.shape, DTYPES[one.dtype]) for one in outputs]
+    mine = [torch.empty(one.shape, dtype=DTYPES[one.dtype]) for one in outputs]
+    assert kernel(x, out=mine) == tuple(mine)
+    assert Recorded.calls[1][0] == (x.data_ptr(), *(t.data_ptr() for t in mine))
+    with pytest.raises(WrongArguments, match=r"output 2: found torch\.uint8, expected torch\.bool"):
+        kernel(x, out=[*mine[:2], torch.empty(4, 6, dtype=torch.uint8), mine[3]])
+
+
+def test_launches_get_scratch_memory_of_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[torch.Tensor] = []
+    empty = torch.empty
+    monkeypatch.setattr(torch, "empty", lambda *a, **k: made.append(empty(*a, **k)) or made[-1])
+    kernel = Kernel(
+        artifact(
+            inputs=(spec("f32", 8),),
+            outputs=(spec("f32", 1),),
+            scratch=(Scratch(bytes=100, align=256), Scratch(bytes=4096, align=256)),
+        )
+    )
+    kernel(torch.zeros(8))
+    ((_, scratch),) = Recorded.calls
+    assert [address % 256 for address in scratch] == [0, 0]
+    buffers = [tensor for tensor in made if tensor.dtype == torch.uint8]
+    for address, buffer, size in zip(scratch, buffers, (100, 4096), strict=True):
+        assert buffer.data_ptr() <= address
+        assert address + size <= buffer.data_ptr() + buffer.nbytes
