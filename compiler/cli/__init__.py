@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from compiler.cli.check import check
+from compiler.cli.emit import emit
 from compiler.cli.emulate import emulate
 from compiler.cli.explain import explain
 from compiler.cli.show import Stage, show
@@ -17,5 +18,5 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (show, check, explain, emulate):
+for command in (show, check, explain, emit, emulate):
     app.command()(command)

@@ -10,14 +10,16 @@ from typing import Annotated, Any
 
 import typer
 
+from compiler.arch import arch_named
 from compiler.cli.check import plain_lines
+from compiler.cli.explicit import emulate_cases
 from compiler.cuda_sources import header_dirs, toolkit_roots
 from compiler.emulate.launch import Completion, Options
 from compiler.emulate.memory.build import BadLaunch
 from compiler.emulate.ptx.errors import PtxError
 from compiler.emulate.spec import InvalidSpec
 from compiler.emulation import Subject, of_artifact, of_cuda, of_ptx, report, run
-from compiler.errors import CompileError, InvalidFusion
+from compiler.errors import CompileError, InvalidFusion, UnknownArch
 from compiler.faults import STDIN, UsageFault, read_text, reporting
 from compiler.wire import artifact_from_json
 
@@ -33,7 +35,7 @@ Save = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object in place of the report.")]
 
-reports_faults = reporting(UsageFault, InvalidSpec, InvalidFusion, PtxError, CompileError, BadLaunch)
+reports_faults = reporting(UsageFault, InvalidSpec, InvalidFusion, PtxError, CompileError, BadLaunch, UnknownArch)
 """Decorates a command: a kernel or a launch that cannot be run is a message on stderr, and exit code 2."""
 
 _SPEC = "a SPEC (docs/emulator.md), or - for standard input"
@@ -51,6 +53,19 @@ def emulate(
     artifact: Annotated[
         Path | None, typer.Option("--artifact", help="An exported kernel in place of KERNEL and SPEC.", metavar="FILE")
     ] = None,
+    schedule: Annotated[
+        Path | None,
+        typer.Option("--schedule", help="Explicit schedules (JSON) in place of KERNEL; - reads stdin.", metavar="FILE"),
+    ] = None,
+    case: Annotated[
+        str | None, typer.Option("--case", help="With --schedule: the case of that name alone.", metavar="NAME")
+    ] = None,
+    arch: Annotated[
+        str | None, typer.Option("--arch", help="With --schedule: compile target. Default: sm_90a.")
+    ] = None,
+    full_size: Annotated[
+        bool, typer.Option("--full-size", help="With --schedule: every block, at the sizes as declared.")
+    ] = False,
     order: Order = Completion.EAGER,
     seed: Seed = 0,
     save: Save = None,
@@ -60,6 +75,13 @@ def emulate(
 
     Exits with 0 if there are none, 1 if there are, 2 for a kernel or a launch that cannot be run.
     """
+    if schedule is not None:
+        if kernel is not None or spec is not None or artifact is not None or save is not None:
+            raise UsageFault("--schedule: found KERNEL, --spec, --artifact or --save beside it. Leave them out.")
+        target = None if arch is None else arch_named(arch)
+        emulate_cases(schedule, case, target, Options(order, seed), full_size=full_size, as_json=as_json)
+    if case is not None or arch is not None or full_size:
+        raise UsageFault("--case, --arch, --full-size: found without --schedule FILE. Name the file of the case.")
     if artifact is not None:
         if kernel is not None or spec is not None:
             raise UsageFault("--artifact: found KERNEL or --spec beside it, which it brings itself. Leave them out.")

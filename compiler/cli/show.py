@@ -14,14 +14,22 @@ import typer
 
 from compiler.arch import Arch, arch_named
 from compiler.emit.cuda import kernel_only
-from compiler.errors import CompileError, IllegalSchedule, InvalidFusion, InvalidStep, UnknownArch, Unsupported
+from compiler.errors import (
+    CompileError,
+    IllegalSchedule,
+    InvalidFusion,
+    InvalidStep,
+    UnknownArch,
+    Unsupported,
+    Violation,
+)
 from compiler.faults import UsageFault, read_text, reporting
 from compiler.ir.printer import fusion_text, scheduled_text
 from compiler.legality import Schedule, check
 from compiler.lower.printer import kernel_ir_text
 from compiler.nvrtc import CompilePool
 from compiler.pipeline import Generated, generate
-from compiler.schedule.trace import ScheduleTrace
+from compiler.schedule.trace import ScheduleTrace, Trace, launches_of
 from compiler.wire import KernelArtifact, artifact_from_json, trace_from_json
 
 DEFAULT_ARCH = "sm_90a"
@@ -62,13 +70,13 @@ def show(
         case Stage.TRACE:
             text = str(subject.trace)
         case Stage.IR:
-            schedule = Schedule(subject.trace.replay(), subject.arch)
-            typer.echo(scheduled_text(schedule.sf))
-            if violations := check(schedule):
-                raise IllegalSchedule(violations)
+            _show_scheduled(subject)
             return
         case Stage.KERNEL:
-            text = kernel_ir_text(subject.generated.kernel)
+            text = "\n".join(
+                f"{head}{kernel_ir_text(launch.kernel)}"
+                for head, launch in zip(_heads(subject.trace), subject.generated.launches, strict=True)
+            )
         case Stage.CUDA:
             text = subject.source if full else kernel_only(subject.source)
         case Stage.PTX:
@@ -78,11 +86,29 @@ def show(
     typer.echo(text.rstrip("\n"))
 
 
+def _show_scheduled(subject: _Subject) -> None:
+    """Prints each launch's scheduled fusion. Raises IllegalSchedule, after the text, with every breach of all."""
+    violations: list[Violation] = []
+    for head, launch in zip(_heads(subject.trace), launches_of(subject.trace), strict=True):
+        schedule = Schedule(launch.trace.replay(), subject.arch)
+        typer.echo(f"{head}{scheduled_text(schedule.sf)}")
+        violations += check(schedule)
+    if violations:
+        raise IllegalSchedule(tuple(violations))
+
+
+def _heads(trace: Trace) -> list[str]:
+    """A line before each launch's text, where there are several."""
+    if isinstance(trace, ScheduleTrace):
+        return [""]
+    return [f"launch {n}: {', '.join(one.reads)} -> {', '.join(one.writes)}\n" for n, one in enumerate(trace.launches)]
+
+
 @dataclass(frozen=True)
 class _Subject:
     """What a file holds: a trace, and the kernel that was made of it where the file has one for `arch`."""
 
-    trace: ScheduleTrace
+    trace: Trace
     arch: Arch
     kernel: KernelArtifact | None = None
 
@@ -109,7 +135,10 @@ def _read(file: Path, arch: str | None) -> _Subject:
     document = _object(file, text)
     readers: dict[str, Callable[[], _Subject]] = {
         "fusetune.kernel/1": lambda: _of_artifact(artifact_from_json(text), arch),
-        "fusetune.trace/1": lambda: _Subject(trace_from_json(document), arch_named(arch or DEFAULT_ARCH)),
+        **dict.fromkeys(
+            ("fusetune.trace/1", "fusetune.trace/2"),
+            lambda: _Subject(trace_from_json(document), arch_named(arch or DEFAULT_ARCH)),
+        ),
     }
     found = document.get("format")
     reader = readers.get(found) if isinstance(found, str) else None

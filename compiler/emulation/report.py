@@ -41,7 +41,7 @@ def _lines(emulation: Emulation) -> Iterator[str]:
         yield from _tensors(emulation)
     yield ""
     yield "counters"
-    yield from _counters(emulation.counters, "  ")
+    yield from counter_lines(emulation.counters, "  ")
 
 
 def _verdict(faults: tuple[Fault, ...]) -> str:
@@ -90,7 +90,7 @@ def _tensors(emulation: Emulation) -> Iterator[str]:
         yield "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
-def _counters(counters: Mapping[str, Any], indent: str) -> Iterator[str]:
+def counter_lines(counters: Mapping[str, Any], indent: str) -> Iterator[str]:
     """A line for each group of numbers, its names before; what is zero or empty is left out."""
     shown = {name: value for name, value in counters.items() if _is_shown(value)}
     numbers = [f"{name} {value}" for name, value in shown.items() if not isinstance(value, Mapping)]
@@ -101,7 +101,7 @@ def _counters(counters: Mapping[str, Any], indent: str) -> Iterator[str]:
     for name, group in groups.items():
         if any(isinstance(value, Mapping) for value in group.values()):
             yield f"{indent}{name}"
-            yield from _counters(group, f"{indent}  ")
+            yield from counter_lines(group, f"{indent}  ")
         else:
             inside = ", ".join(f"{inner} {value}" for inner, value in group.items() if value)
             yield f"{indent}{name.ljust(width)}  {inside}"

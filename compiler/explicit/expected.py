@@ -1,0 +1,82 @@
+"""What the operators of an explicit schedule mean, worked out by numpy: floats in f64, integers exactly.
+
+The fusion alone decides it, and no step of the schedule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from compiler.dtypes import DType
+from compiler.errors import Unsupported
+from compiler.explicit.elements import Array
+from compiler.ir.fusion import Fusion, Literal, Op
+from compiler.ir.ops import OpKind
+from compiler.reference import FLOAT_FORMATS
+from compiler.reference.operators import pointwise
+
+_ROUNDINGS = 16
+"""Roundings that a float result may be off by: a few operators of some ulp each, approximate functions among them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """An output's elements, and by how much each may be off."""
+
+    values: Array
+    allowed: Array
+
+
+def expected(fusion: Fusion, inputs: Mapping[str, Array]) -> dict[str, Expected]:
+    """The outputs of the fusion by name. Raises Unsupported for an operator without a meaning here."""
+    known = dict(inputs)
+    scale: dict[str, Any] = {name: np.abs(x) for name, x in known.items()}
+    length = dict.fromkeys(known, 1)
+    for op in fusion.ops:
+        operands = [known[x] if isinstance(x, str) else x for x in op.inputs]
+        sizes: list[Any] = [scale[x] if isinstance(x, str) else abs(x.value) for x in op.inputs]
+        shape = fusion.value(op.output).shape
+        known[op.output] = _apply(op, operands, shape, fusion.value(op.tensor_inputs[0]).dtype)
+        if op.kind in (OpKind.ADD, OpKind.SUB):
+            scale[op.output] = np.broadcast_to(sizes[0] + sizes[1], shape)
+        elif op.kind is OpKind.SUM:
+            scale[op.output] = _apply(op, [sizes[0]], shape, DType.F64)
+        else:
+            moves = op.kind in (OpKind.COPY, OpKind.PERMUTE, OpKind.BROADCAST_TO)
+            scale[op.output] = _apply(op, [sizes[0]], shape, DType.F64) if moves else np.abs(known[op.output])
+        folded = known[op.tensor_inputs[0]].size // max(1, known[op.output].size) if op.kind is OpKind.SUM else 1
+        length[op.output] = max(folded, *(length[name] for name in op.tensor_inputs))
+    found = {}
+    for name in fusion.outputs:
+        form = FLOAT_FORMATS.get(fusion.value(name).dtype)
+        unit = 0.0 if form is None or not fusion.ops else form.unit_roundoff * _ROUNDINGS * np.sqrt(length[name])
+        moves = all(op.kind in (OpKind.COPY, OpKind.PERMUTE, OpKind.BROADCAST_TO) for op in fusion.ops)
+        found[name] = Expected(known[name], np.zeros_like(scale[name]) if moves else scale[name] * unit)
+    return found
+
+
+def _apply(op: Op, operands: list[Array | Literal], shape: tuple[int, ...], dtype: DType) -> Array:
+    x = next(o for o in operands if not isinstance(o, Literal))
+    match op.kind:
+        case OpKind.COPY:
+            return x
+        case OpKind.PERMUTE:
+            return x.transpose(op.dims)
+        case OpKind.BROADCAST_TO:
+            apart = [1] * len(shape)
+            for d, n in zip(op.dims, x.shape, strict=True):
+                apart[d] = n
+            return np.broadcast_to(x.reshape(apart), shape)
+        case OpKind.SUM | OpKind.AMAX | OpKind.AMIN:
+            folds: dict[OpKind, Any] = {OpKind.SUM: np.sum, OpKind.AMAX: np.max, OpKind.AMIN: np.min}
+            axes = tuple(d % x.ndim for d in op.dims)
+            return np.asarray(folds[op.kind](x, axis=axes)).reshape(shape)
+        case OpKind.CAT | OpKind.IOTA | OpKind.SLICE | OpKind.RESHAPE | OpKind.VIEW | OpKind.MEAN | OpKind.CAST:
+            raise Unsupported(f"{op.output}: {op.kind} in an explicit schedule", "Use the operators of the format.")
+        case _:
+            args = [np.full((), o.value, x.dtype) if isinstance(o, Literal) else o for o in operands]
+            return np.broadcast_to(np.asarray(pointwise(op.kind, args, dtype, np)), shape)
