@@ -15,8 +15,10 @@ from compiler.pipeline import generate
 from search.budget import Clock
 from search.build import Predict
 from search.candidate import Candidate
+from search.space.products import MOST_COUNTED
 from search.space.protocol import Scheduler
 from search.space.schedulers import refusals, schedulers_for
+from search.space.schedulers.launches import Scored, rank_by_rank
 from search.space.space import Space
 
 
@@ -61,19 +63,21 @@ class Plan:
 
     @property
     def points(self) -> int:
-        return sum(space.points for space in self.spaces.values())
+        """Points of all spaces; `MOST_COUNTED` where they are more."""
+        return min(MOST_COUNTED, sum(space.points for space in self.spaces.values()))
 
     @property
     def legal(self) -> int:
-        return sum(space.legal for space in self.spaces.values())
+        """Legal points of all spaces; `MOST_COUNTED` where they are more."""
+        return min(MOST_COUNTED, sum(space.legal for space in self.spaces.values()))
 
     @property
     def refused(self) -> dict[str, int]:
-        """Points that each rule refuses, over all schedulers."""
+        """Points that each rule refuses, over all schedulers; `MOST_COUNTED` where they are more."""
         total: Counter[str] = Counter()
         for space in self.spaces.values():
             total.update(space.refused)
-        return dict(total)
+        return {rule: min(MOST_COUNTED, count) for rule, count in total.items()}
 
     @property
     def reasons(self) -> dict[str, str]:
@@ -95,18 +99,28 @@ class Plan:
     ) -> list[Ranked]:
         """A sample of up to `n` candidates of each scheduler, the fastest predicted first; ends after `seconds`.
 
-        Candidates that turn out not to be schedulable, or have no prediction, are left out.
+        Candidates that turn out not to be schedulable, or have no prediction, are left out. Of several launches, the
+        points of each are ranked by themselves, and joined rank by rank: their times add up.
         """
         deadline = clock() + seconds
         ranked: list[Ranked] = []
+        launched: dict[str, list[Scored]] = {}
         for candidate in self.sample(n, seed):
-            if clock() > deadline and ranked:
+            if clock() > deadline and (ranked or launched):
                 break
             try:
                 trace = self.schedulers[candidate.scheduler].trace(self.fusion, candidate.knobs)
-                predicted = predict(generate(trace, self.arch))
+                generated = generate(trace, self.arch)
+                each = [predict(part) for part in generated.parts]
             except (IllegalSchedule, InvalidStep, Unsupported):
                 continue
-            if predicted is not None:
-                ranked.append(Ranked(candidate, predicted))
+            known = [us for us in each if us is not None]
+            if len(known) < len(each):
+                continue
+            if len(each) == 1:
+                ranked.append(Ranked(candidate, known[0]))
+            else:
+                launched.setdefault(candidate.scheduler, []).append((candidate.knobs, known))
+        for name, scored in launched.items():
+            ranked += [Ranked(Candidate.of(name, point), us) for point, us in rank_by_rank(scored)]
         return sorted(ranked, key=lambda one: one.predicted_us)

@@ -22,12 +22,15 @@ from compiler.ir.fusion import Fusion
 from compiler.ir.ops import MOVES, OpKind
 from compiler.ir.tensor import MathGrade
 from compiler.lower import kernel_ir as k
-from compiler.pipeline import Generated
+from compiler.pipeline import Generated, GeneratedLaunch
 from search.build import Predict
 from search.cost.model import KernelFeatures, predict
+from search.cost.pressure import array_registers
 from search.roofline import distinct_bytes
 
 _WARP = 32
+_SECTOR = 32
+"""Bytes of a sector, the least that L2 sends (CUDA guide, device memory accesses)."""
 
 _EXACT_ISSUES = {
     OpKind.EXP: 8,
@@ -44,7 +47,20 @@ _EXACT_ISSUES = {
 """Rough instructions of one element of a function in its exact form (range reduction, polynomial, fix-ups); anything
 else takes one. Estimates: they order grades and functions, they do not time them."""
 
-_APPROXIMATE_ISSUES = 4
+_APPROXIMATE_ISSUES = {
+    OpKind.EXP: 2,
+    OpKind.LOG: 2,
+    OpKind.TANH: 1,
+    OpKind.SIGMOID: 4,
+    OpKind.GELU: 7,
+    OpKind.SILU: 5,
+    OpKind.SQRT: 1,
+    OpKind.RSQRT: 1,
+    OpKind.RECIPROCAL: 1,
+    OpKind.DIV: 2,
+}
+"""The same of the approximate instructions, counted in the machine code of sm_90a."""
+
 _MUFU_OPS = {OpKind.SIGMOID: 2, OpKind.SILU: 2, OpKind.GELU: 2}
 """Special-function operations of one element; other functions of `_EXACT_ISSUES` take one."""
 
@@ -55,8 +71,8 @@ _BASE_REGISTERS = 24
 
 
 def predictor(card: Card) -> Predict:
-    """Predicted microseconds of a generated kernel on `card`."""
-    return lambda generated: predict(card, features_of(generated)).total_us
+    """Predicted microseconds of a generated kernel on `card`: of several launches, the sum of theirs."""
+    return lambda generated: sum(predict(card, features_of(launch)).total_us for launch in generated.launches)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +84,8 @@ class _Site:
     tiles: int
 
 
-def features_of(generated: Generated) -> KernelFeatures:
-    """The features of one launch."""
+def features_of(generated: Generated | GeneratedLaunch) -> KernelFeatures:
+    """The features of one launch. Raises ValueError for a candidate of several."""
     kernel = generated.kernel
     sites = list(_sites(kernel.body, 1, 1))
     blocks = prod(kernel.grid)
@@ -78,13 +94,15 @@ def features_of(generated: Generated) -> KernelFeatures:
     lanes = _lanes(kernel.block)
     fusion = generated.trace.fusion
     l2_bytes = _l2_read_bytes(sites, kernel, lanes, blocks)
+    reused, rereads = _reused(l2_bytes, fusion)
     read_runs, write_runs = _runs(sites, kernel, lanes)
     tiles = max(site.tiles for site in sites)
     return KernelFeatures(
         dram_read_bytes=sum(distinct_bytes(fusion.value(name)) for name in fusion.inputs),
         dram_write_bytes=sum(distinct_bytes(fusion.value(name)) for name in fusion.outputs),
         l2_read_bytes=sum(l2_bytes.values()),
-        l2_reused_bytes=_reused_bytes(l2_bytes, fusion),
+        l2_reused_bytes=reused,
+        l2_reused_bytes_per_sm=resident * rereads / blocks,
         read_run_bytes=min(read_runs, default=512.0),
         write_run_bytes=min(write_runs, default=512.0),
         bytes_in_flight_per_sm=max(1.0, resident * _bytes_in_flight(sites, kernel)),
@@ -95,13 +113,21 @@ def features_of(generated: Generated) -> KernelFeatures:
         blocks_per_sm=resident,
         tiles=blocks * tiles,
         syncs_per_tile=sum(s.per_tile for s in sites if isinstance(s.statement, k.Sync | k.WaitBarrier)),
+        cluster_syncs_per_tile=len(_exchanged(sites)),
+        warps_per_block=-(-kernel.threads // _WARP),
+        cluster=kernel.cluster,
     )
+
+
+def _exchanged(sites: list[_Site]) -> set[str]:
+    """The reductions of which blocks of a cluster exchange partials."""
+    return {site.statement.target.tensor for site in sites if isinstance(site.statement, k.RemoteStore)}
 
 
 def resident_blocks(kernel: k.Kernel, arch: Arch) -> int:
     """Blocks of one SM at a time, from an estimate of registers; at least 1."""
-    declared = sum(s.elems * s.dtype.nbytes for s in k.walk(_usual(kernel.body)) if isinstance(s, k.Declare))
-    registers = min(_BASE_REGISTERS + declared // 4, kernel.max_registers or arch.max_registers_per_thread)
+    wanted = _BASE_REGISTERS + array_registers(kernel.body)
+    registers = min(wanted, kernel.max_registers or arch.max_registers_per_thread)
     return max(1, blocks_per_sm(arch, kernel.threads, registers, kernel.smem_bytes).blocks)
 
 
@@ -156,6 +182,32 @@ def _global_access(s: k.GlobalLoad | k.GlobalStore, lanes: dict[str, NDArray[np.
     return _runs_of(_at(s.offset, lanes) * item, s.width * item)
 
 
+def _sector_bytes(s: k.GlobalLoad, lanes: dict[str, NDArray[np.int64]]) -> int:
+    """Bytes that L2 sends for one warp's load: whole sectors, unless a neighbouring load may find the rest in L1."""
+    item = s.target.dtype.nbytes
+    distinct, _ = _global_access(s, lanes)
+    first = _at(s.offset, lanes) * item
+    sectors = np.concatenate([(first + at) // _SECTOR for at in range(0, s.width * item, min(_SECTOR, s.width * item))])
+    sent = _SECTOR * len(np.unique(sectors))
+    return distinct if sent <= 2 * distinct else sent
+
+
+def _share_of_sectors(s: k.GlobalStore, kernel: k.Kernel) -> float:
+    """Bytes that the warps of a block store over those of the sectors that they touch: less than 1 where rows begin at
+    any address, and a run's ends are parts of sectors, which cost more than whole ones."""
+    size = s.width * s.source.dtype.nbytes
+    stored = touched = 0
+    thread = np.arange(prod(kernel.block), dtype=np.int64)
+    for first in range(0, len(thread), _WARP):
+        at = thread[first : first + _WARP]
+        x, y = kernel.block[:2]
+        lanes = {"tx": at % x, "ty": at // x % y, "tz": at // (x * y)}
+        starts = _at(s.offset, lanes) * s.source.dtype.nbytes
+        stored += _runs_of(starts, size)[0]
+        touched += len(np.unique(np.concatenate([starts // _SECTOR, (starts + size - 1) // _SECTOR])))
+    return min(1.0, stored / (_SECTOR * touched))
+
+
 def _runs(sites: list[_Site], kernel: k.Kernel, lanes: dict[str, NDArray[np.int64]]) -> tuple[list[float], list[float]]:
     """Contiguous bytes of each kind of access: reads, writes."""
     rows = {m.name: float(m.box[0] * m.dtype.nbytes) for m in kernel.tensor_maps}
@@ -166,7 +218,7 @@ def _runs(sites: list[_Site], kernel: k.Kernel, lanes: dict[str, NDArray[np.int6
             case k.GlobalLoad() as s if _global_access(s, lanes)[0] > s.width * s.target.dtype.nbytes:
                 reads.append(_global_access(s, lanes)[1])  # one address for all lanes is a broadcast, not a short run
             case k.GlobalStore() as s:
-                writes.append(_global_access(s, lanes)[1])
+                writes.append(_global_access(s, lanes)[1] * _share_of_sectors(s, kernel))
             case k.TmaLoad() as s:
                 reads.append(rows[s.tensor_map])
             case k.TmaStore() as s:
@@ -192,7 +244,7 @@ def _l2_read_bytes(
         match site.statement:
             case k.GlobalLoad() as s:
                 total[position[s.tensor]] = (
-                    total.get(position[s.tensor], 0.0) + warps * times * _global_access(s, lanes)[0]
+                    total.get(position[s.tensor], 0.0) + warps * times * _sector_bytes(s, lanes)
                 )
             case k.TmaLoad() as s:
                 total[position[s.tensor_map]] = max(
@@ -205,10 +257,11 @@ def _l2_read_bytes(
     return total
 
 
-def _reused_bytes(l2_bytes: dict[int, float], fusion: Fusion) -> float:
-    """Size of the inputs that are read more than about once."""
+def _reused(l2_bytes: dict[int, float], fusion: Fusion) -> tuple[float, float]:
+    """Size of the inputs that are read more than about once, and what is read of them."""
     sizes = {position: distinct_bytes(fusion.value(name)) for position, name in enumerate(fusion.inputs)}
-    return float(sum(sizes[p] for p, read in l2_bytes.items() if p in sizes and read > 1.5 * sizes[p]))
+    again = [p for p, read in l2_bytes.items() if p in sizes and read > 1.5 * sizes[p]]
+    return float(sum(sizes[p] for p in again)), float(sum(l2_bytes[p] for p in again))
 
 
 def _bytes_in_flight(sites: list[_Site], kernel: k.Kernel) -> float:
@@ -233,7 +286,19 @@ def _issues(s: k.Stmt) -> float:
             if s.kind in MOVES:
                 return 0
             exact = _EXACT_ISSUES.get(s.kind, 1)
-            return exact if s.grade is MathGrade.EXACT else min(exact, _APPROXIMATE_ISSUES)
+            return exact if s.grade is MathGrade.EXACT else _APPROXIMATE_ISSUES.get(s.kind, exact)
+        case k.Accumulate():
+            return 1
+        case k.AccumulateRun():
+            return s.width / 2 + 2
+        case k.Shuffle():
+            return 2 * len(s.masks) * s.elems
+        case k.Index():
+            return 1
+        case k.RemoteStore() | k.ClusterArrive() | k.ClusterWait():
+            return 2
+        case k.Fill():
+            return s.elems
         case k.Convert():
             return max(1, s.width / 2)
         case k.GlobalLoad() | k.GlobalStore() | k.SharedLoad() | k.SharedStore():
@@ -242,10 +307,11 @@ def _issues(s: k.Stmt) -> float:
             return 0 if s.unroll else _LOOP_ISSUES
         case k.If():
             return len(s.conditions)
-        case k.Sync() | k.WaitBarrier() | k.FenceAsync():
+        case k.Sync() | k.SyncPart() | k.WaitBarrier() | k.Arrive() | k.FenceAsync() | k.SetRegisters():
             return 1
         case (
             k.Declare()
+            | k.Opaque()
             | k.Elected()
             | k.TmaLoad()
             | k.TmaStore()
@@ -253,6 +319,7 @@ def _issues(s: k.Stmt) -> float:
             | k.BulkStore()
             | k.InitBarriers()
             | k.ExpectBytes()
+            | k.AddBytes()
             | k.CommitStores()
             | k.WaitStores()
         ):

@@ -32,11 +32,27 @@ L2_NEAR_SHARE = 0.4
 ISSUES_PER_CLOCK_PER_SM = 4
 MUFU_LANES_PER_CLOCK_PER_SM = 16
 BARRIER_US = 0.015
+WARP_ISSUES_PER_CLOCK = 0.2
+"""Instructions of one warp in a clock, dependent ones among them; a few warps alone cannot use an SM's issue slots."""
 
-_READ_RUN_COST = ((64, 1.07), (128, 1.07), (256, 1.01), (512, 1.0))
-_WRITE_RUN_COST = ((16, 6.0), (32, 2.8), (64, 1.5), (128, 1.07), (256, 1.01), (512, 1.0))
-"""Time per byte by the bytes that one warp instruction touches in a row, measured on an H100 for 32, 128, 256, 512 B;
-16 and 64 B are estimates. Reads of less than 64 B are already counted as whole half lines."""
+FOLD_US = 0.1
+CLUSTER_FOLD_US = 0.2
+"""A fold over a block, shuffles and barrier, and the exchange between the blocks of a cluster (estimates)."""
+
+_READ_RUN_COST = ((16, 2.4), (32, 1.5), (64, 1.07), (128, 1.07), (256, 1.01), (512, 1.0))
+_WRITE_RUN_COST = ((16, 6.0), (32, 2.8), (64, 1.12), (128, 1.07), (256, 1.01), (512, 1.0))
+"""Time per byte by the bytes that one warp instruction touches in a row, measured on an H100 for 32, 128, 256, 512 B,
+64 B of transposes on an H200; 16 B is an estimate. Reads of less than 64 B are already counted as whole half lines."""
+
+
+CLUSTER_SMS_SHARE = 10 / 11
+"""H200: cuOccupancyMaxActiveClusters finds room for clusters of 4 and of 8 blocks on 120 of 132 SMs (30 and 15 clusters
+with one block an SM), since a cluster lies in one GPC and GPCs are not of equal size. Clusters of 2 fit everywhere."""
+
+
+def usable_sms(card: Card, cluster: int) -> int:
+    """Multiprocessors that clusters of so many blocks can use together."""
+    return card.sm_count if cluster <= 2 else int(card.sm_count * CLUSTER_SMS_SHARE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +63,7 @@ class KernelFeatures:
     dram_write_bytes     bytes to device memory, each touched 32-byte sector counted whole
     l2_read_bytes        bytes that SMs read through L2, those from device memory included
     l2_reused_bytes      size of the data that is read more than once
+    l2_reused_bytes_per_sm  what the resident blocks of one SM read of it in their life
     read_run_bytes       contiguous bytes of one warp load instruction (TMA: the inner box row), the shortest of inputs
     write_run_bytes      the same for stores
     bytes_in_flight_per_sm  bytes that one SM's resident blocks request before any of them waits
@@ -57,6 +74,9 @@ class KernelFeatures:
     blocks_per_sm        resident at a time
     tiles                units of work between block-wide barriers, over all blocks
     syncs_per_tile       block-wide barriers that a tile waits at
+    cluster_syncs_per_tile  barriers of a cluster that a tile waits at
+    warps_per_block      warps of one block
+    cluster              blocks of a cluster, which run on neighbouring SMs
     """
 
     dram_read_bytes: float
@@ -66,6 +86,7 @@ class KernelFeatures:
     blocks_per_sm: int
     l2_read_bytes: float = 0.0
     l2_reused_bytes: float = 0.0
+    l2_reused_bytes_per_sm: float = math.inf
     read_run_bytes: float = 512.0
     write_run_bytes: float = 512.0
     warp_instructions: float = 0.0
@@ -73,11 +94,14 @@ class KernelFeatures:
     smem_wavefronts: float = 0.0
     tiles: int = 0
     syncs_per_tile: int = 0
+    cluster_syncs_per_tile: int = 0
+    warps_per_block: int = 8
+    cluster: int = 1
 
     def __post_init__(self) -> None:
         for name in self.__dataclass_fields__:
             value = getattr(self, name)
-            if not value >= 0 or math.isinf(value):
+            if not value >= 0 or (math.isinf(value) and name != "l2_reused_bytes_per_sm"):
                 raise ValueError(f"{name}: found {value}, expected a finite number from 0.")
         for name in ("blocks", "blocks_per_sm", "bytes_in_flight_per_sm", "read_run_bytes", "write_run_bytes"):
             if getattr(self, name) == 0:
@@ -85,7 +109,7 @@ class KernelFeatures:
 
     def waves(self, card: Card) -> float:
         """Blocks of the grid over blocks resident on the card at a time."""
-        return self.blocks / (self.blocks_per_sm * card.sm_count)
+        return self.blocks / (self.blocks_per_sm * usable_sms(card, self.cluster))
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +128,7 @@ def predict(card: Card, features: KernelFeatures) -> Prediction:
     overlapping = {
         "bandwidth": bandwidth_us(card, features),
         "latency": latency_us(card, features),
-        "issue": features.warp_instructions / (ISSUES_PER_CLOCK_PER_SM * _clocks_per_us(card, features)),
+        "issue": issue_us(card, features),
         "mufu": features.mufu_ops / (MUFU_LANES_PER_CLOCK_PER_SM * _clocks_per_us(card, features)),
         "smem": features.smem_wavefronts / _clocks_per_us(card, features),
     }
@@ -120,39 +144,66 @@ def predict(card: Card, features: KernelFeatures) -> Prediction:
 
 def bandwidth_us(card: Card, features: KernelFeatures) -> float:
     """Bytes over the rate of device memory at this mix of reads and writes, or over L2's where that takes longer."""
-    read = features.dram_read_bytes * _run_cost(_READ_RUN_COST, features.read_run_bytes)
+    # What the same blocks read again comes back before others have read much; what L2 cannot hold is read anew.
+    again = min(features.l2_reused_bytes, features.l2_reused_bytes_per_sm * card.sm_count)
+    lost = max(0.0, 1 - card.l2_bytes / again) if again else 0.0
+    read_bytes = features.dram_read_bytes + lost * max(0.0, features.l2_read_bytes - features.dram_read_bytes)
+    read = read_bytes * _run_cost(_READ_RUN_COST, features.read_run_bytes)
     write = features.dram_write_bytes * _run_cost(_WRITE_RUN_COST, features.write_run_bytes)
     # Time per byte goes in straight lines from pure reads over an even copy to pure writes.
     many, few, rate = (read, write, card.dram.best_read) if read >= write else (write, read, card.dram.best_write)
     dram_us = 1e6 * (many / rate + few * (2 / card.dram.best_copy - 1 / rate))
-    near = features.l2_reused_bytes <= L2_NEAR_SHARE * card.l2_bytes
+    near = again <= L2_NEAR_SHARE * card.l2_bytes
     l2_bytes_per_clock = L2_BYTES_PER_CLOCK_PER_SM if near else L2_FAR_BYTES_PER_CLOCK_PER_SM
     return max(dram_us, features.l2_read_bytes / (l2_bytes_per_clock * _clocks_per_us(card, features)))
 
 
 def latency_us(card: Card, features: KernelFeatures) -> float:
-    """Little's law: trips to memory after the first, each bringing what all SMs in use have in flight."""
+    """Little's law: trips to memory after the first, each bringing what all SMs in use have in flight.
+
+    A block asks for nothing while its threads fold and wait for each other: that makes the trip longer.
+    """
     trip_us = MIXED_LATENCY_US if features.dram_write_bytes else READ_LATENCY_US
-    trips = features.dram_read_bytes / (_active_sms(card, features) * features.bytes_in_flight_per_sm)
+    trip_us += features.syncs_per_tile * FOLD_US + features.cluster_syncs_per_tile * CLUSTER_FOLD_US
+    in_flight = features.bytes_in_flight_per_sm * _resident(card, features) / features.blocks_per_sm
+    trips = features.dram_read_bytes / (_active_sms(card, features) * in_flight)
     return max(0.0, trips - 1) * trip_us
+
+
+def issue_us(card: Card, features: KernelFeatures) -> float:
+    """Instructions over the issue slots, or over what the resident warps can fill of them."""
+    warps = _resident(card, features) * features.warps_per_block
+    per_clock = min(ISSUES_PER_CLOCK_PER_SM, WARP_ISSUES_PER_CLOCK * warps)
+    return features.warp_instructions / (per_clock * _clocks_per_us(card, features))
 
 
 def sync_us(card: Card, features: KernelFeatures) -> float:
     """Barriers that one resident block waits at, less what the others on its SM cover while it waits."""
-    tiles_per_resident_block = features.tiles / _active_sms(card, features) / features.blocks_per_sm
-    exposed_us = BARRIER_US / features.blocks_per_sm
+    resident = _resident(card, features)
+    tiles_per_resident_block = features.tiles / _active_sms(card, features) / resident
+    exposed_us = BARRIER_US / resident
     return features.syncs_per_tile * tiles_per_resident_block * exposed_us
 
 
 def tail_us(card: Card, features: KernelFeatures, body_us: float) -> float:
-    """The last wave is not full. Half of what that wastes: the blocks left get more bandwidth each."""
+    """The last wave is not full. Half of what that wastes: the blocks left get more bandwidth each.
+
+    Persistent blocks share the work evenly: those that find no room at first begin when the others have ended.
+    """
     waves = features.waves(card)
     whole = math.ceil(waves)
+    if waves > 1 and features.tiles > features.blocks:
+        return (whole / waves - 1) * body_us
     return 0.5 * (whole - waves) / whole * body_us / whole if waves > 1 else 0.0
 
 
+def _resident(card: Card, features: KernelFeatures) -> float:
+    """Blocks of one SM at a time: what fits, or what the grid has."""
+    return min(features.blocks_per_sm, features.blocks / _active_sms(card, features))
+
+
 def _active_sms(card: Card, features: KernelFeatures) -> int:
-    return min(card.sm_count, features.blocks)
+    return min(usable_sms(card, features.cluster), features.blocks)
 
 
 def _clocks_per_us(card: Card, features: KernelFeatures) -> float:

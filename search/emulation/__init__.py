@@ -3,8 +3,9 @@
 tiling.py     which part of an output each tile is, read from the schedule's steps
 resize.py     the same fusion with other sizes
 structure.py  when two kernels are of one class: alike up to the numbers that sizes bring in
+shrunk.py     smaller sizes for any program, reductions and several launches among them, by trying
 small.py      the small binding whose kernel is of the class of the served one
-launching.py  a compiled kernel and its tensors as a launch of the emulator
+launching.py  a compiled kernel and its tensors as launches of the emulator
 running.py    the small kernel, run on the input sets in several orders and held against the reference
 served.py     the served code itself, a few of its blocks over memory that is made when it is touched
 check.py      all of it for one kernel: the verification, or what was found wrong, or why it could not be done

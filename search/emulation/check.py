@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from math import prod
 
 from compiler.arch import arch_named
+from compiler.emulate.launch import Completion
 from compiler.emulate.memory.build import BadLaunch
 from compiler.emulate.ptx.errors import PtxError
 from compiler.emulate.ptx.parser import parse
@@ -15,9 +18,8 @@ from compiler.wire import trace_from_json
 from fusetune.wire.artifact import Emulated, Evidence, KernelArtifact, Verification
 from search.build import Compiler
 from search.emulation.running import ORDERS, SEED, Verdict, run_set
-from search.emulation.served import Served, run_served
+from search.emulation.served import ORDER, Served, run_served
 from search.emulation.small import Small, small_binding
-from search.emulation.tiling import tilings
 from search.verify.inputs import RANDOM, input_sets
 
 DEVICE = "emulator"
@@ -55,7 +57,10 @@ def proven(compiled: KernelArtifact, verification: Verification, predicted_us: f
 
 
 def _verify(served: Generated, compiled: KernelArtifact, compiler: Compiler) -> Emulation:
-    small = small_binding(served)
+    try:
+        small = small_binding(served)
+    except Unsupported as error:
+        return _verify_served(served, compiled, error)
     built = artifact(small.generated, compiler.submit(small.generated.source, served.arch.name).result())
     module = parse(built.ptx)
     verdicts: list[Verdict] = []
@@ -65,44 +70,62 @@ def _verify(served: Generated, compiled: KernelArtifact, compiler: Compiler) -> 
         if verdict.fault:
             return Emulation(fault=f"in the emulator, at {_shapes(small)}: {verdict.fault}")
         verdicts.append(verdict)
-    ran = run_served(served.trace.fusion, compiled, parse(compiled.ptx), tilings(served.trace))
+    ran = run_served(served, compiled, parse(compiled.ptx))
     if ran.fault:
         return Emulation(fault=f"in the emulator: {ran.fault}")
+    return Emulation(_verification(sets, verdicts, _record(built, compiled, ran, ORDERS)))
+
+
+def _verify_served(served: Generated, compiled: KernelArtifact, none_smaller: Unsupported) -> Emulation:
+    """What some blocks show of a kernel that is as large at any sizes. Raises `none_smaller` if none could run."""
+    ran = run_served(served, compiled, parse(compiled.ptx))
+    if ran.fault:
+        return Emulation(fault=f"in the emulator: {ran.fault}")
+    if not ran.blocks or not ran.values_compared:
+        raise none_smaller
+    verdict = Verdict(max_error=ran.max_error, tolerance=ran.tolerance)
+    return Emulation(_verification((RANDOM,), [verdict], _record(None, compiled, ran, (ORDER,))))
+
+
+def _verification(sets: tuple[str, ...], verdicts: Sequence[Verdict], record: Emulated) -> Verification:
     worst = max(verdicts, key=lambda verdict: verdict.max_error)
-    return Emulation(
-        Verification(
-            device=DEVICE,
-            input_sets=sets,
-            max_error=worst.max_error,
-            tolerance=worst.tolerance,
-            deterministic=True,
-            emulated=_record(small, built, compiled, ran),
-        )
+    return Verification(
+        device=DEVICE,
+        input_sets=sets,
+        max_error=worst.max_error,
+        tolerance=worst.tolerance,
+        deterministic=True,
+        emulated=record,
     )
 
 
-def _record(small: Small, built: KernelArtifact, compiled: KernelArtifact, ran: Served) -> Emulated:
-    specs = (*built.inputs, *built.outputs)
-    grid = compiled.launches[0].grid
+def _record(
+    built: KernelArtifact | None, compiled: KernelArtifact, ran: Served, orders: Sequence[Completion]
+) -> Emulated:
+    """`built` is the kernel of the small binding, None where there is none; `compiled` the served one."""
+    specs = (*built.inputs, *built.outputs) if built is not None else ()
+    blocks = sum(prod(launch.grid) for launch in compiled.launches)
     return Emulated(
         shapes=tuple(spec.shape for spec in specs),
         strides=tuple(spec.strides for spec in specs),
-        grid=built.launches[0].grid,
-        code_hash=built.code_hash,
-        ptx_sha256=sha256(built.ptx.encode()).hexdigest(),
-        orders=tuple(f"{order} {SEED}" if order == "random" else str(order) for order in ORDERS),
+        grid=(0, 0, 0) if built is None else built.launches[0].grid,
+        code_hash="" if built is None else built.code_hash,
+        ptx_sha256="" if built is None else sha256(built.ptx.encode()).hexdigest(),
+        orders=tuple(f"{order} {SEED}" if order == "random" else str(order) for order in orders),
         served_ptx_sha256=sha256(compiled.ptx.encode()).hexdigest(),
         served_blocks=ran.blocks,
-        served_blocks_of=grid[0] * grid[1] * grid[2],
+        served_blocks_of=blocks,
         served_values_compared=ran.values_compared,
-        not_run=_not_run(ran, grid[0] * grid[1] * grid[2]),
+        not_run=_not_run(ran, blocks, has_small=built is not None),
     )
 
 
-def _not_run(ran: Served, blocks: int) -> str:
+def _not_run(ran: Served, blocks: int, has_small: bool) -> str:
     """In plain words, what nobody has seen."""
     left = blocks - len(ran.blocks)
     parts = [f"{left} of the {blocks} blocks of the served code"] if left else []
+    if left and not has_small:
+        parts.append("all blocks of a kernel of its class, which is as large at any sizes")
     if not ran.values_compared:
         parts.append("a comparison of the values that its blocks write")
     parts += ["its machine code, which ptxas makes of the PTX", "its timing"]

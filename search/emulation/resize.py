@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from math import prod
 
 from compiler.ir.fusion import Fusion, Op, Value, dense_strides
 from compiler.ir.ops import OpKind
@@ -20,7 +21,8 @@ PITCH_ELEMS = 128
 class Dims:
     """Which dimensions of a fusion's values are one and the same size, told by its operators.
 
-    A dimension of size 1 that a broadcast expands is a size of its own, and stays 1.
+    A dimension of size 1 that a broadcast expands is a size of its own, and stays 1. So do, at their own sizes, those
+    that an operator cuts or joins: a slice's, a cat's, those that a reshape merges or splits.
     """
 
     def __init__(self, fusion: Fusion) -> None:
@@ -29,12 +31,23 @@ class Dims:
         for op in fusion.ops:
             for one, other in _equal_dims(fusion, op):
                 self._parent[self.of(one)] = self.of(other)
+        self._fixed = frozenset(self.of(dim) for op in fusion.ops for dim in _fixed_dims(fusion, op))
 
     def of(self, dim: Dim) -> Dim:
         """The dimension that stands for all that are equal to this one."""
         while self._parent[dim] != dim:
             dim = self._parent[dim]
         return dim
+
+    def is_fixed(self, dim: Dim) -> bool:
+        """Whether the dimension has to keep its size."""
+        return self.of(dim) in self._fixed
+
+    @property
+    def free(self) -> dict[Dim, int]:
+        """The sizes above 1 that can be others, by the dimensions that `of` gives."""
+        sizes = {self.of((v.name, d)): n for v in self._fusion.values for d, n in enumerate(v.shape)}
+        return {dim: n for dim, n in sizes.items() if n > 1 and dim not in self._fixed}
 
     def resized(self, sizes: Mapping[Dim, int]) -> Fusion:
         """The fusion with these sizes, given by dimensions as `of` names them; the others stay as they are."""
@@ -50,19 +63,57 @@ class Dims:
 
 
 def _equal_dims(fusion: Fusion, op: Op) -> Iterator[tuple[Dim, Dim]]:
-    rank = len(fusion.value(op.output).shape)
+    result = fusion.value(op.output).shape
     for name in op.tensor_inputs:
         shape = fusion.value(name).shape
-        match op.kind:
-            case OpKind.PERMUTE:
-                pairs = [(dim, d) for d, dim in enumerate(op.dims)]
-            case OpKind.BROADCAST_TO:
-                pairs = list(enumerate(op.dims))
-            case _:
-                pairs = [(d, d) for d in range(rank)]
-        for here, there in pairs:
-            if shape[here] == fusion.value(op.output).shape[there]:
+        for here, there in _dim_pairs(op, shape, result):
+            if shape[here] == result[there]:
                 yield (name, here), (op.output, there)
+
+
+def _dim_pairs(op: Op, shape: Sequence[int], result: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Dimensions of an operand and those of the result that are the same; sizes of 1 need not be."""
+    match op.kind:
+        case OpKind.PERMUTE:
+            yield from ((dim, d) for d, dim in enumerate(op.dims))
+        case OpKind.BROADCAST_TO:
+            yield from enumerate(op.dims)
+        case OpKind.SUM | OpKind.MEAN | OpKind.AMAX | OpKind.AMIN:
+            kept = [d for d in range(len(shape)) if d not in op.dims]
+            yield from ((d, d if len(result) == len(shape) else place) for place, d in enumerate(kept))
+        case OpKind.SLICE | OpKind.CAT:
+            yield from ((d, d) for d in range(len(shape)) if d not in op.dims)
+        case OpKind.RESHAPE:
+            for here, there in _runs(shape, result):
+                if len(here) == len(there) == 1:
+                    yield here[0], there[0]
+        case _:
+            yield from ((d, d) for d in range(len(result)))
+
+
+def _fixed_dims(fusion: Fusion, op: Op) -> Iterator[Dim]:
+    """Dimensions of an operator's operands and result whose sizes depend on one another in other ways than by being
+    equal."""
+    result = fusion.value(op.output).shape
+    match op.kind:
+        case OpKind.SLICE | OpKind.CAT:
+            yield from ((name, d) for name in (*op.tensor_inputs, op.output) for d in op.dims)
+        case OpKind.RESHAPE:
+            (name,) = op.tensor_inputs
+            for here, there in _runs(fusion.value(name).shape, result):
+                if len(here) != 1 or len(there) != 1:
+                    yield from ((name, d) for d in here)
+                    yield from ((op.output, d) for d in there)
+
+
+def _runs(shape: Sequence[int], result: Sequence[int]) -> Iterator[tuple[list[int], list[int]]]:
+    """The shortest runs of dimensions of two shapes that hold the same elements, sizes of 1 left out."""
+    left, right = ([d for d, n in enumerate(sizes) if n > 1] for sizes in (shape, result))
+    while left:
+        here, there = [left.pop(0)], [right.pop(0)]
+        while (one := prod(shape[d] for d in here)) != (other := prod(result[d] for d in there)):
+            (here if one < other else there).append((left if one < other else right).pop(0))
+        yield here, there
 
 
 def _strides(value: Value, shape: tuple[int, ...]) -> tuple[int, ...]:

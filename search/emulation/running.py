@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
-from compiler.emulate.launch import Completion, Launch, Options, Outcome
+from compiler.emulate.launch import Completion, Launch, Options, Outcome, Tensor
 from compiler.emulate.ptx.module import Module
 from compiler.emulate.report import Fault, FaultKind
 from compiler.emulate.run import emulate
 from compiler.errors import Unsupported
 from compiler.ir.fusion import Fusion
 from fusetune.wire.artifact import KernelArtifact
-from search.emulation.launching import element_bytes, input_tensor, launch_of, output_tensor
+from search.emulation.launching import element_bytes, input_tensor, launches_of, output_tensor, written_by
 from search.verify.arrays import Array, NumpyArrays
 from search.verify.compare import compare, differing, first_fault
 from search.verify.expected import Expected, expect
@@ -24,6 +25,9 @@ ARRAYS = NumpyArrays()
 
 ORDERS = (Completion.EAGER, Completion.LAZY, Completion.RANDOM)
 """Copies complete at once, as late as can be, and at any time between; warps take turns at random in the last."""
+
+Written = dict[str, npt.NDArray[np.bool_]]
+"""By tensor, a flag for each byte that was written."""
 
 SEED = 1
 """Of the random order: the same on every run, so that a fault that was found is found again."""
@@ -43,20 +47,31 @@ class Verdict:
 
 
 def run_set(
-    fusion: Fusion, artifact: KernelArtifact, module: Module, set_name: str, orders: Sequence[Completion]
+    fusion: Fusion,
+    artifact: KernelArtifact,
+    module: Module,
+    set_name: str,
+    orders: Sequence[Completion],
+    *,
+    races: bool | None = None,
 ) -> Verdict:
-    """Runs all blocks on one input set, once in each order. Raises Unsupported for an instruction that is not built."""
+    """Runs all blocks on one input set, once in each order. Raises Unsupported for an instruction that is not built.
+
+    `races`: whether to look for races too, which takes as long again; without it, where there are several orders.
+    """
+    looks = len(orders) > 1 if races is None else races
     storages = make_inputs(fusion, set_name, ARRAYS)
     expected = expect(fusion, storages, ARRAYS)
     first: list[Array] = []
     worst, rtol = 0.0, 0.0
     for order in orders:
         where = f"{set_name} inputs, {order} order"
-        launch = _launch(fusion, artifact, storages)
-        outcome = emulate(module, launch, options(order, races=len(orders) > 1))
-        if fault := fault_of(outcome) or _misplaced(fusion, launch, outcome):
+        launches = _launches(fusion, artifact, storages)
+        written, fault = _run(module, launches, options(order, races=looks))
+        tensors = launches[0].tensors
+        if fault := fault or _misplaced(fusion, tensors, written):
             return Verdict(f"{where}: {fault}")
-        found = [_storage(launch, name, want) for name, want in zip(fusion.outputs, expected, strict=True)]
+        found = [_storage(tensors, name, want) for name, want in zip(fusion.outputs, expected, strict=True)]
         for output, (want, have) in enumerate(zip(expected, found, strict=True)):
             if wrong := wrong_elements(want, have, output):
                 return Verdict(f"{where}: {wrong}")
@@ -95,28 +110,41 @@ def _in_words(fault: Fault) -> str:
     return f"{fault.kind}: {fault.message} At `{fault.instruction}` (PTX line {fault.ptx_line})"
 
 
-def _launch(fusion: Fusion, artifact: KernelArtifact, storages: Sequence[Array]) -> Launch:
+def _run(module: Module, launches: Sequence[Launch], how: Options) -> tuple[Written, str]:
+    """Runs the launches in order, up to the first with a fault: what all of them wrote, and the fault in words."""
+    written: Written = {}
+    for number, launch in enumerate(launches):
+        outcome = emulate(module, launch, how)
+        for name, flags in outcome.written.items():
+            written[name] = written[name] | flags if name in written else flags
+        if fault := fault_of(outcome):
+            return written, f"launch {number}: {fault}" if len(launches) > 1 else fault
+        written_by(launch, outcome)
+    return written, ""
+
+
+def _launches(fusion: Fusion, artifact: KernelArtifact, storages: Sequence[Array]) -> tuple[Launch, ...]:
     """Fresh tensors: every run begins with the same inputs and unwritten outputs."""
     inputs = [
         input_tensor(fusion.value(name), ARRAYS.bytes_of(storage).copy())
         for name, storage in zip(fusion.inputs, storages, strict=True)
     ]
-    return launch_of(artifact, [*inputs, *(output_tensor(fusion.value(name)) for name in fusion.outputs)])
+    return launches_of(artifact, [*inputs, *(output_tensor(fusion.value(name)) for name in fusion.outputs)])
 
 
-def _storage(launch: Launch, name: str, want: Expected) -> Array:
-    return ARRAYS.reinterpret(launch.tensors[name].data, want.dtype)
+def _storage(tensors: Mapping[str, Tensor], name: str, want: Expected) -> Array:
+    return ARRAYS.reinterpret(tensors[name].data, want.dtype)
 
 
-def _misplaced(fusion: Fusion, launch: Launch, outcome: Outcome) -> str:
+def _misplaced(fusion: Fusion, tensors: Mapping[str, Tensor], written: Written) -> str:
     """Elements of inputs that were written, and of outputs that were not; empty if there are none."""
     for position, name in enumerate(fusion.inputs):
-        if changed := int(np.count_nonzero(outcome.written[name])):
+        if changed := int(np.count_nonzero(written[name])):
             return f"{changed} bytes of input {position} were overwritten"
     for position, name in enumerate(fusion.outputs):
-        missing = int(np.count_nonzero(element_bytes(fusion.value(name)) & ~outcome.written[name]))
+        missing = int(np.count_nonzero(element_bytes(fusion.value(name)) & ~written[name]))
         if missing:
             nbytes = fusion.value(name).dtype.nbytes
-            total = launch.tensors[name].data.size // nbytes
+            total = tensors[name].data.size // nbytes
             return f"output {position}: {-(-missing // nbytes)} of {total} elements were never written"
     return ""

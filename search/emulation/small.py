@@ -19,6 +19,7 @@ from compiler.pipeline import Generated, generate
 from compiler.schedule import steps
 from compiler.schedule.trace import ScheduleTrace
 from search.emulation.resize import Dims
+from search.emulation.shrunk import shrunk
 from search.emulation.structure import structure
 from search.emulation.tiling import Run, Tiling, tilings, with_grid
 
@@ -35,6 +36,7 @@ _WIDEST = 16
 """Elements of the widest vector (16 bytes of one byte each): remainders by it decide which accesses are whole."""
 
 _COMBINATIONS = 20_000
+_FIX = "Verify it on a GPU."
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,28 +52,45 @@ class Small:
 
 
 def small_binding(served: Generated) -> Small:
-    """The small binding of a kernel. Raises Unsupported if there is none in its class, saying so."""
-    found = tilings(served.trace)
+    """The small binding of a kernel. Raises Unsupported if there is none in its class, saying so.
+
+    Where each block's part of the outputs is known, sizes are made from that; else, and where none of these will do,
+    every dimension is made smaller by trying.
+    """
+    try:
+        return _by_tiles(served)
+    except Unsupported:
+        return Small(shrunk(served), {})
+
+
+def _by_tiles(served: Generated) -> Small:
+    if len(served.launches) != 1:
+        raise Unsupported("sizing several launches by the tiles of one", _FIX)
+    found = tilings(served.only.trace)
     tiling = next(iter(found.values()))
     if any((t.shape, t.runs, t.grid) != (tiling.shape, tiling.runs, tiling.grid) for t in found.values()):
-        raise Unsupported("emulating a kernel whose outputs are tiled differently", "Verify it on a GPU.")
+        raise Unsupported("sizing a kernel whose outputs are tiled differently by the tiles of one", _FIX)
     wanted = structure(served.kernel)
-    dims = Dims(served.trace.fusion)
-    output = served.trace.fusion.outputs[0]
-    for shape, grid in islice(_shapes(served.trace, tiling), TRIES):
+    trace = served.only.trace
+    dims = Dims(trace.fusion)
+    output = trace.fusion.outputs[0]
+    fixed = [d for d in range(len(tiling.shape)) if dims.is_fixed((output, d))]
+    shapes = (
+        (shape, grid) for shape, grid in _shapes(trace, tiling) if all(shape[d] == tiling.shape[d] for d in fixed)
+    )
+    for shape, grid in islice(shapes, TRIES):
         sizes = {dims.of((output, d)): n for d, n in enumerate(shape)}
         made = _generated(served, dims.resized(sizes), tiling.grid, grid)
         if made is not None and structure(made.kernel) == wanted:
             return Small(made, {name: t.with_shape(shape, grid) for name, t in found.items()})
     raise Unsupported(
-        "emulating this kernel: no smaller sizes were found at which the schedule gives a kernel of the same form",
-        "Verify it on a GPU.",
+        "emulating this kernel: no smaller sizes were found at which the schedule gives a kernel of the same form", _FIX
     )
 
 
 def _generated(served: Generated, fusion: Fusion, before: int | None, after: int | None) -> Generated | None:
     """The kernel of the served one's steps on another binding, with its index width; None if they do not apply."""
-    trace = served.trace
+    trace = served.only.trace
     made_of = trace.steps if before is None or after is None else with_grid(trace, before, after)
     try:
         made = generate(ScheduleTrace(fusion, made_of), served.arch)
@@ -80,7 +99,7 @@ def _generated(served: Generated, fusion: Fusion, before: int | None, after: int
     if made.kernel.index_bits == served.kernel.index_bits:
         return made
     kernel = replace(made.kernel, index_bits=served.kernel.index_bits)
-    return replace(made, kernel=kernel, source=emit(kernel))
+    return replace(made, launches=(replace(made.only, kernel=kernel),), source=emit(kernel))
 
 
 def _shapes(trace: ScheduleTrace, tiling: Tiling) -> Iterator[tuple[tuple[int, ...], int | None]]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
-from compiler.ir.expr import Atom, Div, Expr, Mod, Var, Xor
+from compiler.ir.expr import Atom, Div, Expr, Inside, Mod, Var, Xor
 from compiler.lower import kernel_ir as k
 
 _ON_CHIP = (k.Reg, k.Shared, k.Barrier)
@@ -27,6 +27,7 @@ def structure(kernel: k.Kernel) -> Any:
         tuple(map(_tensor_map, kernel.tensor_maps)),
         tuple(extent > 1 for extent in kernel.grid),
         kernel.block,
+        kernel.cluster,
         kernel.smem_bytes,
         kernel.smem_align,
         kernel.max_registers,
@@ -81,3 +82,5 @@ class _Form:
                 return ("%", self.expression(atom.numerator))
             case Xor():
                 return ("^", self.expression(atom.left), self.expression(atom.right))
+            case Inside():
+                return ("[]", self.expression(atom.value))

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from compiler.arch import Arch
 from compiler.ir.fusion import Fusion
-from compiler.schedule.trace import ScheduleTrace
+from compiler.schedule.trace import Trace
 from search.space.space import Space
 
 
@@ -27,6 +27,6 @@ class Scheduler(Protocol):
         """The knobs and constraints for a fusion that it does not refuse."""
         ...
 
-    def trace(self, fusion: Fusion, point: Mapping[str, Any]) -> ScheduleTrace:
+    def trace(self, fusion: Fusion, point: Mapping[str, Any]) -> Trace:
         """The schedule of a legal point of `space`. Raises InvalidStep if a step cannot be applied."""
         ...

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from compiler.errors import Violation
 from search.space.constraints import Constraint, Mask
 from search.space.knobs import Knob, KnobValue
+from search.space.products import nearest_in_parts, sample_parts
 
 BLOCK_POINTS = 1 << 18
 """Points examined at once: a few hundred KiB of masks, which stay in a core's L2."""
@@ -33,6 +34,9 @@ DRAWN_POINTS = 1 << 22
 
 _DRAW_POINTS = 1 << 14
 _DRAWS = 64
+
+_LOOKED_UP = 1 << 12
+"""Combinations of values that a constraint is worked out for once: predicates may take 30 us for each."""
 
 Point = Mapping[str, Any]
 
@@ -84,7 +88,7 @@ class Space:
 
         Knobs that no constraint ties together are counted apart: the counts of the groups multiply.
         """
-        return prod(part._legal_by_blocks() for part in self._independent_parts())
+        return prod(part._legal_by_blocks() for part in self._parts)
 
     @property
     def refused_points(self) -> int:
@@ -106,6 +110,15 @@ class Space:
             part = Space(rule, tuple(k for k in self.knobs if k.name in read), mine)
             counts[rule] = (part.points - part.legal) * (self.points // part.points)
         return counts
+
+    @cached_property
+    def _parts(self) -> list[Space]:
+        return self._independent_parts()
+
+    @property
+    def _is_large_product(self) -> bool:
+        """Whether points are found part by part: the masks of the whole could not be kept."""
+        return self.points > KEPT_POINTS and len(self._parts) > 1
 
     def _independent_parts(self) -> list[Space]:
         groups: list[set[str]] = [{knob.name} for knob in self.knobs]
@@ -194,6 +207,8 @@ class Space:
     def sample(self, n: int, seed: int) -> list[dict[str, KnobValue]]:
         """`n` distinct legal points drawn evenly (all of them, if fewer), in random order; one seed, one answer."""
         rng = np.random.default_rng(seed)
+        if self._is_large_product:
+            return sample_parts(self, self._parts, n, rng)
         if self.points > DRAWN_POINTS and (drawn := self._draw(n, rng)) is not None:
             return drawn
         ranks = rng.choice(self.legal, size=min(n, self.legal), replace=False) if self.legal else np.empty(0, np.int64)
@@ -217,20 +232,50 @@ class Space:
         return None
 
     def _legal_at(self, flat: NDArray[np.int64]) -> Mask:
-        """Legal mask of single points, given by flat index."""
+        """Legal mask of single points, given by flat index.
+
+        Constraints over few combinations of values are looked up; the others are asked of the points that are left.
+        """
         positions = dict(zip((k.name for k in self.knobs), np.unravel_index(flat, self.shape), strict=True))
-        arrays = {knob.name: knob.array for knob in self.knobs}
+        sizes = {knob.name: len(knob.values) for knob in self.knobs}
         legal = np.ones(len(flat), dtype=np.bool_)
-        for c in self.constraints:
-            values = [arrays[name][positions[name]] for name in c.axes]
-            legal &= np.broadcast_to(np.asarray(c.predicate(*values), dtype=np.bool_), legal.shape)
+        asked: list[Constraint] = []
+        for number, c in enumerate(self.constraints):
+            if prod(sizes[name] for name in c.axes) > _LOOKED_UP:
+                asked.append(c)
+            else:
+                legal &= self._table(number)[tuple(positions[name] for name in c.axes)]
+        arrays = {knob.name: knob.array for knob in self.knobs}
+        left = np.flatnonzero(legal)
+        for c in asked:
+            values = [arrays[name][positions[name][left]] for name in c.axes]
+            left = left[np.broadcast_to(np.asarray(c.predicate(*values), dtype=np.bool_), left.shape)]
+        legal[:] = False
+        legal[left] = True
         return legal
+
+    def _table(self, number: int) -> Mask:
+        """What a constraint says of every combination of the knobs it names, in the order in which it names them."""
+        if number not in self._tables:
+            c = self.constraints[number]
+            arrays = {knob.name: knob.array for knob in self.knobs}
+            grids = np.meshgrid(*(arrays[name] for name in c.axes), indexing="ij", sparse=True)
+            wanted = tuple(len(arrays[name]) for name in c.axes)
+            self._tables[number] = np.broadcast_to(np.asarray(c.predicate(*grids), dtype=np.bool_), wanted)
+        return self._tables[number]
+
+    @cached_property
+    def _tables(self) -> dict[int, Mask]:
+        return {}
 
     def nearest_legal(self, point: Point, exclude: Collection[int] = ()) -> dict[str, KnobValue] | None:
         """The legal point nearest to `point` whose flat index is not in `exclude`; None when all of them are.
 
-        Distance is the sum over knobs of the steps between positions; of equals, the lowest flat index is taken.
+        Distance is the sum over knobs of the steps between positions; of equals, the lowest flat index is taken (in a
+        product of independent parts that is too large to be kept, any of them).
         """
+        if self._is_large_product:
+            return nearest_in_parts(self, self._parts, point, exclude)
         origin = self.positions(point)
         taken = np.fromiter(exclude, dtype=np.int64, count=len(exclude))
         best: tuple[int, int] | None = None
@@ -248,6 +293,21 @@ class Space:
                 found = (int(steps[nearest]), start + nearest)
                 best = found if best is None else min(best, found)
         return None if best is None else self.unravel(best[1])
+
+    def nearest(self, point: Point, count: int) -> list[tuple[int, dict[str, KnobValue]]]:
+        """Up to `count` legal points nearest to `point`, each with its distance, nearest first."""
+        origin = self.positions(point)
+        found: list[tuple[int, int]] = []
+        for bound, _, block in sorted((_bound(block, origin), block.start, block) for block in self._blocks):
+            if len(found) == count and bound > found[-1][0]:
+                break
+            at = np.flatnonzero(self._legal_in(block))
+            steps = _distances(block, origin)[at]
+            if len(at) > count:
+                kept = np.argpartition(steps, count - 1)[:count]
+                at, steps = at[kept], steps[kept]
+            found = sorted([*found, *zip(steps.tolist(), (block.start + at).tolist(), strict=True)])[:count]
+        return [(distance, self.unravel(flat)) for distance, flat in found]
 
     # Blocks ---------------------------------------------------------------------------------------------------------
 

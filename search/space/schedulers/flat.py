@@ -2,7 +2,7 @@
 
 The loops of every tensor, with the tile's rows and columns (rows only in the two-dimensional view):
 
-    tile (blocks, and iterations of a persistent block) | thread row, thread column | column step | row | lane
+    tile (blocks, iterations of a persistent block) | thread row, thread column | held step | column step | row | lane
 
 A thread loads all its vectors before it computes. Loads and stores go by threads, or by bulk copies through shared
 memory.
@@ -24,7 +24,7 @@ from compiler.schedule.start import start
 from compiler.schedule.trace import ScheduleTrace
 from search.space.schedulers.builder import TraceBuilder
 from search.space.schedulers.flat_space import MAX_BOX, flat_space
-from search.space.schedulers.iteration_space import IterationSpace, iteration_space
+from search.space.schedulers.iteration_space import HELD, IterationSpace, Operand, iteration_space
 from search.space.schedulers.pointwise_body import cache_registers, inline_body, is_packed_cast, set_cache, set_grades
 from search.space.schedulers.transposed_space import TransposedSpace, transposed_space
 from search.space.space import Space
@@ -49,7 +49,8 @@ class Flat:
             sf = start(fusion)
         except Unsupported as e:
             return str(e)
-        if isinstance(transposed_space(sf), TransposedSpace):
+        transposed = transposed_space(sf)
+        if isinstance(transposed, TransposedSpace) and transposed.is_wide:
             return "it transposes an input; tile2d moves it through shared memory"
         found = iteration_space(sf)
         return found if isinstance(found, str) else None
@@ -76,6 +77,7 @@ class _FlatTrace:
         self.two_d = p["view"] == "2d"
         self.cols = p["column_steps"] * p["threads_x"] * p["vector"]
         self.rows = p["threads_y"] * p["rows"]
+        self.held = HELD.get(p["row_order"], 1)
         self.box = min(self.cols, MAX_BOX)
 
     def build(self) -> ScheduleTrace:
@@ -88,18 +90,39 @@ class _FlatTrace:
         threaded = [op.output for op in b.sf.ops if op.output not in staged_in]
         if staged_out:
             threaded = [name for name in threaded if name not in outputs]
+        words = self.words(loaded, staged_out)
         for name in threaded:
-            self.thread_loops(name, shared=name in staged_out)
+            self.thread_loops(name, shared=name in staged_out, word=words.get(name, p["vector"]))
         for name in staged_in:
             self.tile_copy(name, p["load"])
         for name in outputs if staged_out else ():
             self.tile_copy(name, p["store"])
-        self.parallel_and_inline(loaded, stored, threaded, staged_in, staged_out)
-        direct = [n for n in loaded if n not in staged_in.values()]
+        self.parallel_and_inline(loaded, stored, threaded, staged_in, staged_out, words)
+        # What blocks or rows read again is to stay in the caches.
+        direct = [n for n in loaded if n not in staged_in.values() and self.space.is_stream(self.operand(n))]
         set_cache(b, direct, p["cache_load"])
         if not staged_out:
             set_cache(b, outputs, p["cache_store"])
         return b.trace()
+
+    def operand(self, loaded: str) -> Operand:
+        """The input, as it is read, that a register tensor is loaded from, be it through shared memory."""
+        operands = {o.first: o for o in self.space.operands if not o.is_output}
+        while loaded not in operands:
+            op = self.b.sf.producer(loaded)
+            assert op is not None, "what is loaded is loaded from an input"
+            loaded = op.tensor_inputs[0]
+        return operands[loaded]
+
+    def words(self, loaded: list[str], staged_out: dict[str, str]) -> dict[str, int]:
+        """Elements of one access of every tensor that is loaded or stored by threads."""
+        view, most = self.point["view"], self.point["vector"]
+        found = {name: self.space.lanes(self.operand(name), view, most) for name in loaded}
+        shared = {output: name for name, output in staged_out.items()}
+        for o in self.space.operands:
+            if o.is_output:
+                found[shared.get(o.name, o.name)] = self.space.lanes(o, view, most)
+        return found
 
     # Staging through shared memory -----------------------------------------------------------------------------------
 
@@ -139,11 +162,27 @@ class _FlatTrace:
             outer = len(space.groups) - 1
             b.reorder(tv, [*space.outer_order(self.point["row_order"]), outer])
             b.split(tv, outer - 1, self.rows)
+            inside = [1]
+            if self.held > 1:
+                self.hold(tv, outer)
+                inside = [1, 2]
             b.merge(tv, 0, outer)
-            b.split(tv, 2, inner_split)
-            b.reorder(tv, [2, 0, 1, 3] if self.point["tile_order"] == "rows_inner" else [0, 2, 1, 3])
+            columns = inside[-1] + 1
+            b.split(tv, columns, inner_split)
+            tiles = [columns, 0] if self.point["tile_order"] == "rows_inner" else [0, columns]
+            b.reorder(tv, [*tiles, *inside, columns + 1])
             b.merge(tv, 0)
         return self.persist(tv)
+
+    def hold(self, tv: str, outer: int) -> None:
+        """[.., held group, row tiles, rows, columns] -> [.., row tiles, held tiles, rows, held steps, columns].
+
+        Blocks that go on with what another has held are neighbours, so that they find it in the L2 cache.
+        """
+        at = outer - 2
+        self.b.split(tv, at, self.held)
+        tiles, steps, row_tiles, rows, columns = range(at, at + 5)
+        self.b.reorder(tv, [*range(at), row_tiles, tiles, rows, steps, columns])
 
     def persist(self, tv: str) -> int:
         if not self.point["blocks_per_sm"]:
@@ -152,26 +191,31 @@ class _FlatTrace:
         self.b.reorder(tv, [1, 0, *range(2, len(self.b.tensor(tv).loop))])
         return 2
 
-    def thread_loops(self, tv: str, shared: bool) -> None:
-        """[tile.., rows, columns] -> [tile.., thread row, thread column, column step, row, lane]."""
+    def thread_loops(self, tv: str, shared: bool, word: int) -> None:
+        """[tile.., rows, columns] -> [tile.., thread row, thread column, column step, row, lane].
+
+        The lanes of a tensor that is moved in narrower words are two axes: word, lane.
+        """
         b, p = self.b, self.point
         lead = self.to_tiles(tv, self.cols)
         if shared:
             self.set_tile_allocation(tv, lead)
         if self.two_d:
             b.split(tv, lead, p["rows"])
-            at = lead + 2
+            at = lead + (3 if self.held > 1 else 2)
         else:
             at = lead
         b.split(tv, at, p["vector"])
         b.split(tv, at, p["threads_x"])
         tile = list(range(lead))
         if self.two_d:
-            ty, row, step, tx, lane = range(lead, lead + 5)
-            b.reorder(tv, [*tile, ty, tx, step, row, lane])
+            ty, row, *held, step, tx, lane = range(lead, at + 3)
+            b.reorder(tv, [*tile, ty, tx, *held, step, row, lane])
         else:
             step, tx, lane = range(lead, lead + 3)
             b.reorder(tv, [*tile, tx, step, lane])
+        if 1 < word < p["vector"]:
+            b.split(tv, lane, word)
 
     def set_tile_allocation(self, tv: str, lead: int) -> None:
         """Lays a shared tile out as the boxes that the copy engine walks: [box, rows, box columns]."""
@@ -227,19 +271,22 @@ class _FlatTrace:
         threaded: list[str],
         staged_in: dict[str, str],
         staged_out: dict[str, str],
+        words: Mapping[str, int],
     ) -> None:
         b, p = self.b, self.point
         lead = 2 if p["blocks_per_sm"] else 1
         for op in b.sf.ops:
             b.do(steps.Parallelize(op.output, 0, P.BIDX))
         threads = [P.TIDY, P.TIDX] if self.two_d else [P.TIDX]
-        unrolled = [P.UNROLL, P.UNROLL] if self.two_d else [P.UNROLL]
+        unrolled = [P.UNROLL] * (3 if self.held > 1 else 2 if self.two_d else 1)
         lane_at = lead + len(threads) + len(unrolled)
         ends = list(b.sf.outputs) if not staged_out else list(staged_out)
         for name in threaded:
             repeats = b.tensor(name).loop[-1].is_broadcast
+            word = words.get(name, p["vector"])
             vector = (name in loaded and not repeats) or name in ends or is_packed_cast(b, name)
-            kinds = [*threads, *unrolled, P.VECTORIZE if vector else P.UNROLL]
+            lanes = [P.VECTORIZE] if vector and word == p["vector"] else [P.UNROLL]
+            kinds = [*threads, *unrolled, *lanes, *([P.VECTORIZE] if 1 < word < p["vector"] else [])]
             for axis, type_ in enumerate(kinds, start=lead):
                 b.do(steps.Parallelize(name, axis, type_))
         between = [n for n in threaded if n not in loaded and n not in stored and n not in ends]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -20,7 +21,7 @@ from compiler.schedule.start import start
 from search.space.constraints import Constraint
 from search.space.knobs import Knob
 from search.space.schedulers.builder import TraceBuilder
-from search.space.schedulers.iteration_space import IterationSpace, Operand, iteration_space
+from search.space.schedulers.iteration_space import HELD, MAX_WORD_BYTES, IterationSpace, Operand, iteration_space
 from search.space.schedulers.pointwise_body import math_grades
 from search.space.space import Space
 
@@ -40,6 +41,8 @@ CACHE_LOADS = tuple(c.value for c in CachePolicy)
 CACHE_STORES = (CachePolicy.DEFAULT.value, CachePolicy.STREAMING.value, CachePolicy.EVICT_FIRST.value)
 
 ROW_ORDERS = ("natural", "broadcast_last")
+SHORT_ROW_THREADS = 256
+"""Threads of a block whose rows are shorter than a warp."""
 
 
 def flat_space(fusion: Fusion, arch: Arch, sm_count: int) -> Space:
@@ -59,12 +62,17 @@ class _Facts:
     sm_count: int
 
     @property
+    def in_parts(self) -> bool:
+        """True where outputs are stored in parts: a tensor map starts where its output does."""
+        return bool(self.space.parts)
+
+    @property
     def two_d(self) -> bool:
         return len(self.space.sizes) > 1
 
     @property
-    def widest(self) -> int:
-        return max(o.nbytes for o in self.space.operands)
+    def narrowest(self) -> int:
+        return min(o.nbytes for o in self.space.operands)
 
     @property
     def stored_operands(self) -> tuple[Operand, ...]:
@@ -100,27 +108,20 @@ class _Facts:
     def inner(self) -> int:
         return self.space.sizes[-1]
 
+    def short_rows(self, vector: int) -> tuple[int, ...]:
+        """Threads along a row that is too short for a warp, if it is: rows are then side by side in it."""
+        return tuple(t for t in (4, 8, 16) if self.two_d and self.inner <= t * vector)[:1]
+
     def rows(self, row_order: Any) -> Any:
         """Extent of the outer dimension that rows are cut from, for each row order of an array."""
         if not self.two_d:
             return 1
         last = {order: self.space.sizes[self.space.outer_order(order)[-1]] for order in ROW_ORDERS}
-        return np.where(row_order == "natural", last["natural"], last["broadcast_last"])
+        return np.where(row_order == "broadcast_last", last["broadcast_last"], last["natural"])
 
-    def vectors_fit(self, elems: int) -> bool:
-        """True if a vector of `elems` is contiguous and aligned in every operand, wherever it starts in a row."""
-        last = len(self.space.sizes) - 1
-        if elems > 1 and self.two_d and self.inner % elems:
-            return False
-        for o in self.space.operands:
-            along = self.space.stride(o, last)
-            if along == 0:
-                continue
-            if (elems > 1 and along != 1) or o.align % (elems * o.nbytes):
-                return False
-            if any(self.space.stride(o, g) % elems for g in range(last)):
-                return False
-        return True
+    def takes_words(self, view: str, elems: int) -> bool:
+        """True if some operand can be moved in words of so many elements; the others are moved in narrower ones."""
+        return any(self.space.lanes(o, view, elems) == elems for o in self.space.operands)
 
     def is_aligned(self, name: str) -> bool:
         """True if a side's operands are dense along the innermost dimension and start on 16 bytes."""
@@ -137,17 +138,29 @@ class _Facts:
 
     def is_merged(self, name: str) -> bool:
         """True if a side's operands are one run over all dimensions, which the merged view can cut anywhere."""
-        sizes = self.space.sizes
-        return all(
-            self.space.stride(o, g) == self.space.stride(o, g + 1) * sizes[g + 1]
-            for o in self.side(name)
-            for g in range(len(sizes) - 1)
-        )
+        return all(self.space.is_merged(o) for o in self.side(name))
+
+    @cached_property
+    def row_orders(self) -> tuple[str, ...]:
+        """The orders of rows that differ, with those that hold an operand for fewer steps than there are."""
+        if len(self.space.sizes) <= 2 or not self.repeated:
+            return ROW_ORDERS[:1]
+        return (*ROW_ORDERS, *(order for order, steps in HELD.items() if steps <= self.held_extent))
+
+    @cached_property
+    def held_extent(self) -> int:
+        """Extent of the dimension that an operand can be held along."""
+        return 1 if self.space.held_group is None else self.space.sizes[self.space.held_group]
+
+    def held(self, row_order: Any) -> Any:
+        """Steps that a thread takes along that dimension."""
+        return sum((np.where(row_order == order, n - 1, 0) for order, n in HELD.items()), np.int64(1))
 
     def tiles(self, two_d: Any, row_order: Any, rows: Any, cols: Any) -> Any:
         """Tiles of a view, as arrays."""
-        extent = self.rows(row_order)
+        extent, steps = self.rows(row_order), self.held_extent
         outer = prod(self.space.sizes[:-1]) // extent
+        outer = np.where(self.held(row_order) > 1, outer // steps * -(-steps // self.held(row_order)), outer)
         flat = -(-self.space.elems // cols)
         return np.where(two_d, outer * -(-extent // rows) * -(-self.inner // cols), flat)
 
@@ -156,21 +169,23 @@ def _knobs(fusion: Fusion, f: _Facts) -> tuple[Knob, ...]:
     b = TraceBuilder(fusion)
     bulk = f.arch.has_tma
     paths = ("vector", "tma", "bulk") if bulk else ("vector",)
-    vectors = tuple(v for v in (1, 2, 4, 8, 16) if v * f.widest <= 16)
+    vectors = tuple(v for v in (1, 2, 4, 8, 16) if v * f.narrowest <= MAX_WORD_BYTES)
     views: tuple[str, ...] = ("1d", "2d") if f.two_d else ("1d",)
     return (
         Knob("view", views),
         Knob("load", paths if f.space.stageable else paths[:1]),
-        Knob("store", paths),
+        Knob("store", tuple(p for p in paths if p != "tma") if f.in_parts else paths),
         Knob("vector", vectors),
-        Knob("threads_x", (32, 64, 128, 256, 512, 1024)),
-        Knob("threads_y", (1, 2, 4, 8) if f.two_d else (1,)),
+        Knob("threads_x", (32, 64, 128, 256, 512, 1024, *f.short_rows(vectors[-1]))),
+        Knob(
+            "threads_y", (1, 2, 4, 8, *(SHORT_ROW_THREADS // t for t in f.short_rows(vectors[-1]))) if f.two_d else (1,)
+        ),
         Knob("rows", (1, 2, 4, 8, 16) if f.two_d else (1,)),
         Knob("column_steps", (1, 2, 4, 8)),
         Knob("blocks_per_sm", (0, 1, 2, 4, 8)),
         Knob("stages", (1, 2, 3, 4) if bulk else (1,)),
         Knob("tile_order", ("columns_inner", "rows_inner") if f.two_d else ("columns_inner",)),
-        Knob("row_order", ROW_ORDERS if len(f.space.sizes) > 2 and f.repeated else ROW_ORDERS[:1]),
+        Knob("row_order", f.row_orders),
         Knob("cache_load", CACHE_LOADS),
         Knob("cache_store", CACHE_STORES),
         Knob("math", math_grades(b)),
@@ -187,14 +202,6 @@ def _constraints(f: _Facts) -> list[Constraint]:
 def _legality(f: _Facts) -> list[Constraint]:
     """Vectors, block and shared memory."""
 
-    last = len(f.space.sizes) - 1
-    broken_lanes = f.two_d and any(f.space.stride(o, last) == 0 for o in f.space.operands)
-
-    def aligned(view: Any, vector: Any) -> Any:
-        """In the merged view, an operand broadcast along the rows would repeat inside a vector."""
-        fits = np.array([f.vectors_fit(int(v)) for v in vector.ravel()]).reshape(vector.shape)
-        return fits & ((view == "2d") | (vector == 1) | (not broken_lanes))
-
     def smem(load: Any, store: Any, vector: Any, tx: Any, ty: Any, rows: Any, steps: Any, stages: Any) -> Any:
         elems = vector * tx * ty * rows * steps
         need = np.where(load == "vector", 0, elems * f.staged * stages) + np.where(
@@ -203,7 +210,6 @@ def _legality(f: _Facts) -> list[Constraint]:
         return need + SMEM_SLACK_BYTES <= f.arch.smem_per_block_optin_bytes
 
     return [
-        Constraint("vector_address_is_aligned", ("view", "vector"), aligned, "A vector access starts on its own size."),
         Constraint(
             "block_fits_the_architecture",
             ("threads_x", "threads_y"),
@@ -294,14 +300,40 @@ def _bulk_runs(f: _Facts) -> list[Constraint]:
 
 def _redundant(f: _Facts) -> list[Constraint]:
     """Knobs that have no effect stay at their first value."""
-    has_threaded_loads = len(f.space.stageable) < sum(not o.is_output for o in f.space.operands)
+
+    def threads(load: Any, store: Any, tx: Any, ty: Any) -> Any:
+        return (tx >= 32) | ((tx * ty % 32 == 0) & (load == "vector") & (store == "vector"))
+
+    def holds(order: Any, load: Any, store: Any) -> Any:
+        return (f.held(order) == 1) | ((load == "vector") & (store == "vector"))
+
+    def words(view: Any, vector: Any) -> Any:
+        merged, rows = (np.array([f.takes_words(v, int(n)) for n in vector.ravel()]) for v in ("1d", "2d"))
+        return (vector == 1) | np.where(view == "1d", merged.reshape(vector.shape), rows.reshape(vector.shape))
+
+    has_threaded_loads = len(f.space.stageable) < sum(not o.is_output for o in f.space.streams)
 
     def stages(load: Any, blocks: Any, n: Any) -> Any:
         return (n == 1) | ((load != "vector") & (blocks > 0))
 
     return [
         Constraint(
+            "redundant_vector", ("view", "vector"), words, "Some operand is moved in words of the width asked for."
+        ),
+        Constraint(
+            "redundant_threads",
+            ("load", "store", "threads_x", "threads_y"),
+            threads,
+            "A block is whole warps, and a tile that the copy engine moves has rows of a warp or more.",
+        ),
+        Constraint(
             "redundant_stages", ("load", "blocks_per_sm", "stages"), stages, "Stages overlap the tiles of one block."
+        ),
+        Constraint(
+            "redundant_held",
+            ("row_order", "load", "store"),
+            holds,
+            "An operand is held in registers by threads that load and store the others.",
         ),
         Constraint(
             "redundant_rows",
@@ -333,9 +365,10 @@ def _redundant(f: _Facts) -> list[Constraint]:
 def _worthwhile(f: _Facts) -> list[Constraint]:
     """What cannot be fast: spills, tiles beyond the problem, grids that the problem does not fill."""
 
-    def registers(vector: Any, rows: Any, steps: Any) -> Any:
-        lanes = vector * rows * steps
-        live = lanes * (f.stream_in + f.stored) + vector * steps * f.repeated + vector * 4
+    def registers(vector: Any, rows: Any, steps: Any, order: Any) -> Any:
+        lanes, held = vector * rows * steps, f.held(order)
+        repeated = np.where(held > 1, lanes, vector * steps) * f.repeated
+        live = held * lanes * (f.stream_in + f.stored) + repeated + vector * 4
         return live <= MAX_REGISTER_BYTES
 
     def inside(view: Any, order: Any, vector: Any, tx: Any, steps: Any, ty: Any, rows: Any) -> Any:
@@ -353,7 +386,10 @@ def _worthwhile(f: _Facts) -> list[Constraint]:
     tile = ("vector", "threads_x", "column_steps", "threads_y", "rows")
     return [
         Constraint(
-            "registers_in_flight", ("vector", "rows", "column_steps"), registers, "A thread's tile stays in registers."
+            "registers_in_flight",
+            ("vector", "rows", "column_steps", "row_order"),
+            registers,
+            "A thread's tile stays in registers.",
         ),
         Constraint(
             "tile_exceeds_the_problem", ("view", "row_order", *tile), inside, "A tile is not twice the problem."

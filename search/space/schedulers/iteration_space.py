@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
+from functools import reduce
+from math import gcd, prod
 
-from compiler.ir.domain import ScheduledFusion
-from compiler.ir.ops import VIEWS, OpKind
-from compiler.ir.tensor import TensorOp
+from compiler.ir.domain import ScheduledFusion, producer_indices
+from compiler.ir.expr import Expr, Var
+from compiler.ir.ops import REDUCTIONS, VIEWS
+from compiler.ir.tensor import TensorOp, TensorView
+from compiler.ir.views import Within, depends_on, identity, position
+
+HELD = {"held_4": 4, "held_8": 8}
+"""Row orders in which a thread takes several steps along a dimension that an operand repeats along."""
+
+MAX_WORD_BYTES = 16
+"""Most bytes of one access by a thread (PTX ISA, ld and st)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +24,9 @@ class Operand:
     """A global tensor as the iteration space sees it: a stride in elements for each dimension, 0 if it does not vary.
 
     `first`: the register tensor that holds its values first, seen through its view; outputs name themselves.
-    `is_direct`: read as it is, not through a view, so that a bulk copy can stage it.
+    `is_direct`: read as it is, not through a view, so that a bulk copy can stage it. `is_affine`: its place is a sum of
+    strides; else they only tell along which dimensions it varies. `align`: of its first element, in bytes. `run`: what
+    a word of a bounded view must divide, 0 where nothing bounds it.
     """
 
     name: str
@@ -25,16 +36,22 @@ class Operand:
     is_output: bool
     align: int
     is_direct: bool
+    is_affine: bool = True
+    run: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class IterationSpace:
-    """`groups`: runs of dimensions that every operand sees as one, outermost first; `sizes`: their extents."""
+    """`groups`: runs of dimensions that every operand sees as one, outermost first; `sizes`: their extents.
+
+    `parts`: the stored tensors that are parts of an output.
+    """
 
     operands: tuple[Operand, ...]
     shape: tuple[int, ...]
     groups: tuple[tuple[int, ...], ...]
     sizes: tuple[int, ...]
+    parts: tuple[str, ...] = ()
 
     @property
     def elems(self) -> int:
@@ -58,14 +75,54 @@ class IterationSpace:
         """Inputs that a bulk copy can bring tile by tile."""
         return tuple(o for o in self.streams if o.is_direct and not o.is_output)
 
+    def is_merged(self, operand: Operand) -> bool:
+        """True if the operand is one run of memory over all dimensions, which the merged view can cut anywhere."""
+        last = len(self.sizes) - 1
+        joins = (self.stride(operand, g) == self.stride(operand, g + 1) * self.sizes[g + 1] for g in range(last))
+        return operand.is_affine and all(joins)
+
+    def lanes(self, operand: Operand, view: str, most: int) -> int:
+        """The widest word of at most `most` elements in which the operand can be moved, in that view of the space.
+
+        A word is contiguous and aligned wherever it starts, and crosses the end of no row that the next one does not
+        continue (nvFuser, vectorization).
+        """
+        width = most
+        while width > 1 and not self._takes(operand, view, width):
+            width //= 2
+        return width
+
+    def _takes(self, o: Operand, view: str, width: int) -> bool:
+        last = len(self.sizes) - 1
+        if width * o.nbytes > MAX_WORD_BYTES:
+            return False
+        if not o.is_affine or self.stride(o, last) != 1 or o.align % (width * o.nbytes) or o.run % width:
+            return False
+        if view == "1d" and self.is_merged(o):
+            return True
+        return self.sizes[last] % width == 0 and all(self.stride(o, g) % width == 0 for g in range(last))
+
     @property
     def repeated(self) -> tuple[Operand, ...]:
         """Operands broadcast along some dimension."""
         return tuple(o for o in self.operands if not self.is_stream(o))
 
+    @property
+    def held_group(self) -> int | None:
+        """The last outer group that an operand repeats along, where rows are cut from another: a thread that takes
+        several steps along it has that operand in registers for all of them (nvFuser, broadcast in the tile)."""
+        outer = range(len(self.groups) - 2)
+        found = [g for g in outer if self.sizes[g] > 1 and any(self.stride(o, g) == 0 for o in self.repeated)]
+        return found[-1] if found else None
+
     def outer_order(self, row_order: str) -> list[int]:
-        """Groups but the innermost, outermost first; `broadcast_last` puts last those that an operand repeats along."""
+        """Groups but the innermost, outermost first; `broadcast_last` puts last those that an operand repeats along.
+
+        The orders of `HELD` put the group that is held before the one that rows are cut from.
+        """
         outer = range(len(self.groups) - 1)
+        if row_order in HELD and (held := self.held_group) is not None:
+            return [*(g for g in outer[:-1] if g != held), held, outer[-1]]
         if row_order == "natural":
             return list(outer)
         repeats = [any(self.stride(o, g) == 0 for o in self.repeated) for g in outer]
@@ -77,41 +134,55 @@ def iteration_space(sf: ScheduledFusion) -> IterationSpace | str:
     shapes = {tuple(a.extent for a in sf.tensor(o).logical) for o in sf.outputs}
     if len(shapes) != 1:
         return f"its outputs have different shapes: {', '.join(map(str, sorted(shapes)))}"
-    twice = [n for n in sf.inputs if len(sf.consumers(n)) > 1 and any(op.kind in VIEWS for op in sf.consumers(n))]
-    if twice:
-        return f"it reads input {twice[0]} through a view and in another way as well; pass it twice"
+    folds = [op for op in sf.ops if op.kind in REDUCTIONS]
+    if folds:
+        return f"it folds dimensions: {folds[0].kind} ({folds[0].output})"
     (shape,) = shapes
     operands: list[Operand] = []
     for name in sf.inputs:
         t = sf.tensor(name)
         assert t.allocation is not None
         for op in sf.consumers(name):
-            strides = [0] * len(shape)
-            for d, axis, stride in zip(_dims_of(op, len(shape)), t.logical, t.allocation.strides, strict=True):
-                strides[d] = (stride or 0) if axis.extent == shape[d] and axis.extent > 1 else 0
             first = op.output if op.kind in VIEWS else name
             if not any(o.name == name and o.first == first for o in operands):
-                operands.append(
-                    Operand(name, first, tuple(strides), t.dtype.nbytes, False, t.align, op.kind not in VIEWS)
-                )
+                operands.append(_operand(sf, op, t, first, shape))
     for name in sf.outputs:
         t = sf.tensor(name)
         assert t.allocation is not None
         strides = [s or 0 for s in t.allocation.strides]
         operands.append(Operand(name, name, tuple(strides), t.dtype.nbytes, True, t.align, True))
     groups = _merge_dims(shape, operands)
-    return IterationSpace(tuple(operands), shape, groups, tuple(prod(shape[d] for d in g) for g in groups))
+    parts = tuple(name for name in sf.outputs if sf.tensor(name).part_of)
+    return IterationSpace(tuple(operands), shape, groups, tuple(prod(shape[d] for d in g) for g in groups), parts)
 
 
-def _dims_of(op: TensorOp, rank: int) -> tuple[int, ...]:
-    """For each dimension of the operand, the dimension of the iteration space that it is read along."""
-    match op.kind:
-        case OpKind.BROADCAST_TO:
-            return op.dims
-        case OpKind.PERMUTE:
-            return tuple(op.dims.index(d) for d in range(rank))
-        case _:
-            return tuple(range(rank))
+def _operand(sf: ScheduledFusion, op: TensorOp, t: TensorView, first: str, shape: tuple[int, ...]) -> Operand:
+    """An input as `op` reads it."""
+    assert t.allocation is not None
+    own, nbytes = identity(shape), t.dtype.nbytes
+    read = producer_indices(op, t, own, shape)
+    place = Expr()
+    for e, stride in zip(read, t.allocation.strides, strict=True):
+        place = place + e * (stride or 0)
+    steps = {v: dict(place.terms).get(v, 0) for e in own for v in e.variables}
+    strides = tuple(steps.get(position(d, n), 0) for d, n in enumerate(shape))
+    is_affine = all(isinstance(atom, Var) for atom, _ in place.terms)
+    if not is_affine:
+        strides = tuple(1 if d in depends_on(read) else 0 for d in range(len(shape)))
+    run = reduce(gcd, (_run(w, shape) for w in op.within), 0)
+    align = gcd(t.align, place.const * nbytes)
+    is_direct = op.kind not in VIEWS and all(c.kind not in VIEWS for c in sf.consumers(t.name))
+    return Operand(t.name, first, strides, nbytes, False, align, is_direct, is_affine, run)
+
+
+def _run(bound: Within, shape: tuple[int, ...]) -> int:
+    """What a word must divide so that a bound holds for all its elements or for none; 1 where that is not known."""
+    inner = max((d for d, n in enumerate(shape) if n > 1), default=0)
+    steps = dict(bound.index.terms)
+    if any(not isinstance(atom, Var) for atom in steps):
+        return 1
+    along = steps.pop(position(inner, shape[inner]), 0)
+    return reduce(gcd, (bound.low, bound.high, shape[inner], *steps.values())) if along in (0, 1) else 1
 
 
 def _merge_dims(shape: tuple[int, ...], operands: list[Operand]) -> tuple[tuple[int, ...], ...]:
@@ -129,4 +200,8 @@ def _joins(shape: tuple[int, ...], operands: list[Operand], group: list[int], d:
     real = [g for g in group if shape[g] > 1]
     if shape[d] == 1 or not real:
         return True
-    return all(o.strides[real[-1]] == o.strides[d] * shape[d] for o in operands)
+    for o in operands:
+        outer, inner = o.strides[real[-1]], o.strides[d]
+        if outer != inner * shape[d] if o.is_affine else bool(outer) != bool(inner):
+            return False
+    return True

@@ -40,7 +40,7 @@ def cache_registers(b: TraceBuilder) -> tuple[list[str], list[str]]:
     loaded: list[str] = []
     for name in b.sf.inputs:
         readers = b.sf.consumers(name)
-        if any(op.kind in POINTWISE or op.kind is OpKind.COPY for op in readers):
+        if any(op.kind in POINTWISE or b.tensor(op.output).memory is MemoryType.GLOBAL for op in readers):
             b.do(steps.CacheInput(name, f"{name}_r", MemoryType.LOCAL))
         loaded += [op.output for op in b.sf.consumers(name)]
     stored: list[str] = []

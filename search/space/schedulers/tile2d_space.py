@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import prod
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,8 @@ from search.space.knobs import Knob
 from search.space.schedulers.builder import TraceBuilder
 from search.space.schedulers.flat_space import CACHE_LOADS, CACHE_STORES, MAX_BOX, MAX_REGISTER_BYTES
 from search.space.schedulers.pointwise_body import math_grades
-from search.space.schedulers.transposed_space import SMALLEST_TILE, TransposedSpace, transposed_space
+from search.space.schedulers.tile2d_facts import VECTORS, WARP, WORD_BYTES, Facts
+from search.space.schedulers.transposed_space import TransposedSpace, transposed_space
 from search.space.space import Space
 
 SPANS = {"32B": 32, "64B": 64, "128B": 128}
@@ -25,82 +25,45 @@ SPANS = {"32B": 32, "64B": 64, "128B": 128}
 LAYOUTS = ("none", "pad", *SPANS, "block")
 STORE_LAYOUTS = ("none", *SPANS)
 
-SMEM_SLACK_BYTES = 2048
-"""Left beside the tiles for barriers, and for two tiles that start on the 1024-byte repeat of the widest swizzle."""
-
-VECTORS = (1, 2, 4, 8, 16)
+SMEM_SLACK_BYTES = 1024
+"""Left beside the tiles for barriers; and as much for each tile, which starts on the repeat of the widest swizzle."""
 
 
 def tile2d_space(fusion: Fusion, arch: Arch, sm_count: int) -> Space:
     """The space of a fusion that the scheduler does not refuse."""
     found = transposed_space(start(fusion))
     assert isinstance(found, TransposedSpace), "refused fusions have no space"
-    out = fusion.value(fusion.outputs[0])
-    facts = _Facts(found, arch, sm_count, found.nbytes, out.dtype.nbytes)
-    return Space("tile2d", _knobs(fusion, facts), (*_shape(facts), *_memory(facts), *_bulk(facts), *_redundant(facts)))
+    facts = Facts(found, arch, sm_count)
+    return Space(
+        "tile2d",
+        _knobs(fusion, facts),
+        (*_shape(facts), *_shifts(facts), *_memory(facts), *_bulk(facts), *_redundant(facts)),
+    )
 
 
-@dataclass(frozen=True)
-class _Facts:
-    """Numbers of a fusion that constraints read."""
-
-    space: TransposedSpace
-    arch: Arch
-    sm_count: int
-    bytes_in: int
-    bytes_out: int
-
-    @property
-    def extent_in(self) -> int:
-        return self.space.sizes[self.space.row]
-
-    @property
-    def extent_out(self) -> int:
-        return self.space.sizes[self.space.column]
-
-    def source_pitch_divides(self, elems: int) -> bool:
-        return all(s % elems == 0 for g, s in enumerate(self.space.source_strides) if g != self.space.row)
-
-    def loads_by(self, elems: int) -> bool:
-        """True if rows of the input hold whole vectors of `elems`, each aligned."""
-        aligned = self.space.source_align % (elems * self.bytes_in) == 0
-        return aligned and self.source_pitch_divides(elems) and self.extent_in % elems == 0
-
-    @property
-    def load_vectors(self) -> tuple[int, ...]:
-        """The two widest vectors by which threads can load rows of the input."""
-        return tuple(v for v in VECTORS if v * self.bytes_in <= 16 and self.loads_by(v))[-2:]
-
-    @property
-    def least_load_vector(self) -> int:
-        return self.load_vectors[0]
-
-    def target_pitch_divides(self, elems: int) -> bool:
-        return all(s % elems == 0 for g, s in enumerate(self.space.target_strides) if g != self.space.column)
-
-    def tiles(self, tile_in: Any, tile_out: Any) -> Any:
-        batch = prod(self.space.sizes[g] for g in self.space.batch)
-        return batch * -(-self.extent_in // tile_in) * -(-self.extent_out // tile_out)
-
-
-def _knobs(fusion: Fusion, f: _Facts) -> tuple[Knob, ...]:
-    tma = f.arch.has_tma
-    vectors_in = tuple(v for v in VECTORS if v * f.bytes_in <= 16)
-    vectors_out = tuple(v for v in VECTORS if v * f.bytes_out <= 16)
+def _knobs(fusion: Fusion, f: Facts) -> tuple[Knob, ...]:
+    loads = (
+        ("vector", "tma", "direct") if f.has_tensor_maps else ("vector", "direct") if f.arch.has_tma else ("vector",)
+    )
+    vectors_in = tuple(v for v in VECTORS if v * f.widest_in <= WORD_BYTES)
+    vectors_out = tuple(v for v in VECTORS if v * f.widest_out <= WORD_BYTES)
+    lanes = (4, 8, 16, 32) if min(f.tiles_out) >= WARP else (1, 2, 4, 8, 16)
     return (
-        Knob("load", ("vector", "tma", "direct") if tma else ("vector",)),
-        Knob("store", ("register", "tma") if tma else ("register",)),
-        Knob("tile_in", (SMALLEST_TILE, 64, 128, 256)),
-        Knob("tile_out", (SMALLEST_TILE, 64, 128, 256)),
+        Knob("load", loads),
+        Knob("store", ("register", "tma") if f.arch.has_tma else ("register",)),
+        Knob("tile_in", f.tiles_in),
+        Knob("tile_out", f.tiles_out),
         Knob("vector_in", vectors_in),
         Knob("vector_out", vectors_out),
-        Knob("lanes_out", (4, 8, 16, 32)),
+        Knob("lanes_out", lanes),
         Knob("threads", (128, 256, 512)),
         Knob("load_vector", f.load_vectors),
+        Knob("shift_load", (False, True) if f.shifts_load else (False,)),
+        Knob("shift_store", (False, True) if f.shifts_store else (False,)),
         Knob("layout", LAYOUTS),
-        Knob("store_layout", STORE_LAYOUTS if tma else STORE_LAYOUTS[:1]),
+        Knob("store_layout", STORE_LAYOUTS if f.arch.has_tma else STORE_LAYOUTS[:1]),
         Knob("blocks_per_sm", (0, 1, 2, 4)),
-        Knob("stages", (1, 2, 3) if tma else (1,)),
+        Knob("stages", (1, 2, 3) if f.has_tensor_maps else (1,)),
         Knob("tile_order", ("columns_inner", "rows_inner")),
         Knob("cache_load", CACHE_LOADS),
         Knob("cache_store", CACHE_STORES),
@@ -108,12 +71,12 @@ def _knobs(fusion: Fusion, f: _Facts) -> tuple[Knob, ...]:
     )
 
 
-def _each(values: Any, holds: Any) -> Any:
+def _each(values: Any, holds: Callable[[int], bool]) -> Any:
     """`holds` of every element of an integer array."""
     return np.array([bool(holds(int(v))) for v in values.ravel()]).reshape(values.shape)
 
 
-def _shape(f: _Facts) -> list[Constraint]:
+def _shape(f: Facts) -> list[Constraint]:
     """How threads cover the tile."""
 
     def block(tile_in: Any, tile_out: Any, vin: Any, vout: Any, lanes: Any, threads: Any) -> Any:
@@ -124,8 +87,9 @@ def _shape(f: _Facts) -> list[Constraint]:
         return (load != "vector") | (tile_in * tile_out % (width * threads) == 0)
 
     def registers(load: Any, tile_in: Any, tile_out: Any, vin: Any, vout: Any, threads: Any) -> Any:
+        """What is fetched ahead, one block of the sources, and one row of results, computed on in f32 or wider."""
         own = tile_in * tile_out // threads * f.bytes_in
-        blocked = vin * vout * (f.bytes_in + max(f.bytes_out, 4))
+        blocked = vin * vout * f.bytes_in + vout * max(f.bytes_out, 4)
         return np.where(load == "tma", 0, own) + blocked <= MAX_REGISTER_BYTES
 
     def inside(tile_in: Any, tile_out: Any) -> Any:
@@ -169,36 +133,71 @@ def _shape(f: _Facts) -> list[Constraint]:
     ]
 
 
-def _memory(f: _Facts) -> list[Constraint]:
+def _shifts(f: Facts) -> list[Constraint]:
+    """Runs moved to the boundaries of a warp's accesses: element by element, a warp along the run."""
+
+    def load(shift: Any, how: Any, width: Any, layout: Any, tile_out: Any, threads: Any) -> Any:
+        alone = (how == "vector") & (width == 1) & np.isin(layout, ("none", "pad"))
+        return ~shift | (alone & (tile_out % (threads // WARP) == 0))
+
+    def store(shift: Any, how: Any, vin: Any, vout: Any, lanes: Any, tile_out: Any) -> Any:
+        return ~shift | ((how == "register") & (vin == 1) & (vout == 1) & (lanes == WARP) & (tile_out >= WARP))
+
+    return [
+        Constraint(
+            "threads_cover_the_tile",
+            ("shift_load", "load", "load_vector", "layout", "tile_out", "threads"),
+            load,
+            "A warp loads a shifted row element by element, into a tile without a swizzle.",
+        ),
+        Constraint(
+            "threads_cover_the_tile",
+            ("shift_store", "store", "vector_in", "vector_out", "lanes_out", "tile_out"),
+            store,
+            "A warp stores a shifted row element by element.",
+        ),
+    ]
+
+
+def _memory(f: Facts) -> list[Constraint]:
     """Vector alignment in global memory, layouts and size of shared memory."""
-    e_in, e_out = f.bytes_in, f.bytes_out
+    sources = tuple(dict.fromkeys(s.nbytes for s in f.space.sources))
+    tiles = len(f.space.sources) + len(f.space.target_bytes)
 
     def load_vector(load: Any, width: Any, vin: Any) -> Any:
         return ((load != "vector") | _each(width, f.loads_by)) & ((load != "direct") | _each(vin, f.loads_by))
 
     def store_vector(store: Any, vout: Any) -> Any:
-        return (store != "register") | _each(vout, lambda v: f.target_pitch_divides(v) and f.extent_out % v == 0)
+        return (store != "register") | _each(vout, f.stores_by)
+
+    def span_of(name: Any) -> Any:
+        return np.select([name == n for n in SPANS], list(SPANS.values()), default=0)
 
     def layout(load: Any, name: Any, tile_in: Any, tile_out: Any, vout: Any) -> Any:
-        row = tile_in * e_in
-        span = np.select([name == n for n in SPANS], list(SPANS.values()), default=0)
-        chunks = np.minimum(row, 128) // 16
-        hardware = (span > 0) & (row % np.maximum(span, 1) == 0) & (tile_out % 8 == 0)
-        block = (name == "block") & (load == "vector") & (vout > 1) & (chunks > 1) & (tile_out % (chunks * vout) == 0)
+        span = span_of(name)
+        fits = np.array(True)
+        for e in sources:
+            row = tile_in * e
+            chunks = np.minimum(row, 128) // 16
+            hardware = (span > 0) & (row % np.maximum(span, 1) == 0) & (tile_out % 8 == 0)
+            block = (name == "block") & (load == "vector") & (vout > 1) & (chunks > 1)
+            fits = fits & (hardware | (block & (tile_out % np.maximum(chunks * vout, 1) == 0)))
         plain = (name == "none") | (name == "pad") & (load == "vector")
-        return np.where(load == "direct", name == "none", hardware | block | plain)
+        return np.where(load == "direct", name == "none", fits | plain)
 
     def store_layout(store: Any, name: Any, tile_out: Any, tile_in: Any) -> Any:
-        span = np.select([name == n for n in SPANS], list(SPANS.values()), default=0)
-        hardware = (span > 0) & (tile_out * e_out % np.maximum(span, 1) == 0) & (tile_in % 8 == 0)
-        return np.where(store == "tma", hardware | (name == "none"), name == "none")
+        span = span_of(name)
+        fits = (span > 0) & (tile_in % 8 == 0)
+        for e in dict.fromkeys(f.space.target_bytes):
+            fits = fits & (tile_out * e % np.maximum(span, 1) == 0)
+        return np.where(store == "tma", fits | (name == "none"), name == "none")
 
     def smem(load: Any, store: Any, name: Any, tile_in: Any, tile_out: Any, stages: Any) -> Any:
-        pitch = tile_in * e_in + np.where(name == "pad", 16, 0)
+        pitch = tile_in * f.bytes_in + np.where(name == "pad", WORD_BYTES * len(f.space.sources), 0)
         need = np.where(load == "direct", 0, pitch * tile_out * stages) + np.where(
-            store == "tma", tile_in * tile_out * e_out, 0
+            store == "tma", tile_in * tile_out * f.bytes_out, 0
         )
-        return need + SMEM_SLACK_BYTES <= f.arch.smem_per_block_optin_bytes
+        return need + SMEM_SLACK_BYTES * tiles <= f.arch.smem_per_block_optin_bytes
 
     return [
         Constraint(
@@ -231,10 +230,18 @@ def _memory(f: _Facts) -> list[Constraint]:
     ]
 
 
-def _bulk(f: _Facts) -> list[Constraint]:
+def _bulk(f: Facts) -> list[Constraint]:
     """Tensor maps."""
-    source16 = f.source_pitch_divides(max(1, 16 // f.bytes_in)) and f.space.source_align % 16 == 0
-    target16 = f.target_pitch_divides(max(1, 16 // f.bytes_out)) and f.space.target_align % 16 == 0
+    e_in, e_out = (s.nbytes for s in f.space.sources), f.space.target_bytes
+    pitch_in, pitch_out = f.space.source_pitch, f.space.target_pitch
+    source16 = all(s.align % 16 == 0 and pitch_in * s.nbytes % 16 == 0 for s in f.space.sources)
+    target16 = f.space.target_align % 16 == 0 and all(pitch_out * e % 16 == 0 for e in e_out)
+    least_in, least_out = min(e_in), min(e_out)
+
+    def boxes(load: Any, store: Any, i: Any, o: Any) -> Any:
+        """A row is cut into boxes; the rows of a tile are not."""
+        return ((load != "tma") | (o <= MAX_BOX)) & ((store != "tma") | (i <= MAX_BOX))
+
     return [
         Constraint(
             "tensor_map_strides_are_multiples_of_16_bytes",
@@ -244,23 +251,24 @@ def _bulk(f: _Facts) -> list[Constraint]:
         ),
         Constraint(
             "tensor_map_boxes_are_1_to_256",
-            ("tile_in", "tile_out"),
-            lambda i, o: (i <= MAX_BOX) & (o <= MAX_BOX),
+            ("load", "store", "tile_in", "tile_out"),
+            boxes,
             "A box has at most 256 elements in a dimension.",
         ),
         Constraint(
             "tensor_map_inner_box_is_a_multiple_of_16_bytes",
             ("load", "store", "tile_in", "tile_out"),
             lambda load, store, i, o: (
-                ((load != "tma") | (i * f.bytes_in % 16 == 0)) & ((store != "tma") | (o * f.bytes_out % 16 == 0))
+                ((load != "tma") | (i * least_in % 16 == 0)) & ((store != "tma") | (o * least_out % 16 == 0))
             ),
             "The inner box is a multiple of 16 bytes.",
         ),
     ]
 
 
-def _redundant(f: _Facts) -> list[Constraint]:
+def _redundant(f: Facts) -> list[Constraint]:
     """Knobs that have no effect stay at their first value; paths that no memory system serves well are left out."""
+    least = f.load_vectors[0]
     return [
         Constraint(
             "scattered_access",
@@ -277,7 +285,7 @@ def _redundant(f: _Facts) -> list[Constraint]:
         Constraint(
             "redundant_load_vector",
             ("load", "load_vector"),
-            lambda load, width: (load == "vector") | (width == f.least_load_vector),
+            lambda load, width: (load == "vector") | (width == least),
             "Only loads by threads into shared memory have a vector of their own.",
         ),
         Constraint(

@@ -12,9 +12,9 @@ KIB = 1024
 
 
 def copy(bytes_moved: float, in_flight: float = 64 * KIB) -> KernelFeatures:
-    """A copy by 256-thread blocks of 16 KiB each, eight resident on an SM, that issue all their loads first."""
+    """A copy by 256-thread blocks of 8 KiB each, eight resident on an SM, that issue all their loads first."""
     read = bytes_moved / 2
-    blocks = max(1, round(read / (16 * KIB)))
+    blocks = max(1, round(read / (8 * KIB)))
     return KernelFeatures(
         dram_read_bytes=read,
         dram_write_bytes=read,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,21 +11,34 @@ from compiler.arch import arch_named
 from compiler.emulate.launch import Completion, Options
 from compiler.emulate.ptx.parser import parse
 from compiler.emulate.run import emulate
+from compiler.ir.fusion import Fusion
 from compiler.nvrtc import CompilePool
 from compiler.pipeline import artifact, generate
 from search.emulation.launching import input_tensor, launch_of, output_tensor
 from search.emulation.running import ARRAYS
 from search.emulation.small import small_binding
 from search.verify.inputs import make_inputs
-from tests.search.schedulers.fusions import suite_fusions
+from tests.search.schedulers.fusions import permute, suite_fusions
 from tests.search.schedulers.points import point_of, scheduler_named
 
 TRANSPOSE = "transpose_f32_8192x8192"
+LINE_BYTES = 128
+"""Tensors start on a line, as what a caller allocates does."""
 
 
 def conflicts(pool: CompilePool, **knobs: Any) -> int:
     """Bank conflicts of all loads and stores of a transpose."""
-    whole = suite_fusions()[TRANSPOSE]
+    return conflicts_in(counted(pool, suite_fusions()[TRANSPOSE], **knobs))
+
+
+def conflicts_in(counters: Any) -> int:
+    shared = counters["shared"]
+    assert shared["load"]["requests"] > 0
+    return int(shared["load"]["bank_conflicts"] + shared["store"]["bank_conflicts"])
+
+
+def counted(pool: CompilePool, whole: Fusion, **knobs: Any) -> Any:
+    """The emulator's counters of a transpose at a small binding."""
     scheduler = scheduler_named("tile2d", whole)
     trace = scheduler.trace(whole, point_of(scheduler, whole, **knobs))
     made = small_binding(generate(trace, arch_named("sm_90a"))).generated
@@ -32,15 +46,15 @@ def conflicts(pool: CompilePool, **knobs: Any) -> int:
     fusion = made.trace.fusion
     storages = make_inputs(fusion, "random", ARRAYS)
     inputs = [input_tensor(fusion.value(n), ARRAYS.bytes_of(s)) for n, s in zip(fusion.inputs, storages, strict=True)]
-    launch = launch_of(compiled, [*inputs, *(output_tensor(fusion.value(n)) for n in fusion.outputs)])
+    tensors = [*inputs, *(output_tensor(fusion.value(n)) for n in fusion.outputs)]
+    launch = launch_of(compiled, [replace(t, align=LINE_BYTES) for t in tensors])
     outcome = emulate(parse(compiled.ptx), launch, Options(Completion.EAGER))
     assert outcome.faults == ()
-    shared = outcome.counters["shared"]
-    assert shared["load"]["requests"] > 0
-    return int(shared["load"]["bank_conflicts"] + shared["store"]["bank_conflicts"])
+    return outcome.counters
 
 
 STAGED = {"load": "vector", "load_vector": 4, "tile_in": 64, "tile_out": 128, "vector_in": 1, "vector_out": 4}
+ELEMENTS = {"load": "vector", "tile_in": 64, "tile_out": 128, "vector_in": 1, "vector_out": 1, "lanes_out": 32}
 SWIZZLED = {"load": "tma", "tile_in": 64, "tile_out": 128, "vector_in": 4, "vector_out": 1}
 
 
@@ -54,5 +68,19 @@ SWIZZLED = {"load": "tma", "tile_in": 64, "tile_out": 128, "vector_in": 4, "vect
     ],
 )
 def test_conflicts_of_a_transpose(knobs: dict[str, Any], layout: str, has_conflicts: bool, pool: CompilePool) -> None:
-    found = conflicts(pool, **knobs, store="register", layout=layout, lanes_out=8, stages=1, blocks_per_sm=0)
+    found = conflicts(pool, **{"lanes_out": 8, **knobs}, store="register", layout=layout, stages=1, blocks_per_sm=0)
     assert (found > 0) == has_conflicts
+
+
+ODD = permute((195, 387), (1, 0), "f32")
+
+
+@pytest.mark.parametrize("side", ["load", "store"])
+def test_a_shifted_run_is_accessed_by_whole_sectors(side: str, pool: CompilePool) -> None:
+    """A warp that begins anywhere touches five sectors for four; shifted to its own length, four, but at the ends."""
+    tensor, knob = {"load": "i0", "store": "v0"}[side], {f"shift_{side}": True}
+    found = [counted(pool, ODD, **ELEMENTS, **knobs, layout="pad") for knobs in ({}, knob)]
+    assert [conflicts_in(c) for c in found] == [0, 0]
+    plain, shifted = (c["global"][tensor][side] for c in found)
+    assert plain["bytes"] == shifted["bytes"]
+    assert shifted["sectors"] < 0.93 * plain["sectors"]

@@ -16,10 +16,10 @@ from compiler.errors import Unsupported
 from compiler.nvrtc import CompilePool
 from compiler.pipeline import Generated, artifact
 from fusetune.wire.artifact import Evidence, KernelArtifact
-from search.emulation import check, small
+from search.emulation import check, served, shrunk, small
 from search.emulation.check import DEVICE, generated_of
 from search.emulation.small import small_binding
-from search.verify.inputs import input_sets
+from search.verify.inputs import RANDOM, input_sets
 from tests.search.emulation.kernels import kernel_at, kernels_of, proven, replaced, two_more, without
 from tests.search.schedulers.fusions import suite_fusions
 
@@ -168,10 +168,10 @@ def test_the_record_says_what_ran_and_what_did_not(pool: CompilePool) -> None:
         f"Not run: {blocks - 3} of the {blocks} blocks of the served code; its machine code, which ptxas makes of the "
         "PTX; its timing."
     )
-    served = check.proven(compiled, verification, 12.5)
-    assert (served.evidence, served.timing) == (Evidence(correct="verified_emulated", time="predicted"), None)
-    assert served.predicted_us == 12.5
-    assert KernelArtifact.model_validate_json(served.model_dump_json()) == served
+    evident = check.proven(compiled, verification, 12.5)
+    assert (evident.evidence, evident.timing) == (Evidence(correct="verified_emulated", time="predicted"), None)
+    assert evident.predicted_us == 12.5
+    assert KernelArtifact.model_validate_json(evident.model_dump_json()) == evident
     assert check.proven(compiled, verification, None).evidence.time == "none"
 
 
@@ -181,8 +181,36 @@ def test_an_artifact_can_be_verified_by_its_trace(pool: CompilePool) -> None:
     assert generated_of(compiled).source == made.source
 
 
-def test_what_has_no_small_binding_is_not_called_wrong(pool: CompilePool, monkeypatch: pytest.MonkeyPatch) -> None:
+def without_small_bindings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(small, "TRIES", 0)
+    monkeypatch.setattr(shrunk, "MOST_ELEMS", 0)
+
+
+def test_what_has_no_small_binding_is_proven_by_its_blocks(pool: CompilePool, monkeypatch: pytest.MonkeyPatch) -> None:
+    without_small_bindings(monkeypatch)
+    found = proven(kernel("odd"), pool)
+    assert found.verification is not None
+    assert found.verification.input_sets == (RANDOM,)
+    ran = found.verification.emulated
+    assert ran is not None
+    assert (ran.shapes, ran.code_hash, ran.orders) == ((), "", ("lazy",))
+    assert ran.served_values_compared
+    assert "all blocks of a kernel of its class, which is as large at any sizes" in ran.not_run
+
+
+def test_a_wrong_kernel_without_a_small_binding_is_found_out(
+    pool: CompilePool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_small_bindings(monkeypatch)
+    found = proven(kernel("odd"), pool, replaced(r"ft_add\(", "ft_sub("))
+    assert found.fault.startswith("in the emulator: served code, blocks 0, ")
+    assert "elements are wrong" in found.fault
+
+
+def test_what_cannot_be_run_at_all_is_not_called_wrong(pool: CompilePool, monkeypatch: pytest.MonkeyPatch) -> None:
+    without_small_bindings(monkeypatch)
+    monkeypatch.setattr(served, "LARGEST_TOUCHED", 0)
+    monkeypatch.setattr(served, "tilings", lambda trace: {})
     found = proven(kernel("odd"), pool)
     assert (found.verification, found.fault) == (None, "")
-    assert "no smaller sizes were found" in found.undone
+    assert "does its schedule give one of the same form" in found.undone

@@ -43,7 +43,7 @@ def test_blocks_share_out_all_elements(name: str) -> None:
     made = kernels(fusion)
     assert len(made) >= 6
     for kernel in made:
-        for output, tiling in tilings(kernel.trace).items():
+        for output, tiling in tilings(kernel.only.trace).items():
             assert tiling.blocks == int(np.prod(kernel.kernel.grid))
             every = np.concatenate([tiling.elements([block]) for block in range(tiling.blocks)])
             np.testing.assert_array_equal(np.sort(every), np.arange(fusion.value(output).elems))
@@ -80,10 +80,10 @@ def test_boundary_blocks(tiling: Tiling, limit: int, blocks: tuple[int, ...]) ->
 
 
 def test_the_grid_of_persistent_blocks_can_be_replaced() -> None:
-    made = next(k for k in kernels(add([64, 4096], "f32"), 60) if next(iter(tilings(k.trace).values())).grid == 4)
-    smaller = ScheduleTrace(made.trace.fusion, with_grid(made.trace, 4, 3))
+    made = next(k for k in kernels(add([64, 4096], "f32"), 60) if next(iter(tilings(k.only.trace).values())).grid == 4)
+    smaller = ScheduleTrace(made.trace.fusion, with_grid(made.only.trace, 4, 3))
     assert generate(smaller, ARCH).kernel.grid[0] == 3
-    changed = [(a, b) for a, b in zip(made.trace.steps, smaller.steps, strict=True) if a != b]
+    changed = [(a, b) for a, b in zip(made.only.trace.steps, smaller.steps, strict=True) if a != b]
     assert {(type(a), b.factor) for a, b in changed if isinstance(b, steps.Split)} == {(steps.Split, 3)}
     assert len(changed) == len({a.tv for a, _ in changed if isinstance(a, steps.Split)})
 

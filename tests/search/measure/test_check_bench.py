@@ -137,6 +137,28 @@ def test_scratch_holds_a_poison_that_changes_between_runs(bench: CheckBench) -> 
     assert len(set(launcher.scratch)) == 2
 
 
+def test_scratch_is_guarded(bench: CheckBench) -> None:
+    """A byte past the end of a scratch buffer, where another's may lie, is a fault of the kernel."""
+    artifact = artifact_of("").model_copy(
+        update={"scratch": (Scratch(bytes=60, align=256), Scratch(bytes=4, align=256))}
+    )
+
+    class Overruns(HostLauncher):
+        def launch(self, pointers: tuple[int, ...], stream: int, scratch: tuple[int, ...] = ()) -> None:
+            assert (scratch[1] - scratch[0]) % 256 == 0
+            ctypes.memset(scratch[0] + 60 - self.inside, 0, 1)
+            super().launch(pointers, stream, scratch)
+
+        inside = 0
+
+    class StaysInside(Overruns):
+        inside = 1
+
+    assert bench.check(StaysInside(right, artifact), "random").fault == ""
+    fault = bench.check(Overruns(right, artifact), "random").fault
+    assert fault == "random inputs: 1 bytes outside the buffers were written"
+
+
 def test_every_output_is_checked() -> None:
     shape = (8, 16)
     ops = (Op(OpKind.NEG, ("i0",), "v0"), Op(OpKind.PERMUTE, ("i0",), "v1", dims=(1, 0)))

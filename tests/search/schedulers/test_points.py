@@ -21,13 +21,14 @@ from compiler.pipeline import generate
 from search.space.protocol import Scheduler
 from search.space.schedulers import schedulers_for
 from search.space.space import Space
+from tests.search.schedulers.column_fusions import COLUMNS
 from tests.search.schedulers.fusions import SMALL, suite_fusions
 from tests.search.schedulers.points import SM_COUNT
 
 HOPPER, AMPERE = arch_named("sm_90a"), arch_named("sm_80")
 MODEL_NAMES = {getattr(rule, "__name__", "") for rule in MODEL} - STOOD_FOR.keys() - BEYOND.keys()
 RULE_NAMES = {getattr(rule, "__name__", "") for rule in (*STRUCTURE, *RULES)} | MODEL_NAMES
-FUSIONS = {**suite_fusions(), **SMALL}
+FUSIONS = {**suite_fusions(), **SMALL, **COLUMNS}
 Point = dict[str, Any]
 
 STRICTER: dict[str, Callable[[str, str, Point, set[str]], bool]] = {}
@@ -151,6 +152,8 @@ def test_constraints_are_named_after_rules_or_after_reasons_of_the_search() -> N
         "scattered_access",
         "swizzle_fits_the_tile",
         "threads_cover_the_tile",
+        "partials_fit_shared_memory",
+        "cluster_is_needed",
     )
     named = {c.rule for name in FUSIONS for _, space in spaces(name) for c in space.constraints}
     assert {rule for rule in named if not rule.startswith(own)} <= RULE_NAMES

@@ -1,0 +1,93 @@
+"""Registers that a kernel's arrays take at once: an estimate before the compiler has seen it.
+
+An array lives from the first statement that touches it to the last; one that a loop finds ready lives through the loop.
+An unrolled loop's own arrays count once: its iterations follow one another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any
+
+from compiler.lower import kernel_ir as k
+
+REGISTER_BYTES = 4
+
+
+@dataclass(slots=True)
+class _Life:
+    first: int
+    last: int
+    nbytes: int
+
+
+def array_registers(body: tuple[k.Stmt, ...]) -> int:
+    """The most registers that arrays take at any statement, along the first branch of conditions."""
+    lives: dict[str, _Life] = {}
+    _walk(body, 0, lives)
+    events: dict[int, int] = {}
+    for life in lives.values():
+        events[life.first] = events.get(life.first, 0) + life.nbytes
+        events[life.last + 1] = events.get(life.last + 1, 0) - life.nbytes
+    most = now = 0
+    for at in sorted(events):
+        now += events[at]
+        most = max(most, now)
+    return -(-most // REGISTER_BYTES)
+
+
+def _walk(body: tuple[k.Stmt, ...], at: int, lives: dict[str, _Life]) -> int:
+    """Numbers the statements from `at`; returns the number after the last."""
+    for s in body:
+        at += 1
+        match s:
+            case k.Declare():
+                lives[s.name] = _Life(at, at, s.elems * s.dtype.nbytes)
+            case k.Loop() | k.Elected():
+                before = set(lives)
+                start, at = at, _walk(s.body, at, lives)
+                for name in before & set(_names(s.body)):
+                    life = lives[name]
+                    life.first, life.last = min(life.first, start), at
+            case k.If():
+                at = _walk(s.then, at, lives)
+            case _:
+                for name in _names(s):
+                    if name in lives:
+                        lives[name].last = at
+    return at
+
+
+def _names(node: Any) -> Iterator[str]:
+    """Register arrays that a statement touches."""
+    match node:
+        case k.Reg() | k.Fill() | k.Shuffle():
+            yield node.name
+        case tuple():
+            for x in node:
+                yield from _names(x)
+        case k.Loop() | k.Elected():
+            yield from _names(node.body)
+        case k.If():
+            yield from _names((node.then, node.orelse))
+        case _ if is_dataclass(node) and isinstance(node, _STATEMENTS):
+            for f in fields(node):
+                yield from _names(getattr(node, f.name))
+        case _:
+            return
+
+
+_STATEMENTS = (
+    k.GlobalLoad,
+    k.GlobalStore,
+    k.SharedLoad,
+    k.SharedStore,
+    k.RemoteStore,
+    k.Compute,
+    k.Convert,
+    k.Accumulate,
+    k.AccumulateRun,
+    k.Index,
+)
+"""Statements with register operands."""

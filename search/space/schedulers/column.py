@@ -1,0 +1,207 @@
+"""Column: reductions that keep the dimension along which the inputs are contiguous, and what is computed around them.
+
+The loops of every tensor of the iteration space, folded dimensions merged into one (`rows`), the kept ones along the
+memory into another (`columns`):
+
+    batch and column slab (blocks) | blocks of a cluster | steps | thread row | thread column | row in flight | lane
+            kept                          folded          folded    folded         kept            folded       kept
+
+A thread keeps one accumulator a lane; it loads all its rows of a step before it folds them. Threads of a column, and
+the blocks of a cluster, fold together at the end. A fusion with several reductions, one after the other, passes over
+the rows once for each (`column_passes`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from compiler.arch import Arch
+from compiler.dtypes import DType
+from compiler.errors import Unsupported
+from compiler.ir.fusion import Fusion
+from compiler.ir.iter_domain import MemoryType, ParallelType
+from compiler.ir.ops import VIEWS, OpKind
+from compiler.ir.tensor import TensorOp
+from compiler.schedule import steps
+from compiler.schedule.inline import max_position
+from compiler.schedule.start import start
+from compiler.schedule.trace import ScheduleTrace
+from search.space.schedulers.builder import TraceBuilder
+from search.space.schedulers.column_form import ColumnForm, column_form, is_load, with_accesses_of
+from search.space.schedulers.column_passes import (
+    cache_registers,
+    is_column,
+    is_full,
+    is_reduction,
+    split_passes,
+)
+from search.space.schedulers.column_space import column_space
+from search.space.schedulers.pointwise_body import is_packed_cast, set_cache, set_grades
+from search.space.space import Space
+
+P = ParallelType
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """The column scheduler; `sm_count` says when the grid is large enough without clusters."""
+
+    sm_count: int
+    name: str = "column"
+
+    def refusal(self, fusion: Fusion, arch: Arch) -> str | None:
+        """Takes fusions with reductions that keep the contiguous dimension of their inputs."""
+        try:
+            sf = start(fusion)
+        except Unsupported as e:
+            return str(e)
+        found = column_form(sf)
+        return found if isinstance(found, str) else None
+
+    def space(self, fusion: Fusion, arch: Arch) -> Space:
+        return column_space(fusion, arch, self.sm_count)
+
+    def trace(self, fusion: Fusion, point: Mapping[str, Any]) -> ScheduleTrace:
+        """The schedule of a point. Raises InvalidStep where a step cannot be applied."""
+        return _ColumnTrace(TraceBuilder(fusion), point).build()
+
+
+@dataclass
+class _ColumnTrace:
+    b: TraceBuilder
+    point: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        found = column_form(self.b.sf)
+        assert isinstance(found, ColumnForm), "refused fusions have no points"
+        cache_registers(self.b)
+        self.passes = split_passes(self.b, self.point["reuse"])
+        self.form = with_accesses_of(found, self.b.sf)
+        self.cluster = int(self.point["cluster"])
+        self.row_at = 4 + (self.cluster > 1)
+        """Position of the rows in flight: right of blocks, cluster, steps and threads."""
+
+    def build(self) -> ScheduleTrace:
+        b, p, form = self.b, self.point, self.form
+        set_grades(b, p["math"])
+        for op in b.sf.ops:
+            if is_column(b.sf, b.tensor(op.output)):
+                self.column_loops(op.output)
+            else:
+                self.row_loops(op.output)
+            self.lanes(op)
+        for op in reversed(b.sf.ops):
+            self.inline(op)
+        set_cache(b, self.last_reads(), p["cache_load"])
+        set_cache(b, [a.first for a in form.stores], p["cache_store"])
+        if p["registers"]:
+            b.do(steps.CapRegisters(p["registers"]))
+        return b.trace()
+
+    def last_reads(self) -> list[str]:
+        """The loads of the last pass that reads an input: what earlier ones bring should stay in the cache."""
+        last: dict[str, str] = {}
+        for a in sorted(self.form.loads, key=lambda a: self.passes.of.get(a.first, 0)):
+            last[a.tensor] = a.first
+        return list(last.values())
+
+    # Loops -----------------------------------------------------------------------------------------------------------
+
+    def row_loops(self, tv: str) -> None:
+        """S -> [block, (cluster), step, thread row, thread column, row, lane]."""
+        b, p, which = self.b, self.point, self.point["columns"]
+        batch, columns = self.form.batch(which), self.form.columns(which)
+        b.reorder(tv, [*batch, *columns, *self.form.folded])
+        b.merge(tv, len(batch) + len(columns), len(self.form.folded))
+        self.kept_loops(tv, len(batch), len(columns))
+        block, tx, lane = range(3)
+        rows, ty = p["rows"], p["threads_y"]
+        b.split(tv, 3, rows * ty * self.cluster)
+        if self.cluster > 1:
+            b.split(tv, 4, rows * ty)
+            b.split(tv, 5, ty)
+            step, cluster, row, thread = range(3, 7)
+            b.reorder(tv, [block, cluster, step, thread, tx, row, lane])
+            kinds = [P.BIDX, P.CLUSTER, P.SERIAL, P.TIDY, P.TIDX, P.UNROLL]
+        else:
+            b.split(tv, 4, ty)
+            step, row, thread = range(3, 6)
+            b.reorder(tv, [block, step, thread, tx, row, lane])
+            kinds = [P.BIDX, P.SERIAL, P.TIDY, P.TIDX, P.UNROLL]
+        b.parallelize(tv, kinds)
+
+    def column_loops(self, tv: str) -> None:
+        """The kept dimensions -> [block, thread column, lane]."""
+        b, which, kept = self.b, self.point["columns"], self.form.kept
+        batch, columns = self.form.batch(which), self.form.columns(which)
+        b.reorder(tv, [kept.index(d) for d in (*batch, *columns)])
+        self.kept_loops(tv, len(batch), len(columns))
+        b.parallelize(tv, [P.BIDX, P.TIDX])
+
+    def kept_loops(self, tv: str, batch: int, columns: int) -> None:
+        """[batch.., columns.., rest] -> [block, thread column, lane, rest]."""
+        b, p = self.b, self.point
+        b.merge(tv, batch, columns)
+        b.split(tv, batch, p["threads_x"] * p["vector"])
+        b.split(tv, batch + 1, p["vector"])
+        b.merge(tv, 0, batch + 1)
+
+    def lanes(self, op: TensorOp) -> None:
+        """The lane axis: words of a global access, pairs of a cast next to one, else unrolled."""
+        b, name = self.b, op.output
+        at = len(b.tensor(name).loop) - 1
+        kind = P.UNROLL
+        if self.accesses_memory(op) and not b.tensor(name).loop[at].is_broadcast:
+            found = next(a for a in self.form.accesses if a.first == name)
+            word = self.form.width(found, self.point["columns"], self.point["vector"])
+            if 1 < word < self.point["vector"]:
+                b.split(name, at, word)
+                b.do(steps.Parallelize(name, at, P.UNROLL))
+                at += 1
+            kind = P.VECTORIZE if word > 1 else P.UNROLL
+        elif self.is_packed(op) and self.point["vector"] > 1 and not b.tensor(name).loop[at].is_broadcast:
+            kind = P.VECTORIZE
+        b.do(steps.Parallelize(name, at, kind))
+
+    def accesses_memory(self, op: TensorOp) -> bool:
+        """True for an operator that moves data from or to global memory."""
+        moves = op.kind in VIEWS or op.kind is OpKind.COPY
+        return moves and (is_load(self.b.sf, op) or self.is_global(op.output))
+
+    def is_global(self, name: str) -> bool:
+        return self.b.tensor(name).memory is MemoryType.GLOBAL
+
+    def is_packed(self, op: TensorOp) -> bool:
+        """True for a cast between 16 bits and f32 that reads what was loaded, or is stored and not read otherwise.
+
+        It has instructions for two values. Others stay in the loop over lanes, of which a row then has only one.
+        """
+        b = self.b
+        if op.kind is not OpKind.CAST:
+            return False
+        source = op.tensor_inputs[0]
+        if is_packed_cast(b, op.output):
+            return all(self.is_global(c.output) for c in b.sf.consumers(op.output))
+        made = b.sf.producer(source)
+        widens = b.tensor(source).dtype in (DType.BF16, DType.F16) and b.tensor(op.output).dtype is DType.F32
+        return widens and made is not None and is_load(b.sf, made)
+
+    # Inlining --------------------------------------------------------------------------------------------------------
+
+    def inline(self, op: TensorOp) -> None:
+        """Where a tensor is computed: once a block, ahead of a step's rows, for all lanes of a row, or lane by lane."""
+        b, name = self.b, op.output
+        t = b.tensor(name)
+        if self.is_global(name):
+            return
+        if is_reduction(op) or not is_full(b.sf, t) or name in self.passes.kept:
+            wanted = 1
+        elif is_load(b.sf, op):
+            wanted = self.row_at
+        elif any(self.is_global(c.output) for c in b.sf.consumers(name)):
+            wanted = self.row_at + 1
+        else:
+            wanted = self.row_at + 2
+        b.inline(name, min(wanted, max_position(b.sf, t, wanted)))

@@ -1,0 +1,159 @@
+"""Which pass over the folded elements makes which tensor, and what a later pass reads again, keeps or computes anew.
+
+Reductions one after the other (a maximum, then a sum of what was measured from it) are passes over the same elements.
+A tensor that two passes read is, by choice:
+
+    read_again   loaded and computed in each pass
+    inputs       loaded once and kept in registers; what is computed from it is computed in each pass
+    values       kept in registers too where it costs a special function
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from compiler.ir.domain import ScheduledFusion
+from compiler.ir.iter_domain import MemoryType
+from compiler.ir.ops import REDUCTIONS, OpKind
+from compiler.ir.tensor import TensorOp, TensorView
+from compiler.schedule import steps
+from search.space.schedulers.builder import TraceBuilder
+from search.space.schedulers.column_form import is_load, reads_memory, varies_along
+
+REUSES = ("read_again", "inputs", "values")
+
+COSTLY = frozenset(
+    {
+        OpKind.EXP,
+        OpKind.LOG,
+        OpKind.TANH,
+        OpKind.SIGMOID,
+        OpKind.GELU,
+        OpKind.SILU,
+        OpKind.SQRT,
+        OpKind.RSQRT,
+        OpKind.RECIPROCAL,
+        OpKind.DIV,
+    }
+)
+"""Operators that take a special function (a quarter of an instruction's rate or less: CUDA guide, arithmetic
+instructions): worth a register where a later pass needs the value again."""
+
+
+def is_reduction(op: TensorOp) -> bool:
+    """True for an operator that folds the folded dimensions."""
+    return op.kind in REDUCTIONS
+
+
+def is_full(sf: ScheduledFusion, t: TensorView) -> bool:
+    """True for a tensor that varies along the folded dimensions, or is stored at each of their places."""
+    return len(t.logical) == _rank(sf) and varies_along(t, folded_dims(sf))
+
+
+def is_column(sf: ScheduledFusion, t: TensorView) -> bool:
+    """True for a tensor over the kept dimensions only."""
+    return len(t.logical) != _rank(sf)
+
+
+def folded_dims(sf: ScheduledFusion) -> tuple[int, ...]:
+    """The dimensions of the iteration space that every reduction folds."""
+    first = next(sf.tensor(op.output) for op in sf.ops if is_reduction(op))
+    return tuple(d for d, a in enumerate(first.logical) if a.is_reduction)
+
+
+def _rank(sf: ScheduledFusion) -> int:
+    return next(len(sf.tensor(op.output).logical) for op in sf.ops if is_reduction(op))
+
+
+def depths(sf: ScheduledFusion) -> dict[str, int]:
+    """Number of reductions, one after the other, that a tensor is computed from: the first pass that can make it."""
+    found = dict.fromkeys(sf.inputs, 0)
+    for op in sf.ops:
+        before = max((found[name] for name in op.tensor_inputs), default=0)
+        found[op.output] = before + is_reduction(op)
+    return found
+
+
+def passes_of(sf: ScheduledFusion, kept: frozenset[str] = frozenset()) -> dict[str, frozenset[int]]:
+    """For every full tensor, the passes that need its value; `kept` are made in one pass alone, for all.
+
+    A reduction, and a store, belongs to the first pass that can make it.
+    """
+    depth = depths(sf)
+    needed: dict[str, frozenset[int]] = {}
+    for op in reversed(sf.ops):
+        t = sf.tensor(op.output)
+        if is_reduction(op):
+            needed[op.output] = frozenset({depth[op.output] - 1})
+        elif is_full(sf, t) and t.memory is MemoryType.GLOBAL:
+            needed[op.output] = frozenset({depth[op.output]})
+        elif is_full(sf, t):
+            readers = [sf.tensor(c.output) for c in sf.consumers(op.output)]
+            needed[op.output] = frozenset().union(*(_made_in(needed, r.name, kept) for r in readers))
+    return needed
+
+
+def _made_in(needed: Mapping[str, frozenset[int]], name: str, kept: frozenset[str]) -> frozenset[int]:
+    passes = needed.get(name, frozenset())
+    return frozenset({min(passes)}) if name in kept and passes else passes
+
+
+def kept_tensors(sf: ScheduledFusion, reuse: str) -> frozenset[str]:
+    """Full tensors that stay in registers from one pass to the next."""
+    if reuse == "read_again":
+        return frozenset()
+    kept: frozenset[str] = frozenset()
+    if reuse == "values":
+        costly = {op.output for op in sf.ops if op.kind in COSTLY}
+        kept = frozenset(n for n, passes in passes_of(sf).items() if len(passes) > 1 and n in costly)
+    loads = {op.output for op in sf.ops if is_load(sf, op)}
+    return kept | {n for n, passes in passes_of(sf, kept).items() if len(passes) > 1 and n in loads}
+
+
+def reuses(sf: ScheduledFusion) -> tuple[str, ...]:
+    """The choices that differ for a fusion whose inputs and outputs have their registers."""
+    found: dict[frozenset[str], str] = {}
+    for reuse in REUSES:
+        found.setdefault(kept_tensors(sf, reuse), reuse)
+    return tuple(found.values())
+
+
+@dataclass
+class Passes:
+    """The passes of a fusion: `kept` in registers for all, `of` every full tensor the one pass that it belongs to."""
+
+    kept: frozenset[str]
+    of: dict[str, int] = field(default_factory=dict)
+
+
+def split_passes(b: TraceBuilder, reuse: str) -> Passes:
+    """Gives each pass its own copy of what it computes anew. Tensors may not be scheduled yet."""
+    kept = kept_tensors(b.sf, reuse)
+    needed = passes_of(b.sf, kept)
+    found = Passes(kept)
+    for op in reversed(b.sf.ops):
+        name = op.output
+        if name not in needed:
+            continue
+        first, *later = sorted(needed[name]) or [0]
+        found.of[name] = first
+        for at in later if name not in kept else ():
+            copy = f"{name}_{at}"
+            readers = [c.output for c in b.sf.consumers(name) if found.of.get(c.output) == at]
+            b.do(steps.Recompute(name, readers[0], copy, tuple(readers[1:])))
+            found.of[copy] = at
+    return found
+
+
+def cache_registers(b: TraceBuilder) -> None:
+    """Gives a register copy to every input that is read as it is, and to every output that is computed, or read."""
+    for name in b.sf.inputs:
+        if any(not reads_memory(b.sf, op) for op in b.sf.consumers(name)):
+            b.do(steps.CacheInput(name, f"{name}_r", MemoryType.LOCAL))
+    for name in b.sf.outputs:
+        op = b.sf.producer(name)
+        assert op is not None, "an output is made by an operator"
+        copied = op.kind is OpKind.COPY and b.sf.tensor(op.tensor_inputs[0]).memory is not MemoryType.GLOBAL
+        if not copied or b.sf.consumers(name):
+            b.do(steps.CacheOutput(name, f"{name}_r", MemoryType.LOCAL))

@@ -1,0 +1,170 @@
+"""Launches: a fusion as several kernels, one after the other, each scheduled by a scheduler of single kernels.
+
+The space is the product of the launches' spaces: launch 0 has the knobs `0.vector`, `0.stages`, …, launch 1 `1.vector`.
+Nothing ties the launches together but what they store, which the cut has settled. A fusion that one kernel holds has
+such a scheduler only where a rewriting of it may be faster: a reduction of few long rows, folded in two steps.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import groupby, product
+from math import prod
+from typing import Any
+
+from compiler.arch import Arch
+from compiler.ir.fusion import Fusion
+from compiler.launches import Cut, cheapest_cut, moved_bytes, part_of, program_trace, split_factors, split_reductions
+from compiler.schedule.trace import ProgramTrace, ScheduleTrace
+from search.space.constraints import Constraint
+from search.space.protocol import Scheduler
+from search.space.space import Space
+
+MOST_SPACES = 24
+"""Launches of all combinations of rewritings and schedulers together: each is a space to make and to count."""
+
+MOST_CHARS = 40
+"""Characters of a scheduler's name in the service's tables."""
+
+MOST_FOR_A_CUT = 4
+"""Combinations of schedulers for the launches of one cut."""
+
+Scored = tuple[Mapping[str, Any], Sequence[float]]
+"""A point of several launches, and the microseconds of each."""
+
+
+@dataclass(frozen=True)
+class Launches:
+    """The launches of one cut, each with its scheduler. It is for the fusion that was cut, and for no other."""
+
+    fusion: Fusion
+    cut: Cut
+    each: tuple[Scheduler, ...]
+    how: str = ""
+
+    @property
+    def name(self) -> str:
+        """`launches-row+flat`; of a rewritten fusion `launches-split64-row*2`; their number and a hash where that is
+        longer than journals and tables take."""
+        runs = ((name, len(list(run))) for name, run in groupby(s.name for s in self.each))
+        names = "+".join(name if count == 1 else f"{name}*{count}" for name, count in runs)
+        start = "-".join(("launches", *([self.how] if self.how else [])))
+        if len(start) + 1 + len(names) <= MOST_CHARS:
+            return f"{start}-{names}"
+        return f"{start}-{len(self.each)}-{hashlib.sha256(names.encode()).hexdigest()[:8]}"
+
+    def refusal(self, fusion: Fusion, arch: Arch) -> str | None:
+        """Any other fusion than the one that was cut."""
+        return None if fusion == self.fusion else "it was made for another fusion; ask `schedulers_for`"
+
+    def space(self, fusion: Fusion, arch: Arch) -> Space:
+        """The product of the launches' spaces."""
+        spaces = [s.space(part.fusion, arch) for s, part in zip(self.each, self.cut.parts, strict=True)]
+        knobs = tuple(replace(k, name=_knob(n, k.name)) for n, space in enumerate(spaces) for k in space.knobs)
+        constraints = tuple(_prefixed(n, c) for n, space in enumerate(spaces) for c in space.constraints)
+        return Space(self.name, knobs, constraints)
+
+    def trace(self, fusion: Fusion, point: Mapping[str, Any]) -> ProgramTrace:
+        """The schedules of a point's launches. Raises InvalidStep where a step cannot be applied."""
+        traces: list[ScheduleTrace] = []
+        for number, (scheduler, part) in enumerate(zip(self.each, self.cut.parts, strict=True)):
+            trace = scheduler.trace(part.fusion, own_point(point, number))
+            assert isinstance(trace, ScheduleTrace), "launches are scheduled by schedulers of single kernels"
+            traces.append(trace)
+        return program_trace(fusion, self.cut, traces)
+
+
+@lru_cache(maxsize=64)
+def launches_for(
+    fusion: Fusion, arch: Arch, sm_count: int, singles: Callable[[int], tuple[Scheduler, ...]]
+) -> tuple[Launches, ...]:
+    """The ways to carry out a fusion in several launches, each by some of `singles(sm_count)`.
+
+    For a fusion that no single kernel holds, those of its cheapest cut; for every fusion, those of rewritings that give
+    reductions more blocks. The same for the same fusion; remembered, since finding a cut may take a second.
+    """
+    every = singles(sm_count)
+
+    def takers(part: Fusion) -> tuple[Scheduler, ...]:
+        return tuple(s for s in every if s.refusal(part, arch) is None)
+
+    found: dict[str, Launches] = {}
+    for how, program in _programs(fusion, sm_count):
+        cut = cheapest_cut(program, lambda part: bool(takers(part)))
+        if cut is None or len(cut.parts) == 1:
+            continue
+        for each in _combinations(cut, [takers(part.fusion) for part in cut.parts]):
+            made = Launches(fusion, cut, each, how)
+            if not found or sum(len(one.each) for one in found.values()) + len(each) <= MOST_SPACES:
+                found.setdefault(made.name, made)
+    return tuple(found.values())
+
+
+def own_point(point: Mapping[str, Any], number: int) -> dict[str, Any]:
+    """The knobs of launch `number` in a point of all launches, by the names that its scheduler has for them."""
+    start = _knob(number, "")
+    return {name.removeprefix(start): value for name, value in point.items() if name.startswith(start)}
+
+
+def rank_by_rank(scored: Sequence[Scored]) -> list[tuple[dict[str, Any], float]]:
+    """Points of all launches made of the first, second, … best of each launch, with their times; as many as are given.
+
+    What a launch takes does not depend on the others, so that joining the best of each is better than the best of the
+    points drawn, which are seldom good in all launches at once.
+    """
+    if not scored:
+        return []
+    count = len(scored[0][1])
+    columns = [sorted(scored, key=lambda one: one[1][number]) for number in range(count)]
+    return [
+        (
+            {
+                _knob(number, name): value
+                for number, (point, _) in enumerate(rank)
+                for name, value in own_point(point, number).items()
+            },
+            sum(us[number] for number, (_, us) in enumerate(rank)),
+        )
+        for rank in zip(*columns, strict=True)
+    ]
+
+
+def launches_refusal(fusion: Fusion, arch: Arch, singles: tuple[Scheduler, ...]) -> str:
+    """Why there are no launches: an operator that no scheduler takes even in a launch of its own, or no need."""
+    made = {op.output for op in fusion.ops}
+    for op in fusion.ops:
+        alone = part_of(fusion, (op.output,), made - {op.output}).fusion
+        if all(s.refusal(alone, arch) is not None for s in singles):
+            return f"no scheduler takes {op.kind} ({op.output}), even in a launch of its own"
+    return "one kernel holds it, and no reduction is short of blocks"
+
+
+def _programs(fusion: Fusion, sm_count: int) -> Iterator[tuple[str, Fusion]]:
+    """The fusion, and rewritings of it that give its reductions more blocks, each with its word in the name."""
+    yield "", fusion
+    for factor in split_factors(fusion, sm_count):
+        rewritten = split_reductions(fusion, factor, sm_count)
+        if rewritten is not None:
+            yield f"split{factor}", rewritten
+
+
+def _combinations(cut: Cut, takers: Sequence[tuple[Scheduler, ...]]) -> Iterator[tuple[Scheduler, ...]]:
+    """One scheduler a launch, in all ways; where these are too many, the launches that move least have their first."""
+    allowed = list(takers)
+    by_bytes = sorted(range(len(allowed)), key=lambda n: moved_bytes(cut.parts[n].fusion))
+    for n in by_bytes:
+        if prod(map(len, allowed)) > MOST_FOR_A_CUT:
+            allowed[n] = allowed[n][:1]
+    return product(*allowed)
+
+
+def _prefixed(number: int, constraint: Constraint) -> Constraint:
+    return replace(constraint, axes=tuple(_knob(number, axis) for axis in constraint.axes))
+
+
+def _knob(number: int, name: str) -> str:
+    """The name of a launch's knob in the space of all launches."""
+    return f"{number}.{name}"

@@ -1,0 +1,287 @@
+"""Row: fusions whose reductions fold neighbours in memory, normalizations among them, a row (or several) to a block.
+
+The loops of a tensor of the whole iteration space, and of one over the kept dimensions:
+
+    row block (and a row block of a persistent block) | row of the block
+    ... | block of the cluster | thread | step | unrolled step | lane
+
+A row is read in passes, each of which ends with reductions (`row_passes`). Between passes it stays in registers, packed
+as it was loaded; or in shared memory, where bulk copies put it, the next rows' ahead of time; or it is loaded again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from compiler.arch import Arch
+from compiler.errors import Unsupported
+from compiler.ir.fusion import Fusion
+from compiler.ir.iter_domain import MemoryType, ParallelType
+from compiler.ir.ops import REDUCTIONS
+from compiler.ir.tensor import CopyVia
+from compiler.schedule import steps
+from compiler.schedule.start import start
+from compiler.schedule.trace import ScheduleTrace
+from search.space.schedulers.builder import TraceBuilder
+from search.space.schedulers.pointwise_body import is_packed_cast, set_cache, set_grades
+from search.space.schedulers.row_passes import compute_again, costly_values
+from search.space.schedulers.row_shape import RowOperand, RowShape, in_rows, is_full, reads_a_view, row_shape
+from search.space.schedulers.row_space import register_cap, row_space, steps_of
+from search.space.space import Space
+
+P = ParallelType
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The row scheduler; `sm_count` sizes the grid of persistent schedules."""
+
+    sm_count: int
+    name: str = "row"
+
+    def refusal(self, fusion: Fusion, arch: Arch) -> str | None:
+        """Takes fusions with reductions, where some streamed input is contiguous along what is folded."""
+        try:
+            found = row_shape(start(fusion))
+        except Unsupported as e:
+            return str(e)
+        return found if isinstance(found, str) else None
+
+    def space(self, fusion: Fusion, arch: Arch) -> Space:
+        return row_space(fusion, arch, self.sm_count)
+
+    def trace(self, fusion: Fusion, point: Mapping[str, Any]) -> ScheduleTrace:
+        """The schedule of a point. Raises InvalidStep where a step cannot be applied."""
+        return _RowTrace(TraceBuilder(fusion), point, self.sm_count).build()
+
+
+@dataclass
+class _RowTrace:
+    b: TraceBuilder
+    point: Mapping[str, Any]
+    sm_count: int
+    loads: dict[str, RowOperand] = field(default_factory=dict)
+    """Register tensor that is read from memory, or from a shared copy of it -> the operand."""
+    staged: dict[str, str] = field(default_factory=dict)
+    """Shared tensor -> the input that a bulk copy brings."""
+    stores: dict[str, RowOperand] = field(default_factory=dict)
+    stored: list[str] = field(default_factory=list)
+    """Register tensors that outputs are stored from."""
+
+    def __post_init__(self) -> None:
+        found = row_shape(self.b.sf)
+        assert isinstance(found, RowShape), "refused fusions have no points"
+        self.rows = found
+        p = self.point
+        self.rank = len(found.shape)
+        self.lead = 2 if p["blocks_per_sm"] else 1
+        self.is_cluster = bool(p["cluster"] > 1)
+        self.unroll: int = steps_of(found.cols, p) if p["keep"] == "registers" else p["unroll"]
+        self.row_at = self.lead + 1
+        self.step_at = self.row_at + self.is_cluster + 2
+        self.lane_at = self.step_at + 1
+
+    def build(self) -> ScheduleTrace:
+        b, p = self.b, self.point
+        self.cache()
+        kept = set(self.loads) if p["keep"] == "registers" else set()
+        if p["keep_values"] == "yes":
+            kept |= set(costly_values(b, self.rows.folded, self.rank))
+        passes = compute_again(b, self.rows.folded, self.rank, kept)
+        for name in list(self.loads):
+            self.loads |= {copy: self.loads[name] for copy in passes if copy.startswith(f"{name}_p")}
+        set_grades(b, p["math"])
+        for op in b.sf.ops:
+            if op.output in self.staged:
+                self.shared_loops(op.output)
+            else:
+                self.loops(op.output)
+        self.inline(kept)
+        self.cache_hints(passes)
+        if p["resident"]:
+            b.do(steps.CapRegisters(int(register_cap(p["resident"], p["threads"] * p["rows"]))))
+        return b.trace()
+
+    # Memories --------------------------------------------------------------------------------------------------------
+
+    def cache(self) -> None:
+        """Register tensors next to global memory, and shared ones before those of bulk copies."""
+        b = self.b
+        for operand in self.rows.operands:
+            if operand.is_output:
+                register = f"{operand.name}_r"
+                b.do(steps.CacheOutput(operand.name, register, MemoryType.LOCAL))
+                self.stores[operand.name] = operand
+                self.stored.append(register)
+            elif operand.is_direct:
+                source = operand.name
+                if self.point["keep"] == "shared" and self.rows.is_staged(operand):
+                    shared = f"{source}_s"
+                    b.do(steps.CacheInput(source, shared, MemoryType.SHARED, CopyVia.BULK1D))
+                    self.staged[shared] = source
+                    source = shared
+                b.do(steps.CacheInput(source, f"{operand.name}_r", MemoryType.LOCAL))
+                self.loads[f"{operand.name}_r"] = operand
+            else:
+                self.loads[operand.read] = operand
+
+    # Loops -----------------------------------------------------------------------------------------------------------
+
+    def to_rows(self, tv: str) -> None:
+        """[kept, folded], or [kept] of a tensor over the kept dimensions."""
+        b, rows = self.b, self.rows
+        full = is_full(b.tensor(tv), self.rank)
+        if full:
+            b.reorder(tv, rows.order)
+        b.merge(tv, 0, len(rows.kept))
+        if full:
+            b.merge(tv, 1, len(rows.folded))
+
+    def to_blocks(self, tv: str) -> None:
+        """[kept, ...] -> [row block, (iteration,) row of the block, ...]."""
+        b, p = self.b, self.point
+        b.split(tv, 0, p["rows"])
+        if p["blocks_per_sm"]:
+            b.split(tv, 0, max(1, p["blocks_per_sm"] * self.sm_count // p["cluster"]))
+            b.reorder(tv, [1, 0, *range(2, len(b.tensor(tv).loop))])
+
+    def loops(self, tv: str) -> None:
+        """All loops of a tensor of threads, and their types."""
+        b, p = self.b, self.point
+        self.to_rows(tv)
+        self.to_blocks(tv)
+        types = [P.BIDX, *[P.SERIAL] * (self.lead - 1), P.TIDY]
+        if not is_full(b.tensor(tv), self.rank):
+            b.parallelize(tv, types)
+            return
+        at = self.row_at
+        b.split(tv, at, p["vector"])
+        b.split(tv, at, p["threads"])
+        if self.is_cluster:
+            b.split(tv, at, p["cluster"])
+        b.split(tv, at, self.unroll)
+        step, unrolled = at, at + 1
+        block = [at + 2] if self.is_cluster else []
+        thread, lane = at + 2 + self.is_cluster, at + 3 + self.is_cluster
+        b.reorder(tv, [*range(at), *block, thread, step, unrolled, lane])
+        types += [*[P.CLUSTER] * self.is_cluster, P.TIDX, P.SERIAL, P.UNROLL]
+        width = self.access_width(tv)
+        if 1 < width < p["vector"]:
+            b.split(tv, self.lane_at, width)
+            types.append(P.UNROLL)
+        b.parallelize(tv, [*types, P.VECTORIZE if width > 1 else P.UNROLL])
+
+    def access_width(self, tv: str) -> int:
+        """Elements by which a tensor is moved, or converted; 1 for what is computed one by one."""
+        vector = int(self.point["vector"])
+        operand = self.loads.get(tv) or self.stores.get(tv)
+        if operand is not None:
+            return self.rows.width(operand, vector) if operand.in_rows else 1
+        return vector if is_packed_cast(self.b, tv) and self.is_in_rows(tv) else 1
+
+    def shared_loops(self, tv: str) -> None:
+        """Loops of a bulk copy: [row block, (iteration,) row, (block of the cluster, step,) run]."""
+        b, p = self.b, self.point
+        self.to_rows(tv)
+        self.to_blocks(tv)
+        types = [P.BIDX, *[P.SERIAL] * (self.lead - 1), P.UNROLL]
+        if self.is_cluster:
+            b.split(tv, self.row_at, p["vector"] * p["threads"])
+            b.split(tv, self.row_at, p["cluster"])
+            b.reorder(tv, [*range(self.row_at), self.row_at + 1, self.row_at, self.row_at + 2])
+            types += [P.CLUSTER, P.UNROLL]
+        b.parallelize(tv, [*types, P.BULK])
+
+    def is_in_rows(self, tv: str) -> bool:
+        t = self.b.tensor(tv)
+        reference = [d for d in self.rows.folded if d < len(t.logical)]
+        return is_full(t, self.rank) and in_rows(t, reference)
+
+    # Inlining --------------------------------------------------------------------------------------------------------
+
+    def inline(self, kept: set[str]) -> None:
+        """Positions, consumers first where they matter: shared rows, what a row has once, what is kept of it, and what
+        each pass computes element by element."""
+        b = self.b
+        reductions = {op.output for op in b.sf.ops if op.kind in REDUCTIONS}
+        whole = self.whole_vectors(reductions, kept)
+        for op in b.sf.ops:
+            name = op.output
+            if name in self.staged:
+                b.inline(name, self.lead)
+                if self.point["stages"] > 1:
+                    b.do(steps.CircularBuffer(name, self.point["stages"]))
+            elif name in self.stores:
+                continue
+            elif name in reductions or not self.is_in_rows(name):
+                b.inline(name, self.row_at)
+            elif name in self.loads:
+                b.inline(name, self.load_position(name))
+            elif name in kept:
+                b.inline(name, self.row_at)
+            elif name in self.stored:
+                b.inline(name, self.lane_at)
+            else:
+                b.inline(name, self.lane_at if name in whole else self.lane_at + 1)
+
+    def load_position(self, name: str) -> int:
+        """Where a load stands: before all passes, before the unrolled steps, or right where it is used."""
+        if self.point["keep"] != "registers":
+            return self.step_at
+        operand = self.loads[name]
+        if operand.in_kept or self.point["operands"] == "early":
+            return self.row_at
+        return self.lane_at
+
+    def whole_vectors(self, reductions: set[str], kept: set[str]) -> set[str]:
+        """Tensors of which all lanes are computed before any reader begins.
+
+        Those that a vector access or a packed cast reads, and those whose readers stand in different lane loops, one
+        after the other: a lane loop ends where a whole vector is complete.
+        """
+        b = self.b
+        lanes = [op for op in b.sf.ops if self.is_in_rows(op.output) or op.output in reductions]
+        lanes = [op for op in lanes if op.output not in (*self.loads, *self.stores, *self.staged)]
+        whole = {op.output for op in lanes if self.is_read_by_vectors(op.output, reductions)}
+        whole |= kept | set(self.stored)
+        while True:
+            loop: dict[str, int] = {}
+            for op in lanes:
+                loop[op.output] = max((loop[n] + (n in whole) for n in op.tensor_inputs if n in loop), default=0)
+            apart = {
+                n
+                for op in lanes
+                for n in op.tensor_inputs
+                if n in loop and n not in whole and loop[n] != loop[op.output]
+            }
+            if not apart:
+                return whole
+            whole |= apart
+
+    def is_read_by_vectors(self, name: str, reductions: set[str]) -> bool:
+        """True if all lanes of a tensor must be there before one of its readers begins."""
+        b = self.b
+        readers = [op.output for op in b.sf.consumers(name)]
+        ends = (*self.stored, *self.stores)
+        return is_packed_cast(b, name) or any(
+            r not in reductions and (r in ends or is_packed_cast(b, r)) for r in readers
+        )
+
+    # Hints -----------------------------------------------------------------------------------------------------------
+
+    def cache_hints(self, passes: Mapping[str, int]) -> None:
+        """Streams that are loaded in several passes get the hint in the last one alone: L2 keeps them until then."""
+        p = self.point
+        streams = [n for n, o in self.loads.items() if o.in_kept and o.in_rows and self.is_global_read(n)]
+        last = {
+            self.loads[n].name: max(passes.get(m, 0) for m in streams if self.loads[m] == self.loads[n])
+            for n in streams
+        }
+        set_cache(self.b, [n for n in streams if passes.get(n, 0) == last[self.loads[n].name]], p["cache_load"])
+        set_cache(self.b, [n for n, o in self.stores.items() if o.in_rows], p["cache_store"])
+
+    def is_global_read(self, name: str) -> bool:
+        op = self.b.sf.producer(name)
+        return op is not None and (reads_a_view(op) or op.tensor_inputs[0] in self.b.sf.inputs)

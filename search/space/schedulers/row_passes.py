@@ -1,0 +1,130 @@
+"""Passes over a row: which tensors are computed in which, and what is computed again in a later one.
+
+A reduction ends a pass: what needs its result comes after it. A tensor that varies along the row and is read in several
+passes is either kept in registers for the whole row, or computed again, from what is kept, in each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from compiler.ir.iter_domain import MemoryType
+from compiler.ir.ops import REDUCTIONS, OpKind
+from compiler.ir.tensor import TensorOp
+from compiler.schedule import steps
+from search.space.schedulers.builder import TraceBuilder
+from search.space.schedulers.row_shape import in_rows, is_full
+
+COSTLY = frozenset(
+    {
+        OpKind.EXP,
+        OpKind.LOG,
+        OpKind.TANH,
+        OpKind.SIGMOID,
+        OpKind.GELU,
+        OpKind.SILU,
+        OpKind.SQRT,
+        OpKind.RSQRT,
+        OpKind.RECIPROCAL,
+        OpKind.DIV,
+    }
+)
+"""Operators with a special function, or a division: worth registers where two passes read the result."""
+
+
+@dataclass(frozen=True)
+class Passes:
+    """The passes of a fusion. `starts`: by tensor, the first pass in which its value can be had; `used`: by tensor that
+    varies along the row, the passes in which it is read."""
+
+    starts: dict[str, int]
+    used: dict[str, frozenset[int]]
+
+    @property
+    def count(self) -> int:
+        return 1 + max((p for passes in self.used.values() for p in passes), default=0)
+
+    def is_kept_or_repeated(self, name: str) -> bool:
+        return len(self.used.get(name, ())) > 1
+
+
+def passes_of(b: TraceBuilder, folded: Collection[int], rank: int, kept: Collection[str] = ()) -> Passes:
+    """The passes, where the tensors `kept` are computed once."""
+    starts = dict.fromkeys(b.sf.inputs, 0)
+    for op in b.sf.ops:
+        first = max((starts[n] for n in op.tensor_inputs), default=0)
+        starts[op.output] = first + ends_a_pass(op, kept)
+    used: dict[str, frozenset[int]] = {}
+    for op in reversed(b.sf.ops):
+        t = b.tensor(op.output)
+        if t.memory is not MemoryType.LOCAL or not is_full(t, rank) or not in_rows(t, tuple(folded)):
+            continue
+        found: set[int] = set()
+        for reader in b.sf.consumers(op.output):
+            found |= _read_in(b, reader, starts, used, kept)
+        used[op.output] = frozenset(found)
+    return Passes(starts, used)
+
+
+def ends_a_pass(op: TensorOp, kept: Collection[str]) -> bool:
+    """True for a reduction, and for a value that is computed for the whole row before anything reads it."""
+    return op.kind in REDUCTIONS or (op.kind in COSTLY and op.output in kept)
+
+
+def _read_in(
+    b: TraceBuilder, reader: TensorOp, starts: dict[str, int], used: dict[str, frozenset[int]], kept: Collection[str]
+) -> frozenset[int]:
+    """The passes in which an operator reads its operands."""
+    if ends_a_pass(reader, kept):
+        return frozenset((starts[reader.output] - 1,))
+    if reader.output in kept or b.tensor(reader.output).memory is not MemoryType.LOCAL:
+        return frozenset((starts[reader.output],))
+    return used.get(reader.output, frozenset((starts[reader.output],)))
+
+
+def costly_values(b: TraceBuilder, folded: Collection[int], rank: int) -> list[str]:
+    """Results of costly operators, computed in one pass, that later passes read: candidates to be kept.
+
+    Of a chain only the last: what it was made of is then read in one pass.
+    """
+    kept: list[str] = []
+    for op in reversed(b.sf.ops):
+        if op.kind in COSTLY and passes_of(b, folded, rank, kept).is_kept_or_repeated(op.output):
+            kept.append(op.output)
+    return kept
+
+
+def compute_again(b: TraceBuilder, folded: Collection[int], rank: int, kept: Collection[str]) -> dict[str, int]:
+    """Gives every pass its own copy of what it reads and is not kept.
+
+    Returns the pass of every tensor that varies along the row; of a kept one, that in which it is computed.
+    """
+    passes = passes_of(b, folded, rank, kept)
+    of: dict[str, int] = {}
+    for op in reversed(b.sf.ops):
+        name = op.output
+        if name not in passes.used:
+            continue
+        wanted = sorted(passes.used[name])
+        made_in = passes.starts[name] - ends_a_pass(op, kept)
+        of[name] = made_in if name in kept or not wanted else wanted[0]
+        if name in kept:
+            continue
+        for number in wanted[1:]:
+            readers = [r.output for r in b.sf.consumers(name) if _reader_pass(b, r, passes.starts, of, kept) == number]
+            copy = f"{name}_p{number}"
+            b.do(steps.Recompute(name, readers[0], copy, tuple(readers[1:])))
+            of[copy] = number
+    return of
+
+
+def _reader_pass(
+    b: TraceBuilder, reader: TensorOp, starts: dict[str, int], of: dict[str, int], kept: Collection[str]
+) -> int:
+    if ends_a_pass(reader, kept):
+        return starts[reader.output] - 1
+    if reader.output in of and reader.output not in kept:
+        return of[reader.output]
+    original = reader.output
+    return starts[original]

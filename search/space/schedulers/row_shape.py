@@ -1,0 +1,234 @@
+"""The rows of a fusion with reductions: which dimensions are kept, which folded, and how operands lie along them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+from compiler.analysis.indexing import first_lane, lane_variable, lanes_are_consecutive
+from compiler.ir.domain import ScheduledFusion, producer_indices
+from compiler.ir.expr import Expr, Var, const, var
+from compiler.ir.iter_domain import MemoryType
+from compiler.ir.ops import REDUCTIONS, VIEWS, OpKind
+from compiler.ir.tensor import TensorOp, TensorView
+
+WORD_BYTES = 16
+"""The widest access of a thread (PTX ISA, ld and st)."""
+
+VECTORS = (1, 2, 4, 8, 16)
+
+
+@dataclass(frozen=True, slots=True)
+class RowOperand:
+    """A global tensor as one operator reads it, or as it is stored, in the iteration space of the reductions.
+
+    `read`: the register tensor that the view makes of it, or its own name where it is read as it is; `offset`: in
+    elements, in a variable for each dimension of the space; `in_rows`, `in_kept`: it varies along folded, or kept,
+    dimensions; `is_whole`: every place of the space reads an element, so that no vector is cut.
+    """
+
+    name: str
+    read: str
+    offset: Expr
+    nbytes: int
+    align: int
+    is_output: bool
+    is_direct: bool
+    in_rows: bool
+    in_kept: bool
+    is_whole: bool
+
+    def stride(self, variable: Var) -> int:
+        """Elements from the first place to the second along one dimension."""
+        zero = {v.name: 0 for v in self.offset.variables}
+        here = self.offset.evaluate(zero)
+        return int(self.offset.evaluate({**zero, variable.name: 1}) - here) if variable.name in zero else 0
+
+
+@dataclass(frozen=True)
+class RowShape:
+    """An iteration space cut into rows.
+
+    `kept`, `folded`: its dimensions in loop order, each group outermost first.
+    """
+
+    shape: tuple[int, ...]
+    kept: tuple[int, ...]
+    folded: tuple[int, ...]
+    operands: tuple[RowOperand, ...]
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """The dimensions of the space in loop order: kept ones, then folded ones."""
+        return (*self.kept, *self.folded)
+
+    @property
+    def rows(self) -> int:
+        return prod(self.shape[d] for d in self.kept)
+
+    @property
+    def cols(self) -> int:
+        return prod(self.shape[d] for d in self.folded)
+
+    @cached_property
+    def streams(self) -> tuple[RowOperand, ...]:
+        """Inputs and outputs of which every row is another part."""
+        return tuple(o for o in self.operands if o.in_rows and (o.in_kept or self.rows == 1))
+
+    @property
+    def loaded(self) -> tuple[RowOperand, ...]:
+        """Streamed inputs."""
+        return tuple(o for o in self.streams if not o.is_output)
+
+    def width(self, operand: RowOperand, elems: int) -> int:
+        """Elements, `elems` at most, that one access moves wherever along the merged row a vector starts."""
+        most = max(1, min(elems, WORD_BYTES // operand.nbytes))
+        return next(w for w in reversed(VECTORS) if w <= most and self.fits(operand, w))
+
+    def fits(self, operand: RowOperand, elems: int) -> bool:
+        """True if each `elems` neighbours of the merged row are neighbours in memory, at an aligned address."""
+        if elems == 1 or not operand.is_whole:
+            return elems == 1
+        offset = self.along(operand, elems)
+        start = first_lane(offset, elems)
+        aligned = start.divisible_by(elems) and operand.align % (elems * operand.nbytes) == 0
+        return aligned and lanes_are_consecutive(offset, elems)
+
+    def is_run(self, operand: RowOperand) -> bool:
+        """True if a row is one run of neighbours in memory."""
+        return lanes_are_consecutive(self.along(operand, self.cols), self.cols)
+
+    def bulk_rows(self, operand: RowOperand) -> bool:
+        """True if a bulk copy can move rows, or parts of rows of whole 16 bytes (PTX ISA, cp.async.bulk): of dimensions
+        in the order in which they lie in memory (`analysis.bulk_run`)."""
+        ordered = self.order == tuple(range(len(self.shape)))
+        start = first_lane(self.along(operand, self.cols), self.cols)
+        pitch = start.divisible_by(max(1, WORD_BYTES // operand.nbytes))
+        whole = self.cols * operand.nbytes % WORD_BYTES == 0
+        return (
+            ordered
+            and operand.is_direct
+            and self.is_run(operand)
+            and pitch
+            and whole
+            and operand.align % WORD_BYTES == 0
+        )
+
+    def is_staged(self, operand: RowOperand) -> bool:
+        """True for a streamed input that bulk copies can bring."""
+        return operand in self.loaded and self.bulk_rows(operand)
+
+    def along(self, operand: RowOperand, elems: int) -> Expr:
+        """The offset where the merged folded dimension is a vector of `elems`, and a lane in it."""
+        place = var(Var("q", -(-self.cols // elems))) * elems + var(lane_variable(elems))
+        values: dict[Var, Expr] = {}
+        inner = 1
+        for d in reversed(self.folded):
+            quotient = place // inner
+            values[variable(d, self.shape)] = quotient if d == self.folded[0] else quotient % self.shape[d]
+            inner *= self.shape[d]
+        return operand.offset.substitute(values)
+
+
+def variable(dim: int, shape: Sequence[int]) -> Var:
+    """The variable that runs along a dimension of the iteration space."""
+    return Var(f"s{dim}", shape[dim])
+
+
+def row_shape(sf: ScheduledFusion) -> RowShape | str:
+    """The rows of an unscheduled fusion, or why it has none."""
+    found = next((op for op in sf.ops if op.kind in REDUCTIONS), None)
+    if found is None:
+        return "it has no reduction"
+    twice = [n for n in sf.inputs if len(sf.consumers(n)) > 1 and any(reads_a_view(op) for op in sf.consumers(n))]
+    if mixed := [n for n in twice if not all(reads_a_view(op) for op in sf.consumers(n))]:
+        return f"it reads input {mixed[0]} through a view and in another way as well; pass it twice"
+    logical = sf.tensor(found.output).logical
+    shape = tuple(a.extent for a in logical)
+    kept = tuple(d for d, a in enumerate(logical) if not a.is_reduction)
+    folded = tuple(d for d, a in enumerate(logical) if a.is_reduction)
+    operands = tuple(_operands(sf, shape, kept, folded))
+    plain = RowShape(shape, kept, folded, operands)
+    main = _main(plain)
+    if main is None:
+        return "the elements that it folds are not the neighbours in memory of its inputs"
+    order = sorted(folded, key=lambda d: (shape[d] > 1, -main.stride(variable(d, shape))))
+    return RowShape(shape, kept, tuple(order), operands)
+
+
+def reads_a_view(op: TensorOp) -> bool:
+    """True for an operator that reads its operand at another place than the one it makes."""
+    return op.kind in VIEWS or op.kind is OpKind.CAT
+
+
+def is_full(t: TensorView, rank: int) -> bool:
+    """True for a tensor that has an axis for every dimension of the iteration space."""
+    return len(t.logical) == rank
+
+
+def in_rows(t: TensorView, folded: Sequence[int]) -> bool:
+    """True for a full tensor with elements along the folded dimensions."""
+    return any(not (t.logical[d].is_broadcast or t.logical[d].is_reduction) for d in folded)
+
+
+def _operands(
+    sf: ScheduledFusion, shape: tuple[int, ...], kept: tuple[int, ...], folded: tuple[int, ...]
+) -> list[RowOperand]:
+    """Every read of an input and every store of an output, in order; those of the reduced shape among them."""
+    found: dict[tuple[str, str], RowOperand] = {}
+    for op in sf.ops:
+        t = sf.tensor(op.output)
+        full = is_full(t, len(shape))
+        index = [var(variable(d, shape)) for d in (range(len(shape)) if full else kept)]
+        extents = [a.extent for a in t.logical]
+        for name in dict.fromkeys(op.tensor_inputs):
+            if name in sf.inputs:
+                source = sf.tensor(name)
+                read = op.output if reads_a_view(op) else name
+                at = producer_indices(op, source, index, extents)
+                found.setdefault((name, read), _operand(source, read, at, folded, kept, is_output=False))
+        if t.memory is MemoryType.GLOBAL:
+            found[op.output, op.output] = _operand(t, op.output, index, folded, kept, is_output=True)
+    return list(found.values())
+
+
+def _operand(
+    t: TensorView, read: str, index: Sequence[Expr], folded: Sequence[int], kept: Sequence[int], *, is_output: bool
+) -> RowOperand:
+    assert t.allocation is not None, "a global tensor always has an allocation"
+    offset = const(0)
+    for e, stride in zip(index, t.allocation.strides, strict=True):
+        offset = offset + e * (stride or 0)
+    names = {v.name for v in offset.variables}
+    sizes = (a.extent for a in t.logical)
+    is_whole = all(e.lo >= 0 and e.hi < n for e, n in zip(index, sizes, strict=True))
+    in_folded, in_kept = (any(f"s{d}" in names for d in dims) for dims in (folded, kept))
+    return RowOperand(
+        t.name,
+        read,
+        offset,
+        t.dtype.nbytes,
+        t.align,
+        is_output,
+        is_direct=read == t.name,
+        in_rows=in_folded,
+        in_kept=in_kept,
+        is_whole=is_whole,
+    )
+
+
+def _main(rows: RowShape) -> RowOperand | None:
+    """The widest streamed input whose neighbours in memory are neighbours in a row; any operand where none streams."""
+    if not rows.loaded:
+        return rows.operands[0] if rows.operands else None
+    inner = [o for o in rows.loaded if _innermost(rows, o) in rows.folded or rows.cols == 1 or rows.rows == 1]
+    return max(inner, key=lambda o: (o.is_direct, o.nbytes), default=None)
+
+
+def _innermost(rows: RowShape, operand: RowOperand) -> int | None:
+    """The dimension along which neighbours are nearest in memory."""
+    strides = {d: abs(operand.stride(variable(d, rows.shape))) for d in range(len(rows.shape)) if rows.shape[d] > 1}
+    real = {d: s for d, s in strides.items() if s}
+    return min(real, key=lambda d: (real[d], -d), default=None)

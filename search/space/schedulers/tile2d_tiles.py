@@ -1,0 +1,147 @@
+"""Axes of a transposed tile, and how a tile lies in shared memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from compiler.schedule import steps
+from search.space.schedulers.builder import TraceBuilder
+from search.space.schedulers.flat_space import MAX_BOX
+from search.space.schedulers.tile2d_facts import WARP
+from search.space.schedulers.tile2d_space import SPANS
+from search.space.schedulers.transposed_space import TransposedSpace
+
+CHUNK_BYTES = 16
+LINE_BYTES = 128
+BANK_BYTES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class TileAxes:
+    """Cuts tensors of a transposed fusion into the tiles of a point."""
+
+    b: TraceBuilder
+    space: TransposedSpace
+    point: Mapping[str, Any]
+    sm_count: int
+
+    @property
+    def lead(self) -> int:
+        """Axes that say which tile: its number, with persistent blocks [block, iteration]."""
+        return 2 if self.point["blocks_per_sm"] else 1
+
+    def to_tiles(self, tv: str, dims: tuple[int, ...] = (), *, shift: str = "", pitch: int = 0) -> None:
+        """[tile.., P in the tile, Q in the tile]. `dims`: the permutation of a tensor in a source's own order.
+
+        `shift`: the side ("source" or "target") at whose rows' phases the run of the tile contiguous there is shifted.
+        `pitch`: of a shared tile whose run is shifted, elements from one row of Q to the next: it lies unshifted.
+        """
+        b, space, p = self.b, self.space, self.point
+        if dims:
+            b.reorder(tv, dims)
+        for at, group in enumerate(space.groups):
+            b.merge(tv, at, len(group))
+        count = len(space.groups)
+        b.reorder(tv, [*space.batch, space.row, space.column])
+        b.split(tv, count - 1, p["tile_out"])
+        b.split(tv, count - 2, p["tile_in"])
+        if pitch:
+            self.allocate(tv, pitch)
+        if shift:
+            self.shift(tv, shift)
+        batch = list(range(count - 2))
+        row, row_in, column, column_in = range(count - 2, count + 2)
+        tiles = [row, column] if p["tile_order"] == "columns_inner" else [column, row]
+        b.reorder(tv, [*batch, *tiles, row_in, column_in])
+        b.merge(tv, 0, count)
+        if p["blocks_per_sm"]:
+            b.split(tv, 0, p["blocks_per_sm"] * self.sm_count)
+            b.reorder(tv, [1, 0, 2, 3])
+
+    def allocate(self, tv: str, pitch: int) -> None:
+        """Rows of Q, `pitch` elements apart, of a tensor of axes [batch.., P tile, P, Q tile, Q]."""
+        count = len(self.space.groups)
+        row, row_in, column, column_in = range(count - 2, count + 2)
+        order = (*range(count - 2), row, column, column_in, row_in)
+        self.b.do(steps.SetAllocationDomain(tv, order, (), (*[None] * count, pitch, 1)))
+
+    def shift(self, tv: str, side: str) -> None:
+        """Moves the run of a tile, of axes [batch.., P tile, P, Q tile, Q], to the boundaries of a warp's accesses."""
+        space, p = self.space, self.point
+        count = len(space.groups)
+        row, row_in, column, column_in = range(count - 2, count + 2)
+        if side == "source":
+            strides, run = space.source_strides(space.sources[0]), row_in
+        else:
+            strides, run = space.target_strides, column_in
+        along_p, along_q = strides[space.row], strides[space.column]
+        factors = {at: strides[g] for at, g in enumerate(space.batch)}
+        factors |= {row: along_p * p["tile_in"], row_in: along_p, column: along_q * p["tile_out"], column_in: along_q}
+        by = tuple(at for at in range(count + 2) if at != run and factors[at] % WARP)
+        self.b.do(steps.Shift(tv, run, by, tuple(factors[at] % WARP for at in by), WARP))
+
+
+def row_pitch(layout: str, extent: int, nbytes: int, word: int) -> int:
+    """Elements from one row of a tile to the next. `pad` lengthens rows by an access of `word` elements, and by
+    a bank at least: the single words of a column then lie in banks of their own."""
+    return extent + (max(word, BANK_BYTES // nbytes) if layout == "pad" else 0)
+
+
+def set_tile_allocation(b: TraceBuilder, tv: str, layout: str, *, phase_rows: int, word: int) -> None:
+    """Lays a tile, whose last two axes are rows and the contiguous elements of a row, out in shared memory.
+
+    Swizzles cut the row into pieces of the span, one box each: [piece, row, element], with the 16-byte chunk of an
+    element xored with the row number; the hardware's for spans under 128 bytes change phase every 128 bytes.
+    `block` is the 128-byte swizzle whose phase changes every `phase_rows` rows, which makes columns of vector blocks
+    free of conflicts.
+    """
+    axes = b.tensor(tv).loop
+    nbytes, count = b.tensor(tv).dtype.nbytes, len(axes)
+    row, element, extent = count - 2, count - 1, axes[-1].extent
+    if layout == "pad":
+        pitch = row_pitch(layout, extent, nbytes, word)
+        b.do(steps.SetAllocationDomain(tv, tuple(range(count)), (), (*[None] * row, pitch, 1)))
+        return
+    if layout == "none":
+        b.do(steps.SetAllocationDomain(tv, tuple(range(count))))
+        return
+    span = SPANS.get(layout, min(LINE_BYTES, extent * nbytes))
+    phase = phase_rows if layout == "block" else LINE_BYTES // span
+    cut = span // nbytes < extent
+    if cut:
+        b.split(tv, element, span // nbytes)
+        b.reorder(tv, [*range(row), element, row, count])
+    _swizzle_allocation(b, tv, span, phase)
+    if cut:
+        b.reorder(tv, [*range(row), element, row, count])
+        b.merge(tv, element)
+
+
+def set_copy_allocation(b: TraceBuilder, tv: str, layout: str) -> None:
+    """Lays out a tile that the copy engine fills, of axes [tile.., box, rows, box columns]."""
+    if layout in SPANS:
+        _swizzle_allocation(b, tv, SPANS[layout], LINE_BYTES // SPANS[layout])
+    else:
+        b.do(steps.SetAllocationDomain(tv, tuple(range(len(b.tensor(tv).loop)))))
+
+
+def _swizzle_allocation(b: TraceBuilder, tv: str, span: int, phase: int) -> None:
+    """Allocates the loop axes as they stand, the last two swizzled: chunk xor (row / phase) mod (span's chunks)."""
+    count = len(b.tensor(tv).loop)
+    row, element = count - 2, count - 1
+    transforms = (
+        steps.Split(tv, element, CHUNK_BYTES // b.tensor(tv).dtype.nbytes),
+        steps.Split(tv, row, phase),
+        steps.Split(tv, row, span // CHUNK_BYTES),
+        steps.Swizzle(tv, row + 1, row + 3),
+    )
+    b.do(steps.SetAllocationDomain(tv, tuple(range(count)), transforms))
+
+
+def box_width(b: TraceBuilder, tv: str, layout: str, extent: int) -> int:
+    """Elements of a box along the contiguous dimension: the swizzle's span, else the row up to the box limit."""
+    if layout in SPANS:
+        return int(SPANS[layout] // b.tensor(tv).dtype.nbytes)
+    return min(extent, MAX_BOX)

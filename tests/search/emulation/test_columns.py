@@ -1,0 +1,83 @@
+"""Kernels of the column scheduler in the emulator: right for every kind of fold, and wrong without a barrier."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from compiler.arch import arch_named
+from compiler.emulate.ptx.parser import parse
+from compiler.ir.fusion import Fusion
+from compiler.nvrtc import CompilePool
+from compiler.pipeline import Generated, artifact, generate
+from search.emulation.running import ORDERS, run_set
+from search.space.schedulers.column import Column
+from search.verify.inputs import RANDOM, input_sets
+from tests.search.emulation.kernels import without
+from tests.search.schedulers.column_fusions import COLUMNS, column_sum
+from tests.search.schedulers.points import SM_COUNT, generated
+
+HOPPER = arch_named("sm_90a")
+
+MOST_BLOCKS = 2
+"""Of a cluster: more of them exchange more messages, which take the emulator longer and show no more."""
+
+
+def fault_of(fusion: Fusion, made: Generated, source: str, pool: CompilePool) -> str:
+    """What is wrong with the outputs, on all input sets, in any order of completion; empty if nothing is."""
+    built = artifact(made, pool.submit(source, made.arch.name).result())
+    module = parse(built.ptx)
+    for name in input_sets(fusion):
+        verdict = run_set(fusion, built, module, name, ORDERS if name == RANDOM else ORDERS[:1])
+        if verdict.fault:
+            return verdict.fault
+    return ""
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_drawn_points_are_right(name: str, pool: CompilePool) -> None:
+    fusion, scheduler = COLUMNS[name], Column(SM_COUNT)
+    drawn = scheduler.space(fusion, HOPPER).sample(40, seed=7)
+    point = next(p for p in drawn if int(p["cluster"]) <= MOST_BLOCKS)
+    made = generate(scheduler.trace(fusion, point), HOPPER)
+    assert fault_of(fusion, made, made.source, pool) == "", point
+
+
+SPLIT: dict[str, Any] = {"vector": 2, "threads_x": 16, "threads_y": 8, "rows": 2}
+
+
+@pytest.mark.parametrize(
+    ("name", "knobs"),
+    [
+        pytest.param("column_sum", {**SPLIT, "cluster": 2}, id="sum-in-a-cluster"),
+        pytest.param("softmax_of_columns", {**SPLIT, "reuse": "values", "rows": 4, "cluster": 2}, id="softmax-kept"),
+        pytest.param("softmax_of_columns", {**SPLIT, "reuse": "read_again"}, id="softmax-read-again"),
+        pytest.param("weight_gradients", {**SPLIT, "threads_x": 8, "threads_y": 16}, id="two-sums-and-a-full-output"),
+        pytest.param("middle_narrow", {"columns": "all", "threads_x": 30, "threads_y": 4}, id="columns-of-all-batches"),
+    ],
+)
+def test_chosen_points_are_right(name: str, knobs: dict[str, Any], pool: CompilePool) -> None:
+    made = generated("column", COLUMNS[name], **knobs)
+    assert fault_of(COLUMNS[name], made, made.source, pool) == ""
+
+
+BARRIER = "__syncthreads();"
+
+
+@pytest.mark.parametrize(
+    ("knobs", "barriers"),
+    [
+        pytest.param({"vector": 2, "threads_x": 16, "threads_y": 8}, 1, id="partials-folded-by-their-readers"),
+        pytest.param({"vector": 4, "threads_x": 16, "threads_y": 32}, 2, id="partials-folded-by-all-threads"),
+    ],
+)
+def test_a_fold_without_one_of_its_barriers_is_found_wrong(
+    knobs: dict[str, Any], barriers: int, pool: CompilePool
+) -> None:
+    fusion = column_sum((96, 64), "bf16")
+    made = generated("column", fusion, **knobs)
+    assert made.source.count(BARRIER) == barriers
+    assert fault_of(fusion, made, made.source, pool) == ""
+    for number in range(barriers):
+        assert fault_of(fusion, made, without(BARRIER, number)(made.source), pool) != "", number

@@ -1,0 +1,64 @@
+"""Random fusions built in processes of their own: drawn, scheduled at one point, compiled. What a GPU then runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, replace
+from multiprocessing import get_context
+
+from compiler.errors import CompileError
+from compiler.nvrtc import Compiled, compile_now
+from compiler.pipeline import artifact
+from tests.search.random_fusions.cases import Case, random_case
+from tests.search.random_fusions.proving import Kernel, Outcome, kernels
+
+
+@dataclass(frozen=True)
+class Built:
+    """A case with an artifact as JSON, or with what went wrong. Nothing in it belongs to a process."""
+
+    outcome: Outcome
+    artifact: str = ""
+
+    @property
+    def case(self) -> Case:
+        return self.outcome.kernel.case
+
+
+class InThisProcess:
+    """Compiles where it is called: in a process that may be lost."""
+
+    def submit(self, source: str, arch: str) -> Future[Compiled]:
+        done: Future[Compiled] = Future()
+        try:
+            done.set_result(compile_now(source, arch))
+        except CompileError as error:
+            done.set_exception(error)
+        return done
+
+
+def build(seed: int, limits: str) -> Built:
+    """The case of a seed at one point of one of its schedulers."""
+    case = random_case(seed, limits)
+    (kernel,) = kernels(case, seed, 1, InThisProcess())
+    bare = Kernel(case, seed, kernel.candidate)
+    if kernel.made is None or kernel.compiled is None:
+        return Built(Outcome(bare, kernel.fault, kernel.unsupported))
+    try:
+        compiled = kernel.compiled.result()
+    except CompileError as error:
+        return Built(Outcome(bare, fault=f"CompileError: {error}"))
+    return Built(Outcome(bare), artifact(kernel.made, compiled).model_dump_json())
+
+
+def built_by(processes: int, seeds: range, limits: str) -> Iterator[Built]:
+    """Every seed's case, as they are done."""
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        for done in as_completed([pool.submit(build, seed, limits) for seed in seeds]):
+            yield done.result()
+
+
+def with_fault(built: Built, fault: str) -> Outcome:
+    """What a GPU found wrong."""
+    return replace(built.outcome, fault=fault)

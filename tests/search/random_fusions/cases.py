@@ -1,0 +1,128 @@
+"""Random fusions with their bindings: one seed, one case."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from itertools import count
+from random import Random
+from typing import Any
+
+from hypothesis import assume
+from hypothesis import strategies as st
+
+from compiler.ir.fusion import Fusion
+from compiler.wire import bind
+from fusetune.wire import parse_binding, parse_fusion
+from fusetune.wire.fusion import FORMAT
+from tests.search.random_fusions.conditioning import is_conditioned
+from tests.search.random_fusions.grower import Full, Grower, Limits
+from tests.search.random_fusions.known import PRECISION, Known
+from tests.search.random_fusions.moves import MOVES, random_dtype
+from tests.search.random_fusions.shapes import random_shape
+
+TINY = Limits(sizes=(1, 1, 2, 3, 4, 5, 7, 8, 12, 13, 16, 17, 24, 31, 32, 33, 64, 65, 97, 128), most_elems=600)
+"""Kernels of these run in a fraction of a second in the emulator."""
+
+SMALL = Limits(
+    sizes=(1, 1, 2, 3, 5, 7, 8, 13, 16, 17, 24, 31, 32, 33, 64, 65, 96, 127, 128, 131, 200, 256, 512, 1000, 1031),
+    most_elems=6000,
+    most_moves=9,
+)
+"""Rows of several warps, several blocks."""
+
+LARGE = Limits(
+    sizes=(1, 2, 3, 5, 7, 8, 16, 17, 31, 32, 33, 64, 65, 96, 127, 128, 256, 513, 1000, 1024, 2048, 4099, 8192, 65537),
+    most_elems=1 << 21,
+    most_moves=9,
+)
+"""For a GPU: rows of every length that a scheduler has a case for."""
+
+LIMITS = {"tiny": TINY, "small": SMALL, "large": LARGE}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A fusion document and a binding document. `name` says how to have it again."""
+
+    name: str
+    document: dict[str, Any]
+    binding: dict[str, Any]
+
+    def bound(self) -> Fusion:
+        """Raises InvalidFusion and Unsupported as `bind` does."""
+        return bind(parse_fusion(self.document), parse_binding(self.binding))
+
+    @property
+    def is_conditioned(self) -> bool:
+        """Whether roundings leave its results as they are, so that they can be compared with a reference."""
+        return is_conditioned(self.document, self.binding)
+
+    def __str__(self) -> str:
+        text = [json.dumps({k: part}) for k in ("inputs", "outputs") for part in [self.document[k]]]
+        text += [f"  {json.dumps(op)}" for op in self.document["ops"]]
+        return "\n".join([f"{self.name}, binding {json.dumps(self.binding)}", *text])
+
+
+def random_case(seed: int, limits: str) -> Case:
+    """The case of a seed, within the limits of that name: the first drawn that can be compared."""
+    for attempt in count():
+        case = grown(Random(f"{limits}:{seed}:{attempt}"), LIMITS[limits], f"{limits}:{seed}")
+        if case.is_conditioned:
+            return case
+    raise AssertionError("a random fusion can be compared sooner or later")
+
+
+@st.composite
+def cases(draw: st.DrawFn, limits: str = "tiny") -> Case:
+    """The same cases as a strategy, which shrinks what fails."""
+    case = grown(draw(st.randoms(use_true_random=False)), LIMITS[limits], "drawn")
+    assume(case.is_conditioned)
+    return case
+
+
+def grown(random: Random, limits: Limits, name: str) -> Case:
+    """A case: inputs, up to `most_moves` moves, most of them on what was made last, then outputs."""
+    g = Grower(random, limits)
+    shape = random_shape(random, limits.sizes, limits.most_elems)
+    x = g.input(shape, random_dtype(g))
+    moves, weights = zip(*MOVES, strict=True)
+    results: list[Known] = []
+    for _ in range(random.randint(1, limits.most_moves)):
+        if random.random() < 0.3:
+            x = random.choice(g.values)
+        (move,) = random.choices(moves, weights)
+        try:
+            made = move(g, x)
+        except Full:
+            continue
+        if made.name.startswith("r"):
+            x = made
+            results.append(made)
+    if not results:
+        results.append(g.copy(x))
+    outputs = _outputs(g, results)
+    document = {
+        "format": FORMAT,
+        "inputs": g.inputs,
+        "ops": g.ops,
+        "outputs": [{"name": name} for name in outputs],
+    }
+    return Case(name, document, {"sizes": {}, "inputs": g.layouts})
+
+
+def _outputs(g: Grower, results: list[Known]) -> list[str]:
+    """The last result and sometimes more; stored no finer than they are computed."""
+    chosen = [results[-1]]
+    while g.random.random() < 0.3 and len(chosen) < 4:
+        chosen.append(g.random.choice(results))
+    found = []
+    for value in chosen:
+        if value.is_float and not value.is_exact and value.precision < PRECISION[value.dtype]:
+            value = g.cast(value, {11: "f16", 8: "bf16", 24: "f32"}[value.precision])
+        elif value.is_float and not value.is_coarse and g.random.random() < 0.3:
+            value = g.cast(value, g.random.choice(("bf16", "f16", "f32")))
+            if value.precision < PRECISION[value.dtype] and not value.is_exact:
+                value = g.cast(value, {11: "f16", 8: "bf16", 24: "f32"}[value.precision])
+        found.append(value.name)
+    return list(dict.fromkeys(found))

@@ -1,0 +1,374 @@
+"""Operators added one at a time to a random fusion, each with what is known of its result.
+
+Every method takes values that its operator has a meaning on, and inserts what keeps the result comparable: clamps,
+scalings, offsets. `Full` is raised where a tensor would be too large.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import exp, log, prod, sqrt
+from random import Random
+from typing import Any
+
+from tests.search.random_fusions.known import (
+    FLOATS,
+    HALVES,
+    INTEGER_RANGE,
+    INTEGERS,
+    LARGEST,
+    LARGEST_INPUT,
+    PRECISION,
+    Known,
+)
+from tests.search.random_fusions.layouts import random_layout
+
+Document = dict[str, Any]
+Shape = tuple[int, ...]
+
+MOST_RANK = 5
+AWAY = 0.125
+"""Arguments of log, sqrt, rsqrt, reciprocal and div are at least as large."""
+
+LARGEST_EXPONENT = 4.0
+"""Of exp, which multiplies an absolute error of its argument by its result."""
+
+LARGEST_SATURATING = 16.0
+"""Of functions with a flat side, which for larger arguments give numbers too small for f32."""
+
+GENTLE = frozenset({"neg", "abs", "relu", "maximum", "minimum"})
+"""Arithmetic that rounds nothing: it picks an operand or changes its sign."""
+
+
+class Full(Exception):
+    """The operator would make a tensor larger than the fusion may have."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a random fusion may have: sizes of dimensions to draw from, elements of a tensor, inputs, moves."""
+
+    sizes: tuple[int, ...]
+    most_elems: int
+    most_inputs: int = 4
+    most_moves: int = 7
+
+
+class Grower:
+    """A fusion document in the making; `random` decides everything."""
+
+    def __init__(self, random: Random, limits: Limits) -> None:
+        self.random = random
+        self.limits = limits
+        self.inputs: list[Document] = []
+        self.layouts: list[Document] = []
+        self.ops: list[Document] = []
+        self.values: list[Known] = []
+
+    # Values ---------------------------------------------------------------------------------------------------------
+
+    def input(self, shape: Shape, dtype: str) -> Known:
+        """A new tensor that the caller passes."""
+        self._expect_room(shape)
+        name = f"x{len(self.inputs)}"
+        layout = random_layout(self.random, shape, dtype, 4 * self.limits.most_elems)
+        self.inputs.append({"name": name, "shape": list(shape), "dtype": dtype})
+        self.layouts.append(layout)
+        low, high = (-LARGEST_INPUT, LARGEST_INPUT) if dtype in FLOATS else INTEGER_RANGE[dtype]
+        bits = PRECISION.get(dtype, 64)
+        strides = layout.get("strides", [1] * len(shape))
+        varies = tuple(n > 1 and stride > 0 for n, stride in zip(shape, strides, strict=True))
+        return self._keep(Known(name, shape, dtype, low, high, True, bits, False, varies))
+
+    def iota(self, shape: Shape, dim: int, dtype: str) -> Known:
+        """The position along `dim`; a dtype that counts that far."""
+        top = shape[dim] - 1
+        far = 2 ** PRECISION[dtype] if dtype in FLOATS else INTEGER_RANGE[dtype][1]
+        dtype = dtype if top <= far else "i32"
+        like = Known("", shape, dtype, 0, top, True, 64, False, tuple(d == dim and n > 1 for d, n in enumerate(shape)))
+        return self._op("iota", (), like, shape=list(shape), dim=dim, dtype=dtype)
+
+    # Elementwise ----------------------------------------------------------------------------------------------------
+
+    def copy(self, x: Known) -> Known:
+        return self._op("copy", (x,), x)
+
+    def cast(self, x: Known, dtype: str) -> Known:
+        """`x` in another dtype. Inexact floats have no integer: they become `dtype` only if it is a float."""
+        if dtype == x.dtype or (not x.is_exact and dtype not in FLOATS):
+            return x
+        if dtype in FLOATS and x.is_float:
+            if PRECISION[dtype] >= PRECISION[x.dtype]:
+                return self._op("cast", (x,), replace(x, dtype=dtype), dtype=dtype)
+            return self._op("cast", (x,), self._rounded(replace(x, dtype=dtype), (x,)), dtype=dtype)
+        if dtype in FLOATS:
+            x = self.clamp(x, -(2 ** min(PRECISION[dtype], 9)), 2 ** min(PRECISION[dtype], 9))
+            return self._op("cast", (x,), replace(x, dtype=dtype, precision=64), dtype=dtype)
+        low, high = INTEGER_RANGE[dtype]
+        if dtype == "bool":
+            return self._op("cast", (x,), replace(x, dtype=dtype, low=0, high=1, precision=64), dtype=dtype)
+        if x.low < low or x.high > high:
+            x = self.clamp(x, -100, 100)
+        return self._op("cast", (x,), replace(x, dtype=dtype, precision=64), dtype=dtype)
+
+    def clamp(self, x: Known, low: int, high: int) -> Known:
+        """`x` between two integers; itself if it lies there."""
+        if x.low < low:
+            x = self.binary("maximum", x, low)
+        return self.binary("minimum", x, high) if x.high > high else x
+
+    def small(self, x: Known, most: float) -> Known:
+        """`x` with elements of at most this size: a float scaled by a power of two, an integer clamped."""
+        if x.magnitude <= most:
+            return x
+        if not x.is_float:
+            return self.clamp(x, -int(most), int(most))
+        if x.is_coarse:
+            return self.clamp(x, -int(most), int(most)) if most >= 1 else x
+        factor = 1.0
+        while x.magnitude * factor > most:
+            factor /= 2
+        return self.binary("mul", x, factor)
+
+    def away(self, x: Known) -> Known:
+        """A positive float away from 0."""
+        return x if x.low >= AWAY else self.binary("add", self.unary("abs", x), 0.5)
+
+    def arithmetic(self, x: Known) -> Known:
+        """`x` as a value that arithmetic has a meaning on: no bool, no 16-bit rounding to amplify."""
+        if x.dtype == "bool":
+            return self.cast(x, self.random.choice((*INTEGERS, "f32")))
+        return x
+
+    def unary(self, name: str, x: Known) -> Known:
+        """A function of a number; floats that are coarse get only what rounds nothing."""
+        if not x.is_float or x.is_coarse:
+            name = name if name in GENTLE or (name == "square" and not x.is_float) else "neg"
+        if name in ("log", "sqrt", "rsqrt", "reciprocal") and x.low < AWAY:
+            x = self.away(self.cast(x, "f32") if x.dtype in HALVES else x)
+        if name == "square" or (name == "exp" and (x.high > LARGEST_EXPONENT or x.low < -16 * LARGEST_EXPONENT)):
+            x = self.small(x, LARGEST_EXPONENT if x.is_float else 11)
+        if not x.is_float and name in ("neg", "abs") and x.low <= INTEGER_RANGE[x.dtype][0]:
+            x = self.clamp(x, -100, 100)
+        if name in ("sigmoid", "silu", "gelu", "tanh"):
+            x = self.small(x, LARGEST_SATURATING)
+        low, high = _UNARY[name](x.low, x.high)
+        result = replace(x, low=low, high=high)
+        if name not in GENTLE and x.is_float:
+            result = self._rounded(result, (x,))
+        return self._op(name, (x,), result)
+
+    def binary(self, name: str, x: Known, y: Known | float) -> Known:
+        """Of one shape and dtype, or with a number that has few bits."""
+        other = y if isinstance(y, Known) else None
+        operands = (x, y)
+        if name not in GENTLE:
+            if (x.is_float and x.is_coarse) or (other is not None and other.is_coarse):
+                name = "maximum"
+            elif not x.is_float:
+                most = {"i8": 11, "i32": 30000, "i64": 30000}[x.dtype]
+                operands = (self.small(x, most), self.small(other, most) if other is not None else y)
+            elif name == "mul" and other is not None:
+                operands = (self.small(x, 16.0), self.small(other, 16.0))
+            elif name == "div" and other is not None:
+                operands = (x, self.away(other))
+        first, second = operands
+        a = (first.low, first.high)
+        b = (second.low, second.high) if isinstance(second, Known) else (second, second)
+        low, high = _BINARY[name](a, b)
+        known = tuple(v for v in operands if isinstance(v, Known))
+        result = replace(first, low=low, high=high, varies=_either(known))
+        result = self._rounded(result, known) if name not in GENTLE and x.is_float else _mixed(result, known)
+        made = self._op(name, operands, result)
+        return self.small(made, LARGEST[x.dtype]) if x.is_float else made
+
+    def compare(self, name: str, x: Known, y: Known | float) -> Known:
+        """Exact operands only: a rounding would turn the answer."""
+        known = tuple(v for v in (x, y) if isinstance(v, Known))
+        assert all(v.is_exact for v in known), "comparing what is rounded has no one answer"
+        result = Known("", x.shape, "bool", 0, 1, True, 64, False, _either(known))
+        return self._op(name, (x, y), result)
+
+    def where(self, condition: Known, x: Known | float, y: Known | float) -> Known:
+        """`x` where the condition holds, else `y`; of one dtype, one of them may be a number."""
+        known = tuple(v for v in (x, y) if isinstance(v, Known))
+        bounds = [(v.low, v.high) if isinstance(v, Known) else (v, v) for v in (x, y)]
+        result = replace(
+            known[0],
+            low=min(low for low, _ in bounds),
+            high=max(high for _, high in bounds),
+            varies=_either((condition, *known)),
+        )
+        return self._op("where", (condition, x, y), _mixed(result, known))
+
+    def masked_out(self, condition: Known, x: Known) -> Known:
+        """`x` where the condition holds, else -inf, which a maximum and an exponential take away again."""
+        return self._op("where", (condition, x, "-inf"), replace(x, varies=_either((condition, x))))
+
+    # Views ----------------------------------------------------------------------------------------------------------
+
+    def broadcast_to(self, x: Known, shape: Shape, dims: Sequence[int]) -> Known:
+        """Input dimension i is output dimension dims[i]; a size of 1 expands."""
+        of = {d: i for i, d in enumerate(dims)}
+        varies = tuple(d in of and x.varies[of[d]] for d in range(len(shape)))
+        result = replace(x, shape=shape, varies=varies)
+        return self._op("broadcast_to", (x,), result, shape=list(shape), dims=list(dims))
+
+    def permute(self, x: Known, dims: Sequence[int]) -> Known:
+        result = replace(x, shape=tuple(x.shape[d] for d in dims), varies=tuple(x.varies[d] for d in dims))
+        return self._op("permute", (x,), result, dims=list(dims))
+
+    def reshape(self, x: Known, shape: Shape) -> Known:
+        does = all(v for v, n in zip(x.varies, x.shape, strict=True) if n > 1)
+        return self._op("reshape", (x,), replace(x, shape=shape, varies=(does,) * len(shape)), shape=list(shape))
+
+    def slice(self, x: Known, dim: int, start: int, stop: int) -> Known:
+        shape = (*x.shape[:dim], stop - start, *x.shape[dim + 1 :])
+        varies = tuple(v and n > 1 for v, n in zip(x.varies, shape, strict=True))
+        return self._op("slice", (x,), replace(x, shape=shape, varies=varies), dim=dim, start=start, stop=stop)
+
+    def cat(self, xs: Sequence[Known], dim: int) -> Known:
+        """One after the other; of one dtype, and of one shape but for `dim`."""
+        first = xs[0]
+        shape = (*first.shape[:dim], sum(x.shape[dim] for x in xs), *first.shape[dim + 1 :])
+        result = replace(
+            first,
+            shape=shape,
+            low=min(x.low for x in xs),
+            high=max(x.high for x in xs),
+            varies=tuple(all(x.varies[d] for x in xs) for d in range(len(shape))),
+        )
+        return self._op("cat", tuple(xs), _mixed(result, tuple(xs)), dim=dim)
+
+    # Reductions -----------------------------------------------------------------------------------------------------
+
+    def reduce(self, name: str, x: Known, dims: Sequence[int], keepdim: bool) -> Known:
+        """Sums of coarse values, of bools and of integers that would not fit are given another form."""
+        length = prod(x.shape[d] for d in dims)
+        if name in ("sum", "mean"):
+            if x.is_coarse:
+                name = "amax"
+            elif x.dtype == "bool":
+                x = self.cast(x, "i32")
+            if not x.is_float:
+                name = "sum" if name == "mean" else name
+            if name == "sum":
+                x = self._summable(x, length)
+        shape = tuple(1 if d in dims else n for d, n in enumerate(x.shape) if keepdim or d not in dims)
+        varies = tuple(d not in dims and v for d, v in enumerate(x.varies) if keepdim or d not in dims)
+        result = replace(x, shape=shape, varies=varies)
+        if name in ("sum", "mean"):
+            times = length if name == "sum" else 1
+            result = replace(result, low=x.low * times, high=x.high * times)
+            result = self._rounded(result, (x,)) if x.is_float else result
+        made = self._op(name, (x,), result, dims=sorted(dims), keepdim=keepdim)
+        # The bound of a long sum is far above what it comes to: sums grow as the root of their length.
+        if name == "sum" and x.is_float and length > 1:
+            root = x.magnitude * sqrt(length)
+            made = replace(made, low=max(made.low, -root) if made.low < 0 else made.low)
+            self.values[-1] = made
+        return made
+
+    def _summable(self, x: Known, length: int) -> Known:
+        if not x.is_float:
+            most = min(INTEGER_RANGE[x.dtype][1] // length, 1000)
+            if most < 4:
+                x, most = self.cast(x, "i64"), 1000
+            return self.clamp(x, -most, most)
+        return self.small(x, max(0.5, 16 * LARGEST[x.dtype] / length))
+
+    # Inside ---------------------------------------------------------------------------------------------------------
+
+    def _rounded(self, result: Known, operands: Sequence[Known]) -> Known:
+        """A result that is rounded to its dtype."""
+        result = _mixed(result, operands)
+        bits = min(result.precision, PRECISION[result.dtype])
+        return replace(result, is_exact=False, precision=bits, is_coarse=result.is_coarse or result.dtype in HALVES)
+
+    def _op(self, op: str, operands: Sequence[Known | float | str], result: Known, **attributes: Any) -> Known:
+        self._expect_room(result.shape)
+        if len(result.shape) > MOST_RANK:
+            raise Full
+        name = f"r{len(self.ops)}"
+        ins = [x.name if isinstance(x, Known) else x for x in operands]
+        self.ops.append({"op": op, "in": ins, "out": name, **attributes})
+        return self._keep(replace(result, name=name))
+
+    def _keep(self, value: Known) -> Known:
+        self.values.append(value)
+        return value
+
+    def _expect_room(self, shape: Shape) -> None:
+        if prod(shape) > self.limits.most_elems:
+            raise Full
+
+
+def _mixed(result: Known, operands: Sequence[Known]) -> Known:
+    """As exact and as fine as all operands are."""
+    inexact = [x.precision for x in operands if not x.is_exact]
+    return replace(
+        result,
+        is_exact=not inexact,
+        precision=min(inexact, default=64),
+        is_coarse=any(x.is_coarse for x in operands),
+    )
+
+
+def _either(operands: Sequence[Known]) -> tuple[bool, ...]:
+    return tuple(any(flags) for flags in zip(*(x.varies for x in operands), strict=True))
+
+
+Bounds = tuple[float, float]
+
+
+def _through(function: Callable[[float], float]) -> Callable[[float, float], Bounds]:
+    """Bounds of a function that only rises or only falls."""
+
+    def bounds(low: float, high: float) -> Bounds:
+        ends = function(low), function(high)
+        return min(ends), max(ends)
+
+    return bounds
+
+
+def _abs(low: float, high: float) -> Bounds:
+    least = 0 if low <= 0 <= high else min(abs(low), abs(high))
+    return least, max(abs(low), abs(high))
+
+
+_UNARY: dict[str, Callable[[float, float], Bounds]] = {
+    "neg": _through(lambda x: -x),
+    "abs": _abs,
+    "exp": _through(exp),
+    "log": _through(log),
+    "tanh": lambda low, high: (-1.0, 1.0),
+    "sigmoid": lambda low, high: (0.0, 1.0),
+    "relu": _through(lambda x: max(x, 0)),
+    "gelu": lambda low, high: (-0.25, max(high, 0.25)),
+    "silu": lambda low, high: (-0.5, max(high, 0.5)),
+    "sqrt": _through(sqrt),
+    "rsqrt": _through(lambda x: 1 / sqrt(x)),
+    "reciprocal": _through(lambda x: 1 / x),
+    "square": lambda low, high: (_abs(low, high)[0] ** 2, _abs(low, high)[1] ** 2),
+}
+
+
+def _products(a: Bounds, b: Bounds) -> Bounds:
+    ends = [x * y for x in a for y in b]
+    return min(ends), max(ends)
+
+
+def _quotients(a: Bounds, b: Bounds) -> Bounds:
+    ends = [x / y for x in a for y in b]
+    return min(ends), max(ends)
+
+
+_BINARY: dict[str, Callable[[Bounds, Bounds], Bounds]] = {
+    "add": lambda a, b: (a[0] + b[0], a[1] + b[1]),
+    "sub": lambda a, b: (a[0] - b[1], a[1] - b[0]),
+    "mul": _products,
+    "div": _quotients,
+    "maximum": lambda a, b: (max(a[0], b[0]), max(a[1], b[1])),
+    "minimum": lambda a, b: (min(a[0], b[0]), min(a[1], b[1])),
+}

@@ -1,0 +1,238 @@
+"""What may be done next to a random fusion: one operator, or a pattern, on values that are there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+
+from tests.search.random_fusions.grower import Grower
+from tests.search.random_fusions.known import DTYPES, FLOATS, HALVES, INTEGERS, Known
+from tests.search.random_fusions.patterns import PATTERNS, wide
+from tests.search.random_fusions.shapes import placement, random_shape, reshaped
+
+Move = Callable[[Grower, Known], Known]
+
+UNARY = ("neg", "abs", "exp", "log", "tanh", "sigmoid", "relu", "gelu", "silu", "sqrt", "rsqrt", "reciprocal", "square")
+BINARY = ("add", "sub", "mul", "div", "maximum", "minimum")
+COMPARE = ("eq", "ne", "lt", "le", "gt", "ge")
+REDUCE = ("sum", "mean", "amax", "amin")
+
+
+def number(g: Grower, x: Known) -> float:
+    """A number that every float dtype holds, or a small integer."""
+    if x.dtype == "bool":
+        return g.random.randint(0, 1)
+    if not x.is_float:
+        return g.random.randint(-10, 10)
+    return g.random.choice((0.5, 1.5, -0.75, 2, -3, 0.125, 1, 4.25))
+
+
+def partner(g: Grower, x: Known) -> Known | float:
+    """A value of the shape and dtype of `x`: one that is there, brought to them, a new input, or a number."""
+    kind = g.random.random()
+    if kind < 0.2:
+        return number(g, x)
+    others = [v for v in g.values if v.name != x.name or g.random.random() < 0.1]
+    g.random.shuffle(others)
+    for v in others:
+        y = brought(g, v, x)
+        if y is not None:
+            return y
+    if len(g.inputs) < g.limits.most_inputs:
+        return g.cast(new_operand(g, x.shape), x.dtype)
+    return number(g, x)
+
+
+def new_operand(g: Grower, shape: tuple[int, ...]) -> Known:
+    """A new input of the shape, or one that a broadcast or a permutation brings to it."""
+    dtype = random_dtype(g)
+    kind = g.random.random()
+    rank = len(shape)
+    if kind < 0.35 and rank:
+        dims = [d for d in range(rank) if g.random.random() < 0.5]
+        sizes = tuple(1 if g.random.random() < 0.2 else shape[d] for d in dims)
+        return g.broadcast_to(g.input(sizes, dtype), shape, dims)
+    if kind < 0.5 and rank > 1:
+        order = list(range(rank))
+        g.random.shuffle(order)
+        source = [0] * rank
+        for to, of in enumerate(order):
+            source[of] = shape[to]
+        return g.permute(g.input(tuple(source), dtype), order)
+    return g.input(shape, dtype)
+
+
+def random_dtype(g: Grower) -> str:
+    return g.random.choice(("f32",) * 6 + ("bf16",) * 4 + ("f16",) * 3 + ("f64", "i32", "i32", "i64", "i8", "bool"))
+
+
+def brought(g: Grower, v: Known, x: Known) -> Known | None:
+    """`v` in the shape and dtype of `x`, or None."""
+    if v.dtype != x.dtype and not (v.is_float and x.is_float) and not v.is_exact:
+        return None
+    if v.is_coarse and v.dtype != x.dtype:
+        return None
+    if v.shape != x.shape:
+        places = placement(g.random, v.shape, x.shape)
+        if places is not None:
+            v = g.broadcast_to(v, x.shape, places)
+        elif prod(v.shape) == prod(x.shape):
+            v = g.reshape(v, x.shape)
+        elif sorted(v.shape) == sorted(x.shape):
+            return None
+        else:
+            return None
+    v = g.cast(v, x.dtype)
+    return v if v.dtype == x.dtype else None
+
+
+def unary(g: Grower, x: Known) -> Known:
+    x = g.arithmetic(x)
+    if x.dtype in HALVES and g.random.random() < 0.6:
+        x = wide(g, x)
+    return g.unary(g.random.choice(UNARY), x)
+
+
+def binary(g: Grower, x: Known) -> Known:
+    name = g.random.choice(BINARY)
+    if x.dtype == "bool":
+        name = g.random.choice(("maximum", "minimum"))
+    elif not x.is_float and name == "div":
+        name = "sub"
+    if x.dtype in HALVES and g.random.random() < 0.6:
+        x = wide(g, x)
+    y = partner(g, x)
+    if isinstance(y, Known) and g.random.random() < 0.5 and name != "div":
+        return g.binary(name, y, x)
+    return g.binary(name, x, y)
+
+
+def compare(g: Grower, x: Known) -> Known:
+    """A mask of an exact value, and often a choice by it."""
+    if not x.is_exact:
+        return masked_partner(g, x)
+    y = partner(g, x)
+    if isinstance(y, Known) and not y.is_exact:
+        y = number(g, x)
+    mask = g.compare(g.random.choice(COMPARE), x, y)
+    return masked_partner(g, x, mask) if g.random.random() < 0.7 else mask
+
+
+def masked_partner(g: Grower, x: Known, mask: Known | None = None) -> Known:
+    """`x` or another, by a mask of the same shape."""
+    masks = [v for v in g.values if v.dtype == "bool" and v.shape == x.shape and v.name != x.name]
+    if mask is None:
+        if masks:
+            mask = g.random.choice(masks)
+        else:
+            source = g.iota(x.shape, g.random.randrange(x.rank), "i32") if x.rank else g.input((), "i32")
+            mask = g.compare(g.random.choice(COMPARE), source, g.random.randint(0, 3))
+    y = partner(g, x)
+    return g.where(mask, x, y) if isinstance(y, Known) or g.random.random() < 0.5 else g.where(mask, y, x)
+
+
+def cast(g: Grower, x: Known) -> Known:
+    if x.is_coarse:
+        return g.copy(x)
+    if x.is_exact:
+        return g.cast(x, g.random.choice([d for d in DTYPES if d != x.dtype]))
+    return g.cast(x, g.random.choice([d for d in FLOATS if d != x.dtype]))
+
+
+def copy(g: Grower, x: Known) -> Known:
+    return g.copy(x)
+
+
+def broadcast(g: Grower, x: Known) -> Known:
+    """New dimensions, and sizes of 1 expanded."""
+    shape, dims = list(x.shape), list(range(x.rank))
+    shape = [g.random.choice(g.limits.sizes) if n == 1 and g.random.random() < 0.6 else n for n in shape]
+    for _ in range(g.random.randint(0, 2)):
+        if len(shape) < 5:
+            at = g.random.randint(0, len(shape))
+            shape.insert(at, g.random.choice(g.limits.sizes[:8]))
+            dims = [d + (d >= at) for d in dims]
+    if prod(shape) > g.limits.most_elems or tuple(shape) == x.shape:
+        return permute(g, x)
+    return g.broadcast_to(x, tuple(shape), dims)
+
+
+def permute(g: Grower, x: Known) -> Known:
+    order = list(range(x.rank))
+    g.random.shuffle(order)
+    return g.permute(x, order) if x.rank > 1 else g.copy(x)
+
+
+def reshape(g: Grower, x: Known) -> Known:
+    return g.reshape(x, reshaped(g.random, x.shape))
+
+
+def slice_(g: Grower, x: Known) -> Known:
+    sized = [d for d, n in enumerate(x.shape) if n > 1]
+    if not sized:
+        return g.copy(x)
+    dim = g.random.choice(sized)
+    start = g.random.randrange(x.shape[dim] - 1)
+    return g.slice(x, dim, start, g.random.randint(start + 1, x.shape[dim]))
+
+
+def cat(g: Grower, x: Known) -> Known:
+    """With itself, with a part of itself, or with another of its shape."""
+    if not x.rank:
+        return g.copy(x)
+    dim = g.random.randrange(x.rank)
+    parts = [x]
+    for _ in range(g.random.randint(1, 2)):
+        kind = g.random.random()
+        y = partner(g, x) if kind < 0.6 else x
+        y = x if not isinstance(y, Known) else y
+        if kind > 0.3 and y.shape[dim] > 1:
+            y = g.slice(y, dim, 0, g.random.randint(1, y.shape[dim] - 1))
+        parts.append(y)
+    g.random.shuffle(parts)
+    return g.cat(parts, dim)
+
+
+def iota(g: Grower, x: Known) -> Known:
+    """Positions, alone or added to a value of their shape."""
+    shape = x.shape if x.rank else random_shape(g.random, g.limits.sizes, g.limits.most_elems, 3) or (3,)
+    places = g.iota(shape, g.random.randrange(len(shape)), g.random.choice((*INTEGERS, "f32", "bf16")))
+    if x.rank and x.dtype != "bool" and g.random.random() < 0.7:
+        other = g.cast(places, x.dtype)
+        return g.binary("add", g.small(other, 16.0), x)
+    return places
+
+
+def reduce(g: Grower, x: Known) -> Known:
+    if not x.rank:
+        return g.copy(x)
+    name = g.random.choice(REDUCE)
+    dims = g.random.sample(range(x.rank), g.random.randint(1, min(2, x.rank)))
+    if g.random.random() < 0.1:
+        dims = list(range(x.rank))
+    if name in ("sum", "mean") and x.dtype in HALVES and g.random.random() < 0.5:
+        x = wide(g, x)
+    return g.reduce(name, x, dims, g.random.random() < 0.4)
+
+
+def pattern(g: Grower, x: Known) -> Known:
+    return g.random.choice(PATTERNS)(g, x) if x.rank else unary(g, x)
+
+
+MOVES: tuple[tuple[Move, int], ...] = (
+    (unary, 5),
+    (binary, 6),
+    (compare, 2),
+    (masked_partner, 2),
+    (cast, 2),
+    (copy, 1),
+    (broadcast, 2),
+    (permute, 2),
+    (reshape, 2),
+    (slice_, 2),
+    (cat, 1),
+    (iota, 1),
+    (reduce, 5),
+    (pattern, 7),
+)
+"""Every kind of operator, with how often it is chosen."""

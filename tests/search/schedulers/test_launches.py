@@ -1,0 +1,165 @@
+"""Schedulers of several launches: which fusions have them, their names, spaces and traces."""
+
+from __future__ import annotations
+
+import pytest
+
+from compiler.arch import arch_named, card_or_default
+from compiler.ir.fusion import Fusion
+from compiler.pipeline import generate
+from compiler.schedule.trace import ProgramTrace
+from search.cost.model import predict
+from search.plan import Plan
+from search.predicting import features_of, predictor
+from search.space.products import MOST_COUNTED
+from search.space.schedulers import refusals, schedulers_for
+from search.space.schedulers.launches import MOST_CHARS, Launches, Scored, rank_by_rank
+from tests.compiler.launches.made import (
+    BF16,
+    F32,
+    S,
+    Written,
+    column_max_of_shares,
+    fusion_of,
+    row_and_column_sums,
+    softmax,
+)
+
+HOPPER = arch_named("sm_90a")
+CARD = card_or_default(None)
+
+
+def pointwise() -> Fusion:
+    return fusion_of([("i0", S, F32)], [("exp", ["i0"], "v0", S, F32)], "v0")
+
+
+def long_rows(rows: int) -> Fusion:
+    return fusion_of([("i0", (rows, 1 << 20), BF16)], [("sum", ["i0"], "v0", (rows,), BF16, (1,))], "v0")
+
+
+@pytest.mark.parametrize(
+    ("fusion", "names"),
+    [
+        pytest.param(pointwise(), [], id="one-kernel"),
+        pytest.param(softmax(), [], id="one-kernel-with-reductions"),
+        pytest.param(row_and_column_sums(), ["launches-row+column"], id="cut"),
+        pytest.param(column_max_of_shares(), ["launches-row+column"], id="chain"),
+        pytest.param(long_rows(264), [], id="rows-enough"),
+        pytest.param(long_rows(4), [f"launches-split{k}-row*2" for k in (64, 128, 256)], id="split"),
+    ],
+)
+def test_fusions_have_launches_where_they_need_or_may_gain_by_them(fusion: Fusion, names: list[str]) -> None:
+    found = schedulers_for(fusion, HOPPER)
+    assert [s.name for s in found if isinstance(s, Launches)] == names
+    single = [s.name for s in found if not isinstance(s, Launches)]
+    assert bool(single) == ("launches-row+column" not in names)
+    assert "launches" in refusals(fusion, HOPPER) or names
+
+
+def test_the_space_is_the_product_of_the_launches_spaces() -> None:
+    fusion = column_max_of_shares()
+    (scheduler,) = of_launches(fusion)
+    space = scheduler.space(fusion, HOPPER)
+    parts = [s.space(p.fusion, HOPPER) for s, p in zip(scheduler.each, scheduler.cut.parts, strict=True)]
+    assert space.points == parts[0].points * parts[1].points
+    assert space.legal == parts[0].legal * parts[1].legal
+    assert {knob.name.split(".")[0] for knob in space.knobs} == {"0", "1"}
+    assert {c.rule for c in space.constraints} == {c.rule for part in parts for c in part.constraints}
+
+
+def test_a_point_is_a_point_of_each_launch() -> None:
+    """The trace of a program is made of the traces that the launches' schedulers give."""
+    fusion = column_max_of_shares()
+    (scheduler,) = of_launches(fusion)
+    (point,) = scheduler.space(fusion, HOPPER).sample(1, seed=5)
+    trace = scheduler.trace(fusion, point)
+    assert isinstance(trace, ProgramTrace)
+    for number, (one, single, part) in enumerate(zip(trace.launches, scheduler.each, scheduler.cut.parts, strict=True)):
+        own = {k.removeprefix(f"{number}."): v for k, v in point.items() if k.startswith(f"{number}.")}
+        assert one.trace == single.trace(part.fusion, own)
+    assert [(one.reads, one.writes) for one in trace.launches] == [(("i0",), ("s0",)), (("i0", "s0"), ("v3",))]
+
+
+def test_a_scheduler_of_launches_is_for_the_fusion_that_was_cut() -> None:
+    (scheduler,) = of_launches(column_max_of_shares())
+    assert scheduler.refusal(column_max_of_shares(), HOPPER) is None
+    assert scheduler.refusal(pointwise(), HOPPER) is not None
+
+
+def test_names_fit_the_tables_and_tell_schedulers_apart() -> None:
+    """A chain of reductions over one dimension and the other, in turns: a dozen launches."""
+    ops: list[Written] = []
+    x = "i0"
+    for n in range(0, 36, 3):
+        d = n // 3 % 2
+        shape = (S[0], 1) if d else (1, S[1])
+        ops += [
+            ("sum", [x], f"v{n}", shape, F32, (d,)),
+            ("broadcast_to", [f"v{n}"], f"v{n + 1}", S, F32, (0, 1)),
+            ("div", [x, f"v{n + 1}"], f"v{n + 2}", S, F32),
+        ]
+        x = f"v{n + 2}"
+    found = of_launches(fusion_of([("i0", S, F32)], ops, x))
+    names = [one.name for one in found]
+    assert found
+    assert len(found[0].each) > 8
+    assert all(len(name) <= MOST_CHARS for name in names)
+    assert len(set(names)) == len(names)
+
+
+def test_the_predicted_time_is_the_sum_over_the_launches() -> None:
+    fusion = column_max_of_shares()
+    plan = Plan.of(fusion, CARD)
+    (candidate,) = plan.sample(1, seed=1)
+    made = generate(plan.schedulers[candidate.scheduler].trace(fusion, candidate.knobs), HOPPER)
+    each = [predict(CARD, features_of(launch)).total_us for launch in made.launches]
+    assert predictor(CARD)(made) == pytest.approx(sum(each))
+    assert len(each) == 2
+
+
+def test_a_ranking_joins_the_best_of_each_launch() -> None:
+    """Its first candidate is as fast as any pair of the launches drawn, and times go up."""
+    fusion = column_max_of_shares()
+    plan = Plan.of(fusion, CARD)
+    ranked = plan.ranking(predictor(CARD), 12, seed=0, seconds=60.0)
+    times = [one.predicted_us for one in ranked]
+    assert times == sorted(times)
+    best, worst = (
+        generate(plan.schedulers[one.candidate.scheduler].trace(fusion, one.candidate.knobs), HOPPER)
+        for one in (ranked[0], ranked[-1])
+    )
+    for made, one in ((best, ranked[0]), (worst, ranked[-1])):
+        assert predictor(CARD)(made) == pytest.approx(one.predicted_us)
+    drawn = [
+        [
+            predict(CARD, features_of(launch)).total_us
+            for launch in generate(plan.schedulers[c.scheduler].trace(fusion, c.knobs), HOPPER).launches
+        ]
+        for c in plan.sample(12, seed=0)
+    ]
+    assert ranked[0].predicted_us == pytest.approx(sum(min(us) for us in zip(*drawn, strict=True)))
+
+
+@pytest.mark.parametrize(
+    ("scored", "joined"),
+    [
+        pytest.param([], [], id="none"),
+        pytest.param(
+            [({"0.a": 1, "1.a": 10}, (3.0, 1.0)), ({"0.a": 2, "1.a": 20}, (2.0, 5.0))],
+            [({"0.a": 2, "1.a": 10}, 3.0), ({"0.a": 1, "1.a": 20}, 8.0)],
+            id="two-launches",
+        ),
+        pytest.param([({"0.a": 1, "10.a": 7, "1.a": 5}, (1.0, 2.0))], [({"0.a": 1, "1.a": 5}, 3.0)], id="by-number"),
+    ],
+)
+def test_points_are_joined_rank_by_rank(scored: list[Scored], joined: list[tuple[dict[str, int], float]]) -> None:
+    assert rank_by_rank(scored) == joined
+
+
+def test_counts_are_what_a_database_holds() -> None:
+    plan = Plan.of(column_max_of_shares(), CARD)
+    assert 0 < plan.legal <= plan.points <= MOST_COUNTED
+
+
+def of_launches(fusion: Fusion) -> tuple[Launches, ...]:
+    return tuple(s for s in schedulers_for(fusion, HOPPER) if isinstance(s, Launches))
