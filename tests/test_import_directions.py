@@ -50,7 +50,9 @@ WHOLE_COMPILER = (
     "compiler.child",
     "compiler.cubin",
     "compiler.wire",
+    "compiler.launches",
     "compiler.pipeline",
+    "compiler.explicit",
     "compiler.reference",
 )
 
@@ -96,7 +98,8 @@ TABLE: dict[str, Row] = {
     "compiler.child": Row(ours=BASE),
     "compiler.cubin": Row(ours=BASE),
     "compiler.nvrtc": Row(ours=(*EMIT, "compiler.child", "compiler.cubin"), lazily=("cuda",)),
-    "compiler.wire": Row(ours=(*EMIT, "compiler.nvrtc", "fusetune.wire"), others=PYDANTIC),
+    "compiler.launches": Row(ours=SCHEDULE),
+    "compiler.wire": Row(ours=(*EMIT, "compiler.nvrtc", "compiler.launches", "fusetune.wire"), others=PYDANTIC),
     "compiler.pipeline": Row(ours=WHOLE_COMPILER),
     "compiler.reference": Row(ours=IR, others=("numpy",)),
     "compiler.emulate": Row(ours=BASE, others=("numpy",)),
@@ -104,6 +107,7 @@ TABLE: dict[str, Row] = {
     "compiler.emulation": Row(
         ours=(*BASE, "compiler.emulate", "compiler.cuda_sources", "compiler.wire"), others=("numpy",)
     ),
+    "compiler.explicit": Row(ours=(*WHOLE_COMPILER, *EMULATION), others=("numpy",)),
     "compiler.faults": Row(ours=BASE, others=("typer",)),
     "compiler.cli": Row(ours=(*WHOLE_COMPILER, *EMULATION, "compiler.faults"), others=("typer",)),
     "compiler.__main__": Row(ours=("compiler.cli",)),
@@ -178,13 +182,15 @@ TABLE: dict[str, Row] = {
     "docker": Row(ours=("service.db", "service.settings")),
     #
     "benchmarks.suite": Row(ours=("fusetune.wire",)),
-    "benchmarks.kernels": Row(ours=("benchmarks.kernels",), others=("torch",)),
+    "benchmarks.kernels": Row(ours=("benchmarks.kernels", "compiler.arch", "compiler.errors"), others=("torch",)),
+    "benchmarks.kernels.winner": Row(ours=("compiler", "search.cost", "search.predicting", "fusetune.wire")),
     "benchmarks.kernels.plugin": Row(ours=("fusetune.wire",), lazily=("fusetune.torch", "torch")),
     "benchmarks.kernels.triton_streams": Row(others=("torch", "triton")),
     "benchmarks.check": Row(ours=("benchmarks.check", *JUDGE)),
     "benchmarks.emulate": Row(
         ours=("benchmarks.emulate", "compiler", "search", "fusetune"), others=("cuda", "numpy"), lazily=("torch",)
     ),
+    "benchmarks.explicit": Row(ours=("compiler", "search.measure")),
     "benchmarks": Row(),
     "docs": Row(ours=("compiler.schedule", "compiler.legality")),
     "docs.generate_concepts": Row(ours=(*JUDGE, "compiler.explain")),

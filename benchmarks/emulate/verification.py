@@ -99,12 +99,14 @@ def block_of(file: str, sizes: dict[str, int], card: Card) -> Generated:
 
 
 def ranked(file: str, sizes: dict[str, int], card: Card) -> Iterator[tuple[str, Generated]]:
-    """Kernels by scheduler, the best predicted first."""
+    """Kernels by scheduler, the best predicted first; those of several launches are left out."""
     fusion = bind(parse_fusion((ROOT / file).read_text()), parse_binding({"sizes": sizes}))
     plan = Plan.of(fusion, card)
     for one in plan.ranking(predictor(card), CANDIDATES, seed=0, seconds=60.0):
         scheduler = one.candidate.scheduler
-        yield scheduler, generate(plan.schedulers[scheduler].trace(fusion, one.candidate.knobs), card.arch)
+        made = generate(plan.schedulers[scheduler].trace(fusion, one.candidate.knobs), card.arch)
+        if len(made.launches) == 1:
+            yield scheduler, made
 
 
 def measured(name: str, scheduler: str, generated: Generated, pool: CompilePool) -> Row:

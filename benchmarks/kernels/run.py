@@ -14,7 +14,7 @@ import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import torch
 
@@ -34,6 +34,9 @@ from benchmarks.kernels.limits import Limits, measure_limits
 from benchmarks.kernels.reference import Agreement, compare, reference
 from benchmarks.kernels.table import Result, Row
 from benchmarks.kernels.timing import ROUNDS, GraphTimer, Timer, WallClockTimer, interleave, l2_bytes, set_count
+from benchmarks.kernels.winner import describe
+from compiler.arch import card_or_default
+from compiler.errors import CompilerError
 
 Build = Callable[[Case], Implementation | None]
 P = ParamSpec("P")
@@ -98,10 +101,27 @@ def main(argv: Sequence[str] | None = None) -> int:
     command = shlex.join(["python", "-m", "benchmarks.kernels.run", *argv])
     builders = {mode: kernels.build if mode == "plugin" and kernels else MODES[mode] for mode in args.modes}
     with torch.no_grad():
-        return _run_all(args, cases, builders, command)
+        return _run_all(args, cases, builders, kernels, command)
 
 
-def _run_all(args: argparse.Namespace, cases: Sequence[Case], builders: Mapping[str, Build], command: str) -> int:
+def _winner(kernels: plugin.Kernels | None, case: Case) -> dict[str, Any] | None:
+    """What the table says of the tuned kernel; None where there is none, or where it is of another generator."""
+    artifact = kernels.find(case) if kernels else None
+    if artifact is None:
+        return None
+    try:
+        return describe(artifact, card_or_default(artifact.timing.card if artifact.timing else None))
+    except CompilerError as error:
+        return {"error": str(error)}
+
+
+def _run_all(
+    args: argparse.Namespace,
+    cases: Sequence[Case],
+    builders: Mapping[str, Build],
+    kernels: plugin.Kernels | None,
+    command: str,
+) -> int:
     """Measures the limits, then every case; the table is written anew after each. Returns the exit code."""
     started = time.monotonic()
     limits = None
@@ -111,11 +131,15 @@ def _run_all(args: argparse.Namespace, cases: Sequence[Case], builders: Mapping[
     rows: list[Row] = []
     for case in cases:
         rows.append(run_case(case, builders, limits, device=args.device, rounds=args.rounds))
+        rows[-1].winner = _winner(kernels, case)
         print(f"[{time.monotonic() - started:4.0f} s] {case['id']}", file=sys.stderr, flush=True)
         if args.json:
             args.json.parent.mkdir(parents=True, exist_ok=True)
             args.json.write_text(json.dumps(table.to_json(rows, limits, command), indent=1) + "\n")
     print(table.to_text(rows, args.modes))
+    for mode in args.modes:
+        mean = table.geometric_mean(rows, mode)
+        print(f"geometric mean of time/floor, {mode}: {'-' if mean is None else f'{mean:.3f}'}")
     print(f"{command}: {time.monotonic() - started:.0f} s")
     failed = any(r.error or (r.agreement and not r.agreement.ok) for row in rows for r in row.results.values())
     return 1 if failed else 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -46,6 +47,8 @@ class Row:
     limit_us: float | None = None
     copy_us: float | None = None
     results: dict[str, Result] = field(default_factory=dict)
+    winner: dict[str, Any] | None = None
+    """The tuned kernel: its launches, resources and predicted cost terms."""
 
     @property
     def floor_us(self) -> float | None:
@@ -76,6 +79,7 @@ class Row:
             "copy_us": self.copy_us,
             "floor_us": self.floor_us,
             "results": results,
+            "winner": self.winner,
         }
 
 
@@ -105,6 +109,12 @@ def to_text(rows: Sequence[Row], modes: Sequence[str]) -> str:
             if why:
                 lines.append(f"! {row.case} {mode}: {why[:300]}")
     return "\n".join(lines)
+
+
+def geometric_mean(rows: Sequence[Row], mode: str) -> float | None:
+    """Of the mode's time over the floor, over the rows that have both; None for no row."""
+    ratios = [r for row in rows if (r := row.over_floor(mode)) is not None]
+    return math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else None
 
 
 def summary(limits: Limits) -> str:

@@ -8,7 +8,7 @@ change of one kernel is a change of its own lines.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -17,7 +17,7 @@ from pydantic import Field, ValidationError
 from compiler.arch import Card, arch_named
 from compiler.errors import CompilerError, InvalidFusion, UnknownArch, Unsupported
 from compiler.ir.fusion import Fusion
-from compiler.schedule.trace import ScheduleTrace
+from compiler.schedule.trace import Trace
 from compiler.wire import trace_from_json
 from fusetune.wire.artifact import Wire
 from fusetune.wire.binding import Binding
@@ -115,9 +115,9 @@ class Entry(Wire):
     p90_us: Microseconds
     floor_us: Microseconds
 
-    def schedule(self, fusion: Fusion) -> ScheduleTrace:
+    def schedule(self, fusion: Fusion) -> Trace:
         """The locked steps, for the fusion of the file. Raises InvalidFusion or Unsupported."""
-        return ScheduleTrace(fusion, trace_from_json(self.trace).steps)
+        return replace(trace_from_json(self.trace), fusion=fusion)
 
 
 class Lock(Wire):

@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-_DEFAULTS: Mapping[str, Any] = {"inner": True, "other": None, "via": "plain", "strides": [], "transforms": []}
+_DEFAULTS: Mapping[str, Any] = {
+    "inner": True,
+    "other": None,
+    "via": "plain",
+    "strides": [],
+    "transforms": [],
+    "others": [],
+}
 """Fields that say nothing where they have these values (compiler/schedule/steps.py)."""
 
 
@@ -17,6 +24,26 @@ class Part:
 
     tensors: tuple[str, ...]
     steps: tuple[str, ...]
+
+
+def steps_of(trace: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The steps in a trace's JSON. Those of several launches come one after the other, with what each reads and writes
+    as a step before its own."""
+    steps: list[Mapping[str, Any]] = list(trace.get("steps", []))
+    for number, launch in enumerate(trace.get("launches", [])):
+        places = {"reads": launch["reads"], "writes": launch["writes"]}
+        steps += [{"do": "launch", "tensor": f"launch {number}", **places}, *launch["steps"]]
+    return steps
+
+
+def knobs_by_launch(point: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """The settings of a point by launch: those of several launches are called `0.vector`, `1.vector`, …"""
+    found: dict[str, dict[str, Any]] = {}
+    for name, value in point.items():
+        number, dot, knob = name.partition(".")
+        launch, knob = (f"launch {number}", knob) if dot else ("", name)
+        found.setdefault(launch, {})[knob] = value
+    return list(found.items())
 
 
 def parts(steps: Sequence[Mapping[str, Any]]) -> tuple[Part, ...]:

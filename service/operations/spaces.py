@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fusetune.wire.service import SchedulerSpace, SpaceRequest, SpaceView
+from search.space.products import MOST_COUNTED
 from search.space.schedulers import refusals
 from search.space.space import Space
 from service.operations.cards import arch_of, resolve
@@ -43,9 +44,9 @@ def _described(space: Space, samples: int, seed: int) -> SchedulerSpace:
     return SchedulerSpace(
         scheduler=space.name,
         knobs={knob.name: tuple(knob.values) for knob in space.knobs},
-        points=space.points,
-        legal=space.legal,
-        refused=space.refused,
+        points=min(MOST_COUNTED, space.points),
+        legal=min(MOST_COUNTED, space.legal),
+        refused={rule: min(MOST_COUNTED, count) for rule, count in space.refused.items()},
         reasons=space.reasons,
         samples=tuple(space.sample(samples, seed)),
     )

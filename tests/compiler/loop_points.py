@@ -7,7 +7,7 @@ from itertools import product
 
 from hypothesis import strategies as st
 
-from compiler.ir.id_exprs import Merge, Resize, Split, Swizzle
+from compiler.ir.id_exprs import Merge, Resize, Shift, Split, Swizzle
 from compiler.ir.iter_domain import IterDomain
 from compiler.ir.tensor import TensorView
 from tests.compiler.model import Steps, merge, reorder, split
@@ -29,6 +29,9 @@ def loop_points(t: TensorView) -> Iterator[Point]:
                     index[e.y] = index[e.out] ^ index[e.x]
                 case Resize():
                     index[e.source] = index[e.out] - e.left
+                case Shift():
+                    start = sum(index[a] * f for a, f in zip(e.by, e.factors, strict=True))
+                    index[e.source] = index[e.out] - start % e.modulus
         yield index
 
 

@@ -22,6 +22,7 @@ from compiler.schedule.steps import step_to_json
 from compiler.schedule.trace import ScheduleTrace
 from compiler.wire import trace_to_json
 from tests.compiler.schedules import by_threads, from_wire, load_by_tma
+from tests.compiler.test_program_trace import THREE
 
 X = {"name": "x", "shape": [70], "dtype": "f32"}
 FUSION = from_wire([X], [{"op": "copy", "in": ["x"], "out": "y"}], "y")
@@ -61,6 +62,23 @@ def show(tmp_path: Path) -> Show:
 def test_a_trace_is_shown_at_every_stage(show: Show, stage: str, text: str) -> None:
     code, stdout, stderr = show(DOCUMENT, "--stage", stage)
     assert (code, stdout.rstrip("\n"), stderr) == (0, text.rstrip("\n"), "")
+
+
+@pytest.mark.parametrize("stage", ["fusion", "trace", "ir", "kernel", "cuda"])
+def test_several_launches_are_shown_one_after_the_other(show: Show, stage: str) -> None:
+    code, stdout, stderr = show(trace_to_json(THREE), "--stage", stage)
+    assert (code, stderr) == (0, "")
+    made = generate(THREE, arch_named("sm_90a"))
+    wanted = {
+        "fusion": [fusion_text(THREE.fusion)],
+        "trace": [f"launch {n}: " for n in range(4)],
+        "ir": ["launch 0: i0 -> s0\n", *(scheduled_text(one.scheduled) for one in made.launches)],
+        "kernel": ["launch 3: i1, s1 -> v3\n", *(kernel_ir_text(one.kernel).rstrip("\n") for one in made.launches)],
+        "cuda": [f"fusetune_kernel_{n}(" for n in range(4)],
+    }
+    places = [stdout.find(text) for text in wanted[stage]]
+    assert -1 not in places
+    assert stage == "kernel" or places == sorted(places)
 
 
 def test_ir_is_the_default_and_every_stage_has_a_name(show: Show) -> None:

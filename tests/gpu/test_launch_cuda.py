@@ -232,6 +232,45 @@ def test_scratch_is_zeroed_before_every_call() -> None:
         assert torch.equal(kernel(x), x)
 
 
+TWO = """\
+extern "C" __global__ void first(const float* in, float* between) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  between[i] = 2.0f * in[i];
+}
+extern "C" __global__ void second(const float* between, float* out) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x, n = gridDim.x * blockDim.x;
+  out[i] = between[n - 1 - i] + 1.0f;
+}
+"""
+
+
+def test_several_launches_hand_values_on_in_scratch_and_can_be_captured() -> None:
+    """Each element of the output comes from another block of the first launch."""
+    from fusetune.torch import Kernel
+
+    n = 1 << 20
+    spec = TensorSpec(shape=(n,), strides=(1,), dtype="f32", align=16)
+    shape: dict[str, Any] = {"grid": (n // 256, 1, 1), "block": (256, 1, 1)}
+    launches = (
+        LaunchSpec(entry="first", args=(TensorArg(position=0), ScratchArg(index=0)), **shape),
+        LaunchSpec(entry="second", args=(ScratchArg(index=0), TensorArg(position=1)), **shape),
+    )
+    compiled = compiled_once(TWO, arch())
+    base = artifact_of(TWO, compiled.cubin, code_hash=compiled.code_hash)
+    update = {"inputs": (spec,), "outputs": (spec,), "launches": launches}
+    kernel = Kernel(base.model_copy(update={**update, "scratch": (Scratch(bytes=4 * n, align=256),)}))
+    x = torch.randn(n, device="cuda")
+    assert torch.equal(kernel(x), 2 * x.flip(0) + 1)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = kernel(x)
+    for _ in range(3):
+        x.copy_(torch.randn(n, device="cuda"))
+        graph.replay()
+        torch.cuda.synchronize()
+        assert torch.equal(captured, 2 * x.flip(0) + 1)
+
+
 def test_a_launch_that_the_driver_refuses_names_its_shape() -> None:
     artifact: KernelArtifact = cuda_artifact("good", arch())
     from fusetune.torch import Kernel

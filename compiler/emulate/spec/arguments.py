@@ -64,7 +64,7 @@ def _tagged(argument: Node, table: TensorTable) -> Argument:
             return TensorArgument(table.at(argument.fields(("kind", "position"))["position"]))
         case "tensor_map":
             fields = argument.fields(("kind", "position", *_MAP_REQUIRED), _MAP_OPTIONAL)
-            return _tensor_map(table.at(fields["position"]), fields, table)
+            return _tensor_map(table.at_or_scratch(fields["position"]), fields, table)
         case "scalar":
             fields = argument.fields(("kind", "value", "dtype"))
             return _scalar(fields["value"], fields["dtype"])
@@ -111,11 +111,10 @@ def _tensor_map(tensor: str, fields: Mapping[str, Node], table: TensorTable) -> 
         raise fields["dims"].fault(
             f"strides_bytes as well, for {rank} dimensions", f"Add 'strides_bytes' with {rank - 1} integers."
         )
-    element = table.layouts[tensor].element
     steps = fields.get("element_strides", Node([1] * rank, "$"))
     return TensorMap(
         tensor=tensor,
-        dtype=fields["dtype"].choice(*DTYPES) if "dtype" in fields else element.name,
+        dtype=fields["dtype"].choice(*DTYPES) if "dtype" in fields else table.tensors[tensor].dtype,
         dims=dims,
         strides_bytes=fields["strides_bytes"].integers(0, _MAX_U64, rank - 1) if "strides_bytes" in fields else (),
         box=fields["box"].integers(0, 2**32 - 1, rank),

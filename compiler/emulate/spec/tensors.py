@@ -100,6 +100,11 @@ class TensorTable:
             raise position.fault("a tensor at that position", "Declare tensors under $.tensors.")
         return names[position.integer(0, len(names) - 1)]
 
+    def at_or_scratch(self, position: Node) -> str:
+        """The same, where positions go on with the scratch buffers: what a tensor map may be of. Raises InvalidSpec."""
+        names = (*self.layouts, *self._scratch)
+        return names[position.integer(0, max(len(names) - 1, 0))] if names else self.at(position)
+
     def scratch_at(self, index: Node) -> str:
         """The name of a declared scratch buffer. Raises InvalidSpec."""
         if not self._scratch:

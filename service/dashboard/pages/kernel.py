@@ -12,7 +12,7 @@ from service.dashboard.charts import Figure, samples
 from service.dashboard.conditions import condition_lines
 from service.dashboard.faults import not_found
 from service.dashboard.pages.results import Result, results
-from service.dashboard.schedule_text import Part, parts, step_lines
+from service.dashboard.schedule_text import Part, knobs_by_launch, parts, step_lines, steps_of
 from service.db import kernels, overview
 from service.db.models import KernelRow
 
@@ -21,13 +21,15 @@ from service.db.models import KernelRow
 class KernelPage:
     """`document` and `binding` are what it was tuned for; `has_samples` if there is a distribution to draw.
 
-    `conditions` of the measurement: label and text.
+    `conditions` of the measurement: label and text. `knobs`: of each launch its name and settings; the name is empty
+    where there is one launch.
     """
 
     result: Result
     document: dict[str, Any]
     binding: dict[str, Any]
     artifact: KernelArtifact
+    knobs: list[tuple[str, dict[str, Any]]]
     parts: tuple[Part, ...]
     steps: tuple[str, ...]
     has_samples: bool
@@ -38,13 +40,14 @@ def kernel_page(session: Session, id: str) -> KernelPage:
     """Raises PageFault if there is no such kernel, DamagedArtifact if its bytes are not what they were."""
     row = _row(session, id)
     artifact = _artifact(session, row)
-    steps = artifact.trace.get("steps", [])
+    steps = steps_of(artifact.trace)
     key = (row.fingerprint, row.binding)
     return KernelPage(
         result=results(session, [row])[0],
         document=overview.documents(session, [row.fingerprint])[row.fingerprint],
         binding=overview.bindings(session, [key])[key],
         artifact=artifact,
+        knobs=knobs_by_launch(row.point),
         parts=parts(steps),
         steps=step_lines(steps),
         has_samples=artifact.timing is not None and bool(artifact.timing.samples_us),

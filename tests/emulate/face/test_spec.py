@@ -172,6 +172,18 @@ def test_scratch_is_memory_that_is_not_reported() -> None:
     assert (first.align, second.align, second.initialized) == (256, 16, None)
 
 
+def test_a_tensor_map_of_a_kernel_may_be_of_scratch() -> None:
+    """By position, its numbers go on after those of the tensors; so does the limit that is named."""
+    described = {"kind": "tensor_map", "position": 2, "dtype": "f32", "dims": [4], "box": [4], "strides_bytes": []}
+    launch = {"entry": "k", "grid": [1, 1, 1], "block": [32, 1, 1], "args": [described]}
+    spec = read_launches([launch], SPEC["tensors"], [{"bytes": 16}])
+    (argument,) = spec.launches[0].args
+    assert isinstance(argument, TensorMap)
+    assert argument.tensor == "scratch0"
+    with pytest.raises(InvalidSpec, match="position: found 3, expected an integer from 0 to 2"):
+        read_launches([{**launch, "args": [{**described, "position": 3}]}], SPEC["tensors"], [{"bytes": 16}])
+
+
 def test_launches_share_their_tensors() -> None:
     launch = {"entry": "k", "grid": [1, 1, 1], "block": [32, 1, 1], "args": [{"kind": "tensor", "position": 0}]}
     spec = read_launches([launch, launch], SPEC["tensors"], [])

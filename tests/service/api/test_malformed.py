@@ -229,35 +229,24 @@ def test_methods_that_a_path_does_not_have(shared: World, method: str, path: str
         pytest.param({**REQUEST, "card": "GTX 9000"}, "unknown-card", "H200", id="unknown-card"),
         pytest.param({**REQUEST, "card": "\x00"}, "unknown-card", "H200", id="card-with-nul"),
         pytest.param(
-            op(op="sum", out="z", dims=[1], keepdim=True, **{"in": ["x"]}), "unsupported-fusion", "sum", id="operator"
+            changed(
+                REQUEST,
+                "fusion",
+                "ops",
+                value=[
+                    {"op": "permute", "in": ["y"], "out": "t", "dims": [1, 0]},
+                    {"op": "matmul", "in": ["x", "t"], "out": "out"},
+                ],
+            ),
+            "unsupported-fusion",
+            "operator matmul (ops[1]",
+            id="operator",
         ),
         pytest.param(
-            {
-                "fusion": {
-                    **ADD,
-                    "inputs": [{"name": n, "shape": [4], "dtype": "i32"} for n in "xy"],
-                    "ops": ADD["ops"],
-                },
-            },
-            "unsupported-fusion",
-            "i32",
-            id="dtype",
+            op(op="copy", out="z", memory="shared", **{"in": ["x"]}), "unsupported-fusion", "memory shared", id="memory"
         ),
         pytest.param(
-            {
-                "fusion": {
-                    "format": "fusetune.fusion/1",
-                    "inputs": [
-                        {"name": "x", "shape": [4], "dtype": "f32"},
-                        {"name": "y", "shape": [8], "dtype": "f32"},
-                    ],
-                    "ops": [{"op": "relu", "in": ["x"], "out": "a"}, {"op": "relu", "in": ["y"], "out": "b"}],
-                    "outputs": [{"name": "a"}, {"name": "b"}],
-                }
-            },
-            "unsupported-fusion",
-            "flat",
-            id="no-scheduler-takes-it",
+            op(op="add", out="z", **{"in": ["x", 1e300]}), "unsupported-fusion", "literal 1e+300", id="literal"
         ),
         pytest.param({**REQUEST, "budget_s": 3601}, "over-limit", "3600", id="budget"),
     ],
@@ -266,6 +255,14 @@ def test_a_request_that_this_service_does_not_take(shared: World, body: Any, kin
     problem = check(shared.post(body), 422, kind)
     assert words in problem["detail"]
     assert problem["fix"]
+    assert shared.client.get("/v1/tunings").json()["items"] == []
+
+
+def test_a_fusion_that_no_scheduler_takes(shared: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("service.operations.reading.schedulers_for", lambda *_: ())
+    monkeypatch.setattr("service.operations.reading.refusals", lambda *_: {"flat": "it cannot take this"})
+    problem = check(shared.post(REQUEST), 422, "unsupported-fusion")
+    assert "flat: it cannot take this" in problem["detail"]
     assert shared.client.get("/v1/tunings").json()["items"] == []
 
 

@@ -452,7 +452,10 @@ def test_a_space_is_counted(service: World) -> None:
     body = {**REQUEST, "samples": 2, "card": "H200"}
     view = service.client.post("/v1/spaces", json=body).json()
     (space,) = view["schedulers"]
-    assert (space["scheduler"], list(view["not_applicable"])) == ("flat", ["tile2d"])
+    assert (space["scheduler"], list(view["not_applicable"])) == (
+        "flat",
+        ["tile2d", "row", "column", "launches"],
+    )
     assert 0 < space["legal"] < space["points"]
     assert len(space["samples"]) == 2
     assert set(space["reasons"]) == set(space["refused"])

@@ -26,7 +26,7 @@ from service.ci.folder import Subject, read_folder
 from service.ci.lock import Entry, Lock, LockedCandidate, LockedCard, LockedEvidence, write_lock
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "fusions"
-SIZES = {"M": 64, "N": 128}
+SIZES = {"B": 2, "M": 64, "N": 128}
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ import fusetune.client
 from fusetune.query import query_of
 from fusetune.wire.artifact import Correct, Evidence, Time
 from service.dashboard.evidence import badges, time_badge
-from service.dashboard.schedule_text import Part, parts, step_lines
+from service.dashboard.schedule_text import Part, parts, step_lines, steps_of
 from service.dashboard.shapes import shapes
 from service.dashboard.snippets import first_request
 from tests.service.dashboard.html_page import HtmlPage
@@ -70,6 +70,20 @@ def test_equal_steps_of_neighbours_are_said_once() -> None:
     assert step_lines(steps)[1] == "a: split axis 0, factor 4"
     assert step_lines(steps)[-1] == "cap_registers count 64"
     assert parts([]) == ()
+
+
+def test_steps_of_several_launches_stand_below_what_each_reads_and_writes() -> None:
+    split = {"do": "split", "tv": "a", "axis": 0, "factor": 4, "inner": True}
+    launches = [
+        {"reads": ["i0"], "writes": ["s0", "v1"], "steps": [split]},
+        {"reads": ["s0"], "writes": ["v2"], "steps": []},
+    ]
+    assert step_lines(steps_of({"launches": launches})) == (
+        "launch 0: launch reads (i0), writes (s0 v1)",
+        "a: split axis 0, factor 4",
+        "launch 1: launch reads (s0), writes (v2)",
+    )
+    assert steps_of({"steps": [split]}) == [split]
 
 
 def test_an_outer_split_and_nested_steps_are_told_apart() -> None:

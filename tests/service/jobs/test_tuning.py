@@ -435,9 +435,21 @@ def interrupted(**_: Any) -> Outcome:
 @pytest.mark.parametrize(
     ("fusion", "error"),
     [
-        pytest.param(fusion_of("sigmoid", "f64"), "f64", id="type-not-compiled"),
         pytest.param(
-            {**fusion_of("square"), "ops": [{"op": "sum", "in": ["x"], "out": "y", "dims": [1]}]}, "sum", id="operator"
+            {**fusion_of("square"), "ops": [{"op": "copy", "in": ["x"], "out": "y", "memory": "shared"}]},
+            "memory shared",
+            id="memory",
+        ),
+        pytest.param(
+            {
+                **fusion_of("square"),
+                "ops": [
+                    {"op": "permute", "in": ["x"], "out": "t", "dims": [1, 0]},
+                    {"op": "matmul", "in": ["x", "t"], "out": "y"},
+                ],
+            },
+            "matmul",
+            id="operator",
         ),
     ],
 )

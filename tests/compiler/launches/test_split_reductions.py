@@ -1,0 +1,138 @@
+"""Reductions in two steps: when, into how many parts, and that they give what one step gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import pytest
+
+from compiler.dtypes import DType
+from compiler.ir.fusion import Fusion
+from compiler.ir.ops import OpKind
+from compiler.launches import cheapest_cut, split_factors, split_reductions
+from compiler.reference import evaluate
+from tests.compiler.launches.made import BF16, F32, Written, fusion_of, one_fold, run_launches, softmax, standardized
+
+SMS = 132
+
+
+def fold(kind: str, shape: tuple[int, ...], dims: tuple[int, ...], dtype: DType = F32, *, keep: bool = False) -> Fusion:
+    """One reduction of one input."""
+    result = tuple((1 if d in dims else n) for d, n in enumerate(shape) if keep or d not in dims)
+    op: Written = (kind, ["i0"], "v0", result, DType.I64 if kind == "sum" and dtype is DType.I32 else dtype, dims)
+    return fusion_of([("i0", shape, dtype)], [op], "v0")
+
+
+@pytest.mark.parametrize(
+    ("shape", "dims", "factors"),
+    [
+        pytest.param((4, 1 << 20), (1,), (64, 128, 256), id="four-long-rows"),
+        pytest.param((264, 1 << 16), (1,), (), id="rows-enough"),
+        pytest.param((263, 1 << 16), (1,), (2, 4), id="one-row-short"),
+        pytest.param((4, 8191), (1,), (), id="short-rows"),
+        pytest.param((4, 16384), (1,), (4,), id="parts-fold-enough"),
+        pytest.param((8192, 8192), (0,), (2, 4, 8), id="columns"),
+        pytest.param((8192, 64 * 264), (0,), (), id="columns-enough"),
+        pytest.param((4096, 4096), (0, 1), (256, 512, 1024), id="all"),
+        pytest.param((3, 999983), (1,), (), id="prime"),
+        pytest.param((3, 5 * 199999), (1,), (5,), id="one-divisor"),
+        pytest.param((2, 3, 1 << 20), (0, 2), (64, 128, 256), id="folded-around"),
+    ],
+)
+def test_the_factors_fill_the_card_and_divide(
+    shape: tuple[int, ...], dims: tuple[int, ...], factors: tuple[int, ...]
+) -> None:
+    assert split_factors(fold("sum", shape, dims), SMS) == factors
+
+
+def test_what_has_no_reduction_is_not_split() -> None:
+    fusion = fusion_of([("i0", (4, 1 << 20), F32)], [("exp", ["i0"], "v0", (4, 1 << 20), F32)], "v0")
+    assert split_factors(fusion, SMS) == ()
+    assert split_reductions(fusion, 8, SMS) is None
+
+
+CASES: dict[str, Callable[[], Fusion]] = {
+    **{kind: partial(fold, kind, (3, 20000), (1,)) for kind in ("sum", "mean", "amax", "amin")},
+    "kept": lambda: fold("mean", (3, 20000), (1,), keep=True),
+    "halves": lambda: fold("sum", (3, 20000), (1,), BF16),
+    "half-means-kept": lambda: fold("mean", (2, 100, 200), (1, 2), BF16, keep=True),
+    "integers": lambda: fold("sum", (2, 12000), (1,), DType.I32),
+    "columns": lambda: fold("sum", (3000, 5), (0,)),
+    "middle": lambda: fold("amax", (2, 3000, 5), (1,)),
+    "around": lambda: fold("sum", (100, 3, 100), (0, 2)),
+    "all": lambda: fold("mean", (150, 140), (0, 1)),
+    "softmax": lambda: softmax((3, 20000)),
+    "standardized": lambda: standardized((3, 20000)),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("factor", [2, 50])
+def test_two_steps_give_what_one_gives(name: str, factor: int) -> None:
+    fusion = CASES[name]()
+    split = split_reductions(fusion, factor, SMS)
+    assert split is not None
+    assert (split.inputs, split.value(split.outputs[0]).shape) == (
+        fusion.inputs,
+        fusion.value(fusion.outputs[0]).shape,
+    )
+    cut = cheapest_cut(split, one_fold)
+    assert cut is not None
+    assert len(cut.parts) == 2
+    shape = fusion.value("i0").shape
+    draw = np.random.default_rng(3)
+    inputs = [draw.integers(-9, 9, shape) if name == "integers" else draw.standard_normal(shape) + 2.0]
+    expected = evaluate(fusion, inputs, np)
+    for want, whole, launched in zip(expected, evaluate(split, inputs, np), run_launches(cut, inputs), strict=True):
+        np.testing.assert_allclose(whole, want, rtol=1e-8)
+        np.testing.assert_allclose(launched, want, rtol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("made", "dtypes"),
+    [
+        pytest.param(fold("sum", (3, 20000), (1,), BF16), {DType.F32}, id="half-sums-are-floats"),
+        pytest.param(fold("amax", (3, 20000), (1,), BF16), {BF16}, id="maxima-need-no-more"),
+        pytest.param(fold("sum", (3, 20000), (1,), DType.I32), {DType.I64}, id="integers"),
+        pytest.param(fold("sum", (3, 20000), (1,), DType.F64), {DType.F64}, id="doubles"),
+    ],
+)
+def test_parts_are_stored_in_the_accumulator_s_dtype(made: Fusion, dtypes: set[DType]) -> None:
+    split = split_reductions(made, 50, SMS)
+    assert split is not None
+    cut = cheapest_cut(split, one_fold)
+    assert cut is not None
+    assert {split.value(name).dtype for name in cut.scratch} == dtypes
+    assert split.value(split.outputs[0]).dtype is made.value("v0").dtype
+
+
+def test_a_part_of_nothing_but_minus_infinity_adds_nothing() -> None:
+    """Where all of a row is masked there is no answer, split or not; NaN comes through."""
+    fusion = softmax((4, 20000))
+    split = split_reductions(fusion, 4, SMS)
+    assert split is not None
+    x = np.random.default_rng(0).standard_normal((4, 20000)) * 50 - 200
+    x[0, :5000] = x[1, :9000] = x[2] = -np.inf
+    x[3, 12345] = np.nan
+    (want,), (have,) = evaluate(fusion, [x], np), evaluate(split, [x], np)
+    assert np.isnan(want).all(axis=1).tolist() == [False, False, True, True]
+    np.testing.assert_allclose(have, want, rtol=1e-12)
+
+
+def test_only_f32_is_brought_to_a_common_shift() -> None:
+    """With 16-bit values in between, rounding would move: maxima and sums are split one by one."""
+    shape, rows = (3, 20000), (3,)
+    ops: list[Written] = [
+        ("amax", ["i0"], "v0", rows, BF16, (1,)),
+        ("broadcast_to", ["v0"], "v1", shape, BF16, (0,)),
+        ("sub", ["i0", "v1"], "v2", shape, BF16),
+        ("exp", ["v2"], "v3", shape, BF16),
+        ("sum", ["v3"], "v4", rows, BF16, (1,)),
+    ]
+    halves = split_reductions(fusion_of([("i0", shape, BF16)], ops, "v4"), 50, SMS)
+    floats = split_reductions(softmax(shape), 50, SMS)
+    assert halves is not None
+    assert floats is not None
+    assert [sum(op.kind is OpKind.MAXIMUM for op in one.ops) for one in (halves, floats)] == [0, 1]

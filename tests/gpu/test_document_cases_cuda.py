@@ -1,0 +1,26 @@
+"""Every explicit schedule of the documents that is legal on Hopper, lowered as given, is right on the card."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from compiler.explicit.artifact import explicit_artifact, meaning
+from compiler.explicit.generate import generate_explicit
+from search.measure.cuda import CudaDevice
+from search.measure.device import Effort
+from search.trial import TrialState
+from tests.compiler.explicit.cases import BUFFERED, HOPPER
+from tests.search.measure.kernels import compiled_once
+
+pytestmark = pytest.mark.gpu
+
+
+@pytest.mark.parametrize("case", [pytest.param(c, id=c["name"]) for c in (*HOPPER, *BUFFERED)])
+def test_the_case_is_right_at_its_own_sizes(case: dict[str, Any]) -> None:
+    made = generate_explicit(case)
+    with CudaDevice() as device:
+        device.open(meaning(made))
+        result = device.measure(explicit_artifact(made, compiled_once(made.source, made.arch.name)), Effort.ALL_SETS)
+    assert result.state is TrialState.MEASURED, result.reason

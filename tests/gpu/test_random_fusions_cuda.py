@@ -1,0 +1,52 @@
+"""Random fusions of up to a few million elements are right on the card, each at a random point of its schedulers'
+spaces, against a reference that torch works out on the card."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+
+from fusetune.errors import FusetuneError
+from fusetune.launch import Launcher
+from fusetune.wire.artifact import KernelArtifact
+from search.measure.cuda_check import CheckBench
+from search.verify.arrays import TorchArrays
+from search.verify.inputs import RANDOM
+from tests.search.random_fusions.building import Built, built_by, with_fault
+
+pytestmark = pytest.mark.gpu
+
+LARGE, SMALL = 400, 200
+"""Fusions whose tensors fill the card's memory system, and such as have few blocks."""
+
+
+@pytest.mark.parametrize(("limits", "count"), [("large", LARGE), ("small", SMALL)])
+def test_random_fusions_are_right_on_the_card(limits: str, count: int) -> None:
+    import torch
+
+    if torch.cuda.get_device_capability() != (9, 0):
+        pytest.skip("random fusions are compiled for sm_90a")
+    arrays = TorchArrays("cuda:0")
+    wrong: list[str] = []
+    for built in built_by(min(16, os.cpu_count() or 1), range(20_000, 20_000 + count), limits):
+        outcome = built.outcome
+        if not (outcome.fault or outcome.unsupported):
+            outcome = with_fault(built, _fault(built, arrays, torch))
+        if outcome.fault or outcome.unsupported:
+            wrong.append(str(outcome))
+    assert not wrong, f"{len(wrong)} of {count}\n\n" + "\n\n".join(wrong[:3])
+
+
+def _fault(built: Built, arrays: TorchArrays, torch: Any) -> str:
+    """What two poisoned runs between guard zones show, in words; a context that is broken stays so, for all after."""
+    bench = CheckBench(built.case.bound(), arrays)
+    launcher = Launcher(KernelArtifact.model_validate_json(built.artifact))
+    try:
+        return bench.check(launcher, RANDOM).fault
+    except (FusetuneError, RuntimeError) as error:
+        return f"{type(error).__name__}: {error}"
+    finally:
+        launcher.close()
+        del bench
