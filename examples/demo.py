@@ -54,7 +54,8 @@ prediction; the tunings' notes say what was found wrong or could not be done."""
 class Example:
     """A fusion of `examples/fusions` with sizes, and the same in torch.
 
-    `tolerance`, relative and absolute, is how near a kernel must come to torch; 0: every element is equal.
+    `tolerance` is how near a kernel must come to torch, relative to the element or to the mean one, if that is larger;
+    0: every element is equal.
     """
 
     name: str
@@ -70,10 +71,15 @@ def _bias_gelu(x: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
     return torch.nn.functional.gelu(x.float() + bias.float(), approximate="tanh").to(x.dtype)
 
 
+def _softmax(x: torch.Tensor) -> torch.Tensor:
+    return x.float().softmax(dim=1).to(x.dtype)
+
+
 EXAMPLES = (
     Example("bias_gelu", {"M": 8192}, ((8192, 4096), (4096,)), _bias_gelu, tolerance=2.0**-6),
     Example("add", {"M": 8192, "N": 4096}, ((8192, 4096), (8192, 4096)), lambda x, y: x + y),
     Example("transpose", {"M": 8192, "N": 8192}, ((8192, 8192),), lambda x: x.t().contiguous()),
+    Example("softmax", {"M": 8192, "N": 4096}, ((8192, 4096),), _softmax, tolerance=2.0**-6),
 )
 
 
@@ -173,7 +179,9 @@ def _agrees(kernel: Kernel, example: Example) -> bool:
     output = kernel(*inputs)
     assert isinstance(output, torch.Tensor)  # the examples have one output each
     expected = example.plain(*inputs)
-    return torch.allclose(output.float(), expected.float(), rtol=example.tolerance, atol=example.tolerance)
+    expected = expected.float()
+    near_zero = example.tolerance * expected.abs().mean().item()
+    return torch.allclose(output.float(), expected, rtol=example.tolerance, atol=near_zero)
 
 
 def table(rows: list[Row]) -> str:

@@ -20,17 +20,21 @@ from compiler.arch import Arch, Card
 from compiler.ir.expr import Expr
 from compiler.ir.fusion import Fusion
 from compiler.ir.ops import MOVES, OpKind
-from compiler.ir.tensor import MathGrade
+from compiler.ir.tensor import CachePolicy, MathGrade
 from compiler.lower import kernel_ir as k
 from compiler.pipeline import Generated, GeneratedLaunch
 from search.build import Predict
 from search.cost.model import KernelFeatures, predict
-from search.cost.pressure import array_registers
+from search.cost.pressure import REGISTER_BYTES, array_registers
 from search.roofline import distinct_bytes
 
 _WARP = 32
 _SECTOR = 32
 """Bytes of a sector, the least that L2 sends (CUDA guide, device memory accesses)."""
+
+_ROWS_AT_ONCE = 4
+"""Rows of a box of the copy engine that cost what one warp's access of as many bytes does: boxes of 64 bytes a row are
+as fast as of 256, those of 32 take 1.03 times as long to store and 1.15 times to load (transposes on an H200)."""
 
 _EXACT_ISSUES = {
     OpKind.EXP: 8,
@@ -64,10 +68,15 @@ _APPROXIMATE_ISSUES = {
 _MUFU_OPS = {OpKind.SIGMOID: 2, OpKind.SILU: 2, OpKind.GELU: 2}
 """Special-function operations of one element; other functions of `_EXACT_ISSUES` take one."""
 
+_PAST_L1 = (CachePolicy.NO_ALLOCATE, CachePolicy.EVICT_FIRST)
 _ADDRESS_ISSUES = 1
 _LOOP_ISSUES = 3
 _BASE_REGISTERS = 24
 """Registers of addresses, loop counters and temporaries beside the arrays that the kernel declares."""
+
+_IN_PLACE_REGISTERS = 8
+"""Registers of arrays that ptxas overlaps with others, or never keeps, where it is pressed for room: what is spilled of
+200 capped kernels of the suite begins about there."""
 
 
 def predictor(card: Card) -> Predict:
@@ -94,7 +103,8 @@ def features_of(generated: Generated | GeneratedLaunch) -> KernelFeatures:
     lanes = _lanes(kernel.block)
     fusion = generated.trace.fusion
     l2_bytes = _l2_read_bytes(sites, kernel, lanes, blocks)
-    reused, rereads = _reused(l2_bytes, fusion)
+    again = _read_again(l2_bytes, fusion)
+    reused, rereads = _reused(l2_bytes, fusion, again)
     read_runs, write_runs = _runs(sites, kernel, lanes)
     tiles = max(site.tiles for site in sites)
     return KernelFeatures(
@@ -103,6 +113,7 @@ def features_of(generated: Generated | GeneratedLaunch) -> KernelFeatures:
         l2_read_bytes=sum(l2_bytes.values()),
         l2_reused_bytes=reused,
         l2_reused_bytes_per_sm=resident * rereads / blocks,
+        l2_reuse_distance_bytes=_reuse_distance(sites, kernel, again),
         read_run_bytes=min(read_runs, default=512.0),
         write_run_bytes=min(write_runs, default=512.0),
         bytes_in_flight_per_sm=max(1.0, resident * _bytes_in_flight(sites, kernel)),
@@ -116,6 +127,7 @@ def features_of(generated: Generated | GeneratedLaunch) -> KernelFeatures:
         cluster_syncs_per_tile=len(_exchanged(sites)),
         warps_per_block=-(-kernel.threads // _WARP),
         cluster=kernel.cluster,
+        spilled_bytes=_spilled_bytes(kernel) * blocks * kernel.threads,
     )
 
 
@@ -129,6 +141,13 @@ def resident_blocks(kernel: k.Kernel, arch: Arch) -> int:
     wanted = _BASE_REGISTERS + array_registers(kernel.body)
     registers = min(wanted, kernel.max_registers or arch.max_registers_per_thread)
     return max(1, blocks_per_sm(arch, kernel.threads, registers, kernel.smem_bytes).blocks)
+
+
+def _spilled_bytes(kernel: k.Kernel) -> int:
+    """Bytes of a thread that do not fit under the kernel's cap on registers."""
+    if kernel.max_registers is None:
+        return 0
+    return REGISTER_BYTES * max(0, array_registers(kernel.body) - _IN_PLACE_REGISTERS - kernel.max_registers)
 
 
 def _sites(body: tuple[k.Stmt, ...], per_tile: int, tiles: int) -> Iterator[_Site]:
@@ -182,14 +201,30 @@ def _global_access(s: k.GlobalLoad | k.GlobalStore, lanes: dict[str, NDArray[np.
     return _runs_of(_at(s.offset, lanes) * item, s.width * item)
 
 
+def _sectors(s: k.GlobalLoad, lanes: dict[str, NDArray[np.int64]]) -> NDArray[np.int64]:
+    """Sectors that the lanes inside of what the source covers touch, each once."""
+    item = s.target.dtype.nbytes
+    inside = np.ones(lanes["tx"].shape, dtype=np.bool_)
+    for bound in s.within:
+        inside &= _at(bound.left, lanes) < _at(bound.right, lanes)
+    first = _at(s.offset, lanes)[inside] * item
+    step = min(_SECTOR, s.width * item)
+    return np.unique(np.concatenate([(first + at) // _SECTOR for at in range(0, s.width * item, step)]))
+
+
 def _sector_bytes(s: k.GlobalLoad, lanes: dict[str, NDArray[np.int64]]) -> int:
     """Bytes that L2 sends for one warp's load: whole sectors, unless a neighbouring load may find the rest in L1."""
-    item = s.target.dtype.nbytes
     distinct, _ = _global_access(s, lanes)
-    first = _at(s.offset, lanes) * item
-    sectors = np.concatenate([(first + at) // _SECTOR for at in range(0, s.width * item, min(_SECTOR, s.width * item))])
-    sent = _SECTOR * len(np.unique(sectors))
-    return distinct if sent <= 2 * distinct else sent
+    sent = _SECTOR * len(_sectors(s, lanes))
+    return min(distinct, sent) if s.within or sent <= 2 * distinct else sent
+
+
+def _share_of_l1(loads: list[k.GlobalLoad], lanes: dict[str, NDArray[np.int64]]) -> float:
+    """Sectors that a warp's loads of one tensor touch over the sum of each load's: they find the others' in L1."""
+    if len(loads) < 2 or any(s.cache in _PAST_L1 for s in loads):
+        return 1.0
+    sectors = [_sectors(s, lanes) for s in loads]
+    return len(np.unique(np.concatenate(sectors))) / max(1, sum(map(len, sectors)))
 
 
 def _share_of_sectors(s: k.GlobalStore, kernel: k.Kernel) -> float:
@@ -220,9 +255,9 @@ def _runs(sites: list[_Site], kernel: k.Kernel, lanes: dict[str, NDArray[np.int6
             case k.GlobalStore() as s:
                 writes.append(_global_access(s, lanes)[1] * _share_of_sectors(s, kernel))
             case k.TmaLoad() as s:
-                reads.append(rows[s.tensor_map])
+                reads.append(_ROWS_AT_ONCE * rows[s.tensor_map])
             case k.TmaStore() as s:
-                writes.append(rows[s.tensor_map])
+                writes.append(_ROWS_AT_ONCE * rows[s.tensor_map])
             case k.BulkLoad() as s:
                 reads.append(float(s.nbytes))
             case k.BulkStore() as s:
@@ -235,17 +270,26 @@ def _runs(sites: list[_Site], kernel: k.Kernel, lanes: dict[str, NDArray[np.int6
 def _l2_read_bytes(
     sites: list[_Site], kernel: k.Kernel, lanes: dict[str, NDArray[np.int64]], blocks: int
 ) -> dict[int, float]:
-    """Bytes that SMs read, by tensor position. Copies in a prologue fetch what the loop no longer does."""
+    """Bytes that SMs read, by tensor position. Copies in a prologue fetch what the loop no longer does.
+
+    Loads of one tensor find in L1 what their neighbours fetched, but not what was fetched before threads met: by then a
+    whole row has gone through it.
+    """
     position = {p.name: p.position for p in kernel.pointers} | {m.name: m.position for m in kernel.tensor_maps}
     warps = blocks * -(-kernel.threads // _WARP)
     total: dict[int, float] = {}
+    loads: dict[tuple[str, int], list[k.GlobalLoad]] = {}
+    threaded: dict[tuple[str, int], float] = {}
+    part = 0
     for site in sites:
         times = site.per_tile * site.tiles
         match site.statement:
             case k.GlobalLoad() as s:
-                total[position[s.tensor]] = (
-                    total.get(position[s.tensor], 0.0) + warps * times * _sector_bytes(s, lanes)
-                )
+                at = s.tensor, part
+                loads.setdefault(at, []).append(s)
+                threaded[at] = threaded.get(at, 0.0) + warps * times * _sector_bytes(s, lanes)
+            case k.Sync() | k.Shuffle() | k.ClusterWait():
+                part += 1
             case k.TmaLoad() as s:
                 total[position[s.tensor_map]] = max(
                     total.get(position[s.tensor_map], 0.0), blocks * times * float(s.nbytes)
@@ -254,14 +298,62 @@ def _l2_read_bytes(
                 total[position[s.tensor]] = max(total.get(position[s.tensor], 0.0), blocks * times * float(s.nbytes))
             case _:
                 pass
+    for at, found in loads.items():
+        place = position[at[0]]
+        total[place] = total.get(place, 0.0) + threaded[at] * _share_of_l1(found, lanes)
     return total
 
 
-def _reused(l2_bytes: dict[int, float], fusion: Fusion) -> tuple[float, float]:
-    """Size of the inputs that are read more than about once, and what is read of them."""
+def _read_again(l2_bytes: dict[int, float], fusion: Fusion) -> set[int]:
+    """Positions of the inputs that are read more than about once."""
     sizes = {position: distinct_bytes(fusion.value(name)) for position, name in enumerate(fusion.inputs)}
-    again = [p for p, read in l2_bytes.items() if p in sizes and read > 1.5 * sizes[p]]
+    return {p for p, read in l2_bytes.items() if p in sizes and read > 1.5 * sizes[p]}
+
+
+def _reused(l2_bytes: dict[int, float], fusion: Fusion, again: set[int]) -> tuple[float, float]:
+    """Size of the inputs that are read again, and what is read of them."""
+    sizes = {position: distinct_bytes(fusion.value(name)) for position, name in enumerate(fusion.inputs)}
     return float(sum(sizes[p] for p in again)), float(sum(l2_bytes[p] for p in again))
+
+
+_FAR_BLOCKS = 1 << 16
+"""How far a block is looked for that reads the same again."""
+
+_LEAVES_EARLY = (CachePolicy.STREAMING, CachePolicy.EVICT_FIRST)
+
+
+def _reuse_distance(sites: list[_Site], kernel: k.Kernel, again: set[int]) -> float:
+    """Bytes that pass through L2 and stay until a block reads what the first one has read, of the farthest operand.
+
+    Blocks start in the order of their numbers. What leaves the cache early does not count.
+    """
+    blocks, _, _ = kernel.grid
+    if prod(kernel.grid) != blocks or kernel.cluster > 1:
+        return 0.0
+    position = {p.name: p.position for p in kernel.pointers}
+    accesses = [s for s in sites if isinstance(s.statement, k.GlobalLoad | k.GlobalStore)]
+    loads = [s.statement for s in accesses if isinstance(s.statement, k.GlobalLoad)]
+    number = np.arange(min(blocks, _FAR_BLOCKS), dtype=np.int64)
+    farthest = 0
+    for offset in {s.offset for s in loads if position.get(s.tensor) in again}:
+        at = np.broadcast_to(_at(offset, {"tx": np.zeros_like(number), "bx": number}), number.shape)
+        same = np.flatnonzero(at[1:] == at[0])
+        farthest = max(farthest, int(same[0]) + 1 if len(same) else 0)
+    stays = sum(
+        s.statement.width * _register(s.statement).dtype.nbytes * s.per_tile * s.tiles * kernel.threads
+        for s in accesses
+        if isinstance(s.statement, k.GlobalLoad | k.GlobalStore) and s.statement.cache not in _LEAVES_EARLY
+    )
+    stays += sum(
+        s.statement.nbytes * s.per_tile * s.tiles
+        for s in sites
+        if isinstance(s.statement, k.TmaLoad | k.TmaStore | k.BulkLoad | k.BulkStore)
+    )
+    return float(farthest * stays)
+
+
+def _register(s: k.GlobalLoad | k.GlobalStore) -> k.Reg:
+    return s.target if isinstance(s, k.GlobalLoad) else s.source
 
 
 def _bytes_in_flight(sites: list[_Site], kernel: k.Kernel) -> float:

@@ -190,7 +190,7 @@ TABLE: dict[str, Row] = {
     "benchmarks.emulate": Row(
         ours=("benchmarks.emulate", "compiler", "search", "fusetune"), others=("cuda", "numpy"), lazily=("torch",)
     ),
-    "benchmarks.explicit": Row(ours=("compiler", "search.measure")),
+    "benchmarks.explicit": Row(ours=("compiler", "search")),
     "benchmarks": Row(),
     "docs": Row(ours=("compiler.schedule", "compiler.legality")),
     "docs.generate_concepts": Row(ours=(*JUDGE, "compiler.explain")),

@@ -38,12 +38,12 @@ _THREADS = (ParallelType.TIDX, ParallelType.TIDY, ParallelType.TIDZ)
 class Fold:
     """What is left of one reduction once every thread has folded its own elements.
 
-    `masks`: lane distances of the shuffles among the lanes of the bit mask `members`. `slots`: partials that each of
-    `groups` groups of threads then has, 1 if there is no need of shared memory; a thread writes partial `slot` of group
-    `group` if each of `leader` is 0.
+    `masks`: lane distances of the shuffles, each twice the one before, among the lanes of the bit mask `members`.
+    `slots`: partials that each of `groups` groups of threads then has, 1 if there is no need of shared memory; a thread
+    writes partial `slot` of group `group` if each of `leader` is 0.
     `slot_major`: partials lie as [slot][group][element], else as [group][slot] of one element.
-    `readers`: thread dimensions of which the first thread alone needs the result. `cluster`: blocks that fold together;
-    `stages`: of their exchange, one where the fold happens once.
+    `readers`: thread dimensions of which the first thread alone needs the result; `has_one_reader`: in a group that is
+    one thread. `cluster`: blocks that fold together; `stages`: of their exchange, one where the fold happens once.
     """
 
     tensor: str
@@ -59,6 +59,7 @@ class Fold:
     leader: tuple[Expr, ...]
     slot_major: bool
     readers: tuple[Var, ...]
+    has_one_reader: bool
     cluster: int
     stages: int
 
@@ -127,10 +128,8 @@ def _fold(sf: ScheduledFusion, nest: LoopNest, op: TensorOp, t: TensorView) -> F
     for p, index, extent in zip(_THREADS, (tx, ty, tz), (x, y, z), strict=True):
         if p not in threads:
             group, groups = group + index * groups, groups * extent
-    shuffled = tuple(1 << bit for bit in range(5) if 1 << bit in masks)
-    leader = tuple(linear // m % 2 for m in shuffled)
-    if shuffled == tuple(1 << bit for bit in range(len(shuffled))) and shuffled:
-        leader = (linear % (2 * shuffled[-1]),)
+    readers = _readers(sf, t, nest, threads)
+    leader = (linear // masks[0] % (2 * masks[-1] // masks[0]),) if masks else ()
     return Fold(
         tensor=t.name,
         kind=op.kind,
@@ -144,7 +143,8 @@ def _fold(sf: ScheduledFusion, nest: LoopNest, op: TensorOp, t: TensorView) -> F
         groups=groups,
         leader=leader,
         slot_major=elems > 1 or ParallelType.TIDX not in threads,
-        readers=_readers(sf, t, nest, threads),
+        readers=readers,
+        has_one_reader=len(readers) == len(threads),
         cluster=cluster,
         stages=EXCHANGE_STAGES if nest.depth(t) else 1,
     )

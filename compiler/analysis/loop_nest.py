@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from compiler.errors import Unsupported
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.expr import Expr, Var, var
 from compiler.ir.iter_domain import IterDomain, ParallelType
+from compiler.ir.ops import REDUCTIONS
 from compiler.ir.tensor import TensorView
 
 BUILTIN = {
@@ -92,17 +94,12 @@ class LoopNest:
         return x, y, z
 
 
-def is_physical(t: TensorView, position: int) -> bool:
-    """True where a loop statement carries the axis: serial or unrolled, and no broadcast axis of the tensor's own."""
-    if not t.types[position].is_loop or t.loop[position].extent == 1:
-        return False
-    return position < t.compute_at or not t.loop[position].is_broadcast
-
-
 def infer_loop_nest(sf: ScheduledFusion) -> LoopNest:
     """Loop groups by compute-at: the first `compute_at` axes of a tensor are its consumers' (nvFuser, inlining).
 
-    Positions must correspond (`legality.structure` checks that first).
+    A loop statement carries a serial or unrolled axis, and a broadcast one where that is one with an axis of elements:
+    all that share the loop stand in it. Positions must correspond (`legality.structure` checks that first). Raises
+    Unsupported where a reduction would be folded again in every turn of a loop that it does not vary along.
     """
     parent: dict[tuple[str, int], tuple[str, int]] = {}
 
@@ -117,6 +114,7 @@ def infer_loop_nest(sf: ScheduledFusion) -> LoopNest:
                 a, b = find((t.name, i)), find((op.output, i))
                 if a != b:
                     parent[a] = b
+    varying = {find((t.name, i)) for t in sf.tensors for i, a in enumerate(t.loop) if not a.is_broadcast}
     numbers: dict[tuple[str, int], int] = {}
     group: dict[str, tuple[int | None, ...]] = {}
     dims: dict[ParallelType, int] = {}
@@ -126,7 +124,12 @@ def infer_loop_nest(sf: ScheduledFusion) -> LoopNest:
         for i, (axis, type_) in enumerate(zip(t.loop, t.types, strict=True)):
             if type_ in BUILTIN:
                 dims[type_] = max(dims.get(type_, 1), axis.extent)
-            physical = is_physical(t, i)
-            entry.append(numbers.setdefault(find((t.name, i)), len(numbers)) if physical else None)
+            root = find((t.name, i))
+            carried = type_.is_loop and axis.extent > 1 and root in varying
+            if carried and axis.is_broadcast and i >= t.compute_at and op.kind in REDUCTIONS:
+                raise Unsupported(
+                    f"an inlining that folds {t.name} again in the loop of {axis}", "Inline it there too."
+                )
+            entry.append(numbers.setdefault(root, len(numbers)) if carried else None)
         group[t.name] = tuple(entry)
     return LoopNest(group, dims)

@@ -9,10 +9,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import assert_never
 
+from compiler.emit.address import address
 from compiler.emit.folds import accumulate, accumulate_run, conditions, fill, index_value, shuffle
 from compiler.emit.functions import pieces_for
+from compiler.emit.gathers import gather, gathers_bytes
 from compiler.emit.pieces import pieces
-from compiler.emit.text import expression, total
+from compiler.emit.selects import folded_under
+from compiler.emit.text import total
 from compiler.emit.values import ELEMENT, at, compute, convert, reg, zero
 from compiler.ir.expr import Expr, const
 from compiler.ir.tensor import CachePolicy
@@ -68,6 +71,7 @@ _CACHE = {
     CachePolicy.NO_ALLOCATE: 1,
     CachePolicy.STREAMING: 2,
     CachePolicy.EVICT_FIRST: 3,
+    CachePolicy.EVICT_LAST: 4,
 }
 _REGISTERS_PER_SM = 65536
 """Of every target (CUDA guide, technical specifications per compute capability)."""
@@ -148,6 +152,8 @@ def _pieces_of(kernel: Kernel) -> set[str]:
                 used |= {"mbarrier", "shared"}
             case Elected():
                 used.add("elect")
+            case Loop() if gathers_bytes(s):
+                used.add("bytes")
             case Declare() | Loop() | If() | Sync():
                 pass
             case _:
@@ -195,25 +201,29 @@ def _block_indices(kernel: Kernel) -> list[str]:
     return [*first, *([f"  const Index bx = blockIdx.x / {c}u;"] if x > c else []), *lines[1:]]
 
 
-def _block(body: Iterable[Stmt], depth: int) -> list[str]:
+_WORD_BYTES = 4
+
+
+def _block(body: Iterable[Stmt], depth: int, unrolled: frozenset[str] = frozenset()) -> list[str]:
+    """`unrolled`: the variables of the unrolled loops around."""
     pad = "  " * depth
-    return [pad + line for s in body for line in _statement(s)]
+    return [pad + line for s in body for line in _statement(s, unrolled)]
 
 
-def _statement(s: Stmt) -> list[str]:
+def _statement(s: Stmt, unrolled: frozenset[str]) -> list[str]:
     match s:
         case Declare():
             return [f"alignas(16) {ELEMENT[s.dtype]} {s.name}[{s.elems}];"]
         case Loop():
-            return _loop(s)
+            return _loop(s, unrolled)
         case If():
-            return _if(s)
+            return _if(s, unrolled)
         case Elected():
-            return ["if (ft_is_elected()) {", *_block(s.body, 1), "}"]
+            return ["if (ft_is_elected()) {", *_block(s.body, 1, unrolled), "}"]
         case GlobalLoad():
-            return _global_load(s)
+            return _global_load(s, unrolled)
         case GlobalStore():
-            return _global_store(s)
+            return _global_store(s, unrolled)
         case SharedLoad():
             return [f"ft_load_shared<{s.width * s.target.dtype.nbytes}>(&{reg(s.target)}, {_shared(s.source)});"]
         case SharedStore():
@@ -250,10 +260,10 @@ def _statement(s: Stmt) -> list[str]:
             coordinates = ", ".join(f"i32({total(c)})" for c in s.coordinates)
             return [f"ft_tma_store_{len(s.coordinates)}d(&{s.tensor_map}, {_shared(s.source)}, {coordinates});"]
         case BulkLoad():
-            address = f"{s.tensor} + {expression(s.offset)}"
-            return [f"ft_bulk_load({_shared(s.target)}, {address}, {s.nbytes}u, {_barrier(s.barrier)});"]
+            source = address(s.tensor, s.offset, unrolled)
+            return [f"ft_bulk_load({_shared(s.target)}, {source}, {s.nbytes}u, {_barrier(s.barrier)});"]
         case BulkStore():
-            return [f"ft_bulk_store({s.tensor} + {expression(s.offset)}, {_shared(s.source)}, {s.nbytes}u);"]
+            return [f"ft_bulk_store({address(s.tensor, s.offset, unrolled)}, {_shared(s.source)}, {s.nbytes}u);"]
         case InitBarriers():
             return _init_barriers(s)
         case ExpectBytes():
@@ -280,20 +290,35 @@ def _statement(s: Stmt) -> list[str]:
             assert_never(s)
 
 
-def _loop(s: Loop) -> list[str]:
+def _loop(s: Loop, unrolled: frozenset[str]) -> list[str]:
+    if gathers_bytes(s):
+        return gather(s)
     name = s.var.name
+    inside = unrolled | {name} if s.unroll else unrolled
     return [
         "#pragma unroll" if s.unroll else "#pragma unroll 1",
         f"for (Index {name} = 0u; {name} < {total(s.trip)}; ++{name}) {{",
-        *_block(s.body, 1),
+        *_block(s.body, 1, inside),
         "}",
     ]
 
 
-def _if(s: If) -> list[str]:
-    lines = [f"if ({conditions(s.conditions)}) {{", *_block(s.then, 1)]
+def _if(s: If, unrolled: frozenset[str]) -> list[str]:
+    match s:
+        case If(then=(SharedLoad(target=target, source=source, width=1),), orelse=(Index(target=same) as other,)) if (
+            target == same and target.dtype.nbytes <= _WORD_BYTES
+        ):
+            # A predicate: after a branch, each row of a tile waits for the stores of the row before.
+            load = f"ft_load_shared_if<{target.dtype.nbytes}>"
+            guard = conditions(s.conditions)
+            return [*_statement(other, unrolled), f"{load}({guard}, &{reg(target)}, {_shared(source)});"]
+    if targets := folded_under(s):
+        kept = [f"const {ELEMENT[t.dtype]} {t.name}_before = {reg(t)};" for t in targets]
+        last = [f"{reg(t)} = ({conditions(s.conditions)}) ? {reg(t)} : {t.name}_before;" for t in targets]
+        return ["{", *("  " + line for line in kept), *_block(s.then, 1, unrolled), *("  " + x for x in last), "}"]
+    lines = [f"if ({conditions(s.conditions)}) {{", *_block(s.then, 1, unrolled)]
     if s.orelse:
-        lines += ["} else {", *_block(s.orelse, 1)]
+        lines += ["} else {", *_block(s.orelse, 1, unrolled)]
     return [*lines, "}"]
 
 
@@ -301,55 +326,40 @@ def _lane(e: Expr, lane: int) -> Expr:
     return e.substitute({v: const(lane) for v in e.variables if v.name == "lane"})
 
 
-def _guarded(guards: tuple[Less, ...], inside: list[str], otherwise: list[str]) -> list[str]:
-    if not guards:
-        return inside
-    lines = [f"if ({conditions(guards)}) {{", *("  " + x for x in inside)]
-    if otherwise:
-        lines += ["} else {", *("  " + x for x in otherwise)]
-    return [*lines, "}"]
-
-
-def _cut(tail: Less, width: int, whole: str, one: list[str]) -> list[str]:
-    """A vector access where all lanes are inside, else lane by lane."""
-    last = Less(_lane(tail.left, width - 1), tail.right)
-    lines = [f"if ({conditions((last,))}) {{", "  " + whole, "} else {"]
-    for lane in range(width - 1):
-        lines.append(f"  if ({conditions((Less(_lane(tail.left, lane), tail.right),))}) {{ {one[lane]} }}")
-    return [*lines, "}"]
-
-
 def _zero(target: Reg, width: int) -> list[str]:
     return [f"{reg(at(target, i))} = {zero(target.dtype)};" for i in range(width)]
 
 
-def _global_load(s: GlobalLoad) -> list[str]:
-    e = s.target.dtype.nbytes
-    cache = _CACHE[s.cache]
-    address = f"{s.tensor} + {expression(s.offset)}"
-    whole = f"ft_load_global<{s.width * e}, {cache}>(&{reg(s.target)}, {address});"
+def _global_load(s: GlobalLoad, unrolled: frozenset[str]) -> list[str]:
+    """Guards are predicates, not branches: a load after a branch waits for what the branch's sides loaded."""
+    zeros = _zero(s.target, s.width) if s.guards or s.within or s.tail else []
     guards = (*s.guards, *s.within)
-    if s.tail is None:
-        return _guarded(guards, [whole], _zero(s.target, s.width))
-    one = [
-        f"ft_load_global<{e}, {cache}>(&{reg(at(s.target, i))}, {s.tensor} + {expression(s.offset + i)});"
-        for i in range(s.width)
-    ]
-    zeros = _zero(s.target, s.width)
-    return _guarded(guards, [*zeros, *_cut(s.tail, s.width, whole, one)], zeros)
+    return [*zeros, *_accesses("ft_load_global", s, s.target, guards, unrolled)]
 
 
-def _global_store(s: GlobalStore) -> list[str]:
-    e = s.source.dtype.nbytes
-    cache = _CACHE[s.cache]
-    whole = f"ft_store_global<{s.width * e}, {cache}>({s.tensor} + {expression(s.offset)}, &{reg(s.source)});"
+def _global_store(s: GlobalStore, unrolled: frozenset[str]) -> list[str]:
+    return _accesses("ft_store_global", s, s.source, s.guards, unrolled)
+
+
+def _accesses(
+    name: str, s: GlobalLoad | GlobalStore, registers: Reg, guards: tuple[Less, ...], unrolled: frozenset[str]
+) -> list[str]:
+    """One access of all lanes; of a vector that a bound may cut, where the last is inside, else lane by lane."""
+    e, cache, is_load = registers.dtype.nbytes, _CACHE[s.cache], isinstance(s, GlobalLoad)
+
+    def access(lane: int, width: int, where: str) -> str:
+        place = address(s.tensor, s.offset + lane, unrolled)
+        local = f"&{reg(at(registers, lane))}"
+        both = (local, place) if is_load else (place, local)
+        arguments = ", ".join((where, *both) if where else both)
+        return f"{name}{'_if' if where else ''}<{width * e}, {cache}>({arguments});"
+
     if s.tail is None:
-        return _guarded(s.guards, [whole], [])
-    one = [
-        f"ft_store_global<{e}, {cache}>({s.tensor} + {expression(s.offset + i)}, &{reg(at(s.source, i))});"
-        for i in range(s.width)
-    ]
-    return _guarded(s.guards, _cut(s.tail, s.width, whole, one), [])
+        return [access(0, s.width, conditions(guards))]
+    inside = [(*guards, Less(_lane(s.tail.left, lane), s.tail.right)) for lane in range(s.width)]
+    is_cut = f"!({conditions(inside[-1][-1:])})"
+    lanes = [access(lane, 1, f"{conditions(inside[lane])} && {is_cut}") for lane in range(s.width - 1)]
+    return [access(0, s.width, conditions(inside[-1])), *lanes]
 
 
 def _shared(place: Shared) -> str:

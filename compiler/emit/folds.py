@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from compiler.dtypes import DType
-from compiler.emit.text import expression
-from compiler.emit.values import ELEMENT, cast, reg, zero
+from compiler.emit.text import expression, total
+from compiler.emit.values import ELEMENT, converted, reg, zero
 from compiler.ir.expr import const
 from compiler.ir.ops import OpKind
 from compiler.lower.kernel_ir import Accumulate, AccumulateRun, Fill, Index, Less, Shuffle
@@ -56,9 +56,9 @@ def folded(kind: OpKind, dtype: DType, a: str, b: str) -> str:
 
 def accumulate(s: Accumulate) -> list[str]:
     """One element into a fold, if it is one; a sum of 16-bit floats or short integers is wider than its elements."""
-    element = cast(reg(s.source), s.source.dtype, s.target.dtype)
-    line = f"{reg(s.target)} = {folded(s.kind, s.target.dtype, reg(s.target), element)};"
-    return [f"if ({conditions(s.guards)}) {line}" if s.guards else line]
+    element = converted(s.source, s.target.dtype)
+    value = folded(s.kind, s.target.dtype, reg(s.target), element)
+    return [f"{reg(s.target)} = {f'({conditions(s.guards)}) ? {value} : {reg(s.target)}' if s.guards else value};"]
 
 
 def accumulate_run(s: AccumulateRun) -> list[str]:
@@ -102,6 +102,6 @@ def _every(elems: int, line: Callable[[str], list[str]]) -> list[str]:
 
 def index_value(s: Index) -> str:
     """An index as a number of the register's type; halves by way of f32."""
-    number = expression(s.value)
+    number = total(s.value)
     half = {DType.F16: "f16", DType.BF16: "bf16"}.get(s.target.dtype)
     return f"ft_to_{half}(float({number}))" if half else f"static_cast<{ELEMENT[s.target.dtype]}>({number})"

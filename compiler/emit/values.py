@@ -94,7 +94,14 @@ def cast(text: str, source: DType, target: DType) -> str:
 
 def _as(x: Reg | Literal, dtype: DType) -> str:
     """An operand in type `dtype`."""
-    return literal(x.value, dtype) if isinstance(x, Literal) else cast(reg(x), x.dtype, dtype)
+    return literal(x.value, dtype) if isinstance(x, Literal) else converted(x, dtype)
+
+
+def converted(x: Reg, dtype: DType) -> str:
+    """The value of a register in type `dtype`."""
+    if x.dtype is DType.BF16 and dtype is not DType.BF16:
+        return cast(f"ft_to_f32_bf16({x.name}, {total(x.offset)})", DType.F32, dtype)
+    return cast(reg(x), x.dtype, dtype)
 
 
 def _comparison(s: Compute) -> str:

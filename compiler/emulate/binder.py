@@ -37,6 +37,9 @@ Reader = Callable[[Active], Array]
 Writer = Callable[[Active, Array], None]
 """Stores values (one a lane, or a scalar) into the register, for the active lanes only."""
 
+WHOLE = np.uint16(0xFFFF)
+"""Of the bytes of a register that have values, one bit each: all of them, whatever its size."""
+
 _PREDICATE = np.dtype(np.bool_)
 _ADDRESS = np.dtype(np.uint64)
 
@@ -107,7 +110,7 @@ class Binder:
             return read
 
         def checked(a: Active) -> Array:
-            missing = ~a.machine.assigned(index)[a.lanes]
+            missing = a.machine.known_bytes(index)[a.lanes] != WHOLE
             if missing.any():
                 a.fault(
                     FaultKind.UNINITIALIZED_READ,
@@ -154,7 +157,7 @@ class Binder:
                 whole[a.lanes] = values
                 registers[index] = whole
             if is_checked:
-                a.machine.assigned(index)[a.lanes] = True
+                a.machine.known_bytes(index)[a.lanes] = WHOLE
             if is_landing:
                 a.machine.engine(InFlight).written(a, operand, insn)
 

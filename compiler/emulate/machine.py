@@ -67,7 +67,7 @@ class Machine:
         self.came = np.zeros(threads.lanes, np.int64)
         self._time = 0
         self.origins: dict[int, Instruction] = {}
-        self._assigned = {index: np.zeros(threads.lanes, np.bool_) for index in program.checked}
+        self._known = {index: np.zeros(threads.lanes, np.uint16) for index in program.checked}
         self._engines: dict[type[Engine], Engine] = {}
         self._watchers: list[Engine] = []
         self._ready: dict[int, Lanes] = {0: threads.real}
@@ -98,9 +98,10 @@ class Machine:
         assert isinstance(found, kind)
         return found
 
-    def assigned(self, register: int) -> npt.NDArray[np.bool_]:
-        """Which lanes have written a register; kept for registers that some path reads unwritten."""
-        return self._assigned[register]
+    def known_bytes(self, register: int) -> npt.NDArray[np.uint16]:
+        """By lane, the bytes of a register that have values, as bits: `WHOLE` if all have. Kept for registers that some
+        path reads unwritten."""
+        return self._known[register]
 
     def stall(self, lanes: Lanes) -> None:
         """These lanes found nothing yet (a try_wait that failed, a nanosleep): others take their turn first."""

@@ -1,8 +1,11 @@
-"""Values made of registers that hold none: followed through computations to where one is used.
+"""Values made of registers that hold none: followed through computations, byte by byte, to where one is used.
 
 A compiler moves variables without a value round loops and computes with them early, where nothing uses the result. So
 such a register is no fault in an instruction that only computes (`ptx.assignment.computes`): its result has no value
 either. It is one in a store, an address, a condition; the report names where the value was first computed with.
+
+A register that neighbours share gets one value after the other: whatever moves, shifts or masks bytes without a value
+away leaves one of those that have.
 """
 
 from __future__ import annotations
@@ -11,15 +14,18 @@ import numpy as np
 import numpy.typing as npt
 
 from compiler.emulate.active import Active
+from compiler.emulate.binder import WHOLE
 from compiler.emulate.ptx.assignment import computes, copies, destinations, sources
-from compiler.emulate.ptx.module import Instruction, Operand, Register
+from compiler.emulate.ptx.module import Immediate, Instruction, Operand, Register, Vector
 from compiler.emulate.registry import Run
 
-Flags = npt.NDArray[np.bool_]
+Bytes = npt.NDArray[np.uint16]
+"""For each lane the bytes of a register that have values, lowest first; bits past its last byte are set."""
 
 
 def followed(insn: Instruction, step: Run, checked: frozenset[int]) -> Run:
-    """`step`, which executes `insn`, and then notes which lanes' results have values. `checked`: registers in doubt."""
+    """`step`, which executes `insn`, and then notes which bytes of lanes' results have values. `checked`: registers in
+    doubt."""
     read = [r for r in sources(insn) if r.index in checked and r is not insn.guard]
     written = [r for r in destinations(insn) if r.index in checked]
     if not computes(insn) or not read or not written:
@@ -29,11 +35,12 @@ def followed(insn: Instruction, step: Run, checked: frozenset[int]) -> Run:
     def run(active: Active) -> None:
         machine = active.machine
         known = _known(insn, active, checked)
-        source = next((r for r in read if not machine.assigned(r.index)[active.lanes].all()), None)
+        source = next((r for r in read if (machine.known_bytes(r.index)[active.lanes] != WHOLE).any()), None)
         step(active)
         for register in written:
-            machine.assigned(register.index)[active.lanes] = known
-            if source is not None and not known.all():
+            mask = known[register.index]
+            machine.known_bytes(register.index)[active.lanes] = mask
+            if source is not None and (mask != WHOLE).any():
                 origin = machine.origins.get(source.index) or (insn if is_origin else None)
                 if origin is not None:
                     machine.origins[register.index] = origin
@@ -41,30 +48,78 @@ def followed(insn: Instruction, step: Run, checked: frozenset[int]) -> Run:
     return run
 
 
-def _known(insn: Instruction, active: Active, checked: frozenset[int]) -> Flags:
-    """Which lanes' results have values."""
+def _known(insn: Instruction, active: Active, checked: frozenset[int]) -> dict[int, Bytes]:
+    """By destination: which bytes of lanes' results have values."""
 
-    def has_value(operand: Operand) -> Flags:
+    def known(operand: Operand) -> Bytes:
         if isinstance(operand, Register) and operand.index in checked:
-            return active.machine.assigned(operand.index)[active.lanes]
-        return np.ones(len(active), np.bool_)
+            return active.machine.known_bytes(operand.index)[active.lanes]
+        return np.full(len(active), WHOLE)
 
-    if insn.opcode == "selp":
-        _, first, second, which = insn.operands
-        assert isinstance(which, Register)
-        taken = active.machine.registers[which.index][active.lanes]
-        return has_value(which) & np.where(taken, has_value(first), has_value(second))
-    if insn.opcode in ("and", "or") and insn.name[-1] == "pred":
-        _, first, second = insn.operands
-        decides = insn.opcode == "or"
-        known = has_value(first) & has_value(second)
-        for operand in (first, second):
-            if isinstance(operand, Register):
-                values = active.machine.registers[operand.index][active.lanes]
-                known = known | (has_value(operand) & (values == decides))
-        return known
-    known = np.ones(len(active), np.bool_)
-    for register in sources(insn):
-        if register is not insn.guard:
-            known = known & has_value(register)
-    return known
+    results = destinations(insn)
+    first = insn.operands[0]
+    if insn.opcode == "mov" and isinstance(first, Vector):
+        part = _nbytes(insn) // len(first.items)
+        word = known(insn.operands[1])
+        items = [(k, item) for k, item in enumerate(first.items) if isinstance(item, Register)]
+        return {item.index: (word >> np.uint16(k * part)) | _above(part) for k, item in items}
+    moved = _moved(insn, active, [known(operand) for operand in insn.operands[1:]])
+    if moved is None:
+        has = np.ones(len(active), np.bool_)
+        for register in sources(insn):
+            if register is not insn.guard:
+                has = has & (known(register) == WHOLE)
+        moved = _all_or_none(has)
+    if insn.opcode == "mov" and isinstance(insn.operands[1], Vector):
+        parts = insn.operands[1].items
+        part = _nbytes(insn) // len(parts)
+        moved = np.full(len(active), _above(part * len(parts)))
+        for k, item in enumerate(parts):
+            moved = moved | ((known(item) & ~_above(part)) << np.uint16(k * part))
+    return dict.fromkeys((r.index for r in results), moved)
+
+
+def _moved(insn: Instruction, active: Active, known: list[Bytes]) -> Bytes | None:
+    """The bytes of the result of an instruction that may do without some of its operands'; None for any other."""
+    operands = insn.operands[1:]
+    match insn.opcode, operands:
+        case "selp", (_, _, Register() as which):
+            taken = active.machine.registers[which.index][active.lanes]
+            chosen: Bytes = np.where(taken, known[0], known[1])
+            return np.where(known[2] == WHOLE, chosen, np.uint16(0))
+        case (("and" | "or"), _) if insn.name[-1] == "pred":
+            has = (known[0] == WHOLE) & (known[1] == WHOLE)
+            for operand, own in zip(operands, known, strict=True):
+                if isinstance(operand, Register):
+                    values = active.machine.registers[operand.index][active.lanes]
+                    has = has | ((own == WHOLE) & (values == (insn.opcode == "or")))
+            return _all_or_none(has)
+        case "and", (Register(), Immediate(value=value)):
+            cleared = sum(1 << k for k in range(_nbytes(insn)) if not value >> 8 * k & 0xFF)
+            return known[0] | np.uint16(cleared)
+        case (("and" | "or" | "xor"), _):
+            return known[0] & known[1]
+        case "shl", (Register(), Immediate(value=bits)) if bits % 8 == 0 and bits < 8 * _nbytes(insn):
+            moved = (known[0] & ~_above(_nbytes(insn))) << np.uint16(bits // 8)
+            return moved | np.uint16((1 << bits // 8) - 1) | _above(_nbytes(insn))
+        case "shr", (Register(), Immediate(value=bits)) if insn.name[-1][0] in "bu" and bits % 8 == 0:
+            return (known[0] >> np.uint16(bits // 8)) | _above(max(0, _nbytes(insn) - bits // 8))
+        case "cvt", (Register(),) if all(part[0] == "u" for part in insn.name[1:]):
+            to, source = (int(part[1:]) // 8 for part in insn.name[-2:])
+            return known[0] | _above(min(to, source))
+        case _:
+            return None
+
+
+def _nbytes(insn: Instruction) -> int:
+    """The size of the type that ends the instruction's name."""
+    return int(insn.name[-1].lstrip("bsuf")) // 8
+
+
+def _above(nbytes: int) -> np.uint16:
+    """The bits of bytes that a register of that size does not have."""
+    return np.uint16(int(WHOLE) >> nbytes << nbytes)
+
+
+def _all_or_none(has: npt.NDArray[np.bool_]) -> Bytes:
+    return np.where(has, WHOLE, np.uint16(0))

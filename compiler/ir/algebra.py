@@ -37,6 +37,9 @@ def backward(known: Mapping[IterDomain, Expr], exprs: Iterable[IdExpr]) -> Indic
         match e:
             case Split():
                 index[e.source] = index[e.outer] * e.inner.extent + index[e.inner]
+            case Merge() if e.outer.is_trivial:
+                # Beyond the end of the merged axis, which bounds keep reads from, the inner one goes on.
+                index[e.outer], index[e.inner] = Expr(), index[e.out]
             case Merge():
                 index[e.outer] = index[e.out] // e.inner.extent
                 index[e.inner] = index[e.out] % e.inner.extent

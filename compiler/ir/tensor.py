@@ -35,6 +35,7 @@ class CachePolicy(StrEnum):
     NO_ALLOCATE = "no_allocate"
     STREAMING = "streaming"
     EVICT_FIRST = "evict_first"
+    EVICT_LAST = "evict_last"
 
 
 class MathGrade(StrEnum):

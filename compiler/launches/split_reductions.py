@@ -2,8 +2,8 @@
 
 One kernel folds a row in one block (or cluster), so that few rows keep few multiprocessors busy. Folding `n` as
 `(k, n/k)` gives `k` times the blocks; their results, `k` for each element of the result, are stored in the
-accumulator's dtype and folded by a second launch. (nvFuser, grid reductions, splits them over blocks of one grid, which
-needs a barrier over the grid; two launches need none, and keep the order of the sum fixed.)
+accumulator's dtype and folded by a second launch. One kernel could fold over its whole grid (nvFuser, grid reductions)
+where it has a barrier over the grid; two launches need none, and the order of the sum stays fixed.
 
 Two forms fold what the result of another reduction was subtracted from, and would have to wait for its second step:
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from compiler.analysis.facts import Facts
 from compiler.analysis.fttc import Correctness
-from compiler.analysis.indexing import Bound, first_lane, lanes_are_consecutive
+from compiler.analysis.indexing import Bound, first_lane, lane_variable, lanes_are_consecutive
 from compiler.analysis.narrow_tile import narrow_run
 from compiler.errors import Unsupported
 from compiler.ir.expr import Expr, Var, const, var
@@ -21,11 +21,13 @@ from compiler.lower.kernel_ir import (
     BulkStore,
     Compute,
     Convert,
+    Declare,
     GlobalLoad,
     GlobalStore,
     If,
     Index,
     Less,
+    Loop,
     Reg,
     Shared,
     SharedLoad,
@@ -94,6 +96,12 @@ def lower_leaf(facts: Facts, op: TensorOp, scope: Scope) -> tuple[Stmt, ...]:
         (value,) = at(op.view, facts.indexing.logical(t))
         return (Index(_write(facts, t), value),)
     if op.kind in MOVES:
+        if (spread := _spread(facts, op, t)) is not None:
+            declared, copied, source = spread
+            store = _move(facts, op, t, scope)
+            assert isinstance(store, GlobalStore | SharedStore), "registers are stored"
+            guarded = inside_shared(facts, op, replace(store, source=source), _open_bounds(facts, t, scope))
+            return (declared, copied, by_storing_threads(facts, t, guarded))
         moved = inside_shared(facts, op, _move(facts, op, t, scope), _open_bounds(facts, t, scope))
         by_threads = by_computing_threads if t.memory is MemoryType.LOCAL else by_storing_threads
         return (by_threads(facts, t, moved),)
@@ -132,6 +140,21 @@ def _shared(facts: Facts, t: TensorView, offset: Expr, scope: Scope) -> Shared:
             stage = turns_of(facts, t, scope.loops) % place.stages
         at = at + stage * place.stage_bytes
     return Shared(t.name, t.dtype, at)
+
+
+def _spread(facts: Facts, op: TensorOp, t: TensorView) -> tuple[Declare, Loop, Reg] | None:
+    """What a word is stored from whose elements are all one value: a register tensor has that value once."""
+    source, width = facts.sf.tensor(op.tensor_inputs[0]), _width(t)
+    if width == 1 or source.memory is not MemoryType.LOCAL or t.memory is MemoryType.LOCAL:
+        return None
+    read = facts.indexing.read_offset(op, source.name)
+    if lane_variable(width) in read.variables:
+        return None
+    name, lane = f"{t.name}_word", Var(f"{t.name}_lane", width)
+    value = Compute(
+        OpKind.COPY, Reg(name, t.dtype, var(lane)), (Reg(source.name, source.dtype, read),), MathGrade.EXACT
+    )
+    return Declare(name, t.dtype, width), Loop(lane, const(width), True, (value,)), Reg(name, t.dtype, const(0))
 
 
 def _move(facts: Facts, op: TensorOp, t: TensorView, scope: Scope) -> Stmt:

@@ -59,6 +59,7 @@ from compiler.lower.passes.full_tiles import split_full_tiles
 from compiler.lower.passes.joined_guards import join_guards
 from compiler.lower.passes.packed_folds import pack_folds
 from compiler.lower.passes.packed_rows import keep_rows_packed
+from compiler.lower.passes.settled_conditions import settle_conditions
 from compiler.lower.passes.setup_sync import drop_redundant_setup_sync
 from compiler.lower.predicates import trip_count
 from compiler.lower.reduce import Exchange, fold_effects, lower_fold
@@ -71,6 +72,7 @@ from compiler.lower.warp_specialized import launched_block, parts_of, readers
 _PASSES = (
     drop_redundant_setup_sync,
     split_full_tiles,
+    settle_conditions,
     hoist_fold_guards,
     join_guards,
     pack_folds,
@@ -421,7 +423,7 @@ class _Lowering:
             case Leaf():
                 return self.leaf_effects(node)
             case FoldStep():
-                return fold_effects(node)
+                return fold_effects(self.facts.folds[node.tensor], node.part)
             case Nested() | AsyncLoads():
                 total = Effects()
                 for child in node.body:

@@ -47,20 +47,28 @@ WORD_BYTES = 16
 """The widest access of shared memory by a thread (PTX ISA, ld and st)."""
 
 
-def fold_effects(step: FoldStep) -> Effects:
-    """What a step touches of the partials of warps, and whether it needs the other blocks of the cluster. Partials of
-    blocks have an mbarrier of their own."""
-    warps = frozenset((f"{step.tensor} of warps",))
-    match step.part:
+def fold_effects(fold: Fold, part: FoldPart) -> Effects:
+    """What a step touches of the partials of warps, and of those that blocks send to each other.
+
+    Some of it is in order already. The one reader of a spread fold is the thread that writes to the same place in the
+    next turn. Where the elected thread alone reads the partials of warps, it arrives at the mbarrier of the cluster's
+    fold after that, and all threads wait there (PTX ISA, mbarrier.arrive releases, mbarrier.try_wait acquires). And
+    where one thread both reads what blocks sent and sends next, its own order is enough.
+    """
+    warps, blocks = frozenset((f"{fold.tensor} of warps",)), frozenset((f"{fold.tensor} of blocks",))
+    none = frozenset[str]()
+    match part:
         case FoldPart.WRITE:
             return Effects(writes=warps)
         case FoldPart.SPREAD:
             return Effects(reads=warps, writes=warps)
         case FoldPart.READ:
-            return Effects(reads=warps)
+            return Effects(reads=warps, released=warps if fold.is_spread and fold.has_one_reader else none)
         case FoldPart.CLUSTER_WRITE:
-            return Effects(other_blocks=True)
-        case FoldPart.WARP | FoldPart.CLUSTER_READ:
+            return Effects(sent=blocks)
+        case FoldPart.CLUSTER_READ:
+            return Effects(reads=none if fold.has_one_reader else blocks, released=warps if fold.groups == 1 else none)
+        case FoldPart.WARP:
             return Effects()
 
 

@@ -19,10 +19,12 @@ class Effects:
     writes: frozenset[str] = frozenset()
     bulk_loads: frozenset[str] = frozenset()
     bulk_stores: frozenset[str] = frozenset()
-    other_blocks: bool = False
-    """Writes to the shared memory of other blocks of the cluster."""
+    sent: frozenset[str] = frozenset()
+    """What is written into the shared memory of other blocks of the cluster; an mbarrier tells them of it."""
     freed: frozenset[str] = frozenset()
     """Of those that bulk copies load: an mbarrier has told that they are read."""
+    released: frozenset[str] = frozenset()
+    """Of those that threads have read so far: whoever comes past the piece may write them."""
 
     def __or__(self, other: Effects) -> Effects:
         return Effects(
@@ -30,8 +32,9 @@ class Effects:
             self.writes | other.writes,
             self.bulk_loads | other.bulk_loads,
             self.bulk_stores | other.bulk_stores,
-            self.other_blocks or other.other_blocks,
+            self.sent | other.sent,
             self.freed | other.freed,
+            self.released | other.released,
         )
 
 
@@ -63,12 +66,12 @@ class Hazards:
 
     def before(self, e: Effects) -> Needs:
         """What a piece with effects `e` needs first."""
-        overwrites = e.writes | (e.bulk_loads - e.freed)
+        overwrites = e.writes | e.sent | (e.bulk_loads - e.freed)
         wait_stores = bool(overwrites & self.storing)
         fence = bool(e.bulk_stores & self.unfenced)
         sync = fence or wait_stores or bool(e.reads & self.written) or bool(overwrites & self.read)
         sync = sync or bool(e.bulk_loads & self.written)
-        blocks = e.other_blocks and self.starting
+        blocks = bool(e.sent) and self.starting
         return Needs(wait_stores, fence, sync, blocks, (e.reads | e.bulk_stores) & self.loading - e.bulk_loads)
 
     def after(self, e: Effects, needs: Needs) -> Hazards:
@@ -84,7 +87,7 @@ class Hazards:
             met = replace(met, storing=frozenset())
         return Hazards(
             written=met.written | e.writes,
-            read=met.read | e.reads,
+            read=(met.read | e.reads) - e.released,
             unfenced=met.unfenced | e.writes,
             # What a piece both loads and reads it waits for itself.
             loading=(met.loading - needs.wait_loads) | (e.bulk_loads - e.reads - e.bulk_stores),

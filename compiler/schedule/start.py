@@ -8,16 +8,21 @@ all; what is computed of their results alone has the shape of the dimensions tha
 
 from __future__ import annotations
 
-from math import gcd
+from math import gcd, prod
 
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.expr import Expr
 from compiler.ir.fusion import Fusion
+from compiler.schedule.start_apart import computed_apart
 from compiler.schedule.start_build import Build
 from compiler.schedule.start_space import Space, space_of
 
 MAX_PARTS = 4
 """Most parts in which an output is stored: each is a stream of its own, and all are in registers at once."""
+
+MIN_PART_RUN_BYTES = 512
+"""Fewest contiguous bytes of a part: a warp's store of 16 bytes a thread. Shorter runs break it up, and 4 runs of 128
+bytes cost 6 to 7 % of the memory's rate (measured on an H100); selecting costs an instruction an element."""
 
 
 def start(fusion: Fusion) -> ScheduledFusion:
@@ -27,11 +32,12 @@ def start(fusion: Fusion) -> ScheduledFusion:
     """
     space = space_of(fusion)
     built = Build(fusion, space).run()
-    if built.joints and (parts := _parts(space, built.joints)) is not None:
+    parts = _parts(space, built.joints) if built.joints else None
+    if parts is not None and _part_run_bytes(fusion, parts) >= MIN_PART_RUN_BYTES:
         stored_in_parts = Build(fusion, parts).run()
         if not stored_in_parts.joints:
             built = stored_in_parts
-    return built.scheduled()
+    return computed_apart(built.scheduled())
 
 
 def _parts(space: Space, joints: list[tuple[Expr, int]]) -> Space | None:
@@ -55,3 +61,9 @@ def _parts(space: Space, joints: list[tuple[Expr, int]]) -> Space | None:
     extent = gcd(space.shape[dim], *starts)
     count = space.shape[dim] // extent
     return space.in_parts(dim, count) if 1 < count <= MAX_PARTS else None
+
+
+def _part_run_bytes(fusion: Fusion, space: Space) -> int:
+    """Contiguous bytes of one part of the narrowest output."""
+    narrowest = min(fusion.value(name).dtype.nbytes for name in fusion.outputs)
+    return prod(space.shape[space.part_dim :]) * narrowest

@@ -98,6 +98,10 @@ class Build:
         """The tensor of an output, or of one of its parts."""
         return f"{name}_{number}" if self.space.parts > 1 else name
 
+    def is_stored(self, tensor: str) -> bool:
+        """True for an output, or a part of one."""
+        return any(tensor == self.stored_name(n, i) for n in self.fusion.outputs for i in range(self.space.parts))
+
     def tensor(self, wanted: Request) -> str:
         """The tensor of a request, made once, after those that it needs."""
         waiting = [wanted]
@@ -133,7 +137,7 @@ class Build:
     def fold_needs(self, op: Op, request: Request) -> Request:
         """What a reduction's result is read from: its fold; what a fold folds: its operand in the full space."""
         if request.part is not Part.FOLD:
-            return replace(request, part=Part.FOLD)
+            return replace(request, part=Part.FOLD, within=self.bounds_of_a_fold(op, request))
         if not depends_on(request.view) <= set(self.space.kept):
             raise Unsupported(
                 f"operator {op.kind} ({op.output}), whose result varies along a dimension that another reduction folds",
@@ -157,6 +161,23 @@ class Build:
         for d, e in zip(dims, inside, strict=True):
             index[d] = e
         return Request(self.narrowest(op), tuple(index), Part.FULL, request.within)
+
+    def bounds_of_a_fold(self, op: Op, request: Request) -> tuple[Within, ...]:
+        """The bounds within which a reduction's result is needed, as far as they are of kept dimensions.
+
+        Along what it folds all elements count, wherever the result is used. Raises Unsupported where a bound of both
+        keeps the result's index inside.
+        """
+        kept = set(self.space.kept)
+        bounds = tuple(w for w in request.within if depends_on((w.index,)) <= kept)
+        shape = self.fusion.value(op.output).shape
+        inside = all(e.lo >= 0 and e.hi < n for e, n in zip(request.view, shape, strict=True))
+        if len(bounds) < len(request.within) and not inside:
+            raise Unsupported(
+                f"operator {op.kind} ({op.output}), of which a part is read where folded dimensions meet kept ones",
+                "Leave it to a launch of its own.",
+            )
+        return bounds
 
     def narrowest(self, op: Op) -> str:
         """What a reduction reads: of a maximum or minimum of widened floats, the floats before they were widened.
@@ -305,9 +326,12 @@ class Build:
         within: tuple[Within, ...] = (),
         name: str | None = None,
     ) -> str:
-        name = name or f"w{len(self.ops)}"
-        op = TensorOp(kind, inputs, name, dims, view=view, within=within)
+        op = TensorOp(kind, inputs, name or f"w{len(self.ops)}", dims, view=view, within=within)
         kinds = self.kinds(op, part)
+        if kind is not OpKind.COPY and self.is_stored(op.output) and IterKind.BROADCAST in kinds:
+            # What is stored has elements along every axis; others read the value as it is.
+            op = replace(op, output=f"w{len(self.ops)}")
+        name = op.output
         logical = tuple(
             IterDomain(f"{name}.{d}", n, k) for d, (n, k) in enumerate(zip(self.shape(part), kinds, strict=True))
         )
@@ -317,7 +341,7 @@ class Build:
         return name
 
     def kinds(self, op: TensorOp, part: Part) -> tuple[IterKind, ...]:
-        """REDUCTION where it folds, BROADCAST where no operand varies along the axis."""
+        """REDUCTION where it folds, BROADCAST where no operand varies along an axis of several places."""
         shape = self.shape(part)
         vary: set[int] = set(depends_on((*op.view, *(w.index for w in op.within))))
         for name in op.tensor_inputs:
@@ -332,7 +356,8 @@ class Build:
                 case _:
                     mapped = enumerate(axes)
             vary.update(d for d, axis in mapped if not axis.is_broadcast)
-        kinds = [IterKind.ITERATION if d in vary else IterKind.BROADCAST for d in range(len(shape))]
+        # An axis of one place is what it is of an input: it repeats nothing, and may be merged with any.
+        kinds = [IterKind.ITERATION if d in vary or n == 1 else IterKind.BROADCAST for d, n in enumerate(shape)]
         for d in self.space.folded if part is Part.FOLD else ():
             kinds[d] = IterKind.REDUCTION
         return tuple(kinds)

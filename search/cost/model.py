@@ -1,9 +1,11 @@
 """An analytical model of memory-bound kernels, to rank candidates before any has run. Expect ±15 %.
 
-    total = fixed + sqrt(bandwidth² + latency² + issue² + mufu² + smem²) + sync + tail
+    memory = sqrt(bandwidth² + latency²)
+    total = fixed + (memory⁴ + issue⁴ + mufu⁴ + smem⁴)^¼ + sync + tail
 
-Terms that overlap in time add as root of squares: the largest rules, one at half its size adds 12 %. That rule, and the
-constants below, are fits to measurements on an H200 and an H100 (stream kernels, transposes, gelu, logsumexp).
+What the multiprocessors do overlaps with memory: the largest term rules, one at half its size adds 1.5 %, an equal one
+19 %. Memory's own two add as root of squares. Those rules, and the constants below, are fits to measurements on an H200
+and an H100 (stream kernels, transposes, normalizations, gelu, logsumexp).
 """
 
 from __future__ import annotations
@@ -24,10 +26,26 @@ READ_LATENCY_US = 0.55
 MIXED_LATENCY_US = 0.70
 """A trip to memory under load, in pure reads and where writes are mixed in."""
 
-L2_BYTES_PER_CLOCK_PER_SM = 37.0
-L2_FAR_BYTES_PER_CLOCK_PER_SM = 19.0
-L2_NEAR_SHARE = 0.4
-"""H200: 9.7 TB/s while the data that is read again stays under 25 of the 60 MB, about 5 TB/s above."""
+_L2_RATE = ((0.4, 37.0), (0.6, 26.0), (1.0, 16.0))
+"""Bytes per clock and multiprocessor by the share of L2 that the data takes which is read again. H200: 9.7 TB/s up to
+25 of the 60 MB, 4.5 at 63 (stream kernels); rows read twice by the blocks that have just fetched them 6 to 8 at 34 MB,
+5.4 to 5.9 from 50 (logsumexp)."""
+
+LOST_DISTANCE = 1.25
+"""Sizes of L2 that pass between two reads of the same by different blocks until all of it is read anew. H200: of a
+broadcast operand of 12.6 MB, 48 % were read anew when 38 MB passed, 25 % at 25 MB, 11 % at 13 MB."""
+
+BLOCK_US = 0.08
+"""An SM starts a block this long after the one before: from 1700 to 7000 blocks an SM, kernels of blocks that do little
+took 80 ns a block on an H200, whatever the block did."""
+
+COVERED = 0.3
+"""Share of a trip to memory that is left where blocks come and go and no thread waits for another: some ask while
+others wait. H200: one 16-byte load a thread, 32 KiB an SM, reads and writes within 1 % of a copy's rate."""
+
+OVERLAP = 4
+"""Exponent by which the terms of the multiprocessors add to memory's: of 350 kernels on an H200 whose issue or special
+functions take half of memory's time, most take 1 to 3 % more than memory alone."""
 
 ISSUES_PER_CLOCK_PER_SM = 4
 MUFU_LANES_PER_CLOCK_PER_SM = 16
@@ -40,9 +58,20 @@ CLUSTER_FOLD_US = 0.2
 """A fold over a block, shuffles and barrier, and the exchange between the blocks of a cluster (estimates)."""
 
 _READ_RUN_COST = ((16, 2.4), (32, 1.5), (64, 1.07), (128, 1.07), (256, 1.01), (512, 1.0))
-_WRITE_RUN_COST = ((16, 6.0), (32, 2.8), (64, 1.12), (128, 1.07), (256, 1.01), (512, 1.0))
-"""Time per byte by the bytes that one warp instruction touches in a row, measured on an H100 for 32, 128, 256, 512 B,
-64 B of transposes on an H200; 16 B is an estimate. Reads of less than 64 B are already counted as whole half lines."""
+_WRITE_RUN_COST = (
+    (2, 6.4),
+    (4, 3.5),
+    (8, 2.2),
+    (16, 1.4),
+    (32, 1.08),
+    (64, 1.04),
+    (128, 1.02),
+    (256, 1.01),
+    (512, 1.0),
+)
+"""Time per byte by the bytes that one warp instruction touches in a row. Reads: measured on an H100 for 32, 128, 256
+and 512 B; 16 B is an estimate, and less than 64 B are already counted as whole half lines. Writes: tiles of transposes
+on an H200, 5000 kernels, whose blocks fill whole lines: the parts of a line meet in L2."""
 
 
 CLUSTER_SMS_SHARE = 10 / 11
@@ -63,6 +92,7 @@ class KernelFeatures:
     dram_write_bytes     bytes to device memory, each touched 32-byte sector counted whole
     l2_read_bytes        bytes that SMs read through L2, those from device memory included
     l2_reused_bytes      size of the data that is read more than once
+    l2_reuse_distance_bytes  what passes through L2 and stays there before another block reads the same again
     l2_reused_bytes_per_sm  what the resident blocks of one SM read of it in their life
     read_run_bytes       contiguous bytes of one warp load instruction (TMA: the inner box row), the shortest of inputs
     write_run_bytes      the same for stores
@@ -77,6 +107,7 @@ class KernelFeatures:
     cluster_syncs_per_tile  barriers of a cluster that a tile waits at
     warps_per_block      warps of one block
     cluster              blocks of a cluster, which run on neighbouring SMs
+    spilled_bytes        registers that find no room and are stored to memory, and read back
     """
 
     dram_read_bytes: float
@@ -86,6 +117,7 @@ class KernelFeatures:
     blocks_per_sm: int
     l2_read_bytes: float = 0.0
     l2_reused_bytes: float = 0.0
+    l2_reuse_distance_bytes: float = 0.0
     l2_reused_bytes_per_sm: float = math.inf
     read_run_bytes: float = 512.0
     write_run_bytes: float = 512.0
@@ -97,6 +129,7 @@ class KernelFeatures:
     cluster_syncs_per_tile: int = 0
     warps_per_block: int = 8
     cluster: int = 1
+    spilled_bytes: float = 0.0
 
     def __post_init__(self) -> None:
         for name in self.__dataclass_fields__:
@@ -132,10 +165,14 @@ def predict(card: Card, features: KernelFeatures) -> Prediction:
         "mufu": features.mufu_ops / (MUFU_LANES_PER_CLOCK_PER_SM * _clocks_per_us(card, features)),
         "smem": features.smem_wavefronts / _clocks_per_us(card, features),
     }
-    body_us = math.hypot(*overlapping.values())
+    memory_us = math.hypot(overlapping["bandwidth"], overlapping["latency"])
+    body_us = float(sum(us**OVERLAP for us in (memory_us, *list(overlapping.values())[2:])) ** (1 / OVERLAP))
+    blocks_us = BLOCK_US * features.blocks / _active_sms(card, features)
+    body_us = max(body_us, blocks_us)
     terms = {
         "fixed": FIXED_US,
         **overlapping,
+        "blocks": blocks_us,
         "sync": sync_us(card, features),
         "tail": tail_us(card, features, body_us),
     }
@@ -147,15 +184,25 @@ def bandwidth_us(card: Card, features: KernelFeatures) -> float:
     # What the same blocks read again comes back before others have read much; what L2 cannot hold is read anew.
     again = min(features.l2_reused_bytes, features.l2_reused_bytes_per_sm * card.sm_count)
     lost = max(0.0, 1 - card.l2_bytes / again) if again else 0.0
+    lost = max(lost, min(1.0, features.l2_reuse_distance_bytes / (LOST_DISTANCE * card.l2_bytes)))
     read_bytes = features.dram_read_bytes + lost * max(0.0, features.l2_read_bytes - features.dram_read_bytes)
     read = read_bytes * _run_cost(_READ_RUN_COST, features.read_run_bytes)
-    write = features.dram_write_bytes * _run_cost(_WRITE_RUN_COST, features.write_run_bytes)
+    write = features.dram_write_bytes * _run_cost(_WRITE_RUN_COST, features.write_run_bytes) + features.spilled_bytes
     # Time per byte goes in straight lines from pure reads over an even copy to pure writes.
     many, few, rate = (read, write, card.dram.best_read) if read >= write else (write, read, card.dram.best_write)
     dram_us = 1e6 * (many / rate + few * (2 / card.dram.best_copy - 1 / rate))
-    near = again <= L2_NEAR_SHARE * card.l2_bytes
-    l2_bytes_per_clock = L2_BYTES_PER_CLOCK_PER_SM if near else L2_FAR_BYTES_PER_CLOCK_PER_SM
+    l2_bytes_per_clock = _l2_rate(again / card.l2_bytes)
     return max(dram_us, features.l2_read_bytes / (l2_bytes_per_clock * _clocks_per_us(card, features)))
+
+
+def _l2_rate(share: float) -> float:
+    """The table's rate: straight lines, flat beyond both ends."""
+    if share <= _L2_RATE[0][0]:
+        return _L2_RATE[0][1]
+    for (low, fast), (high, slow) in pairwise(_L2_RATE):
+        if share <= high:
+            return fast + (share - low) / (high - low) * (slow - fast)
+    return _L2_RATE[-1][1]
 
 
 def latency_us(card: Card, features: KernelFeatures) -> float:
@@ -165,6 +212,8 @@ def latency_us(card: Card, features: KernelFeatures) -> float:
     """
     trip_us = MIXED_LATENCY_US if features.dram_write_bytes else READ_LATENCY_US
     trip_us += features.syncs_per_tile * FOLD_US + features.cluster_syncs_per_tile * CLUSTER_FOLD_US
+    if features.tiles <= features.blocks and not features.syncs_per_tile:
+        trip_us *= COVERED
     in_flight = features.bytes_in_flight_per_sm * _resident(card, features) / features.blocks_per_sm
     trips = features.dram_read_bytes / (_active_sms(card, features) * in_flight)
     return max(0.0, trips - 1) * trip_us

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from compiler.errors import Unsupported
 from compiler.schedule import steps
+from compiler.schedule.start import start
 from compiler.schedule.trace import ScheduleTrace
 
 _FIX = "Verify the kernel on a GPU."
@@ -104,8 +105,13 @@ class Tiling:
 
 
 def tilings(trace: ScheduleTrace) -> dict[str, Tiling]:
-    """The tiling of every output. Raises Unsupported for steps that cut it otherwise than the module says."""
+    """The tiling of every output. Raises Unsupported for steps that cut it otherwise than the module says, and for an
+    output whose axes are not its dimensions."""
     shapes = {name: trace.fusion.value(name).shape for name in trace.fusion.outputs}
+    unscheduled = start(trace.fusion)
+    for name, shape in shapes.items():
+        if tuple(axis.extent for axis in unscheduled.tensor(name).logical) != shape:
+            raise Unsupported("a schedule on other axes than the dimensions of its outputs", _FIX)
     axes = {name: _Axes(shape) for name, shape in shapes.items()}
     for step in trace.steps:
         if isinstance(step, steps.Split | steps.Merge | steps.Reorder) and step.tv in axes:

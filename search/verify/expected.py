@@ -26,6 +26,8 @@ BLOCK_ELEMS = 1 << 24
 
 _MOVES = MOVES | {OpKind.CAT}
 _POINTWISE = _MOVES | UNARY | BINARY | {OpKind.CAST}
+_NOT_ROUNDED = frozenset({OpKind.NEG, OpKind.ABS, OpKind.RELU, OpKind.MAXIMUM, OpKind.MINIMUM})
+_HALVES = frozenset({DType.BF16, DType.F16})
 _SUMS = frozenset({OpKind.ADD, OpKind.SUB})
 _KEEPS_MAGNITUDE = VIEWS | {OpKind.COPY, OpKind.CAT, OpKind.CAST, OpKind.NEG, OpKind.ABS, OpKind.RELU}
 
@@ -77,7 +79,8 @@ def _expect_output(fusion: Fusion, inputs: list[Array], output: int, arrays: Arr
     kinds, dtypes = _ancestors(fusion, fusion.outputs[output])
     if kinds <= _MOVES:
         return _exact(fusion, output, _rows(fusion, inputs, output, Values(arrays.xp), arrays), arrays)
-    if kinds <= _POINTWISE and all(dtype.is_float for dtype in dtypes):
+    plain = kinds <= _POINTWISE and all(dtype.is_float for dtype in dtypes)
+    if plain and not _computes_with_rounded_halves(fusion, fusion.outputs[output]):
         return _pointwise(fusion, inputs, output, arrays)
     return _with_errors(fusion, inputs, output, arrays)
 
@@ -95,6 +98,24 @@ def _ancestors(fusion: Fusion, name: str) -> tuple[set[OpKind], set[DType]]:
             pending += [x for x in dict.fromkeys(op.tensor_inputs) if x not in seen]
             seen.update(op.tensor_inputs)
     return kinds, dtypes
+
+
+def _computes_with_rounded_halves(fusion: Fusion, name: str) -> bool:
+    """True if an operator computes with a half that another has rounded: a kernel may have skipped that rounding, and
+    what the operator makes of the difference (a sum that cancels, an exponential) no share of its result bounds."""
+    pending = [(name, False)]
+    seen: set[tuple[str, bool]] = set()
+    while pending:
+        here, is_read = pending.pop()
+        op = fusion.producer(here)
+        if op is None or (here, is_read) in seen:
+            continue
+        seen.add((here, is_read))
+        rounds = op.kind not in _MOVES | _NOT_ROUNDED
+        if is_read and rounds and fusion.value(here).dtype in _HALVES:
+            return True
+        pending += [(x, is_read or op.kind not in _MOVES | _NOT_ROUNDED | {OpKind.CAST}) for x in op.tensor_inputs]
+    return False
 
 
 def _exact(fusion: Fusion, output: int, rows: Iterator[tuple[slice, Array]], arrays: Arrays) -> Expected:

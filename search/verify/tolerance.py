@@ -10,8 +10,8 @@ An element passes if |output - reference| <= rtol * |reference| + atol, with NaN
 
 `scale` is the largest finite reference value of the tensor, or the largest operand of an addition or subtraction that
 feeds it: where large terms cancel, the error is a share of the terms, not of their difference. Outputs behind
-reductions, comparisons or integers have instead of `atol` an error of each element, which grows with the reduction
-length (search/verify/errors.py).
+reductions, comparisons, integers or halves that are computed with have instead of `atol` an error of each element,
+which grows with the reduction length (search/verify/errors.py).
 """
 
 from __future__ import annotations

@@ -121,7 +121,8 @@ def searched() -> dict[str, ScheduleTrace]:
     )
     tile2d_point = {
         "load": "tma", "store": "register", "tile_in": 64, "tile_out": 32, "vector_in": 4, "vector_out": 4,
-        "lanes_out": 8, "threads": 128, "load_vector": 4, "shift_load": False, "shift_store": False, "layout": "128B", "store_layout": "none", "blocks_per_sm": 1,
+        "lanes_out": 8, "threads": 128, "load_vector": 4, "shift_load": False, "shift_store": False,
+        "layout": "128B", "store_layout": "none", "blocks_per_sm": 1,
         "stages": 2, "tile_order": "columns_inner", "cache_load": "default", "cache_store": "streaming",
         "math": "exact",
     }  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,10 +18,16 @@ from tests.search.measure.kernels import compiled_once
 pytestmark = pytest.mark.gpu
 
 
+@pytest.fixture(scope="module")
+def device() -> Iterator[CudaDevice]:
+    """One measuring child for all cases: starting one takes seconds."""
+    with CudaDevice() as one:
+        yield one
+
+
 @pytest.mark.parametrize("case", [pytest.param(c, id=c["name"]) for c in (*HOPPER, *BUFFERED)])
-def test_the_case_is_right_at_its_own_sizes(case: dict[str, Any]) -> None:
+def test_the_case_is_right_at_its_own_sizes(device: CudaDevice, case: dict[str, Any]) -> None:
     made = generate_explicit(case)
-    with CudaDevice() as device:
-        device.open(meaning(made))
-        result = device.measure(explicit_artifact(made, compiled_once(made.source, made.arch.name)), Effort.ALL_SETS)
+    device.open(meaning(made))
+    result = device.measure(explicit_artifact(made, compiled_once(made.source, made.arch.name)), Effort.ALL_SETS)
     assert result.state is TrialState.MEASURED, result.reason

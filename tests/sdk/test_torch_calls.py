@@ -80,7 +80,12 @@ def test_several_outputs_of_different_shapes_and_types_come_as_a_tuple() -> None
 def test_launches_get_scratch_memory_of_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[torch.Tensor] = []
     empty = torch.empty
-    monkeypatch.setattr(torch, "empty", lambda *a, **k: made.append(empty(*a, **k)) or made[-1])
+
+    def noted(*arguments: Any, **options: Any) -> torch.Tensor:
+        made.append(empty(*arguments, **options))
+        return made[-1]
+
+    monkeypatch.setattr(torch, "empty", noted)
     kernel = Kernel(
         artifact(
             inputs=(spec("f32", 8),),

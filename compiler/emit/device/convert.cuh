@@ -7,6 +7,19 @@ FT_INLINE float ft_to_f32_bf16(u16 bits) {
   return __uint_as_float(static_cast<u32>(bits) << 16);
 }
 
+// One value of an array in registers. Of neighbouring pairs, which the array holds in words, the first takes a shift and
+// the second a mask: read as a half alone, the second would take two instructions.
+template <int N>
+FT_INLINE float ft_to_f32_bf16(const u16 (&values)[N], u32 i) {
+  if constexpr (N % 2 == 0) {
+    u32 pair;
+    memcpy(&pair, &values[i & ~1u], sizeof(pair));
+    return __uint_as_float(i % 2u ? pair & 0xffff0000u : pair << 16);
+  } else {
+    return ft_to_f32_bf16(values[i]);
+  }
+}
+
 FT_INLINE float ft_to_f32_f16(u16 bits) {
   float value;
   asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));

@@ -34,6 +34,35 @@ FT_INLINE void ft_load_shared(void* dst_regs, u32 smem_addr) {
   memcpy(dst_regs, &regs, N);
 }
 
+// N bytes of shared memory into N bytes of registers where `holds`; elsewhere the registers stay as they are. A predicate,
+// not a branch: the loads and stores that follow do not wait for it (PTX ISA, "Predicated Execution").
+template <int N>
+FT_INLINE void ft_load_shared_if(bool holds, void* dst_regs, u32 smem_addr) {
+  static_assert(N <= 4, "single elements: vectors are not cut");
+  Vec<N> regs;
+  memcpy(&regs, dst_regs, N);
+  u32 p = holds;
+  if constexpr (N == 4) {
+    asm volatile("{ .reg .pred p; setp.ne.u32 p, %1, 0; @p ld.shared.b32 %0, [%2]; }"
+                 : "+r"(regs.word[0])
+                 : "r"(p), "r"(smem_addr)
+                 : "memory");
+  } else if constexpr (N == 2) {
+    asm volatile("{ .reg .pred p; setp.ne.u32 p, %1, 0; @p ld.shared.b16 %0, [%2]; }"
+                 : "+h"(regs.word[0])
+                 : "r"(p), "r"(smem_addr)
+                 : "memory");
+  } else {
+    u16 byte = regs.word[0];
+    asm volatile("{ .reg .pred p; setp.ne.u32 p, %1, 0; @p ld.shared.b8 %0, [%2]; }"
+                 : "+h"(byte)
+                 : "r"(p), "r"(smem_addr)
+                 : "memory");
+    regs.word[0] = static_cast<u8>(byte);
+  }
+  memcpy(dst_regs, &regs, N);
+}
+
 // N bytes of registers into shared memory.
 template <int N>
 FT_INLINE void ft_store_shared(u32 smem_addr, const void* src_regs) {

@@ -1,6 +1,6 @@
 """Asks a condition once where it was asked of neighbours, or in every turn of a loop.
 
-    if (c) a; if (c) b           ->   if (c) { a; b }
+    if (c) a; if (c) b           ->   if (c) { a; b }          and so for what the elected thread does
     unrolled loop { if (c) a }   ->   if (c) unrolled loop { a }
 
 Conditions range over block, thread and loop variables: no statement changes what they say.
@@ -21,6 +21,8 @@ def join_guards(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         match s, last:
             case If(conditions=same, then=then, orelse=()), If(conditions=before, orelse=()) if same == before:
                 out[-1] = If(same, join_guards((*last.then, *then)))
+            case Elected(), Elected():
+                out[-1] = Elected(join_guards((*last.body, *s.body)))
             case _:
                 out.append(s)
     return tuple(out)

@@ -101,6 +101,8 @@ class _FlatTrace:
         # What blocks or rows read again is to stay in the caches.
         direct = [n for n in loaded if n not in staged_in.values() and self.space.is_stream(self.operand(n))]
         set_cache(b, direct, p["cache_load"])
+        again = [n for n in loaded if n not in staged_in.values() and n not in direct]
+        set_cache(b, again, p["cache_broadcast"])
         if not staged_out:
             set_cache(b, outputs, p["cache_store"])
         return b.trace()
@@ -240,7 +242,9 @@ class _FlatTrace:
             return
         boxes = self.cols // self.box
         is_load = b.tensor(tv).memory is MemoryType.SHARED
-        if is_load and not self.two_d and self.space.elems % self.box == 0 and 1 < boxes <= MAX_BOX:
+        # Of a tensor that is one tile, the rows of the box would be one dimension with its columns.
+        is_cut = not self.two_d and self.space.elems % self.box == 0 and self.space.elems > self.cols
+        if is_load and is_cut and 1 < boxes <= MAX_BOX:
             self.flat_box_copy(tv, boxes)
             return
         lead = self.to_tiles(tv, self.cols)

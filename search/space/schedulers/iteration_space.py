@@ -12,7 +12,7 @@ from compiler.ir.ops import REDUCTIONS, VIEWS
 from compiler.ir.tensor import TensorOp, TensorView
 from compiler.ir.views import Within, depends_on, identity, position
 
-HELD = {"held_4": 4, "held_8": 8}
+HELD = {"held_2": 2, "held_4": 4, "held_8": 8}
 """Row orders in which a thread takes several steps along a dimension that an operand repeats along."""
 
 MAX_WORD_BYTES = 16
@@ -65,6 +65,10 @@ class IterationSpace:
     def is_stream(self, operand: Operand) -> bool:
         """True if the operand varies along every group: it is read or written once, not again and again."""
         return all(self.stride(operand, g) or self.sizes[g] == 1 for g in range(len(self.groups)))
+
+    def distinct(self, operand: Operand) -> int:
+        """Elements of the operand that the space reads or writes, those along broadcast dimensions once."""
+        return prod(n for g, n in enumerate(self.sizes) if self.stride(operand, g))
 
     @property
     def streams(self) -> tuple[Operand, ...]:

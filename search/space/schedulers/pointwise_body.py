@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from compiler.dtypes import DType
 from compiler.ir.iter_domain import MemoryType
 from compiler.ir.ops import POINTWISE, OpKind
-from compiler.ir.tensor import CachePolicy, MathGrade
+from compiler.ir.tensor import CachePolicy, MathGrade, TensorOp
 from compiler.schedule import steps
 from search.space.schedulers.builder import TraceBuilder
 
@@ -64,12 +66,36 @@ def inline_body(b: TraceBuilder, between: list[str], stored: list[str], position
     `position`: where the vector axis stands. A tensor that a vectorized op reads is computed for all lanes first;
     any other goes inside the lane loop, where it is one register.
     """
+    inside, kept = set(between), set(stored)
+    whole = {
+        name
+        for name in between
+        if is_packed_cast(b, name)
+        or any(op.output not in inside or is_packed_cast(b, op.output) for op in b.sf.consumers(name))
+    }
+    whole = complete_vectors([op for op in b.sf.ops if op.output in inside | kept], whole | kept)
     for name in between:
-        readers = [op.output for op in b.sf.consumers(name)]
-        before_lanes = is_packed_cast(b, name) or any(r not in between or is_packed_cast(b, r) for r in readers)
-        b.inline(name, position if before_lanes else position + 1)
+        b.inline(name, position if name in whole else position + 1)
     for name in stored:
         b.inline(name, position)
+
+
+def complete_vectors(ops: Sequence[TensorOp], whole: set[str]) -> set[str]:
+    """The tensors, of those that `ops` compute in lane loops, of which all lanes are computed before any reader begins:
+    `whole`, and those whose readers stand in different lane loops, one after the other.
+
+    A lane loop ends where a whole vector is complete.
+    """
+    while True:
+        loop: dict[str, int] = {}
+        for op in ops:
+            loop[op.output] = max((loop[n] + (n in whole) for n in op.tensor_inputs if n in loop), default=0)
+        apart = {
+            n for op in ops for n in op.tensor_inputs if n in loop and n not in whole and loop[n] != loop[op.output]
+        }
+        if not apart:
+            return whole
+        whole = whole | apart
 
 
 def set_cache(b: TraceBuilder, names: list[str], policy: str) -> None:

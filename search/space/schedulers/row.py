@@ -25,8 +25,8 @@ from compiler.schedule import steps
 from compiler.schedule.start import start
 from compiler.schedule.trace import ScheduleTrace
 from search.space.schedulers.builder import TraceBuilder
-from search.space.schedulers.pointwise_body import is_packed_cast, set_cache, set_grades
-from search.space.schedulers.row_passes import compute_again, costly_values
+from search.space.schedulers.pointwise_body import complete_vectors, is_packed_cast, set_cache, set_grades
+from search.space.schedulers.row_passes import compute_again, costly_values, repeated_values
 from search.space.schedulers.row_shape import RowOperand, RowShape, in_rows, is_full, reads_a_view, row_shape
 from search.space.schedulers.row_space import register_cap, row_space, steps_of
 from search.space.space import Space
@@ -86,9 +86,10 @@ class _RowTrace:
     def build(self) -> ScheduleTrace:
         b, p = self.b, self.point
         self.cache()
-        kept = set(self.loads) if p["keep"] == "registers" else set()
-        if p["keep_values"] == "yes":
-            kept |= set(costly_values(b, self.rows.folded, self.rank))
+        kept = {n for n in self.loads if self.is_kept(n)} if p["keep"] == "registers" else set()
+        if p["keep_values"] != "no":
+            values = costly_values if p["keep_values"] == "yes" else repeated_values
+            kept |= set(values(b, self.rows.folded, self.rank))
         passes = compute_again(b, self.rows.folded, self.rank, kept)
         for name in list(self.loads):
             self.loads |= {copy: self.loads[name] for copy in passes if copy.startswith(f"{name}_p")}
@@ -226,6 +227,10 @@ class _RowTrace:
             else:
                 b.inline(name, self.lane_at if name in whole else self.lane_at + 1)
 
+    def is_kept(self, name: str) -> bool:
+        """Whether what is loaded stays in registers; of a late operand every pass loads its own."""
+        return self.loads[name].in_kept or self.point["operands"] != "late"
+
     def load_position(self, name: str) -> int:
         """Where a load stands: before all passes, before the unrolled steps, or right where it is used."""
         if self.point["keep"] != "registers":
@@ -238,27 +243,14 @@ class _RowTrace:
     def whole_vectors(self, reductions: set[str], kept: set[str]) -> set[str]:
         """Tensors of which all lanes are computed before any reader begins.
 
-        Those that a vector access or a packed cast reads, and those whose readers stand in different lane loops, one
-        after the other: a lane loop ends where a whole vector is complete.
+        Those that a vector access or a packed cast reads, and those whose readers stand in different lane loops.
         """
         b = self.b
         lanes = [op for op in b.sf.ops if self.is_in_rows(op.output) or op.output in reductions]
         lanes = [op for op in lanes if op.output not in (*self.loads, *self.stores, *self.staged)]
         whole = {op.output for op in lanes if self.is_read_by_vectors(op.output, reductions)}
         whole |= kept | set(self.stored)
-        while True:
-            loop: dict[str, int] = {}
-            for op in lanes:
-                loop[op.output] = max((loop[n] + (n in whole) for n in op.tensor_inputs if n in loop), default=0)
-            apart = {
-                n
-                for op in lanes
-                for n in op.tensor_inputs
-                if n in loop and n not in whole and loop[n] != loop[op.output]
-            }
-            if not apart:
-                return whole
-            whole |= apart
+        return complete_vectors(lanes, whole)
 
     def is_read_by_vectors(self, name: str, reductions: set[str]) -> bool:
         """True if all lanes of a tensor must be there before one of its readers begins."""

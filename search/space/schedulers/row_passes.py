@@ -6,15 +6,15 @@ passes is either kept in registers for the whole row, or computed again, from wh
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from compiler.ir.iter_domain import MemoryType
-from compiler.ir.ops import REDUCTIONS, OpKind
+from compiler.ir.ops import MOVES, REDUCTIONS, OpKind
 from compiler.ir.tensor import TensorOp
 from compiler.schedule import steps
 from search.space.schedulers.builder import TraceBuilder
-from search.space.schedulers.row_shape import in_rows, is_full
+from search.space.schedulers.row_shape import in_rows, is_full, reads_a_view
 
 COSTLY = frozenset(
     {
@@ -69,7 +69,12 @@ def passes_of(b: TraceBuilder, folded: Collection[int], rank: int, kept: Collect
 
 def ends_a_pass(op: TensorOp, kept: Collection[str]) -> bool:
     """True for a reduction, and for a value that is computed for the whole row before anything reads it."""
-    return op.kind in REDUCTIONS or (op.kind in COSTLY and op.output in kept)
+    return op.kind in REDUCTIONS or (op.output in kept and not is_load(op))
+
+
+def is_load(op: TensorOp) -> bool:
+    """True for what fetches a row and computes nothing."""
+    return op.kind in MOVES or reads_a_view(op)
 
 
 def _read_in(
@@ -84,15 +89,41 @@ def _read_in(
 
 
 def costly_values(b: TraceBuilder, folded: Collection[int], rank: int) -> list[str]:
-    """Results of costly operators, computed in one pass, that later passes read: candidates to be kept.
+    """Results of costly operators, computed in one pass, that later passes read: candidates to be kept."""
+    return _repeated(b, folded, rank, lambda op: op.kind in COSTLY)
 
-    Of a chain only the last: what it was made of is then read in one pass.
-    """
+
+def repeated_values(b: TraceBuilder, folded: Collection[int], rank: int) -> list[str]:
+    """Results of all operators, computed in one pass, that later passes read: kept, nothing is computed twice."""
+    return _repeated(b, folded, rank, lambda op: not is_load(op))
+
+
+def _repeated(b: TraceBuilder, folded: Collection[int], rank: int, is_worth: Callable[[TensorOp], bool]) -> list[str]:
+    """Of a chain only the last: what it was made of is then read in one pass."""
     kept: list[str] = []
     for op in reversed(b.sf.ops):
-        if op.kind in COSTLY and passes_of(b, folded, rank, kept).is_kept_or_repeated(op.output):
+        if is_worth(op) and passes_of(b, folded, rank, kept).is_kept_or_repeated(op.output):
             kept.append(op.output)
     return kept
+
+
+def bytes_between_passes(
+    b: TraceBuilder, folded: Collection[int], rank: int, kept: Collection[str], inputs: Collection[str]
+) -> int:
+    """The most bytes of one place of a row that wait in registers for a later pass: kept values, and `inputs` that it
+    reads again or for the first time."""
+    passes = passes_of(b, folded, rank, kept)
+    waiting: list[tuple[int, int, int]] = []
+    for op in b.sf.ops:
+        if op.output in kept:
+            made = passes.starts[op.output] - ends_a_pass(op, kept)
+            waiting.append((made, max(passes.used[op.output], default=made), b.tensor(op.output).dtype.nbytes))
+    for name in inputs:
+        readers = b.sf.consumers(name)
+        last = max((p for op in readers for p in _read_in(b, op, passes.starts, passes.used, kept)), default=0)
+        waiting.append((0, last, b.tensor(name).dtype.nbytes))
+    most = max((last for _, last, _ in waiting), default=0)
+    return max((sum(n for made, last, n in waiting if made <= p < last) for p in range(most)), default=0)
 
 
 def compute_again(b: TraceBuilder, folded: Collection[int], rank: int, kept: Collection[str]) -> dict[str, int]:

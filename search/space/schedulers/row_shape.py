@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 
@@ -13,6 +13,7 @@ from compiler.ir.expr import Expr, Var, const, var
 from compiler.ir.iter_domain import MemoryType
 from compiler.ir.ops import REDUCTIONS, VIEWS, OpKind
 from compiler.ir.tensor import TensorOp, TensorView
+from compiler.ir.views import Within
 
 WORD_BYTES = 16
 """The widest access of a thread (PTX ISA, ld and st)."""
@@ -26,7 +27,7 @@ class RowOperand:
 
     `read`: the register tensor that the view makes of it, or its own name where it is read as it is; `offset`: in
     elements, in a variable for each dimension of the space; `in_rows`, `in_kept`: it varies along folded, or kept,
-    dimensions; `is_whole`: every place of the space reads an element, so that no vector is cut.
+    dimensions; `within`: bounds of places, in the same variables, outside of which nothing is read.
     """
 
     name: str
@@ -38,7 +39,7 @@ class RowOperand:
     is_direct: bool
     in_rows: bool
     in_kept: bool
-    is_whole: bool
+    within: tuple[Within, ...] = ()
 
     def stride(self, variable: Var) -> int:
         """Elements from the first place to the second along one dimension."""
@@ -88,13 +89,23 @@ class RowShape:
         return next(w for w in reversed(VECTORS) if w <= most and self.fits(operand, w))
 
     def fits(self, operand: RowOperand, elems: int) -> bool:
-        """True if each `elems` neighbours of the merged row are neighbours in memory, at an aligned address."""
-        if elems == 1 or not operand.is_whole:
-            return elems == 1
+        """True if each `elems` neighbours of the merged row are neighbours in memory, at an aligned address, and inside
+        of the bounds all of them or none."""
+        if elems == 1:
+            return True
+        if any(self.cuts(bound, elems) for bound in operand.within):
+            return False
         offset = self.along(operand, elems)
         start = first_lane(offset, elems)
         aligned = start.divisible_by(elems) and operand.align % (elems * operand.nbytes) == 0
         return aligned and lanes_are_consecutive(offset, elems)
+
+    def cuts(self, bound: Within, elems: int) -> bool:
+        """True if some `elems` neighbours of the merged row may lie on both sides of a bound."""
+        index = self.vectors(bound.index, elems)
+        start = first_lane(index, elems)
+        apart = bound.low % elems == 0 and bound.high % elems == 0 and start.divisible_by(elems)
+        return index != start and not (apart and lanes_are_consecutive(index, elems))
 
     def is_run(self, operand: RowOperand) -> bool:
         """True if a row is one run of neighbours in memory."""
@@ -122,6 +133,10 @@ class RowShape:
 
     def along(self, operand: RowOperand, elems: int) -> Expr:
         """The offset where the merged folded dimension is a vector of `elems`, and a lane in it."""
+        return self.vectors(operand.offset, elems)
+
+    def vectors(self, place_in_space: Expr, elems: int) -> Expr:
+        """An expression in positions of the space, where the merged folded dimension is a vector and a lane in it."""
         place = var(Var("q", -(-self.cols // elems))) * elems + var(lane_variable(elems))
         values: dict[Var, Expr] = {}
         inner = 1
@@ -129,7 +144,7 @@ class RowShape:
             quotient = place // inner
             values[variable(d, self.shape)] = quotient if d == self.folded[0] else quotient % self.shape[d]
             inner *= self.shape[d]
-        return operand.offset.substitute(values)
+        return place_in_space.substitute(values)
 
 
 def variable(dim: int, shape: Sequence[int]) -> Var:
@@ -188,7 +203,9 @@ def _operands(
                 source = sf.tensor(name)
                 read = op.output if reads_a_view(op) else name
                 at = producer_indices(op, source, index, extents)
-                found.setdefault((name, read), _operand(source, read, at, folded, kept, is_output=False))
+                bounds = tuple(bound.at(index) for bound in op.within)
+                operand = _operand(source, read, at, folded, kept, is_output=False)
+                found.setdefault((name, read), replace(operand, within=bounds))
         if t.memory is MemoryType.GLOBAL:
             found[op.output, op.output] = _operand(t, op.output, index, folded, kept, is_output=True)
     return list(found.values())
@@ -202,8 +219,6 @@ def _operand(
     for e, stride in zip(index, t.allocation.strides, strict=True):
         offset = offset + e * (stride or 0)
     names = {v.name for v in offset.variables}
-    sizes = (a.extent for a in t.logical)
-    is_whole = all(e.lo >= 0 and e.hi < n for e, n in zip(index, sizes, strict=True))
     in_folded, in_kept = (any(f"s{d}" in names for d in dims) for dims in (folded, kept))
     return RowOperand(
         t.name,
@@ -215,7 +230,6 @@ def _operand(
         is_direct=read == t.name,
         in_rows=in_folded,
         in_kept=in_kept,
-        is_whole=is_whole,
     )
 
 

@@ -17,7 +17,7 @@ from search.space.knobs import Knob
 from search.space.schedulers.builder import TraceBuilder
 from search.space.schedulers.flat_space import SMEM_SLACK_BYTES
 from search.space.schedulers.pointwise_body import math_grades
-from search.space.schedulers.row_passes import costly_values, passes_of
+from search.space.schedulers.row_passes import bytes_between_passes, costly_values, passes_of, repeated_values
 from search.space.schedulers.row_shape import VECTORS, RowOperand, RowShape, row_shape
 from search.space.space import Space
 
@@ -27,9 +27,16 @@ MAX_ROW_REGISTERS = 48
 """Registers of a thread that hold its part of a row: what is computed of it takes as many again, and 128 in all leave
 room for 512 threads a multiprocessor (65536 registers)."""
 
-MAX_STEPS = 12
+FEW_REGISTERS = 16
+"""Registers of a thread up to which values that are read again are kept: the compiler then keeps them unasked, and both
+values of the knob make one kernel."""
+
+MAX_STEPS = 16
 """Unrolled steps of a thread: more only lengthen the code. A thread has loads enough in flight long before (nvFuser,
 normalization: 10 to 12 vectors)."""
+
+MAX_SINGLES = 32
+"""Elements of a thread that are unrolled where they are moved one by one, or by two: rows of an odd pitch."""
 
 OTHER_REGISTERS = 8
 """Registers of a thread beside its part of a row, at the least: addresses, partial results, temporaries. ptxas makes do
@@ -90,7 +97,8 @@ class _Facts:
     """Numbers of a fusion that constraints read.
 
     `streamed`: bytes of one element of every streamed input; `operand_bytes`: of the inputs that all rows share;
-    `costly`: values that are worth keeping; `passes`: over a row.
+    `costly`: values that are worth keeping; `waiting`: bytes of one place of a row that wait for a later pass where
+    every value that is read again is kept, 0 where those are the costly ones; `passes`: over a row.
     """
 
     rows: RowShape
@@ -99,6 +107,7 @@ class _Facts:
     streamed: int
     operand_bytes: int
     costly: int
+    waiting: int
     passes: int
 
     @property
@@ -125,7 +134,7 @@ class _Facts:
     def is_reloaded(self) -> bool:
         """True if a row may be read from memory in every pass: it has one pass, is long, or fits no block."""
         part = -(-self.rows.cols // self.arch.max_threads_per_block)
-        fits = part * self.streamed <= 4 * MAX_ROW_REGISTERS and part <= MAX_STEPS * max(self.vectors)
+        fits = part * self.streamed <= 4 * MAX_ROW_REGISTERS and part <= max(MAX_STEPS * max(self.vectors), MAX_SINGLES)
         return self.passes == 1 or self.row_bytes >= RELOAD_ROW_BYTES or not fits
 
 
@@ -133,13 +142,16 @@ def _facts(fusion: Fusion, rows: RowShape, arch: Arch, sm_count: int) -> _Facts:
     b = TraceBuilder(fusion)
     rank = len(rows.shape)
     loads = [o for o in rows.operands if not o.is_output and o.in_rows]
+    costly, repeated = (set(values(b, rows.folded, rank)) for values in (costly_values, repeated_values))
+    streams = [o.name for o in rows.loaded]
     return _Facts(
         rows,
         arch,
         sm_count,
         streamed=sum(o.nbytes for o in rows.loaded),
         operand_bytes=sum(o.nbytes for o in loads if o not in rows.loaded),
-        costly=len(costly_values(b, rows.folded, rank)),
+        costly=len(costly),
+        waiting=0 if costly == repeated else bytes_between_passes(b, rows.folded, rank, repeated, streams),
         passes=passes_of(b, rows.folded, rank).count,
     )
 
@@ -169,10 +181,10 @@ def _knobs(fusion: Fusion, f: _Facts) -> tuple[Knob, ...]:
         Knob("rows", _powers(256)),
         Knob("cluster", clusters),
         Knob("unroll", (1, 2, 4, 8)),
-        Knob("blocks_per_sm", (0, 1, 2, 4)),
+        Knob("blocks_per_sm", (0, 1, 2, 3) if "shared" in keeps else (0,)),
         Knob("stages", (1, 2, 3) if "shared" in keeps else (1,)),
         Knob("operands", ("early", "late") if f.operand_bytes else ("early",)),
-        Knob("keep_values", ("no", "yes") if f.costly else ("no",)),
+        Knob("keep_values", ("no", *["yes"] * (f.costly > 0), *["all"] * (f.waiting > 0))),
         Knob("resident", RESIDENT),
         Knob("cache_load", CACHE_LOADS),
         Knob("cache_store", CACHE_STORES if any(o.is_output for o in f.rows.streams) else CACHE_STORES[:1]),
@@ -193,7 +205,8 @@ def _shape(f: _Facts) -> list[Constraint]:
         once = vector * threads * cluster
         steps = -(-cols // once)
         looped = (steps > unroll) & (steps <= 64 * unroll)
-        return np.where(keep == "registers", steps <= MAX_STEPS, (looped | (keep == "shared") & (steps == unroll)))
+        short = (steps <= MAX_STEPS) | (steps * vector <= MAX_SINGLES)
+        return np.where(keep == "registers", short, (looped | (keep == "shared") & (steps == unroll)))
 
     def block(threads: Any, count: Any) -> Any:
         return (count == 1) | (threads * count <= 512) & (count < 2 * rows)
@@ -250,7 +263,8 @@ def _memory(f: _Facts) -> list[Constraint]:
         """Registers of a thread that hold parts of rows."""
         steps = np.where(keep == "registers", -(-cols // (vector * threads * cluster)), unroll)
         streamed = np.where(keep == "shared", f.streamed - f.staged_bytes, f.streamed)
-        shared = np.where((keep != "registers") | (operands == "early"), f.operand_bytes, 0)
+        streamed = np.where(values == "all", np.maximum(streamed, f.waiting), streamed)
+        shared = np.where(operands == "late", 0, f.operand_bytes)
         kept = np.where(values == "yes", 4 * f.costly, 0)
         return -(-steps * vector * (streamed + shared + kept) // 4)
 
@@ -274,7 +288,20 @@ def _memory(f: _Facts) -> list[Constraint]:
         return (keep != "shared") | (cols % (vector * threads * cluster * unroll) == 0)
 
     budget = ("keep", "vector", "threads", "cluster", "unroll", "operands", "keep_values")
+
+    def kept(keep: Any, vector: Any, threads: Any, cluster: Any, values: Any) -> Any:
+        most = "all" if f.waiting else "yes" if f.costly else "no"
+        elems = -(-cols // (vector * threads * cluster)) * vector
+        few = elems * (f.waiting or 4 * f.costly) // 4 <= FEW_REGISTERS
+        return (keep != "registers") | (values == most) | ~few
+
     return [
+        Constraint(
+            "redundant_keep_values",
+            ("keep", "vector", "threads", "cluster", "keep_values"),
+            kept,
+            "The few values of a thread that are read again are kept.",
+        ),
         Constraint("registers_in_flight", budget, registers, "A thread's part of a row stays in registers."),
         Constraint(
             "registers_in_flight",
@@ -318,10 +345,6 @@ def _persistence(f: _Facts) -> list[Constraint]:
     def resident(blocks: Any, threads: Any, count: Any) -> Any:
         return blocks * threads * count <= f.arch.max_threads_per_sm
 
-    def worthwhile(blocks: Any, keep: Any, operands: Any) -> Any:
-        hoisted = (keep == "registers") & (operands == "early") & (f.operand_bytes > 0)
-        return (blocks == 0) | (keep == "shared") | hoisted
-
     return [
         Constraint(
             "persistent_grid_is_filled",
@@ -337,9 +360,9 @@ def _persistence(f: _Facts) -> list[Constraint]:
         ),
         Constraint(
             "persistent_blocks_have_a_use",
-            ("blocks_per_sm", "keep", "operands"),
-            worthwhile,
-            "A block stays to load the next row ahead, or to keep what all rows share.",
+            ("blocks_per_sm", "keep"),
+            lambda blocks, keep: (blocks == 0) | (keep == "shared"),
+            "A block stays to load the next row ahead; else blocks of one row overlap better (norms, H200: 8 %).",
         ),
     ]
 
@@ -359,6 +382,12 @@ def _redundant(f: _Facts) -> list[Constraint]:
             ("keep", "blocks_per_sm", "stages"),
             lambda keep, blocks, n: np.where((keep == "shared") & (blocks > 0), n > 1, n == 1),
             "Stages overlap the rows of one block.",
+        ),
+        Constraint(
+            "redundant_resident",
+            ("blocks_per_sm", "resident"),
+            lambda blocks, resident: (blocks == 0) | (resident == 0),
+            "The grid of persistent blocks says how many share a multiprocessor.",
         ),
         Constraint(
             "redundant_operands",

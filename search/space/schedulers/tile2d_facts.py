@@ -13,8 +13,14 @@ VECTORS = (1, 2, 4, 8, 16)
 WORD_BYTES = 16
 """The widest access of a thread (PTX ISA, ld and st)."""
 
+MAX_REGISTER_BYTES = 4 * 160
+"""What a thread may hold of its tile: 160 of 255 registers, the rest for addresses and temporaries."""
+
 WARP = 32
-"""Threads of a warp, and elements of an access that begins on a multiple of its own length."""
+"""Threads of a warp."""
+
+SECTOR_BYTES = 32
+"""Of memory: what L2 writes whole without reading it first (CUDA C++ programming guide, device memory accesses)."""
 
 TILES = (SMALLEST_TILE, 64, 128, 256)
 """Elements of a tile in one dimension: of f32, 128 bytes to 1 KB, so that warps touch whole lines on both sides."""
@@ -82,13 +88,17 @@ class Facts:
 
     @property
     def shifts_load(self) -> bool:
-        """True if rows of a source begin at different places of a warp's access."""
-        return self.space.source_pitch % WARP != 0 and self.extent_in >= SMALLEST_TILE
+        """True if rows of a source begin at different places of a sector."""
+        return (
+            self.space.source_pitch % sector_elements(self.space.source_bytes) != 0 and self.extent_in >= SMALLEST_TILE
+        )
 
     @property
     def shifts_store(self) -> bool:
         """The same for rows of the outputs."""
-        return self.space.target_pitch % WARP != 0 and self.extent_out >= SMALLEST_TILE
+        return (
+            self.space.target_pitch % sector_elements(self.space.target_bytes) != 0 and self.extent_out >= SMALLEST_TILE
+        )
 
     @property
     def has_tensor_maps(self) -> bool:
@@ -98,6 +108,11 @@ class Facts:
     def tiles(self, tile_in: Any, tile_out: Any) -> Any:
         batch = prod(self.space.sizes[g] for g in self.space.batch)
         return batch * -(-self.extent_in // tile_in) * -(-self.extent_out // tile_out)
+
+
+def sector_elements(sizes: tuple[int, ...]) -> int:
+    """Elements that fill whole sectors in every tensor of elements of `sizes` bytes."""
+    return SECTOR_BYTES // min(sizes)
 
 
 def tile_extents(extent: int, other: int) -> tuple[int, ...]:

@@ -13,9 +13,10 @@ from compiler.schedule.start import start
 from search.space.constraints import Constraint
 from search.space.knobs import Knob
 from search.space.schedulers.builder import TraceBuilder
-from search.space.schedulers.flat_space import CACHE_LOADS, CACHE_STORES, MAX_BOX, MAX_REGISTER_BYTES
+from search.space.schedulers.flat_space import CACHE_LOADS, CACHE_STORES, MAX_BOX
 from search.space.schedulers.pointwise_body import math_grades
-from search.space.schedulers.tile2d_facts import VECTORS, WARP, WORD_BYTES, Facts
+from search.space.schedulers.tile2d_facts import MAX_REGISTER_BYTES, VECTORS, WARP, WORD_BYTES, Facts
+from search.space.schedulers.tile2d_worthwhile import worthwhile
 from search.space.schedulers.transposed_space import TransposedSpace, transposed_space
 from search.space.space import Space
 
@@ -34,11 +35,16 @@ def tile2d_space(fusion: Fusion, arch: Arch, sm_count: int) -> Space:
     found = transposed_space(start(fusion))
     assert isinstance(found, TransposedSpace), "refused fusions have no space"
     facts = Facts(found, arch, sm_count)
-    return Space(
-        "tile2d",
-        _knobs(fusion, facts),
-        (*_shape(facts), *_shifts(facts), *_memory(facts), *_bulk(facts), *_redundant(facts)),
-    )
+    kinds = (_shape, _shifts, _memory, _bulk, _redundant, worthwhile)
+    constraints = tuple(constraint for kind in kinds for constraint in kind(facts))
+    return Space("tile2d", tuple(_possible(knob, constraints) for knob in _knobs(fusion, facts)), constraints)
+
+
+def _possible(knob: Knob, constraints: tuple[Constraint, ...]) -> Knob:
+    """The values of a knob that no constraint on it alone excludes: the sparser a space, the longer a sample takes."""
+    alone = [c for c in constraints if c.axes == (knob.name,)]
+    legal = np.logical_and.reduce([np.ones(len(knob.values), np.bool_), *(c.predicate(knob.array) for c in alone)])
+    return Knob(knob.name, tuple(v for v, holds in zip(knob.values, legal, strict=True) if holds))
 
 
 def _knobs(fusion: Fusion, f: Facts) -> tuple[Knob, ...]:

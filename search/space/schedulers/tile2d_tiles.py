@@ -9,7 +9,7 @@ from typing import Any
 from compiler.schedule import steps
 from search.space.schedulers.builder import TraceBuilder
 from search.space.schedulers.flat_space import MAX_BOX
-from search.space.schedulers.tile2d_facts import WARP
+from search.space.schedulers.tile2d_facts import sector_elements
 from search.space.schedulers.tile2d_space import SPANS
 from search.space.schedulers.transposed_space import TransposedSpace
 
@@ -68,19 +68,24 @@ class TileAxes:
         self.b.do(steps.SetAllocationDomain(tv, order, (), (*[None] * count, pitch, 1)))
 
     def shift(self, tv: str, side: str) -> None:
-        """Moves the run of a tile, of axes [batch.., P tile, P, Q tile, Q], to the boundaries of a warp's accesses."""
+        """Moves the run of a tile, of axes [batch.., P tile, P, Q tile, Q], to the boundaries of sectors.
+
+        Every access of a warp but the ends of a run then covers whole sectors. Of whole lines there would be no more
+        of them, and the phase of a row would differ from one step of a thread to the next: of sectors it seldom does,
+        which leaves one address and one constant offset a step.
+        """
         space, p = self.space, self.point
         count = len(space.groups)
         row, row_in, column, column_in = range(count - 2, count + 2)
         if side == "source":
-            strides, run = space.source_strides(space.sources[0]), row_in
+            strides, run, unit = space.source_strides(space.sources[0]), row_in, sector_elements(space.source_bytes)
         else:
-            strides, run = space.target_strides, column_in
+            strides, run, unit = space.target_strides, column_in, sector_elements(space.target_bytes)
         along_p, along_q = strides[space.row], strides[space.column]
         factors = {at: strides[g] for at, g in enumerate(space.batch)}
         factors |= {row: along_p * p["tile_in"], row_in: along_p, column: along_q * p["tile_out"], column_in: along_q}
-        by = tuple(at for at in range(count + 2) if at != run and factors[at] % WARP)
-        self.b.do(steps.Shift(tv, run, by, tuple(factors[at] % WARP for at in by), WARP))
+        by = tuple(at for at in range(count + 2) if at != run and factors[at] % unit)
+        self.b.do(steps.Shift(tv, run, by, tuple(factors[at] % unit for at in by), unit))
 
 
 def row_pitch(layout: str, extent: int, nbytes: int, word: int) -> int:

@@ -9,7 +9,7 @@ from math import gcd, prod
 
 from compiler.ir.domain import ScheduledFusion, extents, producer_indices
 from compiler.ir.expr import Expr, Var
-from compiler.ir.ops import REDUCTIONS, OpKind
+from compiler.ir.ops import REDUCTIONS, VIEWS, OpKind
 from compiler.ir.tensor import TensorOp, TensorView
 from compiler.ir.views import identity
 
@@ -22,8 +22,8 @@ class Source:
     """An input that is read transposed.
 
     `view`: the tensor that it is read as, of the iteration space's shape; `dims`: its permutation where it is nothing
-    else (output dimension i is input dimension dims[i]), empty for any other index map. `strides`: in elements, along
-    the dimensions of the iteration space; 0 where the input does not vary.
+    else and is read in no other way (output dimension i is input dimension dims[i]), empty for any other index map.
+    `strides`: in elements, along the dimensions of the iteration space; 0 where the input does not vary.
     """
 
     name: str
@@ -58,6 +58,11 @@ class TransposedSpace:
     @property
     def sizes(self) -> tuple[int, ...]:
         return tuple(prod(self.shape[d] for d in g) for g in self.groups)
+
+    @property
+    def source_bytes(self) -> tuple[int, ...]:
+        """Element sizes of the sources."""
+        return tuple(s.nbytes for s in self.sources)
 
     @property
     def column(self) -> int:
@@ -153,7 +158,7 @@ def _sources(sf: ScheduledFusion, shape: tuple[int, ...], column: int) -> list[S
                 continue
             rows = [d for d, s in enumerate(strides) if s == 1 and shape[d] > 1]
             if rows:
-                dims = op.dims if op.kind is OpKind.PERMUTE else ()
+                dims = op.dims if op.kind is OpKind.PERMUTE and not _is_viewed(sf, name) else ()
                 source = Source(name, op.output, dims, strides, t.dtype.nbytes, t.align)
                 along.setdefault(rows[-1], []).append(source)
     return max(along.values(), key=lambda found: sum(_bytes(shape, s) for s in found), default=[])
@@ -165,6 +170,11 @@ def _bytes(shape: Sequence[int], source: Source) -> int:
 
 def _is_read_as_it_is(sf: ScheduledFusion, name: str) -> bool:
     return any(op.kind not in (OpKind.PERMUTE, OpKind.BROADCAST_TO, OpKind.VIEW) for op in sf.consumers(name))
+
+
+def _is_viewed(sf: ScheduledFusion, name: str) -> bool:
+    """True if an operator reads the input in another way than permuted, from memory: no register copy serves it."""
+    return any(op.kind in VIEWS and op.kind is not OpKind.PERMUTE for op in sf.consumers(name))
 
 
 def _strides(t: TensorView) -> tuple[int, ...]:

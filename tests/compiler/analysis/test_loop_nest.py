@@ -84,6 +84,21 @@ def test_broadcast_axes_have_a_loop_only_where_they_share_one() -> None:
     assert nest.variable(t, 0) == var(Var("k0", 4))
 
 
+def test_a_broadcast_axis_has_no_loop_that_nothing_varies_along() -> None:
+    """Inlined into each other beside a loop that only the last of them stands in."""
+    inputs = [{"name": "a", "shape": [8], "dtype": "f32"}]
+    ops = [
+        {"op": "exp", "in": ["a"], "out": "e"},
+        {"op": "neg", "in": ["e"], "out": "n"},
+        {"op": "broadcast_to", "in": ["n"], "out": "y", "shape": [4, 8], "dims": [1]},
+    ]
+    fusion = from_wire(inputs, ops, "y")
+    apart = infer_loop_nest(scheduled(fusion, InlineAt("w1", 2)))
+    assert apart.group == {"w0": (None, 0), "w1": (None, 1), "w2": (None, 1), "v2": (2, 3)}
+    inside = infer_loop_nest(scheduled(fusion, InlineAt("w2", 2), InlineAt("w1", 2)))
+    assert inside.group == {"w0": (None, 0), "w1": (1, 2), "w2": (1, 2), "v2": (1, 2)}
+
+
 def test_variables_paths_and_dimensions() -> None:
     types = (P.BIDY, P.TIDX, P.SERIAL, P.VECTORIZE)
     cut = [Split("r", 1, 4), Split("r", 1, 2), Split("v0", 1, 4), Split("v0", 1, 2)]

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 
 from compiler.analysis.facts import Facts
 from compiler.analysis.smem import BARRIER_BYTES, Placement, plan_shared_memory
+from compiler.dtypes import DType
 from compiler.ir.domain import ScheduledFusion
+from compiler.ir.fusion import Fusion, Op, Value
+from compiler.ir.ops import OpKind
 from compiler.ir.tensor import CopyVia
 from compiler.schedule.steps import CacheInput, CircularBuffer, InlineAt, SetAllocationDomain, Split, Step, Swizzle
-from tests.compiler.schedules import SHARED, P, from_wire, parallel, unary
+from tests.compiler.schedules import SHARED, P, parallel, unary
 from tests.compiler.scheduling import load, scheduled, store
 
 Shared = tuple[str, int, CopyVia, int]
@@ -19,15 +23,19 @@ Shared = tuple[str, int, CopyVia, int]
 
 
 def shared_tensors(*wanted: Shared) -> ScheduledFusion:
-    """One input for each shared tensor, copied through it to an output."""
-    inputs = [{"name": f"x{i}", "shape": [elems], "dtype": "f32"} for i, (_, elems, _, _) in enumerate(wanted)]
-    ops = [{"op": "copy", "in": [f"x{i}"], "out": f"y{i}"} for i in range(len(wanted))]
-    fusion = from_wire(inputs, ops, *(f"y{i}" for i in range(len(wanted))))
-    taken: list[Step] = []
-    for i, (name, elems, via, stages) in enumerate(wanted):
-        taken.append(CacheInput(f"i{i}", name, SHARED, via))
-        if stages > 1:
-            taken += [Split(name, 0, elems), Split(f"v{i}", 0, elems), InlineAt(name, 1), CircularBuffer(name, stages)]
+    """One input for each shared tensor, copied through it to an output; each has a shape of its own."""
+    parts = [_through_shared(i, *one) for i, one in enumerate(wanted)]
+    tensors = tuple(tensor for part in parts for tensor in part.tensors)
+    return replace(parts[0], tensors=tensors, ops=tuple(op for part in parts for op in part.ops))
+
+
+def _through_shared(i: int, name: str, elems: int, via: CopyVia, stages: int) -> ScheduledFusion:
+    source, result = f"i{i}", f"v{i}"
+    values = tuple(Value(v, (elems,), DType.F32, (1,), 16) for v in (source, result))
+    fusion = Fusion(values, (source,), (Op(OpKind.COPY, (source,), result),), (result,), "f", "b")
+    taken: list[Step] = [CacheInput(source, name, SHARED, via)]
+    if stages > 1:
+        taken += [Split(name, 0, elems), Split(result, 0, elems), InlineAt(name, 1), CircularBuffer(name, stages)]
     return scheduled(fusion, *taken)
 
 

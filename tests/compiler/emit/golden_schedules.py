@@ -1,4 +1,4 @@
-"""The schedules whose kernels are kept as golden files: one for each path through memory."""
+"""The schedules whose kernels are kept as golden files: each scheduler, and each of its paths through memory."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from typing import Any
 
 from compiler.ir.fusion import Fusion
 from compiler.pipeline import Generated
+from tests.compiler.launches.made import column_max_of_shares
 from tests.compiler.schedules import from_wire
+from tests.search.schedulers.column_fusions import column_sum
 from tests.search.schedulers.points import generated
+from tests.search.schedulers.row_fusions import layer_norm, softmax
 
 ALL, BULK = ("sm_80", "sm_90a", "sm_100a"), ("sm_90a", "sm_100a")
 
@@ -51,6 +54,19 @@ def transpose(rows: int, columns: int, dtype: str) -> Fusion:
     return from_wire([{"name": "x", "shape": [rows, columns], "dtype": dtype}], ops, "out")
 
 
+def lower_triangle(rows: int, columns: int) -> Fusion:
+    """h = x on and below the diagonal, else 0, in bf16; and the mask itself."""
+    shape = [rows, columns]
+    ops: list[Mapping[str, Any]] = [
+        {"op": "iota", "in": [], "out": "i", "shape": shape, "dim": 0, "dtype": "i32"},
+        {"op": "iota", "in": [], "out": "j", "shape": shape, "dim": 1, "dtype": "i32"},
+        {"op": "ge", "in": ["i", "j"], "out": "m"},
+        {"op": "where", "in": ["m", "x", 0.0], "out": "y"},
+        {"op": "cast", "in": ["y"], "out": "h", "dtype": "bf16"},
+    ]
+    return from_wire([{"name": "x", "shape": shape, "dtype": "f32"}], ops, "h", "m")
+
+
 GOLDEN = {
     "flat_vector": Golden(
         ALL,
@@ -76,7 +92,7 @@ GOLDEN = {
             load="tma",
             store="tma",
             vector=4,
-            threads_x=64,
+            threads_x=256,
             blocks_per_sm=2,
             stages=3,
         ),
@@ -150,6 +166,73 @@ GOLDEN = {
             threads=128,
             layout="128B",
             store_layout="128B",
+        ),
+    ),
+    "flat_mask_two_outputs": Golden(
+        ALL, lambda arch: generated("flat", lower_triangle(256, 384), arch, vector=8, threads_x=128)
+    ),
+    "tile2d_bytes": Golden(
+        ALL,
+        lambda arch: generated(
+            "tile2d",
+            transpose(512, 1024, "i8"),
+            arch,
+            tile_in=128,
+            tile_out=128,
+            vector_in=4,
+            vector_out=16,
+            lanes_out=8,
+            threads=256,
+            load_vector=16,
+            layout="block",
+        ),
+    ),
+    "row_in_registers_of_a_warp": Golden(
+        ALL, lambda arch: generated("row", softmax((512, 1024), (1,), "bf16"), arch, vector=8, threads=32, rows=4)
+    ),
+    "row_in_registers_of_a_block": Golden(
+        ALL,
+        lambda arch: generated("row", layer_norm((64, 8192), (1,), "bf16"), arch, vector=8, threads=256, math="approx"),
+    ),
+    "row_in_shared_memory_of_a_cluster": Golden(
+        BULK,
+        lambda arch: generated(
+            "row",
+            softmax((16, 65536), (1,), "bf16"),
+            arch,
+            keep="shared",
+            vector=8,
+            threads=512,
+            unroll=2,
+            cluster=4,
+        ),
+    ),
+    "row_read_in_every_pass": Golden(
+        ALL,
+        lambda arch: generated(
+            "row", softmax((16, 40_004), (1,), "f32"), arch, keep="reload", vector=4, threads=256, unroll=2
+        ),
+    ),
+    "column": Golden(
+        ALL,
+        lambda arch: generated(
+            "column", column_sum((1024, 512), "bf16"), arch, vector=8, threads_x=16, threads_y=16, rows=4
+        ),
+    ),
+    "column_over_a_cluster": Golden(
+        BULK,
+        lambda arch: generated(
+            "column", column_sum((1024, 512), "bf16"), arch, vector=8, threads_x=16, threads_y=8, rows=4, cluster=4
+        ),
+    ),
+    "launches_row_then_column": Golden(
+        ALL,
+        lambda arch: generated(
+            "launches-row+column",
+            column_max_of_shares(),
+            arch,
+            **{"0.vector": 2, "0.threads": 32, "0.rows": 4},
+            **{"1.vector": 4, "1.threads_x": 8, "1.threads_y": 8, "1.rows": 2},
         ),
     ),
 }

@@ -235,7 +235,7 @@ CASES = (
         lambda: schedule(
             literal_fusion(Literal(1.0), Literal(2.0)), [st.CacheOutput("v0", "q", LOCAL), st.InlineAt("q", 1)]
         ),
-        (("literals_have_a_tensor_beside_them", "q", "literals only", "a tensor operand"),),
+        (("literals_have_a_tensor_beside_them", "w0", "literals only", "a tensor operand"),),
     ),
 )
 

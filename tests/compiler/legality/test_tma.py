@@ -82,8 +82,8 @@ def two_swizzled_tiles(rows: int) -> Schedule:
 
 
 def two_dense_tiles(columns: int) -> Schedule:
-    """Two dense tiles of one row of `columns` elements in one shared tensor."""
-    return whole((2, columns), parallel("s", P.UNROLL, P.BULK), 2)
+    """Two dense tiles of one row of `columns` elements in one shared tensor; the rows are apart in global memory."""
+    return whole((2, columns), parallel("s", P.UNROLL, P.BULK), 2, (64, 1))
 
 
 def nested(box: int) -> Schedule:

@@ -352,7 +352,7 @@ class _Block:
 
     def pieces(self, s: GlobalLoad | GlobalStore, lanes: _Lanes) -> list[tuple[int, int, Array]]:
         """Accesses that the threads make: (first lane of the vector, width, which threads)."""
-        inside = self.all_hold(s.guards, lanes)
+        inside = self.all_hold(_guards(s), lanes)
         if s.tail is None:
             return [(0, s.width, inside)]
         # The last lane decides: it is inside, and so are those before it, or each is looked at.
@@ -363,7 +363,7 @@ class _Block:
 
     def guarded_offsets(self, s: GlobalLoad | GlobalStore, lanes: _Lanes) -> Array:
         """The offset in every lane where the guards hold; elsewhere it has no meaning, and 0 here."""
-        inside = self.all_hold(s.guards, lanes)
+        inside = self.all_hold(_guards(s), lanes)
         offsets = np.zeros(len(lanes.threads), np.int64)
         if inside.any():
             offsets[inside] = self.each(s.offset, lanes.only(inside))
@@ -443,3 +443,8 @@ class _Block:
         if nbytes % 16 or (tensor.align + offset * tensor.dtype.nbytes) % 16:
             raise KernelFault("bulk_copies_are_aligned", f"{nbytes} bytes at {tensor.name}[{offset}]")
         return np.arange(offset, offset + nbytes // tensor.dtype.nbytes)
+
+
+def _guards(s: GlobalLoad | GlobalStore) -> tuple[Less, ...]:
+    """Conditions that all lanes of an access share."""
+    return (*s.guards, *s.within) if isinstance(s, GlobalLoad) else s.guards

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
 from compiler.dtypes import DType
 from compiler.ir.expr import Expr, Var, const, var
+from compiler.ir.ops import OpKind
 from compiler.ir.tensor import CachePolicy
 from compiler.lower.kernel_ir import (
+    Accumulate,
     Declare,
     Elected,
     GlobalLoad,
@@ -38,6 +40,10 @@ def access(index: Expr, extent: int, tail: bool = False, store: bool = False) ->
     return GlobalLoad(REG, "i0", index, 1, CachePolicy.DEFAULT, guards, cut)
 
 
+def fold(index: Expr, extent: int) -> Stmt:
+    return Accumulate(OpKind.SUM, Reg("s", DType.F32, const(0)), REG, (Less(index, const(extent)),))
+
+
 def line(columns: int = 32) -> Expr:
     """bx tiles of 8 threads of 4 lanes."""
     return var(BX) * columns + var(TX) * 4
@@ -45,8 +51,9 @@ def line(columns: int = 32) -> Expr:
 
 def guards(body: tuple[Stmt, ...]) -> Iterator[Less]:
     for s in walk(body):
-        if isinstance(s, (GlobalLoad, GlobalStore)):
+        if isinstance(s, (GlobalLoad, GlobalStore, Accumulate)):
             yield from s.guards
+        if isinstance(s, (GlobalLoad, GlobalStore)):
             yield from (s.tail,) if s.tail is not None else ()
 
 
@@ -64,6 +71,8 @@ BODIES: dict[str, tuple[Stmt, ...]] = {
     "a guard": (Declare("r", DType.F32, 4), access(line(), 100)),
     "a tail": (access(line() + var(LANE), 101, tail=True),),
     "a load and a store of their own extents": (access(line(), 100), Sync(), access(line(), 70, store=True)),
+    "an element that is folded": (fold(line(), 100),),
+    "a load and a fold of what is there": (access(line(), 100), Sync(), fold(line(), 100)),
     "rows in an unrolled loop": (Loop(ROW, const(3), True, (access(var(BX) * 3 + var(ROW), 10),)),),
 }
 
@@ -95,9 +104,23 @@ def test_a_tile_is_full_where_every_guard_holds_for_every_thread(name: str) -> N
     assert [(bx, holds(found.conditions, {"bx": bx})) for bx in range(4)] == inside
 
 
-def test_guards_that_always_hold_need_no_test() -> None:
-    body = (access(line(), 200),)
-    assert [list(guards((s,))) for s in split_full_tiles(body)] == [[]]
+@pytest.mark.parametrize("guarded", [access, fold])
+def test_guards_that_always_hold_need_no_test(guarded: Callable[[Expr, int], Stmt]) -> None:
+    """125 is the last element of the last thread: an extent of 126 is the nearest one without a rest."""
+    (found,) = split_full_tiles((guarded(line() + 1, 126),))
+    assert list(guards((found,))) == []
+    assert isinstance(split((guarded(line() + 1, 125),)), If)
+
+
+def test_a_fold_in_a_loop_is_split_with_its_loads() -> None:
+    """The serial steps over a row: full ones in front, and the last with its guards."""
+    steps = Loop(TILE, const(5), False, (access(var(TILE) * 32 + var(TX) * 4, 150), fold(var(TILE) * 32 + 3, 150)))
+    (loop,) = split_full_tiles((steps,))
+    assert isinstance(loop, Loop)
+    (found,) = loop.body
+    assert isinstance(found, If)
+    assert list(guards(found.then)) == []
+    assert found.orelse == steps.body
 
 
 def test_a_body_without_guards_stays() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import product
 
 import numpy as np
@@ -9,11 +10,11 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as some
 
-from compiler.pipeline import generate
+from compiler.pipeline import Generated, generate
 from compiler.wire import bind
 from fusetune.wire import parse_binding, parse_fusion
 from search.space.schedulers import schedulers_for
-from tests.compiler.lower.interpreted_values import decoded
+from tests.compiler.lower.interpreted_values import Array, decoded
 from tests.compiler.lower.interpreter import run
 from tests.compiler.lower.small_fusions import SMALL_FUSIONS
 from tests.compiler.lower.small_kernels import (
@@ -73,13 +74,22 @@ def test_kernels_of_random_fusions_compute_them(document: Document, seed: int) -
     storages = random_inputs(fusion, any_bits=False)
     wanted = reference(fusion, storages)
     for scheduler, point in points:
-        outputs = run(generate(scheduler.trace(fusion, point), ARCH).kernel, fusion, storages)
+        outputs = run_launches(generate(scheduler.trace(fusion, point), ARCH), storages)
         for name, bits, want in zip(fusion.outputs, outputs, wanted, strict=True):
             found = decoded(bits.copy(), fusion.value(name).dtype).astype(np.float64)
             # Beyond the range of f16, reference and kernel may part: the reference never rounds.
             ordinary = np.isfinite(found) & (np.abs(want) < 1e4)
             assert (np.isnan(want) <= np.isnan(found)).all()
             np.testing.assert_allclose(found[ordinary], want[ordinary], rtol=0.05, atol=0.05)
+
+
+def run_launches(made: Generated, storages: Sequence[Array]) -> list[Array]:
+    """The outputs' bits, after every launch in order: each reads inputs and what earlier ones wrote."""
+    there = dict(zip(made.trace.fusion.inputs, storages, strict=True))
+    for launch in made.launches:
+        written = run(launch.kernel, launch.trace.fusion, [there[name] for name in launch.reads])
+        there |= zip(launch.writes, (bits.reshape(-1) for bits in written), strict=True)
+    return [there[name].reshape(made.trace.fusion.value(name).shape) for name in made.trace.fusion.outputs]
 
 
 def test_the_fusions_allow_every_path_there_is() -> None:

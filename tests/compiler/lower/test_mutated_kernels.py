@@ -47,7 +47,10 @@ KERNELS: dict[str, tuple[Any, ...]] = {
     "flat_load_group": ("many_inputs", ("flat", "2d", "tma", "bulk", "True", "2")),
     "flat_two_outputs": ("two_outputs", ("flat", "1d", "vector", "tma", "True", "1")),
     "tile_padded": ("transpose_odd", ("tile2d", "vector", "register", "pad", "none", "False", "False", "True", "1")),
-    "tile_block": ("transpose_halves", ("tile2d", "vector", "register", "block", "none", "False", "False", "False", "1")),
+    "tile_block": (
+        "transpose_halves",
+        ("tile2d", "vector", "register", "block", "none", "False", "False", "False", "1"),
+    ),
     "tile_tma_ring": ("transpose_halves", ("tile2d", "tma", "tma", "64B", "64B", "False", "False", "True", "3")),
     "tile_direct": ("transpose", ("tile2d", "direct", "tma", "none", "32B", "False", "False", "True", "1")),
 }
@@ -56,6 +59,8 @@ KERNELS: dict[str, tuple[Any, ...]] = {
 SPARE = {
     # The stores of two outputs follow each other: the second commit closes the group of both.
     ("flat_two_outputs", CommitStores),
+    # A tile wider than the rows: past the end of a row that is not the last stands the next one, which is not stored.
+    ("tile_block", GlobalLoad),
 }
 """Statements that one kernel can do without."""
 

@@ -78,7 +78,7 @@ SAMPLES: list[k.Stmt] = [
     k.Loop(K0, const(7), False, (k.Sync(),)),
     k.If((LESS,), (k.Sync(),), (k.FenceAsync(),)),
     k.Elected((k.CommitStores(),)),
-    k.GlobalLoad(REG, **ACCESS),
+    k.GlobalLoad(REG, **ACCESS, within=(LESS,)),
     k.GlobalStore(REG, **ACCESS),
     k.SharedLoad(REG, PLACE, 2),
     k.SharedStore(REG, PLACE, 2),

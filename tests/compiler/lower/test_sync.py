@@ -29,6 +29,14 @@ def stores(t: frozenset[str]) -> Effects:
     return Effects(bulk_stores=t)
 
 
+def sends(t: frozenset[str]) -> Effects:
+    return Effects(sent=t)
+
+
+def releases(t: frozenset[str]) -> Effects:
+    return Effects(released=t)
+
+
 TABLE: tuple[tuple[str, tuple[Effects, ...], Needs], ...] = (
     ("nothing is open at the start", (reads(A) | writes(B),), Needs()),
     ("a read after a write waits for the block", (writes(A), reads(A)), Needs(sync=True)),
@@ -53,7 +61,39 @@ TABLE: tuple[tuple[str, tuple[Effects, ...], Needs], ...] = (
     ("a bulk load waits for the store to have read", (stores(A), loads(A)), Needs(wait_stores=True, sync=True)),
     ("reading beside a store is free", (stores(A), reads(A)), Needs()),
     ("a bulk load over written data waits for the block", (writes(A), loads(A)), Needs(sync=True)),
+    ("what was read is sent over after a barrier", (reads(A), sends(A)), Needs(sync=True)),
+    ("what was sent an mbarrier tells of", (sends(A), reads(A)), Needs()),
+    ("sending twice is in order", (sends(A), sends(A)), Needs()),
+    ("blocks that have started need no wait", (sends(A),), Needs()),
+    ("what is released may be written", (reads(A), releases(A), writes(A)), Needs()),
+    ("a piece releases what it has read itself", (reads(A) | releases(A), writes(A)), Needs()),
+    ("what is read after a release is not released", (releases(A), reads(A), writes(A)), Needs(sync=True)),
+    ("another tensor's release is none", (reads(A), releases(B), writes(A)), Needs(sync=True)),
+    ("a release makes nothing readable", (writes(A), releases(A), reads(A)), Needs(sync=True)),
+    (
+        "threads fold all partials, then read the results",
+        (writes(A), reads(A) | writes(A), reads(A)),
+        Needs(sync=True),
+    ),
+    ("and write the next ones after that", (writes(A), reads(A) | writes(A), reads(A), writes(A)), Needs(sync=True)),
 )
+
+
+STARTING = Hazards(starting=True)
+
+
+@pytest.mark.parametrize(
+    ("pieces", "needs"),
+    [
+        ((sends(A),), Needs(blocks=True)),
+        ((reads(A), writes(B)), Needs()),
+        ((sends(A), sends(B)), Needs()),
+        ((writes(A), sends(B)), Needs(blocks=True)),
+    ],
+)
+def test_other_blocks_are_waited_for_once_before_they_are_written_to(pieces: tuple[Effects, ...], needs: Needs) -> None:
+    *_, last = met(pieces, STARTING)
+    assert last == needs
 
 
 @pytest.mark.parametrize(("pieces", "needs"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE])

@@ -292,6 +292,8 @@ ELSEWHERE = [
     ),
 ]
 
+RECOMPUTED = "recomputed_tensors_are_read_and_not_scheduled_yet"
+
 # Steps of traces, which documents do not have: on i0 -> s -> v0
 TRACED: list[tuple[str, list[steps.Step], steps.Step, steps.Step]] = [
     ("steps_name_tensors_of_the_fusion", [], steps.Split("s", 0, 2), steps.Split("t", 0, 2)),
@@ -329,6 +331,17 @@ TRACED: list[tuple[str, list[steps.Step], steps.Step, steps.Step]] = [
         steps.CacheInput("s", "t", LOCAL),
         steps.CacheOutput("v0", "t", LOCAL),
     ),
+    (RECOMPUTED, [], steps.Recompute("s", "v0", "t"), steps.Recompute("s", "i0", "t")),
+    (RECOMPUTED, [], steps.Recompute("s", "v0", "t"), steps.Recompute("s", "v0", "t", ("s",))),
+    (
+        RECOMPUTED,
+        [steps.CacheInput("s", "r", LOCAL), steps.Split("s", 0, 2)],
+        steps.Recompute("r", "v0", "t"),
+        steps.Recompute("s", "r", "t"),
+    ),
+    ("shifted_rows_have_a_phase", [], steps.Shift("s", 1, (0,), (5,), 2), steps.Shift("s", 1, (0,), (5,), 1)),
+    ("shifted_rows_have_a_phase", [], steps.Shift("s", 1, (0,), (5,), 2), steps.Shift("s", 1, (1,), (5,), 2)),
+    ("shifted_rows_have_a_phase", [], steps.Shift("s", 1, (0,), (5,), 2), steps.Shift("s", 1, (0,), (5, 1), 2)),
     ("inputs_and_outputs_stay_global", [], steps.SetMemory("s", LOCAL), steps.SetMemory("v0", LOCAL)),
     ("inputs_and_outputs_stay_global", [], steps.SetMemory("s", LOCAL), steps.SetMemory("s", GLOBAL)),
     ("register_caps_are_multiples_of_8", [], steps.CapRegisters(248), steps.CapRegisters(256)),

@@ -48,6 +48,8 @@ SAMPLES: list[Step] = [
     *(steps.CacheInput("i0", "s", m, via) for m in MemoryType for via in CopyVia),
     steps.CacheOutput("v0", "s", MemoryType.SHARED, CopyVia.TMA),
     steps.SetMemory("v0", MemoryType.LOCAL),
+    steps.Recompute("r", "v0", "r_p2"),
+    steps.Recompute("r", "v0", "r_p2", ("v1", "v2")),
     *(steps.SetCache("r", p) for p in CachePolicy),
     *(steps.Approximate("v0", g) for g in MathGrade),
     steps.CapRegisters(128),
@@ -70,6 +72,7 @@ def test_json_round_trip(step: Step) -> None:
 def test_traces_of_steps_that_had_fewer_fields_keep_their_form() -> None:
     assert set(step_to_json(steps.SetAllocationDomain("s", (1, 0)))) == {"do", "tv", "axes", "transforms", "strides"}
     assert set(step_to_json(steps.CircularBuffer("s", 4))) == {"do", "tv", "stages", "prefetch"}
+    assert set(step_to_json(steps.Recompute("r", "v0", "p"))) == {"do", "tensor", "consumer", "out"}
 
 
 def test_a_factor_that_a_launch_gives_is_stored_as_its_value() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from compiler.emulate.launch import Launch, Tensor, TensorArgument
 from compiler.emulate.ptx.parser import parse
+from compiler.emulate.report import FaultKind
 from compiler.emulate.run import emulate
 from tests.emulate.execute.snippets import THREADS, computed, outcome
 from tests.emulate.machine.kernels import HEAD, run
@@ -177,3 +178,40 @@ def test_a_trap_ends_the_run_and_names_the_thread() -> None:
     assert (str(fault.kind), fault.instruction, fault.thread) == ("invalid_operand", "trap", (40, 0, 0))
     assert not ran.y.any()
     assert computed("setp.eq.u32 %c0, %r1, 64; @%c0 trap; mov.u64 %o, 1;") == [1] * THREADS, "nobody traps"
+
+
+HALF_KNOWN = "@%c3 mov.b16 %h8, 1; mov.b32 %w5, {%h0, %h8};"
+"""No thread gives %h8 a value: of %w5 the low half alone has one."""
+
+
+@pytest.mark.parametrize(
+    ("code", "of"),
+    [
+        ("mov.b32 {%h5, _}, %w5; cvt.u64.u16 %o, %h5", lambda a: a & 0xFFFF),
+        ("shl.b32 %w6, %w5, 16; cvt.u64.u32 %o, %w6", lambda a: (a & 0xFFFF) << 16),
+        ("shl.b32 %w6, %w5, 16; shr.u32 %w6, %w6, 16; cvt.u64.u32 %o, %w6", lambda a: a & 0xFFFF),
+        ("and.b32 %w6, %w5, 65535; cvt.u64.u32 %o, %w6", lambda a: a & 0xFFFF),
+        ("cvt.u16.u32 %h5, %w5; cvt.u64.u16 %o, %h5", lambda a: a & 0xFFFF),
+        ("and.b32 %w6, %w5, 255; or.b32 %w6, %w6, 256; cvt.u64.u32 %o, %w6", lambda a: a & 0xFF | 0x100),
+    ],
+)
+def test_bytes_without_a_value_may_be_moved_out(code: str, of: Callable[[int], int]) -> None:
+    values = [0x12345678, 0xFFFE]
+    assert computed(f"setp.ne.u64 %c3, %a0, %a0; {HALF_KNOWN} {code};", values) == [of(v) for v in values]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "cvt.u64.u32 %o, %w5",
+        "mov.b32 {_, %h5}, %w5; cvt.u64.u16 %o, %h5",
+        "shl.b32 %w6, %w5, 8; cvt.u64.u32 %o, %w6",
+        "shr.u32 %w6, %w5, 16; cvt.u64.u32 %o, %w6",
+        "and.b32 %w6, %w5, 131071; cvt.u64.u32 %o, %w6",
+        "and.b32 %w6, %w5, %w5; cvt.u64.u32 %o, %w6",
+        "add.u32 %w6, %w5, 1; and.b32 %w6, %w6, 65535; cvt.u64.u32 %o, %w6",
+    ],
+)
+def test_a_byte_without_a_value_that_is_stored_is_a_fault(code: str) -> None:
+    ran = outcome(f"setp.ne.u64 %c3, %a0, %a0; {HALF_KNOWN} {code};", [5])
+    assert ran.kinds == [FaultKind.UNINITIALIZED_READ]

@@ -46,9 +46,39 @@ def test_measured_times_on_an_h200(case: str, features: KernelFeatures, measured
     [(8, 71), (16, 22), (24, 10), (32, 6), (48, 2.6), (64, 1.5), (96, 0.7)],
 )
 def test_what_too_few_bytes_in_flight_cost_a_copy(in_flight_kib: int, loss_percent: float) -> None:
-    features = replace(copy(100e9, in_flight_kib * KIB), warp_instructions=0)
+    stream = replace(copy(100e9, in_flight_kib * KIB), warp_instructions=0)
+    features = replace(stream, tiles=2 * stream.blocks)  # the stream kernels of the fit go over their data in loops
     body = (bandwidth_us(H200, features) ** 2 + latency_us(H200, features) ** 2) ** 0.5
     assert 100 * (body / bandwidth_us(H200, features) - 1) == pytest.approx(loss_percent, rel=0.1, abs=0.1)
+
+
+def test_blocks_that_come_and_go_cover_each_other() -> None:
+    one_shot = replace(copy(403e6, 32 * KIB), blocks=49152, tiles=49152)
+    loops = replace(one_shot, tiles=2 * 49152)
+    waits = replace(one_shot, syncs_per_tile=1)
+    assert predict(H200, one_shot).total_us == pytest.approx(96.3, rel=0.01)
+    assert latency_us(H200, one_shot) < latency_us(H200, loops) < latency_us(H200, waits)
+
+
+@pytest.mark.parametrize(
+    ("blocks", "measured_us"), [(524288, 317.7), (458752, 278.5), (917504, 555.1), (262144, 159.7)]
+)
+def test_blocks_of_little_work_take_80_ns_each(blocks: int, measured_us: float) -> None:
+    features = replace(copy(537e6), blocks=blocks, blocks_per_sm=32)
+    assert predict(H200, features).total_us == pytest.approx(measured_us, rel=0.02)
+
+
+@pytest.mark.parametrize(("passes", "measured_us"), [(38e6, 241.0), (25e6, 217.5), (13e6, 206.0), (0, 195.0)])
+def test_what_passes_through_l2_displaces_what_is_read_again(passes: float, measured_us: float) -> None:
+    stream = copy(805e6)
+    features = replace(
+        stream,
+        dram_read_bytes=stream.dram_read_bytes + 12.6e6,
+        l2_read_bytes=2 * stream.l2_read_bytes,
+        l2_reused_bytes=12.6e6,
+        l2_reuse_distance_bytes=passes,
+    )
+    assert predict(H200, features).total_us == pytest.approx(measured_us, rel=0.03)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +103,18 @@ def test_the_rate_follows_the_mix_of_reads_and_writes(reads: float, writes: floa
         pytest.param({"mufu_ops": 16 * 261360 * 30.0}, "mufu", 30.0, id="mufu"),
         pytest.param({"smem_wavefronts": 261360 * 20.0}, "smem", 20.0, id="smem"),
         pytest.param({"l2_read_bytes": 37 * 261360 * 900.0}, "bandwidth", 900.0, id="l2-bound"),
-        pytest.param({"l2_read_bytes": 19 * 261360 * 900.0, "l2_reused_bytes": 30e6}, "bandwidth", 900.0, id="far-l2"),
+        pytest.param(
+            {"l2_read_bytes": 31.5 * 261360 * 900.0, "l2_reused_bytes": 0.5 * H200.l2_bytes},
+            "bandwidth",
+            900.0,
+            id="far-l2",
+        ),
+        pytest.param(
+            {"dram_read_bytes": 0, "dram_write_bytes": 4.69e9, "spilled_bytes": 0.469e9},
+            "bandwidth",
+            1100.0,
+            id="spilled",
+        ),
         pytest.param({"tiles": 13200, "syncs_per_tile": 2, "blocks_per_sm": 1}, "sync", 3.0, id="sync"),
         pytest.param({"blocks": 132, "blocks_per_sm": 1}, "tail", 0.0, id="one-full-wave"),
         pytest.param({"blocks": 66, "blocks_per_sm": 1}, "tail", 0.0, id="half-a-wave-has-no-tail"),
@@ -87,13 +128,14 @@ def test_terms(change: dict[str, float], term: str, us: float) -> None:
 def test_a_started_wave_costs_half_of_what_it_wastes() -> None:
     features = replace(copy(537e6), blocks=132 + 33, blocks_per_sm=1)
     terms = predict(H200, features).terms
-    body = sum(terms[name] ** 2 for name in ("bandwidth", "latency", "issue", "mufu", "smem")) ** 0.5
+    memory = (terms["bandwidth"] ** 2 + terms["latency"] ** 2) ** 0.5
+    body = (memory**4 + sum(terms[name] ** 4 for name in ("issue", "mufu", "smem"))) ** 0.25
     assert terms["tail"] == pytest.approx(0.5 * 0.75 / 2 * body / 2)
 
 
 @pytest.mark.parametrize(
     ("runs", "slowdown"),
-    [((512, 512), 1.0), ((256, 256), 1.01), ((128, 128), 1.07), ((2048, 2048), 1.0), ((512, 32), 1.9)],
+    [((512, 512), 1.0), ((256, 256), 1.01), ((128, 128), 1.07), ((2048, 2048), 1.0), ((512, 32), 1.04), ((512, 8), 1.6)],
 )
 def test_short_runs_cost_time_per_byte(runs: tuple[int, int], slowdown: float) -> None:
     features = replace(copy(537e6), read_run_bytes=runs[0], write_run_bytes=runs[1])

@@ -123,4 +123,8 @@ def replaced(old: str, new: str) -> Callable[[str], str]:
 
 def two_more(source: str) -> str:
     """With the bounds of stores two elements further."""
-    return body(lambda s: re.sub(r"< (\d+)u\) \{ ft_store", lambda m: f"< {int(m[1]) + 2}u) {{ ft_store", s))(source)
+
+    def further(line: re.Match[str]) -> str:
+        return re.sub(r"< (\d+)u", lambda bound: f"< {int(bound[1]) + 2}u", line[0])
+
+    return body(lambda s: re.sub(r"ft_store_global_if.*", further, s))(source)

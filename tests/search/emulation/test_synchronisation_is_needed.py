@@ -7,27 +7,35 @@ a ring is filled again.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from itertools import product
 from typing import Any
 
 import pytest
 
+from compiler.arch import arch_named
 from compiler.emulate.launch import Completion
 from compiler.emulate.ptx.parser import parse
 from compiler.emulate.run import emulate
+from compiler.ir.fusion import Fusion
 from compiler.nvrtc import CompilePool
-from compiler.pipeline import Generated, artifact
+from compiler.pipeline import Generated, artifact, generate
+from fusetune.wire.artifact import KernelArtifact
 from search.emulation.launching import input_tensor, launch_of, output_tensor
 from search.emulation.running import ARRAYS, options
 from search.emulation.small import small_binding
 from search.verify.inputs import make_inputs
+from tests.compiler.lower.fold_schedules import Threads, distance, folded_by, reduction
 from tests.search.emulation.kernels import kernel_at
 from tests.search.schedulers.fusions import suite_fusions
+from tests.search.schedulers.points import scheduler_named
+from tests.search.schedulers.row_fusions import softmax
 
 SYNCHRONISING = re.compile(
     r"\s*(__syncthreads|ft_mbarrier_wait|ft_mbarrier_expect_tx|ft_fence_async_shared|ft_fence_mbarrier_init"
-    r"|ft_bulk_commit|ft_bulk_wait_read<\d+>)\(.*\);"
+    r"|ft_bulk_commit|ft_bulk_wait_read<\d+>|ft_cluster_arrive|ft_cluster_wait)\(.*\);"
 )
+HOPPER = arch_named("sm_90a")
 FLAT, TILE = "bias_gelu_bf16_8192x12288", "transpose_f32_8192x8192"
 QUICK = (
     "flat bulk bulk 1",
@@ -78,12 +86,67 @@ def test_without_any_one_of_them_a_fault_is_reported(
     compiled = artifact(made, pool.submit(made.source, made.arch.name).result())
     assert faults(made, compiled.ptx, compiled) == []
 
+    assert spared(made, compiled, pool) == []
+
+
+def spared(made: Generated, compiled: KernelArtifact, pool: CompilePool) -> list[str]:
+    """The lines without any one of which the kernel has no fault."""
     lines = made.source.split("\n")
     start = next(i for i, line in enumerate(lines) if line.startswith('extern "C"'))
     taken = [i for i in range(start, len(lines)) if SYNCHRONISING.fullmatch(lines[i])]
     assert taken
     broken = [pool.submit("\n".join([*lines[:i], *lines[i + 1 :]]), made.arch.name) for i in taken]
-    unreported = [
-        lines[i].strip() for i, one in zip(taken, broken, strict=True) if not faults(made, one.result().ptx, compiled)
-    ]
-    assert unreported == []
+    results = zip(taken, broken, strict=True)
+    return [lines[i].strip() for i, one in results if not faults(made, one.result().ptx, compiled)]
+
+
+# Reductions ----------------------------------------------------------------------------------------------------------
+
+
+def row(fusion: Fusion, sm_count: int, **knobs: Any) -> Generated:
+    """The kernel of a point of the row scheduler; on few multiprocessors persistent blocks have many rows."""
+    scheduler = scheduler_named("row", fusion, sm_count=sm_count)
+    space = scheduler.space(fusion, HOPPER)
+    point = next(p for p in space.sample(5000, 0) if all(p[name] == value for name, value in knobs.items()))
+    return generate(scheduler.trace(fusion, point), HOPPER)
+
+
+SETUP_OF_A_CLUSTER = ["ft_fence_mbarrier_init();"]
+"""Makes barriers known to the copy engine; other blocks learn of them by the cluster's barrier, which releases."""
+
+SHORT, LONG = softmax((40, 512), (1,), "bf16"), softmax((2, 4096), (1,), "bf16")
+REDUCTIONS: dict[str, tuple[Callable[[], Generated], list[str]]] = {
+    "block, in turns": (lambda: folded_by(distance(12, 40, "f32"), Threads((64, 2, 1), turns=3)), []),
+    "block, one reader, in turns": (
+        lambda: folded_by(reduction("sum", 12, 40, "f32"), Threads((64, 2, 1), turns=3)),
+        [],
+    ),
+    "spread, in turns": (lambda: folded_by(distance(384, 20, "f32"), Threads((32, 8, 1), "y", lanes=4, turns=3)), []),
+    "spread, one reader, in turns": (
+        lambda: folded_by(reduction("sum", 192, 40, "f32"), Threads((8, 16, 1), "y", lanes=8, turns=3)),
+        [],
+    ),
+    "cluster, in turns": (
+        lambda: folded_by(distance(5, 150, "f32"), Threads((64, 1, 1), cluster=2, turns=5)),
+        SETUP_OF_A_CLUSTER,
+    ),
+    "cluster, groups of half a warp, in turns": (
+        lambda: folded_by(distance(20, 70, "f32"), Threads((16, 4, 1), cluster=2, turns=5)),
+        SETUP_OF_A_CLUSTER,
+    ),
+    "row in shared memory": (lambda: row(SHORT, 1, keep="shared", blocks_per_sm=0, threads=64, rows=1), []),
+    "row in a ring": (lambda: row(SHORT, 1, keep="shared", stages=2, blocks_per_sm=2, threads=64, rows=1), []),
+    "row over a cluster": (lambda: row(LONG, 132, keep="shared", blocks_per_sm=0, cluster=2, threads=128), []),
+}
+QUICK_REDUCTIONS = ("block, in turns", "spread, in turns", "cluster, groups of half a warp, in turns", "row in a ring")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[] if n in QUICK_REDUCTIONS else [pytest.mark.long]) for n in REDUCTIONS]
+)
+def test_reductions_wait_where_they_must_and_nowhere_else(name: str, pool: CompilePool) -> None:
+    make, may_go = REDUCTIONS[name]
+    made = make()
+    compiled = artifact(made, pool.submit(made.source, made.arch.name).result())
+    assert faults(made, compiled.ptx, compiled) == []
+    assert spared(made, compiled, pool) == may_go

@@ -13,6 +13,9 @@ from compiler.ir.fusion import Fusion
 from compiler.pipeline import Generated, generate
 from compiler.schedule import steps
 from compiler.schedule.trace import ScheduleTrace
+from compiler.wire import bind
+from fusetune import FusionBuilder
+from fusetune.wire.binding import Binding
 from search.emulation.tiling import Run, Tiling, tilings, with_grid
 from search.space.schedulers import schedulers_for
 from tests.search.schedulers.fusions import add, silu_of_sum, two_outputs
@@ -99,3 +102,13 @@ def test_the_grid_of_persistent_blocks_can_be_replaced() -> None:
 def test_other_ways_to_cut_are_refused(written: list[Any]) -> None:
     with pytest.raises(Unsupported):
         tilings(ScheduleTrace(add([64, 96], "f32"), tuple(written)))
+
+
+@pytest.mark.parametrize("dims", [pytest.param((0, 1), id="rank-0"), pytest.param((1,), id="kept-with-size-1")])
+def test_an_output_with_other_axes_than_its_dimensions_is_refused(dims: tuple[int, ...]) -> None:
+    """The only axis of a whole sum is no dimension of it, and a dimension of size 1 that stays is no axis."""
+    f = FusionBuilder()
+    f.output(f.input("x", (64, 96), "f32").sum(dims, keepdim=dims == (1,)))
+    fusion = bind(f.build(), Binding())
+    with pytest.raises(Unsupported, match="other axes"):
+        tilings(ScheduleTrace(fusion, ()))

@@ -17,10 +17,10 @@ def scheduler_named(name: str, fusion: Fusion, arch: str = "sm_90a", sm_count: i
 
 
 def point_of(scheduler: Scheduler, fusion: Fusion, arch: str = "sm_90a", **chosen: KnobValue) -> dict[str, KnobValue]:
-    """A point, which must be legal."""
+    """A point of knobs and values that the space has; the search may leave it out as slow, the compiler takes it."""
     space = scheduler.space(fusion, arch_named(arch))
     point = {knob.name: knob.values[0] for knob in space.knobs} | chosen
-    assert not space.violations(point), space.violations(point)
+    space.positions(point)
     return point
 
 

@@ -54,14 +54,20 @@ def loads(made: Generated) -> list[GlobalLoad]:
     return [s for s in walk(made.kernel.body) if isinstance(s, GlobalLoad)]
 
 
-def test_rope_loads_every_element_once_and_stores_both_halves() -> None:
-    fusion = rope(4, 8, 64, 64)
-    made = generated("flat", fusion, view="2d", vector=8, threads_x=4, threads_y=64, row_order="held_4")
+def test_halves_of_512_bytes_are_stored_apart_and_every_element_loaded_once() -> None:
+    fusion = rope(4, 8, 64, 512)
+    made = generated("flat", fusion, view="2d", vector=8, threads_x=32, row_order="held_4")
     held = [s for s in loads(made) if s.tensor == "i0"]
-    assert {str(s.offset).endswith("+ 32)") for s in held} == {False, True}
+    assert {str(s.offset).endswith("+ 256)") for s in held} == {False, True}
     assert len(held) == 2
     assert all(not s.within for s in loads(made))
     assert [s.tensor for s in walk(made.kernel.body) if isinstance(s, GlobalStore)] == [fusion.outputs[0]] * 2
+
+
+def test_shorter_halves_are_selected_from_so_that_rows_are_stored_whole() -> None:
+    made = generated("flat", rope(4, 8, 64, 496), view="1d", vector=8, threads_x=64)
+    assert [bool(s.within) for s in loads(made) if s.tensor == "i0"] == [False, True, True]
+    assert len([s for s in walk(made.kernel.body) if isinstance(s, GlobalStore)]) == 1
 
 
 def test_an_operand_that_is_held_is_loaded_outside_of_the_held_steps() -> None:
@@ -72,7 +78,8 @@ def test_an_operand_that_is_held_is_loaded_outside_of_the_held_steps() -> None:
         vector=4,
         threads_x=32,
         row_order="held_4",
-        cache_load="streaming",
+        cache_load="evict_first",
+        cache_store="streaming",
     )
     inside = {
         x.tensor
@@ -82,7 +89,7 @@ def test_an_operand_that_is_held_is_loaded_outside_of_the_held_steps() -> None:
         if isinstance(x, GlobalLoad)
     }
     assert inside == {"i1"}
-    assert {s.tensor: str(s.cache) for s in loads(made)} == {"i0": "default", "i1": "streaming"}
+    assert {s.tensor: str(s.cache) for s in loads(made)} == {"i0": "default", "i1": "evict_first"}
 
 
 WIDTHS = [

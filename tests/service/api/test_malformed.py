@@ -243,7 +243,10 @@ def test_methods_that_a_path_does_not_have(shared: World, method: str, path: str
             id="operator",
         ),
         pytest.param(
-            op(op="copy", out="z", memory="shared", **{"in": ["x"]}), "unsupported-fusion", "memory shared", id="memory"
+            op(op="copy", out="z", memory="register", **{"in": ["x"]}),
+            "unsupported-fusion",
+            "memory register",
+            id="memory",
         ),
         pytest.param(
             op(op="add", out="z", **{"in": ["x", 1e300]}), "unsupported-fusion", "literal 1e+300", id="literal"

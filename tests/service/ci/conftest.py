@@ -26,7 +26,16 @@ from service.ci.folder import Subject, read_folder
 from service.ci.lock import Entry, Lock, LockedCandidate, LockedCard, LockedEvidence, write_lock
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "fusions"
-SIZES = {"B": 2, "M": 64, "N": 128}
+NAMES = ("add", "bias_gelu", "transpose")
+SIZES = {"M": 64, "N": 128}
+
+
+def copied(folder: Path) -> Path:
+    """A new folder with the examples of NAMES."""
+    folder.mkdir()
+    for name in NAMES:
+        shutil.copy(EXAMPLES / f"{name}.json", folder)
+    return folder
 
 
 @pytest.fixture(scope="session")
@@ -36,65 +45,63 @@ def pool() -> Iterator[CompilePool]:
 
 
 @pytest.fixture(scope="session")
-def fake_card() -> LockedCard:
-    return LockedCard.of(card_of(FACTS)[0])
-
-
-@pytest.fixture(scope="session")
 def subjects(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Subject]:
-    folder = read_folder(EXAMPLES, SIZES, Lock(), tmp_path_factory.mktemp("none") / "lock.json")
+    at = tmp_path_factory.mktemp("none")
+    folder = read_folder(copied(at / "fusions"), SIZES, Lock(), at / "lock.json")
     assert not folder.unusable
     return {subject.name: subject for subject in folder.subjects}
 
 
+def kernel_of(subject: Subject, pool: CompilePool, of: str = "") -> tuple[Any, KernelArtifact]:
+    """A candidate, of the first scheduler whose name begins with `of`, and its kernel for the fake card's target."""
+    plan = Plan.of(subject.fusion, card_of(FACTS)[0])
+    candidate = next(one for one in plan.sample(1, 0) if one.scheduler.startswith(of))
+    trace = plan.schedulers[candidate.scheduler].trace(subject.fusion, candidate.knobs)
+    generated = generate(trace, arch_named("sm_90a"))
+    return candidate, artifact(generated, pool.submit(generated.source, "sm_90a").result())
+
+
+def entry_of(subject: Subject, candidate: Any, kernel: KernelArtifact) -> Entry:
+    """What a tuning on the fake device leaves of it: every kernel takes 10 us there."""
+    card = card_of(FACTS)[0]
+    code_hash, launch_hash = kernel_id(kernel)
+    return Entry(
+        fingerprint=subject.fusion.fingerprint,
+        binding_hash=subject.fusion.binding_hash,
+        binding=subject.binding,
+        card=LockedCard.of(card),
+        policy=TIMING_POLICY,
+        generator=kernel.conditions.generator,
+        nvrtc=kernel.conditions.nvrtc,
+        driver="none",
+        candidate=LockedCandidate(scheduler=candidate.scheduler, point=candidate.knobs),
+        trace=kernel.trace,
+        source_sha256=sha256(kernel.source.encode()).hexdigest(),
+        code_hash=code_hash,
+        launch_hash=launch_hash,
+        evidence=LockedEvidence(),
+        median_us=10.0,
+        p10_us=9.9,
+        p90_us=10.1,
+        floor_us=floor_us(subject.fusion, card),
+    )
+
+
 @pytest.fixture(scope="session")
 def kernels(subjects: dict[str, Subject], pool: CompilePool) -> dict[str, tuple[Any, KernelArtifact]]:
-    """Of each example a candidate and its kernel, as the fake card's compile target has it."""
-    built: dict[str, tuple[Any, KernelArtifact]] = {}
-    for name, subject in subjects.items():
-        plan = Plan.of(subject.fusion, card_of(FACTS)[0])
-        candidate = plan.sample(1, 0)[0]
-        trace = plan.schedulers[candidate.scheduler].trace(subject.fusion, candidate.knobs)
-        generated = generate(trace, arch_named("sm_90a"))
-        built[name] = (candidate, artifact(generated, pool.submit(generated.source, "sm_90a").result()))
-    return built
+    """Of each example a candidate and its kernel."""
+    return {name: kernel_of(subject, pool) for name, subject in subjects.items()}
 
 
 @pytest.fixture(scope="session")
-def lock(subjects: dict[str, Subject], kernels: dict[str, tuple[Any, KernelArtifact]], fake_card: LockedCard) -> Lock:
-    """What a tuning on the fake device leaves: every kernel takes 10 us there."""
-    card = card_of(FACTS)[0]
-    entries: dict[str, Entry] = {}
-    for name, subject in subjects.items():
-        candidate, kernel = kernels[name]
-        code_hash, launch_hash = kernel_id(kernel)
-        entries[name] = Entry(
-            fingerprint=subject.fusion.fingerprint,
-            binding_hash=subject.fusion.binding_hash,
-            binding=subject.binding,
-            card=fake_card,
-            policy=TIMING_POLICY,
-            generator=kernel.conditions.generator,
-            nvrtc=kernel.conditions.nvrtc,
-            driver="none",
-            candidate=LockedCandidate(scheduler=candidate.scheduler, point=candidate.knobs),
-            trace=kernel.trace,
-            source_sha256=sha256(kernel.source.encode()).hexdigest(),
-            code_hash=code_hash,
-            launch_hash=launch_hash,
-            evidence=LockedEvidence(),
-            median_us=10.0,
-            p10_us=9.9,
-            p90_us=10.1,
-            floor_us=floor_us(subject.fusion, card),
-        )
-    return Lock(fusions=entries)
+def lock(subjects: dict[str, Subject], kernels: dict[str, tuple[Any, KernelArtifact]]) -> Lock:
+    return Lock(fusions={name: entry_of(subject, *kernels[name]) for name, subject in subjects.items()})
 
 
 @pytest.fixture
 def place(tmp_path: Path, lock: Lock) -> Path:
     """A folder as a repository has it: `fusions/*.json` and, beside it, `lock.json`."""
-    shutil.copytree(EXAMPLES, tmp_path / "fusions")
+    copied(tmp_path / "fusions")
     write_lock(tmp_path / "lock.json", lock)
     return tmp_path
 

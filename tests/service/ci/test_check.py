@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -12,9 +14,10 @@ from search.measure.device import TIMING_POLICY, Baseline, CardFacts, Effort, Me
 from search.measure.fake import FACTS
 from search.trial import TrialState
 from service.ci.check import SECOND_LOOKS, Rebuild, check_built, check_run
-from service.ci.folder import Subject
-from service.ci.lock import Entry, Lock
+from service.ci.folder import Subject, read_folder
+from service.ci.lock import Entry, Lock, read_lock, write_lock
 from service.ci.verdict import Status
+from tests.service.ci.conftest import EXAMPLES, entry_of, kernel_of
 
 
 class Scripted:
@@ -161,6 +164,26 @@ def test_a_locked_schedule_is_rebuilt_byte_for_byte(
         assert isinstance(built, KernelArtifact)
         assert built.source == kernels[name][1].source
         assert check_built(subjects[name], entry, built).status is Status.REBUILT
+
+
+def test_a_kernel_of_several_launches_is_built_again_from_its_lock(tmp_path: Path, pool: CompilePool) -> None:
+    (tmp_path / "fusions").mkdir()
+    shutil.copy(EXAMPLES / "col_sum.json", tmp_path / "fusions")
+    (subject,) = read_folder(tmp_path / "fusions", {"M": 16384, "N": 256}, Lock(), tmp_path / "none").subjects
+    candidate, kernel = kernel_of(subject, pool, of="launches")
+    write_lock(tmp_path / "lock.json", Lock(fusions={subject.name: entry_of(subject, candidate, kernel)}))
+    lock = read_lock(tmp_path / "lock.json")
+    assert lock is not None
+    entry = lock.fusions["col_sum"]
+    built = Rebuild.start(subject, entry, pool).finish()
+    assert isinstance(built, KernelArtifact)
+    assert (len(built.launches), len(built.scratch), built.trace["format"]) == (2, 1, "fusetune.trace/2")
+    assert check_built(subject, entry, built).status is Status.REBUILT
+    launches = [{**one, "steps": one["steps"][:1]} for one in entry.trace["launches"]]
+    broken = entry.model_copy(update={"trace": {**entry.trace, "launches": launches}})
+    failure = Rebuild.start(subject, broken, pool).finish()
+    assert isinstance(failure, str)
+    assert failure.startswith("the locked schedule no longer holds: ")
 
 
 def test_a_schedule_that_no_longer_holds_is_said_to(

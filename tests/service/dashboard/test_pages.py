@@ -8,13 +8,27 @@ import pytest
 from sqlalchemy.schema import DropTable
 from starlette.testclient import TestClient
 
+from compiler.wire import bind
+from fusetune.wire.binding import Binding
+from fusetune.wire.parse import parse_fusion
+from search.plan import Plan
 from service.dashboard.filters import NOTHING
 from service.db.engine import Database
 from service.db.models import Base, KernelRow, WorkerRow
 from service.db.types import now
 from tests.service.dashboard.conftest import Show
 from tests.service.dashboard.html_page import HtmlPage
-from tests.service.dashboard.seed import COMPILE_ERROR, NO_GPU_NOTE, TRIALS, Seeded
+from tests.service.dashboard.seed import (
+    COMPILE_ERROR,
+    EMULATED,
+    EXAMPLES,
+    H200,
+    NO_GPU_NOTE,
+    TRIALS,
+    Seeded,
+    post,
+    publish,
+)
 
 STATES = ("done", "running", "queued", "failed", "cancelled", "no_gpu", "fake")
 
@@ -251,7 +265,10 @@ def test_refusals_by_rule(show: Show, ids: Seeded) -> None:
     rules = show(f"/tunings/{ids.done}").one("section", id="rules")
     rows = {row.one("code").text: row.texts("td") for row in rules.one("tbody").all("tr")}
     assert "A box has at most 256 rows." in rules.text, "why a rule refuses stands beside its name"
-    assert rows["redundant_rows"][:2] == ["23,639,040", "48 %"]
+    fusion = parse_fusion((EXAMPLES / "bias_gelu.json").read_text())
+    plan = Plan.of(bind(fusion, Binding(sizes={"M": 8192})), H200)
+    refused = plan.refused["redundant_rows"]
+    assert rows["redundant_rows"][:2] == [f"{refused:,}", f"{100 * refused / plan.points:,.0f} %"]
     assert rows["tensor_map_boxes_are_1_to_256"][0] == "0"
     assert rows["tensor_map_boxes_are_1_to_256"][3].startswith("i0_s: box[0]: found 512, limit 256.")
     assert all(row[0] != "0" or row[2] != "0" for row in rows.values())
@@ -292,6 +309,48 @@ def test_a_kernel_of_the_emulator_says_what_ran_and_what_did_not(show: Show, ids
     tuning = show(f"/tunings/{ids.no_gpu}").text
     assert "kernels were verified in the emulator" in tuning
     assert "model says " in tuning
+
+
+def test_a_kernel_of_several_launches_shows_each_of_them(database: Database, client: TestClient) -> None:
+    """Its knobs, grid and cluster, what it reads and writes, and the memory that they hand a result on in."""
+    with database.write() as session:
+        subject = post(session, "col_sum", {"M": 16384, "N": 4096})
+        number = next(n for n, one in enumerate(subject.candidates) if one.scheduler.startswith("launches"))
+        id, point = publish(session, subject, number, 90.0, None).id, subject.candidates[number].knobs
+    page = HtmlPage(client.get(f"/kernels/{id}").text)
+    assert page.faults() == []
+    launches = client.get(f"/v1/kernels/{id}").json()["launches"]
+    rows = {row.all("th")[0].text: row.texts("td") for row in page.all("tr") if row.all("td")}
+    times = " \N{MULTIPLICATION SIGN} "
+    assert list(rows) == ["fused_0", "fused_1"]
+    assert [row[0] for row in rows.values()] == [times.join(map(str, one["grid"])) for one in launches]
+    clusters = [
+        "\N{EN DASH}" if one["cluster"] == [1, 1, 1] else times.join(map(str, one["cluster"])) for one in launches
+    ]
+    assert [row[1] for row in rows.values()] == clusters
+    for said in (
+        "launch 0:",
+        "launch 1:",
+        "launch reads (i0), writes (s0)",
+        "launch reads (s0), writes",
+        "Scratch memory",
+    ):
+        assert said in page.text
+    knobs = [dict(zip(one.texts("dt"), one.texts("dd"), strict=True)) for one in page.all("dl", class_="knobs")]
+    assert [one["cluster"] for one in knobs] == [str(point["0.cluster"]), str(point["1.cluster"])]
+    assert {name for one in knobs for name in one} == {name[2:].replace("_", " ") for name in point}
+
+
+def test_a_kernel_whose_class_has_no_smaller_sizes_names_none(database: Database, client: TestClient) -> None:
+    nowhere = EMULATED.model_copy(
+        update={"shapes": (), "strides": (), "grid": (0, 0, 0), "code_hash": "", "ptx_sha256": ""}
+    )
+    with database.write() as session:
+        subject = post(session, "add", {"M": 4096, "N": 4096})
+        id = publish(session, subject, 2, None, None, nowhere).id
+    text = HtmlPage(client.get(f"/kernels/{id}").text).text
+    assert "3 blocks of 16" in text
+    assert "sizes of the same schedule class" not in text
 
 
 def test_cards_and_their_workers(show: Show) -> None:

@@ -12,7 +12,7 @@ import fusetune.client
 from fusetune.query import query_of
 from fusetune.wire.artifact import Correct, Evidence, Time
 from service.dashboard.evidence import badges, time_badge
-from service.dashboard.schedule_text import Part, parts, step_lines, steps_of
+from service.dashboard.schedule_text import Part, knobs_by_launch, parts, step_lines, steps_of
 from service.dashboard.shapes import shapes
 from service.dashboard.snippets import first_request
 from tests.service.dashboard.html_page import HtmlPage
@@ -84,6 +84,15 @@ def test_steps_of_several_launches_stand_below_what_each_reads_and_writes() -> N
         "launch 1: launch reads (s0), writes (v2)",
     )
     assert steps_of({"steps": [split]}) == [split]
+
+
+def test_settings_are_told_launch_by_launch() -> None:
+    assert knobs_by_launch({"vector": 4, "stages": 1}) == [("", {"vector": 4, "stages": 1})]
+    assert knobs_by_launch({"0.vector": 4, "1.vector": 2, "0.math": "exact"}) == [
+        ("launch 0", {"vector": 4, "math": "exact"}),
+        ("launch 1", {"vector": 2}),
+    ]
+    assert knobs_by_launch({}) == []
 
 
 def test_an_outer_split_and_nested_steps_are_told_apart() -> None:

@@ -436,8 +436,8 @@ def interrupted(**_: Any) -> Outcome:
     ("fusion", "error"),
     [
         pytest.param(
-            {**fusion_of("square"), "ops": [{"op": "copy", "in": ["x"], "out": "y", "memory": "shared"}]},
-            "memory shared",
+            {**fusion_of("square"), "ops": [{"op": "copy", "in": ["x"], "out": "y", "memory": "register"}]},
+            "memory register",
             id="memory",
         ),
         pytest.param(

@@ -1,6 +1,7 @@
 extern "C" __global__ void __launch_bounds__(64) fusetune_kernel(const float* __restrict__ i0, const float* __restrict__ i1, float* __restrict__ v0) {
   const Index bx = blockIdx.x;
   const Index tx = threadIdx.x;
+  __builtin_assume(tx < 64u);
   extern __shared__ __align__(128) u8 shared_memory[];
   const u32 smem = ft_shared_address(shared_memory);
   if (ft_is_elected()) {
@@ -38,8 +39,6 @@ extern "C" __global__ void __launch_bounds__(64) fusetune_kernel(const float* __
   if (ft_is_elected()) {
     ft_bulk_store(v0 + (bx * 512u), smem + u32(4096u), 2048u);
     ft_bulk_commit();
-  }
-  if (ft_is_elected()) {
     ft_bulk_wait_read<0>();
   }
 }

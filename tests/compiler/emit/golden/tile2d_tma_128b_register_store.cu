@@ -32,6 +32,6 @@ extern "C" __global__ void __launch_bounds__(128) fusetune_kernel(float* __restr
     for (Index k3 = 0u; k3 < 4u; ++k3) {
       v0_r[k3] = w0[k3];
     }
-    ft_store_global<16, 0>(v0 + ((bx / 8u) * 16384u + k0 * 4096u + (tx / 16u) * 512u + (bx % 8u) * 64u + (tx % 16u) * 4u), &v0_r[0u]);
+    ft_store_global<16, 0>(v0 + ((bx / 8u) * 16384u + (tx / 16u) * 512u + (bx % 8u) * 64u + (tx % 16u) * 4u) + k0 * 4096u, &v0_r[0u]);
   }
 }

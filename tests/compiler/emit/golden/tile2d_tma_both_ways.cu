@@ -43,8 +43,6 @@ extern "C" __global__ void __launch_bounds__(128) fusetune_kernel(const __grid_c
   if (ft_is_elected()) {
     ft_tma_store_2d(&map_v0, smem + u32(8192u), i32((bx % 8u) * 64u), i32((bx / 8u) * 64u));
     ft_bulk_commit();
-  }
-  if (ft_is_elected()) {
     ft_bulk_wait_read<0>();
   }
 }

@@ -7,7 +7,7 @@ extern "C" __global__ void __launch_bounds__(128) fusetune_kernel(const u16* __r
   alignas(16) u16 i0_g[32];
   #pragma unroll
   for (Index k0 = 0u; k0 < 4u; ++k0) {
-    ft_load_global<16, 0>(&i0_g[k0 * 8u], i0 + ((bx % 8u) * 65536u + k0 * 16384u + (tx / 8u) * 1024u + (bx / 8u) * 64u + (tx % 8u) * 8u));
+    ft_load_global<16, 0>(&i0_g[k0 * 8u], i0 + ((bx % 8u) * 65536u + (tx / 8u) * 1024u + (bx / 8u) * 64u + (tx % 8u) * 8u) + k0 * 16384u);
   }
   #pragma unroll
   for (Index k1 = 0u; k1 < 4u; ++k1) {
@@ -33,7 +33,7 @@ extern "C" __global__ void __launch_bounds__(128) fusetune_kernel(const u16* __r
       for (Index k6 = 0u; k6 < 8u; ++k6) {
         v0_r[k6] = w0[k6];
       }
-      ft_store_global<16, 0>(v0 + ((bx / 8u) * 32768u + k2 * 16384u + (tx / 8u) * 1024u + k4 * 512u + (bx % 8u) * 64u + (tx % 8u) * 8u), &v0_r[0u]);
+      ft_store_global<16, 0>(v0 + ((bx / 8u) * 32768u + (tx / 8u) * 1024u + (bx % 8u) * 64u + (tx % 8u) * 8u) + (k2 * 16384u + k4 * 512u), &v0_r[0u]);
     }
   }
 }

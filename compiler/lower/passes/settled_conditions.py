@@ -1,0 +1,81 @@
+"""Drops conditions that the ranges of their variables settle, and those that follow from another one.
+
+    if (0 < 4) a            ->   a
+    if (k + 3 < 3) a        ->   nothing
+    if (c) { if (c) a }     ->   if (c) a
+    if (i + 3 < 8, i < 8) a ->   if (i + 3 < 8) a
+
+A loop's first loads ahead of it ask whether it has that many turns, and a part of a joined tensor asks for its extent
+where a split has done so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from compiler.lower.kernel_ir import Accumulate, Declare, Elected, GlobalLoad, GlobalStore, If, Less, Loop, Stmt
+
+Known = frozenset[Less]
+
+
+def settle_conditions(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """The body without such conditions."""
+    return _settled(body, frozenset())
+
+
+def outcome(c: Less) -> bool | None:
+    """What a condition always is; None where its variables decide."""
+    difference = c.left - c.right
+    if difference.hi < 0:
+        return True
+    return False if difference.lo >= 0 else None
+
+
+def follows(c: Less, other: Less) -> bool:
+    """Whether `c` holds wherever `other` does: its two sides are further apart."""
+    return ((c.left - c.right) - (other.left - other.right)).hi <= 0
+
+
+def _settled(body: tuple[Stmt, ...], known: Known) -> tuple[Stmt, ...]:
+    """`known`: what has been asked around the body, and holds."""
+    out: list[Stmt] = []
+    for s in body:
+        match s:
+            case If():
+                out += _branch(s, known)
+            case Loop() | Elected():
+                out.append(replace(s, body=_settled(s.body, known)))
+            case GlobalLoad():
+                left = _open((*s.guards, *s.within), known)
+                guards = tuple(c for c in left if c in s.guards)
+                out.append(replace(s, guards=guards, within=tuple(c for c in left if c not in s.guards)))
+            case GlobalStore() | Accumulate():
+                out.append(replace(s, guards=_open(s.guards, known)))
+            case _:
+                out.append(s)
+    return tuple(out)
+
+
+def _branch(s: If, known: Known) -> tuple[Stmt, ...]:
+    if any(outcome(c) is False for c in s.conditions):
+        return _settled(s.orelse, known) if _moves(s.orelse) else (s,)
+    conditions = _open(s.conditions, known)
+    then = _settled(s.then, known | set(conditions))
+    if not conditions and _moves(then):
+        return then
+    return (replace(s, conditions=conditions or s.conditions, then=then, orelse=_settled(s.orelse, known)),)
+
+
+def _moves(body: tuple[Stmt, ...]) -> bool:
+    """Whether a body can stand outside its braces: it declares nothing that others may declare too."""
+    return not any(isinstance(s, Declare) for s in body)
+
+
+def _open(conditions: Iterable[Less], known: Known) -> tuple[Less, ...]:
+    """Those that neither their ranges, nor what is known, nor one of the others settles."""
+    left = list(dict.fromkeys(c for c in conditions if outcome(c) is not True))
+    for c in tuple(left):
+        if any(follows(c, d) for d in (*known, *(other for other in left if other != c))):
+            left.remove(c)
+    return tuple(left)

@@ -1,0 +1,109 @@
+"""Values that are repeated along dimensions of results which have nothing else in common: computed for each of them.
+
+A broadcast axis is resolved by the axis that it becomes in a consumer, and one that becomes two different axes has no
+loop (nvFuser, inlining: broadcast axes). Two outputs whose dimensions no operator joins are computed in loops of their
+own, so that a mask which both need is made in each of them; what is loaded and varies along the dimensions joins them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from compiler.ir.domain import ScheduledFusion
+from compiler.ir.iter_domain import IterDomain
+from compiler.ir.tensor import TensorOp, TensorView
+from compiler.schedule.matching import read_axes
+
+_Ends = tuple[IterDomain | None, ...]
+"""For each logical axis of a tensor, one of the axes with elements that are joined to what it becomes, if any."""
+
+
+def computed_apart(sf: ScheduledFusion) -> ScheduledFusion:
+    """The same fusion with every broadcast axis resolved to one axis at most: what has several is computed again.
+
+    Copies of a value may leave what joined two axes apart, so that is done until all are resolved.
+    """
+    while (apart := _once(sf)) is not sf:
+        sf = apart
+    return sf
+
+
+def _once(sf: ScheduledFusion) -> ScheduledFusion:
+    joined = _joined(sf)
+    ends: dict[str, _Ends] = {t.name: _own(t, joined) for t in sf.tensors}
+    ops, tensors = list(sf.ops), dict(sf.by_name)
+    for op in reversed(sf.ops):
+        t = tensors[op.output]
+        users: list[tuple[_Ends, list[TensorOp]]] = []
+        for user in (o for o in ops if t.name in o.tensor_inputs):
+            wanted = _wanted(t, user, tensors[user.output], ends)
+            fitting = (i for i, (known, _) in enumerate(users) if _agree(known, wanted))
+            place = next(fitting, len(users))
+            if place == len(users):
+                users.append((wanted, [user]))
+            else:
+                known, readers = users[place]
+                users[place] = (tuple(a or b for a, b in zip(known, wanted, strict=True)), [*readers, user])
+        if users:
+            ends[t.name] = _both(ends[t.name], users[0][0])
+        for known, readers in users[1:]:
+            name = _unused(tensors)
+            tensors[name] = _renamed(t, name)
+            ends[name] = _both(_own(tensors[name], joined), known)
+            for reader in readers:
+                inputs = tuple(name if x == t.name else x for x in reader.inputs)
+                ops[ops.index(reader)] = replace(reader, inputs=inputs)
+            ops.insert(ops.index(op) + 1, replace(op, output=name))
+    if len(ops) == len(sf.ops):
+        return sf
+    return replace(sf, tensors=tuple(tensors.values()), ops=tuple(ops))
+
+
+def _joined(sf: ScheduledFusion) -> dict[IterDomain, IterDomain]:
+    """For every logical axis with elements, one of those that operators join it to, the same for all of them."""
+    parent: dict[IterDomain, IterDomain] = {}
+
+    def find(axis: IterDomain) -> IterDomain:
+        while axis in parent:
+            axis = parent[axis]
+        return axis
+
+    for op in sf.ops:
+        for name in op.tensor_inputs:
+            for c, p in read_axes(op, sf.tensor(name), sf.tensor(op.output)).items():
+                a, b = find(c), find(p)
+                if a != b and not (c.is_broadcast or p.is_broadcast) and c.extent == p.extent:
+                    parent[a] = b
+    return {a: find(a) for t in sf.tensors for a in t.logical if not a.is_broadcast}
+
+
+def _own(t: TensorView, joined: dict[IterDomain, IterDomain]) -> _Ends:
+    return tuple(joined.get(a) for a in t.logical)
+
+
+def _wanted(t: TensorView, user: TensorOp, result: TensorView, ends: dict[str, _Ends]) -> _Ends:
+    """What the broadcast axes of a tensor become in one of its consumers. An axis of one element resolves nothing."""
+    at = dict(zip(result.logical, ends[result.name], strict=True))
+    becomes = {p: at[c] for c, p in read_axes(user, t, result).items()}
+    return tuple(becomes.get(a) if a.is_broadcast and not a.is_trivial else None for a in t.logical)
+
+
+def _agree(a: _Ends, b: _Ends) -> bool:
+    return all(x is None or y is None or x == y for x, y in zip(a, b, strict=True))
+
+
+def _both(own: _Ends, resolved: _Ends) -> _Ends:
+    return tuple(a or b for a, b in zip(own, resolved, strict=True))
+
+
+def _renamed(t: TensorView, name: str) -> TensorView:
+    """An unscheduled tensor under another name, with axes of its own."""
+    axes = tuple(replace(a, name=f"{name}.{d}") for d, a in enumerate(t.logical))
+    return replace(t, name=name, logical=axes, loop=axes)
+
+
+def _unused(tensors: dict[str, TensorView]) -> str:
+    number = len(tensors)
+    while f"w{number}" in tensors:
+        number += 1
+    return f"w{number}"

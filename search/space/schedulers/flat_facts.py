@@ -1,0 +1,145 @@
+"""What the knobs and constraints of the flat scheduler read of a fusion: numbers of its iteration space."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from compiler.arch import Arch
+from search.space.schedulers.iteration_space import HELD, IterationSpace, Operand
+
+ROW_ORDERS = ("natural", "broadcast_last")
+
+KEPT_BYTES = range(1 << 20, 26 << 20)
+"""Bytes of broadcast operands that a hint helps L2 to keep: what is smaller stays there by itself, and the rest of L2
+serves the streams."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Numbers of a fusion that constraints read."""
+
+    space: IterationSpace
+    arch: Arch
+    sm_count: int
+
+    @property
+    def in_parts(self) -> bool:
+        """True where outputs are stored in parts: a tensor map starts where its output does."""
+        return bool(self.space.parts)
+
+    @property
+    def two_d(self) -> bool:
+        return len(self.space.sizes) > 1
+
+    @property
+    def narrowest(self) -> int:
+        return min(o.nbytes for o in self.space.operands)
+
+    @property
+    def stored_operands(self) -> tuple[Operand, ...]:
+        return tuple(o for o in self.space.operands if o.is_output)
+
+    def side(self, name: str) -> tuple[Operand, ...]:
+        """Operands that the load or the store path moves."""
+        return self.space.stageable if name == "load" else self.stored_operands
+
+    @property
+    def staged(self) -> int:
+        """Bytes of one element of every input that can be staged in shared memory."""
+        return sum(o.nbytes for o in self.space.stageable)
+
+    @property
+    def stream_in(self) -> int:
+        """Bytes of one element of every streamed input."""
+        return sum(o.nbytes for o in self.space.streams if not o.is_output)
+
+    @property
+    def stored(self) -> int:
+        return sum(o.nbytes for o in self.space.operands if o.is_output)
+
+    @property
+    def narrowest_stored(self) -> int:
+        return min(o.nbytes for o in self.space.operands if o.is_output)
+
+    @property
+    def repeated(self) -> int:
+        return sum(o.nbytes for o in self.space.repeated)
+
+    @property
+    def repeated_bytes(self) -> int:
+        """Size of the operands that are read again and again."""
+        return sum(self.space.distinct(o) * o.nbytes for o in self.space.repeated)
+
+    @property
+    def tile_orders(self) -> tuple[str, ...]:
+        """Rows innermost brings the users of what repeats along them together, where no order of rows does.
+
+        Else it only takes neighbouring blocks to distant memory: 3 % slower at best (H200).
+        """
+        is_useful = len(self.space.sizes) == 2 and self.repeated_bytes >= KEPT_BYTES.start
+        return ("columns_inner", "rows_inner") if is_useful else ("columns_inner",)
+
+    @property
+    def inner(self) -> int:
+        return self.space.sizes[-1]
+
+    def short_rows(self, vector: int) -> tuple[int, ...]:
+        """Threads along a row that is too short for a warp, if it is: rows are then side by side in it."""
+        return tuple(t for t in (4, 8, 16) if self.two_d and self.inner <= t * vector)[:1]
+
+    def rows(self, row_order: Any) -> Any:
+        """Extent of the outer dimension that rows are cut from, for each row order of an array."""
+        if not self.two_d:
+            return 1
+        last = {order: self.space.sizes[self.space.outer_order(order)[-1]] for order in ROW_ORDERS}
+        return np.where(row_order == "broadcast_last", last["broadcast_last"], last["natural"])
+
+    def takes_words(self, view: str, elems: int) -> bool:
+        """True if some operand can be moved in words of so many elements; the others are moved in narrower ones."""
+        return any(self.space.lanes(o, view, elems) == elems for o in self.space.operands)
+
+    def is_aligned(self, name: str) -> bool:
+        """True if a side's operands are dense along the innermost dimension and start on 16 bytes."""
+        last = len(self.space.sizes) - 1
+        dense = all(self.space.stride(o, last) == 1 or self.space.elems == 1 for o in self.side(name))
+        return dense and all(o.align % 16 == 0 for o in self.side(name))
+
+    def bulk_rows(self, name: str) -> bool:
+        """True if a side's operands have contiguous rows at a pitch of whole 16 bytes, at 16-byte addresses."""
+        last = len(self.space.sizes) - 1
+        return self.is_aligned(name) and all(
+            self.space.stride(o, g) * o.nbytes % 16 == 0 for o in self.side(name) for g in range(last)
+        )
+
+    def is_merged(self, name: str) -> bool:
+        """True if a side's operands are one run over all dimensions, which the merged view can cut anywhere."""
+        return all(self.space.is_merged(o) for o in self.side(name))
+
+    @cached_property
+    def row_orders(self) -> tuple[str, ...]:
+        """The orders of rows that differ, with those that hold an operand for fewer steps than there are."""
+        if len(self.space.sizes) <= 2 or not self.repeated:
+            return ROW_ORDERS[:1]
+        return (*ROW_ORDERS, *(order for order, steps in HELD.items() if steps <= self.held_extent))
+
+    @cached_property
+    def held_extent(self) -> int:
+        """Extent of the dimension that an operand can be held along."""
+        return 1 if self.space.held_group is None else self.space.sizes[self.space.held_group]
+
+    def held(self, row_order: Any) -> Any:
+        """Steps that a thread takes along that dimension."""
+        return sum((np.where(row_order == order, n - 1, 0) for order, n in HELD.items()), np.int64(1))
+
+    def tiles(self, two_d: Any, row_order: Any, rows: Any, cols: Any) -> Any:
+        """Tiles of a view, as arrays."""
+        extent, steps = self.rows(row_order), self.held_extent
+        outer = prod(self.space.sizes[:-1]) // extent
+        outer = np.where(self.held(row_order) > 1, outer // steps * -(-steps // self.held(row_order)), outer)
+        flat = -(-self.space.elems // cols)
+        return np.where(two_d, outer * -(-extent // rows) * -(-self.inner // cols), flat)

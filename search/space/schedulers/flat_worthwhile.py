@@ -1,0 +1,212 @@
+"""Points of the flat scheduler that are left out: they repeat another point, or cannot be fast.
+
+Where no source is named, the reason is a measurement: the pointwise and broadcast cases of the benchmark suite, a
+hundred and more points of each, on an H200.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from compiler.ir.tensor import CachePolicy
+from search.space.constraints import Constraint
+from search.space.schedulers.flat_facts import Facts
+
+MAX_REGISTER_BYTES = 4 * 160
+"""Register bytes of a thread's tile: beyond, with addresses and temporaries, values spill (255 registers)."""
+
+
+MAX_VECTORS = 8
+"""Vectors of an operand in a thread: 16 are 3 % slower than fewer, at best."""
+
+MIN_WORD_BYTES = 4
+"""Bytes of a thread's access where operands let it: a warp asks for a line."""
+
+MIN_IN_FLIGHT_BYTES = 32 << 10
+"""Bytes that an SM asks for at a time: 16 KiB take half as long again, or longer."""
+
+MIN_STAGED_BYTES = 1024
+"""Bytes of a tile that a bulk copy moves: 512 take 1.7 times as long."""
+
+MAX_BLOCK_THREADS = 512
+"""Threads of a block: the end of all of them is waited for before another block begins."""
+
+
+def redundant(f: Facts) -> list[Constraint]:
+    """Knobs that have no effect stay at their first value."""
+
+    def threads(load: Any, store: Any, tx: Any, ty: Any) -> Any:
+        return (tx >= 32) | ((tx * ty % 32 == 0) & (load == "vector") & (store == "vector"))
+
+    def holds(order: Any, load: Any, store: Any) -> Any:
+        return (f.held(order) == 1) | ((load == "vector") & (store == "vector"))
+
+    def words(view: Any, vector: Any) -> Any:
+        merged, rows = (np.array([f.takes_words(v, int(n)) for n in vector.ravel()]) for v in ("1d", "2d"))
+        return (vector == 1) | np.where(view == "1d", merged.reshape(vector.shape), rows.reshape(vector.shape))
+
+    has_threaded_loads = len(f.space.stageable) < sum(not o.is_output for o in f.space.streams)
+
+    def stages(load: Any, blocks: Any, n: Any) -> Any:
+        return (n == 1) | ((load != "vector") & (blocks > 0))
+
+    return [
+        Constraint(
+            "redundant_vector", ("view", "vector"), words, "Some operand is moved in words of the width asked for."
+        ),
+        Constraint(
+            "redundant_threads",
+            ("load", "store", "threads_x", "threads_y"),
+            threads,
+            "A block is whole warps, and a tile that the copy engine moves has rows of a warp or more.",
+        ),
+        Constraint(
+            "redundant_stages", ("load", "blocks_per_sm", "stages"), stages, "Stages overlap the tiles of one block."
+        ),
+        Constraint(
+            "redundant_held",
+            ("row_order", "load", "store"),
+            holds,
+            "An operand is held in registers by threads that load and store the others.",
+        ),
+        Constraint(
+            "redundant_rows",
+            ("view", "rows", "threads_y"),
+            lambda view, rows, ty: (view == "2d") | (rows == 1) & (ty == 1),
+            "The one-dimensional view has no rows.",
+        ),
+        Constraint(
+            "redundant_order",
+            ("view", "tile_order", "row_order"),
+            lambda view, tiles, rows: (view == "2d") | (tiles == "columns_inner") & (rows == "natural"),
+            "The one-dimensional view has one order.",
+        ),
+        Constraint(
+            "redundant_cache_load",
+            ("load", "cache_load"),
+            lambda load, cache: (load == "vector") | (cache == "default") | has_threaded_loads,
+            "Bulk copies take no thread cache hint.",
+        ),
+        Constraint(
+            "redundant_cache_store",
+            ("store", "cache_store"),
+            lambda store, cache: (store == "vector") | (cache == "default"),
+            "Bulk copies take no thread cache hint.",
+        ),
+    ]
+
+
+def worthwhile(f: Facts) -> list[Constraint]:
+    """What cannot be fast: spills, tiles beyond the problem, grids that the problem does not fill."""
+
+    def registers(vector: Any, rows: Any, steps: Any, order: Any) -> Any:
+        lanes, held = vector * rows * steps, f.held(order)
+        repeated = np.where(held > 1, lanes, vector * steps) * f.repeated
+        live = held * lanes * (f.stream_in + f.stored) + repeated + vector * 4
+        return live <= MAX_REGISTER_BYTES
+
+    def inside(view: Any, order: Any, vector: Any, tx: Any, steps: Any, ty: Any, rows: Any) -> Any:
+        cols = vector * tx * steps
+        extent = np.where(view == "2d", f.inner, f.space.elems)
+        warp = 32 * max(1, MIN_WORD_BYTES // f.narrowest)
+        return (cols < 2 * np.maximum(extent, warp)) & ((view == "1d") | (ty * rows < 2 * f.rows(order)))
+
+    def overlapped(blocks: Any, stages: Any) -> Any:
+        return (blocks == 0) | (stages > 1)
+
+    def vectors(rows: Any, steps: Any, order: Any) -> Any:
+        return rows * steps * f.held(order) <= MAX_VECTORS
+
+    def wide(view: Any, vector: Any) -> Any:
+        more = (np.array([f.takes_words(v, 2 * int(n)) for n in vector.ravel()]) for v in ("1d", "2d"))
+        merged, rows = (taken.reshape(vector.shape) for taken in more)
+        return (vector * f.narrowest >= MIN_WORD_BYTES) | ~np.where(view == "1d", merged, rows)
+
+    def in_flight(vector: Any, tx: Any, ty: Any, rows: Any, steps: Any, order: Any, blocks: Any, stages: Any) -> Any:
+        threads = tx * ty
+        resident = np.where(
+            blocks == 0, np.minimum(f.arch.max_blocks_per_sm, f.arch.max_threads_per_sm // threads), blocks
+        )
+        bytes_of_block = threads * vector * rows * steps * f.held(order) * f.stream_in * stages
+        enough = min(MIN_IN_FLIGHT_BYTES, f.space.elems * f.stream_in // f.sm_count // 2)
+        return resident * bytes_of_block >= enough
+
+    def block(tx: Any, ty: Any) -> Any:
+        return tx * ty <= MAX_BLOCK_THREADS
+
+    def staged(name: str) -> Callable[..., Any]:
+        nbytes = min((o.nbytes for o in f.side(name)), default=1)
+        enough = min(MIN_STAGED_BYTES, f.space.elems * nbytes)
+        return lambda how, vector, tx, ty, rows, steps: (
+            (how == "vector") | (vector * tx * ty * rows * steps * nbytes >= enough)
+        )
+
+    def hints(load: Any, store: Any) -> Any:
+        return (load == CachePolicy.DEFAULT.value) | (store != CachePolicy.DEFAULT.value)
+
+    def filled(blocks: Any, view: Any, order: Any, vector: Any, tx: Any, steps: Any, ty: Any, rows: Any) -> Any:
+        tiles = f.tiles(view == "2d", order, ty * rows, vector * tx * steps)
+        return (blocks == 0) | (blocks * f.sm_count < tiles)
+
+    def resident(blocks: Any, tx: Any, ty: Any) -> Any:
+        return blocks * tx * ty <= f.arch.max_threads_per_sm
+
+    tile = ("vector", "threads_x", "column_steps", "threads_y", "rows")
+    staged_tiles = [
+        Constraint(
+            f"staged_{name}s_are_long",
+            (name, "vector", "threads_x", "threads_y", "rows", "column_steps"),
+            staged(name),
+            "A bulk copy of less than 1 KiB costs more than its bytes.",
+        )
+        for name in ("load", "store")
+    ]
+    return [
+        *staged_tiles,
+        Constraint(
+            "persistent_blocks_prefetch",
+            ("blocks_per_sm", "stages"),
+            overlapped,
+            "A block that asks for its next tile after it has stored this one is 7 % slower at best than blocks that "
+            "come and go.",
+        ),
+        Constraint("few_vectors", ("rows", "column_steps", "row_order"), vectors, "A thread has at most 8 vectors."),
+        Constraint("wide_words", ("view", "vector"), wide, "A word is 4 bytes or more where operands let it."),
+        Constraint(
+            "bytes_in_flight",
+            ("vector", "threads_x", "threads_y", "rows", "column_steps", "row_order", "blocks_per_sm", "stages"),
+            in_flight,
+            "An SM has 32 KiB in flight, or half its share of a small problem.",
+        ),
+        Constraint("block_of_512_threads", ("threads_x", "threads_y"), block, "A block has at most 512 threads."),
+        Constraint(
+            "hints_of_streams",
+            ("cache_load", "cache_store"),
+            hints,
+            "Loads that leave the caches early beside stores that do not are 3 % slower at best.",
+        ),
+        Constraint(
+            "registers_in_flight",
+            ("vector", "rows", "column_steps", "row_order"),
+            registers,
+            "A thread's tile stays in registers.",
+        ),
+        Constraint(
+            "tile_exceeds_the_problem", ("view", "row_order", *tile), inside, "A tile is not twice the problem."
+        ),
+        Constraint(
+            "persistent_grid_is_filled",
+            ("blocks_per_sm", "view", "row_order", *tile),
+            filled,
+            "Every persistent block has a tile.",
+        ),
+        Constraint(
+            "persistent_blocks_are_resident",
+            ("blocks_per_sm", "threads_x", "threads_y"),
+            resident,
+            "Persistent blocks fit their multiprocessors.",
+        ),
+    ]

@@ -1,0 +1,207 @@
+"""Constraints of the two-dimensional tile scheduler that leave out what always loses to a legal point beside it.
+
+A sample of a space is worth what the points in it are worth. The numbers are from pairs of kernels that differ in one
+knob, timed on an H200: transposes of f32 and bf16, with even and odd pitches, 5000 kernels.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from compiler.ir.tensor import CachePolicy
+from search.space.constraints import Constraint
+from search.space.schedulers.tile2d_facts import WARP, Facts
+
+LINE_BYTES = 128
+"""Of a cache; reads and writes of a tile in shorter pieces waste part of what memory sends (64 bytes: 1.14 times)."""
+
+LEAST_TILE_BYTES = 8 * 1024
+MOST_TILE_BYTES = 64 * 1024
+"""Tiles of less than 8 KB cost 3 to 5 %. Those of more leave room for one or two blocks, of which none reads while it
+writes: 128 KB cost 26 %."""
+
+FEW_ELEMS = 1 << 16
+"""256 KB of f32: a quarter of a microsecond of memory beside two of launch."""
+
+LEAST_BLOCKS = 3
+"""Of an SM at a time, where each moves one tile: two cost 1 to 4 %, one 27 % and more."""
+
+ODD_RUN = 128
+MOST_WORDS, MOST_THREADS = 16, 512
+"""Loads of a thread before its first store to shared memory, and threads of a block."""
+
+HARDWARE = (("128B", 128), ("64B", 64), ("32B", 32))
+
+
+def worthwhile(f: Facts) -> list[Constraint]:
+    """What a fusion's points need not try. Small problems end before rates of memory count: they may try anything."""
+    if prod(f.space.shape) < FEW_ELEMS:
+        return []
+    return [*_order(f), *_hints(), *_paths(f), *_tiles(f), *_odd(f), *_layouts(f)]
+
+
+def _order(f: Facts) -> list[Constraint]:
+    reads_more = f.bytes_in > f.bytes_out
+
+    def order(name: Any) -> Any:
+        return (name == "columns_inner") | reads_more
+
+    return [
+        Constraint(
+            "blocks_follow_the_stores",
+            ("tile_order",),
+            order,
+            "Neighbouring blocks write neighbouring parts of a row (4 to 17 % faster), unless reads are most of it.",
+        )
+    ]
+
+
+def _hints() -> list[Constraint]:
+    default, streaming = CachePolicy.DEFAULT.value, CachePolicy.STREAMING.value
+    return [
+        Constraint(
+            "hint_loses_lines",
+            ("cache_load",),
+            lambda cache: cache == default,
+            "Parts of a line are read by several warps and blocks: any hint costs 3 %, at odd pitches 12 %.",
+        ),
+        Constraint(
+            "hint_loses_lines",
+            ("cache_store",),
+            lambda cache: (cache == default) | (cache == streaming),
+            "Parts of a line are written by several blocks: evicting it first costs up to 5 %.",
+        ),
+    ]
+
+
+def _paths(f: Facts) -> list[Constraint]:
+    is_narrow = min(f.extent_in, f.extent_out) < WARP
+
+    def persistent(blocks: Any, stages: Any) -> Any:
+        return (blocks == 0) | (stages > 1)
+
+    return [
+        Constraint(
+            "persistent_block_waits",
+            ("blocks_per_sm", "stages"),
+            persistent,
+            "Without stages a block that has stored a tile has nothing in flight for the next (9 to 60 % slower).",
+        ),
+        Constraint(
+            "scattered_access",
+            ("load",),
+            lambda load: (load != "direct") | is_narrow,
+            "Only beside a dimension shorter than a warp does a thread's own block reach whole lines.",
+        ),
+    ]
+
+
+def _tiles(f: Facts) -> list[Constraint]:
+    # What a dimension has, if that is less: no tile of a short dimension can be longer.
+    line_in = min(LINE_BYTES, f.tiles_in[-1] * f.widest_in)
+    line_out = min(LINE_BYTES // 2, f.tiles_out[-1] * f.widest_out)
+    most = f.tiles_in[-1] * f.tiles_out[-1] * max(f.bytes_in, f.bytes_out)
+    least_tile = min(LEAST_TILE_BYTES, most)
+    smallest = f.tiles_in[0] * f.tiles_out[0] * max(f.bytes_in, f.bytes_out)
+
+    def resident(load: Any, store: Any, blocks: Any, tile_in: Any, tile_out: Any) -> Any:
+        """A block that moves one tile reads, then writes: what the others do meanwhile keeps memory busy."""
+        nbytes = tile_in * tile_out * ((load != "direct") * f.bytes_in + (store == "tma") * f.bytes_out)
+        return (blocks > 0) | (LEAST_BLOCKS * nbytes <= max(f.arch.smem_per_sm_bytes, LEAST_BLOCKS * smallest))
+
+    def lines(tile_in: Any, tile_out: Any) -> Any:
+        return (tile_in * f.widest_in >= line_in) & (tile_out * f.widest_out >= line_out)
+
+    def size(tile_in: Any, tile_out: Any) -> Any:
+        nbytes = tile_in * tile_out * max(f.bytes_in, f.bytes_out)
+        return (nbytes >= least_tile) & (nbytes <= max(MOST_TILE_BYTES, smallest))
+
+    return [
+        Constraint(
+            "tile_rows_are_lines",
+            ("tile_in", "tile_out"),
+            lines,
+            "Rows of a tile fill a line of the cache where they are read, and half of one where they are written.",
+        ),
+        Constraint(
+            "tile_is_neither_small_nor_large",
+            ("tile_in", "tile_out"),
+            size,
+            "A tile has 8 to 64 KB: enough to read at once, and small enough for blocks beside it.",
+        ),
+        Constraint(
+            "tile_is_neither_small_nor_large",
+            ("load", "store", "blocks_per_sm", "tile_in", "tile_out"),
+            resident,
+            "Tiles of three blocks fit a multiprocessor: one reads while another writes.",
+        ),
+    ]
+
+
+def _odd(f: Facts) -> list[Constraint]:
+    """Rows of the outputs that begin at any address: both ends of a tile's run are parts of sectors."""
+    if not f.shifts_store:
+        return []
+    least = min(ODD_RUN, f.tiles_out[-1])
+    most = max(MOST_WORDS, least * min(-(-LINE_BYTES // f.widest_in), f.tiles_in[-1]) // MOST_THREADS)
+
+    def words(load: Any, tile_in: Any, tile_out: Any, width: Any, threads: Any) -> Any:
+        return (load != "vector") | (tile_in * tile_out <= most * width * threads)
+
+    return [
+        Constraint(
+            "runs_at_odd_addresses_are_long",
+            ("tile_out",),
+            lambda tile_out: tile_out >= least,
+            "Runs of 128 elements have half the ends of runs of 64, and are 3 to 10 % faster.",
+        ),
+        Constraint(
+            "runs_at_odd_addresses_are_long",
+            ("lanes_out",),
+            lambda lanes: lanes == WARP,
+            "A warp along one run: two runs of half a warp are 6 % slower.",
+        ),
+        Constraint(
+            "loads_stay_ahead",
+            ("load", "tile_in", "tile_out", "load_vector", "threads"),
+            words,
+            "Of more than 16 loads, ptxas keeps a few in flight and stores those before the rest: 20 % slower.",
+        ),
+    ]
+
+
+def _layouts(f: Facts) -> list[Constraint]:
+    sources = tuple(dict.fromkeys(s.nbytes for s in f.space.sources))
+    targets = tuple(dict.fromkeys(f.space.target_bytes))
+
+    def fits(span: int, row: Any, rows: Any, sizes: tuple[int, ...]) -> Any:
+        return np.logical_and.reduce([np.asarray(row * e % span == 0) for e in sizes]) & (rows % 8 == 0)
+
+    def layout(load: Any, name: Any, tile_in: Any, tile_out: Any) -> Any:
+        """The copy engine brings the widest box that fits; threads pad, or swizzle the whole row."""
+        widest = np.select([fits(s, tile_in, tile_out, sources) for _, s in HARDWARE], [n for n, _ in HARDWARE], "none")
+        by_threads = np.isin(name, ("pad", "block")) | ((name == "128B") & (widest == "128B"))
+        return np.select([load == "tma", load == "vector"], [name == widest, by_threads], True)
+
+    def store_layout(store: Any, name: Any, tile_out: Any, tile_in: Any) -> Any:
+        """Boxes of 64 bytes are the fastest by 1 %, then 128; 32 and plain rows only where nothing else fits."""
+        wide = fits(64, tile_out, tile_in, targets)
+        return (store != "tma") | ~wide | np.isin(name, ("64B", "128B"))
+
+    return [
+        Constraint(
+            "swizzle_is_the_widest",
+            ("load", "layout", "tile_in", "tile_out"),
+            layout,
+            "Plain rows conflict in the banks (13 % slower or more), and narrower swizzles gain nothing.",
+        ),
+        Constraint(
+            "swizzle_is_the_widest",
+            ("store", "store_layout", "tile_out", "tile_in"),
+            store_layout,
+            "Stored boxes of 32 bytes are 3 % slower than of 64.",
+        ),
+    ]
