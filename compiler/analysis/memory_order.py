@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from compiler.analysis.id_graph import transforms_of
 from compiler.ir.domain import ScheduledFusion
-from compiler.ir.id_exprs import Swizzle
+from compiler.ir.id_exprs import Shift, Swizzle
 from compiler.ir.iter_domain import IterDomain, MemoryType, ParallelType
 from compiler.ir.tensor import TensorView
 from compiler.ir.trivial import loop_of
@@ -24,8 +24,8 @@ def is_honoured(sf: ScheduledFusion, t: TensorView) -> bool:
     """Whether the allocation domain that was set is the memory order; otherwise the loop domain is.
 
     In shared memory it is only if a swizzle leads to it, one of its axes is Bulk, it is a permutation of the loop
-    domain, or a bulk copy stores from it (nvFuser, memory order). Axes count as loops through transforms that change
-    nothing.
+    domain, or a bulk copy stores from it (nvFuser, memory order); and if a shift leads from it to the loops, whose
+    holes are no elements. Axes count as loops through transforms that change nothing.
     """
     if t.allocation is None or t.memory is not MemoryType.SHARED:
         return t.memory is MemoryType.GLOBAL
@@ -35,7 +35,14 @@ def is_honoured(sf: ScheduledFusion, t: TensorView) -> bool:
         or any(i is not None and t.types[i] is ParallelType.BULK for i in loops)
         or any(op.via.is_bulk for op in sf.consumers(t.name))
         or is_swizzled(t)
+        or is_shifted(t)
     )
+
+
+def is_shifted(t: TensorView) -> bool:
+    """True where a shift lies between the memory order that was set and the loops."""
+    axes = t.allocation.axes if t.allocation is not None else ()
+    return any(isinstance(e, Shift) and e.source in axes for e in t.exprs)
 
 
 def is_swizzled(t: TensorView) -> bool:

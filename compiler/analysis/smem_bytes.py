@@ -13,9 +13,9 @@ from math import prod
 from compiler.analysis.circular_buffer import barriers_of, circular_buffers
 from compiler.analysis.id_graph import IdGraph
 from compiler.analysis.loops import LoopMap
-from compiler.analysis.memory_order import is_honoured
+from compiler.analysis.memory_order import is_honoured, is_shifted
 from compiler.ir.domain import ScheduledFusion
-from compiler.ir.id_exprs import Swizzle
+from compiler.ir.id_exprs import Merge, Split, Swizzle
 from compiler.ir.iter_domain import IterDomain, MemoryType, ParallelType
 from compiler.ir.size import Size
 from compiler.ir.tensor import BufferKind, CopyVia, TensorView
@@ -128,7 +128,7 @@ def _shared_tensor(sf: ScheduledFusion, graph: IdGraph, t: TensorView) -> Shared
     if not is_honoured(sf, t):
         extents = tuple(a.size for a in allocated_loop_axes(t))
         return SharedTensor(t.name, extents, t.dtype.nbits, stages, align)
-    axes, lost = _ordered_axes(graph, t)
+    axes, lost = _unshifted_axes(t) if is_shifted(t) else _ordered_axes(graph, t)
     return SharedTensor(t.name, tuple(a.size for a in axes), t.dtype.nbits, stages, align, lost)
 
 
@@ -144,6 +144,25 @@ def _ordered_axes(graph: IdGraph, t: TensorView) -> tuple[tuple[IterDomain, ...]
         if _is_kept(t.memory, t.types[loop] if loop is not None else ParallelType.SERIAL, outside=False):
             kept.append(a)
     return tuple(kept), tuple(a for a in outside.values() if not _adds_nothing(t, a))
+
+
+def _unshifted_axes(t: TensorView) -> tuple[tuple[IterDomain, ...], tuple[IterDomain, ...]]:
+    """The same of a tensor whose memory order is that before a shift: its axes were merged and split to loops later,
+    and one is not allocated where all that was made of it stands left of the allocation position."""
+    at = allocation_position(t)
+    left = {a for i, a in enumerate(t.loop[:at]) if not t.types[i].is_thread}
+    outside = set(left)
+    shown: dict[IterDomain, set[IterDomain]] = {a: {a} for a in left}
+    for e in reversed(t.exprs):
+        if not isinstance(e, Split | Merge) or not all(a in outside or a.is_trivial for a in e.outputs):
+            continue
+        outside.update(e.inputs)
+        for a in e.inputs:
+            shown[a] = set[IterDomain]().union(*(shown.get(out, set()) for out in e.outputs))
+    order = t.allocation.axes if t.allocation is not None else ()
+    kept = tuple(a for a in order if a not in outside and not _adds_nothing(t, a))
+    seen = set[IterDomain]().union(*(shown.get(a, set()) for a in order))
+    return kept, tuple(a for a in t.loop if a in left - seen and not _adds_nothing(t, a))
 
 
 def _is_kept(memory: MemoryType, type_: ParallelType, outside: bool) -> bool:

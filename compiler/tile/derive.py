@@ -24,7 +24,7 @@ from compiler.analysis.tmem_warps import block_shape
 from compiler.arch import Arch
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.expr import Expr, Var, var
-from compiler.ir.id_exprs import Split, Swizzle
+from compiler.ir.id_exprs import Shift, Split, Swizzle
 from compiler.ir.iter_domain import IterDomain, MemoryType, ParallelType
 from compiler.ir.ops import MOVES
 from compiler.ir.tensor import CopyVia, TensorOp, TensorView
@@ -57,7 +57,7 @@ class ScheduledCopy:
 
     `loops`: positions of the copy's own loop axes that run inside the tile. `block`, `threads`, `rounds` and `access`:
     who moves what, as the schedule says (compiler.tile.copy_plan.CopyPlan). `has_edges`: some tiles stick out of the
-    tensors, which the predicates of the kernel mask.
+    tensors, or have the holes of a shift, which the predicates of the kernel mask.
     """
 
     op: TensorOp
@@ -189,7 +189,9 @@ class _Derivation:
                 if self.consumer.types[i] in (ParallelType.BULK, ParallelType.VECTORIZE)
                 for d in digits.of.get(indices[i], ())
             ),
-            has_edges=any(isinstance(e, Split) and not e.divides for e in self.consumer.exprs),
+            has_edges=any(
+                isinstance(e, Shift) or (isinstance(e, Split) and not e.divides) for e in self.consumer.exprs
+            ),
         )
 
     def _known(self, indices: Mapping[int, Var]) -> dict[Group, Expr]:

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from compiler.arch import arch_named
-from compiler.emit.cuda import ENTRY
+from compiler.emit.cuda import ENTRY, entries
 from compiler.nvrtc import Compiled, KernelResources
 from compiler.pipeline import GENERATOR, Generated, artifact, generate
-from compiler.schedule.trace import ScheduleTrace
+from compiler.schedule.trace import ScheduleTrace, launches_of
 from compiler.wire import KernelArtifact, artifact_from_json, trace_from_json
 from fusetune.errors import GuardFailed
 from fusetune.launch.guards import CallFacts, check_guards
@@ -26,14 +26,15 @@ from tests.search.schedulers.points import generated
 CUBIN = bytes(range(256))
 
 
-def compiled() -> Compiled:
+def compiled(launches: int = 1) -> Compiled:
     """What NVRTC would give, as far as an artifact looks at it."""
     resources = KernelResources(40, 8, 16, 24, 0, 1)
-    return Compiled(ENTRY, "sm_90a", CUBIN, "// ptx", "log", resources, "c0de", "13.0", 0.25)
+    names = entries(launches)
+    return Compiled(names[0], "sm_90a", CUBIN, "// ptx", "log", resources, "c0de", "13.0", 0.25, entries=names)
 
 
 def artifact_of(made: Generated) -> KernelArtifact:
-    return artifact(made, compiled())
+    return artifact(made, compiled(len(made.launches)))
 
 
 def facts(a: KernelArtifact, *pointers: int) -> CallFacts:
@@ -154,4 +155,6 @@ def test_an_artifact_comes_back_from_json_as_it_went(name: str) -> None:
     assert back.cubin == CUBIN
     assert base64.b64decode(json.loads(text)["cubin"]) == CUBIN
     assert trace_from_json(back.trace) == made.trace
-    assert trace_from_json(json.loads(json.dumps(back.trace))).replay() == made.scheduled
+    again = trace_from_json(json.loads(json.dumps(back.trace)))
+    assert [one.trace.replay() for one in launches_of(again)] == [one.scheduled for one in made.launches]
+    assert [one.entry for one in back.launches] == list(entries(len(made.launches)))

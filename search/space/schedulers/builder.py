@@ -10,6 +10,7 @@ from compiler.ir.iter_domain import ParallelType
 from compiler.ir.tensor import TensorView
 from compiler.schedule import steps
 from compiler.schedule.apply import apply
+from compiler.schedule.inline import max_position
 from compiler.schedule.start import start
 from compiler.schedule.trace import ScheduleTrace
 
@@ -55,5 +56,9 @@ class TraceBuilder:
                 self.do(steps.Parallelize(tv, axis, type_))
 
     def inline(self, tv: str, position: int) -> None:
+        """Computes the tensor inside the first `position` loops of its consumers, or as many as it can share with them:
+        it then keeps more elements in registers (nvFuser, inlining)."""
         if position:
-            self.do(steps.InlineAt(tv, position))
+            deepest = max_position(self.sf, self.tensor(tv), position)
+            if deepest:
+                self.do(steps.InlineAt(tv, min(position, deepest)))

@@ -158,10 +158,13 @@ class _RowTrace:
             b.parallelize(tv, types)
             return
         at = self.row_at
-        b.split(tv, at, p["vector"])
-        b.split(tv, at, p["threads"])
-        if self.is_cluster:
+        if self.is_cluster:  # a block's run first, as in `shared_loops`: each block reads what it loaded itself
+            b.split(tv, at, p["vector"] * p["threads"])
+            b.split(tv, at + 1, p["vector"])
             b.split(tv, at, p["cluster"])
+        else:
+            b.split(tv, at, p["vector"])
+            b.split(tv, at, p["threads"])
         b.split(tv, at, self.unroll)
         step, unrolled = at, at + 1
         block = [at + 2] if self.is_cluster else []

@@ -36,14 +36,18 @@ COSTLY = frozenset(
 @dataclass(frozen=True)
 class Passes:
     """The passes of a fusion. `starts`: by tensor, the first pass in which its value can be had; `used`: by tensor that
-    varies along the row, the passes in which it is read."""
+    varies along the row, the parts of passes in which it is read.
+
+    Part 2 n of pass n computes what its reductions fold, or what is stored, part 2 n + 1 what it keeps for later ones:
+    no loop holds both a reduction and, by way of a kept value, a use of its result (nvFuser, inlining).
+    """
 
     starts: dict[str, int]
     used: dict[str, frozenset[int]]
 
     @property
     def count(self) -> int:
-        return 1 + max((p for passes in self.used.values() for p in passes), default=0)
+        return 1 + max((p // 2 for parts in self.used.values() for p in parts), default=0)
 
     def is_kept_or_repeated(self, name: str) -> bool:
         return len(self.used.get(name, ())) > 1
@@ -80,12 +84,18 @@ def is_load(op: TensorOp) -> bool:
 def _read_in(
     b: TraceBuilder, reader: TensorOp, starts: dict[str, int], used: dict[str, frozenset[int]], kept: Collection[str]
 ) -> frozenset[int]:
-    """The passes in which an operator reads its operands."""
-    if ends_a_pass(reader, kept):
-        return frozenset((starts[reader.output] - 1,))
-    if reader.output in kept or b.tensor(reader.output).memory is not MemoryType.LOCAL:
-        return frozenset((starts[reader.output],))
-    return used.get(reader.output, frozenset((starts[reader.output],)))
+    """The parts of passes in which an operator reads its operands."""
+    part = frozenset((_part_of(reader, starts, kept),))
+    if ends_a_pass(reader, kept) or reader.output in kept or b.tensor(reader.output).memory is not MemoryType.LOCAL:
+        return part
+    return used.get(reader.output, part)
+
+
+def _part_of(op: TensorOp, starts: dict[str, int], kept: Collection[str]) -> int:
+    """The part of a pass in which an operator that is in one alone is carried out."""
+    if not ends_a_pass(op, kept):
+        return 2 * starts[op.output]
+    return 2 * (starts[op.output] - 1) + (op.kind not in REDUCTIONS)
 
 
 def costly_values(b: TraceBuilder, folded: Collection[int], rank: int) -> list[str]:
@@ -116,7 +126,7 @@ def bytes_between_passes(
     waiting: list[tuple[int, int, int]] = []
     for op in b.sf.ops:
         if op.output in kept:
-            made = passes.starts[op.output] - ends_a_pass(op, kept)
+            made = _part_of(op, passes.starts, kept)
             waiting.append((made, max(passes.used[op.output], default=made), b.tensor(op.output).dtype.nbytes))
     for name in inputs:
         readers = b.sf.consumers(name)
@@ -127,9 +137,9 @@ def bytes_between_passes(
 
 
 def compute_again(b: TraceBuilder, folded: Collection[int], rank: int, kept: Collection[str]) -> dict[str, int]:
-    """Gives every pass its own copy of what it reads and is not kept.
+    """Gives every part of a pass its own copy of what it reads and is not kept.
 
-    Returns the pass of every tensor that varies along the row; of a kept one, that in which it is computed.
+    Returns the part of every tensor that varies along the row; of a kept one, that in which it is computed.
     """
     passes = passes_of(b, folded, rank, kept)
     of: dict[str, int] = {}
@@ -138,24 +148,19 @@ def compute_again(b: TraceBuilder, folded: Collection[int], rank: int, kept: Col
         if name not in passes.used:
             continue
         wanted = sorted(passes.used[name])
-        made_in = passes.starts[name] - ends_a_pass(op, kept)
+        made_in = _part_of(op, passes.starts, kept)
         of[name] = made_in if name in kept or not wanted else wanted[0]
         if name in kept:
             continue
         for number in wanted[1:]:
-            readers = [r.output for r in b.sf.consumers(name) if _reader_pass(b, r, passes.starts, of, kept) == number]
-            copy = f"{name}_p{number}"
+            readers = [r.output for r in b.sf.consumers(name) if _reader_part(r, passes.starts, of, kept) == number]
+            copy = f"{name}_p{number // 2}{'k' if number % 2 else ''}"
             b.do(steps.Recompute(name, readers[0], copy, tuple(readers[1:])))
             of[copy] = number
     return of
 
 
-def _reader_pass(
-    b: TraceBuilder, reader: TensorOp, starts: dict[str, int], of: dict[str, int], kept: Collection[str]
-) -> int:
-    if ends_a_pass(reader, kept):
-        return starts[reader.output] - 1
-    if reader.output in of and reader.output not in kept:
+def _reader_part(reader: TensorOp, starts: dict[str, int], of: dict[str, int], kept: Collection[str]) -> int:
+    if reader.output in of and reader.output not in kept and not ends_a_pass(reader, kept):
         return of[reader.output]
-    original = reader.output
-    return starts[original]
+    return _part_of(reader, starts, kept)

@@ -121,10 +121,12 @@ class _Facts:
 
     @property
     def vectors(self) -> tuple[int, ...]:
-        """Elements by which some streamed operand can be moved: the two widest, and those of 16 bytes of the widest
-        operand among them."""
-        fit = [v for v in VECTORS if any(self.rows.width(o, v) == v for o in self.rows.streams)]
-        return tuple(fit[-2:]) or (1,)
+        """Elements by which some streamed operand can be moved: the two widest, and the widest word of the operand
+        that takes the fewest, so that a thread need not hold many of those."""
+        able = [[v for v in VECTORS if self.rows.width(o, v) == v] for o in self.rows.streams]
+        fit = sorted({v for vectors in able for v in vectors})
+        fewest = min((max(vectors, default=1) for vectors in able), default=1)
+        return tuple(sorted({fewest, *fit[-2:]}))
 
     @property
     def row_bytes(self) -> int:

@@ -1,7 +1,9 @@
 extern "C" __global__ void __launch_bounds__(64) fusetune_kernel(const u16* __restrict__ i1, const __grid_constant__ TensorMap map_i0_s, const __grid_constant__ TensorMap map_v5) {
   const Index bx = blockIdx.x;
   const Index tx = threadIdx.x;
+  __builtin_assume(tx < 32u);
   const Index ty = threadIdx.y;
+  __builtin_assume(ty < 2u);
   extern __shared__ __align__(128) u8 shared_memory[];
   const u32 smem = ft_shared_address(shared_memory);
   if (ft_is_elected()) {
@@ -13,17 +15,11 @@ extern "C" __global__ void __launch_bounds__(64) fusetune_kernel(const u16* __re
     ft_fence_mbarrier_init();
   }
   __syncthreads();
-  if (0u < 32u) {
-    if (ft_is_elected()) {
-      ft_mbarrier_expect_tx(smem + u32(2048u), 512u);
-      ft_tma_load_2d(smem, &map_i0_s, smem + u32(2048u), i32(0u), i32(bx * 4u));
-    }
-  }
-  if (1u < 32u) {
-    if (ft_is_elected()) {
-      ft_mbarrier_expect_tx(smem + u32(2056u), 512u);
-      ft_tma_load_2d(smem + u32(512u), &map_i0_s, smem + u32(2056u), i32(0u), i32(bx * 4u + 16u));
-    }
+  if (ft_is_elected()) {
+    ft_mbarrier_expect_tx(smem + u32(2048u), 512u);
+    ft_tma_load_2d(smem, &map_i0_s, smem + u32(2048u), i32(0u), i32(bx * 4u));
+    ft_mbarrier_expect_tx(smem + u32(2056u), 512u);
+    ft_tma_load_2d(smem + u32(512u), &map_i0_s, smem + u32(2056u), i32(0u), i32(bx * 4u + 16u));
   }
   #pragma unroll 1
   for (Index k0 = 0u; k0 < 32u; ++k0) {
@@ -51,9 +47,9 @@ extern "C" __global__ void __launch_bounds__(64) fusetune_kernel(const u16* __re
       #pragma unroll
       for (Index k3 = 0u; k3 < 2u; ++k3) {
         alignas(16) float v0[1];
-        v0[0u] = ft_to_f32_bf16(i0_r[k2 * 2u + k3]);
+        v0[0u] = ft_to_f32_bf16(i0_r, k2 * 2u + k3);
         alignas(16) float w2[1];
-        w2[0u] = ft_to_f32_bf16(w1[k3]);
+        w2[0u] = ft_to_f32_bf16(w1, k3);
         alignas(16) float v3[1];
         v3[0u] = ft_add(v0[0u], w2[0u]);
         v4[k3] = ft_gelu_coarse(v3[0u]);

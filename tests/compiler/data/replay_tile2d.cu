@@ -1,6 +1,7 @@
 extern "C" __global__ void __launch_bounds__(128) fusetune_kernel(float* __restrict__ v0, const __grid_constant__ TensorMap map_i0_s) {
   const Index bx = blockIdx.x;
   const Index tx = threadIdx.x;
+  __builtin_assume(tx < 128u);
   extern __shared__ __align__(1024) u8 shared_memory[];
   const u32 smem = ft_shared_address(shared_memory);
   if (ft_is_elected()) {
@@ -9,13 +10,11 @@ extern "C" __global__ void __launch_bounds__(128) fusetune_kernel(float* __restr
     ft_mbarrier_init(smem + 16392u, 1u);
     ft_fence_mbarrier_init();
   }
-  if (0u < 4u) {
-    if (ft_is_elected()) {
-      ft_mbarrier_expect_tx(smem + u32(16384u), 8192u);
-      #pragma unroll
-      for (Index k1 = 0u; k1 < 2u; ++k1) {
-        ft_tma_load_2d(smem + u32(k1 * 4096u), &map_i0_s, smem + u32(16384u), i32(k1 * 32u), i32(bx * 32u));
-      }
+  if (ft_is_elected()) {
+    ft_mbarrier_expect_tx(smem + u32(16384u), 8192u);
+    #pragma unroll
+    for (Index k1 = 0u; k1 < 2u; ++k1) {
+      ft_tma_load_2d(smem + u32(k1 * 4096u), &map_i0_s, smem + u32(16384u), i32(k1 * 32u), i32(bx * 32u));
     }
   }
   #pragma unroll 1
@@ -48,7 +47,7 @@ extern "C" __global__ void __launch_bounds__(128) fusetune_kernel(float* __restr
       for (Index k5 = 0u; k5 < 4u; ++k5) {
         v0_r[k5] = w0[k5];
       }
-      ft_store_global<16, 2>(v0 + (k0 * 8192u + (tx / 8u) * 512u + k3 * 128u + bx * 32u + (tx % 8u) * 4u), &v0_r[0u]);
+      ft_store_global<16, 2>(v0 + (k0 * 8192u + (tx / 8u) * 512u + bx * 32u + (tx % 8u) * 4u) + k3 * 128u, &v0_r[0u]);
     }
   }
 }

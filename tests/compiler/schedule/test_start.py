@@ -19,13 +19,15 @@ from compiler.ir.iter_domain import MemoryType
 from compiler.ir.ops import REDUCTIONS, VIEWS, OpKind
 from compiler.ir.tensor import TensorOp
 from compiler.reference import evaluate
-from compiler.schedule.start import start
+from compiler.schedule.start import MIN_PART_RUN_BYTES, start
 from compiler.wire import bind
 from fusetune.wire import parse_binding, parse_fusion
 from tests.compiler.schedules import from_wire
 from tests.sdk.fusion_strategies import BINDABLE, Document, documents, sizes_for
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
+RUN = MIN_PART_RUN_BYTES // DType.F32.nbytes
+"""Elements of f32 in the shortest run that is stored as a part."""
 
 
 def fusion_of(shapes: Sequence[Sequence[int]], ops: Sequence[Mapping[str, Any]], *outputs: str) -> Fusion:
@@ -55,6 +57,11 @@ def take(of: str, out: str, dim: int, start: int, stop: int) -> Document:
 
 def cat(out: str, dim: int, *of: str) -> Document:
     return {"op": "cat", "in": list(of), "out": out, "dim": dim}
+
+
+def halves(of: str, extent: int) -> list[Document]:
+    """Its first and its last `extent` columns, as a and b."""
+    return [take(of, "a", 1, 0, extent), take(of, "b", 1, extent, 2 * extent)]
 
 
 def op(kind: str, out: str, *ins: Any) -> Document:
@@ -291,11 +298,18 @@ CASES = [
         id="an-index-through-a-view",
     ),
     pytest.param(
-        [[2, 3], [2, 3]],
+        [[2, RUN], [2, RUN]],
         [cat("c", 1, "x0", "x1"), op("neg", "y", "c")],
         ["y"],
-        ["v1_0[2,3] = neg(i0)", "v1_1[2,3] = neg(i1)"],
+        [f"v1_0[2,{RUN}] = neg(i0)", f"v1_1[2,{RUN}] = neg(i1)"],
         id="equal-operands-of-a-cat-are-stored-in-parts",
+    ),
+    pytest.param(
+        [[2, RUN - 1], [2, RUN - 1]],
+        [cat("c", 1, "x0", "x1"), op("neg", "y", "c")],
+        ["y"],
+        [f"v1[2,{2 * RUN - 2}] = neg(w4)", f"w4[2,{2 * RUN - 2}] = where(w3, w0, w1)"],
+        id="parts-of-shorter-runs-are-selected",
     ),
     pytest.param(
         [[2, 3], [2, 5], [2, 8]],
@@ -309,16 +323,23 @@ CASES = [
         id="others-are-selected",
     ),
     pytest.param(
-        [[2, 4]],
-        [take("x0", "a", 1, 0, 2), take("x0", "b", 1, 2, 4), cat("c", 1, "b", "a"), op("add", "y", "x0", "c")],
+        [[2, 2 * RUN]],
+        [*halves("x0", RUN), cat("c", 1, "b", "a"), op("add", "y", "x0", "c")],
         ["y"],
         [
-            "w0[2,2] = view(i0) d0, d1",
-            "w1[2,2] = view(i0) d0, (d1 + 2)",
-            "v3_0[2,2] = add(w0, w1)",
-            "v3_1[2,2] = add(w1, w0)",
+            f"w0[2,{RUN}] = view(i0) d0, d1",
+            f"w1[2,{RUN}] = view(i0) d0, (d1 + {RUN})",
+            f"v3_0[2,{RUN}] = add(w0, w1)",
+            f"v3_1[2,{RUN}] = add(w1, w0)",
         ],
         id="halves-that-change-places-are-read-once",
+    ),
+    pytest.param(
+        [[2, 2 * RUN - 2]],
+        [*halves("x0", RUN - 1), cat("c", 1, "b", "a"), op("add", "y", "x0", "c")],
+        ["y"],
+        [f"v3[2,{2 * RUN - 2}] = add(w6, w4)", f"w4[2,{2 * RUN - 2}] = where(w3, w0, w1)"],
+        id="shorter-halves-that-change-places-are-selected",
     ),
     pytest.param(
         [[4, 6]],

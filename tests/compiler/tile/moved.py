@@ -9,10 +9,10 @@ from compiler.analysis.allocation import layout_of
 from compiler.analysis.loops import with_types_of_their_loops
 from compiler.analysis.memory_order import as_allocated
 from compiler.analysis.tmem_allocation import layout_of as tmem_layout
-from compiler.ir.algebra import backward, forward
+from compiler.ir.algebra import backward, forward, phase
 from compiler.ir.domain import ScheduledFusion, extents, producer_indices
 from compiler.ir.expr import Expr, const
-from compiler.ir.id_exprs import Split
+from compiler.ir.id_exprs import IdExpr, Shift, Split
 from compiler.ir.iter_domain import IterDomain, MemoryType, ParallelType
 from compiler.ir.tensor import TensorOp, TensorView
 from compiler.tile.copy_plan import CopyPlan
@@ -98,7 +98,7 @@ class _Places:
 
 def moves_of_schedule(sf: ScheduledFusion, op: TensorOp, copy: ScheduledCopy) -> set[Move]:
     """What the first block moves in the first trip of the loops outside the tile, by the meaning of the transforms,
-    without the holes of splits that do not divide.
+    without the holes of splits that do not divide and of shifts.
 
     Registers are numbered in the order of their places, as those of a tile are.
     """
@@ -109,7 +109,7 @@ def moves_of_schedule(sf: ScheduledFusion, op: TensorOp, copy: ScheduledCopy) ->
         tid = {t: i for t, i in zip(types, index, strict=True) if t.is_thread}
         x, y, z = (tid.get(d, 0) for d in (P.TIDX, P.TIDY, P.TIDZ))
         own = backward({a: const(i) for a, i in zip(consumer.loop, index, strict=True)}, consumer.exprs)
-        if any(own[e.source].const >= e.source.extent for e in consumer.exprs if isinstance(e, Split)):
+        if any(_is_hole(e, own) for e in consumer.exprs):
             continue  # a hole: no element is there
         logical = tuple(own[a] for a in consumer.logical)
         at = producer_indices(op, producer, logical, extents(consumer.logical))
@@ -118,6 +118,16 @@ def moves_of_schedule(sf: ScheduledFusion, op: TensorOp, copy: ScheduledCopy) ->
         found.append((thread, _allocated(producer, read), _allocated(consumer, own)))
     sources, targets = _ranked(producer, [m[1] for m in found]), _ranked(consumer, [m[2] for m in found])
     return {(m[0], s, t) for m, s, t in zip(found, sources, targets, strict=True)}
+
+
+def _is_hole(e: IdExpr, own: dict[IterDomain, Expr]) -> bool:
+    """True if no element of what `e` transforms is at the index. Shifted back, an index below 0 is one."""
+    match e:
+        case Split():
+            return own[e.source].const >= e.source.extent
+        case Shift():
+            return not 0 <= (own[e.out] - phase(own, e)).const < e.source.extent
+    return False
 
 
 def _ranked(t: TensorView, places: list[tuple[int, ...]]) -> list[tuple[int, ...]]:

@@ -135,7 +135,14 @@ def test_a_started_wave_costs_half_of_what_it_wastes() -> None:
 
 @pytest.mark.parametrize(
     ("runs", "slowdown"),
-    [((512, 512), 1.0), ((256, 256), 1.01), ((128, 128), 1.07), ((2048, 2048), 1.0), ((512, 32), 1.04), ((512, 8), 1.6)],
+    [
+        ((512, 512), 1.0),
+        ((256, 256), 1.01),
+        ((128, 128), 1.07),
+        ((2048, 2048), 1.0),
+        ((512, 32), 1.04),
+        ((512, 8), 1.6),
+    ],
 )
 def test_short_runs_cost_time_per_byte(runs: tuple[int, int], slowdown: float) -> None:
     features = replace(copy(537e6), read_run_bytes=runs[0], write_run_bytes=runs[1])

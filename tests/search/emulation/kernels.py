@@ -19,7 +19,7 @@ from search.emulation.tiling import tilings
 from search.plan import Plan
 
 CARD = card_or_default("H200")
-MOST_TILE_ELEMS = 4096
+MOST_TILE_ELEMS = 8192
 MOST_TRIPS = 12
 MOST_TOUCHED = 1 << 14
 """Sizes of the kernels that are tried: larger tiles, and more of them for a block, take longer and show no more."""

@@ -132,7 +132,24 @@ def passes(fusion: Fusion) -> dict[str, frozenset[int]]:
 def test_a_softmax_passes_over_its_row_three_times() -> None:
     used = passes(softmax((4, 64), (1,), "f32"))
     by_kind = {op.kind: set(used.get(op.output, ())) for op in start(softmax((4, 64), (1,), "f32")).ops}
-    assert by_kind[OpKind.SUB] == by_kind[OpKind.EXP] == {1, 2}
+    assert by_kind[OpKind.SUB] == by_kind[OpKind.EXP] == {2 * 1, 2 * 2}
+
+
+def test_what_a_reduction_folds_is_not_what_a_kept_value_is_made_of() -> None:
+    """The maximum of e^x, and e^x where it is masked, which is divided by that maximum: one copy of e^x for each."""
+    inputs = [{"name": "x", "shape": [4, 64], "dtype": "f32"}]
+    ops = [
+        {"op": "exp", "in": ["x"], "out": "e"},
+        {"op": "amax", "in": ["e"], "out": "m", "dims": [1], "keepdim": True},
+        {"op": "maximum", "in": ["e", 0.5], "out": "k"},
+        {"op": "broadcast_to", "in": ["m"], "out": "b", "shape": [4, 64], "dims": [0, 1]},
+        {"op": "div", "in": ["k", "b"], "out": "y"},
+    ]
+    b = TraceBuilder(from_wire(inputs, ops, "k", "y"))
+    kept = [op.output for op in b.sf.ops if op.kind is OpKind.MAXIMUM]
+    of = compute_again(b, (1,), 2, kept)
+    made = {op.output: op.kind for op in b.sf.ops}
+    assert sorted(of[name] for name, kind in made.items() if kind is OpKind.EXP) == [0, 1]
 
 
 def test_two_reductions_of_one_load_are_one_pass() -> None:
