@@ -57,7 +57,9 @@ sys.stdout.buffer.write(generate(trace, arch_named(sys.argv[2])).source.encode()
 
 
 def trace_of(name: str) -> ScheduleTrace:
-    return trace_from_json(json.loads((DATA / f"{name}.json").read_text(encoding="utf-8")))
+    trace = trace_from_json(json.loads((DATA / f"{name}.json").read_text(encoding="utf-8")))
+    assert isinstance(trace, ScheduleTrace), "one kernel is stored"
+    return trace
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -4,13 +4,13 @@ import pytest
 
 from compiler.analysis.circular_buffer import (
     barrier_position,
+    barriers_of,
     buffered_position,
     circular_buffers,
     extra_threads,
     specialized_block,
 )
 from compiler.analysis.loops import loop_map
-from compiler.analysis.smem_bytes import barriers_of
 from compiler.ir.iter_domain import ParallelType as P
 from compiler.ir.tensor import BufferKind, CircularBuffer
 from tests.compiler.model import buffer, copies, fusion, inline, scheduled, types

@@ -42,7 +42,8 @@ SETS = [c for n in (1, 2, 3) for c in combinations(THREADS, n)]
 
 def fold_of(block: tuple[int, int, int], dims: tuple[ParallelType, ...], cluster: int = 1) -> Fold | None:
     """The fold of a tensor whose axes are the threads of a block, those in `dims` folded."""
-    axes, types = [], []
+    axes: list[IterDomain] = []
+    types: list[ParallelType] = []
     for p, n in zip((*THREADS, P.CLUSTER), (*block, cluster), strict=True):
         kind = IterKind.REDUCTION if p in dims or p is P.CLUSTER else IterKind.ITERATION
         axes.append(IterDomain(f"r.{len(axes)}", n, kind))

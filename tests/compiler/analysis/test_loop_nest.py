@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from compiler.analysis.indexing import Indexing, first_lane, lane_variable, lanes_are_consecutive
@@ -87,7 +89,7 @@ def test_broadcast_axes_have_a_loop_only_where_they_share_one() -> None:
 def test_a_broadcast_axis_has_no_loop_that_nothing_varies_along() -> None:
     """Inlined into each other beside a loop that only the last of them stands in."""
     inputs = [{"name": "a", "shape": [8], "dtype": "f32"}]
-    ops = [
+    ops: list[dict[str, Any]] = [
         {"op": "exp", "in": ["a"], "out": "e"},
         {"op": "neg", "in": ["e"], "out": "n"},
         {"op": "broadcast_to", "in": ["n"], "out": "y", "shape": [4, 8], "dims": [1]},

@@ -72,7 +72,14 @@ KERNELS = [
 def direct(fusion: Fusion) -> Generated:
     """A tile that threads read in place, which the search tries only beside short dimensions and the compiler takes."""
     scheduler = scheduler_named("tile2d", fusion)
-    tile = {"tile_in": 32, "tile_out": 32, "vector_in": 1, "vector_out": 4, "lanes_out": 8, "threads": 128}
+    tile: dict[str, Any] = {
+        "tile_in": 32,
+        "tile_out": 32,
+        "vector_in": 1,
+        "vector_out": 4,
+        "lanes_out": 8,
+        "threads": 128,
+    }
     point = point_of(scheduler, fusion, store="tma", **tile)
     return generate(scheduler.trace(fusion, {**point, "load": "direct"}), HOPPER)
 

@@ -138,7 +138,7 @@ def test_a_softmax_passes_over_its_row_three_times() -> None:
 def test_what_a_reduction_folds_is_not_what_a_kept_value_is_made_of() -> None:
     """The maximum of e^x, and e^x where it is masked, which is divided by that maximum: one copy of e^x for each."""
     inputs = [{"name": "x", "shape": [4, 64], "dtype": "f32"}]
-    ops = [
+    ops: list[dict[str, Any]] = [
         {"op": "exp", "in": ["x"], "out": "e"},
         {"op": "amax", "in": ["e"], "out": "m", "dims": [1], "keepdim": True},
         {"op": "maximum", "in": ["e", 0.5], "out": "k"},
