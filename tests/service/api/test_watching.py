@@ -28,11 +28,11 @@ def events(service: World, id: str, **headers: str) -> list[dict[str, str]]:
 
 
 def in_a_while(service: World, *steps: Any) -> threading.Thread:
-    """Does `steps` one after another, a few polls apart."""
+    """Does `steps` one after another, many polls apart: a loaded machine misses some."""
 
     def run() -> None:
         for step in steps:
-            threading.Event().wait(10 * service.settings.poll_s)
+            threading.Event().wait(30 * service.settings.poll_s)
             step()
 
     thread = threading.Thread(target=run)
