@@ -16,8 +16,9 @@ from compiler.ir.tensor import MathGrade
 from compiler.launches.scratch import Buffer, scratch_buffers
 from compiler.legality import check
 from compiler.legality.rules import Schedule
-from compiler.lower.kernel_ir import BulkLoad, BulkStore, GlobalLoad, GlobalStore, Kernel, walk
+from compiler.lower.kernel_ir import BulkLoad, BulkStore, GlobalLoad, GlobalStore, Kernel
 from compiler.lower.lower import lower_facts
+from compiler.lower.traversal import walk
 from compiler.nvrtc import Compiled
 from compiler.schedule.trace import ProgramTrace, ScheduleTrace, Trace, launches_of
 from compiler.wire import KernelArtifact, Launched, kernel_artifact

@@ -60,8 +60,8 @@ from compiler.lower.kernel_ir import (
     TmaStore,
     WaitBarrier,
     WaitStores,
-    walk,
 )
+from compiler.lower.traversal import walk
 
 ENTRY = "fusetune_kernel"
 """Name of every generated kernel; of several launches `fusetune_kernel_0`, `fusetune_kernel_1`, …"""

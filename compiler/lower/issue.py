@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from compiler.lower.kernel_ir import AddBytes, Barrier, BulkLoad, ExpectBytes, If, Loop, Stmt, TmaLoad, walk
+from compiler.lower.kernel_ir import AddBytes, Barrier, BulkLoad, ExpectBytes, If, Loop, Stmt, TmaLoad
+from compiler.lower.traversal import walk
 
 
 def announced(barrier: Barrier, copies: tuple[Stmt, ...]) -> tuple[Stmt, ...]:

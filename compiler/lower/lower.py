@@ -38,9 +38,6 @@ from compiler.lower.kernel_ir import (
     TmaStore,
     WaitBarrier,
     WaitStores,
-    expressions,
-    map_exprs,
-    walk,
 )
 from compiler.lower.leaves import Scope, lower_leaf, map_name
 from compiler.lower.nest import (
@@ -66,6 +63,7 @@ from compiler.lower.reduce import Exchange, fold_effects, lower_fold
 from compiler.lower.register_stages import in_stages, stage_registers
 from compiler.lower.sync import Effects, Hazards, Needs
 from compiler.lower.thread_predicates import issuers, issuing_threads
+from compiler.lower.traversal import expressions, map_exprs, walk
 from compiler.lower.turns import turns_of
 from compiler.lower.warp_specialized import launched_block, parts_of, readers
 

@@ -15,6 +15,7 @@ from compiler.errors import IllegalSchedule, InvalidStep, Unsupported
 from compiler.ir.fusion import Fusion, Op, Value
 from compiler.ir.ops import OpKind
 from compiler.lower import kernel_ir as k
+from compiler.lower.traversal import walk
 from compiler.pipeline import Generated, generate
 from compiler.schedule import steps
 from compiler.schedule.trace import LaunchTrace, ProgramTrace, ScheduleTrace, Trace, launches_of
@@ -154,7 +155,7 @@ def _is_like(served: k.Kernel, small: k.Kernel) -> bool:
     """Whether the kernels are of one class, and the small one's loops go round often enough."""
     if structure(served) != structure(small):
         return False
-    loops = ([s for s in k.walk(kernel.body) if isinstance(s, k.Loop) and not s.unroll] for kernel in (served, small))
+    loops = ([s for s in walk(kernel.body) if isinstance(s, k.Loop) and not s.unroll] for kernel in (served, small))
     rounds = 2 * _stages(served) + 1 if _stages(served) > 1 else ROUNDS
     for was, now in zip(*loops, strict=True):
         if not was.trip.terms and not now.trip.terms and now.trip.const < min(was.trip.const, rounds):
@@ -164,7 +165,7 @@ def _is_like(served: k.Kernel, small: k.Kernel) -> bool:
 
 def _stages(kernel: k.Kernel) -> int:
     """Stages of the deepest ring: barriers of one name."""
-    return max((s.count for s in k.walk(kernel.body) if isinstance(s, k.InitBarriers)), default=1)
+    return max((s.count for s in walk(kernel.body) if isinstance(s, k.InitBarriers)), default=1)
 
 
 @dataclass(frozen=True)

@@ -14,13 +14,14 @@ from typing import Any
 
 from compiler.ir.expr import Atom, Div, Expr, Inside, Mod, Var, Xor
 from compiler.lower import kernel_ir as k
+from compiler.lower.traversal import walk
 
 _ON_CHIP = (k.Reg, k.Shared, k.Barrier)
 
 
 def structure(kernel: k.Kernel) -> Any:
     """A value that is equal for kernels of one class. The width of indices is not part of it: it can be chosen."""
-    serial = {s.var.name for s in k.walk(kernel.body) if isinstance(s, k.Loop) and not s.unroll}
+    serial = {s.var.name for s in walk(kernel.body) if isinstance(s, k.Loop) and not s.unroll}
     form = _Form(frozenset(serial | {"bx", "by", "bz"}))
     return (
         kernel.pointers,

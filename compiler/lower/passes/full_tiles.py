@@ -21,9 +21,9 @@ from compiler.lower.kernel_ir import (
     Loop,
     Stmt,
     Sync,
-    walk,
 )
 from compiler.lower.predicates import holds_for_block
+from compiler.lower.traversal import walk
 
 
 def split_full_tiles(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:

@@ -31,8 +31,8 @@ from compiler.lower.kernel_ir import (
     Shuffle,
     Stmt,
     Sync,
-    walk,
 )
+from compiler.lower.traversal import walk
 
 
 def keep_rows_packed(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:

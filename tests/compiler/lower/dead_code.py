@@ -7,6 +7,7 @@ from typing import Any
 
 from compiler.ir.expr import Expr, Var, const
 from compiler.lower import kernel_ir as k
+from compiler.lower.traversal import walk
 
 
 def dead_code(kernel: k.Kernel) -> list[str]:
@@ -60,7 +61,7 @@ def _asked(s: k.Stmt, conditions: tuple[k.Less, ...], known: tuple[k.Less, ...])
 
 
 def _loops(body: Sequence[k.Stmt]) -> Iterator[str]:
-    for s in k.walk(tuple(body)):
+    for s in walk(tuple(body)):
         match s:
             case k.Loop() if s.trip.is_const and s.trip.const <= 1:
                 yield f"a loop over {s.var} of {s.trip} turns"
@@ -74,7 +75,7 @@ def _loops(body: Sequence[k.Stmt]) -> Iterator[str]:
 
 def _arrays(body: Sequence[k.Stmt]) -> Iterator[str]:
     """Of a fold's own array neither its steps nor shuffles count as reads: somebody must use the result."""
-    every = list(k.walk(tuple(body)))
+    every = list(walk(tuple(body)))
     read = {name for s in every for name in _reads(s)}
     written = {name for s in every for name in _writes(s)}
     for s in every:

@@ -24,9 +24,9 @@ from compiler.lower.kernel_ir import (
     Stmt,
     Sync,
     WaitStores,
-    walk,
 )
 from compiler.lower.passes.full_tiles import split_full_tiles
+from compiler.lower.traversal import walk
 
 BX, TX, LANE, ROW, TILE = Var("bx", 4), Var("tx", 8), Var("lane", 4), Var("k1", 3), Var("k0", 5)
 REG = Reg("r", DType.F32, const(0))

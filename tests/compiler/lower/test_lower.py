@@ -18,10 +18,9 @@ from compiler.lower.kernel_ir import (
     Loop,
     Stmt,
     TensorMap,
-    expressions,
-    walk,
 )
 from compiler.lower.lower import lower
+from compiler.lower.traversal import expressions, walk
 from compiler.schedule import steps as st
 from tests.compiler.lower.kernels import MADE, lowered, staged
 from tests.compiler.schedules import by_threads, load_by_tma, schedule, store_by_tma, unary

@@ -10,6 +10,7 @@ import pytest
 from compiler.emulate.ptx.parser import parse
 from compiler.lower import kernel_ir as k
 from compiler.lower.printer import statements_text
+from compiler.lower.traversal import walk
 from compiler.nvrtc import CompilePool
 from compiler.pipeline import Generated, artifact
 from search.emulation.running import ORDERS, run_set
@@ -22,12 +23,12 @@ def exchange(made: Generated) -> str:
     """The statements after the loops in which threads fold their own elements."""
 
     def after(body: tuple[k.Stmt, ...]) -> tuple[k.Stmt, ...]:
-        starts = (i + 1 for i, s in enumerate(body) if any(isinstance(x, k.Accumulate) for x in k.walk((s,))))
+        starts = (i + 1 for i, s in enumerate(body) if any(isinstance(x, k.Accumulate) for x in walk((s,))))
         first = next(starts, 0)
         return body[first:] if first else next(after(s.body) for s in body if isinstance(s, k.Loop))
 
     body = made.kernel.body
-    turns = [s for s in body if isinstance(s, k.Loop) and any(isinstance(x, k.Fill) for x in k.walk(s.body))]
+    turns = [s for s in body if isinstance(s, k.Loop) and any(isinstance(x, k.Fill) for x in walk(s.body))]
     return statements_text(after(turns[0].body if turns else body))
 
 
@@ -218,9 +219,9 @@ def test_the_exchange_of_a_cluster_has_two_stages_where_it_happens_again() -> No
     """And a parity that changes when both have been used."""
     for turns, stages in ((1, 1), (3, 2)):
         kernel = folded_by(reduction("sum", 8, 40, "f32"), Threads((32, 1, 1), cluster=2, turns=turns)).kernel
-        (init,) = (s for s in k.walk(kernel.body) if isinstance(s, k.InitBarriers))
+        (init,) = (s for s in walk(kernel.body) if isinstance(s, k.InitBarriers))
         assert init.count == stages
-        (wait,) = (s for s in k.walk(kernel.body) if isinstance(s, k.WaitBarrier))
+        (wait,) = (s for s in walk(kernel.body) if isinstance(s, k.WaitBarrier))
         seen = [
             (wait.barrier.byte_offset.evaluate({"k0": turn}), wait.parity.evaluate({"k0": turn}))
             for turn in range(turns)

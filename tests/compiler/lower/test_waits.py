@@ -21,9 +21,8 @@ from compiler.lower.kernel_ir import (
     Sync,
     WaitBarrier,
     WaitStores,
-    map_exprs,
-    walk,
 )
+from compiler.lower.traversal import map_exprs, walk
 from tests.compiler.lower.interpreted_values import KernelFault
 from tests.compiler.lower.kernels import MADE, without
 from tests.compiler.lower.small_kernels import check

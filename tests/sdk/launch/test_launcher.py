@@ -62,11 +62,11 @@ class FakeDriver:
     def __init__(self) -> None:
         self.calls: list[tuple[Any, ...]] = []
 
-    def cuMemsetD8Async(self, address: int, value: int, nbytes: int, stream: int) -> tuple[Any]:  # noqa: N802
+    def cuMemsetD8Async(self, address: int, value: int, nbytes: int, stream: int) -> tuple[Any]:  # noqa: N802 (the driver's name)
         self.calls.append(("clear", address, value, nbytes, stream))
         return (SimpleNamespace(value=0),)
 
-    def cuLaunchKernel(self, function: str, *rest: Any) -> tuple[Any]:  # noqa: N802
+    def cuLaunchKernel(self, function: str, *rest: Any) -> tuple[Any]:  # noqa: N802 (the driver's name)
         *shape, _, stream, params, _ = rest
         count = len(next(one for one in ARTIFACT.launches if one.entry == function).args)
         places = (ctypes.c_uint64 * count).from_address(params)

@@ -10,6 +10,7 @@ from compiler.emit.cuda import emit
 from compiler.ir.fusion import Fusion
 from compiler.ir.ops import REDUCTIONS, OpKind
 from compiler.lower import kernel_ir as k
+from compiler.lower.traversal import walk
 from compiler.pipeline import Generated
 from search.emulation.resize import Dims
 from search.emulation.small import Small, small_binding
@@ -119,7 +120,7 @@ def a_kernel() -> k.Kernel:
 
 def test_kernels_of_other_guards_widths_or_boxes_are_of_another_class() -> None:
     kernel = a_kernel()
-    stores = [s for s in k.walk(kernel.body) if isinstance(s, k.GlobalStore)]
+    stores = [s for s in walk(kernel.body) if isinstance(s, k.GlobalStore)]
     for changed in (
         replace(kernel, smem_bytes=kernel.smem_bytes + 16),
         replace(kernel, block=(kernel.block[0] * 2, 1, 1)),

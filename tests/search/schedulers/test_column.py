@@ -11,7 +11,8 @@ from compiler.arch import arch_named
 from compiler.dtypes import DType
 from compiler.ir.fusion import Fusion
 from compiler.ir.ops import OpKind
-from compiler.lower.kernel_ir import GlobalLoad, GlobalStore, walk
+from compiler.lower.kernel_ir import GlobalLoad, GlobalStore
+from compiler.lower.traversal import walk
 from compiler.schedule.start import start
 from search.space.schedulers.column import Column
 from search.space.schedulers.column_form import ColumnForm, column_form

@@ -9,7 +9,8 @@ import pytest
 
 from compiler.arch import arch_named
 from compiler.emulate.ptx.parser import parse
-from compiler.lower.kernel_ir import GlobalLoad, GlobalStore, Loop, walk
+from compiler.lower.kernel_ir import GlobalLoad, GlobalStore, Loop
+from compiler.lower.traversal import walk
 from compiler.nvrtc import CompilePool
 from compiler.pipeline import Generated, artifact, generate
 from search.emulation.running import ORDERS, run_set
