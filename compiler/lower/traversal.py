@@ -1,0 +1,52 @@
+"""Ways through kernel IR: its statements, and the expressions in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
+
+from compiler.ir.expr import Expr, Var
+from compiler.ir.fusion import Literal
+from compiler.lower.kernel_ir import Elected, If, Loop, Stmt
+
+
+def walk(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
+    """Every statement, outermost first."""
+    for s in body:
+        yield s
+        match s:
+            case Loop() | Elected():
+                yield from walk(s.body)
+            case If():
+                yield from walk(s.then)
+                yield from walk(s.orelse)
+            case _:
+                pass
+
+
+def map_exprs(body: tuple[Stmt, ...], f: Callable[[Expr], Expr]) -> tuple[Stmt, ...]:
+    """The same statements with every expression replaced by `f` of it."""
+    return tuple(_map_node(s, f) for s in body)
+
+
+def _map_node(node: Any, f: Callable[[Expr], Expr]) -> Any:
+    if isinstance(node, Expr):
+        return f(node)
+    if isinstance(node, tuple):
+        return tuple(_map_node(x, f) for x in node)
+    if is_dataclass(node) and not isinstance(node, (type, Var, Literal)):
+        return replace(node, **{x.name: _map_node(getattr(node, x.name), f) for x in fields(node)})
+    return node
+
+
+def expressions(node: Any) -> Iterator[Expr]:
+    """Every expression in a statement, tuple of statements or operand."""
+    if isinstance(node, Expr):
+        yield node
+    elif isinstance(node, tuple):
+        for x in node:
+            yield from expressions(x)
+    elif is_dataclass(node) and not isinstance(node, Var):
+        for x in fields(node):
+            yield from expressions(getattr(node, x.name))
