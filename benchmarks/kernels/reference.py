@@ -134,7 +134,7 @@ ELEMENTWISE: Mapping[str, Callable[..., torch.Tensor]] = {
 
 
 def _apply(op: Case, values: Mapping[str, torch.Tensor], device: torch.device) -> torch.Tensor:
-    args = [values[x] if isinstance(x, str) else x for x in op.get("in", [])]
+    args = [x if not isinstance(x, str) else values[x] if x in values else float(x) for x in op.get("in", [])]
     kind = op["op"]
     if kind in ("maximum", "minimum"):  # torch takes no number here
         like = next(a for a in args if isinstance(a, torch.Tensor))

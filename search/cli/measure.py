@@ -48,15 +48,15 @@ def measure(
     with closing(gpu.device):
         for position, (place, prepared) in enumerate(waiting):
             _note_other_card(console, prepared, gpu.card)
-            share = Budget(seconds=budget.left_s / (len(waiting) - position))
-            outcome = _measure_one(place, prepared, gpu, share, folder, console)
+            outcome = _measure_one(place, prepared, gpu, budget, len(waiting) - position, folder, console)
             if outcome.ended == "interrupted":
                 break
 
 
 def _measure_one(
-    place: Path, prepared: Prepared, gpu: Attached, budget: Budget, out: Path, console: Console
+    place: Path, prepared: Prepared, gpu: Attached, budget: Budget, waiting: int, out: Path, console: Console
 ) -> Outcome:
+    """`waiting`: the fusions, this one included, that share what is left of the budget."""
     fusion = prepared.fusion
     floor = floor_us(fusion, gpu.card)
     subject = Subject(prepared.name, fusion, gpu.card.name, prepared.points, prepared.legal, floor)
@@ -65,13 +65,15 @@ def _measure_one(
         Journal.open(place / "journal.jsonl", key) as journal,
         progress_on(console, f"{prepared.name} on {gpu.card.name}") as progress,
     ):
+        # Inputs and reference first: the first fusion's share must not pay for starting the device.
         gpu.device.open(fusion)
+        share = Budget(seconds=budget.left_s / waiting)
         tuner = Tuner(
             builds=PreparedBuilds(place, prepared),
             device=gpu.device,
             sampler=InOrder(prepared),
             journal=journal,
-            budget=budget,
+            budget=share,
             settings=Settings(queue_depth=4, floor_us=floor),
             progress=progress,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from compiler.arch import card_named
+from compiler.ir.fusion import Fusion
 from fusetune.wire.artifact import KernelArtifact
 from search.attached import Attached, Detached, card_of
 from search.build import Build, Builder, Failure
@@ -105,6 +107,31 @@ def test_what_was_prepared_is_measured_once_and_resumed(invoke: Invoke, monkeypa
     artifact = KernelArtifact.model_validate_json(Path("out/kernels/square.json").read_text())
     assert artifact.evidence.correct == "verified_on_gpu"
     assert results("out")["median_us"] == pytest.approx(10.0, rel=0.02)
+
+
+def test_the_start_of_the_device_is_not_taken_from_the_first_fusion(
+    invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class SlowToStart(FakeDevice):
+        opened = 0
+
+        def open(self, fusion: Fusion) -> None:
+            super().open(fusion)
+            self.opened += 1
+            if self.opened == 1:
+                time.sleep(1.5)
+
+    Path("cube.json").write_text(json.dumps(FUSION))
+    for name in ("cube.json", "square.json"):
+        invoke("prepare", name, "--bind", "M=64", "--per-fusion", "2", "--out", "out")
+    card, notes = card_of(FACTS)
+    use(monkeypatch, lambda _: Attached(SlowToStart(), FACTS, card, notes))
+    assert invoke("measure", "out", "--budget-s", "2.6").exit_code == 0
+    found = json.loads(Path("out/results.json").read_text())["results"]
+    assert {name: result["trials"] for name, result in found.items()} == {
+        "cube": {"measured": 2},
+        "square": {"measured": 2},
+    }
 
 
 def test_a_damaged_candidate_costs_only_itself(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
