@@ -18,14 +18,21 @@ from numpy.typing import NDArray
 
 from compiler.errors import Violation
 from search.space.constraints import Constraint, Mask
+from search.space.joined import MOST_JOINED, joined
 from search.space.knobs import Knob, KnobValue
-from search.space.products import nearest_in_parts, sample_parts
+from search.space.products import MOST_COUNTED, nearest_in_parts, sample_parts
 
 BLOCK_POINTS = 1 << 18
 """Points examined at once: a few hundred KiB of masks, which stay in a core's L2."""
 
 KEPT_POINTS = 1 << 28
-"""Up to this many points, the legal masks of a space are kept after their first use: a bit a point, at most 32 MiB."""
+"""Up to this many points, what is legal is kept after its first use: a bit a point at most, 32 MiB in all."""
+
+_SPARSE = 32
+"""Fewer than one legal point of so many: numbers of 32 bits for each take less than a bit for every point."""
+
+_RARE = 256
+"""Fewer than one of so many points, on the way too: joining the knobs takes less time and memory than masks."""
 
 _TOO_FAR = np.iinfo(np.int16).max
 
@@ -88,6 +95,8 @@ class Space:
 
         Knobs that no constraint ties together are counted apart: the counts of the groups multiply.
         """
+        if self._joined is not None:
+            return len(self._joined)
         return prod(part._legal_by_blocks() for part in self._parts)
 
     @property
@@ -134,10 +143,34 @@ class Space:
             for group in groups
         ]
 
+    @cached_property
+    def _joined(self) -> NDArray[np.int64] | None:
+        """All legal points, ascending, where the knobs of a large space join to few points on the way."""
+        if not BLOCK_POINTS < self.points <= MOST_COUNTED:
+            return None
+        most = min(MOST_JOINED, self.points // _RARE)
+        return joined(self.knobs, self.constraints, self._allows, most)
+
+    def _allows(self, number: int, positions: Mapping[str, NDArray[np.integer[Any]]]) -> Mask:
+        """What one constraint says of single points, given by the positions of the knobs that it reads.
+
+        Of few combinations of values, the answers are looked up.
+        """
+        c = self.constraints[number]
+        sizes = {knob.name: len(knob.values) for knob in self.knobs}
+        if prod(sizes[name] for name in c.axes) <= _LOOKED_UP:
+            legal: Mask = self._table(number)[tuple(positions[name] for name in c.axes)]
+            return legal
+        arrays = {knob.name: knob.array for knob in self.knobs}
+        values = [arrays[name][positions[name]] for name in c.axes]
+        return np.broadcast_to(np.asarray(c.predicate(*values), dtype=np.bool_), values[0].shape)
+
     def _legal_by_blocks(self) -> int:
         if not self.constraints:
             return self.points
-        return sum(int(np.count_nonzero(legal)) for _, legal in self._legal_blocks())
+        if self._joined is not None:
+            return len(self._joined)
+        return sum(len(offsets) for _, offsets in self._legal_blocks())
 
     # Points and indices ---------------------------------------------------------------------------------------------
 
@@ -201,7 +234,7 @@ class Space:
         """Flat indices of all legal points, ascending. Raises OverflowError if there are more than `at_most`."""
         if self.legal > at_most:
             raise OverflowError(f"space {self.name}: {self.legal} legal points, at most {at_most}. Use sample().")
-        found = [block.start + np.flatnonzero(legal) for block, legal in self._legal_blocks()]
+        found = [block.start + offsets for block, offsets in self._legal_blocks()]
         return np.concatenate(found).astype(np.int64)
 
     def sample(self, n: int, seed: int) -> list[dict[str, KnobValue]]:
@@ -209,13 +242,15 @@ class Space:
         rng = np.random.default_rng(seed)
         if self._is_large_product:
             return sample_parts(self, self._parts, n, rng)
+        if self._joined is not None:
+            chosen = rng.choice(len(self._joined), size=min(n, len(self._joined)), replace=False)
+            return [self.unravel(int(index)) for index in self._joined[chosen]]
         if self.points > DRAWN_POINTS and (drawn := self._draw(n, rng)) is not None:
             return drawn
         ranks = rng.choice(self.legal, size=min(n, self.legal), replace=False) if self.legal else np.empty(0, np.int64)
         order = np.argsort(ranks)
         wanted, flat, passed = ranks[order], np.empty(len(ranks), dtype=np.int64), 0
-        for block, legal in self._legal_blocks():
-            here = np.flatnonzero(legal)
+        for block, here in self._legal_blocks():
             low, high = np.searchsorted(wanted, (passed, passed + len(here)))
             flat[order[low:high]] = block.start + here[wanted[low:high] - passed]
             passed += len(here)
@@ -224,11 +259,13 @@ class Space:
     def _draw(self, n: int, rng: np.random.Generator) -> list[dict[str, KnobValue]] | None:
         """`n` points by drawing from all points and keeping the legal ones; None if these are too rare for that."""
         found: dict[int, None] = {}
-        for _ in range(_DRAWS):
+        for drawn in range(1, _DRAWS + 1):
             flat = rng.integers(0, self.points, _DRAW_POINTS)
             found.update(dict.fromkeys(flat[self._legal_at(flat)].tolist()))
             if len(found) >= n:
                 return [self.unravel(index) for index in itertools.islice(found, n)]
+            if len(found) * _DRAWS < n * drawn:
+                return None  # at this rate the others would not be enough either
         return None
 
     def _legal_at(self, flat: NDArray[np.int64]) -> Mask:
@@ -238,19 +275,13 @@ class Space:
         """
         positions = dict(zip((k.name for k in self.knobs), np.unravel_index(flat, self.shape), strict=True))
         sizes = {knob.name: len(knob.values) for knob in self.knobs}
-        legal = np.ones(len(flat), dtype=np.bool_)
-        asked: list[Constraint] = []
-        for number, c in enumerate(self.constraints):
-            if prod(sizes[name] for name in c.axes) > _LOOKED_UP:
-                asked.append(c)
-            else:
-                legal &= self._table(number)[tuple(positions[name] for name in c.axes)]
-        arrays = {knob.name: knob.array for knob in self.knobs}
-        left = np.flatnonzero(legal)
-        for c in asked:
-            values = [arrays[name][positions[name][left]] for name in c.axes]
-            left = left[np.broadcast_to(np.asarray(c.predicate(*values), dtype=np.bool_), left.shape)]
-        legal[:] = False
+        left = np.arange(len(flat))
+        for number in sorted(
+            range(len(self.constraints)),
+            key=lambda n: prod(sizes[name] for name in self.constraints[n].axes) > _LOOKED_UP,
+        ):
+            left = left[self._allows(number, {name: positions[name][left] for name in self.constraints[number].axes})]
+        legal = np.zeros(len(flat), dtype=np.bool_)
         legal[left] = True
         return legal
 
@@ -283,9 +314,11 @@ class Space:
         for bound, start, block in bounds:
             if best is not None and (bound, start) > best:
                 break
-            free = self._legal_in(block)
-            if not free.any():
+            legal = self._legal_in(block)
+            if not len(legal):
                 continue
+            free = np.zeros(prod(block.shape), dtype=np.bool_)
+            free[legal] = True
             free[taken[(taken >= start) & (taken < start + len(free))] - start] = False
             steps = np.where(free, _distances(block, origin), _TOO_FAR)
             nearest = int(np.argmin(steps))
@@ -301,7 +334,7 @@ class Space:
         for bound, _, block in sorted((_bound(block, origin), block.start, block) for block in self._blocks):
             if len(found) == count and bound > found[-1][0]:
                 break
-            at = np.flatnonzero(self._legal_in(block))
+            at = self._legal_in(block)
             steps = _distances(block, origin)[at]
             if len(at) > count:
                 kept = np.argpartition(steps, count - 1)[:count]
@@ -332,24 +365,63 @@ class Space:
                 start += prod(block.shape)
         return tuple(blocks)
 
-    def _legal_blocks(self) -> Iterator[tuple[Block, Mask]]:
+    def _legal_blocks(self) -> Iterator[tuple[Block, NDArray[np.int64]]]:
         return ((block, self._legal_in(block)) for block in self._blocks)
 
-    def _legal_in(self, block: Block) -> Mask:
-        """Legal mask of a block, flattened; the caller's own copy."""
-        kept = self._kept_masks.get(block.start)
+    def _legal_in(self, block: Block) -> NDArray[np.int64]:
+        """The legal points of a block, ascending, counted from its start."""
+        kept = self._kept.get(block.start)
         if kept is not None:
-            return np.unpackbits(kept, count=prod(block.shape)).view(np.bool_)
-        legal = np.ones(block.shape, dtype=np.bool_)
-        for constraint in self.constraints:
-            np.logical_and(legal, constraint.mask(self.knobs, block.slices), out=legal)
-        flat = legal.reshape(-1)
+            if kept.dtype == np.int32:
+                return kept.astype(np.int64)
+            return np.flatnonzero(np.unpackbits(kept.view(np.uint8), count=prod(block.shape)))
+        if self._joined is not None:
+            low, high = np.searchsorted(self._joined, (block.start, block.start + prod(block.shape)))
+            found: NDArray[np.int64] = self._joined[low:high] - block.start
+            return found
+        legal = self._met(block)
+        offsets = np.flatnonzero(legal) if legal is not None else np.empty(0, dtype=np.int64)
         if self.points <= KEPT_POINTS:
-            self._kept_masks[block.start] = np.packbits(flat)
-        return flat
+            if legal is None or _SPARSE * len(offsets) < legal.size:
+                self._kept[block.start] = offsets.astype(np.int32)
+            else:
+                self._kept[block.start] = np.packbits(legal)
+        return offsets
+
+    def _met(self, block: Block) -> Mask | None:
+        """Where in a block all constraints hold, flattened; None for nowhere. Those over few values come first: their
+        masks stay small as long as no other axis comes in, and often leave nothing."""
+
+        def size(number: int) -> int:
+            axes = self.constraints[number].axes
+            return prod(n for knob, n in zip(self.knobs, block.shape, strict=True) if knob.name in axes)
+
+        legal: Mask = np.ones((1,) * len(block.shape), dtype=np.bool_)
+        for number in sorted(range(len(self.constraints)), key=size):
+            legal = legal & self._mask(number, block)
+            if not legal.any():
+                return None
+        return np.broadcast_to(legal, block.shape).reshape(-1)
+
+    def _mask(self, number: int, block: Block) -> Mask:
+        """The points of a block that a constraint allows: part of what it allows of all, where that is not much."""
+        constraint = self.constraints[number]
+        if number not in self._masks:
+            small = prod(len(knob.values) for knob in self.knobs if knob.name in constraint.axes) <= BLOCK_POINTS
+            every = tuple(slice(0, n) for n in self.shape)
+            self._masks[number] = constraint.mask(self.knobs, every) if small else None
+        whole = self._masks[number]
+        if whole is None:
+            return constraint.mask(self.knobs, block.slices)
+        own = (s if n > 1 else slice(None) for s, n in zip(block.slices, whole.shape, strict=True))
+        return whole[tuple(own)]
 
     @cached_property
-    def _kept_masks(self) -> dict[int, NDArray[np.uint8]]:
+    def _masks(self) -> dict[int, Mask | None]:
+        return {}
+
+    @cached_property
+    def _kept(self) -> dict[int, NDArray[np.generic]]:
         return {}
 
 
