@@ -15,6 +15,7 @@ from benchmarks.kernels.limits import Limits
 from benchmarks.kernels.reference import Agreement, compare, reference
 from benchmarks.kernels.timing import Timed, WallClockTimer, set_count, summarize
 
+VARIED = SUITE.with_name("suite_varied.json")
 CASES = load(["*"], tiny=False)
 TINY = load(["*"], tiny=True)
 MIB = 1 << 20
@@ -30,13 +31,13 @@ LIMITS = Limits(
 )
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: str(case["id"]))
+@pytest.mark.parametrize("case", [*CASES, *load(["*"], tiny=False, path=VARIED)], ids=lambda case: str(case["id"]))
 def test_traffic_is_what_the_suite_states(case: dict[str, int]) -> None:
     assert bytes_moved(case) == (case["bytes_read"], case["bytes_written"])
     assert matmul_flops(case) == case["mm_flops"]
 
 
-@pytest.mark.parametrize("case", TINY, ids=lambda case: str(case["id"]))
+@pytest.mark.parametrize("case", [*TINY, *load(["*"], tiny=True, path=VARIED)], ids=lambda case: str(case["id"]))
 def test_the_torch_lines_agree_with_the_op_list(case: dict[str, object]) -> None:
     inputs = make_inputs(case, "cpu", seed=3)
     assert compare(case, idiom(case)(*inputs), reference(case, inputs)).why == ""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from benchmarks.suite.export import FUSIONS, SUITE, fusion_files
+from benchmarks.suite.export import FUSIONS, SUITE, fusion_files, fusion_of
 from fusetune.wire.parse import parse_fusion
 
+VARIED = SUITE.with_name("suite_varied.json")
 EXAMPLES = Path(__file__).parents[2] / "examples" / "fusions"
 
 
@@ -27,6 +30,24 @@ def test_every_timed_case_has_a_file() -> None:
 @pytest.mark.parametrize("path", sorted([*FUSIONS.glob("*.json"), *EXAMPLES.glob("*.json")]), ids=lambda p: p.stem)
 def test_the_file_is_a_valid_fusion(path: Path) -> None:
     assert parse_fusion(path.read_text()).outputs
+
+
+def test_the_varied_suite_shares_no_shape_with_the_public_one() -> None:
+    public, varied = (
+        {
+            (tuple(c["inputs"][0]["shape"]), tuple(op["op"] for op in c["ops"]))
+            for c in json.loads(path.read_text())["cases"]
+        }
+        for path in (SUITE, VARIED)
+    )
+    assert len(varied) >= 40
+    assert not public & varied
+
+
+@pytest.mark.parametrize("form", [lambda case: case, lambda case: case | case["tiny"]], ids=["full", "tiny"])
+def test_every_varied_case_is_a_valid_fusion(form: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    for case in json.loads(VARIED.read_text())["cases"]:
+        assert parse_fusion(json.dumps(fusion_of(form(case)))).outputs
 
 
 def test_only_layouts_that_are_not_dense_are_stated() -> None:
