@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from typing import Any
+
 import torch
 
 from benchmarks.kernels.cases import DTYPES, Case, Tensors
@@ -134,7 +136,10 @@ ELEMENTWISE: Mapping[str, Callable[..., torch.Tensor]] = {
 
 
 def _apply(op: Case, values: Mapping[str, torch.Tensor], device: torch.device) -> torch.Tensor:
-    args = [x if not isinstance(x, str) else values[x] if x in values else float(x) for x in op.get("in", [])]
+    args: list[Any] = [
+        x if not isinstance(x, str) else values[x] if x in values else float(x)  # "-inf" is a number
+        for x in op.get("in", [])
+    ]
     kind = op["op"]
     if kind in ("maximum", "minimum"):  # torch takes no number here
         like = next(a for a in args if isinstance(a, torch.Tensor))
