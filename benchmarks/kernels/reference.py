@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-
 from typing import Any
 
 import torch
@@ -135,11 +134,15 @@ ELEMENTWISE: Mapping[str, Callable[..., torch.Tensor]] = {
 }
 
 
+def _operand(of: Any, values: Mapping[str, torch.Tensor]) -> torch.Tensor | Any:
+    """A value of the graph, or a number: "inf" and "-inf" are numbers too."""
+    if not isinstance(of, str):
+        return of
+    return values[of] if of in values else float(of)
+
+
 def _apply(op: Case, values: Mapping[str, torch.Tensor], device: torch.device) -> torch.Tensor:
-    args: list[Any] = [
-        x if not isinstance(x, str) else values[x] if x in values else float(x)  # "-inf" is a number
-        for x in op.get("in", [])
-    ]
+    args = [_operand(x, values) for x in op.get("in", [])]
     kind = op["op"]
     if kind in ("maximum", "minimum"):  # torch takes no number here
         like = next(a for a in args if isinstance(a, torch.Tensor))
