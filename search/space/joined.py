@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from search.space.constraints import Constraint
 from search.space.knobs import Knob
 
-MOST_JOINED = 1 << 20
-"""Partial points that are held at once: 8 MiB for their indices, and 2 MiB for the positions of each knob."""
+MOST_JOINED = 1 << 21
+"""Partial points that are held at once: 16 MiB for their indices, and 4 MiB for the positions of each knob."""
 
 Positions = NDArray[np.int16]
 Allows = Callable[[int, dict[str, Positions]], NDArray[np.bool_]]

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compiler.errors import Violation
+from search.space.blocks import SPARSE, Block, BlockMasks, blocks_of, distances, least_distance
 from search.space.constraints import Constraint, Mask
 from search.space.joined import MOST_JOINED, joined
 from search.space.knobs import Knob, KnobValue
@@ -26,10 +27,8 @@ BLOCK_POINTS = 1 << 18
 """Points examined at once: a few hundred KiB of masks, which stay in a core's L2."""
 
 KEPT_POINTS = 1 << 28
-"""Up to this many points, what is legal is kept after its first use: a bit a point at most, 32 MiB in all."""
-
-_SPARSE = 32
-"""Fewer than one legal point of so many: numbers of 32 bits for each take less than a bit for every point."""
+"""Up to this many points, what is legal is kept after its first use: a bit a point at most, 32 MiB in all. Of larger
+spaces, the blocks with few legal points are."""
 
 _RARE = 256
 """Fewer than one of so many points, on the way too: joining the knobs takes less time and memory than masks."""
@@ -46,18 +45,6 @@ _LOOKED_UP = 1 << 12
 """Combinations of values that a constraint is worked out for once: predicates may take 30 us for each."""
 
 Point = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """The points `start <= flat index < start + size`: a slice of each axis."""
-
-    start: int
-    slices: tuple[slice, ...]
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return tuple(s.stop - s.start for s in self.slices)
 
 
 @dataclass(frozen=True)
@@ -95,7 +82,7 @@ class Space:
 
         Knobs that no constraint ties together are counted apart: the counts of the groups multiply.
         """
-        if self._joined is not None:
+        if not self._is_large_product and self._joined is not None:
             return len(self._joined)
         return prod(part._legal_by_blocks() for part in self._parts)
 
@@ -310,7 +297,7 @@ class Space:
         origin = self.positions(point)
         taken = np.fromiter(exclude, dtype=np.int64, count=len(exclude))
         best: tuple[int, int] | None = None
-        bounds = sorted((_bound(block, origin), block.start, block) for block in self._blocks)
+        bounds = sorted((least_distance(block, origin), block.start, block) for block in self._blocks)
         for bound, start, block in bounds:
             if best is not None and (bound, start) > best:
                 break
@@ -320,7 +307,7 @@ class Space:
             free = np.zeros(prod(block.shape), dtype=np.bool_)
             free[legal] = True
             free[taken[(taken >= start) & (taken < start + len(free))] - start] = False
-            steps = np.where(free, _distances(block, origin), _TOO_FAR)
+            steps = np.where(free, distances(block, origin), _TOO_FAR)
             nearest = int(np.argmin(steps))
             if free[nearest]:
                 found = (int(steps[nearest]), start + nearest)
@@ -331,11 +318,11 @@ class Space:
         """Up to `count` legal points nearest to `point`, each with its distance, nearest first."""
         origin = self.positions(point)
         found: list[tuple[int, int]] = []
-        for bound, _, block in sorted((_bound(block, origin), block.start, block) for block in self._blocks):
+        for bound, _, block in sorted((least_distance(block, origin), block.start, block) for block in self._blocks):
             if len(found) == count and bound > found[-1][0]:
                 break
             at = self._legal_in(block)
-            steps = _distances(block, origin)[at]
+            steps = distances(block, origin)[at]
             if len(at) > count:
                 kept = np.argpartition(steps, count - 1)[:count]
                 at, steps = at[kept], steps[kept]
@@ -346,24 +333,11 @@ class Space:
 
     @cached_property
     def _blocks(self) -> tuple[Block, ...]:
-        """The space cut along its leading axes into contiguous ranges of at most BLOCK_POINTS (if one axis fits)."""
-        cut = 0
-        while cut < len(self.shape) and prod(self.shape[cut + 1 :]) > BLOCK_POINTS:
-            cut += 1
-        trailing = tuple(slice(0, size) for size in self.shape[cut + 1 :])
-        inner = prod(self.shape[cut + 1 :])
-        step = max(1, BLOCK_POINTS // inner)
-        axis = range(0, self.shape[cut], step) if self.shape else (0,)
-        leading = itertools.product(*(range(size) for size in self.shape[:cut]))
-        blocks: list[Block] = []
-        start = 0
-        for prefix in leading:
-            for low in axis:
-                here = (slice(low, min(low + step, self.shape[cut])),) if self.shape else ()
-                block = Block(start, (*(slice(i, i + 1) for i in prefix), *here, *trailing))
-                blocks.append(block)
-                start += prod(block.shape)
-        return tuple(blocks)
+        return blocks_of(self.shape, BLOCK_POINTS)
+
+    @cached_property
+    def _masks(self) -> BlockMasks:
+        return BlockMasks(self.knobs, self.constraints, BLOCK_POINTS)
 
     def _legal_blocks(self) -> Iterator[tuple[Block, NDArray[np.int64]]]:
         return ((block, self._legal_in(block)) for block in self._blocks)
@@ -379,61 +353,16 @@ class Space:
             low, high = np.searchsorted(self._joined, (block.start, block.start + prod(block.shape)))
             found: NDArray[np.int64] = self._joined[low:high] - block.start
             return found
-        legal = self._met(block)
-        offsets = np.flatnonzero(legal) if legal is not None else np.empty(0, dtype=np.int64)
-        if self.points <= KEPT_POINTS:
-            if legal is None or _SPARSE * len(offsets) < legal.size:
-                self._kept[block.start] = offsets.astype(np.int32)
-            else:
-                self._kept[block.start] = np.packbits(legal)
+        offsets = self._masks.met(block)
+        count = prod(block.shape)
+        if SPARSE * len(offsets) < count:
+            self._kept[block.start] = offsets.astype(np.int32)
+        elif self.points <= KEPT_POINTS:
+            mask = np.zeros(count, dtype=np.bool_)
+            mask[offsets] = True
+            self._kept[block.start] = np.packbits(mask)
         return offsets
-
-    def _met(self, block: Block) -> Mask | None:
-        """Where in a block all constraints hold, flattened; None for nowhere. Those over few values come first: their
-        masks stay small as long as no other axis comes in, and often leave nothing."""
-
-        def size(number: int) -> int:
-            axes = self.constraints[number].axes
-            return prod(n for knob, n in zip(self.knobs, block.shape, strict=True) if knob.name in axes)
-
-        legal: Mask = np.ones((1,) * len(block.shape), dtype=np.bool_)
-        for number in sorted(range(len(self.constraints)), key=size):
-            legal = legal & self._mask(number, block)
-            if not legal.any():
-                return None
-        return np.broadcast_to(legal, block.shape).reshape(-1)
-
-    def _mask(self, number: int, block: Block) -> Mask:
-        """The points of a block that a constraint allows: part of what it allows of all, where that is not much."""
-        constraint = self.constraints[number]
-        if number not in self._masks:
-            small = prod(len(knob.values) for knob in self.knobs if knob.name in constraint.axes) <= BLOCK_POINTS
-            every = tuple(slice(0, n) for n in self.shape)
-            self._masks[number] = constraint.mask(self.knobs, every) if small else None
-        whole = self._masks[number]
-        if whole is None:
-            return constraint.mask(self.knobs, block.slices)
-        own = (s if n > 1 else slice(None) for s, n in zip(block.slices, whole.shape, strict=True))
-        return whole[tuple(own)]
-
-    @cached_property
-    def _masks(self) -> dict[int, Mask | None]:
-        return {}
 
     @cached_property
     def _kept(self) -> dict[int, NDArray[np.generic]]:
         return {}
-
-
-def _bound(block: Block, origin: tuple[int, ...]) -> int:
-    """Least distance that any point of the block has from `origin`."""
-    return sum(max(s.start - at, at - (s.stop - 1), 0) for s, at in zip(block.slices, origin, strict=True))
-
-
-def _distances(block: Block, origin: tuple[int, ...]) -> NDArray[np.int16]:
-    """Distance from `origin` of every point of the block, flattened. Knobs have far fewer than 2^15 values in all."""
-    total = np.zeros(1, dtype=np.int16)
-    for s, at in zip(block.slices, origin, strict=True):
-        steps = np.abs(np.arange(s.start, s.stop, dtype=np.int16) - at)
-        total = (total[:, None] + steps[None, :]).reshape(-1)
-    return total
