@@ -124,10 +124,13 @@ class Options:
 class Outcome:
     """The faults, what was counted, and for each tensor a flag a byte that the kernel wrote.
 
-    `unlisted`: occurrences of faults beyond those that a report lists.
+    `unlisted`: occurrences of faults beyond those that a report lists. `instructions`: of all warps together.
+    `met_limit`: the run was ended after `Options.max_instructions`, and the last of the faults says so.
     """
 
     faults: tuple[Fault, ...]
     counters: dict[str, Any]
     written: dict[str, npt.NDArray[np.bool_]] = field(default_factory=dict)
     unlisted: int = 0
+    instructions: int = 0
+    met_limit: bool = False

@@ -19,7 +19,7 @@ from compiler.emulate.memory.region import Offsets, Region
 from compiler.emulate.order.order import Order
 from compiler.emulate.program import BasicBlock, Branch, Exit, Program, Wait
 from compiler.emulate.ptx.module import Function, Instruction
-from compiler.emulate.report import FaultKind, Halt, Report
+from compiler.emulate.report import FaultKind, Halt, LimitMet, Report
 from compiler.emulate.threads import WARP, Lanes, Threads
 
 E = TypeVar("E", bound=Engine)
@@ -38,8 +38,9 @@ class Starved(Exception):
 class Machine:
     """One batch of blocks. `live`: lanes that have not exited (padding lanes never live).
 
-    `progress` goes up whenever something happened that waiting lanes may wait for. `registers` has an array a register,
-    see `binder`; `origins` says of a register without a value where it was first computed with, see `unassigned`.
+    `progress` goes up whenever something happened that waiting lanes may wait for; lanes that `sleep` wait for `wake`.
+    `registers` has an array a register, see `binder`; `origins` says of a register without a value where it was first
+    computed with, see `unassigned`.
     `last_ran`, `came`: when, in turns, each lane last executed more than a branch or exit, and last came to wait.
     """
 
@@ -76,6 +77,7 @@ class Machine:
         self._living = len(threads.real)
         self._living_of_warp = np.bincount(threads.real // WARP, minlength=threads.lanes // WARP)
         self._stalled = np.full(threads.lanes, -1)
+        self._asleep = np.zeros(threads.lanes, np.bool_)
         self._seen: dict[int, tuple[int, list[npt.NDArray[Any]]]] = {}
         self._quiet = 0
         self._spins = 0
@@ -106,6 +108,15 @@ class Machine:
     def stall(self, lanes: Lanes) -> None:
         """These lanes found nothing yet (a try_wait that failed, a nanosleep): others take their turn first."""
         self._stalled[lanes] = self.progress
+
+    def sleep(self, lanes: Lanes) -> None:
+        """These lanes found an mbarrier's phase incomplete: the hardware may suspend them until it is complete, or for
+        a time of its own choice (PTX ISA, "mbarrier.try_wait"). Here until `wake`, or until nothing else can go on."""
+        self._asleep[lanes] = True
+
+    def wake(self, lanes: Lanes) -> None:
+        """What these lanes may have found incomplete is complete."""
+        self._asleep[lanes] = False
 
     def has_ended(self, slots: npt.NDArray[np.intp]) -> npt.NDArray[np.bool_]:
         """Whether all threads of the block in each slot have exited."""
@@ -158,7 +169,7 @@ class Machine:
         pc = self._pick()
         if pc is not None:
             self._quiet += 1
-            self._run_block(pc, self._ready.pop(pc))
+            self._run_block(pc, self._taken(pc))
             return True
         if not self._ready and not self._parked:
             return False
@@ -170,6 +181,7 @@ class Machine:
         if self._ready and self._spins < _SPINS:
             self._spins += 1
             self._stalled[:] = -1
+            self._asleep[:] = False
             return True
         self._stuck()
         return bool(self._ready or self._parked)
@@ -189,7 +201,21 @@ class Machine:
         return min(able, key=lambda pc: position[pc])
 
     def _waits(self, lanes: Lanes) -> bool:
-        return bool((self._stalled[lanes] == self.progress).any())
+        return bool(self._asleep[lanes].all() or (self._stalled[lanes] == self.progress).any())
+
+    def _taken(self, pc: int) -> Lanes:
+        """The lanes of a group that go on now: those of warps that do not sleep. The others stay where they stand."""
+        lanes = self._ready.pop(pc)
+        asleep = self._asleep[lanes]
+        if not asleep.any():
+            return lanes
+        warps = lanes // WARP
+        goes = np.isin(warps, warps[~asleep])
+        going = lanes[goes]
+        if not goes.all():
+            self._ready[pc] = lanes[~goes]
+        self._asleep[going] = False
+        return going
 
     def _run_block(self, pc: int, lanes: Lanes) -> None:
         before = self.progress
@@ -242,7 +268,7 @@ class Machine:
                 "Check the loop's condition, or raise the limit.",
                 lane=int(lanes[0]),
             )
-            raise Halt
+            raise LimitMet
 
     def _partial(self, lanes: Lanes) -> int:
         """The warps of which not all threads that live are among `lanes`."""

@@ -68,6 +68,7 @@ class Program:
 
     `position[i]` orders instructions so that lanes meet again after a divergence (`ptx.flow`).
     `synchronises_through_memory`: some instruction orders accesses of its thread to memory that others may see.
+    `uses_async_proxy`: some instruction starts an operation of the async proxy.
     """
 
     def __init__(self, function: Function, symbols: dict[str, int], target: str) -> None:
@@ -76,6 +77,7 @@ class Program:
         self.function = function
         self.checked = graph.maybe_unassigned
         self.synchronises_through_memory = any(_orders_memory(i) for i in function.instructions)
+        self.uses_async_proxy = any(_is_of_async_proxy(i) for i in function.instructions)
         count = len(function.instructions)
         self.position = (*graph.position, count)
         ends: dict[int, End] = {}
@@ -97,6 +99,12 @@ def _orders_memory(insn: Instruction) -> bool:
     if insn.opcode in ("fence", "membar"):
         return not insn.has("proxy", "mbarrier_init")
     return insn.opcode in ("ld", "st", "atom", "red") and insn.has("acquire", "release", "acq_rel")
+
+
+def _is_of_async_proxy(insn: Instruction) -> bool:
+    """Bulk and tensor copies, and tensor memory (PTX ISA, "cp.async.bulk" and "tcgen05": async proxy). `cp.async` and
+    `st.async` run beside their thread too, in the generic proxy."""
+    return insn.has("bulk") or insn.opcode == "tcgen05"
 
 
 def _block(function: Function, start: int, stop: int, plain: dict[int, Run], ends: dict[int, End]) -> BasicBlock:

@@ -59,6 +59,10 @@ class Halt(Exception):
     """The grid cannot go on: the fault has been reported."""
 
 
+class LimitMet(Halt):
+    """The run was ended for its length: the fault that says so is no proof that the kernel never ends."""
+
+
 class Report:
     """The faults of a run, one a kind, instruction and tensor: the first occurrence, counted.
 

@@ -25,7 +25,7 @@ from compiler.emulate.order.order import GlobalHistory, Order
 from compiler.emulate.program import Program
 from compiler.emulate.ptx.inline import inlined
 from compiler.emulate.ptx.module import Function, Module
-from compiler.emulate.report import Halt, Report
+from compiler.emulate.report import Halt, LimitMet, Report
 from compiler.emulate.threads import Threads, cluster_order
 
 _BATCH_LANES = 16384
@@ -59,12 +59,19 @@ def _emulated(
     program = _program(module, function, memory.symbols)
     batches = _batches(blocks, launch, memory, lanes)
     history = GlobalHistory()
+    instructions, met_limit = 0, False
     with np.errstate(all="ignore"):
         for number, batch in enumerate(batches):
             is_whole = len(batches) == 1 or len(batch) * _threads(launch) >= _MOST_LANES
             threads = Threads(launch.grid, launch.block, launch.cluster, batch)
             asynchrony = Asynchrony(options.completion, options.seed + number, threads.pitch * threads.cluster_blocks)
-            order = Order(threads, report, history=history, memory_sync=program.synchronises_through_memory)
+            order = Order(
+                threads,
+                report,
+                history=history,
+                memory_sync=program.synchronises_through_memory,
+                async_proxy=program.uses_async_proxy,
+            )
             machine = Machine(
                 program,
                 launch,
@@ -79,11 +86,15 @@ def _emulated(
             )
             try:
                 machine.run()
-            except Halt:
+            except Halt as halt:
                 machine.order.flush()
+                met_limit = isinstance(halt, LimitMet)
                 break
+            finally:
+                instructions += machine.spent
     copy_back(memory, launch)
-    return Outcome(report.faults, counters.as_dict(), {n: _changed(memory, n) for n in launch.tensors}, report.dropped)
+    written = {name: _changed(memory, name) for name in launch.tensors}
+    return Outcome(report.faults, counters.as_dict(), written, report.dropped, instructions, met_limit)
 
 
 _PROGRAMS_KEPT = 8

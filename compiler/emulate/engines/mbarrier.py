@@ -71,6 +71,8 @@ class MBarriers(Engine):
                     + ". Initialise it once, in one thread; to use the memory again, mbarrier.inval it first.",
                     tensor=self._name,
                 )
+            if known is not None:
+                self._wake(known, known.phase)
             self.table.add(offset, min(max(int(counts[which[0]]), 1), MAX_COUNT), insn, int(lanes[0]))
         self.machine.progress += 1
 
@@ -86,6 +88,7 @@ class MBarriers(Engine):
                     tensor=self._name,
                 )
             self.table.remove(barrier, insn, int(active.lanes[which[0]]))
+            self._wake(barrier, barrier.phase)
 
     def arrive(
         self,
@@ -147,10 +150,12 @@ class MBarriers(Engine):
         parity: Any = None,
         state: Any = None,
         acquires: bool = True,
+        suspends: bool = False,
     ) -> npt.NDArray[np.bool_]:
         """`mbarrier.test_wait`, `try_wait`: whether the phase of that parity, or of that state, is complete.
 
-        Lanes that find it incomplete give way to others. A barrier that is none counts as complete, after the report.
+        Lanes that find it incomplete give way to others; if it `suspends`, until a phase of the barrier is complete. A
+        barrier that is none counts as complete, after the report.
         """
         complete = np.ones(len(active), np.bool_)
         wanted = np.broadcast_to(parity if state is None else state_phase(state), len(active))
@@ -166,7 +171,7 @@ class MBarriers(Engine):
             lanes = active.lanes[which[~passed]]
             barrier.failed[lanes - barrier.base] = phase
             barrier.wait = (insn, int(lanes[0]))
-            self.machine.stall(lanes)
+            (self.machine.sleep if suspends else self.machine.stall)(lanes)
         return complete
 
     def _saw(self, barrier: Barrier, active: Active, insn: Instruction, which: Lanes, acquires: bool) -> None:
@@ -316,6 +321,7 @@ class MBarriers(Engine):
                     f"mbarrier, and its copies bring {barrier.delivered + coming}. Expect exactly that many.",
                 )
             self.table.remove(barrier)
+            self._wake(barrier, barrier.phase)
 
     def explain_stuck(self) -> None:
         """Reports the barriers that can never complete, when nothing can go on."""
@@ -380,6 +386,7 @@ class MBarriers(Engine):
         phase = barrier.phase
         if not barrier.turn():
             return
+        self._wake(barrier, phase)
         late = [c for c in barrier.coming if c.phase == phase]
         if late:
             insn, lane = barrier.expect or (late[0].insn, late[0].lane)
@@ -390,6 +397,10 @@ class MBarriers(Engine):
                 f"to it, issued at {at_line(late[0].insn)}, are still to come. Expect the bytes of all its copies "
                 "before the last arrival.",
             )
+
+    def _wake(self, barrier: Barrier, phase: int) -> None:
+        """Lets those go on who waited in vain for a phase: it is complete, or the barrier is no more."""
+        self.machine.wake(barrier.base + np.flatnonzero(barrier.failed == phase))
 
     def _misuse(self, insn: Instruction, lane: int, message: str) -> None:
         self.machine.fault(_MISUSE, insn, message, lane=lane, tensor=self._name)

@@ -86,7 +86,7 @@ def wait(insn: Instruction, binder: Binder) -> Run:
     """
     space, address = shared_or_generic(insn), binder.address(insn.operands[1], insn)
     write = binder.writer(insn.operands[0], np.bool_, insn)
-    by_parity, acquires = insn.has("parity"), not insn.has("relaxed")
+    by_parity, acquires, suspends = insn.has("parity"), not insn.has("relaxed"), insn.name[1] == "try_wait"
     read = binder.reader(insn.operands[2], np.uint32 if by_parity else np.uint64, insn)
 
     def run(active: Active) -> None:
@@ -99,6 +99,7 @@ def wait(insn: Instruction, binder: Binder) -> Run:
             parity=wanted & 1 if by_parity else None,
             state=None if by_parity else wanted,
             acquires=acquires,
+            suspends=suspends,
         )
         write(active, done)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from compiler.emulate.order.events import Clocks, OnRace
+from compiler.emulate.order.events import Clocks, Floor, OnRace
 from compiler.emulate.order.knowledge import Knowledge
 from compiler.emulate.order.log import Entry, Items, Kind, Who, known, together
 from compiler.emulate.order.pairs import Flags, Positions, Segments
@@ -18,7 +18,7 @@ _FEW_LATER = 64
 """Accesses that are looked at for an atomic of the same thread before them: such code is of one thread, the last."""
 
 
-def checked(shadow: Shadow, knowledge: Knowledge, races: Races, floor: Clocks, on_race: OnRace | None) -> None:
+def checked(shadow: Shadow, knowledge: Knowledge, races: Races, floor: Floor, on_race: OnRace | None) -> None:
     """Checks the log of a region against itself and the past, reports, and leaves what can still race."""
     if not shadow.is_written:
         shadow.put_aside(knowledge.columns)
@@ -92,7 +92,13 @@ class _Check:
 
     def _verdict(self, earlier: Positions, later: Positions) -> tuple[Flags, Flags]:
         """For pairs of accesses that conflict: whether nothing orders the two, and whether the later is of the async
-        proxy and no proxy fence lets it see the earlier."""
+        proxy, the earlier is not, and no proxy fence is on the way.
+
+        What makes X come before Y holds for their accesses only if both use one proxy, or a proxy fence lies on the way
+        (PTX ISA, "Causality order": proxy-preserved base causality order; "Async proxy"), reads and writes alike. A
+        read that a thread has issued may still be under way when the thread arrives on an mbarrier: on an H200, rings
+        whose threads freed a stage without the fence read what the next copy brought.
+        """
         items, table = self._items, self._knowledge.table
         width, cells = table.width, table.flat
         column, clock = items.column[earlier], items.clock[earlier]
@@ -113,8 +119,7 @@ class _Check:
         self._acquit(is_race, earlier, later)
         lacks_fence = np.zeros(len(earlier), np.bool_)
         if self._has_actors:
-            writes = (items.code & 1).astype(np.bool_)
-            needs = (self._who[later] == Who.ASYNC) & (self._who[earlier] != Who.ASYNC) & writes[earlier]
+            needs = (self._who[later] == Who.ASYNC) & (self._who[earlier] != Who.ASYNC)
             which = np.flatnonzero(needs)
             rows = self._known.proxy_row[self._source[later[which]]].astype(np.int64)
             lacks_fence[which] = cells[rows * width + column[which]] < clock[which]

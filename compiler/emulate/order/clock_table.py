@@ -29,10 +29,9 @@ class ClockTable:
         """All cells in a row, row after row of `width`."""
         return self._cells.reshape(-1)
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the rows."""
-        return self.rows * self.width * 4
+    def bytes_of(self, rows: int) -> int:
+        """Bytes of so many rows."""
+        return rows * self.width * 4
 
     def __getitem__(self, rows: Any) -> Clocks:
         """One row, or several: (rows, width). Not to be changed."""

@@ -30,7 +30,7 @@ class Layer(IntEnum):
     """Four things that a thread can know of another's accesses, each with clocks of its own.
 
     SEEN     they happen before what the thread does next
-    PROXY    they do, and a proxy fence stands on the way: the async proxy sees them too
+    PROXY    they do, and a proxy fence stands on the way: they come before what the async proxy does next
     DEVICE   they do, and a fence of gpu scope stands on the way: a strong write may publish them to the grid
     BLOCK    they do, and a fence of any scope stands on the way: a strong write may publish them to its block
     """
@@ -61,7 +61,7 @@ class Actor:
     """An asynchronous operation, as one more thread: it knows what its issuer knew, and it ends when observed.
 
     `slot` is the block of its issuer, `lane`. `issued` is the time (`Order.time`) of its issue. `uses_async_proxy`:
-    its accesses go through the async proxy, to which ordinary ones are visible only by a proxy fence.
+    its accesses go through the async proxy, and come after ordinary ones only by a proxy fence.
 
     A single operation has one column of its cluster's clocks: what it reads bears clock `clocks[0]`, what it writes the
     next. An operation of many `lanes` at once (`cp.async`) has a column a lane, and a clock for each lane of the batch.
@@ -76,6 +76,18 @@ class Actor:
     clocks: Ints
     view: View
     lanes: npt.NDArray[np.intp] | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Floor:
+    """What all threads of a cluster, and all its operations under way, know: (clusters, columns) of clocks.
+
+    `seen`: what has happened before anything that comes now; `proxy`: what the async proxy sees too, None if the kernel
+    has no operation of the async proxy.
+    """
+
+    seen: Clocks
+    proxy: Clocks | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

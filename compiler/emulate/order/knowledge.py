@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from compiler.emulate.order.clock_table import ClockTable
-from compiler.emulate.order.events import Actor, Clocks, Ints, Layer, Token, View
+from compiler.emulate.order.events import Actor, Clocks, Floor, Ints, Layer, Token, View
 from compiler.emulate.order.worlds import Worlds, larger
 from compiler.emulate.threads import Lanes, Threads
 
@@ -23,6 +23,9 @@ counts as knowing the first too."""
 
 _ACTOR_COLUMNS = 32
 """Columns that are added at a time."""
+
+_TABLE_BYTES = 1 << 26
+"""Bytes of vector clocks that are added before the old ones are dropped."""
 
 _COMPACT_ROWS = 256
 """Rows of the table below which old ones are not worth dropping."""
@@ -48,9 +51,10 @@ class Columns:
 class Knowledge:
     """What the lanes of a batch know."""
 
-    def __init__(self, threads: Threads, memory_sync: bool) -> None:
+    def __init__(self, threads: Threads, memory_sync: bool, async_proxy: bool) -> None:
         count = threads.lanes
         self.threads = threads
+        self._has_async_proxy = async_proxy
         self.columns = Columns(threads)
         self.cluster: Ints = (np.arange(count) // self.columns.per_cluster).astype(np.int32)
         self.column, self.keys = self.columns.column, self.columns.keys
@@ -64,6 +68,7 @@ class Knowledge:
         self._view.own[Layer.SEEN] = 1
         self._is_shared = False
         self.table = ClockTable(self.columns.per_cluster)
+        self._rows_kept = 0
         self._copy_clocks = np.zeros(count, np.int32)
         self._actor_columns: list[int] = []
         self._actors_of = [0] * len(self.keys)
@@ -311,15 +316,23 @@ class Knowledge:
 
     # What can go.
 
+    @property
+    def is_large(self) -> bool:
+        """Whether the clocks that came since old ones were dropped take so much memory that it is time again."""
+        return self.table.bytes_of(self.table.rows - self._rows_kept) > _TABLE_BYTES
+
     def _views(self) -> list[View]:
         """All views that are still in use once the log is empty."""
         views = [self._view, *(a.view for a in self._under_way)]
         return list({id(v): v for v in views}.values())
 
-    def floor(self) -> Clocks:
-        """For each cluster, (clusters, columns): what all its threads, and all its operations under way, know."""
+    def floor(self) -> Floor:
+        """What everybody knows."""
+        return Floor(self._floor(Layer.SEEN), self._floor(Layer.PROXY) if self._has_async_proxy else None)
+
+    def _floor(self, layer: Layer) -> Clocks:
         floor = np.full((len(self.keys), self.table.width), np.iinfo(np.int32).max, np.int32)
-        rows, real = self._view.rows[Layer.SEEN], self.threads.real
+        rows, real = self._view.rows[layer], self.threads.real
         pairs = np.unique(self.cluster[real].astype(np.int64) * self.table.rows + rows[real])
         clusters = pairs // self.table.rows
         starts = np.flatnonzero(np.concatenate(([True], clusters[1:] != clusters[:-1])))
@@ -327,19 +340,27 @@ class Knowledge:
         for actor in self._under_way:
             index = np.zeros(1, np.intp) if actor.lanes is None else actor.lanes
             number = self.cluster[actor.lane]
-            for row in np.unique(actor.view.rows[Layer.SEEN, index]).tolist():
+            for row in np.unique(actor.view.rows[layer, index]).tolist():
                 np.minimum(floor[number], self.table[row], out=floor[number])
         return floor
 
     def compact(self) -> None:
-        """Drops the rows and worlds that no lane, and no operation under way, refers to. The log must be empty."""
-        if self.table.rows < _COMPACT_ROWS and len(self.worlds) == 1:
+        """Drops the rows and worlds that no lane, and no operation under way, refers to. The log must be empty.
+
+        Not before there are twice as many rows as were in use last time: thousands of operations may be under way.
+        """
+        is_small = self.table.rows < max(_COMPACT_ROWS, 2 * self._rows_kept) and not self.is_large
+        if is_small and len(self.worlds) == 1:
             return
         views = self._views()
         rows = self.table.keep(np.concatenate([v.rows.ravel() for v in views]))
-        worlds = self.worlds.keep(np.concatenate([v.worlds.ravel() for v in views]))
+        self._rows_kept = self.table.rows
         for view in views:
             view.rows = rows[view.rows]
+        if len(self.worlds) == 1:
+            return
+        worlds = self.worlds.keep(np.concatenate([v.worlds.ravel() for v in views]))
+        for view in views:
             view.worlds = worlds[view.worlds]
 
 

@@ -34,9 +34,6 @@ _LOG_BYTES = 2 << 20
 _LEAST_BYTES = 4
 """What a lane's access counts for at least, since its offset and lane are kept too."""
 
-_TABLE_BYTES = 1 << 26
-"""Bytes of vector clocks that are kept before the log is checked, after which the old ones can go."""
-
 _KIND = {
     (Access.READ, False): Kind.READ,
     (Access.READ, True): Kind.STRONG_READ,
@@ -62,7 +59,8 @@ class Order:
     """The vector clocks of a batch, and the log of its accesses. Offsets are into `Region.data`.
 
     Arrays given to it are kept and must not change afterwards. `memory_sync`: the kernel has fences, or release or
-    acquire operations, so that threads may synchronise through memory. `on_race` is told of races of an asynchronous
+    acquire operations, so that threads may synchronise through memory. `async_proxy`: it may have operations of the
+    async proxy; without, less of the past is kept. `on_race` is told of races of an asynchronous
     operation with a thread first.
     """
 
@@ -73,13 +71,14 @@ class Order:
         *,
         history: GlobalHistory | None = None,
         memory_sync: bool = False,
+        async_proxy: bool = True,
         on_race: OnRace | None = None,
     ) -> None:
         self.on_race = on_race
         self.time = 0
         """The accesses so far, and the operations issued: which came first in the run."""
         self._threads = threads
-        self._knowledge = Knowledge(threads, memory_sync)
+        self._knowledge = Knowledge(threads, memory_sync, async_proxy)
         self._history = history or GlobalHistory()
         self._races = Races(report)
         self._shadows: dict[Region, Shadow] = {}
@@ -179,7 +178,8 @@ class Order:
         return joined(tokens)
 
     def proxy_fence(self, lanes: Lanes) -> None:
-        """`fence.proxy.async`: what these lanes did and saw up to now becomes visible to the async proxy."""
+        """`fence.proxy.async`: what these lanes did and saw up to now, reads included, comes before operations of the
+        async proxy that are issued by those who learn of it."""
         self._knowledge.fence(lanes, (Layer.PROXY,))
 
     def fence(self, lanes: Lanes, scope: str = "gpu") -> None:
@@ -233,5 +233,5 @@ class Order:
         self._knowledge.compact()
 
     def _bound_table(self) -> None:
-        if self._knowledge.table.nbytes > _TABLE_BYTES:
+        if self._knowledge.is_large:
             self.flush()

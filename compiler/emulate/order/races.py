@@ -25,6 +25,13 @@ _DID = {
     Kind.STRONG_WRITE: "updated (strongly)",
 }
 
+_UNFENCED = (
+    "It is issued after the read, but through the async proxy, and no proxy fence lies between: the read may still be "
+    "under way when the operation writes",
+    "It comes after, but the async proxy need not see it",
+)
+"""What is wrong with an operation of the async proxy that no proxy fence orders after a read, and after a write."""
+
 
 class Races:
     """Reports races, one fault a kind and a pair of instructions, counted."""
@@ -64,7 +71,7 @@ class Races:
         place = offset % region.pitch if region.pitch else offset - region.lead
         name = f"tensor {region.name}" if region.space is Space.GLOBAL else region.name
         problem = (
-            "It comes after, but the async proxy need not see it"
+            _UNFENCED[before.kind & 1]
             if is_proxy
             else "Both are by one instruction, and the values differ"
             if before is after and before.who is Who.THREAD
@@ -143,9 +150,11 @@ def _quoted(insn: Instruction) -> str:
 def _remedy(before: Origin, after: Origin, lanes: tuple[int, int], is_proxy: bool) -> str:
     """What would order the two, as advice."""
     if is_proxy:
+        did = "write" if before.kind & 1 else "read"
         return (
-            "Execute fence.proxy.async after the write and before the barrier that the operation is issued after, or "
-            "after that barrier in the thread that issues it."
+            f"Execute fence.proxy.async (for shared memory, .shared::cta) in the thread of the {did}, after it and "
+            "before the barrier, or the arrival on an mbarrier, that the operation is issued after; or in the thread "
+            "that issues the operation, after its wait for that and before the issue."
         )
     if before.who is not Who.THREAD:
         return "Wait for the operation (its mbarrier, or its group) before that, and pass a barrier if others waited."

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from compiler.emulate.memory.region import Region
-from compiler.emulate.order.events import Clocks, Ints
+from compiler.emulate.order.events import Floor, Ints
 from compiler.emulate.order.knowledge import Columns
-from compiler.emulate.order.log import COARSEST, Entry, Items, Origin, granule_of, origin_of, spread, together
+from compiler.emulate.order.log import COARSEST, Entry, Items, Origin, Who, granule_of, origin_of, spread, together
 from compiler.emulate.ptx.module import Space
 
 _MOST_READS = 1 << 20
@@ -125,11 +125,11 @@ class Shadow:
         self._past = left
         return together(taken) if taken else None
 
-    def put_past(self, items: Items, clusters: Ints, floor: Clocks) -> None:
+    def put_past(self, items: Items, clusters: Ints, floor: Floor) -> None:
         """Keeps accesses, sorted by granule, to granules that nothing else of the past concerns.
 
-        `clusters` is the number of each lane's cluster, `floor` what everybody in a cluster knows: nobody races
-        with that any more, if no other cluster sees the region.
+        `clusters` is the number of each lane's cluster. Nobody races any more with what is below the `floor`, if no
+        other cluster sees the region.
         """
         pieces = [*self._past, self._without_known(items, clusters, floor)]
         if len(pieces) > _MOST_PIECES:
@@ -137,9 +137,13 @@ class Shadow:
         self._past = [p for p in pieces if len(p)]
         self._drop_origins()
 
-    def _without_known(self, items: Items, clusters: Ints, floor: Clocks) -> Items:
+    def _without_known(self, items: Items, clusters: Ints, floor: Floor) -> Items:
         if self.region.space is not Space.GLOBAL:
-            items = items.take(items.clock > floor[clusters[items.lane], items.column])
+            where = (clusters[items.lane], items.column)
+            can_race = items.clock > floor.seen[where]
+            if floor.proxy is not None:
+                can_race |= (items.clock > floor.proxy[where]) & (items.code >> 2 != Who.ASYNC)
+            items = items.take(can_race)
         return _distinct(items) if len(items) > _CROWDED else items
 
     def _drop_origins(self) -> None:

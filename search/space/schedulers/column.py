@@ -6,9 +6,9 @@ memory into another (`columns`):
     batch and column slab (blocks) | blocks of a cluster | steps | thread row | thread column | row in flight | lane
             kept                          folded          folded    folded         kept            folded       kept
 
-A thread keeps one accumulator a lane; it loads all its rows of a step before it folds them. Threads of a column, and
-the blocks of a cluster, fold together at the end. A fusion with several reductions, one after the other, passes over
-the rows once for each (`column_passes`).
+A thread keeps one accumulator a lane; it loads all its rows of a step before it folds them, from memory or from a ring
+in shared memory (`column_staging`). Threads of a column, and the blocks of a cluster, fold together at the end. A
+fusion with several reductions, one after the other, passes over the rows once for each (`column_passes`).
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from compiler.ir.ops import VIEWS, OpKind
 from compiler.ir.tensor import TensorOp
 from compiler.schedule import steps
 from compiler.schedule.inline import max_position
+from compiler.schedule.online import online_sums
 from compiler.schedule.start import start
 from compiler.schedule.trace import ScheduleTrace
 from search.space.schedulers.builder import TraceBuilder
@@ -37,8 +38,10 @@ from search.space.schedulers.column_passes import (
     is_reduction,
     split_passes,
 )
-from search.space.schedulers.column_space import column_space
+from search.space.schedulers.column_space import ONLINE, column_space
+from search.space.schedulers.column_staging import stage, stageable, tile_loops
 from search.space.schedulers.pointwise_body import is_packed_cast, set_cache, set_grades
+from search.space.schedulers.rings import turn
 from search.space.space import Space
 
 P = ParallelType
@@ -76,17 +79,27 @@ class _ColumnTrace:
     def __post_init__(self) -> None:
         found = column_form(self.b.sf)
         assert isinstance(found, ColumnForm), "refused fusions have no points"
+        if self.point["fold"] == ONLINE:
+            self.b.do(*(steps.Online(maximum, sums) for maximum, sums in online_sums(self.b.sf).items()))
         cache_registers(self.b)
         self.passes = split_passes(self.b, self.point["reuse"])
         self.form = with_accesses_of(found, self.b.sf)
+        self.loads = {op.output for op in self.b.sf.ops if is_load(self.b.sf, op)}
+        """Register tensors that are read from memory, or from a shared copy of it."""
+        self.staged: list[str] = []
         self.cluster = int(self.point["cluster"])
         self.row_at = 4 + (self.cluster > 1)
         """Position of the rows in flight: right of blocks, cluster, steps and threads."""
 
     def build(self) -> ScheduleTrace:
         b, p, form = self.b, self.point, self.form
+        if p["load"] == "tma":
+            self.staged = stage(b, stageable(form, b.sf, p["columns"]))
         set_grades(b, p["math"])
         for op in b.sf.ops:
+            if op.output in self.staged:
+                tile_loops(b, op.output, form, p)
+                continue
             if is_column(b.sf, b.tensor(op.output)):
                 self.column_loops(op.output)
             else:
@@ -94,6 +107,7 @@ class _ColumnTrace:
             self.lanes(op)
         for op in reversed(b.sf.ops):
             self.inline(op)
+        turn(b, self.staged, p, (p["threads_x"], p["threads_y"]))
         set_cache(b, self.last_reads(), p["cache_load"])
         set_cache(b, [a.first for a in form.stores], p["cache_store"])
         if p["registers"]:
@@ -105,7 +119,13 @@ class _ColumnTrace:
         last: dict[str, str] = {}
         for a in sorted(self.form.loads, key=lambda a: self.passes.of.get(a.first, 0)):
             last[a.tensor] = a.first
-        return list(last.values())
+        return [first for first in last.values() if is_load(self.b.sf, self.producer(first))]
+
+    def producer(self, name: str) -> TensorOp:
+        """The operator that makes a register tensor."""
+        op = self.b.sf.producer(name)
+        assert op is not None, "what is loaded is loaded by an operator"
+        return op
 
     # Loops -----------------------------------------------------------------------------------------------------------
 
@@ -166,9 +186,9 @@ class _ColumnTrace:
         b.do(steps.Parallelize(name, at, kind))
 
     def accesses_memory(self, op: TensorOp) -> bool:
-        """True for an operator that moves data from or to global memory."""
+        """True for an operator that moves data from or to global memory, or from a shared copy of it."""
         moves = op.kind in VIEWS or op.kind is OpKind.COPY
-        return moves and (is_load(self.b.sf, op) or self.is_global(op.output))
+        return moves and (op.output in self.loads or self.is_global(op.output))
 
     def is_global(self, name: str) -> bool:
         return self.b.tensor(name).memory is MemoryType.GLOBAL
@@ -186,7 +206,7 @@ class _ColumnTrace:
             return all(self.is_global(c.output) for c in b.sf.consumers(op.output))
         made = b.sf.producer(source)
         widens = b.tensor(source).dtype in (DType.BF16, DType.F16) and b.tensor(op.output).dtype is DType.F32
-        return widens and made is not None and is_load(b.sf, made)
+        return widens and made is not None and made.output in self.loads
 
     # Inlining --------------------------------------------------------------------------------------------------------
 
@@ -196,9 +216,11 @@ class _ColumnTrace:
         t = b.tensor(name)
         if self.is_global(name):
             return
-        if is_reduction(op) or not is_full(b.sf, t) or name in self.passes.kept:
+        if name in self.staged:
+            wanted = self.row_at - 2
+        elif is_reduction(op) or not is_full(b.sf, t) or name in self.passes.kept:
             wanted = 1
-        elif is_load(b.sf, op):
+        elif name in self.loads:
             wanted = self.row_at
         elif any(self.is_global(c.output) for c in b.sf.consumers(name)):
             wanted = self.row_at + 1

@@ -6,6 +6,9 @@ A tensor that two passes read is, by choice:
     read_again   loaded and computed in each pass
     inputs       loaded once and kept in registers; what is computed from it is computed in each pass
     values       kept in registers too where it costs a special function
+
+Sums that are folded along with a maximum (`compiler.schedule.online`) are in its pass, in loops of their own after it:
+what both fold is loaded once, and computed in each.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from compiler.analysis.online import online_folds
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.iter_domain import MemoryType
 from compiler.ir.ops import REDUCTIONS, OpKind
@@ -20,6 +24,9 @@ from compiler.ir.tensor import TensorOp, TensorView
 from compiler.schedule import steps
 from search.space.schedulers.builder import TraceBuilder
 from search.space.schedulers.column_form import is_load, reads_memory, varies_along
+
+SCALED = 1
+"""Passes are numbered by two: what belongs to sums that are scaled to a maximum of the same pass has the odd number."""
 
 REUSES = ("read_again", "inputs", "values")
 
@@ -71,27 +78,34 @@ def depths(sf: ScheduledFusion) -> dict[str, int]:
     found = dict.fromkeys(sf.inputs, 0)
     for op in sf.ops:
         before = max((found[name] for name in op.tensor_inputs), default=0)
-        found[op.output] = before + is_reduction(op)
+        found[op.output] = before - 1 if op.is_running else before + is_reduction(op)
     return found
 
 
 def passes_of(sf: ScheduledFusion, kept: frozenset[str] = frozenset()) -> dict[str, frozenset[int]]:
-    """For every full tensor, the passes that need its value; `kept` are made in one pass alone, for all.
+    """For every full tensor, the passes that need its value, by number; `kept` are made in one pass alone, for all.
 
-    A reduction, and a store, belongs to the first pass that can make it.
+    A reduction, and a store, belongs to the first pass that can make it. What is loaded serves a whole pass.
     """
     depth = depths(sf)
+    scaled = {name for name, fold in online_folds(sf).items() if name != fold.maximum}
     needed: dict[str, frozenset[int]] = {}
     for op in reversed(sf.ops):
         t = sf.tensor(op.output)
         if is_reduction(op):
-            needed[op.output] = frozenset({depth[op.output] - 1})
+            needed[op.output] = frozenset({2 * (depth[op.output] - 1) + SCALED * (op.output in scaled)})
         elif is_full(sf, t) and t.memory is MemoryType.GLOBAL:
-            needed[op.output] = frozenset({depth[op.output]})
+            needed[op.output] = frozenset({2 * depth[op.output]})
         elif is_full(sf, t):
             readers = [sf.tensor(c.output) for c in sf.consumers(op.output)]
-            needed[op.output] = frozenset().union(*(_made_in(needed, r.name, kept) for r in readers))
+            found = frozenset[int]().union(*(_made_in(needed, r.name, kept) for r in readers))
+            needed[op.output] = frozenset(map(_whole, found)) if is_load(sf, op) else found
     return needed
+
+
+def _whole(number: int) -> int:
+    """The number of a pass whose loads serve this one."""
+    return number - number % 2
 
 
 def _made_in(needed: Mapping[str, frozenset[int]], name: str, kept: frozenset[str]) -> frozenset[int]:
@@ -139,8 +153,10 @@ def split_passes(b: TraceBuilder, reuse: str) -> Passes:
         first, *later = sorted(needed[name]) or [0]
         found.of[name] = first
         for at in later if name not in kept else ():
-            copy = f"{name}_{at}"
-            readers = [c.output for c in b.sf.consumers(name) if found.of.get(c.output) == at]
+            copy = f"{name}_{at // 2}{'o' * (at % 2)}"
+            parts = {c.output: found.of.get(c.output) for c in b.sf.consumers(name)}
+            loaded = is_load(b.sf, op)
+            readers = [r for r, part in parts.items() if part is not None and (_whole(part) if loaded else part) == at]
             b.do(steps.Recompute(name, readers[0], copy, tuple(readers[1:])))
             found.of[copy] = at
     return found

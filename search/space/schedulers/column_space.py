@@ -12,6 +12,7 @@ from compiler.arch import Arch
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.fusion import Fusion
 from compiler.ir.tensor import CachePolicy
+from compiler.schedule.online import online_sums
 from search.space.constraints import Constraint
 from search.space.knobs import Knob
 from search.space.schedulers.builder import TraceBuilder
@@ -24,8 +25,15 @@ from search.space.schedulers.column_passes import (
     passes_of,
     reuses,
 )
+from search.space.schedulers.column_staging import MAX_BOX, UNIT_BYTES, stageable
+from search.space.schedulers.flat_space import SMEM_SLACK_BYTES
 from search.space.schedulers.pointwise_body import math_grades
+from search.space.schedulers.rings import Rings, ring_constraints, ring_knobs
 from search.space.space import Space
+
+APART = "apart"
+ONLINE = "online"
+"""Sums of exponentials are folded in a pass after that of their maximum, or along with it."""
 
 MAX_EXACT_THREADS = 64
 MAX_EXACT_ROWS = 16
@@ -55,7 +63,9 @@ def column_space(fusion: Fusion, arch: Arch, sm_count: int) -> Space:
     assert isinstance(found, ColumnForm), "refused fusions have no space"
     cache_registers(b)
     facts = _Facts(b.sf, with_accesses_of(found, b.sf), arch, sm_count, reuses(b.sf))
-    return Space("column", _knobs(b, facts), (*_memory(facts), *_redundant(facts), *_worthwhile(facts)))
+    return Space(
+        "column", _knobs(b, facts), (*_memory(facts), *_staging(facts), *_redundant(facts), *_worthwhile(facts))
+    )
 
 
 @dataclass(frozen=True)
@@ -95,6 +105,14 @@ class _Facts:
         """True where some stream moves its vector as one word: otherwise fewer columns a thread do as well."""
         return vector == 1 or any(self.form.width(a, which, vector) == vector for a in self.form.streams)
 
+    def staged(self, which: str) -> tuple[str, ...]:
+        """Inputs that tensor maps can bring."""
+        return stageable(self.form, self.sf, which)
+
+    def staged_bytes(self, which: Any) -> Any:
+        """Bytes of one element of all of them."""
+        return self._by_choice(which, lambda name: sum(self.sf.tensor(n).dtype.nbytes for n in self.staged(name)))
+
     @property
     def loaded(self) -> int:
         """Bytes of one element of all full inputs."""
@@ -122,7 +140,7 @@ class _Facts:
 
     @property
     def pass_count(self) -> int:
-        return 1 + max((max(p) for p in passes_of(self.sf).values() if p), default=0)
+        return 1 + max((max(p) // 2 for p in passes_of(self.sf).values() if p), default=0)
 
 
 def _powers(most: int) -> tuple[int, ...]:
@@ -142,12 +160,15 @@ def _knobs(b: TraceBuilder, f: _Facts) -> tuple[Knob, ...]:
     hints = (CachePolicy.DEFAULT.value, CachePolicy.STREAMING.value)
     return (
         Knob("columns", choices),
+        Knob("load", ("vector", "tma") if f.arch.has_tma and any(f.staged(c) for c in choices) else ("vector",)),
         Knob("vector", vectors),
         Knob("threads_x", _with_exact(_powers(128), lanes, MAX_EXACT_THREADS)),
         Knob("threads_y", _powers(min(512, 2 * f.rows - 1))),
         Knob("rows", _with_exact(_powers(min(32, 2 * f.rows - 1)), (f.rows,), MAX_EXACT_ROWS)),
         Knob("cluster", _powers(min(f.arch.max_cluster_portable, f.rows))),
+        *ring_knobs((1, 2, 3, 4) if f.arch.has_tma and any(f.staged(c) for c in choices) else (1,), persistent=False),
         Knob("reuse", f.reuses),
+        Knob("fold", (APART, ONLINE) if online_sums(b.sf) else (APART,)),
         Knob("cache_load", hints if f.form.loads else hints[:1]),
         Knob("cache_store", hints if f.form.stores else hints[:1]),
         Knob("math", math_grades(b)),
@@ -188,6 +209,70 @@ def _memory(f: _Facts) -> list[Constraint]:
     ]
 
 
+def _staging(f: _Facts) -> list[Constraint]:
+    """Rows that tensor maps bring."""
+    least = min((f.sf.tensor(n).dtype.nbytes for n in f.staged("inner") or f.staged("all")), default=1)
+
+    def able(load: Any, which: Any) -> Any:
+        return (load != "tma") | (f.staged_bytes(which) > 0)
+
+    def box(load: Any, vector: Any, tx: Any, ty: Any, rows: Any) -> Any:
+        return (load != "tma") | (vector * tx <= MAX_BOX) & (ty * rows <= MAX_BOX)
+
+    def inner(load: Any, vector: Any, tx: Any) -> Any:
+        return (load != "tma") | (vector * tx * least % UNIT_BYTES == 0)
+
+    def smem(load: Any, which: Any, vector: Any, tx: Any, ty: Any, rows: Any, stages: Any, cluster: Any) -> Any:
+        tile = vector * tx * ty * rows * f.staged_bytes(which) * stages * np.where(f.pass_count > 1, f.pass_count, 1)
+        partials = vector * tx * (ty + cluster) * f.accumulators
+        need = tile + partials + SMEM_SLACK_BYTES
+        return (load != "tma") | (need <= f.arch.smem_per_block_optin_bytes)
+
+    def turns(load: Any, ty: Any, rows: Any, cluster: Any, stages: Any) -> Any:
+        return (load != "tma") | (stages > 1) & (ty * rows * cluster * stages <= f.rows)
+
+    rings = Rings(f.arch, ("load",), lambda load: load == "tma", ("threads_x", "threads_y"))
+    return [
+        Constraint(
+            "redundant_load",
+            ("load", "columns"),
+            able,
+            "Some input has rows of a multiple of 16 bytes, and columns that are one run: a tensor map brings it.",
+        ),
+        Constraint(
+            "tensor_map_boxes_are_1_to_256",
+            ("load", "vector", "threads_x", "threads_y", "rows"),
+            box,
+            "A box has at most 256 elements in a dimension.",
+        ),
+        Constraint(
+            "tensor_map_inner_box_is_a_multiple_of_16_bytes",
+            ("load", "vector", "threads_x"),
+            inner,
+            "The inner box is a multiple of 16 bytes.",
+        ),
+        Constraint(
+            "shared_memory_fits_the_block",
+            ("load", "columns", "vector", "threads_x", "threads_y", "rows", "stages", "cluster"),
+            smem,
+            "Tiles, times stages, and partial results fit the block's shared memory.",
+        ),
+        Constraint(
+            "redundant_load",
+            ("load", "threads_y", "rows", "cluster", "stages"),
+            turns,
+            "A ring has two stages or more, and each of them a step.",
+        ),
+        Constraint(
+            "redundant_cache_load",
+            ("load", "cache_load"),
+            lambda load, cache: (load != "tma") | (cache == CachePolicy.DEFAULT.value),
+            "Bulk copies take no thread cache hint.",
+        ),
+        *ring_constraints(rings),
+    ]
+
+
 def _redundant(f: _Facts) -> list[Constraint]:
     """Choices that only repeat another point."""
 
@@ -201,6 +286,12 @@ def _redundant(f: _Facts) -> list[Constraint]:
 
     return [
         Constraint("redundant_vector", ("columns", "vector"), vector, "No stream moves so many columns as one word."),
+        Constraint(
+            "redundant_reuse",
+            ("fold", "reuse"),
+            lambda fold, reuse: (fold == APART) | (reuse != "values"),
+            "What is measured from a running maximum is no value that a later pass could use.",
+        ),
         Constraint(
             "redundant_register_cap",
             ("registers", "threads_x", "threads_y"),

@@ -23,14 +23,16 @@ from compiler.schedule import steps
 from compiler.schedule.start import start
 from compiler.schedule.trace import ScheduleTrace
 from search.space.schedulers.builder import TraceBuilder
+from search.space.schedulers.copy_paths import CP_ASYNC
 from search.space.schedulers.flat_space import MAX_BOX, flat_space
 from search.space.schedulers.iteration_space import HELD, IterationSpace, Operand, iteration_space
 from search.space.schedulers.pointwise_body import cache_registers, inline_body, is_packed_cast, set_cache, set_grades
+from search.space.schedulers.rings import turn
 from search.space.schedulers.transposed_space import TransposedSpace, transposed_space
 from search.space.space import Space
 
 P = ParallelType
-_VIA = {"tma": CopyVia.TMA, "bulk": CopyVia.BULK1D}
+_VIA = {"tma": CopyVia.TMA, "bulk": CopyVia.BULK1D, CP_ASYNC: CopyVia.CP_ASYNC}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,7 @@ class _FlatTrace:
         self.cols = p["column_steps"] * p["threads_x"] * p["vector"]
         self.rows = p["threads_y"] * p["rows"]
         self.held = HELD.get(p["row_order"], 1)
+        self.swept = found.swept_rows(p["row_order"]) // self.rows
         self.box = min(self.cols, MAX_BOX)
 
     def build(self) -> ScheduleTrace:
@@ -87,13 +90,16 @@ class _FlatTrace:
         staged_out = self.stage_stores() if p["store"] != "vector" else {}
         set_grades(b, p["math"])
         outputs = list(b.sf.outputs)
-        threaded = [op.output for op in b.sf.ops if op.output not in staged_in]
+        copied = staged_in if p["load"] == CP_ASYNC else {}
+        threaded = [op.output for op in b.sf.ops if op.output not in staged_in or op.output in copied]
         if staged_out:
             threaded = [name for name in threaded if name not in outputs]
         words = self.words(loaded, staged_out)
+        words |= {shared: words[register] for shared, register in copied.items()}
         for name in threaded:
-            self.thread_loops(name, shared=name in staged_out, word=words.get(name, p["vector"]))
-        for name in staged_in:
+            boxes = 1 if name in copied else self.boxes if name in staged_out else 0
+            self.thread_loops(name, boxes=boxes, word=words.get(name, p["vector"]))
+        for name in staged_in if not copied else ():
             self.tile_copy(name, p["load"])
         for name in outputs if staged_out else ():
             self.tile_copy(name, p["store"])
@@ -168,7 +174,9 @@ class _FlatTrace:
             if self.held > 1:
                 self.hold(tv, outer)
                 inside = [1, 2]
-            b.merge(tv, 0, outer)
+            if self.swept:
+                self.sweep(tv, outer)
+            b.merge(tv, 0, outer + (self.swept > 0))
             columns = inside[-1] + 1
             b.split(tv, columns, inner_split)
             tiles = [columns, 0] if self.point["tile_order"] == "rows_inner" else [0, columns]
@@ -186,6 +194,15 @@ class _FlatTrace:
         tiles, steps, row_tiles, rows, columns = range(at, at + 5)
         self.b.reorder(tv, [*range(at), row_tiles, tiles, rows, steps, columns])
 
+    def sweep(self, tv: str, outer: int) -> None:
+        """[.., repeating group, .., row tiles, rows, columns] -> [.., sweeps, repeating group, .., swept tiles, rows,
+        columns]: blocks use what broadcast operands have for the swept tiles again while it is in the L2 cache."""
+        at, repeating = outer - 1, self.space.held_group
+        assert repeating is not None, "orders of SWEPT have a group that an operand repeats along"
+        self.b.split(tv, at, self.swept)
+        axes = range(outer + 3)
+        self.b.reorder(tv, [*axes[:repeating], at, *(a for a in axes[repeating:] if a != at)])
+
     def persist(self, tv: str) -> int:
         if not self.point["blocks_per_sm"]:
             return 1
@@ -193,15 +210,21 @@ class _FlatTrace:
         self.b.reorder(tv, [1, 0, *range(2, len(self.b.tensor(tv).loop))])
         return 2
 
-    def thread_loops(self, tv: str, shared: bool, word: int) -> None:
+    @property
+    def boxes(self) -> int:
+        """Boxes beside each other in a tile that is stored from shared memory."""
+        return self.cols // self.box if self.point["store"] == "tma" else 1
+
+    def thread_loops(self, tv: str, boxes: int, word: int) -> None:
         """[tile.., rows, columns] -> [tile.., thread row, thread column, column step, row, lane].
 
-        The lanes of a tensor that is moved in narrower words are two axes: word, lane.
+        The lanes of a tensor that is moved in narrower words are two axes: word, lane. `boxes`: of a shared tile, how
+        many lie in it one behind the other; 0 for registers.
         """
         b, p = self.b, self.point
         lead = self.to_tiles(tv, self.cols)
-        if shared:
-            self.set_tile_allocation(tv, lead)
+        if boxes:
+            self.set_tile_allocation(tv, lead, boxes)
         if self.two_d:
             b.split(tv, lead, p["rows"])
             at = lead + (3 if self.held > 1 else 2)
@@ -219,11 +242,10 @@ class _FlatTrace:
         if 1 < word < p["vector"]:
             b.split(tv, lane, word)
 
-    def set_tile_allocation(self, tv: str, lead: int) -> None:
+    def set_tile_allocation(self, tv: str, lead: int, boxes: int) -> None:
         """Lays a shared tile out as the boxes that the copy engine walks: [box, rows, box columns]."""
         b = self.b
         columns = len(b.tensor(tv).loop) - 1
-        boxes = self.cols // self.box if self.point["store"] == "tma" else 1
         if boxes == 1:
             b.do(steps.SetAllocationDomain(tv, tuple(range(columns + 1))))
             return
@@ -288,17 +310,15 @@ class _FlatTrace:
         for name in threaded:
             repeats = b.tensor(name).loop[-1].is_broadcast
             word = words.get(name, p["vector"])
-            vector = (name in loaded and not repeats) or name in ends or is_packed_cast(b, name)
+            vector = (name in loaded and not repeats) or name in ends or name in staged_in or is_packed_cast(b, name)
             lanes = [P.VECTORIZE] if vector and word == p["vector"] else [P.UNROLL]
             kinds = [*threads, *unrolled, *lanes, *([P.VECTORIZE] if 1 < word < p["vector"] else [])]
             for axis, type_ in enumerate(kinds, start=lead):
                 b.do(steps.Parallelize(name, axis, type_))
-        between = [n for n in threaded if n not in loaded and n not in stored and n not in ends]
+        between = [n for n in threaded if n not in (*loaded, *stored, *ends, *staged_in)]
         inline_body(b, between, stored, lane_at)
         for name in loaded:
             b.inline(name, lead + len(threads))
         for shared in (*staged_in, *staged_out):
             b.inline(shared, lead)
-        if p["stages"] > 1:
-            for shared in staged_in:
-                b.do(steps.CircularBuffer(shared, p["stages"]))
+        turn(b, staged_in, p, (p["threads_x"], p["threads_y"]))

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from compiler.arch import Arch
-from search.space.schedulers.iteration_space import HELD, IterationSpace, Operand
+from compiler.tile.instruction import CP_ASYNC_BYTES
+from search.space.schedulers.iteration_space import HELD, SWEPT, IterationSpace, Operand
 
 ROW_ORDERS = ("natural", "broadcast_last")
 
@@ -103,6 +104,12 @@ class Facts:
         """True if some operand can be moved in words of so many elements; the others are moved in narrower ones."""
         return any(self.space.lanes(o, view, elems) == elems for o in self.space.operands)
 
+    def copies_by(self, view: str, elems: int) -> bool:
+        """True if threads can copy every stageable input to shared memory past their registers, in the words that it is
+        moved in where others are of so many elements."""
+        words = (self.space.lanes(o, view, elems) * o.nbytes for o in self.space.stageable)
+        return bool(self.space.stageable) and all(word in CP_ASYNC_BYTES for word in words)
+
     def is_aligned(self, name: str) -> bool:
         """True if a side's operands are dense along the innermost dimension and start on 16 bytes."""
         last = len(self.space.sizes) - 1
@@ -125,7 +132,9 @@ class Facts:
         """The orders of rows that differ, with those that hold an operand for fewer steps than there are."""
         if len(self.space.sizes) <= 2 or not self.repeated:
             return ROW_ORDERS[:1]
-        return (*ROW_ORDERS, *(order for order, steps in HELD.items() if steps <= self.held_extent))
+        held = (order for order, steps in HELD.items() if steps <= self.held_extent)
+        swept = (order for order in SWEPT if self.space.swept_rows(order))
+        return (*ROW_ORDERS, *held, *swept)
 
     @cached_property
     def held_extent(self) -> int:
@@ -135,6 +144,10 @@ class Facts:
     def held(self, row_order: Any) -> Any:
         """Steps that a thread takes along that dimension."""
         return sum((np.where(row_order == order, n - 1, 0) for order, n in HELD.items()), np.int64(1))
+
+    def swept(self, row_order: Any) -> Any:
+        """Rows that are swept together; 0 where the order sweeps none."""
+        return sum((np.where(row_order == order, self.space.swept_rows(order), 0) for order in SWEPT), np.int64(0))
 
     def tiles(self, two_d: Any, row_order: Any, rows: Any, cols: Any) -> Any:
         """Tiles of a view, as arrays."""

@@ -18,10 +18,12 @@ from compiler.schedule.start import start
 from search.space.constraints import Constraint
 from search.space.knobs import Knob
 from search.space.schedulers.builder import TraceBuilder
+from search.space.schedulers.copy_paths import CP_ASYNC, copied_rings
 from search.space.schedulers.flat_facts import KEPT_BYTES, Facts
 from search.space.schedulers.flat_worthwhile import redundant, worthwhile
 from search.space.schedulers.iteration_space import MAX_WORD_BYTES, IterationSpace, iteration_space
 from search.space.schedulers.pointwise_body import math_grades
+from search.space.schedulers.rings import Rings, ring_constraints, ring_knobs
 from search.space.space import Space
 
 MAX_BOX = 256
@@ -59,9 +61,10 @@ def _knobs(fusion: Fusion, f: Facts) -> tuple[Knob, ...]:
     paths = ("vector", "tma", "bulk") if bulk else ("vector",)
     vectors = tuple(v for v in (1, 2, 4, 8, 16) if v * f.narrowest <= MAX_WORD_BYTES)
     views: tuple[str, ...] = ("1d", "2d") if f.two_d else ("1d",)
+    copies = (CP_ASYNC,) if any(f.copies_by(view, v) for view in views for v in vectors) else ()
     return (
         Knob("view", views),
-        Knob("load", paths if f.space.stageable else paths[:1]),
+        Knob("load", (*paths, *copies) if f.space.stageable else paths[:1]),
         Knob("store", tuple(p for p in paths if p != "tma") if f.in_parts else paths),
         Knob("vector", vectors),
         Knob("threads_x", (32, 64, 128, 256, 512, 1024, *f.short_rows(vectors[-1]))),
@@ -71,7 +74,7 @@ def _knobs(fusion: Fusion, f: Facts) -> tuple[Knob, ...]:
         Knob("rows", (1, 2, 4, 8, 16) if f.two_d else (1,)),
         Knob("column_steps", (1, 2, 4, 8)),
         Knob("blocks_per_sm", (0, 1, 2, 4, 8)),
-        Knob("stages", (1, 2, 3, 4) if bulk else (1,)),
+        *ring_knobs((1, 2, 3, 4) if bulk or copies else (1,)),
         Knob("tile_order", f.tile_orders),
         Knob("row_order", f.row_orders),
         Knob("cache_load", STREAM_LOADS),
@@ -85,7 +88,45 @@ _Predicate = Callable[..., Any]
 
 
 def _constraints(f: Facts) -> list[Constraint]:
-    return [*_legality(f), *_tensor_maps(f), *_bulk_runs(f), *redundant(f), *worthwhile(f)]
+    rings = ring_constraints(_rings(f))
+    return [
+        *_legality(f),
+        *_tensor_maps(f),
+        *_bulk_runs(f),
+        *_copies(f),
+        *rings,
+        *redundant(f),
+        *worthwhile(f),
+    ]
+
+
+def _copies(f: Facts) -> list[Constraint]:
+    """Copies by threads past their registers."""
+
+    def words(load: Any, view: Any, vector: Any) -> Any:
+        able = {
+            v: np.array([f.copies_by(v, int(n)) for n in vector.ravel()]).reshape(vector.shape) for v in ("1d", "2d")
+        }
+        return (load != CP_ASYNC) | np.where(view == "1d", able["1d"], able["2d"])
+
+    return [
+        copied_rings(("load",), lambda load: load == CP_ASYNC),
+        Constraint(
+            "cp_async_moves_4_8_or_16_bytes",
+            ("load", "view", "vector"),
+            words,
+            "A thread copies 4, 8 or 16 bytes at a time past its registers.",
+        ),
+    ]
+
+
+def _rings(f: Facts) -> Rings:
+    """The tiles of a persistent block that bulk copies bring."""
+
+    def ringed(load: Any, blocks: Any) -> Any:
+        return (load != "vector") & (blocks > 0)
+
+    return Rings(f.arch, ("load", "blocks_per_sm"), ringed, ("threads_x", "threads_y"), "blocks_per_sm")
 
 
 def _legality(f: Facts) -> list[Constraint]:
@@ -178,10 +219,10 @@ def _bulk_runs(f: Facts) -> list[Constraint]:
                 "A 1-D bulk copy moves whole runs of 16 bytes: tile columns divide the row.",
             ),
             Constraint(
-                "bulk1d_splits_divide",
+                "threads_cover_the_tile",
                 (side, "view", "row_order", "threads_y", "rows"),
                 whole_rows,
-                "A 1-D bulk copy has no bounds check: tile rows divide the rows.",
+                "Threads read no row from shared memory that a 1-D bulk copy left out: tile rows divide the rows.",
             ),
         ]
     return out

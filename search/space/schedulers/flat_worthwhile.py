@@ -13,6 +13,7 @@ import numpy as np
 
 from compiler.ir.tensor import CachePolicy
 from search.space.constraints import Constraint
+from search.space.schedulers.copy_paths import CP_ASYNC
 from search.space.schedulers.flat_facts import Facts
 
 MAX_REGISTER_BYTES = 4 * 160
@@ -44,14 +45,15 @@ def redundant(f: Facts) -> list[Constraint]:
     def holds(order: Any, load: Any, store: Any) -> Any:
         return (f.held(order) == 1) | ((load == "vector") & (store == "vector"))
 
+    def sweeps(order: Any, ty: Any, rows: Any) -> Any:
+        swept = f.swept(order)
+        return (swept == 0) | (swept > ty * rows) & (f.rows(order) % np.maximum(swept, 1) == 0)
+
     def words(view: Any, vector: Any) -> Any:
         merged, rows = (np.array([f.takes_words(v, int(n)) for n in vector.ravel()]) for v in ("1d", "2d"))
         return (vector == 1) | np.where(view == "1d", merged.reshape(vector.shape), rows.reshape(vector.shape))
 
     has_threaded_loads = len(f.space.stageable) < sum(not o.is_output for o in f.space.streams)
-
-    def stages(load: Any, blocks: Any, n: Any) -> Any:
-        return (n == 1) | ((load != "vector") & (blocks > 0))
 
     return [
         Constraint(
@@ -64,13 +66,22 @@ def redundant(f: Facts) -> list[Constraint]:
             "A block is whole warps, and a tile that the copy engine moves has rows of a warp or more.",
         ),
         Constraint(
-            "redundant_stages", ("load", "blocks_per_sm", "stages"), stages, "Stages overlap the tiles of one block."
-        ),
-        Constraint(
             "redundant_held",
             ("row_order", "load", "store"),
             holds,
             "An operand is held in registers by threads that load and store the others.",
+        ),
+        Constraint(
+            "rows_are_swept",
+            ("row_order", "threads_y", "rows"),
+            sweeps,
+            "Tiles that are swept together are several, and divide the rows.",
+        ),
+        Constraint(
+            "sweeps_stay_in_l2",
+            ("row_order", "cache_broadcast", "blocks_per_sm"),
+            lambda order, cache, blocks: (f.swept(order) == 0) | (cache != "default") & (blocks == 0),
+            "What is swept again is kept in L2 meanwhile, by blocks that come in the order of memory.",
         ),
         Constraint(
             "redundant_rows",
@@ -83,6 +94,12 @@ def redundant(f: Facts) -> list[Constraint]:
             ("view", "tile_order", "row_order"),
             lambda view, tiles, rows: (view == "2d") | (tiles == "columns_inner") & (rows == "natural"),
             "The one-dimensional view has one order.",
+        ),
+        Constraint(
+            "redundant_load",
+            ("load", "stages"),
+            lambda load, stages: (load != CP_ASYNC) | (stages > 1),
+            "What threads copy to shared memory for themselves they copy ahead: else it goes to registers at once.",
         ),
         Constraint(
             "redundant_cache_load",
@@ -141,7 +158,7 @@ def worthwhile(f: Facts) -> list[Constraint]:
         nbytes = min((o.nbytes for o in f.side(name)), default=1)
         enough = min(MIN_STAGED_BYTES, f.space.elems * nbytes)
         return lambda how, vector, tx, ty, rows, steps: (
-            (how == "vector") | (vector * tx * ty * rows * steps * nbytes >= enough)
+            np.isin(how, ("vector", CP_ASYNC)) | (vector * tx * ty * rows * steps * nbytes >= enough)
         )
 
     def hints(load: Any, store: Any) -> Any:

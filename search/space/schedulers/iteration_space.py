@@ -15,6 +15,11 @@ from compiler.ir.views import Within, depends_on, identity, position
 HELD = {"held_2": 2, "held_4": 4, "held_8": 8}
 """Row orders in which a thread takes several steps along a dimension that an operand repeats along."""
 
+SWEPT = {"swept_2m": 2 << 20, "swept_4m": 4 << 20, "swept_8m": 8 << 20}
+"""Row orders in which blocks go on with the next rows only when all have used what broadcast operands have for so many
+rows as take these bytes: it stays in L2 meanwhile, and the other operands are read in long runs. A 12.6 MB operand added
+to 32 slabs: 198.2 us swept by 3 MB, 202.4 slab after slab, 203.9 row after row (H200)."""
+
 MAX_WORD_BYTES = 16
 """Most bytes of one access by a thread (PTX ISA, ld and st)."""
 
@@ -119,15 +124,26 @@ class IterationSpace:
         found = [g for g in outer if self.sizes[g] > 1 and any(self.stride(o, g) == 0 for o in self.repeated)]
         return found[-1] if found else None
 
+    def swept_rows(self, row_order: str) -> int:
+        """Rows, a power of two, of the last outer group for which broadcast operands take the bytes of an order of
+        `SWEPT`: fewer than there are. 0 for an order that cannot be swept so."""
+        last = len(self.groups) - 2
+        if row_order not in SWEPT or self.held_group is None:
+            return 0
+        bound = [o for o in self.repeated if self.stride(o, last) != 0]
+        rows = self.sizes[last] * SWEPT[row_order] // max(1, sum(self.distinct(o) * o.nbytes for o in bound))
+        return 1 << (rows.bit_length() - 1) if 1 < rows < self.sizes[last] else 0
+
     def outer_order(self, row_order: str) -> list[int]:
         """Groups but the innermost, outermost first; `broadcast_last` puts last those that an operand repeats along.
 
-        The orders of `HELD` put the group that is held before the one that rows are cut from.
+        The orders of `HELD` put the group that is held before the one that rows are cut from; those of `SWEPT` leave
+        them as they are.
         """
         outer = range(len(self.groups) - 1)
         if row_order in HELD and (held := self.held_group) is not None:
             return [*(g for g in outer[:-1] if g != held), held, outer[-1]]
-        if row_order == "natural":
+        if row_order == "natural" or row_order in SWEPT:
             return list(outer)
         repeats = [any(self.stride(o, g) == 0 for o in self.repeated) for g in outer]
         return sorted(outer, key=lambda g: (repeats[g], g))

@@ -93,7 +93,7 @@ def launches_for(
 
     found: dict[str, Launches] = {}
     for how, program in _programs(fusion, sm_count):
-        cut = cheapest_cut(program, lambda part: bool(takers(part)))
+        cut = cheapest_cut(program, lambda part: any(s.refusal(part, arch) is None for s in every))
         if cut is None or len(cut.parts) == 1:
             continue
         for each in _combinations(cut, [takers(part.fusion) for part in cut.parts]):

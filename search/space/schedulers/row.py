@@ -7,6 +7,7 @@ The loops of a tensor of the whole iteration space, and of one over the kept dim
 
 A row is read in passes, each of which ends with reductions (`row_passes`). Between passes it stays in registers, packed
 as it was loaded; or in shared memory, where bulk copies put it, the next rows' ahead of time; or it is loaded again.
+Sums of exponentials may be folded along with their maximum, in its pass (`compiler.schedule.online`).
 """
 
 from __future__ import annotations
@@ -22,13 +23,17 @@ from compiler.ir.iter_domain import MemoryType, ParallelType
 from compiler.ir.ops import REDUCTIONS
 from compiler.ir.tensor import CopyVia
 from compiler.schedule import steps
+from compiler.schedule.online import online_sums
 from compiler.schedule.start import start
 from compiler.schedule.trace import ScheduleTrace
 from search.space.schedulers.builder import TraceBuilder
+from search.space.schedulers.copy_paths import CP_ASYNC
 from search.space.schedulers.pointwise_body import complete_vectors, is_packed_cast, set_cache, set_grades
+from search.space.schedulers.rings import turn
+from search.space.schedulers.row_facts import ALIGNED, ONLINE, register_cap, steps_of
 from search.space.schedulers.row_passes import compute_again, costly_values, repeated_values
 from search.space.schedulers.row_shape import RowOperand, RowShape, in_rows, is_full, reads_a_view, row_shape
-from search.space.schedulers.row_space import register_cap, row_space, steps_of
+from search.space.schedulers.row_space import row_space
 from search.space.space import Space
 
 P = ParallelType
@@ -65,7 +70,9 @@ class _RowTrace:
     loads: dict[str, RowOperand] = field(default_factory=dict)
     """Register tensor that is read from memory, or from a shared copy of it -> the operand."""
     staged: dict[str, str] = field(default_factory=dict)
-    """Shared tensor -> the input that a bulk copy brings."""
+    """Shared tensor -> the input that is brought to it."""
+    copied: dict[str, RowOperand] = field(default_factory=dict)
+    """Of those: the operands that threads copy by cp.async, each what it reads later."""
     stores: dict[str, RowOperand] = field(default_factory=dict)
     stored: list[str] = field(default_factory=list)
     """Register tensors that outputs are stored from."""
@@ -73,29 +80,34 @@ class _RowTrace:
     def __post_init__(self) -> None:
         found = row_shape(self.b.sf)
         assert isinstance(found, RowShape), "refused fusions have no points"
-        self.rows = found
         p = self.point
+        if p["rows_begin"] == ALIGNED:
+            found = found.aligned(p["vector"]) or found
+        self.rows = found
         self.rank = len(found.shape)
         self.lead = 2 if p["blocks_per_sm"] else 1
         self.is_cluster = bool(p["cluster"] > 1)
-        self.unroll: int = steps_of(found.cols, p) if p["keep"] == "registers" else p["unroll"]
+        self.unroll: int = steps_of(found.places, p) if p["keep"] == "registers" else p["unroll"]
         self.row_at = self.lead + 1
         self.step_at = self.row_at + self.is_cluster + 2
         self.lane_at = self.step_at + 1
 
     def build(self) -> ScheduleTrace:
         b, p = self.b, self.point
+        if p["fold"] == ONLINE:
+            b.do(*(steps.Online(maximum, sums) for maximum, sums in online_sums(b.sf).items()))
         self.cache()
         kept = {n for n in self.loads if self.is_kept(n)} if p["keep"] == "registers" else set()
         if p["keep_values"] != "no":
             values = costly_values if p["keep_values"] == "yes" else repeated_values
             kept |= set(values(b, self.rows.folded, self.rank))
-        passes = compute_again(b, self.rows.folded, self.rank, kept)
+        loads_once = p["keep"] != "registers"
+        passes = compute_again(b, self.rows.folded, self.rank, kept, loads_once=loads_once)
         for name in list(self.loads):
             self.loads |= {copy: self.loads[name] for copy in passes if copy.startswith(f"{name}_p")}
         set_grades(b, p["math"])
         for op in b.sf.ops:
-            if op.output in self.staged:
+            if op.output in self.staged and op.output not in self.copied:
                 self.shared_loops(op.output)
             else:
                 self.loops(op.output)
@@ -118,15 +130,23 @@ class _RowTrace:
                 self.stored.append(register)
             elif operand.is_direct:
                 source = operand.name
-                if self.point["keep"] == "shared" and self.rows.is_staged(operand):
-                    shared = f"{source}_s"
-                    b.do(steps.CacheInput(source, shared, MemoryType.SHARED, CopyVia.BULK1D))
+                if self.point["keep"] == "shared" and self.is_staged(operand):
+                    shared, via = f"{source}_s", CopyVia.BULK1D
+                    if self.point["load"] == CP_ASYNC:
+                        self.copied[shared], via = operand, CopyVia.CP_ASYNC
+                    b.do(steps.CacheInput(source, shared, MemoryType.SHARED, via))
                     self.staged[shared] = source
                     source = shared
                 b.do(steps.CacheInput(source, f"{operand.name}_r", MemoryType.LOCAL))
                 self.loads[f"{operand.name}_r"] = operand
             else:
                 self.loads[operand.read] = operand
+
+    def is_staged(self, operand: RowOperand) -> bool:
+        """Whether rows of the operand lie in shared memory."""
+        if self.point["load"] == CP_ASYNC:
+            return self.rows.is_copied(operand, self.point["vector"])
+        return self.rows.is_staged(operand)
 
     # Loops -----------------------------------------------------------------------------------------------------------
 
@@ -136,8 +156,16 @@ class _RowTrace:
         full = is_full(b.tensor(tv), self.rank)
         if full:
             b.reorder(tv, rows.order)
+        if full and rows.phase is not None:
+            run = len(rows.kept)
+            b.merge(tv, run, len(rows.folded))
+            by, factors = (
+                (tuple(at) for at in zip(*rows.phase.strides, strict=True)) if rows.phase.strides else ((), ())
+            )
+            places = tuple(rows.kept.index(d) for d in by)
+            b.do(steps.Shift(tv, run, places, factors, rows.phase.modulus, rows.phase.start))
         b.merge(tv, 0, len(rows.kept))
-        if full:
+        if full and rows.phase is None:
             b.merge(tv, 1, len(rows.folded))
 
     def to_blocks(self, tv: str) -> None:
@@ -166,6 +194,8 @@ class _RowTrace:
             b.split(tv, at, p["vector"])
             b.split(tv, at, p["threads"])
         b.split(tv, at, self.unroll)
+        if tv in self.copied:  # rows lie as in memory, with places for the steps that threads do not have
+            b.do(steps.SetAllocationDomain(tv, tuple(range(len(b.tensor(tv).loop)))))
         step, unrolled = at, at + 1
         block = [at + 2] if self.is_cluster else []
         thread, lane = at + 2 + self.is_cluster, at + 3 + self.is_cluster
@@ -180,7 +210,7 @@ class _RowTrace:
     def access_width(self, tv: str) -> int:
         """Elements by which a tensor is moved, or converted; 1 for what is computed one by one."""
         vector = int(self.point["vector"])
-        operand = self.loads.get(tv) or self.stores.get(tv)
+        operand = self.loads.get(tv) or self.stores.get(tv) or self.copied.get(tv)
         if operand is not None:
             return self.rows.width(operand, vector) if operand.in_rows else 1
         return vector if is_packed_cast(self.b, tv) and self.is_in_rows(tv) else 1
@@ -215,8 +245,7 @@ class _RowTrace:
             name = op.output
             if name in self.staged:
                 b.inline(name, self.lead)
-                if self.point["stages"] > 1:
-                    b.do(steps.CircularBuffer(name, self.point["stages"]))
+                turn(b, (name,), self.point, (self.point["threads"], self.point["rows"]))
             elif name in self.stores:
                 continue
             elif name in reductions or not self.is_in_rows(name):

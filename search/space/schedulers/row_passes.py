@@ -9,12 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
+from compiler.analysis.online import online_folds
 from compiler.ir.iter_domain import MemoryType
 from compiler.ir.ops import MOVES, REDUCTIONS, OpKind
 from compiler.ir.tensor import TensorOp
 from compiler.schedule import steps
 from search.space.schedulers.builder import TraceBuilder
 from search.space.schedulers.row_shape import in_rows, is_full, reads_a_view
+
+FOLDS, SCALED, KEPT, PARTS = 0, 1, 2, 3
+"""The parts of a pass: reductions and what is stored, sums that are scaled to a maximum of the same pass, and what is
+kept for later passes."""
 
 COSTLY = frozenset(
     {
@@ -36,21 +41,39 @@ COSTLY = frozenset(
 @dataclass(frozen=True)
 class Passes:
     """The passes of a fusion. `starts`: by tensor, the first pass in which its value can be had; `used`: by tensor that
-    varies along the row, the parts of passes in which it is read.
+    varies along the row, the parts of passes in which it is read; `kept`: tensors that are computed once; `scaled`:
+    sums that are folded along with a maximum.
 
-    Part 2 n of pass n computes what its reductions fold, or what is stored, part 2 n + 1 what it keeps for later ones:
-    no loop holds both a reduction and, by way of a kept value, a use of its result (nvFuser, inlining).
+    Pass n has the parts 3 n + FOLDS, + SCALED and + KEPT: no loop holds both a reduction and, by way of a kept value, a
+    use of its result (nvFuser, inlining).
     """
 
     starts: dict[str, int]
     used: dict[str, frozenset[int]]
+    kept: Collection[str]
+    scaled: frozenset[str]
 
     @property
     def count(self) -> int:
-        return 1 + max((p // 2 for parts in self.used.values() for p in parts), default=0)
+        return 1 + max((p // PARTS for parts in self.used.values() for p in parts), default=0)
 
     def is_kept_or_repeated(self, name: str) -> bool:
         return len(self.used.get(name, ())) > 1
+
+    def part_of(self, op: TensorOp) -> int:
+        """The part of a pass in which an operator that is in one alone is carried out."""
+        if not ends_a_pass(op, self.kept):
+            return PARTS * self.starts[op.output]
+        kind = KEPT if op.kind not in REDUCTIONS else SCALED if op.output in self.scaled else FOLDS
+        return PARTS * (self.starts[op.output] - 1) + kind
+
+    def read_in(self, b: TraceBuilder, reader: TensorOp) -> frozenset[int]:
+        """The parts of passes in which an operator reads its operands."""
+        part = frozenset((self.part_of(reader),))
+        ends = ends_a_pass(reader, self.kept) or reader.output in self.kept
+        if ends or b.tensor(reader.output).memory is not MemoryType.LOCAL:
+            return part
+        return self.used.get(reader.output, part)
 
 
 def passes_of(b: TraceBuilder, folded: Collection[int], rank: int, kept: Collection[str] = ()) -> Passes:
@@ -58,17 +81,16 @@ def passes_of(b: TraceBuilder, folded: Collection[int], rank: int, kept: Collect
     starts = dict.fromkeys(b.sf.inputs, 0)
     for op in b.sf.ops:
         first = max((starts[n] for n in op.tensor_inputs), default=0)
-        starts[op.output] = first + ends_a_pass(op, kept)
-    used: dict[str, frozenset[int]] = {}
+        starts[op.output] = first - 1 if op.is_running else first + ends_a_pass(op, kept)
+    scaled = frozenset(name for name, fold in online_folds(b.sf).items() if name != fold.maximum)
+    passes = Passes(starts, {}, kept, scaled)
     for op in reversed(b.sf.ops):
         t = b.tensor(op.output)
         if t.memory is not MemoryType.LOCAL or not is_full(t, rank) or not in_rows(t, tuple(folded)):
             continue
-        found: set[int] = set()
-        for reader in b.sf.consumers(op.output):
-            found |= _read_in(b, reader, starts, used, kept)
-        used[op.output] = frozenset(found)
-    return Passes(starts, used)
+        readers = (passes.read_in(b, reader) for reader in b.sf.consumers(op.output))
+        passes.used[op.output] = frozenset[int]().union(*readers)
+    return passes
 
 
 def ends_a_pass(op: TensorOp, kept: Collection[str]) -> bool:
@@ -79,23 +101,6 @@ def ends_a_pass(op: TensorOp, kept: Collection[str]) -> bool:
 def is_load(op: TensorOp) -> bool:
     """True for what fetches a row and computes nothing."""
     return op.kind in MOVES or reads_a_view(op)
-
-
-def _read_in(
-    b: TraceBuilder, reader: TensorOp, starts: dict[str, int], used: dict[str, frozenset[int]], kept: Collection[str]
-) -> frozenset[int]:
-    """The parts of passes in which an operator reads its operands."""
-    part = frozenset((_part_of(reader, starts, kept),))
-    if ends_a_pass(reader, kept) or reader.output in kept or b.tensor(reader.output).memory is not MemoryType.LOCAL:
-        return part
-    return used.get(reader.output, part)
-
-
-def _part_of(op: TensorOp, starts: dict[str, int], kept: Collection[str]) -> int:
-    """The part of a pass in which an operator that is in one alone is carried out."""
-    if not ends_a_pass(op, kept):
-        return 2 * starts[op.output]
-    return 2 * (starts[op.output] - 1) + (op.kind not in REDUCTIONS)
 
 
 def costly_values(b: TraceBuilder, folded: Collection[int], rank: int) -> list[str]:
@@ -126,20 +131,23 @@ def bytes_between_passes(
     waiting: list[tuple[int, int, int]] = []
     for op in b.sf.ops:
         if op.output in kept:
-            made = _part_of(op, passes.starts, kept)
+            made = passes.part_of(op)
             waiting.append((made, max(passes.used[op.output], default=made), b.tensor(op.output).dtype.nbytes))
     for name in inputs:
         readers = b.sf.consumers(name)
-        last = max((p for op in readers for p in _read_in(b, op, passes.starts, passes.used, kept)), default=0)
+        last = max((p for op in readers for p in passes.read_in(b, op)), default=0)
         waiting.append((0, last, b.tensor(name).dtype.nbytes))
     most = max((last for _, last, _ in waiting), default=0)
     return max((sum(n for made, last, n in waiting if made <= p < last) for p in range(most)), default=0)
 
 
-def compute_again(b: TraceBuilder, folded: Collection[int], rank: int, kept: Collection[str]) -> dict[str, int]:
+def compute_again(
+    b: TraceBuilder, folded: Collection[int], rank: int, kept: Collection[str], *, loads_once: bool = False
+) -> dict[str, int]:
     """Gives every part of a pass its own copy of what it reads and is not kept.
 
     Returns the part of every tensor that varies along the row; of a kept one, that in which it is computed.
+    `loads_once`: a step of a pass begins with its loads, which serve all its parts.
     """
     passes = passes_of(b, folded, rank, kept)
     of: dict[str, int] = {}
@@ -147,20 +155,27 @@ def compute_again(b: TraceBuilder, folded: Collection[int], rank: int, kept: Col
         name = op.output
         if name not in passes.used:
             continue
-        wanted = sorted(passes.used[name])
-        made_in = _part_of(op, passes.starts, kept)
+        joins = loads_once and is_load(op)
+        wanted = sorted({_joined(p) if joins else p for p in passes.used[name]})
+        made_in = passes.part_of(op)
         of[name] = made_in if name in kept or not wanted else wanted[0]
         if name in kept:
             continue
         for number in wanted[1:]:
-            readers = [r.output for r in b.sf.consumers(name) if _reader_part(r, passes.starts, of, kept) == number]
-            copy = f"{name}_p{number // 2}{'k' if number % 2 else ''}"
+            parts = {r.output: _reader_part(passes, r, of) for r in b.sf.consumers(name)}
+            readers = [r for r, part in parts.items() if (_joined(part) if joins else part) == number]
+            copy = f"{name}_p{number // PARTS}{('', 'o', 'k')[number % PARTS]}"
             b.do(steps.Recompute(name, readers[0], copy, tuple(readers[1:])))
             of[copy] = number
     return of
 
 
-def _reader_part(reader: TensorOp, starts: dict[str, int], of: dict[str, int], kept: Collection[str]) -> int:
-    if reader.output in of and reader.output not in kept and not ends_a_pass(reader, kept):
+def _joined(part: int) -> int:
+    """The part of whose loads a part makes use."""
+    return part - SCALED if part % PARTS == SCALED else part
+
+
+def _reader_part(passes: Passes, reader: TensorOp, of: dict[str, int]) -> int:
+    if reader.output in of and reader.output not in passes.kept and not ends_a_pass(reader, passes.kept):
         return of[reader.output]
-    return _part_of(reader, starts, kept)
+    return passes.part_of(reader)

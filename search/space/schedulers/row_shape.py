@@ -14,6 +14,7 @@ from compiler.ir.iter_domain import MemoryType
 from compiler.ir.ops import REDUCTIONS, VIEWS, OpKind
 from compiler.ir.tensor import TensorOp, TensorView
 from compiler.ir.views import Within
+from compiler.tile.instruction import CP_ASYNC_BYTES
 
 WORD_BYTES = 16
 """The widest access of a thread (PTX ISA, ld and st)."""
@@ -48,17 +49,36 @@ class RowOperand:
         return int(self.offset.evaluate({**zero, variable.name: 1}) - here) if variable.name in zero else 0
 
 
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """Where rows begin in memory: at element `start` + the sum of strides * positions of kept dimensions, of which the
+    remainder by `modulus` is how far into a vector that is. `strides`: by dimension, those that decide it."""
+
+    modulus: int
+    start: int
+    strides: tuple[tuple[int, int], ...]
+
+    def of(self, shape: Sequence[int]) -> Expr:
+        """The phase of a row, in a variable for each dimension of the space."""
+        place = const(self.start)
+        for d, stride in self.strides:
+            place = place + var(variable(d, shape)) * stride
+        return place % self.modulus
+
+
 @dataclass(frozen=True)
 class RowShape:
     """An iteration space cut into rows.
 
-    `kept`, `folded`: its dimensions in loop order, each group outermost first.
+    `kept`, `folded`: its dimensions in loop order, each group outermost first. `phase`: by which rows are shifted, so
+    that vectors start at multiples of the vector in memory; None where they start with the row.
     """
 
     shape: tuple[int, ...]
     kept: tuple[int, ...]
     folded: tuple[int, ...]
     operands: tuple[RowOperand, ...]
+    phase: Phase | None = None
 
     @property
     def order(self) -> tuple[int, ...]:
@@ -82,6 +102,36 @@ class RowShape:
     def loaded(self) -> tuple[RowOperand, ...]:
         """Streamed inputs."""
         return tuple(o for o in self.streams if not o.is_output)
+
+    @property
+    def places(self) -> int:
+        """Places along a row: its elements, and those that a shift adds."""
+        return self.cols + (self.phase.modulus if self.phase is not None else 0)
+
+    @cached_property
+    def reference(self) -> RowOperand | None:
+        """The stream whose rows vectors are aligned to: an output, whose parts of sectors cost most, else the input
+        with the longest elements; a run of neighbours in memory at a linear place."""
+        able = [o for o in self.streams if self.is_run(o) and self.base(o) is not None]
+        return max(able, key=lambda o: (o.is_output, o.nbytes), default=None)
+
+    def base(self, operand: RowOperand) -> Expr | None:
+        """Where its rows begin, if that is a sum of strides from 0 on * positions of kept dimensions."""
+        start = operand.offset.substitute({variable(d, self.shape): const(0) for d in self.folded})
+        is_linear = all(isinstance(a, Var) and c > 0 for a, c in start.terms) and start.const >= 0
+        return start if is_linear else None
+
+    def aligned(self, elems: int) -> RowShape | None:
+        """The rows, shifted by the phase of the reference to vectors of `elems`; None where vectors are aligned as rows
+        are, or cannot be so."""
+        operand = self.reference
+        start = self.base(operand) if operand is not None else None
+        if operand is None or start is None or self.width(operand, elems) == elems:
+            return None
+        of = {variable(d, self.shape): d for d in self.kept}
+        strides = tuple((of[a], c) for a, c in start.terms if isinstance(a, Var) and c % elems)
+        found = replace(self, phase=Phase(elems, start.const % elems, tuple(sorted(strides))))
+        return found if found.width(operand, elems) == elems else None
 
     def width(self, operand: RowOperand, elems: int) -> int:
         """Elements, `elems` at most, that one access moves wherever along the merged row a vector starts."""
@@ -131,13 +181,20 @@ class RowShape:
         """True for a streamed input that bulk copies can bring."""
         return operand in self.loaded and self.bulk_rows(operand)
 
+    def is_copied(self, operand: RowOperand, elems: int) -> bool:
+        """True for a streamed input that threads can copy past their registers, in vectors of `elems` at most: rows of
+        any pitch, if only words of 4 bytes or more lie in them."""
+        is_read = operand in self.loaded and operand.is_direct
+        return is_read and self.width(operand, elems) * operand.nbytes in CP_ASYNC_BYTES
+
     def along(self, operand: RowOperand, elems: int) -> Expr:
         """The offset where the merged folded dimension is a vector of `elems`, and a lane in it."""
         return self.vectors(operand.offset, elems)
 
     def vectors(self, place_in_space: Expr, elems: int) -> Expr:
         """An expression in positions of the space, where the merged folded dimension is a vector and a lane in it."""
-        place = var(Var("q", -(-self.cols // elems))) * elems + var(lane_variable(elems))
+        place = var(Var("q", -(-self.places // elems))) * elems + var(lane_variable(elems))
+        place = place - self.phase.of(self.shape) if self.phase is not None else place
         values: dict[Var, Expr] = {}
         inner = 1
         for d in reversed(self.folded):

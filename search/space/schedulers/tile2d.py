@@ -1,6 +1,8 @@
 """Tile2d: transposes and permutes through a two-dimensional tile in shared memory.
 
 P is the run of dimensions contiguous in the transposed inputs, Q the one contiguous in the outputs, the rest is batch.
+An input is transposed by a permute, or because its memory is in another order; what lies in the outputs' order is
+loaded by vectors beside it, ahead of the tile's barrier or where it is used.
 A block moves tiles of `tile_in` (along P) by `tile_out` (along Q) elements; a thread transposes blocks of `vector_in`
 by `vector_out` in registers:
 
@@ -9,6 +11,8 @@ by `vector_out` in registers:
 
 Loops of the threaded tensors: tile | thread | step | P inside the vector block | Q inside it (before the permute Q, P).
 Where rows begin at any address (odd pitches), a tile's run of them is shifted to the boundaries of a warp's accesses.
+Elements narrower than a register then come as words that straddle two aligned ones, go to shared memory by themselves,
+and leave as aligned words, of which those at a run's ends are cut (CUB, batched memory copies).
 """
 
 from __future__ import annotations
@@ -27,9 +31,10 @@ from compiler.schedule.start import start
 from compiler.schedule.trace import ScheduleTrace
 from search.space.schedulers.builder import TraceBuilder
 from search.space.schedulers.pointwise_body import inline_body, is_packed_cast, set_cache, set_grades
-from search.space.schedulers.tile2d_facts import WARP
+from search.space.schedulers.rings import turn
+from search.space.schedulers.tile2d_facts import WARP, Facts
 from search.space.schedulers.tile2d_sources import Chain, add_chain, cache_rest, loads_by_vector
-from search.space.schedulers.tile2d_space import tile2d_space
+from search.space.schedulers.tile2d_space import AHEAD, ODD, tile2d_space
 from search.space.schedulers.tile2d_tiles import (
     TileAxes,
     box_width,
@@ -56,7 +61,11 @@ class Tile2d:
             found = transposed_space(start(fusion))
         except Unsupported as e:
             return str(e)
-        return found if isinstance(found, str) else None
+        if isinstance(found, str):
+            return found
+        if Facts(found, arch, self.sm_count).is_too_small:
+            return f"a tile of {found.extent_in} x {found.extent_out} elements has fewer than a block has threads"
+        return None
 
     def space(self, fusion: Fusion, arch: Arch) -> Space:
         return tile2d_space(fusion, arch, self.sm_count)
@@ -110,6 +119,7 @@ class _Tile2dTrace:
         for chain in self.chains:
             if chain.fetched:
                 self.fetch_loops(chain.fetched, chain.dims, allocate=False)
+            if chain.shared and load != "tma":
                 self.fetch_loops(chain.shared, chain.dims, allocate=True)
             elif chain.shared:
                 self.tile_copy(chain.shared, chain.dims, load=True)
@@ -118,7 +128,7 @@ class _Tile2dTrace:
                 self.tile_copy(name, (), load=False)
         self.parallelize(after, ends)
         self.inline(after, operands, stored, staged)
-        loaded = [c.block if load == "direct" else c.fetched for c in self.chains if load != "tma"]
+        loaded = [c.block if load == "direct" else c.fetched or c.shared for c in self.chains if load != "tma"]
         set_cache(b, loaded, p["cache_load"])
         set_cache(b, [] if is_staged else list(outputs), p["cache_store"])
         return b.trace()
@@ -192,8 +202,12 @@ class _Tile2dTrace:
         tile = [P.BIDX, *[P.SERIAL] * (lead - 1)]
         for chain in self.chains:
             b.parallelize(chain.block, [*tile, P.TIDX, P.UNROLL, P.UNROLL, P.VECTORIZE])
-            for name in (chain.fetched, chain.shared) if chain.fetched else ():
-                b.parallelize(name, [*tile, P.TIDX, P.UNROLL, P.VECTORIZE])
+            for name in (chain.fetched, chain.shared) if self.point["load"] != "tma" else ():
+                if name:
+                    by_elements = name == chain.shared and self.point["layout"] == ODD
+                    b.parallelize(name, [*tile, P.TIDX, P.UNROLL, P.UNROLL if by_elements else P.VECTORIZE])
+            if chain.fetched and not self.space.loads_by(self.point["load_vector"]):
+                b.do(steps.Straddle(chain.fetched))
         for name in (*after, *ends):
             vector = name in ends or is_packed_cast(b, name) or name in self.vectorized
             b.parallelize(name, [*tile, P.TIDX, P.UNROLL, P.UNROLL, P.VECTORIZE if vector else P.UNROLL])
@@ -205,7 +219,7 @@ class _Tile2dTrace:
         between = [n for n in after if n not in (*operands, *stored, *permuted)]
         inline_body(b, between, stored, lanes_at)
         for name in operands:
-            b.inline(name, lead + 2)
+            b.inline(name, lead + (1 if p["operands"] == AHEAD else 2))
         for name in permuted:
             if name not in stored:
                 readers = [op.output for op in b.sf.consumers(name)]
@@ -217,7 +231,6 @@ class _Tile2dTrace:
                 b.inline(chain.fetched, lead + 1)
             if chain.shared:
                 b.inline(chain.shared, lead)
-                if p["stages"] > 1:
-                    b.do(steps.CircularBuffer(chain.shared, p["stages"]))
+                turn(b, (chain.shared,), p, (p["threads"],))
         for name in staged:
             b.inline(name, lead)

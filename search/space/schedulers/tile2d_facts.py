@@ -7,17 +7,25 @@ from math import prod
 from typing import Any
 
 from compiler.arch import Arch
-from search.space.schedulers.transposed_space import SMALLEST_TILE, TransposedSpace
+from search.space.schedulers.copy_paths import copies_by
+from search.space.schedulers.transposed_space import SMALLEST_TILE, Source, TransposedSpace
 
 VECTORS = (1, 2, 4, 8, 16)
 WORD_BYTES = 16
 """The widest access of a thread (PTX ISA, ld and st)."""
 
+REGISTER_BYTES = 4
 MAX_REGISTER_BYTES = 4 * 160
 """What a thread may hold of its tile: 160 of 255 registers, the rest for addresses and temporaries."""
 
+LEAST_THREADS = 128
+"""Of a block: with fewer, blocks that fit a multiprocessor do not fill it (CUDA guide, compute capabilities)."""
+
 WARP = 32
 """Threads of a warp."""
+
+STRADDLED_BYTES = (4, 8, 16)
+"""Words that are put together of two aligned ones: what a thread loads at once, of one register and more."""
 
 SECTOR_BYTES = 32
 """Of memory: what L2 writes whole without reading it first (CUDA C++ programming guide, device memory accesses)."""
@@ -47,6 +55,11 @@ class Facts:
         return max(s.nbytes for s in self.space.sources)
 
     @property
+    def bytes_beside(self) -> int:
+        """Bytes of one element of everything that is loaded in the outputs' order."""
+        return sum(self.space.operand_bytes)
+
+    @property
     def bytes_out(self) -> int:
         """Bytes of one element of every output."""
         return sum(self.space.target_bytes)
@@ -57,11 +70,16 @@ class Facts:
 
     @property
     def extent_in(self) -> int:
-        return self.space.sizes[self.space.row]
+        return self.space.extent_in
 
     @property
     def extent_out(self) -> int:
-        return self.space.sizes[self.space.column]
+        return self.space.extent_out
+
+    @property
+    def is_too_small(self) -> bool:
+        """True if the largest tile has fewer vectors than a block has threads."""
+        return self.tiles_in[-1] * self.tiles_out[-1] < LEAST_THREADS * self.aligned_vectors[0]
 
     @property
     def tiles_in(self) -> tuple[int, ...]:
@@ -69,17 +87,43 @@ class Facts:
 
     @property
     def tiles_out(self) -> tuple[int, ...]:
-        return tile_extents(self.extent_out, self.extent_in)
+        """Of bytes whose rows begin at any address, runs are longer: every end of one is a part of a word."""
+        plain = tile_extents(self.extent_out, self.extent_in)
+        longer = (2 * plain[-1],) if self.shifts_store and self.widest_out == 1 else ()
+        return (*plain, *(t for t in longer if t < 2 * self.extent_out))
 
     def loads_by(self, elems: int) -> bool:
-        """True if rows of every source hold whole vectors of `elems`, each aligned."""
-        aligned = all(s.align % (elems * s.nbytes) == 0 for s in self.space.sources)
-        return aligned and self.space.source_pitch % elems == 0 and self.extent_in % elems == 0
+        return self.space.loads_by(elems)
+
+    @property
+    def aligned_vectors(self) -> tuple[int, ...]:
+        """The two widest vectors by which threads can load rows of the sources."""
+        return tuple(v for v in VECTORS if v * self.widest_in <= WORD_BYTES and self.loads_by(v))[-2:]
+
+    @property
+    def straddling_vectors(self) -> tuple[int, ...]:
+        """Vectors by which rows of sources that begin at any element are loaded as aligned words, two for each.
+
+        Of elements as wide as a register there is none: transposes of f32 took 1.01 to 2 times as long (H200).
+        """
+        if self.widest_in >= REGISTER_BYTES:
+            return ()
+        wider = (v for v in VECTORS if v > self.aligned_vectors[-1] and v * self.widest_in <= WORD_BYTES)
+        return tuple(v for v in wider if all(self._straddles(s, v) for s in self.space.sources))
+
+    def _straddles(self, source: Source, elems: int) -> bool:
+        word = elems * source.nbytes
+        return word in STRADDLED_BYTES and source.align % word == 0 and self.extent_in >= SMALLEST_TILE
 
     @property
     def load_vectors(self) -> tuple[int, ...]:
-        """The two widest vectors by which threads can load rows of the sources."""
-        return tuple(v for v in VECTORS if v * self.widest_in <= WORD_BYTES and self.loads_by(v))[-2:]
+        return (*self.aligned_vectors, *self.straddling_vectors)
+
+    @property
+    def has_copies(self) -> bool:
+        """True if sources are permuted and nothing else, in words that threads can copy past their registers."""
+        able = any(copies_by(v, self.space.source_bytes) for v in self.aligned_vectors)
+        return able and all(s.is_whole for s in self.space.sources)
 
     def stores_by(self, elems: int) -> bool:
         """True if rows of every output hold whole vectors of `elems`, each aligned."""
@@ -88,10 +132,9 @@ class Facts:
 
     @property
     def shifts_load(self) -> bool:
-        """True if rows of a source begin at different places of a sector."""
-        return (
-            self.space.source_pitch % sector_elements(self.space.source_bytes) != 0 and self.extent_in >= SMALLEST_TILE
-        )
+        """True if rows of a source begin at different places of a sector, those of a tile at one distance."""
+        is_odd = self.space.source_pitch % sector_elements(self.space.source_bytes) != 0
+        return is_odd and self.extent_in >= SMALLEST_TILE and len(self.space.columns) == 1
 
     @property
     def shifts_store(self) -> bool:
@@ -103,7 +146,13 @@ class Facts:
     @property
     def has_tensor_maps(self) -> bool:
         """True if sources are permuted and nothing else, so that the copy engine can bring their tiles."""
-        return self.arch.has_tma and all(s.is_permuted for s in self.space.sources)
+        is_one_dim = len(self.space.columns) == 1
+        return self.arch.has_tma and is_one_dim and all(s.is_permuted for s in self.space.sources)
+
+    @property
+    def has_stored_maps(self) -> bool:
+        """True if the rows of a tile are places along one dimension of the outputs."""
+        return self.arch.has_tma and len(self.space.rows) == 1
 
     def tiles(self, tile_in: Any, tile_out: Any) -> Any:
         batch = prod(self.space.sizes[g] for g in self.space.batch)

@@ -10,7 +10,11 @@ from compiler.ir.ops import VIEWS
 from compiler.ir.tensor import CopyVia
 from compiler.schedule import steps
 from search.space.schedulers.builder import TraceBuilder
+from search.space.schedulers.copy_paths import CP_ASYNC
 from search.space.schedulers.transposed_space import Source, view_strides
+
+PAST_REGISTERS = {"tma": CopyVia.TMA, CP_ASYNC: CopyVia.CP_ASYNC}
+"""Load paths that fill a shared tile past the registers: by the copy engine, or by threads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,31 +37,31 @@ class Chain:
 
 
 def add_chain(b: TraceBuilder, source: Source, load: str) -> Chain:
-    """Inserts the tensors between a source and what reads it, for a load path (`vector`, `tma` or `direct`)."""
-    if not source.is_permuted:
+    """Inserts the tensors between a source and what reads it, for a load path (a value of the knob `load`)."""
+    if not source.is_whole:
         return _chain_from(b, source.view, source.view, load, "", ())
     readers = [op.output for op in b.sf.consumers(source.name)]
-    if readers != [source.view]:
+    if source.is_permuted and readers != [source.view]:
         first = _private_copy(b, source)
-        if load == "tma":
-            b.do(steps.SetMemory(first, MemoryType.SHARED, CopyVia.TMA))
+        if load in PAST_REGISTERS:
+            b.do(steps.SetMemory(first, MemoryType.SHARED, PAST_REGISTERS[load]))
         return _chain_from(b, first, source.view, load, source.view, source.dims)
-    stem = source.name
-    if load == "tma":
-        b.do(steps.CacheInput(stem, f"{stem}_s", MemoryType.SHARED, CopyVia.TMA))
-        return _chain_from(b, f"{stem}_s", stem, load, source.view, source.dims)
+    stem, permuted = source.name, source.view if source.is_permuted else ""
+    if load in PAST_REGISTERS:
+        b.do(steps.CacheInput(stem, f"{stem}_s", MemoryType.SHARED, PAST_REGISTERS[load]))
+        return _chain_from(b, f"{stem}_s", stem, load, permuted, source.dims)
     first = f"{stem}_r" if load == "direct" else f"{stem}_g"
     b.do(steps.CacheInput(stem, first, MemoryType.LOCAL))
-    return _chain_from(b, first, stem, load, source.view, source.dims)
+    return _chain_from(b, first, stem, load, permuted, source.dims)
 
 
 def _chain_from(b: TraceBuilder, first: str, stem: str, load: str, permuted: str, dims: tuple[int, ...]) -> Chain:
-    """The chain whose tensor `first` is read from memory: into registers, or by the copy engine into a shared tile."""
+    """The chain whose tensor `first` is read from memory: into registers, or past them into a shared tile."""
     shared, block = f"{stem}_s", f"{stem}_r"
     match load:
         case "direct":
             return Chain("", "", first, permuted, dims)
-        case "tma":
+        case _ if load in PAST_REGISTERS:
             b.do(steps.CacheInput(first, block, MemoryType.LOCAL))
             return Chain("", first, block, permuted, dims)
         case _:

@@ -13,18 +13,46 @@ from compiler.schedule.start import start
 from search.space.constraints import Constraint
 from search.space.knobs import Knob
 from search.space.schedulers.builder import TraceBuilder
+from search.space.schedulers.copy_paths import CP_ASYNC, copied_rings, copies_by
 from search.space.schedulers.flat_space import CACHE_LOADS, CACHE_STORES, MAX_BOX
 from search.space.schedulers.pointwise_body import math_grades
-from search.space.schedulers.tile2d_facts import MAX_REGISTER_BYTES, VECTORS, WARP, WORD_BYTES, Facts
+from search.space.schedulers.rings import Rings, ring_constraints, ring_knobs
+from search.space.schedulers.tile2d_facts import (
+    LEAST_THREADS,
+    MAX_REGISTER_BYTES,
+    REGISTER_BYTES,
+    VECTORS,
+    WARP,
+    WORD_BYTES,
+    Facts,
+)
+from search.space.schedulers.tile2d_sources import PAST_REGISTERS
 from search.space.schedulers.tile2d_worthwhile import worthwhile
 from search.space.schedulers.transposed_space import TransposedSpace, transposed_space
 from search.space.space import Space
 
+THREADS = (LEAST_THREADS, 256, 512)
+
 SPANS = {"32B": 32, "64B": 64, "128B": 128}
 """Hardware swizzles by name, and their spans in bytes."""
 
-LAYOUTS = ("none", "pad", *SPANS, "block")
+ODD = "odd"
+"""Rows an odd number of elements apart, stored element by element: the single elements of a column, of which each
+thread reads a word's worth of neighbours, then lie in banks of their own."""
+
+LAYOUTS = ("none", "pad", *SPANS, "block", ODD)
 STORE_LAYOUTS = ("none", *SPANS)
+
+BY_THREADS = ("vector", CP_ASYNC)
+"""Load paths by which threads fill a shared tile."""
+
+GROUPED = "grouped"
+"""An order of tiles: a few along the rows of the outputs, then the next rows. What blocks read and write at a time then
+lies close together on both sides, however long the rows are."""
+
+AT_USE, AHEAD = "at_use", "ahead"
+"""What is in the outputs' order already: loaded when a step of the stores needs it, or before the tile's barrier, so
+that everything that a block reads is under way at once."""
 
 SMEM_SLACK_BYTES = 1024
 """Left beside the tiles for barriers; and as much for each tile, which starts on the repeat of the widest swizzle."""
@@ -35,7 +63,7 @@ def tile2d_space(fusion: Fusion, arch: Arch, sm_count: int) -> Space:
     found = transposed_space(start(fusion))
     assert isinstance(found, TransposedSpace), "refused fusions have no space"
     facts = Facts(found, arch, sm_count)
-    kinds = (_shape, _shifts, _memory, _bulk, _redundant, worthwhile)
+    kinds = (_shape, _shifts, _memory, _bulk, _rings, _redundant, worthwhile)
     constraints = tuple(constraint for kind in kinds for constraint in kind(facts))
     return Space("tile2d", tuple(_possible(knob, constraints) for knob in _knobs(fusion, facts)), constraints)
 
@@ -48,29 +76,31 @@ def _possible(knob: Knob, constraints: tuple[Constraint, ...]) -> Knob:
 
 
 def _knobs(fusion: Fusion, f: Facts) -> tuple[Knob, ...]:
-    loads = (
-        ("vector", "tma", "direct") if f.has_tensor_maps else ("vector", "direct") if f.arch.has_tma else ("vector",)
-    )
+    able = {"vector": True, CP_ASYNC: f.has_copies, "tma": f.has_tensor_maps, "direct": f.has_stored_maps}
+    loads = tuple(path for path, is_able in able.items() if is_able)
     vectors_in = tuple(v for v in VECTORS if v * f.widest_in <= WORD_BYTES)
     vectors_out = tuple(v for v in VECTORS if v * f.widest_out <= WORD_BYTES)
-    lanes = (4, 8, 16, 32) if min(f.tiles_out) >= WARP else (1, 2, 4, 8, 16)
+    lanes: tuple[int, ...] = (4, 8, 16, 32) if min(f.tiles_out) >= WARP else (1, 2, 4, 8, 16)
+    lanes += (64, 128) if min(f.tiles_in) < 8 <= min(f.tiles_out) else ()
+    # Knobs that leave few combinations of one another come first: points are looked for along the later ones.
     return (
         Knob("load", loads),
-        Knob("store", ("register", "tma") if f.arch.has_tma else ("register",)),
+        Knob("store", ("register", "tma") if f.has_stored_maps else ("register",)),
+        Knob("operands", (AT_USE, AHEAD) if f.bytes_beside else (AT_USE,)),
+        Knob("blocks_per_sm", (0, 1, 2, 4)),
+        *ring_knobs((1, 2, 3) if f.has_tensor_maps or f.has_copies else (1,)),
         Knob("tile_in", f.tiles_in),
         Knob("tile_out", f.tiles_out),
         Knob("vector_in", vectors_in),
         Knob("vector_out", vectors_out),
         Knob("lanes_out", lanes),
-        Knob("threads", (128, 256, 512)),
+        Knob("threads", THREADS),
         Knob("load_vector", f.load_vectors),
         Knob("shift_load", (False, True) if f.shifts_load else (False,)),
         Knob("shift_store", (False, True) if f.shifts_store else (False,)),
         Knob("layout", LAYOUTS),
-        Knob("store_layout", STORE_LAYOUTS if f.arch.has_tma else STORE_LAYOUTS[:1]),
-        Knob("blocks_per_sm", (0, 1, 2, 4)),
-        Knob("stages", (1, 2, 3) if f.has_tensor_maps else (1,)),
-        Knob("tile_order", ("columns_inner", "rows_inner")),
+        Knob("store_layout", STORE_LAYOUTS if f.has_stored_maps else STORE_LAYOUTS[:1]),
+        Knob("tile_order", ("columns_inner", "rows_inner", GROUPED)),
         Knob("cache_load", CACHE_LOADS),
         Knob("cache_store", CACHE_STORES),
         Knob("math", math_grades(TraceBuilder(fusion))),
@@ -85,18 +115,19 @@ def _each(values: Any, holds: Callable[[int], bool]) -> Any:
 def _shape(f: Facts) -> list[Constraint]:
     """How threads cover the tile."""
 
-    def block(tile_in: Any, tile_out: Any, vin: Any, vout: Any, lanes: Any, threads: Any) -> Any:
+    def block(tile_in: Any, tile_out: Any, vin: Any, vout: Any, lanes: Any, threads: Any, shift: Any) -> Any:
         lanes_in = threads // lanes
-        return (tile_out % (vout * lanes) == 0) & (tile_in % np.maximum(vin * lanes_in, 1) == 0)
+        along = np.where(shift, tile_out >= vout * lanes, tile_out % (vout * lanes) == 0)
+        return along & (tile_in % np.maximum(vin * lanes_in, 1) == 0)
 
     def fetch(load: Any, tile_in: Any, tile_out: Any, width: Any, threads: Any) -> Any:
-        return (load != "vector") | (tile_in * tile_out % (width * threads) == 0)
+        return ~np.isin(load, BY_THREADS) | (tile_in * tile_out % (width * threads) == 0)
 
-    def registers(load: Any, tile_in: Any, tile_out: Any, vin: Any, vout: Any, threads: Any) -> Any:
+    def registers(load: Any, tile_in: Any, tile_out: Any, vin: Any, vout: Any, threads: Any, operands: Any) -> Any:
         """What is fetched ahead, one block of the sources, and one row of results, computed on in f32 or wider."""
-        own = tile_in * tile_out // threads * f.bytes_in
+        own = np.where(np.isin(load, tuple(PAST_REGISTERS)), 0, f.bytes_in) + (operands == AHEAD) * f.bytes_beside
         blocked = vin * vout * f.bytes_in + vout * max(f.bytes_out, 4)
-        return np.where(load == "tma", 0, own) + blocked <= MAX_REGISTER_BYTES
+        return tile_in * tile_out // threads * own + blocked <= MAX_REGISTER_BYTES
 
     def inside(tile_in: Any, tile_out: Any) -> Any:
         return (tile_in < 2 * f.extent_in) & (tile_out < 2 * f.extent_out)
@@ -107,7 +138,7 @@ def _shape(f: Facts) -> list[Constraint]:
     return [
         Constraint(
             "threads_cover_the_tile",
-            ("tile_in", "tile_out", "vector_in", "vector_out", "lanes_out", "threads"),
+            ("tile_in", "tile_out", "vector_in", "vector_out", "lanes_out", "threads", "shift_store"),
             block,
             "Threads and their vector blocks divide the tile.",
         ),
@@ -119,7 +150,7 @@ def _shape(f: Facts) -> list[Constraint]:
         ),
         Constraint(
             "registers_in_flight",
-            ("load", "tile_in", "tile_out", "vector_in", "vector_out", "threads"),
+            ("load", "tile_in", "tile_out", "vector_in", "vector_out", "threads", "operands"),
             registers,
             "A thread's part of the tile stays in registers.",
         ),
@@ -140,16 +171,23 @@ def _shape(f: Facts) -> list[Constraint]:
 
 
 def _shifts(f: Facts) -> list[Constraint]:
-    """Runs moved to the boundaries of a warp's accesses: element by element, a warp along the run."""
+    """Runs moved to the boundaries of a warp's accesses, a warp along the run."""
 
     def load(shift: Any, how: Any, width: Any, layout: Any, tile_out: Any, threads: Any) -> Any:
-        alone = (how == "vector") & (width == 1) & np.isin(layout, ("none", "pad"))
+        alone = np.isin(how, BY_THREADS) & (width == 1) & np.isin(layout, ("none", "pad"))
         return ~shift | (alone & (tile_out % (threads // WARP) == 0))
 
-    def store(shift: Any, how: Any, vin: Any, vout: Any, lanes: Any, tile_out: Any) -> Any:
-        return ~shift | ((how == "register") & (vin == 1) & (vout == 1) & (lanes == WARP) & (tile_out >= WARP))
+    def store(shift: Any, how: Any, vin: Any, vout: Any, lanes: Any) -> Any:
+        narrow = (vin == 1) & (vout * f.widest_out <= max(f.widest_out, REGISTER_BYTES))
+        return ~shift | ((how == "register") & narrow & (lanes == WARP))
 
     return [
+        Constraint(
+            "groups_are_of_whole_runs",
+            ("tile_order", "shift_load"),
+            lambda order, shift: (order != GROUPED) | ~shift,
+            "The last group has tiles beyond the problem, of which a shifted run brings nothing.",
+        ),
         Constraint(
             "threads_cover_the_tile",
             ("shift_load", "load", "load_vector", "layout", "tile_out", "threads"),
@@ -158,9 +196,9 @@ def _shifts(f: Facts) -> list[Constraint]:
         ),
         Constraint(
             "threads_cover_the_tile",
-            ("shift_store", "store", "vector_in", "vector_out", "lanes_out", "tile_out"),
+            ("shift_store", "store", "vector_in", "vector_out", "lanes_out"),
             store,
-            "A warp stores a shifted row element by element.",
+            "A warp stores a shifted row by elements, or words of a register that are cut at its ends.",
         ),
     ]
 
@@ -171,35 +209,41 @@ def _memory(f: Facts) -> list[Constraint]:
     tiles = len(f.space.sources) + len(f.space.target_bytes)
 
     def load_vector(load: Any, width: Any, vin: Any) -> Any:
-        return ((load != "vector") | _each(width, f.loads_by)) & ((load != "direct") | _each(vin, f.loads_by))
+        aligned = _each(width, f.loads_by)
+        by_threads = np.where(load == CP_ASYNC, aligned, aligned | np.isin(width, f.straddling_vectors))
+        return (~np.isin(load, BY_THREADS) | by_threads) & ((load != "direct") | _each(vin, f.loads_by))
 
-    def store_vector(store: Any, vout: Any) -> Any:
-        return (store != "register") | _each(vout, f.stores_by)
+    def copied(load: Any, width: Any) -> Any:
+        return (load != CP_ASYNC) | copies_by(width, f.space.source_bytes)
+
+    def store_vector(store: Any, vout: Any, shift: Any) -> Any:
+        return (store != "register") | shift | _each(vout, f.stores_by)
 
     def span_of(name: Any) -> Any:
         return np.select([name == n for n in SPANS], list(SPANS.values()), default=0)
 
-    def layout(load: Any, name: Any, tile_in: Any, tile_out: Any, vout: Any) -> Any:
+    def layout(load: Any, name: Any, tile_in: Any, tile_out: Any, vout: Any, vin: Any) -> Any:
         span = span_of(name)
         fits = np.array(True)
         for e in sources:
             row = tile_in * e
             chunks = np.minimum(row, 128) // 16
             hardware = (span > 0) & (row % np.maximum(span, 1) == 0) & (tile_out % 8 == 0)
-            block = (name == "block") & (load == "vector") & (vout > 1) & (chunks > 1)
+            block = (name == "block") & np.isin(load, BY_THREADS) & (vout > 1) & (chunks > 1)
             fits = fits & (hardware | (block & (tile_out % np.maximum(chunks * vout, 1) == 0)))
-        plain = (name == "none") | (name == "pad") & (load == "vector")
-        return np.where(load == "direct", name == "none", fits | plain)
+        plain = (name == "none") | (name == "pad") & np.isin(load, BY_THREADS)
+        by_elements = (name == ODD) & (load == "vector") & (vout > 1) & (vin == 1) & (f.widest_in < REGISTER_BYTES)
+        return np.where(load == "direct", name == "none", fits | plain | by_elements)
 
     def store_layout(store: Any, name: Any, tile_out: Any, tile_in: Any) -> Any:
         span = span_of(name)
         fits = (span > 0) & (tile_in % 8 == 0)
         for e in dict.fromkeys(f.space.target_bytes):
             fits = fits & (tile_out * e % np.maximum(span, 1) == 0)
-        return np.where(store == "tma", fits | (name == "none"), name == "none")
+        return np.where(store == "tma", fits | ((name == "none") & (tile_out <= MAX_BOX)), name == "none")
 
     def smem(load: Any, store: Any, name: Any, tile_in: Any, tile_out: Any, stages: Any) -> Any:
-        pitch = tile_in * f.bytes_in + np.where(name == "pad", WORD_BYTES * len(f.space.sources), 0)
+        pitch = tile_in * f.bytes_in + np.where(np.isin(name, ("pad", ODD)), WORD_BYTES * len(f.space.sources), 0)
         need = np.where(load == "direct", 0, pitch * tile_out * stages) + np.where(
             store == "tma", tile_in * tile_out * f.bytes_out, 0
         )
@@ -213,11 +257,20 @@ def _memory(f: Facts) -> list[Constraint]:
             "Rows of the input hold whole vectors.",
         ),
         Constraint(
-            "vector_address_is_aligned", ("store", "vector_out"), store_vector, "Rows of the output hold whole vectors."
+            "cp_async_moves_4_8_or_16_bytes",
+            ("load", "load_vector"),
+            copied,
+            "A thread copies 4, 8 or 16 bytes at a time past its registers.",
+        ),
+        Constraint(
+            "vector_address_is_aligned",
+            ("store", "vector_out", "shift_store"),
+            store_vector,
+            "Rows of the output hold whole vectors.",
         ),
         Constraint(
             "swizzle_fits_the_tile",
-            ("load", "layout", "tile_in", "tile_out", "vector_out"),
+            ("load", "layout", "tile_in", "tile_out", "vector_out", "vector_in"),
             layout,
             "A row of the tile is a whole number of spans; padding and block swizzles are for loads by threads.",
         ),
@@ -272,6 +325,16 @@ def _bulk(f: Facts) -> list[Constraint]:
     ]
 
 
+def _rings(f: Facts) -> list[Constraint]:
+    """The tiles of a persistent block that bulk copies bring, or threads past their registers."""
+
+    def ringed(load: Any, blocks: Any) -> Any:
+        return np.isin(load, tuple(PAST_REGISTERS)) & (blocks > 0)
+
+    rings = Rings(f.arch, ("load", "blocks_per_sm"), ringed, ("threads",), "blocks_per_sm")
+    return [*ring_constraints(rings), copied_rings(("load",), lambda load: load == CP_ASYNC)]
+
+
 def _redundant(f: Facts) -> list[Constraint]:
     """Knobs that have no effect stay at their first value; paths that no memory system serves well are left out."""
     least = f.load_vectors[0]
@@ -283,15 +346,9 @@ def _redundant(f: Facts) -> list[Constraint]:
             "Without a shared tile on either side one of them is scattered.",
         ),
         Constraint(
-            "redundant_stages",
-            ("load", "blocks_per_sm", "stages"),
-            lambda load, blocks, n: (n == 1) | ((load == "tma") & (blocks > 0)),
-            "Stages overlap the tiles of one block.",
-        ),
-        Constraint(
             "redundant_load_vector",
             ("load", "load_vector"),
-            lambda load, width: (load == "vector") | (width == least),
+            lambda load, width: np.isin(load, BY_THREADS) | (width == least),
             "Only loads by threads into shared memory have a vector of their own.",
         ),
         Constraint(

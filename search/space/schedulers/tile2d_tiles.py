@@ -10,12 +10,15 @@ from compiler.schedule import steps
 from search.space.schedulers.builder import TraceBuilder
 from search.space.schedulers.flat_space import MAX_BOX
 from search.space.schedulers.tile2d_facts import sector_elements
-from search.space.schedulers.tile2d_space import SPANS
+from search.space.schedulers.tile2d_space import GROUPED, ODD, SPANS
 from search.space.schedulers.transposed_space import TransposedSpace
 
 CHUNK_BYTES = 16
 LINE_BYTES = 128
 BANK_BYTES = 4
+
+GROUP_TILES = 8
+"""Tiles along a row of the outputs that neighbouring blocks take before they go on to the next rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,26 +46,37 @@ class TileAxes:
             b.reorder(tv, dims)
         for at, group in enumerate(space.groups):
             b.merge(tv, at, len(group))
-        count = len(space.groups)
-        b.reorder(tv, [*space.batch, space.row, space.column])
-        b.split(tv, count - 1, p["tile_out"])
-        b.split(tv, count - 2, p["tile_in"])
+        b.reorder(tv, [*space.batch, *space.rows, *space.columns])
+        row, column = len(space.batch), len(space.batch) + len(space.rows)
+        b.merge(tv, column, len(space.columns))
+        b.split(tv, column, p["tile_out"])
+        if shift == "target" and len(space.rows) > 1:
+            self.shift_by_groups(tv)
+        b.merge(tv, row, len(space.rows))
+        b.split(tv, row, p["tile_in"])
+        count = row + 2
         if pitch:
             self.allocate(tv, pitch)
-        if shift:
+        if shift and not (shift == "target" and len(space.rows) > 1):
             self.shift(tv, shift)
         batch = list(range(count - 2))
         row, row_in, column, column_in = range(count - 2, count + 2)
-        tiles = [row, column] if p["tile_order"] == "columns_inner" else [column, row]
-        b.reorder(tv, [*batch, *tiles, row_in, column_in])
-        b.merge(tv, 0, count)
+        if p["tile_order"] == GROUPED:
+            b.reorder(tv, [*batch, column, row, row_in, column_in])
+            b.split(tv, count - 2, GROUP_TILES)
+            b.reorder(tv, [*range(count - 1), count, count - 1, count + 1, count + 2])
+            b.merge(tv, 0, count + 1)
+        else:
+            tiles = [row, column] if p["tile_order"] == "columns_inner" else [column, row]
+            b.reorder(tv, [*batch, *tiles, row_in, column_in])
+            b.merge(tv, 0, count)
         if p["blocks_per_sm"]:
             b.split(tv, 0, p["blocks_per_sm"] * self.sm_count)
             b.reorder(tv, [1, 0, 2, 3])
 
     def allocate(self, tv: str, pitch: int) -> None:
         """Rows of Q, `pitch` elements apart, of a tensor of axes [batch.., P tile, P, Q tile, Q]."""
-        count = len(self.space.groups)
+        count = len(self.space.batch) + 2
         row, row_in, column, column_in = range(count - 2, count + 2)
         order = (*range(count - 2), row, column, column_in, row_in)
         self.b.do(steps.SetAllocationDomain(tv, order, (), (*[None] * count, pitch, 1)))
@@ -75,23 +89,34 @@ class TileAxes:
         which leaves one address and one constant offset a step.
         """
         space, p = self.space, self.point
-        count = len(space.groups)
+        count = len(space.batch) + 2
         row, row_in, column, column_in = range(count - 2, count + 2)
         if side == "source":
             strides, run, unit = space.source_strides(space.sources[0]), row_in, sector_elements(space.source_bytes)
         else:
             strides, run, unit = space.target_strides, column_in, sector_elements(space.target_bytes)
-        along_p, along_q = strides[space.row], strides[space.column]
+        along_p, along_q = strides[space.rows[-1]], strides[space.columns[-1]]
         factors = {at: strides[g] for at, g in enumerate(space.batch)}
         factors |= {row: along_p * p["tile_in"], row_in: along_p, column: along_q * p["tile_out"], column_in: along_q}
         by = tuple(at for at in range(count + 2) if at != run and factors[at] % unit)
         self.b.do(steps.Shift(tv, run, by, tuple(factors[at] % unit for at in by), unit))
 
+    def shift_by_groups(self, tv: str) -> None:
+        """The same at the phases of the outputs' rows, of axes [batch.., groups of P.., Q tile, Q]: rows that are
+        places along several dimensions lie at a distance of their own along each."""
+        space = self.space
+        unit, tile = sector_elements(space.target_bytes), len(space.batch) + len(space.rows)
+        factors = [space.target_strides[g] for g in (*space.batch, *space.rows)]
+        factors.append(self.point["tile_out"] * space.target_strides[space.columns[-1]])
+        by = tuple(at for at, factor in enumerate(factors) if factor % unit)
+        self.b.do(steps.Shift(tv, tile + 1, by, tuple(factors[at] % unit for at in by), unit))
+
 
 def row_pitch(layout: str, extent: int, nbytes: int, word: int) -> int:
     """Elements from one row of a tile to the next. `pad` lengthens rows by an access of `word` elements, and by
-    a bank at least: the single words of a column then lie in banks of their own."""
-    return extent + (max(word, BANK_BYTES // nbytes) if layout == "pad" else 0)
+    a bank at least: the single words of a column then lie in banks of their own. `odd` lengthens them by an element:
+    with threads that read a bank's worth of neighbours of a column, those of a warp do."""
+    return extent + {"pad": max(word, BANK_BYTES // nbytes), ODD: 1}.get(layout, 0)
 
 
 def set_tile_allocation(b: TraceBuilder, tv: str, layout: str, *, phase_rows: int, word: int) -> None:
@@ -105,7 +130,7 @@ def set_tile_allocation(b: TraceBuilder, tv: str, layout: str, *, phase_rows: in
     axes = b.tensor(tv).loop
     nbytes, count = b.tensor(tv).dtype.nbytes, len(axes)
     row, element, extent = count - 2, count - 1, axes[-1].extent
-    if layout == "pad":
+    if layout in ("pad", ODD):
         pitch = row_pitch(layout, extent, nbytes, word)
         b.do(steps.SetAllocationDomain(tv, tuple(range(count)), (), (*[None] * row, pitch, 1)))
         return

@@ -13,6 +13,7 @@ import numpy as np
 
 from compiler.ir.tensor import CachePolicy
 from search.space.constraints import Constraint
+from search.space.schedulers.copy_paths import CP_ASYNC
 from search.space.schedulers.tile2d_facts import WARP, Facts
 
 LINE_BYTES = 128
@@ -29,6 +30,9 @@ FEW_ELEMS = 1 << 16
 LEAST_BLOCKS = 3
 """Of an SM at a time, where each moves one tile: two cost 1 to 4 %, one 27 % and more."""
 
+LONG_ROW_BYTES = 1 << 16
+"""Of the outputs: blocks that run at a time go along so much of a row, 128 bytes wide each on the other side."""
+
 ODD_RUN = 128
 MOST_WORDS, MOST_THREADS = 16, 512
 """Loads of a thread before its first store to shared memory, and threads of a block."""
@@ -37,17 +41,18 @@ HARDWARE = (("128B", 128), ("64B", 64), ("32B", 32))
 
 
 def worthwhile(f: Facts) -> list[Constraint]:
-    """What a fusion's points need not try. Small problems end before rates of memory count: they may try anything."""
+    """What a fusion's points need not try. Small problems end before rates of memory count: they may try any tile."""
     if prod(f.space.shape) < FEW_ELEMS:
-        return []
+        return _hints()
     return [*_order(f), *_hints(), *_paths(f), *_tiles(f), *_odd(f), *_layouts(f)]
 
 
 def _order(f: Facts) -> list[Constraint]:
     reads_more = f.bytes_in > f.bytes_out
+    is_long = f.extent_out * f.widest_out > LONG_ROW_BYTES
 
     def order(name: Any) -> Any:
-        return (name == "columns_inner") | reads_more
+        return (name == "columns_inner") | ((name == "rows_inner") & reads_more) | ((name == "grouped") & is_long)
 
     return [
         Constraint(
@@ -147,6 +152,7 @@ def _odd(f: Facts) -> list[Constraint]:
         return []
     least = min(ODD_RUN, f.tiles_out[-1])
     most = max(MOST_WORDS, least * min(-(-LINE_BYTES // f.widest_in), f.tiles_in[-1]) // MOST_THREADS)
+    most *= 2 if f.widest_in == 1 else 1  # half a line each
 
     def words(load: Any, tile_in: Any, tile_out: Any, width: Any, threads: Any) -> Any:
         return (load != "vector") | (tile_in * tile_out <= most * width * threads)
@@ -183,8 +189,8 @@ def _layouts(f: Facts) -> list[Constraint]:
     def layout(load: Any, name: Any, tile_in: Any, tile_out: Any) -> Any:
         """The copy engine brings the widest box that fits; threads pad, or swizzle the whole row."""
         widest = np.select([fits(s, tile_in, tile_out, sources) for _, s in HARDWARE], [n for n, _ in HARDWARE], "none")
-        by_threads = np.isin(name, ("pad", "block")) | ((name == "128B") & (widest == "128B"))
-        return np.select([load == "tma", load == "vector"], [name == widest, by_threads], True)
+        by_threads = np.isin(name, ("pad", "block", "odd")) | ((name == "128B") & (widest == "128B"))
+        return np.select([load == "tma", np.isin(load, ("vector", CP_ASYNC))], [name == widest, by_threads], True)
 
     def store_layout(store: Any, name: Any, tile_out: Any, tile_in: Any) -> Any:
         """Boxes of 64 bytes are the fastest by 1 %, then 128; 32 and plain rows only where nothing else fits."""

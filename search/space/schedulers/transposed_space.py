@@ -16,14 +16,18 @@ from compiler.ir.views import identity
 SMALLEST_TILE = 32
 """Elements of the smallest tile in a dimension that has as many: a warp's width."""
 
+LONG_RUN = 512
+"""Elements of a run of which tiles of 64 waste little, whatever its length: at most an eighth."""
+
 
 @dataclass(frozen=True, slots=True)
 class Source:
     """An input that is read transposed.
 
-    `view`: the tensor that it is read as, of the iteration space's shape; `dims`: its permutation where it is nothing
-    else and is read in no other way (output dimension i is input dimension dims[i]), empty for any other index map.
-    `strides`: in elements, along the dimensions of the iteration space; 0 where the input does not vary.
+    `view`: the tensor that it is read as, of the iteration space's shape: the input itself where its memory alone is
+    in another order. `dims`: its permutation where it is nothing else and is read in no other way (output dimension i
+    is input dimension dims[i]), empty for any other index map. `strides`: in elements, along the dimensions of the
+    iteration space; 0 where the input does not vary.
     """
 
     name: str
@@ -37,23 +41,36 @@ class Source:
     def is_permuted(self) -> bool:
         return bool(self.dims)
 
+    @property
+    def is_read_as_it_is(self) -> bool:
+        return self.view == self.name
+
+    @property
+    def is_whole(self) -> bool:
+        """True if tiles of the input are tiles of the iteration space, so that something else than threads that work
+        out every address can bring them."""
+        return self.is_permuted or self.is_read_as_it_is
+
 
 @dataclass(frozen=True, slots=True)
 class TransposedSpace:
     """Dimensions of the output, grouped into runs that sources and outputs all keep together.
 
-    `groups` are outermost first; the last (`column`) is contiguous in the outputs, `row` in the sources. The rest is
-    batch: each index of it is a transpose of its own. `target_strides`: of the outputs, in
-    elements, along each group; `target_align`, in bytes; `target_bytes`: element sizes of the outputs.
+    `groups` are outermost first. `rows` are the groups that are one run of memory in the sources, outermost first, the
+    last of them contiguous; `columns` the same in the outputs. The rest is batch: each index of it is a transpose of
+    its own. `target_strides`: of the outputs, in elements, along each group; `target_align`, in bytes; `target_bytes`:
+    element sizes of the outputs; `operand_bytes`: of what is read along every dimension and is no source.
     """
 
     sources: tuple[Source, ...]
     shape: tuple[int, ...]
     groups: tuple[tuple[int, ...], ...]
-    row: int
+    rows: tuple[int, ...]
+    columns: tuple[int, ...]
     target_strides: tuple[int, ...]
     target_align: int
     target_bytes: tuple[int, ...]
+    operand_bytes: tuple[int, ...] = ()
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -65,19 +82,24 @@ class TransposedSpace:
         return tuple(s.nbytes for s in self.sources)
 
     @property
-    def column(self) -> int:
-        """The group that is contiguous in the outputs."""
-        return len(self.groups) - 1
+    def extent_in(self) -> int:
+        """Elements of one run of the sources."""
+        return prod(self.sizes[g] for g in self.rows)
+
+    @property
+    def extent_out(self) -> int:
+        """Elements of one run of the outputs."""
+        return prod(self.sizes[g] for g in self.columns)
 
     @property
     def batch(self) -> tuple[int, ...]:
-        """Every group but `row` and `column`."""
-        return tuple(g for g in range(len(self.groups)) if g not in (self.row, self.column))
+        """Every group that is in neither run."""
+        return tuple(g for g in range(len(self.groups)) if g not in (*self.rows, *self.columns))
 
     @property
     def is_wide(self) -> bool:
-        """True if both innermost dimensions fill more than half a warp: other schedulers need not try."""
-        return 2 * min(self.sizes[self.row], self.sizes[self.column]) > SMALLEST_TILE
+        """True if both runs fill more than half a warp: other schedulers need not try."""
+        return 2 * min(self.extent_in, self.extent_out) > SMALLEST_TILE
 
     def source_strides(self, source: Source) -> tuple[int, ...]:
         """Strides of a source along each group."""
@@ -86,13 +108,18 @@ class TransposedSpace:
     @property
     def source_pitch(self) -> int:
         """The greatest number of elements at a multiple of which every row of every source begins."""
-        strides = (s for x in self.sources for g, s in enumerate(self.source_strides(x)) if g != self.row)
+        strides = (s for x in self.sources for g, s in enumerate(self.source_strides(x)) if g not in self.rows)
         return reduce(gcd, strides, 0)
+
+    def loads_by(self, elems: int) -> bool:
+        """True if rows of every source hold whole vectors of `elems`, each aligned."""
+        aligned = all(s.align % (elems * s.nbytes) == 0 for s in self.sources)
+        return aligned and self.source_pitch % elems == 0 and self.extent_in % elems == 0
 
     @property
     def target_pitch(self) -> int:
         """The same for rows of the outputs."""
-        return reduce(gcd, (s for g, s in enumerate(self.target_strides) if g != self.column), 0)
+        return reduce(gcd, (s for g, s in enumerate(self.target_strides) if g not in self.columns), 0)
 
 
 def transposed_space(sf: ScheduledFusion) -> TransposedSpace | str:
@@ -110,20 +137,70 @@ def transposed_space(sf: ScheduledFusion) -> TransposedSpace | str:
     sources = _sources(sf, shape, real[-1])
     if not sources:
         return "no input is transposed: those that vary along the outputs' innermost dimension are contiguous there"
-    twice = [s.name for s in sources if not s.is_permuted and _is_read_as_it_is(sf, s.name)]
+    twice = [s.name for s in sources if not s.is_whole and _is_read_as_it_is(sf, s.name)]
     if twice:
         return f"it reads {twice[0]} through a view and in another way as well; pass it twice"
     groups = _groups(shape, [strides, *(s.strides for s in sources)])
-    row = next(i for i, g in enumerate(groups) if _stride(shape, sources[0].strides, g) == 1)
+    along = [tuple(_stride(shape, layout, g) for g in groups) for layout in (strides, *(s.strides for s in sources))]
+    sizes = tuple(prod(shape[d] for d in g) for g in groups)
+    rows, columns = _runs(sizes, along[0], along[1:])
     return TransposedSpace(
         tuple(sources),
         shape,
         groups,
-        row,
-        tuple(_stride(shape, strides, g) for g in groups),
+        rows,
+        columns,
+        along[0],
         min(t.align for t in outputs),
         tuple(t.dtype.nbytes for t in outputs),
+        _operand_bytes(sf, shape, sources),
     )
+
+
+def _operand_bytes(sf: ScheduledFusion, shape: tuple[int, ...], sources: list[Source]) -> tuple[int, ...]:
+    chained = {(s.name, s.view) for s in sources}
+    found: dict[tuple[str, str], int] = {}
+    for op in sf.ops:
+        for name in op.tensor_inputs:
+            at = name, op.output if op.kind in VIEWS else name
+            if name in sf.inputs and at not in chained and _is_stream(sf, op, name, shape):
+                found[at] = sf.tensor(name).dtype.nbytes
+    return tuple(found.values())
+
+
+def _is_stream(sf: ScheduledFusion, op: TensorOp, name: str, shape: tuple[int, ...]) -> bool:
+    """Whether what is read varies along every dimension: each of its elements is used once."""
+    strides = view_strides(sf, op, name) if op.kind in VIEWS else _strides(sf.tensor(name))
+    return strides is None or all(s or n == 1 for s, n in zip(strides, shape, strict=True))
+
+
+def _runs(
+    sizes: tuple[int, ...], target: tuple[int, ...], sources: Sequence[tuple[int, ...]]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The groups that tiles are cut from: those contiguous in the sources, and in the outputs.
+
+    A run that tiles would not fill goes on over the groups that follow in memory, as long as neither the other run nor
+    the tensors stand in the way (nvFuser, scheduling of transposes: small inner dimensions). The shorter grows first.
+    """
+    rows = [next(g for g, stride in enumerate(sources[0]) if stride == 1 and sizes[g] > 1)]
+    columns = [len(sizes) - 1]
+
+    def grown(run: list[int], layouts: Sequence[tuple[int, ...]]) -> int | None:
+        length = prod(sizes[g] for g in run)
+        if length >= LONG_RUN or length % (2 * SMALLEST_TILE) == 0:
+            return None
+        free = (g for g in range(len(sizes)) if g not in (*rows, *columns))
+        return next((g for g in free if all(s[g] == s[run[-1]] * length for s in layouts)), None)
+
+    while True:
+        both = [
+            (prod(sizes[g] for g in run), run, grown(run, by)) for run, by in ((rows, sources), (columns, [target]))
+        ]
+        able = [(length, run, group) for length, run, group in both if group is not None]
+        if not able:
+            return tuple(rows), tuple(columns)
+        _, run, group = min(able, key=lambda one: one[0])
+        run.insert(0, group)
 
 
 def view_strides(sf: ScheduledFusion, op: TensorOp, name: str) -> tuple[int, ...] | None:
@@ -151,16 +228,20 @@ def _sources(sf: ScheduledFusion, shape: tuple[int, ...], column: int) -> list[S
     along: dict[int, list[Source]] = {}
     for op in sf.ops:
         for name in op.tensor_inputs:
-            if name not in sf.inputs or op.kind not in (OpKind.PERMUTE, OpKind.BROADCAST_TO, OpKind.VIEW):
+            if name not in sf.inputs:
                 continue
-            strides, t = view_strides(sf, op, name), sf.tensor(name)
+            is_view, t = op.kind in (OpKind.PERMUTE, OpKind.BROADCAST_TO, OpKind.VIEW), sf.tensor(name)
+            if not is_view and (op.kind in VIEWS or any(c.kind in VIEWS for c in sf.consumers(name))):
+                continue
+            strides = view_strides(sf, op, name) if is_view else _strides(t)
             if strides is None or strides[column] < 2:
                 continue
             rows = [d for d, s in enumerate(strides) if s == 1 and shape[d] > 1]
             if rows:
                 dims = op.dims if op.kind is OpKind.PERMUTE and not _is_viewed(sf, name) else ()
-                source = Source(name, op.output, dims, strides, t.dtype.nbytes, t.align)
-                along.setdefault(rows[-1], []).append(source)
+                source = Source(name, op.output if is_view else name, dims, strides, t.dtype.nbytes, t.align)
+                found = along.setdefault(rows[-1], [])
+                found += [source] if source not in found else []
     return max(along.values(), key=lambda found: sum(_bytes(shape, s) for s in found), default=[])
 
 

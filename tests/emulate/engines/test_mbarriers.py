@@ -131,7 +131,8 @@ def test_a_wait_ahead_of_its_copy(parity: int, kinds: list[str], order: str) -> 
     """Threads that wait for the old phase before the next copy is issued race with nothing, but wait for nothing."""
     again = wait(parity, label="W1") + READ_SHARED if parity else wait(parity, label="W1") + "bar.sync 0;"
     turn = first_thread(LOAD.format(expected=128), "T1")
-    first = first_thread(LOAD.format(expected=128)) + wait() + READ_SHARED + "bar.sync 0;"
+    fenced = "fence.proxy.async.shared::cta;\n  bar.sync 0;"
+    first = first_thread(LOAD.format(expected=128)) + wait() + READ_SHARED + fenced
     ran = run(first + (turn + again if parity else again + turn), order)
     assert [kind for kind, _ in ran.faults] == kinds, ran.told
 

@@ -68,6 +68,7 @@ KERNEL parity_not_flipped(const int* x, int* y) {
     }
     MBAR_WAIT(full, EITHER(k & 1, 0));  // fault: mbarrier_misuse
     y[64 * k + t] = s[t];
+    FENCE_ASYNC();
     __syncthreads();
   }
   // also: race uninitialized_read in_flight_at_exit deadlock

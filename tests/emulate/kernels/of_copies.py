@@ -76,6 +76,10 @@ def _ring(t: Mapping[str, Array]) -> Mapping[str, Array]:
     return {"y": np.concatenate([box(t["x"], *place) for place in places])}
 
 
+def _two_tiles(t: Mapping[str, Array]) -> Mapping[str, Array]:
+    return {"y": np.concatenate([box(t["x"], 0, 0), box(t["x"], 16, 0)])}
+
+
 TENSORS = (
     _tensor("tile_misaligned", 64, (matrix("x"), output("y", 256)), lambda t: {"y": box(t["x"], 0, 0)}),
     _tensor("innermost_coordinate", 64, (matrix("x"), output("y", 256)), lambda t: {"y": box(t["x"], 4, 1)}),
@@ -98,11 +102,15 @@ TENSORS = (
         "tile_reused_by_next_load",
         64,
         (matrix("x"), output("y", 512)),
-        lambda t: {"y": np.concatenate([box(t["x"], 0, 0), box(t["x"], 16, 0)])},
+        _two_tiles,
     ),
+    _tensor("tile_reused_without_fence", 64, (matrix("x"), output("y", 512)), _two_tiles),
     _tensor("ring_without_empty_wait", 96, _TILES, _ring),
     _tensor("ring_with_wrong_empty_parity", 96, _TILES, _ring),
     _tensor("ring_freed_too_early", 96, _TILES, _ring),
+    _tensor("ring_freed_without_fence", 96, _TILES, _ring),
+    _tensor("ring_freed_by_warps_half_fenced", 96, _TILES, _ring),
+    _tensor("ring_fenced_by_its_producer", 96, _TILES, _ring),
     _tensor(
         "tile_store_in_flight",
         64,

@@ -113,6 +113,7 @@ KERNEL tile_reused_by_next_load(const __grid_constant__ TensorMap x, int* y) {
 #pragma unroll 1
   for (int i = 0; i < 2; ++i) {
     if (t == 0) {
+      FENCE_ASYNC();
       MBAR_EXPECT(full, 1024);
       TMA_LOAD_2D(s, x, full, 16 * i, 0);  // fault: race
     }
@@ -121,6 +122,23 @@ KERNEL tile_reused_by_next_load(const __grid_constant__ TensorMap x, int* y) {
     for (int k = 0; k < 4; ++k) v[k] = s[t + 64 * k];  // fault: race
     CLEAN(__syncthreads();)
     for (int k = 0; k < 4; ++k) y[TILE * i + t + 64 * k] = v[k];
+  }
+}
+
+// After the barrier all have read, but their reads and the copy go through different proxies.
+KERNEL tile_reused_without_fence(const __grid_constant__ TensorMap x, int* y) {
+  __shared__ alignas(128) int s[TILE];
+  START(1);
+#pragma unroll 1
+  for (int i = 0; i < 2; ++i) {
+    if (t == 0) {
+      CLEAN(FENCE_ASYNC();)
+      MBAR_EXPECT(full, 1024);
+      TMA_LOAD_2D(s, x, full, 16 * i, 0);  // fault: proxy_race
+    }
+    MBAR_WAIT(full, i & 1);
+    for (int k = 0; k < 4; ++k) y[TILE * i + t + 64 * k] = s[t + 64 * k];
+    __syncthreads();
   }
 }
 
@@ -157,6 +175,7 @@ KERNEL ring_without_empty_wait(const __grid_constant__ TensorMap x, int* y) {
       MBAR_WAIT(full[stage], i / 2 & 1);
 #pragma unroll 1
       for (int k = t - 32; k < TILE; k += 64) y[TILE * i + k] = s[stage][k];  // fault: race
+      FENCE_ASYNC();
       MBAR_ARRIVE(empty[stage]);
     }
   }
@@ -182,6 +201,7 @@ KERNEL ring_with_wrong_empty_parity(const __grid_constant__ TensorMap x, int* y)
       MBAR_WAIT(full[stage], i / 2 & 1);  // fault: deadlock
 #pragma unroll 1
       for (int k = t - 32; k < TILE; k += 64) y[TILE * i + k] = s[stage][k];
+      FENCE_ASYNC();
       MBAR_ARRIVE(empty[stage]);
     }
   }
@@ -208,10 +228,91 @@ KERNEL ring_freed_too_early(const __grid_constant__ TensorMap x, int* y) {
       EITHER(, MBAR_ARRIVE(empty[stage]));
 #pragma unroll 1
       for (int k = t - 32; k < TILE; k += 64) y[TILE * i + k] = s[stage][k];  // fault: race
+      FENCE_ASYNC();
       EITHER(MBAR_ARRIVE(empty[stage]), );
     }
   }
   // also: mbarrier_misuse
+}
+
+// What a consumer has loaded may be on its way still when it says that the stage is free.
+KERNEL ring_freed_without_fence(const __grid_constant__ TensorMap x, int* y) {
+  RING();
+  if (t < 32) {
+    if (t == 0) {
+#pragma unroll 1
+      for (int i = 0; i < 4; ++i) {
+        int stage = i & 1;
+        MBAR_WAIT(empty[stage], (i / 2 & 1) ^ 1);
+        MBAR_EXPECT(full[stage], 1024);
+        TMA_LOAD_2D(s[stage], x, full[stage], 16 * (i & 1), 16 * (i / 2));  // fault: proxy_race
+      }
+    }
+  } else {
+#pragma unroll 1
+    for (int i = 0; i < 4; ++i) {
+      int stage = i & 1;
+      MBAR_WAIT(full[stage], i / 2 & 1);
+#pragma unroll 1
+      for (int k = t - 32; k < TILE; k += 64) y[TILE * i + k] = s[stage][k];
+      CLEAN(FENCE_ASYNC();)
+      MBAR_ARRIVE(empty[stage]);
+    }
+  }
+}
+
+// One lane arrives for its warp; in the faulty build half of the lanes fence what they read.
+KERNEL ring_freed_by_warps_half_fenced(const __grid_constant__ TensorMap x, int* y) {
+  RING();
+  if (t < 32) {
+    if (t == 0) {
+#pragma unroll 1
+      for (int i = 0; i < 4; ++i) {
+        int stage = i & 1;
+        MBAR_WAIT(empty[stage], (i / 2 & 1) ^ 1);
+        MBAR_EXPECT(full[stage], 1024);
+        TMA_LOAD_2D(s[stage], x, full[stage], 16 * (i & 1), 16 * (i / 2));  // fault: proxy_race
+      }
+    }
+  } else {
+#pragma unroll 1
+    for (int i = 0; i < 4; ++i) {
+      int stage = i & 1;
+      MBAR_WAIT(full[stage], i / 2 & 1);
+#pragma unroll 1
+      for (int k = t - 32; k < TILE; k += 64) y[TILE * i + k] = s[stage][k];
+      if (EITHER(true, t % 2 == 0)) FENCE_ASYNC();
+      __syncwarp();
+      if (t % 32 == 0) MBAR_ARRIVE_N(empty[stage], 32);
+    }
+  }
+}
+
+// The producer fences for all, past its wait for them; in the faulty build before it.
+KERNEL ring_fenced_by_its_producer(const __grid_constant__ TensorMap x, int* y) {
+  RING();
+  if (t < 32) {
+    if (t == 0) {
+#pragma unroll 1
+      for (int i = 0; i < 4; ++i) {
+        int stage = i & 1;
+        EITHER(, FENCE_ASYNC());
+        MBAR_WAIT(empty[stage], (i / 2 & 1) ^ 1);
+        EITHER(FENCE_ASYNC(), );
+        MBAR_EXPECT(full[stage], 1024);
+        TMA_LOAD_2D(s[stage], x, full[stage], 16 * (i & 1), 16 * (i / 2));  // fault: proxy_race
+      }
+    }
+  } else {
+#pragma unroll 1
+    for (int i = 0; i < 4; ++i) {
+      int stage = i & 1;
+      MBAR_WAIT(full[stage], i / 2 & 1);
+#pragma unroll 1
+      for (int k = t - 32; k < TILE; k += 64) y[TILE * i + k] = s[stage][k];
+      MBAR_ARRIVE(empty[stage]);
+    }
+  }
 }
 
 KERNEL tile_store_in_flight(const int* x, const __grid_constant__ TensorMap y) {

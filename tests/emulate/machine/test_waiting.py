@@ -85,6 +85,8 @@ def test_a_kernel_that_never_ends_is_stopped_at_the_limit() -> None:
     (fault,) = ran.outcome.faults
     assert str(fault.kind) == "deadlock"
     assert "5000" in fault.message
+    assert ran.outcome.met_limit
+    assert ran.outcome.instructions > 5000
 
 
 def test_a_lock_is_taken_by_one_lane_after_the_other() -> None:

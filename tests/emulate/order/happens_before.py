@@ -80,7 +80,7 @@ class Graph:
             for earlier in self.touches[:position]:
                 if not _conflict(earlier, later):
                     continue
-                needs_fence = later.is_async and not earlier.is_async and earlier.access != Access.READ
+                needs_fence = later.is_async and not earlier.is_async
                 if earlier.event not in seen:
                     first, second = (earlier, later) if earlier.issued <= later.issued else (later, earlier)
                     found.append((position, "race", first, second))

@@ -35,17 +35,33 @@ def test_an_operation_knows_what_its_issuer_did_before_but_not_after() -> None:
         ("write fence issue", [RACE]),
         ("write barrier issue fence0", [PROXY_RACE]),
         ("update barrier issue", [PROXY_RACE]),
-        ("read barrier issue", []),
+        ("read fence barrier issue", []),
+        ("read barrier fence0 issue", []),
+        ("read barrier issue", [PROXY_RACE]),
+        ("read barrier check issue", [PROXY_RACE]),
+        ("read fence barrier check issue", []),
+        ("write barrier check issue", [PROXY_RACE]),
+        ("write fence read barrier check issue", [PROXY_RACE]),
+        ("write read fence barrier check issue", []),
+        ("fence read barrier issue", [PROXY_RACE]),
+        ("read barrier issue fence0", [PROXY_RACE]),
+        ("read read9 fence barrier issue", [PROXY_RACE]),
+        ("read9 barrier fence issue", [PROXY_RACE]),
+        ("read9 barrier fence barrier issue", []),
         ("read issue", [RACE]),
     ],
 )
-def test_the_async_proxy_sees_ordinary_writes_only_past_a_proxy_fence(steps: str, expected: list[FaultKind]) -> None:
-    """Thread 5 accesses, thread 0 issues a copy onto the byte."""
+def test_a_copy_comes_after_ordinary_accesses_only_past_a_proxy_fence(steps: str, expected: list[FaultKind]) -> None:
+    """Thread 5 accesses, or 9, and thread 0 issues a copy onto the byte."""
     b = Bench()
     for step in steps.split():
         match step:
             case "write" | "update" | "read":
                 b.touch({"write": WRITE, "update": ATOMIC, "read": READ}[step], 5, where="shared")
+            case "read9":
+                b.touch(READ, 9, where="shared")
+            case "check":
+                b.order.flush()
             case "fence":
                 b.order.proxy_fence(lanes(5))
             case "fence0":
@@ -58,12 +74,27 @@ def test_the_async_proxy_sees_ordinary_writes_only_past_a_proxy_fence(steps: str
     assert b.kinds() == expected
 
 
-def test_generic_operations_need_no_proxy_fence() -> None:
+@pytest.mark.parametrize(("first", "second"), [(WRITE, READ), (WRITE, WRITE), (READ, WRITE), (READ, ATOMIC)])
+def test_generic_operations_need_no_proxy_fence(first: Access, second: Access) -> None:
+    """`st.async` and `red.async` (PTX ISA: weak operations of the generic proxy)."""
     b = Bench()
-    b.touch(WRITE, 0)
+    b.touch(first, 0)
     actor = b.order.start(0, uses_async_proxy=False)
-    b.order.actor_access(actor, b.tensor, READ, instruction(20), np.array([0]), 4)
+    b.order.actor_access(actor, b.tensor, second, instruction(20), np.array([0]), 4)
     assert b.kinds() == []
+
+
+def test_the_fault_says_who_read_and_what_is_missing() -> None:
+    b = Bench()
+    b.touch(READ, 5, where="shared", insn=instruction(3, "ld.shared.u32 %r1, [%r2]"))
+    b.block_barrier()
+    actor = b.order.start(0)
+    b.order.actor_access(actor, b.shared, WRITE, instruction(20, "cp.async.bulk [%r2]"), np.array([0]), 64)
+    b.order.flush()
+    (fault,) = b.report.faults
+    assert (fault.instruction, fault.thread) == ("cp.async.bulk [%r2]", (0, 0, 0))
+    for words in ("thread (5, 0, 0)", "read at `ld.shared.u32 %r1, [%r2]`", "still be under way", "fence.proxy.async"):
+        assert words in fault.message, fault.message
 
 
 @pytest.mark.parametrize(("waits", "expected"), [(True, []), (False, [RACE])])

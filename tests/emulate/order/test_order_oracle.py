@@ -244,7 +244,19 @@ def access_may_be_strong(what: int) -> bool:
 
 _MIXES = {
     "threads": ("access", "access", "barrier", "release", "acquire", "flush"),
-    "proxies": ("access", "access", "barrier", "fence", "start", "touch", "touch", "finish", "acquire", "release"),
+    "proxies": (
+        "access",
+        "access",
+        "barrier",
+        "fence",
+        "start",
+        "touch",
+        "touch",
+        "finish",
+        "acquire",
+        "release",
+        "flush",
+    ),
     "copies": ("access", "access", "copy", "copy", "wait", "barrier", "acquire", "fence", "start", "touch"),
     "all": ("access", "barrier", "release", "acquire", "fence", "start", "touch", "finish", "copy", "wait", "flush"),
 }

@@ -1,0 +1,96 @@
+"""Rows of the column scheduler by way of shared memory: a tensor-map copy brings the tile of a step, ahead of its turn.
+
+    input -> shared tile [rows of the step, columns of the slab], a ring that turns with the steps -> registers
+
+Each pass over the rows has a ring of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from compiler.ir.domain import ScheduledFusion
+from compiler.ir.iter_domain import MemoryType, ParallelType
+from compiler.ir.ops import OpKind
+from compiler.ir.tensor import CopyVia
+from compiler.schedule import steps
+from search.space.schedulers.builder import TraceBuilder
+from search.space.schedulers.column_form import Access, ColumnForm
+
+P = ParallelType
+
+MAX_BOX = 256
+"""Largest box of a tensor map in any dimension (cuTensorMapEncodeTiled)."""
+
+UNIT_BYTES = 16
+"""A tensor map's address, strides and inner box are multiples of 16 bytes (cuTensorMapEncodeTiled)."""
+
+
+def stageable(form: ColumnForm, sf: ScheduledFusion, which: str) -> tuple[str, ...]:
+    """The inputs that tensor maps can bring, `which` as in `ColumnForm.columns`: read as they are, once in every place,
+    their columns one run in memory and their rows a multiple of 16 bytes apart."""
+    by_name: dict[str, list[Access]] = {}
+    for a in form.accesses:
+        if not a.is_output:
+            by_name.setdefault(a.tensor, []).append(a)
+    return tuple(name for name, found in by_name.items() if all(_is_stageable(form, sf, which, a) for a in found))
+
+
+def _is_stageable(form: ColumnForm, sf: ScheduledFusion, which: str, a: Access) -> bool:
+    op = sf.producer(a.first)
+    if op is None or op.kind is not OpKind.COPY or not a.is_full or a not in form.streams or a.align % UNIT_BYTES:
+        return False
+    columns, rows = form.columns(which), form.folded
+    if form.extent(columns) == 1 or form.extent(rows) == 1 or not _is_merged(form, a, columns, 1):
+        return False
+    if sorted(real := [s or 0 for s, n in zip(a.strides, form.shape, strict=True) if n > 1], reverse=True) != real:
+        return False  # a tensor map's dimensions are those of the input, in the order in which they lie in memory
+    pitch = next((s for d in reversed(rows) if form.shape[d] > 1 and (s := a.strides[d]) is not None), 0)
+    others = (s for d, s in enumerate(a.strides) if d not in columns and form.shape[d] > 1)
+    return _is_merged(form, a, rows, pitch) and all(s is not None and s * a.nbytes % UNIT_BYTES == 0 for s in others)
+
+
+def _is_merged(form: ColumnForm, a: Access, dims: tuple[int, ...], step: int) -> bool:
+    """True if the dimensions are one run in memory, of elements `step` apart."""
+    for d in reversed([d for d in dims if form.shape[d] > 1]):
+        if a.strides[d] != step:
+            return False
+        step *= form.shape[d]
+    return True
+
+
+def stage(b: TraceBuilder, names: tuple[str, ...]) -> list[str]:
+    """Puts a shared tensor between each of the inputs and every register copy of it. Returns the shared tensors."""
+    staged: list[str] = []
+    for name in names:
+        copies = [op.output for op in b.sf.consumers(name)]
+        b.do(steps.CacheInput(name, f"{name}_s", MemoryType.SHARED, CopyVia.TMA))
+        staged.append(f"{name}_s")
+        for number, copy in enumerate(copies[1:], start=1):
+            staged.append(f"{name}_s{number}")
+            b.do(steps.Recompute(f"{name}_s", copy, staged[-1]))
+    return staged
+
+
+def tile_loops(b: TraceBuilder, tv: str, form: ColumnForm, point: Mapping[str, Any]) -> None:
+    """S -> [block, (cluster), step, rows of the step, columns of the slab], the last two the copy engine's."""
+    which, cluster = point["columns"], point["cluster"]
+    batch, columns = form.batch(which), form.columns(which)
+    rows = point["rows"] * point["threads_y"]
+    b.reorder(tv, [*batch, *columns, *form.folded])
+    b.merge(tv, len(batch) + len(columns), len(form.folded))
+    b.merge(tv, len(batch), len(columns))
+    b.split(tv, len(batch), point["threads_x"] * point["vector"])
+    b.merge(tv, 0, len(batch) + 1)
+    block, column = 0, 1
+    b.split(tv, 2, rows * cluster)
+    if cluster > 1:
+        b.split(tv, 3, rows)
+        step, rank, row = 2, 3, 4
+        b.reorder(tv, [block, rank, step, row, column])
+        b.parallelize(tv, [P.BIDX, P.CLUSTER, P.SERIAL, P.BULK, P.BULK])
+    else:
+        step, row = 2, 3
+        b.reorder(tv, [block, step, row, column])
+        b.parallelize(tv, [P.BIDX, P.SERIAL, P.BULK, P.BULK])

@@ -1,0 +1,203 @@
+"""What the knobs and constraints of the row scheduler read of a fusion: numbers of its rows, registers of threads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from compiler.arch import Arch
+from compiler.ir.fusion import Fusion
+from compiler.ir.tensor import CachePolicy
+from compiler.schedule import steps
+from compiler.schedule.online import online_sums
+from search.space.schedulers.builder import TraceBuilder
+from search.space.schedulers.copy_paths import CP_ASYNC
+from search.space.schedulers.row_passes import bytes_between_passes, costly_values, passes_of, repeated_values
+from search.space.schedulers.row_shape import VECTORS, RowOperand, RowShape
+
+KEEPS = ("registers", "shared", "reload")
+
+AS_THEY_ARE = "as they are"
+ALIGNED = "aligned"
+"""Rows begin where they do, or are shifted so that vectors lie at multiples of a vector in memory, not of a row."""
+
+BULK = "bulk"
+"""Rows come to shared memory by bulk copies; the other way is by cp.async."""
+
+SHIFTED_VECTORS = 3
+"""Widths of vectors that are tried along shifted rows, the widest ones: what lies along the row and has another phase,
+a weight, is loaded element by element, the more sectors apart the wider a vector is."""
+
+APART = "apart"
+ONLINE = "online"
+"""Sums of exponentials are folded in a pass after that of their maximum, or along with it."""
+
+MAX_ROW_REGISTERS = 48
+"""Registers of a thread that hold its part of a row: what is computed of it takes as many again, and 128 in all leave
+room for 512 threads a multiprocessor (65536 registers)."""
+
+FEW_REGISTERS = 16
+"""Registers of a thread up to which values that are read again are kept: the compiler then keeps them unasked, and both
+values of the knob make one kernel."""
+
+MAX_STEPS = 16
+"""Unrolled steps of a thread: more only lengthen the code. A thread has loads enough in flight long before (nvFuser,
+normalization: 10 to 12 vectors)."""
+
+MAX_SINGLES = 32
+"""Elements of a thread that are unrolled where they are moved one by one, or by two: rows of an odd pitch."""
+
+OTHER_REGISTERS = 8
+"""Registers of a thread beside its part of a row, at the least: addresses, partial results, temporaries. ptxas makes do
+with so few where it is told to; what spills is found when it is compiled."""
+
+SHIFTED_REGISTER_BYTES = 8
+"""Registers that a vector along a shifted row takes besides, for each element, times the bytes of one: conditions of
+its lanes, and its elements as f32. H200, bf16: caps that left less spilled 12 to 300 bytes a thread."""
+
+RESIDENT = (0, 1024, 1536, 2048)
+"""Threads of a multiprocessor that a cap on registers makes room for; 0 for no cap."""
+
+REGISTERS_PER_SM = 65536
+
+MAX_REGISTERS = 248
+"""Largest cap in units of 8: a thread has at most 255."""
+
+WARP = 32
+
+EXACT_THREADS = 3
+"""Numbers of threads beside powers of two that are tried: those by which a row is cut without a rest."""
+
+CLUSTER_ROW_BYTES = 16 * 1024
+"""Rows below are not spread over a cluster: a block holds them, and an exchange between blocks costs 0.2 to 0.5 us."""
+
+RELOAD_ROW_BYTES = 32 * 1024
+"""Rows below are not read twice: a block holds them in registers, and is one of several on its multiprocessor."""
+
+FEW_ROWS = 2
+"""Rows for each multiprocessor below which rows of any length may be spread: a block for each would leave some idle."""
+
+CACHE_LOADS = (CachePolicy.DEFAULT.value, CachePolicy.STREAMING.value)
+CACHE_STORES = (CachePolicy.DEFAULT.value, CachePolicy.STREAMING.value)
+
+
+def steps_of(cols: int, point: Mapping[str, Any]) -> int:
+    """Vectors of a row that a thread has."""
+    return -(-cols // int(point["vector"] * point["threads"] * point["cluster"]))
+
+
+def blocks_of(resident: Any, threads: Any) -> Any:
+    """Blocks of so many threads that come nearest to the threads asked of a multiprocessor."""
+    return (resident + threads // 2) // threads
+
+
+def register_cap(resident: Any, threads: Any) -> Any:
+    """Registers of a thread with which those blocks fit, in units of 8 (cuda_occupancy.h)."""
+    blocks = np.maximum(blocks_of(resident, threads), 1)
+    return np.minimum(REGISTERS_PER_SM // (blocks * threads) // 8 * 8, MAX_REGISTERS)
+
+
+@dataclass(frozen=True)
+class RowFacts:
+    """Numbers of a fusion that constraints read.
+
+    `streamed`: bytes of one element of every streamed input; `operand_bytes`: of the inputs that all rows share;
+    `costly`: values that are worth keeping; `waiting`: bytes of one place of a row that wait for a later pass where
+    every value that is read again is kept, 0 where those are the costly ones; `passes`: over a row; `online_passes`:
+    where sums are folded along with maxima, 0 where none can be.
+    """
+
+    rows: RowShape
+    arch: Arch
+    sm_count: int
+    streamed: int
+    operand_bytes: int
+    costly: int
+    waiting: int
+    passes: int
+    online_passes: int
+
+    @property
+    def narrowest(self) -> int:
+        """Bytes of the smallest element that streams."""
+        return min((o.nbytes for o in self.rows.streams), default=4)
+
+    @property
+    def staged(self) -> tuple[RowOperand, ...]:
+        """Inputs that bulk copies can bring."""
+        return tuple(o for o in self.rows.loaded if self.rows.is_staged(o))
+
+    def staged_bytes(self, load: Any, vector: Any) -> Any:
+        """Bytes of one place of a row that lie in shared memory."""
+        copied = {v: sum(o.nbytes for o in self.rows.loaded if self.rows.is_copied(o, v)) for v in self.vectors}
+        by_threads = np.select([vector == v for v in copied], list(copied.values()), 0)
+        return np.where(load == CP_ASYNC, by_threads, sum(o.nbytes for o in self.staged))
+
+    @cached_property
+    def load_paths(self) -> tuple[str, ...]:
+        """How rows can be brought to shared memory: by bulk copies, and by threads, past their registers."""
+        copied = any(self.rows.is_copied(o, v) for o in self.rows.loaded for v in self.vectors)
+        able = {BULK: self.arch.has_tma and bool(self.staged), CP_ASYNC: copied}
+        return tuple(path for path, is_able in able.items() if is_able)
+
+    @property
+    def vectors(self) -> tuple[int, ...]:
+        """Elements by which some streamed operand can be moved: the two widest, and the widest word of the operand
+        that takes the fewest, so that a thread need not hold many of those."""
+        able = [[v for v in VECTORS if self.rows.width(o, v) == v] for o in self.rows.streams]
+        fit = sorted({v for vectors in able for v in vectors})
+        fewest = min((max(vectors, default=1) for vectors in able), default=1)
+        return tuple(sorted({fewest, *fit[-2:]}))
+
+    @cached_property
+    def shifted_vectors(self) -> tuple[int, ...]:
+        """Elements of vectors that shifted rows can be cut into, of rows of two vectors or more."""
+        able = [v for v in VECTORS if 1 < v <= self.rows.cols // 2 and self.rows.aligned(v) is not None]
+        return tuple(able[-SHIFTED_VECTORS:])
+
+    def places(self, vector: Any, begin: Any) -> Any:
+        """Places along a row, those included that a shift adds."""
+        return self.rows.cols + np.where(begin == ALIGNED, vector, 0)
+
+    @property
+    def row_bytes(self) -> int:
+        return self.rows.cols * max(self.streamed, 1)
+
+    @property
+    def is_reloaded(self) -> bool:
+        """True if a row may be read from memory in every pass: it has one pass, is long, or fits no block."""
+        part = -(-self.rows.cols // self.arch.max_threads_per_block)
+        fits = part * self.streamed <= 4 * MAX_ROW_REGISTERS and part <= max(MAX_STEPS * max(self.vectors), MAX_SINGLES)
+        return self.passes == 1 or self.row_bytes >= RELOAD_ROW_BYTES or not fits
+
+
+def row_facts(fusion: Fusion, rows: RowShape, arch: Arch, sm_count: int) -> RowFacts:
+    """The numbers of a fusion that the row scheduler does not refuse."""
+    b = TraceBuilder(fusion)
+    rank = len(rows.shape)
+    loads = [o for o in rows.operands if not o.is_output and o.in_rows]
+    costly, repeated = (set(values(b, rows.folded, rank)) for values in (costly_values, repeated_values))
+    streams = [o.name for o in rows.loaded]
+    return RowFacts(
+        rows,
+        arch,
+        sm_count,
+        streamed=sum(o.nbytes for o in rows.loaded),
+        operand_bytes=sum(o.nbytes for o in loads if o not in rows.loaded),
+        costly=len(costly),
+        waiting=0 if costly == repeated else bytes_between_passes(b, rows.folded, rank, repeated, streams),
+        passes=passes_of(b, rows.folded, rank).count,
+        online_passes=_online_passes(fusion, rows),
+    )
+
+
+def _online_passes(fusion: Fusion, rows: RowShape) -> int:
+    b = TraceBuilder(fusion)
+    if not (found := online_sums(b.sf)):
+        return 0
+    b.do(*(steps.Online(maximum, sums) for maximum, sums in found.items()))
+    return passes_of(b, rows.folded, len(rows.shape)).count

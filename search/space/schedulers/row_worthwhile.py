@@ -1,0 +1,121 @@
+"""Points of the row scheduler that repeat another or cannot be fast: persistent blocks, rings, paths without a use.
+
+The kinds of constraint are those of `flat_space`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from search.space.constraints import Constraint
+from search.space.schedulers.copy_paths import CP_ASYNC, copied_rings
+from search.space.schedulers.rings import Rings
+from search.space.schedulers.row_facts import APART, BULK, RowFacts
+
+
+def persistence(f: RowFacts) -> list[Constraint]:
+    """Blocks that stay for several rows."""
+
+    def filled(blocks: Any, count: Any, cluster: Any) -> Any:
+        return (blocks == 0) | (blocks * f.sm_count // cluster * 2 <= -(-f.rows.rows // count))
+
+    def resident(blocks: Any, threads: Any, count: Any) -> Any:
+        return blocks * threads * count <= f.arch.max_threads_per_sm
+
+    return [
+        Constraint(
+            "persistent_grid_is_filled",
+            ("blocks_per_sm", "rows", "cluster"),
+            filled,
+            "Every persistent block has two rows or more.",
+        ),
+        Constraint(
+            "persistent_blocks_are_resident",
+            ("blocks_per_sm", "threads", "rows"),
+            resident,
+            "Persistent blocks fit their multiprocessors.",
+        ),
+        Constraint(
+            "persistent_clusters_fold_apart",
+            ("fold", "cluster", "blocks_per_sm"),
+            lambda fold, cluster, blocks: (fold == APART) | (cluster == 1) | (blocks == 0),
+            "Partials of an online fold cross a cluster once a block: their slots are numbered by one loop.",
+        ),
+        Constraint(
+            "persistent_blocks_have_a_use",
+            ("blocks_per_sm", "keep"),
+            lambda blocks, keep: (blocks == 0) | (keep == "shared"),
+            "A block stays to load the next row ahead; else blocks of one row overlap better (norms, H200: 8 %).",
+        ),
+    ]
+
+
+def rings(f: RowFacts) -> Rings:
+    """The rows of a persistent block that bulk copies bring."""
+
+    def ringed(keep: Any, blocks: Any) -> Any:
+        return (keep == "shared") & (blocks > 0)
+
+    return Rings(f.arch, ("keep", "blocks_per_sm"), ringed, ("threads", "rows"), "blocks_per_sm")
+
+
+def copies(f: RowFacts) -> list[Constraint]:
+    """Rows that threads bring to shared memory themselves."""
+    return [
+        copied_rings(("load",), lambda load: load == CP_ASYNC),
+        Constraint(
+            "redundant_load",
+            ("keep", "load"),
+            lambda keep, load: (keep == "shared") | (load == (*f.load_paths, BULK)[0]),
+            "Only rows in shared memory are brought there.",
+        ),
+    ]
+
+
+def redundant(f: RowFacts) -> list[Constraint]:
+    """Knobs that have no effect stay at their first value."""
+    unstaged = len(f.staged) < len(f.rows.loaded)
+    return [
+        Constraint(
+            "redundant_unroll",
+            ("keep", "unroll"),
+            lambda keep, unroll: (keep != "registers") | (unroll == 1),
+            "A row in registers is unrolled whole.",
+        ),
+        Constraint(
+            "persistent_blocks_prefetch",
+            ("blocks_per_sm", "stages"),
+            lambda blocks, n: (blocks == 0) | (n > 1),
+            "A persistent block asks for its next rows before it is done with these.",
+        ),
+        Constraint(
+            "redundant_resident",
+            ("blocks_per_sm", "resident"),
+            lambda blocks, resident: (blocks == 0) | (resident == 0),
+            "The grid of persistent blocks says how many share a multiprocessor.",
+        ),
+        Constraint(
+            "redundant_operands",
+            ("keep", "operands"),
+            lambda keep, operands: (keep == "registers") | (operands == "early"),
+            "Outside of registers operands are loaded with the row.",
+        ),
+        Constraint(
+            "redundant_keep_values",
+            ("keep", "keep_values"),
+            lambda keep, values: (keep == "registers") | (values == "no"),
+            "Values are kept with the row.",
+        ),
+        Constraint(
+            "redundant_keep_values",
+            ("fold", "keep_values"),
+            lambda fold, values: (fold == APART) | (values == "no"),
+            "What is measured from a running maximum is no value that a later pass could use.",
+        ),
+        Constraint(
+            "redundant_cache_load",
+            ("keep", "cache_load"),
+            lambda keep, cache: (keep != "shared") | (cache == "default") | unstaged,
+            "Bulk copies take no thread cache hint.",
+        ),
+    ]
