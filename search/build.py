@@ -13,7 +13,7 @@ from compiler.errors import CompileError, CompileTimeout, IllegalSchedule, Inval
 from compiler.ir.fusion import Fusion
 from compiler.nvrtc import Compiled
 from compiler.pipeline import Generated, artifact, generate
-from fusetune.wire.artifact import KernelArtifact
+from fusetune.wire.artifact import KernelArtifact, Resources
 from search.candidate import Candidate
 from search.space.protocol import Scheduler
 from search.trial import TrialState
@@ -63,10 +63,14 @@ class Build:
 Predict = Callable[[Generated], float | None]
 """Microseconds that a generated kernel should take, None if the model does not know its like."""
 
+Refine = Callable[[Generated, Resources], float]
+"""Microseconds that a kernel should take of which the compiler has said what it uses."""
+
 
 @dataclass(frozen=True)
 class Builder:
-    """Builds candidates of one bound fusion for one architecture; `predict` ranks them if there is one.
+    """Builds candidates of one bound fusion for one architecture; `predict` ranks them if there is one, and `refine`
+    once they are compiled.
 
     `generate` and `artifact` are `compiler.pipeline`'s; tests of the search give others.
     """
@@ -76,6 +80,7 @@ class Builder:
     schedulers: Mapping[str, Scheduler]
     compiler: Compiler
     predict: Predict | None = None
+    refine: Refine | None = None
     generate: Callable[[Any, Arch], Any] = generate
     artifact: Callable[[Any, Compiled], KernelArtifact] = artifact
 
@@ -111,7 +116,10 @@ class Builder:
             build.seconds["compile"] = time.perf_counter() - build._submitted
             return _failure(error)
         build.seconds["compile"] = compiled.seconds
-        return self.artifact(build.generated, compiled)
+        artifact = self.artifact(build.generated, compiled)
+        if self.refine is not None:
+            build.predicted_us = self.refine(build.generated, artifact.resources)
+        return artifact
 
 
 def _failure(error: CompileError | IllegalSchedule | InvalidStep | Unsupported) -> Failure:

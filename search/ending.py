@@ -60,6 +60,13 @@ def duplicate(build: Build, artifact: KernelArtifact, of: int, median_us: float 
     )
 
 
+def spilling(build: Build, artifact: KernelArtifact, best_us: float) -> Trial:
+    """The trial of a kernel that spills registers and is predicted to lose against one of `best_us` for it."""
+    spilled = artifact.resources.spill_store_bytes
+    reason = f"{spilled} bytes a thread are spilled: predicted {build.predicted_us:.1f} us, another {best_us:.1f} us"
+    return replace(_built(build, artifact, TrialState.PRUNED), reason=reason)
+
+
 def with_figures(trial: Trial, result: MeasureResult) -> Trial:
     """The trial with the state, reason and times of a measurement."""
     timing = result.timing

@@ -9,25 +9,16 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from compiler.arch import Arch, Card
-from compiler.errors import IllegalSchedule, InvalidStep, Unsupported
+from compiler.errors import Unsupported
 from compiler.ir.fusion import Fusion
-from compiler.pipeline import generate
 from search.budget import Clock
 from search.build import Predict
 from search.candidate import Candidate
+from search.ranking import Ranked, Ranker
 from search.space.products import MOST_COUNTED
 from search.space.protocol import Scheduler
 from search.space.schedulers import refusals, schedulers_for
-from search.space.schedulers.launches import Scored, rank_by_rank
 from search.space.space import Space
-
-
-@dataclass(frozen=True, slots=True)
-class Ranked:
-    """A candidate and its predicted time in microseconds."""
-
-    candidate: Candidate
-    predicted_us: float
 
 
 @dataclass(frozen=True)
@@ -97,30 +88,6 @@ class Plan:
     def ranking(
         self, predict: Predict, n: int, seed: int, seconds: float, clock: Clock = time.monotonic
     ) -> list[Ranked]:
-        """A sample of up to `n` candidates of each scheduler, the fastest predicted first; ends after `seconds`.
-
-        Candidates that turn out not to be schedulable, or have no prediction, are left out. Of several launches, the
-        points of each are ranked by themselves, and joined rank by rank: their times add up.
-        """
-        deadline = clock() + seconds
-        ranked: list[Ranked] = []
-        launched: dict[str, list[Scored]] = {}
-        for candidate in self.sample(n, seed):
-            if clock() > deadline and (ranked or launched):
-                break
-            try:
-                trace = self.schedulers[candidate.scheduler].trace(self.fusion, candidate.knobs)
-                generated = generate(trace, self.arch)
-                each = [predict(part) for part in generated.parts]
-            except (IllegalSchedule, InvalidStep, Unsupported):
-                continue
-            known = [us for us in each if us is not None]
-            if len(known) < len(each):
-                continue
-            if len(each) == 1:
-                ranked.append(Ranked(candidate, known[0]))
-            else:
-                launched.setdefault(candidate.scheduler, []).append((candidate.knobs, known))
-        for name, scored in launched.items():
-            ranked += [Ranked(Candidate.of(name, point), us) for point, us in rank_by_rank(scored)]
-        return sorted(ranked, key=lambda one: one.predicted_us)
+        """Up to `n` structures of each scheduler and what lies around the best, the fastest predicted first."""
+        ranker = Ranker(self.fusion, self.arch, self.schedulers, self.searchable, predict, clock)
+        return ranker.rank(n, seed, seconds)

@@ -9,9 +9,13 @@ from pathlib import Path
 
 from search.build import Build, Builder, Failure
 from search.candidate import Candidate
-from search.ending import KernelId, duplicate, kernel_id, unbuilt
+from search.ending import KernelId, duplicate, kernel_id, spilling, unbuilt
 from search.prepared import PreparedCandidate, write_artifact
 from search.trial import Trial
+
+SPILLS_LOSE = 1.1
+"""Times the best prediction from which a kernel that spills is left out. H200: of 165 kernels that spilled 132 were
+predicted so, with what they spill; they took 1.6 times as long as the best without spills, two of them 4 % less."""
 
 
 @dataclass(slots=True)
@@ -69,5 +73,9 @@ def _settle(builder: Builder, build: Build, folder: Path, result: Compiled, firs
         result.failed.append(duplicate(build, artifact, first[kernel]))
         return
     first[kernel] = build.number
+    best = min((c.predicted_us for c in result.candidates if c.predicted_us is not None), default=None)
+    if artifact.resources.spill_store_bytes and best and (build.predicted_us or 0.0) > SPILLS_LOSE * best:
+        result.failed.append(spilling(build, artifact, best))
+        return
     file = write_artifact(folder, len(result.candidates), artifact)
     result.candidates.append(PreparedCandidate(build.candidate, build.predicted_us, file))

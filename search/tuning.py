@@ -13,7 +13,7 @@ from search.build import Builder
 from search.journal import TrialLog
 from search.measure.device import MeasuringDevice
 from search.plan import Plan
-from search.predicting import predictor
+from search.predicting import predictor, refiner
 from search.progress import Progress
 from search.roofline import floor_us
 from search.samplers.optuna import OptunaSampler
@@ -69,7 +69,7 @@ def tune_on(
             opened.result()
         first = warm_start([one.candidate for one in ranking], _WARM_START)
         tuner = Tuner(
-            builds=Builder(plan.fusion, plan.arch, plan.schedulers, pool, predict),
+            builds=Builder(plan.fusion, plan.arch, plan.schedulers, pool, predict, refiner(gpu.card)),
             device=gpu.device,
             sampler=OptunaSampler(spaces, seed, first),
             journal=log,

@@ -19,7 +19,7 @@ from search.cli.load import Named, load_many, sizes_of
 from search.cli.options import Bind, CardName, Seed
 from search.cli.report import describe_prepared
 from search.plan import Plan
-from search.predicting import predictor
+from search.predicting import predictor, refiner
 from search.prepare import compile_promising
 from search.prepared import Prepared
 from search.results import usable_folder
@@ -90,7 +90,7 @@ def prepare_one(
     predict = predictor(card)
     ranking = plan.ranking(predict, _PER_KERNEL * kernels, seed, min(_RANKING_S, 0.4 * budget_s))
     ordered = warm_start([one.candidate for one in ranking], len(ranking))
-    builder = Builder(plan.fusion, plan.arch, plan.schedulers, pool, predict)
+    builder = Builder(plan.fusion, plan.arch, plan.schedulers, pool, predict, refiner(card))
     compiled = compile_promising(
         builder,
         ordered,

@@ -1,11 +1,13 @@
 """An analytical model of memory-bound kernels, to rank candidates before any has run. Expect ±15 %.
 
     memory = sqrt(bandwidth² + latency²)
-    total = fixed + (memory⁴ + issue⁴ + mufu⁴ + smem⁴)^¼ + sync + tail
+    total = fixed + (memory⁴ + issue⁴ + mufu⁴ + smem⁴ + copies⁴)^¼ + sync + cluster + spills + tail
 
 What the multiprocessors do overlaps with memory: the largest term rules, one at half its size adds 1.5 %, an equal one
 19 %. Memory's own two add as root of squares. Those rules, and the constants below, are fits to measurements on an H200
-and an H100 (stream kernels, transposes, normalizations, gelu, logsumexp).
+and an H100 (stream kernels, transposes, normalizations, gelu, logsumexp). Of 5900 candidates of 71 fusions, measured on
+an H200, the mean rank correlation within a fusion is 0.47 before they are compiled and 0.51 once their registers and
+spills are known; the best of the first ten by prediction takes 1.7 % longer than the best (`benchmarks.ranking`).
 """
 
 from __future__ import annotations
@@ -24,16 +26,18 @@ is in it, so `latency` counts the trips after the first."""
 
 READ_LATENCY_US = 0.55
 MIXED_LATENCY_US = 0.70
-"""A trip to memory under load, in pure reads and where writes are mixed in."""
+MIXED_FROM = 0.1
+"""A trip to memory under load, in pure reads and where writes are mixed in: from this share of the reads on."""
 
 _L2_RATE = ((0.4, 37.0), (0.6, 26.0), (1.0, 16.0))
 """Bytes per clock and multiprocessor by the share of L2 that the data takes which is read again. H200: 9.7 TB/s up to
 25 of the 60 MB, 4.5 at 63 (stream kernels); rows read twice by the blocks that have just fetched them 6 to 8 at 34 MB,
 5.4 to 5.9 from 50 (logsumexp)."""
 
-LOST_DISTANCE = 1.25
-"""Sizes of L2 that pass between two reads of the same by different blocks until all of it is read anew. H200: of a
-broadcast operand of 12.6 MB, 48 % were read anew when 38 MB passed, 25 % at 25 MB, 11 % at 13 MB."""
+HELD_DISTANCE, KEPT_DISTANCE, LOST_SPAN = 0.1, 0.27, 1.0
+"""Sizes of L2 that pass between two reads of the same by different blocks until some of it is read anew, by default and
+with the hint to keep it, and from there until all is. H200: of a broadcast operand of 12.6 MB 3 % were read anew when
+9 MB passed, 11 % at 13, 25 % at 25, 48 % at 38 MB; with the hint nothing at 9 and 31 % at 38 MB."""
 
 BLOCK_US = 0.08
 """An SM starts a block this long after the one before: from 1700 to 7000 blocks an SM, kernels of blocks that do little
@@ -54,8 +58,29 @@ WARP_ISSUES_PER_CLOCK = 0.2
 """Instructions of one warp in a clock, dependent ones among them; a few warps alone cannot use an SM's issue slots."""
 
 FOLD_US = 0.1
-CLUSTER_FOLD_US = 0.2
-"""A fold over a block, shuffles and barrier, and the exchange between the blocks of a cluster (estimates)."""
+"""A fold over a block, shuffles and barrier (an estimate: from 0.05 to 0.1 kernels on an H200 rank alike)."""
+
+CLUSTER_START_US = 0.5
+CLUSTER_EXCHANGE_US = 0.2
+"""What the blocks of a cluster wait until all of them have begun, and in each exchange. A fit to 730 kernels with
+clusters on an H200: row sums of 16 KiB took 32, 45, 59 and 67 us on clusters of 1, 2, 4 and 8 blocks of 128 threads."""
+
+COPY_CLOCKS = 7
+COPY_ISSUE_US = 0.027
+"""Time of a copy of the copy engine where an SM has many, and where one thread issues one after the other: rows of 64
+bytes on an H200, 1 048 576 of them, took 30 us where 24 blocks shared an SM, 72, 79 and 110 us where 3, 3 and 2 did."""
+
+PAST_L1_COST = 0.06
+"""Share by which reads that ask L1 to keep nothing slow a kernel that writes as well. H200, pairs of kernels that
+differ in nothing else: sums of two tensors 5 to 9 %, products 9 %, rotary embeddings 7 %, permutes 1 to 3 %."""
+
+RING_COST = 0.055
+"""Share by which blocks that stay and refill stages are slower than blocks that come and go, where much is written.
+H200: copies 6 %, sums of two tensors 4 to 5 %, gated products 5 %, whatever the stages."""
+
+_SPILL_RATE = ((64, 57.0), (200, 38.0), (400, 22.0))
+"""Bytes per clock and multiprocessor that spilled registers move, by the KiB of them that lie on one: in L1, and where
+they are more than L1 holds in L2. H200: 150 kernels that spill took longer than their like by that."""
 
 _READ_RUN_COST = ((16, 2.4), (32, 1.5), (64, 1.07), (128, 1.07), (256, 1.01), (512, 1.0))
 _WRITE_RUN_COST = (
@@ -73,6 +98,10 @@ _WRITE_RUN_COST = (
 and 512 B; 16 B is an estimate, and less than 64 B are already counted as whole half lines. Writes: tiles of transposes
 on an H200, 5000 kernels, whose blocks fill whole lines: the parts of a line meet in L2."""
 
+
+LATE_BLOCKS = 0.3
+"""Of the time by which blocks in loops that find no room at first would lengthen a kernel, what they do: the
+multiprocessors left have the memory to themselves. A fit to 5900 kernels on an H200: 0 and 1 rank them worse."""
 
 CLUSTER_SMS_SHARE = 10 / 11
 """H200: cuOccupancyMaxActiveClusters finds room for clusters of 4 and of 8 blocks on 120 of 132 SMs (30 and 15 clusters
@@ -93,6 +122,7 @@ class KernelFeatures:
     l2_read_bytes        bytes that SMs read through L2, those from device memory included
     l2_reused_bytes      size of the data that is read more than once
     l2_reuse_distance_bytes  what passes through L2 and stays there before another block reads the same again
+    l2_reuse_is_kept     all loads of what is read again ask L2 to keep it
     l2_reused_bytes_per_sm  what the resident blocks of one SM read of it in their life
     read_run_bytes       contiguous bytes of one warp load instruction (TMA: the inner box row), the shortest of inputs
     write_run_bytes      the same for stores
@@ -104,10 +134,14 @@ class KernelFeatures:
     blocks_per_sm        resident at a time
     tiles                units of work between block-wide barriers, over all blocks
     syncs_per_tile       block-wide barriers that a tile waits at
-    cluster_syncs_per_tile  barriers of a cluster that a tile waits at
+    exchanges            exchanges between blocks of a cluster, one a block
     warps_per_block      warps of one block
     cluster              blocks of a cluster, which run on neighbouring SMs
-    spilled_bytes        registers that find no room and are stored to memory, and read back
+    copies               bulk and tensor copies of the copy engine, issued by one thread of a block
+    is_ring              staged loads are in a loop: blocks stay, and go over several tiles
+    read_past_l1         share of the loads that ask L1 to keep nothing
+    spilled_bytes        what is stored, and read back, because it fits no register
+    spilled_bytes_per_sm what lies stored of the resident blocks of one SM at a time
     """
 
     dram_read_bytes: float
@@ -118,6 +152,7 @@ class KernelFeatures:
     l2_read_bytes: float = 0.0
     l2_reused_bytes: float = 0.0
     l2_reuse_distance_bytes: float = 0.0
+    l2_reuse_is_kept: bool = False
     l2_reused_bytes_per_sm: float = math.inf
     read_run_bytes: float = 512.0
     write_run_bytes: float = 512.0
@@ -126,10 +161,14 @@ class KernelFeatures:
     smem_wavefronts: float = 0.0
     tiles: int = 0
     syncs_per_tile: int = 0
-    cluster_syncs_per_tile: int = 0
+    exchanges: int = 0
     warps_per_block: int = 8
     cluster: int = 1
+    copies: float = 0.0
+    is_ring: bool = False
+    read_past_l1: float = 0.0
     spilled_bytes: float = 0.0
+    spilled_bytes_per_sm: float = 0.0
 
     def __post_init__(self) -> None:
         for name in self.__dataclass_fields__:
@@ -164,6 +203,7 @@ def predict(card: Card, features: KernelFeatures) -> Prediction:
         "issue": issue_us(card, features),
         "mufu": features.mufu_ops / (MUFU_LANES_PER_CLOCK_PER_SM * _clocks_per_us(card, features)),
         "smem": features.smem_wavefronts / _clocks_per_us(card, features),
+        "copies": copies_us(card, features),
     }
     memory_us = math.hypot(overlapping["bandwidth"], overlapping["latency"])
     body_us = float(sum(us**OVERLAP for us in (memory_us, *list(overlapping.values())[2:])) ** (1 / OVERLAP))
@@ -174,9 +214,12 @@ def predict(card: Card, features: KernelFeatures) -> Prediction:
         **overlapping,
         "blocks": blocks_us,
         "sync": sync_us(card, features),
+        "cluster": cluster_us(card, features),
+        "spills": spills_us(card, features),
         "tail": tail_us(card, features, body_us),
     }
-    return Prediction(FIXED_US + body_us + terms["sync"] + terms["tail"], MappingProxyType(terms))
+    total_us = FIXED_US + body_us + terms["sync"] + terms["cluster"] + terms["spills"] + terms["tail"]
+    return Prediction(total_us, MappingProxyType(terms))
 
 
 def bandwidth_us(card: Card, features: KernelFeatures) -> float:
@@ -184,25 +227,31 @@ def bandwidth_us(card: Card, features: KernelFeatures) -> float:
     # What the same blocks read again comes back before others have read much; what L2 cannot hold is read anew.
     again = min(features.l2_reused_bytes, features.l2_reused_bytes_per_sm * card.sm_count)
     lost = max(0.0, 1 - card.l2_bytes / again) if again else 0.0
-    lost = max(lost, min(1.0, features.l2_reuse_distance_bytes / (LOST_DISTANCE * card.l2_bytes)))
+    distance = features.l2_reuse_distance_bytes / card.l2_bytes
+    held = KEPT_DISTANCE if features.l2_reuse_is_kept else HELD_DISTANCE
+    lost = max(lost, min(1.0, max(0.0, distance - held) / LOST_SPAN))
     read_bytes = features.dram_read_bytes + lost * max(0.0, features.l2_read_bytes - features.dram_read_bytes)
     read = read_bytes * _run_cost(_READ_RUN_COST, features.read_run_bytes)
-    write = features.dram_write_bytes * _run_cost(_WRITE_RUN_COST, features.write_run_bytes) + features.spilled_bytes
+    write = features.dram_write_bytes * _run_cost(_WRITE_RUN_COST, features.write_run_bytes)
     # Time per byte goes in straight lines from pure reads over an even copy to pure writes.
     many, few, rate = (read, write, card.dram.best_read) if read >= write else (write, read, card.dram.best_write)
     dram_us = 1e6 * (many / rate + few * (2 / card.dram.best_copy - 1 / rate))
-    l2_bytes_per_clock = _l2_rate(again / card.l2_bytes)
+    mixed = (
+        min(1.0, 2 * write / many) if many else 0.0
+    )  # hints and rings cost nothing measurable where a kernel only reads
+    dram_us *= 1 + mixed * (PAST_L1_COST * features.read_past_l1 + RING_COST * features.is_ring)
+    l2_bytes_per_clock = _rate(_L2_RATE, again / card.l2_bytes)
     return max(dram_us, features.l2_read_bytes / (l2_bytes_per_clock * _clocks_per_us(card, features)))
 
 
-def _l2_rate(share: float) -> float:
+def _rate(table: tuple[tuple[float, float], ...], at: float) -> float:
     """The table's rate: straight lines, flat beyond both ends."""
-    if share <= _L2_RATE[0][0]:
-        return _L2_RATE[0][1]
-    for (low, fast), (high, slow) in pairwise(_L2_RATE):
-        if share <= high:
-            return fast + (share - low) / (high - low) * (slow - fast)
-    return _L2_RATE[-1][1]
+    if at <= table[0][0]:
+        return table[0][1]
+    for (low, fast), (high, slow) in pairwise(table):
+        if at <= high:
+            return fast + (at - low) / (high - low) * (slow - fast)
+    return table[-1][1]
 
 
 def latency_us(card: Card, features: KernelFeatures) -> float:
@@ -210,13 +259,30 @@ def latency_us(card: Card, features: KernelFeatures) -> float:
 
     A block asks for nothing while its threads fold and wait for each other: that makes the trip longer.
     """
-    trip_us = MIXED_LATENCY_US if features.dram_write_bytes else READ_LATENCY_US
-    trip_us += features.syncs_per_tile * FOLD_US + features.cluster_syncs_per_tile * CLUSTER_FOLD_US
+    is_mixed = features.dram_write_bytes > MIXED_FROM * features.dram_read_bytes
+    trip_us = MIXED_LATENCY_US if is_mixed else READ_LATENCY_US
+    trip_us += features.syncs_per_tile * FOLD_US
     if features.tiles <= features.blocks and not features.syncs_per_tile:
         trip_us *= COVERED
     in_flight = features.bytes_in_flight_per_sm * _resident(card, features) / features.blocks_per_sm
     trips = features.dram_read_bytes / (_active_sms(card, features) * in_flight)
-    return max(0.0, trips - 1) * trip_us
+    loops_us = 0.0
+    if features.tiles > features.blocks:  # in a loop, a thread works on what has come before it asks again
+        warps = _active_sms(card, features) * _resident(card, features) * features.warps_per_block
+        loops_us = features.warp_instructions / warps / (WARP_ISSUES_PER_CLOCK * card.max_sm_clock_mhz)
+    return max(0.0, trips - 1) * (trip_us + loops_us / max(1.0, trips))
+
+
+def copies_us(card: Card, features: KernelFeatures) -> float:
+    """Copies of the copy engine at its rate, or at that of the threads that issue them."""
+    per_sm = features.copies / _active_sms(card, features)
+    return max(per_sm * COPY_CLOCKS / card.max_sm_clock_mhz, per_sm / _resident(card, features) * COPY_ISSUE_US)
+
+
+def spills_us(card: Card, features: KernelFeatures) -> float:
+    """Values that fit no register, stored and read back: nothing covers it, a thread waits for what is its own."""
+    rate = _rate(_SPILL_RATE, features.spilled_bytes_per_sm / 1024)
+    return features.spilled_bytes / (rate * _clocks_per_us(card, features))
 
 
 def issue_us(card: Card, features: KernelFeatures) -> float:
@@ -234,15 +300,23 @@ def sync_us(card: Card, features: KernelFeatures) -> float:
     return features.syncs_per_tile * tiles_per_resident_block * exposed_us
 
 
+def cluster_us(card: Card, features: KernelFeatures) -> float:
+    """Time in which the blocks of clusters wait for each other, one set of resident blocks after the other."""
+    if features.cluster == 1:
+        return 0.0
+    places = _active_sms(card, features) * _resident(card, features)
+    return (features.blocks * CLUSTER_START_US + features.exchanges * CLUSTER_EXCHANGE_US) / places
+
+
 def tail_us(card: Card, features: KernelFeatures, body_us: float) -> float:
     """The last wave is not full. Half of what that wastes: the blocks left get more bandwidth each.
 
-    Persistent blocks share the work evenly: those that find no room at first begin when the others have ended.
+    Blocks that stay share the work evenly: those that find no room at first begin when the others have ended.
     """
     waves = features.waves(card)
     whole = math.ceil(waves)
     if waves > 1 and features.tiles > features.blocks:
-        return (whole / waves - 1) * body_us
+        return LATE_BLOCKS * (whole / waves - 1) * body_us
     return 0.5 * (whole - waves) / whole * body_us / whole if waves > 1 else 0.0
 
 

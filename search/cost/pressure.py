@@ -1,7 +1,8 @@
 """Registers that a kernel's arrays take at once: an estimate before the compiler has seen it.
 
 An array lives from the first statement that touches it to the last; one that a loop finds ready lives through the loop.
-An unrolled loop's own arrays count once: its iterations follow one another.
+An unrolled loop's own arrays count once: its iterations follow one another. Elements that are loaded one by one take a
+register each, however narrow they are.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from typing import Any
 from compiler.lower import kernel_ir as k
 
 REGISTER_BYTES = 4
+REGISTER_UNIT = 8
+"""ptxas gives a thread registers in units of eight where it is told how many fit (cuda_occupancy.h)."""
 
 
 @dataclass(slots=True)
@@ -20,12 +23,23 @@ class _Life:
     first: int
     last: int
     nbytes: int
+    elems: int
+
+
+def waiting_registers(body: tuple[k.Stmt, ...]) -> int:
+    """The most registers of arrays that live where threads wait for each other, or a loop begins anew: between those,
+    ptxas may order statements so that fewer live at once."""
+    lives: dict[str, _Life] = {}
+    waits: list[int] = []
+    _walk(body, 0, lives, waits)
+    at_once = (sum(life.nbytes for life in lives.values() if life.first < at <= life.last) for at in waits)
+    return -(-max(at_once, default=0) // REGISTER_BYTES)
 
 
 def array_registers(body: tuple[k.Stmt, ...]) -> int:
     """The most registers that arrays take at any statement, along the first branch of conditions."""
     lives: dict[str, _Life] = {}
-    _walk(body, 0, lives)
+    _walk(body, 0, lives, [])
     events: dict[int, int] = {}
     for life in lives.values():
         events[life.first] = events.get(life.first, 0) + life.nbytes
@@ -37,26 +51,36 @@ def array_registers(body: tuple[k.Stmt, ...]) -> int:
     return -(-most // REGISTER_BYTES)
 
 
-def _walk(body: tuple[k.Stmt, ...], at: int, lives: dict[str, _Life]) -> int:
-    """Numbers the statements from `at`; returns the number after the last."""
+def _walk(body: tuple[k.Stmt, ...], at: int, lives: dict[str, _Life], waits: list[int]) -> int:
+    """Numbers the statements from `at`; returns the number after the last. `waits` gathers those that order others."""
     for s in body:
         at += 1
         match s:
             case k.Declare():
-                lives[s.name] = _Life(at, at, s.elems * s.dtype.nbytes)
+                lives[s.name] = _Life(at, at, s.elems * s.dtype.nbytes, s.elems)
             case k.Loop() | k.Elected():
                 before = set(lives)
-                start, at = at, _walk(s.body, at, lives)
+                start, at = at, _walk(s.body, at, lives, waits)
+                if isinstance(s, k.Loop) and not s.unroll:
+                    waits.append(start + 1)
                 for name in before & set(_names(s.body)):
                     life = lives[name]
                     life.first, life.last = min(life.first, start), at
             case k.If():
-                at = _walk(s.then, at, lives)
+                at = _walk(s.then, at, lives, waits)
             case _:
+                if isinstance(s, _WAITS):
+                    waits.append(at)
                 for name in _names(s):
                     if name in lives:
                         lives[name].last = at
+                if isinstance(s, k.GlobalLoad | k.SharedLoad) and s.target.name in lives and _is_narrow(s):
+                    lives[s.target.name].nbytes = REGISTER_BYTES * lives[s.target.name].elems
     return at
+
+
+def _is_narrow(s: k.GlobalLoad | k.SharedLoad) -> bool:
+    return s.width * s.target.dtype.nbytes < REGISTER_BYTES
 
 
 def _names(node: Any) -> Iterator[str]:
@@ -77,6 +101,8 @@ def _names(node: Any) -> Iterator[str]:
         case _:
             return
 
+
+_WAITS = k.Sync | k.SyncPart | k.Shuffle | k.ClusterArrive | k.ClusterWait | k.WaitBarrier
 
 _STATEMENTS = (
     k.GlobalLoad,

@@ -7,9 +7,9 @@ from itertools import chain, zip_longest
 
 from search.candidate import Candidate
 
-PATH_KNOBS = ("load", "store", "layout")
-"""Knobs that choose how data moves and lies in shared memory. Predictions err most between paths, so each path gets its
-chance."""
+PATH_KNOBS = ("load", "store", "layout", "keep", "fold", "view", "rows_begin")
+"""Knobs that choose how data moves, where it lies between passes, and how it is walked over. Predictions err most
+between paths, so each path gets its chance."""
 
 
 def warm_start(ranked: Sequence[Candidate], n: int, kind_knobs: Iterable[str] = PATH_KNOBS) -> list[Candidate]:

@@ -15,7 +15,7 @@ from search.build import Build, Builder, Failure
 from search.candidate import Candidate
 from search.ending import duplicate, kernel_id, not_run, unbuilt
 from search.journal import TrialLog
-from search.predicting import predictor
+from search.predicting import predictor, refiner
 from search.progress import Progress, Snapshot
 from search.samplers.warm_start import warm_start
 from search.trial import Trial, TrialState
@@ -49,7 +49,7 @@ def prepare(job: Job, target: Detached, stopping: threading.Event, compilers: in
         seconds = min(_RANKING_S, _RANKING_SHARE * job.budget.left_s)
         ranking = job.plan.ranking(predict, _PER_KERNEL * KERNELS, job.seed, seconds)
         ordered = warm_start([one.candidate for one in ranking], len(ranking))
-        builder = Builder(job.plan.fusion, job.plan.arch, job.plan.schedulers, pool, predict)
+        builder = Builder(job.plan.fusion, job.plan.arch, job.plan.schedulers, pool, predict, refiner(target.card))
 
         def is_stopped() -> bool:
             return progress.is_cancelled or stopping.is_set()

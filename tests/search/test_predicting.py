@@ -13,14 +13,15 @@ from compiler.ir.expr import Expr, Var, const, var
 from compiler.lower.kernel_ir import Reg, Shared, SharedLoad
 from compiler.pipeline import Generated, generate
 from search.cli.load import load_one
+from search.cost.accesses import first_warp, runs_of, wavefronts_of
 from search.plan import Plan
-from search.predicting import _lanes, _runs_of, _wavefronts, features_of, predictor
+from search.predicting import features_of, predictor
 from search.roofline import floor_us
 
 H200 = card_named("H200")
 FUSIONS = Path(__file__).parents[2] / "benchmarks" / "suite" / "fusions"
 TX = var(Var("tx", 32))
-WARP = _lanes((32, 1, 1))
+WARP = first_warp((32, 1, 1))
 
 
 @pytest.mark.parametrize(
@@ -36,7 +37,7 @@ WARP = _lanes((32, 1, 1))
 )
 def test_wavefronts_of_a_shared_load(byte_offset: Expr, width: int, wavefronts: int) -> None:
     load = SharedLoad(Reg("r", DType.F32, const(0)), Shared("s", DType.F32, byte_offset), width)
-    assert _wavefronts(load, WARP) == wavefronts
+    assert wavefronts_of(load, WARP) == wavefronts
 
 
 @pytest.mark.parametrize(
@@ -49,7 +50,7 @@ def test_wavefronts_of_a_shared_load(byte_offset: Expr, width: int, wavefronts: 
     ],
 )
 def test_runs_of_a_warp_access(starts: list[int], size: int, distinct: int, run: float) -> None:
-    assert _runs_of(np.array(list(starts)), size) == (distinct, run)
+    assert runs_of(np.array(list(starts)), size) == (distinct, run)
 
 
 def kernel(plan: Plan, **changes: object) -> Generated:

@@ -68,8 +68,18 @@ def test_blocks_of_little_work_take_80_ns_each(blocks: int, measured_us: float) 
     assert predict(H200, features).total_us == pytest.approx(measured_us, rel=0.02)
 
 
-@pytest.mark.parametrize(("passes", "measured_us"), [(38e6, 241.0), (25e6, 217.5), (13e6, 206.0), (0, 195.0)])
-def test_what_passes_through_l2_displaces_what_is_read_again(passes: float, measured_us: float) -> None:
+@pytest.mark.parametrize(
+    ("passes", "is_kept", "measured_us"),
+    [
+        (38e6, False, 241.0),
+        (25e6, False, 217.5),
+        (13e6, False, 206.0),
+        (0, False, 195.0),
+        (38e6, True, 224.0),
+        (9e6, True, 198.2),
+    ],
+)
+def test_what_passes_through_l2_displaces_what_is_read_again(passes: float, is_kept: bool, measured_us: float) -> None:
     stream = copy(805e6)
     features = replace(
         stream,
@@ -77,6 +87,7 @@ def test_what_passes_through_l2_displaces_what_is_read_again(passes: float, meas
         l2_read_bytes=2 * stream.l2_read_bytes,
         l2_reused_bytes=12.6e6,
         l2_reuse_distance_bytes=passes,
+        l2_reuse_is_kept=is_kept,
     )
     assert predict(H200, features).total_us == pytest.approx(measured_us, rel=0.03)
 
@@ -109,12 +120,16 @@ def test_the_rate_follows_the_mix_of_reads_and_writes(reads: float, writes: floa
             900.0,
             id="far-l2",
         ),
+        pytest.param({"spilled_bytes": 57 * 261360 * 40.0}, "spills", 40.0, id="spills-within-l1"),
         pytest.param(
-            {"dram_read_bytes": 0, "dram_write_bytes": 4.69e9, "spilled_bytes": 0.469e9},
-            "bandwidth",
-            1100.0,
-            id="spilled",
+            {"spilled_bytes": 22 * 261360 * 40.0, "spilled_bytes_per_sm": 500 * KIB}, "spills", 40.0, id="spills-to-l2"
         ),
+        pytest.param({"copies": 132 * 8000.0}, "copies", 8000 * 7 / 1980, id="the-copy-engine-is-busy"),
+        pytest.param({"copies": 264 * 4000.0, "blocks": 264, "blocks_per_sm": 2}, "copies", 108.0, id="threads-issue"),
+        pytest.param(
+            {"blocks": 240 * 8, "blocks_per_sm": 8, "cluster": 4, "exchanges": 240 * 8}, "cluster", 1.4, id="clusters"
+        ),
+        pytest.param({"exchanges": 1000}, "cluster", 0.0, id="no-cluster"),
         pytest.param({"tiles": 13200, "syncs_per_tile": 2, "blocks_per_sm": 1}, "sync", 3.0, id="sync"),
         pytest.param({"blocks": 132, "blocks_per_sm": 1}, "tail", 0.0, id="one-full-wave"),
         pytest.param({"blocks": 66, "blocks_per_sm": 1}, "tail", 0.0, id="half-a-wave-has-no-tail"),

@@ -1,0 +1,143 @@
+"""Instructions and special-function operations of one run of a statement, by kernel IR."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from compiler.analysis.loop_nest import BLOCK_VARS, THREAD_VARS
+from compiler.ir.expr import Div, Expr, Mod, unmarked
+from compiler.ir.ops import MOVES, OpKind
+from compiler.ir.tensor import MathGrade
+from compiler.lower import kernel_ir as k
+from search.cost.pressure import REGISTER_BYTES
+
+_EXACT_ISSUES = {
+    OpKind.EXP: 8,
+    OpKind.LOG: 16,
+    OpKind.TANH: 24,
+    OpKind.SIGMOID: 18,
+    OpKind.GELU: 30,
+    OpKind.SILU: 19,
+    OpKind.SQRT: 8,
+    OpKind.RSQRT: 4,
+    OpKind.RECIPROCAL: 8,
+    OpKind.DIV: 10,
+}
+"""Rough instructions of one element of a function in its exact form (range reduction, polynomial, fix-ups); anything
+else takes one. Estimates: they order grades and functions, they do not time them."""
+
+
+_APPROXIMATE_ISSUES = {
+    OpKind.EXP: 2,
+    OpKind.LOG: 2,
+    OpKind.TANH: 1,
+    OpKind.SIGMOID: 4,
+    OpKind.GELU: 7,
+    OpKind.SILU: 5,
+    OpKind.SQRT: 1,
+    OpKind.RSQRT: 1,
+    OpKind.RECIPROCAL: 1,
+    OpKind.DIV: 2,
+}
+"""The same of the approximate instructions, counted in the machine code of sm_90a."""
+
+
+_MUFU_OPS = {OpKind.SIGMOID: 2, OpKind.SILU: 2, OpKind.GELU: 2}
+"""Special-function operations of one element; other functions of `_EXACT_ISSUES` take one."""
+
+
+_ADDRESS_ISSUES = 1
+
+
+_LOOP_ISSUES = 3
+
+
+def issues_of(s: k.Stmt) -> float:
+    """Instructions that a warp issues for one run of a statement."""
+    match s:
+        case k.Compute():
+            if s.kind in MOVES:
+                return 0
+            exact = _EXACT_ISSUES.get(s.kind, 1)
+            return exact if s.grade is MathGrade.EXACT else _APPROXIMATE_ISSUES.get(s.kind, exact)
+        case k.Accumulate():
+            return 1 + len(s.guards)
+        case k.AccumulateRun():
+            return s.width / 2 + 2
+        case k.Shuffle():
+            return 2 * len(s.masks) * s.elems
+        case k.Index():
+            return 1
+        case k.RemoteStore() | k.ClusterArrive() | k.ClusterWait():
+            return 2
+        case k.Fill():
+            return s.elems
+        case k.Convert():
+            return max(1, s.width / 2)
+        case k.GlobalLoad(straddles=True):
+            shifts = _shift_issues(s.width * s.target.dtype.nbytes, s.target.dtype.nbytes)
+            return 2 * (1 + _ADDRESS_ISSUES) + shifts + _division_issues(s.offset)
+        case k.SharedLoad() | k.SharedStore():
+            own = s.target if isinstance(s, k.SharedLoad) else s.source
+            # What is narrower than a register is put into one, or taken out, by an instruction of its own.
+            return 1 + _ADDRESS_ISSUES + (s.width * own.dtype.nbytes < REGISTER_BYTES)
+        case k.GlobalLoad() | k.GlobalStore():
+            return 1 + _ADDRESS_ISSUES + _division_issues(s.offset)
+        case k.CopyAsync():
+            return 1 + _ADDRESS_ISSUES
+        case k.Loop():
+            return 0 if s.unroll else _LOOP_ISSUES
+        case k.If():
+            return len(s.conditions)
+        case k.CommitCopies() | k.WaitCopies():
+            return 1
+        case k.Sync() | k.SyncPart() | k.WaitBarrier() | k.Arrive() | k.FenceAsync() | k.SetRegisters():
+            return 1
+        case (
+            k.Declare()
+            | k.Opaque()
+            | k.Elected()
+            | k.TmaLoad()
+            | k.TmaStore()
+            | k.BulkLoad()
+            | k.BulkStore()
+            | k.InitBarriers()
+            | k.ExpectBytes()
+            | k.AddBytes()
+            | k.CommitStores()
+            | k.WaitStores()
+        ):
+            return 0  # of one thread, or none
+        case _:
+            assert_never(s)
+
+
+_DIVISION_ISSUES = 4
+"""A quotient or remainder by a constant that is no power of two (SASS of sm_90a)."""
+
+
+def _division_issues(offset: Expr) -> int:
+    """Instructions of an address's quotients and remainders that are worked out anew in every turn of a loop: of what
+    turns alone make, nothing is left once the loop is unrolled."""
+    known = THREAD_VARS | BLOCK_VARS
+    divided = (a for a, _ in unmarked(offset).terms if isinstance(a, Div | Mod) and a.divisor & (a.divisor - 1))
+    of_threads = [{v.name in known for v in a.numerator.variables} for a in divided]
+    return _DIVISION_ISSUES * sum(len(kinds) == 2 for kinds in of_threads)
+
+
+def _shift_issues(nbytes: int, item: int) -> int:
+    """Instructions that put a word of `nbytes` together from the two that it straddles: a choice between whole words
+    for each power of two by which they move, and a shift of each pair where elements are smaller."""
+    words, moves = max(1, nbytes // 4), 0
+    by = words // 2
+    while by:
+        moves += words + by
+        by //= 2
+    return moves + (words if item < 4 else 0)
+
+
+def mufu_ops_of(s: k.Stmt) -> int:
+    """Special-function operations that a lane asks for in one run of a statement."""
+    if not isinstance(s, k.Compute) or s.kind not in _EXACT_ISSUES:
+        return 0
+    return 1 if s.grade is MathGrade.COARSE else _MUFU_OPS.get(s.kind, 1)

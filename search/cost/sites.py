@@ -1,0 +1,50 @@
+"""The statements of a kernel's usual path, and how often each is run.
+
+A kernel is counted along full tiles (the first branch of a condition), loops at their longest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from compiler.lower import kernel_ir as k
+
+WARP = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A statement and how often one thread runs it: per tile, and over all tiles of a block."""
+
+    statement: k.Stmt
+    per_tile: int
+    tiles: int
+
+
+def sites_of(body: tuple[k.Stmt, ...], per_tile: int, tiles: int) -> Iterator[Site]:
+    """Statements of the usual path. Unrolled loops are work of a tile; the others go over tiles."""
+    for s in body:
+        yield Site(s, per_tile, tiles)
+        match s:
+            case k.Loop(trip=trip, unroll=True):
+                yield from sites_of(s.body, per_tile * max(1, trip.hi), tiles)
+            case k.Loop(trip=trip):
+                yield from sites_of(s.body, per_tile, tiles * max(1, trip.hi))
+            case k.If():
+                yield from sites_of(s.then, per_tile, tiles)
+                beside = sites_of(s.orelse, per_tile, tiles)  # of warps that only load, what they bring
+                yield from (site for site in beside if isinstance(site.statement, k.TmaLoad | k.BulkLoad))
+            case k.Elected():
+                yield from sites_of(s.body, per_tile, tiles)
+            case _:
+                pass
+
+
+Load = k.GlobalLoad | k.CopyAsync
+"""A read of global memory by a thread."""
+
+
+def own_side(s: Load | k.GlobalStore) -> k.Reg | k.Shared:
+    """What of the block is read into, or written from."""
+    return s.source if isinstance(s, k.GlobalStore) else s.target

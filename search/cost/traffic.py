@@ -1,0 +1,176 @@
+"""What a kernel moves through L2 and device memory: bytes, runs, what is read again and when, bytes in flight."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compiler.ir.fusion import Fusion
+from compiler.ir.tensor import CachePolicy
+from compiler.lower import kernel_ir as k
+from search.cost.accesses import (
+    PAST_L1,
+    addresses,
+    global_access,
+    read_run,
+    sector_bytes,
+    share_of_l1,
+    share_of_sectors,
+)
+from search.cost.sites import WARP, Load, Site, own_side
+from search.roofline import distinct_bytes
+
+_ROWS_AT_ONCE = 4
+"""Rows of a box of the copy engine that cost what one warp's access of as many bytes does: boxes of 64 bytes a row are
+as fast as of 256, those of 32 take 1.03 times as long to store and 1.15 times to load (transposes on an H200)."""
+
+
+COPIES = k.TmaLoad | k.TmaStore | k.BulkLoad | k.BulkStore
+
+
+STAGED = k.TmaLoad | k.BulkLoad | k.CopyAsync
+
+
+def share_past_l1(sites: list[Site]) -> float:
+    """Of the loads of threads, those that ask L1 to keep nothing."""
+    loads = [(s.statement, s.per_tile * s.tiles) for s in sites if isinstance(s.statement, k.GlobalLoad)]
+    past = sum(n * s.width * s.target.dtype.nbytes for s, n in loads if s.cache in PAST_L1)
+    return past / max(1, sum(n * s.width * s.target.dtype.nbytes for s, n in loads))
+
+
+def runs_of_accesses(
+    sites: list[Site], kernel: k.Kernel, lanes: dict[str, NDArray[np.int64]], again: set[int]
+) -> tuple[list[float], list[float]]:
+    """Contiguous bytes of each kind of access: reads, writes. What is read again and again, a weight of every row,
+    comes from the caches, to which the length of a run means little."""
+    cached = {p.name for p in kernel.pointers if p.position in again}
+    rows = {m.name: float(m.box[0] * m.dtype.nbytes) for m in kernel.tensor_maps}
+    reads: list[float] = []
+    writes: list[float] = []
+    for site in sites:
+        match site.statement:
+            case (k.GlobalLoad() | k.CopyAsync()) as s if s.tensor in cached:
+                pass
+            case (k.GlobalLoad() | k.CopyAsync()) as s if global_access(s, lanes)[0] > s.width * s.target.dtype.nbytes:
+                reads.append(read_run(s, lanes))  # one address for all lanes is a broadcast, not a short run
+            case k.GlobalStore() as s:
+                writes.append(global_access(s, lanes)[1] * share_of_sectors(s, kernel))
+            case k.TmaLoad() as s:
+                reads.append(_ROWS_AT_ONCE * rows[s.tensor_map])
+            case k.TmaStore() as s:
+                writes.append(_ROWS_AT_ONCE * rows[s.tensor_map])
+            case k.BulkLoad() as s:
+                reads.append(float(s.nbytes))
+            case k.BulkStore() as s:
+                writes.append(float(s.nbytes))
+            case _:
+                pass
+    return reads, writes
+
+
+def l2_read_bytes(
+    sites: list[Site], kernel: k.Kernel, lanes: dict[str, NDArray[np.int64]], blocks: int
+) -> dict[int, float]:
+    """Bytes that SMs read, by tensor position. Copies in a prologue fetch what the loop no longer does.
+
+    Loads of one tensor find in L1 what their neighbours fetched, but not what was fetched before threads met: by then a
+    whole row has gone through it.
+    """
+    position = {p.name: p.position for p in kernel.pointers} | {m.name: m.position for m in kernel.tensor_maps}
+    warps = blocks * -(-kernel.threads // WARP)
+    total: dict[int, float] = {}
+    loads: dict[tuple[str, int], list[Load]] = {}
+    threaded: dict[tuple[str, int], float] = {}
+    part = 0
+    for site in sites:
+        times = site.per_tile * site.tiles
+        match site.statement:
+            case (k.GlobalLoad() | k.CopyAsync()) as s:
+                at = s.tensor, part
+                loads.setdefault(at, []).append(s)
+                threaded[at] = threaded.get(at, 0.0) + warps * times * sector_bytes(s, lanes)
+            case k.Sync() | k.SyncPart() | k.Shuffle() | k.ClusterWait():
+                part += 1
+            case k.TmaLoad() as s:
+                total[position[s.tensor_map]] = max(
+                    total.get(position[s.tensor_map], 0.0), blocks * times * float(s.nbytes)
+                )
+            case k.BulkLoad() as s:
+                total[position[s.tensor]] = max(total.get(position[s.tensor], 0.0), blocks * times * float(s.nbytes))
+            case _:
+                pass
+    for at, found in loads.items():
+        place = position[at[0]]
+        total[place] = total.get(place, 0.0) + threaded[at] * share_of_l1(found, lanes)
+    return total
+
+
+def positions_read_again(l2_bytes: dict[int, float], fusion: Fusion) -> set[int]:
+    """Positions of the inputs that are read more than about once."""
+    sizes = {position: distinct_bytes(fusion.value(name)) for position, name in enumerate(fusion.inputs)}
+    return {p for p, read in l2_bytes.items() if p in sizes and read > 1.5 * sizes[p]}
+
+
+def reuse_of(l2_bytes: dict[int, float], fusion: Fusion, again: set[int]) -> tuple[float, float]:
+    """Size of the inputs that are read again, and what is read of them."""
+    sizes = {position: distinct_bytes(fusion.value(name)) for position, name in enumerate(fusion.inputs)}
+    return float(sum(sizes[p] for p in again)), float(sum(l2_bytes[p] for p in again))
+
+
+_FAR_BLOCKS = 1 << 16
+"""How far a block is looked for that reads the same again."""
+
+
+_LEAVES_EARLY = (CachePolicy.STREAMING, CachePolicy.EVICT_FIRST)
+
+
+def reuse_distance(sites: list[Site], kernel: k.Kernel, again: set[int]) -> float:
+    """Bytes that pass through L2 and stay until a block reads what the first one has read, of the farthest operand.
+
+    Blocks start in the order of their numbers. What leaves the cache early does not count.
+    """
+    blocks, _, _ = kernel.grid
+    if prod(kernel.grid) != blocks or kernel.cluster > 1:
+        return 0.0
+    position = {p.name: p.position for p in kernel.pointers}
+    accesses = [s for s in sites if isinstance(s.statement, Load | k.GlobalStore)]
+    loads = [s.statement for s in accesses if isinstance(s.statement, Load)]
+    number = np.arange(min(blocks, _FAR_BLOCKS), dtype=np.int64)
+    farthest = 0
+    for offset in {s.offset for s in loads if position.get(s.tensor) in again}:
+        at = np.broadcast_to(addresses(offset, {"tx": np.zeros_like(number), "bx": number}), number.shape)
+        same = np.flatnonzero(at[1:] == at[0])
+        farthest = max(farthest, int(same[0]) + 1 if len(same) else 0)
+    stays = sum(
+        s.statement.width * own_side(s.statement).dtype.nbytes * s.per_tile * s.tiles * kernel.threads
+        for s in accesses
+        if isinstance(s.statement, Load | k.GlobalStore) and s.statement.cache not in _LEAVES_EARLY
+    )
+    stays += sum(
+        s.statement.nbytes * s.per_tile * s.tiles
+        for s in sites
+        if isinstance(s.statement, k.TmaLoad | k.TmaStore | k.BulkLoad | k.BulkStore)
+    )
+    return float(farthest * stays)
+
+
+def is_kept(sites: list[Site], kernel: k.Kernel, again: set[int]) -> bool:
+    """True if every load of what is read again asks L2 to keep it."""
+    position = {p.name: p.position for p in kernel.pointers}
+    loads = [s.statement for s in sites if isinstance(s.statement, Load)]
+    hints = {s.cache for s in loads if position.get(s.tensor) in again}
+    return hints == {CachePolicy.EVICT_LAST}
+
+
+def bytes_in_flight(sites: list[Site], kernel: k.Kernel) -> float:
+    """Bytes that a block asks for before it waits: all loads of a tile, all stages of staged ones."""
+    threaded = sum(
+        s.statement.width * s.statement.target.dtype.nbytes * s.per_tile * kernel.threads
+        for s in sites
+        if isinstance(s.statement, k.GlobalLoad)
+    )
+    stored = sum(s.statement.nbytes * s.per_tile for s in sites if isinstance(s.statement, k.TmaStore | k.BulkStore))
+    is_staged = any(isinstance(s.statement, k.TmaLoad | k.BulkLoad | k.CopyAsync) for s in sites)
+    return float(threaded + (max(0, kernel.smem_bytes - stored) if is_staged else 0))

@@ -1,0 +1,74 @@
+"""What is compiled ahead of the GPU: as many distinct kernels as are wanted, none of those that spill and lose by it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compiler.arch import arch_named
+from fusetune.wire.artifact import KernelArtifact, Resources
+from search.build import Builder
+from search.candidate import Candidate
+from search.prepare import Compiled, compile_promising
+from search.trial import TrialState
+from tests.search.test_tuner import Compiler, Scripted, artifact, generate
+
+
+def with_spills(generated: Any, compiled: Any) -> KernelArtifact:
+    """Of the script `spills N` N bytes are spilled."""
+    name, _, figure = compiled.source.rpartition(" ")
+    plain = artifact(generated, compiled)
+    spilled = int(name.removeprefix("spills")) if name.startswith("spills") else 0
+    resources = plain.resources.model_copy(update={"spill_store_bytes": spilled, "spill_load_bytes": spilled})
+    return plain.model_copy(update={"resources": resources, "code_hash": f"{name} {figure}"})
+
+
+def refined(generated: Any, resources: Resources) -> float:
+    """A microsecond for each byte, beside what the source says."""
+    return float(generated.source.rpartition(" ")[2]) + resources.spill_store_bytes
+
+
+def prepared(folder: Path, scripts: list[str], kernels: int) -> Compiled:
+    scheduler = Scripted(scripts)
+    builder = Builder(
+        fusion=None,  # type: ignore[arg-type]  # the scripted scheduler reads no fusion
+        arch=arch_named("sm_90a"),
+        schedulers={scheduler.name: scheduler},
+        compiler=Compiler(),
+        refine=refined,
+        generate=generate,
+        artifact=with_spills,
+    )
+    candidates = [Candidate.of(scheduler.name, {"n": n}) for n in range(len(scripts))]
+    return compile_promising(builder, candidates, folder, kernels, queue_depth=2, goes_on=lambda: True)
+
+
+@pytest.mark.parametrize(
+    ("scripts", "left_out"),
+    [
+        pytest.param(["a 50", "spills4 50", "b 60"], [], id="spills-and-is-as-fast"),
+        pytest.param(["a 50", "spills6 50", "b 60"], [1], id="spills-and-loses"),
+        pytest.param(["spills6 50", "a 50", "b 60"], [], id="nothing-better-is-known"),
+        pytest.param(["a 50", "b 90", "c 60"], [], id="slow-without-spills"),
+    ],
+)
+def test_kernels_that_spill_are_left_out_where_others_are_faster(
+    tmp_path: Path, scripts: list[str], left_out: list[int]
+) -> None:
+    found = prepared(tmp_path, scripts, 3)
+    assert [trial.number for trial in found.failed] == left_out
+    assert {trial.state for trial in found.failed} <= {TrialState.PRUNED}
+    assert [c.candidate.knobs["n"] for c in found.candidates] == [n for n in range(3) if n not in left_out]
+
+
+def test_another_takes_the_place_of_one_left_out(tmp_path: Path) -> None:
+    found = prepared(tmp_path, ["a 50", "spills40 50", "b 60", "c 70"], 3)
+    assert [c.candidate.knobs["n"] for c in found.candidates] == [0, 2, 3]
+    assert found.failed[0].reason == "40 bytes a thread are spilled: predicted 90.0 us, another 50.0 us"
+
+
+def test_compiled_kernels_have_the_refined_prediction(tmp_path: Path) -> None:
+    found = prepared(tmp_path, ["a 50", "spills3 50"], 2)
+    assert [c.predicted_us for c in found.candidates] == [50.0, 53.0]

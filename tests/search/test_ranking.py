@@ -1,0 +1,98 @@
+"""Which candidates are ranked: each structure once, its neighbours, and the best with other hints."""
+
+from __future__ import annotations
+
+from itertools import count
+
+import pytest
+
+from compiler.arch import card_or_default
+from search.candidate import Candidate
+from search.hints import SELDOM_LOSE, neighbours, other_hints, settled
+from search.plan import Plan
+from search.predicting import predictor
+from search.space.constraints import Constraint
+from search.space.knobs import Knob, KnobValue
+from search.space.space import Space
+from tests.compiler.launches.made import softmax
+
+CARD = card_or_default(None)
+SPACE = Space(
+    "made up",
+    (
+        Knob("threads", (32, 64, 128)),
+        Knob("load", ("vector", "bulk")),
+        Knob("cache_load", ("streaming", "default")),
+        Knob("1.math", ("exact", "approx", "coarse")),
+    ),
+    (
+        Constraint("bulk", ("load", "cache_load"), lambda load, c: (load != "bulk") | (c == "streaming"), "no hint"),
+        Constraint("wide", ("threads", "load"), lambda threads, load: (load != "bulk") | (threads > 32), "too narrow"),
+    ),
+)
+
+
+def point(threads: int, load: str, cache: str, math: str) -> dict[str, KnobValue]:
+    return {"threads": threads, "load": load, "cache_load": cache, "1.math": math}
+
+
+@pytest.mark.parametrize(
+    ("drawn", "expected"),
+    [
+        pytest.param(point(64, "vector", "streaming", "exact"), point(64, "vector", "default", "approx"), id="all"),
+        pytest.param(point(64, "vector", "default", "approx"), point(64, "vector", "default", "approx"), id="none"),
+        pytest.param(point(64, "bulk", "streaming", "coarse"), point(64, "bulk", "streaming", "approx"), id="legal"),
+    ],
+)
+def test_hints_settle_as_far_as_that_is_legal(drawn: dict[str, KnobValue], expected: dict[str, KnobValue]) -> None:
+    assert settled(SPACE, drawn) == expected
+
+
+def test_neighbours_are_legal_and_one_step_away() -> None:
+    found = list(neighbours(SPACE, point(64, "vector", "streaming", "exact")))
+    assert found == [
+        point(32, "vector", "streaming", "exact"),
+        point(128, "vector", "streaming", "exact"),
+        point(64, "bulk", "streaming", "exact"),
+    ]
+    assert point(64, "bulk", "default", "exact") not in neighbours(SPACE, point(64, "vector", "default", "exact"))
+
+
+def test_other_hints_change_one_at_a_time() -> None:
+    found = list(other_hints(SPACE, point(64, "bulk", "streaming", "approx")))
+    assert found == [point(64, "bulk", "streaming", math) for math in ("exact", "coarse")]
+
+
+def structure(candidate: Candidate) -> tuple[tuple[str, KnobValue], ...]:
+    return tuple(one for one in candidate.point if one[0] not in SELDOM_LOSE)
+
+
+def test_structures_come_first_and_hints_of_the_best_are_added() -> None:
+    plan = Plan.of(softmax(), CARD)
+    ranked = plan.ranking(predictor(CARD), 24, seed=0, seconds=1e9)
+    assert ranked == plan.ranking(predictor(CARD), 24, seed=0, seconds=1e9)
+    candidates = [one.candidate for one in ranked]
+    assert len(set(candidates)) == len(candidates)
+    by_structure: dict[object, list[int]] = {}
+    for number, candidate in enumerate(candidates):
+        by_structure.setdefault((candidate.scheduler, structure(candidate)), []).append(number)
+    hinted = [number for numbers in by_structure.values() for number in numbers[1:]]
+    assert len(by_structure) >= 24
+    assert hinted, "no hints were tried"
+    plain = [one.predicted_us for number, one in enumerate(ranked) if number not in hinted]
+    assert plain == sorted(plain)
+    for number in hinted:
+        assert all(
+            ranked[n].predicted_us >= 1.03 * ranked[number].predicted_us
+            for n in range(number + 1, len(ranked))
+            if n not in hinted
+        )
+
+
+def test_a_ranking_ends_in_time_but_not_without_a_candidate() -> None:
+    plan = Plan.of(softmax(), CARD)
+    ticks = count()
+    ranked = plan.ranking(predictor(CARD), 24, seed=0, seconds=5, clock=lambda: float(next(ticks)))
+    assert 1 <= len(ranked) <= 6
+    ticks = count(step=1000)
+    assert len(plan.ranking(predictor(CARD), 24, seed=0, seconds=5, clock=lambda: float(next(ticks)))) >= 1
