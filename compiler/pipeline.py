@@ -16,14 +16,14 @@ from compiler.ir.tensor import MathGrade
 from compiler.launches.scratch import Buffer, scratch_buffers
 from compiler.legality import check
 from compiler.legality.rules import Schedule
-from compiler.lower.kernel_ir import BulkLoad, BulkStore, GlobalLoad, GlobalStore, Kernel
+from compiler.lower.kernel_ir import BulkLoad, BulkStore, CopyAsync, GlobalLoad, GlobalStore, Kernel
 from compiler.lower.lower import lower_facts
 from compiler.lower.traversal import walk
 from compiler.nvrtc import Compiled
 from compiler.schedule.trace import ProgramTrace, ScheduleTrace, Trace, launches_of
 from compiler.wire import KernelArtifact, Launched, kernel_artifact
 
-GENERATOR = "fusetune 0.4"
+GENERATOR = "fusetune 0.5"
 """Kept beside every artifact: another generator marks entries stale (docs/contracts.md, "Key")."""
 
 
@@ -36,6 +36,8 @@ def alignments_of(kernel: Kernel) -> dict[int, int]:
             case GlobalLoad() | GlobalStore():
                 reg = s.target if isinstance(s, GlobalLoad) else s.source
                 need[s.tensor] = max(need.get(s.tensor, 1), s.width * reg.dtype.nbytes)
+            case CopyAsync():
+                need[s.tensor] = max(need.get(s.tensor, 1), s.width * s.target.dtype.nbytes)
             case BulkLoad() | BulkStore():
                 need[s.tensor] = max(need.get(s.tensor, 1), 16)
             case _:

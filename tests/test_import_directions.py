@@ -191,6 +191,7 @@ TABLE: dict[str, Row] = {
         ours=("benchmarks.emulate", "compiler", "search", "fusetune"), others=("cuda", "numpy"), lazily=("torch",)
     ),
     "benchmarks.explicit": Row(ours=("compiler", "search")),
+    "benchmarks.ranking": Row(ours=("compiler", "search"), others=("numpy",)),
     "benchmarks": Row(),
     "docs": Row(ours=("compiler.schedule", "compiler.legality")),
     "docs.generate_concepts": Row(ours=(*JUDGE, "compiler.explain")),

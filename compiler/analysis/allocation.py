@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from compiler.ir.expr import Expr
-from compiler.ir.id_exprs import Merge, Resize, Shift, Split, Swizzle
+from compiler.ir.id_exprs import Merge, Resize, Shift, Split, Swizzle, Window
 from compiler.ir.iter_domain import IterDomain, MemoryType, ParallelType
 from compiler.ir.tensor import TensorView
 
@@ -68,10 +68,12 @@ def allocated_axes(t: TensorView) -> dict[IterDomain, bool | None]:
                 status[e.y] = status.get(e.out)
             case Resize() | Shift():
                 status[e.source] = status.get(e.out)
+            case Window():
+                status[e.source] = _join(status.get(e.tile), status.get(e.place), e.tile, e.place)
     if t.allocation is not None:
         for e in t.allocation.exprs:
             match e:
-                case Split():
+                case Split() | Window():
                     source = status.get(e.source)
                 case Merge():
                     source = _join(status.get(e.outer), status.get(e.inner), e.outer, e.inner)

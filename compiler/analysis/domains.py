@@ -14,7 +14,7 @@ from compiler.analysis.conditions import is_multiple, settled, split_divides
 from compiler.errors import Condition, Outcome
 from compiler.ir.equivalence import Equivalence, compare_domains
 from compiler.ir.form import Form, form_of, remembered
-from compiler.ir.id_exprs import IdExpr, Merge, Resize, Shift, Split, Swizzle
+from compiler.ir.id_exprs import IdExpr, Merge, Resize, Shift, Split, Swizzle, Window
 from compiler.ir.iter_domain import IterDomain, axis
 from compiler.ir.size import Size
 from compiler.ir.tensor import TensorView
@@ -69,6 +69,10 @@ def holes(exprs: Iterable[IdExpr]) -> tuple[Hole, ...]:
                 none = settled(e.left <= 0 and e.right <= 0, f"{e.left} <= 0 and {e.right} <= 0")
             case Shift():
                 none = settled(False, f"{e.modulus} <= 0")
+            case Window():
+                reached = e.tile.extent * e.step - e.step - e.before + e.size
+                sides = f"{e.before} == 0 and {reached} <= {e.source.extent}"
+                none = settled(e.before == 0 and reached <= e.source.extent, sides)
             case _:
                 continue
         if none.outcome is not Outcome.PROVED:

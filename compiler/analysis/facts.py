@@ -11,6 +11,7 @@ from compiler.analysis.fold import Fold, infer_folds
 from compiler.analysis.id_graph import IdGraph, id_graph
 from compiler.analysis.indexing import Indexing
 from compiler.analysis.loops import LoopMap, dimension_sizes, loop_map
+from compiler.analysis.online import OnlineFold, online_folds
 from compiler.analysis.smem import SharedMemoryPlan, plan_shared_memory
 from compiler.analysis.smem_bytes import SharedBytes, shared_bytes
 from compiler.analysis.sync import Sync, sync_of
@@ -107,6 +108,11 @@ class Facts:
     def folds(self) -> dict[str, Fold]:
         """By name: the reductions in which threads or blocks fold together."""
         return infer_folds(self.sf, self.indexing.nest)
+
+    @cached_property
+    def online(self) -> dict[str, OnlineFold]:
+        """By each of their reductions: the folds of a maximum along with sums that are scaled to it."""
+        return online_folds(self.sf)
 
     @cached_property
     def smem(self) -> SharedMemoryPlan:

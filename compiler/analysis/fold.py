@@ -14,8 +14,9 @@ from dataclasses import dataclass
 
 from compiler.analysis.allocation import layout_of
 from compiler.analysis.loop_nest import LoopNest
+from compiler.analysis.online import OnlineFold, online_folds
 from compiler.dtypes import DType
-from compiler.ir.domain import ScheduledFusion, downstream
+from compiler.ir.domain import ScheduledFusion, computed_from, waiting_for_folds
 from compiler.ir.expr import Expr, Var, const, var
 from compiler.ir.iter_domain import ParallelType
 from compiler.ir.ops import REDUCTIONS, OpKind
@@ -31,6 +32,10 @@ SPREAD_SLOTS, SPREAD_PARTIALS = 4, 32
 """Slots, and partials that a reader would fold for itself, from which on a barrier of about 20 ns costs less: 32
 partials are 8 words of 16 bytes, which take a warp 8 wavefronts or more, and there are as many warps as slots or more.
 """
+LANE_PARTIALS = 4
+"""Partials of a fold of several values from which on each lane of a warp reads one: an exponential for each of fewer
+takes no longer than the shuffles."""
+
 _THREADS = (ParallelType.TIDX, ParallelType.TIDY, ParallelType.TIDZ)
 
 
@@ -44,6 +49,8 @@ class Fold:
     `slot_major`: partials lie as [slot][group][element], else as [group][slot] of one element.
     `readers`: thread dimensions of which the first thread alone needs the result; `has_one_reader`: in a group that is
     one thread. `cluster`: blocks that fold together; `stages`: of their exchange, one where the fold happens once.
+    `is_online`: a maximum, or a sum that is scaled to it, of a fold of several values (`analysis.online`);
+    `has_whole_warps`: all threads of a warp fold together, and have one element each.
     """
 
     tensor: str
@@ -62,6 +69,8 @@ class Fold:
     has_one_reader: bool
     cluster: int
     stages: int
+    is_online: bool = False
+    has_whole_warps: bool = False
 
     @property
     def is_shared(self) -> bool:
@@ -70,8 +79,16 @@ class Fold:
 
     @property
     def is_spread(self) -> bool:
-        """True where all threads fold the partials, each a few results: one more barrier, which so many are worth."""
-        return self.slot_major and self.slots >= SPREAD_SLOTS and self.slots * self.elems >= SPREAD_PARTIALS
+        """True where all threads fold the partials, each a few results: one more barrier, which so many are worth.
+
+        Not where a sum is scaled by what another one holds of the same slots, which the first of them would overwrite.
+        """
+        many = self.slots >= SPREAD_SLOTS and self.slots * self.elems >= SPREAD_PARTIALS
+        return self.slot_major and many and not self.is_online
+
+    def is_read_by_lanes(self, count: int) -> bool:
+        """True where each lane of a warp reads one of `count` partials, and shuffles fold them."""
+        return self.is_online and self.has_whole_warps and LANE_PARTIALS <= count <= WARP
 
     @property
     def slot_bytes(self) -> int:
@@ -112,10 +129,11 @@ def folded_dims(t: TensorView) -> tuple[ParallelType, ...]:
 def infer_folds(sf: ScheduledFusion, nest: LoopNest) -> dict[str, Fold]:
     """By name: the reductions in which threads or blocks fold together."""
     found = ((op, sf.tensor(op.output)) for op in sf.ops if op.kind in REDUCTIONS)
-    return {t.name: _fold(sf, nest, op, t) for op, t in found if folded_dims(t)}
+    online = online_folds(sf)
+    return {t.name: _fold(sf, nest, op, t, online.get(t.name)) for op, t in found if folded_dims(t)}
 
 
-def _fold(sf: ScheduledFusion, nest: LoopNest, op: TensorOp, t: TensorView) -> Fold:
+def _fold(sf: ScheduledFusion, nest: LoopNest, op: TensorOp, t: TensorView, online: OnlineFold | None) -> Fold:
     dims = folded_dims(t)
     threads = [p for p in _THREADS if p in dims]
     x, y, z = nest.block()
@@ -128,7 +146,7 @@ def _fold(sf: ScheduledFusion, nest: LoopNest, op: TensorOp, t: TensorView) -> F
     for p, index, extent in zip(_THREADS, (tx, ty, tz), (x, y, z), strict=True):
         if p not in threads:
             group, groups = group + index * groups, groups * extent
-    readers = _readers(sf, t, nest, threads)
+    readers = _readers(sf, online.tensors if online is not None else (t.name,), nest, threads)
     leader = (linear // masks[0] % (2 * masks[-1] // masks[0]),) if masks else ()
     return Fold(
         tensor=t.name,
@@ -147,6 +165,8 @@ def _fold(sf: ScheduledFusion, nest: LoopNest, op: TensorOp, t: TensorView) -> F
         has_one_reader=len(readers) == len(threads),
         cluster=cluster,
         stages=EXCHANGE_STAGES if nest.depth(t) else 1,
+        is_online=online is not None,
+        has_whole_warps=threads == [ParallelType.TIDX] and x % WARP == 0 and elems == 1,
     )
 
 
@@ -186,10 +206,16 @@ def _tree(
     return (), slots, slot
 
 
-def _readers(sf: ScheduledFusion, t: TensorView, nest: LoopNest, threads: list[ParallelType]) -> tuple[Var, ...]:
-    """Folded thread dimensions that nothing computed from the reduction has: their first thread stores for all."""
-    after = [sf.tensor(name) for name in downstream(sf, t.name)]
+def _readers(
+    sf: ScheduledFusion, names: tuple[str, ...], nest: LoopNest, threads: list[ParallelType]
+) -> tuple[Var, ...]:
+    """Folded thread dimensions that nothing computed from the whole reductions has: their first thread stores for all.
+
+    Sums that are scaled to a maximum are read with it.
+    """
+    waiting = waiting_for_folds(sf.ops)
+    after = [sf.tensor(x) for x in sorted({x for name in names for x in computed_from(waiting, name)} - {*names})]
     extents = dict(zip(_THREADS, nest.block(), strict=True))
-    names = dict(zip(_THREADS, ("tx", "ty", "tz"), strict=True))
+    called = dict(zip(_THREADS, ("tx", "ty", "tz"), strict=True))
     unused = (p for p in threads if all(p not in other.types for other in after))
-    return tuple(Var(names[p], extents[p]) for p in unused)
+    return tuple(Var(called[p], extents[p]) for p in unused)

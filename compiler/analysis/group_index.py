@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from compiler.analysis.id_graph import Group, IdGraph, Step
-from compiler.ir.expr import Expr
-from compiler.ir.id_exprs import Merge, Resize, Shift, Split, Swizzle
+from compiler.ir.expr import Expr, const
+from compiler.ir.id_exprs import Merge, Resize, Shift, Split, Swizzle, Window
 
 
 def walk(graph: IdGraph, path: Iterable[Step], known: Mapping[Group, Expr]) -> dict[Group, Expr]:
@@ -36,6 +36,12 @@ def walk(graph: IdGraph, path: Iterable[Step], known: Mapping[Group, Expr]) -> d
                 index[targets[0]] = index[sources[0]] + (e.left if step.forward else -e.left)
             case Shift() as e:
                 rows = zip(e.by, e.factors, strict=True)
-                start = sum((index[graph.group(a)] * factor for a, factor in rows), Expr()) % e.modulus
+                start = sum((index[graph.group(a)] * factor for a, factor in rows), const(e.start)) % e.modulus
                 index[targets[0]] = index[sources[0]] + (start if step.forward else start * -1)
+            case Window() as e if step.forward:
+                place = index[sources[0]] + e.before
+                tile = index.setdefault(targets[0], place // e.step)
+                index[targets[1]] = place - tile * e.step
+            case Window() as e:
+                index[targets[0]] = index[sources[0]] * e.step + index[sources[1]] - e.before
     return index

@@ -13,7 +13,7 @@ from functools import cached_property
 
 from compiler.ir.domain import ScheduledFusion, logical_correspondence
 from compiler.ir.form import Form, remembered
-from compiler.ir.id_exprs import IdExpr, Merge, Resize, Shift, Split, Swizzle
+from compiler.ir.id_exprs import IdExpr, Merge, Resize, Shift, Split, Swizzle, Window
 from compiler.ir.iter_domain import IterDomain
 from compiler.ir.size import Size
 from compiler.ir.tensor import TensorOp, TensorView
@@ -28,11 +28,13 @@ Group = int
 
 @dataclass(frozen=True, slots=True)
 class GroupExpr:
-    """A transform between groups; `example` is one of the transforms between their axes."""
+    """A transform between groups; `example` is one of the transforms between their axes. `by`: groups that say by how
+    much a shift moves."""
 
     inputs: tuple[Group, ...]
     outputs: tuple[Group, ...]
     example: IdExpr
+    by: tuple[Group, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +111,7 @@ class IdGraph:
         for step in reversed(taken):
             if any(came_by.get(g) is step and g in wanted for g in step.targets):
                 needed.append(step)
-                wanted |= set(step.sources)
+                wanted |= {*step.sources, *step.expr.by}
         return tuple(reversed(needed)), frozenset(g for g in goal if g not in came_by)
 
     @cached_property
@@ -161,7 +163,7 @@ class IdGraph:
     def _step(e: GroupExpr, known: set[Group]) -> Step | None:
         """The direction in which `e` leads on from what is known, if it leads to anything new."""
         for step in (Step(e, forward=False), Step(e, forward=True)):
-            if all(g in known for g in step.sources) and not all(g in known for g in step.targets):
+            if all(g in known for g in (*step.sources, *e.by)) and not all(g in known for g in step.targets):
                 return step
         return None
 
@@ -200,13 +202,13 @@ def _built(ops: Sequence[TensorOp], forms: tuple[tuple[str, Form], ...]) -> IdGr
             for p, c in logical_correspondence(op, tensors[name], tensors[op.output]).items():
                 if p.is_broadcast == c.is_broadcast:
                     g.unite(p, c)
-    made: dict[tuple[object, ...], IdExpr] = {}
-    zeros: set[IterDomain] = set()
-    for t in tensors.values():
-        for e in transforms_of(t):
-            _insert(g, e, made, zeros)
+    made = _inserted(g, tensors.values())
+    if _unite_tiles(g, made.values()):
+        made = _inserted(g, tensors.values())  # what was made of tiles that are one is one too
     unique = {(type(e), g.groups(e.inputs), g.groups(e.outputs)): e for e in reversed(made.values())}
-    g.exprs = tuple(GroupExpr(i, o, e) for (_, i, o), e in reversed(unique.items()))
+    g.exprs = tuple(
+        GroupExpr(i, o, e, g.groups(e.by) if isinstance(e, Shift) else ()) for (_, i, o), e in reversed(unique.items())
+    )
     return g
 
 
@@ -220,6 +222,35 @@ def transforms_of(t: TensorView | Form) -> tuple[IdExpr, ...]:
         return t.exprs
     own = t.allocation.exprs
     return (*own, *t.exprs) if t.allocation.is_source else (*t.exprs, *own)
+
+
+def _inserted(g: IdGraph, tensors: Iterable[Form]) -> dict[tuple[object, ...], IdExpr]:
+    """Adds all transforms of tensors; returns one of those that are equal, each by its key."""
+    made: dict[tuple[object, ...], IdExpr] = {}
+    zeros: set[IterDomain] = set()
+    cut: dict[tuple[Group, ...], IterDomain] = {}
+    for t in tensors:
+        for e in transforms_of(t):
+            if isinstance(e, Merge) and (whole := cut.get(tuple(map(g.add, e.inputs)))) is not None:
+                g.unite(whole, e.out)  # it joins again what a split without a rest has cut
+                continue
+            _insert(g, e, made, zeros)
+            if isinstance(e, Split) and e.divides:
+                cut[g.groups(e.outputs)] = e.source
+    return made
+
+
+def _unite_tiles(g: IdGraph, exprs: Iterable[IdExpr]) -> bool:
+    """Makes the tiles of windows one with the pieces of splits that read them. False where there are none."""
+    windows = {g.group(e.source): e for e in exprs if isinstance(e, Window)}
+    moved = {g.group(e.out): e for e in exprs if isinstance(e, Shift)} if windows else {}
+    for e in exprs if windows else ():
+        if isinstance(e, Split):
+            shift = moved.get(g.group(e.source))
+            window = windows.get(g.group(shift.source if shift is not None else e.source))
+            if window is not None and window.holds(e, shift):
+                g.unite(e.outer, window.tile)
+    return bool(windows)
 
 
 def _insert(g: IdGraph, e: IdExpr, made: dict[tuple[object, ...], IdExpr], zeros: set[IterDomain]) -> None:
@@ -262,4 +293,6 @@ def _key(g: IdGraph, e: IdExpr) -> tuple[object, ...]:
         case Shift():
             for a in e.by:
                 g.add(a)
-            return ("shift", sources, g.groups(e.by), e.factors, e.modulus)
+            return ("shift", sources, g.groups(e.by), e.factors, e.modulus, e.start)
+        case Window():
+            return ("window", sources, e.step, e.size, e.before)

@@ -10,10 +10,11 @@ from compiler.analysis.allocation import layout_of
 from compiler.analysis.loop_nest import LANE, LoopNest, infer_loop_nest
 from compiler.ir.algebra import Indices, backward, forward
 from compiler.ir.domain import ScheduledFusion, extents, producer_indices
-from compiler.ir.expr import Expr, Var, unguarded
-from compiler.ir.id_exprs import IdExpr, Shift, Split
+from compiler.ir.expr import Expr, Var, unguarded, unmarked
+from compiler.ir.id_exprs import IdExpr, Shift, Split, Window
 from compiler.ir.iter_domain import IterDomain
 from compiler.ir.tensor import TensorOp, TensorView
+from compiler.schedule.matching import match_axes
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,7 @@ class Bound:
     index: Expr
     extent: int
     is_shifted: bool = False
-    """The index may lie below 0 as well: a place before the first element of a shifted run."""
+    """The index may lie below 0 as well: a place before the first element of a shifted run, or of windows."""
 
     def __str__(self) -> str:
         return f"{self.index} < {self.extent}"
@@ -70,9 +71,18 @@ class Indexing:
             at = producer_indices(op, producer, self.logical(consumer), extents(consumer.logical))
             known: dict[IterDomain, Expr] = {a: Expr() for a in producer.logical if a.is_reduction}
             known.update(zip((a for a in producer.logical if not a.is_reduction), at, strict=True))
+            known.update(self._tiles_read(op, producer, consumer))
             exprs = producer.exprs + (producer.allocation.exprs if producer.allocation is not None else ())
             self._read[key] = forward(known, exprs)
         return self._read[key]
+
+    def _tiles_read(self, op: TensorOp, producer: TensorView, consumer: TensorView) -> Indices:
+        """Index of the tile of each of the producer's windows: that of the consumer's axis that says which it reads."""
+        tiles = {e.tile for e in producer.exprs if isinstance(e, Window)}
+        if not tiles:
+            return {}
+        own, same = self.own(consumer), match_axes(op, producer, consumer).producer_axis
+        return {p: own[c] for c, p in same.items() if p in tiles and c in own}
 
     def write_offset(self, t: TensorView) -> Expr:
         """Element offset in `t` of the element being computed."""
@@ -118,11 +128,24 @@ class Indexing:
         own = self.own(t)
         shifted = any(isinstance(e, Shift) for e in t.exprs)
         cut = (e for e in exprs if isinstance(e, Split) and not e.divides and own[e.source].hi >= e.source.extent)
-        # A broadcast axis has the same element everywhere, also where a shift puts its index below 0.
-        holes = [e for e in cut if not (shifted and e.source.is_broadcast)]
-        moved = [e.source for e in exprs if isinstance(e, Shift) and not e.source.is_broadcast]
+        # A broadcast axis has the same element everywhere, also where a shift puts its index below 0. And what a split
+        # rounds a shifted run up to lies beyond the run's end.
+        runs = _outer_pieces_of_runs(t)
+        holes = [e for e in cut if not (shifted and e.source.is_broadcast) and e.source not in runs]
+        moved = [e.source for e in exprs if isinstance(e, Shift | Window) and not e.source.is_broadcast]
         shifts = [Bound(unguarded(own[a]), a.extent, True) for a in moved]
         return tuple(dict.fromkeys((*shifts, *(Bound(own[e.source], e.source.extent) for e in holes))))
+
+
+def _outer_pieces_of_runs(t: TensorView) -> set[IterDomain]:
+    """Shifted axes, and the outer pieces that they, and those, were split into."""
+    found: set[IterDomain] = set()
+    for e in t.exprs:
+        if isinstance(e, Shift):
+            found.add(e.out)
+        elif isinstance(e, Split) and e.source in found:
+            found.add(e.outer)
+    return found
 
 
 def lane_variable(width: int) -> Var:
@@ -139,4 +162,5 @@ def lanes_are_consecutive(e: Expr, width: int) -> bool:
     """True if provably each lane lies one element after the one before."""
     if width == 1:
         return True
+    e = unmarked(e)
     return e - first_lane(e, width) == Expr(((lane_variable(width), 1),))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from compiler.errors import Unsupported
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.expr import Expr, Var, var
+from compiler.ir.id_exprs import Shift
 from compiler.ir.iter_domain import IterDomain, ParallelType
 from compiler.ir.ops import REDUCTIONS
 from compiler.ir.tensor import TensorView
@@ -31,11 +33,13 @@ class LoopNest:
     """Loop groups of a scheduled fusion.
 
     `group[tensor]` has one entry an axis: the number of the loop that carries it, or None where no loop statement does.
-    `dims`: extent of every block and thread dimension in use.
+    `dims`: extent of every block and thread dimension in use. `rows`: extents of loops that broadcast axes of shifted
+    tensors run as.
     """
 
     group: dict[str, tuple[int | None, ...]]
     dims: dict[ParallelType, int]
+    rows: dict[tuple[str, int], int] = field(default_factory=dict, kw_only=True)
 
     @property
     def beside(self) -> dict[int, Expr]:
@@ -52,7 +56,7 @@ class LoopNest:
 
     def extent(self, t: TensorView, position: int) -> int:
         """How often a loop axis of `t` runs."""
-        return t.loop[position].extent
+        return self.rows.get((t.name, position), t.loop[position].extent)
 
     def carried(self, t: TensorView, loop: int) -> tuple[int, ParallelType] | None:
         """Extent and type of the axis of `t` that loop number `loop` carries; None where it has none of its own."""
@@ -66,14 +70,14 @@ class LoopNest:
 
     def variable(self, t: TensorView, position: int) -> Expr:
         """Index of a loop axis. Bulk axes and broadcast axes that no loop carries stand at 0."""
-        axis, type_ = t.loop[position], t.types[position]
+        extent, type_ = self.extent(t, position), t.types[position]
         group = self.group[t.name][position]
         if group is not None:
-            return var(Var(f"k{group}", axis.extent))
+            return var(Var(f"k{group}", extent))
         if type_ in BUILTIN:
-            return var(Var(BUILTIN[type_], axis.extent))
+            return var(Var(BUILTIN[type_], extent))
         if type_ is ParallelType.VECTORIZE:
-            return var(Var(LANE, axis.extent))
+            return var(Var(LANE, extent))
         return Expr()
 
     def loop_index(self, t: TensorView) -> dict[IterDomain, Expr]:
@@ -115,6 +119,7 @@ def infer_loop_nest(sf: ScheduledFusion) -> LoopNest:
                 if a != b:
                     parent[a] = b
     varying = {find((t.name, i)) for t in sf.tensors for i, a in enumerate(t.loop) if not a.is_broadcast}
+    rows = _rows(sf, find)
     numbers: dict[tuple[str, int], int] = {}
     group: dict[str, tuple[int | None, ...]] = {}
     dims: dict[ParallelType, int] = {}
@@ -125,11 +130,24 @@ def infer_loop_nest(sf: ScheduledFusion) -> LoopNest:
             if type_ in BUILTIN:
                 dims[type_] = max(dims.get(type_, 1), axis.extent)
             root = find((t.name, i))
-            carried = type_.is_loop and axis.extent > 1 and root in varying
+            carried = type_.is_loop and rows.get((t.name, i), axis.extent) > 1 and root in varying
             if carried and axis.is_broadcast and i >= t.compute_at and op.kind in REDUCTIONS:
                 raise Unsupported(
                     f"an inlining that folds {t.name} again in the loop of {axis}", "Inline it there too."
                 )
             entry.append(numbers.setdefault(root, len(numbers)) if carried else None)
         group[t.name] = tuple(entry)
-    return LoopNest(group, dims)
+    return LoopNest(group, dims, rows=rows)
+
+
+def _rows(sf: ScheduledFusion, find: Callable[[tuple[str, int]], tuple[str, int]]) -> dict[tuple[str, int], int]:
+    """Extents of the loops that broadcast axes of shifted tensors share with their consumers: which row it is decides
+    where in a run an element lies, also of what all rows read."""
+    extents: dict[tuple[str, int], int] = {}
+    for t in sf.tensors:
+        for i, axis in enumerate(t.loop):
+            root = find((t.name, i))
+            extents[root] = max(extents.get(root, 1), axis.extent)
+    shifted = (t for t in sf.tensors if any(isinstance(e, Shift) for e in t.exprs))
+    places = ((t, i) for t in shifted for i in range(t.compute_at) if t.loop[i].is_broadcast)
+    return {(t.name, i): extents[find((t.name, i))] for t, i in places}

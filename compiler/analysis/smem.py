@@ -11,7 +11,7 @@ from compiler.analysis.fold import Fold
 from compiler.analysis.swizzle import repeat_bytes
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.iter_domain import MemoryType
-from compiler.ir.tensor import CopyVia, TensorView
+from compiler.ir.tensor import TensorView
 
 BARRIER_BYTES = 8
 """An mbarrier object is 64 bits (PTX ISA, mbarrier)."""
@@ -67,7 +67,7 @@ def plan_shared_memory(
         placements.append(Placement(t.name, at, stage_bytes(t, span), stages))
         at += stages * stage_bytes(t, span)
         producer = sf.producer(t.name)
-        if producer is not None and producer.via is not CopyVia.PLAIN:
+        if producer is not None and producer.via.is_bulk:
             barriers += stages * (2 if t.circular is not None and barriers_of(t.circular) > stages else 1)
     barriers += sum(fold.stages for fold in folds if fold.cluster > 1)
     barrier_offset = -(-at // BARRIER_BYTES) * BARRIER_BYTES

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import assert_never
 
+from compiler.emit.accesses import CACHE, global_load, global_store, straddling_load
 from compiler.emit.address import address
 from compiler.emit.folds import accumulate, accumulate_run, conditions, fill, index_value, shuffle
 from compiler.emit.functions import pieces_for
@@ -16,9 +17,8 @@ from compiler.emit.gathers import gather, gathers_bytes
 from compiler.emit.pieces import pieces
 from compiler.emit.selects import folded_under
 from compiler.emit.text import total
-from compiler.emit.values import ELEMENT, at, compute, convert, reg, zero
-from compiler.ir.expr import Expr, const
-from compiler.ir.tensor import CachePolicy
+from compiler.emit.values import ELEMENT, compute, convert, reg
+from compiler.ir.expr import const
 from compiler.lower.kernel_ir import (
     Accumulate,
     AccumulateRun,
@@ -29,9 +29,11 @@ from compiler.lower.kernel_ir import (
     BulkStore,
     ClusterArrive,
     ClusterWait,
+    CommitCopies,
     CommitStores,
     Compute,
     Convert,
+    CopyAsync,
     Declare,
     Elected,
     ExpectBytes,
@@ -59,20 +61,15 @@ from compiler.lower.kernel_ir import (
     TmaLoad,
     TmaStore,
     WaitBarrier,
+    WaitCopies,
     WaitStores,
+    at_lane,
 )
 from compiler.lower.traversal import walk
 
 ENTRY = "fusetune_kernel"
 """Name of every generated kernel; of several launches `fusetune_kernel_0`, `fusetune_kernel_1`, …"""
 
-_CACHE = {
-    CachePolicy.DEFAULT: 0,
-    CachePolicy.NO_ALLOCATE: 1,
-    CachePolicy.STREAMING: 2,
-    CachePolicy.EVICT_FIRST: 3,
-    CachePolicy.EVICT_LAST: 4,
-}
 _REGISTERS_PER_SM = 65536
 """Of every target (CUDA guide, technical specifications per compute capability)."""
 
@@ -128,8 +125,12 @@ def _pieces_of(kernel: Kernel) -> set[str]:
     used = {"types"}
     for s in walk(kernel.body):
         match s:
+            case GlobalLoad(straddles=True):
+                used.add("straddle")
             case GlobalLoad() | GlobalStore():
                 used.add("global")
+            case CopyAsync() | CommitCopies() | WaitCopies():
+                used |= {"copy_async", "shared"}
             case SharedLoad() | SharedStore():
                 used.add("shared")
             case Compute():
@@ -221,9 +222,15 @@ def _statement(s: Stmt, unrolled: frozenset[str]) -> list[str]:
         case Elected():
             return ["if (ft_is_elected()) {", *_block(s.body, 1, unrolled), "}"]
         case GlobalLoad():
-            return _global_load(s, unrolled)
+            return global_load(s, unrolled)
         case GlobalStore():
-            return _global_store(s, unrolled)
+            return global_store(s, unrolled)
+        case CopyAsync():
+            return [_copy_async(s, unrolled)]
+        case CommitCopies():
+            return ["ft_copy_commit();"]
+        case WaitCopies():
+            return [f"ft_copy_wait<{s.pending}>();"]
         case SharedLoad():
             return [f"ft_load_shared<{s.width * s.target.dtype.nbytes}>(&{reg(s.target)}, {_shared(s.source)});"]
         case SharedStore():
@@ -271,7 +278,7 @@ def _statement(s: Stmt, unrolled: frozenset[str]) -> list[str]:
         case AddBytes():
             return [f"ft_mbarrier_add_bytes({_barrier(s.barrier)}, {s.nbytes}u);"]
         case Arrive():
-            return [f"ft_mbarrier_arrive({_barrier(s.barrier)});"]
+            return [f"ft_mbarrier_free{'_by_warp' if s.of_warp else ''}({_barrier(s.barrier)});"]
         case SyncPart():
             return [f"ft_sync_part({s.number}u, {s.threads}u);"]
         case SetRegisters():
@@ -312,6 +319,8 @@ def _if(s: If, unrolled: frozenset[str]) -> list[str]:
             load = f"ft_load_shared_if<{target.dtype.nbytes}>"
             guard = conditions(s.conditions)
             return [*_statement(other, unrolled), f"{load}({guard}, &{reg(target)}, {_shared(source)});"]
+    if (words := straddling_load(s, unrolled)) is not None:
+        return words
     if targets := folded_under(s):
         kept = [f"const {ELEMENT[t.dtype]} {t.name}_before = {reg(t)};" for t in targets]
         last = [f"{reg(t)} = ({conditions(s.conditions)}) ? {reg(t)} : {t.name}_before;" for t in targets]
@@ -322,44 +331,17 @@ def _if(s: If, unrolled: frozenset[str]) -> list[str]:
     return [*lines, "}"]
 
 
-def _lane(e: Expr, lane: int) -> Expr:
-    return e.substitute({v: const(lane) for v in e.variables if v.name == "lane"})
-
-
-def _zero(target: Reg, width: int) -> list[str]:
-    return [f"{reg(at(target, i))} = {zero(target.dtype)};" for i in range(width)]
-
-
-def _global_load(s: GlobalLoad, unrolled: frozenset[str]) -> list[str]:
-    """Guards are predicates, not branches: a load after a branch waits for what the branch's sides loaded."""
-    zeros = _zero(s.target, s.width) if s.guards or s.within or s.tail else []
-    guards = (*s.guards, *s.within)
-    return [*zeros, *_accesses("ft_load_global", s, s.target, guards, unrolled)]
-
-
-def _global_store(s: GlobalStore, unrolled: frozenset[str]) -> list[str]:
-    return _accesses("ft_store_global", s, s.source, s.guards, unrolled)
-
-
-def _accesses(
-    name: str, s: GlobalLoad | GlobalStore, registers: Reg, guards: tuple[Less, ...], unrolled: frozenset[str]
-) -> list[str]:
-    """One access of all lanes; of a vector that a bound may cut, where the last is inside, else lane by lane."""
-    e, cache, is_load = registers.dtype.nbytes, _CACHE[s.cache], isinstance(s, GlobalLoad)
-
-    def access(lane: int, width: int, where: str) -> str:
-        place = address(s.tensor, s.offset + lane, unrolled)
-        local = f"&{reg(at(registers, lane))}"
-        both = (local, place) if is_load else (place, local)
-        arguments = ", ".join((where, *both) if where else both)
-        return f"{name}{'_if' if where else ''}<{width * e}, {cache}>({arguments});"
-
+def _copy_async(s: CopyAsync, unrolled: frozenset[str]) -> str:
+    """Of a vector that a bound may cut, as many bytes are read as lanes are inside."""
+    e = s.target.dtype.nbytes
+    places = f"{_shared(s.target)}, {address(s.tensor, s.offset, unrolled)}"
+    where = conditions((*s.guards, *s.within))
+    name = f"ft_copy_async{'_of' if s.tail is not None else '_if' if where else ''}<{s.width * e}, {CACHE[s.cache]}>"
     if s.tail is None:
-        return [access(0, s.width, conditions(guards))]
-    inside = [(*guards, Less(_lane(s.tail.left, lane), s.tail.right)) for lane in range(s.width)]
-    is_cut = f"!({conditions(inside[-1][-1:])})"
-    lanes = [access(lane, 1, f"{conditions(inside[lane])} && {is_cut}") for lane in range(s.width - 1)]
-    return [access(0, s.width, conditions(inside[-1])), *lanes]
+        return f"{name}({', '.join((where, places) if where else (places,))});"
+    inside = (conditions((Less(at_lane(s.tail.left, lane), s.tail.right),)) for lane in range(s.width))
+    read = " + ".join(f"({each} ? {e}u : 0u)" for each in inside)
+    return f"{name}({f'({where}) ? {read} : 0u' if where else read}, {places});"
 
 
 def _shared(place: Shared) -> str:

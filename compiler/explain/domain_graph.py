@@ -9,7 +9,7 @@ from compiler.analysis.id_graph import Group, IdGraph, transforms_of
 from compiler.explain.names import axis_name, short_name
 from compiler.explain.roles import COLOURS, MEANINGS, Role
 from compiler.explain.svg import FAINT, INK, PAPER, WARN, legend, line, picture, rect, text, text_width
-from compiler.ir.id_exprs import IdExpr, Merge, Resize, Shift, Split, Swizzle
+from compiler.ir.id_exprs import IdExpr, Merge, Resize, Shift, Split, Swizzle, Window
 from compiler.ir.iter_domain import IterDomain, ParallelType
 from compiler.ir.tensor import TensorView
 
@@ -172,6 +172,8 @@ def _words(e: IdExpr) -> tuple[str, str]:
             return f"resize {e.left:+d}, {e.right:+d}", FAINT
         case Shift():
             return f"shift by phase mod {e.modulus}", WARN
+        case Window():
+            return f"windows of {e.size} every {e.step}", WARN
 
 
 def _axis(axis: IterDomain, x: float, y: float, wide: float, mark: str, fill: str) -> list[str]:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from compiler.ir.expr import Expr, inside, unguarded
-from compiler.ir.id_exprs import IdExpr, Merge, Resize, Shift, Split, Swizzle
+from compiler.ir.expr import Expr, const, inside, unguarded
+from compiler.ir.id_exprs import IdExpr, Merge, Resize, Shift, Split, Swizzle, Window
 from compiler.ir.iter_domain import IterDomain
 
 Indices = dict[IterDomain, Expr]
 
 
 def forward(known: Mapping[IterDomain, Expr], exprs: Iterable[IdExpr]) -> Indices:
-    """Indices of everything derived from `known` by `exprs`, in order. Inputs of each transform must be known."""
+    """Indices of everything derived from `known` by `exprs`, in order. Inputs of each transform must be known.
+
+    Of windows that overlap it is the reader who knows which one is meant: the first that holds the element, where the
+    index of the tile is not in `known`.
+    """
     index = dict(known)
     for e in exprs:
         match e:
@@ -27,6 +31,10 @@ def forward(known: Mapping[IterDomain, Expr], exprs: Iterable[IdExpr]) -> Indice
                 index[e.out] = index[e.source] + e.left
             case Shift():
                 index[e.out] = unguarded(index[e.source]) + phase(index, e)
+            case Window():
+                place = unguarded(index[e.source]) + e.before
+                tile = index.setdefault(e.tile, place // e.step)
+                index[e.place] = place - tile * e.step
     return index
 
 
@@ -49,12 +57,14 @@ def backward(known: Mapping[IterDomain, Expr], exprs: Iterable[IdExpr]) -> Indic
                 index[e.source] = index[e.out] + -e.left
             case Shift():
                 index[e.source] = inside(index[e.out] - phase(index, e), e.source.extent)
+            case Window():
+                index[e.source] = inside(index[e.tile] * e.step + index[e.place] - e.before, e.source.extent)
     return index
 
 
 def phase(index: Mapping[IterDomain, Expr], e: Shift) -> Expr:
     """The places by which a shift moves the row at hand."""
-    start = Expr()
+    start = const(e.start)
     for axis, factor in zip(e.by, e.factors, strict=True):
         start = start + index[axis] * factor
     return start % e.modulus

@@ -110,6 +110,11 @@ def computed_from(ops: Iterable[TensorOp], name: str) -> frozenset[str]:
     return frozenset(found - {name})
 
 
+def waiting_for_folds(ops: Iterable[TensorOp]) -> tuple[TensorOp, ...]:
+    """The operators without the broadcasts of running maxima: what those read is no whole fold's result."""
+    return tuple(op for op in ops if not op.is_running)
+
+
 def producer_indices(
     op: TensorOp, producer: TensorView, consumer_index: Sequence[Expr], consumer_extents: Sequence[int]
 ) -> tuple[Expr, ...]:

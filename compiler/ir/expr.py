@@ -136,7 +136,12 @@ class Expr:
 
     def divisible_by(self, n: int) -> bool:
         """True only if provably a multiple of n."""
-        return self.const % n == 0 and all(c % n == 0 for _, c in self.terms)
+        if self.const % n == 0 and all(c % n == 0 for _, c in self.terms):
+            return True
+        if not any(isinstance(atom, Mod | Inside) for atom, _ in self.terms):
+            return False
+        coefficients, constant = _residue(self, n)
+        return constant % n == 0 and all(c % n == 0 for c in coefficients.values())
 
     def substitute(self, values: Mapping[Var, Expr]) -> Expr:
         """Replaces variables and simplifies again."""
@@ -181,6 +186,16 @@ def unguarded(e: Expr) -> Expr:
     return atom.value if isinstance(atom, Inside) else e
 
 
+def unmarked(e: Expr) -> Expr:
+    """The sum without the marks of the parts of it that are known to be inside bounds."""
+    if not any(isinstance(atom, Inside) for atom, _ in e.terms):
+        return e
+    found = Expr((), e.const)
+    for atom, c in e.terms:
+        found = found + (unmarked(atom.value) if isinstance(atom, Inside) else Expr(((atom, 1),))) * c
+    return found
+
+
 def every_part(e: Expr, holds: Callable[[Expr], bool]) -> bool:
     """True if `holds` is true of `e` and of every expression inside it."""
     if not holds(e):
@@ -198,6 +213,11 @@ def every_part(e: Expr, holds: Callable[[Expr], bool]) -> bool:
         if not all(every_part(x, holds) for x in inner):
             return False
     return True
+
+
+def relies_on_bounds(e: Expr) -> bool:
+    """True if a part of the expression is what it is only where an index is inside its bounds."""
+    return not every_part(e, lambda part: not any(isinstance(atom, Inside) for atom, _ in part.terms))
 
 
 def _range(atom: Atom) -> tuple[int, int]:
@@ -279,6 +299,28 @@ def _sum(terms: tuple[tuple[Atom, int], ...], constant: int) -> Expr:
                 return _sum(rest, constant) + (atom.numerator % (atom.divisor * other.divisor)) * c
     ordered = sorted(coefficients.items(), key=lambda item: (-abs(item[1]), str(item[0])))
     return Expr(tuple(ordered), constant)
+
+
+def _residue(e: Expr, n: int) -> tuple[dict[Atom, int], int]:
+    """Coefficients and constant of a sum that is `e` modulo n: remainders are x % d = x - d * (x / d) (nvFuser, integer
+    division: 2.1)."""
+    coefficients: dict[Atom, int] = {}
+    constant = e.const
+    left = [(a, c) for a, c in e.terms if c % n]
+    while left:
+        atom, c = left.pop()
+        match atom:
+            case Inside(value=value):
+                parts = [(value, c)]
+            case Mod(numerator=x, divisor=d):
+                parts = [(x, c), (x // d, -d * c)]
+            case _:
+                coefficients[atom] = coefficients.get(atom, 0) + c
+                continue
+        for part, factor in parts:
+            constant += part.const * factor
+            left += [(a, k * factor) for a, k in part.terms if k * factor % n]
+    return coefficients, constant
 
 
 def _as_single_atom(e: Expr) -> Atom | None:

@@ -90,13 +90,13 @@ class Resize:
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """source -> out with out index = source index + (sum of factor * index of `by`) mod `modulus`.
+    """source -> out with out index = source index + (start + sum of factor * index of `by`) mod `modulus`.
 
     A run of elements whose rows begin at different phases is moved, row by row, so that the places of `out` that are
     multiples of the modulus are memory addresses that are: `by` are the axes that say which row, `factors` their
-    strides in elements. `out` has `modulus` places more than `source`; those before a row's first and behind its last
-    element are holes, tested like those of a split (nvFuser, divisibility of split: Theorem 3 on padding, here by an
-    amount that depends on the row).
+    strides in elements, `start` is where the first row begins. `out` has `modulus` places more than `source`; those
+    before a row's first and behind its last element are holes, tested like those of a split (nvFuser, divisibility of
+    split: Theorem 3 on padding, here by an amount that depends on the row).
     """
 
     source: IterDomain
@@ -104,6 +104,7 @@ class Shift:
     by: tuple[IterDomain, ...]
     factors: tuple[int, ...]
     modulus: int
+    start: int = 0
 
     @property
     def inputs(self) -> tuple[IterDomain, ...]:
@@ -114,7 +115,44 @@ class Shift:
         return (self.out,)
 
 
-IdExpr = Split | Merge | Swizzle | Resize | Shift
+@dataclass(frozen=True, slots=True)
+class Window:
+    """source -> tile, place with source index = tile * step - before + place: tiles that overlap where their `size`,
+    the extent of `place`, is more than the step.
+
+    A tile holds what a run of `step` elements needs that was moved by up to `before` (`Shift`), the halo of a stencil.
+    What lies in several tiles is in each of them once, so a tensor that has windows is a copy, each of whose readers
+    knows which tile it reads. Places beside the source's first and last element are holes.
+    """
+
+    source: IterDomain
+    tile: IterDomain
+    place: IterDomain
+    step: int
+    before: int
+
+    @property
+    def size(self) -> int:
+        """Elements of a tile."""
+        return self.place.extent
+
+    @property
+    def inputs(self) -> tuple[IterDomain, ...]:
+        return (self.source,)
+
+    @property
+    def outputs(self) -> tuple[IterDomain, ...]:
+        return (self.tile, self.place)
+
+    def holds(self, run: Split, moved: Shift | None = None) -> bool:
+        """Whether every piece of a split reads one tile: that of its own number. `moved`: the shift of what is split,
+        whose pieces begin up to modulus - 1 elements earlier."""
+        early = moved.modulus - 1 if moved is not None else 0
+        fits = early <= self.before and self.step + self.before <= self.size
+        return fits and run.inner.extent == self.step and run.outer.extent == self.tile.extent
+
+
+IdExpr = Split | Merge | Swizzle | Resize | Shift | Window
 
 
 def with_axes(e: IdExpr, image: Mapping[IterDomain, IterDomain]) -> IdExpr:
@@ -133,4 +171,6 @@ def with_axes(e: IdExpr, image: Mapping[IterDomain, IterDomain]) -> IdExpr:
         case Resize():
             return Resize(of(e.source), of(e.out), e.left, e.right)
         case Shift():
-            return Shift(of(e.source), of(e.out), tuple(map(of, e.by)), e.factors, e.modulus)
+            return Shift(of(e.source), of(e.out), tuple(map(of, e.by)), e.factors, e.modulus, e.start)
+        case Window():
+            return Window(of(e.source), of(e.tile), of(e.place), e.step, e.before)

@@ -21,7 +21,7 @@ from typing import assert_never
 
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.fusion import Fusion, Literal, Op, Operand, Value
-from compiler.ir.id_exprs import IdExpr, Merge, Resize, Shift, Split, Swizzle
+from compiler.ir.id_exprs import IdExpr, Merge, Resize, Shift, Split, Swizzle, Window
 from compiler.ir.iter_domain import IterDomain, MemoryType, ParallelType
 from compiler.ir.ops import OpKind
 from compiler.ir.tensor import Allocation, CachePolicy, CopyVia, MathGrade, TensorOp, TensorView
@@ -59,6 +59,10 @@ def tensor_op_text(op: TensorOp) -> str:
         text += f" via {op.via}"
     if op.cache is not CachePolicy.DEFAULT:
         text += f" cache {op.cache}"
+    if op.straddles:
+        text += " straddling words"
+    if op.is_running:
+        text += f" {op.running}"
     if op.grade is not MathGrade.EXACT:
         text += f" grade {op.grade}"
     return text
@@ -76,7 +80,10 @@ def transform_text(e: IdExpr) -> tuple[str, str]:
         case Resize():
             verb = f"resize({e.left}, {e.right})"
         case Shift():
-            verb = f"shift({' + '.join(f'{f} * {a}' for a, f in zip(e.by, e.factors, strict=True))} mod {e.modulus})"
+            rows = [f"{f} * {a}" for a, f in zip(e.by, e.factors, strict=True)]
+            verb = f"shift({' + '.join([*rows, *[str(e.start)] * (e.start > 0 or not rows)])} mod {e.modulus})"
+        case Window():
+            verb = f"window(step {e.step}, {e.before} before)"
         case _:
             assert_never(e)
     return verb, f"{_axes(e.inputs)} -> {_axes(e.outputs)}"

@@ -19,6 +19,7 @@ class CopyVia(StrEnum):
     PLAIN = "plain"
     TMA = "tma"
     BULK1D = "bulk1d"
+    CP_ASYNC = "cp_async"
     ST_TMEM = "st_tmem"
     LD_TMEM = "ld_tmem"
 
@@ -45,6 +46,18 @@ class MathGrade(StrEnum):
     EXACT = "exact"
     APPROX = "approx"
     COARSE = "coarse"
+
+
+class Running(StrEnum):
+    """What a broadcast of a maximum reads: the whole row's, or, in the pass that folds it, the greatest so far.
+
+    RUNNING: sums fold exponentials of the distance to it along with the maximum (`schedule.online`). FINITE: the same
+    where the fusion keeps the maximum from being -inf, so that a row of nothing but -inf has a sum of zero, not NaN.
+    """
+
+    NO = "no"
+    RUNNING = "running"
+    FINITE = "finite"
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +158,8 @@ class TensorOp:
     `via` and `cache` concern copies between memories; `grade` says how exactly a function is computed.
     `view`: of a VIEW, the index read along each dimension of the operand; of an IOTA, its value; both in the positions
     of the element made (`ir.views`). `within`: of a VIEW, where it reads at all; elsewhere its value is zero.
+    `straddles`: words of a load begin at any element, and two aligned ones are loaded for each.
+    `running`: of a BROADCAST_TO of a maximum, whether it reads the greatest element so far.
     """
 
     kind: OpKind
@@ -157,10 +172,23 @@ class TensorOp:
     start: int = 0
     view: View = ()
     within: tuple[Within, ...] = ()
+    running: Running = Running.NO
+    straddles: bool = False
 
     def __hash__(self) -> int:
         return hash(self.output)
 
     @property
+    def is_running(self) -> bool:
+        """True for a broadcast of the greatest element so far, which waits for no whole fold."""
+        return self.running is not Running.NO
+
+    @property
     def tensor_inputs(self) -> tuple[str, ...]:
         return tuple(x for x in self.inputs if isinstance(x, str))
+
+
+def unscheduled_like(t: TensorView, name: str, memory: MemoryType) -> TensorView:
+    """A tensor of the same dtype and logical axes, which are named after it, with no schedule."""
+    logical = tuple(IterDomain(f"{name}.{d}", a.extent, a.kind) for d, a in enumerate(t.logical))
+    return TensorView(name, t.dtype, memory, logical, logical, (ParallelType.SERIAL,) * len(logical))

@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from compiler.analysis.memory_order import as_allocated
-from compiler.analysis.narrow_tile import RUN_UNIT_BYTES, TILE_UNIT_BYTES, narrow_run
+from compiler.analysis.narrow_tile import RUN_UNIT_BYTES, TILE_UNIT_BYTES
 from compiler.dtypes import DType
 from compiler.errors import Violation
 from compiler.ir.iter_domain import MemoryType
 from compiler.ir.tensor import CopyVia, TensorOp, TensorView
 from compiler.legality.descriptor import at, maps
 from compiler.legality.rules import Schedule, rule
+from compiler.tile.instruction import Path, path_of
 
 MAX_COORDINATE = (1 << 31) - 1
 ENCODABLE = frozenset((DType.F64, DType.F32, DType.F16, DType.BF16, DType.I64, DType.I32, DType.I8, DType.BOOL))
@@ -68,7 +69,7 @@ def tiles_start_at_units_of_shared_memory(s: Schedule) -> Iterator[Violation]:
     (PTX ISA, cp.async.bulk: dstMem, srcMem). Swizzled tiles start on their pattern, which the model asks for."""
     for op, shared in _copies(s):
         placed = s.tile_placements.get(op.output)
-        if narrow_run(s, op.output) is not None:
+        if op.via is CopyVia.TMA and path_of(s, op) is Path.BULK_1D:
             continue  # moved as a run, which starts at less
         if placed is None or placed.swizzle != 0 or any(isinstance(b, Violation) for b in placed.breaches):
             continue

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from compiler.analysis.block_parts import block_parts, launched_block
 from compiler.analysis.resources import registers_of_block
 from compiler.errors import Violation
 from compiler.legality.rules import Schedule, rule
 
+WARPS_OF_A_GROUP = 4
+"""Warps that change their registers together (PTX ISA, setmaxnreg: warpgroup)."""
+
 
 @rule
 def block_fits_the_architecture(s: Schedule) -> Iterator[Violation]:
-    """Threads a block and a dimension (CUDA guide, technical specifications per compute capability)."""
-    block = s.indexing.nest.block()
+    """Threads a block and a dimension, those that only load among them (CUDA guide, technical specifications per
+    compute capability)."""
+    block = launched_block(s.sf, s.indexing.nest)
     total = block[0] * block[1] * block[2]
     if total > s.arch.max_threads_per_block:
         yield Violation(
@@ -56,9 +61,29 @@ def threads_times_registers_fit(s: Schedule) -> Iterator[Violation]:
     (CUDA occupancy rules)."""
     if s.sf.max_registers is None:
         return
-    x, y, z = s.indexing.nest.block()
+    x, y, z = launched_block(s.sf, s.indexing.nest)
     need = registers_of_block(s.arch, x * y * z, s.sf.max_registers)
     if need > s.arch.registers_per_block:
         yield Violation(
             "threads_times_registers_fit", "block", need, s.arch.registers_per_block, "Lower the cap or the threads."
+        )
+
+
+@rule
+def parts_of_a_block_are_whole_warps(s: Schedule) -> Iterator[Violation]:
+    """Where warps of their own load, a warp belongs to one part of the block: threads that compute shuffle with, and
+    wait at barriers for, those of their part alone (PTX ISA, barrier: a thread count of whole warps). Where the parts
+    share registers, so does a warp group (PTX ISA, setmaxnreg)."""
+    parts = block_parts(s.sf, s.indexing.nest)
+    if parts is None:
+        return
+    unit = s.arch.warp_threads * (1 if parts.registers is None else WARPS_OF_A_GROUP)
+    if any(run % unit for run in parts.runs):
+        compute, load = parts.runs
+        yield Violation(
+            "parts_of_a_block_are_whole_warps",
+            f"block, warps appended to {parts.on}",
+            f"{compute} threads that compute beside {load} that load",
+            f"multiples of {unit}",
+            "Append the loading warps to the outermost thread dimension.",
         )

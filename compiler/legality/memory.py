@@ -11,22 +11,16 @@ from compiler.ir.iter_domain import MemoryType
 from compiler.ir.ops import OpKind
 from compiler.ir.tensor import CopyVia
 from compiler.legality.rules import Schedule, model_rule
+from compiler.tile.instruction import joined
 
-_G, _S, _L, _T = MemoryType.GLOBAL, MemoryType.SHARED, MemoryType.LOCAL, MemoryType.TENSOR
-_JOINED = {
-    CopyVia.TMA: ((_G, _S), (_S, _G)),
-    CopyVia.BULK1D: ((_G, _S), (_S, _G)),
-    CopyVia.ST_TMEM: ((_L, _T),),
-    CopyVia.LD_TMEM: ((_T, _L),),
-}
-"""From and to which memories each instruction copies (PTX ISA, cp.async.bulk, tcgen05.st, tcgen05.ld)."""
+_L, _T = MemoryType.LOCAL, MemoryType.TENSOR
 
 
 @model_rule
 def copies_join_the_memories_of_their_instruction(s: Schedule) -> Iterator[Violation]:
-    """Bulk copies move data between global and shared memory, tensor-memory stores and loads between registers and
-    tensor memory; each only copies. Any other operator reads and writes everything but tensor memory. (PTX ISA,
-    cp.async.bulk, tcgen05.st, tcgen05.ld)"""
+    """Bulk copies move data between global and shared memory, cp.async from global to shared memory, tensor-memory
+    stores and loads between registers and tensor memory; each only copies. Any other operator reads and writes
+    everything but tensor memory. (PTX ISA, cp.async.bulk, cp.async, tcgen05.st, tcgen05.ld)"""
     for op in s.sf.ops:
         rule, where = "copies_join_the_memories_of_their_instruction", f"{op.output} (via {op.via})"
         memories = [s.sf.tensor(name).memory for name in op.tensor_inputs]
@@ -42,8 +36,8 @@ def copies_join_the_memories_of_their_instruction(s: Schedule) -> Iterator[Viola
                 )
         elif op.kind not in (OpKind.COPY, OpKind.PERMUTE):
             yield Violation(rule, where, op.kind.value, "set or permute", "Copy first, then compute in registers.")
-        elif (memories[0], target) not in _JOINED[op.via]:
-            expected = " or ".join(f"{a} to {b}" for a, b in _JOINED[op.via])
+        elif (memories[0], target) not in joined(op.via):
+            expected = " or ".join(f"{a} to {b}" for a, b in joined(op.via))
             yield Violation(
                 rule, where, f"{memories[0]} to {target}", expected, "Use an instruction that joins these memories."
             )

@@ -7,33 +7,31 @@ from collections.abc import Iterator
 from compiler.analysis.allocation import allocated_axes, layout_of, loop_axis_is_allocated, memory_order
 from compiler.errors import Violation
 from compiler.ir.fusion import Literal
-from compiler.ir.id_exprs import Resize
+from compiler.ir.id_exprs import Resize, Window
 from compiler.ir.iter_domain import MemoryType, ParallelType
 from compiler.ir.ops import MOVES
-from compiler.ir.tensor import CopyVia
 from compiler.legality.rules import Schedule, structure_rule
+from compiler.schedule.matching import match_axes
+from compiler.tile.instruction import joined
 
 _GLOBAL, _SHARED, _LOCAL = MemoryType.GLOBAL, MemoryType.SHARED, MemoryType.LOCAL
-_CARRIED = {
-    CopyVia.PLAIN: {(_GLOBAL, _LOCAL), (_LOCAL, _GLOBAL), (_LOCAL, _SHARED), (_SHARED, _LOCAL), (_LOCAL, _LOCAL)},
-    CopyVia.TMA: {(_GLOBAL, _SHARED), (_SHARED, _GLOBAL)},
-    CopyVia.BULK1D: {(_GLOBAL, _SHARED), (_SHARED, _GLOBAL)},
-}
 
 
 @structure_rule
 def copies_join_memories_that_an_instruction_joins(s: Schedule) -> Iterator[Violation]:
-    """Threads join registers with global or shared memory, bulk copies join global with shared memory (PTX ISA)."""
+    """Threads join registers with global or shared memory, and by cp.async global with shared memory, as bulk copies do
+    (PTX ISA)."""
     for op in s.sf.ops:
         if op.kind not in MOVES:
             continue
         source, target = s.sf.tensor(str(op.inputs[0])), s.sf.tensor(op.output)
-        if (source.memory, target.memory) not in _CARRIED[op.via]:
+        expected = joined(op.via)
+        if (source.memory, target.memory) not in expected:
             yield Violation(
                 "copies_join_memories_that_an_instruction_joins",
                 f"{target.name} <- {source.name}",
                 f"{source.memory} to {target.memory} via {op.via}",
-                ", ".join(f"{a} to {b}" for a, b in sorted(_CARRIED[op.via])),
+                ", ".join(f"{a} to {b}" for a, b in sorted(expected)),
                 "Cache one of them in another memory, or choose another way to copy.",
             )
 
@@ -128,6 +126,27 @@ def loops_are_split_merged_and_swizzled(s: Schedule) -> Iterator[Violation]:
 
 
 @structure_rule
+def windows_hold_what_their_readers_read(s: Schedule) -> Iterator[Violation]:
+    """What reads a tensor of windows reads all of one: it has the same windows, or pieces of their step that were moved
+    by no more than what a window holds before and behind its step."""
+    for op in s.sf.ops:
+        consumer = s.sf.tensor(op.output)
+        for t in (s.sf.tensor(name) for name in op.tensor_inputs):
+            windows = [e for e in t.exprs if isinstance(e, Window)]
+            read = set(match_axes(op, t, consumer).producer_axis.values()) if windows else set()
+            for e in windows:
+                if e.tile not in read:
+                    yield Violation(
+                        "windows_hold_what_their_readers_read",
+                        f"{op.output} reads {t.name}: {e.source}",
+                        f"windows of {e.size} every {e.step}, {e.before} before",
+                        f"pieces of {e.step} shifted by at most {min(e.before, e.size - e.step)}",
+                        "Give both the same windows, or split what reads by their step, after a shift whose modulus is "
+                        "at most what the window has before its step and 1; make windows step + before long.",
+                    )
+
+
+@structure_rule
 def parallel_extents_agree(s: Schedule) -> Iterator[Violation]:
     """Every tensor on a block or thread dimension has the same extent there, so that no thread is left over."""
     first: dict[ParallelType, tuple[str, int]] = {}
@@ -155,7 +174,7 @@ def bulk_axes_belong_to_bulk_copies(s: Schedule) -> Iterator[Violation]:
     """
     for op in s.sf.ops:
         t = s.sf.tensor(op.output)
-        engine = op.via is not CopyVia.PLAIN
+        engine = op.via.is_bulk
         if bool(t.bulk_axes) != engine:
             fix = "Mark the tile's axes Bulk." if engine else "Copy via tma or bulk1d, or make the axis Serial."
             yield Violation("bulk_axes_belong_to_bulk_copies", t.name, len(t.bulk_axes), f"via {op.via}", fix)

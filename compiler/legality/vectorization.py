@@ -15,9 +15,7 @@ from compiler.ir.size import Size
 from compiler.ir.tensor import CopyVia, TensorOp, TensorView
 from compiler.legality.rules import Schedule, model_rule
 from compiler.schedule.inline import compute_position
-
-WORD_BITS = (8, 16, 32, 64, 128)
-"""Words that a thread loads or stores at once (PTX ISA, ld and st; nvFuser, vectorization)."""
+from compiler.tile.instruction import WORD_BYTES
 
 WIDE_BITS = 256
 """A word between global memory and registers on Blackwell (PTX ISA, ld and st)."""
@@ -112,8 +110,9 @@ def words_are_of_a_width_that_exists(s: Schedule) -> Iterator[Violation]:
 
 def _widths(s: Schedule, a: VectorAccess) -> tuple[int, ...]:
     ends = {s.sf.tensor(a.source).memory, s.sf.tensor(a.output).memory}
+    words = tuple(8 * n for n in WORD_BYTES)
     is_wide = ends == {MemoryType.GLOBAL, MemoryType.LOCAL} and _has_wide_words(s.arch)
-    return (*WORD_BITS, WIDE_BITS) if is_wide else WORD_BITS
+    return (*words, WIDE_BITS) if is_wide else words
 
 
 def _has_wide_words(arch: Arch) -> bool:

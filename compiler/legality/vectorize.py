@@ -7,14 +7,14 @@ from math import gcd
 
 from compiler.analysis.allocation import layout_of
 from compiler.analysis.indexing import first_lane, lanes_are_consecutive
+from compiler.analysis.straddle import run_of_words
 from compiler.errors import Violation
 from compiler.ir.expr import Expr
 from compiler.ir.iter_domain import MemoryType
 from compiler.ir.ops import MOVES, OpKind
 from compiler.ir.tensor import TensorOp, TensorView
 from compiler.legality.rules import Schedule, rule
-
-MAX_VECTOR_BYTES = 16
+from compiler.tile.instruction import WORD_BYTES
 
 
 def _vector_copies(s: Schedule) -> Iterator[tuple[TensorOp, TensorView, int]]:
@@ -44,14 +44,13 @@ def vector_word_is_one_instruction(s: Schedule) -> Iterator[Violation]:
     """A word is 1, 2, 4, 8 or 16 bytes (PTX ISA, ld and st); the 32-byte form of capability 10 is not emitted yet."""
     for op, t, width in _vector_copies(s):
         for side, _ in _sides(s, op):
-            most = MAX_VECTOR_BYTES
             word = width * side.dtype.nbytes
-            if word > most or word & (word - 1):
+            if word not in WORD_BYTES:
                 yield Violation(
                     "vector_word_is_one_instruction",
                     f"{t.name}: {side.name}",
                     word,
-                    f"a power of two up to {most} bytes",
+                    f"a power of two up to {WORD_BYTES[-1]} bytes",
                     "Vectorize by fewer elements.",
                 )
 
@@ -63,7 +62,7 @@ def vector_lanes_are_consecutive(s: Schedule) -> Iterator[Violation]:
     Lane v then lies v elements on.
     """
     for op, t, width in _vector_copies(s):
-        for side, offset in _sides(s, op):
+        for side, offset in _sides(s, op) if not op.straddles else ():
             if not lanes_are_consecutive(offset, width):
                 yield Violation(
                     "vector_lanes_are_consecutive",
@@ -81,10 +80,11 @@ def vector_address_is_aligned(s: Schedule) -> Iterator[Violation]:
     Offsets, strides and the tensor's own address decide it.
     """
     for op, t, width in _vector_copies(s):
-        for side, offset in _sides(s, op):
+        for side, offset in _sides(s, op) if not op.straddles else ():
             base = first_lane(offset, width)
             word = width * side.dtype.nbytes
             known = gcd(base.const, *(c for _, c in base.terms)) * side.dtype.nbytes if base != Expr() else 0
+            known = word if known % word and base.divisible_by(width) else known
             divisor = gcd(known, side.align) if side.memory is MemoryType.GLOBAL else known
             if divisor % word:
                 yield Violation(
@@ -94,6 +94,21 @@ def vector_address_is_aligned(s: Schedule) -> Iterator[Violation]:
                     word,
                     "Vectorize by fewer elements, or align rows and address.",
                 )
+
+
+@rule
+def straddling_words_lie_along_a_run(s: Schedule) -> Iterator[Violation]:
+    """Two aligned words are loaded for a word at any address: its elements are neighbours in memory, up to the ends of
+    a run, near which they come one by one."""
+    for op, t, width in _vector_copies(s):
+        if op.straddles and width > 1 and run_of_words(s.indexing, op, width) is None:
+            yield Violation(
+                "straddling_words_lie_along_a_run",
+                t.name,
+                str(s.indexing.read_offset(op, op.tensor_inputs[0])),
+                "... + lane, along one dimension in memory",
+                "Vectorize the axis that is contiguous in memory, or load element by element.",
+            )
 
 
 @rule

@@ -136,7 +136,10 @@ class Elected:
 class GlobalLoad:
     """Loads `width` elements where `guards` and `within` hold; else the registers are zero.
 
-    `tail`: a condition on the lane variable: where only some lanes satisfy it, those are loaded one by one.
+    `tail`: a condition on the lane variable: where only some lanes satisfy it, those are loaded one by one; `head`: the
+    same of the first lanes, which may lie before a run. `straddles`: the vector begins at any element, and the two
+    aligned ones are loaded that it has parts of; `skipped`: the elements of the first of them before the vector, where
+    the tensor itself is aligned, so that they follow from `offset`.
     `within`: what part of the iteration space the source covers, which no choice of tile makes always true.
     """
 
@@ -148,11 +151,19 @@ class GlobalLoad:
     guards: tuple[Less, ...] = ()
     tail: Less | None = None
     within: tuple[Less, ...] = ()
+    head: Less | None = None
+    straddles: bool = False
+    skipped: Expr | None = None
+
+    @property
+    def ends(self) -> tuple[Less, ...]:
+        """What must hold for the vector to be loaded as one: its first and last lane lie inside the run."""
+        return _ends(self.head, 0, self.tail, self.width - 1)
 
 
 @dataclass(frozen=True, slots=True)
 class GlobalStore:
-    """Stores `width` elements where `guards` hold; `tail` as in `GlobalLoad`."""
+    """Stores `width` elements where `guards` hold; `tail` and `head` as in `GlobalLoad`."""
 
     source: Reg
     tensor: str
@@ -161,6 +172,58 @@ class GlobalStore:
     cache: CachePolicy
     guards: tuple[Less, ...] = ()
     tail: Less | None = None
+    head: Less | None = None
+
+    @property
+    def ends(self) -> tuple[Less, ...]:
+        """What must hold for the vector to be stored as one: its first and last lane lie inside the run."""
+        return _ends(self.head, 0, self.tail, self.width - 1)
+
+
+def _ends(head: Less | None, first: int, tail: Less | None, last: int) -> tuple[Less, ...]:
+    asked = ((head, first), (tail, last))
+    return tuple(Less(at_lane(c.left, n), at_lane(c.right, n)) for c, n in asked if c is not None)
+
+
+def at_lane(e: Expr, lane: int) -> Expr:
+    """The expression at one lane of a vector."""
+    return e.substitute({v: const(lane) for v in e.variables if v.name == "lane"})
+
+
+@dataclass(frozen=True, slots=True)
+class CopyAsync:
+    """A thread's copy of `width` elements, global -> shared, by cp.async: under way until `WaitCopies`.
+
+    Guards, `tail` and `within` as in `GlobalLoad`: zeros arrive for elements that do not satisfy them, which are not
+    read (PTX ISA, cp.async: src-size).
+    """
+
+    target: Shared
+    tensor: str
+    offset: Expr
+    width: int
+    cache: CachePolicy
+    guards: tuple[Less, ...] = ()
+    tail: Less | None = None
+    within: tuple[Less, ...] = ()
+
+    @property
+    def ends(self) -> tuple[Less, ...]:
+        """What must hold for all of the elements to be read: the last lane lies inside the run."""
+        return _ends(None, 0, self.tail, self.width - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class CommitCopies:
+    """Closes the group of the copies that this thread has issued since the last one; there may be none."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitCopies:
+    """Waits until at most the last `pending` groups of this thread's copies are under way; 0: until no copy is, in a
+    group or not (PTX ISA, cp.async.wait_group, cp.async.wait_all). Other threads see them after a block barrier."""
+
+    pending: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,9 +420,11 @@ class AddBytes:
 
 @dataclass(frozen=True, slots=True)
 class Arrive:
-    """The thread arrives on the barrier."""
+    """The thread arrives on the barrier: what it has read of shared memory, bulk copies may write. `of_warp`: its warp
+    does, once all of its lanes have come here."""
 
     barrier: Barrier
+    of_warp: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -394,7 +459,8 @@ class SetRegisters:
 
 @dataclass(frozen=True, slots=True)
 class FenceAsync:
-    """Generic writes to shared memory become visible to bulk copies (PTX ISA, fence.proxy.async)."""
+    """Ordinary accesses to shared memory come before bulk copies (PTX ISA, fence.proxy.async): those of the thread, and
+    those that came before a barrier that it has passed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -414,6 +480,9 @@ Stmt = (
     | Elected
     | GlobalLoad
     | GlobalStore
+    | CopyAsync
+    | CommitCopies
+    | WaitCopies
     | SharedLoad
     | SharedStore
     | Compute

@@ -9,18 +9,20 @@ from compiler.analysis.fttc import Correctness
 from compiler.analysis.indexing import Bound, first_lane, lane_variable, lanes_are_consecutive
 from compiler.analysis.narrow_tile import narrow_run
 from compiler.errors import Unsupported
-from compiler.ir.expr import Expr, Var, const, var
+from compiler.ir.expr import Expr, Var, const, relies_on_bounds, var
 from compiler.ir.fusion import Literal
 from compiler.ir.iter_domain import MemoryType
 from compiler.ir.ops import MOVES, REDUCTIONS, OpKind
 from compiler.ir.tensor import CopyVia, MathGrade, TensorOp, TensorView
 from compiler.ir.views import at
+from compiler.lower.cut_vectors import cut_by_several, cut_store
 from compiler.lower.kernel_ir import (
     Barrier,
     BulkLoad,
     BulkStore,
     Compute,
     Convert,
+    CopyAsync,
     Declare,
     GlobalLoad,
     GlobalStore,
@@ -36,11 +38,13 @@ from compiler.lower.kernel_ir import (
     TmaLoad,
     TmaStore,
 )
-from compiler.lower.predicates import split_guards
+from compiler.lower.predicates import lane_guards, split_guards
 from compiler.lower.reduce import accumulate
+from compiler.lower.run_loads import place_in, straddling_load, whole_at_ends
 from compiler.lower.shared_bounds import inside_registers, inside_shared
 from compiler.lower.thread_predicates import by_computing_threads, by_storing_threads, loading_blocks, storing_blocks
 from compiler.lower.turns import counted, turns_of
+from compiler.tile.instruction import Instruction, Path, instruction_of, lanes
 
 
 @dataclass(frozen=True)
@@ -81,14 +85,19 @@ class Scope:
 
 
 def lower_leaf(facts: Facts, op: TensorOp, scope: Scope) -> tuple[Stmt, ...]:
-    """The statements of `op`. Raises Unsupported for a bulk copy with a bound that no loop ensures."""
+    """The statements of `op`, by the instruction that carries it (`compiler.tile.instruction`). Raises Unsupported for
+    a bulk copy with a bound that no loop ensures."""
     t = facts.sf.tensor(op.output)
-    match op.via:
-        case CopyVia.TMA:
-            return (_tma(facts, op, t, scope),)
-        case CopyVia.BULK1D:
-            return (_bulk(facts, op, t, scope),)
-        case CopyVia.PLAIN:
+    instruction = instruction_of(facts, op)
+    match instruction:
+        case Instruction(path=Path.TMA | Path.BULK_1D) if op.via is CopyVia.TMA:
+            return (_tile(facts, op, t, scope, instruction),)
+        case Instruction(path=Path.BULK_1D):
+            return (_bulk(facts, op, t, scope, instruction.access_bytes),)
+        case Instruction(path=Path.CP_ASYNC):
+            copy = inside_shared(facts, op, _copy_async(facts, op, t, scope), _open_bounds(facts, t, scope))
+            return (by_storing_threads(facts, t, copy),)
+        case _:
             pass
     if op.kind is OpKind.CAST and t.vector_axis is not None:
         return (_convert(facts, op, t),)
@@ -113,21 +122,17 @@ def lower_leaf(facts: Facts, op: TensorOp, scope: Scope) -> tuple[Stmt, ...]:
     return (inside_registers(facts, op, computed, _open_bounds(facts, t, scope)),)
 
 
-def _width(t: TensorView) -> int:
-    return t.vector_axis.extent if t.vector_axis is not None else 1
-
-
 def _write(facts: Facts, t: TensorView) -> Reg:
-    return Reg(t.name, t.dtype, first_lane(facts.indexing.write_offset(t), _width(t)))
+    return Reg(t.name, t.dtype, first_lane(facts.indexing.write_offset(t), lanes(t)))
 
 
 def _read(facts: Facts, op: TensorOp, name: str) -> Reg:
-    width = _width(facts.sf.tensor(op.output))
+    width = lanes(facts.sf.tensor(op.output))
     return Reg(name, facts.sf.tensor(name).dtype, first_lane(facts.indexing.read_offset(op, name), width))
 
 
 def _convert(facts: Facts, op: TensorOp, t: TensorView) -> Stmt:
-    return Convert(_write(facts, t), _read(facts, op, op.tensor_inputs[0]), _width(t))
+    return Convert(_write(facts, t), _read(facts, op, op.tensor_inputs[0]), lanes(t))
 
 
 def _shared(facts: Facts, t: TensorView, offset: Expr, scope: Scope) -> Shared:
@@ -144,7 +149,7 @@ def _shared(facts: Facts, t: TensorView, offset: Expr, scope: Scope) -> Shared:
 
 def _spread(facts: Facts, op: TensorOp, t: TensorView) -> tuple[Declare, Loop, Reg] | None:
     """What a word is stored from whose elements are all one value: a register tensor has that value once."""
-    source, width = facts.sf.tensor(op.tensor_inputs[0]), _width(t)
+    source, width = facts.sf.tensor(op.tensor_inputs[0]), lanes(t)
     if width == 1 or source.memory is not MemoryType.LOCAL or t.memory is MemoryType.LOCAL:
         return None
     read = facts.indexing.read_offset(op, source.name)
@@ -159,23 +164,33 @@ def _spread(facts: Facts, op: TensorOp, t: TensorView) -> tuple[Declare, Loop, R
 
 def _move(facts: Facts, op: TensorOp, t: TensorView, scope: Scope) -> Stmt:
     source = facts.sf.tensor(op.tensor_inputs[0])
-    width = _width(t)
+    width = lanes(t)
     write = first_lane(facts.indexing.write_offset(t), width)
     read = first_lane(facts.indexing.read_offset(op, source.name), width)
     match source.memory, t.memory:
         case MemoryType.GLOBAL, MemoryType.LOCAL:
-            guards, tail = split_guards(_open_bounds(facts, t, scope), width, t.name)
+            if op.straddles and width > 1:
+                return straddling_load(facts, op, t, _open_bounds(facts, t, scope))
+            g = whole_at_ends(source, lane_guards(_open_bounds(facts, t, scope), width, t.name), width)
             inside = _within(facts, op, t, width)
-            name, offset = _place_in(source, read)
-            return GlobalLoad(Reg(t.name, t.dtype, write), name, offset, width, op.cache, guards, tail, inside)
+            name, offset = place_in(source, read)
+            target = Reg(t.name, t.dtype, write)
+            return GlobalLoad(target, name, offset, width, op.cache, g.shared, g.tail, inside, g.head)
         case MemoryType.LOCAL, MemoryType.GLOBAL:
-            guards, tail = split_guards(_open_bounds(facts, t, scope), width, t.name)
-            name, offset = _place_in(t, write)
-            return GlobalStore(Reg(source.name, t.dtype, read), name, offset, width, op.cache, guards, tail)
+            name, offset = place_in(t, write)
+            stored, bounds = Reg(source.name, t.dtype, read), _open_bounds(facts, t, scope)
+            if cut_by_several(bounds, width):
+                whole = GlobalStore(stored, name, offset, width, op.cache)
+                lanes_at = facts.indexing.write_offset(t) + (offset - write)
+                return cut_store(whole, lanes_at, facts.indexing.read_offset(op, source.name), bounds, t.name)
+            g = lane_guards(bounds, width, t.name)
+            return GlobalStore(stored, name, offset, width, op.cache, g.shared, g.tail, g.head)
         case MemoryType.SHARED, MemoryType.LOCAL:
             target = Reg(t.name, t.dtype, write)
             load = SharedLoad(target, _shared(facts, source, read, scope), width)
-            guards, _ = split_guards(facts.indexing.shifted_bounds(t), width, t.name)
+            # A window holds something in every place; which one is read needs no bound of the run.
+            needs_bounds = relies_on_bounds(facts.indexing.read_offset(op, source.name))
+            guards, _ = split_guards(facts.indexing.shifted_bounds(t) if needs_bounds else (), width, t.name)
             # What lies beside a shifted run is computed on like anything else, and then not stored.
             rest = tuple(Index(Reg(t.name, t.dtype, write + lane), const(0)) for lane in range(width))
             return If(guards, (load,), rest) if guards else load
@@ -185,9 +200,13 @@ def _move(facts: Facts, op: TensorOp, t: TensorView, scope: Scope) -> Stmt:
             return Compute(OpKind.COPY, _write(facts, t), (_read(facts, op, source.name),), MathGrade.EXACT)
 
 
-def _place_in(t: TensorView, offset: Expr) -> tuple[str, Expr]:
-    """The input or output that a global tensor is, or is a part of, and the element offset in that."""
-    return (t.part_of, offset + t.part_offset) if t.part_of else (t.name, offset)
+def _copy_async(facts: Facts, op: TensorOp, t: TensorView, scope: Scope) -> Stmt:
+    """A thread's copy past its registers; zeros arrive for what lies beyond the bounds."""
+    source, width = facts.sf.tensor(op.tensor_inputs[0]), lanes(t)
+    guards, tail = split_guards(_open_bounds(facts, t, scope), width, t.name)
+    name, offset = place_in(source, first_lane(facts.indexing.read_offset(op, source.name), width))
+    target = _shared(facts, t, first_lane(facts.indexing.write_offset(t), width), scope)
+    return CopyAsync(target, name, offset, width, op.cache, guards, tail, _within(facts, op, t, width))
 
 
 def _within(facts: Facts, op: TensorOp, t: TensorView, width: int) -> tuple[Less, ...]:
@@ -219,24 +238,26 @@ def map_name(output: str) -> str:
     return f"map_{output}"
 
 
-def _tma(facts: Facts, op: TensorOp, t: TensorView, scope: Scope) -> Stmt:
+def _tile(facts: Facts, op: TensorOp, t: TensorView, scope: Scope, instruction: Instruction) -> Stmt:
+    """A copy by a tensor map, or by a run where its tile has to be one."""
     copy = facts.tensor_maps[op.output]
     if t.part_offset:
         raise Unsupported(f"{t.name}: a tensor map of a part of an output", "Store it by threads or via bulk1d.")
     at = facts.tile_coordinates(op.output)
-    name, nbytes = map_name(op.output), copy.tile_elems * t.dtype.nbytes
+    name, nbytes = map_name(op.output), instruction.access_bytes
+    run = narrow_run(facts, op.output) if instruction.path is Path.BULK_1D else None
     if t.memory is MemoryType.SHARED:
         assert scope.barrier is not None, "loads are issued under a barrier"
         target = _shared(facts, t, facts.indexing.write_offset(t), scope)
-        if (first := narrow_run(facts, op.output)) is not None:
-            name, offset = _place_in(copy.global_tensor, first)
+        if run is not None:
+            name, offset = place_in(copy.global_tensor, run)
             return BulkLoad(target, name, offset, scope.barrier, nbytes)
         return TmaLoad(target, name, at, scope.barrier, nbytes)
     source = copy.shared_tensor
     place = _shared(facts, source, facts.indexing.read_offset(op, source.name), scope)
     store: Stmt = TmaStore(place, name, at, nbytes)
-    if (first := narrow_run(facts, op.output)) is not None:
-        target_name, offset = _place_in(t, first)
+    if run is not None:
+        target_name, offset = place_in(t, run)
         store = BulkStore(place, target_name, offset, nbytes)
     guards = storing_blocks(facts, t)
     if copy.correctness is not Correctness.STRONG:
@@ -245,21 +266,19 @@ def _tma(facts: Facts, op: TensorOp, t: TensorView, scope: Scope) -> Stmt:
     return If(guards, (store,)) if guards else store
 
 
-def _bulk(facts: Facts, op: TensorOp, t: TensorView, scope: Scope) -> Stmt:
+def _bulk(facts: Facts, op: TensorOp, t: TensorView, scope: Scope, nbytes: int) -> Stmt:
     run = facts.bulk_runs[op.output]
-    assert run.elems is not None, "legality refuses copies that are no run"
     # Nothing keeps a run inside the tensor but its own condition (nvFuser, 1-D bulk).
     inside = tuple(Less(b.index, const(b.extent)) for b in _open_bounds(facts, t, scope))
-    nbytes = run.elems.value * t.dtype.nbytes
     source = op.tensor_inputs[0]
     read, write = facts.indexing.read_offset(op, source), facts.indexing.write_offset(t)
     if t.memory is MemoryType.SHARED:
         assert scope.barrier is not None, "loads are issued under a barrier"
-        name, offset = _place_in(facts.sf.tensor(source), read)
+        name, offset = place_in(facts.sf.tensor(source), read)
         load = BulkLoad(_shared(facts, t, write, scope), name, offset, scope.barrier, nbytes)
         guards = (*inside, *loading_blocks(facts, t))
         return If(guards, (load,)) if guards else load
-    name, offset = _place_in(t, write)
+    name, offset = place_in(t, write)
     store = BulkStore(_shared(facts, run.shared_tensor, read, scope), name, offset, nbytes)
     guards = (*inside, *storing_blocks(facts, t))
     return If(guards, (store,)) if guards else store

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from compiler.analysis.allocation import layout_of
+from compiler.analysis.block_parts import launched_block
 from compiler.analysis.facts import Facts
-from compiler.analysis.narrow_tile import narrow_run
+from compiler.analysis.own_elements import is_own
 from compiler.analysis.smem import BARRIER_BYTES
 from compiler.errors import Unsupported
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.expr import Expr, Var, const, every_part, var
 from compiler.ir.iter_domain import MemoryType
 from compiler.ir.ops import REDUCTIONS
-from compiler.ir.tensor import CopyVia
+from compiler.ir.tensor import CopyVia, TensorOp
 from compiler.lower.issue import announced
 from compiler.lower.kernel_ir import (
     Arrive,
     Barrier,
     ClusterArrive,
     ClusterWait,
+    CommitCopies,
     CommitStores,
     Declare,
     Elected,
@@ -37,6 +40,7 @@ from compiler.lower.kernel_ir import (
     TmaLoad,
     TmaStore,
     WaitBarrier,
+    WaitCopies,
     WaitStores,
 )
 from compiler.lower.leaves import Scope, lower_leaf, map_name
@@ -51,13 +55,16 @@ from compiler.lower.nest import (
     declaration_depth,
     is_specialized,
 )
+from compiler.lower.online import declare_running
 from compiler.lower.passes.fold_guards import hoist_fold_guards
 from compiler.lower.passes.full_tiles import split_full_tiles
 from compiler.lower.passes.joined_guards import join_guards
 from compiler.lower.passes.packed_folds import pack_folds
 from compiler.lower.passes.packed_rows import keep_rows_packed
+from compiler.lower.passes.peeled_steps import peel_steps
 from compiler.lower.passes.settled_conditions import settle_conditions
 from compiler.lower.passes.setup_sync import drop_redundant_setup_sync
+from compiler.lower.passes.whole_vectors import ask_for_whole_vectors
 from compiler.lower.predicates import trip_count
 from compiler.lower.reduce import Exchange, fold_effects, lower_fold
 from compiler.lower.register_stages import in_stages, stage_registers
@@ -65,11 +72,14 @@ from compiler.lower.sync import Effects, Hazards, Needs
 from compiler.lower.thread_predicates import issuers, issuing_threads
 from compiler.lower.traversal import expressions, map_exprs, walk
 from compiler.lower.turns import turns_of
-from compiler.lower.warp_specialized import launched_block, parts_of, readers
+from compiler.lower.warp_specialized import parts_of, readers
+from compiler.tile.instruction import Path, instruction_of
 
 _PASSES = (
     drop_redundant_setup_sync,
     split_full_tiles,
+    peel_steps,
+    ask_for_whole_vectors,
     settle_conditions,
     hoist_fold_guards,
     join_guards,
@@ -103,7 +113,7 @@ def lower_facts(facts: Facts) -> Kernel:
         pointers=pointers,
         tensor_maps=tuple(m for m in _tensor_maps(facts, positions) if m.name in mapped),
         grid=facts.indexing.nest.grid(),
-        block=launched_block(facts),
+        block=launched_block(sf, facts.indexing.nest),
         smem_bytes=facts.smem.total_bytes,
         smem_align=facts.smem.align,
         max_registers=sf.max_registers,
@@ -165,13 +175,18 @@ class _Lowering:
             body = parts.joined(tuple(body), tuple(self.loads(nodes, Scope())))
         out: list[Stmt] = []
         if self.barriers:
-            maps = tuple(map_name(n) for n in self.facts.tensor_maps if narrow_run(self.facts, n) is None)
+            maps = tuple(map_name(op.output) for op in self.facts.sf.ops if self.is_by_map(op))
             arrivals = self.arrivals if any(n != 1 for n in self.arrivals) else ()
             out += [InitBarriers(self.facts.smem.barrier_offset, self.barriers, maps, tuple(arrivals)), Sync()]
         if self.exchanges:
             out.append(ClusterArrive())
         out += body
         return tuple(out)
+
+    def is_by_map(self, op: TensorOp) -> bool:
+        """Whether a tensor map carries the copy: a tile may have to go as a run."""
+        instruction = instruction_of(self.facts, op) if op.via is CopyVia.TMA else None
+        return instruction is not None and instruction.path is Path.TMA
 
     def is_store(self, name: str) -> bool:
         return self.facts.sf.tensor(name).memory is MemoryType.GLOBAL
@@ -185,7 +200,7 @@ class _Lowering:
                         self.ring[name] = (node, self.barriers)
                     self.barriers += node.stages * (2 if node.frees else 1)
                     self.arrivals += [issuers(self.facts, t)] * node.stages
-                    self.arrivals += [readers(self.facts, t)] * node.stages if node.frees else []
+                    self.arrivals += [readers(self.facts, t).arrivals] * node.stages if node.frees else []
                 case Nested():
                     self.number_barriers(node.body)
                 case FoldStep() if node.part is FoldPart.CLUSTER_WRITE:
@@ -210,17 +225,31 @@ class _Lowering:
         barrier = Barrier(stage * BARRIER_BYTES + (self.facts.smem.barrier_offset + BARRIER_BYTES * first))
         return Exchange(stage, barrier, (turn // stages) % 2)
 
-    def body(self, nodes: tuple[Node, ...], scope: Scope, hazards: Hazards) -> tuple[list[Stmt], Hazards]:
-        """Statements of one body, with waits and barriers between its pieces, and the hazards left open at its end."""
+    def body(
+        self, nodes: tuple[Node, ...], scope: Scope, hazards: Hazards, used_up: list[AsyncLoads] | None = None
+    ) -> tuple[list[Stmt], Hazards]:
+        """Statements of one body, with waits and barriers between its pieces, and the hazards left open at its end.
+
+        `used_up`: loads whose stages are free again once the last piece that reads them has.
+        """
         out: list[Stmt] = []
-        for node in nodes:
+        last = [(self.last_reader(nodes, loads), loads) for loads in used_up or ()]
+        for number, node in enumerate(nodes):
             effects = self.effects(node)
             needs = self.needs(hazards, effects)
-            out += self.meet(needs, scope)
+            out += self.meet(needs, scope, node)
             hazards = hazards.after(effects, needs)
             out += self.declarations(node, scope)
-            out += self.node(node, scope)
+            out += self.node(node, scope, fence_loads=needs.fence_loads)
+            for _, loads in (found for found in last if found[0] == number):
+                out += self.free(loads, scope)
         return out, hazards
+
+    def last_reader(self, nodes: tuple[Node, ...], loads: AsyncLoads) -> int:
+        """Number of the last piece of a body that reads what the loads bring: itself, where none does."""
+        effects = [self.effects(node) for node in nodes]
+        reading = [i for i, e in enumerate(effects) if (e.reads | e.bulk_stores) & frozenset(loads.tensors)]
+        return reading[-1] if reading else len(nodes) - 1
 
     def left_open(self, nodes: tuple[Node, ...]) -> Hazards:
         """Hazards at the end of an iteration, which the next one starts with."""
@@ -236,20 +265,21 @@ class _Lowering:
         loads = frozenset(other for name in needs.wait_loads for other in self.ring[name][0].tensors)
         return replace(needs, wait_loads=loads)
 
-    def node(self, node: Node, scope: Scope) -> list[Stmt]:
+    def node(self, node: Node, scope: Scope, *, fence_loads: bool) -> list[Stmt]:
+        """Statements of one piece. `fence_loads`: its bulk loads overwrite what threads have read without a fence."""
         match node:
             case Leaf():
                 return self.leaf(node, scope)
             case AsyncLoads():
-                return self.issue_ahead(node, scope)
+                return self.issue_ahead(node, scope, fence_loads=fence_loads)
             case Nested():
-                return self.loop(node, scope)
+                return self.loop(node, scope, fence_loads=fence_loads)
             case FoldStep():
                 return list(lower_fold(self.facts, node, self.exchange(node, scope)))
 
     def is_bulk_store(self, name: str) -> bool:
         op = self.facts.sf.producer(name)
-        return op is not None and op.via is not CopyVia.PLAIN and self.is_store(name)
+        return op is not None and op.via.is_bulk and self.is_store(name)
 
     def leaf(self, node: Leaf, scope: Scope) -> list[Stmt]:
         statements = in_stages(self.facts, lower_leaf(self.facts, node.op, scope), scope)
@@ -274,7 +304,7 @@ class _Lowering:
         """True for a bulk store that the first thread of the block asks for."""
         return self.is_bulk_store(name) and issuing_threads(self.facts, self.facts.sf.tensor(name)) is None
 
-    def loop(self, node: Nested, scope: Scope) -> list[Stmt]:
+    def loop(self, node: Nested, scope: Scope, *, fence_loads: bool) -> list[Stmt]:
         variable = Var(f"k{node.group}", node.extent)
         trip, implied = self.trip(node, variable, scope)
         inner = scope.enter(variable, trip, node.unroll, implied)
@@ -283,13 +313,14 @@ class _Lowering:
             if isinstance(child, AsyncLoads):
                 prologue += stage_registers(self.facts, child)
                 for ahead in range(child.prefetch):
-                    prologue += self.issue_at(child, inner, const(ahead), conditional=True)
+                    prologue += self.issue_at(child, inner, const(ahead), conditional=True, fence_loads=fence_loads)
         if not scope.elected and all(self.has_one_issuer(name) for name in _ops(node)):
             statements, _ = self.body(node.body, inner.elect(), Hazards())
             return [Elected((Loop(variable, trip, node.unroll, tuple(statements)), CommitStores()))]
-        statements, _ = self.body(node.body, inner, self.left_open(node.body))
-        for loads in self.used_up(node):
-            statements += self.free(loads, inner)
+        hazards = self.left_open(node.body)
+        if fence_loads:
+            hazards = replace(hazards, looked_at=hazards.looked_at | self.effects(node).bulk_loads)
+        statements, _ = self.body(node.body, inner, hazards, self.used_up(node))
         if not statements:
             return prologue
         return [*prologue, Loop(variable, trip, node.unroll, tuple(statements))]
@@ -306,29 +337,40 @@ class _Lowering:
                 return count, scope.implied | {bound}
         return const(node.extent), scope.implied
 
-    def issue_ahead(self, node: AsyncLoads, scope: Scope) -> list[Stmt]:
+    def issue_ahead(self, node: AsyncLoads, scope: Scope, *, fence_loads: bool) -> list[Stmt]:
         """The issue of the loads of the iteration `prefetch` ahead."""
         if self.is_specialized(node):
             return []
         if node.prefetch == 0:
-            return self.issue_at(node, scope, None, conditional=False)
+            return self.issue_at(node, scope, None, conditional=False, fence_loads=fence_loads)
         if not scope.loops:
             raise Unsupported("prefetching for a loop of one round", "Load without stages, or into one.")
         step = var(scope.loops[-1][0]) + node.prefetch
-        return self.issue_at(node, scope, step, conditional=True)
+        return self.issue_at(node, scope, step, conditional=True, fence_loads=fence_loads)
 
-    def issue_at(self, node: AsyncLoads, scope: Scope, step: Expr | None, *, conditional: bool) -> list[Stmt]:
-        """The issuing threads announce the bytes of iteration `step` (None: the current one) and issue their copies."""
+    def issue_at(
+        self, node: AsyncLoads, scope: Scope, step: Expr | None, *, conditional: bool, fence_loads: bool
+    ) -> list[Stmt]:
+        """The issuing threads announce the bytes of iteration `step` (None: the current one) and issue their copies.
+
+        `fence_loads`: first they fence what all threads have read before the barrier that lies between.
+        """
         if self.is_specialized(node):
             return []
         here = scope.count(scope.depth)
-        statements = self.filled(node, scope, here)
-        if step is not None and scope.loops:
-            turn = scope.loops[-1][0]
+        turn = scope.loops[-1][0] if step is not None and scope.loops else None
+        use = here.substitute({turn: step}) if turn is not None and step is not None else here
+        is_first = use.hi < node.stages
+        statements = self.filled(node, scope, here, is_first=is_first)
+        if fence_loads and node.is_bulk and not is_first:
+            statements = (FenceAsync(), *statements)
+        if turn is not None and step is not None:
             statements = map_exprs(statements, lambda e: e.substitute({turn: step}))
         issue = self.by_issuers(node.tensors[0], statements) if node.is_bulk else list(statements)
         if conditional and step is not None:
-            return [If((Less(step, scope.trip),), tuple(issue))]
+            # Every turn has a group of copies, though it be empty: what is waited for is all but the last groups.
+            group = [CommitCopies()] if node.by_copies else []
+            return [If((Less(step, scope.trip),), tuple(issue)), *group]
         return issue
 
     def used_up(self, node: Nested) -> list[AsyncLoads]:
@@ -346,8 +388,9 @@ class _Lowering:
         """Whether warps of their own issue the loads."""
         return is_specialized(self.facts.sf.tensor(node.tensors[0]))
 
-    def filled(self, node: AsyncLoads, scope: Scope, turn: Expr) -> tuple[Stmt, ...]:
-        """One stage filled, for the use number `turn`: by bulk copies once it is free, or by the threads."""
+    def filled(self, node: AsyncLoads, scope: Scope, turn: Expr, *, is_first: bool = False) -> tuple[Stmt, ...]:
+        """One stage filled, for the use number `turn`: by bulk copies once it is free, or by the threads. `is_first`:
+        nothing has been in it."""
         barrier = self.barrier(node, turn) if node.is_bulk else None
         staged = scope.with_stage(dict.fromkeys(node.tensors, turn % node.stages), barrier)
         copies, _ = self.body(node.body, staged, Hazards())
@@ -355,13 +398,14 @@ class _Lowering:
             return tuple(copies)
         # A fresh barrier lets the first turn of every stage through (PTX ISA, mbarrier phases).
         waits = (WaitBarrier(self.barrier(node, turn, freed=True), (turn // node.stages + 1) % 2),)
-        return (*(waits if node.frees else ()), *announced(barrier, tuple(copies)))
+        return (*(waits if node.frees and not is_first else ()), *announced(barrier, tuple(copies)))
 
     def free(self, node: AsyncLoads, scope: Scope) -> list[Stmt]:
-        """At the end of a turn every thread that has read a stage says so; bulk stores from it have read it first."""
+        """Every thread that has read a stage says so, or every warp; bulk stores from it have read it first."""
         t = self.facts.sf.tensor(node.tensors[0])
         stored = any(op.via.is_bulk for name in node.tensors for op in self.facts.sf.consumers(name))
-        arrival = Arrive(self.barrier(node, turns_of(self.facts, t, scope.loops), freed=True))
+        freed = self.barrier(node, turns_of(self.facts, t, scope.loops), freed=True)
+        arrival = Arrive(freed, of_warp=readers(self.facts, t).are_warps)
         return [*([self.wait_stores()] if stored else []), arrival]
 
     def loads(self, nodes: tuple[Node, ...], scope: Scope) -> list[Stmt]:
@@ -384,10 +428,16 @@ class _Lowering:
         first = self.ring[node.tensors[0]][1] + (node.stages if freed else 0)
         return Barrier((step % node.stages) * 8 + (self.facts.smem.barrier_offset + 8 * first))
 
-    def meet(self, needs: Needs, scope: Scope) -> list[Stmt]:
+    def meet(self, needs: Needs, scope: Scope, node: Node) -> list[Stmt]:
+        """What must come before `node`."""
         out: list[Stmt] = []
         if needs.wait_stores:
             out.append(self.wait_stores())
+        if needs.wait_copies:
+            out.append(WaitCopies(0))
+        elif needs.wait_stage:
+            assert isinstance(node, AsyncLoads), "a node turns its own stages"
+            out.append(WaitCopies(node.prefetch - 1))
         if needs.fence:
             out.append(FenceAsync())
         if needs.blocks:
@@ -414,6 +464,9 @@ class _Lowering:
                 op = self.facts.sf.producer(name)
                 if op is not None and op.kind in REDUCTIONS:
                     out.append(Fill(name, t.dtype, layout_of(t).elems, op.kind))
+                online = self.facts.online.get(name)
+                if online is not None and online.maximum == name:
+                    out += declare_running(self.facts.sf.tensor(online.running))
         return out
 
     def effects(self, node: Node) -> Effects:
@@ -421,22 +474,34 @@ class _Lowering:
             case Leaf():
                 return self.leaf_effects(node)
             case FoldStep():
-                return fold_effects(self.facts.folds[node.tensor], node.part)
+                return fold_effects(self.facts, node)
             case Nested() | AsyncLoads():
                 total = Effects()
                 for child in node.body:
                     total = total | self.effects(child)
-                if isinstance(node, AsyncLoads) and node.frees:
+                if isinstance(node, Nested):
+                    return total.around
+                if node.by_copies and node.prefetch:
+                    return replace(total, copies=frozenset(), turned=total.copies)
+                if node.frees:
                     total = replace(total, freed=total.bulk_loads)
                 return total
+
+    @cached_property
+    def private(self) -> frozenset[str]:
+        """Shared tensors of which each thread reads what it has copied itself."""
+        copied = (op.output for op in self.facts.sf.ops if op.via is CopyVia.CP_ASYNC)
+        return frozenset(name for name in copied if is_own(self.facts.sf, name))
 
     def leaf_effects(self, node: Leaf) -> Effects:
         op = node.op
         shared = frozenset(n for n in op.tensor_inputs if self.facts.sf.tensor(n).memory is MemoryType.SHARED)
         target = frozenset({op.output}) if self.facts.sf.tensor(op.output).memory is MemoryType.SHARED else frozenset()
-        if op.via is CopyVia.PLAIN:
-            return Effects(reads=shared, writes=target)
-        return Effects(bulk_stores=shared, bulk_loads=target)
+        if op.via.is_bulk:
+            return Effects(bulk_stores=shared, bulk_loads=target)
+        reads, own = shared - self.private, shared & self.private
+        copies = target if op.via is CopyVia.CP_ASYNC else frozenset()
+        return Effects(reads=reads, own=own, writes=target - self.private, copies=copies)
 
 
 def _has_loads(node: Node) -> bool:

@@ -10,6 +10,7 @@ from compiler.errors import Unsupported
 from compiler.ir.iter_domain import MemoryType, ParallelType
 from compiler.ir.tensor import BufferKind, CopyVia, TensorOp, TensorView
 from compiler.lower.thread_predicates import issuing_threads
+from compiler.tile.instruction import Path, path_named
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,8 @@ class Nested:
 class AsyncLoads:
     """Bulk loads that are issued together, on one barrier (with one ring of `stages`).
 
-    `frees`: a second barrier tells when a stage may be filled again. Not `is_bulk`: threads fill the stages themselves.
+    `frees`: a second barrier tells when a stage may be filled again. Not `is_bulk`: threads fill the stages themselves,
+    `by_copies`: by cp.async, in one group a turn.
     """
 
     tensors: tuple[str, ...]
@@ -42,11 +44,19 @@ class AsyncLoads:
     body: tuple[Node, ...]
     frees: bool = False
     is_bulk: bool = True
+    by_copies: bool = False
 
 
 class FoldPart(Enum):
-    """The steps by which threads put a reduction together; between writing and reading partials stands a barrier."""
+    """The steps by which threads put a reduction together; between writing and reading partials stands a barrier.
 
+    Of a maximum along with which sums are folded: SHIFT says what the first elements are measured from, RESCALE scales
+    the sums to the maximum of now, FINISH settles rows without a finite maximum.
+    """
+
+    SHIFT = "shift"
+    RESCALE = "rescale"
+    FINISH = "finish"
     WARP = "warp"
     WRITE = "write"
     SPREAD = "spread"
@@ -74,7 +84,8 @@ _Item = tuple[TensorOp, tuple[int, ...]]
 def build_nest(facts: Facts) -> tuple[Node, ...]:
     """The loop tree of a scheduled fusion. Raises Unsupported where inlining asks for a loop twice in one body."""
     nest = facts.indexing.nest
-    items = [(op, nest.path(facts.sf.tensor(op.output))) for op in facts.sf.ops]
+    ops = (op for op in facts.sf.ops if not op.is_running)  # what it holds is set by the steps of its fold
+    items = [(op, nest.path(facts.sf.tensor(op.output))) for op in ops]
     return _level(facts, items, 0, grouped=False)
 
 
@@ -89,18 +100,42 @@ def _level(facts: Facts, items: list[_Item], depth: int, *, grouped: bool) -> tu
         clusters.setdefault(_key(facts, op, path, depth, grouped), []).append((op, path))
     nodes: list[Node] = []
     open_folds: list[TensorOp] = []
+    placed: set[str] = set()
+    measured: set[str] = set()
     for key in _ordered(facts, clusters):
         ops = [op for op, _ in clusters[key]]
         if any(_reads(op, open_folds) for op in ops):
-            nodes += _fold_steps(facts, open_folds, depth)
-            open_folds = []
+            whole = [
+                op
+                for op in open_folds
+                if op.output not in facts.online or placed.issuperset(facts.online[op.output].tensors)
+            ]
+            nodes += _fold_steps(facts, whole, depth)
+            open_folds = [op for op in open_folds if op not in whole]
+        steps = [step for step in _measures(facts, ops, depth) if step.tensor in placed - measured]
+        measured |= {step.tensor for step in steps}
+        placed |= {op.output for op in ops}
+        nodes += steps
         nodes.append(_node(facts, key, clusters[key], depth))
-        open_folds += [op for op in ops if op.output in facts.folds]
+        open_folds += [op for op in ops if op.output in facts.folds or op.output in facts.online]
     return (*nodes, *_fold_steps(facts, open_folds, depth))
 
 
 def _reads(op: TensorOp, folds: list[TensorOp]) -> bool:
     return any(f.output in op.tensor_inputs for f in folds)
+
+
+def _measures(facts: Facts, ops: list[TensorOp], depth: int) -> list[FoldStep]:
+    """The steps before operators that read a running maximum, which those before them have just raised: where they
+    stand in the same loop, the sums hold elements of earlier turns and are scaled."""
+    read = {name for op in ops for name in op.tensor_inputs}
+    folds = (facts.online[name] for name in dict.fromkeys(f.maximum for f in facts.online.values()))
+    here = [f for f in folds if f.running in read]
+    first = [declaration_depth(facts, facts.sf.tensor(f.maximum)) == depth for f in here]
+    return [
+        FoldStep(f.maximum, FoldPart.SHIFT if is_first else FoldPart.RESCALE)
+        for f, is_first in zip(here, first, strict=True)
+    ]
 
 
 def _fold_steps(facts: Facts, ops: list[TensorOp], depth: int) -> list[FoldStep]:
@@ -109,21 +144,29 @@ def _fold_steps(facts: Facts, ops: list[TensorOp], depth: int) -> list[FoldStep]
     found = (facts.folds.get(op.output) for op in ops)
     here = [f for f in found if f is not None and declaration_depth(facts, facts.sf.tensor(f.tensor)) == depth]
     shared, cluster = [f for f in here if f.is_shared], [f for f in here if f.cluster > 1]
+    tops = [op.output for op in ops if op.output in facts.online and facts.online[op.output].maximum == op.output]
+    online = [name for name in tops if declaration_depth(facts, facts.sf.tensor(name)) == depth]
+    scaled = [f for f in here if f.is_online and f.tensor not in tops]
     return [
-        *(FoldStep(f.tensor, FoldPart.WARP) for f in here if f.masks),
+        *(FoldStep(f.tensor, FoldPart.WARP) for f in here if f.masks and f not in scaled),
+        *(FoldStep(name, FoldPart.RESCALE) for name in online if name in facts.folds and facts.folds[name].masks),
+        *(FoldStep(f.tensor, FoldPart.WARP) for f in scaled if f.masks),
         *(FoldStep(f.tensor, FoldPart.WRITE) for f in shared),
         *(FoldStep(f.tensor, FoldPart.SPREAD) for f in shared if f.is_spread),
         *(FoldStep(f.tensor, FoldPart.READ) for f in shared),
         *(FoldStep(f.tensor, FoldPart.CLUSTER_WRITE) for f in cluster),
         *(FoldStep(f.tensor, FoldPart.CLUSTER_READ) for f in cluster),
+        *(FoldStep(name, FoldPart.FINISH) for name in online),
     ]
 
 
 def _key(facts: Facts, op: TensorOp, path: tuple[int, ...], depth: int, grouped: bool) -> tuple[str, object]:
     t = facts.sf.tensor(op.output)
-    loads_async = op.via is not CopyVia.PLAIN and t.memory is MemoryType.SHARED
-    if loads_async and not grouped and declaration_depth(facts, t) == depth:
+    starts_here = t.memory is MemoryType.SHARED and not grouped and declaration_depth(facts, t) == depth
+    if starts_here and path_named(op.via).is_bulk:
         return "async", (t.circular, issuing_threads(facts, t))
+    if starts_here and path_named(op.via) is Path.CP_ASYNC and t.circular is not None:
+        return "copies", t.circular
     turning = _turning(facts, op)
     if turning is not None and not grouped and declaration_depth(facts, turning) == depth:
         return "ring", turning.name
@@ -158,6 +201,12 @@ def _node(facts: Facts, key: tuple[str, object], items: list[_Item], depth: int)
             names = tuple(op.output for op, _ in items)
             frees = t.circular is not None and (t.circular.war_mbarrier or is_specialized(t))
             return AsyncLoads(names, stages, prefetch, _level(facts, items, depth, grouped=True), frees)
+        case "copies":
+            circular = facts.sf.tensor(items[0][0].output).circular
+            assert circular is not None, "rings turn with circular buffers"
+            names = tuple(op.output for op, _ in items)
+            body = _level(facts, items, depth, grouped=True)
+            return AsyncLoads(names, circular.stages, circular.prefetch, body, is_bulk=False, by_copies=True)
         case "ring":
             t = facts.sf.tensor(str(key[1]))
             assert t.circular is not None, "rings turn with circular buffers"
@@ -180,7 +229,7 @@ def _ordered(facts: Facts, clusters: dict[tuple[str, object], list[_Item]]) -> l
     other thread, then the rest."""
     where = {op.output: key for key, items in clusters.items() for op, _ in items}
     needs = {
-        key: {where[n] for op, _ in items for n in op.tensor_inputs if n in where} - {key}
+        key: {where[n] for op, _ in items for n in _awaited(facts, op) if n in where} - {key}
         for key, items in clusters.items()
     }
     order: list[tuple[str, object]] = []
@@ -198,8 +247,18 @@ def _ordered(facts: Facts, clusters: dict[tuple[str, object], list[_Item]]) -> l
     return order
 
 
+def _awaited(facts: Facts, op: TensorOp) -> list[str]:
+    """What an operator waits for: its operands; of a running maximum, the maximum; of a fold of several values all."""
+    found: list[str] = []
+    for name in op.tensor_inputs:
+        made = facts.sf.producer(name)
+        found += made.tensor_inputs if made is not None and made.is_running else (name,)
+        found += facts.online[name].tensors if name in facts.online else ()
+    return found
+
+
 def _rank(facts: Facts, key: tuple[str, object], items: list[_Item]) -> int:
-    if key[0] in ("async", "ring"):
+    if key[0] in ("async", "copies", "ring"):
         return 0
     from_global = (facts.sf.tensor(n).memory is MemoryType.GLOBAL for op, _ in items for n in op.tensor_inputs)
     if all(from_global):

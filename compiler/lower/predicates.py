@@ -3,38 +3,58 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from compiler.analysis.indexing import Bound, first_lane, lane_variable
 from compiler.analysis.loop_nest import BLOCK_VARS, LANE, THREAD_VARS
 from compiler.errors import Unsupported
-from compiler.ir.expr import Expr, Inside, Var, const
+from compiler.ir.expr import Atom, Expr, Inside, Mod, Var, const
 from compiler.lower.kernel_ir import Less
 
 
-def split_guards(bounds: Iterable[Bound], width: int, where: str) -> tuple[tuple[Less, ...], Less | None]:
-    """Guards that all lanes of a vector access share, and the one condition that may hold for some lanes only.
+@dataclass(frozen=True, slots=True)
+class LaneGuards:
+    """`shared`: what all lanes of a vector access agree on; `head`, `tail`: what may hold for its last, or its first,
+    lanes only, in the lane variable: that the index is not below 0, and not beyond the extent."""
 
-    Lanes agree where the first lane and the extent are both multiples of the width. Raises Unsupported for two such
-    conditions, and for a vector along a shifted run, which both ends of the run may cut.
+    shared: tuple[Less, ...]
+    head: Less | None = None
+    tail: Less | None = None
+
+
+def lane_guards(bounds: Iterable[Bound], width: int, where: str) -> LaneGuards:
+    """The guards of a vector access.
+
+    Lanes agree where the first lane and the extent are both multiples of the width. Both ends of a shifted run may cut
+    a vector, of any other only the last. Raises Unsupported where two bounds do.
     """
     guards: list[Less] = []
+    heads: list[Less] = []
     tails: list[Less] = []
     for b in bounds:
         start = first_lane(b.index, width)
-        limit = const(b.extent)
-        if b.is_shifted:
-            if lane_variable(width) in b.index.variables:
-                raise Unsupported(f"{where}: a vector along a shifted run", "Access a shifted run element by element.")
-            guards.append(Less(const(-1), start))
+        before, limit = const(-1), const(b.extent)
         if lane_variable(width) not in b.index.variables or (start.divisible_by(width) and b.extent % width == 0):
-            guards.append(Less(start, limit))
+            guards += [*[Less(before, start)] * b.is_shifted, Less(start, limit)]
         else:
+            heads += [Less(before, b.index)] * b.is_shifted
             tails.append(Less(b.index, limit))
     if len(tails) > 1:
         raise Unsupported(
             f"{where}: a vector that two bounds cut", "Vectorize by a factor that divides one of the extents."
         )
-    return tuple(guards), tails[0] if tails else None
+    return LaneGuards(tuple(guards), heads[0] if heads else None, tails[0] if tails else None)
+
+
+def split_guards(bounds: Iterable[Bound], width: int, where: str) -> tuple[tuple[Less, ...], Less | None]:
+    """The guards of an access that only the end of a run may cut: those that all lanes share, and the tail.
+
+    Raises Unsupported as `lane_guards`, and for a vector along a shifted run.
+    """
+    g = lane_guards(bounds, width, where)
+    if g.head is not None:
+        raise Unsupported(f"{where}: a vector along a shifted run", "Access a shifted run element by element.")
+    return g.shared, g.tail
 
 
 def trip_count(bound: Bound, variable: Var, outer: frozenset[Var]) -> Expr | None:
@@ -56,20 +76,38 @@ def trip_count(bound: Bound, variable: Var, outer: frozenset[Var]) -> Expr | Non
 def holds_for_block(less: Less) -> Less | None:
     """A condition on block-uniform values that implies `less` for every thread, lane and unrolled iteration.
 
-    None if there is none of this form. The part that varies inside the block is replaced by its maximum.
+    None if there is none of this form. The part that varies inside the block is replaced by its maximum, or right of a
+    constant by its minimum. So is a remainder of both kinds of values, the phase of a row of a shifted run, where the
+    condition can hold nevertheless.
     """
-    uniform, varying = Expr((), less.left.const), Expr()
-    for atom, c in less.left.terms:
+    if less.right.is_const:
+        uniform, varying = _parts(less.left)
+        found = Less(uniform + varying.hi, less.right)
+    elif less.left.is_const:
+        uniform, varying = _parts(less.right)
+        found = Less(less.left, uniform + varying.lo)
+    else:
+        return None
+    mixed = [atom for atom, _ in varying.terms if _mixes(atom)]
+    never = found.left.lo >= found.right.hi
+    return None if any(not isinstance(atom, Mod) or never for atom in mixed) else found
+
+
+def _parts(e: Expr) -> tuple[Expr, Expr]:
+    """What of a sum is one value for the whole block, and what varies inside it."""
+    uniform, varying = Expr((), e.const), Expr()
+    for atom, c in e.terms:
         term = Expr(((atom, c),))
-        if any(_varies(v) for v in term.variables):
-            if any(not _varies(v) for v in term.variables) and not isinstance(atom, Inside):
-                return None
+        if any(map(_varies, term.variables)):
             varying = varying + term
         else:
             uniform = uniform + term
-    if not less.right.is_const:
-        return None
-    return Less(uniform + varying.hi, less.right)
+    return uniform, varying
+
+
+def _mixes(atom: Atom) -> bool:
+    """Whether an atom is of both kinds of values, and not known by its bounds."""
+    return not isinstance(atom, Inside) and not all(map(_varies, Expr(((atom, 1),)).variables))
 
 
 def _varies(v: Var) -> bool:

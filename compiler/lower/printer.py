@@ -31,9 +31,11 @@ from compiler.lower.kernel_ir import (
     BulkStore,
     ClusterArrive,
     ClusterWait,
+    CommitCopies,
     CommitStores,
     Compute,
     Convert,
+    CopyAsync,
     Declare,
     Elected,
     ExpectBytes,
@@ -63,6 +65,7 @@ from compiler.lower.kernel_ir import (
     TmaLoad,
     TmaStore,
     WaitBarrier,
+    WaitCopies,
     WaitStores,
 )
 
@@ -96,12 +99,21 @@ def _lines(s: Stmt) -> list[str]:
         case Elected():
             return ["elected:", *_block(s.body)]
         case GlobalLoad():
-            access = f"{_reg(s.target, s.width)} = {s.tensor}[{_range(s.offset, s.width)}]"
+            across = " across words" if s.straddles else ""
+            access = f"{_reg(s.target, s.width)} = {s.tensor}[{_range(s.offset, s.width)}]{across}"
             within = f" within {_all(s.within)}" if s.within else ""
-            return [f"load {access}{_cache(s.cache)}{_guards(s.guards, s.tail)}{within}"]
+            return [f"load {access}{_cache(s.cache)}{_guards(s.guards, s.tail, s.head)}{within}"]
         case GlobalStore():
             access = f"{s.tensor}[{_range(s.offset, s.width)}] = {_reg(s.source, s.width)}"
-            return [f"store {access}{_cache(s.cache)}{_guards(s.guards, s.tail)}"]
+            return [f"store {access}{_cache(s.cache)}{_guards(s.guards, s.tail, s.head)}"]
+        case CopyAsync():
+            access = f"{_shared(s.target)} = {s.tensor}[{_range(s.offset, s.width)}]"
+            within = f" within {_all(s.within)}" if s.within else ""
+            return [f"copy async {access}{_cache(s.cache)}{_guards(s.guards, s.tail)}{within}"]
+        case CommitCopies():
+            return ["commit copies"]
+        case WaitCopies():
+            return [f"wait copies, {s.pending} groups pending"]
         case SharedLoad():
             return [f"load {_reg(s.target, s.width)} = {_shared(s.source)}"]
         case SharedStore():
@@ -151,7 +163,7 @@ def _lines(s: Stmt) -> list[str]:
         case AddBytes():
             return [f"expect {s.nbytes} bytes more on {_barrier(s.barrier)}"]
         case Arrive():
-            return [f"arrive {_barrier(s.barrier)}"]
+            return [f"{'warps ' if s.of_warp else ''}arrive {_barrier(s.barrier)}"]
         case SyncPart():
             return [f"sync {s.threads} threads at barrier {s.number}"]
         case SetRegisters():
@@ -195,9 +207,10 @@ def _cache(policy: CachePolicy) -> str:
     return "" if policy is CachePolicy.DEFAULT else f" cache {policy}"
 
 
-def _guards(guards: Sequence[Less], tail: Less | None) -> str:
+def _guards(guards: Sequence[Less], tail: Less | None, head: Less | None = None) -> str:
     text = f" if {_all(guards)}" if guards else ""
-    return text if tail is None else f"{text} each lane if {tail}"
+    ends = [c for c in (head, tail) if c is not None]
+    return f"{text} each lane if {_all(ends)}" if ends else text
 
 
 def _all(conditions: Iterable[Less]) -> str:

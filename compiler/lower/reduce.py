@@ -6,21 +6,19 @@ Partials go through shared memory under names of their own, so that barriers are
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 from compiler.analysis.facts import Facts
-from compiler.analysis.fold import Fold, folded_dims
+from compiler.analysis.fold import WARP, Fold, folded_dims
 from compiler.analysis.indexing import Bound
-from compiler.ir.expr import Expr, Var, const, var
-from compiler.ir.id_exprs import Split
+from compiler.ir.expr import Expr, Var, const, unguarded, var
+from compiler.ir.id_exprs import Shift, Split
 from compiler.ir.iter_domain import ParallelType
-from compiler.ir.ops import OpKind
-from compiler.ir.tensor import MathGrade, TensorOp, TensorView
+from compiler.ir.tensor import TensorOp, TensorView
 from compiler.lower.kernel_ir import (
     Accumulate,
     Barrier,
-    Compute,
-    Declare,
     Elected,
     ExpectBytes,
     If,
@@ -28,61 +26,69 @@ from compiler.lower.kernel_ir import (
     Reg,
     RemoteStore,
     Shared,
-    SharedLoad,
     SharedStore,
     Shuffle,
     Stmt,
     WaitBarrier,
     each,
 )
+from compiler.lower.lane_partials import LanePartials
 from compiler.lower.nest import FoldPart, FoldStep
+from compiler.lower.online import finish, rescale, shift
+from compiler.lower.partials import Partials, Scaling
+from compiler.lower.predicates import split_guards
 from compiler.lower.spread_fold import read_spread, spread_fold
 from compiler.lower.sync import Effects
-
-PARTIALS_AT_ONCE = 16
-"""Elements of partials that a thread loads before it folds them: enough to hide the latency of shared memory, and few
-registers."""
 
 WORD_BYTES = 16
 """The widest access of shared memory by a thread (PTX ISA, ld and st)."""
 
 
-def fold_effects(fold: Fold, part: FoldPart) -> Effects:
+def fold_effects(facts: Facts, step: FoldStep) -> Effects:
     """What a step touches of the partials of warps, and of those that blocks send to each other.
 
     Some of it is in order already. The one reader of a spread fold is the thread that writes to the same place in the
     next turn. Where the elected thread alone reads the partials of warps, it arrives at the mbarrier of the cluster's
     fold after that, and all threads wait there (PTX ISA, mbarrier.arrive releases, mbarrier.try_wait acquires). And
     where one thread both reads what blocks sent and sends next, its own order is enough.
+
+    A sum that is folded along with a maximum is read with the partials of that.
     """
-    warps, blocks = frozenset((f"{fold.tensor} of warps",)), frozenset((f"{fold.tensor} of blocks",))
     none = frozenset[str]()
-    match part:
+    if step.part in (FoldPart.SHIFT, FoldPart.RESCALE, FoldPart.FINISH, FoldPart.WARP):
+        return Effects()
+    fold, online = facts.folds[step.tensor], facts.online.get(step.tensor)
+    read = {step.tensor, online.maximum} if online is not None else {step.tensor}
+    warps, blocks = frozenset((f"{fold.tensor} of warps",)), frozenset((f"{fold.tensor} of blocks",))
+    match step.part:
         case FoldPart.WRITE:
             return Effects(writes=warps)
         case FoldPart.SPREAD:
             return Effects(reads=warps, writes=warps)
         case FoldPart.READ:
-            return Effects(reads=warps, released=warps if fold.is_spread and fold.has_one_reader else none)
+            released = warps if fold.is_spread and fold.has_one_reader else none
+            return Effects(reads=frozenset(f"{name} of warps" for name in read), released=released)
         case FoldPart.CLUSTER_WRITE:
             return Effects(sent=blocks)
         case FoldPart.CLUSTER_READ:
-            return Effects(reads=none if fold.has_one_reader else blocks, released=warps if fold.groups == 1 else none)
-        case FoldPart.WARP:
-            return Effects()
+            sent = frozenset(f"{name} of blocks" for name in read)
+            by_one = fold.has_one_reader and not fold.is_read_by_lanes(fold.cluster)
+            elected_alone = fold.groups == 1 and not fold.is_read_by_lanes(fold.slots)
+            return Effects(reads=none if by_one else sent, released=warps if elected_alone else none)
 
 
 def accumulate(facts: Facts, op: TensorOp, target: Reg, source: Reg) -> Accumulate:
     """One element into the thread's own fold, unless it is past the end of a folded axis."""
     t = facts.sf.tensor(op.output)
-    guards = tuple(Less(b.index, const(b.extent)) for b in folded_bounds(facts, t))
+    guards, _ = split_guards(folded_bounds(facts, t), 1, t.name)
     return Accumulate(op.kind, target, source, guards)
 
 
 def folded_bounds(facts: Facts, t: TensorView) -> tuple[Bound, ...]:
-    """Bounds of folded axes: an element past them must not take part. Those of kept axes only waste work."""
+    """Bounds of folded axes: an element beside them must not take part. Those of kept axes only waste work."""
     own = facts.indexing.own(t)
-    folded = {(own[e.source], e.source.extent) for e in t.exprs if isinstance(e, Split) and e.source.is_reduction}
+    cut = (e.source for e in t.exprs if isinstance(e, Split | Shift) and e.source.is_reduction)
+    folded = {(unguarded(own[a]), a.extent) for a in cut}
     return tuple(b for b in facts.indexing.bounds(t) if (b.index, b.extent) in folded)
 
 
@@ -91,6 +97,8 @@ def lower_fold(facts: Facts, step: FoldStep, exchange: Exchange | None) -> tuple
 
     `exchange`: of a fold over a cluster, the one at hand.
     """
+    if step.part in _ONLINE_PARTS:
+        return _ONLINE_PARTS[step.part](facts, facts.online[step.tensor])
     fold = facts.folds[step.tensor]
     warps, blocks = facts.smem.partials_of(fold.tensor)
     match step.part:
@@ -109,28 +117,58 @@ def lower_fold(facts: Facts, step: FoldStep, exchange: Exchange | None) -> tuple
         case FoldPart.READ if fold.is_spread:
             return _only(_holders(facts, fold), read_spread(fold, _word(fold), warps))
         case FoldPart.READ:
-            run = 1 if fold.slot_major else _row_width(fold)
-            partials = _Partials(
-                fold, f"{fold.tensor}_p", fold.slots, _word(fold), run, lambda s, at: _place(fold, warps, s, at)
-            )
-            return _only(_holders(facts, fold), partials.statements())
+            return _only(_holders(facts, fold), _read(facts, fold, fold.slots, _of_warps, "p"))
         case FoldPart.CLUSTER_WRITE:
             assert exchange is not None, "blocks fold together through an exchange"
             expect = Elected((ExpectBytes(exchange.barrier, fold.exchange_bytes),))
             return (expect, *_only(_first_of_group(facts, fold), _send(fold, blocks, exchange)))
-        case FoldPart.CLUSTER_READ:
+        case _:
             assert exchange is not None, "blocks fold together through an exchange"
-            at = exchange
-            partials = _Partials(
-                fold,
-                f"{fold.tensor}_c",
-                fold.cluster,
-                _exchanged_word(fold),
-                1,
-                lambda s, e: _block_place(fold, blocks, at, s, e),
-            )
+            of_blocks = partial(_of_blocks, exchange)
             # All threads wait, also those that do not need the result: a block must not end while others send to it.
-            return (WaitBarrier(at.barrier, at.parity), *_only(_readers(fold), partials.statements()))
+            read = _read(facts, fold, fold.cluster, of_blocks, "c")
+            return (WaitBarrier(exchange.barrier, exchange.parity), *_only(_readers(fold, fold.cluster), read))
+
+
+_ONLINE_PARTS = {FoldPart.SHIFT: shift, FoldPart.RESCALE: rescale, FoldPart.FINISH: finish}
+
+
+def _of_warps(facts: Facts, fold: Fold, name: str) -> Partials:
+    """The partials of the warps of a block."""
+    warps, _ = facts.smem.partials_of(fold.tensor)
+    run = 1 if fold.slot_major else _row_width(fold)
+    return Partials(fold, name, fold.slots, _word(fold), run, lambda s, at: _place(fold, warps, s, at))
+
+
+def _of_blocks(exchange: Exchange, facts: Facts, fold: Fold, name: str) -> Partials:
+    """The partials of the blocks of a cluster. Those that are folded along with each other are in the same stage."""
+    _, blocks = facts.smem.partials_of(fold.tensor)
+    width = _exchanged_word(fold)
+    return Partials(fold, name, fold.cluster, width, 1, lambda s, at: _block_place(fold, blocks, exchange, s, at))
+
+
+_Found = Callable[[Facts, Fold, str], Partials]
+
+
+def _read(facts: Facts, fold: Fold, count: int, partials: _Found, letter: str) -> tuple[Stmt, ...]:
+    """The fold of partials in shared memory; of a sum that is folded along with a maximum, with those of that one."""
+    online = facts.online.get(fold.tensor)
+    part = online.sum_of(fold.tensor) if online is not None else None
+    found = partials(facts, fold, f"{fold.tensor}_{letter}")
+    if online is None or part is None:
+        return _by_lanes(facts, found).statements() if fold.is_read_by_lanes(count) else found.statements()
+    maxima = partials(facts, facts.folds[online.maximum], f"{fold.tensor}_{letter}m")
+    dtype = facts.sf.tensor(online.running).dtype
+    if fold.is_read_by_lanes(count):
+        return _by_lanes(facts, found).scaled(_by_lanes(facts, maxima), part, dtype)
+    return replace(found, scaling=Scaling(maxima, part, dtype)).statements()
+
+
+def _by_lanes(facts: Facts, partials: Partials) -> LanePartials:
+    """The same partials, read by lanes."""
+    tx = var(Var("tx", facts.indexing.nest.block()[0]))
+    lanes = 1 << (partials.count - 1).bit_length()
+    return LanePartials(partials.fold, partials.count, tx % lanes, lambda slot: partials.place(slot, const(0)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,20 +183,24 @@ class Exchange:
 
 def _holders(facts: Facts, fold: Fold) -> tuple[Less, ...]:
     """Threads that need the block's result: those that read the whole fold's, or send it to the cluster."""
-    return _first_of_group(facts, fold) if fold.cluster > 1 else _readers(fold)
+    if fold.cluster == 1:
+        return _readers(fold, fold.slots)
+    return _first_of_group(facts, fold, WARP if fold.is_read_by_lanes(fold.slots) else 1)
 
 
-def _readers(fold: Fold) -> tuple[Less, ...]:
-    return tuple(Less(var(v), const(1)) for v in fold.readers)
+def _readers(fold: Fold, count: int) -> tuple[Less, ...]:
+    """Threads that need the result, of which there are `count` partials: with them their warps, where lanes read."""
+    first = WARP if fold.is_read_by_lanes(count) else 1
+    return tuple(Less(var(v), const(first)) for v in fold.readers)
 
 
-def _first_of_group(facts: Facts, fold: Fold) -> tuple[Less, ...]:
-    """One thread of those that fold together."""
+def _first_of_group(facts: Facts, fold: Fold, first: int = 1) -> tuple[Less, ...]:
+    """One thread of those that fold together, or its warp."""
     t = facts.sf.tensor(fold.tensor)
     extents = dict(zip("xyz", facts.indexing.nest.block(), strict=True))
     folded = [p for p in folded_dims(t) if p.is_thread]
     names = {ParallelType.TIDX: "x", ParallelType.TIDY: "y", ParallelType.TIDZ: "z"}
-    return tuple(Less(var(Var(f"t{names[p]}", extents[names[p]])), const(1)) for p in folded)
+    return tuple(Less(var(Var(f"t{names[p]}", extents[names[p]])), const(first)) for p in folded)
 
 
 def _send(fold: Fold, base: int, exchange: Exchange) -> tuple[Stmt, ...]:
@@ -212,55 +254,3 @@ def _row_width(fold: Fold) -> int:
     while fold.slots % (2 * width) == 0 and 2 * width * fold.dtype.nbytes <= WORD_BYTES:
         width *= 2
     return width
-
-
-@dataclass(frozen=True)
-class _Partials:
-    """`count` partials of every element in shared memory. `width`: elements of one partial in a word; of one element
-    alone `run` partials are a word."""
-
-    fold: Fold
-    name: str
-    count: int
-    width: int
-    run: int
-    place: Callable[[Expr, Expr], Shared]
-
-    def statements(self) -> tuple[Stmt, ...]:
-        """Loads a few partials, folds them in ascending order, and so on: the first ones become the result."""
-        elems = self.fold.elems
-        step = max(self.run, PARTIALS_AT_ONCE // elems, 1)
-        step -= step % self.run
-        out: list[Stmt] = [Declare(self.name, self.fold.dtype, min(step, self.count) * elems)]
-        for first in range(0, self.count, step):
-            slots = min(step, self.count - first)
-            out += (*self.loads(first, slots), *self.folds(slots, starts=first == 0))
-        return tuple(out)
-
-    def loads(self, first: int, count: int) -> tuple[Stmt, ...]:
-        """The partials from number `first` on, into registers."""
-
-        def load(slot: Expr, at: Expr) -> tuple[Stmt, ...]:
-            target = self.reg(slot * self.fold.elems + at)
-            return (SharedLoad(target, self.place(slot + first, at), max(self.width, self.run)),)
-
-        words = self.fold.elems // self.width
-        return each(
-            "slot", count // self.run, lambda s: each("word", words, lambda w: load(s * self.run, w * self.width))
-        )
-
-    def folds(self, count: int, *, starts: bool) -> tuple[Stmt, ...]:
-        """Folds the `count` partials in registers; `starts`: the first of them becomes the result."""
-        fold, taken = self.fold, 1 if starts else 0
-
-        def start(e: Expr) -> tuple[Stmt, ...]:
-            return (Compute(OpKind.COPY, _reg(fold, e), (self.reg(e),), MathGrade.EXACT),)
-
-        def step(slot: Expr, e: Expr) -> tuple[Stmt, ...]:
-            return (Accumulate(fold.kind, _reg(fold, e), self.reg((slot + taken) * fold.elems + e)),)
-
-        rest = each("slot", count - taken, lambda s: each("element", fold.elems, lambda e: step(s, e)))
-        return (*each("element", fold.elems, start), *rest) if starts else rest
-
-    def reg(self, element: Expr) -> Reg:
-        return Reg(self.name, self.fold.dtype, element)

@@ -14,7 +14,7 @@ from compiler.analysis.facts import Facts
 from compiler.analysis.indexing import Bound
 from compiler.ir.iter_domain import MemoryType
 from compiler.ir.tensor import TensorOp
-from compiler.lower.kernel_ir import If, SharedLoad, SharedStore, Stmt
+from compiler.lower.kernel_ir import CopyAsync, If, SharedLoad, SharedStore, Stmt
 from compiler.lower.predicates import split_guards
 
 
@@ -22,7 +22,7 @@ def inside_shared(facts: Facts, op: TensorOp, access: Stmt, bounds: tuple[Bound,
     """The access of `op`, under the bounds of its element where it needs them."""
     width = 1
     match access:
-        case SharedStore():
+        case SharedStore() | CopyAsync():
             width = access.width
             beside = frozenset(facts.indexing.bounds_inside(facts.sf.tensor(op.output)))
             bounds = tuple(b for b in bounds if b in beside)

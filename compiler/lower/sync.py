@@ -1,9 +1,11 @@
 """Waits, fences and barriers before a piece of a body, so that every shared value is read after it was written.
 
-Facts used (PTX ISA, memory consistency and async proxy): a block barrier orders ordinary accesses; a bulk load is
-visible once its mbarrier phase completes; ordinary writes need fence.proxy.async in every writer and a barrier before a
-bulk store reads them; shared memory that a bulk store reads may be overwritten once wait_group.read has returned in the
-issuing thread.
+Facts used (PTX ISA, memory consistency, async proxy, cp.async): a block barrier orders ordinary accesses; a bulk load
+is visible once its mbarrier phase completes; cp.async is an ordinary write of its thread once that has waited for it;
+ordinary writes need fence.proxy.async in every writer and a barrier before a bulk store reads them; ordinary accesses,
+reads too, need a barrier and the fence before a bulk load overwrites what they touched, and after the barrier the fence
+of the issuing threads is enough; shared memory that a bulk store reads may be overwritten once wait_group.read has
+returned in the issuing thread.
 """
 
 from __future__ import annotations
@@ -13,7 +15,8 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True, slots=True)
 class Effects:
-    """Shared tensors that a piece of a body touches: by threads (reads, writes) and by bulk copies (loads, stores)."""
+    """Shared tensors that a piece of a body touches: by threads (reads, writes, copies by cp.async) and by bulk copies
+    (loads, stores)."""
 
     reads: frozenset[str] = frozenset()
     writes: frozenset[str] = frozenset()
@@ -25,6 +28,12 @@ class Effects:
     """Of those that bulk copies load: an mbarrier has told that they are read."""
     released: frozenset[str] = frozenset()
     """Of those that threads have read so far: whoever comes past the piece may write them."""
+    copies: frozenset[str] = frozenset()
+    """What cp.async writes; what other threads read of it is among `writes` too."""
+    own: frozenset[str] = frozenset()
+    """What each thread reads that it has written itself, so that no barrier stands between."""
+    turned: frozenset[str] = frozenset()
+    """Circular buffers that cp.async fills ahead: the piece goes on to the next stage, and fills a later one."""
 
     def __or__(self, other: Effects) -> Effects:
         return Effects(
@@ -35,19 +44,31 @@ class Effects:
             self.sent | other.sent,
             self.freed | other.freed,
             self.released | other.released,
+            self.copies | other.copies,
+            self.own | other.own,
+            self.turned | other.turned,
         )
+
+    @property
+    def around(self) -> Effects:
+        """What the loop around the piece does: it fills its circular buffers, and waits for what it fills."""
+        return replace(self, copies=self.copies | self.turned, turned=frozenset())
 
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What must happen first, in this order: wait for stores to have read, fence, barrier, wait for the blocks
-    of the cluster, wait for these loads."""
+    """What must happen first, in this order: wait for stores to have read, wait for all copies of the thread, or for
+    those of the next stage, fence, barrier, wait for the blocks of the cluster, wait for these loads, fence in the
+    threads that issue the loads of the piece."""
 
     wait_stores: bool = False
+    wait_copies: bool = False
+    wait_stage: bool = False
     fence: bool = False
     sync: bool = False
     blocks: bool = False
     wait_loads: frozenset[str] = frozenset()
+    fence_loads: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +79,12 @@ class Hazards:
     read: frozenset[str] = frozenset()
     unfenced: frozenset[str] = frozenset()
     """Written by threads, and not fenced since; a block barrier alone does not make that visible to bulk stores."""
+    looked_at: frozenset[str] = frozenset()
+    """Read by threads, and not fenced since: a bulk load may overwrite what is still on its way to registers."""
     loading: frozenset[str] = frozenset()
     storing: frozenset[str] = frozenset()
+    copying: frozenset[str] = frozenset()
+    """Of those written: by cp.async, which its thread has not waited for."""
     starting: bool = False
     """Blocks of the cluster may not have started: their shared memory is not theirs yet (CUDA guide, distributed shared
     memory)."""
@@ -67,29 +92,38 @@ class Hazards:
     def before(self, e: Effects) -> Needs:
         """What a piece with effects `e` needs first."""
         overwrites = e.writes | e.sent | (e.bulk_loads - e.freed)
+        used = e.reads | e.own | e.bulk_loads | e.bulk_stores | (e.writes - e.copies)
+        wait_copies = bool(used & self.copying)
         wait_stores = bool(overwrites & self.storing)
         fence = bool(e.bulk_stores & self.unfenced)
         sync = fence or wait_stores or bool(e.reads & self.written) or bool(overwrites & self.read)
-        sync = sync or bool(e.bulk_loads & self.written)
+        # One barrier shows all threads the stage that they go on to, and that all have read the one filled next.
+        sync = sync or bool(e.bulk_loads & self.written) or bool(e.turned & e.writes)
         blocks = bool(e.sent) and self.starting
-        return Needs(wait_stores, fence, sync, blocks, (e.reads | e.bulk_stores) & self.loading - e.bulk_loads)
+        waited = (e.reads | e.bulk_stores) & self.loading - e.bulk_loads
+        fence_loads = not fence and bool((e.bulk_loads - e.freed) & (self.looked_at | self.unfenced))
+        return Needs(wait_stores, wait_copies, bool(e.turned), fence, sync, blocks, waited, fence_loads)
 
     def after(self, e: Effects, needs: Needs) -> Hazards:
         """The state after those needs were met and the piece ran."""
-        met = self
+        # A barrier or fence before the wait for a copy says nothing of what it writes.
+        under_way = frozenset[str]() if needs.wait_copies else self.copying
+        met = replace(self, copying=under_way)
         if needs.sync:
-            met = replace(met, written=frozenset(), read=frozenset())
+            met = replace(met, written=met.written & under_way, read=frozenset())
         if needs.blocks:
             met = replace(met, starting=False)
         if needs.fence:
-            met = replace(met, unfenced=frozenset())
+            met = replace(met, unfenced=met.unfenced & under_way, looked_at=frozenset())
         if needs.wait_stores:
             met = replace(met, storing=frozenset())
         return Hazards(
-            written=met.written | e.writes,
+            written=met.written | (e.writes - e.turned),
             read=(met.read | e.reads) - e.released,
             unfenced=met.unfenced | e.writes,
+            looked_at=met.looked_at - e.bulk_loads | e.reads | e.own,
             # What a piece both loads and reads it waits for itself.
+            copying=met.copying | (e.copies - e.reads - e.own - e.bulk_stores),
             loading=(met.loading - needs.wait_loads) | (e.bulk_loads - e.reads - e.bulk_stores),
             storing=met.storing | e.bulk_stores,
             starting=met.starting,

@@ -15,15 +15,7 @@ from compiler.ir.id_exprs import IdExpr, with_axes
 from compiler.ir.iter_domain import IterDomain, IterKind, MemoryType, ParallelType
 from compiler.ir.ops import MOVES, REDUCTIONS, OpKind
 from compiler.ir.tensor import Allocation, CopyVia, TensorOp, TensorView
-
-_DIRECT = {
-    (MemoryType.GLOBAL, MemoryType.LOCAL),
-    (MemoryType.LOCAL, MemoryType.GLOBAL),
-    (MemoryType.LOCAL, MemoryType.SHARED),
-    (MemoryType.SHARED, MemoryType.LOCAL),
-    (MemoryType.LOCAL, MemoryType.LOCAL),
-}
-"""Memories that one instruction of a thread joins (PTX ISA, ld, st, mov)."""
+from compiler.tile.instruction import joined
 
 
 def through_registers(sf: ScheduledFusion) -> ScheduledFusion:
@@ -47,7 +39,7 @@ class _Made:
         """Appends the operator, with loads before it and a store after it where it needs them."""
         t = self.sf.tensor(op.output)
         memories = [self.sf.tensor(name).memory for name in op.tensor_inputs]
-        if op.via is not CopyVia.PLAIN or (op.kind in MOVES and (memories[0], t.memory) in _DIRECT):
+        if op.via is not CopyVia.PLAIN or (op.kind in MOVES and (memories[0], t.memory) in joined(op.via)):
             self.ops.append(op)
         elif op.kind in MOVES:
             self.copy(op, t)

@@ -12,8 +12,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 
-from compiler.analysis.circular_buffer import LOADING_THREADS, specialized_dimension
+from compiler.analysis.block_parts import THREAD_DIMENSIONS, BlockParts, block_parts
+from compiler.analysis.circular_buffer import LOADING_THREADS
 from compiler.analysis.facts import Facts
+from compiler.analysis.fold import WARP
 from compiler.analysis.loop_nest import BUILTIN
 from compiler.errors import Unsupported
 from compiler.ir.expr import Expr, Var, const, var
@@ -21,7 +23,6 @@ from compiler.ir.iter_domain import ParallelType
 from compiler.ir.tensor import TensorView
 from compiler.lower.kernel_ir import Elected, If, Less, Loop, SetRegisters, Stmt, Sync, SyncPart
 
-_THREADS = (ParallelType.TIDX, ParallelType.TIDY, ParallelType.TIDZ)
 _PART = 1
 """Number of the barrier of those that compute; 0 is that of the whole block (PTX ISA, barrier)."""
 _REGISTERS_PER_BLOCK = 65536
@@ -32,50 +33,39 @@ _UNIT = 8
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The two parts of a block: threads below index `computing` of dimension `on` compute. `threads` are all of those,
-    `registers` what each thread of the part that loads, and that computes, is to have."""
+    """The bodies of the two parts of a block put together."""
 
-    on: ParallelType
-    computing: int
-    extents: tuple[int, int, int]
-    registers: tuple[int, int] | None
-
-    @property
-    def threads(self) -> int:
-        return prod(self.extents)
-
-    @property
-    def launched(self) -> tuple[int, int, int]:
-        """The block with the threads that load."""
-        added = LOADING_THREADS // (self.threads // self.computing)
-        x, y, z = (n + (added if p is self.on else 0) for p, n in zip(_THREADS, self.extents, strict=True))
-        return x, y, z
+    block: BlockParts
 
     def index(self, type_: ParallelType) -> Expr:
-        return var(Var(BUILTIN[type_], self.launched[_THREADS.index(type_)]))
+        """The index of a thread of either part in a dimension."""
+        return var(Var(BUILTIN[type_], self.block.launched[THREAD_DIMENSIONS.index(type_)]))
 
     def joined(self, compute: tuple[Stmt, ...], load: tuple[Stmt, ...]) -> list[Stmt]:
-        """The body of the kernel."""
-        others = (p for p in _THREADS if p is not self.on and self.extents[_THREADS.index(p)] > 1)
-        first = (Less(self.index(self.on), const(self.computing + 1)), *(Less(self.index(p), const(1)) for p in others))
-        compute = _of_part(compute, self.threads)
+        """The body of the kernel. Raises Unsupported for more registers than a block can have."""
+        block = self.block
+        others = (p for p, n in zip(THREAD_DIMENSIONS, block.extents, strict=True) if p is not block.on and n > 1)
+        first = (
+            Less(self.index(block.on), const(block.computing + 1)),
+            *(Less(self.index(p), const(1)) for p in others),
+        )
+        compute = _of_part(compute, block.threads)
         load = (If(first, load),)
-        if self.registers is not None:
-            mean = self._mean()
-            fewer, more = self.registers
+        if block.registers is not None:
+            mean = self._mean(*block.registers)
+            fewer, more = block.registers
             compute = (SetRegisters(more, True, mean), *compute) if more > mean else compute
             load = (SetRegisters(fewer, False, mean), *load) if fewer < mean else load
-        return [If((Less(self.index(self.on), const(self.computing)),), compute, load)]
+        return [If((Less(self.index(block.on), const(block.computing)),), compute, load)]
 
-    def _mean(self) -> int:
+    def _mean(self, load: int, compute: int) -> int:
         """Registers of every thread at the start: enough for both parts together, since none are added later."""
-        assert self.registers is not None, "asked for where registers are shared"
-        load, compute = self.registers
-        threads = self.threads + LOADING_THREADS
-        mean = -(-(load * LOADING_THREADS + compute * self.threads) // threads // _UNIT) * _UNIT
+        computing = self.block.threads
+        threads = computing + LOADING_THREADS
+        mean = -(-(load * LOADING_THREADS + compute * computing) // threads // _UNIT) * _UNIT
         if mean * threads > _REGISTERS_PER_BLOCK:
             raise Unsupported(
-                f"{load} registers of {LOADING_THREADS} loading and {compute} of {self.threads} computing threads, "
+                f"{load} registers of {LOADING_THREADS} loading and {compute} of {computing} computing threads, "
                 f"{mean * threads} together,",
                 f"Share {_REGISTERS_PER_BLOCK} at most.",
             )
@@ -84,28 +74,31 @@ class Parts:
 
 def parts_of(facts: Facts) -> Parts | None:
     """The parts of the block; None where all of its threads do the same."""
-    on = specialized_dimension(facts.sf)
-    if on is None:
-        return None
-    block = facts.indexing.nest.block()
-    asked = (t.circular for t in facts.sf.tensors if t.circular is not None and t.circular.on is not None)
-    shared = next((o.registers for o in asked if o.registers is not None), None)
-    return Parts(on, block[_THREADS.index(on)], block, shared)
+    found = block_parts(facts.sf, facts.indexing.nest)
+    return None if found is None else Parts(found)
 
 
-def launched_block(facts: Facts) -> tuple[int, int, int]:
-    """Threads of the block in each dimension."""
-    parts = parts_of(facts)
-    return facts.indexing.nest.block() if parts is None else parts.launched
+@dataclass(frozen=True, slots=True)
+class Readers:
+    """Who says that one stage has been read: so many arrivals, of warps or of single threads."""
+
+    arrivals: int
+    are_warps: bool
 
 
-def readers(facts: Facts, t: TensorView) -> int:
-    """Threads that use one stage of `t`: all that compute, or those of the group that has stages of its own."""
+def readers(facts: Facts, t: TensorView) -> Readers:
+    """Those that use one stage of `t`: all threads that compute, or those of the group that has stages of its own.
+
+    A warp of one group arrives as one: fewer arrivals at one address, which come one after the other.
+    """
     nest = facts.indexing.nest
-    groups = prod(
-        max(v.extent for v in nest.beside[n].variables) for n in nest.path(t)[: nest.depth(t)] if n in nest.beside
-    )
-    return prod(nest.block()) // groups
+    apart = [nest.beside[n] for n in nest.path(t)[: nest.depth(t)] if n in nest.beside]
+    threads = prod(nest.block()) // prod(max(v.extent for v in e.variables) for e in apart)
+    inside = prod(nest.block()) if not apart else nest.block()[0]
+    is_whole = all(v.name != BUILTIN[ParallelType.TIDX] for e in apart for v in e.variables)
+    if is_whole and inside % WARP == 0:
+        return Readers(threads // WARP, are_warps=True)
+    return Readers(threads, are_warps=False)
 
 
 def _of_part(body: tuple[Stmt, ...], threads: int) -> tuple[Stmt, ...]:

@@ -8,11 +8,11 @@ from itertools import count
 
 from compiler.errors import InvalidStep, Violation
 from compiler.ir.domain import ScheduledFusion
-from compiler.ir.iter_domain import IterDomain, MemoryType, ParallelType
 from compiler.ir.ops import OpKind
-from compiler.ir.tensor import Allocation, CircularBuffer, TensorOp, TensorView
+from compiler.ir.tensor import Allocation, CircularBuffer, TensorOp, TensorView, unscheduled_like
 from compiler.schedule import inline, steps
 from compiler.schedule.axes import AxisList, merge_partner, order_after, transform
+from compiler.schedule.online import fold_online
 from compiler.schedule.refusals import Site, refusals
 from compiler.schedule.refusals.allocation import MadeAllocation
 
@@ -22,7 +22,7 @@ def apply(sf: ScheduledFusion, step: steps.Step) -> ScheduledFusion:
     name = step_subject(step)
     _require(step, refusals(Site(sf, name), step))
     match step:
-        case steps.Split() | steps.Merge() | steps.Swizzle() | steps.Resize() | steps.Shift():
+        case steps.Split() | steps.Merge() | steps.Swizzle() | steps.Resize() | steps.Shift() | steps.Window():
             return sf.with_tensor(_transform_loop(sf.tensor(name), step))
         case steps.Reorder():
             return sf.with_tensor(_reorder(sf.tensor(name), step))
@@ -51,8 +51,12 @@ def apply(sf: ScheduledFusion, step: steps.Step) -> ScheduledFusion:
             return _set_memory(sf, step)
         case steps.Recompute():
             return _recompute(sf, step)
+        case steps.Online():
+            return fold_online(sf, name, step.sums)
         case steps.SetCache():
             return sf.with_op(replace(_made_by(sf, name), cache=step.policy))
+        case steps.Straddle():
+            return sf.with_op(replace(_made_by(sf, name), straddles=True))
         case steps.Approximate():
             return sf.with_op(replace(_made_by(sf, name), grade=step.grade))
         case steps.CapRegisters():
@@ -88,13 +92,13 @@ def _names(t: TensorView) -> Iterator[str]:
 
 
 def _transform_loop(
-    t: TensorView, step: steps.Split | steps.Merge | steps.Swizzle | steps.Resize | steps.Shift
+    t: TensorView, step: steps.Split | steps.Merge | steps.Swizzle | steps.Resize | steps.Shift | steps.Window
 ) -> TensorView:
     """Pieces of an axis keep its type, a merged axis has the outer one's (nvFuser, IterDomains)."""
     after = transform(AxisList(t.loop, t.exprs), step, _names(t))
     types = t.types
     match step:
-        case steps.Split():
+        case steps.Split() | steps.Window():
             types = (*types[: step.axis], types[step.axis], *types[step.axis :])
         case steps.Merge():
             low, high = sorted((step.axis, merge_partner(step)))
@@ -149,11 +153,6 @@ def _circular(t: TensorView, step: steps.CircularBuffer) -> TensorView:
     return replace(t, circular=CircularBuffer(step.stages, prefetch, *options))
 
 
-def _like(t: TensorView, name: str, memory: MemoryType) -> TensorView:
-    logical = tuple(IterDomain(f"{name}.{d}", a.extent, a.kind) for d, a in enumerate(t.logical))
-    return TensorView(name, t.dtype, memory, logical, logical, (ParallelType.SERIAL,) * len(logical))
-
-
 def _cache_input(sf: ScheduledFusion, step: steps.CacheInput) -> ScheduledFusion:
     t = sf.tensor(step.tensor)
     copy = TensorOp(OpKind.COPY, (t.name,), step.out, via=step.via)
@@ -166,13 +165,13 @@ def _cache_input(sf: ScheduledFusion, step: steps.CacheInput) -> ScheduledFusion
                 placed = True
             op = replace(op, inputs=tuple(step.out if x == t.name else x for x in op.inputs))
         ops.append(op)
-    return replace(sf, tensors=(*sf.tensors, _like(t, step.out, step.memory)), ops=tuple(ops))
+    return replace(sf, tensors=(*sf.tensors, unscheduled_like(t, step.out, step.memory)), ops=tuple(ops))
 
 
 def _cache_output(sf: ScheduledFusion, step: steps.CacheOutput) -> ScheduledFusion:
     t = sf.tensor(step.tensor)
     made = _made_by(sf, step.tensor)
-    cached = _like(t, step.out, step.memory)
+    cached = unscheduled_like(t, step.out, step.memory)
     ops: list[TensorOp] = []
     for op in sf.ops:
         if op == made:
@@ -192,7 +191,7 @@ def _recompute(sf: ScheduledFusion, step: steps.Recompute) -> ScheduledFusion:
         ops.append(op)
         if op.output == t.name:
             ops.append(replace(op, output=step.out))
-    return replace(sf, tensors=(*sf.tensors, _like(t, step.out, t.memory)), ops=tuple(ops))
+    return replace(sf, tensors=(*sf.tensors, unscheduled_like(t, step.out, t.memory)), ops=tuple(ops))
 
 
 def _set_memory(sf: ScheduledFusion, step: steps.SetMemory) -> ScheduledFusion:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from compiler.ir.id_exprs import IdExpr, Merge, Resize, Shift, Split, Swizzle
+from compiler.ir.id_exprs import IdExpr, Merge, Resize, Shift, Split, Swizzle, Window
 from compiler.ir.iter_domain import IterDomain, IterKind, axis
 from compiler.ir.size import Size
 from compiler.schedule import steps
@@ -38,6 +38,8 @@ def transform(listed: AxisList, step: steps.Transform, names: Iterator[str]) -> 
             return _resize(listed, step, names)
         case steps.Shift():
             return _shift(listed, step, names)
+        case steps.Window():
+            return _window(listed, step, names)
 
 
 def order_after(step: steps.Reorder, count: int) -> tuple[int, ...]:
@@ -105,4 +107,12 @@ def _shift(listed: AxisList, step: steps.Shift, names: Iterator[str]) -> AxisLis
     out = IterDomain(next(names), source.extent + step.modulus, source.kind)
     axes = (*listed.axes[: step.axis], out, *listed.axes[step.axis + 1 :])
     by = tuple(listed.axes[i] for i in step.by)
-    return AxisList(axes, (*listed.exprs, Shift(source, out, by, step.factors, step.modulus)))
+    return AxisList(axes, (*listed.exprs, Shift(source, out, by, step.factors, step.modulus, step.start)))
+
+
+def _window(listed: AxisList, step: steps.Window, names: Iterator[str]) -> AxisList:
+    source = listed.axes[step.axis]
+    tile = IterDomain(next(names), -(-(source.extent + step.before) // step.step), source.kind)
+    place = IterDomain(next(names), step.size, source.kind)
+    axes = (*listed.axes[: step.axis], tile, place, *listed.axes[step.axis + 1 :])
+    return AxisList(axes, (*listed.exprs, Window(source, tile, place, step.step, step.before)))

@@ -21,8 +21,10 @@ from compiler.schedule.explicit_tensors import Runtime, read_input, read_result
 
 __all__ = ["OPS", "ExplicitCase", "MalformedCase", "read_case", "read_start", "read_step"]
 
+UNNAMED = (OpKind.BROADCAST_TO, OpKind.VIEW, OpKind.RESHAPE, OpKind.SLICE, OpKind.CAT, OpKind.IOTA, OpKind.MEAN)
+"""Operators for which documents have other words, or steps, or none: a slice is a resize, a mean a sum over a count."""
 OPS = {"set": OpKind.COPY, "broadcast": OpKind.BROADCAST_TO} | {
-    kind.value: kind for kind in OpKind if kind not in (OpKind.BROADCAST_TO, OpKind.VIEW)
+    kind.value: kind for kind in OpKind if kind not in UNNAMED
 }
 MAX_TENSORS = 1024
 MAX_STEPS = 4096
@@ -145,7 +147,7 @@ def _read_op(o: Place, tensors: Place, scalars: Mapping[str, int | float]) -> Te
         case OpKind.BROADCAST_TO:
             flags = [f.flag() for f in o.at("broadcast_flags").items(MAX_RANK)]
             dims = tuple(i for i, new in enumerate(flags) if not new)
-        case OpKind.SUM:
+        case OpKind.SUM | OpKind.AMAX | OpKind.AMIN:
             dims = tuple(d.integer(-MAX_RANK, MAX_RANK) for d in o.at("axes").items(MAX_RANK))
     via = o.get("via", CopyVia.PLAIN.value).one_of(_VIAS)
     return TensorOp(kind, tuple(inputs), out, dims, via)

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from compiler.ir.algebra import forward
-from compiler.ir.domain import ScheduledFusion, computed_from, logical_correspondence
+from compiler.ir.domain import ScheduledFusion, computed_from, logical_correspondence, waiting_for_folds
 from compiler.ir.expr import Expr, Var, var
 from compiler.ir.form import Form, form_of, remembered
-from compiler.ir.id_exprs import IdExpr, Merge, Resize, Shift, Split, Swizzle
+from compiler.ir.id_exprs import IdExpr, Merge, Resize, Shift, Split, Swizzle, Window
 from compiler.ir.iter_domain import IterDomain
 from compiler.ir.ops import REDUCTIONS, OpKind
 from compiler.ir.size import Size
@@ -65,7 +65,14 @@ def _matched(op: TensorOp, producer: Form, consumer: Form) -> Matching:
     for e in producer.exprs:
         inputs = e.inputs
         theirs.setdefault(tuple(first.get(a, a) for a in inputs) if first else inputs, []).append(e)
+    windows = {first.get(e.source, e.source): e for e in producer.exprs if isinstance(e, Window)}
+    moved = {e.out: e for e in consumer.exprs if isinstance(e, Shift)} if windows else {}
     for e in consumer.exprs:
+        if windows and isinstance(e, Split):
+            shift = moved.get(e.source)
+            window = windows.get(same.get(shift.source if shift is not None else e.source, e.source))
+            if window is not None and window.holds(e, shift):
+                same[e.outer] = first.get(window.tile, window.tile)
         new = [a in fresh for a in e.inputs] if fresh else [False] * len(e.inputs)
         if own and isinstance(e, Merge) and own.get(e.out) in same:
             same[e.out] = same[own[e.out]]
@@ -112,7 +119,9 @@ def is_alike(a: IdExpr, b: IdExpr) -> bool:
         case (Merge(), Merge()) | (Swizzle(), Swizzle()):
             return True
         case Shift(), Shift():
-            return (a.factors, a.modulus) == (b.factors, b.modulus)
+            return (a.factors, a.modulus, a.start) == (b.factors, b.modulus, b.start)
+        case Window(), Window():
+            return (a.step, a.size, a.before) == (b.step, b.size, b.before)
         case _:
             return False
 
@@ -205,7 +214,7 @@ def _unmappable(ops: tuple[TensorOp, ...], tensors: tuple[tuple[str, Form], ...]
     summed = {op.output for op in ops if op.kind in REDUCTIONS}
     if not summed and not any(a.is_broadcast for _, t in tensors for a in t.logical):
         return frozenset()
-    after = {name: computed_from(ops, name) for name in summed}
+    after = {name: computed_from(waiting_for_folds(ops), name) for name in summed}
     uses = _Uses(dict(tensors), ops)
     becomes: dict[IterDomain, tuple[IterDomain, ...]] = {}
     group: dict[_Stand, set[tuple[str, _Stand]]] = {}

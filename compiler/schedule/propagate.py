@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from compiler.ir.domain import ScheduledFusion
-from compiler.ir.id_exprs import IdExpr, Merge, Resize, Shift, Split, Swizzle
+from compiler.ir.id_exprs import IdExpr, Merge, Resize, Shift, Split, Swizzle, Window
 from compiler.ir.iter_domain import IterDomain
 from compiler.ir.tensor import TensorOp, TensorView
 from compiler.schedule import steps
@@ -113,4 +113,6 @@ def _step(tv: str, e: IdExpr, at: list[int]) -> steps.Step:
         case Resize():
             return steps.Resize(tv, at[0], e.left, e.right)
         case Shift():
-            return steps.Shift(tv, at[0], tuple(at[1:]), e.factors, e.modulus)
+            return steps.Shift(tv, at[0], tuple(at[1:]), e.factors, e.modulus, e.start)
+        case Window():
+            return steps.Window(tv, at[0], e.step, e.size, e.before)

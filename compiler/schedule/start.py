@@ -8,6 +8,7 @@ all; what is computed of their results alone has the shape of the dimensions tha
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import gcd, prod
 
 from compiler.ir.domain import ScheduledFusion
@@ -25,10 +26,12 @@ MIN_PART_RUN_BYTES = 512
 bytes cost 6 to 7 % of the memory's rate (measured on an H100); selecting costs an instruction an element."""
 
 
+@lru_cache(maxsize=64)
 def start(fusion: Fusion) -> ScheduledFusion:
     """The unscheduled form: views next to the inputs, outputs global, the rest in registers, loops = logical axes.
 
     Raises Unsupported, by the operator or value that does not fit, for a fusion that one kernel's space cannot hold.
+    Remembered: a search begins every candidate with it.
     """
     space = space_of(fusion)
     built = Build(fusion, space).run()

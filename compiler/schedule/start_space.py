@@ -111,7 +111,8 @@ def _cut(fusion: Fusion, anchor: str, folded: tuple[int, ...]) -> Space:
     those products divide one another in turn.
     """
     shape = fusion.value(anchor).shape
-    shapes = dict.fromkeys(v.shape for v in fusion.values if v.name in _aligned(fusion, anchor))
+    aligned = _aligned(fusion, anchor)
+    shapes = dict.fromkeys(v.shape for v in fusion.values if v.name in aligned)
     if len(shapes) == 1:
         return _with_kept(shape, folded)
     cuts = _cuts(shape)

@@ -1,7 +1,8 @@
 """Schedule steps as values. Axis numbers refer to the tensor's loop domain at the moment of the step.
 
 The first group is the explicit-schedule vocabulary (docs/contracts.md, "Schedule"); `CacheInput`, `CacheOutput`,
-`Recompute`, `SetCache`, `Approximate` and `CapRegisters` say what a finished schedule needs besides.
+`Recompute`, `Online`, `SetCache`, `Straddle`, `Approximate` and `CapRegisters` say what a finished schedule needs
+besides.
 """
 
 from __future__ import annotations
@@ -66,10 +67,13 @@ class Resize:
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """[n] -> [n + modulus]: every row is moved by its phase, (sum of factors * index of the axes `by`) mod modulus.
+    """[n] -> [n + modulus]: every row is moved by its phase, (start + sum of factors * index of the axes `by`) mod
+    modulus.
 
-    With the strides of a global tensor as `factors`, places of the new axis that are multiples of the modulus are
-    addresses that are multiples of it, though rows begin at any address. `by` are positions of loop axes.
+    With the strides of a global tensor as `factors`, and the element at which its first row begins as `start`, places
+    of the new axis that are multiples of the modulus are addresses that are multiples of it, though rows begin at any
+    address. `by` are positions of loop axes. An axis that is summed over keeps its elements: the places beside them
+    take no part.
     """
 
     tv: str
@@ -77,9 +81,26 @@ class Shift:
     by: tuple[int, ...]
     factors: tuple[int, ...]
     modulus: int
+    start: int = 0
 
 
-Transform = Split | Merge | Reorder | Swizzle | Resize | Shift
+@dataclass(frozen=True, slots=True)
+class Window:
+    """[n] -> [ceil((n + before) / step), size]: tiles of `size` elements, one every `step`, the first `before` elements
+    before the axis' own first.
+
+    They overlap: each block loads the halo of its tile itself. A run of `step` elements that its readers moved by less
+    than `before` + 1 places (`Shift`) lies in one tile, of a shared or register tensor.
+    """
+
+    tv: str
+    axis: int
+    step: int
+    size: int
+    before: int
+
+
+Transform = Split | Merge | Reorder | Swizzle | Resize | Shift | Window
 """What can be done to a list of axes."""
 
 
@@ -207,11 +228,31 @@ class Recompute:
 
 
 @dataclass(frozen=True, slots=True)
+class Online:
+    """Folds `sums` along with the maximum `tensor`, in one pass instead of one after it.
+
+    [k: m = amax x], [k: s = sum exp(x - m)] -> [k: m = amax x; s = s * exp(m before - m) + sum exp(x - m)]: s is scaled
+    once in each turn of the loops that both share. What a thread folds in one turn is the chunk.
+    """
+
+    tensor: str
+    sums: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class SetCache:
     """Cache hint of the global access by which `tv` is loaded or stored."""
 
     tv: str
     policy: CachePolicy
+
+
+@dataclass(frozen=True, slots=True)
+class Straddle:
+    """Words of the copy `tv` from global memory begin at any element: a thread loads the two aligned words that one of
+    its own straddles, and shifts them (CUB, batched memory copies)."""
+
+    tv: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +280,7 @@ Step = (
     | Swizzle
     | Resize
     | Shift
+    | Window
     | Parallelize
     | SetAllocationDomain
     | TmemDimsep
@@ -251,7 +293,9 @@ Step = (
     | CacheOutput
     | SetMemory
     | Recompute
+    | Online
     | SetCache
+    | Straddle
     | Approximate
     | CapRegisters
 )
@@ -263,6 +307,7 @@ _NAMES: dict[str, type[Step]] = {
     "swizzle": Swizzle,
     "resize": Resize,
     "shift": Shift,
+    "window": Window,
     "parallelize": Parallelize,
     "set_allocation_domain": SetAllocationDomain,
     "tmem_dimsep": TmemDimsep,
@@ -275,7 +320,9 @@ _NAMES: dict[str, type[Step]] = {
     "cache_output": CacheOutput,
     "set_memory": SetMemory,
     "recompute": Recompute,
+    "online": Online,
     "cache_policy": SetCache,
+    "straddle": Straddle,
     "approximate": Approximate,
     "cap_registers": CapRegisters,
 }
@@ -284,7 +331,7 @@ _HINTS: dict[str, dict[str, Any]] = {name: get_type_hints(cls) for name, cls in 
 _JSON_NAMES = {int: "an integer", str: "a text", bool: "true or false", type(None): "null"}
 
 
-_LATER = frozenset(("contiguity", "kind", "on", "registers", "slice_position", "war_mbarrier", "others"))
+_LATER = frozenset(("contiguity", "kind", "on", "registers", "slice_position", "war_mbarrier", "others", "start"))
 """Fields that steps of stored traces do not have: left out at their default, so that traces keep their hashes."""
 
 
@@ -387,6 +434,6 @@ def step_text(step: Step) -> str:
 
 def _text(value: object) -> str:
     if isinstance(value, tuple):
-        transforms = (Split, Merge, Reorder, Swizzle, Resize, Shift)
+        transforms = (Split, Merge, Reorder, Swizzle, Resize, Shift, Window)
         return f"[{', '.join(step_text(v) if isinstance(v, transforms) else _text(v) for v in value)}]"
     return str(value)

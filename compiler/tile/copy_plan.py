@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from itertools import product
 
 import numpy as np
@@ -12,34 +11,13 @@ import numpy as np
 from compiler.ir.iter_domain import MemoryType
 from compiler.tile.errors import TileError
 from compiler.tile.figures import BankConflicts, Coalescing, bank_conflicts, coalescing
+from compiler.tile.instruction import Path
 from compiler.tile.layout import MAX_ENUMERATED, Array
 from compiler.tile.registers import WARP_LANES, Moves, ThreadLayout, count
 from compiler.tile.tile import GlobalTile, RegTile, SharedTile, Tile
 
 MATRIX_ROWS, MATRIX_ROW_BYTES, MATRICES = 8, 16, 4
 """ldmatrix and stmatrix move 8 x 8 matrices of 16-bit elements, four at a time (PTX ISA, ldmatrix)."""
-
-
-class Path(StrEnum):
-    """The instruction that carries a copy."""
-
-    TMA = "TMA"
-    BULK_1D = "1-D bulk"
-    CP_ASYNC = "cp.async"
-    LDMATRIX = "ldmatrix"
-    STMATRIX = "stmatrix"
-    VECTOR = "vector"
-    LD_TMEM = "tcgen05.ld"
-    ST_TMEM = "tcgen05.st"
-
-    @property
-    def is_bulk(self) -> bool:
-        """True where one thread asks and the copy engine moves."""
-        return self in (Path.TMA, Path.BULK_1D)
-
-    @property
-    def is_matrix(self) -> bool:
-        return self in (Path.LDMATRIX, Path.STMATRIX)
 
 
 @dataclass(frozen=True, slots=True)

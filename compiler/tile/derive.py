@@ -24,15 +24,16 @@ from compiler.analysis.tmem_warps import block_shape
 from compiler.arch import Arch
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.expr import Expr, Var, var
-from compiler.ir.id_exprs import Shift, Split, Swizzle
+from compiler.ir.id_exprs import Shift, Split, Swizzle, Window
 from compiler.ir.iter_domain import IterDomain, MemoryType, ParallelType
 from compiler.ir.ops import MOVES
-from compiler.ir.tensor import CopyVia, TensorOp, TensorView
-from compiler.tile.copy_plan import CopyPlan, Path
+from compiler.ir.tensor import TensorOp, TensorView
+from compiler.tile.copy_plan import CopyPlan
 from compiler.tile.digits import Digits, cut_into_digits, strides_of
 from compiler.tile.errors import TileError
 from compiler.tile.grid import Grid, grid_of
 from compiler.tile.infer import infer_plan
+from compiler.tile.instruction import path_named
 from compiler.tile.layout import Layout, MatrixLayout, row_major
 from compiler.tile.registers import WARP_LANES, Moves, ThreadLayout
 from compiler.tile.software_swizzle import recognise, without_swizzle
@@ -40,13 +41,6 @@ from compiler.tile.tile import GlobalTile, RegTile, SharedTile, Tile, TmemTile
 from compiler.tile.warps import warps_of
 
 THREADS = (ParallelType.TIDX, ParallelType.TIDY, ParallelType.TIDZ)
-_VIA = {
-    CopyVia.PLAIN: Path.VECTOR,
-    CopyVia.TMA: Path.TMA,
-    CopyVia.BULK1D: Path.BULK_1D,
-    CopyVia.ST_TMEM: Path.ST_TMEM,
-    CopyVia.LD_TMEM: Path.LD_TMEM,
-}
 MOST_ALIGN = 1024
 """Bytes after which the widest swizzle repeats: alignments beyond it say nothing more."""
 
@@ -81,7 +75,7 @@ class ScheduledCopy:
             raise TileError(
                 self.op.output, f"{self.source.dtype} -> {self.target.dtype}", "one element size", "Copy, then convert."
             )
-        path = _VIA[self.op.via]
+        path = path_named(self.op.via)
         return CopyPlan(path, self.source, self.target, self.block, self.threads, self.rounds, self.access)
 
     def inferred(self, arch: Arch) -> CopyPlan:
@@ -190,7 +184,7 @@ class _Derivation:
                 for d in digits.of.get(indices[i], ())
             ),
             has_edges=any(
-                isinstance(e, Shift) or (isinstance(e, Split) and not e.divides) for e in self.consumer.exprs
+                isinstance(e, Shift | Window) or (isinstance(e, Split) and not e.divides) for e in self.consumer.exprs
             ),
         )
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from compiler.arch import Arch
-from compiler.tile.copy_plan import CopyPlan, Path
+from compiler.tile.copy_plan import CopyPlan
 from compiler.tile.errors import TileError
+from compiler.tile.instruction import Path
 from compiler.tile.lanes import plan_by_lanes
 from compiler.tile.layout import MatrixLayout, cosize, is_injective, size
 from compiler.tile.paths import obstacle, paths_between, widest_vector_bytes

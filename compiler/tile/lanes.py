@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from compiler.analysis.bank_conflicts import wavefronts
 from compiler.arch import Arch
-from compiler.tile.copy_plan import CopyPlan, Path
+from compiler.tile.copy_plan import CopyPlan
 from compiler.tile.errors import TileError
 from compiler.tile.figures import SECTOR_BYTES
+from compiler.tile.instruction import CP_ASYNC_BYTES, Path
 from compiler.tile.layout import MatrixLayout
-from compiler.tile.paths import CP_ASYNC_BYTES, widest_vector_bytes
+from compiler.tile.paths import widest_vector_bytes
 from compiler.tile.registers import WARP_LANES, Move, count
 from compiler.tile.tile import GlobalTile, MemoryTile
 

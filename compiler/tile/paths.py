@@ -7,37 +7,25 @@ from math import prod
 from compiler.analysis.swizzle import repeat_bytes
 from compiler.arch import Arch
 from compiler.ir.iter_domain import MemoryType
-from compiler.tile.copy_plan import MATRIX_ROW_BYTES, MATRIX_ROWS, Path
+from compiler.tile.copy_plan import MATRIX_ROW_BYTES, MATRIX_ROWS
 from compiler.tile.errors import TileError
+from compiler.tile.instruction import BULK_BYTES, JOINED, WORD_BYTES, Path
 from compiler.tile.layout import Layout, Step, coalesced
 from compiler.tile.registers import RegisterLayout
 from compiler.tile.tile import GlobalTile, RegTile, SharedTile, Tile
 
-BULK_BYTES = 16
-"""Bulk copies move multiples of 16 bytes between addresses that are multiples of 16 (PTX ISA, cp.async.bulk)."""
-CP_ASYNC_BYTES = (4, 8, 16)
-"""Widths of cp.async (PTX ISA)."""
 MAX_BOX, MAX_RANK, MAX_STRIDE_BYTES = 256, 5, 1 << 40
 """Limits of a tensor map (CUDA driver API, cuTensorMapEncodeTiled)."""
 STMATRIX_CAPABILITY = (9, 0)
-SHARED_VECTOR_BYTES = 16
-"""Widest access to shared memory (PTX ISA, ld and st: 256-bit vectors are for global memory)."""
-
-_BETWEEN = {
-    (MemoryType.GLOBAL, MemoryType.SHARED): (Path.BULK_1D, Path.TMA, Path.CP_ASYNC, Path.VECTOR),
-    (MemoryType.SHARED, MemoryType.GLOBAL): (Path.BULK_1D, Path.TMA, Path.VECTOR),
-    (MemoryType.GLOBAL, MemoryType.LOCAL): (Path.VECTOR,),
-    (MemoryType.LOCAL, MemoryType.GLOBAL): (Path.VECTOR,),
-    (MemoryType.SHARED, MemoryType.LOCAL): (Path.LDMATRIX, Path.VECTOR),
-    (MemoryType.LOCAL, MemoryType.SHARED): (Path.STMATRIX, Path.VECTOR),
-    (MemoryType.TENSOR, MemoryType.LOCAL): (Path.LD_TMEM,),
-    (MemoryType.LOCAL, MemoryType.TENSOR): (Path.ST_TMEM,),
-}
 
 
 def paths_between(source: Tile, target: Tile) -> tuple[Path, ...]:
-    """The instructions that connect two memories, the one with the least work for the threads first."""
-    return _BETWEEN.get((source.memory, target.memory), ())
+    """The instructions that connect two memories, the one with the least work for the threads first; between global
+    and shared memory vectors connect them too, by way of registers."""
+    ends = (source.memory, target.memory)
+    found = tuple(path for path, pairs in JOINED.items() if ends in pairs)
+    by_registers = set(ends) == {MemoryType.GLOBAL, MemoryType.SHARED}
+    return (*found, Path.VECTOR) if by_registers else found
 
 
 def obstacle(path: Path, source: Tile, target: Tile, arch: Arch) -> TileError | None:
@@ -58,7 +46,7 @@ def obstacle(path: Path, source: Tile, target: Tile, arch: Arch) -> TileError | 
 def widest_vector_bytes(source: Tile, target: Tile, arch: Arch) -> int:
     """Bytes of the widest access of a thread that both sides allow."""
     shared = MemoryType.SHARED in (source.memory, target.memory)
-    return min(SHARED_VECTOR_BYTES, arch.max_vector_bytes) if shared else arch.max_vector_bytes
+    return min(WORD_BYTES[-1], arch.max_vector_bytes) if shared else arch.max_vector_bytes
 
 
 def _refused(path: Path, found: str, expected: str, fix: str) -> TileError:

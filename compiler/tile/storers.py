@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from compiler.arch import Arch
-from compiler.tile.copy_plan import CopyPlan, Path
+from compiler.tile.copy_plan import CopyPlan
 from compiler.tile.infer import infer_plan
+from compiler.tile.instruction import Path
 from compiler.tile.layout import MatrixLayout
 from compiler.tile.tile import GlobalTile, RegTile, SharedTile, TmemTile
 

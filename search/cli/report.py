@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.table import Table
 
+from search.candidate import Candidate
+from search.emulation.prepared import Proof
 from search.prepared import Prepared
 from search.progress import failure_counts
 from search.results import Subject, kernel_path
+from search.space.knobs import KnobValue
 from search.trial import TrialState
 from search.tuner import Outcome
 
@@ -26,15 +30,50 @@ def describe_prepared(found: Prepared) -> str:
     )
 
 
-def predicted_table(found: Prepared) -> Table:
-    """The compiled candidates that the model thinks fastest."""
-    table = Table(title=f"Predicted for {found.card}, not measured", title_justify="left", box=None)
+def predicted_table(found: Prepared, proofs: Sequence[Proof]) -> Table:
+    """The compiled candidates that the model thinks fastest, with what the emulator says of them: `-` where it was not
+    asked. Knobs that are alike in all of one scheduler are told once."""
+    verdicts = {proof.file: proof.found.verdict for proof in proofs}
+    by_time = sorted(found.candidates, key=lambda one: (one.predicted_us is None, one.predicted_us))[:_SHOWN]
+    alike = _alike([one.candidate for one in by_time])
+    told = "\n".join(
+        f"{name}(…): {', '.join(f'{k}={v}' for k, v in same.items())}" for name, same in alike.items() if same
+    )
+    table = Table(title=f"Predicted for {found.card}, not measured", title_justify="left", box=None, caption=told)
+    table.caption_justify = "left"
     table.add_column("us", justify="right")
+    table.add_column("emulator")
     table.add_column("candidate", overflow="fold")
-    by_time = sorted(found.candidates, key=lambda one: (one.predicted_us is None, one.predicted_us))
-    for one in by_time[:_SHOWN]:
-        table.add_row("?" if one.predicted_us is None else f"{one.predicted_us:.1f}", str(one.candidate))
+    for one in by_time:
+        same = alike[one.candidate.scheduler]
+        differing = Candidate.of(
+            one.candidate.scheduler, {k: v for k, v in one.candidate.knobs.items() if k not in same}
+        )
+        text = str(differing) if not same else f"{str(differing)[:-1]}{', ' if differing.point else ''}…)"
+        time = "?" if one.predicted_us is None else f"{one.predicted_us:.1f}"
+        table.add_row(time, verdicts.get(one.file, "-"), text)
     return table
+
+
+def describe_proofs(folder: Path, proofs: Sequence[Proof]) -> str:
+    """The best predicted of the kernels that were proven, or that there is none."""
+    right = [proof for proof in proofs if proof.found.verification is not None]
+    if not right:
+        return f"No kernel was proven in the emulator, {len(proofs)} were tried."
+    best = right[0]
+    time = "" if best.predicted_us is None else f", predicted {best.predicted_us:.2f} us"
+    return f"Best of {len(right)} proven in the emulator: {folder / best.file}{time}\n  {best.candidate}"
+
+
+def _alike(candidates: Sequence[Candidate]) -> dict[str, dict[str, KnobValue]]:
+    """By scheduler, the knobs that have one value in all its candidates; none for a scheduler that has one."""
+    knobs: dict[str, list[dict[str, KnobValue]]] = {}
+    for one in candidates:
+        knobs.setdefault(one.scheduler, []).append(one.knobs)
+    return {
+        name: {k: v for k, v in every[0].items() if all(other.get(k) == v for other in every)} if every[1:] else {}
+        for name, every in knobs.items()
+    }
 
 
 def describe_outcome(out: Path, subject: Subject, outcome: Outcome) -> str:

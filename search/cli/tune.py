@@ -25,8 +25,8 @@ from search.cli.options import (
     Seed,
 )
 from search.cli.prepare import prepare_one
-from search.cli.report import describe_outcome, describe_prepared, predicted_table
-from search.emulation.prepared import prove_prepared
+from search.cli.report import describe_outcome, describe_prepared, describe_proofs, predicted_table
+from search.emulation.prepared import Proof, prove_prepared
 from search.journal import Journal, JournalKey, spaces_key
 from search.measure.device import TIMING_POLICY
 from search.plan import Plan
@@ -96,15 +96,18 @@ def _without_gpu(
     named: Named, plan: Plan, target: Detached, budget: Budget, folder: Path, seed: int, console: Console
 ) -> None:
     """Enumerate, rank, compile, and prove the best predicted in the emulator; say what was not done."""
+    console.print(f"{named.name}: no GPU, so kernels are ranked by prediction and proven in the emulator", markup=False)
     kernels = min(_KERNELS_WITHOUT_GPU, budget.trials or _KERNELS_WITHOUT_GPU)
     with CompilePool(compilers()) as pool:
         found = prepare_one(named, plan, target.card, pool, folder / named.name, kernels, seed, budget.left_s)
         console.print(describe_prepared(found), markup=False)
-        console.print(predicted_table(found))
-        right = 0
+        proofs: list[Proof] = []
         for proof in prove_prepared(folder / named.name, found, pool, _PROVEN_WITHOUT_GPU, lambda: budget.left_s > 0):
             console.print(f"{folder / named.name}/{proof}", markup=False)
-            right += proof.found.verification is not None
+            proofs.append(proof)
+    right = any(proof.found.verification is not None for proof in proofs)
+    console.print(predicted_table(found, proofs))
+    console.print(describe_proofs(folder / named.name, proofs), markup=False)
     console.print(
         f"Nothing was {'timed' if right else 'verified or timed'}: {target.why}.\n"
         f"The order above is a prediction for the {target.card.name}.\n"

@@ -7,7 +7,8 @@ shrunk.py     smaller sizes for any program, reductions and several launches amo
 small.py      the small binding whose kernel is of the class of the served one
 launching.py  a compiled kernel and its tensors as launches of the emulator
 running.py    the small kernel, run on the input sets in several orders and held against the reference
-served.py     the served code itself, a few of its blocks over memory that is made when it is touched
+touched.py    tensors that are made when they are touched, of any size
+served.py     the served code itself, a few of its blocks over such memory
 check.py      all of it for one kernel: the verification, or what was found wrong, or why it could not be done
 prepared.py   the same for what `prepare` left in a folder
 """

@@ -18,12 +18,14 @@ from compiler.wire import trace_from_json
 from fusetune.wire.artifact import Emulated, Evidence, KernelArtifact, Verification
 from search.build import Compiler
 from search.emulation.running import ORDERS, SEED, Verdict, run_set
-from search.emulation.served import ORDER, Served, run_served
+from search.emulation.served import Served, run_served
 from search.emulation.small import Small, small_binding
 from search.verify.inputs import RANDOM, input_sets
 
 DEVICE = "emulator"
 """What a verification names in place of a GPU."""
+
+_UNPROVEN = "Could not be proven"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,11 @@ class Emulation:
     verification: Verification | None = None
     fault: str = ""
     undone: str = ""
+
+    @property
+    def verdict(self) -> str:
+        """In a word or two."""
+        return "right" if self.verification is not None else "wrong" if self.fault else "not proven"
 
 
 def generated_of(stored: KernelArtifact) -> Generated:
@@ -64,27 +71,34 @@ def _verify(served: Generated, compiled: KernelArtifact, compiler: Compiler) -> 
     built = artifact(small.generated, compiler.submit(small.generated.source, served.arch.name).result())
     module = parse(built.ptx)
     verdicts: list[Verdict] = []
+    at = f"in the emulator, at {_shapes(small)}: "
     sets = input_sets(small.fusion)
     for name in sets:
         verdict = run_set(small.fusion, built, module, name, ORDERS if name == RANDOM else ORDERS[:1])
         if verdict.fault:
-            return Emulation(fault=f"in the emulator, at {_shapes(small)}: {verdict.fault}")
+            return Emulation(fault=at + verdict.fault)
         verdicts.append(verdict)
     ran = run_served(served, compiled, parse(compiled.ptx))
     if ran.fault:
         return Emulation(fault=f"in the emulator: {ran.fault}")
+    if unfinished := next(filter(None, (verdict.unfinished for verdict in verdicts)), ""):
+        return Emulation(undone=f"{_UNPROVEN} {at}{unfinished}")
+    if ran.unfinished:
+        return Emulation(undone=f"{_UNPROVEN} in the emulator: {ran.unfinished}")
     return Emulation(_verification(sets, verdicts, _record(built, compiled, ran, ORDERS)))
 
 
 def _verify_served(served: Generated, compiled: KernelArtifact, none_smaller: Unsupported) -> Emulation:
     """What some blocks show of a kernel that is as large at any sizes. Raises `none_smaller` if none could run."""
-    ran = run_served(served, compiled, parse(compiled.ptx))
+    ran = run_served(served, compiled, parse(compiled.ptx), is_alone=True)
     if ran.fault:
         return Emulation(fault=f"in the emulator: {ran.fault}")
+    if ran.unfinished:
+        return Emulation(undone=f"{_UNPROVEN} in the emulator: {ran.unfinished}")
     if not ran.blocks or not ran.values_compared:
         raise none_smaller
     verdict = Verdict(max_error=ran.max_error, tolerance=ran.tolerance)
-    return Emulation(_verification((RANDOM,), [verdict], _record(None, compiled, ran, (ORDER,))))
+    return Emulation(_verification((RANDOM,), [verdict], _record(None, compiled, ran, ran.orders)))
 
 
 def _verification(sets: tuple[str, ...], verdicts: Sequence[Verdict], record: Emulated) -> Verification:
@@ -126,6 +140,8 @@ def _not_run(ran: Served, blocks: int, has_small: bool) -> str:
     parts = [f"{left} of the {blocks} blocks of the served code"] if left else []
     if left and not has_small:
         parts.append("all blocks of a kernel of its class, which is as large at any sizes")
+    if not has_small and not ran.sought_races:
+        parts.append("a search for races between its threads, and other orders of its copies")
     if not ran.values_compared:
         parts.append("a comparison of the values that its blocks write")
     parts += ["its machine code, which ptxas makes of the PTX", "its timing"]

@@ -38,12 +38,16 @@ MAX_INSTRUCTIONS = 20_000_000
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`fault` is empty where nothing was wrong. `max_error` is relative to the element, as `tolerance` is."""
+    """`fault` is empty where nothing was wrong. `max_error` is relative to the element, as `tolerance` is.
+
+    `unfinished`: the orders in which the run was too long to be brought to its end, in words; others were right.
+    """
 
     fault: str = ""
     max_error: float = 0.0
     tolerance: float = 0.0
     deterministic: bool = True
+    unfinished: str = ""
 
 
 def run_set(
@@ -57,17 +61,23 @@ def run_set(
 ) -> Verdict:
     """Runs all blocks on one input set, once in each order. Raises Unsupported for an instruction that is not built.
 
-    `races`: whether to look for races too, which takes as long again; without it, where there are several orders.
+    `races`: whether to look for races too, which takes as long again; without it, where there are several orders. A
+    kernel that meets the limit of instructions in every order is at fault; in some orders only, it is too long there.
     """
     looks = len(orders) > 1 if races is None else races
     storages = make_inputs(fusion, set_name, ARRAYS)
     expected = expect(fusion, storages, ARRAYS)
     first: list[Array] = []
+    first_order = orders[0]
     worst, rtol = 0.0, 0.0
+    endless: list[str] = []
     for order in orders:
         where = f"{set_name} inputs, {order} order"
         launches = _launches(fusion, artifact, storages)
-        written, fault = _run(module, launches, options(order, races=looks))
+        written, fault, is_too_long = _run(module, launches, options(order, races=looks))
+        if is_too_long:
+            endless.append(f"{where}: {fault}")
+            continue
         tensors = launches[0].tensors
         if fault := fault or _misplaced(fusion, tensors, written):
             return Verdict(f"{where}: {fault}")
@@ -76,13 +86,16 @@ def run_set(
             if wrong := wrong_elements(want, have, output):
                 return Verdict(f"{where}: {wrong}")
             if first and (changed := int(differing(first[output], have, ARRAYS))):
-                text = f"{where}: output {output}: {changed} elements differ from those of the {orders[0]} order"
+                text = f"{where}: output {output}: {changed} elements differ from those of the {first_order} order"
                 return Verdict(text, deterministic=False)
             share = float(compare(want, have, ARRAYS).worst_share)
             if want.tolerance is not None and share * want.tolerance.rtol >= worst:
                 worst, rtol = share * want.tolerance.rtol, want.tolerance.rtol
-        first = first or found
-    return Verdict("", worst, rtol)
+        if not first:
+            first, first_order = found, order
+    if len(endless) == len(orders):
+        return Verdict(endless[0])
+    return Verdict("", worst, rtol, unfinished="; ".join(endless))
 
 
 def options(order: Completion, races: bool, blocks: tuple[int, ...] | None = None) -> Options:
@@ -106,21 +119,27 @@ def wrong_elements(want: Expected, have: Array, output: int) -> str:
     return f"output {output}: {wrong} of {len(want.lower)} elements are wrong; {first_fault(want, have, ARRAYS)}"
 
 
+def too_long(outcome: Outcome) -> str:
+    """That a run was ended for its length, in words; empty if it was not, or if more is wrong with it."""
+    return outcome.faults[0].message if outcome.met_limit and len(outcome.faults) == 1 else ""
+
+
 def _in_words(fault: Fault) -> str:
     return f"{fault.kind}: {fault.message} At `{fault.instruction}` (PTX line {fault.ptx_line})"
 
 
-def _run(module: Module, launches: Sequence[Launch], how: Options) -> tuple[Written, str]:
-    """Runs the launches in order, up to the first with a fault: what all of them wrote, and the fault in words."""
+def _run(module: Module, launches: Sequence[Launch], how: Options) -> tuple[Written, str, bool]:
+    """Runs the launches in order, up to the first with a fault: what all of them wrote, the fault in words, and whether
+    it is no more than the run's length."""
     written: Written = {}
     for number, launch in enumerate(launches):
         outcome = emulate(module, launch, how)
         for name, flags in outcome.written.items():
             written[name] = written[name] | flags if name in written else flags
-        if fault := fault_of(outcome):
-            return written, f"launch {number}: {fault}" if len(launches) > 1 else fault
+        if fault := too_long(outcome) or fault_of(outcome):
+            return written, f"launch {number}: {fault}" if len(launches) > 1 else fault, bool(too_long(outcome))
         written_by(launch, outcome)
-    return written, ""
+    return written, "", False
 
 
 def _launches(fusion: Fusion, artifact: KernelArtifact, storages: Sequence[Array]) -> tuple[Launch, ...]:

@@ -1,37 +1,31 @@
-"""The served code itself on a few of its blocks, over tensors whose bytes are made when they are touched.
-
-Each element of an input is a value of a pool, by its offset, so that any element can be had again for the reference.
-The pool's length is a prime: what is read from a row, a tile or a page away is another value.
-"""
+"""The served code itself on a few of its blocks, over tensors whose bytes are made when they are touched."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from math import prod
 
 import numpy as np
 import numpy.typing as npt
 
-from compiler.emulate.launch import Bytes, Completion, Launch, Tensor
+from compiler.emulate.launch import Completion, Outcome
 from compiler.emulate.ptx.module import Module
 from compiler.emulate.run import emulate
 from compiler.errors import Unsupported
-from compiler.ir.fusion import Fusion, Value
+from compiler.ir.fusion import Value
 from compiler.ir.ops import REDUCTIONS, OpKind
 from compiler.pipeline import Generated, GeneratedLaunch
 from fusetune.wire.artifact import KernelArtifact
-from search.emulation.launching import POISON, Fill, input_tensor, launches_of, output_tensor, storage_bytes
-from search.emulation.running import ARRAYS, fault_of, options, wrong_elements
+from search.emulation.launching import storage_bytes
+from search.emulation.running import ARRAYS, fault_of, options, too_long, wrong_elements
 from search.emulation.tiling import Tiling, tilings
+from search.emulation.touched import Pool, Prepared, prepared
 from search.verify.arrays import Array
-from search.verify.compare import compare
-from search.verify.inputs import RANDOM, make_inputs
+from search.verify.compare import compare, differing
 from search.verify.points import Offsets, expect_at
 
 Flags = npt.NDArray[np.bool_]
-
-POOL_ELEMS = 65521
-"""The largest prime below 2^16."""
 
 MOST_BLOCKS = 12
 """Blocks of the served code that are run: two of each of four kinds of edge, and corners."""
@@ -48,6 +42,12 @@ of which some seconds are needed to know anything."""
 ORDER = Completion.LAZY
 """Of the blocks' copies: as late as can be."""
 
+MORE_ORDERS = (Completion.EAGER, Completion.RANDOM)
+"""Where no smaller kernel of the class was run: the other orders, with a search for races."""
+
+CHEAP_INSTRUCTIONS = 1 << 20
+"""Of all warps of a launch in the first order: beyond, the others would take minutes with their search for races."""
+
 MOST_BYTES = 1 << 36
 """Address space of the tensors: beyond, even memory that is never touched is not to be had."""
 
@@ -55,38 +55,53 @@ MOST_BYTES = 1 << 36
 @dataclass(frozen=True, slots=True)
 class Served:
     """What came of it. `blocks`: those that ran, counted through all launches. `values_compared`: whether the values of
-    all of them were held against the reference. `max_error` is relative to the element, as `tolerance` is."""
+    all of them were held against the reference. `max_error` is relative to the element, as `tolerance` is.
+
+    `orders`: those in which all of them ran. `unfinished`: why a run was not brought to its end, in words.
+    """
 
     fault: str
     blocks: tuple[int, ...]
     values_compared: bool = True
     max_error: float = 0.0
     tolerance: float = 0.0
+    orders: tuple[Completion, ...] = (ORDER,)
+    unfinished: str = ""
+
+    @property
+    def sought_races(self) -> bool:
+        """Whether races were looked for: in all orders but the first."""
+        return len(self.orders) > 1
 
 
-def run_served(made: Generated, artifact: KernelArtifact, module: Module) -> Served:
+def run_served(made: Generated, artifact: KernelArtifact, module: Module, *, is_alone: bool = False) -> Served:
     """Runs the first, the last and the boundary blocks of every launch, each over tensors of its own: what one launch
     reads of another is made up, and what it writes is held against what its part of the fusion means.
 
-    Raises Unsupported for what the emulator cannot do.
+    `is_alone`: nothing else of the kernel's class was run, so blocks run in more orders where that is cheap. Raises
+    Unsupported for what the emulator cannot do.
     """
+    launches: list[Served] = []
     ran: list[int] = []
-    compared, worst, rtol = True, 0.0, 0.0
     first = 0
     for number, launch in enumerate(made.launches):
-        found = _run_launch(made, number, artifact, module)
+        found = _run_launch(made, number, artifact, module, MORE_ORDERS if is_alone else ())
+        launches.append(found)
         ran += [first + block for block in found.blocks]
-        compared &= found.values_compared
-        if found.max_error >= worst:
-            worst, rtol = found.max_error, found.tolerance
-        if found.fault:
-            where = f"launch {number}, " if len(made.launches) > 1 else ""
-            return Served(f"served code, {where}{found.fault}", tuple(ran))
+        where = f"launch {number}, " if len(made.launches) > 1 else ""
+        if found.fault or found.unfinished:
+            fault, unfinished = (text and f"served code, {where}{text}" for text in (found.fault, found.unfinished))
+            return replace(found, fault=fault, unfinished=unfinished, blocks=tuple(ran))
         first += prod(launch.kernel.grid)
-    return Served("", tuple(ran), compared, worst, rtol)
+    worst = max(launches, key=lambda one: one.max_error)
+    compared = all(one.values_compared for one in launches)
+    orders = tuple(order for order in launches[0].orders if all(order in one.orders for one in launches))
+    return Served("", tuple(ran), compared, worst.max_error, worst.tolerance, orders)
 
 
-def _run_launch(made: Generated, number: int, artifact: KernelArtifact, module: Module) -> Served:
+def _run_launch(
+    made: Generated, number: int, artifact: KernelArtifact, module: Module, more: tuple[Completion, ...]
+) -> Served:
     launch = made.launches[number]
     fusion = launch.trace.fusion
     values = [fusion.value(name) for name in (*fusion.inputs, *fusion.outputs)]
@@ -96,30 +111,70 @@ def _run_launch(made: Generated, number: int, artifact: KernelArtifact, module: 
     blocks = _blocks(launch, next(iter(tilings.values()), None))
     if not blocks:
         return Served("", (), values_compared=False)
-    pool = _Pool(fusion)
-    prepared = _prepared(made, number, artifact, pool)
-    outcome = emulate(module, prepared.launch, options(ORDER, races=False, blocks=blocks))
-    worst, rtol = 0.0, 0.0
     here = f"blocks {', '.join(map(str, blocks))}: "
-    if fault := fault_of(outcome):
-        return Served(here + fault, blocks)
-    for position, name in enumerate(fusion.outputs):
-        value, own = fusion.value(name), prepared.names[len(fusion.inputs) + position]
-        written = outcome.written[own][: storage_bytes(value)]
-        wanted = tilings[name].elements(blocks) if name in tilings else None
-        if fault := _out_of_place(written, wanted, value):
-            return Served(f"{here}output {position}: {fault}", blocks)
-        places = np.flatnonzero(written.view(f"u{value.dtype.nbytes}"))
-        if not len(places):
-            continue
-        want = expect_at(fusion, name, places, pool.values)
-        have = ARRAYS.reinterpret(prepared.launch.tensors[own].data, value.dtype)[places]
-        if fault := wrong_elements(want, have, position):
-            return Served(here + fault, blocks)
-        share = float(compare(want, have, ARRAYS).worst_share)
-        if want.tolerance is not None and share * want.tolerance.rtol >= worst:
-            worst, rtol = share * want.tolerance.rtol, want.tolerance.rtol
-    return Served("", blocks, True, worst, rtol)
+    run = _Run(launch, Pool(fusion), blocks, tilings)
+    done: list[Served] = []
+    for order in (ORDER, *more):
+        own = prepared(made, number, artifact, run.pool)
+        outcome = emulate(module, own.launch, options(order, races=bool(done), blocks=blocks))
+        where = f"{here}{order} order: " if more else here
+        if unfinished := too_long(outcome):
+            return Served("", blocks, unfinished=where + unfinished)
+        found = run.judged(own, outcome)
+        if found.fault:
+            return replace(found, fault=where + found.fault)
+        done.append(found)
+        if outcome.instructions > CHEAP_INSTRUCTIONS:
+            break
+    return replace(done[0], orders=(ORDER, *more)[: len(done)])
+
+
+@dataclass
+class _Run:
+    """Some blocks of a launch, run again and again over tensors of the same pool.
+
+    `first`: of each output, the places that were written and what was, by the first run.
+    """
+
+    launch: GeneratedLaunch
+    pool: Pool
+    blocks: tuple[int, ...]
+    tilings: Mapping[str, Tiling]
+    first: dict[str, tuple[Offsets, Array]] = field(default_factory=dict)
+
+    def judged(self, own: Prepared, outcome: Outcome) -> Served:
+        """What the blocks wrote, held against what they are to write, and against what they wrote before."""
+        fusion = self.launch.trace.fusion
+        if fault := fault_of(outcome):
+            return Served(fault, self.blocks)
+        worst, rtol = 0.0, 0.0
+        compared = False
+        for position, name in enumerate(fusion.outputs):
+            value, known = fusion.value(name), own.names[len(fusion.inputs) + position]
+            written = outcome.written[known][: storage_bytes(value)]
+            wanted = self.tilings[name].elements(self.blocks) if name in self.tilings else None
+            if fault := _out_of_place(written, wanted, value):
+                return Served(f"output {position}: {fault}", self.blocks)
+            places = np.flatnonzero(written.view(f"u{value.dtype.nbytes}"))
+            have = ARRAYS.reinterpret(own.launch.tensors[known].data, value.dtype)[places]
+            before = self.first.setdefault(name, (places, have))
+            compared |= len(places) > 0
+            if not len(places) or (before[1] is not have and _is_same(before, (places, have))):
+                continue
+            want = expect_at(fusion, name, places, self.pool.values)
+            if fault := wrong_elements(want, have, position):
+                return Served(fault, self.blocks)
+            if before[1] is not have:
+                return Served(f"output {position}: other values than in the {ORDER} order", self.blocks)
+            share = float(compare(want, have, ARRAYS).worst_share)
+            if want.tolerance is not None and share * want.tolerance.rtol >= worst:
+                worst, rtol = share * want.tolerance.rtol, want.tolerance.rtol
+        return Served("", self.blocks, compared, worst, rtol)
+
+
+def _is_same(before: tuple[Offsets, Array], now: tuple[Offsets, Array]) -> bool:
+    """Whether two runs wrote the same bits at the same places."""
+    return np.array_equal(before[0], now[0]) and not int(differing(before[1], now[1], ARRAYS))
 
 
 def _tilings(launch: GeneratedLaunch) -> dict[str, Tiling]:
@@ -147,38 +202,6 @@ def _blocks(launch: GeneratedLaunch, tiling: Tiling | None) -> tuple[int, ...]:
     return tuple(sorted(first * cluster + rank for first in chosen for rank in range(cluster)))
 
 
-@dataclass(frozen=True)
-class _Prepared:
-    """A launch over tensors that are made when touched; `names`: of its own inputs, then its outputs."""
-
-    launch: Launch
-    names: tuple[str, ...]
-
-
-def _prepared(made: Generated, number: int, artifact: KernelArtifact, pool: _Pool) -> _Prepared:
-    """Launch `number` over what it reads and writes; the tensors that only others use have one element."""
-    launch, whole = made.launches[number], made.trace.fusion
-    fusion = launch.trace.fusion
-    tensors = (*whole.inputs, *whole.outputs)
-    own: dict[str, Tensor] = {}
-    for places, names, is_read in ((launch.reads, fusion.inputs, True), (launch.writes, fusion.outputs, False)):
-        for place, name in zip(places, names, strict=True):
-            position = made.places[place]
-            known = place if position < len(tensors) else f"scratch{position - len(tensors)}"
-            own[known] = replace(_made_when_touched(fusion.value(name), pool if is_read else None), name=known)
-    others = {name: _made_when_touched(replace(whole.value(name), shape=(), strides=()), None) for name in tensors}
-    bare = artifact.model_copy(update={"scratch": tuple(s.model_copy(update={"bytes": 1}) for s in artifact.scratch)})
-    prepared = launches_of(bare, [own.get(name, others[name]) for name in tensors])[number]
-    return _Prepared(replace(prepared, tensors={**prepared.tensors, **own}), tuple(own))
-
-
-def _made_when_touched(value: Value, pool: _Pool | None) -> Tensor:
-    """An input whose elements are those of `pool`; without one, an output."""
-    if pool is None:
-        return output_tensor(value, _poison)
-    return input_tensor(value, np.zeros(storage_bytes(value), np.uint8), pool.fill(value))
-
-
 def _out_of_place(written: Flags, wanted: Offsets | None, value: Value) -> str:
     """What the blocks wrote that is not theirs, or did not write that is, in words; only what was written in part where
     it is not known which elements are theirs."""
@@ -198,37 +221,3 @@ def _out_of_place(written: Flags, wanted: Offsets | None, value: Value) -> str:
 
 def _index(position: int, value: Value) -> list[int]:
     return [int(i) for i in np.unravel_index(position, value.shape)]
-
-
-def _poison(start: int, stop: int) -> Bytes:
-    return np.full(stop - start, POISON, np.uint8)
-
-
-class _Pool:
-    """Values for the elements of inputs, by offset: the `random` set at the pool's length, over and over."""
-
-    def __init__(self, fusion: Fusion) -> None:
-        rows = {name: replace(fusion.value(name), shape=(POOL_ELEMS,), strides=(1,)) for name in fusion.inputs}
-        short = replace(fusion, values=tuple(rows.get(v.name, v) for v in fusion.values))
-        self._fusion = fusion
-        self._of = dict(zip(fusion.inputs, make_inputs(short, RANDOM, ARRAYS), strict=True))
-
-    def read(self, name: str, offsets: Offsets) -> Array:
-        """The elements of input `name` at these offsets into its storage."""
-        return self._of[name][offsets % POOL_ELEMS]
-
-    def values(self, name: str, offsets: Offsets) -> Array:
-        """The same as numbers."""
-        return ARRAYS.load(self.read(name, offsets), self._fusion.value(name).dtype)
-
-    def fill(self, value: Value) -> Fill:
-        """The bytes of an input from one offset up to another, which need not lie between elements."""
-        nbytes = value.dtype.nbytes
-
-        def made(start: int, stop: int) -> Bytes:
-            first = start // nbytes
-            elements = self.read(value.name, np.arange(first, -(-stop // nbytes)))
-            whole: Bytes = ARRAYS.bytes_of(elements)
-            return whole[start - first * nbytes : stop - first * nbytes]
-
-        return made

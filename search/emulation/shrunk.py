@@ -69,7 +69,7 @@ class _Search:
         best = self._made(joined, sizes)
         if best is None:
             return None
-        dims = joined.dims.free
+        dims = joined.free
         for dim in sorted(dims, key=lambda one: (-dims[one], one)):
             for size in self._least(joined, sizes, dim, smaller_sizes(dims[dim])):
                 best, sizes[dim] = size
@@ -192,6 +192,22 @@ class _Joined:
             ops += [Op(OpKind.COPY, (place,), _name(number, name)) for place, name in places]
         joined = replace(trace.fusion, values=tuple(values.values()), ops=tuple(ops))
         return cls(trace, joined, Dims(joined))
+
+    @property
+    def free(self) -> dict[Dim, int]:
+        """The sizes that can be others, by dimension. In a program only those that an input or an output has: what is
+        made inside (a count of positions, reduced again) is there once for the fusion and once for a launch, and
+        nothing says that the two are one."""
+        found = self.dims.free
+        if isinstance(self.trace, ScheduleTrace):
+            return found
+        whole = self.trace.fusion
+        seen = {
+            self.dims.of((name, d))
+            for name in (*whole.inputs, *whole.outputs)
+            for d in range(len(whole.value(name).shape))
+        }
+        return {dim: size for dim, size in found.items() if dim in seen}
 
     def resized(self, sizes: Mapping[Dim, int], steps_of: _StepsOf) -> Trace:
         """The trace at these sizes, each launch with the steps that `steps_of` gives for its number."""

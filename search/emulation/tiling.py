@@ -106,10 +106,12 @@ class Tiling:
 
 def tilings(trace: ScheduleTrace) -> dict[str, Tiling]:
     """The tiling of every output. Raises Unsupported for steps that cut it otherwise than the module says, and for an
-    output whose axes are not its dimensions."""
+    output whose axes are not its dimensions, or that is stored in parts."""
     shapes = {name: trace.fusion.value(name).shape for name in trace.fusion.outputs}
     unscheduled = start(trace.fusion)
     for name, shape in shapes.items():
+        if name not in unscheduled.by_name:
+            raise Unsupported("a schedule of an output that is stored in parts", _FIX)
         if tuple(axis.extent for axis in unscheduled.tensor(name).logical) != shape:
             raise Unsupported("a schedule on other axes than the dimensions of its outputs", _FIX)
     axes = {name: _Axes(shape) for name, shape in shapes.items()}

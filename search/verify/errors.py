@@ -22,6 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -62,6 +63,15 @@ _SMALLEST_NORMAL = 2.0**-126
 _EXACT_SUM = 2.0**22
 
 
+class Role(Enum):
+    """What values are to a sum that may be folded along with a maximum (`search.verify.online_sums`)."""
+
+    OTHER = "other"
+    MAXIMUM = "maximum"
+    DISTANCE = "distance to a maximum"
+    EXPONENTIAL = "exponential of a distance to a maximum"
+
+
 @dataclass(frozen=True, slots=True)
 class Bounded:
     """Values and the error of each, None where all are exact. Of a fold: `terms`, the sum of |x|, and `is_coarse`,
@@ -71,6 +81,7 @@ class Bounded:
     error: Array | None = None
     terms: Array | None = None
     is_coarse: Array | None = None
+    role: Role = Role.OTHER
 
 
 @dataclass(frozen=True, slots=True)

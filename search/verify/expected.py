@@ -18,7 +18,8 @@ from compiler.ir.fusion import Fusion, Literal, Value
 from compiler.ir.ops import BINARY, MOVES, UNARY, VIEWS, OpKind
 from compiler.reference import Arithmetic, Values, Walk
 from search.verify.arrays import Array, Arrays, elems_of
-from search.verify.errors import Bounded, Errors
+from search.verify.errors import Bounded
+from search.verify.online_sums import OnlineErrors
 from search.verify.tolerance import Tolerance, tolerance
 
 BLOCK_ELEMS = 1 << 24
@@ -140,7 +141,7 @@ def _pointwise(fusion: Fusion, inputs: list[Array], output: int, arrays: Arrays)
 def _with_errors(fusion: Fusion, inputs: list[Array], output: int, arrays: Arrays) -> Expected:
     """Each element with an error of its own; integers and bools that have none are exact."""
     value = fusion.value(fusion.outputs[output])
-    rows = _rows(fusion, inputs, output, Errors(arrays.xp), arrays)
+    rows = _rows(fusion, inputs, output, OnlineErrors(arrays.xp), arrays)
     first = next(rows)
     if first[1].error is None and not value.dtype.is_float:
         return _exact(fusion, output, ((part, block.value) for part, block in chain([first], rows)), arrays)

@@ -19,8 +19,8 @@ from compiler.ir.fusion import Fusion, Literal, Op
 from compiler.ir.ops import REDUCTIONS, OpKind
 from compiler.reference import Arithmetic
 from search.verify.arrays import NumpyArrays
-from search.verify.errors import Errors
 from search.verify.expected import Expected, expected_of
+from search.verify.online_sums import OnlineErrors
 
 Offsets = npt.NDArray[np.int64]
 Read = Callable[[str, Offsets], Any]
@@ -57,7 +57,7 @@ def expect_at(fusion: Fusion, output: str, positions: Offsets, read: Read) -> Ex
     """What these elements of `output` must be, in their order, as `search.verify.expected` says of whole outputs."""
     arrays = NumpyArrays()
     with arrays.quiet():
-        bounded = at_points(fusion, output, positions, read, Errors(np))
+        bounded = at_points(fusion, output, positions, read, OnlineErrors(np))
     vector = replace(fusion.value(output), shape=(len(positions),), strides=(1,))
     return expected_of(vector, bounded, arrays)
 

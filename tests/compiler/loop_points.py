@@ -7,7 +7,7 @@ from itertools import product
 
 from hypothesis import strategies as st
 
-from compiler.ir.id_exprs import Merge, Resize, Shift, Split, Swizzle
+from compiler.ir.id_exprs import Merge, Resize, Shift, Split, Swizzle, Window
 from compiler.ir.iter_domain import IterDomain
 from compiler.ir.tensor import TensorView
 from tests.compiler.model import Steps, merge, reorder, split
@@ -31,7 +31,9 @@ def loop_points(t: TensorView) -> Iterator[Point]:
                     index[e.source] = index[e.out] - e.left
                 case Shift():
                     start = sum(index[a] * f for a, f in zip(e.by, e.factors, strict=True))
-                    index[e.source] = index[e.out] - start % e.modulus
+                    index[e.source] = index[e.out] - (e.start + start) % e.modulus
+                case Window():
+                    index[e.source] = index[e.tile] * e.step + index[e.place] - e.before
         yield index
 
 

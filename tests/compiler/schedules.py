@@ -111,6 +111,14 @@ def load_by_tma(*boxes: int, via: CopyVia = CopyVia.TMA) -> Steps:
     ]
 
 
+def load_by_copies(tile: int, word: int) -> Steps:
+    """i0 -> s (by cp.async, `word` elements a thread) -> r -> v0 over one dimension, one tile a block."""
+    steps: Steps = [st.CacheInput("i0", "s", SHARED, CopyVia.CP_ASYNC), st.CacheInput("s", "r", LOCAL)]
+    for tv in ("s", "r", "v0"):
+        steps += [st.Split(tv, 0, tile), st.Split(tv, 1, word), *parallel(tv, P.BIDX, P.TIDX, P.VECTORIZE)]
+    return [*steps, st.InlineAt("r", 2), st.InlineAt("s", 1)]
+
+
 def store_by_tma(*boxes: int, via: CopyVia = CopyVia.TMA) -> Steps:
     """i0 -> r -> s -> v0 (by the copy engine), one box a block, read by one thread."""
     n = len(boxes)

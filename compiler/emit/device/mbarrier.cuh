@@ -29,6 +29,25 @@ FT_INLINE void ft_mbarrier_arrive(u32 bar) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(bar) : "memory");
 }
 
+// Frees shared memory that threads have read for a copy to fill again. What a thread has loaded may still be on its way
+// when it arrives: the fence orders its reads before writes of the asynchronous proxy (PTX ISA, "fence.proxy.async"). On an
+// H200, without it, vectors that were loaded last held the next tile's first bytes.
+FT_INLINE void ft_mbarrier_free(u32 bar) {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+  ft_mbarrier_arrive(bar);
+}
+
+// The same once for a whole warp, whose lanes all come here.
+FT_INLINE void ft_mbarrier_free_by_warp(u32 bar) {
+  u32 lane;
+  asm("mov.u32 %0, %%laneid;" : "=r"(lane));
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+  __syncwarp();
+  if (lane == 0u) {
+    ft_mbarrier_arrive(bar);
+  }
+}
+
 // Whether the phase of that parity is complete. May sleep for a while, and may say no too early.
 FT_INLINE bool ft_mbarrier_try_wait(u32 bar, u32 parity) {
   u32 done;

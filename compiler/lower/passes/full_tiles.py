@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from compiler.ir.expr import Var, var
+from compiler.ir.expr import Mod, Var, var
+from compiler.lower.cut_vectors import cut_access
 from compiler.lower.kernel_ir import (
     Accumulate,
+    CopyAsync,
     Elected,
     GlobalLoad,
     GlobalStore,
@@ -44,19 +46,24 @@ def _inside(s: Stmt) -> Stmt:
 
 def _split(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     unrolled = {s.var: var(Var(f"u{s.var.name}", s.var.extent)) for s in walk(body) if isinstance(s, Loop) and s.unroll}
+    has_halo = any(
+        _is_of_a_halo(guard) for s in walk(body) if isinstance(s, GlobalLoad | CopyAsync) for guard in s.guards
+    )
     conditions: dict[Less, None] = {}
     met: set[Less] = set()
     for s in walk(body):
         for guard in _guards(s):
-            if not guard.right.is_const:
+            if not (guard.right.is_const or has_halo):
                 continue  # the first place of a shifted run, in every tile
-            inside = holds_for_block(Less(guard.left.substitute(unrolled), guard.right))
+            inside = holds_for_block(Less(guard.left.substitute(unrolled), guard.right.substitute(unrolled)))
+            if inside is None and cut_access(s) is not None:
+                continue
             if inside is None:
                 return body
-            if inside.left.lo >= inside.right.const:
+            if inside.left.lo >= inside.right.hi:
                 continue  # no tile is full along this index
             met.add(guard)
-            if inside.left.hi >= inside.right.const:
+            if inside.left.hi >= inside.right.lo:
                 conditions[inside] = None
     if not met:
         return body
@@ -66,13 +73,24 @@ def _split(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     return (If(tuple(conditions), full, body),) if conditions else full
 
 
+def _is_of_a_halo(guard: Less) -> bool:
+    """Whether an index lies below 0 in the first tile alone, which begins before the tensor: where it is the phase of
+    a row that moves it there, the first step of every tile may be cut."""
+    phases = [atom for atom, c in guard.right.terms if c < 0 and isinstance(atom, Mod)]
+    return guard.left.is_const and bool(guard.right.terms) and not phases
+
+
 def _guards(s: Stmt) -> tuple[Less, ...]:
     """The conditions of an access, or of an element that is folded."""
     match s:
         case GlobalLoad() | GlobalStore():
+            return (*s.guards, *(end for end in (s.head, s.tail) if end is not None))
+        case CopyAsync():
             return (*s.guards, *((s.tail,) if s.tail is not None else ()))
         case Accumulate():
             return s.guards
+        case If() if cut_access(s) is not None:
+            return s.conditions
         case _:
             return ()
 
@@ -83,15 +101,21 @@ def _without_guards(body: tuple[Stmt, ...], met: set[Less]) -> tuple[Stmt, ...]:
     for s in body:
         match s:
             case GlobalLoad() | GlobalStore():
+                head, tail = (None if end in met else end for end in (s.head, s.tail))
+                out.append(replace(s, guards=tuple(g for g in s.guards if g not in met), head=head, tail=tail))
+            case CopyAsync():
                 tail = None if s.tail in met else s.tail
                 out.append(replace(s, guards=tuple(g for g in s.guards if g not in met), tail=tail))
             case Accumulate():
                 out.append(replace(s, guards=tuple(g for g in s.guards if g not in met)))
             case Loop() | Elected():
                 out.append(replace(s, body=_without_guards(s.body, met)))
+            case If() if cut_access(s) is not None and set(s.conditions) <= met:
+                out += _without_guards(s.then, met)
             case If():
                 then, orelse = _without_guards(s.then, met), _without_guards(s.orelse, met)
-                out.append(replace(s, then=then, orelse=orelse))
+                conditions = tuple(c for c in s.conditions if c not in met or cut_access(s) is None)
+                out.append(replace(s, conditions=conditions, then=then, orelse=orelse))
             case _:
                 out.append(s)
     return tuple(out)

@@ -13,10 +13,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import TypeVar
 
-from compiler.lower.kernel_ir import Accumulate, Declare, Elected, GlobalLoad, GlobalStore, If, Less, Loop, Stmt
+from compiler.lower.kernel_ir import (
+    Accumulate,
+    CopyAsync,
+    Declare,
+    Elected,
+    GlobalLoad,
+    GlobalStore,
+    If,
+    Less,
+    Loop,
+    Stmt,
+)
 
 Known = frozenset[Less]
+_Access = TypeVar("_Access", GlobalLoad, GlobalStore)
 
 
 def settle_conditions(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
@@ -46,15 +59,27 @@ def _settled(body: tuple[Stmt, ...], known: Known) -> tuple[Stmt, ...]:
                 out += _branch(s, known)
             case Loop() | Elected():
                 out.append(replace(s, body=_settled(s.body, known)))
-            case GlobalLoad():
+            case GlobalLoad() | CopyAsync():
                 left = _open((*s.guards, *s.within), known)
                 guards = tuple(c for c in left if c in s.guards)
+                is_open = isinstance(s, CopyAsync) and not all(map(outcome, s.ends))
+                s = _with_open_ends(s) if isinstance(s, GlobalLoad) else replace(s, tail=s.tail if is_open else None)
                 out.append(replace(s, guards=guards, within=tuple(c for c in left if c not in s.guards)))
-            case GlobalStore() | Accumulate():
+            case GlobalStore():
+                out.append(replace(_with_open_ends(s), guards=_open(s.guards, known)))
+            case Accumulate():
                 out.append(replace(s, guards=_open(s.guards, known)))
             case _:
                 out.append(s)
     return tuple(out)
+
+
+def _with_open_ends(s: _Access) -> _Access:
+    """The access without a condition on its lanes that all of them meet."""
+    is_open = {"head": s.head is not None, "tail": s.tail is not None}
+    ends = dict(zip((name for name, asked in is_open.items() if asked), map(outcome, s.ends), strict=True))
+    head, tail = (None if ends.get(name) else getattr(s, name) for name in ("head", "tail"))
+    return replace(s, head=head, tail=tail)
 
 
 def _branch(s: If, known: Known) -> tuple[Stmt, ...]:

@@ -1,6 +1,6 @@
 """Why a schedule step cannot be taken: one module a subject, one function a rule."""
 
-from compiler.schedule.refusals import allocation, buffers, inlining, names, tensors, transforms
+from compiler.schedule.refusals import allocation, buffers, inlining, names, online, tensors, transforms
 from compiler.schedule.refusals.registry import STEP_RULES, Refusal, Site, refusals
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "buffers",
     "inlining",
     "names",
+    "online",
     "refusals",
     "tensors",
     "transforms",

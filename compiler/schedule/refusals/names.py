@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from compiler.schedule import steps
 from compiler.schedule.refusals.registry import Refusal, Site, step_rule
 
-_Transform = steps.Split | steps.Merge | steps.Swizzle | steps.Resize | steps.Shift | steps.Parallelize
+_Transform = steps.Split | steps.Merge | steps.Swizzle | steps.Resize | steps.Shift | steps.Window | steps.Parallelize
 
 
 @step_rule(
@@ -17,6 +17,7 @@ _Transform = steps.Split | steps.Merge | steps.Swizzle | steps.Resize | steps.Sh
     steps.Swizzle,
     steps.Resize,
     steps.Shift,
+    steps.Window,
     steps.Parallelize,
     steps.SetAllocationDomain,
     steps.TmemDimsep,
@@ -28,7 +29,9 @@ _Transform = steps.Split | steps.Merge | steps.Swizzle | steps.Resize | steps.Sh
     steps.CacheOutput,
     steps.SetMemory,
     steps.Recompute,
+    steps.Online,
     steps.SetCache,
+    steps.Straddle,
     steps.Approximate,
 )
 def steps_name_tensors_of_the_fusion(site: Site, step: object) -> Iterator[Refusal]:
@@ -38,7 +41,7 @@ def steps_name_tensors_of_the_fusion(site: Site, step: object) -> Iterator[Refus
         yield Refusal(site.name, site.name, names, f"The tensors are {names}.", f"there is no tensor {site.name}")
 
 
-@step_rule(steps.Split, steps.Merge, steps.Swizzle, steps.Resize, steps.Shift, steps.Parallelize)
+@step_rule(steps.Split, steps.Merge, steps.Swizzle, steps.Resize, steps.Shift, steps.Window, steps.Parallelize)
 def steps_name_axes_that_exist(site: Site, step: _Transform) -> Iterator[Refusal]:
     """Axes are counted in the tensor's loop domain at the moment of the step, from 0."""
     count = len(site.axes)

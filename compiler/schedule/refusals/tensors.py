@@ -59,7 +59,7 @@ def cached_inputs_are_read_and_not_inlined(site: Site, step: steps.CacheInput) -
         yield Refusal(site.name, found, "consumers, not inlined", fix, f"{t.name} is inlined or has no consumer")
 
 
-@step_rule(steps.CacheOutput, steps.SetMemory, steps.Recompute, steps.SetCache, steps.Approximate)
+@step_rule(steps.CacheOutput, steps.SetMemory, steps.Recompute, steps.SetCache, steps.Straddle, steps.Approximate)
 def tensors_are_made_by_an_operator(site: Site, step: object) -> Iterator[Refusal]:
     """What is said of an operator is said of one that exists: inputs have none."""
     if site.sf.producer(site.name) is None:
@@ -70,6 +70,17 @@ def tensors_are_made_by_an_operator(site: Site, step: object) -> Iterator[Refusa
             "Name the tensor that the access writes or defines.",
             f"{site.name} is an input of the fusion",
         )
+
+
+@step_rule(steps.Straddle)
+def straddling_words_are_loaded_by_threads(site: Site, step: steps.Straddle) -> Iterator[Refusal]:
+    """A thread puts a word together in registers, of words of global memory: such a copy may straddle."""
+    op = site.sf.producer(site.name)
+    ends = [site.sf.tensor(n).memory for n in op.tensor_inputs] if op is not None and op.kind in MOVES else []
+    if ends != [MemoryType.GLOBAL] or site.tensor.memory is not MemoryType.LOCAL:
+        found = "a copy elsewhere" if ends else "no copy"
+        fix = "Name a copy of an input in registers."
+        yield Refusal(site.name, found, "a copy, global to local", fix, f"{site.name} is {found}")
 
 
 @step_rule(steps.CacheOutput)

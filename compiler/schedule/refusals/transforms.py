@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from math import prod
 
 from compiler.ir.id_exprs import IdExpr
-from compiler.ir.iter_domain import IterDomain, ParallelType
+from compiler.ir.iter_domain import IterDomain, MemoryType, ParallelType
 from compiler.schedule import steps
 from compiler.schedule.axes import merge_partner, order_after, resized_extent
 from compiler.schedule.inline import compute_position, producer_position
 from compiler.schedule.refusals.names import touched
 from compiler.schedule.refusals.registry import Refusal, Site, step_rule
 
-_Loop = steps.Split | steps.Merge | steps.Swizzle | steps.Resize | steps.Shift
+_Loop = steps.Split | steps.Merge | steps.Swizzle | steps.Resize | steps.Shift | steps.Window
 MAX_PLACES = 1 << 62
 MOST_FORMULA = 1000
 """Characters of an extent's formula."""
@@ -164,20 +164,38 @@ def resized_axes_are_not_summed_over(site: Site, step: steps.Resize) -> Iterator
 @step_rule(steps.Shift)
 def shifted_rows_have_a_phase(site: Site, step: steps.Shift) -> Iterator[Refusal]:
     """A run of known length is moved by less than a modulus of two or more, which other axes, one factor each, decide;
-    neither it nor they are summed over."""
+    those are not summed over."""
     where = f"{site.name}: axis {step.axis}"
     axes = [site.axes[i] for i in (step.axis, *step.by)]
     if (
         step.modulus < 2
         or len(step.by) != len(step.factors)
         or step.axis in step.by
-        or min(step.factors, default=0) < 0
+        or min((step.start, *step.factors)) < 0
     ):
         fix = "Give one factor from 0 for each of the other axes that say which row, and a modulus of 2 or more."
         yield Refusal(where, str(step.by), f"{len(step.factors)} other axes", fix, "that is no phase of a row")
-    elif any(a.is_reduction or a.symbolic is not None for a in axes):
+    elif any(a.symbolic is not None for a in axes) or any(a.is_reduction for a in axes[1:]):
         fix = "Shift runs of known length, by axes that are not summed over."
-        yield Refusal(where, "unknown or reduction", "known iteration axes", fix, "that axis cannot be shifted")
+        yield Refusal(where, "unknown or reduction", "known axes", fix, "that axis cannot be shifted")
+
+
+@step_rule(steps.Window)
+def windows_cover_their_axis(site: Site, step: steps.Window) -> Iterator[Refusal]:
+    """Windows stand close enough that every element lies in one, on an axis of known length that is neither summed over
+    (an element of two tiles would count twice) nor broadcast, of a tensor that is not stored: each block has its own
+    copy of what tiles share."""
+    where, axis = f"{site.name}: axis {step.axis}", site.axes[step.axis]
+    if step.step < 1 or step.before < 0 or step.size < step.step:
+        found = f"windows of {step.size} every {step.step}, {step.before} before"
+        fix = "Give a step of 1 or more, windows at least as long, and 0 or more elements before."
+        yield Refusal(where, found, "windows that touch", fix, "elements would lie in no window")
+    elif axis.symbolic is not None or axis.is_reduction or axis.is_broadcast:
+        kind = "unknown" if axis.symbolic is not None else axis.kind.value
+        yield Refusal(where, kind, "iteration", "Cut axes of elements.", f"a {kind} axis has no windows")
+    elif site.tensor.memory is MemoryType.GLOBAL:
+        fix = "Cut a copy of it in shared memory or registers (cache_input, cache_output)."
+        yield Refusal(where, "global", "shared or local", fix, "a stored element lies in one tile")
 
 
 def _moved(site: Site, step: _Loop | steps.Reorder) -> tuple[int, ...]:
@@ -190,7 +208,7 @@ def _moved(site: Site, step: _Loop | steps.Reorder) -> tuple[int, ...]:
     return touched(step)
 
 
-@step_rule(steps.Split, steps.Merge, steps.Swizzle, steps.Resize, steps.Shift, steps.Reorder)
+@step_rule(steps.Split, steps.Merge, steps.Swizzle, steps.Resize, steps.Shift, steps.Window, steps.Reorder)
 def transforms_stay_right_of_the_compute_position(site: Site, step: _Loop | steps.Reorder) -> Iterator[Refusal]:
     """Loops left of the compute-at position are the consumers' too, and fixed (nvFuser, transforms)."""
     limit = compute_position(site.tensor)
@@ -206,7 +224,7 @@ def transforms_stay_right_of_the_compute_position(site: Site, step: _Loop | step
             return
 
 
-@step_rule(steps.Split, steps.Merge, steps.Swizzle, steps.Resize, steps.Shift, steps.Reorder)
+@step_rule(steps.Split, steps.Merge, steps.Swizzle, steps.Resize, steps.Shift, steps.Window, steps.Reorder)
 def transforms_stay_right_of_inlined_producers(site: Site, step: _Loop | steps.Reorder) -> Iterator[Refusal]:
     """Loops in which something that the tensor reads is computed are fixed (nvFuser, transforms)."""
     moved = _moved(site, step)
@@ -223,8 +241,10 @@ def transforms_stay_right_of_inlined_producers(site: Site, step: _Loop | steps.R
             return
 
 
-@step_rule(steps.Split, steps.Resize, steps.Shift)
-def split_axes_are_serial(site: Site, step: steps.Split | steps.Resize | steps.Shift) -> Iterator[Refusal]:
+@step_rule(steps.Split, steps.Resize, steps.Shift, steps.Window)
+def split_axes_are_serial(
+    site: Site, step: steps.Split | steps.Resize | steps.Shift | steps.Window
+) -> Iterator[Refusal]:
     """Parallel types are given after splitting, so that no type is on two axes unasked (nvFuser, transforms)."""
     if site.is_loop and site.tensor.types[step.axis] is not ParallelType.SERIAL:
         type_ = site.tensor.types[step.axis]

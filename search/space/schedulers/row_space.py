@@ -292,9 +292,9 @@ def _memory(f: RowFacts) -> list[Constraint]:
             "Some rows are brought to shared memory: threads copy 4, 8 or 16 bytes at a time past their registers.",
         ),
         Constraint(
-            "reads_stay_inside_the_allocation",
+            "staged_rows_are_cut_evenly",
             ("keep", "vector", "threads", "cluster", "unroll", "load"),
             inside,
-            "The steps of the threads end where the row in shared memory ends.",
+            "The steps of the threads end where the row in shared memory ends: its reads need no guards.",
         ),
     ]

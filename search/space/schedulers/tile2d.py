@@ -10,7 +10,8 @@ by `vector_out` in registers:
            -> permute -> pointwise, with inputs in the outputs' order -> [shared tile, rows of P] -> outputs
 
 Loops of the threaded tensors: tile | thread | step | P inside the vector block | Q inside it (before the permute Q, P).
-Where rows begin at any address (odd pitches), a tile's run of them is shifted to the boundaries of a warp's accesses.
+Where rows begin at any address (odd pitches), a tile's run of them is shifted to the boundaries of a warp's accesses;
+or rows are shifted as wholes, and what tiles then share, a halo of less than a sector, is loaded by both.
 Elements narrower than a register then come as words that straddle two aligned ones, go to shared memory by themselves,
 and leave as aligned words, of which those at a run's ends are cut (CUB, batched memory copies).
 """

@@ -25,6 +25,7 @@ from search.space.schedulers.tile2d_facts import (
     WARP,
     WORD_BYTES,
     Facts,
+    sector_elements,
 )
 from search.space.schedulers.tile2d_sources import PAST_REGISTERS
 from search.space.schedulers.tile2d_worthwhile import worthwhile
@@ -98,6 +99,7 @@ def _knobs(fusion: Fusion, f: Facts) -> tuple[Knob, ...]:
         Knob("load_vector", f.load_vectors),
         Knob("shift_load", (False, True) if f.shifts_load else (False,)),
         Knob("shift_store", (False, True) if f.shifts_store else (False,)),
+        Knob("halo", (False, True) if f.shifts_store else (False,)),
         Knob("layout", LAYOUTS),
         Knob("store_layout", STORE_LAYOUTS if f.has_stored_maps else STORE_LAYOUTS[:1]),
         Knob("tile_order", ("columns_inner", "rows_inner", GROUPED)),
@@ -115,13 +117,16 @@ def _each(values: Any, holds: Callable[[int], bool]) -> Any:
 def _shape(f: Facts) -> list[Constraint]:
     """How threads cover the tile."""
 
+    halo_elems = sector_elements(f.space.target_bytes)
+
     def block(tile_in: Any, tile_out: Any, vin: Any, vout: Any, lanes: Any, threads: Any, shift: Any) -> Any:
         lanes_in = threads // lanes
         along = np.where(shift, tile_out >= vout * lanes, tile_out % (vout * lanes) == 0)
         return along & (tile_in % np.maximum(vin * lanes_in, 1) == 0)
 
-    def fetch(load: Any, tile_in: Any, tile_out: Any, width: Any, threads: Any) -> Any:
-        return ~np.isin(load, BY_THREADS) | (tile_in * tile_out % (width * threads) == 0)
+    def fetch(load: Any, tile_in: Any, tile_out: Any, width: Any, threads: Any, halo: Any) -> Any:
+        elems = tile_in * (tile_out + halo * halo_elems)
+        return ~np.isin(load, BY_THREADS) | (elems % (width * threads) == 0)
 
     def registers(load: Any, tile_in: Any, tile_out: Any, vin: Any, vout: Any, threads: Any, operands: Any) -> Any:
         """What is fetched ahead, one block of the sources, and one row of results, computed on in f32 or wider."""
@@ -144,7 +149,7 @@ def _shape(f: Facts) -> list[Constraint]:
         ),
         Constraint(
             "threads_cover_the_tile",
-            ("load", "tile_in", "tile_out", "load_vector", "threads"),
+            ("load", "tile_in", "tile_out", "load_vector", "threads", "halo"),
             fetch,
             "The vectors of a tile divide among the threads.",
         ),
@@ -181,7 +186,16 @@ def _shifts(f: Facts) -> list[Constraint]:
         narrow = (vin == 1) & (vout * f.widest_out <= max(f.widest_out, REGISTER_BYTES))
         return ~shift | ((how == "register") & narrow & (lanes == WARP))
 
+    def halo(shared: Any, shift: Any, load: Any, shift_load: Any) -> Any:
+        return ~shared | (shift & ~shift_load & np.isin(load, BY_THREADS))
+
     return [
+        Constraint(
+            "shared_tile_has_a_halo",
+            ("halo", "shift_store", "load", "shift_load"),
+            halo,
+            "Where stored rows are shifted as wholes, threads load the elements that a tile shares with the next.",
+        ),
         Constraint(
             "groups_are_of_whole_runs",
             ("tile_order", "shift_load"),
@@ -205,6 +219,7 @@ def _shifts(f: Facts) -> list[Constraint]:
 
 def _memory(f: Facts) -> list[Constraint]:
     """Vector alignment in global memory, layouts and size of shared memory."""
+    halo_elems = sector_elements(f.space.target_bytes)
     sources = tuple(dict.fromkeys(s.nbytes for s in f.space.sources))
     tiles = len(f.space.sources) + len(f.space.target_bytes)
 
@@ -222,15 +237,15 @@ def _memory(f: Facts) -> list[Constraint]:
     def span_of(name: Any) -> Any:
         return np.select([name == n for n in SPANS], list(SPANS.values()), default=0)
 
-    def layout(load: Any, name: Any, tile_in: Any, tile_out: Any, vout: Any, vin: Any) -> Any:
-        span = span_of(name)
+    def layout(load: Any, name: Any, tile_in: Any, tile_out: Any, vout: Any, vin: Any, halo: Any) -> Any:
+        span, rows = span_of(name), tile_out + halo * halo_elems
         fits = np.array(True)
         for e in sources:
             row = tile_in * e
             chunks = np.minimum(row, 128) // 16
-            hardware = (span > 0) & (row % np.maximum(span, 1) == 0) & (tile_out % 8 == 0)
+            hardware = (span > 0) & (row % np.maximum(span, 1) == 0) & (rows % 8 == 0)
             block = (name == "block") & np.isin(load, BY_THREADS) & (vout > 1) & (chunks > 1)
-            fits = fits & (hardware | (block & (tile_out % np.maximum(chunks * vout, 1) == 0)))
+            fits = fits & (hardware | (block & (rows % np.maximum(chunks * vout, 1) == 0)))
         plain = (name == "none") | (name == "pad") & np.isin(load, BY_THREADS)
         by_elements = (name == ODD) & (load == "vector") & (vout > 1) & (vin == 1) & (f.widest_in < REGISTER_BYTES)
         return np.where(load == "direct", name == "none", fits | plain | by_elements)
@@ -242,9 +257,9 @@ def _memory(f: Facts) -> list[Constraint]:
             fits = fits & (tile_out * e % np.maximum(span, 1) == 0)
         return np.where(store == "tma", fits | ((name == "none") & (tile_out <= MAX_BOX)), name == "none")
 
-    def smem(load: Any, store: Any, name: Any, tile_in: Any, tile_out: Any, stages: Any) -> Any:
+    def smem(load: Any, store: Any, name: Any, tile_in: Any, tile_out: Any, stages: Any, halo: Any) -> Any:
         pitch = tile_in * f.bytes_in + np.where(np.isin(name, ("pad", ODD)), WORD_BYTES * len(f.space.sources), 0)
-        need = np.where(load == "direct", 0, pitch * tile_out * stages) + np.where(
+        need = np.where(load == "direct", 0, pitch * (tile_out + halo * halo_elems) * stages) + np.where(
             store == "tma", tile_in * tile_out * f.bytes_out, 0
         )
         return need + SMEM_SLACK_BYTES * tiles <= f.arch.smem_per_block_optin_bytes
@@ -270,7 +285,7 @@ def _memory(f: Facts) -> list[Constraint]:
         ),
         Constraint(
             "swizzle_fits_the_tile",
-            ("load", "layout", "tile_in", "tile_out", "vector_out", "vector_in"),
+            ("load", "layout", "tile_in", "tile_out", "vector_out", "vector_in", "halo"),
             layout,
             "A row of the tile is a whole number of spans; padding and block swizzles are for loads by threads.",
         ),
@@ -282,7 +297,7 @@ def _memory(f: Facts) -> list[Constraint]:
         ),
         Constraint(
             "shared_memory_fits_the_block",
-            ("load", "store", "layout", "tile_in", "tile_out", "stages"),
+            ("load", "store", "layout", "tile_in", "tile_out", "stages", "halo"),
             smem,
             "Tiles, times stages, fit the block's shared memory.",
         ),

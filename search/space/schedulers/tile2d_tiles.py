@@ -35,10 +35,17 @@ class TileAxes:
         """Axes that say which tile: its number, with persistent blocks [block, iteration]."""
         return 2 if self.point["blocks_per_sm"] else 1
 
+    @property
+    def halo(self) -> int:
+        """Elements that a shared tile holds beside the run that is stored from it: rows of the outputs are shifted as
+        wholes, by less than a sector."""
+        return sector_elements(self.space.target_bytes) if self.point.get("halo") else 0
+
     def to_tiles(self, tv: str, dims: tuple[int, ...] = (), *, shift: str = "", pitch: int = 0) -> None:
         """[tile.., P in the tile, Q in the tile]. `dims`: the permutation of a tensor in a source's own order.
 
         `shift`: the side ("source" or "target") at whose rows' phases the run of the tile contiguous there is shifted.
+        With a halo the tiles of the sources' side are windows of Q that overlap.
         `pitch`: of a shared tile whose run is shifted, elements from one row of Q to the next: it lies unshifted.
         """
         b, space, p = self.b, self.space, self.point
@@ -49,15 +56,22 @@ class TileAxes:
         b.reorder(tv, [*space.batch, *space.rows, *space.columns])
         row, column = len(space.batch), len(space.batch) + len(space.rows)
         b.merge(tv, column, len(space.columns))
-        b.split(tv, column, p["tile_out"])
-        if shift == "target" and len(space.rows) > 1:
-            self.shift_by_groups(tv)
+        by_groups = shift == "target" and (len(space.rows) > 1 or self.halo > 0)
+        if self.halo and shift != "target":
+            b.do(steps.Window(tv, column, p["tile_out"], p["tile_out"] + self.halo, self.halo))
+        elif self.halo:
+            self.shift_by_groups(tv, column)
+            b.split(tv, column, p["tile_out"])
+        else:
+            b.split(tv, column, p["tile_out"])
+            if by_groups:
+                self.shift_by_groups(tv, column + 1)
         b.merge(tv, row, len(space.rows))
         b.split(tv, row, p["tile_in"])
         count = row + 2
         if pitch:
             self.allocate(tv, pitch)
-        if shift and not (shift == "target" and len(space.rows) > 1):
+        if shift and not by_groups:
             self.shift(tv, shift)
         batch = list(range(count - 2))
         row, row_in, column, column_in = range(count - 2, count + 2)
@@ -101,15 +115,15 @@ class TileAxes:
         by = tuple(at for at in range(count + 2) if at != run and factors[at] % unit)
         self.b.do(steps.Shift(tv, run, by, tuple(factors[at] % unit for at in by), unit))
 
-    def shift_by_groups(self, tv: str) -> None:
-        """The same at the phases of the outputs' rows, of axes [batch.., groups of P.., Q tile, Q]: rows that are
-        places along several dimensions lie at a distance of their own along each."""
+    def shift_by_groups(self, tv: str, run: int) -> None:
+        """The same at the phases of the outputs' rows, of axes [batch.., groups of P.., Q] or [.., Q tile, Q], `run`
+        the last: rows that are places along several dimensions lie at a distance of their own along each."""
         space = self.space
         unit, tile = sector_elements(space.target_bytes), len(space.batch) + len(space.rows)
         factors = [space.target_strides[g] for g in (*space.batch, *space.rows)]
-        factors.append(self.point["tile_out"] * space.target_strides[space.columns[-1]])
+        factors += [self.point["tile_out"] * space.target_strides[space.columns[-1]]] * (run - tile)
         by = tuple(at for at, factor in enumerate(factors) if factor % unit)
-        self.b.do(steps.Shift(tv, tile + 1, by, tuple(factors[at] % unit for at in by), unit))
+        self.b.do(steps.Shift(tv, run, by, tuple(factors[at] % unit for at in by), unit))
 
 
 def row_pitch(layout: str, extent: int, nbytes: int, word: int) -> int:

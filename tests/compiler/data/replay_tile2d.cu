@@ -22,6 +22,7 @@ extern "C" __global__ void __launch_bounds__(128) fusetune_kernel(float* __restr
     __syncthreads();
     if ((k0 + 1u) < 4u) {
       if (ft_is_elected()) {
+        ft_fence_async_shared();
         ft_mbarrier_expect_tx(smem + u32(((k0 + 1u) % 2u) * 8u + 16384u), 8192u);
         #pragma unroll
         for (Index k1 = 0u; k1 < 2u; ++k1) {

@@ -11,8 +11,9 @@ from compiler.pipeline import Generated
 from tests.compiler.launches.made import column_max_of_shares
 from tests.compiler.schedules import from_wire
 from tests.search.schedulers.column_fusions import column_sum
+from tests.search.schedulers.permute_fusions import added_across, permuted
 from tests.search.schedulers.points import generated
-from tests.search.schedulers.row_fusions import layer_norm, softmax
+from tests.search.schedulers.row_fusions import layer_norm, log_sum_exp, softmax
 
 ALL, BULK = ("sm_80", "sm_90a", "sm_100a"), ("sm_90a", "sm_100a")
 
@@ -135,6 +136,26 @@ GOLDEN = {
             layout="128B",
         ),
     ),
+    "tile2d_ring_of_copies": Golden(
+        ALL,
+        lambda arch: generated(
+            "tile2d",
+            transpose(512, 1000, "bf16"),
+            arch,
+            sm_count=4,
+            load="cp_async",
+            tile_in=64,
+            tile_out=128,
+            vector_in=2,
+            vector_out=8,
+            lanes_out=16,
+            threads=128,
+            load_vector=8,
+            layout="block",
+            blocks_per_sm=2,
+            stages=3,
+        ),
+    ),
     "tile2d_shifted_odd_rows": Golden(
         ALL,
         lambda arch: generated(
@@ -148,6 +169,70 @@ GOLDEN = {
             shift_load=True,
             shift_store=True,
             layout="pad",
+        ),
+    ),
+    "tile2d_halo_of_odd_rows": Golden(
+        ALL,
+        lambda arch: generated(
+            "tile2d",
+            transpose(515, 1001, "f32"),
+            arch,
+            tile_in=64,
+            tile_out=64,
+            lanes_out=32,
+            threads=512,
+            shift_store=True,
+            halo=True,
+            layout="pad",
+        ),
+    ),
+    "tile2d_words_of_odd_rows": Golden(
+        ALL,
+        lambda arch: generated(
+            "tile2d",
+            transpose(1003, 515, "i8"),
+            arch,
+            tile_in=128,
+            tile_out=256,
+            vector_out=4,
+            lanes_out=32,
+            threads=512,
+            load_vector=4,
+            shift_store=True,
+            layout="odd",
+        ),
+    ),
+    "tile2d_runs_of_several_dimensions": Golden(
+        ALL,
+        lambda arch: generated(
+            "tile2d",
+            permuted((20, 31, 16, 64, 24), (4, 3, 2, 1, 0), "f16"),
+            arch,
+            tile_in=64,
+            tile_out=128,
+            vector_in=4,
+            vector_out=4,
+            lanes_out=32,
+            threads=256,
+            load_vector=8,
+            layout="block",
+        ),
+    ),
+    "tile2d_operand_in_another_order": Golden(
+        ALL,
+        lambda arch: generated(
+            "tile2d",
+            added_across((512, 1024), (1, 0)),
+            arch,
+            tile_in=64,
+            tile_out=64,
+            vector_in=4,
+            vector_out=4,
+            lanes_out=16,
+            threads=256,
+            load_vector=4,
+            layout="block",
+            operands="ahead",
         ),
     ),
     "tile2d_tma_both_ways": Golden(
@@ -194,6 +279,12 @@ GOLDEN = {
         ALL,
         lambda arch: generated("row", layer_norm((64, 8192), (1,), "bf16"), arch, vector=8, threads=256, math="approx"),
     ),
+    "row_shifted_to_aligned_vectors": Golden(
+        ALL,
+        lambda arch: generated(
+            "row", softmax((512, 1023), (1,), "bf16"), arch, rows_begin="aligned", vector=8, threads=32, rows=4
+        ),
+    ),
     "row_in_shared_memory_of_a_cluster": Golden(
         BULK,
         lambda arch: generated(
@@ -207,10 +298,55 @@ GOLDEN = {
             cluster=4,
         ),
     ),
+    "row_in_a_ring_that_a_warp_fills": Golden(
+        BULK,
+        lambda arch: generated(
+            "row",
+            layer_norm((4096, 2048), (1,), "bf16"),
+            arch,
+            keep="shared",
+            vector=8,
+            threads=128,
+            rows=2,
+            unroll=2,
+            blocks_per_sm=2,
+            stages=3,
+            fill="warp_registers",
+        ),
+    ),
+    "column_in_a_ring": Golden(
+        BULK,
+        lambda arch: generated(
+            "column",
+            column_sum((1024, 512), "bf16"),
+            arch,
+            load="tma",
+            vector=8,
+            threads_x=16,
+            threads_y=8,
+            rows=4,
+            stages=3,
+            prefetch=-2,
+        ),
+    ),
     "row_read_in_every_pass": Golden(
         ALL,
         lambda arch: generated(
             "row", softmax((16, 40_004), (1,), "f32"), arch, keep="reload", vector=4, threads=256, unroll=2
+        ),
+    ),
+    "row_read_once_by_an_online_fold": Golden(
+        ALL,
+        lambda arch: generated(
+            "row",
+            log_sum_exp((16, 32_768), "bf16"),
+            arch,
+            keep="reload",
+            fold="online",
+            vector=8,
+            threads=256,
+            unroll=4,
+            math="approx",
         ),
     ),
     "column": Golden(

@@ -17,8 +17,10 @@ from compiler.ir.fusion import Literal
 from compiler.ir.ops import OpKind
 from compiler.ir.tensor import CachePolicy, MathGrade
 from compiler.lower.kernel_ir import (
+    CommitCopies,
     Compute,
     Convert,
+    CopyAsync,
     Declare,
     GlobalLoad,
     GlobalStore,
@@ -32,6 +34,7 @@ from compiler.lower.kernel_ir import (
     SharedLoad,
     SharedStore,
     Stmt,
+    WaitCopies,
 )
 from search.candidate import Candidate
 from search.space.schedulers.flat import Flat
@@ -122,12 +125,49 @@ STATEMENTS: tuple[tuple[str, Stmt, Sequence[str]], ...] = (
         "a vector that the end cuts goes lane by lane",
         GlobalStore(reg("r", F16), "v0", var(TX) * 4, 4, CachePolicy.EVICT_FIRST, (), Less(LANE, const(30))),
         [
-            "ft_store_global_if<8, 3>((tx * 4u + 3u) < 30u, v0 + (tx * 4u), &r[0u]);",
-            "ft_store_global_if<2, 3>((tx * 4u) < 30u && !((tx * 4u + 3u) < 30u), v0 + (tx * 4u), &r[0u]);",
-            "ft_store_global_if<2, 3>((tx * 4u + 1u) < 30u && !((tx * 4u + 3u) < 30u), v0 + (tx * 4u) + 1u, &r[1u]);",
-            "ft_store_global_if<2, 3>((tx * 4u + 2u) < 30u && !((tx * 4u + 3u) < 30u), v0 + (tx * 4u) + 2u, &r[2u]);",
+            "if ((tx * 4u + 3u) < 30u) {",
+            "  ft_store_global<8, 3>(v0 + (tx * 4u), &r[0u]);",
+            "} else {",
+            "  #pragma unroll",
+            "  for (Index lane = 0u; lane < 4u; ++lane) {",
+            "    ft_store_global_if<2, 3>((tx * 4u + lane) < 30u, v0 + (tx * 4u) + lane, &r[lane]);",
+            "  }",
+            "}",
         ],
     ),
+    (
+        "a vector that begins before its run is loaded lane by lane",
+        GlobalLoad(reg("r", F16), "i0", var(TX) * 2, 2, DEFAULT, (), Less(LANE, const(30)), (), Less(const(3), LANE)),
+        [
+            "r[0u] = 0;",
+            "r[1u] = 0;",
+            "ft_load_global_if<4, 0>(3u < (tx * 4u) && (tx * 4u + 1u) < 30u, &r[0u], i0 + (tx * 2u));",
+            "ft_load_global_if<2, 0>(3u < (tx * 4u) && (tx * 4u) < 30u && !(3u < (tx * 4u) && (tx * 4u + 1u) < 30u), "
+            "&r[0u], i0 + (tx * 2u));",
+            "ft_load_global_if<2, 0>(3u < (tx * 4u + 1u) && (tx * 4u + 1u) < 30u "
+            "&& !(3u < (tx * 4u) && (tx * 4u + 1u) < 30u), &r[1u], i0 + (tx * 2u) + 1u);",
+        ],
+    ),
+    (
+        "a copy past the registers",
+        CopyAsync(Shared("s", F32, var(TX) * 16), "i0", var(TX) * 4, 4, CachePolicy.EVICT_FIRST),
+        ["ft_copy_async<16, 3>(smem + u32(tx * 16u), i0 + (tx * 4u));"],
+    ),
+    (
+        "a guarded copy brings zeros from outside",
+        CopyAsync(Shared("s", F32, const(0)), "i0", var(TX), 1, DEFAULT, (Less(var(TX), const(30)),)),
+        ["ft_copy_async_if<4, 0>(tx < 30u, smem, i0 + tx);"],
+    ),
+    (
+        "a copy that the end cuts reads the elements inside",
+        CopyAsync(Shared("s", F16, const(0)), "i0", var(TX) * 4, 4, DEFAULT, (), Less(LANE, const(30))),
+        [
+            "ft_copy_async_of<8, 0>(((tx * 4u) < 30u ? 2u : 0u) + ((tx * 4u + 1u) < 30u ? 2u : 0u)"
+            " + ((tx * 4u + 2u) < 30u ? 2u : 0u) + ((tx * 4u + 3u) < 30u ? 2u : 0u), smem, i0 + (tx * 4u));"
+        ],
+    ),
+    ("copies are a group", CommitCopies(), ["ft_copy_commit();"]),
+    ("all but the last groups are waited for", WaitCopies(2), ["ft_copy_wait<2>();"]),
     (
         "shared memory is addressed in bytes",
         SharedLoad(reg("r", F16), Shared("s", F16, var(TX) * 8 + 128), 4),

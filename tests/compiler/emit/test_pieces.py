@@ -116,6 +116,27 @@ def test_shared_accesses_are_the_instructions_they_are_called(pool: CompilePool,
     assert [line.split(" ")[0] for line in lines] == expected
 
 
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize(("cache", "hint"), [(0, ""), (1, ""), (2, ".L2::cache_hint"), (4, ".L2::cache_hint")])
+def test_copies_past_the_registers(pool: CompilePool, cache: int, hint: str, arch: str) -> None:
+    """16 bytes past L1, fewer through it (PTX ISA, cp.async); a hint is that of L2."""
+    body = "extern __shared__ char smem[]; u32 base = ft_shared_address(smem);\n" + "".join(
+        f"  ft_copy_async<{n}, {cache}>(base, x); ft_copy_async_if<{n}, {cache}>(n > 3, base + 64, x + 64);\n"
+        for n in (4, 8, 16)
+    )
+    body += "ft_copy_commit(); ft_copy_wait<2>(); ft_copy_wait<0>();"
+    lines = [
+        x for x in asm_lines(ptx_of(pool, ["copy_async", "shared"], body, arch)) if not x.startswith("createpolicy")
+    ]
+    tail = ", %" if hint else ""
+    copies = [
+        f"cp.async.{'cg' if n == 16 else 'ca'}.shared.global{hint} [%], [%], {n}{part}{tail};"
+        for n in (4, 8, 16)
+        for part in ("", ", %")
+    ]
+    assert lines == [*copies, "cp.async.commit_group;", "cp.async.wait_group 2;", "cp.async.wait_all;"]
+
+
 @pytest.mark.parametrize("arch", ["sm_90a", "sm_100a"])
 @pytest.mark.parametrize("rank", range(1, 6))
 def test_tensor_copies_take_one_coordinate_a_dimension(pool: CompilePool, rank: int, arch: str) -> None:

@@ -11,6 +11,7 @@ from compiler.analysis.id_graph import id_graph
 from compiler.analysis.tensor_map import Correctness, MapDim
 from compiler.arch import arch_named
 from compiler.explain.case import explain_case
+from compiler.explain.copy_words import copy_words
 from compiler.explain.names import axes_names, counted, listed
 from compiler.explain.nest_words import nest_words
 from compiler.explain.shared_words import shared_words
@@ -20,6 +21,7 @@ from compiler.legality.rules import Schedule
 from compiler.schedule.explicit import MalformedCase
 from tests.compiler.documents import CASES, REFUSED, mutants
 from tests.compiler.explain.copies import STRIDED, load_case, scheduled, strided_copy
+from tests.compiler.model import copies, fusion
 
 
 def case_named(name: str) -> dict[str, Any]:
@@ -127,6 +129,24 @@ def test_what_threads_pay_in_shared_memory(axis: int, words: str) -> None:
     assert total == "in all: 4104 bytes a block"
     assert line.startswith("tv2: reads tv1, 4 bytes a thread")
     assert line.endswith(words)
+
+
+@pytest.mark.parametrize(
+    ("chain", "dtype", "words"),
+    [
+        ("g l g", "float32", ["tv1 <- tv0: vector, 4 bytes a thread at a time"]),
+        ("g s g", "float16", ["tv1 <- tv0: vector, 2 bytes a thread at a time, by way of registers"]),
+        ("g s=cp_async g", "float64", ["tv1 <- tv0: cp.async, 8 bytes a thread at a time"]),
+        ("g l g", "float4_e2m1", ["tv1 <- tv0: vector, 4 bits a thread at a time"]),
+        ("g s=tma g", "float32", []),
+    ],
+)
+def test_the_instruction_of_each_copy_by_threads(chain: str, dtype: str, words: list[str]) -> None:
+    document = copies((32,), chain)
+    for t in document["tensors"].values():
+        t["dtype"] = dtype
+    found = [line for line in copy_words(fusion(document)) if line.startswith("tv1")]
+    assert found == words
 
 
 def test_a_run_of_a_bulk_copy_without_tensor_map() -> None:

@@ -45,7 +45,7 @@ def case(name: str, tensors: Document, ops: list[Document], *steps: Document) ->
 
 def ring(name: str, via: str | None = "tma", memory: str = "shared", rows: int = 61, **buffer: Any) -> Document:
     """[rows, 256]: blocks of eight rows, one a turn of the buffered loop; 61 rows leave the last block five."""
-    loads = "TIDx" if via is None else "Bulk"
+    loads = "TIDx" if via in (None, "cp_async") else "Bulk"
     steps = [s for t in ("tv1", "tv2") for s in (step(t, "split", axis=0, factor=8), on(t, 0, "BIDx"))]
     steps += [on("tv1", 2, loads), on("tv2", 2, "TIDx"), step("tv1", "inline_at", position=2)]
     if buffer:
@@ -73,6 +73,33 @@ def ping_pong(slice_position: int) -> Document:
     return case(f"slice {slice_position}", tensors, ops, *steps, step("tv1", "circular_buffer", stages=3, **buffer))
 
 
+def copied_transpose(name: str, word: int, stages: int = 1) -> Document:
+    """[61, 64] to [64, 61]: tiles of 32 by 32 that threads copy by rows and read by columns."""
+    tensors = {"tv0": tensor(61, 64), "tv1": tensor(61, 64, memory="shared"), "tv2": tensor(64, 61)}
+    steps = [step("tv2", "reorder", map={"0": 1, "1": 0})]
+    for t in ("tv1", "tv2"):
+        steps += [step(t, "split", axis=1, factor=32), step(t, "split", axis=0, factor=32)]
+        steps += [step(t, "reorder", map={"1": 2, "2": 1}), on(t, 0, "BIDx")]
+    steps += [step("tv1", "split", axis=3, factor=word), step("tv1", "merge", axis=2), on("tv1", 3, "Vectorize")]
+    steps += [step("tv2", "merge", axis=2), step("tv2", "split", axis=2, factor=32 * 32 // word)]
+    steps += [step("tv2", "reorder", map={"2": 3, "3": 2}), on("tv1", 2, "TIDx"), on("tv2", 2, "TIDx")]
+    steps.append(step("tv1", "inline_at", position=2))
+    if stages > 1:
+        steps.append(step("tv1", "circular_buffer", stages=stages, prefetch=stages - 1))
+    ops = [op("set", "tv1", "tv0", via="cp_async"), op("permute", "tv2", "tv1", dims=[1, 0])]
+    return case(name, tensors, ops, *steps)
+
+
+def copied_and_stored(name: str, rows: int) -> Document:
+    """[rows, 128]: what threads bring to shared memory the copy engine stores, a row at a time."""
+    tensors = {"tv0": tensor(rows, 128), "tv1": tensor(rows, 128, memory="shared"), "tv2": tensor(rows, 128)}
+    steps = [s for t in ("tv1", "tv2") for s in (step(t, "split", axis=0, factor=8), on(t, 0, "BIDx"))]
+    steps += [step("tv1", "split", axis=2, factor=4), on("tv1", 2, "TIDx"), on("tv1", 3, "Vectorize")]
+    steps += [on("tv2", 2, "Bulk"), step("tv1", "inline_at", position=2)]
+    ops = [op("set", "tv1", "tv0", via="cp_async"), op("set", "tv2", "tv1", via="tma")]
+    return case(name, tensors, ops, *steps)
+
+
 _WARPS: dict[str, Any] = {"stages": 3, "kind": "warp_specialized", "on": "TIDx"}
 BUFFERED: list[Document] = [
     ring("one stage"),
@@ -81,6 +108,12 @@ BUFFERED: list[Document] = [
     ring("pipelined with a second mbarrier", stages=3, prefetch=1, war_mbarrier=True),
     ring("pipelined by threads", via=None, stages=3, prefetch=2),
     ring("pipelined in registers", via=None, memory="local", stages=2, prefetch=1),
+    ring("copied by threads", via="cp_async"),
+    ring("pipelined by copies of threads", via="cp_async", stages=3, prefetch=2),
+    ring("pipelined by copies, a stage to spare", via="cp_async", stages=4, prefetch=2),
+    copied_transpose("cp_async of four bytes, transposed", word=1),
+    copied_transpose("cp_async of sixteen bytes, transposed in stages", word=4, stages=2),
+    copied_and_stored("cp_async, stored by a tensor map", rows=61),
     ring("warp specialized", **_WARPS),
     ring("warp specialized, registers shared", **_WARPS, registers=[40, 232]),
     ring("warp specialized bulk runs", via="bulk1d", **_WARPS),

@@ -1,9 +1,10 @@
 import pytest
 
+from compiler.ir.tensor import BufferKind, CopyVia
 from compiler.legality.rules import Schedule
 from compiler.schedule import steps as st
 from tests.compiler.legality.cases import Case, breaches
-from tests.compiler.schedules import LOCAL, P, parallel, schedule, through_shared, unary
+from tests.compiler.schedules import LOCAL, SHARED, P, parallel, schedule, through_shared, unary
 
 KIB = 1024
 
@@ -20,7 +21,59 @@ def staged(elems: int, arch: str = "sm_90a") -> Schedule:
     return schedule(unary((elems,)), through_shared(elems, 32, 1), arch)
 
 
+def loaded_apart(x: int, y: int, on: P, registers: tuple[int, int] | None = None) -> Schedule:
+    """Tiles of x by y elements in a ring that warps of their own fill, which are appended to dimension `on`."""
+    loops = [s for tv in ("r", "v0") for s in parallel(tv, P.SERIAL, P.TIDY, P.TIDX)]
+    ring = st.CircularBuffer("s", 2, kind=BufferKind.WARP_SPECIALIZED, on=on, registers=registers)
+    steps: list[st.Step] = [
+        st.CacheInput("i0", "s", SHARED, CopyVia.BULK1D),
+        st.CacheInput("s", "r", LOCAL),
+        *loops,
+        st.Merge("s", 1),
+        st.Parallelize("s", 1, P.BULK),
+        st.InlineAt("s", 1),
+        st.InlineAt("r", 3),
+        ring,
+    ]
+    return schedule(unary((4, y, x)), steps)
+
+
 CASES = (
+    Case(
+        "threads that load among those of a block",
+        lambda: loaded_apart(896, 1, P.TIDX),
+        lambda: loaded_apart(1024, 1, P.TIDX),
+        (
+            ("block_fits_the_architecture", "block", 1152, 1024),
+            ("block_fits_the_architecture", "block.x", 1152, 1024),
+        ),
+    ),
+    Case(
+        "warps of both parts of a block",
+        lambda: loaded_apart(16, 8, P.TIDY),
+        lambda: loaded_apart(16, 8, P.TIDX),
+        (
+            (
+                "parts_of_a_block_are_whole_warps",
+                "block, warps appended to TIDx",
+                "16 threads that compute beside 16 that load",
+                "multiples of 32",
+            ),
+        ),
+    ),
+    Case(
+        "warp groups of both parts of a block that share registers",
+        lambda: loaded_apart(256, 2, P.TIDX),
+        lambda: loaded_apart(256, 2, P.TIDX, (24, 80)),
+        (
+            (
+                "parts_of_a_block_are_whole_warps",
+                "block, warps appended to TIDx",
+                "256 threads that compute beside 64 that load",
+                "multiples of 128",
+            ),
+        ),
+    ),
     Case(
         "threads of a block",
         lambda: launched((512, 2), P.TIDX, P.TIDY),

@@ -20,6 +20,7 @@ from compiler.legality.rules import (
 from tests.compiler.legality import (
     test_bulk,
     test_launch,
+    test_online,
     test_reads,
     test_reductions,
     test_structure,
@@ -29,7 +30,7 @@ from tests.compiler.legality import (
 from tests.compiler.legality.cases import Case
 
 EVERY = (*STRUCTURE, *RULES)
-TABLES = (test_bulk, test_launch, test_reads, test_reductions, test_structure, test_tma, test_vectorize)
+TABLES = (test_bulk, test_launch, test_online, test_reads, test_reductions, test_structure, test_tma, test_vectorize)
 CASES = tuple(case for table in TABLES for case in table.CASES)
 
 

@@ -11,6 +11,7 @@ from tests.compiler.legality.cases import Case, breaches
 from tests.compiler.schedules import LOCAL, SHARED, P, by_threads, load_by_tma, parallel, schedule, unary
 
 ROW = unary((64,))
+SHORT = "pieces of 8 shifted by at most 6"
 CARRIED_PLAIN = "global to local, local to global, local to local, local to shared, shared to local"
 
 
@@ -74,6 +75,14 @@ def with_pitch(pitch: int) -> list[st.Step]:
         st.SetAllocationDomain("s", (0, 1), (), (pitch, 1)),
         *(st.InlineAt(tv, 2) for tv in ("g", "r")),
     ]
+
+
+def windows(step: int, size: int, before: int) -> list[st.Step]:
+    """Shared windows of 64 elements, of which runs of 8 are read that phases of a modulus of 8 have moved."""
+    tiles = [s for tv in ("g", "s") for s in (st.Window(tv, 0, step, size, before), *parallel(tv, P.BIDX))]
+    runs = [s for tv in ("r", "v0") for s in (st.Shift(tv, 0, (), (), 8, 3), st.Split(tv, 0, 8), *parallel(tv, P.BIDX))]
+    caches = [st.CacheInput("i0", "g", LOCAL), st.CacheInput("g", "s", SHARED), st.CacheInput("s", "r", LOCAL)]
+    return [*caches, *tiles, *runs, *(st.Parallelize(tv, 1, P.UNROLL) for tv in ("g", "s", "r", "v0"))]
 
 
 def scalar_caches(count: int) -> list[st.Step]:
@@ -174,6 +183,18 @@ CASES = (
         lambda: schedule(ROW, on_threads(8, 8)),
         lambda: schedule(ROW, [st.CacheInput("i0", "r", LOCAL), st.Resize("r", 0, 0, 8), *on_threads(8, 8)[1:]]),
         (("loops_are_split_merged_and_swizzled", "r: ir.0{64}", "resize", "none"),),
+    ),
+    Case(
+        "a window has what phases move before its run",
+        lambda: schedule(ROW, windows(8, 15, 7)),
+        lambda: schedule(ROW, windows(8, 15, 6)),
+        (("windows_hold_what_their_readers_read", "r reads s: is.0{64}", "windows of 15 every 8, 6 before", SHORT),),
+    ),
+    Case(
+        "a window is as long as that and its run",
+        lambda: schedule(ROW, windows(8, 15, 7)),
+        lambda: schedule(ROW, windows(8, 14, 7)),
+        (("windows_hold_what_their_readers_read", "r reads s: is.0{64}", "windows of 14 every 8, 7 before", SHORT),),
     ),
     Case(
         "all tensors use all threads",

@@ -4,6 +4,7 @@ from compiler.dtypes import DType
 from compiler.ir.ops import OpKind
 from compiler.legality.rules import Schedule
 from compiler.schedule import steps as st
+from compiler.schedule.apply import apply
 from tests.compiler.legality.cases import Case, breaches
 from tests.compiler.schedules import LOCAL, SHARED, P, by_threads, parallel, schedule, unary
 
@@ -35,6 +36,12 @@ def across_rows(width: int) -> Schedule:
         steps += [st.Merge(tv, 0), st.Split(tv, 0, width)]
     steps += [*parallel("r", P.SERIAL, P.VECTORIZE), *parallel("v0", P.SERIAL, P.UNROLL), st.InlineAt("r", 1)]
     return schedule(unary((4, 6), strides=(8, 1)), steps)
+
+
+def straddling(axis: int) -> Schedule:
+    """The same with words that begin at any element."""
+    s = along(axis)
+    return Schedule(apply(s.sf, st.Straddle("r")), s.arch)
 
 
 def relu(lanes: P) -> Schedule:
@@ -132,6 +139,12 @@ CASES = (
         lambda: rows(4, 12),
         lambda: rows(4, 10),
         (("vector_address_is_aligned", "r: i0", 8, 16),),
+    ),
+    Case(
+        "words at any address lie along a run",
+        lambda: straddling(1),
+        lambda: straddling(0),
+        (("straddling_words_lie_along_a_run", "r", "(lane * 4 + tx)", "... + lane, along one dimension in memory"),),
     ),
     Case(
         "a shared tile holds whole vectors",

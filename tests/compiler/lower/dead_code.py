@@ -33,7 +33,7 @@ def _conditions(body: Sequence[k.Stmt], known: tuple[k.Less, ...]) -> Iterator[s
                 yield from _conditions(s.orelse, known)
             case k.Loop() | k.Elected():
                 yield from _conditions(s.body, known)
-            case k.GlobalLoad():
+            case k.GlobalLoad() | k.CopyAsync():
                 yield from _asked(s, (*s.guards, *s.within, *_lanes(s)), known)
             case k.GlobalStore():
                 yield from _asked(s, (*s.guards, *_lanes(s)), known)
@@ -43,7 +43,7 @@ def _conditions(body: Sequence[k.Stmt], known: tuple[k.Less, ...]) -> Iterator[s
                 pass
 
 
-def _lanes(s: k.GlobalLoad | k.GlobalStore) -> tuple[k.Less, ...]:
+def _lanes(s: k.GlobalLoad | k.GlobalStore | k.CopyAsync) -> tuple[k.Less, ...]:
     """What a tail asks first: whether the last lane is inside."""
     if s.tail is None:
         return ()

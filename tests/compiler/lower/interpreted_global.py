@@ -40,6 +40,19 @@ class GlobalTensor:
             raise KernelFault("outputs_are_not_read", self.name)
         return self.data[self._places(offsets, width, "load")]
 
+    def load_straddling(self, offsets: Array, width: int, skipped: Array | None) -> Array:
+        """The same from any element on, of the two aligned words that hold them; `skipped`: the elements of the first
+        word that are left out, where the kernel says how many."""
+        nbytes = self.dtype.nbytes
+        phase = (self.align + offsets * nbytes) % (width * nbytes) // nbytes
+        if skipped is not None and (skipped != phase).any():
+            raise KernelFault("skipped_elements_are_those_before", f"{self.name}: {skipped} where {phase} are")
+        words = np.zeros((2 * width, len(offsets)), self.data.dtype)
+        words[:width] = self.load(offsets - phase, width)
+        both = phase > 0
+        words[width:, both] = self.load((offsets - phase)[both] + width, width)
+        return np.asarray(np.take_along_axis(words, phase[None, :] + np.arange(width)[:, None], axis=0))
+
     def store(self, offsets: Array, bits: Array, threads: Array) -> None:
         """Stores bits [lane, thread] from each offset on; `threads` number the threads of the whole grid."""
         if not self.is_output:

@@ -1,10 +1,11 @@
 """Shared memory of one block in the interpreter: bytes, and who may touch each of them when.
 
 A block barrier orders what threads do; what bulk copies bring is there after a wait for the phase of their mbarrier;
-what threads wrote is there for bulk copies after a proxy fence of the writer and then a block barrier; what a bulk copy
-reads may be overwritten after a wait for its reads (PTX ISA: memory consistency model, async proxy, mbarrier,
-cp.async.bulk). Time is chosen against the kernel: loads arrive when somebody waits for them, stores read when somebody
-waits for that.
+what threads wrote is there for bulk copies after a proxy fence of the writer and then a block barrier; what threads
+touched a bulk load may overwrite after the same, or after the barrier and then a fence of its issuer; what a bulk copy
+reads may be overwritten after a wait for its reads; what a thread copies by cp.async it has written once it has waited
+for it (PTX ISA: memory consistency model, async proxy, mbarrier, cp.async.bulk, cp.async). Time is chosen against the
+kernel: loads and copies arrive when somebody waits for them, stores read when somebody waits for that.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ NOBODY, MANY = -1, -2
 POISON = 0xFF
 """Bytes of this are NaN in every float type."""
 
-_GENERIC, _FENCED = 1, 2
+_GENERIC, _FENCED, _SYNCED, _FENCED_BY_ONE = 1, 2, 3, 4
 _READING, _READ = 2, 1
 
 
@@ -34,6 +35,16 @@ class _Load:
 class _Store:
     addresses: Array
     finish: Callable[[Array], None]
+
+
+@dataclass
+class _Copy:
+    """A cp.async of several threads: where [thread, byte], what, whose, and in which group of each of them."""
+
+    where: Array
+    contents: Array
+    threads: Array
+    groups: Array
 
 
 @dataclass
@@ -81,12 +92,19 @@ class SharedMemory:
         """Who read a byte since the last block barrier."""
         self._proxy = np.zeros(nbytes, np.uint8)
         """Written by threads and not seen by bulk copies: `_GENERIC`, and after the writer's fence `_FENCED`."""
+        self._touched = np.zeros(nbytes, np.uint8)
+        """Read or written by threads, so that no bulk load may overwrite it: `_GENERIC`, after their fence `_FENCED`,
+        after a barrier `_SYNCED`, and after that and a fence of one thread, `_fencer`, `_FENCED_BY_ONE`: it may."""
+        self._fencer = np.full(nbytes, NOBODY, np.int32)
         self._storing = np.zeros(nbytes, np.uint8)
         """Source of a bulk store: `_READING`, then `_READ` while only the thread that issued it knows of it."""
         self._storer = np.full(nbytes, NOBODY, np.int32)
         self._barriers: dict[int, _Barrier] = {}
         self._is_setup_seen = False
         self._groups: dict[int, _Groups] = {}
+        self._copies: list[_Copy] = []
+        self._copy_group = np.zeros(threads, np.int64)
+        """The number of each thread's open group of copies."""
 
     # Threads ---------------------------------------------------------------------------------------------------------
 
@@ -106,6 +124,7 @@ class SharedMemory:
         self._reader[where] = who
         several = (self._reader[where] != who) | ((before != NOBODY) & (before != who))
         self._reader[where[several]] = MANY
+        self._touched[where] = _GENERIC
         return self.data[where]
 
     def store(self, at: Array, contents: Array, threads: Array) -> None:
@@ -119,6 +138,7 @@ class SharedMemory:
         self._check(self._writer[where] == who, "barrier_between_two_writes", where)
         self._fresh[where] = True
         self._proxy[where] = _GENERIC
+        self._touched[where] = _GENERIC
         self._defined[where] = True
         self._delivery[where] = 0
         self.data[where] = contents
@@ -129,6 +149,8 @@ class SharedMemory:
         self._fresh[:] = False
         self._reader[:] = NOBODY
         self._proxy[self._proxy == _FENCED] = 0
+        self._touched[(self._touched == _FENCED) | (self._touched == _FENCED_BY_ONE)] = 0
+        self._touched[self._touched == _GENERIC] = _SYNCED
         self._storing[self._storing == _READ] = 0
         self._delivery[:] = 0
         for barrier in self._barriers.values():
@@ -136,10 +158,56 @@ class SharedMemory:
 
     def fence(self, threads: Array) -> None:
         """fence.proxy.async by these threads."""
-        mine = self._proxy == _GENERIC
+        mine, touched = self._proxy == _GENERIC, self._touched == _GENERIC
+        synced = self._touched == _SYNCED
         if len(threads) < self.threads:
             mine &= np.isin(self._writer, threads)
+            touched &= (~self._fresh | np.isin(self._writer, threads)) & np.isin(self._reader, [NOBODY, *threads])
+            self._fencer[synced] = threads[0]
         self._proxy[mine] = _FENCED
+        self._touched[touched] = _FENCED
+        self._touched[synced] = _FENCED_BY_ONE if len(threads) < self.threads else 0
+
+    # cp.async --------------------------------------------------------------------------------------------------------
+
+    def begin_copy(self, at: Array, contents: Array, threads: Array) -> None:
+        """cp.async of bytes [thread, byte] to each address on."""
+        where = self._word(at, contents.shape[1])
+        self._check(np.array(contents.shape[1] in (4, 8, 16)), "accesses_are_one_instruction", contents.shape[1])
+        who = np.broadcast_to(threads[:, None], where.shape)
+        self._check_overwrite(where, who)
+        foreign = self._fresh[where] & (self._writer[where] != who)
+        self._check(~foreign, "barrier_between_two_writes", where)
+        self._writer[where] = who
+        self._check(self._writer[where] == who, "barrier_between_two_writes", where)
+        self._arriving[where] = True
+        self.data[where] = POISON
+        self._copies.append(_Copy(where, contents, threads, self._copy_group[threads]))
+
+    def commit_copies(self, threads: Array) -> None:
+        """cp.async.commit_group."""
+        self._copy_group[threads] += 1
+
+    def wait_copies(self, pending: int, threads: Array) -> None:
+        """cp.async.wait_group, and of 0 cp.async.wait_all: copies of these threads arrive now, but for those that are
+        in the last `pending` groups, or in none."""
+        left: list[_Copy] = []
+        for copy in self._copies:
+            arrived = np.isin(copy.threads, threads)
+            if pending:
+                arrived &= copy.groups < self._copy_group[copy.threads] - pending
+            where = copy.where[arrived]
+            self.data[where] = copy.contents[arrived]
+            self._arriving[where] = False
+            self._defined[where] = True
+            self._delivery[where] = 0
+            self._fresh[where] = True
+            self._proxy[where] = _GENERIC
+            self._touched[where] = _GENERIC
+            kept = ~arrived
+            if kept.any():
+                left.append(_Copy(copy.where[kept], copy.contents[kept], copy.threads[kept], copy.groups[kept]))
+        self._copies = left
 
     # mbarriers -------------------------------------------------------------------------------------------------------
 
@@ -195,7 +263,13 @@ class SharedMemory:
         barrier = self._barrier(at)
         self._inside(addresses)
         self._check_overwrite(addresses, np.array(thread))
-        self._check(self._proxy[addresses] == 0, "fence_between_threads_and_bulk_copies", addresses)
+        touched = self._touched[addresses]
+        is_own = (touched == _FENCED_BY_ONE) & (self._fencer[addresses] == thread)
+        # Of what is fenced and has passed no barrier, `_check_overwrite` has seen that it is the issuer's own.
+        fenced = (touched == 0) | (touched == _FENCED) | is_own
+        self._check(fenced, "fence_between_threads_and_bulk_copies", addresses)
+        self._touched[addresses] = 0
+        self._proxy[addresses] = 0
         self._arriving[addresses] = True
         self.data[addresses] = POISON
         barrier.loads.append(_Load(addresses, contents))

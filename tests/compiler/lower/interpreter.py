@@ -29,9 +29,11 @@ from compiler.lower.kernel_ir import (
     BulkStore,
     ClusterArrive,
     ClusterWait,
+    CommitCopies,
     CommitStores,
     Compute,
     Convert,
+    CopyAsync,
     Declare,
     Elected,
     ExpectBytes,
@@ -58,11 +60,14 @@ from compiler.lower.kernel_ir import (
     TmaLoad,
     TmaStore,
     WaitBarrier,
+    WaitCopies,
     WaitStores,
 )
 from tests.compiler.lower.interpreted_global import GlobalTensor, MappedTensor, bits_of, swizzled
 from tests.compiler.lower.interpreted_shared import SharedMemory
 from tests.compiler.lower.interpreted_values import BITS, Array, KernelFault, computed, decoded, encoded, folded
+
+_Access = GlobalLoad | GlobalStore | CopyAsync
 
 MAX_STATEMENTS = 1 << 17
 """Statements that one block may execute: small kernels need thousands, a wrong trip count needs billions."""
@@ -164,6 +169,12 @@ class _Block:
                 self.global_load(s, lanes)
             case GlobalStore():
                 self.global_store(s, lanes)
+            case CopyAsync():
+                self.copy_async(s, lanes)
+            case CommitCopies():
+                self.shared.commit_copies(lanes.threads)
+            case WaitCopies():
+                self.shared.wait_copies(s.pending, lanes.threads)
             case SharedLoad():
                 size = s.width * s.target.dtype.nbytes
                 raw = self.shared.load(self.each(s.source.byte_offset, lanes), size, lanes.threads)
@@ -350,18 +361,20 @@ class _Block:
             raise KernelFault("parameters_are_passed", f"{name} of {dtype}")
         return found
 
-    def pieces(self, s: GlobalLoad | GlobalStore, lanes: _Lanes) -> list[tuple[int, int, Array]]:
+    def pieces(self, s: _Access, lanes: _Lanes) -> list[tuple[int, int, Array]]:
         """Accesses that the threads make: (first lane of the vector, width, which threads)."""
         inside = self.all_hold(_guards(s), lanes)
-        if s.tail is None:
+        head = None if isinstance(s, CopyAsync) else s.head
+        if s.tail is None and head is None:
             return [(0, s.width, inside)]
-        # The last lane decides: it is inside, and so are those before it, or each is looked at.
-        whole = inside & self.all_hold((s.tail,), lanes, lane=s.width - 1)
+        # The first and the last lane decide: they are inside, and so are those between, or each is looked at.
+        first, last = (() if c is None else (c,) for c in (head, s.tail))
+        whole = inside & self.all_hold(first, lanes, lane=0) & self.all_hold(last, lanes, lane=s.width - 1)
         rest = inside & ~whole
-        ones = [(i, 1, rest & self.all_hold((s.tail,), lanes, lane=i)) for i in range(s.width - 1)]
+        ones = [(i, 1, rest & self.all_hold((*first, *last), lanes, lane=i)) for i in range(s.width)]
         return [(0, s.width, whole), *ones]
 
-    def guarded_offsets(self, s: GlobalLoad | GlobalStore, lanes: _Lanes) -> Array:
+    def guarded_offsets(self, s: _Access, lanes: _Lanes) -> Array:
         """The offset in every lane where the guards hold; elsewhere it has no meaning, and 0 here."""
         inside = self.all_hold(_guards(s), lanes)
         offsets = np.zeros(len(lanes.threads), np.int64)
@@ -369,13 +382,32 @@ class _Block:
             offsets[inside] = self.each(s.offset, lanes.only(inside))
         return offsets
 
-    def global_load(self, s: GlobalLoad, lanes: _Lanes) -> None:
+    def loaded(self, s: GlobalLoad | CopyAsync, lanes: _Lanes) -> Array:
+        """Bits [lane of the vector, thread]; zeros where nothing is read."""
         tensor, offsets = self.tensor(s.tensor, s.target.dtype), self.guarded_offsets(s, lanes)
         bits = np.zeros((s.width, len(lanes.threads)), BITS[s.target.dtype])
         for first, width, these in self.pieces(s, lanes):
             if these.any():
                 bits[first : first + width, these] = tensor.load(offsets[these] + first, width)
-        self.write(s.target, bits, lanes)
+        return bits
+
+    def global_load(self, s: GlobalLoad, lanes: _Lanes) -> None:
+        self.write(s.target, self.straddled(s, lanes) if s.straddles else self.loaded(s, lanes), lanes)
+
+    def straddled(self, s: GlobalLoad, lanes: _Lanes) -> Array:
+        """Words at any address: conditions are asked around them."""
+        tensor, offsets = self.tensor(s.tensor, s.target.dtype), self.each(s.offset, lanes)
+        return tensor.load_straddling(offsets, s.width, None if s.skipped is None else self.each(s.skipped, lanes))
+
+    def copy_async(self, s: CopyAsync, lanes: _Lanes) -> None:
+        """Its address is a multiple of all of its bytes, however few of them are read (PTX ISA, cp.async)."""
+        tensor, nbytes = self.tensor(s.tensor, s.target.dtype), s.target.dtype.nbytes
+        inside = self.all_hold(_guards(s), lanes)
+        starts = tensor.align + self.guarded_offsets(s, lanes)[inside] * nbytes
+        if (starts % (s.width * nbytes)).any():
+            raise KernelFault("global_access_is_aligned", f"cp.async of {s.width * nbytes} bytes from {s.tensor}")
+        raw = np.ascontiguousarray(self.loaded(s, lanes).T).view(np.uint8)
+        self.shared.begin_copy(self.each(s.target.byte_offset, lanes), raw, lanes.threads)
 
     def global_store(self, s: GlobalStore, lanes: _Lanes) -> None:
         tensor, offsets = self.tensor(s.tensor, s.source.dtype), self.guarded_offsets(s, lanes)
@@ -445,6 +477,6 @@ class _Block:
         return np.arange(offset, offset + nbytes // tensor.dtype.nbytes)
 
 
-def _guards(s: GlobalLoad | GlobalStore) -> tuple[Less, ...]:
+def _guards(s: _Access) -> tuple[Less, ...]:
     """Conditions that all lanes of an access share."""
-    return (*s.guards, *s.within) if isinstance(s, GlobalLoad) else s.guards
+    return s.guards if isinstance(s, GlobalStore) else (*s.guards, *s.within)

@@ -160,6 +160,8 @@ _WRITTEN: dict[str, Write] = {
     "permute_outer": _permute((4, 6, 24), (1, 0, 2), "bf16"),
     "transpose": _permute((96, 136), (1, 0), "f32"),
     "transpose_odd": _permute((67, 45), (1, 0), "f32"),
+    "transpose_odd_long": _permute((163, 45), (1, 0), "f32"),
+    "transpose_odd_source": _permute((160, 45), (1, 0), "f32"),
     "transpose_halves": _permute((72, 200), (1, 0), "bf16"),
     "transpose_halves_odd": _permute((35, 131), (1, 0), "bf16"),
     "transpose_padded": _permute((48, 64), (1, 0), "f32", (80, 1)),

@@ -45,8 +45,9 @@ TILE_KNOBS = {
 }
 """The knobs whose product is the elements of a tile."""
 
-WITHOUT_MEANING = ("cache_load", "cache_store", "math")
-"""Knobs that the interpreter does not model; they stay at their first value."""
+WITHOUT_MEANING = ("cache_load", "cache_store", "math", "prefetch", "fill", "tile_order")
+"""Knobs that the interpreter does not model, or that choose no statement; they stay at their first value. Its threads go
+together: the emulator runs warps that only load, and threads that free stages one by one."""
 
 
 FOR_SPEED = {
@@ -93,6 +94,7 @@ def points_by_path(name: str) -> dict[Path, Points]:
         knobs = tuple(replace(k, values=k.values[:1]) if k.name in WITHOUT_MEANING else k for k in whole.knobs)
         space = Space(whole.name, knobs, tuple(c for c in whole.constraints if c.rule not in FOR_SPEED))
         legal = space.legal_indices()
+        legal = legal[~_is_stored_alike(space, legal)]
         at = dict(zip((k.name for k in knobs), np.unravel_index(legal, space.shape), strict=True))
         values: dict[str, Any] = {k.name: k.array[at[k.name]] for k in knobs}
         tile = prod(values[k] for k in TILE_KNOBS[scheduler.name])
@@ -107,6 +109,17 @@ def points_by_path(name: str) -> dict[Path, Points]:
             path = path_of(scheduler.name, space.unravel(int(legal[these][0])))
             found[path] = Points(scheduler, space, legal[these], turns[these])
     return found
+
+
+def _is_stored_alike(space: Space, legal: Array) -> Array:
+    """Points that only join a load with a layout of stored tiles, both of which others run: threads store a tile in the
+    same way whether they have loaded through registers or past them."""
+    at = dict(zip((k.name for k in space.knobs), np.unravel_index(legal, space.shape), strict=True))
+    named = {k.name: k.array[at[k.name]] for k in space.knobs if k.name in ("load", "store_layout")}
+    if len(named) < 2:
+        return np.zeros(len(legal), np.bool_)
+    alike: Array = (named["load"] == "cp_async") & (named["store_layout"] != "none")
+    return alike
 
 
 def path_of(scheduler: str, point: Point) -> Path:

@@ -108,6 +108,7 @@ WAIT = WaitBarrier(barrier(), const(0))
 STORE = BulkStore(shared(0), "v0", const(0), 128)
 DONE = elect(WaitStores())
 ISSUE, KEEP = elect(EXPECT, LOAD), elect(STORE, CommitStores())
+REFILL = elect(FenceAsync(), EXPECT, LOAD)
 
 FILL: tuple[Stmt, ...] = (*WRITTEN, WRITE)
 OWN_WORDS = SharedStore(A, shared(0), 4)
@@ -127,7 +128,9 @@ KEPT: dict[str, tuple[Stmt, ...]] = {
     "load": (*SETUP, ISSUE, WAIT, READ_NEXT),
     "load_by_who_set_up": (INIT, ISSUE, Sync(), WAIT, READ_NEXT),
     "load_seen_by_one": (*SETUP, ISSUE, elect(WAIT), Sync(), READ_NEXT),
-    "load_twice": (*SETUP, ISSUE, WAIT, READ_NEXT, Sync(), ISSUE, AGAIN, READ_NEXT),
+    "load_twice": (*SETUP, ISSUE, WAIT, READ_NEXT, Sync(), REFILL, AGAIN, READ_NEXT),
+    "load_twice_past_the_readers_fence": (*SETUP, ISSUE, WAIT, READ_NEXT, FenceAsync(), Sync(), ISSUE, AGAIN, READ),
+    "load_over_a_fenced_write": (*SETUP, *FILL, Sync(), REFILL, WAIT, READ),
     "store": (*FILL, FenceAsync(), Sync(), KEEP, DONE),
     "store_of_its_own": (*FOUR, elect(OWN_WORDS, FenceAsync(), OWN_STORE, CommitStores(), WaitStores())),
     "store_of_a_load": (*SETUP, ISSUE, WAIT, KEEP, DONE),
@@ -189,6 +192,14 @@ BROKEN: dict[str, tuple[str, tuple[Stmt, ...]]] = {
     "load_that_outlives_the_block": ("loads_are_waited_for", (*SETUP, ISSUE)),
     "load_over_a_load": ("loads_are_waited_for", (*SETUP, elect(EXPECT, LOAD, LOAD))),
     "load_over_a_read": ("barrier_between_read_and_overwrite", (*SETUP, ISSUE, WAIT, READ_NEXT, ISSUE)),
+    "load_over_an_unfenced_read": (
+        "fence_between_threads_and_bulk_copies",
+        (*SETUP, ISSUE, WAIT, READ_NEXT, Sync(), ISSUE),
+    ),
+    "load_after_the_fence_of_one_reader": (
+        "fence_between_threads_and_bulk_copies",
+        (*SETUP, ISSUE, WAIT, READ_NEXT, elect(FenceAsync()), Sync(), ISSUE),
+    ),
     "load_over_a_write": ("fence_between_threads_and_bulk_copies", (*SETUP, *FILL, Sync(), ISSUE)),
     "arrival_on_an_open_phase": ("phases_are_waited_for", (*SETUP, ISSUE, elect(ExpectBytes(barrier(), 128)))),
     "load_of_all_threads": ("bulk_copies_are_issued_once", (*SETUP, ISSUE, LOAD)),

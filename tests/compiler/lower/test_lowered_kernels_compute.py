@@ -105,15 +105,19 @@ def every_path() -> set[Path]:
     paths: set[Path] = set()
     for view, load, store in product(("1d", "2d"), ways, ways):
         paths |= {("flat", view, load, store, *grid) for grid in (once if load == "vector" else once + ring)}
+        paths |= {("flat", view, "cp_async", store, *grid) for grid in ring}
     for store, store_layout in [("register", "none"), *product(["tma"], ["none", *spans])]:
         shifts = ("False", "True") if store == "register" else ("False",)
         for layout, shift in product(("none", *spans), shifts):
             paths |= {("tile2d", "tma", store, layout, store_layout, "False", shift, *g) for g in once + ring[:2]}
         for layout, shift in product(("none", "pad", *spans, "block"), shifts):
-            if layout != "block" or shift == "False":
-                paths |= {("tile2d", "vector", store, layout, store_layout, "False", shift, *g) for g in once}
-            if layout in ("none", "pad"):
-                paths |= {("tile2d", "vector", store, layout, store_layout, "True", shift, *g) for g in once}
+            copied = [("cp_async", once + ring[:2])] if store_layout == "none" else []
+            for load, grids in [("vector", once), *copied]:
+                paths |= {("tile2d", load, store, layout, store_layout, "False", shift, *g) for g in grids}
+                if layout in ("none", "pad"):
+                    paths |= {("tile2d", load, store, layout, store_layout, "True", shift, *g) for g in grids}
+        for shift in shifts:
+            paths |= {("tile2d", "vector", store, "odd", store_layout, "False", shift, *g) for g in once}
         if store == "tma":
             paths |= {("tile2d", "direct", store, "none", store_layout, "False", "False", *g) for g in once}
     return paths

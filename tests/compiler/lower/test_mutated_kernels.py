@@ -14,9 +14,11 @@ from compiler.lower.kernel_ir import (
     Barrier,
     BulkLoad,
     BulkStore,
+    CommitCopies,
     CommitStores,
     Compute,
     Convert,
+    CopyAsync,
     Elected,
     ExpectBytes,
     FenceAsync,
@@ -32,6 +34,7 @@ from compiler.lower.kernel_ir import (
     TmaLoad,
     TmaStore,
     WaitBarrier,
+    WaitCopies,
     WaitStores,
 )
 from tests.compiler.lower.mutations import mutants
@@ -52,6 +55,12 @@ KERNELS: dict[str, tuple[Any, ...]] = {
         ("tile2d", "vector", "register", "block", "none", "False", "False", "False", "1"),
     ),
     "tile_tma_ring": ("transpose_halves", ("tile2d", "tma", "tma", "64B", "64B", "False", "False", "True", "3")),
+    "flat_copies_ring": ("copy_odd", ("flat", "1d", "cp_async", "vector", "True", "3"), {"vector": 2}),
+    "tile_copies": ("transpose_odd", ("tile2d", "cp_async", "register", "pad", "none", "False", "False", "False", "1")),
+    "tile_copies_ring": (
+        "transpose",
+        ("tile2d", "cp_async", "register", "block", "none", "False", "False", "True", "3"),
+    ),
     "tile_direct": ("transpose", ("tile2d", "direct", "tma", "none", "32B", "False", "False", "True", "1")),
 }
 """A fusion, a path and perhaps knobs each, such that every kind of statement and of order between them occurs."""
@@ -111,6 +120,9 @@ DROPPED: list[Any] = [
     pytest.param(BulkStore, {WRONG_RESULT}, id="bulk_store"),
     pytest.param(GlobalLoad, {"registers_are_written_before_read"}, id="global_load"),
     pytest.param(GlobalStore, {WRONG_RESULT}, id="global_store"),
+    pytest.param(CopyAsync, {"shared_bytes_are_written_before_read", WRONG_RESULT}, id="copy_async"),
+    pytest.param(CommitCopies, {"loads_are_waited_for"}, id="commit_copies"),
+    pytest.param(WaitCopies, {"loads_are_waited_for"}, id="wait_copies"),
     pytest.param(SharedLoad, {"registers_are_written_before_read"}, id="shared_load"),
     pytest.param(SharedStore, {"shared_bytes_are_written_before_read", WRONG_RESULT}, id="shared_store"),
     pytest.param(Compute, {"registers_are_written_before_read"}, id="compute"),
@@ -138,12 +150,12 @@ def moved(e: Expr, by: int) -> Expr:
     return e + by
 
 
-def shared_place(s: SharedLoad | SharedStore) -> Stmt:
+def shared_place(s: SharedLoad | SharedStore | CopyAsync) -> Stmt:
     """The access one vector further on."""
     if isinstance(s, SharedLoad):
         at = s.source.byte_offset + s.width * s.target.dtype.nbytes
         return replace(s, source=replace(s.source, byte_offset=at))
-    at = s.target.byte_offset + s.width * s.source.dtype.nbytes
+    at = s.target.byte_offset + s.width * s.target.dtype.nbytes
     return replace(s, target=replace(s.target, byte_offset=at))
 
 
@@ -152,7 +164,7 @@ def bulk_place(s: TmaLoad | BulkLoad) -> Stmt:
     return replace(s, target=replace(s.target, byte_offset=s.target.byte_offset + 128))
 
 
-def is_own(s: GlobalLoad | GlobalStore) -> bool:
+def is_own(s: GlobalLoad | GlobalStore | CopyAsync) -> bool:
     """Guarded, and of a tensor that varies along every dimension: a broadcast one is guarded more than it needs."""
     return bool(s.guards or s.tail) and (isinstance(s, GlobalStore) or s.tensor == "i0")
 
@@ -162,11 +174,12 @@ CHANGES = {
     "barrier": Change((WaitBarrier, ExpectBytes), lambda s: replace(s, barrier=Barrier(s.barrier.byte_offset + 8))),
     "expected_bytes": Change((ExpectBytes,), lambda s: replace(s, nbytes=s.nbytes + 16)),
     "copied_bytes": Change((BulkLoad, BulkStore), lambda s: replace(s, nbytes=s.nbytes - 16)),
-    "shared_offset": Change((SharedLoad, SharedStore), shared_place),
+    "shared_offset": Change((SharedLoad, SharedStore, CopyAsync), shared_place),
     "bulk_target": Change((TmaLoad, BulkLoad), bulk_place),
-    "global_offset": Change((GlobalLoad, GlobalStore), lambda s: replace(s, offset=s.offset + s.width)),
-    "guards": Change((GlobalLoad, GlobalStore), lambda s: replace(s, guards=(), tail=None), is_own),
-    "tail": Change((GlobalLoad, GlobalStore), lambda s: replace(s, tail=None), lambda s: s.tail is not None),
+    "global_offset": Change((GlobalLoad, GlobalStore, CopyAsync), lambda s: replace(s, offset=s.offset + s.width)),
+    "guards": Change((GlobalLoad, GlobalStore, CopyAsync), lambda s: replace(s, guards=(), tail=None), is_own),
+    "tail": Change((GlobalLoad, GlobalStore, CopyAsync), lambda s: replace(s, tail=None), lambda s: s.tail is not None),
+    "copies_pending": Change((WaitCopies,), lambda s: replace(s, pending=s.pending + 1)),
     "inner_coordinate": Change(
         (TmaLoad, TmaStore), lambda s: replace(s, coordinates=(s.coordinates[0] + 8, *s.coordinates[1:]))
     ),

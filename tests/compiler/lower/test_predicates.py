@@ -111,6 +111,35 @@ def test_a_block_condition_implies_the_guard_of_every_thread(
             assert left.evaluate(block | thread) < limit
 
 
+@given(
+    step=some.integers(0, 9),
+    factors=some.tuples(some.integers(0, 7), some.integers(0, 7)),
+    modulus=some.integers(2, 8),
+    plus=some.integers(-9, 9),
+)
+@settings(max_examples=100, deadline=None, derandomize=True)
+def test_a_block_condition_implies_the_first_place_of_every_row(
+    step: int, factors: tuple[int, int], modulus: int, plus: int
+) -> None:
+    """Rows of a block and of its threads, each moved by its phase."""
+    phase = linear((BLOCK, factors[0]), (THREAD, factors[1])) % modulus
+    first = linear((BLOCK, step), (THREAD, 1), plus=plus) - phase
+    found = holds_for_block(Less(const(-1), first))
+    if found is None:
+        return
+    assert {v.name for v in found.right.variables} <= {"bx"}
+    for block in values_of(BLOCK):
+        if found.right.evaluate(block) >= 0:
+            assert all(first.evaluate(block | thread) >= 0 for thread in values_of(THREAD))
+
+
+def test_the_first_place_of_a_full_block_is_found_full() -> None:
+    """However its rows are moved."""
+    phase = linear((BLOCK, 5), (THREAD, 3)) % 8
+    found = holds_for_block(Less(const(-1), linear((BLOCK, 64), (LANE, 1)) - phase))
+    assert found == Less(const(-1), linear((BLOCK, 64), plus=-7))
+
+
 def test_a_full_block_is_found_full() -> None:
     """The condition is no stricter than the block's last element."""
     found = holds_for_block(Less(linear((BLOCK, 64), (THREAD, 4), (LANE, 1)), const(100)))
@@ -122,7 +151,9 @@ def test_a_full_block_is_found_full() -> None:
     [
         Less(linear((BLOCK, 1), (THREAD, 3)) // 2, const(9)),
         Less(linear((BLOCK, 1), (LANE, 3)) % 5, const(4)),
-        Less(const(1), linear((BLOCK, 1))),
+        Less(linear((BLOCK, 1)), linear((THREAD, 1))),
+        Less(const(-1), linear((BLOCK, 1), (THREAD, 3)) // 2),
+        Less(const(-1), linear((THREAD, 1)) - linear((BLOCK, 1), (THREAD, 3)) % 5),
     ],
     ids=str,
 )

@@ -342,6 +342,17 @@ TRACED: list[tuple[str, list[steps.Step], steps.Step, steps.Step]] = [
     ("shifted_rows_have_a_phase", [], steps.Shift("s", 1, (0,), (5,), 2), steps.Shift("s", 1, (0,), (5,), 1)),
     ("shifted_rows_have_a_phase", [], steps.Shift("s", 1, (0,), (5,), 2), steps.Shift("s", 1, (1,), (5,), 2)),
     ("shifted_rows_have_a_phase", [], steps.Shift("s", 1, (0,), (5,), 2), steps.Shift("s", 1, (0,), (5, 1), 2)),
+    ("shifted_rows_have_a_phase", [], steps.Shift("s", 1, (0,), (5,), 2), steps.Shift("s", 1, (0,), (5,), 2, -1)),
+    ("windows_cover_their_axis", [], steps.Window("s", 1, 4, 4, 0), steps.Window("s", 1, 4, 3, 0)),
+    ("windows_cover_their_axis", [], steps.Window("s", 1, 1, 3, 2), steps.Window("s", 1, 0, 3, 2)),
+    ("windows_cover_their_axis", [], steps.Window("s", 1, 4, 6, 0), steps.Window("s", 1, 4, 6, -1)),
+    ("windows_cover_their_axis", [], steps.Window("s", 1, 4, 6, 2), steps.Window("v0", 1, 4, 6, 2)),
+    (
+        "straddling_words_are_loaded_by_threads",
+        [steps.CacheInput("i0", "r", LOCAL)],
+        steps.Straddle("r"),
+        steps.Straddle("v0"),
+    ),
     ("inputs_and_outputs_stay_global", [], steps.SetMemory("s", LOCAL), steps.SetMemory("v0", LOCAL)),
     ("inputs_and_outputs_stay_global", [], steps.SetMemory("s", LOCAL), steps.SetMemory("s", GLOBAL)),
     ("register_caps_are_multiples_of_8", [], steps.CapRegisters(248), steps.CapRegisters(256)),
@@ -357,8 +368,12 @@ IN_OTHER_TESTS = {
     "tensors_that_are_computed_with_others_have_consumers",
     "tensors_are_computed_with_consumers_at_most_at_their_maximum_position",
     "tensors_are_computed_no_shallower_than_allocated",
+    "online_sums_are_tensors_of_the_fusion",
+    "online_sums_fold_exponentials_of_the_distance_to_the_maximum",
+    "online_sums_share_one_running_maximum",
+    "online_folds_are_not_scheduled_yet",
 }
-"""Of inlining, in test_inline.py, and one below."""
+"""Of inlining, in test_inline.py, and one below; of sums along with a maximum, in test_online.py."""
 
 
 @pytest.mark.parametrize("row", ROWS, ids=str)

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from compiler.arch import arch_named
 from compiler.dtypes import DType
-from compiler.tile.copy_plan import CopyPlan, Path
+from compiler.tile.copy_plan import CopyPlan
 from compiler.tile.errors import TileError
+from compiler.tile.instruction import Path
 from compiler.tile.layout import Layout, MatrixLayout, TiledMatrixLayout, column_major, compose, row_major
 from compiler.tile.loaders import Loader
 from compiler.tile.registers import BaseTileColMajor, BaseTileRowMajor, Move, RegisterLayout, ThreadLayout

@@ -21,15 +21,25 @@ from compiler.ir.tensor import Allocation, CopyVia, TensorOp
 from compiler.schedule import steps
 from compiler.schedule.explicit import read_case
 from compiler.schedule.trace import ScheduleTrace
-from compiler.tile.copy_plan import Path
 from compiler.tile.derive import ScheduledCopy, derive_copy, layout_of
 from compiler.tile.errors import TileError
+from compiler.tile.instruction import Path, thread_access
 from compiler.tile.layout import MatrixLayout, TiledMatrixLayout, column_major, compose, row_major
 from compiler.tile.swizzle import Swizzle, hardware
 from compiler.tile.tile import GlobalTile, SharedTile, TmemTile
 from compiler.verdict import replay
 from search.space.schedulers import schedulers_for
-from tests.compiler.schedules import LOCAL, SHARED, Steps, by_threads, load_by_tma, store_by_tma, through_shared, unary
+from tests.compiler.schedules import (
+    LOCAL,
+    SHARED,
+    Steps,
+    by_threads,
+    load_by_copies,
+    load_by_tma,
+    store_by_tma,
+    through_shared,
+    unary,
+)
 from tests.compiler.tile.moved import moves_of_plan, moves_of_schedule
 from tests.search.schedulers.fusions import SMALL
 from tests.search.schedulers.points import SM_COUNT
@@ -55,9 +65,12 @@ def copies(sf: ScheduledFusion) -> Iterator[TensorOp]:
 
 
 def check(sf: ScheduledFusion, op: TensorOp) -> ScheduledCopy:
-    """The derived copy, whose moves are those of the schedule."""
+    """The derived copy, whose moves are those of the schedule, by the instruction that kernels are lowered to."""
     copy = derive_copy(sf, op)
-    layout = copy.plan().layout
+    plan, lowered = copy.plan(), thread_access(sf, op)
+    if lowered is not None:
+        assert (plan.path, plan.access_bytes) == (lowered.path, lowered.access_bytes)
+    layout = plan.layout
     if layout.shape[0] * layout.shape[1] <= MOST_MOVES:
         planned, scheduled = moves_of_plan(copy), moves_of_schedule(sf, op, copy)
         assert planned >= scheduled if copy.has_edges else planned == scheduled
@@ -72,6 +85,7 @@ SCHEDULES = {
     "a tma load of a box in three dimensions": after((4, 8, 32), load_by_tma(2, 4, 8)),
     "a tma store": after((32, 48), store_by_tma(8, 16)),
     "a bulk load": after((256,), load_by_tma(64, via=CopyVia.BULK1D)),
+    "copies by threads": after((256,), load_by_copies(64, 4)),
     "through shared memory": after((512,), through_shared(128, 16, 4)),
     "holes": after((500,), through_shared(128, 16, 4)),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -82,6 +83,10 @@ def test_without_a_gpu_tune_compiles_ranks_proves_and_says_what_it_did_not_do(
     assert "Nothing was timed: no GPU is attached." in done.stdout
     assert done.stdout.count(": verified in the emulator, predicted ") == 2
     assert "Predicted for H200, not measured" in done.stdout
+    assert re.search(r"^ *\d+\.\d  right  +flat\(", done.stdout, re.MULTILINE)
+    assert re.search(
+        r"^Best of 2 proven in the emulator: out/square/candidates/00\d.json.gz, predicted ", done.stdout, re.MULTILINE
+    )
     assert not Path("out/kernels").exists()
     manifest = json.loads(Path("out/square/manifest.json").read_text())
     assert len(manifest["candidates"]) == 2

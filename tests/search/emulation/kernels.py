@@ -29,7 +29,7 @@ def kernel_at(fusion: Fusion, scheduler: str, most_trips: int = MOST_TRIPS, **kn
     """The kernel of a point; knobs that are not named are those of the first legal point that has the others."""
     plan = Plan.of(fusion, CARD)
     space = plan.spaces[scheduler]
-    for point in space.sample(5000, 0):
+    for point in space.sample(40000, 0):
         if all(point[name] == value for name, value in knobs.items()):
             made = generate(plan.schedulers[scheduler].trace(fusion, point), CARD.arch)
             if next(iter(tilings(made.only.trace).values())).trips <= most_trips:

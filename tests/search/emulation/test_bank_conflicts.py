@@ -55,6 +55,7 @@ def counted(pool: CompilePool, whole: Fusion, **knobs: Any) -> Any:
 
 STAGED = {"load": "vector", "load_vector": 4, "tile_in": 64, "tile_out": 128, "vector_in": 1, "vector_out": 4}
 ELEMENTS = {"load": "vector", "tile_in": 64, "tile_out": 128, "vector_in": 1, "vector_out": 1, "lanes_out": 32}
+COPIED = STAGED | {"load": "cp_async"}
 SWIZZLED = {"load": "tma", "tile_in": 64, "tile_out": 128, "vector_in": 4, "vector_out": 1}
 
 
@@ -63,6 +64,8 @@ SWIZZLED = {"load": "tma", "tile_in": 64, "tile_out": 128, "vector_in": 4, "vect
     [
         (STAGED, "block", False),
         (STAGED, "none", True),
+        (COPIED, "block", False),
+        (COPIED, "none", True),
         (SWIZZLED, "32B", False),
         (SWIZZLED, "none", True),
     ],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import sha256
 from typing import Any
@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 
 from benchmarks.emulate.fusions import random_fusion
+from compiler.emulate.launch import Completion, Options
 from compiler.errors import Unsupported
 from compiler.nvrtc import CompilePool
 from compiler.pipeline import Generated, artifact
 from fusetune.wire.artifact import Evidence, KernelArtifact
-from search.emulation import check, served, shrunk, small
+from search.emulation import check, running, served, shrunk, small
 from search.emulation.check import DEVICE, generated_of
 from search.emulation.small import small_binding
 from search.verify.inputs import RANDOM, input_sets
@@ -70,7 +71,15 @@ KERNELS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "ring": (
         "bias_gelu_bf16_8192x12288",
         "flat",
-        {"load": "tma", "store": "tma", "blocks_per_sm": 2, "stages": 2, "view": "2d"},
+        {
+            "load": "tma",
+            "store": "tma",
+            "blocks_per_sm": 2,
+            "stages": 2,
+            "fill": "elected",
+            "prefetch": -1,
+            "view": "2d",
+        },
     ),
     "bulk": ("silu_mul_bf16_8192x14336", "flat", {"load": "bulk", "store": "vector", "blocks_per_sm": 0}),
     "padded": (
@@ -205,16 +214,27 @@ def without_small_bindings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shrunk, "MOST_ELEMS", 0)
 
 
-def test_what_has_no_small_binding_is_proven_by_its_blocks(pool: CompilePool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("cheap", "orders"),
+    [
+        pytest.param(served.CHEAP_INSTRUCTIONS, ("lazy", "eager", "random 1"), id="cheap-in-all-orders"),
+        pytest.param(0, ("lazy",), id="costly-in-one"),
+    ],
+)
+def test_what_has_no_small_binding_is_proven_by_its_blocks(
+    cheap: int, orders: tuple[str, ...], pool: CompilePool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     without_small_bindings(monkeypatch)
+    monkeypatch.setattr(served, "CHEAP_INSTRUCTIONS", cheap)
     found = proven(kernel("odd"), pool)
     assert found.verification is not None
     assert found.verification.input_sets == (RANDOM,)
     ran = found.verification.emulated
     assert ran is not None
-    assert (ran.shapes, ran.code_hash, ran.orders) == ((), "", ("lazy",))
+    assert (ran.shapes, ran.code_hash, ran.orders) == ((), "", orders)
     assert ran.served_values_compared
     assert "all blocks of a kernel of its class, which is as large at any sizes" in ran.not_run
+    assert ("a search for races" in ran.not_run) == (len(orders) == 1)
 
 
 def test_a_wrong_kernel_without_a_small_binding_is_found_out(
@@ -224,6 +244,53 @@ def test_a_wrong_kernel_without_a_small_binding_is_found_out(
     found = proven(kernel("odd"), pool, replaced(r"ft_add\(", "ft_sub("))
     assert found.fault.startswith("in the emulator: served code, blocks 0, ")
     assert "elements are wrong" in found.fault
+
+
+def limited(monkeypatch: pytest.MonkeyPatch, orders: set[str], most: int) -> None:
+    """Runs in these orders are ended after `most` instructions."""
+    plain = running.options
+
+    def options(order: Completion, races: bool, blocks: tuple[int, ...] | None = None) -> Options:
+        how = plain(order, races, blocks)
+        return replace(how, max_instructions=most) if order in orders else how
+
+    monkeypatch.setattr(running, "options", options)
+    monkeypatch.setattr(served, "options", options)
+
+
+@pytest.mark.parametrize("orders", [{"lazy"}, {"random"}, {"lazy", "random"}])
+def test_a_run_that_is_too_long_in_some_orders_is_no_proof_either_way(
+    orders: set[str], pool: CompilePool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limited(monkeypatch, orders, most=20)
+    found = proven(kernel("ring"), pool)
+    assert (found.verification, found.fault) == (None, "")
+    assert found.undone.startswith("Could not be proven in the emulator, at shapes ")
+    assert f"{min(orders)} order: The kernel did not end within 20 warp instructions" in found.undone
+
+
+def test_a_kernel_that_ends_in_no_order_is_wrong(pool: CompilePool, monkeypatch: pytest.MonkeyPatch) -> None:
+    limited(monkeypatch, {"eager", "lazy", "random"}, most=20)
+    assert "did not end within 20 warp instructions" in proven(kernel("ring"), pool).fault
+
+
+def test_served_code_that_is_too_long_is_no_proof_either_way(
+    pool: CompilePool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_small_bindings(monkeypatch)
+    limited(monkeypatch, {"lazy"}, most=20)
+    found = proven(kernel("odd"), pool)
+    assert (found.verification, found.fault) == (None, "")
+    assert "served code, blocks 0, " in found.undone
+
+
+def test_a_deadlock_is_wrong_where_another_order_is_too_long(
+    pool: CompilePool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limited(monkeypatch, {"eager"}, most=20)
+    found = proven(kernel("ring"), pool, replaced(r"expect_tx\((.*), (\d+)u\)", r"expect_tx(\1, \2u + 16u)"))
+    assert (found.verification, found.undone) == (None, "")
+    assert "lazy order: mbarrier_misuse: Phase 0 of the mbarrier can never be complete" in found.fault
 
 
 def test_what_cannot_be_run_at_all_is_not_called_wrong(pool: CompilePool, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,6 +53,8 @@ SPLIT: dict[str, Any] = {"vector": 2, "threads_x": 16, "threads_y": 8, "rows": 2
         pytest.param("column_sum", {**SPLIT, "cluster": 2}, id="sum-in-a-cluster"),
         pytest.param("softmax_of_columns", {**SPLIT, "reuse": "values", "rows": 4, "cluster": 2}, id="softmax-kept"),
         pytest.param("softmax_of_columns", {**SPLIT, "reuse": "read_again"}, id="softmax-read-again"),
+        pytest.param("softmax_of_columns", {**SPLIT, "fold": "online"}, id="softmax-online"),
+        pytest.param("softmax_of_columns", {**SPLIT, "fold": "online", "cluster": 2}, id="softmax-online-in-a-cluster"),
         pytest.param("weight_gradients", {**SPLIT, "threads_x": 8, "threads_y": 16}, id="two-sums-and-a-full-output"),
         pytest.param("middle_narrow", {"columns": "all", "threads_x": 30, "threads_y": 4}, id="columns-of-all-batches"),
     ],

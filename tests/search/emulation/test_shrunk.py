@@ -229,3 +229,16 @@ def test_sizes_that_operators_tie_to_one_another(
 ) -> None:
     fusion, found = sizes_of(build)
     assert [found[v.name] for v in fusion.values] == shapes
+
+
+def test_what_is_counted_inside_a_program_keeps_its_size(pool: CompilePool) -> None:
+    """The places below a diagonal, counted over all of it, have no dimension that an input or an output has."""
+    f = FusionBuilder()
+    x = f.input("x", (64, 512), "f32")
+    below = f.le(f.iota((64, 512), 1, "i32"), f.iota((64, 512), 0, "i32"))
+    f.output(below.cast("i32").sum((0, 1), True).cast("f32"))
+    f.output(f.exp(x).sum((1,)))
+    made = kernel_of(bind(f.build(), parse_binding({})), lambda name, point: name.startswith("launches"))
+    assert len(made.launches) > 1
+    found = proven(made, pool)
+    assert (found.fault, found.undone) == ("", "")

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from compiler.emit.cuda import emit
+from compiler.errors import Unsupported
 from compiler.ir.fusion import Fusion
 from compiler.ir.ops import REDUCTIONS, OpKind
 from compiler.lower import kernel_ir as k
@@ -28,8 +29,18 @@ SUITE = {
 
 
 def pairs(fusion: Fusion, count: int = 2) -> list[tuple[Generated, Small]]:
-    found = [(made, small_binding(made)) for made in kernels_of(fusion, 11, count, most_trips=1000)]
-    assert len(found) >= 2
+    """Kernels with their small bindings. Tiles over merged dimensions may have none below the limit of elements: of
+    their kernels the served blocks alone are run, and there are never more of them than of the others."""
+    found: list[tuple[Generated, Small]] = []
+    without = 0
+    for made in kernels_of(fusion, 11, 2 * count, most_trips=1000):
+        try:
+            found.append((made, small_binding(made)))
+        except Unsupported:
+            without += 1
+        if len(found) == count:
+            break
+    assert len(found) >= max(2, without)
     return found
 
 

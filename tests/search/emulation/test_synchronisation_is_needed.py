@@ -33,7 +33,7 @@ from tests.search.schedulers.row_fusions import softmax
 
 SYNCHRONISING = re.compile(
     r"\s*(__syncthreads|ft_mbarrier_wait|ft_mbarrier_expect_tx|ft_fence_async_shared|ft_fence_mbarrier_init"
-    r"|ft_bulk_commit|ft_bulk_wait_read<\d+>|ft_cluster_arrive|ft_cluster_wait)\(.*\);"
+    r"|ft_sync_part|ft_mbarrier_free|ft_mbarrier_free_by_warp|ft_bulk_commit|ft_bulk_wait_read<\d+>|ft_cluster_arrive|ft_cluster_wait)\(.*\);"
 )
 HOPPER = arch_named("sm_90a")
 FLAT, TILE = "bias_gelu_bf16_8192x12288", "transpose_f32_8192x8192"
@@ -54,18 +54,26 @@ def paths(fusion: str, scheduler: str, loads: tuple[str, ...], stores: tuple[str
     for load, store, stages in product(loads, stores, (1, 2, 3)):
         if stages > 1 and load in ("vector", "direct"):
             continue
-        knobs = {"load": load, "store": store, "stages": stages} | ({"blocks_per_sm": 1} if stages > 1 else {})
+        ring = {"blocks_per_sm": 1, "prefetch": -1, "fill": "elected"} if stages > 1 else {}
+        knobs = {"load": load, "store": store, "stages": stages} | ring
         name = f"{scheduler} {load} {store} {stages}"
         marks = [] if name in QUICK else [pytest.mark.long]
         found.append(pytest.param(fusion, scheduler, knobs, id=name, marks=marks))
     return found
 
 
+RING: dict[str, Any] = {"load": "tma", "store": "vector", "stages": 3, "blocks_per_sm": 1}
 KERNELS = [
     *paths(FLAT, "flat", ("bulk", "tma"), ("vector", "bulk", "tma")),
     *paths(FLAT, "flat", ("vector",), ("bulk", "tma")),
     *paths(TILE, "tile2d", ("vector", "direct", "tma"), ("tma",)),
     *paths(TILE, "tile2d", ("vector", "tma"), ("register",)),
+    pytest.param(
+        FLAT, "flat", {**RING, "prefetch": -2}, id="flat tma vector 3, a stage to spare", marks=pytest.mark.long
+    ),
+    pytest.param(
+        FLAT, "flat", {**RING, "fill": "warp"}, id="flat tma vector 3, filled by a warp", marks=pytest.mark.long
+    ),
 ]
 
 
@@ -131,6 +139,7 @@ def row(fusion: Fusion, sm_count: int, **knobs: Any) -> Generated:
 SETUP_OF_A_CLUSTER = ["ft_fence_mbarrier_init();"]
 """Makes barriers known to the copy engine; other blocks learn of them by the cluster's barrier, which releases."""
 
+WARP_FILLS = "row in a ring that a warp fills"
 SHORT, LONG = softmax((40, 512), (1,), "bf16"), softmax((2, 4096), (1,), "bf16")
 REDUCTIONS: dict[str, tuple[Callable[[], Generated], list[str]]] = {
     "block, in turns": (lambda: folded_by(distance(12, 40, "f32"), Threads((64, 2, 1), turns=3)), []),
@@ -152,10 +161,46 @@ REDUCTIONS: dict[str, tuple[Callable[[], Generated], list[str]]] = {
         SETUP_OF_A_CLUSTER,
     ),
     "row in shared memory": (lambda: row(SHORT, 1, keep="shared", blocks_per_sm=0, threads=64, rows=1), []),
-    "row in a ring": (lambda: row(SHORT, 1, keep="shared", stages=2, blocks_per_sm=2, threads=64, rows=1), []),
+    "row in a ring": (
+        lambda: row(SHORT, 1, keep="shared", stages=2, blocks_per_sm=2, threads=64, rows=1, fill="elected"),
+        [],
+    ),
+    WARP_FILLS: (
+        lambda: row(SHORT, 1, keep="shared", stages=2, blocks_per_sm=2, threads=128, rows=1, fill="warp"),
+        [],
+    ),
     "row over a cluster": (lambda: row(LONG, 132, keep="shared", blocks_per_sm=0, cluster=2, threads=128), []),
 }
-QUICK_REDUCTIONS = ("block, in turns", "spread, in turns", "cluster, groups of half a warp, in turns", "row in a ring")
+QUICK_REDUCTIONS = (
+    "block, in turns",
+    "spread, in turns",
+    "cluster, groups of half a warp, in turns",
+    "row in a ring",
+    WARP_FILLS,
+)
+
+
+FREES = re.compile(r"FT_INLINE void ft_mbarrier_free\w*\(.*?\n}", re.DOTALL)
+FENCE = '  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");\n'
+
+
+def spare() -> Generated:
+    """A ring of the flat scheduler with a stage to spare, so that threads say themselves what they have read."""
+    return small_binding(kernel_at(suite_fusions()[FLAT], "flat", most_trips=64, **RING, prefetch=-2)).generated
+
+
+@pytest.mark.parametrize("make", [REDUCTIONS[WARP_FILLS][0], spare], ids=["a warp fills", "a stage to spare"])
+def test_threads_fence_what_they_have_read_before_they_free_it(
+    make: Callable[[], Generated], pool: CompilePool
+) -> None:
+    """Without the fence in the arrival, rows of a ring came out wrong on an H200: loads were still under way."""
+    made = make()
+    assert "ft_mbarrier_free" in made.source.partition('extern "C"')[2]
+    compiled = artifact(made, pool.submit(made.source, made.arch.name).result())
+    assert faults(made, compiled.ptx, compiled) == []
+    unfenced = FREES.sub(lambda found: found[0].replace(FENCE, ""), made.source)
+    assert unfenced.count(FENCE) < made.source.count(FENCE)
+    assert set(faults(made, pool.submit(unfenced, made.arch.name).result().ptx, compiled)) == {"proxy_race"}
 
 
 @pytest.mark.parametrize(

@@ -112,3 +112,15 @@ def test_an_output_with_other_axes_than_its_dimensions_is_refused(dims: tuple[in
     fusion = bind(f.build(), Binding())
     with pytest.raises(Unsupported, match="other axes"):
         tilings(ScheduleTrace(fusion, ()))
+
+
+def test_an_output_that_is_stored_in_parts_has_no_tiling() -> None:
+    """Rows of two halves, each loaded and stored by itself: no tensor of the schedule is the whole output."""
+    f = FusionBuilder()
+    x, y = (f.input(name, (64, 512), "f32") for name in "xy")
+    f.output(f.cat((x, y), dim=1))
+    made = kernels(bind(f.build(), Binding()), 2)
+    assert made
+    for kernel in made:
+        with pytest.raises(Unsupported, match="an output that is stored in parts"):
+            tilings(kernel.only.trace)

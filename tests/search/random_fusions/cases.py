@@ -21,7 +21,9 @@ from tests.search.random_fusions.known import PRECISION, Known
 from tests.search.random_fusions.moves import MOVES, random_dtype
 from tests.search.random_fusions.shapes import random_shape
 
-TINY = Limits(sizes=(1, 1, 2, 3, 4, 5, 7, 8, 12, 13, 16, 17, 24, 31, 32, 33, 64, 65, 97, 128), most_elems=600)
+TINY = Limits(
+    sizes=(1, 1, 2, 3, 4, 5, 7, 8, 12, 13, 16, 17, 24, 31, 32, 33, 64, 65, 97, 128), most_elems=600, most_moves=6
+)
 """Kernels of these run in a fraction of a second in the emulator."""
 
 SMALL = Limits(

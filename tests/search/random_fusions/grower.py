@@ -27,7 +27,7 @@ from tests.search.random_fusions.layouts import random_layout
 Document = dict[str, Any]
 Shape = tuple[int, ...]
 
-MOST_RANK = 5
+MOST_RANK = 6
 AWAY = 0.125
 """Arguments of log, sqrt, rsqrt, reciprocal and div are at least as large."""
 

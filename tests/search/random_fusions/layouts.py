@@ -16,12 +16,25 @@ def random_layout(random: Random, shape: tuple[int, ...], dtype: str, most_span:
     `most_span`: elements from the first to the last, at most.
     """
     found: dict[str, Any] = {}
-    strides = random_strides(random, shape)
+    is_sliced = len(shape) > 1 and random.random() < 0.12
+    strides = sliced_strides(random, shape) if is_sliced else random_strides(random, shape)
     if strides is not None and sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) < most_span:
         found["strides"] = strides
-    if random.random() < 0.25:  # a view into a larger tensor begins anywhere that holds an element
+    if random.random() < (
+        0.6 if is_sliced else 0.25
+    ):  # a view into a larger tensor begins anywhere that holds an element
         found["align"] = random.choice([a for a in ALIGNS if a >= NBYTES[dtype]])
     return found
+
+
+def sliced_strides(random: Random, shape: tuple[int, ...]) -> list[int]:
+    """Strides of a slice of padded rows, of an odd number of elements each; sometimes of padded planes as well."""
+    strides = [1] * len(shape)
+    step = shape[-1] + random.choice((0, 0, 1, 2, 5, 12))
+    for d in reversed(range(len(shape) - 1)):
+        strides[d] = step | 1
+        step = strides[d] * (shape[d] + random.choice((0, 0, 0, 1)))
+    return strides
 
 
 def random_strides(random: Random, shape: tuple[int, ...]) -> list[int] | None:
@@ -33,7 +46,7 @@ def random_strides(random: Random, shape: tuple[int, ...]) -> list[int] | None:
     if kind == "order":
         random.shuffle(order)
     strides = [0] * len(shape)
-    step = random.choice((2, 3)) if kind == "step" else 1
+    step = random.choice((2, 3, 5)) if kind == "step" else 1
     repeated = random.randrange(len(shape)) if kind == "zero" else None
     for place, d in enumerate(reversed(order)):
         if d == repeated:

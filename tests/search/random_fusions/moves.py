@@ -7,6 +7,7 @@ from math import prod
 
 from tests.search.random_fusions.grower import Grower
 from tests.search.random_fusions.known import DTYPES, FLOATS, HALVES, INTEGERS, Known
+from tests.search.random_fusions.mixtures import MIXTURES
 from tests.search.random_fusions.patterns import PATTERNS, wide
 from tests.search.random_fusions.shapes import placement, random_shape, reshaped
 
@@ -63,7 +64,9 @@ def new_operand(g: Grower, shape: tuple[int, ...]) -> Known:
 
 
 def random_dtype(g: Grower) -> str:
-    return g.random.choice(("f32",) * 6 + ("bf16",) * 4 + ("f16",) * 3 + ("f64", "i32", "i32", "i64", "i8", "bool"))
+    return g.random.choice(
+        ("f32",) * 6 + ("bf16",) * 4 + ("f16",) * 3 + ("f64",) * 3 + ("i32", "i32", "i64", "i8", "i8", "bool")
+    )
 
 
 def brought(g: Grower, v: Known, x: Known) -> Known | None:
@@ -219,6 +222,10 @@ def pattern(g: Grower, x: Known) -> Known:
     return g.random.choice(PATTERNS)(g, x) if x.rank else unary(g, x)
 
 
+def mixture(g: Grower, x: Known) -> Known:
+    return g.random.choice(MIXTURES)(g, x) if x.rank else unary(g, x)
+
+
 MOVES: tuple[tuple[Move, int], ...] = (
     (unary, 5),
     (binary, 6),
@@ -234,5 +241,6 @@ MOVES: tuple[tuple[Move, int], ...] = (
     (iota, 1),
     (reduce, 5),
     (pattern, 7),
+    (mixture, 2),
 )
 """Every kind of operator, with how often it is chosen."""

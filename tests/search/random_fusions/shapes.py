@@ -9,9 +9,9 @@ from random import Random
 Shape = tuple[int, ...]
 
 
-def random_shape(random: Random, sizes: Sequence[int], most_elems: int, most_rank: int = 5) -> Shape:
-    """Rank 0 rarely, 1 to 5 otherwise, middle ranks most; dimensions drawn from `sizes` while they fit."""
-    rank = random.choice((1, 1, 1, 2, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 5)) if random.random() < 0.98 else 0
+def random_shape(random: Random, sizes: Sequence[int], most_elems: int, most_rank: int = 6) -> Shape:
+    """Rank 0 rarely, 1 to 6 otherwise, middle ranks most; dimensions drawn from `sizes` while they fit."""
+    rank = random.choice((1, 1, 1, 2, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 5, 6)) if random.random() < 0.98 else 0
     shape: list[int] = []
     for _ in range(min(rank, most_rank)):
         room = most_elems // prod(shape)
@@ -49,7 +49,7 @@ def reshaped(random: Random, shape: Shape) -> Shape:
     if kind == "merge" and len(shape) > 1:
         d = random.randrange(len(shape) - 1)
         return (*shape[:d], shape[d] * shape[d + 1], *shape[d + 2 :])
-    if kind == "split" and 0 < len(shape) < 5:
+    if kind == "split" and 0 < len(shape) < 6:
         d = random.randrange(len(shape))
         factor = random.choice([n for n in range(1, shape[d] + 1) if shape[d] % n == 0])
         pair = [factor, shape[d] // factor]
@@ -57,7 +57,7 @@ def reshaped(random: Random, shape: Shape) -> Shape:
         return (*shape[:d], *pair, *shape[d + 1 :])
     if kind == "ones":
         kept = [n for n in shape if n > 1]
-        while len(kept) < 5 and random.random() < 0.4:
+        while len(kept) < 6 and random.random() < 0.4:
             kept.insert(random.randint(0, len(kept)), 1)
         return tuple(kept)
     if kind == "anew":

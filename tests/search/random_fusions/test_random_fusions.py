@@ -20,6 +20,7 @@ from fusetune.wire.fusion import FORMAT, MODEL_OF_OP
 from tests.search.emulation.kernels import Spoiling, body
 from tests.search.random_fusions.cases import Case, cases, random_case
 from tests.search.random_fusions.known import DTYPES
+from tests.search.random_fusions.moves import REDUCE
 from tests.search.random_fusions.proving import Outcome, outcomes
 
 EACH = 10
@@ -104,27 +105,36 @@ def test_everything_that_a_fusion_may_have_is_drawn() -> None:
         case = random_case(seed, "tiny")
         fusion, binding = parse_fusion(case.document), parse_binding(case.binding)
         bound = apply_binding(fusion, binding)
+        folded: set[tuple[int, ...]] = set()
         for number in live_ops(fusion):
             op = fusion.ops[number]
             shape = bound.types[op.out].shape
             met |= {op.op, ("rank", len(shape)), ("dtype", bound.types[op.out].dtype)}
             met |= {("size", "one" if n.constant == 1 else "odd" if int(str(n)) % 2 else "even") for n in shape}
+            if op.op in REDUCE:
+                document = case.document["ops"][number]
+                met.add(("reduced", bound.types[document["in"][0]].dtype))
+                folded.add(tuple(document["dims"]))
         met |= {("input", tensor.dtype) for tensor in fusion.inputs}
         met.add(("outputs", min(3, len(fusion.outputs))))
+        met |= {("output", "of rank 0") for one in fusion.outputs if not bound.types[one.name].shape}
+        met.add(("reductions", "over other dims" if len(folded) > 1 else "alike"))
         for tensor, layout in zip(fusion.inputs, bound.inputs, strict=True):
             sizes = [int(n) for n in tensor.shape]
             steps = [stride for n, stride in zip(sizes, layout.strides, strict=True) if n > 1]
             met.add(("align", layout.align))
             met |= {("layout", name) for name, has in _LAYOUTS.items() if has(steps)}
-    wanted = {*(MODEL_OF_OP.keys() - {"matmul"}), *(("rank", n) for n in range(6))}
+    wanted = {*(MODEL_OF_OP.keys() - {"matmul"}), *(("rank", n) for n in range(7))}
     wanted |= {("dtype", dtype) for dtype in DTYPES} | {("input", dtype) for dtype in DTYPES}
     wanted |= {("size", n) for n in ("one", "odd", "even")} | {("outputs", n) for n in (1, 2, 3)}
+    wanted |= {("reduced", dtype) for dtype in DTYPES} | {("output", "of rank 0"), ("reductions", "over other dims")}
     wanted |= {("align", n) for n in (1, 2, 4, 8, 16)} | {("layout", name) for name in _LAYOUTS}
     assert wanted <= met, sorted(map(str, wanted - met))
 
 
 _LAYOUTS: dict[str, Callable[[list[int]], bool]] = {
     "repeated": lambda steps: 0 in steps,
+    "odd pitch": lambda steps: len(steps) > 1 and steps[-1] == 1 and steps[-2] % 2 == 1,
     "every other": lambda steps: bool(steps) and min(steps) > 1,
     "transposed": lambda steps: steps != sorted(steps, reverse=True) and 0 not in steps,
 }

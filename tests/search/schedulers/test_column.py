@@ -106,6 +106,14 @@ def test_a_softmax_reads_or_keeps_its_rows(reuse: str, reads: int, exponentials:
     assert len({s.target.name for s in walk(made.kernel.body) if isinstance(s, GlobalLoad)}) == reads
 
 
+@pytest.mark.parametrize(("reuse", "reads"), [("read_again", 2), ("inputs", 1)])
+def test_a_softmax_that_is_folded_online_reads_its_rows_once_less(reuse: str, reads: int) -> None:
+    fusion = COLUMNS["softmax_of_columns"]
+    made = generated("column", fusion, reuse=reuse, threads_x=16, threads_y=16, rows=4, fold="online")
+    assert sum(op.inputs == ("i0",) for op in made.scheduled.ops) == reads
+    assert len({s.target.name for s in walk(made.kernel.body) if isinstance(s, GlobalLoad)}) == reads
+
+
 def test_only_the_last_of_several_readings_is_streamed() -> None:
     fusion = COLUMNS["softmax_of_columns"]
     made = generated("column", fusion, threads_x=16, threads_y=16, cache_load="streaming")

@@ -5,21 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 from compiler.arch import arch_named
 from compiler.emulate.ptx.parser import parse
+from compiler.ir.fusion import Fusion
 from compiler.lower.kernel_ir import GlobalLoad, GlobalStore, Loop
 from compiler.lower.traversal import walk
 from compiler.nvrtc import CompilePool
 from compiler.pipeline import Generated, artifact, generate
 from search.emulation.running import ORDERS, run_set
 from search.space.schedulers.flat import Flat
-from search.space.schedulers.iteration_space import HELD
+from search.space.schedulers.iteration_space import HELD, SWEPT
 from search.verify.inputs import RANDOM
-from tests.search.schedulers.fusions import add, silu_of_sum
+from tests.compiler.schedules import from_wire
+from tests.search.schedulers.fusions import add, silu_of_sum, tensor
 from tests.search.schedulers.points import SM_COUNT, generated
-from tests.search.schedulers.view_fusions import VIEWS, rope
+from tests.search.schedulers.view_fusions import VIEWS, broadcast, op, rope
 
 HOPPER = arch_named("sm_90a")
 FLAT = Flat(SM_COUNT)
@@ -71,6 +74,43 @@ def test_shorter_halves_are_selected_from_so_that_rows_are_stored_whole() -> Non
     assert len([s for s in walk(made.kernel.body) if isinstance(s, GlobalStore)]) == 1
 
 
+@pytest.mark.parametrize(
+    ("order", "rows", "soon", "later"),
+    [
+        ("natural", 1, 2, 8),
+        ("broadcast_last", 1, 1, 2),
+        ("swept_2m", 1, 2, 2),
+        ("swept_4m", 1, 2, 4),
+        ("swept_4m", 2, 4, 4),
+    ],
+)
+def test_swept_rows_are_used_by_all_before_the_next(
+    order: str, rows: int, soon: int, later: int, monkeypatch: pytest.MonkeyPatch, pool: CompilePool
+) -> None:
+    """A row of the broadcast operand is 1024 elements in 2 tiles, and 9 slabs use it. `soon` and `later`: how many of
+    its 8 rows the first 4 blocks have used, and the first quarter of all blocks."""
+    monkeypatch.setitem(SWEPT, "swept_2m", 2 * 4096)
+    monkeypatch.setitem(SWEPT, "swept_4m", 4 * 4096)
+    ops = [broadcast("x", "b", [9, 8, 1024], 1, 2), op("add", "out", "y", "b")]
+    y = tensor("y", [9, 8, 1024], "f32", strides=[12000, 1040, 1])
+    fusion = from_wire([tensor("x", [8, 1024], "f32"), y], ops, "out")
+    point = {"view": "2d", "vector": 4, "threads_x": 128, "threads_y": 1, "rows": rows, "row_order": order}
+    made = generate(FLAT.trace(fusion, next_to(fusion, point)), HOPPER)
+    (load,) = (s for s in loads(made) if s.tensor == "i0")
+    blocks = np.arange(9 * 8 * 2 // rows // 4)
+    at = load.offset.evaluate({**{v.name: 0 for v in load.offset.variables}, "bx": blocks}) // (1024 * rows)
+    assert len(np.unique(at[:4])) * rows == soon
+    assert len(np.unique(at)) * rows == later
+    built = artifact(made, pool.submit(made.source, HOPPER.name).result())
+    verdict = run_set(fusion, built, parse(built.ptx), RANDOM, ORDERS[:1])
+    assert not verdict.fault, f"{verdict.fault}\n{made.source}"
+
+
+def next_to(fusion: Fusion, wanted: dict[str, Any]) -> dict[str, Any]:
+    """A point with these values and the first of every other knob: legal or not, it has a trace."""
+    return {k.name: wanted.get(k.name, k.values[0]) for k in FLAT.space(fusion, HOPPER).knobs}
+
+
 def test_an_operand_that_is_held_is_loaded_outside_of_the_held_steps() -> None:
     made = generated(
         "flat",
@@ -97,7 +137,7 @@ WIDTHS = [
     pytest.param(VIEWS["odd_columns_and_bias"], "1d", {"i0": 4, "i1": 1}, id="a-run-is-cut-anywhere"),
     pytest.param(add((64, 96), "f32", strides=[98, 1]), "2d", {"i0": 2, "i1": 4}, id="rows-of-half-words"),
     pytest.param(add((64, 96), "f32", strides=[97, 1]), "2d", {"i0": 1, "i1": 4}, id="rows-of-odd-length"),
-    pytest.param(add((64, 96), "f32", strides=[1, 64]), "2d", {"i0": 1, "i1": 4}, id="columns"),
+    pytest.param(add((64, 96), "f32", strides=[200, 2]), "2d", {"i0": 1, "i1": 4}, id="every-second"),
     pytest.param(silu_of_sum((96, 200), (1,), "f32"), "2d", {"i0": 4, "i1": 4}, id="a-row"),
     pytest.param(VIEWS["cat_of_three"], "1d", {"i0": 8, "i1": 8, "i2": 8}, id="parts-of-whole-words"),
 ]

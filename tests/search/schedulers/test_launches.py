@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from compiler.arch import arch_named, card_or_default
@@ -11,6 +13,7 @@ from compiler.schedule.trace import ProgramTrace
 from search.cost.model import predict
 from search.plan import Plan
 from search.predicting import features_of, predictor
+from search.ranking import Ranker
 from search.space.products import MOST_COUNTED
 from search.space.schedulers import refusals, schedulers_for
 from search.space.schedulers.launches import MOST_CHARS, Launches, Scored, rank_by_rank
@@ -123,7 +126,7 @@ def test_a_ranking_joins_the_best_of_each_launch() -> None:
     plan = Plan.of(fusion, CARD)
     ranked = plan.ranking(predictor(CARD), 12, seed=0, seconds=60.0)
     times = [one.predicted_us for one in ranked]
-    assert times == sorted(times)
+    assert all(one <= 1.03 * later for one, later in itertools.pairwise(times)), "but for hints, which wait a little"
     best, worst = (
         generate(plan.schedulers[one.candidate.scheduler].trace(fusion, one.candidate.knobs), HOPPER)
         for one in (ranked[0], ranked[-1])
@@ -135,7 +138,7 @@ def test_a_ranking_joins_the_best_of_each_launch() -> None:
             predict(CARD, features_of(launch)).total_us
             for launch in generate(plan.schedulers[c.scheduler].trace(fusion, c.knobs), HOPPER).launches
         ]
-        for c in plan.sample(12, seed=0)
+        for c in Ranker(fusion, HOPPER, plan.schedulers, plan.spaces, predictor(CARD)).drawn(12, seed=0)
     ]
     assert ranked[0].predicted_us == pytest.approx(sum(min(us) for us in zip(*drawn, strict=True)))
 

@@ -152,6 +152,8 @@ def test_constraints_are_named_after_rules_or_after_reasons_of_the_search() -> N
         "tile_exceeds_the_problem",
         "persistent_",
         "scattered_access",
+        "groups_are_of_whole_runs",
+        "shared_tile_has_a_halo",
         "blocks_follow_the_stores",
         "hint_loses_lines",
         "loads_stay_ahead",
@@ -161,6 +163,7 @@ def test_constraints_are_named_after_rules_or_after_reasons_of_the_search() -> N
         "tile_rows_are_lines",
         "swizzle_fits_the_tile",
         "threads_cover_the_tile",
+        "threads_fill_the_rings_they_copy",
         "partials_fit_shared_memory",
         "cluster_is_needed",
         "staged_loads_are_long",
@@ -170,6 +173,10 @@ def test_constraints_are_named_after_rules_or_after_reasons_of_the_search() -> N
         "bytes_in_flight",
         "block_of_512_threads",
         "hints_of_streams",
+        "rows_are_swept",
+        "sweeps_stay_in_l2",
+        "staged_rows_are_cut_evenly",
+        "groups_are_of_whole_runs",
     )
     named = {c.rule for name in FUSIONS for _, space in spaces(name) for c in space.constraints}
     assert {rule for rule in named if not rule.startswith(own)} <= RULE_NAMES

@@ -24,6 +24,9 @@ from search.space.knobs import KnobValue
 from search.space.schedulers.builder import TraceBuilder
 from search.space.schedulers.row import Row
 from search.space.schedulers.row_passes import (
+    FOLDS,
+    KEPT,
+    PARTS,
     bytes_between_passes,
     compute_again,
     costly_values,
@@ -133,7 +136,7 @@ def passes(fusion: Fusion) -> dict[str, frozenset[int]]:
 def test_a_softmax_passes_over_its_row_three_times() -> None:
     used = passes(softmax((4, 64), (1,), "f32"))
     by_kind = {op.kind: set(used.get(op.output, ())) for op in start(softmax((4, 64), (1,), "f32")).ops}
-    assert by_kind[OpKind.SUB] == by_kind[OpKind.EXP] == {2 * 1, 2 * 2}
+    assert by_kind[OpKind.SUB] == by_kind[OpKind.EXP] == {PARTS * 1, PARTS * 2}
 
 
 def test_what_a_reduction_folds_is_not_what_a_kept_value_is_made_of() -> None:
@@ -150,7 +153,7 @@ def test_what_a_reduction_folds_is_not_what_a_kept_value_is_made_of() -> None:
     kept = [op.output for op in b.sf.ops if op.kind is OpKind.MAXIMUM]
     of = compute_again(b, (1,), 2, kept)
     made = {op.output: op.kind for op in b.sf.ops}
-    assert sorted(of[name] for name, kind in made.items() if kind is OpKind.EXP) == [0, 1]
+    assert sorted(of[name] for name, kind in made.items() if kind is OpKind.EXP) == [FOLDS, KEPT]
 
 
 def test_two_reductions_of_one_load_are_one_pass() -> None:
@@ -214,9 +217,43 @@ def test_a_row_in_registers_is_loaded_once_and_stays_packed() -> None:
     assert wide == []
 
 
-def test_a_row_that_is_loaded_again_is_loaded_in_every_pass() -> None:
-    sf = replayed(softmax((20, 20000), (1,), "bf16"), keep="reload").sf
-    assert len([op for op in sf.ops if any(x in sf.inputs for x in op.tensor_inputs)]) == 3
+@pytest.mark.parametrize(
+    ("fusion", "fold", "loads"),
+    [
+        pytest.param(softmax((20, 20000), (1,), "bf16"), "apart", 3, id="softmax"),
+        pytest.param(softmax((20, 20000), (1,), "bf16"), "online", 2, id="softmax-online"),
+        pytest.param(log_sum_exp((20, 20000), "bf16"), "apart", 2, id="log-sum-exp"),
+        pytest.param(log_sum_exp((20, 20000), "bf16"), "online", 1, id="log-sum-exp-online"),
+        pytest.param(log_sum_exp((20, 200), "bf16"), "online", 1, id="log-sum-exp-of-short-rows"),
+        pytest.param(ROWS["spread"], "online", 1, id="one-sum-of-two"),
+    ],
+)
+def test_a_row_that_is_loaded_again_is_loaded_in_every_pass(fusion: Fusion, fold: str, loads: int) -> None:
+    keep = "registers" if fusion == ROWS["spread"] else "reload"
+    sf = replayed(fusion, keep=keep, fold=fold).sf
+    assert len([op for op in sf.ops if any(x in sf.inputs for x in op.tensor_inputs)]) == loads
+
+
+@pytest.mark.parametrize(("fold", "exchanges"), [("apart", 2), ("online", 1)])
+def test_a_maximum_and_a_sum_are_exchanged_at_once_where_they_are_folded_together(fold: str, exchanges: int) -> None:
+    fusion = log_sum_exp((16, 4096), "bf16")
+    made = generate(
+        ROW.trace(
+            fusion, point_with(ROW.space(fusion, HOPPER), keep="registers", threads=128, rows=1, cluster=1, fold=fold)
+        ),
+        HOPPER,
+    )
+    assert sum(isinstance(s, Sync) for s in walk(made.kernel.body)) == exchanges
+
+
+def test_only_sums_of_exponentials_can_be_folded_online() -> None:
+    taken = {name: fusion for name, fusion in ROWS.items() if ROW.refusal(fusion, HOPPER) is None}
+    able = {name for name, fusion in taken.items() if len(_knob(ROW.space(fusion, HOPPER), "fold")) > 1}
+    assert able == {name for name in ROWS if "softmax" in name} | {"log_sum_exp", "spread"}
+
+
+def _knob(space: Space, name: str) -> tuple[KnobValue, ...]:
+    return next(knob.values for knob in space.knobs if knob.name == name)
 
 
 def test_loads_stand_first_and_a_store_that_needs_no_sum_before_the_sum() -> None:
@@ -269,7 +306,7 @@ def flips(space: Space, rule: str) -> Iterator[Point]:
 @pytest.mark.parametrize(
     ("rule", "fusion"),
     [
-        ("reads_stay_inside_the_allocation", layer_norm((64, 960), (1,), "bf16")),
+        ("staged_rows_are_cut_evenly", layer_norm((64, 960), (1,), "bf16")),
         ("shared_memory_fits_the_block", softmax((4096, 32768), (1,), "f32")),
     ],
 )

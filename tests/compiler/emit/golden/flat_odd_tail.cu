@@ -53,13 +53,13 @@ extern "C" __global__ void __launch_bounds__(128) fusetune_kernel(const u16* __r
     for (Index k0 = 0u; k0 < 8u; ++k0) {
       v0_r[k0] = ft_to_bf16(ft_add(ft_to_f32_bf16(i0_r, k0), ft_to_f32_bf16(i1_r, k0)));
     }
-    ft_store_global_if<16, 0>((bx * 1024u + tx * 8u + 7u) < 100003u, v0 + (bx * 1024u + tx * 8u), &v0_r[0u]);
-    ft_store_global_if<2, 0>((bx * 1024u + tx * 8u) < 100003u && !((bx * 1024u + tx * 8u + 7u) < 100003u), v0 + (bx * 1024u + tx * 8u), &v0_r[0u]);
-    ft_store_global_if<2, 0>((bx * 1024u + tx * 8u + 1u) < 100003u && !((bx * 1024u + tx * 8u + 7u) < 100003u), v0 + (bx * 1024u + tx * 8u) + 1u, &v0_r[1u]);
-    ft_store_global_if<2, 0>((bx * 1024u + tx * 8u + 2u) < 100003u && !((bx * 1024u + tx * 8u + 7u) < 100003u), v0 + (bx * 1024u + tx * 8u) + 2u, &v0_r[2u]);
-    ft_store_global_if<2, 0>((bx * 1024u + tx * 8u + 3u) < 100003u && !((bx * 1024u + tx * 8u + 7u) < 100003u), v0 + (bx * 1024u + tx * 8u) + 3u, &v0_r[3u]);
-    ft_store_global_if<2, 0>((bx * 1024u + tx * 8u + 4u) < 100003u && !((bx * 1024u + tx * 8u + 7u) < 100003u), v0 + (bx * 1024u + tx * 8u) + 4u, &v0_r[4u]);
-    ft_store_global_if<2, 0>((bx * 1024u + tx * 8u + 5u) < 100003u && !((bx * 1024u + tx * 8u + 7u) < 100003u), v0 + (bx * 1024u + tx * 8u) + 5u, &v0_r[5u]);
-    ft_store_global_if<2, 0>((bx * 1024u + tx * 8u + 6u) < 100003u && !((bx * 1024u + tx * 8u + 7u) < 100003u), v0 + (bx * 1024u + tx * 8u) + 6u, &v0_r[6u]);
+    if ((bx * 1024u + tx * 8u + 7u) < 100003u) {
+      ft_store_global<16, 0>(v0 + (bx * 1024u + tx * 8u), &v0_r[0u]);
+    } else {
+      #pragma unroll
+      for (Index lane = 0u; lane < 8u; ++lane) {
+        ft_store_global_if<2, 0>((bx * 1024u + tx * 8u + lane) < 100003u, v0 + (bx * 1024u + tx * 8u) + lane, &v0_r[lane]);
+      }
+    }
   }
 }

@@ -1,0 +1,78 @@
+"""Runs along which a load takes words that begin at any element: where two aligned words hold all of one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from compiler.analysis.indexing import Indexing, first_lane, lane_variable, lanes_are_consecutive
+from compiler.analysis.loop_nest import BLOCK_VARS
+from compiler.ir.expr import Atom, Div, Expr, Inside, Mod, Var, unmarked
+from compiler.ir.iter_domain import MemoryType
+from compiler.ir.tensor import TensorOp
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Neighbours in memory: `index`, of a word's first element, in [0, extent)."""
+
+    index: Expr
+    extent: int
+
+
+def run_of_words(indexing: Indexing, op: TensorOp, width: int) -> Run | None:
+    """The run along which `op` reads words of `width` elements; None where they are no neighbours in memory.
+
+    It is the shifted run that the elements lie along, or the innermost dimensions of the source, as far as they are
+    contiguous. Where a loop goes over several runs, a word may begin in one and end in the next.
+    """
+    source, t = indexing.sf.tensor(op.tensor_inputs[0]), indexing.sf.tensor(op.output)
+    if source.memory is not MemoryType.GLOBAL or source.allocation is None or op.within:
+        return None
+    offset, read = indexing.read_offset(op, source.name), indexing.read(op, source.name)
+    if lanes_are_consecutive(offset, width):
+        for bound in indexing.shifted_bounds(t):
+            if lanes_are_consecutive(bound.index, width):
+                return Run(first_lane(bound.index, width), bound.extent)
+    index, extent = Expr(), 1
+    strides = [(a, s) for a, s in zip(source.logical, source.allocation.strides, strict=False) if s and a.extent > 1]
+    plain: Run | None = None
+    for axis, stride in sorted(strides, key=lambda x: x[1]):
+        if stride == extent:
+            index, extent = index + unmarked(read[axis]) * stride, extent * axis.extent
+            if lanes_are_consecutive(index, width) and not any(_mixes(atom) for atom, _ in index.terms):
+                plain = Run(first_lane(index, width), extent)
+    # A sum of what blocks and what threads add says for a whole block at once whether its words are inside.
+    if plain is not None and lanes_are_consecutive(offset, width):
+        return plain
+    if lanes_are_consecutive(index, width):
+        return Run(first_lane(index, width), extent) if lanes_are_consecutive(offset, width) else None
+    return _run_within(index, offset, width)
+
+
+def _mixes(atom: Atom) -> bool:
+    """Whether a block's part of an atom cannot be told from its threads'."""
+    names = {v.name for v in Expr(((atom, 1),)).variables}
+    return bool(names & BLOCK_VARS) and not names <= BLOCK_VARS
+
+
+def _run_within(index: Expr, offset: Expr, width: int) -> Run | None:
+    """The part of a run that a remainder runs along; nothing else may vary with the lane but the number of the part."""
+    for atom, c in index.terms:
+        if isinstance(atom, Mod) and c == 1 and lanes_are_consecutive(atom.numerator, width):
+            part = Expr(((atom, 1),))
+            if all(_is_of_a_part(a, atom, lane_variable(width)) for a, _ in unmarked(offset - part).terms):
+                return Run(first_lane(part, width), atom.divisor)
+    return None
+
+
+def _is_of_a_part(atom: Atom, part: Mod, lane: Var) -> bool:
+    """True for what is the same for all places of one part: free of the lane, or made of the part's number alone."""
+    if lane not in Expr(((atom, 1),)).variables:
+        return True
+    match atom:
+        case Div(numerator=part.numerator, divisor=divisor) if divisor % part.divisor == 0:
+            return True
+        case Div(numerator=e) | Mod(numerator=e) | Inside(value=e):
+            return all(_is_of_a_part(a, part, lane) for a, _ in e.terms)
+        case _:
+            return False

@@ -1,0 +1,65 @@
+"""Vector loads along runs of global memory that begin at any element: at their ends, and of words at any address."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from compiler.analysis.facts import Facts
+from compiler.analysis.indexing import Bound, first_lane, lane_variable
+from compiler.analysis.straddle import run_of_words
+from compiler.ir.expr import Expr, Var, const, unmarked, var
+from compiler.ir.tensor import TensorOp, TensorView
+from compiler.lower.kernel_ir import GlobalLoad, If, Less, Loop, Reg, Stmt
+from compiler.lower.predicates import LaneGuards, lane_guards
+from compiler.tile.instruction import lanes
+
+
+def place_in(t: TensorView, offset: Expr) -> tuple[str, Expr]:
+    """The input or output that a global tensor is, or is a part of, and the element offset in that."""
+    return (t.part_of, offset + t.part_offset) if t.part_of else (t.name, offset)
+
+
+def whole_at_ends(source: TensorView, g: LaneGuards, width: int) -> LaneGuards:
+    """The guards of a vector load along a shifted run, whose ends are loaded whole: elements of other rows that come
+    with them are not used.
+
+    An aligned vector that holds an element of the row starts inside the tensor. It ends there too if the tensor is so
+    many vectors long; if not, the last elements of a row come one by one.
+    """
+    if g.head is None or g.tail is None or source.part_of or source.allocation is None:
+        return g
+    start = Less(first_lane(g.tail.left, width), g.tail.right)
+    strides = zip(source.logical, source.allocation.strides, strict=False)
+    elems = 1 + sum((a.extent - 1) * (stride or 0) for a, stride in strides)
+    return LaneGuards((*g.shared, start)) if elems % width == 0 else LaneGuards(g.shared, None, g.tail)
+
+
+def straddling_load(facts: Facts, op: TensorOp, t: TensorView, bounds: Iterable[Bound]) -> Stmt:
+    """A vector that begins at any element: put together of two aligned ones where both lie in its run, else element by
+    element. They begin up to `width` - 1 elements before it: of an aligned tensor, in the tensor still."""
+    width, read = lanes(t), facts.indexing.read_offset(op, op.tensor_inputs[0])
+    run = run_of_words(facts.indexing, op, width)
+    assert run is not None, "legality refuses words that are no run"
+    own = tuple(bounds)
+    last = {lane_variable(width): const(width - 1)}
+    whole = [Less(b.index.substitute(last), const(b.extent)) for b in own if not b.is_shifted]
+    # Of what is shifted, the run itself is asked for below; which row it is may lie beside the tensor's as well.
+    rows = [b for b in own if b.is_shifted and lane_variable(width) not in b.index.variables]
+    whole += [less for b in rows for less in (Less(const(-1), b.index), Less(b.index, const(b.extent)))]
+    # Where the tensor is aligned to words, the one below the first element of a row lies inside the tensor as well.
+    source = facts.sf.tensor(op.tensor_inputs[0])
+    is_aligned = source.align % (width * source.dtype.nbytes) == 0 and not source.part_of
+    whole += [Less(const(-1 if is_aligned else width - 2), run.index)]
+    whole += [Less(run.index + (2 * width - 2), const(run.extent))]
+    name, offset = place_in(source, read)
+    target = Reg(t.name, t.dtype, first_lane(facts.indexing.write_offset(t), width))
+    start = first_lane(offset, width)
+    skipped = unmarked(start) % width if is_aligned else None
+    both = GlobalLoad(target, name, start, width, op.cache, straddles=True, skipped=skipped)
+    lane = Var(f"{t.name}_lane", width)
+    here = {lane_variable(width): var(lane)}
+    inside = lane_guards([replace(b, index=b.index.substitute(here)) for b in own], 1, t.name).shared
+    element = replace(target, offset=target.offset + var(lane))
+    one = GlobalLoad(element, name, offset.substitute(here), 1, op.cache, inside)
+    return If(tuple(whole), (both,), (Loop(lane, const(width), True, (one,)),))

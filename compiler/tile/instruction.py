@@ -1,0 +1,139 @@
+"""The instruction that carries each copy of a scheduled fusion, and how much one access of it moves: decided here.
+
+A schedule says by which means its copies go (`CopyVia`), and how wide (the vectorized axis, the Bulk axes). What that
+comes to as an instruction is asked here alone, by the lowering, the rules of legality, the explanation and the copy
+plans. It takes microseconds a copy, and needs no more than that the copy is legal.
+
+A whole copy plan (`compiler.tile.derive`, `compiler.tile.infer`) adds who moves which element in which round, with its
+sectors and bank conflicts. It takes tiles whose layouts are compositions of strides, which general index maps are not,
+and looks at elements one by one: it explains a copy, and finds one where a schedule left it open; kernels are lowered
+from index maps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from compiler.analysis.facts import Facts
+from compiler.analysis.narrow_tile import narrow_run
+from compiler.ir.domain import ScheduledFusion
+from compiler.ir.iter_domain import MemoryType
+from compiler.ir.ops import MOVES
+from compiler.ir.tensor import CopyVia, TensorOp, TensorView
+
+BULK_BYTES = 16
+"""Bulk copies move multiples of 16 bytes between addresses that are multiples of 16 (PTX ISA, cp.async.bulk)."""
+
+CP_ASYNC_BYTES = (4, 8, 16)
+"""Bytes that one cp.async of a thread moves, between addresses that are multiples of them (PTX ISA, cp.async)."""
+
+WORD_BYTES = (1, 2, 4, 8, 16)
+"""Bytes of one load or store of a thread (PTX ISA, ld and st; the 32 of capability 10 are for global memory alone)."""
+
+
+class Path(StrEnum):
+    """The instruction that carries a copy."""
+
+    TMA = "TMA"
+    BULK_1D = "1-D bulk"
+    CP_ASYNC = "cp.async"
+    LDMATRIX = "ldmatrix"
+    STMATRIX = "stmatrix"
+    VECTOR = "vector"
+    LD_TMEM = "tcgen05.ld"
+    ST_TMEM = "tcgen05.st"
+
+    @property
+    def is_bulk(self) -> bool:
+        """True where one thread asks and the copy engine moves."""
+        return self in (Path.TMA, Path.BULK_1D)
+
+    @property
+    def is_matrix(self) -> bool:
+        return self in (Path.LDMATRIX, Path.STMATRIX)
+
+
+_G, _S, _L, _T = MemoryType.GLOBAL, MemoryType.SHARED, MemoryType.LOCAL, MemoryType.TENSOR
+
+JOINED: dict[Path, tuple[tuple[MemoryType, MemoryType], ...]] = {
+    Path.BULK_1D: ((_G, _S), (_S, _G)),
+    Path.TMA: ((_G, _S), (_S, _G)),
+    Path.CP_ASYNC: ((_G, _S),),
+    Path.LDMATRIX: ((_S, _L),),
+    Path.STMATRIX: ((_L, _S),),
+    Path.VECTOR: ((_G, _L), (_L, _G), (_L, _S), (_S, _L)),
+    Path.LD_TMEM: ((_T, _L),),
+    Path.ST_TMEM: ((_L, _T),),
+}
+"""From and to which memories each instruction moves, the one with the least work for the threads first (PTX ISA,
+cp.async.bulk, cp.async.bulk.tensor, cp.async, ldmatrix, stmatrix, ld and st, tcgen05.ld, tcgen05.st)."""
+
+_PATHS = {
+    CopyVia.PLAIN: Path.VECTOR,
+    CopyVia.TMA: Path.TMA,
+    CopyVia.BULK1D: Path.BULK_1D,
+    CopyVia.CP_ASYNC: Path.CP_ASYNC,
+    CopyVia.ST_TMEM: Path.ST_TMEM,
+    CopyVia.LD_TMEM: Path.LD_TMEM,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """What carries a copy: `elems` elements of `nbits` bits at a time, of one thread, or of the one that asks."""
+
+    path: Path
+    elems: int
+    nbits: int
+
+    @property
+    def access_bytes(self) -> int:
+        """Bytes that one access moves."""
+        return self.elems * self.nbits // 8
+
+
+def path_named(via: CopyVia) -> Path:
+    """The instruction that a schedule names, before what it moves is looked at."""
+    return _PATHS[via]
+
+
+def joined(via: CopyVia) -> tuple[tuple[MemoryType, MemoryType], ...]:
+    """From and to which memories a copy by these means moves: one without means of its own between registers, too."""
+    pairs = JOINED[_PATHS[via]]
+    return (*pairs, (_L, _L)) if via is CopyVia.PLAIN else pairs
+
+
+def lanes(t: TensorView) -> int:
+    """Elements that a thread reads or writes of `t` at a time: its vectorized axis."""
+    return t.vector_axis.extent if t.vector_axis is not None else 1
+
+
+def thread_access(sf: ScheduledFusion, op: TensorOp) -> Instruction | None:
+    """The instruction of a copy that threads carry out; None for one of the copy engine, between registers, or for an
+    operator that computes."""
+    t = sf.tensor(op.output)
+    if op.kind not in MOVES or op.via.is_bulk or not op.tensor_inputs:
+        return None
+    if t.memory is _L and sf.tensor(op.tensor_inputs[0]).memory is _L:
+        return None
+    return Instruction(_PATHS[op.via], lanes(t), t.dtype.nbits)
+
+
+def path_of(facts: Facts, op: TensorOp) -> Path:
+    """The instruction that carries a copy, legal or not: a tile that a tensor map cannot place, though a run can, goes
+    by a 1-D bulk copy (`analysis.narrow_tile`)."""
+    is_run = op.via is CopyVia.TMA and narrow_run(facts, op.output) is not None
+    return Path.BULK_1D if is_run else _PATHS[op.via]
+
+
+def instruction_of(facts: Facts, op: TensorOp) -> Instruction | None:
+    """The instruction of a legal copy; None where there is none, as for `thread_access`."""
+    if op.kind not in MOVES or not op.via.is_bulk:
+        return thread_access(facts.sf, op)
+    nbits = facts.sf.tensor(op.output).dtype.nbits
+    if op.via is CopyVia.BULK1D:
+        elems = facts.bulk_runs[op.output].elems
+        assert elems is not None, "legality refuses copies that are no run"
+        return Instruction(Path.BULK_1D, elems.value, nbits)
+    return Instruction(path_of(facts, op), facts.tensor_maps[op.output].tile_elems, nbits)

@@ -1,0 +1,39 @@
+"""Multiples that remainders make: a place less its remainder is one, whatever the place."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from compiler.ir.expr import Expr, Var, const, inside, unmarked, var
+
+ROW, COLUMN = Var("r", 7), Var("c", 5)
+
+
+@pytest.mark.parametrize("modulus", [2, 4, 8, 16])
+def test_an_address_less_its_phase_is_a_multiple(modulus: int) -> None:
+    for pitch, first in product(range(1, 20), range(modulus)):
+        place = var(ROW) * pitch + var(COLUMN) * 3 + first
+        assert (place - place % modulus).divisible_by(modulus)
+        run = inside(var(COLUMN) * modulus - place % modulus, 3)
+        assert (place + run).divisible_by(modulus)
+        assert unmarked(place + run) == place + var(COLUMN) * modulus - place % modulus
+
+
+def test_what_is_said_to_be_a_multiple_is_one() -> None:
+    said = 0
+    for a, b, d, n in product(range(1, 6), range(9), (2, 3, 4, 6), (2, 3, 4)):
+        e = var(ROW) * a + (var(ROW) * b + var(COLUMN)) % d * -1 + const(b) + var(COLUMN)
+        if e.divisible_by(n):
+            said += 1
+            assert all(e.evaluate({"r": r, "c": c}) % n == 0 for r, c in product(range(7), range(5))), (e, n)
+    assert said > 20
+
+
+def test_a_sum_is_no_multiple_for_what_is_beside_the_remainder() -> None:
+    place = var(ROW) * 3
+    assert not (place - place % 4 + 2).divisible_by(4)
+    assert not (place - place % 2).divisible_by(4)
+    assert not (place - (place + 1) % 4).divisible_by(4)
+    assert Expr().divisible_by(4)

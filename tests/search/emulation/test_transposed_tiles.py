@@ -1,0 +1,78 @@
+"""Tiles of transposes and permutes, in the emulator: rows at any address, short runs, inputs with permuted memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from compiler.emit.cuda import kernel_only
+from compiler.emulate.ptx.parser import parse
+from compiler.ir.fusion import Fusion
+from compiler.nvrtc import CompilePool
+from compiler.pipeline import artifact
+from search.emulation.running import ORDERS, run_set
+from search.verify.inputs import RANDOM
+from tests.search.schedulers.permute_fusions import added_across, permuted
+from tests.search.schedulers.points import generated
+
+SHIFTED: dict[str, Any] = {"tile_in": 32, "tile_out": 128, "lanes_out": 32, "threads": 128, "shift_store": True}
+BYTES: dict[str, Any] = {**SHIFTED, "vector_out": 4, "layout": "odd"}
+HALVES: dict[str, Any] = {**SHIFTED, "vector_out": 2, "layout": "odd"}
+HALO: dict[str, Any] = {**SHIFTED, "tile_out": 64, "halo": True, "layout": "pad"}
+AHEAD: dict[str, Any] = {"tile_in": 32, "tile_out": 32, "lanes_out": 8, "threads": 128, "operands": "ahead"}
+
+
+@pytest.mark.parametrize(
+    ("fusion", "point"),
+    [
+        pytest.param(permuted((157, 67), (1, 0), "i8"), {**BYTES, "load_vector": 4}, id="bytes by words"),
+        pytest.param(permuted((157, 67), (1, 0), "bool"), {**BYTES, "load_vector": 16}, id="by four of them"),
+        pytest.param(permuted((2, 129, 37), (0, 2, 1), "i8"), {**BYTES, "load_vector": 8}, id="of a batch"),
+        pytest.param(permuted((257, 33), (1, 0), "bf16"), {**HALVES, "load_vector": 2}, id="halves by words"),
+        pytest.param(permuted((5, 27, 37), (2, 1, 0), "f16"), {**HALVES, "load_vector": 8}, id="of merged rows"),
+        pytest.param(
+            permuted((67, 157), (1, 0)), {**SHIFTED, "tile_order": "grouped", "layout": "pad"}, id="in groups of tiles"
+        ),
+        pytest.param(permuted((157, 131), (1, 0)), HALO, id="a halo"),
+        pytest.param(permuted((331, 67), (1, 0), "i8"), {**BYTES, "halo": True, "load_vector": 4}, id="of bytes"),
+        pytest.param(permuted((3, 131, 37), (0, 2, 1), "bf16"), {**HALVES, "halo": True}, id="of a batch of halves"),
+        pytest.param(permuted((67, 5, 37), (2, 1, 0)), {**HALO, "tile_order": "grouped"}, id="of merged rows, grouped"),
+        pytest.param(
+            permuted((67, 5, 77), (2, 1, 0), "bf16"),
+            {**HALVES, "tile_in": 64, "tile_out": 64, "halo": True, "load_vector": 4},
+            id="of merged rows, in words of a run each",
+        ),
+        pytest.param(permuted((357, 131), (1, 0)), {**HALO, "blocks_per_sm": 1}, id="of persistent blocks"),
+        pytest.param(
+            permuted((357, 256), (1, 0)), {**HALO, "load": "cp_async", "blocks_per_sm": 1, "stages": 2}, id="in a ring"
+        ),
+        pytest.param(added_across((3, 69, 41), (0, 2, 1), pad=3, also="permute"), HALO, id="of two, and an operand"),
+        pytest.param(
+            permuted((5, 7, 4, 6, 9), (4, 3, 2, 1, 0), "f16"),
+            {"tile_in": 64, "tile_out": 32, "vector_out": 1, "lanes_out": 8, "threads": 128, "load_vector": 2},
+            id="runs of several dimensions",
+        ),
+        pytest.param(added_across((37, 45), (1, 0), "f32"), {**AHEAD, "load_vector": 1}, id="an operand across"),
+        pytest.param(
+            added_across((3, 33, 40), (0, 2, 1), "bf16", pad=3, also="permute"),
+            {**AHEAD, "load_vector": 4},
+            id="two, of rows apart and dense",
+        ),
+    ],
+)
+def test_they_are_right(fusion: Fusion, point: dict[str, Any], pool: CompilePool) -> None:
+    made = generated("tile2d", fusion, sm_count=4, **point)
+    built = artifact(made, pool.submit(made.source, made.arch.name).result())
+    verdict = run_set(fusion, built, parse(built.ptx), RANDOM, ORDERS[-1:], races=True)
+    assert not verdict.fault
+
+
+def test_every_input_is_asked_for_before_the_barrier() -> None:
+    point = {**AHEAD, "load_vector": 4, "vector_out": 4}
+    ahead, at_use = (
+        kernel_only(generated("tile2d", added_across((64, 64), (1, 0)), **{**point, "operands": when}).source)
+        for when in ("ahead", "at_use")
+    )
+    assert ahead.rindex("ft_load_global") < ahead.index("__syncthreads")
+    assert at_use.rindex("ft_load_global") > at_use.index("__syncthreads")
