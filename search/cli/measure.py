@@ -11,13 +11,14 @@ from rich.console import Console
 
 from compiler.arch import Card
 from compiler.pipeline import GENERATOR
+from fusetune.wire.artifact import KernelArtifact
 from search.attached import Attached, Detached, find_device
 from search.budget import Budget
 from search.cli.faults import BROKEN, UsageFault, reports_faults
 from search.cli.options import BudgetSeconds
 from search.cli.report import describe_outcome
 from search.journal import Journal, JournalKey
-from search.measure.device import TIMING_POLICY
+from search.measure.device import TIMING_POLICY, Effort, MeasuringDevice
 from search.prepared import MANIFEST, InOrder, Prepared, PreparedBuilds
 from search.progress import progress_on
 from search.results import Subject, usable_folder, write_outcome
@@ -48,13 +49,22 @@ def measure(
     with closing(gpu.device):
         for position, (place, prepared) in enumerate(waiting):
             _note_other_card(console, prepared, gpu.card)
-            outcome = _measure_one(place, prepared, gpu, budget, len(waiting) - position, folder, console)
+            outcome = _measure_one(
+                place, prepared, gpu, budget, len(waiting) - position, folder, console, position == 0
+            )
             if outcome.ended == "interrupted":
                 break
 
 
 def _measure_one(
-    place: Path, prepared: Prepared, gpu: Attached, budget: Budget, waiting: int, out: Path, console: Console
+    place: Path,
+    prepared: Prepared,
+    gpu: Attached,
+    budget: Budget,
+    waiting: int,
+    out: Path,
+    console: Console,
+    is_first: bool,
 ) -> Outcome:
     """`waiting`: the fusions, this one included, that share what is left of the budget."""
     fusion = prepared.fusion
@@ -65,11 +75,13 @@ def _measure_one(
         Journal.open(place / "journal.jsonl", key) as journal,
         progress_on(console, f"{prepared.name} on {gpu.card.name}") as progress,
     ):
-        # Inputs and reference first: the first fusion's share must not pay for starting the device.
+        builds = PreparedBuilds(place, prepared)
         gpu.device.open(fusion)
+        if is_first:
+            _warm_up(gpu.device, prepared, builds)
         share = Budget(seconds=budget.left_s / waiting)
         tuner = Tuner(
-            builds=PreparedBuilds(place, prepared),
+            builds=builds,
             device=gpu.device,
             sampler=InOrder(prepared),
             journal=journal,
@@ -81,6 +93,16 @@ def _measure_one(
     write_outcome(out, subject, outcome)
     console.print(describe_outcome(out, subject, outcome), markup=False)
     return outcome
+
+
+def _warm_up(device: MeasuringDevice, prepared: Prepared, builds: PreparedBuilds) -> None:
+    """Measures a kernel in no fusion's share: the first measurement of all starts CUDA, loads libraries and makes
+    inputs and references, which took as long as an H200 needs for thirty kernels."""
+    for number, one in enumerate(prepared.candidates):
+        made = builds.finish(builds.start(number, one.candidate))
+        if isinstance(made, KernelArtifact):
+            device.measure(made, Effort.SCREEN)
+            return
 
 
 def _note_other_card(console: Console, prepared: Prepared, card: Card) -> None:

@@ -1,4 +1,4 @@
-"""What is compiled ahead of the GPU: as many distinct kernels as are wanted, none of those that spill and lose by it."""
+"""What is compiled ahead of the GPU: as many distinct kernels as are wanted, none that spill and lose by it."""
 
 from __future__ import annotations
 

@@ -46,8 +46,8 @@ TILE_KNOBS = {
 """The knobs whose product is the elements of a tile."""
 
 WITHOUT_MEANING = ("cache_load", "cache_store", "math", "prefetch", "fill", "tile_order")
-"""Knobs that the interpreter does not model, or that choose no statement; they stay at their first value. Its threads go
-together: the emulator runs warps that only load, and threads that free stages one by one."""
+"""Knobs that the interpreter does not model, or that choose no statement; they stay at their first value. Its threads
+go together: the emulator runs warps that only load, and threads that free stages one by one."""
 
 
 FOR_SPEED = {

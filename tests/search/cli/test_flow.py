@@ -14,11 +14,11 @@ import pytest
 from typer.testing import CliRunner
 
 from compiler.arch import card_named
-from compiler.ir.fusion import Fusion
 from fusetune.wire.artifact import KernelArtifact
 from search.attached import Attached, Detached, card_of
 from search.build import Build, Builder, Failure
 from search.cli.app import app
+from search.measure.device import Effort, MeasureResult
 from search.measure.fake import FACTS, FakeDevice
 
 FUSION = {
@@ -118,13 +118,13 @@ def test_the_start_of_the_device_is_not_taken_from_the_first_fusion(
     invoke: Invoke, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class SlowToStart(FakeDevice):
-        opened = 0
+        asked = 0
 
-        def open(self, fusion: Fusion) -> None:
-            super().open(fusion)
-            self.opened += 1
-            if self.opened == 1:
+        def measure(self, artifact: KernelArtifact, effort: Effort = Effort.SCREEN) -> MeasureResult:
+            self.asked += 1
+            if self.asked == 1:
                 time.sleep(1.5)
+            return super().measure(artifact, effort)
 
     Path("cube.json").write_text(json.dumps(FUSION))
     for name in ("cube.json", "square.json"):

@@ -150,14 +150,14 @@ def test_a_spoiled_kernel_is_found_out(name: str, pool: CompilePool) -> None:
     ("spoil", "says"),
     [
         pytest.param(replaced(r"(ft_store_global_if.*?) < (\d+)u", r"\1 < \2u - 2u"), "never written", id="guard"),
-        pytest.param(replaced(r"v1 \+ \(bx \* ", "v1 + ((bx & 1023u) * "), "belong to other blocks", id="narrow-index"),
-        pytest.param(replaced(r"i0 \+ \(bx \* ", "i0 + ((bx & 1023u) * "), "elements are wrong", id="narrow-load"),
+        pytest.param(replaced(r"v1 \+ \(bx \* ", "v1 + ((bx & 511u) * "), "belong to other blocks", id="narrow-index"),
+        pytest.param(replaced(r"i0 \+ \(bx \* ", "i0 + ((bx & 511u) * "), "elements are wrong", id="narrow-load"),
     ],
 )
 def test_a_fault_that_only_the_served_sizes_have_is_found_out(
     spoil: Callable[[str], str], says: str, pool: CompilePool
 ) -> None:
-    """The small kernel is right: what is wrong begins behind block 1024."""
+    """The small kernel is right: what is wrong begins behind block 512."""
     made = kernel("odd")
     compiled = artifact(made, pool.submit(spoil_kernel(made.source, spoil), made.arch.name).result())
     found = check.verify(made, compiled, pool)
