@@ -8,7 +8,6 @@ from functools import cached_property
 from compiler.analysis.allocation import layout_of
 from compiler.analysis.block_parts import launched_block
 from compiler.analysis.facts import Facts
-from compiler.analysis.own_elements import is_own
 from compiler.analysis.smem import BARRIER_BYTES
 from compiler.errors import Unsupported
 from compiler.ir.domain import ScheduledFusion
@@ -16,6 +15,7 @@ from compiler.ir.expr import Expr, Var, const, every_part, var
 from compiler.ir.iter_domain import MemoryType
 from compiler.ir.ops import REDUCTIONS
 from compiler.ir.tensor import CopyVia, TensorOp
+from compiler.lower.effects import NodeEffects, has_loads, ops_of
 from compiler.lower.issue import announced
 from compiler.lower.kernel_ir import (
     Arrive,
@@ -66,7 +66,7 @@ from compiler.lower.passes.settled_conditions import settle_conditions
 from compiler.lower.passes.setup_sync import drop_redundant_setup_sync
 from compiler.lower.passes.whole_vectors import ask_for_whole_vectors
 from compiler.lower.predicates import trip_count
-from compiler.lower.reduce import Exchange, fold_effects, lower_fold
+from compiler.lower.reduce import Exchange, lower_fold
 from compiler.lower.register_stages import in_stages, stage_registers
 from compiler.lower.sync import Effects, Hazards, Needs
 from compiler.lower.thread_predicates import issuers, issuing_threads
@@ -165,6 +165,10 @@ class _Lowering:
     arrivals: list[int] = field(default_factory=list)
     """Threads that ask for the copies of each barrier."""
 
+    @cached_property
+    def effects(self) -> NodeEffects:
+        return NodeEffects(self.facts)
+
     def kernel(self) -> tuple[Stmt, ...]:
         nodes = build_nest(self.facts)
         self.number_barriers(nodes)
@@ -235,7 +239,7 @@ class _Lowering:
         out: list[Stmt] = []
         last = [(self.last_reader(nodes, loads), loads) for loads in used_up or ()]
         for number, node in enumerate(nodes):
-            effects = self.effects(node)
+            effects = self.effects.of(node)
             needs = self.needs(hazards, effects)
             out += self.meet(needs, scope, node)
             hazards = hazards.after(effects, needs)
@@ -247,7 +251,7 @@ class _Lowering:
 
     def last_reader(self, nodes: tuple[Node, ...], loads: AsyncLoads) -> int:
         """Number of the last piece of a body that reads what the loads bring: itself, where none does."""
-        effects = [self.effects(node) for node in nodes]
+        effects = [self.effects.of(node) for node in nodes]
         reading = [i for i, e in enumerate(effects) if (e.reads | e.bulk_stores) & frozenset(loads.tensors)]
         return reading[-1] if reading else len(nodes) - 1
 
@@ -255,7 +259,7 @@ class _Lowering:
         """Hazards at the end of an iteration, which the next one starts with."""
         hazards = Hazards()
         for node in nodes:
-            effects = self.effects(node)
+            effects = self.effects.of(node)
             hazards = hazards.after(effects, self.needs(hazards, effects))
         return hazards
 
@@ -314,12 +318,12 @@ class _Lowering:
                 prologue += stage_registers(self.facts, child)
                 for ahead in range(child.prefetch):
                     prologue += self.issue_at(child, inner, const(ahead), conditional=True, fence_loads=fence_loads)
-        if not scope.elected and all(self.has_one_issuer(name) for name in _ops(node)):
+        if not scope.elected and all(self.has_one_issuer(name) for name in ops_of(node)):
             statements, _ = self.body(node.body, inner.elect(), Hazards())
             return [Elected((Loop(variable, trip, node.unroll, tuple(statements)), CommitStores()))]
         hazards = self.left_open(node.body)
         if fence_loads:
-            hazards = replace(hazards, looked_at=hazards.looked_at | self.effects(node).bulk_loads)
+            hazards = replace(hazards, looked_at=hazards.looked_at | self.effects.of(node).bulk_loads)
         statements, _ = self.body(node.body, inner, hazards, self.used_up(node))
         if not statements:
             return prologue
@@ -327,8 +331,8 @@ class _Lowering:
 
     def trip(self, node: Nested, variable: Var, scope: Scope) -> tuple[Expr, frozenset[object]]:
         """Trip count of a serial loop, shortened by a bound that every store inside has, uniform in the block."""
-        stores = [op for op in _ops(node) if self.is_store(op)]
-        if node.unroll or not stores or (scope.loops and _has_loads(node)):
+        stores = [op for op in ops_of(node) if self.is_store(op)]
+        if node.unroll or not stores or (scope.loops and has_loads(node)):
             return const(node.extent), scope.implied
         common = set.intersection(*(set(self.facts.indexing.bounds(self.facts.sf.tensor(s))) for s in stores))
         for bound in sorted(common - scope.implied, key=str):
@@ -413,7 +417,7 @@ class _Lowering:
         out: list[Stmt] = []
         for node in nodes:
             match node:
-                case Nested() if _has_loads(node):
+                case Nested() if has_loads(node):
                     variable = Var(f"k{node.group}", node.extent)
                     trip, implied = self.trip(node, variable, scope)
                     inside = self.loads(node.body, scope.enter(variable, trip, node.unroll, implied))
@@ -457,7 +461,7 @@ class _Lowering:
     def declarations(self, node: Node, scope: Scope) -> list[Stmt]:
         """Register arrays whose values are made in `node` and live in this body."""
         out: list[Stmt] = []
-        for name in _ops(node):
+        for name in ops_of(node):
             t = self.facts.sf.tensor(name)
             if t.memory is MemoryType.LOCAL and t.circular is None and declaration_depth(self.facts, t) == scope.depth:
                 out.append(Declare(name, t.dtype, layout_of(t).elems))
@@ -468,58 +472,3 @@ class _Lowering:
                 if online is not None and online.maximum == name:
                     out += declare_running(self.facts.sf.tensor(online.running))
         return out
-
-    def effects(self, node: Node) -> Effects:
-        match node:
-            case Leaf():
-                return self.leaf_effects(node)
-            case FoldStep():
-                return fold_effects(self.facts, node)
-            case Nested() | AsyncLoads():
-                total = Effects()
-                for child in node.body:
-                    total = total | self.effects(child)
-                if isinstance(node, Nested):
-                    return total.around
-                if node.by_copies and node.prefetch:
-                    return replace(total, copies=frozenset(), turned=total.copies)
-                if node.frees:
-                    total = replace(total, freed=total.bulk_loads)
-                return total
-
-    @cached_property
-    def private(self) -> frozenset[str]:
-        """Shared tensors of which each thread reads what it has copied itself."""
-        copied = (op.output for op in self.facts.sf.ops if op.via is CopyVia.CP_ASYNC)
-        return frozenset(name for name in copied if is_own(self.facts.sf, name))
-
-    def leaf_effects(self, node: Leaf) -> Effects:
-        op = node.op
-        shared = frozenset(n for n in op.tensor_inputs if self.facts.sf.tensor(n).memory is MemoryType.SHARED)
-        target = frozenset({op.output}) if self.facts.sf.tensor(op.output).memory is MemoryType.SHARED else frozenset()
-        if op.via.is_bulk:
-            return Effects(bulk_stores=shared, bulk_loads=target)
-        reads, own = shared - self.private, shared & self.private
-        copies = target if op.via is CopyVia.CP_ASYNC else frozenset()
-        return Effects(reads=reads, own=own, writes=target - self.private, copies=copies)
-
-
-def _has_loads(node: Node) -> bool:
-    """Whether bulk loads are issued inside: what counts their phases must not depend on a trip count."""
-    match node:
-        case AsyncLoads():
-            return True
-        case Nested():
-            return any(map(_has_loads, node.body))
-        case Leaf() | FoldStep():
-            return False
-
-
-def _ops(node: Node) -> list[str]:
-    match node:
-        case Leaf():
-            return [node.op.output]
-        case FoldStep():
-            return []
-        case Nested() | AsyncLoads():
-            return [name for child in node.body for name in _ops(child)]

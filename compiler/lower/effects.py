@@ -1,0 +1,78 @@
+"""What the pieces of a kernel do to shared memory: what is read, written and copied, for the barriers between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from compiler.analysis.facts import Facts
+from compiler.analysis.own_elements import is_own
+from compiler.ir.iter_domain import MemoryType
+from compiler.ir.tensor import CopyVia
+from compiler.lower.nest import AsyncLoads, FoldStep, Leaf, Nested, Node
+from compiler.lower.reduce import fold_effects
+from compiler.lower.sync import Effects
+
+
+@dataclass(frozen=True)
+class NodeEffects:
+    """The effects of the pieces of one scheduled fusion."""
+
+    facts: Facts
+
+    def of(self, node: Node) -> Effects:
+        """What a piece does, those inside it included; of a loop, what is seen from around it."""
+        match node:
+            case Leaf():
+                return self._of_leaf(node)
+            case FoldStep():
+                return fold_effects(self.facts, node)
+            case Nested() | AsyncLoads():
+                total = Effects()
+                for child in node.body:
+                    total = total | self.of(child)
+                if isinstance(node, Nested):
+                    return total.around
+                if node.by_copies and node.prefetch:
+                    return replace(total, copies=frozenset(), turned=total.copies)
+                if node.frees:
+                    total = replace(total, freed=total.bulk_loads)
+                return total
+
+    @cached_property
+    def private(self) -> frozenset[str]:
+        """Shared tensors of which each thread reads what it has copied itself."""
+        copied = (op.output for op in self.facts.sf.ops if op.via is CopyVia.CP_ASYNC)
+        return frozenset(name for name in copied if is_own(self.facts.sf, name))
+
+    def _of_leaf(self, node: Leaf) -> Effects:
+        op = node.op
+        shared = frozenset(n for n in op.tensor_inputs if self.facts.sf.tensor(n).memory is MemoryType.SHARED)
+        target = frozenset({op.output}) if self.facts.sf.tensor(op.output).memory is MemoryType.SHARED else frozenset()
+        if op.via.is_bulk:
+            return Effects(bulk_stores=shared, bulk_loads=target)
+        reads, own = shared - self.private, shared & self.private
+        copies = target if op.via is CopyVia.CP_ASYNC else frozenset()
+        return Effects(reads=reads, own=own, writes=target - self.private, copies=copies)
+
+
+def has_loads(node: Node) -> bool:
+    """Whether bulk loads are issued inside: what counts their phases must not depend on a trip count."""
+    match node:
+        case AsyncLoads():
+            return True
+        case Nested():
+            return any(map(has_loads, node.body))
+        case Leaf() | FoldStep():
+            return False
+
+
+def ops_of(node: Node) -> list[str]:
+    """The tensors that are made in a piece, in order."""
+    match node:
+        case Leaf():
+            return [node.op.output]
+        case FoldStep():
+            return []
+        case Nested() | AsyncLoads():
+            return [name for child in node.body for name in ops_of(child)]
