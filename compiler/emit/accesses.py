@@ -11,7 +11,8 @@ from compiler.emit.text import expression
 from compiler.emit.values import at, reg, zero
 from compiler.ir.expr import Expr, Var, const, var
 from compiler.ir.tensor import CachePolicy
-from compiler.lower.kernel_ir import GlobalLoad, GlobalStore, If, Less, Loop, Reg, at_lane
+from compiler.lower.kernel_ir import GlobalLoad, GlobalStore, If, Loop, at_lane
+from compiler.lower.operands import Less, Reg
 
 CACHE = {
     CachePolicy.DEFAULT: 0,

@@ -24,7 +24,6 @@ from compiler.lower.kernel_ir import (
     AccumulateRun,
     AddBytes,
     Arrive,
-    Barrier,
     BulkLoad,
     BulkStore,
     ClusterArrive,
@@ -45,13 +44,10 @@ from compiler.lower.kernel_ir import (
     Index,
     InitBarriers,
     Kernel,
-    Less,
     Loop,
     Opaque,
-    Reg,
     RemoteStore,
     SetRegisters,
-    Shared,
     SharedLoad,
     SharedStore,
     Shuffle,
@@ -65,6 +61,7 @@ from compiler.lower.kernel_ir import (
     WaitStores,
     at_lane,
 )
+from compiler.lower.operands import Barrier, Less, Reg, Shared
 from compiler.lower.traversal import walk
 
 ENTRY = "fusetune_kernel"

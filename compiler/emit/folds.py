@@ -9,7 +9,8 @@ from compiler.emit.text import expression, total
 from compiler.emit.values import ELEMENT, converted, reg, zero
 from compiler.ir.expr import const
 from compiler.ir.ops import OpKind
-from compiler.lower.kernel_ir import Accumulate, AccumulateRun, Fill, Index, Less, Shuffle
+from compiler.lower.kernel_ir import Accumulate, AccumulateRun, Fill, Index, Shuffle
+from compiler.lower.operands import Less
 
 _TYPE = {
     DType.F64: "f64",

@@ -10,7 +10,8 @@ from compiler.emit.text import total
 from compiler.emit.values import reg
 from compiler.ir.expr import Expr, Var
 from compiler.ir.ops import MOVES
-from compiler.lower.kernel_ir import Compute, Loop, Reg
+from compiler.lower.kernel_ir import Compute, Loop
+from compiler.lower.operands import Reg
 
 _WORD = 4
 """Bytes of a register."""

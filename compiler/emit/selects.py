@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compiler.lower.kernel_ir import Accumulate, AccumulateRun, Compute, Convert, Declare, If, Index, Loop, Reg, Stmt
+from compiler.lower.kernel_ir import Accumulate, AccumulateRun, Compute, Convert, Declare, If, Index, Loop, Stmt
+from compiler.lower.operands import Reg
 
 
 def folded_under(s: If) -> tuple[Reg, ...]:

@@ -12,7 +12,8 @@ from compiler.emit.text import total
 from compiler.ir.fusion import Literal
 from compiler.ir.ops import COMPARE, MOVES, OpKind
 from compiler.ir.tensor import MathGrade
-from compiler.lower.kernel_ir import Compute, Convert, Reg
+from compiler.lower.kernel_ir import Compute, Convert
+from compiler.lower.operands import Reg
 
 ELEMENT = {
     DType.F64: "double",

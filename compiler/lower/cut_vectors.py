@@ -10,7 +10,8 @@ from dataclasses import replace
 
 from compiler.analysis.indexing import Bound, first_lane, lane_variable
 from compiler.ir.expr import Expr, Var, const, var
-from compiler.lower.kernel_ir import GlobalLoad, GlobalStore, If, Less, Loop, Reg, Stmt
+from compiler.lower.kernel_ir import GlobalLoad, GlobalStore, If, Loop, Stmt
+from compiler.lower.operands import Less, Reg
 from compiler.lower.predicates import lane_guards
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from compiler.lower.kernel_ir import AddBytes, Barrier, BulkLoad, ExpectBytes, If, Loop, Stmt, TmaLoad
+from compiler.lower.kernel_ir import AddBytes, BulkLoad, ExpectBytes, If, Loop, Stmt, TmaLoad
+from compiler.lower.operands import Barrier
 from compiler.lower.traversal import walk
 
 

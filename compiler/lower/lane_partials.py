@@ -18,8 +18,9 @@ from compiler.dtypes import DType
 from compiler.ir.expr import Expr, const
 from compiler.ir.ops import OpKind
 from compiler.ir.tensor import MathGrade
-from compiler.lower.kernel_ir import Compute, Declare, Fill, If, Less, Reg, Shared, SharedLoad, Shuffle, Stmt
+from compiler.lower.kernel_ir import Compute, Declare, Fill, If, SharedLoad, Shuffle, Stmt
 from compiler.lower.online import bounded, factor
+from compiler.lower.operands import Less, Reg, Shared
 
 
 @dataclass(frozen=True)

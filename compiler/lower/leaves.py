@@ -17,7 +17,6 @@ from compiler.ir.tensor import CopyVia, MathGrade, TensorOp, TensorView
 from compiler.ir.views import at
 from compiler.lower.cut_vectors import cut_by_several, cut_store
 from compiler.lower.kernel_ir import (
-    Barrier,
     BulkLoad,
     BulkStore,
     Compute,
@@ -28,16 +27,14 @@ from compiler.lower.kernel_ir import (
     GlobalStore,
     If,
     Index,
-    Less,
     Loop,
-    Reg,
-    Shared,
     SharedLoad,
     SharedStore,
     Stmt,
     TmaLoad,
     TmaStore,
 )
+from compiler.lower.operands import Barrier, Less, Reg, Shared
 from compiler.lower.predicates import lane_guards, split_guards
 from compiler.lower.reduce import accumulate
 from compiler.lower.run_loads import place_in, straddling_load, whole_at_ends

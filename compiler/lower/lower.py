@@ -19,7 +19,6 @@ from compiler.lower.effects import NodeEffects, has_loads, ops_of
 from compiler.lower.issue import announced
 from compiler.lower.kernel_ir import (
     Arrive,
-    Barrier,
     ClusterArrive,
     ClusterWait,
     CommitCopies,
@@ -31,12 +30,9 @@ from compiler.lower.kernel_ir import (
     If,
     InitBarriers,
     Kernel,
-    Less,
     Loop,
-    Pointer,
     Stmt,
     Sync,
-    TensorMap,
     TmaLoad,
     TmaStore,
     WaitBarrier,
@@ -56,6 +52,7 @@ from compiler.lower.nest import (
     is_specialized,
 )
 from compiler.lower.online import declare_running
+from compiler.lower.operands import Barrier, Less, Pointer, TensorMap
 from compiler.lower.passes.fold_guards import hoist_fold_guards
 from compiler.lower.passes.full_tiles import split_full_tiles
 from compiler.lower.passes.joined_guards import join_guards

@@ -18,7 +18,8 @@ from compiler.ir.expr import Expr, const
 from compiler.ir.fusion import Literal
 from compiler.ir.ops import OpKind
 from compiler.ir.tensor import MathGrade, TensorView
-from compiler.lower.kernel_ir import Compute, Declare, Fill, Reg, Stmt, each
+from compiler.lower.kernel_ir import Compute, Declare, Fill, Stmt, each
+from compiler.lower.operands import Reg
 from compiler.schedule.online import LOWEST
 
 

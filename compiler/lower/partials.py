@@ -11,8 +11,9 @@ from compiler.dtypes import DType
 from compiler.ir.expr import Expr, const
 from compiler.ir.ops import OpKind
 from compiler.ir.tensor import MathGrade
-from compiler.lower.kernel_ir import Accumulate, Compute, Declare, Reg, Shared, SharedLoad, Stmt, each
+from compiler.lower.kernel_ir import Accumulate, Compute, Declare, SharedLoad, Stmt, each
 from compiler.lower.online import bounded, factor
+from compiler.lower.operands import Reg, Shared
 
 PARTIALS_AT_ONCE = 16
 """Elements of partials that a thread loads before it folds them: enough to hide the latency of shared memory, and few

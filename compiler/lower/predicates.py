@@ -9,7 +9,7 @@ from compiler.analysis.indexing import Bound, first_lane, lane_variable
 from compiler.analysis.loop_nest import BLOCK_VARS, LANE, THREAD_VARS
 from compiler.errors import Unsupported
 from compiler.ir.expr import Atom, Expr, Inside, Mod, Var, const
-from compiler.lower.kernel_ir import Less
+from compiler.lower.operands import Less
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,6 @@ from compiler.lower.kernel_ir import (
     AccumulateRun,
     AddBytes,
     Arrive,
-    Barrier,
     BulkLoad,
     BulkStore,
     ClusterArrive,
@@ -47,27 +46,23 @@ from compiler.lower.kernel_ir import (
     Index,
     InitBarriers,
     Kernel,
-    Less,
     Loop,
     Opaque,
-    Pointer,
-    Reg,
     RemoteStore,
     SetRegisters,
-    Shared,
     SharedLoad,
     SharedStore,
     Shuffle,
     Stmt,
     Sync,
     SyncPart,
-    TensorMap,
     TmaLoad,
     TmaStore,
     WaitBarrier,
     WaitCopies,
     WaitStores,
 )
+from compiler.lower.operands import Barrier, Less, Pointer, Reg, Shared, TensorMap
 
 
 def kernel_ir_text(kernel: Kernel) -> str:

@@ -18,14 +18,10 @@ from compiler.ir.iter_domain import ParallelType
 from compiler.ir.tensor import TensorOp, TensorView
 from compiler.lower.kernel_ir import (
     Accumulate,
-    Barrier,
     Elected,
     ExpectBytes,
     If,
-    Less,
-    Reg,
     RemoteStore,
-    Shared,
     SharedStore,
     Shuffle,
     Stmt,
@@ -35,6 +31,7 @@ from compiler.lower.kernel_ir import (
 from compiler.lower.lane_partials import LanePartials
 from compiler.lower.nest import FoldPart, FoldStep
 from compiler.lower.online import finish, rescale, shift
+from compiler.lower.operands import Barrier, Less, Reg, Shared
 from compiler.lower.partials import Partials, Scaling
 from compiler.lower.predicates import split_guards
 from compiler.lower.spread_fold import read_spread, spread_fold

@@ -10,9 +10,10 @@ from compiler.analysis.facts import Facts
 from compiler.ir.expr import Expr, Var
 from compiler.ir.fusion import Literal
 from compiler.ir.iter_domain import MemoryType
-from compiler.lower.kernel_ir import Declare, Reg, Stmt
+from compiler.lower.kernel_ir import Declare, Stmt
 from compiler.lower.leaves import Scope
 from compiler.lower.nest import AsyncLoads
+from compiler.lower.operands import Reg
 from compiler.lower.turns import turns_of
 
 

@@ -10,7 +10,8 @@ from compiler.analysis.indexing import Bound, first_lane, lane_variable
 from compiler.analysis.straddle import run_of_words
 from compiler.ir.expr import Expr, Var, const, unmarked, var
 from compiler.ir.tensor import TensorOp, TensorView
-from compiler.lower.kernel_ir import GlobalLoad, If, Less, Loop, Reg, Stmt
+from compiler.lower.kernel_ir import GlobalLoad, If, Loop, Stmt
+from compiler.lower.operands import Less, Reg
 from compiler.lower.predicates import LaneGuards, lane_guards
 from compiler.tile.instruction import lanes
 

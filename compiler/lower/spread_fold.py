@@ -17,19 +17,8 @@ from compiler.analysis.fold import Fold
 from compiler.ir.expr import Expr, Var, const, var
 from compiler.ir.ops import OpKind
 from compiler.ir.tensor import MathGrade
-from compiler.lower.kernel_ir import (
-    Accumulate,
-    Compute,
-    Declare,
-    If,
-    Less,
-    Reg,
-    Shared,
-    SharedLoad,
-    SharedStore,
-    Stmt,
-    each,
-)
+from compiler.lower.kernel_ir import Accumulate, Compute, Declare, If, SharedLoad, SharedStore, Stmt, each
+from compiler.lower.operands import Less, Reg, Shared
 
 PARTIALS_AT_ONCE = 16
 """Partials that a thread loads before it folds them: enough to hide the latency of shared memory, and few registers."""

@@ -13,7 +13,8 @@ from compiler.analysis.loop_nest import BLOCK_VARS
 from compiler.ir.expr import Expr, Var, const, var
 from compiler.ir.iter_domain import MemoryType, ParallelType
 from compiler.ir.tensor import TensorView
-from compiler.lower.kernel_ir import If, Less, Stmt
+from compiler.lower.kernel_ir import If, Stmt
+from compiler.lower.operands import Less
 
 _VARIABLES = {
     ParallelType.BIDX: "bx",

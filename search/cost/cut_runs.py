@@ -12,6 +12,7 @@ from compiler.ir.expr import Mod
 from compiler.ir.fusion import Fusion, Value
 from compiler.lower import kernel_ir as k
 from compiler.lower.cut_vectors import cut_access
+from compiler.lower.operands import Less
 from compiler.lower.traversal import walk
 
 _SECTOR_BYTES = 32
@@ -36,7 +37,7 @@ def cut_sector_bytes(kernel: k.Kernel, fusion: Fusion) -> float:
     return total
 
 
-def _stores(body: tuple[k.Stmt, ...]) -> Iterator[tuple[k.GlobalStore, tuple[k.Less, ...]]]:
+def _stores(body: tuple[k.Stmt, ...]) -> Iterator[tuple[k.GlobalStore, tuple[Less, ...]]]:
     """Stores to global memory, and what is asked before them."""
     for s in walk(body):
         match s:

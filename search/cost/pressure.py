@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 from compiler.lower import kernel_ir as k
+from compiler.lower.operands import Reg
 
 REGISTER_BYTES = 4
 REGISTER_UNIT = 8
@@ -86,7 +87,7 @@ def _is_narrow(s: k.GlobalLoad | k.SharedLoad) -> bool:
 def _names(node: Any) -> Iterator[str]:
     """Register arrays that a statement touches."""
     match node:
-        case k.Reg() | k.Fill() | k.Shuffle():
+        case Reg() | k.Fill() | k.Shuffle():
             yield node.name
         case tuple():
             for x in node:

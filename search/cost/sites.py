@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from compiler.lower import kernel_ir as k
+from compiler.lower.operands import Reg, Shared
 
 WARP = 32
 
@@ -45,6 +46,6 @@ Load = k.GlobalLoad | k.CopyAsync
 """A read of global memory by a thread."""
 
 
-def own_side(s: Load | k.GlobalStore) -> k.Reg | k.Shared:
+def own_side(s: Load | k.GlobalStore) -> Reg | Shared:
     """What of the block is read into, or written from."""
     return s.source if isinstance(s, k.GlobalStore) else s.target

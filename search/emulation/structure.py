@@ -14,9 +14,10 @@ from typing import Any
 
 from compiler.ir.expr import Atom, Div, Expr, Inside, Mod, Var, Xor
 from compiler.lower import kernel_ir as k
+from compiler.lower.operands import Barrier, Reg, Shared, TensorMap
 from compiler.lower.traversal import walk
 
-_ON_CHIP = (k.Reg, k.Shared, k.Barrier)
+_ON_CHIP = (Reg, Shared, Barrier)
 
 
 def structure(kernel: k.Kernel) -> Any:
@@ -36,7 +37,7 @@ def structure(kernel: k.Kernel) -> Any:
     )
 
 
-def _tensor_map(m: k.TensorMap) -> Any:
+def _tensor_map(m: TensorMap) -> Any:
     """What the engine does with a box; of the sizes, only whether the last box of a dimension is cut."""
     cut = tuple(bool(size % box) for size, box in zip(m.dims, m.box, strict=True))
     return (m.name, m.dtype, m.position, len(m.dims), m.box, m.element_strides, m.swizzle, cut)

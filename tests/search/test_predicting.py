@@ -10,7 +10,8 @@ import pytest
 from compiler.arch import card_named
 from compiler.dtypes import DType
 from compiler.ir.expr import Expr, Var, const, var
-from compiler.lower.kernel_ir import Reg, Shared, SharedLoad
+from compiler.lower.kernel_ir import SharedLoad
+from compiler.lower.operands import Reg, Shared
 from compiler.pipeline import Generated, generate
 from search.cli.load import load_one
 from search.cost.accesses import first_warp, runs_of, wavefronts_of

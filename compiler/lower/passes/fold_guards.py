@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from compiler.lower.kernel_ir import Accumulate, Compute, Convert, Declare, Elected, If, Index, Less, Loop, Stmt
+from compiler.lower.kernel_ir import Accumulate, Compute, Convert, Declare, Elected, If, Index, Loop, Stmt
+from compiler.lower.operands import Less
 
 
 def hoist_fold_guards(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:

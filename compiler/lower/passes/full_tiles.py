@@ -19,11 +19,11 @@ from compiler.lower.kernel_ir import (
     GlobalStore,
     If,
     InitBarriers,
-    Less,
     Loop,
     Stmt,
     Sync,
 )
+from compiler.lower.operands import Less
 from compiler.lower.predicates import holds_for_block
 from compiler.lower.traversal import walk
 

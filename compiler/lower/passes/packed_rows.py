@@ -25,13 +25,13 @@ from compiler.lower.kernel_ir import (
     If,
     Loop,
     Opaque,
-    Reg,
     SharedLoad,
     SharedStore,
     Shuffle,
     Stmt,
     Sync,
 )
+from compiler.lower.operands import Reg
 from compiler.lower.traversal import walk
 
 

@@ -15,7 +15,8 @@ from dataclasses import replace
 from itertools import groupby
 
 from compiler.ir.expr import Expr, Mod, Var, const, var
-from compiler.lower.kernel_ir import Accumulate, Declare, Elected, GlobalLoad, GlobalStore, If, Less, Loop, Stmt
+from compiler.lower.kernel_ir import Accumulate, Declare, Elected, GlobalLoad, GlobalStore, If, Loop, Stmt
+from compiler.lower.operands import Less
 from compiler.lower.passes.settled_conditions import outcome
 from compiler.lower.traversal import map_exprs, walk
 

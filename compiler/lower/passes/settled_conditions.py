@@ -15,18 +15,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TypeVar
 
-from compiler.lower.kernel_ir import (
-    Accumulate,
-    CopyAsync,
-    Declare,
-    Elected,
-    GlobalLoad,
-    GlobalStore,
-    If,
-    Less,
-    Loop,
-    Stmt,
-)
+from compiler.lower.kernel_ir import Accumulate, CopyAsync, Declare, Elected, GlobalLoad, GlobalStore, If, Loop, Stmt
+from compiler.lower.operands import Less
 
 Known = frozenset[Less]
 _Access = TypeVar("_Access", GlobalLoad, GlobalStore)

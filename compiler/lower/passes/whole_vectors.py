@@ -11,7 +11,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from compiler.lower.cut_vectors import cut_access
-from compiler.lower.kernel_ir import Elected, GlobalStore, If, Less, Loop, SharedLoad, Stmt
+from compiler.lower.kernel_ir import Elected, GlobalStore, If, Loop, SharedLoad, Stmt
+from compiler.lower.operands import Less
 from compiler.lower.passes.settled_conditions import follows
 from compiler.lower.traversal import walk
 

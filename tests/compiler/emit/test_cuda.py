@@ -26,16 +26,13 @@ from compiler.lower.kernel_ir import (
     GlobalStore,
     If,
     Kernel,
-    Less,
     Loop,
-    Pointer,
-    Reg,
-    Shared,
     SharedLoad,
     SharedStore,
     Stmt,
     WaitCopies,
 )
+from compiler.lower.operands import Less, Pointer, Reg, Shared
 from search.candidate import Candidate
 from search.space.schedulers.flat import Flat
 from search.space.schedulers.tile2d import Tile2d

@@ -20,6 +20,7 @@ from compiler.ir.expr import Expr, Var, const, var
 from compiler.ir.ops import OpKind
 from compiler.ir.tensor import CachePolicy
 from compiler.lower import kernel_ir as k
+from compiler.lower.operands import Less, Pointer, Reg
 from compiler.nvrtc import CompilePool
 from search.verify.arrays import NumpyArrays
 
@@ -35,8 +36,8 @@ FOLDS = [
 """Sums of halves are in f32, those of bools in i64."""
 
 
-def reg(name: str, dtype: DType = DType.F32, at: Expr | int = 0) -> k.Reg:
-    return k.Reg(name, dtype, const(at) if isinstance(at, int) else at)
+def reg(name: str, dtype: DType = DType.F32, at: Expr | int = 0) -> Reg:
+    return Reg(name, dtype, const(at) if isinstance(at, int) else at)
 
 
 # Text ----------------------------------------------------------------------------------------------------------------
@@ -52,7 +53,7 @@ def reg(name: str, dtype: DType = DType.F32, at: Expr | int = 0) -> k.Reg:
         ),
         (accumulate(k.Accumulate(OpKind.SUM, reg("s"), reg("x"))), ["s[0u] = ft_fold_sum_f32(s[0u], x[0u]);"]),
         (
-            accumulate(k.Accumulate(OpKind.AMIN, reg("s"), reg("x"), (k.Less(var(TX), const(5)),))),
+            accumulate(k.Accumulate(OpKind.AMIN, reg("s"), reg("x"), (Less(var(TX), const(5)),))),
             ["s[0u] = (tx < 5u) ? ft_fold_amin_f32(s[0u], x[0u]) : s[0u];"],
         ),
         (
@@ -85,12 +86,12 @@ def test_a_fold_has_this_form(lines: list[str], text: Sequence[str]) -> None:
 @pytest.mark.parametrize(
     ("condition", "text"),
     [
-        (k.Less(var(TX) % 8, const(1)), "(tx % 8u) == 0u"),
-        (k.Less(var(TX), const(2)), "tx < 2u"),
-        (k.Less(const(-1), var(TX) - 4), "4u < (tx + 1u)"),
+        (Less(var(TX) % 8, const(1)), "(tx % 8u) == 0u"),
+        (Less(var(TX), const(2)), "tx < 2u"),
+        (Less(const(-1), var(TX) - 4), "4u < (tx + 1u)"),
     ],
 )
-def test_a_condition_counts_unsigned_and_compares_with_zero_by_equality(condition: k.Less, text: str) -> None:
+def test_a_condition_counts_unsigned_and_compares_with_zero_by_equality(condition: Less, text: str) -> None:
     assert conditions((condition,)) == text
 
 
@@ -99,7 +100,7 @@ def test_a_condition_counts_unsigned_and_compares_with_zero_by_equality(conditio
 
 def kernel(kind: OpKind, dtype: DType) -> k.Kernel:
     """out[lane] = the fold of all of x [lanes, each]: by threads from registers, then over lanes."""
-    pointers = (k.Pointer("i0", dtype, 0, False), k.Pointer("v0", dtype, 1, True))
+    pointers = (Pointer("i0", dtype, 0, False), Pointer("v0", dtype, 1, True))
     x, result = reg("x", dtype, var(STEP)), reg("s", dtype)
     load = k.GlobalLoad(x, "i0", var(TX) * EACH + var(STEP), 1, CachePolicy.DEFAULT)
     step: k.Stmt = k.Loop(STEP, const(EACH), True, (k.Accumulate(kind, result, x),))

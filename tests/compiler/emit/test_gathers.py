@@ -11,7 +11,8 @@ from compiler.emit.gathers import gather, gathers_bytes
 from compiler.ir.expr import Expr, Var, const
 from compiler.ir.ops import OpKind
 from compiler.ir.tensor import MathGrade
-from compiler.lower.kernel_ir import Compute, Loop, Reg
+from compiler.lower.kernel_ir import Compute, Loop
+from compiler.lower.operands import Reg
 
 K = Var("k", 4)
 STEP, ROW = Expr(((K, 1),)), Expr(((Var("j", 4), 1),))

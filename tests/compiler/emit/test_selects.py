@@ -9,7 +9,8 @@ from compiler.emit.selects import folded_under
 from compiler.ir.expr import Expr, Var, const, var
 from compiler.ir.ops import OpKind
 from compiler.ir.tensor import CachePolicy, MathGrade
-from compiler.lower.kernel_ir import Accumulate, Compute, Declare, GlobalLoad, If, Less, Loop, Reg, Stmt
+from compiler.lower.kernel_ir import Accumulate, Compute, Declare, GlobalLoad, If, Loop, Stmt
+from compiler.lower.operands import Less, Reg
 
 LANE = Var("k0", 8)
 SUM = Reg("s", DType.F32, const(0))

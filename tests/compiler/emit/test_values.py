@@ -25,7 +25,8 @@ from compiler.ir.expr import const
 from compiler.ir.fusion import Fusion, Literal, Op, Value
 from compiler.ir.ops import BINARY, COMPARE, UNARY, OpKind
 from compiler.ir.tensor import MathGrade
-from compiler.lower.kernel_ir import Compute, Reg
+from compiler.lower.kernel_ir import Compute
+from compiler.lower.operands import Reg
 from compiler.nvrtc import CompilePool
 from compiler.reference import evaluate, round_to
 from search.verify.arrays import NumpyArrays

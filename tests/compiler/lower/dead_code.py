@@ -7,6 +7,7 @@ from typing import Any
 
 from compiler.ir.expr import Expr, Var, const
 from compiler.lower import kernel_ir as k
+from compiler.lower.operands import Less, Reg
 from compiler.lower.traversal import walk
 
 
@@ -15,7 +16,7 @@ def dead_code(kernel: k.Kernel) -> list[str]:
     return [*_conditions(kernel.body, ()), *_loops(kernel.body), *_arrays(kernel.body)]
 
 
-def outcome(c: k.Less) -> bool | None:
+def outcome(c: Less) -> bool | None:
     """What a condition always is, by the ranges of its variables; None where it is either."""
     difference = c.left - c.right
     if difference.hi < 0:
@@ -23,7 +24,7 @@ def outcome(c: k.Less) -> bool | None:
     return False if difference.lo >= 0 else None
 
 
-def _conditions(body: Sequence[k.Stmt], known: tuple[k.Less, ...]) -> Iterator[str]:
+def _conditions(body: Sequence[k.Stmt], known: tuple[Less, ...]) -> Iterator[str]:
     """`known`: what holds here, since it was asked around."""
     for s in body:
         match s:
@@ -43,15 +44,15 @@ def _conditions(body: Sequence[k.Stmt], known: tuple[k.Less, ...]) -> Iterator[s
                 pass
 
 
-def _lanes(s: k.GlobalLoad | k.GlobalStore | k.CopyAsync) -> tuple[k.Less, ...]:
+def _lanes(s: k.GlobalLoad | k.GlobalStore | k.CopyAsync) -> tuple[Less, ...]:
     """What a tail asks first: whether the last lane is inside."""
     if s.tail is None:
         return ()
     lanes: dict[Var, Expr] = {v: const(s.width - 1) for v in s.tail.left.variables if v.name == "lane"}
-    return (k.Less(s.tail.left.substitute(lanes), s.tail.right),)
+    return (Less(s.tail.left.substitute(lanes), s.tail.right),)
 
 
-def _asked(s: k.Stmt, conditions: tuple[k.Less, ...], known: tuple[k.Less, ...]) -> Iterator[str]:
+def _asked(s: k.Stmt, conditions: tuple[Less, ...], known: tuple[Less, ...]) -> Iterator[str]:
     for number, c in enumerate(conditions):
         if outcome(c) is not None:
             yield f"{c} is always {str(outcome(c)).lower()}, at {type(s).__name__}"
@@ -89,7 +90,7 @@ def _arrays(body: Sequence[k.Stmt]) -> Iterator[str]:
 def _reads(s: k.Stmt) -> Iterator[str]:
     match s:
         case k.Compute():
-            yield from (x.name for x in s.operands if isinstance(x, k.Reg))
+            yield from (x.name for x in s.operands if isinstance(x, Reg))
         case k.Convert() | k.GlobalStore() | k.SharedStore() | k.RemoteStore() | k.Accumulate() | k.AccumulateRun():
             yield s.source.name
         case _:

@@ -11,7 +11,7 @@ import numpy as np
 
 from compiler.dtypes import DType
 from compiler.ir.fusion import Value
-from compiler.lower.kernel_ir import TensorMap
+from compiler.lower.operands import TensorMap
 from tests.compiler.lower.interpreted_values import BITS, WORDS, Array, KernelFault
 
 

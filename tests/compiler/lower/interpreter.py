@@ -45,10 +45,8 @@ from compiler.lower.kernel_ir import (
     Index,
     InitBarriers,
     Kernel,
-    Less,
     Loop,
     Opaque,
-    Reg,
     RemoteStore,
     SetRegisters,
     SharedLoad,
@@ -63,6 +61,7 @@ from compiler.lower.kernel_ir import (
     WaitCopies,
     WaitStores,
 )
+from compiler.lower.operands import Less, Reg
 from tests.compiler.lower.interpreted_global import GlobalTensor, MappedTensor, bits_of, swizzled
 from tests.compiler.lower.interpreted_shared import SharedMemory
 from tests.compiler.lower.interpreted_values import BITS, Array, KernelFault, computed, decoded, encoded, folded

@@ -10,7 +10,8 @@ import pytest
 from compiler.ir.fusion import Fusion
 from compiler.ir.iter_domain import ParallelType
 from compiler.ir.tensor import CopyVia
-from compiler.lower.kernel_ir import BulkLoad, If, TensorMap, TmaStore
+from compiler.lower.kernel_ir import BulkLoad, If, TmaStore
+from compiler.lower.operands import TensorMap
 from compiler.lower.traversal import walk
 from compiler.schedule import steps as st
 from tests.compiler.lower.kernels import lowered

@@ -14,6 +14,7 @@ from compiler.ir.fusion import Fusion
 from compiler.ir.ops import OpKind
 from compiler.ir.tensor import CachePolicy, MathGrade
 from compiler.lower import kernel_ir as k
+from compiler.lower.operands import Less, Reg
 from compiler.lower.passes.settled_conditions import settle_conditions
 from compiler.nvrtc import CompilePool
 from compiler.pipeline import Generated, generate
@@ -72,13 +73,13 @@ def test_registers_are_spilled_only_under_a_cap() -> None:
 # What counts as dead -------------------------------------------------------------------------------------------------
 
 TX, K0 = Var("tx", 32), Var("k0", 4)
-R, Y = k.Reg("r", DType.F32, const(0)), k.Reg("y", DType.F32, const(0))
-OPEN = k.Less(var(TX) + 8, const(30))
-ALWAYS, NEVER, WEAKER = k.Less(var(TX), const(32)), k.Less(var(TX) + 8, const(8)), k.Less(var(TX), const(30))
+R, Y = Reg("r", DType.F32, const(0)), Reg("y", DType.F32, const(0))
+OPEN = Less(var(TX) + 8, const(30))
+ALWAYS, NEVER, WEAKER = Less(var(TX), const(32)), Less(var(TX) + 8, const(8)), Less(var(TX), const(30))
 STORE = k.GlobalStore(R, "v0", var(TX), 1, CachePolicy.DEFAULT)
 
 
-def load(*guards: k.Less, within: tuple[k.Less, ...] = ()) -> k.Stmt:
+def load(*guards: Less, within: tuple[Less, ...] = ()) -> k.Stmt:
     return k.GlobalLoad(R, "i0", var(TX), 1, CachePolicy.DEFAULT, guards, within=within)
 
 
@@ -104,7 +105,7 @@ SETTLED: dict[str, tuple[tuple[k.Stmt, ...], tuple[k.Stmt, ...]]] = {
         (load(), k.Accumulate(OpKind.SUM, R, R), STORE),
     ),
     "in a loop": (
-        (load(), k.Loop(K0, const(4), False, (k.If((k.Less(var(K0), const(4)),), (STORE,)),))),
+        (load(), k.Loop(K0, const(4), False, (k.If((Less(var(K0), const(4)),), (STORE,)),))),
         (load(), k.Loop(K0, const(4), False, (STORE,))),
     ),
 }
@@ -157,7 +158,7 @@ def test_dead_loops_and_arrays_are_found(body: tuple[k.Stmt, ...], says: list[st
 def test_a_tail_is_asked_of_the_last_lane() -> None:
     def tail(extent: int) -> list[str]:
         index: Expr = var(TX) * 4 + var(Var("lane", 4))
-        cut = k.Less(index, const(extent))
+        cut = Less(index, const(extent))
         return dead_code(kernel(k.GlobalLoad(R, "i0", var(TX) * 4, 4, CachePolicy.DEFAULT, (), cut), STORE))
 
     assert tail(127) == []

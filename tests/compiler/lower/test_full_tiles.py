@@ -18,13 +18,12 @@ from compiler.lower.kernel_ir import (
     GlobalStore,
     If,
     InitBarriers,
-    Less,
     Loop,
-    Reg,
     Stmt,
     Sync,
     WaitStores,
 )
+from compiler.lower.operands import Less, Reg
 from compiler.lower.passes.full_tiles import split_full_tiles
 from compiler.lower.traversal import walk
 

@@ -13,7 +13,6 @@ from compiler.ir.fusion import Fusion, Literal, Op, Value
 from compiler.ir.ops import OpKind
 from compiler.ir.tensor import CachePolicy, MathGrade
 from compiler.lower.kernel_ir import (
-    Barrier,
     BulkLoad,
     BulkStore,
     CommitStores,
@@ -28,21 +27,17 @@ from compiler.lower.kernel_ir import (
     If,
     InitBarriers,
     Kernel,
-    Less,
     Loop,
-    Pointer,
-    Reg,
-    Shared,
     SharedLoad,
     SharedStore,
     Stmt,
     Sync,
-    TensorMap,
     TmaLoad,
     TmaStore,
     WaitBarrier,
     WaitStores,
 )
+from compiler.lower.operands import Barrier, Less, Pointer, Reg, Shared, TensorMap
 from compiler.reference import round_to
 from tests.compiler.lower.interpreted_global import swizzled
 from tests.compiler.lower.interpreted_values import Array, KernelFault, decoded, encoded

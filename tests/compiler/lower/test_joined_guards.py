@@ -7,7 +7,8 @@ import pytest
 from compiler.dtypes import DType
 from compiler.ir.expr import Var, const, var
 from compiler.ir.tensor import CachePolicy
-from compiler.lower.kernel_ir import CommitStores, Elected, GlobalStore, If, Less, Loop, Reg, Stmt, Sync, WaitStores
+from compiler.lower.kernel_ir import CommitStores, Elected, GlobalStore, If, Loop, Stmt, Sync, WaitStores
+from compiler.lower.operands import Less, Reg
 from compiler.lower.passes.joined_guards import join_guards
 
 TX, STEP = Var("tx", 32), Var("k0", 4)

@@ -7,19 +7,9 @@ import pytest
 from compiler.analysis.facts import Facts
 from compiler.dtypes import DType
 from compiler.ir.tensor import CopyVia
-from compiler.lower.kernel_ir import (
-    AddBytes,
-    BulkLoad,
-    BulkStore,
-    Declare,
-    ExpectBytes,
-    If,
-    Kernel,
-    Loop,
-    Stmt,
-    TensorMap,
-)
+from compiler.lower.kernel_ir import AddBytes, BulkLoad, BulkStore, Declare, ExpectBytes, If, Kernel, Loop, Stmt
 from compiler.lower.lower import lower
+from compiler.lower.operands import TensorMap
 from compiler.lower.traversal import expressions, walk
 from compiler.schedule import steps as st
 from tests.compiler.lower.kernels import MADE, lowered, staged

@@ -11,7 +11,6 @@ import pytest
 
 from compiler.ir.expr import Expr
 from compiler.lower.kernel_ir import (
-    Barrier,
     BulkLoad,
     BulkStore,
     CommitCopies,
@@ -37,6 +36,7 @@ from compiler.lower.kernel_ir import (
     WaitCopies,
     WaitStores,
 )
+from compiler.lower.operands import Barrier
 from tests.compiler.lower.mutations import mutants
 from tests.compiler.lower.small_fusions import SMALL_FUSIONS
 from tests.compiler.lower.small_kernels import check, kernel_of

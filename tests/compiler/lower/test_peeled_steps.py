@@ -8,7 +8,8 @@ from compiler.analysis.indexing import Bound
 from compiler.dtypes import DType
 from compiler.ir.expr import Expr, Var, const, var
 from compiler.ir.tensor import CachePolicy
-from compiler.lower.kernel_ir import GlobalLoad, Loop, Reg, Stmt
+from compiler.lower.kernel_ir import GlobalLoad, Loop, Stmt
+from compiler.lower.operands import Reg
 from compiler.lower.passes.peeled_steps import peel_steps
 from compiler.lower.passes.settled_conditions import settle_conditions
 from compiler.lower.predicates import lane_guards

@@ -12,7 +12,7 @@ from hypothesis import strategies as some
 from compiler.analysis.indexing import Bound
 from compiler.errors import Unsupported
 from compiler.ir.expr import Expr, Var, const, var
-from compiler.lower.kernel_ir import Less
+from compiler.lower.operands import Less
 from compiler.lower.predicates import holds_for_block, split_guards, trip_count
 
 BLOCK, OUTER, LOOP, THREAD, UNROLLED = Var("bx", 3), Var("k0", 2), Var("k1", 5), Var("tx", 4), Var("uk2", 3)

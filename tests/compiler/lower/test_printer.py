@@ -16,6 +16,7 @@ from compiler.ir.ops import OpKind
 from compiler.ir.tensor import CachePolicy, MathGrade
 from compiler.lower import kernel_ir as k
 from compiler.lower.lower import lower
+from compiler.lower.operands import Barrier, Less, Pointer, Reg, Shared, TensorMap
 from compiler.lower.printer import kernel_ir_text, statements_text
 from tests.compiler.schedules import by_threads, load_by_tma, schedule, unary
 
@@ -60,10 +61,10 @@ def test_a_kernel_is_a_line_a_statement(size: int, steps: Any, text: str) -> Non
 
 K0 = Var("k0", 8)
 AT = var(K0) * 4 + 2
-REG = k.Reg("r", DType.F32, AT)
-PLACE = k.Shared("s", DType.F32, AT)
-BARRIER = k.Barrier(const(128))
-LESS = k.Less(AT, const(30))
+REG = Reg("r", DType.F32, AT)
+PLACE = Shared("s", DType.F32, AT)
+BARRIER = Barrier(const(128))
+LESS = Less(AT, const(30))
 ACCESS: dict[str, Any] = {
     "tensor": "i0",
     "offset": AT,
@@ -114,7 +115,7 @@ SAMPLES: list[k.Stmt] = [
 ]
 
 OF_AN_ARRAY = {(kind, field) for kind in (k.Fill, k.Opaque, k.Shuffle) for field in ("dtype", "elems")}
-DECLARED_ELSEWHERE = {(k.Shared, "dtype"), (k.Reg, "dtype"), (Var, "extent")} | OF_AN_ARRAY
+DECLARED_ELSEWHERE = {(Shared, "dtype"), (Reg, "dtype"), (Var, "extent")} | OF_AN_ARRAY
 """A register's type stands at its declaration (and at arithmetic), a variable's extent at its loop."""
 
 
@@ -159,8 +160,8 @@ def test_every_field_of_a_statement_shows(statement: k.Stmt) -> None:
 
 
 def test_every_field_of_a_kernel_shows() -> None:
-    pointer = k.Pointer("v0", DType.F32, 1, True)
-    tensor_map = k.TensorMap("map_s", DType.F32, 0, (64, 8), (256,), (16, 8), (1, 2), 64)
+    pointer = Pointer("v0", DType.F32, 1, True)
+    tensor_map = TensorMap("map_s", DType.F32, 0, (64, 8), (256,), (16, 8), (1, 2), 64)
     kernel = k.Kernel((pointer,), (tensor_map,), (2, 1, 1), (32, 1, 1), 1024, 128, 64, 32, (k.Sync(),))
     variants = [kernel, *changes(kernel)]
     assert len({kernel_ir_text(v) for v in variants}) == len(variants)

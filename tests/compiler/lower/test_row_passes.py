@@ -6,20 +6,8 @@ from compiler.dtypes import DType
 from compiler.ir.expr import Var, const, var
 from compiler.ir.ops import OpKind
 from compiler.ir.tensor import CachePolicy, MathGrade
-from compiler.lower.kernel_ir import (
-    Accumulate,
-    Compute,
-    Declare,
-    GlobalLoad,
-    GlobalStore,
-    If,
-    Less,
-    Loop,
-    Opaque,
-    Reg,
-    Stmt,
-    Sync,
-)
+from compiler.lower.kernel_ir import Accumulate, Compute, Declare, GlobalLoad, GlobalStore, If, Loop, Opaque, Stmt, Sync
+from compiler.lower.operands import Less, Reg
 from compiler.lower.passes.fold_guards import hoist_fold_guards
 from compiler.lower.passes.packed_rows import keep_rows_packed
 

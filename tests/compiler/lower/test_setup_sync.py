@@ -5,18 +5,8 @@ from __future__ import annotations
 import pytest
 
 from compiler.ir.expr import Var, const
-from compiler.lower.kernel_ir import (
-    Barrier,
-    Elected,
-    ExpectBytes,
-    If,
-    InitBarriers,
-    Less,
-    Loop,
-    Stmt,
-    Sync,
-    WaitBarrier,
-)
+from compiler.lower.kernel_ir import Elected, ExpectBytes, If, InitBarriers, Loop, Stmt, Sync, WaitBarrier
+from compiler.lower.operands import Barrier, Less
 from compiler.lower.passes.setup_sync import drop_redundant_setup_sync
 
 INIT = InitBarriers(0, 1, ())

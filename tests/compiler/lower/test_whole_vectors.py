@@ -9,7 +9,8 @@ from compiler.dtypes import DType
 from compiler.ir.expr import Expr, Var, const, var
 from compiler.ir.tensor import CachePolicy
 from compiler.lower.cut_vectors import cut_access, cut_by_several, cut_store
-from compiler.lower.kernel_ir import GlobalStore, If, Less, Loop, Reg, Shared, SharedLoad, Stmt
+from compiler.lower.kernel_ir import GlobalStore, If, Loop, SharedLoad, Stmt
+from compiler.lower.operands import Less, Reg, Shared
 from compiler.lower.passes.full_tiles import split_full_tiles
 from compiler.lower.passes.settled_conditions import settle_conditions
 from compiler.lower.passes.whole_vectors import ask_for_whole_vectors

@@ -1,0 +1,90 @@
+"""What the statements of kernel IR name: parameters, places in registers and in shared memory, and conditions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from compiler.dtypes import DType
+from compiler.ir.expr import Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Less:
+    """left < right."""
+
+    left: Expr
+    right: Expr
+
+    @property
+    def unsigned(self) -> tuple[Expr, Expr]:
+        """Both sides with what is subtracted on the other side, where one may be negative: kernels count unsigned."""
+        if self.left.lo >= 0 and self.right.lo >= 0:
+            return self.left, self.right
+        (more, less), (most, least) = _signs(self.left), _signs(self.right)
+        return more + least, most + less
+
+    def __str__(self) -> str:
+        return f"{self.left} < {self.right}"
+
+
+def _signs(e: Expr) -> tuple[Expr, Expr]:
+    """e = first - second, each without a negative coefficient."""
+    first = Expr(tuple((a, c) for a, c in e.terms if c > 0), max(e.const, 0))
+    return first, first - e
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """A kernel parameter: the address of a global tensor. `position` counts inputs, then outputs."""
+
+    name: str
+    dtype: DType
+    position: int
+    written: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMap:
+    """A kernel parameter: a 128-byte tensor map, innermost dimension first (cuTensorMapEncodeTiled).
+
+    `box` counts the elements that a copy passes over, of which it moves every `element_strides`-th: `tile`.
+    """
+
+    name: str
+    dtype: DType
+    position: int
+    dims: tuple[int, ...]
+    strides_bytes: tuple[int, ...]
+    box: tuple[int, ...]
+    element_strides: tuple[int, ...]
+    swizzle: int
+
+    @property
+    def tile(self) -> tuple[int, ...]:
+        """Elements that a copy moves (CUDA driver API, cuTensorMapEncodeTiled: elementStrides)."""
+        return tuple(-(-b // e) for b, e in zip(self.box, self.element_strides, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Reg:
+    """Element `offset` of the register array `name`."""
+
+    name: str
+    dtype: DType
+    offset: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """A place in dynamic shared memory, in bytes from its start."""
+
+    tensor: str
+    dtype: DType
+    byte_offset: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """The mbarrier at `byte_offset` of dynamic shared memory."""
+
+    byte_offset: Expr
