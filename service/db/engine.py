@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,9 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 _BUSY_MS = 30_000
 """How long a SQLite writer waits for another one."""
+
+_ASK_AGAIN_S = 0.01
+"""How soon the switch to WAL is tried again: it takes other users well under a millisecond."""
 
 _CONNECT_S = 10
 """How long a PostgreSQL server may take to accept a connection, unless the URL says otherwise."""
@@ -158,13 +162,33 @@ def _sqlite(url: URL, hidden: str, must_exist: bool) -> Engine:
 
 def _prepare_sqlite(connection: sqlite3.Connection, _: ConnectionPoolEntry) -> None:
     connection.isolation_level = None  # the driver would begin transactions on its own, and not always
+    connection.execute(f"PRAGMA busy_timeout={_BUSY_MS}").close()
+    _switch_to_wal(connection)
     for pragma in (
-        f"busy_timeout={_BUSY_MS}",  # first: the switch to WAL waits for other processes too
-        "journal_mode=WAL",
         "synchronous=NORMAL",  # a killed process loses nothing; a power cut may lose the last transactions, whole
         "foreign_keys=ON",
     ):
         connection.execute(f"PRAGMA {pragma}").close()
+
+
+def _switch_to_wal(connection: sqlite3.Connection) -> None:
+    """Waits for its turn where others use the file: SQLite itself does so only at most of the moments.
+
+    The switch reads the file's header and then wants the whole file. Of two connections that read and want more, SQLite
+    refuses one at once, whatever `busy_timeout` says, since to wait would be a deadlock (SQLite, sqlite3_busy_handler).
+    The refused one has let go of the file and may ask again. Raises sqlite3.OperationalError after `_BUSY_MS`.
+    """
+    deadline = time.monotonic() + _BUSY_MS / 1000
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL").close()
+        except sqlite3.OperationalError as refused:
+            is_busy = refused.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY  # the low byte: extended codes tell why
+            if not is_busy or time.monotonic() > deadline:
+                raise
+            time.sleep(_ASK_AGAIN_S)
+        else:
+            return
 
 
 def _begin_sqlite(connection: Connection) -> None:

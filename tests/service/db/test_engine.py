@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import sqlite3
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from sqlalchemy.exc import IntegrityError
 
-from service.db import fusions, keys
+from service.db import engine, fusions, keys
 from service.db.engine import Database, DatabaseFault
 from service.db.models import AuditRow
 from tests.service.db.rows import DOCUMENT, at_once
@@ -147,3 +150,30 @@ def test_threads_that_open_a_fresh_file_at_once_all_get_in(tmp_path: Path) -> No
                 database.ping()
 
         at_once(8, use)
+
+
+@pytest.fixture
+def writing_elsewhere(tmp_path: Path) -> Iterator[sqlite3.Connection]:
+    """An open transaction elsewhere, on a file that is not in WAL mode yet: the switch is refused without a wait."""
+    other = sqlite3.connect(tmp_path / "shared.db", isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    other.execute("CREATE TABLE theirs (number INTEGER)")
+    yield other
+    other.close()
+
+
+def test_the_switch_to_wal_waits_for_a_writer(tmp_path: Path, writing_elsewhere: sqlite3.Connection) -> None:
+    done = threading.Timer(0.2, lambda: writing_elsewhere.execute("COMMIT"))
+    done.start()
+    with Database(f"sqlite:///{tmp_path / 'shared.db'}") as database, database.engine.connect() as connection:
+        assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
+    done.join()
+
+
+def test_the_switch_to_wal_gives_up_in_the_end(
+    tmp_path: Path, writing_elsewhere: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "_BUSY_MS", 50)
+    with Database(f"sqlite:///{tmp_path / 'shared.db'}") as database, pytest.raises(DatabaseFault, match="is locked"):
+        database.ping()
+    assert writing_elsewhere.in_transaction
