@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from compiler.arch import Card
+from compiler.ir.touched import read_bytes, written_bytes
 from compiler.lower import kernel_ir as k
 from compiler.pipeline import Generated, GeneratedLaunch
 from fusetune.wire.artifact import Resources
@@ -27,7 +28,6 @@ from search.cost.traffic import (
     runs_of_accesses,
     share_past_l1,
 )
-from search.roofline import distinct_bytes
 
 
 def predictor(card: Card) -> Predict:
@@ -64,9 +64,8 @@ def features_of(generated: Generated | GeneratedLaunch, resources: Resources | N
     tiles = max(site.tiles for site in sites)
     spilled = spilled_bytes(kernel, generated.arch, resources)
     return KernelFeatures(
-        dram_read_bytes=sum(distinct_bytes(fusion.value(name)) for name in fusion.inputs),
-        dram_write_bytes=sum(distinct_bytes(fusion.value(name)) for name in fusion.outputs)
-        + cut_sector_bytes(kernel, fusion),
+        dram_read_bytes=sum(read_bytes(fusion).values()),
+        dram_write_bytes=sum(written_bytes(fusion).values()) + cut_sector_bytes(kernel, fusion),
         l2_read_bytes=sum(l2_bytes.values()),
         l2_reused_bytes=reused,
         l2_reused_bytes_per_sm=resident * rereads / blocks,

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from math import prod
-
 from compiler.arch import Card
-from compiler.ir.fusion import Fusion, Value
+from compiler.ir.fusion import Fusion
+from compiler.ir.touched import read_bytes, written_bytes
 
 
 def floor_us(fusion: Fusion, card: Card) -> float:
@@ -13,11 +12,4 @@ def floor_us(fusion: Fusion, card: Card) -> float:
 
     Launch overhead is left out: small fusions stay above their floor.
     """
-    names = dict.fromkeys((*fusion.inputs, *fusion.outputs))
-    return 1e6 * sum(distinct_bytes(fusion.value(name)) for name in names) / card.dram.best_copy
-
-
-def distinct_bytes(value: Value) -> int:
-    """Bytes of distinct elements: a stride of 0 repeats one."""
-    sizes = (size for size, stride in zip(value.shape, value.strides, strict=True) if stride)
-    return prod(sizes) * value.dtype.nbytes
+    return 1e6 * sum((written_bytes(fusion) | read_bytes(fusion)).values()) / card.dram.best_copy

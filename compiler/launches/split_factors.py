@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import isqrt, prod
+from dataclasses import dataclass
+from math import ceil, floor, isqrt, log, prod
 
 from compiler.ir.fusion import Fusion, Op
 from compiler.ir.ops import REDUCTIONS, OpKind
@@ -18,15 +19,37 @@ LEAST_FOLDED = 4096
 COLUMN_ELEMS = 64
 """Kept elements that a block of a column reduction takes side by side: a row of 128 bytes of 16-bit elements."""
 
+NEAR = 0.5
+"""How far a divisor may be from the parts wanted: half or twice as many, which still is one of once, twice and four
+times what suffices."""
+
+_STEP = 1.25
+"""Numbers of parts lie in steps of a quarter; where there is a rest, the smallest one stands for all of a step."""
+
+WHOLE_ELEMS = 64
+"""Parts of the innermost dimension are multiples of this, 128 bytes of 16-bit elements: where the first is aligned, all
+are, and a warp's vectors divide them."""
+
 FOLDS = REDUCTIONS | {OpKind.MEAN}
 """Operators of a fusion that fold dimensions."""
 
 
-def split_factors(fusion: Fusion, sm_count: int) -> tuple[int, ...]:
-    """The factors by which folding is worth splitting, ascending, at most three; none where blocks suffice.
+@dataclass(frozen=True, slots=True)
+class Place:
+    """How a reduction is split: dimension `dim` in `count` parts of `part` elements each, and `rest` elements beside
+    them, fewer than two parts."""
 
-    They divide what the reduction with the fewest blocks folds, bring it to once, twice and four times the blocks that
-    suffice, as nearly as divisors allow, and leave each block enough to do.
+    dim: int
+    count: int
+    part: int
+    rest: int = 0
+
+
+def split_factors(fusion: Fusion, sm_count: int) -> tuple[int, ...]:
+    """Into how many parts folding is worth splitting, ascending, at most three; none where blocks suffice.
+
+    They bring the reduction with the fewest blocks to once, twice and four times the blocks that suffice, as nearly as
+    its sizes allow, and leave each block enough to do.
     """
     wanting = [(found, op) for op in fusion.ops if (found := short_of_blocks(fusion, op, sm_count)) is not None]
     if not wanting:
@@ -34,11 +57,9 @@ def split_factors(fusion: Fusion, sm_count: int) -> tuple[int, ...]:
     blocks, op = min(wanting, key=lambda one: one[0])
     shape = fusion.value(op.tensor_inputs[0]).shape
     most = prod(shape[d] for d in op.dims) * _columns(shape, op.dims) // LEAST_FOLDED
-    usable = sorted({k for d in op.dims for k in _divisors(shape[d]) if 2 <= k <= most})
-    if not usable:
-        return ()
-    wanted = [max(2, times * BLOCKS_PER_SM * sm_count // blocks) for times in (1, 2, 4)]
-    return tuple(sorted({min(usable, key=lambda k: (_apart(k, n), k)) for n in wanted}))
+    wanted = [min(most, max(2, times * BLOCKS_PER_SM * sm_count // blocks)) for times in (1, 2, 4)]
+    places = [place_of_split(shape, op.dims, n) for n in wanted if n >= 2]
+    return tuple(sorted({place.count for place in places if place is not None and place.count <= _STEP * most}))
 
 
 def short_of_blocks(fusion: Fusion, op: Op, sm_count: int) -> int | None:
@@ -57,17 +78,31 @@ def short_of_blocks(fusion: Fusion, op: Op, sm_count: int) -> int | None:
     return blocks if blocks < BLOCKS_PER_SM * sm_count else None
 
 
-def place_of_split(shape: Sequence[int], folded: Sequence[int], factor: int) -> tuple[int, int] | None:
-    """The folded dimension to split and its divisor that is nearest to `factor`; of equals, the outermost dimension.
+def place_of_split(shape: Sequence[int], folded: Sequence[int], factor: int) -> Place | None:
+    """Where to split what is folded into about `factor` parts; None where it cannot be.
 
-    None where there is no divisor but 1 and all that is folded.
+    By a divisor of a folded dimension if one is near, the outermost of equals; else by any number, with a rest.
     """
     whole = prod(shape[d] for d in folded)
-    found = [(_apart(k, factor), d, k) for d in folded for k in _divisors(shape[d]) if 1 < k < whole]
-    if not found:
-        return None
-    _, d, k = min(found)
-    return d, k
+    divisors = [(_apart(k, factor), d, k) for d in folded for k in _divisors(shape[d]) if 1 < k < whole]
+    exact = [Place(d, k, shape[d] // k) for _, d, k in sorted(divisors)[:1]]
+    counts = _step_of(factor)
+    near = [place for place in exact if _apart(place.count, counts.start) <= NEAR]
+    return next(iter([*near, *_with_rest(shape, folded, counts), *exact]), None)
+
+
+def _step_of(factor: int) -> range:
+    """The numbers of parts that `factor` stands for. One of them, asked for, stands for the same."""
+    step = floor(log(factor, _STEP) + 1e-9)
+    return range(max(2, ceil(_STEP**step - 1e-9)), ceil(_STEP ** (step + 1) - 1e-9))
+
+
+def _with_rest(shape: Sequence[int], folded: Sequence[int], counts: range) -> Iterator[Place]:
+    """The split of the longest folded dimension into one of these numbers of parts that leaves the smallest rest."""
+    d = max(folded, key=lambda d: shape[d])
+    grain = WHOLE_ELEMS if d == len(shape) - 1 else 1
+    found = [Place(d, k, part, shape[d] - k * part) for k in counts if (part := shape[d] // k // grain * grain)]
+    yield from sorted((p for p in found if p.rest < 2 * p.part), key=lambda p: (p.rest, p.count))[:1]
 
 
 def _apart(a: int, b: int) -> float:

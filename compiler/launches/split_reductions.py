@@ -3,7 +3,8 @@
 One kernel folds a row in one block (or cluster), so that few rows keep few multiprocessors busy. Folding `n` as
 `(k, n/k)` gives `k` times the blocks; their results, `k` for each element of the result, are stored in the
 accumulator's dtype and folded by a second launch. One kernel could fold over its whole grid (nvFuser, grid reductions)
-where it has a barrier over the grid; two launches need none, and the order of the sum stays fixed.
+where it has a barrier over the grid; two launches need none, and the order of the sum stays fixed. Where no divisor of
+`n` is near, what is left over joins the parts when they are folded: elements of the second launch's own.
 
 Two forms fold what the result of another reduction was subtracted from, and would have to wait for its second step:
 
@@ -21,7 +22,7 @@ from math import prod
 from compiler.dtypes import DType
 from compiler.ir.fusion import Fusion, Literal, Op
 from compiler.ir.ops import OpKind
-from compiler.launches.split_factors import place_of_split, short_of_blocks
+from compiler.launches.split_factors import Place, place_of_split, short_of_blocks
 from compiler.launches.writer import Writer
 
 LOWEST_F32 = -3.4028234663852886e38
@@ -33,8 +34,7 @@ _HALVES = frozenset({DType.F16, DType.BF16})
 def split_reductions(fusion: Fusion, factor: int, sm_count: int) -> Fusion | None:
     """The fusion with the reductions that are short of blocks folded in two steps; None where none can be split so.
 
-    Each is split by the divisor of one of its dimensions that is nearest to `factor`. Sums of 16-bit elements are f32
-    between the steps.
+    Each is split into about `factor` parts (`place_of_split`). Sums of 16-bit elements are f32 between the steps.
     """
     work = _Splitting(fusion, Writer(fusion), {})
     for op in fusion.ops:
@@ -44,7 +44,7 @@ def split_reductions(fusion: Fusion, factor: int, sm_count: int) -> Fusion | Non
         if place is None:
             work.writer.copy(op)
         else:
-            work.split(op, *place)
+            work.split(op, place)
     return work.writer.fusion() if work.parts else None
 
 
@@ -56,6 +56,35 @@ class _Parts:
     place: int
 
 
+@dataclass(frozen=True)
+class _Cut:
+    """What is folded, with its parts as a dimension of their own in front of their elements.
+
+    `shape`: of all parts; `folded` and `kept`: its dimensions; `small`: the shape of their results.
+    """
+
+    whole: tuple[int, ...]
+    dims: tuple[int, ...]
+    place: Place
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        at = self.place.dim
+        return (*self.whole[:at], self.place.count, self.place.part, *self.whole[at + 1 :])
+
+    @property
+    def folded(self) -> tuple[int, ...]:
+        return tuple(d if d < self.place.dim else d + 1 for d in self.dims)
+
+    @property
+    def kept(self) -> tuple[int, ...]:
+        return tuple(d for d in range(len(self.shape)) if d not in self.folded)
+
+    @property
+    def small(self) -> tuple[int, ...]:
+        return tuple(self.shape[d] for d in self.kept)
+
+
 @dataclass
 class _Splitting:
     """A fusion being written; `parts` of the reductions that were split, by their results in the source."""
@@ -64,54 +93,83 @@ class _Splitting:
     writer: Writer
     parts: dict[str, _Parts]
 
-    def split(self, op: Op, dim: int, count: int) -> None:
-        """A reduction by way of `count` parts along `dim`."""
-        w, result = self.writer, self.source.value(op.output)
+    def split(self, op: Op, place: Place) -> None:
+        """A reduction by way of the parts of `place`."""
+        w, result, dim = self.writer, self.source.value(op.output), place.dim
         shape = self.source.value(op.tensor_inputs[0]).shape
-        cut = (*shape[:dim], count, shape[dim] // count, *shape[dim + 1 :])
-        folded = tuple(d if d < dim else d + 1 for d in op.dims)
-        kept = tuple(d for d in range(len(cut)) if d not in folded)
-        small = tuple(cut[d] for d in kept)
         summed = op.kind in (OpKind.SUM, OpKind.MEAN)
         kind = OpKind.SUM if summed else op.kind
         dtype = DType.F32 if summed and result.dtype in _HALVES else result.dtype
+        cut = _Cut(shape, op.dims, place)
         shifted = self._shifted(op) if summed else None
         if shifted is None:
             (operand,) = op.tensor_inputs
             name = w.names[operand]
             if dtype is DType.F32:
                 name = w.cast(name, dtype)
-            first = w.put(kind, [w.reshape(name, cut)], small, dtype, folded)
-            second = first
+            first = w.put(kind, [self._parts_of(name, cut)], cut.small, dtype, cut.folded)
+            second, rest = first, self._rest_of(name, place)
         else:
-            first, second = self._fold_shifted(shifted, cut, folded, kept)
-        self.parts[op.output] = _Parts(first, kept.index(dim))
-        again = tuple((count if d == dim else 1) if d in op.dims else n for d, n in enumerate(shape))
-        name = w.put(kind, [w.reshape(second, again)], result.shape, dtype, op.dims)
+            first, second, rest = self._fold_shifted(shifted, cut)
+        self.parts[op.output] = _Parts(first, cut.kept.index(dim))
+        again = [
+            w.reshape(
+                second, tuple((place.count if d == dim else 1) if d in op.dims else n for d, n in enumerate(shape))
+            )
+        ]
+        if rest is not None:
+            again.append(self._folded_beside(kind, rest, op.dims, dim))
+        name = w.put(kind, [w.joined(dim, *again)], result.shape, dtype, op.dims)
         if op.kind is OpKind.MEAN:
             name = w.pointwise(OpKind.DIV, name, float(prod(shape[d] for d in op.dims)))
         w.names[op.output] = w.cast(name, result.dtype)
 
-    def _fold_shifted(
-        self, shifted: _Shifted, cut: tuple[int, ...], folded: tuple[int, ...], kept: tuple[int, ...]
-    ) -> tuple[str, str]:
-        """The parts of a sum in which another reduction is subtracted, and the same brought to a common shift."""
+    def _parts_of(self, name: str, cut: _Cut) -> str:
+        """`name` with its parts as a dimension, without the rest."""
+        place = cut.place
+        return self.writer.reshape(self.writer.slice(name, place.dim, 0, place.count * place.part), cut.shape)
+
+    def _rest_of(self, name: str, place: Place) -> str | None:
+        """What of `name` lies beside the parts; None where nothing does."""
+        start = place.count * place.part
+        return self.writer.slice(name, place.dim, start, start + place.rest) if place.rest else None
+
+    def _folded_beside(self, kind: OpKind, rest: str, folded: tuple[int, ...], dim: int) -> str:
+        """`rest` with all that is folded but `dim` folded already: as the parts are."""
+        value, others = self.writer.value(rest), tuple(d for d in folded if d != dim)
+        if all(value.shape[d] == 1 for d in others):
+            return rest
+        shape = tuple(1 if d in others else n for d, n in enumerate(value.shape))
+        return self.writer.put(kind, [rest], shape, value.dtype, others)
+
+    def _fold_shifted(self, shifted: _Shifted, cut: _Cut) -> tuple[str, str, str | None]:
+        """The parts of a sum in which another reduction is subtracted, the same brought to a common shift, and the rest
+        with that shift."""
         w = self.writer
         other = self.parts[shifted.reduction.output]
         own = other.name
-        small = w.value(own).shape
-        count = float(prod(cut[d] for d in folded))
+        count = float(prod(cut.shape[d] for d in cut.folded))
         if shifted.reduction.kind is OpKind.AMAX:
             shift = w.pointwise(OpKind.MAXIMUM, own, LOWEST_F32)
         else:
             shift = own = w.pointwise(OpKind.DIV, own, count)
-        apart = w.pointwise(OpKind.SUB, w.reshape(w.names[shifted.operand], cut), w.broadcast(shift, cut, kept))
-        first = w.put(OpKind.SUM, [w.pointwise(shifted.function, apart)], small, DType.F32, folded)
-        common = self._common(shifted.reduction, small)
-        moved = w.pointwise(shifted.function, w.pointwise(OpKind.SUB, own, common))
+        operand = w.names[shifted.operand]
+        apart = w.pointwise(OpKind.SUB, self._parts_of(operand, cut), w.broadcast(shift, cut.shape, cut.kept))
+        first = w.put(OpKind.SUM, [w.pointwise(shifted.function, apart)], cut.small, DType.F32, cut.folded)
+        moved = w.pointwise(shifted.function, w.pointwise(OpKind.SUB, own, self._common(shifted.reduction, cut.small)))
+        rest = self._rest_of(operand, cut.place)
+        if rest is not None:
+            rest = w.pointwise(shifted.function, w.pointwise(OpKind.SUB, rest, self._result_at(shifted, rest)))
         if shifted.function is OpKind.EXP:
-            return first, w.pointwise(OpKind.MUL, first, moved)
-        return first, w.pointwise(OpKind.ADD, first, w.pointwise(OpKind.MUL, moved, count))
+            return first, w.pointwise(OpKind.MUL, first, moved), rest
+        return first, w.pointwise(OpKind.ADD, first, w.pointwise(OpKind.MUL, moved, count)), rest
+
+    def _result_at(self, shifted: _Shifted, rest: str) -> str:
+        """The whole result of the reduction that is subtracted, at every element of the rest."""
+        w, shape = self.writer, self.writer.value(rest).shape
+        whole = w.names[shifted.reduction.output]
+        kept = tuple(d for d in range(len(shape)) if d not in shifted.reduction.dims)
+        return w.broadcast(whole, shape, kept if len(w.value(whole).shape) < len(shape) else tuple(range(len(shape))))
 
     def _common(self, reduction: Op, small: tuple[int, ...]) -> str:
         """The result of a reduction, once for each of its parts."""

@@ -71,6 +71,22 @@ class Writer:
         """`name`, whose dimension i becomes dimension dims[i] of `shape`."""
         return self.put(OpKind.BROADCAST_TO, [name], shape, self.value(name).dtype, dims)
 
+    def slice(self, name: str, dim: int, start: int, stop: int) -> str:
+        """Indices `start` to `stop`, the last one left out, of dimension `dim`: `name` itself where they are all."""
+        value = self.value(name)
+        if (start, stop) == (0, value.shape[dim]):
+            return name
+        shape = (*value.shape[:dim], stop - start, *value.shape[dim + 1 :])
+        return self.put(OpKind.SLICE, [name], shape, value.dtype, (dim,), start)
+
+    def joined(self, dim: int, *names: str) -> str:
+        """Values one behind the other along `dim`: of one dtype, and of one shape but for `dim`."""
+        if len(names) == 1:
+            return names[0]
+        first = self.value(names[0])
+        long = sum(self.value(name).shape[dim] for name in names)
+        return self.put(OpKind.CAT, names, (*first.shape[:dim], long, *first.shape[dim + 1 :]), first.dtype, (dim,))
+
     def value(self, name: str) -> Value:
         """A value of the new fusion."""
         return self._values[name]

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from compiler.ir.fusion import Fusion
 from compiler.ir.tensor import CachePolicy
+from compiler.ir.touched import read_bytes
 from compiler.lower import kernel_ir as k
 from search.cost.accesses import (
     PAST_L1,
@@ -20,7 +21,6 @@ from search.cost.accesses import (
     share_of_sectors,
 )
 from search.cost.sites import WARP, Load, Site, own_side
-from search.roofline import distinct_bytes
 
 _ROWS_AT_ONCE = 4
 """Rows of a box of the copy engine that cost what one warp's access of as many bytes does: boxes of 64 bytes a row are
@@ -109,13 +109,13 @@ def l2_read_bytes(
 
 def positions_read_again(l2_bytes: dict[int, float], fusion: Fusion) -> set[int]:
     """Positions of the inputs that are read more than about once."""
-    sizes = {position: distinct_bytes(fusion.value(name)) for position, name in enumerate(fusion.inputs)}
+    sizes = dict(enumerate(read_bytes(fusion).values()))
     return {p for p, read in l2_bytes.items() if p in sizes and read > 1.5 * sizes[p]}
 
 
 def reuse_of(l2_bytes: dict[int, float], fusion: Fusion, again: set[int]) -> tuple[float, float]:
     """Size of the inputs that are read again, and what is read of them."""
-    sizes = {position: distinct_bytes(fusion.value(name)) for position, name in enumerate(fusion.inputs)}
+    sizes = dict(enumerate(read_bytes(fusion).values()))
     return float(sum(sizes[p] for p in again)), float(sum(l2_bytes[p] for p in again))
 
 

@@ -7,11 +7,14 @@ from functools import partial
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from compiler.dtypes import DType
 from compiler.ir.fusion import Fusion
 from compiler.ir.ops import OpKind
 from compiler.launches import cheapest_cut, split_factors, split_reductions
+from compiler.launches.split_factors import WHOLE_ELEMS, place_of_split
 from compiler.reference import evaluate
 from tests.compiler.launches.made import BF16, F32, Written, fusion_of, one_fold, run_launches, softmax, standardized
 
@@ -36,8 +39,10 @@ def fold(kind: str, shape: tuple[int, ...], dims: tuple[int, ...], dtype: DType 
         pytest.param((8192, 8192), (0,), (2, 4, 8), id="columns"),
         pytest.param((8192, 64 * 264), (0,), (), id="columns-enough"),
         pytest.param((4096, 4096), (0, 1), (256, 512, 1024), id="all"),
-        pytest.param((3, 999983), (1,), (), id="prime"),
-        pytest.param((3, 5 * 199999), (1,), (5,), id="one-divisor"),
+        pytest.param((3, 999983), (1,), (93, 186, 217), id="prime"),
+        pytest.param((3, 5 * 199999), (1,), (93, 186, 217), id="one-divisor-is-far"),
+        pytest.param((3, 53 * 20011), (1,), (53, 202, 227), id="one-divisor-is-near"),
+        pytest.param((3, 8209), (1,), (2,), id="short-prime"),
         pytest.param((2, 3, 1 << 20), (0, 2), (64, 128, 256), id="folded-around"),
     ],
 )
@@ -45,6 +50,17 @@ def test_the_factors_fill_the_card_and_divide(
     shape: tuple[int, ...], dims: tuple[int, ...], factors: tuple[int, ...]
 ) -> None:
     assert split_factors(fold("sum", shape, dims), SMS) == factors
+
+
+@given(n=st.integers(2, 1 << 27), factor=st.integers(2, 4096))
+def test_a_split_covers_all_and_asked_again_stays(n: int, factor: int) -> None:
+    place = place_of_split((n,), (0,), factor)
+    if place is None:
+        assert n < 2 * factor * WHOLE_ELEMS
+        return
+    assert place.count * place.part + place.rest == n
+    assert 0 <= place.rest < 2 * place.part
+    assert place_of_split((n,), (0,), place.count) == place
 
 
 def test_what_has_no_reduction_is_not_split() -> None:
@@ -65,6 +81,12 @@ CASES: dict[str, Callable[[], Fusion]] = {
     "all": lambda: fold("mean", (150, 140), (0, 1)),
     "softmax": lambda: softmax((3, 20000)),
     "standardized": lambda: standardized((3, 20000)),
+    "prime": lambda: fold("sum", (3, 20011), (1,), BF16),
+    "prime-means-kept": lambda: fold("mean", (3, 20011), (1,), keep=True),
+    "prime-columns": lambda: fold("amin", (3001, 5), (0,)),
+    "primes-around": lambda: fold("sum", (127, 3, 131), (0, 2)),
+    "prime-softmax": lambda: softmax((3, 20011)),
+    "prime-standardized": lambda: standardized((3, 20011)),
 }
 
 
@@ -80,7 +102,8 @@ def test_two_steps_give_what_one_gives(name: str, factor: int) -> None:
     )
     cut = cheapest_cut(split, one_fold)
     assert cut is not None
-    assert len(cut.parts) == 2
+    folds_a_rest_apart = name == "primes-around" and factor == 2
+    assert len(cut.parts) == 2 + folds_a_rest_apart
     shape = fusion.value("i0").shape
     draw = np.random.default_rng(3)
     inputs = [draw.integers(-9, 9, shape) if name == "integers" else draw.standard_normal(shape) + 2.0]

@@ -1,0 +1,50 @@
+"""How much of its tensors a fusion touches: what a slice leaves out is not read."""
+
+from __future__ import annotations
+
+from math import prod
+
+from compiler.ir.fusion import Fusion, Op, Value
+from compiler.ir.ops import REDUCTIONS, OpKind
+
+_FOLDS = REDUCTIONS | {OpKind.MEAN}
+
+
+def distinct_bytes(value: Value) -> int:
+    """Bytes of distinct elements: a stride of 0 repeats one."""
+    return prod(n for n, stride in zip(value.shape, value.strides, strict=True) if stride) * value.dtype.nbytes
+
+
+def read_bytes(fusion: Fusion) -> dict[str, int]:
+    """Bytes that a kernel has to read of each input where it reads no element twice.
+
+    From elements counted, not looked at: slices that overlap are taken for slices side by side, up to the whole tensor.
+    """
+    needed = _needed_elements(fusion)
+    found = {}
+    for name in fusion.inputs:
+        value = fusion.value(name)
+        found[name] = -(-distinct_bytes(value) * needed[name] // max(1, prod(value.shape)))
+    return found
+
+
+def written_bytes(fusion: Fusion) -> dict[str, int]:
+    """Bytes that a kernel has to write of each output."""
+    return {name: distinct_bytes(fusion.value(name)) for name in fusion.outputs}
+
+
+def _needed_elements(fusion: Fusion) -> dict[str, int]:
+    """Elements of each value that its consumers take of it, by what is taken of their results."""
+    size = {value.name: prod(value.shape) for value in fusion.values}
+    needed = dict.fromkeys(size, 0) | {name: size[name] for name in fusion.outputs}
+    for op in reversed(fusion.ops):
+        for name in op.tensor_inputs:
+            needed[name] = min(size[name], needed[name] + _taken(op, needed[op.output], size[op.output], size[name]))
+    return needed
+
+
+def _taken(op: Op, of_result: int, result: int, operand: int) -> int:
+    """Elements of an operand of `operand` elements that `of_result` of the `result` elements take."""
+    if op.kind in _FOLDS:
+        return -(-of_result * operand // max(1, result))
+    return min(of_result, operand)  # one each, of pointwise operators and index maps; a part of a cat is no larger
