@@ -186,7 +186,7 @@ def test_the_child_dies_with_its_parent(verb: str) -> None:
         """
     )
     root = Path(__file__).parents[2]
-    parent = subprocess.run([sys.executable, "-c", script], cwd=root, capture_output=True, text=True, timeout=30)
+    parent = subprocess.run([sys.executable, "-c", script], cwd=root, capture_output=True, text=True, timeout=120)
     pid = int(parent.stdout)
     deadline = time.monotonic() + 10
     while _is_running(pid) and time.monotonic() < deadline:

@@ -140,7 +140,7 @@ def test_what_a_dead_process_left_half_written_goes_too(tmp_path: Path) -> None:
 
 
 def _put_many(root: Path, start: "multiprocessing.synchronize.Event", name: str) -> None:  # noqa: UP037
-    start.wait(10)
+    start.wait(60)
     store = Store(root)
     for rows in range(1, 13):
         view, data = made(rows, source="// the same")

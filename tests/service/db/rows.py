@@ -101,7 +101,7 @@ def at_once(threads: int, work: Callable[[int], T]) -> list[T]:
     barrier = Barrier(threads)
 
     def run(number: int) -> T:
-        barrier.wait(10)
+        barrier.wait(60)
         return work(number)
 
     with ThreadPoolExecutor(threads) as pool:
