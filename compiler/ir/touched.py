@@ -20,11 +20,10 @@ def read_bytes(fusion: Fusion) -> dict[str, int]:
 
     From elements counted, not looked at: slices that overlap are taken for slices side by side, up to the whole tensor.
     """
-    needed = _needed_elements(fusion)
     found = {}
-    for name in fusion.inputs:
+    for name, elems in read_elements(fusion).items():
         value = fusion.value(name)
-        found[name] = -(-distinct_bytes(value) * needed[name] // max(1, prod(value.shape)))
+        found[name] = -(-distinct_bytes(value) * elems // max(1, value.elems))
     return found
 
 
@@ -33,14 +32,14 @@ def written_bytes(fusion: Fusion) -> dict[str, int]:
     return {name: distinct_bytes(fusion.value(name)) for name in fusion.outputs}
 
 
-def _needed_elements(fusion: Fusion) -> dict[str, int]:
-    """Elements of each value that its consumers take of it, by what is taken of their results."""
-    size = {value.name: prod(value.shape) for value in fusion.values}
+def read_elements(fusion: Fusion) -> dict[str, int]:
+    """Elements of each input that are taken of it, by what is taken of the results of its consumers."""
+    size = {value.name: value.elems for value in fusion.values}
     needed = dict.fromkeys(size, 0) | {name: size[name] for name in fusion.outputs}
     for op in reversed(fusion.ops):
         for name in op.tensor_inputs:
             needed[name] = min(size[name], needed[name] + _taken(op, needed[op.output], size[op.output], size[name]))
-    return needed
+    return {name: needed[name] for name in fusion.inputs}
 
 
 def _taken(op: Op, of_result: int, result: int, operand: int) -> int:

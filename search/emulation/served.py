@@ -15,6 +15,7 @@ from compiler.emulate.run import emulate
 from compiler.errors import Unsupported
 from compiler.ir.fusion import Value
 from compiler.ir.ops import REDUCTIONS, OpKind
+from compiler.ir.touched import read_elements
 from compiler.pipeline import Generated, GeneratedLaunch
 from fusetune.wire.artifact import KernelArtifact
 from search.emulation.launching import storage_bytes
@@ -194,7 +195,9 @@ def _blocks(launch: GeneratedLaunch, tiling: Tiling | None) -> tuple[int, ...]:
         return tiling.boundary_blocks(max(LEAST_BLOCKS, min(MOST_BLOCKS, MOST_TILES // tiling.trips)))
     fusion, cluster = launch.trace.fusion, launch.kernel.cluster
     clusters = prod(launch.kernel.grid) // cluster
-    touched = sum(fusion.value(name).elems for name in (*fusion.inputs, *fusion.outputs)) // clusters
+    touched = (
+        sum(read_elements(fusion).values()) + sum(fusion.value(name).elems for name in fusion.outputs)
+    ) // clusters
     if touched > LARGEST_TOUCHED:
         return ()
     count = max(1, min(MOST_BLOCKS // cluster, MOST_TOUCHED // max(1, touched)))

@@ -16,6 +16,7 @@ from compiler.nvrtc import CompilePool
 from compiler.pipeline import Generated, artifact, generate
 from compiler.wire import KernelArtifact
 from fusetune.wire.artifact import Scratch
+from search.emulation.check import verify
 from search.emulation.running import run_set
 from search.space.schedulers import schedulers_for
 from search.space.schedulers.launches import Launches
@@ -47,7 +48,11 @@ def transposed_softmax() -> Fusion:
 
 def sum_of_a_row() -> Fusion:
     """One row of 16-bit elements, which is split: partial sums are f32."""
-    return fusion_of([("i0", (1, 16384), BF16)], [("sum", ["i0"], "v0", (1,), BF16, (1,))], "v0")
+    return sum_of_one_row(16384)
+
+
+def sum_of_one_row(n: int) -> Fusion:
+    return fusion_of([("i0", (1, n), BF16)], [("sum", ["i0"], "v0", (1,), BF16, (1,))], "v0")
 
 
 def sums_and_shares() -> Fusion:
@@ -70,7 +75,9 @@ CASES = {
     "transposed-softmax": (transposed_softmax(), 2),
     "output-read-again": (sums_and_shares(), 2),
     "one-row": (sum_of_a_row(), 2),
+    "one-row-with-a-rest": (sum_of_one_row(16411), 2),
     "softmax-of-one-row": (softmax((1, 16384)), 3),
+    "softmax-of-one-row-with-a-rest": (softmax((1, 16411)), 3),
 }
 
 
@@ -106,6 +113,17 @@ def kernels(pool: CompilePool) -> dict[str, Built]:
     }
     compiled = {name: pool.submit(made.source, "sm_90a") for name, made in chosen.items()}
     return {name: Built(made, artifact(made, compiled[name].result())) for name, made in chosen.items()}
+
+
+def test_a_rest_of_a_long_row_is_proven_by_what_is_read_of_it(pool: CompilePool) -> None:
+    """The second launch has all of the row for an operand, and reads the end of it: no more is made or run."""
+    made = next(candidates(sum_of_one_row(4_000_037), 4, seed=0))
+    compiled = artifact(made, pool.submit(made.source, "sm_90a").result())
+    found = verify(made, compiled, pool)
+    assert (found.verdict, found.fault, found.undone) == ("right", "", "")
+    assert found.verification is not None
+    assert (ran := found.verification.emulated) is not None
+    assert ran.served_blocks[-1] == made.launches[0].kernel.grid[0]
 
 
 @pytest.mark.parametrize("name", CASES)
