@@ -22,11 +22,19 @@ class CopyVia(StrEnum):
     CP_ASYNC = "cp_async"
     ST_TMEM = "st_tmem"
     LD_TMEM = "ld_tmem"
+    LDMATRIX = "ldmatrix"
+    STMATRIX = "stmatrix"
 
     @property
     def is_bulk(self) -> bool:
         """True where the copy engine moves the data and the threads only ask for it."""
         return self in (CopyVia.TMA, CopyVia.BULK1D)
+
+    @property
+    def is_matrix(self) -> bool:
+        """True where the lanes of a warp move small matrices together: each gives an address, and holds other
+        elements than those at it (PTX ISA, ldmatrix, stmatrix)."""
+        return self in (CopyVia.LDMATRIX, CopyVia.STMATRIX)
 
 
 class CachePolicy(StrEnum):

@@ -53,6 +53,7 @@ from compiler.lower.nest import (
 )
 from compiler.lower.online import declare_running
 from compiler.lower.operands import Barrier, Less, Pointer, TensorMap
+from compiler.lower.passes.covered_vectors import load_covered_vectors
 from compiler.lower.passes.fold_guards import hoist_fold_guards
 from compiler.lower.passes.full_tiles import split_full_tiles
 from compiler.lower.passes.joined_guards import join_guards
@@ -80,9 +81,11 @@ _PASSES = (
     settle_conditions,
     hoist_fold_guards,
     join_guards,
-    pack_folds,
-    keep_rows_packed,
 )
+"""What each statement asks, settled first."""
+
+_PACKING = (pack_folds, keep_rows_packed)
+"""What is left of the loads and folds, in as few instructions and registers as there can be."""
 
 INDEX_LIMIT = 1 << 31
 """Beyond it an index, or a part of one, is computed in 64 bits."""
@@ -115,14 +118,18 @@ def lower_facts(facts: Facts) -> Kernel:
         smem_align=facts.smem.align,
         max_registers=sf.max_registers,
         index_bits=64 if wide else 32,
-        body=_passed(body),
+        body=_passed(sf, body),
         cluster=facts.indexing.nest.cluster,
     )
 
 
-def _passed(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+def _passed(sf: ScheduledFusion, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     """The body after every pass."""
     for each_pass in _PASSES:
+        body = each_pass(body)
+    aligned = {name: sf.fusion.value(name).align for name in sf.fusion.inputs}
+    body = load_covered_vectors(body, aligned)
+    for each_pass in _PACKING:
         body = each_pass(body)
     return body
 
