@@ -41,13 +41,23 @@ class Constraint:
         Raises ValueError if the predicate gives a shape that its axes do not have.
         """
         place = {knob.name: axis for axis, knob in enumerate(knobs)}
+        legal = self._own_mask(knobs, slices, place)
+        order = sorted(range(len(self.axes)), key=lambda i: place[self.axes[i]])
+        sizes = dict(zip(self.axes, legal.shape, strict=True))
+        return legal.transpose(order).reshape([sizes.get(knob.name, 1) for knob in knobs])
+
+    def allows(self, knobs: tuple[Knob, ...], positions: tuple[int, ...]) -> bool:
+        """Whether the point at these positions of all knobs is legal. Of any number of knobs: NumPy has 64 axes."""
+        slices = tuple(slice(i, i + 1) for i in positions)
+        place = {knob.name: axis for axis, knob in enumerate(knobs)}
+        return bool(self._own_mask(knobs, slices, place).item())
+
+    def _own_mask(self, knobs: tuple[Knob, ...], slices: tuple[slice, ...], place: dict[str, int]) -> Mask:
+        """The legal points of a block on the axes that the constraint names, in their order."""
         arrays = [knobs[place[name]].array[slices[place[name]]] for name in self.axes]
         legal = np.asarray(self.predicate(*np.meshgrid(*arrays, indexing="ij", sparse=True)), dtype=np.bool_)
         wanted = tuple(len(array) for array in arrays)
         try:
-            legal = np.broadcast_to(legal, wanted)
+            return np.broadcast_to(legal, wanted)
         except ValueError:
             raise ValueError(f"constraint {self.rule}: the mask has shape {legal.shape}, expected {wanted}.") from None
-        order = sorted(range(len(self.axes)), key=lambda i: place[self.axes[i]])
-        sizes = dict(zip(self.axes, wanted, strict=True))
-        return legal.transpose(order).reshape([sizes.get(knob.name, 1) for knob in knobs])

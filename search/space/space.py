@@ -214,8 +214,8 @@ class Space:
         )
 
     def _refusals(self, point: Point) -> Iterator[Constraint]:
-        slices = tuple(slice(i, i + 1) for i in self.positions(point))
-        return (c for c in self.constraints if not c.mask(self.knobs, slices).item())
+        positions = self.positions(point)
+        return (c for c in self.constraints if not c.allows(self.knobs, positions))
 
     def legal_indices(self, at_most: int = 1 << 24) -> NDArray[np.int64]:
         """Flat indices of all legal points, ascending. Raises OverflowError if there are more than `at_most`."""

@@ -198,3 +198,20 @@ def test_a_violation_says_what_was_found_and_why_it_is_refused() -> None:
     assert (violation.where, violation.found) == ("tile: rows, cols", "rows=4, cols=4")
     assert violation.limit == "a box has at most 8 elements"
     assert "rows or cols" in violation.fix
+
+
+def test_a_space_may_have_more_knobs_than_an_array_has_axes() -> None:
+    """Several launches have the knobs of all of them; NumPy's arrays have 64 axes at most."""
+    knobs = tuple(Knob(f"k{n}", (1, 2, 3)) for n in range(90))
+    ties = tuple(
+        Constraint("rising", (f"k{n}", f"k{n + 1}"), lambda a, b: a <= b, "One is no less than the one before.")
+        for n in range(0, 90, 2)
+    )
+    space = Space("many", knobs, ties)
+    assert space.has_legal
+    (drawn,) = space.sample(1, seed=3)
+    assert space.is_legal(drawn)
+    spoiled = drawn | {"k88": 3, "k89": 2}
+    assert not space.is_legal(spoiled)
+    assert [v.found for v in space.violations(spoiled)] == ["k88=3, k89=2"]
+    assert space.nearest_legal(spoiled, ()) is not None
