@@ -1,10 +1,11 @@
 """How well predicted times rank candidates: by the journals of searches, which hold both times of each.
 
-    python -m benchmarks.ranking FOLDER ... [--fusions FOLDER [--card NAME]] [--json FILE]
+    python -m benchmarks.ranking FOLDER ... [--fusions FOLDER [--card NAME]] [--tried] [--json FILE]
 
 A FOLDER holds one journal, or folders with one each, as `search measure` leaves them. A line a fusion: Spearman's rank
 correlation of predicted and measured times (1: the same order; of equal times the mean rank), and how much slower than
-the fastest the best of the first 1, 10 and 30 by prediction is. With `--fusions` kernels are generated again and
+the fastest the best of the first 1, 10 and 30 by prediction is, or with `--tried` of the first in the order in which a
+search tries what it has predicted (`search.spread`). With `--fusions` kernels are generated again and
 predicted by the model as it is now, with the registers and spills that the journal knows; points with knobs that no
 longer exist are left out. Nothing is measured here.
 """
@@ -27,10 +28,11 @@ from compiler.pipeline import generate
 from search.cli.load import load_many
 from search.plan import Plan
 from search.predicting import refiner
+from search.spread import Ranked, spread
 from search.trial import Trial, TrialState
 
 FIRST = (1, 10, 30)
-"""How many of the best predicted are looked at for what a search would find among them."""
+"""How many of the first are looked at for what a search would find among them."""
 
 LEAST = 3
 """Trials of a fusion below which a rank correlation means nothing."""
@@ -69,10 +71,10 @@ def correlation(predicted: Sequence[float], measured: Sequence[float]) -> float:
     return float(np.corrcoef(one, other)[0, 1])
 
 
-def row_of(name: str, predicted: Sequence[float], measured: Sequence[float]) -> Row:
-    """The line of a fusion of which each candidate has both times; of equal predictions the earlier comes first."""
-    order = np.argsort(np.array(predicted), kind="stable")
-    times = np.array(measured)[order]
+def row_of(name: str, predicted: Sequence[float], measured: Sequence[float], order: Sequence[int] | None = None) -> Row:
+    """The line of a fusion of which each candidate has both times, looked at in `order`: by default by prediction, of
+    equal ones the earlier first."""
+    times = np.array(measured)[np.argsort(np.array(predicted), kind="stable") if order is None else list(order)]
     best = float(times.min())
     found = tuple(float(times[:first].min()) / best for first in FIRST)
     return Row(name, len(times), correlation(predicted, measured), best, float(np.median(times)) / best, found)
@@ -123,17 +125,27 @@ def _completed(point: Mapping[str, object], plain: Mapping[str, object]) -> dict
     return {**plain, **{name: value for name, value in point.items() if name in plain}}
 
 
-def rows(folders: Sequence[Path], fusions: Path | None, card: Card) -> Iterator[Row]:
+def tried(trials: Sequence[Trial], predicted: Sequence[float]) -> list[int]:
+    """The numbers of the trials in the order in which a search would try them."""
+    numbers = {trial.candidate: number for number, trial in enumerate(trials)}
+    found = [Ranked(candidate, predicted[number]) for candidate, number in numbers.items()]
+    return [numbers[candidate] for candidate in spread(found)]
+
+
+def rows(folders: Sequence[Path], fusions: Path | None, card: Card, as_tried: bool = False) -> Iterator[Row]:
     """A line for each journal with trials enough."""
-    plans = {one.name: Plan.of(one.bound(), card) for one in load_many([fusions], {})} if fusions else {}
-    for journal in (journal for folder in folders for journal in journals(folder)):
-        name = journal.parent.name
+    found = {journal: journal.parent.name for folder in folders for journal in journals(folder)}
+    named = load_many([fusions], {}) if fusions else []
+    plans = {one.name: Plan.of(one.bound(), card) for one in named if one.name in found.values()}
+    for journal, name in found.items():
         trials = measured_trials(journal)
         pairs = [(trial, trial.predicted_us or 0.0) for trial in trials]
         if fusions is not None:
             pairs = predicted_now(plans[name], card, trials) if name in plans else []
         if len(pairs) >= LEAST:
-            yield row_of(name, [us for _, us in pairs], [trial.median_us or 0.0 for trial, _ in pairs])
+            predicted = [us for _, us in pairs]
+            order = tried([trial for trial, _ in pairs], predicted) if as_tried else None
+            yield row_of(name, predicted, [trial.median_us or 0.0 for trial, _ in pairs], order)
 
 
 def means(found: Sequence[Row]) -> Row:
@@ -158,12 +170,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("folders", nargs="+", type=Path, metavar="FOLDER")
     parser.add_argument("--fusions", type=Path, help="predict again, with the fusions of this folder")
     parser.add_argument("--card", help="the card to predict for")
+    parser.add_argument("--tried", action="store_true", help="the first as a search tries them, not by prediction")
     parser.add_argument("--json", type=Path, help="write the lines here as well")
     given = parser.parse_args(arguments)
     firsts = " ".join(f"{f'of {first}':>6}" for first in FIRST)
     print(f"{'fusion':44} {'trials':>6} {'rank':>6} {'best us':>10} {'median':>6} {firsts}")
     found: list[Row] = []
-    for row in rows(given.folders, given.fusions, card_or_default(given.card)):
+    for row in rows(given.folders, given.fusions, card_or_default(given.card), given.tried):
         print(row, flush=True)
         found.append(row)
     if not found:

@@ -19,6 +19,21 @@ DEFAULT_CARD = "H200"
 _CARDS_FILE = Path(__file__).with_name("cards.json")
 _KIB = 1024
 
+_CLUSTER_SMS = ((2, 1.0), (8, 10 / 11), (16, 28 / 33))
+"""Share of the multiprocessors that clusters of at most so many blocks find room on, one block an SM. A cluster lies in
+one GPC, and GPCs are not of equal size (16 or 18 SMs on Hopper, fewer where some are switched off). H200, by
+cuOccupancyMaxActiveClusters: 30 clusters of 4 and 15 of 8 on 132 SMs, all of 2. Of 16 blocks a GPC that has room for
+two clusters of 8 holds one: of 15 those are 7 pairs, which is 112 SMs (worked out, not asked of a card)."""
+
+
+def sms_for_clusters(sm_count: int, cluster: int) -> int:
+    """Multiprocessors of a card with `sm_count` that clusters of so many blocks can use together, one block an SM.
+
+    An estimate on the safe side, in whole clusters; the card itself says it where the kernel is loaded.
+    """
+    share = next((share for most, share in _CLUSTER_SMS if cluster <= most), _CLUSTER_SMS[-1][1])
+    return max(1, int(sm_count * share + 1e-9) // cluster) * cluster if cluster > 2 else sm_count
+
 
 @dataclass(frozen=True, slots=True)
 class Arch:

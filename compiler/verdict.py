@@ -16,6 +16,7 @@ from compiler.arch import Arch, arch_named
 from compiler.errors import Kept, Stage, Violation
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.iter_domain import MemoryType
+from compiler.ir.tensor import CopyVia
 from compiler.legality.rules import Schedule, check_model
 from compiler.schedule.explicit import ExplicitCase, MalformedCase
 from compiler.schedule.replay import replay_case, replay_document
@@ -173,11 +174,13 @@ def _device_breaches(case: ExplicitCase, arch: Arch) -> Iterator[Violation]:
 
 
 def least_arch(case: ExplicitCase, sf: ScheduledFusion | None = None) -> Arch:
-    """The least architecture that has what the case uses: bulk copies, tensor memory, a capability or the shared memory
-    that it asks for, and what its schedule `sf` takes of that. Where none has so much, the least that has the rest."""
+    """The least architecture that has what the case uses: bulk copies, stmatrix, tensor memory, a capability or the
+    shared memory that it asks for, and what its schedule `sf` takes of that. Where none has so much, the least that has
+    the rest."""
     tmem = any(t.memory is MemoryType.TENSOR for t in case.start.tensors)
     bulk = any(op.via.is_bulk for op in case.start.ops)
-    capability = max(case.arch_min or 0, 100 if tmem else 90 if bulk else 80)
+    hopper = bulk or any(op.via is CopyVia.STMATRIX for op in case.start.ops)
+    capability = max(case.arch_min or 0, 100 if tmem else 90 if hopper else 80)
     named = [arch_named(name) for name in ("sm_80", "sm_90a", "sm_100a")]
     able = [a for a in named if a.capability[0] * 10 + a.capability[1] >= capability] or named[-1:]
     large = [a for a in able if (case.needs_smem_bytes or 0) <= a.smem_per_block_optin_bytes] or able

@@ -14,11 +14,12 @@ from compiler.ir.fusion import Fusion
 from search.budget import Clock
 from search.build import Predict
 from search.candidate import Candidate
-from search.ranking import Ranked, Ranker
+from search.ranking import Ranker
 from search.space.products import MOST_COUNTED
 from search.space.protocol import Scheduler
 from search.space.schedulers import refusals, schedulers_for
 from search.space.space import Space
+from search.spread import Ranked
 
 
 @dataclass(frozen=True)

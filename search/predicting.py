@@ -11,9 +11,9 @@ from compiler.pipeline import Generated, GeneratedLaunch
 from fusetune.wire.artifact import Resources
 from search.build import Predict, Refine
 from search.cost.accesses import first_warp, wavefronts_of
-from search.cost.cut_runs import cut_sector_bytes
 from search.cost.instructions import issues_of, mufu_ops_of
 from search.cost.model import KernelFeatures, predict
+from search.cost.sectors import partial_sector_bytes
 from search.cost.sites import WARP, Site, sites_of
 from search.cost.spills import resident_blocks, spilled_bytes
 from search.cost.traffic import (
@@ -25,7 +25,7 @@ from search.cost.traffic import (
     positions_read_again,
     reuse_distance,
     reuse_of,
-    runs_of_accesses,
+    run_costs,
     share_past_l1,
 )
 
@@ -60,19 +60,19 @@ def features_of(generated: Generated | GeneratedLaunch, resources: Resources | N
     l2_bytes = l2_read_bytes(sites, kernel, lanes, blocks)
     again = positions_read_again(l2_bytes, fusion)
     reused, rereads = reuse_of(l2_bytes, fusion, again)
-    read_runs, write_runs = runs_of_accesses(sites, kernel, lanes, again)
+    runs = run_costs(sites, kernel, lanes, fusion, again)
     tiles = max(site.tiles for site in sites)
     spilled = spilled_bytes(kernel, generated.arch, resources)
     return KernelFeatures(
         dram_read_bytes=sum(read_bytes(fusion).values()),
-        dram_write_bytes=sum(written_bytes(fusion).values()) + cut_sector_bytes(kernel, fusion),
+        dram_write_bytes=sum(written_bytes(fusion).values()) + partial_sector_bytes(sites, kernel, fusion),
         l2_read_bytes=sum(l2_bytes.values()),
         l2_reused_bytes=reused,
         l2_reused_bytes_per_sm=resident * rereads / blocks,
         l2_reuse_distance_bytes=reuse_distance(sites, kernel, again),
         l2_reuse_is_kept=is_kept(sites, kernel, again),
-        read_run_bytes=min(read_runs, default=512.0),
-        write_run_bytes=min(write_runs, default=512.0),
+        read_run_cost=runs.read,
+        write_run_cost=runs.write,
         bytes_in_flight_per_sm=max(1.0, resident * bytes_in_flight(sites, kernel)),
         warp_instructions=warps * sum(issues_of(s.statement) * s.per_tile * s.tiles for s in sites),
         mufu_ops=warps * WARP * sum(mufu_ops_of(s.statement) * s.per_tile * s.tiles for s in sites),

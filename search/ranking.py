@@ -1,6 +1,7 @@
 """A ranking of candidates by predicted time: structures first, then what lies around the best of them.
 
-1. Drawn points are given the hints that seldom lose; of those that become equal one is left (see `search.hints`).
+1. Drawn points are given the hints that seldom lose; of those that become equal one is left (see `search.hints`). Each
+   kind, a choice of words, has its turns: more of those whose best is predicted to be fast, but some of each.
 2. The neighbours of the best are predicted: a structure that no draw has met, where the model sees a slope to it.
 3. The best structures are predicted with other hints: prediction hardly tells them apart, measuring may.
 """
@@ -8,9 +9,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from itertools import islice, zip_longest
+from math import log2
 
 from compiler.arch import Arch
 from compiler.errors import IllegalSchedule, InvalidStep, Unsupported
@@ -19,13 +22,14 @@ from compiler.pipeline import generate
 from search.budget import Clock
 from search.build import Predict
 from search.candidate import Candidate
-from search.hints import neighbours, other_hints, settled
+from search.hints import is_hint, neighbours, other_hints, settled
 from search.space.knobs import KnobValue
 from search.space.protocol import Scheduler
 from search.space.schedulers.launches import Scored, rank_by_rank
 from search.space.space import Space
+from search.spread import TYPICAL_ERROR, Ranked, spread
 
-DRAWS = 4
+DRAWS = 8
 """Points drawn for each structure that is wanted: most spaces have each structure four to eighteen times."""
 
 _SHARE_OF_DRAWN = 0.6
@@ -34,25 +38,13 @@ _SHARE_OF_DRAWN = 0.6
 _IMPROVED = 8
 """Of so many drawn points the neighbours of one are looked at."""
 
-_HINTED = 48
-"""Of so many, other hints of one: with three to five hints a kernel, a quarter of what is compiled of a ranking."""
-
-_HINTS_WAIT = 1.03
-"""A kernel with other hints comes after structures that are predicted to take this times as long: those may differ from
-it by more than a hint does."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ranked:
-    """A candidate and its predicted time in microseconds."""
-
-    candidate: Candidate
-    predicted_us: float
+_HINTED = 24
+"""Of so many, other hints of one: with two to six hints a kernel, an eighth of what is predicted."""
 
 
 @dataclass
 class Ranker:
-    """Ranks candidates of one fusion. `rank` is called once."""
+    """Ranks candidates of one fusion. `rank` is called once; `launched`: what it predicted of several launches each."""
 
     fusion: Fusion
     arch: Arch
@@ -62,11 +54,12 @@ class Ranker:
     clock: Clock = time.monotonic
     _seen: set[Candidate] = field(default_factory=set)
     _ranked: list[Ranked] = field(default_factory=list)
-    _launched: dict[str, list[Scored]] = field(default_factory=dict)
+    launched: dict[str, list[Scored]] = field(default_factory=dict)
+    _fastest: dict[Hashable, float] = field(default_factory=dict)
 
     def rank(self, n: int, seed: int, seconds: float) -> list[Ranked]:
-        """Up to `n` structures of each scheduler and half as many neighbours of theirs, the fastest predicted first,
-        and among them the best with other hints, a little later; ends after `seconds`.
+        """Up to `n` structures of each scheduler and half as many neighbours of theirs, and the best of them with other
+        hints, the fastest predicted first; ends after `seconds`.
 
         Candidates that turn out not to be schedulable, or have no prediction, are left out. Of several launches, the
         points of each are ranked by themselves, and joined rank by rank: their times add up.
@@ -76,18 +69,17 @@ class Ranker:
         if not self._found:
             self._try(self.drawn(n, seed), begun + seconds, at_least=1)
         best = max(1, n // _IMPROVED)
-        self._try(islice(self._around(best, neighbours), n // 2), begun + seconds)
-        for name, scored in self._launched.items():
+        in_order = [one.candidate for one in sorted(self._ranked, key=lambda one: one.predicted_us)]
+        self._try(islice(self._around(in_order[:best], neighbours), n // 2), begun + seconds)
+        for name, scored in self.launched.items():
             self._ranked += [Ranked(Candidate.of(name, point), us) for point, us in rank_by_rank(scored)]
-        structures = len(self._ranked)
-        self._try(self._around(max(1, n // _HINTED), other_hints), begun + seconds, joins=False)
-        waits = [1.0] * structures + [_HINTS_WAIT] * (len(self._ranked) - structures)
-        order = sorted(zip(waits, self._ranked, strict=True), key=lambda one: one[0] * one[1].predicted_us)
-        return [ranked for _, ranked in order]
+        best = max(1, n // _HINTED)
+        self._try(self._around(spread(self._ranked, best), other_hints), begun + seconds, joins=False)
+        return sorted(self._ranked, key=lambda one: one.predicted_us)
 
     @property
     def _found(self) -> bool:
-        return bool(self._ranked or self._launched)
+        return bool(self._ranked or self.launched)
 
     def drawn(self, n: int, seed: int) -> Iterator[Candidate]:
         """Structures of all schedulers in turns, distinct and in random order."""
@@ -95,28 +87,45 @@ class Ranker:
             yield from (candidate for candidate in turn if candidate is not None)
 
     def _structures(self, name: str, n: int, seed: int) -> Iterator[Candidate]:
+        """Up to `n` structures. The next is of the kind whose best takes least, where a kind waits for the structures
+        it has had as a candidate waits for those like it (see `search.spread`)."""
         space = self.spaces[name]
-        drawn = (Candidate.of(name, settled(space, point)) for point in space.sample(DRAWS * n, seed))
-        met: set[Candidate] = set()
-        for candidate in drawn:
-            if len(met) == n:
-                return
-            if candidate not in met:
-                met.add(candidate)
-                yield candidate
+        hints = {knob.name for knob in space.knobs if is_hint(knob)}
+        structures: dict[Hashable, Candidate] = {}
+        for drawn in (Candidate.of(name, point) for point in space.sample(DRAWS * n, seed)):
+            structures.setdefault(tuple(one for one in drawn.point if one[0] not in hints), drawn)
+        kinds: dict[Hashable, list[Candidate]] = {}
+        for drawn in structures.values():
+            kinds.setdefault(self._kind(drawn), []).append(drawn)
+        turns = [(0.0, 0, number, kind) for number, kind in enumerate(kinds)]  # in order: a heap
+        slowest = 0.0
+        for _ in range(min(n, sum(map(len, kinds.values())))):
+            _, had, number, kind = heappop(turns)
+            yield Candidate.of(name, settled(space, kinds[kind].pop().knobs))
+            us = self._fastest.get(kind)
+            slowest = max(slowest, us or 0.0)
+            waits = 1 + TYPICAL_ERROR * log2(2 + had)
+            if kinds[kind]:
+                heappush(turns, ((us or slowest) * waits, had + 1, number, kind))
+
+    def _kind(self, candidate: Candidate) -> Hashable:
+        """A scheduler, and the words that choose how data moves and is walked over."""
+        words = {k.name for k in self.spaces[candidate.scheduler].knobs if not k.is_numeric and not is_hint(k)}
+        return candidate.scheduler, tuple(value for name, value in candidate.point if name in words)
 
     def _around(
-        self, best: int, near: Callable[[Space, Mapping[str, KnobValue]], Iterable[dict[str, KnobValue]]]
+        self,
+        candidates: Iterable[Candidate],
+        near: Callable[[Space, Mapping[str, KnobValue]], Iterable[dict[str, KnobValue]]],
     ) -> Iterator[Candidate]:
-        """What `near` says is near the `best` so far, in their order."""
-        for one in sorted(self._ranked, key=lambda one: one.predicted_us)[:best]:
-            name = one.candidate.scheduler
-            yield from (Candidate.of(name, point) for point in near(self.spaces[name], one.candidate.knobs))
+        """What `near` says is near the candidates, in their order."""
+        for one in candidates:
+            yield from (Candidate.of(one.scheduler, point) for point in near(self.spaces[one.scheduler], one.knobs))
 
     def _try(self, candidates: Iterable[Candidate], deadline: float, at_least: int = 0, joins: bool = True) -> None:
         """Predicts those not seen yet until the deadline; of several launches, keeps the time of each if it `joins`."""
         for candidate in candidates:
-            if self.clock() > deadline and len(self._ranked) + len(self._launched) >= at_least:
+            if self.clock() > deadline and len(self._ranked) + len(self.launched) >= at_least:
                 return
             if candidate in self._seen:
                 continue
@@ -124,10 +133,12 @@ class Ranker:
             each = self._predicted(candidate)
             if each is None:
                 continue
+            kind = self._kind(candidate)
+            self._fastest[kind] = min(sum(each), self._fastest.get(kind, sum(each)))
             if len(each) == 1 or not joins:
                 self._ranked.append(Ranked(candidate, sum(each)))
             else:
-                self._launched.setdefault(candidate.scheduler, []).append((candidate.knobs, each))
+                self.launched.setdefault(candidate.scheduler, []).append((candidate.knobs, each))
 
     def _predicted(self, candidate: Candidate) -> list[float] | None:
         """Microseconds of each launch; None where there is no kernel, or no prediction of one."""

@@ -17,7 +17,7 @@ from search.predicting import predictor, refiner
 from search.progress import Progress
 from search.roofline import floor_us
 from search.samplers.optuna import OptunaSampler
-from search.samplers.warm_start import warm_start
+from search.spread import spread
 from search.tuner import Outcome, Settings, Tuner
 
 RANKED_POINTS = 400
@@ -27,7 +27,7 @@ RANKING_SHARE = 0.1
 """Share of a budget that ranking may take."""
 
 _WARM_START = 32
-"""Predicted points that are tried first, half of them by load and store path (see `warm_start`)."""
+"""Predicted points that are tried first (see `search.spread`)."""
 
 _MAX_COMPILERS = 12
 
@@ -67,7 +67,7 @@ def tune_on(
             opened = opener.submit(open_device)
             ranking = plan.ranking(predict, RANKED_POINTS, seed, RANKING_SHARE * budget.left_s)
             opened.result()
-        first = warm_start([one.candidate for one in ranking], _WARM_START)
+        first = spread(ranking, _WARM_START)
         tuner = Tuner(
             builds=Builder(plan.fusion, plan.arch, plan.schedulers, pool, predict, refiner(gpu.card)),
             device=gpu.device,

@@ -7,7 +7,7 @@ of its pattern (`TilePlacement.align`), so its offsets have the bits of its addr
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import prod
 
@@ -16,6 +16,7 @@ import numpy as np
 from compiler.analysis.allocation import layout_of
 from compiler.analysis.bank_conflicts import WARP_LANES, WIDTHS, ideal_wavefronts, wavefronts
 from compiler.analysis.id_graph import Group, IdGraph, id_graph
+from compiler.analysis.matrix import ELEMENT_BYTES, LANES, ROW_BYTES, named_rows
 from compiler.analysis.memory_order import as_allocated
 from compiler.analysis.swizzle import LINE_BYTES, Offsets, can_enumerate
 from compiler.analysis.tile_layout import NotRecognised, offset_along
@@ -53,9 +54,9 @@ def bank_conflicts_of(
     """The worst access of any warp that carries out `op` to its operand or result `tensor`.
 
     Threads are those of the result's loops, x fastest; its Vectorize axis is one access of up to 16 bytes where its
-    elements lie side by side, and one access for each element where they do not. None for a tensor that is not shared,
-    for a copy that no thread carries out, and where the index map is not recognised. Raises ValueError for a tensor
-    that is neither operand nor result.
+    elements lie side by side, and one access for each element where they do not; of matrices, the rows that lanes name.
+    None for a tensor that is not shared, for a copy that no thread carries out, and where the index map is not
+    recognised. Raises ValueError for a tensor that is neither operand nor result.
     """
     if tensor != op.output and tensor not in op.tensor_inputs:
         raise ValueError(f"tensor: found {tensor}, expected one of {(op.output, *op.tensor_inputs)}.")
@@ -69,7 +70,9 @@ def bank_conflicts_of(
         return None
     vector = Var("lane", maker.vector_axis.extent if maker.vector_axis is not None else 1)
     lanes = _warp_lanes(sf, maker)
-    return max(_accesses(offset, loops, vector, lanes, shared.dtype.nbits), key=lambda a: (a.degree, a.wavefronts))
+    cut = _matrices if op.via.is_matrix else _instructions
+    accesses = _accesses(offset, loops, vector, lanes, shared.dtype.nbits, cut)
+    return max(accesses, key=lambda a: (a.degree, a.wavefronts), default=None)
 
 
 def _loop_variables(graph: IdGraph, maker: TensorView) -> dict[Group, Var]:
@@ -103,15 +106,20 @@ def _warp_lanes(sf: ScheduledFusion, maker: TensorView) -> list[dict[str, Offset
 
 
 def _accesses(
-    offset: Expr, loops: dict[Group, Var], vector: Var, warps: list[dict[str, Offsets]], nbits: int
+    offset: Expr,
+    loops: dict[Group, Var],
+    vector: Var,
+    warps: list[dict[str, Offsets]],
+    nbits: int,
+    cut: Callable[[list[Offsets], int], Iterator[tuple[int, Offsets]]],
 ) -> Iterator[BankAccess]:
-    """Every access that differs from the others by more than whole rows of banks."""
+    """Every access that differs from the others by more than whole rows of banks. `cut`: the accesses of a vector."""
     seen: set[tuple[int, bytes]] = set()
     serial = [v for v in loops.values() if v in offset.variables and v.name not in (*THREAD_TYPES, vector.name)]
     for warp in warps:
         for values in _iterations(serial):
             bits = [_evaluate(offset, {**warp, **values, vector.name: e}, warp) * nbits for e in range(vector.extent)]
-            for width, addresses in _instructions(bits, nbits):
+            for width, addresses in cut(bits, nbits):
                 pattern = addresses - addresses.min() // LINE_BYTES * LINE_BYTES
                 key = (width, pattern.tobytes())
                 if key not in seen:
@@ -146,3 +154,14 @@ def _instructions(bits: list[Offsets], nbits: int) -> Iterator[tuple[int, Offset
         nbytes = max(1, nbits // 8)
         for b in bits:
             yield nbytes, b // 8 // nbytes * nbytes
+
+
+def _matrices(bits: list[Offsets], nbits: int) -> Iterator[tuple[int, Offsets]]:
+    """16 bytes and the rows of the matrices of a warp, as its lanes give their addresses; none where the lanes hold no
+    matrices (PTX ISA, ldmatrix)."""
+    unit = 8 * ELEMENT_BYTES // nbits
+    held = np.stack(bits[:: max(1, unit)])
+    if held.shape[1] != LANES or unit == 0 or len(held) % 2:
+        return
+    rows, _ = named_rows(held // 8)
+    yield ROW_BYTES, rows

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 
 from compiler.analysis.bulk_run import BulkRun, infer_bulk_run
 from compiler.analysis.circular_buffer import CircularBuffers, circular_buffers
@@ -116,4 +117,5 @@ class Facts:
 
     @cached_property
     def smem(self) -> SharedMemoryPlan:
-        return plan_shared_memory(self.sf, self.swizzle_span, tuple(self.folds.values()))
+        threads = prod(self.indexing.nest.block())
+        return plan_shared_memory(self.sf, self.swizzle_span, tuple(self.folds.values()), threads)

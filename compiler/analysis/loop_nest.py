@@ -22,8 +22,11 @@ BUILTIN = {
     ParallelType.TIDY: "ty",
     ParallelType.TIDZ: "tz",
 }
-BLOCK_VARS = frozenset(("bx", "by", "bz", "cx"))
+GRID_VARS = frozenset(("bx", "by", "bz"))
+BLOCK_VARS = GRID_VARS | {"cx"}
 THREAD_VARS = frozenset(("tx", "ty", "tz"))
+CLUSTER_VAR = BUILTIN[ParallelType.CLUSTER]
+"""Name of the variable that is a block's place in its cluster."""
 LANE = "lane"
 """Name of the variable that runs over a vector access."""
 

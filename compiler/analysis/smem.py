@@ -19,6 +19,9 @@ BARRIER_BYTES = 8
 PARTIAL_ALIGN = 16
 """Partials of folds are read in words of up to 16 bytes."""
 
+PARKED_ALIGN = 16
+"""Parked elements are copied and read in words of up to 16 bytes (PTX ISA, cp.async)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Placement:
@@ -40,6 +43,8 @@ class SharedMemoryPlan:
     align: int
     partials: tuple[tuple[str, int, int], ...] = ()
     """Of each fold: the tensor, and the bytes at which the partials of its warps, and of its blocks, begin."""
+    parked: tuple[tuple[str, int], ...] = ()
+    """Of each register tensor that is parked in part: its name, and the bytes at which the block's part begins."""
 
     def of(self, tensor: str) -> Placement:
         return next(p for p in self.placements if p.tensor == tensor)
@@ -48,12 +53,16 @@ class SharedMemoryPlan:
         """Where the partials of a fold begin: those of warps, and of blocks."""
         return next((warps, blocks) for name, warps, blocks in self.partials if name == tensor)
 
+    def parked_at(self, tensor: str) -> int:
+        """Where the parked elements of a register tensor begin."""
+        return next(at for name, at in self.parked if name == tensor)
+
 
 def plan_shared_memory(
-    sf: ScheduledFusion, swizzle_span: Callable[[str], int], folds: Sequence[Fold] = ()
+    sf: ScheduledFusion, swizzle_span: Callable[[str], int], folds: Sequence[Fold] = (), threads: int = 1
 ) -> SharedMemoryPlan:
     """Places every shared tensor, most aligned first, then one barrier for each stage of each bulk-loaded tensor, then
-    the partials of folds."""
+    the partials of folds, then what each of the `threads` of a block has parked."""
     shared = [t for t in sf.tensors if t.memory is MemoryType.SHARED]
     shared.sort(key=lambda t: -repeat_bytes(swizzle_span(t.name)))
     placements: list[Placement] = []
@@ -79,12 +88,18 @@ def plan_shared_memory(
         if fold.slot_bytes or fold.cluster_bytes:
             total = blocks + fold.cluster_bytes
         partials.append((fold.tensor, warps, blocks))
+    parked: list[tuple[str, int]] = []
+    for t in (t for t in sf.tensors if t.parked):
+        at = -(-total // PARKED_ALIGN) * PARKED_ALIGN
+        parked.append((t.name, at))
+        total = at + max(0, layout_of(t).elems - t.parked) * t.dtype.nbytes * threads
     return SharedMemoryPlan(
         tuple(placements),
         barrier_offset,
         total,
         max((repeat_bytes(swizzle_span(t.name)) for t in shared), default=16),
         tuple(partials),
+        tuple(parked),
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from compiler.analysis.indexing import Indexing, first_lane, lane_variable, lanes_are_consecutive
 from compiler.analysis.loop_nest import BLOCK_VARS
 from compiler.ir.expr import Atom, Div, Expr, Inside, Mod, Var, unmarked
+from compiler.ir.id_exprs import Window
 from compiler.ir.iter_domain import MemoryType
 from compiler.ir.tensor import TensorOp
 
@@ -47,6 +48,25 @@ def run_of_words(indexing: Indexing, op: TensorOp, width: int) -> Run | None:
     if lanes_are_consecutive(index, width):
         return Run(first_lane(index, width), extent) if lanes_are_consecutive(offset, width) else None
     return _run_within(index, offset, width)
+
+
+def span_of_words(indexing: Indexing, op: TensorOp, width: int) -> Run | None:
+    """All of the source's memory as one run, from its first element to its last, where the words of `width` elements
+    that `op` reads are neighbours in it and blocks can tell where they lie.
+
+    A word inside of it can be loaded, be some of its elements those of other rows: what lies beside the end of an axis
+    is stored by nobody, and folds leave it out. Of a remainder that blocks and threads decide together, the phase that
+    a row is moved by, blocks know the range.
+    """
+    source, t = indexing.sf.tensor(op.tensor_inputs[0]), indexing.sf.tensor(op.output)
+    if source.memory is not MemoryType.GLOBAL or source.allocation is None or source.part_of or op.within:
+        return None
+    offset = unmarked(indexing.read_offset(op, source.name))
+    mixed = any(_mixes(atom) and not (isinstance(atom, Mod) and c < 0) for atom, c in offset.terms)
+    if mixed or not lanes_are_consecutive(offset, width) or any(isinstance(e, Window) for e in t.exprs):
+        return None
+    strides = zip(source.logical, source.allocation.strides, strict=True)
+    return Run(first_lane(offset, width), 1 + sum((a.extent - 1) * (s or 0) for a, s in strides))
 
 
 def _mixes(atom: Atom) -> bool:

@@ -9,8 +9,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import assert_never
 
+from compiler.analysis.matrix import matrices_in
 from compiler.emit.accesses import CACHE, global_load, global_store, straddling_load
 from compiler.emit.address import address
+from compiler.emit.bulk_loads import bulk_load
 from compiler.emit.folds import accumulate, accumulate_run, conditions, fill, index_value, shuffle
 from compiler.emit.functions import pieces_for
 from compiler.emit.gathers import gather, gathers_bytes
@@ -45,6 +47,8 @@ from compiler.lower.kernel_ir import (
     InitBarriers,
     Kernel,
     Loop,
+    MatrixLoad,
+    MatrixStore,
     Opaque,
     RemoteStore,
     SetRegisters,
@@ -130,6 +134,8 @@ def _pieces_of(kernel: Kernel) -> set[str]:
                 used |= {"copy_async", "shared"}
             case SharedLoad() | SharedStore():
                 used.add("shared")
+            case MatrixLoad() | MatrixStore():
+                used |= {"matrix", "shared"}
             case Compute():
                 used |= pieces_for({s.target.dtype, *(x.dtype for x in s.operands if isinstance(x, Reg))})
             case Convert() | Index():
@@ -140,6 +146,8 @@ def _pieces_of(kernel: Kernel) -> set[str]:
                 used.add("opaque")
             case RemoteStore() | ClusterArrive() | ClusterWait():
                 used |= {"cluster", "shared"}
+            case TmaLoad() | BulkLoad() if s.blocks > 1:
+                used |= {"multicast", "shared"}
             case TmaLoad() | TmaStore() | BulkLoad() | BulkStore() | FenceAsync() | CommitStores() | WaitStores():
                 used |= {"tma", "shared"}
             case InitBarriers() | ExpectBytes() | WaitBarrier():
@@ -232,6 +240,10 @@ def _statement(s: Stmt, unrolled: frozenset[str]) -> list[str]:
             return [f"ft_load_shared<{s.width * s.target.dtype.nbytes}>(&{reg(s.target)}, {_shared(s.source)});"]
         case SharedStore():
             return [f"ft_store_shared<{s.width * s.source.dtype.nbytes}>({_shared(s.target)}, &{reg(s.source)});"]
+        case MatrixLoad():
+            return [f"ft_load_matrices{_matrices(s)}(&{reg(s.target)}, {_shared(s.source)});"]
+        case MatrixStore():
+            return [f"ft_store_matrices{_matrices(s)}({_shared(s.target)}, &{reg(s.source)});"]
         case Compute():
             return [f"{reg(s.target)} = {compute(s)};"]
         case Index():
@@ -256,16 +268,11 @@ def _statement(s: Stmt, unrolled: frozenset[str]) -> list[str]:
             return ["ft_cluster_wait();"]
         case Convert():
             return [convert(s)]
-        case TmaLoad():
-            coordinates = ", ".join(f"i32({total(c)})" for c in s.coordinates)
-            rank = len(s.coordinates)
-            return [f"ft_tma_load_{rank}d({_shared(s.target)}, &{s.tensor_map}, {_barrier(s.barrier)}, {coordinates});"]
+        case TmaLoad() | BulkLoad():
+            return [bulk_load(s, _shared(s.target), _barrier(s.barrier), unrolled)]
         case TmaStore():
             coordinates = ", ".join(f"i32({total(c)})" for c in s.coordinates)
             return [f"ft_tma_store_{len(s.coordinates)}d(&{s.tensor_map}, {_shared(s.source)}, {coordinates});"]
-        case BulkLoad():
-            source = address(s.tensor, s.offset, unrolled)
-            return [f"ft_bulk_load({_shared(s.target)}, {source}, {s.nbytes}u, {_barrier(s.barrier)});"]
         case BulkStore():
             return [f"ft_bulk_store({address(s.tensor, s.offset, unrolled)}, {_shared(s.source)}, {s.nbytes}u);"]
         case InitBarriers():
@@ -343,6 +350,12 @@ def _copy_async(s: CopyAsync, unrolled: frozenset[str]) -> str:
 
 def _shared(place: Shared) -> str:
     return f"smem + u32({total(place.byte_offset)})" if place.byte_offset != const(0) else "smem"
+
+
+def _matrices(s: MatrixLoad | MatrixStore) -> str:
+    """How many, and by which of their sides lanes hold them."""
+    held = s.target if isinstance(s, MatrixLoad) else s.source
+    return f"{'_transposed' if s.is_transposed else ''}<{matrices_in(s.width, held.dtype.nbytes)}>"
 
 
 def _barrier(b: Barrier) -> str:

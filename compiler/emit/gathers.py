@@ -18,7 +18,8 @@ _WORD = 4
 
 
 def gathers_bytes(loop: Loop) -> bool:
-    """True if `loop` fills whole words of one array with bytes that lie whole words apart in another."""
+    """True if `loop` fills whole words of one array with bytes that lie whole words apart in another, or with every
+    other byte of it."""
     return _parts(loop) is not None
 
 
@@ -44,7 +45,11 @@ def _parts(loop: Loop) -> tuple[Reg, Reg, int, Expr] | None:
         return None
     start, first = _without(target.offset, var), _without(source.offset, var)
     step, stride = _factor(target.offset, var), _factor(source.offset, var)
-    if start is None or first is None or step != 1 or stride == 0 or stride % _WORD or first.lo < 0:
+    if start is None or first is None or step != 1 or first.lo < 0:
+        return None
+    # Of every other byte the first is in the lower half of a word: two words then have a word of them.
+    is_of_pairs = stride == _WORD // 2 and (first % _WORD).hi < _WORD // 2
+    if not is_of_pairs and (stride == 0 or stride % _WORD):
         return None
     if not trip.is_const or trip.const % _WORD or not start.divisible_by(_WORD):
         return None

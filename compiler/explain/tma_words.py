@@ -12,6 +12,7 @@ from compiler.explain.names import GroupNames, counted, listed
 from compiler.explain.roles import coordinates_of
 from compiler.ir.id_exprs import Merge, Resize, Split, Swizzle
 from compiler.ir.size import Size
+from compiler.ir.tensor import TensorOp
 
 
 def tensor_map_words(graph: IdGraph, copy: TensorMapCopy, swizzle_found: int | None) -> Iterator[str]:
@@ -19,7 +20,7 @@ def tensor_map_words(graph: IdGraph, copy: TensorMapCopy, swizzle_found: int | N
     kind = "load" if copy.is_load else "store"
     names = _names(graph, copy)
     yield f"{copy.op.output}: {kind} by tensor map, {copy.global_tensor.name} in global memory, " + (
-        f"{copy.shared_tensor.name} in shared memory"
+        f"{copy.shared_tensor.name} in shared memory{_reach(copy.op)}"
     )
     if copy.dims is None:
         yield "  no tensor map was found; what is wrong stands below"
@@ -40,13 +41,17 @@ def tensor_map_words(graph: IdGraph, copy: TensorMapCopy, swizzle_found: int | N
 def bulk_run_words(run: BulkRun) -> Iterator[str]:
     """Lines on a 1-D bulk copy: its run, and where the next ones begin."""
     kind = "load" if run.is_load else "store"
-    yield f"{run.op.output}: {kind} of one run of neighbouring elements, without tensor map"
+    yield f"{run.op.output}: {kind} of one run of neighbouring elements, without tensor map{_reach(run.op)}"
     if run.elems is None:
         yield "  no run was found; what is wrong stands below"
         return
     yield f"  run: {_size(run.elems)} elements, {run.elems.value * run.global_tensor.dtype.nbits // 8} bytes"
     if run.steps:
         yield f"  runs begin {listed(_size(s) for s in run.steps)} elements apart"
+
+
+def _reach(op: TensorOp) -> str:
+    return ", of all blocks of a cluster, the first of which asks for it" if op.multicasts else ""
 
 
 def _names(graph: IdGraph, copy: TensorMapCopy) -> GroupNames:

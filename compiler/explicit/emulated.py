@@ -115,9 +115,15 @@ def launch_of(generated: GeneratedExplicit, given: Mapping[str, Any]) -> Launch:
         )
         for m in kernel.tensor_maps
     )
-    block = kernel.block
     return Launch(
-        ENTRY, generated.arch.name, kernel.grid, block, (*pointers, *maps), tensors, dynamic_smem=kernel.smem_bytes
+        ENTRY,
+        generated.arch.name,
+        kernel.grid,
+        kernel.block,
+        (*pointers, *maps),
+        tensors,
+        dynamic_smem=kernel.smem_bytes,
+        cluster=(kernel.cluster, 1, 1),
     )
 
 

@@ -61,6 +61,8 @@ def tensor_op_text(op: TensorOp) -> str:
         text += f" cache {op.cache}"
     if op.straddles:
         text += " straddling words"
+    if op.multicasts:
+        text += " multicast"
     if op.is_running:
         text += f" {op.running}"
     if op.grade is not MathGrade.EXACT:
@@ -102,6 +104,8 @@ def _facts(t: TensorView) -> Iterator[tuple[str, str]]:
         yield "compute-at", str(t.compute_at)
     if t.circular is not None:
         yield "circular", f"{t.circular.stages} stages, {t.circular.prefetch} ahead"
+    if t.parked:
+        yield "parked", f"from element {t.parked} of a thread on"
     if t.memory is MemoryType.GLOBAL:
         yield "align", f"{t.align} bytes"
 

@@ -122,6 +122,7 @@ class TensorView:
     `runtime_shape`: what the logical axes are bound to where a launch says so; `align`: the address is a multiple of so
     many bytes.
     `part_of`: the input or output that this tensor is another name of, or a part of, from its element `part_offset` on.
+    `parked`: of a thread's registers, the first element that is kept in shared memory in their place; 0 for none.
     """
 
     name: str
@@ -141,6 +142,7 @@ class TensorView:
     runtime_shape: tuple[int, ...] = ()
     part_of: str = ""
     part_offset: int = 0
+    parked: int = 0
 
     def __hash__(self) -> int:
         return hash((self.name, self.loop, self.types, self.compute_at))
@@ -167,6 +169,7 @@ class TensorOp:
     `view`: of a VIEW, the index read along each dimension of the operand; of an IOTA, its value; both in the positions
     of the element made (`ir.views`). `within`: of a VIEW, where it reads at all; elsewhere its value is zero.
     `straddles`: words of a load begin at any element, and two aligned ones are loaded for each.
+    `multicasts`: one copy brings a tile to all blocks of a cluster, none of which has another one of it.
     `running`: of a BROADCAST_TO of a maximum, whether it reads the greatest element so far.
     """
 
@@ -182,6 +185,7 @@ class TensorOp:
     within: tuple[Within, ...] = ()
     running: Running = Running.NO
     straddles: bool = False
+    multicasts: bool = False
 
     def __hash__(self) -> int:
         return hash(self.output)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from compiler.launches.cheapest import cheapest_cut
 from compiler.launches.cost import launch_us, moved_bytes
 from compiler.launches.cut import Cut, Part, cut_at, part_of, program_trace
+from compiler.launches.inner_outer import group_counts, in_groups
+from compiler.launches.nested_folds import nested_folds
+from compiler.launches.raised_permutes import raise_permutes
 from compiler.launches.scratch import Buffer, scratch_buffers
 from compiler.launches.split_factors import split_factors
 from compiler.launches.split_reductions import split_reductions
@@ -15,10 +18,14 @@ __all__ = [
     "Part",
     "cheapest_cut",
     "cut_at",
+    "group_counts",
+    "in_groups",
     "launch_us",
     "moved_bytes",
+    "nested_folds",
     "part_of",
     "program_trace",
+    "raise_permutes",
     "scratch_buffers",
     "split_factors",
     "split_reductions",

@@ -18,9 +18,10 @@ _L, _T = MemoryType.LOCAL, MemoryType.TENSOR
 
 @model_rule
 def copies_join_the_memories_of_their_instruction(s: Schedule) -> Iterator[Violation]:
-    """Bulk copies move data between global and shared memory, cp.async from global to shared memory, tensor-memory
-    stores and loads between registers and tensor memory; each only copies. Any other operator reads and writes
-    everything but tensor memory. (PTX ISA, cp.async.bulk, cp.async, tcgen05.st, tcgen05.ld)"""
+    """Bulk copies move data between global and shared memory, cp.async from global to shared memory, ldmatrix from
+    shared memory to registers and stmatrix back, tensor-memory stores and loads between registers and tensor memory;
+    each only copies, and a multicast repeats what it copies along a broadcast. Any other operator reads and writes
+    everything but tensor memory. (PTX ISA, cp.async.bulk, cp.async, ldmatrix, stmatrix, tcgen05.st, tcgen05.ld)"""
     for op in s.sf.ops:
         rule, where = "copies_join_the_memories_of_their_instruction", f"{op.output} (via {op.via})"
         memories = [s.sf.tensor(name).memory for name in op.tensor_inputs]
@@ -34,7 +35,7 @@ def copies_join_the_memories_of_their_instruction(s: Schedule) -> Iterator[Viola
                     "st_tmem or ld_tmem",
                     "Move data between registers and tensor memory by st_tmem and ld_tmem alone.",
                 )
-        elif op.kind not in (OpKind.COPY, OpKind.PERMUTE):
+        elif op.kind not in (OpKind.COPY, OpKind.PERMUTE) and not (op.multicasts and op.kind is OpKind.BROADCAST_TO):
             yield Violation(rule, where, op.kind.value, "set or permute", "Copy first, then compute in registers.")
         elif (memories[0], target) not in joined(op.via):
             expected = " or ".join(f"{a} to {b}" for a, b in joined(op.via))

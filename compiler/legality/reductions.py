@@ -48,9 +48,10 @@ def folded_axes_are_walked_element_by_element(s: Schedule) -> Iterator[Violation
 
 @structure_rule
 def clusters_fit_the_architecture(s: Schedule) -> Iterator[Violation]:
-    """A cluster has at most 8 blocks on every device that has clusters; more need a launch attribute that not every
-    device grants (CUDA guide, thread block clusters)."""
-    limit = s.arch.max_cluster_portable
+    """A cluster has at most 8 blocks on every device that has clusters, and at most 16 on Hopper and data-centre
+    Blackwell, where a function attribute asks for more than 8 (CUDA guide, thread block clusters; their tuning guides).
+    Whether one is ever resident is the card's to say, when the kernel is loaded (cuOccupancyMaxActiveClusters)."""
+    limit = s.arch.max_cluster
     for op in s.sf.ops:
         t = s.sf.tensor(op.output)
         for axis, type_ in zip(t.loop, t.types, strict=True):

@@ -22,10 +22,11 @@ WIDE_BITS = 256
 
 
 def _by_address(s: Schedule) -> Iterator[VectorAccess]:
-    """Accesses whose words are runs of addresses; those of tensor memory follow the pattern of their instruction."""
+    """Accesses whose words are runs of addresses; those of tensor memory, and of matrices, follow the pattern of their
+    instruction (nvFuser, vectorization: ldmatrix is exempt)."""
     for a in s.vector_accesses:
         made = s.sf.producer(a.output)
-        if made is not None and made.via not in (CopyVia.ST_TMEM, CopyVia.LD_TMEM):
+        if made is not None and made.via not in (CopyVia.ST_TMEM, CopyVia.LD_TMEM) and not made.via.is_matrix:
             yield a
 
 
@@ -177,13 +178,18 @@ def _ends(s: Schedule) -> Iterator[tuple[VectorAccess, TensorView, int]]:
                 yield a, s.sf.tensor(name), numbers[name]
 
 
+def _straddles(s: Schedule, a: VectorAccess) -> bool:
+    made = s.sf.producer(a.output)
+    return made is not None and made.straddles
+
+
 @model_rule
 def words_start_at_aligned_addresses(s: Schedule) -> Iterator[Violation | Kept]:
     """The address of an input or output is a multiple of the words it is accessed in; checked at every launch. (CUDA
     guide, size and alignment requirement; nvFuser, vectorization)"""
     for a, t, number in _ends(s):
         size = a.bits // 8
-        if size < 2:
+        if size < 2 or (t.align % size and _straddles(s, a)):  # words at any address ask for none
             continue
         breach = Violation(
             "words_start_at_aligned_addresses",

@@ -18,9 +18,10 @@ from compiler.tile.instruction import WORD_BYTES
 
 
 def _vector_copies(s: Schedule) -> Iterator[tuple[TensorOp, TensorView, int]]:
+    """Copies whose vectors are words; those of matrices have rules of their own (`legality.matrix`)."""
     for op in s.sf.ops:
         t = s.sf.tensor(op.output)
-        if t.vector_axis is not None and op.kind is not OpKind.CAST:
+        if t.vector_axis is not None and op.kind is not OpKind.CAST and not op.via.is_matrix:
             yield op, t, t.vector_axis.extent
 
 

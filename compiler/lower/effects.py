@@ -50,7 +50,7 @@ class NodeEffects:
         shared = frozenset(n for n in op.tensor_inputs if self.facts.sf.tensor(n).memory is MemoryType.SHARED)
         target = frozenset({op.output}) if self.facts.sf.tensor(op.output).memory is MemoryType.SHARED else frozenset()
         if op.via.is_bulk:
-            return Effects(bulk_stores=shared, bulk_loads=target)
+            return Effects(bulk_stores=shared, bulk_loads=target, sent=target if op.multicasts else frozenset())
         reads, own = shared - self.private, shared & self.private
         copies = target if op.via is CopyVia.CP_ASYNC else frozenset()
         return Effects(reads=reads, own=own, writes=target - self.private, copies=copies)

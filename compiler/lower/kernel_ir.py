@@ -164,6 +164,32 @@ class SharedStore:
 
 
 @dataclass(frozen=True, slots=True)
+class MatrixLoad:
+    """The lanes of a warp load matrices of 8 x 8 elements of 16 bits together, `width` elements a lane: two of each.
+    Two bytes stand for one such element.
+
+    `source` is the row whose address the lane gives: lane 8 * i + r row r of matrix i. In place 2 * i + b of its
+    vector lane t receives of matrix i the element of row t / 4, column 2 * (t % 4) + b, or with `is_transposed` that of
+    row 2 * (t % 4) + b, column t / 4 (PTX ISA, ldmatrix).
+    """
+
+    target: Reg
+    source: Shared
+    width: int
+    is_transposed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixStore:
+    """The same way back: lanes store the elements that they hold to the rows that they name (PTX ISA, stmatrix)."""
+
+    source: Reg
+    target: Shared
+    width: int
+    is_transposed: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Compute:
     """target = kind(operands), one element; half-precision operands are widened to f32 and the result rounded."""
 
@@ -270,13 +296,18 @@ class Convert:
 
 @dataclass(frozen=True, slots=True)
 class TmaLoad:
-    """A tensor-map tile, global -> shared, completing on `barrier`. Coordinates innermost first."""
+    """A tensor-map tile, global -> shared, completing on `barrier`. Coordinates innermost first.
+
+    `blocks`: of the cluster, to which one copy brings the tile, each completing on its own barrier (PTX ISA,
+    cp.async.bulk.tensor: multicast::cluster).
+    """
 
     target: Shared
     tensor_map: str
     coordinates: tuple[Expr, ...]
     barrier: Barrier
     nbytes: int
+    blocks: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,13 +322,14 @@ class TmaStore:
 
 @dataclass(frozen=True, slots=True)
 class BulkLoad:
-    """`nbytes` contiguous bytes, global -> shared, completing on `barrier`."""
+    """`nbytes` contiguous bytes, global -> shared, completing on `barrier`; `blocks` as in `TmaLoad`."""
 
     target: Shared
     tensor: str
     offset: Expr
     barrier: Barrier
     nbytes: int
+    blocks: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -404,6 +436,8 @@ Stmt = (
     | WaitCopies
     | SharedLoad
     | SharedStore
+    | MatrixLoad
+    | MatrixStore
     | Compute
     | Index
     | Fill

@@ -28,6 +28,8 @@ from compiler.lower.kernel_ir import (
     If,
     Index,
     Loop,
+    MatrixLoad,
+    MatrixStore,
     SharedLoad,
     SharedStore,
     Stmt,
@@ -41,7 +43,7 @@ from compiler.lower.run_loads import place_in, straddling_load, whole_at_ends
 from compiler.lower.shared_bounds import inside_registers, inside_shared
 from compiler.lower.thread_predicates import by_computing_threads, by_storing_threads, loading_blocks, storing_blocks
 from compiler.lower.turns import counted, turns_of
-from compiler.tile.instruction import Instruction, Path, instruction_of, lanes
+from compiler.tile.instruction import Instruction, Path, fragment, instruction_of, lanes, multicast_blocks
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,8 @@ def lower_leaf(facts: Facts, op: TensorOp, scope: Scope) -> tuple[Stmt, ...]:
             return (_tile(facts, op, t, scope, instruction),)
         case Instruction(path=Path.BULK_1D):
             return (_bulk(facts, op, t, scope, instruction.access_bytes),)
+        case Instruction(path=Path.LDMATRIX | Path.STMATRIX):
+            return (_matrices(facts, op, t, scope),)
         case Instruction(path=Path.CP_ASYNC):
             copy = inside_shared(facts, op, _copy_async(facts, op, t, scope), _open_bounds(facts, t, scope))
             return (by_storing_threads(facts, t, copy),)
@@ -197,6 +201,19 @@ def _move(facts: Facts, op: TensorOp, t: TensorView, scope: Scope) -> Stmt:
             return Compute(OpKind.COPY, _write(facts, t), (_read(facts, op, source.name),), MathGrade.EXACT)
 
 
+def _matrices(facts: Facts, op: TensorOp, t: TensorView, scope: Scope) -> Stmt:
+    """Matrices between a shared tensor and registers. All lanes move them, those too whose elements lie beyond the end
+    of a dimension: such an element has a place in the tile like any other."""
+    found, source, width = fragment(facts, op), facts.sf.tensor(op.tensor_inputs[0]), lanes(t)
+    assert found is not None, "legality refuses copies that are no matrices"
+    if op.via is CopyVia.LDMATRIX:
+        held = first_lane(facts.indexing.write_offset(t), width)
+        place = _shared(facts, source, found.row, scope)
+        return MatrixLoad(Reg(t.name, t.dtype, held), place, width, found.is_transposed)
+    held = first_lane(facts.indexing.read_offset(op, source.name), width)
+    return MatrixStore(Reg(source.name, t.dtype, held), _shared(facts, t, found.row, scope), width, found.is_transposed)
+
+
 def _copy_async(facts: Facts, op: TensorOp, t: TensorView, scope: Scope) -> Stmt:
     """A thread's copy past its registers; zeros arrive for what lies beyond the bounds."""
     source, width = facts.sf.tensor(op.tensor_inputs[0]), lanes(t)
@@ -245,11 +262,11 @@ def _tile(facts: Facts, op: TensorOp, t: TensorView, scope: Scope, instruction: 
     run = narrow_run(facts, op.output) if instruction.path is Path.BULK_1D else None
     if t.memory is MemoryType.SHARED:
         assert scope.barrier is not None, "loads are issued under a barrier"
-        target = _shared(facts, t, facts.indexing.write_offset(t), scope)
+        target, blocks = _shared(facts, t, facts.indexing.write_offset(t), scope), multicast_blocks(facts, op)
         if run is not None:
             name, offset = place_in(copy.global_tensor, run)
-            return BulkLoad(target, name, offset, scope.barrier, nbytes)
-        return TmaLoad(target, name, at, scope.barrier, nbytes)
+            return BulkLoad(target, name, offset, scope.barrier, nbytes, blocks)
+        return TmaLoad(target, name, at, scope.barrier, nbytes, blocks)
     source = copy.shared_tensor
     place = _shared(facts, source, facts.indexing.read_offset(op, source.name), scope)
     store: Stmt = TmaStore(place, name, at, nbytes)
@@ -272,7 +289,8 @@ def _bulk(facts: Facts, op: TensorOp, t: TensorView, scope: Scope, nbytes: int) 
     if t.memory is MemoryType.SHARED:
         assert scope.barrier is not None, "loads are issued under a barrier"
         name, offset = place_in(facts.sf.tensor(source), read)
-        load = BulkLoad(_shared(facts, t, write, scope), name, offset, scope.barrier, nbytes)
+        target, blocks = _shared(facts, t, write, scope), multicast_blocks(facts, op)
+        load = BulkLoad(target, name, offset, scope.barrier, nbytes, blocks)
         guards = (*inside, *loading_blocks(facts, t))
         return If(guards, (load,)) if guards else load
     name, offset = place_in(t, write)

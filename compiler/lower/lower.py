@@ -53,6 +53,7 @@ from compiler.lower.nest import (
 )
 from compiler.lower.online import declare_running
 from compiler.lower.operands import Barrier, Less, Pointer, TensorMap
+from compiler.lower.parked import park_registers
 from compiler.lower.passes.covered_vectors import load_covered_vectors
 from compiler.lower.passes.fold_guards import hoist_fold_guards
 from compiler.lower.passes.full_tiles import split_full_tiles
@@ -99,7 +100,7 @@ def lower(sf: ScheduledFusion) -> Kernel:
 def lower_facts(facts: Facts) -> Kernel:
     """`lower`, for a caller that has the analyses already."""
     sf = facts.sf
-    body = _Lowering(facts).kernel()
+    body = park_registers(facts, _Lowering(facts).kernel())
     positions = {name: i for i, name in enumerate((*sf.fusion.inputs, *sf.fusion.outputs))}
     pointed = {s.tensor for s in walk(body) if hasattr(s, "tensor")}
     pointers = tuple(
@@ -186,7 +187,7 @@ class _Lowering:
             maps = tuple(map_name(op.output) for op in self.facts.sf.ops if self.is_by_map(op))
             arrivals = self.arrivals if any(n != 1 for n in self.arrivals) else ()
             out += [InitBarriers(self.facts.smem.barrier_offset, self.barriers, maps, tuple(arrivals)), Sync()]
-        if self.exchanges:
+        if self.exchanges or any(op.multicasts for op in self.facts.sf.ops):
             out.append(ClusterArrive())
         out += body
         return tuple(out)
@@ -220,8 +221,9 @@ class _Lowering:
                     pass
 
     def exchange(self, node: FoldStep, scope: Scope) -> Exchange | None:
-        """Where the blocks of a cluster exchange partials in this turn of the loops around. Raises Unsupported."""
-        if node.tensor not in self.exchanges:
+        """Where the blocks of a cluster exchange partials in this turn of the loops around, None where a step exchanges
+        none. Raises Unsupported."""
+        if node.part not in (FoldPart.CLUSTER_WRITE, FoldPart.CLUSTER_READ):
             return None
         if len(scope.serial) > 1:
             raise Unsupported(

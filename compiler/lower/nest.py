@@ -164,7 +164,7 @@ def _key(facts: Facts, op: TensorOp, path: tuple[int, ...], depth: int, grouped:
     t = facts.sf.tensor(op.output)
     starts_here = t.memory is MemoryType.SHARED and not grouped and declaration_depth(facts, t) == depth
     if starts_here and path_named(op.via).is_bulk:
-        return "async", (t.circular, issuing_threads(facts, t))
+        return "async", (t.circular, issuing_threads(facts, t), op.multicasts)
     if starts_here and path_named(op.via) is Path.CP_ASYNC and t.circular is not None:
         return "copies", t.circular
     turning = _turning(facts, op)
@@ -225,8 +225,8 @@ def _node(facts: Facts, key: tuple[str, object], items: list[_Item], depth: int)
 
 
 def _ordered(facts: Facts, clusters: dict[tuple[str, object], list[_Item]]) -> list[tuple[str, object]]:
-    """Topological order of the clusters; of those that are ready, bulk loads first, then loads, then what waits for no
-    other thread, then the rest."""
+    """Topological order of the clusters; of those that are ready, bulk loads first, then loads, then multicasts, then
+    what waits for no other thread, then the rest."""
     where = {op.output: key for key, items in clusters.items() for op, _ in items}
     needs = {
         key: {where[n] for op, _ in items for n in _awaited(facts, op) if n in where} - {key}
@@ -258,9 +258,11 @@ def _awaited(facts: Facts, op: TensorOp) -> list[str]:
 
 
 def _rank(facts: Facts, key: tuple[str, object], items: list[_Item]) -> int:
+    if any(op.multicasts for op, _ in items):
+        return 2  # it waits for the blocks of the cluster
     if key[0] in ("async", "copies", "ring"):
         return 0
     from_global = (facts.sf.tensor(n).memory is MemoryType.GLOBAL for op, _ in items for n in op.tensor_inputs)
     if all(from_global):
         return 1
-    return 3 if any(n in facts.folds for op, _ in items for n in op.tensor_inputs) else 2
+    return 4 if any(n in facts.folds for op, _ in items for n in op.tensor_inputs) else 3

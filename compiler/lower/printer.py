@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import assert_never
 
+from compiler.analysis.matrix import matrices_in
 from compiler.ir.expr import Expr
 from compiler.ir.fusion import Literal
 from compiler.ir.tensor import CachePolicy, MathGrade
@@ -47,6 +48,8 @@ from compiler.lower.kernel_ir import (
     InitBarriers,
     Kernel,
     Loop,
+    MatrixLoad,
+    MatrixStore,
     Opaque,
     RemoteStore,
     SetRegisters,
@@ -113,6 +116,10 @@ def _lines(s: Stmt) -> list[str]:
             return [f"load {_reg(s.target, s.width)} = {_shared(s.source)}"]
         case SharedStore():
             return [f"store {_shared(s.target)} = {_reg(s.source, s.width)}"]
+        case MatrixLoad():
+            return [f"load {_reg(s.target, s.width)} = {_matrices(s)} at {_shared(s.source)}"]
+        case MatrixStore():
+            return [f"store {_matrices(s)} at {_shared(s.target)} = {_reg(s.source, s.width)}"]
         case Compute():
             grade = "" if s.grade is MathGrade.EXACT else f" grade {s.grade}"
             return [f"{_typed(s.target)} = {s.kind}({', '.join(map(_operand, s.operands))}){grade}"]
@@ -141,12 +148,12 @@ def _lines(s: Stmt) -> list[str]:
             return ["cluster wait"]
         case TmaLoad():
             tile = f"{_shared(s.target)} = {s.tensor_map}({_exprs(s.coordinates)})"
-            return [f"tma load {tile}, {s.nbytes} bytes on {_barrier(s.barrier)}"]
+            return [f"tma load {tile}, {s.nbytes} bytes on {_barrier(s.barrier)}{_blocks(s)}"]
         case TmaStore():
             return [f"tma store {s.tensor_map}({_exprs(s.coordinates)}) = {_shared(s.source)}, {s.nbytes} bytes"]
         case BulkLoad():
             run = f"{_shared(s.target)} = {s.tensor}[{_free(s.offset)}]"
-            return [f"bulk load {run}, {s.nbytes} bytes on {_barrier(s.barrier)}"]
+            return [f"bulk load {run}, {s.nbytes} bytes on {_barrier(s.barrier)}{_blocks(s)}"]
         case BulkStore():
             return [f"bulk store {s.tensor}[{_free(s.offset)}] = {_shared(s.source)}, {s.nbytes} bytes"]
         case InitBarriers():
@@ -226,6 +233,15 @@ def _operand(x: Reg | Literal) -> str:
 
 def _shared(place: Shared) -> str:
     return f"{place.tensor}@[{_free(place.byte_offset)}]"
+
+
+def _matrices(s: MatrixLoad | MatrixStore) -> str:
+    count = matrices_in(s.width, (s.target if isinstance(s, MatrixLoad) else s.source).dtype.nbytes)
+    return f"{count} {'transposed ' if s.is_transposed else ''}matri{'x' if count == 1 else 'ces'}"
+
+
+def _blocks(s: TmaLoad | BulkLoad) -> str:
+    return f" of each of {s.blocks} blocks" if s.blocks > 1 else ""
 
 
 def _barrier(b: Barrier) -> str:

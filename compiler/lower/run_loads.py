@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from compiler.analysis.facts import Facts
 from compiler.analysis.indexing import Bound, first_lane, lane_variable
-from compiler.analysis.straddle import run_of_words
+from compiler.analysis.straddle import run_of_words, span_of_words
 from compiler.ir.expr import Expr, Var, const, unmarked, var
 from compiler.ir.tensor import TensorOp, TensorView
 from compiler.lower.kernel_ir import GlobalLoad, If, Loop, Stmt
@@ -37,14 +37,19 @@ def whole_at_ends(source: TensorView, g: LaneGuards, width: int) -> LaneGuards:
 
 
 def straddling_load(facts: Facts, op: TensorOp, t: TensorView, bounds: Iterable[Bound]) -> Stmt:
-    """A vector that begins at any element: put together of two aligned ones where both lie in its run, else element by
-    element. They begin up to `width` - 1 elements before it: of an aligned tensor, in the tensor still."""
+    """A vector that begins at any element: put together of two aligned ones where both lie in its run, or anywhere in
+    the tensor's memory where its axes tell no more, else element by element. They begin up to `width` - 1 elements
+    before it: of an aligned tensor, in the tensor still."""
     width, read = lanes(t), facts.indexing.read_offset(op, op.tensor_inputs[0])
     run = run_of_words(facts.indexing, op, width)
     assert run is not None, "legality refuses words that are no run"
     own = tuple(bounds)
-    last = {lane_variable(width): const(width - 1)}
-    whole = [Less(b.index.substitute(last), const(b.extent)) for b in own if not b.is_shifted]
+    if (span := span_of_words(facts.indexing, op, width)) is not None:
+        run = span
+        whole = [Less(b.index, const(b.extent)) for b in own if lane_variable(width) not in b.index.variables]
+    else:
+        last = {lane_variable(width): const(width - 1)}
+        whole = [Less(b.index.substitute(last), const(b.extent)) for b in own if not b.is_shifted]
     # Of what is shifted, the run itself is asked for below; which row it is may lie beside the tensor's as well.
     rows = [b for b in own if b.is_shifted and lane_variable(width) not in b.index.variables]
     whole += [less for b in rows for less in (Less(const(-1), b.index), Less(b.index, const(b.extent)))]

@@ -7,14 +7,16 @@ nor where an allocated axis was itself split with holes, or shifted.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
 from compiler.analysis.allocation import layout_of
 from compiler.analysis.facts import Facts
 from compiler.analysis.indexing import Bound
+from compiler.ir.expr import const
 from compiler.ir.iter_domain import MemoryType
-from compiler.ir.tensor import TensorOp
-from compiler.lower.kernel_ir import CopyAsync, If, SharedLoad, SharedStore, Stmt
+from compiler.ir.tensor import CopyVia, TensorOp
+from compiler.lower.kernel_ir import CopyAsync, If, Index, SharedLoad, SharedStore, Stmt
 from compiler.lower.predicates import split_guards
 
 
@@ -33,10 +35,19 @@ def inside_shared(facts: Facts, op: TensorOp, access: Stmt, bounds: tuple[Bound,
             is_inside = offset.lo >= 0 and offset.hi < layout_of(facts.sf.tensor(source)).elems
             if is_inside and not _has_unfilled_places(facts, source):
                 return access
+            guards, _ = split_guards(bounds, width, op.output)
+            return If(guards, (access,), _zeros(access)) if guards else access
         case _:
             return access
     guards, _ = split_guards(bounds, width, op.output)
     return If(guards, (access,)) if guards else access
+
+
+def _zeros(load: SharedLoad) -> tuple[Stmt, ...]:
+    """What registers hold where nothing is loaded: a value of some kind, since what is computed of it is only not used
+    (C++, reads of indeterminate values)."""
+    target = load.target
+    return tuple(Index(replace(target, offset=target.offset + lane), const(0)) for lane in range(load.width))
 
 
 def inside_registers(facts: Facts, op: TensorOp, statement: Stmt, bounds: tuple[Bound, ...]) -> Stmt:
@@ -52,6 +63,10 @@ def inside_registers(facts: Facts, op: TensorOp, statement: Stmt, bounds: tuple[
 
 
 def _has_unfilled_places(facts: Facts, name: str) -> bool:
-    """Whether tiles of bulk copies leave places of a shared tensor as they were: holes at the end of a tile."""
-    copy = facts.tensor_maps.get(name)
-    return copy is not None and copy.tile_elems < prod(a.extent for a in facts.sf.tensor(name).bulk_axes)
+    """Whether bulk copies leave places of a shared tensor as they were: holes at the end of a tile, or runs of a split
+    that do not exist."""
+    copy, t = facts.tensor_maps.get(name), facts.sf.tensor(name)
+    if copy is not None:
+        return copy.tile_elems < prod(a.extent for a in t.bulk_axes)
+    made = facts.sf.producer(name)
+    return made is not None and made.via is CopyVia.BULK1D and bool(facts.indexing.bounds(t))

@@ -200,6 +200,10 @@ def _circular(place: Place, on: Taken) -> steps.CircularBuffer:
     )
 
 
+def _multicast(place: Place, on: Taken) -> steps.Multicast:
+    return steps.Multicast(on.tensor.name)
+
+
 _TRANSFORMS: dict[str, Callable[[Place, Taken], steps.Transform]] = {
     "split": _split,
     "merge": _merge,
@@ -217,5 +221,6 @@ _STEPS: dict[str, Callable[[Place, Taken], steps.Step] | None] = {
     "compute_at": _compute_at,
     "compute_with": _compute_with,
     "circular_buffer": _circular,
+    "multicast": _multicast,
 }
 CHECK = "check_domain_equivalence"

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from math import gcd, prod
 
 from compiler.dtypes import DType
@@ -16,30 +15,12 @@ from compiler.ir.iter_domain import IterDomain, IterKind, MemoryType, ParallelTy
 from compiler.ir.ops import POINTWISE, VIEWS, OpKind
 from compiler.ir.tensor import TensorOp, TensorView
 from compiler.ir.views import View, Within, depends_on, position, source_index, within
-from compiler.schedule.start_reads import global_tensor, read_apart
-from compiler.schedule.start_space import FOLDS, Space, folded_dims, is_reduced, output_view
-
-
-class Part(Enum):
-    """Which tensor of a value is meant: in the full space, over the kept dimensions, or as its reduction leaves it."""
-
-    FULL = "full"
-    KEPT = "kept"
-    FOLD = "fold"
-
+from compiler.schedule.start_reads import global_tensor, read_apart, with_axes_of_the_space
+from compiler.schedule.start_requests import Part, Request, accumulator, one_to_one
+from compiler.schedule.start_space import FOLDS, Space, folded_dims, is_reduced, output_dims, output_view
 
 _WIDENED = {(DType.BF16, DType.F32), (DType.F16, DType.F32)}
 """Casts between floats that are exact, of types that have packed instructions (PTX ISA, max.bf16x2)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """The tensor that holds a value at `view`, whose positions are those of the space."""
-
-    value: str
-    view: View
-    part: Part
-    within: tuple[Within, ...] = ()
 
 
 @dataclass
@@ -57,6 +38,8 @@ class Build:
     made_by: dict[str, Op] = field(default_factory=dict)
     indices: dict[tuple[Expr, Part, DType], str] = field(default_factory=dict)
     joints: list[tuple[Expr, int]] = field(default_factory=list)
+    dims: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    """Tensor -> the dimensions of the space that its logical axes are."""
 
     def __post_init__(self) -> None:
         self.made_by = {op.output: op for op in self.fusion.ops}
@@ -74,25 +57,43 @@ class Build:
     def scheduled(self) -> ScheduledFusion:
         """The unscheduled form."""
         sf = ScheduledFusion(self.fusion, tuple(self.tensors.values()), tuple(self.ops))
-        return read_apart(sf, self.space)
+        if self.space.crossed:
+            sf = with_axes_of_the_space(sf, self.space)
+        return read_apart(sf, self.dims)
 
     # Requests --------------------------------------------------------------------------------------------------------
 
     def output(self, name: str, number: int) -> None:
         """An output, or one of its parts, is the pointwise result of that name, or a copy."""
         v, space = self.fusion.value(name), self.space
-        part = Part.KEPT if is_reduced(self.fusion, space, name) else Part.FULL
+        part = self.output_part(name)
         source = self.tensor(Request(name, output_view(self.fusion, space, name, number), part))
         stored = self.stored_name(name, number)
         if source != stored:
             self.add(OpKind.COPY, (source,), part, v.dtype, name=stored)
-        dims = space.kept if part is Part.KEPT else tuple(range(len(space.shape)))
+        dims = output_dims(self.fusion, space, name)
         strides = dense_strides(tuple(space.whole[d] for d in dims))
         t = global_tensor(stored, self.shape(part), v.dtype, strides, v.align)
         if space.parts > 1:
             offset = number * space.shape[space.part_dim] * strides[space.part_dim]
             t = replace(t, part_of=name, part_offset=offset, align=gcd(v.align, offset * v.dtype.nbytes))
         self.tensors[stored] = t
+
+    def output_part(self, name: str) -> Part:
+        """Which of its tensors an output is."""
+        if name in self.space.across:
+            return Part.ACROSS
+        return Part.KEPT if is_reduced(self.fusion, self.space, name) else Part.FULL
+
+    def dims_of(self, part: Part) -> tuple[int, ...]:
+        """The dimensions of the space that a tensor has: of a reduction, those that it folds among them."""
+        match part:
+            case Part.KEPT:
+                return self.space.kept
+            case Part.ACROSS:
+                return self.space.beside(self.space.crossed)
+            case _:
+                return tuple(range(len(self.space.shape)))
 
     def stored_name(self, name: str, number: int) -> str:
         """The tensor of an output, or of one of its parts."""
@@ -136,22 +137,30 @@ class Build:
 
     def fold_needs(self, op: Op, request: Request) -> Request:
         """What a reduction's result is read from: its fold; what a fold folds: its operand in the full space."""
-        if request.part is not Part.FOLD:
-            return replace(request, part=Part.FOLD, within=self.bounds_of_a_fold(op, request))
-        if not depends_on(request.view) <= set(self.space.kept):
+        space, is_column = self.space, op.output in self.space.columns
+        folds = space.crossed if is_column else space.folded
+        if request.part not in (Part.FOLD, Part.COLUMN):
+            if is_column is not (request.part is Part.ACROSS):
+                raise Unsupported(
+                    f"operator {op.kind} ({op.output}), whose result is read where other dimensions are folded",
+                    "Leave it to a launch of its own.",
+                )
+            part = Part.COLUMN if is_column else Part.FOLD
+            return replace(request, part=part, within=self.bounds_of_a_fold(op, request))
+        if not depends_on(request.view) <= set(space.beside(folds)):
             raise Unsupported(
                 f"operator {op.kind} ({op.output}), whose result varies along a dimension that another reduction folds",
                 "Leave it to a launch of its own.",
             )
         source = self.fusion.value(op.tensor_inputs[0]).shape
-        dims, space = folded_dims(self.fusion, op), self.space
-        ours, theirs = space.extents(space.folded), tuple(source[d] for d in dims)
+        dims = folded_dims(self.fusion, op)
+        ours, theirs = space.extents(folds), tuple(source[d] for d in dims)
         if prod(ours) != prod(theirs):
             raise Unsupported(
                 f"operator {op.kind} ({op.output}), which folds {prod(theirs)} elements, another {prod(ours)}",
                 "Leave it to a launch of its own.",
             )
-        inside = source_index(OpKind.RESHAPE, (), 0, theirs, ours, space.index(space.folded))
+        inside = source_index(OpKind.RESHAPE, (), 0, theirs, ours, space.index(folds))
         index: list[Expr] = [Expr()] * len(source)
         kept = [d for d in range(len(source)) if d not in op.dims]
         results = [d for d in range(len(source)) if d not in op.dims or len(request.view) == len(source)]
@@ -168,7 +177,8 @@ class Build:
         Along what it folds all elements count, wherever the result is used. Raises Unsupported where a bound of both
         keeps the result's index inside.
         """
-        kept = set(self.space.kept)
+        space = self.space
+        kept = set(space.beside(space.crossed if op.output in space.columns else space.folded))
         bounds = tuple(w for w in request.within if depends_on((w.index,)) <= kept)
         shape = self.fusion.value(op.output).shape
         inside = all(e.lo >= 0 and e.hi < n for e, n in zip(request.view, shape, strict=True))
@@ -220,7 +230,9 @@ class Build:
         if op is None:
             return self.input_view(request)
         if op.kind in FOLDS and folded_dims(self.fusion, op):
-            return self.fold(op, needs[0]) if request.part is Part.FOLD else self.folded_value(op, request, needs[0])
+            if request.part in (Part.FOLD, Part.COLUMN):
+                return self.fold(op, request.part, needs[0])
+            return self.folded_value(op, request, needs[0])
         if op.kind in VIEWS or op.kind in FOLDS:
             return needs[0]
         if op.kind is OpKind.CAT:
@@ -235,30 +247,30 @@ class Build:
         return self.fusion.value(name).dtype
 
     def shape(self, part: Part) -> tuple[int, ...]:
-        return self.space.extents(self.space.kept) if part is Part.KEPT else self.space.shape
+        return self.space.extents(self.dims_of(part))
 
     def own_name(self, request: Request) -> str | None:
         """The value's own name for the tensor that holds it as it is."""
         name, space = request.value, self.space
         if name in self.fusion.outputs:
-            if is_reduced(self.fusion, space, name) is not (request.part is Part.KEPT):
+            if self.output_part(name) is not request.part:
                 return None
             views = (output_view(self.fusion, space, name, part) for part in range(space.parts))
             stored = (self.stored_name(name, i) for i, view in enumerate(views) if view == request.view)
             name = next(stored, "")
         else:
-            own = space.index(space.kept if request.part is Part.KEPT else range(len(space.shape)))
+            own = space.index(self.dims_of(request.part))
             name = name if self.fusion.value(name).shape == self.shape(request.part) and request.view == own else ""
         return name if name and name not in self.tensors and not request.within else None
 
-    def fold(self, op: Op, operand: str) -> str:
+    def fold(self, op: Op, part: Part, operand: str) -> str:
         """The reduction itself, in its accumulator's dtype."""
         dtype = self.tensors[operand].dtype
         kind = OpKind.SUM if op.kind is OpKind.MEAN else op.kind
         if kind is OpKind.SUM:
             dtype = accumulator(dtype)
         name = f"{op.output}_{kind}"
-        return self.add(kind, (operand,), Part.FOLD, dtype, name=name if name not in self.tensors else None)
+        return self.add(kind, (operand,), part, dtype, name=name if name not in self.tensors else None)
 
     def folded_value(self, op: Op, request: Request, fold: str) -> str:
         """A reduction's result in its own dtype, a mean's quotient, in the full space or over the kept dimensions."""
@@ -292,10 +304,10 @@ class Build:
         return self.indices[key]
 
     def local(self, view: View, part: Part) -> View:
-        """A view in the positions of the tensor that reads: along the kept dimensions these are counted anew."""
-        if part is not Part.KEPT:
+        """A view in the positions of the tensor that reads: those of the dimensions that it has are counted anew."""
+        if part not in (Part.KEPT, Part.ACROSS):
             return view
-        number = {f"d{d}": var(position(i, self.space.shape[d])) for i, d in enumerate(self.space.kept)}
+        number = {f"d{d}": var(position(i, self.space.shape[d])) for i, d in enumerate(self.dims_of(part))}
         return tuple(e.substitute({v: number[v.name] for v in e.variables}) for e in view)
 
     def input_view(self, request: Request) -> str:
@@ -303,8 +315,8 @@ class Build:
         name, view, part = request.value, request.view, request.part
         source = self.tensors[name]
         sizes, shape = tuple(a.extent for a in source.logical), self.shape(part)
-        own = self.space.index(self.space.kept if part is Part.KEPT else range(len(shape)))
-        places = _one_to_one(sizes, view, shape, own)
+        own = self.space.index(self.dims_of(part))
+        places = one_to_one(sizes, view, shape, own)
         if places is None or request.within:
             bounds = tuple(within(self.local((w.index,), part)[0], w.low, w.high) for w in request.within)
             return self.add(OpKind.VIEW, (name,), part, source.dtype, view=self.local(view, part), within=bounds)
@@ -337,6 +349,7 @@ class Build:
         )
         serial = (ParallelType.SERIAL,) * len(logical)
         self.tensors[name] = TensorView(name, dtype, MemoryType.LOCAL, logical, logical, serial)
+        self.dims[name] = self.dims_of(part)
         self.ops.append(op)
         return name
 
@@ -358,33 +371,7 @@ class Build:
             vary.update(d for d, axis in mapped if not axis.is_broadcast)
         # An axis of one place is what it is of an input: it repeats nothing, and may be merged with any.
         kinds = [IterKind.ITERATION if d in vary or n == 1 else IterKind.BROADCAST for d, n in enumerate(shape)]
-        for d in self.space.folded if part is Part.FOLD else ():
+        folds = {Part.FOLD: self.space.folded, Part.COLUMN: self.space.crossed}
+        for d in folds.get(part, ()):
             kinds[d] = IterKind.REDUCTION
         return tuple(kinds)
-
-
-def accumulator(dtype: DType) -> DType:
-    """The dtype in which a sum is accumulated (docs/contracts.md, "Fusion")."""
-    if dtype is DType.F64:
-        return DType.F64
-    return DType.F32 if dtype.is_float else DType.I64
-
-
-def _one_to_one(sizes: Sequence[int], view: View, shape: Sequence[int], own: View) -> tuple[int, ...] | None:
-    """For each dimension of a source, the dimension of the space that it is read along; None where it is not so.
-
-    A dimension of size one stands at index 0 wherever it is put: it gets a dimension that is left over.
-    """
-    if len(sizes) > len(shape):
-        return None
-    found: list[int | None] = []
-    for n, e in zip(sizes, view, strict=True):
-        place = own.index(e) if e.terms and e in own else None
-        if n > 1 if place is None else shape[place] != n:
-            return None
-        found.append(place)
-    taken = [d for d in found if d is not None]
-    if len(set(taken)) < len(taken):
-        return None
-    left = [d for d in range(len(shape)) if d not in taken]
-    return tuple(left.pop(0) if d is None else d for d in found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from compiler.dtypes import DType
@@ -9,6 +10,7 @@ from compiler.ir.domain import ScheduledFusion, logical_correspondence
 from compiler.ir.iter_domain import IterDomain, MemoryType, ParallelType
 from compiler.ir.ops import VIEWS, OpKind
 from compiler.ir.tensor import Allocation, TensorOp, TensorView
+from compiler.ir.views import reshaped
 from compiler.schedule.start_space import Space
 
 
@@ -20,8 +22,48 @@ def global_tensor(name: str, shape: tuple[int, ...], dtype: DType, strides: tupl
     return TensorView(name, dtype, MemoryType.GLOBAL, logical, logical, serial, (), allocation, align=align)
 
 
-def read_apart(sf: ScheduledFusion, space: Space) -> ScheduledFusion:
+def with_axes_of_the_space(sf: ScheduledFusion, space: Space) -> ScheduledFusion:
+    """The same fusion where inputs that are only read as reshapes of the space have its axes: they are read as they
+    are, and the copy engine can bring their rows."""
+    for name in sf.fusion.inputs:
+        t, readers = sf.tensor(name), sf.consumers(name)
+        assert t.allocation is not None, "a global tensor always has an allocation"
+        strides = _cut_strides(tuple(a.extent for a in t.logical), t.allocation.strides, space.shape)
+        if strides is None or not readers:
+            continue
+        view = reshaped(tuple(a.extent for a in t.logical), space.shape, space.index(range(len(space.shape))))
+        if any(op.kind is not OpKind.VIEW or op.view != view or op.within for op in readers):
+            continue
+        read = {op.output for op in readers}
+        ops = tuple(
+            replace(op, inputs=tuple(name if x in read else x for x in op.inputs)) for op in sf.ops if op not in readers
+        )
+        cut = global_tensor(name, space.shape, t.dtype, strides, t.align)
+        tensors = tuple(cut if other.name == name else other for other in sf.tensors if other.name not in read)
+        sf = replace(sf, tensors=tensors, ops=ops)
+    return sf
+
+
+def _cut_strides(
+    sizes: tuple[int, ...], strides: tuple[int | None, ...], shape: tuple[int, ...]
+) -> tuple[int, ...] | None:
+    """The strides of a tensor whose sizes are cut into those of `shape`; None where each of these is no piece of one
+    size."""
+    left, found = list(shape), list[int]()
+    for n, stride in zip(reversed(sizes), reversed(strides), strict=True):
+        step = 1
+        while left and step < n and n % (step * left[-1]) == 0:
+            found.append((stride or 0) * step)
+            step *= left.pop()
+        if step != n:
+            return None
+    return None if left else tuple(reversed(found))
+
+
+def read_apart(sf: ScheduledFusion, dims: Mapping[str, tuple[int, ...]]) -> ScheduledFusion:
     """The same fusion where reads of one input that disagree on which dimension is which read different tensors.
+
+    `dims`: of every tensor that is made, the dimensions of the space that its axes are.
 
     The sum of a matrix and its transpose then has two inputs, which happen to lie in the same memory: axes of one
     tensor stay different axes (nvFuser, exact graph).
@@ -32,7 +74,7 @@ def read_apart(sf: ScheduledFusion, space: Space) -> ScheduledFusion:
         for i, op in enumerate(ops):
             if name not in op.inputs:
                 continue
-            places = _dims_read(sf, space, op, name)
+            places = _dims_read(sf, dims[op.output], op, name)
             alias = next((other for other, dims in known.items() if _agree(dims, places)), None)
             if alias is None:
                 alias = f"{name}_{len(known)}" if known else name
@@ -48,11 +90,9 @@ def read_apart(sf: ScheduledFusion, space: Space) -> ScheduledFusion:
     return apart
 
 
-def _dims_read(sf: ScheduledFusion, space: Space, op: TensorOp, name: str) -> dict[int, int]:
+def _dims_read(sf: ScheduledFusion, dims: tuple[int, ...], op: TensorOp, name: str) -> dict[int, int]:
     """Dimensions of an input that `op` reads one to one, and the dimensions of the space that they are."""
     source, result = sf.tensor(name), sf.tensor(op.output)
-    is_full = len(result.logical) == len(space.shape)
-    dims = tuple(range(len(space.shape))) if is_full else space.kept
     pairs = logical_correspondence(op, source, result).items()
     return {source.logical.index(p): dims[result.logical.index(c)] for p, c in pairs if p.extent > 1}
 

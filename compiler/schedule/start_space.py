@@ -1,8 +1,13 @@
-"""The iteration space of a fusion: its shape, the dimensions that reductions fold, and how each output lies in it."""
+"""The iteration space of a fusion: its shape, the dimensions that reductions fold, and how each output lies in it.
+
+Most kernels have reductions of the same dimensions. A second set of reductions may fold others, across the first: of
+rows in memory that are summed, their columns are summed too (nvFuser, inner and outer reductions). What those
+leave is stored, for it is known once a block has been through all its rows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
@@ -23,12 +28,16 @@ class Space:
 
     `shape`: of the full space; `folded`: its dimensions that reductions fold, ascending. Where outputs are stored in
     `parts`, the space is that of one part: they follow one another along dimension `part_dim`.
+    `crossed`: other dimensions, which the reductions `columns` fold; `across`: values that are computed from those.
     """
 
     shape: tuple[int, ...]
     folded: tuple[int, ...] = ()
     parts: int = 1
     part_dim: int = 0
+    crossed: tuple[int, ...] = ()
+    columns: frozenset[str] = frozenset()
+    across: frozenset[str] = frozenset()
 
     @property
     def whole(self) -> tuple[int, ...]:
@@ -42,8 +51,12 @@ class Space:
 
     @property
     def kept(self) -> tuple[int, ...]:
-        """Dimensions that no reduction folds."""
-        return tuple(d for d in range(len(self.shape)) if d not in self.folded)
+        """Dimensions that the results of reductions have."""
+        return self.beside(self.folded)
+
+    def beside(self, dims: tuple[int, ...]) -> tuple[int, ...]:
+        """All dimensions but these."""
+        return tuple(d for d in range(len(self.shape)) if d not in dims)
 
     def extents(self, dims: Iterable[int]) -> tuple[int, ...]:
         return tuple(self.shape[d] for d in dims)
@@ -66,12 +79,11 @@ def space_of(fusion: Fusion) -> Space:
     """
     needed = _needed(fusion)
     folds = [op for op in fusion.ops if op.kind in FOLDS and op.output in needed and folded_dims(fusion, op)]
-    if folds:
-        anchor = folds[0].tensor_inputs[0]
-        space = _cut(fusion, anchor, folded_dims(fusion, folds[0]))
-    else:
-        space = _cut(fusion, fusion.outputs[0], ())
-    aligned = _aligned(fusion, anchor if folds else fusion.outputs[0])
+    anchor = folds[0].tensor_inputs[0] if folds else fusion.outputs[0]
+    aligned = _aligned(fusion, anchor)
+    shape = _cut(fusion, anchor, aligned)
+    first = _places(fusion.value(anchor).shape, folded_dims(fusion, folds[0]), shape) if folds else ()
+    space = _crossed(fusion, shape, folds, aligned) or _with_kept(shape, first)
     for name in fusion.outputs:
         _refuse_unplaced(fusion, space, name, aligned)
     return space
@@ -104,29 +116,58 @@ def _aligned(fusion: Fusion, anchor: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def _cut(fusion: Fusion, anchor: str, folded: tuple[int, ...]) -> Space:
+def _cut(fusion: Fusion, anchor: str, aligned: frozenset[str]) -> tuple[int, ...]:
     """The anchor's shape, cut further where an aligned value has another shape whose cuts refine it.
 
     A shape cuts the row-major order at the products of its last sizes; two shapes have a common refinement where all
     those products divide one another in turn.
     """
     shape = fusion.value(anchor).shape
-    aligned = _aligned(fusion, anchor)
     shapes = dict.fromkeys(v.shape for v in fusion.values if v.name in aligned)
     if len(shapes) == 1:
-        return _with_kept(shape, folded)
+        return shape
     cuts = _cuts(shape)
     for other in shapes:
         both = sorted(set(cuts) | set(_cuts(other)))
         if all(b % a == 0 for a, b in pairwise(both)):
             cuts = both
-    places = dense_strides(shape)
-    spans = [(places[d], places[d] * shape[d]) for d in folded]
-    sizes, inside = [], []
-    for low, high in reversed(list(pairwise(cuts))):
-        inside.append(any(start <= low and high <= end for start, end in spans))
-        sizes.append(high // low)
-    return _with_kept(tuple(sizes) or (1,), tuple(d for d, is_folded in enumerate(inside) if is_folded))
+    return tuple(high // low for low, high in reversed(list(pairwise(cuts)))) or (1,)
+
+
+def _places(source: tuple[int, ...], dims: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The dimensions of `shape`, a refinement of `source`, that lie in some dimensions of that."""
+    if source == shape:
+        return dims
+    theirs, ours = dense_strides(source), dense_strides(shape)
+    spans = [(theirs[d], theirs[d] * source[d]) for d in dims]
+    ends = [(low, low * n) for low, n in zip(ours, shape, strict=True)]
+    return tuple(
+        d for d, (low, high) in enumerate(ends) if high > low and any(a <= low and high <= b for a, b in spans)
+    )
+
+
+def _crossed(fusion: Fusion, shape: tuple[int, ...], folds: Sequence[Op], aligned: frozenset[str]) -> Space | None:
+    """The space of reductions of two sets of dimensions of one shape, of which one has its innermost dimension and
+    which leave some dimension of several places to both; None where they are no such two."""
+    sets: dict[str, tuple[int, ...]] = {}
+    for op in folds:
+        (operand,) = op.tensor_inputs
+        if operand in aligned:
+            sets[op.output] = _places(fusion.value(operand).shape, folded_dims(fusion, op), shape)
+    kinds = dict.fromkeys(sets.values())
+    real = [d for d, n in enumerate(shape) if n > 1]
+    rows = [dims for dims in kinds if real and real[-1] in dims]
+    columns = [dims for dims in kinds if dims not in rows]
+    if len(rows) != 1 or len(columns) != 1 or not set(rows[0]).isdisjoint(columns[0]):
+        return None
+    if set(real) <= {*rows[0], *columns[0]}:
+        return None
+    names = frozenset(name for name, dims in sets.items() if dims == columns[0])
+    across = set(names)
+    for op in fusion.ops:
+        if not across.isdisjoint(op.tensor_inputs):
+            across.add(op.output)
+    return Space(shape, rows[0], crossed=columns[0], columns=names, across=frozenset(across))
 
 
 def _cuts(shape: tuple[int, ...]) -> list[int]:
@@ -144,10 +185,11 @@ def _with_kept(shape: tuple[int, ...], folded: tuple[int, ...]) -> Space:
 def _refuse_unplaced(fusion: Fusion, space: Space, name: str, aligned: frozenset[str]) -> None:
     """Raises Unsupported for an output that neither the full space nor the kept dimensions hold in their order."""
     shape = fusion.value(name).shape
-    kept = space.extents(space.kept)
+    kept = space.extents(space.beside(space.crossed) if name in space.across else space.kept)
     if space.folded and prod(shape) == prod(kept):
         return
-    if prod(shape) == prod(space.shape) and (name in aligned or _squeezed(shape) == _squeezed(space.shape)):
+    is_placed = name in aligned or _squeezed(shape) == _squeezed(space.shape)
+    if prod(shape) == prod(space.shape) and is_placed and name not in space.across:
         return
     spaces = f"{list(space.shape)}" + (f" or {list(kept)}" if space.folded else "")
     raise Unsupported(
@@ -161,12 +203,20 @@ def _squeezed(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 def is_reduced(fusion: Fusion, space: Space, name: str) -> bool:
     """True for an output that has the kept dimensions only."""
-    return bool(space.folded) and prod(fusion.value(name).shape) == prod(space.extents(space.kept))
+    whole = prod(space.extents(space.kept))
+    return bool(space.folded) and name not in space.across and prod(fusion.value(name).shape) == whole
+
+
+def output_dims(fusion: Fusion, space: Space, name: str) -> tuple[int, ...]:
+    """The dimensions of the space that an output has."""
+    if name in space.across:
+        return space.beside(space.crossed)
+    return space.kept if is_reduced(fusion, space, name) else tuple(range(len(space.shape)))
 
 
 def output_view(fusion: Fusion, space: Space, name: str, part: int = 0) -> View:
     """The index of an output, row-major, at the position of the space, of one of its parts."""
-    dims = space.kept if is_reduced(fusion, space, name) else tuple(range(len(space.shape)))
+    dims = output_dims(fusion, space, name)
     shape, whole = fusion.value(name).shape, tuple(space.whole[d] for d in dims)
     step = space.shape[space.part_dim] * part
     index = tuple(e + step if d == space.part_dim else e for d, e in zip(dims, space.index(dims), strict=True))

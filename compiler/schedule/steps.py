@@ -1,8 +1,8 @@
 """Schedule steps as values. Axis numbers refer to the tensor's loop domain at the moment of the step.
 
 The first group is the explicit-schedule vocabulary (docs/contracts.md, "Schedule"); `CacheInput`, `CacheOutput`,
-`Recompute`, `Online`, `SetCache`, `Straddle`, `Approximate` and `CapRegisters` say what a finished schedule needs
-besides.
+`Recompute`, `Online`, `SetCache`, `Straddle`, `Multicast`, `Approximate`, `Park` and `CapRegisters` say what a finished
+schedule needs besides.
 """
 
 from __future__ import annotations
@@ -256,11 +256,34 @@ class Straddle:
 
 
 @dataclass(frozen=True, slots=True)
+class Multicast:
+    """The bulk copy into the shared tensor `tv` is made once for all blocks of a cluster: the first of them asks for
+    it, and it comes to all (PTX ISA, cp.async.bulk: multicast::cluster).
+
+    The axis of `tv` on Cluster is a broadcast one: the blocks read the same tile.
+    """
+
+    tv: str
+
+
+@dataclass(frozen=True, slots=True)
 class Approximate:
     """The op that makes `tv` uses the instruction form of this grade, where it has one."""
 
     tv: str
     grade: MathGrade
+
+
+@dataclass(frozen=True, slots=True)
+class Park:
+    """Elements of the register tensor `tv` from `first` on are kept in shared memory, each thread's at its own places.
+
+    A row that fills the registers of a block leaves no room for a second one: in both memories there is room for more.
+    What is parked comes past the registers (PTX ISA, cp.async), and is read vector by vector where it is used.
+    """
+
+    tv: str
+    first: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +319,9 @@ Step = (
     | Online
     | SetCache
     | Straddle
+    | Multicast
     | Approximate
+    | Park
     | CapRegisters
 )
 
@@ -323,7 +348,9 @@ _NAMES: dict[str, type[Step]] = {
     "online": Online,
     "cache_policy": SetCache,
     "straddle": Straddle,
+    "multicast": Multicast,
     "approximate": Approximate,
+    "park": Park,
     "cap_registers": CapRegisters,
 }
 _TYPES: dict[type[Step], str] = {cls: name for name, cls in _NAMES.items()}

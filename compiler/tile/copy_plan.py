@@ -8,6 +8,7 @@ from itertools import product
 
 import numpy as np
 
+from compiler.analysis.matrix import ELEMENT_BYTES, ROW_BYTES, named_rows
 from compiler.ir.iter_domain import MemoryType
 from compiler.tile.errors import TileError
 from compiler.tile.figures import BankConflicts, Coalescing, bank_conflicts, coalescing
@@ -15,9 +16,6 @@ from compiler.tile.instruction import Path
 from compiler.tile.layout import MAX_ENUMERATED, Array
 from compiler.tile.registers import WARP_LANES, Moves, ThreadLayout, count
 from compiler.tile.tile import GlobalTile, RegTile, SharedTile, Tile
-
-MATRIX_ROWS, MATRIX_ROW_BYTES, MATRICES = 8, 16, 4
-"""ldmatrix and stmatrix move 8 x 8 matrices of 16-bit elements, four at a time (PTX ISA, ldmatrix)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +100,18 @@ class CopyPlan:
         if self.path.is_bulk:
             return None
         if self.path.is_matrix:
-            return bank_conflicts(self._matrix_requests(tile), MATRIX_ROW_BYTES)
+            return bank_conflicts(self._matrix_requests(tile), ROW_BYTES)
         # Lanes and copy engine of cp.async write as a store of that width would.
         return bank_conflicts(self._requests(tile), self.access_bytes)
+
+    @property
+    def holds_columns(self) -> bool:
+        """Whether the two elements of a matrix that a lane of ldmatrix or stmatrix holds are neighbours of a column of
+        it, not of a row, which lies side by side in shared memory."""
+        (shared,) = self.memory_tiles
+        moves = [m for m in self.access if m.extent > 1]
+        pair = moves[-1 if shared.dtype.nbytes == ELEMENT_BYTES else -2]
+        return (shared.run(1, ROW_BYTES) > 1) != (pair.columns > 0)
 
     def _requests(self, tile: GlobalTile | SharedTile) -> Iterator[Array]:
         """Byte addresses of each request: of a warp's lanes, -1 for an idle one, or of a bulk copy's elements."""
@@ -138,18 +145,11 @@ class CopyPlan:
         return at.reshape(len(at), -1, self.width)
 
     def _matrix_requests(self, tile: SharedTile) -> Iterator[Array]:
-        """Row addresses of four 8 x 8 matrices, which lanes 0-7, 8-15, 16-23 and 24-31 give."""
-        layout, pair = self.layout, 2
-        along_columns = tile.run(1, MATRIX_ROW_BYTES) > 1
-        for warp in range(self.warp_count):
-            for first in range(0, layout.register_count, MATRICES * pair):
-                request = []
-                for matrix in range(MATRICES):
-                    origin = layout(warp * WARP_LANES, first + matrix * pair)
-                    assert origin is not None, "base tiles fill the tile"
-                    steps = ((i, 0) if along_columns else (0, i) for i in range(MATRIX_ROWS))
-                    request += [tile.address(origin[0] + down, origin[1] + right) for down, right in steps]
-                yield np.array(request, dtype=np.int64)
+        """Row addresses of the 8 x 8 matrices of an access, which lanes 0-7, 8-15, 16-23 and 24-31 give."""
+        at, unit = self._addresses(tile), max(1, ELEMENT_BYTES // tile.dtype.nbytes)
+        for first in range(0, len(at), WARP_LANES):
+            for request in at[first : first + WARP_LANES].transpose(1, 2, 0):
+                yield named_rows(request[::unit])[0]
 
     def _block_shape(self) -> tuple[int, int]:
         """The shape of a copy between registers and tensor memory."""

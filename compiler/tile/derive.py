@@ -9,7 +9,7 @@ rows and columns. Nothing is chosen here that the schedule has not said.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import gcd, prod
 
 from compiler.analysis.allocation import layout_of as allocated_layout
@@ -76,7 +76,8 @@ class ScheduledCopy:
                 self.op.output, f"{self.source.dtype} -> {self.target.dtype}", "one element size", "Copy, then convert."
             )
         path = path_named(self.op.via)
-        return CopyPlan(path, self.source, self.target, self.block, self.threads, self.rounds, self.access)
+        plan = CopyPlan(path, self.source, self.target, self.block, self.threads, self.rounds, self.access)
+        return replace(plan, is_transposed=plan.holds_columns) if path.is_matrix else plan
 
     def inferred(self, arch: Arch) -> CopyPlan:
         """The plan that a loader or storer infers from the tiles and the warps. Raises TileError."""

@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from compiler.analysis.facts import Facts
+from compiler.analysis.matrix import Fragment, fragment_of
 from compiler.analysis.narrow_tile import narrow_run
 from compiler.ir.domain import ScheduledFusion
-from compiler.ir.iter_domain import MemoryType
+from compiler.ir.iter_domain import MemoryType, ParallelType
 from compiler.ir.ops import MOVES
 from compiler.ir.tensor import CopyVia, TensorOp, TensorView
 
@@ -27,6 +28,16 @@ BULK_BYTES = 16
 
 CP_ASYNC_BYTES = (4, 8, 16)
 """Bytes that one cp.async of a thread moves, between addresses that are multiples of them (PTX ISA, cp.async)."""
+
+MATRIX_NBITS = (8, 16)
+"""Bits of the elements that ldmatrix and stmatrix can move: of the instruction's own, or of bytes, two in place of one
+(PTX ISA, ldmatrix: .b16)."""
+
+STMATRIX_CAPABILITY = (9, 0)
+"""The first that has stmatrix (PTX ISA, stmatrix: target architecture)."""
+
+MATRIX_BYTES = (4, 8, 16)
+"""That a lane holds of one, two or four 8 x 8 matrices: two elements of each (PTX ISA, ldmatrix: .x1, .x2, .x4)."""
 
 WORD_BYTES = (1, 2, 4, 8, 16)
 """Bytes of one load or store of a thread (PTX ISA, ld and st; the 32 of capability 10 are for global memory alone)."""
@@ -76,6 +87,8 @@ _PATHS = {
     CopyVia.CP_ASYNC: Path.CP_ASYNC,
     CopyVia.ST_TMEM: Path.ST_TMEM,
     CopyVia.LD_TMEM: Path.LD_TMEM,
+    CopyVia.LDMATRIX: Path.LDMATRIX,
+    CopyVia.STMATRIX: Path.STMATRIX,
 }
 
 
@@ -120,11 +133,25 @@ def thread_access(sf: ScheduledFusion, op: TensorOp) -> Instruction | None:
     return Instruction(_PATHS[op.via], lanes(t), t.dtype.nbits)
 
 
+def fragment(facts: Facts, op: TensorOp) -> Fragment | None:
+    """The matrices that a copy by ldmatrix or stmatrix moves in one instruction; None where its loops, and the way in
+    which the tile lies in shared memory, make none."""
+    t, nest = facts.sf.tensor(op.output), facts.indexing.nest
+    is_load = op.via is CopyVia.LDMATRIX
+    offset = facts.indexing.read_offset(op, op.tensor_inputs[0]) if is_load else facts.indexing.write_offset(t)
+    return fragment_of(offset, lanes(t), t.dtype.nbytes, nest.dims.get(ParallelType.TIDX, 1))
+
+
 def path_of(facts: Facts, op: TensorOp) -> Path:
     """The instruction that carries a copy, legal or not: a tile that a tensor map cannot place, though a run can, goes
     by a 1-D bulk copy (`analysis.narrow_tile`)."""
     is_run = op.via is CopyVia.TMA and narrow_run(facts, op.output) is not None
     return Path.BULK_1D if is_run else _PATHS[op.via]
+
+
+def multicast_blocks(facts: Facts, op: TensorOp) -> int:
+    """Blocks to which one copy of a legal schedule brings its tile: those of the cluster, for a multicast."""
+    return facts.indexing.nest.cluster if op.multicasts else 1
 
 
 def instruction_of(facts: Facts, op: TensorOp) -> Instruction | None:

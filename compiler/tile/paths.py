@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from math import prod
 
+from compiler.analysis.matrix import ROW_BYTES, ROWS
 from compiler.analysis.swizzle import repeat_bytes
 from compiler.arch import Arch
 from compiler.ir.iter_domain import MemoryType
-from compiler.tile.copy_plan import MATRIX_ROW_BYTES, MATRIX_ROWS
 from compiler.tile.errors import TileError
-from compiler.tile.instruction import BULK_BYTES, JOINED, WORD_BYTES, Path
+from compiler.tile.instruction import BULK_BYTES, JOINED, STMATRIX_CAPABILITY, WORD_BYTES, Path
 from compiler.tile.layout import Layout, Step, coalesced
 from compiler.tile.registers import RegisterLayout
 from compiler.tile.tile import GlobalTile, RegTile, SharedTile, Tile
 
 MAX_BOX, MAX_RANK, MAX_STRIDE_BYTES = 256, 5, 1 << 40
 """Limits of a tensor map (CUDA driver API, cuTensorMapEncodeTiled)."""
-STMATRIX_CAPABILITY = (9, 0)
 
 
 def paths_between(source: Tile, target: Tile) -> tuple[Path, ...]:
@@ -151,6 +150,6 @@ def _matrix_obstacle(path: Path, source: Tile, target: Tile, arch: Arch) -> Tile
         return _refused(path, str(registers.layout), "base tiles", "Hold the tile as a matrix of base tiles.")
     if shared.dtype.nbits != 16:
         return _refused(path, str(shared.dtype), "elements of 16 bits", "Copy by vectors.")
-    if max(shared.run(d, MATRIX_ROW_BYTES) for d in (0, 1)) < MATRIX_ROWS:
+    if max(shared.run(d, ROW_BYTES) for d in (0, 1)) < ROWS:
         return _refused(path, str(shared), "rows of 8 elements, 16-byte aligned", "Align the rows to 16 bytes.")
     return None

@@ -24,7 +24,7 @@ from search.prepare import compile_promising
 from search.prepared import Prepared
 from search.results import usable_folder
 from search.roofline import floor_us
-from search.samplers.warm_start import warm_start
+from search.spread import spread
 from search.tuning import compilers
 
 _PER_KERNEL = 3
@@ -89,7 +89,7 @@ def prepare_one(
     begun = time.monotonic()
     predict = predictor(card)
     ranking = plan.ranking(predict, _PER_KERNEL * kernels, seed, min(_RANKING_S, 0.4 * budget_s))
-    ordered = warm_start([one.candidate for one in ranking], len(ranking))
+    ordered = spread(ranking)
     builder = Builder(plan.fusion, plan.arch, plan.schedulers, pool, predict, refiner(card))
     compiled = compile_promising(
         builder,

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from compiler.analysis.bank_conflicts import wavefronts
 from compiler.analysis.loop_nest import BLOCK_VARS, THREAD_VARS
+from compiler.analysis.matrix import ROW_BYTES, ROWS, matrices_in
 from compiler.ir.expr import Expr, const
 from compiler.ir.tensor import CachePolicy
 from compiler.lower import kernel_ir as k
@@ -100,22 +101,6 @@ def _neighbours(s: Load) -> list[Load]:
     return [s]
 
 
-def share_of_sectors(s: k.GlobalStore, kernel: k.Kernel) -> float:
-    """Bytes that the warps of a block store over those of the sectors that they touch: less than 1 where rows begin at
-    any address, and a run's ends are parts of sectors, which cost more than whole ones."""
-    size = s.width * s.source.dtype.nbytes
-    stored = touched = 0
-    thread = np.arange(prod(kernel.block), dtype=np.int64)
-    for first in range(0, len(thread), WARP):
-        at = thread[first : first + WARP]
-        x, y = kernel.block[:2]
-        lanes = {"tx": at % x, "ty": at // x % y, "tz": at // (x * y)}
-        starts = addresses(s.offset, lanes) * s.source.dtype.nbytes
-        stored += runs_of(starts, size)[0]
-        touched += len(np.unique(np.concatenate([starts // _SECTOR, (starts + size - 1) // _SECTOR])))
-    return min(1.0, stored / (_SECTOR * touched))
-
-
 def read_run(s: Load, lanes: dict[str, NDArray[np.int64]]) -> float:
     """Contiguous bytes of a load, and of those beside it that find in L1 what it has fetched."""
     loads = [s] if _passes_l1(s) else _neighbours(s)
@@ -131,18 +116,22 @@ def _passes_l1(s: Load) -> bool:
 
 
 def wavefronts_of(s: k.Stmt, lanes: dict[str, NDArray[np.int64]]) -> int:
-    """Shared-memory wavefronts of one warp's access; and those of a load of global memory whose lanes lie apart: L1
-    looks one line up at a time."""
+    """Wavefronts of one warp's access to L1 and shared memory, which are one: L1 looks one line up at a time."""
     match s:
         case k.GlobalLoad():
-            lines = len(np.unique(_sectors(s, lanes) * _SECTOR // _LINE))
-            return lines if lines * _LINE > 2 * global_access(s, lanes)[0] else 0
+            return len(np.unique(_sectors(s, lanes) * _SECTOR // _LINE))
+        case k.GlobalStore(offset=offset):
+            return len(np.unique(addresses(offset, lanes) * s.source.dtype.nbytes // _LINE))
         case k.SharedLoad(source=place, width=width):
             size = width * s.target.dtype.nbytes
         case k.SharedStore(target=place, width=width):
             size = width * s.source.dtype.nbytes
         case k.CopyAsync(target=place, width=width):
             size = width * place.dtype.nbytes
+        case k.MatrixLoad(source=place, width=width) | k.MatrixStore(target=place, width=width):
+            # A matrix is served like the access of as many lanes as it has rows, each of a row.
+            rows = addresses(place.byte_offset, lanes)[: ROWS * matrices_in(width, place.dtype.nbytes)]
+            return wavefronts(rows.tolist(), ROW_BYTES)
         case _:
             return 0
     return wavefronts(addresses(place.byte_offset, lanes).tolist(), size)

@@ -81,6 +81,8 @@ def issues_of(s: k.Stmt) -> float:
             own = s.target if isinstance(s, k.SharedLoad) else s.source
             # What is narrower than a register is put into one, or taken out, by an instruction of its own.
             return 1 + _ADDRESS_ISSUES + (s.width * own.dtype.nbytes < REGISTER_BYTES)
+        case k.MatrixLoad() | k.MatrixStore():
+            return 1 + _ADDRESS_ISSUES
         case k.GlobalLoad() | k.GlobalStore():
             return 1 + _ADDRESS_ISSUES + _division_issues(s.offset)
         case k.CopyAsync():

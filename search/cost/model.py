@@ -1,24 +1,25 @@
 """An analytical model of memory-bound kernels, to rank candidates before any has run. Expect ±15 %.
 
-    memory = sqrt(bandwidth² + latency²)
-    total = fixed + (memory⁴ + issue⁴ + mufu⁴ + smem⁴ + copies⁴)^¼ + sync + cluster + spills + tail
+    memory = (bandwidth⁶ + latency⁶)^⅙, of kernels that go over their data in loops sqrt(bandwidth² + latency²)
+    total = fixed + (memory⁴ + issue⁴ + mufu⁴ + smem⁴ + copies⁴)^¼ + phases + sync + cluster + spills + tail
 
 What the multiprocessors do overlaps with memory: the largest term rules, one at half its size adds 1.5 %, an equal one
-19 %. Memory's own two add as root of squares. Those rules, and the constants below, are fits to measurements on an H200
-and an H100 (stream kernels, transposes, normalizations, gelu, logsumexp). Of 5900 candidates of 71 fusions, measured on
-an H200, the mean rank correlation within a fusion is 0.47 before they are compiled and 0.51 once their registers and
-spills are known; the best of the first ten by prediction takes 1.7 % longer than the best (`benchmarks.ranking`).
+19 %. Blocks that come and go wait either for bytes or for trips: the larger rules more sharply. Those rules, and the
+constants below, are fits to measurements on an H200 and an H100 (stream kernels, transposes, normalizations, gelu,
+logsumexp), most of them to 13,089 candidates of 75 fusions, measured on an H200. Of these, the mean rank correlation
+within a fusion is 0.61 before they are compiled and 0.63 once their registers and spills are known; with the constants
+fitted to nine tenths of the fusions, it is 0.59 on the others.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from types import MappingProxyType
 
-from compiler.arch import Card
+from compiler.arch import Card, sms_for_clusters
 
 FIXED_US = 1.9
 """Launch, ramp and drain: the best copies on an H200 take 1.9 us + bytes / rate, from 6 MB to 1 GB. One trip to memory
@@ -28,6 +29,14 @@ READ_LATENCY_US = 0.55
 MIXED_LATENCY_US = 0.70
 MIXED_FROM = 0.1
 """A trip to memory under load, in pure reads and where writes are mixed in: from this share of the reads on."""
+
+BLOCK_LATENCY_US = 1.1
+"""The trip of blocks that come and go where writes are mixed in: until its stores have left, a block loads nothing."""
+
+LOOP_OVERLAP, BLOCKS_OVERLAP = 2, 6
+"""Exponents by which bandwidth and latency add up, in loops and where blocks come and go. Loops: stream kernels on a
+GH200 lost 71, 22, 10, 6 and 1.5 % with 8, 16, 24, 32 and 64 KiB in flight. Blocks: of 13,089 kernels of 75 fusions on
+an H200 those with more in flight than they need are not faster for it; 2 ranks them worse, 4 to 8 alike."""
 
 _L2_RATE = ((0.4, 37.0), (0.6, 26.0), (1.0, 16.0))
 """Bytes per clock and multiprocessor by the share of L2 that the data takes which is read again. H200: 9.7 TB/s up to
@@ -54,16 +63,21 @@ functions take half of memory's time, most take 1 to 3 % more than memory alone.
 ISSUES_PER_CLOCK_PER_SM = 4
 MUFU_LANES_PER_CLOCK_PER_SM = 16
 BARRIER_US = 0.015
-WARP_ISSUES_PER_CLOCK = 0.2
+WARP_ISSUES_PER_CLOCK = 0.42
 """Instructions of one warp in a clock, dependent ones among them; a few warps alone cannot use an SM's issue slots."""
 
-FOLD_US = 0.1
-"""A fold over a block, shuffles and barrier (an estimate: from 0.05 to 0.1 kernels on an H200 rank alike)."""
+FOLD_US = 0.02
+"""What a fold over a block, shuffles and barrier, adds to the trip before it (a fit: 0 to 0.05 rank kernels alike)."""
 
-CLUSTER_START_US = 0.5
-CLUSTER_EXCHANGE_US = 0.2
-"""What the blocks of a cluster wait until all of them have begun, and in each exchange. A fit to 730 kernels with
-clusters on an H200: row sums of 16 KiB took 32, 45, 59 and 67 us on clusters of 1, 2, 4 and 8 blocks of 128 threads."""
+PHASES, PHASE_WARPS = 0.017, 16
+"""Share of memory's time by which blocks whose threads wait for each other are slower, where so many warps share an SM;
+twice that where half as many do. Between a block's last load and the next block's first, only others use the memory. A
+fit to 12 fusions with tiles on an H200, in all of which twice the warps took 1 to 4 % less; it holds for rows too."""
+
+CLUSTER_START_US = 0.15
+CLUSTER_EXCHANGE_US = 0.15
+"""What the blocks of a cluster wait until all of them have begun, and in each exchange. A fit to the kernels with
+clusters of 18 fusions on an H200: those are faster than the trips of single blocks let one expect."""
 
 COPY_CLOCKS = 7
 COPY_ISSUE_US = 0.027
@@ -74,43 +88,23 @@ PAST_L1_COST = 0.06
 """Share by which reads that ask L1 to keep nothing slow a kernel that writes as well. H200, pairs of kernels that
 differ in nothing else: sums of two tensors 5 to 9 %, products 9 %, rotary embeddings 7 %, permutes 1 to 3 %."""
 
-RING_COST = 0.055
+RING_COST = 0.035
 """Share by which blocks that stay and refill stages are slower than blocks that come and go, where much is written.
-H200: copies 6 %, sums of two tensors 4 to 5 %, gated products 5 %, whatever the stages."""
+H200: copies 6 %, sums of two tensors 4 to 5 %, gated products 5 %, whatever the stages; some of that is in `tail`."""
 
 _SPILL_RATE = ((64, 57.0), (200, 38.0), (400, 22.0))
 """Bytes per clock and multiprocessor that spilled registers move, by the KiB of them that lie on one: in L1, and where
 they are more than L1 holds in L2. H200: 150 kernels that spill took longer than their like by that."""
 
-_READ_RUN_COST = ((16, 2.4), (32, 1.5), (64, 1.07), (128, 1.07), (256, 1.01), (512, 1.0))
-_WRITE_RUN_COST = (
-    (2, 6.4),
-    (4, 3.5),
-    (8, 2.2),
-    (16, 1.4),
-    (32, 1.08),
-    (64, 1.04),
-    (128, 1.02),
-    (256, 1.01),
-    (512, 1.0),
-)
-"""Time per byte by the bytes that one warp instruction touches in a row. Reads: measured on an H100 for 32, 128, 256
-and 512 B; 16 B is an estimate, and less than 64 B are already counted as whole half lines. Writes: tiles of transposes
-on an H200, 5000 kernels, whose blocks fill whole lines: the parts of a line meet in L2."""
+LATE_BLOCKS = 0.1
+TAIL = 0.2
+"""Of the time by which a last wave that is not full would lengthen a kernel, what it does: the multiprocessors that
+still work have the memory to themselves. Of blocks in loops, which share the work, and of others. A fit to 13,089
+kernels of 75 fusions on an H200."""
 
-
-LATE_BLOCKS = 0.3
-"""Of the time by which blocks in loops that find no room at first would lengthen a kernel, what they do: the
-multiprocessors left have the memory to themselves. A fit to 5900 kernels on an H200: 0 and 1 rank them worse."""
-
-CLUSTER_SMS_SHARE = 10 / 11
-"""H200: cuOccupancyMaxActiveClusters finds room for clusters of 4 and of 8 blocks on 120 of 132 SMs (30 and 15 clusters
-with one block an SM), since a cluster lies in one GPC and GPCs are not of equal size. Clusters of 2 fit everywhere."""
-
-
-def usable_sms(card: Card, cluster: int) -> int:
-    """Multiprocessors that clusters of so many blocks can use together."""
-    return card.sm_count if cluster <= 2 else int(card.sm_count * CLUSTER_SMS_SHARE)
+L2_LOSES_FROM, L2_LOST_AT = 0.6, 1.5
+"""Bytes that the blocks which run at a time read, of what they read again, over those of L2: from where some come anew
+from memory, and where all do. A fit to the kernels of 21 fusions on an H200 that read more than half of L2 again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,14 +112,14 @@ class KernelFeatures:
     """What the model reads of a kernel; totals over the launch unless said.
 
     dram_read_bytes      bytes from device memory, each touched 64-byte half line counted whole
-    dram_write_bytes     bytes to device memory, each touched 32-byte sector counted whole
+    dram_write_bytes     bytes to device memory, and what sectors cost of which warps fill a part
     l2_read_bytes        bytes that SMs read through L2, those from device memory included
     l2_reused_bytes      size of the data that is read more than once
     l2_reuse_distance_bytes  what passes through L2 and stays there before another block reads the same again
     l2_reuse_is_kept     all loads of what is read again ask L2 to keep it
     l2_reused_bytes_per_sm  what the resident blocks of one SM read of it in their life
-    read_run_bytes       contiguous bytes of one warp load instruction (TMA: the inner box row), the shortest of inputs
-    write_run_bytes      the same for stores
+    read_run_cost        time per byte over that of long runs, of what is read
+    write_run_cost       the same of what is written
     bytes_in_flight_per_sm  bytes that one SM's resident blocks request before any of them waits
     warp_instructions    instructions issued, one a warp
     mufu_ops             special-function operations, one a lane
@@ -154,8 +148,8 @@ class KernelFeatures:
     l2_reuse_distance_bytes: float = 0.0
     l2_reuse_is_kept: bool = False
     l2_reused_bytes_per_sm: float = math.inf
-    read_run_bytes: float = 512.0
-    write_run_bytes: float = 512.0
+    read_run_cost: float = 1.0
+    write_run_cost: float = 1.0
     warp_instructions: float = 0.0
     mufu_ops: float = 0.0
     smem_wavefronts: float = 0.0
@@ -175,13 +169,23 @@ class KernelFeatures:
             value = getattr(self, name)
             if not value >= 0 or (math.isinf(value) and name != "l2_reused_bytes_per_sm"):
                 raise ValueError(f"{name}: found {value}, expected a finite number from 0.")
-        for name in ("blocks", "blocks_per_sm", "bytes_in_flight_per_sm", "read_run_bytes", "write_run_bytes"):
+        for name in ("blocks", "blocks_per_sm", "bytes_in_flight_per_sm"):
             if getattr(self, name) == 0:
                 raise ValueError(f"{name}: found 0, expected more.")
 
+    @property
+    def is_loop(self) -> bool:
+        """Blocks stay, and go over several tiles."""
+        return self.tiles > self.blocks
+
+    @property
+    def is_free(self) -> bool:
+        """Blocks come and go, and no thread waits for another."""
+        return not self.is_loop and not self.syncs_per_tile
+
     def waves(self, card: Card) -> float:
         """Blocks of the grid over blocks resident on the card at a time."""
-        return self.blocks / (self.blocks_per_sm * usable_sms(card, self.cluster))
+        return self.blocks / (self.blocks_per_sm * sms_for_clusters(card.sm_count, self.cluster))
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,14 +209,17 @@ def predict(card: Card, features: KernelFeatures) -> Prediction:
         "smem": features.smem_wavefronts / _clocks_per_us(card, features),
         "copies": copies_us(card, features),
     }
-    memory_us = math.hypot(overlapping["bandwidth"], overlapping["latency"])
-    body_us = float(sum(us**OVERLAP for us in (memory_us, *list(overlapping.values())[2:])) ** (1 / OVERLAP))
+    memory = overlapping["bandwidth"], overlapping["latency"]
+    memory_us = _overlapped(memory, LOOP_OVERLAP if features.is_loop else BLOCKS_OVERLAP)
+    body_us = _overlapped((memory_us, *list(overlapping.values())[2:]), OVERLAP)
     blocks_us = BLOCK_US * features.blocks / _active_sms(card, features)
-    body_us = max(body_us, blocks_us)
+    phases_us = phases_us_of(card, features, memory_us)
+    body_us = max(body_us, blocks_us) + phases_us
     terms = {
         "fixed": FIXED_US,
         **overlapping,
         "blocks": blocks_us,
+        "phases": phases_us,
         "sync": sync_us(card, features),
         "cluster": cluster_us(card, features),
         "spills": spills_us(card, features),
@@ -222,17 +229,23 @@ def predict(card: Card, features: KernelFeatures) -> Prediction:
     return Prediction(total_us, MappingProxyType(terms))
 
 
+def _overlapped(terms: Iterable[float], exponent: int) -> float:
+    """The sum of the terms' powers, as a time: the largest, and a little of the others."""
+    return float(sum(us**exponent for us in terms) ** (1 / exponent))
+
+
 def bandwidth_us(card: Card, features: KernelFeatures) -> float:
     """Bytes over the rate of device memory at this mix of reads and writes, or over L2's where that takes longer."""
     # What the same blocks read again comes back before others have read much; what L2 cannot hold is read anew.
     again = min(features.l2_reused_bytes, features.l2_reused_bytes_per_sm * card.sm_count)
-    lost = max(0.0, 1 - card.l2_bytes / again) if again else 0.0
+    size = again / card.l2_bytes
+    lost = min(1.0, max(0.0, (size - L2_LOSES_FROM) / (L2_LOST_AT - L2_LOSES_FROM)))
     distance = features.l2_reuse_distance_bytes / card.l2_bytes
     held = KEPT_DISTANCE if features.l2_reuse_is_kept else HELD_DISTANCE
     lost = max(lost, min(1.0, max(0.0, distance - held) / LOST_SPAN))
-    read_bytes = features.dram_read_bytes + lost * max(0.0, features.l2_read_bytes - features.dram_read_bytes)
-    read = read_bytes * _run_cost(_READ_RUN_COST, features.read_run_bytes)
-    write = features.dram_write_bytes * _run_cost(_WRITE_RUN_COST, features.write_run_bytes)
+    anew = lost * max(0.0, features.l2_read_bytes - features.dram_read_bytes)
+    read = (features.dram_read_bytes + anew) * features.read_run_cost
+    write = features.dram_write_bytes * features.write_run_cost
     # Time per byte goes in straight lines from pure reads over an even copy to pure writes.
     many, few, rate = (read, write, card.dram.best_read) if read >= write else (write, read, card.dram.best_write)
     dram_us = 1e6 * (many / rate + few * (2 / card.dram.best_copy - 1 / rate))
@@ -260,17 +273,26 @@ def latency_us(card: Card, features: KernelFeatures) -> float:
     A block asks for nothing while its threads fold and wait for each other: that makes the trip longer.
     """
     is_mixed = features.dram_write_bytes > MIXED_FROM * features.dram_read_bytes
-    trip_us = MIXED_LATENCY_US if is_mixed else READ_LATENCY_US
+    mixed_us = MIXED_LATENCY_US if features.is_loop else BLOCK_LATENCY_US
+    trip_us = mixed_us if is_mixed else READ_LATENCY_US
     trip_us += features.syncs_per_tile * FOLD_US
-    if features.tiles <= features.blocks and not features.syncs_per_tile:
+    if features.is_free:
         trip_us *= COVERED
     in_flight = features.bytes_in_flight_per_sm * _resident(card, features) / features.blocks_per_sm
     trips = features.dram_read_bytes / (_active_sms(card, features) * in_flight)
     loops_us = 0.0
-    if features.tiles > features.blocks:  # in a loop, a thread works on what has come before it asks again
+    if features.is_loop:  # in a loop, a thread works on what has come before it asks again
         warps = _active_sms(card, features) * _resident(card, features) * features.warps_per_block
         loops_us = features.warp_instructions / warps / (WARP_ISSUES_PER_CLOCK * card.max_sm_clock_mhz)
     return max(0.0, trips - 1) * (trip_us + loops_us / max(1.0, trips))
+
+
+def phases_us_of(card: Card, features: KernelFeatures, memory_us: float) -> float:
+    """Time in which blocks load nothing, since their threads wait for each other or store."""
+    if features.is_free:
+        return 0.0
+    warps = max(1.0, _resident(card, features) * features.warps_per_block)
+    return PHASES * memory_us * PHASE_WARPS / warps
 
 
 def copies_us(card: Card, features: KernelFeatures) -> float:
@@ -309,15 +331,15 @@ def cluster_us(card: Card, features: KernelFeatures) -> float:
 
 
 def tail_us(card: Card, features: KernelFeatures, body_us: float) -> float:
-    """The last wave is not full. Half of what that wastes: the blocks left get more bandwidth each.
+    """The last wave is not full. Some of what that wastes: the blocks left get more bandwidth each.
 
     Blocks that stay share the work evenly: those that find no room at first begin when the others have ended.
     """
     waves = features.waves(card)
     whole = math.ceil(waves)
-    if waves > 1 and features.tiles > features.blocks:
+    if waves > 1 and features.is_loop:
         return LATE_BLOCKS * (whole / waves - 1) * body_us
-    return 0.5 * (whole - waves) / whole * body_us / whole if waves > 1 else 0.0
+    return TAIL * (whole - waves) / whole * body_us / whole if waves > 1 else 0.0
 
 
 def _resident(card: Card, features: KernelFeatures) -> float:
@@ -326,20 +348,9 @@ def _resident(card: Card, features: KernelFeatures) -> float:
 
 
 def _active_sms(card: Card, features: KernelFeatures) -> int:
-    return min(usable_sms(card, features.cluster), features.blocks)
+    return min(sms_for_clusters(card.sm_count, features.cluster), features.blocks)
 
 
 def _clocks_per_us(card: Card, features: KernelFeatures) -> float:
     """Clocks of all SMs in use, in a microsecond."""
     return _active_sms(card, features) * card.max_sm_clock_mhz
-
-
-def _run_cost(table: tuple[tuple[int, float], ...], run_bytes: float) -> float:
-    """The table's cost at `run_bytes`: straight lines over log2, flat beyond both ends."""
-    if run_bytes <= table[0][0]:
-        return table[0][1]
-    for (low, low_cost), (high, high_cost) in pairwise(table):
-        if run_bytes <= high:
-            share = math.log2(run_bytes / low) / math.log2(high / low)
-            return low_cost + share * (high_cost - low_cost)
-    return table[-1][1]

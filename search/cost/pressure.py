@@ -110,6 +110,8 @@ _STATEMENTS = (
     k.GlobalStore,
     k.SharedLoad,
     k.SharedStore,
+    k.MatrixLoad,
+    k.MatrixStore,
     k.RemoteStore,
     k.Compute,
     k.Convert,

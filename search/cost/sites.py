@@ -9,35 +9,36 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from compiler.lower import kernel_ir as k
-from compiler.lower.operands import Reg, Shared
+from compiler.lower.operands import Less, Reg, Shared
 
 WARP = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A statement and how often one thread runs it: per tile, and over all tiles of a block."""
+    """A statement, how often one thread runs it, per tile and over all tiles of a block, and what is asked before."""
 
     statement: k.Stmt
     per_tile: int
     tiles: int
+    conditions: tuple[Less, ...] = ()
 
 
-def sites_of(body: tuple[k.Stmt, ...], per_tile: int, tiles: int) -> Iterator[Site]:
+def sites_of(body: tuple[k.Stmt, ...], per_tile: int, tiles: int, conditions: tuple[Less, ...] = ()) -> Iterator[Site]:
     """Statements of the usual path. Unrolled loops are work of a tile; the others go over tiles."""
     for s in body:
-        yield Site(s, per_tile, tiles)
+        yield Site(s, per_tile, tiles, conditions)
         match s:
             case k.Loop(trip=trip, unroll=True):
-                yield from sites_of(s.body, per_tile * max(1, trip.hi), tiles)
+                yield from sites_of(s.body, per_tile * max(1, trip.hi), tiles, conditions)
             case k.Loop(trip=trip):
-                yield from sites_of(s.body, per_tile, tiles * max(1, trip.hi))
+                yield from sites_of(s.body, per_tile, tiles * max(1, trip.hi), conditions)
             case k.If():
-                yield from sites_of(s.then, per_tile, tiles)
+                yield from sites_of(s.then, per_tile, tiles, (*conditions, *s.conditions))
                 beside = sites_of(s.orelse, per_tile, tiles)  # of warps that only load, what they bring
                 yield from (site for site in beside if isinstance(site.statement, k.TmaLoad | k.BulkLoad))
             case k.Elected():
-                yield from sites_of(s.body, per_tile, tiles)
+                yield from sites_of(s.body, per_tile, tiles, conditions)
             case _:
                 pass
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
+from compiler.ir.expr import Expr
 from compiler.ir.fusion import Fusion
 from compiler.ir.tensor import CachePolicy
-from compiler.ir.touched import read_bytes
+from compiler.ir.touched import read_bytes, written_bytes
 from compiler.lower import kernel_ir as k
 from search.cost.accesses import (
     PAST_L1,
@@ -18,8 +20,8 @@ from search.cost.accesses import (
     read_run,
     sector_bytes,
     share_of_l1,
-    share_of_sectors,
 )
+from search.cost.runs import READ_RUN_COST, WRITE_RUN_COST, Table, mean_cost
 from search.cost.sites import WARP, Load, Site, own_side
 
 _ROWS_AT_ONCE = 4
@@ -40,34 +42,51 @@ def share_past_l1(sites: list[Site]) -> float:
     return past / max(1, sum(n * s.width * s.target.dtype.nbytes for s, n in loads))
 
 
-def runs_of_accesses(
-    sites: list[Site], kernel: k.Kernel, lanes: dict[str, NDArray[np.int64]], again: set[int]
-) -> tuple[list[float], list[float]]:
-    """Contiguous bytes of each kind of access: reads, writes. What is read again and again, a weight of every row,
-    comes from the caches, to which the length of a run means little."""
-    cached = {p.name for p in kernel.pointers if p.position in again}
+@dataclass(frozen=True, slots=True)
+class RunCosts:
+    """Time per byte over that of long runs, of what is read and of what is written."""
+
+    read: float
+    write: float
+
+
+def run_costs(
+    sites: list[Site], kernel: k.Kernel, lanes: dict[str, NDArray[np.int64]], fusion: Fusion, again: set[int]
+) -> RunCosts:
+    """What the lengths of runs cost, the mean over tensors by their bytes. One address for all lanes is no run; what is
+    read again, a weight of every row, comes from the caches, to which the length of a run means little."""
+    read, written = read_bytes(fusion), written_bytes(fusion)
+    sizes = [*(read[name] for name in fusion.inputs), *(written[name] for name in fusion.outputs)]
+    position = {p.name: p.position for p in kernel.pointers} | {m.name: m.position for m in kernel.tensor_maps}
     rows = {m.name: float(m.box[0] * m.dtype.nbytes) for m in kernel.tensor_maps}
-    reads: list[float] = []
-    writes: list[float] = []
+    reads: dict[int, list[tuple[float, float]]] = {}
+    writes: dict[int, list[tuple[float, float]]] = {}
     for site in sites:
+        times = float(site.per_tile * site.tiles)
         match site.statement:
-            case (k.GlobalLoad() | k.CopyAsync()) as s if s.tensor in cached:
-                pass
             case (k.GlobalLoad() | k.CopyAsync()) as s if global_access(s, lanes)[0] > s.width * s.target.dtype.nbytes:
-                reads.append(read_run(s, lanes))  # one address for all lanes is a broadcast, not a short run
+                reads.setdefault(position[s.tensor], []).append((times * s.width, read_run(s, lanes)))
             case k.GlobalStore() as s:
-                writes.append(global_access(s, lanes)[1] * share_of_sectors(s, kernel))
+                writes.setdefault(position[s.tensor], []).append((times * s.width, global_access(s, lanes)[1]))
             case k.TmaLoad() as s:
-                reads.append(_ROWS_AT_ONCE * rows[s.tensor_map])
+                reads.setdefault(position[s.tensor_map], []).append((times, _ROWS_AT_ONCE * rows[s.tensor_map]))
             case k.TmaStore() as s:
-                writes.append(_ROWS_AT_ONCE * rows[s.tensor_map])
+                writes.setdefault(position[s.tensor_map], []).append((times, _ROWS_AT_ONCE * rows[s.tensor_map]))
             case k.BulkLoad() as s:
-                reads.append(float(s.nbytes))
+                reads.setdefault(position[s.tensor], []).append((times, float(s.nbytes)))
             case k.BulkStore() as s:
-                writes.append(float(s.nbytes))
+                writes.setdefault(position[s.tensor], []).append((times, float(s.nbytes)))
             case _:
                 pass
-    return reads, writes
+
+    def mean(table: Table, found: dict[int, list[tuple[float, float]]]) -> float:
+        total = sum(sizes[p] for p in found)
+        return sum(sizes[p] * mean_cost(table, runs) for p, runs in found.items()) / total if total else 1.0
+
+    return RunCosts(
+        mean(READ_RUN_COST, {p: runs for p, runs in reads.items() if p not in again}),
+        mean(WRITE_RUN_COST, writes),
+    )
 
 
 def l2_read_bytes(
@@ -95,10 +114,12 @@ def l2_read_bytes(
                 part += 1
             case k.TmaLoad() as s:
                 total[position[s.tensor_map]] = max(
-                    total.get(position[s.tensor_map], 0.0), blocks * times * float(s.nbytes)
+                    total.get(position[s.tensor_map], 0.0), blocks * times * s.nbytes / s.blocks
                 )
             case k.BulkLoad() as s:
-                total[position[s.tensor]] = max(total.get(position[s.tensor], 0.0), blocks * times * float(s.nbytes))
+                total[position[s.tensor]] = max(
+                    total.get(position[s.tensor], 0.0), blocks * times * s.nbytes / s.blocks
+                )
             case _:
                 pass
     for at, found in loads.items():
@@ -129,31 +150,40 @@ _LEAVES_EARLY = (CachePolicy.STREAMING, CachePolicy.EVICT_FIRST)
 def reuse_distance(sites: list[Site], kernel: k.Kernel, again: set[int]) -> float:
     """Bytes that pass through L2 and stay until a block reads what the first one has read, of the farthest operand.
 
-    Blocks start in the order of their numbers. What leaves the cache early does not count.
+    Blocks start in the order of their numbers, those of a cluster that a multicast serves as one. What leaves the cache
+    early does not count.
     """
     blocks, _, _ = kernel.grid
-    if prod(kernel.grid) != blocks or kernel.cluster > 1:
+    sent = [s.statement for s in sites if isinstance(s.statement, k.TmaLoad | k.BulkLoad) and s.statement.blocks > 1]
+    if prod(kernel.grid) != blocks or (kernel.cluster > 1 and not sent):
         return 0.0
-    position = {p.name: p.position for p in kernel.pointers}
+    position = {p.name: p.position for p in kernel.pointers} | {m.name: m.position for m in kernel.tensor_maps}
     accesses = [s for s in sites if isinstance(s.statement, Load | k.GlobalStore)]
     loads = [s.statement for s in accesses if isinstance(s.statement, Load)]
-    number = np.arange(min(blocks, _FAR_BLOCKS), dtype=np.int64)
+    number = np.arange(min(blocks // kernel.cluster, _FAR_BLOCKS), dtype=np.int64)
+    lanes = {"tx": np.zeros_like(number), "bx": number}
     farthest = 0
-    for offset in {s.offset for s in loads if position.get(s.tensor) in again}:
-        at = np.broadcast_to(addresses(offset, {"tx": np.zeros_like(number), "bx": number}), number.shape)
-        same = np.flatnonzero(at[1:] == at[0])
+    places = {(s.offset,) for s in loads if position.get(s.tensor) in again}
+    for place in places | {at for name, at in map(_source, sent) if position[name] in again}:
+        at = np.stack([np.broadcast_to(addresses(e, lanes), number.shape) for e in place])
+        same = np.flatnonzero((at[:, 1:] == at[:, :1]).all(axis=0))
         farthest = max(farthest, int(same[0]) + 1 if len(same) else 0)
-    stays = sum(
+    stays: float = sum(
         s.statement.width * own_side(s.statement).dtype.nbytes * s.per_tile * s.tiles * kernel.threads
         for s in accesses
         if isinstance(s.statement, Load | k.GlobalStore) and s.statement.cache not in _LEAVES_EARLY
     )
     stays += sum(
-        s.statement.nbytes * s.per_tile * s.tiles
+        s.statement.nbytes / getattr(s.statement, "blocks", 1) * s.per_tile * s.tiles
         for s in sites
-        if isinstance(s.statement, k.TmaLoad | k.TmaStore | k.BulkLoad | k.BulkStore)
+        if isinstance(s.statement, COPIES)
     )
-    return float(farthest * stays)
+    return float(farthest * kernel.cluster * stays)
+
+
+def _source(s: k.TmaLoad | k.BulkLoad) -> tuple[str, tuple[Expr, ...]]:
+    """What a copy reads, and where of it."""
+    return (s.tensor_map, s.coordinates) if isinstance(s, k.TmaLoad) else (s.tensor, (s.offset,))
 
 
 def is_kept(sites: list[Site], kernel: k.Kernel, again: set[int]) -> bool:

@@ -17,7 +17,7 @@ from search.ending import duplicate, kernel_id, not_run, unbuilt
 from search.journal import TrialLog
 from search.predicting import predictor, refiner
 from search.progress import Progress, Snapshot
-from search.samplers.warm_start import warm_start
+from search.spread import spread
 from search.trial import Trial, TrialState
 from search.tuning import compilers as default_compilers
 from service.jobs.executor import WorkerStopping
@@ -48,7 +48,7 @@ def prepare(job: Job, target: Detached, stopping: threading.Event, compilers: in
         pool.start()
         seconds = min(_RANKING_S, _RANKING_SHARE * job.budget.left_s)
         ranking = job.plan.ranking(predict, _PER_KERNEL * KERNELS, job.seed, seconds)
-        ordered = warm_start([one.candidate for one in ranking], len(ranking))
+        ordered = spread(ranking)
         builder = Builder(job.plan.fusion, job.plan.arch, job.plan.schedulers, pool, predict, refiner(target.card))
 
         def is_stopped() -> bool:

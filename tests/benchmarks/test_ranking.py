@@ -58,6 +58,13 @@ def test_what_the_first_by_prediction_would_have_found() -> None:
     assert row.spread == pytest.approx(115.5 / 101)
 
 
+def test_the_first_as_a_search_tries_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert row_of("x", [1.0, 2.0, 3.0], [7.0, 6.0, 5.0], order=[2, 0, 1]).found == (1.0, 1.0, 1.0)
+    journal(tmp_path / "a", [*TRIALS])
+    assert main([str(tmp_path), "--tried"]) == 0
+    assert capsys.readouterr().out.splitlines()[1].split()[:4] == ["a", "5", "0.80", "20.00"]
+
+
 def test_only_trials_with_both_times_count_and_a_cut_line_is_left_out(tmp_path: Path) -> None:
     path = journal(tmp_path / "one", [*TRIALS, (9.0, None), (None, 19.0)], tail='{"number": 7, "sch')
     assert [trial.number for trial in measured_trials(path)] == [0, 1, 2, 3, 4]

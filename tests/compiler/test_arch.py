@@ -4,7 +4,16 @@ from typing import Any
 
 import pytest
 
-from compiler.arch import DEFAULT_CARD, DramRates, arch_named, arch_names, card_named, cards, load_cards
+from compiler.arch import (
+    DEFAULT_CARD,
+    DramRates,
+    arch_named,
+    arch_names,
+    card_named,
+    cards,
+    load_cards,
+    sms_for_clusters,
+)
 from compiler.errors import UnknownArch, UnknownCard
 
 CARDS_FILE = Path(load_cards.__code__.co_filename).with_name("cards.json")
@@ -117,3 +126,12 @@ def test_a_card_file_is_read_strictly(tmp_path: Path, path: str, value: object, 
     changed.write_text(json.dumps(entries))
     with pytest.raises(ValueError, match=message):
         load_cards(changed)
+
+
+@pytest.mark.parametrize(
+    ("sm_count", "cluster", "sms"),
+    [(132, 1, 132), (132, 2, 132), (132, 4, 120), (132, 8, 120), (132, 16, 112), (148, 16, 112), (10, 16, 16)],
+)
+def test_clusters_find_room_on_fewer_multiprocessors_the_larger_they_are(sm_count: int, cluster: int, sms: int) -> None:
+    """In whole clusters, of which every card is taken to hold one."""
+    assert sms_for_clusters(sm_count, cluster) == sms

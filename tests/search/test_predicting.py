@@ -15,6 +15,7 @@ from compiler.lower.operands import Reg, Shared
 from compiler.pipeline import Generated, generate
 from search.cli.load import load_one
 from search.cost.accesses import first_warp, runs_of, wavefronts_of
+from search.cost.runs import READ_RUN_COST, run_cost
 from search.plan import Plan
 from search.predicting import features_of, predictor
 from search.roofline import floor_us
@@ -72,9 +73,9 @@ def test_features_and_order_of_real_kernels() -> None:
     features = features_of(wide)
     assert (features.dram_read_bytes, features.dram_write_bytes) == (4 * elems, 2 * elems)
     assert features.l2_read_bytes == 4 * elems
-    assert (features.read_run_bytes, features.write_run_bytes) == (512, 512)
+    assert (features.read_run_cost, features.write_run_cost) == (1, 1)
     assert features.blocks == elems // (8 * 256 * 4)
-    assert features_of(narrow).read_run_bytes == 64
+    assert features_of(narrow).read_run_cost == run_cost(READ_RUN_COST, 64)
     predict = predictor(H200)
     fast, slow = predict(wide), predict(narrow)
     assert fast is not None

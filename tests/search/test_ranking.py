@@ -11,6 +11,7 @@ from search.candidate import Candidate
 from search.hints import SELDOM_LOSE, neighbours, other_hints, settled
 from search.plan import Plan
 from search.predicting import predictor
+from search.ranking import Ranker
 from search.space.constraints import Constraint
 from search.space.knobs import Knob, KnobValue
 from search.space.space import Space
@@ -58,9 +59,16 @@ def test_neighbours_are_legal_and_one_step_away() -> None:
     assert point(64, "bulk", "default", "exact") not in neighbours(SPACE, point(64, "vector", "default", "exact"))
 
 
-def test_other_hints_change_one_at_a_time() -> None:
+def test_other_hints_change_one_at_a_time_or_two_that_need_each_other() -> None:
     found = list(other_hints(SPACE, point(64, "bulk", "streaming", "approx")))
     assert found == [point(64, "bulk", "streaming", math) for math in ("exact", "coarse")]
+    hints = (Knob("cache_load", ("default", "evict_first")), Knob("cache_store", ("default", "streaming")))
+    past = Constraint("past", ("cache_load", "cache_store"), lambda load, s: (load == "default") | (s != "default"), "")
+    space = Space("of two hints", hints, (past,))
+    assert list(other_hints(space, {"cache_load": "default", "cache_store": "default"})) == [
+        {"cache_load": "evict_first", "cache_store": "streaming"},
+        {"cache_load": "default", "cache_store": "streaming"},
+    ]
 
 
 def structure(candidate: Candidate) -> tuple[tuple[str, KnobValue], ...]:
@@ -79,14 +87,26 @@ def test_structures_come_first_and_hints_of_the_best_are_added() -> None:
     hinted = [number for numbers in by_structure.values() for number in numbers[1:]]
     assert len(by_structure) >= 24
     assert hinted, "no hints were tried"
-    plain = [one.predicted_us for number, one in enumerate(ranked) if number not in hinted]
-    assert plain == sorted(plain)
-    for number in hinted:
-        assert all(
-            ranked[n].predicted_us >= 1.03 * ranked[number].predicted_us
-            for n in range(number + 1, len(ranked))
-            if n not in hinted
-        )
+    times = [one.predicted_us for one in ranked]
+    assert times == sorted(times)
+
+
+def test_kinds_have_turns_and_the_fast_ones_more() -> None:
+    threads, load = Knob("threads", tuple(range(32))), Knob("load", ("vector", "bulk", "tma"))
+    space = Space("made up", (threads, load, Knob("cache_load", ("default", "streaming"))), ())
+    plan = Plan.of(softmax(), CARD)
+    ranker = Ranker(plan.fusion, plan.arch, {}, {"made up": space}, predictor(CARD))
+    times = {"vector": 100.0, "bulk": 103.0, "tma": 200.0}
+    counts = dict.fromkeys(times, 0)
+    drawn = list[Candidate]()
+    for candidate in ranker.drawn(48, seed=0):
+        drawn.append(candidate)
+        kind = str(candidate.knobs["load"])
+        counts[kind] += 1
+        ranker._fastest[ranker._kind(candidate)] = times[kind]
+    assert len(set(drawn)) == 48
+    assert counts["vector"] >= counts["bulk"] > 10
+    assert counts["tma"] == 1
 
 
 def test_a_ranking_ends_in_time_but_not_without_a_candidate() -> None:

@@ -61,7 +61,8 @@ class Region:
         first, last = offsets // PAGE, (offsets + nbytes - 1) // PAGE
         if nbytes <= PAGE and self._present[first].all() and self._present[last].all():
             return
-        pages = np.unique(np.concatenate([first, last, *(first + i for i in range(1, nbytes // PAGE))]))
+        between = (np.minimum(first + i, last) for i in range(1, nbytes // PAGE + 1))
+        pages = np.unique(np.concatenate([first, last, *between]))
         if self.written is not None:
             self._present[pages] = True
             return

@@ -2,14 +2,17 @@
 
     body with guards   ->   if (every index of the tile is inside) { body without guards } else { body with guards }
 
-The condition is uniform in the block, so barriers inside stay reachable by all threads.
+The condition is uniform in the block, so barriers inside stay reachable by all threads. Where words straddle aligned
+ones, edge tiles whose words all lie in memory are split from the others, and guard their stores alone.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
-from compiler.ir.expr import Mod, Var, var
+from compiler.analysis.loop_nest import GRID_VARS
+from compiler.ir.expr import Expr, Mod, Var, var
 from compiler.lower.cut_vectors import cut_access
 from compiler.lower.kernel_ir import (
     Accumulate,
@@ -51,9 +54,11 @@ def _split(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     )
     conditions: dict[Less, None] = {}
     met: set[Less] = set()
-    for s in walk(body):
+    of_words: dict[Less, None] = {}
+    whole: set[Less] = set()
+    for s in _asking(body):
         for guard in _guards(s):
-            if not (guard.right.is_const or has_halo):
+            if not (guard.right.is_const or has_halo or _is_in_some_tiles(guard)):
                 continue  # the first place of a shifted run, in every tile
             inside = holds_for_block(Less(guard.left.substitute(unrolled), guard.right.substitute(unrolled)))
             if inside is None and cut_access(s) is not None:
@@ -63,14 +68,40 @@ def _split(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
             if inside.left.lo >= inside.right.hi:
                 continue  # no tile is full along this index
             met.add(guard)
+            if _straddles(s):
+                whole.add(guard)
             if inside.left.hi >= inside.right.lo:
                 conditions[inside] = None
+                of_words |= {inside: None} if _straddles(s) else {}
     if not met:
         return body
     if conditions and set(conditions) == met:
         return body  # each guard is the same for a whole block, and cheaper where it stands
     full = _without_guards(body, met)
-    return (If(tuple(conditions), full, body),) if conditions else full
+    edge = body
+    if of_words and len(of_words) < len(conditions) and not any(isinstance(s, Sync) for s in walk(body)):
+        # Each branch around a word waits for those before it: at a row's end, too, all are asked for at once.
+        edge = (If(tuple(of_words), _without_guards(body, whole), body),)
+    return (If(tuple(conditions), full, edge),) if conditions else full
+
+
+def _straddles(s: Stmt) -> bool:
+    """True for the load of a word that straddles two aligned ones, where both are in memory."""
+    both = cut_access(s)
+    return isinstance(both, GlobalLoad) and both.straddles
+
+
+def _asking(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
+    """Statements in order, without the lanes of vectors that a bound may cut: where they are whole, none is taken."""
+    for s in body:
+        yield s
+        match s:
+            case Loop() | Elected():
+                yield from _asking(s.body)
+            case If() if cut_access(s) is None:
+                yield from _asking((*s.then, *s.orelse))
+            case _:
+                pass
 
 
 def _is_of_a_halo(guard: Less) -> bool:
@@ -78,6 +109,12 @@ def _is_of_a_halo(guard: Less) -> bool:
     a row that moves it there, the first step of every tile may be cut."""
     phases = [atom for atom, c in guard.right.terms if c < 0 and isinstance(atom, Mod)]
     return guard.left.is_const and bool(guard.right.terms) and not phases
+
+
+def _is_in_some_tiles(guard: Less) -> bool:
+    """Whether a run is cut into tiles of several blocks, of which the first alone has its first place."""
+    ahead = (Expr(((atom, c),)) for atom, c in guard.right.terms if c > 0)
+    return guard.left.is_const and any(v.name in GRID_VARS for e in ahead for v in e.variables)
 
 
 def _guards(s: Stmt) -> tuple[Less, ...]:

@@ -59,7 +59,15 @@ def cached_inputs_are_read_and_not_inlined(site: Site, step: steps.CacheInput) -
         yield Refusal(site.name, found, "consumers, not inlined", fix, f"{t.name} is inlined or has no consumer")
 
 
-@step_rule(steps.CacheOutput, steps.SetMemory, steps.Recompute, steps.SetCache, steps.Straddle, steps.Approximate)
+@step_rule(
+    steps.CacheOutput,
+    steps.SetMemory,
+    steps.Recompute,
+    steps.SetCache,
+    steps.Straddle,
+    steps.Multicast,
+    steps.Approximate,
+)
 def tensors_are_made_by_an_operator(site: Site, step: object) -> Iterator[Refusal]:
     """What is said of an operator is said of one that exists: inputs have none."""
     if site.sf.producer(site.name) is None:
@@ -138,6 +146,20 @@ def shared_tensors_are_written_by_copies(site: Site, step: steps.SetMemory) -> I
             "a copy",
             "Cache its output in shared memory instead.",
             f"{site.name} is computed by {op.kind}",
+        )
+
+
+@step_rule(steps.Park)
+def parked_tensors_are_in_registers(site: Site, step: steps.Park) -> Iterator[Refusal]:
+    """A part of what a thread has in registers is parked, not all of it."""
+    t = site.sf.tensor(step.tv)
+    if t.memory is not MemoryType.LOCAL or step.first < 1:
+        yield Refusal(
+            step.tv,
+            f"{t.memory.value}, from element {step.first} on",
+            "registers, from element 1 or a later one on",
+            "Park later elements of a register tensor.",
+            f"{step.tv} in {t.memory.value} from element {step.first} on",
         )
 
 

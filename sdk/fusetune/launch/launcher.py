@@ -6,6 +6,7 @@ from collections import OrderedDict
 from typing import Any
 
 from fusetune.errors import GuardFailed, LaunchFailed, WrongArguments
+from fusetune.launch.clusters import cluster_config, is_in_clusters, refuse_clusters_without_room
 from fusetune.launch.driver import check, current_context, driver
 from fusetune.launch.guards import CallFacts, check_guards
 from fusetune.launch.module import acquire_module, release_module
@@ -22,8 +23,8 @@ _CLUSTER_CONFIGS_KEPT = 16
 class Launcher:
     """One artifact on one device. `launch` neither synchronises nor allocates device memory, so graphs may capture it.
 
-    Raises NoDevice, InvalidKernel or LaunchFailed where the code cannot be loaded. Not for concurrent use by several
-    threads: give each its own.
+    Raises NoDevice, InvalidKernel or LaunchFailed where the code cannot be loaded, NoDevice too where the device has no
+    room for a cluster of it. Not for concurrent use by several threads: give each its own.
     """
 
     def __init__(self, artifact: KernelArtifact, device: int = 0) -> None:
@@ -33,6 +34,9 @@ class Launcher:
         try:
             with current_context(device):
                 self._functions = tuple(self._module.function(launch) for launch in artifact.launches)
+                for spec, function in zip(artifact.launches, self._functions, strict=True):
+                    if is_in_clusters(spec):
+                        refuse_clusters_without_room(spec, function)
         except BaseException:
             release_module(self._module)
             raise
@@ -93,7 +97,7 @@ class Launcher:
     def _enqueue(self, index: int, params: PackedParams, stream: int) -> None:
         cuda = driver()
         spec, function = self.artifact.launches[index], self._functions[index]
-        if spec.cluster == (1, 1, 1):
+        if not is_in_clusters(spec):
             (status,) = cuda.cuLaunchKernel(
                 function, *spec.grid, *spec.block, spec.dynamic_smem_bytes, stream, params.address, 0
             )
@@ -105,26 +109,10 @@ class Launcher:
     def _cluster_config(self, index: int, spec: LaunchSpec, stream: int) -> Any:
         config = self._configs.get((index, stream))
         if config is None:
-            config = self._configs[(index, stream)] = _make_cluster_config(spec, stream)
+            config = self._configs[(index, stream)] = cluster_config(spec, stream)
             if len(self._configs) > _CLUSTER_CONFIGS_KEPT:
                 self._configs.popitem(last=False)
         return config
-
-
-def _make_cluster_config(spec: LaunchSpec, stream: int) -> Any:
-    cuda = driver()
-    attribute = cuda.CUlaunchAttribute()
-    attribute.id = cuda.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
-    dims = attribute.value.clusterDim
-    dims.x, dims.y, dims.z = spec.cluster
-    config = cuda.CUlaunchConfig()
-    config.gridDimX, config.gridDimY, config.gridDimZ = spec.grid
-    config.blockDimX, config.blockDimY, config.blockDimZ = spec.block
-    config.sharedMemBytes = spec.dynamic_smem_bytes
-    config.hStream = stream
-    config.attrs = [attribute]
-    config.numAttrs = 1
-    return config
 
 
 def _failed(spec: LaunchSpec, status: Any) -> LaunchFailed:

@@ -7,6 +7,7 @@ from compiler.ir.fusion import Fusion
 from search.space.protocol import Scheduler
 from search.space.schedulers.column import Column
 from search.space.schedulers.flat import Flat
+from search.space.schedulers.inner_outer import InnerOuter
 from search.space.schedulers.launches import launches_for, launches_refusal
 from search.space.schedulers.row import Row
 from search.space.schedulers.tile2d import Tile2d
@@ -31,4 +32,4 @@ def refusals(fusion: Fusion, arch: Arch) -> dict[str, str]:
 
 
 def _every(sm_count: int) -> tuple[Scheduler, ...]:
-    return Flat(sm_count), Tile2d(sm_count), Row(sm_count), Column(sm_count)
+    return Flat(sm_count), Tile2d(sm_count), Row(sm_count), Column(sm_count), InnerOuter(sm_count)

@@ -6,9 +6,10 @@ memory into another (`columns`):
     batch and column slab (blocks) | blocks of a cluster | steps | thread row | thread column | row in flight | lane
             kept                          folded          folded    folded         kept            folded       kept
 
-A thread keeps one accumulator a lane; it loads all its rows of a step before it folds them, from memory or from a ring
-in shared memory (`column_staging`). Threads of a column, and the blocks of a cluster, fold together at the end. A
-fusion with several reductions, one after the other, passes over the rows once for each (`column_passes`).
+A thread keeps one accumulator a lane; it loads all its rows of a step before it folds them, from memory, at any address
+(`column_words`), or from shared memory: a ring, or all rows of the block (`column_staging`). Threads of a column, and
+the blocks of a cluster, fold together at the end. A fusion with several reductions, one after the other, passes over
+the rows once for each (`column_passes`).
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from compiler.schedule.trace import ScheduleTrace
 from search.space.schedulers.builder import TraceBuilder
 from search.space.schedulers.column_form import ColumnForm, column_form, is_load, with_accesses_of
 from search.space.schedulers.column_passes import (
+    SHARED,
     cache_registers,
     is_column,
     is_full,
@@ -40,6 +42,7 @@ from search.space.schedulers.column_passes import (
 )
 from search.space.schedulers.column_space import ONLINE, column_space
 from search.space.schedulers.column_staging import stage, stageable, tile_loops
+from search.space.schedulers.column_words import WORDS, straddling
 from search.space.schedulers.pointwise_body import is_packed_cast, set_cache, set_grades
 from search.space.schedulers.rings import turn
 from search.space.space import Space
@@ -86,6 +89,10 @@ class _ColumnTrace:
         self.form = with_accesses_of(found, self.b.sf)
         self.loads = {op.output for op in self.b.sf.ops if is_load(self.b.sf, op)}
         """Register tensors that are read from memory, or from a shared copy of it."""
+        self.words: tuple[str, ...] = ()
+        """Those of them that come in words that straddle aligned ones."""
+        if self.point["load"] == WORDS:
+            self.words = straddling(self.form, self.b.sf, self.point["columns"], self.point["vector"])
         self.staged: list[str] = []
         self.cluster = int(self.point["cluster"])
         self.row_at = 4 + (self.cluster > 1)
@@ -94,7 +101,7 @@ class _ColumnTrace:
     def build(self) -> ScheduleTrace:
         b, p, form = self.b, self.point, self.form
         if p["load"] == "tma":
-            self.staged = stage(b, stageable(form, b.sf, p["columns"]))
+            self.staged = stage(b, stageable(form, b.sf, p["columns"]), stays=p["reuse"] == SHARED)
         set_grades(b, p["math"])
         for op in b.sf.ops:
             if op.output in self.staged:
@@ -176,11 +183,14 @@ class _ColumnTrace:
         if self.accesses_memory(op) and not b.tensor(name).loop[at].is_broadcast:
             found = next(a for a in self.form.accesses if a.first == name)
             word = self.form.width(found, self.point["columns"], self.point["vector"])
-            if 1 < word < self.point["vector"]:
+            if 1 < word < self.point["vector"] and name not in self.words:
                 b.split(name, at, word)
                 b.do(steps.Parallelize(name, at, P.UNROLL))
                 at += 1
             kind = P.VECTORIZE if word > 1 else P.UNROLL
+            if name in self.words:
+                b.do(steps.Straddle(name))
+                kind = P.VECTORIZE
         elif self.is_packed(op) and self.point["vector"] > 1 and not b.tensor(name).loop[at].is_broadcast:
             kind = P.VECTORIZE
         b.do(steps.Parallelize(name, at, kind))
@@ -217,7 +227,7 @@ class _ColumnTrace:
         if self.is_global(name):
             return
         if name in self.staged:
-            wanted = self.row_at - 2
+            wanted = self.row_at - (3 if self.point["reuse"] == SHARED else 2)
         elif is_reduction(op) or not is_full(b.sf, t) or name in self.passes.kept:
             wanted = 1
         elif name in self.loads:

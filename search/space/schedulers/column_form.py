@@ -15,7 +15,7 @@ from compiler.ir.iter_domain import MemoryType
 from compiler.ir.ops import MOVES, REDUCTIONS, OpKind
 from compiler.ir.tensor import TensorOp, TensorView
 from compiler.ir.views import Within, position
-from search.space.schedulers.row_shape import RowShape, row_shape
+from search.space.schedulers.row_shape import RowShape, fold_sets, row_shape
 
 WORD_BYTES = 16
 """The widest access of a thread (PTX ISA, ld and st)."""
@@ -101,6 +101,10 @@ class ColumnForm:
             found.append(d)
         return tuple(found)
 
+    def is_run(self, access: Access, which: str) -> bool:
+        """True if all columns of an access lie one after the other in memory."""
+        return len(self._run(access, which)) == sum(self.shape[d] > 1 for d in self.columns(which))
+
     def _fits(self, access: Access, which: str, word: int, run: tuple[int, ...]) -> bool:
         if word * access.nbytes > WORD_BYTES or access.align % (word * access.nbytes):
             return False
@@ -142,6 +146,8 @@ def column_form(sf: ScheduledFusion) -> ColumnForm | str:
     kept = tuple(d for d in range(len(shape)) if d not in folded)
     if (name := _read_in_two_ways(sf, kept)) is not None:
         return f"it reads input {name} through a view and in another way as well; pass it twice"
+    if len(fold_sets(sf)) > 1:
+        return "it folds rows as well as columns; inner_outer takes it"
     accesses = _accesses(sf, shape, kept)
     inner = _innermost(shape, accesses)
     if inner not in kept:

@@ -6,6 +6,8 @@ A tensor that two passes read is, by choice:
     read_again   loaded and computed in each pass
     inputs       loaded once and kept in registers; what is computed from it is computed in each pass
     values       kept in registers too where it costs a special function
+    shared       loaded once and kept in shared memory, by tensor maps; what is computed from it is computed in each
+                 pass, and what they cannot bring is loaded in each (`column_staging`)
 
 Sums that are folded along with a maximum (`compiler.schedule.online`) are in its pass, in loops of their own after it:
 what both fold is loaded once, and computed in each.
@@ -28,7 +30,10 @@ from search.space.schedulers.column_form import is_load, reads_memory, varies_al
 SCALED = 1
 """Passes are numbered by two: what belongs to sums that are scaled to a maximum of the same pass has the odd number."""
 
-REUSES = ("read_again", "inputs", "values")
+READ_AGAIN = "read_again"
+SHARED = "shared"
+REUSES = (READ_AGAIN, "inputs", "values")
+"""Choices of every fusion; those whose inputs tensor maps can bring also have `SHARED`."""
 
 COSTLY = frozenset(
     {
@@ -115,7 +120,7 @@ def _made_in(needed: Mapping[str, frozenset[int]], name: str, kept: frozenset[st
 
 def kept_tensors(sf: ScheduledFusion, reuse: str) -> frozenset[str]:
     """Full tensors that stay in registers from one pass to the next."""
-    if reuse == "read_again":
+    if reuse in (READ_AGAIN, SHARED):
         return frozenset()
     kept: frozenset[str] = frozenset()
     if reuse == "values":

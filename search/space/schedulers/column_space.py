@@ -3,31 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from compiler.arch import Arch
-from compiler.ir.domain import ScheduledFusion
 from compiler.ir.fusion import Fusion
 from compiler.ir.tensor import CachePolicy
 from compiler.schedule.online import online_sums
 from search.space.constraints import Constraint
 from search.space.knobs import Knob
 from search.space.schedulers.builder import TraceBuilder
+from search.space.schedulers.column_facts import ColumnFacts
 from search.space.schedulers.column_form import ColumnForm, column_form, with_accesses_of
-from search.space.schedulers.column_passes import (
-    cache_registers,
-    is_full,
-    is_reduction,
-    kept_tensors,
-    passes_of,
-    reuses,
-)
-from search.space.schedulers.column_staging import MAX_BOX, UNIT_BYTES, stageable
+from search.space.schedulers.column_passes import READ_AGAIN, SHARED, cache_registers, reuses
+from search.space.schedulers.column_staging import MAX_BOX, UNIT_BYTES
+from search.space.schedulers.column_words import WORDS, word_constraints
 from search.space.schedulers.flat_space import SMEM_SLACK_BYTES
 from search.space.schedulers.pointwise_body import math_grades
+from search.space.schedulers.register_limits import launchable_registers
 from search.space.schedulers.rings import Rings, ring_constraints, ring_knobs
 from search.space.space import Space
 
@@ -35,7 +29,7 @@ APART = "apart"
 ONLINE = "online"
 """Sums of exponentials are folded in a pass after that of their maximum, or along with it."""
 
-MAX_EXACT_THREADS = 64
+MAX_EXACT_THREADS = 128
 MAX_EXACT_ROWS = 16
 """Up to so many columns, or rows, a block may also take exactly all of them."""
 
@@ -52,6 +46,17 @@ MAX_BLOCKS_PER_SM = 16
 MAX_TILE_BYTES = 4 * 128
 """Register bytes of the rows that a thread loads ahead, or keeps, and of its accumulators."""
 
+CAPS = (0, 32, 40, 64)
+"""Caps on the registers of a thread, 0 for none: with them 2048, 1536 and 1024 threads share a multiprocessor."""
+
+MAX_BOXES = 64
+"""Copies by which one thread asks for all rows of a block: more take longer to issue than rows to arrive (27 ns each,
+`search.cost.model`)."""
+
+LONG_TILE_BYTES = 64 * 1024
+"""Rows and columns of a block, in bytes, up to which three of them share a multiprocessor. More are spread over more
+blocks of a cluster, however many blocks there are."""
+
 FIXED_REGISTERS = 12
 """Addresses, indices and counters of a thread: what compiled kernels of this form use beside their tile."""
 
@@ -62,85 +67,10 @@ def column_space(fusion: Fusion, arch: Arch, sm_count: int) -> Space:
     found = column_form(b.sf)
     assert isinstance(found, ColumnForm), "refused fusions have no space"
     cache_registers(b)
-    facts = _Facts(b.sf, with_accesses_of(found, b.sf), arch, sm_count, reuses(b.sf))
+    facts = ColumnFacts(b.sf, with_accesses_of(found, b.sf), arch, sm_count, reuses(b.sf))
     return Space(
         "column", _knobs(b, facts), (*_memory(facts), *_staging(facts), *_redundant(facts), *_worthwhile(facts))
     )
-
-
-@dataclass(frozen=True)
-class _Facts:
-    """Numbers of a fusion that constraints read."""
-
-    sf: ScheduledFusion
-    form: ColumnForm
-    arch: Arch
-    sm_count: int
-    reuses: tuple[str, ...]
-
-    @property
-    def rows(self) -> int:
-        """Elements that one result folds."""
-        return self.form.extent(self.form.folded)
-
-    def columns(self, which: Any) -> Any:
-        return self._by_choice(which, lambda name: self.form.extent(self.form.columns(name)))
-
-    def batch(self, which: Any) -> Any:
-        return self._by_choice(which, lambda name: self.form.extent(self.form.batch(name)))
-
-    def _by_choice(self, which: Any, of: Any) -> Any:
-        return np.where(which == "all", of("all"), of("inner"))
-
-    def blocks(self, which: Any, vector: Any, tx: Any) -> Any:
-        """Blocks without clusters."""
-        return self.batch(which) * -(-self.columns(which) // (vector * tx))
-
-    @property
-    def element_bytes(self) -> int:
-        """The widest element of a stream; of a fusion that reads and stores none, a word of a register."""
-        return max((a.nbytes for a in self.form.streams), default=4)
-
-    def useful(self, which: str, vector: int) -> bool:
-        """True where some stream moves its vector as one word: otherwise fewer columns a thread do as well."""
-        return vector == 1 or any(self.form.width(a, which, vector) == vector for a in self.form.streams)
-
-    def staged(self, which: str) -> tuple[str, ...]:
-        """Inputs that tensor maps can bring."""
-        return stageable(self.form, self.sf, which)
-
-    def staged_bytes(self, which: Any) -> Any:
-        """Bytes of one element of all of them."""
-        return self._by_choice(which, lambda name: sum(self.sf.tensor(n).dtype.nbytes for n in self.staged(name)))
-
-    @property
-    def loaded(self) -> int:
-        """Bytes of one element of all full inputs."""
-        return sum(a.nbytes for a in self.form.loads)
-
-    def kept(self, reuse: str) -> int:
-        """Bytes of one element of the tensors that stay in registers from pass to pass."""
-        return sum(self.sf.tensor(name).dtype.nbytes for name in kept_tensors(self.sf, reuse))
-
-    @property
-    def accumulators(self) -> int:
-        """Bytes of one element of all reductions."""
-        return sum(self.sf.tensor(op.output).dtype.nbytes for op in self.sf.ops if is_reduction(op))
-
-    @property
-    def constants(self) -> int:
-        """Bytes of one element of what is computed once a column, and read in every row."""
-        names = [op.output for op in self.sf.ops if not is_reduction(op)]
-        found = (
-            self.sf.tensor(n)
-            for n in names
-            if any(is_full(self.sf, self.sf.tensor(c.output)) for c in self.sf.consumers(n))
-        )
-        return sum(t.dtype.nbytes for t in found if not is_full(self.sf, t))
-
-    @property
-    def pass_count(self) -> int:
-        return 1 + max((max(p) // 2 for p in passes_of(self.sf).values() if p), default=0)
 
 
 def _powers(most: int) -> tuple[int, ...]:
@@ -152,31 +82,34 @@ def _with_exact(powers: tuple[int, ...], extents: Iterable[int], most: int) -> t
     return tuple(sorted({*powers, *(n for n in extents if n <= most)}))
 
 
-def _knobs(b: TraceBuilder, f: _Facts) -> tuple[Knob, ...]:
+def _knobs(b: TraceBuilder, f: ColumnFacts) -> tuple[Knob, ...]:
     few = f.columns("inner") < FEW_COLUMNS and f.form.extent(f.form.batch("inner")) > 1
     choices = ("inner", "all") if few else ("inner",)
-    vectors = tuple(v for v in _powers(16) if any(f.useful(c, v) for c in choices))
-    lanes = [int(-(-f.columns(c) // max(v for v in vectors if f.useful(c, v)))) for c in choices]
+    aligned = tuple(v for v in _powers(16) if any(f.useful(c, v) for c in choices))
+    words = tuple(v for v in _powers(16) if any(f.straddles(c, v) for c in choices))
+    vectors = tuple(sorted({*aligned, *words}))
+    loads = ("vector", *((WORDS,) if words else ()))
+    lanes = [int(-(-f.columns(c) // max(v for v in aligned if f.useful(c, v)))) for c in choices]
     hints = (CachePolicy.DEFAULT.value, CachePolicy.STREAMING.value)
     return (
         Knob("columns", choices),
-        Knob("load", ("vector", "tma") if f.arch.has_tma and any(f.staged(c) for c in choices) else ("vector",)),
+        Knob("load", (*loads, "tma") if f.arch.has_tma and any(f.staged(c) for c in choices) else loads),
         Knob("vector", vectors),
         Knob("threads_x", _with_exact(_powers(128), lanes, MAX_EXACT_THREADS)),
         Knob("threads_y", _powers(min(512, 2 * f.rows - 1))),
         Knob("rows", _with_exact(_powers(min(32, 2 * f.rows - 1)), (f.rows,), MAX_EXACT_ROWS)),
-        Knob("cluster", _powers(min(f.arch.max_cluster_portable, f.rows))),
+        Knob("cluster", _powers(min(f.most_blocks, f.rows))),
         *ring_knobs((1, 2, 3, 4) if f.arch.has_tma and any(f.staged(c) for c in choices) else (1,), persistent=False),
-        Knob("reuse", f.reuses),
+        Knob("reuse", (*f.reuses, SHARED) if f.is_staged_once else f.reuses),
         Knob("fold", (APART, ONLINE) if online_sums(b.sf) else (APART,)),
         Knob("cache_load", hints if f.form.loads else hints[:1]),
         Knob("cache_store", hints if f.form.stores else hints[:1]),
         Knob("math", math_grades(b)),
-        Knob("registers", (0, 32)),
+        Knob("registers", CAPS if f.pass_count > 1 else CAPS[:2]),
     )
 
 
-def _memory(f: _Facts) -> list[Constraint]:
+def _memory(f: ColumnFacts) -> list[Constraint]:
     """What a block can have."""
 
     def threads(tx: Any, ty: Any) -> Any:
@@ -188,7 +121,7 @@ def _memory(f: _Facts) -> list[Constraint]:
         return vector * tx * partials * f.accumulators <= f.arch.smem_per_block_optin_bytes
 
     def resident(reuse: Any, rows: Any, ty: Any, cluster: Any) -> Any:
-        return (reuse == "read_again") | (rows * ty * cluster >= f.rows) | (f.pass_count == 1)
+        return np.isin(reuse, (READ_AGAIN, SHARED)) | (rows * ty * cluster >= f.rows) | (f.pass_count == 1)
 
     return [
         Constraint(
@@ -209,7 +142,7 @@ def _memory(f: _Facts) -> list[Constraint]:
     ]
 
 
-def _staging(f: _Facts) -> list[Constraint]:
+def _staging(f: ColumnFacts) -> list[Constraint]:
     """Rows that tensor maps bring."""
     least = min((f.sf.tensor(n).dtype.nbytes for n in f.staged("inner") or f.staged("all")), default=1)
 
@@ -222,14 +155,23 @@ def _staging(f: _Facts) -> list[Constraint]:
     def inner(load: Any, vector: Any, tx: Any) -> Any:
         return (load != "tma") | (vector * tx * least % UNIT_BYTES == 0)
 
-    def smem(load: Any, which: Any, vector: Any, tx: Any, ty: Any, rows: Any, stages: Any, cluster: Any) -> Any:
-        tile = vector * tx * ty * rows * f.staged_bytes(which) * stages * np.where(f.pass_count > 1, f.pass_count, 1)
-        partials = vector * tx * (ty + cluster) * f.accumulators
+    def smem(reuse: Any, load: Any, which: Any, vector: Any, tx: Any, ty: Any, rows: Any, stages: Any, n: Any) -> Any:
+        turning = ty * rows * stages * f.pass_count
+        held = np.where(reuse == SHARED, f.shared_rows(rows, ty, n), turning)
+        tile = vector * tx * held * f.staged_bytes(which)
+        partials = vector * tx * (ty + n) * f.accumulators
         need = tile + partials + SMEM_SLACK_BYTES
         return (load != "tma") | (need <= f.arch.smem_per_block_optin_bytes)
 
-    def turns(load: Any, ty: Any, rows: Any, cluster: Any, stages: Any) -> Any:
-        return (load != "tma") | (stages > 1) & (ty * rows * cluster * stages <= f.rows)
+    def turns(reuse: Any, load: Any, ty: Any, rows: Any, cluster: Any, stages: Any) -> Any:
+        ring = (stages > 1) & (ty * rows * cluster * stages <= f.rows)
+        return (load != "tma") | (reuse == SHARED) | ring
+
+    def kept(reuse: Any, load: Any, stages: Any) -> Any:
+        return (reuse != SHARED) | (load == "tma") & (stages == 1)
+
+    def boxes(reuse: Any, ty: Any, rows: Any, cluster: Any) -> Any:
+        return (reuse != SHARED) | (f.shared_rows(rows, ty, cluster) <= MAX_BOXES * ty * rows)
 
     rings = Rings(f.arch, ("load",), lambda load: load == "tma", ("threads_x", "threads_y"))
     return [
@@ -253,15 +195,27 @@ def _staging(f: _Facts) -> list[Constraint]:
         ),
         Constraint(
             "shared_memory_fits_the_block",
-            ("load", "columns", "vector", "threads_x", "threads_y", "rows", "stages", "cluster"),
+            ("reuse", "load", "columns", "vector", "threads_x", "threads_y", "rows", "stages", "cluster"),
             smem,
-            "Tiles, times stages, and partial results fit the block's shared memory.",
+            "Tiles, times stages, or all rows of a block, and partial results fit its shared memory.",
         ),
         Constraint(
             "redundant_load",
-            ("load", "threads_y", "rows", "cluster", "stages"),
+            ("reuse", "load", "threads_y", "rows", "cluster", "stages"),
             turns,
             "A ring has two stages or more, and each of them a step.",
+        ),
+        Constraint(
+            "redundant_stages",
+            ("reuse", "load", "stages"),
+            kept,
+            "Rows that stay in shared memory are brought by tensor maps, and no ring turns.",
+        ),
+        Constraint(
+            "few_boxes",
+            ("reuse", "threads_y", "rows", "cluster"),
+            boxes,
+            "One thread asks for all rows of a block in a few copies.",
         ),
         Constraint(
             "redundant_cache_load",
@@ -273,11 +227,14 @@ def _staging(f: _Facts) -> list[Constraint]:
     ]
 
 
-def _redundant(f: _Facts) -> list[Constraint]:
+def _redundant(f: ColumnFacts) -> list[Constraint]:
     """Choices that only repeat another point."""
 
-    def vector(which: Any, width: Any) -> Any:
-        return f._by_choice(which, lambda name: np.vectorize(lambda v: f.useful(name, int(v)), otypes=[bool])(width))
+    def vector(which: Any, width: Any, load: Any) -> Any:
+        def useful(name: str) -> Any:
+            return np.vectorize(lambda v: f.useful(name, int(v)), otypes=[bool])(width)
+
+        return (load == WORDS) | f.by_choice(which, useful)
 
     def capped(registers: Any, tx: Any, ty: Any) -> Any:
         # ptxas never gives a block more than it can launch with (CUDA guide, launch bounds).
@@ -285,7 +242,10 @@ def _redundant(f: _Facts) -> list[Constraint]:
         return (registers == 0) | (registers < most)
 
     return [
-        Constraint("redundant_vector", ("columns", "vector"), vector, "No stream moves so many columns as one word."),
+        Constraint(
+            "redundant_vector", ("columns", "vector", "load"), vector, "No stream moves so many columns as one word."
+        ),
+        *word_constraints(f.form, f.sf),
         Constraint(
             "redundant_reuse",
             ("fold", "reuse"),
@@ -301,14 +261,22 @@ def _redundant(f: _Facts) -> list[Constraint]:
     ]
 
 
-def _worthwhile(f: _Facts) -> list[Constraint]:
+def _worthwhile(f: ColumnFacts) -> list[Constraint]:
     """What cannot be fast: spills, idle threads, exchanges for nothing."""
 
-    def registers(vector: Any, rows: Any, reuse: Any, cap: Any) -> Any:
+    def tile(vector: Any, rows: Any, reuse: Any, load: Any) -> Any:
+        """Bytes of the rows of a thread, what is kept of them, and its accumulators."""
         kept = np.select([reuse == name for name in f.reuses], [f.kept(name) for name in f.reuses], 0)
-        tile = vector * (rows * np.maximum(f.loaded, kept) + f.accumulators + f.constants + 4)
+        loaded = np.where(load == WORDS, 2 * f.loaded, f.loaded)  # both words that one straddles
+        return vector * (rows * np.maximum(loaded, kept) + f.accumulators + f.constants + 4)
+
+    def registers(vector: Any, rows: Any, reuse: Any, load: Any, cap: Any) -> Any:
         limit = np.where(cap == 0, MAX_TILE_BYTES, 4 * np.maximum(cap - FIXED_REGISTERS, 0))
-        return (tile <= limit) | (vector * rows == 1) & (cap == 0)
+        return (tile(vector, rows, reuse, load) <= limit) | (vector * rows == 1) & (cap == 0)
+
+    def launched(vector: Any, rows: Any, reuse: Any, load: Any, tx: Any, ty: Any) -> Any:
+        most = 4 * launchable_registers(f.arch, tx * ty)
+        return (tile(vector, rows, reuse, load) <= most) | (vector * rows == 1) & (tx * ty <= MIN_THREADS)
 
     def covers(which: Any, vector: Any, tx: Any) -> Any:
         return (vector * tx < 2 * f.columns(which)) & ((tx == 1) | (vector * (tx // 2) < f.columns(which)))
@@ -321,8 +289,17 @@ def _worthwhile(f: _Facts) -> list[Constraint]:
         whole = (vector * tx >= f.columns(which)) & (ty >= f.rows)
         return (tx * ty >= MIN_THREADS) | whole
 
-    def split(which: Any, vector: Any, tx: Any, cluster: Any) -> Any:
-        return (cluster == 1) | (f.blocks(which, vector, tx) * cluster <= MAX_BLOCKS_PER_SM * f.sm_count)
+    def split(reuse: Any, which: Any, vector: Any, tx: Any, cluster: Any) -> Any:
+        long = (reuse != READ_AGAIN) & (f.pass_count > 1) & (_tile(vector, tx, cluster // 2) > LONG_TILE_BYTES)
+        return (cluster == 1) | long | (f.blocks(which, vector, tx) * cluster <= MAX_BLOCKS_PER_SM * f.sm_count)
+
+    def sixteen(reuse: Any, vector: Any, tx: Any, cluster: Any) -> Any:
+        portable = f.arch.max_cluster_portable
+        return (cluster <= portable) | (reuse != READ_AGAIN) & (_tile(vector, tx, portable) > LONG_TILE_BYTES)
+
+    def _tile(vector: Any, tx: Any, cluster: Any) -> Any:
+        """Bytes of a slab that a block of a cluster reads."""
+        return -(-f.rows // np.maximum(cluster, 1)) * vector * tx * f.loaded
 
     def sectors(which: Any, vector: Any, tx: Any) -> Any:
         narrow = np.minimum(vector * tx, f.columns(which)) * f.element_bytes
@@ -331,9 +308,15 @@ def _worthwhile(f: _Facts) -> list[Constraint]:
     return [
         Constraint(
             "registers_in_flight",
-            ("vector", "rows", "reuse", "registers"),
+            ("vector", "rows", "reuse", "load", "registers"),
             registers,
             "Rows in flight, what is kept of them and accumulators stay in registers.",
+        ),
+        Constraint(
+            "tile_fits_the_registers_of_a_thread",
+            ("vector", "rows", "reuse", "load", "threads_x", "threads_y"),
+            launched,
+            "What a thread holds of its rows fits the registers that it can be launched with.",
         ),
         Constraint(
             "tile_exceeds_the_problem",
@@ -361,8 +344,14 @@ def _worthwhile(f: _Facts) -> list[Constraint]:
         ),
         Constraint(
             "cluster_is_needed",
-            ("columns", "vector", "threads_x", "cluster"),
+            ("reuse", "columns", "vector", "threads_x", "cluster"),
             split,
-            "Clusters split a fold where columns alone do not fill the card.",
+            "Clusters split a fold where columns do not fill the card, or rows would fill a block that keeps them.",
+        ),
+        Constraint(
+            "cluster_is_needed",
+            ("reuse", "vector", "threads_x", "cluster"),
+            sixteen,
+            "Rows are spread over sixteen blocks where they would fill eight: they find room on fewer multiprocessors.",
         ),
     ]

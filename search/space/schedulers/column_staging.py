@@ -1,8 +1,11 @@
-"""Rows of the column scheduler by way of shared memory: a tensor-map copy brings the tile of a step, ahead of its turn.
+"""Rows of the column scheduler by way of shared memory: tensor-map copies bring tiles of a step each.
 
     input -> shared tile [rows of the step, columns of the slab], a ring that turns with the steps -> registers
+    input -> shared tiles of all steps of the block, one copy each -> registers, in every pass again
 
-Each pass over the rows has a ring of its own.
+Each pass over the rows has a ring of its own, which asks for tiles ahead of their turn. Without a ring all rows of the
+block come at once and stay for all passes: they are read once, and its neighbours on the multiprocessor fold or store
+meanwhile.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from compiler.ir.tensor import CopyVia
 from compiler.schedule import steps
 from search.space.schedulers.builder import TraceBuilder
 from search.space.schedulers.column_form import Access, ColumnForm
+from search.space.schedulers.column_passes import SHARED
 
 P = ParallelType
 
@@ -60,21 +64,25 @@ def _is_merged(form: ColumnForm, a: Access, dims: tuple[int, ...], step: int) ->
     return True
 
 
-def stage(b: TraceBuilder, names: tuple[str, ...]) -> list[str]:
-    """Puts a shared tensor between each of the inputs and every register copy of it. Returns the shared tensors."""
+def stage(b: TraceBuilder, names: tuple[str, ...], *, stays: bool) -> list[str]:
+    """Puts a shared tensor between each of the inputs and its register copies: one for each of these, or one that
+    `stays` for all. Returns the shared tensors."""
     staged: list[str] = []
     for name in names:
         copies = [op.output for op in b.sf.consumers(name)]
         b.do(steps.CacheInput(name, f"{name}_s", MemoryType.SHARED, CopyVia.TMA))
         staged.append(f"{name}_s")
-        for number, copy in enumerate(copies[1:], start=1):
+        for number, copy in enumerate(() if stays else copies[1:], start=1):
             staged.append(f"{name}_s{number}")
             b.do(steps.Recompute(f"{name}_s", copy, staged[-1]))
     return staged
 
 
 def tile_loops(b: TraceBuilder, tv: str, form: ColumnForm, point: Mapping[str, Any]) -> None:
-    """S -> [block, (cluster), step, rows of the step, columns of the slab], the last two the copy engine's."""
+    """S -> [block, (cluster), step, rows of the step, columns of the slab], the last two the copy engine's.
+
+    All steps of rows that stay are asked for at once.
+    """
     which, cluster = point["columns"], point["cluster"]
     batch, columns = form.batch(which), form.columns(which)
     rows = point["rows"] * point["threads_y"]
@@ -84,13 +92,14 @@ def tile_loops(b: TraceBuilder, tv: str, form: ColumnForm, point: Mapping[str, A
     b.split(tv, len(batch), point["threads_x"] * point["vector"])
     b.merge(tv, 0, len(batch) + 1)
     block, column = 0, 1
+    turn = P.UNROLL if point["reuse"] == SHARED else P.SERIAL
     b.split(tv, 2, rows * cluster)
     if cluster > 1:
         b.split(tv, 3, rows)
         step, rank, row = 2, 3, 4
         b.reorder(tv, [block, rank, step, row, column])
-        b.parallelize(tv, [P.BIDX, P.CLUSTER, P.SERIAL, P.BULK, P.BULK])
+        b.parallelize(tv, [P.BIDX, P.CLUSTER, turn, P.BULK, P.BULK])
     else:
         step, row = 2, 3
         b.reorder(tv, [block, step, row, column])
-        b.parallelize(tv, [P.BIDX, P.SERIAL, P.BULK, P.BULK])
+        b.parallelize(tv, [P.BIDX, turn, P.BULK, P.BULK])

@@ -5,7 +5,8 @@ The loops of every tensor, with the tile's rows and columns (rows only in the tw
     tile (blocks, iterations of a persistent block) | thread row, thread column | held step | column step | row | lane
 
 A thread loads all its vectors before it computes. Loads and stores go by threads, or by bulk copies through shared
-memory.
+memory. Rows that begin at any element may be shifted so that vectors are aligned (`aligned_rows`). Blocks that read the
+same of an operand may get it by one copy for all of a cluster (`multicasts`).
 """
 
 from __future__ import annotations
@@ -22,12 +23,15 @@ from compiler.ir.tensor import CopyVia
 from compiler.schedule import steps
 from compiler.schedule.start import start
 from compiler.schedule.trace import ScheduleTrace
+from search.space.schedulers.aligned_rows import IN_WORDS, lanes_along, phase_of, rows_apart, straddles
 from search.space.schedulers.builder import TraceBuilder
 from search.space.schedulers.copy_paths import CP_ASYNC
 from search.space.schedulers.flat_space import MAX_BOX, flat_space
 from search.space.schedulers.iteration_space import HELD, IterationSpace, Operand, iteration_space
+from search.space.schedulers.multicasts import multicasts_of
 from search.space.schedulers.pointwise_body import cache_registers, inline_body, is_packed_cast, set_cache, set_grades
 from search.space.schedulers.rings import turn
+from search.space.schedulers.row_facts import AS_THEY_ARE
 from search.space.schedulers.transposed_space import TransposedSpace, transposed_space
 from search.space.space import Space
 
@@ -82,11 +86,17 @@ class _FlatTrace:
         self.held = HELD.get(p["row_order"], 1)
         self.swept = found.swept_rows(p["row_order"]) // self.rows
         self.box = min(self.cols, MAX_BOX)
+        self.phase = phase_of(found, p["vector"]) if p["rows_begin"] != AS_THEY_ARE else None
+        row_group = found.outer_order(p["row_order"])[-1] if self.two_d else 0
+        self.apart = rows_apart(found, self.phase, row_group) if self.phase is not None and p["rows"] > 1 else 1
+        self.multicasts = multicasts_of(found) if p["multicast"] > 1 else None
 
     def build(self) -> ScheduleTrace:
         b, p = self.b, self.point
         loaded, stored = cache_registers(b)
         staged_in = self.stage_loads() if p["load"] != "vector" else {}
+        sent = self.multicasts.stage(b, loaded) if self.multicasts is not None else {}
+        staged_in |= sent
         staged_out = self.stage_stores() if p["store"] != "vector" else {}
         set_grades(b, p["math"])
         outputs = list(b.sf.outputs)
@@ -100,7 +110,7 @@ class _FlatTrace:
             boxes = 1 if name in copied else self.boxes if name in staged_out else 0
             self.thread_loops(name, boxes=boxes, word=words.get(name, p["vector"]))
         for name in staged_in if not copied else ():
-            self.tile_copy(name, p["load"])
+            self.tile_copy(name, "tma" if name in sent else p["load"])
         for name in outputs if staged_out else ():
             self.tile_copy(name, p["store"])
         self.parallel_and_inline(loaded, stored, threaded, staged_in, staged_out, words)
@@ -124,13 +134,26 @@ class _FlatTrace:
 
     def words(self, loaded: list[str], staged_out: dict[str, str]) -> dict[str, int]:
         """Elements of one access of every tensor that is loaded or stored by threads."""
-        view, most = self.point["view"], self.point["vector"]
-        found = {name: self.space.lanes(self.operand(name), view, most) for name in loaded}
+        found = {name: self.lanes(self.operand(name)) for name in loaded}
         shared = {output: name for name, output in staged_out.items()}
         for o in self.space.operands:
             if o.is_output:
-                found[shared.get(o.name, o.name)] = self.space.lanes(o, view, most)
+                found[shared.get(o.name, o.name)] = self.lanes(o)
         return found
+
+    def lanes(self, operand: Operand) -> int:
+        """Elements of one access of an operand."""
+        view, most = self.point["view"], self.point["vector"]
+        if self.straddles(operand):
+            return int(most)
+        if self.phase is not None:
+            return lanes_along(self.space, operand, self.phase, most)
+        return self.space.lanes(operand, view, most)
+
+    def straddles(self, operand: Operand) -> bool:
+        """Whether an operand comes in words that straddle two aligned ones."""
+        in_words = self.point["rows_begin"] == IN_WORDS
+        return in_words and self.phase is not None and straddles(self.space, operand, self.phase)
 
     # Staging through shared memory -----------------------------------------------------------------------------------
 
@@ -158,7 +181,8 @@ class _FlatTrace:
     def to_tiles(self, tv: str, inner_split: int) -> int:
         """Merges and splits to [tile, rows.., columns]; `inner_split` is the factor of the innermost view dimension.
 
-        Returns the number of leading tile axes (1, or 2 where blocks are persistent: [block, iteration]).
+        Returns the number of leading tile axes (1, or 2 where blocks are persistent, [block, iteration], or share what
+        a multicast brings, [cluster, block of it]).
         """
         b, space = self.b, self.space
         if not self.two_d:
@@ -168,11 +192,21 @@ class _FlatTrace:
             for at, group in enumerate(space.groups):
                 b.merge(tv, at, len(group))
             outer = len(space.groups) - 1
+            if self.phase is not None:
+                by, factors = zip(*self.phase.strides, strict=True) if self.phase.strides else ((), ())
+                b.do(steps.Shift(tv, outer, by, factors, self.phase.modulus, self.phase.start))
             b.reorder(tv, [*space.outer_order(self.point["row_order"]), outer])
-            b.split(tv, outer - 1, self.rows)
             inside = [1]
+            if self.apart > 1:
+                self.cut_rows_apart(tv, outer - 1)
+                inside = [1, 2]
+            else:
+                b.split(tv, outer - 1, self.rows)
             if self.held > 1:
                 self.hold(tv, outer)
+                inside = [1, 2]
+            if self.multicasts is not None:
+                self.multicasts.gather(b, tv, self.point["row_order"], self.point["multicast"])
                 inside = [1, 2]
             if self.swept:
                 self.sweep(tv, outer)
@@ -183,6 +217,16 @@ class _FlatTrace:
             b.reorder(tv, [*tiles, *inside, columns + 1])
             b.merge(tv, 0)
         return self.persist(tv)
+
+    def cut_rows_apart(self, tv: str, at: int) -> None:
+        """[.., rows, columns] -> [.., row tiles, thread rows, rows of a thread, columns]: those of a thread begin
+        at the same phase."""
+        self.b.split(tv, at, self.apart)
+        self.b.split(tv, at, self.point["rows"])
+        axes = range(len(self.b.tensor(tv).loop))
+        self.b.reorder(tv, [*axes[: at + 1], at + 2, at + 1, *axes[at + 3 :]])
+        self.b.merge(tv, at)
+        self.b.split(tv, at, self.point["threads_y"])
 
     def hold(self, tv: str, outer: int) -> None:
         """[.., held group, row tiles, rows, columns] -> [.., row tiles, held tiles, rows, held steps, columns].
@@ -204,6 +248,8 @@ class _FlatTrace:
         self.b.reorder(tv, [*axes[:repeating], at, *(a for a in axes[repeating:] if a != at)])
 
     def persist(self, tv: str) -> int:
+        if self.multicasts is not None:
+            return 2
         if not self.point["blocks_per_sm"]:
             return 1
         self.b.split(tv, 0, self.point["blocks_per_sm"] * self.sm_count)
@@ -225,11 +271,11 @@ class _FlatTrace:
         lead = self.to_tiles(tv, self.cols)
         if boxes:
             self.set_tile_allocation(tv, lead, boxes)
+        at = lead
         if self.two_d:
-            b.split(tv, lead, p["rows"])
-            at = lead + (3 if self.held > 1 else 2)
-        else:
-            at = lead
+            at += 3 if self.held > 1 else 2
+            if self.apart == 1:
+                b.split(tv, lead, p["rows"])
         b.split(tv, at, p["vector"])
         b.split(tv, at, p["threads_x"])
         tile = list(range(lead))
@@ -271,7 +317,8 @@ class _FlatTrace:
             return
         lead = self.to_tiles(tv, self.cols)
         columns = lead + (1 if self.two_d else 0)
-        row = [P.BULK] if self.two_d else []
+        repeats = self.two_d and b.tensor(tv).loop[lead].is_broadcast
+        row = [P.SERIAL if repeats else P.BULK] if self.two_d else []
         if boxes == 1:
             b.parallelize(tv, [*[P.SERIAL] * lead, *row, P.BULK])
             return
@@ -300,13 +347,16 @@ class _FlatTrace:
         words: Mapping[str, int],
     ) -> None:
         b, p = self.b, self.point
-        lead = 2 if p["blocks_per_sm"] else 1
+        lead = 2 if p["blocks_per_sm"] or self.multicasts is not None else 1
         for op in b.sf.ops:
-            b.do(steps.Parallelize(op.output, 0, P.BIDX))
+            b.parallelize(op.output, [P.BIDX] if self.multicasts is None else [P.BIDX, P.CLUSTER])
         threads = [P.TIDY, P.TIDX] if self.two_d else [P.TIDX]
         unrolled = [P.UNROLL] * (3 if self.held > 1 else 2 if self.two_d else 1)
         lane_at = lead + len(threads) + len(unrolled)
         ends = list(b.sf.outputs) if not staged_out else list(staged_out)
+        for name in loaded:
+            if self.straddles(self.operand(name)):
+                b.do(steps.Straddle(name))
         for name in threaded:
             repeats = b.tensor(name).loop[-1].is_broadcast
             word = words.get(name, p["vector"])

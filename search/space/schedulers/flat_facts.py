@@ -11,7 +11,10 @@ import numpy as np
 
 from compiler.arch import Arch
 from compiler.tile.instruction import CP_ASYNC_BYTES
-from search.space.schedulers.iteration_space import HELD, SWEPT, IterationSpace, Operand
+from search.space.schedulers.aligned_rows import even_threads, phase_of, rows_apart, straddles
+from search.space.schedulers.iteration_space import HELD, MAX_WORD_BYTES, SWEPT, IterationSpace, Operand
+from search.space.schedulers.multicasts import MULTICASTS, Multicasts, multicasts_of
+from search.space.schedulers.row_shape import Phase
 
 ROW_ORDERS = ("natural", "broadcast_last")
 
@@ -109,6 +112,49 @@ class Facts:
         moved in where others are of so many elements."""
         words = (self.space.lanes(o, view, elems) * o.nbytes for o in self.space.stageable)
         return bool(self.space.stageable) and all(word in CP_ASYNC_BYTES for word in words)
+
+    @cached_property
+    def multicasts(self) -> Multicasts | None:
+        """What one copy can bring to all blocks of a cluster."""
+        able = self.two_d and self.arch.has_tma and self.arch.max_cluster >= MULTICASTS[-1]
+        return multicasts_of(self.space) if able else None
+
+    @property
+    def vectors(self) -> tuple[int, ...]:
+        """Elements of the words that threads move."""
+        return tuple(v for v in (1, 2, 4, 8, 16) if v * self.narrowest <= MAX_WORD_BYTES)
+
+    @cached_property
+    def phases(self) -> dict[int, Phase]:
+        """Vectors that lie along rows only where those are shifted, and that rows are longer than: by how much."""
+        able = self.vectors[1:] if self.two_d else ()
+        found = {v: phase_of(self.space, v) for v in able if v < self.inner}
+        return {v: phase for v, phase in found.items() if phase is not None}
+
+    @property
+    def shifted_vectors(self) -> tuple[int, ...]:
+        """Those vectors."""
+        return tuple(self.phases)
+
+    @cached_property
+    def word_vectors(self) -> tuple[int, ...]:
+        """Those of them of which some input can be loaded in words that straddle two aligned ones."""
+        inputs = [o for o in self.space.operands if not o.is_output]
+        return tuple(v for v, p in self.phases.items() if any(straddles(self.space, o, p) for o in inputs))
+
+    @cached_property
+    def even_threads(self) -> tuple[int, ...]:
+        """Threads, beside powers of two, that cut shifted rows with little rest."""
+        return even_threads(self.space, self.shifted_vectors[-1]) if self.shifted_vectors else ()
+
+    def apart(self, row_order: Any, vector: Any) -> Any:
+        """Rows from one of a thread's to the next, along shifted rows."""
+        found = np.ones(np.broadcast_shapes(np.shape(row_order), np.shape(vector)), np.int64)
+        for order in self.row_orders:
+            for v, phase in self.phases.items():
+                group = self.space.outer_order(order)[-1]
+                found = np.where((row_order == order) & (vector == v), rows_apart(self.space, phase, group), found)
+        return found
 
     def is_aligned(self, name: str) -> bool:
         """True if a side's operands are dense along the innermost dimension and start on 16 bytes."""

@@ -17,13 +17,16 @@ from compiler.ir.tensor import CachePolicy
 from compiler.schedule.start import start
 from search.space.constraints import Constraint
 from search.space.knobs import Knob
+from search.space.schedulers.aligned_rows import IN_WORDS
 from search.space.schedulers.builder import TraceBuilder
 from search.space.schedulers.copy_paths import CP_ASYNC, copied_rings
 from search.space.schedulers.flat_facts import KEPT_BYTES, Facts
 from search.space.schedulers.flat_worthwhile import redundant, worthwhile
-from search.space.schedulers.iteration_space import MAX_WORD_BYTES, IterationSpace, iteration_space
+from search.space.schedulers.iteration_space import IterationSpace, iteration_space
+from search.space.schedulers.multicasts import MULTICASTS, Multicasts, multicast_constraints
 from search.space.schedulers.pointwise_body import math_grades
 from search.space.schedulers.rings import Rings, ring_constraints, ring_knobs
+from search.space.schedulers.row_facts import ALIGNED, AS_THEY_ARE
 from search.space.space import Space
 
 MAX_BOX = 256
@@ -43,6 +46,8 @@ STREAM_STORES = (CachePolicy.DEFAULT.value, CachePolicy.STREAMING.value)
 
 CACHE_BROADCASTS = (CachePolicy.DEFAULT.value, CachePolicy.EVICT_LAST.value)
 
+THREADS = (32, 64, 128, 256, 512, 1024)
+
 SHORT_ROW_THREADS = 256
 """Threads of a block whose rows are shorter than a warp."""
 
@@ -59,7 +64,7 @@ def _knobs(fusion: Fusion, f: Facts) -> tuple[Knob, ...]:
     b = TraceBuilder(fusion)
     bulk = f.arch.has_tma
     paths = ("vector", "tma", "bulk") if bulk else ("vector",)
-    vectors = tuple(v for v in (1, 2, 4, 8, 16) if v * f.narrowest <= MAX_WORD_BYTES)
+    vectors = f.vectors
     views: tuple[str, ...] = ("1d", "2d") if f.two_d else ("1d",)
     copies = (CP_ASYNC,) if any(f.copies_by(view, v) for view in views for v in vectors) else ()
     return (
@@ -67,7 +72,11 @@ def _knobs(fusion: Fusion, f: Facts) -> tuple[Knob, ...]:
         Knob("load", (*paths, *copies) if f.space.stageable else paths[:1]),
         Knob("store", tuple(p for p in paths if p != "tma") if f.in_parts else paths),
         Knob("vector", vectors),
-        Knob("threads_x", (32, 64, 128, 256, 512, 1024, *f.short_rows(vectors[-1]))),
+        Knob(
+            "rows_begin",
+            (AS_THEY_ARE, *((ALIGNED,) if f.shifted_vectors else ()), *((IN_WORDS,) if f.word_vectors else ())),
+        ),
+        Knob("threads_x", (*sorted((*THREADS, *f.even_threads)), *f.short_rows(vectors[-1]))),
         Knob(
             "threads_y", (1, 2, 4, 8, *(SHORT_ROW_THREADS // t for t in f.short_rows(vectors[-1]))) if f.two_d else (1,)
         ),
@@ -77,6 +86,7 @@ def _knobs(fusion: Fusion, f: Facts) -> tuple[Knob, ...]:
         *ring_knobs((1, 2, 3, 4) if bulk or copies else (1,)),
         Knob("tile_order", f.tile_orders),
         Knob("row_order", f.row_orders),
+        Knob("multicast", MULTICASTS if f.multicasts is not None else MULTICASTS[:1]),
         Knob("cache_load", STREAM_LOADS),
         Knob("cache_store", STREAM_STORES),
         Knob("cache_broadcast", CACHE_BROADCASTS if f.repeated_bytes in KEPT_BYTES else CACHE_BROADCASTS[:1]),
@@ -95,6 +105,7 @@ def _constraints(f: Facts) -> list[Constraint]:
         *_bulk_runs(f),
         *_copies(f),
         *rings,
+        *(_multicasts(f, f.multicasts) if f.multicasts is not None else ()),
         *redundant(f),
         *worthwhile(f),
     ]
@@ -116,6 +127,27 @@ def _copies(f: Facts) -> list[Constraint]:
             ("load", "view", "vector"),
             words,
             "A thread copies 4, 8 or 16 bytes at a time past its registers.",
+        ),
+    ]
+
+
+def _multicasts(f: Facts, m: Multicasts) -> list[Constraint]:
+    """Tiles that all blocks of a cluster have."""
+
+    def plain(order: Any) -> Any:
+        return (f.held(order) == 1) & (f.swept(order) == 0)
+
+    def fit(blocks: Any, vector: Any, tx: Any, steps: Any, ty: Any, rows: Any) -> Any:
+        need = vector * tx * steps * ty * rows * (f.staged + f.stored + f.repeated)
+        return (blocks == 1) | (need + SMEM_SLACK_BYTES <= f.arch.smem_per_block_optin_bytes)
+
+    return [
+        *multicast_constraints(m, f.stream_in + f.stored, plain),
+        Constraint(
+            "multicast_tiles_fit_shared_memory",
+            ("multicast", "vector", "threads_x", "column_steps", "threads_y", "rows"),
+            fit,
+            "A tile of every operand fits the block's shared memory, however it is loaded and stored.",
         ),
     ]
 

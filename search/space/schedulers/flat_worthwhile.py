@@ -13,8 +13,10 @@ import numpy as np
 
 from compiler.ir.tensor import CachePolicy
 from search.space.constraints import Constraint
+from search.space.schedulers.aligned_rows import IN_WORDS
 from search.space.schedulers.copy_paths import CP_ASYNC
 from search.space.schedulers.flat_facts import Facts
+from search.space.schedulers.row_facts import AS_THEY_ARE
 
 MAX_REGISTER_BYTES = 4 * 160
 """Register bytes of a thread's tile: beyond, with addresses and temporaries, values spill (255 registers)."""
@@ -49,15 +51,39 @@ def redundant(f: Facts) -> list[Constraint]:
         swept = f.swept(order)
         return (swept == 0) | (swept > ty * rows) & (f.rows(order) % np.maximum(swept, 1) == 0)
 
-    def words(view: Any, vector: Any) -> Any:
+    def words(view: Any, vector: Any, begin: Any) -> Any:
         merged, rows = (np.array([f.takes_words(v, int(n)) for n in vector.ravel()]) for v in ("1d", "2d"))
-        return (vector == 1) | np.where(view == "1d", merged.reshape(vector.shape), rows.reshape(vector.shape))
+        taken = np.where(view == "1d", merged.reshape(vector.shape), rows.reshape(vector.shape))
+        shifted = np.where(begin == IN_WORDS, np.isin(vector, f.word_vectors), np.isin(vector, f.shifted_vectors))
+        return np.where(begin == AS_THEY_ARE, (vector == 1) | taken, shifted)
+
+    def shifts(begin: Any, view: Any, load: Any, store: Any, order: Any, blocks: Any) -> Any:
+        plain = (view == "2d") & (load == "vector") & (store == "vector") & (blocks == 1)
+        return (begin == AS_THEY_ARE) | plain & (f.held(order) == 1) & (f.swept(order) == 0)
+
+    def even(begin: Any, tx: Any) -> Any:
+        return (begin != AS_THEY_ARE) | ~np.isin(tx, f.even_threads)
 
     has_threaded_loads = len(f.space.stageable) < sum(not o.is_output for o in f.space.streams)
 
     return [
         Constraint(
-            "redundant_vector", ("view", "vector"), words, "Some operand is moved in words of the width asked for."
+            "redundant_vector",
+            ("view", "vector", "rows_begin"),
+            words,
+            "Some operand is moved in words of the width asked for.",
+        ),
+        Constraint(
+            "redundant_rows_begin",
+            ("rows_begin", "view", "load", "store", "row_order", "multicast"),
+            shifts,
+            "Rows are shifted for the threads that load and store their vectors.",
+        ),
+        Constraint(
+            "redundant_even_threads",
+            ("rows_begin", "threads_x"),
+            even,
+            "Threads are fitted to rows that a shift makes a vector longer.",
         ),
         Constraint(
             "redundant_threads",
@@ -119,11 +145,17 @@ def redundant(f: Facts) -> list[Constraint]:
 def worthwhile(f: Facts) -> list[Constraint]:
     """What cannot be fast: spills, tiles beyond the problem, grids that the problem does not fill."""
 
-    def registers(vector: Any, rows: Any, steps: Any, order: Any) -> Any:
+    def registers(vector: Any, rows: Any, steps: Any, order: Any, begin: Any) -> Any:
         lanes, held = vector * rows * steps, f.held(order)
+        loaded = np.where(begin == IN_WORDS, 2, 1) * f.stream_in  # both words that one straddles
         repeated = np.where(held > 1, lanes, vector * steps) * f.repeated
-        live = held * lanes * (f.stream_in + f.stored) + repeated + vector * 4
+        live = held * lanes * (loaded + f.stored) + repeated + vector * 4
         return live <= MAX_REGISTER_BYTES
+
+    def apart(begin: Any, order: Any, vector: Any, rows: Any, ty: Any) -> Any:
+        step, extent = f.apart(order, vector), f.rows(order)
+        alike = (rows * step <= extent) & (ty <= -(-extent // (rows * step)) * step)
+        return (begin == AS_THEY_ARE) | (rows == 1) | alike
 
     def inside(view: Any, order: Any, vector: Any, tx: Any, steps: Any, ty: Any, rows: Any) -> Any:
         cols = vector * tx * steps
@@ -137,10 +169,11 @@ def worthwhile(f: Facts) -> list[Constraint]:
     def vectors(rows: Any, steps: Any, order: Any) -> Any:
         return rows * steps * f.held(order) <= MAX_VECTORS
 
-    def wide(view: Any, vector: Any) -> Any:
+    def wide(view: Any, vector: Any, begin: Any) -> Any:
         more = (np.array([f.takes_words(v, 2 * int(n)) for n in vector.ravel()]) for v in ("1d", "2d"))
         merged, rows = (taken.reshape(vector.shape) for taken in more)
-        return (vector * f.narrowest >= MIN_WORD_BYTES) | ~np.where(view == "1d", merged, rows)
+        narrow = (begin == AS_THEY_ARE) & ~np.where(view == "1d", merged, rows)
+        return (vector * f.narrowest >= MIN_WORD_BYTES) | narrow
 
     def in_flight(vector: Any, tx: Any, ty: Any, rows: Any, steps: Any, order: Any, blocks: Any, stages: Any) -> Any:
         threads = tx * ty
@@ -191,7 +224,15 @@ def worthwhile(f: Facts) -> list[Constraint]:
             "come and go.",
         ),
         Constraint("few_vectors", ("rows", "column_steps", "row_order"), vectors, "A thread has at most 8 vectors."),
-        Constraint("wide_words", ("view", "vector"), wide, "A word is 4 bytes or more where operands let it."),
+        Constraint(
+            "tile_exceeds_the_problem",
+            ("rows_begin", "row_order", "vector", "rows", "threads_y"),
+            apart,
+            "There are as many rows that begin at the same phase as a thread takes, and thread rows for no more.",
+        ),
+        Constraint(
+            "wide_words", ("view", "vector", "rows_begin"), wide, "A word is 4 bytes or more where operands let it."
+        ),
         Constraint(
             "bytes_in_flight",
             ("vector", "threads_x", "threads_y", "rows", "column_steps", "row_order", "blocks_per_sm", "stages"),
@@ -207,7 +248,7 @@ def worthwhile(f: Facts) -> list[Constraint]:
         ),
         Constraint(
             "registers_in_flight",
-            ("vector", "rows", "column_steps", "row_order"),
+            ("vector", "rows", "column_steps", "row_order", "rows_begin"),
             registers,
             "A thread's tile stays in registers.",
         ),

@@ -8,7 +8,7 @@ from math import gcd, prod
 
 from compiler.ir.domain import ScheduledFusion, producer_indices
 from compiler.ir.expr import Expr, Var
-from compiler.ir.ops import REDUCTIONS, VIEWS
+from compiler.ir.ops import REDUCTIONS, VIEWS, OpKind
 from compiler.ir.tensor import TensorOp, TensorView
 from compiler.ir.views import Within, depends_on, identity, position
 
@@ -31,7 +31,9 @@ class Operand:
     `first`: the register tensor that holds its values first, seen through its view; outputs name themselves.
     `is_direct`: read as it is, not through a view, so that a bulk copy can stage it. `is_affine`: its place is a sum of
     strides; else they only tell along which dimensions it varies. `align`: of its first element, in bytes. `run`: what
-    a word of a bounded view must divide, 0 where nothing bounds it.
+    a word of a bounded view must divide, 0 where nothing bounds it. `start`: its first element in the tensor, whose
+    own address is a multiple of `base` bytes. `is_broadcast`: it is read as it is but for dimensions that it repeats
+    along, which a bulk copy can do, too.
     """
 
     name: str
@@ -43,6 +45,9 @@ class Operand:
     is_direct: bool
     is_affine: bool = True
     run: int = 0
+    start: int = 0
+    base: int = 1
+    is_broadcast: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +175,7 @@ def iteration_space(sf: ScheduledFusion) -> IterationSpace | str:
         t = sf.tensor(name)
         assert t.allocation is not None
         strides = [s or 0 for s in t.allocation.strides]
-        operands.append(Operand(name, name, tuple(strides), t.dtype.nbytes, True, t.align, True))
+        operands.append(Operand(name, name, tuple(strides), t.dtype.nbytes, True, t.align, True, base=t.align))
     groups = _merge_dims(shape, operands)
     parts = tuple(name for name in sf.outputs if sf.tensor(name).part_of)
     return IterationSpace(tuple(operands), shape, groups, tuple(prod(shape[d] for d in g) for g in groups), parts)
@@ -192,7 +197,11 @@ def _operand(sf: ScheduledFusion, op: TensorOp, t: TensorView, first: str, shape
     run = reduce(gcd, (_run(w, shape) for w in op.within), 0)
     align = gcd(t.align, place.const * nbytes)
     is_direct = op.kind not in VIEWS and all(c.kind not in VIEWS for c in sf.consumers(t.name))
-    return Operand(t.name, first, strides, nbytes, False, align, is_direct, is_affine, run)
+    is_broadcast = op.kind is OpKind.BROADCAST_TO
+    start = place.const
+    return Operand(
+        t.name, first, strides, nbytes, False, align, is_direct, is_affine, run, start, t.align, is_broadcast
+    )
 
 
 def _run(bound: Within, shape: tuple[int, ...]) -> int:

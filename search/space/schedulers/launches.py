@@ -17,10 +17,23 @@ from typing import Any
 
 from compiler.arch import Arch
 from compiler.ir.fusion import Fusion
-from compiler.launches import Cut, cheapest_cut, moved_bytes, part_of, program_trace, split_factors, split_reductions
+from compiler.launches import (
+    Cut,
+    cheapest_cut,
+    group_counts,
+    in_groups,
+    moved_bytes,
+    nested_folds,
+    part_of,
+    program_trace,
+    raise_permutes,
+    split_factors,
+    split_reductions,
+)
 from compiler.schedule.trace import ProgramTrace, ScheduleTrace
 from search.space.constraints import Constraint
 from search.space.protocol import Scheduler
+from search.space.schedulers.inner_outer import InnerOuter
 from search.space.space import Space
 
 MOST_SPACES = 24
@@ -28,6 +41,15 @@ MOST_SPACES = 24
 
 MOST_CHARS = 40
 """Characters of a scheduler's name in the service's tables."""
+
+GROUPS = "groups"
+"""How names begin of launches for which rows are cut into groups."""
+
+NESTED = "nested"
+"""In names of launches that fold first what several reductions share."""
+
+RAISED = "raised"
+"""In names of launches, perhaps of one, of a fusion whose permutes come before its reductions."""
 
 MOST_FOR_A_CUT = 4
 """Combinations of schedulers for the launches of one cut."""
@@ -87,16 +109,19 @@ def launches_for(
     reductions more blocks. The same for the same fusion; remembered, since finding a cut may take a second.
     """
     every = singles(sm_count)
+    is_single = any(s.refusal(fusion, arch) is None for s in every)
 
     def takers(part: Fusion) -> tuple[Scheduler, ...]:
         return tuple(s for s in every if s.refusal(part, arch) is None)
 
     found: dict[str, Launches] = {}
-    for how, program in _programs(fusion, sm_count):
+    for how, program in _programs(fusion, sm_count, is_single=is_single):
         cut = cheapest_cut(program, lambda part: any(s.refusal(part, arch) is None for s in every))
-        if cut is None or len(cut.parts) == 1:
+        if cut is None or (len(cut.parts) == 1 and how != RAISED):
             continue
         for each in _combinations(cut, [takers(part.fusion) for part in cut.parts]):
+            if how.startswith(GROUPS) and InnerOuter(sm_count) not in each:
+                continue  # nothing is read once for rows and columns: it only splits reductions
             made = Launches(fusion, cut, each, how)
             if not found or sum(len(one.each) for one in found.values()) + len(each) <= MOST_SPACES:
                 found.setdefault(made.name, made)
@@ -142,9 +167,18 @@ def launches_refusal(fusion: Fusion, arch: Arch, singles: tuple[Scheduler, ...])
     return "one kernel holds it, and no reduction is short of blocks"
 
 
-def _programs(fusion: Fusion, sm_count: int) -> Iterator[tuple[str, Fusion]]:
-    """The fusion, and rewritings of it that give its reductions more blocks, each with its word in the name."""
+def _programs(fusion: Fusion, sm_count: int, *, is_single: bool) -> Iterator[tuple[str, Fusion]]:
+    """The fusion, and rewritings of it that read less or give its reductions more blocks, each with its word in the
+    name. `is_single`: one kernel holds it."""
     yield "", fusion
+    raised = None if is_single else raise_permutes(fusion)
+    if raised is not None:
+        yield RAISED, raised
+    nested = nested_folds(fusion)
+    if nested is not None:
+        yield NESTED, nested
+    for groups in group_counts(nested or fusion, sm_count):
+        yield f"{GROUPS}{groups}", in_groups(nested or fusion, groups)
     for factor in split_factors(fusion, sm_count):
         rewritten = split_reductions(fusion, factor, sm_count)
         if rewritten is not None:

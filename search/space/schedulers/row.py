@@ -6,7 +6,8 @@ The loops of a tensor of the whole iteration space, and of one over the kept dim
     ... | block of the cluster | thread | step | unrolled step | lane
 
 A row is read in passes, each of which ends with reductions (`row_passes`). Between passes it stays in registers, packed
-as it was loaded; or in shared memory, where bulk copies put it, the next rows' ahead of time; or it is loaded again.
+as it was loaded, or the last steps of each thread in shared memory instead (`steps.Park`); or in shared memory, where
+bulk copies put it, the next rows' ahead of time; or it is loaded again.
 Sums of exponentials may be folded along with their maximum, in its pass (`compiler.schedule.online`).
 """
 
@@ -30,7 +31,7 @@ from search.space.schedulers.builder import TraceBuilder
 from search.space.schedulers.copy_paths import CP_ASYNC
 from search.space.schedulers.pointwise_body import complete_vectors, is_packed_cast, set_cache, set_grades
 from search.space.schedulers.rings import turn
-from search.space.schedulers.row_facts import ALIGNED, ONLINE, register_cap, steps_of
+from search.space.schedulers.row_facts import ALIGNED, ONLINE, parked_steps, persistent_grid, register_cap, steps_of
 from search.space.schedulers.row_passes import compute_again, costly_values, repeated_values
 from search.space.schedulers.row_shape import RowOperand, RowShape, in_rows, is_full, reads_a_view, row_shape
 from search.space.schedulers.row_space import row_space
@@ -59,11 +60,13 @@ class Row:
 
     def trace(self, fusion: Fusion, point: Mapping[str, Any]) -> ScheduleTrace:
         """The schedule of a point. Raises InvalidStep where a step cannot be applied."""
-        return _RowTrace(TraceBuilder(fusion), point, self.sm_count).build()
+        return RowTrace(TraceBuilder(fusion), point, self.sm_count).build()
 
 
 @dataclass
-class _RowTrace:
+class RowTrace:
+    """The schedule of one point, under construction."""
+
     b: TraceBuilder
     point: Mapping[str, Any]
     sm_count: int
@@ -78,26 +81,31 @@ class _RowTrace:
     """Register tensors that outputs are stored from."""
 
     def __post_init__(self) -> None:
-        found = row_shape(self.b.sf)
-        assert isinstance(found, RowShape), "refused fusions have no points"
         p = self.point
-        if p["rows_begin"] == ALIGNED:
-            found = found.aligned(p["vector"]) or found
-        self.rows = found
-        self.rank = len(found.shape)
+        self.rows = self.shape()
+        self.rank = len(self.rows.shape)
         self.lead = 2 if p["blocks_per_sm"] else 1
         self.is_cluster = bool(p["cluster"] > 1)
-        self.unroll: int = steps_of(found.places, p) if p["keep"] == "registers" else p["unroll"]
+        self.unroll: int = steps_of(self.rows.places, p) if p["keep"] == "registers" else p["unroll"]
         self.row_at = self.lead + 1
         self.step_at = self.row_at + self.is_cluster + 2
         self.lane_at = self.step_at + 1
 
+    def shape(self) -> RowShape:
+        """The rows of the fusion, shifted where the point says so."""
+        found = row_shape(self.b.sf)
+        assert isinstance(found, RowShape), "refused fusions have no points"
+        if self.point["rows_begin"] == ALIGNED:
+            found = found.aligned(self.point["vector"]) or found
+        return found
+
     def build(self) -> ScheduleTrace:
+        """All steps of the point. Raises InvalidStep."""
         b, p = self.b, self.point
         if p["fold"] == ONLINE:
             b.do(*(steps.Online(maximum, sums) for maximum, sums in online_sums(b.sf).items()))
         self.cache()
-        kept = {n for n in self.loads if self.is_kept(n)} if p["keep"] == "registers" else set()
+        kept = {n for n in self.loads if self.is_kept(n)}
         if p["keep_values"] != "no":
             values = costly_values if p["keep_values"] == "yes" else repeated_values
             kept |= set(values(b, self.rows.folded, self.rank))
@@ -113,6 +121,7 @@ class _RowTrace:
                 self.loops(op.output)
         self.inline(kept)
         self.cache_hints(passes)
+        self.park(kept)
         if p["resident"]:
             b.do(steps.CapRegisters(int(register_cap(p["resident"], p["threads"] * p["rows"]))))
         return b.trace()
@@ -173,19 +182,22 @@ class _RowTrace:
         b, p = self.b, self.point
         b.split(tv, 0, p["rows"])
         if p["blocks_per_sm"]:
-            b.split(tv, 0, max(1, p["blocks_per_sm"] * self.sm_count // p["cluster"]))
+            b.split(tv, 0, persistent_grid(self.sm_count, p["blocks_per_sm"], p["cluster"]))
             b.reorder(tv, [1, 0, *range(2, len(b.tensor(tv).loop))])
 
     def loops(self, tv: str) -> None:
         """All loops of a tensor of threads, and their types."""
-        b, p = self.b, self.point
         self.to_rows(tv)
         self.to_blocks(tv)
         types = [P.BIDX, *[P.SERIAL] * (self.lead - 1), P.TIDY]
-        if not is_full(b.tensor(tv), self.rank):
-            b.parallelize(tv, types)
-            return
-        at = self.row_at
+        if is_full(self.b.tensor(tv), self.rank):
+            self.row_loops(tv, types)
+        else:
+            self.b.parallelize(tv, types)
+
+    def row_loops(self, tv: str, types: list[P]) -> None:
+        """The loops over the elements of a row, right of those that have `types`, and the types of all."""
+        b, p, at = self.b, self.point, len(types)
         if self.is_cluster:  # a block's run first, as in `shared_loops`: each block reads what it loaded itself
             b.split(tv, at, p["vector"] * p["threads"])
             b.split(tv, at + 1, p["vector"])
@@ -198,12 +210,12 @@ class _RowTrace:
             b.do(steps.SetAllocationDomain(tv, tuple(range(len(b.tensor(tv).loop)))))
         step, unrolled = at, at + 1
         block = [at + 2] if self.is_cluster else []
-        thread, lane = at + 2 + self.is_cluster, at + 3 + self.is_cluster
+        thread, lane = at + 2 + self.is_cluster, at + 3 + self.is_cluster  # the lane keeps its place
         b.reorder(tv, [*range(at), *block, thread, step, unrolled, lane])
-        types += [*[P.CLUSTER] * self.is_cluster, P.TIDX, P.SERIAL, P.UNROLL]
+        types = [*types, *[P.CLUSTER] * self.is_cluster, P.TIDX, P.SERIAL, P.UNROLL]
         width = self.access_width(tv)
         if 1 < width < p["vector"]:
-            b.split(tv, self.lane_at, width)
+            b.split(tv, lane, width)
             types.append(P.UNROLL)
         b.parallelize(tv, [*types, P.VECTORIZE if width > 1 else P.UNROLL])
 
@@ -261,7 +273,8 @@ class _RowTrace:
 
     def is_kept(self, name: str) -> bool:
         """Whether what is loaded stays in registers; of a late operand every pass loads its own."""
-        return self.loads[name].in_kept or self.point["operands"] != "late"
+        p = self.point
+        return bool(p["keep"] == "registers" and (self.loads[name].in_kept or p["operands"] != "late"))
 
     def load_position(self, name: str) -> int:
         """Where a load stands: before all passes, before the unrolled steps, or right where it is used."""
@@ -293,6 +306,15 @@ class _RowTrace:
             r not in reductions and (r in ends or is_packed_cast(b, r)) for r in readers
         )
 
+    def park(self, kept: set[str]) -> None:
+        """Keeps the last steps of the rows that stay in registers in shared memory."""
+        steps_in_registers = self.unroll - parked_steps(self.unroll, self.point.get("parked", 0))
+        if steps_in_registers == self.unroll:
+            return
+        for name in kept & set(self.loads):
+            if self.rows.is_copied(self.loads[name], self.point["vector"]):
+                self.b.do(steps.Park(name, int(steps_in_registers * self.point["vector"])))
+
     # Hints -----------------------------------------------------------------------------------------------------------
 
     def cache_hints(self, passes: Mapping[str, int]) -> None:
@@ -304,7 +326,7 @@ class _RowTrace:
             for n in streams
         }
         set_cache(self.b, [n for n in streams if passes.get(n, 0) == last[self.loads[n].name]], p["cache_load"])
-        set_cache(self.b, [n for n, o in self.stores.items() if o.in_rows], p["cache_store"])
+        set_cache(self.b, [n for n, o in self.stores.items() if o.in_rows and not o.is_across], p["cache_store"])
 
     def is_global_read(self, name: str) -> bool:
         op = self.b.sf.producer(name)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from compiler.arch import Arch
+from compiler.arch import Arch, sms_for_clusters
 from compiler.ir.fusion import Fusion
 from compiler.ir.tensor import CachePolicy
 from compiler.schedule import steps
@@ -21,7 +21,7 @@ from search.space.schedulers.row_shape import VECTORS, RowOperand, RowShape
 
 KEEPS = ("registers", "shared", "reload")
 
-AS_THEY_ARE = "as they are"
+AS_THEY_ARE = "as_they_are"
 ALIGNED = "aligned"
 """Rows begin where they do, or are shifted so that vectors lie at multiples of a vector in memory, not of a row."""
 
@@ -51,6 +51,13 @@ normalization: 10 to 12 vectors)."""
 MAX_SINGLES = 32
 """Elements of a thread that are unrolled where they are moved one by one, or by two: rows of an odd pitch."""
 
+PARKED = (0, 1, 2, 3)
+"""Quarters of a thread's steps that lie in shared memory where the row stays in registers: both memories together have
+room for more blocks of long rows than either."""
+
+PARKED_ROW_BYTES = 32 * 1024
+"""Parts of rows below, in bytes of a block, are not parked: registers have room for three such blocks or more."""
+
 OTHER_REGISTERS = 8
 """Registers of a thread beside its part of a row, at the least: addresses, partial results, temporaries. ptxas makes do
 with so few where it is told to; what spills is found when it is compiled."""
@@ -78,6 +85,10 @@ CLUSTER_ROW_BYTES = 16 * 1024
 RELOAD_ROW_BYTES = 32 * 1024
 """Rows below are not read twice: a block holds them in registers, and is one of several on its multiprocessor."""
 
+LONG_ROW_BYTES = 512 * 1024
+"""Rows below are not spread over sixteen blocks: eight have at most 64 KiB each, so that three of them share a
+multiprocessor, and clusters of sixteen find room on fewer multiprocessors (`compiler.arch.sms_for_clusters`)."""
+
 FEW_ROWS = 2
 """Rows for each multiprocessor below which rows of any length may be spread: a block for each would leave some idle."""
 
@@ -88,6 +99,16 @@ CACHE_STORES = (CachePolicy.DEFAULT.value, CachePolicy.STREAMING.value)
 def steps_of(cols: int, point: Mapping[str, Any]) -> int:
     """Vectors of a row that a thread has."""
     return -(-cols // int(point["vector"] * point["threads"] * point["cluster"]))
+
+
+def parked_steps(steps: Any, quarters: Any) -> Any:
+    """Of the steps of a thread, how many lie in shared memory."""
+    return steps * quarters // 4
+
+
+def persistent_grid(sm_count: int, blocks_per_sm: int, cluster: int) -> int:
+    """Clusters of so many blocks that stay on a card, `blocks_per_sm` on every multiprocessor that they can use."""
+    return max(1, blocks_per_sm * sms_for_clusters(sm_count, cluster) // cluster)
 
 
 def blocks_of(resident: Any, threads: Any) -> Any:
@@ -121,21 +142,27 @@ class RowFacts:
     passes: int
     online_passes: int
 
-    @property
+    @cached_property
     def narrowest(self) -> int:
         """Bytes of the smallest element that streams."""
         return min((o.nbytes for o in self.rows.streams), default=4)
 
-    @property
+    @cached_property
     def staged(self) -> tuple[RowOperand, ...]:
         """Inputs that bulk copies can bring."""
         return tuple(o for o in self.rows.loaded if self.rows.is_staged(o))
 
     def staged_bytes(self, load: Any, vector: Any) -> Any:
         """Bytes of one place of a row that lie in shared memory."""
-        copied = {v: sum(o.nbytes for o in self.rows.loaded if self.rows.is_copied(o, v)) for v in self.vectors}
+        copied = self._copied_bytes
         by_threads = np.select([vector == v for v in copied], list(copied.values()), 0)
         return np.where(load == CP_ASYNC, by_threads, sum(o.nbytes for o in self.staged))
+
+    @cached_property
+    def _copied_bytes(self) -> dict[int, int]:
+        """By vector: bytes of one place of a row that threads can copy past their registers."""
+        loaded = self.rows.loaded
+        return {v: sum(o.nbytes for o in loaded if self.rows.is_copied(o, v)) for v in self.vectors}
 
     @cached_property
     def load_paths(self) -> tuple[str, ...]:
@@ -144,7 +171,11 @@ class RowFacts:
         able = {BULK: self.arch.has_tma and bool(self.staged), CP_ASYNC: copied}
         return tuple(path for path, is_able in able.items() if is_able)
 
-    @property
+    def parked_bytes(self, vector: Any) -> Any:
+        """Bytes of one place of a row that can be parked in shared memory."""
+        return self.staged_bytes(CP_ASYNC, vector)
+
+    @cached_property
     def vectors(self) -> tuple[int, ...]:
         """Elements by which some streamed operand can be moved: the two widest, and the widest word of the operand
         that takes the fewest, so that a thread need not hold many of those."""
@@ -162,6 +193,21 @@ class RowFacts:
     def places(self, vector: Any, begin: Any) -> Any:
         """Places along a row, those included that a shift adds."""
         return self.rows.cols + np.where(begin == ALIGNED, vector, 0)
+
+    @property
+    def is_few(self) -> bool:
+        """True where clusters of eight blocks, one for each row, leave multiprocessors idle."""
+        return self.rows.rows * self.arch.max_cluster_portable <= self.sm_count
+
+    @property
+    def clusters(self) -> tuple[int, ...]:
+        """Blocks that a row is spread over: one where rows are short and many; the most where rows are long, or too few
+        for clusters of eight to fill the card."""
+        if not self.arch.has_tma or (self.row_bytes < CLUSTER_ROW_BYTES and self.rows.rows >= FEW_ROWS * self.sm_count):
+            return (1,)
+        is_large = self.row_bytes >= LONG_ROW_BYTES or self.is_few
+        most = self.arch.max_cluster if is_large else self.arch.max_cluster_portable
+        return tuple(1 << bit for bit in range(most.bit_length()))
 
     @property
     def row_bytes(self) -> int:

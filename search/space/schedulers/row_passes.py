@@ -42,7 +42,8 @@ COSTLY = frozenset(
 class Passes:
     """The passes of a fusion. `starts`: by tensor, the first pass in which its value can be had; `used`: by tensor that
     varies along the row, the parts of passes in which it is read; `kept`: tensors that are computed once; `scaled`:
-    sums that are folded along with a maximum.
+    sums that are folded along with a maximum; `columns`: reductions across rows, which end no pass: nothing that a row
+    needs waits for them.
 
     Pass n has the parts 3 n + FOLDS, + SCALED and + KEPT: no loop holds both a reduction and, by way of a kept value, a
     use of its result (nvFuser, inlining).
@@ -52,6 +53,7 @@ class Passes:
     used: dict[str, frozenset[int]]
     kept: Collection[str]
     scaled: frozenset[str]
+    columns: frozenset[str] = frozenset()
 
     @property
     def count(self) -> int:
@@ -62,15 +64,19 @@ class Passes:
 
     def part_of(self, op: TensorOp) -> int:
         """The part of a pass in which an operator that is in one alone is carried out."""
-        if not ends_a_pass(op, self.kept):
+        if not self.ended_by(op):
             return PARTS * self.starts[op.output]
         kind = KEPT if op.kind not in REDUCTIONS else SCALED if op.output in self.scaled else FOLDS
         return PARTS * (self.starts[op.output] - 1) + kind
 
+    def ended_by(self, op: TensorOp) -> bool:
+        """True for what ends a pass over a row."""
+        return op.output not in self.columns and ends_a_pass(op, self.kept)
+
     def read_in(self, b: TraceBuilder, reader: TensorOp) -> frozenset[int]:
         """The parts of passes in which an operator reads its operands."""
         part = frozenset((self.part_of(reader),))
-        ends = ends_a_pass(reader, self.kept) or reader.output in self.kept
+        ends = self.ended_by(reader) or reader.output in self.kept or reader.output in self.columns
         if ends or b.tensor(reader.output).memory is not MemoryType.LOCAL:
             return part
         return self.used.get(reader.output, part)
@@ -79,18 +85,27 @@ class Passes:
 def passes_of(b: TraceBuilder, folded: Collection[int], rank: int, kept: Collection[str] = ()) -> Passes:
     """The passes, where the tensors `kept` are computed once."""
     starts = dict.fromkeys(b.sf.inputs, 0)
+    scaled = frozenset(name for name, fold in online_folds(b.sf).items() if name != fold.maximum)
+    columns = frozenset(op.output for op in b.sf.ops if op.kind in REDUCTIONS and not _folds(b, op, folded))
+    passes = Passes(starts, {}, kept, scaled, columns)
     for op in b.sf.ops:
         first = max((starts[n] for n in op.tensor_inputs), default=0)
-        starts[op.output] = first - 1 if op.is_running else first + ends_a_pass(op, kept)
-    scaled = frozenset(name for name, fold in online_folds(b.sf).items() if name != fold.maximum)
-    passes = Passes(starts, {}, kept, scaled)
+        starts[op.output] = first - 1 if op.is_running else first + passes.ended_by(op)
     for op in reversed(b.sf.ops):
         t = b.tensor(op.output)
+        if op.output in columns:
+            continue
         if t.memory is not MemoryType.LOCAL or not is_full(t, rank) or not in_rows(t, tuple(folded)):
             continue
         readers = (passes.read_in(b, reader) for reader in b.sf.consumers(op.output))
         passes.used[op.output] = frozenset[int]().union(*readers)
     return passes
+
+
+def _folds(b: TraceBuilder, op: TensorOp, dims: Collection[int]) -> bool:
+    """True for a reduction of these dimensions."""
+    logical = b.tensor(op.output).logical
+    return any(logical[d].is_reduction for d in dims)
 
 
 def ends_a_pass(op: TensorOp, kept: Collection[str]) -> bool:
@@ -176,6 +191,6 @@ def _joined(part: int) -> int:
 
 
 def _reader_part(passes: Passes, reader: TensorOp, of: dict[str, int]) -> int:
-    if reader.output in of and reader.output not in passes.kept and not ends_a_pass(reader, passes.kept):
+    if reader.output in of and reader.output not in passes.kept and not passes.ended_by(reader):
         return of[reader.output]
     return passes.part_of(reader)

@@ -8,7 +8,7 @@ from functools import cached_property
 from math import prod
 
 from compiler.analysis.indexing import first_lane, lane_variable, lanes_are_consecutive
-from compiler.ir.domain import ScheduledFusion, producer_indices
+from compiler.ir.domain import ScheduledFusion, downstream, producer_indices
 from compiler.ir.expr import Expr, Var, const, var
 from compiler.ir.iter_domain import MemoryType
 from compiler.ir.ops import REDUCTIONS, VIEWS, OpKind
@@ -28,7 +28,8 @@ class RowOperand:
 
     `read`: the register tensor that the view makes of it, or its own name where it is read as it is; `offset`: in
     elements, in a variable for each dimension of the space; `in_rows`, `in_kept`: it varies along folded, or kept,
-    dimensions; `within`: bounds of places, in the same variables, outside of which nothing is read.
+    dimensions; `within`: bounds of places, in the same variables, outside of which nothing is read; `is_across`: it
+    is read or stored once for all rows of a group (`inner_outer`).
     """
 
     name: str
@@ -41,6 +42,7 @@ class RowOperand:
     in_rows: bool
     in_kept: bool
     within: tuple[Within, ...] = ()
+    is_across: bool = False
 
     def stride(self, variable: Var) -> int:
         """Elements from the first place to the second along one dimension."""
@@ -71,7 +73,8 @@ class RowShape:
     """An iteration space cut into rows.
 
     `kept`, `folded`: its dimensions in loop order, each group outermost first. `phase`: by which rows are shifted, so
-    that vectors start at multiples of the vector in memory; None where they start with the row.
+    that vectors start at multiples of the vector in memory; None where they start with the row. `crossed`: the last of
+    the kept ones, which other reductions fold (`inner_outer`).
     """
 
     shape: tuple[int, ...]
@@ -79,11 +82,17 @@ class RowShape:
     folded: tuple[int, ...]
     operands: tuple[RowOperand, ...]
     phase: Phase | None = None
+    crossed: tuple[int, ...] = ()
 
     @property
     def order(self) -> tuple[int, ...]:
         """The dimensions of the space in loop order: kept ones, then folded ones."""
         return (*self.kept, *self.folded)
+
+    @property
+    def groups(self) -> tuple[int, ...]:
+        """The kept dimensions that no other reduction folds: each place along them is a group of rows."""
+        return tuple(d for d in self.kept if d not in self.crossed)
 
     @property
     def rows(self) -> int:
@@ -96,7 +105,7 @@ class RowShape:
     @cached_property
     def streams(self) -> tuple[RowOperand, ...]:
         """Inputs and outputs of which every row is another part."""
-        return tuple(o for o in self.operands if o.in_rows and (o.in_kept or self.rows == 1))
+        return tuple(o for o in self.operands if o.in_rows and (o.in_kept or self.rows == 1) and not o.is_across)
 
     @property
     def loaded(self) -> tuple[RowOperand, ...]:
@@ -209,25 +218,49 @@ def variable(dim: int, shape: Sequence[int]) -> Var:
     return Var(f"s{dim}", shape[dim])
 
 
+def fold_sets(sf: ScheduledFusion) -> dict[tuple[int, ...], list[str]]:
+    """The reductions of an unscheduled fusion by the dimensions that they fold."""
+    found: dict[tuple[int, ...], list[str]] = {}
+    for op in sf.ops:
+        if op.kind in REDUCTIONS:
+            logical = sf.tensor(op.output).logical
+            found.setdefault(tuple(d for d, a in enumerate(logical) if a.is_reduction), []).append(op.output)
+    return found
+
+
 def row_shape(sf: ScheduledFusion) -> RowShape | str:
     """The rows of an unscheduled fusion, or why it has none."""
-    found = next((op for op in sf.ops if op.kind in REDUCTIONS), None)
-    if found is None:
+    found = fold_sets(sf)
+    if not found:
         return "it has no reduction"
+    if len(found) > 1:
+        return "it folds columns as well as rows; inner_outer takes it"
+    (folded,) = found
+    return shape_of_rows(sf, folded)
+
+
+def shape_of_rows(sf: ScheduledFusion, folded: tuple[int, ...], columns: Sequence[str] = ()) -> RowShape | str:
+    """The rows of an unscheduled fusion whose rows are `folded`, or why it has none. `columns`: reductions of others of
+    its dimensions."""
     twice = [n for n in sf.inputs if len(sf.consumers(n)) > 1 and any(reads_a_view(op) for op in sf.consumers(n))]
     if mixed := [n for n in twice if not all(reads_a_view(op) for op in sf.consumers(n))]:
         return f"it reads input {mixed[0]} through a view and in another way as well; pass it twice"
-    logical = sf.tensor(found.output).logical
-    shape = tuple(a.extent for a in logical)
-    kept = tuple(d for d, a in enumerate(logical) if not a.is_reduction)
-    folded = tuple(d for d, a in enumerate(logical) if a.is_reduction)
-    operands = tuple(_operands(sf, shape, kept, folded))
-    plain = RowShape(shape, kept, folded, operands)
+    fold = next(op.output for op in sf.ops if op.kind in REDUCTIONS)
+    shape = tuple(a.extent for a in sf.tensor(fold).logical)
+    crossed = tuple(d for d, a in enumerate(sf.tensor(columns[0]).logical) if a.is_reduction) if columns else ()
+    kept = (*(d for d in range(len(shape)) if d not in (*folded, *crossed)), *crossed)
+    operands = tuple(_operands(sf, RowShape(shape, kept, folded, (), crossed=crossed), computed_across(sf, columns)))
+    plain = RowShape(shape, kept, folded, operands, crossed=crossed)
     main = _main(plain)
     if main is None:
         return "the elements that it folds are not the neighbours in memory of its inputs"
     order = sorted(folded, key=lambda d: (shape[d] > 1, -main.stride(variable(d, shape))))
-    return RowShape(shape, kept, tuple(order), operands)
+    return replace(plain, folded=tuple(order))
+
+
+def computed_across(sf: ScheduledFusion, columns: Sequence[str]) -> frozenset[str]:
+    """What is computed from reductions of columns, without these."""
+    return frozenset[str]().union(*(downstream(sf, name) for name in columns))
 
 
 def reads_a_view(op: TensorOp) -> bool:
@@ -245,15 +278,16 @@ def in_rows(t: TensorView, folded: Sequence[int]) -> bool:
     return any(not (t.logical[d].is_broadcast or t.logical[d].is_reduction) for d in folded)
 
 
-def _operands(
-    sf: ScheduledFusion, shape: tuple[int, ...], kept: tuple[int, ...], folded: tuple[int, ...]
-) -> list[RowOperand]:
+def _operands(sf: ScheduledFusion, rows: RowShape, across: frozenset[str]) -> list[RowOperand]:
     """Every read of an input and every store of an output, in order; those of the reduced shape among them."""
     found: dict[tuple[str, str], RowOperand] = {}
+    shape, kept, folded = rows.shape, rows.kept, rows.folded
     for op in sf.ops:
         t = sf.tensor(op.output)
-        full = is_full(t, len(shape))
-        index = [var(variable(d, shape)) for d in (range(len(shape)) if full else kept)]
+        dims: Sequence[int] = range(len(shape))
+        if not is_full(t, len(shape)):
+            dims = [d for d in dims if d not in (rows.crossed if op.output in across else folded)]
+        index = [var(variable(d, shape)) for d in dims]
         extents = [a.extent for a in t.logical]
         for name in dict.fromkeys(op.tensor_inputs):
             if name in sf.inputs:
@@ -262,9 +296,10 @@ def _operands(
                 at = producer_indices(op, source, index, extents)
                 bounds = tuple(bound.at(index) for bound in op.within)
                 operand = _operand(source, read, at, folded, kept, is_output=False)
-                found.setdefault((name, read), replace(operand, within=bounds))
+                found.setdefault((name, read), replace(operand, within=bounds, is_across=op.output in across))
         if t.memory is MemoryType.GLOBAL:
-            found[op.output, op.output] = _operand(t, op.output, index, folded, kept, is_output=True)
+            operand = _operand(t, op.output, index, folded, kept, is_output=True)
+            found[op.output, op.output] = replace(operand, is_across=op.output in across)
     return list(found.values())
 
 

@@ -15,7 +15,8 @@ from search.space.schedulers.builder import TraceBuilder
 from search.space.schedulers.copy_paths import CP_ASYNC
 from search.space.schedulers.flat_space import SMEM_SLACK_BYTES
 from search.space.schedulers.pointwise_body import math_grades
-from search.space.schedulers.rings import ring_constraints, ring_knobs
+from search.space.schedulers.register_limits import launchable_registers
+from search.space.schedulers.rings import ELECTED, ring_constraints, ring_knobs
 from search.space.schedulers.row_facts import (
     ALIGNED,
     APART,
@@ -23,27 +24,34 @@ from search.space.schedulers.row_facts import (
     BULK,
     CACHE_LOADS,
     CACHE_STORES,
-    CLUSTER_ROW_BYTES,
     EXACT_THREADS,
     FEW_REGISTERS,
-    FEW_ROWS,
     KEEPS,
     MAX_ROW_REGISTERS,
     MAX_SINGLES,
     MAX_STEPS,
     ONLINE,
     OTHER_REGISTERS,
+    PARKED,
+    PARKED_ROW_BYTES,
     RESIDENT,
     SHIFTED_REGISTER_BYTES,
     WARP,
     RowFacts,
     blocks_of,
+    parked_steps,
     register_cap,
     row_facts,
 )
 from search.space.schedulers.row_shape import RowShape, row_shape
 from search.space.schedulers.row_worthwhile import copies, persistence, redundant, rings
 from search.space.space import Space
+
+UNROLLS = (1, 2, 4, 8)
+
+MAX_TURNS = 64
+"""Turns of a loop over a row beyond which more threads, or more unrolled steps, read it: but for rows that are longer
+than all of them can be."""
 
 
 def row_space(fusion: Fusion, arch: Arch, sm_count: int) -> Space:
@@ -65,8 +73,6 @@ def _knobs(fusion: Fusion, f: RowFacts) -> tuple[Knob, ...]:
         "reload": f.is_reloaded or f.online_passes == 1,
     }
     keeps = tuple(k for k in KEEPS if able[k])
-    large = f.arch.has_tma and (f.row_bytes >= CLUSTER_ROW_BYTES or f.rows.rows < FEW_ROWS * f.sm_count)
-    clusters = (1, 2, 4, 8) if large else (1,)
     return (
         Knob("keep", keeps),
         Knob("load", f.load_paths or (BULK,)),
@@ -74,8 +80,8 @@ def _knobs(fusion: Fusion, f: RowFacts) -> tuple[Knob, ...]:
         Knob("rows_begin", (AS_THEY_ARE, ALIGNED) if f.shifted_vectors else (AS_THEY_ARE,)),
         Knob("threads", _threads(f)),
         Knob("rows", _powers(256)),
-        Knob("cluster", clusters),
-        Knob("unroll", (1, 2, 4, 8)),
+        Knob("cluster", f.clusters),
+        Knob("unroll", UNROLLS),
         Knob("fold", (APART, ONLINE) if f.online_passes else (APART,)),
         Knob("blocks_per_sm", (0, 1, 2, 3) if "shared" in keeps else (0,)),
         *ring_knobs((1, 2, 3) if "shared" in keeps else (1,)),
@@ -85,6 +91,7 @@ def _knobs(fusion: Fusion, f: RowFacts) -> tuple[Knob, ...]:
         Knob("cache_load", CACHE_LOADS),
         Knob("cache_store", CACHE_STORES if any(o.is_output for o in f.rows.streams) else CACHE_STORES[:1]),
         Knob("math", math_grades(TraceBuilder(fusion))),
+        Knob("parked", PARKED if f.passes > 1 and f.row_bytes >= PARKED_ROW_BYTES else PARKED[:1]),
     )
 
 
@@ -117,6 +124,7 @@ def _shape(f: RowFacts) -> list[Constraint]:
     """How threads cover rows."""
     cols, rows = f.rows.cols, f.rows.rows
     least = min(f.vectors)
+    most = max(_threads(f)) * f.clusters[-1] * UNROLLS[-1]
     shifted = list(f.shifted_vectors)
 
     def covered(vector: Any, threads: Any, cluster: Any) -> Any:
@@ -129,7 +137,8 @@ def _shape(f: RowFacts) -> list[Constraint]:
     def steps_fit(keep: Any, vector: Any, threads: Any, cluster: Any, unroll: Any, begin: Any) -> Any:
         once = vector * threads * cluster
         steps = -(-f.places(vector, begin) // once)
-        looped = (steps > unroll) & (steps <= 64 * unroll)
+        few = (steps <= MAX_TURNS * unroll) | (threads * cluster * unroll == most)
+        looped = (steps > unroll) & few
         short = (steps <= MAX_STEPS) | (steps * vector <= MAX_SINGLES)
         return np.where(keep == "registers", short, (looped | (keep == "shared") & (steps == unroll)))
 
@@ -210,6 +219,7 @@ def _memory(f: RowFacts) -> list[Constraint]:
         values: Any,
         begin: Any,
         load: Any,
+        parked: Any,
     ) -> Any:
         """Registers of a thread that hold parts of rows."""
         once = vector * threads * cluster
@@ -218,16 +228,25 @@ def _memory(f: RowFacts) -> list[Constraint]:
         streamed = np.where(values == "all", np.maximum(streamed, f.waiting), streamed)
         shared = np.where(operands == "late", 0, f.operand_bytes)
         kept = np.where(values == "yes", 4 * f.costly, 0)
-        return -(-steps * vector * (streamed + shared + kept) // 4)
+        past = parked_steps(steps, np.where(keep == "registers", parked, 0)) * f.parked_bytes(vector)
+        return -(-vector * (steps * (streamed + shared + kept) - past) // 4)
 
     def registers(*knobs: Any) -> Any:
         return held(*knobs) <= MAX_ROW_REGISTERS
 
-    def capped(resident: Any, count: Any, keep: Any, vector: Any, threads: Any, *knobs: Any) -> Any:
-        need = held(keep, vector, threads, *knobs) + OTHER_REGISTERS
-        begin = knobs[budget.index("rows_begin") - budget.index("threads") - 1]
-        need = need + np.where(begin == ALIGNED, vector * SHIFTED_REGISTER_BYTES // f.narrowest, 0)
-        return (resident == 0) | (need <= register_cap(resident, threads * count))
+    def needed(*knobs: Any) -> Any:
+        """Registers of a thread in all, at the least."""
+        vector, begin = (knobs[budget.index(name)] for name in ("vector", "rows_begin"))
+        shift = np.where(begin == ALIGNED, vector * SHIFTED_REGISTER_BYTES // f.narrowest, 0)
+        return held(*knobs) + OTHER_REGISTERS + shift
+
+    def launched(count: Any, *knobs: Any) -> Any:
+        threads = knobs[budget.index("threads")]
+        return needed(*knobs) <= launchable_registers(f.arch, threads * count)
+
+    def capped(resident: Any, count: Any, *knobs: Any) -> Any:
+        threads = knobs[budget.index("threads")]
+        return (resident == 0) | (needed(*knobs) <= register_cap(resident, threads * count))
 
     def several(resident: Any, threads: Any, count: Any) -> Any:
         blocks = blocks_of(resident, threads * count)
@@ -241,11 +260,35 @@ def _memory(f: RowFacts) -> list[Constraint]:
         need = part * f.staged_bytes(load, vector) * count * stages
         return (keep != "shared") | (need + SMEM_SLACK_BYTES <= f.arch.smem_per_block_optin_bytes)
 
-    def inside(keep: Any, vector: Any, threads: Any, cluster: Any, unroll: Any, load: Any) -> Any:
+    def inside(keep: Any, vector: Any, threads: Any, cluster: Any, unroll: Any, load: Any, fill: Any) -> Any:
         whole = cols % (vector * threads * cluster * unroll) == 0
-        return (keep != "shared") | (load == CP_ASYNC) | whole
+        runs = (cols % (vector * threads) == 0) & (fill == ELECTED)
+        guarded = np.where(cluster == 1, cols % vector == 0, runs)
+        return (keep != "shared") | (load == CP_ASYNC) | whole | guarded
 
-    budget = ("keep", "vector", "threads", "cluster", "unroll", "operands", "keep_values", "rows_begin", "load")
+    budget = (
+        "keep",
+        "vector",
+        "threads",
+        "cluster",
+        "unroll",
+        "operands",
+        "keep_values",
+        "rows_begin",
+        "load",
+        "parked",
+    )
+
+    def parks(keep: Any, vector: Any, threads: Any, cluster: Any, begin: Any, parked: Any) -> Any:
+        steps = -(-cols // (vector * threads * cluster))
+        part = steps * vector * threads * f.parked_bytes(vector)
+        few = (parked_steps(steps, parked) > 0) & (part >= PARKED_ROW_BYTES) & (begin == AS_THEY_ARE)
+        return (parked == 0) | (keep == "registers") & few & (f.parked_bytes(vector) > 0)
+
+    def parked_smem(keep: Any, vector: Any, threads: Any, rows: Any, cluster: Any, parked: Any) -> Any:
+        steps = -(-cols // (vector * threads * cluster))
+        need = parked_steps(steps, parked) * vector * threads * rows * f.parked_bytes(vector)
+        return (keep != "registers") | (need + SMEM_SLACK_BYTES <= f.arch.smem_per_block_optin_bytes)
 
     def kept(fold: Any, keep: Any, vector: Any, threads: Any, cluster: Any, values: Any, begin: Any) -> Any:
         most = "all" if f.waiting else "yes" if f.costly else "no"
@@ -260,7 +303,37 @@ def _memory(f: RowFacts) -> list[Constraint]:
             kept,
             "The few values of a thread that are read again are kept.",
         ),
+        Constraint(
+            "redundant_parked",
+            ("keep", "vector", "threads", "cluster", "rows_begin", "parked"),
+            parks,
+            "Some steps of a long row in registers are parked in shared memory, by threads, past their registers.",
+        ),
+        Constraint(
+            "redundant_parked",
+            ("keep_values", "parked"),
+            lambda values, parked: (parked == 0) | (values == "no"),
+            "What is parked is the row as it was loaded; values that are kept are in registers.",
+        ),
+        Constraint(
+            "redundant_parked",
+            ("resident", "parked"),
+            lambda resident, parked: (parked == 0) | (resident > 0),
+            "Steps are parked to make room in the registers for so many threads.",
+        ),
+        Constraint(
+            "shared_memory_fits_the_block",
+            ("keep", "vector", "threads", "rows", "cluster", "parked"),
+            parked_smem,
+            "What the threads of a block park fits its shared memory.",
+        ),
         Constraint("registers_in_flight", budget, registers, "A thread's part of a row stays in registers."),
+        Constraint(
+            "tile_fits_the_registers_of_a_thread",
+            ("rows", *budget),
+            launched,
+            "A thread's part of a row fits the registers that it can be launched with.",
+        ),
         Constraint(
             "registers_in_flight",
             ("resident", "rows", *budget),
@@ -293,8 +366,8 @@ def _memory(f: RowFacts) -> list[Constraint]:
         ),
         Constraint(
             "staged_rows_are_cut_evenly",
-            ("keep", "vector", "threads", "cluster", "unroll", "load"),
+            ("keep", "vector", "threads", "cluster", "unroll", "load", "fill"),
             inside,
-            "The steps of the threads end where the row in shared memory ends: its reads need no guards.",
+            "Bulk copies bring whole vectors; to blocks of a cluster whole steps, as many to each where a warp asks.",
         ),
     ]

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from compiler.arch import sms_for_clusters
 from search.space.constraints import Constraint
 from search.space.schedulers.copy_paths import CP_ASYNC, copied_rings
 from search.space.schedulers.rings import Rings
@@ -17,7 +20,8 @@ def persistence(f: RowFacts) -> list[Constraint]:
     """Blocks that stay for several rows."""
 
     def filled(blocks: Any, count: Any, cluster: Any) -> Any:
-        return (blocks == 0) | (blocks * f.sm_count // cluster * 2 <= -(-f.rows.rows // count))
+        usable = np.select([cluster == c for c in f.clusters], [sms_for_clusters(f.sm_count, c) for c in f.clusters])
+        return (blocks == 0) | (blocks * usable // cluster * 2 <= -(-f.rows.rows // count))
 
     def resident(blocks: Any, threads: Any, count: Any) -> Any:
         return blocks * threads * count <= f.arch.max_threads_per_sm
@@ -36,10 +40,10 @@ def persistence(f: RowFacts) -> list[Constraint]:
             "Persistent blocks fit their multiprocessors.",
         ),
         Constraint(
-            "persistent_clusters_fold_apart",
-            ("fold", "cluster", "blocks_per_sm"),
-            lambda fold, cluster, blocks: (fold == APART) | (cluster == 1) | (blocks == 0),
-            "Partials of an online fold cross a cluster once a block: their slots are numbered by one loop.",
+            "cluster_is_needed",
+            ("keep", "cluster"),
+            lambda keep, cluster: (keep != "reload") | (cluster <= f.arch.max_cluster_portable) | f.is_few,
+            "A row that stays nowhere is spread over sixteen blocks only where clusters of eight do not fill the card.",
         ),
         Constraint(
             "persistent_blocks_have_a_use",

@@ -34,6 +34,7 @@ from search.space.schedulers.builder import TraceBuilder
 from search.space.schedulers.pointwise_body import inline_body, is_packed_cast, set_cache, set_grades
 from search.space.schedulers.rings import turn
 from search.space.schedulers.tile2d_facts import WARP, Facts
+from search.space.schedulers.tile2d_matrix import MATRIX, fragment_loops, fragment_types, is_direct, stores_matrices
 from search.space.schedulers.tile2d_sources import Chain, add_chain, cache_rest, loads_by_vector
 from search.space.schedulers.tile2d_space import AHEAD, ODD, tile2d_space
 from search.space.schedulers.tile2d_tiles import (
@@ -92,6 +93,7 @@ class _Tile2dTrace:
         self.axes = TileAxes(self.b, found, self.point, self.sm_count)
         self.lanes_in = self.point["threads"] // self.point["lanes_out"]
         self.lead = self.axes.lead
+        self.matrices = self.point.get("move") == MATRIX
 
     def build(self) -> ScheduleTrace:
         b, p, space = self.b, self.point, self.space
@@ -106,12 +108,17 @@ class _Tile2dTrace:
             if is_staged:
                 b.do(steps.CacheOutput(name, f"{name}_s", MemoryType.SHARED, CopyVia.TMA))
                 staged.append(f"{name}_s")
+        for name in (c.block for c in self.chains if self.matrices and load != "direct"):
+            b.do(steps.SetMemory(name, MemoryType.LOCAL, CopyVia.LDMATRIX))
+        for name in staged if stores_matrices(p) else ():
+            b.do(steps.SetMemory(name, MemoryType.SHARED, CopyVia.STMATRIX))
         set_grades(b, p["math"])
         before = {n for c in self.chains for n in c.tensors}
         ends = staged if is_staged else list(outputs)
         apart = before | {*outputs, *staged}
         after = [op.output for op in b.sf.ops if op.output not in apart]
-        self.vectorized = {n for n in operands if loads_by_vector(b, n, p["vector_out"])}
+        along_q = not (self.matrices and is_direct(p))
+        self.vectorized = {n for n in operands if along_q and loads_by_vector(b, n, p["vector_out"])}
 
         for chain in self.chains:
             self.block_loops(chain.block, chain.dims, rows_last=True)
@@ -142,6 +149,9 @@ class _Tile2dTrace:
         self.axes.to_tiles(tv, dims, shift="target" if p["shift_store"] else "")
         if allocate:
             set_tile_allocation(b, tv, p["store_layout"], phase_rows=1, word=p["vector_out"])
+        if self.matrices:
+            fragment_loops(b, tv, lead, p, is_fragment=self.is_fragment(tv))
+            return
         b.split(tv, lead + 1, p["vector_out"])
         b.split(tv, lead + 1, p["lanes_out"])
         b.split(tv, lead, p["vector_in"])
@@ -151,6 +161,11 @@ class _Tile2dTrace:
         b.reorder(tv, [*range(lead), lane_p, lane_q, step_p, step_q, *last])
         b.merge(tv, lead)
         b.merge(tv, lead + 1)
+
+    def is_fragment(self, tv: str) -> bool:
+        """Whether a tensor is moved by matrices."""
+        op = self.b.sf.producer(tv)
+        return op is not None and op.via.is_matrix
 
     def fetch_loops(self, tv: str, dims: tuple[int, ...], *, allocate: bool) -> None:
         """Loads of whole rows of a source: [tile.., thread, step, lane], threads along P first.
@@ -202,7 +217,8 @@ class _Tile2dTrace:
         b, lead = self.b, self.lead
         tile = [P.BIDX, *[P.SERIAL] * (lead - 1)]
         for chain in self.chains:
-            b.parallelize(chain.block, [*tile, P.TIDX, P.UNROLL, P.UNROLL, P.VECTORIZE])
+            own = fragment_types(b, chain.block, lead) if self.matrices else [P.UNROLL, P.VECTORIZE]
+            b.parallelize(chain.block, [*tile, P.TIDX, P.UNROLL, *own])
             for name in (chain.fetched, chain.shared) if self.point["load"] != "tma" else ():
                 if name:
                     by_elements = name == chain.shared and self.point["layout"] == ODD
@@ -210,6 +226,9 @@ class _Tile2dTrace:
             if chain.fetched and not self.space.loads_by(self.point["load_vector"]):
                 b.do(steps.Straddle(chain.fetched))
         for name in (*after, *ends):
+            if self.is_fragment(name):
+                b.parallelize(name, [*tile, P.TIDX, P.UNROLL, *fragment_types(b, name, lead)])
+                continue
             vector = name in ends or is_packed_cast(b, name) or name in self.vectorized
             b.parallelize(name, [*tile, P.TIDX, P.UNROLL, P.UNROLL, P.VECTORIZE if vector else P.UNROLL])
 

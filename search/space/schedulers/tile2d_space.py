@@ -27,6 +27,7 @@ from search.space.schedulers.tile2d_facts import (
     Facts,
     sector_elements,
 )
+from search.space.schedulers.tile2d_matrix import BY_MATRICES, MOVES, has_matrices, matrix_constraints
 from search.space.schedulers.tile2d_sources import PAST_REGISTERS
 from search.space.schedulers.tile2d_worthwhile import worthwhile
 from search.space.schedulers.transposed_space import TransposedSpace, transposed_space
@@ -41,7 +42,7 @@ ODD = "odd"
 """Rows an odd number of elements apart, stored element by element: the single elements of a column, of which each
 thread reads a word's worth of neighbours, then lie in banks of their own."""
 
-LAYOUTS = ("none", "pad", *SPANS, "block", ODD)
+LAYOUTS = ("none", "pad", *SPANS, "block", ODD, BY_MATRICES)
 STORE_LAYOUTS = ("none", *SPANS)
 
 BY_THREADS = ("vector", CP_ASYNC)
@@ -64,7 +65,7 @@ def tile2d_space(fusion: Fusion, arch: Arch, sm_count: int) -> Space:
     found = transposed_space(start(fusion))
     assert isinstance(found, TransposedSpace), "refused fusions have no space"
     facts = Facts(found, arch, sm_count)
-    kinds = (_shape, _shifts, _memory, _bulk, _rings, _redundant, worthwhile)
+    kinds = (_shape, _shifts, _memory, _bulk, _rings, matrix_constraints, _redundant, worthwhile)
     constraints = tuple(constraint for kind in kinds for constraint in kind(facts))
     return Space("tile2d", tuple(_possible(knob, constraints) for knob in _knobs(fusion, facts)), constraints)
 
@@ -87,6 +88,7 @@ def _knobs(fusion: Fusion, f: Facts) -> tuple[Knob, ...]:
     return (
         Knob("load", loads),
         Knob("store", ("register", "tma") if f.has_stored_maps else ("register",)),
+        Knob("move", MOVES if has_matrices(f) else MOVES[:1]),
         Knob("operands", (AT_USE, AHEAD) if f.bytes_beside else (AT_USE,)),
         Knob("blocks_per_sm", (0, 1, 2, 4)),
         *ring_knobs((1, 2, 3) if f.has_tensor_maps or f.has_copies else (1,)),
@@ -100,7 +102,7 @@ def _knobs(fusion: Fusion, f: Facts) -> tuple[Knob, ...]:
         Knob("shift_load", (False, True) if f.shifts_load else (False,)),
         Knob("shift_store", (False, True) if f.shifts_store else (False,)),
         Knob("halo", (False, True) if f.shifts_store else (False,)),
-        Knob("layout", LAYOUTS),
+        Knob("layout", LAYOUTS if has_matrices(f) else LAYOUTS[:-1]),
         Knob("store_layout", STORE_LAYOUTS if f.has_stored_maps else STORE_LAYOUTS[:1]),
         Knob("tile_order", ("columns_inner", "rows_inner", GROUPED)),
         Knob("cache_load", CACHE_LOADS),
@@ -246,7 +248,8 @@ def _memory(f: Facts) -> list[Constraint]:
             hardware = (span > 0) & (row % np.maximum(span, 1) == 0) & (rows % 8 == 0)
             block = (name == "block") & np.isin(load, BY_THREADS) & (vout > 1) & (chunks > 1)
             fits = fits & (hardware | (block & (rows % np.maximum(chunks * vout, 1) == 0)))
-        plain = (name == "none") | (name == "pad") & np.isin(load, BY_THREADS)
+        apart = (name == BY_MATRICES) & np.isin(load, BY_THREADS)
+        plain = apart | (name == "none") | (name == "pad") & np.isin(load, BY_THREADS)
         by_elements = (name == ODD) & (load == "vector") & (vout > 1) & (vin == 1) & (f.widest_in < REGISTER_BYTES)
         return np.where(load == "direct", name == "none", fits | plain | by_elements)
 

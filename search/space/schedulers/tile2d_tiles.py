@@ -10,6 +10,7 @@ from compiler.schedule import steps
 from search.space.schedulers.builder import TraceBuilder
 from search.space.schedulers.flat_space import MAX_BOX
 from search.space.schedulers.tile2d_facts import sector_elements
+from search.space.schedulers.tile2d_matrix import BY_MATRICES, MATRIX_LANES
 from search.space.schedulers.tile2d_space import GROUPED, ODD, SPANS
 from search.space.schedulers.transposed_space import TransposedSpace
 
@@ -139,7 +140,7 @@ def set_tile_allocation(b: TraceBuilder, tv: str, layout: str, *, phase_rows: in
     Swizzles cut the row into pieces of the span, one box each: [piece, row, element], with the 16-byte chunk of an
     element xored with the row number; the hardware's for spans under 128 bytes change phase every 128 bytes.
     `block` is the 128-byte swizzle whose phase changes every `phase_rows` rows, which makes columns of vector blocks
-    free of conflicts.
+    free of conflicts; `matrices` the one whose phase is told by the rows that one matrix takes of each lane.
     """
     axes = b.tensor(tv).loop
     nbytes, count = b.tensor(tv).dtype.nbytes, len(axes)
@@ -157,7 +158,10 @@ def set_tile_allocation(b: TraceBuilder, tv: str, layout: str, *, phase_rows: in
     if cut:
         b.split(tv, element, span // nbytes)
         b.reorder(tv, [*range(row), element, row, count])
-    _swizzle_allocation(b, tv, span, phase)
+    if layout == BY_MATRICES:
+        _matrix_allocation(b, tv, phase_rows)
+    else:
+        _swizzle_allocation(b, tv, span, phase)
     if cut:
         b.reorder(tv, [*range(row), element, row, count])
         b.merge(tv, element)
@@ -180,6 +184,24 @@ def _swizzle_allocation(b: TraceBuilder, tv: str, span: int, phase: int) -> None
         steps.Split(tv, row, phase),
         steps.Split(tv, row, span // CHUNK_BYTES),
         steps.Swizzle(tv, row + 1, row + 3),
+    )
+    b.do(steps.SetAllocationDomain(tv, tuple(range(count)), transforms))
+
+
+def _matrix_allocation(b: TraceBuilder, tv: str, neighbours: int) -> None:
+    """Allocates the loop axes, rows of 128 bytes last, for threads that take `neighbours` elements of a column each by
+    matrices: of a matrix four lanes take two rows each, `neighbours` rows apart. Those 8 rows have a phase of their own
+    each, with which the chunk is xored, and lie behind each other."""
+    count = len(b.tensor(tv).loop)
+    row, element = count - 2, count - 1
+    transforms = (
+        steps.Split(tv, element, CHUNK_BYTES // b.tensor(tv).dtype.nbytes),
+        steps.Split(tv, row, neighbours),
+        steps.Split(tv, row + 1, 2),
+        steps.Split(tv, row, MATRIX_LANES),
+        steps.Reorder(tv, ((row + 1, row + 2), (row + 2, row + 1))),
+        steps.Merge(tv, row + 2),
+        steps.Swizzle(tv, row + 2, row + 3),
     )
     b.do(steps.SetAllocationDomain(tv, tuple(range(count)), transforms))
 

@@ -14,7 +14,8 @@ import numpy as np
 from compiler.ir.tensor import CachePolicy
 from search.space.constraints import Constraint
 from search.space.schedulers.copy_paths import CP_ASYNC
-from search.space.schedulers.tile2d_facts import WARP, Facts
+from search.space.schedulers.tile2d_facts import WARP, WORD_BYTES, Facts
+from search.space.schedulers.tile2d_matrix import BY_MATRICES, MATRIX, VECTOR, has_matrices
 
 LINE_BYTES = 128
 """Of a cache; reads and writes of a tile in shorter pieces waste part of what memory sends (64 bytes: 1.14 times)."""
@@ -90,6 +91,11 @@ def _paths(f: Facts) -> list[Constraint]:
     is_narrow = min(f.extent_in, f.extent_out) < WARP
     narrowest = min(s.nbytes for s in f.space.sources)
 
+    has_blocks = has_matrices(f) and not f.bytes_beside and not is_narrow
+
+    def direct(load: Any, move: Any = VECTOR, vin: Any = 1) -> Any:
+        return (load != "direct") | is_narrow | (move == MATRIX) & (vin * f.widest_in == WORD_BYTES)
+
     def persistent(blocks: Any, stages: Any) -> Any:
         return (blocks == 0) | (stages > 1)
 
@@ -102,9 +108,10 @@ def _paths(f: Facts) -> list[Constraint]:
         ),
         Constraint(
             "scattered_access",
-            ("load",),
-            lambda load: (load != "direct") | is_narrow,
-            "Only beside a dimension shorter than a warp does a thread's own block reach whole lines.",
+            ("load", *(("move", "vector_in") if has_blocks else ())),
+            direct,
+            "Only beside a dimension shorter than a warp does a thread's own block reach whole lines; lanes that hold "
+            "matrices reach whole sectors by their widest vectors, if nothing else is read in the outputs' order.",
         ),
         Constraint(
             "scattered_access",
@@ -177,9 +184,9 @@ def _odd(f: Facts) -> list[Constraint]:
         ),
         Constraint(
             "runs_at_odd_addresses_are_long",
-            ("lanes_out",),
-            lambda lanes: lanes == WARP,
-            "A warp along one run: two runs of half a warp are 6 % slower.",
+            ("lanes_out", *(("move", "store") if has_matrices(f) else ())),
+            lambda lanes, move=VECTOR, store="": (lanes == WARP) | ((move == MATRIX) & (store == "tma")),
+            "A warp along one run: two runs of half a warp are 6 % slower. The copy engine stores runs by itself.",
         ),
         Constraint(
             "hint_loses_lines",
@@ -206,7 +213,7 @@ def _layouts(f: Facts) -> list[Constraint]:
     def layout(load: Any, name: Any, tile_in: Any, tile_out: Any) -> Any:
         """The copy engine brings the widest box that fits; threads pad, or swizzle the whole row."""
         widest = np.select([fits(s, tile_in, tile_out, sources) for _, s in HARDWARE], [n for n, _ in HARDWARE], "none")
-        by_threads = np.isin(name, ("pad", "block", "odd")) | ((name == "128B") & (widest == "128B"))
+        by_threads = np.isin(name, ("pad", "block", "odd", BY_MATRICES)) | ((name == "128B") & (widest == "128B"))
         return np.select([load == "tma", np.isin(load, ("vector", CP_ASYNC))], [name == widest, by_threads], True)
 
     def store_layout(store: Any, name: Any, tile_out: Any, tile_in: Any) -> Any:

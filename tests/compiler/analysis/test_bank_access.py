@@ -20,6 +20,7 @@ from compiler.schedule import steps as st
 from compiler.schedule.explicit import read_case
 from compiler.schedule.steps import Step
 from compiler.verdict import replay
+from tests.compiler.emit.golden_schedules import GOLDEN
 from tests.compiler.schedules import SHARED, unary
 from tests.compiler.scheduling import load, scheduled, store
 
@@ -169,6 +170,23 @@ def test_a_transposed_read() -> None:
     through = [st.CacheInput("i0", "s", SHARED, CopyVia.PLAIN)]
     assert access(scheduled(fusion, *through, *on("w0", P.SERIAL, P.TIDX)), "w0", "s").degree == 32.0
     assert access(scheduled(fusion, *through, *on("w0", P.TIDX)), "w0", "s").degree == 1.0
+
+
+@pytest.mark.parametrize(
+    ("name", "output", "tensor", "wanted"),
+    [
+        ("tile2d_matrices", "i0_r", "i0_s", (4, 4)),
+        ("tile2d_matrices_of_bytes", "i0_r", "i0_s", (4, 4)),
+        ("tile2d_pairs_of_matrices_tma_both_ways", "i0_r", "i0_s", (4, 4)),
+        ("tile2d_pairs_of_matrices_tma_both_ways", "v0_s", "v0_s", (4, 4)),
+        ("tile2d_matrices_stored_from_memory", "v0_s", "v0_s", (16, 4)),
+    ],
+)
+def test_rows_of_matrices(name: str, output: str, tensor: str, wanted: tuple[int, int]) -> None:
+    """Of rows of a matrix that lie 8 apart, the copy engine's swizzle has four in one group of banks."""
+    (launch,) = GOLDEN[name].generate().launches
+    found = access(launch.scheduled, output, tensor)
+    assert (found.wavefronts, found.ideal, found.width_bytes, found.lanes) == (*wanted, 16, 32)
 
 
 def test_what_is_no_access_of_threads() -> None:

@@ -11,6 +11,8 @@ from compiler.pipeline import Generated
 from tests.compiler.launches.made import column_max_of_shares
 from tests.compiler.schedules import from_wire
 from tests.search.schedulers.column_fusions import column_sum
+from tests.search.schedulers.column_fusions import softmax as softmax_down
+from tests.search.schedulers.inner_outer_fusions import row_and_column_sums
 from tests.search.schedulers.permute_fusions import added_across, permuted
 from tests.search.schedulers.points import generated
 from tests.search.schedulers.row_fusions import layer_norm, log_sum_exp, softmax
@@ -35,9 +37,9 @@ def add(*shape: int, dtype: str = "f32") -> Fusion:
     return from_wire(inputs, [{"op": "add", "in": ["x", "y"], "out": "out"}], "out")
 
 
-def bias_gelu(x: str = "x", b: str = "b", out: str = "out") -> Fusion:
+def bias_gelu(x: str = "x", b: str = "b", out: str = "out", rows: int = 512, columns: int = 1024) -> Fusion:
     """out = gelu(x + bias) in bf16, computed in f32."""
-    shape = [512, 1024]
+    shape = [rows, columns]
     inputs = [{"name": x, "shape": shape, "dtype": "bf16"}, {"name": b, "shape": shape[1:], "dtype": "bf16"}]
     ops: list[Mapping[str, Any]] = [
         {"op": "cast", "in": [x], "out": "t0", "dtype": "f32"},
@@ -81,6 +83,40 @@ GOLDEN = {
             "flat", bias_gelu(), arch, view="2d", vector=8, threads_x=32, threads_y=4, rows=2, math="coarse"
         ),
     ),
+    "flat_rows_of_odd_pitch": Golden(
+        ALL,
+        lambda arch: generated(
+            "flat",
+            bias_gelu(rows=64, columns=1023),
+            arch,
+            view="2d",
+            rows_begin="aligned",
+            vector=8,
+            threads_x=32,
+            threads_y=2,
+            rows=4,
+        ),
+    ),
+    "flat_words_of_odd_rows": Golden(
+        ALL,
+        lambda arch: generated(
+            "flat",
+            bias_gelu(rows=64, columns=1023),
+            arch,
+            view="2d",
+            rows_begin="in_words",
+            vector=8,
+            threads_x=32,
+            threads_y=2,
+            rows=2,
+        ),
+    ),
+    "column_words_of_odd_rows": Golden(
+        ALL,
+        lambda arch: generated(
+            "column", column_sum([300, 1023], "bf16"), arch, load="words", vector=8, threads_x=16, threads_y=16, rows=4
+        ),
+    ),
     "flat_odd_tail": Golden(
         ALL, lambda arch: generated("flat", add(100_003, dtype="bf16"), arch, vector=8, threads_x=128)
     ),
@@ -102,6 +138,12 @@ GOLDEN = {
         BULK,
         lambda arch: generated(
             "flat", add(1 << 20), arch, load="bulk", store="bulk", vector=4, threads_x=64, column_steps=2
+        ),
+    ),
+    "flat_multicast": Golden(
+        BULK,
+        lambda arch: generated(
+            "flat", bias_gelu(), arch, view="2d", vector=8, threads_x=32, threads_y=4, rows=2, multicast=2
         ),
     ),
     "tile2d_vector_block_swizzle": Golden(
@@ -253,6 +295,77 @@ GOLDEN = {
             store_layout="128B",
         ),
     ),
+    "tile2d_matrices": Golden(
+        ALL,
+        lambda arch: generated(
+            "tile2d",
+            transpose(512, 1024, "bf16"),
+            arch,
+            move="matrix",
+            tile_in=64,
+            tile_out=128,
+            vector_in=1,
+            vector_out=8,
+            lanes_out=4,
+            threads=128,
+            load_vector=8,
+            layout="matrices",
+        ),
+    ),
+    "tile2d_matrices_of_bytes": Golden(
+        ALL,
+        lambda arch: generated(
+            "tile2d",
+            transpose(512, 1024, "i8"),
+            arch,
+            move="matrix",
+            tile_in=128,
+            tile_out=128,
+            vector_in=2,
+            vector_out=16,
+            lanes_out=4,
+            threads=128,
+            load_vector=16,
+            layout="matrices",
+        ),
+    ),
+    "tile2d_pairs_of_matrices_tma_both_ways": Golden(
+        BULK,
+        lambda arch: generated(
+            "tile2d",
+            transpose(504, 1000, "bf16"),
+            arch,
+            load="tma",
+            store="tma",
+            move="matrix",
+            tile_in=64,
+            tile_out=128,
+            vector_in=1,
+            vector_out=2,
+            lanes_out=4,
+            threads=128,
+            layout="128B",
+            store_layout="64B",
+        ),
+    ),
+    "tile2d_matrices_stored_from_memory": Golden(
+        BULK,
+        lambda arch: generated(
+            "tile2d",
+            transpose(504, 1000, "bf16"),
+            arch,
+            load="direct",
+            store="tma",
+            move="matrix",
+            tile_in=128,
+            tile_out=64,
+            vector_in=8,
+            vector_out=1,
+            lanes_out=8,
+            threads=128,
+            store_layout="64B",
+        ),
+    ),
     "flat_mask_two_outputs": Golden(
         ALL, lambda arch: generated("flat", lower_triangle(256, 384), arch, vector=8, threads_x=128)
     ),
@@ -349,6 +462,21 @@ GOLDEN = {
             math="approx",
         ),
     ),
+    "row_in_registers_and_parked": Golden(
+        ALL,
+        lambda arch: generated(
+            "row",
+            layer_norm((64, 10_000), (1,), "f32"),
+            arch,
+            keep="registers",
+            operands="late",
+            vector=4,
+            threads=512,
+            resident=1536,
+            parked=2,
+            math="approx",
+        ),
+    ),
     "column": Golden(
         ALL,
         lambda arch: generated(
@@ -359,6 +487,34 @@ GOLDEN = {
         BULK,
         lambda arch: generated(
             "column", column_sum((1024, 512), "bf16"), arch, vector=8, threads_x=16, threads_y=8, rows=4, cluster=4
+        ),
+    ),
+    "column_in_shared_memory_for_every_pass": Golden(
+        BULK,
+        lambda arch: generated(
+            "column",
+            softmax_down((2, 200, 128), 1, "bf16"),
+            arch,
+            load="tma",
+            reuse="shared",
+            vector=8,
+            threads_x=4,
+            threads_y=16,
+            rows=4,
+            math="approx",
+        ),
+    ),
+    "inner_outer_rows_in_a_ring": Golden(
+        BULK,
+        lambda arch: generated(
+            "inner_outer",
+            row_and_column_sums((132, 64, 2048), (2,), (1,)),
+            arch,
+            keep="shared",
+            vector=8,
+            threads=128,
+            rows=2,
+            stages=3,
         ),
     ),
     "launches_row_then_column": Golden(

@@ -15,7 +15,7 @@ from compiler.lower.kernel_ir import Compute, Loop
 from compiler.lower.operands import Reg
 
 K = Var("k", 4)
-STEP, ROW = Expr(((K, 1),)), Expr(((Var("j", 4), 1),))
+STEP, ROW, HALF = (Expr(((v, 1),)) for v in (K, Var("j", 4), Var("h", 2)))
 
 
 def move(target: Expr, source: Expr, *, kind: OpKind = OpKind.PERMUTE, dtype: DType = DType.I8) -> Loop:
@@ -35,6 +35,9 @@ BYTES = move(STEP, STEP * 8 + ROW)
             "ft_gather_bytes<4, 4>(&w0[j * 4u], &i0_r[0u], j + 16u);",
             id="into a later word",
         ),
+        pytest.param(
+            move(STEP, STEP * 2 + HALF + 8), "ft_gather_bytes<4, 2>(&w0[0u], &i0_r[0u], h + 8u);", id="every other one"
+        ),
     ],
 )
 def test_columns_of_bytes_are_gathered(loop: Loop, call: str) -> None:
@@ -47,6 +50,7 @@ def test_columns_of_bytes_are_gathered(loop: Loop, call: str) -> None:
     [
         pytest.param(move(STEP, STEP + ROW), id="bytes side by side are a copy"),
         pytest.param(move(STEP, STEP * 6 + ROW), id="not whole words apart"),
+        pytest.param(move(STEP, STEP * 2 + ROW), id="every other one, over three words"),
         pytest.param(move(STEP + 2, STEP * 8 + ROW), id="not from the start of a word"),
         pytest.param(move(STEP * 2, STEP * 8 + ROW), id="not side by side"),
         pytest.param(move(STEP, STEP * 8 + ROW, dtype=DType.BF16), id="halves"),

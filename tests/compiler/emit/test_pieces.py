@@ -117,6 +117,26 @@ def test_shared_accesses_are_the_instructions_they_are_called(pool: CompilePool,
 
 
 @pytest.mark.parametrize("arch", ARCHS)
+def test_matrices_are_moved_as_they_are_called(pool: CompilePool, arch: str) -> None:
+    """stmatrix is of Hopper and later (PTX ISA, stmatrix)."""
+    has_stores = arch_named(arch).has_tma
+    moves = [(name, count) for name in ("matrices", "matrices_transposed") for count in (1, 2, 4)]
+    body = "extern __shared__ char smem[]; u32 base = ft_shared_address(smem) + n;\n" + "".join(
+        f"{{ u32 r[{count}]; ft_load_{name}<{count}>(r, base);\n"
+        + (
+            f"  ft_store_{name}<{count}>(base, r); }}\n"
+            if has_stores
+            else f"  ft_store_shared<{4 * count}>(base, r); }}\n"
+        )
+        for name, count in moves
+    )
+    lines = asm_lines(ptx_of(pool, ["matrix", "shared"], body, arch))
+    found = [line.split(" ")[0] for line in lines if "matrix" in line]
+    forms = [f"matrix.sync.aligned.m8n8.x{n}{'.trans' if 'trans' in name else ''}.shared.b16" for name, n in moves]
+    assert found == [op + form for form in forms for op in (("ld", "st") if has_stores else ("ld",))]
+
+
+@pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize(("cache", "hint"), [(0, ""), (1, ""), (2, ".L2::cache_hint"), (4, ".L2::cache_hint")])
 def test_copies_past_the_registers(pool: CompilePool, cache: int, hint: str, arch: str) -> None:
     """16 bytes past L1, fewer through it (PTX ISA, cp.async); a hint is that of L2."""

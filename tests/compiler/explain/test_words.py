@@ -21,6 +21,7 @@ from compiler.legality.rules import Schedule
 from compiler.schedule.explicit import MalformedCase
 from tests.compiler.documents import CASES, REFUSED, mutants
 from tests.compiler.explain.copies import STRIDED, load_case, scheduled, strided_copy
+from tests.compiler.explicit.cases import multicast_bias
 from tests.compiler.model import copies, fusion
 
 
@@ -231,3 +232,8 @@ def test_no_document_makes_a_traceback() -> None:
 )
 def test_lists_and_numbers_in_words(words: str, text: str) -> None:
     assert words == text
+
+
+def test_who_gets_what_a_multicast_copies_is_said() -> None:
+    text = explain_case(multicast_bias()).text()
+    assert "bs in shared memory, of all blocks of a cluster, the first of which asks" in " ".join(text.split())

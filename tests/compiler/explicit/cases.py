@@ -100,6 +100,53 @@ def copied_and_stored(name: str, rows: int) -> Document:
     return case(name, tensors, ops, *steps)
 
 
+def transpose_of_matrices(name: str) -> Document:
+    """[104, 200] to [200, 104] in halves: tiles of 64 by 64 that the copy engine brings, swizzled, and stores; warps
+    read 8 columns of 32 rows by ldmatrix, transposed, and put down 8 rows of 32 by stmatrix."""
+    half = {"dtype": "float16"}
+    tensors = {"tv0": tensor(104, 200, **half), "in_smem": tensor(104, 200, memory="shared", **half)}
+    tensors["reg"] = tensor(200, 104, memory="local", **half)
+    tensors |= {"out_smem": tensor(200, 104, memory="shared", **half), "out": tensor(200, 104, **half)}
+    steps: list[Document] = []
+    for t in ("in_smem", "reg", "out_smem", "out"):
+        steps += [step(t, "split", axis=1, factor=64), step(t, "split", axis=0, factor=64)]
+        tiles_first = {"0": 1, "1": 2, "2": 0} if t == "in_smem" else {"1": 2, "2": 1}
+        steps += [step(t, "reorder", map=tiles_first), step(t, "merge", axis=0), on(t, 0, "BIDx")]
+    steps += [step("in_smem", "split", axis=2, factor=8), step("in_smem", "split", axis=1, factor=8)]
+    steps.append(step("in_smem", "swizzle", kind="xor", axes=[2, 3]))
+    for t in ("in_smem", "out_smem"):
+        steps.append(step(t, "set_allocation_domain", axes="loop", contiguity=True))
+    steps += [on(t, axis, "Bulk") for t, last in (("in_smem", 4), ("out", 2)) for axis in range(1, last + 1)]
+    for t in ("reg", "out_smem"):
+        steps += [step(t, "split", axis=axis, factor=n) for axis, n in ((2, 2), (2, 4), (2, 4), (1, 8))]
+        # tile, rows, line, columns, matrix, pair, half
+        steps += [step(t, "reorder", map={"2": 3, "3": 2, "4": 5, "5": 4}), step(t, "merge", axis=3)]
+        steps += [step(t, "merge", axis=4), on(t, 3, "TIDx"), on(t, 4, "Vectorize")]
+    steps += [step(t, "inline_at", position=n) for t, n in (("in_smem", 1), ("reg", 4), ("out_smem", 1))]
+    ops = [op("set", "in_smem", "tv0", via="tma"), op("permute", "reg", "in_smem", via="ldmatrix", dims=[1, 0])]
+    ops += [op("set", "out_smem", "reg", via="stmatrix"), op("set", "out", "out_smem", via="tma")]
+    return case(name, tensors, ops, *steps)
+
+
+def multicast_bias(blocks: int = 2) -> Document:
+    """[9, 64] + [64]: neighbouring rows are of the blocks of a cluster, to all of which one copy brings what they add;
+    a row of the last one is not there."""
+    tiles = {name: tensor(9, 64, memory=m) for name, m in (("xr", "local"), ("yr", "local"), ("y", "global"))}
+    biases = {name: tensor(9, 64, memory=m, broadcast_axes=[0]) for name, m in (("bs", "shared"), ("br", "local"))}
+    steps = [step("bs", "multicast")]
+    for t in ("bs", "br", "xr", "yr", "y"):
+        last = "Bulk" if t == "bs" else "TIDx"
+        steps += [step(t, "split", axis=0, factor=blocks), on(t, 0, "BIDx"), on(t, 1, "Cluster"), on(t, 2, last)]
+    ops = [
+        op("broadcast", "bs", "b", broadcast_flags=[True, False], via="tma"),
+        op("set", "br", "bs"),
+        op("set", "xr", "x"),
+        op("add", "yr", "xr", "br"),
+        op("set", "y", "yr"),
+    ]
+    return case("multicast", {"x": tensor(9, 64), "b": tensor(64), **biases, **tiles}, ops, *steps)
+
+
 _WARPS: dict[str, Any] = {"stages": 3, "kind": "warp_specialized", "on": "TIDx"}
 BUFFERED: list[Document] = [
     ring("one stage"),
@@ -114,6 +161,7 @@ BUFFERED: list[Document] = [
     copied_transpose("cp_async of four bytes, transposed", word=1),
     copied_transpose("cp_async of sixteen bytes, transposed in stages", word=4, stages=2),
     copied_and_stored("cp_async, stored by a tensor map", rows=61),
+    transpose_of_matrices("matrices, by tensor maps both ways"),
     ring("warp specialized", **_WARPS),
     ring("warp specialized, registers shared", **_WARPS, registers=[40, 232]),
     ring("warp specialized bulk runs", via="bulk1d", **_WARPS),

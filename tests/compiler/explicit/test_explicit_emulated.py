@@ -15,7 +15,7 @@ from compiler.explicit.emulated import launch_of, run_explicit
 from compiler.explicit.generate import generate_explicit
 from compiler.explicit.smaller import smaller
 from compiler.nvrtc import CompilePool
-from tests.compiler.explicit.cases import BUFFERED, HOPPER
+from tests.compiler.explicit.cases import BUFFERED, HOPPER, multicast_bias
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,7 @@ def pool() -> Iterator[CompilePool]:
         yield compilers
 
 
-@pytest.mark.parametrize("case", [pytest.param(c, id=c["name"]) for c in (*HOPPER, *BUFFERED)])
+@pytest.mark.parametrize("case", [pytest.param(c, id=c["name"]) for c in (*HOPPER, *BUFFERED, multicast_bias())])
 def test_the_case_is_right(case: dict[str, Any], pool: CompilePool) -> None:
     generate_explicit(case)  # at its own sizes too there is a kernel
     ran = run_explicit(generate_explicit(smaller(case) or case), pool=pool)

@@ -41,12 +41,21 @@ CASES = (
         ),
     ),
     Case(
-        "a cluster of eight",
-        lambda: schedule(row_sum(128), by_rows(128, 8, P.CLUSTER)),
+        "a cluster of sixteen",
         lambda: schedule(row_sum(128), by_rows(128, 16, P.CLUSTER)),
+        lambda: schedule(row_sum(128), by_rows(128, 32, P.CLUSTER)),
         (
-            ("clusters_fit_the_architecture", "r: ir.2{16}", 16, "8 on sm_90a"),
-            ("clusters_fit_the_architecture", "v0_sum: rv0_sum.2{16}", 16, "8 on sm_90a"),
+            ("clusters_fit_the_architecture", "r: ir.2{32}", 32, "16 on sm_90a"),
+            ("clusters_fit_the_architecture", "v0_sum: rv0_sum.2{32}", 32, "16 on sm_90a"),
+        ),
+    ),
+    Case(
+        "a cluster of eight on consumer Blackwell",
+        lambda: schedule(row_sum(128), by_rows(128, 8, P.CLUSTER), "sm_120a"),
+        lambda: schedule(row_sum(128), by_rows(128, 16, P.CLUSTER), "sm_120a"),
+        (
+            ("clusters_fit_the_architecture", "r: ir.2{16}", 16, "8 on sm_120a"),
+            ("clusters_fit_the_architecture", "v0_sum: rv0_sum.2{16}", 16, "8 on sm_120a"),
         ),
     ),
     Case(

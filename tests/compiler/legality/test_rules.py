@@ -20,7 +20,10 @@ from compiler.legality.rules import (
 from tests.compiler.legality import (
     test_bulk,
     test_launch,
+    test_matrix,
+    test_model_multicast,
     test_online,
+    test_parked,
     test_reads,
     test_reductions,
     test_structure,
@@ -30,7 +33,19 @@ from tests.compiler.legality import (
 from tests.compiler.legality.cases import Case
 
 EVERY = (*STRUCTURE, *RULES)
-TABLES = (test_bulk, test_launch, test_online, test_reads, test_reductions, test_structure, test_tma, test_vectorize)
+TABLES = (
+    test_bulk,
+    test_launch,
+    test_matrix,
+    test_model_multicast,
+    test_online,
+    test_parked,
+    test_reads,
+    test_reductions,
+    test_structure,
+    test_tma,
+    test_vectorize,
+)
 CASES = tuple(case for table in TABLES for case in table.CASES)
 
 

@@ -91,7 +91,15 @@ def _reads(s: k.Stmt) -> Iterator[str]:
     match s:
         case k.Compute():
             yield from (x.name for x in s.operands if isinstance(x, Reg))
-        case k.Convert() | k.GlobalStore() | k.SharedStore() | k.RemoteStore() | k.Accumulate() | k.AccumulateRun():
+        case (
+            k.Convert()
+            | k.GlobalStore()
+            | k.SharedStore()
+            | k.MatrixStore()
+            | k.RemoteStore()
+            | k.Accumulate()
+            | k.AccumulateRun()
+        ):
             yield s.source.name
         case _:
             pass
@@ -101,7 +109,7 @@ def _writes(s: Any) -> Iterator[str]:
     match s:
         case k.Fill():
             yield s.name
-        case k.GlobalLoad() | k.SharedLoad() | k.Compute() | k.Convert() | k.Index():
+        case k.GlobalLoad() | k.SharedLoad() | k.MatrixLoad() | k.Compute() | k.Convert() | k.Index():
             yield s.target.name
         case _:
             pass

@@ -46,6 +46,8 @@ from compiler.lower.kernel_ir import (
     InitBarriers,
     Kernel,
     Loop,
+    MatrixLoad,
+    MatrixStore,
     Opaque,
     RemoteStore,
     SetRegisters,
@@ -63,6 +65,7 @@ from compiler.lower.kernel_ir import (
 )
 from compiler.lower.operands import Less, Reg
 from tests.compiler.lower.interpreted_global import GlobalTensor, MappedTensor, bits_of, swizzled
+from tests.compiler.lower.interpreted_matrices import ROW_BYTES, gathered, naming, spread
 from tests.compiler.lower.interpreted_shared import SharedMemory
 from tests.compiler.lower.interpreted_values import BITS, Array, KernelFault, computed, decoded, encoded, folded
 
@@ -181,6 +184,14 @@ class _Block:
             case SharedStore():
                 raw = np.ascontiguousarray(self.read(s.source, s.width, lanes).T).view(np.uint8)
                 self.shared.store(self.each(s.target.byte_offset, lanes), raw, lanes.threads)
+            case MatrixLoad():
+                named = naming(s.width, s.target.dtype.nbytes, lanes.threads)
+                rows = self.each(s.source.byte_offset, lanes)[named]
+                self.write(s.target, spread(s, self.shared.load(rows, ROW_BYTES, lanes.threads[named])), lanes)
+            case MatrixStore():
+                named = naming(s.width, s.source.dtype.nbytes, lanes.threads)
+                rows = self.each(s.target.byte_offset, lanes)[named]
+                self.shared.store(rows, gathered(s, self.read(s.source, s.width, lanes)), lanes.threads[named])
             case Compute():
                 self.write(s.target, self.compute(s, lanes)[None, :], lanes)
             case Index():

@@ -35,7 +35,17 @@ Path = tuple[str, ...]
 
 PATH_KNOBS = {
     "flat": ("view", "load", "store", "blocks_per_sm", "stages"),
-    "tile2d": ("load", "store", "layout", "store_layout", "shift_load", "shift_store", "blocks_per_sm", "stages"),
+    "tile2d": (
+        "load",
+        "store",
+        "move",
+        "layout",
+        "store_layout",
+        "shift_load",
+        "shift_store",
+        "blocks_per_sm",
+        "stages",
+    ),
 }
 """The knobs that choose the statements of a kernel; of `blocks_per_sm` it matters whether it is 0."""
 
@@ -45,9 +55,14 @@ TILE_KNOBS = {
 }
 """The knobs whose product is the elements of a tile."""
 
-WITHOUT_MEANING = ("cache_load", "cache_store", "math", "prefetch", "fill", "tile_order")
+WITHOUT_MEANING = ("cache_load", "cache_store", "math", "prefetch", "fill", "tile_order", "multicast")
 """Knobs that the interpreter does not model, or that choose no statement; they stay at their first value. Its threads
-go together: the emulator runs warps that only load, and threads that free stages one by one."""
+go together: the emulator runs warps that only load, threads that free stages one by one, and clusters."""
+
+
+def is_interpreted(point: Point) -> bool:
+    """Whether the interpreter runs the kernel of a point, as far as `multicast` goes: its blocks go by themselves."""
+    return all(value == 1 for name, value in point.items() if name.rpartition(".")[2] == "multicast")
 
 
 FOR_SPEED = {
@@ -113,12 +128,13 @@ def points_by_path(name: str) -> dict[Path, Points]:
 
 def _is_stored_alike(space: Space, legal: Array) -> Array:
     """Points that only join a load with a layout of stored tiles, both of which others run: threads store a tile in the
-    same way whether they have loaded through registers or past them."""
+    same way whether they have loaded through registers or past them, and matrices of any swizzled tile."""
     at = dict(zip((k.name for k in space.knobs), np.unravel_index(legal, space.shape), strict=True))
-    named = {k.name: k.array[at[k.name]] for k in space.knobs if k.name in ("load", "store_layout")}
-    if len(named) < 2:
+    named = {k.name: k.array[at[k.name]] for k in space.knobs if k.name in ("load", "move", "store_layout")}
+    if len(named) < 3:
         return np.zeros(len(legal), np.bool_)
-    alike: Array = (named["load"] == "cp_async") & (named["store_layout"] != "none")
+    of_matrices = (named["move"] == "matrix") & np.isin(named["store_layout"], ("32B", "128B"))
+    alike: Array = (named["load"] == "cp_async") & (named["store_layout"] != "none") | of_matrices
     return alike
 
 

@@ -22,6 +22,7 @@ from tests.compiler.lower.small_kernels import (
     SM_COUNT,
     Path,
     check_points,
+    is_interpreted,
     points_by_path,
     random_inputs,
     reference,
@@ -69,7 +70,8 @@ def test_kernels_of_random_fusions_compute_them(document: Document, seed: int) -
     """Tiny fusions of any operators. Bounds are loose: rounding errors may grow from one operator to the next."""
     fusion = bind(parse_fusion(document), parse_binding({"sizes": sizes_for(document)}))
     schedulers = [(s, s.space(fusion, ARCH)) for s in schedulers_for(fusion, ARCH, SM_COUNT)]
-    points = [(s, point) for s, space in schedulers for point in space.sample(1, seed)]
+    drawn = [(s, [p for p in space.sample(8, seed) if is_interpreted(p)]) for s, space in schedulers]
+    points = [(s, able[0]) for s, able in drawn if able]
     assume(points)
     storages = random_inputs(fusion, any_bits=False)
     wanted = reference(fusion, storages)
@@ -109,15 +111,26 @@ def every_path() -> set[Path]:
     for store, store_layout in [("register", "none"), *product(["tma"], ["none", *spans])]:
         shifts = ("False", "True") if store == "register" else ("False",)
         for layout, shift in product(("none", *spans), shifts):
-            paths |= {("tile2d", "tma", store, layout, store_layout, "False", shift, *g) for g in once + ring[:2]}
+            paths |= {
+                ("tile2d", "tma", store, "vector", layout, store_layout, "False", shift, *g) for g in once + ring[:2]
+            }
         for layout, shift in product(("none", "pad", *spans, "block"), shifts):
             copied = [("cp_async", once + ring[:2])] if store_layout == "none" else []
             for load, grids in [("vector", once), *copied]:
-                paths |= {("tile2d", load, store, layout, store_layout, "False", shift, *g) for g in grids}
+                paths |= {("tile2d", load, store, "vector", layout, store_layout, "False", shift, *g) for g in grids}
                 if layout in ("none", "pad"):
-                    paths |= {("tile2d", load, store, layout, store_layout, "True", shift, *g) for g in grids}
+                    paths |= {("tile2d", load, store, "vector", layout, store_layout, "True", shift, *g) for g in grids}
         for shift in shifts:
-            paths |= {("tile2d", "vector", store, "odd", store_layout, "False", shift, *g) for g in once}
+            paths |= {("tile2d", "vector", store, "vector", "odd", store_layout, "False", shift, *g) for g in once}
         if store == "tma":
-            paths |= {("tile2d", "direct", store, "none", store_layout, "False", "False", *g) for g in once}
+            paths |= {("tile2d", "direct", store, "vector", "none", store_layout, "False", "False", *g) for g in once}
+    for store, store_layout in (("register", "none"), ("tma", "none"), ("tma", "64B")):
+        stored = (store_layout, "False", "False")
+        paths |= {("tile2d", "tma", store, "matrix", span, *stored, *g) for span, g in product(spans, once + ring[:2])}
+        if store == "tma":
+            paths |= {("tile2d", "direct", store, "matrix", "none", *stored, *g) for g in once}
+        copied = [("cp_async", once + ring[:2])] if store_layout == "none" else []
+        for (load, grids), layout in product([("vector", once), *copied], ("128B", "matrices")):
+            if (store, layout) != ("register", "128B"):
+                paths |= {("tile2d", load, store, "matrix", layout, *stored, *g) for g in grids}
     return paths

@@ -26,6 +26,8 @@ from compiler.lower.kernel_ir import (
     InitBarriers,
     Kernel,
     Loop,
+    MatrixLoad,
+    MatrixStore,
     SharedLoad,
     SharedStore,
     Stmt,
@@ -49,19 +51,37 @@ KERNELS: dict[str, tuple[Any, ...]] = {
     "flat_tma_ring": ("bias_gelu", ("flat", "2d", "tma", "tma", "True", "3")),
     "flat_load_group": ("many_inputs", ("flat", "2d", "tma", "bulk", "True", "2")),
     "flat_two_outputs": ("two_outputs", ("flat", "1d", "vector", "tma", "True", "1")),
-    "tile_padded": ("transpose_odd", ("tile2d", "vector", "register", "pad", "none", "False", "False", "True", "1")),
+    "tile_padded": (
+        "transpose_odd",
+        ("tile2d", "vector", "register", "vector", "pad", "none", "False", "False", "True", "1"),
+    ),
     "tile_block": (
         "transpose_halves",
-        ("tile2d", "vector", "register", "block", "none", "False", "False", "False", "1"),
+        ("tile2d", "vector", "register", "vector", "block", "none", "False", "False", "False", "1"),
     ),
-    "tile_tma_ring": ("transpose_halves", ("tile2d", "tma", "tma", "64B", "64B", "False", "False", "True", "3")),
+    "tile_tma_ring": (
+        "transpose_halves",
+        ("tile2d", "tma", "tma", "vector", "64B", "64B", "False", "False", "True", "3"),
+    ),
     "flat_copies_ring": ("copy_odd", ("flat", "1d", "cp_async", "vector", "True", "3"), {"vector": 2}),
-    "tile_copies": ("transpose_odd", ("tile2d", "cp_async", "register", "pad", "none", "False", "False", "False", "1")),
+    "tile_copies": (
+        "transpose_odd",
+        ("tile2d", "cp_async", "register", "vector", "pad", "none", "False", "False", "False", "1"),
+    ),
     "tile_copies_ring": (
         "transpose",
-        ("tile2d", "cp_async", "register", "block", "none", "False", "False", "True", "3"),
+        ("tile2d", "cp_async", "register", "vector", "block", "none", "False", "False", "True", "3"),
     ),
-    "tile_direct": ("transpose", ("tile2d", "direct", "tma", "none", "32B", "False", "False", "True", "1")),
+    "tile_matrices": (
+        "transpose_halves",
+        ("tile2d", "vector", "register", "matrix", "matrices", "none", "False", "False", "False", "1"),
+    ),
+    "tile_pairs_of_matrices": (
+        "transpose_halves",
+        ("tile2d", "tma", "tma", "matrix", "128B", "64B", "False", "False", "True", "2"),
+        {"vector_out": 2},
+    ),
+    "tile_direct": ("transpose", ("tile2d", "direct", "tma", "vector", "none", "32B", "False", "False", "True", "1")),
 }
 """A fusion, a path and perhaps knobs each, such that every kind of statement and of order between them occurs."""
 
@@ -124,6 +144,8 @@ DROPPED: list[Any] = [
     pytest.param(CommitCopies, {"loads_are_waited_for"}, id="commit_copies"),
     pytest.param(WaitCopies, {"loads_are_waited_for"}, id="wait_copies"),
     pytest.param(SharedLoad, {"registers_are_written_before_read"}, id="shared_load"),
+    pytest.param(MatrixLoad, {"registers_are_written_before_read"}, id="matrix_load"),
+    pytest.param(MatrixStore, {"shared_bytes_are_written_before_read", WRONG_RESULT}, id="matrix_store"),
     pytest.param(SharedStore, {"shared_bytes_are_written_before_read", WRONG_RESULT}, id="shared_store"),
     pytest.param(Compute, {"registers_are_written_before_read"}, id="compute"),
     pytest.param(Convert, {"registers_are_written_before_read"}, id="convert"),
@@ -150,9 +172,9 @@ def moved(e: Expr, by: int) -> Expr:
     return e + by
 
 
-def shared_place(s: SharedLoad | SharedStore | CopyAsync) -> Stmt:
+def shared_place(s: SharedLoad | SharedStore | MatrixLoad | MatrixStore | CopyAsync) -> Stmt:
     """The access one vector further on."""
-    if isinstance(s, SharedLoad):
+    if isinstance(s, SharedLoad | MatrixLoad):
         at = s.source.byte_offset + s.width * s.target.dtype.nbytes
         return replace(s, source=replace(s.source, byte_offset=at))
     at = s.target.byte_offset + s.width * s.target.dtype.nbytes
@@ -174,7 +196,8 @@ CHANGES = {
     "barrier": Change((WaitBarrier, ExpectBytes), lambda s: replace(s, barrier=Barrier(s.barrier.byte_offset + 8))),
     "expected_bytes": Change((ExpectBytes,), lambda s: replace(s, nbytes=s.nbytes + 16)),
     "copied_bytes": Change((BulkLoad, BulkStore), lambda s: replace(s, nbytes=s.nbytes - 16)),
-    "shared_offset": Change((SharedLoad, SharedStore, CopyAsync), shared_place),
+    "shared_offset": Change((SharedLoad, SharedStore, MatrixLoad, MatrixStore, CopyAsync), shared_place),
+    "side_of_the_matrix": Change((MatrixLoad, MatrixStore), lambda s: replace(s, is_transposed=not s.is_transposed)),
     "bulk_target": Change((TmaLoad, BulkLoad), bulk_place),
     "global_offset": Change((GlobalLoad, GlobalStore, CopyAsync), lambda s: replace(s, offset=s.offset + s.width)),
     "guards": Change((GlobalLoad, GlobalStore, CopyAsync), lambda s: replace(s, guards=(), tail=None), is_own),

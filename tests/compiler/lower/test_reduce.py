@@ -265,6 +265,7 @@ EMULATED: dict[str, tuple[str, str, Threads]] = {
     "a cluster of 4, groups": ("amax", "bf16", Threads((8, 8, 1), "y", cluster=4, lanes=2)),
     "a cluster of 2, groups of half a warp, in turns": ("amax", "f32", Threads((16, 4, 1), cluster=2, turns=3)),
     "a cluster of 8": ("amin", "i8", Threads((32, 1, 1), cluster=8)),
+    "a cluster of 16": ("sum", "f32", Threads((32, 1, 1), cluster=16)),
 }
 
 

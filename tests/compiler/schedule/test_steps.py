@@ -38,6 +38,7 @@ SAMPLES: list[Step] = [
     steps.Shift("s", 1, (0,), (8191,), 32, 3),
     steps.Window("s", 1, 56, 64, 8),
     steps.Straddle("s"),
+    steps.Multicast("s"),
     steps.TmemDimsep("s", -1),
     steps.InlineAt("s", 2),
     steps.InlineMost(),
@@ -56,6 +57,7 @@ SAMPLES: list[Step] = [
     steps.Online("m", ("s", "t")),
     *(steps.SetCache("r", p) for p in CachePolicy),
     *(steps.Approximate("v0", g) for g in MathGrade),
+    steps.Park("r", 12),
     steps.CapRegisters(128),
 ]
 

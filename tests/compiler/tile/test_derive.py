@@ -29,6 +29,7 @@ from compiler.tile.swizzle import Swizzle, hardware
 from compiler.tile.tile import GlobalTile, SharedTile, TmemTile
 from compiler.verdict import replay
 from search.space.schedulers import schedulers_for
+from tests.compiler.emit.golden_schedules import GOLDEN
 from tests.compiler.schedules import (
     LOCAL,
     SHARED,
@@ -143,6 +144,27 @@ def test_the_transpose_of_the_tutorial_has_no_conflicts() -> None:
         assert figure.ways == 1
     assert store.plan().path is Path.TMA
     assert store.inferred(HOPPER).path is Path.TMA
+
+
+@pytest.mark.parametrize(
+    ("name", "output", "path", "is_transposed", "ways"),
+    [
+        ("tile2d_matrices", "i0_r", Path.LDMATRIX, True, 1),
+        ("tile2d_matrices_of_bytes", "i0_r", Path.LDMATRIX, True, 1),
+        ("tile2d_pairs_of_matrices_tma_both_ways", "v0_s", Path.STMATRIX, False, 1),
+        ("tile2d_matrices_stored_from_memory", "v0_s", Path.STMATRIX, True, 4),
+    ],
+)
+def test_matrices_as_scheduled(name: str, output: str, path: Path, is_transposed: bool, ways: int) -> None:
+    sf = GOLDEN[name].generate().launches[0].scheduled
+    op = sf.producer(output)
+    assert op is not None
+    plan = derive_copy(sf, op).plan()
+    (shared,) = plan.memory_tiles
+    assert isinstance(shared, SharedTile)
+    figure = plan.bank_conflicts(shared)
+    assert figure is not None
+    assert (plan.path, plan.is_transposed, plan.access_bytes, figure.ways) == (path, is_transposed, 16, ways)
 
 
 def test_boxes_of_the_tutorial_are_tiles() -> None:

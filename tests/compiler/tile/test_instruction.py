@@ -78,6 +78,10 @@ def access(s: k.Stmt) -> tuple[Path, int] | None:
             return Path.VECTOR, s.width * s.target.dtype.nbytes
         case k.GlobalStore() | k.SharedStore():
             return Path.VECTOR, s.width * s.source.dtype.nbytes
+        case k.MatrixLoad():
+            return Path.LDMATRIX, s.width * s.target.dtype.nbytes
+        case k.MatrixStore():
+            return Path.STMATRIX, s.width * s.source.dtype.nbytes
         case k.CopyAsync():
             return Path.CP_ASYNC, s.width * s.target.dtype.nbytes
         case k.TmaLoad() | k.TmaStore():
@@ -114,6 +118,8 @@ def test_a_copy_between_registers_and_a_computation_have_none() -> None:
         (CopyVia.CP_ASYNC, {(M.GLOBAL, M.SHARED)}),
         (CopyVia.ST_TMEM, {(M.LOCAL, M.TENSOR)}),
         (CopyVia.LD_TMEM, {(M.TENSOR, M.LOCAL)}),
+        (CopyVia.LDMATRIX, {(M.SHARED, M.LOCAL)}),
+        (CopyVia.STMATRIX, {(M.LOCAL, M.SHARED)}),
     ],
 )
 def test_memories_that_each_way_of_copying_joins(via: CopyVia, pairs: set[tuple[M, M]]) -> None:

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from compiler.emulate.launch import Launch, Options, Tensor, TensorArgument
-from compiler.emulate.memory.region import PAGE
+from compiler.emulate.memory.region import PAGE, Region
+from compiler.emulate.ptx.module import Space
 from compiler.emulate.ptx.parser import parse
 from compiler.emulate.run import emulate
 from tests.emulate.machine.kernels import HEAD, KERNEL, run
@@ -131,6 +132,23 @@ def test_memory_that_is_filled_on_first_touch_is_filled_where_it_is_touched_only
     assert (y[:1024] == np.arange(1024)).all()
     assert (y[-1024:] == np.arange(size // 4 - 1024, size // 4)).all()
     assert int(outcome.written["y"].sum()) == 8192
+
+
+@pytest.mark.parametrize("start", [0, 1, PAGE - 16, 2 * PAGE - 1])
+@pytest.mark.parametrize("nbytes", [1, PAGE - 1, PAGE, PAGE + 15, 2 * PAGE, 3 * PAGE + 1])
+def test_every_page_of_a_long_copy_is_filled(start: int, nbytes: int) -> None:
+    """One bulk copy may begin near the end of a page and go over several others."""
+    size = 8 * PAGE
+    filled: list[int] = []
+
+    def fill(begin: int, end: int) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
+        filled.append(begin // PAGE)
+        return np.ones(end - begin, np.uint8)
+
+    region = Region("x", Space.GLOBAL, 0, size, np.zeros(size, np.uint8), 0, fill=fill)
+    region.touch(np.array([start], np.int64), nbytes)
+    assert sorted(filled) == list(range(start // PAGE, (start + nbytes - 1) // PAGE + 1))
+    assert region.data[start : start + nbytes].all()
 
 
 def _nothing(start: int, stop: int) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:

@@ -127,7 +127,7 @@ def test_the_rate_follows_the_mix_of_reads_and_writes(reads: float, writes: floa
         pytest.param({"copies": 132 * 8000.0}, "copies", 8000 * 7 / 1980, id="the-copy-engine-is-busy"),
         pytest.param({"copies": 264 * 4000.0, "blocks": 264, "blocks_per_sm": 2}, "copies", 108.0, id="threads-issue"),
         pytest.param(
-            {"blocks": 240 * 8, "blocks_per_sm": 8, "cluster": 4, "exchanges": 240 * 8}, "cluster", 1.4, id="clusters"
+            {"blocks": 240 * 8, "blocks_per_sm": 8, "cluster": 4, "exchanges": 240 * 8}, "cluster", 0.6, id="clusters"
         ),
         pytest.param({"exchanges": 1000}, "cluster", 0.0, id="no-cluster"),
         pytest.param({"tiles": 13200, "syncs_per_tile": 2, "blocks_per_sm": 1}, "sync", 3.0, id="sync"),
@@ -140,33 +140,61 @@ def test_terms(change: dict[str, float], term: str, us: float) -> None:
     assert predict(H200, features).terms[term] == pytest.approx(us)
 
 
-def test_a_started_wave_costs_half_of_what_it_wastes() -> None:
+def test_a_started_wave_costs_a_share_of_what_it_wastes() -> None:
     features = replace(copy(537e6), blocks=132 + 33, blocks_per_sm=1)
     terms = predict(H200, features).terms
-    memory = (terms["bandwidth"] ** 2 + terms["latency"] ** 2) ** 0.5
+    memory = (terms["bandwidth"] ** 6 + terms["latency"] ** 6) ** (1 / 6)
     body = (memory**4 + sum(terms[name] ** 4 for name in ("issue", "mufu", "smem"))) ** 0.25
-    assert terms["tail"] == pytest.approx(0.5 * 0.75 / 2 * body / 2)
+    assert terms["tail"] == pytest.approx(0.2 * 0.75 / 2 * body / 2)
 
 
 @pytest.mark.parametrize(
-    ("runs", "slowdown"),
+    ("waits", "blocks_per_sm", "share"),
     [
-        ((512, 512), 1.0),
-        ((256, 256), 1.01),
-        ((128, 128), 1.07),
-        ((2048, 2048), 1.0),
-        ((512, 32), 1.04),
-        ((512, 8), 1.6),
+        pytest.param(0, 2, 0.0, id="no thread waits"),
+        pytest.param(1, 2, 0.017, id="sixteen warps"),
+        pytest.param(1, 4, 0.0085, id="thirty-two warps"),
     ],
 )
-def test_short_runs_cost_time_per_byte(runs: tuple[int, int], slowdown: float) -> None:
-    features = replace(copy(537e6), read_run_bytes=runs[0], write_run_bytes=runs[1])
-    assert bandwidth_us(H200, features) / bandwidth_us(H200, copy(537e6)) == pytest.approx(slowdown, rel=0.05)
+def test_more_warps_cover_more_of_the_phases_of_blocks(waits: int, blocks_per_sm: int, share: float) -> None:
+    features = replace(copy(537e6), syncs_per_tile=waits, blocks_per_sm=blocks_per_sm)
+    terms = predict(H200, features).terms
+    assert terms["phases"] == pytest.approx(share * terms["bandwidth"], rel=0.01)
+
+
+def test_what_the_blocks_at_work_read_again_must_fit_l2() -> None:
+    once = replace(copy(8e9), dram_write_bytes=0)
+    read = [
+        replace(
+            once,
+            l2_read_bytes=1.4 * once.dram_read_bytes,
+            l2_reused_bytes=once.dram_read_bytes,
+            l2_reused_bytes_per_sm=share * H200.l2_bytes / 132,
+        )
+        for share in (0.1, 0.6, 1.0, 1.5, 3.0)
+    ]
+    times = [bandwidth_us(H200, features) for features in (once, *read)]
+    assert times == sorted(times)
+    assert times[0] == times[2]
+    assert times[-1] >= 1.4 * times[0]
+
+
+@pytest.mark.parametrize(
+    ("costs", "slowdown"),
+    [
+        pytest.param({"read_run_cost": 1.2}, 1.1, id="reads"),
+        pytest.param({"write_run_cost": 2.2}, 1.6, id="writes"),
+    ],
+)
+def test_short_runs_cost_time_per_byte(costs: dict[str, float], slowdown: float) -> None:
+    features = replace(copy(537e6), **costs)  # type: ignore[arg-type]
+    assert bandwidth_us(H200, features) / bandwidth_us(H200, copy(537e6)) == pytest.approx(slowdown, rel=0.06)
 
 
 GROWING = ["dram_read_bytes", "dram_write_bytes", "l2_read_bytes", "l2_reused_bytes", "warp_instructions", "mufu_ops"]
-GROWING += ["smem_wavefronts", "syncs_per_tile", "tiles"]
-SHRINKING = ["bytes_in_flight_per_sm", "read_run_bytes", "write_run_bytes"]
+GROWING += ["smem_wavefronts", "syncs_per_tile", "copies", "spilled_bytes", "exchanges", "read_run_cost"]
+GROWING += ["write_run_cost"]
+SHRINKING = ["bytes_in_flight_per_sm"]
 
 amounts = st.floats(0, 1e9)
 kernels = st.builds(
@@ -176,8 +204,12 @@ kernels = st.builds(
     l2_read_bytes=amounts,
     l2_reused_bytes=amounts,
     bytes_in_flight_per_sm=st.floats(256, 128 * KIB),
-    read_run_bytes=st.floats(1, 4096),
-    write_run_bytes=st.floats(1, 4096),
+    read_run_cost=st.floats(1, 8),
+    write_run_cost=st.floats(1, 8),
+    copies=amounts,
+    spilled_bytes=amounts,
+    exchanges=st.integers(0, 10**6),
+    cluster=st.sampled_from((1, 2, 8)),
     warp_instructions=amounts,
     mufu_ops=amounts,
     smem_wavefronts=amounts,

@@ -53,6 +53,12 @@ def counted(pool: CompilePool, whole: Fusion, **knobs: Any) -> Any:
     return outcome.counters
 
 
+def of_matrices(pool: CompilePool, dtype: str, **knobs: Any) -> int:
+    """Bank conflicts of a transpose whose warps move matrices."""
+    fusion, pairs = permute((208, 272), (1, 0), dtype), {"bf16": 1, "i8": 2}[dtype]
+    return conflicts_in(counted(pool, fusion, move="matrix", vector_in=pairs, lanes_out=4, threads=128, **knobs))
+
+
 STAGED = {"load": "vector", "load_vector": 4, "tile_in": 64, "tile_out": 128, "vector_in": 1, "vector_out": 4}
 ELEMENTS = {"load": "vector", "tile_in": 64, "tile_out": 128, "vector_in": 1, "vector_out": 1, "lanes_out": 32}
 COPIED = STAGED | {"load": "cp_async"}
@@ -73,6 +79,27 @@ SWIZZLED = {"load": "tma", "tile_in": 64, "tile_out": 128, "vector_in": 4, "vect
 def test_conflicts_of_a_transpose(knobs: dict[str, Any], layout: str, has_conflicts: bool, pool: CompilePool) -> None:
     found = conflicts(pool, **{"lanes_out": 8, **knobs}, store="register", layout=layout, stages=1, blocks_per_sm=0)
     assert (found > 0) == has_conflicts
+
+
+THREADS = {"load_vector": 8, "tile_in": 64, "tile_out": 64}
+ENGINE = {"load": "tma", "tile_in": 64, "tile_out": 64, "layout": "128B"}
+
+
+@pytest.mark.parametrize(
+    ("dtype", "knobs", "has_conflicts"),
+    [
+        ("bf16", {**THREADS, "vector_out": 8, "layout": "matrices"}, False),
+        ("bf16", {**THREADS, "vector_out": 8, "layout": "matrices", "store": "tma", "store_layout": "64B"}, False),
+        ("bf16", {**THREADS, "vector_out": 2, "layout": "128B", "store": "tma", "store_layout": "128B"}, False),
+        ("bf16", {**ENGINE, "vector_out": 2, "store": "tma", "store_layout": "64B"}, False),
+        ("bf16", {**ENGINE, "vector_out": 8}, True),
+        ("i8", {**THREADS, "tile_in": 128, "vector_out": 16, "layout": "matrices"}, False),
+        ("i8", {**ENGINE, "tile_in": 128, "vector_out": 16}, True),
+    ],
+)
+def test_conflicts_of_matrices(dtype: str, knobs: dict[str, Any], has_conflicts: bool, pool: CompilePool) -> None:
+    """Rows 8 apart have one phase in the copy engine's swizzle; neighbours, and rows laid out by threads, differ."""
+    assert (of_matrices(pool, dtype, **knobs) > 0) == has_conflicts
 
 
 ODD = permute((195, 387), (1, 0), "f32")

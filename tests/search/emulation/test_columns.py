@@ -9,6 +9,8 @@ import pytest
 from compiler.arch import arch_named
 from compiler.emulate.ptx.parser import parse
 from compiler.ir.fusion import Fusion
+from compiler.lower.kernel_ir import TmaLoad, WaitBarrier
+from compiler.lower.traversal import walk
 from compiler.nvrtc import CompilePool
 from compiler.pipeline import Generated, artifact, generate
 from search.emulation.running import ORDERS, run_set
@@ -45,6 +47,7 @@ def test_drawn_points_are_right(name: str, pool: CompilePool) -> None:
 
 
 SPLIT: dict[str, Any] = {"vector": 2, "threads_x": 16, "threads_y": 8, "rows": 2}
+STAYING: dict[str, Any] = {"load": "tma", "reuse": "shared"}
 
 
 @pytest.mark.parametrize(
@@ -53,6 +56,9 @@ SPLIT: dict[str, Any] = {"vector": 2, "threads_x": 16, "threads_y": 8, "rows": 2
         pytest.param("column_sum", {**SPLIT, "cluster": 2}, id="sum-in-a-cluster"),
         pytest.param("softmax_of_columns", {**SPLIT, "reuse": "values", "rows": 4, "cluster": 2}, id="softmax-kept"),
         pytest.param("softmax_of_columns", {**SPLIT, "reuse": "read_again"}, id="softmax-read-again"),
+        pytest.param("softmax_of_columns", {**SPLIT, **STAYING}, id="softmax-in-shared-memory"),
+        pytest.param("softmax_of_columns", {**SPLIT, **STAYING, "cluster": 2}, id="softmax-in-those-of-a-cluster"),
+        pytest.param("channels_last_norm", {**SPLIT, **STAYING, "fold": "apart"}, id="norm-in-shared-memory"),
         pytest.param("softmax_of_columns", {**SPLIT, "fold": "online"}, id="softmax-online"),
         pytest.param("softmax_of_columns", {**SPLIT, "fold": "online", "cluster": 2}, id="softmax-online-in-a-cluster"),
         pytest.param("weight_gradients", {**SPLIT, "threads_x": 8, "threads_y": 16}, id="two-sums-and-a-full-output"),
@@ -62,6 +68,16 @@ SPLIT: dict[str, Any] = {"vector": 2, "threads_x": 16, "threads_y": 8, "rows": 2
 def test_chosen_points_are_right(name: str, knobs: dict[str, Any], pool: CompilePool) -> None:
     made = generated("column", COLUMNS[name], **knobs)
     assert fault_of(COLUMNS[name], made, made.source, pool) == ""
+
+
+def test_rows_that_stay_are_read_once_and_waited_for(pool: CompilePool) -> None:
+    """All boxes of a block are asked for on one barrier; without the wait for it, what is folded is not there yet."""
+    fusion = COLUMNS["softmax_of_columns"]
+    made = generated("column", fusion, **SPLIT, **STAYING)
+    loads = [s for s in walk(made.kernel.body) if isinstance(s, TmaLoad)]
+    waits = [s for s in walk(made.kernel.body) if isinstance(s, WaitBarrier)]
+    assert (len(loads), len(waits)) == (1, 1), "one copy of each box, in an unrolled loop"
+    assert fault_of(fusion, made, without("ft_mbarrier_wait(smem")(made.source), pool) != ""
 
 
 BARRIER = "__syncthreads();"

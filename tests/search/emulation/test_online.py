@@ -118,6 +118,8 @@ BY_ANOTHER_SUM = from_wire(
 )
 """The sum waits for another one, and the maximum for the sum."""
 MANY_ROWS = softmax((32, 256), (1,), "bf16")
+LONG_ROWS_16 = softmax((5, 8192), (1,), "bf16")
+"""Of steps enough that each block of a cluster folds its part in a loop."""
 
 POINTS: dict[str, tuple[Fusion, dict[str, Any]]] = {
     "read-once": (log_sum_exp((9, 1280), "bf16"), {"keep": "reload", "vector": 8, "threads": 32, "unroll": 2}),
@@ -142,10 +144,23 @@ def test_chosen_points_are_right(name: str, pool: CompilePool, special_rows: Non
     assert fault_of(fusion, made, pool, (RANDOM, "inf_nan", RISING, SPECIAL)) == ""
 
 
-def test_blocks_that_stay_fold_row_after_row(pool: CompilePool, special_rows: None) -> None:
-    knobs: dict[str, Any] = {"keep": "shared", "vector": 8, "threads": 32, "unroll": 1, "blocks_per_sm": 1, "stages": 2}
-    made = generated("row", MANY_ROWS, sm_count=4, fold="online", **knobs)
-    assert fault_of(MANY_ROWS, made, pool, (RANDOM, SPECIAL)) == ""
+STAYING: dict[str, Any] = {"keep": "shared", "vector": 8, "unroll": 1, "blocks_per_sm": 1, "stages": 2}
+
+
+@pytest.mark.parametrize(
+    ("fusion", "knobs"),
+    [
+        pytest.param(MANY_ROWS, {"threads": 32}, id="a-row-to-a-block"),
+        pytest.param(LONG_ROWS_16, {"threads": 128, "cluster": 2}, id="a-row-over-a-cluster"),
+        pytest.param(LONG_ROWS_16, {"threads": 128, "cluster": 4, "fill": "warp"}, id="loaded-by-a-warp-of-its-own"),
+        pytest.param(LONG_ROWS_16, {"threads": 128, "cluster": 2, "load": "cp_async"}, id="copied-by-threads"),
+    ],
+)
+def test_blocks_that_stay_fold_row_after_row(
+    fusion: Fusion, knobs: dict[str, Any], pool: CompilePool, special_rows: None
+) -> None:
+    made = generated("row", fusion, sm_count=4, fold="online", **STAYING, **knobs)
+    assert fault_of(fusion, made, pool, (RANDOM, SPECIAL)) == ""
 
 
 @settings(max_examples=6, deadline=None)

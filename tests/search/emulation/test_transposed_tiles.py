@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from compiler.nvrtc import CompilePool
 from compiler.pipeline import artifact
 from search.emulation.running import ORDERS, run_set
 from search.verify.inputs import RANDOM
+from tests.compiler.schedules import from_wire
 from tests.search.schedulers.permute_fusions import added_across, permuted
 from tests.search.schedulers.points import generated
 
@@ -20,7 +22,44 @@ SHIFTED: dict[str, Any] = {"tile_in": 32, "tile_out": 128, "lanes_out": 32, "thr
 BYTES: dict[str, Any] = {**SHIFTED, "vector_out": 4, "layout": "odd"}
 HALVES: dict[str, Any] = {**SHIFTED, "vector_out": 2, "layout": "odd"}
 HALO: dict[str, Any] = {**SHIFTED, "tile_out": 64, "halo": True, "layout": "pad"}
+MATRICES: dict[str, Any] = {"move": "matrix", "threads": 128, "lanes_out": 4, "tile_in": 64, "tile_out": 64}
+WORDS: dict[str, Any] = {**MATRICES, "vector_out": 8, "load_vector": 8, "layout": "matrices"}
+BYTE_WORDS: dict[str, Any] = {
+    **MATRICES,
+    "tile_in": 128,
+    "vector_in": 2,
+    "vector_out": 16,
+    "load_vector": 1,
+    "layout": "matrices",
+}
+PAIRS: dict[str, Any] = {**MATRICES, "vector_out": 2, "load": "tma", "layout": "128B", "store": "tma"}
+FROM_MEMORY: dict[str, Any] = {
+    **MATRICES,
+    "load": "direct",
+    "store": "tma",
+    "tile_in": 128,
+    "vector_in": 8,
+    "lanes_out": 8,
+    "store_layout": "64B",
+}
 AHEAD: dict[str, Any] = {"tile_in": 32, "tile_out": 32, "lanes_out": 8, "threads": 128, "operands": "ahead"}
+
+
+def biased(shape: Sequence[int], dtype: str, along: int, to: str = "") -> Fusion:
+    """out = relu(x.t() + b), computed in f32."""
+    rows, columns = reversed(shape)
+    inputs: list[dict[str, Any]] = [{"name": "x", "shape": list(shape), "dtype": dtype}]
+    inputs.append({"name": "b", "shape": [(rows, columns)[along]], "dtype": dtype})
+    ops: list[dict[str, Any]] = [
+        {"op": "permute", "in": ["x"], "out": "p", "dims": [1, 0]},
+        {"op": "cast", "in": ["p"], "out": "t", "dtype": "f32"},
+        {"op": "cast", "in": ["b"], "out": "c", "dtype": "f32"},
+        {"op": "broadcast_to", "in": ["c"], "out": "d", "shape": [rows, columns], "dims": [along]},
+        {"op": "add", "in": ["t", "d"], "out": "a"},
+        {"op": "relu", "in": ["a"], "out": "r"},
+        {"op": "cast", "in": ["r"], "out": "out", "dtype": to or dtype},
+    ]
+    return from_wire(inputs, ops, "out")
 
 
 @pytest.mark.parametrize(
@@ -58,6 +97,33 @@ AHEAD: dict[str, Any] = {"tile_in": 32, "tile_out": 32, "lanes_out": 8, "threads
             added_across((3, 33, 40), (0, 2, 1), "bf16", pad=3, also="permute"),
             {**AHEAD, "load_vector": 4},
             id="two, of rows apart and dense",
+        ),
+        pytest.param(permuted((136, 203), (1, 0), "bf16"), {**WORDS, "load_vector": 1}, id="matrices of odd rows"),
+        pytest.param(
+            permuted((264, 200), (1, 0), "f16"),
+            {**WORDS, "load": "cp_async", "blocks_per_sm": 1, "stages": 2},
+            id="matrices in a ring",
+        ),
+        pytest.param(
+            permuted((3, 72, 136), (0, 2, 1), "bf16"),
+            {**PAIRS, "blocks_per_sm": 1, "stages": 2, "store_layout": "64B"},
+            id="pairs of matrices in a ring of a batch",
+        ),
+        pytest.param(permuted((5, 7, 8, 8, 8), (3, 4, 2, 1, 0), "f16"), WORDS, id="matrices of several dimensions"),
+        pytest.param(permuted((3, 72, 136), (0, 2, 1), "f16"), FROM_MEMORY, id="matrices from memory"),
+        pytest.param(permuted((160, 203), (1, 0), "i8"), BYTE_WORDS, id="matrices of odd rows of bytes"),
+        pytest.param(
+            permuted((3, 136, 272), (0, 2, 1), "bool"),
+            {**BYTE_WORDS, "load": "cp_async", "load_vector": 16, "vector_out": 8, "blocks_per_sm": 1, "stages": 2},
+            id="matrices of bytes in a ring of a batch",
+        ),
+        pytest.param(biased((136, 200), "bf16", 0), {**PAIRS, "store_layout": "128B"}, id="pairs and a bias"),
+        pytest.param(
+            biased((136, 200), "f32", 0, to="bf16"), {**FROM_MEMORY, "vector_in": 4}, id="two matrices, narrowed"
+        ),
+        pytest.param(biased((136, 200), "bf16", 1, to="f32"), {**WORDS, "vector_out": 4}, id="matrices, widened"),
+        pytest.param(
+            added_across((3, 72, 136), (0, 2, 1), "bf16", also="permute"), WORDS, id="matrices beside an operand"
         ),
     ],
 )

@@ -10,7 +10,6 @@ from search.candidate import Candidate
 from search.samplers.optuna import OptunaSampler
 from search.samplers.protocol import Sampler
 from search.samplers.random import RandomSampler
-from search.samplers.warm_start import warm_start
 from search.space.constraints import Constraint
 from search.space.knobs import Knob
 from search.space.space import Space
@@ -149,13 +148,3 @@ def test_warm_start_comes_first_in_order_without_what_cannot_be_proposed() -> No
     gone = Candidate.of("flat", {"vector": 16, "threads": 64})
     sampler = OptunaSampler(spaces, seed=0, warm_start=[first, gone, first, second])
     assert [sampler.ask(), sampler.ask()] == [first, second]
-
-
-def test_warm_start_mixes_the_best_with_the_best_of_each_path() -> None:
-    ranked = [Candidate.of("s", {"load": "tma", "n": i}) for i in range(6)]
-    ranked += [Candidate.of("s", {"load": load, "n": 0}) for load in ("bulk", "vector")]
-    chosen = warm_start(ranked, 5)
-    assert chosen[:2] == ranked[:2]
-    assert {c.knobs["load"] for c in chosen} == {"tma", "bulk", "vector"}
-    assert warm_start(ranked, 100) == list(dict.fromkeys(warm_start(ranked, 100)))
-    assert set(warm_start(ranked, 100)) == set(ranked)

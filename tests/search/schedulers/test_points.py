@@ -149,6 +149,7 @@ def test_constraints_are_named_after_rules_or_after_reasons_of_the_search() -> N
     own = (
         "redundant_",
         "registers_in_flight",
+        "tile_fits_the_registers_of_a_thread",
         "tile_exceeds_the_problem",
         "persistent_",
         "scattered_access",
@@ -166,8 +167,10 @@ def test_constraints_are_named_after_rules_or_after_reasons_of_the_search() -> N
         "threads_fill_the_rings_they_copy",
         "partials_fit_shared_memory",
         "cluster_is_needed",
+        "multicast_",
         "staged_loads_are_long",
         "staged_stores_are_long",
+        "few_boxes",
         "few_vectors",
         "wide_words",
         "bytes_in_flight",

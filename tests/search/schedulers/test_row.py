@@ -14,7 +14,18 @@ from compiler.ir.fusion import Fusion
 from compiler.ir.iter_domain import MemoryType, ParallelType
 from compiler.ir.ops import OpKind
 from compiler.legality.rules import Schedule, check
-from compiler.lower.kernel_ir import Accumulate, AccumulateRun, GlobalLoad, GlobalStore, Shuffle, Sync
+from compiler.lower.kernel_ir import (
+    Accumulate,
+    AccumulateRun,
+    CopyAsync,
+    Declare,
+    GlobalLoad,
+    GlobalStore,
+    Loop,
+    Shuffle,
+    Sync,
+    WaitCopies,
+)
 from compiler.lower.traversal import walk
 from compiler.nvrtc import CompilePool
 from compiler.pipeline import artifact, generate
@@ -266,6 +277,29 @@ def test_loads_stand_first_and_a_store_that_needs_no_sum_before_the_sum() -> Non
     assert min(i for i, s in enumerate(body) if isinstance(s, GlobalStore)) < exchange
 
 
+@pytest.mark.parametrize("columns", [67_108_865, 100_000_007, 1_000_000_007])
+@pytest.mark.parametrize("rows", [1, 7])
+def test_rows_of_any_length_have_a_point(rows: int, columns: int) -> None:
+    """Also of more steps than the most threads take in `MAX_TURNS` turns of the longest loop body."""
+    assert ROW.space(fold("sum", (rows, columns), (1,), "bf16"), HOPPER).has_legal
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "most"),
+    [
+        pytest.param(4096, 4095, 1, id="short-and-many"),
+        pytest.param(4096, 4096, 8, id="16-KiB"),
+        pytest.param(4096, 131_071, 8, id="eight-blocks-hold-64-KiB-each"),
+        pytest.param(4096, 131_072, 16, id="512-KiB"),
+        pytest.param(17, 4096, 8, id="eight-blocks-a-row-fill-the-card"),
+        pytest.param(16, 4096, 16, id="eight-blocks-a-row-do-not"),
+    ],
+)
+def test_long_rows_and_few_are_spread_over_sixteen_blocks(rows: int, columns: int, most: int) -> None:
+    space = ROW.space(softmax((rows, columns), (1,), "f32"), HOPPER)
+    assert max(int(v) for v in next(k for k in space.knobs if k.name == "cluster").values) == most
+
+
 def test_a_cluster_spreads_a_row_and_its_blocks_are_neighbours() -> None:
     fusion = softmax((3, 4096), (1,), "bf16")
     s = replayed(fusion, keep="registers", cluster=4)
@@ -306,7 +340,7 @@ def flips(space: Space, rule: str) -> Iterator[Point]:
 @pytest.mark.parametrize(
     ("rule", "fusion"),
     [
-        ("staged_rows_are_cut_evenly", layer_norm((64, 960), (1,), "bf16")),
+        ("staged_rows_are_cut_evenly", layer_norm((64, 10000), (1,), "bf16")),
         ("shared_memory_fits_the_block", softmax((4096, 32768), (1,), "f32")),
     ],
 )
@@ -341,6 +375,7 @@ def pool() -> Iterator[CompilePool]:
         yield made
 
 
+PARKED: dict[str, Any] = {"keep": "registers", "parked": 2, "resident": 1024}
 RUNS: dict[str, tuple[Fusion, dict[str, Any]]] = {
     "shuffles": (ROWS["softmax"], {"keep": "registers", "threads": 32, "rows": 4}),
     "block": (ROWS["softmax_f32"], {"keep": "registers", "threads": 128}),
@@ -355,10 +390,21 @@ RUNS: dict[str, tuple[Fusion, dict[str, Any]]] = {
     "odd_pitch": (ROWS["oddly_padded_rows"], {"keep": "reload"}),
     "whole_warps": (layer_norm((6, 1536), (1,), "bf16"), {"keep": "registers", "threads": 96, "operands": "late"}),
     "shared": (ROWS["log_sum_exp"], {"keep": "shared"}),
+    "shared_of_any_length": (layer_norm((4, 1004), (1,), "f32"), {"keep": "shared", "load": "bulk", "threads": 64}),
+    "ring_of_any_length": (
+        layer_norm((600, 1004), (1,), "f32"),
+        {"keep": "shared", "load": "bulk", "threads": 64, "stages": 2, "fill": "warp"},
+    ),
     "shared_ring": (log_sum_exp((600, 256), "bf16"), {"keep": "shared", "stages": 2, "threads": 32}),
     "reload": (layer_norm((2, 8200), (1,), "f32"), {"keep": "reload", "threads": 256}),
     "cluster": (softmax((3, 4096), (1,), "bf16"), {"keep": "registers", "cluster": 2}),
     "cluster_shared": (softmax((3, 4096), (1,), "bf16"), {"keep": "shared", "cluster": 4}),
+    "cluster_of_uneven_parts": (
+        softmax((3, 3072), (1,), "f32"),
+        {"keep": "shared", "load": "bulk", "threads": 128, "cluster": 4, "unroll": 1},
+    ),
+    "parked": (layer_norm((3, 16_388), (1,), "f32"), {**PARKED, "threads": 512, "operands": "late"}),
+    "parked_of_two_inputs": (rms_norm_of_sum((3, 16_400), "bf16"), {**PARKED, "threads": 256, "cluster": 2}),
     "persistent": (layer_norm((600, 128), (1,), "f32"), {"keep": "shared", "blocks_per_sm": 1, "threads": 32}),
     "two_outputs": (ROWS["rms_norm_of_sum_3d"], {"keep": "registers"}),
     "column_major": (ROWS["softmax_column_major"], {"keep": "registers"}),
@@ -390,3 +436,19 @@ def test_a_fold_of_too_few_elements_is_found(pool: CompilePool) -> None:
     assert spoiled != made.source
     stored = artifact(made, pool.submit(spoiled, "sm_90a").result())
     assert run_set(fusion, stored, parse(stored.ptx), "random", ORDERS[:1]).fault
+
+
+def test_parked_steps_come_past_the_registers_and_are_waited_for(pool: CompilePool) -> None:
+    """Half of a thread's ten vectors lie in shared memory, and are read from there in each of three passes."""
+    fusion = layer_norm((2, 20_000), (1,), "f32")
+    point = point_with(ROW.space(fusion, HOPPER), **PARKED, vector=4, threads=512, cluster=1, operands="late")
+    made = generate(ROW.trace(fusion, point), HOPPER)
+    body = made.kernel.body
+    arrays = {s.name: s.elems for s in walk(body) if isinstance(s, Declare)}
+    copies = [s for s in walk(body) if isinstance(s, Loop) and any(isinstance(x, CopyAsync) for x in s.body)]
+    assert (arrays["i0_r"], [loop.trip.hi for loop in copies]) == (20, [5])
+    assert sum(isinstance(s, WaitCopies) for s in walk(body)) == 1
+    assert made.kernel.smem_bytes >= 5 * 16 * 512
+    spoiled = made.source.replace("ft_copy_wait<0>();", "", 1)
+    stored = artifact(made, pool.submit(spoiled, "sm_90a").result())
+    assert run_set(fusion, stored, parse(stored.ptx), "random", ORDERS[1:2]).fault

@@ -4,7 +4,7 @@ extern "C" __global__ void __launch_bounds__(512) fusetune_kernel(const i8* __re
   __builtin_assume(tx < 512u);
   extern __shared__ __align__(128) u8 shared_memory[];
   const u32 smem = ft_shared_address(shared_memory);
-  if (((bx % 4u) * 256u + 255u) < 1003u && ((bx / 4u) * 128u + 127u) < 515u && ((bx % 4u) * 131840u + (bx / 4u) * 128u + 131455u) < 516545u) {
+  if (((bx % 4u) * 256u + 255u) < 1003u && ((bx % 4u) * 131840u + (bx / 4u) * 128u + 131455u) < 516545u && ((bx / 4u) * 128u + 127u) < 515u) {
     alignas(16) i8 i0_g[64];
     #pragma unroll
     for (Index k0 = 0u; k0 < 16u; ++k0) {
@@ -64,17 +64,7 @@ extern "C" __global__ void __launch_bounds__(512) fusetune_kernel(const i8* __re
     alignas(16) i8 i0_g[64];
     #pragma unroll
     for (Index k0 = 0u; k0 < 14u; ++k0) {
-      i0_g[k0 * 4u] = 0;
-      i0_g[k0 * 4u + 1u] = 0;
-      i0_g[k0 * 4u + 2u] = 0;
-      i0_g[k0 * 4u + 3u] = 0;
-      if (!(((bx / 4u) * 128u + (tx % 32u) * 4u + 3u) < 515u)) {
-        #pragma unroll
-        for (Index i0_g_lane = 0u; i0_g_lane < 4u; ++i0_g_lane) {
-          ft_load_global_if<1, 0>(((bx / 4u) * 128u + (tx % 32u) * 4u + i0_g_lane) < 515u, &i0_g[k0 * 4u + i0_g_lane], i0 + ((bx % 4u) * 131840u + (tx / 32u) * 515u + (bx / 4u) * 128u + (tx % 32u) * 4u) + (k0 * 8240u + i0_g_lane));
-        }
-      }
-      ft_load_global_both_if<4, 1, 0>(((bx / 4u) * 128u + (tx % 32u) * 4u + 3u) < 515u, &i0_g[k0 * 4u], i0 + i32((bx % 4u) * 131840u + (tx / 32u) * 515u + (bx / 4u) * 128u + (tx % 32u) * 4u - (((tx / 32u) * 515u) % 4u)) + k0 * 8240u, (((tx / 32u) * 515u) % 4u));
+      ft_load_global_both<4, 1, 0>(&i0_g[k0 * 4u], i0 + i32((bx % 4u) * 131840u + (tx / 32u) * 515u + (bx / 4u) * 128u + (tx % 32u) * 4u - (((tx / 32u) * 515u) % 4u)) + k0 * 8240u, (((tx / 32u) * 515u) % 4u));
     }
     #pragma unroll
     for (Index k0 = 0u; k0 < 2u; ++k0) {
@@ -82,13 +72,13 @@ extern "C" __global__ void __launch_bounds__(512) fusetune_kernel(const i8* __re
       i0_g[k0 * 4u + 57u] = 0;
       i0_g[k0 * 4u + 58u] = 0;
       i0_g[k0 * 4u + 59u] = 0;
-      if (!(((bx % 4u) * 256u + k0 * 16u + (tx / 32u) + 224u) < 1003u && ((bx / 4u) * 128u + (tx % 32u) * 4u + 3u) < 515u && ((bx % 4u) * 131840u + k0 * 8240u + (tx / 32u) * 515u + (bx / 4u) * 128u + (tx % 32u) * 4u + 115366u) < 516545u)) {
+      if (!(((bx % 4u) * 256u + k0 * 16u + (tx / 32u) + 224u) < 1003u && ((bx % 4u) * 131840u + k0 * 8240u + (tx / 32u) * 515u + (bx / 4u) * 128u + (tx % 32u) * 4u + 115366u) < 516545u)) {
         #pragma unroll
         for (Index i0_g_lane = 0u; i0_g_lane < 4u; ++i0_g_lane) {
           ft_load_global_if<1, 0>(((bx % 4u) * 256u + k0 * 16u + (tx / 32u) + 224u) < 1003u && ((bx / 4u) * 128u + (tx % 32u) * 4u + i0_g_lane) < 515u, &i0_g[k0 * 4u + i0_g_lane + 56u], i0 + ((bx % 4u) * 131840u + (tx / 32u) * 515u + (bx / 4u) * 128u + (tx % 32u) * 4u) + (k0 * 8240u + i0_g_lane + 115360u));
         }
       }
-      ft_load_global_both_if<4, 1, 0>(((bx % 4u) * 256u + k0 * 16u + (tx / 32u) + 224u) < 1003u && ((bx / 4u) * 128u + (tx % 32u) * 4u + 3u) < 515u && ((bx % 4u) * 131840u + k0 * 8240u + (tx / 32u) * 515u + (bx / 4u) * 128u + (tx % 32u) * 4u + 115366u) < 516545u, &i0_g[k0 * 4u + 56u], i0 + i32((bx % 4u) * 131840u + (tx / 32u) * 515u + (bx / 4u) * 128u + (tx % 32u) * 4u - (((tx / 32u) * 515u) % 4u)) + (k0 * 8240u + 115360u), (((tx / 32u) * 515u) % 4u));
+      ft_load_global_both_if<4, 1, 0>(((bx % 4u) * 256u + k0 * 16u + (tx / 32u) + 224u) < 1003u && ((bx % 4u) * 131840u + k0 * 8240u + (tx / 32u) * 515u + (bx / 4u) * 128u + (tx % 32u) * 4u + 115366u) < 516545u, &i0_g[k0 * 4u + 56u], i0 + i32((bx % 4u) * 131840u + (tx / 32u) * 515u + (bx / 4u) * 128u + (tx % 32u) * 4u - (((tx / 32u) * 515u) % 4u)) + (k0 * 8240u + 115360u), (((tx / 32u) * 515u) % 4u));
     }
     #pragma unroll
     for (Index k1 = 0u; k1 < 16u; ++k1) {

@@ -1,0 +1,60 @@
+"""Columns whose rows begin at any element, loaded in words that straddle two aligned ones.
+
+No shift of the columns aligns them: each row would need another one. So a thread takes for each row the two aligned
+words that hold its columns, and moves them together in registers. Rows that are a multiple of a word's elements apart
+begin alike: how far a thread moves them it then computes once. Neighbours in a warp share all but the last word, which
+the L1 cache serves twice.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from compiler.ir.domain import ScheduledFusion
+from compiler.ir.ops import MOVES
+from search.space.constraints import Constraint
+from search.space.schedulers.column_form import WORD_BYTES, Access, ColumnForm
+
+WORDS = "words"
+"""The value of the knob `load` that asks for them."""
+
+LEAST_ELEMS = 4
+"""Elements of a word: two loads bring it, of fewer as many as element by element."""
+
+
+def straddling(form: ColumnForm, sf: ScheduledFusion, which: str, vector: int) -> tuple[str, ...]:
+    """The register tensors that come in such words of `vector` elements, `which` as in `ColumnForm.columns`; none where
+    what is stored in every row would leave element by element, each in a sector of its own."""
+    if vector < LEAST_ELEMS or any(form.width(a, which, vector) < min(vector, _widest(a)) for a in form.stores):
+        return ()
+    return tuple(a.first for a in form.loads if _straddles(form, sf, which, a, vector))
+
+
+def _widest(a: Access) -> int:
+    return WORD_BYTES // a.nbytes
+
+
+def _straddles(form: ColumnForm, sf: ScheduledFusion, which: str, a: Access, vector: int) -> bool:
+    op = sf.producer(a.first)
+    if op is None or op.kind not in MOVES or op.within or None in a.strides or vector > _widest(a):
+        return False
+    return form.width(a, which, vector) < vector and form.is_run(a, which)
+
+
+def word_constraints(form: ColumnForm, sf: ScheduledFusion) -> list[Constraint]:
+    """Which vectors come in words, and when."""
+
+    def able(load: Any, which: Any, vector: Any) -> Any:
+        found = np.vectorize(lambda name, v: bool(straddling(form, sf, str(name), int(v))), otypes=[bool])
+        return (load != WORDS) | found(which, vector)
+
+    return [
+        Constraint(
+            "redundant_load",
+            ("load", "columns", "vector"),
+            able,
+            "Words that straddle aligned ones bring vectors of 4 elements or more that are not aligned themselves.",
+        )
+    ]

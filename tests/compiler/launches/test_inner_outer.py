@@ -1,0 +1,86 @@
+"""Column reductions in groups of rows: for which fusions, how many groups, and that the meaning stays."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from compiler.ir.fusion import Fusion
+from compiler.launches import group_counts, in_groups
+from compiler.launches.inner_outer import FEWEST_ROWS
+from compiler.reference import evaluate
+from tests.compiler.launches.made import BF16, F32, Written, fusion_of
+
+SMS = 132
+
+
+def folds(shape: tuple[int, ...], *dims: tuple[int, ...], kind: str = "sum", keep: bool = False) -> Fusion:
+    """Reductions of one input, each of some dimensions."""
+    ops: list[Written] = []
+    for n, folded in enumerate(dims):
+        result = tuple((1 if d in folded else size) for d, size in enumerate(shape) if keep or d not in folded)
+        ops.append((kind, ["i0"], f"v{n}", result, F32, folded))
+    return fusion_of([("i0", shape, F32)], ops, *(f"v{n}" for n in range(len(dims))))
+
+
+@pytest.mark.parametrize(
+    ("shape", "dims", "counts"),
+    [
+        pytest.param((8192, 512), [(0,), (1,)], (128, 256, 512), id="powers-of-two"),
+        pytest.param((1320, 512), [(0,), (1,)], (132, 264), id="as-many-as-multiprocessors"),
+        pytest.param((4 * 132, 512), [(0,), (1,)], (132,), id="few-rows"),
+        pytest.param((3 * 132, 512), [(0,), (1,)], (99,), id="fewer-rows"),
+        pytest.param((4 * 180, 512), [(0,), (1,)], (120,), id="none-at-twice"),
+        pytest.param((4 * 181, 512), [(0,), (1,)], (181,), id="none-near"),
+        pytest.param((4 * 701, 512), [(0,), (1,)], (), id="none-in-reach"),
+        pytest.param((8191, 512), [(0,), (1,)], (), id="prime"),
+        pytest.param((8192, 512), [(0,)], (), id="columns-alone"),
+        pytest.param((8192, 512), [(1,)], (), id="rows-alone"),
+        pytest.param((8192, 512), [(0, 1), (1,)], (), id="all-is-no-column"),
+        pytest.param((64, 128, 512), [(0, 1), (2,)], (128, 256, 512), id="two-leading-dimensions"),
+        pytest.param((77, 130, 512), [(0, 1), (2,)], (154,), id="parts-of-one-dimension"),
+        pytest.param((77, 130, 512), [(0,), (1, 2)], (), id="one-of-two"),
+        pytest.param((1024, 8, 64), [(0,), (2,)], (128, 256), id="heads"),
+        pytest.param((1024, 8, 64), [(1,), (2,)], (), id="an-inner-dimension"),
+    ],
+)
+def test_groups_divide_the_rows_and_are_as_many_as_the_card_takes(
+    shape: tuple[int, ...], dims: list[tuple[int, ...]], counts: tuple[int, ...]
+) -> None:
+    assert group_counts(folds(shape, *dims), SMS) == counts
+
+
+def test_rows_may_be_folded_in_another_shape_than_columns() -> None:
+    ops: list[Written] = [
+        ("sum", ["i0"], "v0", (64, 128), F32, (2,)),
+        ("reshape", ["i0"], "v1", (8192, 512), F32),
+        ("sum", ["v1"], "v2", (512,), F32, (0,)),
+    ]
+    assert group_counts(fusion_of([("i0", (64, 128, 512), F32)], ops, "v0", "v2"), SMS) == (128, 256, 512)
+
+
+def test_parts_of_halves_are_kept_in_f32() -> None:
+    ops: list[Written] = [("sum", ["i0"], "v0", (64,), BF16, (0,)), ("amax", ["i0"], "v1", (1024,), BF16, (1,))]
+    grouped = in_groups(fusion_of([("i0", (1024, 64), BF16)], ops, "v0", "v1"), 128)
+    parts = [v.dtype for v in grouped.values if v.shape == (128, 64)]
+    assert parts == [F32]
+    assert [grouped.value(name).dtype for name in grouped.outputs] == [BF16, BF16]
+
+
+@settings(max_examples=40)
+@given(
+    groups=st.integers(2, 6),
+    rows=st.integers(FEWEST_ROWS, 7),
+    columns=st.integers(2, 9),
+    kind=st.sampled_from(["sum", "mean", "amax", "amin"]),
+    keep=st.booleans(),
+)
+def test_groups_change_nothing(groups: int, rows: int, columns: int, kind: str, keep: bool) -> None:
+    fusion = folds((groups * rows, columns), (0,), (1,), kind=kind, keep=keep)
+    grouped = in_groups(fusion, groups)
+    assert (groups, columns) in {v.shape for v in grouped.values}
+    inputs = [np.random.default_rng(rows).normal(size=(groups * rows, columns))]
+    for found, expected in zip(evaluate(grouped, inputs, np), evaluate(fusion, inputs, np), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
