@@ -29,10 +29,12 @@ GENERATOR = "fusetune 0.6"
 
 def alignments_of(kernel: Kernel) -> dict[int, int]:
     """Position of each tensor of a kernel -> bytes that must divide its address: the widest access, 16 for bulk
-    copies."""
+    copies, an element for words that straddle aligned ones wherever these are."""
     need: dict[str, int] = {}
     for s in walk(kernel.body):
         match s:
+            case GlobalLoad(straddles=True, skipped=None):  # the address tells which two aligned words those are
+                need[s.tensor] = max(need.get(s.tensor, 1), s.target.dtype.nbytes)
             case GlobalLoad() | GlobalStore():
                 reg = s.target if isinstance(s, GlobalLoad) else s.source
                 need[s.tensor] = max(need.get(s.tensor, 1), s.width * reg.dtype.nbytes)

@@ -83,5 +83,8 @@ MOVES = VIEWS | {OpKind.COPY}
 REDUCTIONS = frozenset({OpKind.SUM, OpKind.AMAX, OpKind.AMIN})
 """Operators of a scheduled fusion that fold the elements along axes into one; a mean is a sum and a quotient there."""
 
-COMPILED = (POINTWISE | MOVES | REDUCTIONS | {OpKind.MEAN, OpKind.CAT, OpKind.IOTA}) - {OpKind.VIEW}
+FOLDS = REDUCTIONS | {OpKind.MEAN}
+"""Reductions of a fusion."""
+
+COMPILED = (POINTWISE | MOVES | FOLDS | {OpKind.CAT, OpKind.IOTA}) - {OpKind.VIEW}
 """Operators of a fusion that have a lowering."""

@@ -5,9 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from compiler.ir.fusion import Fusion, Op, Value
-from compiler.ir.ops import REDUCTIONS, OpKind
-
-_FOLDS = REDUCTIONS | {OpKind.MEAN}
+from compiler.ir.ops import FOLDS
 
 
 def distinct_bytes(value: Value) -> int:
@@ -44,6 +42,6 @@ def read_elements(fusion: Fusion) -> dict[str, int]:
 
 def _taken(op: Op, of_result: int, result: int, operand: int) -> int:
     """Elements of an operand of `operand` elements that `of_result` of the `result` elements take."""
-    if op.kind in _FOLDS:
+    if op.kind in FOLDS:
         return -(-of_result * operand // max(1, result))
     return min(of_result, operand)  # one each, of pointwise operators and index maps; a part of a cat is no larger

@@ -14,7 +14,7 @@ from math import isqrt, prod
 
 from compiler.dtypes import DType
 from compiler.ir.fusion import Fusion, Op
-from compiler.ir.ops import REDUCTIONS, OpKind
+from compiler.ir.ops import FOLDS, OpKind
 from compiler.launches.writer import Writer
 
 GROUPS_PER_SM = (1, 2, 4)
@@ -27,9 +27,6 @@ most."""
 
 FEWEST_ROWS = 4
 """Rows of a group: with fewer the parts are a good part of what is read."""
-
-FOLDS = REDUCTIONS | {OpKind.MEAN}
-"""Operators of a fusion that fold dimensions."""
 
 
 def group_counts(fusion: Fusion, sm_count: int) -> tuple[int, ...]:

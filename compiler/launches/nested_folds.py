@@ -11,8 +11,7 @@ from math import prod
 
 from compiler.dtypes import DType
 from compiler.ir.fusion import Fusion, Op
-from compiler.ir.ops import OpKind
-from compiler.launches.split_factors import FOLDS
+from compiler.ir.ops import FOLDS, OpKind
 from compiler.launches.writer import Writer
 
 

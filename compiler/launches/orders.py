@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from compiler.ir.fusion import Fusion, Op
-from compiler.launches.split_factors import FOLDS
+from compiler.ir.ops import FOLDS
 
 
 def orders(fusion: Fusion) -> Iterator[tuple[Op, ...]]:

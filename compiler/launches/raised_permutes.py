@@ -10,8 +10,7 @@ reductions fold what is permuted already. Reshapes stop a permute: it stays behi
 from __future__ import annotations
 
 from compiler.ir.fusion import Fusion, Op
-from compiler.ir.ops import POINTWISE, OpKind
-from compiler.launches.split_factors import FOLDS
+from compiler.ir.ops import FOLDS, POINTWISE, OpKind
 from compiler.launches.writer import Writer
 
 Order = tuple[int, ...]

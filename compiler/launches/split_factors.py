@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import ceil, floor, isqrt, log, prod
 
 from compiler.ir.fusion import Fusion, Op
-from compiler.ir.ops import REDUCTIONS, OpKind
+from compiler.ir.ops import FOLDS
 
 BLOCKS_PER_SM = 2
 """Blocks of work below which a reduction is worth splitting (measured by others on an H100: 32 rows of 40960 gain half
@@ -29,9 +29,6 @@ _STEP = 1.25
 WHOLE_ELEMS = 64
 """Parts of the innermost dimension are multiples of this, 128 bytes of 16-bit elements: where the first is aligned, all
 are, and a warp's vectors divide them."""
-
-FOLDS = REDUCTIONS | {OpKind.MEAN}
-"""Operators of a fusion that fold dimensions."""
 
 
 @dataclass(frozen=True, slots=True)

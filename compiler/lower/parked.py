@@ -132,8 +132,12 @@ class _Parking:
                         raise Unsupported(f"{self.tensor.name}: parked words at odd addresses", "Do not park it.")
                     place = self.place(s.target.offset)
                     out.append(CopyAsync(place, s.tensor, s.offset, s.width, s.cache, s.guards, s.tail, s.within))
-                case Loop():
+                case Loop() | Elected():
                     out.append(replace(s, body=self.copied(s.body)))
+                case If():
+                    out.append(replace(s, then=self.copied(s.then), orelse=self.copied(s.orelse)))
+                case _ if self.offsets(s):
+                    raise Unsupported(f"{self.tensor.name}: parked elements used as they are loaded", "Do not park it.")
                 case _:
                     out.append(s)
         return tuple(out)

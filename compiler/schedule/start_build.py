@@ -12,12 +12,12 @@ from compiler.ir.domain import ScheduledFusion
 from compiler.ir.expr import Expr, var
 from compiler.ir.fusion import Fusion, Literal, Op, Operand, dense_strides
 from compiler.ir.iter_domain import IterDomain, IterKind, MemoryType, ParallelType
-from compiler.ir.ops import POINTWISE, VIEWS, OpKind
+from compiler.ir.ops import FOLDS, POINTWISE, VIEWS, OpKind
 from compiler.ir.tensor import TensorOp, TensorView
 from compiler.ir.views import View, Within, depends_on, position, source_index, within
 from compiler.schedule.start_reads import global_tensor, read_apart, with_axes_of_the_space
 from compiler.schedule.start_requests import Part, Request, accumulator, one_to_one
-from compiler.schedule.start_space import FOLDS, Space, folded_dims, is_reduced, output_dims, output_view
+from compiler.schedule.start_space import Space, folded_dims, is_reduced, output_dims, output_view
 
 _WIDENED = {(DType.BF16, DType.F32), (DType.F16, DType.F32)}
 """Casts between floats that are exact, of types that have packed instructions (PTX ISA, max.bf16x2)."""

@@ -15,11 +15,8 @@ from math import prod
 from compiler.errors import Unsupported
 from compiler.ir.expr import var
 from compiler.ir.fusion import Fusion, Op, dense_strides
-from compiler.ir.ops import POINTWISE, REDUCTIONS, OpKind
+from compiler.ir.ops import FOLDS, POINTWISE, OpKind
 from compiler.ir.views import View, position, reshaped
-
-FOLDS = REDUCTIONS | {OpKind.MEAN}
-"""Reductions of a fusion."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,8 @@ import numpy.typing as npt
 
 from compiler.dtypes import DType
 from compiler.ir.fusion import Fusion, Literal, Op, Value, dense_strides
-from compiler.ir.ops import OpKind
+from compiler.ir.ops import FOLDS, OpKind
 from compiler.launches.cut import Cut, identified
-from compiler.launches.split_factors import FOLDS
 from compiler.reference import evaluate
 
 F32 = DType.F32

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from compiler.dtypes import DType
 from compiler.ir.fusion import Fusion
+from compiler.ir.ops import FOLDS
 from compiler.launches import cheapest_cut, nested_folds
-from compiler.launches.split_factors import FOLDS
 from compiler.reference import evaluate
 from tests.compiler.launches.made import BF16, F32, Written, fusion_of, one_fold, run_launches
 

@@ -9,9 +9,8 @@ import pytest
 
 from compiler.dtypes import DType
 from compiler.ir.fusion import Fusion
-from compiler.ir.ops import OpKind
+from compiler.ir.ops import FOLDS, OpKind
 from compiler.launches import raise_permutes
-from compiler.launches.split_factors import FOLDS
 from compiler.reference import evaluate
 from tests.compiler.launches.made import F32, S, Written, fusion_of, softmax, standardized, two_permutations
 

@@ -170,3 +170,4 @@ def test_words_at_any_address_ask_for_no_alignment() -> None:
         violations, guards = check_model(Schedule(launch.trace.replay(), HOPPER))
         reads = {k.rule for k in guards if "i0" in str(k)}
         assert ({v.rule for v in violations} <= BEYOND.keys(), reads) == (True, asked)
+        assert g.alignments[0] == align
