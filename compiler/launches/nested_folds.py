@@ -1,4 +1,4 @@
-"""Reductions that fold what others fold, and more: in two steps, of which the first is shared.
+"""Reductions that fold what others fold, and more: in two steps, of which the first goes along with the others.
 
 The sum of a whole tensor beside the sums of its rows is the sum of those; so is what an instance norm's weight gets of
 all images, beside what each image folds. One pass over the tensor then serves both, and the second step, over what the

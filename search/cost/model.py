@@ -31,7 +31,8 @@ MIXED_FROM = 0.1
 """A trip to memory under load, in pure reads and where writes are mixed in: from this share of the reads on."""
 
 BLOCK_LATENCY_US = 1.1
-"""The trip of blocks that come and go where writes are mixed in: until its stores have left, a block loads nothing."""
+"""The trip of blocks that come and go where writes are mixed in: until its stores have left, a block loads nothing (a
+fit to the candidates above)."""
 
 LOOP_OVERLAP, BLOCKS_OVERLAP = 2, 6
 """Exponents by which bandwidth and latency add up, in loops and where blocks come and go. Loops: stream kernels on a
@@ -64,7 +65,8 @@ ISSUES_PER_CLOCK_PER_SM = 4
 MUFU_LANES_PER_CLOCK_PER_SM = 16
 BARRIER_US = 0.015
 WARP_ISSUES_PER_CLOCK = 0.42
-"""Instructions of one warp in a clock, dependent ones among them; a few warps alone cannot use an SM's issue slots."""
+"""Instructions of one warp in a clock, dependent ones among them; a few warps alone cannot use an SM's issue slots (a
+fit to the candidates above)."""
 
 FOLD_US = 0.02
 """What a fold over a block, shuffles and barrier, adds to the trip before it (a fit: 0 to 0.05 rank kernels alike)."""
