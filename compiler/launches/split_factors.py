@@ -82,10 +82,10 @@ def place_of_split(shape: Sequence[int], folded: Sequence[int], factor: int) -> 
     """
     whole = prod(shape[d] for d in folded)
     divisors = [(_apart(k, factor), d, k) for d in folded for k in _divisors(shape[d]) if 1 < k < whole]
-    exact = [Place(d, k, shape[d] // k) for _, d, k in sorted(divisors)[:1]]
+    exact = [Place(d, k, shape[d] // k) for _, d, k in sorted(divisors)]
     counts = _step_of(factor)
     near = [place for place in exact if _apart(place.count, counts.start) <= NEAR]
-    return next(iter([*near, *_with_rest(shape, folded, counts), *exact]), None)
+    return next(iter([*near[:1], *_with_rest(shape, folded, counts), *exact[:1]]), None)
 
 
 def _step_of(factor: int) -> range:
