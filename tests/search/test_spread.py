@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from search.candidate import Candidate
@@ -57,6 +57,7 @@ pools = st.lists(
 )
 
 
+@settings(derandomize=True, deadline=None)
 @given(pools, st.integers(0, 20))
 def test_every_candidate_has_its_turn_and_the_fastest_the_first(pool: list[Ranked], n: int) -> None:
     order = spread(pool)

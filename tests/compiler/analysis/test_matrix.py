@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as some
 from numpy.typing import NDArray
 
@@ -67,6 +67,7 @@ def is_fragment(places: NDArray[np.int64], nbytes: int) -> bool:
     return False
 
 
+@settings(derandomize=True, deadline=None)
 @given(
     nbytes=some.sampled_from([1, 2]),
     count=some.sampled_from([1, 2, 4]),
