@@ -187,7 +187,7 @@ def test_what_the_blocks_at_work_read_again_must_fit_l2() -> None:
     ],
 )
 def test_short_runs_cost_time_per_byte(costs: dict[str, float], slowdown: float) -> None:
-    features = replace(copy(537e6), **costs)  # type: ignore[arg-type]
+    features = replace(copy(537e6), **costs)  # type: ignore[arg-type]  # names come with the case
     assert bandwidth_us(H200, features) / bandwidth_us(H200, copy(537e6)) == pytest.approx(slowdown, rel=0.06)
 
 
