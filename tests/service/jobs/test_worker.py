@@ -167,7 +167,12 @@ def test_an_idle_worker_is_seen_and_takes_leave(served: Site) -> None:
         with served.db.read() as session:
             return session.get_one(WorkerRow, "w0")
 
-    until(lambda: row().tuning_id is None, "the worker to be idle")
+    def is_idle() -> bool:
+        with served.db.read() as session:
+            found = session.get(WorkerRow, "w0")  # none before the worker has come up
+        return found is not None and found.tuning_id is None
+
+    until(is_idle, "the worker to be idle")
     assert row().attached
     assert row().stopped_at is None
     with served.db.read() as session:
