@@ -25,7 +25,7 @@ from search.trial import Trial
 from service.db import cards, fusions, trials, tunings
 from service.db.engine import Database
 from service.db.migrate import ensure_ready
-from service.db.models import TuningRow
+from service.db.models import TuningRow, WorkerRow
 from service.jobs.dbos_queue import DbosQueue
 from service.jobs.queue import queue_name
 
@@ -176,6 +176,15 @@ class Site:
             )
         self.workers.append(Worker(popen, log))
         return self.workers[-1]
+
+    def come_up(self, worker_id: str = "w0") -> WorkerRow:
+        """The worker's row, once its process has announced itself. Before that another of its id is not refused."""
+
+        def announced() -> WorkerRow | None:
+            with self.db.read() as session:
+                return session.get(WorkerRow, worker_id)
+
+        return until(announced, f"worker {worker_id} to come up")
 
     def tuning(self, tuning_id: str) -> TuningRow:
         with self.db.read() as session:

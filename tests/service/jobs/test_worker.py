@@ -93,9 +93,10 @@ def test_a_tuning_survives_the_death_and_the_stop_of_its_worker(site: Site) -> N
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """A site with a worker that several tests share; each leaves it idle."""
+    """A site with a worker that several tests share, any of them first; each leaves it idle."""
     for site in make_site(tmp_path_factory.mktemp("served")):
         site.worker()
+        site.come_up()
         yield site
 
 
@@ -117,7 +118,7 @@ def test_a_killed_measuring_child_costs_one_candidate_at_most(served: Site) -> N
 
 def test_a_second_worker_of_the_same_id_is_refused(served: Site) -> None:
     twin = served.worker()
-    assert twin.popen.wait(120) == 2
+    assert twin.popen.wait(DEADLINE_S) == 2
     (line,) = twin.said.splitlines()
     assert line.startswith("error: worker w0: another one of this id is alive (process ")
     assert served.workers[0].popen.poll() is None
@@ -167,12 +168,7 @@ def test_an_idle_worker_is_seen_and_takes_leave(served: Site) -> None:
         with served.db.read() as session:
             return session.get_one(WorkerRow, "w0")
 
-    def is_idle() -> bool:
-        with served.db.read() as session:
-            found = session.get(WorkerRow, "w0")  # none before the worker has come up
-        return found is not None and found.tuning_id is None
-
-    until(is_idle, "the worker to be idle")
+    until(lambda: row().tuning_id is None, "the worker to be idle")
     assert row().attached
     assert row().stopped_at is None
     with served.db.read() as session:
