@@ -3,8 +3,9 @@
 #pragma once
 #include "types.cuh"
 
-// Arriving releases what the thread wrote before; waiting acquires it. The warp comes as one.
-FT_INLINE void ft_cluster_arrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
+// Arriving shows the other blocks the mbarriers that the thread has set up and fenced (ft_fence_mbarrier_init), and nothing
+// else that it wrote: an arrival that releases all begins with a fence of the whole device. The warp comes as one.
+FT_INLINE void ft_cluster_arrive() { asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory"); }
 FT_INLINE void ft_cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 
 FT_INLINE u32 ft_shared_address_of_block(u32 smem_addr, u32 rank) {

@@ -81,6 +81,8 @@ class Barrier:
     arrival: tuple[Instruction, int] | None = None
     wait: tuple[Instruction, int] | None = None
     delivery: tuple[Instruction, int] | None = None
+    set_up: Token | None = None
+    """That it is initialised, apart from all else that its thread did."""
     is_fenced: bool = False
     fenced_lanes: set[int] = field(default_factory=set)
     tokens: list[Token] = field(default_factory=list)

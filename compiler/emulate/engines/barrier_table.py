@@ -11,7 +11,7 @@ import numpy.typing as npt
 from compiler.emulate.active import Active
 from compiler.emulate.engines.barrier import Barrier, by_value, fresh
 from compiler.emulate.memory.region import Offsets
-from compiler.emulate.order.order import Access
+from compiler.emulate.order.order import Access, Token
 from compiler.emulate.ptx.module import Instruction, Space
 from compiler.emulate.report import FaultKind
 from compiler.emulate.threads import Lanes
@@ -50,8 +50,9 @@ class BarrierTable:
         slot = offset // self.region.pitch
         cluster = threads.cluster_slots(slot)
         lanes = range(cluster.start * threads.pitch, cluster.stop * threads.pitch)
-        self._log_write(offset, insn, lane)
+        set_up = self._log_set_up(offset, insn, lane)
         barrier = self._barriers[offset] = fresh(offset, slot, lanes, count, insn, lane)
+        barrier.set_up = set_up
         self._unfenced.append(barrier)
         self._mark(offset, True)
 
@@ -121,6 +122,27 @@ class BarrierTable:
             if not barrier.is_fenced:
                 barrier.fenced_lanes |= here
         self._unfenced = [b for b in self._unfenced if not b.is_fenced]
+
+    def set_up_by(self, lanes: Lanes) -> dict[int, list[Token]]:
+        """For each of these lanes, that the live barriers which it initialised are."""
+        found: dict[int, list[Token]] = {}
+        here = set(lanes.tolist())
+        for barrier in self:
+            if barrier.init_lane in here and barrier.set_up is not None:
+                found.setdefault(barrier.init_lane, []).append(barrier.set_up)
+        return found
+
+    def _log_set_up(self, offset: int, insn: Instruction, lane: int) -> Token | None:
+        """Logs the write of an initialisation. In a cluster it is an operation of its own, of which other blocks may
+        learn while they learn nothing else of its thread; this is the token that they learn it by."""
+        if self._order is None or self._machine.threads.cluster_blocks == 1:
+            self._log_write(offset, insn, lane)
+            return None
+        actor = self._order.start(lane, uses_async_proxy=False)
+        self._order.actor_access(actor, self.region, Access.WRITE, insn, np.array([offset]), BARRIER_BYTES)
+        token = self._order.finish_alone(actor)
+        self._order.acquire(np.array([lane]), token)
+        return token
 
     def _log_write(self, offset: int, insn: Instruction, lane: int) -> None:
         if self._order is not None:

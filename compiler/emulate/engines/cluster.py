@@ -1,11 +1,13 @@
 """The barrier of a cluster: who has arrived, who waits (PTX ISA, "barrier.cluster").
 
 A thread arrives, then waits until all threads of the cluster that have not exited have arrived. Then the next phase
-begins.
+begins. An arrival that is relaxed still shows the mbarriers that its thread initialised and fenced before it (PTX ISA,
+"membar/fence", fence.mbarrier_init).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -36,6 +38,11 @@ class ClusterBarriers(Engine):
         self._arrived = np.full(threads.lanes, NOT_ARRIVED, np.int64)
         self._tokens: list[list[Token]] = [[] for _ in range(count)]
         self._done: list[Token | None] = [None] * count
+        self._offered: dict[int, list[Token]] = {}
+
+    def offer(self, tokens: Mapping[int, list[Token]]) -> None:
+        """What lanes have released by a fence for mbarriers: who sees their next arrivals learns it, relaxed or not."""
+        self._offered.update(tokens)
 
     def arrive(self, active: Active, insn: Instruction, releases: bool) -> None:
         """Lanes arrive; `releases`: what they did before comes before what those do that wait and acquire."""
@@ -55,6 +62,9 @@ class ClusterBarriers(Engine):
         for number in np.unique(cluster).tolist():
             if releases and self.machine.options.races:
                 self._tokens[number].append(self.machine.order.release(lanes[cluster == number]))
+            elif self._offered:
+                some = lanes[cluster == number].tolist()
+                self._tokens[number] += [token for lane in some for token in self._offered.get(lane, ())]
         self.machine.progress += 1
 
     def passed(self, active: Active) -> npt.NDArray[np.bool_]:

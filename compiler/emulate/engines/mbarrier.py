@@ -18,6 +18,7 @@ from compiler.emulate.engine import Engine
 from compiler.emulate.engines.barrier import MAX_COUNT, Barrier, Coming, Passed, state_phase, states
 from compiler.emulate.engines.barrier_table import Addresses, BarrierTable, mask
 from compiler.emulate.engines.barrier_words import at_line, progress, stale
+from compiler.emulate.engines.cluster import ClusterBarriers
 from compiler.emulate.engines.departures import Departures
 from compiler.emulate.engines.stuck import never_complete, stale_waits, waits_ahead
 from compiler.emulate.memory.region import Offsets
@@ -265,6 +266,12 @@ class MBarriers(Engine):
     def fenced(self, lanes: Lanes) -> None:
         """These lanes executed fence.mbarrier_init or fence.proxy.async: their barriers are visible to copies."""
         self.table.fenced(lanes)
+
+    def released(self, lanes: Lanes) -> None:
+        """These lanes executed fence.mbarrier_init: other blocks of the cluster that come past its barrier after them
+        find their mbarriers initialised, even where the lanes arrive there without releasing anything else."""
+        if self._order is not None and self.machine.threads.cluster_blocks > 1:
+            self.machine.engine(ClusterBarriers).offer(self.table.set_up_by(lanes))
 
     def shared_access(self, active: Active, insn: Instruction, offsets: Offsets, nbytes: int, is_store: bool) -> None:
         """Reports ordinary accesses to live mbarriers."""

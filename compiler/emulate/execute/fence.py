@@ -44,8 +44,15 @@ def _ordering(scope: str) -> Run:
 
 @instruction("fence.mbarrier_init")
 def mbarrier_init(insn: Instruction, binder: Binder) -> Run:
-    """`fence.mbarrier_init.release.cluster`: the mbarriers that these threads initialised are visible to copies."""
-    return lambda active: active.machine.engine(MBarriers).fenced(active.lanes)
+    """`fence.mbarrier_init.release.cluster`: the mbarriers that these threads initialised are visible to copies, and to
+    those who see what these threads do next."""
+
+    def run(active: Active) -> None:
+        mbarriers = active.machine.engine(MBarriers)
+        mbarriers.fenced(active.lanes)
+        mbarriers.released(active.lanes)
+
+    return run
 
 
 @instruction("fence.proxy", "membar.proxy")

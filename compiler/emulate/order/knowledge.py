@@ -309,6 +309,12 @@ class Knowledge:
             token.layers[layer] = {**world, cluster: clocks}
         return token
 
+    def alone(self, actor: Actor) -> Token:
+        """What an observer of an operation learns who learns nothing else of its issuer."""
+        clocks = np.zeros(self.table.width, np.int32)
+        clocks[actor.column] = actor.clocks[0] + 1
+        return Token({Layer.SEEN: {int(self.keys[self.cluster[actor.lane]]): clocks}})
+
     def finish_copies(self, actor: Actor, lanes: Lanes) -> None:
         """Each of these lanes learns of the end of its own operation."""
         copied = self._edit().copied[Layer.SEEN]

@@ -215,6 +215,11 @@ class Order:
         """What an observer of an operation's completion acquires; `source_only`: of its reads (`wait_group.read`)."""
         return self._knowledge.finish(actor, source_only)
 
+    def finish_alone(self, actor: Actor) -> Token:
+        """What an observer of an operation's completion acquires who learns nothing else of its issuer, as of
+        `mbarrier.init` by `fence.mbarrier_init`."""
+        return self._knowledge.alone(actor)
+
     def finish_copies(self, actor: Actor, lanes: Lanes) -> None:
         """Each of these lanes waited for its own part of an operation of many lanes (`cp.async.wait_group`)."""
         self._knowledge.finish_copies(actor, lanes)

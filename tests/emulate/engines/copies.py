@@ -145,11 +145,15 @@ def run(
     cluster: int = 1,
     count: int = 1,
     fence: str = FENCE_INIT,
+    sync: str | None = None,
     target: str = "sm_90a",
     maps: Mapping[str, TensorMap] | None = None,
     written: bool = False,
 ) -> Ran:
-    """Runs a kernel. `y` starts unwritten unless `written`; both default to a word a thread, x counting up."""
+    """Runs a kernel. `y` starts unwritten unless `written`; both default to a word a thread, x counting up.
+
+    `sync`: what all threads do after the set-up, by default the barrier of the block, or of the cluster.
+    """
     x = np.arange(threads * blocks, dtype=np.uint32) if x is None else x
     y = np.zeros(threads * blocks, np.uint32) if y is None else y.copy()
     tensors = {
@@ -159,7 +163,7 @@ def run(
         ),
     }
     given: list[Argument] = [(maps or {}).get(name) or ValueArgument(bytes(128)) for name in ("x", "y")]
-    sync = BLOCK_SYNC if cluster == 1 else CLUSTER_SYNC
+    sync = sync or (BLOCK_SYNC if cluster == 1 else CLUSTER_SYNC)
     module = parse(TEXT.format(body=body, count=count, fence=fence, target=target, sync=sync))
     launch = Launch(
         "k",

@@ -5,7 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.emulate.engines.copies import ORDERS, READ_SHARED, WRITE_SHARED, first_thread, run, wait
+from tests.emulate.engines.copies import (
+    CLUSTER_SYNC,
+    FENCE_INIT,
+    ORDERS,
+    READ_SHARED,
+    WRITE_SHARED,
+    first_thread,
+    run,
+    wait,
+)
 
 in_orders = pytest.mark.parametrize("order", ORDERS)
 
@@ -269,4 +278,46 @@ def test_a_block_outlives_the_arrivals_at_its_barriers(end: str, kinds: set[str]
   mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r7];
 """
     ran = run(body + end, order, blocks=2, cluster=2, count=32)
+    assert ran.kinds == kinds, ran.told
+
+
+ARRIVE_REMOTELY = """
+  xor.b32 %r9, %r2, 1;
+  mapa.shared::cluster.u32 %r7, %r4, %r9;
+  mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r7];
+"""
+WAIT_FOR_THE_CLUSTER = wait().replace("try_wait.parity.", "try_wait.parity.acquire.cluster.")
+RELAXED = "barrier.cluster.arrive.relaxed.aligned;\n  barrier.cluster.wait.acquire.aligned;"
+
+
+@in_orders
+@pytest.mark.parametrize(
+    ("fence", "sync", "kinds"),
+    [
+        (FENCE_INIT, RELAXED, set()),
+        (FENCE_INIT, CLUSTER_SYNC, set()),
+        ("", CLUSTER_SYNC, set()),
+        ("", RELAXED, {"race"}),
+        ("fence.proxy.async;", RELAXED, {"race"}),
+    ],
+    ids=["fenced, relaxed", "fenced, released", "released", "relaxed", "another fence, relaxed"],
+)
+def test_other_blocks_find_a_barrier_initialised(fence: str, sync: str, kinds: set[str], order: str) -> None:
+    """PTX ISA, "membar/fence": fence.mbarrier_init orders mbarrier.init before what its thread does next."""
+    ran = run(ARRIVE_REMOTELY + WAIT_FOR_THE_CLUSTER, order, blocks=2, cluster=2, count=32, fence=fence, sync=sync)
+    assert ran.kinds == kinds, ran.told
+
+
+@in_orders
+@pytest.mark.parametrize(("sync", "kinds"), [(CLUSTER_SYNC, set()), (RELAXED, {"race"})], ids=["released", "relaxed"])
+def test_a_fence_for_barriers_shows_nothing_else(sync: str, kinds: set[str], order: str) -> None:
+    """What the thread that initialises and fences has written before is still to be released."""
+    write = "st.shared.u32 [%r3], %r1;"
+    read = """
+  xor.b32 %r9, %r2, 1;
+  mapa.shared::cluster.u32 %r8, %r3, %r9;
+  ld.shared::cluster.u32 %r6, [%r8];
+"""
+    body = read + ARRIVE_REMOTELY + WAIT_FOR_THE_CLUSTER
+    ran = run(body, order, blocks=2, cluster=2, count=32, fence=f"{write}\n  {FENCE_INIT}", sync=sync)
     assert ran.kinds == kinds, ran.told
