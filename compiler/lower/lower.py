@@ -71,7 +71,7 @@ from compiler.lower.sync import Effects, Hazards, Needs
 from compiler.lower.thread_predicates import issuers, issuing_threads
 from compiler.lower.traversal import expressions, map_exprs, walk
 from compiler.lower.turns import turns_of
-from compiler.lower.warp_specialized import parts_of, readers
+from compiler.lower.warp_specialized import meets_in_turns, parts_of, readers
 from compiler.tile.instruction import Path, instruction_of
 
 _PASSES = (
@@ -415,8 +415,10 @@ class _Lowering:
         t = self.facts.sf.tensor(node.tensors[0])
         stored = any(op.via.is_bulk for name in node.tensors for op in self.facts.sf.consumers(name))
         freed = self.barrier(node, turns_of(self.facts, t, scope.loops), freed=True)
-        arrival = Arrive(freed, of_warp=readers(self.facts, t).are_warps)
-        return [*([self.wait_stores()] if stored else []), arrival]
+        who = readers(self.facts, t)
+        arrival = Arrive(freed, of_warp=who.are_warps)
+        meeting = [Sync()] if meets_in_turns(node.stages, who.groups) else []
+        return [*([self.wait_stores()] if stored else []), arrival, *meeting]
 
     def loads(self, nodes: tuple[Node, ...], scope: Scope) -> list[Stmt]:
         """What warps of their own load, in the loops in which the others use it."""

@@ -81,10 +81,12 @@ def parts_of(facts: Facts) -> Parts | None:
 
 @dataclass(frozen=True, slots=True)
 class Readers:
-    """Who says that one stage has been read: so many arrivals, of warps or of single threads."""
+    """Who says that one stage has been read: so many arrivals, of warps or of single threads. `groups` of threads have
+    stages of their own, in turns."""
 
     arrivals: int
     are_warps: bool
+    groups: int
 
 
 def readers(facts: Facts, t: TensorView) -> Readers:
@@ -94,12 +96,27 @@ def readers(facts: Facts, t: TensorView) -> Readers:
     """
     nest = facts.indexing.nest
     apart = [nest.beside[n] for n in nest.path(t)[: nest.depth(t)] if n in nest.beside]
-    threads = prod(nest.block()) // prod(max(v.extent for v in e.variables) for e in apart)
+    groups = prod(max(v.extent for v in e.variables) for e in apart)
+    threads = prod(nest.block()) // groups
     inside = prod(nest.block()) if not apart else nest.block()[0]
     is_whole = all(v.name != BUILTIN[ParallelType.TIDX] for e in apart for v in e.variables)
     if is_whole and inside % WARP == 0:
-        return Readers(threads // WARP, are_warps=True)
-    return Readers(threads, are_warps=False)
+        return Readers(threads // WARP, True, groups)
+    return Readers(threads, False, groups)
+
+
+def meets_in_turns(stages: int, groups: int) -> bool:
+    """Whether the groups must meet after each turn: where a stage goes from one group to another.
+
+    A group waits for one parity of a stage's barrier. Where another group had the stage in between, it could come two
+    phases ahead of its copy and take the phase before last for its own (PTX ISA, mbarrier.test_wait: the parity tells
+    a phase from the one before it alone). Raises Unsupported for fewer stages than groups, whose turn has two phases.
+    """
+    if groups > stages:
+        raise Unsupported(
+            f"{stages} stages that {groups} groups of threads take in turns,", "Give each group a stage of its own."
+        )
+    return stages % groups != 0
 
 
 def _of_part(body: tuple[Stmt, ...], threads: int) -> tuple[Stmt, ...]:
