@@ -97,8 +97,10 @@ class Fold:
 
     @property
     def exchanged_bytes(self) -> int:
-        """What one element takes that blocks exchange: at least a word of 4 bytes (PTX ISA, st.async)."""
-        return max(EXCHANGED_BYTES, self.dtype.nbytes)
+        """What one element takes that blocks exchange: a word of 4 bytes or more (PTX ISA, st.async) where a thread's
+        elements do not fill such words together."""
+        fills = self.elems * self.dtype.nbytes % EXCHANGED_BYTES == 0
+        return self.dtype.nbytes if fills else max(EXCHANGED_BYTES, self.dtype.nbytes)
 
     @property
     def exchange_bytes(self) -> int:

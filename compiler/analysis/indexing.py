@@ -100,7 +100,15 @@ class Indexing:
 
     def bounds(self, t: TensorView) -> tuple[Bound, ...]:
         """What must hold for the element of `t` being computed to exist."""
-        return self._bounds(t, t.exprs)
+        return (*self._bounds(t, t.exprs), *self.end_bound(t))
+
+    def end_bound(self, t: TensorView) -> tuple[Bound, ...]:
+        """What must hold where the places of some logical axes end before these do."""
+        if t.end is None:
+            return ()
+        own, outer, inner = self.own(t), t.logical[t.end.outer], t.logical[t.end.inner]
+        index = own[outer] * inner.extent + own[inner]
+        return (Bound(index, t.end.count),) if index.hi >= t.end.count else ()
 
     def shifted_bounds(self, t: TensorView) -> tuple[Bound, ...]:
         """What must hold for a place of a shifted run to be one of the run's elements."""

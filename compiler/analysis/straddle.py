@@ -69,6 +69,50 @@ def span_of_words(indexing: Indexing, op: TensorOp, width: int) -> Run | None:
     return Run(first_lane(offset, width), 1 + sum((a.extent - 1) * (s or 0) for a, s in strides))
 
 
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The innermost dimensions of a source, as far as they are contiguous: `extent` elements of its `elems` from the
+    first to the last, gaps included. `place`: where an element lies in its row, counted on over the rows along one
+    other dimension; from `places` on, behind the last of those, lies nothing."""
+
+    extent: int
+    elems: int
+    place: Expr
+    places: int
+
+
+def row_of(indexing: Indexing, op: TensorOp, width: int) -> Row | None:
+    """The row of which `op` reads words of `width` elements; None where rows overlap, or words are no neighbours.
+
+    Rows are counted along the dimension by which blocks can tell best whether theirs is the last: one whose index is
+    no quotient of what blocks and threads add up to, the longest of them.
+    """
+    source = indexing.sf.tensor(op.tensor_inputs[0])
+    if source.memory is not MemoryType.GLOBAL or source.allocation is None or op.within:
+        return None
+    read = indexing.read(op, source.name)
+    strides = [(a, s or 0) for a, s in zip(source.logical, source.allocation.strides, strict=True) if a.extent > 1]
+    index, extent = Expr(), 1
+    is_run = False
+    others: list[tuple[bool, int, Expr]] = []
+    for axis, stride in sorted(strides, key=lambda x: x[1]):
+        if stride == extent and not is_run:
+            index, extent = index + unmarked(read[axis]) * stride, extent * axis.extent
+            is_run = lanes_are_consecutive(index, width)
+            continue
+        if stride < extent:
+            return None
+        at = unmarked(read[axis])
+        told = not any(_mixes(atom) and not isinstance(atom, Mod) for atom, _ in at.terms)
+        others.append((told, axis.extent, at))
+    if not is_run:
+        return None
+    elems = 1 + sum((a.extent - 1) * s for a, s in strides)
+    _, rows, at = max(others, key=lambda other: other[:2], default=(True, 1, Expr()))
+    # Marks of a place that dimensions took apart are its own again: before a row's first element it is below 0.
+    return Row(extent, elems, unmarked(at * extent + index), rows * extent)
+
+
 def _mixes(atom: Atom) -> bool:
     """Whether a block's part of an atom cannot be told from its threads'."""
     names = {v.name for v in Expr(((atom, 1),)).variables}

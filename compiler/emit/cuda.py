@@ -343,9 +343,18 @@ def _copy_async(s: CopyAsync, unrolled: frozenset[str]) -> str:
     name = f"ft_copy_async{'_of' if s.tail is not None else '_if' if where else ''}<{s.width * e}, {CACHE[s.cache]}>"
     if s.tail is None:
         return f"{name}({', '.join((where, places) if where else (places,))});"
-    inside = (conditions((Less(at_lane(s.tail.left, lane), s.tail.right),)) for lane in range(s.width))
-    read = " + ".join(f"({each} ? {e}u : 0u)" for each in inside)
-    return f"{name}({f'({where}) ? {read} : 0u' if where else read}, {places});"
+    read = _bytes_inside(s.tail, s.width, e)
+    return f"{name}({f'({where}) ? ({read}) : 0u' if where else read}, {places});"
+
+
+def _bytes_inside(tail: Less, width: int, nbytes: int) -> str:
+    """Bytes of the first lanes of a vector, those that satisfy a condition, as an expression of CUDA."""
+    each = [Less(at_lane(tail.left, lane), at_lane(tail.right, lane)) for lane in range(width)]
+    room = each[0].right - each[0].left
+    if each[-1].right - each[-1].left == room - (width - 1):
+        rest = f"{conditions(each[:1])} ? u32({total(room)}) * {nbytes}u : 0u"
+        return f"{conditions(each[-1:])} ? {width * nbytes}u : {rest}"
+    return " + ".join(f"({conditions((one,))} ? {nbytes}u : 0u)" for one in each)
 
 
 def _shared(place: Shared) -> str:

@@ -196,6 +196,27 @@ def unmarked(e: Expr) -> Expr:
     return found
 
 
+def without_marks(e: Expr) -> Expr:
+    """The expression without the marks, at any depth, of the parts of it that are known to be inside bounds."""
+    if not relies_on_bounds(e):
+        return e
+    found = Expr((), e.const)
+    for atom, c in e.terms:
+        match atom:
+            case Var():
+                plain = var(atom)
+            case Div():
+                plain = without_marks(atom.numerator) // atom.divisor
+            case Mod():
+                plain = without_marks(atom.numerator) % atom.divisor
+            case Xor():
+                plain = without_marks(atom.left) ^ without_marks(atom.right)
+            case Inside():
+                plain = without_marks(atom.value)
+        found = found + plain * c
+    return found
+
+
 def every_part(e: Expr, holds: Callable[[Expr], bool]) -> bool:
     """True if `holds` is true of `e` and of every expression inside it."""
     if not holds(e):
@@ -346,6 +367,18 @@ def _coarsen(e: Expr, divisor: int) -> tuple[Expr, Expr, int] | None:
     return None
 
 
+def _divided(e: Expr, divisor: int) -> tuple[Expr, int] | None:
+    """e / g and g > 1 dividing `divisor`, for the largest such g, where all that g does not divide is a remainder by a
+    multiple of it: (g * a + x % (g * b)) / g = a + (x / g) % b."""
+    steps = sorted({g for _, c in e.terms if (g := gcd(c, divisor)) > 1}, reverse=True)
+    for g in steps:
+        coarse, fine = _peel(e, g)
+        atom = _as_single_atom(fine)
+        if isinstance(atom, Mod) and atom.divisor % g == 0:
+            return coarse + (atom.numerator // g) % (atom.divisor // g), g
+    return None
+
+
 def _floordiv(e: Expr, divisor: int) -> Expr:
     assert divisor > 0, f"division by {divisor}"
     if divisor == 1:
@@ -356,6 +389,9 @@ def _floordiv(e: Expr, divisor: int) -> Expr:
     if (parts := _coarsen(rest, divisor)) is not None:
         coarse, _, g = parts
         return whole + coarse // (divisor // g)
+    if (halved := _divided(rest, divisor)) is not None:
+        quotient, g = halved
+        return whole + quotient // (divisor // g)
     for part, c in rest.terms:
         if isinstance(part, Div) and c == 1:
             # (a + x / c) / d = (a * c + x) / (c * d): one quotient instead of two.

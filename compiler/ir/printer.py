@@ -94,6 +94,8 @@ def transform_text(e: IdExpr) -> tuple[str, str]:
 def _facts(t: TensorView) -> Iterator[tuple[str, str]]:
     """What a paragraph says of its tensor, as (name, text)."""
     yield "logical", _axes(t.logical)
+    if t.end is not None:
+        yield "end", f"{t.end.count} places of {t.logical[t.end.outer]}, {t.logical[t.end.inner]}"
     yield from map(transform_text, t.exprs)
     if t.exprs or t.loop != t.logical or any(type_ is not ParallelType.SERIAL for type_ in t.types) or t.compute_at:
         yield "loop", _loop_text(t)

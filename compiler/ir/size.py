@@ -70,7 +70,9 @@ class Size:
         return Size(self.coefficient * other.coefficient, atoms)
 
     def quotient(self, divisor: Size) -> Size | None:
-        """self / divisor where it is exact whatever the unknowns, else None."""
+        """self / divisor where it is exact whatever the unknowns, else None. There is none by 0."""
+        if not divisor.coefficient:
+            return None
         if not self.atoms and not divisor.atoms:
             exact, rest = divmod(self.coefficient, divisor.coefficient)
             return None if rest else Size(exact)

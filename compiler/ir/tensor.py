@@ -111,6 +111,19 @@ class CircularBuffer:
 
 
 @dataclass(frozen=True, slots=True)
+class End:
+    """Of the places along two logical axes taken together, `inner` the faster one, the first `count` have elements.
+
+    Axes are given by their positions. The others are holes, tested like those of a split (nvFuser, divisibility of
+    split: Theorem 1): that is what cutting `count` rows into groups of as many each leaves.
+    """
+
+    outer: int
+    inner: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class TensorView:
     """One tensor: logical -> loop by `exprs`; `types` says how each loop axis is carried out.
 
@@ -123,6 +136,7 @@ class TensorView:
     many bytes.
     `part_of`: the input or output that this tensor is another name of, or a part of, from its element `part_offset` on.
     `parked`: of a thread's registers, the first element that is kept in shared memory in their place; 0 for none.
+    `end`: which places of its first logical axes have elements; None where all have.
     """
 
     name: str
@@ -143,6 +157,7 @@ class TensorView:
     part_of: str = ""
     part_offset: int = 0
     parked: int = 0
+    end: End | None = None
 
     def __hash__(self) -> int:
         return hash((self.name, self.loop, self.types, self.compute_at))
@@ -203,4 +218,4 @@ class TensorOp:
 def unscheduled_like(t: TensorView, name: str, memory: MemoryType) -> TensorView:
     """A tensor of the same dtype and logical axes, which are named after it, with no schedule."""
     logical = tuple(IterDomain(f"{name}.{d}", a.extent, a.kind) for d, a in enumerate(t.logical))
-    return TensorView(name, t.dtype, memory, logical, logical, (ParallelType.SERIAL,) * len(logical))
+    return TensorView(name, t.dtype, memory, logical, logical, (ParallelType.SERIAL,) * len(logical), end=t.end)

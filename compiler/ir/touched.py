@@ -36,11 +36,11 @@ def read_elements(fusion: Fusion) -> dict[str, int]:
     needed = dict.fromkeys(size, 0) | {name: size[name] for name in fusion.outputs}
     for op in reversed(fusion.ops):
         for name in op.tensor_inputs:
-            needed[name] = min(size[name], needed[name] + _taken(op, needed[op.output], size[op.output], size[name]))
+            needed[name] = min(size[name], needed[name] + taken(op, needed[op.output], size[op.output], size[name]))
     return {name: needed[name] for name in fusion.inputs}
 
 
-def _taken(op: Op, of_result: int, result: int, operand: int) -> int:
+def taken(op: Op, of_result: int, result: int, operand: int) -> int:
     """Elements of an operand of `operand` elements that `of_result` of the `result` elements take."""
     if op.kind in FOLDS:
         return -(-of_result * operand // max(1, result))

@@ -9,7 +9,7 @@ from compiler.analysis.allocation import layout_of
 from compiler.analysis.indexing import first_lane, lanes_are_consecutive
 from compiler.analysis.straddle import run_of_words
 from compiler.errors import Violation
-from compiler.ir.expr import Expr
+from compiler.ir.expr import Expr, without_marks
 from compiler.ir.iter_domain import MemoryType
 from compiler.ir.ops import MOVES, OpKind
 from compiler.ir.tensor import TensorOp, TensorView
@@ -64,7 +64,8 @@ def vector_lanes_are_consecutive(s: Schedule) -> Iterator[Violation]:
     """
     for op, t, width in _vector_copies(s):
         for side, offset in _sides(s, op) if not op.straddles else ():
-            if not lanes_are_consecutive(offset, width):
+            # Where a position is known to be inside, a shift's multiple of a vector hides in its mark.
+            if not any(lanes_are_consecutive(o, width) for o in (offset, without_marks(offset))):
                 yield Violation(
                     "vector_lanes_are_consecutive",
                     f"{t.name}: {side.name}",
@@ -85,7 +86,7 @@ def vector_address_is_aligned(s: Schedule) -> Iterator[Violation]:
             base = first_lane(offset, width)
             word = width * side.dtype.nbytes
             known = gcd(base.const, *(c for _, c in base.terms)) * side.dtype.nbytes if base != Expr() else 0
-            known = word if known % word and base.divisible_by(width) else known
+            known = word if known % word and without_marks(base).divisible_by(width) else known
             divisor = gcd(known, side.align) if side.memory is MemoryType.GLOBAL else known
             if divisor % word:
                 yield Violation(

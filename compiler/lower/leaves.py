@@ -39,7 +39,7 @@ from compiler.lower.kernel_ir import (
 from compiler.lower.operands import Barrier, Less, Reg, Shared
 from compiler.lower.predicates import lane_guards, split_guards
 from compiler.lower.reduce import accumulate
-from compiler.lower.run_loads import place_in, straddling_load, whole_at_ends
+from compiler.lower.run_loads import place_in, straddling_load, whole_at_ends, words_of_rows
 from compiler.lower.shared_bounds import inside_registers, inside_shared
 from compiler.lower.thread_predicates import by_computing_threads, by_storing_threads, loading_blocks, storing_blocks
 from compiler.lower.turns import counted, turns_of
@@ -172,7 +172,8 @@ def _move(facts: Facts, op: TensorOp, t: TensorView, scope: Scope) -> Stmt:
         case MemoryType.GLOBAL, MemoryType.LOCAL:
             if op.straddles and width > 1:
                 return straddling_load(facts, op, t, _open_bounds(facts, t, scope))
-            g = whole_at_ends(source, lane_guards(_open_bounds(facts, t, scope), width, t.name), width)
+            g = words_of_rows(facts, op, t, _open_bounds(facts, t, scope))
+            g = g or whole_at_ends(source, lane_guards(_open_bounds(facts, t, scope), width, t.name), width)
             inside = _within(facts, op, t, width)
             name, offset = place_in(source, read)
             target = Reg(t.name, t.dtype, write)
@@ -217,7 +218,10 @@ def _matrices(facts: Facts, op: TensorOp, t: TensorView, scope: Scope) -> Stmt:
 def _copy_async(facts: Facts, op: TensorOp, t: TensorView, scope: Scope) -> Stmt:
     """A thread's copy past its registers; zeros arrive for what lies beyond the bounds."""
     source, width = facts.sf.tensor(op.tensor_inputs[0]), lanes(t)
-    guards, tail = split_guards(_open_bounds(facts, t, scope), width, t.name)
+    if (g := words_of_rows(facts, op, t, _open_bounds(facts, t, scope))) is not None:
+        guards, tail = g.shared, g.tail
+    else:
+        guards, tail = split_guards(_open_bounds(facts, t, scope), width, t.name)
     name, offset = place_in(source, first_lane(facts.indexing.read_offset(op, source.name), width))
     target = _shared(facts, t, first_lane(facts.indexing.write_offset(t), width), scope)
     return CopyAsync(target, name, offset, width, op.cache, guards, tail, _within(facts, op, t, width))

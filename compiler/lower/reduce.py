@@ -86,6 +86,8 @@ def folded_bounds(facts: Facts, t: TensorView) -> tuple[Bound, ...]:
     own = facts.indexing.own(t)
     cut = (e.source for e in t.exprs if isinstance(e, Split | Shift) and e.source.is_reduction)
     folded = {(unguarded(own[a]), a.extent) for a in cut}
+    if t.end is not None and t.logical[t.end.inner].is_reduction:
+        folded |= {(b.index, b.extent) for b in facts.indexing.end_bound(t)}
     return tuple(b for b in facts.indexing.bounds(t) if (b.index, b.extent) in folded)
 
 
@@ -214,7 +216,7 @@ def _send(fold: Fold, base: int, exchange: Exchange) -> tuple[Stmt, ...]:
 
 
 def _exchanged_word(fold: Fold) -> int:
-    """The thread's elements in a word that blocks exchange: those of less than a word go one by one."""
+    """The thread's elements in a word that blocks exchange: those that fill no word together go one by one."""
     return 1 if fold.exchanged_bytes > fold.dtype.nbytes else _word(fold)
 
 

@@ -7,11 +7,12 @@ from dataclasses import replace
 
 from compiler.analysis.facts import Facts
 from compiler.analysis.indexing import Bound, first_lane, lane_variable
-from compiler.analysis.straddle import run_of_words, span_of_words
-from compiler.ir.expr import Expr, Var, const, unmarked, var
+from compiler.analysis.straddle import row_of, run_of_words, span_of_words
+from compiler.ir.expr import Expr, Var, const, unmarked, var, without_marks
 from compiler.ir.tensor import TensorOp, TensorView
 from compiler.lower.kernel_ir import GlobalLoad, If, Loop, Stmt
 from compiler.lower.operands import Less, Reg
+from compiler.lower.passes.settled_conditions import outcome
 from compiler.lower.predicates import LaneGuards, lane_guards
 from compiler.tile.instruction import lanes
 
@@ -34,6 +35,32 @@ def whole_at_ends(source: TensorView, g: LaneGuards, width: int) -> LaneGuards:
     strides = zip(source.logical, source.allocation.strides, strict=False)
     elems = 1 + sum((a.extent - 1) * (stride or 0) for a, stride in strides)
     return LaneGuards((*g.shared, start)) if elems % width == 0 else LaneGuards(g.shared, None, g.tail)
+
+
+def words_of_rows(facts: Facts, op: TensorOp, t: TensorView, bounds: Iterable[Bound]) -> LaneGuards | None:
+    """The guards of an aligned vector along a shifted piece of a row of global memory, loaded whole where it holds any
+    element of the piece: what comes with it, elements of other pieces and rows or of the padding between rows, has
+    places of its own. None where the vector is no such thing.
+
+    It starts inside the tensor, as whose multiples the vectors are; past the tensor's end reaches at most the last one
+    of the last row, of which the elements that there are come one by one.
+    """
+    width, source, own = lanes(t), facts.sf.tensor(op.tensor_inputs[0]), tuple(bounds)
+    offset, row = without_marks(facts.indexing.read_offset(op, source.name)), row_of(facts.indexing, op, width)
+    moved = [b for b in own if b.is_shifted and lane_variable(width) in b.index.variables]
+    if width == 1 or row is None or source.part_of or not moved or moved[0].extent == row.extent:
+        return None
+    if source.align % (width * source.dtype.nbytes) or not first_lane(offset, width).divisible_by(width):
+        return None
+    guards: list[Less] = []
+    for b in own:
+        start = first_lane(unmarked(b.index), width)
+        if b.is_shifted:
+            before = -1 if lane_variable(width) not in b.index.variables else -width
+            guards.append(Less(const(before), start))
+        guards.append(Less(start, const(b.extent)))
+    settled = tuple(g for g in dict.fromkeys(guards) if outcome(g) is not True)
+    return LaneGuards(settled, None, None if row.elems % width == 0 else Less(row.place, const(row.places)))
 
 
 def straddling_load(facts: Facts, op: TensorOp, t: TensorView, bounds: Iterable[Bound]) -> Stmt:

@@ -14,7 +14,8 @@ from compiler.ir.fusion import Fusion, Literal, Op, Operand, dense_strides
 from compiler.ir.iter_domain import IterDomain, IterKind, MemoryType, ParallelType
 from compiler.ir.ops import FOLDS, POINTWISE, VIEWS, OpKind
 from compiler.ir.tensor import TensorOp, TensorView
-from compiler.ir.views import View, Within, depends_on, position, source_index, within
+from compiler.ir.views import View, Within, depends_on, position, reshaped, source_index, within
+from compiler.schedule.start_groups import groups_of
 from compiler.schedule.start_reads import global_tensor, read_apart, with_axes_of_the_space
 from compiler.schedule.start_requests import Part, Request, accumulator, one_to_one
 from compiler.schedule.start_space import Space, folded_dims, is_reduced, output_dims, output_view
@@ -73,7 +74,7 @@ class Build:
             self.add(OpKind.COPY, (source,), part, v.dtype, name=stored)
         dims = output_dims(self.fusion, space, name)
         strides = dense_strides(tuple(space.whole[d] for d in dims))
-        t = global_tensor(stored, self.shape(part), v.dtype, strides, v.align)
+        t = replace(global_tensor(stored, self.shape(part), v.dtype, strides, v.align), end=space.end(dims))
         if space.parts > 1:
             offset = number * space.shape[space.part_dim] * strides[space.part_dim]
             t = replace(t, part_of=name, part_offset=offset, align=gcd(v.align, offset * v.dtype.nbytes))
@@ -169,7 +170,10 @@ class Build:
                 index[d] = e
         for d, e in zip(dims, inside, strict=True):
             index[d] = e
-        return Request(self.narrowest(op), tuple(index), Part.FULL, request.within)
+        operand, view = op.tensor_inputs[0], tuple(index)
+        if is_column and space.count and (groups := groups_of(self.fusion, op)) is not None:
+            operand, view = groups.source, reshaped(self.fusion.value(groups.source).shape, source, view)
+        return Request(self.narrowest(op, operand), view, Part.FULL, request.within)
 
     def bounds_of_a_fold(self, op: Op, request: Request) -> tuple[Within, ...]:
         """The bounds within which a reduction's result is needed, as far as they are of kept dimensions.
@@ -189,12 +193,11 @@ class Build:
             )
         return bounds
 
-    def narrowest(self, op: Op) -> str:
-        """What a reduction reads: of a maximum or minimum of widened floats, the floats before they were widened.
+    def narrowest(self, op: Op, name: str) -> str:
+        """What a reduction of `name` reads: of a maximum or minimum of widened floats, the floats before that.
 
         Widening is exact and keeps the order, so the greatest is the same; halves are folded two at a time.
         """
-        name = op.tensor_inputs[0]
         made = self.made_by.get(name)
         if op.kind in (OpKind.AMAX, OpKind.AMIN) and made is not None and made.kind is OpKind.CAST:
             narrow, wide = self.dtype(made.tensor_inputs[0]), self.dtype(name)
@@ -348,7 +351,10 @@ class Build:
             IterDomain(f"{name}.{d}", n, k) for d, (n, k) in enumerate(zip(self.shape(part), kinds, strict=True))
         )
         serial = (ParallelType.SERIAL,) * len(logical)
-        self.tensors[name] = TensorView(name, dtype, MemoryType.LOCAL, logical, logical, serial)
+        end = self.space.end(self.dims_of(part))
+        if end is not None and IterKind.BROADCAST in (kinds[end.outer], kinds[end.inner]):
+            end = None
+        self.tensors[name] = TensorView(name, dtype, MemoryType.LOCAL, logical, logical, serial, end=end)
         self.dims[name] = self.dims_of(part)
         self.ops.append(op)
         return name

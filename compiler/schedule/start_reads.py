@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from math import prod
 
 from compiler.dtypes import DType
 from compiler.ir.domain import ScheduledFusion, logical_correspondence
@@ -28,17 +29,19 @@ def with_axes_of_the_space(sf: ScheduledFusion, space: Space) -> ScheduledFusion
     for name in sf.fusion.inputs:
         t, readers = sf.tensor(name), sf.consumers(name)
         assert t.allocation is not None, "a global tensor always has an allocation"
-        strides = _cut_strides(tuple(a.extent for a in t.logical), t.allocation.strides, space.shape)
+        sizes, own = tuple(a.extent for a in t.logical), t.allocation.strides
+        strides = _grouped_strides(sizes, own, space) if space.count else _cut_strides(sizes, own, space.shape)
         if strides is None or not readers:
             continue
-        view = reshaped(tuple(a.extent for a in t.logical), space.shape, space.index(range(len(space.shape))))
+        dims = range(len(space.shape))
+        view = reshaped(sizes, space.shape, space.index(dims))
         if any(op.kind is not OpKind.VIEW or op.view != view or op.within for op in readers):
             continue
         read = {op.output for op in readers}
         ops = tuple(
             replace(op, inputs=tuple(name if x in read else x for x in op.inputs)) for op in sf.ops if op not in readers
         )
-        cut = global_tensor(name, space.shape, t.dtype, strides, t.align)
+        cut = replace(global_tensor(name, space.shape, t.dtype, strides, t.align), end=space.end(dims))
         tensors = tuple(cut if other.name == name else other for other in sf.tensors if other.name not in read)
         sf = replace(sf, tensors=tensors, ops=ops)
     return sf
@@ -58,6 +61,25 @@ def _cut_strides(
         if step != n:
             return None
     return None if left else tuple(reversed(found))
+
+
+def _grouped_strides(sizes: tuple[int, ...], strides: tuple[int | None, ...], space: Space) -> tuple[int, ...] | None:
+    """The same where the first dimensions of `space` are groups of rows that do not divide the rows."""
+    at = next((d for d in range(len(sizes) + 1) if prod(sizes[:d]) == space.count), 0)
+    rows = _cut_strides(sizes[:at], strides[:at], (space.count,))
+    inner = _cut_strides(sizes[at:], strides[at:], space.shape[2:])
+    if rows is None and at > 1:
+        rows = _merged_stride(sizes[:at], strides[:at])
+    return None if rows is None or inner is None else (rows[0] * space.shape[1], *rows, *inner)
+
+
+def _merged_stride(sizes: tuple[int, ...], strides: tuple[int | None, ...]) -> tuple[int] | None:
+    """The stride of dimensions taken as one; None where their elements are no equal distances apart."""
+    step = strides[-1] or 0
+    for n, stride, further in zip(sizes[1:], strides[1:], strides, strict=False):
+        if (further or 0) != (stride or 0) * n:
+            return None
+    return (step,)
 
 
 def read_apart(sf: ScheduledFusion, dims: Mapping[str, tuple[int, ...]]) -> ScheduledFusion:
@@ -116,7 +138,8 @@ def _every_read_a_move(sf: ScheduledFusion, name: str) -> ScheduledFusion:
     copy = TensorOp(OpKind.COPY, (name,), f"w{len(sf.ops)}")
     logical = tuple(IterDomain(f"{copy.output}.{d}", a.extent) for d, a in enumerate(sf.tensor(name).logical))
     serial = (ParallelType.SERIAL,) * len(logical)
-    copied = TensorView(copy.output, sf.tensor(name).dtype, MemoryType.LOCAL, logical, logical, serial)
+    t = sf.tensor(name)
+    copied = TensorView(copy.output, t.dtype, MemoryType.LOCAL, logical, logical, serial, end=t.end)
     first = sf.ops.index(direct[0])
     ops = [_reading(op, name, copy.output) if op in direct else op for op in sf.ops]
     return replace(sf, tensors=(*sf.tensors, copied), ops=(*ops[:first], copy, *ops[first:]))

@@ -7,7 +7,7 @@ leave is stored, for it is known once a block has been through all its rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
@@ -16,7 +16,9 @@ from compiler.errors import Unsupported
 from compiler.ir.expr import var
 from compiler.ir.fusion import Fusion, Op, dense_strides
 from compiler.ir.ops import FOLDS, POINTWISE, OpKind
+from compiler.ir.tensor import End
 from compiler.ir.views import View, position, reshaped
+from compiler.schedule.start_groups import Groups, groups_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,7 @@ class Space:
     `shape`: of the full space; `folded`: its dimensions that reductions fold, ascending. Where outputs are stored in
     `parts`, the space is that of one part: they follow one another along dimension `part_dim`.
     `crossed`: other dimensions, which the reductions `columns` fold; `across`: values that are computed from those.
+    `count`: of the first two dimensions together, groups of rows, only so many places are there; 0 where all are.
     """
 
     shape: tuple[int, ...]
@@ -35,6 +38,7 @@ class Space:
     crossed: tuple[int, ...] = ()
     columns: frozenset[str] = frozenset()
     across: frozenset[str] = frozenset()
+    count: int = 0
 
     @property
     def whole(self) -> tuple[int, ...]:
@@ -58,6 +62,15 @@ class Space:
     def extents(self, dims: Iterable[int]) -> tuple[int, ...]:
         return tuple(self.shape[d] for d in dims)
 
+    def elems(self, dims: Sequence[int]) -> int:
+        """Elements along some dimensions, without the places that are not there."""
+        whole = prod(self.extents(dims))
+        return whole // prod(self.shape[:2]) * self.count if self.count and {0, 1} <= set(dims) else whole
+
+    def end(self, dims: Sequence[int]) -> End | None:
+        """Where the elements of a tensor over these dimensions end."""
+        return End(dims.index(0), dims.index(1), self.count) if self.count and {0, 1} <= set(dims) else None
+
     def index(self, dims: Iterable[int]) -> View:
         """Positions along some dimensions of the space."""
         return tuple(var(position(d, self.shape[d])) for d in dims)
@@ -76,11 +89,18 @@ def space_of(fusion: Fusion) -> Space:
     """
     needed = _needed(fusion)
     folds = [op for op in fusion.ops if op.kind in FOLDS and op.output in needed and folded_dims(fusion, op)]
+    grouped = {op.output: groups for op in folds if (groups := groups_of(fusion, op)) is not None}
     anchor = folds[0].tensor_inputs[0] if folds else fusion.outputs[0]
+    anchor = next((groups.source for groups in grouped.values()), anchor)
     aligned = _aligned(fusion, anchor)
     shape = _cut(fusion, anchor, aligned)
-    first = _places(fusion.value(anchor).shape, folded_dims(fusion, folds[0]), shape) if folds else ()
-    space = _crossed(fusion, shape, folds, aligned) or _with_kept(shape, first)
+    space = _grouped(fusion, shape, folds, aligned, grouped) if grouped else None
+    if space is None and grouped:
+        anchor = folds[0].tensor_inputs[0]
+        aligned = _aligned(fusion, anchor)
+        shape = _cut(fusion, anchor, aligned)
+    first = _places(fusion.value(anchor).shape, folded_dims(fusion, folds[0]), shape) if folds and not space else ()
+    space = space or _crossed(fusion, shape, folds, aligned) or _with_kept(shape, first)
     for name in fusion.outputs:
         _refuse_unplaced(fusion, space, name, aligned)
     return space
@@ -160,11 +180,44 @@ def _crossed(fusion: Fusion, shape: tuple[int, ...], folds: Sequence[Op], aligne
     if set(real) <= {*rows[0], *columns[0]}:
         return None
     names = frozenset(name for name, dims in sets.items() if dims == columns[0])
-    across = set(names)
+    return Space(shape, rows[0], crossed=columns[0], columns=names, across=_from(fusion, names))
+
+
+def _from(fusion: Fusion, names: frozenset[str]) -> frozenset[str]:
+    """Some values, and all that are computed from them."""
+    found = set(names)
     for op in fusion.ops:
-        if not across.isdisjoint(op.tensor_inputs):
-            across.add(op.output)
-    return Space(shape, rows[0], crossed=columns[0], columns=names, across=frozenset(across))
+        if not found.isdisjoint(op.tensor_inputs):
+            found.add(op.output)
+    return frozenset(found)
+
+
+def _grouped(
+    fusion: Fusion, shape: tuple[int, ...], folds: Sequence[Op], aligned: frozenset[str], grouped: Mapping[str, Groups]
+) -> Space | None:
+    """The space of groups of rows that do not divide the rows, where the other reductions fold the same dimensions of
+    each row; None where they do not. `shape`: of all rows, as finely as the values that are aligned cut it."""
+    first = next(iter(grouped.values()))
+    at = next((d for d in range(len(shape) + 1) if prod(shape[:d]) == first.count), None)
+    alike = all((g.groups, g.size, g.count) == (first.groups, first.size, first.count) for g in grouped.values())
+    if at is None or not alike or any(g.source not in aligned for g in grouped.values()):
+        return None
+    others = [op for op in folds if op.output not in grouped]
+    if any(op.tensor_inputs[0] not in aligned for op in others):
+        return None
+    sets = {_places(fusion.value(op.tensor_inputs[0]).shape, folded_dims(fusion, op), shape) for op in others}
+    rows = next(iter(sets), ())
+    if len(sets) != 1 or any(d < at for d in rows):
+        return None
+    names = frozenset(grouped)
+    return Space(
+        (first.groups, first.size, *shape[at:]),
+        tuple(d - at + 2 for d in rows),
+        crossed=(1,),
+        columns=names,
+        across=_from(fusion, names),
+        count=first.count,
+    )
 
 
 def _cuts(shape: tuple[int, ...]) -> list[int]:
@@ -182,11 +235,12 @@ def _with_kept(shape: tuple[int, ...], folded: tuple[int, ...]) -> Space:
 def _refuse_unplaced(fusion: Fusion, space: Space, name: str, aligned: frozenset[str]) -> None:
     """Raises Unsupported for an output that neither the full space nor the kept dimensions hold in their order."""
     shape = fusion.value(name).shape
-    kept = space.extents(space.beside(space.crossed) if name in space.across else space.kept)
-    if space.folded and prod(shape) == prod(kept):
+    dims = space.beside(space.crossed) if name in space.across else space.kept
+    kept = space.extents(dims)
+    if space.folded and prod(shape) == space.elems(dims):
         return
     is_placed = name in aligned or _squeezed(shape) == _squeezed(space.shape)
-    if prod(shape) == prod(space.shape) and is_placed and name not in space.across:
+    if prod(shape) == space.elems(range(len(space.shape))) and is_placed and name not in space.across:
         return
     spaces = f"{list(space.shape)}" + (f" or {list(kept)}" if space.folded else "")
     raise Unsupported(
@@ -200,7 +254,7 @@ def _squeezed(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 def is_reduced(fusion: Fusion, space: Space, name: str) -> bool:
     """True for an output that has the kept dimensions only."""
-    whole = prod(space.extents(space.kept))
+    whole = space.elems(space.kept)
     return bool(space.folded) and name not in space.across and prod(fusion.value(name).shape) == whole
 
 

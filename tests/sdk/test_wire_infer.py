@@ -84,6 +84,7 @@ CASES: list[tuple[str, Callable[[Document], Any], str, str, str]] = [
     ("nothing to join", op("cat", dim=0), "ops[4].in", "no operands", "Name the tensors"),
     ("number where a tensor must be", op("exp", 2), "ops[4].in[0]", "the number 2", "Name a tensor"),
     ("numbers only", op("add", 1, 2), "ops[4].in", "numbers only", "Work the number out"),
+    ("numbers to choose from", op("where", "p", 1, 0), "ops[4].in", "two numbers", "Cast the mask"),
     ("unknown value", op("exp", "bbb"), "ops[4].in[0]", "'bbb'", "Did you mean bb"),
     ("use before definition", lambda d: d["ops"].insert(0, d["ops"].pop(2)), "ops[0].in[1]", "'bb'", "to the front"),
     ("name defined twice", lambda d: d["ops"][3].update(out="s"), "ops[3].out", "'s'", "Rename one of the two"),

@@ -61,7 +61,7 @@ def _split(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
             if not (guard.right.is_const or has_halo or _is_in_some_tiles(guard)):
                 continue  # the first place of a shifted run, in every tile
             inside = holds_for_block(Less(guard.left.substitute(unrolled), guard.right.substitute(unrolled)))
-            if inside is None and cut_access(s) is not None:
+            if inside is None and (cut_access(s) is not None or _is_an_end_of_rows(s, guard)):
                 continue
             if inside is None:
                 return body
@@ -109,6 +109,13 @@ def _is_of_a_halo(guard: Less) -> bool:
     a row that moves it there, the first step of every tile may be cut."""
     phases = [atom for atom, c in guard.right.terms if c < 0 and isinstance(atom, Mod)]
     return guard.left.is_const and bool(guard.right.terms) and not phases
+
+
+def _is_an_end_of_rows(s: Stmt, guard: Less) -> bool:
+    """Whether a load asks for the last place of a piece of a row that is moved by its phase: in every tile some are
+    behind it, which row decides."""
+    is_moved = any(c < 0 and isinstance(atom, Mod) for atom, c in guard.left.terms)
+    return isinstance(s, GlobalLoad | CopyAsync) and guard.right.is_const and is_moved
 
 
 def _is_in_some_tiles(guard: Less) -> bool:

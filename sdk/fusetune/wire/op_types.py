@@ -159,7 +159,12 @@ def _same_type(operands: tuple[OperandType, ...], first: int, check: OpCheck) ->
     """The one type of the tensors from operand `first` on; numbers must have a meaning in its dtype."""
     tensors = [(i, x) for i, x in enumerate(operands) if i >= first and isinstance(x, TensorType)]
     if not tensors:
-        check.fault("in", "numbers only", "at least one tensor", "Work the number out, and write it where it is used.")
+        if first:  # `where` has its mask before
+            fix = "Cast the mask instead: it is 0 or 1, and mul and add make two other numbers of it."
+            check.fault("in", "two numbers to choose from", "at least one tensor, whose dtype the result has", fix)
+        else:
+            fix = "Work the number out, and write it where it is used."
+            check.fault("in", "numbers only", "at least one tensor", fix)
         return None
     (_, wanted), *others = tensors
     fits = True

@@ -158,6 +158,12 @@ def test_the_range_of_a_sum_of_variables_is_attained(factors: list[int]) -> None
         pytest.param((x // 3 + y) // 4, (x + y * 3) // 12, id="one-quotient-instead-of-two"),
         pytest.param((y * 9 + z) // 6, (y * 3) // 2, id="common-step-of-a-quotient"),
         pytest.param((y * 9 + z) % 6, ((y * 3) % 2) * 3 + z, id="common-step-of-a-remainder"),
+        pytest.param((y * 4 + x % 4) // 6, (y * 2 + (x // 2) % 2) // 3, id="remainders-by-multiples-are-divided"),
+        pytest.param(
+            ((y * 4 + x % 4) // 6) * 3 + (y * 2 + (x // 2) % 2) % 3,
+            y * 2 + (x // 2) % 2,
+            id="merge-of-split-of-what-was-divided",
+        ),
         pytest.param(x // 10, const(0), id="quotient-below-the-divisor"),
         pytest.param(x % 10, x, id="remainder-below-the-divisor"),
         pytest.param((x - 9) // 10, (x + 1) // 10 - 1, id="euclidean-quotient-of-a-negative"),

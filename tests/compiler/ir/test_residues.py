@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from compiler.ir.expr import Expr, Var, const, inside, unmarked, var
+from compiler.ir.expr import Expr, Var, const, inside, relies_on_bounds, unmarked, var, without_marks
 
 ROW, COLUMN = Var("r", 7), Var("c", 5)
 
@@ -19,6 +19,19 @@ def test_an_address_less_its_phase_is_a_multiple(modulus: int) -> None:
         run = inside(var(COLUMN) * modulus - place % modulus, 3)
         assert (place + run).divisible_by(modulus)
         assert unmarked(place + run) == place + var(COLUMN) * modulus - place % modulus
+
+
+def test_marks_are_taken_off_at_any_depth() -> None:
+    """Wherever an index is inside its bounds, the expression is the same without what says so."""
+    row = inside(var(ROW) * 2 - 3, 5)
+    marked = (row // 3 * 5 + row % 3) % 4 + ((row // 2) ^ (row % 2)) + row
+    plain = without_marks(marked)
+    assert relies_on_bounds(marked)
+    assert not relies_on_bounds(plain)
+    assert without_marks(plain) is plain
+    for r in range(7):
+        if 0 <= 2 * r - 3 < 5:
+            assert plain.evaluate({"r": r}) == marked.evaluate({"r": r})
 
 
 def test_what_is_said_to_be_a_multiple_is_one() -> None:

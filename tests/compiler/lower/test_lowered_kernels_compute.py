@@ -121,7 +121,11 @@ def every_path() -> set[Path]:
                 if layout in ("none", "pad"):
                     paths |= {("tile2d", load, store, "vector", layout, store_layout, "True", shift, *g) for g in grids}
         for shift in shifts:
-            paths |= {("tile2d", "vector", store, "vector", "odd", store_layout, "False", shift, *g) for g in once}
+            for layout in ("odd", "banks"):
+                paths |= {("tile2d", "vector", store, "vector", layout, store_layout, "False", shift, *g) for g in once}
+            for load, grids in [("vector", once), *copied]:
+                shifted = ("phases", store_layout, "True", shift)
+                paths |= {("tile2d", load, store, "vector", *shifted, *g) for g in grids}
         if store == "tma":
             paths |= {("tile2d", "direct", store, "vector", "none", store_layout, "False", "False", *g) for g in once}
     for store, store_layout in (("register", "none"), ("tma", "none"), ("tma", "64B")):

@@ -182,22 +182,42 @@ if tx < 1 and cx < 1:
     "words of less than four bytes": (
         "amax",
         "bf16",
+        Threads((4, 8, 1), "y", cluster=2, lanes=1),
+        """\
+shuffle v0_amax = amax over lanes at (4, 8, 16) of 0xffffffff
+cluster wait
+elected:
+  expect 32 bytes on barrier[0]
+if ty < 1:
+  unroll rank < 2:
+    store block rank v0_amax@[cx * 16 + tx * 4 + 16] = v0_amax[0] on barrier[0]
+wait barrier[0] parity 0
+if ty < 1:
+  declare v0_amax_c: bf16[2]
+  unroll slot < 2:
+    load v0_amax_c[slot] = v0_amax@[slot * 16 + tx * 4 + 16]
+  v0_amax[0]: bf16 = copy(v0_amax_c[0]: bf16)
+  v0_amax[0]: bf16 = amax with v0_amax_c[1]
+if ty < 1 and cx < 1:
+  store v0[bx * 4 + tx] = v0_amax[0]""",
+    ),
+    "elements that fill words of four bytes": (
+        "amax",
+        "bf16",
         Threads((4, 8, 1), "y", cluster=2, lanes=2),
         """\
 shuffle v0_amax = amax over lanes at (4, 8, 16) of 0xffffffff
 cluster wait
 elected:
-  expect 64 bytes on barrier[0]
+  expect 32 bytes on barrier[0]
 if ty < 1:
   unroll rank < 2:
-    unroll word < 2:
-      store block rank v0_amax@[cx * 32 + tx * 8 + word * 4 + 16] = v0_amax[word] on barrier[0]
+    store block rank v0_amax@[cx * 16 + tx * 4 + 16] = v0_amax[0 +: 2] on barrier[0]
 wait barrier[0] parity 0
 if ty < 1:
   declare v0_amax_c: bf16[4]
   unroll slot < 2:
-    unroll word < 2:
-      load v0_amax_c[slot * 2 + word] = v0_amax@[slot * 32 + tx * 8 + word * 4 + 16]
+    load v0_amax_c[slot * 2 +: 2] = v0_amax@[slot * 16 + tx * 4 + 16]
   unroll element < 2:
     v0_amax[element]: bf16 = copy(v0_amax_c[element]: bf16)
   unroll element < 2:
