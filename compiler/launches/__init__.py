@@ -9,6 +9,7 @@ from compiler.launches.inner_outer import group_counts, in_groups
 from compiler.launches.nested_folds import nested_folds
 from compiler.launches.raised_permutes import raise_permutes
 from compiler.launches.scratch import Buffer, scratch_buffers
+from compiler.launches.short_runs import runs_last
 from compiler.launches.split_factors import split_factors
 from compiler.launches.split_reductions import split_reductions
 
@@ -26,6 +27,7 @@ __all__ = [
     "part_of",
     "program_trace",
     "raise_permutes",
+    "runs_last",
     "scratch_buffers",
     "split_factors",
     "split_reductions",

@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from math import inf
 
 from compiler.ir.fusion import Fusion, Op
+from compiler.ir.ops import OpKind
+from compiler.ir.touched import taken
 from compiler.launches.cost import launch_us, stored_bytes
 from compiler.launches.cut import Cut, cut_at, part_of
 from compiler.launches.orders import orders
@@ -62,6 +64,8 @@ class _Asked:
     accepts: Accepts
     left: int = MOST_WORK
     known: dict[str, bool] = field(default_factory=dict)
+    by_names: dict[tuple[frozenset[str], frozenset[str]], bool] = field(default_factory=dict)
+    """The same by the values that a launch writes and reads, which say what it is: making it takes a millisecond."""
 
     def __call__(self, part: Fusion) -> bool:
         key = part.fingerprint + part.binding_hash
@@ -69,6 +73,13 @@ class _Asked:
             self.left -= len(part.ops)
             self.known[key] = self.accepts(part)
         return self.known[key]
+
+    def launch(self, fusion: Fusion, writes: tuple[str, ...], reads: frozenset[str], available: set[str]) -> bool:
+        """The answer for the launch that computes `writes` from the values `available`, of which it reads `reads`."""
+        key = frozenset(writes), reads
+        if key not in self.by_names:
+            self.by_names[key] = self(part_of(fusion, writes, available).fusion)
+        return self.by_names[key]
 
 
 class _Segments:
@@ -82,12 +93,16 @@ class _Segments:
         self.ops = ops
         self.asked = asked
         names = (*(op.output for op in ops), *fusion.inputs)
+        self.named = names
         self.bit = {name: n for n, name in enumerate(names)}
         self.nbytes = [stored_bytes([fusion.value(name)]) for name in names]
+        self.elems = [max(1, fusion.value(name).elems) for name in names]
+        self.has_slices = any(op.kind is OpKind.SLICE for op in ops)
         self.operands = [[self.bit[x] for x in op.tensor_inputs] for op in ops]
         self.again = sum(1 << self.bit[name] for name in again)
         self.outputs = sum(1 << self.bit[name] for name in fusion.outputs)
         self.crossing = [self._reads_from(n) for n in range(len(ops) + 1)]
+        self.read = list[list[int]]()
         self.us = [self._us_from(n) for n in range(len(ops))]
         self.held: set[Segment] = set()
         self.shortest_from: list[_Way] = [_NO_WAY] * len(ops) + [(0.0, 0, len(ops))]
@@ -121,11 +136,13 @@ class _Segments:
 
     def _holds(self, segment: Segment) -> bool:
         """Whether a kernel holds the segment; one that writes nothing is no launch. A refused one takes for ever."""
+        if segment in self.held:
+            return True
         first, end = segment
         names = self._names(segment)
-        if segment not in self.held and names:
+        if names:
             before = {op.output for n, op in enumerate(self.ops[:first]) if not self.again >> n & 1}
-            if not self.asked(part_of(self.fusion, names, before).fusion):
+            if not self.asked.launch(self.fusion, names, self._reads(segment), before):
                 self.us[first][end - first - 1] = inf
                 return False
         self.held.add(segment)
@@ -165,17 +182,43 @@ class _Segments:
     def _written(self, first: int, end: int) -> int:
         return (self.outputs | self.crossing[end]) & ((1 << end) - (1 << first))
 
+    def _reads(self, segment: Segment) -> frozenset[str]:
+        """The stored values, inputs among them, that a segment reads."""
+        first, end = segment
+        return frozenset(self.named[n] for n in _bits(self.read[first][end - first - 1]))
+
     def _us_from(self, first: int) -> list[float]:
-        """Microseconds of each segment that begins at `first`, shortest first; 0 where it writes nothing."""
+        """Microseconds of each segment that begins at `first`, shortest first; 0 where it writes nothing.
+
+        What each reads is put down in `read`.
+        """
         needs = self._needs(first)
         found: list[float] = []
+        self.read.append([])
         for end in range(first + 1, len(self.ops) + 1):
             written = self._written(first, end)
             reads = 0
             for n in _bits(written):
                 reads |= needs[n]
-            found.append(launch_us(sum(self.nbytes[n] for n in _bits(written | reads))) if written else 0.0)
+            self.read[first].append(reads)
+            found.append(launch_us(self._moved(first, written, reads)) if written else 0.0)
         return found
+
+    def _moved(self, first: int, written: int, reads: int) -> int:
+        """Bytes that a segment which begins at `first` writes and reads: of what is sliced, the slices alone."""
+        if not self.has_slices:
+            return sum(self.nbytes[n] for n in _bits(written | reads))
+        needed = [0] * len(self.named)
+        for n in _bits(written):
+            needed[n] = self.elems[n]
+        for n in reversed(range(written.bit_length())):
+            if not needed[n] or not (n >= first or self.again >> n & 1):
+                continue
+            for x in self.operands[n]:
+                more = taken(self.ops[n], needed[n], self.elems[n], self.elems[x])
+                needed[x] = min(self.elems[x], needed[x] + more)
+        read = sum(-(-self.nbytes[n] * needed[n] // self.elems[n]) for n in _bits(reads & ~written))
+        return sum(self.nbytes[n] for n in _bits(written)) + read
 
     def _reads_from(self, first: int) -> int:
         """The stored values made before operator `first` that operators from there on need."""

@@ -4,7 +4,9 @@ A block that goes through whole rows has a part of every column. So the rows are
 group by group first, beside what is folded along the rows, and the parts, one for each group and column, are folded by
 a second launch in their order (nvFuser, inner and outer reductions; there the grid waits for itself
 between the two steps). The parts are in the accumulator's dtype. They are plain operators of the fusion: what a column
-sums is seen as [groups, rows, columns].
+sums is seen as [groups, rows, columns]. Where no number of groups divides the rows, it is brought to whole groups first
+by what sums begin with, zeros, of which the kernel that goes through the rows knows that they are not there
+(`schedule.start_groups`).
 """
 
 from __future__ import annotations
@@ -16,14 +18,26 @@ from compiler.dtypes import DType
 from compiler.ir.fusion import Fusion, Op
 from compiler.ir.ops import FOLDS, OpKind
 from compiler.launches.writer import Writer
+from compiler.schedule.start_groups import BEGINS
 
 GROUPS_PER_SM = (1, 2, 4)
 """Groups of rows for each multiprocessor that are tried: blocks that share one are as many."""
 
-NEAREST = 0.25
-"""Groups are taken where their number is that near to what is wanted: fewer leave multiprocessors idle, and more have
-a last wave that does. Where none is near, any is taken from so much less than the fewest up to so much more than the
-most."""
+NEAREST = 0.1
+"""Groups that divide the rows are taken where their number is that near to what is wanted: fewer leave multiprocessors
+idle, and more have a last wave that does. Else the last group has fewer rows than the others."""
+
+NEAR_ENOUGH = 0.25
+"""The same where all groups must be alike. Where none is near, any is taken from so much less than the fewest up to so
+much more than the most."""
+
+FEWER = 0.1
+"""Groups of rows that do not divide them may be by this much fewer than wanted."""
+
+_Added = tuple[OpKind, tuple[int, ...], DType]
+
+TOGETHER = (4, 2)
+"""Rows that blocks take at a time, the best first: they divide groups whose rows come to shared memory."""
 
 FEWEST_ROWS = 4
 """Rows of a group: with fewer the parts are a good part of what is read."""
@@ -32,33 +46,63 @@ FEWEST_ROWS = 4
 def group_counts(fusion: Fusion, sm_count: int) -> tuple[int, ...]:
     """Into how many groups rows are worth cutting, ascending; none where the fusion does not fold both ways.
 
-    They divide the rows, and are near a multiple of the multiprocessors if there are such divisors.
+    They are near a multiple of the multiprocessors, and divide the rows if there are such divisors; else all but the
+    last have as many rows, where a kernel can do with that.
     """
     columns = _column_folds(fusion)
-    able = _cuts(fusion, columns) if columns else []
-    wanted = [times * sm_count for times in GROUPS_PER_SM]
-    near = {min(found, key=lambda n: (abs(n - m), n)) for m in wanted if (found := _within(able, m, m))}
-    return tuple(sorted(near or _within(able, wanted[0], wanted[-1])[:1]))
+    if not columns:
+        return ()
+    able, rows, may_rest = _cuts(fusion, columns), _rows_of(fusion, columns[0]), _may_leave_a_rest(fusion, columns)
+    found: set[int] = set()
+    for wanted in (times * sm_count for times in GROUPS_PER_SM):
+        near = _within(able, wanted, wanted, NEAREST if may_rest else NEAR_ENOUGH)
+        if near:
+            found.add(min(near, key=lambda n: (abs(n - wanted), n)))
+        elif may_rest and (size := _rows_of_a_group(rows, wanted)) >= FEWEST_ROWS:
+            found.add(-(-rows // size))
+    fewest, most = (times * sm_count for times in (GROUPS_PER_SM[0], GROUPS_PER_SM[-1]))
+    return tuple(sorted(found or _within(able, fewest, most, NEAR_ENOUGH)[:1]))
 
 
-def _within(counts: Sequence[int], low: int, high: int) -> list[int]:
-    return [n for n in counts if (1 - NEAREST) * low <= n <= (1 + NEAREST) * high]
+def _rows_of_a_group(rows: int, groups: int) -> int:
+    """Rows of each of about so many groups: a multiple of as many as a block takes at a time, if few groups less do."""
+    size = -(-rows // groups)
+    rounded = (-(-size // together) * together for together in TOGETHER)
+    return next((n for n in rounded if -(-rows // n) >= (1 - FEWER) * groups), size)
+
+
+def _may_leave_a_rest(fusion: Fusion, columns: Sequence[Op]) -> bool:
+    """Whether the rows of the column reductions may be brought to whole groups: they fold floats of as many rows."""
+    return len({_rows_of(fusion, op) for op in columns}) == 1 and all(
+        fusion.value(op.tensor_inputs[0]).dtype.is_float and (op.kind in BEGINS or op.kind is OpKind.MEAN)
+        for op in columns
+    )
+
+
+def _rows_of(fusion: Fusion, op: Op) -> int:
+    """Rows that a column reduction folds."""
+    shape = fusion.value(op.tensor_inputs[0]).shape
+    return prod(shape[d] for d in op.dims)
+
+
+def _within(counts: Sequence[int], low: int, high: int, near: float) -> list[int]:
+    return [n for n in counts if (1 - near) * low <= n <= (1 + near) * high]
 
 
 def in_groups(fusion: Fusion, groups: int) -> Fusion:
     """The fusion with its column reductions folded in so many groups of rows first. `groups`: of `group_counts`."""
     columns = _column_folds(fusion)
-    w = Writer(fusion)
+    w, added = Writer(fusion), dict[_Added, str]()
     for op in fusion.ops:
         if op in columns:
-            _fold_in_groups(w, op, groups)
+            _fold_in_groups(w, op, groups, added)
         else:
             w.copy(op)
     return w.fusion()
 
 
-def _fold_in_groups(w: Writer, op: Op, groups: int) -> None:
-    """A column reduction by way of the parts of its groups."""
+def _fold_in_groups(w: Writer, op: Op, groups: int, added: dict[_Added, str]) -> None:
+    """A column reduction by way of the parts of its groups. `added`: what rows were brought to whole groups by."""
     source, result = w.source.value(op.tensor_inputs[0]), w.source.value(op.output)
     rows = prod(source.shape[d] for d in op.dims)
     inner = source.shape[len(op.dims) :]
@@ -68,11 +112,27 @@ def _fold_in_groups(w: Writer, op: Op, groups: int) -> None:
     dtype = DType.F32 if summed and result.dtype in (DType.F16, DType.BF16) else result.dtype
     if dtype is DType.F32:
         name = w.cast(name, dtype)
-    parts = w.put(kind, [w.reshape(name, (groups, rows // groups, *inner))], (groups, *inner), dtype, (1,))
+    if rows % groups:
+        name = _with_rest(w, kind, w.reshape(name, (rows, *inner)), groups, added)
+    cut = w.reshape(name, (groups, -(-rows // groups), *inner))
+    parts = w.put(kind, [cut], (groups, *inner), dtype, (1,))
     folded = w.put(kind, [parts], inner, dtype, (0,))
     if op.kind is OpKind.MEAN:
         folded = w.pointwise(OpKind.DIV, folded, float(rows))
     w.names[op.output] = w.cast(w.reshape(folded, result.shape), result.dtype)
+
+
+def _with_rest(w: Writer, kind: OpKind, name: str, groups: int, added: dict[_Added, str]) -> str:
+    """`name` with as many more rows as whole groups take, of what a fold begins with."""
+    value = w.value(name)
+    rows, *inner = value.shape
+    shape = (-(-rows // groups) * groups - rows, *inner)
+    key = (kind, shape, value.dtype)
+    if key not in added:
+        count = w.cast(w.put(OpKind.IOTA, [], shape, DType.I32, (0,)), value.dtype)
+        zeros = w.pointwise(OpKind.MUL, count, 0.0)
+        added[key] = w.pointwise(OpKind.ADD, zeros, BEGINS[kind]) if BEGINS[kind] else zeros
+    return w.joined(0, name, added[key])
 
 
 def _column_folds(fusion: Fusion) -> list[Op]:

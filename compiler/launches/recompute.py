@@ -26,12 +26,15 @@ def policies(fusion: Fusion) -> Iterator[frozenset[str]]:
     - As the first, except where an operator moves neighbours apart (a transpose): a launch that cannot hold two such
       moves reads one of them stored.
     - Broadcasts and index numbers alone: they are never worth storing.
+    - As the first, with all that lies between such a value and what it is computed from: a mask of few bytes on the way
+      costs more than a write and a read of its own, and what is chosen by it does not.
 
     Outputs are in memory anyway and are never computed again.
     """
     given: dict[frozenset[str], None] = {}
     for kinds, times in ((_AGAIN, 2), (_AGAIN, 1), (_AGAIN - _RELAID, 2), (_NEVER_STORED, 1)):
         given[_cheap(fusion, kinds, times)] = None
+    given[_cheap_with_all_between(fusion)] = None
     yield from given
 
 
@@ -47,6 +50,23 @@ def _cheap(fusion: Fusion, kinds: frozenset[OpKind], times: int) -> frozenset[st
         else:
             needs[op.output] = frozenset({op.output})
     return frozenset(cheap)
+
+
+def _cheap_with_all_between(fusion: Fusion) -> frozenset[str]:
+    """Results that cost at most twice their bytes to compute from inputs, outputs and results of reductions, and every
+    result between."""
+    needs: dict[str, frozenset[str]] = {name: frozenset({name}) for name in fusion.inputs}
+    between: dict[str, frozenset[str]] = dict.fromkeys(fusion.inputs, frozenset())
+    found: frozenset[str] = frozenset()
+    for op in fusion.ops:
+        if op.kind not in _AGAIN or op.output in fusion.outputs:
+            needs[op.output], between[op.output] = frozenset({op.output}), frozenset()
+            continue
+        needs[op.output] = frozenset[str]().union(*(needs[x] for x in op.tensor_inputs))
+        between[op.output] = frozenset({op.output}).union(*(between[x] for x in op.tensor_inputs))
+        if _is_cheap(fusion, op, needs[op.output], 2):
+            found |= between[op.output]
+    return found
 
 
 def _is_cheap(fusion: Fusion, op: Op, reads: frozenset[str], times: int) -> bool:

@@ -16,6 +16,7 @@ Two forms fold what the result of another reduction was subtracted from, and wou
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 
@@ -34,13 +35,25 @@ _HALVES = frozenset({DType.F16, DType.BF16})
 def split_reductions(fusion: Fusion, factor: int, sm_count: int) -> Fusion | None:
     """The fusion with the reductions that are short of blocks folded in two steps; None where none can be split so.
 
-    Each is split into about `factor` parts (`place_of_split`). Sums of 16-bit elements are f32 between the steps.
+    Each is split into about `factor` parts (`place_of_split`).
+    """
+
+    def place_of(op: Op) -> Place | None:
+        if short_of_blocks(fusion, op, sm_count) is None:
+            return None
+        return place_of_split(fusion.value(op.tensor_inputs[0]).shape, op.dims, factor)
+
+    return split_at(fusion, place_of)
+
+
+def split_at(fusion: Fusion, place_of: Callable[[Op], Place | None]) -> Fusion | None:
+    """The fusion with every operator that has a place folded in two steps there; None where none has.
+
+    Sums of 16-bit elements are f32 between the steps.
     """
     work = _Splitting(fusion, Writer(fusion), {})
     for op in fusion.ops:
-        place = None
-        if short_of_blocks(fusion, op, sm_count) is not None:
-            place = place_of_split(fusion.value(op.tensor_inputs[0]).shape, op.dims, factor)
+        place = place_of(op)
         if place is None:
             work.writer.copy(op)
         else:

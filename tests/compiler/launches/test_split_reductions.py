@@ -160,3 +160,25 @@ def test_only_f32_is_brought_to_a_common_shift() -> None:
     assert halves is not None
     assert floats is not None
     assert [sum(op.kind is OpKind.MAXIMUM for op in one.ops) for one in (halves, floats)] == [0, 1]
+
+
+def test_what_a_slice_leaves_out_and_masks_on_the_way_cost_nothing() -> None:
+    """The mean of a loss that is chosen by a mask, and the largest difference, of elements that have no near divisor:
+    nothing but parts is stored. A kernel's results have one shape here."""
+    shape = (20_000_003,)
+    ops: list[Written] = [
+        ("sub", ["i0", "i1"], "v0", shape, F32),
+        ("abs", ["v0"], "v1", shape, F32),
+        ("le", ["v1", 1.0], "v2", shape, DType.BOOL),
+        ("square", ["v0"], "v3", shape, F32),
+        ("where", ["v2", "v3", "v1"], "v4", shape, F32),
+        ("mean", ["v4"], "v5", (), F32, (0,)),
+        ("amax", ["v1"], "v6", (), F32, (0,)),
+    ]
+    fusion = fusion_of([("i0", shape, F32), ("i1", shape, F32)], ops, "v5", "v6")
+    split = split_reductions(fusion, 250, SMS)
+    assert split is not None
+    cut = cheapest_cut(split, lambda part: one_fold(part) and len({part.value(n).shape for n in part.outputs}) == 1)
+    assert cut is not None
+    assert len(cut.parts) == 2
+    assert max(split.value(name).elems for name in cut.scratch) == 250
