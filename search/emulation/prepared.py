@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from search.build import Build, Compiler, Failure
+from search.build import Build, Compiler
 from search.candidate import Candidate
 from search.emulation.check import Emulation, generated_of, proven, verify
+from search.failing import Failure
 from search.prepared import Prepared, PreparedBuilds, write_artifact
 
 

@@ -24,10 +24,16 @@ _FIX = "Verify the kernel on a GPU."
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Dimensions of the output that the schedule sees as one, outermost first, in tiles of `tile` elements."""
+    """Dimensions of the output that the schedule sees as one, outermost first, in tiles of `tile` elements.
+
+    `modulus`: of a run that is moved row by row before it is cut, by the sum of index times factor over `by` modulo it,
+    where each of `by` is dimensions counted as one, outermost first, and their factor; 0 of a run that is not.
+    """
 
     dims: tuple[int, ...]
     tile: int = 1
+    modulus: int = 0
+    by: tuple[tuple[tuple[int, ...], int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +54,7 @@ class Tiling:
     @property
     def counts(self) -> tuple[int, ...]:
         """Tiles along each run."""
-        return tuple(-(-self.extent(run) // run.tile) for run in self.runs)
+        return tuple(-(-(self.extent(run) + run.modulus) // run.tile) for run in self.runs)
 
     @property
     def tiles(self) -> int:
@@ -94,14 +100,24 @@ class Tiling:
         """Row-major positions of a tile's elements."""
         dims = [d for run in self.runs for d in run.dims]
         strides = {d: prod(self.shape[d + 1 :]) for d in dims}
+        index = {d: np.zeros(1, np.int64) for d in dims}
+        at = dict(zip(self.runs, np.unravel_index(tile, self.counts), strict=True))
+        for run in sorted(self.runs, key=lambda run: run.modulus > 0):  # rows before what their phases move
+            places = int(at[run]) * run.tile - self._phases(run, index)[:, None] + np.arange(run.tile)
+            row, _ = np.nonzero((places >= 0) & (places < self.extent(run)))
+            inside = places[(places >= 0) & (places < self.extent(run))]
+            index = {d: found[row] for d, found in index.items()}
+            index |= zip(run.dims, np.unravel_index(inside, [self.shape[d] for d in run.dims]), strict=True)
         found = np.zeros(1, np.int64)
-        for run, at in zip(self.runs, np.unravel_index(tile, self.counts), strict=True):
-            start = int(at) * run.tile
-            inside = np.arange(start, min(start + run.tile, self.extent(run)))
-            places = np.unravel_index(inside, [self.shape[d] for d in run.dims])
-            along = sum(place * strides[d] for place, d in zip(places, run.dims, strict=True))
-            found = np.add.outer(found, along).reshape(-1)
-        return found
+        return found + sum(index[d] * strides[d] for d in dims)
+
+    def _phases(self, run: Run, index: dict[int, npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
+        """By how many places each of the rows at `index` is moved."""
+        found = np.zeros(len(index[run.dims[0]]), np.int64)
+        for dims, factor in run.by:
+            counted = np.ravel_multi_index([index[d] for d in dims], [self.shape[d] for d in dims])
+            found += factor * counted
+        return found % run.modulus if run.modulus else found
 
 
 def tilings(trace: ScheduleTrace) -> dict[str, Tiling]:
@@ -116,7 +132,7 @@ def tilings(trace: ScheduleTrace) -> dict[str, Tiling]:
             raise Unsupported("a schedule on other axes than the dimensions of its outputs", _FIX)
     axes = {name: _Axes(shape) for name, shape in shapes.items()}
     for step in trace.steps:
-        if isinstance(step, steps.Split | steps.Merge | steps.Reorder) and step.tv in axes:
+        if isinstance(step, steps.Split | steps.Merge | steps.Reorder | steps.Shift) and step.tv in axes:
             axes[step.tv].apply(step)
     return {name: found.tiling() for name, found in axes.items()}
 
@@ -151,8 +167,10 @@ class _Axes:
         self._tiles: _Axis | None = None
         self._grid: int | None = None
 
-    def apply(self, step: steps.Split | steps.Merge | steps.Reorder) -> None:
+    def apply(self, step: steps.Split | steps.Merge | steps.Reorder | steps.Shift) -> None:
         match step:
+            case steps.Shift():
+                self._shift(step)
             case steps.Merge():
                 self._merge(step)
             case steps.Split():
@@ -177,6 +195,8 @@ class _Axes:
             raise Unsupported("a schedule that merges tile numbers with places inside a tile", _FIX)
         elif first.is_tiles or second.is_tiles:
             joined = _Axis(first.runs + second.runs, is_tiles=True)
+        elif any(run.modulus for run in first.runs + second.runs):
+            raise Unsupported("a schedule that merges a run which it has moved", _FIX)
         else:
             joined = _Axis((Run(first.runs[0].dims + second.runs[0].dims),))
         self._axes[min(step.axis, other)] = joined
@@ -195,6 +215,16 @@ class _Axes:
         else:
             outer = _Axis((replace(axis.runs[0], tile=step.factor),), is_tiles=True)
             self._axes[step.axis : step.axis + 1] = [outer, inside]
+
+    def _shift(self, step: steps.Shift) -> None:
+        """Moves a whole run by the phases of whole runs; places inside a tile stay in it."""
+        axis, by = self._axes[step.axis], [self._axes[at] for at in step.by]
+        if axis.is_inside:
+            return
+        if step.start or any(a.is_tiles or a.is_inside or a.runs[0].modulus for a in (axis, *by)):
+            raise Unsupported("a schedule that moves the tiles of a run", _FIX)
+        phases = tuple((a.runs[0].dims, factor) for a, factor in zip(by, step.factors, strict=True))
+        self._axes[step.axis] = _Axis((replace(axis.runs[0], modulus=step.modulus, by=phases),))
 
     def _reorder(self, step: steps.Reorder) -> None:
         """Moves the named axes; the others fill the free places in their order, as the step says."""

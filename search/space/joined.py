@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from search.space.constraints import Constraint
 from search.space.knobs import Knob
 
-MOST_JOINED = 1 << 21
-"""Partial points that are held at once: 16 MiB for their indices, and 4 MiB for the positions of each knob."""
+MOST_JOINED = 1 << 22
+"""Partial points that are held at once: 32 MiB for their indices, and 8 MiB for the positions of each knob."""
 
 Positions = NDArray[np.int16]
 Allows = Callable[[int, dict[str, Positions]], NDArray[np.bool_]]

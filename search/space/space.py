@@ -30,8 +30,9 @@ KEPT_POINTS = 1 << 28
 """Up to this many points, what is legal is kept after its first use: a bit a point at most, 32 MiB in all. Of larger
 spaces, the blocks with few legal points are."""
 
-_RARE = 256
-"""Fewer than one of so many points, on the way too: joining the knobs takes less time and memory than masks."""
+_RARE, _MANY = 256, 1 << 26
+"""Fewer than one of so many points, on the way too: joining the knobs takes less time and memory than masks. Of more
+points than the second, masks take seconds, whatever joining takes."""
 
 _TOO_FAR = np.iinfo(np.int16).max
 
@@ -135,7 +136,7 @@ class Space:
         """All legal points, ascending, where the knobs of a large space join to few points on the way."""
         if not BLOCK_POINTS < self.points <= MOST_COUNTED:
             return None
-        most = min(MOST_JOINED, self.points // _RARE)
+        most = MOST_JOINED if self.points > _MANY else min(MOST_JOINED, self.points // _RARE)
         return joined(self.knobs, self.constraints, self._allows, most)
 
     def _allows(self, number: int, positions: Mapping[str, NDArray[np.integer[Any]]]) -> Mask:

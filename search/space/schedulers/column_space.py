@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from compiler.analysis.narrow_tile import TILE_UNIT_BYTES
 from compiler.arch import Arch
 from compiler.ir.fusion import Fusion
 from compiler.ir.tensor import CachePolicy
@@ -53,9 +54,11 @@ MAX_BOXES = 64
 """Copies by which one thread asks for all rows of a block: more take longer to issue than rows to arrive (27 ns each,
 `search.cost.model`)."""
 
-LONG_TILE_BYTES = 64 * 1024
-"""Rows and columns of a block, in bytes, up to which three of them share a multiprocessor. More are spread over more
-blocks of a cluster, however many blocks there are."""
+LONG_TILE_BYTES = 16 * 1024
+"""Rows and columns of a block that keeps them, in bytes, beyond which they are spread over more blocks of a cluster,
+however many blocks there are: of small ones some load while others fold or store. Measured on an H200, softmax over the
+middle of 64x1000x1023 bf16, kept in registers: 99 us with blocks of 16 KiB, 110 with 32, 140 with 64; of 64x1000x1024,
+in shared memory: 67 us with 32 KiB, 68 with 64."""
 
 FIXED_REGISTERS = 12
 """Addresses, indices and counters of a thread: what compiled kernels of this form use beside their tile."""
@@ -155,6 +158,9 @@ def _staging(f: ColumnFacts) -> list[Constraint]:
     def inner(load: Any, vector: Any, tx: Any) -> Any:
         return (load != "tma") | (vector * tx * least % UNIT_BYTES == 0)
 
+    def whole(load: Any, vector: Any, tx: Any, ty: Any, rows: Any) -> Any:
+        return (load != "tma") | (vector * tx * ty * rows * least % TILE_UNIT_BYTES == 0)
+
     def smem(reuse: Any, load: Any, which: Any, vector: Any, tx: Any, ty: Any, rows: Any, stages: Any, n: Any) -> Any:
         turning = ty * rows * stages * f.pass_count
         held = np.where(reuse == SHARED, f.shared_rows(rows, ty, n), turning)
@@ -192,6 +198,12 @@ def _staging(f: ColumnFacts) -> list[Constraint]:
             ("load", "vector", "threads_x"),
             inner,
             "The inner box is a multiple of 16 bytes.",
+        ),
+        Constraint(
+            "staged_loads_are_long",
+            ("load", "vector", "threads_x", "threads_y", "rows"),
+            whole,
+            "Tiles of a step lie behind each other, each from a multiple of 128 bytes on (CUDA guide, tensor copies).",
         ),
         Constraint(
             "shared_memory_fits_the_block",

@@ -48,8 +48,9 @@ def _is_stageable(form: ColumnForm, sf: ScheduledFusion, which: str, a: Access) 
     columns, rows = form.columns(which), form.folded
     if form.extent(columns) == 1 or form.extent(rows) == 1 or not _is_merged(form, a, columns, 1):
         return False
-    if sorted(real := [s or 0 for s, n in zip(a.strides, form.shape, strict=True) if n > 1], reverse=True) != real:
-        return False  # a tensor map's dimensions are those of the input, in the order in which they lie in memory
+    real = [s or 0 for s, n in zip(a.strides, form.shape, strict=True) if n > 1]
+    if not all(real) or sorted(real, reverse=True) != real:
+        return False  # a tensor map's dimensions are those of the input, each with a stride, as they lie in memory
     pitch = next((s for d in reversed(rows) if form.shape[d] > 1 and (s := a.strides[d]) is not None), 0)
     others = (s for d, s in enumerate(a.strides) if d not in columns and form.shape[d] > 1)
     return _is_merged(form, a, rows, pitch) and all(s is not None and s * a.nbytes % UNIT_BYTES == 0 for s in others)

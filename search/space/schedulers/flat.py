@@ -213,9 +213,14 @@ class _FlatTrace:
             b.merge(tv, 0, outer + (self.swept > 0))
             columns = inside[-1] + 1
             b.split(tv, columns, inner_split)
-            tiles = [columns, 0] if self.point["tile_order"] == "rows_inner" else [0, columns]
-            b.reorder(tv, [*tiles, *inside, columns + 1])
-            b.merge(tv, 0)
+            if parts := space.swept_parts(self.point["tile_order"]):
+                b.split(tv, columns, -(-b.tensor(tv).loop[columns].extent // parts))
+                b.reorder(tv, [columns, 0, columns + 1, *inside, columns + 2])
+                b.merge(tv, 0, 3)
+            else:
+                tiles = [columns, 0] if self.point["tile_order"] == "rows_inner" else [0, columns]
+                b.reorder(tv, [*tiles, *inside, columns + 1])
+                b.merge(tv, 0)
         return self.persist(tv)
 
     def cut_rows_apart(self, tv: str, at: int) -> None:

@@ -86,7 +86,18 @@ class Facts:
         Else it only takes neighbouring blocks to distant memory: 3 % slower at best (H200).
         """
         is_useful = len(self.space.sizes) == 2 and self.repeated_bytes >= KEPT_BYTES.start
-        return ("columns_inner", "rows_inner") if is_useful else ("columns_inner",)
+        swept = (order for order in SWEPT if self.space.swept_parts(order))
+        return ("columns_inner", "rows_inner", *swept) if is_useful else ("columns_inner",)
+
+    @property
+    def keeps_broadcasts(self) -> bool:
+        """True if a hint helps L2 to keep what operands repeat: all of it, or what of it is swept."""
+        is_swept = any(order in SWEPT for order in (*self.tile_orders, *self.row_orders))
+        return self.repeated_bytes in KEPT_BYTES or is_swept
+
+    def parts(self, tile_order: Any) -> Any:
+        """Parts of a row that are swept one after the other; 0 where the order of tiles sweeps none."""
+        return sum((np.where(tile_order == order, self.space.swept_parts(order), 0) for order in SWEPT), np.int64(0))
 
     @property
     def inner(self) -> int:

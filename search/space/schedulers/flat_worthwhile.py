@@ -15,7 +15,7 @@ from compiler.ir.tensor import CachePolicy
 from search.space.constraints import Constraint
 from search.space.schedulers.aligned_rows import IN_WORDS
 from search.space.schedulers.copy_paths import CP_ASYNC
-from search.space.schedulers.flat_facts import Facts
+from search.space.schedulers.flat_facts import KEPT_BYTES, Facts
 from search.space.schedulers.row_facts import AS_THEY_ARE
 
 MAX_REGISTER_BYTES = 4 * 160
@@ -50,6 +50,14 @@ def redundant(f: Facts) -> list[Constraint]:
     def sweeps(order: Any, ty: Any, rows: Any) -> Any:
         swept = f.swept(order)
         return (swept == 0) | (swept > ty * rows) & (f.rows(order) % np.maximum(swept, 1) == 0)
+
+    def parts(order: Any, begin: Any, vector: Any, tx: Any, steps: Any) -> Any:
+        several = -(-f.inner // (vector * tx * steps)) >= 2 * f.parts(order)
+        return (f.parts(order) == 0) | (begin == AS_THEY_ARE) & several
+
+    def kept(order: Any, tiles: Any, cache: Any) -> Any:
+        is_swept = (f.swept(order) > 0) | (f.parts(tiles) > 0)
+        return (cache == CachePolicy.DEFAULT.value) | is_swept | (f.repeated_bytes in KEPT_BYTES)
 
     def words(view: Any, vector: Any, begin: Any) -> Any:
         merged, rows = (np.array([f.takes_words(v, int(n)) for n in vector.ravel()]) for v in ("1d", "2d"))
@@ -104,10 +112,24 @@ def redundant(f: Facts) -> list[Constraint]:
             "Tiles that are swept together are several, and divide the rows.",
         ),
         Constraint(
+            "rows_are_swept",
+            ("tile_order", "rows_begin", "vector", "threads_x", "column_steps"),
+            parts,
+            "Parts of rows that are swept are several tiles.",
+        ),
+        Constraint(
             "sweeps_stay_in_l2",
-            ("row_order", "cache_broadcast", "blocks_per_sm"),
-            lambda order, cache, blocks: (f.swept(order) == 0) | (cache != "default") & (blocks == 0),
+            ("row_order", "tile_order", "cache_broadcast", "blocks_per_sm"),
+            lambda order, tiles, cache, blocks: (
+                (f.swept(order) == 0) & (f.parts(tiles) == 0) | (cache != "default") & (blocks == 0)
+            ),
             "What is swept again is kept in L2 meanwhile, by blocks that come in the order of memory.",
+        ),
+        Constraint(
+            "sweeps_stay_in_l2",
+            ("row_order", "tile_order", "cache_broadcast"),
+            kept,
+            "More than half of L2 is not kept for what is read again, unless it is swept in parts.",
         ),
         Constraint(
             "redundant_rows",

@@ -103,11 +103,19 @@ class _InnerOuterTrace(RowTrace):
 
     def load_position(self, name: str) -> int:
         """Where a load stands: before the loop over rows where it is held, else as in the row scheduler."""
-        return 1 if self.is_held(name) else super().load_position(name)
+        if self.is_held(name):
+            return 1
+        return self.row_at if self.is_kept(name) else super().load_position(name)
 
     def is_held(self, name: str) -> bool:
-        """True for what all rows read, loaded once by the threads that own its columns."""
-        return self.point["operands"] == HELD and not self.loads[name].in_kept
+        """True for what all rows read, loaded once by the threads that own its columns.
+
+        Rows that lie in one place, of a tensor expanded by a stride of 0, are as many tensors to its loops: each loads
+        its own.
+        """
+        logical = self.b.tensor(name).logical
+        repeats = all(logical[d].is_broadcast or logical[d].extent == 1 for d in self.rows.crossed)
+        return self.point["operands"] == HELD and not self.loads[name].in_kept and repeats
 
     def loops(self, tv: str) -> None:
         """All loops of a tensor of threads, and their types."""

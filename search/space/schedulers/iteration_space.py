@@ -18,7 +18,8 @@ HELD = {"held_2": 2, "held_4": 4, "held_8": 8}
 SWEPT = {"swept_2m": 2 << 20, "swept_4m": 4 << 20, "swept_8m": 8 << 20}
 """Row orders in which blocks go on with the next rows only when all have used what broadcast operands have for so many
 rows as take these bytes: it stays in L2 meanwhile, and the other operands are read in long runs. A 12.6 MB operand
-added to 32 slabs: 198.2 us swept by 3 MB, 201.5 by 1.5 MB, 203.8 row after row (H200)."""
+added to 32 slabs: 198.2 us swept by 3 MB, 201.5 by 1.5 MB, 203.8 row after row (H200); held in registers for 2 or 4
+slabs of a sweep as well, no less. Where rows are all the slabs have, parts of rows are swept, as an order of tiles."""
 
 MAX_WORD_BYTES = 16
 """Most bytes of one access by a thread (PTX ISA, ld and st)."""
@@ -138,6 +139,14 @@ class IterationSpace:
         bound = [o for o in self.repeated if self.stride(o, last) != 0]
         rows = self.sizes[last] * SWEPT[row_order] // max(1, sum(self.distinct(o) * o.nbytes for o in bound))
         return 1 << (rows.bit_length() - 1) if 1 < rows < self.sizes[last] else 0
+
+    def swept_parts(self, tile_order: str) -> int:
+        """Parts of a row, in a space of rows alone, for each of which broadcast operands take the bytes of an order of
+        `SWEPT` at most; 0 where they take no more for all of it, and for other orders."""
+        if tile_order not in SWEPT or len(self.groups) != 2:
+            return 0
+        nbytes = sum(self.distinct(o) * o.nbytes for o in self.repeated if self.stride(o, 0) == 0)
+        return -(-nbytes // SWEPT[tile_order]) if nbytes > SWEPT[tile_order] else 0
 
     def outer_order(self, row_order: str) -> list[int]:
         """Groups but the innermost, outermost first; `broadcast_last` puts last those that an operand repeats along.

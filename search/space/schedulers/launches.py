@@ -27,6 +27,7 @@ from compiler.launches import (
     part_of,
     program_trace,
     raise_permutes,
+    runs_last,
     split_factors,
     split_reductions,
 )
@@ -47,6 +48,9 @@ GROUPS = "groups"
 
 NESTED = "nested"
 """In names of launches that fold first what several reductions share."""
+
+RUNS = "runs"
+"""In names of launches that fold short runs last, after what lies further apart."""
 
 RAISED = "raised"
 """In names of launches, perhaps of one, of a fusion whose permutes come before its reductions."""
@@ -177,12 +181,16 @@ def _programs(fusion: Fusion, sm_count: int, *, is_single: bool) -> Iterator[tup
     nested = nested_folds(fusion)
     if nested is not None:
         yield NESTED, nested
+    runs = runs_last(fusion)
+    if runs is not None:
+        yield RUNS, runs
     for groups in group_counts(nested or fusion, sm_count):
         yield f"{GROUPS}{groups}", in_groups(nested or fusion, groups)
-    for factor in split_factors(fusion, sm_count):
-        rewritten = split_reductions(fusion, factor, sm_count)
-        if rewritten is not None:
-            yield f"split{factor}", rewritten
+    for how, base in (("", fusion), *([(f"{RUNS}-", runs)] if runs is not None else [])):
+        for factor in split_factors(base, sm_count):
+            rewritten = split_reductions(base, factor, sm_count)
+            if rewritten is not None:
+                yield f"{how}split{factor}", rewritten
 
 
 def _combinations(cut: Cut, takers: Sequence[tuple[Scheduler, ...]]) -> Iterator[tuple[Scheduler, ...]]:

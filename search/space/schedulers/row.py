@@ -7,7 +7,9 @@ The loops of a tensor of the whole iteration space, and of one over the kept dim
 
 A row is read in passes, each of which ends with reductions (`row_passes`). Between passes it stays in registers, packed
 as it was loaded, or the last steps of each thread in shared memory instead (`steps.Park`); or in shared memory, where
-bulk copies put it, the next rows' ahead of time; or it is loaded again.
+bulk copies put it, the next rows' ahead of time; or it is loaded again. Threads store what they finish, or bulk copies
+do once a row is in shared memory. Rows of any pitch may be shifted so that vectors are aligned, and what begins at
+other phases comes in words that straddle two (`row_words`).
 Sums of exponentials may be folded along with their maximum, in its pass (`compiler.schedule.online`).
 """
 
@@ -27,14 +29,24 @@ from compiler.schedule import steps
 from compiler.schedule.online import online_sums
 from compiler.schedule.start import start
 from compiler.schedule.trace import ScheduleTrace
+from search.space.schedulers.aligned_rows import IN_WORDS
 from search.space.schedulers.builder import TraceBuilder
 from search.space.schedulers.copy_paths import CP_ASYNC
 from search.space.schedulers.pointwise_body import complete_vectors, is_packed_cast, set_cache, set_grades
 from search.space.schedulers.rings import turn
-from search.space.schedulers.row_facts import ALIGNED, ONLINE, parked_steps, persistent_grid, register_cap, steps_of
+from search.space.schedulers.row_facts import (
+    AS_THEY_ARE,
+    BULK,
+    ONLINE,
+    parked_steps,
+    persistent_grid,
+    register_cap,
+    steps_of,
+)
 from search.space.schedulers.row_passes import compute_again, costly_values, repeated_values
 from search.space.schedulers.row_shape import RowOperand, RowShape, in_rows, is_full, reads_a_view, row_shape
 from search.space.schedulers.row_space import row_space
+from search.space.schedulers.row_words import straddles
 from search.space.space import Space
 
 P = ParallelType
@@ -77,6 +89,9 @@ class RowTrace:
     copied: dict[str, RowOperand] = field(default_factory=dict)
     """Of those: the operands that threads copy by cp.async, each what it reads later."""
     stores: dict[str, RowOperand] = field(default_factory=dict)
+    """Tensor that threads store to, an output or a shared copy of one -> the output."""
+    sent: dict[str, str] = field(default_factory=dict)
+    """Output that bulk copies store -> the shared tensor that they store from."""
     stored: list[str] = field(default_factory=list)
     """Register tensors that outputs are stored from."""
 
@@ -95,7 +110,7 @@ class RowTrace:
         """The rows of the fusion, shifted where the point says so."""
         found = row_shape(self.b.sf)
         assert isinstance(found, RowShape), "refused fusions have no points"
-        if self.point["rows_begin"] == ALIGNED:
+        if self.point["rows_begin"] != AS_THEY_ARE:
             found = found.aligned(self.point["vector"]) or found
         return found
 
@@ -114,8 +129,9 @@ class RowTrace:
         for name in list(self.loads):
             self.loads |= {copy: self.loads[name] for copy in passes if copy.startswith(f"{name}_p")}
         set_grades(b, p["math"])
+        b.do(*(steps.Straddle(name) for name in self.loads if self.comes_in_words(name)))
         for op in b.sf.ops:
-            if op.output in self.staged and op.output not in self.copied:
+            if op.output in self.sent or (op.output in self.staged and op.output not in self.copied):
                 self.shared_loops(op.output)
             else:
                 self.loops(op.output)
@@ -135,8 +151,8 @@ class RowTrace:
             if operand.is_output:
                 register = f"{operand.name}_r"
                 b.do(steps.CacheOutput(operand.name, register, MemoryType.LOCAL))
-                self.stores[operand.name] = operand
                 self.stored.append(register)
+                self.stores[self.send(operand) if self.is_sent(operand) else operand.name] = operand
             elif operand.is_direct:
                 source = operand.name
                 if self.point["keep"] == "shared" and self.is_staged(operand):
@@ -156,6 +172,17 @@ class RowTrace:
         if self.point["load"] == CP_ASYNC:
             return self.rows.is_copied(operand, self.point["vector"])
         return self.rows.is_staged(operand)
+
+    def is_sent(self, operand: RowOperand) -> bool:
+        """Whether bulk copies store the output."""
+        return self.point.get("store") == BULK and self.rows.is_sent(operand)
+
+    def send(self, operand: RowOperand) -> str:
+        """Puts a shared tensor between an output and its registers, and has bulk copies store it: its name."""
+        shared = f"{operand.name}_s"
+        self.b.do(steps.CacheOutput(operand.name, shared, MemoryType.SHARED, CopyVia.BULK1D))
+        self.sent[operand.name] = shared
+        return shared
 
     # Loops -----------------------------------------------------------------------------------------------------------
 
@@ -206,7 +233,7 @@ class RowTrace:
             b.split(tv, at, p["vector"])
             b.split(tv, at, p["threads"])
         b.split(tv, at, self.unroll)
-        if tv in self.copied:  # rows lie as in memory, with places for the steps that threads do not have
+        if tv in (*self.copied, *self.sent.values()):  # as in memory, with places for steps that threads do not have
             b.do(steps.SetAllocationDomain(tv, tuple(range(len(b.tensor(tv).loop)))))
         step, unrolled = at, at + 1
         block = [at + 2] if self.is_cluster else []
@@ -223,9 +250,18 @@ class RowTrace:
         """Elements by which a tensor is moved, or converted; 1 for what is computed one by one."""
         vector = int(self.point["vector"])
         operand = self.loads.get(tv) or self.stores.get(tv) or self.copied.get(tv)
+        if self.comes_in_words(tv):
+            return vector
         if operand is not None:
             return self.rows.width(operand, vector) if operand.in_rows else 1
         return vector if is_packed_cast(self.b, tv) and self.is_in_rows(tv) else 1
+
+    def comes_in_words(self, tv: str) -> bool:
+        """Whether a tensor is loaded in words that straddle two aligned ones."""
+        operand = self.loads.get(tv)
+        if operand is None or self.point["rows_begin"] != IN_WORDS:
+            return False
+        return straddles(self.rows, operand, self.point["vector"])
 
     def shared_loops(self, tv: str) -> None:
         """Loops of a bulk copy: [row block, (iteration,) row, (block of the cluster, step,) run]."""
@@ -258,7 +294,9 @@ class RowTrace:
             if name in self.staged:
                 b.inline(name, self.lead)
                 turn(b, (name,), self.point, (self.point["threads"], self.point["rows"]))
-            elif name in self.stores:
+            elif name in self.sent.values():
+                b.inline(name, self.lead)
+            elif name in self.sent or name in self.stores:
                 continue
             elif name in reductions or not self.is_in_rows(name):
                 b.inline(name, self.row_at)
@@ -292,7 +330,7 @@ class RowTrace:
         """
         b = self.b
         lanes = [op for op in b.sf.ops if self.is_in_rows(op.output) or op.output in reductions]
-        lanes = [op for op in lanes if op.output not in (*self.loads, *self.stores, *self.staged)]
+        lanes = [op for op in lanes if op.output not in (*self.loads, *self.stores, *self.staged, *self.sent)]
         whole = {op.output for op in lanes if self.is_read_by_vectors(op.output, reductions)}
         whole |= kept | set(self.stored)
         return complete_vectors(lanes, whole)
@@ -326,7 +364,8 @@ class RowTrace:
             for n in streams
         }
         set_cache(self.b, [n for n in streams if passes.get(n, 0) == last[self.loads[n].name]], p["cache_load"])
-        set_cache(self.b, [n for n, o in self.stores.items() if o.in_rows and not o.is_across], p["cache_store"])
+        stored = [o for n, o in self.stores.items() if o.in_rows and not o.is_across and n == o.name]
+        set_cache(self.b, [o.name for o in stored], p["cache_store"])
 
     def is_global_read(self, name: str) -> bool:
         op = self.b.sf.producer(name)

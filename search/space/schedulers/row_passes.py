@@ -118,6 +118,11 @@ def is_load(op: TensorOp) -> bool:
     return op.kind in MOVES or reads_a_view(op)
 
 
+def _copies_a_value(b: TraceBuilder, op: TensorOp) -> bool:
+    """True for a copy of what is in registers, which no load is."""
+    return op.kind in MOVES and b.tensor(op.tensor_inputs[0]).memory is MemoryType.LOCAL
+
+
 def costly_values(b: TraceBuilder, folded: Collection[int], rank: int) -> list[str]:
     """Results of costly operators, computed in one pass, that later passes read: candidates to be kept."""
     return _repeated(b, folded, rank, lambda op: op.kind in COSTLY)
@@ -170,7 +175,7 @@ def compute_again(
         name = op.output
         if name not in passes.used:
             continue
-        joins = loads_once and is_load(op)
+        joins = loads_once and is_load(op) and not _copies_a_value(b, op)
         wanted = sorted({_joined(p) if joins else p for p in passes.used[name]})
         made_in = passes.part_of(op)
         of[name] = made_in if name in kept or not wanted else wanted[0]

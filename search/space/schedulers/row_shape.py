@@ -190,6 +190,10 @@ class RowShape:
         """True for a streamed input that bulk copies can bring."""
         return operand in self.loaded and self.bulk_rows(operand)
 
+    def is_sent(self, operand: RowOperand) -> bool:
+        """True for a streamed output that bulk copies can store."""
+        return operand in self.streams and operand.is_output and self.bulk_rows(operand)
+
     def is_copied(self, operand: RowOperand, elems: int) -> bool:
         """True for a streamed input that threads can copy past their registers, in vectors of `elems` at most: rows of
         any pitch, if only words of 4 bytes or more lie in them."""
@@ -242,9 +246,6 @@ def row_shape(sf: ScheduledFusion) -> RowShape | str:
 def shape_of_rows(sf: ScheduledFusion, folded: tuple[int, ...], columns: Sequence[str] = ()) -> RowShape | str:
     """The rows of an unscheduled fusion whose rows are `folded`, or why it has none. `columns`: reductions of others of
     its dimensions."""
-    twice = [n for n in sf.inputs if len(sf.consumers(n)) > 1 and any(reads_a_view(op) for op in sf.consumers(n))]
-    if mixed := [n for n in twice if not all(reads_a_view(op) for op in sf.consumers(n))]:
-        return f"it reads input {mixed[0]} through a view and in another way as well; pass it twice"
     fold = next(op.output for op in sf.ops if op.kind in REDUCTIONS)
     shape = tuple(a.extent for a in sf.tensor(fold).logical)
     crossed = tuple(d for d, a in enumerate(sf.tensor(columns[0]).logical) if a.is_reduction) if columns else ()
@@ -259,13 +260,24 @@ def shape_of_rows(sf: ScheduledFusion, folded: tuple[int, ...], columns: Sequenc
 
 
 def computed_across(sf: ScheduledFusion, columns: Sequence[str]) -> frozenset[str]:
-    """What is computed from reductions of columns, without these."""
-    return frozenset[str]().union(*(downstream(sf, name) for name in columns))
+    """What is computed from reductions of columns, without these, and what of their shape it is computed with."""
+    found = set[str]().union(*(downstream(sf, name) for name in columns))
+    for op in reversed(sf.ops):
+        if op.output in found:
+            beside = (n for n in op.tensor_inputs if n not in sf.inputs)
+            found.update(n for n in beside if not is_full(sf.tensor(n), len(sf.tensor(columns[0]).logical)))
+    return frozenset(found)
 
 
 def reads_a_view(op: TensorOp) -> bool:
     """True for an operator that reads its operand at another place than the one it makes."""
     return op.kind in VIEWS or op.kind is OpKind.CAT
+
+
+def _is_viewed(sf: ScheduledFusion, name: str) -> bool:
+    """True for an input of which some operator reads a view: no register or shared copy of it serves every reader, so
+    that each has what it reads in registers of its own."""
+    return any(reads_a_view(op) for op in sf.consumers(name))
 
 
 def is_full(t: TensorView, rank: int) -> bool:
@@ -292,7 +304,7 @@ def _operands(sf: ScheduledFusion, rows: RowShape, across: frozenset[str]) -> li
         for name in dict.fromkeys(op.tensor_inputs):
             if name in sf.inputs:
                 source = sf.tensor(name)
-                read = op.output if reads_a_view(op) else name
+                read = op.output if reads_a_view(op) or _is_viewed(sf, name) else name
                 at = producer_indices(op, source, index, extents)
                 bounds = tuple(bound.at(index) for bound in op.within)
                 operand = _operand(source, read, at, folded, kept, is_output=False)

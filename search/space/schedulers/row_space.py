@@ -11,6 +11,7 @@ from compiler.ir.fusion import Fusion
 from compiler.schedule.start import start
 from search.space.constraints import Constraint
 from search.space.knobs import Knob
+from search.space.schedulers.aligned_rows import IN_WORDS
 from search.space.schedulers.builder import TraceBuilder
 from search.space.schedulers.copy_paths import CP_ASYNC
 from search.space.schedulers.flat_space import SMEM_SLACK_BYTES
@@ -36,6 +37,7 @@ from search.space.schedulers.row_facts import (
     PARKED_ROW_BYTES,
     RESIDENT,
     SHIFTED_REGISTER_BYTES,
+    VECTOR,
     WARP,
     RowFacts,
     blocks_of,
@@ -44,7 +46,7 @@ from search.space.schedulers.row_facts import (
     row_facts,
 )
 from search.space.schedulers.row_shape import RowShape, row_shape
-from search.space.schedulers.row_worthwhile import copies, persistence, redundant, rings
+from search.space.schedulers.row_worthwhile import copies, persistence, redundant, rings, stores
 from search.space.space import Space
 
 UNROLLS = (1, 2, 4, 8)
@@ -62,7 +64,7 @@ def row_space(fusion: Fusion, arch: Arch, sm_count: int) -> Space:
     return Space(
         "row",
         _knobs(fusion, f),
-        (*_shape(f), *_memory(f), *persistence(f), *ring_constraints(rings(f)), *copies(f), *redundant(f)),
+        (*_shape(f), *_memory(f), *persistence(f), *ring_constraints(rings(f)), *copies(f), *stores(f), *redundant(f)),
     )
 
 
@@ -76,8 +78,12 @@ def _knobs(fusion: Fusion, f: RowFacts) -> tuple[Knob, ...]:
     return (
         Knob("keep", keeps),
         Knob("load", f.load_paths or (BULK,)),
-        Knob("vector", tuple(sorted({*f.vectors, *f.shifted_vectors}))),
-        Knob("rows_begin", (AS_THEY_ARE, ALIGNED) if f.shifted_vectors else (AS_THEY_ARE,)),
+        Knob("store", (VECTOR, BULK) if f.sent_bytes else (VECTOR,)),
+        Knob("vector", tuple(sorted({*f.vectors, *f.shifted_vectors, *f.word_vectors}))),
+        Knob(
+            "rows_begin",
+            (AS_THEY_ARE, *((ALIGNED,) if f.shifted_vectors else ()), *((IN_WORDS,) if f.word_vectors else ())),
+        ),
         Knob("threads", _threads(f)),
         Knob("rows", _powers(256)),
         Knob("cluster", f.clusters),
@@ -110,9 +116,10 @@ def _threads(f: RowFacts) -> tuple[int, ...]:
 
 def _threads_of_shifted_rows(f: RowFacts) -> list[int]:
     """Whole warps that cover the widest vectors of a shifted row in so many steps, where they leave few without one."""
-    if not f.shifted_vectors:
+    moved = (*f.shifted_vectors, *f.word_vectors)
+    if not moved:
         return []
-    widest = f.shifted_vectors[-1]
+    widest = max(moved)
     count = -(-(f.rows.cols + widest) // widest)
     able = {-(-count // (WARP * n)) * WARP: n for n in range(MAX_STEPS, 0, -1)}
     most = f.arch.max_threads_per_block
@@ -125,14 +132,15 @@ def _shape(f: RowFacts) -> list[Constraint]:
     cols, rows = f.rows.cols, f.rows.rows
     least = min(f.vectors)
     most = max(_threads(f)) * f.clusters[-1] * UNROLLS[-1]
-    shifted = list(f.shifted_vectors)
+    shifted, words = list(f.shifted_vectors), list(f.word_vectors)
 
     def covered(vector: Any, threads: Any, cluster: Any) -> Any:
         whole = vector * threads * cluster
         return (whole < 2 * cols) | ((threads == 1) & (cluster == 1) & (vector == least))
 
     def begun(begin: Any, vector: Any) -> Any:
-        return np.where(begin == ALIGNED, np.isin(vector, shifted), np.isin(vector, f.vectors))
+        moved = np.where(begin == IN_WORDS, np.isin(vector, words), np.isin(vector, shifted))
+        return np.where(begin == AS_THEY_ARE, np.isin(vector, f.vectors), moved)
 
     def steps_fit(keep: Any, vector: Any, threads: Any, cluster: Any, unroll: Any, begin: Any) -> Any:
         once = vector * threads * cluster
@@ -166,7 +174,7 @@ def _shape(f: RowFacts) -> list[Constraint]:
             "redundant_rows_begin",
             ("rows_begin", "keep"),
             lambda begin, keep: (begin == AS_THEY_ARE) | (keep != "shared"),
-            "Shifted rows are loaded by threads.",
+            "Shifted rows, and words that straddle aligned ones, are loaded by threads.",
         ),
         Constraint(
             "tile_exceeds_the_problem",
@@ -237,7 +245,7 @@ def _memory(f: RowFacts) -> list[Constraint]:
     def needed(*knobs: Any) -> Any:
         """Registers of a thread in all, at the least."""
         vector, begin = (knobs[budget.index(name)] for name in ("vector", "rows_begin"))
-        shift = np.where(begin == ALIGNED, vector * SHIFTED_REGISTER_BYTES // f.narrowest, 0)
+        shift = np.where(f.is_shifted(vector, begin), vector * SHIFTED_REGISTER_BYTES // f.narrowest, 0)
         return held(*knobs) + OTHER_REGISTERS + shift
 
     def launched(count: Any, *knobs: Any) -> Any:
@@ -254,11 +262,17 @@ def _memory(f: RowFacts) -> list[Constraint]:
         return (resident == 0) | (blocks >= 2) & inside
 
     def smem(keep: Any, load: Any, count: Any, cluster: Any, stages: Any, *knobs: Any) -> Any:
-        vector, threads, unroll = knobs
+        vector, threads, unroll, store = knobs
         once = vector * threads * unroll
         part = np.where(load == CP_ASYNC, -(-cols // (once * cluster)) * once, -(-cols // cluster))
-        need = part * f.staged_bytes(load, vector) * count * stages
-        return (keep != "shared") | (need + SMEM_SLACK_BYTES <= f.arch.smem_per_block_optin_bytes)
+        staged = np.where(keep == "shared", part * f.staged_bytes(load, vector) * stages, 0)
+        need = (staged + np.where(store == BULK, sent(vector, threads * unroll, cluster), 0)) * count
+        return need + SMEM_SLACK_BYTES <= f.arch.smem_per_block_optin_bytes
+
+    def sent(vector: Any, threads: Any, cluster: Any) -> Any:
+        """Bytes of a row that a block has in shared memory until bulk copies have stored it."""
+        once = vector * threads
+        return -(-cols // (once * cluster)) * once * f.sent_bytes
 
     def inside(keep: Any, vector: Any, threads: Any, cluster: Any, unroll: Any, load: Any, fill: Any) -> Any:
         whole = cols % (vector * threads * cluster * unroll) == 0
@@ -285,9 +299,10 @@ def _memory(f: RowFacts) -> list[Constraint]:
         few = (parked_steps(steps, parked) > 0) & (part >= PARKED_ROW_BYTES) & (begin == AS_THEY_ARE)
         return (parked == 0) | (keep == "registers") & few & (f.parked_bytes(vector) > 0)
 
-    def parked_smem(keep: Any, vector: Any, threads: Any, rows: Any, cluster: Any, parked: Any) -> Any:
+    def parked_smem(keep: Any, vector: Any, threads: Any, rows: Any, cluster: Any, parked: Any, store: Any) -> Any:
         steps = -(-cols // (vector * threads * cluster))
         need = parked_steps(steps, parked) * vector * threads * rows * f.parked_bytes(vector)
+        need = need + np.where(store == BULK, sent(vector, threads, cluster) * rows, 0)
         return (keep != "registers") | (need + SMEM_SLACK_BYTES <= f.arch.smem_per_block_optin_bytes)
 
     def kept(fold: Any, keep: Any, vector: Any, threads: Any, cluster: Any, values: Any, begin: Any) -> Any:
@@ -323,7 +338,7 @@ def _memory(f: RowFacts) -> list[Constraint]:
         ),
         Constraint(
             "shared_memory_fits_the_block",
-            ("keep", "vector", "threads", "rows", "cluster", "parked"),
+            ("keep", "vector", "threads", "rows", "cluster", "parked", "store"),
             parked_smem,
             "What the threads of a block park fits its shared memory.",
         ),
@@ -348,7 +363,7 @@ def _memory(f: RowFacts) -> list[Constraint]:
         ),
         Constraint(
             "shared_memory_fits_the_block",
-            ("keep", "load", "rows", "cluster", "stages", "vector", "threads", "unroll"),
+            ("keep", "load", "rows", "cluster", "stages", "vector", "threads", "unroll", "store"),
             smem,
             "Rows of a block, times stages, fit its shared memory.",
         ),

@@ -15,6 +15,9 @@ from search.space.schedulers.copy_paths import CP_ASYNC, copied_rings
 from search.space.schedulers.rings import Rings
 from search.space.schedulers.row_facts import APART, BULK, RowFacts
 
+MOST_SENT = 16
+"""Rows of a block that bulk copies store: as many copies are asked for by one thread, one after the other."""
+
 
 def persistence(f: RowFacts) -> list[Constraint]:
     """Blocks that stay for several rows."""
@@ -72,6 +75,38 @@ def copies(f: RowFacts) -> list[Constraint]:
             ("keep", "load"),
             lambda keep, load: (keep == "shared") | (load == (*f.load_paths, BULK)[0]),
             "Only rows in shared memory are brought there.",
+        ),
+    ]
+
+
+def stores(f: RowFacts) -> list[Constraint]:
+    """Rows that bulk copies store from shared memory."""
+    all_sent = sum(o.nbytes for o in f.rows.streams if o.is_output) == f.sent_bytes
+
+    return [
+        Constraint(
+            "redundant_rows_begin",
+            ("store", "rows_begin", "vector"),
+            lambda store, begin, vector: (store != BULK) | ~f.is_shifted(vector, begin),
+            "Rows that bulk copies store begin at multiples of a vector.",
+        ),
+        Constraint(
+            "sent_rows_are_whole",
+            ("store", "keep", "blocks_per_sm", "cluster"),
+            lambda store, keep, blocks, cluster: (store != BULK) | (keep != "reload") & (blocks == 0) & (cluster == 1),
+            "A row leaves shared memory at once, and its block with it: one that stays would wait for the copies.",
+        ),
+        Constraint(
+            "few_copies_a_block",
+            ("store", "rows"),
+            lambda store, rows: (store != BULK) | (rows <= MOST_SENT),
+            "One thread asks for every row: few of them.",
+        ),
+        Constraint(
+            "redundant_cache_store",
+            ("store", "cache_store"),
+            lambda store, cache: (store != BULK) | (cache == "default") | (not all_sent),
+            "Bulk copies take no thread cache hint.",
         ),
     ]
 

@@ -13,7 +13,9 @@ Loops of the threaded tensors: tile | thread | step | P inside the vector block 
 Where rows begin at any address (odd pitches), a tile's run of them is shifted to the boundaries of a warp's accesses;
 or rows are shifted as wholes, and what tiles then share, a halo of less than a sector, is loaded by both.
 Elements narrower than a register then come as words that straddle two aligned ones, go to shared memory by themselves,
-and leave as aligned words, of which those at a run's ends are cut (CUB, batched memory copies).
+and leave as aligned words, of which those at a run's ends are cut (CUB, batched memory copies). Or rows lie in the
+shared tile as they do in memory, from a multiple of a vector on, and are loaded by aligned vectors, past the registers
+too; reading a column then takes each row's own phase into account.
 """
 
 from __future__ import annotations
@@ -34,10 +36,12 @@ from search.space.schedulers.builder import TraceBuilder
 from search.space.schedulers.pointwise_body import inline_body, is_packed_cast, set_cache, set_grades
 from search.space.schedulers.rings import turn
 from search.space.schedulers.tile2d_facts import WARP, Facts
+from search.space.schedulers.tile2d_layouts import BANKS, ODD, PHASES
 from search.space.schedulers.tile2d_matrix import MATRIX, fragment_loops, fragment_types, is_direct, stores_matrices
 from search.space.schedulers.tile2d_sources import Chain, add_chain, cache_rest, loads_by_vector
-from search.space.schedulers.tile2d_space import AHEAD, ODD, tile2d_space
+from search.space.schedulers.tile2d_space import AHEAD, tile2d_space
 from search.space.schedulers.tile2d_tiles import (
+    BANK_BYTES,
     TileAxes,
     box_width,
     row_pitch,
@@ -126,9 +130,9 @@ class _Tile2dTrace:
             self.block_loops(name, rows_last=False, allocate=name in staged)
         for chain in self.chains:
             if chain.fetched:
-                self.fetch_loops(chain.fetched, chain.dims, allocate=False)
+                self.fetch_loops(chain.fetched, chain, allocate=False)
             if chain.shared and load != "tma":
-                self.fetch_loops(chain.shared, chain.dims, allocate=True)
+                self.fetch_loops(chain.shared, chain, allocate=True)
             elif chain.shared:
                 self.tile_copy(chain.shared, chain.dims, load=True)
         if is_staged:
@@ -167,23 +171,35 @@ class _Tile2dTrace:
         op = self.b.sf.producer(tv)
         return op is not None and op.via.is_matrix
 
-    def fetch_loops(self, tv: str, dims: tuple[int, ...], *, allocate: bool) -> None:
+    def fetch_loops(self, tv: str, chain: Chain, *, allocate: bool) -> None:
         """Loads of whole rows of a source: [tile.., thread, step, lane], threads along P first.
 
-        Of shifted rows a warp loads pieces of its own length, so that each begins on a multiple of it.
+        Of shifted rows a warp loads pieces of its own length, so that each begins on a multiple of it; or they lie in
+        the tile as in memory, so that words do.
         """
         b, p, lead = self.b, self.point, self.lead
-        word, nbytes, is_shifted = max(p["load_vector"], p["vector_in"]), b.tensor(tv).dtype.nbytes, p["shift_load"]
+        word, nbytes = max(p["load_vector"], p["vector_in"]), b.tensor(tv).dtype.nbytes
+        in_words = p["layout"] == PHASES
+        is_shifted = p["shift_load"] and not in_words
         pitch = row_pitch(p["layout"], p["tile_in"], nbytes, word) if allocate and is_shifted else 0
-        self.axes.to_tiles(tv, dims, shift="source" if is_shifted else "", pitch=pitch)
+        if in_words:
+            self.axes.to_places(tv, chain.dims, chain.source)
+        else:
+            self.axes.to_tiles(tv, chain.dims, shift="source" if is_shifted else "", pitch=pitch)
         b.reorder(tv, [*range(lead), lead + 1, lead])
         if not is_shifted:
             if allocate:
-                set_tile_allocation(b, tv, p["layout"], phase_rows=p["vector_out"], word=word)
+                rows, past = p["vector_out"], word
+                if in_words:
+                    rows, past = self.axes.rows_apart(chain.source), self.axes.begins
+                set_tile_allocation(b, tv, p["layout"], phase_rows=rows, word=past)
             b.split(tv, lead + 1, p["load_vector"])
             b.merge(tv, lead)
             b.split(tv, lead, p["threads"])
             b.reorder(tv, [*range(lead), lead + 1, lead, lead + 2])
+            bank = BANK_BYTES // nbytes
+            if allocate and p["layout"] == BANKS and p["load_vector"] > bank:
+                b.split(tv, lead + 2, bank)
             return
         b.split(tv, lead + 1, p["load_vector"])
         b.split(tv, lead + 1, WARP)
@@ -222,8 +238,10 @@ class _Tile2dTrace:
             for name in (chain.fetched, chain.shared) if self.point["load"] != "tma" else ():
                 if name:
                     by_elements = name == chain.shared and self.point["layout"] == ODD
-                    b.parallelize(name, [*tile, P.TIDX, P.UNROLL, P.UNROLL if by_elements else P.VECTORIZE])
-            if chain.fetched and not self.space.loads_by(self.point["load_vector"]):
+                    words = [P.UNROLL] * (len(b.tensor(name).loop) - lead - 3)
+                    last = P.UNROLL if by_elements else P.VECTORIZE
+                    b.parallelize(name, [*tile, P.TIDX, P.UNROLL, *words, last])
+            if chain.fetched and not self.point["shift_load"] and not self.space.loads_by(self.point["load_vector"]):
                 b.do(steps.Straddle(chain.fetched))
         for name in (*after, *ends):
             if self.is_fragment(name):

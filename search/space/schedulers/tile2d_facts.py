@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from compiler.arch import Arch
 from search.space.schedulers.copy_paths import copies_by
 from search.space.schedulers.transposed_space import SMALLEST_TILE, Source, TransposedSpace
@@ -29,6 +31,15 @@ STRADDLED_BYTES = (4, 8, 16)
 
 SECTOR_BYTES = 32
 """Of memory: what L2 writes whole without reading it first (CUDA C++ programming guide, device memory accesses)."""
+
+LINE_BYTES = 128
+"""Of a cache, four sectors: what a warp asks for once with eight lanes' words of 16 bytes that begin on one."""
+
+VECTOR_WORD, SECTOR, LINE = "vector", "sector", "line"
+"""At multiples of which rows of shared tiles begin that lie as in memory."""
+
+SPAN_BYTES = {VECTOR_WORD: 0, SECTOR: SECTOR_BYTES, LINE: LINE_BYTES}
+"""Of the multiples, where they are more than what a thread loads."""
 
 TILES = (SMALLEST_TILE, 64, 128, 256)
 """Elements of a tile in one dimension: of f32, 128 bytes to 1 KB, so that warps touch whole lines on both sides."""
@@ -83,7 +94,10 @@ class Facts:
 
     @property
     def tiles_in(self) -> tuple[int, ...]:
-        return tile_extents(self.extent_in, self.extent_out)
+        """Of bytes whose rows lie as in memory, rows are longer: a line of each is before its run."""
+        plain = tile_extents(self.extent_in, self.extent_out)
+        longer = (2 * plain[-1],) if self.superset_vectors and self.widest_in == 1 else ()
+        return (*plain, *(t for t in longer if t < 2 * self.extent_in))
 
     @property
     def tiles_out(self) -> tuple[int, ...]:
@@ -116,13 +130,28 @@ class Facts:
         return word in STRADDLED_BYTES and source.align % word == 0 and self.extent_in >= SMALLEST_TILE
 
     @property
+    def superset_vectors(self) -> tuple[int, ...]:
+        """Vectors by which rows of sources that begin at any element are loaded where they lie: from the multiple of a
+        vector before their first element on, into a tile that has a place for what comes before it."""
+        able = (v for v in VECTORS if v > 1 and v * self.widest_in <= WORD_BYTES)
+        return tuple(v for v in able if all(self._has_phases(s, v) for s in self.space.sources))
+
+    def _has_phases(self, source: Source, elems: int) -> bool:
+        word, strides = elems * source.nbytes, self.space.source_strides(source)
+        outside = [s for g, s in enumerate(strides) if g not in self.space.rows and self.space.sizes[g] > 1]
+        is_run = any(s % elems for s in outside) and all(s >= self.extent_in for s in outside)
+        return is_run and word >= REGISTER_BYTES and source.align % word == 0 and self.extent_in >= SMALLEST_TILE
+
+    @property
     def load_vectors(self) -> tuple[int, ...]:
-        return (*self.aligned_vectors, *self.straddling_vectors)
+        beside = sorted({*self.straddling_vectors, *self.superset_vectors} - {*self.aligned_vectors})
+        return (*self.aligned_vectors, *beside)
 
     @property
     def has_copies(self) -> bool:
         """True if sources are permuted and nothing else, in words that threads can copy past their registers."""
-        able = any(copies_by(v, self.space.source_bytes) for v in self.aligned_vectors)
+        words = (*self.aligned_vectors, *self.superset_vectors)
+        able = any(copies_by(v, self.space.source_bytes) for v in words)
         return able and all(s.is_whole for s in self.space.sources)
 
     def stores_by(self, elems: int) -> bool:
@@ -132,6 +161,11 @@ class Facts:
 
     @property
     def shifts_load(self) -> bool:
+        """True if rows of a source can be loaded at the places that they begin at."""
+        return self.shifts_elements or bool(self.superset_vectors)
+
+    @property
+    def shifts_elements(self) -> bool:
         """True if rows of a source begin at different places of a sector, those of a tile at one distance."""
         is_odd = self.space.source_pitch % sector_elements(self.space.source_bytes) != 0
         return is_odd and self.extent_in >= SMALLEST_TILE and len(self.space.columns) == 1
@@ -142,6 +176,12 @@ class Facts:
         return (
             self.space.target_pitch % sector_elements(self.space.target_bytes) != 0 and self.extent_out >= SMALLEST_TILE
         )
+
+    @property
+    def tiles_carry_data(self) -> bool:
+        """True if every source varies along all dimensions that tiles are cut from."""
+        dims = [d for g in (*self.space.rows, *self.space.columns) for d in self.space.groups[g]]
+        return all(s.strides[d] or self.space.shape[d] == 1 for s in self.space.sources for d in dims)
 
     @property
     def has_tensor_maps(self) -> bool:
@@ -157,6 +197,13 @@ class Facts:
     def tiles(self, tile_in: Any, tile_out: Any) -> Any:
         batch = prod(self.space.sizes[g] for g in self.space.batch)
         return batch * -(-self.extent_in // tile_in) * -(-self.extent_out // tile_out)
+
+
+def places_before(sizes: tuple[int, ...], begin: Any, width: Any, lanes_in: Any) -> Any:
+    """Places of a tile's rows for what comes before their run, of rows that begin at multiples of `begin`, a value of
+    the knob `rows_begin`: a vector of `width` at least, and as many as threads along P: these then divide the rest."""
+    span = np.select([begin == name for name in SPAN_BYTES], list(SPAN_BYTES.values()), default=0) // min(sizes)
+    return np.maximum(np.maximum(width, lanes_in), span)
 
 
 def sector_elements(sizes: tuple[int, ...]) -> int:

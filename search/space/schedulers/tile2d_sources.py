@@ -30,6 +30,7 @@ class Chain:
     block: str
     permuted: str
     dims: tuple[int, ...]
+    source: Source
 
     @property
     def tensors(self) -> tuple[str, ...]:
@@ -39,35 +40,37 @@ class Chain:
 def add_chain(b: TraceBuilder, source: Source, load: str) -> Chain:
     """Inserts the tensors between a source and what reads it, for a load path (a value of the knob `load`)."""
     if not source.is_whole:
-        return _chain_from(b, source.view, source.view, load, "", ())
+        return _chain_from(b, source, source.view, source.view, load, "", ())
     readers = [op.output for op in b.sf.consumers(source.name)]
     if source.is_permuted and readers != [source.view]:
         first = _private_copy(b, source)
         if load in PAST_REGISTERS:
             b.do(steps.SetMemory(first, MemoryType.SHARED, PAST_REGISTERS[load]))
-        return _chain_from(b, first, source.view, load, source.view, source.dims)
+        return _chain_from(b, source, first, source.view, load, source.view, source.dims)
     stem, permuted = source.name, source.view if source.is_permuted else ""
     if load in PAST_REGISTERS:
         b.do(steps.CacheInput(stem, f"{stem}_s", MemoryType.SHARED, PAST_REGISTERS[load]))
-        return _chain_from(b, f"{stem}_s", stem, load, permuted, source.dims)
+        return _chain_from(b, source, f"{stem}_s", stem, load, permuted, source.dims)
     first = f"{stem}_r" if load == "direct" else f"{stem}_g"
     b.do(steps.CacheInput(stem, first, MemoryType.LOCAL))
-    return _chain_from(b, first, stem, load, permuted, source.dims)
+    return _chain_from(b, source, first, stem, load, permuted, source.dims)
 
 
-def _chain_from(b: TraceBuilder, first: str, stem: str, load: str, permuted: str, dims: tuple[int, ...]) -> Chain:
+def _chain_from(
+    b: TraceBuilder, source: Source, first: str, stem: str, load: str, permuted: str, dims: tuple[int, ...]
+) -> Chain:
     """The chain whose tensor `first` is read from memory: into registers, or past them into a shared tile."""
     shared, block = f"{stem}_s", f"{stem}_r"
     match load:
         case "direct":
-            return Chain("", "", first, permuted, dims)
+            return Chain("", "", first, permuted, dims, source)
         case _ if load in PAST_REGISTERS:
             b.do(steps.CacheInput(first, block, MemoryType.LOCAL))
-            return Chain("", first, block, permuted, dims)
+            return Chain("", first, block, permuted, dims, source)
         case _:
             b.do(steps.CacheInput(first, shared, MemoryType.SHARED))
             b.do(steps.CacheInput(shared, block, MemoryType.LOCAL))
-            return Chain(first, shared, block, permuted, dims)
+            return Chain(first, shared, block, permuted, dims, source)
 
 
 def _private_copy(b: TraceBuilder, source: Source) -> str:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import gcd
 from typing import Any
 
 from compiler.schedule import steps
 from search.space.schedulers.builder import TraceBuilder
 from search.space.schedulers.flat_space import MAX_BOX
-from search.space.schedulers.tile2d_facts import sector_elements
+from search.space.schedulers.tile2d_facts import places_before, sector_elements
+from search.space.schedulers.tile2d_layouts import BANKS, ODD, PHASES, SPANS
 from search.space.schedulers.tile2d_matrix import BY_MATRICES, MATRIX_LANES
-from search.space.schedulers.tile2d_space import GROUPED, ODD, SPANS
-from search.space.schedulers.transposed_space import TransposedSpace
+from search.space.schedulers.tile2d_space import AS_STORED, GROUPED
+from search.space.schedulers.transposed_space import Source, TransposedSpace
 
 CHUNK_BYTES = 16
 LINE_BYTES = 128
@@ -42,12 +44,34 @@ class TileAxes:
         wholes, by less than a sector."""
         return sector_elements(self.space.target_bytes) if self.point.get("halo") else 0
 
-    def to_tiles(self, tv: str, dims: tuple[int, ...] = (), *, shift: str = "", pitch: int = 0) -> None:
+    @property
+    def begins(self) -> int:
+        """Places of a shared tile's rows beside the elements of its run: rows lie as in memory, from the multiple of a
+        vector before their first element on."""
+        p = self.point
+        if p["layout"] != PHASES:
+            return 0
+        begin, lanes_in = p["rows_begin"], p["threads"] // p["lanes_out"]
+        return int(places_before(self.space.source_bytes, begin, p["load_vector"], lanes_in))
+
+    @property
+    def step_in(self) -> int:
+        """Elements along P from one tile to the next."""
+        return int(self.point["tile_in"]) - self.begins
+
+    def to_places(self, tv: str, dims: tuple[int, ...], source: Source) -> None:
+        """[tile.., P in the tile, Q in the tile] of a shared tile of `source` whose rows lie as in memory."""
+        self.to_tiles(tv, dims, begins=source)
+
+    def to_tiles(
+        self, tv: str, dims: tuple[int, ...] = (), *, shift: str = "", pitch: int = 0, begins: Source | None = None
+    ) -> None:
         """[tile.., P in the tile, Q in the tile]. `dims`: the permutation of a tensor in a source's own order.
 
         `shift`: the side ("source" or "target") at whose rows' phases the run of the tile contiguous there is shifted.
         With a halo the tiles of the sources' side are windows of Q that overlap.
         `pitch`: of a shared tile whose run is shifted, elements from one row of Q to the next: it lies unshifted.
+        `begins`: the source as whose rows those of the tile begin, each at its own multiple of a vector.
         """
         b, space, p = self.b, self.space, self.point
         if dims:
@@ -56,6 +80,9 @@ class TileAxes:
             b.merge(tv, at, len(group))
         b.reorder(tv, [*space.batch, *space.rows, *space.columns])
         row, column = len(space.batch), len(space.batch) + len(space.rows)
+        if begins is not None:
+            self.shift_rows(tv, begins)
+            column = row + 2
         b.merge(tv, column, len(space.columns))
         by_groups = shift == "target" and (len(space.rows) > 1 or self.halo > 0)
         if self.halo and shift != "target":
@@ -67,8 +94,9 @@ class TileAxes:
             b.split(tv, column, p["tile_out"])
             if by_groups:
                 self.shift_by_groups(tv, column + 1)
-        b.merge(tv, row, len(space.rows))
-        b.split(tv, row, p["tile_in"])
+        if begins is None:
+            b.merge(tv, row, len(space.rows))
+            b.split(tv, row, self.step_in)
         count = row + 2
         if pitch:
             self.allocate(tv, pitch)
@@ -82,12 +110,23 @@ class TileAxes:
             b.reorder(tv, [*range(count - 1), count, count - 1, count + 1, count + 2])
             b.merge(tv, 0, count + 1)
         else:
-            tiles = [row, column] if p["tile_order"] == "columns_inner" else [column, row]
-            b.reorder(tv, [*batch, *tiles, row_in, column_in])
+            inside = [at for at in batch if space.batch[at] in space.batch_inside]
+            outside = [at for at in batch if at not in inside]
+            orders = {"rows_inner": [*batch, column, row], AS_STORED: [*outside, row, *inside, column]}
+            b.reorder(tv, [*orders.get(p["tile_order"], [*batch, row, column]), row_in, column_in])
             b.merge(tv, 0, count)
         if p["blocks_per_sm"]:
             b.split(tv, 0, p["blocks_per_sm"] * self.sm_count)
             b.reorder(tv, [1, 0, 2, 3])
+
+    def rows_apart(self, source: Source) -> int:
+        """Rows of a tile, of which each thread reads `vector_out`, until their phases meet in the same bank again: all
+        of them where there are no more, or where the phases reach every bank."""
+        stride, span = self.space.source_strides(source)[self.space.columns[-1]], self.begins * source.nbytes
+        between = self.point["vector_out"] * stride * source.nbytes % span
+        begun = min(max(1, span // BANK_BYTES), span // gcd(between, span))
+        apart, rows = int(self.point["vector_out"]) * begun, int(self.point["tile_out"]) + self.halo
+        return rows if begun >= LINE_BYTES // BANK_BYTES else min(apart, rows)
 
     def allocate(self, tv: str, pitch: int) -> None:
         """Rows of Q, `pitch` elements apart, of a tensor of axes [batch.., P tile, P, Q tile, Q]."""
@@ -115,6 +154,17 @@ class TileAxes:
         factors |= {row: along_p * p["tile_in"], row_in: along_p, column: along_q * p["tile_out"], column_in: along_q}
         by = tuple(at for at in range(count + 2) if at != run and factors[at] % unit)
         self.b.do(steps.Shift(tv, run, by, tuple(factors[at] % unit for at in by), unit))
+
+    def shift_rows(self, tv: str, source: Source) -> None:
+        """Axes [batch.., groups of P.., groups of Q..] -> [batch.., P tile, P, groups of Q..], the run of a tile moved
+        as its row of `source` is."""
+        space, unit, row = self.space, self.begins, len(self.space.batch)
+        self.b.merge(tv, row, len(space.rows))
+        self.b.split(tv, row, self.step_in)
+        strides = space.source_strides(source)
+        factors = [*(strides[g] for g in space.batch), self.step_in, 0, *(strides[g] for g in space.columns)]
+        by = tuple(at for at, factor in enumerate(factors) if factor % unit)
+        self.b.do(steps.Shift(tv, row + 1, by, tuple(factors[at] % unit for at in by), unit))
 
     def shift_by_groups(self, tv: str, run: int) -> None:
         """The same at the phases of the outputs' rows, of axes [batch.., groups of P.., Q] or [.., Q tile, Q], `run`
@@ -148,6 +198,11 @@ def set_tile_allocation(b: TraceBuilder, tv: str, layout: str, *, phase_rows: in
     if layout in ("pad", ODD):
         pitch = row_pitch(layout, extent, nbytes, word)
         b.do(steps.SetAllocationDomain(tv, tuple(range(count)), (), (*[None] * row, pitch, 1)))
+        return
+    if layout in (BANKS, PHASES):
+        past = BANK_BYTES // nbytes if layout == BANKS else word
+        strides = (*[None] * row, phase_rows * extent + past, extent, 1)
+        b.do(steps.SetAllocationDomain(tv, tuple(range(count)), (steps.Split(tv, row, phase_rows),), strides))
         return
     if layout == "none":
         b.do(steps.SetAllocationDomain(tv, tuple(range(count))))

@@ -97,6 +97,13 @@ class TransposedSpace:
         return tuple(g for g in range(len(self.groups)) if g not in (*self.rows, *self.columns))
 
     @property
+    def batch_inside(self) -> tuple[int, ...]:
+        """Batch groups along which the outputs step less far than from one element of a source's row to the next: of
+        each of their indices there is a row between those of a tile."""
+        step = self.target_strides[self.rows[-1]]
+        return tuple(g for g in self.batch if self.sizes[g] > 1 and self.target_strides[g] < step)
+
+    @property
     def is_wide(self) -> bool:
         """True if both runs fill more than half a warp: other schedulers need not try."""
         return 2 * min(self.extent_in, self.extent_out) > SMALLEST_TILE

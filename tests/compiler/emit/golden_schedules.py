@@ -228,6 +228,25 @@ GOLDEN = {
             layout="pad",
         ),
     ),
+    "tile2d_odd_rows_as_in_memory": Golden(
+        ALL,
+        lambda arch: generated(
+            "tile2d",
+            transpose(515, 1003, "bf16"),
+            arch,
+            load="cp_async",
+            tile_in=128,
+            tile_out=64,
+            vector_out=2,
+            lanes_out=32,
+            threads=256,
+            load_vector=8,
+            shift_load=True,
+            shift_store=True,
+            halo=True,
+            layout="phases",
+        ),
+    ),
     "tile2d_words_of_odd_rows": Golden(
         ALL,
         lambda arch: generated(
@@ -396,6 +415,32 @@ GOLDEN = {
         ALL,
         lambda arch: generated(
             "row", softmax((512, 1023), (1,), "bf16"), arch, rows_begin="aligned", vector=8, threads=32, rows=4
+        ),
+    ),
+    "row_of_words_that_straddle_aligned_ones": Golden(
+        ALL,
+        lambda arch: generated(
+            "row",
+            softmax((512, 1000), (1,), "bf16", strides=[1001, 1]),
+            arch,
+            rows_begin="in_words",
+            vector=8,
+            threads=128,
+            math="approx",
+        ),
+    ),
+    "row_loaded_and_stored_by_bulk_copies": Golden(
+        BULK,
+        lambda arch: generated(
+            "row",
+            layer_norm((64, 4096), (1,), "bf16"),
+            arch,
+            keep="shared",
+            store="bulk",
+            vector=8,
+            threads=128,
+            unroll=4,
+            math="approx",
         ),
     ),
     "row_in_shared_memory_of_a_cluster": Golden(

@@ -159,8 +159,16 @@ STATEMENTS: tuple[tuple[str, Stmt, Sequence[str]], ...] = (
         "a copy that the end cuts reads the elements inside",
         CopyAsync(Shared("s", F16, const(0)), "i0", var(TX) * 4, 4, DEFAULT, (), Less(LANE, const(30))),
         [
-            "ft_copy_async_of<8, 0>(((tx * 4u) < 30u ? 2u : 0u) + ((tx * 4u + 1u) < 30u ? 2u : 0u)"
-            " + ((tx * 4u + 2u) < 30u ? 2u : 0u) + ((tx * 4u + 3u) < 30u ? 2u : 0u), smem, i0 + (tx * 4u));"
+            "ft_copy_async_of<8, 0>((tx * 4u + 3u) < 30u ? 8u : (tx * 4u) < 30u ? u32(30u - tx * 4u) * 2u : 0u,"
+            " smem, i0 + (tx * 4u));"
+        ],
+    ),
+    (
+        "one of lanes two places apart counts them",
+        CopyAsync(Shared("s", F16, const(0)), "i0", var(TX) * 4, 2, DEFAULT, (), Less(LANE * 2, const(30))),
+        [
+            "ft_copy_async_of<4, 0>(((tx * 8u) < 30u ? 2u : 0u) + ((tx * 8u + 2u) < 30u ? 2u : 0u),"
+            " smem, i0 + (tx * 4u));"
         ],
     ),
     ("copies are a group", CommitCopies(), ["ft_copy_commit();"]),

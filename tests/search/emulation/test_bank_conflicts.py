@@ -102,6 +102,34 @@ def test_conflicts_of_matrices(dtype: str, knobs: dict[str, Any], has_conflicts:
     assert (of_matrices(pool, dtype, **knobs) > 0) == has_conflicts
 
 
+AT_PHASES: dict[str, Any] = {
+    "load": "cp_async",
+    "layout": "phases",
+    "tile_in": 128,
+    "lanes_out": 32,
+    "threads": 256,
+    "shift_load": True,
+    "shift_store": True,
+    "halo": True,
+}
+
+
+@pytest.mark.parametrize(
+    ("dtype", "knobs"),
+    [
+        pytest.param("i8", {"tile_out": 128, "vector_out": 4, "load_vector": 16}, id="bytes"),
+        pytest.param("bf16", {"tile_out": 64, "vector_out": 2, "load_vector": 8}, id="halves"),
+        pytest.param("f32", {"tile_out": 64, "vector_out": 1, "load_vector": 4}, id="words"),
+    ],
+)
+def test_no_conflicts_of_rows_as_they_lie_in_memory(dtype: str, knobs: dict[str, Any], pool: CompilePool) -> None:
+    """Rows of an odd pitch begin at every bank of a vector in turn; groups of them begin a vector further each."""
+    counters = counted(pool, permute((131, 259), (1, 0), dtype), **AT_PHASES, **knobs)
+    assert conflicts_in(counters) == 0
+    loads = counters["global"]["i0"]["load"]
+    assert loads["sectors"] <= 1.2 * loads["bytes"] / 32  # rows of 128 bytes that begin at any 16
+
+
 ODD = permute((195, 387), (1, 0), "f32")
 
 

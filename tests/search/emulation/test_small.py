@@ -33,7 +33,7 @@ def pairs(fusion: Fusion, count: int = 2) -> list[tuple[Generated, Small]]:
     their kernels the served blocks alone are run, and there are never more of them than of the others."""
     found: list[tuple[Generated, Small]] = []
     without = 0
-    for made in kernels_of(fusion, 11, 2 * count, most_trips=1000):
+    for made in kernels_of(fusion, 11, 4 * count, most_trips=1000):
         try:
             found.append((made, small_binding(made)))
         except Unsupported:

@@ -136,9 +136,6 @@ def row(fusion: Fusion, sm_count: int, **knobs: Any) -> Generated:
     return generate(scheduler.trace(fusion, point), HOPPER)
 
 
-SETUP_OF_A_CLUSTER = ["ft_fence_mbarrier_init();"]
-"""Makes barriers known to the copy engine; other blocks learn of them by the cluster's barrier, which releases."""
-
 WARP_FILLS = "row in a ring that a warp fills"
 SHORT, LONG = softmax((40, 512), (1,), "bf16"), softmax((2, 4096), (1,), "bf16")
 REDUCTIONS: dict[str, tuple[Callable[[], Generated], list[str]]] = {
@@ -154,11 +151,11 @@ REDUCTIONS: dict[str, tuple[Callable[[], Generated], list[str]]] = {
     ),
     "cluster, in turns": (
         lambda: folded_by(distance(5, 150, "f32"), Threads((64, 1, 1), cluster=2, turns=5)),
-        SETUP_OF_A_CLUSTER,
+        [],
     ),
     "cluster, groups of half a warp, in turns": (
         lambda: folded_by(distance(20, 70, "f32"), Threads((16, 4, 1), cluster=2, turns=5)),
-        SETUP_OF_A_CLUSTER,
+        [],
     ),
     "row in shared memory": (lambda: row(SHORT, 1, keep="shared", blocks_per_sm=0, threads=64, rows=1), []),
     "row in a ring": (

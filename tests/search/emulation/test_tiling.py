@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,8 @@ from fusetune.wire.binding import Binding
 from search.emulation.tiling import Run, Tiling, tilings, with_grid
 from search.space.schedulers import schedulers_for
 from tests.search.schedulers.fusions import add, silu_of_sum, two_outputs
+from tests.search.schedulers.permute_fusions import permuted
+from tests.search.schedulers.points import generated
 
 ARCH = arch_named("sm_90a")
 FUSIONS: dict[str, Fusion] = {
@@ -124,3 +127,40 @@ def test_an_output_that_is_stored_in_parts_has_no_tiling() -> None:
     for kernel in made:
         with pytest.raises(Unsupported, match="an output that is stored in parts"):
             tilings(kernel.only.trace)
+
+
+@pytest.mark.parametrize("tile_out", [32, 64])
+def test_tiles_of_rows_that_are_moved_as_wholes(tile_out: int) -> None:
+    """Rows of 67 f32 begin 3 places later from one to the next, of 8 in a sector: row 1 is cut 3 places earlier."""
+    point: dict[str, Any] = {
+        "tile_in": 32,
+        "tile_out": tile_out,
+        "threads": 128,
+        "lanes_out": 32,
+        "shift_store": True,
+        "halo": True,
+    }
+    made = generated("tile2d", permuted((67, 45), (1, 0), "f32"), layout="pad", load="vector", **point)
+    (tiling,) = tilings(made.only.trace).values()
+    assert tiling.blocks == int(np.prod(made.kernel.grid)) == 2 * -(-(67 + 8) // tile_out)
+    every = np.concatenate([tiling.elements([block]) for block in range(tiling.blocks)])
+    np.testing.assert_array_equal(np.sort(every), np.arange(67 * 45))
+    first = tiling.elements([0])
+    assert first[:tile_out].tolist() == list(range(tile_out))
+    assert first[tile_out : 2 * tile_out - 3].tolist() == list(range(67, 67 + tile_out - 3))
+
+
+@pytest.mark.parametrize(
+    "steps_before",
+    [
+        pytest.param((steps.Shift("out", 1, (0,), (3,), 8), steps.Merge("out", 0)), id="a moved run merged"),
+        pytest.param((steps.Split("out", 1, 4), steps.Shift("out", 1, (0,), (3,), 8)), id="tiles moved"),
+    ],
+)
+def test_runs_moved_in_other_ways_are_refused(
+    steps_before: tuple[steps.Shift | steps.Split | steps.Merge, ...],
+) -> None:
+    fusion = add([37, 96], "f32")
+    named = tuple(replace(step, tv=fusion.outputs[0]) for step in steps_before)
+    with pytest.raises(Unsupported):
+        tilings(ScheduleTrace(fusion, named))

@@ -42,6 +42,14 @@ FROM_MEMORY: dict[str, Any] = {
     "lanes_out": 8,
     "store_layout": "64B",
 }
+AS_STORED: dict[str, Any] = {
+    "tile_in": 32,
+    "tile_out": 32,
+    "vector_out": 1,
+    "lanes_out": 8,
+    "threads": 128,
+    "tile_order": "as_stored",
+}
 AHEAD: dict[str, Any] = {"tile_in": 32, "tile_out": 32, "lanes_out": 8, "threads": 128, "operands": "ahead"}
 
 
@@ -92,6 +100,8 @@ def biased(shape: Sequence[int], dtype: str, along: int, to: str = "") -> Fusion
             {"tile_in": 64, "tile_out": 32, "vector_out": 1, "lanes_out": 8, "threads": 128, "load_vector": 2},
             id="runs of several dimensions",
         ),
+        pytest.param(permuted((4, 40, 3, 37), (3, 0, 2, 1)), AS_STORED, id="of a batch, as stored"),
+        pytest.param(permuted((3, 40, 2, 5, 64), (4, 2, 0, 3, 1)), AS_STORED, id="of two batches, as stored"),
         pytest.param(added_across((37, 45), (1, 0), "f32"), {**AHEAD, "load_vector": 1}, id="an operand across"),
         pytest.param(
             added_across((3, 33, 40), (0, 2, 1), "bf16", pad=3, also="permute"),

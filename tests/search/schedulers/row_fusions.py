@@ -128,6 +128,31 @@ def rms_norm_of_sum(shape: Sequence[int], dtype: str, **layout: Any) -> Fusion:
     return from_wire(inputs, ops, "y", "h")
 
 
+def rotated_norm(shape: Sequence[int], dtype: str) -> Fusion:
+    """n = x * rsqrt(mean(x^2) + eps), its halves (a, b) rotated: (a c - b s, b c + a s) by an angle for each place of a
+    half, as heads of queries and keys are. The row is read as it is, and in halves that change places."""
+    last, half = len(shape) - 1, shape[-1] // 2
+    halves = [*shape[:-1], half]
+    ops: Ops = [
+        {"op": "cast", "in": ["x"], "out": "xf", "dtype": "f32"},
+        {"op": "square", "in": ["xf"], "out": "q"},
+        {"op": "mean", "in": ["q"], "out": "v", "dims": [last], "keepdim": True},
+        {"op": "add", "in": ["v", 1e-6], "out": "ve"},
+        {"op": "rsqrt", "in": ["ve"], "out": "r"},
+        _expand("r", "rb", shape),
+        {"op": "mul", "in": ["xf", "rb"], "out": "n"},
+        {"op": "slice", "in": ["n"], "out": "a", "dim": last, "start": 0, "stop": half},
+        {"op": "slice", "in": ["n"], "out": "b", "dim": last, "start": half, "stop": 2 * half},
+        *({"op": "broadcast_to", "in": [w], "out": f"{w}b", "shape": halves, "dims": [last]} for w in ("c", "s")),
+        *({"op": "mul", "in": [h, f"{w}b"], "out": f"{h}{w}"} for h in ("a", "b") for w in ("c", "s")),
+        {"op": "sub", "in": ["ac", "bs"], "out": "left"},
+        {"op": "add", "in": ["bc", "as"], "out": "right"},
+        {"op": "cat", "in": ["left", "right"], "out": "yf", "dim": last},
+        {"op": "cast", "in": ["yf"], "out": "y", "dtype": dtype},
+    ]
+    return from_wire([tensor("x", shape, dtype), tensor("c", [half], "f32"), tensor("s", [half], "f32")], ops, "y")
+
+
 def masked_softmax(heads: int, size: int) -> Fusion:
     """Causal: element (h, i, j) is left out where j > i."""
     shape = [heads, size, size]
@@ -237,6 +262,7 @@ ROWS: dict[str, Fusion] = {
     "layer_norm_of_two_dims": layer_norm((10, 6, 32), (1, 2), "f32"),
     "rms_norm_of_sum": rms_norm_of_sum((16, 512), "bf16"),
     "rms_norm_of_sum_3d": rms_norm_of_sum((3, 5, 192), "f16", strides=[1000, 200, 1]),
+    "rotated_norm": rotated_norm((5, 3, 64), "bf16"),
     "masked_softmax": masked_softmax(2, 24),
     "group_norm": group_norm(2, 3, 4, 30),
     "spread": spread((10, 192)),

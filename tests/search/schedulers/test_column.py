@@ -156,11 +156,27 @@ def test_more_blocks_than_fill_the_card_are_not_split() -> None:
         assert rules == (set() if is_split else {"cluster_is_needed"})
 
 
+@pytest.mark.parametrize(
+    ("reuse", "threads_y", "cluster", "is_spread"),
+    [("inputs", 4, 8, True), ("inputs", 2, 16, False), ("read_again", 4, 8, False)],
+    ids=["kept", "kept-by-blocks-that-are-too-small", "read-again"],
+)
+def test_rows_that_stay_are_spread_over_small_blocks_though_columns_fill_the_card(
+    reuse: str, threads_y: int, cluster: int, is_spread: bool
+) -> None:
+    fusion = softmax((64, 1000, 1023), 1, "bf16")
+    scheduler = scheduler_named("column", fusion)
+    chosen: dict[str, Any] = {"vector": 1, "threads_x": 64, "threads_y": threads_y, "rows": 32, "reuse": reuse}
+    point = point_of(scheduler, fusion, vector=1, threads_x=64, cluster=1) | chosen | {"cluster": cluster}
+    rules = {v.rule for v in scheduler.space(fusion, HOPPER).violations(point)}
+    assert rules == (set() if is_spread else {"cluster_is_needed"})
+
+
 def test_sums_of_halves_are_accumulated_in_f32() -> None:
     sf = start(reduce("sum", (64, 64), (0,), "bf16"))
     assert [sf.tensor(op.output).dtype for op in sf.ops if op.kind is OpKind.SUM] == [DType.F32]
 
 
-def test_a_softmax_over_more_rows_than_registers_hold_is_read_again() -> None:
-    space = Column(SM_COUNT).space(softmax((1 << 16, 64), 0, "bf16"), HOPPER)
+def test_a_softmax_over_more_rows_than_a_cluster_holds_is_read_again() -> None:
+    space = Column(SM_COUNT).space(softmax((1 << 19, 64), 0, "bf16"), HOPPER)
     assert {p["reuse"] for p in space.sample(300, 0)} == {"read_again"}

@@ -16,6 +16,7 @@ from compiler.lower.traversal import walk
 from compiler.nvrtc import CompilePool
 from compiler.pipeline import Generated, artifact, generate
 from search.emulation.running import ORDERS, run_set
+from search.space.schedulers import flat_facts
 from search.space.schedulers.flat import Flat
 from search.space.schedulers.iteration_space import HELD, SWEPT
 from search.verify.inputs import RANDOM
@@ -101,6 +102,37 @@ def test_swept_rows_are_used_by_all_before_the_next(
     at = load.offset.evaluate({**{v.name: 0 for v in load.offset.variables}, "bx": blocks}) // (1024 * rows)
     assert len(np.unique(at[:4])) * rows == soon
     assert len(np.unique(at)) * rows == later
+    built = artifact(made, pool.submit(made.source, HOPPER.name).result())
+    verdict = run_set(fusion, built, parse(built.ptx), RANDOM, ORDERS[:1])
+    assert not verdict.fault, f"{verdict.fault}\n{made.source}"
+
+
+@pytest.mark.parametrize(
+    ("order", "rows", "load", "store", "part"),
+    [
+        ("columns_inner", 1, "vector", "vector", 10240),
+        ("swept_2m", 1, "vector", "vector", 2560),
+        ("swept_4m", 1, "vector", "vector", 5120),
+        ("swept_4m", 2, "tma", "bulk", 5120),
+    ],
+)
+def test_swept_parts_of_rows_are_used_by_all_before_the_next(
+    order: str, rows: int, load: str, store: str, part: int, monkeypatch: pytest.MonkeyPatch, pool: CompilePool
+) -> None:
+    """A broadcast operand is as large as each of 9 slabs: `part` elements of it are what the first blocks use."""
+    monkeypatch.setitem(SWEPT, "swept_2m", 10 * 1024)
+    monkeypatch.setitem(SWEPT, "swept_4m", 20 * 1024)
+    monkeypatch.setattr(flat_facts, "KEPT_BYTES", range(1, 1 << 20))
+    ops = [broadcast("x", "b", [9, 10, 1024], 1, 2), op("add", "out", "y", "b")]
+    fusion = from_wire([tensor("x", [10, 1024], "f32"), tensor("y", [9, 10, 1024], "f32")], ops, "out")
+    chosen = {"view": "2d", "vector": 4, "threads_x": 128, "rows": rows, "tile_order": order}
+    made = generate(FLAT.trace(fusion, next_to(fusion, {**chosen, "load": load, "store": store})), HOPPER)
+    used = next(s for s in loads(made) if s.tensor == "i0").offset
+    (all_blocks, _, _), tile = made.kernel.grid, 512
+    at = used.evaluate({**{v.name: 0 for v in used.variables}, "bx": np.arange(all_blocks)})
+    first = -(-9 // rows) * part // tile
+    assert set(at[:first]) == set(range(0, part, tile))
+    assert all_blocks == -(-9 // rows) * 10240 // tile
     built = artifact(made, pool.submit(made.source, HOPPER.name).result())
     verdict = run_set(fusion, built, parse(built.ptx), RANDOM, ORDERS[:1])
     assert not verdict.fault, f"{verdict.fault}\n{made.source}"

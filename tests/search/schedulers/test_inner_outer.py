@@ -11,10 +11,12 @@ from compiler.arch import arch_named
 from compiler.emulate.launch import Completion
 from compiler.emulate.ptx.parser import parse
 from compiler.ir.fusion import Fusion
+from compiler.ir.tensor import End
 from compiler.lower.kernel_ir import Accumulate, GlobalLoad, GlobalStore, Loop
 from compiler.lower.traversal import walk
 from compiler.nvrtc import CompilePool
 from compiler.pipeline import Generated, artifact, generate
+from compiler.schedule.start import start
 from search.emulation.running import run_set
 from search.space.schedulers import refusals, schedulers_for
 from search.space.schedulers.inner_outer import InnerOuter
@@ -85,6 +87,18 @@ def test_every_length_has_a_point(rows: int, columns: int) -> None:
     assert InnerOuter(SMS).space(fusion, HOPPER).has_legal
 
 
+def exponentials(rows: int, columns: int) -> Fusion:
+    """The greatest and the least exponential of each column, beside the sums of rows: of rows that are not there, what
+    is computed is no such thing."""
+    ops = [
+        op("exp", "e", "x"),
+        fold("amax", "e", "m", 0),
+        fold("amin", "e", "n", 0),
+        fold("sum", "e", "r", 1),
+    ]
+    return from_wire([tensor("x", (rows, columns), "f32")], ops, "m", "n", "r")
+
+
 def launches(fusion: Fusion, sm_count: int = SMS) -> list[Launches]:
     """The ways of several launches whose rows are in groups."""
     every = schedulers_for(fusion, HOPPER, sm_count)
@@ -99,7 +113,17 @@ def test_launches_in_groups_stand_beside_those_of_other_cuts() -> None:
         first, second = (part.fusion for part in found.cut.parts)
         assert {first.value(name).shape for name in first.outputs} == {(8192, 1024), (groups, 1024)}
         assert [second.value(name).shape for name in (*second.inputs, *second.outputs)] == [(groups, 1024), (1024,)]
-    assert not launches(shares_of_rows(8191, 1024)), "a prime number of rows has no groups"
+
+
+def test_groups_that_do_not_divide_the_rows_have_a_rest() -> None:
+    """8191 rows in 128 groups of 64, of which the last has 63; what comes of groups is read once more, and no more."""
+    first, second = (part.fusion for part in launches(shares_of_rows(8191, 1024))[0].cut.parts)
+    assert [first.value(name).shape for name in first.inputs] == [(8191, 1024)]
+    assert {first.value(name).shape for name in first.outputs} == {(8191, 1024), (128, 1024)}
+    assert [second.value(name).shape for name in (*second.inputs, *second.outputs)] == [(128, 1024), (1024,)]
+    for t in start(first).tensors:
+        rows = [a.extent for a in t.logical[:2]] == [128, 64]
+        assert t.end == (End(0, 1, 8191) if rows else None), t.name
 
 
 def test_groups_that_nothing_is_read_once_for_are_left_out() -> None:
@@ -158,6 +182,23 @@ KERNELS: dict[str, tuple[Fusion, int, dict[str, Any]]] = {
     "cluster": (row_and_column_sums((12, 8192), (1,), (0,)), 3, {"vector": 8, "threads": 128, "cluster": 2}),
     "masks": (masked_sums(36, 96), 4, {"vector": 8, "threads": 4, "rows": 4}),
     "heads": (heads(48, 3, 32), 4, {"vector": 8, "threads": 4, "rows": 4}),
+    "rest": (layer_norm_backward(37, 64), 4, {"vector": 8, "threads": 8, "rows": 2}),
+    "rest-in-a-ring": (
+        layer_norm_backward(37, 512),
+        8,
+        {"keep": "shared", "vector": 4, "threads": 128, "rows": 2, "stages": 3},
+    ),
+    "rest-of-copies": (
+        rms_norm_backward(37, 70),
+        4,
+        {"keep": "shared", "load": "cp_async", "vector": 2, "threads": 32, "rows": 4, "stages": 2},
+    ),
+    "rest-of-two-dimensions": (
+        row_and_column_sums((3, 37, 64), (2,), (0, 1)),
+        8,
+        {"keep": "shared", "vector": 4, "threads": 16, "rows": 4, "stages": 2},
+    ),
+    "rest-of-maxima": (exponentials(37, 48), 4, {"vector": 4, "threads": 4, "rows": 4}),
 }
 
 

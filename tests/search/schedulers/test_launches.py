@@ -11,6 +11,7 @@ from compiler.ir.fusion import Fusion
 from compiler.pipeline import generate
 from compiler.schedule.trace import ProgramTrace
 from search.cost.model import predict
+from search.draft import foreseen_here
 from search.plan import Plan
 from search.predicting import features_of, predictor
 from search.ranking import Ranker
@@ -45,6 +46,11 @@ def sums_of_rows_and_of_all() -> Fusion:
     return fusion_of([("i0", S, F32)], ops, "v0", "v1")
 
 
+def sums_of_short_runs() -> Fusion:
+    shape, small = (264, 512, 32, 10), (264, 32)
+    return fusion_of([("i0", shape, BF16)], [("sum", ["i0"], "v0", small, BF16, (1, 3))], "v0")
+
+
 @pytest.mark.parametrize(
     ("fusion", "names"),
     [
@@ -53,6 +59,7 @@ def sums_of_rows_and_of_all() -> Fusion:
         pytest.param(row_and_column_sums(), ["launches-row+column"], id="cut"),
         pytest.param(column_max_of_shares(), ["launches-row+column"], id="chain"),
         pytest.param(sums_of_rows_and_of_all(), ["launches-row*2", "launches-nested-row*2"], id="nested"),
+        pytest.param(sums_of_short_runs(), ["launches-runs-column+row"], id="short-runs"),
         pytest.param(long_rows(264), [], id="rows-enough"),
         pytest.param(long_rows(4), [f"launches-split{k}-row*2" for k in (64, 128, 256)], id="split"),
     ],
@@ -130,7 +137,7 @@ def test_a_ranking_joins_the_best_of_each_launch() -> None:
     """Its first candidate is as fast as any pair of the launches drawn, and times go up."""
     fusion = column_max_of_shares()
     plan = Plan.of(fusion, CARD)
-    ranker = Ranker(fusion, HOPPER, plan.schedulers, plan.spaces, predictor(CARD))
+    ranker = Ranker(plan.spaces, foreseen_here(plan.subject(CARD), predictor(CARD)))
     ranked = ranker.rank(12, seed=0, seconds=60.0)
     times = [one.predicted_us for one in ranked]
     assert all(one <= 1.03 * later for one, later in itertools.pairwise(times)), "but for hints, which wait a little"

@@ -269,7 +269,7 @@ def _knob(space: Space, name: str) -> tuple[KnobValue, ...]:
 
 def test_loads_stand_first_and_a_store_that_needs_no_sum_before_the_sum() -> None:
     fusion = rms_norm_of_sum((16, 512), "bf16")
-    point = point_with(ROW.space(fusion, HOPPER), keep="registers", threads=64, blocks_per_sm=0)
+    point = point_with(ROW.space(fusion, HOPPER), keep="registers", store="vector", threads=64, blocks_per_sm=0)
     body = list(walk(generate(ROW.trace(fusion, point), HOPPER).kernel.body))
     first_fold = next(i for i, s in enumerate(body) if isinstance(s, Accumulate | AccumulateRun))
     exchange = next(i for i, s in enumerate(body) if isinstance(s, Shuffle | Sync))
@@ -409,6 +409,7 @@ RUNS: dict[str, tuple[Fusion, dict[str, Any]]] = {
     "two_outputs": (ROWS["rms_norm_of_sum_3d"], {"keep": "registers"}),
     "column_major": (ROWS["softmax_column_major"], {"keep": "registers"}),
     "mask": (ROWS["masked_softmax"], {"keep": "registers"}),
+    "rotated": (ROWS["rotated_norm"], {"keep": "registers", "vector": 4}),
     "groups": (ROWS["group_norm"], {"keep": "registers"}),
     "rows_left_over": (fold("sum", (37, 256), (1,), "bf16"), {"keep": "registers", "rows": 4}),
     "all": (ROWS["least_of_all"], {"keep": "registers"}),

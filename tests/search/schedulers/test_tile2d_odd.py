@@ -87,7 +87,8 @@ def test_a_full_tile_with_a_halo_stores_whole_words_without_guards(dtype: str) -
         pytest.param(permuted((4099, 8191), (1, 0), "i8"), (1, 4, 8, 16), id="bytes"),
         pytest.param(permuted((4099, 8190), (1, 0), "bf16"), (1, 2, 4, 8), id="halves, aligned to two"),
         pytest.param(permuted((4099, 8192), (1, 0), "bf16"), (4, 8), id="halves, aligned"),
-        pytest.param(permuted((4099, 8191), (1, 0), "f32"), (1,), id="elements as wide as a register"),
+        pytest.param(permuted((4099, 8191), (1, 0), "f32"), (1, 2, 4), id="elements as wide as a register, shifted"),
+        pytest.param(permuted((4099, 31), (1, 0), "f32"), (1,), id="rows shorter than a tile"),
     ],
 )
 def test_words_that_rows_can_be_loaded_by(fusion: Fusion, widths: tuple[int, ...]) -> None:

@@ -1,0 +1,150 @@
+"""How tiles lie in shared memory, and the vectors by which threads fill them and read memory.
+
+A column of a tile is read by threads that each take neighbours of it, a register's worth or a vector: what keeps
+those out of each other's banks is a swizzle, or how far apart rows begin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from search.space.constraints import Constraint
+from search.space.schedulers.copy_paths import CP_ASYNC, copies_by
+from search.space.schedulers.flat_space import MAX_BOX
+from search.space.schedulers.tile2d_facts import REGISTER_BYTES, WORD_BYTES, Facts, sector_elements
+from search.space.schedulers.tile2d_matrix import BY_MATRICES
+
+SPANS = {"32B": 32, "64B": 64, "128B": 128}
+"""Hardware swizzles by name, and their spans in bytes."""
+
+ODD = "odd"
+"""Rows an odd number of elements apart, stored element by element: the single elements of a column, of which each
+thread reads a word's worth of neighbours, then lie in banks of their own."""
+
+BANKS = "banks"
+"""The rows of which a thread reads neighbours of a column begin one bank past those of the thread before: single
+elements of a column lie in banks of their own as in `odd`, and rows are stored by words of a bank."""
+
+PHASES = "phases"
+"""Rows as they lie in memory, from a multiple of a vector on. Single elements of a column lie in banks of their own as
+far as rows begin at different ones of the widest access; each group of rows that does begins one such access past the
+group before."""
+
+LAYOUTS = ("none", "pad", *SPANS, "block", ODD, BANKS, PHASES, BY_MATRICES)
+STORE_LAYOUTS = ("none", *SPANS)
+
+BY_THREADS = ("vector", CP_ASYNC)
+"""Load paths by which threads fill a shared tile."""
+
+LEAST_RUNS = 2
+"""Of what rows of a tile hold, as much or more is its run as are the places before it."""
+
+SMEM_SLACK_BYTES = 1024
+"""Left beside the tiles for barriers; and as much for each tile, which starts on the repeat of the widest swizzle."""
+
+
+def _each(values: Any, holds: Callable[[int], bool]) -> Any:
+    """`holds` of every element of an integer array."""
+    return np.array([bool(holds(int(v))) for v in values.ravel()]).reshape(values.shape)
+
+
+def memory_constraints(f: Facts) -> list[Constraint]:
+    """Vector alignment in global memory, layouts and size of shared memory."""
+    halo_elems = sector_elements(f.space.target_bytes)
+    sources = tuple(dict.fromkeys(s.nbytes for s in f.space.sources))
+    tiles = len(f.space.sources) + len(f.space.target_bytes)
+
+    def load_vector(load: Any, width: Any, vin: Any, shift: Any) -> Any:
+        aligned = _each(width, f.loads_by) | (shift & np.isin(width, f.superset_vectors))
+        by_threads = np.where(load == CP_ASYNC, aligned, aligned | np.isin(width, f.straddling_vectors))
+        return (~np.isin(load, BY_THREADS) | by_threads) & ((load != "direct") | _each(vin, f.loads_by))
+
+    def copied(load: Any, width: Any) -> Any:
+        return (load != CP_ASYNC) | copies_by(width, f.space.source_bytes)
+
+    def store_vector(store: Any, vout: Any, shift: Any) -> Any:
+        return (store != "register") | shift | _each(vout, f.stores_by)
+
+    def span_of(name: Any) -> Any:
+        return np.select([name == n for n in SPANS], list(SPANS.values()), default=0)
+
+    def layout(load: Any, name: Any, tile_in: Any, tile_out: Any, vout: Any, vin: Any, halo: Any) -> Any:
+        span, rows = span_of(name), tile_out + halo * halo_elems
+        fits = np.array(True)
+        for e in sources:
+            row = tile_in * e
+            chunks = np.minimum(row, 128) // 16
+            hardware = (span > 0) & (row % np.maximum(span, 1) == 0) & (rows % 8 == 0)
+            block = (name == "block") & np.isin(load, BY_THREADS) & (vout > 1) & (chunks > 1)
+            fits = fits & (hardware | (block & (rows % np.maximum(chunks * vout, 1) == 0)))
+        apart = (name == BY_MATRICES) & np.isin(load, BY_THREADS)
+        plain = apart | (name == "none") | (name == "pad") & np.isin(load, BY_THREADS)
+        phases = (name == PHASES) & (vin == 1)
+        by_elements = (
+            np.isin(name, (ODD, BANKS)) & (load == "vector") & (vout > 1) & (vin == 1) & (f.widest_in < REGISTER_BYTES)
+        )
+        return np.where(load == "direct", name == "none", fits | plain | by_elements | phases)
+
+    def store_layout(store: Any, name: Any, tile_out: Any, tile_in: Any) -> Any:
+        span = span_of(name)
+        fits = (span > 0) & (tile_in % 8 == 0)
+        for e in dict.fromkeys(f.space.target_bytes):
+            fits = fits & (tile_out * e % np.maximum(span, 1) == 0)
+        return np.where(store == "tma", fits | ((name == "none") & (tile_out <= MAX_BOX)), name == "none")
+
+    def smem(load: Any, store: Any, name: Any, tile_in: Any, tile_out: Any, stages: Any, halo: Any) -> Any:
+        pitch = tile_in * f.bytes_in + np.where(
+            np.isin(name, ("pad", ODD, BANKS, PHASES)), WORD_BYTES * len(f.space.sources), 0
+        )
+        need = np.where(load == "direct", 0, pitch * (tile_out + halo * halo_elems) * stages) + np.where(
+            store == "tma", tile_in * tile_out * f.bytes_out, 0
+        )
+        return need + SMEM_SLACK_BYTES * tiles <= f.arch.smem_per_block_optin_bytes
+
+    return [
+        Constraint(
+            "vector_address_is_aligned",
+            ("load", "load_vector", "vector_in", "shift_load"),
+            load_vector,
+            "Rows of the input hold whole vectors.",
+        ),
+        Constraint(
+            "cp_async_moves_4_8_or_16_bytes",
+            ("load", "load_vector"),
+            copied,
+            "A thread copies 4, 8 or 16 bytes at a time past its registers.",
+        ),
+        Constraint(
+            "vector_address_is_aligned",
+            ("store", "vector_out", "shift_store"),
+            store_vector,
+            "Rows of the output hold whole vectors.",
+        ),
+        Constraint(
+            "swizzle_fits_the_tile",
+            ("load", "layout", "tile_in", "tile_out", "vector_out", "vector_in", "halo"),
+            layout,
+            "A row of the tile is a whole number of spans; padding and block swizzles are for loads by threads.",
+        ),
+        Constraint(
+            "swizzle_fits_the_tile",
+            ("layout",),
+            lambda name: f.tiles_carry_data | np.isin(name, ("none", "pad", ODD, BANKS, PHASES)),
+            "No part of a swizzled axis is broadcast (nvFuser, IterDomains).",
+        ),
+        Constraint(
+            "swizzle_fits_the_tile",
+            ("store", "store_layout", "tile_out", "tile_in"),
+            store_layout,
+            "A row of the stored tile is a whole number of spans.",
+        ),
+        Constraint(
+            "shared_memory_fits_the_block",
+            ("load", "store", "layout", "tile_in", "tile_out", "stages", "halo"),
+            smem,
+            "Tiles, times stages, fit the block's shared memory.",
+        ),
+    ]
