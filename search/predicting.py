@@ -9,13 +9,16 @@ from compiler.ir.touched import read_bytes, written_bytes
 from compiler.lower import kernel_ir as k
 from compiler.pipeline import Generated, GeneratedLaunch
 from fusetune.wire.artifact import Resources
-from search.build import Predict, Refine
+from search.build import Refine
 from search.cost.accesses import first_warp, wavefronts_of
+from search.cost.features import KernelFeatures
 from search.cost.instructions import issues_of, mufu_ops_of
-from search.cost.model import KernelFeatures, predict
+from search.cost.invariants import invariant_divisions
+from search.cost.model import predict
 from search.cost.sectors import partial_sector_bytes
 from search.cost.sites import WARP, Site, sites_of
 from search.cost.spills import resident_blocks, spilled_bytes
+from search.cost.streams import stream_cost
 from search.cost.traffic import (
     COPIES,
     STAGED,
@@ -27,7 +30,10 @@ from search.cost.traffic import (
     reuse_of,
     run_costs,
     share_past_l1,
+    share_streaming,
 )
+from search.cost.written import written_spread
+from search.draft import Predict
 
 
 def predictor(card: Card) -> Predict:
@@ -63,6 +69,7 @@ def features_of(generated: Generated | GeneratedLaunch, resources: Resources | N
     runs = run_costs(sites, kernel, lanes, fusion, again)
     tiles = max(site.tiles for site in sites)
     spilled = spilled_bytes(kernel, generated.arch, resources)
+    invariant = invariant_divisions(kernel.body)
     return KernelFeatures(
         dram_read_bytes=sum(read_bytes(fusion).values()),
         dram_write_bytes=sum(written_bytes(fusion).values()) + partial_sector_bytes(sites, kernel, fusion),
@@ -71,11 +78,12 @@ def features_of(generated: Generated | GeneratedLaunch, resources: Resources | N
         l2_reused_bytes_per_sm=resident * rereads / blocks,
         l2_reuse_distance_bytes=reuse_distance(sites, kernel, again),
         l2_reuse_is_kept=is_kept(sites, kernel, again),
-        read_run_cost=runs.read,
+        read_run_cost=runs.read + stream_cost(sites, kernel, again),
         write_run_cost=runs.write,
+        write_spread=written_spread(sites, kernel, resident),
         bytes_in_flight_per_sm=max(1.0, resident * bytes_in_flight(sites, kernel)),
-        warp_instructions=warps * sum(issues_of(s.statement) * s.per_tile * s.tiles for s in sites),
-        mufu_ops=warps * WARP * sum(mufu_ops_of(s.statement) * s.per_tile * s.tiles for s in sites),
+        warp_instructions=warps * sum(issues_of(s.statement, invariant) * s.per_tile * s.tiles for s in sites),
+        mufu_ops=warps * WARP * sum(mufu_ops_of(s.statement, invariant) * s.per_tile * s.tiles for s in sites),
         smem_wavefronts=warps * sum(wavefronts_of(s.statement, lanes) * s.per_tile * s.tiles for s in sites),
         blocks=blocks,
         blocks_per_sm=resident,
@@ -85,9 +93,11 @@ def features_of(generated: Generated | GeneratedLaunch, resources: Resources | N
         warps_per_block=-(-kernel.threads // WARP),
         cluster=kernel.cluster,
         copies=blocks * sum(s.per_tile * s.tiles for s in sites if isinstance(s.statement, COPIES)),
+        is_multicast=any(isinstance(s.statement, k.TmaLoad | k.BulkLoad) and s.statement.blocks > 1 for s in sites),
         is_ring=any(s.tiles > 1 and isinstance(s.statement, STAGED) for s in sites),
         read_past_l1=share_past_l1(sites),
-        spilled_bytes=spilled * blocks * kernel.threads,
+        read_streaming=share_streaming(sites),
+        spilled_bytes=spilled * blocks * kernel.threads * tiles,
         spilled_bytes_per_sm=spilled / 2 * resident * kernel.threads,
     )
 

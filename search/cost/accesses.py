@@ -90,13 +90,15 @@ _MOST_NEIGHBOURS = 16
 
 
 def _neighbours(s: Load) -> list[Load]:
-    """A load in every turn of the loop in which a thread goes from one element to the next, if it is in one."""
+    """A load in every turn of the loop in which a thread goes from one element to the next, if it is in one: the next
+    that is read, which may lie a few elements on, but within a sector."""
     here = {v: const(0) for v in s.offset.variables}
     origin = s.offset.substitute(here).const
+    reach = _SECTOR // own_side(s).dtype.nbytes
     for v in s.offset.variables:
         if v.name in THREAD_VARS or v.name in BLOCK_VARS or not 1 < v.extent <= _MOST_NEIGHBOURS:
             continue
-        if s.offset.substitute({**here, v: const(1)}).const - origin == s.width:
+        if s.width <= s.offset.substitute({**here, v: const(1)}).const - origin < max(reach, s.width + 1):
             return [replace(s, offset=s.offset.substitute({v: const(i)})) for i in range(v.extent)]
     return [s]
 

@@ -52,10 +52,12 @@ _ADDRESS_ISSUES = 1
 _LOOP_ISSUES = 3
 
 
-def issues_of(s: k.Stmt) -> float:
-    """Instructions that a warp issues for one run of a statement."""
+def issues_of(s: k.Stmt, invariant: frozenset[int] = frozenset()) -> float:
+    """Instructions that a warp issues for one run of a statement; `invariant`: divisions that only multiply."""
     match s:
         case k.Compute():
+            if id(s) in invariant:
+                return 1
             if s.kind in MOVES:
                 return 0
             exact = _EXACT_ISSUES.get(s.kind, 1)
@@ -138,8 +140,8 @@ def _shift_issues(nbytes: int, item: int) -> int:
     return moves + (words if item < 4 else 0)
 
 
-def mufu_ops_of(s: k.Stmt) -> int:
-    """Special-function operations that a lane asks for in one run of a statement."""
-    if not isinstance(s, k.Compute) or s.kind not in _EXACT_ISSUES:
+def mufu_ops_of(s: k.Stmt, invariant: frozenset[int] = frozenset()) -> int:
+    """Special-function operations that a lane asks for in one run of a statement; none of `invariant` divisions."""
+    if not isinstance(s, k.Compute) or s.kind not in _EXACT_ISSUES or id(s) in invariant:
         return 0
     return 1 if s.grade is MathGrade.COARSE else _MUFU_OPS.get(s.kind, 1)

@@ -8,7 +8,7 @@ register each, however narrow they are.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from compiler.lower import kernel_ir as k
@@ -96,11 +96,9 @@ def _names(node: Any) -> Iterator[str]:
             yield from _names(node.body)
         case k.If():
             yield from _names((node.then, node.orelse))
-        case _ if is_dataclass(node) and isinstance(node, _STATEMENTS):
-            for f in fields(node):
-                yield from _names(getattr(node, f.name))
         case _:
-            return
+            for name in _FIELDS.get(type(node), ()):
+                yield from _names(getattr(node, name))
 
 
 _WAITS = k.Sync | k.SyncPart | k.Shuffle | k.ClusterArrive | k.ClusterWait | k.WaitBarrier
@@ -120,3 +118,5 @@ _STATEMENTS = (
     k.Index,
 )
 """Statements with register operands."""
+
+_FIELDS = {kind: tuple(field.name for field in fields(kind)) for kind in _STATEMENTS}

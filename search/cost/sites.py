@@ -6,8 +6,9 @@ A kernel is counted along full tiles (the first branch of a condition), loops at
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from compiler.ir.expr import Var
 from compiler.lower import kernel_ir as k
 from compiler.lower.operands import Less, Reg, Shared
 
@@ -30,7 +31,10 @@ def sites_of(body: tuple[k.Stmt, ...], per_tile: int, tiles: int, conditions: tu
         yield Site(s, per_tile, tiles, conditions)
         match s:
             case k.Loop(trip=trip, unroll=True):
-                yield from sites_of(s.body, per_tile * max(1, trip.hi), tiles, conditions)
+                inside = sites_of(s.body, per_tile * max(1, trip.hi), tiles, conditions)
+                yield from (
+                    replace(one, per_tile=per_tile) if _is_same(one.statement, s.var) else one for one in inside
+                )
             case k.Loop(trip=trip):
                 yield from sites_of(s.body, per_tile, tiles * max(1, trip.hi), conditions)
             case k.If():
@@ -41,6 +45,14 @@ def sites_of(body: tuple[k.Stmt, ...], per_tile: int, tiles: int, conditions: tu
                 yield from sites_of(s.body, per_tile, tiles, conditions)
             case _:
                 pass
+
+
+def _is_same(s: k.Stmt, turn: Var) -> bool:
+    """Whether a statement loads the same in every turn of an unrolled loop: ptxas keeps one of those loads (SASS)."""
+    if not isinstance(s, k.GlobalLoad):
+        return False
+    bounds = (*s.guards, *s.within)
+    return all(turn not in e.variables for e in (s.offset, *(side for b in bounds for side in (b.left, b.right))))
 
 
 Load = k.GlobalLoad | k.CopyAsync

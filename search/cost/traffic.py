@@ -37,9 +37,18 @@ STAGED = k.TmaLoad | k.BulkLoad | k.CopyAsync
 
 def share_past_l1(sites: list[Site]) -> float:
     """Of the loads of threads, those that ask L1 to keep nothing."""
+    return _share(sites, PAST_L1)
+
+
+def share_streaming(sites: list[Site]) -> float:
+    """Of the loads of threads, those that ask the caches to drop first what they bring."""
+    return _share(sites, (CachePolicy.STREAMING,))
+
+
+def _share(sites: list[Site], policies: tuple[CachePolicy, ...]) -> float:
     loads = [(s.statement, s.per_tile * s.tiles) for s in sites if isinstance(s.statement, k.GlobalLoad)]
-    past = sum(n * s.width * s.target.dtype.nbytes for s, n in loads if s.cache in PAST_L1)
-    return past / max(1, sum(n * s.width * s.target.dtype.nbytes for s, n in loads))
+    asked = sum(n * s.width * s.target.dtype.nbytes for s, n in loads if s.cache in policies)
+    return asked / max(1, sum(n * s.width * s.target.dtype.nbytes for s, n in loads))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +101,8 @@ def run_costs(
 def l2_read_bytes(
     sites: list[Site], kernel: k.Kernel, lanes: dict[str, NDArray[np.int64]], blocks: int
 ) -> dict[int, float]:
-    """Bytes that SMs read, by tensor position. Copies in a prologue fetch what the loop no longer does.
+    """Bytes that SMs read, by tensor position. Copies to one place in a prologue fetch what its loop no longer does,
+    and those of full tiles what those of cut ones do not; copies to another place are another pass over the tensor.
 
     Loads of one tensor find in L1 what their neighbours fetched, but not what was fetched before threads met: by then a
     whole row has gone through it.
@@ -100,6 +110,7 @@ def l2_read_bytes(
     position = {p.name: p.position for p in kernel.pointers} | {m.name: m.position for m in kernel.tensor_maps}
     warps = blocks * -(-kernel.threads // WARP)
     total: dict[int, float] = {}
+    copied: dict[tuple[int, str], float] = {}
     loads: dict[tuple[str, int], list[Load]] = {}
     threaded: dict[tuple[str, int], float] = {}
     part = 0
@@ -112,16 +123,13 @@ def l2_read_bytes(
                 threaded[at] = threaded.get(at, 0.0) + warps * times * sector_bytes(s, lanes)
             case k.Sync() | k.SyncPart() | k.Shuffle() | k.ClusterWait():
                 part += 1
-            case k.TmaLoad() as s:
-                total[position[s.tensor_map]] = max(
-                    total.get(position[s.tensor_map], 0.0), blocks * times * s.nbytes / s.blocks
-                )
-            case k.BulkLoad() as s:
-                total[position[s.tensor]] = max(
-                    total.get(position[s.tensor], 0.0), blocks * times * s.nbytes / s.blocks
-                )
+            case (k.TmaLoad() | k.BulkLoad()) as s:
+                to = position[_source(s)[0]], s.target.tensor
+                copied[to] = max(copied.get(to, 0.0), blocks * times * s.nbytes / s.blocks)
             case _:
                 pass
+    for (place, _), read in copied.items():
+        total[place] = total.get(place, 0.0) + read
     for at, found in loads.items():
         place = position[at[0]]
         total[place] = total.get(place, 0.0) + threaded[at] * share_of_l1(found, lanes)

@@ -1,0 +1,48 @@
+"""What is counted as read of a kernel that goes over its input more than once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from compiler.arch import card_or_default
+from compiler.ir.fusion import Fusion
+from compiler.pipeline import generate
+from compiler.wire import bind
+from fusetune import FusionBuilder
+from fusetune.wire.parse import parse_binding
+from search.plan import Plan
+from search.predicting import features_of
+
+CARD = card_or_default("H200")
+SHAPE = (8, 2048, 1024)
+BYTES = 8 * 2048 * 1024 * 2
+
+
+def softmax_over_the_middle() -> Fusion:
+    f = FusionBuilder()
+    x = f.input("x", SHAPE, "bf16").cast("f32")
+    e = f.exp(x - x.amax((1,), True).broadcast_to(SHAPE, (0, 1, 2)))
+    f.output((e / e.sum((1,), True).broadcast_to(SHAPE, (0, 1, 2))).cast("bf16"))
+    return bind(f.build(), parse_binding({}))
+
+
+@pytest.mark.parametrize(
+    ("knobs", "passes"),
+    [
+        pytest.param({"reuse": "read_again", "stages": 2, "fold": "apart"}, 3, id="a-ring-for-each-pass"),
+        pytest.param({"reuse": "read_again", "stages": 3, "fold": "online"}, 2, id="both-folds-in-one"),
+        pytest.param({"reuse": "shared", "stages": 1, "fold": "apart"}, 1, id="kept"),
+    ],
+)
+def test_each_pass_over_a_tensor_is_read_and_its_prologue_is_not(knobs: dict[str, Any], passes: int) -> None:
+    fusion = softmax_over_the_middle()
+    plan = Plan.of(fusion, CARD)
+    wanted = {"load": "tma", **knobs}
+    point = next(
+        p for p in plan.spaces["column"].sample(20_000, 0) if all(p[name] == value for name, value in wanted.items())
+    )
+    features = features_of(generate(plan.schedulers["column"].trace(fusion, point), CARD.arch))
+    assert features.l2_read_bytes == pytest.approx(passes * BYTES, rel=0.05)
+    assert features.dram_read_bytes == BYTES
