@@ -1,24 +1,29 @@
-"""From a candidate to a kernel artifact: trace, generate, compile. Every way to fail has its trial state."""
+"""From a candidate to a kernel artifact: drafted, then compiled. Every way to fail has its trial state."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future
+from collections.abc import Callable
+from concurrent.futures import CancelledError, Future, InvalidStateError
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from compiler.arch import Arch
-from compiler.errors import CompileError, CompileTimeout, IllegalSchedule, InvalidStep, Unsupported, Violation
-from compiler.ir.fusion import Fusion
+from compiler.errors import CompileError
 from compiler.nvrtc import Compiled
-from compiler.pipeline import Generated, artifact, generate
+from compiler.pipeline import Generated, artifact
 from fusetune.wire.artifact import KernelArtifact, Resources
 from search.candidate import Candidate
-from search.space.protocol import Scheduler
-from search.trial import TrialState
+from search.draft import Draft
+from search.failing import Failure, failure_of
 
-_REASON_CHARS = 2000
+
+class Drafter(Protocol):
+    """What schedules, generates and predicts candidates: `search.drafting.DraftPool`, or a fake of it."""
+
+    def submit(self, candidate: Candidate) -> Future[Draft | Failure]:
+        """The future raises only what is ours to mend."""
+        ...
 
 
 class Compiler(Protocol):
@@ -29,39 +34,31 @@ class Compiler(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """Why there is no artifact."""
-
-    state: TrialState
-    reason: str
-    violations: tuple[Violation, ...] = ()
-
-
 @dataclass(slots=True)
 class Build:
-    """A candidate on its way: `compiled` is pending until the compiler answers, None if it was never asked.
+    """A candidate on its way: `compiled` is pending until it is drafted and the compiler answers, or until one of them
+    refuses it; None where nothing is to be compiled.
 
-    `seconds` gathers what the phases took; `failure` is set when the candidate did not get as far as the compiler.
+    `seconds` gathers what the phases took; `generated` is there once the candidate is drafted.
     """
 
     number: int
     candidate: Candidate
     predicted_us: float | None = None
     generated: Generated | None = None
-    compiled: Future[Compiled] | None = None
-    failure: Failure | None = None
+    compiled: Future[Compiled | Failure] | None = None
     seconds: dict[str, float] = field(default_factory=dict)
-    _submitted: float = 0.0
 
     @property
     def is_ready(self) -> bool:
         """True if `Builder.finish` would not wait."""
         return self.compiled is None or self.compiled.done()
 
+    def cancel(self) -> None:
+        """Nobody waits for it any more."""
+        if self.compiled is not None:
+            self.compiled.cancel()
 
-Predict = Callable[[Generated], float | None]
-"""Microseconds that a generated kernel should take, None if the model does not know its like."""
 
 Refine = Callable[[Generated, Resources], float]
 """Microseconds that a kernel should take of which the compiler has said what it uses."""
@@ -69,69 +66,79 @@ Refine = Callable[[Generated, Resources], float]
 
 @dataclass(frozen=True)
 class Builder:
-    """Builds candidates of one bound fusion for one architecture; `predict` ranks them if there is one, and `refine`
-    once they are compiled.
+    """Builds candidates for the architecture of this name; `refine` predicts them again once they are compiled.
 
-    `generate` and `artifact` are `compiler.pipeline`'s; tests of the search give others.
+    `artifact` is `compiler.pipeline`'s; tests of the search give another.
     """
 
-    fusion: Fusion
-    arch: Arch
-    schedulers: Mapping[str, Scheduler]
+    drafter: Drafter
     compiler: Compiler
-    predict: Predict | None = None
+    arch: str
     refine: Refine | None = None
-    generate: Callable[[Any, Arch], Any] = generate
     artifact: Callable[[Any, Compiled], KernelArtifact] = artifact
 
     def start(self, number: int, candidate: Candidate) -> Build:
-        """Schedule and generate, then queue the compile."""
-        build = Build(number, candidate)
-        begun = time.perf_counter()
-        try:
-            trace = self.schedulers[candidate.scheduler].trace(self.fusion, candidate.knobs)
-            build.generated = self.generate(trace, self.arch)
-            build.predicted_us = self.predict(build.generated) if self.predict else None
-        except (IllegalSchedule, InvalidStep, Unsupported) as error:
-            build.failure = _failure(error)
-        except Exception as error:  # ours to mend, not the candidate's fault: say which candidate shows it
-            error.add_note(f"while generating {candidate}")
-            raise
-        else:
-            build.compiled = self.compiler.submit(build.generated.source, self.arch.name)
-        finally:
-            build.seconds["generate"] = time.perf_counter() - begun
-        build._submitted = time.perf_counter()
+        """Queue the draft, and the compile once there is one; waits for neither."""
+        compiled: Future[Compiled | Failure] = Future()
+        build = Build(number, candidate, compiled=compiled)
+        drafting = self.drafter.submit(candidate)
+        drafting.add_done_callback(lambda drafted: self._compile(build, drafted, compiled))
         return build
 
     def finish(self, build: Build) -> KernelArtifact | Failure:
-        """The artifact, waiting for the compiler if need be."""
-        if build.failure is not None:
-            return build.failure
-        if build.generated is None or build.compiled is None:
-            raise AssertionError(f"{build.candidate} was neither generated nor refused")
-        try:
-            compiled = build.compiled.result()
-        except CompileError as error:
-            build.seconds["compile"] = time.perf_counter() - build._submitted
-            return _failure(error)
-        build.seconds["compile"] = compiled.seconds
-        artifact = self.artifact(build.generated, compiled)
+        """The artifact, waiting for the draft and the compiler if need be. Raises what is ours to mend."""
+        if build.compiled is None:
+            raise AssertionError(f"{build.candidate} was never started")
+        compiled = build.compiled.result()
+        if isinstance(compiled, Failure):
+            return compiled
+        if build.generated is None:
+            raise AssertionError(f"{build.candidate} was compiled and never generated")
+        built = self.artifact(build.generated, compiled)
         if self.refine is not None:
-            build.predicted_us = self.refine(build.generated, artifact.resources)
-        return artifact
+            build.predicted_us = self.refine(build.generated, built.resources)
+        return built
+
+    def _compile(self, build: Build, drafted: Future[Draft | Failure], ended: Future[Compiled | Failure]) -> None:
+        """Runs in a thread of the drafter, or in the caller's; `ended` is the build's future."""
+        try:
+            found = drafted.result()
+        except (CancelledError, Exception) as error:  # noqa: BLE001 (whoever asks for the kernel gets it)
+            _fail(ended, error)
+            return
+        if isinstance(found, Failure):
+            _end(ended, found)
+            return
+        build.generated, build.predicted_us = found.generated, found.predicted_us
+        build.seconds["generate"] = found.seconds
+        begun = time.perf_counter()
+        try:
+            compiling = self.compiler.submit(found.generated.source, self.arch)
+        except RuntimeError as closed:  # the pool is being closed: nobody waits for it
+            _fail(ended, closed)
+            return
+        compiling.add_done_callback(lambda compiled: _settle(build, compiled, ended, begun))
 
 
-def _failure(error: CompileError | IllegalSchedule | InvalidStep | Unsupported) -> Failure:
-    reason = str(error)[:_REASON_CHARS]
-    match error:
-        case IllegalSchedule():
-            return Failure(TrialState.ILLEGAL, reason, error.violations)
-        case InvalidStep():
-            return Failure(TrialState.ILLEGAL, reason)
-        case Unsupported():
-            return Failure(TrialState.UNSUPPORTED, reason)
-        case CompileTimeout():
-            return Failure(TrialState.COMPILE_TIMED_OUT, reason)
-        case CompileError():
-            return Failure(TrialState.COMPILE_FAILED, reason)
+def _settle(build: Build, compiled: Future[Compiled], ended: Future[Compiled | Failure], begun: float) -> None:
+    """Runs in a thread of the compiler, or in the caller's."""
+    try:
+        result = compiled.result()
+    except CompileError as error:
+        build.seconds["compile"] = time.perf_counter() - begun
+        _end(ended, failure_of(error))
+    except (CancelledError, Exception) as error:  # noqa: BLE001 (whoever asks for the kernel gets it)
+        _fail(ended, error)
+    else:
+        build.seconds["compile"] = result.seconds
+        _end(ended, result)
+
+
+def _end(ended: Future[Compiled | Failure], outcome: Compiled | Failure) -> None:
+    with suppress(InvalidStateError):  # cancelled in the meantime: nobody waits for it
+        ended.set_result(outcome)
+
+
+def _fail(ended: Future[Compiled | Failure], error: BaseException) -> None:
+    with suppress(InvalidStateError):
+        ended.set_exception(error)

@@ -7,7 +7,8 @@ import json
 from dataclasses import replace
 
 from fusetune.wire.artifact import KernelArtifact
-from search.build import Build, Failure
+from search.build import Build
+from search.failing import Failure
 from search.measure.device import MeasureResult
 from search.trial import Trial, TrialState
 

@@ -12,8 +12,8 @@ from compiler.arch import Arch, Card
 from compiler.errors import Unsupported
 from compiler.ir.fusion import Fusion
 from search.budget import Clock
-from search.build import Predict
 from search.candidate import Candidate
+from search.draft import Foresee, Subject
 from search.ranking import Ranker
 from search.space.products import MOST_COUNTED
 from search.space.protocol import Scheduler
@@ -86,9 +86,12 @@ class Plan:
         ]
         return [candidate for turn in zip_longest(*drawn) for candidate in turn if candidate is not None]
 
+    def subject(self, card: Card) -> Subject:
+        """What drafts of candidates are made of, for a card of the plan's architecture."""
+        return Subject(self.fusion, card, self.schedulers)
+
     def ranking(
-        self, predict: Predict, n: int, seed: int, seconds: float, clock: Clock = time.monotonic
+        self, foresee: Foresee, n: int, seed: int, seconds: float, clock: Clock = time.monotonic
     ) -> list[Ranked]:
         """Up to `n` structures of each scheduler and what lies around the best, the fastest predicted first."""
-        ranker = Ranker(self.fusion, self.arch, self.schedulers, self.searchable, predict, clock)
-        return ranker.rank(n, seed, seconds)
+        return Ranker(self.searchable, foresee, clock).rank(n, seed, seconds)

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from search.build import Build, Builder, Failure
+from search.build import Build, Builder
 from search.candidate import Candidate
 from search.ending import KernelId, duplicate, kernel_id, spilling, unbuilt
+from search.failing import Failure
 from search.prepared import PreparedCandidate, write_artifact
 from search.trial import Trial
 
@@ -58,8 +59,7 @@ def compile_promising(
     except KeyboardInterrupt:
         result.was_interrupted = True
     for build in queue:
-        if build.compiled is not None:
-            build.compiled.cancel()
+        build.cancel()
     return result
 
 

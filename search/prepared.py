@@ -18,8 +18,9 @@ from compiler.errors import CompilerError, InvalidFusion, Unsupported
 from compiler.ir.fusion import Fusion
 from compiler.wire import fusion_from_json, fusion_to_json
 from fusetune.wire.artifact import KernelArtifact
-from search.build import Build, Failure
+from search.build import Build
 from search.candidate import Candidate, checked
+from search.failing import Failure
 from search.trial import Trial, TrialState
 
 FORMAT = "fusetune.prepared/1"

@@ -15,16 +15,11 @@ from heapq import heappop, heappush
 from itertools import islice, zip_longest
 from math import log2
 
-from compiler.arch import Arch
-from compiler.errors import IllegalSchedule, InvalidStep, Unsupported
-from compiler.ir.fusion import Fusion
-from compiler.pipeline import generate
 from search.budget import Clock
-from search.build import Predict
 from search.candidate import Candidate
+from search.draft import Foresee
 from search.hints import is_hint, neighbours, other_hints, settled
 from search.space.knobs import KnobValue
-from search.space.protocol import Scheduler
 from search.space.schedulers.launches import Scored, rank_by_rank
 from search.space.space import Space
 from search.spread import TYPICAL_ERROR, Ranked, spread
@@ -44,13 +39,10 @@ _HINTED = 24
 
 @dataclass
 class Ranker:
-    """Ranks candidates of one fusion. `rank` is called once; `launched`: what it predicted of several launches each."""
+    """Ranks candidates of spaces by name. `rank` is called once; `launched`: what was predicted of several launches."""
 
-    fusion: Fusion
-    arch: Arch
-    schedulers: Mapping[str, Scheduler]
     spaces: Mapping[str, Space]
-    predict: Predict
+    foresee: Foresee
     clock: Clock = time.monotonic
     _seen: set[Candidate] = field(default_factory=set)
     _ranked: list[Ranked] = field(default_factory=list)
@@ -124,13 +116,7 @@ class Ranker:
 
     def _try(self, candidates: Iterable[Candidate], deadline: float, at_least: int = 0, joins: bool = True) -> None:
         """Predicts those not seen yet until the deadline; of several launches, keeps the time of each if it `joins`."""
-        for candidate in candidates:
-            if self.clock() > deadline and len(self._ranked) + len(self.launched) >= at_least:
-                return
-            if candidate in self._seen:
-                continue
-            self._seen.add(candidate)
-            each = self._predicted(candidate)
+        for candidate, each in self.foresee(self._new(candidates, deadline, at_least)):
             if each is None:
                 continue
             kind = self._kind(candidate)
@@ -140,12 +126,11 @@ class Ranker:
             else:
                 self.launched.setdefault(candidate.scheduler, []).append((candidate.knobs, each))
 
-    def _predicted(self, candidate: Candidate) -> list[float] | None:
-        """Microseconds of each launch; None where there is no kernel, or no prediction of one."""
-        try:
-            generated = generate(self.schedulers[candidate.scheduler].trace(self.fusion, candidate.knobs), self.arch)
-        except (IllegalSchedule, InvalidStep, Unsupported):
-            return None
-        each = [self.predict(part) for part in generated.parts]
-        known = [us for us in each if us is not None]
-        return known if len(known) == len(each) else None
+    def _new(self, candidates: Iterable[Candidate], deadline: float, at_least: int) -> Iterator[Candidate]:
+        """Those not seen yet, until the deadline has passed and `at_least` so many have a prediction."""
+        for candidate in candidates:
+            if self.clock() > deadline and len(self._ranked) + len(self.launched) >= at_least:
+                return
+            if candidate not in self._seen:
+                self._seen.add(candidate)
+                yield candidate

@@ -14,9 +14,10 @@ from typing import Any, Literal, Protocol
 
 from fusetune.wire.artifact import KernelArtifact
 from search.budget import Budget
-from search.build import Build, Failure
+from search.build import Build
 from search.candidate import Candidate
 from search.ending import WITHOUT_VERDICT, KernelId, cancelled, duplicate, judged, kernel_id, unbuilt
+from search.failing import Failure
 from search.journal import TrialLog
 from search.leaders import Finals, Winner
 from search.measure.device import Effort, MeasureResult, MeasuringDevice
@@ -231,8 +232,7 @@ class Tuner:
             wait([self._measuring[1]])
             self._collect_measured()
         for build in [*self._compiling, *(kernel.build for kernel in (*self._ready, *self._twins))]:
-            if build.compiled is not None:
-                build.compiled.cancel()
+            build.cancel()
             self._end(cancelled(build))
         self._compiling, self._twins = [], []
         self._ready.clear()

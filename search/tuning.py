@@ -5,18 +5,20 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 from compiler.nvrtc import CompilePool
 from search.attached import Attached
 from search.budget import Budget
 from search.build import Builder
+from search.drafting import DraftPool, drafters
 from search.journal import TrialLog
 from search.measure.device import MeasuringDevice
 from search.plan import Plan
-from search.predicting import predictor, refiner
+from search.predicting import refiner
 from search.progress import Progress
 from search.roofline import floor_us
-from search.samplers.optuna import OptunaSampler
+from search.samplers.guided import GuidedSampler
 from search.spread import spread
 from search.tuner import Outcome, Settings, Tuner
 
@@ -26,8 +28,8 @@ RANKED_POINTS = 400
 RANKING_SHARE = 0.1
 """Share of a budget that ranking may take."""
 
-_WARM_START = 32
-"""Predicted points that are tried first (see `search.spread`)."""
+_RANKING_S, _RANKING_MOST = 3.0, 0.25
+"""Seconds that it may take of short budgets as well, up to this share: inputs and references are made meanwhile."""
 
 _MAX_COMPILERS = 12
 
@@ -35,6 +37,10 @@ _MAX_COMPILERS = 12
 def compilers() -> int:
     """Compiler processes on this machine: its cores, less one for us and the launching child, within reason."""
     return max(1, min(_MAX_COMPILERS, len(os.sched_getaffinity(0)) - 1))
+
+
+def _ranking_s(budget: Budget) -> float:
+    return max(RANKING_SHARE * budget.left_s, min(_RANKING_S, _RANKING_MOST * budget.left_s))
 
 
 def tune_on(
@@ -46,17 +52,23 @@ def tune_on(
     progress: Progress | None = None,
     is_stopped: Callable[[], bool] = lambda: False,
     compile_processes: int | None = None,
+    drafting: DraftPool | None = None,
     on_open: Callable[[MeasuringDevice], None] = lambda device: None,
 ) -> Outcome:
     """Search `plan` on `gpu` and settle the winner, going on from the trials in `log`.
 
-    `on_open` gets the device once it has the fusion open, before any kernel runs on it: the moment for a baseline.
+    `drafting`: children that are up already, left open. `on_open` gets the device once it has the fusion open, before
+    any kernel runs on it: the moment for a baseline.
     Raises Unsupported if the plan has no legal point, DeviceLost if the GPU itself does not work.
     """
     spaces = plan.searchable
-    predict = predictor(gpu.card)
     processes = compile_processes or compilers()
-    with CompilePool(processes) as pool:
+    with ExitStack() as stack:
+        if drafting is None:
+            drafting = stack.enter_context(DraftPool(drafters(processes)))
+            drafting.start()
+        drafts = drafting.of(plan.subject(gpu.card))
+        pool = stack.enter_context(CompilePool(processes))
         pool.start()
 
         def open_device() -> None:
@@ -65,13 +77,12 @@ def tune_on(
 
         with ThreadPoolExecutor(1) as opener:  # inputs and reference are made while candidates are ranked
             opened = opener.submit(open_device)
-            ranking = plan.ranking(predict, RANKED_POINTS, seed, RANKING_SHARE * budget.left_s)
+            ranking = plan.ranking(drafts.foresee, RANKED_POINTS, seed, _ranking_s(budget))
             opened.result()
-        first = spread(ranking, _WARM_START)
         tuner = Tuner(
-            builds=Builder(plan.fusion, plan.arch, plan.schedulers, pool, predict, refiner(gpu.card)),
+            builds=Builder(drafts, pool, plan.arch.name, refiner(gpu.card)),
             device=gpu.device,
-            sampler=OptunaSampler(spaces, seed, first),
+            sampler=GuidedSampler(spaces, seed, spread(ranking)),
             journal=log,
             budget=budget,
             settings=Settings(queue_depth=processes + 4, floor_us=floor_us(plan.fusion, gpu.card)),

@@ -18,8 +18,9 @@ from search.cli.faults import UsageFault, reports_faults
 from search.cli.load import Named, load_many, sizes_of
 from search.cli.options import Bind, CardName, Seed
 from search.cli.report import describe_prepared
+from search.drafting import DraftPool, drafters
 from search.plan import Plan
-from search.predicting import predictor, refiner
+from search.predicting import refiner
 from search.prepare import compile_promising
 from search.prepared import Prepared
 from search.results import usable_folder
@@ -54,10 +55,12 @@ def prepare(
             console.print(f"{one.name}: skipped. {error}", markup=False)
     usable_folder(out)
     prepared = 0
-    with CompilePool(compilers()) as pool:
+    with CompilePool(compilers()) as pool, DraftPool(drafters(compilers())) as drafting:
+        drafting.start()
         for one, fusion in bound:
             try:
-                found = prepare_one(one, Plan.of(fusion, chosen), chosen, pool, out / one.name, per_fusion, seed)
+                plan = Plan.of(fusion, chosen)
+                found = prepare_one(one, plan, chosen, pool, drafting, out / one.name, per_fusion, seed)
             except Unsupported as error:
                 console.print(f"{one.name}: skipped. {error}", markup=False)
                 continue
@@ -77,6 +80,7 @@ def prepare_one(
     plan: Plan,
     card: Card,
     pool: CompilePool,
+    drafting: DraftPool,
     folder: Path,
     kernels: int,
     seed: int,
@@ -87,13 +91,11 @@ def prepare_one(
     Ctrl-C ends it early, once there are kernels: those are kept.
     """
     begun = time.monotonic()
-    predict = predictor(card)
-    ranking = plan.ranking(predict, _PER_KERNEL * kernels, seed, min(_RANKING_S, 0.4 * budget_s))
-    ordered = spread(ranking)
-    builder = Builder(plan.fusion, plan.arch, plan.schedulers, pool, predict, refiner(card))
+    drafts = drafting.of(plan.subject(card))
+    ranking = plan.ranking(drafts.foresee, _PER_KERNEL * kernels, seed, min(_RANKING_S, 0.4 * budget_s))
     compiled = compile_promising(
-        builder,
-        ordered,
+        Builder(drafts, pool, plan.arch.name, refiner(card)),
+        spread(ranking),
         folder,
         kernels,
         queue_depth=2 * compilers(),

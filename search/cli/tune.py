@@ -26,6 +26,7 @@ from search.cli.options import (
 )
 from search.cli.prepare import prepare_one
 from search.cli.report import describe_outcome, describe_prepared, describe_proofs, predicted_table
+from search.drafting import DraftPool, drafters
 from search.emulation.prepared import Proof, prove_prepared
 from search.journal import Journal, JournalKey, spaces_key
 from search.measure.device import TIMING_POLICY
@@ -98,8 +99,9 @@ def _without_gpu(
     """Enumerate, rank, compile, and prove the best predicted in the emulator; say what was not done."""
     console.print(f"{named.name}: no GPU, so kernels are ranked by prediction and proven in the emulator", markup=False)
     kernels = min(_KERNELS_WITHOUT_GPU, budget.trials or _KERNELS_WITHOUT_GPU)
-    with CompilePool(compilers()) as pool:
-        found = prepare_one(named, plan, target.card, pool, folder / named.name, kernels, seed, budget.left_s)
+    with CompilePool(compilers()) as pool, DraftPool(drafters(compilers())) as drafting:
+        drafting.start()
+        found = prepare_one(named, plan, target.card, pool, drafting, folder / named.name, kernels, seed, budget.left_s)
         console.print(describe_prepared(found), markup=False)
         proofs: list[Proof] = []
         for proof in prove_prepared(folder / named.name, found, pool, _PROVEN_WITHOUT_GPU, lambda: budget.left_s > 0):

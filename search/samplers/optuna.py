@@ -8,7 +8,7 @@ category too, and the knobs below it are conditional on it.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
@@ -27,15 +27,14 @@ _FAILED = {"failed": 1.0}
 
 
 class OptunaSampler:
-    """A `Sampler`: `warm_start` first, in order, then what TPE makes of the trials told.
+    """A `Sampler`: what TPE makes of the trials told.
 
     TPE knows nothing of our constraints, so it may propose a point that is illegal or taken. The nearest unseen legal
     point takes its place, and is the one that the study hears about.
     """
 
-    def __init__(self, spaces: Mapping[str, Space], seed: int, warm_start: Iterable[Candidate] = ()) -> None:
+    def __init__(self, spaces: Mapping[str, Space], seed: int) -> None:
         self._unseen = Unseen(spaces)
-        self._waiting = list(warm_start)[::-1]
         self._out: dict[Candidate, optuna.Trial] = {}
         optuna.logging.set_verbosity(optuna.logging.WARNING)  # a line for each study and trial otherwise
         with warnings.catch_warnings():
@@ -43,11 +42,14 @@ class OptunaSampler:
             tpe = optuna.samplers.TPESampler(seed=seed, multivariate=True, group=True)
         self._study = optuna.create_study(sampler=tpe)
 
+    def take(self, candidate: Candidate) -> bool:
+        """Opens a trial at a candidate of somebody else's choice; False if it is illegal or was proposed already."""
+        if not self._unseen.mark(candidate):
+            return False
+        self._start(candidate)
+        return True
+
     def ask(self) -> Candidate | None:
-        while self._waiting:
-            candidate = self._waiting.pop()
-            if self._unseen.mark(candidate):
-                return self._start(candidate)
         if not any(self._unseen.left(name) for name in self._unseen.spaces):
             return None
         trial = self._study.ask()

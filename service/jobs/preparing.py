@@ -7,15 +7,18 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextlib import ExitStack
 
 from compiler.arch import Card
 from compiler.nvrtc import CompilePool
 from search.attached import Detached
-from search.build import Build, Builder, Failure
+from search.build import Build, Builder
 from search.candidate import Candidate
+from search.drafting import DraftPool, drafters
 from search.ending import duplicate, kernel_id, not_run, unbuilt
+from search.failing import Failure
 from search.journal import TrialLog
-from search.predicting import predictor, refiner
+from search.predicting import refiner
 from search.progress import Progress, Snapshot
 from search.spread import spread
 from search.trial import Trial, TrialState
@@ -35,21 +38,30 @@ _RANKING_S = 60.0
 _RANKING_SHARE = 0.4
 
 
-def prepare(job: Job, target: Detached, stopping: threading.Event, compilers: int | None) -> str:
+def prepare(
+    job: Job, target: Detached, stopping: threading.Event, compilers: int | None, drafting: DraftPool | None = None
+) -> str:
     """Compile until there are enough kernels, then prove the best predicted of them, as long as the budget lasts.
 
     Returns the state that the tuning ended in. Goes on from the stored trials. Raises WorkerStopping once `stopping` is
     set, TuningLost, Unsupported if there is nothing legal.
     """
     processes = compilers or default_compilers()
-    predict = predictor(target.card)
     trials = job.trials()
-    with job.progress() as progress, CompilePool(processes) as pool:
+    with (
+        job.progress() as progress,
+        CompilePool(processes) as pool,
+        ExitStack() as stack,
+    ):
         pool.start()
+        if drafting is None:
+            drafting = stack.enter_context(DraftPool(drafters(processes)))
+            drafting.start()
+        drafts = drafting.of(job.plan.subject(target.card))
         seconds = min(_RANKING_S, _RANKING_SHARE * job.budget.left_s)
-        ranking = job.plan.ranking(predict, _PER_KERNEL * KERNELS, job.seed, seconds)
+        ranking = job.plan.ranking(drafts.foresee, _PER_KERNEL * KERNELS, job.seed, seconds)
         ordered = spread(ranking)
-        builder = Builder(job.plan.fusion, job.plan.arch, job.plan.schedulers, pool, predict, refiner(target.card))
+        builder = Builder(drafts, pool, job.plan.arch.name, refiner(target.card))
 
         def is_stopped() -> bool:
             return progress.is_cancelled or stopping.is_set()
@@ -132,8 +144,7 @@ class _Compiling:
             self._end(queue.popleft())
             self._progress.show(Snapshot(phase="compiling"))
         for build in queue:
-            if build.compiled is not None:
-                build.compiled.cancel()
+            build.cancel()
 
     def _may_start(self, under_way: int) -> bool:
         known = sum(not _is_set_aside(trial) for trial in self._trials.trials) + under_way

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 from fusetune.wire.artifact import KernelArtifact
 from search.budget import Budget
-from search.build import Build, Builder, Failure
+from search.build import Build, Builder
 from search.emulation.check import proven, verify
 from search.ending import emulated
+from search.failing import Failure
 from search.journal import TrialLog
 from search.leaders import Winner
 from search.progress import Progress, Snapshot

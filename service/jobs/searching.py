@@ -7,6 +7,7 @@ import threading
 from functools import partial
 
 from search.attached import Attached
+from search.drafting import DraftPool
 from search.measure.device import MeasuringDevice
 from search.tuning import tune_on
 from service.db import kernels
@@ -17,7 +18,9 @@ from service.jobs.settle import settle
 log = logging.getLogger(__name__)
 
 
-def search(job: Job, gpu: Attached, stopping: threading.Event, compilers: int | None) -> str:
+def search(
+    job: Job, gpu: Attached, stopping: threading.Event, compilers: int | None, drafting: DraftPool | None = None
+) -> str:
     """Go on from the stored trials to the end of the budget; returns the state that the tuning ended in.
 
     Raises WorkerStopping once `stopping` is set, TuningLost, DeviceLost, Unsupported if nothing is legal to search.
@@ -32,6 +35,7 @@ def search(job: Job, gpu: Attached, stopping: threading.Event, compilers: int | 
             progress,
             is_stopped=lambda: progress.is_cancelled or stopping.is_set(),
             compile_processes=compilers,
+            drafting=drafting,
             on_open=partial(record_baseline, job),
         )
     if outcome.ended == "stopped" and not progress.is_cancelled:

@@ -21,6 +21,7 @@ from compiler.arch import Card
 from compiler.errors import InvalidFusion, Unsupported
 from fusetune.wire.problems import InvalidDocument
 from search.attached import Attached, Detached
+from search.drafting import DraftPool
 from search.measure.device import DeviceLost
 from service.db import tunings
 from service.db.engine import Database
@@ -39,7 +40,10 @@ _IDLE_S = 60.0
 
 
 class Tunings:
-    """Works on tunings, one at a time. `stopping` is the worker's: set when it shall end, or by us when it must."""
+    """Works on tunings, one at a time. `stopping` is the worker's: set when it shall end, or by us when it must.
+
+    `drafting`: children that outlive a tuning; without them each has its own.
+    """
 
     def __init__(
         self,
@@ -48,6 +52,7 @@ class Tunings:
         worker: str,
         stopping: threading.Event,
         compilers: int | None = None,
+        drafting: DraftPool | None = None,
         database_pause_s: float = _DATABASE_PAUSE_S,
     ) -> None:
         self._db = db
@@ -56,6 +61,7 @@ class Tunings:
         self._run_id = uuid.uuid4().hex
         self._stopping = stopping
         self._compilers = compilers
+        self._drafting = drafting
         self._database_pause_s = database_pause_s
         self._busy = threading.Lock()
         self._last_s = time.monotonic()
@@ -150,9 +156,9 @@ class Tunings:
     def _work(self, job: Job) -> str:
         match self._target:
             case Attached() as gpu:
-                return search(job, gpu, self._stopping, self._compilers)
+                return search(job, gpu, self._stopping, self._compilers, self._drafting)
             case Detached() as target:
-                return prepare(job, target, self._stopping, self._compilers)
+                return prepare(job, target, self._stopping, self._compilers, self._drafting)
 
     def _fail(self, tuning_id: str, error: str) -> str:
         log.warning("tuning %s failed: %s", tuning_id, error)

@@ -13,6 +13,8 @@ from types import FrameType, TracebackType
 from typing import Any, Self
 
 from search.attached import Attached, Detached
+from search.drafting import DraftPool, drafters
+from search.tuning import compilers
 from service.db import cards
 from service.db.engine import Database
 from service.db.migrate import ensure_ready
@@ -54,15 +56,17 @@ def run_worker(settings: Settings) -> int:
         target = find_target(settings)
         if isinstance(target, Attached):
             stack.callback(target.device.close)
-        return _serve(settings, db, target)
+        drafting = stack.enter_context(DraftPool(drafters(settings.compilers or compilers())))
+        drafting.start()
+        return _serve(settings, db, target, drafting)
 
 
-def _serve(settings: Settings, db: Database, target: Attached | Detached) -> int:
+def _serve(settings: Settings, db: Database, target: Attached | Detached, drafting: DraftPool) -> int:
     stopping = threading.Event()
     is_attached = isinstance(target, Attached)
     presence = _announced(settings, db, target)
     queue = queue_name(presence.card_id, attached=is_attached)
-    work = Tunings(db, target, settings.worker_id, stopping, settings.compilers)
+    work = Tunings(db, target, settings.worker_id, stopping, settings.compilers, drafting)
     jobs = DbosQueue(settings.dbos_url)
     adoption = Adoption(db, jobs, queue, settings.worker_id)
     executor = Executor(settings.dbos_url, settings.worker_id, queue, work.run)

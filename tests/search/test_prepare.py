@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
-from compiler.arch import arch_named
 from fusetune.wire.artifact import KernelArtifact, Resources
 from search.build import Builder
 from search.candidate import Candidate
 from search.prepare import Compiled, compile_promising
 from search.trial import TrialState
-from tests.search.test_tuner import Compiler, Scripted, artifact, generate
+from tests.search.test_tuner import Compiler, Drafter, Scripted, artifact
 
 
 def with_spills(generated: Any, compiled: Any) -> KernelArtifact:
@@ -32,15 +31,7 @@ def refined(generated: Any, resources: Resources) -> float:
 
 def prepared(folder: Path, scripts: list[str], kernels: int) -> Compiled:
     scheduler = Scripted(scripts)
-    builder = Builder(
-        fusion=None,  # type: ignore[arg-type]  # the scripted scheduler reads no fusion
-        arch=arch_named("sm_90a"),
-        schedulers={scheduler.name: scheduler},
-        compiler=Compiler(),
-        refine=refined,
-        generate=generate,
-        artifact=with_spills,
-    )
+    builder = Builder(Drafter(scheduler), Compiler(), "sm_90a", refined, artifact=with_spills)
     candidates = [Candidate.of(scheduler.name, {"n": n}) for n in range(len(scripts))]
     return compile_promising(builder, candidates, folder, kernels, queue_depth=2, goes_on=lambda: True)
 

@@ -8,6 +8,7 @@ import pytest
 
 from compiler.arch import card_or_default
 from search.candidate import Candidate
+from search.draft import Foresee, foreseen_here
 from search.hints import SELDOM_LOSE, neighbours, other_hints, settled
 from search.plan import Plan
 from search.predicting import predictor
@@ -71,14 +72,18 @@ def test_other_hints_change_one_at_a_time_or_two_that_need_each_other() -> None:
     ]
 
 
+def here(plan: Plan) -> Foresee:
+    return foreseen_here(plan.subject(CARD), predictor(CARD))
+
+
 def structure(candidate: Candidate) -> tuple[tuple[str, KnobValue], ...]:
     return tuple(one for one in candidate.point if one[0] not in SELDOM_LOSE)
 
 
 def test_structures_come_first_and_hints_of_the_best_are_added() -> None:
     plan = Plan.of(softmax(), CARD)
-    ranked = plan.ranking(predictor(CARD), 24, seed=0, seconds=1e9)
-    assert ranked == plan.ranking(predictor(CARD), 24, seed=0, seconds=1e9)
+    ranked = plan.ranking(here(plan), 24, seed=0, seconds=1e9)
+    assert ranked == plan.ranking(here(plan), 24, seed=0, seconds=1e9)
     candidates = [one.candidate for one in ranked]
     assert len(set(candidates)) == len(candidates)
     by_structure: dict[object, list[int]] = {}
@@ -95,7 +100,7 @@ def test_kinds_have_turns_and_the_fast_ones_more() -> None:
     threads, load = Knob("threads", tuple(range(32))), Knob("load", ("vector", "bulk", "tma"))
     space = Space("made up", (threads, load, Knob("cache_load", ("default", "streaming"))), ())
     plan = Plan.of(softmax(), CARD)
-    ranker = Ranker(plan.fusion, plan.arch, {}, {"made up": space}, predictor(CARD))
+    ranker = Ranker({"made up": space}, here(plan))
     times = {"vector": 100.0, "bulk": 103.0, "tma": 200.0}
     counts = dict.fromkeys(times, 0)
     drawn = list[Candidate]()
@@ -112,7 +117,7 @@ def test_kinds_have_turns_and_the_fast_ones_more() -> None:
 def test_a_ranking_ends_in_time_but_not_without_a_candidate() -> None:
     plan = Plan.of(softmax(), CARD)
     ticks = count()
-    ranked = plan.ranking(predictor(CARD), 24, seed=0, seconds=5, clock=lambda: float(next(ticks)))
+    ranked = plan.ranking(here(plan), 24, seed=0, seconds=5, clock=lambda: float(next(ticks)))
     assert 1 <= len(ranked) <= 6
     ticks = count(step=1000)
-    assert len(plan.ranking(predictor(CARD), 24, seed=0, seconds=5, clock=lambda: float(next(ticks)))) >= 1
+    assert len(plan.ranking(here(plan), 24, seed=0, seconds=5, clock=lambda: float(next(ticks)))) >= 1

@@ -16,8 +16,9 @@ from typer.testing import CliRunner
 from compiler.arch import card_named
 from fusetune.wire.artifact import KernelArtifact
 from search.attached import Attached, Detached, card_of
-from search.build import Build, Builder, Failure
+from search.build import Build, Builder
 from search.cli.app import app
+from search.failing import Failure
 from search.measure.device import Effort, MeasureResult
 from search.measure.fake import FACTS, FakeDevice
 

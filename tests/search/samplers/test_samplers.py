@@ -2,11 +2,13 @@
 
 import math
 import statistics
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 
 from search.candidate import Candidate
+from search.samplers.guided import TURNS, WARM_START, GuidedSampler
 from search.samplers.optuna import OptunaSampler
 from search.samplers.protocol import Sampler
 from search.samplers.random import RandomSampler
@@ -15,8 +17,13 @@ from search.space.knobs import Knob
 from search.space.space import Space
 from search.trial import TrialState
 
-Kind = type[RandomSampler] | type[OptunaSampler]
-BOTH = pytest.mark.parametrize("sampler", [RandomSampler, OptunaSampler])
+
+def unranked(spaces: Mapping[str, Space], seed: int) -> GuidedSampler:
+    return GuidedSampler(spaces, seed, [])
+
+
+Kind = Callable[..., Sampler]
+BOTH = pytest.mark.parametrize("sampler", [RandomSampler, OptunaSampler, unranked])
 
 
 def tiled_space() -> Space:
@@ -142,9 +149,35 @@ def test_it_leaves_a_scheduler_that_only_fails() -> None:
     assert sum(tried[-20:]) < sum(tried[:20])
 
 
-def test_warm_start_comes_first_in_order_without_what_cannot_be_proposed() -> None:
+def test_ranked_candidates_come_first_in_order_without_what_cannot_be_proposed() -> None:
     spaces = {"flat": flat_space()}
     first, second = (Candidate.of("flat", {"vector": v, "threads": 64}) for v in (8, 4))
     gone = Candidate.of("flat", {"vector": 16, "threads": 64})
-    sampler = OptunaSampler(spaces, seed=0, warm_start=[first, gone, first, second])
+    sampler = GuidedSampler(spaces, 0, [first, gone, first, second])
     assert [sampler.ask(), sampler.ask()] == [first, second]
+
+
+def test_half_of_the_turns_lie_around_the_fastest() -> None:
+    spaces = {"tiled": tiled_space()}
+    ranked = [Candidate.of("tiled", point) for point in tiled_space().sample(WARM_START + 200, seed=1)]
+    sampler = GuidedSampler(spaces, 0, ranked)
+    warm = search(sampler, WARM_START)
+    assert warm == ranked[:WARM_START]
+    later = search(sampler, 3 * len(TURNS))
+    fast = sorted(warm, key=cost)
+    near = [min(steps(one, parent) for parent in [*fast[:12], *later[:n]]) <= 2 for n, one in enumerate(later)]
+    assert [near[n] for n, turn in enumerate(TURNS * 3) if turn == "near"] == [True] * 6
+    assert [one for one, turn in zip(later, TURNS * 3, strict=True) if turn == "ranked"] == ranked[WARM_START:][:3]
+
+
+def steps(one: Candidate, other: Candidate) -> int:
+    return sum(one.knobs[knob] != other.knobs[knob] for knob in one.knobs)
+
+
+def test_it_finds_the_best_of_a_bowl_that_its_ranking_knows_by_half() -> None:
+    spaces = {"tiled": tiled_space()}
+    ranked = [Candidate.of("tiled", point) for point in tiled_space().sample(400, seed=1)]
+    ranked.sort(key=lambda one: cost(one) + 8.0 * math.sin(int(one.key[:6], 16)))
+    guided = [min(map(cost, search(GuidedSampler(spaces, seed, ranked), 48))) for seed in range(3)]
+    tpe = [min(map(cost, search(OptunaSampler(spaces, seed), 48))) for seed in range(3)]
+    assert statistics.mean(guided) < statistics.mean(tpe)
