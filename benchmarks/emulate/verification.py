@@ -25,6 +25,7 @@ from compiler.nvrtc import CompilePool
 from compiler.pipeline import Generated, artifact, generate
 from compiler.wire import bind
 from fusetune.wire.parse import parse_binding, parse_fusion
+from search.draft import foreseen_here
 from search.emulation import check
 from search.emulation.launching import input_tensor, launch_of, output_tensor
 from search.emulation.running import ARRAYS, options
@@ -102,7 +103,7 @@ def ranked(file: str, sizes: dict[str, int], card: Card) -> Iterator[tuple[str, 
     """Kernels by scheduler, the best predicted first; those of several launches are left out."""
     fusion = bind(parse_fusion((ROOT / file).read_text()), parse_binding({"sizes": sizes}))
     plan = Plan.of(fusion, card)
-    for one in plan.ranking(predictor(card), CANDIDATES, seed=0, seconds=60.0):
+    for one in plan.ranking(foreseen_here(plan.subject(card), predictor(card)), CANDIDATES, seed=0, seconds=60.0):
         scheduler = one.candidate.scheduler
         made = generate(plan.schedulers[scheduler].trace(fusion, one.candidate.knobs), card.arch)
         if len(made.launches) == 1:
