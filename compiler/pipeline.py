@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 from compiler.arch import Arch
@@ -96,21 +96,6 @@ class Generated:
         return self.launches[0]
 
     @property
-    def parts(self) -> tuple[Generated, ...]:
-        """Each launch as a candidate of its own fusion; the candidate itself where it is one kernel."""
-        if len(self.launches) == 1:
-            return (self,)
-        return tuple(
-            Generated(
-                one.trace,
-                self.arch,
-                (replace(one, reads=one.trace.fusion.inputs, writes=one.trace.fusion.outputs),),
-                emit_launches([one.kernel]),
-            )
-            for one in self.launches
-        )
-
-    @property
     def scheduled(self) -> ScheduledFusion:
         """The scheduled fusion of a candidate that is one kernel; ValueError as `only` raises it."""
         return self.only.scheduled
@@ -155,14 +140,20 @@ class Generated:
 
 def generate(trace: Trace, arch: Arch) -> Generated:
     """Replays, checks, lowers and emits every launch. Raises InvalidStep, IllegalSchedule or Unsupported."""
+    launches = lowered(trace, arch)
+    return Generated(trace, arch, launches, emit_launches([launch.kernel for launch in launches]))
+
+
+def lowered(trace: Trace, arch: Arch) -> tuple[GeneratedLaunch, ...]:
+    """Every launch replayed, checked and lowered: all of `generate` but the source. Raises what that raises."""
     launches: list[GeneratedLaunch] = []
     for one in launches_of(trace):
-        schedule = Schedule(one.trace.replay(), arch)
+        schedule = Schedule(one.trace.scheduled, arch)
         violations = check(schedule)
         if violations:
             raise IllegalSchedule(violations)
         launches.append(GeneratedLaunch(one.trace, one.reads, one.writes, arch, schedule.sf, lower_facts(schedule)))
-    return Generated(trace, arch, tuple(launches), emit_launches([launch.kernel for launch in launches]))
+    return tuple(launches)
 
 
 def artifact(generated: Generated, compiled: Compiled) -> KernelArtifact:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from compiler.analysis.allocation import layout_of
 from compiler.analysis.indexing import Indexing, first_lane, lane_variable, lanes_are_consecutive
 from compiler.analysis.loop_nest import BLOCK_VARS
 from compiler.ir.expr import Atom, Div, Expr, Inside, Mod, Var, unmarked
@@ -65,8 +66,7 @@ def span_of_words(indexing: Indexing, op: TensorOp, width: int) -> Run | None:
     mixed = any(_mixes(atom) and not (isinstance(atom, Mod) and c < 0) for atom, c in offset.terms)
     if mixed or not lanes_are_consecutive(offset, width) or any(isinstance(e, Window) for e in t.exprs):
         return None
-    strides = zip(source.logical, source.allocation.strides, strict=True)
-    return Run(first_lane(offset, width), 1 + sum((a.extent - 1) * (s or 0) for a, s in strides))
+    return Run(first_lane(offset, width), layout_of(source).elems)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +107,9 @@ def row_of(indexing: Indexing, op: TensorOp, width: int) -> Row | None:
         others.append((told, axis.extent, at))
     if not is_run:
         return None
-    elems = 1 + sum((a.extent - 1) * s for a, s in strides)
     _, rows, at = max(others, key=lambda other: other[:2], default=(True, 1, Expr()))
     # Marks of a place that dimensions took apart are its own again: before a row's first element it is below 0.
-    return Row(extent, elems, unmarked(at * extent + index), rows * extent)
+    return Row(extent, layout_of(source).elems, unmarked(at * extent + index), rows * extent)
 
 
 def _mixes(atom: Atom) -> bool:

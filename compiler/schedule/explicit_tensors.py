@@ -203,8 +203,33 @@ def read_result(
 
     A launch may say where an output lies.
     """
+    logical = _result_axes(op, place, sources)
+    default = MemoryType.GLOBAL if is_output else MemoryType.LOCAL
+    memory = place.get("memory", default.value).one_of(_MEMORIES)
+    allocation = None
+    if memory is MemoryType.GLOBAL:
+        flags = contiguity_at(place, True)
+        if not isinstance(flags, bool) and len(flags) != len(logical):
+            raise place.at("contiguity").fail(f"{len(logical)} flags")
+        allocation = Allocation(logical, (None,) * len(logical), (), _held(flags, logical))
+    return TensorView(
+        op.output,
+        place.at("dtype").one_of(DTYPES),
+        memory,
+        logical,
+        logical,
+        (ParallelType.SERIAL,) * len(logical),
+        (),
+        allocation,
+        align=_alignment(runtime.byte_offset),
+        runtime_strides=_bound_strides(runtime, logical),
+        runtime_shape=runtime.shape or (),
+    )
+
+
+def _result_axes(op: TensorOp, place: Place, sources: Sequence[TensorView]) -> tuple[IterDomain, ...]:
+    """The logical axes of a result: of the sizes that are read, broadcast where nothing else is read."""
     shape, reduced = _result_shape(op, place, sources)
-    name = op.output
     broadcast = _axes(place, "broadcast_axes", len(shape))
     _flags(place, "symbolic", len(shape_of(place)))
     read: list[list[IterDomain]] = [[] for _ in shape]
@@ -224,29 +249,8 @@ def read_result(
             kind = IterKind.BROADCAST
         else:
             kind = IterKind.ITERATION
-        axes.append(make_axis(f"{name}.{d}", size, kind))
-    logical = tuple(axes)
-    default = MemoryType.GLOBAL if is_output else MemoryType.LOCAL
-    memory = place.get("memory", default.value).one_of(_MEMORIES)
-    allocation = None
-    if memory is MemoryType.GLOBAL:
-        flags = contiguity_at(place, True)
-        if not isinstance(flags, bool) and len(flags) != len(logical):
-            raise place.at("contiguity").fail(f"{len(logical)} flags")
-        allocation = Allocation(logical, (None,) * len(logical), (), _held(flags, logical))
-    return TensorView(
-        name,
-        place.at("dtype").one_of(DTYPES),
-        memory,
-        logical,
-        logical,
-        (ParallelType.SERIAL,) * len(logical),
-        (),
-        allocation,
-        align=_alignment(runtime.byte_offset),
-        runtime_strides=_bound_strides(runtime, logical),
-        runtime_shape=runtime.shape or (),
-    )
+        axes.append(make_axis(f"{op.output}.{d}", size, kind))
+    return tuple(axes)
 
 
 def _result_shape(op: TensorOp, place: Place, sources: Sequence[TensorView]) -> tuple[tuple[int, ...], frozenset[int]]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from compiler.ir.domain import ScheduledFusion
@@ -20,6 +22,18 @@ class ScheduleTrace:
 
     fusion: Fusion
     steps: tuple[Step, ...]
+
+    @classmethod
+    def that_made(cls, sf: ScheduledFusion, steps: Iterable[Step]) -> ScheduleTrace:
+        """The trace of steps that led from the start to `sf`: who has applied them spares others the replay."""
+        trace = cls(sf.fusion, tuple(steps))
+        trace.__dict__["scheduled"] = sf
+        return trace
+
+    @cached_property
+    def scheduled(self) -> ScheduledFusion:
+        """What replaying gives, once. Raises InvalidStep or Unsupported."""
+        return self.replay()
 
     def replay(self) -> ScheduledFusion:
         """The scheduled fusion. Raises InvalidStep or Unsupported."""

@@ -111,7 +111,6 @@ class Conflict:
     lane_time: int
     region: Region
     offset: int
-    is_proxy_race: bool
 
 
 OnRace = Callable[[Conflict], bool]

@@ -130,7 +130,6 @@ def _taken_over(
             thread.time,
             shadow.region,
             int(items.granule[later[pair]]) * shadow.granule,
-            bool(is_proxy[pair]),
         )
         if on_race(conflict):
             taken |= (keys == keys[pair]) & (is_proxy == is_proxy[pair])

@@ -33,7 +33,7 @@ class TraceBuilder:
         return self.sf.tensor(name)
 
     def trace(self) -> ScheduleTrace:
-        return ScheduleTrace(self.fusion, tuple(self.steps))
+        return ScheduleTrace.that_made(self.sf, self.steps)
 
     def split(self, tv: str, axis: int, factor: int) -> None:
         """[n] -> [ceil(n/factor), factor]."""

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import product
+from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from compiler.ir.expr import Expr, Var, const, inside, relies_on_bounds, unmarked, var, without_marks
 
@@ -32,6 +37,50 @@ def test_marks_are_taken_off_at_any_depth() -> None:
     for r in range(7):
         if 0 <= 2 * r - 3 < 5:
             assert plain.evaluate({"r": r}) == marked.evaluate({"r": r})
+
+
+@st.composite
+def marked(draw: Callable[[st.SearchStrategy[Any]], Any]) -> list[tuple[Expr, Any, Any]]:
+    """Expressions made of each other, with their values, and where all marks in them say what is true."""
+    row, column = np.meshgrid(np.arange(ROW.extent), np.arange(COLUMN.extent), indexing="ij")
+    everywhere = np.full(row.shape, fill_value=True)
+    made = [(var(ROW), row, everywhere), (var(COLUMN), column, everywhere)]
+    for _ in range(draw(st.integers(2, 9))):
+        (e, values, ok), (other, values2, ok2) = draw(st.sampled_from(made)), draw(st.sampled_from(made))
+        factor, divisor = draw(st.integers(-6, 6)), draw(st.sampled_from([2, 3, 4, 6, 8]))
+        match draw(st.sampled_from(["sum", "shifted", "//", "%", "inside", "inside", "^"])):
+            case "sum":
+                made.append((e + other * factor, values + values2 * factor, ok & ok2))
+            case "shifted":
+                made.append((e * abs(factor) + factor, values * abs(factor) + factor, ok))
+            case "//":
+                made.append((e // divisor, values // divisor, ok))
+            case "%":
+                made.append((e % divisor, values % divisor, ok))
+            case "inside":
+                made.append((inside(e, divisor), values, ok & (values >= 0) & (values < divisor)))
+            case "^" if min(e.lo, other.lo) >= 0:
+                made.append((e ^ other, values ^ values2, ok & ok2))
+    return made
+
+
+@settings(derandomize=True, deadline=None, max_examples=200)
+@given(marked())
+def test_where_marks_are_true_an_expression_is_its_value_with_and_without_them(
+    made: list[tuple[Expr, Any, Any]],
+) -> None:
+    grid = dict(zip(("r", "c"), np.meshgrid(np.arange(7), np.arange(5), indexing="ij"), strict=True))
+    for e, values, ok in made:
+        if not ok.any():
+            continue
+        for form in (e, unmarked(e), without_marks(e)):
+            found = np.broadcast_to(form.evaluate(grid), values.shape)
+            np.testing.assert_array_equal(found[ok], values[ok], err_msg=f"{e} as {form}")
+            assert form.lo <= values[ok].min(), f"{e} as {form}"
+            assert form.hi >= values[ok].max(), f"{e} as {form}"
+            for n in (2, 3, 4, 8):
+                assert not form.divisible_by(n) or not (values[ok] % n).any(), f"{form} is no multiple of {n}"
+        assert not relies_on_bounds(without_marks(e))
 
 
 def test_what_is_said_to_be_a_multiple_is_one() -> None:

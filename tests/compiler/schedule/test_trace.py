@@ -51,6 +51,17 @@ def test_replay_is_the_steps_in_order_from_the_start() -> None:
     assert ScheduleTrace(TRACE.fusion, ()).replay() == start(TRACE.fusion)
 
 
+def test_who_has_applied_the_steps_spares_others_the_replay() -> None:
+    sf = TRACE.replay()
+    made = ScheduleTrace.that_made(sf, STEPS)
+    assert (made, made.hash) == (TRACE, TRACE.hash)
+    assert made.scheduled is sf
+    assert TRACE.scheduled == sf
+    assert TRACE.scheduled is TRACE.scheduled
+    shorter = replace(made, steps=STEPS[:-1])
+    assert shorter.scheduled == shorter.replay() != sf
+
+
 def test_replay_names_the_step_that_does_not_apply() -> None:
     bad = replace(TRACE, steps=(*STEPS[:2], steps.Merge("s", 2), *STEPS[2:]))
     with pytest.raises(InvalidStep, match=r"^merge\(tv=s, axis=2, other=None\): there is no axis 3"):
