@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError, Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -14,6 +14,7 @@ from compiler.nvrtc import Compiled
 from compiler.pipeline import Generated, artifact
 from fusetune.wire.artifact import KernelArtifact, Resources
 from search.candidate import Candidate
+from search.cost.model import Prediction
 from search.draft import Draft
 from search.failing import Failure, failure_of
 
@@ -39,12 +40,14 @@ class Build:
     """A candidate on its way: `compiled` is pending until it is drafted and the compiler answers, or until one of them
     refuses it; None where nothing is to be compiled.
 
+    `predicted_terms` are what the model makes `predicted_us` of, known once it is compiled (`search.cost.model`).
     `seconds` gathers what the phases took; `generated` is there once the candidate is drafted.
     """
 
     number: int
     candidate: Candidate
     predicted_us: float | None = None
+    predicted_terms: Mapping[str, float] = field(default_factory=dict)
     generated: Generated | None = None
     compiled: Future[Compiled | Failure] | None = None
     seconds: dict[str, float] = field(default_factory=dict)
@@ -55,13 +58,13 @@ class Build:
         return self.compiled is None or self.compiled.done()
 
     def cancel(self) -> None:
-        """Nobody waits for it any more."""
+        """Nobody waits for it any more: what has not begun of it never does."""
         if self.compiled is not None:
             self.compiled.cancel()
 
 
-Refine = Callable[[Generated, Resources], float]
-"""Microseconds that a kernel should take of which the compiler has said what it uses."""
+Refine = Callable[[Generated, Resources], Prediction]
+"""What a kernel should take of which the compiler has said what it uses."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,7 @@ class Builder:
         compiled: Future[Compiled | Failure] = Future()
         build = Build(number, candidate, compiled=compiled)
         drafting = self.drafter.submit(candidate)
+        _cancel_with(compiled, drafting)
         drafting.add_done_callback(lambda drafted: self._compile(build, drafted, compiled))
         return build
 
@@ -96,7 +100,8 @@ class Builder:
             raise AssertionError(f"{build.candidate} was compiled and never generated")
         built = self.artifact(build.generated, compiled)
         if self.refine is not None:
-            build.predicted_us = self.refine(build.generated, built.resources)
+            found = self.refine(build.generated, built.resources)
+            build.predicted_us, build.predicted_terms = found.total_us, found.terms
         return built
 
     def _compile(self, build: Build, drafted: Future[Draft | Failure], ended: Future[Compiled | Failure]) -> None:
@@ -109,6 +114,8 @@ class Builder:
         if isinstance(found, Failure):
             _end(ended, found)
             return
+        if ended.cancelled():
+            return
         build.generated, build.predicted_us = found.generated, found.predicted_us
         build.seconds["generate"] = found.seconds
         begun = time.perf_counter()
@@ -117,6 +124,7 @@ class Builder:
         except RuntimeError as closed:  # the pool is being closed: nobody waits for it
             _fail(ended, closed)
             return
+        _cancel_with(ended, compiling)
         compiling.add_done_callback(lambda compiled: _settle(build, compiled, ended, begun))
 
 
@@ -132,6 +140,11 @@ def _settle(build: Build, compiled: Future[Compiled], ended: Future[Compiled | F
     else:
         build.seconds["compile"] = result.seconds
         _end(ended, result)
+
+
+def _cancel_with(whole: Future[Compiled | Failure], part: Future[Any]) -> None:
+    """Cancels a part of what a build waits for as soon as the whole is cancelled."""
+    whole.add_done_callback(lambda ended: part.cancel() if ended.cancelled() else None)
 
 
 def _end(ended: Future[Compiled | Failure], outcome: Compiled | Failure) -> None:

@@ -4,30 +4,31 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from compiler.arch import Arch, Card
 from compiler.errors import IllegalSchedule, InvalidStep, Unsupported
 from compiler.ir.fusion import Fusion
-from compiler.pipeline import Generated, generate
+from compiler.pipeline import Generated, GeneratedLaunch, generate, lowered
+from compiler.schedule.trace import Trace
 from search.candidate import Candidate
 from search.failing import Failure, failure_of
 from search.space.protocol import Scheduler
 
-Predict = Callable[[Generated], float | None]
-"""Microseconds that a generated kernel should take, None if the model does not know its like."""
+Predict = Callable[[GeneratedLaunch], float]
+"""Microseconds that a launch should take."""
 
 Foresee = Callable[[Iterable[Candidate]], Iterator[tuple[Candidate, list[float] | None]]]
-"""Candidates with the predicted microseconds of each of their launches, in order; None where there is no kernel, or no
-prediction of one."""
+"""Candidates with the predicted microseconds of each of their launches, in order; None where there is no kernel."""
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A generated candidate, its predicted microseconds if there are any, and the seconds that it took to make."""
+    """A generated candidate, its predicted microseconds, and the seconds that it took to make."""
 
     generated: Generated
-    predicted_us: float | None
+    predicted_us: float
     seconds: float
 
 
@@ -46,32 +47,45 @@ class Subject:
 
     def generated(self, candidate: Candidate) -> Generated:
         """Raises InvalidStep, IllegalSchedule or Unsupported."""
-        return generate(self.schedulers[candidate.scheduler].trace(self.fusion, candidate.knobs), self.arch)
+        return generate(self._trace(candidate), self.arch)
+
+    def lowered(self, candidate: Candidate) -> tuple[GeneratedLaunch, ...]:
+        """The launches, without their source. Raises InvalidStep, IllegalSchedule or Unsupported."""
+        return lowered(self._trace(candidate), self.arch)
+
+    def _trace(self, candidate: Candidate) -> Trace:
+        return self.schedulers[candidate.scheduler].trace(self.fusion, candidate.knobs)
 
 
 def draft(subject: Subject, candidate: Candidate, predict: Predict) -> Draft | Failure:
     """The candidate generated and predicted, or why that cannot be. What else is raised names the candidate."""
     begun = time.perf_counter()
     try:
-        generated = subject.generated(candidate)
-        predicted = predict(generated)
+        with _naming(candidate):
+            generated = subject.generated(candidate)
+            predicted = sum(map(predict, generated.launches))
     except (IllegalSchedule, InvalidStep, Unsupported) as error:
         return failure_of(error)
-    except Exception as error:  # ours to mend, not the candidate's fault: say which candidate shows it
-        error.add_note(f"while generating {candidate}")
-        raise
     return Draft(generated, predicted, time.perf_counter() - begun)
 
 
 def launch_times(subject: Subject, candidate: Candidate, predict: Predict) -> list[float] | None:
-    """Predicted microseconds of each launch; None where there is no kernel, or no prediction of one."""
+    """Predicted microseconds of each launch; None where there is no kernel. What is raised names the candidate."""
     try:
-        generated = subject.generated(candidate)
+        with _naming(candidate):
+            return [predict(launch) for launch in subject.lowered(candidate)]
     except (IllegalSchedule, InvalidStep, Unsupported):
         return None
-    each = [predict(part) for part in generated.parts]
-    known = [us for us in each if us is not None]
-    return known if len(known) == len(each) else None
+
+
+@contextmanager
+def _naming(candidate: Candidate) -> Iterator[None]:
+    """What is ours to mend, and not the candidate's fault, says which candidate shows it."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(f"while generating {candidate}")
+        raise
 
 
 def foreseen_here(subject: Subject, predict: Predict) -> Foresee:

@@ -1,7 +1,7 @@
 """Candidates generated and predicted in child processes.
 
-Python takes 20 to 90 ms to schedule, check, lower and predict one candidate, and a GPU judges thirty in a second: one
-process can neither rank enough of a space in a short budget nor keep the GPU busy.
+Python takes tens of milliseconds to schedule, check, lower and predict one candidate, and a GPU judges thirty in a
+second: one process can neither rank enough of a space in a short budget nor keep the GPU busy.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from compiler.child import Child, ChildError, ChildTimedOut
 from search.candidate import Candidate
@@ -24,14 +24,16 @@ from search.failing import Failure
 from search.predicting import predictor
 from search.trial import TrialState
 
+_R = TypeVar("_R")
+
 DRAFT_S = 60.0
 """Seconds after which a child that generates one candidate is killed: hundreds of times what one usually takes."""
 
 AHEAD = 2
 """Candidates under way for each child while a ranking is predicted: one that it works on, one that waits for it."""
 
-MOST = 6
-"""Children: at 22 ms a candidate (pointwise, one core of an idle machine) several times what a GPU judges."""
+MOST_DRAFTERS = 6
+"""Children: at 18 ms of a core a candidate (a gated product; 35 ms a norm of rows) several times what a GPU judges."""
 
 _KNOWN_SUBJECTS = 4
 """Subjects that a child keeps unpickled."""
@@ -39,7 +41,7 @@ _KNOWN_SUBJECTS = 4
 
 def drafters(compilers: int) -> int:
     """Children that draft beside so many that compile; a machine of two cores is kept busy by one process of ours."""
-    return min(MOST, compilers // 2)
+    return min(MOST_DRAFTERS, compilers // 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +76,6 @@ class DraftPool:
     def __init__(self, workers: int) -> None:
         self.children = [Child("search.drafting:draft_handler", name=f"draft-{number}") for number in range(workers)]
         self._idle: queue.SimpleQueue[Child] = queue.SimpleQueue()
-        for child in self.children:
-            self._idle.put(child)
         self._is_up = threading.Event()
         self._threads = ThreadPoolExecutor(max(1, workers), thread_name_prefix="draft")
 
@@ -93,12 +93,21 @@ class DraftPool:
         """Drafts of one subject by these children."""
         return Drafts(self, subject)
 
-    def submit(self, asked: _Asked) -> Future[Any]:
-        """Queues a request. The future raises what the handler raised, or ChildError."""
-        return self._threads.submit(self._ask, asked)
+    def submit(self, work: Callable[[Candidate], _R], candidate: Candidate) -> Future[_R]:
+        """Queues work that asks a child: as much is under way at a time as there are children."""
+        return self._threads.submit(work, candidate)
+
+    def ask(self, asked: _Asked) -> Any:
+        """What the next child that is idle answers, of those that have started. Raises what the handler raised, or
+        ChildError."""
+        child = self._idle.get()
+        try:
+            return child.request(asked, DRAFT_S)
+        finally:
+            self._idle.put(child)
 
     def close(self) -> None:
-        """Drops what is queued, waits for what is under way, ends the processes."""
+        """Drops what is queued, waits for what is under way (at most `DRAFT_S`), ends the processes."""
         self._threads.shutdown(wait=True, cancel_futures=True)
         for child in self.children:
             child.close()
@@ -112,15 +121,11 @@ class DraftPool:
         self.close()
 
     def _start(self, child: Child) -> None:
-        child.start()
-        self._is_up.set()
-
-    def _ask(self, asked: _Asked) -> Any:
-        child = self._idle.get()
         try:
-            return child.request(asked, DRAFT_S)
+            child.start()
         finally:
-            self._idle.put(child)
+            self._idle.put(child)  # one that did not start is started again by its first request
+        self._is_up.set()
 
 
 class Drafts:
@@ -135,43 +140,43 @@ class Drafts:
 
     def foresee(self, candidates: Iterable[Candidate]) -> Iterator[tuple[Candidate, list[float] | None]]:
         """`search.draft.Foresee`: candidates are taken from the iterable a few ahead of what is answered."""
-        window: deque[tuple[Candidate, Future[Any]]] = deque()
+        window: deque[tuple[Candidate, Future[list[float] | None]]] = deque()
         for candidate in candidates:
             if not self._pool.is_up:
                 yield candidate, launch_times(self._subject, candidate, self._predict)
                 continue
-            window.append((candidate, self._pool.submit(_Asked(self._pickled, candidate, is_whole=False))))
+            window.append((candidate, self._pool.submit(self._launch_times, candidate)))
             if len(window) >= AHEAD * len(self._pool.children):
-                yield self._foreseen(*window.popleft())
-        for one in window:
-            yield self._foreseen(*one)
+                first, times = window.popleft()
+                yield first, times.result()
+        for one, times in window:
+            yield one, times.result()
 
     def submit(self, candidate: Candidate) -> Future[Draft | Failure]:
-        """Queues a candidate; drafts it at once where no child is up. The future raises only what is ours to mend."""
-        ended: Future[Draft | Failure] = Future()
+        """Queues a candidate; drafts it at once where no child is up. Raised is only what is ours to mend."""
         if self._pool.is_up:
-            asked = self._pool.submit(_Asked(self._pickled, candidate, is_whole=True))
-            asked.add_done_callback(lambda answered: self._end(ended, candidate, answered))
-        else:
-            ended.set_result(draft(self._subject, candidate, self._predict))
+            return self._pool.submit(self._draft, candidate)
+        ended: Future[Draft | Failure] = Future()
+        ended.set_result(draft(self._subject, candidate, self._predict))
         return ended
 
-    def _foreseen(self, candidate: Candidate, asked: Future[Any]) -> tuple[Candidate, list[float] | None]:
+    def _launch_times(self, candidate: Candidate) -> list[float] | None:
+        """By a child: runs in a thread of the pool."""
         try:
-            return candidate, asked.result()
+            times: list[float] | None = self._pool.ask(_Asked(self._pickled, candidate, is_whole=False))
         except ChildTimedOut:
-            return candidate, None
+            return None
         except ChildError:
-            return candidate, launch_times(self._subject, candidate, self._predict)
+            return launch_times(self._subject, candidate, self._predict)
+        return times
 
-    def _end(self, ended: Future[Draft | Failure], candidate: Candidate, answered: Future[Any]) -> None:
+    def _draft(self, candidate: Candidate) -> Draft | Failure:
+        """By a child: runs in a thread of the pool."""
         try:
-            try:
-                ended.set_result(answered.result())
-            except ChildTimedOut as late:
-                why = f"Generating it takes more than {late.timeout_s:g} s. Unroll less."
-                ended.set_result(Failure(TrialState.UNSUPPORTED, why))
-            except ChildError:
-                ended.set_result(draft(self._subject, candidate, self._predict))
-        except BaseException as error:  # noqa: BLE001 (whoever asks for the draft gets it)
-            ended.set_exception(error)
+            drafted: Draft | Failure = self._pool.ask(_Asked(self._pickled, candidate, is_whole=True))
+        except ChildTimedOut as late:
+            why = f"Generating it takes more than {late.timeout_s:g} s. Unroll less."
+            return Failure(TrialState.UNSUPPORTED, why)
+        except ChildError:
+            return draft(self._subject, candidate, self._predict)
+        return drafted

@@ -14,7 +14,7 @@ from search.cost.accesses import first_warp, wavefronts_of
 from search.cost.features import KernelFeatures
 from search.cost.instructions import issues_of, mufu_ops_of
 from search.cost.invariants import invariant_divisions
-from search.cost.model import predict
+from search.cost.model import Prediction, in_a_row, predict
 from search.cost.sectors import partial_sector_bytes
 from search.cost.sites import WARP, Site, sites_of
 from search.cost.spills import resident_blocks, spilled_bytes
@@ -37,8 +37,8 @@ from search.draft import Predict
 
 
 def predictor(card: Card) -> Predict:
-    """Predicted microseconds of a generated kernel on `card`: of several launches, the sum of theirs."""
-    return lambda generated: sum(predict(card, features_of(launch)).total_us for launch in generated.launches)
+    """Predicted microseconds of one launch on `card`; those of several add up."""
+    return lambda launch: predict(card, features_of(launch)).total_us
 
 
 def refiner(card: Card) -> Refine:
@@ -47,9 +47,9 @@ def refiner(card: Card) -> Refine:
     Of several launches the compiler's log has the most of any: they keep the estimates.
     """
 
-    def refine(generated: Generated, resources: Resources) -> float:
+    def refine(generated: Generated, resources: Resources) -> Prediction:
         known = resources if len(generated.launches) == 1 else None
-        return sum(predict(card, features_of(launch, known)).total_us for launch in generated.launches)
+        return in_a_row(predict(card, features_of(launch, known)) for launch in generated.launches)
 
     return refine
 

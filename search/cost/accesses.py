@@ -95,7 +95,7 @@ def _neighbours(s: Load) -> list[Load]:
     here = {v: const(0) for v in s.offset.variables}
     origin = s.offset.substitute(here).const
     reach = _SECTOR // own_side(s).dtype.nbytes
-    for v in s.offset.variables:
+    for v in sorted(s.offset.variables, key=str):
         if v.name in THREAD_VARS or v.name in BLOCK_VARS or not 1 < v.extent <= _MOST_NEIGHBOURS:
             continue
         if s.width <= s.offset.substitute({**here, v: const(1)}).const - origin < max(reach, s.width + 1):

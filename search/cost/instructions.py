@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import assert_never
 
 from compiler.analysis.loop_nest import BLOCK_VARS, THREAD_VARS
@@ -82,7 +83,8 @@ def issues_of(s: k.Stmt, invariant: frozenset[int] = frozenset()) -> float:
         case k.SharedLoad() | k.SharedStore():
             own = s.target if isinstance(s, k.SharedLoad) else s.source
             # What is narrower than a register is put into one, or taken out, by an instruction of its own.
-            return 1 + _ADDRESS_ISSUES + (s.width * own.dtype.nbytes < REGISTER_BYTES)
+            extracted = s.width * own.dtype.nbytes < REGISTER_BYTES
+            return 1 + _ADDRESS_ISSUES + extracted + _place_issues(own_place(s))
         case k.MatrixLoad() | k.MatrixStore():
             return 1 + _ADDRESS_ISSUES
         case k.GlobalLoad() | k.GlobalStore():
@@ -127,6 +129,29 @@ def _division_issues(offset: Expr) -> int:
     divided = (a for a, _ in unmarked(offset).terms if isinstance(a, Div | Mod) and a.divisor & (a.divisor - 1))
     of_threads = [{v.name in known for v in a.numerator.variables} for a in divided]
     return _DIVISION_ISSUES * sum(len(kinds) == 2 for kinds in of_threads)
+
+
+def own_place(s: k.SharedLoad | k.SharedStore) -> Expr:
+    """Where in shared memory a statement reads or writes."""
+    return (s.source if isinstance(s, k.SharedLoad) else s.target).byte_offset
+
+
+def _place_issues(offset: Expr) -> float:
+    """Instructions of the quotients and remainders of a place in shared memory, a run: one that turns of a loop do not
+    change serves all of them. Tiles of powers of two have none."""
+    turns = {v for v in offset.variables if v.name not in THREAD_VARS | BLOCK_VARS}
+    found = 0.0
+    for atom in sorted(_divided(unmarked(offset)), key=str):  # a sum of floats depends on their order
+        if any(v.name in THREAD_VARS for v in atom.numerator.variables):
+            found += _DIVISION_ISSUES / prod(v.extent for v in turns if v not in atom.numerator.variables)
+    return found
+
+
+def _divided(e: Expr) -> set[Div | Mod]:
+    """Quotients and remainders of an expression by what is no power of two, each once."""
+    atoms = [a for a, _ in e.terms if isinstance(a, Div | Mod)]
+    inside = {inner for a in atoms for inner in _divided(a.numerator)}
+    return inside | {a for a in atoms if a.divisor & (a.divisor - 1)}
 
 
 def _shift_issues(nbytes: int, item: int) -> int:

@@ -11,6 +11,7 @@ from compiler.ir.ops import OpKind
 from compiler.ir.tensor import MathGrade
 from compiler.lower import kernel_ir as k
 from compiler.lower.operands import Reg
+from compiler.lower.traversal import walk
 
 
 def invariant_divisions(body: tuple[k.Stmt, ...]) -> frozenset[int]:
@@ -43,16 +44,9 @@ def _is_same(operand: Reg, loop: k.Loop) -> bool:
 
 def _set_in(body: tuple[k.Stmt, ...]) -> Iterator[str]:
     """Names of register arrays that statements set."""
-    for s in body:
-        match s:
-            case k.Loop() | k.Elected():
-                yield from _set_in(s.body)
-            case k.If():
-                yield from _set_in(s.then)
-                yield from _set_in(s.orelse)
-            case k.Shuffle() | k.Fill() | k.Declare():
-                yield s.name
-            case _:
-                target = getattr(s, "target", None)
-                if isinstance(target, Reg):
-                    yield target.name
+    for s in walk(body):
+        target = getattr(s, "target", None)
+        if isinstance(s, k.Shuffle | k.Fill | k.Declare):
+            yield s.name
+        elif isinstance(target, Reg):
+            yield target.name

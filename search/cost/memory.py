@@ -78,9 +78,8 @@ def bandwidth_us(card: Card, features: KernelFeatures) -> float:
     # Time per byte goes in straight lines from pure reads over an even copy to pure writes.
     many, few, rate = (read, write, card.dram.best_read) if read >= write else (write, read, card.dram.best_write)
     dram_us = 1e6 * (many / rate + few * (2 / card.dram.best_copy - 1 / rate))
-    mixed = (
-        min(1.0, 2 * write / many) if many else 0.0
-    )  # what follows costs nothing measurable where a kernel only reads
+    # What follows costs nothing measurable where a kernel only reads.
+    mixed = min(1.0, 2 * write / many) if many else 0.0
     dram_us *= 1 + mixed * (_hints(card, features) + RING_COST * features.is_ring)
     dram_us *= 1 + mixed * (_crowd(card, features) + _spread(features))
     l2_bytes_per_clock = rate_at(_L2_RATE, again / card.l2_bytes)

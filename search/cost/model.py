@@ -13,7 +13,7 @@ spills are known; with the constants fitted to four fifths of the kinds of fusio
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -54,6 +54,14 @@ class Prediction:
 
     def __str__(self) -> str:
         return f"{self.total_us:.1f} us (" + ", ".join(f"{name} {us:.1f}" for name, us in self.terms.items()) + ")"
+
+
+def in_a_row(launches: Iterable[Prediction]) -> Prediction:
+    """Of launches that run one after the other: totals add up, and terms by name."""
+    parts = list(launches)
+    names = dict.fromkeys(name for part in parts for name in part.terms)
+    terms = {name: sum(part.terms.get(name, 0.0) for part in parts) for name in names}
+    return Prediction(sum(part.total_us for part in parts), MappingProxyType(terms))
 
 
 def predict(card: Card, features: KernelFeatures) -> Prediction:

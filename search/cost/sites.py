@@ -15,6 +15,11 @@ from compiler.lower.operands import Less, Reg, Shared
 WARP = 32
 
 
+def positions_of(kernel: k.Kernel) -> dict[str, int]:
+    """Positions of the tensors that pointers and tensor maps are of, inputs then outputs, by the parameters' names."""
+    return {p.name: p.position for p in kernel.pointers} | {m.name: m.position for m in kernel.tensor_maps}
+
+
 @dataclass(frozen=True, slots=True)
 class Site:
     """A statement, how often one thread runs it, per tile and over all tiles of a block, and what is asked before."""

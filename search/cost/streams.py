@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from compiler.ir.expr import Expr
 from compiler.lower import kernel_ir as k
+from compiler.lower.traversal import walk
 from search.cost.accesses import runs_of
 from search.cost.runs import Table, run_cost
-from search.cost.sites import Site
+from search.cost.sites import Site, positions_of
 
 LINE_COST: Table = ((16, 0.37), (32, 0.25), (64, 0.15), (128, 0.0))
 """By the bytes of a piece. H200: sums over the columns of a matrix took 1.24 to 1.5 times as long by blocks with 64
@@ -55,9 +56,9 @@ def stream_cost(sites: list[Site], kernel: k.Kernel, again: set[int]) -> float:
 
 def streams(sites: list[Site], kernel: k.Kernel, again: set[int]) -> list[Stream]:
     """Of each load in a loop over tiles, what a turn of it reads; without what is read again, which is in caches."""
-    position = {p.name: p.position for p in kernel.pointers} | {m.name: m.position for m in kernel.tensor_maps}
+    position = positions_of(kernel)
     boxes = {m.name: m for m in kernel.tensor_maps}
-    unrolled = _unrolled(kernel.body)
+    unrolled = frozenset(s.var.name for s in walk(kernel.body) if isinstance(s, k.Loop) and s.unroll)
     found: list[Stream] = []
     for site in sites:
         if site.tiles == 1:
@@ -81,22 +82,6 @@ def streams(sites: list[Site], kernel: k.Kernel, again: set[int]) -> list[Stream
     return found
 
 
-def _unrolled(body: tuple[k.Stmt, ...]) -> frozenset[str]:
-    """Variables of unrolled loops."""
-    names: set[str] = set()
-    for s in body:
-        match s:
-            case k.Loop():
-                names |= ({s.var.name} if s.unroll else set()) | _unrolled(s.body)
-            case k.If():
-                names |= _unrolled(s.then)
-            case k.Elected():
-                names |= _unrolled(s.body)
-            case _:
-                pass
-    return frozenset(names)
-
-
 def _addresses(offset: Expr, kernel: k.Kernel, unrolled: frozenset[str]) -> NDArray[np.int64]:
     """Offsets of all threads in all turns of unrolled loops, where all else is 0."""
     thread = np.arange(kernel.threads, dtype=np.int64)
@@ -105,7 +90,7 @@ def _addresses(offset: Expr, kernel: k.Kernel, unrolled: frozenset[str]) -> NDAr
     values |= {"tx": thread % x, "ty": thread // x % y, "tz": thread // (x * y)}
     most = max(1, _MOST_ADDRESSES // kernel.threads)
     turns = 0
-    for v in offset.variables:
+    for v in sorted(offset.variables, key=str):
         if v.name in unrolled and v.extent <= most:
             most //= max(1, v.extent)
             turns += 1

@@ -22,17 +22,17 @@ from search.cost.accesses import (
     share_of_l1,
 )
 from search.cost.runs import READ_RUN_COST, WRITE_RUN_COST, Table, mean_cost
-from search.cost.sites import WARP, Load, Site, own_side
+from search.cost.sites import WARP, Load, Site, own_side, positions_of
 
 _ROWS_AT_ONCE = 4
 """Rows of a box of the copy engine that cost what one warp's access of as many bytes does: boxes of 64 bytes a row are
 as fast as of 256, those of 32 take 1.03 times as long to store and 1.15 times to load (transposes on an H200)."""
 
-
 COPIES = k.TmaLoad | k.TmaStore | k.BulkLoad | k.BulkStore
-
+"""What the copy engine moves."""
 
 STAGED = k.TmaLoad | k.BulkLoad | k.CopyAsync
+"""Loads past registers, which stages are filled by."""
 
 
 def share_past_l1(sites: list[Site]) -> float:
@@ -66,7 +66,7 @@ def run_costs(
     read again, a weight of every row, comes from the caches, to which the length of a run means little."""
     read, written = read_bytes(fusion), written_bytes(fusion)
     sizes = [*(read[name] for name in fusion.inputs), *(written[name] for name in fusion.outputs)]
-    position = {p.name: p.position for p in kernel.pointers} | {m.name: m.position for m in kernel.tensor_maps}
+    position = positions_of(kernel)
     rows = {m.name: float(m.box[0] * m.dtype.nbytes) for m in kernel.tensor_maps}
     reads: dict[int, list[tuple[float, float]]] = {}
     writes: dict[int, list[tuple[float, float]]] = {}
@@ -107,7 +107,7 @@ def l2_read_bytes(
     Loads of one tensor find in L1 what their neighbours fetched, but not what was fetched before threads met: by then a
     whole row has gone through it.
     """
-    position = {p.name: p.position for p in kernel.pointers} | {m.name: m.position for m in kernel.tensor_maps}
+    position = positions_of(kernel)
     warps = blocks * -(-kernel.threads // WARP)
     total: dict[int, float] = {}
     copied: dict[tuple[int, str], float] = {}
@@ -165,7 +165,7 @@ def reuse_distance(sites: list[Site], kernel: k.Kernel, again: set[int]) -> floa
     sent = [s.statement for s in sites if isinstance(s.statement, k.TmaLoad | k.BulkLoad) and s.statement.blocks > 1]
     if prod(kernel.grid) != blocks or (kernel.cluster > 1 and not sent):
         return 0.0
-    position = {p.name: p.position for p in kernel.pointers} | {m.name: m.position for m in kernel.tensor_maps}
+    position = positions_of(kernel)
     accesses = [s for s in sites if isinstance(s.statement, Load | k.GlobalStore)]
     loads = [s.statement for s in accesses if isinstance(s.statement, Load)]
     number = np.arange(min(blocks // kernel.cluster, _FAR_BLOCKS), dtype=np.int64)
@@ -196,7 +196,7 @@ def _source(s: k.TmaLoad | k.BulkLoad) -> tuple[str, tuple[Expr, ...]]:
 
 def is_kept(sites: list[Site], kernel: k.Kernel, again: set[int]) -> bool:
     """True if every load of what is read again asks L2 to keep it."""
-    position = {p.name: p.position for p in kernel.pointers}
+    position = positions_of(kernel)
     loads = [s.statement for s in sites if isinstance(s.statement, Load)]
     hints = {s.cache for s in loads if position.get(s.tensor) in again}
     return hints == {CachePolicy.EVICT_LAST}

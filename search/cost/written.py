@@ -69,7 +69,7 @@ def _places(offset: Expr, kernel: k.Kernel, blocks: int) -> NDArray[np.int64]:
     here: dict[str, Any] = {v.name: 0 for v in offset.variables}
     values = {**here, "tx": thread % x, "ty": thread // x % y, "tz": thread // (x * y), "bx": block[:, None]}
     count, left = 2, _MOST_PLACES // len(thread)
-    loops = [v for v in offset.variables if v.name not in THREAD_VARS | BLOCK_VARS]
+    loops = sorted((v for v in offset.variables if v.name not in THREAD_VARS | BLOCK_VARS), key=str)
     for v in sorted(loops, key=lambda v: -abs(offset.evaluate({**here, v.name: v.extent - 1}) - offset.evaluate(here))):
         if left >= _SAMPLES:
             values[v.name] = _samples(v.extent).reshape((-1,) + (1,) * count)

@@ -36,13 +36,39 @@ class Block:
         return tuple(s.stop - s.start for s in self.slices)
 
 
-def least_distance(block: Block, origin: tuple[int, ...]) -> int:
-    """Least distance that any point of the block has from `origin`."""
-    return sum(max(s.start - at, at - (s.stop - 1), 0) for s, at in zip(block.slices, origin, strict=True))
+@dataclass(frozen=True, slots=True)
+class Corners:
+    """The first and the last position of blocks on each axis: a row for each block."""
+
+    first: NDArray[np.int32]
+    last: NDArray[np.int32]
+
+    @classmethod
+    def of(cls, blocks: Sequence[Block]) -> Corners:
+        first = [[s.start for s in block.slices] for block in blocks]
+        last = [[s.stop - 1 for s in block.slices] for block in blocks]
+        return cls(np.array(first, dtype=np.int32), np.array(last, dtype=np.int32))
+
+    def least_distances(self, origin: tuple[int, ...]) -> NDArray[np.int64]:
+        """Least distance that any point of each block has from `origin`."""
+        at = np.array(origin, dtype=np.int32)
+        away = np.maximum(self.first - at, 0) + np.maximum(at - self.last, 0)
+        return np.asarray(away.sum(axis=1), dtype=np.int64)
 
 
-def distances(block: Block, origin: tuple[int, ...]) -> NDArray[np.int16]:
-    """Distance from `origin` of every point of the block, flattened. Knobs have far fewer than 2^15 values in all."""
+def distances(block: Block, offsets: NDArray[np.int64], origin: tuple[int, ...]) -> NDArray[np.int16]:
+    """Distances from `origin` of points of a block, counted from its start: of few of them, of each by itself. Knobs
+    have far fewer than 2^15 values in all."""
+    if len(offsets) * SPARSE >= prod(block.shape):
+        return _all_distances(block, origin)[offsets]
+    total, left = np.zeros(len(offsets), dtype=np.int16), offsets
+    for s, at in zip(reversed(block.slices), reversed(origin), strict=True):
+        left, position = np.divmod(left, s.stop - s.start) if s.stop - s.start > 1 else (left, np.int64(0))
+        total += np.abs(position + (s.start - at)).astype(np.int16)
+    return total
+
+
+def _all_distances(block: Block, origin: tuple[int, ...]) -> NDArray[np.int16]:
     total = np.zeros(1, dtype=np.int16)
     for s, at in zip(block.slices, origin, strict=True):
         steps = np.abs(np.arange(s.start, s.stop, dtype=np.int16) - at)

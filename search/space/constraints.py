@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,22 +41,18 @@ class Constraint:
         Raises ValueError if the predicate gives a shape that its axes do not have.
         """
         place = {knob.name: axis for axis, knob in enumerate(knobs)}
-        legal = self._own_mask(knobs, slices, place)
+        legal = self.on([knobs[place[name]].array[slices[place[name]]] for name in self.axes])
         order = sorted(range(len(self.axes)), key=lambda i: place[self.axes[i]])
         sizes = dict(zip(self.axes, legal.shape, strict=True))
         return legal.transpose(order).reshape([sizes.get(knob.name, 1) for knob in knobs])
 
-    def allows(self, knobs: tuple[Knob, ...], positions: tuple[int, ...]) -> bool:
-        """Whether the point at these positions of all knobs is legal. Of any number of knobs: NumPy has 64 axes."""
-        slices = tuple(slice(i, i + 1) for i in positions)
-        place = {knob.name: axis for axis, knob in enumerate(knobs)}
-        return bool(self._own_mask(knobs, slices, place).item())
+    def on(self, values: Sequence[NDArray[np.generic]]) -> Mask:
+        """What it allows of all combinations of some values of `axes`, in their order: an axis of the mask for each.
 
-    def _own_mask(self, knobs: tuple[Knob, ...], slices: tuple[slice, ...], place: dict[str, int]) -> Mask:
-        """The legal points of a block on the axes that the constraint names, in their order."""
-        arrays = [knobs[place[name]].array[slices[place[name]]] for name in self.axes]
-        legal = np.asarray(self.predicate(*np.meshgrid(*arrays, indexing="ij", sparse=True)), dtype=np.bool_)
-        wanted = tuple(len(array) for array in arrays)
+        Raises ValueError if the predicate gives a shape that its axes do not have.
+        """
+        legal = np.asarray(self.predicate(*np.meshgrid(*values, indexing="ij", sparse=True)), dtype=np.bool_)
+        wanted = tuple(map(len, values))
         try:
             return np.broadcast_to(legal, wanted)
         except ValueError:

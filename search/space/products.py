@@ -59,7 +59,8 @@ def nearest_in_parts(whole: Space, parts: Sequence[Space], point: Point, exclude
         near = [part.nearest({knob.name: point[knob.name] for knob in part.knobs}, kept) for part in parts]
         found, joins = _first_join(whole, near, exclude)
         # Before a join with a point that was left out come `kept` that are no farther: with those of its part kept.
-        if joins <= kept or kept == deepest or all(len(one) < kept for one in near):
+        is_settled = found is not None and joins <= kept
+        if is_settled or kept == deepest or all(len(one) < kept for one in near):
             return found
         kept = min(deepest, 8 * kept)
 

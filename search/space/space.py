@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compiler.errors import Violation
-from search.space.blocks import SPARSE, Block, BlockMasks, blocks_of, distances, least_distance
+from search.space.blocks import SPARSE, Block, BlockMasks, Corners, blocks_of, distances
 from search.space.constraints import Constraint, Mask
 from search.space.joined import MOST_JOINED, joined
 from search.space.knobs import Knob, KnobValue
@@ -33,8 +33,6 @@ spaces, the blocks with few legal points are."""
 _RARE, _MANY = 256, 1 << 26
 """Fewer than one of so many points, on the way too: joining the knobs takes less time and memory than masks. Of more
 points than the second, masks take seconds, whatever joining takes."""
-
-_TOO_FAR = np.iinfo(np.int16).max
 
 DRAWN_POINTS = 1 << 22
 """Beyond this many points, a sample is drawn and tested instead of counted out."""
@@ -149,8 +147,7 @@ class Space:
         if prod(sizes[name] for name in c.axes) <= _LOOKED_UP:
             legal: Mask = self._table(number)[tuple(positions[name] for name in c.axes)]
             return legal
-        arrays = {knob.name: knob.array for knob in self.knobs}
-        values = [arrays[name][positions[name]] for name in c.axes]
+        values = [array[positions[name]] for array, name in zip(self._arrays(number), c.axes, strict=True)]
         return np.broadcast_to(np.asarray(c.predicate(*values), dtype=np.bool_), values[0].shape)
 
     def _legal_by_blocks(self) -> int:
@@ -215,8 +212,24 @@ class Space:
         )
 
     def _refusals(self, point: Point) -> Iterator[Constraint]:
-        positions = self.positions(point)
-        return (c for c in self.constraints if not c.allows(self.knobs, positions))
+        positions = dict(zip((knob.name for knob in self.knobs), self.positions(point), strict=True))
+        return (c for number, c in enumerate(self.constraints) if not self._allows_point(number, positions))
+
+    def _allows_point(self, number: int, positions: Mapping[str, int]) -> bool:
+        """What one constraint says of one point. Answers are kept: of a point and its neighbours most are the same."""
+        own = tuple(positions[name] for name in self.constraints[number].axes)
+        if (table := self._tables.get(number)) is not None:
+            return bool(table[own])
+        answers = self._answers.setdefault(number, {})
+        if own not in answers:
+            values = [array[i : i + 1] for array, i in zip(self._arrays(number), own, strict=True)]
+            answers[own] = bool(self.constraints[number].on(values).item())
+        return answers[own]
+
+    @cached_property
+    def _answers(self) -> dict[int, dict[tuple[int, ...], bool]]:
+        """By constraint, what it said of the positions of the knobs that it reads."""
+        return {}
 
     def legal_indices(self, at_most: int = 1 << 24) -> NDArray[np.int64]:
         """Flat indices of all legal points, ascending. Raises OverflowError if there are more than `at_most`."""
@@ -276,12 +289,13 @@ class Space:
     def _table(self, number: int) -> Mask:
         """What a constraint says of every combination of the knobs it names, in the order in which it names them."""
         if number not in self._tables:
-            c = self.constraints[number]
-            arrays = {knob.name: knob.array for knob in self.knobs}
-            grids = np.meshgrid(*(arrays[name] for name in c.axes), indexing="ij", sparse=True)
-            wanted = tuple(len(arrays[name]) for name in c.axes)
-            self._tables[number] = np.broadcast_to(np.asarray(c.predicate(*grids), dtype=np.bool_), wanted)
+            self._tables[number] = self.constraints[number].on(self._arrays(number))
         return self._tables[number]
+
+    def _arrays(self, number: int) -> list[NDArray[np.generic]]:
+        """The values of the knobs that a constraint names, in the order in which it names them."""
+        arrays = {knob.name: knob.array for knob in self.knobs}
+        return [arrays[name] for name in self.constraints[number].axes]
 
     @cached_property
     def _tables(self) -> dict[int, Mask]:
@@ -298,20 +312,17 @@ class Space:
         origin = self.positions(point)
         taken = np.fromiter(exclude, dtype=np.int64, count=len(exclude))
         best: tuple[int, int] | None = None
-        bounds = sorted((least_distance(block, origin), block.start, block) for block in self._blocks)
-        for bound, start, block in bounds:
+        for bound, block in self._blocks_from(origin):
+            start, end = block.start, block.start + prod(block.shape)
             if best is not None and (bound, start) > best:
                 break
             legal = self._legal_in(block)
-            if not len(legal):
-                continue
-            free = np.zeros(prod(block.shape), dtype=np.bool_)
-            free[legal] = True
-            free[taken[(taken >= start) & (taken < start + len(free))] - start] = False
-            steps = np.where(free, distances(block, origin), _TOO_FAR)
-            nearest = int(np.argmin(steps))
-            if free[nearest]:
-                found = (int(steps[nearest]), start + nearest)
+            out = taken[(taken >= start) & (taken < end)] - start if len(legal) else legal
+            free = np.setdiff1d(legal, out, assume_unique=True) if len(out) else legal
+            if len(free):
+                steps = distances(block, free, origin)
+                nearest = int(np.argmin(steps))
+                found = (int(steps[nearest]), start + int(free[nearest]))
                 best = found if best is None else min(best, found)
         return None if best is None else self.unravel(best[1])
 
@@ -319,11 +330,11 @@ class Space:
         """Up to `count` legal points nearest to `point`, each with its distance, nearest first."""
         origin = self.positions(point)
         found: list[tuple[int, int]] = []
-        for bound, _, block in sorted((least_distance(block, origin), block.start, block) for block in self._blocks):
+        for bound, block in self._blocks_from(origin):
             if len(found) == count and bound > found[-1][0]:
                 break
             at = self._legal_in(block)
-            steps = distances(block, origin)[at]
+            steps = distances(block, at, origin)
             if len(at) > count:
                 kept = np.argpartition(steps, count - 1)[:count]
                 at, steps = at[kept], steps[kept]
@@ -335,6 +346,15 @@ class Space:
     @cached_property
     def _blocks(self) -> tuple[Block, ...]:
         return blocks_of(self.shape, BLOCK_POINTS)
+
+    @cached_property
+    def _corners(self) -> Corners:
+        return Corners.of(self._blocks)
+
+    def _blocks_from(self, origin: tuple[int, ...]) -> Iterator[tuple[int, Block]]:
+        """Blocks, each with the least distance of its points from `origin`, the nearest first; of equals in order."""
+        least = self._corners.least_distances(origin)
+        return ((int(least[i]), self._blocks[i]) for i in np.argsort(least, kind="stable"))
 
     @cached_property
     def _masks(self) -> BlockMasks:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -66,7 +67,7 @@ def test_drafts_and_times_are_those_of_this_process(drafts: Drafts) -> None:
         assert isinstance(drafted, Draft)
         made = SUBJECT.generated(candidate)
         assert (drafted.generated.source, drafted.generated.launches) == (made.source, made.launches)
-        assert drafted.predicted_us == predict(made)
+        assert drafted.predicted_us == sum(map(predict, made.launches))
         assert drafted.seconds > 0.0
     expected = list(foreseen_here(SUBJECT, predict)(SAMPLE))
     assert list(drafts.foresee(iter(SAMPLE))) == expected == [(c, launch_times(SUBJECT, c, predict)) for c in SAMPLE]
@@ -85,9 +86,10 @@ def test_what_is_refused_is_a_failure_and_what_is_broken_names_the_candidate(wor
         assert isinstance(failure, Failure)
         assert (failure.state, failure.reason) == (TrialState.UNSUPPORTED, "that is not supported yet. Do this.")
         assert list(drafts.foresee([refused])) == [(refused, None)]
-        with pytest.raises(ZeroDivisionError) as caught:
-            drafts.submit(broken).result()
-        assert "while generating scripted(how=broken)" in caught.value.__notes__
+        for ask in (lambda: drafts.submit(broken).result(), lambda: list(drafts.foresee([broken]))):
+            with pytest.raises(ZeroDivisionError) as caught:
+                ask()
+            assert "while generating scripted(how=broken)" in caught.value.__notes__
 
 
 def test_a_child_that_dies_costs_nothing() -> None:
@@ -99,6 +101,16 @@ def test_a_child_that_dies_costs_nothing() -> None:
             pool.of(SCRIPTED).submit(dead).result()
         assert list(pool.of(SUBJECT).foresee(SAMPLE[:2])) == first
         assert pool.children[0].starts == 2
+
+
+def test_a_child_that_is_still_starting_is_asked_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    goes_on = threading.Event()
+    with DraftPool(2) as pool:
+        monkeypatch.setattr(pool.children[0], "start", goes_on.wait)
+        up(pool)
+        assert isinstance(pool.of(SUBJECT).submit(SAMPLE[0]).result(), Draft)
+        goes_on.set()
+        assert [child.starts for child in pool.children] == [0, 1]
 
 
 @pytest.mark.parametrize(("compilers", "expected"), [(1, 0), (2, 1), (12, 6), (64, 6)])

@@ -10,6 +10,7 @@ import pytest
 from fusetune.wire.artifact import KernelArtifact, Resources
 from search.build import Builder
 from search.candidate import Candidate
+from search.cost.model import Prediction
 from search.prepare import Compiled, compile_promising
 from search.trial import TrialState
 from tests.search.test_tuner import Compiler, Drafter, Scripted, artifact
@@ -24,9 +25,10 @@ def with_spills(generated: Any, compiled: Any) -> KernelArtifact:
     return plain.model_copy(update={"resources": resources, "code_hash": f"{name} {figure}"})
 
 
-def refined(generated: Any, resources: Resources) -> float:
+def refined(generated: Any, resources: Resources) -> Prediction:
     """A microsecond for each byte, beside what the source says."""
-    return float(generated.source.rpartition(" ")[2]) + resources.spill_store_bytes
+    spills = float(resources.spill_store_bytes)
+    return Prediction(float(generated.source.rpartition(" ")[2]) + spills, {"spills": spills})
 
 
 def prepared(folder: Path, scripts: list[str], kernels: int) -> Compiled:

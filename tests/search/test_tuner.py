@@ -120,7 +120,7 @@ class Drafter:
         except (IllegalSchedule, InvalidStep, Unsupported) as error:
             future.set_result(failure_of(error))
         else:
-            future.set_result(Draft(Generated(f"{trace.script} {trace.us}"), None, 0.0))  # type: ignore[arg-type]  # a stand-in
+            future.set_result(Draft(Generated(f"{trace.script} {trace.us}"), 1.0, 0.0))  # type: ignore[arg-type]  # a stand-in
         return future
 
 

@@ -349,8 +349,8 @@ class RowTrace:
         steps_in_registers = self.unroll - parked_steps(self.unroll, self.point.get("parked", 0))
         if steps_in_registers == self.unroll:
             return
-        for name in kept & set(self.loads):
-            if self.rows.is_copied(self.loads[name], self.point["vector"]):
+        for name in self.loads:
+            if name in kept and self.rows.is_copied(self.loads[name], self.point["vector"]):
                 self.b.do(steps.Park(name, int(steps_in_registers * self.point["vector"])))
 
     # Hints -----------------------------------------------------------------------------------------------------------

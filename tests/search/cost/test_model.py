@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from compiler.arch import card_named, cards
 from search.cost.features import KernelFeatures
 from search.cost.memory import CROWDED_BYTES, bandwidth_us, latency_us
-from search.cost.model import predict
+from search.cost.model import Prediction, in_a_row, predict
 
 H200 = card_named("H200")
 KIB = 1024
@@ -351,3 +351,13 @@ def test_impossible_features_are_refused(change: dict[str, float]) -> None:
     (name,) = change
     with pytest.raises(ValueError, match=f"^{name}: found"):
         replace(copy(1e6), **change)  # type: ignore[arg-type]
+
+
+def test_launches_in_a_row_add_up_by_term() -> None:
+    together = in_a_row(
+        [Prediction(3.0, {"fixed": 1.9, "bandwidth": 1.1}), Prediction(2.5, {"fixed": 1.9, "tail": 0.6})]
+    )
+    assert together.total_us == 5.5
+    assert together.terms == {"fixed": 3.8, "bandwidth": 1.1, "tail": 0.6}
+    one = predict(H200, copy(6.3e6))
+    assert in_a_row([one]) == one

@@ -101,6 +101,21 @@ def test_when_all_are_excluded_there_is_none(monkeypatch: pytest.MonkeyPatch) ->
     assert len(space.sample(1000, seed=0)) <= 64
 
 
+@pytest.mark.parametrize("excluded", [7, 8, 9, 63, 64, 200])
+def test_a_part_of_one_point_does_not_end_the_search(monkeypatch: pytest.MonkeyPatch, excluded: int) -> None:
+    """All joins of the nearest points of each part may be excluded where the parts' are few: others are farther."""
+    knobs, rules = part("0", size=16)
+    space = Space("s", (*knobs[:3], Knob("only", (1,))), rules)
+    monkeypatch.setattr("search.space.space.KEPT_POINTS", 1)
+    origin = {knob.name: knob.values[0] for knob in space.knobs}
+    taken: set[int] = set()
+    for _ in range(excluded + 1):
+        point = space.nearest_legal(origin, taken)
+        assert point is not None, f"{len(taken)} of {space.legal} are taken"
+        taken.add(space.ravel(point))
+    assert len(taken) == excluded + 1 < space.legal
+
+
 def test_a_part_without_legal_points_leaves_none() -> None:
     never = Constraint("never", ("0.a",), lambda a: a < 0, "nothing is")
     space = Space("empty", LARGE.knobs, (*LARGE.constraints, never))

@@ -200,6 +200,21 @@ def test_a_violation_says_what_was_found_and_why_it_is_refused() -> None:
     assert "rows or cols" in violation.fix
 
 
+def test_of_a_point_and_its_neighbours_a_constraint_is_asked_once_for_the_same_values() -> None:
+    asked: list[tuple[int, int]] = []
+
+    def predicate(a: Any, b: Any) -> Any:
+        asked.append((int(a.item()), int(b.item())))
+        return a + b < 3
+
+    knobs = (Knob("a", (0, 1, 2)), Knob("b", (0, 1, 2)), Knob("c", (0, 1, 2)))
+    space = Space("s", knobs, (Constraint("rule", ("b", "a"), lambda b, a: predicate(a, b), "because"),))
+    points = every_point(space)
+    for point in (*points, *reversed(points)):
+        assert space.is_legal(point) == (point["a"] + point["b"] < 3)
+    assert sorted(asked) == list(itertools.product(range(3), range(3)))
+
+
 def test_a_space_may_have_more_knobs_than_an_array_has_axes() -> None:
     """Several launches have the knobs of all of them; NumPy's arrays have 64 axes at most."""
     knobs = tuple(Knob(f"k{n}", (1, 2, 3)) for n in range(90))
