@@ -98,7 +98,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--tune-s", type=float, default=15.0, help="seconds of search for the same fusion; 0 for none")
     parser.add_argument("--json", type=Path, help="write the rows to this file")
     args = parser.parse_args(argv)
-    cases = json.loads(args.file.read_text(encoding="utf-8"))
+    try:
+        cases = json.loads(args.file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        parser.error(f"{args.file}: cannot be read ({error}). Name a file of explicit schedules.")
     gpu = find_device(None)
     if not isinstance(gpu, Attached):
         parser.error(f"no GPU: {gpu.why}")

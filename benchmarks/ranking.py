@@ -116,7 +116,7 @@ def predicted_now(plan: Plan, card: Card, trials: Sequence[Trial]) -> list[tuple
             generated = generate(scheduler.trace(plan.fusion, point), plan.arch)
         except (IllegalSchedule, InvalidStep, Unsupported, KeyError):  # KeyError: a knob of an older version
             continue
-        found.append((trial, refine(generated, trial.resources)))
+        found.append((trial, refine(generated, trial.resources).total_us))
     return found
 
 
@@ -166,7 +166,9 @@ def means(found: Sequence[Row]) -> Row:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Prints the table; 1 if no journal has trials enough."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.ranking", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folders", nargs="+", type=Path, metavar="FOLDER")
     parser.add_argument("--fusions", type=Path, help="predict again, with the fusions of this folder")
     parser.add_argument("--card", help="the card to predict for")

@@ -1,6 +1,9 @@
 """`python -m compiler`: see `compiler.cli`."""
 
-from compiler.cli import app
-
 if __name__ == "__main__":
-    app(prog_name="python -m compiler")
+    try:  # the imports take a second or two, in which Ctrl-C is as much a way to stop as later
+        from compiler.cli import app
+
+        app(prog_name="python -m compiler")
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None

@@ -142,7 +142,9 @@ def _wait_until_ready(process: subprocess.Popen[bytes], url: str) -> None:
                     return
             time.sleep(0.2)
     tail = "\n".join((DATA / "service.log").read_text().splitlines()[-15:])
-    raise SystemExit(f"demo: the service did not come up within {START_S:.0f} s. The end of .demo/service.log:\n{tail}")
+    code = process.poll()
+    what = f"did not come up within {START_S:.0f} s" if code is None else f"ended with exit code {code}"
+    raise SystemExit(f"demo: the service {what}. The end of .demo/service.log:\n{tail}")
 
 
 def tuned(client: Client, example: Example, accept: Accept) -> Row:

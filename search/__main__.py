@@ -1,6 +1,9 @@
 """`python -m search`: see `search.cli`."""
 
-from search.cli.app import app
-
 if __name__ == "__main__":
-    app(prog_name="python -m search")
+    try:  # the imports take a second or two, in which Ctrl-C is as much a way to stop as later
+        from search.cli.app import app
+
+        app(prog_name="python -m search")
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None

@@ -84,7 +84,14 @@ def with_figures(trial: Trial, result: MeasureResult) -> Trial:
 
 
 def _trial(build: Build, state: TrialState) -> Trial:
-    return Trial(build.number, build.candidate, state, predicted_us=build.predicted_us, seconds=dict(build.seconds))
+    return Trial(
+        build.number,
+        build.candidate,
+        state,
+        predicted_us=build.predicted_us,
+        predicted_terms=dict(build.predicted_terms),
+        seconds=dict(build.seconds),
+    )
 
 
 def _built(build: Build, artifact: KernelArtifact, state: TrialState) -> Trial:

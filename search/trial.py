@@ -53,7 +53,8 @@ class Trial:
 
     `code_hash` tells machine code apart, `launch_hash` how it is launched; a trial with both equal to those of trial
     `duplicate_of` is not run, and its `median_us` is that trial's.
-    `predicted_us` is never a measurement. `reason` is the first line a user should read of a failure.
+    `predicted_us` is never a measurement; `predicted_terms` are the microseconds that the model makes it of, by name,
+    of which some overlap (`search.cost.model`). `reason` is the first line a user should read of a failure.
     """
 
     number: int
@@ -62,6 +63,7 @@ class Trial:
     reason: str = ""
     violations: tuple[Violation, ...] = ()
     predicted_us: float | None = None
+    predicted_terms: Mapping[str, float] = field(default_factory=dict)
     median_us: float | None = None
     p10_us: float | None = None
     p90_us: float | None = None
@@ -81,6 +83,7 @@ class Trial:
             "reason": self.reason,
             "violations": [asdict(violation) for violation in self.violations],
             "predicted_us": self.predicted_us,
+            "predicted_terms": {name: round(us, 3) for name, us in self.predicted_terms.items()},
             "median_us": self.median_us,
             "p10_us": self.p10_us,
             "p90_us": self.p90_us,
@@ -116,6 +119,7 @@ _NUMBER = (float, int)
 _PLAIN: dict[str, tuple[type, ...]] = {
     "reason": (str,),
     "predicted_us": _NUMBER,
+    "predicted_terms": (dict,),
     "median_us": _NUMBER,
     "p10_us": _NUMBER,
     "p90_us": _NUMBER,

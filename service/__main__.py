@@ -1,6 +1,9 @@
 """`python -m service`: see `service.cli`."""
 
-from service.cli.app import app
-
 if __name__ == "__main__":
-    app(prog_name="python -m service")
+    try:  # the imports take a second or two, in which Ctrl-C is as much a way to stop as later
+        from service.cli.app import app
+
+        app(prog_name="python -m service")
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None

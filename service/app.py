@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 from service import problems
 from service.auth import Gate, KeyRing
 from service.border import Border
-from service.dashboard.faults import page_for_browsers
+from service.dashboard.faults import page_for_browsers, unexpected
 from service.dashboard.routes import router as dashboard
 from service.db.engine import Database
 from service.db.migrate import ensure_ready
@@ -85,7 +85,7 @@ def create_app(settings: Settings, *, database: Database | None = None, queue: J
     app.add_middleware(Gate, settings=settings, ring=ring)
     app.add_middleware(BodyLimit, max_bytes=settings.max_body_bytes)
     app.add_middleware(Heads)
-    app.add_middleware(Border, metrics=metrics)
+    app.add_middleware(Border, metrics=metrics, answer=unexpected)
     return app
 
 

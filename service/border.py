@@ -9,15 +9,18 @@ from __future__ import annotations
 import re
 import time
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 import structlog
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from service.db.unready import reason
 from service.metrics import Metrics
-from service.problems import INTERNAL, Fault, answer, fault_of, reason, route_template
+from service.problems import INTERNAL, Fault, answer, fault_of, route_template
 
 log = structlog.get_logger("service")
 
@@ -39,9 +42,11 @@ _HEADERS = {
 class Border:
     """Pure ASGI, because a wrapper around each response would slow the hot answers by more than they take."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+    def __init__(self, app: ASGIApp, metrics: Metrics, answer: Callable[[Request, Fault], Response] = answer) -> None:
+        """`answer` makes the response of what nobody below has translated."""
         self._app = app
         self._metrics = metrics
+        self._answer = answer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -72,7 +77,7 @@ class Border:
                 raise  # half an answer is out: the server drops the connection, so that it cannot pass for a whole one
             if fault is not None:
                 scope["state"]["why"] = reason(error)
-            await answer(Request(scope), fault or _internal(request_id))(scope, receive, sent)
+            await self._answer(Request(scope), fault or _internal(request_id))(scope, receive, sent)
         finally:
             self._note(scope, status, time.perf_counter() - began)
 

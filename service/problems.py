@@ -25,6 +25,8 @@ from fusetune.wire.parse import problem_of as wire_problem
 from fusetune.wire.problems import InvalidDocument, NotJson, Problem
 from fusetune.wire.service import ProblemDetails, ProblemItem
 from service.db.kernels import DamagedArtifact
+from service.db.types import DamagedDocument
+from service.db.unready import is_disk_full, reason
 from service.operations.errors import Busy, IdempotencyConflict, NotFound, OverLimit
 
 MEDIA_TYPE = "application/problem+json"
@@ -73,16 +75,19 @@ FOREIGN_REQUEST = Kind(
     "foreign-request", 403, "The request comes from another site",
     "A browser sent it for a page of somebody else, or under a name that is not this host's.",
 )  # fmt: skip
-NOT_READY = Kind("not-ready", 503, "The service is not ready", "Its database does not answer.")
+NOT_READY = Kind("not-ready", 503, "The service is not ready", "Its database does not answer, or cannot write.")
 DAMAGED_ARTIFACT = Kind(
     "damaged-artifact", 500, "A stored kernel is damaged", "Its bytes are not those that were stored; it is not served."
+)
+DAMAGED_ROW = Kind(
+    "damaged-row", 500, "A row of the database is damaged", "A stored document is no JSON any more; it is not shown."
 )
 INTERNAL = Kind("internal", 500, "The service has failed", "A fault of ours; the log has it under `request_id`.")
 
 KINDS = (
     NOT_HTTP, NOT_JSON, BAD_FORM, UNAUTHORIZED, FOREIGN_REQUEST, NOT_FOUND, METHOD_NOT_ALLOWED, IDEMPOTENCY_CONFLICT,
     BODY_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, INVALID_REQUEST, UNKNOWN_CARD, UNSUPPORTED_FUSION, OVER_LIMIT, QUEUE_FULL,
-    HEADERS_TOO_LARGE, INTERNAL, DAMAGED_ARTIFACT, NOT_READY,
+    HEADERS_TOO_LARGE, INTERNAL, DAMAGED_ARTIFACT, DAMAGED_ROW, NOT_READY,
 )  # fmt: skip
 """All of them, by status."""
 
@@ -147,6 +152,14 @@ def fault_of(error: Exception) -> Fault | None:
         case DamagedArtifact():
             detail = f"Artifact {error.sha256} does not have the hash it is stored under."
             return Fault(DAMAGED_ARTIFACT, detail, 'Tune its fusion again with "refresh": true.')
+        case DamagedDocument():
+            return Fault(
+                DAMAGED_ROW, f"The database is damaged: {error}.", "Have its operator restore it from a backup."
+            )
+        case OperationalError() if is_disk_full(error):
+            return Fault(
+                NOT_READY, "The disk of the database is full.", "Make room there, then ask again.", headers=_SOON
+            )
         case OperationalError() | PoolTimeout():
             return Fault(NOT_READY, "The database does not answer.", "Ask again later.", headers=_SOON)
         case DBAPIError() if error.connection_invalidated:
@@ -207,7 +220,8 @@ def install(app: FastAPI, routers: Iterable[APIRouter]) -> None:
 
 _HANDLED: tuple[type[Exception], ...] = (
     InvalidDocument, RequestValidationError, WrongMediaType, BodyTooLarge, UnknownCard, Unsupported, NotFound,
-    OverLimit, IdempotencyConflict, Busy, DamagedArtifact, OperationalError, PoolTimeout, DBAPIError,
+    OverLimit, IdempotencyConflict, Busy, DamagedArtifact, DamagedDocument, OperationalError, PoolTimeout,
+    DBAPIError,
 )  # fmt: skip
 
 
@@ -218,12 +232,6 @@ async def _handle(request: Request, error: Exception) -> Response:
     if fault.kind is NOT_READY:
         request.scope.setdefault("state", {})["why"] = reason(error)
     return answer(request, fault)
-
-
-def reason(error: Exception) -> str:
-    """What a database says, for the log: without the statement and its values, which the client has sent."""
-    lines = str(getattr(error, "orig", None) or error).splitlines()
-    return lines[0][:200] if lines else type(error).__name__
 
 
 async def handle_http(request: Request, error: Exception) -> Response:

@@ -187,6 +187,7 @@ def trial_view(row: TrialRow) -> TrialView:
             "reason": row.reason,
             "violations": tuple(ViolationView.model_validate(one) for one in row.violations),
             "predicted_us": row.predicted_us,
+            "predicted_terms": row.predicted_terms or {},
             "median_us": row.median_us,
             "p10_us": row.p10_us,
             "p90_us": row.p90_us,

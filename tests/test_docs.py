@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer.main
@@ -17,6 +18,9 @@ from compiler.cli import app as compiler_app
 from docs.generate_api import PAGE as API_PAGE
 from docs.generate_api import api_page
 from docs.generate_rules import PAGE, rules_page
+from fusetune.client import Client
+from fusetune.fusion import Fusion
+from fusetune.query import Query, query_of
 from fusetune.wire.parse import parse_fusion
 from search.cli.app import app as search_app
 from service.cli.app import COMMANDS
@@ -109,6 +113,24 @@ def test_the_builder_example_of_the_readme_makes_a_fusion() -> None:
     with contextlib.redirect_stdout(printed):
         exec(compile(example.group(1), "README.md", "exec"), {})
     assert parse_fusion(printed.getvalue()).outputs
+
+
+def test_the_client_example_of_the_readme_goes_on_from_the_builders(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it stands there, but on the CPU: the tensors are made, and given to a client that has no service."""
+    first, second = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    typed: dict[str, Any] = {}
+    asked: list[Query] = []
+
+    def tune(_: Client, fusion: Fusion, *, inputs: Sequence[Any], budget_s: float, progress: bool) -> Any:
+        asked.append(query_of(fusion, inputs, None))
+        return lambda *tensors: tensors
+
+    monkeypatch.setattr(Client, "tune", tune)
+    with contextlib.redirect_stdout(io.StringIO()):
+        exec(compile(first, "README.md", "exec"), typed)
+        exec(compile(second.replace('device="cuda", ', ""), "README.md", "exec"), typed)
+    assert [query.binding.sizes for query in asked] == [{"M": 8192}]
+    assert typed["y"] == (typed["x"], typed["bias"])
 
 
 @pytest.mark.parametrize(

@@ -125,7 +125,9 @@ def parts_ms(case: Document, repeats: int) -> dict[str, float]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Prints a row a case, and with --parts where the time of each goes."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.check.run", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--file", type=Path, default=CASES, help="cases to judge; by default those of the documents")
     parser.add_argument("--case", action="append", help="a case by name; repeat it. Default: a choice; 'all' for all")
     parser.add_argument("--repeats", type=int, default=50, help="verdicts a figure, 50 by default")

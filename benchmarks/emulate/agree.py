@@ -11,7 +11,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -189,15 +189,18 @@ def measure(folder: Path, processes: int) -> list[Row]:
     return rows
 
 
-def main() -> int:
-    """The command: exit code 1 if anything disagrees."""
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command: exit code 1 if anything disagrees, 2 if there is nothing to compare."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.emulate.agree", description=__doc__)
     parser.add_argument("folder", type=Path, help="what `python -m benchmarks.emulate.prepare --out` wrote")
     parser.add_argument("--json", type=Path, help="write every row there")
     parser.add_argument("--markdown", type=Path, help="write the table there")
     parser.add_argument("--processes", type=int, default=min(os.cpu_count() or 1, 16))
-    given = parser.parse_args()
+    given = parser.parse_args(argv)
     rows = measure(given.folder, given.processes)
+    if not rows:
+        fix = "Fill it with `python -m benchmarks.emulate.prepare --out DIR`."
+        parser.error(f"{given.folder}: nothing was prepared there, so that nothing could agree. {fix}")
     table = markdown(rows, on_card.described(given.folder))
     print(table)
     if given.json:

@@ -6,10 +6,11 @@ tensors of each kernel to DIR/card, and ends early, with exit code 3, after the 
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -103,9 +104,14 @@ def jobs(folder: Path, what: str) -> Iterator[list[Job]]:
         number += len(forms)
 
 
-def main() -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     """The command."""
-    folder, what, first = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.emulate.on_card", description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("what", choices=("forms", "fusions"))
+    parser.add_argument("first", type=int)
+    given = parser.parse_args(argv)
+    folder, what, first = given.folder, given.what, given.first
     out = folder / "card" / what
     (out.parent / _DESCRIPTION).write_text(card_name(), encoding="utf-8")
     for group in jobs(folder, what):

@@ -6,8 +6,9 @@ fusion keeps the graph and, where an input is not dense, its strides.
 
 from __future__ import annotations
 
+import argparse
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,8 +46,9 @@ def to_text(fusion: dict[str, Any]) -> str:
     return "{" + ",\n".join(fields) + "}\n"
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     """Replaces the folder's files by a fresh export."""
+    argparse.ArgumentParser(prog="python -m benchmarks.suite.export", description=__doc__).parse_args(argv)
     FUSIONS.mkdir(exist_ok=True)
     files = fusion_files()
     for old in FUSIONS.glob("*.json"):

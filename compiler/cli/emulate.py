@@ -88,9 +88,8 @@ def emulate(
         subject = _of_artifact(artifact)
     elif kernel is None or spec is None:
         missing = "KERNEL" if kernel is None else "--spec"
-        raise UsageFault(
-            f"{missing} is missing. Name KERNEL.cu or KERNEL.ptx and --spec SPEC.json, or --artifact FILE."
-        )
+        ways = "KERNEL.cu or KERNEL.ptx and --spec SPEC.json, or --artifact FILE, or --schedule FILE"
+        raise UsageFault(f"{missing} is missing. Name {ways}.")
     else:
         subject = _of_files(kernel, spec)
     finish(subject, order, seed, save, as_json)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from fusetune.errors import InvalidBinding, InvalidFusion
+from fusetune.fusion import Tensor
 from fusetune.wire.binding import Align, Binding, InputBinding
 from fusetune.wire.bound import Bound, apply_binding
 from fusetune.wire.extent import Extent
@@ -126,7 +127,12 @@ def _whole(size: object) -> object:
 def _type_problems(stated: Input, tensor: TensorLike) -> Iterator[Problem]:
     where = f"input {stated.name!r}"
     if not all(callable(getattr(tensor, name, None)) for name in ("stride", "data_ptr")):
-        yield Problem(where, f"a {type(tensor).__name__}", "a torch tensor", "Convert it with torch.as_tensor.")
+        given: object = tensor
+        if isinstance(given, Tensor):
+            fix = "Pass the torch tensors that the kernel is for, or their sizes as the binding."
+            yield Problem(where, "a Tensor of a FusionBuilder, which has no data", "a torch tensor", fix)
+        else:
+            yield Problem(where, f"a {type(tensor).__name__}", "a torch tensor", "Convert it with torch.as_tensor.")
         return
     dtype = DTYPE_OF.get(str(tensor.dtype).rpartition(".")[2])
     if dtype != stated.dtype:

@@ -13,6 +13,7 @@ FusetuneError
 └── ServiceError          the service did not give what was asked for; `request` says what that was
     ├── ServiceUnavailable    nothing can be had of it now; the kernels in the store still can
     │   ├── ServerUnreachable     no connection, or a proxy that says the same
+    │   ├── ServerNotReady        it answers that it cannot work now, and why
     │   ├── ServerTimedOut        no answer in time
     │   └── ServerBroken          the answer is not what the API says
     ├── ServerRefused         it said no, and why: `problem`
@@ -154,6 +155,19 @@ class ServerUnreachable(ServiceUnavailable):
     def __str__(self) -> str:
         fix = "Start it (`python -m service serve`), or name its address: Client(url) or FUSETUNE_URL."
         return f"{self.request}: no service at {self.url} ({self.reason}). {fix}"
+
+
+class ServerNotReady(ServiceUnavailable):
+    """The service is there and cannot work: its database is away or full. `detail` and `fix` are its words."""
+
+    def __init__(self, request: str, url: str, detail: str, fix: str) -> None:
+        super().__init__(request, url, detail, fix)
+        self.url = url
+        self.detail = detail
+        self.fix = fix
+
+    def __str__(self) -> str:
+        return f"{self.request}: the service at {self.url} is not ready. {self.detail} {self.fix}".rstrip()
 
 
 class ServerTimedOut(ServiceUnavailable):

@@ -112,4 +112,9 @@ def checked_root(model: type[B], value: object) -> B:
 def _problems(error: pydantic.ValidationError, place: tuple[str, ...]) -> tuple[Problem, ...]:
     """pydantic's faults in our terms; `place` is where the model stands."""
     faults = error.errors(include_url=False)
-    return tuple(problem_of(fault, ".".join(map(str, (*place, *fault["loc"])))) for fault in faults)
+    return tuple(problem_of(fault, _place((*place, *fault["loc"]))) for fault in faults)
+
+
+def _place(steps: Sequence[int | str]) -> str:
+    """As the service writes a place: `accept.correct[0]`."""
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps).removeprefix(".")

@@ -14,6 +14,7 @@ import pydantic
 from fusetune.errors import (
     InvalidRequest,
     ServerBroken,
+    ServerNotReady,
     ServerRefused,
     ServerTimedOut,
     ServerUnreachable,
@@ -162,8 +163,9 @@ class Transport:
         name = _name(response.request)
         problem = _problem(response)
         if status in _AWAY:
-            why = f"{status} {response.reason_phrase}" + (f": {problem.detail}" if problem else "")
-            raise ServerUnreachable(name, self.url, why)
+            if problem is not None:
+                raise ServerNotReady(name, self.url, problem.detail, problem.fix)
+            raise ServerUnreachable(name, self.url, f"{status} {response.reason_phrase}")
         if problem is None:
             raise self._broken(response, "an answer of a fusetune service")
         if status >= 500:

@@ -96,7 +96,10 @@ def _on_gpu(named: Named, plan: Plan, gpu: Attached, budget: Budget, folder: Pat
 def _without_gpu(
     named: Named, plan: Plan, target: Detached, budget: Budget, folder: Path, seed: int, console: Console
 ) -> None:
-    """Enumerate, rank, compile, and prove the best predicted in the emulator; say what was not done."""
+    """Enumerate, rank, compile, and prove the best predicted in the emulator; say what was not done.
+
+    Ctrl-C ends it once there are kernels: those are kept, and what was proven of them.
+    """
     console.print(f"{named.name}: no GPU, so kernels are ranked by prediction and proven in the emulator", markup=False)
     kernels = min(_KERNELS_WITHOUT_GPU, budget.trials or _KERNELS_WITHOUT_GPU)
     with CompilePool(compilers()) as pool, DraftPool(drafters(compilers())) as drafting:
@@ -104,9 +107,16 @@ def _without_gpu(
         found = prepare_one(named, plan, target.card, pool, drafting, folder / named.name, kernels, seed, budget.left_s)
         console.print(describe_prepared(found), markup=False)
         proofs: list[Proof] = []
-        for proof in prove_prepared(folder / named.name, found, pool, _PROVEN_WITHOUT_GPU, lambda: budget.left_s > 0):
-            console.print(f"{folder / named.name}/{proof}", markup=False)
-            proofs.append(proof)
+        was_interrupted = found.was_interrupted
+        proving = prove_prepared(folder / named.name, found, pool, _PROVEN_WITHOUT_GPU, lambda: budget.left_s > 0)
+        try:
+            for proof in () if was_interrupted else proving:
+                console.print(f"{folder / named.name}/{proof}", markup=False)
+                proofs.append(proof)
+        except KeyboardInterrupt:
+            was_interrupted = True
+    if was_interrupted:
+        console.print("Interrupted: what was compiled is kept, not all was tried.", markup=False)
     right = any(proof.found.verification is not None for proof in proofs)
     console.print(predicted_table(found, proofs))
     console.print(describe_proofs(folder / named.name, proofs), markup=False)

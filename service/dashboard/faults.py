@@ -18,6 +18,9 @@ from service.dashboard.guard import PAGE_HEADERS
 from service.dashboard.templating import logged_in, render
 from service.db.kernels import DamagedArtifact
 from service.db.pages import BadCursor
+from service.db.types import DamagedDocument
+from service.db.unready import is_disk_full
+from service.problems import Fault, answer
 
 
 class PageFault(Exception):
@@ -53,9 +56,12 @@ class PageRoute(APIRoute):
             except BadCursor:
                 detail = "This link to a further page is not one that the dashboard gave out. Begin at the first page."
                 response = fault_page(PageFault(400, "No such page", detail))
-            except (OperationalError, PoolTimeout):
-                response = fault_page(_NO_DATABASE)
+            except (OperationalError, PoolTimeout) as error:
+                response = fault_page(_DISK_FULL if is_disk_full(error) else _NO_DATABASE)
                 response.headers["Retry-After"] = "2"
+            except DamagedDocument as error:
+                detail = f"The page needs a row of the database that is damaged: {error}. Restore it from a backup."
+                response = fault_page(PageFault(500, "The database is damaged", detail))
             except DamagedArtifact as error:
                 response = fault_page(PageFault(500, "This kernel is damaged", str(error)))
             for name, value in PAGE_HEADERS.items():
@@ -66,6 +72,9 @@ class PageRoute(APIRoute):
 
 
 _NO_DATABASE = PageFault(503, "The service is not ready", "Its database does not answer. Reload this page in a moment.")
+
+
+_DISK_FULL = PageFault(503, "The service is not ready", "The disk of its database is full. Make room there.")
 
 
 def fault_page(fault: PageFault) -> HTMLResponse:
@@ -80,18 +89,30 @@ def page_for_browsers(otherwise: Handler) -> Handler:
     """A handler of HTTP errors: an address that nothing has is a page where a browser asks, else what it was before."""
 
     async def handle(request: Request, error: Exception) -> Response:
-        is_browser = request.method == "GET" and "text/html" in request.headers.get("accept", "")
-        if isinstance(error, HTTPException) and error.status_code == 404 and is_browser:
-            logged_in.set(COOKIE in request.cookies)
-            response: Response = fault_page(
-                PageFault(404, "No such page", "The address is not one of this dashboard's.")
-            )
-            response.headers.update(PAGE_HEADERS)
-            return response
-        answer = otherwise(request, error)
-        return await answer if isinstance(answer, Awaitable) else answer
+        if isinstance(error, HTTPException) and error.status_code == 404 and _is_browser(request):
+            return _whole_page(request, PageFault(404, "No such page", "The address is not one of this dashboard's."))
+        found = otherwise(request, error)
+        return await found if isinstance(found, Awaitable) else found
 
     return handle
+
+
+def unexpected(request: Request, fault: Fault) -> Response:
+    """An error that no route has translated: a page where a browser asks, else problem details."""
+    if _is_browser(request):
+        return _whole_page(request, PageFault(fault.kind.status, fault.kind.title, f"{fault.detail} {fault.fix}"))
+    return answer(request, fault)
+
+
+def _is_browser(request: Request) -> bool:
+    return request.method == "GET" and "text/html" in request.headers.get("accept", "")
+
+
+def _whole_page(request: Request, fault: PageFault) -> Response:
+    logged_in.set(COOKIE in request.cookies)
+    response = fault_page(fault)
+    response.headers.update(PAGE_HEADERS)
+    return response
 
 
 def _of_validation(error: RequestValidationError) -> PageFault:

@@ -127,6 +127,36 @@ def point(knobs: Mapping[str, Any]) -> str:
     return " ".join(f"{name}={setting(value)}" for name, value in sorted(knobs.items()))
 
 
+_TERMS = {
+    "fixed": "launch and ramp",
+    "bandwidth": "memory bandwidth",
+    "latency": "memory latency",
+    "issue": "instructions",
+    "mufu": "special functions",
+    "smem": "shared memory",
+    "copies": "bulk copies",
+    "blocks": "starting blocks",
+    "phases": "waiting between phases",
+    "sync": "barriers",
+    "cluster": "clusters",
+    "spills": "register spills",
+    "tail": "the last wave",
+}
+"""What the terms of `search.cost.model` are, for who has not read it."""
+
+_TERM_US = 0.01
+
+
+def largest(terms: Mapping[str, float]) -> list[tuple[str, float]]:
+    """Terms of a prediction, the largest first, without those of less than a hundredth of a microsecond."""
+    return sorted(((name, us) for name, us in terms.items() if us >= _TERM_US), key=lambda term: -term[1])
+
+
+def term(name: str) -> str:
+    """A term of a prediction in words."""
+    return _TERMS.get(name, words(name))
+
+
 def absolute(moment: datetime) -> str:
     """A moment in UTC to the second."""
     return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
@@ -158,6 +188,6 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     function.__name__: function
     for function in (
         us, seconds, count, many, data_size, share, baseline, factor, behind, short, words, input_set, approximation,
-        setting, point, absolute, ago, when,
+        setting, point, largest, term, absolute, ago, when,
     )
 }  # fmt: skip

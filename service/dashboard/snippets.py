@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from pprint import pformat
 from typing import Any
 
-from fusetune.wire.artifact import KernelArtifact, TensorSpec
+from fusetune.wire.artifact import Evidence, KernelArtifact, TensorSpec
 from fusetune.wire.binding import Binding
 from fusetune.wire.canonical import binding_hash
 from fusetune.wire.extent import Extent
 from fusetune.wire.fusion import Fusion
 from fusetune.wire.infer import strides_are_dense
+from fusetune.wire.service import Accept
 
 _TORCH = {
     "f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16",
@@ -61,7 +62,10 @@ curl {url}/v1/tunings -H 'Content-Type: application/json' -d '{{
 def kernel_call(
     url: str, card: str, fusion: Mapping[str, Any], binding: Mapping[str, Any], kernel: KernelArtifact
 ) -> str:
-    """How to take `kernel` out of the cache of the service at `url` and call it; `card` is the card's id."""
+    """How to take `kernel` out of the cache of the service at `url` and call it; `card` is the card's id.
+
+    What a request does not accept unless it says so, it says: else it would be told that there is no such kernel.
+    """
     sizes = dict(binding.get("sizes", {}))
     are_sizes_all = binding_hash(Fusion.model_validate(dict(fusion)), Binding(sizes=sizes)) == kernel.binding
     names = [f"x{i}" for i in range(len(kernel.inputs))]
@@ -76,11 +80,18 @@ fusion = {pformat(_operator_first(fusion), width=100, sort_dicts=False, compact=
 binding = {pformat(sizes if are_sizes_all else dict(binding), width=100, sort_dicts=False, compact=True)}
 
 with Client("{url}") as client:  # from the cache: nothing is searched for
-    kernel = client.kernel(fusion, binding=binding, card="{card}")
+    kernel = client.kernel(fusion, binding=binding, card="{card}"{_accepting(kernel.evidence)})
 
 {tensors}
 y = kernel({", ".join(names)})
 '''
+
+
+def _accepting(evidence: Evidence) -> str:
+    """The argument that accepts `evidence`, where the default does not."""
+    if Accept().allows(evidence):
+        return ""
+    return f', accept={{"correct": ["{evidence.correct}"], "time": ["{evidence.time}"]}}'
 
 
 def _operator_first(fusion: Mapping[str, Any]) -> dict[str, Any]:

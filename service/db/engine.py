@@ -16,6 +16,8 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import ConnectionPoolEntry
 
+from service.db.types import loads
+
 _BUSY_MS = 30_000
 """How long a SQLite writer waits for another one."""
 
@@ -154,7 +156,8 @@ def _sqlite(url: URL, hidden: str, must_exist: bool) -> Engine:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise DatabaseFault(hidden, f"its folder cannot be made ({error.strerror}). Choose another path.") from None
-    engine = create_engine(url, json_serializer=_json)
+    # PostgreSQL reads what it stores of JSON; SQLite stores any text.
+    engine = create_engine(url, json_serializer=_json, json_deserializer=loads)
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
     return engine

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Select, and_, column, select, values
 from sqlalchemy.orm import Session, defer
 
+from service.db import trials
 from service.db.models import ArtifactRow, BaselineRow, BindingRow, KernelRow
 from service.db.once import find_or_add
 from service.db.pages import Page, after, cursor_of
@@ -70,8 +71,9 @@ def publish(session: Session, row: KernelRow, *, replace_slower_only: bool = Tru
     """Keep a kernel and return the one that now answers for its key.
 
     That is the new one, unless the one before is better proven, or is of the same conditions, equally proven and
-    faster: a search without a GPU or a short one must not spoil the result of a long one. Without
-    `replace_slower_only` speed does not count. Publishing the same kernel again changes nothing.
+    faster, or, of two that were not timed, predicted to be: a search without a GPU or a short one must not spoil the
+    result of a long one. Without `replace_slower_only` speed does not count. Publishing the same kernel again changes
+    nothing.
 
     Raises ValueError for an unverified kernel, NoResultFound if its binding was never posted.
     """
@@ -84,7 +86,7 @@ def publish(session: Session, row: KernelRow, *, replace_slower_only: bool = Tru
     if known is not None:
         return before or known
     if before is not None:
-        if _evidence(before) > _evidence(row) or (replace_slower_only and _is_kept(before, row)):
+        if _evidence(before) > _evidence(row) or (replace_slower_only and _is_kept(session, before, row)):
             row.superseded_at = now()
         else:
             before.superseded_at = now()
@@ -99,11 +101,21 @@ def _evidence(row: KernelRow) -> tuple[int, int]:
     return _PROOFS.index(row.correct), _TIMES.index(row.time)
 
 
-def _is_kept(before: KernelRow, new: KernelRow) -> bool:
+def _is_kept(session: Session, before: KernelRow, new: KernelRow) -> bool:
     same = (before.correct, before.time, before.generator, before.driver, before.nvrtc)
     if same != (new.correct, new.time, new.generator, new.driver, new.nvrtc):
         return False
-    return before.median_us is not None and (new.median_us is None or before.median_us < new.median_us)
+    if before.time == "predicted":
+        was_us, is_us = _predicted_us(session, before), _predicted_us(session, new)
+    else:
+        was_us, is_us = before.median_us, new.median_us
+    return was_us is not None and (is_us is None or was_us < is_us)
+
+
+def _predicted_us(session: Session, row: KernelRow) -> float | None:
+    """What the model expected of the trial that the kernel is of; None where that is not known."""
+    trial = trials.get(session, row.tuning_id, row.trial_number)
+    return None if trial is None else trial.predicted_us
 
 
 def get(session: Session, id: str) -> KernelRow | None:

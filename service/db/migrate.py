@@ -181,7 +181,9 @@ def _fault(database: Database, connection: Connection, found: Standing) -> Datab
     if found == "ahead":
         reason = f"is at revision {revision}, made by a newer version of fusetune than this ({head()}). Run that one."
     else:
-        reason = f"is at revision {revision}, this version needs {head()}. Keep a copy, then run `{UPGRADE}`."
+        # Of a file the whole command can be said; a server's URL is shown without its password.
+        url = f" --database-url {database.url}" if database.engine.dialect.name == "sqlite" else ""
+        reason = f"is at revision {revision}, this version needs {head()}. Keep a copy, then run `{UPGRADE}{url}`."
     return DatabaseFault(database.url, reason)
 
 

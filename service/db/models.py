@@ -191,6 +191,7 @@ class TrialRow(Base):
     reason: Mapped[str] = mapped_column(default="")
     violations: Mapped[list[Any]] = mapped_column(default=list)
     predicted_us: Mapped[float | None]
+    predicted_terms: Mapped[dict[str, Any] | None]
     median_us: Mapped[float | None]
     p10_us: Mapped[float | None]
     p90_us: Mapped[float | None]

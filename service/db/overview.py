@@ -14,7 +14,7 @@ from service.db.models import BindingRow, CardRow, FusionRow, KernelRow, TrialRo
 from service.db.pages import Page, after, cursor_of
 
 TrialOrder = Literal["fastest", "number", "newest"]
-"""`fastest`: measured trials by their median, then all others by number."""
+"""`fastest`: measured trials by their median, then verified ones by what a model expects, then the others by number."""
 
 
 def fusion_page(
@@ -119,10 +119,11 @@ def _ordered(query: Select[TrialRow], order: TrialOrder) -> Select[TrialRow]:
         case "newest":
             return query.order_by(TrialRow.number.desc())
         case "fastest":
-            is_timed = case((TrialRow.state == "measured", 0), else_=1)
+            how_far = case((TrialRow.state == "measured", 0), (TrialRow.state == "verified", 1), else_=2)
             # Without a time of its own a trial stands by its number: a duplicate's median belongs to another trial.
             median = case((TrialRow.state == "measured", TrialRow.median_us), else_=None)
-            return query.order_by(is_timed, median, TrialRow.number)
+            guess = case((TrialRow.state == "verified", TrialRow.predicted_us), else_=None)
+            return query.order_by(how_far, median, guess, TrialRow.number)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from service.db.once import find_or_add
 from service.db.types import now
 
 _COLUMNS = (
-    "state", "scheduler", "point", "reason", "violations", "predicted_us", "median_us", "p10_us", "p90_us",
-    "resources", "code_hash", "launch_hash", "duplicate_of", "seconds",
+    "state", "scheduler", "point", "reason", "violations", "predicted_us", "predicted_terms",
+    "median_us", "p10_us", "p90_us", "resources", "code_hash", "launch_hash", "duplicate_of", "seconds",
 )  # fmt: skip
 _EMPTY: Mapping[str, type] = {"reason": str, "violations": list, "seconds": dict}
 """What a column holds where the trial leaves it out; the others hold NULL."""
@@ -77,6 +77,13 @@ def page(
         query = query.where(TrialRow.state.in_(states))
     rows = session.scalars(query.limit(limit + 1)).all()
     return rows[:limit], rows[limit - 1].number if len(rows) > limit else None
+
+
+def get(session: Session, tuning_id: str | None, number: int | None) -> TrialRow | None:
+    """One trial, None if there is no such one, or it is not said which."""
+    if tuning_id is None or number is None or not 0 <= number <= _LAST:
+        return None
+    return session.get(TrialRow, (tuning_id, number))
 
 
 def samples(session: Session, tuning_id: str, number: int) -> list[float]:

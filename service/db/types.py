@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from datetime import UTC, datetime
+from typing import Any
 
 from sqlalchemy import JSON, DateTime, Double, String, TypeDecorator
 from sqlalchemy.engine import Dialect
@@ -53,6 +55,30 @@ class Finite(TypeDecorator[float]):
         if value is not None and not math.isfinite(value):
             raise ValueError(f"found {value}, expected a finite number")
         return value
+
+
+class DamagedDocument(Exception):
+    """A stored document is not JSON: the disk or somebody changed it. `found` is how it begins, `where` it breaks."""
+
+    def __init__(self, found: str, where: str) -> None:
+        super().__init__(found, where)
+        self.found = found
+        self.where = where
+
+    def __str__(self) -> str:
+        return f"found {self.found} in a column that holds JSON ({self.where})"
+
+
+def loads(text: str | bytes) -> Any:
+    """A document as it was stored. Raises DamagedDocument."""
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        shown = text[:_SHOWN] if isinstance(text, str) else text[:_SHOWN].decode(errors="replace")
+        raise DamagedDocument(repr(shown), str(error)) from None
+
+
+_SHOWN = 60
 
 
 Document = JSON(none_as_null=True)

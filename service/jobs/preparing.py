@@ -90,9 +90,7 @@ def note_on(trials: tuple[Trial, ...], target: Detached) -> str:
     if predicted is not None:
         which = "the verified ones" if proven else "them"
         note += f" The best of {which} is predicted to take {predicted:.2f} us; that was not measured."
-    if proven:
-        return f"{note} It is served where verified_emulated and predicted are accepted."
-    return f"{note} No kernel is served on a prediction alone."
+    return note if proven else f"{note} No kernel is served on a prediction alone."
 
 
 def _kernels(count: int) -> str:
@@ -113,7 +111,7 @@ class _Compiling:
         queue_depth: int,
     ) -> None:
         self._builder = builder
-        self._reason = f"compiled for {card.name}; nothing here can run it"
+        self._reason = f"compiled for {card.name}; not run, there is no GPU here"
         self._budget = job.budget
         self._trials = trials
         self._progress = progress

@@ -21,6 +21,7 @@ from service.db.cards import Presence
 from service.db.engine import Database
 from service.db.models import WorkerRow
 from service.db.types import now
+from service.db.unready import reason
 
 log = logging.getLogger(__name__)
 
@@ -124,7 +125,7 @@ class Heartbeat:
             with self._db.write() as session:
                 cards.leave(session, self._worker.id)
         except SQLAlchemyError as fault:
-            log.warning("the worker could not take leave: %s", fault)
+            log.warning("the worker could not take leave: %s", reason(fault))
 
     def _beat(self) -> None:
         while not self._left.wait(self._every_s):
@@ -132,4 +133,4 @@ class Heartbeat:
                 with self._db.write() as session:
                     cards.beat(session, self._worker.id, self._current())
             except SQLAlchemyError as error:
-                log.warning("no heartbeat: the database does not answer: %s", error)
+                log.warning("no heartbeat: %s", reason(error))

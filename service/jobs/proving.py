@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from fusetune.wire.artifact import KernelArtifact
+from fusetune.wire.artifact import KernelArtifact, Verification
 from search.budget import Budget
 from search.build import Build, Builder
 from search.emulation.check import proven, verify
@@ -20,8 +20,6 @@ from search.trial import Trial, TrialState
 
 VERIFIED = 3
 """Kernels that are verified: the best predicted one is served, the others show that it is no accident."""
-
-_PROVEN = "right on every input set in the emulator; not timed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +92,7 @@ class Proving:
             state, reason = wrong if found.fault else (TrialState.CANCELLED, f"{_first(trial.reason)}; {found.undone}")
             self._trials.record(emulated(trial, state, reason, seconds))
             return None
-        done = emulated(trial, TrialState.VERIFIED, _PROVEN, seconds)
+        done = emulated(trial, TrialState.VERIFIED, proof_in_words(found.verification), seconds)
         self._trials.record(done)
         return Winner(done, proven(one.artifact, found.verification, trial.predicted_us))
 
@@ -102,6 +100,16 @@ class Proving:
         build = self._builder.start(trial.number, trial.candidate)
         artifact = self._builder.finish(build)
         return None if isinstance(artifact, Failure) else Built(build, artifact)
+
+
+def proof_in_words(verification: Verification) -> str:
+    """What was run of a kernel that is right: its class whole, on all input sets, or some of its blocks on some."""
+    ran = verification.emulated
+    if ran is None or ran.shapes:
+        return "right on every input set in the emulator; not timed"
+    sets = ", ".join(verification.input_sets)
+    blocks = f"{len(ran.served_blocks):,} of its {ran.served_blocks_of:,} blocks"
+    return f"right in the emulator on {sets} inputs, in {blocks}; not timed"
 
 
 def _first(reason: str) -> str:

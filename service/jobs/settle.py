@@ -17,6 +17,8 @@ from service.jobs.job import Job
 
 _FAILURES_NAMED = 5
 
+_SERVED_WHERE = "It is served where verified_emulated and predicted are accepted."
+
 
 def settle(job: Job, outcome: Outcome, spent_s: float, driver: str) -> str:
     """Publish the winner and end the tuning; returns its state. Raises TuningLost if it is not ours to end."""
@@ -44,7 +46,7 @@ def settle_without_gpu(job: Job, winner: Winner | None, note: str, spent_s: floa
             return tunings.finish(session, job.id, "done", ended=ended, note=note).state
         kept = _publish(session, job, winner, None)
         return tunings.finish(
-            session, job.id, "done", ended=ended, note=f"{note} {kept.note}".strip(), kernel_id=kept.id
+            session, job.id, "done", ended=ended, note=f"{note} {kept.note or _SERVED_WHERE}", kernel_id=kept.id
         ).state
 
 
@@ -103,6 +105,8 @@ def note_on(kept: KernelRow, new: KernelRow) -> str:
         return ""
     if kept.correct != new.correct:
         return "The kernel found earlier stays: it was verified on a GPU, the best of this search in the emulator."
+    if kept.time == "predicted":
+        return "The kernel found earlier stays: the best of this search is not predicted to be faster."
     times = [f"{row.median_us:.2f} us" if row.median_us is not None else "not timed" for row in (kept, new)]
     return f"The kernel found earlier stays ({times[0]}): the best of this search is no faster ({times[1]})."
 

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from service.operations.context import Context
 from service.operations.paging import DEFAULT_LIMIT, MAX_LIMIT
-from service.problems import FOREIGN_REQUEST, INTERNAL, INVALID_REQUEST, NOT_READY, UNAUTHORIZED, problems
+from service.problems import DAMAGED_ROW, FOREIGN_REQUEST, INTERNAL, INVALID_REQUEST, NOT_READY, UNAUTHORIZED, problems
 
 
 # Not `def`: FastAPI would call it in a thread, at the price of the whole route.
@@ -43,7 +43,7 @@ IdempotencyKey = Annotated[
 ]
 
 PAGE_LIMIT = DEFAULT_LIMIT
-ALWAYS = (UNAUTHORIZED, FOREIGN_REQUEST, INVALID_REQUEST, INTERNAL, NOT_READY)
+ALWAYS = (UNAUTHORIZED, FOREIGN_REQUEST, INVALID_REQUEST, INTERNAL, DAMAGED_ROW, NOT_READY)
 """Problems that every route can answer."""
 
 EVERYWHERE = problems(*ALWAYS)

@@ -129,6 +129,11 @@ def zeros(*shape: int, dtype: Any = BF16) -> torch.Tensor:
         pytest.param([zeros(4, 8), np.zeros((4, 8))], "input 'x1'", "a ndarray", id="numpy"),
         pytest.param([zeros(4, 8), None], "input 'x1'", "a NoneType", id="none"),
         pytest.param(
+            [zeros(4, 8), FusionBuilder().input("x", (4, 8), "bf16")], "input 'x1'",
+            "a Tensor of a FusionBuilder, which has no data, expected a torch tensor. Pass the torch tensors",
+            id="the-builders-tensor",
+        ),
+        pytest.param(
             [zeros(4, 8), zeros(64).as_strided((4, 8), (1, 1))], "input 'x1'.strides", "share an address", id="overlap"
         ),
     ],

@@ -59,6 +59,11 @@ def test_a_proxy_that_cannot_be_used(monkeypatch: pytest.MonkeyPatch, proxy: str
     Client("http://127.0.0.1:8765", store=None).close()
 
 
+def test_a_place_in_a_list_is_written_as_the_service_does() -> None:
+    with pytest.raises(errors.InvalidRequest, match=r"^accept\.correct\[1\]: found 'unverified'"):
+        client().tune(FUSION, binding=SIZES, accept={"correct": ["verified_on_gpu", "unverified"]})
+
+
 @pytest.mark.parametrize("accept", ["measured", ["measured"], 5])
 def test_evidence_that_is_none(accept: Any) -> None:
     with pytest.raises(errors.InvalidRequest, match="accept: found"):

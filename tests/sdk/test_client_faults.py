@@ -50,7 +50,11 @@ HTML = {"content-type": "text/html"}
         pytest.param(
             always(httpx2.Response(502, text="<html>", headers=HTML)), errors.ServerUnreachable, "502", id="proxy"
         ),
-        pytest.param(always(problem(503, "not-ready")), errors.ServerUnreachable, "Detail of not-ready", id="503"),
+        pytest.param(
+            always(problem(503, "not-ready")), errors.ServerNotReady,
+            r"service at http://\S+ is not ready\. Detail of not-ready", id="503",
+        ),
+        pytest.param(always(httpx2.Response(503, text="no")), errors.ServerUnreachable, "503", id="503-proxy"),
         pytest.param(
             always(httpx2.Response(500, text="<html>Oops", headers=HTML)),
             errors.ServerBroken, "500 text/html '<html>Oops'", id="500-html",
@@ -200,7 +204,7 @@ def test_an_answer_for_fewer_keys_is_broken() -> None:
 def test_a_service_that_is_not_ready_says_what_is_not() -> None:
     unready = httpx2.Response(503, text='{"status": "unavailable", "checks": {"database": "locked"}}')
     assert client(always(unready)).health().checks == {"database": "locked"}
-    with pytest.raises(errors.ServerUnreachable, match="not-ready"):
+    with pytest.raises(errors.ServerNotReady, match="not-ready"):
         client(always(problem(503, "not-ready"))).health()
 
 

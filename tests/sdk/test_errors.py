@@ -27,6 +27,7 @@ EXAMPLES: dict[type[errors.FusetuneError], tuple[Any, ...]] = {
     errors.NoDevice: ("reason", "Fix."),
     errors.LaunchFailed: ("call", "CUDA_ERROR_UNKNOWN", 999, "detail"),
     errors.ServerUnreachable: ("GET /v1/cards", "http://host", "refused"),
+    errors.ServerNotReady: ("GET /v1/cards", "http://host", "Its disk is full.", "Make room."),
     errors.ServerTimedOut: ("GET /v1/cards", "http://host", 10.0),
     errors.ServerBroken: ("GET /v1/cards", "http://host", "200 text/html", "a Cards"),
     errors.ServerRefused: ("POST /v1/tunings", DETAILS, 7.0),

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from examples import training_loop, tune_and_call
+from examples import demo, training_loop, tune_and_call
 from fusetune.client import Client
 from tests.sdk.fake_service import URL, FakeService, served
 
@@ -27,6 +27,17 @@ def dead_url() -> str:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return f"http://127.0.0.1:{free.getsockname()[1]}"
+
+
+def test_the_demo_says_why_its_service_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At once, with the last lines of its log: it does not wait for a service that is gone."""
+    monkeypatch.setattr(demo, "DATA", tmp_path)
+    (tmp_path / "fusetune.db").write_text("this is no database, and long enough for SQLite to look at it: " * 9)
+    with pytest.raises(SystemExit) as ended, demo.service():
+        raise AssertionError("a service came up")
+    said = str(ended.value)
+    assert "demo: the service ended with exit code 2." in said
+    assert "the file is not a SQLite database" in said
 
 
 def test_tune_and_call_says_that_there_is_no_service(dead_url: str, capsys: pytest.CaptureFixture[str]) -> None:

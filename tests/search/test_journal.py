@@ -21,6 +21,7 @@ FULL = Trial(
     reason="none",
     violations=(Violation("rule", "T1", 512, 256, "Split it.", "too wide"),),
     predicted_us=10.5,
+    predicted_terms={"fixed": 1.9, "bandwidth": 8.25},
     median_us=11.25,
     p10_us=11.0,
     p90_us=12.0,

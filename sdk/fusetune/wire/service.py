@@ -236,7 +236,10 @@ class ViolationView(Wire):
 
 
 class TrialView(Wire):
-    """What happened to one candidate. `predicted_us` is never a measurement."""
+    """What happened to one candidate. `predicted_us` is never a measurement.
+
+    `predicted_terms` are the microseconds that the model makes it of, by name; terms that overlap do not add up to it.
+    """
 
     number: int
     candidate: CandidateView
@@ -244,6 +247,7 @@ class TrialView(Wire):
     reason: str = ""
     violations: Seq[ViolationView] = ()
     predicted_us: float | None = None
+    predicted_terms: dict[str, float] = Field(default={})
     median_us: float | None = None
     p10_us: float | None = None
     p90_us: float | None = None

@@ -13,13 +13,15 @@ from service.dashboard.conditions import condition_lines
 from service.dashboard.faults import not_found
 from service.dashboard.pages.results import Result, results
 from service.dashboard.schedule_text import Part, knobs_by_launch, parts, step_lines, steps_of
-from service.db import kernels, overview
+from service.db import kernels, overview, trials
 from service.db.models import KernelRow
 
 
 @dataclass(frozen=True, slots=True)
 class KernelPage:
     """`document` and `binding` are what it was tuned for; `has_samples` if there is a distribution to draw.
+
+    `predicted_us` and `predicted_terms`: what the model expected of its trial, if that is known.
 
     `conditions` of the measurement: label and text. `knobs`: of each launch its name and settings; the name is empty
     where there is one launch.
@@ -34,6 +36,8 @@ class KernelPage:
     steps: tuple[str, ...]
     has_samples: bool
     conditions: list[tuple[str, str]]
+    predicted_us: float | None
+    predicted_terms: dict[str, float]
 
 
 def kernel_page(session: Session, id: str) -> KernelPage:
@@ -42,6 +46,7 @@ def kernel_page(session: Session, id: str) -> KernelPage:
     artifact = _artifact(session, row)
     steps = steps_of(artifact.trace)
     key = (row.fingerprint, row.binding)
+    trial = trials.get(session, row.tuning_id, row.trial_number)
     return KernelPage(
         result=results(session, [row])[0],
         document=overview.documents(session, [row.fingerprint])[row.fingerprint],
@@ -52,6 +57,8 @@ def kernel_page(session: Session, id: str) -> KernelPage:
         steps=step_lines(steps),
         has_samples=artifact.timing is not None and bool(artifact.timing.samples_us),
         conditions=condition_lines(artifact.timing.conditions) if artifact.timing else [],
+        predicted_us=trial.predicted_us if trial else None,
+        predicted_terms=(trial.predicted_terms or {}) if trial else {},
     )
 
 

@@ -9,14 +9,14 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from fusetune.wire.service import ACTIVE, BaselineView, TrialStateName, TrialView, TuningView
+from fusetune.wire.service import ACTIVE, BaselineView, CandidateView, TrialStateName, TrialView, TuningView
 from service.dashboard import filters
 from service.dashboard.charts import Figure, Line, best_so_far, improvements
 from service.dashboard.evidence import is_fake
 from service.dashboard.faults import not_found
 from service.dashboard.pages.results import Result, binding_words, results
 from service.db import cards, kernels, overview, trials, tunings
-from service.db.models import TuningRow
+from service.db.models import KernelRow, TuningRow
 from service.db.overview import TrialOrder
 from service.views import trial_view, tuning_views
 
@@ -53,7 +53,8 @@ class RuleCount:
 
 @dataclass(frozen=True, slots=True)
 class TuningPage:
-    """`chart_version` changes when the chart does. `served` is the kernel that it ended with.
+    """`chart_version` changes when the chart does. `served` is the kernel that it ended with, `winner` the number of
+    the trial that this is of, if it is one of this tuning's.
 
     `has_worker`: a living worker serves its card. `has_lost_worker`: it runs, by a worker that is not alive.
     """
@@ -67,6 +68,7 @@ class TuningPage:
     baselines: list[BaselineView]
     rules: list[RuleCount]
     served: Result | None
+    winner: int | None
     has_worker: bool
     has_lost_worker: bool
     chart_version: str
@@ -77,13 +79,25 @@ class TuningPage:
         return self.tuning.state in ACTIVE
 
     def apart(self, trial: TrialView) -> Mapping[str, Any]:
-        """The trial's knobs whose values are not the best's; all of them where there is no best of its kind."""
-        best = self.tuning.best
+        """The trial's knobs whose values are not those of `first`; all of them where there is none of its kind."""
+        first = self.first
         point = trial.candidate.point
-        if best is None or best.candidate.scheduler != trial.candidate.scheduler:
+        if first is None or first.scheduler != trial.candidate.scheduler:
             return point
-        differing = {name: value for name, value in point.items() if best.candidate.point.get(name) != value}
+        differing = {name: value for name, value in point.items() if first.point.get(name) != value}
         return differing or point
+
+    @property
+    def first(self) -> CandidateView | None:
+        """What the others are told apart from: the best so far; where nothing is timed, what is served."""
+        if self.tuning.best is not None:
+            return self.tuning.best.candidate
+        return None if self.served is None or self.winner is None else self.served.kernel.candidate
+
+    @property
+    def is_timed(self) -> bool:
+        """True if a trial has a time of its own."""
+        return "measured" in self.tuning.trials
 
     @property
     def total(self) -> int:
@@ -119,6 +133,7 @@ def tuning_page(session: Session, id: str, shown: TrialsShown, since: datetime) 
         baselines=_baselines(session, row),
         rules=_rules(session, view),
         served=results(session, [kernel])[0] if kernel else None,
+        winner=_winner(kernel, id),
         has_worker=any(worker.card_id == row.card_id for worker in alive),
         has_lost_worker=view.state == "running" and view.worker not in {worker.id for worker in alive},
         chart_version=_version(history, view),
@@ -135,9 +150,13 @@ def tuning_chart(session: Session, id: str) -> Figure:
         last_trial=sum(view.trials.values()),
         floor_us=view.floor_us,
         baselines=[Line(filters.baseline(one.name), one.median_us) for one in _baselines(session, row)],
-        winner=kernel.trial_number if kernel and kernel.tuning_id == id else None,
+        winner=_winner(kernel, id),
         is_fake=is_fake(view.card.name),
     )
+
+
+def _winner(kernel: KernelRow | None, tuning_id: str) -> int | None:
+    return kernel.trial_number if kernel and kernel.tuning_id == tuning_id else None
 
 
 def _row(session: Session, id: str) -> TuningRow:

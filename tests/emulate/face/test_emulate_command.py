@@ -229,6 +229,7 @@ def test_a_kernel_that_cannot_be_read(emulate: Emulate, name: str, text: str, sa
     ("words", "says"),
     [
         pytest.param((), "KERNEL is missing", id="nothing"),
+        pytest.param((), "or --artifact FILE, or --schedule FILE", id="nothing-says-every-way"),
         pytest.param(("k.ptx",), "--spec is missing", id="no-spec"),
         pytest.param(("no.ptx", "--spec", "no.json"), "no.ptx: cannot be read", id="no-kernel"),
         pytest.param(("--artifact", "no.json"), "no.json: cannot be read", id="no-artifact"),

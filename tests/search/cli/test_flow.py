@@ -19,6 +19,7 @@ from search.attached import Attached, Detached, card_of
 from search.budget import Budget
 from search.build import Build, Builder
 from search.cli.app import app
+from search.emulation.check import Emulation, verify
 from search.failing import Failure
 from search.measure.device import Effort, MeasureResult
 from search.measure.fake import FACTS, FakeDevice
@@ -99,6 +100,43 @@ def test_without_a_gpu_tune_compiles_ranks_proves_and_says_what_it_did_not_do(
 
     refused = invoke("measure", "out")
     assert (refused.exit_code, "no GPU is attached" in refused.stderr) == (1, True)
+
+
+def test_ctrl_c_without_a_gpu_ends_at_once_and_keeps_what_was_compiled(
+    invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the compile: nothing is proven after it. In a proof: those before it are told."""
+    use(monkeypatch, find_nothing)
+    arguments = ("tune", "square.json", "--bind", "M=64", "--trials", "3", "--out")
+    finish = Builder.finish
+
+    def interrupted_by_the_third(self: Builder, build: Build) -> KernelArtifact | Failure:
+        if build.number == 2:
+            raise KeyboardInterrupt
+        return finish(self, build)
+
+    with monkeypatch.context() as compiling:
+        compiling.setattr(Builder, "finish", interrupted_by_the_third)
+        done = invoke(*arguments, "compiling")
+    assert done.exit_code == 0
+    assert "Interrupted: what was compiled is kept" in done.stdout
+    assert "No kernel was proven in the emulator, 0 were tried." in done.stdout
+    assert len(list(Path("compiling/square/candidates").iterdir())) == 2
+
+    proven = list[int]()
+
+    def interrupted_by_the_second(*arguments: Any) -> Emulation:
+        proven.append(1)
+        if len(proven) == 2:
+            raise KeyboardInterrupt
+        return verify(*arguments)
+
+    monkeypatch.setattr("search.emulation.prepared.verify", interrupted_by_the_second)
+    done = invoke(*arguments, "proving")
+    assert done.exit_code == 0
+    assert "Interrupted: what was compiled is kept" in done.stdout
+    assert "Best of 1 proven in the emulator" in done.stdout
+    assert len(list(Path("proving/square/candidates").iterdir())) == 3
 
 
 def test_what_was_prepared_is_measured_once_and_resumed(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:

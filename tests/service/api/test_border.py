@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+import sqlite3
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 import structlog
 from sqlalchemy.exc import OperationalError
 from starlette.requests import ClientDisconnect
 
+from service.dashboard.pages import tunings as dashboard_tunings
 from service.operations import health
 from service.operations import tunings as operations
 from tests.service.api.test_gate import BEARER, KEY
@@ -121,6 +124,67 @@ def test_a_database_that_does_not_answer(shared: World, monkeypatch: pytest.Monk
     assert "SELECT" not in response.text
     assert response.headers["retry-after"] == "2"
     assert [(line["event"], line["why"]) for line in lines] == [("request", "connection refused")]
+
+
+def no_room_in_sqlite(folder: Path) -> Exception:
+    """What SQLite says where it may not grow."""
+    with sqlite3.connect(folder / "small.db") as connection:
+        connection.execute("CREATE TABLE t (x)")
+        connection.execute("PRAGMA max_page_count=2")
+        with pytest.raises(sqlite3.OperationalError, match="full") as caught:
+            connection.execute("INSERT INTO t VALUES (zeroblob(100000))")
+    return caught.value
+
+
+def no_room_in_postgresql(_: Path) -> Exception:
+    return psycopg.errors.DiskFull("could not extend file")
+
+
+def locked(_: Path) -> Exception:
+    return sqlite3.OperationalError("database is locked")
+
+
+@pytest.mark.parametrize(
+    ("cause", "is_full"), [(no_room_in_sqlite, True), (no_room_in_postgresql, True), (locked, False)]
+)
+def test_a_full_disk_is_told_from_a_database_that_is_away(
+    shared: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cause: Callable[[Path], Exception], is_full: bool
+) -> None:
+    fail_with(monkeypatch, OperationalError("SELECT secret", {}, cause(tmp_path)))
+    problem = check(shared.client.get("/v1/tunings"), 503, "not-ready")
+    assert ("disk of the database is full" in problem["detail"]) is is_full
+    assert ("Make room" in problem["fix"]) is is_full
+
+
+BROWSER = {"Accept": "text/html,application/xhtml+xml"}
+
+
+def test_a_page_that_fails_is_a_page(shared: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise RuntimeError("swordfish")
+
+    monkeypatch.setattr(dashboard_tunings, "tuning_list", fail)
+    with structlog.testing.capture_logs() as lines:
+        response = shared.client.get("/tunings", headers=BROWSER)
+    assert (response.status_code, response.headers["content-type"]) == (500, "text/html; charset=utf-8")
+    assert "swordfish" not in response.text
+    assert response.headers["x-request-id"] in response.text
+    assert [line["event"] for line in lines] == ["request failed", "request"]
+    check(shared.client.get("/tunings"), 500, "internal")
+
+
+def test_a_row_that_is_no_json_is_named(tmp_path: Path) -> None:
+    """Where the database keeps any text: on PostgreSQL there is no such row."""
+    with world(tmp_path) as service:
+        id = opened(service)["id"]
+        with service.db.writing.begin() as connection:
+            connection.exec_driver_sql("UPDATE tunings SET refused = '{bad'")
+        problem = check(service.client.get(f"/v1/tunings/{id}"), 500, "damaged-row")
+        assert "'{bad' in a column that holds JSON (Expecting property name" in problem["detail"]
+        assert "backup" in problem["fix"]
+        page = service.client.get(f"/tunings/{id}", headers=BROWSER)
+        assert page.status_code == 500
+        assert "The database is damaged" in page.text
 
 
 def test_readiness_is_that_of_the_database(shared: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -154,6 +154,7 @@ def trial(subject: Subject, number: int, state: str | None = None) -> dict[str, 
         "state": state,
         "reason": _REASONS.get(state, ""),
         "predicted_us": round(us * rng.uniform(0.7, 1.4), 3),
+        "predicted_terms": {"fixed": 1.9, "bandwidth": round(0.8 * us, 3), "latency": 0.4, "spills": 0.0},
         "seconds": {"generate": 0.01, "compile": 0.9},
     }
     if state == "illegal":

@@ -5,6 +5,9 @@ from typing import Any
 
 import pytest
 
+from compiler.arch import card_named
+from search.cost.features import KernelFeatures
+from search.cost.model import predict
 from service.dashboard import filters
 from service.dashboard.filters import NOTHING
 
@@ -68,3 +71,15 @@ def test_a_moment_keeps_its_exact_time_in_the_title() -> None:
     assert 'datetime="2026-01-02T03:04:05+00:00"' in found
     assert 'title="2026-01-02 03:04:05 UTC"' in found
     assert filters.when(None) == filters.ago(None) == NOTHING
+
+
+def test_every_term_of_the_model_has_words_of_its_own() -> None:
+    terms = predict(
+        card_named("H200"), KernelFeatures(1e8, 1e8, bytes_in_flight_per_sm=32768, blocks=100, blocks_per_sm=1)
+    ).terms
+    assert terms.keys() == filters._TERMS.keys()
+    assert len({filters.term(name) for name in terms}) == len(terms)
+
+
+def test_terms_come_largest_first_without_what_takes_no_time() -> None:
+    assert filters.largest({"a": 1.0, "b": 0.009, "c": 2.5, "d": 0.01}) == [("c", 2.5), ("a", 1.0), ("d", 0.01)]

@@ -103,13 +103,11 @@ def test_a_time_of_the_fake_device_is_marked(show: Show, ids: Seeded) -> None:
 
 def test_a_trial_is_told_by_where_it_differs_from_the_best(show: Show, ids: Seeded) -> None:
     rows = show(f"/tunings/{ids.done}?state=measured").one("section", id="trials").one("tbody").all("tr")
-    told = [(row.one("summary").text, row.one("details").parts[-1]) for row in rows]
-    points = [
-        dict(knob.split("=") for knob in whole.text.split()[1:]) for _, whole in told if not isinstance(whole, str)
-    ]
-    assert len(points) == len(rows)
+    told = [(row.one("summary").text, row.one("details").texts("code")[-1]) for row in rows]
+    points = [dict(knob.split("=") for knob in whole.split()[1:]) for _, whole in told]
     best, second = points[0], points[1]
     assert told[0][0] == "flat: " + " ".join(f"{name}={value}" for name, value in best.items())
+    assert rows[0].one("details").texts("code") == [told[0][0]], "the whole point once"
     differing = " ".join(f"{name}={value}" for name, value in second.items() if best[name] != value)
     assert told[1][0] == f"flat: {differing}"
 
@@ -218,7 +216,7 @@ def test_only_what_changes_is_asked_for_again(show: Show, ids: Seeded, state: st
 
 def trials_of(page: HtmlPage) -> list[tuple[int, str]]:
     rows = page.one("section", id="trials").one("tbody").all("tr")
-    return [(int(row.all("th")[0].text.replace(",", "")), row.all("td")[0].text) for row in rows]
+    return [(int(row.all("th")[0].text.replace(",", "")), row.one("span", class_="badge").text) for row in rows]
 
 
 def test_trials_are_paged(show: Show, ids: Seeded) -> None:
@@ -259,6 +257,31 @@ def test_predicted_times_stand_apart(show: Show, ids: Seeded) -> None:
     assert "not measured" in page.one("th", class_="predicted").text
     assert page.one("section", id="trials").texts("span", class_="figure") == []
     assert page.one("section", id="status").texts("span", class_="figure") == []
+
+
+def test_the_served_kernels_trial_is_the_first_and_told_apart(show: Show, ids: Seeded) -> None:
+    """Where nothing was timed, too: the best predicted of the verified ones."""
+    untimed = show(f"/tunings/{ids.no_gpu}").one("section", id="trials")
+    assert trials_of(show(f"/tunings/{ids.no_gpu}"))[0] == (2, "verified")
+    assert "none was timed: the best predicted of the verified ones first" in untimed.one("caption").text
+    (served,) = untimed.all("tr", class_="best")
+    assert (served.all("th")[0].text, served.all("td")[0].text) == ("2", "verified served")
+    timed = show(f"/tunings/{ids.done}").one("section", id="trials")
+    assert "the fastest first" in timed.one("caption").text
+    (best,) = timed.all("tr", class_="best")
+    assert best.all("td")[0].text == "measured served"
+
+
+@pytest.mark.parametrize("path", ["/tunings/{done}", "/tunings/{no_gpu}", "/kernels/{kernel}"])
+def test_what_a_prediction_is_made_of_is_said_and_never_as_measured(show: Show, ids: Seeded, path: str) -> None:
+    page = show(path.format(done=ids.done, no_gpu=ids.no_gpu, kernel=ids.kernel))
+    said = page.texts("p", class_="predicted")
+    assert said
+    for text in said:
+        assert text.startswith("The model's guess of ")
+        assert "not measured: memory bandwidth " in text, "the largest first"
+        assert "launch and ramp 1.900 µs, memory latency 0.400 µs" in text
+        assert "spills" not in text, "what takes no time is not worth a word"
 
 
 def test_refusals_by_rule(show: Show, ids: Seeded) -> None:

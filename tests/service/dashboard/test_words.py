@@ -9,8 +9,9 @@ import pytest
 from starlette.testclient import TestClient
 
 import fusetune.client
-from fusetune.query import query_of
+from fusetune.query import query_of, read_accept
 from fusetune.wire.artifact import Correct, Evidence, Time
+from fusetune.wire.service import KernelView
 from service.dashboard.evidence import badges, time_badge
 from service.dashboard.schedule_text import Part, knobs_by_launch, parts, step_lines, steps_of
 from service.dashboard.shapes import shapes
@@ -123,6 +124,7 @@ class Recorder:
     """Takes a client's place and keeps what it is asked."""
 
     asked: list[tuple[Any, Any]]
+    accepted: list[Any]
 
     def __init__(self, url: str) -> None:
         assert url == "http://127.0.0.1"
@@ -136,14 +138,16 @@ class Recorder:
     def tune(self, fusion: Any, *, binding: Any, **_: Any) -> None:
         self.asked.append((fusion, binding))
 
-    def kernel(self, fusion: Any, *, binding: Any, card: str) -> Any:
+    def kernel(self, fusion: Any, *, binding: Any, card: str, accept: Any = None) -> Any:
         self.asked.append((fusion, binding))
+        self.accepted.append(accept)
         return lambda *tensors: tensors
 
 
 def run(snippet: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
     monkeypatch.setattr(fusetune.client, "Client", Recorder)
     monkeypatch.setattr(Recorder, "asked", [], raising=False)
+    monkeypatch.setattr(Recorder, "accepted", [], raising=False)
     exec(compile(snippet, "snippet", "exec"), {})
     (asked,) = Recorder.asked
     return asked
@@ -158,6 +162,20 @@ def test_the_shells_first_request_is_one_that_the_service_takes(empty: TestClien
     body = first_request("http://h").curl.split("-d '")[1].rstrip("'\n")
     response = empty.post("/v1/tunings", content=body, headers={"content-type": "application/json"})
     assert response.status_code == 202, response.text
+
+
+@pytest.mark.parametrize("which", ["kernel", "emulated_kernel"])
+def test_a_kernels_snippet_accepts_its_evidence(
+    monkeypatch: pytest.MonkeyPatch, reader: TestClient, ids: Seeded, which: str
+) -> None:
+    """A request that says nothing accepts neither the emulator's proof nor a prediction."""
+    id = getattr(ids, which)
+    snippet = "".join(HtmlPage(reader.get(f"/kernels/{id}").text).one("pre", id="call")._texts())
+    run(snippet.split("\nx0 = ")[0].replace("import torch\n", ""), monkeypatch)
+    (accepted,) = Recorder.accepted
+    assert (accepted is None) is (which == "kernel")
+    view = KernelView.model_validate_json(reader.get(f"/v1/kernels/{id}/info").content)
+    assert read_accept(accepted).allows(view.evidence)
 
 
 def test_a_kernels_snippet_asks_for_that_kernel(

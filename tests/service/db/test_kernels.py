@@ -8,10 +8,10 @@ import pytest
 from sqlalchemy import text, update
 from sqlalchemy.exc import IntegrityError, NoResultFound
 
-from service.db import kernels
+from service.db import kernels, trials, tunings
 from service.db.engine import Database
 from service.db.models import ArtifactRow, KernelRow
-from tests.service.db.rows import BINDING, CARD_ID, POLICY, at_once, digest, kernel, posted
+from tests.service.db.rows import BINDING, CARD_ID, POLICY, at_once, digest, kernel, opened, posted
 
 EMULATED = {"correct": "verified_emulated", "time": "predicted", "median_us": None}
 
@@ -54,6 +54,33 @@ def test_which_kernel_answers(
         assert current.id == answer.id
         assert session.query(KernelRow).count() == 2, "the other one is kept, superseded"
         assert session.query(KernelRow).where(KernelRow.superseded_at.is_(None)).count() == 1
+
+
+@pytest.mark.parametrize(
+    ("before_us", "new_us", "is_replaced"),
+    [
+        pytest.param(5.0, 5.1, False, id="predicted-to-be-slower"),
+        pytest.param(5.0, 5.0, True, id="predicted-to-be-as-fast"),
+        pytest.param(5.0, 4.9, True, id="predicted-to-be-faster"),
+        pytest.param(5.0, None, False, id="without-a-prediction"),
+        pytest.param(None, 9.0, True, id="the-first-prediction"),
+    ],
+)
+def test_a_prediction_gives_way_to_a_better_one(
+    database: Database, before_us: float | None, new_us: float | None, is_replaced: bool
+) -> None:
+    """Of kernels that nobody has timed, a short search must not put a worse one in the place of a better."""
+    with database.write() as session:
+        key = posted(session)
+        found = []
+        for name, us in ((b"first", before_us), (b"second", new_us)):
+            tuning = opened(session)
+            one = {"number": 3, "scheduler": "flat", "point": {}, "state": "verified", "predicted_us": us}
+            trials.record(session, tuning.id, one)
+            row = kernel(session, key, name, **EMULATED, tuning_id=tuning.id, trial_number=3)
+            found.append(kernels.publish(session, row).id)
+            tunings.finish(session, tuning.id, "done")
+    assert (found[0] != found[1]) is is_replaced
 
 
 def test_a_search_again_may_insist(database: Database) -> None:

@@ -15,7 +15,7 @@ from alembic import command
 from sqlalchemy import inspect, text
 from sqlalchemy.exc import IntegrityError
 
-from service.db import migrate, tunings
+from service.db import migrate, trials, tunings
 from service.db.engine import Database, DatabaseFault
 from service.db.models import Base
 from tests.service.db.rows import at_once, kernel, opened, posted, tuning
@@ -25,7 +25,7 @@ SECOND = """
 import sqlalchemy as sa
 from alembic import op
 
-revision, down_revision = "0002", "0001"
+revision, down_revision = "0003", "0002"
 
 def upgrade() -> None:
     with op.batch_alter_table("tunings") as batch:
@@ -44,7 +44,7 @@ def later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The migrations of a later version: one more than there are. The folder's name would trip a parser."""
     folder = tmp_path / "50%(off)s of it"
     shutil.copytree(migrate.FOLDER, folder, ignore=shutil.ignore_patterns("__pycache__"))
-    (folder / "versions" / "0002_second.py").write_text(SECOND.format(more=""))
+    (folder / "versions" / "0003_second.py").write_text(SECOND.format(more=""))
     monkeypatch.setattr(migrate, "FOLDER", folder)
     return folder
 
@@ -52,9 +52,9 @@ def later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_an_empty_database_gets_the_tables_of_the_models(empty: Database) -> None:
     assert (migrate.current(empty), migrate.is_current(empty), migrate.standing(empty)) == (None, False, "empty")
     assert migrate.upgrade(empty) is None
-    assert (migrate.current(empty), migrate.is_current(empty), migrate.standing(empty)) == ("0001", True, "current")
+    assert (migrate.current(empty), migrate.is_current(empty), migrate.standing(empty)) == ("0002", True, "current")
     assert migrate.check(empty) == []
-    assert migrate.upgrade(empty) == migrate.head() == "0001"
+    assert migrate.upgrade(empty) == migrate.head() == "0002"
     migrate.ensure_ready(empty)
 
 
@@ -160,7 +160,7 @@ def assert_drift(database: Database, change: str, line: str) -> None:
 
 def test_many_threads_upgrade_once(empty: Database) -> None:
     before = at_once(6, lambda _: migrate.upgrade(empty))
-    assert sorted(before, key=str) == ["0001"] * 5 + [None]
+    assert sorted(before, key=str) == ["0002"] * 5 + [None]
     assert migrate.check(empty) == []
 
 
@@ -198,13 +198,36 @@ def test_many_processes_make_a_database_ready(empty_url: str) -> None:
         assert migrate.is_current(database)
 
 
+def test_what_was_there_before_predictions_had_terms_is_kept(empty: Database) -> None:
+    """0002 adds a column: trials of before have nothing in it, those of after what they were made of."""
+    migrate.upgrade(empty)
+    migrate.downgrade(empty, "0001")
+    with empty.writing.begin() as connection:
+        columns = {column["name"] for column in inspect(connection).get_columns("trials")}
+        assert "predicted_terms" not in columns
+    assert migrate.upgrade(empty) == "0001"
+    with empty.write() as session:
+        id = opened(session).id
+        for number, terms in enumerate((None, {"fixed": 1.9, "bandwidth": 2.5})):
+            known = {} if terms is None else {"predicted_terms": terms}
+            found = {"number": number, "scheduler": "flat", "point": {}, "state": "cancelled", **known}
+            trials.record(session, id, found)
+    with empty.read() as session:
+        assert [row.predicted_terms for row in trials.page(session, id, None, 5)[0]] == [
+            None,
+            {"fixed": 1.9, "bandwidth": 2.5},
+        ]
+    assert migrate.check(empty) == []
+
+
 def test_a_database_behind_is_not_used(database: Database, later: Path) -> None:
     assert (migrate.standing(database), migrate.is_current(database)) == ("behind", False)
     with pytest.raises(DatabaseFault) as caught:
         migrate.ensure_ready(database)
-    assert "is at revision 0001, this version needs 0002" in str(caught.value)
-    assert "python -m service db upgrade" in str(caught.value)
-    assert migrate.current(database) == "0001"
+    assert "is at revision 0002, this version needs 0003" in str(caught.value)
+    where = f" --database-url {database.url}" if database.engine.dialect.name == "sqlite" else ""
+    assert f"`python -m service db upgrade{where}`" in str(caught.value)
+    assert migrate.current(database) == "0002"
 
 
 def test_a_database_ahead_is_neither_used_nor_changed(
@@ -214,9 +237,9 @@ def test_a_database_ahead_is_neither_used_nor_changed(
     monkeypatch.undo()
     assert migrate.standing(empty) == "ahead"
     for use in (migrate.ensure_ready, migrate.upgrade):
-        with pytest.raises(DatabaseFault, match=r"is at revision 0002, made by a newer version .* \(0001\)"):
+        with pytest.raises(DatabaseFault, match=r"is at revision 0003, made by a newer version .* \(0002\)"):
             use(empty)
-    assert migrate.current(empty) == "0002"
+    assert migrate.current(empty) == "0003"
 
 
 @pytest.mark.parametrize(
@@ -242,17 +265,17 @@ def test_a_database_of_somebody_else_is_left_alone(empty: Database, statements: 
 
 
 def test_an_upgrade_that_fails_changes_nothing(database: Database, later: Path) -> None:
-    (later / "versions" / "0002_second.py").write_text(SECOND.format(more="    op.execute('nonsense')"))
+    (later / "versions" / "0003_second.py").write_text(SECOND.format(more="    op.execute('nonsense')"))
     with pytest.raises(DatabaseFault):
         migrate.upgrade(database)
-    assert migrate.current(database) == "0001"
+    assert migrate.current(database) == "0002"
     assert "extra" not in {column["name"] for column in inspect(database.engine).get_columns("tunings")}
     assert tunings_referred(database)
 
 
 def test_an_upgrade_keeps_rows_and_partial_indexes(empty: Database, later: Path) -> None:
     """On SQLite the table is made anew: rows that refer to it, and the index over active tunings, must survive that."""
-    second = later / "versions" / "0002_second.py"
+    second = later / "versions" / "0003_second.py"
     waiting = second.read_text()
     second.unlink()
     migrate.upgrade(empty)
@@ -261,8 +284,8 @@ def test_an_upgrade_keeps_rows_and_partial_indexes(empty: Database, later: Path)
         kernel_row = kernel(session, posted(session), tuning_id=id)
         session.add(kernel_row)
     second.write_text(waiting)
-    assert migrate.upgrade(empty) == "0001"
-    assert migrate.current(empty) == "0002"
+    assert migrate.upgrade(empty) == "0002"
+    assert migrate.current(empty) == "0003"
     with empty.write() as session:
         assert tunings.open_or_join(session, tuning(posted(session)))[0].id == id
     with pytest.raises(IntegrityError), empty.write() as session:
@@ -274,8 +297,8 @@ def test_an_upgrade_keeps_rows_and_partial_indexes(empty: Database, later: Path)
         "tunings.note: nullable is True, expected False",
         "tunings: column extra is not ours",
     ]
-    migrate.downgrade(empty, "0001")
-    assert migrate.current(empty) == "0001"
+    migrate.downgrade(empty, "0002")
+    assert migrate.current(empty) == "0002"
 
 
 def tunings_referred(database: Database) -> bool:
@@ -311,8 +334,8 @@ def test_a_tree_without_migrations_says_so(tmp_path: Path, monkeypatch: pytest.M
 
 def test_a_new_revision_is_written_without_our_classes(tmp_path: Path, empty_url: str, later: Path) -> None:
     """What `alembic revision --autogenerate` writes must still run when the classes of today have changed."""
-    (later / "versions" / "0002_second.py").unlink()
-    (later / "versions" / "0001_tables.py").unlink()
+    for known in (later / "versions").glob("*.py"):
+        known.unlink()
     with Database(empty_url) as database, database.writing.begin() as connection:
         command.revision(migrate._config(connection), "all of it", autogenerate=True, rev_id="0001")
     (written,) = (later / "versions").glob("0001_*.py")

@@ -64,6 +64,18 @@ def test_trials_in_order(
     assert found == parts == numbers
 
 
+def test_without_a_time_the_best_predicted_of_the_verified_come_first(database: Database) -> None:
+    """What the others are predicted to take moves none of them: they were not proven."""
+    with database.write() as session:
+        row = opened(session)
+        for number, (state, us) in enumerate(
+            [("cancelled", 3.0), ("verified", 6.0), ("verified", 5.0), ("verified", 7.0), ("cancelled", 1.0)]
+        ):
+            trials.record(session, row.id, trial(number, state, predicted_us=us))
+        found = [one.number for one in overview.trial_page(session, row.id, "fastest", 0, 9)]
+    assert found == [2, 1, 3, 0, 4]
+
+
 def test_refusals_count_trials_by_rule(database: Database, tuned: str) -> None:
     with database.read() as session:
         found = overview.refusals(session, tuned)

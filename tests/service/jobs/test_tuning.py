@@ -592,7 +592,7 @@ def test_without_a_gpu_the_best_predicted_kernels_are_proven_and_one_is_served(
         assert trial.reason == "right on every input set in the emulator; not timed"
         assert trial.seconds["emulate"] > 0
     for trial in left:
-        assert trial.reason == f"compiled for {H200.card.name}; nothing here can run it"
+        assert trial.reason == f"compiled for {H200.card.name}; not run, there is no GPU here"
     assert all(trial.median_us is None and trial.resources is not None for trial in (*right, *left))
     assert row.note == (
         f"Nothing was timed: no GPU is attached. 3 kernels compiled for the {H200.card.name}, 2 of them verified in "
