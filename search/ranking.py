@@ -53,21 +53,29 @@ class Ranker:
         """Up to `n` structures of each scheduler and half as many neighbours of theirs, and the best of them with other
         hints, the fastest predicted first; ends after `seconds`.
 
-        Candidates that turn out not to be schedulable, or have no prediction, are left out. Of several launches, the
-        points of each are ranked by themselves, and joined rank by rank: their times add up.
+        Candidates that turn out not to be schedulable are left out. Of several launches, the points of each are ranked
+        by themselves, and joined rank by rank: their times add up.
         """
         begun = self.clock()
         self._try(self.drawn(n, seed), begun + _SHARE_OF_DRAWN * seconds)
         if not self._found:
             self._try(self.drawn(n, seed), begun + seconds, at_least=1)
         best = max(1, n // _IMPROVED)
-        in_order = [one.candidate for one in sorted(self._ranked, key=lambda one: one.predicted_us)]
-        self._try(islice(self._around(in_order[:best], neighbours), n // 2), begun + seconds)
-        for name, scored in self.launched.items():
-            self._ranked += [Ranked(Candidate.of(name, point), us) for point, us in rank_by_rank(scored)]
+        in_order = sorted((*self._ranked, *self._joined()), key=lambda one: one.predicted_us)
+        near = self._around((one.candidate for one in in_order[:best]), neighbours)
+        self._try(islice(near, n // 2), begun + seconds)
+        self._ranked += self._joined()
         best = max(1, n // _HINTED)
         self._try(self._around(spread(self._ranked, best), other_hints), begun + seconds, joins=False)
         return sorted(self._ranked, key=lambda one: one.predicted_us)
+
+    def _joined(self) -> list[Ranked]:
+        """Candidates of several launches: of the first, second, … best of each launch."""
+        return [
+            Ranked(Candidate.of(name, point), us)
+            for name, scored in self.launched.items()
+            for point, us in rank_by_rank(scored)
+        ]
 
     @property
     def _found(self) -> bool:

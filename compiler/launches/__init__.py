@@ -6,11 +6,12 @@ from compiler.launches.cheapest import cheapest_cut
 from compiler.launches.cost import launch_us, moved_bytes
 from compiler.launches.cut import Cut, Part, cut_at, part_of, program_trace
 from compiler.launches.inner_outer import group_counts, in_groups
+from compiler.launches.merged_dims import merged_dims
 from compiler.launches.nested_folds import nested_folds
 from compiler.launches.raised_permutes import raise_permutes
 from compiler.launches.scratch import Buffer, scratch_buffers
 from compiler.launches.short_runs import runs_last
-from compiler.launches.split_factors import split_factors
+from compiler.launches.split_factors import merging_helps, split_factors
 from compiler.launches.split_reductions import split_reductions
 
 __all__ = [
@@ -22,6 +23,8 @@ __all__ = [
     "group_counts",
     "in_groups",
     "launch_us",
+    "merged_dims",
+    "merging_helps",
     "moved_bytes",
     "nested_folds",
     "part_of",

@@ -119,7 +119,7 @@ class _Segments:
             refused = [segment for segment in path if not self._holds(segment)]
             if not refused:
                 return self._cut(path)
-            self._find_ways(max(first for first, _ in refused))
+            self._find_ways_around({first for first, _ in refused})
 
     def _of_what_is_known(self) -> Cut | None:
         """The best that needs no more questions but those of single operators."""
@@ -153,12 +153,27 @@ class _Segments:
     def _find_ways(self, last: int) -> None:
         """The shortest ways to the end from operator `last` and those before it; of equals, that of fewer launches."""
         for first in reversed(range(last + 1)):
-            rests = self.shortest_from[first + 1 :]
-            ways = (
-                (us + rest[0], rest[1] + (us > 0), first + 1 + k)
-                for k, (us, rest) in enumerate(zip(self.us[first], rests, strict=True))
-            )
-            self.shortest_from[first] = min(ways, default=_NO_WAY)
+            self.shortest_from[first] = self._shortest_way(first)
+
+    def _find_ways_around(self, refused: set[int]) -> None:
+        """The shortest ways once those from these operators begin with segments that were refused. A way stays the
+        shortest as long as neither it nor the one that it leads to gets longer: others only ever do."""
+        longer = set[int]()
+        for first in reversed(range(max(refused) + 1)):
+            known = self.shortest_from[first]
+            if first in refused or known[2] in longer:
+                self.shortest_from[first] = self._shortest_way(first)
+                if self.shortest_from[first] != known:
+                    longer.add(first)
+
+    def _shortest_way(self, first: int) -> _Way:
+        """From operator `first`, where those from the later ones are known."""
+        rests = self.shortest_from[first + 1 :]
+        ways = (
+            (us + rest[0], rest[1] + (us > 0), first + 1 + k)
+            for k, (us, rest) in enumerate(zip(self.us[first], rests, strict=True))
+        )
+        return min(ways, default=_NO_WAY)
 
     def _path(self) -> list[Segment] | None:
         """The segments of the shortest way from the start; None where there is none."""

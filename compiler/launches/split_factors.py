@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import ceil, floor, isqrt, log, prod
 
 from compiler.ir.fusion import Fusion, Op
-from compiler.ir.ops import FOLDS
+from compiler.ir.ops import FOLDS, OpKind
 
 BLOCKS_PER_SM = 2
 """Blocks of work below which a reduction is worth splitting (measured by others on an H100: 32 rows of 40960 gain half
@@ -19,9 +19,17 @@ LEAST_FOLDED = 4096
 COLUMN_ELEMS = 64
 """Kept elements that a block of a column reduction takes side by side: a row of 128 bytes of 16-bit elements."""
 
+HELD_BYTES = 64 << 10
+"""Bytes of a part that a block goes through twice and reads once: 32 registers of each of 512 threads hold them, beside
+what is computed of them (65536 registers a multiprocessor: CUDA guide, technical specifications)."""
+
 NEAR = 0.5
 """How far a divisor may be from the parts wanted: half or twice as many, which still is one of once, twice and four
 times what suffices."""
+
+NEAR_HELD = 1.5
+"""How many times the parts that fill the card those that blocks hold must be: with fewer, clusters of blocks hold what
+one does not."""
 
 _STEP = 1.25
 """Numbers of parts lie in steps of a quarter; where there is a rest, the smallest one stands for all of a step."""
@@ -43,10 +51,11 @@ class Place:
 
 
 def split_factors(fusion: Fusion, sm_count: int) -> tuple[int, ...]:
-    """Into how many parts folding is worth splitting, ascending, at most three; none where blocks suffice.
+    """Into how many parts folding is worth splitting, ascending, at most four; none where blocks suffice.
 
     They bring the reduction with the fewest blocks to once, twice and four times the blocks that suffice, as nearly as
-    its sizes allow, and leave each block enough to do.
+    its sizes allow, and leave each block enough to do. Where a part is gone through twice, as a variance is, and none
+    of these is one that a block holds, there are more parts, which it does.
     """
     wanting = [(found, op) for op in fusion.ops if (found := short_of_blocks(fusion, op, sm_count)) is not None]
     if not wanting:
@@ -55,8 +64,27 @@ def split_factors(fusion: Fusion, sm_count: int) -> tuple[int, ...]:
     shape = fusion.value(op.tensor_inputs[0]).shape
     most = prod(shape[d] for d in op.dims) * _columns(shape, op.dims) // LEAST_FOLDED
     wanted = [min(most, max(2, times * BLOCKS_PER_SM * sm_count // blocks)) for times in (1, 2, 4)]
+    if (held := min(most, _held_parts(fusion, op))) > NEAR_HELD * wanted[-1]:
+        wanted.append(held)
     places = [place_of_split(shape, op.dims, n) for n in wanted if n >= 2]
     return tuple(sorted({place.count for place in places if place is not None and place.count <= _STEP * most}))
+
+
+def merging_helps(fusion: Fusion, sm_count: int) -> bool:
+    """Whether reductions split so would gain if neighbouring dimensions were one: a part is in pieces, as a dimension
+    right outside of the split one is folded too, or no one dimension has as many parts as blocks can hold."""
+    factors = split_factors(fusion, sm_count)
+    for op in fusion.ops:
+        if short_of_blocks(fusion, op, sm_count) is None:
+            continue
+        shape = fusion.value(op.tensor_inputs[0]).shape
+        real = [d for d, n in enumerate(shape) if n > 1]
+        places = [place for factor in factors if (place := place_of_split(shape, op.dims, factor)) is not None]
+        if any(d in op.dims for place in places for d in real[: real.index(place.dim)][-1:]):
+            return True
+        if _held_parts(fusion, op) > NEAR_HELD * max((place.count for place in places), default=1):
+            return True
+    return False
 
 
 def short_of_blocks(fusion: Fusion, op: Op, sm_count: int) -> int | None:
@@ -104,6 +132,35 @@ def _with_rest(shape: Sequence[int], folded: Sequence[int], counts: range) -> It
 
 def _apart(a: int, b: int) -> float:
     return abs(a - b) / max(a, b)
+
+
+def _held_parts(fusion: Fusion, op: Op) -> int:
+    """Parts of what a reduction folds of which a block holds all that is read, inputs of as many elements; 0 where it
+    goes through them once."""
+    if not _is_folded_twice(fusion, op):
+        return 0
+    source = fusion.value(op.tensor_inputs[0])
+    read = sum(v.dtype.nbytes for v in map(fusion.value, fusion.inputs) if v.elems == source.elems)
+    folded = prod(source.shape[d] for d in op.dims)
+    return -(-folded * _columns(source.shape, op.dims) * read // HELD_BYTES)
+
+
+def _is_folded_twice(fusion: Fusion, op: Op) -> bool:
+    """Whether a mean, or sum, of what a reduction folds goes into what another sums along the same dimensions; sums
+    that follow a maximum are folded along with it (`compiler.schedule.online`)."""
+    summed = (OpKind.SUM, OpKind.MEAN)
+    shape = fusion.value(op.tensor_inputs[0]).shape
+    alike = [o for o in fusion.ops if o.kind in summed and o.dims == op.dims]
+    alike = [o for o in alike if fusion.value(o.tensor_inputs[0]).shape == shape]
+    behind = set[str]()
+    for o in fusion.ops:
+        if not behind.isdisjoint(o.tensor_inputs):
+            if o in alike:
+                return True
+            behind.add(o.output)
+        elif o in alike:
+            behind.add(o.output)
+    return False
 
 
 def _columns(shape: Sequence[int], folded: Sequence[int]) -> int:

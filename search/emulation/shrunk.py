@@ -197,7 +197,8 @@ class _Joined:
     def free(self) -> dict[Dim, int]:
         """The sizes that can be others, by dimension. In a program only those that an input or an output has: what is
         made inside (a count of positions, reduced again) is there once for the fusion and once for a launch, and
-        nothing says that the two are one."""
+        nothing says that the two are one. Nor those that a mean folds of which launches make a sum and a quotient by
+        the number of its elements."""
         found = self.dims.free
         if isinstance(self.trace, ScheduleTrace):
             return found
@@ -207,7 +208,16 @@ class _Joined:
             for name in (*whole.inputs, *whole.outputs)
             for d in range(len(whole.value(name).shape))
         }
-        return {dim: size for dim, size in found.items() if dim in seen}
+        return {dim: size for dim, size in found.items() if dim in seen - self._counted}
+
+    @property
+    def _counted(self) -> set[Dim]:
+        """Dimensions of means that no launch has as they are."""
+        launches = [launch.trace.fusion for launch in launches_of(self.trace)]
+        kept = {_folded(own, op) for own in launches for op in own.ops if op.kind is OpKind.MEAN}
+        whole = self.trace.fusion
+        means = [op for op in whole.ops if op.kind is OpKind.MEAN and _folded(whole, op) not in kept]
+        return {self.dims.of((op.tensor_inputs[0], d)) for op in means for d in op.dims}
 
     def resized(self, sizes: Mapping[Dim, int], steps_of: _StepsOf) -> Trace:
         """The trace at these sizes, each launch with the steps that `steps_of` gives for its number."""
@@ -228,6 +238,11 @@ class _Joined:
             binding_hash=resized.binding_hash,
         )
         return ProgramTrace(whole, tuple(launches))
+
+
+def _folded(fusion: Fusion, op: Op) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The shape of what a reduction folds, and the dimensions."""
+    return fusion.value(op.tensor_inputs[0]).shape, op.dims
 
 
 def _name(number: int, name: str) -> str:

@@ -22,6 +22,8 @@ from compiler.launches import (
     cheapest_cut,
     group_counts,
     in_groups,
+    merged_dims,
+    merging_helps,
     moved_bytes,
     nested_folds,
     part_of,
@@ -51,6 +53,9 @@ NESTED = "nested"
 
 RUNS = "runs"
 """In names of launches that fold short runs last, after what lies further apart."""
+
+MERGED = "merged"
+"""In names of launches that split what is folded as one dimension, which the fusion has as several."""
 
 RAISED = "raised"
 """In names of launches, perhaps of one, of a fusion whose permutes come before its reductions."""
@@ -139,26 +144,28 @@ def own_point(point: Mapping[str, Any], number: int) -> dict[str, Any]:
 
 
 def rank_by_rank(scored: Sequence[Scored]) -> list[tuple[dict[str, Any], float]]:
-    """Points of all launches made of the first, second, … best of each launch, with their times; as many as are given.
+    """Points of all launches made of the first, second, … best of each launch, with their times; what one launch has
+    more than another is joined to the best of that.
 
     What a launch takes does not depend on the others, so that joining the best of each is better than the best of the
     points drawn, which are seldom good in all launches at once.
     """
     if not scored:
         return []
-    count = len(scored[0][1])
-    columns = [sorted(scored, key=lambda one: one[1][number]) for number in range(count)]
-    return [
-        (
-            {
-                _knob(number, name): value
-                for number, (point, _) in enumerate(rank)
-                for name, value in own_point(point, number).items()
-            },
-            sum(us[number] for number, (_, us) in enumerate(rank)),
-        )
-        for rank in zip(*columns, strict=True)
-    ]
+    columns = [_ranked_alone(scored, number) for number in range(len(scored[0][1]))]
+    ranks = range(max(map(len, columns)))
+    joined = ([column[rank if rank < len(column) else 0] for column in columns] for rank in ranks)
+    return [({k: v for point, _ in each for k, v in point.items()}, sum(us for _, us in each)) for each in joined]
+
+
+def _ranked_alone(scored: Sequence[Scored], number: int) -> list[tuple[dict[str, Any], float]]:
+    """The points of one launch, by the names of its knobs in the whole space, each once, the fastest first."""
+    start = _knob(number, "")
+    found: dict[tuple[tuple[str, Any], ...], float] = {}
+    for point, us in scored:
+        own = tuple((name, value) for name, value in point.items() if name.startswith(start))
+        found.setdefault(own, us[number])
+    return sorted(((dict(own), us) for own, us in found.items()), key=lambda one: one[1])
 
 
 def launches_refusal(fusion: Fusion, arch: Arch, singles: tuple[Scheduler, ...]) -> str:
@@ -186,7 +193,10 @@ def _programs(fusion: Fusion, sm_count: int, *, is_single: bool) -> Iterator[tup
         yield RUNS, runs
     for groups in group_counts(nested or fusion, sm_count):
         yield f"{GROUPS}{groups}", in_groups(nested or fusion, groups)
-    for how, base in (("", fusion), *([(f"{RUNS}-", runs)] if runs is not None else [])):
+    merged = merged_dims(fusion) if merging_helps(fusion, sm_count) else None
+    for how, base in (("", fusion), (f"{RUNS}-", runs), (f"{MERGED}-", merged)):
+        if base is None:
+            continue
         for factor in split_factors(base, sm_count):
             rewritten = split_reductions(base, factor, sm_count)
             if rewritten is not None:

@@ -13,6 +13,7 @@ import pytest
 from compiler.ir.fusion import Fusion
 from compiler.ir.ops import OpKind
 from compiler.launches import Cut, cheapest_cut, cut_at, launch_us, moved_bytes
+from compiler.launches.cheapest import _Segments
 from compiler.reference import evaluate
 from tests.compiler.launches.made import (
     BF16,
@@ -205,6 +206,24 @@ def test_a_large_fusion_is_cut_with_few_questions() -> None:
     assert len(cut.parts) > 3
     assert sum(asked) < 5000
     assert time.process_time() - begun < 5  # takes 1 s
+
+
+def test_ways_around_what_was_refused_are_the_shortest_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that are looked for again are all that get longer: found anew from the start they are the same."""
+    asked: list[bool] = []
+    around = _Segments._find_ways_around
+
+    def compared(segments: _Segments, refused: set[int]) -> None:
+        around(segments, refused)
+        found = list(segments.shortest_from)
+        segments._find_ways(len(segments.ops) - 1)
+        asked.append(found == segments.shortest_from)
+
+    monkeypatch.setattr(_Segments, "_find_ways_around", compared)
+    for seed in range(6):
+        cheapest_cut(random_fusion(200 + seed, 14, (1024, 2048)), one_fold)
+    assert len(asked) > 6
+    assert all(asked)
 
 
 def every_cut(fusion: Fusion) -> Iterator[Cut]:

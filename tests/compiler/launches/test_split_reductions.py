@@ -52,6 +52,19 @@ def test_the_factors_fill_the_card_and_divide(
     assert split_factors(fold("sum", shape, dims), SMS) == factors
 
 
+@pytest.mark.parametrize(
+    ("fusion", "factors"),
+    [
+        pytest.param(standardized((2, 1 << 24)), (128, 256, 512, 1024), id="64-kib-parts-of-long-rows"),
+        pytest.param(standardized((2, 1 << 22)), (128, 256, 512), id="short-enough"),
+        pytest.param(softmax((2, 1 << 24)), (128, 256, 512), id="folded-along-with-the-maximum"),
+        pytest.param(fold("sum", (2, 1 << 24), (1,)), (128, 256, 512), id="gone-through-once"),
+    ],
+)
+def test_parts_that_are_gone_through_twice_are_held(fusion: Fusion, factors: tuple[int, ...]) -> None:
+    assert split_factors(fusion, SMS) == factors
+
+
 @given(n=st.integers(2, 1 << 27), factor=st.integers(2, 4096))
 @settings(derandomize=True, max_examples=200, deadline=None)
 def test_a_split_covers_all_and_asked_again_stays(n: int, factor: int) -> None:

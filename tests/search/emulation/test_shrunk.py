@@ -47,6 +47,13 @@ def column_mean(rows: int, columns: int) -> Fusion:
     return bind(f.build(), parse_binding({}))
 
 
+def pixel_mean(images: int, pixels: int, channels: int) -> Fusion:
+    """Of all images: in two steps pixels are folded apart, and the quotient is by the number of both."""
+    f = FusionBuilder()
+    f.output(f.input("x", (images, pixels, channels), "f32").mean((0, 1)))
+    return bind(f.build(), parse_binding({}))
+
+
 def masked_row_sums(rows: int, columns: int) -> Fusion:
     """Below the diagonal, and the whole rows' maxima beside."""
     f = FusionBuilder()
@@ -92,6 +99,7 @@ KERNELS: dict[str, Callable[[], Generated]] = {
     "launches": lambda: kernel_of(  # a ring of columns goes round twice, at no size of a quarter of this one
         row_then_column(512, 1024), lambda name, point: name == "launches-row+column" and point["1.stages"] == 1
     ),
+    "split": lambda: kernel_of(pixel_mean(128, 64, 64), lambda name, point: name.startswith("launches-split")),
 }
 
 

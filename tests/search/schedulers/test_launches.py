@@ -46,6 +46,11 @@ def sums_of_rows_and_of_all() -> Fusion:
     return fusion_of([("i0", S, F32)], ops, "v0", "v1")
 
 
+def maximum_of_all() -> Fusion:
+    shape = (5, 7, 11, 1001, 131)
+    return fusion_of([("i0", shape, BF16)], [("amax", ["i0"], "v0", (), BF16, (0, 1, 2, 3, 4))], "v0")
+
+
 def sums_of_short_runs() -> Fusion:
     shape, small = (264, 512, 32, 10), (264, 32)
     return fusion_of([("i0", shape, BF16)], [("sum", ["i0"], "v0", small, BF16, (1, 3))], "v0")
@@ -62,6 +67,14 @@ def sums_of_short_runs() -> Fusion:
         pytest.param(sums_of_short_runs(), ["launches-runs-column+row"], id="short-runs"),
         pytest.param(long_rows(264), [], id="rows-enough"),
         pytest.param(long_rows(4), [f"launches-split{k}-row*2" for k in (64, 128, 256)], id="split"),
+        pytest.param(
+            maximum_of_all(),
+            [
+                *(f"launches-split{k}-row*2" for k in (143, 1001)),
+                *(f"launches-merged-split{k}-row*2" for k in (245, 539, 1001)),
+            ],
+            id="split-of-several-dimensions",
+        ),
     ],
 )
 def test_fusions_have_launches_where_they_need_or_may_gain_by_them(fusion: Fusion, names: list[str]) -> None:
@@ -129,7 +142,7 @@ def test_the_predicted_time_is_the_sum_over_the_launches() -> None:
     (candidate,) = plan.sample(1, seed=1)
     made = generate(plan.schedulers[candidate.scheduler].trace(fusion, candidate.knobs), HOPPER)
     each = [predict(CARD, features_of(launch)).total_us for launch in made.launches]
-    assert predictor(CARD)(made) == pytest.approx(sum(each))
+    assert sum(map(predictor(CARD), made.launches)) == pytest.approx(sum(each))
     assert len(each) == 2
 
 
@@ -146,9 +159,10 @@ def test_a_ranking_joins_the_best_of_each_launch() -> None:
         for one in (ranked[0], ranked[-1])
     )
     for made, one in ((best, ranked[0]), (worst, ranked[-1])):
-        assert predictor(CARD)(made) == pytest.approx(one.predicted_us)
+        assert sum(map(predictor(CARD), made.launches)) == pytest.approx(one.predicted_us)
     (drawn,) = ranker.launched.values()
-    assert len(drawn) == 12
+    assert len(drawn) == 12 + 6, "points drawn, and neighbours of the best that are made of them"
+    assert len({one.candidate for one in ranked}) == len(ranked)
     assert ranked[0].predicted_us <= sum(min(us) for us in zip(*(each for _, each in drawn), strict=True))
 
 
@@ -160,6 +174,11 @@ def test_a_ranking_joins_the_best_of_each_launch() -> None:
             [({"0.a": 1, "1.a": 10}, (3.0, 1.0)), ({"0.a": 2, "1.a": 20}, (2.0, 5.0))],
             [({"0.a": 2, "1.a": 10}, 3.0), ({"0.a": 1, "1.a": 20}, 8.0)],
             id="two-launches",
+        ),
+        pytest.param(
+            [({"0.a": 1, "1.a": 10}, (3.0, 1.0)), ({"0.a": 1, "1.a": 20}, (3.0, 5.0))],
+            [({"0.a": 1, "1.a": 10}, 4.0), ({"0.a": 1, "1.a": 20}, 8.0)],
+            id="each-once",
         ),
         pytest.param([({"0.a": 1, "10.a": 7, "1.a": 5}, (1.0, 2.0))], [({"0.a": 1, "1.a": 5}, 3.0)], id="by-number"),
     ],
