@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from compiler.analysis.allocation import layout_of
 from compiler.analysis.facts import Facts
 from compiler.analysis.indexing import Bound, first_lane, lane_variable
 from compiler.analysis.straddle import row_of, run_of_words, span_of_words
@@ -32,8 +33,7 @@ def whole_at_ends(source: TensorView, g: LaneGuards, width: int) -> LaneGuards:
     if g.head is None or g.tail is None or source.part_of or source.allocation is None:
         return g
     start = Less(first_lane(g.tail.left, width), g.tail.right)
-    strides = zip(source.logical, source.allocation.strides, strict=False)
-    elems = 1 + sum((a.extent - 1) * (stride or 0) for a, stride in strides)
+    elems = layout_of(source).elems
     return LaneGuards((*g.shared, start)) if elems % width == 0 else LaneGuards(g.shared, None, g.tail)
 
 
