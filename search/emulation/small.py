@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import islice, product
+from itertools import islice, product, zip_longest
 from math import gcd, prod
 
 from compiler.emit.cuda import emit
@@ -34,6 +34,9 @@ _WHOLE_TILES = 2
 
 _WIDEST = 16
 """Elements of the widest vector (16 bytes of one byte each): remainders by it decide which accesses are whole."""
+
+_BLOCKS, _MORE_BLOCKS = (2, 3, 4, 6, 8), (9, 12)
+"""Persistent blocks that are tried, and those that are tried only where they turn over the runs as the served ones."""
 
 _COMBINATIONS = 20_000
 _FIX = "Verify it on a GPU."
@@ -102,11 +105,15 @@ def _generated(served: Generated, fusion: Fusion, before: int | None, after: int
     return replace(made, launches=(replace(made.only, kernel=kernel),), source=emit(kernel))
 
 
-def _shapes(trace: ScheduleTrace, tiling: Tiling) -> Iterator[tuple[tuple[int, ...], int | None]]:
-    """Shapes of the output with their persistent blocks, the smallest first, each distinct."""
+_Sized = tuple[tuple[int, ...], int | None]
+
+
+def _shapes(trace: ScheduleTrace, tiling: Tiling) -> Iterator[_Sized]:
+    """Shapes of the output with their persistent blocks, small ones first, each distinct."""
     joined = _joined(trace.fusion, trace.fusion.outputs[0])
     per_run = [list(_run_sizes(tiling, run, joined)) for run in tiling.runs]
-    found: dict[tuple[tuple[int, ...], int | None], int] = {}
+    found: dict[_Sized, int] = {}
+    alike: set[_Sized] = set()
     for choice in islice(product(*per_run), _COMBINATIONS):
         shape = [0] * len(tiling.shape)
         for sizes in choice:
@@ -114,9 +121,16 @@ def _shapes(trace: ScheduleTrace, tiling: Tiling) -> Iterator[tuple[tuple[int, .
                 shape[d] = n
         for grid in _grids(tiling):
             small = tiling.with_shape(tuple(shape), grid)
-            if prod(shape) <= MAX_ELEMS and _is_like(tiling, small, _stages(trace)):
+            turns_alike = _turns(small) == _turns(tiling)
+            is_tried = turns_alike or grid not in _MORE_BLOCKS
+            if prod(shape) <= MAX_ELEMS and is_tried and _is_like(tiling, small, _stages(trace)):
                 found[small.shape, grid] = prod(shape) + shape.count(1)  # of equal ones, those without sizes of 1
-    return iter(sorted(found, key=lambda one: found[one]))
+                alike |= {(small.shape, grid)} if turns_alike else set()
+    ordered = sorted(found, key=lambda one: found[one])
+    # Smallest first, in turns with the smallest whose blocks turn over the runs as the served ones do: of most kernels
+    # that is nowhere to be seen, of others no smaller ones have the same conditions.
+    turns = zip_longest(ordered, (one for one in ordered if one in alike))
+    return iter(dict.fromkeys(one for turn in turns for one in turn if one is not None))
 
 
 def _is_like(served: Tiling, small: Tiling, stages: int) -> bool:
@@ -129,10 +143,20 @@ def _is_like(served: Tiling, small: Tiling, stages: int) -> bool:
     return bool(served.tiles % served.grid) == bool(small.tiles % small.grid)
 
 
+def _turns(tiling: Tiling) -> tuple[tuple[bool, bool], ...]:
+    """Of the tiles along each run and all runs inside it: whether persistent blocks are as many or more, and whether
+    a block is at the same of them in every round. The conditions of a first round and of a loop depend on these."""
+    grid = tiling.grid
+    if grid is None:
+        return ()
+    inside = [prod(tiling.counts[at:]) for at in range(1, len(tiling.counts))]
+    return tuple((grid >= tiles, grid % tiles == 0) for tiles in inside)
+
+
 def _grids(tiling: Tiling) -> tuple[int | None, ...]:
     if tiling.grid is None:
         return (None,)
-    return (1,) if tiling.grid == 1 else tuple(n for n in (2, 3, 4, 6, 8) if n <= tiling.grid)
+    return (1,) if tiling.grid == 1 else tuple(n for n in (*_BLOCKS, *_MORE_BLOCKS) if n <= tiling.grid)
 
 
 def _stages(trace: ScheduleTrace) -> int:
@@ -141,6 +165,9 @@ def _stages(trace: ScheduleTrace) -> int:
 
 def _run_sizes(tiling: Tiling, run: Run, joined: frozenset[int]) -> Iterator[dict[int, int]]:
     """Sizes for the dimensions of a run. Dimensions that every tensor sees as one are sized as one."""
+    if run.is_whole:
+        yield {d: tiling.shape[d] for d in run.dims}
+        return
     groups: list[list[int]] = []
     for d in run.dims:
         if groups and groups[-1][-1] + 1 == d and d in joined:

@@ -18,12 +18,13 @@ from compiler.lower.operands import Barrier, Reg, Shared, TensorMap
 from compiler.lower.traversal import walk
 
 _ON_CHIP = (Reg, Shared, Barrier)
+_BLOCKS = frozenset({"bx", "by", "bz"})
 
 
 def structure(kernel: k.Kernel) -> Any:
     """A value that is equal for kernels of one class. The width of indices is not part of it: it can be chosen."""
     serial = {s.var.name for s in walk(kernel.body) if isinstance(s, k.Loop) and not s.unroll}
-    form = _Form(frozenset(serial | {"bx", "by", "bz"}))
+    form = _Form(frozenset(serial | _BLOCKS))
     return (
         kernel.pointers,
         tuple(map(_tensor_map, kernel.tensor_maps)),
@@ -61,10 +62,30 @@ class _Form:
             case tuple():
                 return tuple(map(self.of, node))
         if isinstance(node, _ON_CHIP):
-            return (type(node).__name__, *(str(getattr(node, f.name)) for f in fields(node)))
+            return (type(node).__name__, *(self.on_chip(getattr(node, f.name)) for f in fields(node)))
         if is_dataclass(node) and not isinstance(node, type):
             return (type(node).__name__, *(self.of(getattr(node, f.name)) for f in fields(node)))
         return node
+
+    def on_chip(self, node: Any) -> Any:
+        """A part of what names a place in registers or shared memory: every number of it, but for those by which a
+        block's number is taken apart into that of a row of tiles. The phases of rows depend on it."""
+        if not isinstance(node, Expr):
+            return str(node)
+        return (node.const, *sorted((repr(self._place(atom)), c) for atom, c in node.terms))
+
+    def _place(self, atom: Atom) -> Any:
+        if not isinstance(atom, Var) and self._is_uniform(atom) and not _BLOCKS.isdisjoint(_names(atom)):
+            return "tile"
+        match atom:
+            case Var():
+                return atom.name
+            case Div() | Mod():
+                return (type(atom).__name__, self.on_chip(atom.numerator), atom.divisor)
+            case Xor():
+                return ("^", self.on_chip(atom.left), self.on_chip(atom.right))
+            case Inside():
+                return str(atom)
 
     def expression(self, e: Expr) -> Any:
         """The terms that vary between threads, in an order of their own; coefficients by their sign."""
@@ -72,7 +93,7 @@ class _Form:
         return tuple(sorted((repr(self._atom(atom)), c > 0) for atom, c in varying))
 
     def _is_uniform(self, atom: Atom) -> bool:
-        return all(v.name in self.uniform for v in Expr(((atom, 1),)).variables)
+        return _names(atom) <= self.uniform
 
     def _atom(self, atom: Atom) -> Any:
         match atom:
@@ -86,3 +107,7 @@ class _Form:
                 return ("^", self.expression(atom.left), self.expression(atom.right))
             case Inside():
                 return ("[]", self.expression(atom.value))
+
+
+def _names(atom: Atom) -> set[str]:
+    return {v.name for v in Expr(((atom, 1),)).variables}

@@ -28,12 +28,14 @@ class Run:
 
     `modulus`: of a run that is moved row by row before it is cut, by the sum of index times factor over `by` modulo it,
     where each of `by` is dimensions counted as one, outermost first, and their factor; 0 of a run that is not.
+    `is_whole`: every tile has all of it, because the schedule merges it with places inside a tile.
     """
 
     dims: tuple[int, ...]
     tile: int = 1
     modulus: int = 0
     by: tuple[tuple[tuple[int, ...], int], ...] = ()
+    is_whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +168,7 @@ class _Axes:
         self._axes = [_Axis((Run((d,)),)) for d in range(len(shape))]
         self._tiles: _Axis | None = None
         self._grid: int | None = None
+        self._whole: list[Run] = []
 
     def apply(self, step: steps.Split | steps.Merge | steps.Reorder | steps.Shift) -> None:
         match step:
@@ -182,14 +185,19 @@ class _Axes:
         """What the steps came to. Raises Unsupported where the tile numbers are not one axis."""
         outside = [axis for axis in self._axes if not axis.is_inside]
         tiles = self._tiles if self._grid is not None else outside[0] if len(outside) == 1 else None
-        if tiles is None or sorted(d for run in tiles.runs for d in run.dims) != list(range(len(self._shape))):
+        runs = (*tiles.runs, *self._whole) if tiles is not None else ()
+        if tiles is None or sorted(d for run in runs for d in run.dims) != list(range(len(self._shape))):
             raise Unsupported("a schedule whose tiles are not numbered along one axis", _FIX)
-        return Tiling(self._shape, tiles.runs, self._grid)
+        return Tiling(self._shape, runs, self._grid)
 
     def _merge(self, step: steps.Merge) -> None:
         other = step.axis + 1 if step.other is None else step.other
         first, second = self._axes[step.axis], self._axes[other]
         if first.is_inside and second.is_inside:
+            joined = first
+        elif first.is_inside and not second.is_tiles and not second.runs[0].modulus:
+            dims = second.runs[0].dims
+            self._whole.append(Run(dims, prod(self._shape[d] for d in dims), is_whole=True))
             joined = first
         elif first.is_inside or second.is_inside or self._grid is not None:
             raise Unsupported("a schedule that merges tile numbers with places inside a tile", _FIX)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from compiler.arch import Arch
 from compiler.ir.fusion import Fusion
 from search.space.protocol import Scheduler
+from search.space.schedulers.chunks import Chunks
 from search.space.schedulers.column import Column
 from search.space.schedulers.flat import Flat
 from search.space.schedulers.inner_outer import InnerOuter
@@ -32,4 +33,4 @@ def refusals(fusion: Fusion, arch: Arch) -> dict[str, str]:
 
 
 def _every(sm_count: int) -> tuple[Scheduler, ...]:
-    return Flat(sm_count), Tile2d(sm_count), Row(sm_count), Column(sm_count), InnerOuter(sm_count)
+    return Flat(sm_count), Tile2d(sm_count), Row(sm_count), Column(sm_count), InnerOuter(sm_count), Chunks()

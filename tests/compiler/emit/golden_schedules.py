@@ -549,6 +549,33 @@ GOLDEN = {
             math="approx",
         ),
     ),
+    "chunks_with_longer_rows": Golden(
+        ALL,
+        lambda arch: generated(
+            "chunks",
+            permuted((999, 12, 20), (0, 2, 1), "f32"),
+            arch,
+            chunks=4,
+            steps=2,
+            vector=4,
+            threads=240,
+            load_vector=4,
+            layout="pad",
+        ),
+    ),
+    "chunks_by_the_copy_engine": Golden(
+        BULK,
+        lambda arch: generated(
+            "chunks",
+            permuted((1024, 49, 64), (0, 2, 1), "bf16"),
+            arch,
+            load="bulk",
+            chunks=4,
+            steps=2,
+            vector=8,
+            threads=196,
+        ),
+    ),
     "inner_outer_rows_in_a_ring": Golden(
         BULK,
         lambda arch: generated(

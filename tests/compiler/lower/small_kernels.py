@@ -47,7 +47,8 @@ PATH_KNOBS = {
         "stages",
     ),
 }
-"""The knobs that choose the statements of a kernel; of `blocks_per_sm` it matters whether it is 0."""
+"""The knobs that choose the statements of a kernel; of `blocks_per_sm` it matters whether it is 0. Kernels of the other
+schedulers run in the emulator alone (tests/search/emulation)."""
 
 TILE_KNOBS = {
     "flat": ("vector", "threads_x", "threads_y", "rows", "column_steps"),
@@ -101,10 +102,10 @@ def turns_of_ring(path: Path) -> int:
 
 @cache
 def points_by_path(name: str) -> dict[Path, Points]:
-    """Every path that the schedulers of a fusion allow, slow ones (`FOR_SPEED`) too."""
+    """Every path that the schedulers of `PATH_KNOBS` allow of a fusion, slow ones (`FOR_SPEED`) too."""
     fusion = SMALL_FUSIONS[name]
     found: dict[Path, Points] = {}
-    for scheduler in schedulers_for(fusion, ARCH, SM_COUNT):
+    for scheduler in (s for s in schedulers_for(fusion, ARCH, SM_COUNT) if s.name in PATH_KNOBS):
         whole = scheduler.space(fusion, ARCH)
         knobs = tuple(replace(k, values=k.values[:1]) if k.name in WITHOUT_MEANING else k for k in whole.knobs)
         space = Space(whole.name, knobs, tuple(c for c in whole.constraints if c.rule not in FOR_SPEED))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from compiler.emit.cuda import emit
 from compiler.errors import Unsupported
+from compiler.ir.expr import Expr, Var, var
 from compiler.ir.fusion import Fusion
 from compiler.ir.ops import REDUCTIONS, OpKind
 from compiler.lower import kernel_ir as k
@@ -19,6 +21,8 @@ from search.emulation.structure import structure
 from search.emulation.tiling import tilings
 from tests.search.emulation.kernels import kernel_at, kernels_of
 from tests.search.schedulers.fusions import add, silu_of_sum, suite_fusions
+from tests.search.schedulers.permute_fusions import permuted
+from tests.search.schedulers.points import generated
 
 SUITE = {
     name: fusion
@@ -74,6 +78,39 @@ def test_rings_go_round_more_than_once(stages: int) -> None:
     tiling, rounds = next(iter(small.tilings.values())), next(iter(tilings(served.only.trace).values())).trips
     assert tiling.grid in (2, 3)
     assert tiling.trips >= min(rounds, 2 * stages + 1)
+
+
+PHASES: dict[str, Any] = {
+    "load": "cp_async",
+    "layout": "phases",
+    "shift_load": True,
+    "shift_store": True,
+    "tile_in": 128,
+    "lanes_out": 32,
+    "threads": 128,
+    "load_vector": 8,
+}
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        pytest.param(
+            {"blocks_per_sm": 1, "stages": 3, "tile_out": 128, "rows_begin": "sector"}, id="at-the-same-column"
+        ),
+        pytest.param(
+            {"blocks_per_sm": 2, "stages": 2, "tile_out": 256, "vector_out": 2, "halo": True}, id="two-columns"
+        ),
+        pytest.param({"blocks_per_sm": 2, "stages": 3, "tile_out": 64, "vector_out": 2, "halo": True}, id="of-many"),
+    ],
+)
+def test_blocks_of_rings_turn_over_columns_as_the_served_ones(point: dict[str, Any]) -> None:
+    """Of 33 tiles of a row 132 blocks take the same in every round; of 17, or of 65, 264 blocks do not. Where rows lie
+    in shared memory depends on the number of their tile."""
+    served = generated("tile2d", permuted((4099, 8191), (1, 0), "bf16"), **PHASES, **point)
+    small = small_binding(served)
+    assert small.tilings
+    assert structure(small.generated.kernel) == structure(served.kernel)
 
 
 def test_wide_indices_stay_wide() -> None:
@@ -142,6 +179,30 @@ def test_kernels_of_other_guards_widths_or_boxes_are_of_another_class() -> None:
         for other in (replace(store, width=store.width * 2), replace(store, guards=()), replace(store, tail=None)):
             if other != store:
                 assert structure(_with(kernel, store, other)) != structure(kernel)
+
+
+BLOCK, LANE = var(Var("bx", 1000)), var(Var("tx", 32))
+
+
+@pytest.mark.parametrize(
+    ("moved", "is_of_the_class"),
+    [
+        pytest.param(BLOCK // 3 * 48 + LANE, True, id="rows-of-fewer-tiles"),
+        pytest.param(BLOCK // 17 * 32 + LANE, False, id="another-step-from-row-to-row"),
+        pytest.param(BLOCK * 48 + LANE, False, id="one-tile-a-row"),
+        pytest.param(BLOCK // 17 * 48 + LANE + 4, False, id="another-place"),
+        pytest.param(BLOCK // 17 * 48 + LANE * 2, False, id="another-step-from-lane-to-lane"),
+    ],
+)
+def test_of_a_place_on_chip_only_the_tiles_of_a_row_may_differ(moved: Expr, is_of_the_class: bool) -> None:
+    """Where rows lie at phases of their own, the place of an element depends on the row that a block's number is of."""
+    kernel = generated("tile2d", permuted((64, 128), (1, 0), "f32"), tile_in=32, tile_out=32, lanes_out=32).kernel
+    read = next(s for s in walk(kernel.body) if isinstance(s, k.SharedLoad))
+
+    def at(offset: Expr) -> k.Kernel:
+        return _with(kernel, read, replace(read, source=replace(read.source, byte_offset=offset % 1000)))
+
+    assert (structure(at(moved)) == structure(at(BLOCK // 17 * 48 + LANE))) is is_of_the_class
 
 
 def test_the_width_of_indices_is_no_matter_of_class() -> None:

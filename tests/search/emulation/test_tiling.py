@@ -49,10 +49,19 @@ def test_blocks_share_out_all_elements(name: str) -> None:
     made = kernels(fusion)
     assert len(made) >= 6
     for kernel in made:
-        for output, tiling in tilings(kernel.only.trace).items():
-            assert tiling.blocks == int(np.prod(kernel.kernel.grid))
-            every = np.concatenate([tiling.elements([block]) for block in range(tiling.blocks)])
-            np.testing.assert_array_equal(np.sort(every), np.arange(fusion.value(output).elems))
+        assert_blocks_share(kernel)
+
+
+def assert_blocks_share(kernel: Generated) -> None:
+    for output, tiling in tilings(kernel.only.trace).items():
+        assert tiling.blocks == int(np.prod(kernel.kernel.grid))
+        every = np.concatenate([tiling.elements([block]) for block in range(tiling.blocks)])
+        np.testing.assert_array_equal(np.sort(every), np.arange(kernel.trace.fusion.value(output).elems))
+
+
+@pytest.mark.parametrize("chunks", [1, 4, 16])
+def test_blocks_share_out_all_chunks(chunks: int) -> None:
+    assert_blocks_share(generated("chunks", permuted((37, 3, 12, 20), (0, 1, 3, 2)), chunks=chunks, threads=240))
 
 
 def test_elements_of_a_tile() -> None:
@@ -99,12 +108,20 @@ def test_the_grid_of_persistent_blocks_can_be_replaced() -> None:
     [
         pytest.param([steps.Split("v0", 0, 4)], id="tiles-on-two-axes"),
         pytest.param([steps.Split("v0", 0, 4, inner=False)], id="outer-split"),
-        pytest.param([steps.Split("v0", 0, 4), steps.Merge("v0", 1)], id="merged-inside"),
+        pytest.param([steps.Split("v0", 0, 4), steps.Merge("v0", 0)], id="merged-inside"),
     ],
 )
 def test_other_ways_to_cut_are_refused(written: list[Any]) -> None:
     with pytest.raises(Unsupported):
         tilings(ScheduleTrace(add([64, 96], "f32"), tuple(written)))
+
+
+def test_a_run_merged_with_places_inside_a_tile_is_in_every_tile() -> None:
+    """Tiles of four rows, whole: block 1 of three has elements 12 to 23 of 10 rows of 3, however it goes over them."""
+    cuts = (steps.Split("v0", 0, 4), steps.Merge("v0", 1), steps.Split("v0", 1, 6))
+    found = tilings(ScheduleTrace(add([10, 3], "f32"), cuts))["v0"]
+    assert (found.runs, found.blocks) == ((Run((0,), 4), Run((1,), 3, is_whole=True)), 3)
+    assert found.elements([1]).tolist() == list(range(12, 24))
 
 
 @pytest.mark.parametrize("dims", [pytest.param((0, 1), id="rank-0"), pytest.param((1,), id="kept-with-size-1")])

@@ -122,6 +122,7 @@ def test_what_is_lowered_is_legal_by_the_model() -> None:
             for point in space.sample(6, seed=6):
                 for launch in launches_of(scheduler.trace(FUSIONS[name], point)):
                     s = Schedule(launch.trace.replay(), HOPPER)
+                    assert launch.trace.scheduled == s.sf, "what was made while the steps were written is what they say"
                     violations, kept = check_model(s)
                     found = {v.rule for v in violations}
                     assert check(s) == (), f"{name}, {scheduler.name}: {point}"
