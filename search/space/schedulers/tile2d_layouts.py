@@ -57,10 +57,15 @@ def memory_constraints(f: Facts) -> list[Constraint]:
     sources = tuple(dict.fromkeys(s.nbytes for s in f.space.sources))
     tiles = len(f.space.sources) + len(f.space.target_bytes)
 
+    def aligned(width: Any, shift: Any) -> Any:
+        return _each(width, f.loads_by) | (shift & np.isin(width, f.superset_vectors))
+
     def load_vector(load: Any, width: Any, vin: Any, shift: Any) -> Any:
-        aligned = _each(width, f.loads_by) | (shift & np.isin(width, f.superset_vectors))
-        by_threads = np.where(load == CP_ASYNC, aligned, aligned | np.isin(width, f.straddling_vectors))
+        by_threads = aligned(width, shift) | (load != CP_ASYNC) & np.isin(width, f.able_to_straddle)
         return (~np.isin(load, BY_THREADS) | by_threads) & ((load != "direct") | _each(vin, f.loads_by))
+
+    def whole(load: Any, width: Any, shift: Any) -> Any:
+        return (load != "vector") | aligned(width, shift) | np.isin(width, f.straddling_vectors)
 
     def copied(load: Any, width: Any) -> Any:
         return (load != CP_ASYNC) | copies_by(width, f.space.source_bytes)
@@ -110,6 +115,12 @@ def memory_constraints(f: Facts) -> list[Constraint]:
             ("load", "load_vector", "vector_in", "shift_load"),
             load_vector,
             "Rows of the input hold whole vectors.",
+        ),
+        Constraint(
+            "wide_words_come_whole",
+            ("load", "load_vector", "shift_load"),
+            whole,
+            "Elements as wide as a register are not put together to vectors of two aligned ones.",
         ),
         Constraint(
             "cp_async_moves_4_8_or_16_bytes",
