@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
 
@@ -91,7 +91,14 @@ class Plan:
         return Subject(self.fusion, card, self.schedulers)
 
     def ranking(
-        self, foresee: Foresee, n: int, seed: int, seconds: float, clock: Clock = time.monotonic
+        self,
+        foresee: Foresee,
+        n: int,
+        seed: int,
+        seconds: float,
+        clock: Clock = time.monotonic,
+        is_stopped: Callable[[], bool] = lambda: False,
     ) -> list[Ranked]:
-        """Up to `n` structures of each scheduler and what lies around the best, the fastest predicted first."""
-        return Ranker(self.searchable, foresee, clock).rank(n, seed, seconds)
+        """Up to `n` structures of each scheduler and what lies around the best, the fastest predicted first; as far as
+        it got, perhaps nowhere, where it `is_stopped`."""
+        return Ranker(self.searchable, foresee, clock, is_stopped).rank(n, seed, seconds)

@@ -39,11 +39,15 @@ _HINTED = 24
 
 @dataclass
 class Ranker:
-    """Ranks candidates of spaces by name. `rank` is called once; `launched`: what was predicted of several launches."""
+    """Ranks candidates of spaces by name. `rank` is called once; `launched`: what was predicted of several launches.
+
+    Once `is_stopped` says so, nothing more is predicted.
+    """
 
     spaces: Mapping[str, Space]
     foresee: Foresee
     clock: Clock = time.monotonic
+    is_stopped: Callable[[], bool] = lambda: False
     _seen: set[Candidate] = field(default_factory=set)
     _ranked: list[Ranked] = field(default_factory=list)
     launched: dict[str, list[Scored]] = field(default_factory=dict)
@@ -135,8 +139,11 @@ class Ranker:
                 self.launched.setdefault(candidate.scheduler, []).append((candidate.knobs, each))
 
     def _new(self, candidates: Iterable[Candidate], deadline: float, at_least: int) -> Iterator[Candidate]:
-        """Those not seen yet, until the deadline has passed and `at_least` so many have a prediction."""
+        """Those not seen yet, until it is stopped, or until the deadline has passed and `at_least` so many have a
+        prediction."""
         for candidate in candidates:
+            if self.is_stopped():
+                return
             if self.clock() > deadline and len(self._ranked) + len(self.launched) >= at_least:
                 return
             if candidate not in self._seen:

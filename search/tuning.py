@@ -77,7 +77,7 @@ def tune_on(
 
         with ThreadPoolExecutor(1) as opener:  # inputs and reference are made while candidates are ranked
             opened = opener.submit(open_device)
-            ranking = plan.ranking(drafts.foresee, RANKED_POINTS, seed, _ranking_s(budget))
+            ranking = plan.ranking(drafts.foresee, RANKED_POINTS, seed, _ranking_s(budget), is_stopped=is_stopped)
             opened.result()
         tuner = Tuner(
             builds=Builder(drafts, pool, plan.arch.name, refiner(gpu.card)),

@@ -58,14 +58,14 @@ def prepare(
             drafting = stack.enter_context(DraftPool(drafters(processes)))
             drafting.start()
         drafts = drafting.of(job.plan.subject(target.card))
-        seconds = min(_RANKING_S, _RANKING_SHARE * job.budget.left_s)
-        ranking = job.plan.ranking(drafts.foresee, _PER_KERNEL * KERNELS, job.seed, seconds)
-        ordered = spread(ranking)
-        builder = Builder(drafts, pool, job.plan.arch.name, refiner(target.card))
 
         def is_stopped() -> bool:
             return progress.is_cancelled or stopping.is_set()
 
+        seconds = min(_RANKING_S, _RANKING_SHARE * job.budget.left_s)
+        ranking = job.plan.ranking(drafts.foresee, _PER_KERNEL * KERNELS, job.seed, seconds, is_stopped=is_stopped)
+        ordered = spread(ranking)
+        builder = Builder(drafts, pool, job.plan.arch.name, refiner(target.card))
         loop = _Compiling(builder, target.card, job, trials, progress, is_stopped, queue_depth=2 * processes)
         loop.run(ordered)
         proving = Proving(builder, job.budget, trials, progress, is_stopped, loop.built)

@@ -121,3 +121,11 @@ def test_a_ranking_ends_in_time_but_not_without_a_candidate() -> None:
     assert 1 <= len(ranked) <= 6
     ticks = count(step=1000)
     assert len(plan.ranking(here(plan), 24, seed=0, seconds=5, clock=lambda: float(next(ticks)))) >= 1
+
+
+def test_a_ranking_that_is_stopped_predicts_no_more() -> None:
+    plan = Plan.of(softmax(), CARD)
+    asked = count()
+    ranked = plan.ranking(here(plan), 24, seed=0, seconds=1e9, is_stopped=lambda: next(asked) >= 4)
+    assert len(ranked) == 4
+    assert plan.ranking(here(plan), 24, seed=0, seconds=1e9, is_stopped=lambda: True) == []

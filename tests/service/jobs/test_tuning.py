@@ -32,6 +32,8 @@ from search.ending import not_run
 from search.leaders import Winner
 from search.measure.device import EAGER, Baseline, CardFacts, DeviceLost
 from search.measure.fake import FACTS, FakeDevice
+from search.plan import Plan
+from search.spread import Ranked
 from search.trial import Trial, TrialState
 from search.tuner import Ending, Outcome
 from service.db import cards, kernels, tunings
@@ -43,7 +45,7 @@ from service.jobs.job import MAX_DEATHS
 from service.jobs.settle import why_no_kernel
 from service.jobs.trial_log import DbTrialLog
 from service.jobs.tuning import Tunings
-from tests.service.jobs.sites import FAKE_CARD, Site, fusion_of
+from tests.service.jobs.sites import FAKE_CARD, Site, fusion_of, until
 
 CANDIDATE = Candidate.of("flat", {"vector": 8})
 H200 = Detached(card_named("H200"), "no GPU is attached")
@@ -726,6 +728,27 @@ def test_compiling_can_be_cancelled(compiling: Compiling, monkeypatch: pytest.Mo
     row = compiling.run(tuning_id, wanted=60)
     assert (row.state, row.kernel_id) == ("cancelled", None)
     assert 1 <= len(compiling.site.trials(tuning_id)) < 60
+
+
+@pytest.mark.parametrize("attached", [False, True])
+def test_a_cancelled_tuning_ranks_no_further(site: Site, monkeypatch: pytest.MonkeyPatch, attached: bool) -> None:
+    card = FAKE_CARD if attached else H200.card
+    tuning_id = site.post(card=card, attached=attached, hand_over=False)
+    rank: Callable[..., list[Ranked]] = Plan.ranking
+
+    def cancelled(*args: Any, is_stopped: Callable[[], bool], **kwargs: Any) -> list[Ranked]:
+        with site.db.write() as session:
+            tunings.request_cancel(session, tuning_id)
+        until(is_stopped, "the run to hear of it")
+        assert rank(*args, is_stopped=is_stopped, **kwargs) == []
+        return []
+
+    monkeypatch.setattr(Plan, "ranking", cancelled)
+    monkeypatch.setattr("service.jobs.progress.EVERY_S", 0.01)
+    with closing(FakeDevice()) as device:
+        target = Attached(device, FACTS, card, ()) if attached else H200
+        assert Tunings(site.db, target, "w0", threading.Event(), compilers=1).run(tuning_id) == "cancelled"
+    assert site.trials(tuning_id) == []
 
 
 def test_the_search_itself_on_the_fake_device(site: Site) -> None:
