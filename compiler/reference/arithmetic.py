@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
+import numpy as np
+
 from compiler.dtypes import DType
-from compiler.ir.fusion import Literal
-from compiler.ir.ops import OpKind
+from compiler.ir.fusion import Literal, Op
+from compiler.ir.ops import COMPARE, OpKind
 from compiler.reference import operators
-from compiler.reference.floats import Array, scalar
+from compiler.reference.floats import Array, round_to, rounded, scalar
 
 T = TypeVar("T")
 
@@ -29,7 +31,7 @@ class Arithmetic(Protocol[T]):
     def cast(self, x: T, source: DType, target: DType) -> T:
         """The elements in another type."""
 
-    def pointwise(self, kind: OpKind, operands: Sequence[T | Literal], dtype: DType) -> T:
+    def pointwise(self, op: Op, operands: Sequence[T | Literal], dtype: DType) -> T:
         """An elementwise operator on operands of `dtype` (of `where`, those chosen from)."""
 
     def fold(self, kind: OpKind, x: T, axes: tuple[int, ...], dtype: DType) -> T:
@@ -38,18 +40,22 @@ class Arithmetic(Protocol[T]):
     def merge(self, kind: OpKind, x: T, y: T) -> T:
         """Two folds in one."""
 
-    def finish(self, kind: OpKind, x: T, count: int, dtype: DType) -> T:
-        """A reduction from the fold of `count` elements."""
+    def finish(self, op: Op, x: T, count: int, dtype: DType) -> T:
+        """The result of the reduction `op`, of `dtype`, from the fold of `count` elements."""
 
 
 class Values:
-    """Plain values: an array of f64, int64 or bool."""
+    """Plain values: an array of f64, int64 or bool; floats are rounded to their dtype by every operator, or by none."""
 
-    def __init__(self, xp: Any) -> None:
+    def __init__(self, xp: Any, *, rounds: bool = True) -> None:
         self.xp = xp
+        self.rounds = rounds
 
     def tensor(self, x: Array, dtype: DType) -> Array:
-        return operators.held(x, dtype, self.xp)
+        held = operators.held(x, dtype, self.xp)
+        # Positions, which a half may not hold; inputs are what they are.
+        is_made = self.rounds and dtype.is_float and "float" not in str(x.dtype)
+        return round_to(held, dtype, self.xp) if is_made else held
 
     def moved(self, x: Array, view: Callable[[Array], Array]) -> Array:
         return view(x)
@@ -58,12 +64,22 @@ class Values:
         return self.xp.concatenate(tuple(parts), axis=axis)
 
     def cast(self, x: Array, source: DType, target: DType) -> Array:
-        return operators.cast(x, source, target, self.xp)
+        found = operators.cast(x, source, target, self.xp)
+        is_made = self.rounds and target.is_float and source is not target
+        return round_to(found, target, self.xp) if is_made else found
 
-    def pointwise(self, kind: OpKind, operands: Sequence[Array | Literal], dtype: DType) -> Array:
+    def pointwise(self, op: Op, operands: Sequence[Array | Literal], dtype: DType) -> Array:
         like = next(x for x in reversed(operands) if not isinstance(x, Literal))
-        args = [scalar(x.value, like, self.xp) if isinstance(x, Literal) else x for x in operands]
-        return operators.pointwise(kind, args, dtype, self.xp)
+        args = [self.number(op.kind, x, like, dtype) if isinstance(x, Literal) else x for x in operands]
+        found = operators.pointwise(op.kind, args, dtype, self.xp)
+        return self._rounded(found, dtype) if op.kind not in COMPARE else found
+
+    def number(self, kind: OpKind, x: Literal, like: Array, dtype: DType) -> Array:
+        """A literal as it stands beside `like`: f32 beside halves in arithmetic, rounded to them in comparisons."""
+        if not (dtype.is_float and self.rounds):
+            return scalar(x.value, like, self.xp)
+        held = dtype if kind in COMPARE or dtype is DType.F64 else DType.F32
+        return scalar(float(round_to(np.float64(x.value), held, np)), like, self.xp)
 
     def fold(self, kind: OpKind, x: Array, axes: tuple[int, ...], dtype: DType) -> Array:
         return operators.fold(kind, x, axes, self.xp)
@@ -71,5 +87,9 @@ class Values:
     def merge(self, kind: OpKind, x: Array, y: Array) -> Array:
         return operators.merge(kind, x, y, self.xp)
 
-    def finish(self, kind: OpKind, x: Array, count: int, dtype: DType) -> Array:
-        return operators.finish(kind, x, count, dtype, self.xp)
+    def finish(self, op: Op, x: Array, count: int, dtype: DType) -> Array:
+        found = operators.finish(op.kind, x, count, dtype, self.xp)
+        return self._rounded(found, dtype)
+
+    def _rounded(self, x: Array, dtype: DType) -> Array:
+        return rounded(x, dtype, self.xp) if self.rounds and dtype.is_float else x

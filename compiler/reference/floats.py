@@ -62,6 +62,30 @@ def round_to(x: Array, dtype: DType, xp: Any) -> Array:
         return xp.where(xp.isfinite(x) & (x != 0), rounded, x)
 
 
+def rounded(x: Array, dtype: DType, xp: Any) -> Array:
+    """What an operator on `dtype` makes of its result `x` (f64), still in f64: halves are computed in f32, and that is
+    rounded to them (docs/contracts.md, "Bits")."""
+    if dtype is DType.F64:
+        return x
+    with quiet(xp):
+        single = xp.asarray(xp.asarray(x), dtype=xp.float32)
+        if dtype is DType.BF16:
+            single = _bf16_of(single, xp)
+        elif dtype is DType.F16:
+            single = xp.asarray(single, dtype=xp.float16)
+        return xp.asarray(single, dtype=xp.float64)
+
+
+def _bf16_of(x: Array, xp: Any) -> Array:
+    """f32 rounded to nearest even of its upper half; numpy has no such type, and keeps the bits in an f32."""
+    if hasattr(xp, "bfloat16"):
+        return xp.asarray(x, dtype=xp.bfloat16)
+    bits = xp.ascontiguousarray(x).view(xp.uint32)
+    up = xp.uint32(0x7FFF) + ((bits >> xp.uint32(16)) & xp.uint32(1))
+    kept = ((bits + up) & xp.uint32(0xFFFF0000)).view(xp.float32)
+    return xp.where(xp.isnan(x), x, kept).reshape(x.shape)
+
+
 def scalar(value: int | float, like: Array, xp: Any) -> Array:
     """`value` as an array without dimensions, of the type and on the device of `like`."""
     return xp.full_like(like[(0,) * len(like.shape)], value)

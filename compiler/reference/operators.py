@@ -40,6 +40,8 @@ def pointwise(kind: OpKind, args: list[Array], dtype: DType, xp: Any) -> Array:
     """An elementwise operator but for casts; `dtype` is that of its operands (of `where`, of those chosen from)."""
     if kind is OpKind.WHERE:
         return xp.where(args[0], args[1], args[2])
+    if kind is OpKind.FMA:
+        return args[0] * args[1] + args[2]
     if kind in _COMPARE:
         return _COMPARE[kind](args[0], args[1])
     if dtype is DType.BOOL:

@@ -99,7 +99,7 @@ class Walk(Generic[T]):
                 return self._reduction(op, box)
             case _:
                 operands = [x if isinstance(x, Literal) else self._part(x, box) for x in op.inputs]
-                return ours.pointwise(op.kind, operands, self.fusion.value(op.tensor_inputs[-1]).dtype)
+                return ours.pointwise(op, operands, self.fusion.value(op.tensor_inputs[-1]).dtype)
 
     def _positions(self, axis: int, box: Box, dtype: DType) -> Array:
         """Indices along one dimension as `dtype` holds them, everywhere in the box."""
@@ -118,7 +118,7 @@ class Walk(Generic[T]):
             operand[d] = box[position] if ours is None else ours[d]
         folded = self._fold(op, tuple(operand), source.dtype)
         count = math.prod(source.shape[d] for d in op.dims)
-        found = self.arithmetic.finish(op.kind, folded, count, result.dtype)
+        found = self.arithmetic.finish(op, folded, count, result.dtype)
         found = self.arithmetic.moved(found, lambda x: x.reshape(extents(box)))
         if box == whole(result.shape) and result.elems <= FOLD_ELEMS:
             self._kept[op.output, box] = found

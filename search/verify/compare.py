@@ -101,7 +101,9 @@ def _judge(expected: Expected, outputs: Array, part: slice, arrays: Arrays) -> t
     anything = xp.isinf(low) & xp.isinf(high) & (low < high)
     right = ((values >= low) & (values <= high)) | (xp.isnan(values) & (xp.isnan(low) | anything))
     share = xp.abs(values * 2.0 - (low + high)) / (high - low)
-    return right, xp.where(xp.isfinite(share), share, xp.zeros_like(share)).max()
+    # Ends that are one number, infinite or NaN leave no room to use a share of.
+    beside = xp.where(right, xp.zeros_like(share), xp.full_like(share, 2.0))
+    return right, xp.where(xp.isfinite(share), share, beside).max()
 
 
 def _logical(expected: Expected, storage: Array, arrays: Arrays) -> Array:

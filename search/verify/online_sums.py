@@ -5,7 +5,7 @@ relative error is that of an exponential, and by a product. The parts of those e
 to what they are for the whole distance of a term, which the exponential's own error counts; what is left is 2^-22 of
 ex2.approx (PTX ISA, "ex2") and 2^-24 of a product for each factor that is not 1, nothing for one that is. A term meets
 at most a factor for each turn of its thread's loop, and one each in its warp, block and cluster. As errors of a sum's
-terms do (`search.verify.errors`), they add up as if independent: 2^-17 is what 645 of them come to.
+terms do (`search.verify.functions.sum_error`), they add up as if independent: 2^-17 is what 645 of them come to.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from compiler.dtypes import DType
-from compiler.ir.fusion import Literal
+from compiler.ir.fusion import Literal, Op
 from compiler.ir.ops import OpKind
 from search.verify.arrays import Array
-from search.verify.errors import Bounded, Errors, Role
+from search.verify.intervals import Bounded, Intervals, Role
 
 _RESCALED = 2.0**-17
 _RESCALED_F64 = 2.0**-46
 _SUMS = (OpKind.SUM, OpKind.MEAN)
 
 
-class OnlineErrors(Errors):
-    """Errors that follow which values are maxima, distances to them, and exponentials of those."""
+class OnlineIntervals(Intervals):
+    """Ends that follow which values are maxima, distances to them, and exponentials of those."""
 
     def moved(self, x: Bounded, view: Callable[[Array], Array]) -> Bounded:
         return replace(super().moved(x, view), role=x.role)
@@ -37,9 +37,9 @@ class OnlineErrors(Errors):
     def cast(self, x: Bounded, source: DType, target: DType) -> Bounded:
         return replace(super().cast(x, source, target), role=x.role if target.is_float else Role.OTHER)
 
-    def pointwise(self, kind: OpKind, operands: Sequence[Bounded | Literal], dtype: DType) -> Bounded:
+    def pointwise(self, op: Op, operands: Sequence[Bounded | Literal], dtype: DType) -> Bounded:
         roles = [Role.OTHER if isinstance(x, Literal) else x.role for x in operands]
-        return replace(super().pointwise(kind, operands, dtype), role=_role(kind, roles))
+        return replace(super().pointwise(op, operands, dtype), role=_role(op.kind, roles))
 
     def fold(self, kind: OpKind, x: Bounded, axes: tuple[int, ...], dtype: DType) -> Bounded:
         found = super().fold(kind, x, axes, dtype)
@@ -47,14 +47,16 @@ class OnlineErrors(Errors):
             return replace(found, role=Role.MAXIMUM)
         if kind not in _SUMS or x.role is not Role.EXPONENTIAL or found.terms is None:
             return found
-        share = self._share(found.terms, _RESCALED_F64 if dtype is DType.F64 else _RESCALED)
-        return replace(found, error=self._error(found) + share)
+        low, high = self.ends(found)
+        share = found.terms * (_RESCALED_F64 if dtype is DType.F64 else _RESCALED)
+        share = self.xp.where(self.xp.isfinite(share), share, self.xp.zeros_like(share))
+        return replace(found, low=low - share, high=high + share)
 
     def merge(self, kind: OpKind, x: Bounded, y: Bounded) -> Bounded:
         return replace(super().merge(kind, x, y), role=x.role)
 
-    def finish(self, kind: OpKind, x: Bounded, count: int, dtype: DType) -> Bounded:
-        return replace(super().finish(kind, x, count, dtype), role=x.role)
+    def finish(self, op: Op, x: Bounded, count: int, dtype: DType) -> Bounded:
+        return replace(super().finish(op, x, count, dtype), role=x.role)
 
 
 def _role(kind: OpKind, roles: Sequence[Role]) -> Role:

@@ -17,10 +17,12 @@ import numpy.typing as npt
 
 from compiler.ir.fusion import Fusion, Literal, Op
 from compiler.ir.ops import REDUCTIONS, OpKind
+from compiler.ir.pinned import pinned
 from compiler.reference import Arithmetic
 from search.verify.arrays import NumpyArrays
-from search.verify.expected import Expected, expected_of
-from search.verify.online_sums import OnlineErrors
+from search.verify.expected import Expected, expected_of, only_moves
+from search.verify.online_sums import OnlineIntervals
+from search.verify.relations import relations
 
 Offsets = npt.NDArray[np.int64]
 Read = Callable[[str, Offsets], Any]
@@ -56,10 +58,14 @@ def at_points(fusion: Fusion, output: str, positions: Offsets, read: Read, arith
 def expect_at(fusion: Fusion, output: str, positions: Offsets, read: Read) -> Expected:
     """What these elements of `output` must be, in their order, as `search.verify.expected` says of whole outputs."""
     arrays = NumpyArrays()
+    # Outputs keep their order, not their names.
+    number = fusion.outputs.index(output)
+    fusion = pinned(fusion)
+    output = fusion.outputs[number]
     with arrays.quiet():
-        bounded = at_points(fusion, output, positions, read, OnlineErrors(np))
-    vector = replace(fusion.value(output), shape=(len(positions),), strides=(1,))
-    return expected_of(vector, bounded, arrays)
+        bounded = at_points(fusion, output, positions, read, OnlineIntervals(np, relations(fusion)))
+        vector = replace(fusion.value(output), shape=(len(positions),), strides=(1,))
+        return expected_of(vector, bounded, arrays, only_moved=only_moves(fusion, output))
 
 
 @dataclass
@@ -104,7 +110,7 @@ class PointWalk(Generic[T]):
                 return self._reduced(op, at)
         operands = [x if isinstance(x, Literal) else self.value(x, at) for x in op.inputs]
         dtype = self.fusion.value(op.tensor_inputs[-1]).dtype
-        return self.arithmetic.pointwise(op.kind, operands, dtype)
+        return self.arithmetic.pointwise(op, operands, dtype)
 
     def _through(self, op: Op, source: str, at: Places) -> Places:
         """The places of a view's operand."""
@@ -160,7 +166,7 @@ class PointWalk(Generic[T]):
         elements = walk.value(source, Places(tuple(index), len(runs) * length))
         ours = self.arithmetic
         folded = ours.fold(op.kind, ours.moved(elements, lambda x: x.reshape(len(runs), length)), (1,), value.dtype)
-        found = ours.finish(op.kind, folded, length, result.dtype)
+        found = ours.finish(op, folded, length, result.dtype)
         return ours.moved(found, lambda x: x.reshape(len(runs)))
 
 

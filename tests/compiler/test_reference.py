@@ -51,7 +51,7 @@ def in_module(x: Any, xp: ModuleType) -> Any:
 @pytest.mark.parametrize("kind", sorted(UNARY))
 def test_unary_operators_mean_what_torch_says(kind: OpKind, xp: ModuleType) -> None:
     fusion = fusion_of([{"op": kind.value, "in": ["x0"], "out": "y"}], [[len(VALUES)]], "y")
-    (found,) = evaluate(fusion, [in_module(VALUES, xp)], xp)
+    (found,) = evaluate(fusion, [in_module(VALUES, xp)], xp, rounds=False)
     expected = TORCH[kind.value](torch.tensor(VALUES, dtype=torch.float64)).numpy()
     np.testing.assert_allclose(np.asarray(found), expected, rtol=1e-12, atol=1e-300)
 
@@ -61,7 +61,7 @@ def test_unary_operators_mean_what_torch_says(kind: OpKind, xp: ModuleType) -> N
 def test_binary_operators_mean_what_torch_says(kind: OpKind, xp: ModuleType) -> None:
     left, right = (np.array(x).ravel() for x in np.meshgrid(VALUES, VALUES))
     fusion = fusion_of([{"op": kind.value, "in": ["x0", "x1"], "out": "y"}], [[left.size], [right.size]], "y")
-    (found,) = evaluate(fusion, [in_module(left, xp), in_module(right, xp)], xp)
+    (found,) = evaluate(fusion, [in_module(left, xp), in_module(right, xp)], xp, rounds=False)
     expected = TORCH[kind.value](torch.from_numpy(left), torch.from_numpy(right)).numpy()
     np.testing.assert_array_equal(np.asarray(found), expected)
 
@@ -76,12 +76,38 @@ def test_numbers_views_and_casts(xp: ModuleType) -> None:
         {"op": "permute", "in": ["b"], "out": "p", "dims": [2, 0, 1]},
         {"op": "maximum", "in": ["p", "-inf"], "out": "y"},
     ]
-    x = np.arange(8.0).reshape(2, 4) + 1e-9
-    found, unrounded = evaluate(fusion_of(ops, [[2, 4]], "y", "k"), [in_module(x, xp)], xp)
+    x = (np.arange(8.0).reshape(2, 4) / 7).astype(np.float32).astype(np.float64)
+    found, rounded = evaluate(fusion_of(ops, [[2, 4]], "y", "k"), [in_module(x, xp)], xp)
+    expected = (2 - torch.from_numpy(x).float()).bfloat16().double().numpy()
     assert tuple(found.shape) == (4, 2, 3)
     for i, j, k in np.ndindex(4, 2, 3):
-        assert float(found[i, j, k]) == 2 - x[j, i]
+        assert float(found[i, j, k]) == expected[j, i]
+    np.testing.assert_array_equal(np.asarray(rounded), expected)
+    (unrounded,) = evaluate(fusion_of(ops[:3], [[2, 4]], "k"), [in_module(x, xp)], xp, rounds=False)
     np.testing.assert_array_equal(np.asarray(unrounded), 2 - x)
+
+
+@pytest.mark.parametrize("xp", MODULES)
+@pytest.mark.parametrize("dtype", ["f32", "f16", "bf16"])
+@pytest.mark.parametrize("kind", ["add", "sub", "mul", "div", "sqrt", "cast"])
+def test_results_have_the_bits_that_torch_gives_them(kind: str, dtype: str, xp: ModuleType) -> None:
+    """Operators that IEEE 754 rounds, on the operands' own type: 4,096 of every exponent, torch's on the host."""
+    rng = np.random.default_rng(11)
+    torch_type = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}[dtype]
+    wide = torch.from_numpy((rng.normal(size=(2, 4096)) * 2.0 ** rng.integers(-30, 30, (2, 4096))).astype(np.float32))
+    if kind == "cast":
+        fusion = one_op({"op": "cast", "in": ["x0"], "dtype": dtype}, ("f32", [4096]))
+        args, expected = [wide[0]], wide[0].to(torch_type)
+    else:
+        args = [x.to(torch_type).abs() if kind == "sqrt" else x.to(torch_type) for x in wide]
+        args = args[:1] if kind == "sqrt" else args
+        names = [f"x{i}" for i in range(len(args))]
+        fusion = one_op({"op": kind, "in": names}, *((dtype, [4096]) for _ in args))
+        # The host's vector form of torch's square root is not correctly rounded; numpy's is.
+        is_root = kind == "sqrt" and dtype == "f32"
+        expected = torch.from_numpy(np.sqrt(args[0].numpy())) if is_root else getattr(torch, kind)(*args)
+    (found,) = evaluate(fusion, [in_module(x.double().numpy(), xp) for x in args], xp)
+    np.testing.assert_array_equal(np.asarray(found), expected.double().numpy())
 
 
 def test_size_one_expands_only_where_it_is_named() -> None:

@@ -43,35 +43,18 @@ def judged(values: list[float], output: float, dtype: DType) -> bool:
     return int(comparison.wrong) == 0
 
 
-# The allowance for 1.0 among values up to 1: rtol + atol_share. Representable neighbours on either side of it.
 @pytest.mark.parametrize(
-    ("dtype", "passing", "failing"),
+    ("dtype", "beside"),
     [
-        pytest.param(DType.F32, 1 + 2.0**-13, 1 + 2.0**-13 + 2.0**-19, id="f32-above"),
-        pytest.param(DType.F32, 1 - 2.0**-13, 1 - 2.0**-13 - 2.0**-19, id="f32-below"),
-        pytest.param(DType.F16, 1 + 2.0**-9, 1 + 3 * 2.0**-10, id="f16-above"),
-        pytest.param(DType.F16, 1 - 2.0**-9, 1 - 2.0**-9 - 2.0**-11, id="f16-below"),
-        pytest.param(DType.BF16, 1 + 2.0**-7, 1 + 2.0**-6, id="bf16-above"),
-        pytest.param(DType.BF16, 1 - 2.0**-7, 1 - 2.0**-7 - 2.0**-8, id="bf16-below"),
+        pytest.param(DType.F32, 2.0**-23, id="f32"),
+        pytest.param(DType.F16, 2.0**-10, id="f16"),
+        pytest.param(DType.BF16, 2.0**-7, id="bf16"),
     ],
 )
-def test_relative_bounds(dtype: DType, passing: float, failing: float) -> None:
-    assert judged([1.0, 0.5], passing, dtype)
-    assert not judged([1.0, 0.5], failing, dtype)
-
-
-@pytest.mark.parametrize(
-    ("dtype", "passing", "failing"),
-    [
-        pytest.param(DType.F32, 2.0**-20, 2.0**-20 + 2.0**-40, id="f32"),
-        pytest.param(DType.F16, 2.0**-14, 2.0**-14 + 2.0**-24, id="f16"),
-        pytest.param(DType.BF16, 2.0**-12, 2.0**-12 + 2.0**-19, id="bf16"),
-    ],
-)
-def test_absolute_bounds_follow_the_largest_value(dtype: DType, passing: float, failing: float) -> None:
-    assert judged([0.0, 1.0], passing, dtype)
-    assert not judged([0.0, 1.0], failing, dtype)
-    assert not judged([0.0, 0.5], passing, dtype)
+def test_what_nothing_rounds_is_known(dtype: DType, beside: float) -> None:
+    assert judged([1.0, 0.5], 1.0, dtype)
+    assert not judged([1.0, 0.5], 1.0 + beside, dtype)
+    assert not judged([1.0, 0.5], 1.0 - beside / 2, dtype)
 
 
 NAN, INF = math.nan, math.inf
@@ -91,8 +74,8 @@ NAN, INF = math.nan, math.inf
         (INF, 65504.0, False),
         (1.0, INF, False),
         (0.0, -0.0, True),
-        (65504.0, INF, True),
-        (-65504.0, -INF, True),
+        (65504.0, INF, False),
+        (-65504.0, -INF, False),
         (65504.0, -INF, False),
         (65000.0, INF, False),
     ],
@@ -111,8 +94,8 @@ def test_a_value_too_large_for_the_dtype_must_be_infinite() -> None:
         assert (int(compare(want, have, HOST).wrong) == 0) is right
 
 
-def test_cancelling_terms_widen_the_allowance_by_their_own_size() -> None:
-    """(x + 1024) - 1024 in f32 is off by up to 2^-14; of 0.001 that is more than any relative bound allows."""
+def test_cancelling_terms_are_rounded_as_a_kernel_rounds_them() -> None:
+    """(x + 1024) - 1024 in f32 is off by up to 2^-14 of x; what f32 makes of it is right, and nothing beside it."""
     ops = (
         Op(OpKind.ADD, ("i0", Literal(1024.0)), "v0"),
         Op(OpKind.SUB, ("v0", Literal(1024.0)), "v1"),
@@ -123,15 +106,7 @@ def test_cancelling_terms_widen_the_allowance_by_their_own_size() -> None:
     in_f32 = (x + np.float32(1024)) - np.float32(1024)
     assert abs(in_f32[0] - x[0]) > 2.0**-13 * x[0]
     assert int(compare(want, in_f32, HOST).wrong) == 0
-    assert int(compare(want, in_f32 + np.float32(2.0**-9), HOST).wrong) == 2
-
-
-def test_a_product_does_not_widen_the_allowance() -> None:
-    op = Op(OpKind.MUL, ("i0", Literal(1e-6)), "v0")
-    fusion = fusion_of((value("i0", (2,)),), (value("v0", (2,)),), (op,), "v0")
-    (want,) = expect(fusion, [np.array([1024.0, 1.0], np.float32)], HOST)
-    assert want.tolerance is not None
-    assert want.tolerance.atol == pytest.approx(2.0**-20 * 1024e-6)
+    assert int(compare(want, np.nextafter(in_f32, np.float32(1)), HOST).wrong) == 2
 
 
 def transpose(shape: tuple[int, int], dtype: DType) -> Fusion:

@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 from compiler.dtypes import DType
 from compiler.ir.fusion import Fusion
+from compiler.ir.pinned import pinned
 from compiler.reference import Walk
 from search.verify.arrays import NumpyArrays
-from search.verify.errors import Errors
 from search.verify.expected import expect
-from search.verify.online_sums import OnlineErrors
+from search.verify.intervals import Intervals
+from search.verify.online_sums import OnlineIntervals
 from tests.compiler.schedule.online_fusions import PLAIN, Made, exponentials
 
 HOST = NumpyArrays()
@@ -49,11 +50,12 @@ def folded_online(row: Row, chunks: int, rng: np.random.Generator, spoil: int | 
     return float(total[0])
 
 
-def with_error(fusion: Fusion, inputs: Sequence[Row], arithmetic: Errors) -> tuple[Row, Row]:
-    """The first output, a value a row, and its error."""
-    bounded = Walk(fusion, inputs, np, arithmetic).rows(0, 0, len(inputs[0]))
-    assert bounded.error is not None
-    return np.asarray(bounded.value)[:, 0], np.asarray(bounded.error)[:, 0]
+def with_error(fusion: Fusion, inputs: Sequence[Row], arithmetic: Intervals) -> tuple[Row, Row]:
+    """The first output, a value a row, and how far its ends are from it."""
+    bounded = Walk(pinned(fusion), inputs, np, arithmetic).rows(0, 0, len(inputs[0]))
+    low, high = arithmetic.ends(bounded)
+    value = np.asarray(bounded.value)
+    return value[:, 0], np.maximum(value - low, high - value)[:, 0]
 
 
 @settings(max_examples=15, deadline=None)
@@ -66,7 +68,7 @@ def with_error(fusion: Fusion, inputs: Sequence[Row], arithmetic: Errors) -> tup
 def test_a_sum_that_is_scaled_as_its_maximum_rises_is_right(chunks: int, rise: float, spread: float, seed: int) -> None:
     rng = np.random.default_rng(seed)
     rows = f32(rise * np.arange(128.0) + spread * rng.normal(size=(2, 128)))
-    value, error = with_error(exponentials(PLAIN, rows.shape), [rows], OnlineErrors(np))
+    value, error = with_error(exponentials(PLAIN, rows.shape), [rows], OnlineIntervals(np, {}))
     found = np.array([folded_online(row, chunks, rng) for row in rows])
     assert (np.abs(found - value) <= error).all()
     assert (error < 2.0**-14 * value).all()
@@ -97,8 +99,8 @@ def test_only_sums_that_may_be_scaled_have_the_error_of_it(body: list[Made], mor
     fusion = exponentials(body, (4, 40), outputs=("s", "m"))
     rng = np.random.default_rng(3)
     inputs = [f32(rng.normal(size=(4, 40))) for _ in fusion.inputs]
-    before, plain = with_error(fusion, inputs, Errors(np))
-    after, scaled = with_error(fusion, inputs, OnlineErrors(np))
+    before, plain = with_error(fusion, inputs, Intervals(np, {}))
+    after, scaled = with_error(fusion, inputs, OnlineIntervals(np, {}))
     assert (before == after).all()
     assert list(scaled > plain) == [more] * 4
     assert list(scaled == plain) == [not more] * 4
