@@ -33,7 +33,7 @@ SOURCE_NAME = "kernel.cu"
 OPTIONS = (
     "--std=c++17",
     "--device-as-default-execution-space",
-    "--fmad=true",
+    "--fmad=false",
     "--ftz=false",
     "--prec-div=true",
     "--prec-sqrt=true",

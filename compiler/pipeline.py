@@ -12,7 +12,7 @@ from compiler.emit.functions import function
 from compiler.emit.math_forms import MATH_FORMS
 from compiler.errors import IllegalSchedule
 from compiler.ir.domain import ScheduledFusion
-from compiler.ir.tensor import MathGrade
+from compiler.ir.ops import MathGrade
 from compiler.launches.scratch import Buffer, scratch_buffers
 from compiler.legality import check
 from compiler.legality.rules import Schedule

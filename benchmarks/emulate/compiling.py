@@ -21,7 +21,7 @@ OPTIONS = (
     "--device-as-default-execution-space",
     "--device-int128",
     "-lineinfo",
-    "--fmad=true",
+    "--fmad=false",
     "--ftz=false",
     "--prec-div=true",
     "--prec-sqrt=true",

@@ -105,4 +105,6 @@ def index_value(s: Index) -> str:
     """An index as a number of the register's type; halves by way of f32."""
     number = total(s.value)
     half = {DType.F16: "f16", DType.BF16: "bf16"}.get(s.target.dtype)
-    return f"ft_to_{half}(float({number}))" if half else f"static_cast<{ELEMENT[s.target.dtype]}>({number})"
+    # Rounded once: float alone would round a large index before the half does.
+    rounded_once = f"ft_to_{half}(ft_to_f32_odd(i64({number})))"
+    return rounded_once if half else f"static_cast<{ELEMENT[s.target.dtype]}>({number})"

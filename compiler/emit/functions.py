@@ -10,8 +10,7 @@ from collections.abc import Iterable
 
 from compiler.dtypes import DType
 from compiler.emit.math_forms import MATH_FORMS
-from compiler.ir.ops import OpKind
-from compiler.ir.tensor import MathGrade
+from compiler.ir.ops import MathGrade, OpKind
 
 COMPUTED_IN = {
     DType.F64: DType.F64,
@@ -41,6 +40,8 @@ FUNCTIONS: dict[tuple[OpKind, DType], str] = {
     **{(kind, DType.F32): forms.exact for kind, forms in MATH_FORMS.items()},
     **{(kind, DType.F64): f"{forms.exact}_f64" for kind, forms in MATH_FORMS.items()},
     **{(kind, dtype): f"ft_{kind}_{dtype}" for dtype in (DType.I32, DType.I64) for kind in _INTEGER},
+    (OpKind.FMA, DType.F32): "ft_fma",
+    (OpKind.FMA, DType.F64): "ft_fma_f64",
     **{(kind, DType.BOOL): f"ft_{kind}_bool" for kind in (OpKind.MAXIMUM, OpKind.MINIMUM)},
 }
 """The exact function of every operator in every type that it has a meaning in."""
@@ -70,8 +71,7 @@ def function(kind: OpKind, grade: MathGrade, dtype: DType = DType.F32) -> str:
     Only f32 and the halves have approximate ones.
     """
     computed = COMPUTED_IN[dtype]
-    if computed is DType.F32:
-        forms = MATH_FORMS[kind]
+    if computed is DType.F32 and (forms := MATH_FORMS.get(kind)) is not None:
         if grade is MathGrade.COARSE and forms.coarse is not None:
             return forms.coarse.function
         if grade is not MathGrade.EXACT and forms.approx is not None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from compiler.ir.ops import OpKind
 from compiler.lower.kernel_ir import Accumulate, AccumulateRun, Compute, Convert, Declare, If, Index, Loop, Stmt
 from compiler.lower.operands import Reg
 
@@ -24,6 +25,8 @@ def folded_under(s: If) -> tuple[Reg, ...]:
     for x in _statements(s.then):
         match x:
             case Accumulate(target=target) | AccumulateRun(target=target) if not target.offset.variables:
+                found.append(target)
+            case Compute(OpKind.FMA, target, (*_, total)) if total == target and not target.offset.variables:
                 found.append(target)
             case Compute() | Convert() | Index() if x.target.name in declared:
                 pass

@@ -10,8 +10,7 @@ from compiler.emit.functions import COMPARISONS, COMPUTED_IN, function
 from compiler.emit.literals import literal, rounded_to_half
 from compiler.emit.text import total
 from compiler.ir.fusion import Literal
-from compiler.ir.ops import COMPARE, MOVES, OpKind
-from compiler.ir.tensor import MathGrade
+from compiler.ir.ops import COMPARE, MOVES, MathGrade, OpKind
 from compiler.lower.kernel_ir import Compute, Convert
 from compiler.lower.operands import Reg
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from compiler.dtypes import DType
-from compiler.ir.ops import OpKind
+from compiler.ir.ops import MathGrade, OpKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,9 @@ class Op:
     dimension dims[i]; for a reduction, the input dimensions that are folded, ascending (they are kept with size 1 where
     the result has the operand's rank); for slice, cat and iota, the one dimension concerned. Empty for all others.
     `start`: of a slice, the first index taken.
+    `grade`: of a function, how exactly it is computed; before that is chosen, the coarsest form it may take
+    (`compiler.ir.pinned`).
+    `is_term`: a product that a sum folds and nothing else reads: it may go into the accumulator as it is, not rounded.
     """
 
     kind: OpKind
@@ -55,6 +58,8 @@ class Op:
     output: str
     dims: tuple[int, ...] = ()
     start: int = 0
+    grade: MathGrade = MathGrade.EXACT
+    is_term: bool = False
 
     @property
     def tensor_inputs(self) -> tuple[str, ...]:
@@ -67,6 +72,8 @@ class Fusion:
 
     Names are canonical, so that equal graphs give equal kernels: `i0..` inputs in order, `v0..` op results in
     canonical order.
+
+    `is_pinned`: every operator has one form, which all kernels that are made of the fusion keep (`compiler.ir.pinned`).
     """
 
     values: tuple[Value, ...]
@@ -75,6 +82,7 @@ class Fusion:
     outputs: tuple[str, ...]
     fingerprint: str
     binding_hash: str
+    is_pinned: bool = False
 
     @cached_property
     def by_name(self) -> dict[str, Value]:
@@ -86,6 +94,16 @@ class Fusion:
     def producer(self, name: str) -> Op | None:
         """The op that makes `name`, or None for an input."""
         return next((op for op in self.ops if op.output == name), None)
+
+    @property
+    def grades(self) -> dict[str, MathGrade]:
+        """The results of functions that may be, or are, computed otherwise than exactly."""
+        return {op.output: op.grade for op in self.ops if op.grade is not MathGrade.EXACT}
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        """The products that are terms of a sum and no values of their own."""
+        return tuple(op.output for op in self.ops if op.is_term)
 
     def consumers(self, name: str) -> tuple[Op, ...]:
         return tuple(op for op in self.ops if name in op.inputs)

@@ -36,6 +36,7 @@ class OpKind(StrEnum):
     GT = "gt"
     GE = "ge"
     WHERE = "where"
+    FMA = "fma"
     BROADCAST_TO = "broadcast_to"
     PERMUTE = "permute"
     RESHAPE = "reshape"
@@ -47,6 +48,15 @@ class OpKind(StrEnum):
     MEAN = "mean"
     AMAX = "amax"
     AMIN = "amin"
+
+
+class MathGrade(StrEnum):
+    """How exactly an elementwise function is computed: a few ulp, approximate instructions that keep nearly all bits of
+    f32, or the coarse ones that suffice for results stored in 16 bits. The more exact ones come first."""
+
+    EXACT = "exact"
+    APPROX = "approx"
+    COARSE = "coarse"
 
 
 UNARY = frozenset(
@@ -70,7 +80,7 @@ BINARY = frozenset({OpKind.ADD, OpKind.SUB, OpKind.MUL, OpKind.DIV, OpKind.MAXIM
 COMPARE = frozenset({OpKind.EQ, OpKind.NE, OpKind.LT, OpKind.LE, OpKind.GT, OpKind.GE})
 """Two operands of one dtype, a bool."""
 
-POINTWISE = UNARY | BINARY | COMPARE | {OpKind.CAST, OpKind.WHERE}
+POINTWISE = UNARY | BINARY | COMPARE | {OpKind.CAST, OpKind.WHERE, OpKind.FMA}
 """One output element from the elements of every operand at the same position."""
 
 VIEWS = frozenset({OpKind.BROADCAST_TO, OpKind.PERMUTE, OpKind.RESHAPE, OpKind.SLICE, OpKind.VIEW})

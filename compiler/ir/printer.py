@@ -23,8 +23,8 @@ from compiler.ir.domain import ScheduledFusion
 from compiler.ir.fusion import Fusion, Literal, Op, Operand, Value
 from compiler.ir.id_exprs import IdExpr, Merge, Resize, Shift, Split, Swizzle, Window
 from compiler.ir.iter_domain import IterDomain, MemoryType, ParallelType
-from compiler.ir.ops import OpKind
-from compiler.ir.tensor import Allocation, CachePolicy, CopyVia, MathGrade, TensorOp, TensorView
+from compiler.ir.ops import MathGrade, OpKind
+from compiler.ir.tensor import Allocation, CachePolicy, CopyVia, TensorOp, TensorView
 
 
 def fusion_text(fusion: Fusion) -> str:

@@ -9,7 +9,7 @@ from compiler.dtypes import DType
 from compiler.ir.fusion import Operand
 from compiler.ir.id_exprs import IdExpr
 from compiler.ir.iter_domain import IterDomain, MemoryType, ParallelType
-from compiler.ir.ops import OpKind
+from compiler.ir.ops import MathGrade, OpKind
 from compiler.ir.views import View, Within
 
 
@@ -45,15 +45,6 @@ class CachePolicy(StrEnum):
     STREAMING = "streaming"
     EVICT_FIRST = "evict_first"
     EVICT_LAST = "evict_last"
-
-
-class MathGrade(StrEnum):
-    """How exactly an elementwise function is computed: a few ulp, approximate instructions that keep nearly all bits of
-    f32, or the coarse ones that suffice for results stored in 16 bits."""
-
-    EXACT = "exact"
-    APPROX = "approx"
-    COARSE = "coarse"
 
 
 class Running(StrEnum):
@@ -186,6 +177,7 @@ class TensorOp:
     `straddles`: words of a load begin at any element, and two aligned ones are loaded for each.
     `multicasts`: one copy brings a tile to all blocks of a cluster, none of which has another one of it.
     `running`: of a BROADCAST_TO of a maximum, whether it reads the greatest element so far.
+    `is_term`: as in `ir.fusion.Op`.
     """
 
     kind: OpKind
@@ -201,6 +193,7 @@ class TensorOp:
     running: Running = Running.NO
     straddles: bool = False
     multicasts: bool = False
+    is_term: bool = False
 
     def __hash__(self) -> int:
         return hash(self.output)

@@ -5,12 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from compiler.ir.fusion import Fusion, Op, Operand, Value
+from compiler.ir.ops import OpKind
 from compiler.launches.cost import launch_us, moved_bytes
 from compiler.schedule.trace import LaunchTrace, ProgramTrace, ScheduleTrace
+
+_SUMS = (OpKind.SUM, OpKind.MEAN)
 
 SCRATCH_ALIGN = 128
 """What a launch knows of the address of a stored value, in bytes: the most that a binding can say (docs/contracts.md,
@@ -61,8 +65,9 @@ class Cut:
 def cut_at(program: Fusion, stores: Sequence[Collection[str]]) -> Cut:
     """The cut that stores these values, launch by launch.
 
-    Raises ValueError where a value is no result of the program or is stored twice, a launch stores none, or an output
-    is not stored.
+    Raises ValueError where a value is no result of the program or is stored twice, a launch stores none, an output is
+    not stored, or a sum of floats would be folded by two launches: it is folded once and read by all
+    (docs/contracts.md, "Bits").
     """
     made = [op.output for op in program.ops]
     every = [name for names in stores for name in names]
@@ -76,7 +81,21 @@ def cut_at(program: Fusion, stores: Sequence[Collection[str]]) -> Cut:
         ordered = tuple(name for name in made if name in names)
         parts.append(part_of(program, ordered, available))
         available.update(names)
+    if len(parts) > 1 and (twice := _folded_twice(program, stores)):
+        raise ValueError(f"sums {twice} are folded by two launches each: store them, or what is made of them.")
     return Cut(program, tuple(parts))
+
+
+def _folded_twice(program: Fusion, stores: Sequence[Collection[str]]) -> list[str]:
+    """The sums and means of floats that more than one launch folds."""
+    producers = {op.output: op for op in program.ops}
+    folds: Counter[str] = Counter()
+    available: set[str] = set()
+    for names in stores:
+        ops = _depth_first(producers, list(names), available)
+        folds.update(op.output for op in ops if op.kind in _SUMS and program.value(op.output).dtype.is_float)
+        available.update(names)
+    return [name for name, count in folds.items() if count > 1]
 
 
 def part_of(program: Fusion, writes: tuple[str, ...], available: Collection[str]) -> Part:
@@ -103,16 +122,19 @@ def part_of(program: Fusion, writes: tuple[str, ...], available: Collection[str]
 def identified(
     values: tuple[Value, ...], inputs: tuple[str, ...], ops: tuple[Op, ...], outputs: tuple[str, ...]
 ) -> Fusion:
-    """A fusion that nobody posted, under hashes of its own: of the graph, and of how its tensors lie in memory."""
+    """A fusion that nobody posted, under hashes of its own: of the graph, and of how its tensors lie in memory.
+
+    It is made of one whose operators have their forms (`compiler.ir.pinned`), and keeps them.
+    """
     graph = [
         [(v.shape, v.dtype) for v in values],
         inputs,
-        [(op.kind, [x if isinstance(x, str) else _number(x.value) for x in op.inputs], op.output, op.dims, op.start)
-         for op in ops],
+        [(op.kind, [x if isinstance(x, str) else _number(x.value) for x in op.inputs], op.output, op.dims, op.start,
+          op.grade, op.is_term) for op in ops],
         outputs,
     ]  # fmt: skip
     layout = [(v.strides, v.align) for v in values]
-    return Fusion(values, inputs, ops, outputs, _sha256(["launch", graph]), _sha256(["launch", layout]))
+    return Fusion(values, inputs, ops, outputs, _sha256(["launch", graph]), _sha256(["launch", layout]), is_pinned=True)
 
 
 def program_trace(fusion: Fusion, cut: Cut, traces: Sequence[ScheduleTrace]) -> ProgramTrace:

@@ -118,7 +118,7 @@ def _fold_in_groups(w: Writer, op: Op, groups: int, added: dict[_Added, str]) ->
     parts = w.put(kind, [cut], (groups, *inner), dtype, (1,))
     folded = w.put(kind, [parts], inner, dtype, (0,))
     if op.kind is OpKind.MEAN:
-        folded = w.pointwise(OpKind.DIV, folded, float(rows))
+        folded = w.pointwise(OpKind.DIV, folded, float(rows), grade=op.grade)
     w.names[op.output] = w.cast(w.reshape(folded, result.shape), result.dtype)
 
 

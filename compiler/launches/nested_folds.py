@@ -55,5 +55,5 @@ def _fold_twice(w: Writer, op: Op, inner: tuple[int, ...]) -> None:
     kept = tuple(source.shape[d] for d in left if d not in op.dims)
     folded = w.put(kind, [first], kept, dtype, outer)
     if op.kind is OpKind.MEAN:
-        folded = w.pointwise(OpKind.DIV, folded, float(prod(source.shape[d] for d in op.dims)))
+        folded = w.pointwise(OpKind.DIV, folded, float(prod(source.shape[d] for d in op.dims)), grade=op.grade)
     w.names[op.output] = w.cast(w.reshape(folded, result.shape), result.dtype)

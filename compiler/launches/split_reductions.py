@@ -22,7 +22,7 @@ from math import prod
 
 from compiler.dtypes import DType
 from compiler.ir.fusion import Fusion, Literal, Op
-from compiler.ir.ops import OpKind
+from compiler.ir.ops import MathGrade, OpKind
 from compiler.launches.split_factors import Place, place_of_split, short_of_blocks
 from compiler.launches.writer import Writer
 
@@ -134,7 +134,7 @@ class _Splitting:
             again.append(self._folded_beside(kind, rest, op.dims, dim))
         name = w.put(kind, [w.joined(dim, *again)], result.shape, dtype, op.dims)
         if op.kind is OpKind.MEAN:
-            name = w.pointwise(OpKind.DIV, name, float(prod(shape[d] for d in op.dims)))
+            name = w.pointwise(OpKind.DIV, name, float(prod(shape[d] for d in op.dims)), grade=op.grade)
         w.names[op.output] = w.cast(name, result.dtype)
 
     def _parts_of(self, name: str, cut: _Cut) -> str:
@@ -165,14 +165,18 @@ class _Splitting:
         if shifted.reduction.kind is OpKind.AMAX:
             shift = w.pointwise(OpKind.MAXIMUM, own, LOWEST_F32)
         else:
-            shift = own = w.pointwise(OpKind.DIV, own, count)
+            shift = own = w.pointwise(OpKind.DIV, own, count, grade=shifted.reduction.grade)
         operand = w.names[shifted.operand]
         apart = w.pointwise(OpKind.SUB, self._parts_of(operand, cut), w.broadcast(shift, cut.shape, cut.kept))
-        first = w.put(OpKind.SUM, [w.pointwise(shifted.function, apart)], cut.small, DType.F32, cut.folded)
-        moved = w.pointwise(shifted.function, w.pointwise(OpKind.SUB, own, self._common(shifted.reduction, cut.small)))
+        squares = shifted.function is OpKind.SQUARE
+        terms = w.put(shifted.function, [apart], cut.shape, DType.F32, grade=shifted.grade, is_term=squares)
+        first = w.put(OpKind.SUM, [terms], cut.small, DType.F32, cut.folded)
+        to_common = w.pointwise(OpKind.SUB, own, self._common(shifted.reduction, cut.small))
+        moved = w.pointwise(shifted.function, to_common, grade=shifted.grade)
         rest = self._rest_of(operand, cut.place)
         if rest is not None:
-            rest = w.pointwise(shifted.function, w.pointwise(OpKind.SUB, rest, self._result_at(shifted, rest)))
+            apart = w.pointwise(OpKind.SUB, rest, self._result_at(shifted, rest))
+            rest = w.pointwise(shifted.function, apart, grade=shifted.grade)
         if shifted.function is OpKind.EXP:
             return first, w.pointwise(OpKind.MUL, first, moved), rest
         return first, w.pointwise(OpKind.ADD, first, w.pointwise(OpKind.MUL, moved, count)), rest
@@ -212,7 +216,7 @@ class _Splitting:
         values = (operand, shift, apart.output, function.output, op.output, reduction.output)
         if reduction.kind is not wanted or any(self.source.value(x).dtype is not DType.F32 for x in values):
             return None
-        return _Shifted(OpKind.SQUARE if squares else OpKind.EXP, operand, reduction)
+        return _Shifted(OpKind.SQUARE if squares else OpKind.EXP, operand, reduction, function.grade)
 
     def _reduction_behind(self, name: str, op: Op) -> Op | None:
         """The reduction of the dimensions that `op` folds whose result, put back where it came from, is `name`."""
@@ -230,8 +234,9 @@ class _Splitting:
 
 @dataclass(frozen=True)
 class _Shifted:
-    """`function` of `operand` less the result of `reduction`, which folds the same elements."""
+    """`function`, in this grade, of `operand` less the result of `reduction`, which folds the same elements."""
 
     function: OpKind
     operand: str
     reduction: Op
+    grade: MathGrade

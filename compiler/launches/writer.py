@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from compiler.dtypes import DType
 from compiler.ir.fusion import Fusion, Literal, Op, Operand, Value, dense_strides
-from compiler.ir.ops import OpKind
+from compiler.ir.ops import MathGrade, OpKind
 from compiler.launches.cut import identified
 
 
@@ -34,7 +34,9 @@ class Writer:
         """An operator of the source as it is."""
         inputs = [self.names[x] if isinstance(x, str) else x for x in op.inputs]
         result = self.source.value(op.output)
-        self.names[op.output] = self.put(op.kind, inputs, result.shape, result.dtype, op.dims, op.start)
+        self.names[op.output] = self.put(
+            op.kind, inputs, result.shape, result.dtype, op.dims, op.start, op.grade, op.is_term
+        )
 
     def put(
         self,
@@ -44,18 +46,21 @@ class Writer:
         dtype: DType,
         dims: tuple[int, ...] = (),
         start: int = 0,
+        grade: MathGrade = MathGrade.EXACT,
+        is_term: bool = False,
     ) -> str:
         """A new operator over values of the new fusion; the name of its result, which is dense."""
         name = f"v{len(self._ops)}"
-        self._ops.append(Op(kind, tuple(inputs), name, dims, start))
+        self._ops.append(Op(kind, tuple(inputs), name, dims, start, grade, is_term))
         self._values[name] = Value(name, shape, dtype, dense_strides(shape))
         return name
 
-    def pointwise(self, kind: OpKind, *inputs: str | float) -> str:
-        """A pointwise operator on values of one shape and dtype and on numbers."""
+    def pointwise(self, kind: OpKind, *inputs: str | float, grade: MathGrade = MathGrade.EXACT) -> str:
+        """A pointwise operator on values of one shape and dtype and on numbers; `grade` is that of the operator of the
+        source that it carries out."""
         like = self.value(next(x for x in inputs if isinstance(x, str)))
         operands: list[Operand] = [x if isinstance(x, str) else Literal(x) for x in inputs]
-        return self.put(kind, operands, like.shape, like.dtype)
+        return self.put(kind, operands, like.shape, like.dtype, grade=grade)
 
     def cast(self, name: str, dtype: DType) -> str:
         """`name` in `dtype`: itself where it is."""

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from compiler.dtypes import DType
 from compiler.ir.expr import Expr, Var, const, var
 from compiler.ir.fusion import Literal
-from compiler.ir.ops import OpKind
-from compiler.ir.tensor import CachePolicy, MathGrade
+from compiler.ir.ops import MathGrade, OpKind
+from compiler.ir.tensor import CachePolicy
 from compiler.lower.operands import Barrier, Less, Pointer, Reg, Shared, TensorMap
 
 

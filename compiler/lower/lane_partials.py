@@ -16,8 +16,7 @@ from compiler.analysis.fold import Fold
 from compiler.analysis.online import OnlineSum
 from compiler.dtypes import DType
 from compiler.ir.expr import Expr, const
-from compiler.ir.ops import OpKind
-from compiler.ir.tensor import MathGrade
+from compiler.ir.ops import MathGrade, OpKind
 from compiler.lower.kernel_ir import Compute, Declare, Fill, If, SharedLoad, Shuffle, Stmt
 from compiler.lower.online import bounded, factor
 from compiler.lower.operands import Less, Reg, Shared

@@ -12,8 +12,8 @@ from compiler.errors import Unsupported
 from compiler.ir.expr import Expr, Var, const, relies_on_bounds, var
 from compiler.ir.fusion import Literal
 from compiler.ir.iter_domain import MemoryType
-from compiler.ir.ops import MOVES, REDUCTIONS, OpKind
-from compiler.ir.tensor import CopyVia, MathGrade, TensorOp, TensorView
+from compiler.ir.ops import MOVES, REDUCTIONS, MathGrade, OpKind
+from compiler.ir.tensor import CopyVia, TensorOp, TensorView
 from compiler.ir.views import at
 from compiler.lower.cut_vectors import cut_by_several, cut_store
 from compiler.lower.kernel_ir import (

@@ -14,6 +14,7 @@ from compiler.lower.parked import park_registers
 from compiler.lower.passes.covered_vectors import load_covered_vectors
 from compiler.lower.passes.fold_guards import hoist_fold_guards
 from compiler.lower.passes.full_tiles import split_full_tiles
+from compiler.lower.passes.fused_products import fuse_products
 from compiler.lower.passes.joined_guards import join_guards
 from compiler.lower.passes.packed_folds import pack_folds
 from compiler.lower.passes.packed_rows import keep_rows_packed
@@ -81,7 +82,7 @@ def _passed(sf: ScheduledFusion, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     body = load_covered_vectors(body, aligned)
     for each_pass in _PACKING:
         body = each_pass(body)
-    return body
+    return fuse_products(body, {op.output for op in sf.ops if op.is_term})
 
 
 def _fits_32_bits(e: Expr) -> bool:

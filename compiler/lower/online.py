@@ -16,8 +16,8 @@ from compiler.analysis.facts import Facts
 from compiler.analysis.online import OnlineFold, OnlineSum
 from compiler.ir.expr import Expr, const
 from compiler.ir.fusion import Literal
-from compiler.ir.ops import OpKind
-from compiler.ir.tensor import MathGrade, TensorView
+from compiler.ir.ops import MathGrade, OpKind
+from compiler.ir.tensor import TensorView
 from compiler.lower.kernel_ir import Compute, Declare, Fill, Stmt, each
 from compiler.lower.operands import Reg
 from compiler.schedule.online import LOWEST

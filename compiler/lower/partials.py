@@ -9,8 +9,7 @@ from compiler.analysis.fold import Fold
 from compiler.analysis.online import OnlineSum
 from compiler.dtypes import DType
 from compiler.ir.expr import Expr, const
-from compiler.ir.ops import OpKind
-from compiler.ir.tensor import MathGrade
+from compiler.ir.ops import MathGrade, OpKind
 from compiler.lower.kernel_ir import Accumulate, Compute, Declare, SharedLoad, Stmt, each
 from compiler.lower.online import bounded, factor
 from compiler.lower.operands import Reg, Shared

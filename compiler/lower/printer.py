@@ -21,7 +21,8 @@ from typing import assert_never
 from compiler.analysis.matrix import matrices_in
 from compiler.ir.expr import Expr
 from compiler.ir.fusion import Literal
-from compiler.ir.tensor import CachePolicy, MathGrade
+from compiler.ir.ops import MathGrade
+from compiler.ir.tensor import CachePolicy
 from compiler.lower.kernel_ir import (
     Accumulate,
     AccumulateRun,

@@ -15,8 +15,7 @@ from collections.abc import Iterator
 
 from compiler.analysis.fold import Fold
 from compiler.ir.expr import Expr, Var, const, var
-from compiler.ir.ops import OpKind
-from compiler.ir.tensor import MathGrade
+from compiler.ir.ops import MathGrade, OpKind
 from compiler.lower.kernel_ir import Accumulate, Compute, Declare, If, SharedLoad, SharedStore, Stmt, each
 from compiler.lower.operands import Less, Reg, Shared
 

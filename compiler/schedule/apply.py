@@ -59,8 +59,6 @@ def apply(sf: ScheduledFusion, step: steps.Step) -> ScheduledFusion:
             return sf.with_op(replace(_made_by(sf, name), straddles=True))
         case steps.Multicast():
             return sf.with_op(replace(_made_by(sf, name), multicasts=True))
-        case steps.Approximate():
-            return sf.with_op(replace(_made_by(sf, name), grade=step.grade))
         case steps.Park():
             return sf.with_tensor(replace(sf.tensor(name), parked=step.first))
         case steps.CapRegisters():

@@ -14,6 +14,8 @@ from math import gcd, prod
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.expr import Expr
 from compiler.ir.fusion import Fusion
+from compiler.ir.ops import MathGrade
+from compiler.ir.pinned import graded, pinned
 from compiler.schedule.start_apart import computed_apart
 from compiler.schedule.start_build import Build
 from compiler.schedule.start_space import Space, space_of
@@ -31,8 +33,11 @@ def start(fusion: Fusion) -> ScheduledFusion:
     """The unscheduled form: views next to the inputs, outputs global, the rest in registers, loops = logical axes.
 
     Raises Unsupported, by the operator or value that does not fit, for a fusion that one kernel's space cannot hold.
-    Remembered: a search begins every candidate with it.
+    Remembered: a search begins every candidate with it. Operators have the forms that the fusion gives them, exact
+    functions where it was not pinned yet (`compiler.ir.pinned`).
     """
+    if not fusion.is_pinned:
+        fusion = graded(pinned(fusion), MathGrade.EXACT)
     space = space_of(fusion)
     built = Build(fusion, space).run()
     parts = _parts(space, built.joints) if built.joints else None

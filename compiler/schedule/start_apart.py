@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from compiler.errors import Unsupported
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.iter_domain import IterDomain
+from compiler.ir.ops import OpKind
 from compiler.ir.tensor import TensorOp, TensorView
 from compiler.schedule.matching import read_axes
 
@@ -21,7 +23,8 @@ _Ends = tuple[IterDomain | None, ...]
 def computed_apart(sf: ScheduledFusion) -> ScheduledFusion:
     """The same fusion with every broadcast axis resolved to one axis at most: what has several is computed again.
 
-    Copies of a value may leave what joined two axes apart, so that is done until all are resolved.
+    Copies of a value may leave what joined two axes apart, so that is done until all are resolved. Raises Unsupported
+    where that would fold a sum of floats twice.
     """
     while (apart := _once(sf)) is not sf:
         sf = apart
@@ -46,6 +49,10 @@ def _once(sf: ScheduledFusion) -> ScheduledFusion:
                 users[place] = (tuple(a or b for a, b in zip(known, wanted, strict=True)), [*readers, user])
         if users:
             ends[t.name] = _both(ends[t.name], users[0][0])
+        if users[1:] and op.kind is OpKind.SUM and t.dtype.is_float:
+            raise Unsupported(
+                f"sum {t.name}, which outputs without a common dimension would each fold", "Fold it in a launch before."
+            )
         for known, readers in users[1:]:
             name = _unused(tensors)
             tensors[name] = _renamed(t, name)

@@ -12,7 +12,7 @@ from compiler.ir.domain import ScheduledFusion
 from compiler.ir.expr import Expr, var
 from compiler.ir.fusion import Fusion, Literal, Op, Operand, dense_strides
 from compiler.ir.iter_domain import IterDomain, IterKind, MemoryType, ParallelType
-from compiler.ir.ops import FOLDS, POINTWISE, VIEWS, OpKind
+from compiler.ir.ops import FOLDS, POINTWISE, VIEWS, MathGrade, OpKind
 from compiler.ir.tensor import TensorOp, TensorView
 from compiler.ir.views import View, Within, depends_on, position, reshaped, source_index, within
 from compiler.schedule.start_groups import groups_of
@@ -244,7 +244,8 @@ class Build:
             return self.iota(request.view[op.dims[0]], request.part, self.dtype(op.output))
         tensors = iter(needs)
         operands = tuple(x if isinstance(x, Literal) else next(tensors) for x in op.inputs)
-        return self.add(op.kind, operands, request.part, self.dtype(op.output), name=self.own_name(request))
+        dtype, name = self.dtype(op.output), self.own_name(request)
+        return self.add(op.kind, operands, request.part, dtype, name=name, grade=op.grade, is_term=op.is_term)
 
     def dtype(self, name: str) -> DType:
         return self.fusion.value(name).dtype
@@ -273,6 +274,12 @@ class Build:
         if kind is OpKind.SUM:
             dtype = accumulator(dtype)
         name = f"{op.output}_{kind}"
+        if kind is OpKind.SUM and dtype.is_float and name in self.tensors:
+            # Two sums of the same terms may differ in their last bits, and who reads both would see it.
+            raise Unsupported(
+                f"operator {op.kind} ({op.output}), which two views of its result would have folded twice",
+                "Leave it to a launch of its own.",
+            )
         return self.add(kind, (operand,), part, dtype, name=name if name not in self.tensors else None)
 
     def folded_value(self, op: Op, request: Request, fold: str) -> str:
@@ -282,7 +289,7 @@ class Build:
             out = self.add(OpKind.BROADCAST_TO, (out,), request.part, dtype, self.space.kept)
         if op.kind is OpKind.MEAN:
             count = self.fusion.value(op.tensor_inputs[0]).elems // value.elems
-            out = self.add(OpKind.DIV, (out, Literal(float(count))), request.part, dtype)
+            out = self.add(OpKind.DIV, (out, Literal(float(count))), request.part, dtype, grade=op.grade)
         if dtype is not value.dtype:
             out = self.add(OpKind.CAST, (out,), request.part, value.dtype)
         return out
@@ -340,8 +347,11 @@ class Build:
         view: View = (),
         within: tuple[Within, ...] = (),
         name: str | None = None,
+        grade: MathGrade = MathGrade.EXACT,
+        is_term: bool = False,
     ) -> str:
-        op = TensorOp(kind, inputs, name or f"w{len(self.ops)}", dims, view=view, within=within)
+        name = name or f"w{len(self.ops)}"
+        op = TensorOp(kind, inputs, name, dims, grade=grade, view=view, within=within, is_term=is_term)
         kinds = self.kinds(op, part)
         if kind is not OpKind.COPY and self.is_stored(op.output) and IterKind.BROADCAST in kinds:
             # What is stored has elements along every axis; others read the value as it is.

@@ -1,7 +1,7 @@
 """Schedule steps as values. Axis numbers refer to the tensor's loop domain at the moment of the step.
 
 The first group is the explicit-schedule vocabulary (docs/contracts.md, "Schedule"); `CacheInput`, `CacheOutput`,
-`Recompute`, `Online`, `SetCache`, `Straddle`, `Multicast`, `Approximate`, `Park` and `CapRegisters` say what a finished
+`Recompute`, `Online`, `SetCache`, `Straddle`, `Multicast`, `Park` and `CapRegisters` say what a finished
 schedule needs besides.
 """
 
@@ -13,7 +13,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from compiler.ir.iter_domain import MemoryType, ParallelType
 from compiler.ir.size import Size
-from compiler.ir.tensor import BufferKind, CachePolicy, CopyVia, MathGrade
+from compiler.ir.tensor import BufferKind, CachePolicy, CopyVia
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,14 +267,6 @@ class Multicast:
 
 
 @dataclass(frozen=True, slots=True)
-class Approximate:
-    """The op that makes `tv` uses the instruction form of this grade, where it has one."""
-
-    tv: str
-    grade: MathGrade
-
-
-@dataclass(frozen=True, slots=True)
 class Park:
     """Elements of the register tensor `tv` from `first` on are kept in shared memory, each thread's at its own places.
 
@@ -320,7 +312,6 @@ Step = (
     | SetCache
     | Straddle
     | Multicast
-    | Approximate
     | Park
     | CapRegisters
 )
@@ -349,7 +340,6 @@ _NAMES: dict[str, type[Step]] = {
     "cache_policy": SetCache,
     "straddle": Straddle,
     "multicast": Multicast,
-    "approximate": Approximate,
     "park": Park,
     "cap_registers": CapRegisters,
 }

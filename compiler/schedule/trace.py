@@ -47,8 +47,9 @@ class ScheduleTrace:
 
     @property
     def hash(self) -> str:
-        """sha256 over fingerprint, binding and steps."""
-        return _hash([self.fusion.fingerprint, self.fusion.binding_hash, self.steps_json()])
+        """sha256 over fingerprint, binding, the forms of functions, and steps."""
+        forms = [self.fusion.grades] if self.fusion.grades else []
+        return _hash([self.fusion.fingerprint, self.fusion.binding_hash, *forms, self.steps_json()])
 
     def __str__(self) -> str:
         return "\n".join(step_text(s) for s in self.steps)

@@ -8,12 +8,13 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from compiler.dtypes import DType
 from compiler.errors import InvalidFusion, Problem, Unsupported
 from compiler.ir import fusion as ir
-from compiler.ir.ops import COMPILED, OpKind
+from compiler.ir.ops import COMPILED, MathGrade, OpKind
 from fusetune.wire.binding import Binding, InputBinding
 from fusetune.wire.bound import Bound, apply_binding
 from fusetune.wire.canonical import binding_hash, canonicalize, fingerprint, live_ops
@@ -85,12 +86,15 @@ def to_wire(fusion: ir.Fusion) -> tuple[Fusion, Binding]:
 def fusion_to_json(fusion: ir.Fusion) -> dict[str, Any]:
     """A bound fusion as a JSON document, the same for equal fusions. `fusion_from_json` gives the fusion back."""
     document, binding = to_wire(fusion)
+    grades = {name: grade.value for name, grade in fusion.grades.items()}
+    pinned = {"pinned": {"grades": grades, "terms": list(fusion.terms)}} if fusion.is_pinned else {}
     return {
         "format": BOUND_FORMAT,
         "fingerprint": fusion.fingerprint,
         "binding_hash": fusion.binding_hash,
         "fusion": document.model_dump(mode="json", by_alias=True, exclude_none=True),
         "binding": binding.model_dump(mode="json", exclude_none=True),
+        **pinned,
     }
 
 
@@ -106,7 +110,36 @@ def fusion_from_json(document: Mapping[str, Any]) -> ir.Fusion:
     _refuse_unsupported(bound)
     _refuse_empty(bound)
     _refuse_names(bound.fusion)
-    return _to_ir(bound, document["fingerprint"], document["binding_hash"])
+    fusion = _to_ir(bound, document["fingerprint"], document["binding_hash"])
+    return _pinned(fusion, document["pinned"]) if "pinned" in document else fusion
+
+
+def _pinned(fusion: ir.Fusion, forms: object) -> ir.Fusion:
+    """A fusion whose operators have their forms (`compiler.ir.pinned`). Raises InvalidFusion for unknown ones."""
+    fix = "Store what fusion_to_json gives."
+    grades, terms = (forms.get("grades"), forms.get("terms")) if isinstance(forms, dict) else (None, None)
+    if not isinstance(grades, dict) or not isinstance(terms, list):
+        expected = "an object of grades, an object, and terms, a list"
+        raise InvalidFusion((Problem("pinned", repr(forms)[:80], expected, fix),))
+    made, known = {op.output for op in fusion.ops}, [grade.value for grade in MathGrade]
+    problems = [
+        Problem(f"pinned.{field}", repr(name)[:80], "the result of an operator", fix)
+        for field, names in (("grades", list(grades)), ("terms", terms))
+        for name in names
+        if name not in made
+    ]
+    problems += [
+        Problem(f"pinned.grades.{name}", repr(grade)[:80], f"one of {', '.join(known)}", fix)
+        for name, grade in grades.items()
+        if grade not in known
+    ]
+    if problems:
+        raise InvalidFusion(tuple(problems))
+    ops = (
+        replace(op, grade=MathGrade(grades.get(op.output, MathGrade.EXACT)), is_term=op.output in terms)
+        for op in fusion.ops
+    )
+    return replace(fusion, ops=tuple(ops), is_pinned=True)
 
 
 def _invalid(error: InvalidDocument) -> InvalidFusion:
@@ -120,7 +153,7 @@ def _document_problems(document: Mapping[str, Any]) -> Iterator[Problem]:
             found = repr(document.get(name))[:80] if name in document else "nothing"
             expected = "a text" if kind is str else "an object"
             yield Problem(name, found, expected, "Store what fusion_to_json gives.")
-    for name in document.keys() - wanted.keys():
+    for name in document.keys() - wanted.keys() - {"pinned"}:
         yield Problem(str(name), "an unknown field", f"one of {', '.join(wanted)}", "Remove it.")
     if isinstance(document.get("format"), str) and document["format"] != BOUND_FORMAT:
         yield Problem("format", repr(document["format"]), repr(BOUND_FORMAT), "Store the fusion again.")

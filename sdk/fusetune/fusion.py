@@ -260,6 +260,10 @@ class FusionBuilder:
         """`x` where the bool `condition` holds, else `y`."""
         return self._op("where", condition, x, y)
 
+    def fma(self, x: Tensor | Number, y: Tensor | Number, z: Tensor | Number) -> Tensor:
+        """`x * y + z`, rounded once; of floats."""
+        return self._op("fma", x, y, z)
+
     def broadcast_to(self, x: Tensor, shape: Sequence[Size], dims: Sequence[int]) -> Tensor:
         """Dimension i of `x` is dimension `dims[i]` of the result; a size of 1 expands."""
         return self._op("broadcast_to", x, shape=_listed(shape), dims=_listed(dims))

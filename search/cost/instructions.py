@@ -7,8 +7,7 @@ from typing import assert_never
 
 from compiler.analysis.loop_nest import BLOCK_VARS, THREAD_VARS
 from compiler.ir.expr import Div, Expr, Mod, unmarked
-from compiler.ir.ops import MOVES, OpKind
-from compiler.ir.tensor import MathGrade
+from compiler.ir.ops import MOVES, MathGrade, OpKind
 from compiler.lower import kernel_ir as k
 from search.cost.pressure import REGISTER_BYTES
 

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compiler.ir.ops import OpKind
-from compiler.ir.tensor import MathGrade
+from compiler.ir.ops import MathGrade, OpKind
 from compiler.lower import kernel_ir as k
 from compiler.lower.operands import Reg
 from compiler.lower.traversal import walk

@@ -113,8 +113,10 @@ def searched() -> dict[str, ScheduleTrace]:
     )
     flat_point = {
         "view": "2d", "load": "tma", "store": "tma", "vector": 2, "threads_x": 32, "threads_y": 2, "rows": 2,
-        "column_steps": 1, "blocks_per_sm": 1, "stages": 3, "tile_order": "rows_inner", "row_order": "natural",
+        "column_steps": 1, "blocks_per_sm": 1, "stages": 3, "tile_order": "columns_inner", "row_order": "natural",
         "cache_load": "no_allocate", "cache_store": "default", "math": "coarse",
+        "rows_begin": "as_they_are", "multicast": 1, "prefetch": -1, "fill": "elected",
+        "cache_broadcast": "default",
     }  # fmt: skip
     transpose = from_wire(
         [{"name": "x", "shape": [128, 256], "dtype": "f32"}],
@@ -126,7 +128,8 @@ def searched() -> dict[str, ScheduleTrace]:
         "lanes_out": 8, "threads": 128, "load_vector": 4, "shift_load": False, "shift_store": False,
         "layout": "128B", "store_layout": "none", "blocks_per_sm": 1,
         "stages": 2, "tile_order": "columns_inner", "cache_load": "default", "cache_store": "streaming",
-        "math": "exact",
+        "math": "exact", "move": "vector", "operands": "at_use", "prefetch": -1, "fill": "elected",
+        "rows_begin": "vector", "halo": False,
     }  # fmt: skip
     return {
         "replay_flat": Flat(4).trace(bias_gelu, flat_point),

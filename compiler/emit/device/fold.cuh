@@ -9,8 +9,16 @@ FT_INLINE float ft_fold_amax_f32(float a, float b) { return ft_max_nan(a, b); }
 FT_INLINE float ft_fold_amin_f32(float a, float b) { return ft_min_nan(a, b); }
 
 FT_INLINE double ft_fold_sum_f64(double a, double b) { return a + b; }
-FT_INLINE double ft_fold_amax_f64(double a, double b) { return a != a ? a : (b != b ? b : (a < b ? b : a)); }
-FT_INLINE double ft_fold_amin_f64(double a, double b) { return a != a ? a : (b != b ? b : (b < a ? b : a)); }
+// Of zeros of both signs a maximum is +0 and a minimum -0, in any order, as the instructions of the other types have it
+// (PTX ISA, "max": +0.0 > -0.0): equal numbers have equal bits but for the sign of a zero.
+FT_INLINE double ft_fold_amax_f64(double a, double b) {
+  if (a == b) return __longlong_as_double(__double_as_longlong(a) & __double_as_longlong(b));
+  return a != a ? a : (b != b ? b : (a < b ? b : a));
+}
+FT_INLINE double ft_fold_amin_f64(double a, double b) {
+  if (a == b) return __longlong_as_double(__double_as_longlong(a) | __double_as_longlong(b));
+  return a != a ? a : (b != b ? b : (b < a ? b : a));
+}
 
 // 16-bit floats in their own format (PTX ISA, "max", "min"): ptxas joins neighbouring ones into packed instructions.
 #define FT_FOLD_HALF(OP, INSTRUCTION, TYPE)                              \

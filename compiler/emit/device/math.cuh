@@ -2,6 +2,7 @@
 //   ft_OP         IEEE operations and the library's functions: a few ulp
 //   ft_OP_approx  approximate instructions that keep nearly all bits of f32
 //   ft_OP_coarse  built on tanh.approx, 1 special-function instruction: for results stored in 16 bits only
+// Compiled without contraction (compiler/nvrtc.py): what is fused says fmaf.
 // Errors stand in compiler/emit/math_forms.py. Every grade agrees with torch on ±0, infinities and NaN; gelu(-inf) and
 // silu(-inf) are NaN there as here (-inf times 0).
 #pragma once
@@ -16,6 +17,7 @@ FT_INLINE float ft_square(float x) { return x * x; }
 FT_INLINE float ft_add(float a, float b) { return a + b; }
 FT_INLINE float ft_sub(float a, float b) { return a - b; }
 FT_INLINE float ft_mul(float a, float b) { return a * b; }
+FT_INLINE float ft_fma(float a, float b, float c) { return fmaf(a, b, c); }
 
 FT_INLINE float ft_maximum(float a, float b) { return ft_max_nan(a, b); }
 FT_INLINE float ft_minimum(float a, float b) { return ft_min_nan(a, b); }

@@ -9,6 +9,7 @@ FT_INLINE double ft_square_f64(double x) { return x * x; }
 FT_INLINE double ft_add_f64(double a, double b) { return a + b; }
 FT_INLINE double ft_sub_f64(double a, double b) { return a - b; }
 FT_INLINE double ft_mul_f64(double a, double b) { return a * b; }
+FT_INLINE double ft_fma_f64(double a, double b, double c) { return fma(a, b, c); }
 FT_INLINE double ft_div_f64(double a, double b) { return a / b; }
 
 // There is no max.NaN of f64: NaN is handed on by the second test, and by the first, which it fails, as b.

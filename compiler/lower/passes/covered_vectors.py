@@ -19,8 +19,8 @@ from itertools import count
 from compiler.dtypes import DType
 from compiler.ir.expr import Expr, const
 from compiler.ir.fusion import Literal
-from compiler.ir.ops import OpKind
-from compiler.ir.tensor import CachePolicy, MathGrade
+from compiler.ir.ops import MathGrade, OpKind
+from compiler.ir.tensor import CachePolicy
 from compiler.lower.kernel_ir import Compute, Declare, Elected, GlobalLoad, If, Loop, Stmt
 from compiler.lower.operands import Less, Reg
 from compiler.lower.passes.settled_conditions import outcome

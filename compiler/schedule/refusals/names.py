@@ -33,7 +33,6 @@ _Transform = steps.Split | steps.Merge | steps.Swizzle | steps.Resize | steps.Sh
     steps.SetCache,
     steps.Straddle,
     steps.Multicast,
-    steps.Approximate,
 )
 def steps_name_tensors_of_the_fusion(site: Site, step: object) -> Iterator[Refusal]:
     """A step is taken on a tensor that exists."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from compiler.ir.iter_domain import MemoryType
-from compiler.ir.ops import MOVES
+from compiler.ir.ops import MOVES, OpKind
 from compiler.schedule import steps
 from compiler.schedule.refusals.registry import Refusal, Site, step_rule
 
@@ -66,7 +66,6 @@ def cached_inputs_are_read_and_not_inlined(site: Site, step: steps.CacheInput) -
     steps.SetCache,
     steps.Straddle,
     steps.Multicast,
-    steps.Approximate,
 )
 def tensors_are_made_by_an_operator(site: Site, step: object) -> Iterator[Refusal]:
     """What is said of an operator is said of one that exists: inputs have none."""
@@ -120,6 +119,17 @@ def recomputed_tensors_are_read_and_not_scheduled_yet(site: Site, step: steps.Re
         if consumer not in readers:
             fix, expected = f"Name a tensor that reads {t.name}.", ", ".join(readers) or "nothing"
             yield Refusal(site.name, consumer, expected, fix, f"{consumer} does not read {t.name}")
+
+
+@step_rule(steps.Recompute)
+def float_sums_are_folded_once(site: Site, step: steps.Recompute) -> Iterator[Refusal]:
+    """A sum of floats is folded once and read by all: folded again, in another order, it may have other bits, and who
+    reads both would see two values (docs/contracts.md, "Bits")."""
+    op = site.sf.producer(site.name)
+    if op is not None and op.kind is OpKind.SUM and site.tensor.dtype.is_float:
+        fix = "Recompute what is read of it, and let all read the one sum."
+        expected = "an elementwise value, or an exact fold"
+        yield Refusal(site.name, "a sum of floats", expected, fix, f"{site.name} is a sum")
 
 
 @step_rule(steps.SetMemory)

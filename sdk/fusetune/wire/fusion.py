@@ -173,6 +173,12 @@ class Where(OpBase):
     op: Literal["where"]
 
 
+class Fma(OpBase):
+    """`in[0] * in[1] + in[2]`, rounded once; floats, of which at least one is a tensor."""
+
+    op: Literal["fma"]
+
+
 class BroadcastTo(OpBase):
     """Input dimension i is output dimension `dims[i]`; a size of 1 expands, dimensions not named are new."""
 
@@ -242,6 +248,7 @@ Op = (
     | Binary
     | Compare
     | Where
+    | Fma
     | BroadcastTo
     | Permute
     | Reshape

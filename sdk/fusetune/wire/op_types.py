@@ -14,6 +14,7 @@ from fusetune.wire.fusion import (
     Compare,
     Copy,
     DTypeName,
+    Fma,
     Iota,
     Matmul,
     Op,
@@ -30,7 +31,9 @@ FLOATS: frozenset[str] = frozenset({"f64", "f32", "f16", "bf16"})
 INTEGER_BITS = {"i8": 8, "i32": 32, "i64": 64}
 ITEM_BYTES = {"f64": 8, "f32": 4, "f16": 2, "bf16": 2, "i8": 1, "i32": 4, "i64": 8, "bool": 1}
 
-FLOAT_ONLY = frozenset({"exp", "log", "tanh", "sigmoid", "gelu", "silu", "sqrt", "rsqrt", "reciprocal", "div", "mean"})
+FLOAT_ONLY = frozenset(
+    {"exp", "log", "tanh", "sigmoid", "gelu", "silu", "sqrt", "rsqrt", "reciprocal", "div", "fma", "mean"}
+)
 """Operators without a meaning on integers: `div` is for floats (docs/contracts.md, "Fusion"); others give floats."""
 
 TAKES_BOOL = frozenset({"maximum", "minimum", "amax", "amin"})
@@ -76,7 +79,7 @@ def result_type(op: Op, operands: tuple[OperandType, ...], check: OpCheck) -> Te
     """The type of `op`'s result, or None after telling `check` every fault that forbids one."""
     if not _arity_fits(op, len(operands), check):
         return None
-    if not isinstance(op, BinaryOp | Compare | Where) and not _all_tensors(operands, check):
+    if not isinstance(op, BinaryOp | Compare | Where | Fma) and not _all_tensors(operands, check):
         return None
     match op:
         case Copy():
@@ -93,6 +96,9 @@ def result_type(op: Op, operands: tuple[OperandType, ...], check: OpCheck) -> Te
             return None if same is None else TensorType(same.shape, "bool")
         case Where():
             return _where(operands, check)
+        case Fma():
+            same = _same_type(operands, 0, check)
+            return None if same is None else _arithmetic_dtype(op.op, same, check)
         case BroadcastTo():
             return _broadcast_to(op, _tensor(operands[0]), check)
         case Permute():
@@ -120,7 +126,7 @@ def arity(op: Op) -> int | None:
             return 1
         case BinaryOp() | Compare() | Matmul():
             return 2
-        case Where():
+        case Where() | Fma():
             return 3
         case Iota():
             return 0

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.fusion import Fusion
 from compiler.ir.iter_domain import ParallelType
+from compiler.ir.ops import MathGrade
+from compiler.ir.pinned import graded, pinned
 from compiler.ir.tensor import TensorView
 from compiler.schedule import steps
 from compiler.schedule.apply import apply
@@ -16,11 +18,12 @@ from compiler.schedule.trace import ScheduleTrace
 
 
 class TraceBuilder:
-    """A scheduled fusion under construction. Axis positions count in the tensor's current loop domain."""
+    """A scheduled fusion under construction, its functions of this grade where they may be. Axis positions count in the
+    tensor's current loop domain."""
 
-    def __init__(self, fusion: Fusion) -> None:
-        self.fusion = fusion
-        self.sf: ScheduledFusion = start(fusion)
+    def __init__(self, fusion: Fusion, grade: str = MathGrade.EXACT) -> None:
+        self.fusion = graded(pinned(fusion), MathGrade(grade))
+        self.sf: ScheduledFusion = start(self.fusion)
         self.steps: list[steps.Step] = []
 
     def do(self, *new: steps.Step) -> None:

@@ -29,7 +29,7 @@ from compiler.schedule.trace import ScheduleTrace
 from search.space.schedulers.builder import TraceBuilder
 from search.space.schedulers.chunks_facts import BANK_BYTES, ChunkSource, ChunkSpace, chunk_space
 from search.space.schedulers.chunks_space import BULK, PAD, chunks_space
-from search.space.schedulers.pointwise_body import inline_body, is_packed_cast, set_cache, set_grades
+from search.space.schedulers.pointwise_body import MATH, inline_body, is_packed_cast, set_cache
 from search.space.space import Space
 
 P = ParallelType
@@ -63,7 +63,7 @@ class Chunks:
 
     def trace(self, fusion: Fusion, point: Mapping[str, Any]) -> ScheduleTrace:
         """The schedule of a point. Raises InvalidStep where a step cannot be applied."""
-        return _ChunksTrace(TraceBuilder(fusion), point).build()
+        return _ChunksTrace(TraceBuilder(fusion, point[MATH]), point).build()
 
 
 @dataclass
@@ -89,7 +89,6 @@ class _ChunksTrace:
         stored = [f"{name}_r" for name in outputs]
         for name, register in zip(outputs, stored, strict=True):
             b.do(steps.CacheOutput(name, register, MemoryType.LOCAL))
-        set_grades(b, p["math"])
         threaded = [op.output for op in b.sf.ops if op.output not in shared]
         for name in threaded:
             self.thread_loops(name, beside.get(name, p["vector"]))

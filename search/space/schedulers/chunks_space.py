@@ -11,12 +11,11 @@ from compiler.ir.fusion import Fusion
 from compiler.schedule.start import start
 from search.space.constraints import Constraint
 from search.space.knobs import Knob
-from search.space.schedulers.builder import TraceBuilder
 from search.space.schedulers.chunks_facts import LEAST_BLOCKS, STEPS, ChunkSpace, Facts, chunk_space
 from search.space.schedulers.copy_paths import CP_ASYNC
 from search.space.schedulers.flat_space import SMEM_SLACK_BYTES
 from search.space.schedulers.flat_worthwhile import MAX_REGISTER_BYTES, MIN_WORD_BYTES
-from search.space.schedulers.pointwise_body import math_grades
+from search.space.schedulers.pointwise_body import math_knob
 from search.space.schedulers.tile2d_worthwhile import LEAST_TILE_BYTES
 from search.space.space import Space
 
@@ -49,7 +48,7 @@ def chunks_space(fusion: Fusion, arch: Arch) -> Space | None:
         Knob("load_vector", facts.load_vectors or (1,)),
         Knob("layout", LAYOUTS if facts.load_vectors else LAYOUTS[:1]),
         Knob("cache_store", ("default", "streaming")),
-        Knob("math", math_grades(TraceBuilder(fusion))),
+        math_knob(fusion),
     )
     space = Space("chunks", knobs, (*_cuts(facts), *_bulk(facts), *_worthwhile(facts)))
     return space if space.has_legal else None

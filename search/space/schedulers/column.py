@@ -43,7 +43,7 @@ from search.space.schedulers.column_passes import (
 from search.space.schedulers.column_space import ONLINE, column_space
 from search.space.schedulers.column_staging import stage, stageable, tile_loops
 from search.space.schedulers.column_words import WORDS, straddling
-from search.space.schedulers.pointwise_body import is_packed_cast, set_cache, set_grades
+from search.space.schedulers.pointwise_body import MATH, is_packed_cast, set_cache
 from search.space.schedulers.rings import turn
 from search.space.space import Space
 
@@ -71,7 +71,7 @@ class Column:
 
     def trace(self, fusion: Fusion, point: Mapping[str, Any]) -> ScheduleTrace:
         """The schedule of a point. Raises InvalidStep where a step cannot be applied."""
-        return _ColumnTrace(TraceBuilder(fusion), point).build()
+        return _ColumnTrace(TraceBuilder(fusion, point[MATH]), point).build()
 
 
 @dataclass
@@ -102,7 +102,6 @@ class _ColumnTrace:
         b, p, form = self.b, self.point, self.form
         if p["load"] == "tma":
             self.staged = stage(b, stageable(form, b.sf, p["columns"]), stays=p["reuse"] == SHARED)
-        set_grades(b, p["math"])
         for op in b.sf.ops:
             if op.output in self.staged:
                 tile_loops(b, op.output, form, p)

@@ -21,7 +21,7 @@ from search.space.schedulers.column_passes import READ_AGAIN, SHARED, cache_regi
 from search.space.schedulers.column_staging import MAX_BOX, UNIT_BYTES
 from search.space.schedulers.column_words import WORDS, word_constraints
 from search.space.schedulers.flat_space import SMEM_SLACK_BYTES
-from search.space.schedulers.pointwise_body import math_grades
+from search.space.schedulers.pointwise_body import math_knob
 from search.space.schedulers.register_limits import launchable_registers
 from search.space.schedulers.rings import Rings, ring_constraints, ring_knobs
 from search.space.space import Space
@@ -72,7 +72,7 @@ def column_space(fusion: Fusion, arch: Arch, sm_count: int) -> Space:
     cache_registers(b)
     facts = ColumnFacts(b.sf, with_accesses_of(found, b.sf), arch, sm_count, reuses(b.sf))
     return Space(
-        "column", _knobs(b, facts), (*_memory(facts), *_staging(facts), *_redundant(facts), *_worthwhile(facts))
+        "column", _knobs(fusion, facts), (*_memory(facts), *_staging(facts), *_redundant(facts), *_worthwhile(facts))
     )
 
 
@@ -85,7 +85,7 @@ def _with_exact(powers: tuple[int, ...], extents: Iterable[int], most: int) -> t
     return tuple(sorted({*powers, *(n for n in extents if n <= most)}))
 
 
-def _knobs(b: TraceBuilder, f: ColumnFacts) -> tuple[Knob, ...]:
+def _knobs(fusion: Fusion, f: ColumnFacts) -> tuple[Knob, ...]:
     few = f.columns("inner") < FEW_COLUMNS and f.form.extent(f.form.batch("inner")) > 1
     choices = ("inner", "all") if few else ("inner",)
     aligned = tuple(v for v in _powers(16) if any(f.useful(c, v) for c in choices))
@@ -104,10 +104,10 @@ def _knobs(b: TraceBuilder, f: ColumnFacts) -> tuple[Knob, ...]:
         Knob("cluster", _powers(min(f.most_blocks, f.rows))),
         *ring_knobs((1, 2, 3, 4) if f.arch.has_tma and any(f.staged(c) for c in choices) else (1,), persistent=False),
         Knob("reuse", (*f.reuses, SHARED) if f.is_staged_once else f.reuses),
-        Knob("fold", (APART, ONLINE) if online_sums(b.sf) else (APART,)),
+        Knob("fold", (APART, ONLINE) if online_sums(f.sf) else (APART,)),
         Knob("cache_load", hints if f.form.loads else hints[:1]),
         Knob("cache_store", hints if f.form.stores else hints[:1]),
-        Knob("math", math_grades(b)),
+        math_knob(fusion),
         Knob("registers", CAPS if f.pass_count > 1 else CAPS[:2]),
     )
 

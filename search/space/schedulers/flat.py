@@ -29,7 +29,7 @@ from search.space.schedulers.copy_paths import CP_ASYNC
 from search.space.schedulers.flat_space import MAX_BOX, flat_space
 from search.space.schedulers.iteration_space import HELD, IterationSpace, Operand, iteration_space
 from search.space.schedulers.multicasts import multicasts_of
-from search.space.schedulers.pointwise_body import cache_registers, inline_body, is_packed_cast, set_cache, set_grades
+from search.space.schedulers.pointwise_body import MATH, cache_registers, inline_body, is_packed_cast, set_cache
 from search.space.schedulers.rings import turn
 from search.space.schedulers.row_facts import AS_THEY_ARE
 from search.space.schedulers.transposed_space import TransposedSpace, transposed_space
@@ -66,7 +66,7 @@ class Flat:
 
     def trace(self, fusion: Fusion, point: Mapping[str, Any]) -> ScheduleTrace:
         """The schedule of a point. Raises InvalidStep where a step cannot be applied."""
-        return _FlatTrace(TraceBuilder(fusion), point, self.sm_count).build()
+        return _FlatTrace(TraceBuilder(fusion, point[MATH]), point, self.sm_count).build()
 
 
 @dataclass
@@ -98,7 +98,6 @@ class _FlatTrace:
         sent = self.multicasts.stage(b, loaded) if self.multicasts is not None else {}
         staged_in |= sent
         staged_out = self.stage_stores() if p["store"] != "vector" else {}
-        set_grades(b, p["math"])
         outputs = list(b.sf.outputs)
         copied = staged_in if p["load"] == CP_ASYNC else {}
         threaded = [op.output for op in b.sf.ops if op.output not in staged_in or op.output in copied]

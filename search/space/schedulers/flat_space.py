@@ -18,13 +18,12 @@ from compiler.schedule.start import start
 from search.space.constraints import Constraint
 from search.space.knobs import Knob
 from search.space.schedulers.aligned_rows import IN_WORDS
-from search.space.schedulers.builder import TraceBuilder
 from search.space.schedulers.copy_paths import CP_ASYNC, copied_rings
 from search.space.schedulers.flat_facts import Facts
 from search.space.schedulers.flat_worthwhile import redundant, worthwhile
 from search.space.schedulers.iteration_space import IterationSpace, iteration_space
 from search.space.schedulers.multicasts import MULTICASTS, Multicasts, multicast_constraints
-from search.space.schedulers.pointwise_body import math_grades
+from search.space.schedulers.pointwise_body import math_knob
 from search.space.schedulers.rings import Rings, ring_constraints, ring_knobs
 from search.space.schedulers.row_facts import ALIGNED, AS_THEY_ARE
 from search.space.space import Space
@@ -63,7 +62,6 @@ def flat_space(fusion: Fusion, arch: Arch, sm_count: int) -> Space:
 
 
 def _knobs(fusion: Fusion, f: Facts) -> tuple[Knob, ...]:
-    b = TraceBuilder(fusion)
     bulk = f.arch.has_tma
     paths = ("vector", "tma", "bulk") if bulk else ("vector",)
     vectors = f.vectors
@@ -92,7 +90,7 @@ def _knobs(fusion: Fusion, f: Facts) -> tuple[Knob, ...]:
         Knob("cache_load", STREAM_LOADS),
         Knob("cache_store", STREAM_STORES),
         Knob("cache_broadcast", CACHE_BROADCASTS if f.keeps_broadcasts else CACHE_BROADCASTS[:1]),
-        Knob("math", math_grades(b)),
+        math_knob(fusion),
     )
 
 

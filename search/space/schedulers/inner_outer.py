@@ -25,6 +25,7 @@ from compiler.schedule.trace import ScheduleTrace
 from search.space.schedulers.builder import TraceBuilder
 from search.space.schedulers.inner_outer_facts import HELD, inner_outer_shape, refusal_of
 from search.space.schedulers.inner_outer_space import inner_outer_space
+from search.space.schedulers.pointwise_body import MATH
 from search.space.schedulers.row import RowTrace
 from search.space.schedulers.row_facts import APART, AS_THEY_ARE, steps_of
 from search.space.schedulers.row_shape import RowShape, computed_across, fold_sets, is_full
@@ -56,7 +57,7 @@ class InnerOuter:
 
     def trace(self, fusion: Fusion, point: Mapping[str, Any]) -> ScheduleTrace:
         """The schedule of a point. Raises InvalidStep where a step cannot be applied."""
-        return _InnerOuterTrace(TraceBuilder(fusion), {**_FIXED, **point}, self.sm_count).build()
+        return _InnerOuterTrace(TraceBuilder(fusion, point[MATH]), {**_FIXED, **point}, self.sm_count).build()
 
 
 @dataclass

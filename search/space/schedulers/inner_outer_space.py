@@ -14,7 +14,6 @@ from compiler.ir.fusion import Fusion
 from compiler.schedule.start import start
 from search.space.constraints import Constraint
 from search.space.knobs import Knob
-from search.space.schedulers.builder import TraceBuilder
 from search.space.schedulers.copy_paths import CP_ASYNC
 from search.space.schedulers.flat_space import SMEM_SLACK_BYTES
 from search.space.schedulers.inner_outer_facts import (
@@ -25,7 +24,7 @@ from search.space.schedulers.inner_outer_facts import (
     inner_outer_facts,
     inner_outer_shape,
 )
-from search.space.schedulers.pointwise_body import math_grades
+from search.space.schedulers.pointwise_body import math_knob
 from search.space.schedulers.register_limits import launchable_registers
 from search.space.schedulers.rings import ELECTED, Rings, ring_constraints, ring_knobs
 from search.space.schedulers.row_facts import (
@@ -76,7 +75,7 @@ def _knobs(fusion: Fusion, f: InnerOuterFacts) -> tuple[Knob, ...]:
         Knob("resident", RESIDENT),
         Knob("cache_load", CACHE_LOADS),
         Knob("cache_store", CACHE_STORES if stores else CACHE_STORES[:1]),
-        Knob("math", math_grades(TraceBuilder(fusion))),
+        math_knob(fusion),
     )
 
 

@@ -1,7 +1,8 @@
 """Launches: a fusion as several kernels, one after the other, each scheduled by a scheduler of single kernels.
 
 The space is the product of the launches' spaces: launch 0 has the knobs `0.vector`, `0.stages`, …, launch 1 `1.vector`.
-Nothing ties the launches together but what they store, which the cut has settled. A fusion that one kernel holds has
+Nothing ties the launches together but what they store, which the cut has settled, and how exact functions are, `math`:
+a value that two launches work out has the same bits in both. A fusion that one kernel holds has
 such a scheduler only where a rewriting of it may be faster: a reduction of few long rows, folded in two steps.
 """
 
@@ -17,6 +18,8 @@ from typing import Any
 
 from compiler.arch import Arch
 from compiler.ir.fusion import Fusion
+from compiler.ir.ops import MathGrade
+from compiler.ir.pinned import graded, pinned
 from compiler.launches import (
     Cut,
     cheapest_cut,
@@ -37,6 +40,7 @@ from compiler.schedule.trace import ProgramTrace, ScheduleTrace
 from search.space.constraints import Constraint
 from search.space.protocol import Scheduler
 from search.space.schedulers.inner_outer import InnerOuter
+from search.space.schedulers.pointwise_body import MATH, math_knob
 from search.space.space import Space
 
 MOST_SPACES = 24
@@ -89,23 +93,25 @@ class Launches:
 
     def refusal(self, fusion: Fusion, arch: Arch) -> str | None:
         """Any other fusion than the one that was cut."""
-        return None if fusion == self.fusion else "it was made for another fusion; ask `schedulers_for`"
+        return None if pinned(fusion) == self.fusion else "it was made for another fusion; ask `schedulers_for`"
 
     def space(self, fusion: Fusion, arch: Arch) -> Space:
         """The product of the launches' spaces."""
         spaces = [s.space(part.fusion, arch) for s, part in zip(self.each, self.cut.parts, strict=True)]
-        knobs = tuple(replace(k, name=_knob(n, k.name)) for n, space in enumerate(spaces) for k in space.knobs)
+        knobs = tuple(
+            replace(k, name=_knob(n, k.name)) for n, space in enumerate(spaces) for k in space.knobs if k.name != MATH
+        )
         constraints = tuple(_prefixed(n, c) for n, space in enumerate(spaces) for c in space.constraints)
-        return Space(self.name, knobs, constraints)
+        return Space(self.name, (math_knob(self.cut.program), *knobs), constraints)
 
     def trace(self, fusion: Fusion, point: Mapping[str, Any]) -> ProgramTrace:
         """The schedules of a point's launches. Raises InvalidStep where a step cannot be applied."""
         traces: list[ScheduleTrace] = []
         for number, (scheduler, part) in enumerate(zip(self.each, self.cut.parts, strict=True)):
-            trace = scheduler.trace(part.fusion, own_point(point, number))
+            trace = scheduler.trace(part.fusion, {**own_point(point, number), MATH: point[MATH]})
             assert isinstance(trace, ScheduleTrace), "launches are scheduled by schedulers of single kernels"
             traces.append(trace)
-        return program_trace(fusion, self.cut, traces)
+        return program_trace(graded(pinned(fusion), MathGrade(point[MATH])), self.cut, traces)
 
 
 @lru_cache(maxsize=64)
@@ -117,6 +123,7 @@ def launches_for(
     For a fusion that no single kernel holds, those of its cheapest cut; for every fusion, those of rewritings that give
     reductions more blocks. The same for the same fusion; remembered, since finding a cut may take a second.
     """
+    fusion = pinned(fusion)
     every = singles(sm_count)
     is_single = any(s.refusal(fusion, arch) is None for s in every)
 
@@ -148,14 +155,22 @@ def rank_by_rank(scored: Sequence[Scored]) -> list[tuple[dict[str, Any], float]]
     more than another is joined to the best of that.
 
     What a launch takes does not depend on the others, so that joining the best of each is better than the best of the
-    points drawn, which are seldom good in all launches at once.
+    points drawn, which are seldom good in all launches at once. Points that differ in what the launches share are
+    joined apart.
     """
-    if not scored:
-        return []
+    alike: dict[tuple[tuple[str, Any], ...], list[Scored]] = {}
+    for one in scored:
+        shared = tuple((name, value) for name, value in one[0].items() if "." not in name)
+        alike.setdefault(shared, []).append(one)
+    return [joined for shared, group in alike.items() for joined in _joined_by_rank(dict(shared), group)]
+
+
+def _joined_by_rank(shared: Mapping[str, Any], scored: Sequence[Scored]) -> Iterator[tuple[dict[str, Any], float]]:
     columns = [_ranked_alone(scored, number) for number in range(len(scored[0][1]))]
-    ranks = range(max(map(len, columns)))
-    joined = ([column[rank if rank < len(column) else 0] for column in columns] for rank in ranks)
-    return [({k: v for point, _ in each for k, v in point.items()}, sum(us for _, us in each)) for each in joined]
+    for rank in range(max(map(len, columns))):
+        each = [column[rank if rank < len(column) else 0] for column in columns]
+        own = {name: value for point, _ in each for name, value in point.items()}
+        yield {**shared, **own}, sum(us for _, us in each)
 
 
 def _ranked_alone(scored: Sequence[Scored], number: int) -> list[tuple[dict[str, Any], float]]:
@@ -170,6 +185,7 @@ def _ranked_alone(scored: Sequence[Scored], number: int) -> list[tuple[dict[str,
 
 def launches_refusal(fusion: Fusion, arch: Arch, singles: tuple[Scheduler, ...]) -> str:
     """Why there are no launches: an operator that no scheduler takes even in a launch of its own, or no need."""
+    fusion = pinned(fusion)
     made = {op.output for op in fusion.ops}
     for op in fusion.ops:
         alone = part_of(fusion, (op.output,), made - {op.output}).fusion

@@ -5,33 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from compiler.dtypes import DType
+from compiler.ir.fusion import Fusion
 from compiler.ir.iter_domain import MemoryType
 from compiler.ir.ops import POINTWISE, OpKind
-from compiler.ir.tensor import CachePolicy, MathGrade, TensorOp
+from compiler.ir.pinned import grades_of
+from compiler.ir.tensor import CachePolicy, TensorOp
 from compiler.schedule import steps
+from search.space.knobs import Knob
 from search.space.schedulers.builder import TraceBuilder
 
-GRADES = tuple(g.value for g in MathGrade)
+MATH = "math"
+"""The knob of how exact functions are: one for the whole fusion, whatever its launches."""
 
 
-def math_grades(b: TraceBuilder) -> tuple[str, ...]:
-    """Grades worth trying: exact alone without functions that have others; coarse where results have 16 bits."""
-    graded = {OpKind.TANH, OpKind.SIGMOID, OpKind.SILU, OpKind.GELU}
-    inexact = graded | {OpKind.EXP, OpKind.LOG, OpKind.DIV, OpKind.RECIPROCAL, OpKind.SQRT, OpKind.RSQRT}
-    kinds = {op.kind for op in b.sf.ops}
-    if not kinds & inexact:
-        return GRADES[:1]
-    halves = all(b.tensor(o).dtype in (DType.BF16, DType.F16) for o in b.sf.outputs)
-    return GRADES if halves and kinds & graded else GRADES[:2]
-
-
-def set_grades(b: TraceBuilder, grade: str) -> None:
-    """Asks for a math grade on every op that computes."""
-    if grade == MathGrade.EXACT:
-        return
-    for op in b.sf.ops:
-        if op.kind in POINTWISE and op.kind is not OpKind.CAST:
-            b.do(steps.Approximate(op.output, MathGrade(grade)))
+def math_knob(fusion: Fusion) -> Knob:
+    """The grades that give different kernels: exact alone without functions that may be approximated."""
+    return Knob(MATH, tuple(grade.value for grade in grades_of(fusion)))
 
 
 def cache_registers(b: TraceBuilder) -> tuple[list[str], list[str]]:

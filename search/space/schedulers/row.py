@@ -32,7 +32,7 @@ from compiler.schedule.trace import ScheduleTrace
 from search.space.schedulers.aligned_rows import IN_WORDS
 from search.space.schedulers.builder import TraceBuilder
 from search.space.schedulers.copy_paths import CP_ASYNC
-from search.space.schedulers.pointwise_body import complete_vectors, is_packed_cast, set_cache, set_grades
+from search.space.schedulers.pointwise_body import MATH, complete_vectors, is_packed_cast, set_cache
 from search.space.schedulers.rings import turn
 from search.space.schedulers.row_facts import (
     AS_THEY_ARE,
@@ -72,7 +72,7 @@ class Row:
 
     def trace(self, fusion: Fusion, point: Mapping[str, Any]) -> ScheduleTrace:
         """The schedule of a point. Raises InvalidStep where a step cannot be applied."""
-        return RowTrace(TraceBuilder(fusion), point, self.sm_count).build()
+        return RowTrace(TraceBuilder(fusion, point[MATH]), point, self.sm_count).build()
 
 
 @dataclass
@@ -128,7 +128,6 @@ class RowTrace:
         passes = compute_again(b, self.rows.folded, self.rank, kept, loads_once=loads_once)
         for name in list(self.loads):
             self.loads |= {copy: self.loads[name] for copy in passes if copy.startswith(f"{name}_p")}
-        set_grades(b, p["math"])
         b.do(*(steps.Straddle(name) for name in self.loads if self.comes_in_words(name)))
         for op in b.sf.ops:
             if op.output in self.sent or (op.output in self.staged and op.output not in self.copied):

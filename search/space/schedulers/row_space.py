@@ -12,10 +12,9 @@ from compiler.schedule.start import start
 from search.space.constraints import Constraint
 from search.space.knobs import Knob
 from search.space.schedulers.aligned_rows import IN_WORDS
-from search.space.schedulers.builder import TraceBuilder
 from search.space.schedulers.copy_paths import CP_ASYNC
 from search.space.schedulers.flat_space import SMEM_SLACK_BYTES
-from search.space.schedulers.pointwise_body import math_grades
+from search.space.schedulers.pointwise_body import math_knob
 from search.space.schedulers.register_limits import launchable_registers
 from search.space.schedulers.rings import ELECTED, ring_constraints, ring_knobs
 from search.space.schedulers.row_facts import (
@@ -96,7 +95,7 @@ def _knobs(fusion: Fusion, f: RowFacts) -> tuple[Knob, ...]:
         Knob("resident", RESIDENT),
         Knob("cache_load", CACHE_LOADS),
         Knob("cache_store", CACHE_STORES if any(o.is_output for o in f.rows.streams) else CACHE_STORES[:1]),
-        Knob("math", math_grades(TraceBuilder(fusion))),
+        math_knob(fusion),
         Knob("parked", PARKED if f.passes > 1 and f.row_bytes >= PARKED_ROW_BYTES else PARKED[:1]),
     )
 

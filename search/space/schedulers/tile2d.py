@@ -33,7 +33,7 @@ from compiler.schedule import steps
 from compiler.schedule.start import start
 from compiler.schedule.trace import ScheduleTrace
 from search.space.schedulers.builder import TraceBuilder
-from search.space.schedulers.pointwise_body import inline_body, is_packed_cast, set_cache, set_grades
+from search.space.schedulers.pointwise_body import MATH, inline_body, is_packed_cast, set_cache
 from search.space.schedulers.rings import turn
 from search.space.schedulers.tile2d_facts import WARP, Facts
 from search.space.schedulers.tile2d_layouts import BANKS, ODD, PHASES
@@ -78,7 +78,7 @@ class Tile2d:
 
     def trace(self, fusion: Fusion, point: Mapping[str, Any]) -> ScheduleTrace:
         """The schedule of a point. Raises InvalidStep where a step cannot be applied."""
-        return _Tile2dTrace(TraceBuilder(fusion), point, self.sm_count).build()
+        return _Tile2dTrace(TraceBuilder(fusion, point[MATH]), point, self.sm_count).build()
 
 
 @dataclass
@@ -116,7 +116,6 @@ class _Tile2dTrace:
             b.do(steps.SetMemory(name, MemoryType.LOCAL, CopyVia.LDMATRIX))
         for name in staged if stores_matrices(p) else ():
             b.do(steps.SetMemory(name, MemoryType.SHARED, CopyVia.STMATRIX))
-        set_grades(b, p["math"])
         before = {n for c in self.chains for n in c.tensors}
         ends = staged if is_staged else list(outputs)
         apart = before | {*outputs, *staged}

@@ -11,10 +11,9 @@ from compiler.ir.fusion import Fusion
 from compiler.schedule.start import start
 from search.space.constraints import Constraint
 from search.space.knobs import Knob
-from search.space.schedulers.builder import TraceBuilder
 from search.space.schedulers.copy_paths import CP_ASYNC, copied_rings
 from search.space.schedulers.flat_space import CACHE_LOADS, CACHE_STORES, MAX_BOX
-from search.space.schedulers.pointwise_body import math_grades
+from search.space.schedulers.pointwise_body import math_knob
 from search.space.schedulers.rings import Rings, ring_constraints, ring_knobs
 from search.space.schedulers.tile2d_facts import (
     LEAST_THREADS,
@@ -110,7 +109,7 @@ def _knobs(fusion: Fusion, f: Facts) -> tuple[Knob, ...]:
         Knob("tile_order", ORDERS if f.space.batch_inside else ORDERS[:-1]),
         Knob("cache_load", CACHE_LOADS),
         Knob("cache_store", CACHE_STORES),
-        Knob("math", math_grades(TraceBuilder(fusion))),
+        math_knob(fusion),
     )
 
 

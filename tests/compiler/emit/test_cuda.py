@@ -14,8 +14,8 @@ from compiler.dtypes import DType
 from compiler.emit.cuda import ENTRY, emit, kernel_text
 from compiler.ir.expr import Var, const, var
 from compiler.ir.fusion import Literal
-from compiler.ir.ops import OpKind
-from compiler.ir.tensor import CachePolicy, MathGrade
+from compiler.ir.ops import MathGrade, OpKind
+from compiler.ir.tensor import CachePolicy
 from compiler.lower.kernel_ir import (
     CommitCopies,
     Compute,

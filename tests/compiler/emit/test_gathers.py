@@ -9,8 +9,7 @@ import pytest
 from compiler.dtypes import DType
 from compiler.emit.gathers import gather, gathers_bytes
 from compiler.ir.expr import Expr, Var, const
-from compiler.ir.ops import OpKind
-from compiler.ir.tensor import MathGrade
+from compiler.ir.ops import MathGrade, OpKind
 from compiler.lower.kernel_ir import Compute, Loop
 from compiler.lower.operands import Reg
 

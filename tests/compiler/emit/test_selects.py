@@ -7,8 +7,8 @@ import pytest
 from compiler.dtypes import DType
 from compiler.emit.selects import folded_under
 from compiler.ir.expr import Expr, Var, const, var
-from compiler.ir.ops import OpKind
-from compiler.ir.tensor import CachePolicy, MathGrade
+from compiler.ir.ops import MathGrade, OpKind
+from compiler.ir.tensor import CachePolicy
 from compiler.lower.kernel_ir import Accumulate, Compute, Declare, GlobalLoad, If, Loop, Stmt
 from compiler.lower.operands import Less, Reg
 

@@ -23,8 +23,7 @@ from compiler.emulate.ptx.parser import parse
 from compiler.emulate.run import emulate
 from compiler.ir.expr import const
 from compiler.ir.fusion import Fusion, Literal, Op, Value
-from compiler.ir.ops import BINARY, COMPARE, UNARY, OpKind
-from compiler.ir.tensor import MathGrade
+from compiler.ir.ops import BINARY, COMPARE, UNARY, MathGrade, OpKind
 from compiler.lower.kernel_ir import Compute
 from compiler.lower.operands import Reg
 from compiler.nvrtc import CompilePool

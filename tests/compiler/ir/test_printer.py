@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from compiler.ir.printer import fusion_text, scheduled_text
-from compiler.ir.tensor import CachePolicy, MathGrade
+from compiler.ir.tensor import CachePolicy
 from compiler.schedule import steps as st
 from compiler.schedule.apply import apply
 from compiler.schedule.start import start
@@ -98,7 +98,6 @@ def test_a_fusion_is_a_line_a_value() -> None:
 
 FINISHING: Steps = [
     st.SetCache("v0", CachePolicy.EVICT_FIRST),
-    st.Approximate("v0", MathGrade.COARSE),
     st.CapRegisters(32),
 ]
 

@@ -96,5 +96,7 @@ def test_groups_change_nothing(groups: int, rows: int, missing: int, columns: in
     grouped = in_groups(fusion, groups)
     assert (groups, columns) in {v.shape for v in grouped.values}
     inputs = [np.random.default_rng(rows).normal(size=(there, columns))]
-    for found, expected in zip(evaluate(grouped, inputs, np), evaluate(fusion, inputs, np), strict=True):
+    for found, expected in zip(
+        evaluate(grouped, inputs, np, rounds=False), evaluate(fusion, inputs, np, rounds=False), strict=True
+    ):
         np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)

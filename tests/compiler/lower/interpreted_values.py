@@ -94,6 +94,7 @@ _FUNCTIONS: dict[OpKind, Callable[..., Any]] = {
     OpKind.CAST: np.positive,
     OpKind.PERMUTE: np.positive,
     OpKind.BROADCAST_TO: np.positive,
+    OpKind.FMA: lambda x, y, z: x * y + z,
     OpKind.NEG: np.negative,
     OpKind.ABS: np.abs,
     OpKind.EXP: np.exp,

@@ -11,8 +11,8 @@ from compiler.arch import arch_named
 from compiler.dtypes import DType
 from compiler.ir.expr import Expr, Var, const, var
 from compiler.ir.fusion import Fusion
-from compiler.ir.ops import OpKind
-from compiler.ir.tensor import CachePolicy, MathGrade
+from compiler.ir.ops import MathGrade, OpKind
+from compiler.ir.tensor import CachePolicy
 from compiler.lower import kernel_ir as k
 from compiler.lower.operands import Less, Reg
 from compiler.lower.passes.settled_conditions import settle_conditions

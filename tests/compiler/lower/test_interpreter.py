@@ -10,8 +10,8 @@ import pytest
 from compiler.dtypes import DType
 from compiler.ir.expr import Expr, Var, const, var
 from compiler.ir.fusion import Fusion, Literal, Op, Value
-from compiler.ir.ops import OpKind
-from compiler.ir.tensor import CachePolicy, MathGrade
+from compiler.ir.ops import MathGrade, OpKind
+from compiler.ir.tensor import CachePolicy
 from compiler.lower.kernel_ir import (
     BulkLoad,
     BulkStore,

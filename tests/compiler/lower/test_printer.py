@@ -12,8 +12,8 @@ import pytest
 from compiler.dtypes import DType
 from compiler.ir.expr import Expr, Var, const, var
 from compiler.ir.fusion import Literal
-from compiler.ir.ops import OpKind
-from compiler.ir.tensor import CachePolicy, MathGrade
+from compiler.ir.ops import MathGrade, OpKind
+from compiler.ir.tensor import CachePolicy
 from compiler.lower import kernel_ir as k
 from compiler.lower.lower import lower
 from compiler.lower.operands import Barrier, Less, Pointer, Reg, Shared, TensorMap

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from compiler.dtypes import DType
 from compiler.ir.expr import Var, const, var
-from compiler.ir.ops import OpKind
-from compiler.ir.tensor import CachePolicy, MathGrade
+from compiler.ir.ops import MathGrade, OpKind
+from compiler.ir.tensor import CachePolicy
 from compiler.lower.kernel_ir import Accumulate, Compute, Declare, GlobalLoad, GlobalStore, If, Loop, Opaque, Stmt, Sync
 from compiler.lower.operands import Less, Reg
 from compiler.lower.passes.fold_guards import hoist_fold_guards

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from compiler.errors import InvalidStep
-from compiler.ir.tensor import Allocation, CachePolicy, CircularBuffer, MathGrade, TensorView
+from compiler.ir.tensor import Allocation, CachePolicy, CircularBuffer, TensorView
 from compiler.schedule.apply import apply
 from compiler.schedule.steps import (
-    Approximate,
     CacheInput,
     CacheOutput,
     CapRegisters,
@@ -262,14 +261,6 @@ REFUSALS = [
         "writes",
         id="cache-hint-of-an-input",
     ),
-    pytest.param(
-        [],
-        Approximate("v0", MathGrade.COARSE),
-        Approximate("i0", MathGrade.COARSE),
-        "an input",
-        "defines",
-        id="grade-of-an-input",
-    ),
     pytest.param([], CapRegisters(16), CapRegisters(8), "8 registers", "16 to 248", id="registers-below"),
     pytest.param([], CapRegisters(248), CapRegisters(256), "256 registers", "16 to 248", id="registers-above"),
     pytest.param([], CapRegisters(24), CapRegisters(20), "20 registers", "multiple of 8", id="registers-between"),
@@ -352,11 +343,11 @@ def test_negative_prefetch_counts_from_the_stages(prefetch: int, kept: int) -> N
     assert load((4, 8), *INLINED, Buffer("s", 4, prefetch)).tensor("s").circular == CircularBuffer(4, kept)
 
 
-def test_hints_and_grades_belong_to_ops() -> None:
-    sf = load((4, 8), SetCache("v0", CachePolicy.STREAMING), Approximate("v0", MathGrade.COARSE), CapRegisters(64))
+def test_hints_belong_to_ops() -> None:
+    sf = load((4, 8), SetCache("v0", CachePolicy.STREAMING), CapRegisters(64))
     made = sf.producer("v0")
     assert made is not None
-    assert (made.cache, made.grade, sf.max_registers) == (CachePolicy.STREAMING, MathGrade.COARSE, 64)
+    assert (made.cache, sf.max_registers) == (CachePolicy.STREAMING, 64)
 
 
 # Names ---------------------------------------------------------------------------------------------------------------

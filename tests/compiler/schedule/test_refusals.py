@@ -362,6 +362,7 @@ TRACED: list[tuple[str, list[steps.Step], steps.Step, steps.Step]] = [
 ]
 
 IN_OTHER_TESTS = {
+    "float_sums_are_folded_once",
     "shared_tensors_are_written_by_copies",
     "tensors_are_inlined_at_most_at_their_maximum_position",
     "inline_positions_lie_among_the_loops",

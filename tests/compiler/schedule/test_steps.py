@@ -9,7 +9,7 @@ import pytest
 
 from compiler.ir.iter_domain import MemoryType, ParallelType
 from compiler.ir.size import Size
-from compiler.ir.tensor import BufferKind, CachePolicy, CopyVia, MathGrade
+from compiler.ir.tensor import BufferKind, CachePolicy, CopyVia
 from compiler.schedule import steps
 from compiler.schedule.steps import MalformedStep, Step, step_from_json, step_text, step_to_json
 from compiler.schedule.trace import steps_from_json
@@ -56,7 +56,6 @@ SAMPLES: list[Step] = [
     steps.Recompute("r", "v0", "r_p2", ("v1", "v2")),
     steps.Online("m", ("s", "t")),
     *(steps.SetCache("r", p) for p in CachePolicy),
-    *(steps.Approximate("v0", g) for g in MathGrade),
     steps.Park("r", 12),
     steps.CapRegisters(128),
 ]

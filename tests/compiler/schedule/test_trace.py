@@ -12,6 +12,7 @@ import pytest
 
 from compiler.errors import InvalidFusion, InvalidStep
 from compiler.ir.fusion import Fusion
+from compiler.ir.pinned import pinned
 from compiler.schedule import steps
 from compiler.schedule.apply import apply
 from compiler.schedule.start import start
@@ -39,7 +40,7 @@ STEPS: tuple[steps.Step, ...] = (
     steps.InlineAt("s", 1),
 )
 
-TRACE = ScheduleTrace(add_of(4, 64), STEPS)
+TRACE = ScheduleTrace(pinned(add_of(4, 64)), STEPS)
 
 
 def test_replay_is_the_steps_in_order_from_the_start() -> None:

@@ -1,4 +1,4 @@
-extern "C" __global__ void __maxnreg__(80) fusetune_kernel(const u16* __restrict__ i0, const u16* __restrict__ i1, const u16* __restrict__ i2, u16* __restrict__ v16, float* __restrict__ v1) {
+extern "C" __global__ void __maxnreg__(80) fusetune_kernel(const u16* __restrict__ i0, const u16* __restrict__ i1, const u16* __restrict__ i2, u16* __restrict__ v15, float* __restrict__ v1) {
   const Index bx = blockIdx.x;
   const Index tx = threadIdx.x;
   __builtin_assume(tx < 128u);
@@ -25,10 +25,10 @@ extern "C" __global__ void __maxnreg__(80) fusetune_kernel(const u16* __restrict
       for (Index k11 = 0u; k11 < 2u; ++k11) {
         ft_load_global<16, 0>(&w12[k11 * 8u], i1 + (tx * 8u) + k11 * 1024u);
       }
-      alignas(16) u16 w15[16];
+      alignas(16) u16 w14[16];
       #pragma unroll
       for (Index k12 = 0u; k12 < 2u; ++k12) {
-        ft_load_global<16, 0>(&w15[k12 * 8u], i2 + (tx * 8u) + k12 * 1024u);
+        ft_load_global<16, 0>(&w14[k12 * 8u], i2 + (tx * 8u) + k12 * 1024u);
       }
       ft_mbarrier_wait(smem + u32((k0 % 3u) * 8u + 24576u), ((k0 / 3u) % 2u));
       alignas(16) u16 i0_r[16];
@@ -87,9 +87,7 @@ extern "C" __global__ void __maxnreg__(80) fusetune_kernel(const u16* __restrict
           v0_p1[0u] = ft_to_f32_bf16(i0_r_p1, k9 * 8u + k10);
           alignas(16) float v3[1];
           v3[0u] = ft_sub(v0_p1[0u], w3[0u]);
-          alignas(16) float v4[1];
-          v4[0u] = ft_square(v3[0u]);
-          v5_sum[0u] = ft_fold_sum_f32(v5_sum[0u], v4[0u]);
+          v5_sum[0u] = ft_fma(v3[0u], v3[0u], v5_sum[0u]);
         }
       }
       #pragma unroll
@@ -117,7 +115,7 @@ extern "C" __global__ void __maxnreg__(80) fusetune_kernel(const u16* __restrict
       w10[0u] = ft_rsqrt(w9[0u]);
       #pragma unroll
       for (Index k7 = 0u; k7 < 2u; ++k7) {
-        alignas(16) float v15[8];
+        alignas(16) float v14[8];
         #pragma unroll
         for (Index k8 = 0u; k8 < 8u; ++k8) {
           alignas(16) float v0_p2[1];
@@ -128,20 +126,18 @@ extern "C" __global__ void __maxnreg__(80) fusetune_kernel(const u16* __restrict
           v9[0u] = ft_mul(v3_p2[0u], w10[0u]);
           alignas(16) float w13[1];
           w13[0u] = ft_to_f32_bf16(w12, k7 * 8u + k8);
-          alignas(16) float v12[1];
-          v12[0u] = ft_mul(v9[0u], w13[0u]);
-          alignas(16) float w16[1];
-          w16[0u] = ft_to_f32_bf16(w15, k7 * 8u + k8);
-          v15[k8] = ft_add(v12[0u], w16[0u]);
+          alignas(16) float w15[1];
+          w15[0u] = ft_to_f32_bf16(w14, k7 * 8u + k8);
+          v14[k8] = ft_fma(v9[0u], w13[0u], w15[0u]);
         }
-        alignas(16) u16 v16_r[8];
-        ft_narrow_bf16<8>(&v16_r[0u], &v15[0u]);
-        ft_store_global<16, 0>(v16 + (k0 * 1081344u + bx * 4096u + ty * 2048u + tx * 8u) + k7 * 1024u, &v16_r[0u]);
+        alignas(16) u16 v15_r[8];
+        ft_narrow_bf16<8>(&v15_r[0u], &v14[0u]);
+        ft_store_global<16, 0>(v15 + (k0 * 1081344u + bx * 4096u + ty * 2048u + tx * 8u) + k7 * 1024u, &v15_r[0u]);
       }
-      alignas(16) float w19[1];
-      w19[0u] = ft_div(v1_sum[0u], 2048.0f);
+      alignas(16) float w18[1];
+      w18[0u] = ft_div(v1_sum[0u], 2048.0f);
       alignas(16) float v1_r[1];
-      v1_r[0u] = w19[0u];
+      v1_r[0u] = w18[0u];
       if (tx == 0u) {
         ft_store_global<4, 0>(v1 + (k0 * 528u + bx * 2u + ty), &v1_r[0u]);
       }

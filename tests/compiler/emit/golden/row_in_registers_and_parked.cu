@@ -1,4 +1,4 @@
-extern "C" __global__ void __launch_bounds__(512, 3) fusetune_kernel(const float* __restrict__ i0, const float* __restrict__ i1, const float* __restrict__ i2, float* __restrict__ v12, float* __restrict__ v0) {
+extern "C" __global__ void __launch_bounds__(512, 3) fusetune_kernel(const float* __restrict__ i0, const float* __restrict__ i1, const float* __restrict__ i2, float* __restrict__ v11, float* __restrict__ v0) {
   const Index bx = blockIdx.x;
   const Index tx = threadIdx.x;
   __builtin_assume(tx < 512u);
@@ -67,9 +67,7 @@ extern "C" __global__ void __launch_bounds__(512, 3) fusetune_kernel(const float
     for (Index k4 = 0u; k4 < 4u; ++k4) {
       alignas(16) float v2[1];
       v2[0u] = ft_sub(i0_r[k3 * 4u + k4], w2[0u]);
-      alignas(16) float v3[1];
-      v3[0u] = ft_square(v2[0u]);
-      v4_sum[0u] = ft_fold_sum_f32(v4_sum[0u], v3[0u]);
+      v4_sum[0u] = ft_fma(v2[0u], v2[0u], v4_sum[0u]);
     }
   }
   #pragma unroll
@@ -82,9 +80,7 @@ extern "C" __global__ void __launch_bounds__(512, 3) fusetune_kernel(const float
       for (Index k4 = 0u; k4 < 4u; ++k4) {
         alignas(16) float v2[1];
         v2[0u] = ft_sub(i0_r_k3p[k4], w2[0u]);
-        alignas(16) float v3[1];
-        v3[0u] = ft_square(v2[0u]);
-        v4_sum[0u] = ft_fold_sum_f32(v4_sum[0u], v3[0u]);
+        v4_sum[0u] = ft_fma(v2[0u], v2[0u], v4_sum[0u]);
       }
       v4_sum[0u] = ((k3p * 512u + tx + 1536u) < 2500u) ? v4_sum[0u] : v4_sum_before;
     }
@@ -120,23 +116,21 @@ extern "C" __global__ void __launch_bounds__(512, 3) fusetune_kernel(const float
   for (Index k5 = 0u; k5 < 3u; ++k5) {
     alignas(16) float w11[4];
     ft_load_global<16, 0>(&w11[0u], i1 + (tx * 4u) + k5 * 2048u);
-    alignas(16) float w13[4];
-    ft_load_global<16, 0>(&w13[0u], i2 + (tx * 4u) + k5 * 2048u);
-    alignas(16) float v10[4];
+    alignas(16) float w12[4];
+    ft_load_global<16, 0>(&w12[0u], i2 + (tx * 4u) + k5 * 2048u);
+    alignas(16) float v8[4];
     #pragma unroll
     for (Index k6 = 0u; k6 < 4u; ++k6) {
       alignas(16) float v2_p2[1];
       v2_p2[0u] = ft_sub(i0_r[k5 * 4u + k6], w2[0u]);
-      alignas(16) float v8[1];
-      v8[0u] = ft_mul(v2_p2[0u], w9[0u]);
-      v10[k6] = ft_mul(v8[0u], w11[k6]);
+      v8[k6] = ft_mul(v2_p2[0u], w9[0u]);
     }
-    alignas(16) float v12_r[4];
+    alignas(16) float v11_r[4];
     #pragma unroll
     for (Index k7 = 0u; k7 < 4u; ++k7) {
-      v12_r[k7] = ft_add(v10[k7], w13[k7]);
+      v11_r[k7] = ft_fma(v8[k7], w11[k7], w12[k7]);
     }
-    ft_store_global<16, 0>(v12 + (bx * 10000u + tx * 4u) + k5 * 2048u, &v12_r[0u]);
+    ft_store_global<16, 0>(v11 + (bx * 10000u + tx * 4u) + k5 * 2048u, &v11_r[0u]);
   }
   #pragma unroll
   for (Index k5p = 0u; k5p < 2u; ++k5p) {
@@ -148,32 +142,30 @@ extern "C" __global__ void __launch_bounds__(512, 3) fusetune_kernel(const float
     w11[2u] = 0.0f;
     w11[3u] = 0.0f;
     ft_load_global_if<16, 0>((k5p * 512u + tx + 1536u) < 2500u, &w11[0u], i1 + (tx * 4u) + (k5p * 2048u + 6144u));
-    alignas(16) float w13[4];
-    w13[0u] = 0.0f;
-    w13[1u] = 0.0f;
-    w13[2u] = 0.0f;
-    w13[3u] = 0.0f;
-    ft_load_global_if<16, 0>((k5p * 512u + tx + 1536u) < 2500u, &w13[0u], i2 + (tx * 4u) + (k5p * 2048u + 6144u));
-    alignas(16) float v10[4];
+    alignas(16) float w12[4];
+    w12[0u] = 0.0f;
+    w12[1u] = 0.0f;
+    w12[2u] = 0.0f;
+    w12[3u] = 0.0f;
+    ft_load_global_if<16, 0>((k5p * 512u + tx + 1536u) < 2500u, &w12[0u], i2 + (tx * 4u) + (k5p * 2048u + 6144u));
+    alignas(16) float v8[4];
     #pragma unroll
     for (Index k6 = 0u; k6 < 4u; ++k6) {
       alignas(16) float v2_p2[1];
       v2_p2[0u] = ft_sub(i0_r_k5p[k6], w2[0u]);
-      alignas(16) float v8[1];
-      v8[0u] = ft_mul(v2_p2[0u], w9[0u]);
-      v10[k6] = ft_mul(v8[0u], w11[k6]);
+      v8[k6] = ft_mul(v2_p2[0u], w9[0u]);
     }
-    alignas(16) float v12_r[4];
+    alignas(16) float v11_r[4];
     #pragma unroll
     for (Index k7 = 0u; k7 < 4u; ++k7) {
-      v12_r[k7] = ft_add(v10[k7], w13[k7]);
+      v11_r[k7] = ft_fma(v8[k7], w11[k7], w12[k7]);
     }
-    ft_store_global_if<16, 0>((k5p * 512u + tx + 1536u) < 2500u, v12 + (bx * 10000u + tx * 4u) + (k5p * 2048u + 6144u), &v12_r[0u]);
+    ft_store_global_if<16, 0>((k5p * 512u + tx + 1536u) < 2500u, v11 + (bx * 10000u + tx * 4u) + (k5p * 2048u + 6144u), &v11_r[0u]);
   }
-  alignas(16) float w15[1];
-  w15[0u] = ft_div_approx(v0_sum[0u], 10000.0f);
+  alignas(16) float w14[1];
+  w14[0u] = ft_div_approx(v0_sum[0u], 10000.0f);
   alignas(16) float v0_r[1];
-  v0_r[0u] = w15[0u];
+  v0_r[0u] = w14[0u];
   if (tx == 0u) {
     ft_store_global<4, 0>(v0 + bx, &v0_r[0u]);
   }

@@ -1,4 +1,4 @@
-extern "C" __global__ void __launch_bounds__(256) fusetune_kernel(const u16* __restrict__ i0, const u16* __restrict__ i1, const u16* __restrict__ i2, u16* __restrict__ v16, float* __restrict__ v1) {
+extern "C" __global__ void __launch_bounds__(256) fusetune_kernel(const u16* __restrict__ i0, const u16* __restrict__ i1, const u16* __restrict__ i2, u16* __restrict__ v15, float* __restrict__ v1) {
   const Index bx = blockIdx.x;
   const Index tx = threadIdx.x;
   __builtin_assume(tx < 256u);
@@ -14,10 +14,10 @@ extern "C" __global__ void __launch_bounds__(256) fusetune_kernel(const u16* __r
   for (Index k7 = 0u; k7 < 4u; ++k7) {
     ft_load_global<16, 0>(&w12[k7 * 8u], i1 + (tx * 8u) + k7 * 2048u);
   }
-  alignas(16) u16 w15[32];
+  alignas(16) u16 w14[32];
   #pragma unroll
   for (Index k8 = 0u; k8 < 4u; ++k8) {
-    ft_load_global<16, 0>(&w15[k8 * 8u], i2 + (tx * 8u) + k8 * 2048u);
+    ft_load_global<16, 0>(&w14[k8 * 8u], i2 + (tx * 8u) + k8 * 2048u);
   }
   alignas(16) float v1_sum[1];
   v1_sum[0u] = 0.0f;
@@ -63,9 +63,7 @@ extern "C" __global__ void __launch_bounds__(256) fusetune_kernel(const u16* __r
       v0_p1[0u] = ft_to_f32_bf16(i0_r, k5 * 8u + k6);
       alignas(16) float v3[1];
       v3[0u] = ft_sub(v0_p1[0u], w3[0u]);
-      alignas(16) float v4[1];
-      v4[0u] = ft_square(v3[0u]);
-      v5_sum[0u] = ft_fold_sum_f32(v5_sum[0u], v4[0u]);
+      v5_sum[0u] = ft_fma(v3[0u], v3[0u], v5_sum[0u]);
     }
   }
   #pragma unroll
@@ -97,7 +95,7 @@ extern "C" __global__ void __launch_bounds__(256) fusetune_kernel(const u16* __r
   ft_opaque<64>(&i0_r[0]);
   #pragma unroll
   for (Index k3 = 0u; k3 < 4u; ++k3) {
-    alignas(16) float v15[8];
+    alignas(16) float v14[8];
     #pragma unroll
     for (Index k4 = 0u; k4 < 8u; ++k4) {
       alignas(16) float v0_p2[1];
@@ -108,20 +106,18 @@ extern "C" __global__ void __launch_bounds__(256) fusetune_kernel(const u16* __r
       v9[0u] = ft_mul(v3_p2[0u], w10[0u]);
       alignas(16) float w13[1];
       w13[0u] = ft_to_f32_bf16(w12, k3 * 8u + k4);
-      alignas(16) float v12[1];
-      v12[0u] = ft_mul(v9[0u], w13[0u]);
-      alignas(16) float w16[1];
-      w16[0u] = ft_to_f32_bf16(w15, k3 * 8u + k4);
-      v15[k4] = ft_add(v12[0u], w16[0u]);
+      alignas(16) float w15[1];
+      w15[0u] = ft_to_f32_bf16(w14, k3 * 8u + k4);
+      v14[k4] = ft_fma(v9[0u], w13[0u], w15[0u]);
     }
-    alignas(16) u16 v16_r[8];
-    ft_narrow_bf16<8>(&v16_r[0u], &v15[0u]);
-    ft_store_global<16, 0>(v16 + (bx * 8192u + tx * 8u) + k3 * 2048u, &v16_r[0u]);
+    alignas(16) u16 v15_r[8];
+    ft_narrow_bf16<8>(&v15_r[0u], &v14[0u]);
+    ft_store_global<16, 0>(v15 + (bx * 8192u + tx * 8u) + k3 * 2048u, &v15_r[0u]);
   }
-  alignas(16) float w19[1];
-  w19[0u] = ft_div_approx(v1_sum[0u], 8192.0f);
+  alignas(16) float w18[1];
+  w18[0u] = ft_div_approx(v1_sum[0u], 8192.0f);
   alignas(16) float v1_r[1];
-  v1_r[0u] = w19[0u];
+  v1_r[0u] = w18[0u];
   if (tx == 0u) {
     ft_store_global<4, 0>(v1 + bx, &v1_r[0u]);
   }

@@ -1,4 +1,4 @@
-extern "C" __global__ void __launch_bounds__(128) fusetune_kernel(const u16* __restrict__ i0, const u16* __restrict__ i1, const u16* __restrict__ i2, u16* __restrict__ v16, float* __restrict__ v1) {
+extern "C" __global__ void __launch_bounds__(128) fusetune_kernel(const u16* __restrict__ i0, const u16* __restrict__ i1, const u16* __restrict__ i2, u16* __restrict__ v15, float* __restrict__ v1) {
   const Index bx = blockIdx.x;
   const Index tx = threadIdx.x;
   __builtin_assume(tx < 128u);
@@ -18,10 +18,10 @@ extern "C" __global__ void __launch_bounds__(128) fusetune_kernel(const u16* __r
   for (Index k9 = 0u; k9 < 4u; ++k9) {
     ft_load_global<16, 0>(&w12[k9 * 8u], i1 + (tx * 8u) + k9 * 1024u);
   }
-  alignas(16) u16 w15[32];
+  alignas(16) u16 w14[32];
   #pragma unroll
   for (Index k10 = 0u; k10 < 4u; ++k10) {
-    ft_load_global<16, 0>(&w15[k10 * 8u], i2 + (tx * 8u) + k10 * 1024u);
+    ft_load_global<16, 0>(&w14[k10 * 8u], i2 + (tx * 8u) + k10 * 1024u);
   }
   ft_mbarrier_wait(smem + u32(16384u), 0u);
   alignas(16) u16 i0_r[32];
@@ -79,9 +79,7 @@ extern "C" __global__ void __launch_bounds__(128) fusetune_kernel(const u16* __r
       v0_p1[0u] = ft_to_f32_bf16(i0_r_p1, k7 * 8u + k8);
       alignas(16) float v3[1];
       v3[0u] = ft_sub(v0_p1[0u], w3[0u]);
-      alignas(16) float v4[1];
-      v4[0u] = ft_square(v3[0u]);
-      v5_sum[0u] = ft_fold_sum_f32(v5_sum[0u], v4[0u]);
+      v5_sum[0u] = ft_fma(v3[0u], v3[0u], v5_sum[0u]);
     }
   }
   #pragma unroll
@@ -109,7 +107,7 @@ extern "C" __global__ void __launch_bounds__(128) fusetune_kernel(const u16* __r
   w10[0u] = ft_rsqrt_approx(w9[0u]);
   #pragma unroll
   for (Index k5 = 0u; k5 < 4u; ++k5) {
-    alignas(16) float v15[8];
+    alignas(16) float v14[8];
     #pragma unroll
     for (Index k6 = 0u; k6 < 8u; ++k6) {
       alignas(16) float v0_p2[1];
@@ -120,26 +118,24 @@ extern "C" __global__ void __launch_bounds__(128) fusetune_kernel(const u16* __r
       v9[0u] = ft_mul(v3_p2[0u], w10[0u]);
       alignas(16) float w13[1];
       w13[0u] = ft_to_f32_bf16(w12, k5 * 8u + k6);
-      alignas(16) float v12[1];
-      v12[0u] = ft_mul(v9[0u], w13[0u]);
-      alignas(16) float w16[1];
-      w16[0u] = ft_to_f32_bf16(w15, k5 * 8u + k6);
-      v15[k6] = ft_add(v12[0u], w16[0u]);
+      alignas(16) float w15[1];
+      w15[0u] = ft_to_f32_bf16(w14, k5 * 8u + k6);
+      v14[k6] = ft_fma(v9[0u], w13[0u], w15[0u]);
     }
-    alignas(16) u16 v16_r[8];
-    ft_narrow_bf16<8>(&v16_r[0u], &v15[0u]);
-    ft_store_shared<16>(smem + u32(k5 * 2048u + tx * 16u + 8192u), &v16_r[0u]);
+    alignas(16) u16 v15_r[8];
+    ft_narrow_bf16<8>(&v15_r[0u], &v14[0u]);
+    ft_store_shared<16>(smem + u32(k5 * 2048u + tx * 16u + 8192u), &v15_r[0u]);
   }
   ft_fence_async_shared();
   __syncthreads();
   if (ft_is_elected()) {
-    ft_bulk_store(v16 + (bx * 4096u), smem + u32(8192u), 8192u);
+    ft_bulk_store(v15 + (bx * 4096u), smem + u32(8192u), 8192u);
     ft_bulk_commit();
   }
-  alignas(16) float w19[1];
-  w19[0u] = ft_div_approx(v1_sum[0u], 4096.0f);
+  alignas(16) float w18[1];
+  w18[0u] = ft_div_approx(v1_sum[0u], 4096.0f);
   alignas(16) float v1_r[1];
-  v1_r[0u] = w19[0u];
+  v1_r[0u] = w18[0u];
   if (tx == 0u) {
     ft_store_global<4, 0>(v1 + bx, &v1_r[0u]);
   }
