@@ -11,8 +11,6 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from pydantic import ValidationError
-
 from fusetune.wire.artifact import VERIFIER, Evidence, KernelArtifact, is_proven_today
 from fusetune.wire.service import Accept
 from search.attached import Attached
@@ -110,7 +108,7 @@ def _proven(job: Job, known: KernelRow, prove: Prove) -> Again:
     try:
         with job.db.read() as session:
             stored = KernelArtifact.model_validate_json(kernels.artifact(session, known.artifact_sha256))
-    except (kernels.DamagedArtifact, ValidationError) as error:
+    except (kernels.DamagedArtifact, ValueError) as error:  # not its bytes, or no artifact that this version reads
         return Again(undone=_sentence(str(error).partition("\n")[0]))
     return prove(stored)
 
