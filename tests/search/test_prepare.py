@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,7 +16,8 @@ from search.cost.model import Prediction
 from search.prepare import Compiled, compile_promising
 from search.prepared import Prepared, PreparedBuilds, write_artifact
 from search.trial import TrialState
-from tests.search.test_tuner import Compiler, Drafter, Scripted, artifact
+from tests.search.test_tuner import Compiled as Code
+from tests.search.test_tuner import Compiler, Drafter, Generated, Scripted, artifact
 
 NEG = {
     "format": "fusetune.fusion/1",
@@ -94,7 +94,7 @@ def test_a_prepared_candidate_of_an_older_verifier_comes_without_its_proof(
     proof = Verification(
         device="emulator", input_sets=("random",), max_error=0, tolerance=0, deterministic=True, verifier=verifier
     )
-    made = artifact(None, SimpleNamespace(source="a 50")).model_copy(
+    made = artifact(Generated("a 50"), Code("a 50")).model_copy(
         update={
             "fingerprint": fusion.fingerprint,
             "binding": fusion.binding_hash,
