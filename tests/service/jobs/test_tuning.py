@@ -769,4 +769,6 @@ def test_the_search_itself_on_the_fake_device(site: Site) -> None:
         assert cards.card_id(FAKE_CARD) == kernel.card_id
         artifact = KernelArtifact.model_validate_json(kernels.artifact(session, kernel.artifact_sha256))
     assert artifact.evidence == Evidence(correct="verified_on_gpu", time="measured")
+    assert artifact.verification is not None
+    assert kernel.verifier == artifact.verification.verifier == VERIFIER
     assert kernel.created_at <= now()
