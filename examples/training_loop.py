@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from examples.tune_and_call import COLUMNS, bias_gelu
-from fusetune import Client, EmptyKernel, Kernel, KernelError, KernelNotFound, ServiceError
+from fusetune import Client, EmptyKernel, Kernel, KernelError, KernelNotFound, OutdatedProof, ServiceError
 
 ASK_AGAIN_STEPS = 10
 """Steps after which a size without a kernel is asked for again."""
@@ -82,7 +82,7 @@ class TunedBiasGelu:
             self.say(f"using {self.kernels[size]}")
         except KernelNotFound:
             self.have_it_tuned(x, bias)
-        except ServiceError as error:
+        except (ServiceError, OutdatedProof) as error:
             self.say(f"plain operation for {size[0]} rows: {error}")
         return self.kernels.get(size)
 

@@ -1,7 +1,8 @@
 """The journal of a tuning: an append-only file of JSON lines, from which a killed tuning resumes.
 
-The first line says what was tuned; every other line is a trial as it stood when it was written. A trial written again
-under its number (a leader re-timed, or found wrong on another input set) replaces the earlier line.
+The first line says what was tuned; every other line is a trial as it stood when it was written, and the number of the
+verifier that judged it. A trial written again under its number (a leader re-timed, or found wrong on another input set)
+replaces the earlier line. What an older verifier judged is set aside, and its candidate may be tried again.
 """
 
 from __future__ import annotations
@@ -16,10 +17,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Protocol
 
+from fusetune.wire.artifact import VERIFIER, is_proven_today
+from search.candidate import checked
 from search.space.space import Space
 from search.trial import Trial
 
 FORMAT = "fusetune.journal/1"
+
+_VERIFIER = "verifier"
+"""The field beside a trial's own; lines without it are of the first verifier."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +116,7 @@ class Journal:
 
     def record(self, trial: Trial) -> None:
         """Write a trial; it is on disk when this returns."""
-        self._append(trial.to_json())
+        self._append({**trial.to_json(), _VERIFIER: VERIFIER})
         self._trials[trial.number] = trial
 
     def _append(self, data: dict[str, Any]) -> None:
@@ -156,7 +162,13 @@ def _parse(path: Path, lines: list[bytes]) -> list[Trial]:
     trials: list[Trial] = []
     for number, line in enumerate(lines, start=2):
         try:
-            trials.append(Trial.from_json(json.loads(line)))
+            data = json.loads(line)
+            trial, verifier = Trial.from_json(data), checked({_VERIFIER: 1, **data}, _VERIFIER, int)
         except (KeyError, TypeError, ValueError, RecursionError) as error:
             raise JournalError(path, f"line {number} is damaged ({error!r}). Remove the file to start again.") from None
+        trials.append(trial if is_proven_today(verifier) else trial.set_aside(_outdated(trial, verifier)))
     return trials
+
+
+def _outdated(trial: Trial, verifier: int) -> str:
+    return f"{trial.state} by verifier {verifier}; today's is {VERIFIER}, so it does not count"

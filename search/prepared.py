@@ -156,7 +156,7 @@ def write_whole(path: Path, text: str) -> None:
 
 
 class PreparedBuilds:
-    """A folder's artifacts as the tuner's `Builds`: nothing is compiled."""
+    """A folder's artifacts as the tuner's `Builds`: nothing is compiled, and what an older verifier proved is not."""
 
     def __init__(self, folder: Path, prepared: Prepared) -> None:
         self._folder = folder
@@ -178,7 +178,7 @@ class PreparedBuilds:
             return Failure(TrialState.UNSUPPORTED, f"{path.name} is damaged or missing ({error}). Run prepare again.")
         if (artifact.fingerprint, artifact.binding) != self._identity:
             return Failure(TrialState.UNSUPPORTED, f"{path.name} is of another fusion. Run prepare again.")
-        return artifact
+        return artifact.unproven() if artifact.is_outdated else artifact
 
 
 class InOrder:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -73,6 +73,12 @@ class Trial:
     launch_hash: str | None = None
     duplicate_of: int | None = None
     seconds: Mapping[str, float] = field(default_factory=dict)
+
+    def set_aside(self, reason: str) -> Trial:
+        """The trial as one that counts no more; `reason` says why. What it was known by goes, its figures stay."""
+        return replace(
+            self, state=TrialState.CANCELLED, reason=reason, code_hash=None, launch_hash=None, duplicate_of=None
+        )
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object; what is empty or None is left out."""

@@ -27,7 +27,7 @@ from fusetune.wire.service import ProblemDetails, ProblemItem
 from service.db.kernels import DamagedArtifact
 from service.db.types import DamagedDocument
 from service.db.unready import is_disk_full, reason
-from service.operations.errors import Busy, IdempotencyConflict, NotFound, OverLimit
+from service.operations.errors import Busy, IdempotencyConflict, NotFound, OutdatedKernel, OverLimit
 
 MEDIA_TYPE = "application/problem+json"
 URN = "urn:fusetune:problem:"
@@ -70,6 +70,9 @@ QUEUE_FULL = Kind("queue-full", 429, "Too much waits already", "`Retry-After` sa
 IDEMPOTENCY_CONFLICT = Kind(
     "idempotency-conflict", 409, "The Idempotency-Key is taken", "It came with another body before."
 )
+OUTDATED_PROOF = Kind(
+    "outdated-proof", 409, "The kernel's proof is outdated", "An older verifier proved it; its code is not given out."
+)
 UNAUTHORIZED = Kind("unauthorized", 401, "A key is needed", "Send `Authorization: Bearer KEY`.")
 FOREIGN_REQUEST = Kind(
     "foreign-request", 403, "The request comes from another site",
@@ -86,8 +89,8 @@ INTERNAL = Kind("internal", 500, "The service has failed", "A fault of ours; the
 
 KINDS = (
     NOT_HTTP, NOT_JSON, BAD_FORM, UNAUTHORIZED, FOREIGN_REQUEST, NOT_FOUND, METHOD_NOT_ALLOWED, IDEMPOTENCY_CONFLICT,
-    BODY_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, INVALID_REQUEST, UNKNOWN_CARD, UNSUPPORTED_FUSION, OVER_LIMIT, QUEUE_FULL,
-    HEADERS_TOO_LARGE, INTERNAL, DAMAGED_ARTIFACT, DAMAGED_ROW, NOT_READY,
+    OUTDATED_PROOF, BODY_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, INVALID_REQUEST, UNKNOWN_CARD, UNSUPPORTED_FUSION,
+    OVER_LIMIT, QUEUE_FULL, HEADERS_TOO_LARGE, INTERNAL, DAMAGED_ARTIFACT, DAMAGED_ROW, NOT_READY,
 )  # fmt: skip
 """All of them, by status."""
 
@@ -146,6 +149,8 @@ def fault_of(error: Exception) -> Fault | None:
             return Fault(OVER_LIMIT, error.detail, error.fix)
         case IdempotencyConflict():
             return Fault(IDEMPOTENCY_CONFLICT, error.detail, error.fix)
+        case OutdatedKernel():
+            return Fault(OUTDATED_PROOF, error.detail, error.fix)
         case Busy():
             retry = {"Retry-After": str(error.retry_after_s)}
             return Fault(QUEUE_FULL, error.detail, error.fix, headers=retry)
@@ -220,8 +225,8 @@ def install(app: FastAPI, routers: Iterable[APIRouter]) -> None:
 
 _HANDLED: tuple[type[Exception], ...] = (
     InvalidDocument, RequestValidationError, WrongMediaType, BodyTooLarge, UnknownCard, Unsupported, NotFound,
-    OverLimit, IdempotencyConflict, Busy, DamagedArtifact, DamagedDocument, OperationalError, PoolTimeout,
-    DBAPIError,
+    OverLimit, IdempotencyConflict, OutdatedKernel, Busy, DamagedArtifact, DamagedDocument, OperationalError,
+    PoolTimeout, DBAPIError,
 )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from sqlalchemy.orm import Session
 
 from compiler.pipeline import GENERATOR
-from fusetune.wire.artifact import Evidence, Resources
+from fusetune.wire.artifact import Evidence, Resources, is_proven_today
 from fusetune.wire.fusion import Fusion
 from fusetune.wire.service import (
     BaselineView,
@@ -95,6 +95,8 @@ def _kernel_view(
         policy=row.policy,
         arch=row.arch,
         evidence=evidence_of(row),
+        verifier=row.verifier,
+        refuted=row.refuted or "",
         median_us=row.median_us,
         p10_us=row.p10_us,
         p90_us=row.p90_us,
@@ -117,8 +119,9 @@ def _kernel_view(
 
 
 def evidence_of(row: KernelRow) -> Evidence:
-    """How the kernel is known to be right and fast."""
-    return Evidence.model_validate({"correct": row.correct, "time": row.time})
+    """How the kernel is known to be right and fast. What an older verifier has proven is not known to be right."""
+    correct = row.correct if is_proven_today(row.verifier) else "unverified"
+    return Evidence.model_validate({"correct": correct, "time": row.time})
 
 
 def stale_reason(row: KernelRow, card: CardRow) -> str:

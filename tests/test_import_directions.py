@@ -126,6 +126,7 @@ TABLE: dict[str, Row] = {
     "service.log": Row(others=("structlog",)),
     "service.supervisor": Row(others=("structlog",)),
     "service.db": Row(ours=TABLES, others=("alembic", "sqlalchemy")),
+    "service.db.kernels": Row(ours=(*TABLES, "fusetune.wire.artifact"), others=("sqlalchemy",)),
     "service.views": Row(ours=("service.db", "compiler.pipeline", "fusetune.wire"), others=("sqlalchemy",)),
     "service.operations": Row(ours=OPERATIONS, others=("sqlalchemy", "structlog")),
     "service.problems": Row(ours=OPERATIONS, others=(*WEB, "sqlalchemy")),

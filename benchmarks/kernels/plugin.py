@@ -48,7 +48,7 @@ class Kernels:
         found: dict[Key, KernelArtifact] = {}
         arch = arch or _arch_of_this_gpu()
         for artifact in _artifacts(folder) if folder else ():
-            if artifact.evidence.correct != "verified_on_gpu" or artifact.arch != arch:
+            if artifact.evidence.correct != "verified_on_gpu" or artifact.is_outdated or artifact.arch != arch:
                 continue
             key = (artifact.fingerprint, artifact.binding)
             if key not in found or _us(artifact) < _us(found[key]):

@@ -16,6 +16,7 @@ from fusetune.errors import (
     InvalidRequest,
     KernelNotFound,
     NoKernel,
+    OutdatedProof,
     ServerBroken,
     ServiceUnavailable,
     TuningCancelled,
@@ -91,7 +92,8 @@ class Client:
     a worker that is up. `accept` is the evidence to accept: verified and measured on a GPU unless it says otherwise.
     Where every output is empty, the answer is an EmptyKernel and nobody is asked.
 
-    Methods raise InvalidFusion, InvalidBinding and InvalidRequest for what cannot be, and ServiceError otherwise.
+    Methods raise InvalidFusion, InvalidBinding and InvalidRequest for what cannot be, OutdatedProof for a kernel that a
+    service of an older version has proven, and ServiceError otherwise.
     """
 
     def __init__(
@@ -156,7 +158,7 @@ class Client:
                 found = self._end(found, wanted, progress, deadline)
             return self._shelf.fetch(found, wanted, query)
         except ServiceUnavailable as error:
-            kernel = self._shelf.find(query, wanted, card)
+            kernel = self._stored(query, wanted, card, error)
             if kernel is None:
                 raise
             _warn_of_store(error, stacklevel=3)
@@ -370,12 +372,20 @@ class Client:
                         loaded[view.artifact_sha256] = self._shelf.fetch(view, accept, queries[i])
                     found[i] = loaded[view.artifact_sha256]
         except ServiceUnavailable as error:
-            stored = {i: self._shelf.find(queries[i], accept, card) for i in open_ones}
+            stored = {i: self._stored(queries[i], accept, card, error) for i in open_ones}
             if not any(stored.values()):
                 raise
             _warn_of_store(error, stacklevel=4)
             return [stored.get(i, found[i]) for i in range(len(queries))]
         return found
+
+    def _stored(self, query: Query, accept: Accept, card: str | None, error: ServiceUnavailable) -> Kernel | None:
+        """The store's answer in place of the service's; one that it refuses is told as a note on `error`."""
+        try:
+            return self._shelf.find(query, accept, card)
+        except OutdatedProof as refused:
+            error.add_note(f"fusetune: the store has no kernel in its place. {refused}")
+            return None
 
     def _views(self, queries: Sequence[Query], accept: Accept, card: str | None) -> list[KernelView | None]:
         """What the cache has for each query."""
@@ -417,4 +427,5 @@ def _tuning_path(tuning_id: object) -> str:
 
 def _warn_of_store(error: ServiceUnavailable, stacklevel: int) -> None:
     """Says that an answer is an old one; `stacklevel` reaches the line that called the public method."""
-    warnings.warn(f"the kernel comes from the store on disk: {error}", FusetuneWarning, stacklevel=stacklevel)
+    text = "\n".join((str(error), *getattr(error, "__notes__", ())))
+    warnings.warn(f"the kernel comes from the store on disk: {text}", FusetuneWarning, stacklevel=stacklevel)

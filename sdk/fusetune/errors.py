@@ -8,6 +8,7 @@ FusetuneError
 │   ├── WrongArguments    a tensor is not what the kernel was tuned for
 │   ├── GuardFailed       a condition of the kernel on the call does not hold
 │   ├── InvalidKernel     the stored kernel is damaged
+│   ├── OutdatedProof     an older verifier proved the kernel right, which could pass a wrong one
 │   ├── NoDevice          no GPU, or none that can run this code
 │   └── LaunchFailed      the driver refused, or an earlier kernel broke the context
 └── ServiceError          the service did not give what was asked for; `request` says what that was
@@ -104,6 +105,21 @@ class InvalidKernel(KernelError):
 
     def __str__(self) -> str:
         return f"{self.where}: {self.reason}. {self.fix}"
+
+
+class OutdatedProof(KernelError):
+    """The kernel was proven right by verifier number `found`, which could pass a wrong one; `expected` is today's."""
+
+    def __init__(self, where: str, found: int, expected: int) -> None:
+        super().__init__(where, found, expected)
+        self.where = where
+        self.found = found
+        self.expected = expected
+
+    def __str__(self) -> str:
+        fix = "Ask the service with Client.tune: it proves it again before it serves it. Or tune its fusion again."
+        proven = f"it was proven by verifier {self.found}, expected {self.expected} or a later one"
+        return f"{self.where}: {proven}: the older could pass a wrong kernel. {fix}"
 
 
 class NoDevice(KernelError):

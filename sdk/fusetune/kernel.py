@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Literal
 
 import pydantic
 
-from fusetune.errors import InvalidBinding, InvalidKernel
-from fusetune.wire.artifact import KernelArtifact, TensorSpec
+from fusetune.errors import InvalidBinding, InvalidKernel, OutdatedProof
+from fusetune.wire.artifact import VERIFIER, KernelArtifact, TensorSpec
 from fusetune.wire.bound import Bound
 from fusetune.wire.op_types import ITEM_BYTES
 from fusetune.wire.problems import Problem
@@ -29,10 +29,18 @@ class Kernel:
     It runs for the sizes, strides, dtypes and alignment it was tuned for, on any device that can run its code, on the
     current stream, without synchronising; calls may be captured into a CUDA graph. It has no backward pass.
 
-    `info` is what the service knows of it beside its code, if it came from one.
+    `info` is what the service knows of it beside its code, if it came from one. One that an older verifier proved is
+    refused with OutdatedProof, wherever it comes from.
     """
 
-    def __init__(self, artifact: KernelArtifact, *, info: KernelView | None = None, origin: Origin = "file") -> None:
+    def __init__(
+        self,
+        artifact: KernelArtifact,
+        *,
+        info: KernelView | None = None,
+        origin: Origin = "file",
+        where: str = "kernel",
+    ) -> None:
         self.artifact = artifact
         self.info = info
         self.origin = origin
@@ -42,17 +50,22 @@ class Kernel:
             raise InvalidKernel(
                 "tensor dtypes", f"{sorted(unknown)} have no torch dtype", f"Known: {', '.join(ITEM_BYTES)}."
             )
+        if artifact.verification is not None and artifact.is_outdated:
+            raise OutdatedProof(where, artifact.verification.verifier, VERIFIER)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Kernel:
-        """Reads what `save` wrote. Raises OSError, and InvalidKernel where the file is not a kernel artifact."""
+        """Reads what `save` wrote. Raises OSError, OutdatedProof, InvalidKernel if it is no kernel."""
         return cls.from_json(Path(path).read_bytes(), where=str(path))
 
     @classmethod
     def from_json(
         cls, text: str | bytes, *, where: str = "kernel", info: KernelView | None = None, origin: Origin = "file"
     ) -> Kernel:
-        """The kernel in a `fusetune.kernel/1` document; `where` names it in errors. Raises InvalidKernel."""
+        """The kernel in a `fusetune.kernel/1` document; `where` names it in errors.
+
+        Raises InvalidKernel, OutdatedProof.
+        """
         try:
             artifact = KernelArtifact.model_validate_json(text)
         except pydantic.ValidationError as error:
@@ -61,7 +74,7 @@ class Kernel:
                 f"it is not a whole fusetune.kernel/1 file: {_first_fault(error)}",
                 "Name a kernel that `tune` or `save` wrote.",
             ) from error
-        return cls(artifact, info=info, origin=origin)
+        return cls(artifact, info=info, origin=origin, where=where)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the artifact as JSON; a reader never sees half of it. Raises OSError."""

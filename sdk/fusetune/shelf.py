@@ -21,7 +21,10 @@ class Shelf:
         self._store = store
 
     def fetch(self, view: KernelView, accept: Accept, query: Query | None = None) -> Kernel:
-        """The kernel that `view` names, if it is what was asked for. Raises ServiceError, InvalidKernel."""
+        """The kernel that `view` names, if it is what was asked for.
+
+        Raises ServiceError, InvalidKernel, OutdatedProof.
+        """
         path = f"/kernels/{quote(view.id, safe='')}"
         asked = (view.fingerprint, view.binding) if query is None else (query.fingerprint, query.binding_hash)
         if asked != (view.fingerprint, view.binding):
@@ -44,7 +47,7 @@ class Shelf:
         return kernel
 
     def find(self, query: Query, accept: Accept, card: str | None) -> Kernel | None:
-        """The newest kernel in the store that may answer `query`."""
+        """The newest kernel in the store that may answer `query`. Raises OutdatedProof where only older ones could."""
         if self._store is None:
             return None
         found = self._store.find(query.fingerprint, query.binding_hash, accept, card)

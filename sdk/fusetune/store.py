@@ -20,7 +20,8 @@ from pathlib import Path
 import pydantic
 
 from fusetune.environment import Environment
-from fusetune.errors import FusetuneWarning
+from fusetune.errors import FusetuneWarning, OutdatedProof
+from fusetune.wire.artifact import VERIFIER, is_proven_today
 from fusetune.wire.service import Accept, KernelView
 
 DEFAULT_MAX_BYTES = 512 * 1024 * 1024
@@ -40,7 +41,7 @@ class StoredKernel:
 
 
 class Store:
-    """A folder of kernels that several processes may share. It never fails: at worst it knows nothing.
+    """A folder of kernels that several processes may share. It never fails: at worst it knows nothing, or refuses one.
 
     A file is written beside its place and then moved there, so a reader sees all of it or none. What is read is held
     against its hash; what does not fit is removed. Beyond `max_bytes` the files that were not used for longest go. A
@@ -81,16 +82,24 @@ class Store:
         return None
 
     def find(self, fingerprint: str, binding: str, accept: Accept, card: str | None = None) -> StoredKernel | None:
-        """The newest kernel for this key whose evidence `accept` allows; `card` is a name or an id."""
+        """The newest kernel for this key whose evidence `accept` allows; `card` is a name or an id.
+
+        Raises OutdatedProof where it has none but of an older verifier.
+        """
         place = self._index_path(fingerprint, binding, "any")
         if place is None:
             return None
         views = sorted(self._views(place.parent), key=lambda view: view.created_at, reverse=True)
+        outdated: KernelView | None = None
         for view in views:
             if not accept.allows(view.evidence) or not _may_answer(view, card):
                 continue
-            if (data := self.artifact(view.artifact_sha256)) is not None:
+            if not is_proven_today(view.verifier):
+                outdated = outdated or view
+            elif (data := self.artifact(view.artifact_sha256)) is not None:
                 return StoredKernel(view, data)
+        if outdated is not None:
+            raise OutdatedProof(f"kernel {outdated.id} in {self.root}", outdated.verifier, VERIFIER)
         return None
 
     def _views(self, folder: Path) -> Iterator[KernelView]:

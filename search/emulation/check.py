@@ -12,10 +12,11 @@ from compiler.emulate.launch import Completion
 from compiler.emulate.memory.build import BadLaunch
 from compiler.emulate.ptx.errors import PtxError
 from compiler.emulate.ptx.parser import parse
-from compiler.errors import CompileError, Unsupported
+from compiler.errors import CompileError, CompilerError, Unsupported
+from compiler.ir.fusion import Fusion
 from compiler.pipeline import Generated, artifact, generate
 from compiler.wire import trace_from_json
-from fusetune.wire.artifact import Emulated, Evidence, KernelArtifact, Verification
+from fusetune.wire.artifact import VERIFIER, Emulated, Evidence, KernelArtifact, Verification
 from search.build import Compiler
 from search.emulation.running import ORDERS, SEED, Verdict, run_set
 from search.emulation.served import Served, run_served
@@ -24,6 +25,9 @@ from search.verify.inputs import RANDOM, input_sets
 
 DEVICE = "emulator"
 """What a verification names in place of a GPU."""
+
+MOST_WHOLE = 1 << 18
+"""Elements of all inputs and outputs of a kernel that is run whole: some seconds for each input set."""
 
 _UNPROVEN = "Could not be proven"
 
@@ -55,12 +59,55 @@ def verify(served: Generated, compiled: KernelArtifact, compiler: Compiler) -> E
         return Emulation(undone=str(error))
 
 
+def verify_again(fusion: Fusion, stored: KernelArtifact, compiler: Compiler) -> Emulation:
+    """Proves a kernel of earlier by the code that is stored of it: as `verify` does where today's generator and
+    compiler make the very same code of its schedule, else by running the whole of it, if it is small enough.
+    """
+    try:
+        made = _made_again(stored, compiler)
+        return _verify_whole(fusion, stored) if made is None else _verify(made, stored, compiler)
+    except (Unsupported, PtxError, BadLaunch, CompileError) as error:
+        return Emulation(undone=str(error))
+
+
 def proven(compiled: KernelArtifact, verification: Verification, predicted_us: float | None) -> KernelArtifact:
     """The artifact with the evidence of its verification, and what a model of the card expects; it has no timing."""
     evidence = Evidence(correct="verified_emulated", time="none" if predicted_us is None else "predicted")
     return compiled.model_copy(
         update={"evidence": evidence, "verification": verification, "predicted_us": predicted_us}
     )
+
+
+def _made_again(stored: KernelArtifact, compiler: Compiler) -> Generated | None:
+    """What makes the stored code today, None if nothing does."""
+    try:
+        generated = generated_of(stored)
+        again = artifact(generated, compiler.submit(generated.source, generated.arch.name).result())
+    except CompilerError:  # whatever today's compiler has against it: its code is what it is
+        return None
+    same = (again.ptx, again.launches, again.scratch) == (stored.ptx, stored.launches, stored.scratch)
+    return generated if same else None
+
+
+def _verify_whole(fusion: Fusion, stored: KernelArtifact) -> Emulation:
+    """Runs all blocks of a kernel on all input sets: nothing need be known of how it was made."""
+    elems = sum(fusion.value(name).elems for name in (*fusion.inputs, *fusion.outputs))
+    if elems > MOST_WHOLE:
+        why = f"its code is no longer made of its schedule, and to run all of it has {elems:,} elements"
+        return Emulation(undone=f"{_UNPROVEN} in the emulator: {why}, at most {MOST_WHOLE:,} are gone through")
+    module = parse(stored.ptx)
+    verdicts: list[Verdict] = []
+    sets = input_sets(fusion)
+    for name in sets:
+        verdict = run_set(fusion, stored, module, name, ORDERS if name == RANDOM else ORDERS[:1])
+        if verdict.fault:
+            return Emulation(fault=f"in the emulator: {verdict.fault}")
+        if verdict.unfinished:
+            return Emulation(undone=f"{_UNPROVEN} in the emulator: {verdict.unfinished}")
+        verdicts.append(verdict)
+    blocks = sum(prod(launch.grid) for launch in stored.launches)
+    ran = Served("", tuple(range(blocks)), orders=ORDERS)
+    return Emulation(_verification(sets, verdicts, _record(stored, stored, ran, ORDERS)))
 
 
 def _verify(served: Generated, compiled: KernelArtifact, compiler: Compiler) -> Emulation:
@@ -110,6 +157,7 @@ def _verification(sets: tuple[str, ...], verdicts: Sequence[Verdict], record: Em
         tolerance=worst.tolerance,
         deterministic=True,
         emulated=record,
+        verifier=VERIFIER,
     )
 
 

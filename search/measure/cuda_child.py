@@ -12,7 +12,7 @@ from typing import Any
 from compiler.errors import Unsupported
 from compiler.ir.fusion import Fusion
 from fusetune.launch import Launcher, LaunchFailed
-from fusetune.wire.artifact import KernelArtifact, Timing, Verification
+from fusetune.wire.artifact import VERIFIER, KernelArtifact, Timing, Verification
 from search.measure.child_device import ContextPoisoned, handler_of
 from search.measure.cuda_check import CheckBench, Verdict
 from search.measure.cuda_timing import EagerCalls, GraphRun, KernelCalls, RotatingSets, Samples
@@ -154,6 +154,7 @@ class CudaBackend:
             max_error=worst.max_error,
             tolerance=worst.tolerance,
             deterministic=all(verdict.deterministic for verdict in ready.verdicts.values()),
+            verifier=VERIFIER,
         )
 
     def _time(self, ready: _Ready, effort: Effort) -> Timing:

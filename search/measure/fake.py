@@ -29,7 +29,7 @@ from typing import Any
 
 from compiler.ir.fusion import Fusion
 from fusetune.launch import GuardFailed
-from fusetune.wire.artifact import KernelArtifact, Timing, Verification
+from fusetune.wire.artifact import VERIFIER, KernelArtifact, Timing, Verification
 from search.ending import kernel_id
 from search.measure.child_device import ChildDevice, ContextPoisoned, Limits, handler_of
 from search.measure.device import TIMING_POLICY, Baseline, CardFacts, Effort, MeasureResult
@@ -125,7 +125,9 @@ def _write_down(artifact: KernelArtifact, effort: Effort) -> None:
 
 
 def _measured(us: float, effort: Effort, sets: tuple[str, ...]) -> MeasureResult:
-    verification = Verification(device=FACTS.name, input_sets=sets, max_error=0.0, tolerance=0.0, deterministic=True)
+    verification = Verification(
+        device=FACTS.name, input_sets=sets, max_error=0.0, tolerance=0.0, deterministic=True, verifier=VERIFIER
+    )
     timing = _timing(us, _SAMPLES[effort])
     return MeasureResult(TrialState.MEASURED, "", verification, timing, {"verify": 0.0, "time": 0.0})
 

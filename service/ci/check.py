@@ -11,13 +11,13 @@ from compiler.arch import arch_named
 from compiler.errors import CompileError, IllegalSchedule, InvalidFusion, InvalidStep, Unsupported
 from compiler.nvrtc import Compiled
 from compiler.pipeline import Generated, artifact, generate
-from fusetune.wire.artifact import KernelArtifact
+from fusetune.wire.artifact import VERIFIER, KernelArtifact
 from search.build import Compiler
 from search.ending import kernel_id
 from search.measure.device import Effort, MeasureResult, MeasuringDevice
 from search.trial import TrialState
 from service.ci.folder import Subject
-from service.ci.lock import Entry
+from service.ci.lock import Entry, LockedEvidence
 from service.ci.verdict import Status, Verdict
 
 SECOND_LOOKS = 2
@@ -91,7 +91,8 @@ def check_run(
 ) -> Verdict:
     """The verdict on a rebuilt kernel on its GPU: verified on all input sets, then timed.
 
-    `tolerance` is the share of the locked time by which it may be slower. Raises DeviceLost.
+    `tolerance` is the share of the locked time by which it may be slower. An entry of an older verifier comes back as
+    one of today's, if the kernel is still the same. Raises DeviceLost.
     """
     change = change_of(entry, built)
     limit_us = entry.median_us * (1 + tolerance)
@@ -105,10 +106,19 @@ def check_run(
     if change.code:
         message = f"the kernel came out differently; it is {right} and takes {pace}"
         return _verdict(subject, entry, Status.CHANGED, message, change.code, measured_us)
+    entry, proof = _proven(entry)
     if measured_us > limit_us:
         message = f"{pace}; +{tolerance:.1%} is allowed"
-        return _verdict(subject, entry, Status.SLOWER, message, (right, *change.note), measured_us)
-    return _verdict(subject, entry, Status.OK, f"{right}; {pace}", change.note, measured_us)
+        return _verdict(subject, entry, Status.SLOWER, message, (right, *proof, *change.note), measured_us)
+    return _verdict(subject, entry, Status.OK, f"{right}; {pace}", (*proof, *change.note), measured_us)
+
+
+def _proven(entry: Entry) -> tuple[Entry, tuple[str, ...]]:
+    """The entry of a kernel that was just proven, and what to say of it if an older verifier had proven it before."""
+    if not entry.is_outdated:
+        return entry, ()
+    text = f"proven again: by verifier {entry.evidence.verifier} in the lock, now by {VERIFIER}; --update writes that"
+    return entry.model_copy(update={"evidence": LockedEvidence(verifier=VERIFIER)}), (text,)
 
 
 def _run(built: KernelArtifact, device: MeasuringDevice, limit_us: float) -> tuple[MeasureResult, float | None]:

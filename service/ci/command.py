@@ -73,9 +73,10 @@ def ci(
 ) -> None:
     """Hold a folder of fusions against a lock file: every kernel is rebuilt, compared, verified and timed.
 
-    A fusion whose fingerprint, binding, card or timing policy is not that of its entry is a lock miss; --update tunes
-    it and writes the lock, and so does a first run without a lock file. Sizes that --bind does not give are those of
-    the lock. Without a GPU kernels are rebuilt and compared, not run, and nothing can be tuned.
+    A fusion whose fingerprint, binding, card or timing policy is not that of its entry is a lock miss, and so is,
+    without a GPU, an entry that an older verifier proved; --update mends it and writes the lock, and so does a first
+    run without a lock file. Sizes that --bind does not give are those of the lock. Without a GPU kernels are rebuilt
+    and compared, not run, and nothing can be tuned.
 
     Exit codes, the first that applies: 2 a file or an option cannot be used, or the lock is damaged; 1 a kernel is
     wrong, changed or slower, or could not be rebuilt or run; 3 lock miss; 4 nothing was wrong, but something needs a

@@ -19,7 +19,7 @@ from compiler.errors import CompilerError, InvalidFusion, UnknownArch, Unsupport
 from compiler.ir.fusion import Fusion
 from compiler.schedule.trace import Trace
 from compiler.wire import trace_from_json
-from fusetune.wire.artifact import Wire
+from fusetune.wire.artifact import Wire, is_proven_today
 from fusetune.wire.binding import Binding
 from search.measure.device import CardFacts
 from search.prepared import is_file_name, write_whole
@@ -76,10 +76,11 @@ class LockedCard(Wire):
 
 
 class LockedEvidence(Wire):
-    """What an entry stands on: nothing less is ever written."""
+    """What an entry stands on: nothing less is ever written. `verifier` is the number of what proved the kernel."""
 
     correct: Literal["verified_on_gpu"] = "verified_on_gpu"
     time: Literal["measured"] = "measured"
+    verifier: int = 1
 
 
 class LockedCandidate(Wire):
@@ -114,6 +115,11 @@ class Entry(Wire):
     p10_us: Microseconds
     p90_us: Microseconds
     floor_us: Microseconds
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether an older verifier proved the kernel: it may be wrong."""
+        return not is_proven_today(self.evidence.verifier)
 
     def schedule(self, fusion: Fusion) -> Trace:
         """The locked steps, for the fusion of the file. Raises InvalidFusion or Unsupported."""

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from compiler.errors import Unsupported
 from compiler.nvrtc import CompilePool
+from fusetune.wire.artifact import VERIFIER
 from search.attached import Attached, Detached
 from search.budget import Budget
 from search.measure.device import DeviceLost
@@ -26,7 +27,7 @@ from service.ci.verdict import RETUNED, Report, Status, Verdict
 
 Target: TypeAlias = Attached | Detached
 
-_HOW_TO_LOCK = "To tune it: the same command with --update, on a machine with the GPU. Then commit the lock."
+_HOW_TO_LOCK = "To mend it: the same command with --update, on a machine with the GPU. Then commit the lock."
 
 
 @dataclass(frozen=True)
@@ -163,9 +164,20 @@ class _Run:
         return Verdict(subject.name, Status.NO_KERNEL, found, why, entry, locked_us)
 
     def _misses(self, subject: Subject, entry: Entry) -> tuple[str, ...]:
-        """The key differences; without a GPU and without `--card` the lock's own card is meant."""
+        """Why the entry does not answer: the key differs, or its proof ends here, where there is no GPU for another.
+
+        Without a GPU and without `--card` the lock's own card is meant.
+        """
         card = self.target.card.name if isinstance(self.target, Attached) else (self.job.card or entry.card.name)
-        return differences(entry, Key(subject, card))
+        found = differences(entry, Key(subject, card))
+        if entry.is_outdated and isinstance(self.target, Detached):
+            return (*found, _outdated(entry))
+        return found
+
+
+def _outdated(entry: Entry) -> str:
+    proven = f"the lock's kernel was proven by verifier {entry.evidence.verifier}, this version has {VERIFIER}"
+    return f"verifier: {proven}, and without a GPU it is not proven again"
 
 
 def _settle_lock(job: Job, before: Lock | None, after: Lock, updating: bool) -> str:

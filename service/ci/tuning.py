@@ -51,8 +51,8 @@ def tune(subject: Subject, gpu: Attached, budget: Budget, seed: int, console: Co
 
 def _entry(subject: Subject, gpu: Attached, winner: Winner) -> Entry:
     kernel, trial = winner.artifact, winner.trial
-    if kernel.timing is None:
-        raise AssertionError(f"{subject.name}: a winner without a timing")
+    if kernel.timing is None or kernel.verification is None:
+        raise AssertionError(f"{subject.name}: a winner without a timing or a proof")
     code_hash, launch_hash = kernel_id(kernel)
     return Entry(
         fingerprint=subject.fusion.fingerprint,
@@ -68,7 +68,7 @@ def _entry(subject: Subject, gpu: Attached, winner: Winner) -> Entry:
         source_sha256=sha256(kernel.source.encode()).hexdigest(),
         code_hash=code_hash,
         launch_hash=launch_hash,
-        evidence=LockedEvidence(correct="verified_on_gpu", time="measured"),
+        evidence=LockedEvidence(verifier=kernel.verification.verifier),
         median_us=kernel.timing.median_us,
         p10_us=kernel.timing.p10_us,
         p90_us=kernel.timing.p90_us,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from fusetune.wire.artifact import Evidence
+from fusetune.wire.artifact import VERIFIER, Evidence, is_proven_today
+from fusetune.wire.service import KernelView
 
 FAKE_CARD = "fake"
 """The card of the device without hardware (`search.measure.fake`), whose times are invented."""
@@ -51,6 +52,17 @@ def badges(evidence: Evidence, card: str) -> tuple[Badge, ...]:
     if is_fake(card):
         return (_FAKE,)
     return _CORRECT[evidence.correct], _TIME[evidence.time]
+
+
+def doubt(kernel: KernelView) -> Badge | None:
+    """What is to be said of a kernel whose proof does not count today, None for all others."""
+    if kernel.refuted:
+        return Badge("found wrong", "bad", f"A later verifier has found it wrong: {kernel.refuted}. It is not served.")
+    if is_proven_today(kernel.verifier):
+        return None
+    found = f"Proven by an older verifier (number {kernel.verifier}, today's is {VERIFIER})"
+    comes = "is not served" if kernel.superseded else "is proven again before it is served"
+    return Badge("older proof", "caution", f"{found}; it {comes}.")
 
 
 def time_badge(card: str) -> Badge:

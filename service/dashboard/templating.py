@@ -10,7 +10,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from service.dashboard.assets import asset_url
-from service.dashboard.evidence import badges, is_fake, time_badge
+from service.dashboard.evidence import badges, doubt, is_fake, time_badge
 from service.dashboard.filters import FILTERS
 
 logged_in: ContextVar[bool] = ContextVar("logged_in", default=False)
@@ -29,7 +29,7 @@ def _environment() -> Environment:
     )
     environment.filters.update(FILTERS)
     environment.globals.update(
-        asset=asset_url, badges=badges, is_fake=is_fake, time_badge=time_badge, logged_in=logged_in.get
+        asset=asset_url, badges=badges, doubt=doubt, is_fake=is_fake, time_badge=time_badge, logged_in=logged_in.get
     )
     return environment
 

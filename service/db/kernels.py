@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Select, and_, column, select, values
 from sqlalchemy.orm import Session, defer
 
+from fusetune.wire.artifact import VERIFIER, is_proven_today
 from service.db import trials
 from service.db.models import ArtifactRow, BaselineRow, BindingRow, KernelRow
 from service.db.once import find_or_add
@@ -63,6 +64,9 @@ def kernel_id(sha256: str) -> str:
     return sha256[:32]
 
 
+SERVED = and_(KernelRow.superseded_at.is_(None), KernelRow.verifier >= VERIFIER)
+"""Kernels that answer for their keys: what an older verifier has proven waits to be proven again."""
+
 _PROOFS = ("unverified", "verified_emulated", "verified_on_gpu")
 _TIMES = ("none", "predicted", "measured")
 
@@ -72,8 +76,8 @@ def publish(session: Session, row: KernelRow, *, replace_slower_only: bool = Tru
 
     That is the new one, unless the one before is better proven, or is of the same conditions, equally proven and
     faster, or, of two that were not timed, predicted to be: a search without a GPU or a short one must not spoil the
-    result of a long one. Without `replace_slower_only` speed does not count. Publishing the same kernel again changes
-    nothing.
+    result of a long one. One that an older verifier proved always gives way. Without `replace_slower_only` speed does
+    not count. Publishing the same kernel again changes nothing.
 
     Raises ValueError for an unverified kernel, NoResultFound if its binding was never posted.
     """
@@ -96,14 +100,30 @@ def publish(session: Session, row: KernelRow, *, replace_slower_only: bool = Tru
     return row if row.superseded_at is None or before is None else before
 
 
-def _evidence(row: KernelRow) -> tuple[int, int]:
+def proven_again(row: KernelRow, **columns: Any) -> KernelRow:
+    """The row of the kernel that `row` is of, once it has been proven again: `columns` are those that differ."""
+    kept = (column.key for column in KernelRow.__table__.columns if column.key not in _OF_ONE_PROOF)
+    return KernelRow(**{name: getattr(row, name) for name in kept} | columns)
+
+
+_OF_ONE_PROOF = frozenset({"id", "artifact_sha256", "correct", "time", "verifier", "created_at", "superseded_at"})
+
+
+def refute(session: Session, id: str, why: str) -> None:
+    """A later verifier has found the kernel wrong, in the words of `why`: it answers for no key any more."""
+    row = session.get_one(KernelRow, id, with_for_update=True, populate_existing=True)
+    row.refuted = why
+    row.superseded_at = row.superseded_at or now()
+
+
+def _evidence(row: KernelRow) -> tuple[bool, int, int]:
     """Right before fast: a proof on a GPU stands over one by emulation, whatever is known of the time."""
-    return _PROOFS.index(row.correct), _TIMES.index(row.time)
+    return is_proven_today(row.verifier), _PROOFS.index(row.correct), _TIMES.index(row.time)
 
 
 def _is_kept(session: Session, before: KernelRow, new: KernelRow) -> bool:
-    same = (before.correct, before.time, before.generator, before.driver, before.nvrtc)
-    if same != (new.correct, new.time, new.generator, new.driver, new.nvrtc):
+    same = (_evidence(before), before.generator, before.driver, before.nvrtc)
+    if same != (_evidence(new), new.generator, new.driver, new.nvrtc):
         return False
     if before.time == "predicted":
         was_us, is_us = _predicted_us(session, before), _predicted_us(session, new)
@@ -124,7 +144,7 @@ def get(session: Session, id: str) -> KernelRow | None:
 
 
 def current(session: Session, key: Key) -> KernelRow | None:
-    """The kernel that answers for a key."""
+    """The kernel that answers for a key, or did before there was another verifier."""
     fingerprint, binding, card_id, policy = key
     query = select(KernelRow).where(
         KernelRow.fingerprint == fingerprint,
@@ -140,7 +160,7 @@ def current_many(session: Session, keys: Sequence[Key]) -> dict[Key, KernelRow]:
     """The kernels that answer for `keys`, those that there are."""
     if not keys:
         return {}
-    query = _having(select(KernelRow), KernelRow, keys).where(KernelRow.superseded_at.is_(None))
+    query = _having(select(KernelRow), KernelRow, keys).where(SERVED)
     rows = session.scalars(query)
     return {(row.fingerprint, row.binding, row.card_id, row.policy): row for row in rows}
 
@@ -163,10 +183,12 @@ def page(
     fingerprint: str | None = None,
     binding: str | None = None,
     card_ids: Sequence[str] | None = None,
+    *,
+    outdated: bool = False,
 ) -> Page[KernelRow]:
-    """Current kernels, the newest first. Raises BadCursor."""
+    """Current kernels, the newest first; with `outdated` also those of an older verifier. Raises BadCursor."""
     query = after(select(KernelRow), KernelRow.created_at, KernelRow.id, cursor)
-    query = query.where(KernelRow.superseded_at.is_(None))
+    query = query.where(KernelRow.superseded_at.is_(None) if outdated else SERVED)
     if fingerprint is not None:
         query = query.where(KernelRow.fingerprint == fingerprint)
     if binding is not None:

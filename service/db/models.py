@@ -17,6 +17,7 @@ from sqlalchemy import (
     Index,
     LargeBinary,
     MetaData,
+    false,
     text,
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
@@ -32,6 +33,9 @@ ID = 32
 JOINABLE = text("state IN ('queued', 'running') AND NOT cancel_requested")
 CURRENT = text("superseded_at IS NULL")
 ACCEPTED = text("revoked_at IS NULL")
+
+FIRST_VERIFIER = text("1")
+"""Of kernels whose record does not say which verifier proved them."""
 
 
 class Base(DeclarativeBase):
@@ -118,6 +122,7 @@ class TuningRow(Base):
 
     `run_id` names the run of a worker process that has it in hand: what another run writes comes too late. `deaths`
     counts runs that ended in the middle, without a word, since a trial was last kept. `generator` made its trials.
+    `refresh`: a search is wanted although a kernel is known.
     """
 
     __tablename__ = "tunings"
@@ -149,6 +154,7 @@ class TuningRow(Base):
     state: Mapped[str] = mapped_column(Words(16), default="queued")
     phase: Mapped[str] = mapped_column(Words(80), default="waiting for a worker")
     accept: Mapped[dict[str, Any]]
+    refresh: Mapped[bool] = mapped_column(default=False, server_default=false())
     budget_s: Mapped[float]
     trials_limit: Mapped[int | None]
     seed: Mapped[int] = mapped_column(BigInteger, default=0)
@@ -228,7 +234,8 @@ class ArtifactRow(Base):
 class KernelRow(Base):
     """A served kernel, never an unverified one; `id` begins its artifact's hash.
 
-    The one without `superseded_at` is the answer for its key.
+    The one without `superseded_at` is the answer for its key, if the number of the `verifier` that proved it is
+    today's. `refuted`: why it is none, where a later verifier has found it wrong.
     """
 
     __tablename__ = "kernels"
@@ -258,6 +265,8 @@ class KernelRow(Base):
     arch: Mapped[str] = mapped_column(Words(16))
     correct: Mapped[str] = mapped_column(Words(24))
     time: Mapped[str] = mapped_column(Words(16))
+    verifier: Mapped[int] = mapped_column(server_default=FIRST_VERIFIER)
+    refuted: Mapped[str | None]
     median_us: Mapped[float | None]
     p10_us: Mapped[float | None]
     p90_us: Mapped[float | None]

@@ -169,11 +169,15 @@ def advance(session: Session, id: str, phase: str, spent_s: float, run: str = ""
     return row.cancel_requested
 
 
-def extend(session: Session, id: str, budget_s: float, trials_limit: int | None) -> None:
-    """Somebody else waits for this tuning: it may take as long as any of them allows. None is no limit of trials."""
+def extend(session: Session, id: str, budget_s: float, trials_limit: int | None, refresh: bool = False) -> None:
+    """Somebody else waits for this tuning: it may take as long as any of them allows, and searches if one wants that.
+
+    None is no limit of trials.
+    """
     row = _locked(session, id)
     if row is not None and row.state in _ACTIVE:
         row.budget_s = max(row.budget_s, budget_s)
+        row.refresh = row.refresh or refresh
         if row.trials_limit is not None:
             row.trials_limit = None if trials_limit is None else max(row.trials_limit, trials_limit)
 

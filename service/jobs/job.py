@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 from compiler.arch import Card
 from compiler.pipeline import GENERATOR
 from compiler.wire import bind
+from fusetune.wire.artifact import VERIFIER
 from fusetune.wire.parse import parse_binding, parse_fusion
 from search.budget import Budget
 from search.journal import spaces_key
@@ -35,6 +36,7 @@ class Job:
     """What is asked, what there is to search, and what is left of the budget. `key` is the kernel's.
 
     `run` is the run of this worker process, which has the tuning in hand until it ends or another one takes it.
+    `found` is what there is to say of the kernel known before, in sentences, ahead of the tuning's own note.
     """
 
     db: Database
@@ -47,13 +49,14 @@ class Job:
     budget: Budget
     spent_s: float
     seed: int
+    found: str = ""
 
     @classmethod
     def begin(cls, db: Database, tuning_id: str, card: Card, worker: str, run: str) -> Job | None:
         """The worker takes the tuning, or goes on with it; None if it has ended, was cancelled or is given up.
 
-        Trials of another generator than this one's count no more. Raises InvalidFusion, InvalidDocument or Unsupported
-        for what cannot be searched, TuningLost.
+        Trials of another generator or verifier than this one's count no more. Raises InvalidFusion, InvalidDocument or
+        Unsupported for what cannot be searched, TuningLost.
         """
         with db.write() as session:
             row = tunings.start(session, tuning_id, worker, run)
@@ -82,13 +85,17 @@ class Job:
             spent_s=row.spent_s,
             seed=row.seed,
         )
-        generator = f"{GENERATOR}, spaces {spaces_key(plan.spaces)}"
+        generator = f"{GENERATOR}, spaces {spaces_key(plan.spaces)}, verifier {VERIFIER}"
         with job.writing() as session:
             tunings.set_space(session, tuning_id, plan.points, plan.legal, plan.refused, plan.reasons, job.floor_us)
             before = tunings.set_generator(session, tuning_id, generator)
             if before is not None:
                 trials.set_aside(session, tuning_id, f"made by {before}; the search went on with {generator}")
         return job
+
+    def noted(self, note: str) -> str:
+        """A note on the tuning's end, behind what was found before."""
+        return f"{self.found} {note}".strip()
 
     @contextmanager
     def writing(self) -> Iterator[Session]:

@@ -8,6 +8,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 
 from compiler.arch import Card
 from compiler.nvrtc import CompilePool
@@ -26,7 +27,8 @@ from search.tuning import compilers as default_compilers
 from service.jobs.executor import WorkerStopping
 from service.jobs.job import Job
 from service.jobs.proving import Built, Proving
-from service.jobs.settle import settle_without_gpu
+from service.jobs.reproving import in_emulator, prove_again
+from service.jobs.settle import settle_proven_again, settle_without_gpu
 
 KERNELS = 24
 """Kernels that are compiled: enough to see what the card would be offered, few enough for a laptop."""
@@ -43,6 +45,8 @@ def prepare(
 ) -> str:
     """Compile until there are enough kernels, then prove the best predicted of them, as long as the budget lasts.
 
+    A kernel of an older verifier is proven again first, and nothing is searched if it is right.
+
     Returns the state that the tuning ended in. Goes on from the stored trials. Raises WorkerStopping once `stopping` is
     set, TuningLost, Unsupported if there is nothing legal.
     """
@@ -54,6 +58,9 @@ def prepare(
         ExitStack() as stack,
     ):
         pool.start()
+        job, again = prove_again(job, partial(in_emulator, job, pool), progress)
+        if again is not None:
+            return settle_proven_again(job, again.known, again.artifact, progress.spent_s, None)
         if drafting is None:
             drafting = stack.enter_context(DraftPool(drafters(processes)))
             drafting.start()

@@ -13,7 +13,8 @@ from search.tuning import tune_on
 from service.db import kernels
 from service.jobs.executor import WorkerStopping
 from service.jobs.job import Job
-from service.jobs.settle import settle
+from service.jobs.reproving import on_gpu, prove_again
+from service.jobs.settle import settle, settle_proven_again
 
 log = logging.getLogger(__name__)
 
@@ -23,9 +24,14 @@ def search(
 ) -> str:
     """Go on from the stored trials to the end of the budget; returns the state that the tuning ended in.
 
+    A kernel of an older verifier is proven again first, and nothing is searched if it is right.
+
     Raises WorkerStopping once `stopping` is set, TuningLost, DeviceLost, Unsupported if nothing is legal to search.
     """
     with job.progress() as progress:
+        job, again = prove_again(job, partial(on_gpu, job, gpu), progress)
+        if again is not None:
+            return settle_proven_again(job, again.known, again.artifact, progress.spent_s, gpu.facts.driver)
         outcome = tune_on(
             gpu,
             job.plan,

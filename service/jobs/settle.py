@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from sqlalchemy.orm import Session
 
+from fusetune.wire.artifact import KernelArtifact
 from search.leaders import Winner
 from search.progress import failure_counts
 from search.trial import Trial, TrialState
@@ -27,10 +28,11 @@ def settle(job: Job, outcome: Outcome, spent_s: float, driver: str) -> str:
         if is_cancelled or outcome.ended == "stopped":
             return _cancel(session, job)
         if outcome.winner is None:
-            note = why_no_kernel(outcome.trials)
+            note = job.noted(why_no_kernel(outcome.trials))
             return tunings.finish(session, job.id, "done", ended=outcome.ended, note=note).state
-        kept = _publish(session, job, outcome.winner, driver)
-        return tunings.finish(session, job.id, "done", ended=outcome.ended, note=kept.note, kernel_id=kept.id).state
+        kept = _publish(session, job, _kernel_row(session, job, outcome.winner, driver))
+        note = job.noted(kept.note)
+        return tunings.finish(session, job.id, "done", ended=outcome.ended, note=note, kernel_id=kept.id).state
 
 
 def settle_without_gpu(job: Job, winner: Winner | None, note: str, spent_s: float) -> str:
@@ -43,11 +45,37 @@ def settle_without_gpu(job: Job, winner: Winner | None, note: str, spent_s: floa
         if tunings.advance(session, job.id, ended, spent_s, job.run):
             return _cancel(session, job)
         if winner is None:
-            return tunings.finish(session, job.id, "done", ended=ended, note=note).state
-        kept = _publish(session, job, winner, None)
-        return tunings.finish(
-            session, job.id, "done", ended=ended, note=f"{note} {kept.note or _SERVED_WHERE}", kernel_id=kept.id
-        ).state
+            return tunings.finish(session, job.id, "done", ended=ended, note=job.noted(note)).state
+        kept = _publish(session, job, _kernel_row(session, job, winner, None))
+        note = job.noted(f"{note} {kept.note or _SERVED_WHERE}")
+        return tunings.finish(session, job.id, "done", ended=ended, note=note, kernel_id=kept.id).state
+
+
+def settle_proven_again(
+    job: Job, known: KernelRow, artifact: KernelArtifact, spent_s: float, driver: str | None
+) -> str:
+    """Publish the kernel `known` under its fresh proof, that of `artifact`, and end the tuning; returns its state.
+
+    `driver`: under which it was timed again, None if it was not. Raises TuningLost.
+    """
+    proof = artifact.verification
+    assert proof is not None
+    with job.writing() as session:
+        if tunings.advance(session, job.id, "publishing", spent_s, job.run):
+            return _cancel(session, job)
+        kept = _publish(session, job, _row_again(session, known, artifact, driver))
+        note = (
+            f"Nothing was searched: the kernel found earlier was proven by verifier {known.verifier}, and has been "
+            f"proven again by verifier {proof.verifier}, on {proof.device}. {kept.note}"
+        ).strip()
+        return tunings.finish(session, job.id, "done", ended="proven_again", note=note, kernel_id=kept.id).state
+
+
+def refute(job: Job, known: KernelRow, why: str) -> None:
+    """The kernel `known` has been found wrong: it is never served again. Raises TuningLost."""
+    with job.writing() as session:
+        kernels.refute(session, known.id, why)
+        keys.audit(session, f"worker:{job.worker}", "kernel.refuted", known.id, {"tuning": job.id, "why": why})
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +86,7 @@ class _Kept:
     note: str
 
 
-def _publish(session: Session, job: Job, winner: Winner, driver: str | None) -> _Kept:
-    new = _kernel_row(session, job, winner, driver)
+def _publish(session: Session, job: Job, new: KernelRow) -> _Kept:
     kept = kernels.publish(session, new)
     keys.audit(session, f"worker:{job.worker}", "kernel.published", kept.id, {"tuning": job.id})
     return _Kept(kept.id, note_on(kept, new))
@@ -84,6 +111,7 @@ def _kernel_row(session: Session, job: Job, winner: Winner, driver: str | None) 
         arch=artifact.arch,
         correct=artifact.evidence.correct,
         time=artifact.evidence.time,
+        verifier=_verifier(artifact),
         median_us=trial.median_us,
         p10_us=trial.p10_us,
         p90_us=trial.p90_us,
@@ -97,6 +125,28 @@ def _kernel_row(session: Session, job: Job, winner: Winner, driver: str | None) 
         tuning_id=job.id,
         trial_number=trial.number,
     )
+
+
+def _row_again(session: Session, known: KernelRow, artifact: KernelArtifact, driver: str | None) -> KernelRow:
+    sha256 = kernels.put_artifact(session, artifact.model_dump_json().encode())
+    timing = artifact.timing
+    timed = {} if timing is None else {"median_us": timing.median_us, "p10_us": timing.p10_us, "p90_us": timing.p90_us}
+    return kernels.proven_again(
+        known,
+        id=kernels.kernel_id(sha256),
+        artifact_sha256=sha256,
+        correct=artifact.evidence.correct,
+        time=artifact.evidence.time,
+        verifier=_verifier(artifact),
+        **timed,
+        **({} if driver is None else {"driver": driver}),
+    )
+
+
+def _verifier(artifact: KernelArtifact) -> int:
+    if artifact.verification is None:
+        raise AssertionError(f"a kernel of {artifact.fingerprint} without a proof: it would be served")
+    return artifact.verification.verifier
 
 
 def note_on(kept: KernelRow, new: KernelRow) -> str:

@@ -15,10 +15,11 @@ KEPT_BYTES = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """The document of a kernel, `fusetune.kernel/1`, byte for byte as it was published."""
+    """The document of a kernel, `fusetune.kernel/1`, byte for byte as it was published; and who proved it."""
 
     sha256: str
     content: bytes
+    verifier: int
 
 
 class ArtifactCache:
@@ -40,7 +41,7 @@ class ArtifactCache:
             row = kernels.get(session, kernel_id)
             if row is None:
                 return None
-            artifact = Artifact(row.artifact_sha256, kernels.artifact(session, row.artifact_sha256))
+            artifact = Artifact(row.artifact_sha256, kernels.artifact(session, row.artifact_sha256), row.verifier)
         self._keep(kernel_id, artifact)
         return artifact
 

@@ -5,6 +5,8 @@ Beside these, operations raise what lies below them: InvalidDocument, UnknownCar
 
 from __future__ import annotations
 
+from fusetune.wire.artifact import VERIFIER
+
 
 class Refusal(Exception):
     """Base of what an operation refuses on purpose. `detail` is for people, `fix` says what to do."""
@@ -37,6 +39,15 @@ class IdempotencyConflict(Refusal):
         super().__init__(
             f"The Idempotency-Key {key!r} belongs to a request with another body.", "Use a new key for a new request."
         )
+
+
+class OutdatedKernel(Refusal):
+    """The kernel was proven by an older verifier, or found wrong by a later one: its code is not given out."""
+
+    def __init__(self, id: str, verifier: int, refuted: str) -> None:
+        proven = f"Kernel {id} was proven by verifier {verifier}, today's is {VERIFIER}"
+        why = f" and found it wrong: {refuted}." if refuted else ": the older could pass a wrong one."
+        super().__init__(proven + why, "Post its fusion again: a kernel is proven or searched for, and then served.")
 
 
 class Busy(Refusal):

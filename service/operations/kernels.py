@@ -10,7 +10,7 @@ from typing import Literal, get_args
 from sqlalchemy.orm import Session
 
 from compiler.errors import UnknownCard
-from fusetune.wire.artifact import TIMING_POLICY, KernelArtifact
+from fusetune.wire.artifact import TIMING_POLICY, KernelArtifact, is_proven_today
 from fusetune.wire.problems import InvalidDocument, Problem
 from fusetune.wire.service import Accept, KernelAnswers, KernelLookup, Kernels, KernelView
 from service.db import kernels
@@ -19,12 +19,14 @@ from service.db.models import CardRow, KernelRow
 from service.operations.artifacts import Artifact
 from service.operations.cards import current, stored_ids
 from service.operations.context import Context
-from service.operations.errors import NotFound
+from service.operations.errors import NotFound, OutdatedKernel
 from service.operations.paging import cursor_faults
 from service.views import evidence_of, kernel_views
 
 PartName = Literal["source", "ptx", "cubin", "schedule"]
 PARTS: tuple[PartName, ...] = get_args(PartName)
+LOADABLE: PartName = "cubin"
+"""The part that is launched as it is; the others are text to be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,16 +95,17 @@ def info(context: Context, id: str) -> KernelView:
 
 
 def artifact(context: Context, id: str) -> Artifact:
-    """The artifact document as stored. Raises NotFound, DamagedArtifact."""
-    found = context.artifacts.get(context.db, id)
-    if found is None:
-        raise _not_found(id)
+    """The artifact document as stored. Raises NotFound, DamagedArtifact, OutdatedKernel."""
+    found = _stored(context, id)
+    if not is_proven_today(found.verifier):
+        with context.db.read() as session:
+            raise OutdatedKernel(id, found.verifier, _row(session, id).refuted or "")
     return found
 
 
 def part(context: Context, id: str, name: PartName) -> Part:
-    """One piece of the artifact. Raises NotFound, DamagedArtifact."""
-    whole = artifact(context, id)
+    """One piece of the artifact. Raises NotFound, DamagedArtifact; OutdatedKernel for the one that is LOADABLE."""
+    whole = artifact(context, id) if name == LOADABLE else _stored(context, id)
     document = KernelArtifact.model_validate_json(whole.content)
     match name:
         case "source":
@@ -114,6 +117,13 @@ def part(context: Context, id: str, name: PartName) -> Part:
         case "schedule":
             content = json.dumps(document.trace).encode()
     return Part(whole.sha256, content)
+
+
+def _stored(context: Context, id: str) -> Artifact:
+    found = context.artifacts.get(context.db, id)
+    if found is None:
+        raise _not_found(id)
+    return found
 
 
 def _row(session: Session, id: str) -> KernelRow:

@@ -127,6 +127,7 @@ def _row_of(session: Session, context: Context, call: _Call, asked: Asked, card:
             queue=context.handover.queue_for(session, card.id),
             name=request.name,
             accept=request.accept.model_dump(mode="json"),
+            refresh=request.refresh,
             budget_s=request.budget_s,
             trials_limit=request.trials,
             idempotency_key=order.idempotency_key,
@@ -134,7 +135,7 @@ def _row_of(session: Session, context: Context, call: _Call, asked: Asked, card:
         ),
     )
     if not is_new:
-        tunings.extend(session, row.id, request.budget_s, request.trials)
+        tunings.extend(session, row.id, request.budget_s, request.trials, request.refresh)
     keys.audit(session, order.actor, "tuning.opened" if is_new else "tuning.joined", row.id)
     return row, is_new
 

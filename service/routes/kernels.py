@@ -18,6 +18,7 @@ from service.problems import (
     INVALID_REQUEST,
     NOT_FOUND,
     NOT_JSON,
+    OUTDATED_PROOF,
     UNKNOWN_CARD,
     UNSUPPORTED_MEDIA_TYPE,
     problems,
@@ -36,6 +37,7 @@ _STORED = {
     304: {"description": "The client has it: the ETag is the one it sent."},
     **problems(NOT_FOUND, INTERNAL, DAMAGED_ARTIFACT),
 }
+_LOADABLE = {**_STORED, **problems(OUTDATED_PROOF)}
 
 
 @router.get("", response_model=Kernels, responses=problems(INVALID_REQUEST, UNKNOWN_CARD))
@@ -61,7 +63,7 @@ def look_up_kernels(body: KernelLookup, context: Ctx) -> Response:
     return as_json(kernels.lookup(context, body))
 
 
-@router.get("/{kernel_id}", response_model=KernelArtifact, responses=_STORED)
+@router.get("/{kernel_id}", response_model=KernelArtifact, responses=_LOADABLE)
 def get_artifact(kernel_id: str, context: Ctx, if_none_match: IfNoneMatch = None) -> Response:
     """The whole kernel, `fusetune.kernel/1`, byte for byte as it was stored."""
     found = kernels.artifact(context, kernel_id)
@@ -103,7 +105,10 @@ def _add_part(name: PartName) -> None:
         name=f"get_{name}",
         description=_SUMMARIES[name],
         response_class=Response,
-        responses={200: {"content": {media_type.partition(";")[0]: {"schema": kind}}}, **_STORED},
+        responses={
+            200: {"content": {media_type.partition(";")[0]: {"schema": kind}}},
+            **(_LOADABLE if name == kernels.LOADABLE else _STORED),
+        },
     )
 
 

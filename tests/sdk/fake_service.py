@@ -19,7 +19,7 @@ import httpx2
 
 from fusetune.fusion import Fusion, FusionBuilder
 from fusetune.wire import binding_hash, fingerprint
-from fusetune.wire.artifact import Conditions, Evidence, KernelArtifact, LaunchSpec, Resources, TensorSpec
+from fusetune.wire.artifact import VERIFIER, Conditions, Evidence, KernelArtifact, LaunchSpec, Resources, TensorSpec
 from fusetune.wire.binding import Binding
 from fusetune.wire.service import (
     Accept,
@@ -110,6 +110,7 @@ def kernel_view(found: KernelArtifact, on: CardView | None = None, **changes: An
         "policy": "default",
         "arch": found.arch,
         "evidence": found.evidence,
+        "verifier": VERIFIER,
         "candidate": CANDIDATE,
         "resources": RESOURCES,
         "generator": "g",

@@ -24,6 +24,7 @@ EXAMPLES: dict[type[errors.FusetuneError], tuple[Any, ...]] = {
     errors.WrongArguments: ("input 0", "a", "b", "Mend it."),
     errors.GuardFailed: ("ptr[0] == 0", "message"),
     errors.InvalidKernel: ("cubin", "reason", "Fix."),
+    errors.OutdatedProof: ("kernel k", 1, 2),
     errors.NoDevice: ("reason", "Fix."),
     errors.LaunchFailed: ("call", "CUDA_ERROR_UNKNOWN", 999, "detail"),
     errors.ServerUnreachable: ("GET /v1/cards", "http://host", "refused"),

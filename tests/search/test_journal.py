@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from compiler.errors import Violation
-from fusetune.wire.artifact import Resources
+from fusetune.wire.artifact import VERIFIER, Resources
 from search.candidate import Candidate
 from search.journal import Journal, JournalError, JournalKey
 from search.trial import Trial, TrialState
@@ -161,4 +161,48 @@ def test_a_folder_in_its_place_is_refused(tmp_path: Path) -> None:
 def test_two_tunings_cannot_write_one_journal(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
     with Journal.open(path, KEY), pytest.raises(JournalError, match="another process"):
+        Journal.open(path, KEY)
+
+
+def with_verifier(path: Path, number: int | None) -> None:
+    """Makes the trials of a journal those of another verifier; None: of before verifiers had numbers."""
+    header, *lines = path.read_text().splitlines()
+    trials = [json.loads(line) for line in lines]
+    for trial in trials:
+        del trial["verifier"]
+        trial.update({} if number is None else {"verifier": number})
+    path.write_text("\n".join([header, *map(json.dumps, trials)]) + "\n")
+
+
+@pytest.mark.parametrize("number", [pytest.param(None, id="before-numbers"), pytest.param(VERIFIER - 1, id="older")])
+def test_what_an_older_verifier_judged_is_set_aside(tmp_path: Path, number: int | None) -> None:
+    path = tmp_path / "journal.jsonl"
+    with Journal.open(path, KEY) as journal:
+        journal.record(FULL)
+    with_verifier(path, number)
+    with Journal.open(path, KEY) as journal:
+        (aside,) = journal.trials
+        assert (aside.number, aside.candidate, aside.state) == (FULL.number, FULL.candidate, TrialState.CANCELLED)
+        assert (aside.code_hash, aside.launch_hash, aside.duplicate_of) == (None, None, None)
+        assert aside.median_us == FULL.median_us
+        assert f"measured by verifier {number or 1}; today's is {VERIFIER}" in aside.reason
+        journal.record(dataclasses.replace(FULL, number=4))
+    with Journal.open(path, KEY) as journal:
+        assert [trial.state for trial in journal.trials] == [TrialState.CANCELLED, TrialState.MEASURED]
+
+
+def test_what_a_newer_verifier_judged_counts(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    with Journal.open(path, KEY) as journal:
+        journal.record(FULL)
+    with_verifier(path, VERIFIER + 1)
+    with Journal.open(path, KEY) as journal:
+        assert journal.trials == (FULL,)
+
+
+def test_a_verifier_that_is_no_number_is_damage(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    Journal.open(path, KEY).close()
+    path.write_text(path.read_text() + json.dumps({**FULL.to_json(), "verifier": "2"}) + "\n")
+    with pytest.raises(JournalError, match="verifier: found '2'"):
         Journal.open(path, KEY)

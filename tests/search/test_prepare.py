@@ -7,13 +7,24 @@ from typing import Any
 
 import pytest
 
-from fusetune.wire.artifact import KernelArtifact, Resources
+from compiler.wire import bind
+from fusetune.wire.artifact import VERIFIER, Evidence, KernelArtifact, Resources, Verification
+from fusetune.wire.parse import parse_binding, parse_fusion
 from search.build import Builder
 from search.candidate import Candidate
 from search.cost.model import Prediction
 from search.prepare import Compiled, compile_promising
+from search.prepared import Prepared, PreparedBuilds, write_artifact
 from search.trial import TrialState
-from tests.search.test_tuner import Compiler, Drafter, Scripted, artifact
+from tests.search.test_tuner import Compiled as Code
+from tests.search.test_tuner import Compiler, Drafter, Generated, Scripted, artifact
+
+NEG = {
+    "format": "fusetune.fusion/1",
+    "inputs": [{"name": "x", "shape": ["M"], "dtype": "f32"}],
+    "ops": [{"op": "neg", "in": ["x"], "out": "y"}],
+    "outputs": [{"name": "y"}],
+}
 
 
 def with_spills(generated: Any, compiled: Any) -> KernelArtifact:
@@ -65,3 +76,34 @@ def test_another_takes_the_place_of_one_left_out(tmp_path: Path) -> None:
 def test_compiled_kernels_have_the_refined_prediction(tmp_path: Path) -> None:
     found = prepared(tmp_path, ["a 50", "spills3 50"], 2)
     assert [c.predicted_us for c in found.candidates] == [50.0, 53.0]
+
+
+@pytest.mark.parametrize(
+    ("verifier", "is_kept"),
+    [
+        pytest.param(VERIFIER - 1, False, id="older"),
+        pytest.param(VERIFIER, True, id="todays"),
+        pytest.param(VERIFIER + 1, True, id="newer"),
+    ],
+)
+def test_a_prepared_candidate_of_an_older_verifier_comes_without_its_proof(
+    tmp_path: Path, verifier: int, is_kept: bool
+) -> None:
+    fusion = bind(parse_fusion(NEG), parse_binding({"sizes": {"M": 4}}))
+    found = prepared(tmp_path, ["a 50"], 1)
+    proof = Verification(
+        device="emulator", input_sets=("random",), max_error=0, tolerance=0, deterministic=True, verifier=verifier
+    )
+    made = artifact(Generated("a 50"), Code("a 50")).model_copy(
+        update={
+            "fingerprint": fusion.fingerprint,
+            "binding": fusion.binding_hash,
+            "evidence": Evidence(correct="verified_emulated", time="predicted"),
+            "verification": proof,
+        }
+    )
+    write_artifact(tmp_path, 0, made)
+    builds = PreparedBuilds(tmp_path, Prepared("neg", "H200", fusion, 1, 1, candidates=tuple(found.candidates)))
+    again = builds.finish(builds.start(0, found.candidates[0].candidate))
+    assert isinstance(again, KernelArtifact)
+    assert again == (made if is_kept else made.unproven())

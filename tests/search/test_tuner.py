@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from compiler.errors import CompileError, CompileTimeout, IllegalSchedule, InvalidStep, Unsupported, Violation
-from fusetune.wire.artifact import Conditions, KernelArtifact, LaunchSpec, Resources, Timing, Verification
+from fusetune.wire.artifact import VERIFIER, Conditions, KernelArtifact, LaunchSpec, Resources, Timing, Verification
 from search.budget import Budget
 from search.build import Builder
 from search.candidate import Candidate
@@ -332,6 +332,20 @@ def test_a_resumed_tuning_repeats_nothing_and_keeps_the_best(tuning: Start, tmp_
     assert sorted(t.number for t in outcome.trials) == list(range(12))
     assert outcome.winner is not None
     assert outcome.winner.artifact.source == " 10.0"
+
+
+def test_what_an_older_verifier_found_is_verified_anew(tuning: Start, tmp_path: Path) -> None:
+    once = tuning([" 20", " 10", " 30"])
+    once.run()
+    path = tmp_path / "journal.jsonl"
+    path.write_text(path.read_text().replace(f'"verifier":{VERIFIER}', '"verifier":1'))
+    again = tuning([" 20", "wrong 10", " 30"])  # what passed then is found wrong now
+    outcome = again.run()
+    screened = {source for source, effort in again.device.calls if effort is Effort.SCREEN}
+    assert screened == {" 20.0", "wrong 10.0", " 30.0"}
+    assert [trial.state for trial in outcome.trials[:3]] == [TrialState.CANCELLED] * 3
+    assert outcome.winner is not None
+    assert outcome.winner.artifact.source == " 20.0"
 
 
 def test_ctrl_c_keeps_the_best_and_cancels_what_was_under_way(tuning: Start, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,18 @@ Time = Literal["measured", "predicted", "none"]
 TIMING_POLICY = "graph_rotating_v1"
 """How kernels are timed (`search.measure.cuda_timing`); part of the cache key, so a change of method is a new name."""
 
+VERIFIER = 2
+"""Which verifier proves kernels today. It rises only when an older one could pass a wrong kernel, and ends its proofs.
+
+1 called a comparison between a value and the value's own maximum undecided, and left the rounding of 16-bit values
+open: a kernel in which no element equals its own maximum passed, and one that never rounds.
+"""
+
+
+def is_proven_today(verifier: int) -> bool:
+    """Whether what the verifier of this number has proven counts: one newer than ours sees what ours sees."""
+    return verifier >= VERIFIER
+
 
 class Wire(BaseModel):
     """Base of every wire type: frozen, strict, no unknown fields."""
@@ -157,7 +169,10 @@ class Emulated(Wire):
 
 
 class Verification(Wire):
-    """What was run to prove the kernel right, and on what: a GPU by name, or `emulator` with what ran there."""
+    """What was run to prove the kernel right, and on what: a GPU by name, or `emulator` with what ran there.
+
+    `verifier` is its number (`VERIFIER`); records of the first did not have one.
+    """
 
     device: str
     input_sets: tuple[str, ...]
@@ -165,6 +180,12 @@ class Verification(Wire):
     tolerance: float
     deterministic: bool
     emulated: Emulated | None = None
+    verifier: int = 1
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the proof counts today; if not, the kernel may be wrong."""
+        return is_proven_today(self.verifier)
 
 
 class Timing(Wire):
@@ -211,6 +232,16 @@ class KernelArtifact(Wire):
     verification: Verification | None = None
     timing: Timing | None = None
     predicted_us: float | None = None
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether an older verifier proved it: it may be wrong."""
+        return self.verification is not None and not self.verification.is_current
+
+    def unproven(self) -> KernelArtifact:
+        """The same kernel without its proof, to be verified anew."""
+        evidence = Evidence(correct="unverified", time=self.evidence.time)
+        return self.model_copy(update={"evidence": evidence, "verification": None})
 
     @model_validator(mode="after")
     def _cubin_is_whole(self) -> Self:

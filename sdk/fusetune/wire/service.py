@@ -142,7 +142,9 @@ class KernelView(Wire):
 
     `artifact_sha256` is the hash of exactly those bytes. `stale`: made under other conditions than today's (generator,
     driver); still right, its time may have changed. `superseded`: a newer search has replaced it. `predicted_us`: what
-    a model of the card expects of a kernel that was not timed.
+    a model of the card expects of a kernel that was not timed. `verifier`: the number of the verifier that proved it;
+    what an older one has proven is unverified, and proven again before it is served. `refuted`: why it is not, where
+    today's verifier has found it wrong.
     """
 
     id: str
@@ -154,6 +156,8 @@ class KernelView(Wire):
     policy: str
     arch: str
     evidence: Evidence
+    verifier: int = 1
+    refuted: str = ""
     median_us: float | None = None
     p10_us: float | None = None
     p90_us: float | None = None

@@ -91,7 +91,7 @@ def fusion_page(session: Session, fingerprint: str) -> FusionPage:
     row = fusions.get(session, fingerprint)
     if row is None:
         raise not_found("fusion", fingerprint)
-    served = kernels.page(session, None, _KERNELS_A_PAGE, fingerprint=fingerprint)
+    served = kernels.page(session, None, _KERNELS_A_PAGE, fingerprint=fingerprint, outdated=True)
     tried = tunings.page(session, None, _TUNINGS_A_PAGE, fingerprint=fingerprint)
     views = tuning_views(session, tried.rows)
     return FusionPage(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from fusetune.wire.artifact import KernelArtifact
+from fusetune.wire.artifact import VERIFIER, KernelArtifact
 from search.measure.child_device import ChildDevice, Limits
 from search.measure.cuda import CudaDevice
 from search.measure.device import EAGER, TIMING_POLICY, Effort
@@ -59,6 +59,7 @@ def test_efforts_differ_in_samples_and_sets(bench: Bench) -> None:
     assert proved.state is TrialState.MEASURED
     assert proved.verification is not None
     assert set(proved.verification.input_sets) == set(ALL_SETS)
+    assert proved.verification.verifier == VERIFIER
 
 
 def test_a_slower_kernel_is_slower(bench: Bench) -> None:

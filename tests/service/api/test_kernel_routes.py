@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from fusetune.wire.artifact import KernelArtifact
+from fusetune.wire.artifact import VERIFIER, KernelArtifact
+from service.db import kernels
 from service.db.models import ArtifactRow
 from service.operations.artifacts import ArtifactCache
 from tests.service.api.test_malformed import check
@@ -140,3 +141,40 @@ def test_an_artifact_too_large_for_the_cache_is_still_given_out(service: World) 
     first, again = cache.get(service.db, row.id), cache.get(service.db, row.id)
     assert first == again
     assert first is not again
+
+
+# What an older verifier has proven -----------------------------------------------------------------------------------
+
+
+def test_what_an_older_verifier_proved_is_neither_found_nor_listed(service: World) -> None:
+    row = service.kernel(verifier=VERIFIER - 1)
+    accept = {"correct": ["verified_on_gpu", "verified_emulated"], "time": ["measured", "predicted", "none"]}
+    assert look_up(service, key_of(row), accept=accept) == [None]
+    assert service.client.get("/v1/kernels").json()["items"] == []
+    info = service.client.get(f"/v1/kernels/{row.id}/info").json()
+    assert (info["evidence"]["correct"], info["verifier"]) == ("unverified", VERIFIER - 1)
+
+
+@pytest.mark.parametrize("path", ["", "/cubin"])
+def test_code_that_an_older_verifier_proved_is_not_given_out(service: World, path: str) -> None:
+    row = service.kernel(verifier=VERIFIER - 1)
+    problem = check(service.client.get(f"/v1/kernels/{row.id}{path}"), 409, "outdated-proof")
+    assert f"was proven by verifier {VERIFIER - 1}, today's is {VERIFIER}" in problem["detail"]
+    assert "Post its fusion again" in problem["fix"]
+    with service.db.write() as session:
+        kernels.refute(session, row.id, "row 3 has no expert")
+    problem = check(service.client.get(f"/v1/kernels/{row.id}{path}"), 409, "outdated-proof")
+    assert "found it wrong: row 3 has no expert." in problem["detail"]
+    assert service.client.get(f"/v1/kernels/{row.id}/info").json()["refuted"] == "row 3 has no expert"
+
+
+@pytest.mark.parametrize("part", ["source", "ptx", "schedule"])
+def test_texts_of_it_may_still_be_read(service: World, part: str) -> None:
+    row = service.kernel(verifier=VERIFIER - 1)
+    assert service.client.get(f"/v1/kernels/{row.id}/{part}").status_code == 200
+
+
+def test_the_rest_is_served_whatever_is_newer(service: World) -> None:
+    row = service.kernel(verifier=VERIFIER + 1)
+    assert look_up(service, key_of(row))[0]["verifier"] == VERIFIER + 1
+    assert service.client.get(f"/v1/kernels/{row.id}").status_code == 200

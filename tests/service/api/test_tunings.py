@@ -17,6 +17,7 @@ from sqlalchemy.orm import Session
 from compiler.arch import card_named
 from fusetune.store import FAKE_CARD as STORED_FAKE
 from fusetune.wire import binding_hash, fingerprint
+from fusetune.wire.artifact import VERIFIER
 from fusetune.wire.infer import MAX_OPS
 from fusetune.wire.parse import parse_binding, parse_fusion
 from search.measure.fake import FACTS
@@ -156,11 +157,21 @@ def test_a_kernel_of_the_cache_is_the_answer(service: World, body: Any) -> None:
         pytest.param({}, {"card": "A100"}, 202, id="another-card"),
         pytest.param({"policy": "other_v1"}, {}, 202, id="timed-in-another-way"),
         pytest.param({"generator": "an older one"}, {}, 200, id="stale-is-served"),
+        pytest.param({"verifier": VERIFIER - 1}, {}, 202, id="proven-by-an-older-verifier"),
+        pytest.param({"verifier": VERIFIER + 1}, {}, 200, id="proven-by-a-newer-verifier"),
     ],
 )
 def test_which_kernels_answer(service: World, columns: Any, extra: Any, status: int) -> None:
     service.kernel(**columns)
     assert service.post({**REQUEST, **extra}).status_code == status
+
+
+@pytest.mark.parametrize("asks", [[False], [True], [False, True], [True, False]])
+def test_that_somebody_wants_a_search_stands_in_the_tuning(service: World, asks: list[bool]) -> None:
+    ids = {opened(service, {**REQUEST, "refresh": refresh})["id"] for refresh in asks}
+    (id,) = ids
+    with service.db.read() as session:
+        assert session.get_one(TuningRow, id).refresh is any(asks)
 
 
 # Cards --------------------------------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from compiler.pipeline import GENERATOR
 from fusetune.wire import binding_hash, canonicalize, fingerprint
 from fusetune.wire.artifact import (
     TIMING_POLICY,
+    VERIFIER,
     Conditions,
     Evidence,
     KernelArtifact,
@@ -114,8 +115,9 @@ def store_kernel(db: Database, source: str = "// kernel", **columns: Any) -> Ker
         given: dict[str, Any] = {
             "id": kernels.kernel_id(sha256), "artifact_sha256": sha256, "fingerprint": name, "binding": bound,
             "card_id": card.id, "policy": TIMING_POLICY, "arch": "sm_90a", "correct": "verified_on_gpu",
-            "time": "measured", "median_us": 10.0, "p10_us": 9.0, "p90_us": 11.0, "floor_us": 5.0, "scheduler": "flat",
-            "point": {"vector": 4}, "resources": RESOURCES.model_dump(), "generator": GENERATOR, "nvrtc": "13.0",
+            "time": "measured", "verifier": VERIFIER, "median_us": 10.0, "p10_us": 9.0, "p90_us": 11.0,
+            "floor_us": 5.0, "scheduler": "flat", "point": {"vector": 4}, "resources": RESOURCES.model_dump(),
+            "generator": GENERATOR, "nvrtc": "13.0",
         }  # fmt: skip
         return kernels.publish(session, KernelRow(**given | columns))
 

@@ -15,7 +15,7 @@ import pytest
 from compiler.arch import arch_named, card_or_default
 from compiler.nvrtc import CompilePool
 from compiler.pipeline import artifact, generate
-from fusetune.wire.artifact import KernelArtifact
+from fusetune.wire.artifact import VERIFIER, KernelArtifact
 from search.attached import Attached, Detached, card_of
 from search.ending import kernel_id
 from search.measure.device import TIMING_POLICY
@@ -79,7 +79,7 @@ def entry_of(subject: Subject, candidate: Any, kernel: KernelArtifact) -> Entry:
         source_sha256=sha256(kernel.source.encode()).hexdigest(),
         code_hash=code_hash,
         launch_hash=launch_hash,
-        evidence=LockedEvidence(),
+        evidence=LockedEvidence(verifier=VERIFIER),
         median_us=10.0,
         p10_us=9.9,
         p90_us=10.1,

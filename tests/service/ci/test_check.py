@@ -9,14 +9,14 @@ import pytest
 
 from compiler.ir.fusion import Fusion
 from compiler.nvrtc import CompilePool
-from fusetune.wire.artifact import KernelArtifact, Timing
+from fusetune.wire.artifact import VERIFIER, KernelArtifact, Timing
 from search.measure.device import TIMING_POLICY, Baseline, CardFacts, Effort, MeasureResult
 from search.measure.fake import FACTS
 from search.trial import TrialState
 from service.ci.check import SECOND_LOOKS, Rebuild, check_built, check_run
 from service.ci.folder import Subject, read_folder
-from service.ci.lock import Entry, Lock, read_lock, write_lock
-from service.ci.verdict import Status
+from service.ci.lock import Entry, Lock, LockedEvidence, read_lock, write_lock
+from service.ci.verdict import Status, Verdict
 from tests.service.ci.conftest import EXAMPLES, entry_of, kernel_of
 
 
@@ -88,6 +88,34 @@ def test_a_rebuilt_kernel_is_verified_and_timed(
     assert device.asked == [Effort.ALL_SETS, *[Effort.LEADER] * (len(answers) - 1)]
     assert len(answers) <= 1 + SECOND_LOOKS
     assert (verdict.measured_us is None) is (status is Status.WRONG)
+
+
+@pytest.mark.parametrize(
+    ("verifier", "ends"),
+    [
+        pytest.param(1, VERIFIER, id="older"),
+        pytest.param(VERIFIER, VERIFIER, id="todays"),
+        pytest.param(VERIFIER + 1, VERIFIER + 1, id="newer"),
+    ],
+)
+def test_a_proof_of_an_older_verifier_is_renewed_where_the_kernel_is_right(
+    lock: Lock,
+    subjects: dict[str, Subject],
+    kernels: dict[str, tuple[object, KernelArtifact]],
+    verifier: int,
+    ends: int,
+) -> None:
+    entry = lock.fusions["add"].model_copy(update={"evidence": LockedEvidence(verifier=verifier)})
+
+    def checked(answer: MeasureResult, entry: Entry = entry) -> Verdict:
+        return check_run(subjects["add"], entry, kernels["add"][1], Scripted([answer] * 3), 0.1)
+
+    ok, slower, wrong = checked(takes(10.0)), checked(takes(20.0)), checked(WRONG)
+    changed = checked(takes(10.0), entry.model_copy(update={"code_hash": "0" * 64}))
+    found = [one.entry.evidence.verifier if one.entry else None for one in (ok, slower, wrong, changed)]
+    assert found == [ends, ends, verifier, verifier]
+    told = f"proven again: by verifier {verifier} in the lock, now by {VERIFIER}; --update writes that"
+    assert [told in one.details for one in (ok, slower, wrong, changed)] == [ends != verifier] * 2 + [False] * 2
 
 
 def locked(lock: Lock, **fields: str) -> Entry:

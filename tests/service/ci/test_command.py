@@ -15,6 +15,7 @@ import typer
 from rich.console import Console
 from typer.testing import CliRunner
 
+from fusetune.wire.artifact import VERIFIER
 from search.attached import Attached, Detached
 from search.budget import Budget
 from search.measure.device import DeviceLost
@@ -137,7 +138,30 @@ def test_a_miss_says_how_to_mend_it_and_shows_no_time_of_another_size(place: Pat
     run = ci(place, "--bind", "M=96", device="none")
     assert run.exit_code == 3
     assert re.search(r"^bias_gelu +lock miss +- +- +-$", run.stdout, re.MULTILINE)
-    assert "To tune it: the same command with --update" in run.stdout
+    assert "To mend it: the same command with --update" in run.stdout
+
+
+def test_without_a_gpu_an_entry_of_an_older_verifier_is_a_miss(place: Path, edit_entry: Edit) -> None:
+    edit_entry("add", lambda entry: entry["evidence"].pop("verifier"))
+    before = (place / "lock.json").read_bytes()
+    run = ci(place, device="none")
+    rebuilt = "rebuilt, not run here"
+    assert (run.exit_code, results_start(run, add="lock miss", bias_gelu=rebuilt, transpose=rebuilt)) == (3, True)
+    why = f"verifier: the lock's kernel was proven by verifier 1, this version has {VERIFIER}, and without a GPU"
+    assert f"add: lock miss: {why}" in run.stdout
+    assert "To mend it: the same command with --update" in run.stdout
+    assert (place / "lock.json").read_bytes() == before
+
+
+def test_with_a_gpu_an_entry_of_an_older_verifier_is_proven_again(place: Path, edit_entry: Edit, lock: Lock) -> None:
+    edit_entry("add", lambda entry: entry["evidence"].update(verifier=VERIFIER - 1))
+    before = (place / "lock.json").read_bytes()
+    run = ci(place)
+    assert (run.exit_code, results(run)["add"].startswith("ok")) == (0, True)
+    assert f"proven again: by verifier {VERIFIER - 1} in the lock, now by {VERIFIER}" in run.stdout
+    assert (place / "lock.json").read_bytes() == before
+    assert ci(place, "--update").exit_code == 0
+    assert read_lock(place / "lock.json") == lock
 
 
 def test_a_folder_in_the_folder_is_not_read_and_said_to_be_so(place: Path) -> None:

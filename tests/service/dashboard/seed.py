@@ -22,7 +22,16 @@ from compiler.arch import Card, card_named
 from compiler.nvrtc import Compiled, KernelResources
 from compiler.pipeline import GENERATOR, Generated, artifact, generate
 from compiler.wire import bind
-from fusetune.wire.artifact import TIMING_POLICY, Conditions, Emulated, Evidence, KernelArtifact, Timing, Verification
+from fusetune.wire.artifact import (
+    TIMING_POLICY,
+    VERIFIER,
+    Conditions,
+    Emulated,
+    Evidence,
+    KernelArtifact,
+    Timing,
+    Verification,
+)
 from fusetune.wire.binding import Binding
 from fusetune.wire.fusion import Fusion
 from fusetune.wire.parse import parse_fusion
@@ -201,6 +210,7 @@ def make_artifact(
         tolerance=0.0156,
         deterministic=True,
         emulated=emulated,
+        verifier=VERIFIER,
     )
     if emulated is not None:
         evidence = Evidence(correct="verified_emulated", time="predicted")
@@ -259,6 +269,7 @@ def publish(
         arch="sm_90a",
         correct=made.evidence.correct,
         time=made.evidence.time,
+        verifier=VERIFIER,
         median_us=timing and timing.median_us,
         p10_us=timing and timing.p10_us,
         p90_us=timing and timing.p90_us,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from sqlalchemy.schema import DropTable
 from starlette.testclient import TestClient
 
 from compiler.wire import bind
+from fusetune.wire.artifact import VERIFIER
 from fusetune.wire.binding import Binding
 from fusetune.wire.parse import parse_fusion
 from search.plan import Plan
@@ -332,6 +334,37 @@ def test_a_kernel_of_the_emulator_says_what_ran_and_what_did_not(show: Show, ids
     tuning = show(f"/tunings/{ids.no_gpu}").text
     assert "kernels were verified in the emulator" in tuning
     assert "model says " in tuning
+
+
+@pytest.mark.parametrize(
+    ("columns", "badge", "said"),
+    [
+        pytest.param(
+            {}, "older proof", f"Proven by an older verifier (number {VERIFIER - 1}, today's is {VERIFIER}); it is "
+            "proven again before it is served.", id="to-be-proven-again",
+        ),
+        pytest.param({"superseded_at": now()}, "older proof", "; it is not served.", id="replaced"),
+        pytest.param(
+            {"superseded_at": now(), "refuted": "row 3 has no expert"}, "found wrong",
+            "A later verifier has found it wrong: row 3 has no expert. It is not served.", id="found-wrong",
+        ),
+    ],
+)  # fmt: skip
+def test_a_kernel_of_an_older_verifier_says_so_and_never_that_it_is_right(
+    database: Database, client: TestClient, ids: Seeded, columns: dict[str, Any], badge: str, said: str
+) -> None:
+    with database.write() as session:
+        row = session.get_one(KernelRow, ids.kernel)
+        for name, value in {"verifier": VERIFIER - 1, "generator": "fusetune 0.1", **columns}.items():
+            setattr(row, name, value)
+    page = HtmlPage(client.get(f"/kernels/{ids.kernel}").text)
+    assert page.faults() == []
+    for text in (badge, said, "not verified"):
+        assert text in page.text
+    assert "It is still right" not in page.text
+    assert f"/v1/kernels/{ids.kernel}" not in {one.attrs.get("href") for one in page.walk()}
+    if not columns:
+        assert badge in HtmlPage(client.get(f"/fusions/{ids.fusion}").text).text
 
 
 def test_a_kernel_of_several_launches_shows_each_of_them(database: Database, client: TestClient) -> None:

@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy import text, update
 from sqlalchemy.exc import IntegrityError, NoResultFound
 
+from fusetune.wire.artifact import VERIFIER
 from service.db import kernels, trials, tunings
 from service.db.engine import Database
 from service.db.models import ArtifactRow, KernelRow
@@ -37,6 +38,10 @@ EMULATED = {"correct": "verified_emulated", "time": "predicted", "median_us": No
         pytest.param(EMULATED, {"median_us": 99.0}, True, id="slower-but-proven-on-a-gpu"),
         pytest.param(EMULATED, {"time": "none", "median_us": None}, True, id="proven-on-a-gpu-without-a-time"),
         pytest.param(EMULATED, EMULATED, True, id="both-emulated"),
+        pytest.param({"verifier": 1}, {"median_us": 99.0}, True, id="slower-than-one-of-an-older-verifier"),
+        pytest.param({"verifier": 1}, EMULATED, True, id="emulated-over-a-gpu-of-an-older-verifier"),
+        pytest.param({}, {"verifier": 1, "median_us": 1.0}, False, id="faster-but-of-an-older-verifier"),
+        pytest.param({"verifier": VERIFIER + 1}, {"median_us": 99.0}, False, id="slower-than-one-of-a-newer-verifier"),
     ],
 )
 def test_which_kernel_answers(
@@ -233,3 +238,54 @@ def test_two_kernels_of_a_key_cannot_both_be_current(database: Database) -> None
         kernels.publish(session, kernel(session, key, b"second", median_us=1.0))
     with pytest.raises(IntegrityError), database.write() as session:
         session.execute(text("UPDATE kernels SET superseded_at = NULL"))
+
+
+@pytest.mark.parametrize(
+    ("verifier", "answers"),
+    [
+        pytest.param(VERIFIER - 1, False, id="older"),
+        pytest.param(VERIFIER, True, id="todays"),
+        pytest.param(VERIFIER + 1, True, id="newer"),
+    ],
+)
+def test_what_an_older_verifier_proved_answers_no_more(database: Database, verifier: int, answers: bool) -> None:
+    with database.write() as session:
+        key = posted(session)
+        row = kernels.publish(session, kernel(session, key, verifier=verifier))
+    with database.read() as session:
+        assert [found.id for found in kernels.current_many(session, [key]).values()] == [row.id] * answers
+        assert [found.id for found in kernels.page(session, None, 5).rows] == [row.id] * answers
+        assert [found.id for found in kernels.page(session, None, 5, outdated=True).rows] == [row.id]
+
+
+def test_a_kernel_that_was_found_wrong_is_kept_with_the_reason_and_is_current_no_more(database: Database) -> None:
+    with database.write() as session:
+        key = posted(session)
+        row = kernels.publish(session, kernel(session, key, verifier=1))
+        kernels.refute(session, row.id, "row 3 has no expert")
+    with database.read() as session:
+        found = kernels.get(session, row.id)
+        assert found is not None
+        assert (found.refuted, found.superseded_at is None) == ("row 3 has no expert", False)
+        assert kernels.current(session, key) is None
+
+
+def test_a_kernel_that_is_proven_again_is_the_same_but_for_its_proof(database: Database) -> None:
+    with database.write() as session:
+        key = posted(session)
+        known = kernels.publish(session, kernel(session, key, verifier=1, tuning_id=opened(session).id, trial_number=7))
+        fresh = kernel(session, key, b"fresh record")
+        again = kernels.proven_again(
+            known,
+            id=fresh.id,
+            artifact_sha256=fresh.artifact_sha256,
+            correct="verified_emulated",
+            time="measured",
+            verifier=VERIFIER,
+        )
+        assert kernels.publish(session, again).id == fresh.id
+    with database.read() as session:
+        row = kernels.current(session, key)
+        assert row is not None
+        assert (row.id, row.verifier, row.correct) == (fresh.id, VERIFIER, "verified_emulated")
+        assert (row.tuning_id, row.trial_number, row.point) == (known.tuning_id, 7, known.point)

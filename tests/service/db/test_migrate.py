@@ -15,7 +15,7 @@ from alembic import command
 from sqlalchemy import inspect, text
 from sqlalchemy.exc import IntegrityError
 
-from service.db import migrate, trials, tunings
+from service.db import kernels, migrate, trials, tunings
 from service.db.engine import Database, DatabaseFault
 from service.db.models import Base
 from tests.service.db.rows import at_once, kernel, opened, posted, tuning
@@ -25,7 +25,7 @@ SECOND = """
 import sqlalchemy as sa
 from alembic import op
 
-revision, down_revision = "0003", "0002"
+revision, down_revision = "0004", "0003"
 
 def upgrade() -> None:
     with op.batch_alter_table("tunings") as batch:
@@ -44,7 +44,7 @@ def later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The migrations of a later version: one more than there are. The folder's name would trip a parser."""
     folder = tmp_path / "50%(off)s of it"
     shutil.copytree(migrate.FOLDER, folder, ignore=shutil.ignore_patterns("__pycache__"))
-    (folder / "versions" / "0003_second.py").write_text(SECOND.format(more=""))
+    (folder / "versions" / "0004_second.py").write_text(SECOND.format(more=""))
     monkeypatch.setattr(migrate, "FOLDER", folder)
     return folder
 
@@ -52,9 +52,9 @@ def later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_an_empty_database_gets_the_tables_of_the_models(empty: Database) -> None:
     assert (migrate.current(empty), migrate.is_current(empty), migrate.standing(empty)) == (None, False, "empty")
     assert migrate.upgrade(empty) is None
-    assert (migrate.current(empty), migrate.is_current(empty), migrate.standing(empty)) == ("0002", True, "current")
+    assert (migrate.current(empty), migrate.is_current(empty), migrate.standing(empty)) == ("0003", True, "current")
     assert migrate.check(empty) == []
-    assert migrate.upgrade(empty) == migrate.head() == "0002"
+    assert migrate.upgrade(empty) == migrate.head() == "0003"
     migrate.ensure_ready(empty)
 
 
@@ -160,7 +160,7 @@ def assert_drift(database: Database, change: str, line: str) -> None:
 
 def test_many_threads_upgrade_once(empty: Database) -> None:
     before = at_once(6, lambda _: migrate.upgrade(empty))
-    assert sorted(before, key=str) == ["0002"] * 5 + [None]
+    assert sorted(before, key=str) == ["0003"] * 5 + [None]
     assert migrate.check(empty) == []
 
 
@@ -220,14 +220,34 @@ def test_what_was_there_before_predictions_had_terms_is_kept(empty: Database) ->
     assert migrate.check(empty) == []
 
 
+def test_kernels_of_before_verifiers_had_numbers_are_of_the_first(empty: Database) -> None:
+    """0003: what was proven until then stays, and answers for its key no more."""
+    migrate.upgrade(empty)
+    with empty.write() as session:
+        opened(session)
+        key = posted(session)
+        session.add(kernel(session, key))
+    migrate.downgrade(empty, "0002")
+    with empty.writing.begin() as connection:
+        assert "verifier" not in {column["name"] for column in inspect(connection).get_columns("kernels")}
+    assert migrate.upgrade(empty) == "0002"
+    with empty.read() as session:
+        row = kernels.current(session, key)
+        assert row is not None
+        assert (row.verifier, row.refuted) == (1, None)
+        assert kernels.current_many(session, [key]) == {}
+        assert [one.refresh for one in tunings.unfinished(session)] == [False]
+    assert migrate.check(empty) == []
+
+
 def test_a_database_behind_is_not_used(database: Database, later: Path) -> None:
     assert (migrate.standing(database), migrate.is_current(database)) == ("behind", False)
     with pytest.raises(DatabaseFault) as caught:
         migrate.ensure_ready(database)
-    assert "is at revision 0002, this version needs 0003" in str(caught.value)
+    assert "is at revision 0003, this version needs 0004" in str(caught.value)
     where = f" --database-url {database.url}" if database.engine.dialect.name == "sqlite" else ""
     assert f"`python -m service db upgrade{where}`" in str(caught.value)
-    assert migrate.current(database) == "0002"
+    assert migrate.current(database) == "0003"
 
 
 def test_a_database_ahead_is_neither_used_nor_changed(
@@ -237,9 +257,9 @@ def test_a_database_ahead_is_neither_used_nor_changed(
     monkeypatch.undo()
     assert migrate.standing(empty) == "ahead"
     for use in (migrate.ensure_ready, migrate.upgrade):
-        with pytest.raises(DatabaseFault, match=r"is at revision 0003, made by a newer version .* \(0002\)"):
+        with pytest.raises(DatabaseFault, match=r"is at revision 0004, made by a newer version .* \(0003\)"):
             use(empty)
-    assert migrate.current(empty) == "0003"
+    assert migrate.current(empty) == "0004"
 
 
 @pytest.mark.parametrize(
@@ -265,17 +285,17 @@ def test_a_database_of_somebody_else_is_left_alone(empty: Database, statements: 
 
 
 def test_an_upgrade_that_fails_changes_nothing(database: Database, later: Path) -> None:
-    (later / "versions" / "0003_second.py").write_text(SECOND.format(more="    op.execute('nonsense')"))
+    (later / "versions" / "0004_second.py").write_text(SECOND.format(more="    op.execute('nonsense')"))
     with pytest.raises(DatabaseFault):
         migrate.upgrade(database)
-    assert migrate.current(database) == "0002"
+    assert migrate.current(database) == "0003"
     assert "extra" not in {column["name"] for column in inspect(database.engine).get_columns("tunings")}
     assert tunings_referred(database)
 
 
 def test_an_upgrade_keeps_rows_and_partial_indexes(empty: Database, later: Path) -> None:
     """On SQLite the table is made anew: rows that refer to it, and the index over active tunings, must survive that."""
-    second = later / "versions" / "0003_second.py"
+    second = later / "versions" / "0004_second.py"
     waiting = second.read_text()
     second.unlink()
     migrate.upgrade(empty)
@@ -284,8 +304,8 @@ def test_an_upgrade_keeps_rows_and_partial_indexes(empty: Database, later: Path)
         kernel_row = kernel(session, posted(session), tuning_id=id)
         session.add(kernel_row)
     second.write_text(waiting)
-    assert migrate.upgrade(empty) == "0002"
-    assert migrate.current(empty) == "0003"
+    assert migrate.upgrade(empty) == "0003"
+    assert migrate.current(empty) == "0004"
     with empty.write() as session:
         assert tunings.open_or_join(session, tuning(posted(session)))[0].id == id
     with pytest.raises(IntegrityError), empty.write() as session:
@@ -297,8 +317,8 @@ def test_an_upgrade_keeps_rows_and_partial_indexes(empty: Database, later: Path)
         "tunings.note: nullable is True, expected False",
         "tunings: column extra is not ours",
     ]
-    migrate.downgrade(empty, "0002")
-    assert migrate.current(empty) == "0002"
+    migrate.downgrade(empty, "0003")
+    assert migrate.current(empty) == "0003"
 
 
 def tunings_referred(database: Database) -> bool:

@@ -11,6 +11,7 @@ import pytest
 from sqlalchemy import Connection, event, insert
 from sqlalchemy.orm import Session
 
+from fusetune.wire.artifact import VERIFIER
 from service.db import fusions, kernels, keys, migrate, trials, tunings
 from service.db.engine import Database
 from service.db.models import (
@@ -73,8 +74,9 @@ def fill(session: Session) -> None:
         KernelRow: [
             {
                 "id": f"{n:032x}", "artifact_sha256": sha256, "fingerprint": f, **of, "arch": "sm_90a",
-                "correct": "verified_on_gpu", "time": "measured", "scheduler": "flat", "point": {}, "resources": {},
-                "generator": "1", "nvrtc": "13.0", "created_at": at, "superseded_at": at if n % 3 else None,
+                "correct": "verified_on_gpu", "time": "measured", "verifier": VERIFIER, "scheduler": "flat",
+                "point": {}, "resources": {}, "generator": "1", "nvrtc": "13.0", "created_at": at,
+                "superseded_at": at if n % 3 else None,
             }
             for n, f, at in many
         ],

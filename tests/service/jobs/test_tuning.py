@@ -16,6 +16,7 @@ from sqlalchemy.exc import OperationalError
 
 from compiler.arch import Card, card_named
 from fusetune.wire.artifact import (
+    VERIFIER,
     Conditions,
     Evidence,
     KernelArtifact,
@@ -97,7 +98,9 @@ def winner(us: float, number: int = 0) -> Winner:
         code_hash="hash",
         conditions=Conditions(generator="1", nvrtc="13.0"),
         evidence=Evidence(correct="verified_on_gpu", time="measured"),
-        verification=Verification(device="d", input_sets=("random",), max_error=0, tolerance=0, deterministic=True),
+        verification=Verification(
+            device="d", input_sets=("random",), max_error=0, tolerance=0, deterministic=True, verifier=VERIFIER
+        ),
         timing=timing(us),
     )
     return Winner(Trial(number, CANDIDATE, TrialState.MEASURED, median_us=us, p10_us=us, p90_us=us), artifact)
@@ -766,4 +769,6 @@ def test_the_search_itself_on_the_fake_device(site: Site) -> None:
         assert cards.card_id(FAKE_CARD) == kernel.card_id
         artifact = KernelArtifact.model_validate_json(kernels.artifact(session, kernel.artifact_sha256))
     assert artifact.evidence == Evidence(correct="verified_on_gpu", time="measured")
+    assert artifact.verification is not None
+    assert kernel.verifier == artifact.verification.verifier == VERIFIER
     assert kernel.created_at <= now()
