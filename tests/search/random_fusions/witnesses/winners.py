@@ -8,6 +8,7 @@ of columns. `tests/data/winners` has them at the sizes at which this was seen.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ def columns_of(case: Case) -> int:
     return int(case.document["inputs"][0]["shape"][1])
 
 
-def without_winner(case: Case, outputs: list[Array]) -> int:
+def without_winner(case: Case, outputs: Sequence[Array]) -> int:
     """Rows whose position is none of a row's. The inputs are finite, so every row has a largest element."""
     chosen = outputs[CHOSEN]
     return int(((chosen < 0) | (chosen >= columns_of(case))).sum())
