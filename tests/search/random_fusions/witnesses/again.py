@@ -10,22 +10,25 @@ from compiler.nvrtc import CompilePool
 from search.candidate import Candidate
 from tests.search.random_fusions.proving import candidate_of, kernels
 from tests.search.random_fusions.witnesses.running import asked
-from tests.search.random_fusions.witnesses.witnessed import witnessed
+from tests.search.random_fusions.witnesses.winners import winner
+from tests.search.random_fusions.witnesses.witnessed import Witnessed, witnessed
 
 
 def main() -> int:
     """Prints the case and what its witnesses say; 1 if anything is wrong."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("case", help="LIMITS:SEED, as a failure names it")
+    parser.add_argument(
+        "case", help="LIMITS:SEED as a failure names it, or a fusion of winners, of which no more than faults are told"
+    )
     parser.add_argument("--seed", type=int, default=0, help="of the points")
     parser.add_argument("--points", type=int, default=1)
     parser.add_argument("--candidate", help="a scheduler and its point as JSON, in place of drawn ones")
     chosen = parser.parse_args()
     limits, _, number = chosen.case.partition(":")
-    one = witnessed(int(number), limits)
+    one = witnessed(int(number), limits) if number else Witnessed(winner(limits), ())
     print(one.case, *one.witnesses, sep="\n")
     with CompilePool(1) as pool:
-        if chosen.candidate is None:
+        if not chosen.candidate:
             found = kernels(one.case, chosen.seed, chosen.points, pool)
         else:
             found = [candidate_of(one.case, chosen.seed, Candidate.from_json(json.loads(chosen.candidate)), pool)]

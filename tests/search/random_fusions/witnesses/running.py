@@ -50,11 +50,9 @@ class Asked:
     def __str__(self) -> str:
         """The whole of a failure, with a command that shows it again."""
         kernel = self.kernel
-        command = f"PYTHONPATH=.:sdk python -m tests.search.random_fusions.witnesses.again {kernel.case.name}"
-        command += f" --seed {kernel.seed}"
-        if kernel.candidate is not None:
-            command += f" --candidate '{json.dumps(kernel.candidate.to_json())}'"
-        return f"{self.words}\npoint {kernel.candidate}\n{kernel.case}\nagain: {command}"
+        point = "" if kernel.candidate is None else json.dumps(kernel.candidate.to_json())
+        command = f"python -m tests.search.random_fusions.witnesses.again {kernel.case.name} --seed {kernel.seed}"
+        return f"{self.words}\npoint {kernel.candidate}\n{kernel.case}\nagain: {command} --candidate '{point}'"
 
 
 def outputs_of(fusion: Fusion, built: KernelArtifact, set_name: str = RANDOM) -> list[Array]:

@@ -55,7 +55,7 @@ def test_witnesses_of_many_fusions_hold_in_the_emulator(first: int, pool: Compil
     assert not told(found), told(found)
 
 
-@pytest.mark.parametrize(("name", "rows", "columns"), [("moe_bias_routing", 16, 64), ("greedy_token_32k", 4, 256)])
+@pytest.mark.parametrize(("name", "rows", "columns"), [("moe_bias_routing", 16, 64), ("greedy_token_32k", 8, 256)])
 def test_every_row_has_its_winner(name: str, rows: int, columns: int, pool: CompilePool) -> None:
     case = winner(name, rows, columns)
     assert columns_of(case) == columns
