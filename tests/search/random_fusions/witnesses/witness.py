@@ -19,6 +19,7 @@ class Law(Enum):
     HIT     in every row some element equals the row's own maximum, or minimum: [whether one does, whether one is NaN]
     SAME    a value equals itself worked out again: [whether elements differ that are not NaN]
     TWICE   a value and itself worked out again, both stored, have the same bits: [value, value again]
+            (as SAME, where nothing in how the two are read tells them apart: see `readers`)
     INDEX   the index chosen in a row is that of the first element that equals the maximum: [value, index]
     """
 

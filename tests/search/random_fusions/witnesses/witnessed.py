@@ -11,6 +11,7 @@ from random import Random
 from tests.search.random_fusions.cases import LIMITS, Case, grown
 from tests.search.random_fusions.grower import Limits
 from tests.search.random_fusions.witnesses import chains
+from tests.search.random_fusions.witnesses.readers import are_read_alike
 from tests.search.random_fusions.witnesses.witness import Law, Witness
 from tests.search.random_fusions.witnesses.writer import View, Writer
 
@@ -53,7 +54,8 @@ def _drawn(random: Random, limits: str, name: str) -> Witnessed | None:
         dim, names = written(w, value)
         outputs += [x for x in names if x not in outputs]
         witnesses.append(Witness(law, value, tuple(outputs.index(x) for x in names), dim))
-    return Witnessed(w.case(name, outputs), tuple(witnesses))
+    case = w.case(name, outputs)
+    return Witnessed(case, tuple(witnesses)) if are_read_alike(case.document, w.dtypes, w.copies) else None
 
 
 def _short(limits: str) -> Limits:

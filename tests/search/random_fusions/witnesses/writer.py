@@ -33,8 +33,6 @@ _OF_ONE = {
 }
 _OF_TWO = {"add", "sub", "mul", "div", "maximum", "minimum", "eq", "ne", "lt", "le", "gt", "ge"}
 ELEMENTWISE = frozenset({*_OF_ONE, *_OF_TWO, "where", "cast", "copy"})
-COMMUTES = frozenset({"add", "mul"})
-"""Operators whose operands may change places and leave every bit as it was."""
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -45,6 +43,8 @@ class Writer:
     def __init__(self, case: Case, random: Random) -> None:
         self.random = random
         self.ops = list(case.document["ops"])
+        self.copies: list[tuple[str, str]] = []
+        """Values, each with itself spelled again."""
         self._inputs = list(case.document["inputs"])
         self._layouts = list(case.binding["inputs"])
         bound = apply_binding(parse_fusion(case.document), parse_binding(case.binding))
@@ -133,11 +133,13 @@ class Writer:
 
         def respelled(op: Mapping[str, Any], left: int) -> str:
             operands = [spelled(x, left) if x in self.shapes else x for x in op["in"]]
-            if op["op"] in COMMUTES and self.random.random() < 0.3:
+            if op["op"] == "mul" and self.random.random() < 0.3:
                 operands.reverse()
             words = {k: v for k, v in op.items() if k not in ("op", "in", "out")}
             shape = next(self.shapes[x] for x in operands if x in self.shapes)
-            return self.op(op["op"], operands, shape, self.dtypes[op["out"]], words)
+            copy = self.op(op["op"], operands, shape, self.dtypes[op["out"]], words)
+            self.copies.append((op["out"], copy))
+            return copy
 
         return spelled(x, depth)
 
