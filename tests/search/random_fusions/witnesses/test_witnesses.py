@@ -17,8 +17,8 @@ from tests.search.random_fusions.witnesses.winners import columns_of, winner, wi
 from tests.search.random_fusions.witnesses.witness import Array, Law, Witness, violations
 from tests.search.random_fusions.witnesses.witnessed import witnessed
 
-FIRST, EACH = 136, 12
-"""Seeds whose kernels once broke the law are among these."""
+FIRST, EACH = 104, 12
+"""Among these seeds is one whose kernel broke the law before bits were settled on the fusion."""
 
 POINTS = 4
 """Of each fusion that chooses: enough that several passes read a row in several ways."""
