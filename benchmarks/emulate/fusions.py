@@ -44,6 +44,7 @@ MOST_ELEMENTS = 8192
 
 _SIZES = (1, 1, 2, 3, 5, 7, 8, 13, 16, 17, 24, 31, 32, 33, 40, 64, 96, 127, 128, 200, 256)
 _WIDE = (17, 19, 24, 31, 32, 33, 40, 64, 96, 127, 128, 200)
+_SHORT = (2, 3, 4, 5, 7, 8)
 _DTYPES: tuple[DTypeName, ...] = ("f32", "bf16", "f16")
 _UNARY = (
     "neg",
@@ -86,7 +87,10 @@ class Candidate:
 
 
 def random_fusion(rng: Generator) -> ir.Fusion:
-    """A fusion that this version compiles: one in three has one transposed input and one output."""
+    """A fusion that this version compiles: one in three has one transposed input and one output, a few permute short
+    dimensions inside runs of memory."""
+    if rng.random() < 0.05:
+        return _inside_runs(rng)
     f = FusionBuilder()
     is_transposed = rng.random() < 0.35
     shape = _shape(rng, _WIDE if is_transposed else _SIZES, 2 if is_transposed else 1)
@@ -106,6 +110,15 @@ def random_fusion(rng: Generator) -> ir.Fusion:
     f.output(f.copy(result) if to == "f32" else result.cast(to))
     if not is_transposed and rng.random() < 0.2:
         f.output(f.maximum(values[0], 0.25).cast(_DTYPES[1 + rng.integers(2)]))
+    return bind(f.build(), parse_binding({}))
+
+
+def _inside_runs(rng: Generator) -> ir.Fusion:
+    """A batch of small matrices, transposed each."""
+    f = FusionBuilder()
+    batch, rows, columns = int(rng.choice(_WIDE)), int(rng.choice(_SHORT)), int(rng.choice(_SHORT))
+    x = f.input("x0", (batch, rows, columns), _DTYPES[rng.integers(3)])
+    f.output(f.abs(x).permute((0, 2, 1)))
     return bind(f.build(), parse_binding({}))
 
 

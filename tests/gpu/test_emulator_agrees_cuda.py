@@ -34,5 +34,5 @@ def test_kernels_of_random_fusions_agree(tmp_path: Path) -> None:
     count = prepare_fusions(tmp_path / "fusions", FUSIONS, seed=0, workers=PROCESSES)
     rows = compare_fusions(tmp_path, on_card.results(tmp_path, "fusions"), PROCESSES)
     assert len(rows) == count >= FUSIONS
-    assert {r.family for r in rows} == {"fusion flat", "fusion tile2d"}
+    assert {r.family for r in rows} == {"fusion flat", "fusion tile2d", "fusion chunks"}
     assert all(r.agrees for r in rows), told(rows)

@@ -22,6 +22,12 @@ START_S = 90.0
 STOP_S = 30.0
 
 
+def python_path() -> str:
+    """Where a process of the service finds the tree; then where this one was told to look, for what it runs with may
+    lie there."""
+    return os.pathsep.join([str(ROOT), str(ROOT / "sdk"), *filter(None, [os.environ.get("PYTHONPATH")])])
+
+
 @contextlib.contextmanager
 def running_service(folder: Path, *options: str, with_gpu: bool) -> Iterator[str]:
     """The URL of `serve --worker` on a database in `folder`, once its worker is alive: one that owns a GPU, or any.
@@ -30,7 +36,7 @@ def running_service(folder: Path, *options: str, with_gpu: bool) -> Iterator[str
     """
     log = folder / "log"
     command = [sys.executable, "-m", "service", "serve", "--worker", "--port", "0", "--data-dir", str(folder), *options]
-    environment = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'sdk'}", "PYTHONUNBUFFERED": "1"}
+    environment = os.environ | {"PYTHONPATH": python_path(), "PYTHONUNBUFFERED": "1"}
     with log.open("w") as out:
         process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=out, stderr=out)
     try:

@@ -1,8 +1,9 @@
 """Bulk copies under way: their stages, what they signal, and those that nobody waited for.
 
-A load reads its source, writes its destinations and then signals an mbarrier (PTX ISA, "cp.async.bulk": completion
+A load reads its source, writes its destination and then signals an mbarrier (PTX ISA, "cp.async.bulk": completion
 mechanism); a store reads its source, which `wait_group.read` waits for, and then writes its destination, which
-`wait_group` waits for. Each is an operation of its own in the order of accesses.
+`wait_group` waits for. Each is an operation of its own in the order of accesses. A multicast is a load for each block
+of its mask: the mbarrier of a block tells of the bytes that came there, and of no others.
 """
 
 from __future__ import annotations
@@ -92,39 +93,31 @@ class BulkCopies(Engine):
         lane: int,
         insn: Instruction,
         read: Read,
-        writes: list[Write],
-        barriers: list[int],
+        write: Write,
+        barrier: int,
         nbytes: int,
         *,
         from_shared: bool = False,
         uses_async_proxy: bool = True,
     ) -> None:
-        """A copy of `nbytes` bytes to one or several places; each of the mbarriers at the shared addresses `barriers`
-        is signalled that many. `from_shared`: the source is the shared memory of the issuing block."""
+        """A copy of `nbytes` bytes to one place, which signals the mbarrier at the shared address `barrier` that many.
+        `from_shared`: the source is the shared memory of the issuing block."""
         mbarriers = self.machine.engine(MBarriers)
-        bound = [
-            found
-            for address in barriers
-            if (found := mbarriers.bind(lane, insn, address, nbytes, uses_async_proxy=uses_async_proxy))
-        ]
-        loads = [Load(insn, lane, barrier) for barrier, _ in bound]
-        here = int(self.machine.threads.slot[lane])
-        for load in loads:
+        bound = mbarriers.bind(lane, insn, barrier, nbytes, uses_async_proxy=uses_async_proxy)
+        load = None if bound is None else Load(insn, lane, bound[0])
+        if load is not None:
+            here = int(self.machine.threads.slot[lane])
             for slot in {load.barrier.slot, here} if from_shared else {load.barrier.slot}:
                 self._loads[slot].append(load)
         actor = self._order.start(lane, uses_async_proxy=uses_async_proxy) if self._order else None
         data: list[Bytes] = []
 
-        def write() -> None:
-            for each in writes:
-                each(actor, data[0])
-
         def signal() -> None:
-            token = self._finished(actor)
-            for load, (barrier, coming) in zip(loads, bound, strict=True):
-                load.phase = mbarriers.signal(barrier, coming, actor, token)
+            if load is not None and bound is not None:
+                load.phase = mbarriers.signal(*bound, actor, self._finished(actor))
 
-        self.machine.asynchrony.submit(Staged(insn, lane, [lambda: data.append(read(actor)), write, signal]))
+        stages = [lambda: data.append(read(actor)), lambda: write(actor, data[0]), signal]
+        self.machine.asynchrony.submit(Staged(insn, lane, stages))
 
     def store(self, lane: int, insn: Instruction, read: Read, write: Write) -> None:
         """A copy whose completion the bulk group of `lane` tells."""

@@ -54,10 +54,10 @@ def load_tile(
     def read(actor: Actor | None) -> Bytes:
         return filled(tile, source.read(actor), m.type, nan)
 
-    writes = [_writer(t) for t in targets]
     machine.counters.bulk("tensor_load", source.name, 1, tile.nbytes)
     bars = addresses_of(machine, lane, insn, barrier, mask)
-    machine.engine(BulkCopies).load(lane, insn, read, writes, bars, tile.nbytes)
+    for target, bar in zip(targets, bars, strict=True):
+        machine.engine(BulkCopies).load(lane, insn, read, _writer(target), bar, tile.nbytes)
 
 
 def _writer(target: Pieces) -> Write:

@@ -76,7 +76,7 @@ def _store(insn: Instruction, binder: Binder, found: Reduction | None) -> Run:
                 )
             end = pieces(machine, lane, insn, Space.SHARED, np.array([to], np.uint64), nbytes, nbytes)
             machine.engine(BulkCopies).load(
-                lane, insn, _constant(row), [end.into(found)], [bar], nbytes, uses_async_proxy=False
+                lane, insn, _constant(row), end.into(found), bar, nbytes, uses_async_proxy=False
             )
 
     return run

@@ -75,11 +75,12 @@ def _load(insn: Instruction, binder: Binder, source_space: Space, found: Reducti
             places = addresses_of(machine, lane, insn, to, masks[0] if is_multicast else None)
             bars = addresses_of(machine, lane, insn, bar, masks[0] if is_multicast else None)
             ends = [_run_of(machine, lane, insn, Space.SHARED, each, nbytes) for each in places]
-            writes = [end.into(found) for end in ends]
             machine.counters.bulk(kind, origin.name, 1, nbytes)
-            machine.engine(BulkCopies).load(
-                lane, insn, origin.read, writes, bars, nbytes, from_shared=source_space is Space.SHARED
-            )
+            is_exchange = source_space is Space.SHARED
+            for end, each in zip(ends, bars, strict=True):
+                machine.engine(BulkCopies).load(
+                    lane, insn, origin.read, end.into(found), each, nbytes, from_shared=is_exchange
+                )
 
     return run
 

@@ -15,6 +15,7 @@ from compiler.emit.cuda import entries, kernel_only
 from compiler.ir.printer import scheduled_text
 from compiler.nvrtc import CompilePool
 from compiler.pipeline import Generated
+from tests.compiler.emit.contraction import contractible
 from tests.compiler.emit.golden_schedules import GOLDEN
 
 FOLDER = Path(__file__).with_name("golden")
@@ -52,6 +53,7 @@ def test_the_source_compiles_for_every_architecture_that_has_its_instructions(po
         compiled = future.result()
         assert (compiled.entry, compiled.arch) == (entries(len(made.launches))[0], arch)
         assert compiled.resources.spill_store_bytes == compiled.resources.stack_bytes == 0
+        assert not contractible(compiled.ptx), "contracted, a value could have two sets of bits"
 
 
 @pytest.mark.parametrize("name", [n for n, g in GOLDEN.items() if "sm_80" in g.archs])

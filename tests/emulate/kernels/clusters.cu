@@ -5,6 +5,7 @@
 #define MAPA(r, p, rank) asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(r) : "r"(SMEM(p)), "r"(rank))
 #define LD_REMOTE(v, a) asm volatile("ld.shared::cluster.u32 %0, [%1];" : "=r"(v) : "r"(a) : "memory")
 #define ST_REMOTE(a, v) asm volatile("st.shared::cluster.u32 [%0], %1;" ::"r"(a), "r"(v) : "memory")
+#define MULTICAST(dst, src, bytes, bar, mask) asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1], %2, [%3], %4;" ::"r"(SMEM(dst)), "l"(GMEM(src)), "r"(bytes), "r"(SMEM(&bar)), "h"((u16)mask) : "memory")
 
 KERNEL remote_read_without_cluster_barrier(const int* x, int* y) {
   __shared__ int s[64];
@@ -76,12 +77,36 @@ KERNEL multicast_before_init(const int* x, int* y) {
   EITHER(CLUSTER_SYNC(), __syncthreads());
   if (t == 0) {
     MBAR_EXPECT(full, 256);
-    if (rank == 0) asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1], 256, [%2], %3;" ::"r"(SMEM(s)), "l"(GMEM(x)), "r"(SMEM(&full)), "h"((u16)3) : "memory");  // fault: race or mbarrier_misuse or proxy_race
+    if (rank == 0) MULTICAST(s, x, 256, full, 3);  // fault: race or mbarrier_misuse or proxy_race
   }
   MBAR_WAIT(full, 0);
   y[i] = s[t];
   CLUSTER_SYNC();
   // also: race mbarrier_misuse proxy_race uninitialized_read deadlock
+}
+
+// The mbarrier of a block tells that the bytes of a multicast came there; the other block's may still be on their way.
+KERNEL multicast_awaited_by_its_issuer(const int* x, int* y) {
+  __shared__ alignas(128) int s[64];
+  __shared__ u64 full;
+  int t = threadIdx.x, i = blockIdx.x * 64 + t;
+  u32 rank;
+  RANK(rank);
+  if (t == 0) {
+    MBAR_INIT(full, 1);
+    MBAR_FENCE();
+  }
+  CLUSTER_SYNC();
+  if (t == 0) {
+    MBAR_EXPECT(full, 256);
+    if (rank == 0) MULTICAST(s, x, 256, full, 3);
+  }
+  if (rank == 0) MBAR_WAIT(full, 0);
+  CLUSTER_SYNC();
+  CLEAN(if (rank != 0) MBAR_WAIT(full, 0);)
+  y[i] = s[t];  // fault: race
+  EITHER(, if (rank != 0) MBAR_WAIT(full, 0));
+  // also: uninitialized_read
 }
 
 // Remote arrivals tell the neighbour that its buffer is full.

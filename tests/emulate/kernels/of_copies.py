@@ -157,6 +157,10 @@ def _neighbour(t: Mapping[str, Array]) -> Mapping[str, Array]:
     return {"y": t["x"].reshape(2, 2, 64)[:, ::-1].reshape(-1)}
 
 
+def _first_words(t: Mapping[str, Array]) -> Mapping[str, Array]:
+    return {"y": np.tile(t["x"][:64], 4)}
+
+
 _PAIRS = (given("x", 256), output("y", 256))
 
 CLUSTERS = (
@@ -164,7 +168,8 @@ CLUSTERS = (
     _cluster("remote_write_without_cluster_barrier", args=_PAIRS, expected=_neighbour),
     _cluster("block_leaves_early", args=_PAIRS, expected=_neighbour),
     _cluster("rank_outside_of_cluster", args=_PAIRS, expected=_neighbour),
-    _cluster("multicast_before_init", args=_PAIRS, expected=lambda t: {"y": np.tile(t["x"][:64], 4)}),
+    _cluster("multicast_before_init", args=_PAIRS, expected=_first_words),
+    _cluster("multicast_awaited_by_its_issuer", args=_PAIRS, expected=_first_words),
     _cluster("remote_arrive_missing", args=_PAIRS, expected=_neighbour),
 )
 

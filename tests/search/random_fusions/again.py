@@ -6,12 +6,10 @@ import argparse
 import json
 import sys
 
-from compiler.arch import card_or_default
 from compiler.nvrtc import CompilePool
 from search.candidate import Candidate
-from search.plan import Plan
-from tests.search.random_fusions.cases import Case, random_case
-from tests.search.random_fusions.proving import CARDS, Kernel, kernel_of, kernels, outcome
+from tests.search.random_fusions.cases import random_case
+from tests.search.random_fusions.proving import candidate_of, kernels, outcome
 
 
 def main() -> int:
@@ -30,26 +28,13 @@ def main() -> int:
         found = kernels(case, chosen.seed, chosen.points, pool) if chosen.candidate is None else []
         if chosen.candidate is not None:
             candidate = Candidate.from_json(json.loads(chosen.candidate))
-            found = [_at(case, chosen.seed, candidate, pool)]
+            found = [candidate_of(case, chosen.seed, candidate, pool)]
         results = [outcome(kernel) for kernel in found]
     for result in results:
         if chosen.cuda and result.kernel.made is not None:
             print(result.kernel.made.source)
         print(f"{result.kernel.candidate}: {result.fault or result.unsupported or 'right'}")
     return int(any(result.fault or result.unsupported for result in results))
-
-
-def _at(case: Case, seed: int, candidate: Candidate, pool: CompilePool) -> Kernel:
-    """The candidate on the first of the cards on which it is legal."""
-    for card in (*CARDS, card_or_default("H200")):
-        plan = Plan.of(case.bound(), card)
-        space = plan.spaces[candidate.scheduler]
-        try:
-            if space.is_legal(candidate.knobs):
-                return kernel_of(case, seed, plan, candidate, pool)
-        except ValueError:
-            continue
-    raise SystemExit(f"{candidate} is no legal point of this fusion any more")
 
 
 if __name__ == "__main__":

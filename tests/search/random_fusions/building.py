@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
+from typing import Any, TypeVar
 
 from compiler.errors import CompileError
 from compiler.nvrtc import Compiled, compile_now
 from compiler.pipeline import artifact
 from tests.search.random_fusions.cases import Case, random_case
 from tests.search.random_fusions.proving import Kernel, Outcome, kernels
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,12 @@ def build(seed: int, limits: str) -> Built:
     """The case of a seed at one point of one of its schedulers."""
     case = random_case(seed, limits)
     (kernel,) = kernels(case, seed, 1, InThisProcess())
-    bare = Kernel(case, seed, kernel.candidate)
+    return built(kernel)
+
+
+def built(kernel: Kernel) -> Built:
+    """What came of a kernel that was compiled in this process."""
+    bare = Kernel(kernel.case, kernel.seed, kernel.candidate)
     if kernel.made is None or kernel.compiled is None:
         return Built(Outcome(bare, kernel.fault, kernel.unsupported))
     try:
@@ -54,8 +62,13 @@ def build(seed: int, limits: str) -> Built:
 
 def built_by(processes: int, seeds: range, limits: str) -> Iterator[Built]:
     """Every seed's case, as they are done."""
+    return in_processes(processes, build, [(seed, limits) for seed in seeds])
+
+
+def in_processes(processes: int, make: Callable[..., T], arguments: Iterable[tuple[Any, ...]]) -> Iterator[T]:
+    """What `make` makes of each, as they are done, in processes of their own."""
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-        for done in as_completed([pool.submit(build, seed, limits) for seed in seeds]):
+        for done in as_completed([pool.submit(make, *some) for some in arguments]):
             yield done.result()
 
 

@@ -109,6 +109,18 @@ def kernel_of(case: Case, seed: int, plan: Plan, candidate: Candidate, pool: Com
     return Kernel(case, seed, candidate, made, pool.submit(made.source, made.arch.name))
 
 
+def candidate_of(case: Case, seed: int, candidate: Candidate, pool: Compiler) -> Kernel:
+    """The candidate on the first of the cards on which it is legal. Ends the program if there is none."""
+    for card in (*CARDS, card_or_default("H200")):
+        plan = Plan.of(case.bound(), card)
+        try:
+            if plan.spaces[candidate.scheduler].is_legal(candidate.knobs):
+                return kernel_of(case, seed, plan, candidate, pool)
+        except (KeyError, ValueError):
+            continue
+    raise SystemExit(f"{candidate} is no legal point of this fusion any more")
+
+
 def outcome(kernel: Kernel) -> Outcome:
     """Runs the compiled kernel over the case's own sizes, in a random order of everything that has no order."""
     if kernel.made is None or kernel.compiled is None:

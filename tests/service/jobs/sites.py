@@ -28,6 +28,7 @@ from service.db.migrate import ensure_ready
 from service.db.models import TuningRow, WorkerRow
 from service.jobs.dbos_queue import DbosQueue
 from service.jobs.queue import queue_name
+from tests.service.running import python_path
 
 ROOT = Path(__file__).parents[3]
 FAKE_CARD = card_of(FACTS)[0]
@@ -148,7 +149,7 @@ class Site:
         """That of every process of this site: its folder, the mark by which it is found, one compiler."""
         return {
             **{name: value for name, value in os.environ.items() if not name.startswith("FUSETUNE_")},
-            "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'sdk'}",
+            "PYTHONPATH": python_path(),
             "FUSETUNE_TEST_MARK": self.mark,
             "FUSETUNE_DATA_DIR": str(self.folder),
             "FUSETUNE_FAKE_LOG": str(self.fake_log),

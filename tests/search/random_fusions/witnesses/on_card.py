@@ -1,0 +1,45 @@
+"""Kernels run once on a GPU over the inputs of the random set: what they leave, without a reference."""
+
+from __future__ import annotations
+
+from compiler.ir.fusion import Fusion
+from fusetune.launch import Launcher
+from fusetune.wire.artifact import KernelArtifact
+from search.emulation.launching import POISON, storage_bytes
+from search.verify import arrays as libraries
+from search.verify.arrays import TorchArrays
+from search.verify.inputs import RANDOM, make_inputs
+from tests.search.random_fusions.witnesses.witness import Array
+
+
+class OnCard:
+    """The inputs of one fusion on a card, for all of its kernels."""
+
+    def __init__(self, fusion: Fusion, arrays: TorchArrays) -> None:
+        self._fusion = fusion
+        self._arrays = arrays
+        self._inputs = make_inputs(fusion, RANDOM, arrays)
+
+    def outputs_of(self, artifact: KernelArtifact) -> list[Array]:
+        """What a kernel leaves in its outputs, poisoned before, in their logical shapes. Raises KernelError as the
+        launcher does, and torch's RuntimeError on a CUDA error."""
+        arrays, torch = self._arrays, self._arrays.xp
+        values = [self._fusion.value(name) for name in self._fusion.outputs]
+
+        def poisoned(nbytes: int) -> libraries.Array:
+            return torch.full((nbytes,), POISON, dtype=torch.uint8, device=arrays.device)
+
+        outputs = [poisoned(storage_bytes(value)) for value in values]
+        scratch = [poisoned(spec.bytes) for spec in artifact.scratch]
+        launcher = Launcher(artifact)
+        try:
+            pointers = tuple(t.data_ptr() for t in (*self._inputs, *outputs))
+            launcher.launch(pointers, arrays.stream(), tuple(t.data_ptr() for t in scratch))
+            torch.cuda.synchronize()
+        finally:
+            launcher.close()
+        found = []
+        for value, memory in zip(values, outputs, strict=True):
+            storage = arrays.strided(arrays.reinterpret(memory, value.dtype), value.shape, value.strides)
+            found.append(arrays.load(storage, value.dtype).cpu().numpy())
+        return found
