@@ -82,7 +82,7 @@ def _on_a_grid(rng: Rng, elems: int, dtype: DType) -> Array:
 def _near_ties(rng: Rng, elems: int, dtype: DType) -> Array:
     """Few values, and their neighbours in the type."""
     unit = {DType.F64: 2.0**-52, DType.F32: 2.0**-23, DType.F16: 2.0**-10, DType.BF16: 2.0**-7}[dtype]
-    return rng.choice((-1.25, -0.75, 1.0, 1.5, 2.0), elems) * (1.0 + unit * rng.integers(-1, 2, elems))
+    return np.asarray(rng.choice((-1.25, -0.75, 1.0, 1.5, 2.0), elems) * (1.0 + unit * rng.integers(-1, 2, elems)))
 
 
 def _zeros(rng: Rng, elems: int, dtype: DType) -> Array:
@@ -98,7 +98,7 @@ def _specials(rng: Rng, elems: int, dtype: DType) -> Array:
 def _peaks(rng: Rng, elems: int, dtype: DType) -> Array:
     """Most of a fold is in few of its elements; signs lean to one side."""
     large = np.where(rng.random(elems) < 0.02, rng.uniform(4, 8, elems), 0.01)
-    return large * rng.standard_normal(elems) - 0.25
+    return np.asarray(large * rng.standard_normal(elems) - 0.25)
 
 
 _FLOATS: tuple[Callable[[Rng, int, DType], Array], ...] = (

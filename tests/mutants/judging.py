@@ -1,8 +1,8 @@
 """Whether a mutant is wrong, by fresh inputs and right kernels; and whether the verifier finds it, by its own sets.
 
-Wrong: an integer, a bool or a moved element is none of what right kernels make where these agree; a float is off by more
-than four times what right kernels at 20 points spread over, is not the NaN or infinity that all of them make, or is a
-zero of the other sign where theirs agree. Of what right kernels do not agree on, nothing is asked.
+Wrong: an integer or a bool is another than all right kernels make; a float is off by more than four times what right
+kernels at 20 points spread over, is not the NaN or infinity that all of them make, or is a zero of the other sign where
+theirs agree. Of an integer that right kernels do not agree on nothing is asked.
 """
 
 from __future__ import annotations

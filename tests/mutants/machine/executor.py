@@ -220,7 +220,8 @@ class Executor:
                     going.append((way, self.loops, self.registers))
             states = going
             self.loops, self.registers = around
-            yield
+            if states:
+                yield
 
     # Registers -------------------------------------------------------------------------------------------------------
 

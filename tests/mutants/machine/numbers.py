@@ -55,7 +55,7 @@ def converted(x: Array, source: DType, target: DType) -> Array:
         wide = source in _WIDER_THAN_F32
         return np.asarray(_ARRAYS.store(round_to(x.astype(np.float64), target, np) if wide else x, target))
     if target is DType.BOOL:
-        return (x != 0).astype(np.uint8)
+        return np.asarray(x != 0, np.uint8)
     if source.is_float and not target.is_float:
         return np.asarray(_truncated(x, DType.I32 if target is DType.I8 else target), NUMPY[target])
     return np.asarray(x, NUMPY[target])
