@@ -60,7 +60,7 @@ def _integers(fusion: Fusion, value: Value, number: int, rng: Rng, elems: int) -
         made = rng.integers(ends.min, ends.max, elems, dtype=np.int64, endpoint=True)
     else:
         made = rng.integers(-reach, reach, elems, endpoint=True)
-    return made.astype(NUMPY[value.dtype])
+    return np.asarray(made, NUMPY[value.dtype])
 
 
 def _normal(rng: Rng, elems: int, dtype: DType) -> Array:
@@ -68,11 +68,11 @@ def _normal(rng: Rng, elems: int, dtype: DType) -> Array:
 
 
 def _uniform(rng: Rng, elems: int, dtype: DType) -> Array:
-    return rng.uniform(0.05, 3.0, elems)
+    return np.asarray(rng.uniform(0.05, 3.0, elems))
 
 
 def _of_all_sizes(rng: Rng, elems: int, dtype: DType) -> Array:
-    return np.exp2(rng.uniform(-10, 6, elems)) * rng.choice((-1.0, 1.0), elems)
+    return np.asarray(np.exp2(rng.uniform(-10, 6, elems)) * rng.choice((-1.0, 1.0), elems))
 
 
 def _on_a_grid(rng: Rng, elems: int, dtype: DType) -> Array:

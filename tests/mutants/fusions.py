@@ -132,6 +132,12 @@ def _any_and_all(f: FusionBuilder) -> Outputs:
 
 
 @_named
+def _integer_sums(f: FusionBuilder) -> Outputs:
+    x, y = f.input("x", (12, 90), "i32"), f.input("y", (12, 90), "i64")
+    return x.sum((1,)), y.sum((0,)), x.amin((0, 1))
+
+
+@_named
 def _integers(f: FusionBuilder) -> Outputs:
     a, b = f.input("a", (11, 48), "i64"), f.input("b", (11, 48), "i64")
     return f.maximum(a * b - 7, -a), (a + b).cast("i8")

@@ -8,7 +8,7 @@ theirs agree. Of an integer that right kernels do not agree on nothing is asked.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
 
@@ -17,6 +17,7 @@ import numpy as np
 from compiler.dtypes import DType
 from compiler.ir.fusion import Fusion
 from compiler.lower.kernel_ir import Kernel
+from compiler.reference import FLOAT_FORMATS
 from search.verify.arrays import NumpyArrays
 from search.verify.compare import compare
 from search.verify.expected import Expected, expect
@@ -48,11 +49,13 @@ class Judgement(StrEnum):
 
 @dataclass(frozen=True)
 class Verdict:
-    """`sets`: the verifier's sets that show it; `why`: how the first wrong element shows."""
+    """`sets`: the verifier's sets that show it; `why`: how the first wrong element shows. `is_slight`: wrong by no more
+    than roundings of another order make, of elements that 20 right kernels happen to agree on."""
 
     judgement: Judgement
     sets: tuple[str, ...] = ()
     why: str = ""
+    is_slight: bool = False
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,8 @@ class Subject:
         if not why:
             return Verdict(Judgement.ALIKE)
         found = self.refused(have)
-        return Verdict(Judgement.FOUND if found else Judgement.SURVIVED, found, why)
+        slight = not found and all(self.is_slight(point, n, have) for n in range(len(self.ranges)))
+        return Verdict(Judgement.FOUND if found else Judgement.SURVIVED, found, why, slight)
 
     def unwritten(self, have: Outputs) -> str:
         """That elements were never written which right kernels write; empty if all were."""
@@ -112,6 +116,16 @@ class Subject:
                 for want, storage in zip(wanted, have.storages, strict=True)
             )
         )
+
+    def is_slight(self, point: int, output: int, have: Outputs) -> bool:
+        """Whether what is wrong of an output would not be, were its spread a unit of the last place wider."""
+        known = self.ranges[output]
+        if not known.dtype.is_float:
+            return not self.wrong(point, output, have)
+        unit = np.abs(known.highest) * (2 * FLOAT_FORMATS[known.dtype].unit_roundoff)
+        wider = replace(known, highest=known.highest + unit)
+        ours, theirs = have.storages[output][:SETS], self.right[point].storages[output][:SETS]
+        return not (wrong_elements(wider, ours, theirs) & self.right[0].written[output]).any()
 
     def wrong(self, point: int, output: int, have: Outputs) -> str:
         """How the first wrong element of an output is wrong on fresh inputs, in words; empty if none is."""

@@ -1,0 +1,80 @@
+"""Which mutants are judged: of each kind a number, over fusions, points and sites in a random order that stays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from random import Random
+
+from compiler.lower.kernel_ir import Kernel
+from tests.mutants.judging import Judgement, Verdict, subject
+from tests.mutants.kinds.kind import Kind
+
+BASES = 6
+"""Points of a fusion, of those whose kernels are right, from which mutants are made."""
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """Where a mutant is made: `site` counts those of its kind in launch number `launch` of point number `point`."""
+
+    kind: str
+    fusion: str
+    point: int
+    launch: int
+    site: int
+
+    def __str__(self) -> str:
+        return f"{self.kind} in {self.fusion}, point {self.point}, launch {self.launch}, site {self.site}"
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A mutant and what came of it."""
+
+    mutant: Mutant
+    verdict: Verdict
+
+
+def made(mutant: Mutant, kind: Kind) -> Kernel:
+    """The kernel of a mutant. Raises IndexError where the kernel has no such site."""
+    kernel = subject(mutant.fusion).points[mutant.point].program.kernels[mutant.launch]
+    return kind.sites(kernel)[mutant.site]()
+
+
+def judged(mutant: Mutant, kind: Kind) -> Judged:
+    """The verdict over one mutant."""
+    return Judged(mutant, subject(mutant.fusion).judged(mutant.point, mutant.launch, made(mutant, kind)))
+
+
+def drawn(kind: Kind, names: tuple[str, ...], seed: int = 0) -> Iterator[Mutant]:
+    """Mutants of a kind without end of variety: each fusion and point in turn, one site of each."""
+    random = Random(f"{kind.name}:{seed}")
+    for turn in range(BASES):
+        for name in random.sample(names, len(names)):
+            points = subject(name).points
+            number = (turn * 7 + random.randrange(len(points))) % len(points)
+            places = [
+                (launch, site)
+                for launch, kernel in enumerate(points[number].program.kernels)
+                for site in range(len(kind.sites(kernel)))
+            ]
+            if places:
+                launch, site = random.choice(places)
+                yield Mutant(kind.name, name, number, launch, site)
+
+
+def judged_of(kind: Kind, names: tuple[str, ...], count: int, seed: int = 0) -> list[Judged]:
+    """Up to `count` mutants of a kind that are kernels, with their verdicts."""
+    found: list[Judged] = []
+    seen: set[Mutant] = set()
+    for mutant in drawn(kind, names, seed):
+        if len(found) == count:
+            break
+        if mutant in seen:
+            continue
+        seen.add(mutant)
+        one = judged(mutant, kind)
+        if one.verdict.judgement is not Judgement.NO_KERNEL:
+            found.append(one)
+    return found
