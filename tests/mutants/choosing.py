@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from random import Random
 
 from compiler.lower.kernel_ir import Kernel
 from tests.mutants.judging import Judgement, Verdict, subject
 from tests.mutants.kinds.kind import Kind
 
-BASES = 6
-"""Points of a fusion, of those whose kernels are right, from which mutants are made."""
+TURNS = 6
+"""Mutants of one kind in one fusion, at most."""
 
 
 @dataclass(frozen=True)
@@ -48,33 +49,41 @@ def judged(mutant: Mutant, kind: Kind) -> Judged:
 
 
 def drawn(kind: Kind, names: tuple[str, ...], seed: int = 0) -> Iterator[Mutant]:
-    """Mutants of a kind without end of variety: each fusion and point in turn, one site of each."""
+    """Mutants of a kind: each fusion in turn, one site of a point that has any."""
     random = Random(f"{kind.name}:{seed}")
-    for turn in range(BASES):
+    for _ in range(TURNS):
         for name in random.sample(names, len(names)):
             points = subject(name).points
-            number = (turn * 7 + random.randrange(len(points))) % len(points)
-            places = [
-                (launch, site)
-                for launch, kernel in enumerate(points[number].program.kernels)
-                for site in range(len(kind.sites(kernel)))
-            ]
-            if places:
-                launch, site = random.choice(places)
-                yield Mutant(kind.name, name, number, launch, site)
+            for number in random.sample(range(len(points)), len(points)):
+                places = [
+                    (launch, site)
+                    for launch, kernel in enumerate(points[number].program.kernels)
+                    for site in range(len(kind.sites(kernel)))
+                ]
+                if places:
+                    launch, site = random.choice(places)
+                    yield Mutant(kind.name, name, number, launch, site)
+                    break
 
 
-def judged_of(kind: Kind, names: tuple[str, ...], count: int, seed: int = 0) -> list[Judged]:
-    """Up to `count` mutants of a kind that are kernels, with their verdicts."""
-    found: list[Judged] = []
+def kernels_of(kind: Kind, names: tuple[str, ...], seed: int = 0) -> Iterator[Judged]:
+    """Mutants of a kind that are kernels, each once, with their verdicts."""
     seen: set[Mutant] = set()
     for mutant in drawn(kind, names, seed):
-        if len(found) == count:
-            break
         if mutant in seen:
             continue
         seen.add(mutant)
         one = judged(mutant, kind)
         if one.verdict.judgement is not Judgement.NO_KERNEL:
-            found.append(one)
-    return found
+            yield one
+
+
+def judged_of(kind: Kind, names: tuple[str, ...], count: int, seed: int = 0) -> list[Judged]:
+    """The first `count` mutants of a kind, right ones among them."""
+    return list(islice(kernels_of(kind, names, seed), count))
+
+
+def wrong_of(kind: Kind, names: tuple[str, ...], count: int, seed: int = 0) -> list[Judged]:
+    """The first `count` mutants of a kind that are wrong."""
+    wrong = (one for one in kernels_of(kind, names, seed) if one.verdict.is_wrong)
+    return list(islice(wrong, count))

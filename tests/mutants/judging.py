@@ -57,6 +57,10 @@ class Verdict:
     why: str = ""
     is_slight: bool = False
 
+    @property
+    def is_wrong(self) -> bool:
+        return self.judgement in (Judgement.FOUND, Judgement.SURVIVED)
+
 
 @dataclass(frozen=True)
 class Range:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from compiler.arch import card_or_default
 from compiler.errors import IllegalSchedule, Unsupported
 from compiler.ir.fusion import Fusion
-from compiler.pipeline import lowered
+from compiler.pipeline import Generated, generate
 from search.candidate import Candidate
 from search.plan import Plan
 from tests.mutants.machine.executor import refuse
@@ -28,6 +28,7 @@ class Point:
     """A right kernel."""
 
     candidate: Candidate
+    generated: Generated
     program: Program
 
 
@@ -39,12 +40,12 @@ def drawn(fusion: Fusion, count: int, seed: int = 0) -> list[Point]:
         if len(found) == count:
             break
         try:
-            launches = lowered(plan.schedulers[candidate.scheduler].trace(fusion, candidate.knobs), plan.arch)
-            for one in launches:
+            made = generate(plan.schedulers[candidate.scheduler].trace(fusion, candidate.knobs), plan.arch)
+            for one in made.launches:
                 refuse(one.kernel)
         except (IllegalSchedule, Unsupported):
             continue
-        program = Program.of(fusion, launches)
+        program = Program.of(fusion, made.launches)
         if max(grid.threads for grid in program.grids) <= MOST_THREADS:
-            found.append(Point(candidate, program))
+            found.append(Point(candidate, made, program))
     return found

@@ -27,14 +27,6 @@ _LOADS = (GlobalLoad, CopyAsync)
 
 
 @changing
-def load_unguarded(s: Stmt) -> Made:
-    """A load takes what lies past its bounds, where zeros belong."""
-    if not isinstance(s, GlobalLoad | CopyAsync) or not (s.guards or s.tail or s.within):
-        return None
-    return (replace(s, guards=(), tail=None, within=()),)
-
-
-@changing
 def store_unguarded(s: Stmt) -> Made:
     """Tails are stored unmasked."""
     if not isinstance(s, GlobalStore) or not (s.guards or s.tail):
@@ -150,7 +142,6 @@ def last_row_not_stored(s: Stmt) -> Made:
 
 
 KINDS = (
-    load_unguarded,
     store_unguarded,
     fold_unguarded,
     load_guard_one_off,
