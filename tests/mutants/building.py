@@ -15,11 +15,10 @@ from tests.mutants.points import Point
 
 def built(point: Point, launch: int, kernel: Kernel) -> KernelArtifact | None:
     """A point with another kernel in one of its launches; None where that does not compile."""
-    before = point.generated
-    launches = list(before.launches)
+    launches = list(point.program.launches)
     launches[launch] = replace(launches[launch], kernel=kernel)
     source = emit_launches([one.kernel for one in launches])
-    made = Generated(before.trace, before.arch, tuple(launches), source)
+    made = Generated(point.trace, launches[launch].arch, tuple(launches), source)
     try:
         return artifact(made, compile_now(source, made.arch.name))
     except CompileError:

@@ -126,8 +126,9 @@ class Subject:
         known = self.ranges[output]
         if not known.dtype.is_float:
             return not self.wrong(point, output, have)
-        unit = np.abs(known.highest) * (2 * FLOAT_FORMATS[known.dtype].unit_roundoff)
-        wider = replace(known, highest=known.highest + unit)
+        with np.errstate(all="ignore"):
+            unit = np.abs(known.highest) * (2 * FLOAT_FORMATS[known.dtype].unit_roundoff)
+            wider = replace(known, highest=known.highest + unit)
         ours, theirs = have.storages[output][:SETS], self.right[point].storages[output][:SETS]
         return not (wrong_elements(wider, ours, theirs) & self.right[0].written[output]).any()
 

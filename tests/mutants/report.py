@@ -1,7 +1,7 @@
 """The table of mutants: how many of each kind were made, were wrong, and were found, and what became of the others.
 
-`python -m tests.mutants.report` prints it as Markdown; `--count` says how many of each kind are made, `--order` how many
-of each kind of order, and names of kinds which of them.
+`python -m tests.mutants.report` prints it as Markdown; `--count` says how many of each kind are made, `--order` how
+many of each kind of order, and names of kinds which of them.
 """
 
 from __future__ import annotations

@@ -13,6 +13,13 @@ SURVIVORS: dict[tuple[str, str], str] = {}
 """(kind, fusion) -> cause."""
 
 
+REFUSED = {
+    "fake_quantised_bf16": "the reference does not round casts",
+    "fake_quantised_f16": "the reference does not round casts",
+}
+"""Fusions whose right kernels are refused."""
+
+
 def reason(one: Judged) -> str:
     """Why it is not found; empty if nobody has said."""
     if one.verdict.is_slight:
