@@ -23,10 +23,11 @@ from search.verify.arrays import NumpyArrays
 from search.verify.inputs import RANDOM, make_inputs
 from tests.compiler.lower.interpreted_values import BITS, KernelFault
 from tests.compiler.lower.interpreter import run
-from tests.mutants.building import built
+from tests.mutants.building import building
 from tests.mutants.fusions import fusions
 from tests.mutants.kinds.kind import Kind
 from tests.mutants.points import Point, drawn
+from tests.search.random_fusions.building import InThisProcess
 
 _ARRAYS = NumpyArrays()
 
@@ -74,7 +75,7 @@ def _inputs(fusion: Fusion) -> list[np.ndarray]:
 def found_by_emulator(point: Point, fusion: Fusion, kernel: Kernel) -> str | None:
     """What the emulator says of it on random inputs, in the orders of a verification; empty if nothing. None where it
     does not run it."""
-    compiled = built(point, 0, kernel)
+    compiled = building(point, 0, kernel, InThisProcess()).artifact()
     if compiled is None:
         return None
     try:
