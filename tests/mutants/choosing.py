@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from itertools import islice
 from random import Random
 
@@ -55,15 +56,17 @@ def drawn(kind: Kind, names: tuple[str, ...], seed: int = 0) -> Iterator[Mutant]
         for name in random.sample(names, len(names)):
             points = subject(name).points
             for number in random.sample(range(len(points)), len(points)):
-                places = [
-                    (launch, site)
-                    for launch, kernel in enumerate(points[number].program.kernels)
-                    for site in range(len(kind.sites(kernel)))
-                ]
-                if places:
+                if places := _places(kind, name, number):
                     launch, site = random.choice(places)
                     yield Mutant(kind.name, name, number, launch, site)
                     break
+
+
+@cache
+def _places(kind: Kind, name: str, point: int) -> tuple[tuple[int, int], ...]:
+    """(launch, site) of every mutant of a kind in a point: looking for a seldom one takes longer than running it."""
+    kernels = enumerate(subject(name).points[point].program.kernels)
+    return tuple((launch, site) for launch, kernel in kernels for site in range(len(kind.sites(kernel))))
 
 
 def kernels_of(kind: Kind, names: tuple[str, ...], seed: int = 0) -> Iterator[Judged]:
