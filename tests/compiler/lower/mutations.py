@@ -24,10 +24,11 @@ def mutants(kernel: Kernel, applies: Callable[[Stmt], bool], change: Change) -> 
     """
     for number, s in enumerate(walk(kernel.body)):
         if applies(s):
-            yield s, _with(kernel, number, change), _with(kernel, number, lambda _: (HALT,))
+            yield s, changed_at(kernel, number, change), changed_at(kernel, number, lambda _: (HALT,))
 
 
-def _with(kernel: Kernel, number: int, change: Change) -> Kernel:
+def changed_at(kernel: Kernel, number: int, change: Change) -> Kernel:
+    """The kernel with its statement `number` (in the order of `walk`) changed."""
     body, _ = _changed(kernel.body, number, change)
     return replace(kernel, body=body)
 
