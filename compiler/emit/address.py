@@ -28,7 +28,7 @@ def address(tensor: str, offset: Expr, unrolled: Set[str] = frozenset()) -> str:
     parts = [(c, Expr(((a, abs(c)),))) for a, c in moving]
     parts.append((plain.const, Expr((), abs(plain.const))))
     # What a row's phase is taken from is added back by a constant: before that, a sum of 32 bits is below 0.
-    text = f"{tensor} + i32({total(base)})" if is_signed else f"{tensor} + {expression(base)}"
+    text = f"{tensor} + ::i32({total(base)})" if is_signed else f"{tensor} + {expression(base)}"
     more = [total(e) for c, e in parts if c > 0]
     less = [total(e) for c, e in parts if c < 0]
     if more:

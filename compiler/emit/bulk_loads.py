@@ -16,6 +16,6 @@ def bulk_load(s: TmaLoad | BulkLoad, target: str, barrier: str, unrolled: frozen
     if isinstance(s, BulkLoad):
         name = "ft_bulk_multicast" if mask else "ft_bulk_load"
         return f"{name}({target}, {address(s.tensor, s.offset, unrolled)}, {s.nbytes}u, {barrier}{mask});"
-    coordinates = ", ".join(f"i32({total(c)})" for c in s.coordinates)
+    coordinates = ", ".join(f"::i32({total(c)})" for c in s.coordinates)
     name = f"ft_tma_{'multicast' if mask else 'load'}_{len(s.coordinates)}d"
     return f"{name}({target}, &{s.tensor_map}, {barrier}{mask}, {coordinates});"

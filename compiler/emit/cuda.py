@@ -271,7 +271,7 @@ def _statement(s: Stmt, unrolled: frozenset[str]) -> list[str]:
         case TmaLoad() | BulkLoad():
             return [bulk_load(s, _shared(s.target), _barrier(s.barrier), unrolled)]
         case TmaStore():
-            coordinates = ", ".join(f"i32({total(c)})" for c in s.coordinates)
+            coordinates = ", ".join(f"::i32({total(c)})" for c in s.coordinates)
             return [f"ft_tma_store_{len(s.coordinates)}d(&{s.tensor_map}, {_shared(s.source)}, {coordinates});"]
         case BulkStore():
             return [f"ft_bulk_store({address(s.tensor, s.offset, unrolled)}, {_shared(s.source)}, {s.nbytes}u);"]

@@ -28,17 +28,17 @@ _FIRST = {
     (OpKind.AMAX, DType.F32): "__uint_as_float(0xff800000u)",
     (OpKind.AMAX, DType.F16): "0xfc00u",
     (OpKind.AMAX, DType.BF16): "0xff80u",
-    (OpKind.AMAX, DType.I8): "i8(-128)",
-    (OpKind.AMAX, DType.I32): "i32(0x80000000u)",
-    (OpKind.AMAX, DType.I64): "i64(0x8000000000000000ull)",
+    (OpKind.AMAX, DType.I8): "::i8(-128)",
+    (OpKind.AMAX, DType.I32): "::i32(0x80000000u)",
+    (OpKind.AMAX, DType.I64): "::i64(0x8000000000000000ull)",
     (OpKind.AMAX, DType.BOOL): "0",
     (OpKind.AMIN, DType.F64): "__longlong_as_double(0x7ff0000000000000ll)",
     (OpKind.AMIN, DType.F32): "__uint_as_float(0x7f800000u)",
     (OpKind.AMIN, DType.F16): "0x7c00u",
     (OpKind.AMIN, DType.BF16): "0x7f80u",
-    (OpKind.AMIN, DType.I8): "i8(127)",
-    (OpKind.AMIN, DType.I32): "i32(0x7fffffff)",
-    (OpKind.AMIN, DType.I64): "i64(0x7fffffffffffffffll)",
+    (OpKind.AMIN, DType.I8): "::i8(127)",
+    (OpKind.AMIN, DType.I32): "::i32(0x7fffffff)",
+    (OpKind.AMIN, DType.I64): "::i64(0x7fffffffffffffffll)",
     (OpKind.AMIN, DType.BOOL): "1",
 }
 """The infinities (IEEE 754; bfloat16 is the upper half of binary32) and the ends of two's complement."""
@@ -106,5 +106,5 @@ def index_value(s: Index) -> str:
     number = total(s.value)
     half = {DType.F16: "f16", DType.BF16: "bf16"}.get(s.target.dtype)
     # Rounded once: float alone would round a large index before the half does.
-    rounded_once = f"ft_to_{half}(ft_to_f32_odd(i64({number})))"
+    rounded_once = f"ft_to_{half}(ft_to_f32_odd(::i64({number})))"
     return rounded_once if half else f"static_cast<{ELEMENT[s.target.dtype]}>({number})"

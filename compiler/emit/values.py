@@ -19,12 +19,13 @@ ELEMENT = {
     DType.F32: "float",
     DType.F16: "u16",
     DType.BF16: "u16",
-    DType.I8: "i8",
-    DType.I32: "i32",
-    DType.I64: "i64",
+    DType.I8: "::i8",
+    DType.I32: "::i32",
+    DType.I64: "::i64",
     DType.BOOL: "u8",
 }
-"""The C++ type of a register or of an element in memory."""
+"""The C++ type of a register or of an element in memory. The types of signed integers are named from outside: a kernel
+may have an input called `i8`."""
 
 _HALVES = {DType.BF16: "bf16", DType.F16: "f16"}
 _WIDER_THAN_F32 = frozenset({DType.F64, DType.I64, DType.I32})
@@ -88,7 +89,7 @@ def cast(text: str, source: DType, target: DType) -> str:
     if target is DType.BOOL:
         return f"u8({text} != {literal(0, source)})"
     if target is DType.I8 and source.is_float:
-        return f"i8(i32({text}))"
+        return f"::i8(::i32({text}))"
     return f"{ELEMENT[target]}({text})"
 
 

@@ -116,15 +116,20 @@ def part_of(program: Fusion, writes: tuple[str, ...], available: Collection[str]
         replace(op, inputs=tuple(_renamed(x, names) for x in op.inputs), output=names[op.output]) for op in order
     )
     inputs, outputs = tuple(names[name] for name in reads), tuple(names[name] for name in writes)
-    return Part(identified(values, inputs, ops, outputs), reads, writes)
+    return Part(identified(values, inputs, ops, outputs, is_pinned=program.is_pinned), reads, writes)
 
 
 def identified(
-    values: tuple[Value, ...], inputs: tuple[str, ...], ops: tuple[Op, ...], outputs: tuple[str, ...]
+    values: tuple[Value, ...],
+    inputs: tuple[str, ...],
+    ops: tuple[Op, ...],
+    outputs: tuple[str, ...],
+    *,
+    is_pinned: bool = False,
 ) -> Fusion:
     """A fusion that nobody posted, under hashes of its own: of the graph, and of how its tensors lie in memory.
 
-    It is made of one whose operators have their forms (`compiler.ir.pinned`), and keeps them.
+    `is_pinned`: it is made of one whose operators have their forms (`compiler.ir.pinned`), and keeps them.
     """
     graph = [
         [(v.shape, v.dtype) for v in values],
@@ -134,7 +139,7 @@ def identified(
         outputs,
     ]  # fmt: skip
     layout = [(v.strides, v.align) for v in values]
-    return Fusion(values, inputs, ops, outputs, _sha256(["launch", graph]), _sha256(["launch", layout]), is_pinned=True)
+    return Fusion(values, inputs, ops, outputs, _sha256(["launch", graph]), _sha256(["launch", layout]), is_pinned)
 
 
 def program_trace(fusion: Fusion, cut: Cut, traces: Sequence[ScheduleTrace]) -> ProgramTrace:

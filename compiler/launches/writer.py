@@ -28,7 +28,8 @@ class Writer:
                 needed.update(op.tensor_inputs)
         ops = tuple(op for op in self._ops if op.output in needed)
         kept = (*self.source.inputs, *(op.output for op in ops))
-        return identified(tuple(self._values[name] for name in kept), self.source.inputs, ops, outputs)
+        values = tuple(self._values[name] for name in kept)
+        return identified(values, self.source.inputs, ops, outputs, is_pinned=self.source.is_pinned)
 
     def copy(self, op: Op) -> None:
         """An operator of the source as it is."""

@@ -426,7 +426,7 @@ class Intervals:
             lost = self.xp.where(self.xp.abs(high) + self.xp.abs(low) >= _EXACT_INTEGER, 2.0**-52, 0.0)
             low, high = low - self.xp.abs(low) * lost, high + self.xp.abs(high) * lost
         low, high = (round_to(end, target, self.xp) for end in (low, high))
-        widened = x.candidates if holds(target, source) else None
+        widened = x.candidates if source.is_float and holds(target, source) else None
         return self._collapsed(replace(self._settled(value, low, high, (x,)), candidates=widened))
 
     def _collapsed(self, x: Bounded) -> Bounded:

@@ -17,16 +17,16 @@ extern "C" __global__ void __launch_bounds__(64) fusetune_kernel(const u16* __re
   __syncthreads();
   if (ft_is_elected()) {
     ft_mbarrier_expect_tx(smem + u32(2048u), 512u);
-    ft_tma_load_2d(smem, &map_i0_s, smem + u32(2048u), i32(bx * 64u), i32(0u));
+    ft_tma_load_2d(smem, &map_i0_s, smem + u32(2048u), ::i32(bx * 64u), ::i32(0u));
     ft_mbarrier_expect_tx(smem + u32(2056u), 512u);
-    ft_tma_load_2d(smem + u32(512u), &map_i0_s, smem + u32(2056u), i32(bx * 64u + 256u), i32(0u));
+    ft_tma_load_2d(smem + u32(512u), &map_i0_s, smem + u32(2056u), ::i32(bx * 64u + 256u), ::i32(0u));
   }
   #pragma unroll 1
   for (Index k0 = 0u; k0 < 32u; ++k0) {
     if ((k0 + 2u) < 32u) {
       if (ft_is_elected()) {
         ft_mbarrier_expect_tx(smem + u32(((k0 + 2u) % 3u) * 8u + 2048u), 512u);
-        ft_tma_load_2d(smem + u32(((k0 + 2u) % 3u) * 512u), &map_i0_s, smem + u32(((k0 + 2u) % 3u) * 8u + 2048u), i32((k0 % 2u) * 256u + bx * 64u), i32((k0 / 2u) * 4u + 4u));
+        ft_tma_load_2d(smem + u32(((k0 + 2u) % 3u) * 512u), &map_i0_s, smem + u32(((k0 + 2u) % 3u) * 8u + 2048u), ::i32((k0 % 2u) * 256u + bx * 64u), ::i32((k0 / 2u) * 4u + 4u));
       }
     }
     alignas(16) u16 w1[2];
@@ -61,7 +61,7 @@ extern "C" __global__ void __launch_bounds__(64) fusetune_kernel(const u16* __re
     ft_fence_async_shared();
     __syncthreads();
     if (ft_is_elected()) {
-      ft_tma_store_2d(&map_v5, smem + u32(1536u), i32((k0 % 2u) * 256u + bx * 64u), i32((k0 / 2u) * 4u));
+      ft_tma_store_2d(&map_v5, smem + u32(1536u), ::i32((k0 % 2u) * 256u + bx * 64u), ::i32((k0 / 2u) * 4u));
       ft_bulk_commit();
     }
   }

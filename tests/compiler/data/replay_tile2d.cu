@@ -14,7 +14,7 @@ extern "C" __global__ void __launch_bounds__(128) fusetune_kernel(float* __restr
     ft_mbarrier_expect_tx(smem + u32(16384u), 8192u);
     #pragma unroll
     for (Index k1 = 0u; k1 < 2u; ++k1) {
-      ft_tma_load_2d(smem + u32(k1 * 4096u), &map_i0_s, smem + u32(16384u), i32(k1 * 32u), i32(bx * 32u));
+      ft_tma_load_2d(smem + u32(k1 * 4096u), &map_i0_s, smem + u32(16384u), ::i32(k1 * 32u), ::i32(bx * 32u));
     }
   }
   #pragma unroll 1
@@ -26,7 +26,7 @@ extern "C" __global__ void __launch_bounds__(128) fusetune_kernel(float* __restr
         ft_mbarrier_expect_tx(smem + u32(((k0 + 1u) % 2u) * 8u + 16384u), 8192u);
         #pragma unroll
         for (Index k1 = 0u; k1 < 2u; ++k1) {
-          ft_tma_load_2d(smem + u32(((k0 + 1u) % 2u) * 8192u + k1 * 4096u), &map_i0_s, smem + u32(((k0 + 1u) % 2u) * 8u + 16384u), i32(k0 * 64u + k1 * 32u + 64u), i32(bx * 32u));
+          ft_tma_load_2d(smem + u32(((k0 + 1u) % 2u) * 8192u + k1 * 4096u), &map_i0_s, smem + u32(((k0 + 1u) % 2u) * 8u + 16384u), ::i32(k0 * 64u + k1 * 32u + 64u), ::i32(bx * 32u));
         }
       }
     }

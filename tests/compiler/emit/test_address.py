@@ -27,7 +27,7 @@ def inside(value: Expr, extent: int) -> Expr:
         ),
         pytest.param(
             BX * 64 + inside(K * 32 + TX - TX * 3 % 8, 128),
-            "i0 + i32(bx * 64u + tx - ((tx * 3u) % 8u)) + k * 32u",
+            "i0 + ::i32(bx * 64u + tx - ((tx * 3u) % 8u)) + k * 32u",
             id="a phase is taken away before the constant is added",
         ),
         pytest.param(BX * 64 + (TX + K) % 5, "i0 + (bx * 64u + ((k + tx) % 5u))", id="not constant: a thread is in it"),

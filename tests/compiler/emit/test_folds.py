@@ -58,7 +58,7 @@ def reg(name: str, dtype: DType = DType.F32, at: Expr | int = 0) -> Reg:
         ),
         (
             accumulate(k.Accumulate(OpKind.SUM, reg("s", DType.I64), reg("x", DType.I8))),
-            ["s[0u] = ft_fold_sum_i64(s[0u], i64(x[0u]));"],
+            ["s[0u] = ft_fold_sum_i64(s[0u], ::i64(x[0u]));"],
         ),
         (
             accumulate_run(k.AccumulateRun(OpKind.AMAX, reg("s", DType.BF16), reg("x", DType.BF16, 8), 4)),

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 
 from compiler.errors import InvalidFusion, InvalidStep
-from compiler.ir.fusion import Fusion, Literal
+from compiler.ir.fusion import Fusion, Literal, Operand
 from compiler.ir.ops import MathGrade, OpKind
 from compiler.ir.pinned import graded, grades_of, pinned
 from compiler.reference import evaluate
@@ -39,8 +39,11 @@ def op(kind: str, out: str, *ins: Any, **attributes: Any) -> Document:
 
 def forms(fusion: Fusion) -> list[str]:
     """`fma(i0,i1,i2)`, one an operator."""
-    text = {True: lambda x: str(x.value), False: str}
-    return [f"{o.kind}({','.join(text[isinstance(x, Literal)](x) for x in o.inputs)})" for o in pinned(fusion).ops]
+
+    def text(x: Operand) -> str:
+        return str(x.value) if isinstance(x, Literal) else x
+
+    return [f"{o.kind}({','.join(map(text, o.inputs))})" for o in pinned(fusion).ops]
 
 
 PRODUCT, SUM = op("mul", "p", "a", "b"), op("add", "s", "p", "c")
@@ -156,12 +159,13 @@ def test_a_pinned_fusion_means_the_same(document: Document) -> None:
     assert pinned(made) is made
     assert fusion_from_json(fusion_to_json(made)) == made
     rng = np.random.default_rng(5)
-    inputs = [
-        rng.integers(-5, 6, v.shape) if not v.dtype.is_float else rng.normal(size=v.shape).astype(np.float16)
+    inputs: list[Any] = [
+        rng.normal(size=v.shape).astype(np.float16)
+        if v.dtype.is_float
+        else rng.integers(-5, 6, v.shape) > 0
+        if v.dtype == "bool"
+        else rng.integers(-5, 6, v.shape)
         for v in map(fusion.value, fusion.inputs)
-    ]
-    inputs = [
-        x > 0 if v.dtype == "bool" else x for x, v in zip(inputs, map(fusion.value, fusion.inputs), strict=True)
     ]
     before, after = (evaluate(one, inputs, np, rounds=False) for one in (fusion, made))
     for want, have in zip(before, after, strict=True):

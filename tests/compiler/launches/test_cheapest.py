@@ -145,6 +145,13 @@ def test_what_is_no_cut(stores: list[list[str]], fault: str) -> None:
         cut_at(softmax(), stores)
 
 
+def test_a_sum_of_floats_is_folded_by_one_launch() -> None:
+    fusion = softmax(S, ("log", ["v4"], "v7", S[:1], F32), outputs=("v6", "v7"))
+    with pytest.raises(ValueError, match=r"sums \['v4'\] are folded by two launches each"):
+        cut_at(fusion, [["v6"], ["v7"]])
+    assert len(cut_at(fusion, [["v6", "v4"], ["v7"]]).parts) == 2
+
+
 # Random graphs -------------------------------------------------------------------------------------------------------
 
 
@@ -234,7 +241,7 @@ def every_cut(fusion: Fusion) -> Iterator[Cut]:
             for stores in partitions((*fusion.outputs, *extra)):
                 try:
                     cut = cut_at(fusion, stores)
-                except KeyError:  # a launch that reads what a later one writes
+                except (KeyError, ValueError):  # a launch that reads what a later one writes, a sum folded twice
                     continue
                 if all(one_fold(part.fusion) for part in cut.parts):
                     yield cut

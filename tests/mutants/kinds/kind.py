@@ -9,8 +9,7 @@ from functools import partial
 from compiler.dtypes import DType
 from compiler.ir.expr import const
 from compiler.ir.fusion import Literal
-from compiler.ir.ops import OpKind
-from compiler.ir.tensor import MathGrade
+from compiler.ir.ops import MathGrade, OpKind
 from compiler.lower.kernel_ir import Compute, Declare, Kernel, Stmt
 from compiler.lower.operands import Reg
 from compiler.lower.traversal import walk

@@ -8,8 +8,7 @@ from typing import TypeGuard
 
 from compiler.dtypes import DType
 from compiler.emit.functions import function
-from compiler.ir.ops import COMPARE, OpKind
-from compiler.ir.tensor import MathGrade
+from compiler.ir.ops import COMPARE, MathGrade, OpKind
 from compiler.lower.kernel_ir import Compute, Convert, Index, Kernel, Stmt
 from compiler.lower.operands import Reg
 from compiler.lower.traversal import walk

@@ -18,8 +18,7 @@ from compiler.emit.functions import COMPUTED_IN, function
 from compiler.emit.literals import rounded_to_half
 from compiler.emulate.numeric import approximate, floating
 from compiler.ir.fusion import Literal
-from compiler.ir.ops import COMPARE, MOVES, OpKind
-from compiler.ir.tensor import MathGrade
+from compiler.ir.ops import COMPARE, MOVES, MathGrade, OpKind
 from compiler.lower.kernel_ir import Compute
 from compiler.lower.operands import Reg
 from compiler.reference import round_to
@@ -224,6 +223,7 @@ _F32: dict[str, Callable[..., Any]] = {
     "ft_maximum": _either(floating.maximum),
     "ft_minimum": _either(floating.minimum),
     "ft_relu": _relu,
+    "ft_fma": _fma,
     "ft_div": np.divide,
     "ft_div_approx": _div_approx,
     "ft_reciprocal": lambda x: _ONE / x,
@@ -262,6 +262,7 @@ _F64: dict[OpKind, Callable[..., Any]] = {
     OpKind.ADD: np.add,
     OpKind.SUB: np.subtract,
     OpKind.MUL: np.multiply,
+    OpKind.FMA: lambda x, y, z: floating.fma(x, y, z, "rn"),
     OpKind.DIV: np.divide,
     OpKind.MAXIMUM: _either(floating.maximum),
     OpKind.MINIMUM: _either(floating.minimum),

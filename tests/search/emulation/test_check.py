@@ -119,7 +119,7 @@ SPOILED = {
     ),
     "guard": Case("odd", two_more, "out_of_bounds"),
     "index": Case("odd", replaced(r"ft_load_global<(.*) \+ \(bx", r"ft_load_global<\1 + (2u + bx"), ""),
-    "operator": Case("odd", replaced(r"ft_add\(", "ft_sub("), "elements are wrong"),
+    "operator": Case("odd", replaced(r"ft_fma\(", "-ft_fma("), "elements are wrong"),
 }
 
 
@@ -150,7 +150,7 @@ def test_a_spoiled_kernel_is_found_out(name: str, pool: CompilePool) -> None:
     ("spoil", "says"),
     [
         pytest.param(replaced(r"(ft_store_global_if.*?) < (\d+)u", r"\1 < \2u - 2u"), "never written", id="guard"),
-        pytest.param(replaced(r"v1 \+ \(bx \* ", "v1 + ((bx & 511u) * "), "belong to other blocks", id="narrow-index"),
+        pytest.param(replaced(r"v0 \+ \(bx \* ", "v0 + ((bx & 511u) * "), "belong to other blocks", id="narrow-index"),
         pytest.param(replaced(r"i0 \+ \(bx \* ", "i0 + ((bx & 511u) * "), "elements are wrong", id="narrow-load"),
     ],
 )
@@ -241,7 +241,7 @@ def test_a_wrong_kernel_without_a_small_binding_is_found_out(
     pool: CompilePool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     without_small_bindings(monkeypatch)
-    found = proven(kernel("odd"), pool, replaced(r"ft_add\(", "ft_sub("))
+    found = proven(kernel("odd"), pool, replaced(r"ft_fma\(", "-ft_fma("))
     assert found.fault.startswith("in the emulator: served code, blocks 0, ")
     assert "elements are wrong" in found.fault
 

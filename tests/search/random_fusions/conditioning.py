@@ -207,6 +207,7 @@ _ELEMENTWISE: dict[str, Callable[..., Array]] = {
     "add": np.add,
     "sub": np.subtract,
     "mul": np.multiply,
+    "fma": lambda x, y, z: x * y + z,
     "div": np.divide,
     "maximum": np.maximum,
     "minimum": np.minimum,

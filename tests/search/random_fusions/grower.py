@@ -183,6 +183,15 @@ class Grower:
         made = self._op(name, operands, result)
         return self.small(made, LARGEST[x.dtype]) if x.is_float else made
 
+    def fma(self, x: Known, y: Known, z: float) -> Known:
+        """`x * y + z` of floats of one shape and dtype, and a number; of what is coarse, the greater one."""
+        if x.is_coarse or y.is_coarse:
+            return self.binary("maximum", x, y)
+        x, y = self.small(x, 16.0), self.small(y, 16.0)
+        low, high = _products((x.low, x.high), (y.low, y.high))
+        result = replace(x, low=low + z, high=high + z, varies=_either((x, y)))
+        return self.small(self._op("fma", (x, y, z), self._rounded(result, (x, y))), LARGEST[x.dtype])
+
     def compare(self, name: str, x: Known, y: Known | float) -> Known:
         """Exact operands only: a rounding would turn the answer."""
         known = tuple(v for v in (x, y) if isinstance(v, Known))

@@ -92,8 +92,33 @@ def test_the_space_is_the_product_of_the_launches_spaces() -> None:
     parts = [s.space(p.fusion, HOPPER) for s, p in zip(scheduler.each, scheduler.cut.parts, strict=True)]
     assert space.points == parts[0].points * parts[1].points
     assert space.legal == parts[0].legal * parts[1].legal
-    assert {knob.name.split(".")[0] for knob in space.knobs} == {"0", "1"}
+    assert {knob.name.split(".")[0] for knob in space.knobs} == {"math", "0", "1"}
     assert {c.rule for c in space.constraints} == {c.rule for part in parts for c in part.constraints}
+
+
+def column_max_of_exponentials() -> Fusion:
+    """exp(x), the columns' greatest of its shares of the row: a value that both launches work out."""
+    ops: list[Written] = [
+        ("exp", ["i0"], "v0", S, F32),
+        ("sum", ["v0"], "v1", (S[0], 1), F32, (1,)),
+        ("broadcast_to", ["v1"], "v2", S, F32, (0, 1)),
+        ("div", ["v0", "v2"], "v3", S, F32),
+        ("amax", ["v3"], "v4", (1, S[1]), F32, (0,)),
+    ]
+    return fusion_of([("i0", S, F32)], ops, "v4")
+
+
+def test_how_exact_functions_are_is_one_choice_for_all_launches() -> None:
+    fusion = column_max_of_exponentials()
+    scheduler = of_launches(fusion)[0]
+    space = scheduler.space(fusion, HOPPER)
+    assert [knob.values for knob in space.knobs if knob.name.endswith("math")] == [("exact", "approx")]
+    (point,) = space.sample(1, seed=3)
+    for grade in ("exact", "approx"):
+        trace = scheduler.trace(fusion, {**point, "math": grade})
+        assert isinstance(trace, ProgramTrace)
+        graded = {g for one in trace.launches for g in one.trace.fusion.grades.values()}
+        assert graded == ({"approx"} if grade == "approx" else set())
 
 
 def test_a_point_is_a_point_of_each_launch() -> None:
@@ -105,6 +130,7 @@ def test_a_point_is_a_point_of_each_launch() -> None:
     assert isinstance(trace, ProgramTrace)
     for number, (one, single, part) in enumerate(zip(trace.launches, scheduler.each, scheduler.cut.parts, strict=True)):
         own = {k.removeprefix(f"{number}."): v for k, v in point.items() if k.startswith(f"{number}.")}
+        own["math"] = point["math"]
         assert one.trace == single.trace(part.fusion, own)
     assert [(one.reads, one.writes) for one in trace.launches] == [(("i0",), ("s0",)), (("i0", "s0"), ("v3",))]
 
@@ -179,6 +205,14 @@ def test_a_ranking_joins_the_best_of_each_launch() -> None:
             [({"0.a": 1, "1.a": 10}, (3.0, 1.0)), ({"0.a": 1, "1.a": 20}, (3.0, 5.0))],
             [({"0.a": 1, "1.a": 10}, 4.0), ({"0.a": 1, "1.a": 20}, 8.0)],
             id="each-once",
+        ),
+        pytest.param(
+            [
+                ({"math": m, "0.a": a, "1.a": b}, us)
+                for m, a, b, us in (("x", 1, 2, (1.0, 2.0)), ("y", 3, 4, (1.0, 1.0)))
+            ],
+            [({"math": "x", "0.a": 1, "1.a": 2}, 3.0), ({"math": "y", "0.a": 3, "1.a": 4}, 2.0)],
+            id="what-is-shared-stays-together",
         ),
         pytest.param([({"0.a": 1, "10.a": 7, "1.a": 5}, (1.0, 2.0))], [({"0.a": 1, "1.a": 5}, 3.0)], id="by-number"),
     ],

@@ -24,7 +24,7 @@ extern "C" __global__ void __launch_bounds__(128) fusetune_kernel(float* __restr
   }
   if (ft_is_elected()) {
     ft_mbarrier_expect_tx(smem + u32(24576u), 8192u);
-    ft_tma_load_2d(smem, &map_i0_s, smem + u32(24576u), i32(bx * 128u), i32(0u));
+    ft_tma_load_2d(smem, &map_i0_s, smem + u32(24576u), ::i32(bx * 128u), ::i32(0u));
   }
   #pragma unroll 1
   for (Index k0 = 0u; k0 < 32u; ++k0) {
@@ -32,7 +32,7 @@ extern "C" __global__ void __launch_bounds__(128) fusetune_kernel(float* __restr
       if (ft_is_elected()) {
         ft_mbarrier_wait(smem + u32(((k0 + 1u) % 3u) * 8u + 24600u), ((((k0 + 1u) / 3u) + 1u) % 2u));
         ft_mbarrier_expect_tx(smem + u32(((k0 + 1u) % 3u) * 8u + 24576u), 8192u);
-        ft_tma_load_2d(smem + u32(((k0 + 1u) % 3u) * 8192u), &map_i0_s, smem + u32(((k0 + 1u) % 3u) * 8u + 24576u), i32(bx * 128u), i32(k0 * 32u + 32u));
+        ft_tma_load_2d(smem + u32(((k0 + 1u) % 3u) * 8192u), &map_i0_s, smem + u32(((k0 + 1u) % 3u) * 8u + 24576u), ::i32(bx * 128u), ::i32(k0 * 32u + 32u));
       }
     }
     ft_mbarrier_wait(smem + u32((k0 % 3u) * 8u + 24576u), ((k0 / 3u) % 2u));

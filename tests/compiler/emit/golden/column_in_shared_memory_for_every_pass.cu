@@ -16,7 +16,7 @@ extern "C" __global__ void __launch_bounds__(64) fusetune_kernel(u16* __restrict
     ft_mbarrier_expect_tx(smem + u32(16384u), 16384u);
     #pragma unroll
     for (Index k0 = 0u; k0 < 4u; ++k0) {
-      ft_tma_load_3d(smem + u32(k0 * 4096u), &map_i0_s, smem + u32(16384u), i32((bx % 4u) * 32u), i32(k0 * 64u), i32((bx / 4u)));
+      ft_tma_load_3d(smem + u32(k0 * 4096u), &map_i0_s, smem + u32(16384u), ::i32((bx % 4u) * 32u), ::i32(k0 * 64u), ::i32((bx / 4u)));
     }
   }
   ft_mbarrier_wait(smem + u32(16384u), 0u);

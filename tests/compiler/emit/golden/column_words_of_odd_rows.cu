@@ -17,7 +17,7 @@ extern "C" __global__ void __launch_bounds__(256) fusetune_kernel(const u16* __r
       alignas(16) u16 i0_r[32];
       #pragma unroll
       for (Index k1 = 0u; k1 < 4u; ++k1) {
-        ft_load_global_both<16, 2, 0>(&i0_r[k1 * 8u], i0 + i32(k0 * 65472u + ty * 1023u + bx * 128u + tx * 8u - ((ty * 1023u) % 8u)) + k1 * 16368u, ((ty * 1023u) % 8u));
+        ft_load_global_both<16, 2, 0>(&i0_r[k1 * 8u], i0 + ::i32(k0 * 65472u + ty * 1023u + bx * 128u + tx * 8u - ((ty * 1023u) % 8u)) + k1 * 16368u, ((ty * 1023u) % 8u));
       }
       #pragma unroll
       for (Index k2 = 0u; k2 < 4u; ++k2) {
@@ -32,7 +32,7 @@ extern "C" __global__ void __launch_bounds__(256) fusetune_kernel(const u16* __r
       alignas(16) u16 i0_r[32];
       #pragma unroll
       for (Index k1 = 0u; k1 < 2u; ++k1) {
-        ft_load_global_both<16, 2, 0>(&i0_r[k1 * 8u], i0 + i32(k0 * 65472u + ty * 1023u + bx * 128u + tx * 8u - ((ty * 1023u) % 8u)) + k1 * 16368u, ((ty * 1023u) % 8u));
+        ft_load_global_both<16, 2, 0>(&i0_r[k1 * 8u], i0 + ::i32(k0 * 65472u + ty * 1023u + bx * 128u + tx * 8u - ((ty * 1023u) % 8u)) + k1 * 16368u, ((ty * 1023u) % 8u));
       }
       #pragma unroll
       for (Index k1 = 0u; k1 < 2u; ++k1) {
@@ -50,7 +50,7 @@ extern "C" __global__ void __launch_bounds__(256) fusetune_kernel(const u16* __r
             ft_load_global_if<2, 0>((bx * 128u + tx * 8u + i0_r_lane) < 1023u && (k0 * 64u + k1 * 16u + ty + 32u) < 300u, &i0_r[k1 * 8u + i0_r_lane + 16u], i0 + (k0 * 65472u + ty * 1023u + bx * 128u + tx * 8u) + (k1 * 16368u + i0_r_lane + 32736u));
           }
         }
-        ft_load_global_both_if<16, 2, 0>((k0 * 64u + k1 * 16u + ty + 32u) < 300u && (k0 * 65472u + k1 * 16368u + ty * 1023u + bx * 128u + tx * 8u + 32750u) < 306900u, &i0_r[k1 * 8u + 16u], i0 + i32(k0 * 65472u + ty * 1023u + bx * 128u + tx * 8u - ((ty * 1023u) % 8u)) + (k1 * 16368u + 32736u), ((ty * 1023u) % 8u));
+        ft_load_global_both_if<16, 2, 0>((k0 * 64u + k1 * 16u + ty + 32u) < 300u && (k0 * 65472u + k1 * 16368u + ty * 1023u + bx * 128u + tx * 8u + 32750u) < 306900u, &i0_r[k1 * 8u + 16u], i0 + ::i32(k0 * 65472u + ty * 1023u + bx * 128u + tx * 8u - ((ty * 1023u) % 8u)) + (k1 * 16368u + 32736u), ((ty * 1023u) % 8u));
       }
       #pragma unroll
       for (Index k2 = 0u; k2 < 4u; ++k2) {

@@ -2,15 +2,15 @@ extern "C" __global__ void __launch_bounds__(128) fusetune_kernel(const float* _
   const Index bx = blockIdx.x;
   const Index tx = threadIdx.x;
   __builtin_assume(tx < 128u);
-  alignas(16) i32 w0[8];
+  alignas(16) ::i32 w0[8];
   #pragma unroll
   for (Index k0 = 0u; k0 < 8u; ++k0) {
-    w0[k0] = static_cast<i32>(((bx * 128u + tx) / 48u));
+    w0[k0] = static_cast<::i32>(((bx * 128u + tx) / 48u));
   }
-  alignas(16) i32 w1[8];
+  alignas(16) ::i32 w1[8];
   #pragma unroll
   for (Index k1 = 0u; k1 < 8u; ++k1) {
-    w1[k1] = static_cast<i32>(((bx * 128u + tx) % 48u) * 8u + k1);
+    w1[k1] = static_cast<::i32>(((bx * 128u + tx) % 48u) * 8u + k1);
   }
   alignas(16) float i0_r[8];
   #pragma unroll

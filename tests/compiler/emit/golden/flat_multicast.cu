@@ -22,7 +22,7 @@ extern "C" __global__ void __launch_bounds__(128) fusetune_kernel(const u16* __r
   if (ft_is_elected()) {
     ft_mbarrier_expect_tx(smem + u32(512u), 512u);
     if (cx == 0u) {
-      ft_tma_multicast_1d(smem, &map_w1, smem + u32(512u), 0x3u, i32((bx % 4u) * 256u));
+      ft_tma_multicast_1d(smem, &map_w1, smem + u32(512u), 0x3u, ::i32((bx % 4u) * 256u));
     }
   }
   ft_mbarrier_wait(smem + u32(512u), 0u);

@@ -16,19 +16,19 @@ extern "C" __global__ void __launch_bounds__(256) fusetune_kernel(const __grid_c
   __syncthreads();
   if (ft_is_elected()) {
     ft_mbarrier_expect_tx(smem + u32(28672u), 8192u);
-    ft_tma_load_2d(smem, &map_i0_s, smem + u32(28672u), i32(0u), i32(bx * 4u));
-    ft_tma_load_2d(smem + u32(12288u), &map_i1_s, smem + u32(28672u), i32(0u), i32(bx * 4u));
+    ft_tma_load_2d(smem, &map_i0_s, smem + u32(28672u), ::i32(0u), ::i32(bx * 4u));
+    ft_tma_load_2d(smem + u32(12288u), &map_i1_s, smem + u32(28672u), ::i32(0u), ::i32(bx * 4u));
     ft_mbarrier_expect_tx(smem + u32(28680u), 8192u);
-    ft_tma_load_2d(smem + u32(4096u), &map_i0_s, smem + u32(28680u), i32(0u), i32(bx * 4u + 1056u));
-    ft_tma_load_2d(smem + u32(16384u), &map_i1_s, smem + u32(28680u), i32(0u), i32(bx * 4u + 1056u));
+    ft_tma_load_2d(smem + u32(4096u), &map_i0_s, smem + u32(28680u), ::i32(0u), ::i32(bx * 4u + 1056u));
+    ft_tma_load_2d(smem + u32(16384u), &map_i1_s, smem + u32(28680u), ::i32(0u), ::i32(bx * 4u + 1056u));
   }
   #pragma unroll 1
   for (Index k0 = 0u; k0 < (((495u - bx) / 264u) - 1u) + 4u; ++k0) {
     if ((k0 + 2u) < ((((495u - bx) / 264u) - 1u) + 4u)) {
       if (ft_is_elected()) {
         ft_mbarrier_expect_tx(smem + u32(((k0 + 2u) % 3u) * 8u + 28672u), 8192u);
-        ft_tma_load_2d(smem + u32(((k0 + 2u) % 3u) * 4096u), &map_i0_s, smem + u32(((k0 + 2u) % 3u) * 8u + 28672u), i32(0u), i32(k0 * 1056u + bx * 4u + 2112u));
-        ft_tma_load_2d(smem + u32(((k0 + 2u) % 3u) * 4096u + 12288u), &map_i1_s, smem + u32(((k0 + 2u) % 3u) * 8u + 28672u), i32(0u), i32(k0 * 1056u + bx * 4u + 2112u));
+        ft_tma_load_2d(smem + u32(((k0 + 2u) % 3u) * 4096u), &map_i0_s, smem + u32(((k0 + 2u) % 3u) * 8u + 28672u), ::i32(0u), ::i32(k0 * 1056u + bx * 4u + 2112u));
+        ft_tma_load_2d(smem + u32(((k0 + 2u) % 3u) * 4096u + 12288u), &map_i1_s, smem + u32(((k0 + 2u) % 3u) * 8u + 28672u), ::i32(0u), ::i32(k0 * 1056u + bx * 4u + 2112u));
       }
     }
     ft_mbarrier_wait(smem + u32((k0 % 3u) * 8u + 28672u), (k0 / 3u));
@@ -51,7 +51,7 @@ extern "C" __global__ void __launch_bounds__(256) fusetune_kernel(const __grid_c
     if (ft_is_elected()) {
       #pragma unroll
       for (Index k2 = 0u; k2 < 4u; ++k2) {
-        ft_tma_store_1d(&map_v0, smem + u32(k2 * 1024u + 24576u), i32(k0 * 270336u + bx * 1024u + k2 * 256u));
+        ft_tma_store_1d(&map_v0, smem + u32(k2 * 1024u + 24576u), ::i32(k0 * 270336u + bx * 1024u + k2 * 256u));
       }
       ft_bulk_commit();
     }

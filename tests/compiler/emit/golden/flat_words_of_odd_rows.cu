@@ -8,7 +8,7 @@ extern "C" __global__ void __launch_bounds__(64) fusetune_kernel(const u16* __re
     alignas(16) u16 i0_r[16];
     #pragma unroll
     for (Index k0 = 0u; k0 < 2u; ++k0) {
-      ft_load_global<16, 0>(&i0_r[k0 * 8u], i0 + i32((bx / 20u) * 16368u + ((bx / 5u) % 4u) * 2046u + ty * 1023u + (bx % 5u) * 256u + tx * 8u - ((((bx / 5u) % 4u) * 2046u + ty * 1023u) % 8u)) + k0 * 8184u);
+      ft_load_global<16, 0>(&i0_r[k0 * 8u], i0 + ::i32((bx / 20u) * 16368u + ((bx / 5u) % 4u) * 2046u + ty * 1023u + (bx % 5u) * 256u + tx * 8u - ((((bx / 5u) % 4u) * 2046u + ty * 1023u) % 8u)) + k0 * 8184u);
     }
     alignas(16) u16 w1[8];
     ft_load_global_both<16, 2, 0>(&w1[0u], i1 + (((bx % 5u) * 256u + tx * 8u - ((((bx / 5u) % 4u) * 2046u + ty * 1023u) % 8u)) - ((8u - ((((bx / 5u) % 4u) * 2046u + ty * 1023u) % 8u)) % 8u)), ((8u - ((((bx / 5u) % 4u) * 2046u + ty * 1023u) % 8u)) % 8u));
@@ -27,14 +27,14 @@ extern "C" __global__ void __launch_bounds__(64) fusetune_kernel(const u16* __re
       }
       alignas(16) u16 v5_r[8];
       ft_narrow_bf16<8>(&v5_r[0u], &v4[0u]);
-      ft_store_global<16, 0>(v5 + i32((bx / 20u) * 16368u + ((bx / 5u) % 4u) * 2046u + ty * 1023u + (bx % 5u) * 256u + tx * 8u - ((((bx / 5u) % 4u) * 2046u + ty * 1023u) % 8u)) + k1 * 8184u, &v5_r[0u]);
+      ft_store_global<16, 0>(v5 + ::i32((bx / 20u) * 16368u + ((bx / 5u) % 4u) * 2046u + ty * 1023u + (bx % 5u) * 256u + tx * 8u - ((((bx / 5u) % 4u) * 2046u + ty * 1023u) % 8u)) + k1 * 8184u, &v5_r[0u]);
     }
   } else {
     if (7u < ((bx % 5u) * 256u + 1u) && ((bx % 5u) * 256u + 262u) < 1023u) {
       alignas(16) u16 i0_r[16];
       #pragma unroll
       for (Index k0 = 0u; k0 < 2u; ++k0) {
-        ft_load_global<16, 0>(&i0_r[k0 * 8u], i0 + i32((bx / 20u) * 16368u + ((bx / 5u) % 4u) * 2046u + ty * 1023u + (bx % 5u) * 256u + tx * 8u - ((((bx / 5u) % 4u) * 2046u + ty * 1023u) % 8u)) + k0 * 8184u);
+        ft_load_global<16, 0>(&i0_r[k0 * 8u], i0 + ::i32((bx / 20u) * 16368u + ((bx / 5u) % 4u) * 2046u + ty * 1023u + (bx % 5u) * 256u + tx * 8u - ((((bx / 5u) % 4u) * 2046u + ty * 1023u) % 8u)) + k0 * 8184u);
       }
       alignas(16) u16 w1[8];
       ft_load_global_both<16, 2, 0>(&w1[0u], i1 + (((bx % 5u) * 256u + tx * 8u - ((((bx / 5u) % 4u) * 2046u + ty * 1023u) % 8u)) - ((8u - ((((bx / 5u) % 4u) * 2046u + ty * 1023u) % 8u)) % 8u)), ((8u - ((((bx / 5u) % 4u) * 2046u + ty * 1023u) % 8u)) % 8u));
@@ -54,11 +54,11 @@ extern "C" __global__ void __launch_bounds__(64) fusetune_kernel(const u16* __re
         alignas(16) u16 v5_r[8];
         ft_narrow_bf16<8>(&v5_r[0u], &v4[0u]);
         if (((((bx / 5u) % 4u) * 2046u + ty * 1023u) % 8u) < ((bx % 5u) * 256u + tx * 8u + 1u) && ((bx % 5u) * 256u + tx * 8u + 7u - ((((bx / 5u) % 4u) * 2046u + ty * 1023u) % 8u)) < 1023u) {
-          ft_store_global<16, 0>(v5 + i32((bx / 20u) * 16368u + ((bx / 5u) % 4u) * 2046u + ty * 1023u + (bx % 5u) * 256u + tx * 8u - ((((bx / 5u) % 4u) * 2046u + ty * 1023u) % 8u)) + k1 * 8184u, &v5_r[0u]);
+          ft_store_global<16, 0>(v5 + ::i32((bx / 20u) * 16368u + ((bx / 5u) % 4u) * 2046u + ty * 1023u + (bx % 5u) * 256u + tx * 8u - ((((bx / 5u) % 4u) * 2046u + ty * 1023u) % 8u)) + k1 * 8184u, &v5_r[0u]);
         } else {
           #pragma unroll
           for (Index lane = 0u; lane < 8u; ++lane) {
-            ft_store_global_if<2, 0>(((((bx / 5u) % 4u) * 2046u + ty * 1023u) % 8u) < ((bx % 5u) * 256u + tx * 8u + lane + 1u) && ((bx % 5u) * 256u + tx * 8u + lane) < (((((bx / 5u) % 4u) * 2046u + ty * 1023u) % 8u) + 1023u), v5 + i32((bx / 20u) * 16368u + ((bx / 5u) % 4u) * 2046u + ty * 1023u + (bx % 5u) * 256u + tx * 8u - ((((bx / 5u) % 4u) * 2046u + ty * 1023u) % 8u)) + (k1 * 8184u + lane), &v5_r[lane]);
+            ft_store_global_if<2, 0>(((((bx / 5u) % 4u) * 2046u + ty * 1023u) % 8u) < ((bx % 5u) * 256u + tx * 8u + lane + 1u) && ((bx % 5u) * 256u + tx * 8u + lane) < (((((bx / 5u) % 4u) * 2046u + ty * 1023u) % 8u) + 1023u), v5 + ::i32((bx / 20u) * 16368u + ((bx / 5u) % 4u) * 2046u + ty * 1023u + (bx % 5u) * 256u + tx * 8u - ((((bx / 5u) % 4u) * 2046u + ty * 1023u) % 8u)) + (k1 * 8184u + lane), &v5_r[lane]);
           }
         }
       }
@@ -74,7 +74,7 @@ extern "C" __global__ void __launch_bounds__(64) fusetune_kernel(const u16* __re
         i0_r[k0 * 8u + 5u] = 0;
         i0_r[k0 * 8u + 6u] = 0;
         i0_r[k0 * 8u + 7u] = 0;
-        ft_load_global_if<16, 0>(((bx % 5u) * 256u + tx * 8u) < (((((bx / 5u) % 4u) * 2046u + ty * 1023u) % 8u) + 1023u), &i0_r[k0 * 8u], i0 + i32((bx / 20u) * 16368u + ((bx / 5u) % 4u) * 2046u + ty * 1023u + (bx % 5u) * 256u + tx * 8u - ((((bx / 5u) % 4u) * 2046u + ty * 1023u) % 8u)) + k0 * 8184u);
+        ft_load_global_if<16, 0>(((bx % 5u) * 256u + tx * 8u) < (((((bx / 5u) % 4u) * 2046u + ty * 1023u) % 8u) + 1023u), &i0_r[k0 * 8u], i0 + ::i32((bx / 20u) * 16368u + ((bx / 5u) % 4u) * 2046u + ty * 1023u + (bx % 5u) * 256u + tx * 8u - ((((bx / 5u) % 4u) * 2046u + ty * 1023u) % 8u)) + k0 * 8184u);
       }
       alignas(16) u16 w1[8];
       w1[0u] = 0;
@@ -88,7 +88,7 @@ extern "C" __global__ void __launch_bounds__(64) fusetune_kernel(const u16* __re
       if (!(((((bx / 5u) % 4u) * 2046u + ty * 1023u) % 8u) < ((bx % 5u) * 256u + tx * 8u + 1u) && ((bx % 5u) * 256u + tx * 8u + 14u - ((((bx / 5u) % 4u) * 2046u + ty * 1023u) % 8u)) < 1023u)) {
         #pragma unroll
         for (Index w1_lane = 0u; w1_lane < 8u; ++w1_lane) {
-          ft_load_global_if<2, 0>(((((bx / 5u) % 4u) * 2046u + ty * 1023u) % 8u) < ((bx % 5u) * 256u + tx * 8u + w1_lane + 1u) && ((bx % 5u) * 256u + tx * 8u + w1_lane) < (((((bx / 5u) % 4u) * 2046u + ty * 1023u) % 8u) + 1023u), &w1[w1_lane], i1 + i32((bx % 5u) * 256u + tx * 8u - ((((bx / 5u) % 4u) * 2046u + ty * 1023u) % 8u)) + w1_lane);
+          ft_load_global_if<2, 0>(((((bx / 5u) % 4u) * 2046u + ty * 1023u) % 8u) < ((bx % 5u) * 256u + tx * 8u + w1_lane + 1u) && ((bx % 5u) * 256u + tx * 8u + w1_lane) < (((((bx / 5u) % 4u) * 2046u + ty * 1023u) % 8u) + 1023u), &w1[w1_lane], i1 + ::i32((bx % 5u) * 256u + tx * 8u - ((((bx / 5u) % 4u) * 2046u + ty * 1023u) % 8u)) + w1_lane);
         }
       }
       ft_load_global_both_if<16, 2, 0>(((((bx / 5u) % 4u) * 2046u + ty * 1023u) % 8u) < ((bx % 5u) * 256u + tx * 8u + 1u) && ((bx % 5u) * 256u + tx * 8u + 14u - ((((bx / 5u) % 4u) * 2046u + ty * 1023u) % 8u)) < 1023u, &w1[0u], i1 + (((bx % 5u) * 256u + tx * 8u - ((((bx / 5u) % 4u) * 2046u + ty * 1023u) % 8u)) - ((8u - ((((bx / 5u) % 4u) * 2046u + ty * 1023u) % 8u)) % 8u)), ((8u - ((((bx / 5u) % 4u) * 2046u + ty * 1023u) % 8u)) % 8u));
@@ -108,11 +108,11 @@ extern "C" __global__ void __launch_bounds__(64) fusetune_kernel(const u16* __re
         alignas(16) u16 v5_r[8];
         ft_narrow_bf16<8>(&v5_r[0u], &v4[0u]);
         if (((((bx / 5u) % 4u) * 2046u + ty * 1023u) % 8u) < ((bx % 5u) * 256u + tx * 8u + 1u) && ((bx % 5u) * 256u + tx * 8u + 7u - ((((bx / 5u) % 4u) * 2046u + ty * 1023u) % 8u)) < 1023u) {
-          ft_store_global<16, 0>(v5 + i32((bx / 20u) * 16368u + ((bx / 5u) % 4u) * 2046u + ty * 1023u + (bx % 5u) * 256u + tx * 8u - ((((bx / 5u) % 4u) * 2046u + ty * 1023u) % 8u)) + k1 * 8184u, &v5_r[0u]);
+          ft_store_global<16, 0>(v5 + ::i32((bx / 20u) * 16368u + ((bx / 5u) % 4u) * 2046u + ty * 1023u + (bx % 5u) * 256u + tx * 8u - ((((bx / 5u) % 4u) * 2046u + ty * 1023u) % 8u)) + k1 * 8184u, &v5_r[0u]);
         } else {
           #pragma unroll
           for (Index lane = 0u; lane < 8u; ++lane) {
-            ft_store_global_if<2, 0>(((((bx / 5u) % 4u) * 2046u + ty * 1023u) % 8u) < ((bx % 5u) * 256u + tx * 8u + lane + 1u) && ((bx % 5u) * 256u + tx * 8u + lane) < (((((bx / 5u) % 4u) * 2046u + ty * 1023u) % 8u) + 1023u), v5 + i32((bx / 20u) * 16368u + ((bx / 5u) % 4u) * 2046u + ty * 1023u + (bx % 5u) * 256u + tx * 8u - ((((bx / 5u) % 4u) * 2046u + ty * 1023u) % 8u)) + (k1 * 8184u + lane), &v5_r[lane]);
+            ft_store_global_if<2, 0>(((((bx / 5u) % 4u) * 2046u + ty * 1023u) % 8u) < ((bx % 5u) * 256u + tx * 8u + lane + 1u) && ((bx % 5u) * 256u + tx * 8u + lane) < (((((bx / 5u) % 4u) * 2046u + ty * 1023u) % 8u) + 1023u), v5 + ::i32((bx / 20u) * 16368u + ((bx / 5u) % 4u) * 2046u + ty * 1023u + (bx % 5u) * 256u + tx * 8u - ((((bx / 5u) % 4u) * 2046u + ty * 1023u) % 8u)) + (k1 * 8184u + lane), &v5_r[lane]);
           }
         }
       }

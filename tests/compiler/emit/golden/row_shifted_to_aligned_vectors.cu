@@ -7,7 +7,7 @@ extern "C" __global__ void __launch_bounds__(128) fusetune_kernel(const u16* __r
   alignas(16) u16 i0_r[40];
   #pragma unroll
   for (Index k0 = 0u; k0 < 4u; ++k0) {
-    ft_load_global<16, 0>(&i0_r[k0 * 8u], i0 + i32(bx * 4092u + ty * 1023u + tx * 8u - ((bx * 4092u + ty * 1023u) % 8u)) + k0 * 256u);
+    ft_load_global<16, 0>(&i0_r[k0 * 8u], i0 + ::i32(bx * 4092u + ty * 1023u + tx * 8u - ((bx * 4092u + ty * 1023u) % 8u)) + k0 * 256u);
   }
   i0_r[32u] = 0;
   i0_r[33u] = 0;
@@ -17,7 +17,7 @@ extern "C" __global__ void __launch_bounds__(128) fusetune_kernel(const u16* __r
   i0_r[37u] = 0;
   i0_r[38u] = 0;
   i0_r[39u] = 0;
-  ft_load_global_if<16, 0>((tx * 8u + 1024u - ((bx * 4092u + ty * 1023u) % 8u)) < 1023u, &i0_r[32u], i0 + i32(bx * 4092u + ty * 1023u + tx * 8u - ((bx * 4092u + ty * 1023u) % 8u)) + 1024u);
+  ft_load_global_if<16, 0>((tx * 8u + 1024u - ((bx * 4092u + ty * 1023u) % 8u)) < 1023u, &i0_r[32u], i0 + ::i32(bx * 4092u + ty * 1023u + tx * 8u - ((bx * 4092u + ty * 1023u) % 8u)) + 1024u);
   alignas(16) u16 v1_amax[1];
   v1_amax[0u] = 0xff80u;
   #pragma unroll
@@ -106,7 +106,7 @@ extern "C" __global__ void __launch_bounds__(128) fusetune_kernel(const u16* __r
     } else {
       #pragma unroll
       for (Index lane = 0u; lane < 8u; ++lane) {
-        ft_store_global_if<2, 0>(((bx * 4092u + ty * 1023u) % 8u) < (tx * 8u + lane + 1u), v8 + i32(bx * 4092u + ty * 1023u + tx * 8u - ((bx * 4092u + ty * 1023u) % 8u)) + lane, &v8_r[lane]);
+        ft_store_global_if<2, 0>(((bx * 4092u + ty * 1023u) % 8u) < (tx * 8u + lane + 1u), v8 + ::i32(bx * 4092u + ty * 1023u + tx * 8u - ((bx * 4092u + ty * 1023u) % 8u)) + lane, &v8_r[lane]);
       }
     }
   }
@@ -125,7 +125,7 @@ extern "C" __global__ void __launch_bounds__(128) fusetune_kernel(const u16* __r
     }
     alignas(16) u16 v8_r[8];
     ft_narrow_bf16<8>(&v8_r[0u], &v7[0u]);
-    ft_store_global<16, 0>(v8 + i32(bx * 4092u + ty * 1023u + tx * 8u - ((bx * 4092u + ty * 1023u) % 8u)) + (k3 * 256u + 256u), &v8_r[0u]);
+    ft_store_global<16, 0>(v8 + ::i32(bx * 4092u + ty * 1023u + tx * 8u - ((bx * 4092u + ty * 1023u) % 8u)) + (k3 * 256u + 256u), &v8_r[0u]);
   }
   #pragma unroll
   for (Index k3 = 0u; k3 < 2u; ++k3) {
@@ -143,11 +143,11 @@ extern "C" __global__ void __launch_bounds__(128) fusetune_kernel(const u16* __r
     alignas(16) u16 v8_r[8];
     ft_narrow_bf16<8>(&v8_r[0u], &v7[0u]);
     if ((k3 * 256u + tx * 8u + 775u - ((bx * 4092u + ty * 1023u) % 8u)) < 1023u) {
-      ft_store_global<16, 0>(v8 + i32(bx * 4092u + ty * 1023u + tx * 8u - ((bx * 4092u + ty * 1023u) % 8u)) + (k3 * 256u + 768u), &v8_r[0u]);
+      ft_store_global<16, 0>(v8 + ::i32(bx * 4092u + ty * 1023u + tx * 8u - ((bx * 4092u + ty * 1023u) % 8u)) + (k3 * 256u + 768u), &v8_r[0u]);
     } else {
       #pragma unroll
       for (Index lane = 0u; lane < 8u; ++lane) {
-        ft_store_global_if<2, 0>((k3 * 256u + tx * 8u + lane + 768u - ((bx * 4092u + ty * 1023u) % 8u)) < 1023u, v8 + i32(bx * 4092u + ty * 1023u + tx * 8u - ((bx * 4092u + ty * 1023u) % 8u)) + (k3 * 256u + lane + 768u), &v8_r[lane]);
+        ft_store_global_if<2, 0>((k3 * 256u + tx * 8u + lane + 768u - ((bx * 4092u + ty * 1023u) % 8u)) < 1023u, v8 + ::i32(bx * 4092u + ty * 1023u + tx * 8u - ((bx * 4092u + ty * 1023u) % 8u)) + (k3 * 256u + lane + 768u), &v8_r[lane]);
       }
     }
   }

@@ -23,7 +23,7 @@ extern "C" __global__ void __launch_bounds__(512) fusetune_kernel(const float* _
       w0[0u] = i0_r[0u];
       alignas(16) float v0_r[1];
       v0_r[0u] = w0[0u];
-      ft_store_global<4, 0>(v0 + i32((bx / 9u) * 32960u + (tx / 32u) * 515u + (bx % 9u) * 64u + (tx % 32u) - (((tx / 32u) * 3u) % 8u)) + ((k2 / 2u) * 8240u + (k2 % 2u) * 32u), &v0_r[0u]);
+      ft_store_global<4, 0>(v0 + ::i32((bx / 9u) * 32960u + (tx / 32u) * 515u + (bx % 9u) * 64u + (tx % 32u) - (((tx / 32u) * 3u) % 8u)) + ((k2 / 2u) * 8240u + (k2 % 2u) * 32u), &v0_r[0u]);
     }
   } else {
     alignas(16) float i0_g[9];
@@ -47,7 +47,7 @@ extern "C" __global__ void __launch_bounds__(512) fusetune_kernel(const float* _
       w0[0u] = i0_r[0u];
       alignas(16) float v0_r[1];
       v0_r[0u] = w0[0u];
-      ft_store_global_if<4, 0>((((tx / 32u) * 3u) % 8u) < ((bx % 9u) * 64u + (k2 % 2u) * 32u + (tx % 32u) + 1u) && ((bx % 9u) * 64u + (k2 % 2u) * 32u + (tx % 32u)) < ((((tx / 32u) * 3u) % 8u) + 515u) && ((bx / 9u) * 64u + (k2 / 2u) * 16u + (tx / 32u)) < 1001u, v0 + i32((bx / 9u) * 32960u + (tx / 32u) * 515u + (bx % 9u) * 64u + (tx % 32u) - (((tx / 32u) * 3u) % 8u)) + ((k2 / 2u) * 8240u + (k2 % 2u) * 32u), &v0_r[0u]);
+      ft_store_global_if<4, 0>((((tx / 32u) * 3u) % 8u) < ((bx % 9u) * 64u + (k2 % 2u) * 32u + (tx % 32u) + 1u) && ((bx % 9u) * 64u + (k2 % 2u) * 32u + (tx % 32u)) < ((((tx / 32u) * 3u) % 8u) + 515u) && ((bx / 9u) * 64u + (k2 / 2u) * 16u + (tx / 32u)) < 1001u, v0 + ::i32((bx / 9u) * 32960u + (tx / 32u) * 515u + (bx % 9u) * 64u + (tx % 32u) - (((tx / 32u) * 3u) % 8u)) + ((k2 / 2u) * 8240u + (k2 % 2u) * 32u), &v0_r[0u]);
     }
   }
 }

@@ -29,7 +29,7 @@ extern "C" __global__ void __launch_bounds__(128) fusetune_kernel(const u16* __r
     if (ft_is_elected()) {
       #pragma unroll
       for (Index k4 = 0u; k4 < 2u; ++k4) {
-        ft_tma_store_2d(&map_v0, smem + u32(k4 * 8192u), i32((bx % 8u) * 64u + k4 * 32u), i32((bx / 8u) * 128u));
+        ft_tma_store_2d(&map_v0, smem + u32(k4 * 8192u), ::i32((bx % 8u) * 64u + k4 * 32u), ::i32((bx / 8u) * 128u));
       }
       ft_bulk_commit();
       ft_bulk_wait_read<0>();
@@ -67,7 +67,7 @@ extern "C" __global__ void __launch_bounds__(128) fusetune_kernel(const u16* __r
     if (ft_is_elected()) {
       #pragma unroll
       for (Index k4 = 0u; k4 < 2u; ++k4) {
-        ft_tma_store_2d(&map_v0, smem + u32(k4 * 8192u), i32((bx % 8u) * 64u + k4 * 32u), i32((bx / 8u) * 128u));
+        ft_tma_store_2d(&map_v0, smem + u32(k4 * 8192u), ::i32((bx % 8u) * 64u + k4 * 32u), ::i32((bx / 8u) * 128u));
       }
       ft_bulk_commit();
       ft_bulk_wait_read<0>();

@@ -13,7 +13,7 @@ extern "C" __global__ void __launch_bounds__(128) fusetune_kernel(const __grid_c
   __syncthreads();
   if (ft_is_elected()) {
     ft_mbarrier_expect_tx(smem + u32(32768u), 16384u);
-    ft_tma_load_2d(smem, &map_i0_s, smem + u32(32768u), i32((bx / 4u) * 64u), i32((bx % 4u) * 128u));
+    ft_tma_load_2d(smem, &map_i0_s, smem + u32(32768u), ::i32((bx / 4u) * 64u), ::i32((bx % 4u) * 128u));
   }
   ft_mbarrier_wait(smem + u32(32768u), 0u);
   #pragma unroll
@@ -40,7 +40,7 @@ extern "C" __global__ void __launch_bounds__(128) fusetune_kernel(const __grid_c
   if (ft_is_elected()) {
     #pragma unroll
     for (Index k4 = 0u; k4 < 4u; ++k4) {
-      ft_tma_store_2d(&map_v0, smem + u32(k4 * 4096u + 16384u), i32((bx % 4u) * 128u + k4 * 32u), i32((bx / 4u) * 64u));
+      ft_tma_store_2d(&map_v0, smem + u32(k4 * 4096u + 16384u), ::i32((bx % 4u) * 128u + k4 * 32u), ::i32((bx / 4u) * 64u));
     }
     ft_bulk_commit();
     ft_bulk_wait_read<0>();

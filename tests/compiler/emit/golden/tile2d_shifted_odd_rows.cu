@@ -27,7 +27,7 @@ extern "C" __global__ void __launch_bounds__(256) fusetune_kernel(const float* _
       w0[0u] = i0_r[0u];
       alignas(16) float v0_r[1];
       v0_r[0u] = w0[0u];
-      ft_store_global_if<4, 0>((((tx / 32u) * 3u) % 8u) < ((k2 % 5u) * 32u + (tx % 32u) + 1u) && ((k2 % 5u) * 32u + (tx % 32u)) < ((((tx / 32u) * 3u) % 8u) + 128u), v0 + i32((bx / 5u) * 32960u + (tx / 32u) * 515u + (bx % 5u) * 128u + (tx % 32u) - (((tx / 32u) * 3u) % 8u)) + ((k2 / 5u) * 4120u + (k2 % 5u) * 32u), &v0_r[0u]);
+      ft_store_global_if<4, 0>((((tx / 32u) * 3u) % 8u) < ((k2 % 5u) * 32u + (tx % 32u) + 1u) && ((k2 % 5u) * 32u + (tx % 32u)) < ((((tx / 32u) * 3u) % 8u) + 128u), v0 + ::i32((bx / 5u) * 32960u + (tx / 32u) * 515u + (bx % 5u) * 128u + (tx % 32u) - (((tx / 32u) * 3u) % 8u)) + ((k2 / 5u) * 4120u + (k2 % 5u) * 32u), &v0_r[0u]);
     }
   } else {
     alignas(16) float i0_g[48];
@@ -52,7 +52,7 @@ extern "C" __global__ void __launch_bounds__(256) fusetune_kernel(const float* _
       w0[0u] = i0_r[0u];
       alignas(16) float v0_r[1];
       v0_r[0u] = w0[0u];
-      ft_store_global_if<4, 0>((((tx / 32u) * 3u) % 8u) < ((k2 % 5u) * 32u + (tx % 32u) + 1u) && ((k2 % 5u) * 32u + (tx % 32u)) < ((((tx / 32u) * 3u) % 8u) + 128u) && ((bx % 5u) * 128u + ((k2 % 5u) * 32u + (tx % 32u) - (((tx / 32u) * 3u) % 8u))) < 515u && ((bx / 5u) * 64u + (k2 / 5u) * 8u + (tx / 32u)) < 1001u, v0 + i32((bx / 5u) * 32960u + (tx / 32u) * 515u + (bx % 5u) * 128u + (tx % 32u) - (((tx / 32u) * 3u) % 8u)) + ((k2 / 5u) * 4120u + (k2 % 5u) * 32u), &v0_r[0u]);
+      ft_store_global_if<4, 0>((((tx / 32u) * 3u) % 8u) < ((k2 % 5u) * 32u + (tx % 32u) + 1u) && ((k2 % 5u) * 32u + (tx % 32u)) < ((((tx / 32u) * 3u) % 8u) + 128u) && ((bx % 5u) * 128u + ((k2 % 5u) * 32u + (tx % 32u) - (((tx / 32u) * 3u) % 8u))) < 515u && ((bx / 5u) * 64u + (k2 / 5u) * 8u + (tx / 32u)) < 1001u, v0 + ::i32((bx / 5u) * 32960u + (tx / 32u) * 515u + (bx % 5u) * 128u + (tx % 32u) - (((tx / 32u) * 3u) % 8u)) + ((k2 / 5u) * 4120u + (k2 % 5u) * 32u), &v0_r[0u]);
     }
   }
 }

@@ -12,7 +12,7 @@ extern "C" __global__ void __launch_bounds__(128) fusetune_kernel(float* __restr
   __syncthreads();
   if (ft_is_elected()) {
     ft_mbarrier_expect_tx(smem + u32(8192u), 8192u);
-    ft_tma_load_2d(smem, &map_i0_s, smem + u32(8192u), i32((bx / 8u) * 32u), i32((bx % 8u) * 64u));
+    ft_tma_load_2d(smem, &map_i0_s, smem + u32(8192u), ::i32((bx / 8u) * 32u), ::i32((bx % 8u) * 64u));
   }
   ft_mbarrier_wait(smem + u32(8192u), 0u);
   #pragma unroll

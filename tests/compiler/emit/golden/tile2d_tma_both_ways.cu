@@ -13,7 +13,7 @@ extern "C" __global__ void __launch_bounds__(128) fusetune_kernel(const __grid_c
   __syncthreads();
   if (ft_is_elected()) {
     ft_mbarrier_expect_tx(smem + u32(32768u), 16384u);
-    ft_tma_load_2d(smem, &map_i0_s, smem + u32(32768u), i32((bx / 4u) * 64u), i32((bx % 4u) * 128u));
+    ft_tma_load_2d(smem, &map_i0_s, smem + u32(32768u), ::i32((bx / 4u) * 64u), ::i32((bx % 4u) * 128u));
   }
   ft_mbarrier_wait(smem + u32(32768u), 0u);
   #pragma unroll
@@ -43,7 +43,7 @@ extern "C" __global__ void __launch_bounds__(128) fusetune_kernel(const __grid_c
   if (ft_is_elected()) {
     #pragma unroll
     for (Index k5 = 0u; k5 < 2u; ++k5) {
-      ft_tma_store_2d(&map_v0, smem + u32(k5 * 8192u + 16384u), i32((bx % 4u) * 128u + k5 * 64u), i32((bx / 4u) * 64u));
+      ft_tma_store_2d(&map_v0, smem + u32(k5 * 8192u + 16384u), ::i32((bx % 4u) * 128u + k5 * 64u), ::i32((bx / 4u) * 64u));
     }
     ft_bulk_commit();
     ft_bulk_wait_read<0>();
