@@ -478,7 +478,7 @@ def test_the_space_of_nested_concatenations_is_answered(service: World) -> None:
 
 
 def test_tensors_beyond_the_memory_of_the_card_are_refused(service: World) -> None:
-    body = {"fusion": nested_cats(1), "binding": {}, "card": "A100"}
+    body: dict[str, Any] = {"fusion": nested_cats(1), "binding": {}, "card": "A100"}
     body["fusion"]["inputs"][0]["shape"] = [1 << 31, 8]
     for path in ("/v1/spaces", "/v1/tunings"):
         problem = check(service.client.post(path, json=body), 422, "unsupported-fusion")
