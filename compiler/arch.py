@@ -179,7 +179,10 @@ _REACHED_SHARE = 0.88
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """Facts of one GPU model. `sources` maps a field, or `dram.<rate>`, to the document its figure comes from."""
+    """Facts of one GPU model. `sources` maps a field, or `dram.<rate>`, to the document its figure comes from.
+
+    `empty_launch_us`: what an empty kernel takes in a CUDA graph of nothing else; None where nobody has measured it.
+    """
 
     name: str
     aliases: tuple[str, ...]
@@ -190,8 +193,16 @@ class Card:
     memory_bytes: int
     l2_bytes: int
     power_w: int
+    empty_launch_us: float | None
     dram: DramRates
     sources: Mapping[str, str]
+
+    @property
+    def least_launch_us(self) -> float:
+        """`empty_launch_us`; where it was not measured, the least of the cards on which it was."""
+        if self.empty_launch_us is not None:
+            return self.empty_launch_us
+        return min(card.empty_launch_us for card in cards() if card.empty_launch_us is not None)
 
     @property
     def key(self) -> str:
@@ -272,11 +283,12 @@ _INT_FIELDS = (
     "l2_bytes",
     "power_w",
 )
+_OTHER_FIELDS = ("name", "aliases", "arch", "empty_launch_us", "dram_bytes_per_s", "sources")
 _RATES = ("theoretical", "copy", "read", "write")
 
 
 def _card(entry: object, where: str) -> Card:
-    fields = _object(entry, where, {"name", "aliases", "arch", "dram_bytes_per_s", "sources", *_INT_FIELDS})
+    fields = _object(entry, where, {*_INT_FIELDS, *_OTHER_FIELDS})
     where = f"{where} ({fields['name']})"
     rates = _object(fields["dram_bytes_per_s"], f"{where}.dram_bytes_per_s", set(_RATES))
     theoretical, copy, read, write = (_rate(rates[rate], f"{where}.dram_bytes_per_s.{rate}") for rate in _RATES)
@@ -284,7 +296,9 @@ def _card(entry: object, where: str) -> Card:
         raise ValueError(
             f"{where}.dram_bytes_per_s.theoretical: found null, expected a rate. Compute clock x bus width."
         )
-    known = {"arch", *_INT_FIELDS, *(f"dram.{rate}" for rate in _RATES if rates[rate] is not None)}
+    empty_launch_us = _rate(fields["empty_launch_us"], f"{where}.empty_launch_us")
+    measured = () if empty_launch_us is None else ("empty_launch_us",)
+    known = {"arch", *_INT_FIELDS, *measured, *(f"dram.{rate}" for rate in _RATES if rates[rate] is not None)}
     sources = _object(fields["sources"], f"{where}.sources", known)
     if not isinstance(fields["aliases"], list):
         raise ValueError(f"{where}.aliases: found {fields['aliases']!r}, expected a list of names.")
@@ -292,6 +306,7 @@ def _card(entry: object, where: str) -> Card:
         name=_text(fields["name"], f"{where}.name"),
         aliases=tuple(_text(alias, f"{where}.aliases") for alias in fields["aliases"]),
         arch=arch_named(_text(fields["arch"], f"{where}.arch")),
+        empty_launch_us=empty_launch_us,
         dram=DramRates(theoretical, copy, read, write),
         sources={field: _text(source, f"{where}.sources.{field}") for field, source in sources.items()},
         **{field: _positive(fields[field], f"{where}.{field}") for field in _INT_FIELDS},
@@ -324,5 +339,5 @@ def _rate(value: object, where: str) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
-        raise ValueError(f"{where}: found {value!r}, expected bytes per second or null.")
+        raise ValueError(f"{where}: found {value!r}, expected a number above 0 or null.")
     return float(value)

@@ -229,6 +229,7 @@ class Child:
         self._start_timeout_s = start_timeout_s
         self._process: _Process | None = None
         self._lock = threading.Lock()
+        self._killed = threading.Event()
 
     def request(self, payload: Any, timeout_s: float, life: int | None = None) -> Any:
         """Sends `payload` to the handler and returns its result.
@@ -249,6 +250,14 @@ class Child:
         with self._lock:
             self._start()
 
+    def kill(self) -> None:
+        """Kills the process at once, whatever it works on, and for good: that request and all later ones raise
+        ChildDied or ChildGone. May be called by any thread."""
+        self._killed.set()
+        process = self._process
+        if process is not None:
+            process.kill()
+
     def close(self) -> None:
         """Ends the process. A later request starts a new one."""
         with self._lock:
@@ -266,8 +275,12 @@ class Child:
         if self._process is not None and not self._process.alive():
             self._bury()  # died between requests: nobody's fault
         if self._process is None:
+            if self._killed.is_set():
+                raise ChildGone(self.name)
             self._process = _Process(self.name)
             self.starts += 1
+            if self._killed.is_set():  # in the meantime
+                self._process.kill()
             try:
                 self._exchange(self._hello, self._start_timeout_s)
             except BaseException:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import functools
+import gzip
 import sys
+import zlib
 from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
@@ -17,6 +20,12 @@ R = TypeVar("R")
 
 FAULT = 2
 """Exit code for input that cannot be used."""
+
+_GZIP = b"\x1f\x8b"
+"""How files begin that gzip has made (RFC 1952)."""
+
+MOST_UNZIPPED_BYTES = 1 << 28
+"""Hundreds of times the largest artifact."""
 
 STDIN = Path("-")
 """Stands for standard input on a command line."""
@@ -50,9 +59,25 @@ def say(error: Exception) -> None:
 
 
 def read_text(path: Path, wanted: str) -> str:
-    """The text of a file, or of standard input for `-`. Raises UsageFault; `wanted` says what to name instead."""
+    """The text of a file, compressed by gzip or not, or of standard input for `-`. Raises UsageFault; `wanted` says
+    what to name instead."""
     try:
-        return sys.stdin.read() if path == STDIN else path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-        raise UsageFault(f"{path}: cannot be read ({reason}). Name {wanted}.") from None
+        content = sys.stdin.buffer.read() if path == STDIN else path.read_bytes()
+        return _unzipped(content).decode()
+    except UnicodeDecodeError:
+        reason = "not UTF-8 text"
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        reason = f"damaged: {error}"
+    except OSError as error:
+        reason = error.strerror or str(error)
+    raise UsageFault(f"{path}: cannot be read ({reason}). Name {wanted}.")
+
+
+def _unzipped(content: bytes) -> bytes:
+    if not content.startswith(_GZIP):
+        return content
+    with gzip.open(BytesIO(content)) as file:
+        text = file.read(MOST_UNZIPPED_BYTES + 1)
+    if len(text) > MOST_UNZIPPED_BYTES:
+        raise EOFError(f"more than {MOST_UNZIPPED_BYTES >> 20} MiB when it is unzipped")
+    return text

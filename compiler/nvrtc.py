@@ -338,6 +338,12 @@ class CompilePool:
         """
         return self._threads.submit(self._compile, (source, arch, extra))
 
+    def abandon(self) -> None:
+        """Drops what is queued and kills the processes, whatever they compile: nobody waits for it any more."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        for child in self._children:
+            child.kill()
+
     def close(self) -> None:
         """Drops what is queued, waits for what is running (at most the time limit), ends the processes."""
         self._threads.shutdown(wait=True, cancel_futures=True)

@@ -1,9 +1,12 @@
 """`python -m search`: see `search.cli`."""
 
 if __name__ == "__main__":
+    import time
+
+    began = time.monotonic()
     try:  # the imports take a second or two, in which Ctrl-C is as much a way to stop as later
         from search.cli.app import app
 
-        app(prog_name="python -m search")
+        app(prog_name="python -m search", obj=began)
     except KeyboardInterrupt:
         raise SystemExit(130) from None

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import CancelledError, Future, InvalidStateError
+from concurrent.futures import CancelledError, Future, InvalidStateError, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
+from threading import TIMEOUT_MAX
 from typing import Any, Protocol
 
 from compiler.errors import CompileError
@@ -56,6 +57,12 @@ class Build:
     def is_ready(self) -> bool:
         """True if `Builder.finish` would not wait."""
         return self.compiled is None or self.compiled.done()
+
+    def wait(self, seconds: float) -> bool:
+        """Whether it is ready, or is after so many seconds."""
+        if not self.is_ready:
+            wait([self.compiled] if self.compiled is not None else [], timeout=min(max(seconds, 0.0), TIMEOUT_MAX))
+        return self.is_ready
 
     def cancel(self) -> None:
         """Nobody waits for it any more: what has not begun of it never does."""

@@ -106,6 +106,12 @@ class DraftPool:
         finally:
             self._idle.put(child)
 
+    def abandon(self) -> None:
+        """Drops what is queued and kills the processes, whatever they draft: nobody waits for it any more."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        for child in self.children:
+            child.kill()
+
     def close(self) -> None:
         """Drops what is queued, waits for what is under way (at most `DRAFT_S`), ends the processes."""
         self._threads.shutdown(wait=True, cancel_futures=True)

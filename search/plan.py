@@ -15,9 +15,10 @@ from search.budget import Clock
 from search.candidate import Candidate
 from search.draft import Foresee, Subject
 from search.ranking import Ranker
+from search.space.memory import refuse_beyond
 from search.space.products import MOST_COUNTED
 from search.space.protocol import Scheduler
-from search.space.schedulers import refusals, schedulers_for
+from search.space.schedulers import refusals, schedulers_for, told_together
 from search.space.space import Space
 from search.spread import Ranked
 
@@ -33,11 +34,12 @@ class Plan:
 
     @classmethod
     def of(cls, fusion: Fusion, card: Card) -> Plan:
-        """Raises Unsupported if no scheduler takes the fusion."""
+        """Raises Unsupported if no scheduler takes the fusion, or the card's memory does not hold its tensors."""
+        refuse_beyond(card.memory_bytes, fusion)
         arch = card.arch
         schedulers = {scheduler.name: scheduler for scheduler in schedulers_for(fusion, arch, card.sm_count)}
         if not schedulers:
-            why = "; ".join(f"{name}: {reason.rstrip('.')}" for name, reason in refusals(fusion, arch).items())
+            why = told_together(refusals(fusion, arch))
             raise Unsupported(f"This fusion on {arch.name} ({why})", "Split it into pointwise parts and transposes.")
         return cls(fusion, arch, schedulers, {name: s.space(fusion, arch) for name, s in schedulers.items()})
 

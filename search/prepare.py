@@ -21,11 +21,13 @@ predicted so, with what they spill; they took 1.6 times as long as the best with
 
 @dataclass(slots=True)
 class Compiled:
-    """What came of compiling: distinct kernels in the order of the candidates, and the trials of the rest."""
+    """What came of compiling: distinct kernels in the order of the candidates, and the trials of the rest; how many
+    were under way at the end."""
 
     candidates: list[PreparedCandidate] = field(default_factory=list)
     failed: list[Trial] = field(default_factory=list)
     was_interrupted: bool = False
+    given_up: int = 0
 
 
 def compile_promising(
@@ -34,12 +36,13 @@ def compile_promising(
     folder: Path,
     kernels: int,
     queue_depth: int,
-    goes_on: Callable[[], bool],
+    left_s: Callable[[], float],
     seen: Callable[[Compiled], None] = lambda so_far: None,
 ) -> Compiled:
-    """Compile `candidates` in order into `folder` until it holds `kernels` distinct ones, or `goes_on` says no.
+    """Compile `candidates` in order into `folder` until it holds `kernels` distinct ones, or no seconds are left.
 
-    `queue_depth` compiles are kept going; `seen` is called after each that ends. Ctrl-C ends it with what there is.
+    `queue_depth` compiles are kept going, and given up when the time is up; `seen` is called after each that ends.
+    Ctrl-C ends it with what there is.
     """
     result = Compiled()
     first: dict[KernelId, int] = {}
@@ -47,17 +50,18 @@ def compile_promising(
     remaining = enumerate(candidates)
     try:
         while len(result.candidates) < kernels:
-            while len(queue) < min(queue_depth, kernels - len(result.candidates)) and goes_on():
+            while len(queue) < min(queue_depth, kernels - len(result.candidates)) and left_s() > 0:
                 following = next(remaining, None)
                 if following is None:
                     break
                 queue.append(builder.start(*following))
-            if not queue:
+            if not queue or not queue[0].wait(left_s()):
                 break
             _settle(builder, queue.popleft(), folder, result, first)
             seen(result)
     except KeyboardInterrupt:
         result.was_interrupted = True
+    result.given_up = len(queue)
     for build in queue:
         build.cancel()
     return result

@@ -72,7 +72,8 @@ class PreparedCandidate:
 class Prepared:
     """One fusion's folder. `failed` are the trials of candidates that did not compile or equal another one.
 
-    `was_interrupted` is not kept: it says that the folder was to have held more.
+    `was_interrupted` and `given_up`, compiles that the budget ended, are not kept: they say that the folder was to have
+    held more.
     """
 
     name: str
@@ -84,6 +85,7 @@ class Prepared:
     candidates: tuple[PreparedCandidate, ...] = ()
     failed: tuple[Trial, ...] = field(default=())
     was_interrupted: bool = False
+    given_up: int = 0
 
     def write(self, folder: Path) -> None:
         """Write the manifest; the artifacts are there already (`write_artifact`)."""

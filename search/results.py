@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -15,13 +16,19 @@ from typing import Any
 
 from compiler.errors import CompilerError
 from compiler.ir.fusion import Fusion
+from fusetune.wire.artifact import KernelArtifact
+from search.candidate import Candidate
+from search.emulation.prepared import Proof
 from search.prepared import write_whole
-from search.trial import Trial
-from search.tuner import Outcome
+from search.trial import Trial, TrialState
+from search.tuner import Ending, Outcome
 
 FORMAT = "fusetune.results/1"
 RESULTS = "results.json"
 KERNELS = "kernels"
+
+_STATES = {"right": TrialState.VERIFIED, "wrong": TrialState.WRONG_RESULT, "not proven": TrialState.CANCELLED}
+"""Of what the emulator says of a kernel, the state of its trial."""
 
 
 class ResultsError(CompilerError):
@@ -74,33 +81,68 @@ def kernel_path(out: Path, name: str) -> Path:
 
 def write_outcome(out: Path, subject: Subject, outcome: Outcome) -> dict[str, Any]:
     """Keep the winner and the subject's row of `results.json`; returns the row."""
-    row: dict[str, Any] = {
+    row = _row(subject, Counter(str(trial.state) for trial in outcome.trials), outcome.ended)
+    if outcome.winner is not None:
+        trial = outcome.winner.trial
+        row |= _kept(out, subject, outcome.winner.artifact, trial.candidate)
+        row |= {
+            "median_us": trial.median_us,
+            "p10_us": trial.p10_us,
+            "p90_us": trial.p90_us,
+            "predicted_us": trial.predicted_us,
+            "tied": [_tied(outcome.trials, number) for number in outcome.winner.tied],
+        }
+    _write_row(out, subject, row)
+    return row
+
+
+def write_proven(out: Path, subject: Subject, proofs: Sequence[Proof], ended: Ending) -> bool:
+    """Keep the first proven kernel, which is the best predicted, and its row, which has no time that was measured.
+
+    False, and nothing is written, where none was proven or where a kernel is kept that was measured for the same.
+    """
+    best = next((proof for proof in proofs if proof.kernel is not None), None)
+    known = read_results(out).get(subject.name, {})
+    same = (subject.fusion.fingerprint, subject.fusion.binding_hash, subject.card)
+    is_measured = known.get("median_us") is not None
+    if best is None or best.kernel is None:
+        return False
+    if is_measured and tuple(known.get(k) for k in ("fingerprint", "binding", "card")) == same:
+        return False
+    row = _row(subject, Counter(str(_STATES[proof.found.verdict]) for proof in proofs), ended)
+    row |= _kept(out, subject, best.kernel, best.candidate)
+    _write_row(out, subject, row | {"median_us": None, "predicted_us": best.predicted_us, "tied": []})
+    return True
+
+
+def _row(subject: Subject, trials: Counter[str], ended: str) -> dict[str, Any]:
+    return {
         "fingerprint": subject.fusion.fingerprint,
         "binding": subject.fusion.binding_hash,
         "card": subject.card,
         "points": subject.points,
         "legal": subject.legal,
-        "trials": dict(Counter(str(trial.state) for trial in outcome.trials)),
-        "ended": outcome.ended,
+        "trials": dict(trials),
+        "ended": ended,
         "floor_us": subject.floor_us,
     }
-    if outcome.winner is not None:
-        trial = outcome.winner.trial
-        write_whole(kernel_path(out, subject.name), outcome.winner.artifact.model_dump_json(indent=1))
-        row |= {
-            "kernel": str(kernel_path(out, subject.name).relative_to(out)),
-            "evidence": outcome.winner.artifact.evidence.model_dump(),
-            "median_us": trial.median_us,
-            "p10_us": trial.p10_us,
-            "p90_us": trial.p90_us,
-            "predicted_us": trial.predicted_us,
-            "winner": trial.candidate.to_json(),
-            "tied": [_tied(outcome.trials, number) for number in outcome.winner.tied],
-        }
+
+
+def _kept(out: Path, subject: Subject, artifact: KernelArtifact, candidate: Candidate) -> dict[str, Any]:
+    """Writes the kernel; what the row says of it."""
+    path = kernel_path(out, subject.name)
+    write_whole(path, artifact.model_dump_json(indent=1))
+    return {
+        "kernel": str(path.relative_to(out)),
+        "evidence": artifact.evidence.model_dump(),
+        "winner": candidate.to_json(),
+    }
+
+
+def _write_row(out: Path, subject: Subject, row: dict[str, Any]) -> None:
     results = read_results(out)
     results[subject.name] = row
     write_whole(out / RESULTS, json.dumps({"format": FORMAT, "results": results}, indent=1))
-    return row
 
 
 def read_results(out: Path) -> dict[str, Any]:

@@ -89,4 +89,6 @@ def tune_on(
             progress=progress,
             is_stopped=is_stopped,
         )
-        return tuner.run()
+        outcome = tuner.run()
+        pool.abandon()  # what it compiles now nobody waits for
+        return outcome

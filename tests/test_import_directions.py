@@ -187,6 +187,7 @@ TABLE: dict[str, Row] = {
     "benchmarks.kernels.winner": Row(ours=("compiler", "search.cost", "search.predicting", "fusetune.wire")),
     "benchmarks.kernels.plugin": Row(ours=("fusetune.wire",), lazily=("fusetune.torch", "torch")),
     "benchmarks.kernels.triton_streams": Row(others=("torch", "triton")),
+    "benchmarks.kernels.empty_launch": Row(ours=("benchmarks.kernels",), others=("torch", "triton")),
     "benchmarks.check": Row(ours=("benchmarks.check", *JUDGE)),
     "benchmarks.emulate": Row(
         ours=("benchmarks.emulate", "compiler", "search", "fusetune"), others=("cuda", "numpy"), lazily=("torch",)

@@ -99,7 +99,7 @@ class GraphTimer:
             self.held.clear()
 
     def _estimate_us(self) -> float:
-        start, end = _event(), _event()
+        start, end = event(), event()
         with torch.cuda.stream(self.stream):
             for inputs in self.sets[:3]:
                 self.call(*inputs)
@@ -109,7 +109,7 @@ class GraphTimer:
             end.record()
         torch.cuda.synchronize()
         # The two calls may be bound by the host; a replay of too many calls does no harm, one of too few does.
-        return max(0.25 * _us_between(start, end) / 2, 0.5)
+        return max(0.25 * us_between(start, end) / 2, 0.5)
 
     def _calls(self) -> None:
         for turn in range(self.calls):
@@ -128,13 +128,13 @@ class GraphTimer:
         return self._sample(max(3 if once_ms > 20 else 5, min(50, int(sample_ms / once_ms))))
 
     def _sample(self, count: int) -> list[float]:
-        events = [(_event(), _event()) for _ in range(count)]
+        events = [(event(), event()) for _ in range(count)]
         for start, end in events:
             start.record()
             self._once()
             end.record()
         torch.cuda.synchronize()
-        return [_us_between(start, end) / self.calls for start, end in events]
+        return [us_between(start, end) / self.calls for start, end in events]
 
     def close(self) -> None:
         self.held.clear()
@@ -142,12 +142,14 @@ class GraphTimer:
             self.graph.reset()
 
 
-def _event() -> torch.cuda.Event:
-    event: torch.cuda.Event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
-    return event
+def event() -> torch.cuda.Event:
+    """A mark on a stream that has a time."""
+    made: torch.cuda.Event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+    return made
 
 
-def _us_between(start: torch.cuda.Event, end: torch.cuda.Event) -> float:
+def us_between(start: torch.cuda.Event, end: torch.cuda.Event) -> float:
+    """Microseconds between two marks that have passed."""
     return float(start.elapsed_time(end)) * 1000.0
 
 

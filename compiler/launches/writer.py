@@ -21,7 +21,7 @@ class Writer:
 
     def fusion(self) -> Fusion:
         """What was written, as a fusion with hashes of its own; operators that no output needs are left out."""
-        outputs = tuple(self.names[name] for name in self.source.outputs)
+        outputs = self._outputs()
         needed = set(outputs)
         for op in reversed(self._ops):
             if op.output in needed:
@@ -30,6 +30,17 @@ class Writer:
         kept = (*self.source.inputs, *(op.output for op in ops))
         values = tuple(self._values[name] for name in kept)
         return identified(values, self.source.inputs, ops, outputs, is_pinned=self.source.is_pinned)
+
+    def _outputs(self) -> tuple[str, ...]:
+        """The outputs, each a result of its own: what stands for an input, or for two outputs, is copied."""
+        found: dict[str, None] = {}
+        for output in self.source.outputs:
+            name = self.names[output]
+            if name in found or name in self.source.inputs:
+                value = self.value(name)
+                name = self.put(OpKind.COPY, [name], value.shape, value.dtype)
+            found[name] = None
+        return tuple(found)
 
     def copy(self, op: Op) -> None:
         """An operator of the source as it is."""

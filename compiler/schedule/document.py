@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import difflib
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,9 @@ MAX_RANK = 64
 """Axes of a tensor as it is declared."""
 MAX_EXTENT = 1 << 62
 """Sizes, strides and offsets: what a signed 64-bit index can hold, with a bit to spare."""
+
+FOR_PEOPLE = frozenset({"comment", "note", "notes"})
+"""Members that any object may have, and that nothing reads."""
 
 
 class MalformedCase(ValueError):
@@ -39,6 +43,17 @@ class Place:
         if not isinstance(self.value, dict):
             raise self.fail("an object")
         return self.value
+
+    def only(self, *known: str) -> Place:
+        """The same object, which has no other members than these, and words for people. Raises MalformedCase."""
+        for key in self.mapping():
+            if key not in known and key not in FOR_PEOPLE:
+                raise MalformedCase(
+                    f"{self.path}.{_short(str(key))}",
+                    "an unknown field",
+                    f"one of {', '.join(known)}{_like(str(key), known)}",
+                )
+        return self
 
     def at(self, key: str) -> Place:
         """The member of that name."""
@@ -91,7 +106,7 @@ class Place:
 
     def one_of(self, names: Mapping[str, Any]) -> Any:
         if not isinstance(self.value, str) or self.value not in names:
-            raise self.fail(f"one of {', '.join(names)}")
+            raise self.fail(f"one of {', '.join(names)}{_like(self.value, names)}")
         return names[self.value]
 
 
@@ -110,6 +125,12 @@ def described(value: object) -> str:
             return f"an object of {len(value)}"
         case _:
             return type(value).__name__
+
+
+def _like(name: object, known: Iterable[str]) -> str:
+    """The names most like one that is none of them, as the end of a sentence."""
+    close = difflib.get_close_matches(name[:60], list(known), n=2) if isinstance(name, str) else []
+    return f" (did you mean {' or '.join(close)}?)" if close else ""
 
 
 def _short(text: str) -> str:

@@ -31,6 +31,9 @@ MAX_STEPS = 4096
 """More than any schedule has; a longer document is refused before it costs anything."""
 START_FIELDS = ("tensors", "ops", "inputs", "outputs", "runtime_inputs", "managed")
 """What the fusion before the first step is made from."""
+CASE_FIELDS = (*START_FIELDS, "name", "schedule", "scalars", "arch_min", "arch_below", "needs_smem_bytes", "options")
+CASE_NOTES = ("source", "family", "in_seed", "altered", "params", "expect", "swizzle_mode", "description")
+"""What a case says of itself to people and to tests: where it is from, and what must be found."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,7 @@ class ExplicitCase:
 
 def read_case(data: object, start: ScheduledFusion | None = None) -> ExplicitCase:
     """A case from parsed JSON; `start` is what `read_start` made of the same document. Raises MalformedCase."""
-    root = Place(data, "case")
+    root = Place(data, "case").only(*CASE_FIELDS, *CASE_NOTES)
     return ExplicitCase(
         name=root.get("name", "").text(),
         start=read_start(data) if start is None else start,
@@ -94,7 +97,8 @@ def read_start(data: object) -> ScheduledFusion:
 
 def _regions(root: Place, views: Mapping[str, TensorView]) -> tuple[tuple[str, ...], ...]:
     found = []
-    for region in root.get("managed", {}).get("tmem_regions", []).items(MAX_TENSORS):
+    managed = root.get("managed", {}).only("tmem_regions")
+    for region in managed.get("tmem_regions", []).items(MAX_TENSORS):
         names = tuple(n.text() for n in region.items(MAX_TENSORS))
         if any(n not in views for n in names):
             raise region.fail("tensors of the fusion")
@@ -116,13 +120,17 @@ def _scalars(root: Place) -> dict[str, int | float]:
     """Values of the run-time scalars by name: numbers, or objects with a `value`; listed, each has its `name`."""
     given = root.get("scalars", {})
     if isinstance(given.value, list):
-        members = [(item.at("name").text(), item.at("value")) for item in given.items(MAX_TENSORS)]
+        listed = [item.only("name", "value", "dtype") for item in given.items(MAX_TENSORS)]
+        members = [(item.at("name").text(), item.at("value")) for item in listed]
     else:
-        members = [(n, v.at("value") if isinstance(v.value, dict) else v) for n, v in given.members()]
+        members = [
+            (n, v.only("value", "dtype").at("value") if isinstance(v.value, dict) else v) for n, v in given.members()
+        ]
     return {name: value.number() for name, value in members}
 
 
 def _read_op(o: Place, tensors: Place, scalars: Mapping[str, int | float]) -> TensorOp:
+    o.only("op", "in", "out", "scalar", "dims", "axes", "broadcast_flags", "via")
     kind: OpKind = o.at("op").one_of(OPS)
     out = o.at("out").text()
     inputs: list[Operand] = []
@@ -176,6 +184,7 @@ def _runtime(
     for name, place in members:
         if place.value is None or (name in scalars and name not in inputs):
             continue
+        place.only("shape", "strides", "byte_offset", "dtype")
         shape, strides = place.get("shape", None), place.get("strides", None)
         found[name] = Runtime(
             tuple(n.integer(1) for n in shape.items(MAX_RANK)) if shape.value is not None else None,

@@ -38,6 +38,7 @@ def read_step(
     place = Place(data, where)
     do = place.at("do")
     reader = do.one_of(_STEPS)
+    place.only("do", "tv", *FIELDS[do.text()])
     if reader is None:
         return steps.InlineMost()
     t = tensor_at(place.at("tv"), sf)
@@ -155,7 +156,9 @@ def read_transforms(place: Place, on: Taken, count: int, key: str = "transforms"
     """Transforms of a list of `count` axes of the tensor."""
     found = []
     for item in place.get(key, []).items(MAX_POSITION):
-        step: steps.Transform = item.at("do").one_of(_TRANSFORMS)(item, Taken(on.sf, on.tensor, on.scalars, count))
+        reader = item.at("do").one_of(_TRANSFORMS)
+        item.only("do", "tv", *FIELDS[item.at("do").text()])
+        step: steps.Transform = reader(item, Taken(on.sf, on.tensor, on.scalars, count))
         count += isinstance(step, steps.Split) - isinstance(step, steps.Merge)
         found.append(step)
     return tuple(found)
@@ -224,3 +227,21 @@ _STEPS: dict[str, Callable[[Place, Taken], steps.Step] | None] = {
     "multicast": _multicast,
 }
 CHECK = "check_domain_equivalence"
+FIELDS: dict[str, tuple[str, ...]] = {
+    "split": ("axis", "factor", "inner"),
+    "merge": ("axis", "with"),
+    "reorder": ("map",),
+    "swizzle": ("axes", "kind"),
+    "resize": ("axis", "left", "right"),
+    "parallelize": ("axis", "type"),
+    "set_allocation_domain": ("axes", "contiguity", "strides", "transforms"),
+    "tmem_dimsep": ("position",),
+    "inline_at": ("position",),
+    "inline_most": (),
+    "compute_at": ("consumer", "position"),
+    "compute_with": ("position",),
+    "circular_buffer": ("stages", "prefetch", "kind", "on", "registers", "slice_position", "war_mbarrier"),
+    "multicast": (),
+    CHECK: ("ids",),
+}
+"""Of each step, what is said beside its name and its tensor."""

@@ -38,7 +38,19 @@ DTYPES = {
     "float8_e4m3": DType.F8E4M3,
     "float8_e5m2": DType.F8E5M2,
 }
+TENSOR_FIELDS = (
+    "shape",
+    "dtype",
+    "memory",
+    "symbolic",
+    "contiguity",
+    "broadcast_axes",
+    "reduction_axes",
+    "allocation",
+)
 _MEMORIES = {m.value: m for m in MemoryType}
+_TRANSFORM_LISTS = ("transforms", "steps", "schedule")
+"""What an allocation may call its transforms."""
 _BASE_ALIGN = 256
 """Bytes to which an allocator aligns the start of a tensor (CUDA guide, device memory accesses)."""
 
@@ -56,7 +68,7 @@ class Runtime:
 
 def read_input(name: str, position: int, place: Place, runtime: Runtime) -> TensorView:
     """An input of the fusion, the `position`-th; what is unknown of its shape is named as guards name it."""
-    shape = shape_of(place)
+    shape = shape_of(place.only(*TENSOR_FIELDS))
     fits = runtime.shape is not None and len(runtime.shape) == len(shape)
     bound = runtime.shape if fits and runtime.shape is not None else shape
     symbolic = _flags(place, "symbolic", len(shape))
@@ -143,7 +155,8 @@ def _viewed(
     then transforms)."""
     if isinstance(place.value, list):
         place = Place({"axes": place.value}, place.path)
-    key = next((k for k in ("transforms", "steps", "schedule") if k in place.mapping()), "transforms")
+    place.only("shape", "axes", "contiguity", "symbolic", *_TRANSFORM_LISTS)
+    key = next((k for k in _TRANSFORM_LISTS if k in place.mapping()), "transforms")
     flags = contiguity_at(place, True) if "contiguity" in place.mapping() else flags
     if "shape" in place.mapping():
         names = (f"{name}.m{n}" for n in count())
@@ -203,7 +216,7 @@ def read_result(
 
     A launch may say where an output lies.
     """
-    logical = _result_axes(op, place, sources)
+    logical = _result_axes(op, place.only(*TENSOR_FIELDS), sources)
     default = MemoryType.GLOBAL if is_output else MemoryType.LOCAL
     memory = place.get("memory", default.value).one_of(_MEMORIES)
     allocation = None

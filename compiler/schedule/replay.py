@@ -19,7 +19,7 @@ from compiler.ir.iter_domain import IterDomain
 from compiler.schedule.apply import apply, step_subject
 from compiler.schedule.document import Place
 from compiler.schedule.explicit import START_FIELDS, ExplicitCase, read_case, read_start
-from compiler.schedule.explicit_steps import CHECK, MAX_POSITION, position_at, read_step, tensor_at
+from compiler.schedule.explicit_steps import CHECK, FIELDS, MAX_POSITION, position_at, read_step, tensor_at
 from compiler.schedule.refusals import Site, refusals
 from compiler.schedule.refusals.allocation import DomainQuestion
 from compiler.schedule.refusals.tensors import Declared
@@ -154,7 +154,7 @@ def _answer(
     An integer is a loop of now. [n, a] is loop a of the tensor as it was after the first n steps on it, or, where
     there were fewer, after the first n steps of the schedule.
     """
-    place, sf = Place(dict(raw), where), fusions[-1]
+    place, sf = Place(dict(raw), where).only("do", "tv", *FIELDS[CHECK]), fusions[-1]
     named = place.get("tv", None)
     last = next((s for s in reversed(subjects) if s), sf.outputs[0] if sf.outputs else sf.tensors[0].name)
     t = tensor_at(named, sf) if named.value is not None else sf.tensor(last)

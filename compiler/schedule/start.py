@@ -11,6 +11,7 @@ from __future__ import annotations
 from functools import lru_cache
 from math import gcd, prod
 
+from compiler.errors import Unsupported
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.expr import Expr
 from compiler.ir.fusion import Fusion
@@ -28,16 +29,29 @@ MIN_PART_RUN_BYTES = 512
 bytes cost 6 to 7 % of the memory's rate (measured on an H100); selecting costs an instruction an element."""
 
 
-@lru_cache(maxsize=64)
 def start(fusion: Fusion) -> ScheduledFusion:
     """The unscheduled form: views next to the inputs, outputs global, the rest in registers, loops = logical axes.
 
     Raises Unsupported, by the operator or value that does not fit, for a fusion that one kernel's space cannot hold.
-    Remembered: a search begins every candidate with it. Operators have the forms that the fusion gives them, exact
-    functions where it was not pinned yet (`compiler.ir.pinned`).
+    Operators have the forms that the fusion gives them, exact functions where it was not pinned yet
+    (`compiler.ir.pinned`).
     """
-    if not fusion.is_pinned:
-        fusion = graded(pinned(fusion), MathGrade.EXACT)
+    found = _form_or_refusal(fusion if fusion.is_pinned else graded(pinned(fusion), MathGrade.EXACT))
+    if isinstance(found, Unsupported):
+        raise Unsupported(found.what, found.fix)
+    return found
+
+
+@lru_cache(maxsize=64)
+def _form_or_refusal(fusion: Fusion) -> ScheduledFusion | Unsupported:
+    """Remembered: a search begins every candidate with it, and every scheduler asks whether there is one."""
+    try:
+        return _form(fusion)
+    except Unsupported as refused:
+        return refused.with_traceback(None)
+
+
+def _form(fusion: Fusion) -> ScheduledFusion:
     space = space_of(fusion)
     built = Build(fusion, space).run()
     parts = _parts(space, built.joints) if built.joints else None

@@ -34,11 +34,16 @@ def computed_apart(sf: ScheduledFusion) -> ScheduledFusion:
 def _once(sf: ScheduledFusion) -> ScheduledFusion:
     joined = _joined(sf)
     ends: dict[str, _Ends] = {t.name: _own(t, joined) for t in sf.tensors}
-    ops, tensors = list(sf.ops), dict(sf.by_name)
+    tensors = dict(sf.by_name)
+    made, copies = {op.output: op for op in sf.ops}, dict[str, list[str]]()
+    read_by: dict[str, list[str]] = {}
+    for op in sf.ops:
+        for name in dict.fromkeys(op.tensor_inputs):
+            read_by.setdefault(name, []).append(op.output)
     for op in reversed(sf.ops):
         t = tensors[op.output]
         users: list[tuple[_Ends, list[TensorOp]]] = []
-        for user in (o for o in ops if t.name in o.tensor_inputs):
+        for user in (made[name] for name in read_by.get(t.name, ())):
             wanted = _wanted(t, user, tensors[user.output], ends)
             fitting = (i for i, (known, _) in enumerate(users) if _agree(known, wanted))
             place = next(fitting, len(users))
@@ -59,11 +64,15 @@ def _once(sf: ScheduledFusion) -> ScheduledFusion:
             ends[name] = _both(_own(tensors[name], joined), known)
             for reader in readers:
                 inputs = tuple(name if x == t.name else x for x in reader.inputs)
-                ops[ops.index(reader)] = replace(reader, inputs=inputs)
-            ops.insert(ops.index(op) + 1, replace(op, output=name))
-    if len(ops) == len(sf.ops):
+                made[reader.output] = replace(reader, inputs=inputs)
+            made[name] = replace(op, output=name)
+            copies.setdefault(op.output, []).insert(0, name)
+            for x in dict.fromkeys(op.tensor_inputs):
+                read_by[x].insert(read_by[x].index(op.output) + 1, name)
+    if not copies:
         return sf
-    return replace(sf, tensors=tuple(tensors.values()), ops=tuple(ops))
+    ops = tuple(made[name] for op in sf.ops for name in (op.output, *copies.get(op.output, ())))
+    return replace(sf, tensors=tuple(tensors.values()), ops=ops)
 
 
 def _joined(sf: ScheduledFusion) -> dict[IterDomain, IterDomain]:

@@ -16,6 +16,7 @@ from compiler.ir.ops import FOLDS, POINTWISE, VIEWS, MathGrade, OpKind
 from compiler.ir.tensor import TensorOp, TensorView
 from compiler.ir.views import View, Within, depends_on, position, reshaped, source_index, within
 from compiler.schedule.start_groups import groups_of
+from compiler.schedule.start_limits import refuse_many_pieces, refuse_many_tensors
 from compiler.schedule.start_reads import global_tensor, read_apart, with_axes_of_the_space
 from compiler.schedule.start_requests import Part, Request, accumulator, one_to_one
 from compiler.schedule.start_space import Space, folded_dims, is_reduced, output_dims, output_view
@@ -50,6 +51,7 @@ class Build:
 
     def run(self) -> Build:
         """Makes every output. Raises Unsupported, by its name, for an operator that does not fit the space."""
+        refuse_many_pieces(self.fusion)
         for name in self.fusion.outputs:
             for part in range(self.space.parts):
                 self.output(name, part)
@@ -118,6 +120,7 @@ class Build:
                 waiting.append(missing[0])
                 continue
             self.done[request] = self.make(request, [self.done[r] for r in needs])
+            refuse_many_tensors(wanted.value, len(self.ops), len(self.done))
             waiting.pop()
         return self.done[wanted]
 

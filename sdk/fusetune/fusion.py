@@ -62,7 +62,7 @@ class Tensor:
 
     @property
     def shape(self) -> tuple[Size, ...]:
-        """Sizes and symbols. A sum or product of symbols reads `2*M`, and no shape can be made with it."""
+        """Sizes and symbols. A sum, product or quotient of symbols reads `2*M`, and no shape can be made with it."""
         return tuple(str(extent) if extent.size is None else extent.size for extent in self.type.shape)
 
     @property
@@ -273,7 +273,7 @@ class FusionBuilder:
         return self._op("permute", x, dims=_listed(dims))
 
     def reshape(self, x: Tensor, shape: Sequence[Size]) -> Tensor:
-        """The same elements in row-major order; one size may be -1."""
+        """The same elements in row-major order; one size may be -1. Whether symbols fit is settled at binding."""
         return self._op("reshape", x, shape=_listed(shape))
 
     def slice(self, x: Tensor, dim: int, start: Size, stop: Size) -> Tensor:

@@ -88,7 +88,7 @@ def prepare_one(
 ) -> Prepared:
     """Rank and compile one fusion into `folder`. Raises Unsupported if it has no legal point.
 
-    Ctrl-C ends it early, once there are kernels: those are kept.
+    Ctrl-C ends it early, once there are kernels: those are kept. What is compiled when the budget ends is given up.
     """
     begun = time.monotonic()
     drafts = drafting.of(plan.subject(card))
@@ -99,7 +99,7 @@ def prepare_one(
         folder,
         kernels,
         queue_depth=2 * compilers(),
-        goes_on=lambda: time.monotonic() - begun < budget_s,
+        left_s=lambda: budget_s - (time.monotonic() - begun),
     )
     found = Prepared(
         name=named.name,
@@ -111,6 +111,7 @@ def prepare_one(
         candidates=tuple(compiled.candidates),
         failed=tuple(compiled.failed),
         was_interrupted=compiled.was_interrupted,
+        given_up=compiled.given_up,
     )
     found.write(folder)
     return found

@@ -24,9 +24,10 @@ def describe_prepared(found: Prepared) -> str:
     """One line on a prepared fusion."""
     best = min((one.predicted_us for one in found.candidates if one.predicted_us is not None), default=None)
     predicted = "" if best is None else f", best predicted {best:.1f} us"
+    given_up = f", {found.given_up} given up" if found.given_up else ""
     return (
         f"{found.name}: {found.points:,} points, {found.legal:,} legal, {len(found.candidates)} kernels compiled, "
-        f"{len(found.failed)} failed or equal{predicted}"
+        f"{len(found.failed)} failed or equal{given_up}{predicted}"
     )
 
 
@@ -55,14 +56,14 @@ def predicted_table(found: Prepared, proofs: Sequence[Proof]) -> Table:
     return table
 
 
-def describe_proofs(folder: Path, proofs: Sequence[Proof]) -> str:
-    """The best predicted of the kernels that were proven, or that there is none."""
-    right = [proof for proof in proofs if proof.found.verification is not None]
+def describe_proofs(kernel: Path, proofs: Sequence[Proof]) -> str:
+    """The best predicted of the kernels that were proven, or that there is none. `kernel`: where it is kept."""
+    right = [proof for proof in proofs if proof.kernel is not None]
     if not right:
-        return f"No kernel was proven in the emulator, {len(proofs)} were tried."
+        return f"No kernel was proven in the emulator, {len(proofs)} {'was' if len(proofs) == 1 else 'were'} tried."
     best = right[0]
     time = "" if best.predicted_us is None else f", predicted {best.predicted_us:.2f} us"
-    return f"Best of {len(right)} proven in the emulator: {folder / best.file}{time}\n  {best.candidate}"
+    return f"Best of {len(right)} proven in the emulator: {kernel}{time}\n  {best.candidate}"
 
 
 def _alike(candidates: Sequence[Candidate]) -> dict[str, dict[str, KnobValue]]:

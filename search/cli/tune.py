@@ -27,13 +27,16 @@ from search.cli.options import (
 from search.cli.prepare import prepare_one
 from search.cli.report import describe_outcome, describe_prepared, describe_proofs, predicted_table
 from search.drafting import DraftPool, drafters
+from search.emulation.apart import PROVING_SHARE, Prover
 from search.emulation.prepared import Proof, prove_prepared
 from search.journal import Journal, JournalKey, spaces_key
 from search.measure.device import TIMING_POLICY
 from search.plan import Plan
-from search.progress import progress_on
-from search.results import Subject, usable_folder, write_outcome
+from search.prepared import Prepared
+from search.progress import failure_counts, progress_on
+from search.results import Subject, kernel_path, usable_folder, write_outcome, write_proven
 from search.roofline import floor_us
+from search.tuner import Ending
 from search.tuning import compilers, tune_on
 
 _KERNELS_WITHOUT_GPU = 24
@@ -42,6 +45,7 @@ _PROVEN_WITHOUT_GPU = 3
 
 @reports_faults
 def tune(
+    context: typer.Context,
     fusion: FusionFile,
     bind: Bind = None,
     card: CardOrAttached = None,
@@ -55,6 +59,8 @@ def tune(
 ) -> None:
     """Search a fusion for its fastest correct kernel. Stop it with Ctrl-C, resume it by running it again."""
     budget = Budget(seconds=budget_s, trials=trials)
+    if isinstance(context.obj, float):  # when the process began: imports count
+        budget.started = context.obj
     named = load_one(fusion, case, sizes_of(bind or []))
     card_or_default(card)  # an unknown card is refused before a GPU is looked for
     plan_fusion = named.bound()
@@ -102,27 +108,49 @@ def _without_gpu(
     """
     console.print(f"{named.name}: no GPU, so kernels are ranked by prediction and proven in the emulator", markup=False)
     kernels = min(_KERNELS_WITHOUT_GPU, budget.trials or _KERNELS_WITHOUT_GPU)
-    with CompilePool(compilers()) as pool, DraftPool(drafters(compilers())) as drafting:
+    place = folder / named.name
+    proofs: list[Proof] = []
+    with CompilePool(compilers()) as pool, DraftPool(drafters(compilers())) as drafting, Prover() as prover:
         drafting.start()
-        found = prepare_one(named, plan, target.card, pool, drafting, folder / named.name, kernels, seed, budget.left_s)
+        compiling_s = (1 - PROVING_SHARE) * budget.left_s
+        found = prepare_one(named, plan, target.card, pool, drafting, place, kernels, seed, compiling_s)
         console.print(describe_prepared(found), markup=False)
-        proofs: list[Proof] = []
+        pool.abandon()
+        drafting.abandon()
         was_interrupted = found.was_interrupted
-        proving = prove_prepared(folder / named.name, found, pool, _PROVEN_WITHOUT_GPU, lambda: budget.left_s > 0)
+        proving = prove_prepared(place, found, prover.prove, _PROVEN_WITHOUT_GPU, lambda: budget.left_s)
         try:
             for proof in () if was_interrupted else proving:
-                console.print(f"{folder / named.name}/{proof}", markup=False)
+                console.print(f"{place}/{proof}", markup=False)
                 proofs.append(proof)
         except KeyboardInterrupt:
             was_interrupted = True
     if was_interrupted:
         console.print("Interrupted: what was compiled is kept, not all was tried.", markup=False)
-    right = any(proof.found.verification is not None for proof in proofs)
+    if not found.candidates:
+        console.print(_nothing_compiled(found, budget, target), markup=False)
+        return
+    subject = Subject(named.name, plan.fusion, target.card.name, plan.points, plan.legal, found.floor_us)
+    ended: Ending = "interrupted" if was_interrupted else "budget" if budget.left_s <= 0 else "exhausted"
+    is_kept = write_proven(folder, subject, proofs, ended)
+    right = any(proof.kernel is not None for proof in proofs)
     console.print(predicted_table(found, proofs))
-    console.print(describe_proofs(folder / named.name, proofs), markup=False)
+    console.print(describe_proofs(kernel_path(folder, named.name) if is_kept else place, proofs), markup=False)
+    if right and not is_kept:
+        console.print(f"{kernel_path(folder, named.name)} was measured before and stays.", markup=False)
     console.print(
         f"Nothing was {'timed' if right else 'verified or timed'}: {target.why}.\n"
         f"The order above is a prediction for the {target.card.name}.\n"
         f"The compiled kernels are in {folder}. On a machine with that GPU: python -m search measure {folder}",
         markup=False,
     )
+
+
+def _nothing_compiled(found: Prepared, budget: Budget, target: Detached) -> str:
+    """Why there is nothing to show: the budget, or every candidate failed."""
+    if budget.seconds is not None and (found.given_up or not found.failed):
+        why = f"The budget of {budget.seconds:g} s ended before a kernel was compiled. Give it more with --budget-s."
+    else:
+        failures = ", ".join(f"{count} {why}" for why, count in failure_counts(found.failed).items())
+        why = f"No kernel was compiled: {failures or 'none was tried'}."
+    return f"{why}\nNothing was compiled, verified or timed: {target.why}."

@@ -10,5 +10,6 @@ running.py    the small kernel, run on the input sets in several orders and held
 touched.py    tensors that are made when they are touched, of any size
 served.py     the served code itself, a few of its blocks over such memory
 check.py      all of it for one kernel: the verification, or what was found wrong, or why it could not be done
+apart.py      that in a child process, which is killed when its time is up
 prepared.py   the same for what `prepare` left in a folder
 """

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
+from math import inf
 
 from compiler.arch import Card
 from compiler.nvrtc import CompilePool
@@ -16,6 +17,7 @@ from search.attached import Detached
 from search.build import Build, Builder
 from search.candidate import Candidate
 from search.drafting import DraftPool, drafters
+from search.emulation.apart import PROVING_SHARE, Prover
 from search.ending import duplicate, kernel_id, not_run, unbuilt
 from search.failing import Failure
 from search.journal import TrialLog
@@ -61,6 +63,7 @@ def prepare(
         job, again = prove_again(job, partial(in_emulator, job, pool), progress)
         if again is not None:
             return settle_proven_again(job, again.known, again.artifact, progress.spent_s, None)
+        prover = stack.enter_context(Prover())
         if drafting is None:
             drafting = stack.enter_context(DraftPool(drafters(processes)))
             drafting.start()
@@ -75,8 +78,9 @@ def prepare(
         builder = Builder(drafts, pool, job.plan.arch.name, refiner(target.card))
         loop = _Compiling(builder, target.card, job, trials, progress, is_stopped, queue_depth=2 * processes)
         loop.run(ordered)
-        proving = Proving(builder, job.budget, trials, progress, is_stopped, loop.built)
+        proving = Proving(builder, job.budget, trials, progress, is_stopped, loop.built, prover)
         winner = proving.run() if loop.is_complete else None
+        pool.abandon()  # what it compiles now nobody waits for
     if stopping.is_set() and not progress.is_cancelled and not (loop.is_complete and proving.is_complete):
         raise WorkerStopping
     return settle_without_gpu(job, winner, note_on(trials.trials, target), progress.spent_s)
@@ -124,6 +128,7 @@ class _Compiling:
         self._progress = progress
         self._is_stopped = is_stopped
         self._queue_depth = queue_depth
+        self._kept_s = PROVING_SHARE * job.budget.left_s if job.budget.left_s < inf else 0.0
         self._done = {trial.candidate for trial in trials.trials if not _is_set_aside(trial)}
         self._first = {
             (trial.code_hash, trial.launch_hash): trial.number
@@ -135,7 +140,10 @@ class _Compiling:
         self.is_complete = False
 
     def run(self, candidates: list[Candidate]) -> None:
-        """Until there are KERNELS distinct ones or the budget is spent. Sets `is_complete` unless it was stopped."""
+        """Until there are KERNELS distinct ones or the time is up, also of a compile under way.
+
+        Sets `is_complete` unless it was stopped.
+        """
         remaining = (candidate for candidate in candidates if candidate not in self._done)
         number = max((trial.number for trial in self._trials.trials), default=-1) + 1
         queue: deque[Build] = deque()
@@ -143,19 +151,24 @@ class _Compiling:
             while self._may_start(len(queue)) and (candidate := next(remaining, None)) is not None:
                 queue.append(self._builder.start(number, candidate))
                 number += 1
-            if not queue:
+            if not queue or not queue[0].wait(self._left_s):
                 self.is_complete = True
-                return
+                break
             self._end(queue.popleft())
             self._progress.show(Snapshot(phase="compiling"))
         for build in queue:
             build.cancel()
 
+    @property
+    def _left_s(self) -> float:
+        """Seconds left to compile: proofs get the rest."""
+        return self._budget.left_s - self._kept_s
+
     def _may_start(self, under_way: int) -> bool:
         known = sum(not _is_set_aside(trial) for trial in self._trials.trials) + under_way
         return (
             under_way < min(self._queue_depth, KERNELS - len(self._first))
-            and self._budget.allows(known)
+            and self._budget.allows(known, self._kept_s)
             and not self._is_stopped()
         )
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from fusetune.wire.artifact import KernelArtifact, Verification
 from search.budget import Budget
 from search.build import Build, Builder
-from search.emulation.check import proven, verify
+from search.emulation.apart import Prover
+from search.emulation.check import proven
 from search.ending import emulated
 from search.failing import Failure
 from search.journal import TrialLog
@@ -44,8 +45,10 @@ class Proving:
         progress: Progress,
         is_stopped: Callable[[], bool],
         built: Mapping[int, Built],
+        prover: Prover,
     ) -> None:
         self._builder = builder
+        self._prover = prover
         self._budget = budget
         self._trials = trials
         self._progress = progress
@@ -56,12 +59,12 @@ class Proving:
     def run(self) -> Winner | None:
         """The best predicted kernel that is right, None if none was found so. Sets `is_complete` unless stopped.
 
-        At least one kernel is tried, even where compiling has spent the budget.
+        Ends with the budget: a proof that is under way then is given up.
         """
         winner: Winner | None = None
         right = 0
-        for tried, trial in enumerate(self._waiting()):
-            if right == VERIFIED or (tried and self._budget.left_s <= 0.0):
+        for trial in self._waiting():
+            if right == VERIFIED or self._budget.left_s <= 0.0:
                 break
             if self._is_stopped():
                 return winner
@@ -82,10 +85,10 @@ class Proving:
     def _prove(self, trial: Trial) -> Winner | None:
         """The kernel with its evidence if it is right; its trial is recorded, whatever came of it."""
         one = self._built.get(trial.number) or self._rebuilt(trial)
-        if one is None or one.build.generated is None:
+        if one is None:
             return None
         begun = time.perf_counter()
-        found = verify(one.build.generated, one.artifact, self._builder.compiler)
+        found = self._prover.prove(one.artifact, self._budget.left_s)
         seconds = time.perf_counter() - begun
         if found.verification is None:
             wrong = (TrialState.WRONG_RESULT, found.fault)
@@ -98,6 +101,9 @@ class Proving:
 
     def _rebuilt(self, trial: Trial) -> Built | None:
         build = self._builder.start(trial.number, trial.candidate)
+        if not build.wait(self._budget.left_s):
+            build.cancel()
+            return None
         artifact = self._builder.finish(build)
         return None if isinstance(artifact, Failure) else Built(build, artifact)
 

@@ -15,8 +15,9 @@ from fusetune.wire.bound import apply_binding
 from fusetune.wire.canonical import binding_hash, canonical_symbols, canonicalize, fingerprint
 from fusetune.wire.fusion import Fusion
 from fusetune.wire.problems import InvalidDocument, Problem
+from search.space.memory import refuse_beyond
 from search.space.protocol import Scheduler
-from search.space.schedulers import refusals, schedulers_for
+from search.space.schedulers import refusals, schedulers_for, told_together
 from service.operations.errors import OverLimit
 
 
@@ -65,11 +66,13 @@ def understand(fusion: Fusion, binding: Binding) -> Asked:
         return Asked(canonicalize(fusion), stored, compiled)
 
 
-def schedulers(asked: Asked, arch: Arch, sm_count: int) -> tuple[Scheduler, ...]:
-    """The schedulers that take the fusion. Raises Unsupported, with every scheduler's reason, if none does."""
+def schedulers(asked: Asked, arch: Arch, sm_count: int, memory_bytes: int) -> tuple[Scheduler, ...]:
+    """The schedulers that take the fusion. Raises Unsupported, with every scheduler's reason, if none does, and where
+    the card's memory does not hold its tensors."""
+    refuse_beyond(memory_bytes, asked.bound)
     found = schedulers_for(asked.bound, arch, sm_count)
     if not found:
-        reasons = "; ".join(f"{name}: {reason}" for name, reason in refusals(asked.bound, arch).items())
+        reasons = told_together(refusals(asked.bound, arch))
         raise Unsupported(f"a schedule for this fusion ({reasons})", "Split it into fusions of one iteration space.")
     return found
 

@@ -24,11 +24,12 @@ def describe(context: Context, request: SpaceRequest) -> SpaceView:
         card = resolve(session, context, request.card)
         shown = card_view(card)
     arch = arch_of(card)
-    found = schedulers(asked, arch, shown.sm_count)
     if not context.counting.acquire(blocking=False):
         raise Busy("Other spaces are being counted.")
     try:
+        found = schedulers(asked, arch, shown.sm_count, shown.memory_bytes)
         spaces = [_described(one.space(asked.bound, arch), request.samples, request.seed) for one in found]
+        not_applicable = refusals(asked.bound, arch)
     finally:
         context.counting.release()
     return SpaceView(
@@ -36,7 +37,7 @@ def describe(context: Context, request: SpaceRequest) -> SpaceView:
         binding=identity.binding_hash,
         card=shown,
         schedulers=tuple(spaces),
-        not_applicable=refusals(asked.bound, arch),
+        not_applicable=not_applicable,
     )
 
 

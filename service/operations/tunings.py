@@ -98,7 +98,7 @@ def _open(context: Context, call: _Call, asked: Asked) -> KernelView | TuningVie
         card = resolve(session, context, call.request.card)
         if (known := _known(session, call, card)) is not None:
             return known
-        schedulers(asked, arch_of(card), card.facts["sm_count"])
+        schedulers(asked, arch_of(card), card.facts["sm_count"], card.facts["memory_bytes"])
         row, is_new = _row_of(session, context, call, asked, card)
         view = tuning_views(session, [row])[0]
     if is_new:

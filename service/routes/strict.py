@@ -16,7 +16,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
-from fusetune.wire.infer import nearest
+from fusetune.wire.advice import nearest
 from fusetune.wire.parse import decode, read
 from fusetune.wire.problems import InvalidDocument, NotJson, Problem
 from service.problems import WrongMediaType

@@ -93,6 +93,13 @@ def test_rates_that_were_not_measured_are_estimated() -> None:
     assert card_named("H200").dram.best_read == 4.59e12
 
 
+def test_an_empty_launch_that_was_not_measured_is_the_least_that_was() -> None:
+    measured = [card.empty_launch_us for card in cards() if card.empty_launch_us is not None]
+    assert card_named("H200").least_launch_us == card_named("H200").empty_launch_us
+    assert card_named("A100").empty_launch_us is None
+    assert card_named("A100").least_launch_us == min(measured)
+
+
 def _change(entries: list[dict[str, Any]], path: str, value: object) -> None:
     *parents, last = path.split(".", 2)
     target: Any = entries[0]
@@ -116,6 +123,8 @@ def _change(entries: list[dict[str, Any]], path: str, value: object) -> None:
         pytest.param("aliases", [" h200"], "also one of", id="name-taken"),
         pytest.param("sources.power_w", ..., r"missing \['power_w'\]", id="figure-without-source"),
         pytest.param("dram_bytes_per_s.copy", 1e12, r"missing \['dram.copy'\]", id="measured-without-source"),
+        pytest.param("empty_launch_us", 0.7, r"missing \['empty_launch_us'\]", id="launch-without-source"),
+        pytest.param("empty_launch_us", 0, "empty_launch_us: found 0, expected a number above 0", id="no-launch"),
         pytest.param("dram_bytes_per_s.theoretical", None, "theoretical: found null", id="no-theoretical-rate"),
     ],
 )

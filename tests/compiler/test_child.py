@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from compiler.child import Child, ChildDied, ChildTimedOut, HandlerFailed
+from compiler.child import Child, ChildDied, ChildGone, ChildTimedOut, HandlerFailed
 from tests.compiler.child_targets import Plain
 
 ACTOR = "tests.compiler.child_targets:actor"
@@ -159,6 +159,19 @@ def test_closing_ends_the_process_and_a_later_request_starts_one() -> None:
         os.kill(pid, 0)
     assert ask(child, "echo")[2] != pid
     child.close()
+
+
+def test_a_child_that_is_killed_answers_nothing_more() -> None:
+    """Also what it works on, from another thread."""
+    with Child(ACTOR, "hello", name="actor") as child:
+        ask(child, "echo")
+        threading.Timer(0.2, child.kill).start()
+        began = time.monotonic()
+        with pytest.raises(ChildDied):
+            ask(child, "hang")
+        assert time.monotonic() - began < 10
+        with pytest.raises(ChildGone):
+            ask(child, "echo")
 
 
 def test_threads_take_turns(child: Child) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from compiler import faults
 from compiler.arch import arch_named
 from compiler.cli import Stage, app
 from compiler.emit.cuda import ENTRY, kernel_text
@@ -89,6 +91,30 @@ def test_ir_is_the_default_and_every_stage_has_a_name(show: Show) -> None:
 def test_standard_input_is_read_for_a_dash() -> None:
     result = CliRunner().invoke(app, ["show", "-", "--stage", "trace"], input=json.dumps(DOCUMENT))
     assert (result.exit_code, result.stdout) == (0, f"{TRACE}\n")
+
+
+def test_a_file_of_gzip_is_read_like_its_text(show: Show) -> None:
+    zipped = gzip.compress(json.dumps(DOCUMENT).encode())
+    assert show(zipped, "--stage", "fusion") == show(DOCUMENT, "--stage", "fusion")
+    piped = CliRunner().invoke(app, ["show", "-", "--stage", "fusion"], input=zipped)
+    assert (piped.exit_code, piped.stdout) == show(DOCUMENT, "--stage", "fusion")[:2]
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        pytest.param(gzip.compress(b"{}" * 99)[:20], "damaged", id="torn"),
+        pytest.param(b"\x1f\x8b and something else", "damaged", id="no-gzip"),
+        pytest.param(gzip.compress(b"\xff"), "not UTF-8", id="no-text"),
+        pytest.param(gzip.compress(b" " * 40), "more than 0 MiB", id="too-long"),
+    ],
+)
+def test_a_damaged_file_of_gzip_is_named(
+    show: Show, monkeypatch: pytest.MonkeyPatch, content: bytes, says: str
+) -> None:
+    monkeypatch.setattr(faults, "MOST_UNZIPPED_BYTES", 32 if says.startswith("more") else 1 << 20)
+    code, _, stderr = show(content)
+    assert (code, says in stderr, "file.json: cannot be read" in stderr) == (2, True, True), stderr
 
 
 def test_full_cuda_is_what_the_compiler_gets(show: Show) -> None:

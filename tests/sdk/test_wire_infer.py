@@ -117,7 +117,7 @@ CASES: list[tuple[str, Callable[[Document], Any], str, str, str]] = [
     ("permute without one", op("permute", "x", dims=[1]), "ops[4].dims", "[1]", "Add the missing"),
     ("reshape to other size", op("reshape", "x", shape=["M", 9]), "ops[4].shape", "9*M elements", "write one as -1"),
     ("reshape, two free sizes", op("reshape", "x", shape=[-1, -1]), "ops[4].shape", "[-1, -1]", "other sizes"),
-    ("reshape, no whole size", op("reshape", "x", shape=[-1, 3]), "ops[4].shape", "[-1, 3]", "Correct the other"),
+    ("reshape, no whole size", op("reshape", "b", shape=[-1, 3]), "ops[4].shape", "[-1, 3]", "Correct the other"),
     ("reshape, size of -2", op("reshape", "x", shape=[-2]), "ops[4].shape[0]", "-2", "such as 4096"),
     ("slice past the end", op("slice", "x", dim=1, start=0, stop=9), "ops[4].stop", "9", "Correct the bounds"),
     ("slice of nothing", op("slice", "x", dim=0, start=4, stop=4), "ops[4].stop", "4", "Correct the bounds"),

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future
+from math import inf
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from compiler.nvrtc import Compiled as Compiled_
 from compiler.wire import bind
 from fusetune.wire.artifact import VERIFIER, Evidence, KernelArtifact, Resources, Verification
 from fusetune.wire.parse import parse_binding, parse_fusion
@@ -46,7 +49,7 @@ def prepared(folder: Path, scripts: list[str], kernels: int) -> Compiled:
     scheduler = Scripted(scripts)
     builder = Builder(Drafter(scheduler), Compiler(), "sm_90a", refined, artifact=with_spills)
     candidates = [Candidate.of(scheduler.name, {"n": n}) for n in range(len(scripts))]
-    return compile_promising(builder, candidates, folder, kernels, queue_depth=2, goes_on=lambda: True)
+    return compile_promising(builder, candidates, folder, kernels, queue_depth=2, left_s=lambda: inf)
 
 
 @pytest.mark.parametrize(
@@ -107,3 +110,18 @@ def test_a_prepared_candidate_of_an_older_verifier_comes_without_its_proof(
     again = builds.finish(builds.start(0, found.candidates[0].candidate))
     assert isinstance(again, KernelArtifact)
     assert again == (made if is_kept else made.unproven())
+
+
+def test_what_is_compiled_when_the_time_is_up_is_given_up(tmp_path: Path) -> None:
+    """The compiler answers the first and hangs on the second; of the time, one second is left at each question."""
+
+    class Hanging(Compiler):
+        def submit(self, source: str, arch: str) -> Future[Compiled_]:
+            return Future() if source.startswith("hang") else super().submit(source, arch)
+
+    scheduler = Scripted(["a 50", "hang 60", "b 70"])
+    builder = Builder(Drafter(scheduler), Hanging(), "sm_90a", refined, artifact=with_spills)
+    candidates = [Candidate.of(scheduler.name, {"n": n}) for n in range(3)]
+    seconds = iter([1.0, 1.0, 1.0, 1.0, 0.0, 0.0])
+    found = compile_promising(builder, candidates, tmp_path, 3, queue_depth=2, left_s=lambda: 0.1 * next(seconds, 0.0))
+    assert ([c.candidate.knobs["n"] for c in found.candidates], found.given_up) == ([0], 2)

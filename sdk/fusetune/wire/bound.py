@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
+from fusetune.wire.advice import nearest
 from fusetune.wire.binding import Binding, InputBinding
 from fusetune.wire.extent import Extent
 from fusetune.wire.fusion import Fusion
-from fusetune.wire.infer import MAX_PROBLEMS, MAX_TENSOR_BYTES, checked_types, infer, nearest, strides_are_dense
+from fusetune.wire.infer import MAX_PROBLEMS, MAX_TENSOR_BYTES, checked_types, infer, strides_are_dense
 from fusetune.wire.op_types import ITEM_BYTES, TensorType
 from fusetune.wire.problems import InvalidDocument, Problem
 from fusetune.wire.symbols import substitute, symbols_of

@@ -8,16 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from math import gcd
 
 Size = int | str
 
 MAX_TERMS = 256
 """Products with more terms than this are not worked out (own limit: bounds the work a hostile document can ask for)."""
 
+MAX_QUOTIENT_CHARS = 256
+"""Longer quotients are not kept: quotients of sums of quotients would double at each operator."""
+
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """A sum of `coefficient * symbol * symbol ...`: `terms` is sorted, without zero coefficients."""
+    """A sum of `coefficient * symbol * symbol ...`: `terms` is sorted, without zero coefficients.
+
+    What only a binding can divide stands among the symbols, in parentheses: `(M / 2)`.
+    """
 
     terms: tuple[tuple[tuple[str, ...], int], ...]
 
@@ -36,12 +43,13 @@ class Extent:
 
     @property
     def size(self) -> Size | None:
-        """How a fusion may write this extent, or None for sums and products."""
+        """How a fusion may write this extent, or None for sums, products and quotients."""
         value = self.constant
         if value is not None:
             return value
         (symbols, coefficient), *rest = self.terms
-        return symbols[0] if not rest and coefficient == 1 and len(symbols) == 1 else None
+        is_symbol = not rest and coefficient == 1 and len(symbols) == 1
+        return symbols[0] if is_symbol and not symbols[0].startswith("(") else None
 
     def __add__(self, other: Extent) -> Extent:
         total = dict(self.terms)
@@ -77,6 +85,25 @@ class Extent:
             quotient[tuple(left)] = value // coefficient
         return _from_terms(quotient)
 
+    def quotient(self, divisor: Extent) -> Extent | None:
+        """`self / divisor`: exactly, or as an unknown that a binding settles, such as `(M / 2)`; None where no
+        binding can, or it is too long to be written."""
+        exact = self.exact_quotient(divisor)
+        if exact is not None or not divisor.terms or (self.constant is not None and divisor.constant is not None):
+            return exact
+        common = gcd(*(coefficient for _, coefficient in (*self.terms, *divisor.terms)))
+        over, under = (
+            Extent(tuple((symbols, coefficient // common) for symbols, coefficient in each.terms))
+            for each in (self, divisor)
+        )
+        text = f"({_factor_text(over)} / {_factor_text(under)})"
+        return Extent((((text,), 1),)) if len(text) <= MAX_QUOTIENT_CHARS else None
+
+    def may_equal(self, other: Extent) -> bool:
+        """Whether the two may be equal for some sizes of 1 or more."""
+        signs = {coefficient > 0 for _, coefficient in (self - other).terms}
+        return len(signs) != 1
+
     def __str__(self) -> str:
         text = " + ".join(_term_text(symbols, coefficient) for symbols, coefficient in reversed(self.terms))
         return text.replace("+ -", "- ") or "0"
@@ -104,6 +131,10 @@ def dense_strides(shape: tuple[Extent, ...]) -> tuple[Extent | None, ...]:
 
 def _from_terms(terms: Mapping[tuple[str, ...], int]) -> Extent:
     return Extent(tuple(sorted((symbols, coefficient) for symbols, coefficient in terms.items() if coefficient)))
+
+
+def _factor_text(extent: Extent) -> str:
+    return f"({extent})" if len(extent.terms) > 1 else str(extent)
 
 
 def _term_text(symbols: tuple[str, ...], coefficient: int) -> str:

@@ -6,10 +6,11 @@ limits) is decided when the walk is repeated on the bound one.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from fusetune.wire.advice import nearest
+from fusetune.wire.cycles import cycle, cycle_text
 from fusetune.wire.extent import Extent, Size, dense_strides, product
 from fusetune.wire.fusion import (
     BroadcastTo,
@@ -57,12 +58,6 @@ def checked_types(fusion: Fusion) -> Mapping[str, TensorType]:
     if inference.problems:
         raise InvalidDocument(inference.problems)
     return inference.types
-
-
-def nearest(name: str, known: Iterator[str] | list[str]) -> str:
-    """A sentence that proposes the name most like `name`, or nothing."""
-    close = difflib.get_close_matches(name, known, n=2)
-    return f"Did you mean {' or '.join(close)}? " if close else ""
 
 
 class _Walk:
@@ -129,10 +124,12 @@ class _Walk:
 
     def _ops(self) -> None:
         defined_at = {op.out: i for i, op in reversed(list(enumerate(self.fusion.ops)))}
+        makers = {name: self.fusion.ops[i] for name, i in defined_at.items()}
         for i, op in enumerate(self.fusion.ops):
             if len(self.problems) >= MAX_PROBLEMS:
                 break
-            operands = [self._operand(x, f"ops[{i}].in[{j}]", defined_at) for j, x in enumerate(op.ins)]
+            ahead = {x: cycle(op, x, makers) for x in op.ins if isinstance(x, str) and defined_at.get(x, -1) >= i}
+            operands = [self._operand(x, f"ops[{i}].in[{j}]", defined_at, ahead) for j, x in enumerate(op.ins)]
             is_new = self._define(op.out, f"ops[{i}].out")
             known = tuple(x for x in operands if x is not None)
             if len(known) != len(operands):
@@ -141,8 +138,13 @@ class _Walk:
             if result is not None and is_new and self._within_limits(result, f"ops[{i}]"):
                 self.types[op.out] = result
 
-    def _operand(self, operand: Operand, where: str, defined_at: Mapping[str, int]) -> OperandType | None:
-        """The operand's type; None if it has none, which is a fault unless it was one already where it was defined."""
+    def _operand(
+        self, operand: Operand, where: str, defined_at: Mapping[str, int], ahead: Mapping[str, tuple[str, ...]]
+    ) -> OperandType | None:
+        """The operand's type; None if it has none, which is a fault unless it was one already where it was defined.
+
+        `ahead`: the operands that are defined no earlier, each with the cycle that it closes, if it does.
+        """
         number = literal_value(operand)
         if number is not None:
             return number
@@ -150,7 +152,11 @@ class _Walk:
         if name in self.types:
             return self.types[name]
         if name not in self.defined:
-            if name in defined_at:
+            if ahead.get(name):
+                found = f"{name!r} in a cycle: {cycle_text(ahead[name])}"
+                fix = "Break the cycle: no order of the ops computes it. Rename a result if another value was meant."
+                self.fault(where, found, "a value that does not need this op's own result", fix)
+            elif name in defined_at:
                 expected = f"a value defined before it is used (ops[{defined_at[name]}] defines it)"
                 self.fault(where, repr(name), expected, "Move the op that defines it to the front.")
             else:

@@ -303,13 +303,13 @@ def _reshape(op: Reshape, source: TensorType, check: OpCheck) -> TensorType | No
         check.fault("shape", list(op.shape), "sizes with fewer symbols", "Use fewer symbols in this tensor.")
         return None
     if len(known) == len(written):
-        if total != rest:
+        if not total.may_equal(rest):
             check.fault(
                 "shape", f"{rest} elements", f"{total}, as {source} has", "Correct the sizes, or write one as -1."
             )
             return None
         return TensorType(known, source.dtype)
-    missing = total.exact_quotient(rest)
+    missing = total.quotient(rest)
     if missing is None:
         expected = f"sizes that divide the {total} elements of {source}"
         check.fault("shape", list(op.shape), expected, "Correct the other sizes.")

@@ -14,9 +14,10 @@ from typing import Any, TypeVar, get_args
 from pydantic import BaseModel, RootModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from fusetune.wire.advice import for_dtype, for_operator, nearest
 from fusetune.wire.binding import Binding
-from fusetune.wire.fusion import FORMAT, MODEL_OF_OP, Fusion, show
-from fusetune.wire.infer import MAX_PROBLEMS, checked_types, nearest
+from fusetune.wire.fusion import FORMAT, MODEL_OF_OP, DTypeName, Fusion, show
+from fusetune.wire.infer import MAX_PROBLEMS, checked_types
 from fusetune.wire.problems import InvalidDocument, NotJson, Problem
 
 Document = str | bytes | Mapping[str, Any]
@@ -167,12 +168,14 @@ def problem_of(fault: ErrorDetails, where: str, owner: type[BaseModel] | None = 
             return Problem(where, "an unknown field", f"one of {', '.join(fields)}", fix)
         case "union_tag_invalid":
             name = str(context.get("tag", ""))
-            fix = f"{nearest(name, list(MODEL_OF_OP))}Known operators: {' '.join(sorted(MODEL_OF_OP))}."
+            fix = f"{for_operator(name, MODEL_OF_OP)}Known operators: {' '.join(sorted(MODEL_OF_OP))}."
             return Problem(f"{where}.op", show(name), "the name of an operator", fix)
         case "union_tag_not_found":
             return Problem(f"{where}.op", "nothing", "the name of an operator", 'Add "op".')
         case "literal_error":
             fix = _FORMAT_FIX if place[-1:] == ("format",) else "Write one of these."
+            if place[-1:] == ("dtype",) and isinstance(fault["input"], str):
+                fix = f"{for_dtype(fault['input'], get_args(DTypeName))}{fix}"
             return Problem(where, found, str(context.get("expected", "")).replace(" or ", ", "), fix)
     if "expected" in context and "fix" in context:
         return Problem(where, str(context["found"]), context["expected"], context["fix"])

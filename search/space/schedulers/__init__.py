@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from compiler.arch import Arch
 from compiler.ir.fusion import Fusion
 from search.space.protocol import Scheduler
@@ -30,6 +32,14 @@ def refusals(fusion: Fusion, arch: Arch) -> dict[str, str]:
     if not launches_for(fusion, arch, HOPPER_SMS, _every):
         found["launches"] = launches_refusal(fusion, arch, _every(HOPPER_SMS))
     return found
+
+
+def told_together(reasons: Mapping[str, str]) -> str:
+    """Reasons by scheduler in one line, each once: most schedulers refuse for the same."""
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in reasons.items():
+        by_reason.setdefault(reason.rstrip("."), []).append(name)
+    return "; ".join(f"{', '.join(names)}: {reason}" for reason, names in by_reason.items())
 
 
 def _every(sm_count: int) -> tuple[Scheduler, ...]:

@@ -133,8 +133,8 @@ def launches_for(
     found: dict[str, Launches] = {}
     for how, program in _programs(fusion, sm_count, is_single=is_single):
         cut = cheapest_cut(program, lambda part: any(s.refusal(part, arch) is None for s in every))
-        if cut is None or (len(cut.parts) == 1 and how != RAISED):
-            continue
+        if cut is None or (len(cut.parts) == 1 and is_single):
+            continue  # one launch is of use only with permutes or outputs in another order than a kernel holds
         for each in _combinations(cut, [takers(part.fusion) for part in cut.parts]):
             if how.startswith(GROUPS) and InnerOuter(sm_count) not in each:
                 continue  # nothing is read once for rows and columns: it only splits reductions

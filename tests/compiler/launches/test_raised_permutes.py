@@ -61,6 +61,25 @@ def folded_in_the_middle() -> Fusion:
     return fusion_of([("i0", CUBE, F32)], ops, "v4")
 
 
+def turned_back_beside() -> Fusion:
+    """A result that is stored twice: as it is, and turned there and back."""
+    back: list[Written] = [
+        ("permute", ["v6"], "v7", S[::-1], F32, (1, 0)),
+        ("permute", ["v7"], "v8", S, F32, (1, 0)),
+    ]
+    return softmax(S, *back, outputs=("v6", "v8"))
+
+
+def input_turned_back_beside() -> Fusion:
+    """An input there and back, which is the input, beside a result that is turned."""
+    back: list[Written] = [
+        ("permute", ["v6"], "v7", S[::-1], F32, (1, 0)),
+        ("permute", ["i0"], "v8", S[::-1], F32, (1, 0)),
+        ("permute", ["v8"], "v9", S, F32, (1, 0)),
+    ]
+    return softmax(S, *back, outputs=("v7", "v9"))
+
+
 def both_orders() -> Fusion:
     """A result that is stored as it is, and turned."""
     return softmax(S, ("permute", ["v6"], "v7", S[::-1], F32, (1, 0)), outputs=("v6", "v7"))
@@ -91,13 +110,24 @@ def test_inputs_are_what_is_permuted(made: Callable[[], Fusion], permuted: set[s
 
 
 @pytest.mark.parametrize(
-    "made", [turned_softmax, turned_twice, heads_before_tokens, folded_in_the_middle, both_orders, behind_a_reshape]
+    "made",
+    [
+        turned_softmax,
+        turned_twice,
+        turned_back_beside,
+        input_turned_back_beside,
+        heads_before_tokens,
+        folded_in_the_middle,
+        both_orders,
+        behind_a_reshape,
+    ],
 )
 def test_values_stay_what_they_are(made: Callable[[], Fusion]) -> None:
     fusion = made()
     raised = raise_permutes(fusion)
     assert raised is not None
     assert raised.inputs == fusion.inputs
+    assert len({*raised.outputs, *raised.inputs}) == len(raised.outputs) + len(raised.inputs)
     draw = np.random.default_rng(7)
     inputs = [draw.standard_normal(fusion.value(name).shape) + 3.0 for name in fusion.inputs]
     for want, have in zip(

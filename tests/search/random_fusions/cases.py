@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import count
 from random import Random
 from typing import Any
@@ -18,7 +19,7 @@ from fusetune.wire.fusion import FORMAT
 from tests.search.random_fusions.conditioning import is_conditioned
 from tests.search.random_fusions.grower import Full, Grower, Limits
 from tests.search.random_fusions.known import PRECISION, Known
-from tests.search.random_fusions.moves import MOVES, random_dtype
+from tests.search.random_fusions.moves import MOVES, OFTEN, Move, random_dtype
 from tests.search.random_fusions.shapes import random_shape
 
 TINY = Limits(
@@ -40,7 +41,10 @@ LARGE = Limits(
 )
 """For a GPU: rows of every length that a scheduler has a case for."""
 
-LIMITS = {"tiny": TINY, "small": SMALL, "large": LARGE}
+MANY = replace(LARGE, most_inputs=8, most_moves=40, most_ops=60)
+"""Of up to 64 operators, to be counted and not run."""
+
+LIMITS = {"tiny": TINY, "small": SMALL, "large": LARGE, "many": MANY}
 
 
 @dataclass(frozen=True)
@@ -83,12 +87,24 @@ def cases(draw: st.DrawFn, limits: str = "tiny") -> Case:
     return case
 
 
-def grown(random: Random, limits: Limits, name: str) -> Case:
+def case_of_many(seed: int) -> Case:
+    """A case of up to 64 operators, which nothing will be compared with. Every other one has mostly views, and
+    concatenations inside each other."""
+    moves = MOVES if seed % 2 else (*MOVES, *OFTEN)
+    for attempt in count():
+        try:
+            return grown(Random(f"many:{seed}:{attempt}"), MANY, f"many:{seed}", moves)
+        except Full:
+            continue
+    raise AssertionError("outputs of a random fusion have room sooner or later")
+
+
+def grown(random: Random, limits: Limits, name: str, chosen: Sequence[tuple[Move, int]] = MOVES) -> Case:
     """A case: inputs, up to `most_moves` moves, most of them on what was made last, then outputs."""
     g = Grower(random, limits)
     shape = random_shape(random, limits.sizes, limits.most_elems)
     x = g.input(shape, random_dtype(g))
-    moves, weights = zip(*MOVES, strict=True)
+    moves, weights = zip(*chosen, strict=True)
     results: list[Known] = []
     for _ in range(random.randint(1, limits.most_moves)):
         if random.random() < 0.3:

@@ -42,17 +42,19 @@ GENTLE = frozenset({"neg", "abs", "relu", "maximum", "minimum"})
 
 
 class Full(Exception):
-    """The operator would make a tensor larger than the fusion may have."""
+    """The operator would make a tensor larger than the fusion may have, or is one too many."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a random fusion may have: sizes of dimensions to draw from, elements of a tensor, inputs, moves."""
+    """What a random fusion may have: sizes of dimensions to draw from, elements of a tensor, inputs, moves, and
+    operators, but for a few more that outputs may need."""
 
     sizes: tuple[int, ...]
     most_elems: int
     most_inputs: int = 4
     most_moves: int = 7
+    most_ops: int = 256
 
 
 class Grower:
@@ -297,7 +299,7 @@ class Grower:
 
     def _op(self, op: str, operands: Sequence[Known | float | str], result: Known, **attributes: Any) -> Known:
         self._expect_room(result.shape)
-        if len(result.shape) > MOST_RANK:
+        if len(result.shape) > MOST_RANK or len(self.ops) >= self.limits.most_ops:
             raise Full
         name = f"r{len(self.ops)}"
         ins = [x.name if isinstance(x, Known) else x for x in operands]

@@ -244,3 +244,6 @@ MOVES: tuple[tuple[Move, int], ...] = (
     (mixture, 2),
 )
 """Every kind of operator, with how often it is chosen."""
+
+OFTEN: tuple[tuple[Move, int], ...] = ((cat, 12), (slice_, 8), (reshape, 6), (permute, 6))
+"""Moves that make one value another's pieces, for fusions that shall have many of them."""

@@ -56,6 +56,19 @@ def sums_of_short_runs() -> Fusion:
     return fusion_of([("i0", shape, BF16)], [("sum", ["i0"], "v0", small, BF16, (1, 3))], "v0")
 
 
+def stored_in_another_order() -> Fusion:
+    """The first output's shape has no place for the third: it is the second's that has one for all."""
+    shape, turned = (96, 31, 2), (2, 31, 96)
+    ops: list[Written] = [
+        ("neg", ["i0"], "v0", shape, F32),
+        ("reshape", ["i0"], "v1", turned, F32),
+        ("exp", ["v1"], "v2", turned, F32),
+        ("slice", ["i0"], "v3", (96, 31, 1), F32, (2,), 0),
+        ("cat", ["v3", "v3"], "v4", shape, F32, (2,)),
+    ]
+    return fusion_of([("i0", shape, F32)], ops, "v2", "v0", "v4")
+
+
 @pytest.mark.parametrize(
     ("fusion", "names"),
     [
@@ -65,6 +78,7 @@ def sums_of_short_runs() -> Fusion:
         pytest.param(column_max_of_shares(), ["launches-row+column"], id="chain"),
         pytest.param(sums_of_rows_and_of_all(), ["launches-row*2", "launches-nested-row*2"], id="nested"),
         pytest.param(sums_of_short_runs(), ["launches-runs-column+row"], id="short-runs"),
+        pytest.param(stored_in_another_order(), ["launches-flat"], id="outputs-in-another-order"),
         pytest.param(long_rows(264), [], id="rows-enough"),
         pytest.param(long_rows(4), [f"launches-split{k}-row*2" for k in (64, 128, 256)], id="split"),
         pytest.param(
@@ -81,7 +95,7 @@ def test_fusions_have_launches_where_they_need_or_may_gain_by_them(fusion: Fusio
     found = schedulers_for(fusion, HOPPER)
     assert [s.name for s in found if isinstance(s, Launches)] == names
     single = [s.name for s in found if not isinstance(s, Launches)]
-    assert bool(single) == {"launches-row+column", "launches-row*2"}.isdisjoint(names)
+    assert bool(single) == {"launches-row+column", "launches-row*2", "launches-flat"}.isdisjoint(names)
     assert "launches" in refusals(fusion, HOPPER) or names
 
 

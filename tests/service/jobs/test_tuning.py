@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -28,7 +29,8 @@ from fusetune.wire.artifact import (
 from search.attached import Attached, Detached, card_of
 from search.budget import Budget
 from search.candidate import Candidate
-from search.emulation.check import Emulation, verify
+from search.emulation.apart import Prover
+from search.emulation.check import Emulation
 from search.ending import not_run
 from search.leaders import Winner
 from search.measure.device import EAGER, Baseline, CardFacts, DeviceLost
@@ -620,7 +622,7 @@ def test_without_a_gpu_the_best_predicted_kernels_are_proven_and_one_is_served(
 
 def test_what_the_emulator_finds_wrong_is_not_served(compiling: Compiling, monkeypatch: pytest.MonkeyPatch) -> None:
     verdicts = iter([Emulation(fault="in the emulator: race"), Emulation(undone="Emulating `x` is not supported yet.")])
-    monkeypatch.setattr(proving, "verify", lambda *_: next(verdicts))
+    monkeypatch.setattr(Prover, "prove", lambda *_: next(verdicts))
     tuning_id = compiling.post(trials_limit=None)
     row = compiling.run(tuning_id, wanted=2)
     assert (row.state, row.ended, row.kernel_id) == ("done", "compiled", None)
@@ -633,6 +635,25 @@ def test_what_the_emulator_finds_wrong_is_not_served(compiling: Compiling, monke
     assert row.note.endswith("No kernel is served on a prediction alone.")
     with compiling.site.db.read() as session:
         assert session.scalars(select(KernelRow)).all() == []
+
+
+def test_a_proof_ends_with_the_budget(compiling: Compiling, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first is given the seconds that are left, and spends them; no other is tried."""
+    given: list[float] = []
+
+    def spends_all(prover: Prover, compiled: KernelArtifact, seconds: float) -> Emulation:
+        given.append(seconds)
+        time.sleep(seconds)
+        return Emulation(undone="Its proof takes more than that")
+
+    monkeypatch.setattr(Prover, "prove", spends_all)
+    tuning_id = compiling.post(trials_limit=None, budget_s=6.0)
+    row = compiling.run(tuning_id, wanted=2)
+    assert (row.state, row.ended, row.kernel_id) == ("done", "compiled", None)
+    assert len(given) == 1
+    assert 0.3 * 6.0 < given[0] < 6.0
+    reasons = [trial.reason for trial in compiling.site.trials(tuning_id)]
+    assert sum(reason.endswith("; Its proof takes more than that") for reason in reasons) == 1
 
 
 def test_a_proof_on_a_gpu_stands_over_one_in_the_emulator(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -651,16 +672,18 @@ def test_a_proof_on_a_gpu_stands_over_one_in_the_emulator(bench: Bench, monkeypa
 def test_proving_goes_on_where_it_was_stopped(compiling: Compiling, monkeypatch: pytest.MonkeyPatch) -> None:
     tuning_id = compiling.post(trials_limit=None)
 
+    prove = Prover.prove
+
     def told_to_stop(*args: Any) -> Emulation:
         compiling.stopping.set()
-        return verify(*args)
+        return prove(*args)
 
-    monkeypatch.setattr(proving, "verify", told_to_stop)
+    monkeypatch.setattr(Prover, "prove", told_to_stop)
     with pytest.raises(WorkerStopping):
         compiling.run(tuning_id, wanted=2)
     first = compiling.site.trials(tuning_id)
     assert sorted(trial.state for trial in first) == [TrialState.CANCELLED, TrialState.VERIFIED]
-    monkeypatch.setattr(proving, "verify", verify)
+    monkeypatch.setattr(Prover, "prove", prove)
     compiling.stopping.clear()
     row = compiling.run(tuning_id, wanted=2)
     assert (row.state, row.ended) == ("done", "emulated")

@@ -1,0 +1,188 @@
+"""What to write instead of operators and dtypes that other frameworks have: a name of ours, or a recipe of them."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+
+_SAME_OPS: dict[str, str] = {
+    "abs": "absolute fabs",
+    "add": "plus",
+    "amax": "reduce_max max_reduce",
+    "amin": "reduce_min min_reduce",
+    "broadcast_to": "broadcast expand broadcast_in_dim expand_as",
+    "cast": "convert convert_element_type to astype type type_as",
+    "cat": "concat concatenate hstack vstack",
+    "copy": "clone identity contiguous assign",
+    "div": "divide truediv true_divide",
+    "eq": "equal equals",
+    "ge": "greater_equal",
+    "gt": "greater",
+    "iota": "arange range",
+    "le": "less_equal",
+    "log": "ln",
+    "lt": "less",
+    "matmul": "mm bmm dot linear gemm",
+    "mean": "avg average reduce_mean",
+    "mul": "multiply times",
+    "ne": "not_equal",
+    "neg": "negative negate minus",
+    "permute": "transpose swapaxes moveaxis t",
+    "reciprocal": "rcp recip inv",
+    "reshape": "view flatten squeeze unsqueeze expand_dims",
+    "sigmoid": "logistic expit",
+    "silu": "swish",
+    "slice": "narrow split chunk",
+    "square": "sqr",
+    "sub": "subtract",
+    "sum": "reduce_sum",
+    "where": "select cond if_then_else ifelse",
+}
+"""Operators of ours, and what else they are called."""
+
+_RECIPES: dict[str, str] = {
+    "all": "Write amin(x, dims) of a bool tensor.",
+    "any": "Write amax(x, dims) of a bool tensor.",
+    "argmax": "Write amin(where(eq(x, broadcast_to(amax(x, dims))), iota(shape, dim), size), dims).",
+    "argmin": "Write amin(where(eq(x, broadcast_to(amin(x, dims))), iota(shape, dim), size), dims).",
+    "clamp": "Write minimum(maximum(x, low), high).",
+    "elu": "Write where(gt(x, 0), x, mul(sub(exp(x), 1), alpha)).",
+    "erf": "Write tanh(mul(x, add(mul(square(x), 0.1009), 1.1284))), within 0.0005 of it; gelu is the tanh form.",
+    "exp2": "Write exp(mul(x, 0.6931471805599453)).",
+    "expm1": "Write sub(exp(x), 1), which loses digits where x is small.",
+    "fma": "Write add(mul(a, b), c).",
+    "full": "Write a number where an operand takes one; as a tensor add(mul(iota(shape, dim, dtype), 0), value).",
+    "hardtanh": "Write minimum(maximum(x, -1), 1).",
+    "isinf": 'Write eq(abs(x), "inf").',
+    "isnan": "Write ne(x, x).",
+    "layer_norm": (
+        "Write c = sub(x, broadcast_to(mean(x, dims))), v = mean(square(c), dims), then "
+        "mul(c, broadcast_to(rsqrt(add(v, eps)))), and weight and bias by mul and add."
+    ),
+    "leaky_relu": "Write where(gt(x, 0), x, mul(x, slope)).",
+    "lerp": "Write add(x, mul(weight, sub(y, x))).",
+    "log10": "Write mul(log(x), 0.4342944819032518).",
+    "log1p": "Write log(add(x, 1)), which loses digits where x is small.",
+    "log2": "Write mul(log(x), 1.4426950408889634).",
+    "log_softmax": "Write s = sub(x, broadcast_to(amax(x, dims))), then sub(s, broadcast_to(log(sum(exp(s), dims)))).",
+    "logical_and": "Write minimum(a, b) of two bool tensors.",
+    "logical_not": "Write eq(x, 0).",
+    "logical_or": "Write maximum(a, b) of two bool tensors.",
+    "logical_xor": "Write ne(a, b) of two bool tensors.",
+    "logsumexp": "Write m = amax(x, dims), then add(log(sum(exp(sub(x, broadcast_to(m))), dims)), m).",
+    "masked_fill": "Write where(mask, value, x).",
+    "max": "Write maximum(a, b) of two tensors, or amax(x, dims) of one.",
+    "min": "Write minimum(a, b) of two tensors, or amin(x, dims) of one.",
+    "norm": "Write sqrt(sum(square(x), dims)).",
+    "pad": (
+        "Write cat(...) along each padded dimension, of x and of a constant tensor: "
+        "add(mul(iota(shape, dim, dtype), 0), value)."
+    ),
+    "pow": "Write square(x), or mul(x, x) as often as it takes; of positive x also exp(mul(log(x), exponent)).",
+    "prod": "Write exp(sum(log(x), dims)) of positive x.",
+    "relu6": "Write minimum(relu(x), 6).",
+    "repeat": "Write broadcast_to(x) with a dimension more, then reshape(...).",
+    "rms_norm": (
+        "Write mul(x, broadcast_to(rsqrt(add(mean(square(x), dims), eps)))), and the weight by mul; in f32, by cast(x)."
+    ),
+    "roll": "Write cat(...) of two results of slice(x).",
+    "sign": "Write sub(cast(gt(x, 0)), cast(lt(x, 0))).",
+    "softmax": ("Write e = exp(sub(x, broadcast_to(amax(x, dims)))), then div(e, broadcast_to(sum(e, dims)))."),
+    "softplus": "Write add(maximum(x, 0), log(add(exp(neg(abs(x))), 1))).",
+    "stack": "Write reshape(x) of each to a dimension of size 1 more, then cat(...).",
+    "std": "Write sqrt(mean(square(sub(x, broadcast_to(mean(x, dims)))), dims)), times sqrt(n / (n - 1)) if unbiased.",
+    "tan": "Pass a table of its values as an input: there are no functions of angles.",
+    "tril": "Write where(le(...), x, 0) of two iota(shape, dim) of the columns and the rows.",
+    "trunc": "Write cast(cast(x, i64), f32): casts to integers truncate.",
+    "var": "Write mean(square(sub(x, broadcast_to(mean(x, dims)))), dims), times n / (n - 1) if unbiased.",
+    "einsum": "Write permute(x), broadcast_to(x), mul(a, b) and sum(x, dims) of its letters.",
+    "gather": "Leave it out: which element is read is never data here. Pass its result as an input.",
+    "dropout": "Pass the mask as an input, and write mul(x, mask).",
+    "conv": "Leave it out, and pass its result as an input.",
+    "cumsum": "Leave it out, and pass its result as an input: nothing here runs along a dimension.",
+    "bitwise": "Leave it out: there are no operators on bits.",
+}
+"""Operators that ours make up. What is written like a call is an operator of ours."""
+
+_LIKE_RECIPES: dict[str, str] = {
+    "clamp": "clip clamp_min clamp_max",
+    "conv": "conv1d conv2d conv3d convolution max_pool2d avg_pool2d",
+    "cumsum": "cumprod scan sort topk unique",
+    "bitwise": "bitwise_and bitwise_or bitwise_xor bitwise_not shl shr",
+    "erf": "erfc erfinv",
+    "full": "zeros ones constant zeros_like ones_like full_like fill const",
+    "fma": "addcmul mad fmaf",
+    "gather": "scatter index_select embedding take take_along_dim index_put",
+    "layer_norm": "layernorm group_norm groupnorm batch_norm batchnorm instance_norm native_layer_norm",
+    "logical_and": "and",
+    "logical_not": "not",
+    "logical_or": "or",
+    "logical_xor": "xor",
+    "pad": "constant_pad_nd",
+    "pow": "power exponent",
+    "repeat": "tile repeat_interleave",
+    "rms_norm": "rmsnorm",
+    "tan": "sin cos sinh cosh asin acos atan atan2",
+    "tril": "triu",
+    "trunc": "fix floor ceil round rint",
+    "var": "variance var_mean",
+}
+"""Recipes, and for what else they stand."""
+
+_SAME_DTYPES: dict[str, str] = {
+    "bf16": "bfloat16 bfloat",
+    "f16": "half float16 fp16",
+    "f32": "float float32 fp32 single",
+    "f64": "double float64 fp64",
+    "i8": "int8 char",
+    "i32": "int int32",
+    "i64": "int64 long",
+    "bool": "boolean bool_ i1 pred",
+}
+
+_NO_DTYPES: dict[str, str] = {
+    "complex64 complex128 cfloat cdouble": "Pass real and imaginary parts as two tensors.",
+    "int16 short i16": "Cast to i32 before, which holds all of it.",
+    "uint8 u8 byte uint16 u16": "Cast to i32 before, which holds all of it: there are no unsigned types.",
+    "uint32 u32 uint64 u64 ulong uint": "Cast to i64 before: there are no unsigned types.",
+    "fp8 float8 f8 f8e4m3 f8e5m2 e4m3 e5m2 float8_e4m3fn float8_e5m2": "Cast to bf16 or f16 before.",
+    "tf32": "Write f32.",
+}
+
+
+def _spelled_out(same: Mapping[str, str]) -> dict[str, str]:
+    return {other: name for name, others in same.items() for other in others.split()}
+
+
+OP_OF: dict[str, str] = _spelled_out(_SAME_OPS)
+"""Other names of operators."""
+RECIPE_OF: dict[str, str] = _RECIPES | {other: _RECIPES[name] for other, name in _spelled_out(_LIKE_RECIPES).items()}
+"""By operators that there are not, what to write."""
+DTYPE_OF: dict[str, str] = _spelled_out(_SAME_DTYPES)
+"""Other names of dtypes."""
+DTYPE_ADVICE: dict[str, str] = {name: advice for names, advice in _NO_DTYPES.items() for name in names.split()}
+"""By dtypes that there are not, what to do."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A sentence that proposes the name most like `name`, or nothing."""
+    close = difflib.get_close_matches(name, list(known), n=2)
+    return f"Did you mean {' or '.join(close)}? " if close else ""
+
+
+def for_operator(name: str, known: Iterable[str]) -> str:
+    """A sentence with what to write instead of an operator that is none, or nothing."""
+    return _advice(name, tuple(known), OP_OF, RECIPE_OF)
+
+
+def for_dtype(name: str, known: Iterable[str]) -> str:
+    """The same for a dtype."""
+    return _advice(name, tuple(known), DTYPE_OF, DTYPE_ADVICE)
+
+
+def _advice(name: str, known: tuple[str, ...], same: Mapping[str, str], recipes: Mapping[str, str]) -> str:
+    # `torch.bfloat16`, `aten.add`, `Softmax`: the last part says what is meant.
+    plain = name.rsplit(".", 1)[-1].strip().lower()
+    if plain in known or plain in same:
+        return f"Did you mean {plain if plain in known else same[plain]}? "
+    return f"{recipes[plain]} " if plain in recipes else nearest(plain, known)
