@@ -65,6 +65,15 @@ def graded(fusion: Fusion, grade: MathGrade) -> Fusion:
     return fusion if ops == fusion.ops else replace(fusion, ops=ops)
 
 
+def formed_like(fusion: Fusion, other: Fusion) -> Fusion | None:
+    """The fusion pinned, its functions computed as those of `other`, which was pinned once; None where that is another
+    graph."""
+    made = pinned(fusion)
+    if [(op.kind, op.inputs, op.output) for op in made.ops] != [(op.kind, op.inputs, op.output) for op in other.ops]:
+        return None
+    return replace(made, ops=tuple(replace(op, grade=as_.grade) for op, as_ in zip(made.ops, other.ops, strict=True)))
+
+
 def grades_of(fusion: Fusion) -> tuple[MathGrade, ...]:
     """The grades that give different kernels of the fusion, the most exact one first."""
     found = {op.grade for op in pinned(fusion).ops}
@@ -194,7 +203,9 @@ def _limit(kind: OpKind, dtype: DType, decides: bool, is_narrow: bool) -> MathGr
 
 
 def _renumbered(fusion: Fusion) -> Fusion:
-    """The fusion with results named `v0`, `v1`, … in the order of the operators."""
+    """The fusion with results named `v0`, `v1`, … in the order of the operators, if those are others now."""
+    if tuple(op.output for op in fusion.ops) == tuple(v.name for v in fusion.values[len(fusion.inputs) :]):
+        return fusion
     names = {name: name for name in fusion.inputs} | {op.output: f"v{n}" for n, op in enumerate(fusion.ops)}
     values = {v.name: v for v in fusion.values}
     for op in fusion.ops:

@@ -100,6 +100,9 @@ def _judge(expected: Expected, outputs: Array, part: slice, arrays: Arrays) -> t
     values = arrays.load(outputs, expected.dtype)
     anything = xp.isinf(low) & xp.isinf(high) & (low < high)
     right = ((values >= low) & (values <= high)) | (xp.isnan(values) & (xp.isnan(low) | anything))
+    if expected.zeros_are_signed:
+        sign = xp.signbit(low)
+        right = right & ~((low == 0) & (high == 0) & (sign == xp.signbit(high)) & (sign != xp.signbit(values)))
     share = xp.abs(values * 2.0 - (low + high)) / (high - low)
     # Ends that are one number, infinite or NaN leave no room to use a share of.
     beside = xp.where(right, xp.zeros_like(share), xp.full_like(share, 2.0))

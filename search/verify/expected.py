@@ -19,7 +19,7 @@ from compiler.reference import Walk
 from search.verify.arrays import Array, Arrays, elems_of
 from search.verify.intervals import Bounded
 from search.verify.online_sums import OnlineIntervals
-from search.verify.relations import relations
+from search.verify.relations import relations, zeros_have_signs
 from search.verify.tolerance import Tolerance, tolerance
 
 BLOCK_ELEMS = 1 << 24
@@ -36,6 +36,7 @@ class Expected:
     others hold f32 ends (f64 for f64, integers and bools). A NaN end asks for NaN; all between the infinities, NaN
     included, is right where no answer is wrong. `undecided`: a zero-dimensional array, how many elements have ends
     farther apart than the tolerance of the dtype allows to either side; of integers and bools, that differ at all.
+    `zeros_are_signed`: a zero that is asked for has the sign of its ends.
     """
 
     shape: tuple[int, ...]
@@ -45,6 +46,7 @@ class Expected:
     lower: Array
     upper: Array
     undecided: Array = 0
+    zeros_are_signed: bool = False
 
 
 def expect(fusion: Fusion, storages: Sequence[Array], arrays: Arrays) -> tuple[Expected, ...]:
@@ -59,11 +61,10 @@ def expect(fusion: Fusion, storages: Sequence[Array], arrays: Arrays) -> tuple[E
         return tuple(_expect_output(fusion, inputs, output, arrays) for output in range(len(fusion.outputs)))
 
 
-def expected_of(value: Value, bounded: Bounded, arrays: Arrays, *, only_moved: bool = False) -> Expected:
-    """What a vector of these values must be; `value` says its dtype and shape."""
-    flat = dataclasses.replace(bounded, value=bounded.value.reshape(-1))
-    blocks = [(slice(0, elems_of(value.shape)), flat)]
-    return _gathered(value, iter(blocks), arrays, only_moved=only_moved)
+def expected_at(fusion: Fusion, name: str, bounded: Bounded, count: int, arrays: Arrays) -> Expected:
+    """What `count` elements of a value of a pinned fusion must be, of which this is known."""
+    vector = dataclasses.replace(fusion.value(name), shape=(count,), strides=(1,))
+    return _gathered(fusion, name, vector, iter([(slice(0, count), bounded)]), arrays)
 
 
 def widened(expected: Expected, times: float, arrays: Arrays) -> Expected:
@@ -97,8 +98,7 @@ def only_moves(fusion: Fusion, name: str) -> bool:
 
 def _expect_output(fusion: Fusion, inputs: list[Array], output: int, arrays: Arrays) -> Expected:
     name = fusion.outputs[output]
-    blocks = _rows(fusion, inputs, output, arrays)
-    return _gathered(fusion.value(name), blocks, arrays, only_moved=only_moves(fusion, name))
+    return _gathered(fusion, name, fusion.value(name), _rows(fusion, inputs, output, arrays), arrays)
 
 
 def _rows(fusion: Fusion, inputs: list[Array], output: int, arrays: Arrays) -> Iterator[tuple[slice, Bounded]]:
@@ -114,8 +114,11 @@ def _rows(fusion: Fusion, inputs: list[Array], output: int, arrays: Arrays) -> I
         yield slice(start * row_elems, stop * row_elems), walk.rows(output, start, stop)
 
 
-def _gathered(value: Value, blocks: Iterator[tuple[slice, Bounded]], arrays: Arrays, *, only_moved: bool) -> Expected:
+def _gathered(
+    fusion: Fusion, name: str, value: Value, blocks: Iterator[tuple[slice, Bounded]], arrays: Arrays
+) -> Expected:
     """The blocks of an output in one: exact where nothing but moves made it, or where integers are known."""
+    only_moved = only_moves(fusion, name)
     elems = elems_of(value.shape)
     exact = arrays.empty(elems, value.dtype) if only_moved or not value.dtype.is_float else None
     wide = value.dtype is DType.F64 or not value.dtype.is_float
@@ -137,7 +140,8 @@ def _gathered(value: Value, blocks: Iterator[tuple[slice, Bounded]], arrays: Arr
     allowed = Tolerance(0.0, 0.0, math.inf)
     if value.dtype.is_float:
         allowed = tolerance(value.dtype, _largest(arrays, *ends))
-    return Expected(value.shape, value.strides, value.dtype, allowed, *ends, _undecided(*ends, allowed, arrays))
+    undecided, signed = _undecided(*ends, allowed, arrays), value.dtype.is_float and zeros_have_signs(fusion, name)
+    return Expected(value.shape, value.strides, value.dtype, allowed, *ends, undecided, signed)
 
 
 def _undecided(lower: Array, upper: Array, allowed: Tolerance, arrays: Arrays) -> Array:

@@ -6,6 +6,10 @@
     ties      few distinct values: equal operands of maximum and minimum, sums that lie between two numbers
     zeros     +0, -0 and +-1
     inf_nan   ordinary values with +inf, -inf and NaN among them, few enough that some rows of a reduction have none
+    near      what decisions turn on: few values and the numbers of comparisons, many a unit of the last place beside
+              them; values halfway between two numbers of a half; zeros and subnormal numbers
+    positive  for reductions: of one sign; what folds a zero of its own into a maximum or minimum
+    negative  is seen
     peaks     for reductions: nearly all the same, few elements that count, among them the last along each dimension;
               where everything counts alike, one element of many could be left out unseen
 
@@ -19,15 +23,21 @@ import math
 from collections.abc import Callable
 
 from compiler.dtypes import DType
-from compiler.ir.fusion import Fusion, Value
-from compiler.ir.ops import MOVES, REDUCTIONS, OpKind
+from compiler.ir.fusion import Fusion, Literal, Value
+from compiler.ir.ops import COMPARE, MOVES, REDUCTIONS, OpKind
+from compiler.reference import FLOAT_FORMATS
 from search.verify.arrays import Array, Arrays, storage_elems
 from search.verify.integers import bools, compared, integers, moved_integers
 
 RANDOM = "random"
+NEAR = "near"
+POSITIVE, NEGATIVE = "positive", "negative"
 PEAKS = "peaks"
-ALL_SETS = (RANDOM, "large", "tiny", "ties", "zeros", "inf_nan")
-"""Of every fusion that computes; reductions have `PEAKS` too."""
+ALL_SETS = (RANDOM, "large", "tiny", "ties", "zeros", "inf_nan", NEAR)
+"""Of every fusion that computes."""
+
+FOLDED_SETS = (POSITIVE, NEGATIVE, PEAKS)
+"""Of reductions, beside the others."""
 
 _POSITIVE_DOMAIN = frozenset({OpKind.LOG, OpKind.SQRT, OpKind.RSQRT})
 _SIGN_OF_ZERO_MATTERS = frozenset({OpKind.DIV, OpKind.RECIPROCAL, OpKind.RSQRT})
@@ -35,7 +45,11 @@ _SIGN_OF_ZERO_IS_FREE = frozenset({OpKind.MAXIMUM, OpKind.MINIMUM, OpKind.RELU})
 _NEVER_NEGATIVE = frozenset({OpKind.SQUARE, OpKind.ABS, OpKind.EXP, OpKind.SIGMOID})
 _FINE = frozenset({RANDOM, "large", "tiny"})
 _PEAKS_IN_A_FOLD = 24
-_SPECIAL = (math.inf, -math.inf, math.nan, 0.0, -0.0)
+_LARGEST_COMPARED = 1000.0
+_SPECIAL = (math.inf, -math.inf, math.nan, 0.0, -0.0, 2.0**-130, -(2.0**-24))
+_HALFWAY = (2.0**-8, 2.0**-11)
+"""What lies halfway between 1 and the next bf16, and the next f16."""
+
 _TIES = (-2.0, -1.5, -1.0, -0.5, 0.5, 1.0, 1.5, 2.0)
 
 
@@ -48,7 +62,7 @@ def input_sets(fusion: Fusion) -> tuple[str, ...]:
     """The names of the sets that a kernel for this fusion must pass, `random` first."""
     if only_moves(fusion):
         return (RANDOM,)
-    return (*ALL_SETS, PEAKS) if _reduction_length(fusion) > 1 else ALL_SETS
+    return (*ALL_SETS, *FOLDED_SETS) if _reduction_length(fusion) > 1 else ALL_SETS
 
 
 def make_inputs(fusion: Fusion, name: str, arrays: Arrays) -> list[Array]:
@@ -59,7 +73,7 @@ def make_inputs(fusion: Fusion, name: str, arrays: Arrays) -> list[Array]:
     storages = []
     for position, value in enumerate(fusion.value(n) for n in fusion.inputs):
         elems = storage_elems(value.shape, value.strides)
-        seed = (*ALL_SETS, PEAKS).index(name) * 1000 + position
+        seed = (*ALL_SETS, *FOLDED_SETS).index(name) * 1000 + position
         storages.append(arrays.store(_values(fusion, value, name, elems, seed, arrays), value.dtype))
     return storages
 
@@ -70,7 +84,9 @@ def _values(fusion: Fusion, value: Value, name: str, elems: int, seed: int, arra
         return _peaks(fusion, value, elems, seed, arrays)
     if value.dtype is DType.BOOL:
         # Few that are false are to a minimum what peaks are to a maximum.
-        return ~_is_last(value, elems, arrays) if name == "large" else bools(name, elems, seed, arrays)
+        if name == "large":
+            return ~_is_last(value, elems, arrays)
+        return bools(name, elems, seed, arrays, _reduction_length(fusion))
     if not value.dtype.is_float:
         if moves:
             return moved_integers(value.dtype, elems, seed, arrays)
@@ -103,6 +119,29 @@ def _large(fusion: Fusion, dtype: DType, elems: int, seed: int, arrays: Arrays) 
 
 def _tiny(fusion: Fusion, dtype: DType, elems: int, seed: int, arrays: Arrays) -> Array:
     return arrays.normal(elems, seed) * (2.0**-12 if dtype is DType.F16 else 2.0**-20)
+
+
+def _near(fusion: Fusion, dtype: DType, elems: int, seed: int, arrays: Arrays) -> Array:
+    xp = arrays.xp
+    numbers = tuple(dict.fromkeys((*_TIES, *_compared_numbers(fusion))))
+    base = abs(_pick(arrays, elems, seed, numbers)) if _needs_positive(fusion) else _pick(arrays, elems, seed, numbers)
+    unit = 2.0 ** -FLOAT_FORMATS[dtype if dtype is not DType.F64 else DType.F32].precision * 2.0
+    # A unit beside, halfway between two bf16 and two f16, and a unit beside that.
+    beside = _pick(arrays, elems, seed + 500, (0.0, 0.0, unit, -unit, *(h + u for h in _HALFWAY for u in (0.0, unit))))
+    made = base + base * beside
+    if _needs_positive(fusion):
+        return made
+    small = _pick(arrays, elems, seed + 600, (0.0, -0.0, 2.0**-130, -(2.0**-24), 2.0**-149, 2.0**-15))
+    return xp.where(arrays.uniform(elems, seed + 700) < 0.125, small, made)
+
+
+def _positive(fusion: Fusion, dtype: DType, elems: int, seed: int, arrays: Arrays) -> Array:
+    return arrays.uniform(elems, seed) * 1.9 + 0.1
+
+
+def _negative(fusion: Fusion, dtype: DType, elems: int, seed: int, arrays: Arrays) -> Array:
+    made = _positive(fusion, dtype, elems, seed, arrays)
+    return made * 0.5 if _needs_positive(fusion) else -made
 
 
 def _ties(fusion: Fusion, dtype: DType, elems: int, seed: int, arrays: Arrays) -> Array:
@@ -196,6 +235,18 @@ def _reduction_length(fusion: Fusion) -> int:
     return max(lengths.values(), default=1)
 
 
+def _compared_numbers(fusion: Fusion) -> tuple[float, ...]:
+    """The numbers that floats are compared with, near enough to others that arithmetic on them stays in range."""
+    numbers = (
+        float(x.value)
+        for op in fusion.ops
+        if op.kind in COMPARE and fusion.value(op.tensor_inputs[0]).dtype.is_float
+        for x in op.inputs
+        if isinstance(x, Literal)
+    )
+    return tuple(x for x in numbers if math.isfinite(x) and abs(x) < _LARGEST_COMPARED)
+
+
 def _kinds(fusion: Fusion) -> frozenset[OpKind]:
     return frozenset(op.kind for op in fusion.ops)
 
@@ -207,4 +258,7 @@ _MAKERS: dict[str, Callable[[Fusion, DType, int, int, Arrays], Array]] = {
     "ties": _ties,
     "zeros": _zeros,
     "inf_nan": _inf_nan,
+    NEAR: _near,
+    POSITIVE: _positive,
+    NEGATIVE: _negative,
 }

@@ -20,8 +20,15 @@ _RANGES = {
     DType.I64: (-(2**63), 2**63 - 1),
 }
 _ORDINARY = 100
-_SPANS = {"tiny": (-1, 1), "ties": (-3, 3), "zeros": (-1, 1)}
-_TRUE = {"random": 0.5, "tiny": 0.1, "ties": 0.5, "zeros": 0.0, "inf_nan": 1.0}
+_SPANS = {
+    "tiny": (-1, 1),
+    "ties": (-3, 3),
+    "zeros": (-1, 1),
+    "near": (-2, 2),
+    "positive": (1, 100),
+    "negative": (-100, -1),
+}
+_TRUE = {"random": 0.5, "tiny": 0.1, "ties": 0.5, "zeros": 0.0, "inf_nan": 1.0, "near": 0.5}
 """How many bools are true in each set: all of them and none among these."""
 
 
@@ -33,8 +40,12 @@ class Compared:
     numbers: tuple[int, ...]
 
 
-def bools(set_name: str, elems: int, seed: int, arrays: Arrays) -> Array:
-    """Truth values; their share depends on the set."""
+def bools(set_name: str, elems: int, seed: int, arrays: Arrays, length: int = 1) -> Array:
+    """Truth values; their share depends on the set. `length`: of the longest reduction, of which the results of
+    `positive` and `negative` are half of one kind: one lone element decides, here or there, or none does."""
+    lone = 0.7 / length
+    if set_name in ("positive", "negative"):
+        return arrays.uniform(elems, seed) < (1.0 - lone if set_name == "positive" else lone)
     return arrays.uniform(elems, seed) < _TRUE[set_name]
 
 

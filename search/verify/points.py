@@ -8,7 +8,7 @@ positions that share them. What is computed with is the caller's, as in `compile
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import prod
 from typing import Any, Generic, TypeVar
 
@@ -20,7 +20,7 @@ from compiler.ir.ops import REDUCTIONS, OpKind
 from compiler.ir.pinned import pinned
 from compiler.reference import Arithmetic
 from search.verify.arrays import NumpyArrays
-from search.verify.expected import Expected, expected_of, only_moves
+from search.verify.expected import Expected, expected_at
 from search.verify.online_sums import OnlineIntervals
 from search.verify.relations import relations
 
@@ -64,8 +64,7 @@ def expect_at(fusion: Fusion, output: str, positions: Offsets, read: Read) -> Ex
     output = fusion.outputs[number]
     with arrays.quiet():
         bounded = at_points(fusion, output, positions, read, OnlineIntervals(np, relations(fusion)))
-        vector = replace(fusion.value(output), shape=(len(positions),), strides=(1,))
-        return expected_of(vector, bounded, arrays, only_moved=only_moves(fusion, output))
+        return expected_at(fusion, output, bounded, len(positions), arrays)
 
 
 @dataclass

@@ -16,6 +16,9 @@ from compiler.ir.ops import COMPARE, OpKind
 from compiler.reference import FLOAT_FORMATS
 
 _EXTREMES = (OpKind.AMAX, OpKind.AMIN)
+_SIGN_IS_OPEN = frozenset(
+    {OpKind.SUM, OpKind.MEAN, OpKind.AMAX, OpKind.AMIN, OpKind.MAXIMUM, OpKind.MINIMUM, OpKind.RELU}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,22 @@ def relations(fusion: Fusion) -> Mapping[str, Relation]:
     made = {op.output: op for op in fusion.ops}
     found = {op.output: _relation(fusion, made, op) for op in fusion.ops if op.kind in COMPARE}
     return {name: relation for name, relation in found.items() if relation is not None}
+
+
+def zeros_have_signs(fusion: Fusion, name: str) -> bool:
+    """Whether a zero of this value has the sign that operators give it. Of sums, and of maxima and minima of zeros of
+    both signs, either is right: torch's own depends on the device and the order."""
+    made = {op.output: op for op in fusion.ops}
+    pending, seen = [name], {name}
+    while pending:
+        op = made.get(pending.pop())
+        if op is None:
+            continue
+        if op.kind in _SIGN_IS_OPEN:
+            return False
+        pending += [x for x in dict.fromkeys(op.tensor_inputs) if x not in seen]
+        seen.update(op.tensor_inputs)
+    return True
 
 
 def _relation(fusion: Fusion, made: Mapping[str, Op], op: Op) -> Relation | None:

@@ -17,6 +17,7 @@ from pydantic import Field, ValidationError
 from compiler.arch import Card, arch_named
 from compiler.errors import CompilerError, InvalidFusion, UnknownArch, Unsupported
 from compiler.ir.fusion import Fusion
+from compiler.ir.pinned import formed_like
 from compiler.schedule.trace import Trace
 from compiler.wire import trace_from_json
 from fusetune.wire.artifact import Wire, is_proven_today
@@ -123,7 +124,11 @@ class Entry(Wire):
 
     def schedule(self, fusion: Fusion) -> Trace:
         """The locked steps, for the fusion of the file. Raises InvalidFusion or Unsupported."""
-        return replace(trace_from_json(self.trace), fusion=fusion)
+        locked = trace_from_json(self.trace)
+        formed = formed_like(fusion, locked.fusion)
+        if formed is None:
+            raise Unsupported("a schedule of other operators than those of the file", "Tune it again (--update).")
+        return replace(locked, fusion=formed)
 
 
 class Lock(Wire):

@@ -37,11 +37,13 @@ def steps_of(trace: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def knobs_by_launch(point: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    """The settings of a point by launch: those of several launches are called `0.vector`, `1.vector`, …"""
+    """The settings of a point by launch: those of several launches are called `0.vector`, `1.vector`, …, and what holds
+    for all of them has no number."""
+    shared = "all launches" if any("." in name for name in point) else ""
     found: dict[str, dict[str, Any]] = {}
     for name, value in point.items():
         number, dot, knob = name.partition(".")
-        launch, knob = (f"launch {number}", knob) if dot else ("", name)
+        launch, knob = (f"launch {number}", knob) if dot else (shared, name)
         found.setdefault(launch, {})[knob] = value
     return list(found.items())
 

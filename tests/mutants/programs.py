@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compiler.ir.fusion import Fusion
+from compiler.ir.pinned import pinned
 from compiler.lower.kernel_ir import Kernel
 from compiler.pipeline import GeneratedLaunch
 from tests.mutants.machine.executor import executed
@@ -39,7 +40,8 @@ class Program:
 
     @classmethod
     def of(cls, fusion: Fusion, launches: tuple[GeneratedLaunch, ...]) -> Program:
-        return cls(fusion, launches, tuple(Grid(one.kernel) for one in launches))
+        # Launches name outputs as the pinned fusion does.
+        return cls(pinned(fusion), launches, tuple(Grid(one.kernel) for one in launches))
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:

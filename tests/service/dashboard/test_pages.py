@@ -393,8 +393,10 @@ def test_a_kernel_of_several_launches_shows_each_of_them(database: Database, cli
     ):
         assert said in page.text
     knobs = [dict(zip(one.texts("dt"), one.texts("dd"), strict=True)) for one in page.all("dl", class_="knobs")]
-    assert [one["cluster"] for one in knobs] == [str(point["0.cluster"]), str(point["1.cluster"])]
-    assert {name for one in knobs for name in one} == {name[2:].replace("_", " ") for name in point}
+    *own, shared = knobs
+    assert shared == {"math": point["math"]}
+    assert [one["cluster"] for one in own] == [str(point["0.cluster"]), str(point["1.cluster"])]
+    assert {name for one in own for name in one} == {name[2:].replace("_", " ") for name in point if name[1] == "."}
 
 
 def test_a_kernel_whose_class_has_no_smaller_sizes_names_none(database: Database, client: TestClient) -> None:
