@@ -68,6 +68,7 @@ OPERATIONS = (
     "service.jobs.presence",
     "compiler",
     "search.space",
+    "search.decidable",
     "fusetune.wire",
 )
 BORDER = (*OPERATIONS, "service.problems", "service.auth", "service.metrics", "service.log", "service.limits")

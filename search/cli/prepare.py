@@ -18,6 +18,7 @@ from search.cli.faults import UsageFault, reports_faults
 from search.cli.load import Named, load_many, sizes_of
 from search.cli.options import Bind, CardName, Seed
 from search.cli.report import describe_prepared
+from search.decidable import refuse_undecidable
 from search.drafting import DraftPool, drafters
 from search.plan import Plan
 from search.predicting import refiner
@@ -59,6 +60,7 @@ def prepare(
         drafting.start()
         for one, fusion in bound:
             try:
+                refuse_undecidable(fusion)
                 plan = Plan.of(fusion, chosen)
                 found = prepare_one(one, plan, chosen, pool, drafting, out / one.name, per_fusion, seed)
             except Unsupported as error:

@@ -26,6 +26,7 @@ from search.cli.options import (
 )
 from search.cli.prepare import prepare_one
 from search.cli.report import describe_outcome, describe_prepared, describe_proofs, predicted_table
+from search.decidable import refuse_undecidable
 from search.drafting import DraftPool, drafters
 from search.emulation.apart import PROVING_SHARE, Prover
 from search.emulation.prepared import Proof, prove_prepared
@@ -64,6 +65,7 @@ def tune(
     named = load_one(fusion, case, sizes_of(bind or []))
     card_or_default(card)  # an unknown card is refused before a GPU is looked for
     plan_fusion = named.bound()
+    refuse_undecidable(plan_fusion)
     folder = usable_folder(out or Path("build/tune") / named.name)
     console = Console(highlight=False, soft_wrap=True)
     target = find_device(card)

@@ -18,10 +18,12 @@ from compiler.pipeline import Generated, artifact, generate
 from compiler.wire import trace_from_json
 from fusetune.wire.artifact import VERIFIER, Emulated, Evidence, KernelArtifact, Verification
 from search.build import Compiler
-from search.emulation.running import ORDERS, SEED, Verdict, run_set
+from search.emulation.running import ARRAYS, ORDERS, SEED, Verdict, run_set
 from search.emulation.served import Served, run_served
 from search.emulation.small import Small, small_binding
-from search.verify.inputs import RANDOM, input_sets
+from search.verify.decided import UNDECIDED_FIX, best_shares, why_undecided
+from search.verify.expected import expect
+from search.verify.inputs import RANDOM, input_sets, make_inputs
 
 DEVICE = "emulator"
 """What a verification names in place of a GPU."""
@@ -107,7 +109,7 @@ def _verify_whole(fusion: Fusion, stored: KernelArtifact) -> Emulation:
         verdicts.append(verdict)
     blocks = sum(prod(launch.grid) for launch in stored.launches)
     ran = Served("", tuple(range(blocks)), orders=ORDERS)
-    return Emulation(_verification(sets, verdicts, _record(stored, stored, ran, ORDERS)))
+    return Emulation(_verification(sets, verdicts, _record(stored, stored, ran, ORDERS), _decided(fusion)))
 
 
 def _verify(served: Generated, compiled: KernelArtifact, compiler: Compiler) -> Emulation:
@@ -132,7 +134,8 @@ def _verify(served: Generated, compiled: KernelArtifact, compiler: Compiler) -> 
         return Emulation(undone=f"{_UNPROVEN} {at}{unfinished}")
     if ran.unfinished:
         return Emulation(undone=f"{_UNPROVEN} in the emulator: {ran.unfinished}")
-    return Emulation(_verification(sets, verdicts, _record(built, compiled, ran, ORDERS)))
+    decided = _decided(small.fusion)
+    return Emulation(_verification(sets, verdicts, _record(built, compiled, ran, ORDERS), decided))
 
 
 def _verify_served(served: Generated, compiled: KernelArtifact, none_smaller: Unsupported) -> Emulation:
@@ -148,7 +151,17 @@ def _verify_served(served: Generated, compiled: KernelArtifact, none_smaller: Un
     return Emulation(_verification((RANDOM,), [verdict], _record(None, compiled, ran, ran.orders)))
 
 
-def _verification(sets: tuple[str, ...], verdicts: Sequence[Verdict], record: Emulated) -> Verification:
+def _decided(fusion: Fusion) -> tuple[float, ...]:
+    """The decided share of each output. Raises Unsupported where one is not decided."""
+    found = best_shares(fusion, ARRAYS, lambda name: expect(fusion, make_inputs(fusion, name, ARRAYS), ARRAYS))
+    if why := why_undecided(found):
+        raise Unsupported(why, UNDECIDED_FIX)
+    return found
+
+
+def _verification(
+    sets: tuple[str, ...], verdicts: Sequence[Verdict], record: Emulated, decided: tuple[float, ...] = ()
+) -> Verification:
     worst = max(verdicts, key=lambda verdict: verdict.max_error)
     return Verification(
         device=DEVICE,
@@ -157,6 +170,7 @@ def _verification(sets: tuple[str, ...], verdicts: Sequence[Verdict], record: Em
         tolerance=worst.tolerance,
         deterministic=True,
         emulated=record,
+        decided=decided,
         verifier=VERIFIER,
     )
 

@@ -10,6 +10,7 @@ from compiler.ir.fusion import Fusion, Value
 from fusetune.wire.artifact import KernelArtifact
 from search.verify.arrays import Array, TorchArrays, storage_elems
 from search.verify.compare import compare, differing, first_fault, poisoned_holes
+from search.verify.decided import best_shares
 from search.verify.expected import Expected, expect, widened
 from search.verify.inputs import RANDOM, make_inputs
 from search.verify.zones import POISONS, buffer, disturbed_bytes, fill_guards, lay_out, poison
@@ -54,6 +55,10 @@ class CheckBench:
         self._memory = arrays.xp.empty(self._zones.total_bytes, dtype=arrays.xp.uint8, device=arrays.device)
         self._random = self._case(RANDOM)
         self._loaded: _Case | None = None
+        self.decided = best_shares(
+            fusion, arrays, lambda name: (self._random if name == RANDOM else self._case(name)).expected
+        )
+        """Of each output, the share that the best of the input sets decides."""
 
     @property
     def random_storages(self) -> list[Array]:

@@ -21,6 +21,7 @@ from search.measure.eager import EagerForm, allowances, eager_form
 from search.measure.facts import Nvml, read_facts
 from search.trial import TrialState
 from search.verify.arrays import TorchArrays
+from search.verify.decided import UNDECIDED_FIX, why_undecided
 from search.verify.inputs import RANDOM, input_sets
 
 KERNELS_KEPT = 8
@@ -119,6 +120,9 @@ class CudaBackend:
 
     def _measure(self, artifact: KernelArtifact, effort: Effort, fusion: Fusion) -> MeasureResult:
         began = time.monotonic()
+        assert self._bench is not None
+        if why := why_undecided(self._bench.decided):
+            return MeasureResult(TrialState.UNSUPPORTED, f"{why}. {UNDECIDED_FIX}")
         ready = self._ready(artifact)
         sets = input_sets(fusion) if effort is Effort.ALL_SETS else (RANDOM,)
         for name in sets:
@@ -147,6 +151,7 @@ class CudaBackend:
         return ready.verdicts[set_name]
 
     def _verification(self, ready: _Ready) -> Verification:
+        assert self._bench is not None
         worst = max(ready.verdicts.values(), key=lambda verdict: verdict.max_error)
         return Verification(
             device=self._facts.name,
@@ -154,6 +159,7 @@ class CudaBackend:
             max_error=worst.max_error,
             tolerance=worst.tolerance,
             deterministic=all(verdict.deterministic for verdict in ready.verdicts.values()),
+            decided=self._bench.decided,
             verifier=VERIFIER,
         )
 

@@ -10,6 +10,8 @@
               them; values halfway between two numbers of a half; zeros and subnormal numbers
     positive  for reductions: of one sign; what folds a zero of its own into a maximum or minimum
     negative  is seen
+    lone      for maxima, minima and comparisons that are folded: one element that decides in most runs of a fold, or
+              NaN; where few results are folded, several sets, so that it stands in many places
     peaks     for reductions: nearly all the same, few elements that count, among them the last along each dimension;
               where everything counts alike, one element of many could be left out unseen
 
@@ -36,14 +38,19 @@ PEAKS = "peaks"
 ALL_SETS = (RANDOM, "large", "tiny", "ties", "zeros", "inf_nan", NEAR)
 """Of every fusion that computes."""
 
+LONE = tuple(f"lone{number}" for number in range(8))
 FOLDED_SETS = (POSITIVE, NEGATIVE, PEAKS)
 """Of reductions, beside the others."""
+
+FEW_RESULTS = 64
+"""Elements of a result of which each has a deciding element of its own, in one set or another."""
 
 _POSITIVE_DOMAIN = frozenset({OpKind.LOG, OpKind.SQRT, OpKind.RSQRT})
 _SIGN_OF_ZERO_MATTERS = frozenset({OpKind.DIV, OpKind.RECIPROCAL, OpKind.RSQRT})
 _SIGN_OF_ZERO_IS_FREE = frozenset({OpKind.MAXIMUM, OpKind.MINIMUM, OpKind.RELU})
 _NEVER_NEGATIVE = frozenset({OpKind.SQUARE, OpKind.ABS, OpKind.EXP, OpKind.SIGMOID})
 _FINE = frozenset({RANDOM, "large", "tiny"})
+_EXTREMES = frozenset({OpKind.AMAX, OpKind.AMIN})
 _PEAKS_IN_A_FOLD = 24
 _LARGEST_COMPARED = 1000.0
 _SPECIAL = (math.inf, -math.inf, math.nan, 0.0, -0.0, 2.0**-130, -(2.0**-24))
@@ -62,7 +69,11 @@ def input_sets(fusion: Fusion) -> tuple[str, ...]:
     """The names of the sets that a kernel for this fusion must pass, `random` first."""
     if only_moves(fusion):
         return (RANDOM,)
-    return (*ALL_SETS, *FOLDED_SETS) if _reduction_length(fusion) > 1 else ALL_SETS
+    if _reduction_length(fusion) <= 1:
+        return ALL_SETS
+    results = [fusion.value(op.output).elems for op in fusion.ops if op.kind in _EXTREMES]
+    lone = () if not results else LONE if min(results) < FEW_RESULTS else LONE[:2]
+    return (*ALL_SETS, *FOLDED_SETS, *lone)
 
 
 def make_inputs(fusion: Fusion, name: str, arrays: Arrays) -> list[Array]:
@@ -73,7 +84,7 @@ def make_inputs(fusion: Fusion, name: str, arrays: Arrays) -> list[Array]:
     storages = []
     for position, value in enumerate(fusion.value(n) for n in fusion.inputs):
         elems = storage_elems(value.shape, value.strides)
-        seed = (*ALL_SETS, *FOLDED_SETS).index(name) * 1000 + position
+        seed = (*ALL_SETS, *FOLDED_SETS, *LONE).index(name) * 1000 + position
         storages.append(arrays.store(_values(fusion, value, name, elems, seed, arrays), value.dtype))
     return storages
 
@@ -90,8 +101,8 @@ def _values(fusion: Fusion, value: Value, name: str, elems: int, seed: int, arra
     if not value.dtype.is_float:
         if moves:
             return moved_integers(value.dtype, elems, seed, arrays)
-        return integers(fusion, value.name, name, seed, elems, arrays)
-    made = (_mixed if moves else _MAKERS[name])(fusion, value.dtype, elems, seed, arrays)
+        return integers(fusion, value.name, name, seed, elems, arrays, _reduction_length(fusion))
+    made = (_mixed if moves else _MAKERS.get(name, _lone))(fusion, value.dtype, elems, seed, arrays)
     return _with_f64_bits(made, elems, seed, arrays) if value.dtype is DType.F64 and name in _FINE else made
 
 
@@ -142,6 +153,16 @@ def _positive(fusion: Fusion, dtype: DType, elems: int, seed: int, arrays: Array
 def _negative(fusion: Fusion, dtype: DType, elems: int, seed: int, arrays: Arrays) -> Array:
     made = _positive(fusion, dtype, elems, seed, arrays)
     return made * 0.5 if _needs_positive(fusion) else -made
+
+
+def _lone(fusion: Fusion, dtype: DType, elems: int, seed: int, arrays: Arrays) -> Array:
+    xp = arrays.xp
+    quiet = arrays.uniform(elems, seed) * 0.5 + (0.5 if _needs_positive(fusion) else -0.25)
+    tops = (4.0, 3.5) if _needs_positive(fusion) else (4.0, -4.0)
+    # The seeds of sets lie a thousand apart: in every other one, some of the lone elements are NaN.
+    loud = _pick(arrays, elems, seed + 500, tops if seed // 1000 % 2 else (*tops, math.nan))
+    here = arrays.uniform(elems, seed + 600) < 1.0 / _reduction_length(fusion)
+    return xp.where(here, loud, quiet)
 
 
 def _ties(fusion: Fusion, dtype: DType, elems: int, seed: int, arrays: Arrays) -> Array:

@@ -44,8 +44,9 @@ def bools(set_name: str, elems: int, seed: int, arrays: Arrays, length: int = 1)
     """Truth values; their share depends on the set. `length`: of the longest reduction, of which the results of
     `positive` and `negative` are half of one kind: one lone element decides, here or there, or none does."""
     lone = 0.7 / length
-    if set_name in ("positive", "negative"):
-        return arrays.uniform(elems, seed) < (1.0 - lone if set_name == "positive" else lone)
+    if set_name in ("positive", "negative") or set_name.startswith("lone"):
+        is_rare = set_name == "negative" or set_name.endswith(("0", "2", "4", "6"))
+        return arrays.uniform(elems, seed) < (lone if is_rare else 1.0 - lone)
     return arrays.uniform(elems, seed) < _TRUE[set_name]
 
 
@@ -54,8 +55,8 @@ def moved_integers(dtype: DType, elems: int, seed: int, arrays: Arrays) -> Array
     return arrays.integers(*_RANGES[dtype], elems, seed)
 
 
-def integers(fusion: Fusion, name: str, set_name: str, seed: int, elems: int, arrays: Arrays) -> Array:
-    """64-bit integers that the input's dtype holds.
+def integers(fusion: Fusion, name: str, set_name: str, seed: int, elems: int, arrays: Arrays, length: int = 1) -> Array:
+    """64-bit integers that the input's dtype holds. `length`: of the longest reduction.
 
     random: up to 100 either side of zero, or indices; large: any; inf_nan: the ends of the range among random ones.
     """
@@ -68,6 +69,11 @@ def integers(fusion: Fusion, name: str, set_name: str, seed: int, elems: int, ar
         low, high = lowest, highest
     values = arrays.integers(low, high, elems, seed)
     xp = arrays.xp
+    if set_name.startswith("lone") and not found.extent:
+        loud = arrays.uniform(elems, seed + 600)
+        values = values // 4
+        values = xp.where(loud < 0.5 / length, xp.full_like(values, high), values)
+        values = xp.where(loud > 1.0 - 0.5 / length, xp.full_like(values, low), values)
     strange = (*found.numbers, -1, found.extent) if found.extent else found.numbers
     if set_name == "inf_nan":
         strange = (*strange, lowest, highest)

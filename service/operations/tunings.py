@@ -23,6 +23,7 @@ from fusetune.wire.service import (
     TuningState,
     TuningView,
 )
+from search.decidable import refuse_undecidable
 from service.db import fusions, keys, trials, tunings
 from service.db.models import CardRow, TuningRow
 from service.operations.cards import arch_of, current, resolve
@@ -58,6 +59,7 @@ def open_or_answer(context: Context, request: TuningRequest, order: Order) -> Ke
     if known is not None:
         return known
     asked = understand(request.fusion, request.binding)
+    refuse_undecidable(asked.bound)
     try:
         return _open(context, call, asked)
     except IntegrityError:  # another request took the Idempotency-Key between our look at it and our insert

@@ -45,7 +45,20 @@ def _storage(fusion: Fusion, value: Value, number: int, position: int) -> Array:
     made = _FLOATS[number % len(_FLOATS)](rng, elems, value.dtype)
     if number % 2 and any(op.kind in _POSITIVE for op in fusion.ops):
         made = np.abs(made)
+    if _becomes_integers(fusion):
+        made = np.where(np.isfinite(made), made, 1.0)
     return np.asarray(_ARRAYS.store(made if value.dtype is DType.F64 else made.astype(np.float32), value.dtype))
+
+
+def _becomes_integers(fusion: Fusion) -> bool:
+    """True if floats are cast to integers: of NaN and infinities that is undefined (docs/contracts.md, "Fusion")."""
+    return any(
+        op.kind is OpKind.CAST
+        and fusion.value(op.tensor_inputs[0]).dtype.is_float
+        and not fusion.value(op.output).dtype.is_float
+        and fusion.value(op.output).dtype is not DType.BOOL
+        for op in fusion.ops
+    )
 
 
 def _integers(fusion: Fusion, value: Value, number: int, rng: Rng, elems: int) -> Array:

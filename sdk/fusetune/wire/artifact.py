@@ -171,7 +171,9 @@ class Emulated(Wire):
 class Verification(Wire):
     """What was run to prove the kernel right, and on what: a GPU by name, or `emulator` with what ran there.
 
-    `verifier` is its number (`VERIFIER`); records of the first did not have one.
+    `decided`: of each output, the share whose right value an input set decides, in the best of them; the rest hangs on
+    the order of a sum or on the last bits of a function. `verifier` is its number (`VERIFIER`); records of the first
+    had neither.
     """
 
     device: str
@@ -180,6 +182,7 @@ class Verification(Wire):
     tolerance: float
     deterministic: bool
     emulated: Emulated | None = None
+    decided: tuple[float, ...] = ()
     verifier: int = 1
 
     @property

@@ -98,9 +98,17 @@ def integer_through_f32(s: Stmt) -> Made:
     return (s, *through(s.target, DType.F32)) if wide and isinstance(s, Compute) else None
 
 
-@changing
-def coarse_function(s: Stmt) -> Made:
+@rewriting
+def coarse_function(kernel: Kernel) -> Iterator[Kernel]:
     """A function is approximated as results of 16 bits allow, though the result is f32."""
+    # Where all that is stored has 16 bits, that is a choice of the schedule.
+    if any(p.written and p.dtype is DType.F32 for p in kernel.pointers):
+        for number, s in enumerate(walk(kernel.body)):
+            if (made := _coarser(s)) is not None:
+                yield changed_at(kernel, number, becoming(*made))
+
+
+def _coarser(s: Stmt) -> Made:
     if not isinstance(s, Compute) or s.target.dtype is not DType.F32 or s.kind in COMPARE or s.kind is OpKind.CAST:
         return None
     try:

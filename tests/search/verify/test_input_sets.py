@@ -7,7 +7,7 @@ from compiler.dtypes import DType
 from compiler.ir.fusion import Fusion, Literal, Op
 from compiler.ir.ops import OpKind
 from search.verify.arrays import Array, Arrays, NumpyArrays, TorchArrays, storage_elems
-from search.verify.inputs import ALL_SETS, FOLDED_SETS, NEAR, PEAKS, input_sets, make_inputs
+from search.verify.inputs import ALL_SETS, FOLDED_SETS, PEAKS, input_sets, make_inputs
 from tests.search.measure.kernels import fusion_of, value
 
 HOST = NumpyArrays()
