@@ -1,0 +1,71 @@
+"""What no input set decides is refused by name before anything is searched; what nearly all decide is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from compiler.errors import Unsupported
+from compiler.ir.fusion import Fusion
+from compiler.wire import bind
+from fusetune import FusionBuilder
+from fusetune.wire import parse_binding
+from search.decidable import refuse_undecidable
+from search.verify.arrays import NumpyArrays
+from search.verify.decided import LEAST_DECIDED, best_shares, why_undecided
+from search.verify.expected import expect
+from search.verify.inputs import make_inputs
+
+SHAPE = (64, 1000)
+HOST = NumpyArrays()
+
+
+def fusion_of(what: str) -> Fusion:
+    """One that decides by `what`."""
+    f = FusionBuilder()
+    x = f.input("x", SHAPE, "f32")
+    match what:
+        case "the last bits of an exponential":
+            f.output((f.exp(x) * 1e8).cast("i32"), name="y")
+        case "whole numbers of an exponential":
+            f.output(f.exp(f.minimum(x, 3.0)).cast("i32"), name="y")
+        case "a sum that is exactly itself":
+            total = x.sum((1,))
+            f.output(f.eq(total, total), name="y")
+        case "equality with a sum":
+            mean = x.mean((1,)).broadcast_to(SHAPE, (0,))
+            f.output(f.eq(f.sub(x, mean) * 1e-3 + 1.0, 1.0), name="y")
+        case "its own maximum":
+            v = f.exp(x)
+            hit = f.eq(v, v.amax((1,)).broadcast_to(SHAPE, (0,)))
+            f.output(hit, name="hit")
+            f.output(f.where(hit, f.iota(SHAPE, 1, "i32"), SHAPE[1]).amin((1,)), name="which")
+    return bind(f.build(), parse_binding({}))
+
+
+@pytest.mark.parametrize(
+    "what",
+    ["whole numbers of an exponential", "a sum that is exactly itself", "its own maximum", "equality with a sum"],
+)
+def test_what_is_decided_is_searched(what: str) -> None:
+    refuse_undecidable(fusion_of(what))
+
+
+def test_what_is_not_decided_is_refused_with_the_share() -> None:
+    with pytest.raises(Unsupported, match=r"output 0 to \d+\.\d% decided in the best input set, at least 99%") as told:
+        refuse_undecidable(fusion_of("the last bits of an exponential"))
+    assert "margin" in told.value.fix
+
+
+def test_no_more_sets_are_asked_for_than_it_takes() -> None:
+    fusion = fusion_of("its own maximum")
+    asked: list[str] = []
+
+    def expected(name: str) -> object:
+        asked.append(name)
+        return expect(fusion, make_inputs(fusion, name, HOST), HOST)
+
+    best = best_shares(fusion, HOST, expected)  # type: ignore[arg-type]
+    assert asked == ["random"]
+    assert min(best) >= LEAST_DECIDED
+    assert why_undecided(best) == ""
+    assert why_undecided((1.0, 0.5)).startswith("proving a kernel of this fusion: output 1 to 50.0% decided")
