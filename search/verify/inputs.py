@@ -185,7 +185,7 @@ def _inf_nan(fusion: Fusion, dtype: DType, elems: int, seed: int, arrays: Arrays
 
 def _mixed(fusion: Fusion, dtype: DType, elems: int, seed: int, arrays: Arrays) -> Array:
     special = _pick(arrays, elems, seed + 500, _SPECIAL)
-    here = arrays.uniform(elems, seed + 600) < 0.01
+    here = arrays.uniform(elems, seed + 600) < 0.1
     return arrays.xp.where(here, special, arrays.normal(elems, seed))
 
 

@@ -62,7 +62,8 @@ def in_bytes(dims: tuple[int, ...]) -> tuple[Fusion, Torch]:
     f.output(scale, name="scale")
 
     def said(torch: Any, x: Any) -> tuple[Any, ...]:
-        scale = x.abs().amax(dims) / 127.0
+        # By a tensor: torch multiplies by the reciprocal of a number, which is no quotient.
+        scale = x.abs().amax(dims) / torch.full((), 127.0, device=x.device)
         return (x / (scale[:, None] if kept else scale)).to(torch.int8), scale
 
     return built(f), said
