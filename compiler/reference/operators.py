@@ -77,8 +77,8 @@ def _relu(x: Array, xp: Any) -> Array:
 
 
 def _gelu_tanh(x: Array, xp: Any) -> Array:
-    """x/2 * (1 + tanh(u)), u = sqrt(2/pi) * (x + 0.044715 x^3) (Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016),
-    as x / (1 + exp(-2u)), which does not cancel where x is negative."""
+    """x/2 * (1 + tanh(u)), u = sqrt(2/pi) * (x + 0.044715 x^3) (Hendrycks and Gimpel, "Gaussian Error Linear Units",
+    2016), as x / (1 + exp(-2u)), which does not cancel where x is negative."""
     return x / (1.0 + xp.exp(-2.0 * math.sqrt(2.0 / math.pi) * (x + 0.044715 * x * x * x)))
 
 

@@ -141,7 +141,11 @@ _OWN_NAME = "__fusetune_"
 
 
 class FusionBuilder:
-    """Collects inputs, operators and outputs. Every method raises InvalidFusion at once for what cannot be."""
+    """Collects inputs, operators and outputs. Every method raises InvalidFusion at once for what cannot be.
+
+    Operators on f16 and bf16 compute in f32 and round their result once: who wants more precision between operators casts
+    to f32 first (docs/contracts.md, "Bits").
+    """
 
     def __init__(self) -> None:
         self._inputs: list[dict[str, Any]] = []
@@ -177,7 +181,7 @@ class FusionBuilder:
         return self._op("copy", x, **({} if memory is None else {"memory": memory}))
 
     def cast(self, x: Tensor, dtype: DTypeName) -> Tensor:
-        """Values in another dtype; float to integer truncates."""
+        """Values in another dtype, rounded once; float to integer truncates. To bf16 and back loses what bf16 loses."""
         return self._op("cast", x, dtype=dtype)
 
     def neg(self, x: Tensor) -> Tensor:

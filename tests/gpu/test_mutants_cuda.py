@@ -33,13 +33,10 @@ _KINDS = {kind.name: kind for kind in KINDS}
 def mutants() -> list[Judged]:
     """Wrong ones of all kinds in turns, those of one fusion together."""
     names = tuple(fusions())
+    # A card need not mind what is out of bounds of the shared memory that a block asked for, and then it is right.
+    each_kind = -(-COUNT // len(KINDS)) + 1
     each = [
-        # A card need not mind what is out of bounds of the shared memory that a block asked for, and then it is right.
-        [
-            one
-            for one in wrong_of(kind, names, -(-COUNT // len(KINDS)) + 1)
-            if "outside its bounds" not in one.verdict.why
-        ]
+        [one for one in wrong_of(kind, names, each_kind) if "outside its bounds" not in one.verdict.why]
         for kind in KINDS
     ]
     turns = (one for turn in zip_longest(*each) for one in turn if one is not None)
