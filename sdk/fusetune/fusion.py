@@ -143,8 +143,8 @@ _OWN_NAME = "__fusetune_"
 class FusionBuilder:
     """Collects inputs, operators and outputs. Every method raises InvalidFusion at once for what cannot be.
 
-    Operators on f16 and bf16 compute in f32 and round their result once: who wants more precision between operators casts
-    to f32 first (docs/contracts.md, "Bits").
+    Operators on f16 and bf16 compute in f32 and round their result once. Who wants more precision between operators
+    casts to f32 first (docs/contracts.md, "Bits").
     """
 
     def __init__(self) -> None:

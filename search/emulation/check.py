@@ -121,7 +121,7 @@ def _verify(served: Generated, compiled: KernelArtifact, compiler: Compiler) -> 
     module = parse(built.ptx)
     verdicts: list[Verdict] = []
     at = f"in the emulator, at {_shapes(small)}: "
-    sets = input_sets(small.fusion)
+    sets = input_sets(served.trace.fusion)  # how many there are hangs on the sizes
     for name in sets:
         verdict = run_set(small.fusion, built, module, name, ORDERS if name == RANDOM else ORDERS[:1])
         if verdict.fault:

@@ -151,7 +151,7 @@ class CheckBench:
         wrong: list[int],
         unstable: list[int],
     ) -> str:
-        """The plainest description of what is wrong: memory first, since it explains wrong values."""
+        """The plainest description of what is wrong: memory first, then chance, since they explain wrong values."""
         if outside:
             return f"{outside} bytes outside the buffers were written"
         if inputs:
@@ -164,11 +164,11 @@ class CheckBench:
                 missing = self._unwritten(first[output], second[output])
                 if missing:
                     return f"{where}: {missing} of {len(second[output])} elements were never written"
+            if unstable[output]:
+                return f"{where}: {unstable[output]} elements differ between two runs on the same inputs"
             if wrong[output]:
                 fault = first_fault(want, second[output], self._arrays)
                 return f"{where}: {wrong[output]} of {len(second[output])} elements are wrong; {fault}"
-            if unstable[output]:
-                return f"{where}: {unstable[output]} elements differ between two runs on the same inputs"
         raise AssertionError("a fault was counted and none is there")
 
     def _unwritten(self, first: Array, second: Array) -> int:

@@ -103,7 +103,8 @@ def _judge(expected: Expected, outputs: Array, part: slice, arrays: Arrays) -> t
     if expected.zeros_are_signed:
         sign = xp.signbit(low)
         right = right & ~((low == 0) & (high == 0) & (sign == xp.signbit(high)) & (sign != xp.signbit(values)))
-    share = xp.abs(values * 2.0 - (low + high)) / (high - low)
+    # Differences of neighbours are exact, sums are not.
+    share = 2.0 * xp.maximum(values - low, high - values) / (high - low) - 1.0
     # Ends that are one number, infinite or NaN leave no room to use a share of.
     beside = xp.where(right, xp.zeros_like(share), xp.full_like(share, 2.0))
     return right, xp.where(xp.isfinite(share), share, beside).max()

@@ -53,7 +53,9 @@ def test_unary_operators_mean_what_torch_says(kind: OpKind, xp: ModuleType) -> N
     fusion = fusion_of([{"op": kind.value, "in": ["x0"], "out": "y"}], [[len(VALUES)]], "y")
     (found,) = evaluate(fusion, [in_module(VALUES, xp)], xp, rounds=False)
     expected = TORCH[kind.value](torch.tensor(VALUES, dtype=torch.float64)).numpy()
-    np.testing.assert_allclose(np.asarray(found), expected, rtol=1e-12, atol=1e-300)
+    # Torch's gelu cancels far below zero, the reference does not.
+    atol = 1e-16 if kind is OpKind.GELU else 1e-300
+    np.testing.assert_allclose(np.asarray(found), expected, rtol=1e-12, atol=atol)
 
 
 @pytest.mark.parametrize("xp", MODULES)

@@ -156,7 +156,9 @@ def test_operators_of_every_type(machine: Machine, dtype: DType) -> None:
     for kind, found in zip(kinds, run(machine, dtype, steps, operands), strict=True):
         expected = reference(kind, dtype, dtype, operands if kind in BINARY else operands[:1], ())
         exact = dtype is DType.BOOL or dtype in ENDS
-        agree(found, expected, dtype, f"{kind} {dtype}", ulps=0 if exact else 4)
+        # In f64 both work out the argument of gelu's exponential, each with roundings of its own.
+        few = 16 if kind is OpKind.GELU and dtype is DType.F64 else 4
+        agree(found, expected, dtype, f"{kind} {dtype}", ulps=0 if exact else few)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
