@@ -29,7 +29,7 @@ from compiler.ir.fusion import Fusion, Literal, Value
 from compiler.ir.ops import COMPARE, MOVES, REDUCTIONS, OpKind
 from compiler.reference import FLOAT_FORMATS
 from search.verify.arrays import Array, Arrays, storage_elems
-from search.verify.integers import bools, compared, integers, moved_integers
+from search.verify.integers import bools, compared, integers, lone_elements, moved_integers
 
 RANDOM = "random"
 NEAR = "near"
@@ -156,13 +156,12 @@ def _negative(fusion: Fusion, dtype: DType, elems: int, seed: int, arrays: Array
 
 
 def _lone(fusion: Fusion, dtype: DType, elems: int, seed: int, arrays: Arrays) -> Array:
-    xp = arrays.xp
+    # The seeds of sets lie a thousand apart: great and small ones in turns, with some NaN in two of four.
+    number = seed // 1000
     quiet = arrays.uniform(elems, seed) * 0.5 + (0.5 if _needs_positive(fusion) else -0.25)
-    tops = (4.0, 3.5) if _needs_positive(fusion) else (4.0, -4.0)
-    # The seeds of sets lie a thousand apart: in every other one, some of the lone elements are NaN.
-    loud = _pick(arrays, elems, seed + 500, tops if seed // 1000 % 2 else (*tops, math.nan))
-    here = arrays.uniform(elems, seed + 600) < 1.0 / _reduction_length(fusion)
-    return xp.where(here, loud, quiet)
+    top = 4.0 if number % 2 else 0.25 if _needs_positive(fusion) else -4.0
+    loud = _pick(arrays, elems, seed + 500, (top, top, math.nan) if number % 4 >= 2 else (top,))
+    return arrays.xp.where(lone_elements(elems, _reduction_length(fusion), seed + 600, arrays), loud, quiet)
 
 
 def _ties(fusion: Fusion, dtype: DType, elems: int, seed: int, arrays: Arrays) -> Array:

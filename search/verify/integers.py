@@ -43,11 +43,21 @@ class Compared:
 def bools(set_name: str, elems: int, seed: int, arrays: Arrays, length: int = 1) -> Array:
     """Truth values; their share depends on the set. `length`: of the longest reduction, of which the results of
     `positive` and `negative` are half of one kind: one lone element decides, here or there, or none does."""
-    lone = 0.7 / length
     if set_name in ("positive", "negative") or set_name.startswith("lone"):
-        is_rare = set_name == "negative" or set_name.endswith(("0", "2", "4", "6"))
-        return arrays.uniform(elems, seed) < (lone if is_rare else 1.0 - lone)
+        here = lone_elements(elems, length, seed, arrays) & (arrays.uniform(elems, seed + 1) < 0.7)
+        return here if set_name == "negative" or (set_name != "positive" and seed // 1000 % 2) else ~here
     return arrays.uniform(elems, seed) < _TRUE[set_name]
+
+
+def lone_elements(elems: int, length: int, seed: int, arrays: Arrays) -> Array:
+    """A flag for each element of a storage: true of one in every run of `length` neighbours, here or there."""
+    here = arrays.empty(elems, DType.BOOL)
+    here[:] = False
+    xp = arrays.xp
+    within = arrays.uniform(max(1, elems // length), seed) * min(length, elems)
+    within = xp.asarray(xp.floor(within), dtype=xp.int64)
+    here[xp.cumsum(xp.full_like(within, length), 0) - length + within] = True
+    return here
 
 
 def moved_integers(dtype: DType, elems: int, seed: int, arrays: Arrays) -> Array:
@@ -70,10 +80,8 @@ def integers(fusion: Fusion, name: str, set_name: str, seed: int, elems: int, ar
     values = arrays.integers(low, high, elems, seed)
     xp = arrays.xp
     if set_name.startswith("lone") and not found.extent:
-        loud = arrays.uniform(elems, seed + 600)
-        values = values // 4
-        values = xp.where(loud < 0.5 / length, xp.full_like(values, high), values)
-        values = xp.where(loud > 1.0 - 0.5 / length, xp.full_like(values, low), values)
+        here = lone_elements(elems, length, seed + 600, arrays)
+        values = xp.where(here, xp.full_like(values, high if seed // 1000 % 2 else low), values // 4)
     strange = (*found.numbers, -1, found.extent) if found.extent else found.numbers
     if set_name == "inf_nan":
         strange = (*strange, lowest, highest)

@@ -7,7 +7,7 @@ from compiler.dtypes import DType
 from compiler.ir.fusion import Fusion, Literal, Op
 from compiler.ir.ops import OpKind
 from search.verify.arrays import Array, Arrays, NumpyArrays, TorchArrays, storage_elems
-from search.verify.inputs import ALL_SETS, FOLDED_SETS, PEAKS, input_sets, make_inputs
+from search.verify.inputs import ALL_SETS, FOLDED_SETS, LONE, NEAR, PEAKS, input_sets, make_inputs
 from tests.search.measure.kernels import fusion_of, value
 
 HOST = NumpyArrays()
@@ -224,3 +224,27 @@ def test_values_are_positive_only_where_a_root_or_logarithm_needs_it(
     results = tuple(value(name, (256,)) for name in names[1:])
     x = made(fusion_of((value("i0", (256,)),), results, ops, names[-1]), "random")
     assert (x > 0).all() == is_positive
+
+
+@pytest.mark.parametrize("arrays", [HOST, TorchArrays("cpu")], ids=["numpy", "torch"])
+@pytest.mark.parametrize("name", LONE)
+def test_one_element_of_every_run_stands_alone(name: str, arrays: Arrays) -> None:
+    fusion = reduction(OpKind.AMAX, (8, 500))
+    assert set(LONE) <= set(input_sets(fusion))
+    x = made(fusion, name, arrays).reshape(8, 500)
+    assert ((np.abs(x) > 1) | np.isnan(x)).sum(axis=1).tolist() == [1] * 8
+
+
+def test_results_that_are_many_have_few_lone_sets() -> None:
+    assert input_sets(reduction(OpKind.AMAX, (640, 50)))[-2:] == LONE[:2]
+    assert not set(LONE) & set(input_sets(reduction(OpKind.SUM, (8, 500))))
+
+
+@pytest.mark.parametrize("dtype", [DType.F32, DType.F16, DType.BF16])
+def test_near_values_lie_a_unit_apart_and_on_rounding_boundaries(dtype: DType) -> None:
+    x = made(unary(OpKind.GELU, dtype), NEAR)
+    unit = {DType.F32: 2.0**-23, DType.F16: 2.0**-10, DType.BF16: 2.0**-7}[dtype]
+    assert {1.0, 1.0 + unit} <= set(x.astype(np.float64).tolist())
+    assert (x == 0).any()
+    if dtype is DType.F32:
+        assert {1.0 + 2.0**-8, 1.0 + 2.0**-11} <= set(x.astype(np.float64).tolist())
