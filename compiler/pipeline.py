@@ -23,7 +23,7 @@ from compiler.nvrtc import Compiled
 from compiler.schedule.trace import ProgramTrace, ScheduleTrace, Trace, launches_of
 from compiler.wire import KernelArtifact, Launched, kernel_artifact
 
-GENERATOR = "fusetune 0.7"
+GENERATOR = "fusetune 0.8"
 """Kept beside every artifact: another generator marks entries stale (docs/contracts.md, "Key")."""
 
 

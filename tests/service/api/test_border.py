@@ -266,7 +266,7 @@ def test_metrics_of_what_is_stored(service: World) -> None:
     assert metric(service, "fusetune_queue_length") == 1
     assert metric(service, 'fusetune_trials{state="measured"}') == 2
     assert metric(service, 'fusetune_workers{attached="true"}') == 1
-    assert metric(service, 'fusetune_build_info{generator="fusetune 0.7",policy="graph_rotating_v1"}') == 1
+    assert metric(service, 'fusetune_build_info{generator="fusetune 0.8",policy="graph_rotating_v1"}') == 1
 
 
 def test_two_applications_count_apart(service: World, shared: World) -> None:

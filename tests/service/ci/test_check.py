@@ -136,7 +136,7 @@ def locked(lock: Lock, **fields: str) -> Entry:
         pytest.param(
             {"code_hash": "0" * 64, "nvrtc": "12.9"},
             Status.CHANGED,
-            ("machine code: the lock has 000", "made by fusetune 0.7, NVRTC 12.9; now "),
+            ("machine code: the lock has 000", "made by fusetune 0.8, NVRTC 12.9; now "),
             id="code",
         ),
         pytest.param({"launch_hash": "0" * 64}, Status.CHANGED, ("launch: the lock has 000", "made by "), id="launch"),
