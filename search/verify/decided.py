@@ -36,12 +36,12 @@ def best_shares(fusion: Fusion, arrays: Arrays, expected: Callable[[str], Sequen
 
 def why_undecided(best: Sequence[float]) -> str:
     """What stands in the way of proving any kernel, in words; empty where every output is decided."""
-    low = [f"output {number} to {share:.1%}" for number, share in enumerate(best) if share < LEAST_DECIDED]
+    low = [f"output {number} {share:.1%}" for number, share in enumerate(best) if share < LEAST_DECIDED]
     if not low:
         return ""
     return (
-        f"proving a kernel of this fusion: {', '.join(low)} decided in the best input set, at least {LEAST_DECIDED:.0%}"
-        " needed (the rest hangs on the order of a sum or on the last bits of a function)"
+        f"telling right kernels of this fusion from wrong ones (decided in the best input set: {', '.join(low)};"
+        f" needed: at least {LEAST_DECIDED:.0%}; the rest hangs on the order of a sum or the last bits of a function)"
     )
 
 

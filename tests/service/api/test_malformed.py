@@ -261,6 +261,21 @@ def test_a_request_that_this_service_does_not_take(shared: World, body: Any, kin
     assert shared.client.get("/v1/tunings").json()["items"] == []
 
 
+def test_a_fusion_whose_output_nothing_decides(shared: World) -> None:
+    """An integer of the last bits of an exponential: said at once, before anything is searched."""
+    ops = [
+        {"op": "exp", "in": ["x"], "out": "e"},
+        {"op": "mul", "in": ["e", 1e8], "out": "big"},
+        {"op": "cast", "in": ["big"], "out": "out", "dtype": "i32"},
+    ]
+    inputs = [{"name": "x", "shape": [512, 256], "dtype": "f32"}]
+    fusion = {"format": "fusetune.fusion/1", "inputs": inputs, "ops": ops, "outputs": [{"name": "out"}]}
+    problem = check(shared.post({"fusion": fusion, "binding": {}}), 422, "unsupported-fusion")
+    assert "decided in the best input set: output 0" in problem["detail"]
+    assert "margin" in problem["fix"]
+    assert shared.client.get("/v1/tunings").json()["items"] == []
+
+
 def test_a_fusion_that_no_scheduler_takes(shared: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("service.operations.reading.schedulers_for", lambda *_: ())
     monkeypatch.setattr("service.operations.reading.refusals", lambda *_: {"flat": "it cannot take this"})
