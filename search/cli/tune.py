@@ -134,6 +134,10 @@ def _without_gpu(
         return
     subject = Subject(named.name, plan.fusion, target.card.name, plan.points, plan.legal, found.floor_us)
     ended: Ending = "interrupted" if was_interrupted else "budget" if budget.left_s <= 0 else "exhausted"
+    if ended == "budget":
+        console.print(
+            f"The budget of {budget.seconds:g} s ended: what was compiled is kept, not all was tried.", markup=False
+        )
     is_kept = write_proven(folder, subject, proofs, ended)
     right = any(proof.kernel is not None for proof in proofs)
     console.print(predicted_table(found, proofs))
