@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -104,6 +105,14 @@ class Fusion:
     def terms(self) -> tuple[str, ...]:
         """The products that are terms of a sum and no values of their own."""
         return tuple(op.output for op in self.ops if op.is_term)
+
+    def behind(self, name: str) -> Iterator[Op]:
+        """Every operator that a value depends on, its own one included, each once."""
+        wanted = {name}
+        for op in reversed(self.ops):
+            if op.output in wanted:
+                wanted.update(op.tensor_inputs)
+                yield op
 
     def consumers(self, name: str) -> tuple[Op, ...]:
         return tuple(op for op in self.ops if name in op.inputs)

@@ -83,17 +83,7 @@ def widened(expected: Expected, times: float, arrays: Arrays) -> Expected:
 
 def only_moves(fusion: Fusion, name: str) -> bool:
     """Whether a value is made by operators that carry values unchanged, so that it must be exact to the bit."""
-    made = {op.output: op for op in fusion.ops}
-    pending, seen = [name], {name}
-    while pending:
-        op = made.get(pending.pop())
-        if op is None:
-            continue
-        if op.kind not in _MOVES:
-            return False
-        pending += [x for x in dict.fromkeys(op.tensor_inputs) if x not in seen]
-        seen.update(op.tensor_inputs)
-    return True
+    return all(op.kind in _MOVES for op in fusion.behind(name))
 
 
 def _expect_output(fusion: Fusion, inputs: list[Array], output: int, arrays: Arrays) -> Expected:

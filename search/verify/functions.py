@@ -16,10 +16,7 @@ from compiler.dtypes import DType
 from compiler.ir.ops import MathGrade, OpKind
 from search.verify.arrays import Array
 
-LONGEST_CHAIN = 1024
-"""Terms that a thread of a kernel adds one after the other, at most: a row of 131,072 over 128 threads."""
-
-LONGEST_CHAIN = 4096
+_LONGEST_CHAIN = 4096
 """Terms that a thread adds one after the other: most of a column, where a fusion has as many columns as threads."""
 
 _ONE_WAY = 0.5
@@ -134,5 +131,5 @@ def sum_error(count: int, unit_roundoff: float) -> float:
     sums in blocks, as kernels make them, far below. Where a thread adds the same few values one after the other, its
     errors go one way: up to 0.16 of a unit for each of 5000. Terms that are products may be rounded before that.
     """
-    chain = _ONE_WAY * min(count, LONGEST_CHAIN)
+    chain = _ONE_WAY * min(count, _LONGEST_CHAIN)
     return unit_roundoff * min(count + 1.0, 2.0 * math.sqrt(count) + chain + 2.0)

@@ -43,17 +43,7 @@ def relations(fusion: Fusion) -> Mapping[str, Relation]:
 def zeros_have_signs(fusion: Fusion, name: str) -> bool:
     """Whether a zero of this value has the sign that operators give it. Of sums, and of maxima and minima of zeros of
     both signs, either is right: torch's own depends on the device and the order."""
-    made = {op.output: op for op in fusion.ops}
-    pending, seen = [name], {name}
-    while pending:
-        op = made.get(pending.pop())
-        if op is None:
-            continue
-        if op.kind in _SIGN_IS_OPEN:
-            return False
-        pending += [x for x in dict.fromkeys(op.tensor_inputs) if x not in seen]
-        seen.update(op.tensor_inputs)
-    return True
+    return not any(op.kind in _SIGN_IS_OPEN for op in fusion.behind(name))
 
 
 def _relation(fusion: Fusion, made: Mapping[str, Op], op: Op) -> Relation | None:

@@ -12,7 +12,7 @@ from fusetune.wire import parse_binding
 from search.decidable import refuse_undecidable
 from search.verify.arrays import NumpyArrays
 from search.verify.decided import LEAST_DECIDED, best_shares, why_undecided
-from search.verify.expected import expect
+from search.verify.expected import Expected, expect
 from search.verify.inputs import make_inputs
 
 SHAPE = (64, 1000)
@@ -62,11 +62,11 @@ def test_no_more_sets_are_asked_for_than_it_takes() -> None:
     fusion = fusion_of("its own maximum")
     asked: list[str] = []
 
-    def expected(name: str) -> object:
+    def expected(name: str) -> tuple[Expected, ...]:
         asked.append(name)
         return expect(fusion, make_inputs(fusion, name, HOST), HOST)
 
-    best = best_shares(fusion, HOST, expected)  # type: ignore[arg-type]
+    best = best_shares(fusion, HOST, expected)
     assert asked == ["random"]
     assert min(best) >= LEAST_DECIDED
     assert why_undecided(best) == ""
