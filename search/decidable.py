@@ -6,6 +6,7 @@ from functools import lru_cache
 
 from compiler.errors import Unsupported
 from compiler.ir.fusion import Fusion
+from compiler.ir.ops import FOLDS
 from search.emulation.resize import Dims
 from search.verify.arrays import NumpyArrays
 from search.verify.decided import UNDECIDED_FIX, best_shares, why_undecided
@@ -14,6 +15,9 @@ from search.verify.inputs import make_inputs
 
 MOST_ELEMS = 1 << 18
 """Elements of all values together: some tens of milliseconds with NumPy."""
+
+FEW_ROWS = 16
+"""To which dimensions that are not folded are shortened before any that is."""
 
 _ARRAYS = NumpyArrays()
 
@@ -38,12 +42,19 @@ def _why(fusion: Fusion) -> str:
 
 
 def _shrunk(fusion: Fusion) -> Fusion | None:
-    """The fusion at sizes that together have few elements; None where its operators keep them large."""
+    """The fusion at sizes that together have few elements; None where its operators keep them large.
+
+    What is folded keeps its size as long as it can: the one element of a row that is its maximum is a small share of a
+    long row.
+    """
     dims = Dims(fusion)
-    most = max(dims.free.values(), default=1)
-    while sum(value.elems for value in fusion.values) > MOST_ELEMS:
+    folded = {dims.of((op.tensor_inputs[0], d)) for op in fusion.ops if op.kind in FOLDS for d in op.dims}
+    sizes, small = dims.free, fusion
+    while sum(value.elems for value in small.values) > MOST_ELEMS:
+        long = {dim: n for dim, n in sizes.items() if dim not in folded and n > FEW_ROWS} or sizes
+        most = max(long.values(), default=1)
         if most <= 1:
             return None
-        most //= 2
-        fusion = dims.resized({dim: min(size, most) for dim, size in dims.free.items()})
-    return fusion
+        sizes |= {dim: n // 2 for dim, n in long.items() if n == most}
+        small = dims.resized(sizes)
+    return small

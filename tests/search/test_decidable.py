@@ -8,6 +8,7 @@ from compiler.errors import Unsupported
 from compiler.ir.fusion import Fusion
 from compiler.wire import bind
 from fusetune import FusionBuilder
+from fusetune.fusion import Tensor
 from fusetune.wire import parse_binding
 from search.decidable import refuse_undecidable
 from search.verify.arrays import NumpyArrays
@@ -17,6 +18,14 @@ from search.verify.inputs import make_inputs
 
 SHAPE = (64, 1000)
 HOST = NumpyArrays()
+
+
+def quantized(f: FusionBuilder, shape: tuple[int, int]) -> Tensor:
+    """Rows and a residual, over their root mean square, by their maxima in int8, cut off."""
+    x, r, w = f.input("rows", shape, "bf16"), f.input("r", shape, "bf16"), f.input("w", shape[1:], "f32")
+    h = (x.cast("f32") + r.cast("f32")).cast("bf16").cast("f32")
+    y = h * f.rsqrt(f.square(h).mean((1,)) + 1e-5).broadcast_to(shape, (0,)) * w.broadcast_to(shape, (1,))
+    return (y / (f.abs(y).amax((1,)) / 127.0).broadcast_to(shape, (0,))).cast("i8")
 
 
 def fusion_of(what: str) -> Fusion:
@@ -34,6 +43,10 @@ def fusion_of(what: str) -> Fusion:
         case "equality with a sum":
             mean = x.mean((1,)).broadcast_to(SHAPE, (0,))
             f.output(f.eq(f.sub(x, mean) * 1e-3 + 1.0, 1.0), name="y")
+        case "the greatest of a long row, cut off in int8":
+            f.output(quantized(f, (2048, 4096)), name="q")
+        case "the greatest of a short row, cut off in int8":
+            f.output(quantized(f, (2048, 64)), name="q")
         case "its own maximum":
             v = f.exp(x)
             hit = f.eq(v, v.amax((1,)).broadcast_to(SHAPE, (0,)))
@@ -44,10 +57,21 @@ def fusion_of(what: str) -> Fusion:
 
 @pytest.mark.parametrize(
     "what",
-    ["whole numbers of an exponential", "a sum that is exactly itself", "its own maximum", "equality with a sum"],
+    [
+        "whole numbers of an exponential",
+        "a sum that is exactly itself",
+        "its own maximum",
+        "equality with a sum",
+        "the greatest of a long row, cut off in int8",
+    ],
 )
 def test_what_is_decided_is_searched(what: str) -> None:
     refuse_undecidable(fusion_of(what))
+
+
+def test_the_greatest_of_short_rows_hangs_on_last_bits() -> None:
+    with pytest.raises(Unsupported, match=r"output 0 98\.\d%"):
+        refuse_undecidable(fusion_of("the greatest of a short row, cut off in int8"))
 
 
 def test_what_is_not_decided_is_refused_with_the_share() -> None:
