@@ -45,4 +45,7 @@ def why_undecided(best: Sequence[float]) -> str:
     )
 
 
-UNDECIDED_FIX = "Return the floats that decide, or compare with a margin that is more than their rounding."
+UNDECIDED_FIX = (
+    "Return the floats that decide, compare with a margin that is more than their rounding,"
+    " or round to the nearest before a cast to integers."
+)

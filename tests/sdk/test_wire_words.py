@@ -48,6 +48,8 @@ def only_problem(document: dict[str, Any]) -> Problem:
         ("min", "minimum(a, b) of two tensors, or amin(x, dims) of one"),
         ("pow", "square(x)"),
         ("erf", "gelu is the tanh form"),
+        ("bfloat16", "Write cast(x) to bf16."),
+        ("floor", "where(gt(t, x), sub(t, 1), t)"),
         ("transpose", "Did you mean permute?"),
         ("torch.multiply", "Did you mean mul?"),
         ("Add", "Did you mean add?"),

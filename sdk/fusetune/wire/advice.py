@@ -59,6 +59,7 @@ _RECIPES: dict[str, str] = {
         "Write c = sub(x, broadcast_to(mean(x, dims))), v = mean(square(c), dims), then "
         "mul(c, broadcast_to(rsqrt(add(v, eps)))), and weight and bias by mul and add."
     ),
+    "floor": "Write t = cast(cast(x, i64), f32), which truncates, then where(gt(t, x), sub(t, 1), t).",
     "leaky_relu": "Write where(gt(x, 0), x, mul(x, slope)).",
     "lerp": "Write add(x, mul(weight, sub(y, x))).",
     "log10": "Write mul(log(x), 0.4342944819032518).",
@@ -86,13 +87,15 @@ _RECIPES: dict[str, str] = {
         "Write mul(x, broadcast_to(rsqrt(add(mean(square(x), dims), eps)))), and the weight by mul; in f32, by cast(x)."
     ),
     "roll": "Write cat(...) of two results of slice(x).",
-    "sign": "Write sub(cast(gt(x, 0)), cast(lt(x, 0))).",
+    "round": "Write sub(add(x, 12582912), 12582912) of f32 up to 2^22: 1.5 * 2^23 leaves no bits for fractions.",
+    "sign": "Write sub(cast(gt(x, 0), f32), cast(lt(x, 0), f32)).",
     "softmax": ("Write e = exp(sub(x, broadcast_to(amax(x, dims)))), then div(e, broadcast_to(sum(e, dims)))."),
-    "softplus": "Write add(maximum(x, 0), log(add(exp(neg(abs(x))), 1))).",
+    "softplus": "Write add(maximum(x, 0), log(add(exp(neg(abs(x))), 1))), which loses digits of small results.",
     "stack": "Write reshape(x) of each to a dimension of size 1 more, then cat(...).",
     "std": "Write sqrt(mean(square(sub(x, broadcast_to(mean(x, dims)))), dims)), times sqrt(n / (n - 1)) if unbiased.",
     "tan": "Pass a table of its values as an input: there are no functions of angles.",
     "tril": "Write where(le(...), x, 0) of two iota(shape, dim) of the columns and the rows.",
+    "ceil": "Write t = cast(cast(x, i64), f32), which truncates, then where(lt(t, x), add(t, 1), t).",
     "trunc": "Write cast(cast(x, i64), f32): casts to integers truncate.",
     "var": "Write mean(square(sub(x, broadcast_to(mean(x, dims)))), dims), times n / (n - 1) if unbiased.",
     "einsum": "Write permute(x), broadcast_to(x), mul(a, b) and sum(x, dims) of its letters.",
@@ -123,7 +126,8 @@ _LIKE_RECIPES: dict[str, str] = {
     "rms_norm": "rmsnorm",
     "tan": "sin cos sinh cosh asin acos atan atan2",
     "tril": "triu",
-    "trunc": "fix floor ceil round rint",
+    "round": "rint",
+    "trunc": "fix",
     "var": "variance var_mean",
 }
 """Recipes, and for what else they stand."""
@@ -171,7 +175,8 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 def for_operator(name: str, known: Iterable[str]) -> str:
     """A sentence with what to write instead of an operator that is none, or nothing."""
-    return _advice(name, tuple(known), OP_OF, RECIPE_OF)
+    as_dtype = DTYPE_OF.get(_plain(name))
+    return f"Write cast(x) to {as_dtype}. " if as_dtype else _advice(name, tuple(known), OP_OF, RECIPE_OF)
 
 
 def for_dtype(name: str, known: Iterable[str]) -> str:
@@ -180,8 +185,12 @@ def for_dtype(name: str, known: Iterable[str]) -> str:
 
 
 def _advice(name: str, known: tuple[str, ...], same: Mapping[str, str], recipes: Mapping[str, str]) -> str:
-    # `torch.bfloat16`, `aten.add`, `Softmax`: the last part says what is meant.
-    plain = name.rsplit(".", 1)[-1].strip().lower()
+    plain = _plain(name)
     if plain in known or plain in same:
         return f"Did you mean {plain if plain in known else same[plain]}? "
     return f"{recipes[plain]} " if plain in recipes else nearest(plain, known)
+
+
+def _plain(name: str) -> str:
+    """Of `torch.bfloat16`, `aten.add`, `Softmax` the last part, which says what is meant."""
+    return name.rsplit(".", 1)[-1].strip().lower()
