@@ -22,12 +22,12 @@ from compiler.explicit.artifact import explicit_artifact, meaning
 from compiler.explicit.generate import generate_explicit
 from compiler.ir.fusion import Fusion
 from compiler.nvrtc import CompilePool
-from search.attached import Attached, find_device
-from search.budget import Budget
 from search.measure.device import DeviceLost, Effort, MeasureResult
-from search.plan import Plan
-from search.trial import Trial
-from search.tuning import tune_on
+from search.tuning.attached import Attached, find_device
+from search.tuning.budget import Budget
+from search.tuning.candidates.plan import Plan
+from search.tuning.trial import Trial
+from search.tuning.tune import tune_on
 
 SEED = 0
 

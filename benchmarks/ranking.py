@@ -5,7 +5,7 @@
 A FOLDER holds one journal, or folders with one each, as `search measure` leaves them. A line a fusion: Spearman's rank
 correlation of predicted and measured times (1: the same order; of equal times the mean rank), and how much slower than
 the fastest the best of the first 1, 10 and 30 by prediction is, or with `--tried` of the first in the order in which a
-search tries what it has predicted (`search.spread`). With `--fusions` kernels are generated again and
+search tries what it has predicted (`search.tuning.candidates.spread`). With `--fusions` kernels are generated again and
 predicted by the model as it is now, with the registers and spills that the journal knows; points with knobs that no
 longer exist are left out. Nothing is measured here.
 """
@@ -26,10 +26,10 @@ from compiler.arch import Card, card_or_default
 from compiler.errors import IllegalSchedule, InvalidStep, Unsupported
 from compiler.pipeline import generate
 from search.cli.load import load_many
-from search.plan import Plan
-from search.predicting import refiner
-from search.spread import Ranked, spread
-from search.trial import Trial, TrialState
+from search.cost.predicting import refiner
+from search.tuning.candidates.plan import Plan
+from search.tuning.candidates.spread import Ranked, spread
+from search.tuning.trial import Trial, TrialState
 
 FIRST = (1, 10, 30)
 """How many of the first are looked at for what a search would find among them."""
@@ -87,7 +87,7 @@ def journals(folder: Path) -> Iterator[Path]:
 
 
 def measured_trials(journal: Path) -> list[Trial]:
-    """Trials with both times. A last line that was cut off is left out, as `search.journal` does."""
+    """Trials with both times. A last line that was cut off is left out, as `search.tuning.journal` does."""
     lines = journal.read_text().splitlines()[1:]
     found: dict[int, Trial] = {}
     for number, line in enumerate(lines, 1):

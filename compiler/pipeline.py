@@ -13,13 +13,13 @@ from compiler.emit.math_forms import MATH_FORMS
 from compiler.errors import IllegalSchedule
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.ops import MathGrade
-from compiler.launches.scratch import Buffer, scratch_buffers
 from compiler.legality import check
 from compiler.legality.rules import Schedule
 from compiler.lower.kernel_ir import BulkLoad, BulkStore, CopyAsync, GlobalLoad, GlobalStore, Kernel
 from compiler.lower.lower import lower_facts
 from compiler.lower.traversal import walk
 from compiler.nvrtc import Compiled
+from compiler.schedule.scratch import Buffer, scratch_buffers
 from compiler.schedule.trace import ProgramTrace, ScheduleTrace, Trace, launches_of
 from compiler.wire import KernelArtifact, Launched, kernel_artifact
 

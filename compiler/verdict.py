@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from compiler.analysis.bulk_run import BulkRun
-from compiler.analysis.loops import with_types_of_their_loops
-from compiler.analysis.tensor_map import TensorMapCopy
+from compiler.analysis.loops.axes import with_types_of_their_loops
+from compiler.analysis.tma.bulk_run import BulkRun
+from compiler.analysis.tma.tensor_map import TensorMapCopy
 from compiler.arch import Arch, arch_named
 from compiler.errors import Kept, Stage, Violation
 from compiler.ir.domain import ScheduledFusion

@@ -50,7 +50,6 @@ WHOLE_COMPILER = (
     "compiler.child",
     "compiler.cubin",
     "compiler.wire",
-    "compiler.launches",
     "compiler.pipeline",
     "compiler.explicit",
     "compiler.reference",
@@ -68,7 +67,8 @@ OPERATIONS = (
     "service.jobs.presence",
     "compiler",
     "search.space",
-    "search.decidable",
+    "search.launches",
+    "search.proof.decidable",
     "fusetune.wire",
 )
 BORDER = (*OPERATIONS, "service.problems", "service.auth", "service.metrics", "service.log", "service.limits")
@@ -99,8 +99,7 @@ TABLE: dict[str, Row] = {
     "compiler.child": Row(ours=BASE),
     "compiler.cubin": Row(ours=BASE),
     "compiler.nvrtc": Row(ours=(*EMIT, "compiler.child", "compiler.cubin"), lazily=("cuda",)),
-    "compiler.launches": Row(ours=SCHEDULE),
-    "compiler.wire": Row(ours=(*EMIT, "compiler.nvrtc", "compiler.launches", "fusetune.wire"), others=PYDANTIC),
+    "compiler.wire": Row(ours=(*EMIT, "compiler.nvrtc", "fusetune.wire"), others=PYDANTIC),
     "compiler.pipeline": Row(ours=WHOLE_COMPILER),
     "compiler.reference": Row(ours=IR, others=("numpy",)),
     "compiler.emulate": Row(ours=BASE, others=("numpy",)),
@@ -114,8 +113,9 @@ TABLE: dict[str, Row] = {
     "compiler.__main__": Row(ours=("compiler.cli",)),
     #
     "search": Row(ours=("search", "compiler", "fusetune.wire"), others=("numpy", "pydantic", "rich", "typer")),
-    "search.samplers": Row(ours=("search", "compiler", "fusetune.wire"), others=("numpy", "optuna")),
-    "search.verify": Row(ours=("search", "compiler", "fusetune.wire"), others=("numpy",), lazily=("torch",)),
+    "search.launches": Row(ours=SCHEDULE),
+    "search.tuning.samplers": Row(ours=("search", "compiler", "fusetune.wire"), others=("numpy", "optuna")),
+    "search.proof.verify": Row(ours=("search", "compiler", "fusetune.wire"), others=("numpy",), lazily=("torch",)),
     "search.measure": Row(
         ours=("search", "compiler", "fusetune.wire", "fusetune.launch"),
         others=("numpy", "pydantic"),
@@ -177,7 +177,8 @@ TABLE: dict[str, Row] = {
     ),
     "service.cli.worker": Row(ours=("service", "search.cli.faults"), others=(*PYDANTIC, "typer")),
     "service.cli.cards": Row(
-        ours=("service.cli", *OPERATIONS, "search.attached", "search.measure", "search.cli"), others=("rich", "typer")
+        ours=("service.cli", *OPERATIONS, "search.tuning.attached", "search.measure", "search.cli"),
+        others=("rich", "typer"),
     ),
     "service.__main__": Row(ours=("service.cli.app",)),
     "migrations": Row(ours=("service.db", "service.settings"), others=("alembic", "sqlalchemy")),
@@ -185,7 +186,7 @@ TABLE: dict[str, Row] = {
     #
     "benchmarks.suite": Row(ours=("fusetune.wire",)),
     "benchmarks.kernels": Row(ours=("benchmarks.kernels", "compiler.arch", "compiler.errors"), others=("torch",)),
-    "benchmarks.kernels.winner": Row(ours=("compiler", "search.cost", "search.predicting", "fusetune.wire")),
+    "benchmarks.kernels.winner": Row(ours=("compiler", "search.cost", "fusetune.wire")),
     "benchmarks.kernels.plugin": Row(ours=("fusetune.wire",), lazily=("fusetune.torch", "torch")),
     "benchmarks.kernels.triton_streams": Row(others=("torch", "triton")),
     "benchmarks.kernels.empty_launch": Row(ours=("benchmarks.kernels",), others=("torch", "triton")),
@@ -405,7 +406,7 @@ def test_a_planted_import_is_found(copied_tree: Path, path: str, source: str, ta
         pytest.param("compiler/nvrtc.py", LAZY + "from cuda.bindings import nvrtc", id="nvrtc-lazily"),
         pytest.param("search/measure/planted.py", TYPING + "import torch", id="torch-for-types"),
         pytest.param("search/measure/planted.py", LAZY + "import torch.cuda", id="torch-lazily"),
-        pytest.param("search/samplers/planted.py", "import optuna.samplers", id="optuna-in-samplers"),
+        pytest.param("search/tuning/samplers/planted.py", "import optuna.samplers", id="optuna-in-samplers"),
         pytest.param("sdk/fusetune/launch/planted.py", LAZY + "from cuda.bindings import driver", id="cuda-lazily"),
         pytest.param("sdk/fusetune/torch.py", "import torch", id="torch-in-torch-py"),
     ],

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from compiler.analysis.loops import with_types_of_their_loops
+from compiler.analysis.loops.axes import with_types_of_their_loops
 from compiler.legality.rules import MODEL, Schedule
 from compiler.schedule.replay import replay_document
 from compiler.verdict import judge_document, least_arch

@@ -25,14 +25,14 @@ from compiler.nvrtc import CompilePool
 from compiler.pipeline import Generated, artifact, generate
 from compiler.wire import bind
 from fusetune.wire.parse import parse_binding, parse_fusion
-from search.draft import foreseen_here
-from search.emulation import check
-from search.emulation.launching import input_tensor, launch_of, output_tensor
-from search.emulation.running import ARRAYS, options
-from search.emulation.small import small_binding
-from search.plan import Plan
-from search.predicting import predictor
-from search.verify.inputs import RANDOM, make_inputs
+from search.cost.predicting import predictor
+from search.proof.emulated import check
+from search.proof.emulated.launching import input_tensor, launch_of, output_tensor
+from search.proof.emulated.running import ARRAYS, options
+from search.proof.small.binding import small_binding
+from search.proof.verify.inputs import RANDOM, make_inputs
+from search.tuning.candidates.draft import foreseen_here
+from search.tuning.candidates.plan import Plan
 
 ROOT = Path(__file__).parents[2]
 CASES: dict[str, tuple[str, dict[str, int]]] = {

@@ -11,7 +11,7 @@ from compiler.schedule import steps
 from compiler.wire import trace_from_json
 from fusetune.wire.artifact import KernelArtifact, LaunchSpec, TensorMapArg
 from search.cost.model import predict
-from search.predicting import features_of
+from search.cost.predicting import features_of
 
 
 def describe(artifact: KernelArtifact, card: Card) -> dict[str, Any]:

@@ -6,20 +6,20 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
-from compiler.analysis.bulk_run import BulkRun, infer_bulk_run
-from compiler.analysis.circular_buffer import CircularBuffers, circular_buffers
-from compiler.analysis.fold import Fold, infer_folds
-from compiler.analysis.id_graph import IdGraph, id_graph
-from compiler.analysis.indexing import Indexing
-from compiler.analysis.loops import LoopMap, dimension_sizes, loop_map
-from compiler.analysis.online import OnlineFold, online_folds
-from compiler.analysis.smem import SharedMemoryPlan, plan_shared_memory
-from compiler.analysis.smem_bytes import SharedBytes, shared_bytes
-from compiler.analysis.sync import Sync, sync_of
-from compiler.analysis.tensor_map import TensorMapCopy, coordinates, infer_tensor_map
-from compiler.analysis.tile_placement import TilePlacement, place_run, place_tile
-from compiler.analysis.tmem import TensorMemory, plan_tensor_memory
-from compiler.analysis.vectorize import VectorAccess, vector_accesses
+from compiler.analysis.id.graph import IdGraph, id_graph
+from compiler.analysis.id.indexing import Indexing
+from compiler.analysis.loops.axes import LoopMap, dimension_sizes, loop_map
+from compiler.analysis.loops.fold import Fold, infer_folds
+from compiler.analysis.loops.online import OnlineFold, online_folds
+from compiler.analysis.memory.smem import SharedMemoryPlan, plan_shared_memory
+from compiler.analysis.memory.smem_bytes import SharedBytes, shared_bytes
+from compiler.analysis.memory.tile_placement import TilePlacement, place_run, place_tile
+from compiler.analysis.memory.vectorize import VectorAccess, vector_accesses
+from compiler.analysis.sync.circular_buffer import CircularBuffers, circular_buffers
+from compiler.analysis.sync.sync import Sync, sync_of
+from compiler.analysis.tma.bulk_run import BulkRun, infer_bulk_run
+from compiler.analysis.tma.tensor_map import TensorMapCopy, coordinates, infer_tensor_map
+from compiler.analysis.tmem.tmem import TensorMemory, plan_tensor_memory
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.expr import Expr
 from compiler.ir.iter_domain import ParallelType

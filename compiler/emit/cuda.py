@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import assert_never
 
-from compiler.analysis.matrix import matrices_in
+from compiler.analysis.memory.matrix import matrices_in
 from compiler.emit.accesses import CACHE, global_load, global_store, straddling_load
 from compiler.emit.address import address
 from compiler.emit.bulk_loads import bulk_load

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from compiler.analysis.bank_conflicts import ideal_wavefronts, wavefronts
-from compiler.analysis.tensor_map import TensorMapCopy
+from compiler.analysis.memory.bank_conflicts import ideal_wavefronts, wavefronts
+from compiler.analysis.tma.tensor_map import TensorMapCopy
 from compiler.explain.names import counted
 from compiler.explain.svg import FAINT, INK, picture, rect, text, text_width
 

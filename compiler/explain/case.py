@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from textwrap import fill
 
-from compiler.analysis.loops import with_types_of_their_loops
+from compiler.analysis.loops.axes import with_types_of_their_loops
 from compiler.arch import Arch, arch_named
 from compiler.errors import Kept, Violation
 from compiler.explain.banks import banked_tile, banks

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from compiler.analysis.id_graph import Group, IdGraph, transforms_of
+from compiler.analysis.id.graph import Group, IdGraph, transforms_of
 from compiler.explain.names import axis_name, short_name
 from compiler.explain.roles import COLOURS, MEANINGS, Role
 from compiler.explain.svg import FAINT, INK, PAPER, WARN, legend, line, picture, rect, text, text_width

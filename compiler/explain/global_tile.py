@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from compiler.analysis.tensor_map import MapDim, TensorMapCopy
+from compiler.analysis.tma.tensor_map import MapDim, TensorMapCopy
 from compiler.explain.roles import COLOURS, Role
 from compiler.explain.svg import FAINT, INK, PAPER, WARN, legend, line, picture, rect, text, text_width
 

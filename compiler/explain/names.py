@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from compiler.analysis.id_graph import Group, IdGraph
+from compiler.analysis.id.graph import Group, IdGraph
 from compiler.ir.iter_domain import IterDomain
 from compiler.ir.tensor import TensorView
 

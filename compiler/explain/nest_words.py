@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compiler.analysis.sync import Sync
+from compiler.analysis.sync.sync import Sync
 from compiler.explain.names import axes_names, axis_name, counted, listed
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.iter_domain import MemoryType, ParallelType

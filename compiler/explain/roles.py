@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from compiler.analysis.id_graph import Group, IdGraph
-from compiler.analysis.tensor_map import MapDim, TensorMapCopy
+from compiler.analysis.id.graph import Group, IdGraph
+from compiler.analysis.tma.tensor_map import MapDim, TensorMapCopy
 from compiler.ir.id_exprs import Split
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compiler.analysis.bank_access import bank_conflicts_of
-from compiler.analysis.id_graph import IdGraph
-from compiler.analysis.smem_bytes import BARRIER_BYTES, SharedBytes
+from compiler.analysis.id.graph import IdGraph
+from compiler.analysis.memory.bank_access import bank_conflicts_of
+from compiler.analysis.memory.smem_bytes import BARRIER_BYTES, SharedBytes
 from compiler.explain.names import counted
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.iter_domain import MemoryType

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compiler.analysis.bulk_run import BulkRun
-from compiler.analysis.id_graph import IdGraph, Step
-from compiler.analysis.tensor_map import Correctness, MapDim, TensorMapCopy
+from compiler.analysis.id.graph import IdGraph, Step
+from compiler.analysis.tma.bulk_run import BulkRun
+from compiler.analysis.tma.tensor_map import Correctness, MapDim, TensorMapCopy
 from compiler.explain.banks import bank_notes, banked_tile
 from compiler.explain.names import GroupNames, counted, listed
 from compiler.explain.roles import coordinates_of

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from compiler.analysis.tmem import TmemAccess, TmemTensor
-from compiler.analysis.tmem_allocation import COLUMNS, LANES
-from compiler.analysis.tmem_recognition import SUBPARTITIONS
+from compiler.analysis.tmem.allocation import COLUMNS, LANES
+from compiler.analysis.tmem.recognition import SUBPARTITIONS
+from compiler.analysis.tmem.tmem import TmemAccess, TmemTensor
 from compiler.explain.names import counted
 from compiler.explain.svg import FAINT, INK, WARN, line, picture, rect, text, text_width
 from compiler.explain.tmem_reach import Patch, Reached

@@ -8,11 +8,11 @@ from math import prod
 
 import numpy as np
 
-from compiler.analysis.id_graph import IdGraph
-from compiler.analysis.loops import with_types_of_their_loops
-from compiler.analysis.tmem import TmemAccess
-from compiler.analysis.tmem_allocation import COLUMN_BITS
-from compiler.analysis.tmem_warps import block_shape, warps_of
+from compiler.analysis.id.graph import IdGraph
+from compiler.analysis.loops.axes import with_types_of_their_loops
+from compiler.analysis.tmem.allocation import COLUMN_BITS
+from compiler.analysis.tmem.tmem import TmemAccess
+from compiler.analysis.tmem.warps import block_shape, warps_of
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.expr import Expr, Var
 

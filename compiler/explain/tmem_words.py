@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compiler.analysis.tmem import Pattern, TensorMemory
-from compiler.analysis.tmem_allocation import COLUMNS, LANES
-from compiler.analysis.tmem_recognition import SUBPARTITIONS
+from compiler.analysis.tmem.allocation import COLUMNS, LANES
+from compiler.analysis.tmem.recognition import SUBPARTITIONS
+from compiler.analysis.tmem.tmem import Pattern, TensorMemory
 from compiler.explain.names import axes_names, counted
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.tensor import TensorView

@@ -9,10 +9,10 @@ from functools import cached_property
 from math import gcd
 from typing import Any
 
-from compiler.analysis.allocation import layout_of
-from compiler.analysis.graph_indexing import GraphIndexing
-from compiler.analysis.indexing import Indexing, first_lane, lanes_are_consecutive
-from compiler.analysis.loops import with_types_of_their_loops
+from compiler.analysis.id.graph_indexing import GraphIndexing
+from compiler.analysis.id.indexing import Indexing, first_lane, lanes_are_consecutive
+from compiler.analysis.loops.axes import with_types_of_their_loops
+from compiler.analysis.memory.allocation import layout_of
 from compiler.arch import Arch, arch_named
 from compiler.dtypes import DType
 from compiler.emit.cuda import emit

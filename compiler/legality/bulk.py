@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compiler.analysis.memory_order import as_allocated
-from compiler.analysis.narrow_tile import RUN_UNIT_BYTES, TILE_UNIT_BYTES
+from compiler.analysis.memory.memory_order import as_allocated
+from compiler.analysis.memory.narrow_tile import RUN_UNIT_BYTES, TILE_UNIT_BYTES
 from compiler.dtypes import DType
 from compiler.errors import Violation
 from compiler.ir.iter_domain import MemoryType

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compiler.analysis.conditions import is_multiple, kept, settled
+from compiler.analysis.id.conditions import is_multiple, kept, settled
 from compiler.errors import Kept, Stage, Violation
 from compiler.ir.size import Size
 from compiler.legality.rules import Schedule, model_rule

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compiler.analysis.circular_buffer import buffered_position, filled_via
-from compiler.analysis.conditions import at_least
-from compiler.analysis.vectorize import COPIES
+from compiler.analysis.id.conditions import at_least
+from compiler.analysis.memory.vectorize import COPIES
+from compiler.analysis.sync.circular_buffer import buffered_position, filled_via
 from compiler.errors import Kept, Stage, Violation
 from compiler.ir.iter_domain import MemoryType
 from compiler.ir.tensor import BufferKind, CircularBuffer, CopyVia, TensorView

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from compiler.analysis.conditions import are_equal, at_most, is_multiple, kept, settled
-from compiler.analysis.tensor_map import MapDim, TensorMapCopy
-from compiler.analysis.tma_roles import MAX_BOX
+from compiler.analysis.id.conditions import are_equal, at_most, is_multiple, kept, settled
+from compiler.analysis.tma.roles import MAX_BOX
+from compiler.analysis.tma.tensor_map import MapDim, TensorMapCopy
 from compiler.dtypes import DType
 from compiler.errors import Condition, Kept, Stage, Violation
 from compiler.ir.size import Size

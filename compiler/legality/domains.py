@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compiler.analysis.contiguity import allocation_splits, allocation_strides, broken_claims
-from compiler.analysis.domains import allocation_equivalence, loop_equivalence
+from compiler.analysis.id.contiguity import allocation_splits, allocation_strides, broken_claims
+from compiler.analysis.id.domains import allocation_equivalence, loop_equivalence
 from compiler.errors import Kept, Stage, Violation
 from compiler.ir.equivalence import Equivalence
 from compiler.ir.id_exprs import Split

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compiler.analysis.block_parts import block_parts, launched_block
-from compiler.analysis.resources import registers_of_block
+from compiler.analysis.memory.resources import registers_of_block
+from compiler.analysis.sync.block_parts import block_parts, launched_block
 from compiler.errors import Violation
 from compiler.legality.rules import Schedule, rule
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compiler.analysis.allocation import layout_of
-from compiler.analysis.indexing import lanes_are_consecutive
-from compiler.analysis.matrix import LANES
+from compiler.analysis.id.indexing import lanes_are_consecutive
+from compiler.analysis.memory.allocation import layout_of
+from compiler.analysis.memory.matrix import LANES
 from compiler.errors import Violation
 from compiler.ir.expr import Expr, relies_on_bounds
 from compiler.ir.iter_domain import ParallelType

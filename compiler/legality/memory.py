@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compiler.analysis.conditions import kept, settled
-from compiler.analysis.smem_bytes import allocated_loop_axes
+from compiler.analysis.id.conditions import kept, settled
+from compiler.analysis.memory.smem_bytes import allocated_loop_axes
 from compiler.errors import Kept, Stage, Violation
 from compiler.ir.iter_domain import MemoryType
 from compiler.ir.ops import OpKind

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compiler.analysis.loop_nest import CLUSTER_VAR
+from compiler.analysis.loops.loop_nest import CLUSTER_VAR
 from compiler.errors import Violation
 from compiler.ir.iter_domain import MemoryType, ParallelType
 from compiler.ir.tensor import CopyVia, TensorOp, TensorView

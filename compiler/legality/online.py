@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compiler.analysis.online import OnlineFold, online_folds
+from compiler.analysis.loops.online import OnlineFold, online_folds
 from compiler.errors import Violation
 from compiler.ir.algebra import forward
 from compiler.ir.expr import Expr, Var, var

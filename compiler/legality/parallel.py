@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
-from compiler.analysis.circular_buffer import extra_threads
-from compiler.analysis.conditions import at_most, kept, settled
-from compiler.analysis.sync import expanded_broadcasts, logical_sources
+from compiler.analysis.id.conditions import at_most, kept, settled
+from compiler.analysis.sync.circular_buffer import extra_threads
+from compiler.analysis.sync.sync import expanded_broadcasts, logical_sources
 from compiler.errors import Kept, Violation
 from compiler.ir.iter_domain import MemoryType, ParallelType
 from compiler.ir.size import Size

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compiler.analysis.allocation import layout_of
+from compiler.analysis.memory.allocation import layout_of
 from compiler.errors import Violation
 from compiler.ir.id_exprs import Shift
 from compiler.ir.iter_domain import MemoryType

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compiler.analysis.allocation import allocated_axes
-from compiler.analysis.indexing import Bound, lane_variable
+from compiler.analysis.id.indexing import Bound, lane_variable
+from compiler.analysis.memory.allocation import allocated_axes
 from compiler.errors import Violation
 from compiler.ir.algebra import Indices
 from compiler.ir.expr import Expr

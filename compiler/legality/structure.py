@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compiler.analysis.allocation import allocated_axes, layout_of, loop_axis_is_allocated, memory_order
+from compiler.analysis.memory.allocation import allocated_axes, layout_of, loop_axis_is_allocated, memory_order
 from compiler.errors import Violation
 from compiler.ir.fusion import Literal
 from compiler.ir.id_exprs import Resize, Window

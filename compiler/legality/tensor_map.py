@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain
 
-from compiler.analysis.conditions import at_least, at_most, is_multiple, kept
-from compiler.analysis.fttc import Correctness, box_correctness
-from compiler.analysis.id_graph import Group
-from compiler.analysis.tensor_map import MapDim, TensorMapCopy, coordinates
-from compiler.analysis.tma_domain import loop_groups
-from compiler.analysis.tma_issue import WARP, Issuer, issue_of
+from compiler.analysis.id.conditions import at_least, at_most, is_multiple, kept
+from compiler.analysis.id.graph import Group
+from compiler.analysis.tma.domain import loop_groups
+from compiler.analysis.tma.fttc import Correctness, box_correctness
+from compiler.analysis.tma.issue import WARP, Issuer, issue_of
+from compiler.analysis.tma.tensor_map import MapDim, TensorMapCopy, coordinates
 from compiler.errors import Kept, Violation
 from compiler.ir.expr import Expr, Var, var
 from compiler.ir.id_exprs import Resize

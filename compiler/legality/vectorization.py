@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compiler.analysis.conditions import is_multiple, kept
-from compiler.analysis.contiguity import bound_strides
-from compiler.analysis.vectorize import COPIES, VectorAccess, vector_positions, word_bounds
+from compiler.analysis.id.conditions import is_multiple, kept
+from compiler.analysis.id.contiguity import bound_strides
+from compiler.analysis.memory.vectorize import COPIES, VectorAccess, vector_positions, word_bounds
 from compiler.arch import Arch
 from compiler.errors import Kept, Stage, Violation
 from compiler.ir.iter_domain import MemoryType

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import gcd
 
-from compiler.analysis.allocation import layout_of
-from compiler.analysis.indexing import first_lane, lanes_are_consecutive
-from compiler.analysis.straddle import run_of_words
+from compiler.analysis.id.indexing import first_lane, lanes_are_consecutive
+from compiler.analysis.memory.allocation import layout_of
+from compiler.analysis.memory.straddle import run_of_words
 from compiler.errors import Violation
 from compiler.ir.expr import Expr, without_marks
 from compiler.ir.iter_domain import MemoryType

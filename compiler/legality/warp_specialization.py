@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from compiler.analysis.circular_buffer import (
+from compiler.analysis.id.conditions import split_divides
+from compiler.analysis.sync.circular_buffer import (
     LOADING_THREADS,
     barrier_position,
     buffered_position,
     filled_via,
     specialized_block,
 )
-from compiler.analysis.conditions import split_divides
 from compiler.errors import Kept, Violation
 from compiler.ir.id_exprs import Split
 from compiler.ir.iter_domain import IterDomain, ParallelType

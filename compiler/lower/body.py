@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from compiler.analysis.allocation import layout_of
 from compiler.analysis.facts import Facts
-from compiler.analysis.smem import BARRIER_BYTES
+from compiler.analysis.memory.allocation import layout_of
+from compiler.analysis.memory.smem import BARRIER_BYTES
 from compiler.errors import Unsupported
 from compiler.ir.expr import Expr, Var, const, var
 from compiler.ir.iter_domain import MemoryType

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from compiler.analysis.indexing import Bound, first_lane, lane_variable
+from compiler.analysis.id.indexing import Bound, first_lane, lane_variable
 from compiler.ir.expr import Expr, Var, const, var
 from compiler.lower.kernel_ir import GlobalLoad, GlobalStore, If, Loop, Stmt
 from compiler.lower.operands import Less, Reg

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from compiler.analysis.facts import Facts
-from compiler.analysis.own_elements import is_own
+from compiler.analysis.sync.own_elements import is_own
 from compiler.ir.iter_domain import MemoryType
 from compiler.ir.tensor import CopyVia
 from compiler.lower.nest import AsyncLoads, FoldStep, Leaf, Nested, Node

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from compiler.analysis.loop_nest import CLUSTER_VAR
+from compiler.analysis.loops.loop_nest import CLUSTER_VAR
 from compiler.ir.expr import Var, const, var
 from compiler.lower.kernel_ir import AddBytes, BulkLoad, ExpectBytes, If, Loop, Stmt, TmaLoad
 from compiler.lower.operands import Barrier, Less

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from compiler.analysis.fold import Fold
-from compiler.analysis.online import OnlineSum
+from compiler.analysis.loops.fold import Fold
+from compiler.analysis.loops.online import OnlineSum
 from compiler.dtypes import DType
 from compiler.ir.expr import Expr, const
 from compiler.ir.ops import MathGrade, OpKind

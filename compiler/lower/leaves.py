@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from compiler.analysis.facts import Facts
-from compiler.analysis.fttc import Correctness
-from compiler.analysis.indexing import Bound, first_lane, lane_variable, lanes_are_consecutive
-from compiler.analysis.narrow_tile import narrow_run
+from compiler.analysis.id.indexing import Bound, first_lane, lane_variable, lanes_are_consecutive
+from compiler.analysis.memory.narrow_tile import narrow_run
+from compiler.analysis.tma.fttc import Correctness
 from compiler.errors import Unsupported
 from compiler.ir.expr import Expr, Var, const, relies_on_bounds, var
 from compiler.ir.fusion import Literal

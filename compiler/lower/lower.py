@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from compiler.analysis.block_parts import launched_block
 from compiler.analysis.facts import Facts
+from compiler.analysis.sync.block_parts import launched_block
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.expr import Expr, every_part
 from compiler.lower.body import kernel_body

@@ -11,9 +11,9 @@ the end a maximum of -inf says that every element was -inf, whose exponentials a
 
 from __future__ import annotations
 
-from compiler.analysis.allocation import layout_of
 from compiler.analysis.facts import Facts
-from compiler.analysis.online import OnlineFold, OnlineSum
+from compiler.analysis.loops.online import OnlineFold, OnlineSum
+from compiler.analysis.memory.allocation import layout_of
 from compiler.ir.expr import Expr, const
 from compiler.ir.fusion import Literal
 from compiler.ir.ops import MathGrade, OpKind

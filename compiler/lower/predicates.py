@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from compiler.analysis.indexing import Bound, first_lane, lane_variable
-from compiler.analysis.loop_nest import BLOCK_VARS, LANE, THREAD_VARS
+from compiler.analysis.id.indexing import Bound, first_lane, lane_variable
+from compiler.analysis.loops.loop_nest import BLOCK_VARS, LANE, THREAD_VARS
 from compiler.errors import Unsupported
 from compiler.ir.expr import Atom, Expr, Inside, Mod, Var, const
 from compiler.lower.operands import Less

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import assert_never
 
-from compiler.analysis.matrix import matrices_in
+from compiler.analysis.memory.matrix import matrices_in
 from compiler.ir.expr import Expr
 from compiler.ir.fusion import Literal
 from compiler.ir.ops import MathGrade

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from compiler.analysis.facts import Facts
-from compiler.analysis.fold import WARP, Fold, folded_dims
-from compiler.analysis.indexing import Bound
+from compiler.analysis.id.indexing import Bound
+from compiler.analysis.loops.fold import WARP, Fold, folded_dims
 from compiler.ir.expr import Expr, Var, const, unguarded, var
 from compiler.ir.id_exprs import Shift, Split
 from compiler.ir.iter_domain import ParallelType

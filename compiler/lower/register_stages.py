@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
-from compiler.analysis.allocation import layout_of
 from compiler.analysis.facts import Facts
+from compiler.analysis.memory.allocation import layout_of
 from compiler.ir.expr import Expr, Var
 from compiler.ir.fusion import Literal
 from compiler.ir.iter_domain import MemoryType

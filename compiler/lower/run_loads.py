@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from compiler.analysis.allocation import layout_of
 from compiler.analysis.facts import Facts
-from compiler.analysis.indexing import Bound, first_lane, lane_variable
-from compiler.analysis.straddle import row_of, run_of_words, span_of_words
+from compiler.analysis.id.indexing import Bound, first_lane, lane_variable
+from compiler.analysis.memory.allocation import layout_of
+from compiler.analysis.memory.straddle import row_of, run_of_words, span_of_words
 from compiler.ir.expr import Expr, Var, const, unmarked, var, without_marks
 from compiler.ir.tensor import TensorOp, TensorView
 from compiler.lower.kernel_ir import GlobalLoad, If, Loop, Stmt

@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
-from compiler.analysis.allocation import layout_of
 from compiler.analysis.facts import Facts
-from compiler.analysis.indexing import Bound
+from compiler.analysis.id.indexing import Bound
+from compiler.analysis.memory.allocation import layout_of
 from compiler.ir.expr import const
 from compiler.ir.iter_domain import MemoryType
 from compiler.ir.tensor import CopyVia, TensorOp

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compiler.analysis.fold import Fold
+from compiler.analysis.loops.fold import Fold
 from compiler.ir.expr import Expr, Var, const, var
 from compiler.ir.ops import MathGrade, OpKind
 from compiler.lower.kernel_ir import Accumulate, Compute, Declare, If, SharedLoad, SharedStore, Stmt, each

@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import prod
 
 from compiler.analysis.facts import Facts
-from compiler.analysis.loop_nest import BLOCK_VARS
+from compiler.analysis.loops.loop_nest import BLOCK_VARS
 from compiler.ir.expr import Expr, Var, const, var
 from compiler.ir.iter_domain import MemoryType, ParallelType
 from compiler.ir.tensor import TensorView

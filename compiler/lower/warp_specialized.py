@@ -12,11 +12,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 
-from compiler.analysis.block_parts import THREAD_DIMENSIONS, BlockParts, block_parts
-from compiler.analysis.circular_buffer import LOADING_THREADS
 from compiler.analysis.facts import Facts
-from compiler.analysis.fold import WARP
-from compiler.analysis.loop_nest import BUILTIN
+from compiler.analysis.loops.fold import WARP
+from compiler.analysis.loops.loop_nest import BUILTIN
+from compiler.analysis.sync.block_parts import THREAD_DIMENSIONS, BlockParts, block_parts
+from compiler.analysis.sync.circular_buffer import LOADING_THREADS
 from compiler.errors import Unsupported
 from compiler.ir.expr import Expr, Var, const, var
 from compiler.ir.iter_domain import ParallelType

@@ -4,7 +4,7 @@
 
 The last group has fewer rows, and so may the ones before it have none at all. A kernel that goes through the same rows
 for other reductions has no need of what was added: in its space of groups and rows some places are simply not there
-(`compiler.launches.inner_outer` writes fusions so).
+(`search.launches.inner_outer` writes fusions so).
 """
 
 from __future__ import annotations

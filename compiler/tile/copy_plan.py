@@ -8,7 +8,7 @@ from itertools import product
 
 import numpy as np
 
-from compiler.analysis.matrix import ELEMENT_BYTES, ROW_BYTES, named_rows
+from compiler.analysis.memory.matrix import ELEMENT_BYTES, ROW_BYTES, named_rows
 from compiler.ir.iter_domain import MemoryType
 from compiler.tile.errors import TileError
 from compiler.tile.figures import BankConflicts, Coalescing, bank_conflicts, coalescing

@@ -12,15 +12,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import gcd, prod
 
-from compiler.analysis.allocation import layout_of as allocated_layout
-from compiler.analysis.group_index import walk
-from compiler.analysis.id_graph import Group, IdGraph, id_graph, transforms_of
-from compiler.analysis.linear import dense_strides
-from compiler.analysis.loops import aligned_positions, with_types_of_their_loops
-from compiler.analysis.memory_order import as_allocated
-from compiler.analysis.swizzle import LINE_BYTES
-from compiler.analysis.tmem_allocation import layout_of as tmem_layout
-from compiler.analysis.tmem_warps import block_shape
+from compiler.analysis.id.graph import Group, IdGraph, id_graph, transforms_of
+from compiler.analysis.id.group_index import walk
+from compiler.analysis.id.linear import dense_strides
+from compiler.analysis.loops.axes import aligned_positions, with_types_of_their_loops
+from compiler.analysis.memory.allocation import layout_of as allocated_layout
+from compiler.analysis.memory.memory_order import as_allocated
+from compiler.analysis.memory.swizzle import LINE_BYTES
+from compiler.analysis.tmem.allocation import layout_of as tmem_layout
+from compiler.analysis.tmem.warps import block_shape
 from compiler.arch import Arch
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.expr import Expr, Var, var

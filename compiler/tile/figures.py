@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from compiler.analysis.bank_conflicts import ideal_wavefronts, wavefronts
+from compiler.analysis.memory.bank_conflicts import ideal_wavefronts, wavefronts
 from compiler.tile.layout import Array
 
 SECTOR_BYTES = 32
@@ -74,7 +74,7 @@ def coalescing(requests: Iterable[Array], nbytes: int) -> Coalescing:
 def bank_conflicts(requests: Iterable[Array], nbytes: int) -> BankConflicts:
     """Wavefronts of warps' requests, each the byte address that each lane accesses with `nbytes` bytes, or -1.
 
-    Lanes are served in phases (compiler.analysis.bank_conflicts); one without an active lane costs nothing.
+    Lanes are served in phases (compiler.analysis.memory.bank_conflicts); one without an active lane costs nothing.
     """
     phases = ideal_wavefronts(nbytes)
     count = total = least = 0

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from compiler.analysis.facts import Facts
-from compiler.analysis.matrix import Fragment, fragment_of
-from compiler.analysis.narrow_tile import narrow_run
+from compiler.analysis.memory.matrix import Fragment, fragment_of
+from compiler.analysis.memory.narrow_tile import narrow_run
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.iter_domain import MemoryType, ParallelType
 from compiler.ir.ops import MOVES

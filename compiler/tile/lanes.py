@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from compiler.analysis.bank_conflicts import wavefronts
+from compiler.analysis.memory.bank_conflicts import wavefronts
 from compiler.arch import Arch
 from compiler.tile.copy_plan import CopyPlan
 from compiler.tile.errors import TileError

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from math import prod
 
-from compiler.analysis.matrix import ROW_BYTES, ROWS
-from compiler.analysis.swizzle import repeat_bytes
+from compiler.analysis.memory.matrix import ROW_BYTES, ROWS
+from compiler.analysis.memory.swizzle import repeat_bytes
 from compiler.arch import Arch
 from compiler.ir.iter_domain import MemoryType
 from compiler.tile.errors import TileError

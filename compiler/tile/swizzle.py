@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeVar
 
-from compiler.analysis.swizzle import CHUNK_BYTES, SPANS
+from compiler.analysis.memory.swizzle import CHUNK_BYTES, SPANS
 from compiler.tile.layout import Array
 
 _HARDWARE_SHIFT = 3

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from compiler.analysis.tmem_allocation import COLUMN_BITS, COLUMNS, LANES
+from compiler.analysis.tmem.allocation import COLUMN_BITS, COLUMNS, LANES
 from compiler.dtypes import DType
 from compiler.ir.iter_domain import MemoryType
 from compiler.tile.errors import TileError

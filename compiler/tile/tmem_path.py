@@ -8,8 +8,8 @@ from math import gcd
 
 import numpy as np
 
-from compiler.analysis.tmem_allocation import COLUMN_BITS
-from compiler.analysis.tmem_patterns import MAX_REGISTERS, SHAPES, Pattern
+from compiler.analysis.tmem.allocation import COLUMN_BITS
+from compiler.analysis.tmem.patterns import MAX_REGISTERS, SHAPES, Pattern
 from compiler.tile.layout import Array, offsets
 from compiler.tile.registers import WARP_LANES, Move, Moves, ThreadLayout
 from compiler.tile.tile import TmemTile

@@ -12,9 +12,9 @@ from pydantic import ValidationError
 
 from compiler.errors import InvalidFusion, Problem
 from compiler.ir.fusion import Fusion
-from compiler.launches.scratch import BUFFER_ALIGN, Buffer
 from compiler.lower.kernel_ir import Kernel
 from compiler.nvrtc import Compiled
+from compiler.schedule.scratch import BUFFER_ALIGN, Buffer
 from compiler.schedule.steps import MalformedStep, Step
 from compiler.schedule.trace import LaunchTrace, ScheduleTrace, Trace, steps_from_json
 from compiler.wire.fusions import fusion_from_json, fusion_to_json

@@ -11,10 +11,10 @@ import typer
 from compiler.errors import InvalidFusion, UnknownArch, UnknownCard, Unsupported
 from compiler.faults import UsageFault, reporting, say
 from fusetune.wire.problems import InvalidDocument
-from search.journal import JournalError
 from search.measure.device import DeviceLost
-from search.prepared import PreparedError
-from search.results import ResultsError
+from search.tuning.journal import JournalError
+from search.tuning.prepared import PreparedError
+from search.tuning.results import ResultsError
 
 __all__ = ["BROKEN", "UsageFault", "reports_faults"]
 

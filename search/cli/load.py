@@ -19,7 +19,7 @@ from fusetune.wire.parse import parse_binding, parse_fusion
 from fusetune.wire.problems import InvalidDocument
 from fusetune.wire.suite import strip_case
 from fusetune.wire.symbols import symbols_of
-from search.prepared import is_file_name
+from search.tuning.prepared import is_file_name
 
 _SIZE = re.compile(r"[0-9]{1,20}")
 

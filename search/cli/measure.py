@@ -12,18 +12,18 @@ from rich.console import Console
 from compiler.arch import Card
 from compiler.pipeline import GENERATOR
 from fusetune.wire.artifact import KernelArtifact
-from search.attached import Attached, Detached, find_device
-from search.budget import Budget
 from search.cli.faults import BROKEN, UsageFault, reports_faults
 from search.cli.options import BudgetSeconds
 from search.cli.report import describe_outcome
-from search.journal import Journal, JournalKey
+from search.cost.roofline import floor_us
 from search.measure.device import TIMING_POLICY, Effort, MeasuringDevice
-from search.prepared import MANIFEST, InOrder, Prepared, PreparedBuilds
-from search.progress import progress_on
-from search.results import Subject, usable_folder, write_outcome
-from search.roofline import floor_us
-from search.tuner import Outcome, Settings, Tuner
+from search.tuning.attached import Attached, Detached, find_device
+from search.tuning.budget import Budget
+from search.tuning.journal import Journal, JournalKey
+from search.tuning.prepared import MANIFEST, InOrder, Prepared, PreparedBuilds
+from search.tuning.progress import progress_on
+from search.tuning.results import Subject, usable_folder, write_outcome
+from search.tuning.tuner import Outcome, Settings, Tuner
 
 
 @reports_faults

@@ -13,21 +13,21 @@ from compiler.arch import Card, card_or_default
 from compiler.errors import Unsupported
 from compiler.ir.fusion import Fusion
 from compiler.nvrtc import CompilePool
-from search.build import Builder
 from search.cli.faults import UsageFault, reports_faults
 from search.cli.load import Named, load_many, sizes_of
 from search.cli.options import Bind, CardName, Seed
 from search.cli.report import describe_prepared
-from search.decidable import refuse_undecidable
-from search.drafting import DraftPool, drafters
-from search.plan import Plan
-from search.predicting import refiner
-from search.prepare import compile_promising
-from search.prepared import Prepared
-from search.results import usable_folder
-from search.roofline import floor_us
-from search.spread import spread
-from search.tuning import compilers
+from search.cost.predicting import refiner
+from search.cost.roofline import floor_us
+from search.proof.decidable import refuse_undecidable
+from search.tuning.build import Builder
+from search.tuning.candidates.drafting import DraftPool, drafters
+from search.tuning.candidates.plan import Plan
+from search.tuning.candidates.spread import spread
+from search.tuning.prepare import compile_promising
+from search.tuning.prepared import Prepared
+from search.tuning.results import usable_folder
+from search.tuning.tune import compilers
 
 _PER_KERNEL = 3
 """Points ranked for each kernel that is wanted: enough to choose from, few enough to generate."""

@@ -8,14 +8,14 @@ from pathlib import Path
 
 from rich.table import Table
 
-from search.candidate import Candidate
-from search.emulation.prepared import Proof
-from search.prepared import Prepared
-from search.progress import failure_counts
-from search.results import Subject, kernel_path
+from search.proof.emulated.prepared import Proof
 from search.space.knobs import KnobValue
-from search.trial import TrialState
-from search.tuner import Outcome
+from search.tuning.candidates.candidate import Candidate
+from search.tuning.prepared import Prepared
+from search.tuning.progress import failure_counts
+from search.tuning.results import Subject, kernel_path
+from search.tuning.trial import TrialState
+from search.tuning.tuner import Outcome
 
 _SHOWN = 10
 

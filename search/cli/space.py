@@ -10,11 +10,11 @@ from rich.console import Console
 
 from compiler.arch import card_or_default
 from compiler.errors import IllegalSchedule, InvalidStep, Unsupported
-from search.candidate import Candidate
 from search.cli.faults import reports_faults
 from search.cli.load import load_one, sizes_of
 from search.cli.options import Bind, CardName, Case, FusionFile, Seed
-from search.plan import Plan
+from search.tuning.candidates.candidate import Candidate
+from search.tuning.candidates.plan import Plan
 
 
 @reports_faults

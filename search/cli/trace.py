@@ -11,13 +11,13 @@ import typer
 
 from compiler.arch import card_or_default
 from compiler.wire import trace_to_json
-from search.candidate import Candidate
 from search.cli.faults import UsageFault, reports_faults
 from search.cli.load import load_one, sizes_of
 from search.cli.options import Bind, CardName, Case, FusionFile
-from search.plan import Plan
 from search.space.knobs import Knob, KnobValue
 from search.space.space import Space
+from search.tuning.candidates.candidate import Candidate
+from search.tuning.candidates.plan import Plan
 
 
 @reports_faults

@@ -12,8 +12,6 @@ from rich.console import Console
 from compiler.arch import card_or_default
 from compiler.nvrtc import CompilePool
 from compiler.pipeline import GENERATOR
-from search.attached import Attached, Detached, find_device
-from search.budget import Budget
 from search.cli.faults import reports_faults
 from search.cli.load import Named, load_one, sizes_of
 from search.cli.options import (
@@ -26,19 +24,21 @@ from search.cli.options import (
 )
 from search.cli.prepare import prepare_one
 from search.cli.report import describe_outcome, describe_prepared, describe_proofs, predicted_table
-from search.decidable import refuse_undecidable
-from search.drafting import DraftPool, drafters
-from search.emulation.apart import PROVING_SHARE, Prover
-from search.emulation.prepared import Proof, prove_prepared
-from search.journal import Journal, JournalKey, spaces_key
+from search.cost.roofline import floor_us
 from search.measure.device import TIMING_POLICY
-from search.plan import Plan
-from search.prepared import Prepared
-from search.progress import failure_counts, progress_on
-from search.results import Subject, kernel_path, usable_folder, write_outcome, write_proven
-from search.roofline import floor_us
-from search.tuner import Ending
-from search.tuning import compilers, tune_on
+from search.proof.decidable import refuse_undecidable
+from search.proof.emulated.apart import PROVING_SHARE, Prover
+from search.proof.emulated.prepared import Proof, prove_prepared
+from search.tuning.attached import Attached, Detached, find_device
+from search.tuning.budget import Budget
+from search.tuning.candidates.drafting import DraftPool, drafters
+from search.tuning.candidates.plan import Plan
+from search.tuning.journal import Journal, JournalKey, spaces_key
+from search.tuning.prepared import Prepared
+from search.tuning.progress import failure_counts, progress_on
+from search.tuning.results import Subject, kernel_path, usable_folder, write_outcome, write_proven
+from search.tuning.tune import compilers, tune_on
+from search.tuning.tuner import Ending
 
 _KERNELS_WITHOUT_GPU = 24
 _PROVEN_WITHOUT_GPU = 3

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compiler.analysis.bank_conflicts import wavefronts
-from compiler.analysis.loop_nest import BLOCK_VARS, THREAD_VARS
-from compiler.analysis.matrix import ROW_BYTES, ROWS, matrices_in
+from compiler.analysis.loops.loop_nest import BLOCK_VARS, THREAD_VARS
+from compiler.analysis.memory.bank_conflicts import wavefronts
+from compiler.analysis.memory.matrix import ROW_BYTES, ROWS, matrices_in
 from compiler.ir.expr import Expr, const
 from compiler.ir.tensor import CachePolicy
 from compiler.lower import kernel_ir as k

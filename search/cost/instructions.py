@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import assert_never
 
-from compiler.analysis.loop_nest import BLOCK_VARS, THREAD_VARS
+from compiler.analysis.loops.loop_nest import BLOCK_VARS, THREAD_VARS
 from compiler.ir.expr import Div, Expr, Mod, unmarked
 from compiler.ir.ops import MOVES, MathGrade, OpKind
 from compiler.lower import kernel_ir as k

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from compiler.analysis.resources import blocks_per_sm
+from compiler.analysis.memory.resources import blocks_per_sm
 from compiler.arch import Arch
 from compiler.lower import kernel_ir as k
 from fusetune.wire.artifact import Resources

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compiler.analysis.loop_nest import BLOCK_VARS, THREAD_VARS
+from compiler.analysis.loops.loop_nest import BLOCK_VARS, THREAD_VARS
 from compiler.ir.expr import Expr, Var, const, var
 from compiler.lower import kernel_ir as k
 from search.cost.sites import Site

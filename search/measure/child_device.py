@@ -13,7 +13,7 @@ from compiler.ir.fusion import Fusion
 from fusetune.launch import KernelError, NoDevice
 from fusetune.wire.artifact import KernelArtifact
 from search.measure.device import EAGER, Baseline, CardFacts, DeviceLost, Effort, MeasureResult
-from search.trial import TrialState
+from search.tuning.trial import TrialState
 
 _OPEN_ATTEMPTS = 2
 

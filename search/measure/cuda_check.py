@@ -8,12 +8,12 @@ from typing import Any, Protocol
 
 from compiler.ir.fusion import Fusion, Value
 from fusetune.wire.artifact import KernelArtifact
-from search.verify.arrays import Array, TorchArrays, storage_elems
-from search.verify.compare import compare, differing, first_fault, poisoned_holes
-from search.verify.decided import best_shares
-from search.verify.expected import Expected, expect, widened
-from search.verify.inputs import RANDOM, make_inputs
-from search.verify.zones import POISONS, buffer, disturbed_bytes, fill_guards, lay_out, poison
+from search.proof.verify.arrays import Array, TorchArrays, storage_elems
+from search.proof.verify.compare import compare, differing, first_fault, poisoned_holes
+from search.proof.verify.decided import best_shares
+from search.proof.verify.expected import Expected, expect, widened
+from search.proof.verify.inputs import RANDOM, make_inputs
+from search.proof.verify.zones import POISONS, buffer, disturbed_bytes, fill_guards, lay_out, poison
 
 
 class Launches(Protocol):

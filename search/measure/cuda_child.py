@@ -19,10 +19,10 @@ from search.measure.cuda_timing import EagerCalls, GraphRun, KernelCalls, Rotati
 from search.measure.device import TIMING_POLICY, Baseline, CardFacts, Effort, MeasureResult
 from search.measure.eager import EagerForm, allowances, eager_form
 from search.measure.facts import Nvml, read_facts
-from search.trial import TrialState
-from search.verify.arrays import TorchArrays
-from search.verify.decided import UNDECIDED_FIX, why_undecided
-from search.verify.inputs import RANDOM, input_sets
+from search.proof.verify.arrays import TorchArrays
+from search.proof.verify.decided import UNDECIDED_FIX, why_undecided
+from search.proof.verify.inputs import RANDOM, input_sets
+from search.tuning.trial import TrialState
 
 KERNELS_KEPT = 8
 """Checked and captured kernels that stay ready: a round over the leaders does not capture them again."""

@@ -21,7 +21,7 @@ from typing import Any, Protocol
 from compiler.ir.fusion import Fusion
 from fusetune.launch import Launcher
 from search.measure.eager import EagerForm
-from search.verify.arrays import Array, TorchArrays, storage_elems
+from search.proof.verify.arrays import Array, TorchArrays, storage_elems
 
 L2_MULTIPLE = 8
 MAX_SETS = 128

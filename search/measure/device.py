@@ -12,7 +12,7 @@ from compiler.errors import CompilerError
 from compiler.ir.fusion import Fusion
 from fusetune.wire.artifact import TIMING_POLICY as TIMING_POLICY
 from fusetune.wire.artifact import KernelArtifact, Timing, Verification
-from search.trial import TrialState
+from search.tuning.trial import TrialState
 
 EAGER = "eager"
 """The baseline that runs one torch operator for each of the fusion's, casts included (`search.measure.eager`)."""

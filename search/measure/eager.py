@@ -15,8 +15,8 @@ from compiler.dtypes import DType
 from compiler.errors import Unsupported
 from compiler.ir.fusion import Fusion, Literal, Op
 from compiler.ir.ops import MOVES, OpKind
-from search.verify.arrays import Array
-from search.verify.tolerance import tolerance
+from search.proof.verify.arrays import Array
+from search.proof.verify.tolerance import tolerance
 
 EagerForm = Callable[[Sequence[Array]], tuple[Array, ...]]
 """Tensors of the inputs' shapes to the outputs: dense, in memory of their own."""

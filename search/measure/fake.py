@@ -30,11 +30,11 @@ from typing import Any
 from compiler.ir.fusion import Fusion
 from fusetune.launch import GuardFailed
 from fusetune.wire.artifact import VERIFIER, KernelArtifact, Timing, Verification
-from search.ending import kernel_id
 from search.measure.child_device import ChildDevice, ContextPoisoned, Limits, handler_of
 from search.measure.device import TIMING_POLICY, Baseline, CardFacts, Effort, MeasureResult
-from search.trial import TrialState
-from search.verify.inputs import RANDOM, input_sets
+from search.proof.verify.inputs import RANDOM, input_sets
+from search.tuning.ending import kernel_id
+from search.tuning.trial import TrialState
 
 FACTS = CardFacts(
     name="fake",

@@ -12,10 +12,10 @@ from compiler.errors import CompileError, IllegalSchedule, InvalidFusion, Invali
 from compiler.nvrtc import Compiled
 from compiler.pipeline import Generated, artifact, generate
 from fusetune.wire.artifact import VERIFIER, KernelArtifact
-from search.build import Compiler
-from search.ending import kernel_id
 from search.measure.device import Effort, MeasureResult, MeasuringDevice
-from search.trial import TrialState
+from search.tuning.build import Compiler
+from search.tuning.ending import kernel_id
+from search.tuning.trial import TrialState
 from service.ci.folder import Subject
 from service.ci.lock import Entry, LockedEvidence
 from service.ci.verdict import Status, Verdict

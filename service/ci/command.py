@@ -14,11 +14,11 @@ from rich.console import Console
 from compiler.arch import card_or_default
 from compiler.errors import UnknownCard, Unsupported
 from compiler.faults import UsageFault, reporting
-from search.attached import Attached, Detached, card_of, find_device
-from search.budget import Budget
 from search.cli.load import sizes_of
 from search.cli.options import MAX_BUDGET_S, Bind, Seed
 from search.measure.fake import FACTS, FakeDevice
+from search.tuning.attached import Attached, Detached, card_of, find_device
+from search.tuning.budget import Budget
 from service.ci.junit import junit_xml
 from service.ci.lock import LockError
 from service.ci.run import Job, Target, run

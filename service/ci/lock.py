@@ -23,7 +23,7 @@ from compiler.wire import trace_from_json
 from fusetune.wire.artifact import Wire, is_proven_today
 from fusetune.wire.binding import Binding
 from search.measure.device import CardFacts
-from search.prepared import is_file_name, write_whole
+from search.tuning.prepared import is_file_name, write_whole
 
 FORMAT: Literal["fusetune.lock/1"] = "fusetune.lock/1"
 _SHOWN_FAULTS = 5

@@ -14,10 +14,10 @@ from rich.console import Console
 from compiler.errors import Unsupported
 from compiler.nvrtc import CompilePool
 from fusetune.wire.artifact import VERIFIER
-from search.attached import Attached, Detached
-from search.budget import Budget
 from search.measure.device import DeviceLost
-from search.tuning import compilers
+from search.tuning.attached import Attached, Detached
+from search.tuning.budget import Budget
+from search.tuning.tune import compilers
 from service.ci.check import Rebuild, check_built, check_run
 from service.ci.folder import Folder, Subject, Unusable, read_folder
 from service.ci.key import Key, differences

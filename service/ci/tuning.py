@@ -6,15 +6,15 @@ from hashlib import sha256
 
 from rich.console import Console
 
-from search.attached import Attached
-from search.budget import Budget
-from search.ending import kernel_id
-from search.leaders import Winner
-from search.plan import Plan
-from search.progress import failure_counts, progress_on
-from search.roofline import floor_us
-from search.trial import Trial
-from search.tuning import tune_on
+from search.cost.roofline import floor_us
+from search.tuning.attached import Attached
+from search.tuning.budget import Budget
+from search.tuning.candidates.plan import Plan
+from search.tuning.ending import kernel_id
+from search.tuning.leaders import Winner
+from search.tuning.progress import failure_counts, progress_on
+from search.tuning.trial import Trial
+from search.tuning.tune import tune_on
 from service.ci.folder import Subject
 from service.ci.lock import Entry, LockedCandidate, LockedCard, LockedEvidence
 

@@ -14,7 +14,7 @@ from compiler.arch import Card
 from compiler.arch import cards as known_cards
 from compiler.errors import Unsupported
 from fusetune.wire.service import CardStatus
-from search.attached import Detached, find_device
+from search.tuning.attached import Detached, find_device
 from service import views
 from service.cli.database import DatabaseUrl, DataDir, reports_faults
 from service.cli.given import settings_of

@@ -105,7 +105,7 @@ def words(name: str) -> str:
 
 
 def input_set(name: str) -> str:
-    """What an input set of the check holds (search/verify/inputs.py)."""
+    """What an input set of the check holds (search/proof/verify/inputs.py)."""
     return {"zeros": "signed zeros", "inf_nan": "infinities and NaN"}.get(name, words(name))
 
 

@@ -181,7 +181,7 @@ class TuningRow(Base):
 
 
 class TrialRow(Base):
-    """What happened to one candidate of a tuning, as `search.trial.Trial` says it; its samples stand apart."""
+    """What happened to one candidate of a tuning, as `search.tuning.trial.Trial` says it; its samples stand apart."""
 
     __tablename__ = "trials"
     __table_args__ = (

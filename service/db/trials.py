@@ -24,7 +24,7 @@ _LAST = 2**31 - 1
 
 
 def record(session: Session, tuning_id: str, trial: Mapping[str, Any]) -> None:
-    """Keep a trial as `search.trial.Trial.to_json` writes it; one of the same number is replaced, samples and all."""
+    """Keep a trial as `Trial.to_json` writes it; one of the same number is replaced, samples and all."""
     number = trial["number"]
     values = {name: trial.get(name, _EMPTY[name]() if name in _EMPTY else None) for name in _COLUMNS}
     row, is_new = find_or_add(
@@ -52,14 +52,14 @@ def set_aside(session: Session, tuning_id: str, reason: str) -> None:
 
 
 def as_json(row: TrialRow, samples_us: Sequence[float]) -> dict[str, Any]:
-    """The row as `search.trial.Trial.from_json` reads it."""
+    """The row as `search.tuning.trial.Trial.from_json` reads it."""
     data = {"number": row.number, "samples_us": list(samples_us)}
     data |= {name: getattr(row, name) for name in _COLUMNS}
     return {name: value for name, value in data.items() if value is not None}
 
 
 def every(session: Session, tuning_id: str) -> list[dict[str, Any]]:
-    """All trials of a tuning in order of number, for `search.trial.Trial.from_json`."""
+    """All trials of a tuning in order of number, for `search.tuning.trial.Trial.from_json`."""
     kept = select(SampleRow.number, SampleRow.samples_us).where(SampleRow.tuning_id == tuning_id)
     samples: dict[int, list[Any]] = dict(session.execute(kept).all())
     rows = session.scalars(select(TrialRow).where(TrialRow.tuning_id == tuning_id).order_by(TrialRow.number))

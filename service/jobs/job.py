@@ -13,10 +13,10 @@ from compiler.pipeline import GENERATOR
 from compiler.wire import bind
 from fusetune.wire.artifact import VERIFIER
 from fusetune.wire.parse import parse_binding, parse_fusion
-from search.budget import Budget
-from search.journal import spaces_key
-from search.plan import Plan
-from search.roofline import floor_us
+from search.cost.roofline import floor_us
+from search.tuning.budget import Budget
+from search.tuning.candidates.plan import Plan
+from search.tuning.journal import spaces_key
 from service.db import cards, fusions, trials, tunings
 from service.db.engine import Database
 from service.db.kernels import Key

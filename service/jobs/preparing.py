@@ -13,19 +13,19 @@ from math import inf
 
 from compiler.arch import Card
 from compiler.nvrtc import CompilePool
-from search.attached import Detached
-from search.build import Build, Builder
-from search.candidate import Candidate
-from search.drafting import DraftPool, drafters
-from search.emulation.apart import PROVING_SHARE, Prover
-from search.ending import duplicate, kernel_id, not_run, unbuilt
-from search.failing import Failure
-from search.journal import TrialLog
-from search.predicting import refiner
-from search.progress import Progress, Snapshot
-from search.spread import spread
-from search.trial import Trial, TrialState
-from search.tuning import compilers as default_compilers
+from search.cost.predicting import refiner
+from search.proof.emulated.apart import PROVING_SHARE, Prover
+from search.tuning.attached import Detached
+from search.tuning.build import Build, Builder
+from search.tuning.candidates.candidate import Candidate
+from search.tuning.candidates.drafting import DraftPool, drafters
+from search.tuning.candidates.spread import spread
+from search.tuning.ending import duplicate, kernel_id, not_run, unbuilt
+from search.tuning.failing import Failure
+from search.tuning.journal import TrialLog
+from search.tuning.progress import Progress, Snapshot
+from search.tuning.trial import Trial, TrialState
+from search.tuning.tune import compilers as default_compilers
 from service.jobs.executor import WorkerStopping
 from service.jobs.job import Job
 from service.jobs.proving import Built, Proving

@@ -9,8 +9,8 @@ from typing import Self
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from search.budget import Budget
-from search.progress import Snapshot
+from search.tuning.budget import Budget
+from search.tuning.progress import Snapshot
 from service.db import tunings
 from service.db.engine import Database
 
@@ -23,7 +23,7 @@ STOPPING = "stopping"
 
 
 class DbProgress:
-    """A `search.progress.Progress` that a thread writes down while it is entered, whatever the search is busy with.
+    """A `Progress` of a tuning that a thread writes down while it is entered, whatever the search is busy with.
 
     `budget` is that of this `run`; `spent_s` the seconds that earlier runs of the tuning took.
     """

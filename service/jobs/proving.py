@@ -8,16 +8,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from fusetune.wire.artifact import KernelArtifact, Verification
-from search.budget import Budget
-from search.build import Build, Builder
-from search.emulation.apart import Prover
-from search.emulation.check import proven
-from search.ending import emulated
-from search.failing import Failure
-from search.journal import TrialLog
-from search.leaders import Winner
-from search.progress import Progress, Snapshot
-from search.trial import Trial, TrialState
+from search.proof.emulated.apart import Prover
+from search.proof.emulated.check import proven
+from search.tuning.budget import Budget
+from search.tuning.build import Build, Builder
+from search.tuning.ending import emulated
+from search.tuning.failing import Failure
+from search.tuning.journal import TrialLog
+from search.tuning.leaders import Winner
+from search.tuning.progress import Progress, Snapshot
+from search.tuning.trial import Trial, TrialState
 
 VERIFIED = 3
 """Kernels that are verified: the best predicted one is served, the others show that it is no accident."""

@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 
 from fusetune.wire.artifact import VERIFIER, Evidence, KernelArtifact, is_proven_today
 from fusetune.wire.service import Accept
-from search.attached import Attached
-from search.build import Compiler
-from search.emulation.check import verify_again
 from search.measure.device import Effort
-from search.progress import Progress, Snapshot
-from search.trial import TrialState
+from search.proof.emulated.check import verify_again
+from search.tuning.attached import Attached
+from search.tuning.build import Compiler
+from search.tuning.progress import Progress, Snapshot
+from search.tuning.trial import TrialState
 from service.db import kernels, tunings
 from service.db.models import KernelRow
 from service.jobs.job import Job

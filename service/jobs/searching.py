@@ -6,10 +6,10 @@ import logging
 import threading
 from functools import partial
 
-from search.attached import Attached
-from search.drafting import DraftPool
 from search.measure.device import MeasuringDevice
-from search.tuning import tune_on
+from search.tuning.attached import Attached
+from search.tuning.candidates.drafting import DraftPool
+from search.tuning.tune import tune_on
 from service.db import kernels
 from service.jobs.executor import WorkerStopping
 from service.jobs.job import Job

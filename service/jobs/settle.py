@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from sqlalchemy.orm import Session
 
 from fusetune.wire.artifact import KernelArtifact
-from search.leaders import Winner
-from search.progress import failure_counts
-from search.trial import Trial, TrialState
-from search.tuner import Outcome
+from search.tuning.leaders import Winner
+from search.tuning.progress import failure_counts
+from search.tuning.trial import Trial, TrialState
+from search.tuning.tuner import Outcome
 from service.db import kernels, keys, tunings
 from service.db.models import KernelRow
 from service.jobs.job import Job

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from compiler.arch import card_or_default
-from search.attached import Attached, Detached, card_of, find_device
 from search.measure.fake import FakeDevice
+from search.tuning.attached import Attached, Detached, card_of, find_device
 from service.settings import Settings
 
 

@@ -1,8 +1,8 @@
-"""The trials of a tuning in the database, as the search wants them: a `search.journal.TrialLog`."""
+"""The trials of a tuning in the database, as the search wants them: a `search.tuning.journal.TrialLog`."""
 
 from __future__ import annotations
 
-from search.trial import Trial
+from search.tuning.trial import Trial
 from service.db import trials, tunings
 from service.db.engine import Database
 from service.jobs.executor import TuningLost

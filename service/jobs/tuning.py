@@ -20,9 +20,9 @@ from sqlalchemy.exc import InterfaceError, OperationalError, SQLAlchemyError
 from compiler.arch import Card
 from compiler.errors import InvalidFusion, Unsupported
 from fusetune.wire.problems import InvalidDocument
-from search.attached import Attached, Detached
-from search.drafting import DraftPool
 from search.measure.device import DeviceLost
+from search.tuning.attached import Attached, Detached
+from search.tuning.candidates.drafting import DraftPool
 from service.db import tunings
 from service.db.engine import Database
 from service.jobs.executor import TuningLost, WorkerStopping

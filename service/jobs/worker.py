@@ -12,9 +12,9 @@ from contextlib import ExitStack
 from types import FrameType, TracebackType
 from typing import Any, Self
 
-from search.attached import Attached, Detached
-from search.drafting import DraftPool, drafters
-from search.tuning import compilers
+from search.tuning.attached import Attached, Detached
+from search.tuning.candidates.drafting import DraftPool, drafters
+from search.tuning.tune import compilers
 from service.db import cards
 from service.db.engine import Database
 from service.db.migrate import ensure_ready

@@ -23,7 +23,7 @@ from fusetune.wire.service import (
     TuningState,
     TuningView,
 )
-from search.decidable import refuse_undecidable
+from search.proof.decidable import refuse_undecidable
 from service.db import fusions, keys, trials, tunings
 from service.db.models import CardRow, TuningRow
 from service.operations.cards import arch_of, current, resolve

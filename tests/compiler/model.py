@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from compiler.analysis.loops import with_types_of_their_loops
+from compiler.analysis.loops.axes import with_types_of_their_loops
 from compiler.arch import arch_named
 from compiler.errors import Kept, Violation
 from compiler.ir.domain import ScheduledFusion

@@ -11,14 +11,14 @@ import pytest
 from compiler.arch import arch_named
 from compiler.errors import InvalidFusion
 from compiler.ir.fusion import Fusion
-from compiler.launches import cut_at, program_trace
 from compiler.nvrtc import Compiled, KernelResources
 from compiler.pipeline import artifact, generate
 from compiler.schedule.trace import ProgramTrace, launches_of
 from compiler.wire import artifact_from_json, trace_from_json, trace_to_json
 from fusetune.wire.artifact import ScratchArg, TensorArg
+from search.launches import cut_at, program_trace
 from search.space.schedulers.flat import Flat
-from tests.compiler.launches.made import F32, Written, fusion_of
+from tests.search.launches.made import F32, Written, fusion_of
 
 HOPPER = arch_named("sm_90a")
 

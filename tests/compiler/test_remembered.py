@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from compiler.analysis.id_graph import MOST_TENSORS, id_graph
+from compiler.analysis.id.graph import MOST_TENSORS, id_graph
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.form import KNOWN, Form, forget, form_of
 from compiler.ir.iter_domain import ParallelType

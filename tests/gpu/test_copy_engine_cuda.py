@@ -11,7 +11,7 @@ from compiler.pipeline import artifact, generate
 from compiler.schedule.trace import ScheduleTrace
 from search.measure.cuda import CudaDevice
 from search.measure.device import Effort
-from search.trial import TrialState
+from search.tuning.trial import TrialState
 from tests.compiler.lower.test_copy_engine import CASES, Boxed, loads, stores
 from tests.compiler.schedules import Steps
 from tests.search.measure.kernels import compiled_once

@@ -11,7 +11,7 @@ from compiler.explicit.artifact import explicit_artifact, meaning
 from compiler.explicit.generate import generate_explicit
 from search.measure.cuda import CudaDevice
 from search.measure.device import Effort
-from search.trial import TrialState
+from search.tuning.trial import TrialState
 from tests.compiler.explicit.cases import BUFFERED, HOPPER
 from tests.search.measure.kernels import compiled_once
 

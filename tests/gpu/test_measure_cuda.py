@@ -14,14 +14,14 @@ from compiler.ir.fusion import Fusion, Literal, Op
 from compiler.ir.ops import OpKind
 from compiler.pipeline import artifact
 from fusetune.wire.artifact import KernelArtifact
-from search.attached import card_of
+from search.cost.roofline import floor_us
 from search.measure.child_device import ChildDevice, Limits, handler_of
 from search.measure.cuda import CudaDevice
 from search.measure.cuda_child import CudaBackend
 from search.measure.device import Baseline, Effort
 from search.measure.eager import EagerForm, eager_form
-from search.roofline import floor_us
-from search.trial import TrialState
+from search.tuning.attached import card_of
+from search.tuning.trial import TrialState
 from tests.search.measure.kernels import add_fusion, compiled_once, cuda_artifact, fusion_of, value
 from tests.search.schedulers.fusions import suite_fusions
 from tests.search.schedulers.points import generated

@@ -13,7 +13,7 @@ from fusetune.wire.artifact import KernelArtifact
 from search.measure.child_device import Limits
 from search.measure.cuda import CudaDevice
 from search.measure.device import Effort
-from search.trial import TrialState
+from search.tuning.trial import TrialState
 from tests.mutants.building import building
 from tests.mutants.choosing import Judged, made, wrong_of
 from tests.mutants.fusions import fusions

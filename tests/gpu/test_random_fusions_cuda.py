@@ -12,8 +12,8 @@ from fusetune.errors import FusetuneError
 from fusetune.launch import Launcher
 from fusetune.wire.artifact import KernelArtifact
 from search.measure.cuda_check import CheckBench
-from search.verify.arrays import TorchArrays
-from search.verify.inputs import RANDOM
+from search.proof.verify.arrays import TorchArrays
+from search.proof.verify.inputs import RANDOM
 from tests.search.random_fusions.building import Built, built_by, with_fault
 
 pytestmark = pytest.mark.gpu

@@ -18,9 +18,9 @@ from compiler.wire import bind
 from fusetune import FusionBuilder
 from fusetune.fusion import Tensor
 from fusetune.wire import parse_binding
-from search.plan import Plan
-from search.verify.arrays import TorchArrays
-from search.verify.inputs import make_inputs
+from search.proof.verify.arrays import TorchArrays
+from search.proof.verify.inputs import make_inputs
+from search.tuning.candidates.plan import Plan
 from tests.search.random_fusions.witnesses.on_card import OnCard
 
 pytestmark = pytest.mark.gpu

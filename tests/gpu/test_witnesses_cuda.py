@@ -12,7 +12,7 @@ import pytest
 
 from fusetune.errors import FusetuneError
 from fusetune.wire.artifact import KernelArtifact
-from search.verify.arrays import TorchArrays
+from search.proof.verify.arrays import TorchArrays
 from tests.search.random_fusions.building import Built, in_processes
 from tests.search.random_fusions.witnesses.building import build_winner, build_witnessed
 from tests.search.random_fusions.witnesses.on_card import OnCard

@@ -11,7 +11,7 @@ from compiler.lower.kernel_ir import Kernel
 from compiler.nvrtc import Compiled
 from compiler.pipeline import Generated, artifact
 from fusetune.wire.artifact import KernelArtifact
-from search.build import Compiler
+from search.tuning.build import Compiler
 from tests.mutants.points import Point
 
 

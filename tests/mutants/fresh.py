@@ -13,7 +13,7 @@ import numpy as np
 from compiler.dtypes import DType
 from compiler.ir.fusion import Fusion, Value
 from compiler.ir.ops import COMPARE, OpKind
-from search.verify.arrays import NumpyArrays, storage_elems
+from search.proof.verify.arrays import NumpyArrays, storage_elems
 from tests.mutants.machine.numbers import NUMPY, Array
 
 SETS = 32

@@ -18,10 +18,10 @@ from compiler.dtypes import DType
 from compiler.ir.fusion import Fusion
 from compiler.lower.kernel_ir import Kernel
 from compiler.reference import FLOAT_FORMATS
-from search.verify.arrays import NumpyArrays
-from search.verify.compare import compare
-from search.verify.expected import Expected, expect
-from search.verify.inputs import input_sets, make_inputs
+from search.proof.verify.arrays import NumpyArrays
+from search.proof.verify.compare import compare
+from search.proof.verify.expected import Expected, expect
+from search.proof.verify.inputs import input_sets, make_inputs
 from tests.mutants.fresh import SETS, fresh
 from tests.mutants.fusions import fusions
 from tests.mutants.machine.lanes import NoKernel

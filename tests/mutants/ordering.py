@@ -18,9 +18,9 @@ from compiler.emulate.ptx.parser import parse
 from compiler.errors import Unsupported
 from compiler.ir.fusion import Fusion
 from compiler.lower.kernel_ir import Kernel
-from search.emulation.running import ORDERS, run_set
-from search.verify.arrays import NumpyArrays
-from search.verify.inputs import RANDOM, make_inputs
+from search.proof.emulated.running import ORDERS, run_set
+from search.proof.verify.arrays import NumpyArrays
+from search.proof.verify.inputs import RANDOM, make_inputs
 from tests.compiler.lower.interpreted_values import BITS, KernelFault
 from tests.compiler.lower.interpreter import run
 from tests.mutants.building import building

@@ -10,8 +10,8 @@ from compiler.errors import IllegalSchedule, Unsupported
 from compiler.ir.fusion import Fusion
 from compiler.pipeline import lowered
 from compiler.schedule.trace import Trace
-from search.candidate import Candidate
-from search.plan import Plan
+from search.tuning.candidates.candidate import Candidate
+from search.tuning.candidates.plan import Plan
 from tests.mutants.machine.executor import refuse
 from tests.mutants.programs import Program
 

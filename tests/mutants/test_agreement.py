@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from compiler.emulate.ptx.parser import parse
-from search.emulation.running import ORDERS, run_set
+from search.proof.emulated.running import ORDERS, run_set
 from tests.mutants.building import building
 from tests.mutants.choosing import made, wrong_of
 from tests.mutants.fast import NAMES

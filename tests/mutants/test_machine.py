@@ -19,8 +19,8 @@ from compiler.lower.kernel_ir import (
     TmaStore,
 )
 from compiler.lower.traversal import walk
-from search.verify.arrays import NumpyArrays
-from search.verify.inputs import RANDOM, make_inputs
+from search.proof.verify.arrays import NumpyArrays
+from search.proof.verify.inputs import RANDOM, make_inputs
 from tests.compiler.lower.interpreted_values import BITS
 from tests.compiler.lower.interpreter import run
 from tests.mutants.fast import NAMES

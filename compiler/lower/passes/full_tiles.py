@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from compiler.analysis.loop_nest import GRID_VARS
+from compiler.analysis.loops.loop_nest import GRID_VARS
 from compiler.ir.expr import Expr, Mod, Var, var
 from compiler.lower.cut_vectors import cut_access
 from compiler.lower.kernel_ir import (

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from math import gcd
 
-from compiler.analysis.fold import WARP
+from compiler.analysis.loops.fold import WARP
 from search.space.schedulers.iteration_space import MAX_WORD_BYTES, IterationSpace, Operand
 from search.space.schedulers.row_shape import Phase
 

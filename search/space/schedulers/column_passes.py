@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from compiler.analysis.online import online_folds
+from compiler.analysis.loops.online import online_folds
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.iter_domain import MemoryType
 from compiler.ir.ops import REDUCTIONS, OpKind

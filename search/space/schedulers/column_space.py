@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from compiler.analysis.narrow_tile import TILE_UNIT_BYTES
+from compiler.analysis.memory.narrow_tile import TILE_UNIT_BYTES
 from compiler.arch import Arch
 from compiler.ir.fusion import Fusion
 from compiler.ir.tensor import CachePolicy

@@ -5,7 +5,7 @@
 A block goes through the rows of its group as a persistent block of the row scheduler does: a row in registers, or in
 shared memory with the next ones on their way. Each thread keeps the partial results of its columns in registers for the
 whole loop over rows; thread rows fold theirs at the end, and the block stores one partial result a column. What all
-groups left is folded by another launch (`compiler.launches.inner_outer`), in one order (nvFuser, inner and outer
+groups left is folded by another launch (`search.launches.inner_outer`), in one order (nvFuser, inner and outer
 reductions: partial results of columns in a buffer with a row for each block).
 """
 

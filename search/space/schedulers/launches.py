@@ -20,7 +20,8 @@ from compiler.arch import Arch
 from compiler.ir.fusion import Fusion
 from compiler.ir.ops import MathGrade
 from compiler.ir.pinned import graded, pinned
-from compiler.launches import (
+from compiler.schedule.trace import ProgramTrace, ScheduleTrace
+from search.launches import (
     Cut,
     cheapest_cut,
     group_counts,
@@ -36,7 +37,6 @@ from compiler.launches import (
     split_factors,
     split_reductions,
 )
-from compiler.schedule.trace import ProgramTrace, ScheduleTrace
 from search.space.constraints import Constraint
 from search.space.protocol import Scheduler
 from search.space.schedulers.inner_outer import InnerOuter

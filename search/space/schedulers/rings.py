@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from compiler.analysis.circular_buffer import LOADING_THREADS
+from compiler.analysis.sync.circular_buffer import LOADING_THREADS
 from compiler.arch import Arch
 from compiler.ir.iter_domain import ParallelType
 from compiler.ir.tensor import BufferKind

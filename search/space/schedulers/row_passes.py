@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from compiler.analysis.online import online_folds
+from compiler.analysis.loops.online import online_folds
 from compiler.ir.iter_domain import MemoryType
 from compiler.ir.ops import MOVES, REDUCTIONS, OpKind
 from compiler.ir.tensor import TensorOp

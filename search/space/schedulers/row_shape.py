@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 
-from compiler.analysis.indexing import first_lane, lane_variable, lanes_are_consecutive
+from compiler.analysis.id.indexing import first_lane, lane_variable, lanes_are_consecutive
 from compiler.ir.domain import ScheduledFusion, downstream, producer_indices
 from compiler.ir.expr import Expr, Var, const, var
 from compiler.ir.iter_domain import MemoryType

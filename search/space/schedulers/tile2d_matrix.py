@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from compiler.analysis.matrix import ELEMENT_BYTES
+from compiler.analysis.memory.matrix import ELEMENT_BYTES
 from compiler.ir.iter_domain import ParallelType
 from compiler.tile.instruction import MATRIX_BYTES, STMATRIX_CAPABILITY
 from search.space.constraints import Constraint

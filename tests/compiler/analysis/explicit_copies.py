@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from compiler.analysis.id_graph import IdGraph, id_graph
-from compiler.analysis.tensor_map import TensorMapCopy, infer_tensor_map
+from compiler.analysis.id.graph import IdGraph, id_graph
+from compiler.analysis.tma.tensor_map import TensorMapCopy, infer_tensor_map
 from compiler.errors import Violation
 from compiler.ir.domain import ScheduledFusion
 from compiler.schedule.explicit import read_case

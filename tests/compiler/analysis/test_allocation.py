@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compiler.analysis.allocation import (
+from compiler.analysis.memory.allocation import (
     allocated_axes,
     is_partitioned,
     layout_of,
     memory_order,
 )
-from compiler.analysis.smem import stage_bytes
-from compiler.analysis.swizzle import repeat_bytes
+from compiler.analysis.memory.smem import stage_bytes
+from compiler.analysis.memory.swizzle import repeat_bytes
 from compiler.dtypes import DType
 from compiler.ir.algebra import forward
 from compiler.ir.expr import Var, var

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from compiler.analysis.bank_access import BankAccess, bank_conflicts_of
-from compiler.analysis.bank_conflicts import wavefronts
-from compiler.analysis.swizzle_domain import swizzle_steps
+from compiler.analysis.memory.bank_access import BankAccess, bank_conflicts_of
+from compiler.analysis.memory.bank_conflicts import wavefronts
+from compiler.analysis.memory.swizzle_domain import swizzle_steps
 from compiler.dtypes import DType
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.iter_domain import ParallelType

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compiler.analysis.bank_conflicts import ideal_wavefronts, wavefronts
+from compiler.analysis.memory.bank_conflicts import ideal_wavefronts, wavefronts
 
 Swizzle = Callable[[int], int]
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from compiler.analysis.circular_buffer import (
+from compiler.analysis.loops.axes import loop_map
+from compiler.analysis.sync.circular_buffer import (
     barrier_position,
     barriers_of,
     buffered_position,
@@ -10,7 +11,6 @@ from compiler.analysis.circular_buffer import (
     extra_threads,
     specialized_block,
 )
-from compiler.analysis.loops import loop_map
 from compiler.ir.iter_domain import ParallelType as P
 from compiler.ir.tensor import BufferKind, CircularBuffer
 from tests.compiler.model import buffer, copies, fusion, inline, scheduled, types

@@ -2,7 +2,7 @@
 
 import pytest
 
-from compiler.analysis.conditions import are_equal, at_least, at_most, is_multiple, kept
+from compiler.analysis.id.conditions import are_equal, at_least, at_most, is_multiple, kept
 from compiler.errors import Condition, Kept, Stage, Violation
 from compiler.ir.size import Size
 

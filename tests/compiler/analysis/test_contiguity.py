@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compiler.analysis.contiguity import allocation_splits, allocation_strides, bound_strides, broken_claims
+from compiler.analysis.id.contiguity import allocation_splits, allocation_strides, bound_strides, broken_claims
 from compiler.errors import Outcome
 from compiler.ir.fusion import dense_strides
 from compiler.ir.tensor import TensorView

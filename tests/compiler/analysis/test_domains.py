@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compiler.analysis.domains import (
+from compiler.analysis.id.domains import (
     allocation_equivalence,
     holes,
     loop_equivalence,

@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compiler.analysis.indexing import Indexing
+from compiler.analysis.id.indexing import Indexing
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.tensor import End
 from compiler.schedule import steps

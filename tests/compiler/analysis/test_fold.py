@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from compiler.analysis.fold import Fold, infer_folds
-from compiler.analysis.loop_nest import infer_loop_nest
+from compiler.analysis.loops.fold import Fold, infer_folds
+from compiler.analysis.loops.loop_nest import infer_loop_nest
 from compiler.dtypes import DType
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.fusion import Fusion, Op, Value, dense_strides

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from compiler.analysis.fttc import Correctness, box_correctness
+from compiler.analysis.tma.fttc import Correctness, box_correctness
 from tests.compiler.analysis.explicit_copies import bulk, document, inferred, merge, reorder, scheduled, split
 from tests.compiler.analysis.tma_machine import Descriptor, load
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from compiler.analysis.group_index import walk
-from compiler.analysis.id_graph import id_graph
+from compiler.analysis.id.graph import id_graph
+from compiler.analysis.id.group_index import walk
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.expr import Expr, Var, var
 from compiler.ir.iter_domain import IterDomain

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compiler.analysis.id_graph import id_graph
-from compiler.analysis.linear import (
+from compiler.analysis.id.graph import id_graph
+from compiler.analysis.id.linear import (
     UNKNOWN_EXTENT,
     Linearity,
     Slope,

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from compiler.analysis.indexing import Indexing, first_lane, lane_variable, lanes_are_consecutive
-from compiler.analysis.loop_nest import LANE, infer_loop_nest
+from compiler.analysis.id.indexing import Indexing, first_lane, lane_variable, lanes_are_consecutive
+from compiler.analysis.loops.loop_nest import LANE, infer_loop_nest
 from compiler.ir.expr import Expr, Var, const, var
 from compiler.ir.ops import OpKind
 from compiler.schedule.steps import (

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 from numpy.typing import NDArray
 
-from compiler.analysis.matrix import Fragment, fragment_of, matrices_in, named_rows
+from compiler.analysis.memory.matrix import Fragment, fragment_of, matrices_in, named_rows
 from compiler.ir.expr import Expr, Var, const, var
 
 THREADS = 64

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compiler.analysis.vectorize import word_bounds
+from compiler.analysis.memory.vectorize import word_bounds
 from compiler.ir.fusion import dense_strides
 from compiler.ir.tensor import TensorView
 from tests.compiler.loop_points import loop_points, transforms

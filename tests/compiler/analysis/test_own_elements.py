@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from compiler.analysis.own_elements import is_own
+from compiler.analysis.sync.own_elements import is_own
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.iter_domain import ParallelType
 from compiler.ir.tensor import CopyVia

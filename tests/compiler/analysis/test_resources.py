@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compiler.analysis.resources import Limit, blocks_per_sm, registers_per_warp, smem_per_block_bytes
+from compiler.analysis.memory.resources import Limit, blocks_per_sm, registers_per_warp, smem_per_block_bytes
 from compiler.arch import arch_named, arch_names
 
 KIB = 1024

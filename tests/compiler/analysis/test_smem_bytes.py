@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compiler.analysis.memory_order import is_honoured
-from compiler.analysis.smem_bytes import SharedBytes, SharedTensor, allocation_position
+from compiler.analysis.memory.memory_order import is_honoured
+from compiler.analysis.memory.smem_bytes import SharedBytes, SharedTensor, allocation_position
 from compiler.ir.size import Size
 from compiler.ir.tensor import TensorView
 from tests.compiler.loop_points import loop_points, transforms, types_of

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from compiler.analysis.allocation import layout_of
-from compiler.analysis.swizzle import repeat_bytes, swizzle_mode, swizzled_address
+from compiler.analysis.memory.allocation import layout_of
+from compiler.analysis.memory.swizzle import repeat_bytes, swizzle_mode, swizzled_address
 from compiler.dtypes import DType
 from compiler.ir.algebra import forward
 from compiler.ir.expr import Expr, Var, var

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from compiler.analysis.allocation import layout_of
-from compiler.analysis.bank_conflicts import wavefronts
-from compiler.analysis.swizzle import (
+from compiler.analysis.memory.allocation import layout_of
+from compiler.analysis.memory.bank_conflicts import wavefronts
+from compiler.analysis.memory.swizzle import (
     SPANS,
     dense_index,
     offsets_of,
@@ -20,7 +20,7 @@ from compiler.analysis.swizzle import (
     swizzled_address,
     swizzled_index,
 )
-from compiler.analysis.swizzle_domain import swizzle_steps
+from compiler.analysis.memory.swizzle_domain import swizzle_steps
 from compiler.dtypes import DType
 from compiler.ir.algebra import forward
 from compiler.ir.domain import ScheduledFusion

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compiler.analysis.loops import loop_map
-from compiler.analysis.sync import SyncNeed, expanded_broadcasts
+from compiler.analysis.loops.axes import loop_map
+from compiler.analysis.sync.sync import SyncNeed, expanded_broadcasts
 from compiler.ir.iter_domain import ParallelType as P
 from compiler.ir.tensor import TensorView
 from tests.compiler.loop_points import is_valid, loop_points, transforms, types_of

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from compiler.analysis.id_graph import id_graph
-from compiler.analysis.tensor_map import coordinates
+from compiler.analysis.id.graph import id_graph
+from compiler.analysis.tma.tensor_map import coordinates
 from compiler.errors import Kept, Stage, Violation
 from compiler.ir.expr import Var, var
 from compiler.ir.tensor import Allocation

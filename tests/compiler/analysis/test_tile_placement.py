@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from compiler.analysis.memory_order import as_allocated
-from compiler.analysis.swizzle import SPANS, repeat_bytes, swizzled_address
-from compiler.analysis.tile_placement import TilePlacement
+from compiler.analysis.memory.memory_order import as_allocated
+from compiler.analysis.memory.swizzle import SPANS, repeat_bytes, swizzled_address
+from compiler.analysis.memory.tile_placement import TilePlacement
 from compiler.dtypes import DType
 from compiler.errors import Kept, Stage, Violation
 from compiler.ir.domain import ScheduledFusion

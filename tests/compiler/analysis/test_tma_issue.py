@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from compiler.analysis.tma_issue import Issuer, issue_of
+from compiler.analysis.tma.issue import Issuer, issue_of
 from tests.compiler.analysis.explicit_copies import bulk, document, par, scheduled, split
 
 TILE = [split(0, 4), *bulk(1, 2)]

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compiler.analysis.id_graph import id_graph
-from compiler.analysis.tmem import plan_tensor_memory
-from compiler.analysis.tmem_allocation import Side, columns_allocated, layout_of, regions_of, total
+from compiler.analysis.id.graph import id_graph
+from compiler.analysis.tmem.allocation import Side, columns_allocated, layout_of, regions_of, total
+from compiler.analysis.tmem.tmem import plan_tensor_memory
 from compiler.errors import Kept, Violation
 from compiler.ir.iter_domain import IterDomain
 from compiler.ir.size import Size

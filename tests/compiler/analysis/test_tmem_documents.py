@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from compiler.analysis.tmem import plan_tensor_memory
+from compiler.analysis.tmem.tmem import plan_tensor_memory
 from compiler.arch import arch_named
 from compiler.legality.rules import Schedule, check_model
 from compiler.verdict import judge_document

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compiler.analysis.id_graph import id_graph
-from compiler.analysis.tmem import Pattern, TensorMemory, plan_tensor_memory
-from compiler.analysis.tmem_patterns import SHAPES, Shape
+from compiler.analysis.id.graph import id_graph
+from compiler.analysis.tmem.patterns import SHAPES, Shape
+from compiler.analysis.tmem.tmem import Pattern, TensorMemory, plan_tensor_memory
 from compiler.ir.expr import Expr
 from tests.compiler.analysis.tmem_cases import (
     ALL,

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compiler.analysis.id_graph import id_graph
-from compiler.analysis.tmem_warps import LANE_BITS, Warps, block_shape, warps_of
+from compiler.analysis.id.graph import id_graph
+from compiler.analysis.tmem.warps import LANE_BITS, Warps, block_shape, warps_of
 from compiler.errors import Violation
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.expr import Expr, Var

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from compiler.analysis.id_graph import id_graph
-from compiler.analysis.tensor_map import MapDim, TensorMapCopy
-from compiler.analysis.tile_placement import TilePlacement, place_tile
+from compiler.analysis.id.graph import id_graph
+from compiler.analysis.memory.tile_placement import TilePlacement, place_tile
+from compiler.analysis.tma.tensor_map import MapDim, TensorMapCopy
 from compiler.errors import Violation
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.id_exprs import IdExpr, Merge, Split

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from compiler.analysis.group_index import walk
-from compiler.analysis.tensor_map import coordinates
+from compiler.analysis.id.group_index import walk
+from compiler.analysis.tma.tensor_map import coordinates
 from compiler.ir.algebra import backward, forward
 from compiler.ir.domain import ScheduledFusion, logical_correspondence
 from compiler.ir.expr import Expr, Var, var

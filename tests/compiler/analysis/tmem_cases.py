@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compiler.analysis.id_graph import id_graph
-from compiler.analysis.tmem import TensorMemory, plan_tensor_memory
-from compiler.analysis.tmem_patterns import SHAPES
+from compiler.analysis.id.graph import id_graph
+from compiler.analysis.tmem.patterns import SHAPES
+from compiler.analysis.tmem.tmem import TensorMemory, plan_tensor_memory
 from compiler.errors import Violation
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.id_exprs import IdExpr, Merge, Split, Swizzle

@@ -8,8 +8,8 @@ from typing import Any
 
 from compiler.ir.fusion import Fusion
 from compiler.pipeline import Generated
-from tests.compiler.launches.made import column_max_of_shares
 from tests.compiler.schedules import from_wire
+from tests.search.launches.made import column_max_of_shares
 from tests.search.schedulers.column_fusions import column_sum
 from tests.search.schedulers.column_fusions import softmax as softmax_down
 from tests.search.schedulers.inner_outer_fusions import row_and_column_sums

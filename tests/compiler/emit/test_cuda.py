@@ -33,9 +33,9 @@ from compiler.lower.kernel_ir import (
     WaitCopies,
 )
 from compiler.lower.operands import Less, Pointer, Reg, Shared
-from search.candidate import Candidate
 from search.space.schedulers.flat import Flat
 from search.space.schedulers.tile2d import Tile2d
+from search.tuning.candidates.candidate import Candidate
 from tests.compiler.emit.golden_schedules import GOLDEN, bias_gelu
 from tests.search.schedulers.points import SM_COUNT, generated, point_of, scheduler_named
 

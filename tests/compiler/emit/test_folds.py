@@ -22,7 +22,7 @@ from compiler.ir.tensor import CachePolicy
 from compiler.lower import kernel_ir as k
 from compiler.lower.operands import Less, Pointer, Reg
 from compiler.nvrtc import CompilePool
-from search.verify.arrays import NumpyArrays
+from search.proof.verify.arrays import NumpyArrays
 
 Array = npt.NDArray[Any]
 TX, STEP = Var("tx", 32), Var("k0", 4)

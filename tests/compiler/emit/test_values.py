@@ -28,7 +28,7 @@ from compiler.lower.kernel_ir import Compute
 from compiler.lower.operands import Reg
 from compiler.nvrtc import CompilePool
 from compiler.reference import evaluate, round_to
-from search.verify.arrays import NumpyArrays
+from search.proof.verify.arrays import NumpyArrays
 
 Array = npt.NDArray[Any]
 DTYPES = tuple(COMPUTED_IN)

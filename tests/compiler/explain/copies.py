@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from compiler.analysis.id_graph import IdGraph, id_graph
-from compiler.analysis.tensor_map import Correctness, MapDim, TensorMapCopy
+from compiler.analysis.id.graph import IdGraph, id_graph
+from compiler.analysis.tma.tensor_map import Correctness, MapDim, TensorMapCopy
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.size import Size
 from compiler.schedule.explicit import read_case

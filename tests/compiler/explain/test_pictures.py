@@ -9,8 +9,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from compiler.analysis.id_graph import id_graph
-from compiler.analysis.tensor_map import MapDim
+from compiler.analysis.id.graph import id_graph
+from compiler.analysis.tma.tensor_map import MapDim
 from compiler.explain.banks import BankedTile, bank_notes, banked_tile, banks
 from compiler.explain.domain_graph import domain_graph
 from compiler.explain.global_tile import global_tile

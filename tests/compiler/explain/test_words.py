@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from compiler.analysis.id_graph import id_graph
-from compiler.analysis.tensor_map import Correctness, MapDim
+from compiler.analysis.id.graph import id_graph
+from compiler.analysis.tma.tensor_map import Correctness, MapDim
 from compiler.arch import arch_named
 from compiler.explain.case import explain_case
 from compiler.explain.copy_words import copy_words

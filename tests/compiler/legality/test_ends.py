@@ -8,13 +8,13 @@ import pytest
 
 from compiler.ir.fusion import Fusion
 from compiler.ir.tensor import CopyVia
-from compiler.launches import in_groups, part_of
 from compiler.legality.ends import ends_are_tested_where_memory_is_accessed
 from compiler.legality.rules import Schedule
 from compiler.schedule import steps as st
-from tests.compiler.launches.made import F32, Written, fusion_of
+from search.launches import in_groups, part_of
 from tests.compiler.legality.cases import Case, breaches
 from tests.compiler.schedules import LOCAL, SHARED, P, parallel, schedule
+from tests.search.launches.made import F32, Written, fusion_of
 
 RULE = "ends_are_tested_where_memory_is_accessed"
 

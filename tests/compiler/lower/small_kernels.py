@@ -16,10 +16,10 @@ from compiler.ir.ops import MOVES, OpKind
 from compiler.lower.kernel_ir import Kernel
 from compiler.pipeline import generate
 from compiler.reference import evaluate
+from search.proof.verify.tolerance import tolerance
 from search.space.protocol import Scheduler
 from search.space.schedulers import schedulers_for
 from search.space.space import Space
-from search.verify.tolerance import tolerance
 from tests.compiler.lower.interpreted_global import logical, storage_elems
 from tests.compiler.lower.interpreted_values import BITS, Array, decoded, encoded
 from tests.compiler.lower.interpreter import run
@@ -48,7 +48,7 @@ PATH_KNOBS = {
     ),
 }
 """The knobs that choose the statements of a kernel; of `blocks_per_sm` it matters whether it is 0. Kernels of the other
-schedulers run in the emulator alone (tests/search/emulation)."""
+schedulers run in the emulator alone (tests/search/proof/emulated)."""
 
 TILE_KNOBS = {
     "flat": ("vector", "threads_x", "threads_y", "rows", "column_steps"),

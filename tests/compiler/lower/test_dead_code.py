@@ -19,9 +19,9 @@ from compiler.lower.passes.settled_conditions import settle_conditions
 from compiler.nvrtc import CompilePool
 from compiler.pipeline import Generated, generate
 from search.space.schedulers import schedulers_for
-from tests.compiler.launches.made import column_max_of_shares, row_and_column_sums
 from tests.compiler.lower.dead_code import dead_code
 from tests.compiler.lower.small_fusions import SMALL_FUSIONS
+from tests.search.launches.made import column_max_of_shares, row_and_column_sums
 from tests.search.schedulers.column_fusions import COLUMNS
 from tests.search.schedulers.row_fusions import ROWS
 from tests.search.schedulers.view_fusions import VIEWS

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from compiler.analysis.indexing import Bound
+from compiler.analysis.id.indexing import Bound
 from compiler.errors import Unsupported
 from compiler.ir.expr import Expr, Var, const, var
 from compiler.lower.operands import Less

@@ -13,8 +13,8 @@ from compiler.lower.printer import statements_text
 from compiler.lower.traversal import walk
 from compiler.nvrtc import CompilePool
 from compiler.pipeline import Generated, artifact
-from search.emulation.running import ORDERS, run_set
-from search.verify.inputs import RANDOM
+from search.proof.emulated.running import ORDERS, run_set
+from search.proof.verify.inputs import RANDOM
 from tests.compiler.lower.fold_schedules import Threads, distance, folded_by, reduction
 from tests.compiler.lower.small_kernels import check
 

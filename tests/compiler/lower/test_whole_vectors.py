@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from compiler.analysis.indexing import Bound
+from compiler.analysis.id.indexing import Bound
 from compiler.dtypes import DType
 from compiler.ir.expr import Expr, Var, const, var
 from compiler.ir.tensor import CachePolicy

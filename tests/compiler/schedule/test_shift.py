@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from compiler.analysis.indexing import Indexing
+from compiler.analysis.id.indexing import Indexing
 from compiler.errors import InvalidStep
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.expr import Var, inside, unguarded, var

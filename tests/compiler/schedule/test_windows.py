@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compiler.analysis.id_graph import id_graph
-from compiler.analysis.indexing import Indexing
-from compiler.analysis.loop_nest import BLOCK_VARS
+from compiler.analysis.id.graph import id_graph
+from compiler.analysis.id.indexing import Indexing
+from compiler.analysis.loops.loop_nest import BLOCK_VARS
 from compiler.errors import InvalidStep
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.expr import unmarked

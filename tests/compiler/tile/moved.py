@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from itertools import product
 
-from compiler.analysis.allocation import layout_of
-from compiler.analysis.loops import with_types_of_their_loops
-from compiler.analysis.memory_order import as_allocated
-from compiler.analysis.tmem_allocation import layout_of as tmem_layout
+from compiler.analysis.loops.axes import with_types_of_their_loops
+from compiler.analysis.memory.allocation import layout_of
+from compiler.analysis.memory.memory_order import as_allocated
+from compiler.analysis.tmem.allocation import layout_of as tmem_layout
 from compiler.ir.algebra import backward, forward, phase
 from compiler.ir.domain import ScheduledFusion, extents, producer_indices
 from compiler.ir.expr import Expr, const

@@ -11,7 +11,7 @@ from pathlib import Path as File
 
 import pytest
 
-from compiler.analysis.bank_access import bank_conflicts_of
+from compiler.analysis.memory.bank_access import bank_conflicts_of
 from compiler.arch import arch_named
 from compiler.dtypes import DType
 from compiler.ir.domain import ScheduledFusion

@@ -6,8 +6,8 @@ import numpy as np
 
 from compiler.dtypes import DType
 from compiler.ir.fusion import Value
-from search.verify.arrays import storage_elems
-from search.verify.zones import POISONS
+from search.proof.verify.arrays import storage_elems
+from search.proof.verify.zones import POISONS
 from tests.mutants.machine.lanes import Fault, Flags, Offsets
 from tests.mutants.machine.numbers import NUMPY, Array
 

@@ -1,6 +1,6 @@
 """Numbers of kernel IR on arrays: conversions, operators in each grade, and steps of folds, as device code has them.
 
-Arrays are storages (`search.verify.arrays`), of any shape: bf16 as bits, bools as bytes. Nothing contracts a product
+Arrays are storages (`verify.arrays`), of any shape: bf16 as bits, bools as bytes. Nothing contracts a product
 and a sum. Approximate instructions are those of the emulator, so grades differ in their last bits as on a card.
 """
 
@@ -22,7 +22,7 @@ from compiler.ir.ops import COMPARE, MOVES, MathGrade, OpKind
 from compiler.lower.kernel_ir import Compute
 from compiler.lower.operands import Reg
 from compiler.reference import round_to
-from search.verify.arrays import NumpyArrays
+from search.proof.verify.arrays import NumpyArrays
 
 Array = NDArray[Any]
 

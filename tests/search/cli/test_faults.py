@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from compiler.wire import bind, fusion_to_json
 from fusetune.wire.parse import parse_binding, parse_fusion
 from search.cli.app import app
-from search.prepared import Prepared
+from search.tuning.prepared import Prepared
 
 ADD: dict[str, Any] = {
     "format": "fusetune.fusion/1",

@@ -17,15 +17,15 @@ from typer.testing import CliRunner
 from compiler.arch import card_named
 from compiler.cli import app as compiler_app
 from fusetune.wire.artifact import KernelArtifact
-from search.attached import Attached, Detached, card_of
-from search.budget import Budget
-from search.build import Build, Builder
 from search.cli.app import app
-from search.emulation.apart import Prover
-from search.emulation.check import Emulation
-from search.failing import Failure
 from search.measure.device import Effort, MeasureResult
 from search.measure.fake import FACTS, FakeDevice
+from search.proof.emulated.apart import Prover
+from search.proof.emulated.check import Emulation
+from search.tuning.attached import Attached, Detached, card_of
+from search.tuning.budget import Budget
+from search.tuning.build import Build, Builder
+from search.tuning.failing import Failure
 
 FUSION = {
     "format": "fusetune.fusion/1",

@@ -12,9 +12,9 @@ from compiler.lower import kernel_ir as k
 from search.cost.accesses import first_warp, sector_bytes, share_of_l1
 from search.cost.instructions import mufu_ops_of
 from search.cost.invariants import invariant_divisions
+from search.cost.predicting import features_of
 from search.cost.sites import sites_of
 from search.cost.streams import LINE_COST, PAGE_COST, stream_cost, streams
-from search.predicting import features_of
 from tests.search.schedulers.column_fusions import column_sum
 from tests.search.schedulers.fusions import add
 from tests.search.schedulers.points import generated

@@ -12,8 +12,8 @@ from compiler.pipeline import generate
 from compiler.wire import bind
 from fusetune import FusionBuilder
 from fusetune.wire.parse import parse_binding
-from search.plan import Plan
-from search.predicting import features_of
+from search.cost.predicting import features_of
+from search.tuning.candidates.plan import Plan
 
 CARD = card_or_default("H200")
 SHAPE = (8, 2048, 1024)

@@ -15,8 +15,8 @@ from compiler.ir.fusion import Fusion, Op
 from compiler.ir.ops import OpKind
 from fusetune.wire.artifact import KernelArtifact, Scratch
 from search.measure.cuda_check import CheckBench
-from search.verify.arrays import TorchArrays
-from search.verify.inputs import ALL_SETS
+from search.proof.verify.arrays import TorchArrays
+from search.proof.verify.inputs import ALL_SETS
 from tests.search.measure.kernels import add_fusion, artifact_of, fusion_of, value
 
 ELEMS = 1024

@@ -18,7 +18,7 @@ from search.measure.child_device import ChildDevice, ContextPoisoned, Limits, ha
 from search.measure.cuda_timing import MAX_SETS, ONE_SET_BYTES, sets_for
 from search.measure.device import Baseline, CardFacts, DeviceLost, Effort, MeasureResult
 from search.measure.fake import FACTS, FakeBackend, FakeDevice
-from search.trial import TrialState
+from search.tuning.trial import TrialState
 from tests.search.measure.kernels import add_fusion, fake_artifact
 
 

@@ -12,8 +12,8 @@ from search.measure.child_device import ChildDevice, Limits
 from search.measure.cuda import CudaDevice
 from search.measure.device import EAGER, TIMING_POLICY, Effort
 from search.measure.fake import FakeDevice
-from search.trial import TrialState
-from search.verify.inputs import ALL_SETS
+from search.proof.verify.inputs import ALL_SETS
+from search.tuning.trial import TrialState
 from tests.search.measure.kernels import add_fusion, cuda_artifact, fake_artifact, refused
 
 

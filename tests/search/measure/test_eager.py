@@ -20,7 +20,7 @@ from fusetune.wire.parse import parse_binding, parse_fusion
 from fusetune.wire.suite import strip_case
 from search.measure.cuda_check import CheckBench
 from search.measure.eager import allowances, eager_form
-from search.verify.arrays import TorchArrays
+from search.proof.verify.arrays import TorchArrays
 from tests.sdk.fusion_strategies import BINDABLE, Document, documents, sizes_for
 from tests.search.measure.kernels import fusion_of, value
 

@@ -24,7 +24,7 @@ DISTURBANCE = 2.0**-21
 
 TOLERANCE = {"f64": (2.0**-44, 2.0**-48), "f32": (2.0**-13, 2.0**-20), "f16": (2.0**-9, 2.0**-14)}
 TOLERANCE["bf16"] = (2.0**-7, 2.0**-12)
-"""Relative to the element, and to the largest: those of search.verify.tolerance, without what reductions add."""
+"""Relative to the element, and to the largest: those of search.proof.verify.tolerance, without what reductions add."""
 
 _INTEGERS = {"i8": np.int8, "i32": np.int32, "i64": np.int64, "bool": np.bool_}
 _SUMS = frozenset({"add", "sub", "sum", "mean"})

@@ -22,7 +22,7 @@ PRECISION = {"f64": 53, "f32": 24, "f16": 11, "bf16": 8}
 INTEGER_RANGE = {"i8": (-(2**7), 2**7 - 1), "i32": (-(2**31), 2**31 - 1), "i64": (-(2**63), 2**63 - 1), "bool": (0, 1)}
 
 LARGEST_INPUT = 8.0
-"""No element of the `random` input set is larger: one of 10^15 normal numbers is (search.verify.inputs)."""
+"""No element of the `random` input set is larger: one of 10^15 normal numbers is (search.proof.verify.inputs)."""
 
 LARGEST = {"f64": 256.0, "f32": 256.0, "f16": 256.0, "bf16": 256.0}
 """Values are scaled down beyond: sums of squares of them stay far from the largest f16."""

@@ -17,11 +17,11 @@ from compiler.emulate.ptx.parser import parse
 from compiler.errors import CompileError, IllegalSchedule, InvalidFusion, InvalidStep, Unsupported
 from compiler.nvrtc import Compiled
 from compiler.pipeline import Generated, artifact, generate
-from search.build import Compiler
-from search.candidate import Candidate
-from search.emulation.running import ORDERS, run_set
-from search.plan import Plan
-from search.verify.inputs import RANDOM
+from search.proof.emulated.running import ORDERS, run_set
+from search.proof.verify.inputs import RANDOM
+from search.tuning.build import Compiler
+from search.tuning.candidates.candidate import Candidate
+from search.tuning.candidates.plan import Plan
 from tests.search.random_fusions.cases import Case
 
 CARDS = tuple(replace(card_or_default("H200"), sm_count=count) for count in (132, 4))

@@ -19,7 +19,7 @@ from compiler.ir.fusion import Fusion
 from compiler.wire import bind
 from fusetune.wire import parse_binding, parse_fusion
 from fusetune.wire.fusion import FORMAT
-from search.plan import Plan
+from search.tuning.candidates.plan import Plan
 from tests.search.random_fusions.cases import case_of_many
 
 MOST_SECONDS = 10.0

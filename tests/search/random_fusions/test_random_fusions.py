@@ -17,7 +17,7 @@ from fusetune.wire import parse_binding, parse_fusion
 from fusetune.wire.bound import apply_binding
 from fusetune.wire.canonical import live_ops
 from fusetune.wire.fusion import FORMAT, MODEL_OF_OP
-from tests.search.emulation.kernels import Spoiling, body
+from tests.search.proof.emulated.kernels import Spoiling, body
 from tests.search.random_fusions.cases import Case, cases, random_case
 from tests.search.random_fusions.known import DTYPES
 from tests.search.random_fusions.moves import REDUCE

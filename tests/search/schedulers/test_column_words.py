@@ -20,7 +20,7 @@ from compiler.nvrtc import CompilePool
 from compiler.pipeline import Generated, artifact
 from compiler.schedule.start import start
 from compiler.schedule.trace import launches_of
-from search.emulation.running import ORDERS, run_set
+from search.proof.emulated.running import ORDERS, run_set
 from search.space.schedulers.builder import TraceBuilder
 from search.space.schedulers.column import Column
 from search.space.schedulers.column_form import ColumnForm, column_form, with_accesses_of

@@ -15,9 +15,9 @@ from compiler.lower.kernel_ir import CopyAsync, Loop, Sync
 from compiler.lower.traversal import walk
 from compiler.nvrtc import CompilePool
 from compiler.pipeline import artifact
-from search.emulation.running import ORDERS, run_set
+from search.proof.emulated.running import ORDERS, run_set
+from search.proof.verify.inputs import RANDOM
 from search.space.schedulers.copy_paths import copies_by
-from search.verify.inputs import RANDOM
 from tests.search.schedulers.fusions import add, permute, silu_of_sum
 from tests.search.schedulers.points import generated, scheduler_named
 from tests.search.schedulers.row_fusions import layer_norm, softmax

@@ -13,7 +13,7 @@ from compiler.arch import card_or_default
 from compiler.errors import CompilerError
 from compiler.ir.fusion import Fusion
 from compiler.pipeline import generate
-from search.plan import Plan
+from search.tuning.candidates.plan import Plan
 from tests.compiler.schedules import from_wire
 from tests.search.random_fusions.cases import random_case
 from tests.search.schedulers.inner_outer_fusions import cast, expand, fold, op

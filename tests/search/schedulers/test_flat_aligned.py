@@ -18,7 +18,7 @@ from compiler.lower.traversal import walk
 from compiler.nvrtc import CompilePool
 from compiler.pipeline import Generated, artifact, generate
 from compiler.schedule.start import start
-from search.emulation.running import ORDERS, run_set
+from search.proof.emulated.running import ORDERS, run_set
 from search.space.schedulers.aligned_rows import IN_WORDS, even_threads, lanes_along, phase_of, rows_apart, straddles
 from search.space.schedulers.flat import Flat
 from search.space.schedulers.iteration_space import IterationSpace, iteration_space

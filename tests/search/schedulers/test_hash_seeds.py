@@ -16,7 +16,7 @@ from typing import Any
 from compiler.arch import card_or_default
 from compiler.ir.fusion import Fusion
 from compiler.pipeline import generate
-from search.predicting import predictor
+from search.cost.predicting import predictor
 from search.space.protocol import Scheduler
 from search.space.schedulers import schedulers_for
 from tests.search.schedulers.column_fusions import COLUMNS

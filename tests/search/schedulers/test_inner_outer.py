@@ -17,11 +17,11 @@ from compiler.lower.traversal import walk
 from compiler.nvrtc import CompilePool
 from compiler.pipeline import Generated, artifact, generate
 from compiler.schedule.start import start
-from search.emulation.running import run_set
+from search.proof.emulated.running import run_set
+from search.proof.verify.inputs import RANDOM
 from search.space.schedulers import refusals, schedulers_for
 from search.space.schedulers.inner_outer import InnerOuter
 from search.space.schedulers.launches import Launches
-from search.verify.inputs import RANDOM
 from tests.compiler.schedules import from_wire
 from tests.search.schedulers.inner_outer_fusions import (
     cast,

@@ -11,14 +11,14 @@ from compiler.ir.fusion import Fusion
 from compiler.pipeline import generate
 from compiler.schedule.trace import ProgramTrace
 from search.cost.model import predict
-from search.draft import foreseen_here
-from search.plan import Plan
-from search.predicting import features_of, predictor
-from search.ranking import Ranker
+from search.cost.predicting import features_of, predictor
 from search.space.products import MOST_COUNTED
 from search.space.schedulers import refusals, schedulers_for
 from search.space.schedulers.launches import MOST_CHARS, Launches, Scored, rank_by_rank
-from tests.compiler.launches.made import (
+from search.tuning.candidates.draft import foreseen_here
+from search.tuning.candidates.plan import Plan
+from search.tuning.candidates.ranking import Ranker
+from tests.search.launches.made import (
     BF16,
     F32,
     S,

@@ -17,7 +17,7 @@ from compiler.lower.kernel_ir import AddBytes, BulkLoad, ClusterWait, ExpectByte
 from compiler.lower.operands import Barrier, Less, Shared
 from compiler.lower.traversal import walk
 from compiler.schedule.start import start
-from search.predicting import features_of
+from search.cost.predicting import features_of
 from search.space.schedulers.flat import Flat
 from search.space.schedulers.iteration_space import IterationSpace, iteration_space
 from search.space.schedulers.multicasts import multicasts_of

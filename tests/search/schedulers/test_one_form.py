@@ -14,8 +14,8 @@ from compiler.lower.kernel_ir import Compute
 from compiler.lower.traversal import walk
 from compiler.pipeline import Generated, generate
 from compiler.schedule.trace import ProgramTrace
-from search.plan import Plan
 from search.space.schedulers.launches import Launches
+from search.tuning.candidates.plan import Plan
 from tests.search.random_fusions.cases import random_case
 
 CARD = card_or_default("H200")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compiler.analysis.circular_buffer import LOADING_THREADS
+from compiler.analysis.sync.circular_buffer import LOADING_THREADS
 from compiler.arch import arch_named
 from compiler.emulate.ptx.parser import parse
 from compiler.ir.fusion import Fusion
@@ -21,7 +21,7 @@ from compiler.nvrtc import CompilePool
 from compiler.pipeline import artifact, generate
 from compiler.schedule import steps
 from compiler.schedule.trace import ScheduleTrace
-from search.emulation.running import ORDERS, run_set
+from search.proof.emulated.running import ORDERS, run_set
 from search.space.constraints import Constraint
 from search.space.knobs import Knob
 from search.space.schedulers.rings import LOAD_REGISTERS, Rings, compute_registers, ring_constraints, ring_knobs

@@ -30,7 +30,7 @@ from compiler.lower.traversal import walk
 from compiler.nvrtc import CompilePool
 from compiler.pipeline import artifact, generate
 from compiler.schedule.start import start
-from search.emulation.running import ORDERS, run_set
+from search.proof.emulated.running import ORDERS, run_set
 from search.space.knobs import KnobValue
 from search.space.schedulers.builder import TraceBuilder
 from search.space.schedulers.row import Row

@@ -17,7 +17,7 @@ from compiler.lower.traversal import walk
 from compiler.nvrtc import CompilePool
 from compiler.pipeline import Generated, artifact, generate
 from compiler.schedule.start import start
-from search.emulation.running import ORDERS, run_set
+from search.proof.emulated.running import ORDERS, run_set
 from search.space.schedulers.row import Row
 from search.space.schedulers.row_facts import ALIGNED, AS_THEY_ARE
 from search.space.schedulers.row_shape import Phase, RowShape, row_shape

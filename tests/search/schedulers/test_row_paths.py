@@ -19,7 +19,7 @@ from compiler.lower.traversal import walk
 from compiler.nvrtc import CompilePool
 from compiler.pipeline import Generated, artifact
 from compiler.schedule.start import start
-from search.emulation.running import ORDERS, run_set
+from search.proof.emulated.running import ORDERS, run_set
 from search.space.knobs import KnobValue
 from search.space.schedulers.aligned_rows import IN_WORDS
 from search.space.schedulers.row import Row

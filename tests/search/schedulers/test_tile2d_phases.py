@@ -13,8 +13,8 @@ from compiler.lower.kernel_ir import CopyAsync, GlobalLoad, If
 from compiler.lower.traversal import walk
 from compiler.nvrtc import CompilePool
 from compiler.pipeline import artifact
-from search.emulation.running import ORDERS, run_set
-from search.verify.inputs import RANDOM
+from search.proof.emulated.running import ORDERS, run_set
+from search.proof.verify.inputs import RANDOM
 from tests.search.schedulers.permute_fusions import added_across, permuted
 from tests.search.schedulers.points import generated
 from tests.search.schedulers.test_tile2d_worthwhile import is_legal, space_of

@@ -16,12 +16,12 @@ from compiler.arch import arch_named, card_or_default
 from compiler.nvrtc import CompilePool
 from compiler.pipeline import artifact, generate
 from fusetune.wire.artifact import VERIFIER, KernelArtifact
-from search.attached import Attached, Detached, card_of
-from search.ending import kernel_id
+from search.cost.roofline import floor_us
 from search.measure.device import TIMING_POLICY
 from search.measure.fake import FACTS, FakeDevice
-from search.plan import Plan
-from search.roofline import floor_us
+from search.tuning.attached import Attached, Detached, card_of
+from search.tuning.candidates.plan import Plan
+from search.tuning.ending import kernel_id
 from service.ci.folder import Subject, read_folder
 from service.ci.lock import Entry, Lock, LockedCandidate, LockedCard, LockedEvidence, write_lock
 

@@ -12,7 +12,7 @@ from compiler.nvrtc import CompilePool
 from fusetune.wire.artifact import VERIFIER, KernelArtifact, Timing
 from search.measure.device import TIMING_POLICY, Baseline, CardFacts, Effort, MeasureResult
 from search.measure.fake import FACTS
-from search.trial import TrialState
+from search.tuning.trial import TrialState
 from service.ci.check import SECOND_LOOKS, Rebuild, check_built, check_run
 from service.ci.folder import Subject, read_folder
 from service.ci.lock import Entry, Lock, LockedEvidence, read_lock, write_lock

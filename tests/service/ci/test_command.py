@@ -16,10 +16,10 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from fusetune.wire.artifact import VERIFIER
-from search.attached import Attached, Detached
-from search.budget import Budget
 from search.measure.device import DeviceLost
 from search.measure.fake import FakeDevice
+from search.tuning.attached import Attached, Detached
+from search.tuning.budget import Budget
 from service.ci import command
 from service.ci.lock import Lock, read_lock
 from service.ci.tuning import tune

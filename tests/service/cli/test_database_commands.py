@@ -14,8 +14,8 @@ from typer.testing import CliRunner, Result
 
 from compiler.arch import card_named
 from compiler.errors import Unsupported
-from search.attached import Attached, Detached
 from search.measure.device import CardFacts
+from search.tuning.attached import Attached, Detached
 from service.cli import cards as cards_command
 from service.cli.cards import cards
 from service.cli.database import db

@@ -36,10 +36,10 @@ from fusetune.wire.binding import Binding
 from fusetune.wire.fusion import Fusion
 from fusetune.wire.parse import parse_fusion
 from fusetune.wire.printing import fusion_text
-from search.candidate import Candidate
+from search.cost.roofline import floor_us
 from search.measure.fake import FACTS as FAKE_FACTS
-from search.plan import Plan
-from search.roofline import floor_us
+from search.tuning.candidates.candidate import Candidate
+from search.tuning.candidates.plan import Plan
 from service.db import cards, fusions, kernels, migrate, trials, tunings
 from service.db.cards import Presence
 from service.db.engine import Database
@@ -150,7 +150,7 @@ def begin(session: Session, subject: Subject, row: TuningRow, worker: str = "hop
 
 
 def trial(subject: Subject, number: int, state: str | None = None) -> dict[str, Any]:
-    """What became of candidate `number`, as `search.trial.Trial.to_json` writes it; the same for equal arguments."""
+    """What became of candidate `number`, as `Trial.to_json` writes it; the same for equal arguments."""
     rng = random.Random(1000 + number)
     states, weights = zip(*_STATES, strict=True)
     state = state or rng.choices(states, weights)[0]

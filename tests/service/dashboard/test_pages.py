@@ -13,7 +13,7 @@ from compiler.wire import bind
 from fusetune.wire.artifact import VERIFIER
 from fusetune.wire.binding import Binding
 from fusetune.wire.parse import parse_fusion
-from search.plan import Plan
+from search.tuning.candidates.plan import Plan
 from service.dashboard.filters import NOTHING
 from service.db.engine import Database
 from service.db.models import Base, KernelRow, WorkerRow

@@ -13,8 +13,8 @@ from sqlalchemy.exc import IntegrityError, StatementError
 
 from compiler.errors import Violation
 from fusetune.wire.artifact import Resources
-from search.candidate import Candidate
-from search.trial import Trial, TrialState
+from search.tuning.candidates.candidate import Candidate
+from search.tuning.trial import Trial, TrialState
 from service.db import trials
 from service.db.engine import Database
 from service.db.models import SampleRow, TrialRow
@@ -89,7 +89,7 @@ def test_a_record_says_when(database: Database, tuning_id: str) -> None:
         assert session.get_one(TrialRow, (tuning_id, 3)).recorded_at > first
 
 
-# What `search.trial.Trial` may hold: text without the halves and NULs that no database keeps (see test_types).
+# What `search.tuning.trial.Trial` may hold: text without the halves and NULs that no database keeps (see test_types).
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=40)
 NUMBER = st.floats(allow_nan=False, allow_infinity=False)
 TIME = st.none() | st.floats(min_value=0, allow_infinity=False)

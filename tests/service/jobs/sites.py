@@ -18,10 +18,10 @@ from typing import Any, TypeVar
 from compiler.arch import Card
 from compiler.wire import bind
 from fusetune.wire.parse import parse_binding, parse_fusion
-from search.attached import card_of
 from search.measure.device import TIMING_POLICY
 from search.measure.fake import FACTS
-from search.trial import Trial
+from search.tuning.attached import card_of
+from search.tuning.trial import Trial
 from service.db import cards, fusions, trials, tunings
 from service.db.engine import Database
 from service.db.migrate import ensure_ready
@@ -36,8 +36,8 @@ DEADLINE_S = 120.0
 """How long a test waits for what must come: a loaded machine is slow, a hang is for ever."""
 
 SERVICE = """
-import search.tuning
-search.tuning.RANKING_POINTS = 20  # a tenth of each budget would go into ranking otherwise
+import search.tuning.tune
+search.tuning.tune.RANKING_POINTS = 20  # a tenth of each budget would go into ranking otherwise
 from service.cli.app import app
 app()
 """

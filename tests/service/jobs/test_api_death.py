@@ -13,7 +13,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from search.trial import TrialState
+from search.tuning.trial import TrialState
 from tests.service.jobs.sites import BINDING, DEADLINE_S, Site, fusion_of, until
 
 SERVE = """

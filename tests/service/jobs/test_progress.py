@@ -7,8 +7,8 @@ import logging
 import pytest
 from sqlalchemy.exc import OperationalError
 
-from search.budget import Budget
-from search.progress import Snapshot
+from search.tuning.budget import Budget
+from search.tuning.progress import Snapshot
 from service.db import tunings
 from service.jobs import progress
 from service.jobs.progress import DbProgress

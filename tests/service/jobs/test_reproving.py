@@ -12,12 +12,12 @@ from sqlalchemy import select
 
 from fusetune.wire.artifact import VERIFIER, KernelArtifact, Verification
 from fusetune.wire.service import Accept
-from search.attached import Attached, Detached
-from search.emulation import check
 from search.measure.device import EAGER, Baseline, CardFacts, Effort, MeasureResult
 from search.measure.fake import FACTS
-from search.trial import TrialState
-from search.tuner import Outcome
+from search.proof.emulated import check
+from search.tuning.attached import Attached, Detached
+from search.tuning.trial import TrialState
+from search.tuning.tuner import Outcome
 from service.db import kernels, tunings
 from service.db.models import ArtifactRow, AuditRow, KernelRow, TuningRow
 from service.jobs import preparing, proving
@@ -310,7 +310,8 @@ def test_without_a_gpu_the_stored_code_is_proven_in_the_emulator(
     first = emulating.run()
     known = emulating.outdate(first, change)
     assert served(emulating.site, first) is None
-    monkeypatch.setattr("search.plan.Plan.ranking", None)  # nothing is ranked, let alone compiled for a search
+    # Nothing is ranked, let alone compiled for a search.
+    monkeypatch.setattr("search.tuning.candidates.plan.Plan.ranking", None)
     row = emulating.run()
     assert (row.state, row.ended, row.error) == ("done", "proven_again", None)
     assert row.note.endswith(f"proven again by verifier {VERIFIER}, on {device}.")

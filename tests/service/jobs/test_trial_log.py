@@ -12,9 +12,9 @@ from sqlalchemy.exc import StatementError
 
 from compiler.errors import Violation
 from fusetune.wire.artifact import Resources
-from search.candidate import Candidate
-from search.journal import Journal, JournalKey, TrialLog
-from search.trial import Trial, TrialState
+from search.tuning.candidates.candidate import Candidate
+from search.tuning.journal import Journal, JournalKey, TrialLog
+from search.tuning.trial import Trial, TrialState
 from service.db import tunings
 from service.jobs.executor import TuningLost
 from service.jobs.trial_log import DbTrialLog

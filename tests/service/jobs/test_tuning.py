@@ -26,19 +26,19 @@ from fusetune.wire.artifact import (
     Timing,
     Verification,
 )
-from search.attached import Attached, Detached, card_of
-from search.budget import Budget
-from search.candidate import Candidate
-from search.emulation.apart import Prover
-from search.emulation.check import Emulation
-from search.ending import not_run
-from search.leaders import Winner
 from search.measure.device import EAGER, Baseline, CardFacts, DeviceLost
 from search.measure.fake import FACTS, FakeDevice
-from search.plan import Plan
-from search.spread import Ranked
-from search.trial import Trial, TrialState
-from search.tuner import Ending, Outcome
+from search.proof.emulated.apart import Prover
+from search.proof.emulated.check import Emulation
+from search.tuning.attached import Attached, Detached, card_of
+from search.tuning.budget import Budget
+from search.tuning.candidates.candidate import Candidate
+from search.tuning.candidates.plan import Plan
+from search.tuning.candidates.spread import Ranked
+from search.tuning.ending import not_run
+from search.tuning.leaders import Winner
+from search.tuning.trial import Trial, TrialState
+from search.tuning.tuner import Ending, Outcome
 from service.db import cards, kernels, tunings
 from service.db.models import AuditRow, FusionRow, KernelRow, TuningRow
 from service.db.types import now

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from search.ending import WITHOUT_VERDICT
 from search.measure.device import Effort
-from search.trial import Trial, TrialState
+from search.tuning.ending import WITHOUT_VERDICT
+from search.tuning.trial import Trial, TrialState
 from service.db import cards, fusions, kernels, tunings
 from service.db.models import FusionRow, WorkerRow
 from service.jobs.dbos_queue import GIVEN_UP

@@ -7,7 +7,7 @@ import json
 import sys
 
 from compiler.nvrtc import CompilePool
-from search.candidate import Candidate
+from search.tuning.candidates.candidate import Candidate
 from tests.search.random_fusions.proving import candidate_of, kernels
 from tests.search.random_fusions.witnesses.running import asked
 from tests.search.random_fusions.witnesses.winners import winner

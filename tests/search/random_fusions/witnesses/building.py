@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from compiler.arch import card_or_default
 from compiler.errors import IllegalSchedule, Unsupported
-from search.plan import Plan
+from search.tuning.candidates.plan import Plan
 from tests.search.random_fusions.building import Built, InThisProcess, built
 from tests.search.random_fusions.proving import kernel_of, kernels
 from tests.search.random_fusions.witnesses.winners import winner

@@ -5,10 +5,10 @@ from __future__ import annotations
 from compiler.ir.fusion import Fusion
 from fusetune.launch import Launcher
 from fusetune.wire.artifact import KernelArtifact
-from search.emulation.launching import POISON, storage_bytes
-from search.verify import arrays as libraries
-from search.verify.arrays import TorchArrays
-from search.verify.inputs import RANDOM, make_inputs
+from search.proof.emulated.launching import POISON, storage_bytes
+from search.proof.verify import arrays as libraries
+from search.proof.verify.arrays import TorchArrays
+from search.proof.verify.inputs import RANDOM, make_inputs
 from tests.search.random_fusions.witnesses.witness import Array
 
 

@@ -15,11 +15,11 @@ from compiler.errors import CompileError, Unsupported
 from compiler.ir.fusion import Fusion
 from compiler.pipeline import artifact
 from fusetune.wire.artifact import KernelArtifact
-from search.build import Compiler
-from search.emulation.launching import input_tensor, launches_of, output_tensor, written_by
-from search.emulation.running import fault_of, options, too_long
-from search.verify.arrays import NumpyArrays
-from search.verify.inputs import RANDOM, make_inputs
+from search.proof.emulated.launching import input_tensor, launches_of, output_tensor, written_by
+from search.proof.emulated.running import fault_of, options, too_long
+from search.proof.verify.arrays import NumpyArrays
+from search.proof.verify.inputs import RANDOM, make_inputs
+from search.tuning.build import Compiler
 from tests.search.random_fusions.proving import Kernel, kernels
 from tests.search.random_fusions.witnesses.witness import Array, violations
 from tests.search.random_fusions.witnesses.witnessed import Witnessed

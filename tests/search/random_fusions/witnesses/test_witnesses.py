@@ -9,7 +9,7 @@ import pytest
 
 from compiler.nvrtc import CompilePool
 from compiler.pipeline import artifact
-from search.plan import Plan
+from search.tuning.candidates.plan import Plan
 from tests.compiler.emit.contraction import contractible
 from tests.search.random_fusions.proving import CARDS, kernel_of
 from tests.search.random_fusions.witnesses.running import Asked, all_asked, outputs_of, told

@@ -1,0 +1,94 @@
+"""Matrices that the lanes of a warp move together between shared memory and their registers.
+
+ldmatrix and stmatrix take 8 rows of 16 bytes a matrix, of which each lane names one and holds parts of others. Of an
+8 x 8 matrix of 16-bit elements lane t holds in one register, elements 0 and 1 of it b, (PTX ISA, ldmatrix, stmatrix)
+
+    row t / 4, column 2 * (t % 4) + b        or, transposed,        row 2 * (t % 4) + b, column t / 4
+
+and lane 8 * i + r gives the address of row r of matrix i. What a schedule says, which thread has which element of the
+shared tensor in which place of its vector, is a fragment of matrices where the columns of that lie side by side from a
+multiple of 16 bytes on. The rows may lie anywhere: transposed, a lane's 8 elements may be 8 neighbours of a column.
+Of bytes, two neighbours of a row are what the instruction takes for an element.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compiler.analysis.id.indexing import lane_variable
+from compiler.ir.expr import Expr, Var, const, unmarked, var
+
+LANES = 32
+ROWS = 8
+"""Of a matrix (PTX ISA, ldmatrix: .m8n8)."""
+
+ROW_BYTES = 16
+
+ELEMENT_BYTES = 2
+"""Of what the instruction takes for an element (PTX ISA, ldmatrix: .b16)."""
+
+_PAIR = 2
+"""Elements of a matrix in one register."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """The matrices that a warp moves in one instruction: `row`, in elements of the shared tensor, is where the row lies
+    whose address the thread gives."""
+
+    is_transposed: bool
+    row: Expr
+
+
+def matrices_in(width: int, nbytes: int) -> int:
+    """Matrices of which a lane holds `width` elements of `nbytes` bytes."""
+    return width * nbytes // (_PAIR * ELEMENT_BYTES)
+
+
+def fragment_of(offset: Expr, width: int, nbytes: int, threads: int) -> Fragment | None:
+    """The fragment that a shared tensor is accessed as, whose element in place `lane` of the vector of thread `tx` lies
+    at `offset`; None where it is none. `width`: elements of the vector, of `nbytes` bytes each; `threads`: of the
+    block, along x.
+    """
+    if threads % LANES or nbytes > ELEMENT_BYTES or width * nbytes % (_PAIR * ELEMENT_BYTES):
+        return None
+    unit, count = ELEMENT_BYTES // nbytes, matrices_in(width, nbytes)
+    thread, lane = Var("tx", threads), lane_variable(width)
+    warp, line, pair = Var("fragment_warp", threads // LANES), Var("fragment_line", ROWS), Var("fragment_pair", 4)
+    matrix, half, byte = Var("fragment_matrix", count), Var("fragment_half", _PAIR), Var("fragment_byte", unit)
+    here = unmarked(offset).substitute(
+        {
+            thread: var(warp) * LANES + var(line) * (LANES // ROWS) + var(pair),
+            lane: (var(matrix) * _PAIR + var(half)) * unit + var(byte),
+        }
+    )
+    named, whose = var(thread) % ROWS, (var(thread) // ROWS) % count
+    at = {warp: var(thread) // LANES, matrix: whose, byte: const(0)}
+    row = ROW_BYTES // nbytes
+    if _moves_by(here, {line: const(0), byte: const(0)}, var(line) * unit + var(byte), row):
+        rows = {**at, line: const(0), pair: named // _PAIR, half: named % _PAIR}
+        return Fragment(True, here.substitute(rows))
+    along = (var(pair) * _PAIR + var(half)) * unit + var(byte)
+    if _moves_by(here, {pair: const(0), half: const(0), byte: const(0)}, along, row):
+        return Fragment(False, here.substitute({**at, line: named, pair: const(0), half: const(0)}))
+    return None
+
+
+def named_rows(places: NDArray[np.int64]) -> tuple[NDArray[np.int64], bool]:
+    """Where the rows lie whose addresses the first lanes give, and whether lanes hold the matrices transposed, of what
+    a warp holds: byte addresses [element of 16 bits, lane], two elements of each matrix."""
+    named = np.arange(ROWS * (len(places) // _PAIR))
+    matrix, row = named // ROWS, named % ROWS
+    is_transposed = bool((places[:, LANES // ROWS] - places[:, 0] == ELEMENT_BYTES).all())
+    if is_transposed:
+        return places[_PAIR * matrix + row % _PAIR, row // _PAIR], True
+    return places[_PAIR * matrix, row * (LANES // ROWS)], False
+
+
+def _moves_by(offset: Expr, origin: dict[Var, Expr], column: Expr, row: int) -> bool:
+    """Whether the elements of a row lie side by side, from a multiple of its `row` elements on."""
+    first = offset.substitute(origin)
+    return offset - first == column and first.divisible_by(row)

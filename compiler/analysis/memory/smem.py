@@ -1,0 +1,109 @@
+"""Where shared tensors and their barriers lie in the block's dynamic shared memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from compiler.analysis.loops.fold import Fold
+from compiler.analysis.memory.allocation import layout_of
+from compiler.analysis.memory.swizzle import repeat_bytes
+from compiler.analysis.sync.circular_buffer import barriers_of
+from compiler.ir.domain import ScheduledFusion
+from compiler.ir.iter_domain import MemoryType
+from compiler.ir.tensor import TensorView
+
+BARRIER_BYTES = 8
+"""An mbarrier object is 64 bits (PTX ISA, mbarrier)."""
+
+PARTIAL_ALIGN = 16
+"""Partials of folds are read in words of up to 16 bytes."""
+
+PARKED_ALIGN = 16
+"""Parked elements are copied and read in words of up to 16 bytes (PTX ISA, cp.async)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """One shared tensor: offset of its first stage, bytes from stage to stage, number of stages."""
+
+    tensor: str
+    offset: int
+    stage_bytes: int
+    stages: int
+
+
+@dataclass(frozen=True, slots=True)
+class SharedMemoryPlan:
+    """Offsets from the start of dynamic shared memory, which is aligned to `align` bytes."""
+
+    placements: tuple[Placement, ...]
+    barrier_offset: int
+    total_bytes: int
+    align: int
+    partials: tuple[tuple[str, int, int], ...] = ()
+    """Of each fold: the tensor, and the bytes at which the partials of its warps, and of its blocks, begin."""
+    parked: tuple[tuple[str, int], ...] = ()
+    """Of each register tensor that is parked in part: its name, and the bytes at which the block's part begins."""
+
+    def of(self, tensor: str) -> Placement:
+        return next(p for p in self.placements if p.tensor == tensor)
+
+    def partials_of(self, tensor: str) -> tuple[int, int]:
+        """Where the partials of a fold begin: those of warps, and of blocks."""
+        return next((warps, blocks) for name, warps, blocks in self.partials if name == tensor)
+
+    def parked_at(self, tensor: str) -> int:
+        """Where the parked elements of a register tensor begin."""
+        return next(at for name, at in self.parked if name == tensor)
+
+
+def plan_shared_memory(
+    sf: ScheduledFusion, swizzle_span: Callable[[str], int], folds: Sequence[Fold] = (), threads: int = 1
+) -> SharedMemoryPlan:
+    """Places every shared tensor, most aligned first, then one barrier for each stage of each bulk-loaded tensor, then
+    the partials of folds, then what each of the `threads` of a block has parked."""
+    shared = [t for t in sf.tensors if t.memory is MemoryType.SHARED]
+    shared.sort(key=lambda t: -repeat_bytes(swizzle_span(t.name)))
+    placements: list[Placement] = []
+    at = 0
+    barriers = 0
+    for t in shared:
+        span = swizzle_span(t.name)
+        align = repeat_bytes(span)
+        stages = t.circular.stages if t.circular is not None else 1
+        at = -(-at // align) * align
+        placements.append(Placement(t.name, at, stage_bytes(t, span), stages))
+        at += stages * stage_bytes(t, span)
+        producer = sf.producer(t.name)
+        if producer is not None and producer.via.is_bulk:
+            barriers += stages * (2 if t.circular is not None and barriers_of(t.circular) > stages else 1)
+    barriers += sum(fold.stages for fold in folds if fold.cluster > 1)
+    barrier_offset = -(-at // BARRIER_BYTES) * BARRIER_BYTES
+    total = barrier_offset + barriers * BARRIER_BYTES
+    partials: list[tuple[str, int, int]] = []
+    for fold in folds:
+        warps = -(-total // PARTIAL_ALIGN) * PARTIAL_ALIGN
+        blocks = -(-(warps + fold.slot_bytes) // PARTIAL_ALIGN) * PARTIAL_ALIGN
+        if fold.slot_bytes or fold.cluster_bytes:
+            total = blocks + fold.cluster_bytes
+        partials.append((fold.tensor, warps, blocks))
+    parked: list[tuple[str, int]] = []
+    for t in (t for t in sf.tensors if t.parked):
+        at = -(-total // PARKED_ALIGN) * PARKED_ALIGN
+        parked.append((t.name, at))
+        total = at + max(0, layout_of(t).elems - t.parked) * t.dtype.nbytes * threads
+    return SharedMemoryPlan(
+        tuple(placements),
+        barrier_offset,
+        total,
+        max((repeat_bytes(swizzle_span(t.name)) for t in shared), default=16),
+        tuple(partials),
+        tuple(parked),
+    )
+
+
+def stage_bytes(t: TensorView, swizzle_span: int) -> int:
+    """Bytes from one circular-buffer stage to the next: the tensor rounded up to its alignment."""
+    align = repeat_bytes(swizzle_span)
+    return -(-layout_of(t).elems * t.dtype.nbytes // align) * align

@@ -1,0 +1,1 @@
+"""Tensor memory: lanes, columns, access patterns and who may reach what."""

@@ -1,0 +1,37 @@
+"""A fusion as several launches: which values are stored between them, at the least cost."""
+
+from __future__ import annotations
+
+from compiler.schedule.scratch import Buffer, scratch_buffers
+from search.launches.cheapest import cheapest_cut
+from search.launches.cost import launch_us, moved_bytes
+from search.launches.cut import Cut, Part, cut_at, part_of, program_trace
+from search.launches.inner_outer import group_counts, in_groups
+from search.launches.merged_dims import merged_dims
+from search.launches.nested_folds import nested_folds
+from search.launches.raised_permutes import raise_permutes
+from search.launches.short_runs import runs_last
+from search.launches.split_factors import merging_helps, split_factors
+from search.launches.split_reductions import split_reductions
+
+__all__ = [
+    "Buffer",
+    "Cut",
+    "Part",
+    "cheapest_cut",
+    "cut_at",
+    "group_counts",
+    "in_groups",
+    "launch_us",
+    "merged_dims",
+    "merging_helps",
+    "moved_bytes",
+    "nested_folds",
+    "part_of",
+    "program_trace",
+    "raise_permutes",
+    "runs_last",
+    "scratch_buffers",
+    "split_factors",
+    "split_reductions",
+]

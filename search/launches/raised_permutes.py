@@ -1,0 +1,99 @@
+"""Permutes moved up to the inputs, through reductions too: one kernel normalizes rows and stores them in another order.
+
+    y = permute(normalize(x))   ->   y = normalize'(permute(x))
+
+A kernel reads its inputs in any order and stores its outputs in that of its space, which reductions give it. Where what
+is computed of them is permuted on the way to an output, as heads and tokens are after a rotary embedding, the
+reductions fold what is permuted already. Reshapes stop a permute: it stays behind them.
+"""
+
+from __future__ import annotations
+
+from compiler.ir.fusion import Fusion, Op
+from compiler.ir.ops import FOLDS, POINTWISE, OpKind
+from search.launches.writer import Writer
+
+Order = tuple[int, ...]
+"""Of a permute: dimension i of the result is dimension order[i] of the operand."""
+
+_ELEMENTWISE = POINTWISE | {OpKind.COPY}
+
+
+def raise_permutes(fusion: Fusion) -> Fusion | None:
+    """The fusion with its permutes as near to the inputs as they can be; None where no reduction comes before one."""
+    if not _folds_before_permutes(fusion):
+        return None
+    work = _Raising(fusion, Writer(fusion))
+    for name in fusion.outputs:
+        work.writer.names[name] = work.value(name, tuple(range(len(fusion.value(name).shape))))
+    return work.writer.fusion()
+
+
+def _folds_before_permutes(fusion: Fusion) -> bool:
+    behind: set[str] = set()
+    for op in fusion.ops:
+        if op.kind is OpKind.PERMUTE and behind.intersection(op.tensor_inputs):
+            return True
+        if op.kind in FOLDS or behind.intersection(op.tensor_inputs):
+            behind.add(op.output)
+    return False
+
+
+class _Raising:
+    """A fusion being written: each value in the orders in which it is asked for."""
+
+    def __init__(self, source: Fusion, writer: Writer) -> None:
+        self.source = source
+        self.writer = writer
+        self._known: dict[tuple[str, Order], str] = {}
+
+    def value(self, name: str, order: Order) -> str:
+        """The value `name` of the source, permuted."""
+        key = name, order
+        if key not in self._known:
+            op = self.source.producer(name)
+            self._known[key] = self._behind(name, order) if op is None else self._result(op, order)
+        return self._known[key]
+
+    def _behind(self, name: str, order: Order) -> str:
+        """A permute of a value that is there: none where nothing changes place."""
+        if order == tuple(range(len(order))):
+            return name
+        source = self.writer.value(name)
+        return self.writer.put(OpKind.PERMUTE, [name], tuple(source.shape[d] for d in order), source.dtype, order)
+
+    def _result(self, op: Op, order: Order) -> str:
+        """The result of an operator, permuted, from operands that are."""
+        result = self.source.value(op.output)
+        shape = tuple(result.shape[d] for d in order)
+        if op.kind in _ELEMENTWISE:
+            operands = [self.value(x, order) if isinstance(x, str) else x for x in op.inputs]
+            return self.writer.put(op.kind, operands, shape, result.dtype)
+        if op.kind in (OpKind.SLICE, OpKind.CAT, OpKind.IOTA):
+            operands = [self.value(x, order) for x in op.tensor_inputs]
+            return self.writer.put(op.kind, operands, shape, result.dtype, (order.index(op.dims[0]),), op.start)
+        if op.kind is OpKind.RESHAPE:
+            (operand,) = op.tensor_inputs
+            whole = self.value(operand, tuple(range(len(self.source.value(operand).shape))))
+            return self._behind(self.writer.reshape(whole, result.shape), order)
+        (operand,) = op.tensor_inputs
+        if op.kind is OpKind.PERMUTE:
+            return self.value(operand, tuple(op.dims[d] for d in order))
+        if op.kind is OpKind.BROADCAST_TO:
+            places = sorted(order.index(d) for d in op.dims)
+            own = self.value(operand, tuple(op.dims.index(order[place]) for place in places))
+            return self.writer.broadcast(own, shape, tuple(places))
+        assert op.kind in FOLDS, f"{op.kind} is no operator of a fusion"
+        inner = self._order_of_operand(op, order)
+        folded = tuple(sorted(inner.index(d) for d in op.dims))
+        return self.writer.put(op.kind, [self.value(operand, inner)], shape, result.dtype, folded)
+
+    def _order_of_operand(self, op: Op, order: Order) -> Order:
+        """The order of what is folded that leaves the result in `order`: folded dimensions stay where they are."""
+        (operand,) = op.tensor_inputs
+        rank = len(self.source.value(operand).shape)
+        if len(order) == rank:
+            return order
+        kept = [d for d in range(rank) if d not in op.dims]
+        left = iter(kept[d] for d in order)
+        return tuple(d if d in op.dims else next(left) for d in range(rank))

@@ -1,0 +1,127 @@
+"""A compiled kernel and its tensors as launches of the emulator."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from compiler.emulate import launch as emulator
+from compiler.emulate.launch import Bytes, Launch, Outcome, Tensor
+from compiler.errors import Unsupported
+from compiler.ir.fusion import Value
+from fusetune.wire.artifact import Arg, KernelArtifact, ScalarArg, Scratch, ScratchArg, TensorArg, TensorMapArg
+from search.proof.verify.arrays import storage_elems
+
+Fill = Callable[[int, int], Bytes]
+"""The bytes of a tensor from one offset up to another."""
+
+POISON = 0xA5
+"""What every byte of an output holds before it is written."""
+
+_SCALARS = {"i32": "<i", "i64": "<q", "f32": "<f"}
+
+
+def storage_bytes(value: Value) -> int:
+    """Bytes from a tensor's first element to its last, holes included."""
+    return storage_elems(value.shape, value.strides) * value.dtype.nbytes
+
+
+def input_tensor(value: Value, storage: Bytes, fill: Fill | None = None) -> Tensor:
+    """An input over its storage; with `fill`, one whose bytes are made when they are touched."""
+    return Tensor(value.name, value.dtype.value, value.shape, storage, align=_align(value), fill=fill)
+
+
+def output_tensor(value: Value, fill: Fill | None = None) -> Tensor:
+    """An output that nobody has written yet. With `fill`, one too large to keep a flag for each of its bytes."""
+    nbytes = storage_bytes(value)
+    storage = np.zeros(nbytes, np.uint8)
+    if fill is not None:
+        return Tensor(value.name, value.dtype.value, value.shape, storage, align=_align(value), fill=fill)
+    storage[:] = POISON
+    unwritten, places = np.zeros(nbytes, np.bool_), element_bytes(value)
+    valid = None if places.all() else places
+    return Tensor(value.name, value.dtype.value, value.shape, storage, unwritten, valid, _align(value))
+
+
+def element_bytes(value: Value) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """A flag for each byte of a tensor's storage: whether it belongs to an element, not to a hole."""
+    flags = np.zeros(storage_elems(value.shape, value.strides), np.bool_)
+    np.lib.stride_tricks.as_strided(flags, value.shape, value.strides)[...] = True
+    return np.repeat(flags, value.dtype.nbytes)
+
+
+def launch_of(artifact: KernelArtifact, tensors: Sequence[Tensor]) -> Launch:
+    """The launch of an artifact that has one, over tensors in the order of its positions: inputs, then outputs.
+
+    Raises Unsupported for an artifact of several launches or with scratch memory: see `launches_of`.
+    """
+    if len(artifact.launches) != 1 or artifact.scratch:
+        raise Unsupported("emulating several launches as one", "Run them in order.")
+    return launches_of(artifact, tensors)[0]
+
+
+def launches_of(artifact: KernelArtifact, tensors: Sequence[Tensor]) -> tuple[Launch, ...]:
+    """The launches of an artifact in order, over the same tensors (inputs, then outputs) and scratch buffers.
+
+    Scratch is poisoned, or zero where the artifact asks for that; what was not written must not be read. Mark what a
+    launch wrote by `written_by` before the next one runs.
+    """
+    scratch = [_scratch(f"scratch{n}", spec) for n, spec in enumerate(artifact.scratch)]
+    every = [*tensors, *scratch]
+    names = [tensor.name for tensor in every]
+    return tuple(
+        Launch(
+            entry=spec.entry,
+            arch=artifact.arch,
+            grid=spec.grid,
+            block=spec.block,
+            args=tuple(_argument(arg, names, len(tensors)) for arg in spec.args),
+            tensors={tensor.name: tensor for tensor in every},
+            cluster=spec.cluster,
+            dynamic_smem=spec.dynamic_smem_bytes,
+        )
+        for spec in artifact.launches
+    )
+
+
+def written_by(launch: Launch, outcome: Outcome) -> None:
+    """What a launch wrote may be read by the next."""
+    for name, flags in outcome.written.items():
+        if (initialized := launch.tensors[name].initialized) is not None:
+            initialized |= flags
+
+
+def _scratch(name: str, spec: Scratch) -> Tensor:
+    storage, flags = np.full(spec.bytes, POISON, np.uint8), np.zeros(spec.bytes, np.bool_)
+    if spec.init == "zero":
+        storage[:], flags[:] = 0, True
+    return Tensor(name, "u8", (spec.bytes,), storage, flags, align=spec.align)
+
+
+def _argument(arg: Arg, names: Sequence[str], tensors: int) -> emulator.Argument:
+    """`names`: those of inputs, outputs and scratch buffers; of the first two there are `tensors`."""
+    match arg:
+        case TensorArg():
+            return emulator.TensorArgument(names[arg.position])
+        case ScratchArg():
+            return emulator.TensorArgument(names[tensors + arg.index])
+        case TensorMapArg():
+            return emulator.TensorMap(
+                tensor=names[arg.position],
+                dtype=arg.dtype,
+                dims=arg.dims,
+                strides_bytes=arg.strides_bytes,
+                box=arg.box,
+                element_strides=arg.element_strides,
+                swizzle=f"{arg.swizzle}B" if arg.swizzle else "NONE",
+                l2_promotion=arg.l2_promotion,
+            )
+        case ScalarArg():
+            return emulator.ValueArgument(struct.pack(_SCALARS[arg.dtype], arg.value))
+
+
+def _align(value: Value) -> int:
+    """What is known of the address, and no more: a kernel that assumes more is found out."""
+    return max(value.align, value.dtype.nbytes)

@@ -1,0 +1,1 @@
+"""Sizes at which a schedule gives a kernel of the same form, small enough to run whole."""

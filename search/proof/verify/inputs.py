@@ -1,0 +1,284 @@
+"""Input sets: the data that a kernel must be right on before it is timed (`random`) or served (all of them).
+
+    random    ordinary values; the only set that candidates are checked and timed on
+    large     hundreds to thousands: saturation, overflow to infinity in f16
+    tiny      far below one: cancellation, results near the smallest numbers
+    ties      few distinct values: equal operands of maximum and minimum, sums that lie between two numbers
+    zeros     +0, -0 and +-1
+    inf_nan   ordinary values with +inf, -inf and NaN among them, few enough that some rows of a reduction have none
+    near      what decisions turn on: few values and the numbers of comparisons, many a unit of the last place beside
+              them; values halfway between two numbers of a half; zeros and subnormal numbers
+    positive  for reductions: of one sign; what folds a zero of its own into a maximum or minimum
+    negative  is seen
+    lone      for maxima, minima and comparisons that are folded: one element that decides in most runs of a fold, or
+              NaN; where few results are folded, several sets, so that it stands in many places
+    peaks     for reductions: nearly all the same, few elements that count, among them the last along each dimension;
+              where everything counts alike, one element of many could be left out unseen
+
+Integers and bools have sets of the same names (search/proof/verify/integers.py). f64 values have more bits than f32
+holds. A fusion that only moves data has one set, `random` with every special value mixed in: its outputs must be exact.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from compiler.dtypes import DType
+from compiler.ir.fusion import Fusion, Literal, Value
+from compiler.ir.ops import COMPARE, MOVES, REDUCTIONS, OpKind
+from compiler.reference import FLOAT_FORMATS
+from search.proof.verify.arrays import Array, Arrays, storage_elems
+from search.proof.verify.integers import bools, compared, integers, lone_elements, moved_integers
+
+RANDOM = "random"
+NEAR = "near"
+POSITIVE, NEGATIVE = "positive", "negative"
+PEAKS = "peaks"
+ALL_SETS = (RANDOM, "large", "tiny", "ties", "zeros", "inf_nan", NEAR)
+"""Of every fusion that computes."""
+
+LONE = tuple(f"lone{number}" for number in range(8))
+FOLDED_SETS = (POSITIVE, NEGATIVE, PEAKS)
+"""Of reductions, beside the others."""
+
+FEW_RESULTS = 64
+"""Elements of a result of which each has a deciding element of its own, in one set or another."""
+
+_POSITIVE_DOMAIN = frozenset({OpKind.LOG, OpKind.SQRT, OpKind.RSQRT})
+_SIGN_OF_ZERO_MATTERS = frozenset({OpKind.DIV, OpKind.RECIPROCAL, OpKind.RSQRT})
+_SIGN_OF_ZERO_IS_FREE = frozenset({OpKind.MAXIMUM, OpKind.MINIMUM, OpKind.RELU})
+_NEVER_NEGATIVE = frozenset({OpKind.SQUARE, OpKind.ABS, OpKind.EXP, OpKind.SIGMOID})
+_FINE = frozenset({RANDOM, "large", "tiny"})
+_EXTREMES = frozenset({OpKind.AMAX, OpKind.AMIN})
+_PEAKS_IN_A_FOLD = 24
+_LARGEST_COMPARED = 1000.0
+_SPECIAL = (math.inf, -math.inf, math.nan, 0.0, -0.0, 2.0**-130, -(2.0**-24))
+_HALFWAY = (2.0**-8, 2.0**-11)
+"""What lies halfway between 1 and the next bf16, and the next f16."""
+
+_TIES = (-2.0, -1.5, -1.0, -0.5, 0.5, 1.0, 1.5, 2.0)
+
+
+def only_moves(fusion: Fusion) -> bool:
+    """Whether every op carries values unchanged, so that outputs must be exact."""
+    return all(op.kind in MOVES or op.kind is OpKind.CAT for op in fusion.ops)
+
+
+def input_sets(fusion: Fusion) -> tuple[str, ...]:
+    """The names of the sets that a kernel for this fusion must pass, `random` first."""
+    if only_moves(fusion):
+        return (RANDOM,)
+    if _reduction_length(fusion) <= 1:
+        return ALL_SETS
+    results = [fusion.value(op.output).elems for op in fusion.ops if op.kind in _EXTREMES]
+    lone = () if not results else LONE if min(results) < FEW_RESULTS else LONE[:2]
+    return (*ALL_SETS, *FOLDED_SETS, *lone)
+
+
+def make_inputs(fusion: Fusion, name: str, arrays: Arrays) -> list[Array]:
+    """One flat storage an input, holes between strided elements included; the same values on every call.
+
+    The values come from the fusion's binding, the set and the input's position. `name` is one of `input_sets(fusion)`.
+    """
+    storages = []
+    for position, value in enumerate(fusion.value(n) for n in fusion.inputs):
+        elems = storage_elems(value.shape, value.strides)
+        seed = (*ALL_SETS, *FOLDED_SETS, *LONE).index(name) * 1000 + position
+        storages.append(arrays.store(_values(fusion, value, name, elems, seed, arrays), value.dtype))
+    return storages
+
+
+def _values(fusion: Fusion, value: Value, name: str, elems: int, seed: int, arrays: Arrays) -> Array:
+    moves = only_moves(fusion)
+    if name == PEAKS and (value.dtype.is_float or not compared(fusion, value.name).extent):
+        return _peaks(fusion, value, elems, seed, arrays)
+    if value.dtype is DType.BOOL:
+        # Few that are false are to a minimum what peaks are to a maximum.
+        if name == "large":
+            return ~_is_last(value, elems, arrays)
+        return bools(name, elems, seed, arrays, _reduction_length(fusion))
+    if not value.dtype.is_float:
+        if moves:
+            return moved_integers(value.dtype, elems, seed, arrays)
+        return integers(fusion, value.name, name, seed, elems, arrays, _reduction_length(fusion))
+    made = (_mixed if moves else _MAKERS.get(name, _lone))(fusion, value.dtype, elems, seed, arrays)
+    return _with_f64_bits(made, elems, seed, arrays) if value.dtype is DType.F64 and name in _FINE else made
+
+
+def _with_f64_bits(values: Array, elems: int, seed: int, arrays: Arrays) -> Array:
+    """f32 values and as much more as only f64 tells from them: arithmetic in f32 then gives other results."""
+    xp = arrays.xp
+    wide = xp.asarray(values, dtype=xp.float64)
+    share = xp.asarray(arrays.uniform(elems, seed + 800), dtype=xp.float64)
+    more = wide * (1.0 + share * 2.0**-26)
+    return xp.where(xp.isfinite(wide), more, wide)
+
+
+def _random(fusion: Fusion, dtype: DType, elems: int, seed: int, arrays: Arrays) -> Array:
+    if _needs_positive(fusion):  # normal values would make half of the outputs NaN, which hides errors
+        return arrays.uniform(elems, seed) * 1.9 + 0.1
+    return arrays.normal(elems, seed)
+
+
+def _large(fusion: Fusion, dtype: DType, elems: int, seed: int, arrays: Arrays) -> Array:
+    if OpKind.EXP in _kinds(fusion):
+        # exp leaves the range of f32, in which kernels compute, above 88; the f64 reference would go on.
+        return (arrays.uniform(elems, seed) - 0.5) * 128.0
+    return arrays.normal(elems, seed) * (300.0 if dtype is DType.F16 else 1000.0)
+
+
+def _tiny(fusion: Fusion, dtype: DType, elems: int, seed: int, arrays: Arrays) -> Array:
+    return arrays.normal(elems, seed) * (2.0**-12 if dtype is DType.F16 else 2.0**-20)
+
+
+def _near(fusion: Fusion, dtype: DType, elems: int, seed: int, arrays: Arrays) -> Array:
+    xp = arrays.xp
+    numbers = tuple(dict.fromkeys((*_TIES, *_compared_numbers(fusion))))
+    base = abs(_pick(arrays, elems, seed, numbers)) if _needs_positive(fusion) else _pick(arrays, elems, seed, numbers)
+    unit = 2.0 ** -FLOAT_FORMATS[dtype if dtype is not DType.F64 else DType.F32].precision * 2.0
+    # A unit beside, halfway between two bf16 and two f16, and a unit beside that.
+    beside = _pick(arrays, elems, seed + 500, (0.0, 0.0, unit, -unit, *(h + u for h in _HALFWAY for u in (0.0, unit))))
+    made = base + base * beside
+    if _needs_positive(fusion):
+        return made
+    small = _pick(arrays, elems, seed + 600, (0.0, -0.0, 2.0**-130, -(2.0**-24), 2.0**-149, 2.0**-15))
+    return xp.where(arrays.uniform(elems, seed + 700) < 0.125, small, made)
+
+
+def _positive(fusion: Fusion, dtype: DType, elems: int, seed: int, arrays: Arrays) -> Array:
+    return arrays.uniform(elems, seed) * 1.9 + 0.1
+
+
+def _negative(fusion: Fusion, dtype: DType, elems: int, seed: int, arrays: Arrays) -> Array:
+    made = _positive(fusion, dtype, elems, seed, arrays)
+    return made * 0.5 if _needs_positive(fusion) else -made
+
+
+def _lone(fusion: Fusion, dtype: DType, elems: int, seed: int, arrays: Arrays) -> Array:
+    # The seeds of sets lie a thousand apart: great and small ones in turns, with some NaN in two of four.
+    number = seed // 1000
+    quiet = arrays.uniform(elems, seed) * 0.5 + (0.5 if _needs_positive(fusion) else -0.25)
+    top = 4.0 if number % 2 else 0.25 if _needs_positive(fusion) else -4.0
+    loud = _pick(arrays, elems, seed + 500, (top, top, math.nan) if number % 4 >= 2 else (top,))
+    return arrays.xp.where(lone_elements(elems, _reduction_length(fusion), seed + 600, arrays), loud, quiet)
+
+
+def _ties(fusion: Fusion, dtype: DType, elems: int, seed: int, arrays: Arrays) -> Array:
+    return _pick(arrays, elems, seed, _TIES)
+
+
+def _zeros(fusion: Fusion, dtype: DType, elems: int, seed: int, arrays: Arrays) -> Array:
+    kinds = _kinds(fusion)
+    if kinds & _SIGN_OF_ZERO_IS_FREE and kinds & _SIGN_OF_ZERO_MATTERS:
+        # max(+0, -0) may be either zero, and 1/±0 tells which: no answer is wrong, so nothing can be compared.
+        return _pick(arrays, elems, seed, (0.0, 1.0, -1.0))
+    return _pick(arrays, elems, seed, (0.0, -0.0, 1.0, -1.0))
+
+
+def _inf_nan(fusion: Fusion, dtype: DType, elems: int, seed: int, arrays: Arrays) -> Array:
+    special = _pick(arrays, elems, seed + 500, _SPECIAL[:3])
+    here = arrays.uniform(elems, seed + 600) < min(0.125, 0.5 / _reduction_length(fusion))
+    return arrays.xp.where(here, special, _random(fusion, dtype, elems, seed, arrays))
+
+
+def _mixed(fusion: Fusion, dtype: DType, elems: int, seed: int, arrays: Arrays) -> Array:
+    special = _pick(arrays, elems, seed + 500, _SPECIAL)
+    here = arrays.uniform(elems, seed + 600) < 0.1
+    return arrays.xp.where(here, special, arrays.normal(elems, seed))
+
+
+def _peaks(fusion: Fusion, value: Value, elems: int, seed: int, arrays: Arrays) -> Array:
+    """Few enough in a reduction that each is more than bf16 may be off, 2^-7 of the result; the last is extreme."""
+    last = _is_last(value, elems, arrays)
+    if value.dtype is DType.BOOL:
+        return last
+    background, tops, top = _peak_values(fusion, value.dtype)
+    made = _pick(arrays, elems, seed + 1, tops)
+    here = arrays.uniform(elems, seed) < min(0.25, _PEAKS_IN_A_FOLD / _reduction_length(fusion))
+    made = arrays.xp.where(here, made, arrays.xp.full_like(made, background))
+    return arrays.xp.where(last, arrays.xp.full_like(made, top), made)
+
+
+def _peak_values(fusion: Fusion, dtype: DType) -> tuple[float, tuple[float, ...], float]:
+    """(nearly all elements, peaks, the last along a dimension)."""
+    kinds = _kinds(fusion)
+    top = -3.0 if OpKind.AMIN in kinds and OpKind.AMAX not in kinds else 3.0
+    if not dtype.is_float:
+        return 0.0, (1.0, -1.0, 2.0, -2.0), top
+    if OpKind.EXP in kinds:
+        return -40.0, (0.0, 0.5, 1.0), 2.0
+    if _needs_positive(fusion):
+        return 2.0**-10, (1.0, 1.5, 2.0), 3.0
+    return 0.0, (1.0, -1.0, 1.5, -2.0), top
+
+
+def _is_last(value: Value, elems: int, arrays: Arrays) -> Array:
+    """Which elements of a storage are the last along a dimension."""
+    here = arrays.empty(elems, DType.BOOL)
+    here[:] = False
+    view = arrays.strided(here, value.shape, value.strides)
+    for dim, extent in enumerate(value.shape):
+        if extent > 1:
+            view[(slice(None),) * dim + (-1,)] = True
+    return here
+
+
+def _pick(arrays: Arrays, elems: int, seed: int, values: tuple[float, ...]) -> Array:
+    return arrays.pick(values, arrays.uniform(elems, seed) * len(values))
+
+
+def _needs_positive(fusion: Fusion) -> bool:
+    """Whether a logarithm or root is taken of what an input decides the sign of."""
+    pending = [x for op in fusion.ops if op.kind in _POSITIVE_DOMAIN for x in op.tensor_inputs]
+    seen = set(pending)
+    while pending:
+        op = fusion.producer(pending.pop())
+        if op is None:
+            return True
+        if op.kind in _NEVER_NEGATIVE or (op.kind is OpKind.MUL and len(set(op.inputs)) == 1):
+            continue
+        pending += [x for x in dict.fromkeys(op.tensor_inputs) if x not in seen]
+        seen.update(op.tensor_inputs)
+    return False
+
+
+def _reduction_length(fusion: Fusion) -> int:
+    """The most elements that one result of a reduction is made of; 1 without reductions."""
+    lengths = dict.fromkeys(fusion.inputs, 1)
+    for op in fusion.ops:
+        longest = max((lengths[x] for x in op.tensor_inputs), default=1)
+        if op.kind in REDUCTIONS or op.kind is OpKind.MEAN:
+            operand = fusion.value(op.tensor_inputs[0]).shape
+            longest = max(longest, math.prod(operand[d] for d in op.dims))
+        lengths[op.output] = longest
+    return max(lengths.values(), default=1)
+
+
+def _compared_numbers(fusion: Fusion) -> tuple[float, ...]:
+    """The numbers that floats are compared with, near enough to others that arithmetic on them stays in range."""
+    numbers = (
+        float(x.value)
+        for op in fusion.ops
+        if op.kind in COMPARE and fusion.value(op.tensor_inputs[0]).dtype.is_float
+        for x in op.inputs
+        if isinstance(x, Literal)
+    )
+    return tuple(x for x in numbers if math.isfinite(x) and abs(x) < _LARGEST_COMPARED)
+
+
+def _kinds(fusion: Fusion) -> frozenset[OpKind]:
+    return frozenset(op.kind for op in fusion.ops)
+
+
+_MAKERS: dict[str, Callable[[Fusion, DType, int, int, Arrays], Array]] = {
+    RANDOM: _random,
+    "large": _large,
+    "tiny": _tiny,
+    "ties": _ties,
+    "zeros": _zeros,
+    "inf_nan": _inf_nan,
+    NEAR: _near,
+    POSITIVE: _positive,
+    NEGATIVE: _negative,
+}

@@ -1,0 +1,126 @@
+"""Integers and bools of the input sets.
+
+A tensor that is compared with positions (an iota) holds indices, and one that is compared with a number is asked for
+it: values drawn at large would hardly ever be equal, and a kernel with all masks wrong would pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from compiler.dtypes import DType
+from compiler.ir.fusion import Fusion, Literal, Op
+from compiler.ir.ops import COMPARE, MOVES, OpKind
+from search.proof.verify.arrays import Array, Arrays
+
+_RANGES = {
+    DType.I8: (-(2**7), 2**7 - 1),
+    DType.I32: (-(2**31), 2**31 - 1),
+    DType.I64: (-(2**63), 2**63 - 1),
+}
+_ORDINARY = 100
+_SPANS = {
+    "tiny": (-1, 1),
+    "ties": (-3, 3),
+    "zeros": (-1, 1),
+    "near": (-2, 2),
+    "positive": (1, 100),
+    "negative": (-100, -1),
+}
+_TRUE = {"random": 0.5, "tiny": 0.1, "ties": 0.5, "zeros": 0.0, "inf_nan": 1.0, "near": 0.5}
+"""How many bools are true in each set: all of them and none among these."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What an input is held against: positions up to `extent` (0: none), and numbers."""
+
+    extent: int
+    numbers: tuple[int, ...]
+
+
+def bools(set_name: str, elems: int, seed: int, arrays: Arrays, length: int = 1) -> Array:
+    """Truth values; their share depends on the set. `length`: of the longest reduction, of which the results of
+    `positive` and `negative` are half of one kind: one lone element decides, here or there, or none does."""
+    if set_name in ("positive", "negative") or set_name.startswith("lone"):
+        here = lone_elements(elems, length, seed, arrays) & (arrays.uniform(elems, seed + 1) < 0.7)
+        return here if set_name == "negative" or (set_name != "positive" and seed // 1000 % 2) else ~here
+    return arrays.uniform(elems, seed) < _TRUE[set_name]
+
+
+def lone_elements(elems: int, length: int, seed: int, arrays: Arrays) -> Array:
+    """A flag for each element of a storage: true of one in every run of `length` neighbours, here or there."""
+    here = arrays.empty(elems, DType.BOOL)
+    here[:] = False
+    xp = arrays.xp
+    within = arrays.uniform(max(1, elems // length), seed) * min(length, elems)
+    within = xp.asarray(xp.floor(within), dtype=xp.int64)
+    here[xp.cumsum(xp.full_like(within, length), 0) - length + within] = True
+    return here
+
+
+def moved_integers(dtype: DType, elems: int, seed: int, arrays: Arrays) -> Array:
+    """Any bits: for fusions that only move them."""
+    return arrays.integers(*_RANGES[dtype], elems, seed)
+
+
+def integers(fusion: Fusion, name: str, set_name: str, seed: int, elems: int, arrays: Arrays, length: int = 1) -> Array:
+    """64-bit integers that the input's dtype holds. `length`: of the longest reduction.
+
+    random: up to 100 either side of zero, or indices; large: any; inf_nan: the ends of the range among random ones.
+    """
+    lowest, highest = _RANGES[fusion.value(name).dtype]
+    found = compared(fusion, name)
+    low, high = _SPANS.get(set_name, (-_ORDINARY, _ORDINARY))
+    if found.extent:
+        low, high = 0, min(found.extent - 1, highest)
+    elif set_name == "large":
+        low, high = lowest, highest
+    values = arrays.integers(low, high, elems, seed)
+    xp = arrays.xp
+    if set_name.startswith("lone") and not found.extent:
+        here = lone_elements(elems, length, seed + 600, arrays)
+        values = xp.where(here, xp.full_like(values, high if seed // 1000 % 2 else low), values // 4)
+    strange = (*found.numbers, -1, found.extent) if found.extent else found.numbers
+    if set_name == "inf_nan":
+        strange = (*strange, lowest, highest)
+    for turn, number in enumerate(n for n in strange if lowest <= n <= highest):
+        here = arrays.uniform(elems, seed + 700 + turn) < 1.0 / (4 + 2 * len(strange))
+        values = xp.where(here, xp.full_like(values, number), values)
+    return values
+
+
+def compared(fusion: Fusion, name: str) -> Compared:
+    """What input `name` is compared with, seen through moves and casts."""
+    extents, numbers = [0], []
+    for op in fusion.ops:
+        if op.kind not in COMPARE:
+            continue
+        sides = [x if isinstance(x, Literal) else _origin(fusion, x) for x in op.inputs]
+        if name not in sides:
+            continue
+        for side in sides:
+            if isinstance(side, Literal):
+                numbers.append(int(side.value))
+            elif isinstance(side, Op):
+                extents.append(fusion.value(side.output).shape[side.dims[0]])
+    return Compared(max(extents), tuple(dict.fromkeys(numbers)))
+
+
+def _origin(fusion: Fusion, name: str) -> str | Op | None:
+    """The input, or the iota, that a value is a move or a cast of; None for another value."""
+    for op in _up(fusion, name):
+        if op.kind is OpKind.IOTA:
+            return op
+        if op.kind not in MOVES | {OpKind.CAST}:
+            return None
+        name = op.tensor_inputs[0]
+    return name
+
+
+def _up(fusion: Fusion, name: str) -> Iterator[Op]:
+    op = fusion.producer(name)
+    while op is not None:
+        yield op
+        op = fusion.producer(op.tensor_inputs[0]) if op.tensor_inputs else None

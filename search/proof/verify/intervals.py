@@ -1,0 +1,486 @@
+"""What a right kernel may compute, element by element: an interval around every value of the reference.
+
+Kernels agree on the bits of elementwise values (docs/contracts.md, "Bits"): sums, products, quotients and roundings of
+known numbers are known numbers. What is open is the order of a sum and how near a function comes; so each element has
+two ends between which a right kernel's value lies, worked out operator by operator with the rounding of each (Moore,
+Interval Analysis, 1966; rounding to nearest is monotone, so the ends are rounded as the value is).
+
+No ends at all say that the value is known. Ends at both infinities say that any answer is right, NaN included: beside a
+pole, out of an integer's range, where an overflow depends on rounding. Of a comparison, ends that differ say that it is
+undecided; comparisons of a value with itself and with its own maximum are told apart (`search.proof.verify.relations`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from itertools import product
+from typing import Any
+
+from compiler.dtypes import DType
+from compiler.ir.fusion import Literal, Op
+from compiler.ir.ops import COMPARE, OpKind
+from compiler.reference import FLOAT_FORMATS, Values, round_to, rounded
+from search.proof.verify.arrays import Array
+from search.proof.verify.functions import INCREASING, LOWEST_OF, error_of, least, sum_error, widen
+from search.proof.verify.relations import Relation, holds
+
+_BITS = {DType.I8: 8, DType.I32: 32, DType.I64: 64}
+_SUMS = (OpKind.SUM, OpKind.MEAN)
+_EXACT_SUM = 2.0**22
+_EXACT_INTEGER = 2.0**53
+
+
+class Role(Enum):
+    """What values are to a sum that may be folded along with a maximum (`search.proof.verify.online_sums`)."""
+
+    OTHER = "other"
+    MAXIMUM = "maximum"
+    DISTANCE = "distance to a maximum"
+    EXPONENTIAL = "exponential of a distance to a maximum"
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Of a `where` by a comparison with an extreme of `axes`: which elements may be the chosen ones, of which every run
+    along the axes has one, and between which ends they lie."""
+
+    axes: tuple[int, ...]
+    possible: Array
+    low: Array
+    high: Array
+
+
+@dataclass(frozen=True, slots=True)
+class Bounded:
+    """Values and the ends of each, None where all are known: f64, and bools for bools.
+
+    Of a fold: `terms`, the sum of |x|; `is_coarse`, whether all x are multiples of 1/2; `candidates`, how many elements
+    may be the extreme one; `best`, the end nearer to the extreme that one of the chosen elements reaches in any case.
+    Of a comparison: `axes` along which it holds for one element at least, if none is NaN.
+    """
+
+    value: Array
+    low: Array | None = None
+    high: Array | None = None
+    terms: Array | None = None
+    is_coarse: Array | None = None
+    candidates: Array | None = None
+    best: Array | None = None
+    axes: tuple[int, ...] = ()
+    chosen: Chosen | None = None
+    role: Role = Role.OTHER
+
+    @property
+    def is_known(self) -> bool:
+        """True where no element has ends."""
+        return self.low is None
+
+
+class Intervals:
+    """The arithmetic of `compiler.reference.Walk` on values with ends. `related`: comparisons by their results."""
+
+    def __init__(self, xp: Any, related: Mapping[str, Relation]) -> None:
+        self.xp = xp
+        self.related = related
+        self.values = Values(xp)
+
+    def tensor(self, x: Array, dtype: DType) -> Bounded:
+        return Bounded(self.values.tensor(x, dtype))
+
+    def moved(self, x: Bounded, view: Callable[[Array], Array]) -> Bounded:
+        kept = (x.low, x.high, x.candidates)
+        low, high, candidates = (None if part is None else view(part) for part in kept)
+        return Bounded(view(x.value), low, high, candidates=candidates)
+
+    def joined(self, parts: Sequence[Bounded], axis: int) -> Bounded:
+        def join(every: Sequence[Array]) -> Array:
+            return self.values.joined(every, axis)
+
+        value = join([part.value for part in parts])
+        low = high = candidates = None
+        if any(not part.is_known for part in parts):
+            low, high = (join(each) for each in zip(*map(self.ends, parts), strict=True))
+            if any(part.candidates is not None for part in parts):
+                candidates = join([self._candidates(part) for part in parts])
+        made = Bounded(value, low, high, candidates=candidates)
+        if parts[0].terms is not None:
+            made = replace(
+                made,
+                terms=join([part.terms for part in parts]),
+                is_coarse=self._all([part.is_coarse for part in parts]),
+            )
+        bests = [part.best for part in parts]
+        return replace(made, best=join(bests)) if all(best is not None for best in bests) else made
+
+    def cast(self, x: Bounded, source: DType, target: DType) -> Bounded:
+        xp = self.xp
+        value = self.values.cast(x.value, source, target)
+        if source is target:
+            return x
+        if target is DType.BOOL:
+            if x.is_known:
+                return Bounded(value)
+            low, high = self.ends(x)
+            return Bounded(value, (low > 0) | (high < 0), (low != 0) | (high != 0))
+        if target.is_float:
+            return self._cast_to_float(x, value, source, target)
+        if source.is_float:
+            low, high = self.ends(x)
+            limit = 2.0 ** (_BITS[target] - 1)
+            # trunc(x) is in range above -limit - 1; in f64 that is told from -limit up to 53 bits.
+            low, high = xp.trunc(low), xp.trunc(high)
+            return self._in_range(value, low, high, (low >= -limit) & (high < limit))
+        if x.is_known:
+            return Bounded(value)
+        return self._unwrapped(value, *self.ends(x), target)
+
+    def pointwise(self, op: Op, operands: Sequence[Bounded | Literal], dtype: DType) -> Bounded:
+        kind = op.kind
+        plain = [x if isinstance(x, Literal) else x.value for x in operands]
+        value = self.values.pointwise(op, plain, dtype)
+        like = next(x.value for x in reversed(operands) if isinstance(x, Bounded))
+        args = [Bounded(self.values.number(kind, x, like, dtype)) if isinstance(x, Literal) else x for x in operands]
+        error = error_of(kind, dtype, op.grade) if dtype.is_float else None
+        if all(x.is_known for x in args) and error is None and kind is not OpKind.FMA:
+            return Bounded(value)
+        if kind is OpKind.WHERE:
+            return self._where(value, *args)
+        if kind in COMPARE:
+            return self._compared(op, value, *args)
+        if dtype is DType.BOOL:
+            low, high = (
+                self.values.pointwise(op, list(each), dtype) for each in zip(*map(self.ends, args), strict=True)
+            )
+            return Bounded(value, low, high)
+        low, high = self._ends_of(op, value, args, dtype)
+        if error is not None:
+            size = self._largest(*self.ends(args[0]))
+            low, high = low - widen(error, low, size, self.xp), high + widen(error, high, size, self.xp)
+        if not dtype.is_float:
+            return self._unwrapped(value, low, high, dtype)
+        low, high = (rounded(end, dtype, self.xp) for end in (low, high))
+        return self._collapsed(self._settled(value, low, high, args))
+
+    def fold(self, kind: OpKind, x: Bounded, axes: tuple[int, ...], dtype: DType) -> Bounded:
+        value = self.values.fold(kind, x.value, axes, dtype)
+        if kind not in _SUMS:
+            return self._extreme(kind, value, x, axes, dtype)
+        xp = self.xp
+        wide = self._wide(x.value)
+        if x.is_known:
+            coarse = (wide * 2.0 == xp.round(wide * 2.0)).all() if dtype.is_float else None
+            return Bounded(value, terms=xp.sum(xp.abs(wide), axis=axes, keepdims=True), is_coarse=coarse)
+        low, high = self.ends(x)
+        coarse = ((low == high) & (wide * 2.0 == xp.round(wide * 2.0))).all() if dtype.is_float else None
+        terms = xp.sum(self._largest(low, high), axis=axes, keepdims=True)
+        low, high = (xp.sum(end, axis=axes, keepdims=True) for end in (low, high))
+        return replace(self._settled(value, low, high, ()), terms=terms, is_coarse=coarse)
+
+    def merge(self, kind: OpKind, x: Bounded, y: Bounded) -> Bounded:
+        value = self.values.merge(kind, x.value, y.value)
+        known = x.is_known and y.is_known
+        if x.terms is not None:
+            low, high = (None, None) if known else self._sums_of_ends(x, y)
+            coarse = self._all([x.is_coarse, y.is_coarse])
+            return Bounded(value, low, high, terms=x.terms + y.terms, is_coarse=coarse)
+        if known:
+            return Bounded(value)
+        (xl, xh), (yl, yh) = self.ends(x), self.ends(y)
+        low, high = (self.values.merge(kind, a, b) for a, b in ((xl, yl), (xh, yh)))
+        ours, theirs = (xh >= low, yh >= low) if kind is OpKind.AMAX else (xl <= high, yl <= high)
+        candidates = self._candidates(x) * ours + self._candidates(y) * theirs
+        best = None if x.best is None or y.best is None else self._nearer(kind, x.best, y.best)
+        return Bounded(value, low, high, candidates=candidates, best=best)
+
+    def finish(self, op: Op, x: Bounded, count: int, dtype: DType) -> Bounded:
+        xp, kind = self.xp, op.kind
+        value = self.values.finish(op, x.value, count, dtype)
+        if x.terms is None:
+            return self._with_best(kind, replace(x, value=value))
+        if not dtype.is_float:
+            return Bounded(value) if x.is_known else self._unwrapped(value, *self.ends(x), dtype)
+        accumulator = FLOAT_FORMATS[DType.F64 if dtype is DType.F64 else DType.F32]
+        low, high = self.ends(x)
+        error = sum_error(count, accumulator.unit_roundoff) * x.terms
+        if x.is_coarse is not None:
+            # Every partial sum, in any order, is a multiple of 1/2 that the accumulator holds.
+            error = xp.where(x.is_coarse & (x.terms <= _EXACT_SUM), xp.zeros_like(error), error)
+        # A partial sum may leave the range of the accumulator, or not.
+        over = xp.isfinite(self._wide(x.value)) & (x.terms > accumulator.largest)
+        error = xp.where(over, xp.full_like(error, math.inf), error)
+        error = xp.where(xp.isfinite(error) | over, error, xp.zeros_like(error))  # infinite terms: of every order
+        low, high = low - error, high + error
+        if kind is OpKind.MEAN:
+            low, high = low / count, high / count
+            quotient = error_of(kind, dtype, op.grade)
+            if quotient is not None:
+                low, high = low - widen(quotient, low, low, xp), high + widen(quotient, high, high, xp)
+        low, high = (rounded(end, dtype, xp) for end in (low, high))
+        return self._settled(value, low, high, ())
+
+    def ends(self, x: Bounded) -> tuple[Array, Array]:
+        """Both ends, f64; bools as they are."""
+        if x.low is None or x.high is None:
+            wide = x.value if self._is_bool(x.value) else self._wide(x.value)
+            return wide, wide
+        return x.low, x.high
+
+    # Elementwise -----------------------------------------------------------------------------------------------------
+
+    def _ends_of(self, op: Op, value: Array, args: Sequence[Bounded], dtype: DType) -> tuple[Array, Array]:
+        """The least and the greatest result for operands between their ends, not rounded yet."""
+        xp, kind = self.xp, op.kind
+        ends = [self.ends(x) for x in args]
+        if len(args) == 2 and kind in (OpKind.SUB, OpKind.MUL) and op.inputs[0] == op.inputs[1]:
+            if kind is OpKind.SUB:
+                return self._wide(value), self._wide(value)
+            return self._squares(*ends[0])
+        low, high = ends[0]
+        match kind:
+            case OpKind.NEG:
+                return -high, -low
+            case OpKind.ABS:
+                return self._sizes(low, high)
+            case OpKind.SQUARE:
+                return self._squares(low, high)
+            case OpKind.ADD:
+                return low + ends[1][0], high + ends[1][1]
+            case OpKind.SUB:
+                return low - ends[1][1], high - ends[1][0]
+            case OpKind.MUL:
+                return self._products(*ends)
+            case OpKind.FMA:
+                return self._fused(*ends)
+            case OpKind.DIV:
+                return self._quotients(ends[0], ends[1])
+            case OpKind.RECIPROCAL:
+                one = xp.ones_like(low)
+                return self._quotients((one, one), ends[0])
+            case OpKind.RSQRT:
+                return self._function(kind, high), self._function(kind, low)
+            case OpKind.MAXIMUM | OpKind.MINIMUM:
+                step = xp.maximum if kind is OpKind.MAXIMUM else xp.minimum
+                return step(low, ends[1][0]), step(high, ends[1][1])
+        found = self._function(kind, low), self._function(kind, high)
+        if kind in LOWEST_OF:
+            return least(kind, low, high, *found, xp), xp.maximum(*found)
+        assert kind in INCREASING, f"{kind} has no ends"
+        return found
+
+    def _function(self, kind: OpKind, x: Array) -> Array:
+        """The exact function, in f64."""
+        return self.values.pointwise(Op(kind, ("x",), "y"), [x], DType.F64)
+
+    def _sizes(self, low: Array, high: Array) -> tuple[Array, Array]:
+        xp = self.xp
+        a, b = xp.abs(low), xp.abs(high)
+        smaller = xp.where((low < 0) & (high > 0), xp.zeros_like(a), xp.minimum(a, b))
+        return smaller, xp.maximum(a, b)
+
+    def _squares(self, low: Array, high: Array) -> tuple[Array, Array]:
+        smaller, larger = self._sizes(low, high)
+        return smaller * smaller, larger * larger
+
+    def _products(self, x: tuple[Array, Array], y: tuple[Array, Array]) -> tuple[Array, Array]:
+        if x[0] is x[1] and y[0] is y[1]:
+            found = x[0] * y[0]
+            return found, found
+        return self._hull([a * b for a, b in product(x, y)])
+
+    def _fused(self, x: tuple[Array, Array], y: tuple[Array, Array], z: tuple[Array, Array]) -> tuple[Array, Array]:
+        """A product, exact in f64 where it is one of f32, and a sum that f64 may round before f32 does."""
+        low, high = self._products(x, y)
+        return self._sum(low, z[0], -1.0), self._sum(high, z[1], 1.0)
+
+    def _sum(self, x: Array, y: Array, outward: float) -> Array:
+        """x + y, moved outward by as much as f64 may have lost, if it has (Knuth, TAOCP 4.2.2, Theorem B)."""
+        xp = self.xp
+        total = x + y
+        part = total - x
+        lost = (x - (total - part)) + (y - part)
+        return xp.where((lost == 0) | ~xp.isfinite(lost), total, total + outward * xp.abs(total) * 2.0**-52)
+
+    def _quotients(self, x: tuple[Array, Array], y: tuple[Array, Array]) -> tuple[Array, Array]:
+        xp = self.xp
+        low, high = self._hull([a / b for a, b in product(x, y)])
+        pole = (y[0] <= 0) & (y[1] >= 0) & (y[0] != y[1])
+        return xp.where(pole, xp.full_like(low, -math.inf), low), xp.where(pole, xp.full_like(high, math.inf), high)
+
+    def _hull(self, corners: Sequence[Array]) -> tuple[Array, Array]:
+        low = high = corners[0]
+        for corner in corners[1:]:
+            low, high = self.xp.minimum(low, corner), self.xp.maximum(high, corner)
+        return low, high
+
+    def _where(self, value: Array, condition: Bounded, x: Bounded, y: Bounded) -> Bounded:
+        xp = self.xp
+        (xl, xh), (yl, yh) = self.ends(x), self.ends(y)
+        sure, possible = self.ends(condition)
+        low, high = xp.where(sure, xl, yl), xp.where(sure, xh, yh)
+        if not condition.is_known:
+            open_, bools = sure != possible, self._is_bool(xl)
+            either = (xl & yl, xl | yl) if bools else (xp.minimum(xl, yl), xp.maximum(xh, yh))
+            low, high = (xp.where(open_, end, known) for end, known in zip(either, (low, high), strict=True))
+        chosen = Chosen(condition.axes, possible, xl, xh) if condition.axes and not self._is_bool(xl) else None
+        made = Bounded(value, low, high) if self._is_bool(low) else self._settled(value, low, high, ())
+        return replace(made, chosen=chosen)
+
+    def _compared(self, op: Op, value: Array, x: Bounded, y: Bounded) -> Bounded:
+        related = self.related.get(op.output)
+        if related is not None:
+            return self._compared_to_own(op.kind, value, (x, y), related)
+        (xl, xh), (yl, yh) = self.ends(x), self.ends(y)
+        match op.kind:
+            case OpKind.LT:
+                return Bounded(value, xh < yl, xl < yh)
+            case OpKind.LE:
+                return Bounded(value, xh <= yl, xl <= yh)
+            case OpKind.GT:
+                return Bounded(value, xl > yh, xh > yl)
+            case OpKind.GE:
+                return Bounded(value, xl >= yh, xh >= yl)
+        sure, possible = (xl == xh) & (yl == yh) & (xl == yl), (xl <= yh) & (yl <= xh)
+        return Bounded(value, sure, possible) if op.kind is OpKind.EQ else Bounded(value, ~possible, ~sure)
+
+    def _compared_to_own(self, kind: OpKind, value: Array, sides: tuple[Bounded, Bounded], how: Relation) -> Bounded:
+        """A comparison of a value with itself, or with its own maximum or minimum."""
+        x, extreme = sides[1 - how.side], sides[how.side]
+        free = self._is_free(x) | self._is_free(extreme)
+        if how.extreme is None:
+            return Bounded(value, value & ~free, value | free)
+        (xl, xh), (el, eh) = self.ends(x), self.ends(extreme)
+        is_top = how.extreme is OpKind.AMAX
+        possible = (xh >= el) if is_top else (xl <= eh)
+        sure = possible & (self._candidates(extreme) == 1)
+        # `x kind extreme`: an element is the extreme one, or lies on its inner side. NaN is neither.
+        number = ~self.xp.isnan(self._wide(x.value)) & ~self.xp.isnan(self._wide(extreme.value))
+        kind = kind if how.side == 1 else _MIRRORED.get(kind, kind)
+        reaches, inside = (OpKind.GE, OpKind.LT) if is_top else (OpKind.LE, OpKind.GT)
+        axes: tuple[int, ...] = ()
+        if kind in (OpKind.EQ, reaches):
+            low, high, axes = sure & number, possible & number, how.axes
+        elif kind is OpKind.NE:
+            low, high = ~(possible & number), ~(sure & number)
+        elif kind is inside:
+            low, high = ~possible & number, ~sure & number
+        else:  # never beyond it, or always up to it
+            low = high = value
+        return Bounded(value, low & ~free, high | free, axes=axes)
+
+    # Folds -----------------------------------------------------------------------------------------------------------
+
+    def _extreme(self, kind: OpKind, value: Array, x: Bounded, axes: tuple[int, ...], dtype: DType) -> Bounded:
+        if x.is_known:
+            return Bounded(value)
+        xp = self.xp
+        low, high = (self.values.fold(kind, end, axes, dtype) for end in self.ends(x))
+        if dtype is DType.BOOL:
+            return Bounded(value, low, high)
+        xl, xh = self.ends(x)
+        may = (xh >= low) if kind is OpKind.AMAX else (xl <= high)
+        candidates = xp.sum(xp.asarray(may, dtype=xp.int64), axis=axes, keepdims=True)
+        made = replace(self._settled(value, low, high, (x,), axes), candidates=candidates)
+        chosen = x.chosen
+        if chosen is None or chosen.axes != axes:
+            return made
+        if kind is OpKind.AMIN:  # one of the chosen is there: the least is no more than the most that one may be
+            reached = xp.where(chosen.possible, chosen.high, xp.full_like(chosen.high, -math.inf))
+            return replace(made, best=xp.amax(reached, axis=axes, keepdims=True))
+        reached = xp.where(chosen.possible, chosen.low, xp.full_like(chosen.low, math.inf))
+        return replace(made, best=xp.amin(reached, axis=axes, keepdims=True))
+
+    def _with_best(self, kind: OpKind, x: Bounded) -> Bounded:
+        """An extreme of chosen elements, of which there is one at least: its ends as far as that tells."""
+        if x.best is None or x.low is None or x.high is None:
+            return x
+        known = self.xp.isfinite(x.best)
+        if kind is OpKind.AMIN:
+            return replace(x, high=self.xp.where(known, self.xp.minimum(x.high, x.best), x.high), best=None)
+        return replace(x, low=self.xp.where(known, self.xp.maximum(x.low, x.best), x.low), best=None)
+
+    def _nearer(self, kind: OpKind, x: Array, y: Array) -> Array:
+        return self.xp.maximum(x, y) if kind is OpKind.AMIN else self.xp.minimum(x, y)
+
+    def _sums_of_ends(self, x: Bounded, y: Bounded) -> tuple[Array, Array]:
+        (xl, xh), (yl, yh) = self.ends(x), self.ends(y)
+        return xl + yl, xh + yh
+
+    def _candidates(self, x: Bounded) -> Array:
+        """How many elements may be the extreme one; two where it was not counted."""
+        if x.candidates is not None:
+            return x.candidates
+        return self.xp.full_like(self._wide(x.value), 1.0 if x.is_known else 2.0)
+
+    # Ends ------------------------------------------------------------------------------------------------------------
+
+    def _cast_to_float(self, x: Bounded, value: Array, source: DType, target: DType) -> Bounded:
+        if x.is_known and source is not DType.I64:
+            return Bounded(value)
+        low, high = self.ends(x)
+        if self._is_bool(low):
+            return Bounded(value, self._wide(low), self._wide(high))
+        if not source.is_float:  # f64 may have rounded before
+            lost = self.xp.where(self.xp.abs(high) + self.xp.abs(low) >= _EXACT_INTEGER, 2.0**-52, 0.0)
+            low, high = low - self.xp.abs(low) * lost, high + self.xp.abs(high) * lost
+        low, high = (round_to(end, target, self.xp) for end in (low, high))
+        widened = x.candidates if source.is_float and holds(target, source) else None
+        return self._collapsed(replace(self._settled(value, low, high, (x,)), candidates=widened))
+
+    def _collapsed(self, x: Bounded) -> Bounded:
+        """Without ends where they tell nothing: later operators are then worked out once, not three times."""
+        low, high = self.ends(x)
+        known = (low == high) | (self.xp.isnan(low) & self.xp.isnan(high))
+        return Bounded(x.value, role=x.role) if bool(known.all()) else x
+
+    def _settled(
+        self, value: Array, low: Array, high: Array, args: Sequence[Bounded], folded: tuple[int, ...] = ()
+    ) -> Bounded:
+        """Ends at both infinities where an operand may be anything, or where NaN is possible and not sure."""
+        xp = self.xp
+        nan = xp.isnan(low) | xp.isnan(high)
+        is_number = ~xp.isnan(self._wide(value))
+        open_ = (nan & is_number) | (~nan & ~is_number) | (xp.isnan(low) != xp.isnan(high))
+        for x in args:
+            if x.is_known:
+                continue
+            free = self._is_free(x)
+            open_ = open_ | (xp.amax(free, axis=folded, keepdims=True) if folded else free)
+        low = xp.where(open_, xp.full_like(low, -math.inf), low)
+        return Bounded(value, low, xp.where(open_, xp.full_like(high, math.inf), high))
+
+    def _unwrapped(self, value: Array, low: Array, high: Array, dtype: DType) -> Bounded:
+        """Ends of integers: near those of its range an error may become one of the whole range."""
+        limit = min(2.0 ** (_BITS[dtype] - 1), _EXACT_INTEGER)
+        return self._in_range(value, low, high, (low >= -limit) & (high < limit))
+
+    def _in_range(self, value: Array, low: Array, high: Array, inside: Array) -> Bounded:
+        xp = self.xp
+        low = xp.where(inside, low, xp.full_like(low, -math.inf))
+        return Bounded(value, low, xp.where(inside, high, xp.full_like(high, math.inf)))
+
+    def _is_free(self, x: Bounded) -> Array:
+        """Where any answer is right."""
+        low, high = self.ends(x)
+        return self.xp.isinf(low) & self.xp.isinf(high) & (low < high)
+
+    def _largest(self, low: Array, high: Array) -> Array:
+        return self.xp.maximum(self.xp.abs(low), self.xp.abs(high))
+
+    def _wide(self, x: Array) -> Array:
+        return self.xp.asarray(self.xp.asarray(x), dtype=self.xp.float64)
+
+    def _is_bool(self, x: Array) -> bool:
+        return bool(x.dtype == self.xp.bool)
+
+    def _all(self, flags: Sequence[Array | None]) -> Array | None:
+        found = flags[0]
+        for flag in flags[1:]:
+            found = None if found is None or flag is None else found & flag
+        return found
+
+
+_MIRRORED = {OpKind.LT: OpKind.GT, OpKind.GT: OpKind.LT, OpKind.LE: OpKind.GE, OpKind.GE: OpKind.LE}
+"""A comparison with its sides exchanged."""

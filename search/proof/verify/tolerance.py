@@ -1,0 +1,55 @@
+"""How far an output element may lie from its reference.
+
+An element passes if |output - reference| <= rtol * |reference| + atol, with NaN equal to NaN and infinities by sign:
+
+    dtype   rtol    atol / scale   atol at least   rtol is
+    f64     2^-44   2^-48          2^-1000         256 roundings (2^-53 each)
+    f32     2^-13   2^-20          2^-125          2048 roundings (2^-24 each): approximate exp2, tanh, rcp are allowed
+    f16     2^-9    2^-14          2^-24           4 roundings (2^-11 each); the least is f16's smallest number
+    bf16    2^-7    2^-12          2^-125          2 roundings (2^-8 each): the stored one and one in between
+
+`scale` is the largest finite reference value of the tensor, or the largest operand of an addition or subtraction that
+feeds it: where large terms cancel, the error is a share of the terms, not of their difference. Outputs behind
+reductions, comparisons, integers or halves that are computed with have instead of `atol` an error of each element,
+which grows with the reduction length (search/proof/verify/errors.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from compiler.dtypes import DType
+from compiler.errors import Unsupported
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """Bounds for one output tensor; `atol` is absolute. `largest` is the largest finite number of the dtype."""
+
+    rtol: float
+    atol: float
+    largest: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    rtol: float
+    atol_share: float
+    atol_floor: float
+    largest: float
+
+
+_TABLE = {
+    DType.F64: _Row(2.0**-44, 2.0**-48, 2.0**-1000, 1.7976931348623157e308),
+    DType.F32: _Row(2.0**-13, 2.0**-20, 2.0**-125, (2 - 2.0**-23) * 2.0**127),
+    DType.F16: _Row(2.0**-9, 2.0**-14, 2.0**-24, 65504.0),
+    DType.BF16: _Row(2.0**-7, 2.0**-12, 2.0**-125, (2 - 2.0**-7) * 2.0**127),
+}
+
+
+def tolerance(dtype: DType, scale: float) -> Tolerance:
+    """The bounds for a tensor stored as `dtype` whose terms reach `scale`. Raises Unsupported for other than floats."""
+    row = _TABLE.get(dtype)
+    if row is None:
+        raise Unsupported(f"a tolerance for dtype {dtype}", f"Use one of {', '.join(_TABLE)}.")
+    return Tolerance(row.rtol, max(row.atol_share * scale, row.atol_floor), row.largest)

@@ -1,0 +1,1 @@
+"""Which candidates are tried, and in which order."""

@@ -1,0 +1,90 @@
+"""Trials in turns: what the ranking has next, what lies around the fastest that was measured, and what TPE proposes.
+
+A prediction knows a kernel before it is compiled and errs by a few percent; the last percents lie in neighbours of what
+was measured to be fast, a knob or two away; and TPE finds what neither has in sight.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, cycle
+from typing import Literal
+
+from search.space.space import Space
+from search.tuning.candidates.candidate import Candidate
+from search.tuning.candidates.hints import neighbours, other_hints
+from search.tuning.samplers.optuna import OptunaSampler
+from search.tuning.trial import TrialState
+
+WARM_START = 32
+"""Ranked candidates that are tried before anything else: enough of a space's kinds to start from."""
+
+TURNS: tuple[Literal["near", "ranked", "tpe"], ...] = ("near", "ranked", "near", "tpe")
+"""Whose candidate is next, over and over."""
+
+PARENTS = 8
+"""So many of the fastest are looked around."""
+
+PAIRS = 64
+"""Points two steps away that are drawn around one candidate, once its neighbours have been tried."""
+
+
+class GuidedSampler:
+    """A `Sampler`: first `ranked[:WARM_START]`, then in turns. `ranked` is in the order in which it is to be tried."""
+
+    def __init__(self, spaces: Mapping[str, Space], seed: int, ranked: Sequence[Candidate]) -> None:
+        self._spaces = spaces
+        self._random = random.Random(seed)
+        self._warm = iter(ranked[:WARM_START])
+        self._rest = iter(ranked[WARM_START:])
+        self._turns = cycle(TURNS)
+        self._tpe = OptunaSampler(spaces, seed)
+        self._fastest: list[tuple[float, Candidate]] = []
+        self._around: dict[Candidate, Iterator[Candidate]] = {}
+
+    def ask(self) -> Candidate | None:
+        if (first := self._offered(self._warm)) is not None:
+            return first
+        match next(self._turns):
+            case "near":
+                found = self._near() or self._offered(self._rest)
+            case "ranked":
+                found = self._offered(self._rest) or self._near()
+            case "tpe":
+                found = None
+        return found or self._tpe.ask()
+
+    def tell(self, candidate: Candidate, value: float | None, state: TrialState) -> None:
+        if value is not None and state is not TrialState.DUPLICATE:
+            self._fastest.append((value, candidate))
+            self._fastest.sort(key=lambda one: one[0])
+            del self._fastest[PARENTS:]
+        self._tpe.tell(candidate, value, state)
+
+    def _offered(self, candidates: Iterator[Candidate]) -> Candidate | None:
+        """The next that nobody has tried."""
+        return next((one for one in candidates if self._tpe.take(one)), None)
+
+    def _near(self) -> Candidate | None:
+        """One around a fast candidate: the faster, the more often."""
+        parents = [candidate for _, candidate in self._fastest]
+        while parents:
+            parent = parents.pop(int(len(parents) * self._random.random() ** 2))
+            if parent not in self._around:
+                self._around[parent] = self._steps(parent)
+            if (found := self._offered(self._around[parent])) is not None:
+                return found
+        return None
+
+    def _steps(self, parent: Candidate) -> Iterator[Candidate]:
+        """Neighbours and other hints in random order, then points two steps away."""
+        space, name = self._spaces[parent.scheduler], parent.scheduler
+        one_away = [*neighbours(space, parent.knobs), *other_hints(space, parent.knobs)]
+        self._random.shuffle(one_away)
+        yield from (Candidate.of(name, point) for point in one_away)
+        for _ in range(PAIRS if one_away else 0):
+            between = self._random.choice(one_away)
+            two_away = list(chain(neighbours(space, between), other_hints(space, between)))
+            if two_away:
+                yield Candidate.of(name, self._random.choice(two_away))

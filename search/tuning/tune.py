@@ -1,0 +1,94 @@
+"""One tuning on an attached GPU, whoever asks for it: rank, search, settle. Trials go where the caller keeps them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+
+from compiler.nvrtc import CompilePool
+from search.cost.predicting import refiner
+from search.cost.roofline import floor_us
+from search.measure.device import MeasuringDevice
+from search.tuning.attached import Attached
+from search.tuning.budget import Budget
+from search.tuning.build import Builder
+from search.tuning.candidates.drafting import DraftPool, drafters
+from search.tuning.candidates.plan import Plan
+from search.tuning.candidates.spread import spread
+from search.tuning.journal import TrialLog
+from search.tuning.progress import Progress
+from search.tuning.samplers.guided import GuidedSampler
+from search.tuning.tuner import Outcome, Settings, Tuner
+
+RANKED_POINTS = 400
+"""Legal points of each scheduler that are ranked by prediction, time allowing."""
+
+RANKING_SHARE = 0.1
+"""Share of a budget that ranking may take."""
+
+_RANKING_S, _RANKING_MOST = 3.0, 0.25
+"""Seconds that it may take of short budgets as well, up to this share: inputs and references are made meanwhile."""
+
+_MAX_COMPILERS = 12
+
+
+def compilers() -> int:
+    """Compiler processes on this machine: its cores, less one for us and the launching child, within reason."""
+    return max(1, min(_MAX_COMPILERS, len(os.sched_getaffinity(0)) - 1))
+
+
+def _ranking_s(budget: Budget) -> float:
+    return max(RANKING_SHARE * budget.left_s, min(_RANKING_S, _RANKING_MOST * budget.left_s))
+
+
+def tune_on(
+    gpu: Attached,
+    plan: Plan,
+    log: TrialLog,
+    budget: Budget,
+    seed: int,
+    progress: Progress | None = None,
+    is_stopped: Callable[[], bool] = lambda: False,
+    compile_processes: int | None = None,
+    drafting: DraftPool | None = None,
+    on_open: Callable[[MeasuringDevice], None] = lambda device: None,
+) -> Outcome:
+    """Search `plan` on `gpu` and settle the winner, going on from the trials in `log`.
+
+    `drafting`: children that are up already, left open. `on_open` gets the device once it has the fusion open, before
+    any kernel runs on it: the moment for a baseline.
+    Raises Unsupported if the plan has no legal point, DeviceLost if the GPU itself does not work.
+    """
+    spaces = plan.searchable
+    processes = compile_processes or compilers()
+    with ExitStack() as stack:
+        if drafting is None:
+            drafting = stack.enter_context(DraftPool(drafters(processes)))
+            drafting.start()
+        drafts = drafting.of(plan.subject(gpu.card))
+        pool = stack.enter_context(CompilePool(processes))
+        pool.start()
+
+        def open_device() -> None:
+            gpu.device.open(plan.fusion)
+            on_open(gpu.device)
+
+        with ThreadPoolExecutor(1) as opener:  # inputs and reference are made while candidates are ranked
+            opened = opener.submit(open_device)
+            ranking = plan.ranking(drafts.foresee, RANKED_POINTS, seed, _ranking_s(budget), is_stopped=is_stopped)
+            opened.result()
+        tuner = Tuner(
+            builds=Builder(drafts, pool, plan.arch.name, refiner(gpu.card)),
+            device=gpu.device,
+            sampler=GuidedSampler(spaces, seed, spread(ranking)),
+            journal=log,
+            budget=budget,
+            settings=Settings(queue_depth=processes + 4, floor_us=floor_us(plan.fusion, gpu.card)),
+            progress=progress,
+            is_stopped=is_stopped,
+        )
+        outcome = tuner.run()
+        pool.abandon()  # what it compiles now nobody waits for
+        return outcome

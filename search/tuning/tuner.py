@@ -1,0 +1,274 @@
+"""The tuning loop: ask, build, measure, tell; every trial is in the journal when its end is known.
+
+Three things go on at once. Compilers work ahead of the GPU, the GPU measures one kernel at a time from a thread of this
+process (the work itself is in a child), and this thread asks the sampler and generates code in between.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from fusetune.wire.artifact import KernelArtifact
+from search.measure.device import Effort, MeasureResult, MeasuringDevice
+from search.tuning.budget import Budget
+from search.tuning.build import Build
+from search.tuning.candidates.candidate import Candidate
+from search.tuning.ending import WITHOUT_VERDICT, KernelId, cancelled, duplicate, judged, kernel_id, unbuilt
+from search.tuning.failing import Failure
+from search.tuning.journal import TrialLog
+from search.tuning.leaders import Finals, Winner
+from search.tuning.progress import Progress, Silent, Snapshot, failure_counts
+from search.tuning.samplers.protocol import Sampler
+from search.tuning.trial import Trial, TrialState
+
+_TICK_S = 0.25
+"""How often the progress is redrawn while nothing ends."""
+
+Ending = Literal["budget", "exhausted", "interrupted", "stopped"]
+
+
+class Builds(Protocol):
+    """Where artifacts come from: `search.tuning.build.Builder`, or a folder of prepared ones."""
+
+    def start(self, number: int, candidate: Candidate) -> Build:
+        """Begin to build; must not wait for a compiler."""
+        ...
+
+    def finish(self, build: Build) -> KernelArtifact | Failure:
+        """The artifact, or why there is none."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a tuning goes about its work. `queue_depth`: kernels kept compiling or compiled ahead of the GPU.
+
+    `finals_share` of the seconds is kept for timing `leaders` kernels again, in up to `rounds` rounds. `floor_us` is
+    the least time that the card allows, for the progress alone.
+    """
+
+    queue_depth: int = 8
+    leaders: int = 5
+    rounds: int = 6
+    finals_share: float = 0.2
+    floor_us: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a tuning found. `winner` is None if no kernel was both right and timed; `ended` says why it stopped."""
+
+    winner: Winner | None
+    trials: tuple[Trial, ...]
+    ended: Ending
+
+
+@dataclass(frozen=True, slots=True)
+class _Kernel:
+    """A compiled candidate that waits for the device, or for an equal kernel that does."""
+
+    build: Build
+    artifact: KernelArtifact
+    id: KernelId
+
+
+class Tuner:
+    """One tuning on one device. `run` is called once; another tuner on the same journal goes on where it stopped."""
+
+    def __init__(
+        self,
+        builds: Builds,
+        device: MeasuringDevice,
+        sampler: Sampler,
+        journal: TrialLog,
+        budget: Budget,
+        settings: Settings | None = None,
+        progress: Progress | None = None,
+        is_stopped: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._builds = builds
+        self._device = device
+        self._sampler = sampler
+        self._journal = journal
+        self._budget = budget
+        self._settings = settings or Settings()
+        self._progress = progress or Silent()
+        self._is_stopped = is_stopped
+        self._keep_s = self._settings.finals_share * (budget.seconds or 0.0)
+        self._compiling: list[Build] = []
+        self._ready: deque[_Kernel] = deque()
+        self._twins: list[_Kernel] = []
+        self._measuring: tuple[_Kernel, Future[MeasureResult]] | None = None
+        self._judged: dict[KernelId, Trial] = {}
+        self._artifacts: dict[int, KernelArtifact] = {}
+        self._is_exhausted = False
+        self._next_number = 0
+
+    def run(self) -> Outcome:
+        """Search until the budget or the space is spent, then settle the winner.
+
+        Ctrl-C ends the search early: what is under way is cancelled, and the best kernel is still verified on all input
+        sets, without timing the leaders again. A second Ctrl-C is not caught; the journal keeps every trial. Once
+        `is_stopped` says so, the search ends without a winner: somebody wants the GPU back, not the kernel.
+        """
+        self._resume()
+        rounds = self._settings.rounds
+        with ThreadPoolExecutor(1, thread_name_prefix="measure") as gpu:
+            try:
+                self._search(gpu)
+                ended: Ending = "exhausted" if self._is_exhausted else "budget"
+                if self._is_stopped():
+                    ended = "stopped"
+            except KeyboardInterrupt:
+                ended, rounds = "interrupted", 0
+                self._progress.note("Interrupted: the best kernel is verified now. Ctrl-C again leaves at once.")
+            self._wind_down()
+        if ended == "stopped":
+            return Outcome(None, self._journal.trials, ended)
+        finals = Finals(self._device, self._artifact_of, self._record)
+        winner = finals.run(self._ranking(), self._settings.leaders, rounds, self._has_time_for_finals)
+        self._show("done")
+        return Outcome(winner, self._journal.trials, ended)
+
+    def _has_time_for_finals(self) -> bool:
+        return self._budget.left_s > 0 and not self._is_stopped()
+
+    # The search -----------------------------------------------------------------------------------------------------
+
+    def _resume(self) -> None:
+        for trial in self._journal.trials:
+            self._next_number = trial.number + 1
+            if trial.state in WITHOUT_VERDICT:
+                continue
+            self._sampler.tell(trial.candidate, trial.median_us, trial.state)
+            if trial.code_hash and trial.launch_hash and trial.state is not TrialState.DUPLICATE:
+                self._judged[trial.code_hash, trial.launch_hash] = trial
+
+    def _search(self, gpu: ThreadPoolExecutor) -> None:
+        while self._budget.left_s > self._keep_s and not self._is_stopped():
+            self._collect_compiled()
+            self._feed_device(gpu)
+            self._feed_compilers()
+            self._show("searching")
+            pending: list[Future[Any]] = [build.compiled for build in self._compiling if build.compiled is not None]
+            if self._measuring is not None:
+                pending.append(self._measuring[1])
+            if not pending and not self._compiling and not self._may_ask():
+                return
+            wait(pending, timeout=min(_TICK_S, self._budget.left_s), return_when=FIRST_COMPLETED)
+            self._collect_measured()
+
+    def _may_ask(self) -> bool:
+        under_way = len(self._compiling) + len(self._ready) + len(self._twins) + (self._measuring is not None)
+        done = sum(trial.state is not TrialState.CANCELLED for trial in self._journal.trials)
+        return not self._is_exhausted and self._budget.allows(done + under_way, self._keep_s)
+
+    def _feed_compilers(self) -> None:
+        """Ask for candidates while the queue ahead of the GPU has room; but an idle GPU comes before a full queue."""
+        while len(self._compiling) + len(self._ready) < self._settings.queue_depth and self._may_ask():
+            candidate = self._sampler.ask()
+            if candidate is None:
+                self._is_exhausted = True
+                return
+            self._compiling.append(self._builds.start(self._next_number, candidate))
+            self._next_number += 1
+            if self._measuring is None and any(build.is_ready for build in self._compiling):
+                return
+
+    def _collect_compiled(self) -> None:
+        for build in [build for build in self._compiling if build.is_ready]:
+            self._compiling.remove(build)
+            artifact = self._builds.finish(build)
+            if isinstance(artifact, Failure):
+                self._end(unbuilt(build, artifact))
+            else:
+                self._admit(_Kernel(build, artifact, kernel_id(artifact)))
+
+    def _admit(self, kernel: _Kernel) -> None:
+        """Queue a kernel for the device, unless an equal one was judged or is about to be."""
+        ahead = {other.id for other in self._ready} | ({self._measuring[0].id} if self._measuring else set())
+        if kernel.id in self._judged:
+            first = self._judged[kernel.id]
+            self._end(duplicate(kernel.build, kernel.artifact, first.number, first.median_us))
+        elif kernel.id in ahead:
+            self._twins.append(kernel)
+        else:
+            self._ready.append(kernel)
+
+    def _feed_device(self, gpu: ThreadPoolExecutor) -> None:
+        if self._measuring is None and self._ready:
+            kernel = self._ready.popleft()
+            self._measuring = (kernel, gpu.submit(self._device.measure, kernel.artifact, Effort.SCREEN))
+
+    def _collect_measured(self) -> None:
+        if self._measuring is None or not self._measuring[1].done():
+            return
+        (kernel, future), self._measuring = self._measuring, None
+        trial = judged(kernel.build, kernel.artifact, future.result())
+        self._end(trial)
+        if trial.state not in WITHOUT_VERDICT:
+            self._judged[kernel.id] = trial
+            self._keep_artifact(trial, kernel.artifact)
+        twins = [twin for twin in self._twins if twin.id == kernel.id]
+        self._twins = [twin for twin in self._twins if twin.id != kernel.id]
+        for twin in twins:
+            self._admit(twin)
+
+    def _end(self, trial: Trial) -> None:
+        self._record(trial)
+        self._sampler.tell(trial.candidate, trial.median_us, trial.state)
+
+    def _record(self, trial: Trial) -> None:
+        self._journal.record(trial)
+        self._show("settling the leaders" if self._budget.left_s <= self._keep_s else "searching")
+
+    def _wind_down(self) -> None:
+        """Let the running measurement end (the device bounds it), cancel what has not reached the device."""
+        if self._measuring is not None:
+            wait([self._measuring[1]])
+            self._collect_measured()
+        for build in [*self._compiling, *(kernel.build for kernel in (*self._ready, *self._twins))]:
+            build.cancel()
+            self._end(cancelled(build))
+        self._compiling, self._twins = [], []
+        self._ready.clear()
+
+    # The leaders ----------------------------------------------------------------------------------------------------
+
+    def _ranking(self) -> list[Trial]:
+        """Measured trials, the fastest first; duplicates are no kernels of their own."""
+        measured = [t for t in self._journal.trials if t.state is TrialState.MEASURED and t.median_us is not None]
+        return sorted(measured, key=lambda trial: (trial.median_us or 0.0, trial.number))
+
+    def _keep_artifact(self, trial: Trial, artifact: KernelArtifact) -> None:
+        """Artifacts of the fastest stay in memory; the others can be built again."""
+        self._artifacts[trial.number] = artifact
+        fastest = {t.number for t in self._ranking()[: 2 * self._settings.leaders]}
+        self._artifacts = {number: kept for number, kept in self._artifacts.items() if number in fastest}
+
+    def _artifact_of(self, trial: Trial) -> KernelArtifact | None:
+        if trial.number in self._artifacts:
+            return self._artifacts[trial.number]
+        built = self._builds.finish(self._builds.start(trial.number, trial.candidate))
+        return None if isinstance(built, Failure) else built
+
+    # The progress ---------------------------------------------------------------------------------------------------
+
+    def _show(self, phase: str) -> None:
+        trials = self._journal.trials
+        self._progress.show(
+            Snapshot(
+                phase=phase,
+                states=Counter(trial.state for trial in trials),
+                best=next(iter(self._ranking()), None),
+                floor_us=self._settings.floor_us,
+                elapsed_s=self._budget.elapsed_s,
+                budget_s=self._budget.seconds,
+                compiling=len(self._compiling),
+                failures=failure_counts(trials),
+            )
+        )

@@ -1,0 +1,118 @@
+"""Drafts are the same whoever makes them: this process or children; what breaks costs at most its own candidate."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from compiler.arch import card_or_default
+from compiler.errors import Unsupported
+from search.cost.predicting import predictor
+from search.tuning.candidates.candidate import Candidate
+from search.tuning.candidates.draft import Draft, Subject, foreseen_here, launch_times
+from search.tuning.candidates.drafting import DraftPool, Drafts, drafters
+from search.tuning.candidates.plan import Plan
+from search.tuning.failing import Failure
+from search.tuning.trial import TrialState
+from tests.search.launches.made import softmax
+
+CARD = card_or_default(None)
+PLAN = Plan.of(softmax(), CARD)
+SUBJECT = PLAN.subject(CARD)
+SAMPLE = PLAN.sample(5, seed=1)[:5]
+
+
+@dataclasses.dataclass(frozen=True)
+class Scripted:
+    """A scheduler whose points say what goes wrong."""
+
+    name: str = "scripted"
+
+    def trace(self, fusion: Any, point: Any) -> Any:
+        match point["how"]:
+            case "refused":
+                raise Unsupported("that", "Do this.")
+            case "broken":
+                return 1 / 0
+            case "dead":
+                raise SystemExit(3)  # no Exception: it ends a child
+        raise AssertionError(point)
+
+
+@pytest.fixture(params=[0, 2], ids=["here", "children"])
+def drafts(request: pytest.FixtureRequest) -> Iterator[Drafts]:
+    with DraftPool(request.param) as pool:
+        up(pool)
+        yield pool.of(SUBJECT)
+
+
+def up(pool: DraftPool) -> None:
+    """Waits for the first child."""
+    pool.start()
+    until = time.monotonic() + 60.0
+    while pool.children and not pool.is_up:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+def test_drafts_and_times_are_those_of_this_process(drafts: Drafts) -> None:
+    predict = predictor(CARD)
+    for candidate in SAMPLE:
+        drafted = drafts.submit(candidate).result()
+        assert isinstance(drafted, Draft)
+        made = SUBJECT.generated(candidate)
+        assert (drafted.generated.source, drafted.generated.launches) == (made.source, made.launches)
+        assert drafted.predicted_us == sum(map(predict, made.launches))
+        assert drafted.seconds > 0.0
+    expected = list(foreseen_here(SUBJECT, predict)(SAMPLE))
+    assert list(drafts.foresee(iter(SAMPLE))) == expected == [(c, launch_times(SUBJECT, c, predict)) for c in SAMPLE]
+
+
+SCRIPTED = Subject(SUBJECT.fusion, CARD, {"scripted": Scripted()})  # type: ignore[dict-item]  # draws no points
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_what_is_refused_is_a_failure_and_what_is_broken_names_the_candidate(workers: int) -> None:
+    refused, broken = (Candidate.of("scripted", {"how": how}) for how in ("refused", "broken"))
+    with DraftPool(workers) as pool:
+        up(pool)
+        drafts = pool.of(SCRIPTED)
+        failure = drafts.submit(refused).result()
+        assert isinstance(failure, Failure)
+        assert (failure.state, failure.reason) == (TrialState.UNSUPPORTED, "that is not supported yet. Do this.")
+        assert list(drafts.foresee([refused])) == [(refused, None)]
+        for ask in (lambda: drafts.submit(broken).result(), lambda: list(drafts.foresee([broken]))):
+            with pytest.raises(ZeroDivisionError) as caught:
+                ask()
+            assert "while generating scripted(how=broken)" in caught.value.__notes__
+
+
+def test_a_child_that_dies_costs_nothing() -> None:
+    dead = Candidate.of("scripted", {"how": "dead"})
+    with DraftPool(1) as pool:
+        up(pool)
+        first = list(pool.of(SUBJECT).foresee(SAMPLE[:2]))
+        with pytest.raises(SystemExit):  # the child died of it: this process tries, and says so
+            pool.of(SCRIPTED).submit(dead).result()
+        assert list(pool.of(SUBJECT).foresee(SAMPLE[:2])) == first
+        assert pool.children[0].starts == 2
+
+
+def test_a_child_that_is_still_starting_is_asked_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    goes_on = threading.Event()
+    with DraftPool(2) as pool:
+        monkeypatch.setattr(pool.children[0], "start", goes_on.wait)
+        up(pool)
+        assert isinstance(pool.of(SUBJECT).submit(SAMPLE[0]).result(), Draft)
+        goes_on.set()
+        assert [child.starts for child in pool.children] == [0, 1]
+
+
+@pytest.mark.parametrize(("compilers", "expected"), [(1, 0), (2, 1), (12, 6), (64, 6)])
+def test_a_machine_of_few_cores_drafts_in_one_process(compilers: int, expected: int) -> None:
+    assert drafters(compilers) == expected

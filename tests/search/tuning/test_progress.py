@@ -1,0 +1,77 @@
+"""What a tuning says of itself while it runs."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from compiler.errors import Violation
+from search.tuning.candidates.candidate import Candidate
+from search.tuning.progress import LiveProgress, PlainProgress, Snapshot, facts, failure_counts, progress_on
+from search.tuning.trial import Trial, TrialState
+
+POINT = Candidate.of("flat", {"vector": 8})
+BEST = Trial(7, POINT, TrialState.MEASURED, median_us=20.0)
+RUNNING = Snapshot(
+    phase="searching",
+    states={TrialState.MEASURED: 8, TrialState.DUPLICATE: 1, TrialState.CRASHED: 1},
+    best=BEST,
+    floor_us=15.0,
+    elapsed_s=5.0,
+    budget_s=60.0,
+    compiling=3,
+    failures={"crashed": 1},
+)
+
+
+def said(snapshot: Snapshot) -> dict[str, str]:
+    return dict(facts(snapshot))
+
+
+def test_everything_known_is_said() -> None:
+    assert said(RUNNING) == {
+        "phase": "searching",
+        "best": "best 20.00 us, 75% of the roofline (trial 7)",
+        "trials": "10 trials, 8 measured, 1 duplicates",
+        "rate": "2.0 trials/s, 3 compiling",
+        "failed": "failed: 1 crashed",
+        "time": "5 s, 55 s left",
+    }
+
+
+def test_what_is_not_known_is_left_out() -> None:
+    assert said(Snapshot(phase="searching")).keys() == {"phase", "trials", "rate", "time"}
+    assert said(Snapshot(phase="searching"))["time"] == "0 s"
+
+
+def test_failures_are_counted_by_state_and_rule() -> None:
+    def breach(*rules: str) -> Trial:
+        violations = tuple(Violation(rule, "T1", 2, 1, "") for rule in rules)
+        return Trial(0, POINT, TrialState.ILLEGAL, violations=violations)
+
+    crashed = Trial(1, POINT, TrialState.CRASHED)
+    counts = failure_counts([breach("a"), crashed, breach("a", "b"), crashed, crashed, BEST])
+    assert list(counts.items()) == [("crashed", 3), ("illegal (a)", 2), ("illegal (b)", 1)]
+
+
+@pytest.mark.parametrize(("terminal", "kind"), [(True, LiveProgress), (False, PlainProgress)])
+def test_both_forms_show_the_best_and_the_notes(terminal: bool, kind: type) -> None:
+    out = io.StringIO()
+    progress = progress_on(Console(file=out, force_terminal=terminal, width=120), "title")
+    assert type(progress) is kind
+    with progress:
+        progress.show(RUNNING)
+        progress.note("a note [that] stays")
+    assert "20.00 us, 75% of the roofline" in out.getvalue()
+    assert "a note [that] stays" in out.getvalue()
+    assert "title" in out.getvalue()
+
+
+def test_lines_come_with_a_new_best_and_not_with_every_trial() -> None:
+    out = io.StringIO()
+    progress = PlainProgress(Console(file=out, width=200))
+    for _ in range(50):
+        progress.show(RUNNING)
+    assert len(out.getvalue().splitlines()) == 1
