@@ -33,7 +33,7 @@ SEED = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ExplicitTimes:
     """One case: its own time and that of the tuned kernel, in microseconds, and what was wrong."""
 
     case: str
@@ -72,7 +72,7 @@ def measured(case: Mapping[str, Any], gpu: Attached, effort: Effort = Effort.ALL
     return fusion, gpu.device.measure(explicit_artifact(made, compiled), effort)
 
 
-def run(case: Mapping[str, Any], gpu: Attached, tune_s: float) -> Row:
+def run(case: Mapping[str, Any], gpu: Attached, tune_s: float) -> ExplicitTimes:
     """One case, as given and tuned."""
     name, us, note = str(case["name"]), None, ""
     tuned_us, point = None, ""
@@ -87,7 +87,7 @@ def run(case: Mapping[str, Any], gpu: Attached, tune_s: float) -> Row:
                 tuned_us, point = trial.median_us, f"({trial.candidate})"
     except (CompilerError, DeviceLost) as error:
         note = f"{type(error).__name__}: {error}"
-    return Row(name, us, tuned_us, point, note)
+    return ExplicitTimes(name, us, tuned_us, point, note)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -119,7 +119,7 @@ def _chosen(cases: object, names: Sequence[str]) -> Iterable[Mapping[str, Any]]:
     return [case for case in listed if not names or case["name"] in names]
 
 
-def _to_json(row: Row) -> dict[str, Any]:
+def _to_json(row: ExplicitTimes) -> dict[str, Any]:
     return {
         "case": row.case,
         "explicit_us": row.explicit_us,

@@ -39,7 +39,7 @@ LEAST = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class RankedCase:
     """One fusion: trials that have both times, their rank correlation, the fastest in microseconds, the spread of the
     measured times (median over fastest), and for each of `FIRST` the best of so many over the fastest."""
 
@@ -71,13 +71,15 @@ def correlation(predicted: Sequence[float], measured: Sequence[float]) -> float:
     return float(np.corrcoef(one, other)[0, 1])
 
 
-def row_of(name: str, predicted: Sequence[float], measured: Sequence[float], order: Sequence[int] | None = None) -> Row:
+def row_of(
+    name: str, predicted: Sequence[float], measured: Sequence[float], order: Sequence[int] | None = None
+) -> RankedCase:
     """The line of a fusion of which each candidate has both times, looked at in `order`: by default by prediction, of
     equal ones the earlier first."""
     times = np.array(measured)[np.argsort(np.array(predicted), kind="stable") if order is None else list(order)]
     best = float(times.min())
     found = tuple(float(times[:first].min()) / best for first in FIRST)
-    return Row(name, len(times), correlation(predicted, measured), best, float(np.median(times)) / best, found)
+    return RankedCase(name, len(times), correlation(predicted, measured), best, float(np.median(times)) / best, found)
 
 
 def journals(folder: Path) -> Iterator[Path]:
@@ -132,7 +134,7 @@ def tried(trials: Sequence[Trial], predicted: Sequence[float]) -> list[int]:
     return [numbers[candidate] for candidate in spread(found)]
 
 
-def rows(folders: Sequence[Path], fusions: Path | None, card: Card, as_tried: bool = False) -> Iterator[Row]:
+def rows(folders: Sequence[Path], fusions: Path | None, card: Card, as_tried: bool = False) -> Iterator[RankedCase]:
     """A line for each journal with trials enough."""
     found = {journal: journal.parent.name for folder in folders for journal in journals(folder)}
     named = load_many([fusions], {}) if fusions else []
@@ -148,13 +150,13 @@ def rows(folders: Sequence[Path], fusions: Path | None, card: Card, as_tried: bo
             yield row_of(name, predicted, [trial.median_us or 0.0 for trial, _ in pairs], order)
 
 
-def means(found: Sequence[Row]) -> Row:
+def means(found: Sequence[RankedCase]) -> RankedCase:
     """The last line: trials in all, mean correlation, geometric means of the rest."""
 
     def geometric(values: Sequence[float]) -> float:
         return float(np.exp(np.mean(np.log(np.array(values)))))
 
-    return Row(
+    return RankedCase(
         f"mean of {len(found)}",
         sum(row.trials for row in found),
         float(np.mean([row.correlation for row in found])),
@@ -177,7 +179,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     firsts = " ".join(f"{f'of {first}':>6}" for first in FIRST)
     print(f"{'fusion':44} {'trials':>6} {'rank':>6} {'best us':>10} {'median':>6} {firsts}")
-    found: list[Row] = []
+    found: list[RankedCase] = []
     for row in rows(given.folders, given.fusions, card_or_default(given.card), given.tried):
         print(row, flush=True)
         found.append(row)

@@ -84,7 +84,7 @@ EXAMPLES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class DemoRow:
     """What came of one example."""
 
     name: str
@@ -147,7 +147,7 @@ def _wait_until_ready(process: subprocess.Popen[bytes], url: str) -> None:
     raise SystemExit(f"demo: the service {what}. The end of .demo/service.log:\n{tail}")
 
 
-def tuned(client: Client, example: Example, accept: Accept) -> Row:
+def tuned(client: Client, example: Example, accept: Accept) -> DemoRow:
     """Tune one example through the service; with a kernel, ask for it again, and call it where there is its GPU."""
     fusion = (ROOT / "examples" / "fusions" / f"{example.name}.json").read_text()
     print(f"{example.name} {example.sizes}", flush=True)
@@ -157,13 +157,13 @@ def tuned(client: Client, example: Example, accept: Accept) -> Row:
         kernel = client.wait(tuning, accept=accept, progress=True)
     except NoKernel:
         predicted = [trial.predicted_us for trial in client.trials(tuning.id) if trial.predicted_us is not None]
-        return Row(example.name, client.tuning(tuning.id), predicted_us=min(predicted, default=None))
+        return DemoRow(example.name, client.tuning(tuning.id), predicted_us=min(predicted, default=None))
     print(f"  found after {time.monotonic() - begun:.1f} s: {kernel!r}")
     begun = time.monotonic()
     client.tune(fusion, binding=example.sizes, accept=accept)
     again_ms = 1e3 * (time.monotonic() - begun)
     agrees = None if kernel.artifact.timing is None else _agrees(kernel, example)
-    return Row(example.name, client.tuning(tuning.id), kernel, kernel.artifact.predicted_us, again_ms, agrees)
+    return DemoRow(example.name, client.tuning(tuning.id), kernel, kernel.artifact.predicted_us, again_ms, agrees)
 
 
 def _agrees(kernel: Kernel, example: Example) -> bool:
@@ -186,14 +186,14 @@ def _agrees(kernel: Kernel, example: Example) -> bool:
     return torch.allclose(output.float(), expected, rtol=example.tolerance, atol=near_zero)
 
 
-def table(rows: list[Row]) -> str:
+def table(rows: list[DemoRow]) -> str:
     """A line for each example. Measured and predicted times have columns of their own."""
     times = f"{'measured us':>11} {'predicted us':>12}"
     head = f"{'fusion':<10} {'card':<9} {'legal points':>12} {'trials':>6} {times}  evidence"
     return "\n".join(["", head, *map(_line, rows)])
 
 
-def _line(row: Row) -> str:
+def _line(row: DemoRow) -> str:
     tuning, kernel = row.tuning, row.kernel
     legal = "-" if tuning.legal is None else f"{tuning.legal:,}"
     facts = f"{row.name:<10} {tuning.card.name:<9} {legal:>12} {sum(tuning.trials.values()):>6}"

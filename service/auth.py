@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from service.db import keys
 from service.db.engine import Database
-from service.problems import FOREIGN_REQUEST, UNAUTHORIZED, Fault, answer
+from service.problems import FOREIGN_REQUEST, UNAUTHORIZED, ProblemDetail, answer
 from service.settings import Settings
 
 COOKIE = "fusetune_key"
@@ -98,14 +98,16 @@ class Gate:
         host = request.headers.get("host", "")
         if self._is_loopback and not self._demands_key and not is_loopback(_name_of(host)):
             detail = f"This service answers to loopback names, not to the Host {host[:100]!r}."
-            return answer(request, Fault(FOREIGN_REQUEST, detail, "Use http://127.0.0.1 or http://localhost."))
+            return answer(request, ProblemDetail(FOREIGN_REQUEST, detail, "Use http://127.0.0.1 or http://localhost."))
         origin = request.headers.get("origin")
         if origin is None or request.method in _SAFE or _bearer(request) is not None:
             return None  # a browser adds Origin to what changes something, and never a key of its own accord
         if origin.partition("://")[2].lower() == host.lower():  # behind a proxy that ends TLS, the scheme differs
             return None
         detail = f"The page that sent this is from {origin[:100]!r}, not from here."
-        return answer(request, Fault(FOREIGN_REQUEST, detail, "Send it from a page of this service, or with a key."))
+        return answer(
+            request, ProblemDetail(FOREIGN_REQUEST, detail, "Send it from a page of this service, or with a key.")
+        )
 
     async def _keyless(self, request: Request) -> Response | None:
         """The answer to a request without a key that it needs; None if it may pass, its actor noted."""
@@ -150,4 +152,4 @@ def _ask_for_key(request: Request, detail: str) -> Response:
         query = f"?{request.url.query}" if request.url.query else ""
         return RedirectResponse(f"{LOGIN}?next={quote(request.url.path + query)}", 303)
     fix = "Send the header Authorization: Bearer KEY. Keys are made by `python -m service keys create NAME`."
-    return answer(request, Fault(UNAUTHORIZED, detail, fix, headers={"WWW-Authenticate": "Bearer"}))
+    return answer(request, ProblemDetail(UNAUTHORIZED, detail, fix, headers={"WWW-Authenticate": "Bearer"}))

@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.db.unready import reason
 from service.metrics import Metrics
-from service.problems import INTERNAL, Fault, answer, fault_of, route_template
+from service.problems import INTERNAL, ProblemDetail, answer, fault_of, route_template
 
 log = structlog.get_logger("service")
 
@@ -42,7 +42,9 @@ _HEADERS = {
 class Border:
     """Pure ASGI, because a wrapper around each response would slow the hot answers by more than they take."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, answer: Callable[[Request, Fault], Response] = answer) -> None:
+    def __init__(
+        self, app: ASGIApp, metrics: Metrics, answer: Callable[[Request, ProblemDetail], Response] = answer
+    ) -> None:
         """`answer` makes the response of what nobody below has translated."""
         self._app = app
         self._metrics = metrics
@@ -95,9 +97,9 @@ class Border:
         )
 
 
-def _internal(request_id: str) -> Fault:
+def _internal(request_id: str) -> ProblemDetail:
     detail = f"Something went wrong here, not in the request. The log has it under {request_id}."
-    return Fault(INTERNAL, detail, "Report it with the request id.")
+    return ProblemDetail(INTERNAL, detail, "Report it with the request id.")
 
 
 def _path(scope: Scope) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from service.problems import HEADERS_TOO_LARGE, MEDIA_TYPE, NOT_HTTP, Fault, details
+from service.problems import HEADERS_TOO_LARGE, MEDIA_TYPE, NOT_HTTP, ProblemDetail, details
 
 MAX_HEAD_BYTES = 64 * 1024
 """What a request line with its headers may take, or trailers; up to one read of the socket (256 KiB) more may pass."""
@@ -24,7 +24,7 @@ class BoundedHttp(HttpToolsProtocol):
         super().data_received(data)
         if self._unread > MAX_HEAD_BYTES and not self.transport.is_closing():
             detail = f"The request line and headers are over {MAX_HEAD_BYTES} bytes."
-            self._refuse(Fault(HEADERS_TOO_LARGE, detail, "Send less."))
+            self._refuse(ProblemDetail(HEADERS_TOO_LARGE, detail, "Send less."))
 
     def on_headers_complete(self) -> None:
         """The request begins."""
@@ -44,9 +44,9 @@ class BoundedHttp(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:
         """The answer to what cannot be parsed."""
         fix = "Send HTTP/1.1 with one Content-Length or Transfer-Encoding, in a path and headers without bare bytes."
-        self._refuse(Fault(NOT_HTTP, msg, fix))
+        self._refuse(ProblemDetail(NOT_HTTP, msg, fix))
 
-    def _refuse(self, fault: Fault) -> None:
+    def _refuse(self, fault: ProblemDetail) -> None:
         body = details(fault, instance="", request_id=None)
         status = fault.kind.status
         head = (

@@ -36,7 +36,7 @@ SHOWN_PROBLEMS = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ProblemType:
     """A type of problem: `name` ends its URN, `meaning` is for the reference."""
 
     name: str
@@ -45,47 +45,53 @@ class Kind:
     meaning: str
 
 
-INVALID_REQUEST = Kind(
+INVALID_REQUEST = ProblemType(
     "invalid-request", 422, "The request is invalid",
     "Fields, types or values that cannot mean anything; `problems` names each by its place.",
 )  # fmt: skip
-NOT_JSON = Kind("not-json", 400, "The body is not JSON", "Not UTF-8, no JSON, a field twice, NaN, too deep, or empty.")
-NOT_HTTP = Kind("not-http", 400, "This is not HTTP", "Bytes that cannot be parsed; the connection is closed.")
-HEADERS_TOO_LARGE = Kind(
+NOT_JSON = ProblemType(
+    "not-json", 400, "The body is not JSON", "Not UTF-8, no JSON, a field twice, NaN, too deep, or empty."
+)
+NOT_HTTP = ProblemType("not-http", 400, "This is not HTTP", "Bytes that cannot be parsed; the connection is closed.")
+HEADERS_TOO_LARGE = ProblemType(
     "headers-too-large", 431, "The headers are too large", "64 KiB is the limit, for the request line and headers."
 )
-BAD_FORM = Kind("bad-form", 400, "The form cannot be read", "Of a page for people: too many fields, or a file.")
-UNSUPPORTED_MEDIA_TYPE = Kind(
+BAD_FORM = ProblemType("bad-form", 400, "The form cannot be read", "Of a page for people: too many fields, or a file.")
+UNSUPPORTED_MEDIA_TYPE = ProblemType(
     "unsupported-media-type", 415, "The body has another content type", "Bodies are `application/json`."
 )
-BODY_TOO_LARGE = Kind("body-too-large", 413, "The body is too large", "FUSETUNE_MAX_BODY_BYTES is the limit.")
-NOT_FOUND = Kind("not-found", 404, "There is no such thing", "No row has the id, or no page the path.")
-METHOD_NOT_ALLOWED = Kind("method-not-allowed", 405, "The method is not allowed", "`Allow` lists those that are.")
-UNKNOWN_CARD = Kind("unknown-card", 422, "The card is not known", "No card has that id, name or alias.")
-UNSUPPORTED_FUSION = Kind(
+BODY_TOO_LARGE = ProblemType("body-too-large", 413, "The body is too large", "FUSETUNE_MAX_BODY_BYTES is the limit.")
+NOT_FOUND = ProblemType("not-found", 404, "There is no such thing", "No row has the id, or no page the path.")
+METHOD_NOT_ALLOWED = ProblemType(
+    "method-not-allowed", 405, "The method is not allowed", "`Allow` lists those that are."
+)
+UNKNOWN_CARD = ProblemType("unknown-card", 422, "The card is not known", "No card has that id, name or alias.")
+UNSUPPORTED_FUSION = ProblemType(
     "unsupported-fusion", 422, "The fusion cannot be compiled yet", "It is valid; `detail` names what is missing."
 )
-OVER_LIMIT = Kind("over-limit", 422, "The request is over a limit", "Its budget or its graph is larger than allowed.")
-QUEUE_FULL = Kind("queue-full", 429, "Too much waits already", "`Retry-After` says when to ask again.")
-IDEMPOTENCY_CONFLICT = Kind(
+OVER_LIMIT = ProblemType(
+    "over-limit", 422, "The request is over a limit", "Its budget or its graph is larger than allowed."
+)
+QUEUE_FULL = ProblemType("queue-full", 429, "Too much waits already", "`Retry-After` says when to ask again.")
+IDEMPOTENCY_CONFLICT = ProblemType(
     "idempotency-conflict", 409, "The Idempotency-Key is taken", "It came with another body before."
 )
-OUTDATED_PROOF = Kind(
+OUTDATED_PROOF = ProblemType(
     "outdated-proof", 409, "The kernel's proof is outdated", "An older verifier proved it; its code is not given out."
 )
-UNAUTHORIZED = Kind("unauthorized", 401, "A key is needed", "Send `Authorization: Bearer KEY`.")
-FOREIGN_REQUEST = Kind(
+UNAUTHORIZED = ProblemType("unauthorized", 401, "A key is needed", "Send `Authorization: Bearer KEY`.")
+FOREIGN_REQUEST = ProblemType(
     "foreign-request", 403, "The request comes from another site",
     "A browser sent it for a page of somebody else, or under a name that is not this host's.",
 )  # fmt: skip
-NOT_READY = Kind("not-ready", 503, "The service is not ready", "Its database does not answer, or cannot write.")
-DAMAGED_ARTIFACT = Kind(
+NOT_READY = ProblemType("not-ready", 503, "The service is not ready", "Its database does not answer, or cannot write.")
+DAMAGED_ARTIFACT = ProblemType(
     "damaged-artifact", 500, "A stored kernel is damaged", "Its bytes are not those that were stored; it is not served."
 )
-DAMAGED_ROW = Kind(
+DAMAGED_ROW = ProblemType(
     "damaged-row", 500, "A row of the database is damaged", "A stored document is no JSON any more; it is not shown."
 )
-INTERNAL = Kind("internal", 500, "The service has failed", "A fault of ours; the log has it under `request_id`.")
+INTERNAL = ProblemType("internal", 500, "The service has failed", "A fault of ours; the log has it under `request_id`.")
 
 KINDS = (
     NOT_HTTP, NOT_JSON, BAD_FORM, UNAUTHORIZED, FOREIGN_REQUEST, NOT_FOUND, METHOD_NOT_ALLOWED, IDEMPOTENCY_CONFLICT,
@@ -112,63 +118,65 @@ class BodyTooLarge(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class ProblemDetail:
     """A problem before it is an answer."""
 
-    kind: Kind
+    kind: ProblemType
     detail: str
     fix: str = ""
     problems: Sequence[Problem] = ()
     headers: Mapping[str, str] | None = None
 
 
-def fault_of(error: Exception) -> Fault | None:
+def fault_of(error: Exception) -> ProblemDetail | None:
     """The problem that an error is; None for one that nobody expects. HTTPException is for `_http_fault`."""
     match error:
         case NotJson():
-            return Fault(NOT_JSON, f"Found {error.problems[0].found}.", error.problems[0].fix, error.problems)
+            return ProblemDetail(NOT_JSON, f"Found {error.problems[0].found}.", error.problems[0].fix, error.problems)
         case InvalidDocument():
             return _invalid(error.problems)
         case RequestValidationError():
             return _invalid([_parameter_problem(fault) for fault in error.errors()])
         case WrongMediaType():
             found = error.found or "no content type"
-            return Fault(UNSUPPORTED_MEDIA_TYPE, f"Found {found}.", "Send Content-Type: application/json.")
+            return ProblemDetail(UNSUPPORTED_MEDIA_TYPE, f"Found {found}.", "Send Content-Type: application/json.")
         case BodyTooLarge():
-            return Fault(BODY_TOO_LARGE, f"At most {error.limit_bytes} bytes are taken.", "Send less.", headers=_CLOSE)
+            return ProblemDetail(
+                BODY_TOO_LARGE, f"At most {error.limit_bytes} bytes are taken.", "Send less.", headers=_CLOSE
+            )
         case UnknownCard():
             known = f"Known cards: {', '.join(error.known)}."
-            return Fault(
+            return ProblemDetail(
                 UNKNOWN_CARD, f"No card is called {error.name!r}. {known}", "Use one of these names, or an id."
             )
         case Unsupported():
-            return Fault(UNSUPPORTED_FUSION, f"{error.what} is not supported yet.", error.fix)
+            return ProblemDetail(UNSUPPORTED_FUSION, f"{error.what} is not supported yet.", error.fix)
         case NotFound():
-            return Fault(NOT_FOUND, error.detail, error.fix)
+            return ProblemDetail(NOT_FOUND, error.detail, error.fix)
         case OverLimit():
-            return Fault(OVER_LIMIT, error.detail, error.fix)
+            return ProblemDetail(OVER_LIMIT, error.detail, error.fix)
         case IdempotencyConflict():
-            return Fault(IDEMPOTENCY_CONFLICT, error.detail, error.fix)
+            return ProblemDetail(IDEMPOTENCY_CONFLICT, error.detail, error.fix)
         case OutdatedKernel():
-            return Fault(OUTDATED_PROOF, error.detail, error.fix)
+            return ProblemDetail(OUTDATED_PROOF, error.detail, error.fix)
         case Busy():
             retry = {"Retry-After": str(error.retry_after_s)}
-            return Fault(QUEUE_FULL, error.detail, error.fix, headers=retry)
+            return ProblemDetail(QUEUE_FULL, error.detail, error.fix, headers=retry)
         case DamagedArtifact():
             detail = f"Artifact {error.sha256} does not have the hash it is stored under."
-            return Fault(DAMAGED_ARTIFACT, detail, 'Tune its fusion again with "refresh": true.')
+            return ProblemDetail(DAMAGED_ARTIFACT, detail, 'Tune its fusion again with "refresh": true.')
         case DamagedDocument():
-            return Fault(
+            return ProblemDetail(
                 DAMAGED_ROW, f"The database is damaged: {error}.", "Have its operator restore it from a backup."
             )
         case OperationalError() if is_disk_full(error):
-            return Fault(
+            return ProblemDetail(
                 NOT_READY, "The disk of the database is full.", "Make room there, then ask again.", headers=_SOON
             )
         case OperationalError() | PoolTimeout():
-            return Fault(NOT_READY, "The database does not answer.", "Ask again later.", headers=_SOON)
+            return ProblemDetail(NOT_READY, "The database does not answer.", "Ask again later.", headers=_SOON)
         case DBAPIError() if error.connection_invalidated:
-            return Fault(NOT_READY, "The database has dropped the connection.", "Ask again.", headers=_SOON)
+            return ProblemDetail(NOT_READY, "The database has dropped the connection.", "Ask again.", headers=_SOON)
         case _:
             return None
 
@@ -179,9 +187,9 @@ _CLOSE = {"Connection": "close"}
 _SOON = {"Retry-After": "2"}
 
 
-def _invalid(problems: Sequence[Problem]) -> Fault:
+def _invalid(problems: Sequence[Problem]) -> ProblemDetail:
     detail = str(problems[0]) if len(problems) == 1 else f"{len(problems)} faults. The first: {problems[0]}"
-    return Fault(INVALID_REQUEST, detail, problems[0].fix, problems)
+    return ProblemDetail(INVALID_REQUEST, detail, problems[0].fix, problems)
 
 
 def _parameter_problem(fault: Any) -> Problem:
@@ -190,13 +198,13 @@ def _parameter_problem(fault: Any) -> Problem:
     return wire_problem(fault, f"{name}{''.join(f'[{position}]' for position in positions)}")
 
 
-def answer(request: Request, fault: Fault) -> Response:
+def answer(request: Request, fault: ProblemDetail) -> Response:
     """The problem as a response."""
     body = details(fault, request.url.path, request.scope.get("state", {}).get("request_id"))
     return Response(body, fault.kind.status, dict(fault.headers or {}), MEDIA_TYPE)
 
 
-def details(fault: Fault, instance: str, request_id: str | None) -> bytes:
+def details(fault: ProblemDetail, instance: str, request_id: str | None) -> bytes:
     """The problem as its document."""
     problems = fault.problems[:SHOWN_PROBLEMS]
     document = ProblemDetails(
@@ -244,16 +252,18 @@ async def handle_http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     match error.status_code:
         case 404:
-            fault = Fault(NOT_FOUND, f"There is nothing at {request.url.path[:200]}.", "GET /openapi.json lists paths.")
+            fault = ProblemDetail(
+                NOT_FOUND, f"There is nothing at {request.url.path[:200]}.", "GET /openapi.json lists paths."
+            )
         case 405:
             allowed = ", ".join(request.app.state.methods.get(route_template(request.scope), ()))
             detail = f"{request.method} is not allowed here; allowed: {allowed}."
-            fault = Fault(METHOD_NOT_ALLOWED, detail, "Use another method.", headers={"Allow": allowed})
+            fault = ProblemDetail(METHOD_NOT_ALLOWED, detail, "Use another method.", headers={"Allow": allowed})
         case status:
             phrase = HTTPStatus(status).phrase
             # Our routes raise errors of their own; what is left is the parser of forms.
-            kind = BAD_FORM if status == 400 else Kind("http", status, phrase, phrase)
-            fault = Fault(kind, str(error.detail), "Use the form of the page.", headers=error.headers)
+            kind = BAD_FORM if status == 400 else ProblemType("http", status, phrase, phrase)
+            fault = ProblemDetail(kind, str(error.detail), "Use the form of the page.", headers=error.headers)
     return answer(request, fault)
 
 
@@ -272,7 +282,7 @@ def route_template(scope: Scope) -> str:
     return template if isinstance(template, str) else "(none)"
 
 
-def problems(*kinds: Kind) -> dict[int | str, dict[str, Any]]:
+def problems(*kinds: ProblemType) -> dict[int | str, dict[str, Any]]:
     """What a route's `responses` say of the problems it can answer."""
     found: dict[int | str, dict[str, Any]] = {}
     for status in sorted({kind.status for kind in kinds}):

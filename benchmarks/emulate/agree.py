@@ -22,9 +22,9 @@ import numpy as np
 from benchmarks.emulate import on_card
 from benchmarks.emulate.comparing import Bytes, compare
 from benchmarks.emulate.compiling import entry, prepared_forms
-from benchmarks.emulate.form import Form, Tolerance
+from benchmarks.emulate.form import FormTolerance, InstructionForm
 from benchmarks.emulate.forms import all_forms
-from benchmarks.emulate.fusions import Candidate, launch_of, prepared_fusions
+from benchmarks.emulate.fusions import FusionKernel, launch_of, prepared_fusions
 from compiler.emulate.launch import Launch
 from compiler.emulate.ptx.module import Module
 from compiler.emulate.ptx.parser import parse
@@ -32,7 +32,7 @@ from compiler.emulate.run import emulate
 
 
 @dataclass(frozen=True)
-class Row:
+class AgreementRow:
     """How one kernel fared. `failure` says why there is nothing to compare, or which fault the emulator reported."""
 
     name: str
@@ -51,7 +51,7 @@ class Row:
         return not self.failure and not self.mismatches
 
 
-def compare_forms(folder: Path, card: Mapping[int, dict[str, Bytes] | str], processes: int) -> list[Row]:
+def compare_forms(folder: Path, card: Mapping[int, dict[str, Bytes] | str], processes: int) -> list[AgreementRow]:
     """All forms, module by module in parallel."""
     numbers, start = [], 0
     for number, (_, forms) in enumerate(prepared_forms(all_forms(), folder / "forms")):
@@ -63,23 +63,23 @@ def compare_forms(folder: Path, card: Mapping[int, dict[str, Bytes] | str], proc
 
 
 @cache
-def _prepared(folder: Path) -> list[tuple[str, tuple[Form, ...]]]:
+def _prepared(folder: Path) -> list[tuple[str, tuple[InstructionForm, ...]]]:
     return [(compiled.ptx, tuple(forms)) for compiled, forms in prepared_forms(all_forms(), folder / "forms")]
 
 
-def _module_rows(folder: Path, number: int, card: Mapping[int, dict[str, Bytes] | str]) -> list[Row]:
+def _module_rows(folder: Path, number: int, card: Mapping[int, dict[str, Bytes] | str]) -> list[AgreementRow]:
     ptx, forms = _prepared(folder)[number]
     module = parse(ptx)
     return [_form_row(module, form, form.launch(entry(k)), card[k]) for k, form in enumerate(forms)]
 
 
-def _form_row(module: Module, form: Form, launch: Launch, there: dict[str, Bytes] | str) -> Row:
+def _form_row(module: Module, form: InstructionForm, launch: Launch, there: dict[str, Bytes] | str) -> AgreementRow:
     slot = 8 if form.family in ("integer", "float", "cvt") else 0
     tolerances = dict.fromkeys(form.compared, form.tolerance)
     return _row(form.name, form.family, module, launch, there, tolerances, slot)
 
 
-def compare_fusions(folder: Path, card: Mapping[int, dict[str, Bytes] | str], processes: int) -> list[Row]:
+def compare_fusions(folder: Path, card: Mapping[int, dict[str, Bytes] | str], processes: int) -> list[AgreementRow]:
     """All kernels of random fusions, in parallel."""
     count = len(prepared_fusions(folder / "fusions"))
     parts = [(folder, k, card.get(k, "it did not run on the card")) for k in range(count)]
@@ -88,11 +88,11 @@ def compare_fusions(folder: Path, card: Mapping[int, dict[str, Bytes] | str], pr
 
 
 @cache
-def _candidates(folder: Path) -> list[Candidate]:
+def _candidates(folder: Path) -> list[FusionKernel]:
     return prepared_fusions(folder / "fusions")
 
 
-def _fusion_row(folder: Path, number: int, there: dict[str, Bytes] | str) -> Row:
+def _fusion_row(folder: Path, number: int, there: dict[str, Bytes] | str) -> AgreementRow:
     candidate = _candidates(folder)[number]
     launch = launch_of(candidate)
     tolerances = {}
@@ -102,16 +102,16 @@ def _fusion_row(folder: Path, number: int, there: dict[str, Bytes] | str) -> Row
     return _row(candidate.name, family, parse(candidate.ptx), launch, there, tolerances, 0)
 
 
-def _fusion_tolerance(candidate: Candidate, dtype: str, there: dict[str, Bytes] | str, name: str) -> Tolerance:
+def _fusion_tolerance(candidate: FusionKernel, dtype: str, there: dict[str, Bytes] | str, name: str) -> FormTolerance:
     """Equal where the PTX leaves no freedom. Else errors of approximate instructions, which operators after them may
     magnify: in proportion to the largest value of the tensor."""
     if candidate.is_exact or isinstance(there, str):
-        return Tolerance(dtype)
+        return FormTolerance(dtype)
     data = there[name].view({"f32": np.float32, "f16": np.float16, "bf16": np.uint16}[dtype])
     values = (data.astype(np.uint32) << 16).view(np.float32) if dtype == "bf16" else data.astype(np.float32)
     finite = np.abs(values[np.isfinite(values)])
     unit = 2.0**-9 if "tanh.approx" in candidate.ptx else 2.0**-18
-    return Tolerance(dtype, relative=unit, absolute=unit * float(finite.max(initial=1.0)))
+    return FormTolerance(dtype, relative=unit, absolute=unit * float(finite.max(initial=1.0)))
 
 
 def _row(
@@ -120,21 +120,21 @@ def _row(
     module: Module,
     launch: Launch,
     there: dict[str, Bytes] | str,
-    tolerances: Mapping[str, Tolerance],
+    tolerances: Mapping[str, FormTolerance],
     slot: int,
-) -> Row:
+) -> AgreementRow:
     if isinstance(there, str):
-        return Row(name, family, failure=f"card: {there}")
+        return AgreementRow(name, family, failure=f"card: {there}")
     started = time.perf_counter()
     outcome = emulate(module, launch)
     seconds = time.perf_counter() - started
     if outcome.faults:
         fault = outcome.faults[0]
-        return Row(
+        return AgreementRow(
             name, family, failure=f"emulator: {fault.kind} at `{fault.instruction}`: {fault.message}", seconds=seconds
         )
     parts = [compare(there[n], launch.tensors[n].data, t, slot) for n, t in tolerances.items()]
-    return Row(
+    return AgreementRow(
         name,
         family,
         sum(p.cases for p in parts),
@@ -146,7 +146,7 @@ def _row(
     )
 
 
-def markdown(rows: Iterable[Row], card: str = "") -> str:
+def markdown(rows: Iterable[AgreementRow], card: str = "") -> str:
     """What was compared on `card`, a line a family, then every kernel that disagrees."""
     rows = list(rows)
     wrong = [r for r in rows if not r.agrees]
@@ -179,9 +179,9 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")[:240]
 
 
-def measure(folder: Path, processes: int) -> list[Row]:
+def measure(folder: Path, processes: int) -> list[AgreementRow]:
     """Runs everything in `folder`. The card first, then the emulator."""
-    rows: list[Row] = []
+    rows: list[AgreementRow] = []
     if (folder / "forms").is_dir():
         rows += compare_forms(folder, on_card.results(folder, "forms"), processes)
     if (folder / "fusions").is_dir():

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.emulate.form import Tolerance
+from benchmarks.emulate.form import FormTolerance
 
 Bytes = npt.NDArray[np.uint8]
 Values = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Agreement:
+class ValueAgreement:
     """Of `cases` values `mismatches` lie too far apart; `first` shows one. `worst` is the largest error seen, in units
     of what is allowed (1 is the bound), 0 where equality is asked. `bits` counts the values whose bits differ."""
 
@@ -32,19 +32,23 @@ _TINY = {"f16": 2.0**-24, "bf16": 2.0**-133, "f32": 2.0**-149, "tf32": 2.0**-149
 _NORMAL = {"f16": 2.0**-14, "bf16": 2.0**-126, "f32": 2.0**-126, "tf32": 2.0**-126, "f64": 2.0**-1022}
 
 
-def compare(card: Bytes, emulated: Bytes, tolerance: Tolerance, slot: int = 0) -> Agreement:
+def compare(card: Bytes, emulated: Bytes, tolerance: FormTolerance, slot: int = 0) -> ValueAgreement:
     """Compares the bytes of two tensors. `slot`: bytes of a value where it is wider than its type, else 0."""
     kind = tolerance.dtype
     if kind == "bits":
         width = slot or 1
         differ = (card.reshape(-1, width) != emulated.reshape(-1, width)).any(axis=1)
-        return Agreement(len(differ), int(differ.sum()), int(differ.sum()), first=_shown(card, emulated, differ, width))
+        return ValueAgreement(
+            len(differ), int(differ.sum()), int(differ.sum()), first=_shown(card, emulated, differ, width)
+        )
     ours, theirs = _decoded(emulated, kind, slot), _decoded(card, kind, slot)
     raw = _raw(card, kind, slot) != _raw(emulated, kind, slot)
     same = ~raw | (np.isnan(ours) & np.isnan(theirs))
     if tolerance.is_exact:
         wrong = raw if tolerance.with_nan_bits else ~same
-        return Agreement(len(raw), int(wrong.sum()), int(raw.sum()), first=_bits(card, emulated, kind, slot, wrong))
+        return ValueAgreement(
+            len(raw), int(wrong.sum()), int(raw.sum()), first=_bits(card, emulated, kind, slot, wrong)
+        )
     base = kind.removesuffix("x2")
     size = np.maximum(np.abs(theirs), _NORMAL[base])
     allowed = np.maximum(tolerance.relative * np.abs(theirs), tolerance.absolute)
@@ -57,7 +61,7 @@ def compare(card: Bytes, emulated: Bytes, tolerance: Tolerance, slot: int = 0) -
     error[(np.abs(ours) <= _NORMAL[base]) & (np.abs(theirs) <= _NORMAL[base])] = 0.0
     wrong = error > 1.0
     worst = float(error[np.isfinite(error)].max(initial=0.0))
-    return Agreement(len(raw), int(wrong.sum()), int(raw.sum()), worst, _pair(ours, theirs, wrong))
+    return ValueAgreement(len(raw), int(wrong.sum()), int(raw.sum()), worst, _pair(ours, theirs, wrong))
 
 
 def _raw(data: Bytes, kind: str, slot: int) -> npt.NDArray[Any]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from cuda.bindings import nvrtc
 
-from benchmarks.emulate.form import ARCH, Form
+from benchmarks.emulate.form import ARCH, InstructionForm
 
 KERNELS_A_MODULE = 48
 """Enough that the cost of starting a compile is spread, few enough that modules go to both cores."""
@@ -36,14 +36,14 @@ class CompileFailed(Exception):
 
 
 @dataclass(frozen=True)
-class Compiled:
+class CompiledForms:
     """The machine code of a module and the PTX that it was made of."""
 
     cubin: bytes
     ptx: str
 
 
-def compile_source(source: str, arch: str = ARCH) -> Compiled:
+def compile_source(source: str, arch: str = ARCH) -> CompiledForms:
     """Compiles in this process. Raises CompileFailed."""
     _, program = nvrtc.nvrtcCreateProgram(source.encode(), b"forms.cu", 0, [], [])
     options = [o.encode() for o in (f"--gpu-architecture={arch}", *OPTIONS)]
@@ -51,7 +51,7 @@ def compile_source(source: str, arch: str = ARCH) -> Compiled:
         (status,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
         if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
             raise CompileFailed(_fetched(program, "ProgramLog").rstrip(b"\0 \n").decode())
-        return Compiled(_fetched(program, "CUBIN"), _fetched(program, "PTX").rstrip(b"\0").decode())
+        return CompiledForms(_fetched(program, "CUBIN"), _fetched(program, "PTX").rstrip(b"\0").decode())
     finally:
         nvrtc.nvrtcDestroyProgram(program)
 
@@ -63,7 +63,7 @@ def _fetched(program: object, what: str) -> bytes:
     return text
 
 
-def modules(forms: Sequence[Form]) -> Iterator[tuple[str, Sequence[Form]]]:
+def modules(forms: Sequence[InstructionForm]) -> Iterator[tuple[str, Sequence[InstructionForm]]]:
     """The source of each module and the forms in it; form k of a module has the entry `entry(k)`."""
     for start in range(0, len(forms), KERNELS_A_MODULE):
         group = forms[start : start + KERNELS_A_MODULE]
@@ -75,7 +75,7 @@ def entry(index: int) -> str:
     return f"form{index}"
 
 
-def prepare_forms(forms: Sequence[Form], folder: Path, workers: int = 2) -> None:
+def prepare_forms(forms: Sequence[InstructionForm], folder: Path, workers: int = 2) -> None:
     """Compiles every form into `folder`: m0.cubin, m0.ptx, …, and an index of sources. Raises CompileFailed."""
     folder.mkdir(parents=True, exist_ok=True)
     groups = list(modules(forms))
@@ -91,7 +91,9 @@ def _digest(source: str) -> str:
     return hashlib.sha256(source.encode()).hexdigest()
 
 
-def prepared_forms(forms: Sequence[Form], folder: Path) -> list[tuple[Compiled, Sequence[Form]]]:
+def prepared_forms(
+    forms: Sequence[InstructionForm], folder: Path
+) -> list[tuple[CompiledForms, Sequence[InstructionForm]]]:
     """What `prepare_forms` left, beside the forms. Raises ValueError where the folder is of another set of forms."""
     index = json.loads((folder / _INDEX).read_text(encoding="utf-8"))
     found = []
@@ -99,5 +101,5 @@ def prepared_forms(forms: Sequence[Form], folder: Path) -> list[tuple[Compiled, 
         if number >= len(index) or index[number] != _digest(source):
             raise ValueError(f"{folder}: module {number} was prepared from other forms. Prepare it again.")
         cubin = (folder / f"m{number}.cubin").read_bytes()
-        found.append((Compiled(cubin, (folder / f"m{number}.ptx").read_text(encoding="utf-8")), group))
+        found.append((CompiledForms(cubin, (folder / f"m{number}.ptx").read_text(encoding="utf-8")), group))
     return found

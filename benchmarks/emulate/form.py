@@ -17,7 +17,7 @@ ARCH = "sm_90a"
 
 
 @dataclass(frozen=True)
-class Tolerance:
+class FormTolerance:
     """How far two results may lie apart, as numbers of type `dtype` (np names; bf16 and the fp8 types are bits).
 
     Without an error: equal bit for bit, except that any NaN equals any NaN where `dtype` is a floating type and
@@ -36,11 +36,11 @@ class Tolerance:
         return self.relative == 0.0 and self.absolute == 0.0
 
 
-EXACT = Tolerance()
+EXACT = FormTolerance()
 
 
 @dataclass(frozen=True)
-class Form:
+class InstructionForm:
     """One kernel. `kernel` is CUDA source with the placeholder ENTRY for its name.
 
     `inputs` are tensors with what they hold, `outputs` tensors with the bytes that nobody has written before the run.
@@ -54,7 +54,7 @@ class Form:
     args: tuple[str | int | TensorMap, ...]
     inputs: Mapping[str, Array]
     outputs: Mapping[str, int]
-    tolerance: Tolerance = EXACT
+    tolerance: FormTolerance = EXACT
     changed: tuple[str, ...] = ()
     grid: tuple[int, int, int] = (1, 1, 1)
     block: tuple[int, int, int] = (128, 1, 1)

@@ -70,7 +70,7 @@ _STORAGE = {"f32": np.float32, "bf16": np.uint16, "f16": np.float16, "f64": np.f
 
 
 @dataclass(frozen=True)
-class Candidate:
+class FusionKernel:
     """One kernel: the artifact to launch and the PTX of its cubin."""
 
     name: str
@@ -235,17 +235,17 @@ def prepare_fusions(folder: Path, count: int, seed: int, workers: int = 2) -> in
     return written
 
 
-def prepared_fusions(folder: Path) -> list[Candidate]:
+def prepared_fusions(folder: Path) -> list[FusionKernel]:
     """What `prepare_fusions` left, in the order of the names."""
     found = []
     for path in sorted(folder.glob("*.json")):
         document = json.loads(path.read_text(encoding="utf-8"))
         kernel = KernelArtifact.model_validate_json(document["artifact"])
-        found.append(Candidate(document["name"], kernel, b64decode(document["ptx"]).decode()))
+        found.append(FusionKernel(document["name"], kernel, b64decode(document["ptx"]).decode()))
     return found
 
 
-def launch_of(candidate: Candidate) -> Launch:
+def launch_of(candidate: FusionKernel) -> Launch:
     """The candidate's launch over random inputs of standard normal numbers; outputs are poison."""
     kernel = candidate.artifact
     (spec,) = kernel.launches

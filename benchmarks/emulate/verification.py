@@ -51,7 +51,7 @@ BLOCK_THREADS = 256
 
 
 @dataclass(frozen=True)
-class Row:
+class VerificationRow:
     """One kernel. `parts`: seconds of the processor."""
 
     name: str
@@ -110,7 +110,7 @@ def ranked(file: str, sizes: dict[str, int], card: Card) -> Iterator[tuple[str, 
             yield scheduler, made
 
 
-def measured(name: str, scheduler: str, generated: Generated, pool: CompilePool) -> Row:
+def measured(name: str, scheduler: str, generated: Generated, pool: CompilePool) -> VerificationRow:
     """Verifies a kernel with a clock on its parts."""
     compiled = artifact(generated, pool.submit(generated.source, generated.arch.name).result())
     spent: dict[str, float] = dict.fromkeys(PARTS, 0.0)
@@ -125,7 +125,7 @@ def measured(name: str, scheduler: str, generated: Generated, pool: CompilePool)
             setattr(check, part, before[part])
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     outcome = found.fault or found.undone or "verified"
-    return Row(name, scheduler, outcome, wall, cpu, spent)
+    return VerificationRow(name, scheduler, outcome, wall, cpu, spent)
 
 
 def one_block(generated: Generated, pool: CompilePool) -> tuple[str, float]:
@@ -160,7 +160,7 @@ def _clocked(work: Callable[..., Any], spent: dict[str, float], name: str) -> Ca
     return timed
 
 
-def _line(row: Row) -> str:
+def _line(row: VerificationRow) -> str:
     parts = " ".join(f"{row.parts[part]:>6.2f}" for part in PARTS)
     whole = f"{row.wall_s:.2f} ({row.cpu_s:.2f})"
     return f"{row.name:<12} {row.scheduler:<9} {whole:>14}  {parts}  {row.outcome}"

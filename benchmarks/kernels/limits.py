@@ -28,7 +28,7 @@ MATMUL_SHAPES = ((8192, 8192, 8192), (8192, 16384, 4096))
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class CardLimits:
     """Rates in 10^12 bytes or operations a second; `copy_curve` holds (bytes moved, microseconds), ascending."""
 
     device: str
@@ -73,7 +73,7 @@ class Limits:
         return low_us * math.pow(high_us / low_us, part)
 
 
-def measure_limits(*, matmul: bool) -> Limits:
+def measure_limits(*, matmul: bool) -> CardLimits:
     """Measures the current GPU, some 20 s; the matmul rate only on demand."""
     from benchmarks.kernels import triton_streams
 
@@ -87,7 +87,7 @@ def measure_limits(*, matmul: bool) -> Limits:
     adds: list[Implementation] = [lambda x, y: (torch.add(x, y, out=out),)]
     for block in (2048, 4096):
         adds.append(lambda x, y, b=block: triton_streams.add(x, y, out, b))
-    return Limits(
+    return CardLimits(
         device=properties.name,
         torch=str(torch.__version__),
         l2_bytes=l2_bytes(),

@@ -33,7 +33,7 @@ Case = Mapping[str, Any]
 Key = tuple[str, str]
 
 
-class Kernels:
+class StoredKernels:
     """Verified artifacts by fingerprint and binding hash.
 
     Not a dataclass: those fail in a module that its loader has not entered in `sys.modules`.
@@ -43,7 +43,7 @@ class Kernels:
         self.by_key = by_key
 
     @classmethod
-    def from_folder(cls, folder: Path | None, arch: str | None = None) -> Kernels:
+    def from_folder(cls, folder: Path | None, arch: str | None = None) -> StoredKernels:
         """Kernels below `folder` for `arch`, by default this GPU's; none without a folder. Raises OSError."""
         found: dict[Key, KernelArtifact] = {}
         arch = arch or _arch_of_this_gpu()
@@ -103,8 +103,8 @@ def keys(case: Case) -> Iterator[Key]:
 
 
 @functools.cache
-def _from_env() -> Kernels:
-    return Kernels.from_folder(folder_from_env())
+def _from_env() -> StoredKernels:
+    return StoredKernels.from_folder(folder_from_env())
 
 
 def _artifacts(folder: Path) -> Iterator[KernelArtifact]:

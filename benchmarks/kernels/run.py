@@ -30,9 +30,9 @@ from benchmarks.kernels.cases import (
     make_inputs,
     matmul_flops,
 )
-from benchmarks.kernels.limits import Limits, measure_limits
+from benchmarks.kernels.limits import CardLimits, measure_limits
 from benchmarks.kernels.reference import Agreement, compare, reference
-from benchmarks.kernels.table import Result, Row
+from benchmarks.kernels.table import CaseResult, TableRow
 from benchmarks.kernels.timing import ROUNDS, GraphTimer, Timer, WallClockTimer, interleave, l2_bytes, set_count
 from benchmarks.kernels.winner import describe
 from compiler.arch import card_or_default
@@ -93,7 +93,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         cases = load([p for p in args.cases.split(",") if p], tiny=args.tiny, path=args.suite)
         kernels = (
-            plugin.Kernels.from_folder(args.kernels or plugin.folder_from_env()) if "plugin" in args.modes else None
+            plugin.StoredKernels.from_folder(args.kernels or plugin.folder_from_env())
+            if "plugin" in args.modes
+            else None
         )
     except (OSError, ValueError) as error:
         print(error, file=sys.stderr)
@@ -104,7 +106,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _run_all(args, cases, builders, kernels, command)
 
 
-def _winner(kernels: plugin.Kernels | None, case: Case) -> dict[str, Any] | None:
+def _winner(kernels: plugin.StoredKernels | None, case: Case) -> dict[str, Any] | None:
     """What the table says of the tuned kernel; None where there is none, or where it is of another generator."""
     artifact = kernels.find(case) if kernels else None
     if artifact is None:
@@ -119,7 +121,7 @@ def _run_all(
     args: argparse.Namespace,
     cases: Sequence[Case],
     builders: Mapping[str, Build],
-    kernels: plugin.Kernels | None,
+    kernels: plugin.StoredKernels | None,
     command: str,
 ) -> int:
     """Measures the limits, then every case; the table is written anew after each. Returns the exit code."""
@@ -128,7 +130,7 @@ def _run_all(
     if args.limits and args.device == "cuda":
         limits = measure_limits(matmul=any(matmul_flops(case) for case in cases))
         print(table.summary(limits), flush=True)
-    rows: list[Row] = []
+    rows: list[TableRow] = []
     for case in cases:
         rows.append(run_case(case, builders, limits, device=args.device, rounds=args.rounds))
         rows[-1].winner = _winner(kernels, case)
@@ -146,11 +148,11 @@ def _run_all(
 
 
 def run_case(
-    case: Case, builders: Mapping[str, Build], limits: Limits | None, *, device: str, rounds: int = ROUNDS
-) -> Row:
+    case: Case, builders: Mapping[str, Build], limits: CardLimits | None, *, device: str, rounds: int = ROUNDS
+) -> TableRow:
     """Prepares every implementation, holds each against the reference, then times all of them in turns."""
     read, written = bytes_moved(case)
-    row = Row(case["id"], read + written)
+    row = TableRow(case["id"], read + written)
     if limits:
         row.limit_us = limits.limit_us(read, written, matmul_flops(case))
         row.copy_us = limits.copy_us(read + written)
@@ -168,7 +170,7 @@ def run_case(
         if timer is not None:
             timers[mode] = timer
     for mode, timed in interleave(timers, rounds).items():
-        row.results[mode] = Result(timed, agreements[mode])
+        row.results[mode] = CaseResult(timed, agreements[mode])
         timers[mode].close()
     row.results = {mode: row.results[mode] for mode in builders if mode in row.results}
     if "torch._dynamo" in sys.modules:  # importing it takes seconds: not for runs that compile nothing
@@ -194,7 +196,7 @@ def _new_timer(device: str, call: Implementation, sets: Sequence[Tensors]) -> Ti
     return GraphTimer(call, sets) if device == "cuda" else WallClockTimer(call, sets)
 
 
-def _compare_all(case: Case, row: Row, ready: Mapping[str, Implementation], device: str) -> dict[str, Agreement]:
+def _compare_all(case: Case, row: TableRow, ready: Mapping[str, Implementation], device: str) -> dict[str, Agreement]:
     inputs = make_inputs(case, device, CHECK_SEED)
     expected = reference(case, inputs)
     agreements = {}
@@ -207,7 +209,7 @@ def _compare_all(case: Case, row: Row, ready: Mapping[str, Implementation], devi
     return agreements
 
 
-def _attempt(row: Row, mode: str, action: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
+def _attempt(row: TableRow, mode: str, action: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
     """What the action returns; a failure is noted in the row, costs only this implementation, and gives None."""
     try:
         result = action(*args, **kwargs)
@@ -216,7 +218,7 @@ def _attempt(row: Row, mode: str, action: Callable[P, T], *args: P.args, **kwarg
         return result
     except Exception as error:  # noqa: BLE001 (an implementation under test may raise anything; it is reported)
         traceback.print_exc()
-        row.results[mode] = Result(error=f"{type(error).__name__}: {error}")
+        row.results[mode] = CaseResult(error=f"{type(error).__name__}: {error}")
         return None
 
 

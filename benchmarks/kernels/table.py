@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from benchmarks.kernels.limits import Limits
+from benchmarks.kernels.limits import CardLimits
 from benchmarks.kernels.reference import Agreement
 from benchmarks.kernels.timing import Timed
 
@@ -16,7 +16,7 @@ UNSTEADY = 0.10
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class CaseResult:
     """What one implementation did on one case. `error` says why a time or a comparison is missing."""
 
     timed: Timed | None = None
@@ -39,14 +39,14 @@ class Result:
 
 
 @dataclass(slots=True)
-class Row:
+class TableRow:
     """One case: the bytes it moves, its limits in microseconds where they were measured, and a result for each mode."""
 
     case: str
     bytes: int
     limit_us: float | None = None
     copy_us: float | None = None
-    results: dict[str, Result] = field(default_factory=dict)
+    results: dict[str, CaseResult] = field(default_factory=dict)
     winner: dict[str, Any] | None = None
     """The tuned kernel: its launches, resources and predicted cost terms."""
 
@@ -83,7 +83,7 @@ class Row:
         }
 
 
-def to_json(rows: Sequence[Row], limits: Limits | None, command: str) -> dict[str, Any]:
+def to_json(rows: Sequence[TableRow], limits: CardLimits | None, command: str) -> dict[str, Any]:
     """The whole run, with the command that made it."""
     return {
         "format": "fusetune.benchmark/1",
@@ -93,13 +93,13 @@ def to_json(rows: Sequence[Row], limits: Limits | None, command: str) -> dict[st
     }
 
 
-def to_text(rows: Sequence[Row], modes: Sequence[str]) -> str:
+def to_text(rows: Sequence[TableRow], modes: Sequence[str]) -> str:
     """A Markdown table; times in microseconds, the last column the plugin's (or else the best) time over the floor."""
     head = ["case", "MB", "limit", "copy", *modes, "time/floor"]
     cells = [head, ["---"] * len(head)]
     for row in rows:
         ratio = row.over_floor("plugin") if "plugin" in modes else _least(row.over_floor(mode) for mode in modes)
-        times = [row.results.get(mode, Result()).cell() for mode in modes]
+        times = [row.results.get(mode, CaseResult()).cell() for mode in modes]
         cells.append([row.case, f"{row.bytes / 1e6:.1f}", _us(row.limit_us), _us(row.copy_us), *times, _ratio(ratio)])
     widths = [max(len(line[i]) for line in cells) for i in range(len(head))]
     lines = ["| " + " | ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)) + " |" for line in cells]
@@ -111,13 +111,13 @@ def to_text(rows: Sequence[Row], modes: Sequence[str]) -> str:
     return "\n".join(lines)
 
 
-def geometric_mean(rows: Sequence[Row], mode: str) -> float | None:
+def geometric_mean(rows: Sequence[TableRow], mode: str) -> float | None:
     """Of the mode's time over the floor, over the rows that have both; None for no row."""
     ratios = [r for row in rows if (r := row.over_floor(mode)) is not None]
     return math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else None
 
 
-def summary(limits: Limits) -> str:
+def summary(limits: CardLimits) -> str:
     """One line about the card."""
     matmul = f", bf16 matmul {limits.matmul_tflop_s:.0f} TFLOP/s" if limits.matmul_tflop_s else ""
     return (

@@ -8,9 +8,9 @@ from compiler.cli.check import check
 from compiler.cli.emit import emit
 from compiler.cli.emulate import emulate
 from compiler.cli.explain import explain
-from compiler.cli.show import Stage, show
+from compiler.cli.show import ShownStage, show
 
-__all__ = ["Stage", "app"]
+__all__ = ["ShownStage", "app"]
 
 app = typer.Typer(
     help="The compiler: schedules of GPU fusions, judged, explained, and turned into CUDA C++ and machine code.",

@@ -42,7 +42,7 @@ _FORMATS = {
 }
 
 
-class Stage(StrEnum):
+class ShownStage(StrEnum):
     """What `show` prints, in the order of a compile."""
 
     FUSION = "fusion"
@@ -56,7 +56,7 @@ class Stage(StrEnum):
 @reporting(InvalidFusion, InvalidStep, IllegalSchedule, Unsupported, UnknownArch, UsageFault, CompileError)
 def show(
     file: Annotated[Path, typer.Argument(help="A kernel artifact or a trace (JSON); - reads stdin.", metavar="FILE")],
-    stage: Annotated[Stage, typer.Option("--stage", help="How far to follow the schedule.")] = Stage.IR,
+    stage: Annotated[ShownStage, typer.Option("--stage", help="How far to follow the schedule.")] = ShownStage.IR,
     arch: Annotated[
         str | None, typer.Option("--arch", help=f"Compile target. Default: the artifact's, else {DEFAULT_ARCH}.")
     ] = None,
@@ -65,21 +65,21 @@ def show(
     """Print what a schedule becomes at one stage of the compile. Needs no GPU."""
     subject = _read(file, arch)
     match stage:
-        case Stage.FUSION:
+        case ShownStage.FUSION:
             text = fusion_text(subject.trace.fusion)
-        case Stage.TRACE:
+        case ShownStage.TRACE:
             text = str(subject.trace)
-        case Stage.IR:
+        case ShownStage.IR:
             _show_scheduled(subject)
             return
-        case Stage.KERNEL:
+        case ShownStage.KERNEL:
             text = "\n".join(
                 f"{head}{kernel_ir_text(launch.kernel)}"
                 for head, launch in zip(_heads(subject.trace), subject.generated.launches, strict=True)
             )
-        case Stage.CUDA:
+        case ShownStage.CUDA:
             text = subject.source if full else kernel_only(subject.source)
-        case Stage.PTX:
+        case ShownStage.PTX:
             text = subject.ptx
         case _:
             assert_never(stage)

@@ -22,8 +22,8 @@ from search.tuning.budget import Budget
 from search.tuning.journal import Journal, JournalKey
 from search.tuning.prepared import MANIFEST, InOrder, Prepared, PreparedBuilds
 from search.tuning.progress import progress_on
-from search.tuning.results import Subject, usable_folder, write_outcome
-from search.tuning.tuner import Outcome, Settings, Tuner
+from search.tuning.results import TunedSubject, usable_folder, write_outcome
+from search.tuning.tuner import SearchOutcome, SearchSettings, Tuner
 
 
 @reports_faults
@@ -65,11 +65,11 @@ def _measure_one(
     out: Path,
     console: Console,
     is_first: bool,
-) -> Outcome:
+) -> SearchOutcome:
     """`waiting`: the fusions, this one included, that share what is left of the budget."""
     fusion = prepared.fusion
     floor = floor_us(fusion, gpu.card)
-    subject = Subject(prepared.name, fusion, gpu.card.name, prepared.points, prepared.legal, floor)
+    subject = TunedSubject(prepared.name, fusion, gpu.card.name, prepared.points, prepared.legal, floor)
     key = JournalKey(fusion.fingerprint, fusion.binding_hash, gpu.card.key, TIMING_POLICY, GENERATOR)
     with (
         Journal.open(place / "journal.jsonl", key) as journal,
@@ -86,7 +86,7 @@ def _measure_one(
             sampler=InOrder(prepared),
             journal=journal,
             budget=share,
-            settings=Settings(queue_depth=4, floor_us=floor),
+            settings=SearchSettings(queue_depth=4, floor_us=floor),
             progress=progress,
         )
         outcome = tuner.run()

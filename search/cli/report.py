@@ -13,9 +13,9 @@ from search.space.knobs import KnobValue
 from search.tuning.candidates.candidate import Candidate
 from search.tuning.prepared import Prepared
 from search.tuning.progress import failure_counts
-from search.tuning.results import Subject, kernel_path
+from search.tuning.results import TunedSubject, kernel_path
 from search.tuning.trial import TrialState
-from search.tuning.tuner import Outcome
+from search.tuning.tuner import SearchOutcome
 
 _SHOWN = 10
 
@@ -77,7 +77,7 @@ def _alike(candidates: Sequence[Candidate]) -> dict[str, dict[str, KnobValue]]:
     }
 
 
-def describe_outcome(out: Path, subject: Subject, outcome: Outcome) -> str:
+def describe_outcome(out: Path, subject: TunedSubject, outcome: SearchOutcome) -> str:
     """The winner, or why there is none, and what became of the trials."""
     states = Counter(trial.state for trial in outcome.trials)
     counts = ", ".join(f"{count} {state}" for state, count in states.most_common())

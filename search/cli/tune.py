@@ -36,7 +36,7 @@ from search.tuning.candidates.plan import Plan
 from search.tuning.journal import Journal, JournalKey, spaces_key
 from search.tuning.prepared import Prepared
 from search.tuning.progress import failure_counts, progress_on
-from search.tuning.results import Subject, kernel_path, usable_folder, write_outcome, write_proven
+from search.tuning.results import TunedSubject, kernel_path, usable_folder, write_outcome, write_proven
 from search.tuning.tune import compilers, tune_on
 from search.tuning.tuner import Ending
 
@@ -96,7 +96,7 @@ def _on_gpu(named: Named, plan: Plan, gpu: Attached, budget: Budget, folder: Pat
         progress_on(console, f"{named.name} on {gpu.card.name}") as progress,
     ):
         outcome = tune_on(gpu, plan, journal, budget, seed, progress)
-    subject = Subject(named.name, plan.fusion, gpu.card.name, plan.points, plan.legal, floor)
+    subject = TunedSubject(named.name, plan.fusion, gpu.card.name, plan.points, plan.legal, floor)
     write_outcome(folder, subject, outcome)
     console.print(describe_outcome(folder, subject, outcome), markup=False)
 
@@ -132,7 +132,7 @@ def _without_gpu(
     if not found.candidates:
         console.print(_nothing_compiled(found, budget, target), markup=False)
         return
-    subject = Subject(named.name, plan.fusion, target.card.name, plan.points, plan.legal, found.floor_us)
+    subject = TunedSubject(named.name, plan.fusion, target.card.name, plan.points, plan.legal, found.floor_us)
     ended: Ending = "interrupted" if was_interrupted else "budget" if budget.left_s <= 0 else "exhausted"
     if ended == "budget":
         console.print(

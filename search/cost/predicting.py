@@ -15,7 +15,7 @@ from search.cost.instructions import issues_of, mufu_ops_of
 from search.cost.invariants import invariant_divisions
 from search.cost.model import Prediction, in_a_row, predict
 from search.cost.sectors import partial_sector_bytes
-from search.cost.sites import WARP, Site, sites_of
+from search.cost.sites import WARP, StatementSite, sites_of
 from search.cost.spills import resident_blocks, spilled_bytes
 from search.cost.streams import stream_cost
 from search.cost.traffic import (
@@ -102,7 +102,7 @@ def features_of(generated: Generated | GeneratedLaunch, resources: Resources | N
     )
 
 
-def _exchanges(sites: list[Site]) -> int:
+def _exchanges(sites: list[StatementSite]) -> int:
     """How often a block exchanges partials with the others of its cluster: once for each reduction, or tile of one."""
     sent = [(s.statement.target.tensor, s.tiles) for s in sites if isinstance(s.statement, k.RemoteStore)]
     return sum(dict(sent).values())

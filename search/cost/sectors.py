@@ -15,7 +15,7 @@ from compiler.ir.expr import Expr
 from compiler.ir.fusion import Fusion
 from compiler.ir.touched import written_bytes
 from compiler.lower import kernel_ir as k
-from search.cost.sites import WARP, Site
+from search.cost.sites import WARP, StatementSite
 
 SECTOR_BYTES = 32
 """The least that L2 and device memory move (CUDA C++ programming guide, device memory accesses)."""
@@ -28,7 +28,7 @@ _WARPS = 256
 """Warps that are looked at, of any block in any turn of its loops: the mean of so many is within 5 % of that of all."""
 
 
-def partial_sector_bytes(sites: list[Site], kernel: k.Kernel, fusion: Fusion) -> float:
+def partial_sector_bytes(sites: list[StatementSite], kernel: k.Kernel, fusion: Fusion) -> float:
     """Bytes that parts of sectors cost beside what is stored, over the launch."""
     written = written_bytes(fusion)
     outputs = {p.name: fusion.outputs[p.position - len(fusion.inputs)] for p in kernel.pointers if p.written}
@@ -44,7 +44,7 @@ def partial_sector_bytes(sites: list[Site], kernel: k.Kernel, fusion: Fusion) ->
     )
 
 
-def _of_warps(s: k.GlobalStore, site: Site, kernel: k.Kernel) -> NDArray[np.float64]:
+def _of_warps(s: k.GlobalStore, site: StatementSite, kernel: k.Kernel) -> NDArray[np.float64]:
     """Bytes that some warps store at a time, and sectors of which they fill a part. Where no sector is filled, runs are
     shorter than one wherever they begin: those count as short runs (`search.cost.runs`)."""
     item = s.source.dtype.nbytes

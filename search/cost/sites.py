@@ -21,7 +21,7 @@ def positions_of(kernel: k.Kernel) -> dict[str, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class StatementSite:
     """A statement, how often one thread runs it, per tile and over all tiles of a block, and what is asked before."""
 
     statement: k.Stmt
@@ -30,10 +30,12 @@ class Site:
     conditions: tuple[Less, ...] = ()
 
 
-def sites_of(body: tuple[k.Stmt, ...], per_tile: int, tiles: int, conditions: tuple[Less, ...] = ()) -> Iterator[Site]:
+def sites_of(
+    body: tuple[k.Stmt, ...], per_tile: int, tiles: int, conditions: tuple[Less, ...] = ()
+) -> Iterator[StatementSite]:
     """Statements of the usual path. Unrolled loops are work of a tile; the others go over tiles."""
     for s in body:
-        yield Site(s, per_tile, tiles, conditions)
+        yield StatementSite(s, per_tile, tiles, conditions)
         match s:
             case k.Loop(trip=trip, unroll=True):
                 inside = sites_of(s.body, per_tile * max(1, trip.hi), tiles, conditions)

@@ -17,7 +17,7 @@ from compiler.lower import kernel_ir as k
 from compiler.lower.traversal import walk
 from search.cost.accesses import runs_of
 from search.cost.runs import Table, run_cost
-from search.cost.sites import Site, positions_of
+from search.cost.sites import StatementSite, positions_of
 
 LINE_COST: Table = ((16, 0.37), (32, 0.25), (64, 0.15), (128, 0.0))
 """By the bytes of a piece. H200: sums over the columns of a matrix took 1.24 to 1.5 times as long by blocks with 64
@@ -47,14 +47,14 @@ class Stream(NamedTuple):
         return run_cost(LINE_COST, self.run) + (0.0 if self.is_beside else PAGE_COST * halvings)
 
 
-def stream_cost(sites: list[Site], kernel: k.Kernel, again: set[int]) -> float:
+def stream_cost(sites: list[StatementSite], kernel: k.Kernel, again: set[int]) -> float:
     """What the pieces that loops read add to the time of a byte, the mean by their bytes; 0 without loops."""
     found = streams(sites, kernel, again)
     total = sum(one.nbytes for one in found)
     return sum(one.nbytes * one.cost for one in found) / total if total else 0.0
 
 
-def streams(sites: list[Site], kernel: k.Kernel, again: set[int]) -> list[Stream]:
+def streams(sites: list[StatementSite], kernel: k.Kernel, again: set[int]) -> list[Stream]:
     """Of each load in a loop over tiles, what a turn of it reads; without what is read again, which is in caches."""
     position = positions_of(kernel)
     boxes = {m.name: m for m in kernel.tensor_maps}

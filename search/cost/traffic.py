@@ -22,7 +22,7 @@ from search.cost.accesses import (
     share_of_l1,
 )
 from search.cost.runs import READ_RUN_COST, WRITE_RUN_COST, Table, mean_cost
-from search.cost.sites import WARP, Load, Site, own_side, positions_of
+from search.cost.sites import WARP, Load, StatementSite, own_side, positions_of
 
 _ROWS_AT_ONCE = 4
 """Rows of a box of the copy engine that cost what one warp's access of as many bytes does: boxes of 64 bytes a row are
@@ -35,17 +35,17 @@ STAGED = k.TmaLoad | k.BulkLoad | k.CopyAsync
 """Loads past registers, which stages are filled by."""
 
 
-def share_past_l1(sites: list[Site]) -> float:
+def share_past_l1(sites: list[StatementSite]) -> float:
     """Of the loads of threads, those that ask L1 to keep nothing."""
     return _share(sites, PAST_L1)
 
 
-def share_streaming(sites: list[Site]) -> float:
+def share_streaming(sites: list[StatementSite]) -> float:
     """Of the loads of threads, those that ask the caches to drop first what they bring."""
     return _share(sites, (CachePolicy.STREAMING,))
 
 
-def _share(sites: list[Site], policies: tuple[CachePolicy, ...]) -> float:
+def _share(sites: list[StatementSite], policies: tuple[CachePolicy, ...]) -> float:
     loads = [(s.statement, s.per_tile * s.tiles) for s in sites if isinstance(s.statement, k.GlobalLoad)]
     asked = sum(n * s.width * s.target.dtype.nbytes for s, n in loads if s.cache in policies)
     return asked / max(1, sum(n * s.width * s.target.dtype.nbytes for s, n in loads))
@@ -60,7 +60,7 @@ class RunCosts:
 
 
 def run_costs(
-    sites: list[Site], kernel: k.Kernel, lanes: dict[str, NDArray[np.int64]], fusion: Fusion, again: set[int]
+    sites: list[StatementSite], kernel: k.Kernel, lanes: dict[str, NDArray[np.int64]], fusion: Fusion, again: set[int]
 ) -> RunCosts:
     """What the lengths of runs cost, the mean over tensors by their bytes. One address for all lanes is no run; what is
     read again, a weight of every row, comes from the caches, to which the length of a run means little."""
@@ -99,7 +99,7 @@ def run_costs(
 
 
 def l2_read_bytes(
-    sites: list[Site], kernel: k.Kernel, lanes: dict[str, NDArray[np.int64]], blocks: int
+    sites: list[StatementSite], kernel: k.Kernel, lanes: dict[str, NDArray[np.int64]], blocks: int
 ) -> dict[int, float]:
     """Bytes that SMs read, by tensor position. Copies to one place in a prologue fetch what its loop no longer does,
     and those of full tiles what those of cut ones do not; copies to another place are another pass over the tensor.
@@ -155,7 +155,7 @@ _FAR_BLOCKS = 1 << 16
 _LEAVES_EARLY = (CachePolicy.STREAMING, CachePolicy.EVICT_FIRST)
 
 
-def reuse_distance(sites: list[Site], kernel: k.Kernel, again: set[int]) -> float:
+def reuse_distance(sites: list[StatementSite], kernel: k.Kernel, again: set[int]) -> float:
     """Bytes that pass through L2 and stay until a block reads what the first one has read, of the farthest operand.
 
     Blocks start in the order of their numbers, those of a cluster that a multicast serves as one. What leaves the cache
@@ -194,7 +194,7 @@ def _source(s: k.TmaLoad | k.BulkLoad) -> tuple[str, tuple[Expr, ...]]:
     return (s.tensor_map, s.coordinates) if isinstance(s, k.TmaLoad) else (s.tensor, (s.offset,))
 
 
-def is_kept(sites: list[Site], kernel: k.Kernel, again: set[int]) -> bool:
+def is_kept(sites: list[StatementSite], kernel: k.Kernel, again: set[int]) -> bool:
     """True if every load of what is read again asks L2 to keep it."""
     position = positions_of(kernel)
     loads = [s.statement for s in sites if isinstance(s.statement, Load)]
@@ -202,7 +202,7 @@ def is_kept(sites: list[Site], kernel: k.Kernel, again: set[int]) -> bool:
     return hints == {CachePolicy.EVICT_LAST}
 
 
-def bytes_in_flight(sites: list[Site], kernel: k.Kernel) -> float:
+def bytes_in_flight(sites: list[StatementSite], kernel: k.Kernel) -> float:
     """Bytes that a block asks for before it waits: all loads of a tile, all stages of staged ones."""
     threaded = sum(
         s.statement.width * s.statement.target.dtype.nbytes * s.per_tile * kernel.threads

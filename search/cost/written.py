@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from compiler.analysis.loops.loop_nest import BLOCK_VARS, THREAD_VARS
 from compiler.ir.expr import Expr, Var, const, var
 from compiler.lower import kernel_ir as k
-from search.cost.sites import Site
+from search.cost.sites import StatementSite
 
 PAGE_BYTES = 2 << 20
 """Of memory, by which what is written at a time is counted: the size of a page of device memory (CUDA driver API,
@@ -24,7 +24,7 @@ _SAMPLES, _MOST_PLACES = 4, 16
 """Indices of a loop, of a block's threads and of a box's rows that are looked at, and places of a block in all."""
 
 
-def written_spread(sites: list[Site], kernel: k.Kernel, resident: int) -> float:
+def written_spread(sites: list[StatementSite], kernel: k.Kernel, resident: int) -> float:
     """Pages that the blocks which run at a time write to, over those that as many bytes fill; of the output where they
     are the most. Blocks start in the order of their numbers, `resident` on a multiprocessor; of blocks that stay it is
     1, since what they write at a time is not known."""

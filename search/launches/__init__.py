@@ -5,7 +5,7 @@ from __future__ import annotations
 from compiler.schedule.scratch import Buffer, scratch_buffers
 from search.launches.cheapest import cheapest_cut
 from search.launches.cost import launch_us, moved_bytes
-from search.launches.cut import Cut, Part, cut_at, part_of, program_trace
+from search.launches.cut import Cut, LaunchPart, cut_at, part_of, program_trace
 from search.launches.inner_outer import group_counts, in_groups
 from search.launches.merged_dims import merged_dims
 from search.launches.nested_folds import nested_folds
@@ -17,7 +17,7 @@ from search.launches.split_reductions import split_reductions
 __all__ = [
     "Buffer",
     "Cut",
-    "Part",
+    "LaunchPart",
     "cheapest_cut",
     "cut_at",
     "group_counts",

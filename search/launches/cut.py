@@ -22,7 +22,7 @@ SCRATCH_ALIGN = 128
 
 
 @dataclass(frozen=True)
-class Part:
+class LaunchPart:
     """One launch: a fusion of its own, `i0`… and `v0`…, and the names that its tensors have in the program."""
 
     fusion: Fusion
@@ -39,7 +39,7 @@ class Cut:
     """
 
     program: Fusion
-    parts: tuple[Part, ...]
+    parts: tuple[LaunchPart, ...]
 
     @property
     def stores(self) -> tuple[tuple[str, ...], ...]:
@@ -75,7 +75,7 @@ def cut_at(program: Fusion, stores: Sequence[Collection[str]]) -> Cut:
         raise ValueError(f"stored values {[list(s) for s in stores]}: each launch stores results, each stored once.")
     if missing := [name for name in program.outputs if name not in every]:
         raise ValueError(f"outputs {missing} are stored by no launch.")
-    parts: list[Part] = []
+    parts: list[LaunchPart] = []
     available: set[str] = set()
     for names in stores:
         ordered = tuple(name for name in made if name in names)
@@ -98,7 +98,7 @@ def _folded_twice(program: Fusion, stores: Sequence[Collection[str]]) -> list[st
     return [name for name, count in folds.items() if count > 1]
 
 
-def part_of(program: Fusion, writes: tuple[str, ...], available: Collection[str]) -> Part:
+def part_of(program: Fusion, writes: tuple[str, ...], available: Collection[str]) -> LaunchPart:
     """The launch that computes `writes` from the program's inputs and the values `available` in memory.
 
     Names are canonical, so that equal launches are equal fusions, whatever they were cut from: inputs in the program's
@@ -116,7 +116,7 @@ def part_of(program: Fusion, writes: tuple[str, ...], available: Collection[str]
         replace(op, inputs=tuple(_renamed(x, names) for x in op.inputs), output=names[op.output]) for op in order
     )
     inputs, outputs = tuple(names[name] for name in reads), tuple(names[name] for name in writes)
-    return Part(identified(values, inputs, ops, outputs, is_pinned=program.is_pinned), reads, writes)
+    return LaunchPart(identified(values, inputs, ops, outputs, is_pinned=program.is_pinned), reads, writes)
 
 
 def identified(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from compiler.ir.fusion import Fusion, Op
 from compiler.ir.ops import FOLDS
-from search.launches.split_factors import Place
+from search.launches.split_factors import SplitPlace
 from search.launches.split_reductions import split_at
 
 LINE_BYTES = 128
@@ -23,7 +23,7 @@ def runs_last(fusion: Fusion) -> Fusion | None:
     return split_at(fusion, lambda op: place_of_run(fusion, op))
 
 
-def place_of_run(fusion: Fusion, op: Op) -> Place | None:
+def place_of_run(fusion: Fusion, op: Op) -> SplitPlace | None:
     """Where a reduction of short runs is split: into as many parts as a run has elements; None for any other.
 
     Its runs lie along the innermost dimension of several places; another that is folded is further out, beyond one that
@@ -37,4 +37,4 @@ def place_of_run(fusion: Fusion, op: Op) -> Place | None:
     if len(folded) < 2 or folded[-1] != real[-1] or real[-2] in op.dims:
         return None
     run = value.shape[folded[-1]]
-    return Place(folded[-1], run, 1) if run * value.dtype.nbytes < LINE_BYTES else None
+    return SplitPlace(folded[-1], run, 1) if run * value.dtype.nbytes < LINE_BYTES else None

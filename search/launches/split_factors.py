@@ -40,7 +40,7 @@ are, and a warp's vectors divide them."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SplitPlace:
     """How a reduction is split: dimension `dim` in `count` parts of `part` elements each, and `rest` elements beside
     them, fewer than two parts."""
 
@@ -103,14 +103,14 @@ def short_of_blocks(fusion: Fusion, op: Op, sm_count: int) -> int | None:
     return blocks if blocks < BLOCKS_PER_SM * sm_count else None
 
 
-def place_of_split(shape: Sequence[int], folded: Sequence[int], factor: int) -> Place | None:
+def place_of_split(shape: Sequence[int], folded: Sequence[int], factor: int) -> SplitPlace | None:
     """Where to split what is folded into about `factor` parts; None where it cannot be.
 
     By a divisor of a folded dimension if one is near, the outermost of equals; else by any number, with a rest.
     """
     whole = prod(shape[d] for d in folded)
     divisors = [(_apart(k, factor), d, k) for d in folded for k in _divisors(shape[d]) if 1 < k < whole]
-    exact = [Place(d, k, shape[d] // k) for _, d, k in sorted(divisors)]
+    exact = [SplitPlace(d, k, shape[d] // k) for _, d, k in sorted(divisors)]
     counts = _step_of(factor)
     near = [place for place in exact if _apart(place.count, counts.start) <= NEAR]
     return next(iter([*near[:1], *_with_rest(shape, folded, counts), *exact[:1]]), None)
@@ -122,11 +122,11 @@ def _step_of(factor: int) -> range:
     return range(max(2, ceil(_STEP**step - 1e-9)), ceil(_STEP ** (step + 1) - 1e-9))
 
 
-def _with_rest(shape: Sequence[int], folded: Sequence[int], counts: range) -> Iterator[Place]:
+def _with_rest(shape: Sequence[int], folded: Sequence[int], counts: range) -> Iterator[SplitPlace]:
     """The split of the longest folded dimension into one of these numbers of parts that leaves the smallest rest."""
     d = max(folded, key=lambda d: shape[d])
     grain = WHOLE_ELEMS if d == len(shape) - 1 else 1
-    found = [Place(d, k, part, shape[d] - k * part) for k in counts if (part := shape[d] // k // grain * grain)]
+    found = [SplitPlace(d, k, part, shape[d] - k * part) for k in counts if (part := shape[d] // k // grain * grain)]
     yield from sorted((p for p in found if p.rest < 2 * p.part), key=lambda p: (p.rest, p.count))[:1]
 
 

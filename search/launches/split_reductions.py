@@ -23,7 +23,7 @@ from math import prod
 from compiler.dtypes import DType
 from compiler.ir.fusion import Fusion, Literal, Op
 from compiler.ir.ops import MathGrade, OpKind
-from search.launches.split_factors import Place, place_of_split, short_of_blocks
+from search.launches.split_factors import SplitPlace, place_of_split, short_of_blocks
 from search.launches.writer import Writer
 
 LOWEST_F32 = -3.4028234663852886e38
@@ -38,7 +38,7 @@ def split_reductions(fusion: Fusion, factor: int, sm_count: int) -> Fusion | Non
     Each is split into about `factor` parts (`place_of_split`).
     """
 
-    def place_of(op: Op) -> Place | None:
+    def place_of(op: Op) -> SplitPlace | None:
         if short_of_blocks(fusion, op, sm_count) is None:
             return None
         return place_of_split(fusion.value(op.tensor_inputs[0]).shape, op.dims, factor)
@@ -46,7 +46,7 @@ def split_reductions(fusion: Fusion, factor: int, sm_count: int) -> Fusion | Non
     return split_at(fusion, place_of)
 
 
-def split_at(fusion: Fusion, place_of: Callable[[Op], Place | None]) -> Fusion | None:
+def split_at(fusion: Fusion, place_of: Callable[[Op], SplitPlace | None]) -> Fusion | None:
     """The fusion with every operator that has a place folded in two steps there; None where none has.
 
     Sums of 16-bit elements are f32 between the steps.
@@ -78,7 +78,7 @@ class _Cut:
 
     whole: tuple[int, ...]
     dims: tuple[int, ...]
-    place: Place
+    place: SplitPlace
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -106,7 +106,7 @@ class _Splitting:
     writer: Writer
     parts: dict[str, _Parts]
 
-    def split(self, op: Op, place: Place) -> None:
+    def split(self, op: Op, place: SplitPlace) -> None:
         """A reduction by way of the parts of `place`."""
         w, result, dim = self.writer, self.source.value(op.output), place.dim
         shape = self.source.value(op.tensor_inputs[0]).shape
@@ -142,7 +142,7 @@ class _Splitting:
         place = cut.place
         return self.writer.reshape(self.writer.slice(name, place.dim, 0, place.count * place.part), cut.shape)
 
-    def _rest_of(self, name: str, place: Place) -> str | None:
+    def _rest_of(self, name: str, place: SplitPlace) -> str | None:
         """What of `name` lies beside the parts; None where nothing does."""
         start = place.count * place.part
         return self.writer.slice(name, place.dim, start, start + place.rest) if place.rest else None

@@ -19,7 +19,7 @@ _OPEN_ATTEMPTS = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class Deadlines:
     """Deadlines in seconds. `start_s` covers imports and the CUDA context, `open_s` inputs and reference."""
 
     start_s: float = 120.0
@@ -115,9 +115,9 @@ def _baseline(backend: Backend, name: str) -> Baseline | LastReply:
 class ChildDevice:
     """The parent's end; a MeasuringDevice. `target` makes the child's handler (see `compiler.child`)."""
 
-    def __init__(self, name: str, target: str, init: Any = None, limits: Limits | None = None) -> None:
+    def __init__(self, name: str, target: str, init: Any = None, limits: Deadlines | None = None) -> None:
         self.name = name
-        self.limits = limits or Limits()
+        self.limits = limits or Deadlines()
         # No memory limit: CUDA reserves address space for all of the GPU's memory.
         self._child = Child(target, init, name=name, start_timeout_s=self.limits.start_s)
         self._fusion: Fusion | None = None

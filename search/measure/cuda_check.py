@@ -16,7 +16,7 @@ from search.proof.verify.inputs import RANDOM, make_inputs
 from search.proof.verify.zones import POISONS, buffer, disturbed_bytes, fill_guards, lay_out, poison
 
 
-class Launches(Protocol):
+class Launchable(Protocol):
     """What is checked: `fusetune.launch.Launcher`, or a stand-in for it."""
 
     artifact: KernelArtifact
@@ -25,7 +25,7 @@ class Launches(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class CardVerdict:
     """`fault` is empty for a right kernel. `max_error` is relative to the element, as `tolerance` is."""
 
     fault: str
@@ -65,7 +65,7 @@ class CheckBench:
         """The inputs of the `random` set, flat: what kernels are timed on."""
         return self._random.storages
 
-    def check(self, launcher: Launches, set_name: str) -> Verdict:
+    def check(self, launcher: Launchable, set_name: str) -> CardVerdict:
         """Runs the kernel twice. Raises KernelError as the launcher does, and torch's RuntimeError on a CUDA error."""
         case = self._random if set_name == RANDOM else self._case(set_name)
         self._load(case)
@@ -97,11 +97,11 @@ class CheckBench:
         if outside or inputs or any(holes) or any(wrong) or any(unstable):
             self._loaded = None  # the inputs may have been overwritten
             fault = self._fault(case, first, second, outside, inputs, holes, wrong, unstable)
-            return Verdict(f"{set_name} inputs: {fault}", deterministic=not any(unstable))
+            return CardVerdict(f"{set_name} inputs: {fault}", deterministic=not any(unstable))
         rtols = [want.tolerance.rtol if want.tolerance else 0.0 for want in case.expected]
         errors = [share * rtol for share, rtol in zip(shares, rtols, strict=True)]
         worst = max(outputs, key=lambda output: shares[output])
-        return Verdict("", errors[worst], rtols[worst])
+        return CardVerdict("", errors[worst], rtols[worst])
 
     def fault_of(self, outputs: Sequence[Array], allowances: Sequence[float]) -> str:
         """What is wrong with dense outputs that were computed from the `random` set; empty if nothing is.
@@ -183,7 +183,7 @@ class _Scratch:
     """Scratch buffers of a call between guard zones, filled with the run's poison: a kernel must not count on what it
     finds there. What is to be zero is cleared by the launcher."""
 
-    def __init__(self, launcher: Launches, arrays: TorchArrays) -> None:
+    def __init__(self, launcher: Launchable, arrays: TorchArrays) -> None:
         specs = launcher.artifact.scratch
         self._arrays = arrays
         self._zones = lay_out(tuple(spec.bytes for spec in specs), tuple(spec.align for spec in specs))

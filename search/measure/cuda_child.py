@@ -14,7 +14,7 @@ from compiler.ir.fusion import Fusion
 from fusetune.launch import Launcher, LaunchFailed
 from fusetune.wire.artifact import VERIFIER, KernelArtifact, Timing, Verification
 from search.measure.child_device import ContextPoisoned, handler_of
-from search.measure.cuda_check import CheckBench, Verdict
+from search.measure.cuda_check import CardVerdict, CheckBench
 from search.measure.cuda_timing import EagerCalls, GraphRun, KernelCalls, RotatingSets, Samples
 from search.measure.device import TIMING_POLICY, Baseline, CardFacts, Effort, MeasureResult
 from search.measure.eager import EagerForm, allowances, eager_form
@@ -40,7 +40,7 @@ class _Ready:
 
     def __init__(self, artifact: KernelArtifact, device: int) -> None:
         self.launcher = Launcher(artifact, device)
-        self.verdicts: dict[str, Verdict] = {}
+        self.verdicts: dict[str, CardVerdict] = {}
         self.run: GraphRun | None = None
 
     def close(self) -> None:
@@ -144,7 +144,7 @@ class CudaBackend:
         self._kernels.move_to_end(key)
         return self._kernels[key]
 
-    def _verdict(self, ready: _Ready, set_name: str) -> Verdict:
+    def _verdict(self, ready: _Ready, set_name: str) -> CardVerdict:
         assert self._bench is not None
         if set_name not in ready.verdicts:
             ready.verdicts[set_name] = self._bench.check(ready.launcher, set_name)

@@ -30,7 +30,7 @@ from typing import Any
 from compiler.ir.fusion import Fusion
 from fusetune.launch import GuardFailed
 from fusetune.wire.artifact import VERIFIER, KernelArtifact, Timing, Verification
-from search.measure.child_device import ChildDevice, ContextPoisoned, Limits, handler_of
+from search.measure.child_device import ChildDevice, ContextPoisoned, Deadlines, handler_of
 from search.measure.device import TIMING_POLICY, Baseline, CardFacts, Effort, MeasureResult
 from search.proof.verify.inputs import RANDOM, input_sets
 from search.tuning.ending import kernel_id
@@ -59,7 +59,7 @@ _SAMPLES = {Effort.SCREEN: 11, Effort.LEADER: 31, Effort.ALL_SETS: 11}
 class FakeDevice(ChildDevice):
     """See the module's text for what its kernels do."""
 
-    def __init__(self, limits: Limits | None = None) -> None:
+    def __init__(self, limits: Deadlines | None = None) -> None:
         super().__init__("fake device", "search.measure.fake:serve", limits=limits)
 
 

@@ -20,7 +20,7 @@ predicted so, with what they spill; they took 1.6 times as long as the best with
 
 
 @dataclass(slots=True)
-class Compiled:
+class CompiledCandidates:
     """What came of compiling: distinct kernels in the order of the candidates, and the trials of the rest; how many
     were under way at the end."""
 
@@ -37,14 +37,14 @@ def compile_promising(
     kernels: int,
     queue_depth: int,
     left_s: Callable[[], float],
-    seen: Callable[[Compiled], None] = lambda so_far: None,
-) -> Compiled:
+    seen: Callable[[CompiledCandidates], None] = lambda so_far: None,
+) -> CompiledCandidates:
     """Compile `candidates` in order into `folder` until it holds `kernels` distinct ones, or no seconds are left.
 
     `queue_depth` compiles are kept going, and given up when the time is up; `seen` is called after each that ends.
     Ctrl-C ends it with what there is.
     """
-    result = Compiled()
+    result = CompiledCandidates()
     first: dict[KernelId, int] = {}
     queue: deque[Build] = deque()
     remaining = enumerate(candidates)
@@ -67,7 +67,9 @@ def compile_promising(
     return result
 
 
-def _settle(builder: Builder, build: Build, folder: Path, result: Compiled, first: dict[KernelId, int]) -> None:
+def _settle(
+    builder: Builder, build: Build, folder: Path, result: CompiledCandidates, first: dict[KernelId, int]
+) -> None:
     artifact = builder.finish(build)
     if isinstance(artifact, Failure):
         result.failed.append(unbuilt(build, artifact))

@@ -21,7 +21,7 @@ from search.proof.emulated.prepared import Proof
 from search.tuning.candidates.candidate import Candidate
 from search.tuning.prepared import write_whole
 from search.tuning.trial import Trial, TrialState
-from search.tuning.tuner import Ending, Outcome
+from search.tuning.tuner import Ending, SearchOutcome
 
 FORMAT = "fusetune.results/1"
 RESULTS = "results.json"
@@ -63,7 +63,7 @@ def usable_folder(out: Path) -> Path:
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class TunedSubject:
     """What was tuned, and where: the part of a result that is known before the search."""
 
     name: str
@@ -79,7 +79,7 @@ def kernel_path(out: Path, name: str) -> Path:
     return out / KERNELS / f"{name}.json"
 
 
-def write_outcome(out: Path, subject: Subject, outcome: Outcome) -> dict[str, Any]:
+def write_outcome(out: Path, subject: TunedSubject, outcome: SearchOutcome) -> dict[str, Any]:
     """Keep the winner and the subject's row of `results.json`; returns the row."""
     row = _row(subject, Counter(str(trial.state) for trial in outcome.trials), outcome.ended)
     if outcome.winner is not None:
@@ -96,7 +96,7 @@ def write_outcome(out: Path, subject: Subject, outcome: Outcome) -> dict[str, An
     return row
 
 
-def write_proven(out: Path, subject: Subject, proofs: Sequence[Proof], ended: Ending) -> bool:
+def write_proven(out: Path, subject: TunedSubject, proofs: Sequence[Proof], ended: Ending) -> bool:
     """Keep the first proven kernel, which is the best predicted, and its row, which has no time that was measured.
 
     False, and nothing is written, where none was proven or where a kernel is kept that was measured for the same.
@@ -115,7 +115,7 @@ def write_proven(out: Path, subject: Subject, proofs: Sequence[Proof], ended: En
     return True
 
 
-def _row(subject: Subject, trials: Counter[str], ended: str) -> dict[str, Any]:
+def _row(subject: TunedSubject, trials: Counter[str], ended: str) -> dict[str, Any]:
     return {
         "fingerprint": subject.fusion.fingerprint,
         "binding": subject.fusion.binding_hash,
@@ -128,7 +128,7 @@ def _row(subject: Subject, trials: Counter[str], ended: str) -> dict[str, Any]:
     }
 
 
-def _kept(out: Path, subject: Subject, artifact: KernelArtifact, candidate: Candidate) -> dict[str, Any]:
+def _kept(out: Path, subject: TunedSubject, artifact: KernelArtifact, candidate: Candidate) -> dict[str, Any]:
     """Writes the kernel; what the row says of it."""
     path = kernel_path(out, subject.name)
     write_whole(path, artifact.model_dump_json(indent=1))
@@ -139,7 +139,7 @@ def _kept(out: Path, subject: Subject, artifact: KernelArtifact, candidate: Cand
     }
 
 
-def _write_row(out: Path, subject: Subject, row: dict[str, Any]) -> None:
+def _write_row(out: Path, subject: TunedSubject, row: dict[str, Any]) -> None:
     results = read_results(out)
     results[subject.name] = row
     write_whole(out / RESULTS, json.dumps({"format": FORMAT, "results": results}, indent=1))

@@ -20,7 +20,7 @@ from search.tuning.candidates.spread import spread
 from search.tuning.journal import TrialLog
 from search.tuning.progress import Progress
 from search.tuning.samplers.guided import GuidedSampler
-from search.tuning.tuner import Outcome, Settings, Tuner
+from search.tuning.tuner import SearchOutcome, SearchSettings, Tuner
 
 RANKED_POINTS = 400
 """Legal points of each scheduler that are ranked by prediction, time allowing."""
@@ -54,7 +54,7 @@ def tune_on(
     compile_processes: int | None = None,
     drafting: DraftPool | None = None,
     on_open: Callable[[MeasuringDevice], None] = lambda device: None,
-) -> Outcome:
+) -> SearchOutcome:
     """Search `plan` on `gpu` and settle the winner, going on from the trials in `log`.
 
     `drafting`: children that are up already, left open. `on_open` gets the device once it has the fusion open, before
@@ -85,7 +85,7 @@ def tune_on(
             sampler=GuidedSampler(spaces, seed, spread(ranking)),
             journal=log,
             budget=budget,
-            settings=Settings(queue_depth=processes + 4, floor_us=floor_us(plan.fusion, gpu.card)),
+            settings=SearchSettings(queue_depth=processes + 4, floor_us=floor_us(plan.fusion, gpu.card)),
             progress=progress,
             is_stopped=is_stopped,
         )

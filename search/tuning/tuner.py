@@ -44,7 +44,7 @@ class Builds(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class SearchSettings:
     """How a tuning goes about its work. `queue_depth`: kernels kept compiling or compiled ahead of the GPU.
 
     `finals_share` of the seconds is kept for timing `leaders` kernels again, in up to `rounds` rounds. `floor_us` is
@@ -59,7 +59,7 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class SearchOutcome:
     """What a tuning found. `winner` is None if no kernel was both right and timed; `ended` says why it stopped."""
 
     winner: Winner | None
@@ -86,7 +86,7 @@ class Tuner:
         sampler: Sampler,
         journal: TrialLog,
         budget: Budget,
-        settings: Settings | None = None,
+        settings: SearchSettings | None = None,
         progress: Progress | None = None,
         is_stopped: Callable[[], bool] = lambda: False,
     ) -> None:
@@ -95,7 +95,7 @@ class Tuner:
         self._sampler = sampler
         self._journal = journal
         self._budget = budget
-        self._settings = settings or Settings()
+        self._settings = settings or SearchSettings()
         self._progress = progress or Silent()
         self._is_stopped = is_stopped
         self._keep_s = self._settings.finals_share * (budget.seconds or 0.0)
@@ -108,7 +108,7 @@ class Tuner:
         self._is_exhausted = False
         self._next_number = 0
 
-    def run(self) -> Outcome:
+    def run(self) -> SearchOutcome:
         """Search until the budget or the space is spent, then settle the winner.
 
         Ctrl-C ends the search early: what is under way is cancelled, and the best kernel is still verified on all input
@@ -128,11 +128,11 @@ class Tuner:
                 self._progress.note("Interrupted: the best kernel is verified now. Ctrl-C again leaves at once.")
             self._wind_down()
         if ended == "stopped":
-            return Outcome(None, self._journal.trials, ended)
+            return SearchOutcome(None, self._journal.trials, ended)
         finals = Finals(self._device, self._artifact_of, self._record)
         winner = finals.run(self._ranking(), self._settings.leaders, rounds, self._has_time_for_finals)
         self._show("done")
-        return Outcome(winner, self._journal.trials, ended)
+        return SearchOutcome(winner, self._journal.trials, ended)
 
     def _has_time_for_finals(self) -> bool:
         return self._budget.left_s > 0 and not self._is_stopped()

@@ -16,9 +16,9 @@ from search.measure.device import Effort, MeasureResult, MeasuringDevice
 from search.tuning.build import Compiler
 from search.tuning.ending import kernel_id
 from search.tuning.trial import TrialState
-from service.ci.folder import Subject
-from service.ci.lock import Entry, LockedEvidence
-from service.ci.verdict import Status, Verdict
+from service.ci.folder import LockSubject
+from service.ci.lock import LockedEvidence, LockEntry
+from service.ci.verdict import CiVerdict, Status
 
 SECOND_LOOKS = 2
 """Further timings of a kernel that came out slow, the best counts: one of some 10 ms may meet a busy neighbour."""
@@ -33,7 +33,7 @@ class Rebuild:
     failure: str = ""
 
     @classmethod
-    def start(cls, subject: Subject, entry: Entry, compiler: Compiler) -> Rebuild:
+    def start(cls, subject: LockSubject, entry: LockEntry, compiler: Compiler) -> Rebuild:
         """Replays the schedule and queues the compile. Does not wait."""
         arch = arch_named(entry.card.arch)
         try:
@@ -60,7 +60,7 @@ class Change:
     note: tuple[str, ...] = ()
 
 
-def change_of(entry: Entry, built: KernelArtifact) -> Change:
+def change_of(entry: LockEntry, built: KernelArtifact) -> Change:
     """Compares source, machine code and launch, and says what generator and NVRTC made each."""
     code_hash, launch_hash = kernel_id(built)
     source_hash = sha256(built.source.encode()).hexdigest()
@@ -77,7 +77,7 @@ def change_of(entry: Entry, built: KernelArtifact) -> Change:
     return Change()
 
 
-def check_built(subject: Subject, entry: Entry, built: KernelArtifact) -> Verdict:
+def check_built(subject: LockSubject, entry: LockEntry, built: KernelArtifact) -> CiVerdict:
     """The verdict on a rebuilt kernel where its GPU is not at hand."""
     change = change_of(entry, built)
     if change.code:
@@ -87,8 +87,8 @@ def check_built(subject: Subject, entry: Entry, built: KernelArtifact) -> Verdic
 
 
 def check_run(
-    subject: Subject, entry: Entry, built: KernelArtifact, device: MeasuringDevice, tolerance: float
-) -> Verdict:
+    subject: LockSubject, entry: LockEntry, built: KernelArtifact, device: MeasuringDevice, tolerance: float
+) -> CiVerdict:
     """The verdict on a rebuilt kernel on its GPU: verified on all input sets, then timed.
 
     `tolerance` is the share of the locked time by which it may be slower. An entry of an older verifier comes back as
@@ -113,7 +113,7 @@ def check_run(
     return _verdict(subject, entry, Status.OK, f"{right}; {pace}", (*proof, *change.note), measured_us)
 
 
-def _proven(entry: Entry) -> tuple[Entry, tuple[str, ...]]:
+def _proven(entry: LockEntry) -> tuple[LockEntry, tuple[str, ...]]:
     """The entry of a kernel that was just proven, and what to say of it if an older verifier had proven it before."""
     if not entry.is_outdated:
         return entry, ()
@@ -139,14 +139,14 @@ def _differs(what: str, locked: str, now: str) -> list[str]:
 
 
 def _verdict(
-    subject: Subject,
-    entry: Entry,
+    subject: LockSubject,
+    entry: LockEntry,
     status: Status,
     message: str,
     details: Sequence[str],
     measured_us: float | None = None,
-) -> Verdict:
-    return Verdict(
+) -> CiVerdict:
+    return CiVerdict(
         subject.name,
         status,
         message,

@@ -21,7 +21,7 @@ from search.tuning.attached import Attached, Detached, card_of, find_device
 from search.tuning.budget import Budget
 from service.ci.junit import junit_xml
 from service.ci.lock import LockError
-from service.ci.run import Job, Target, run
+from service.ci.run import CiRun, Target, run
 from service.ci.summary import markdown_summary, text_summary
 
 GITHUB_SUMMARY = "GITHUB_STEP_SUMMARY"
@@ -87,7 +87,7 @@ def ci(
     for option, path in (("--lock", lock), ("--junit", junit), ("--summary", summary)):
         if path is not None:
             _refuse_unwritable(option, path)
-    job = Job(
+    job = CiRun(
         fusions=fusions,
         lock=lock,
         update=update,

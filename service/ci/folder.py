@@ -18,7 +18,7 @@ from service.ci.lock import Lock
 
 
 @dataclass(frozen=True)
-class Subject:
+class LockSubject:
     """A fusion of the folder. `binding` is written out: strides and alignment for every input."""
 
     name: str
@@ -27,7 +27,7 @@ class Subject:
     input_names: tuple[str, ...]
 
     @classmethod
-    def of(cls, named: Named) -> Subject:
+    def of(cls, named: Named) -> LockSubject:
         """Raises InvalidFusion or Unsupported."""
         fusion = named.bound()
         layouts = to_wire(fusion)[1].inputs
@@ -47,12 +47,12 @@ class Unusable:
 class Folder:
     """What `read_folder` found, in order of file name. `unread`: folders in it that hold fusions too."""
 
-    subjects: tuple[Subject, ...]
+    subjects: tuple[LockSubject, ...]
     unusable: tuple[Unusable, ...]
     unread: tuple[str, ...] = ()
 
     @property
-    def all(self) -> list[Subject | Unusable]:
+    def all(self) -> list[LockSubject | Unusable]:
         """Both, in order of name."""
         return sorted([*self.subjects, *self.unusable], key=lambda one: one.name)
 
@@ -72,7 +72,7 @@ def read_folder(folder: Path, sizes: Mapping[str, int], lock: Lock, lock_file: P
     files = [path for path in sorted(folder.glob("*.json")) if path.resolve() != lock_file.resolve()]
     if not files:
         raise UsageFault(f"--fusions: {folder} has no *.json. Name a folder of fusion files.")
-    subjects: list[Subject] = []
+    subjects: list[LockSubject] = []
     unusable: list[Unusable] = []
     symbols: set[str] = set()
     for path in files:
@@ -85,7 +85,7 @@ def read_folder(folder: Path, sizes: Mapping[str, int], lock: Lock, lock_file: P
         for named in loaded:
             symbols.update(symbols_of(named.fusion))
             try:
-                subjects.append(Subject.of(named))
+                subjects.append(LockSubject.of(named))
             except (InvalidFusion, Unsupported) as error:
                 unusable.append(Unusable(named.name, str(error)))
     if not unusable:

@@ -12,7 +12,7 @@ import socket
 from collections.abc import Iterator
 from xml.etree import ElementTree as ET
 
-from service.ci.verdict import GOOD, NEEDS_GPU, Report, Status, Verdict
+from service.ci.verdict import GOOD, NEEDS_GPU, CiReport, CiVerdict, Status
 
 _SUITE = "fusetune"
 _CLASS = "fusetune.ci"
@@ -23,7 +23,7 @@ _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 """Characters that XML 1.0 (section 2.2, Char) cannot hold, escaped or not."""
 
 
-def junit_xml(report: Report) -> str:
+def junit_xml(report: CiReport) -> str:
     """The document. Times of test cases are wall seconds; kernel times are properties of the suite, in microseconds."""
     kinds = [_kind(report, verdict) for verdict in report.verdicts]
     root = ET.Element("testsuites")
@@ -58,7 +58,7 @@ def junit_xml(report: Report) -> str:
     return ET.tostring(root, encoding="unicode", xml_declaration=False) + "\n"
 
 
-def _kind(report: Report, verdict: Verdict) -> str | None:
+def _kind(report: CiReport, verdict: CiVerdict) -> str | None:
     """The element that a verdict becomes inside its test case; None for a passed one."""
     code = report.exit_code_of(verdict)
     if code in (GOOD, NEEDS_GPU):
@@ -70,7 +70,7 @@ def _type(status: Status) -> str:
     return f"fusetune.{status.name.lower()}"
 
 
-def _properties(report: Report) -> Iterator[tuple[str, str]]:
+def _properties(report: CiReport) -> Iterator[tuple[str, str]]:
     yield "device", report.device
     yield "exit_code", str(report.exit_code)
     for verdict in report.verdicts:
@@ -84,7 +84,7 @@ def _properties(report: Report) -> Iterator[tuple[str, str]]:
                 yield f"{verdict.name}.{name}", f"{value:.3f}"
 
 
-def _lines(report: Report) -> Iterator[str]:
+def _lines(report: CiReport) -> Iterator[str]:
     for verdict in report.verdicts:
         yield f"{verdict.name}: {verdict.status}: {verdict.message}"
     yield from report.notes

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from fusetune.wire.binding import Binding
 from search.measure.device import TIMING_POLICY
-from service.ci.folder import Subject
-from service.ci.lock import Entry
+from service.ci.folder import LockSubject
+from service.ci.lock import LockEntry
 
 _HASH_CHARS = 12
 """Of a hash, enough to tell two apart in a message."""
@@ -18,17 +18,17 @@ _HASH_CHARS = 12
 class Key:
     """Fingerprint and binding of the file, card of the machine (or the one asked for), and how we time."""
 
-    subject: Subject
+    subject: LockSubject
     card: str
     policy: str = TIMING_POLICY
 
 
-def differences(entry: Entry, key: Key) -> tuple[str, ...]:
+def differences(entry: LockEntry, key: Key) -> tuple[str, ...]:
     """Every part of the key that differs: the field, the lock's value, the value found. None: the entry is a hit."""
     return tuple(_differences(entry, key))
 
 
-def _differences(entry: Entry, key: Key) -> Iterator[str]:
+def _differences(entry: LockEntry, key: Key) -> Iterator[str]:
     fusion = key.subject.fusion
     if entry.fingerprint != fusion.fingerprint:
         yield (
@@ -43,7 +43,7 @@ def _differences(entry: Entry, key: Key) -> Iterator[str]:
         yield f"policy: the lock has {entry.policy}, this version times by {key.policy}"
 
 
-def _binding_differences(entry: Entry, subject: Subject) -> Iterator[str]:
+def _binding_differences(entry: LockEntry, subject: LockSubject) -> Iterator[str]:
     found = [*_size_differences(entry.binding, subject.binding), *_layout_differences(entry.binding, subject)]
     if found or entry.fingerprint != subject.fusion.fingerprint:
         yield from found
@@ -59,7 +59,7 @@ def _size_differences(locked: Binding, found: Binding) -> Iterator[str]:
             yield f"size {symbol}: the lock has {_or_none(before)}, found {_or_none(now)}"
 
 
-def _layout_differences(locked: Binding, subject: Subject) -> Iterator[str]:
+def _layout_differences(locked: Binding, subject: LockSubject) -> Iterator[str]:
     found = subject.binding.inputs
     if len(locked.inputs) != len(found):
         yield f"inputs: the lock has {len(locked.inputs)}, found {len(found)}"

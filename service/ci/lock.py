@@ -91,7 +91,7 @@ class LockedCandidate(Wire):
     point: dict[str, int | float | str | bool]
 
 
-class Entry(Wire):
+class LockEntry(Wire):
     """A locked kernel. Times in microseconds as measured; `floor_us` is the least that the card allows.
 
     `binding` is written out: a size for every symbol, strides in elements and alignment for every input.
@@ -135,7 +135,7 @@ class Lock(Wire):
     """A lock file: entries by the name of the fusion's file, without `.json`, or of the case of a suite."""
 
     format: Literal["fusetune.lock/1"] = FORMAT
-    fusions: dict[str, Entry] = Field(default={})
+    fusions: dict[str, LockEntry] = Field(default={})
 
     def to_json(self) -> str:
         """The text of the file: equal locks give equal bytes."""
@@ -203,7 +203,7 @@ def _reasons(error: ValidationError) -> tuple[str, ...]:
     return (*shown, *([f"{left} more faults."] if left else []))
 
 
-def _contradictions(name: str, entry: Entry) -> list[str]:
+def _contradictions(name: str, entry: LockEntry) -> list[str]:
     where = f"fusions.{name}"
     if not is_file_name(name):
         return [f"fusions: found {name!r}, expected the name of a fusion file."]

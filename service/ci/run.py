@@ -19,11 +19,11 @@ from search.tuning.attached import Attached, Detached
 from search.tuning.budget import Budget
 from search.tuning.tune import compilers
 from service.ci.check import Rebuild, check_built, check_run
-from service.ci.folder import Folder, Subject, Unusable, read_folder
+from service.ci.folder import Folder, LockSubject, Unusable, read_folder
 from service.ci.key import Key, differences
-from service.ci.lock import Entry, Lock, read_lock, write_lock
+from service.ci.lock import Lock, LockEntry, read_lock, write_lock
 from service.ci.tuning import tune
-from service.ci.verdict import RETUNED, Report, Status, Verdict
+from service.ci.verdict import RETUNED, CiReport, CiVerdict, Status
 
 Target: TypeAlias = Attached | Detached
 
@@ -31,7 +31,7 @@ _HOW_TO_LOCK = "To mend it: the same command with --update, on a machine with th
 
 
 @dataclass(frozen=True)
-class Job:
+class CiRun:
     """What a run is to do. `tolerance` is a share of the locked time; `budget` starts a budget for one tuning.
 
     `sizes` are of symbols; `card` is the one asked for; `asks_for_gpu` is False if the user wants none.
@@ -48,7 +48,7 @@ class Job:
     asks_for_gpu: bool = True
 
 
-def run(job: Job, target: Target, console: Console) -> Report:
+def run(job: CiRun, target: Target, console: Console) -> CiReport:
     """Checks, and tunes where that is asked for. The lock is written once, at the end, if it changed.
 
     Progress goes to `console`. Raises LockError, UsageFault, and OSError if the lock cannot be written; Ctrl-C leaves
@@ -68,7 +68,7 @@ def run(job: Job, target: Target, console: Console) -> Report:
     notes = [*_card_notes(target, after), *(_stale_note(name, drops) for name in stale)]
     notes += map(_unread_note, folder.unread)
     notes.append(_settle_lock(job, before, after, updating))
-    return Report(
+    return CiReport(
         verdicts=verdicts,
         device=_device_words(target),
         asks_for_gpu=job.asks_for_gpu,
@@ -82,88 +82,88 @@ def run(job: Job, target: Target, console: Console) -> Report:
 class _Run:
     """One run's means: all that the check of a fusion needs beside the fusion."""
 
-    job: Job
+    job: CiRun
     target: Target
     lock: Lock
     updating: bool
     pool: CompilePool
     console: Console
 
-    def all(self, folder: Folder) -> tuple[Verdict, ...]:
+    def all(self, folder: Folder) -> tuple[CiVerdict, ...]:
         """The verdicts in order of name. All rebuilds are queued first, so that compilers work beside the GPU."""
         rebuilds: dict[str, Rebuild] = {}
         for subject in folder.subjects:
             entry = self.lock.fusions.get(subject.name)
             if entry is not None and not self._misses(subject, entry):
                 rebuilds[subject.name] = Rebuild.start(subject, entry, self.pool)
-        verdicts: list[Verdict] = []
+        verdicts: list[CiVerdict] = []
         for one in folder.all:
             begun = time.monotonic()
             verdict = self._one(one, rebuilds.get(one.name))
             verdicts.append(replace(verdict, seconds=time.monotonic() - begun))
         return tuple(verdicts)
 
-    def _one(self, one: Subject | Unusable, rebuild: Rebuild | None) -> Verdict:
+    def _one(self, one: LockSubject | Unusable, rebuild: Rebuild | None) -> CiVerdict:
         entry = self.lock.fusions.get(one.name)
         locked_us = entry.median_us if entry else None
         if isinstance(one, Unusable):
             first, *rest = one.reason.splitlines() or [""]
-            return Verdict(one.name, Status.UNUSABLE, first, tuple(rest), entry, locked_us)
+            return CiVerdict(one.name, Status.UNUSABLE, first, tuple(rest), entry, locked_us)
         try:
             if entry is None or rebuild is None:
                 return self._miss(one, entry)
             return self._hit(one, entry, rebuild)
         except DeviceLost as error:
             first, *rest = str(error).splitlines()
-            return Verdict(one.name, Status.GPU_LOST, first, tuple(rest), entry, locked_us)
+            return CiVerdict(one.name, Status.GPU_LOST, first, tuple(rest), entry, locked_us)
         except Unsupported as error:
-            return Verdict(one.name, Status.UNUSABLE, str(error), (), entry, locked_us)
+            return CiVerdict(one.name, Status.UNUSABLE, str(error), (), entry, locked_us)
 
-    def _hit(self, subject: Subject, entry: Entry, rebuild: Rebuild) -> Verdict:
+    def _hit(self, subject: LockSubject, entry: LockEntry, rebuild: Rebuild) -> CiVerdict:
         verdict = self._checked(subject, entry, rebuild)
         if not (self.updating and verdict.status in RETUNED and isinstance(self.target, Attached)):
             return verdict
         before = f"before: {verdict.status}: {verdict.message}"
         return self._tuned(subject, self.target, entry, (before, *verdict.details), otherwise=verdict)
 
-    def _checked(self, subject: Subject, entry: Entry, rebuild: Rebuild) -> Verdict:
+    def _checked(self, subject: LockSubject, entry: LockEntry, rebuild: Rebuild) -> CiVerdict:
         built = rebuild.finish()
         if isinstance(built, str):
             first, *rest = built.splitlines()
-            return Verdict(subject.name, Status.NOT_BUILT, first, tuple(rest), entry, entry.median_us)
+            return CiVerdict(subject.name, Status.NOT_BUILT, first, tuple(rest), entry, entry.median_us)
         if isinstance(self.target, Detached):
             return check_built(subject, entry, built)
         return check_run(subject, entry, built, self.target.device, self.job.tolerance)
 
-    def _miss(self, subject: Subject, entry: Entry | None) -> Verdict:
+    def _miss(self, subject: LockSubject, entry: LockEntry | None) -> CiVerdict:
         """A fusion without an entry for its key: tuned if that is asked for and there is a GPU."""
         misses = self._misses(subject, entry) if entry else ("the lock has no entry of this name",)
         if not self.updating:
-            return Verdict(subject.name, Status.MISS, misses[0], (*misses[1:], _HOW_TO_LOCK), entry)
+            return CiVerdict(subject.name, Status.MISS, misses[0], (*misses[1:], _HOW_TO_LOCK), entry)
         if isinstance(self.target, Detached):
             message = f"not tuned: {self.target.why}"
-            return Verdict(subject.name, Status.UNTUNED, message, misses, entry)
+            return CiVerdict(subject.name, Status.UNTUNED, message, misses, entry)
         return self._tuned(subject, self.target, entry, misses)
 
     def _tuned(
         self,
-        subject: Subject,
+        subject: LockSubject,
         gpu: Attached,
-        entry: Entry | None,
+        entry: LockEntry | None,
         why: tuple[str, ...],
-        otherwise: Verdict | None = None,
-    ) -> Verdict:
+        otherwise: CiVerdict | None = None,
+    ) -> CiVerdict:
         """The verdict on a tuning. Where it finds nothing the entry stays, and so does the verdict `otherwise`."""
         found = tune(subject, gpu, self.job.budget(), self.job.seed, self.console)
         locked_us = otherwise.locked_us if otherwise else None
-        if isinstance(found, Entry):
+        if isinstance(found, LockEntry):
             message = f"{found.median_us:.2f} us, right on all input sets"
-            return Verdict(subject.name, Status.TUNED, message, why, found, locked_us, found.median_us)
+            return CiVerdict(subject.name, Status.TUNED, message, why, found, locked_us, found.median_us)
         if otherwise is not None:
             return replace(otherwise, details=(*otherwise.details, f"tuning it again found no kernel: {found}"))
-        return Verdict(subject.name, Status.NO_KERNEL, found, why, entry, locked_us)
+        return CiVerdict(subject.name, Status.NO_KERNEL, found, why, entry, locked_us)
 
-    def _misses(self, subject: Subject, entry: Entry) -> tuple[str, ...]:
+    def _misses(self, subject: LockSubject, entry: LockEntry) -> tuple[str, ...]:
         """Why the entry does not answer: the key differs, or its proof ends here, where there is no GPU for another.
 
         Without a GPU and without `--card` the lock's own card is meant.
@@ -175,12 +175,12 @@ class _Run:
         return found
 
 
-def _outdated(entry: Entry) -> str:
+def _outdated(entry: LockEntry) -> str:
     proven = f"the lock's kernel was proven by verifier {entry.evidence.verifier}, this version has {VERIFIER}"
     return f"verifier: {proven}, and without a GPU it is not proven again"
 
 
-def _settle_lock(job: Job, before: Lock | None, after: Lock, updating: bool) -> str:
+def _settle_lock(job: CiRun, before: Lock | None, after: Lock, updating: bool) -> str:
     """Writes the lock if it is to change; says what became of it."""
     if not updating or after == before:
         return f"{job.lock}: left as it is"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from service.ci.verdict import BAD_INPUT, BAD_KERNEL, GOOD, LOCK_MISS, NEEDS_GPU, Report, Verdict
+from service.ci.verdict import BAD_INPUT, BAD_KERNEL, GOOD, LOCK_MISS, NEEDS_GPU, CiReport, CiVerdict
 
 _MEANING = {
     GOOD: "all good",
@@ -17,7 +17,7 @@ _MEANING = {
 _HEAD = ("fusion", "result", "us", "lock us", "floor us")
 
 
-def text_summary(report: Report) -> str:
+def text_summary(report: CiReport) -> str:
     """The table, then what each fusion that is not plainly good has to say, the notes, and the last word."""
     rows = [_HEAD, *map(_row, report.verdicts)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
@@ -29,7 +29,7 @@ def text_summary(report: Report) -> str:
     return "\n".join(lines)
 
 
-def markdown_summary(report: Report) -> str:
+def markdown_summary(report: CiReport) -> str:
     """A table with a line for each fusion; what is to be read about the others in a list below."""
     lines = [f"### fusetune: {_MEANING[report.exit_code]}", "", _md_row(_HEAD), _md_row(("---", "---", *["---:"] * 3))]
     lines += [_md_row([_md(cell) for cell in _row(verdict)]) for verdict in report.verdicts]
@@ -41,7 +41,7 @@ def markdown_summary(report: Report) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _row(verdict: Verdict) -> tuple[str, ...]:
+def _row(verdict: CiVerdict) -> tuple[str, ...]:
     """Cells of a verdict. `us` is of this run alone: what was not run here has none."""
     times = (verdict.measured_us, verdict.locked_us, verdict.floor_us)
     return (verdict.name, verdict.status.value, *("-" if us is None else f"{us:.2f}" for us in times))
@@ -53,7 +53,7 @@ def _aligned(row: tuple[str, ...], widths: list[int]) -> str:
     return "  ".join((*texts, *numbers)).rstrip()
 
 
-def _last_word(report: Report) -> str:
+def _last_word(report: CiReport) -> str:
     counts = Counter(verdict.status for verdict in report.verdicts)
     counted = ", ".join(f"{count} {status}" for status, count in counts.most_common())
     fusions = "1 fusion" if len(report.verdicts) == 1 else f"{len(report.verdicts)} fusions"

@@ -15,11 +15,11 @@ from search.tuning.leaders import Winner
 from search.tuning.progress import failure_counts, progress_on
 from search.tuning.trial import Trial
 from search.tuning.tune import tune_on
-from service.ci.folder import Subject
-from service.ci.lock import Entry, LockedCandidate, LockedCard, LockedEvidence
+from service.ci.folder import LockSubject
+from service.ci.lock import LockedCandidate, LockedCard, LockedEvidence, LockEntry
 
 
-class Memory:
+class TrialsInMemory:
     """A `TrialLog` that ends with the process: a CI job starts from nothing, and what it keeps is the lock."""
 
     def __init__(self) -> None:
@@ -33,14 +33,14 @@ class Memory:
         self._trials[trial.number] = trial
 
 
-def tune(subject: Subject, gpu: Attached, budget: Budget, seed: int, console: Console) -> Entry | str:
+def tune(subject: LockSubject, gpu: Attached, budget: Budget, seed: int, console: Console) -> LockEntry | str:
     """The entry of the fastest kernel that is right on all input sets; or in words why none was found.
 
     Raises Unsupported if no scheduler takes the fusion, DeviceLost, and KeyboardInterrupt, whatever was found by then.
     """
     plan = Plan.of(subject.fusion, gpu.card)
     with progress_on(console, f"{subject.name} on {gpu.card.name}") as progress:
-        outcome = tune_on(gpu, plan, Memory(), budget, seed, progress)
+        outcome = tune_on(gpu, plan, TrialsInMemory(), budget, seed, progress)
     if outcome.ended == "interrupted":
         raise KeyboardInterrupt
     if outcome.winner is None:
@@ -49,12 +49,12 @@ def tune(subject: Subject, gpu: Attached, budget: Budget, seed: int, console: Co
     return _entry(subject, gpu, outcome.winner)
 
 
-def _entry(subject: Subject, gpu: Attached, winner: Winner) -> Entry:
+def _entry(subject: LockSubject, gpu: Attached, winner: Winner) -> LockEntry:
     kernel, trial = winner.artifact, winner.trial
     if kernel.timing is None or kernel.verification is None:
         raise AssertionError(f"{subject.name}: a winner without a timing or a proof")
     code_hash, launch_hash = kernel_id(kernel)
-    return Entry(
+    return LockEntry(
         fingerprint=subject.fusion.fingerprint,
         binding_hash=subject.fusion.binding_hash,
         binding=subject.binding,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from service.ci.lock import Entry
+from service.ci.lock import LockEntry
 
 GOOD = 0
 BAD_KERNEL = 1
@@ -52,7 +52,7 @@ EXIT_CODES = {
     Status.NO_KERNEL: LOCK_MISS,
     Status.UNTUNED: NEEDS_GPU,
 }
-"""The exit code of a run in which this is the worst. REBUILT is good where no GPU was asked for (`Report`)."""
+"""The exit code of a run in which this is the worst. REBUILT is good where no GPU was asked for (`CiReport`)."""
 
 RETUNED = frozenset({Status.WRONG, Status.CHANGED, Status.SLOWER, Status.NOT_BUILT})
 """Ends of a hit that `--update` mends by a new tuning."""
@@ -63,7 +63,7 @@ UNANSWERED = frozenset({Status.MISS, Status.NO_KERNEL, Status.UNTUNED})
 
 
 @dataclass(frozen=True)
-class Verdict:
+class CiVerdict:
     """What came of one fusion. `message` is the line to read first, `details` the rest.
 
     `entry` is the lock's entry as it is to stand, None if there is none. `measured_us` was measured in this run;
@@ -74,7 +74,7 @@ class Verdict:
     status: Status
     message: str = ""
     details: tuple[str, ...] = ()
-    entry: Entry | None = None
+    entry: LockEntry | None = None
     locked_us: float | None = None
     measured_us: float | None = None
     seconds: float = 0.0
@@ -86,20 +86,20 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class Report:
+class CiReport:
     """A whole run. `device` says in words what it ran on; `notes` are about the lock, the card, the run.
 
     `asks_for_gpu`: a kernel that was only rebuilt counts as unfinished. Not so under `--device none`.
     """
 
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[CiVerdict, ...]
     device: str
     asks_for_gpu: bool = True
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
     started_at: str = field(default="")
 
-    def exit_code_of(self, verdict: Verdict) -> int:
+    def exit_code_of(self, verdict: CiVerdict) -> int:
         """What the run would exit with if there were only this fusion."""
         if verdict.status is Status.REBUILT and not self.asks_for_gpu:
             return GOOD

@@ -20,7 +20,7 @@ from service.db.kernels import DamagedArtifact
 from service.db.pages import BadCursor
 from service.db.types import DamagedDocument
 from service.db.unready import is_disk_full
-from service.problems import Fault, answer
+from service.problems import ProblemDetail, answer
 
 
 class PageFault(Exception):
@@ -97,7 +97,7 @@ def page_for_browsers(otherwise: Handler) -> Handler:
     return handle
 
 
-def unexpected(request: Request, fault: Fault) -> Response:
+def unexpected(request: Request, fault: ProblemDetail) -> Response:
     """An error that no route has translated: a page where a browser asks, else problem details."""
     if _is_browser(request):
         return _whole_page(request, PageFault(fault.kind.status, fault.kind.title, f"{fault.detail} {fault.fix}"))

@@ -19,7 +19,7 @@ _DEFAULTS: Mapping[str, Any] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TextPart:
     """Steps taken one after the other on each of `tensors`."""
 
     tensors: tuple[str, ...]
@@ -48,11 +48,11 @@ def knobs_by_launch(point: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]
     return list(found.items())
 
 
-def parts(steps: Sequence[Mapping[str, Any]]) -> tuple[Part, ...]:
+def parts(steps: Sequence[Mapping[str, Any]]) -> tuple[TextPart, ...]:
     """The steps of a trace's JSON in their order, neighbours that differ in the tensor alone put together."""
     runs = [(tensor, tuple(map(_text, run))) for tensor, run in groupby(steps, key=_tensor)]
     return tuple(
-        Part(tuple(tensor for tensor, _ in alike), done) for done, alike in groupby(runs, key=lambda run: run[1])
+        TextPart(tuple(tensor for tensor, _ in alike), done) for done, alike in groupby(runs, key=lambda run: run[1])
     )
 
 

@@ -127,14 +127,14 @@ def _ordered(query: Select[TrialRow], order: TrialOrder) -> Select[TrialRow]:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class RuleRefusals:
     """How many trials a rule refused, and the violation of the first of them."""
 
     trials: int
     first: dict[str, Any]
 
 
-def refusals(session: Session, tuning_id: str) -> dict[str, Refusal]:
+def refusals(session: Session, tuning_id: str) -> dict[str, RuleRefusals]:
     """Refused trials of a tuning by rule; a trial that breaks a rule twice counts once."""
     query = select(TrialRow.violations).where(TrialRow.tuning_id == tuning_id, TrialRow.state == "illegal")
     counts: Counter[str] = Counter()
@@ -143,4 +143,4 @@ def refusals(session: Session, tuning_id: str) -> dict[str, Refusal]:
         by_rule = {violation["rule"]: violation for violation in reversed(violations)}
         counts.update(by_rule.keys())
         first = by_rule | first
-    return {rule: Refusal(count, first[rule]) for rule, count in counts.most_common()}
+    return {rule: RuleRefusals(count, first[rule]) for rule, count in counts.most_common()}

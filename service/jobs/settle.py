@@ -11,7 +11,7 @@ from fusetune.wire.artifact import KernelArtifact
 from search.tuning.leaders import Winner
 from search.tuning.progress import failure_counts
 from search.tuning.trial import Trial, TrialState
-from search.tuning.tuner import Outcome
+from search.tuning.tuner import SearchOutcome
 from service.db import kernels, keys, tunings
 from service.db.models import KernelRow
 from service.jobs.job import Job
@@ -21,7 +21,7 @@ _FAILURES_NAMED = 5
 _SERVED_WHERE = "It is served where verified_emulated and predicted are accepted."
 
 
-def settle(job: Job, outcome: Outcome, spent_s: float, driver: str) -> str:
+def settle(job: Job, outcome: SearchOutcome, spent_s: float, driver: str) -> str:
     """Publish the winner and end the tuning; returns its state. Raises TuningLost if it is not ours to end."""
     with job.writing() as session:
         is_cancelled = tunings.advance(session, job.id, "publishing", spent_s, job.run)

@@ -39,7 +39,7 @@ _IDLE_S = 60.0
 """After so long without a tuning the GPU is given back: its memory holds the last one's tensors."""
 
 
-class Tunings:
+class TuningJobs:
     """Works on tunings, one at a time. `stopping` is the worker's: set when it shall end, or by us when it must.
 
     `drafting`: children that outlive a tuning; without them each has its own.

@@ -25,7 +25,7 @@ from service.jobs.presence import Heartbeat, WorkerLock
 from service.jobs.queue import QueueUnavailable, queue_name
 from service.jobs.reconcile import reconcile
 from service.jobs.target import find_target
-from service.jobs.tuning import Tunings
+from service.jobs.tuning import TuningJobs
 from service.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -66,7 +66,7 @@ def _serve(settings: Settings, db: Database, target: Attached | Detached, drafti
     is_attached = isinstance(target, Attached)
     presence = _announced(settings, db, target)
     queue = queue_name(presence.card_id, attached=is_attached)
-    work = Tunings(db, target, settings.worker_id, stopping, settings.compilers, drafting)
+    work = TuningJobs(db, target, settings.worker_id, stopping, settings.compilers, drafting)
     jobs = DbosQueue(settings.dbos_url)
     adoption = Adoption(db, jobs, queue, settings.worker_id)
     executor = Executor(settings.dbos_url, settings.worker_id, queue, work.run)

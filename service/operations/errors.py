@@ -8,7 +8,7 @@ from __future__ import annotations
 from fusetune.wire.artifact import VERIFIER
 
 
-class Refusal(Exception):
+class OperationRefused(Exception):
     """Base of what an operation refuses on purpose. `detail` is for people, `fix` says what to do."""
 
     def __init__(self, detail: str, fix: str) -> None:
@@ -20,7 +20,7 @@ class Refusal(Exception):
         return f"{self.detail} {self.fix}"
 
 
-class NotFound(Refusal):
+class NotFound(OperationRefused):
     """Nothing has that id."""
 
     def __init__(self, kind: str, id: str, where_to_look: str) -> None:
@@ -28,11 +28,11 @@ class NotFound(Refusal):
         super().__init__(f"No {kind} has the id {shown!r}.", f"Ids are listed by {where_to_look}.")
 
 
-class OverLimit(Refusal):
+class OverLimit(OperationRefused):
     """The request asks for more than this service gives."""
 
 
-class IdempotencyConflict(Refusal):
+class IdempotencyConflict(OperationRefused):
     """The Idempotency-Key was used for another request."""
 
     def __init__(self, key: str) -> None:
@@ -41,7 +41,7 @@ class IdempotencyConflict(Refusal):
         )
 
 
-class OutdatedKernel(Refusal):
+class OutdatedKernel(OperationRefused):
     """The kernel was proven by an older verifier, or found wrong by a later one: its code is not given out."""
 
     def __init__(self, id: str, verifier: int, refuted: str) -> None:
@@ -50,7 +50,7 @@ class OutdatedKernel(Refusal):
         super().__init__(proven + why, "Post its fusion again: a kernel is proven or searched for, and then served.")
 
 
-class Busy(Refusal):
+class Busy(OperationRefused):
     """Too much of this is asked for at once. `retry_after_s`: when to ask again."""
 
     retry_after_s = 2

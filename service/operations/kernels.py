@@ -30,7 +30,7 @@ LOADABLE: PartName = "cubin"
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ArtifactPart:
     """A piece of an artifact; `sha256` is the whole artifact's."""
 
     sha256: str
@@ -103,7 +103,7 @@ def artifact(context: Context, id: str) -> Artifact:
     return found
 
 
-def part(context: Context, id: str, name: PartName) -> Part:
+def part(context: Context, id: str, name: PartName) -> ArtifactPart:
     """One piece of the artifact. Raises NotFound, DamagedArtifact; OutdatedKernel for the one that is LOADABLE."""
     whole = artifact(context, id) if name == LOADABLE else _stored(context, id)
     document = KernelArtifact.model_validate_json(whole.content)
@@ -116,7 +116,7 @@ def part(context: Context, id: str, name: PartName) -> Part:
             content = document.cubin
         case "schedule":
             content = json.dumps(document.trace).encode()
-    return Part(whole.sha256, content)
+    return ArtifactPart(whole.sha256, content)
 
 
 def _stored(context: Context, id: str) -> Artifact:

@@ -36,14 +36,14 @@ from service.views import trial_view, tuning_views
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class TuningOrder:
     """Who asks, and under which Idempotency-Key."""
 
     actor: str
     idempotency_key: str | None = None
 
 
-def open_or_answer(context: Context, request: TuningRequest, order: Order) -> KernelView | TuningView:
+def open_or_answer(context: Context, request: TuningRequest, order: TuningOrder) -> KernelView | TuningView:
     """A kernel that the cache has, else the tuning that looks for one: a new one, or one in flight with the same key.
 
     Raises InvalidDocument, UnknownCard, Unsupported, OverLimit, QueueFull and IdempotencyConflict.
@@ -71,7 +71,7 @@ class _Call:
     """A request, who asks, and what its fusion and binding are called."""
 
     request: TuningRequest
-    order: Order
+    order: TuningOrder
     identity: Identity
 
     @cached_property

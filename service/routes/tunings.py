@@ -24,7 +24,7 @@ from fusetune.wire.service import (
 )
 from service.operations import events, tunings
 from service.operations.board import Board
-from service.operations.tunings import Order
+from service.operations.tunings import TuningOrder
 from service.problems import (
     BODY_TOO_LARGE,
     IDEMPOTENCY_CONFLICT,
@@ -75,7 +75,7 @@ _STOP_CHECK_S = 0.25
 )  # fmt: skip
 def open_tuning(body: TuningRequest, context: Ctx, actor: Actor, idempotency_key: IdempotencyKey = None) -> Response:
     """Ask for the fastest correct kernel of a fusion: answered from the cache, or by a search."""
-    found = tunings.open_or_answer(context, body, Order(actor, idempotency_key))
+    found = tunings.open_or_answer(context, body, TuningOrder(actor, idempotency_key))
     if isinstance(found, KernelView):
         return as_json(found)
     return as_json(found, 202, {"Location": f"{router.prefix}/{found.id}"})

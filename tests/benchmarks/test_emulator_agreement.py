@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.emulate.agree import Row, markdown
+from benchmarks.emulate.agree import AgreementRow, markdown
 from benchmarks.emulate.comparing import compare
 from benchmarks.emulate.compiling import entry, prepare_forms, prepared_forms
 from benchmarks.emulate.conclusions import conclusion
-from benchmarks.emulate.form import Tolerance
+from benchmarks.emulate.form import FormTolerance
 from benchmarks.emulate.forms import all_forms
 from benchmarks.emulate.open_points import converted, experiments, placed, predicted
 from benchmarks.emulate.values import near_underflow, operands, specials
@@ -73,26 +73,26 @@ def f32(*bits: int) -> Any:
 @pytest.mark.parametrize(
     ("tolerance", "card", "emulated", "wrong"),
     [
-        (Tolerance("f32"), 0x7FFFFFFF, 0x7FC00000, 0),
-        (Tolerance("f32", with_nan_bits=True), 0x7FFFFFFF, 0x7FC00000, 1),
-        (Tolerance("f32", with_nan_bits=True), 0x7FFFFFFF, 0x7FFFFFFF, 0),
-        (Tolerance("f32"), 0x00000000, 0x80000000, 1),
-        (Tolerance("f32", relative=2.0**-22), 0x3F800000, 0x3F800003, 0),
-        (Tolerance("f32", relative=2.0**-22), 0x3F800000, 0x3F800005, 1),
-        (Tolerance("f32", relative=2.0**-22), 0x3F800000, 0x7FFFFFFF, 1),
-        (Tolerance("f32", relative=2.0**-22), 0x00000001, 0x00000000, 0),
+        (FormTolerance("f32"), 0x7FFFFFFF, 0x7FC00000, 0),
+        (FormTolerance("f32", with_nan_bits=True), 0x7FFFFFFF, 0x7FC00000, 1),
+        (FormTolerance("f32", with_nan_bits=True), 0x7FFFFFFF, 0x7FFFFFFF, 0),
+        (FormTolerance("f32"), 0x00000000, 0x80000000, 1),
+        (FormTolerance("f32", relative=2.0**-22), 0x3F800000, 0x3F800003, 0),
+        (FormTolerance("f32", relative=2.0**-22), 0x3F800000, 0x3F800005, 1),
+        (FormTolerance("f32", relative=2.0**-22), 0x3F800000, 0x7FFFFFFF, 1),
+        (FormTolerance("f32", relative=2.0**-22), 0x00000001, 0x00000000, 0),
     ],
 )
-def test_comparison(tolerance: Tolerance, card: int, emulated: int, wrong: int) -> None:
+def test_comparison(tolerance: FormTolerance, card: int, emulated: int, wrong: int) -> None:
     found = compare(f32(card), f32(emulated), tolerance)
     assert (found.cases, found.mismatches, bool(found.first)) == (1, wrong, bool(wrong))
 
 
 def test_the_summary_counts_by_family() -> None:
     rows = [
-        Row("a", "float", cases=10, bits=2, worst=0.5),
-        Row("b", "float", cases=5, mismatches=1, bits=1, first="value 3: card 1.0, emulator 2.0"),
-        Row("c", "fence", cases=7),
+        AgreementRow("a", "float", cases=10, bits=2, worst=0.5),
+        AgreementRow("b", "float", cases=5, mismatches=1, bits=1, first="value 3: card 1.0, emulator 2.0"),
+        AgreementRow("c", "fence", cases=7),
     ]
     text = markdown(rows, "a card")
     assert text.startswith("3 kernels compared in 22 values: disagreeing: 1, on a card.")

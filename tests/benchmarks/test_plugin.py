@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from benchmarks.kernels import plugin
-from benchmarks.kernels.plugin import Kernels
+from benchmarks.kernels.plugin import StoredKernels
 from benchmarks.suite.export import SUITE, fusion_of
 from fusetune.wire.artifact import (
     Conditions,
@@ -56,11 +56,11 @@ def artifact(fusion: dict[str, Any], bound_to: dict[str, Any], /, us: float = 10
     return KernelArtifact(**(fields | changes))
 
 
-def kernels_with(folder: Path, *artifacts: KernelArtifact) -> Kernels:
+def kernels_with(folder: Path, *artifacts: KernelArtifact) -> StoredKernels:
     for i, one in enumerate(artifacts):
         (folder / f"tuning{i}").mkdir()
         (folder / f"tuning{i}" / "kernel.json").write_text(one.model_dump_json())
-    return Kernels.from_folder(folder, arch="sm_90a")
+    return StoredKernels.from_folder(folder, arch="sm_90a")
 
 
 @pytest.mark.parametrize(
@@ -110,12 +110,12 @@ def test_of_several_the_fastest_is_used(tmp_path: Path) -> None:
 def test_files_that_are_no_kernels_are_passed_over(tmp_path: Path) -> None:
     (tmp_path / "trials.json").write_text('[{"state": "measured"}]')
     (tmp_path / "broken.json").write_text("{")
-    assert Kernels.from_folder(tmp_path, arch="sm_90a").by_key == {}
+    assert StoredKernels.from_folder(tmp_path, arch="sm_90a").by_key == {}
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(NotADirectoryError, match="absent: found no such folder"):
-        Kernels.from_folder(tmp_path / "absent")
+        StoredKernels.from_folder(tmp_path / "absent")
 
 
 def test_it_loads_by_path_from_another_folder_and_builds_none_without_kernels(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import torch
 
 from benchmarks.kernels import run, table
 from benchmarks.kernels.cases import SUITE, bytes_moved, idiom, load, make_inputs, matmul_flops
-from benchmarks.kernels.limits import Limits
+from benchmarks.kernels.limits import CardLimits
 from benchmarks.kernels.reference import Agreement, compare, reference
 from benchmarks.kernels.timing import Timed, WallClockTimer, set_count, summarize
 
@@ -19,7 +19,7 @@ VARIED = SUITE.with_name("suite_varied.json")
 CASES = load(["*"], tiny=False)
 TINY = load(["*"], tiny=True)
 MIB = 1 << 20
-LIMITS = Limits(
+LIMITS = CardLimits(
     device="a card",
     torch="2",
     l2_bytes=50 * MIB,
@@ -140,12 +140,12 @@ def timed(us: float, spread: float = 0.0) -> Timed:
 def test_the_table_marks_what_must_not_be_taken_for_a_figure() -> None:
     right, wrong = Agreement(0.0, 0.0), Agreement(1.0, 1.0, "out: relative L2 error 1.00e+00")
     results = {
-        "eager": table.Result(timed(30.0, spread=0.2), right),
-        "max": table.Result(timed(5.0), wrong),
-        "plugin": table.Result(timed(12.0), right),
-        "default": table.Result(error="RuntimeError: no"),
+        "eager": table.CaseResult(timed(30.0, spread=0.2), right),
+        "max": table.CaseResult(timed(5.0), wrong),
+        "plugin": table.CaseResult(timed(12.0), right),
+        "default": table.CaseResult(error="RuntimeError: no"),
     }
-    row = table.Row("a_case", 4_000_000, limit_us=8.0, copy_us=10.0, results=results)
+    row = table.TableRow("a_case", 4_000_000, limit_us=8.0, copy_us=10.0, results=results)
     text = table.to_text([row], ["eager", "default", "max", "plugin"])
     cells = [cell.strip() for cell in text.splitlines()[2].split("|")[1:-1]]
     assert cells == ["a_case", "4.0", "8.0", "10.0", "30.0~", "error", "5.0!", "12.0", "1.20"]

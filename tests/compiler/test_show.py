@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from compiler import faults
 from compiler.arch import arch_named
-from compiler.cli import Stage, app
+from compiler.cli import ShownStage, app
 from compiler.emit.cuda import ENTRY, kernel_text
 from compiler.ir.printer import fusion_text, scheduled_text
 from compiler.lower.printer import kernel_ir_text
@@ -85,7 +85,7 @@ def test_several_launches_are_shown_one_after_the_other(show: Show, stage: str) 
 
 def test_ir_is_the_default_and_every_stage_has_a_name(show: Show) -> None:
     assert show(DOCUMENT) == show(DOCUMENT, "--stage", "ir")
-    assert [s.value for s in Stage] == ["fusion", "trace", "ir", "kernel", "cuda", "ptx"]
+    assert [s.value for s in ShownStage] == ["fusion", "trace", "ir", "kernel", "cuda", "ptx"]
 
 
 def test_standard_input_is_read_for_a_dash() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.emulate import on_card
-from benchmarks.emulate.agree import Row, compare_forms, compare_fusions
+from benchmarks.emulate.agree import AgreementRow, compare_forms, compare_fusions
 from benchmarks.emulate.compiling import prepare_forms
 from benchmarks.emulate.forms import all_forms
 from benchmarks.emulate.fusions import prepare_fusions
@@ -19,7 +19,7 @@ FUSIONS = 200
 PROCESSES = 8
 
 
-def told(rows: Iterable[Row]) -> str:
+def told(rows: Iterable[AgreementRow]) -> str:
     return "\n".join(f"{r.name}: {r.failure or r.first} ({r.mismatches} of {r.cases})" for r in rows if not r.agrees)
 
 

@@ -15,7 +15,7 @@ from compiler.ir.ops import OpKind
 from compiler.pipeline import artifact
 from fusetune.wire.artifact import KernelArtifact
 from search.cost.roofline import floor_us
-from search.measure.child_device import ChildDevice, Limits, handler_of
+from search.measure.child_device import ChildDevice, Deadlines, handler_of
 from search.measure.cuda import CudaDevice
 from search.measure.cuda_child import CudaBackend
 from search.measure.device import Baseline, Effort
@@ -33,7 +33,7 @@ HANG_LIMIT_S = 5.0
 
 @pytest.fixture(scope="module")
 def device() -> Iterator[CudaDevice]:
-    with CudaDevice(limits=Limits(measure_s=HANG_LIMIT_S)) as device:
+    with CudaDevice(limits=Deadlines(measure_s=HANG_LIMIT_S)) as device:
         device.open(add_fusion())
         yield device
 

@@ -10,7 +10,7 @@ import pytest
 
 from compiler.nvrtc import CompilePool
 from fusetune.wire.artifact import KernelArtifact
-from search.measure.child_device import Limits
+from search.measure.child_device import Deadlines
 from search.measure.cuda import CudaDevice
 from search.measure.device import Effort
 from search.tuning.trial import TrialState
@@ -59,7 +59,7 @@ def artifacts() -> Iterator[tuple[Judged, KernelArtifact]]:
 def test_wrong_kernels_are_found_on_the_card() -> None:
     missed: list[str] = []
     count, opened = 0, ""
-    with CudaDevice(limits=Limits(measure_s=HANG_LIMIT_S)) as device:
+    with CudaDevice(limits=Deadlines(measure_s=HANG_LIMIT_S)) as device:
         for one, artifact in artifacts():
             if one.mutant.fusion != opened:
                 opened = one.mutant.fusion

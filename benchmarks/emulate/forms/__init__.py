@@ -18,7 +18,7 @@ programs.py     mathematical functions of CUDA, 128-bit integers
 
 from __future__ import annotations
 
-from benchmarks.emulate.form import Form
+from benchmarks.emulate.form import InstructionForm
 from benchmarks.emulate.forms import (
     control,
     conversions,
@@ -36,7 +36,7 @@ from benchmarks.emulate.forms import (
 )
 
 
-def all_forms() -> tuple[Form, ...]:
+def all_forms() -> tuple[InstructionForm, ...]:
     """Every form, names unique."""
     modules = (
         integers,

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from benchmarks.emulate.form import Form
+from benchmarks.emulate.form import InstructionForm
 from benchmarks.emulate.forms.frame import form, kernel, words
 
 _SHARED = "  __shared__ u32 s[128];\n  s[t] = x[i];\n  __syncthreads();\n"
 _TEST = 'asm volatile("{{\\n.reg .pred p;\\nisspacep.{0} p, %1;\\nselp.u32 %0, 1, 0, p;\\n}}" : "=r"(d) : "l"({1}));'
 
 
-def forms() -> Iterator[Form]:
+def forms() -> Iterator[InstructionForm]:
     """All of this module."""
     yield from _branches()
     yield from _spaces()
     yield from _hints()
 
 
-def _form(name: str, family: str, text: str, before: str = "") -> Form:
+def _form(name: str, family: str, text: str, before: str = "") -> InstructionForm:
     source = before + kernel("const u32* x, u32* y", text)
     return form(name, family, source, {"x": words(name, 256)}, {"y": 1024}, grid=2)
 
 
-def _branches() -> Iterator[Form]:
+def _branches() -> Iterator[InstructionForm]:
     """Lanes that part and meet again, calls, jump tables."""
     loop = (
         "  u32 v = x[i], d = 0;\n#pragma unroll 1\n  for (u32 k = 0; k < v % 37; ++k) {\n"
@@ -48,7 +48,7 @@ def _branches() -> Iterator[Form]:
     yield _form("exit of some lanes", "control", exits)
 
 
-def _spaces() -> Iterator[Form]:
+def _spaces() -> Iterator[InstructionForm]:
     """Generic addresses of every space."""
     places = (
         ("global", "x + t"),
@@ -116,7 +116,7 @@ _ORDERS = (
 )
 
 
-def _hints() -> Iterator[Form]:
+def _hints() -> Iterator[InstructionForm]:
     """Nothing must change."""
     for hint in _HINTS:
         text = f'  asm volatile("{hint}" ::"l"(x + (i & ~31)) : "memory");\n  y[i] = x[i] + 1;'

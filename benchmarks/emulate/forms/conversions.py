@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from benchmarks.emulate.form import Form
+from benchmarks.emulate.form import InstructionForm
 from benchmarks.emulate.forms.elementwise import elementwise
 
 _form = partial(elementwise, family="cvt")
@@ -15,7 +15,7 @@ _TO_INTEGER = ("rni", "rzi", "rmi", "rpi")
 _TO_FLOAT = ("rn", "rz", "rm", "rp")
 
 
-def forms() -> Iterator[Form]:
+def forms() -> Iterator[InstructionForm]:
     """All of this module."""
     yield from _integers()
     yield from _mixed()
@@ -24,7 +24,7 @@ def forms() -> Iterator[Form]:
     yield from _moves()
 
 
-def _integers() -> Iterator[Form]:
+def _integers() -> Iterator[InstructionForm]:
     for to in _INTEGERS:
         for of in _INTEGERS:
             if to != of:
@@ -33,7 +33,7 @@ def _integers() -> Iterator[Form]:
                     yield _form(f"cvt.sat.{to}.{of}", of, _slot(to))
 
 
-def _mixed() -> Iterator[Form]:
+def _mixed() -> Iterator[InstructionForm]:
     for integer in _INTEGERS:
         for real in _FLOATS:
             if real != "bf16" or integer not in ("u8", "s8"):
@@ -51,7 +51,7 @@ def _mixed() -> Iterator[Form]:
             yield _form(f"cvt.rn.sat.{real}.{integer}", integer, real)
 
 
-def _floats() -> Iterator[Form]:
+def _floats() -> Iterator[InstructionForm]:
     for rounding in _TO_FLOAT:
         for modifier in ("", ".ftz", ".sat", ".ftz.sat"):
             yield _form(f"cvt.{rounding}{modifier}.f32.f64", "f64>f32", "f32")
@@ -89,7 +89,7 @@ def _floats() -> Iterator[Form]:
     yield _form("cvt.ftz.sat.f32.f32", "f32", "f32")
 
 
-def _packed() -> Iterator[Form]:
+def _packed() -> Iterator[InstructionForm]:
     for kind in ("f16x2", "bf16x2"):
         for rounding in ("rn", "rz"):
             for relu in ("", ".relu", ".satfinite", ".relu.satfinite"):
@@ -107,7 +107,7 @@ def _packed() -> Iterator[Form]:
         yield _form(f"cvt.pack.sat.{kind}.s32.b32", "s32 s32 b32", "b32")
 
 
-def _moves() -> Iterator[Form]:
+def _moves() -> Iterator[InstructionForm]:
     """Packing and unpacking of registers."""
     yield _form("mov.b64 pack", "b32 b32", "b64", body="mov.b64 %0, {%1, %2};")
     yield _form("mov.b32 pack", "b16 b16", "b32", body="mov.b32 %0, {%1, %2};")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from benchmarks.emulate.form import Form, Tolerance
+from benchmarks.emulate.form import FormTolerance, InstructionForm
 from benchmarks.emulate.forms.frame import Array, form, kernel, numbers, words
 
 START = """  __shared__ u64 bar;
@@ -15,7 +15,7 @@ START = """  __shared__ u64 bar;
 """
 
 
-def forms() -> Iterator[Form]:
+def forms() -> Iterator[InstructionForm]:
     """All of this module."""
     yield from _cp_async()
     yield from _bulk()
@@ -24,7 +24,7 @@ def forms() -> Iterator[Form]:
     yield from _clusters()
 
 
-def _cp_async() -> Iterator[Form]:
+def _cp_async() -> Iterator[InstructionForm]:
     table = [("ca", size, hint) for size in (4, 8, 16) for hint in ("", ".L2::128B")]
     table += [("cg", 16, hint) for hint in ("", ".L2::64B", ".L2::256B")]
     for cache, size, hint in table:
@@ -42,7 +42,7 @@ def _cp_async() -> Iterator[Form]:
             yield form(name, "cp.async", source, {"x": words(name, 256 * size, "uint8")}, {"y": 256 * size}, grid=2)
 
 
-def _bulk() -> Iterator[Form]:
+def _bulk() -> Iterator[InstructionForm]:
     for target in ("shared::cluster", "shared::cta"):
         for hint in ("", ".L2::cache_hint"):
             for size in (16, 48, 2048):
@@ -101,7 +101,7 @@ def _elements(name: str, kind: str, count: int) -> Array:
     return words(name, count, f"uint{kind[1:]}")
 
 
-def _bulk_reductions() -> Iterator[Form]:
+def _bulk_reductions() -> Iterator[InstructionForm]:
     for suffix, kind in _REDUCTIONS:
         name = f"cp.reduce.async.bulk.global.shared::cta.bulk_group.{suffix}"
         text = (
@@ -112,13 +112,13 @@ def _bulk_reductions() -> Iterator[Form]:
         )
         count = 512 // np.dtype(_elements(name, kind, 1).dtype).itemsize
         values = {"x": _elements(name, kind, count), "y": _elements(name + " there", kind, count)}
-        tolerance = Tolerance(kind) if kind in ("f16", "bf16", "f32", "f64") else Tolerance()
+        tolerance = FormTolerance(kind) if kind in ("f16", "bf16", "f32", "f64") else FormTolerance()
         yield form(
             name, "bulk reduce", kernel("const u32* x, u32* y", text), values, {}, changed=("y",), tolerance=tolerance
         )
 
 
-def _mbarriers() -> Iterator[Form]:
+def _mbarriers() -> Iterator[InstructionForm]:
     """What mbarrier instructions return, in a kernel of one warp so that the order is fixed."""
     steps = (
         ("test_wait.parity", "mbarrier.test_wait.parity.shared::cta.b64 p, [%1], %2;"),
@@ -168,12 +168,12 @@ def _mapped(of: str, into: str) -> str:
     return f'  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"({into}) : "r"(SMEM({of})), "r"(rank ^ 1));\n'
 
 
-def _cluster(name: str, text: str, nbytes: int = 1024) -> Form:
+def _cluster(name: str, text: str, nbytes: int = 1024) -> InstructionForm:
     source = kernel("const u32* x, u32* y", text)
     return form(name, "cluster", source, {"x": words(name, 256)}, {"y": nbytes}, grid=4, block=64, cluster=2)
 
 
-def _clusters() -> Iterator[Form]:
+def _clusters() -> Iterator[InstructionForm]:
     read = (
         '  u32 d;\n  asm volatile("ld.shared::cluster.u32 %0, [%1];" : "=r"(d) : "r"(remote) : "memory");\n  y[i] = '
         "d;\n  CLUSTER_SYNC();"

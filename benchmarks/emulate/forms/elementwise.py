@@ -9,7 +9,7 @@ import zlib
 
 import numpy as np
 
-from benchmarks.emulate.form import EXACT, Form, Tolerance
+from benchmarks.emulate.form import EXACT, FormTolerance, InstructionForm
 from benchmarks.emulate.values import WIDTHS, operands, width
 
 _LETTERS = {8: "h", 16: "h", 32: "r", 64: "l"}
@@ -27,8 +27,8 @@ FLOATING = frozenset({"f16", "bf16", "f32", "f64", "f16x2", "bf16x2", "tf32"})
 
 
 def elementwise(
-    name: str, dtypes: str, result: str, *, body: str = "", tolerance: Tolerance = EXACT, family: str
-) -> Form:
+    name: str, dtypes: str, result: str, *, body: str = "", tolerance: FormTolerance = EXACT, family: str
+) -> InstructionForm:
     """A form of instruction `name`. `dtypes` are its operands' types, separated by spaces, at most 3.
 
     `body` is the PTX, `%0` the result and `%1` the first operand; without it the instruction with all of them.
@@ -46,8 +46,8 @@ def elementwise(
     count = len(values[0])
     padded = values + [np.zeros(1, np.uint64)] * (3 - len(values))
     if tolerance == EXACT and result in FLOATING:
-        tolerance = Tolerance(result, with_nan_bits=True)
-    return Form(
+        tolerance = FormTolerance(result, with_nan_bits=True)
+    return InstructionForm(
         name=name,
         family=family,
         kernel=kernel,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator
 
-from benchmarks.emulate.form import Form, Tolerance
+from benchmarks.emulate.form import FormTolerance, InstructionForm
 from benchmarks.emulate.forms.frame import Array, form, kernel
 from benchmarks.emulate.values import WIDTHS, operands
 from compiler.emulate.launch import TensorMap
@@ -24,7 +24,7 @@ _VECTORS = (
 )
 
 
-def forms() -> Iterator[Form]:
+def forms() -> Iterator[InstructionForm]:
     """All of this module."""
     for kind in _KINDS:
         for space in ("global", "shared", "generic global", "generic shared"):
@@ -50,7 +50,9 @@ def _pairs(name: str, kind: str) -> tuple[Array, Array]:
     return first, second
 
 
-def _made(name: str, kind: str, source: str, inputs: dict[str, Array], outputs: dict[str, int], count: int) -> Form:
+def _made(
+    name: str, kind: str, source: str, inputs: dict[str, Array], outputs: dict[str, int], count: int
+) -> InstructionForm:
     return form(
         f"{name} on special values",
         "float atomic",
@@ -60,7 +62,7 @@ def _made(name: str, kind: str, source: str, inputs: dict[str, Array], outputs: 
         args=("x", "z", *outputs),
         changed=("z",),
         grid=count // _THREADS,
-        tolerance=Tolerance(kind, with_nan_bits=kind != "f64"),
+        tolerance=FormTolerance(kind, with_nan_bits=kind != "f64"),
     )
 
 
@@ -68,7 +70,7 @@ def _suffix(kind: str, op: str = "add") -> str:
     return f"{op}.{kind}" if kind in ("f32", "f64") else f"{op}.noftz.{kind}"
 
 
-def _scalar(opcode: str, kind: str, space: str) -> Form:
+def _scalar(opcode: str, kind: str, space: str) -> InstructionForm:
     word, letter = _WORDS[WIDTHS[kind]]
     where = "" if space.startswith("generic") else f".{space}"
     instruction = f"{opcode}{where}.{_suffix(kind)}"
@@ -94,7 +96,7 @@ def _scalar(opcode: str, kind: str, space: str) -> Form:
     return _made(name, kind, source, {"x": x, "z": z}, outputs, len(x))
 
 
-def _vector(opcode: str, count: int, kind: str, op: str) -> Form:
+def _vector(opcode: str, count: int, kind: str, op: str) -> InstructionForm:
     word, letter = _WORDS[WIDTHS[kind]]
     letter = "f" if kind == "f32" else letter
     instruction = f"{opcode}.global.{op}{'' if kind == 'f32' else '.noftz'}.v{count}.{kind}"
@@ -120,7 +122,7 @@ def _vector(opcode: str, count: int, kind: str, op: str) -> Form:
     return _made(instruction, kind, source, {"x": x, "z": z}, outputs, len(x))
 
 
-def _bulk(kind: str, op: str) -> Form:
+def _bulk(kind: str, op: str) -> InstructionForm:
     word, _ = _WORDS[WIDTHS[kind]]
     suffix = _suffix(kind, op) if op == "add" else f"{op}.{kind}"
     instruction = f"cp.reduce.async.bulk.global.shared::cta.bulk_group.{suffix}"
@@ -141,7 +143,7 @@ def _staged(word: str, operation: str) -> str:
     )
 
 
-def _tensor(kind: str, op: str) -> Form:
+def _tensor(kind: str, op: str) -> InstructionForm:
     word, _ = _WORDS[WIDTHS[kind]]
     name = f"cp.reduce.async.bulk.tensor.1d.{op} {kind}"
     x, z = _pairs(name, kind)
@@ -160,5 +162,5 @@ def _tensor(kind: str, op: str) -> Form:
         args=("x", tensor),
         changed=("z",),
         grid=len(x) // _THREADS,
-        tolerance=Tolerance(kind, with_nan_bits=kind != "f64"),
+        tolerance=FormTolerance(kind, with_nan_bits=kind != "f64"),
     )

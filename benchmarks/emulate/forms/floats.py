@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from benchmarks.emulate.form import Form, Tolerance
+from benchmarks.emulate.form import FormTolerance, InstructionForm
 from benchmarks.emulate.forms.elementwise import elementwise
 
 _form = partial(elementwise, family="float")
 _ROUNDINGS = ("rn", "rz", "rm", "rp")
 
 
-def forms() -> Iterator[Form]:
+def forms() -> Iterator[InstructionForm]:
     """All of this module."""
     yield from _single()
     yield from _double()
@@ -20,7 +20,7 @@ def forms() -> Iterator[Form]:
     yield from _approximate()
 
 
-def _single() -> Iterator[Form]:
+def _single() -> Iterator[InstructionForm]:
     for rounding in _ROUNDINGS:
         for flush in ("", ".ftz"):
             for op, count in (("add", 2), ("sub", 2), ("mul", 2), ("fma", 3)):
@@ -48,7 +48,7 @@ def _single() -> Iterator[Form]:
             yield _form(f"testp.{test}.{kind}", kind, "u32", body=body)
 
 
-def _double() -> Iterator[Form]:
+def _double() -> Iterator[InstructionForm]:
     for rounding in _ROUNDINGS:
         for op, count in (("add", 2), ("sub", 2), ("mul", 2), ("fma", 3), ("div", 2), ("rcp", 1), ("sqrt", 1)):
             yield _form(f"{op}.{rounding}.f64", "f64 " * count, "f64")
@@ -59,7 +59,7 @@ def _double() -> Iterator[Form]:
         yield _form(f"{op}.f64", "f64 " * count, "f64")
 
 
-def _half() -> Iterator[Form]:
+def _half() -> Iterator[InstructionForm]:
     for kind in ("f16", "f16x2", "bf16", "bf16x2"):
         of_half = kind.startswith("f16")
         for modifier in ("", ".ftz", ".sat", ".ftz.sat") if of_half else ("",):
@@ -79,7 +79,7 @@ def _half() -> Iterator[Form]:
                         yield _form(f"{op}{flush}{nan}{sign}.{kind}", f"{kind} {kind}", kind)
 
 
-def _approximate() -> Iterator[Form]:
+def _approximate() -> Iterator[InstructionForm]:
     """Errors as the PTX ISA documents them for each instruction."""
     for flush in ("", ".ftz"):
         yield _approximated(f"div.full{flush}.f32", "f32 moderate", relative=2 * 2.0**-23)
@@ -108,5 +108,5 @@ def _approximate() -> Iterator[Form]:
 
 def _approximated(
     name: str, dtypes: str, result: str = "f32", *, relative: float = 0.0, absolute: float = 0.0, body: str = ""
-) -> Form:
-    return _form(name, dtypes, result, body=body, tolerance=Tolerance(result, relative, absolute))
+) -> InstructionForm:
+    return _form(name, dtypes, result, body=body, tolerance=FormTolerance(result, relative, absolute))

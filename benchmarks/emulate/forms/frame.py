@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.emulate.form import EXACT, Form, Tolerance
+from benchmarks.emulate.form import EXACT, FormTolerance, InstructionForm
 
 Array = npt.NDArray[Any]
 
@@ -48,10 +48,10 @@ def form(
     cluster: int = 1,
     dynamic_smem: int = 0,
     changed: tuple[str, ...] = (),
-    tolerance: Tolerance = EXACT,
-) -> Form:
+    tolerance: FormTolerance = EXACT,
+) -> InstructionForm:
     """A form over one-dimensional grids; without `args` the inputs in order, then the outputs."""
-    return Form(
+    return InstructionForm(
         name=name,
         family=family,
         kernel=source,

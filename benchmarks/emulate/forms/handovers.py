@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from benchmarks.emulate.form import Form
+from benchmarks.emulate.form import InstructionForm
 from benchmarks.emulate.forms.copies import START
 from benchmarks.emulate.forms.frame import form, kernel, words
 
 _COPY = '    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(SMEM(s + t)), "l"(x + i) : "memory");\n'
 
 
-def forms() -> Iterator[Form]:
+def forms() -> Iterator[InstructionForm]:
     """All of this module."""
     yield from _barriers()
     yield from _cp_async()
@@ -19,12 +19,12 @@ def forms() -> Iterator[Form]:
     yield from _others()
 
 
-def _form(name: str, family: str, text: str, attributes: str = "") -> Form:
+def _form(name: str, family: str, text: str, attributes: str = "") -> InstructionForm:
     source = kernel("const u32* x, u32* y", text, attributes)
     return form(name, family, source, {"x": words(name, 256)}, {"y": 1024}, grid=2)
 
 
-def _barriers() -> Iterator[Form]:
+def _barriers() -> Iterator[InstructionForm]:
     """All threads, half of them, and one half that only arrives."""
     for sync in ("bar.sync 3;", "bar.sync 3, 128;", "barrier.sync 3, 128;", "barrier.sync.aligned 3;",
                  "bar.cta.sync 3;", "barrier.cta.sync 3;", "barrier.cta.sync.aligned 3, 128;"):  # fmt: skip
@@ -51,7 +51,7 @@ def _barriers() -> Iterator[Form]:
     yield _form("bar.warp.sync of 20 lanes", "barrier", some)
 
 
-def _cp_async() -> Iterator[Form]:
+def _cp_async() -> Iterator[InstructionForm]:
     all_of_them = (
         f'  __shared__ u32 s[128];\n{_COPY}    asm volatile("cp.async.wait_all;" ::: "memory");\n'
         "  __syncthreads();\n  y[i] = s[127 - t];"
@@ -78,7 +78,7 @@ def _cp_async() -> Iterator[Form]:
         yield _form(f"cp.async.mbarrier.arrive{noinc}", "cp.async", text)
 
 
-def _mbarriers() -> Iterator[Form]:
+def _mbarriers() -> Iterator[InstructionForm]:
     again = (
         f"{START}  __shared__ u32 s[128];\n  s[t] = x[i];\n  if (t == 0) MBAR_ARRIVE(bar);\n  MBAR_WAIT(bar, 0);\n"
         '  __syncthreads();\n  if (t == 0) {\n    asm volatile("mbarrier.inval.shared::cta.b64 [%0];" ::"r"(SMEM(&bar))'
@@ -106,7 +106,7 @@ def _mbarriers() -> Iterator[Form]:
     yield _form("ring of two stages between warps", "mbarrier", ring)
 
 
-def _others() -> Iterator[Form]:
+def _others() -> Iterator[InstructionForm]:
     registers = (
         '  if (t < 128) asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");\n'
         '  else asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");\n  y[i] = x[i] + t;'

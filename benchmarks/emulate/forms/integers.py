@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from benchmarks.emulate.form import Form
+from benchmarks.emulate.form import InstructionForm
 from benchmarks.emulate.forms.elementwise import elementwise
 
 _form = partial(elementwise, family="integer")
@@ -13,7 +13,7 @@ _INTEGERS = ("u16", "s16", "u32", "s32", "u64", "s64")
 _WIDER = {"u16": "u32", "s16": "s32", "u32": "u64", "s32": "s64"}
 
 
-def forms() -> Iterator[Form]:
+def forms() -> Iterator[InstructionForm]:
     """All of this module."""
     yield from _arithmetic()
     yield from _products()
@@ -22,7 +22,7 @@ def forms() -> Iterator[Form]:
     yield from _comparisons()
 
 
-def _arithmetic() -> Iterator[Form]:
+def _arithmetic() -> Iterator[InstructionForm]:
     for kind in _INTEGERS:
         for op in ("add", "sub", "min", "max"):
             yield _form(f"{op}.{kind}", f"{kind} {kind}", kind)
@@ -42,7 +42,7 @@ def _arithmetic() -> Iterator[Form]:
         yield _form(f"{op}.relu.s32", "s32 s32", "s32")
 
 
-def _products() -> Iterator[Form]:
+def _products() -> Iterator[InstructionForm]:
     for kind in _INTEGERS:
         for half in ("lo", "hi"):
             yield _form(f"mul.{half}.{kind}", f"{kind} {kind}", kind)
@@ -64,7 +64,7 @@ def _products() -> Iterator[Form]:
                 yield _form(f"dp2a.{half}.{a}.{b}", "b32 b32 b32", "b32")
 
 
-def _carries() -> Iterator[Form]:
+def _carries() -> Iterator[InstructionForm]:
     """Two instructions: the carry has no other way out."""
     for kind in ("u32", "s32", "u64", "s64"):
         width = kind[1:]
@@ -93,7 +93,7 @@ def _carries() -> Iterator[Form]:
             yield _form(name, f"{kind} {kind} {kind}", kind, body=body)
 
 
-def _bits() -> Iterator[Form]:
+def _bits() -> Iterator[InstructionForm]:
     for width in ("b16", "b32", "b64"):
         for op in ("and", "or", "xor"):
             yield _form(f"{op}.{width}", f"{width} {width}", width)
@@ -147,7 +147,7 @@ def _bits() -> Iterator[Form]:
         yield _form(f"prmt.b32.{mode}", "b32 b32 b32", "b32")
 
 
-def _comparisons() -> Iterator[Form]:
+def _comparisons() -> Iterator[InstructionForm]:
     signed, unsigned = ("eq", "ne", "lt", "le", "gt", "ge"), ("lo", "ls", "hi", "hs")
     ordered = (*signed, "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan")
     table = [

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from benchmarks.emulate.form import Form, Tolerance
+from benchmarks.emulate.form import FormTolerance, InstructionForm
 from benchmarks.emulate.forms.frame import form, kernel, numbers, words
 
 _LETTERS = {8: "h", 16: "h", 32: "r", 64: "l"}
@@ -14,7 +14,7 @@ _TYPES = {8: "u16", 16: "u16", 32: "u32", 64: "u64"}
 _VECTORS = tuple((c, w) for w in (8, 16, 32, 64) for c in (1, 2, 4) if c * w <= 128)
 
 
-def forms() -> Iterator[Form]:
+def forms() -> Iterator[InstructionForm]:
     """All of this module."""
     yield from _copies()
     yield from _signs()
@@ -24,7 +24,7 @@ def forms() -> Iterator[Form]:
     yield from _order()
 
 
-def _copy(name: str, load: str, store: str, count: int, width: int, hint: bool = False) -> Form:
+def _copy(name: str, load: str, store: str, count: int, width: int, hint: bool = False) -> InstructionForm:
     """Each thread moves one vector, through the load and the store; `hint` gives both an L2 policy."""
     letter, registers = _LETTERS[width], ", ".join(f"v{k}" for k in range(count))
     vector = f".v{count}" if count > 1 else ""
@@ -54,7 +54,7 @@ def _copy(name: str, load: str, store: str, count: int, width: int, hint: bool =
     return form(name, "memory", source, {"x": words(name, 512 * step, "uint8")}, {"y": 512 * step}, grid=4)
 
 
-def _copies() -> Iterator[Form]:
+def _copies() -> Iterator[InstructionForm]:
     for count, width in _VECTORS:
         yield _copy(f"ld.global st.global v{count}.b{width}", "ld.global", "st.global", count, width)
         yield _copy(f"ld st generic v{count}.b{width}", "ld", "st", count, width)
@@ -78,7 +78,7 @@ def _copies() -> Iterator[Form]:
         yield _copy(f"L2::cache_hint v{count}", "ld.global.L2::cache_hint", "st.global.L2::cache_hint", count, 32, True)
 
 
-def _signs() -> Iterator[Form]:
+def _signs() -> Iterator[InstructionForm]:
     """Narrow loads into wider registers."""
     for kind in ("u8", "s8", "u16", "s16", "u32", "s32"):
         for register, letter in ((32, "r"), (64, "l")):
@@ -92,7 +92,7 @@ def _signs() -> Iterator[Form]:
             yield form(name, "memory", source, {"x": words(name, 256 * step, "uint8")}, {"y": 2048}, grid=2)
 
 
-def _other_spaces() -> Iterator[Form]:
+def _other_spaces() -> Iterator[InstructionForm]:
     for count, width in _VECTORS:
         letter, step = _LETTERS[width], count * width // 8
         vector = f".v{count}" if count > 1 else ""
@@ -143,7 +143,7 @@ _WIDTH = {"f16x2": 32, "bf16x2": 32, "bf16": 16}
 _PLAIN = ("add.f16", "add.bf16", "add.f16x2", "add.bf16x2")
 
 
-def _atomics() -> Iterator[Form]:
+def _atomics() -> Iterator[InstructionForm]:
     """Many threads on few places, in shared and global memory: only what no order can change is compared."""
     for op, kinds in _ATOMICS:
         for kind in kinds:
@@ -184,7 +184,7 @@ def _values(name: str, kind: str, width: int, count: int) -> np.ndarray[tuple[in
     return words(name, count, f"uint{width}")
 
 
-def _reduced(name: str, body: str, op: str, kind: str, width: int, is_shared: bool = False) -> Form:
+def _reduced(name: str, body: str, op: str, kind: str, width: int, is_shared: bool = False) -> InstructionForm:
     """512 threads on 16 places."""
     letter, word = _LETTERS[width], _TYPES[width]
     values = _values(name, kind, width, 512)
@@ -202,7 +202,9 @@ def _reduced(name: str, body: str, op: str, kind: str, width: int, is_shared: bo
         text = f'  asm volatile("{body}" ::"l"(y + i % 16), "{letter}"(x[i]) : "memory");'
         grid, block = 4, 128
     source = kernel(f"const {word}* x, {word}* y", text)
-    tolerance = Tolerance(kind) if kind[0] in "fb" and kind[1] in "f136" and kind not in ("b32", "b64") else Tolerance()
+    tolerance = (
+        FormTolerance(kind) if kind[0] in "fb" and kind[1] in "f136" and kind not in ("b32", "b64") else FormTolerance()
+    )
     return form(
         name,
         "atomic",
@@ -216,7 +218,9 @@ def _reduced(name: str, body: str, op: str, kind: str, width: int, is_shared: bo
     )
 
 
-def _returned(name: str, instruction: str, kind: str, width: int, op: str = "", is_shared: bool = False) -> Form:
+def _returned(
+    name: str, instruction: str, kind: str, width: int, op: str = "", is_shared: bool = False
+) -> InstructionForm:
     """Each thread has a place of its own, so that what comes back is known."""
     letter, word = _LETTERS[width], _TYPES[width]
     third = ", %3" if op == "cas" else ""
@@ -244,11 +248,11 @@ def _returned(name: str, instruction: str, kind: str, width: int, op: str = "", 
         args=("x", "z", "y"),
         changed=("z",),
         grid=2,
-        tolerance=Tolerance(kind) if kind in ("f16", "bf16", "f32", "f64", "f16x2", "bf16x2") else Tolerance(),
+        tolerance=FormTolerance(kind) if kind in ("f16", "bf16", "f32", "f64", "f16x2", "bf16x2") else FormTolerance(),
     )
 
 
-def _vector_reductions() -> Iterator[Form]:
+def _vector_reductions() -> Iterator[InstructionForm]:
     for count in (2, 4):
         regs = ", ".join(f"%{k + 1}" for k in range(count))
         ins = ", ".join(f'"f"(x[{count} * i + {k}])' for k in range(count))
@@ -272,7 +276,7 @@ def _vector_reductions() -> Iterator[Form]:
             yield form(name, "atomic", kernel("const u32* x, u32* y", text), values, {}, changed=("y",), grid=2)
 
 
-def _order() -> Iterator[Form]:
+def _order() -> Iterator[InstructionForm]:
     """Fences have no result: the kernels hand data over by them."""
     for fence in (
         "membar.cta",

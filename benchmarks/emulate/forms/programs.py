@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from benchmarks.emulate.form import Form, Tolerance
+from benchmarks.emulate.form import FormTolerance, InstructionForm
 from benchmarks.emulate.forms.frame import form, kernel
 from benchmarks.emulate.values import operands
 
@@ -22,7 +22,7 @@ _UNITS = {"f64": 2.0**-49, "f32": 2.0**-20}
 _TYPES = {"f64": ("double", np.float64), "f32": ("float", np.float32)}
 
 
-def forms() -> Iterator[Form]:
+def forms() -> Iterator[InstructionForm]:
     """All of this module."""
     for kind in ("f64", "f32"):
         for name in _ONE:
@@ -32,7 +32,7 @@ def forms() -> Iterator[Form]:
     yield _integers()
 
 
-def _function(name: str, kind: str, count: int) -> Form:
+def _function(name: str, kind: str, count: int) -> InstructionForm:
     c_type, dtype = _TYPES[kind]
     call = f"{name}{'f' if kind == 'f32' else ''}"
     values = operands((kind,) * count, zlib.crc32(call.encode()))
@@ -48,11 +48,11 @@ def _function(name: str, kind: str, count: int) -> Form:
         dict(zip("xz", bits, strict=False)),
         {"y": bits[0].nbytes},
         grid=len(bits[0]) // 128,
-        tolerance=Tolerance(kind, relative=unit),
+        tolerance=FormTolerance(kind, relative=unit),
     )
 
 
-def _integers() -> Form:
+def _integers() -> InstructionForm:
     """128-bit arithmetic: carries, wide products, divisions."""
     text = (
         "  unsigned __int128 a = ((unsigned __int128)x[i] << 64) | z[i], b = ((unsigned __int128)z[i] << 13) + x[i];\n"

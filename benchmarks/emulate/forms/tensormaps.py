@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from benchmarks.emulate.form import Form
+from benchmarks.emulate.form import InstructionForm
 from benchmarks.emulate.forms.copies import START
 from benchmarks.emulate.forms.frame import form, kernel, words
 from compiler.emulate.launch import TensorMap
@@ -41,7 +41,7 @@ _PUBLISH = (
 )
 
 
-def forms() -> Iterator[Form]:
+def forms() -> Iterator[InstructionForm]:
     """All of this module."""
     for field, operands, nbytes in _FIELDS:
         box = (8, 8) if field == "swizzle_mode 32B" else _BOX
@@ -82,7 +82,7 @@ def _replaced(
     at: tuple[int, int] = (16, 3),
     fill: str = "zero",
     rank: int = 2,
-) -> Form:
+) -> InstructionForm:
     name = field.split()[0]
     value = ', "l"(data + 4096)' if name == "global_address" else ""
     replace = f"tensormap.replace.tile.{name}.shared::cta.b1024{operands.replace('[M]', '[%0]')};"
@@ -94,7 +94,7 @@ def _replaced(
     return _form(f"tensormap.replace.tile.{field} shared::cta", text, dtype, box, fill)
 
 
-def _in_global() -> Form:
+def _in_global() -> InstructionForm:
     """The map is changed where it lies, and released by a fence."""
     text = (
         f"{_FILL}{START}  if (t < 16) maps[t] = x.opaque[t];\n  __syncthreads();\n  if (t == 0) {{\n"
@@ -105,7 +105,7 @@ def _in_global() -> Form:
     return _form("tensormap.replace.tile.global_dim global", text, "u32", _BOX, "zero")
 
 
-def _form(name: str, text: str, dtype: str, box: tuple[int, int], fill: str) -> Form:
+def _form(name: str, text: str, dtype: str, box: tuple[int, int], fill: str) -> InstructionForm:
     parameters = "const __grid_constant__ TensorMap x, const unsigned char* data, u64* maps, unsigned char* y"
     tensor = TensorMap("data", dtype, _DIMS, (_ROW,), box, (1, 1), oob_fill=fill)
     inputs = {"data": words(name, _TENSOR_WORDS + 2048), "maps": words(name, 16, "uint64")}

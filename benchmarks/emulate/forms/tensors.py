@@ -8,7 +8,7 @@ from math import prod
 
 import numpy as np
 
-from benchmarks.emulate.form import Form, Tolerance
+from benchmarks.emulate.form import FormTolerance, InstructionForm
 from benchmarks.emulate.forms.copies import START
 from benchmarks.emulate.forms.frame import Array, form, kernel, numbers, words
 from benchmarks.emulate.values import specials
@@ -121,7 +121,7 @@ _ODD = (
 )
 
 
-def forms() -> Iterator[Form]:
+def forms() -> Iterator[InstructionForm]:
     """All of this module."""
     for box in (*_PLAIN, *_BEYOND, *_STEPPED, *_TYPED, *_FILLED, *_SWIZZLED, *_SWIZZLED_BEYOND, *_ODD):
         yield _load(box)
@@ -177,7 +177,7 @@ def _tile(box: Box) -> str:
 _POLICY = '  u64 policy;\n  asm volatile("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));\n'
 
 
-def _load(box: Box, hint: str = "", target: str = "shared::cluster") -> Form:
+def _load(box: Box, hint: str = "", target: str = "shared::cluster") -> InstructionForm:
     places, values = _coordinates(box, 3)
     last, extra = (f", %{3 + box.rank}", ', "l"(policy)') if hint else ("", "")
     text = (
@@ -194,7 +194,7 @@ def _load(box: Box, hint: str = "", target: str = "shared::cluster") -> Form:
     return form(name, "tensor load", source, inputs, {"y": box.tile_bytes}, args=(box.map("x"), "y"))
 
 
-def _store(box: Box, hint: str = "") -> Form:
+def _store(box: Box, hint: str = "") -> InstructionForm:
     places, values = _coordinates(box, 2)
     last, extra = (f", %{2 + box.rank}", ', "l"(policy)') if hint else ("", "")
     text = (
@@ -210,7 +210,7 @@ def _store(box: Box, hint: str = "") -> Form:
     return form(name, "tensor store", source, inputs, {}, args=("x", box.map("y")), changed=("y",))
 
 
-def _reduce(op: str, dtype: str) -> Form:
+def _reduce(op: str, dtype: str) -> InstructionForm:
     box = Box("", (32, 20), (16, 8), (16, 14), dtype=dtype)
     name = f"cp.reduce.async.bulk.tensor.2d.{op} {dtype}"
     text = (
@@ -222,12 +222,12 @@ def _reduce(op: str, dtype: str) -> Form:
     )
     source = kernel("const unsigned char* x, const __grid_constant__ TensorMap y", text)
     inputs = {"x": _elements(name, dtype, box.tile_bytes), "y": _elements(name + " y", dtype, box.tensor_bytes)}
-    tolerance = Tolerance(dtype) if dtype in ("f16", "bf16", "f32") else Tolerance()
+    tolerance = FormTolerance(dtype) if dtype in ("f16", "bf16", "f32") else FormTolerance()
     args = ("x", box.map("y"))
     return form(name, "tensor reduce", source, inputs, {}, args=args, changed=("y",), tolerance=tolerance)
 
 
-def _prefetched(box: Box) -> Form:
+def _prefetched(box: Box) -> InstructionForm:
     made = _load(box)
     prefetch = (
         '  if (t == 0) asm volatile("prefetch.tensormap [%0];\\ncp.async.bulk.prefetch.tensor.2d.L2.global.tile [%0, '
@@ -238,7 +238,7 @@ def _prefetched(box: Box) -> Form:
     return replace(made, name="cp.async.bulk.prefetch.tensor.2d", kernel=kernel_text)
 
 
-def _multicast(box: Box) -> Form:
+def _multicast(box: Box) -> InstructionForm:
     text = (
         f"{_tile(box)}  __shared__ u64 bar;\n  u32 rank;\n"
         '  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));\n'
@@ -259,7 +259,7 @@ def _multicast(box: Box) -> Form:
     return form(name, "tensor load", source, inputs, outputs, args=(box.map("x"), "y"), grid=4, cluster=4)
 
 
-def _shifted() -> Form:
+def _shifted() -> InstructionForm:
     """A swizzled tile whose shared memory is aligned to 128 bytes only: the pattern goes by address."""
     box = Box("2-D 128B at 384", (128, 40), (32, 8), (16, 3), swizzle="128B")
     made = _load(box)

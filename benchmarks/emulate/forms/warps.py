@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from benchmarks.emulate.form import Form
+from benchmarks.emulate.form import InstructionForm
 from benchmarks.emulate.forms.frame import form, kernel, words
 
 _FULL = "0xffffffff"
 
 
-def forms() -> Iterator[Form]:
+def forms() -> Iterator[InstructionForm]:
     """All of this module."""
     for mode in ("up", "down", "bfly", "idx"):
         for clamp in ("0", "31", "0x0800", "0x181f", "0x1c07", "0x1e1f"):
@@ -54,7 +54,7 @@ def _asm(body: str) -> str:
     return f'asm volatile("{body}" : "=r"(d), "=r"(e) : "r"(v), "r"(w));'
 
 
-def _two_results(name: str, body: str, statement: str = "") -> Form:
+def _two_results(name: str, body: str, statement: str = "") -> InstructionForm:
     """The operands are any bits, and small numbers that often agree."""
     text = "  u32 v = x[i], w = z[i] & 31, d = 0, e = 0;\n" + (statement or "  " + _asm(body))
     text += "\n  y[2 * i] = d; y[2 * i + 1] = e;"
@@ -63,7 +63,7 @@ def _two_results(name: str, body: str, statement: str = "") -> Form:
     return form(name, "warp", source, {"x": words(name, 512), "z": small}, {"y": 4096}, grid=4)
 
 
-def _masked() -> Iterator[Form]:
+def _masked() -> Iterator[InstructionForm]:
     """Some lanes only, by mask and branch."""
     for name, text in (
         ("shfl.sync.bfly of 12 lanes", "if (lane >= 20) d = __shfl_xor_sync(0xfff00000u, v, 3);"),
@@ -75,7 +75,7 @@ def _masked() -> Iterator[Form]:
         yield form(name, "warp", kernel("const u32* x, u32* y", body), {"x": words(name, 256)}, {"y": 1024}, grid=2)
 
 
-def _barriers() -> Iterator[Form]:
+def _barriers() -> Iterator[InstructionForm]:
     for spelling in ("barrier.cta.red", "bar.red", "barrier.red"):
         for op in ("popc", "and", "or"):
             suffix = "popc.u32 %0, 2, 96, p;" if op == "popc" else f"{op}.pred q, 2, 96, p;"
@@ -89,7 +89,7 @@ def _barriers() -> Iterator[Form]:
             )
 
 
-def _registers() -> Iterator[Form]:
+def _registers() -> Iterator[InstructionForm]:
     """Special registers whose values the launch alone decides."""
     for name in ("tid.x", "ntid.x", "ctaid.x", "nctaid.x", "laneid", "lanemask_lt", "lanemask_le", "lanemask_gt",
                  "lanemask_ge", "lanemask_eq", "cluster_ctarank", "cluster_nctarank", "clusterid.x", "nclusterid.x",
@@ -104,7 +104,7 @@ def _registers() -> Iterator[Form]:
     yield from _volumes()
 
 
-def _sizes() -> Iterator[Form]:
+def _sizes() -> Iterator[InstructionForm]:
     """Registers that tell of the machine and of the block's shared memory."""
     for name in ("nwarpid", "nsmid", "total_smem_size", "aggr_smem_size", "dynamic_smem_size",
                  "reserved_smem_offset_begin", "reserved_smem_offset_cap"):  # fmt: skip
@@ -117,7 +117,7 @@ def _sizes() -> Iterator[Form]:
         yield form(f"mov %{name} of 1424 bytes", "special", source, {}, {"y": 1024}, grid=2, dynamic_smem=1024)
 
 
-def _volumes() -> Iterator[Form]:
+def _volumes() -> Iterator[InstructionForm]:
     """Registers of blocks, clusters and grids with three dimensions."""
     names = [f"{of}.{axis}" for of in ("tid", "ntid", "ctaid", "nctaid", "clusterid", "nclusterid", "cluster_ctaid",
                                        "cluster_nctaid") for axis in "xyz"]  # fmt: skip

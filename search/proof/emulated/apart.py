@@ -12,14 +12,14 @@ from types import TracebackType
 from compiler.child import Child, ChildError, ChildTimedOut
 from compiler.nvrtc import CompilePool
 from fusetune.wire.artifact import KernelArtifact
-from search.proof.emulated.check import Emulation, generated_of, verify
+from search.proof.emulated.check import EmulatedProof, generated_of, verify
 
 PROVING_SHARE = 0.4
 """Of the seconds that are left once candidates are ranked, what is kept for proofs: a kernel that is compiled and not
 proven is never served."""
 
 
-def prove_handler(init: None) -> Callable[[KernelArtifact], Emulation]:
+def prove_handler(init: None) -> Callable[[KernelArtifact], EmulatedProof]:
     """Runs in a child: the function that proves kernels, with a compiler of its own for their small bindings."""
     pool = CompilePool(1)
     return lambda compiled: verify(generated_of(compiled), compiled, pool)
@@ -34,20 +34,20 @@ class Prover:
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="prove")
         self._started: Future[None] = self._threads.submit(self._child.start)
 
-    def prove(self, compiled: KernelArtifact, seconds: float) -> Emulation:
+    def prove(self, compiled: KernelArtifact, seconds: float) -> EmulatedProof:
         """What is found out of a compiled kernel in so many seconds, which may be infinite."""
         begun = time.monotonic()
         seconds = min(seconds, threading.TIMEOUT_MAX)
         wait([self._started], timeout=seconds)
         left = seconds - (time.monotonic() - begun)
         if left <= 0 or not self._started.done():
-            return Emulation(undone=_late(seconds))
+            return EmulatedProof(undone=_late(seconds))
         try:
-            found: Emulation = self._child.request(compiled, left)
+            found: EmulatedProof = self._child.request(compiled, left)
         except ChildTimedOut:
-            return Emulation(undone=_late(seconds))
+            return EmulatedProof(undone=_late(seconds))
         except (ChildError, MemoryError) as error:
-            return Emulation(undone=f"The process that proves kernels failed: {error}")
+            return EmulatedProof(undone=f"The process that proves kernels failed: {error}")
         return found
 
     def close(self) -> None:

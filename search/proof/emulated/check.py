@@ -17,7 +17,7 @@ from compiler.ir.fusion import Fusion
 from compiler.pipeline import Generated, artifact, generate
 from compiler.wire import trace_from_json
 from fusetune.wire.artifact import VERIFIER, Emulated, Evidence, KernelArtifact, Verification
-from search.proof.emulated.running import ARRAYS, ORDERS, SEED, Verdict, run_set
+from search.proof.emulated.running import ARRAYS, ORDERS, SEED, EmulatedVerdict, run_set
 from search.proof.emulated.served import Served, run_served
 from search.proof.small.binding import Small, small_binding
 from search.proof.verify.decided import UNDECIDED_FIX, best_shares, why_undecided
@@ -35,7 +35,7 @@ _UNPROVEN = "Could not be proven"
 
 
 @dataclass(frozen=True, slots=True)
-class Emulation:
+class EmulatedProof:
     """What came of a kernel: its `verification`; or its `fault`; or, in `undone`, why neither is known."""
 
     verification: Verification | None = None
@@ -53,15 +53,15 @@ def generated_of(stored: KernelArtifact) -> Generated:
     return generate(trace_from_json(stored.trace), arch_named(stored.arch))
 
 
-def verify(served: Generated, compiled: KernelArtifact, compiler: Compiler) -> Emulation:
+def verify(served: Generated, compiled: KernelArtifact, compiler: Compiler) -> EmulatedProof:
     """Proves a compiled kernel, or finds out what is wrong with it. `compiler` compiles its small binding."""
     try:
         return _verify(served, compiled, compiler)
     except (Unsupported, PtxError, BadLaunch, CompileError) as error:
-        return Emulation(undone=str(error))
+        return EmulatedProof(undone=str(error))
 
 
-def verify_again(fusion: Fusion, stored: KernelArtifact, compiler: Compiler) -> Emulation:
+def verify_again(fusion: Fusion, stored: KernelArtifact, compiler: Compiler) -> EmulatedProof:
     """Proves a kernel of earlier by the code that is stored of it: as `verify` does where today's generator and
     compiler make the very same code of its schedule, else by running the whole of it, if it is small enough.
     """
@@ -69,7 +69,7 @@ def verify_again(fusion: Fusion, stored: KernelArtifact, compiler: Compiler) -> 
         made = _made_again(stored, compiler)
         return _verify_whole(fusion, stored) if made is None else _verify(made, stored, compiler)
     except (Unsupported, PtxError, BadLaunch, CompileError) as error:
-        return Emulation(undone=str(error))
+        return EmulatedProof(undone=str(error))
 
 
 def proven(compiled: KernelArtifact, verification: Verification, predicted_us: float | None) -> KernelArtifact:
@@ -91,64 +91,64 @@ def _made_again(stored: KernelArtifact, compiler: Compiler) -> Generated | None:
     return generated if same else None
 
 
-def _verify_whole(fusion: Fusion, stored: KernelArtifact) -> Emulation:
+def _verify_whole(fusion: Fusion, stored: KernelArtifact) -> EmulatedProof:
     """Runs all blocks of a kernel on all input sets: nothing need be known of how it was made."""
     elems = sum(fusion.value(name).elems for name in (*fusion.inputs, *fusion.outputs))
     if elems > MOST_WHOLE:
         why = f"its code is no longer made of its schedule, and to run all of it has {elems:,} elements"
-        return Emulation(undone=f"{_UNPROVEN} in the emulator: {why}, at most {MOST_WHOLE:,} are gone through")
+        return EmulatedProof(undone=f"{_UNPROVEN} in the emulator: {why}, at most {MOST_WHOLE:,} are gone through")
     module = parse(stored.ptx)
-    verdicts: list[Verdict] = []
+    verdicts: list[EmulatedVerdict] = []
     sets = input_sets(fusion)
     for name in sets:
         verdict = run_set(fusion, stored, module, name, ORDERS if name == RANDOM else ORDERS[:1])
         if verdict.fault:
-            return Emulation(fault=f"in the emulator: {verdict.fault}")
+            return EmulatedProof(fault=f"in the emulator: {verdict.fault}")
         if verdict.unfinished:
-            return Emulation(undone=f"{_UNPROVEN} in the emulator: {verdict.unfinished}")
+            return EmulatedProof(undone=f"{_UNPROVEN} in the emulator: {verdict.unfinished}")
         verdicts.append(verdict)
     blocks = sum(prod(launch.grid) for launch in stored.launches)
     ran = Served("", tuple(range(blocks)), orders=ORDERS)
-    return Emulation(_verification(sets, verdicts, _record(stored, stored, ran, ORDERS), _decided(fusion)))
+    return EmulatedProof(_verification(sets, verdicts, _record(stored, stored, ran, ORDERS), _decided(fusion)))
 
 
-def _verify(served: Generated, compiled: KernelArtifact, compiler: Compiler) -> Emulation:
+def _verify(served: Generated, compiled: KernelArtifact, compiler: Compiler) -> EmulatedProof:
     try:
         small = small_binding(served)
     except Unsupported as error:
         return _verify_served(served, compiled, error)
     built = artifact(small.generated, compiler.submit(small.generated.source, served.arch.name).result())
     module = parse(built.ptx)
-    verdicts: list[Verdict] = []
+    verdicts: list[EmulatedVerdict] = []
     at = f"in the emulator, at {_shapes(small)}: "
     sets = input_sets(served.trace.fusion)  # how many there are hangs on the sizes
     for name in sets:
         verdict = run_set(small.fusion, built, module, name, ORDERS if name == RANDOM else ORDERS[:1])
         if verdict.fault:
-            return Emulation(fault=at + verdict.fault)
+            return EmulatedProof(fault=at + verdict.fault)
         verdicts.append(verdict)
     ran = run_served(served, compiled, parse(compiled.ptx))
     if ran.fault:
-        return Emulation(fault=f"in the emulator: {ran.fault}")
+        return EmulatedProof(fault=f"in the emulator: {ran.fault}")
     if unfinished := next(filter(None, (verdict.unfinished for verdict in verdicts)), ""):
-        return Emulation(undone=f"{_UNPROVEN} {at}{unfinished}")
+        return EmulatedProof(undone=f"{_UNPROVEN} {at}{unfinished}")
     if ran.unfinished:
-        return Emulation(undone=f"{_UNPROVEN} in the emulator: {ran.unfinished}")
+        return EmulatedProof(undone=f"{_UNPROVEN} in the emulator: {ran.unfinished}")
     decided = _decided(small.fusion)
-    return Emulation(_verification(sets, verdicts, _record(built, compiled, ran, ORDERS), decided))
+    return EmulatedProof(_verification(sets, verdicts, _record(built, compiled, ran, ORDERS), decided))
 
 
-def _verify_served(served: Generated, compiled: KernelArtifact, none_smaller: Unsupported) -> Emulation:
+def _verify_served(served: Generated, compiled: KernelArtifact, none_smaller: Unsupported) -> EmulatedProof:
     """What some blocks show of a kernel that is as large at any sizes. Raises `none_smaller` if none could run."""
     ran = run_served(served, compiled, parse(compiled.ptx), is_alone=True)
     if ran.fault:
-        return Emulation(fault=f"in the emulator: {ran.fault}")
+        return EmulatedProof(fault=f"in the emulator: {ran.fault}")
     if ran.unfinished:
-        return Emulation(undone=f"{_UNPROVEN} in the emulator: {ran.unfinished}")
+        return EmulatedProof(undone=f"{_UNPROVEN} in the emulator: {ran.unfinished}")
     if not ran.blocks or not ran.values_compared:
         raise none_smaller
-    verdict = Verdict(max_error=ran.max_error, tolerance=ran.tolerance)
-    return Emulation(_verification((RANDOM,), [verdict], _record(None, compiled, ran, ran.orders)))
+    verdict = EmulatedVerdict(max_error=ran.max_error, tolerance=ran.tolerance)
+    return EmulatedProof(_verification((RANDOM,), [verdict], _record(None, compiled, ran, ran.orders)))
 
 
 def _decided(fusion: Fusion) -> tuple[float, ...]:
@@ -160,7 +160,7 @@ def _decided(fusion: Fusion) -> tuple[float, ...]:
 
 
 def _verification(
-    sets: tuple[str, ...], verdicts: Sequence[Verdict], record: Emulated, decided: tuple[float, ...] = ()
+    sets: tuple[str, ...], verdicts: Sequence[EmulatedVerdict], record: Emulated, decided: tuple[float, ...] = ()
 ) -> Verification:
     worst = max(verdicts, key=lambda verdict: verdict.max_error)
     return Verification(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fusetune.wire.artifact import KernelArtifact
-from search.proof.emulated.check import Emulation, proven
+from search.proof.emulated.check import EmulatedProof, proven
 from search.tuning.build import Build
 from search.tuning.candidates.candidate import Candidate
 from search.tuning.failing import Failure
@@ -23,7 +23,7 @@ class Proof:
     candidate: Candidate
     predicted_us: float | None
     file: str
-    found: Emulation
+    found: EmulatedProof
     kernel: KernelArtifact | None = None
 
     def __str__(self) -> str:
@@ -37,7 +37,7 @@ class Proof:
 def prove_prepared(
     folder: Path,
     prepared: Prepared,
-    prove: Callable[[KernelArtifact, float], Emulation],
+    prove: Callable[[KernelArtifact, float], EmulatedProof],
     wanted: int,
     left_s: Callable[[], float],
 ) -> Iterator[Proof]:

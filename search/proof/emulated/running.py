@@ -37,7 +37,7 @@ MAX_INSTRUCTIONS = 20_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class EmulatedVerdict:
     """`fault` is empty where nothing was wrong. `max_error` is relative to the element, as `tolerance` is.
 
     `unfinished`: the orders in which the run was too long to be brought to its end, in words; others were right.
@@ -58,7 +58,7 @@ def run_set(
     orders: Sequence[Completion],
     *,
     races: bool | None = None,
-) -> Verdict:
+) -> EmulatedVerdict:
     """Runs all blocks on one input set, once in each order. Raises Unsupported for an instruction that is not built.
 
     `races`: whether to look for races too, which takes as long again; without it, where there are several orders. A
@@ -80,22 +80,22 @@ def run_set(
             continue
         tensors = launches[0].tensors
         if fault := fault or _misplaced(fusion, tensors, written):
-            return Verdict(f"{where}: {fault}")
+            return EmulatedVerdict(f"{where}: {fault}")
         found = [_storage(tensors, name, want) for name, want in zip(fusion.outputs, expected, strict=True)]
         for output, (want, have) in enumerate(zip(expected, found, strict=True)):
             if wrong := wrong_elements(want, have, output):
-                return Verdict(f"{where}: {wrong}")
+                return EmulatedVerdict(f"{where}: {wrong}")
             if first and (changed := int(differing(first[output], have, ARRAYS))):
                 text = f"{where}: output {output}: {changed} elements differ from those of the {first_order} order"
-                return Verdict(text, deterministic=False)
+                return EmulatedVerdict(text, deterministic=False)
             share = float(compare(want, have, ARRAYS).worst_share)
             if want.tolerance is not None and share * want.tolerance.rtol >= worst:
                 worst, rtol = share * want.tolerance.rtol, want.tolerance.rtol
         if not first:
             first, first_order = found, order
     if len(endless) == len(orders):
-        return Verdict(endless[0])
-    return Verdict("", worst, rtol, unfinished="; ".join(endless))
+        return EmulatedVerdict(endless[0])
+    return EmulatedVerdict("", worst, rtol, unfinished="; ".join(endless))
 
 
 def options(order: Completion, races: bool, blocks: tuple[int, ...] | None = None) -> Options:

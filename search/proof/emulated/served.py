@@ -20,7 +20,7 @@ from compiler.pipeline import Generated, GeneratedLaunch
 from fusetune.wire.artifact import KernelArtifact
 from search.proof.emulated.launching import storage_bytes
 from search.proof.emulated.running import ARRAYS, fault_of, options, too_long, wrong_elements
-from search.proof.emulated.touched import Pool, Prepared, prepared
+from search.proof.emulated.touched import Pool, TouchedLaunch, prepared
 from search.proof.small.tiling import Tiling, tilings
 from search.proof.verify.arrays import Array
 from search.proof.verify.compare import compare, differing
@@ -143,7 +143,7 @@ class _Run:
     tilings: Mapping[str, Tiling]
     first: dict[str, tuple[Offsets, Array]] = field(default_factory=dict)
 
-    def judged(self, own: Prepared, outcome: Outcome) -> Served:
+    def judged(self, own: TouchedLaunch, outcome: Outcome) -> Served:
         """What the blocks wrote, held against what they are to write, and against what they wrote before."""
         fusion = self.launch.trace.fusion
         if fault := fault_of(outcome):

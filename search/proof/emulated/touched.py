@@ -25,14 +25,14 @@ POOL_ELEMS = 65521
 
 
 @dataclass(frozen=True)
-class Prepared:
+class TouchedLaunch:
     """A launch over tensors that are made when touched; `names`: of its own inputs, then its outputs."""
 
     launch: Launch
     names: tuple[str, ...]
 
 
-def prepared(made: Generated, number: int, artifact: KernelArtifact, pool: Pool) -> Prepared:
+def prepared(made: Generated, number: int, artifact: KernelArtifact, pool: Pool) -> TouchedLaunch:
     """Launch `number` over what it reads and writes; the tensors that only others use have one element."""
     launch, whole = made.launches[number], made.trace.fusion
     fusion = launch.trace.fusion
@@ -46,7 +46,7 @@ def prepared(made: Generated, number: int, artifact: KernelArtifact, pool: Pool)
     others = {name: _made_when_touched(replace(whole.value(name), shape=(), strides=()), None) for name in tensors}
     bare = artifact.model_copy(update={"scratch": tuple(s.model_copy(update={"bytes": 1}) for s in artifact.scratch)})
     launch_made = launches_of(bare, [own.get(name, others[name]) for name in tensors])[number]
-    return Prepared(replace(launch_made, tensors={**launch_made.tensors, **own}), tuple(own))
+    return TouchedLaunch(replace(launch_made, tensors={**launch_made.tensors, **own}), tuple(own))
 
 
 def _made_when_touched(value: Value, pool: Pool | None) -> Tensor:

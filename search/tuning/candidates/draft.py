@@ -33,7 +33,7 @@ class Draft:
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class DraftSubject:
     """What drafts are of: a bound fusion, the schedulers that take it by name, and the card."""
 
     fusion: Fusion
@@ -57,7 +57,7 @@ class Subject:
         return self.schedulers[candidate.scheduler].trace(self.fusion, candidate.knobs)
 
 
-def draft(subject: Subject, candidate: Candidate, predict: Predict) -> Draft | Failure:
+def draft(subject: DraftSubject, candidate: Candidate, predict: Predict) -> Draft | Failure:
     """The candidate generated and predicted, or why that cannot be. What else is raised names the candidate."""
     begun = time.perf_counter()
     try:
@@ -69,7 +69,7 @@ def draft(subject: Subject, candidate: Candidate, predict: Predict) -> Draft | F
     return Draft(generated, predicted, time.perf_counter() - begun)
 
 
-def launch_times(subject: Subject, candidate: Candidate, predict: Predict) -> list[float] | None:
+def launch_times(subject: DraftSubject, candidate: Candidate, predict: Predict) -> list[float] | None:
     """Predicted microseconds of each launch; None where there is no kernel. What is raised names the candidate."""
     try:
         with _naming(candidate):
@@ -88,6 +88,6 @@ def _naming(candidate: Candidate) -> Iterator[None]:
         raise
 
 
-def foreseen_here(subject: Subject, predict: Predict) -> Foresee:
+def foreseen_here(subject: DraftSubject, predict: Predict) -> Foresee:
     """`Foresee` in this process, each candidate as it is asked for."""
     return lambda candidates: ((one, launch_times(subject, one, predict)) for one in candidates)

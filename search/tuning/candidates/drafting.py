@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 from compiler.child import Child, ChildError, ChildTimedOut
 from search.cost.predicting import predictor
 from search.tuning.candidates.candidate import Candidate
-from search.tuning.candidates.draft import Draft, Predict, Subject, draft, launch_times
+from search.tuning.candidates.draft import Draft, DraftSubject, Predict, draft, launch_times
 from search.tuning.failing import Failure
 from search.tuning.trial import TrialState
 
@@ -57,8 +57,8 @@ def draft_handler(init: None) -> Callable[[_Asked], Draft | Failure | list[float
     """Runs in a child: the function that answers its requests."""
 
     @lru_cache(_KNOWN_SUBJECTS)
-    def known(subject: bytes) -> tuple[Subject, Predict]:
-        found: Subject = pickle.loads(subject)
+    def known(subject: bytes) -> tuple[DraftSubject, Predict]:
+        found: DraftSubject = pickle.loads(subject)
         return found, predictor(found.card)
 
     def answer(asked: _Asked) -> Draft | Failure | list[float] | None:
@@ -92,7 +92,7 @@ class DraftPool:
         for child in self.children:
             self._threads.submit(self._start, child)
 
-    def of(self, subject: Subject) -> Drafts:
+    def of(self, subject: DraftSubject) -> Drafts:
         """Drafts of one subject by these children."""
         return Drafts(self, subject)
 
@@ -141,7 +141,7 @@ class Drafts:
     """Drafts of one subject, by the children of a pool; in this process until one of them is up, and what a child that
     died was asked: drafting needs nothing of the child."""
 
-    def __init__(self, pool: DraftPool, subject: Subject) -> None:
+    def __init__(self, pool: DraftPool, subject: DraftSubject) -> None:
         self._pool = pool
         self._subject = subject
         self._pickled = pickle.dumps(subject)

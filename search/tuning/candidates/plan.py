@@ -18,7 +18,7 @@ from search.space.schedulers import refusals, schedulers_for, told_together
 from search.space.space import Space
 from search.tuning.budget import Clock
 from search.tuning.candidates.candidate import Candidate
-from search.tuning.candidates.draft import Foresee, Subject
+from search.tuning.candidates.draft import DraftSubject, Foresee
 from search.tuning.candidates.ranking import Ranker
 from search.tuning.candidates.spread import Ranked
 
@@ -88,9 +88,9 @@ class Plan:
         ]
         return [candidate for turn in zip_longest(*drawn) for candidate in turn if candidate is not None]
 
-    def subject(self, card: Card) -> Subject:
+    def subject(self, card: Card) -> DraftSubject:
         """What drafts of candidates are made of, for a card of the plan's architecture."""
-        return Subject(self.fusion, card, self.schedulers)
+        return DraftSubject(self.fusion, card, self.schedulers)
 
     def ranking(
         self,

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from fusetune.wire.service import CardView, FusionView, TuningView
 from service.dashboard.faults import not_found
-from service.dashboard.pages.results import Result, binding_words, results
+from service.dashboard.pages.results import KernelResult, binding_words, results
 from service.db import cards, fusions, kernels, overview, tunings
 from service.views import card_view, fusion_views, tuning_views
 
@@ -23,11 +23,11 @@ _TUNINGS_A_PAGE = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class FusionEntry:
     """A fusion of the list: `kernels` of all its `total`, or the `newest` tuning where there is none."""
 
     fusion: FusionView
-    kernels: list[Result]
+    kernels: list[KernelResult]
     total: int
     newest: TuningView | None
 
@@ -36,7 +36,7 @@ class Entry:
 class FusionList:
     """The start page. `is_new`: nothing was ever posted here."""
 
-    entries: list[Entry]
+    entries: list[FusionEntry]
     next: str | None
     cards: list[CardView]
     is_new: bool
@@ -54,7 +54,7 @@ def fusion_list(session: Session, words: str, card: str | None, after: str | Non
     latest = overview.newest_tunings(session, [key for key in keys if not by_fusion[key]], card)
     newest = {view.fingerprint: view for view in tuning_views(session, list(latest.values()))}
     entries = [
-        Entry(
+        FusionEntry(
             fusion=view,
             kernels=[one for one in shown if one.kernel.fingerprint == view.fingerprint],
             total=totals.get(view.fingerprint, 0),
@@ -79,7 +79,7 @@ class FusionPage:
 
     fusion: FusionView
     document: str
-    kernels: list[Result]
+    kernels: list[KernelResult]
     tunings: list[TuningView]
     shapes: dict[str, str]
     has_more_kernels: bool

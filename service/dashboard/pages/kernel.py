@@ -11,8 +11,8 @@ from fusetune.wire.artifact import KernelArtifact
 from service.dashboard.charts import Figure, samples
 from service.dashboard.conditions import condition_lines
 from service.dashboard.faults import not_found
-from service.dashboard.pages.results import Result, results
-from service.dashboard.schedule_text import Part, knobs_by_launch, parts, step_lines, steps_of
+from service.dashboard.pages.results import KernelResult, results
+from service.dashboard.schedule_text import TextPart, knobs_by_launch, parts, step_lines, steps_of
 from service.db import kernels, overview, trials
 from service.db.models import KernelRow
 
@@ -27,12 +27,12 @@ class KernelPage:
     where there is one launch.
     """
 
-    result: Result
+    result: KernelResult
     document: dict[str, Any]
     binding: dict[str, Any]
     artifact: KernelArtifact
     knobs: list[tuple[str, dict[str, Any]]]
-    parts: tuple[Part, ...]
+    parts: tuple[TextPart, ...]
     steps: tuple[str, ...]
     has_samples: bool
     conditions: list[tuple[str, str]]

@@ -24,7 +24,7 @@ class SpeedUp:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class KernelResult:
     """A kernel and what follows from its figures; `roofline` is floor over median.
 
     That and `speed_ups` are of times measured on hardware only: a share of an invented time would be a claim. The
@@ -37,7 +37,7 @@ class Result:
     speed_ups: tuple[SpeedUp, ...]
 
 
-def results(session: Session, rows: Sequence[KernelRow]) -> list[Result]:
+def results(session: Session, rows: Sequence[KernelRow]) -> list[KernelResult]:
     """The results of kernels, in the order of `rows`."""
     keys = [(row.fingerprint, row.binding) for row in rows]
     bindings = overview.bindings(session, keys)
@@ -48,13 +48,13 @@ def results(session: Session, rows: Sequence[KernelRow]) -> list[Result]:
     ]
 
 
-def _result(view: KernelView, words: str) -> Result:
+def _result(view: KernelView, words: str) -> KernelResult:
     median_us = view.median_us if view.evidence.time == "measured" else None
     if not median_us or is_fake(view.card.name):
-        return Result(view, words, None, ())
+        return KernelResult(view, words, None, ())
     fastest_first = sorted(view.baselines, key=lambda baseline: baseline.median_us)
     speed_ups = tuple(SpeedUp(baseline, baseline.median_us / median_us) for baseline in fastest_first)
-    return Result(view, words, view.floor_us / median_us if view.floor_us else None, speed_ups)
+    return KernelResult(view, words, view.floor_us / median_us if view.floor_us else None, speed_ups)
 
 
 def binding_words(session: Session, views: Iterable[TuningView]) -> dict[str, str]:

@@ -14,7 +14,7 @@ from service.dashboard import filters
 from service.dashboard.charts import Figure, Line, best_so_far, improvements
 from service.dashboard.evidence import is_fake
 from service.dashboard.faults import not_found
-from service.dashboard.pages.results import Result, binding_words, results
+from service.dashboard.pages.results import KernelResult, binding_words, results
 from service.db import cards, kernels, overview, trials, tunings
 from service.db.models import KernelRow, TuningRow
 from service.db.overview import TrialOrder
@@ -67,7 +67,7 @@ class TuningPage:
     improvements: list[tuple[int, float]]
     baselines: list[BaselineView]
     rules: list[RuleCount]
-    served: Result | None
+    served: KernelResult | None
     winner: int | None
     has_worker: bool
     has_lost_worker: bool

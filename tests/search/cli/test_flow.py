@@ -21,7 +21,7 @@ from search.cli.app import app
 from search.measure.device import Effort, MeasureResult
 from search.measure.fake import FACTS, FakeDevice
 from search.proof.emulated.apart import Prover
-from search.proof.emulated.check import Emulation
+from search.proof.emulated.check import EmulatedProof
 from search.tuning.attached import Attached, Detached, card_of
 from search.tuning.budget import Budget
 from search.tuning.build import Build, Builder
@@ -178,7 +178,7 @@ def test_ctrl_c_without_a_gpu_ends_at_once_and_keeps_what_was_compiled(
 
     prove = Prover.prove
 
-    def interrupted_by_the_second(*arguments: Any) -> Emulation:
+    def interrupted_by_the_second(*arguments: Any) -> EmulatedProof:
         proven.append(1)
         if len(proven) == 2:
             raise KeyboardInterrupt

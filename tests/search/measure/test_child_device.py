@@ -14,7 +14,7 @@ from compiler.arch import card_named
 from compiler.ir.fusion import Fusion
 from fusetune.launch import NoDevice
 from fusetune.wire.artifact import KernelArtifact
-from search.measure.child_device import ChildDevice, ContextPoisoned, Limits, handler_of
+from search.measure.child_device import ChildDevice, ContextPoisoned, Deadlines, handler_of
 from search.measure.cuda_timing import MAX_SETS, ONE_SET_BYTES, sets_for
 from search.measure.device import Baseline, CardFacts, DeviceLost, Effort, MeasureResult
 from search.measure.fake import FACTS, FakeBackend, FakeDevice
@@ -114,7 +114,7 @@ def serve_broken_eager(how: str) -> Callable[[Any], Any]:
 )
 def test_a_baseline_that_fails_says_why_and_the_device_works_on(how: str, why: str, restarts: int) -> None:
     target = "tests.search.measure.test_child_device:serve_broken_eager"
-    with ChildDevice("broken", target, how, Limits(baseline_s=0.5)) as broken:
+    with ChildDevice("broken", target, how, Deadlines(baseline_s=0.5)) as broken:
         broken.open(add_fusion())
         baseline = broken.baseline()
         assert (baseline.name, baseline.timing) == ("eager", None)

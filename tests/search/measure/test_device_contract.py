@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from fusetune.wire.artifact import VERIFIER, KernelArtifact
-from search.measure.child_device import ChildDevice, Limits
+from search.measure.child_device import ChildDevice, Deadlines
 from search.measure.cuda import CudaDevice
 from search.measure.device import EAGER, TIMING_POLICY, Effort
 from search.measure.fake import FakeDevice
@@ -27,9 +27,9 @@ class Bench:
 def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
     device: ChildDevice
     if request.param == "fake":
-        device, kernel = FakeDevice(Limits(measure_s=0.5)), fake_artifact
+        device, kernel = FakeDevice(Deadlines(measure_s=0.5)), fake_artifact
     else:
-        device, kernel = CudaDevice(limits=Limits(measure_s=5.0)), cuda_artifact
+        device, kernel = CudaDevice(limits=Deadlines(measure_s=5.0)), cuda_artifact
     with device:
         device.open(add_fusion())
         yield Bench(device, kernel)

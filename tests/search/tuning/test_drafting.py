@@ -14,7 +14,7 @@ from compiler.arch import card_or_default
 from compiler.errors import Unsupported
 from search.cost.predicting import predictor
 from search.tuning.candidates.candidate import Candidate
-from search.tuning.candidates.draft import Draft, Subject, foreseen_here, launch_times
+from search.tuning.candidates.draft import Draft, DraftSubject, foreseen_here, launch_times
 from search.tuning.candidates.drafting import DraftPool, Drafts, drafters
 from search.tuning.candidates.plan import Plan
 from search.tuning.failing import Failure
@@ -73,7 +73,7 @@ def test_drafts_and_times_are_those_of_this_process(drafts: Drafts) -> None:
     assert list(drafts.foresee(iter(SAMPLE))) == expected == [(c, launch_times(SUBJECT, c, predict)) for c in SAMPLE]
 
 
-SCRIPTED = Subject(SUBJECT.fusion, CARD, {"scripted": Scripted()})  # type: ignore[dict-item]  # draws no points
+SCRIPTED = DraftSubject(SUBJECT.fusion, CARD, {"scripted": Scripted()})  # type: ignore[dict-item]  # draws no points
 
 
 @pytest.mark.parametrize("workers", [0, 1])

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from compiler.nvrtc import Compiled as Compiled_
+from compiler.nvrtc import Compiled
 from compiler.wire import bind
 from fusetune.wire.artifact import VERIFIER, Evidence, KernelArtifact, Resources, Verification
 from fusetune.wire.parse import parse_binding, parse_fusion
 from search.cost.model import Prediction
 from search.tuning.build import Builder
 from search.tuning.candidates.candidate import Candidate
-from search.tuning.prepare import Compiled, compile_promising
+from search.tuning.prepare import CompiledCandidates, compile_promising
 from search.tuning.prepared import Prepared, PreparedBuilds, write_artifact
 from search.tuning.trial import TrialState
 from tests.search.tuning.test_tuner import Compiled as Code
@@ -45,7 +45,7 @@ def refined(generated: Any, resources: Resources) -> Prediction:
     return Prediction(float(generated.source.rpartition(" ")[2]) + spills, {"spills": spills})
 
 
-def prepared(folder: Path, scripts: list[str], kernels: int) -> Compiled:
+def prepared(folder: Path, scripts: list[str], kernels: int) -> CompiledCandidates:
     scheduler = Scripted(scripts)
     builder = Builder(Drafter(scheduler), Compiler(), "sm_90a", refined, artifact=with_spills)
     candidates = [Candidate.of(scheduler.name, {"n": n}) for n in range(len(scripts))]
@@ -116,7 +116,7 @@ def test_what_is_compiled_when_the_time_is_up_is_given_up(tmp_path: Path) -> Non
     """The compiler answers the first and hangs on the second; of the time, one second is left at each question."""
 
     class Hanging(Compiler):
-        def submit(self, source: str, arch: str) -> Future[Compiled_]:
+        def submit(self, source: str, arch: str) -> Future[Compiled]:
             return Future() if source.startswith("hang") else super().submit(source, arch)
 
     scheduler = Scripted(["a 50", "hang 60", "b 70"])

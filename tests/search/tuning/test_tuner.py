@@ -27,7 +27,7 @@ from search.tuning.journal import Journal, JournalKey
 from search.tuning.leaders import Leader, median_interval, tied
 from search.tuning.samplers.random import RandomSampler
 from search.tuning.trial import Trial, TrialState
-from search.tuning.tuner import Ending, Outcome, Settings, Tuner
+from search.tuning.tuner import Ending, SearchOutcome, SearchSettings, Tuner
 
 KEY = JournalKey("fingerprint", "binding", "card", "policy", "generator")
 
@@ -193,9 +193,9 @@ class Tuning:
     def run(
         self,
         budget: Budget | None = None,
-        settings: Settings | None = None,
+        settings: SearchSettings | None = None,
         is_stopped: Callable[[], bool] = lambda: False,
-    ) -> Outcome:
+    ) -> SearchOutcome:
         builder = Builder(Drafter(self.scheduler), self.compiler, "sm_90a", artifact=artifact)
         with Journal.open(self.folder / "journal.jsonl", KEY) as journal:
             sampler = RandomSampler(self.scheduler.spaces, seed=0)
@@ -270,7 +270,7 @@ def test_equal_kernels_are_measured_once(tuning: Start) -> None:
 def test_a_leader_that_fails_on_another_input_set_is_replaced_by_the_next(tuning: Start) -> None:
     started = tuning([f" {us}" for us in (10, 11, 12, 13)])
     started.device = Device(on_all_sets=(" 10.0", " 11.0"))
-    outcome = started.run(settings=Settings(leaders=2))
+    outcome = started.run(settings=SearchSettings(leaders=2))
     assert outcome.winner is not None
     assert outcome.winner.artifact.source == " 12.0"
     wrong = [t for t in outcome.trials if t.state is TrialState.WRONG_RESULT]
@@ -286,7 +286,7 @@ def test_no_kernel_that_fails_everywhere_is_served(tuning: Start) -> None:
 
 def test_leaders_are_timed_in_turns_and_a_tie_is_named(tuning: Start) -> None:
     started = tuning([" 10", " 10.001", " 30", " 40"])
-    outcome = started.run(settings=Settings(leaders=3, rounds=2))
+    outcome = started.run(settings=SearchSettings(leaders=3, rounds=2))
     turns = [source for source, effort in started.device.calls if effort is Effort.LEADER]
     assert turns == [" 10.0", " 10.001", " 30.0", " 10.0", " 10.001"]
     assert outcome.winner is not None
@@ -310,7 +310,9 @@ def test_the_budget_of_seconds_keeps_time_for_the_leaders(tuning: Start) -> None
         now[0] += 1.0
 
     started.device = Device(before=takes_a_second)
-    outcome = started.run(Budget(seconds=10.0, clock=lambda: now[0]), Settings(leaders=2, rounds=3, finals_share=0.5))
+    outcome = started.run(
+        Budget(seconds=10.0, clock=lambda: now[0]), SearchSettings(leaders=2, rounds=3, finals_share=0.5)
+    )
     efforts = Counter(effort for _, effort in started.device.calls)
     assert outcome.ended == "budget"
     assert efforts[Effort.SCREEN] == 5
@@ -407,7 +409,7 @@ def test_a_search_that_is_stopped_before_it_begins_asks_for_nothing(tuning: Star
 def test_a_stop_in_the_finals_ends_the_rounds_and_keeps_the_winner(tuning: Start) -> None:
     started = tuning([" 10", " 10.001", " 10.002"])
     outcome = started.run(
-        settings=Settings(leaders=3, rounds=6),
+        settings=SearchSettings(leaders=3, rounds=6),
         is_stopped=lambda: any(effort is Effort.LEADER for _, effort in started.device.calls),
     )
     turns = [source for source, effort in started.device.calls if effort is Effort.LEADER]

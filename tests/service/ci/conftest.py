@@ -22,8 +22,8 @@ from search.measure.fake import FACTS, FakeDevice
 from search.tuning.attached import Attached, Detached, card_of
 from search.tuning.candidates.plan import Plan
 from search.tuning.ending import kernel_id
-from service.ci.folder import Subject, read_folder
-from service.ci.lock import Entry, Lock, LockedCandidate, LockedCard, LockedEvidence, write_lock
+from service.ci.folder import LockSubject, read_folder
+from service.ci.lock import Lock, LockedCandidate, LockedCard, LockedEvidence, LockEntry, write_lock
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "fusions"
 NAMES = ("add", "bias_gelu", "transpose")
@@ -45,14 +45,14 @@ def pool() -> Iterator[CompilePool]:
 
 
 @pytest.fixture(scope="session")
-def subjects(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Subject]:
+def subjects(tmp_path_factory: pytest.TempPathFactory) -> dict[str, LockSubject]:
     at = tmp_path_factory.mktemp("none")
     folder = read_folder(copied(at / "fusions"), SIZES, Lock(), at / "lock.json")
     assert not folder.unusable
     return {subject.name: subject for subject in folder.subjects}
 
 
-def kernel_of(subject: Subject, pool: CompilePool, of: str = "") -> tuple[Any, KernelArtifact]:
+def kernel_of(subject: LockSubject, pool: CompilePool, of: str = "") -> tuple[Any, KernelArtifact]:
     """A candidate, of the first scheduler whose name begins with `of`, and its kernel for the fake card's target."""
     plan = Plan.of(subject.fusion, card_of(FACTS)[0])
     candidate = next(one for one in plan.sample(1, 0) if one.scheduler.startswith(of))
@@ -61,11 +61,11 @@ def kernel_of(subject: Subject, pool: CompilePool, of: str = "") -> tuple[Any, K
     return candidate, artifact(generated, pool.submit(generated.source, "sm_90a").result())
 
 
-def entry_of(subject: Subject, candidate: Any, kernel: KernelArtifact) -> Entry:
+def entry_of(subject: LockSubject, candidate: Any, kernel: KernelArtifact) -> LockEntry:
     """What a tuning on the fake device leaves of it: every kernel takes 10 us there."""
     card = card_of(FACTS)[0]
     code_hash, launch_hash = kernel_id(kernel)
-    return Entry(
+    return LockEntry(
         fingerprint=subject.fusion.fingerprint,
         binding_hash=subject.fusion.binding_hash,
         binding=subject.binding,
@@ -88,13 +88,13 @@ def entry_of(subject: Subject, candidate: Any, kernel: KernelArtifact) -> Entry:
 
 
 @pytest.fixture(scope="session")
-def kernels(subjects: dict[str, Subject], pool: CompilePool) -> dict[str, tuple[Any, KernelArtifact]]:
+def kernels(subjects: dict[str, LockSubject], pool: CompilePool) -> dict[str, tuple[Any, KernelArtifact]]:
     """Of each example a candidate and its kernel."""
     return {name: kernel_of(subject, pool) for name, subject in subjects.items()}
 
 
 @pytest.fixture(scope="session")
-def lock(subjects: dict[str, Subject], kernels: dict[str, tuple[Any, KernelArtifact]]) -> Lock:
+def lock(subjects: dict[str, LockSubject], kernels: dict[str, tuple[Any, KernelArtifact]]) -> Lock:
     return Lock(fusions={name: entry_of(subject, *kernels[name]) for name, subject in subjects.items()})
 
 

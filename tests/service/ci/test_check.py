@@ -14,9 +14,9 @@ from search.measure.device import TIMING_POLICY, Baseline, CardFacts, Effort, Me
 from search.measure.fake import FACTS
 from search.tuning.trial import TrialState
 from service.ci.check import SECOND_LOOKS, Rebuild, check_built, check_run
-from service.ci.folder import Subject, read_folder
-from service.ci.lock import Entry, Lock, LockedEvidence, read_lock, write_lock
-from service.ci.verdict import Status, Verdict
+from service.ci.folder import LockSubject, read_folder
+from service.ci.lock import Lock, LockedEvidence, LockEntry, read_lock, write_lock
+from service.ci.verdict import CiVerdict, Status
 from tests.service.ci.conftest import EXAMPLES, entry_of, kernel_of
 
 
@@ -74,7 +74,7 @@ WRONG = fails(TrialState.WRONG_RESULT, "element [0] is 1, expected 2 to 2")
 )
 def test_a_rebuilt_kernel_is_verified_and_timed(
     lock: Lock,
-    subjects: dict[str, Subject],
+    subjects: dict[str, LockSubject],
     kernels: dict[str, tuple[object, KernelArtifact]],
     answers: list[MeasureResult],
     status: Status,
@@ -100,14 +100,14 @@ def test_a_rebuilt_kernel_is_verified_and_timed(
 )
 def test_a_proof_of_an_older_verifier_is_renewed_where_the_kernel_is_right(
     lock: Lock,
-    subjects: dict[str, Subject],
+    subjects: dict[str, LockSubject],
     kernels: dict[str, tuple[object, KernelArtifact]],
     verifier: int,
     ends: int,
 ) -> None:
     entry = lock.fusions["add"].model_copy(update={"evidence": LockedEvidence(verifier=verifier)})
 
-    def checked(answer: MeasureResult, entry: Entry = entry) -> Verdict:
+    def checked(answer: MeasureResult, entry: LockEntry = entry) -> CiVerdict:
         return check_run(subjects["add"], entry, kernels["add"][1], Scripted([answer] * 3), 0.1)
 
     ok, slower, wrong = checked(takes(10.0)), checked(takes(20.0)), checked(WRONG)
@@ -118,7 +118,7 @@ def test_a_proof_of_an_older_verifier_is_renewed_where_the_kernel_is_right(
     assert [told in one.details for one in (ok, slower, wrong, changed)] == [ends != verifier] * 2 + [False] * 2
 
 
-def locked(lock: Lock, **fields: str) -> Entry:
+def locked(lock: Lock, **fields: str) -> LockEntry:
     return lock.fusions["add"].model_copy(update=fields)
 
 
@@ -150,7 +150,7 @@ def locked(lock: Lock, **fields: str) -> Entry:
 )
 def test_without_its_gpu_a_rebuilt_kernel_is_compared(
     lock: Lock,
-    subjects: dict[str, Subject],
+    subjects: dict[str, LockSubject],
     kernels: dict[str, tuple[object, KernelArtifact]],
     fields: dict[str, str],
     status: Status,
@@ -172,7 +172,7 @@ def test_without_its_gpu_a_rebuilt_kernel_is_compared(
 )
 def test_changed_code_is_run_and_stays_a_change(
     lock: Lock,
-    subjects: dict[str, Subject],
+    subjects: dict[str, LockSubject],
     kernels: dict[str, tuple[object, KernelArtifact]],
     answers: list[MeasureResult],
     status: Status,
@@ -185,7 +185,7 @@ def test_changed_code_is_run_and_stays_a_change(
 
 
 def test_a_locked_schedule_is_rebuilt_byte_for_byte(
-    lock: Lock, subjects: dict[str, Subject], kernels: dict[str, tuple[object, KernelArtifact]], pool: CompilePool
+    lock: Lock, subjects: dict[str, LockSubject], kernels: dict[str, tuple[object, KernelArtifact]], pool: CompilePool
 ) -> None:
     for name, entry in lock.fusions.items():
         built = Rebuild.start(subjects[name], entry, pool).finish()
@@ -215,7 +215,7 @@ def test_a_kernel_of_several_launches_is_built_again_from_its_lock(tmp_path: Pat
 
 
 def test_a_schedule_that_no_longer_holds_is_said_to(
-    lock: Lock, subjects: dict[str, Subject], pool: CompilePool
+    lock: Lock, subjects: dict[str, LockSubject], pool: CompilePool
 ) -> None:
     entry = lock.fusions["add"]
     steps = [{**step, "factor": 3} if "factor" in step else step for step in entry.trace["steps"]]
@@ -226,7 +226,7 @@ def test_a_schedule_that_no_longer_holds_is_said_to(
 
 
 def test_a_source_that_the_compiler_refuses_is_said_to(
-    lock: Lock, subjects: dict[str, Subject], pool: CompilePool
+    lock: Lock, subjects: dict[str, LockSubject], pool: CompilePool
 ) -> None:
     rebuild = Rebuild.start(subjects["add"], lock.fusions["add"], pool)
     refused = replace(rebuild, compiled=pool.submit("no CUDA", "sm_90a")).finish()

@@ -9,12 +9,12 @@ import pytest
 from fusetune.wire.binding import Binding, InputBinding
 from fusetune.wire.parse import parse_fusion
 from search.cli.load import Named
-from service.ci.folder import Subject
+from service.ci.folder import LockSubject
 from service.ci.key import Key, differences
 from service.ci.lock import Lock
 
 
-def add_of(symbol: str, dtype: str, binding: Mapping[str, Any], op: str = "add") -> Subject:
+def add_of(symbol: str, dtype: str, binding: Mapping[str, Any], op: str = "add") -> LockSubject:
     """The example `add` with another symbol for its rows, another dtype, another binding, or another operator."""
     shape = [symbol, "N"]
     document = {
@@ -23,7 +23,7 @@ def add_of(symbol: str, dtype: str, binding: Mapping[str, Any], op: str = "add")
         "ops": [{"op": op, "in": ["a", "b"], "out": "out"}],
         "outputs": [{"name": "out"}],
     }
-    return Subject.of(Named("add", parse_fusion(document), Binding.model_validate(binding)))
+    return LockSubject.of(Named("add", parse_fusion(document), Binding.model_validate(binding)))
 
 
 SAME = {"sizes": {"M": 64, "N": 128}}
@@ -65,7 +65,7 @@ ALIGNED = (InputBinding(), InputBinding(align=4))
         ),
     ],
 )
-def test_what_differs_in_the_binding_is_named(lock: Lock, found: Subject, told: tuple[str, ...]) -> None:
+def test_what_differs_in_the_binding_is_named(lock: Lock, found: LockSubject, told: tuple[str, ...]) -> None:
     assert differences(lock.fusions["add"], Key(found, "fake")) == told
 
 
@@ -77,7 +77,7 @@ def test_what_differs_in_the_binding_is_named(lock: Lock, found: Subject, told: 
         pytest.param(add_of("M", "f32", {"sizes": {"M": 65, "N": 128}}, op="mul"), 1, id="operator-and-size"),
     ],
 )
-def test_another_graph_is_told_apart_from_another_size(lock: Lock, found: Subject, size_told: int) -> None:
+def test_another_graph_is_told_apart_from_another_size(lock: Lock, found: LockSubject, size_told: int) -> None:
     told = differences(lock.fusions["add"], Key(found, "fake"))
     assert told[0].startswith(f"fingerprint: the lock has {lock.fusions['add'].fingerprint[:12]}, the file ")
     assert [line for line in told[1:] if line.startswith("size ")] == ["size M: the lock has 64, found 65"] * size_told
@@ -95,7 +95,7 @@ def test_equal_numbers_under_swapped_names_are_no_hit(lock: Lock) -> None:
     assert told.startswith("binding: the lock has 000000000000, found ")
 
 
-def test_card_and_policy_are_part_of_the_key(lock: Lock, subjects: dict[str, Subject]) -> None:
+def test_card_and_policy_are_part_of_the_key(lock: Lock, subjects: dict[str, LockSubject]) -> None:
     key = Key(subjects["add"], "H200", "stopwatch_v9")
     assert differences(lock.fusions["add"], key) == (
         "card: the lock has fake, found H200",

@@ -8,13 +8,13 @@ import pytest
 from service.ci.junit import junit_xml
 from service.ci.lock import Lock
 from service.ci.summary import markdown_summary, text_summary
-from service.ci.verdict import EXIT_CODES, Report, Status, Verdict, worst
+from service.ci.verdict import EXIT_CODES, CiReport, CiVerdict, Status, worst
 
-ALL = tuple(Verdict(f"f{i}", status, f"<{status}> & \x00", ("a\nb",)) for i, status in enumerate(Status))
+ALL = tuple(CiVerdict(f"f{i}", status, f"<{status}> & \x00", ("a\nb",)) for i, status in enumerate(Status))
 
 
-def report_of(*verdicts: Verdict, asks_for_gpu: bool = True) -> Report:
-    return Report(
+def report_of(*verdicts: CiVerdict, asks_for_gpu: bool = True) -> CiReport:
+    return CiReport(
         verdicts, "fake, driver none", asks_for_gpu, notes=("a note",), seconds=1.5, started_at="2026-01-31T10:20:30"
     )
 
@@ -37,11 +37,11 @@ def test_the_worst_is_said(codes: list[int], said: int) -> None:
 def test_every_end_has_an_exit_code() -> None:
     assert EXIT_CODES.keys() == set(Status)
     for status in Status:
-        assert report_of(Verdict("a", Status.OK), Verdict("b", status)).exit_code == EXIT_CODES[status]
+        assert report_of(CiVerdict("a", Status.OK), CiVerdict("b", status)).exit_code == EXIT_CODES[status]
 
 
 def test_a_rebuild_is_enough_where_no_gpu_was_asked_for() -> None:
-    rebuilt, untuned = Verdict("a", Status.REBUILT), Verdict("b", Status.UNTUNED)
+    rebuilt, untuned = CiVerdict("a", Status.REBUILT), CiVerdict("b", Status.UNTUNED)
     assert report_of(rebuilt).exit_code == 4
     assert report_of(rebuilt, asks_for_gpu=False).exit_code == 0
     assert report_of(rebuilt, untuned, asks_for_gpu=False).exit_code == 4
@@ -105,7 +105,7 @@ def test_junit_keeps_to_what_all_schemas_allow() -> None:
     ],
 )
 def test_a_verdict_is_a_failure_an_error_or_skipped(status: Status, kind: str | None) -> None:
-    case = ET.fromstring(junit_xml(report_of(Verdict("a", status, "why", ("more",)))))[0].find("testcase")
+    case = ET.fromstring(junit_xml(report_of(CiVerdict("a", status, "why", ("more",)))))[0].find("testcase")
     assert case is not None
     assert [child.tag for child in case] == ([] if kind is None else [kind])
     if kind is not None:
@@ -115,7 +115,7 @@ def test_a_verdict_is_a_failure_an_error_or_skipped(status: Status, kind: str | 
 
 def test_junit_has_times_as_properties(lock: Lock) -> None:
     entry = lock.fusions["add"]
-    verdict = Verdict("add", Status.OK, "", (), entry, locked_us=10.0, measured_us=10.25, seconds=0.5)
+    verdict = CiVerdict("add", Status.OK, "", (), entry, locked_us=10.0, measured_us=10.25, seconds=0.5)
     root = ET.fromstring(junit_xml(report_of(verdict)))
     found = {p.attrib["name"]: p.attrib["value"] for p in root.iter("property")}
     assert found["add.measured_us"] == "10.250"
@@ -126,7 +126,7 @@ def test_junit_has_times_as_properties(lock: Lock) -> None:
 
 
 def test_what_was_not_run_has_no_property_and_no_figure() -> None:
-    untimed = report_of(Verdict("add", Status.REBUILT, "same", locked_us=10.0))
+    untimed = report_of(CiVerdict("add", Status.REBUILT, "same", locked_us=10.0))
     assert "add.measured_us" not in junit_xml(untimed)
     assert re.search(r"^add +rebuilt, not run here +- +10\.00 +-$", text_summary(untimed), re.MULTILINE)
 
@@ -140,7 +140,7 @@ def test_the_text_says_it_all() -> None:
 
 
 def test_markdown_shows_names_as_they_are() -> None:
-    page = markdown_summary(report_of(Verdict("a|b_<i>", Status.WRONG, "`x`\n[y](z)")))
+    page = markdown_summary(report_of(CiVerdict("a|b_<i>", Status.WRONG, "`x`\n[y](z)")))
     assert "| a\\|b\\_&lt;i&gt; | wrong | - | - | - |" in page
     assert "wrong: \\`x\\` \\[y\\](z)" in page
     assert page.startswith("### fusetune: a kernel is wrong")

@@ -13,7 +13,7 @@ from fusetune.query import query_of, read_accept
 from fusetune.wire.artifact import Correct, Evidence, Time
 from fusetune.wire.service import KernelView
 from service.dashboard.evidence import badges, time_badge
-from service.dashboard.schedule_text import Part, knobs_by_launch, parts, step_lines, steps_of
+from service.dashboard.schedule_text import TextPart, knobs_by_launch, parts, step_lines, steps_of
 from service.dashboard.shapes import shapes
 from service.dashboard.snippets import first_request
 from tests.service.dashboard.html_page import HtmlPage
@@ -63,10 +63,10 @@ def test_equal_steps_of_neighbours_are_said_once() -> None:
         {"do": "cap_registers", "count": 64},
     ]  # fmt: skip
     assert parts(steps) == (
-        Part(("i0",), ("cache_input out i0_s, memory shared",)),
-        Part(("a", "b"), ("split axis 0, factor 4", "split axis 1, factor 4")),
-        Part(("c",), ("split axis 0, factor 4", "parallelize axis 0, type BIDx", "reorder moves ((0 1) (1 0))")),
-        Part(("",), ("cap_registers count 64",)),
+        TextPart(("i0",), ("cache_input out i0_s, memory shared",)),
+        TextPart(("a", "b"), ("split axis 0, factor 4", "split axis 1, factor 4")),
+        TextPart(("c",), ("split axis 0, factor 4", "parallelize axis 0, type BIDx", "reorder moves ((0 1) (1 0))")),
+        TextPart(("",), ("cap_registers count 64",)),
     )
     assert step_lines(steps)[1] == "a: split axis 0, factor 4"
     assert step_lines(steps)[-1] == "cap_registers count 64"

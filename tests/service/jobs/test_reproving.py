@@ -17,11 +17,11 @@ from search.measure.fake import FACTS
 from search.proof.emulated import check
 from search.tuning.attached import Attached, Detached
 from search.tuning.trial import TrialState
-from search.tuning.tuner import Outcome
+from search.tuning.tuner import SearchOutcome
 from service.db import kernels, tunings
 from service.db.models import ArtifactRow, AuditRow, KernelRow, TuningRow
 from service.jobs import preparing, proving
-from service.jobs.tuning import Tunings
+from service.jobs.tuning import TuningJobs
 from service.operations.kernels import answer
 from tests.service.jobs.sites import FAKE_CARD, Site
 from tests.service.jobs.test_tuning import CANDIDATE, H200, timing, winner
@@ -75,10 +75,10 @@ class Bench:
     site: Site
     searched: int = 0
 
-    def tune_on(self, *args: Any, **kwargs: Any) -> Outcome:
+    def tune_on(self, *args: Any, **kwargs: Any) -> SearchOutcome:
         self.searched += 1
         found = winner(12.5)
-        return Outcome(found, (found.trial,), "budget")
+        return SearchOutcome(found, (found.trial,), "budget")
 
     def run(self, device: Device, **columns: Any) -> TuningRow:
         tuning_id = self.site.post(hand_over=False)
@@ -87,7 +87,7 @@ class Bench:
             for name, value in columns.items():
                 setattr(row, name, value)
         gpu = Attached(device, FACTS, FAKE_CARD, ())
-        Tunings(self.site.db, gpu, "w0", threading.Event()).run(tuning_id)
+        TuningJobs(self.site.db, gpu, "w0", threading.Event()).run(tuning_id)
         return self.site.tuning(tuning_id)
 
 
@@ -180,7 +180,7 @@ def test_a_wrong_kernel_is_never_served_again_and_its_row_says_why(
 
 
 def test_a_wrong_kernel_is_not_tried_twice(bench: Bench, known: KernelRow, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("service.jobs.searching.tune_on", lambda *_, **__: Outcome(None, (), "budget"))
+    monkeypatch.setattr("service.jobs.searching.tune_on", lambda *_, **__: SearchOutcome(None, (), "budget"))
     wrong = Device(MeasureResult(TrialState.WRONG_RESULT, "row 3"))
     row = bench.run(wrong)
     assert (row.kernel_id, served(bench.site, row)) == (None, None)
@@ -263,7 +263,7 @@ class Emulating:
         tuning_id = self.site.post(card=H200.card, attached=False, hand_over=False)
         with self.site.db.write() as session:
             session.get_one(TuningRow, tuning_id).accept = ANYTHING.model_dump(mode="json")
-        Tunings(self.site.db, Detached(H200.card, H200.why), "w0", threading.Event(), compilers=1).run(tuning_id)
+        TuningJobs(self.site.db, Detached(H200.card, H200.why), "w0", threading.Event(), compilers=1).run(tuning_id)
         return self.site.tuning(tuning_id)
 
     def outdate(self, row: TuningRow, change: Callable[[str], str]) -> KernelRow:

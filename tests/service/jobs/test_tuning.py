@@ -29,7 +29,7 @@ from fusetune.wire.artifact import (
 from search.measure.device import EAGER, Baseline, CardFacts, DeviceLost
 from search.measure.fake import FACTS, FakeDevice
 from search.proof.emulated.apart import Prover
-from search.proof.emulated.check import Emulation
+from search.proof.emulated.check import EmulatedProof
 from search.tuning.attached import Attached, Detached, card_of
 from search.tuning.budget import Budget
 from search.tuning.candidates.candidate import Candidate
@@ -38,7 +38,7 @@ from search.tuning.candidates.spread import Ranked
 from search.tuning.ending import not_run
 from search.tuning.leaders import Winner
 from search.tuning.trial import Trial, TrialState
-from search.tuning.tuner import Ending, Outcome
+from search.tuning.tuner import Ending, SearchOutcome
 from service.db import cards, kernels, tunings
 from service.db.models import AuditRow, FusionRow, KernelRow, TuningRow
 from service.db.types import now
@@ -47,7 +47,7 @@ from service.jobs.executor import TuningLost, WorkerStopping
 from service.jobs.job import MAX_DEATHS
 from service.jobs.settle import why_no_kernel
 from service.jobs.trial_log import DbTrialLog
-from service.jobs.tuning import Tunings
+from service.jobs.tuning import TuningJobs
 from tests.service.jobs.sites import FAKE_CARD, Site, fusion_of, until
 
 CANDIDATE = Candidate.of("flat", {"vector": 8})
@@ -113,21 +113,21 @@ class Bench:
     """A worker's hands without its process; `search` is what the search does."""
 
     site: Site
-    search: Callable[..., Outcome] = lambda **_: Outcome(None, (), "budget")
+    search: Callable[..., SearchOutcome] = lambda **_: SearchOutcome(None, (), "budget")
     device: Device = field(default_factory=Device)
     stopping: threading.Event = field(default_factory=threading.Event)
     budgets: list[Budget] = field(default_factory=list)
 
     def tune_on(
         self, gpu: Any, plan: Any, log: Any, budget: Budget, *args: Any, on_open: Any, **kwargs: Any
-    ) -> Outcome:
+    ) -> SearchOutcome:
         self.budgets.append(budget)
         on_open(gpu.device)
         return self.search(log=log, **kwargs)
 
-    def tunings(self) -> Tunings:
+    def tunings(self) -> TuningJobs:
         gpu = Attached(self.device, FACTS, card_of(FACTS)[0], ())
-        return Tunings(self.site.db, gpu, "w0", self.stopping, database_pause_s=0.01)
+        return TuningJobs(self.site.db, gpu, "w0", self.stopping, database_pause_s=0.01)
 
     def run(self, tuning_id: str) -> TuningRow:
         self.tunings().run(tuning_id)
@@ -145,8 +145,8 @@ def bench(site: Site, monkeypatch: pytest.MonkeyPatch) -> Bench:
     return bench
 
 
-def wins(us: float, ended: Ending = "budget") -> Callable[..., Outcome]:
-    return lambda **_: Outcome(winner(us), (winner(us).trial,), ended)
+def wins(us: float, ended: Ending = "budget") -> Callable[..., SearchOutcome]:
+    return lambda **_: SearchOutcome(winner(us), (winner(us).trial,), ended)
 
 
 def test_a_winner_is_published(bench: Bench) -> None:
@@ -213,7 +213,7 @@ def test_kernel_and_end_are_written_together_or_not_at_all(bench: Bench, monkeyp
 
 def test_a_search_without_a_winner_says_why(bench: Bench) -> None:
     failed = tuple(Trial(n, CANDIDATE, TrialState.WRONG_RESULT) for n in range(3))
-    bench.search = lambda **_: Outcome(None, failed, "exhausted")
+    bench.search = lambda **_: SearchOutcome(None, failed, "exhausted")
     row = bench.run(bench.site.post(hand_over=False))
     assert (row.state, row.ended, row.kernel_id) == ("done", "exhausted", None)
     assert row.note == "No kernel: of 3 candidates none was both right and timed (3 wrong_result)."
@@ -245,7 +245,7 @@ def test_why_there_is_no_kernel(states: list[TrialState], why: str) -> None:
 def test_a_cancelled_tuning_publishes_nothing(bench: Bench) -> None:
     tuning_id = bench.site.post(hand_over=False)
 
-    def cancelled_in_the_finals(**_: Any) -> Outcome:
+    def cancelled_in_the_finals(**_: Any) -> SearchOutcome:
         with bench.site.db.write() as session:
             tunings.request_cancel(session, tuning_id)
         return wins(12.5)()
@@ -270,11 +270,11 @@ def test_a_tuning_that_was_cancelled_before_its_job_began_is_not_searched(bench:
 def test_a_stopping_worker_leaves_the_tuning_to_the_next(bench: Bench) -> None:
     tuning_id = bench.site.post(hand_over=False)
 
-    def told_to_stop(is_stopped: Callable[[], bool], **_: Any) -> Outcome:
+    def told_to_stop(is_stopped: Callable[[], bool], **_: Any) -> SearchOutcome:
         assert not is_stopped()
         bench.stopping.set()
         assert is_stopped()
-        return Outcome(None, (), "stopped")
+        return SearchOutcome(None, (), "stopped")
 
     bench.search = told_to_stop
     with pytest.raises(WorkerStopping):
@@ -311,13 +311,13 @@ def test_a_tuning_that_has_used_up_its_budget_is_only_settled(bench: Bench) -> N
 # In whose hand it is -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("found", [wins(12.5), wins(12.5, "stopped"), lambda **_: Outcome(None, (), "exhausted")])
+@pytest.mark.parametrize("found", [wins(12.5), wins(12.5, "stopped"), lambda **_: SearchOutcome(None, (), "exhausted")])
 def test_what_a_run_finds_after_another_took_the_tuning_comes_to_nothing(
-    bench: Bench, found: Callable[..., Outcome]
+    bench: Bench, found: Callable[..., SearchOutcome]
 ) -> None:
     tuning_id = bench.site.post(hand_over=False)
 
-    def silent_for_long(**_: Any) -> Outcome:
+    def silent_for_long(**_: Any) -> SearchOutcome:
         with bench.site.db.write() as session:
             tunings.start(session, tuning_id, "w1", "another run")
         return found()
@@ -333,7 +333,7 @@ def test_what_a_run_finds_after_another_took_the_tuning_comes_to_nothing(
 def test_a_run_does_not_fail_a_tuning_that_another_took(bench: Bench) -> None:
     tuning_id = bench.site.post(hand_over=False)
 
-    def breaks_too_late(**_: Any) -> Outcome:
+    def breaks_too_late(**_: Any) -> SearchOutcome:
         with bench.site.db.write() as session:
             tunings.start(session, tuning_id, "w1", "another run")
         raise ZeroDivisionError("ours")
@@ -347,9 +347,9 @@ def test_a_run_does_not_fail_a_tuning_that_another_took(bench: Bench) -> None:
 def test_a_stopping_worker_lets_go_of_its_tuning(bench: Bench) -> None:
     tuning_id = bench.site.post(hand_over=False)
 
-    def told_to_stop(**_: Any) -> Outcome:
+    def told_to_stop(**_: Any) -> SearchOutcome:
         bench.stopping.set()
-        return Outcome(None, (), "stopped")
+        return SearchOutcome(None, (), "stopped")
 
     bench.search = told_to_stop
     for _ in range(2 * MAX_DEATHS):
@@ -368,7 +368,7 @@ def test_a_tuning_that_its_workers_die_of_is_given_up(bench: Bench) -> None:
             with bench.site.db.write() as session:
                 tunings.start(session, tuning_id, "w0", f"run {len(bench.budgets)} {n}")
 
-    def gets_on(log: DbTrialLog, **_: Any) -> Outcome:
+    def gets_on(log: DbTrialLog, **_: Any) -> SearchOutcome:
         log.record(Trial(len(log.trials), CANDIDATE, TrialState.ILLEGAL))
         raise KeyboardInterrupt
 
@@ -398,7 +398,7 @@ def test_trials_of_another_generator_do_not_count(bench: Bench, monkeypatch: pyt
     tuning_id = bench.site.post(hand_over=False)
     old = Trial(0, CANDIDATE, TrialState.MEASURED, median_us=1.0, code_hash="c", launch_hash="l", samples_us=(1.0,))
 
-    def killed(log: DbTrialLog, **_: Any) -> Outcome:
+    def killed(log: DbTrialLog, **_: Any) -> SearchOutcome:
         log.record(old)
         raise KeyboardInterrupt
 
@@ -407,7 +407,7 @@ def test_trials_of_another_generator_do_not_count(bench: Bench, monkeypatch: pyt
         bench.run(tuning_id)
     seen: list[Trial] = []
 
-    def goes_on(log: DbTrialLog, **_: Any) -> Outcome:
+    def goes_on(log: DbTrialLog, **_: Any) -> SearchOutcome:
         seen.extend(log.trials)
         raise KeyboardInterrupt
 
@@ -435,7 +435,7 @@ def test_other_spaces_are_another_generator(bench: Bench, monkeypatch: pytest.Mo
     assert generators[0] == generators[1] != generators[2]
 
 
-def interrupted(**_: Any) -> Outcome:
+def interrupted(**_: Any) -> SearchOutcome:
     raise KeyboardInterrupt
 
 
@@ -473,7 +473,7 @@ def test_what_cannot_be_searched_fails_with_the_reason(bench: Bench, fusion: dic
 
 
 def test_a_fault_of_ours_fails_one_tuning_with_a_reference(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
-    def faulty(**_: Any) -> Outcome:
+    def faulty(**_: Any) -> SearchOutcome:
         raise ZeroDivisionError("ours")
 
     bench.search = faulty
@@ -491,7 +491,7 @@ def test_a_fault_of_ours_fails_one_tuning_with_a_reference(bench: Bench, caplog:
 
 @pytest.mark.parametrize("is_gone", [pytest.param(False, id="it-answers-again"), pytest.param(True, id="it-is-gone")])
 def test_a_lost_gpu_fails_one_tuning_and_a_dead_one_ends_the_worker(bench: Bench, is_gone: bool) -> None:
-    def lost(**_: Any) -> Outcome:
+    def lost(**_: Any) -> SearchOutcome:
         bench.device.gone = is_gone
         raise DeviceLost("GPU 0", "out of memory")
 
@@ -507,7 +507,7 @@ def test_a_lost_gpu_fails_one_tuning_and_a_dead_one_ends_the_worker(bench: Bench
 def test_a_database_that_comes_back_costs_nothing(bench: Bench) -> None:
     left = list(range(12))
 
-    def database_restarts(**_: Any) -> Outcome:
+    def database_restarts(**_: Any) -> SearchOutcome:
         if left:
             left.pop()
             raise OperationalError("UPDATE", {}, Exception("the server closed the connection"))
@@ -520,7 +520,7 @@ def test_a_database_that_comes_back_costs_nothing(bench: Bench) -> None:
 
 
 def test_a_worker_may_be_told_to_stop_while_the_database_is_away(bench: Bench) -> None:
-    def database_is_away(**_: Any) -> Outcome:
+    def database_is_away(**_: Any) -> SearchOutcome:
         bench.stopping.set()
         raise OperationalError("UPDATE", {}, Exception("connection refused"))
 
@@ -564,7 +564,7 @@ class Compiling:
     def run(self, tuning_id: str, wanted: int) -> TuningRow:
         self.monkeypatch.setattr(preparing, "KERNELS", wanted)
         target = Detached(self.card, H200.why)
-        Tunings(self.site.db, target, "w0", self.stopping, compilers=1).run(tuning_id)
+        TuningJobs(self.site.db, target, "w0", self.stopping, compilers=1).run(tuning_id)
         return self.site.tuning(tuning_id)
 
     def post(self, **kwargs: Any) -> str:
@@ -621,7 +621,9 @@ def test_without_a_gpu_the_best_predicted_kernels_are_proven_and_one_is_served(
 
 
 def test_what_the_emulator_finds_wrong_is_not_served(compiling: Compiling, monkeypatch: pytest.MonkeyPatch) -> None:
-    verdicts = iter([Emulation(fault="in the emulator: race"), Emulation(undone="Emulating `x` is not supported yet.")])
+    verdicts = iter(
+        [EmulatedProof(fault="in the emulator: race"), EmulatedProof(undone="Emulating `x` is not supported yet.")]
+    )
     monkeypatch.setattr(Prover, "prove", lambda *_: next(verdicts))
     tuning_id = compiling.post(trials_limit=None)
     row = compiling.run(tuning_id, wanted=2)
@@ -641,10 +643,10 @@ def test_a_proof_ends_with_the_budget(compiling: Compiling, monkeypatch: pytest.
     """The first is given the seconds that are left, and spends them; no other is tried."""
     given: list[float] = []
 
-    def spends_all(prover: Prover, compiled: KernelArtifact, seconds: float) -> Emulation:
+    def spends_all(prover: Prover, compiled: KernelArtifact, seconds: float) -> EmulatedProof:
         given.append(seconds)
         time.sleep(seconds)
-        return Emulation(undone="Its proof takes more than that")
+        return EmulatedProof(undone="Its proof takes more than that")
 
     monkeypatch.setattr(Prover, "prove", spends_all)
     tuning_id = compiling.post(trials_limit=None, budget_s=6.0)
@@ -674,7 +676,7 @@ def test_proving_goes_on_where_it_was_stopped(compiling: Compiling, monkeypatch:
 
     prove = Prover.prove
 
-    def told_to_stop(*args: Any) -> Emulation:
+    def told_to_stop(*args: Any) -> EmulatedProof:
         compiling.stopping.set()
         return prove(*args)
 
@@ -773,7 +775,7 @@ def test_a_cancelled_tuning_ranks_no_further(site: Site, monkeypatch: pytest.Mon
     monkeypatch.setattr("service.jobs.progress.EVERY_S", 0.01)
     with closing(FakeDevice()) as device:
         target = Attached(device, FACTS, card, ()) if attached else H200
-        assert Tunings(site.db, target, "w0", threading.Event(), compilers=1).run(tuning_id) == "cancelled"
+        assert TuningJobs(site.db, target, "w0", threading.Event(), compilers=1).run(tuning_id) == "cancelled"
     assert site.trials(tuning_id) == []
 
 
@@ -782,7 +784,7 @@ def test_the_search_itself_on_the_fake_device(site: Site) -> None:
     tuning_id = site.post(trials_limit=2, budget_s=10.0, hand_over=False)
     with closing(FakeDevice()) as device:
         gpu = Attached(device, FACTS, FAKE_CARD, ())
-        assert Tunings(site.db, gpu, "w0", threading.Event(), compilers=1).run(tuning_id) == "done"
+        assert TuningJobs(site.db, gpu, "w0", threading.Event(), compilers=1).run(tuning_id) == "done"
     row = site.tuning(tuning_id)
     assert row.kernel_id is not None
     assert 0 < row.spent_s < 10.0

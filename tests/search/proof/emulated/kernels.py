@@ -15,7 +15,7 @@ from compiler.errors import IllegalSchedule, Unsupported
 from compiler.ir.fusion import Fusion
 from compiler.nvrtc import Compiled, CompilePool
 from compiler.pipeline import Generated, artifact, generate
-from search.proof.emulated.check import Emulation, verify
+from search.proof.emulated.check import EmulatedProof, verify
 from search.proof.small.tiling import tilings
 from search.tuning.candidates.plan import Plan
 
@@ -84,7 +84,7 @@ class Spoiling:
         return self.pool.submit(spoiled, arch)
 
 
-def proven(made: Generated, pool: CompilePool, spoil: Callable[[str], str] | None = None) -> Emulation:
+def proven(made: Generated, pool: CompilePool, spoil: Callable[[str], str] | None = None) -> EmulatedProof:
     """What the emulator says of a kernel, or of what is left of it after `spoil`."""
     compiler = pool if spoil is None else Spoiling(pool, spoil)
     compiled = artifact(made, compiler.submit(made.source, made.arch.name).result())
