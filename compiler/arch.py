@@ -7,17 +7,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
-from compiler.errors import UnknownArch, UnknownCard
+from compiler.errors import UnknownArch, UnknownCard, Unsupported
 
 DEFAULT_CARD = "H200"
 """The card assumed when none is named and none is attached (docs/contracts.md, "Key")."""
 
 _CARDS_FILE = Path(__file__).with_name("cards.json")
 _KIB = 1024
+
+REGISTER_BYTES = 4
+"""Of one register of one thread (CUDA C++ programming guide, technical specifications: 32-bit registers)."""
 
 _CLUSTER_SMS = ((2, 1.0), (8, 10 / 11), (16, 28 / 33))
 """Share of the multiprocessors that clusters of at most so many blocks find room on, one block an SM. A cluster lies in
@@ -195,7 +199,7 @@ class Card:
     power_w: int
     empty_launch_us: float | None
     dram: DramRates
-    sources: Mapping[str, str]
+    sources: Mapping[str, str] = field(compare=False)
 
     @property
     def least_launch_us(self) -> float:
@@ -240,6 +244,22 @@ def card_or_default(name: str | None) -> Card:
     return card_named(name or DEFAULT_CARD)
 
 
+def card_like(name: str, capability: tuple[int, int], read: Mapping[str, int]) -> Card:
+    """The card called `name` with what was `read` off it: some of `READ_FACTS`, by name.
+
+    A card that the table lacks takes the rest from one of its architecture. Raises Unsupported if there is none.
+    """
+    try:
+        card = card_named(name)
+    except UnknownCard:
+        alike = [card for card in cards() if card.arch.capability == capability]
+        if not alike:
+            major, minor = capability
+            raise Unsupported(f"{name} (compute capability {major}.{minor})", "Name a card that is known.") from None
+        card = replace(alike[0], name=name, aliases=())
+    return replace(card, **dict[str, Any](read))
+
+
 @cache
 def cards() -> tuple[Card, ...]:
     """Every card of `cards.json`, in file order."""
@@ -275,7 +295,7 @@ def _folded(name: str) -> str:
     return " ".join(name.lower().replace("-", " ").replace("_", " ").split())
 
 
-_INT_FIELDS = (
+READ_FACTS = (
     "sm_count",
     "max_sm_clock_mhz",
     "max_memory_clock_mhz",
@@ -283,12 +303,14 @@ _INT_FIELDS = (
     "l2_bytes",
     "power_w",
 )
+"""Fields of a card that are read off an attached one, and that its key has beside name and capability."""
+
 _OTHER_FIELDS = ("name", "aliases", "arch", "empty_launch_us", "dram_bytes_per_s", "sources")
 _RATES = ("theoretical", "copy", "read", "write")
 
 
 def _card(entry: object, where: str) -> Card:
-    fields = _object(entry, where, {*_INT_FIELDS, *_OTHER_FIELDS})
+    fields = _object(entry, where, {*READ_FACTS, *_OTHER_FIELDS})
     where = f"{where} ({fields['name']})"
     rates = _object(fields["dram_bytes_per_s"], f"{where}.dram_bytes_per_s", set(_RATES))
     theoretical, copy, read, write = (_rate(rates[rate], f"{where}.dram_bytes_per_s.{rate}") for rate in _RATES)
@@ -298,7 +320,7 @@ def _card(entry: object, where: str) -> Card:
         )
     empty_launch_us = _rate(fields["empty_launch_us"], f"{where}.empty_launch_us")
     measured = () if empty_launch_us is None else ("empty_launch_us",)
-    known = {"arch", *_INT_FIELDS, *measured, *(f"dram.{rate}" for rate in _RATES if rates[rate] is not None)}
+    known = {"arch", *READ_FACTS, *measured, *(f"dram.{rate}" for rate in _RATES if rates[rate] is not None)}
     sources = _object(fields["sources"], f"{where}.sources", known)
     if not isinstance(fields["aliases"], list):
         raise ValueError(f"{where}.aliases: found {fields['aliases']!r}, expected a list of names.")
@@ -308,8 +330,8 @@ def _card(entry: object, where: str) -> Card:
         arch=arch_named(_text(fields["arch"], f"{where}.arch")),
         empty_launch_us=empty_launch_us,
         dram=DramRates(theoretical, copy, read, write),
-        sources={field: _text(source, f"{where}.sources.{field}") for field, source in sources.items()},
-        **{field: _positive(fields[field], f"{where}.{field}") for field in _INT_FIELDS},
+        sources={name: _text(source, f"{where}.sources.{name}") for name, source in sources.items()},
+        **{name: _positive(fields[name], f"{where}.{name}") for name in READ_FACTS},
     )
 
 

@@ -11,7 +11,7 @@ import json
 from base64 import b64decode, b64encode
 from collections.abc import Iterator
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.emulate.form import ARCH
-from compiler.arch import arch_named
+from compiler.arch import arch_named, card_or_default
 from compiler.emulate.launch import Argument, Launch, Tensor, TensorArgument, TensorMap, ValueArgument
 from compiler.errors import CompileError, IllegalSchedule, Unsupported
 from compiler.ir import fusion as ir
@@ -191,6 +191,7 @@ def _applied(f: FusionBuilder, rng: Generator, values: list[Value], is_exact: bo
 def candidates(count: int, seed: int) -> Iterator[tuple[str, Any]]:
     """Generated kernels of `count` fusions, by name; fusions that no scheduler takes are replaced."""
     arch = arch_named(ARCH)
+    card = replace(card_or_default(None), arch=arch, sm_count=_SMS)
     made = 0
     number = 0
     while made < count:
@@ -198,7 +199,7 @@ def candidates(count: int, seed: int) -> Iterator[tuple[str, Any]]:
         number += 1
         fusion = random_fusion(rng)
         found = False
-        for scheduler in schedulers_for(fusion, arch, _SMS):
+        for scheduler in schedulers_for(fusion, card):
             for k, point in enumerate(scheduler.space(fusion, arch).sample(POINTS, seed + number)):
                 try:
                     kernel = generate(scheduler.trace(fusion, point), arch)

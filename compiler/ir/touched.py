@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import prod
 
 from compiler.ir.fusion import Fusion, Op, Value
@@ -28,6 +29,16 @@ def read_bytes(fusion: Fusion) -> dict[str, int]:
 def written_bytes(fusion: Fusion) -> dict[str, int]:
     """Bytes that a kernel has to write of each output."""
     return {name: distinct_bytes(fusion.value(name)) for name in fusion.outputs}
+
+
+def moved_bytes(fusion: Fusion) -> int:
+    """Bytes that a kernel reads and writes where it touches each element once."""
+    return sum((written_bytes(fusion) | read_bytes(fusion)).values())
+
+
+def stored_bytes(values: Iterable[Value]) -> int:
+    """Bytes of the distinct elements of these values."""
+    return sum(map(distinct_bytes, values))
 
 
 def read_elements(fusion: Fusion) -> dict[str, int]:

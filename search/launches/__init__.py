@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from compiler.schedule.scratch import Buffer, scratch_buffers
 from search.launches.cheapest import cheapest_cut
-from search.launches.cost import launch_us, moved_bytes
 from search.launches.cut import Cut, LaunchPart, cut_at, part_of, program_trace
 from search.launches.inner_outer import group_counts, in_groups
 from search.launches.merged_dims import merged_dims
@@ -22,10 +21,8 @@ __all__ = [
     "cut_at",
     "group_counts",
     "in_groups",
-    "launch_us",
     "merged_dims",
     "merging_helps",
-    "moved_bytes",
     "nested_folds",
     "part_of",
     "program_trace",

@@ -15,10 +15,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from math import inf
 
+from compiler.arch import Card
 from compiler.ir.fusion import Fusion, Op
 from compiler.ir.ops import OpKind
-from compiler.ir.touched import taken
-from search.launches.cost import launch_us, stored_bytes
+from compiler.ir.touched import stored_bytes, taken
+from search.cost.roofline import launch_us
 from search.launches.cut import Cut, cut_at, part_of
 from search.launches.orders import orders
 from search.launches.recompute import policies
@@ -39,8 +40,8 @@ MOST_WORK = 4000
 place. Fusions of a dozen operators stay far below."""
 
 
-def cheapest_cut(fusion: Fusion, accepts: Accepts) -> Cut | None:
-    """The cheapest cut into launches that `accepts` takes, of one launch where it takes the fusion whole.
+def cheapest_cut(fusion: Fusion, card: Card, accepts: Accepts) -> Cut | None:
+    """The cut into launches that `accepts` takes and that is cheapest on a card; one launch where it takes the whole.
 
     None where there is no cut, which means that a single operator of it is in no launch.
     """
@@ -51,10 +52,14 @@ def cheapest_cut(fusion: Fusion, accepts: Accepts) -> Cut | None:
     best: Cut | None = None
     for ops in orders(fusion):
         for kept in policies(fusion):
-            found = _Segments(fusion, ops, kept, asked).shortest(inf if best is None else best.us)
-            if found is not None and (best is None or (found.us, len(found.parts)) < (best.us, len(best.parts))):
+            found = _Segments(fusion, card, ops, kept, asked).shortest(inf if best is None else best.us(card))
+            if found is not None and (best is None or _cost(found, card) < _cost(best, card)):
                 best = found
     return best
+
+
+def _cost(cut: Cut, card: Card) -> tuple[float, int]:
+    return cut.us(card), len(cut.parts)
 
 
 @dataclass
@@ -88,8 +93,9 @@ class _Segments:
     Sets of values are bit masks: bit n is the result of operator n, the inputs come after them.
     """
 
-    def __init__(self, fusion: Fusion, ops: tuple[Op, ...], again: frozenset[str], asked: _Asked) -> None:
+    def __init__(self, fusion: Fusion, card: Card, ops: tuple[Op, ...], again: frozenset[str], asked: _Asked) -> None:
         self.fusion = fusion
+        self.card = card
         self.ops = ops
         self.asked = asked
         names = (*(op.output for op in ops), *fusion.inputs)
@@ -216,7 +222,7 @@ class _Segments:
             for n in _bits(written):
                 reads |= needs[n]
             self.read[first].append(reads)
-            found.append(launch_us(self._moved(first, written, reads)) if written else 0.0)
+            found.append(launch_us(self._moved(first, written, reads), self.card) if written else 0.0)
         return found
 
     def _moved(self, first: int, written: int, reads: int) -> int:

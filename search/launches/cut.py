@@ -9,10 +9,12 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from compiler.arch import Card
 from compiler.ir.fusion import Fusion, Op, Operand, Value
 from compiler.ir.ops import OpKind
+from compiler.ir.touched import moved_bytes
 from compiler.schedule.trace import LaunchTrace, ProgramTrace, ScheduleTrace
-from search.launches.cost import launch_us, moved_bytes
+from search.cost.roofline import launch_us
 
 _SUMS = (OpKind.SUM, OpKind.MEAN)
 
@@ -56,10 +58,9 @@ class Cut:
         """Bytes that all launches read and write."""
         return sum(moved_bytes(part.fusion) for part in self.parts)
 
-    @property
-    def us(self) -> float:
-        """Microseconds of all launches at the speed of the memory."""
-        return sum(launch_us(moved_bytes(part.fusion)) for part in self.parts)
+    def us(self, card: Card) -> float:
+        """Microseconds of all launches at the speed of a card's memory."""
+        return sum(launch_us(moved_bytes(part.fusion), card) for part in self.parts)
 
 
 def cut_at(program: Fusion, stores: Sequence[Collection[str]]) -> Cut:

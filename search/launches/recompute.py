@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from compiler.ir.fusion import Fusion, Op
 from compiler.ir.ops import COMPARE, POINTWISE, VIEWS, OpKind
-from search.launches.cost import stored_bytes
+from compiler.ir.touched import stored_bytes
 
 _RELAID = frozenset({OpKind.PERMUTE, OpKind.RESHAPE, OpKind.SLICE, OpKind.CAT})
 """Operators that change where in memory neighbours lie: what reads a stored result of theirs reads it in order."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil, floor, isqrt, log, prod
 
+from compiler.arch import REGISTER_BYTES, Arch, Card
 from compiler.ir.fusion import Fusion, Op
 from compiler.ir.ops import FOLDS, OpKind
 
@@ -19,9 +20,9 @@ LEAST_FOLDED = 4096
 COLUMN_ELEMS = 64
 """Kept elements that a block of a column reduction takes side by side: a row of 128 bytes of 16-bit elements."""
 
-HELD_BYTES = 64 << 10
-"""Bytes of a part that a block goes through twice and reads once: 32 registers of each of 512 threads hold them, beside
-what is computed of them (65536 registers a multiprocessor: CUDA guide, technical specifications)."""
+HELD_SHARE = 4
+"""A block that goes through a part twice and reads it once holds it in one of so many of a multiprocessor's registers,
+beside what is computed of it: in 32 of each of 512 threads on Hopper."""
 
 NEAR = 0.5
 """How far a divisor may be from the parts wanted: half or twice as many, which still is one of once, twice and four
@@ -50,44 +51,44 @@ class SplitPlace:
     rest: int = 0
 
 
-def split_factors(fusion: Fusion, sm_count: int) -> tuple[int, ...]:
+def split_factors(fusion: Fusion, card: Card) -> tuple[int, ...]:
     """Into how many parts folding is worth splitting, ascending, at most four; none where blocks suffice.
 
     They bring the reduction with the fewest blocks to once, twice and four times the blocks that suffice, as nearly as
     its sizes allow, and leave each block enough to do. Where a part is gone through twice, as a variance is, and none
     of these is one that a block holds, there are more parts, which it does.
     """
-    wanting = [(found, op) for op in fusion.ops if (found := short_of_blocks(fusion, op, sm_count)) is not None]
+    wanting = [(found, op) for op in fusion.ops if (found := short_of_blocks(fusion, op, card)) is not None]
     if not wanting:
         return ()
     blocks, op = min(wanting, key=lambda one: one[0])
     shape = fusion.value(op.tensor_inputs[0]).shape
     most = prod(shape[d] for d in op.dims) * _columns(shape, op.dims) // LEAST_FOLDED
-    wanted = [min(most, max(2, times * BLOCKS_PER_SM * sm_count // blocks)) for times in (1, 2, 4)]
-    if (held := min(most, _held_parts(fusion, op))) > NEAR_HELD * wanted[-1]:
+    wanted = [min(most, max(2, times * BLOCKS_PER_SM * card.sm_count // blocks)) for times in (1, 2, 4)]
+    if (held := min(most, _held_parts(fusion, op, card.arch))) > NEAR_HELD * wanted[-1]:
         wanted.append(held)
     places = [place_of_split(shape, op.dims, n) for n in wanted if n >= 2]
     return tuple(sorted({place.count for place in places if place is not None and place.count <= _STEP * most}))
 
 
-def merging_helps(fusion: Fusion, sm_count: int) -> bool:
+def merging_helps(fusion: Fusion, card: Card) -> bool:
     """Whether reductions split so would gain if neighbouring dimensions were one: a part is in pieces, as a dimension
     right outside of the split one is folded too, or no one dimension has as many parts as blocks can hold."""
-    factors = split_factors(fusion, sm_count)
+    factors = split_factors(fusion, card)
     for op in fusion.ops:
-        if short_of_blocks(fusion, op, sm_count) is None:
+        if short_of_blocks(fusion, op, card) is None:
             continue
         shape = fusion.value(op.tensor_inputs[0]).shape
         real = [d for d, n in enumerate(shape) if n > 1]
         places = [place for factor in factors if (place := place_of_split(shape, op.dims, factor)) is not None]
         if any(d in op.dims for place in places for d in real[: real.index(place.dim)][-1:]):
             return True
-        if _held_parts(fusion, op) > NEAR_HELD * max((place.count for place in places), default=1):
+        if _held_parts(fusion, op, card.arch) > NEAR_HELD * max((place.count for place in places), default=1):
             return True
     return False
 
 
-def short_of_blocks(fusion: Fusion, op: Op, sm_count: int) -> int | None:
+def short_of_blocks(fusion: Fusion, op: Op, card: Card) -> int | None:
     """The blocks that one kernel has for a reduction where they are fewer than suffice; None where they are not.
 
     None as well for other operators, and where too little is folded to be split.
@@ -100,7 +101,7 @@ def short_of_blocks(fusion: Fusion, op: Op, sm_count: int) -> int | None:
         return None
     kept = prod(n for d, n in enumerate(shape) if d not in op.dims)
     blocks = -(-kept // columns)
-    return blocks if blocks < BLOCKS_PER_SM * sm_count else None
+    return blocks if blocks < BLOCKS_PER_SM * card.sm_count else None
 
 
 def place_of_split(shape: Sequence[int], folded: Sequence[int], factor: int) -> SplitPlace | None:
@@ -134,7 +135,7 @@ def _apart(a: int, b: int) -> float:
     return abs(a - b) / max(a, b)
 
 
-def _held_parts(fusion: Fusion, op: Op) -> int:
+def _held_parts(fusion: Fusion, op: Op, arch: Arch) -> int:
     """Parts of what a reduction folds of which a block holds all that is read, inputs of as many elements; 0 where it
     goes through them once."""
     if not _is_folded_twice(fusion, op):
@@ -142,7 +143,7 @@ def _held_parts(fusion: Fusion, op: Op) -> int:
     source = fusion.value(op.tensor_inputs[0])
     read = sum(v.dtype.nbytes for v in map(fusion.value, fusion.inputs) if v.elems == source.elems)
     folded = prod(source.shape[d] for d in op.dims)
-    return -(-folded * _columns(source.shape, op.dims) * read // HELD_BYTES)
+    return -(-folded * _columns(source.shape, op.dims) * read // (arch.registers_per_sm * REGISTER_BYTES // HELD_SHARE))
 
 
 def _is_folded_twice(fusion: Fusion, op: Op) -> bool:

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 
+from compiler.arch import Card
 from compiler.dtypes import DType
 from compiler.ir.fusion import Fusion, Literal, Op
 from compiler.ir.ops import MathGrade, OpKind
@@ -32,14 +33,14 @@ LOWEST_F32 = -3.4028234663852886e38
 _HALVES = frozenset({DType.F16, DType.BF16})
 
 
-def split_reductions(fusion: Fusion, factor: int, sm_count: int) -> Fusion | None:
+def split_reductions(fusion: Fusion, factor: int, card: Card) -> Fusion | None:
     """The fusion with the reductions that are short of blocks folded in two steps; None where none can be split so.
 
     Each is split into about `factor` parts (`place_of_split`).
     """
 
     def place_of(op: Op) -> SplitPlace | None:
-        if short_of_blocks(fusion, op, sm_count) is None:
+        if short_of_blocks(fusion, op, card) is None:
             return None
         return place_of_split(fusion.value(op.tensor_inputs[0]).shape, op.dims, factor)
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from compiler.arch import Card, arch_named, arch_names, card_named, card_or_default, cards
-from compiler.errors import UnknownCard, Unsupported
+from compiler.arch import READ_FACTS, Card, card_like, card_named, card_or_default, cards
 from search.measure.cuda import CudaDevice
 from search.measure.device import CardFacts, DeviceLost, MeasuringDevice
 
@@ -49,18 +48,12 @@ def card_of(facts: CardFacts) -> tuple[Card, tuple[str, ...]]:
 
     A card that the table lacks takes the rates of one of its architecture. Raises Unsupported if there is none.
     """
+    known = card_like(facts.name, facts.capability, {})
+    card = card_like(facts.name, facts.capability, {name: getattr(facts, name) for name in READ_FACTS})
     notes: list[str] = []
-    try:
-        card = card_named(facts.name)
-    except UnknownCard:
-        alike = [card for card in cards() if card.arch.capability == facts.capability]
-        archs = [arch for arch in map(arch_named, arch_names()) if arch.capability == facts.capability]
-        if not alike or not archs:
-            major, minor = facts.capability
-            raise Unsupported(f"{facts.name} (compute capability {major}.{minor})", "Name a known --card.") from None
-        card = replace(alike[0], name=facts.name, aliases=())
-        notes.append(f"{facts.name} is not in cards.json: memory rates are taken from {alike[0].name}.")
-    for name, (read, known) in sorted(facts.differences(card).items()):
-        notes.append(f"{facts.name}: {name} is {read}, cards.json says {known}; the card's own word counts.")
-    read_facts = ("sm_count", "max_sm_clock_mhz", "max_memory_clock_mhz", "memory_bytes", "l2_bytes", "power_w")
-    return replace(card, **{name: getattr(facts, name) for name in read_facts}), tuple(notes)
+    if known not in cards():
+        lender = next(card.name for card in cards() if card.dram is known.dram)
+        notes.append(f"{facts.name} is not in cards.json: memory rates are taken from {lender}.")
+    for name, (read, expected) in sorted(facts.differences(known).items()):
+        notes.append(f"{facts.name}: {name} is {read}, cards.json says {expected}; the card's own word counts.")
+    return card, tuple(notes)

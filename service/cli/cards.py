@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from compiler.arch import Card
+from compiler.arch import READ_FACTS, Card
 from compiler.arch import cards as known_cards
 from compiler.errors import Unsupported
 from fusetune.wire.service import CardStatus
@@ -19,7 +19,7 @@ from service import views
 from service.cli.database import DatabaseUrl, DataDir, reports_faults
 from service.cli.given import settings_of
 from service.db import migrate
-from service.db.cards import FACTS, card_id
+from service.db.cards import card_id
 from service.db.engine import Database, NoDatabase
 from service.operations.presence import alive_since
 from service.settings import Settings
@@ -63,7 +63,7 @@ def _facts(card: Card) -> dict[str, Any]:
         "name": card.name,
         "aliases": list(card.aliases),
         "arch": card.arch.name,
-        **{name: getattr(card, name) for name in FACTS},
+        **{name: getattr(card, name) for name in READ_FACTS},
     }
 
 

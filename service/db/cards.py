@@ -10,13 +10,10 @@ from datetime import datetime
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from compiler.arch import Card
+from compiler.arch import READ_FACTS, Card
 from service.db.models import CardRow, KernelRow, WorkerRow
 from service.db.once import find_or_add
 from service.db.types import Words, now
-
-FACTS = ("sm_count", "max_sm_clock_mhz", "max_memory_clock_mhz", "memory_bytes", "l2_bytes", "power_w")
-"""Fields of a card that its key has beside name and capability."""
 
 
 def card_id(card: Card) -> str:
@@ -30,7 +27,7 @@ def put(session: Session, card: Card, driver: str | None = None, *, attached: bo
     A table has no driver: `driver` counts only where the card is `attached`.
     """
     id = card_id(card)
-    facts = {name: getattr(card, name) for name in FACTS} | {"capability": list(card.arch.capability)}
+    facts = {name: getattr(card, name) for name in READ_FACTS} | {"capability": list(card.arch.capability)}
     row, _ = find_or_add(
         session,
         lambda: session.get(CardRow, id),

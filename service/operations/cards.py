@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from sqlalchemy.orm import Session
 
-from compiler.arch import Arch, arch_named, arch_names, card_named, card_or_default
+from compiler.arch import READ_FACTS, Card, card_like, card_named, card_or_default
 from compiler.arch import cards as known_cards
-from compiler.errors import UnknownCard, Unsupported
+from compiler.errors import UnknownCard
 from fusetune.wire.service import Cards
 from service.db import cards
 from service.db.models import CardRow
@@ -66,13 +66,10 @@ def stored_ids(session: Session, word: str) -> list[str]:
     return [row.id for row in rows]
 
 
-def arch_of(row: CardRow) -> Arch:
-    """The compile target of a card. Raises Unsupported if there is none for its compute capability."""
+def card_of(row: CardRow) -> Card:
+    """A stored card as the compiler knows it. Raises Unsupported if nothing is compiled for its compute capability."""
     major, minor = row.facts["capability"]
-    for arch in map(arch_named, arch_names()):
-        if arch.capability == (major, minor):
-            return arch
-    raise Unsupported(f"{row.name} (compute capability {major}.{minor})", "Name another card.")
+    return card_like(row.name, (major, minor), {name: row.facts[name] for name in READ_FACTS})
 
 
 def _unknown(session: Session, word: str) -> UnknownCard:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from compiler.arch import Arch
+from compiler.arch import Card
 from compiler.errors import InvalidFusion, Unsupported
 from compiler.ir import fusion as ir
 from compiler.wire import bind
@@ -66,13 +66,13 @@ def understand(fusion: Fusion, binding: Binding) -> Asked:
         return Asked(canonicalize(fusion), stored, compiled)
 
 
-def schedulers(asked: Asked, arch: Arch, sm_count: int, memory_bytes: int) -> tuple[Scheduler, ...]:
+def schedulers(asked: Asked, card: Card) -> tuple[Scheduler, ...]:
     """The schedulers that take the fusion. Raises Unsupported, with every scheduler's reason, if none does, and where
     the card's memory does not hold its tensors."""
-    refuse_beyond(memory_bytes, asked.bound)
-    found = schedulers_for(asked.bound, arch, sm_count)
+    refuse_beyond(card.memory_bytes, asked.bound)
+    found = schedulers_for(asked.bound, card)
     if not found:
-        reasons = told_together(refusals(asked.bound, arch))
+        reasons = told_together(refusals(asked.bound, card))
         raise Unsupported(f"a schedule for this fusion ({reasons})", "Split it into fusions of one iteration space.")
     return found
 

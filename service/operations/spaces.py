@@ -6,7 +6,7 @@ from fusetune.wire.service import SchedulerSpace, SpaceRequest, SpaceView
 from search.space.products import MOST_COUNTED
 from search.space.schedulers import refusals
 from search.space.space import Space
-from service.operations.cards import arch_of, resolve
+from service.operations.cards import card_of, resolve
 from service.operations.context import Context
 from service.operations.errors import Busy
 from service.operations.reading import identify, schedulers, understand
@@ -21,15 +21,14 @@ def describe(context: Context, request: SpaceRequest) -> SpaceView:
     identity = identify(request.fusion, request.binding, context.settings.max_ops)
     asked = understand(request.fusion, request.binding)
     with context.db.write() as session:
-        card = resolve(session, context, request.card)
-        shown = card_view(card)
-    arch = arch_of(card)
+        row = resolve(session, context, request.card)
+        shown, card = card_view(row), card_of(row)
     if not context.counting.acquire(blocking=False):
         raise Busy("Other spaces are being counted.")
     try:
-        found = schedulers(asked, arch, shown.sm_count, shown.memory_bytes)
-        spaces = [_described(one.space(asked.bound, arch), request.samples, request.seed) for one in found]
-        not_applicable = refusals(asked.bound, arch)
+        found = schedulers(asked, card)
+        spaces = [_described(one.space(asked.bound, card.arch), request.samples, request.seed) for one in found]
+        not_applicable = refusals(asked.bound, card)
     finally:
         context.counting.release()
     return SpaceView(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from compiler.arch import Arch
+from compiler.arch import Card
 from compiler.ir.fusion import Fusion
 from search.space.protocol import Scheduler
 from search.space.schedulers.chunks import Chunks
@@ -15,22 +15,20 @@ from search.space.schedulers.launches import launches_for, launches_refusal
 from search.space.schedulers.row import Row
 from search.space.schedulers.tile2d import Tile2d
 
-HOPPER_SMS = 132
-"""Multiprocessors of H100 SXM and H200, the cards that schedules are sized for when none is named."""
 
-
-def schedulers_for(fusion: Fusion, arch: Arch, sm_count: int = HOPPER_SMS) -> tuple[Scheduler, ...]:
+def schedulers_for(fusion: Fusion, card: Card) -> tuple[Scheduler, ...]:
     """The schedulers that take the fusion, in a fixed order: of single kernels, then of several launches."""
-    singles = tuple(s for s in _every(sm_count) if s.refusal(fusion, arch) is None)
-    return (*singles, *launches_for(fusion, arch, sm_count, _every))
+    singles = tuple(s for s in _every(card.sm_count) if s.refusal(fusion, card.arch) is None)
+    return (*singles, *launches_for(fusion, card, _every))
 
 
-def refusals(fusion: Fusion, arch: Arch) -> dict[str, str]:
+def refusals(fusion: Fusion, card: Card) -> dict[str, str]:
     """Why each scheduler that does not take the fusion does not, by its name."""
-    reasons = {s.name: s.refusal(fusion, arch) for s in _every(HOPPER_SMS)}
+    every = _every(card.sm_count)
+    reasons = {s.name: s.refusal(fusion, card.arch) for s in every}
     found = {name: reason for name, reason in reasons.items() if reason is not None}
-    if not launches_for(fusion, arch, HOPPER_SMS, _every):
-        found["launches"] = launches_refusal(fusion, arch, _every(HOPPER_SMS))
+    if not launches_for(fusion, card, _every):
+        found["launches"] = launches_refusal(fusion, card.arch, every)
     return found
 
 

@@ -16,10 +16,11 @@ from itertools import groupby, product
 from math import prod
 from typing import Any
 
-from compiler.arch import Arch
+from compiler.arch import Arch, Card
 from compiler.ir.fusion import Fusion
 from compiler.ir.ops import MathGrade
 from compiler.ir.pinned import graded, pinned
+from compiler.ir.touched import moved_bytes
 from compiler.schedule.trace import ProgramTrace, ScheduleTrace
 from search.launches import (
     Cut,
@@ -28,7 +29,6 @@ from search.launches import (
     in_groups,
     merged_dims,
     merging_helps,
-    moved_bytes,
     nested_folds,
     part_of,
     program_trace,
@@ -115,28 +115,26 @@ class Launches:
 
 
 @lru_cache(maxsize=64)
-def launches_for(
-    fusion: Fusion, arch: Arch, sm_count: int, singles: Callable[[int], tuple[Scheduler, ...]]
-) -> tuple[Launches, ...]:
-    """The ways to carry out a fusion in several launches, each by some of `singles(sm_count)`.
+def launches_for(fusion: Fusion, card: Card, singles: Callable[[int], tuple[Scheduler, ...]]) -> tuple[Launches, ...]:
+    """The ways to carry out a fusion in several launches, each by some of `singles` for so many multiprocessors.
 
     For a fusion that no single kernel holds, those of its cheapest cut; for every fusion, those of rewritings that give
     reductions more blocks. The same for the same fusion; remembered, since finding a cut may take a second.
     """
     fusion = pinned(fusion)
-    every = singles(sm_count)
+    arch, every = card.arch, singles(card.sm_count)
     is_single = any(s.refusal(fusion, arch) is None for s in every)
 
     def takers(part: Fusion) -> tuple[Scheduler, ...]:
         return tuple(s for s in every if s.refusal(part, arch) is None)
 
     found: dict[str, Launches] = {}
-    for how, program in _programs(fusion, sm_count, is_single=is_single):
-        cut = cheapest_cut(program, lambda part: any(s.refusal(part, arch) is None for s in every))
+    for how, program in _programs(fusion, card, is_single=is_single):
+        cut = cheapest_cut(program, card, lambda part: any(s.refusal(part, arch) is None for s in every))
         if cut is None or (len(cut.parts) == 1 and is_single):
             continue  # one launch is of use only with permutes or outputs in another order than a kernel holds
         for each in _combinations(cut, [takers(part.fusion) for part in cut.parts]):
-            if how.startswith(GROUPS) and InnerOuter(sm_count) not in each:
+            if how.startswith(GROUPS) and InnerOuter(card.sm_count) not in each:
                 continue  # nothing is read once for rows and columns: it only splits reductions
             made = Launches(fusion, cut, each, how)
             if not found or sum(len(one.each) for one in found.values()) + len(each) <= MOST_SPACES:
@@ -194,7 +192,7 @@ def launches_refusal(fusion: Fusion, arch: Arch, singles: tuple[Scheduler, ...])
     return "one kernel holds it, and no reduction is short of blocks"
 
 
-def _programs(fusion: Fusion, sm_count: int, *, is_single: bool) -> Iterator[tuple[str, Fusion]]:
+def _programs(fusion: Fusion, card: Card, *, is_single: bool) -> Iterator[tuple[str, Fusion]]:
     """The fusion, and rewritings of it that read less or give its reductions more blocks, each with its word in the
     name. `is_single`: one kernel holds it."""
     yield "", fusion
@@ -207,14 +205,14 @@ def _programs(fusion: Fusion, sm_count: int, *, is_single: bool) -> Iterator[tup
     runs = runs_last(fusion)
     if runs is not None:
         yield RUNS, runs
-    for groups in group_counts(nested or fusion, sm_count):
+    for groups in group_counts(nested or fusion, card.sm_count):
         yield f"{GROUPS}{groups}", in_groups(nested or fusion, groups)
-    merged = merged_dims(fusion) if merging_helps(fusion, sm_count) else None
+    merged = merged_dims(fusion) if merging_helps(fusion, card) else None
     for how, base in (("", fusion), (f"{RUNS}-", runs), (f"{MERGED}-", merged)):
         if base is None:
             continue
-        for factor in split_factors(base, sm_count):
-            rewritten = split_reductions(base, factor, sm_count)
+        for factor in split_factors(base, card):
+            rewritten = split_reductions(base, factor, card)
             if rewritten is not None:
                 yield f"{how}split{factor}", rewritten
 

@@ -37,9 +37,9 @@ class Plan:
         """Raises Unsupported if no scheduler takes the fusion, or the card's memory does not hold its tensors."""
         refuse_beyond(card.memory_bytes, fusion)
         arch = card.arch
-        schedulers = {scheduler.name: scheduler for scheduler in schedulers_for(fusion, arch, card.sm_count)}
+        schedulers = {scheduler.name: scheduler for scheduler in schedulers_for(fusion, card)}
         if not schedulers:
-            why = told_together(refusals(fusion, arch))
+            why = told_together(refusals(fusion, card))
             raise Unsupported(f"This fusion on {arch.name} ({why})", "Split it into pointwise parts and transposes.")
         return cls(fusion, arch, schedulers, {name: s.space(fusion, arch) for name, s in schedulers.items()})
 

@@ -19,6 +19,7 @@ from compiler.lower.passes.settled_conditions import settle_conditions
 from compiler.nvrtc import CompilePool
 from compiler.pipeline import Generated, generate
 from search.space.schedulers import schedulers_for
+from tests.cards import card_of
 from tests.compiler.lower.dead_code import dead_code
 from tests.compiler.lower.small_fusions import SMALL_FUSIONS
 from tests.search.launches.made import column_max_of_shares, row_and_column_sums
@@ -41,7 +42,7 @@ SEED = 5
 def drawn(name: str, sm_count: int) -> Iterator[Generated]:
     """The kernel of one point of every scheduler. On one multiprocessor persistent blocks have many tiles."""
     fusion = FUSIONS[name]
-    for scheduler in schedulers_for(fusion, HOPPER, sm_count):
+    for scheduler in schedulers_for(fusion, card_of(HOPPER, sm_count)):
         for point in scheduler.space(fusion, HOPPER).sample(1, SEED):
             yield generate(scheduler.trace(fusion, point), HOPPER)
 

@@ -14,6 +14,7 @@ from compiler.pipeline import Generated, generate
 from compiler.wire import bind
 from fusetune.wire import parse_binding, parse_fusion
 from search.space.schedulers import schedulers_for
+from tests.cards import card_of
 from tests.compiler.lower.interpreted_values import Array, decoded
 from tests.compiler.lower.interpreter import run
 from tests.compiler.lower.small_fusions import SMALL_FUSIONS
@@ -69,7 +70,7 @@ def test_persistent_blocks_go_round_their_rings() -> None:
 def test_kernels_of_random_fusions_compute_them(document: Document, seed: int) -> None:
     """Tiny fusions of any operators. Bounds are loose: rounding errors may grow from one operator to the next."""
     fusion = bind(parse_fusion(document), parse_binding({"sizes": sizes_for(document)}))
-    schedulers = [(s, s.space(fusion, ARCH)) for s in schedulers_for(fusion, ARCH, SM_COUNT)]
+    schedulers = [(s, s.space(fusion, ARCH)) for s in schedulers_for(fusion, card_of(ARCH, SM_COUNT))]
     drawn = [(s, [p for p in space.sample(8, seed) if is_interpreted(p)]) for s, space in schedulers]
     points = [(s, able[0]) for s, able in drawn if able]
     assume(points)

@@ -29,6 +29,7 @@ from compiler.tile.swizzle import Swizzle, hardware
 from compiler.tile.tile import GlobalTile, SharedTile, TmemTile
 from compiler.verdict import replay
 from search.space.schedulers import schedulers_for
+from tests.cards import card_of
 from tests.compiler.emit.golden_schedules import GOLDEN
 from tests.compiler.schedules import (
     LOCAL,
@@ -113,7 +114,7 @@ def test_copies_of_the_documents_move_what_they_say(name: str) -> None:
 @pytest.mark.parametrize("name", [n for n in SMALL if n != "one_element"])
 def test_copies_of_searched_schedules_move_what_they_say(name: str) -> None:
     derived = 0
-    for scheduler in schedulers_for(SMALL[name], HOPPER, SM_COUNT):
+    for scheduler in schedulers_for(SMALL[name], card_of(HOPPER, SM_COUNT)):
         for point in scheduler.space(SMALL[name], HOPPER).sample(1, 7):
             trace = scheduler.trace(SMALL[name], point)
             if not isinstance(trace, ScheduleTrace):

@@ -12,9 +12,12 @@ import pytest
 
 from compiler.ir.fusion import Fusion
 from compiler.ir.ops import OpKind
+from compiler.ir.touched import moved_bytes
 from compiler.reference import evaluate
-from search.launches import Cut, cheapest_cut, cut_at, launch_us, moved_bytes
+from search.cost.roofline import launch_us
+from search.launches import Cut, cheapest_cut, cut_at
 from search.launches.cheapest import _Segments
+from tests.cards import H200
 from tests.search.launches.made import (
     BF16,
     F32,
@@ -88,10 +91,10 @@ CASES: dict[str, tuple[Fusion, tuple[tuple[str, ...], ...], int]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_a_fusion_is_cut_at_its_cheapest_place(name: str) -> None:
     fusion, stores, nbytes = CASES[name]
-    cut = cheapest_cut(fusion, one_fold)
+    cut = cheapest_cut(fusion, H200, one_fold)
     assert cut is not None
     assert (cut.stores, cut.moved_bytes) == (stores, nbytes)
-    assert cut.us == pytest.approx(sum(launch_us(moved_bytes(part.fusion)) for part in cut.parts))
+    assert cut.us(H200) == pytest.approx(sum(launch_us(moved_bytes(part.fusion), H200) for part in cut.parts))
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -107,7 +110,7 @@ def test_what_is_read_in_one_order_is_stored_where_a_kernel_holds_no_transpose_b
         kinds = {op.kind for op in fusion.ops}
         return one_fold(fusion) and not (OpKind.PERMUTE in kinds and kinds & {OpKind.SUM, OpKind.AMAX})
 
-    cut = cheapest_cut(transposed_softmax(), apart)
+    cut = cheapest_cut(transposed_softmax(), H200, apart)
     assert cut is not None
     assert (cut.stores, cut.moved_bytes) == ((("v0", "v4"), ("v7",)), 3 * FULL + 4 * ROW)
     assert cut.scratch == ("v0", "v4")
@@ -115,7 +118,7 @@ def test_what_is_read_in_one_order_is_stored_where_a_kernel_holds_no_transpose_b
 
 
 def test_an_operator_that_no_launch_holds_leaves_no_cut() -> None:
-    assert cheapest_cut(standardized(), lambda part: all(op.kind is not OpKind.DIV for op in part.ops)) is None
+    assert cheapest_cut(standardized(), H200, lambda part: all(op.kind is not OpKind.DIV for op in part.ops)) is None
 
 
 def test_launches_have_canonical_names_and_equal_ones_are_equal() -> None:
@@ -183,7 +186,7 @@ def random_fusion(seed: int, count: int, shape: tuple[int, int], sums: float = 0
 @pytest.mark.parametrize("seed", range(12))
 def test_random_launches_give_what_the_fusion_gives(seed: int) -> None:
     fusion = random_fusion(seed, 4 + seed, (5, 7))
-    cut = cheapest_cut(fusion, one_fold)
+    cut = cheapest_cut(fusion, H200, one_fold)
     assert cut is not None
     assert all(one_fold(part.fusion) for part in cut.parts)
     agrees(fusion, cut)
@@ -193,9 +196,9 @@ def test_random_launches_give_what_the_fusion_gives(seed: int) -> None:
 def test_no_other_choice_of_stored_values_is_cheaper(seed: int) -> None:
     """Every choice of values to store, in every order of launches, of fusions of four operators."""
     fusion = random_fusion(100 + seed, 4, (1024, 2048), sums=0.6)
-    cut = cheapest_cut(fusion, one_fold)
+    cut = cheapest_cut(fusion, H200, one_fold)
     assert cut is not None
-    assert cut.us <= min(one.us for one in every_cut(fusion)) + 1e-9
+    assert cut.us(H200) <= min(one.us(H200) for one in every_cut(fusion)) + 1e-9
 
 
 def test_a_large_fusion_is_cut_with_few_questions() -> None:
@@ -208,7 +211,7 @@ def test_a_large_fusion_is_cut_with_few_questions() -> None:
 
     fusion = random_fusion(24, 64, (1024, 2048))
     begun = time.process_time()
-    cut = cheapest_cut(fusion, accepts)
+    cut = cheapest_cut(fusion, H200, accepts)
     assert cut is not None
     assert len(cut.parts) > 3
     assert sum(asked) < 5000
@@ -228,7 +231,7 @@ def test_ways_around_what_was_refused_are_the_shortest_of_all(monkeypatch: pytes
 
     monkeypatch.setattr(_Segments, "_find_ways_around", compared)
     for seed in range(6):
-        cheapest_cut(random_fusion(200 + seed, 14, (1024, 2048)), one_fold)
+        cheapest_cut(random_fusion(200 + seed, 14, (1024, 2048)), H200, one_fold)
     assert len(asked) > 6
     assert all(asked)
 

@@ -14,9 +14,8 @@ from compiler.ir.fusion import Fusion, Value
 from compiler.ir.ops import FOLDS
 from compiler.reference import evaluate
 from search.launches import merged_dims, merging_helps
+from tests.cards import H200
 from tests.search.launches.made import F32, Written, fusion_of
-
-SMS = 132
 
 
 def fold(shape: tuple[int, ...], dims: tuple[int, ...], *, keep: bool = False) -> Fusion:
@@ -148,4 +147,4 @@ def test_folds_of_any_dimensions_give_the_same(sizes: list[int], data: st.DataOb
     ],
 )
 def test_where_splits_would_gain(fusion: Fusion, helps: bool) -> None:
-    assert merging_helps(fusion, SMS) is helps
+    assert merging_helps(fusion, H200) is helps

@@ -12,6 +12,7 @@ from compiler.ir.fusion import Fusion
 from compiler.ir.ops import FOLDS
 from compiler.reference import evaluate
 from search.launches import cheapest_cut, nested_folds
+from tests.cards import H200
 from tests.search.launches.made import BF16, F32, Written, fusion_of, one_fold, run_launches
 
 S = (4, 6, 5)
@@ -80,7 +81,7 @@ def test_two_steps_give_what_one_gives(kind: str, inner: tuple[int, ...], outer:
     assert (nested is not None) == (set(inner) < set(outer) or set(outer) < set(inner))
     inputs = [np.random.default_rng(len(inner)).normal(size=S)]
     expected = evaluate(fusion, inputs, np, rounds=False)
-    cut = cheapest_cut(nested or fusion, one_fold)
+    cut = cheapest_cut(nested or fusion, H200, one_fold)
     assert cut is not None
     for found, wanted in zip(run_launches(cut, inputs), expected, strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)

@@ -9,6 +9,7 @@ from compiler.dtypes import DType
 from compiler.ir.fusion import Fusion
 from compiler.reference import evaluate
 from search.launches import cheapest_cut, runs_last
+from tests.cards import H200
 from tests.search.launches.made import BF16, F32, Written, fusion_of, one_fold, run_launches
 
 IMAGES = (2, 60, 4, 10)
@@ -68,7 +69,7 @@ def test_short_runs_apart_are_folded_last(
 def test_two_steps_give_what_one_gives(fusion: Fusion) -> None:
     made = runs_last(fusion)
     assert made is not None
-    cut = cheapest_cut(made, one_fold)
+    cut = cheapest_cut(made, H200, one_fold)
     assert cut is not None
     assert len(cut.parts) >= 2
     inputs = [np.random.default_rng(3).standard_normal(IMAGES) + 2.0]
@@ -84,7 +85,7 @@ def test_means_and_variances_are_folded_in_one_pass_over_the_pixels() -> None:
     """The parts of both, of each channel, are one launch: squares are of differences to the channel's own mean."""
     made = runs_last(group_norm())
     assert made is not None
-    cut = cheapest_cut(made, one_fold)
+    cut = cheapest_cut(made, H200, one_fold)
     assert cut is not None
     first = cut.parts[0]
     assert [first.fusion.value(name).shape for name in first.fusion.outputs] == [(2, 4, 10), (2, 4, 10)]

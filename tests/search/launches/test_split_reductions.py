@@ -16,9 +16,8 @@ from compiler.ir.ops import OpKind
 from compiler.reference import evaluate
 from search.launches import cheapest_cut, split_factors, split_reductions
 from search.launches.split_factors import WHOLE_ELEMS, place_of_split
+from tests.cards import H200
 from tests.search.launches.made import BF16, F32, Written, fusion_of, one_fold, run_launches, softmax, standardized
-
-SMS = 132
 
 
 def fold(kind: str, shape: tuple[int, ...], dims: tuple[int, ...], dtype: DType = F32, *, keep: bool = False) -> Fusion:
@@ -49,7 +48,7 @@ def fold(kind: str, shape: tuple[int, ...], dims: tuple[int, ...], dtype: DType 
 def test_the_factors_fill_the_card_and_divide(
     shape: tuple[int, ...], dims: tuple[int, ...], factors: tuple[int, ...]
 ) -> None:
-    assert split_factors(fold("sum", shape, dims), SMS) == factors
+    assert split_factors(fold("sum", shape, dims), H200) == factors
 
 
 @pytest.mark.parametrize(
@@ -62,7 +61,7 @@ def test_the_factors_fill_the_card_and_divide(
     ],
 )
 def test_parts_that_are_gone_through_twice_are_held(fusion: Fusion, factors: tuple[int, ...]) -> None:
-    assert split_factors(fusion, SMS) == factors
+    assert split_factors(fusion, H200) == factors
 
 
 @given(n=st.integers(2, 1 << 27), factor=st.integers(2, 4096))
@@ -79,8 +78,8 @@ def test_a_split_covers_all_and_asked_again_stays(n: int, factor: int) -> None:
 
 def test_what_has_no_reduction_is_not_split() -> None:
     fusion = fusion_of([("i0", (4, 1 << 20), F32)], [("exp", ["i0"], "v0", (4, 1 << 20), F32)], "v0")
-    assert split_factors(fusion, SMS) == ()
-    assert split_reductions(fusion, 8, SMS) is None
+    assert split_factors(fusion, H200) == ()
+    assert split_reductions(fusion, 8, H200) is None
 
 
 CASES: dict[str, Callable[[], Fusion]] = {
@@ -108,13 +107,13 @@ CASES: dict[str, Callable[[], Fusion]] = {
 @pytest.mark.parametrize("factor", [2, 50])
 def test_two_steps_give_what_one_gives(name: str, factor: int) -> None:
     fusion = CASES[name]()
-    split = split_reductions(fusion, factor, SMS)
+    split = split_reductions(fusion, factor, H200)
     assert split is not None
     assert (split.inputs, split.value(split.outputs[0]).shape) == (
         fusion.inputs,
         fusion.value(fusion.outputs[0]).shape,
     )
-    cut = cheapest_cut(split, one_fold)
+    cut = cheapest_cut(split, H200, one_fold)
     assert cut is not None
     folds_a_rest_apart = name == "primes-around" and factor == 2
     assert len(cut.parts) == 2 + folds_a_rest_apart
@@ -139,9 +138,9 @@ def test_two_steps_give_what_one_gives(name: str, factor: int) -> None:
     ],
 )
 def test_parts_are_stored_in_the_accumulator_s_dtype(made: Fusion, dtypes: set[DType]) -> None:
-    split = split_reductions(made, 50, SMS)
+    split = split_reductions(made, 50, H200)
     assert split is not None
-    cut = cheapest_cut(split, one_fold)
+    cut = cheapest_cut(split, H200, one_fold)
     assert cut is not None
     assert {split.value(name).dtype for name in cut.scratch} == dtypes
     assert split.value(split.outputs[0]).dtype is made.value("v0").dtype
@@ -150,7 +149,7 @@ def test_parts_are_stored_in_the_accumulator_s_dtype(made: Fusion, dtypes: set[D
 def test_a_part_of_nothing_but_minus_infinity_adds_nothing() -> None:
     """Where all of a row is masked there is no answer, split or not; NaN comes through."""
     fusion = softmax((4, 20000))
-    split = split_reductions(fusion, 4, SMS)
+    split = split_reductions(fusion, 4, H200)
     assert split is not None
     x = np.random.default_rng(0).standard_normal((4, 20000)) * 50 - 200
     x[0, :5000] = x[1, :9000] = x[2] = -np.inf
@@ -170,8 +169,8 @@ def test_only_f32_is_brought_to_a_common_shift() -> None:
         ("exp", ["v2"], "v3", shape, BF16),
         ("sum", ["v3"], "v4", rows, BF16, (1,)),
     ]
-    halves = split_reductions(fusion_of([("i0", shape, BF16)], ops, "v4"), 50, SMS)
-    floats = split_reductions(softmax(shape), 50, SMS)
+    halves = split_reductions(fusion_of([("i0", shape, BF16)], ops, "v4"), 50, H200)
+    floats = split_reductions(softmax(shape), 50, H200)
     assert halves is not None
     assert floats is not None
     assert [sum(op.kind is OpKind.MAXIMUM for op in one.ops) for one in (halves, floats)] == [0, 1]
@@ -191,9 +190,11 @@ def test_what_a_slice_leaves_out_and_masks_on_the_way_cost_nothing() -> None:
         ("amax", ["v1"], "v6", (), F32, (0,)),
     ]
     fusion = fusion_of([("i0", shape, F32), ("i1", shape, F32)], ops, "v5", "v6")
-    split = split_reductions(fusion, 250, SMS)
+    split = split_reductions(fusion, 250, H200)
     assert split is not None
-    cut = cheapest_cut(split, lambda part: one_fold(part) and len({part.value(n).shape for n in part.outputs}) == 1)
+    cut = cheapest_cut(
+        split, H200, lambda part: one_fold(part) and len({part.value(n).shape for n in part.outputs}) == 1
+    )
     assert cut is not None
     assert len(cut.parts) == 2
     assert max(split.value(name).elems for name in cut.scratch) == 250

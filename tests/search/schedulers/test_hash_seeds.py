@@ -19,6 +19,7 @@ from compiler.pipeline import generate
 from search.cost.predicting import predictor
 from search.space.protocol import Scheduler
 from search.space.schedulers import schedulers_for
+from tests.cards import card_of
 from tests.search.schedulers.column_fusions import COLUMNS
 from tests.search.schedulers.fusions import SMALL
 from tests.search.schedulers.points import SM_COUNT, point_of, scheduler_named
@@ -50,7 +51,7 @@ def _points() -> Iterator[tuple[Scheduler, Fusion, dict[str, Any]]]:
     row = scheduler_named("row", of_two_inputs)
     yield row, of_two_inputs, point_of(row, of_two_inputs, **PARKED)
     for fusion in SAMPLED:
-        for scheduler in schedulers_for(fusion, CARD.arch, SM_COUNT)[:2]:
+        for scheduler in schedulers_for(fusion, card_of(CARD.arch, SM_COUNT))[:2]:
             for point in scheduler.space(fusion, CARD.arch).sample(1, seed=7):
                 yield scheduler, fusion, point
 

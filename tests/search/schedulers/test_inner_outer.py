@@ -22,6 +22,7 @@ from search.proof.verify.inputs import RANDOM
 from search.space.schedulers import refusals, schedulers_for
 from search.space.schedulers.inner_outer import InnerOuter
 from search.space.schedulers.launches import Launches
+from tests.cards import card_of
 from tests.compiler.schedules import from_wire
 from tests.search.schedulers.inner_outer_fusions import (
     cast,
@@ -74,7 +75,7 @@ def test_it_takes_rows_and_columns_in_groups_that_fill_the_card(fusion: Fusion, 
 
 
 def test_no_other_scheduler_takes_them() -> None:
-    reasons = refusals(grouped(132, 8, 64), HOPPER)
+    reasons = refusals(grouped(132, 8, 64), card_of(HOPPER))
     assert {"flat", "tile2d", "row", "column"} <= reasons.keys()
     assert "inner_outer" not in reasons
 
@@ -101,13 +102,13 @@ def exponentials(rows: int, columns: int) -> Fusion:
 
 def launches(fusion: Fusion, sm_count: int = SMS) -> list[Launches]:
     """The ways of several launches whose rows are in groups."""
-    every = schedulers_for(fusion, HOPPER, sm_count)
+    every = schedulers_for(fusion, card_of(HOPPER, sm_count))
     return [s for s in every if isinstance(s, Launches) and s.how.startswith("groups")]
 
 
 def test_launches_in_groups_stand_beside_those_of_other_cuts() -> None:
     fusion = shares_of_rows(8192, 1024)
-    names = [s.name for s in schedulers_for(fusion, HOPPER, SMS)]
+    names = [s.name for s in schedulers_for(fusion, card_of(HOPPER, SMS))]
     assert {f"launches-groups{n}-inner_outer+column" for n in (128, 256, 512)} | {"launches-row+column"} <= set(names)
     for found, groups in zip(launches(fusion), (128, 256, 512), strict=True):
         first, second = (part.fusion for part in found.cut.parts)

@@ -18,6 +18,7 @@ from search.space.schedulers.launches import MOST_CHARS, Launches, Scored, rank_
 from search.tuning.candidates.draft import foreseen_here
 from search.tuning.candidates.plan import Plan
 from search.tuning.candidates.ranking import Ranker
+from tests.cards import card_of
 from tests.search.launches.made import (
     BF16,
     F32,
@@ -92,11 +93,11 @@ def stored_in_another_order() -> Fusion:
     ],
 )
 def test_fusions_have_launches_where_they_need_or_may_gain_by_them(fusion: Fusion, names: list[str]) -> None:
-    found = schedulers_for(fusion, HOPPER)
+    found = schedulers_for(fusion, card_of(HOPPER))
     assert [s.name for s in found if isinstance(s, Launches)] == names
     single = [s.name for s in found if not isinstance(s, Launches)]
     assert bool(single) == {"launches-row+column", "launches-row*2", "launches-flat"}.isdisjoint(names)
-    assert "launches" in refusals(fusion, HOPPER) or names
+    assert "launches" in refusals(fusion, card_of(HOPPER)) or names
 
 
 def test_the_space_is_the_product_of_the_launches_spaces() -> None:
@@ -241,4 +242,4 @@ def test_counts_are_what_a_database_holds() -> None:
 
 
 def of_launches(fusion: Fusion) -> tuple[Launches, ...]:
-    return tuple(s for s in schedulers_for(fusion, HOPPER) if isinstance(s, Launches))
+    return tuple(s for s in schedulers_for(fusion, card_of(HOPPER)) if isinstance(s, Launches))

@@ -22,6 +22,7 @@ from compiler.schedule.trace import launches_of
 from search.space.protocol import Scheduler
 from search.space.schedulers import schedulers_for
 from search.space.space import Space
+from tests.cards import card_of
 from tests.search.schedulers.column_fusions import COLUMNS
 from tests.search.schedulers.fusions import SMALL, suite_fusions
 from tests.search.schedulers.points import SM_COUNT
@@ -37,7 +38,7 @@ STRICTER: dict[str, Callable[[str, str, Point, set[str]], bool]] = {}
 
 
 def spaces(name: str) -> Iterator[tuple[Scheduler, Space]]:
-    for scheduler in schedulers_for(FUSIONS[name], HOPPER, SM_COUNT):
+    for scheduler in schedulers_for(FUSIONS[name], card_of(HOPPER, SM_COUNT)):
         yield scheduler, scheduler.space(FUSIONS[name], HOPPER)
 
 
@@ -135,14 +136,14 @@ def test_what_is_lowered_is_legal_by_the_model() -> None:
 
 @pytest.mark.parametrize("name", FUSIONS)
 def test_schedules_without_the_copy_engine_are_legal_on_ampere(name: str) -> None:
-    for scheduler in schedulers_for(FUSIONS[name], AMPERE, SM_COUNT):
+    for scheduler in schedulers_for(FUSIONS[name], card_of(AMPERE, SM_COUNT)):
         for point in scheduler.space(FUSIONS[name], AMPERE).sample(2, seed=5):
             made = generate(scheduler.trace(FUSIONS[name], point), AMPERE)
             assert not any(launch.kernel.tensor_maps for launch in made.launches)
 
 
 def test_every_fusion_has_a_scheduler() -> None:
-    assert [name for name in FUSIONS if not schedulers_for(FUSIONS[name], HOPPER, SM_COUNT)] == []
+    assert [name for name in FUSIONS if not schedulers_for(FUSIONS[name], card_of(HOPPER, SM_COUNT))] == []
 
 
 def test_constraints_are_named_after_rules_or_after_reasons_of_the_search() -> None:

@@ -21,6 +21,7 @@ from search.proof.emulated.running import run_set
 from search.proof.verify.inputs import RANDOM
 from search.space.schedulers import schedulers_for
 from search.space.schedulers.launches import Launches
+from tests.cards import card_of
 from tests.search.launches.made import (
     BF16,
     F32,
@@ -83,7 +84,7 @@ CASES = {
 
 def candidates(fusion: Fusion, count: int, seed: int) -> Iterator[Generated]:
     """Kernels of several launches: some points of each scheduler of launches, less those that the model refuses."""
-    for scheduler in schedulers_for(fusion, HOPPER):
+    for scheduler in schedulers_for(fusion, card_of(HOPPER)):
         if isinstance(scheduler, Launches):
             for point in scheduler.space(fusion, HOPPER).sample(count, seed):
                 try:

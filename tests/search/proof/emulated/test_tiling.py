@@ -19,6 +19,7 @@ from fusetune import FusionBuilder
 from fusetune.wire.binding import Binding
 from search.proof.small.tiling import Run, Tiling, tilings, with_grid
 from search.space.schedulers import schedulers_for
+from tests.cards import card_of
 from tests.search.schedulers.fusions import add, silu_of_sum, two_outputs
 from tests.search.schedulers.permute_fusions import permuted
 from tests.search.schedulers.points import generated
@@ -34,7 +35,7 @@ FUSIONS: dict[str, Fusion] = {
 
 def kernels(fusion: Fusion, count: int = 12) -> list[Generated]:
     found = []
-    for scheduler in schedulers_for(fusion, ARCH, 2):
+    for scheduler in schedulers_for(fusion, card_of(ARCH, 2)):
         for point in scheduler.space(fusion, ARCH).sample(count, 5):
             try:
                 found.append(generate(scheduler.trace(fusion, point), ARCH))
