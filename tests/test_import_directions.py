@@ -35,7 +35,7 @@ BASE = ("compiler.errors", "compiler.dtypes", "compiler.arch")
 IR = (*BASE, "compiler.ir")
 SCHEDULE = (*IR, "compiler.schedule")
 ANALYSIS = (*SCHEDULE, "compiler.analysis")
-TILE = (*ANALYSIS, "compiler.tile")
+TILE = (*ANALYSIS, "compiler.copies")
 LOWER = (*TILE, "compiler.lower")
 EMIT = (*LOWER, "compiler.emit")
 JUDGE = (*TILE, "compiler.legality", "compiler.verdict")
@@ -89,7 +89,7 @@ TABLE: dict[str, Row] = {
     "compiler.ir": Row(ours=BASE),
     "compiler.schedule": Row(ours=IR),
     "compiler.analysis": Row(ours=SCHEDULE, others=("numpy",)),
-    "compiler.tile": Row(ours=ANALYSIS, others=("numpy",)),
+    "compiler.copies": Row(ours=ANALYSIS, others=("numpy",)),
     "compiler.legality": Row(ours=TILE),
     "compiler.verdict": Row(ours=(*TILE, "compiler.legality")),
     "compiler.judging": Row(ours=JUDGE),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -23,6 +23,7 @@ from compiler.errors import (
     Unsupported,
     Violation,
 )
+from compiler.explain.copy_plans import explained_copies
 from compiler.faults import UsageFault, read_text, reporting
 from compiler.ir.printer import fusion_text, scheduled_text
 from compiler.legality import Schedule, check
@@ -48,6 +49,7 @@ class ShownStage(StrEnum):
     FUSION = "fusion"
     TRACE = "trace"
     IR = "ir"
+    COPIES = "copies"
     KERNEL = "kernel"
     CUDA = "cuda"
     PTX = "ptx"
@@ -72,6 +74,8 @@ def show(
         case ShownStage.IR:
             _show_scheduled(subject)
             return
+        case ShownStage.COPIES:
+            text = "\n".join(f"{head}{copies}" for head, copies in _copies(subject))
         case ShownStage.KERNEL:
             text = "\n".join(
                 f"{head}{kernel_ir_text(launch.kernel)}"
@@ -95,6 +99,12 @@ def _show_scheduled(subject: _Subject) -> None:
         violations += check(schedule)
     if violations:
         raise IllegalSchedule(tuple(violations))
+
+
+def _copies(subject: _Subject) -> Iterator[tuple[str, str]]:
+    """Head and copy plans of each launch."""
+    for head, launch in zip(_heads(subject.trace), launches_of(subject.trace), strict=True):
+        yield head, "\n\n".join(map(str, explained_copies(launch.trace.replay(), subject.arch)))
 
 
 def _heads(trace: Trace) -> list[str]:

@@ -10,6 +10,7 @@ from compiler.analysis.loops.axes import with_types_of_their_loops
 from compiler.arch import Arch, arch_named
 from compiler.errors import Kept, Violation
 from compiler.explain.banks import banked_tile, banks
+from compiler.explain.copy_plans import explained_copies
 from compiler.explain.copy_words import copy_words
 from compiler.explain.domain_graph import domain_graph
 from compiler.explain.global_tile import global_tile
@@ -89,6 +90,8 @@ def _sections(schedule: Schedule, verdict: Verdict) -> Iterator[tuple[str, Itera
     for run in schedule.bulk_runs.values():
         yield "Bulk copy", (*bulk_run_words(run), *(f"  {_breach(one)}" for one in run.breaches))
     yield "Copies by threads", copy_words(schedule.sf)
+    for copied in explained_copies(schedule.sf, schedule.arch):
+        yield "As tiles", copied.summary().splitlines()
     yield "Tensor memory", tensor_memory_words(schedule.sf, schedule.tensor_memory)
     yield "Shared memory", shared_words(schedule.sf, schedule.graph, schedule.shared_bytes)
     yield "Passed between threads", sync_words(schedule.sync)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from compiler.copies.instruction import JOINED, thread_access
 from compiler.explain.names import counted
 from compiler.ir.domain import ScheduledFusion
-from compiler.tile.instruction import JOINED, thread_access
 
 
 def copy_words(sf: ScheduledFusion) -> Iterator[str]:

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 
 from compiler.analysis.memory.memory_order import as_allocated
 from compiler.analysis.memory.narrow_tile import RUN_UNIT_BYTES, TILE_UNIT_BYTES
+from compiler.copies.instruction import Path, path_of
 from compiler.dtypes import DType
 from compiler.errors import Violation
 from compiler.ir.iter_domain import MemoryType
 from compiler.ir.tensor import CopyVia, TensorOp, TensorView
 from compiler.legality.descriptor import at, maps
 from compiler.legality.rules import Schedule, rule
-from compiler.tile.instruction import Path, path_of
 
 MAX_COORDINATE = (1 << 31) - 1
 ENCODABLE = frozenset((DType.F64, DType.F32, DType.F16, DType.BF16, DType.I64, DType.I32, DType.I8, DType.BOOL))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from compiler.copies.instruction import CP_ASYNC_BYTES, thread_access
 from compiler.errors import Violation
 from compiler.ir.tensor import CopyVia
 from compiler.legality.rules import Schedule, model_rule
-from compiler.tile.instruction import CP_ASYNC_BYTES, thread_access
 
 
 @model_rule

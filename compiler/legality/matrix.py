@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from compiler.analysis.id.indexing import lanes_are_consecutive
 from compiler.analysis.memory.allocation import layout_of
 from compiler.analysis.memory.matrix import LANES
+from compiler.copies.instruction import MATRIX_BYTES, MATRIX_NBITS, STMATRIX_CAPABILITY, fragment, lanes
 from compiler.errors import Violation
 from compiler.ir.expr import Expr, relies_on_bounds
 from compiler.ir.iter_domain import ParallelType
 from compiler.ir.tensor import CopyVia, TensorOp, TensorView
 from compiler.legality.rules import Schedule, model_rule, rule
-from compiler.tile.instruction import MATRIX_BYTES, MATRIX_NBITS, STMATRIX_CAPABILITY, fragment, lanes
 
 
 def _copies(s: Schedule) -> Iterator[tuple[TensorOp, TensorView]]:

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 from compiler.analysis.id.conditions import kept, settled
 from compiler.analysis.memory.smem_bytes import allocated_loop_axes
+from compiler.copies.instruction import joined
 from compiler.errors import Kept, Stage, Violation
 from compiler.ir.iter_domain import MemoryType
 from compiler.ir.ops import OpKind
 from compiler.ir.tensor import CopyVia
 from compiler.legality.rules import Schedule, model_rule
-from compiler.tile.instruction import joined
 
 _L, _T = MemoryType.LOCAL, MemoryType.TENSOR
 

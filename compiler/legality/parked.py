@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from compiler.analysis.memory.allocation import layout_of
+from compiler.copies.instruction import CP_ASYNC_BYTES, lanes
 from compiler.errors import Violation
 from compiler.ir.id_exprs import Shift
 from compiler.ir.iter_domain import MemoryType
 from compiler.ir.ops import OpKind
 from compiler.ir.tensor import CopyVia
 from compiler.legality.rules import Schedule, rule
-from compiler.tile.instruction import CP_ASYNC_BYTES, lanes
 
 
 @rule

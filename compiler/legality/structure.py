@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from compiler.analysis.memory.allocation import allocated_axes, layout_of, loop_axis_is_allocated, memory_order
+from compiler.copies.instruction import joined
 from compiler.errors import Violation
 from compiler.ir.fusion import Literal
 from compiler.ir.id_exprs import Resize, Window
@@ -12,7 +13,6 @@ from compiler.ir.iter_domain import MemoryType, ParallelType
 from compiler.ir.ops import MOVES
 from compiler.legality.rules import Schedule, structure_rule
 from compiler.schedule.matching import match_axes
-from compiler.tile.instruction import joined
 
 _GLOBAL, _SHARED, _LOCAL = MemoryType.GLOBAL, MemoryType.SHARED, MemoryType.LOCAL
 

@@ -8,6 +8,7 @@ from compiler.analysis.id.conditions import is_multiple, kept
 from compiler.analysis.id.contiguity import bound_strides
 from compiler.analysis.memory.vectorize import COPIES, VectorAccess, vector_positions, word_bounds
 from compiler.arch import Arch
+from compiler.copies.instruction import WORD_BYTES
 from compiler.errors import Kept, Stage, Violation
 from compiler.ir.iter_domain import MemoryType
 from compiler.ir.ops import OpKind
@@ -15,7 +16,6 @@ from compiler.ir.size import Size
 from compiler.ir.tensor import CopyVia, TensorOp, TensorView
 from compiler.legality.rules import Schedule, model_rule
 from compiler.schedule.inline import compute_position
-from compiler.tile.instruction import WORD_BYTES
 
 WIDE_BITS = 256
 """A word between global memory and registers on Blackwell (PTX ISA, ld and st)."""

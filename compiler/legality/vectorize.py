@@ -8,13 +8,13 @@ from math import gcd
 from compiler.analysis.id.indexing import first_lane, lanes_are_consecutive
 from compiler.analysis.memory.allocation import layout_of
 from compiler.analysis.memory.straddle import run_of_words
+from compiler.copies.instruction import WORD_BYTES
 from compiler.errors import Violation
 from compiler.ir.expr import Expr, without_marks
 from compiler.ir.iter_domain import MemoryType
 from compiler.ir.ops import MOVES, OpKind
 from compiler.ir.tensor import TensorOp, TensorView
 from compiler.legality.rules import Schedule, rule
-from compiler.tile.instruction import WORD_BYTES
 
 
 def _vector_copies(s: Schedule) -> Iterator[tuple[TensorOp, TensorView, int]]:

@@ -8,6 +8,7 @@ from functools import cached_property
 from compiler.analysis.facts import Facts
 from compiler.analysis.memory.allocation import layout_of
 from compiler.analysis.memory.smem import BARRIER_BYTES
+from compiler.copies.instruction import Path, instruction_of
 from compiler.errors import Unsupported
 from compiler.ir.expr import Expr, Var, const, var
 from compiler.ir.iter_domain import MemoryType
@@ -56,7 +57,6 @@ from compiler.lower.thread_predicates import issuers, issuing_threads
 from compiler.lower.traversal import map_exprs
 from compiler.lower.turns import turns_of
 from compiler.lower.warp_specialized import meets_in_turns, parts_of, readers
-from compiler.tile.instruction import Path, instruction_of
 
 
 def kernel_body(facts: Facts) -> tuple[Stmt, ...]:

@@ -8,6 +8,7 @@ from compiler.analysis.facts import Facts
 from compiler.analysis.id.indexing import Bound, first_lane, lane_variable, lanes_are_consecutive
 from compiler.analysis.memory.narrow_tile import narrow_run
 from compiler.analysis.tma.fttc import Correctness
+from compiler.copies.instruction import Instruction, Path, fragment, instruction_of, lanes, multicast_blocks
 from compiler.errors import Unsupported
 from compiler.ir.expr import Expr, Var, const, relies_on_bounds, var
 from compiler.ir.fusion import Literal
@@ -43,7 +44,6 @@ from compiler.lower.run_loads import place_in, straddling_load, whole_at_ends, w
 from compiler.lower.shared_bounds import inside_registers, inside_shared
 from compiler.lower.thread_predicates import by_computing_threads, by_storing_threads, loading_blocks, storing_blocks
 from compiler.lower.turns import counted, turns_of
-from compiler.tile.instruction import Instruction, Path, fragment, instruction_of, lanes, multicast_blocks
 
 
 @dataclass(frozen=True)
@@ -84,8 +84,10 @@ class Scope:
 
 
 def lower_leaf(facts: Facts, op: TensorOp, scope: Scope) -> tuple[Stmt, ...]:
-    """The statements of `op`, by the instruction that carries it (`compiler.tile.instruction`). Raises Unsupported for
-    a bulk copy with a bound that no loop ensures."""
+    """The statements of `op`, by the instruction that carries it (`compiler.copies.instruction`).
+
+    Raises Unsupported for a bulk copy with a bound that no loop ensures.
+    """
     t = facts.sf.tensor(op.output)
     instruction = instruction_of(facts, op)
     match instruction:

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from enum import Enum
 
 from compiler.analysis.facts import Facts
+from compiler.copies.instruction import Path, path_named
 from compiler.errors import Unsupported
 from compiler.ir.iter_domain import MemoryType, ParallelType
 from compiler.ir.tensor import BufferKind, CopyVia, TensorOp, TensorView
 from compiler.lower.thread_predicates import issuing_threads
-from compiler.tile.instruction import Path, path_named
 
 
 @dataclass(frozen=True, slots=True)

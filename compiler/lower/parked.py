@@ -16,6 +16,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 from compiler.analysis.facts import Facts
+from compiler.copies.instruction import lanes
 from compiler.errors import Unsupported
 from compiler.ir.expr import Expr, Var, const, var
 from compiler.ir.fusion import Literal
@@ -23,7 +24,6 @@ from compiler.ir.tensor import TensorView
 from compiler.lower.kernel_ir import CopyAsync, Declare, Elected, GlobalLoad, If, Loop, SharedLoad, Stmt, WaitCopies
 from compiler.lower.operands import Reg, Shared
 from compiler.lower.traversal import map_exprs, walk
-from compiler.tile.instruction import lanes
 
 
 def park_registers(facts: Facts, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:

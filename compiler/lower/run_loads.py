@@ -9,13 +9,13 @@ from compiler.analysis.facts import Facts
 from compiler.analysis.id.indexing import Bound, first_lane, lane_variable
 from compiler.analysis.memory.allocation import layout_of
 from compiler.analysis.memory.straddle import row_of, run_of_words, span_of_words
+from compiler.copies.instruction import lanes
 from compiler.ir.expr import Expr, Var, const, unmarked, var, without_marks
 from compiler.ir.tensor import TensorOp, TensorView
 from compiler.lower.kernel_ir import GlobalLoad, If, Loop, Stmt
 from compiler.lower.operands import Less, Reg
 from compiler.lower.passes.settled_conditions import outcome
 from compiler.lower.predicates import LaneGuards, lane_guards
-from compiler.tile.instruction import lanes
 
 
 def place_in(t: TensorView, offset: Expr) -> tuple[str, Expr]:

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+from compiler.copies.instruction import joined
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.id_exprs import IdExpr, with_axes
 from compiler.ir.iter_domain import IterDomain, IterKind, MemoryType, ParallelType
 from compiler.ir.ops import MOVES, REDUCTIONS, OpKind
 from compiler.ir.tensor import Allocation, CopyVia, TensorOp, TensorView
-from compiler.tile.instruction import joined
 
 
 def through_registers(sf: ScheduledFusion) -> ScheduledFusion:

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from compiler.analysis.loops.loop_nest import BLOCK_VARS, THREAD_VARS
 from compiler.analysis.memory.bank_conflicts import wavefronts
 from compiler.analysis.memory.matrix import ROW_BYTES, ROWS, matrices_in
+from compiler.copies.instruction import CP_ASYNC_BYTES
 from compiler.ir.expr import Expr, const
 from compiler.ir.tensor import CachePolicy
 from compiler.lower import kernel_ir as k
-from compiler.tile.instruction import CP_ASYNC_BYTES
 from search.cost.sites import WARP, Load, own_side
 
 _LINE = 128

@@ -15,6 +15,7 @@ from compiler import faults
 from compiler.arch import arch_named
 from compiler.cli import ShownStage, app
 from compiler.emit.cuda import ENTRY, kernel_text
+from compiler.explain.copy_plans import explained_copies
 from compiler.ir.printer import fusion_text, scheduled_text
 from compiler.lower.printer import kernel_ir_text
 from compiler.nvrtc import CompilePool
@@ -57,6 +58,9 @@ def show(tmp_path: Path) -> Show:
         pytest.param("fusion", fusion_text(FUSION), id="fusion"),
         pytest.param("trace", str(TRACE), id="trace"),
         pytest.param("ir", scheduled_text(TRACE.replay()), id="ir"),
+        pytest.param(
+            "copies", "\n\n".join(map(str, explained_copies(TRACE.replay(), arch_named("sm_90a")))), id="copies"
+        ),
         pytest.param("kernel", kernel_ir_text(generate(TRACE, arch_named("sm_90a")).kernel), id="kernel"),
         pytest.param("cuda", kernel_text(generate(TRACE, arch_named("sm_90a")).kernel), id="cuda"),
     ],
@@ -66,7 +70,7 @@ def test_a_trace_is_shown_at_every_stage(show: Show, stage: str, text: str) -> N
     assert (code, stdout.rstrip("\n"), stderr) == (0, text.rstrip("\n"), "")
 
 
-@pytest.mark.parametrize("stage", ["fusion", "trace", "ir", "kernel", "cuda"])
+@pytest.mark.parametrize("stage", ["fusion", "trace", "ir", "copies", "kernel", "cuda"])
 def test_several_launches_are_shown_one_after_the_other(show: Show, stage: str) -> None:
     code, stdout, stderr = show(trace_to_json(THREE), "--stage", stage)
     assert (code, stderr) == (0, "")
@@ -75,6 +79,7 @@ def test_several_launches_are_shown_one_after_the_other(show: Show, stage: str) 
         "fusion": [fusion_text(THREE.fusion)],
         "trace": [f"launch {n}: " for n in range(4)],
         "ir": ["launch 0: i0 -> s0\n", *(scheduled_text(one.scheduled) for one in made.launches)],
+        "copies": ["launch 0: i0 -> s0\n", "global -> registers", "launch 3: i1, s1 -> v3\n"],
         "kernel": ["launch 3: i1, s1 -> v3\n", *(kernel_ir_text(one.kernel).rstrip("\n") for one in made.launches)],
         "cuda": [f"fusetune_kernel_{n}(" for n in range(4)],
     }
@@ -85,7 +90,7 @@ def test_several_launches_are_shown_one_after_the_other(show: Show, stage: str) 
 
 def test_ir_is_the_default_and_every_stage_has_a_name(show: Show) -> None:
     assert show(DOCUMENT) == show(DOCUMENT, "--stage", "ir")
-    assert [s.value for s in ShownStage] == ["fusion", "trace", "ir", "kernel", "cuda", "ptx"]
+    assert [s.value for s in ShownStage] == ["fusion", "trace", "ir", "copies", "kernel", "cuda", "ptx"]
 
 
 def test_standard_input_is_read_for_a_dash() -> None:

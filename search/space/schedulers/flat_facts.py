@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from compiler.arch import Arch
-from compiler.tile.instruction import CP_ASYNC_BYTES
+from compiler.copies.instruction import CP_ASYNC_BYTES
 from search.space.schedulers.aligned_rows import even_threads, phase_of, rows_apart, straddles
 from search.space.schedulers.iteration_space import HELD, MAX_WORD_BYTES, SWEPT, IterationSpace, Operand
 from search.space.schedulers.multicasts import MULTICASTS, Multicasts, multicasts_of

@@ -8,13 +8,13 @@ from functools import cached_property
 from math import prod
 
 from compiler.analysis.id.indexing import first_lane, lane_variable, lanes_are_consecutive
+from compiler.copies.instruction import CP_ASYNC_BYTES
 from compiler.ir.domain import ScheduledFusion, downstream, producer_indices
 from compiler.ir.expr import Expr, Var, const, var
 from compiler.ir.iter_domain import MemoryType
 from compiler.ir.ops import REDUCTIONS, VIEWS, OpKind
 from compiler.ir.tensor import TensorOp, TensorView
 from compiler.ir.views import Within
-from compiler.tile.instruction import CP_ASYNC_BYTES
 
 WORD_BYTES = 16
 """The widest access of a thread (PTX ISA, ld and st)."""

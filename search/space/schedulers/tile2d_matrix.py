@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 
 from compiler.analysis.memory.matrix import ELEMENT_BYTES
+from compiler.copies.instruction import MATRIX_BYTES, STMATRIX_CAPABILITY
 from compiler.ir.iter_domain import ParallelType
-from compiler.tile.instruction import MATRIX_BYTES, STMATRIX_CAPABILITY
 from search.space.constraints import Constraint
 from search.space.schedulers.builder import TraceBuilder
 from search.space.schedulers.tile2d_facts import VECTORS, WARP, WORD_BYTES, Facts

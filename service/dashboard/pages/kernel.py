@@ -7,6 +7,11 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
+from compiler.arch import arch_named
+from compiler.errors import CompilerError
+from compiler.explain.copy_plans import ExplainedCopy, explained_copies
+from compiler.schedule.trace import launches_of
+from compiler.wire import trace_from_json
 from fusetune.wire.artifact import KernelArtifact
 from service.dashboard.charts import Figure, samples
 from service.dashboard.conditions import condition_lines
@@ -24,7 +29,8 @@ class KernelPage:
     `predicted_us` and `predicted_terms`: what the model expected of its trial, if that is known.
 
     `conditions` of the measurement: label and text. `knobs`: of each launch its name and settings; the name is empty
-    where there is one launch.
+    where there is one launch. `copies`: of each launch its name and its copies as tiles; nothing where this version
+    cannot replay the trace.
     """
 
     result: KernelResult
@@ -34,6 +40,7 @@ class KernelPage:
     knobs: list[tuple[str, dict[str, Any]]]
     parts: tuple[TextPart, ...]
     steps: tuple[str, ...]
+    copies: list[tuple[str, tuple[ExplainedCopy, ...]]]
     has_samples: bool
     conditions: list[tuple[str, str]]
     predicted_us: float | None
@@ -55,11 +62,26 @@ def kernel_page(session: Session, id: str) -> KernelPage:
         knobs=knobs_by_launch(row.point),
         parts=parts(steps),
         steps=step_lines(steps),
+        copies=_copies(artifact),
         has_samples=artifact.timing is not None and bool(artifact.timing.samples_us),
         conditions=condition_lines(artifact.timing.conditions) if artifact.timing else [],
         predicted_us=trial.predicted_us if trial else None,
         predicted_terms=(trial.predicted_terms or {}) if trial else {},
     )
+
+
+def _copies(artifact: KernelArtifact) -> list[tuple[str, tuple[ExplainedCopy, ...]]]:
+    try:
+        launches = launches_of(trace_from_json(artifact.trace))
+        arch = arch_named(artifact.arch)
+        several = len(launches) > 1
+        return [
+            (f"launch {number}" if several else "", tuple(explained_copies(one.trace.replay(), arch)))
+            for number, one in enumerate(launches)
+        ]
+    except CompilerError:
+        # A trace of another version: the page has its steps, and its kernel stands as it was proven.
+        return []
 
 
 def samples_chart(session: Session, id: str) -> Figure:

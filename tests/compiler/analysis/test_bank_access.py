@@ -10,7 +10,6 @@ import pytest
 
 from compiler.analysis.memory.bank_access import BankAccess, bank_conflicts_of
 from compiler.analysis.memory.bank_conflicts import wavefronts
-from compiler.analysis.memory.swizzle_domain import swizzle_steps
 from compiler.dtypes import DType
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.iter_domain import ParallelType
@@ -20,6 +19,7 @@ from compiler.schedule import steps as st
 from compiler.schedule.explicit import read_case
 from compiler.schedule.steps import Step
 from compiler.verdict import replay
+from tests.compiler.analysis.swizzle_steps import swizzle_steps
 from tests.compiler.emit.golden_schedules import GOLDEN
 from tests.compiler.schedules import SHARED, unary
 from tests.compiler.scheduling import load, scheduled, store

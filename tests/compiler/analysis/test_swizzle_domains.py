@@ -20,7 +20,6 @@ from compiler.analysis.memory.swizzle import (
     swizzled_address,
     swizzled_index,
 )
-from compiler.analysis.memory.swizzle_domain import swizzle_steps
 from compiler.dtypes import DType
 from compiler.ir.algebra import forward
 from compiler.ir.domain import ScheduledFusion
@@ -28,6 +27,7 @@ from compiler.ir.expr import Var, const
 from compiler.ir.iter_domain import ParallelType
 from compiler.schedule import steps as st
 from compiler.schedule.steps import Step
+from tests.compiler.analysis.swizzle_steps import swizzle_steps
 from tests.compiler.analysis.tile_maps import placement, rules
 from tests.compiler.scheduling import load, store
 

@@ -237,3 +237,10 @@ def test_lists_and_numbers_in_words(words: str, text: str) -> None:
 def test_who_gets_what_a_multicast_copies_is_said() -> None:
     text = explain_case(multicast_bias()).text()
     assert "bs in shared memory, of all blocks of a cluster, the first of which asks" in " ".join(text.split())
+
+
+def test_a_copy_is_explained_as_tiles() -> None:
+    lines = lines_of(case_named("Tutorial.TMABankConflictFreeTranspose"))
+    at = lines.index("As tiles")
+    assert lines[at + 2 : at + 4] == ["copy 32 x 32 f32, global -> shared", "path TMA, 4096 bytes an access"]
+    assert "shared 8 requests, 4 wavefronts each, no conflicts" in lines

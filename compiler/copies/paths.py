@@ -7,12 +7,12 @@ from math import prod
 from compiler.analysis.memory.matrix import ROW_BYTES, ROWS
 from compiler.analysis.memory.swizzle import repeat_bytes
 from compiler.arch import Arch
+from compiler.copies.errors import TileError
+from compiler.copies.instruction import BULK_BYTES, JOINED, STMATRIX_CAPABILITY, WORD_BYTES, Path
+from compiler.copies.layout import Layout, Step, coalesced
+from compiler.copies.registers import RegisterLayout
+from compiler.copies.tile import GlobalTile, RegTile, SharedTile, Tile
 from compiler.ir.iter_domain import MemoryType
-from compiler.tile.errors import TileError
-from compiler.tile.instruction import BULK_BYTES, JOINED, STMATRIX_CAPABILITY, WORD_BYTES, Path
-from compiler.tile.layout import Layout, Step, coalesced
-from compiler.tile.registers import RegisterLayout
-from compiler.tile.tile import GlobalTile, RegTile, SharedTile, Tile
 
 MAX_BOX, MAX_RANK, MAX_STRIDE_BYTES = 256, 5, 1 << 40
 """Limits of a tensor map (CUDA driver API, cuTensorMapEncodeTiled)."""

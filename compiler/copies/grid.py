@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
+from compiler.copies.layout import Layout, MatrixLayout, Step, layout_from
+from compiler.copies.registers import Move, Moves
 from compiler.ir.expr import Var
 from compiler.ir.iter_domain import MemoryType
-from compiler.tile.layout import Layout, MatrixLayout, Step, layout_from
-from compiler.tile.registers import Move, Moves
 
 
 @dataclass(frozen=True, slots=True)

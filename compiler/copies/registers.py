@@ -13,8 +13,8 @@ from typing import Final
 
 import numpy as np
 
-from compiler.tile.errors import TileError
-from compiler.tile.layout import Array, Layout, MatrixLayout, composed_twice
+from compiler.copies.errors import TileError
+from compiler.copies.layout import Array, Layout, MatrixLayout, composed_twice
 
 WARP_LANES = 32
 

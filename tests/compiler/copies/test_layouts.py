@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compiler.tile.errors import TileError
-from compiler.tile.layout import (
+from compiler.copies.errors import TileError
+from compiler.copies.layout import (
     Layout,
     MatrixLayout,
     Step,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from compiler.analysis.facts import Facts
+from compiler.copies.instruction import JOINED, Path, instruction_of, joined, path_named
 from compiler.dtypes import DType
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.iter_domain import MemoryType as M
@@ -15,7 +16,6 @@ from compiler.lower import kernel_ir as k
 from compiler.lower.lower import lower_facts
 from compiler.lower.traversal import walk
 from compiler.schedule import steps as st
-from compiler.tile.instruction import JOINED, Path, instruction_of, joined, path_named
 from tests.compiler.schedules import (
     P,
     Steps,

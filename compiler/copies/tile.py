@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from compiler.analysis.tmem.allocation import COLUMN_BITS, COLUMNS, LANES
+from compiler.copies.errors import TileError
+from compiler.copies.layout import Array, Layout, Step, coalesced, offsets
+from compiler.copies.registers import RegisterLayout, ThreadLayout
+from compiler.copies.swizzle import Swizzle
 from compiler.dtypes import DType
 from compiler.ir.iter_domain import MemoryType
-from compiler.tile.errors import TileError
-from compiler.tile.layout import Array, Layout, Step, coalesced, offsets
-from compiler.tile.registers import RegisterLayout, ThreadLayout
-from compiler.tile.swizzle import Swizzle
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from compiler.copies.errors import TileError
+from compiler.copies.layout import MatrixLayout, column_major, row_major
+from compiler.copies.registers import Move
+from compiler.copies.software_swizzle import recognise, without_swizzle
+from compiler.copies.swizzle import Swizzle
+from compiler.copies.warps import warps_of
 from compiler.ir.expr import Var, var
-from compiler.tile.errors import TileError
-from compiler.tile.layout import MatrixLayout, column_major, row_major
-from compiler.tile.registers import Move
-from compiler.tile.software_swizzle import recognise, without_swizzle
-from compiler.tile.swizzle import Swizzle
-from compiler.tile.warps import warps_of
 
 A, B, C = Var("a", 8), Var("b", 8), Var("c", 4)
 XORS = {

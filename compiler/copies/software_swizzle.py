@@ -7,10 +7,10 @@ from math import prod
 
 import numpy as np
 
+from compiler.copies.errors import TileError
+from compiler.copies.layout import MAX_ENUMERATED
+from compiler.copies.swizzle import Swizzle
 from compiler.ir.expr import Atom, Div, Expr, Mod, Var, Xor
-from compiler.tile.errors import TileError
-from compiler.tile.layout import MAX_ENUMERATED
-from compiler.tile.swizzle import Swizzle
 
 
 def without_swizzle(e: Expr) -> Expr:

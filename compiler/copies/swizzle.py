@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from compiler.analysis.memory.swizzle import CHUNK_BYTES, SPANS
-from compiler.tile.layout import Array
+from compiler.copies.layout import Array
 
 _HARDWARE_SHIFT = 3
 Address = TypeVar("Address", int, Array)

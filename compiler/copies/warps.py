@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from math import prod
 
-from compiler.tile.layout import MatrixLayout, Step, layout_from
-from compiler.tile.registers import WARP_LANES, Move, Moves
+from compiler.copies.layout import MatrixLayout, Step, layout_from
+from compiler.copies.registers import WARP_LANES, Move, Moves
 
 
 def warps_of(block: tuple[int, int, int], threads: tuple[Moves, Moves, Moves]) -> MatrixLayout | None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from compiler.tile.registers import Move, Moves, ThreadLayout
-from compiler.tile.tile import MemoryTile
+from compiler.copies.registers import Move, Moves, ThreadLayout
+from compiler.copies.tile import MemoryTile
 
 
 def cut_into_vectors(layout: ThreadLayout, tile: MemoryTile, most_bytes: int) -> tuple[Moves, Moves]:

@@ -9,13 +9,13 @@ from itertools import product
 import numpy as np
 
 from compiler.analysis.memory.matrix import ELEMENT_BYTES, ROW_BYTES, named_rows
+from compiler.copies.errors import TileError
+from compiler.copies.figures import BankConflicts, Coalescing, bank_conflicts, coalescing
+from compiler.copies.instruction import Path
+from compiler.copies.layout import MAX_ENUMERATED, Array
+from compiler.copies.registers import WARP_LANES, Moves, ThreadLayout, count
+from compiler.copies.tile import GlobalTile, RegTile, SharedTile, Tile
 from compiler.ir.iter_domain import MemoryType
-from compiler.tile.errors import TileError
-from compiler.tile.figures import BankConflicts, Coalescing, bank_conflicts, coalescing
-from compiler.tile.instruction import Path
-from compiler.tile.layout import MAX_ENUMERATED, Array
-from compiler.tile.registers import WARP_LANES, Moves, ThreadLayout, count
-from compiler.tile.tile import GlobalTile, RegTile, SharedTile, Tile
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +165,11 @@ SHOWN_LINES = 8
 
 def table(plan: CopyPlan) -> str:
     """The plan to read: what is copied, how, at what cost, and who moves what."""
+    return f"{head(plan)}\n\n{_who_moves_what(plan)}"
+
+
+def head(plan: CopyPlan) -> str:
+    """What is copied, how, and at what cost: a line each."""
     (rows, columns), dtype = plan.shape, plan.source.dtype
     lines = [
         ("copy", f"{rows} x {columns} {dtype}, {_word(plan.source)} -> {_word(plan.target)}"),
@@ -179,8 +184,7 @@ def table(plan: CopyPlan) -> str:
     for tile in plan.memory_tiles:
         if isinstance(tile, SharedTile) and (conflicts := plan.bank_conflicts(tile)) is not None:
             lines.append(("shared", str(conflicts)))
-    head = "\n".join(f"{name:<8}  {text}" for name, text in lines)
-    return f"{head}\n\n{_who_moves_what(plan)}"
+    return "\n".join(f"{name:<8}  {text}" for name, text in lines)
 
 
 def _threads(plan: CopyPlan) -> str:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 from compiler.arch import Arch
-from compiler.tile.copy_plan import CopyPlan
-from compiler.tile.errors import TileError
-from compiler.tile.instruction import Path
-from compiler.tile.lanes import plan_by_lanes
-from compiler.tile.layout import MatrixLayout, cosize, is_injective, size
-from compiler.tile.paths import obstacle, paths_between, widest_vector_bytes
-from compiler.tile.registers import WARP_LANES, Move, RegisterLayout, ThreadLayout
-from compiler.tile.tile import GlobalTile, RegTile, SharedTile, Tile, TmemTile
-from compiler.tile.tmem_path import cut_into_accesses
-from compiler.tile.vectors import cut_into_vectors
+from compiler.copies.copy_plan import CopyPlan
+from compiler.copies.errors import TileError
+from compiler.copies.instruction import Path
+from compiler.copies.lanes import plan_by_lanes
+from compiler.copies.layout import MatrixLayout, cosize, is_injective, size
+from compiler.copies.paths import obstacle, paths_between, widest_vector_bytes
+from compiler.copies.registers import WARP_LANES, Move, RegisterLayout, ThreadLayout
+from compiler.copies.tile import GlobalTile, RegTile, SharedTile, Tile, TmemTile
+from compiler.copies.tmem_path import cut_into_accesses
+from compiler.copies.vectors import cut_into_vectors
 
 
 def infer_plan(warps: MatrixLayout, source: Tile, target: Tile, arch: Arch, path: Path | None = None) -> CopyPlan:

@@ -6,9 +6,9 @@ from itertools import product
 
 import pytest
 
-from compiler.tile.errors import TileError
-from compiler.tile.layout import MatrixLayout, column_major, compose, row_major
-from compiler.tile.registers import (
+from compiler.copies.errors import TileError
+from compiler.copies.layout import MatrixLayout, column_major, compose, row_major
+from compiler.copies.registers import (
     BaseTile,
     BaseTileColMajor,
     BaseTileRowMajor,

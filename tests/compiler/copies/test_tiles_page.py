@@ -7,9 +7,9 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+from compiler.copies.derived import derive_copy
+from compiler.copies.tile import SharedTile
 from compiler.schedule.explicit import read_case
-from compiler.tile.derive import derive_copy
-from compiler.tile.tile import SharedTile
 from compiler.verdict import replay
 
 ROOT = Path(__file__).parents[3]

@@ -22,23 +22,23 @@ from compiler.analysis.memory.swizzle import LINE_BYTES
 from compiler.analysis.tmem.allocation import layout_of as tmem_layout
 from compiler.analysis.tmem.warps import block_shape
 from compiler.arch import Arch
+from compiler.copies.copy_plan import CopyPlan
+from compiler.copies.digits import Digits, cut_into_digits, strides_of
+from compiler.copies.errors import TileError
+from compiler.copies.grid import Grid, grid_of
+from compiler.copies.inferred import infer_plan
+from compiler.copies.instruction import path_named
+from compiler.copies.layout import Layout, MatrixLayout, row_major
+from compiler.copies.registers import WARP_LANES, Moves, ThreadLayout
+from compiler.copies.software_swizzle import recognise, without_swizzle
+from compiler.copies.tile import GlobalTile, RegTile, SharedTile, Tile, TmemTile
+from compiler.copies.warps import warps_of
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.expr import Expr, Var, var
 from compiler.ir.id_exprs import Shift, Split, Swizzle, Window
 from compiler.ir.iter_domain import IterDomain, MemoryType, ParallelType
 from compiler.ir.ops import MOVES
 from compiler.ir.tensor import TensorOp, TensorView
-from compiler.tile.copy_plan import CopyPlan
-from compiler.tile.digits import Digits, cut_into_digits, strides_of
-from compiler.tile.errors import TileError
-from compiler.tile.grid import Grid, grid_of
-from compiler.tile.infer import infer_plan
-from compiler.tile.instruction import path_named
-from compiler.tile.layout import Layout, MatrixLayout, row_major
-from compiler.tile.registers import WARP_LANES, Moves, ThreadLayout
-from compiler.tile.software_swizzle import recognise, without_swizzle
-from compiler.tile.tile import GlobalTile, RegTile, SharedTile, Tile, TmemTile
-from compiler.tile.warps import warps_of
 
 THREADS = (ParallelType.TIDX, ParallelType.TIDY, ParallelType.TIDZ)
 MOST_ALIGN = 1024
@@ -50,7 +50,7 @@ class ScheduledCopy:
     """What a copy of a scheduled fusion moves in one trip of the loops outside `loops`.
 
     `loops`: positions of the copy's own loop axes that run inside the tile. `block`, `threads`, `rounds` and `access`:
-    who moves what, as the schedule says (compiler.tile.copy_plan.CopyPlan). `has_edges`: some tiles stick out of the
+    who moves what, as the schedule says (compiler.copies.copy_plan.CopyPlan). `has_edges`: some tiles stick out of the
     tensors, or have the holes of a shift, which the predicates of the kernel mask.
     """
 

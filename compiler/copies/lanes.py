@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from compiler.analysis.memory.bank_conflicts import wavefronts
 from compiler.arch import Arch
-from compiler.tile.copy_plan import CopyPlan
-from compiler.tile.errors import TileError
-from compiler.tile.figures import SECTOR_BYTES
-from compiler.tile.instruction import CP_ASYNC_BYTES, Path
-from compiler.tile.layout import MatrixLayout
-from compiler.tile.paths import widest_vector_bytes
-from compiler.tile.registers import WARP_LANES, Move, count
-from compiler.tile.tile import GlobalTile, MemoryTile
+from compiler.copies.copy_plan import CopyPlan
+from compiler.copies.errors import TileError
+from compiler.copies.figures import SECTOR_BYTES
+from compiler.copies.instruction import CP_ASYNC_BYTES, Path
+from compiler.copies.layout import MatrixLayout
+from compiler.copies.paths import widest_vector_bytes
+from compiler.copies.registers import WARP_LANES, Move, count
+from compiler.copies.tile import GlobalTile, MemoryTile
 
 
 def plan_by_lanes(

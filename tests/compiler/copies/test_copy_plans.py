@@ -10,18 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compiler.arch import arch_named
+from compiler.copies.copy_plan import CopyPlan
+from compiler.copies.errors import TileError
+from compiler.copies.inferred import infer_plan
+from compiler.copies.instruction import Path
+from compiler.copies.layout import Layout, MatrixLayout, TiledMatrixLayout, column_major, compose, row_major
+from compiler.copies.registers import BaseTileColMajor, BaseTileRowMajor, Move, RegisterLayout, ThreadLayout
+from compiler.copies.swizzle import Swizzle, hardware
+from compiler.copies.tile import GlobalTile, RegTile, SharedTile, Tile, TmemTile
+from compiler.copies.tmem_path import pattern_of
 from compiler.dtypes import DType
-from compiler.tile.copy_plan import CopyPlan
-from compiler.tile.errors import TileError
-from compiler.tile.instruction import Path
-from compiler.tile.layout import Layout, MatrixLayout, TiledMatrixLayout, column_major, compose, row_major
-from compiler.tile.loaders import Loader
-from compiler.tile.registers import BaseTileColMajor, BaseTileRowMajor, Move, RegisterLayout, ThreadLayout
-from compiler.tile.storers import Storer
-from compiler.tile.swizzle import Swizzle, hardware
-from compiler.tile.tile import GlobalTile, RegTile, SharedTile, Tile, TmemTile
-from compiler.tile.tmem_path import pattern_of
-from tests.compiler.tile.moved import sectors, times_moved, wavefronts
+from tests.compiler.copies.moved import sectors, times_moved, wavefronts
 
 LAW = settings(derandomize=True, deadline=None, max_examples=60)
 AMPERE, HOPPER, BLACKWELL = arch_named("sm_80"), arch_named("sm_90a"), arch_named("sm_100a")
@@ -98,7 +97,7 @@ def test_a_plan_between_memories_moves_every_element_once(
 ) -> None:
     g, s = pair
     try:
-        plan = Loader(warps, arch).plan(s, g, path) if load else Storer(warps, arch).plan(g, s, path)
+        plan = infer_plan(warps, g, s, arch, path) if load else infer_plan(warps, s, g, arch, path)
     except TileError:
         assert path is Path.CP_ASYNC, "vectors can carry any copy"
         assert not load or max(min(t.run(d, 16) for t in pair) for d in (0, 1)) * g.dtype.nbytes < 4
@@ -127,7 +126,7 @@ def test_a_plan_with_base_tiles_moves_every_element_once(
     layout = data.draw(matrix_layouts(rows, columns))
     swizzle = data.draw(st.sampled_from([None, hardware(64), hardware(128)]))
     memory = SharedTile(registers.dtype, layout, swizzle) if shared else GlobalTile(registers.dtype, layout)
-    plan = Loader(warps, arch).plan(registers, memory) if load else Storer(warps, arch).plan(memory, registers)
+    plan = infer_plan(warps, memory, registers, arch) if load else infer_plan(warps, registers, memory, arch)
     check_plan(plan)
     if plan.path.is_matrix:
         check_matrices(plan, memory)
@@ -181,7 +180,7 @@ def test_what_threads_hold_decides_the_width(
     registers: tuple[Move, ...], lanes: tuple[Move, ...], shape: tuple[int, int], nbytes: int
 ) -> None:
     tile = block_tile(DType.F32, registers, lanes, shape)
-    plan = Loader(ONE, HOPPER).plan(tile, GlobalTile(DType.F32, row_major(*shape)))
+    plan = infer_plan(ONE, GlobalTile(DType.F32, row_major(*shape)), tile, HOPPER)
     assert plan.access_bytes == nbytes
     check_plan(plan)
     check_figures(plan)
@@ -199,7 +198,7 @@ def test_what_threads_hold_decides_the_width(
 def test_gaps_between_threads_do_not_widen_accesses(
     registers: tuple[Move, ...], lanes: tuple[Move, ...], shape: tuple[int, int], nbytes: int
 ) -> None:
-    plan = Loader(ONE, HOPPER).plan(block_tile(DType.F32, registers, lanes, shape), tile(*shape))
+    plan = infer_plan(ONE, tile(*shape), block_tile(DType.F32, registers, lanes, shape), HOPPER)
     assert plan.access_bytes == nbytes
     assert plan.layout.register_count == registers[0].extent
 
@@ -250,7 +249,7 @@ CHOSEN: list[tuple[str, GlobalTile, SharedTile, Any, Path, int]] = [
 
 @pytest.mark.parametrize(("g", "s", "arch", "path", "nbytes"), [c[1:] for c in CHOSEN], ids=[c[0] for c in CHOSEN])
 def test_the_first_legal_path_is_chosen(g: GlobalTile, s: SharedTile, arch: Any, path: Path, nbytes: int) -> None:
-    plan = Loader(FOUR, arch).plan(s, g)
+    plan = infer_plan(FOUR, g, s, arch)
     assert (plan.path, plan.access_bytes) == (path, nbytes)
     check_plan(plan)
 
@@ -270,11 +269,11 @@ MATRICES: list[tuple[str, RegTile, SharedTile, Path, bool]] = [
 
 @pytest.mark.parametrize(("r", "s", "path", "transposed"), [m[1:] for m in MATRICES], ids=[m[0] for m in MATRICES])
 def test_matrices_go_by_ldmatrix_where_rows_allow(r: RegTile, s: SharedTile, path: Path, transposed: bool) -> None:
-    loaded = Loader(ONE, AMPERE).plan(r, s)
+    loaded = infer_plan(ONE, s, r, AMPERE)
     assert (loaded.path, loaded.is_transposed) == (path, transposed)
-    stored = Storer(ONE, HOPPER).plan(s, r)
+    stored = infer_plan(ONE, r, s, HOPPER)
     assert stored.path is (Path.STMATRIX if path is Path.LDMATRIX else Path.VECTOR)
-    assert Storer(ONE, AMPERE).plan(s, r).path is Path.VECTOR
+    assert infer_plan(ONE, r, s, AMPERE).path is Path.VECTOR
     check_plan(loaded)
 
 
@@ -287,9 +286,9 @@ def of_lanes(registers: tuple[Move, ...], lanes: tuple[Move, ...], shape: tuple[
 
 def test_tensor_memory_is_reached_by_its_patterns() -> None:
     rows = of_lanes((Move(4, 0, 1),), (Move(32, 1, 0),))
-    plan = Loader(FOUR, BLACKWELL).plan(rows, TMEM_ROWS)
+    plan = infer_plan(FOUR, TMEM_ROWS, rows, BLACKWELL)
     assert (plan.path, plan.access_bytes, plan.round_count) == (Path.LD_TMEM, 16, 1)
-    assert Storer(FOUR, BLACKWELL).plan(TMEM_ROWS, rows).path is Path.ST_TMEM
+    assert infer_plan(FOUR, rows, TMEM_ROWS, BLACKWELL).path is Path.ST_TMEM
     check_plan(plan)
 
 
@@ -315,7 +314,7 @@ def test_every_pattern_of_tensor_memory_is_matched(
 ) -> None:
     memory = TmemTile(DType.F32, MatrixLayout(shape, (1, 0)), MatrixLayout(shape, (0, 1)))
     held = of_lanes(registers, lanes, shape)
-    plan = Loader(FOUR, BLACKWELL).plan(held, memory)
+    plan = infer_plan(FOUR, memory, held, BLACKWELL)
     assert isinstance(held.layout, ThreadLayout)
     assert (pattern_of(memory, held.layout, plan.width), plan.width) == (pattern, words)
     check_plan(plan)
@@ -380,7 +379,7 @@ def test_a_path_that_cannot_carry_the_copy_says_why(
 ) -> None:
     warps = FOUR if isinstance(source, TmemTile) else ONE
     with pytest.raises(TileError, match=why):
-        Loader(warps, arch).plan(target, source, path)
+        infer_plan(warps, source, target, arch, path)
 
 
 @pytest.mark.parametrize(
@@ -389,7 +388,7 @@ def test_a_path_that_cannot_carry_the_copy_says_why(
 )
 def test_warps_are_numbered_and_fit_a_block(warps: MatrixLayout, why: str) -> None:
     with pytest.raises(TileError, match="warp layout"):
-        Loader(warps, HOPPER).plan(smem(8, 8), tile(8, 8))
+        infer_plan(warps, tile(8, 8), smem(8, 8), HOPPER)
 
 
 def test_tensor_memory_ends_at_128_lanes_and_512_columns() -> None:
@@ -404,8 +403,8 @@ def test_tensor_memory_ends_at_128_lanes_and_512_columns() -> None:
 def test_wide_vectors_are_for_global_memory_of_capability_10() -> None:
     held = block_tile(DType.F32, (Move(8, 0, 1),), (Move(32, 0, 8),), (1, 256))
     for arch, g, nbytes in ((HOPPER, 32, 16), (BLACKWELL, 32, 32), (BLACKWELL, 16, 16)):
-        assert Loader(ONE, arch).plan(held, tile(1, 256, align=g)).access_bytes == nbytes
-    assert Loader(ONE, BLACKWELL).plan(held, smem(1, 256)).access_bytes == 16
+        assert infer_plan(ONE, tile(1, 256, align=g), held, arch).access_bytes == nbytes
+    assert infer_plan(ONE, smem(1, 256), held, BLACKWELL).access_bytes == 16
 
 
 @pytest.mark.parametrize(
@@ -417,16 +416,14 @@ def test_wide_vectors_are_for_global_memory_of_capability_10() -> None:
     ],
 )
 def test_a_swizzle_takes_the_conflicts_away(s: SharedTile, ways: int) -> None:
-    plan = Loader(row_major(2, 2), HOPPER).plan(
-        RegTile(DType.F16, RegisterLayout(BaseTileRowMajor, row_major(2, 2))), s
-    )
+    plan = infer_plan(row_major(2, 2), s, RegTile(DType.F16, RegisterLayout(BaseTileRowMajor, row_major(2, 2))), HOPPER)
     figure = plan.bank_conflicts(s)
     assert figure is not None
     assert figure.ways == ways
 
 
 def test_figures_of_a_bulk_copy_are_those_of_its_box() -> None:
-    plan = Loader(ONE, HOPPER).plan(smem(4, 4), tile(4, 4, 100))
+    plan = infer_plan(ONE, tile(4, 4, 100), smem(4, 4), HOPPER)
     figure = plan.coalescing
     assert plan.path is Path.TMA
     assert figure is not None
@@ -435,9 +432,11 @@ def test_figures_of_a_bulk_copy_are_those_of_its_box() -> None:
 
 
 def test_a_tile_too_large_to_count_says_so() -> None:
-    plan = Loader(ONE, HOPPER).plan(
-        block_tile(DType.F32, (Move(1 << 16, 1, 0), Move(4, 0, 1)), (Move(32, 0, 4),), (1 << 16, 128)),
+    plan = infer_plan(
+        ONE,
         tile(1 << 16, 128),
+        block_tile(DType.F32, (Move(1 << 16, 1, 0), Move(4, 0, 1)), (Move(32, 0, 4),), (1 << 16, 128)),
+        HOPPER,
     )
     with pytest.raises(TileError, match="one by one"):
         _ = plan.coalescing

@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from compiler.tile.errors import TileError
+from compiler.copies.errors import TileError
 
 Array = npt.NDArray[np.int64]
 

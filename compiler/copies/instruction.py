@@ -4,10 +4,9 @@ A schedule says by which means its copies go (`CopyVia`), and how wide (the vect
 comes to as an instruction is asked here alone, by the lowering, the rules of legality, the explanation and the copy
 plans. It takes microseconds a copy, and needs no more than that the copy is legal.
 
-A whole copy plan (`compiler.tile.derive`, `compiler.tile.infer`) adds who moves which element in which round, with its
-sectors and bank conflicts. It takes tiles whose layouts are compositions of strides, which general index maps are not,
-and looks at elements one by one: it explains a copy, and finds one where a schedule left it open; kernels are lowered
-from index maps.
+A whole copy plan (`compiler.copies.derived`, `compiler.copies.inferred`) adds who moves which element in which round,
+with its sectors and bank conflicts. It takes tiles whose layouts are compositions of strides, which general index maps
+are not, and looks at elements one by one. It explains a copy; kernels are lowered from index maps.
 """
 
 from __future__ import annotations

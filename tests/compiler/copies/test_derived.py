@@ -13,6 +13,12 @@ import pytest
 
 from compiler.analysis.memory.bank_access import bank_conflicts_of
 from compiler.arch import arch_named
+from compiler.copies.derived import ScheduledCopy, derive_copy, layout_of
+from compiler.copies.errors import TileError
+from compiler.copies.instruction import Path, thread_access
+from compiler.copies.layout import MatrixLayout, TiledMatrixLayout, column_major, compose, row_major
+from compiler.copies.swizzle import Swizzle, hardware
+from compiler.copies.tile import GlobalTile, SharedTile, TmemTile
 from compiler.dtypes import DType
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.iter_domain import IterDomain, ParallelType
@@ -21,15 +27,10 @@ from compiler.ir.tensor import Allocation, CopyVia, TensorOp
 from compiler.schedule import steps
 from compiler.schedule.explicit import read_case
 from compiler.schedule.trace import ScheduleTrace
-from compiler.tile.derive import ScheduledCopy, derive_copy, layout_of
-from compiler.tile.errors import TileError
-from compiler.tile.instruction import Path, thread_access
-from compiler.tile.layout import MatrixLayout, TiledMatrixLayout, column_major, compose, row_major
-from compiler.tile.swizzle import Swizzle, hardware
-from compiler.tile.tile import GlobalTile, SharedTile, TmemTile
 from compiler.verdict import replay
 from search.space.schedulers import schedulers_for
 from tests.cards import card_of
+from tests.compiler.copies.moved import moves_of_plan, moves_of_schedule
 from tests.compiler.emit.golden_schedules import GOLDEN
 from tests.compiler.schedules import (
     LOCAL,
@@ -42,7 +43,6 @@ from tests.compiler.schedules import (
     through_shared,
     unary,
 )
-from tests.compiler.tile.moved import moves_of_plan, moves_of_schedule
 from tests.search.schedulers.fusions import SMALL
 from tests.search.schedulers.points import SM_COUNT
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from compiler.analysis.memory.bank_conflicts import ideal_wavefronts, wavefronts
-from compiler.tile.layout import Array
+from compiler.copies.layout import Array
 
 SECTOR_BYTES = 32
 """Global memory is read and written in sectors (CUDA C++ best practices guide, "Coalesced Access to Global Memory")."""

@@ -10,9 +10,9 @@ import numpy as np
 
 from compiler.analysis.tmem.allocation import COLUMN_BITS
 from compiler.analysis.tmem.patterns import MAX_REGISTERS, SHAPES, Pattern
-from compiler.tile.layout import Array, offsets
-from compiler.tile.registers import WARP_LANES, Move, Moves, ThreadLayout
-from compiler.tile.tile import TmemTile
+from compiler.copies.layout import Array, offsets
+from compiler.copies.registers import WARP_LANES, Move, Moves, ThreadLayout
+from compiler.copies.tile import TmemTile
 
 SUBPARTITION_LANES, SUBPARTITIONS = 32, 4
 """Warp w of a block reaches lanes 32 * (w % 4) to 32 * (w % 4) + 31 (PTX ISA, tcgen05 data access restrictions)."""

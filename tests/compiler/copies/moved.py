@@ -9,16 +9,16 @@ from compiler.analysis.loops.axes import with_types_of_their_loops
 from compiler.analysis.memory.allocation import layout_of
 from compiler.analysis.memory.memory_order import as_allocated
 from compiler.analysis.tmem.allocation import layout_of as tmem_layout
+from compiler.copies.copy_plan import CopyPlan
+from compiler.copies.derived import ScheduledCopy
+from compiler.copies.registers import ThreadLayout
+from compiler.copies.tile import GlobalTile, RegTile, SharedTile, Tile, TmemTile
 from compiler.ir.algebra import backward, forward, phase
 from compiler.ir.domain import ScheduledFusion, extents, producer_indices
 from compiler.ir.expr import Expr, const
 from compiler.ir.id_exprs import IdExpr, Shift, Split
 from compiler.ir.iter_domain import IterDomain, MemoryType, ParallelType
 from compiler.ir.tensor import TensorOp, TensorView
-from compiler.tile.copy_plan import CopyPlan
-from compiler.tile.derive import ScheduledCopy
-from compiler.tile.registers import ThreadLayout
-from compiler.tile.tile import GlobalTile, RegTile, SharedTile, Tile, TmemTile
 
 SECTOR, BANKS, BANK, LANES = 32, 32, 4, 32
 P = ParallelType
