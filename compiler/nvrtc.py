@@ -139,7 +139,7 @@ def _expect_success(status: Any, action: str) -> None:
         raise CompileError(f"NVRTC could not {action} ({status.name}).")
 
 
-class Program:
+class NvrtcProgram:
     """A program of NVRTC, made and destroyed by `program`."""
 
     def __init__(self, handle: Any) -> None:
@@ -177,7 +177,7 @@ class Program:
 
 
 @contextlib.contextmanager
-def program(source: str, name: str, headers: Mapping[str, str] | None = None) -> Iterator[Program]:
+def program(source: str, name: str, headers: Mapping[str, str] | None = None) -> Iterator[NvrtcProgram]:
     """A program of the source, called `name` in messages and line information, in this process: a child's.
 
     `headers` are texts by the name that `#include` uses.
@@ -188,7 +188,7 @@ def program(source: str, name: str, headers: Mapping[str, str] | None = None) ->
     created, handle = nvrtc.nvrtcCreateProgram(source.encode(), name.encode(), len(given), texts, names)
     _expect_success(created, "create a program")
     try:
-        yield Program(handle)
+        yield NvrtcProgram(handle)
     finally:
         nvrtc.nvrtcDestroyProgram(handle)
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from compiler.emulate.launch import Argument, Launch, Tensor, TensorArgument, TensorMap
+from compiler.emulate.launch import Argument, EmulatedTensor, EmulatedTensorMap, Launch, TensorArgument
 from fusetune.launch.driver import check, current_context, driver
 
 Bytes = npt.NDArray[np.uint8]
@@ -106,7 +106,7 @@ def launch_only(module: Any, launch: Launch, addresses: dict[str, int]) -> None:
     _launch(module, launch, addresses)
 
 
-def _allocate(tensor: Tensor) -> int:
+def _allocate(tensor: EmulatedTensor) -> int:
     cuda = driver()
     address = int(check("cuMemAlloc", cuda.cuMemAlloc(max(len(tensor.data), 16))))
     if len(tensor.data):
@@ -114,7 +114,7 @@ def _allocate(tensor: Tensor) -> int:
     return address
 
 
-def _fetch(address: int, tensor: Tensor) -> Bytes:
+def _fetch(address: int, tensor: EmulatedTensor) -> Bytes:
     found = np.empty(len(tensor.data), np.uint8)
     if len(found):
         check("cuMemcpyDtoH", driver().cuMemcpyDtoH(found.ctypes.data, address, len(found)))
@@ -149,14 +149,14 @@ def _value(argument: Argument, addresses: dict[str, int]) -> tuple[int, Any]:
         case TensorArgument(tensor, offset):
             word = ctypes.c_uint64(addresses[tensor] + offset)
             return ctypes.addressof(word), word
-        case TensorMap():
+        case EmulatedTensorMap():
             return encoded(argument, addresses[argument.tensor] + argument.offset_bytes)
         case _:
             buffer = ctypes.create_string_buffer(argument.data, len(argument.data))
             return ctypes.addressof(buffer), buffer
 
 
-def encoded(tensor_map: TensorMap, address: int) -> tuple[int, Any]:
+def encoded(tensor_map: EmulatedTensorMap, address: int) -> tuple[int, Any]:
     """The 128 bytes of a map of the tensor at `address`: where they lie, and what keeps them. Raises Refused."""
     buffer = ctypes.create_string_buffer(_MAP_BYTES + _MAP_ALIGN)
     target = -(-ctypes.addressof(buffer) // _MAP_ALIGN) * _MAP_ALIGN

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from compiler.emulate.launch import Argument, Launch, Tensor, TensorArgument, TensorMap, ValueArgument
+from compiler.emulate.launch import Argument, EmulatedTensor, EmulatedTensorMap, Launch, TensorArgument, ValueArgument
 
 Array = npt.NDArray[Any]
 
@@ -51,7 +51,7 @@ class InstructionForm:
     name: str
     family: str
     kernel: str
-    args: tuple[str | int | TensorMap, ...]
+    args: tuple[str | int | EmulatedTensorMap, ...]
     inputs: Mapping[str, Array]
     outputs: Mapping[str, int]
     tolerance: FormTolerance = EXACT
@@ -84,21 +84,21 @@ class InstructionForm:
         )
 
 
-def _argument(argument: str | int | TensorMap) -> Argument:
-    if isinstance(argument, TensorMap):
+def _argument(argument: str | int | EmulatedTensorMap) -> Argument:
+    if isinstance(argument, EmulatedTensorMap):
         return argument
     if isinstance(argument, str):
         return TensorArgument(argument)
     return ValueArgument(int(argument & 0xFFFFFFFF).to_bytes(4, "little"))
 
 
-def _given(name: str, values: Array) -> Tensor:
+def _given(name: str, values: Array) -> EmulatedTensor:
     data = np.ascontiguousarray(values).view(np.uint8).reshape(-1).copy()
-    return Tensor(name, f"u{8 * values.dtype.itemsize}", values.shape, data)
+    return EmulatedTensor(name, f"u{8 * values.dtype.itemsize}", values.shape, data)
 
 
-def _output(name: str, nbytes: int) -> Tensor:
-    return Tensor(name, "u8", (nbytes,), np.full(nbytes, 0xA5, np.uint8), np.zeros(nbytes, np.bool_))
+def _output(name: str, nbytes: int) -> EmulatedTensor:
+    return EmulatedTensor(name, "u8", (nbytes,), np.full(nbytes, 0xA5, np.uint8), np.zeros(nbytes, np.bool_))
 
 
 def fresh(launch: Launch) -> Launch:

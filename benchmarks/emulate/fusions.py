@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from benchmarks.emulate.form import ARCH
 from compiler.arch import arch_named, card_or_default
-from compiler.emulate.launch import Argument, Launch, Tensor, TensorArgument, TensorMap, ValueArgument
+from compiler.emulate.launch import Argument, EmulatedTensor, EmulatedTensorMap, Launch, TensorArgument, ValueArgument
 from compiler.errors import CompileError, IllegalSchedule, Unsupported
 from compiler.ir import fusion as ir
 from compiler.nvrtc import Compiled, CompilePool
@@ -258,7 +258,7 @@ def launch_of(candidate: FusionKernel) -> Launch:
         width = np.dtype(_STORAGE[described.dtype]).itemsize
         data = _random(described.dtype, extent, k) if is_input else np.full(extent * width, 0xA5, np.uint8)
         initialized = None if is_input else np.zeros(extent * width, np.bool_)
-        tensors[name] = Tensor(name, described.dtype, described.shape, data, initialized, align=256)
+        tensors[name] = EmulatedTensor(name, described.dtype, described.shape, data, initialized, align=256)
     arguments = tuple(_argument(a, names) for a in spec.args)
     return Launch(spec.entry, ARCH, spec.grid, spec.block, arguments, tensors, spec.cluster, spec.dynamic_smem_bytes)
 
@@ -268,7 +268,7 @@ def _argument(argument: Any, names: list[str]) -> Argument:
         case TensorArg(position=position):
             return TensorArgument(names[position])
         case TensorMapArg():
-            return TensorMap(
+            return EmulatedTensorMap(
                 names[argument.position],
                 {"bool": "u8", "i8": "u8"}.get(argument.dtype, argument.dtype),
                 argument.dims,

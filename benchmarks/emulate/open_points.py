@@ -33,7 +33,7 @@ from benchmarks.emulate.conclusions import HEADINGS, conclusion
 from benchmarks.emulate.form import ARCH
 from benchmarks.emulate.timing import bandwidth
 from benchmarks.emulate.values import specials
-from compiler.emulate.launch import Launch, Tensor, TensorArgument, TensorMap, ValueArgument
+from compiler.emulate.launch import EmulatedTensor, EmulatedTensorMap, Launch, TensorArgument, ValueArgument
 from fusetune.errors import KernelError
 
 CONVERTING = ("TFLOAT32", "TFLOAT32_FTZ", "FLOAT32_FTZ")
@@ -78,7 +78,7 @@ class Experiment:
 
     point: int
     name: str
-    map: TensorMap
+    map: EmulatedTensorMap
     at: tuple[int, int]
     expected: int
     elements: int
@@ -100,9 +100,9 @@ def _map(
     strides: tuple[int, ...] | None = None,
     steps: tuple[int, ...] | None = None,
     offset: int = 0,
-) -> TensorMap:
+) -> EmulatedTensorMap:
     row = (dims[0] * _BYTES[dtype] + 15) // 16 * 16
-    return TensorMap(
+    return EmulatedTensorMap(
         "x",
         dtype,
         dims,
@@ -148,7 +148,7 @@ def experiments() -> Iterator[Experiment]:
         yield Experiment(6, f"{kind} of special values", _map(shape, (16, 64), dtype=kind), (0, 0), 4096, 4096, words)
 
 
-def _in_bounds(tensor: TensorMap, at: tuple[int, int]) -> int:
+def _in_bounds(tensor: EmulatedTensorMap, at: tuple[int, int]) -> int:
     counts = [
         max(0, min(start + size, whole) - max(start, 0))
         for start, size, whole in zip(at, tensor.box, tensor.dims, strict=True)
@@ -164,9 +164,9 @@ def launch(experiment: Experiment) -> Launch:
     if experiment.map.offset_bytes:
         data = np.concatenate([pad[: experiment.map.offset_bytes], data])
     tensors = {
-        "x": Tensor("x", "u8", data.shape, data),
-        "y": Tensor("y", "u8", (_TILE,), np.zeros(_TILE, np.uint8)),
-        "status": Tensor("status", "u8", (16,), np.zeros(16, np.uint8)),
+        "x": EmulatedTensor("x", "u8", data.shape, data),
+        "y": EmulatedTensor("y", "u8", (_TILE,), np.zeros(_TILE, np.uint8)),
+        "status": EmulatedTensor("status", "u8", (16,), np.zeros(16, np.uint8)),
     }
     numbers = (*experiment.at, experiment.expected)
     arguments = (experiment.map, TensorArgument("y"), TensorArgument("status"))

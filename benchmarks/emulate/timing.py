@@ -8,7 +8,7 @@ from typing import Any
 from benchmarks.emulate.card import launch_only, loaded
 from benchmarks.emulate.compiling import compile_source
 from benchmarks.emulate.form import ARCH
-from compiler.emulate.launch import Launch, TensorArgument, TensorMap, ValueArgument
+from compiler.emulate.launch import EmulatedTensorMap, Launch, TensorArgument, ValueArgument
 from fusetune.launch.driver import check, current_context, driver
 
 _COLUMNS = 4096
@@ -52,7 +52,7 @@ def bandwidth(step: int) -> dict[str, Any]:
     device = (Path(__file__).parent / "device.cuh").read_text(encoding="utf-8")
     compiled = compile_source(device + _STREAM.replace("STAGES", str(_STAGES)))
     rows = _DELIVERED // (4 * _COLUMNS) * step
-    tensor = TensorMap("x", "f32", (_COLUMNS, rows), (4 * _COLUMNS,), (_BOX[0], _BOX[1] * step), (1, step))
+    tensor = EmulatedTensorMap("x", "f32", (_COLUMNS, rows), (4 * _COLUMNS,), (_BOX[0], _BOX[1] * step), (1, step))
     counts = (_COLUMNS // _BOX[0], rows // (_BOX[1] * step), step)
     scalars = tuple(ValueArgument(n.to_bytes(4, "little")) for n in counts)
     launch = Launch(

@@ -16,10 +16,10 @@ from compiler.analysis.memory.smem_bytes import SharedBytes, shared_bytes
 from compiler.analysis.memory.tile_placement import TilePlacement, place_run, place_tile
 from compiler.analysis.memory.vectorize import VectorAccess, vector_accesses
 from compiler.analysis.sync.circular_buffer import CircularBuffers, circular_buffers
-from compiler.analysis.sync.sync import Sync, sync_of
+from compiler.analysis.sync.sync import SyncNeeds, sync_of
 from compiler.analysis.tma.bulk_run import BulkRun, infer_bulk_run
 from compiler.analysis.tma.tensor_map import TensorMapCopy, coordinates, infer_tensor_map
-from compiler.analysis.tmem.tmem import TensorMemory, plan_tensor_memory
+from compiler.analysis.tmem.tmem import TensorMemoryPlan, plan_tensor_memory
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.expr import Expr
 from compiler.ir.iter_domain import ParallelType
@@ -56,7 +56,7 @@ class Facts:
         return placed | {name: place_run(self.sf, self.graph, run) for name, run in runs if run.elems is not None}
 
     @cached_property
-    def tensor_memory(self) -> TensorMemory:
+    def tensor_memory(self) -> TensorMemoryPlan:
         return plan_tensor_memory(self.sf, self.graph)
 
     @cached_property
@@ -70,7 +70,7 @@ class Facts:
         return dimension_sizes(self.sf)
 
     @cached_property
-    def sync(self) -> Sync:
+    def sync(self) -> SyncNeeds:
         """What passes between threads and blocks."""
         return sync_of(self.sf, self.graph)
 

@@ -102,9 +102,12 @@ def _show_scheduled(subject: _Subject) -> None:
 
 
 def _copies(subject: _Subject) -> Iterator[tuple[str, str]]:
-    """Head and copy plans of each launch."""
+    """Head and copy plans of each launch. Raises IllegalSchedule."""
     for head, launch in zip(_heads(subject.trace), launches_of(subject.trace), strict=True):
-        yield head, "\n\n".join(map(str, explained_copies(launch.trace.replay(), subject.arch)))
+        schedule = Schedule(launch.trace.replay(), subject.arch)
+        if violations := check(schedule):
+            raise IllegalSchedule(tuple(violations))
+        yield head, "\n\n".join(map(str, explained_copies(schedule.sf, subject.arch)))
 
 
 def _heads(trace: Trace) -> list[str]:

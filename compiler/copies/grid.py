@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from compiler.copies.layout import Layout, MatrixLayout, Step, layout_from
+from compiler.copies.layout import Layout, LayoutStep, MatrixLayout, layout_from
 from compiler.copies.registers import Move, Moves
 from compiler.ir.expr import Var
 from compiler.ir.iter_domain import MemoryType
@@ -31,7 +31,7 @@ class Grid:
 
     def find_layout(self, strides: Mapping[Var, int]) -> Layout | None:
         """The layout with these strides; None where no single composition gives it."""
-        rows, columns = (tuple(Step(d.extent, strides[d]) for d in side) for side in (self.rows, self.columns))
+        rows, columns = (tuple(LayoutStep(d.extent, strides[d]) for d in side) for side in (self.rows, self.columns))
         return layout_from(rows, columns)
 
     def compositions(self, sides: Iterable[Mapping[Var, int]]) -> int | None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from compiler.analysis.facts import Facts
-from compiler.analysis.memory.matrix import Fragment, fragment_of
+from compiler.analysis.memory.matrix import MatrixFragment, fragment_of
 from compiler.analysis.memory.narrow_tile import narrow_run
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.iter_domain import MemoryType, ParallelType
@@ -92,7 +92,7 @@ _PATHS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Instruction:
+class CopyInstruction:
     """What carries a copy: `elems` elements of `nbits` bits at a time, of one thread, or of the one that asks."""
 
     path: Path
@@ -121,7 +121,7 @@ def lanes(t: TensorView) -> int:
     return t.vector_axis.extent if t.vector_axis is not None else 1
 
 
-def thread_access(sf: ScheduledFusion, op: TensorOp) -> Instruction | None:
+def thread_access(sf: ScheduledFusion, op: TensorOp) -> CopyInstruction | None:
     """The instruction of a copy that threads carry out; None for one of the copy engine, between registers, or for an
     operator that computes."""
     t = sf.tensor(op.output)
@@ -129,10 +129,10 @@ def thread_access(sf: ScheduledFusion, op: TensorOp) -> Instruction | None:
         return None
     if t.memory is _L and sf.tensor(op.tensor_inputs[0]).memory is _L:
         return None
-    return Instruction(_PATHS[op.via], lanes(t), t.dtype.nbits)
+    return CopyInstruction(_PATHS[op.via], lanes(t), t.dtype.nbits)
 
 
-def fragment(facts: Facts, op: TensorOp) -> Fragment | None:
+def fragment(facts: Facts, op: TensorOp) -> MatrixFragment | None:
     """The matrices that a copy by ldmatrix or stmatrix moves in one instruction; None where its loops, and the way in
     which the tile lies in shared memory, make none."""
     t, nest = facts.sf.tensor(op.output), facts.indexing.nest
@@ -153,7 +153,7 @@ def multicast_blocks(facts: Facts, op: TensorOp) -> int:
     return facts.indexing.nest.cluster if op.multicasts else 1
 
 
-def instruction_of(facts: Facts, op: TensorOp) -> Instruction | None:
+def instruction_of(facts: Facts, op: TensorOp) -> CopyInstruction | None:
     """The instruction of a legal copy; None where there is none, as for `thread_access`."""
     if op.kind not in MOVES or not op.via.is_bulk:
         return thread_access(facts.sf, op)
@@ -161,5 +161,5 @@ def instruction_of(facts: Facts, op: TensorOp) -> Instruction | None:
     if op.via is CopyVia.BULK1D:
         elems = facts.bulk_runs[op.output].elems
         assert elems is not None, "legality refuses copies that are no run"
-        return Instruction(Path.BULK_1D, elems.value, nbits)
-    return Instruction(path_of(facts, op), facts.tensor_maps[op.output].tile_elems, nbits)
+        return CopyInstruction(Path.BULK_1D, elems.value, nbits)
+    return CopyInstruction(path_of(facts, op), facts.tensor_maps[op.output].tile_elems, nbits)

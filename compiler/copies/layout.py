@@ -22,7 +22,7 @@ MAX_ENUMERATED = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class LayoutStep:
     """One dimension, or one level of it: `extent` positions, `stride` apart."""
 
     extent: int
@@ -36,10 +36,10 @@ class Layout(Protocol):
     def shape(self) -> tuple[int, int]: ...
 
     @property
-    def row_steps(self) -> tuple[Step, ...]: ...
+    def row_steps(self) -> tuple[LayoutStep, ...]: ...
 
     @property
-    def column_steps(self) -> tuple[Step, ...]: ...
+    def column_steps(self) -> tuple[LayoutStep, ...]: ...
 
     def __call__(self, row: int, column: int) -> int: ...
 
@@ -61,12 +61,12 @@ class MatrixLayout:
             )
 
     @property
-    def row_steps(self) -> tuple[Step, ...]:
-        return (Step(self.shape[0], self.strides[0]),)
+    def row_steps(self) -> tuple[LayoutStep, ...]:
+        return (LayoutStep(self.shape[0], self.strides[0]),)
 
     @property
-    def column_steps(self) -> tuple[Step, ...]:
-        return (Step(self.shape[1], self.strides[1]),)
+    def column_steps(self) -> tuple[LayoutStep, ...]:
+        return (LayoutStep(self.shape[1], self.strides[1]),)
 
     def __call__(self, row: int, column: int) -> int:
         return row * self.strides[0] + column * self.strides[1]
@@ -102,11 +102,11 @@ class TiledMatrixLayout:
         return self.outer.shape[0] * self.inner.shape[0], self.outer.shape[1] * self.inner.shape[1]
 
     @property
-    def row_steps(self) -> tuple[Step, ...]:
+    def row_steps(self) -> tuple[LayoutStep, ...]:
         return (*self.outer.row_steps, *self.inner.row_steps)
 
     @property
-    def column_steps(self) -> tuple[Step, ...]:
+    def column_steps(self) -> tuple[LayoutStep, ...]:
         return (*self.outer.column_steps, *self.inner.column_steps)
 
     def __call__(self, row: int, column: int) -> int:
@@ -182,20 +182,20 @@ def is_injective(layout: Layout) -> bool:
     return len(np.unique(offsets(layout))) == size(layout)
 
 
-def coalesced(steps: tuple[Step, ...]) -> tuple[Step, ...]:
+def coalesced(steps: tuple[LayoutStep, ...]) -> tuple[LayoutStep, ...]:
     """The fewest levels that give the same offsets: levels that continue one another are one; of extent one, none."""
-    out: list[Step] = []
+    out: list[LayoutStep] = []
     for step in steps:
         if step.extent == 1:
             continue
         if out and out[-1].stride == step.stride * step.extent:
-            out[-1] = Step(out[-1].extent * step.extent, step.stride)
+            out[-1] = LayoutStep(out[-1].extent * step.extent, step.stride)
         else:
             out.append(step)
     return tuple(out)
 
 
-def layout_from(row_steps: tuple[Step, ...], column_steps: tuple[Step, ...]) -> Layout | None:
+def layout_from(row_steps: tuple[LayoutStep, ...], column_steps: tuple[LayoutStep, ...]) -> Layout | None:
     """The layout with these levels, composed once if it must be; None where once is not enough."""
     rows, columns = coalesced(row_steps), coalesced(column_steps)
     if max(len(rows), len(columns)) > 2:
@@ -209,13 +209,13 @@ def layout_from(row_steps: tuple[Step, ...], column_steps: tuple[Step, ...]) -> 
     return TiledMatrixLayout(outer, inner)
 
 
-def _two_levels(steps: tuple[Step, ...]) -> tuple[Step, Step]:
+def _two_levels(steps: tuple[LayoutStep, ...]) -> tuple[LayoutStep, LayoutStep]:
     """At most two levels as exactly two, the outer ones empty where there are fewer."""
-    outer, inner = (*[Step(1, 0)] * (2 - len(steps)), *steps)
+    outer, inner = (*[LayoutStep(1, 0)] * (2 - len(steps)), *steps)
     return outer, inner
 
 
-def _along(steps: tuple[Step, ...]) -> Array:
+def _along(steps: tuple[LayoutStep, ...]) -> Array:
     """Offsets along one dimension, in order."""
     out = np.zeros(1, dtype=np.int64)
     for step in steps:

@@ -9,7 +9,7 @@ from compiler.analysis.memory.swizzle import repeat_bytes
 from compiler.arch import Arch
 from compiler.copies.errors import TileError
 from compiler.copies.instruction import BULK_BYTES, JOINED, STMATRIX_CAPABILITY, WORD_BYTES, Path
-from compiler.copies.layout import Layout, Step, coalesced
+from compiler.copies.layout import Layout, LayoutStep, coalesced
 from compiler.copies.registers import RegisterLayout
 from compiler.copies.tile import GlobalTile, RegTile, SharedTile, Tile
 from compiler.ir.iter_domain import MemoryType
@@ -77,9 +77,9 @@ def _common_levels(a: Layout, b: Layout) -> list[tuple[int, int, int]]:
                 return [(0, 0, 0)]
             out.append((extent, x.stride, y.stride))
             if x.extent > extent:
-                left_a.append(Step(x.extent // extent, x.stride * extent))
+                left_a.append(LayoutStep(x.extent // extent, x.stride * extent))
             if y.extent > extent:
-                left_b.append(Step(y.extent // extent, y.stride * extent))
+                left_b.append(LayoutStep(y.extent // extent, y.stride * extent))
     return sorted(out, key=lambda level: level[2])
 
 

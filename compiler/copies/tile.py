@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from compiler.analysis.tmem.allocation import COLUMN_BITS, COLUMNS, LANES
 from compiler.copies.errors import TileError
-from compiler.copies.layout import Array, Layout, Step, coalesced, offsets
+from compiler.copies.layout import Array, Layout, LayoutStep, coalesced, offsets
 from compiler.copies.registers import RegisterLayout, ThreadLayout
 from compiler.copies.swizzle import Swizzle
 from compiler.dtypes import DType
@@ -184,7 +184,7 @@ def _aligned_run(layout: Layout, dimension: int, dtype: DType, offset: int, most
     return run
 
 
-def _groups_are_words(along: tuple[Step, ...], across: tuple[Step, ...], offset: int, width: int) -> bool:
+def _groups_are_words(along: tuple[LayoutStep, ...], across: tuple[LayoutStep, ...], offset: int, width: int) -> bool:
     """True if every `width` neighbours from a multiple of it are consecutive and start at a multiple of it."""
     levels = coalesced(along)
     if not levels or levels[-1].stride != 1 or levels[-1].extent % width or offset % width:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from math import prod
 
-from compiler.copies.layout import MatrixLayout, Step, layout_from
+from compiler.copies.layout import LayoutStep, MatrixLayout, layout_from
 from compiler.copies.registers import WARP_LANES, Move, Moves
 
 
 def warps_of(block: tuple[int, int, int], threads: tuple[Moves, Moves, Moves]) -> MatrixLayout | None:
     """Which warp has which part of the tile; None where warps do not tile it, or are no matrix of dense strides."""
-    rows: list[tuple[int, Step]] = []
-    columns: list[tuple[int, Step]] = []
+    rows: list[tuple[int, LayoutStep]] = []
+    columns: list[tuple[int, LayoutStep]] = []
     stride = 1
     for extent, moves in zip(block, threads, strict=True):
         if prod(m.extent for m in moves) not in (1, extent):
@@ -30,11 +30,11 @@ def warps_of(block: tuple[int, int, int], threads: tuple[Moves, Moves, Moves]) -
     return found if isinstance(found, MatrixLayout) else None
 
 
-def _of_warps(move: Move, stride: int) -> Step | None:
+def _of_warps(move: Move, stride: int) -> LayoutStep | None:
     """The part of a move of threads, `stride` apart, that goes from warp to warp; None where it cuts warps apart."""
     if stride % WARP_LANES == 0:
-        return Step(move.extent, stride // WARP_LANES)
+        return LayoutStep(move.extent, stride // WARP_LANES)
     if WARP_LANES % stride:
         return None
     lanes = min(move.extent, WARP_LANES // stride)
-    return Step(move.extent // lanes, 1) if move.extent % lanes == 0 else None
+    return LayoutStep(move.extent // lanes, 1) if move.extent % lanes == 0 else None

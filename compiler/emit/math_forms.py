@@ -22,7 +22,7 @@ class ErrorOf(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class MathForm:
     """A device function whose absolute error is at most `error` times what `of` names; `source` says why."""
 
     function: str
@@ -40,8 +40,8 @@ class MathForms:
     """
 
     exact: str
-    approx: Form | None = None
-    coarse: Form | None = None
+    approx: MathForm | None = None
+    coarse: MathForm | None = None
 
 
 _TANH = 2.0**-11
@@ -52,8 +52,8 @@ _EXP = 2.0**-22 + 88.8 * _EXPONENT
 """2^y of an f32 y = x·log2(e): ex2.approx's own error and y's, which grows with |x| up to 88.8, where exp overflows."""
 
 
-def _coarse(name: str, error: float, of: ErrorOf) -> Form:
-    return Form(f"ft_{name}_coarse", error, of, "tanh.approx.f32: relative error 2^-11")
+def _coarse(name: str, error: float, of: ErrorOf) -> MathForm:
+    return MathForm(f"ft_{name}_coarse", error, of, "tanh.approx.f32: relative error 2^-11")
 
 
 MATH_FORMS: dict[OpKind, MathForms] = {
@@ -68,46 +68,46 @@ MATH_FORMS: dict[OpKind, MathForms] = {
     OpKind.RELU: MathForms("ft_relu"),
     OpKind.DIV: MathForms(
         "ft_div",
-        Form("ft_div_approx", 2.0**-21, ErrorOf.RESULT, "div.approx.f32 of 1, 2 ulp, and a product"),
+        MathForm("ft_div_approx", 2.0**-21, ErrorOf.RESULT, "div.approx.f32 of 1, 2 ulp, and a product"),
     ),
     OpKind.RECIPROCAL: MathForms(
         "ft_reciprocal",
-        Form("ft_reciprocal_approx", 2.0**-23, ErrorOf.RESULT, "rcp.approx.f32: 1 ulp"),
+        MathForm("ft_reciprocal_approx", 2.0**-23, ErrorOf.RESULT, "rcp.approx.f32: 1 ulp"),
     ),
     OpKind.SQRT: MathForms(
         "ft_sqrt",
-        Form("ft_sqrt_approx", 2.0**-23, ErrorOf.RESULT, "sqrt.approx.f32: relative error 2^-23"),
+        MathForm("ft_sqrt_approx", 2.0**-23, ErrorOf.RESULT, "sqrt.approx.f32: relative error 2^-23"),
     ),
     OpKind.RSQRT: MathForms(
         "ft_rsqrt",
-        Form("ft_rsqrt_approx", 2.0**-22.9, ErrorOf.RESULT, "rsqrt.approx.f32: relative error 2^-22.9"),
+        MathForm("ft_rsqrt_approx", 2.0**-22.9, ErrorOf.RESULT, "rsqrt.approx.f32: relative error 2^-22.9"),
     ),
     OpKind.EXP: MathForms(
         "ft_exp",
-        Form(
+        MathForm(
             "ft_exp_approx", _EXP, ErrorOf.RESULT, "ex2.approx.ftz.f32: relative error 2^-22; argument rounded to f32"
         ),
     ),
     OpKind.LOG: MathForms(
         "ft_log",
-        Form(
+        MathForm(
             "ft_log_approx", 2.0**-21, ErrorOf.RESULT, "lg2.approx.f32: 2^-22, in (0.5, 2) of one instead of the result"
         ),
     ),
     OpKind.TANH: MathForms("ft_tanh", coarse=_coarse("tanh", _TANH, ErrorOf.RESULT)),
     OpKind.SIGMOID: MathForms(
         "ft_sigmoid",
-        Form("ft_sigmoid_approx", _EXP + 2.0**-22, ErrorOf.RESULT, "as exp; rcp.approx.ftz.f32: 1 ulp"),
+        MathForm("ft_sigmoid_approx", _EXP + 2.0**-22, ErrorOf.RESULT, "as exp; rcp.approx.ftz.f32: 1 ulp"),
         _coarse("sigmoid", _TANH / 2 + 2.0**-23, ErrorOf.ONE),
     ),
     OpKind.SILU: MathForms(
         "ft_silu",
-        Form("ft_silu_approx", _EXP + 2.0**-21.5, ErrorOf.RESULT, "as sigmoid, and a product"),
+        MathForm("ft_silu_approx", _EXP + 2.0**-21.5, ErrorOf.RESULT, "as sigmoid, and a product"),
         _coarse("silu", _TANH / 2 + 2.0**-23, ErrorOf.INPUT),
     ),
     OpKind.GELU: MathForms(
         "ft_gelu",
-        Form("ft_gelu_approx", 4 * _EXP, ErrorOf.RESULT, "as silu; the argument is a polynomial of four roundings"),
+        MathForm("ft_gelu_approx", 4 * _EXP, ErrorOf.RESULT, "as silu; the argument is a polynomial of four roundings"),
         _coarse("gelu", _TANH / 2 + 2.0**-22, ErrorOf.INPUT),
     ),
 }

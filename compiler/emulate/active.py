@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from compiler.emulate.ptx.module import Instruction
+from compiler.emulate.ptx.module import PtxInstruction
 from compiler.emulate.report import FaultKind
 from compiler.emulate.threads import Lanes
 
@@ -43,7 +43,7 @@ class Active:
     def fault(
         self,
         kind: FaultKind,
-        insn: Instruction,
+        insn: PtxInstruction,
         message: str,
         bad: npt.NDArray[np.bool_] | None = None,
         addresses: npt.NDArray[np.generic] | np.generic | None = None,

@@ -6,7 +6,7 @@ import random
 from abc import ABC, abstractmethod
 
 from compiler.emulate.launch import Completion
-from compiler.emulate.ptx.module import Instruction
+from compiler.emulate.ptx.module import PtxInstruction
 
 _EAGERNESS = 0.25
 """Share of the turns of threads in which, in random order, operations go on as well."""
@@ -15,7 +15,7 @@ _EAGERNESS = 0.25
 class Pending(ABC):
     """An operation under way, in stages (read the source, write the destination, signal), each done at once."""
 
-    insn: Instruction
+    insn: PtxInstruction
     lane: int
     """The lane that issued it."""
 

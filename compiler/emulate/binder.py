@@ -20,13 +20,13 @@ from compiler.emulate.ptx.module import (
     Address,
     Function,
     Immediate,
-    Instruction,
     Negated,
     Operand,
+    PtxInstruction,
+    PtxSymbol,
     Register,
     Sink,
     Special,
-    Symbol,
 )
 from compiler.emulate.report import FaultKind
 from compiler.emulate.special import special
@@ -44,7 +44,7 @@ _PREDICATE = np.dtype(np.bool_)
 _ADDRESS = np.dtype(np.uint64)
 
 
-class Unsupported(Exception):
+class UnknownForm(Exception):
     """Raised by a builder for a form that it does not know; says what is not supported."""
 
 
@@ -63,7 +63,7 @@ class Binder:
         self.checked = maybe_unassigned
         self._landing = landing_registers(function)
 
-    def reader(self, operand: Operand, dtype: npt.DTypeLike, insn: Instruction) -> Reader:
+    def reader(self, operand: Operand, dtype: npt.DTypeLike, insn: PtxInstruction) -> Reader:
         """Reads `operand` as `dtype`: np.float32, np.int64, np.uint16 (also bits of bf16), np.bool_ (predicates)…
 
         A register wider than `dtype` gives its low bits, as PTX allows for ld, st and cvt. A narrower one raises
@@ -81,18 +81,18 @@ class Binder:
                 return lambda a: value
             case Special(name):
                 return special(name, wanted)
-            case Symbol(name, offset):
+            case PtxSymbol(name, offset):
                 if name not in self.symbols:
-                    raise Unsupported(f"the address of {name}, which is no variable (a function pointer, say)")
+                    raise UnknownForm(f"the address of {name}, which is no variable (a function pointer, say)")
                 address: Any = np.uint64(self.symbols[name] + offset).astype(wanted)
                 return lambda a: address
             case _:
-                raise Unsupported(f"operand {operand} has no single value")
+                raise UnknownForm(f"operand {operand} has no single value")
 
-    def _register(self, register: Register, wanted: np.dtype[Any], insn: Instruction) -> Reader:
+    def _register(self, register: Register, wanted: np.dtype[Any], insn: PtxInstruction) -> Reader:
         index, own = register.index, register_dtype(register)
         if own.itemsize < wanted.itemsize or (own == _PREDICATE) != (wanted == _PREDICATE):
-            raise Unsupported(f"{register.name} ({register.type}) read as {wanted}")
+            raise UnknownForm(f"{register.name} ({register.type}) read as {wanted}")
 
         def raw(a: Active) -> Array:
             values = a.machine.registers[index]
@@ -124,7 +124,7 @@ class Binder:
 
         return checked
 
-    def writer(self, operand: Operand, dtype: npt.DTypeLike, insn: Instruction) -> Writer:
+    def writer(self, operand: Operand, dtype: npt.DTypeLike, insn: PtxInstruction) -> Writer:
         """Writes values of `dtype` to `operand`, a register or `_`.
 
         A register wider than `dtype` is filled: with the sign of signed integers, else with zeros (PTX ISA, "Operand
@@ -134,10 +134,10 @@ class Binder:
         if isinstance(operand, Sink):
             return lambda a, values: None
         if not isinstance(operand, Register):
-            raise Unsupported(f"a result in {operand}")
+            raise UnknownForm(f"a result in {operand}")
         index, own = operand.index, register_dtype(operand)
         if own.itemsize < given.itemsize or (own == _PREDICATE) != (given == _PREDICATE):
-            raise Unsupported(f"{given} written to {operand.name} ({operand.type})")
+            raise UnknownForm(f"{given} written to {operand.name} ({operand.type})")
         signed = given.kind == "i"
         wide = np.dtype(f"i{own.itemsize}") if signed else own
         narrow = np.dtype(f"u{given.itemsize}")
@@ -163,10 +163,10 @@ class Binder:
 
         return write
 
-    def address(self, operand: Operand, insn: Instruction) -> Reader:
+    def address(self, operand: Operand, insn: PtxInstruction) -> Reader:
         """The 64-bit addresses that `[base+offset]` names. 32-bit bases are zero-extended after the sum wraps."""
         if not isinstance(operand, Address):
-            raise Unsupported(f"operand {operand} is no address")
+            raise UnknownForm(f"operand {operand} is no address")
         base, offset = operand.base, operand.offset
         if isinstance(base, Register) and base.nbits == 32:
             narrow = self.reader(base, np.uint32, insn)
@@ -179,7 +179,7 @@ class Binder:
         return lambda a: wide(a) + step64
 
 
-def _landed(register: Register, read: Reader, insn: Instruction) -> Reader:
+def _landed(register: Register, read: Reader, insn: PtxInstruction) -> Reader:
     """Reads a register that an asynchronous load may still be filling."""
 
     def landed(a: Active) -> Array:
@@ -194,7 +194,7 @@ def register_dtype(register: Register) -> np.dtype[Any]:
     if register.type == "pred":
         return _PREDICATE
     if register.nbits == 128:
-        raise Unsupported(f"the 128-bit register {register.name} in this instruction")
+        raise UnknownForm(f"the 128-bit register {register.name} in this instruction")
     return np.dtype(f"u{register.nbits // 8}")
 
 
@@ -217,21 +217,21 @@ def constant(operand: Immediate, wanted: np.dtype[Any]) -> Any:
         return np.frombuffer(bits.to_bytes(8, "little"), wanted)[0]
     if kind == "f64" and wanted.itemsize == 4:
         return np.float32(value).view(wanted)
-    raise Unsupported(f"the constant {value} read as {wanted}")
+    raise UnknownForm(f"the constant {value} read as {wanted}")
 
 
-def wide_reader(operand: Operand, insn: Instruction) -> Reader:
+def wide_reader(operand: Operand, insn: PtxInstruction) -> Reader:
     """Reads a 128-bit register: (lanes, 2) words of 8 bytes, the low one first."""
     if not isinstance(operand, Register) or operand.nbits != 128:
-        raise Unsupported(f"{operand} as a 128-bit value")
+        raise UnknownForm(f"{operand} as a 128-bit value")
     index = operand.index
     return lambda a: a.machine.registers[index][a.lanes]
 
 
-def wide_writer(operand: Operand, insn: Instruction) -> Writer:
+def wide_writer(operand: Operand, insn: PtxInstruction) -> Writer:
     """Writes a 128-bit register from (lanes, 2) words of 8 bytes."""
     if not isinstance(operand, Register) or operand.nbits != 128:
-        raise Unsupported(f"a 128-bit result in {operand}")
+        raise UnknownForm(f"a 128-bit result in {operand}")
     index = operand.index
 
     def write(a: Active, values: Array) -> None:

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from compiler.emulate.active import Active
-from compiler.emulate.memory.region import Offsets, Region
-from compiler.emulate.ptx.module import Instruction
+from compiler.emulate.memory.region import MemoryRegion, Offsets
+from compiler.emulate.ptx.module import PtxInstruction
 from compiler.emulate.threads import WARP, Lanes
 
 SECTOR = 32
@@ -78,7 +78,14 @@ class Counters:
             counts[2] += divergent
 
     def global_access(
-        self, active: Active, region: Region, offsets: Offsets, nbytes: int, is_store: bool, *, is_atomic: bool = False
+        self,
+        active: Active,
+        region: MemoryRegion,
+        offsets: Offsets,
+        nbytes: int,
+        is_store: bool,
+        *,
+        is_atomic: bool = False,
     ) -> None:
         """One instruction of these lanes, each with `nbytes` bytes of a tensor at its offset.
 
@@ -105,7 +112,7 @@ class Counters:
         nbytes: int,
         is_store: bool,
         lanes: Lanes,
-        insn: Instruction | None = None,
+        insn: PtxInstruction | None = None,
     ) -> None:
         """One instruction of `lanes`, each with `nbytes` bytes of shared memory at its offset; rows of `ldmatrix` and
         `stmatrix` are such accesses of 16 bytes by the lanes that give their addresses.

@@ -9,7 +9,7 @@ import numpy as np
 
 from compiler.emulate.active import Active
 from compiler.emulate.program import Wait
-from compiler.emulate.ptx.module import Instruction
+from compiler.emulate.ptx.module import PtxInstruction
 from compiler.emulate.report import FaultKind
 from compiler.emulate.threads import WARP, Lanes
 
@@ -47,7 +47,7 @@ def _awaited(machine: Machine, pc: int, lanes: Lanes) -> str:
     return end.step.waiting_for(Active(machine, lanes))
 
 
-def _waiting_at(machine: Machine, pc: int) -> Instruction:
+def _waiting_at(machine: Machine, pc: int) -> PtxInstruction:
     """What keeps lanes standing at `pc`: the first instruction of its block that looks at memory or a barrier."""
     block = machine.program.blocks.get(pc)
     mine = machine.function.instructions[pc : block.stop if block else pc + 1]

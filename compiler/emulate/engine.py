@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from compiler.emulate.active import Active
 from compiler.emulate.memory.region import Offsets
-from compiler.emulate.ptx.module import Instruction
+from compiler.emulate.ptx.module import PtxInstruction
 
 if TYPE_CHECKING:
     from compiler.emulate.machine import Machine
@@ -21,7 +21,9 @@ class Engine:
     def block_ended(self, slot: int) -> None:
         """All threads of the block in `slot` have exited: report what must not be left (copies in flight, say)."""
 
-    def shared_access(self, active: Active, insn: Instruction, offsets: Offsets, nbytes: int, is_store: bool) -> None:
+    def shared_access(
+        self, active: Active, insn: PtxInstruction, offsets: Offsets, nbytes: int, is_store: bool
+    ) -> None:
         """Threads access shared memory as ordinary data. Called only for engines that override it."""
 
     def explain_stuck(self) -> None:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from compiler.emulate.active import Active
 from compiler.emulate.engine import Engine
-from compiler.emulate.ptx.module import Function, Instruction, Operand, Pair, Register, Vector
+from compiler.emulate.ptx.module import Function, Operand, Pair, PtxInstruction, Register, Vector
 from compiler.emulate.report import FaultKind
 from compiler.emulate.threads import Lanes
 
@@ -38,7 +38,7 @@ def landing_registers(function: Function) -> frozenset[int]:
         found |= more
 
 
-class Load(Protocol):
+class RegisterLoad(Protocol):
     """A load that fills registers."""
 
     def complete(self) -> None:
@@ -55,10 +55,10 @@ class InFlight(Engine):
         super().__init__(machine)
         self._loads: dict[int, npt.NDArray[np.int64]] = {}
         self._waited = np.zeros(machine.threads.lanes, np.int64)
-        self._under_way: dict[int, tuple[Lanes, Load]] = {}
+        self._under_way: dict[int, tuple[Lanes, RegisterLoad]] = {}
         self._last = 0
 
-    def start(self, registers: tuple[int, ...], lanes: Lanes, load: Load) -> int:
+    def start(self, registers: tuple[int, ...], lanes: Lanes, load: RegisterLoad) -> int:
         """A load into these registers of these lanes was issued. Its number."""
         self._last += 1
         self._under_way[self._last] = lanes, load
@@ -82,7 +82,7 @@ class InFlight(Engine):
             if (self._waited[issuers] >= number).all():
                 del self._under_way[number]
 
-    def read(self, active: Active, register: Register, insn: Instruction) -> None:
+    def read(self, active: Active, register: Register, insn: PtxInstruction) -> None:
         """Lanes read a register: completes what is on its way there, and reports a use that did not wait."""
         loads = self._loads.get(register.index)
         if loads is None:
@@ -107,7 +107,7 @@ class InFlight(Engine):
                 self._under_way[number][1].observe(active.lanes[early])
             self.wait(active.lanes[early])
 
-    def written(self, active: Active, register: Register, insn: Instruction) -> None:
+    def written(self, active: Active, register: Register, insn: PtxInstruction) -> None:
         """Lanes have written a register; by `mov` it takes over what its sources wait for."""
         lanes = active.lanes
         taken = np.zeros(len(lanes), np.int64)
@@ -126,11 +126,11 @@ class InFlight(Engine):
         return found
 
 
-def _results(insn: Instruction) -> Iterator[Register]:
+def _results(insn: PtxInstruction) -> Iterator[Register]:
     return _registers(insn.operands[:1])
 
 
-def _sources(insn: Instruction) -> Iterator[Register]:
+def _sources(insn: PtxInstruction) -> Iterator[Register]:
     return _registers(insn.operands[1:])
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from compiler.emulate.report import Fault
+from compiler.emulate.report import EmulatorFault
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -29,7 +29,7 @@ class Completion(StrEnum):
 
 
 @dataclass(frozen=True)
-class Tensor:
+class EmulatedTensor:
     """A tensor in global memory.
 
     `data` holds its bytes from the first element to the last, holes of strided tensors included; the run changes it.
@@ -51,7 +51,7 @@ class Tensor:
 
 
 @dataclass(frozen=True)
-class TensorMap:
+class EmulatedTensorMap:
     """A tensor map argument, everything innermost first (CUDA driver API, cuTensorMapEncodeTiled).
 
     `strides_bytes` has rank-1 entries. `swizzle` is NONE 32B 64B 128B 128B_ATOM_32B 128B_ATOM_32B_FLIP_8B or
@@ -87,7 +87,7 @@ class ValueArgument:
     data: bytes
 
 
-Argument = TensorArgument | TensorMap | ValueArgument
+Argument = TensorArgument | EmulatedTensorMap | ValueArgument
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Launch:
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     args: tuple[Argument, ...]
-    tensors: dict[str, Tensor]
+    tensors: dict[str, EmulatedTensor]
     cluster: tuple[int, int, int] = (1, 1, 1)
     dynamic_smem: int = 0
 
@@ -121,14 +121,14 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class EmulatedOutcome:
     """The faults, what was counted, and for each tensor a flag a byte that the kernel wrote.
 
     `unlisted`: occurrences of faults beyond those that a report lists. `instructions`: of all warps together.
     `met_limit`: the run was ended after `Options.max_instructions`, and the last of the faults says so.
     """
 
-    faults: tuple[Fault, ...]
+    faults: tuple[EmulatorFault, ...]
     counters: dict[str, Any]
     written: dict[str, npt.NDArray[np.bool_]] = field(default_factory=dict)
     unlisted: int = 0

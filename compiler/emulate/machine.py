@@ -15,10 +15,10 @@ from compiler.emulate.engine import Engine
 from compiler.emulate.launch import Completion, Launch, Options
 from compiler.emulate.memory.memory import Memory
 from compiler.emulate.memory.places import AddressMap
-from compiler.emulate.memory.region import Offsets, Region
+from compiler.emulate.memory.region import MemoryRegion, Offsets
 from compiler.emulate.order.order import Order
-from compiler.emulate.program import BasicBlock, Branch, Exit, Program, Wait
-from compiler.emulate.ptx.module import Function, Instruction
+from compiler.emulate.program import BasicBlock, BoundProgram, Branch, Exit, Wait
+from compiler.emulate.ptx.module import Function, PtxInstruction
 from compiler.emulate.report import FaultKind, Halt, LimitMet, Report
 from compiler.emulate.threads import WARP, Lanes, Threads
 
@@ -46,7 +46,7 @@ class Machine:
 
     def __init__(
         self,
-        program: Program,
+        program: BoundProgram,
         launch: Launch,
         options: Options,
         threads: Threads,
@@ -67,7 +67,7 @@ class Machine:
         self.last_ran = np.zeros(threads.lanes, np.int64)
         self.came = np.zeros(threads.lanes, np.int64)
         self._time = 0
-        self.origins: dict[int, Instruction] = {}
+        self.origins: dict[int, PtxInstruction] = {}
         self._known = {index: np.zeros(threads.lanes, np.uint16) for index in program.checked}
         self._engines: dict[type[Engine], Engine] = {}
         self._watchers: list[Engine] = []
@@ -124,7 +124,7 @@ class Machine:
         return ended
 
     def touch_shared(
-        self, active: Active, insn: Instruction, region: Region, offsets: Offsets, nbytes: int, is_store: bool
+        self, active: Active, insn: PtxInstruction, region: MemoryRegion, offsets: Offsets, nbytes: int, is_store: bool
     ) -> None:
         """Tells the engines that watch shared memory of an ordinary access."""
         for engine in self._watchers:
@@ -133,7 +133,7 @@ class Machine:
     def fault(
         self,
         kind: FaultKind,
-        insn: Instruction,
+        insn: PtxInstruction,
         message: str,
         *,
         lane: int | None = None,

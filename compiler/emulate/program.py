@@ -10,9 +10,9 @@ import numpy as np
 
 from compiler.emulate import execute  # noqa: F401 - registers the instructions
 from compiler.emulate.active import Active
-from compiler.emulate.binder import Binder, Reader, Unsupported
+from compiler.emulate.binder import Binder, Reader, UnknownForm
 from compiler.emulate.ptx.flow import flow
-from compiler.emulate.ptx.module import Function, Instruction, LabelRef, Symbol
+from compiler.emulate.ptx.module import Function, LabelRef, PtxInstruction, PtxSymbol
 from compiler.emulate.registry import Collective, Run, Step, build
 from compiler.emulate.report import FaultKind, Halt
 from compiler.emulate.unassigned import followed
@@ -24,7 +24,7 @@ _LEAVING = ("ret", "exit")
 class Branch:
     """Where lanes go: `targets[0]`, or `targets[index]` of a table. `guard` tells which lanes branch, None for all."""
 
-    insn: Instruction
+    insn: PtxInstruction
     targets: tuple[int, ...]
     guard: Reader | None = None
     index: Reader | None = None
@@ -34,7 +34,7 @@ class Branch:
 class Exit:
     """Lanes end here; `guard` tells which, None for all."""
 
-    insn: Instruction
+    insn: PtxInstruction
     guard: Reader | None = None
 
 
@@ -63,7 +63,7 @@ class BasicBlock:
     classes: tuple[tuple[str, int], ...]
 
 
-class Program:
+class BoundProgram:
     """A function bound for running. `blocks[i]` is the basic block that starts at instruction `starts` i, by index.
 
     `position[i]` orders instructions so that lanes meet again after a divergence (`ptx.flow`).
@@ -94,14 +94,14 @@ class Program:
         self.blocks = {start: _block(function, start, stop, plain, ends) for start, stop in pairwise(leaders)}
 
 
-def _orders_memory(insn: Instruction) -> bool:
+def _orders_memory(insn: PtxInstruction) -> bool:
     """Fences, and releases and acquires of ordinary memory (PTX ISA, "Memory Consistency Model")."""
     if insn.opcode in ("fence", "membar"):
         return not insn.has("proxy", "mbarrier_init")
     return insn.opcode in ("ld", "st", "atom", "red") and insn.has("acquire", "release", "acq_rel")
 
 
-def _is_of_async_proxy(insn: Instruction) -> bool:
+def _is_of_async_proxy(insn: PtxInstruction) -> bool:
     """Bulk and tensor copies, and tensor memory (PTX ISA, "cp.async.bulk" and "tcgen05": async proxy). `cp.async` and
     `st.async` run beside their thread too, in the generic proxy."""
     return insn.has("bulk") or insn.opcode == "tcgen05"
@@ -118,19 +118,19 @@ def _block(function: Function, start: int, stop: int, plain: dict[int, Run], end
     )
 
 
-def _bound(insn: Instruction, binder: Binder, function: Function) -> Run | End:
+def _bound(insn: PtxInstruction, binder: Binder, function: Function) -> Run | End:
     try:
         guard = _guard(insn, binder)
         if insn.opcode == "bra":
             return Branch(insn, (_target(insn),), guard)
         if insn.opcode == "brx":
             index, table = insn.operands
-            assert isinstance(table, (LabelRef, Symbol))
+            assert isinstance(table, (LabelRef, PtxSymbol))
             return Branch(insn, function.branch_tables[table.name], guard, binder.reader(index, np.uint32, insn))
         if insn.opcode in _LEAVING:
             return Exit(insn, guard)
         step: Step = build(insn, binder)
-    except Unsupported as problem:
+    except UnknownForm as problem:
         return _refusal(insn, str(problem))
     if isinstance(step, Collective):
         step.insn = insn
@@ -139,13 +139,13 @@ def _bound(insn: Instruction, binder: Binder, function: Function) -> Run | End:
     return step if guard is None else _guarded(step, guard)
 
 
-def _target(insn: Instruction) -> int:
+def _target(insn: PtxInstruction) -> int:
     (label,) = insn.operands
     assert isinstance(label, LabelRef)
     return label.target
 
 
-def _guard(insn: Instruction, binder: Binder) -> Reader | None:
+def _guard(insn: PtxInstruction, binder: Binder) -> Reader | None:
     if insn.guard is None:
         return None
     read = binder.reader(insn.guard, np.bool_, insn)
@@ -163,7 +163,7 @@ def _guarded(step: Run, guard: Reader) -> Run:
     return run
 
 
-def _refusal(insn: Instruction, problem: str) -> Run:
+def _refusal(insn: PtxInstruction, problem: str) -> Run:
     """An instruction that is not known: running on without it would be a guess, so the run ends when it is reached."""
 
     def run(active: Active) -> None:
@@ -223,7 +223,7 @@ _CLASSES = {
 _FLOATS = ("f16", "f16x2", "bf16", "bf16x2", "f32", "f32x2", "f64", "tf32")
 
 
-def instruction_class(insn: Instruction) -> str:
+def instruction_class(insn: PtxInstruction) -> str:
     """The class under which an instruction is counted; arithmetic is `float` or `integer`."""
     known = _CLASSES.get(insn.opcode)
     if known is not None:

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from compiler.emulate.active import Active
-from compiler.emulate.binder import Binder, Unsupported
-from compiler.emulate.ptx.module import Instruction
+from compiler.emulate.binder import Binder, UnknownForm
+from compiler.emulate.ptx.module import PtxInstruction
 
 Run = Callable[[Active], None]
 """Executes an instruction for the active lanes."""
@@ -24,7 +24,7 @@ class Collective(ABC):
     say) belongs in an engine, `machine.engine(Class)`.
     """
 
-    insn: Instruction
+    insn: PtxInstruction
 
     def arrive(self, active: Active) -> None:  # noqa: B027 - most have nothing to note
         """Lanes come to stand here."""
@@ -46,7 +46,7 @@ class Collective(ABC):
 
 
 Step = Run | Collective
-Builder = Callable[[Instruction, Binder], Step]
+Builder = Callable[[PtxInstruction, Binder], Step]
 
 _BUILDERS: dict[tuple[str, ...], Builder] = {}
 
@@ -54,7 +54,7 @@ _BUILDERS: dict[tuple[str, ...], Builder] = {}
 def instruction(*names: str) -> Callable[[Builder], Builder]:
     """Registers a builder for the instructions whose name starts with one of `names` ("ld", "cp.async.bulk").
 
-    The longest registered start of a name wins. A builder raises `Unsupported` for a form that it does not know.
+    The longest registered start of a name wins. A builder raises `UnknownForm` for a form that it does not know.
     """
 
     def register(builder: Builder) -> Builder:
@@ -68,7 +68,7 @@ def instruction(*names: str) -> Callable[[Builder], Builder]:
     return register
 
 
-def build(insn: Instruction, binder: Binder) -> Step:
+def build(insn: PtxInstruction, binder: Binder) -> Step:
     """Binds an instruction. Raises Unsupported if none of its name's starts is registered, or its form is not known.
 
     Builders take apart the operands and types that the forms have, for ptxas has checked them; in PTX that no ptxas has
@@ -81,5 +81,5 @@ def build(insn: Instruction, binder: Binder) -> Step:
             try:
                 return builder(insn, binder)
             except (ValueError, IndexError, KeyError) as error:
-                raise Unsupported(f"{name} with these {len(insn.operands)} operands") from error
-    raise Unsupported(f"the instruction {name}")
+                raise UnknownForm(f"{name} with these {len(insn.operands)} operands") from error
+    raise UnknownForm(f"the instruction {name}")

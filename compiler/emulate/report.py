@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from compiler.emulate.ptx.module import Instruction
+from compiler.emulate.ptx.module import PtxInstruction
 
 
 class FaultKind(StrEnum):
@@ -28,7 +28,7 @@ class FaultKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class EmulatorFault:
     """One fault, at its first occurrence; `count` says how often it was seen at this instruction.
 
     `block` and `thread` are CUDA indices (x, y, z), None where no single thread is to blame. `address` is in the space
@@ -70,14 +70,14 @@ class Report:
     """
 
     def __init__(self, limit: int = 100) -> None:
-        self._faults: dict[tuple[FaultKind, int, str | None], Fault] = {}
+        self._faults: dict[tuple[FaultKind, int, str | None], EmulatorFault] = {}
         self._limit = limit
         self.dropped = 0
 
     def add(
         self,
         kind: FaultKind,
-        insn: Instruction,
+        insn: PtxInstruction,
         message: str,
         *,
         block: tuple[int, int, int] | None = None,
@@ -95,12 +95,12 @@ class Report:
             self.dropped += count
         else:
             line = insn.source.line if insn.source else None
-            self._faults[key] = Fault(
+            self._faults[key] = EmulatorFault(
                 kind, message, insn.text, insn.ptx_line, line, block, thread, address, tensor, count
             )
 
     @property
-    def faults(self) -> tuple[Fault, ...]:
+    def faults(self) -> tuple[EmulatorFault, ...]:
         """In the order in which they were first seen, but causes before what follows from them in the same memory.
 
         What a race or a wait for the wrong phase lets be read too early may be unwritten by then, in some orders of
@@ -110,7 +110,7 @@ class Report:
         seen = tuple(self._faults.values())
         causes = {(cause.kind, cause.tensor) for cause in seen}
 
-        def follows(fault: Fault) -> bool:
+        def follows(fault: EmulatorFault) -> bool:
             if fault.kind is FaultKind.DEADLOCK:
                 return True
             return any((kind, fault.tensor) in causes for kind in _CAUSES.get(fault.kind, ()))
@@ -118,5 +118,5 @@ class Report:
         return tuple(sorted(seen, key=follows))
 
 
-def _counted(fault: Fault, more: int) -> Fault:
+def _counted(fault: EmulatorFault, more: int) -> EmulatorFault:
     return replace(fault, count=fault.count + more)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from compiler.emulate.asynchrony import Asynchrony
 from compiler.emulate.counters import Counters
-from compiler.emulate.launch import Completion, Launch, Options, Outcome
+from compiler.emulate.launch import Completion, EmulatedOutcome, Launch, Options
 from compiler.emulate.machine import Machine, Starved
 from compiler.emulate.memory.build import (
     BadLaunch,
@@ -22,7 +22,7 @@ from compiler.emulate.memory.build import (
 )
 from compiler.emulate.memory.places import AddressMap
 from compiler.emulate.order.order import GlobalHistory, Order
-from compiler.emulate.program import Program
+from compiler.emulate.program import BoundProgram
 from compiler.emulate.ptx.inline import inlined
 from compiler.emulate.ptx.module import Function, Module
 from compiler.emulate.report import Halt, LimitMet, Report
@@ -37,7 +37,7 @@ _MOST_LANES = 1 << 18
 """Threads that a large GPU holds at once; a grid whose blocks wait for one another is run whole up to there."""
 
 
-def emulate(module: Module, launch: Launch, options: Options | None = None) -> Outcome:
+def emulate(module: Module, launch: Launch, options: Options | None = None) -> EmulatedOutcome:
     """Runs one launch and changes its tensors' data. Raises BadLaunch where the launch does not fit the kernel."""
     options = options or Options()
     function = _entry(module, launch.entry)
@@ -53,7 +53,7 @@ def emulate(module: Module, launch: Launch, options: Options | None = None) -> O
 
 def _emulated(
     module: Module, function: Function, launch: Launch, options: Options, blocks: list[int], lanes: int
-) -> Outcome:
+) -> EmulatedOutcome:
     report, counters = Report(), Counters(is_on=options.counts)
     memory = launch_memory(module, function, launch)
     program = _program(module, function, memory.symbols)
@@ -94,21 +94,21 @@ def _emulated(
                 instructions += machine.spent
     copy_back(memory, launch)
     written = {name: _changed(memory, name) for name in launch.tensors}
-    return Outcome(report.faults, counters.as_dict(), written, report.dropped, instructions, met_limit)
+    return EmulatedOutcome(report.faults, counters.as_dict(), written, report.dropped, instructions, met_limit)
 
 
 _PROGRAMS_KEPT = 8
-_programs: OrderedDict[tuple[int, str], tuple[Module, dict[str, int], Program]] = OrderedDict()
+_programs: OrderedDict[tuple[int, str], tuple[Module, dict[str, int], BoundProgram]] = OrderedDict()
 
 
-def _program(module: Module, function: Function, symbols: dict[str, int]) -> Program:
+def _program(module: Module, function: Function, symbols: dict[str, int]) -> BoundProgram:
     """The kernel bound for running. The last few are kept: a kernel is run in several orders, on several inputs."""
     key = (id(module), function.name)
     kept = _programs.get(key)
     if kept is not None and kept[0] is module and kept[1] == symbols:
         _programs.move_to_end(key)
         return kept[2]
-    program = Program(function, symbols, module.target)
+    program = BoundProgram(function, symbols, module.target)
     _programs[key] = (module, symbols, program)
     if len(_programs) > _PROGRAMS_KEPT:
         _programs.popitem(last=False)

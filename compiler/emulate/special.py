@@ -50,9 +50,9 @@ def special(name: str, wanted: np.dtype[Any]) -> Callable[[Active], Array]:
     if axis is None and register.startswith("envreg"):
         return _cached(lambda threads: 0, wanted)
     # binder imports this module: the name is there once anything is bound.
-    from compiler.emulate.binder import Unsupported
+    from compiler.emulate.binder import UnknownForm
 
-    raise Unsupported(f"the special register {name}")
+    raise UnknownForm(f"the special register {name}")
 
 
 def _cached(values: Values, wanted: np.dtype[Any]) -> Callable[[Active], Array]:

@@ -16,14 +16,14 @@ import numpy.typing as npt
 from compiler.emulate.active import Active
 from compiler.emulate.binder import WHOLE
 from compiler.emulate.ptx.assignment import computes, copies, destinations, sources
-from compiler.emulate.ptx.module import Immediate, Instruction, Operand, Register, Vector
+from compiler.emulate.ptx.module import Immediate, Operand, PtxInstruction, Register, Vector
 from compiler.emulate.registry import Run
 
 Bytes = npt.NDArray[np.uint16]
 """For each lane the bytes of a register that have values, lowest first; bits past its last byte are set."""
 
 
-def followed(insn: Instruction, step: Run, checked: frozenset[int]) -> Run:
+def followed(insn: PtxInstruction, step: Run, checked: frozenset[int]) -> Run:
     """`step`, which executes `insn`, and then notes which bytes of lanes' results have values. `checked`: registers in
     doubt."""
     read = [r for r in sources(insn) if r.index in checked and r is not insn.guard]
@@ -48,7 +48,7 @@ def followed(insn: Instruction, step: Run, checked: frozenset[int]) -> Run:
     return run
 
 
-def _known(insn: Instruction, active: Active, checked: frozenset[int]) -> dict[int, Bytes]:
+def _known(insn: PtxInstruction, active: Active, checked: frozenset[int]) -> dict[int, Bytes]:
     """By destination: which bytes of lanes' results have values."""
 
     def known(operand: Operand) -> Bytes:
@@ -79,7 +79,7 @@ def _known(insn: Instruction, active: Active, checked: frozenset[int]) -> dict[i
     return dict.fromkeys((r.index for r in results), moved)
 
 
-def _moved(insn: Instruction, active: Active, known: list[Bytes]) -> Bytes | None:
+def _moved(insn: PtxInstruction, active: Active, known: list[Bytes]) -> Bytes | None:
     """The bytes of the result of an instruction that may do without some of its operands'; None for any other."""
     operands = insn.operands[1:]
     match insn.opcode, operands:
@@ -111,7 +111,7 @@ def _moved(insn: Instruction, active: Active, known: list[Bytes]) -> Bytes | Non
             return None
 
 
-def _nbytes(insn: Instruction) -> int:
+def _nbytes(insn: PtxInstruction) -> int:
     """The size of the type that ends the instruction's name."""
     return int(insn.name[-1].lstrip("bsuf")) // 8
 

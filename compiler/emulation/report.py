@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from compiler.emulate.report import Fault, FaultKind
+from compiler.emulate.report import EmulatorFault, FaultKind
 from compiler.emulation.running import Emulation
 from compiler.emulation.subject import Subject
 
@@ -44,18 +44,18 @@ def _lines(emulation: Emulation) -> Iterator[str]:
     yield from counter_lines(emulation.counters, "  ")
 
 
-def _verdict(faults: tuple[Fault, ...]) -> str:
+def _verdict(faults: tuple[EmulatorFault, ...]) -> str:
     if not faults:
         return "no faults"
     kinds = ", ".join(f"{sum(f.kind is kind for f in faults)} {kind}" for kind in FaultKind if _has(faults, kind))
     return f"{len(faults)} fault{'s' if len(faults) > 1 else ''}: {kinds}"
 
 
-def _has(faults: tuple[Fault, ...], kind: FaultKind) -> bool:
+def _has(faults: tuple[EmulatorFault, ...], kind: FaultKind) -> bool:
     return any(f.kind is kind for f in faults)
 
 
-def _fault(fault: Fault, subject: Subject) -> Iterator[str]:
+def _fault(fault: EmulatorFault, subject: Subject) -> Iterator[str]:
     """What was wrong, then where: the line of the source with its text, the instruction, who, which address."""
     times = f" ({fault.count} times)" if fault.count > 1 else ""
     yield f"{fault.kind}{times}"

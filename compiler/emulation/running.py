@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from compiler.emulate.launch import Launch, Options
-from compiler.emulate.report import Fault
+from compiler.emulate.report import EmulatorFault
 from compiler.emulate.run import emulate
 from compiler.emulation.subject import Subject
 
@@ -40,7 +40,7 @@ class Emulation:
 
     subject: Subject
     options: Options
-    faults: tuple[Fault, ...]
+    faults: tuple[EmulatorFault, ...]
     counters: Mapping[str, Any]
     tensors: Mapping[str, TensorResult]
     finished: int
@@ -73,7 +73,7 @@ class Emulation:
                 np.save(folder / f"{name}.{moment}.npy", array, allow_pickle=False)
 
 
-def fault_json(fault: Fault) -> dict[str, Any]:
+def fault_json(fault: EmulatorFault) -> dict[str, Any]:
     """A fault as an object; what is not known is null."""
     return {
         "kind": fault.kind.value,
@@ -98,7 +98,7 @@ def run(subject: Subject, options: Options, *, keep: bool = False) -> Emulation:
     spec = subject.spec
     before = _dense(subject) if keep else {}
     written = {name: np.zeros(tensor.data.size, np.bool_) for name, tensor in spec.tensors.items()}
-    faults: tuple[Fault, ...] = ()
+    faults: tuple[EmulatorFault, ...] = ()
     counters: dict[str, Any] = {}
     finished = unlisted = 0
     for launch in spec.launches:

@@ -90,8 +90,9 @@ def _sections(schedule: Schedule, verdict: Verdict) -> Iterator[tuple[str, Itera
     for run in schedule.bulk_runs.values():
         yield "Bulk copy", (*bulk_run_words(run), *(f"  {_breach(one)}" for one in run.breaches))
     yield "Copies by threads", copy_words(schedule.sf)
-    for copied in explained_copies(schedule.sf, schedule.arch):
-        yield "As tiles", copied.summary().splitlines()
+    if verdict.legal:
+        for copied in explained_copies(schedule.sf, schedule.arch):
+            yield "As tiles", copied.summary().splitlines()
     yield "Tensor memory", tensor_memory_words(schedule.sf, schedule.tensor_memory)
     yield "Shared memory", shared_words(schedule.sf, schedule.graph, schedule.shared_bytes)
     yield "Passed between threads", sync_words(schedule.sync)

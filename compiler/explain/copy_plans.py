@@ -51,7 +51,7 @@ class ExplainedCopy:
 
 
 def explained_copies(sf: ScheduledFusion, arch: Arch) -> Iterator[ExplainedCopy]:
-    """Every copy that reads or writes a memory, in the order of the operators; those between registers move nothing."""
+    """Every copy of a legal schedule that reads or writes a memory, in the order of the operators."""
     for op in sf.ops:
         if op.kind in MOVES and len(op.tensor_inputs) == 1:
             (source,) = op.tensor_inputs

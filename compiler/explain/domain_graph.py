@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from compiler.analysis.id.graph import Group, IdGraph, transforms_of
 from compiler.explain.names import axis_name, short_name
-from compiler.explain.roles import COLOURS, MEANINGS, Role
+from compiler.explain.roles import COLOURS, MEANINGS, TmaRole
 from compiler.explain.svg import FAINT, INK, PAPER, WARN, legend, line, picture, rect, text, text_width
 from compiler.ir.id_exprs import IdExpr, Merge, Resize, Shift, Split, Swizzle, Window
 from compiler.ir.iter_domain import IterDomain, ParallelType
@@ -17,7 +17,7 @@ _HIGH, _LEVEL, _GAP, _EDGE = 34.0, 92.0, 14.0, 20.0
 _TOP = 78.0
 
 
-def domain_graph(graph: IdGraph, t: TensorView, roles: Mapping[Group, Role], title: str) -> str:
+def domain_graph(graph: IdGraph, t: TensorView, roles: Mapping[Group, TmaRole], title: str) -> str:
     """An SVG of how the loop and allocation domains of `t` come from its logical domain.
 
     Axes are coloured by their role in a bulk copy (`roles`); a split that makes holes says so in red.
@@ -36,7 +36,7 @@ def domain_graph(graph: IdGraph, t: TensorView, roles: Mapping[Group, Role], tit
     width = max([x + wide for x, _ in place.values()] + [420.0, text_width(title, 15)]) + _EDGE
     domains = list(_domains(t))
     width = max([width, *(text_width(words) + 2 * _EDGE for words in domains)])
-    key, key_high = legend(_EDGE, bottom + 26, [(COLOURS[r], MEANINGS[r]) for r in Role if r in used], width - 40)
+    key, key_high = legend(_EDGE, bottom + 26, [(COLOURS[r], MEANINGS[r]) for r in TmaRole if r in used], width - 40)
     below = bottom + 26 + key_high + 16
     shapes = [text(_EDGE, 28, title, size=15, bold=True)]
     shapes += [s for e in exprs for s in _transform(e, place, wide)]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from compiler.analysis.tma.tensor_map import MapDim, TensorMapCopy
-from compiler.explain.roles import COLOURS, Role
+from compiler.explain.roles import COLOURS, TmaRole
 from compiler.explain.svg import FAINT, INK, PAPER, WARN, legend, line, picture, rect, text, text_width
 
 _EDGE, _TOP = 20.0, 96.0
@@ -67,9 +67,9 @@ def global_tile(copy: TensorMapCopy, title: str) -> str | None:
     inner, outer = drawn
     tensor, tensor_wide, tensor_high = _tensor(inner, outer, whole)
     box, box_wide, box_high = _box(inner, outer, _EDGE + tensor_wide + 60)
-    entries = [(COLOURS[Role.TILE], "tile: elements that are moved")]
+    entries = [(COLOURS[TmaRole.TILE], "tile: elements that are moved")]
     if (inner.stride, outer.stride) != (1, 1):
-        entries.append((COLOURS[Role.BOX], "in the box, passed over"))
+        entries.append((COLOURS[TmaRole.BOX], "in the box, passed over"))
     if (inner.shown, outer.shown) != (inner.size, outer.size):
         entries.append((_FILL, "past the end: zeros are read" if copy.is_load else "past the end: nothing is written"))
     width = max(2 * _EDGE + tensor_wide + 60 + box_wide, text_width(title, 15) + 2 * _EDGE, 460.0)
@@ -113,7 +113,7 @@ def _tensor(inner: _Dim, outer: _Dim, whole: str) -> tuple[list[str], float, flo
         shapes += [line(x + i * cell, y, x + i * cell, y + high, stroke="#dddddd") for i in range(1, inner.shown)]
         shapes += [line(x, y + j * tall, x + wide, y + j * tall, stroke="#dddddd") for j in range(1, outer.shown)]
     else:
-        filled = COLOURS[Role.TILE] if (inner.stride, outer.stride) == (1, 1) else COLOURS[Role.BOX]
+        filled = COLOURS[TmaRole.TILE] if (inner.stride, outer.stride) == (1, 1) else COLOURS[TmaRole.BOX]
         shapes.append(rect(x, y, inner.box * cell, outer.box * tall, fill=filled))
     for i in range(1, inner.boxes):
         if inner.box * cell >= 2:
@@ -164,4 +164,4 @@ def _elements(
 def _colour(i: int, j: int, inner: _Dim, outer: _Dim) -> str:
     if i >= inner.size or j >= outer.size:
         return _FILL
-    return COLOURS[Role.BOX if i % inner.stride or j % outer.stride else Role.TILE]
+    return COLOURS[TmaRole.BOX if i % inner.stride or j % outer.stride else TmaRole.TILE]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compiler.analysis.sync.sync import Sync
+from compiler.analysis.sync.sync import SyncNeeds
 from compiler.explain.names import axes_names, axis_name, counted, listed
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.iter_domain import MemoryType, ParallelType
@@ -70,7 +70,7 @@ def _circular(c: CircularBuffer) -> str:
     return words
 
 
-def sync_words(sync: Sync) -> Iterator[str]:
+def sync_words(sync: SyncNeeds) -> Iterator[str]:
     """A line for each value that other threads or blocks read than wrote it."""
     for need in sync.needs:
         across = listed((*need.threads, *need.blocks))

@@ -9,7 +9,7 @@ from compiler.analysis.tma.tensor_map import MapDim, TensorMapCopy
 from compiler.ir.id_exprs import Split
 
 
-class Role(StrEnum):
+class TmaRole(StrEnum):
     """The words of the TMA documents (nvFuser, TMA: definitions of box and tile), and two for what is left."""
 
     PARTITIONED = "partitioned"
@@ -22,35 +22,37 @@ class Role(StrEnum):
 
 
 COLOURS = {
-    Role.PARTITIONED: "#b3d1f5",
-    Role.COORDINATE: "#d8b083",
-    Role.BOX: "#8fd18a",
-    Role.TILE: "#4fae63",
-    Role.STRIDE: "#f0a3b5",
-    Role.INSIDE: "#dff2dc",
-    Role.OUTSIDE: "#f3e8da",
+    TmaRole.PARTITIONED: "#b3d1f5",
+    TmaRole.COORDINATE: "#d8b083",
+    TmaRole.BOX: "#8fd18a",
+    TmaRole.TILE: "#4fae63",
+    TmaRole.STRIDE: "#f0a3b5",
+    TmaRole.INSIDE: "#dff2dc",
+    TmaRole.OUTSIDE: "#f3e8da",
 }
 MEANINGS = {
-    Role.PARTITIONED: "partitioned",
-    Role.COORDINATE: "coordinate",
-    Role.BOX: "box",
-    Role.TILE: "tile of a strided box",
-    Role.STRIDE: "element stride",
-    Role.INSIDE: "inside the tile",
-    Role.OUTSIDE: "which tile",
+    TmaRole.PARTITIONED: "partitioned",
+    TmaRole.COORDINATE: "coordinate",
+    TmaRole.BOX: "box",
+    TmaRole.TILE: "tile of a strided box",
+    TmaRole.STRIDE: "element stride",
+    TmaRole.INSIDE: "inside the tile",
+    TmaRole.OUTSIDE: "which tile",
 }
 
 
-def roles_of(graph: IdGraph, copy: TensorMapCopy) -> dict[Group, Role]:
+def roles_of(graph: IdGraph, copy: TensorMapCopy) -> dict[Group, TmaRole]:
     """The role of every group that has one; a whole or dense box is a box before it is anything else."""
-    found: dict[Group, Role] = dict.fromkeys(copy.non_bulk, Role.OUTSIDE) | dict.fromkeys(copy.bulk, Role.INSIDE)
+    found: dict[Group, TmaRole] = dict.fromkeys(copy.non_bulk, TmaRole.OUTSIDE) | dict.fromkeys(
+        copy.bulk, TmaRole.INSIDE
+    )
     for dim in copy.dims or ():
-        found |= dict.fromkeys(dim.partitioned, Role.PARTITIONED)
-        found |= dict.fromkeys(coordinates_of(graph, copy, dim), Role.COORDINATE)
+        found |= dict.fromkeys(dim.partitioned, TmaRole.PARTITIONED)
+        found |= dict.fromkeys(coordinates_of(graph, copy, dim), TmaRole.COORDINATE)
     for dim in copy.dims or ():
         if dim.element_stride is not None:
-            found |= dict.fromkeys(dim.tile, Role.TILE) | {dim.element_stride: Role.STRIDE}
-        found |= dict.fromkeys(dim.box, Role.BOX)
+            found |= dict.fromkeys(dim.tile, TmaRole.TILE) | {dim.element_stride: TmaRole.STRIDE}
+        found |= dict.fromkeys(dim.box, TmaRole.BOX)
     return found
 
 

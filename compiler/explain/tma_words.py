@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compiler.analysis.id.graph import IdGraph, Step
+from compiler.analysis.id.graph import GraphStep, IdGraph
 from compiler.analysis.tma.bulk_run import BulkRun
 from compiler.analysis.tma.tensor_map import Correctness, MapDim, TensorMapCopy
 from compiler.explain.banks import bank_notes, banked_tile
@@ -92,7 +92,7 @@ def _view(graph: IdGraph, copy: TensorMapCopy, names: GroupNames) -> Iterator[st
         yield "  view: the axes of the memory, as they are"
 
 
-def _step(step: Step, names: GroupNames) -> str:
+def _step(step: GraphStep, names: GroupNames) -> str:
     verb = {Split: ("split", "merge"), Merge: ("merge", "split"), Swizzle: ("xor", "xor"), Resize: ("resize", "resize")}
     forward, back = verb[type(step.expr.example)]
     sources, targets = (", ".join(map(names.one, groups)) for groups in (step.sources, step.targets))

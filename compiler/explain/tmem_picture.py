@@ -10,7 +10,7 @@ from compiler.analysis.tmem.recognition import SUBPARTITIONS
 from compiler.analysis.tmem.tmem import TmemAccess, TmemTensor
 from compiler.explain.names import counted
 from compiler.explain.svg import FAINT, INK, WARN, line, picture, rect, text, text_width
-from compiler.explain.tmem_reach import Patch, Reached
+from compiler.explain.tmem_reach import Patch, ReachedCells
 from compiler.explain.tmem_words import SUBPARTITION_LANES
 
 _LANE, _LEFT, _TOP, _EDGE = 3.0, 96.0, 112.0, 20.0
@@ -20,7 +20,7 @@ _COLOURS = ("#b3d1f5", "#f7d9a8", "#c4e8b0", "#f1bfe3", "#cfc0f2", "#aee6dd", "#
 _SPARE = "#f4f4f4"
 
 
-def tensor_memory_picture(tensor: TmemTensor, access: TmemAccess, reached: Reached | None, title: str) -> str:
+def tensor_memory_picture(tensor: TmemTensor, access: TmemAccess, reached: ReachedCells | None, title: str) -> str:
     """An SVG of the columns that the tensor's region takes. Patches are coloured by their first warp and name all.
 
     Where it is not known what threads reach (`reached` is None), the tensor's lanes and columns are outlined alone.
@@ -101,7 +101,7 @@ def _patch(patch: Patch, first_column: int, wide: float, shown: int) -> Iterator
             return
 
 
-def _notes(tensor: TmemTensor, reached: Reached | None) -> Iterator[str]:
+def _notes(tensor: TmemTensor, reached: ReachedCells | None) -> Iterator[str]:
     if tensor.first_column:
         yield f"the tensor begins at column {tensor.first_column} of its region"
     if tensor.lane_span > LANES:

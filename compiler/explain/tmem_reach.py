@@ -32,14 +32,14 @@ class Patch:
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
+class ReachedCells:
     """All patches of a copy, by lane and column; `is_whole` is False where only a loop's first iteration is shown."""
 
     patches: tuple[Patch, ...]
     is_whole: bool
 
 
-def reached_by(sf: ScheduledFusion, graph: IdGraph, access: TmemAccess) -> Reached | None:
+def reached_by(sf: ScheduledFusion, graph: IdGraph, access: TmemAccess) -> ReachedCells | None:
     """What each warp reaches in one copy, in the tensor's own columns; None where the copy was not worked out."""
     sf = with_types_of_their_loops(sf)
     warp = warps_of(graph, block_shape(sf), sf.tensor(access.output)).warp
@@ -54,7 +54,7 @@ def reached_by(sf: ScheduledFusion, graph: IdGraph, access: TmemAccess) -> Reach
         variables = [v for v in variables if v not in loops]
         if prod(v.extent for v in variables) > MAX_POINTS:
             return None
-    return Reached(_patches(*found, variables, sf.tensor(access.tensor).dtype.nbits), is_whole)
+    return ReachedCells(_patches(*found, variables, sf.tensor(access.tensor).dtype.nbits), is_whole)
 
 
 def _patches(lane: Expr, column: Expr, warp: Expr, variables: list[Var], nbits: int) -> tuple[Patch, ...]:

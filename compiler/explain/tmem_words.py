@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from compiler.analysis.tmem.allocation import COLUMNS, LANES
 from compiler.analysis.tmem.recognition import SUBPARTITIONS
-from compiler.analysis.tmem.tmem import Pattern, TensorMemory
+from compiler.analysis.tmem.tmem import Pattern, TensorMemoryPlan
 from compiler.explain.names import axes_names, counted
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.tensor import TensorView
@@ -22,7 +22,7 @@ _PATTERNS = {
 }
 
 
-def tensor_memory_words(sf: ScheduledFusion, plan: TensorMemory) -> Iterator[str]:
+def tensor_memory_words(sf: ScheduledFusion, plan: TensorMemoryPlan) -> Iterator[str]:
     """Lines on the whole plan; nothing where no tensor is in tensor memory."""
     for one in plan.tensors:
         t = sf.tensor(one.tensor)

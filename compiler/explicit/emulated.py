@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from compiler.emit.cuda import ENTRY
-from compiler.emulate.launch import Launch, Options, Outcome, Tensor, TensorArgument
-from compiler.emulate.launch import TensorMap as MapArgument
+from compiler.emulate.launch import EmulatedOutcome, EmulatedTensor, Launch, Options, TensorArgument
+from compiler.emulate.launch import EmulatedTensorMap as MapArgument
 from compiler.emulate.ptx.parser import parse
 from compiler.emulate.run import emulate
 from compiler.explicit.elements import elements, inputs_of, places, storage_elems, stored
@@ -23,7 +23,7 @@ POISON = 0xA5
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ComparedOutput:
     """One output beside its reference. `missing`: elements that nobody wrote, of those that were to be; `wrong`: those
     further off than `allowed`; `first` is one of them, with what was found and expected; `max_error` is the largest."""
 
@@ -51,8 +51,8 @@ class EmulatedExplicit:
     generated: GeneratedExplicit
     launch: Launch
     options: Options
-    outcome: Outcome
-    compared: tuple[Compared, ...]
+    outcome: EmulatedOutcome
+    compared: tuple[ComparedOutput, ...]
     ptx: str
 
     @property
@@ -90,7 +90,7 @@ def run_explicit(
 def launch_of(generated: GeneratedExplicit, given: Mapping[str, Any]) -> Launch:
     """The launch of a generated case over those inputs and outputs that nobody has written."""
     fusion, kernel = generated.fusion, generated.kernel
-    tensors: dict[str, Tensor] = {}
+    tensors: dict[str, EmulatedTensor] = {}
     for name in (*fusion.inputs, *fusion.outputs):
         value = fusion.value(name)
         is_input = name in fusion.inputs
@@ -100,7 +100,7 @@ def launch_of(generated: GeneratedExplicit, given: Mapping[str, Any]) -> Launch:
         valid = None if is_input or held.all() else held
         initialized = None if is_input else np.zeros(count, np.bool_)
         align = max(min(value.align, 256), value.dtype.nbytes)
-        tensors[name] = Tensor(name, value.dtype.value, value.shape, data, initialized, valid, align)
+        tensors[name] = EmulatedTensor(name, value.dtype.value, value.shape, data, initialized, valid, align)
     names = (*fusion.inputs, *fusion.outputs)
     pointers = tuple(TensorArgument(names[p.position]) for p in kernel.pointers)
     maps = tuple(
@@ -131,7 +131,7 @@ def _flags(flags: Any, shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
     return np.lib.stride_tricks.as_strided(flags, shape, tuple(s * flags.strides[0] for s in strides))
 
 
-def _compare(name: str, found: Any, wanted: Any, allowed: Any, written: Any, options: Options) -> Compared:
+def _compare(name: str, found: Any, wanted: Any, allowed: Any, written: Any, options: Options) -> ComparedOutput:
     """Compares what was written; where all blocks ran, all must have been."""
     error = np.abs(np.asarray(found, wanted.dtype) - wanted) if wanted.dtype != np.bool_ else found != wanted
     bad = written & ~(error <= allowed)
@@ -142,4 +142,4 @@ def _compare(name: str, found: Any, wanted: Any, allowed: Any, written: Any, opt
         at = tuple(int(i) for i in np.argwhere(bad)[0])
         first = f"at {list(at)} found {found[at]!s}, expected {wanted[at]!s}"
     largest = float(error[written].max()) if count else 0.0
-    return Compared(name, count, missing, int(bad.sum()), largest, first)
+    return ComparedOutput(name, count, missing, int(bad.sum()), largest, first)

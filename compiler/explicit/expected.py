@@ -24,14 +24,14 @@ _ROUNDINGS = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class ExpectedOutput:
     """An output's elements, and by how much each may be off."""
 
     values: Array
     allowed: Array
 
 
-def expected(fusion: Fusion, inputs: Mapping[str, Array]) -> dict[str, Expected]:
+def expected(fusion: Fusion, inputs: Mapping[str, Array]) -> dict[str, ExpectedOutput]:
     """The outputs of the fusion by name. Raises Unsupported for an operator without a meaning here."""
     known = dict(inputs)
     scale: dict[str, Any] = {name: np.abs(x) for name, x in known.items()}
@@ -55,7 +55,7 @@ def expected(fusion: Fusion, inputs: Mapping[str, Array]) -> dict[str, Expected]
         form = FLOAT_FORMATS.get(fusion.value(name).dtype)
         unit = 0.0 if form is None or not fusion.ops else form.unit_roundoff * _ROUNDINGS * np.sqrt(length[name])
         moves = all(op.kind in (OpKind.COPY, OpKind.PERMUTE, OpKind.BROADCAST_TO) for op in fusion.ops)
-        found[name] = Expected(known[name], np.zeros_like(scale[name]) if moves else scale[name] * unit)
+        found[name] = ExpectedOutput(known[name], np.zeros_like(scale[name]) if moves else scale[name] * unit)
     return found
 
 

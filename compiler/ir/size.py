@@ -12,7 +12,7 @@ from math import prod
 
 
 @dataclass(frozen=True, slots=True)
-class Symbol:
+class SizeSymbol:
     """An unknown; `name` is how a guard spells it, such as `size[0][1]`."""
 
     name: str
@@ -38,7 +38,7 @@ class CeilDiv:
         return f"(({n} + {d} - 1) // {d})" if d.is_constant else f"(({n} + {d} - 1) // ({d}))"
 
 
-Atom = Symbol | CeilDiv
+Atom = SizeSymbol | CeilDiv
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Size:
 
     @staticmethod
     def symbol(name: str, value: int) -> Size:
-        return Size(1, (Symbol(name, value),))
+        return Size(1, (SizeSymbol(name, value),))
 
     @property
     def value(self) -> int:

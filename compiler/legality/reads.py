@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compiler.analysis.id.indexing import Bound, lane_variable
+from compiler.analysis.id.indexing import IndexBound, lane_variable
 from compiler.analysis.memory.allocation import allocated_axes
 from compiler.errors import Violation
 from compiler.ir.algebra import Indices
@@ -99,7 +99,7 @@ def reads_stay_inside_the_allocation(s: Schedule) -> Iterator[Violation]:
                     )
 
 
-def _guards(bound: Bound, at: Expr, extent: int, width: int) -> bool:
+def _guards(bound: IndexBound, at: Expr, extent: int, width: int) -> bool:
     """True if nothing is read at `at` where the bound does not hold, so that what is read lies below `extent`.
 
     The bound is on the index itself, or on that of whole vectors, rows or tiles that it lies in, and cuts no vector of

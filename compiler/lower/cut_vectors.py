@@ -8,24 +8,24 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from compiler.analysis.id.indexing import Bound, first_lane, lane_variable
+from compiler.analysis.id.indexing import IndexBound, first_lane, lane_variable
 from compiler.ir.expr import Expr, Var, const, var
 from compiler.lower.kernel_ir import GlobalLoad, GlobalStore, If, Loop, Stmt
 from compiler.lower.operands import Less, Reg
 from compiler.lower.predicates import lane_guards
 
 
-def cut_by_several(bounds: Iterable[Bound], width: int) -> bool:
+def cut_by_several(bounds: Iterable[IndexBound], width: int) -> bool:
     """Whether more than one bound may cut a vector, which no single condition on its lanes can say."""
     cut = [b for b in bounds if lane_variable(width) in b.index.variables]
     return sum(not _is_whole(b, width) for b in cut) > 1
 
 
-def _is_whole(b: Bound, width: int) -> bool:
+def _is_whole(b: IndexBound, width: int) -> bool:
     return first_lane(b.index, width).divisible_by(width) and b.extent % width == 0
 
 
-def cut_store(store: GlobalStore, offset: Expr, read: Expr, bounds: Iterable[Bound], where: str) -> If:
+def cut_store(store: GlobalStore, offset: Expr, read: Expr, bounds: Iterable[IndexBound], where: str) -> If:
     """`store`, a vector without guards, where every lane is inside of all bounds; else those lanes that are.
 
     `offset`, `read`: places in memory and in registers, in the lane variable; `where` names the tensor.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from compiler.analysis.facts import Facts
-from compiler.analysis.id.indexing import Bound, first_lane, lane_variable, lanes_are_consecutive
+from compiler.analysis.id.indexing import IndexBound, first_lane, lane_variable, lanes_are_consecutive
 from compiler.analysis.memory.narrow_tile import narrow_run
 from compiler.analysis.tma.fttc import Correctness
-from compiler.copies.instruction import Instruction, Path, fragment, instruction_of, lanes, multicast_blocks
+from compiler.copies.instruction import CopyInstruction, Path, fragment, instruction_of, lanes, multicast_blocks
 from compiler.errors import Unsupported
 from compiler.ir.expr import Expr, Var, const, relies_on_bounds, var
 from compiler.ir.fusion import Literal
@@ -91,13 +91,13 @@ def lower_leaf(facts: Facts, op: TensorOp, scope: Scope) -> tuple[Stmt, ...]:
     t = facts.sf.tensor(op.output)
     instruction = instruction_of(facts, op)
     match instruction:
-        case Instruction(path=Path.TMA | Path.BULK_1D) if op.via is CopyVia.TMA:
+        case CopyInstruction(path=Path.TMA | Path.BULK_1D) if op.via is CopyVia.TMA:
             return (_tile(facts, op, t, scope, instruction),)
-        case Instruction(path=Path.BULK_1D):
+        case CopyInstruction(path=Path.BULK_1D):
             return (_bulk(facts, op, t, scope, instruction.access_bytes),)
-        case Instruction(path=Path.LDMATRIX | Path.STMATRIX):
+        case CopyInstruction(path=Path.LDMATRIX | Path.STMATRIX):
             return (_matrices(facts, op, t, scope),)
-        case Instruction(path=Path.CP_ASYNC):
+        case CopyInstruction(path=Path.CP_ASYNC):
             copy = inside_shared(facts, op, _copy_async(facts, op, t, scope), _open_bounds(facts, t, scope))
             return (by_storing_threads(facts, t, copy),)
         case _:
@@ -249,7 +249,7 @@ def _within(facts: Facts, op: TensorOp, t: TensorView, width: int) -> tuple[Less
     return tuple(found)
 
 
-def _open_bounds(facts: Facts, t: TensorView, scope: Scope) -> tuple[Bound, ...]:
+def _open_bounds(facts: Facts, t: TensorView, scope: Scope) -> tuple[IndexBound, ...]:
     return tuple(b for b in facts.indexing.bounds(t) if b not in scope.implied)
 
 
@@ -258,7 +258,7 @@ def map_name(output: str) -> str:
     return f"map_{output}"
 
 
-def _tile(facts: Facts, op: TensorOp, t: TensorView, scope: Scope, instruction: Instruction) -> Stmt:
+def _tile(facts: Facts, op: TensorOp, t: TensorView, scope: Scope, instruction: CopyInstruction) -> Stmt:
     """A copy by a tensor map, or by a run where its tile has to be one."""
     copy = facts.tensor_maps[op.output]
     if t.part_offset:

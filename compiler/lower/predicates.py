@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from compiler.analysis.id.indexing import Bound, first_lane, lane_variable
+from compiler.analysis.id.indexing import IndexBound, first_lane, lane_variable
 from compiler.analysis.loops.loop_nest import BLOCK_VARS, LANE, THREAD_VARS
 from compiler.errors import Unsupported
 from compiler.ir.expr import Atom, Expr, Inside, Mod, Var, const
@@ -22,7 +22,7 @@ class LaneGuards:
     tail: Less | None = None
 
 
-def lane_guards(bounds: Iterable[Bound], width: int, where: str) -> LaneGuards:
+def lane_guards(bounds: Iterable[IndexBound], width: int, where: str) -> LaneGuards:
     """The guards of a vector access.
 
     Lanes agree where the first lane and the extent are both multiples of the width. Both ends of a shifted run may cut
@@ -46,7 +46,7 @@ def lane_guards(bounds: Iterable[Bound], width: int, where: str) -> LaneGuards:
     return LaneGuards(tuple(guards), heads[0] if heads else None, tails[0] if tails else None)
 
 
-def split_guards(bounds: Iterable[Bound], width: int, where: str) -> tuple[tuple[Less, ...], Less | None]:
+def split_guards(bounds: Iterable[IndexBound], width: int, where: str) -> tuple[tuple[Less, ...], Less | None]:
     """The guards of an access that only the end of a run may cut: those that all lanes share, and the tail.
 
     Raises Unsupported as `lane_guards`, and for a vector along a shifted run.
@@ -57,7 +57,7 @@ def split_guards(bounds: Iterable[Bound], width: int, where: str) -> tuple[tuple
     return g.shared, g.tail
 
 
-def trip_count(bound: Bound, variable: Var, outer: frozenset[Var]) -> Expr | None:
+def trip_count(bound: IndexBound, variable: Var, outer: frozenset[Var]) -> Expr | None:
     """Iterations of the loop over `variable` for which the bound holds, if that is one number for the whole block.
 
     `outer`: variables of the loops around it; besides them only block indices may occur.

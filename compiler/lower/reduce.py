@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from compiler.analysis.facts import Facts
-from compiler.analysis.id.indexing import Bound
+from compiler.analysis.id.indexing import IndexBound
 from compiler.analysis.loops.fold import WARP, Fold, folded_dims
 from compiler.ir.expr import Expr, Var, const, unguarded, var
 from compiler.ir.id_exprs import Shift, Split
@@ -81,7 +81,7 @@ def accumulate(facts: Facts, op: TensorOp, target: Reg, source: Reg) -> Accumula
     return Accumulate(op.kind, target, source, guards)
 
 
-def folded_bounds(facts: Facts, t: TensorView) -> tuple[Bound, ...]:
+def folded_bounds(facts: Facts, t: TensorView) -> tuple[IndexBound, ...]:
     """Bounds of folded axes: an element beside them must not take part. Those of kept axes only waste work."""
     own = facts.indexing.own(t)
     cut = (e.source for e in t.exprs if isinstance(e, Split | Shift) and e.source.is_reduction)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from compiler.analysis.facts import Facts
-from compiler.analysis.id.indexing import Bound, first_lane, lane_variable
+from compiler.analysis.id.indexing import IndexBound, first_lane, lane_variable
 from compiler.analysis.memory.allocation import layout_of
 from compiler.analysis.memory.straddle import row_of, run_of_words, span_of_words
 from compiler.copies.instruction import lanes
@@ -37,7 +37,7 @@ def whole_at_ends(source: TensorView, g: LaneGuards, width: int) -> LaneGuards:
     return LaneGuards((*g.shared, start)) if elems % width == 0 else LaneGuards(g.shared, None, g.tail)
 
 
-def words_of_rows(facts: Facts, op: TensorOp, t: TensorView, bounds: Iterable[Bound]) -> LaneGuards | None:
+def words_of_rows(facts: Facts, op: TensorOp, t: TensorView, bounds: Iterable[IndexBound]) -> LaneGuards | None:
     """The guards of an aligned vector along a shifted piece of a row of global memory, loaded whole where it holds any
     element of the piece: what comes with it, elements of other pieces and rows or of the padding between rows, has
     places of its own. None where the vector is no such thing.
@@ -63,7 +63,7 @@ def words_of_rows(facts: Facts, op: TensorOp, t: TensorView, bounds: Iterable[Bo
     return LaneGuards(settled, None, None if row.elems % width == 0 else Less(row.place, const(row.places)))
 
 
-def straddling_load(facts: Facts, op: TensorOp, t: TensorView, bounds: Iterable[Bound]) -> Stmt:
+def straddling_load(facts: Facts, op: TensorOp, t: TensorView, bounds: Iterable[IndexBound]) -> Stmt:
     """A vector that begins at any element: put together of two aligned ones where both lie in its run, or anywhere in
     the tensor's memory where its axes tell no more, else element by element. They begin up to `width` - 1 elements
     before it: of an aligned tensor, in the tensor still."""

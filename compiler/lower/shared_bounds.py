@@ -11,7 +11,7 @@ from dataclasses import replace
 from math import prod
 
 from compiler.analysis.facts import Facts
-from compiler.analysis.id.indexing import Bound
+from compiler.analysis.id.indexing import IndexBound
 from compiler.analysis.memory.allocation import layout_of
 from compiler.ir.expr import const
 from compiler.ir.iter_domain import MemoryType
@@ -20,7 +20,7 @@ from compiler.lower.kernel_ir import CopyAsync, If, Index, SharedLoad, SharedSto
 from compiler.lower.predicates import split_guards
 
 
-def inside_shared(facts: Facts, op: TensorOp, access: Stmt, bounds: tuple[Bound, ...]) -> Stmt:
+def inside_shared(facts: Facts, op: TensorOp, access: Stmt, bounds: tuple[IndexBound, ...]) -> Stmt:
     """The access of `op`, under the bounds of its element where it needs them."""
     width = 1
     match access:
@@ -50,7 +50,7 @@ def _zeros(load: SharedLoad) -> tuple[Stmt, ...]:
     return tuple(Index(replace(target, offset=target.offset + lane), const(0)) for lane in range(load.width))
 
 
-def inside_registers(facts: Facts, op: TensorOp, statement: Stmt, bounds: tuple[Bound, ...]) -> Stmt:
+def inside_registers(facts: Facts, op: TensorOp, statement: Stmt, bounds: tuple[IndexBound, ...]) -> Stmt:
     """An operator on registers, under the bounds of its element where an operand has none there."""
     for name in op.tensor_inputs:
         t = facts.sf.tensor(name)

@@ -18,8 +18,8 @@ from compiler.ir.fusion import Fusion
 from compiler.ir.ops import MathGrade
 from compiler.ir.pinned import graded, pinned
 from compiler.schedule.start_apart import computed_apart
-from compiler.schedule.start_build import Build
-from compiler.schedule.start_space import Space, space_of
+from compiler.schedule.start_build import StartBuild
+from compiler.schedule.start_space import KernelSpace, space_of
 
 MAX_PARTS = 4
 """Most parts in which an output is stored: each is a stream of its own, and all are in registers at once."""
@@ -53,16 +53,16 @@ def _form_or_refusal(fusion: Fusion) -> ScheduledFusion | Unsupported:
 
 def _form(fusion: Fusion) -> ScheduledFusion:
     space = space_of(fusion)
-    built = Build(fusion, space).run()
+    built = StartBuild(fusion, space).run()
     parts = _parts(space, built.joints) if built.joints else None
     if parts is not None and _part_run_bytes(fusion, parts) >= MIN_PART_RUN_BYTES:
-        stored_in_parts = Build(fusion, parts).run()
+        stored_in_parts = StartBuild(fusion, parts).run()
         if not stored_in_parts.joints:
             built = stored_in_parts
     return computed_apart(built.scheduled())
 
 
-def _parts(space: Space, joints: list[tuple[Expr, int]]) -> Space | None:
+def _parts(space: KernelSpace, joints: list[tuple[Expr, int]]) -> KernelSpace | None:
     """The space cut into equal parts at every place where operands of a concatenation meet, if they are few.
 
     f(cat(a, b)) = cat(f(a), f(b)): inside a part each concatenation is one operand, so that nothing is selected, and a
@@ -85,7 +85,7 @@ def _parts(space: Space, joints: list[tuple[Expr, int]]) -> Space | None:
     return space.in_parts(dim, count) if 1 < count <= MAX_PARTS else None
 
 
-def _part_run_bytes(fusion: Fusion, space: Space) -> int:
+def _part_run_bytes(fusion: Fusion, space: KernelSpace) -> int:
     """Contiguous bytes of one part of the narrowest output."""
     narrowest = min(fusion.value(name).dtype.nbytes for name in fusion.outputs)
     return prod(space.shape[space.part_dim :]) * narrowest

@@ -19,21 +19,21 @@ from compiler.schedule.start_groups import groups_of
 from compiler.schedule.start_limits import refuse_many_pieces, refuse_many_tensors
 from compiler.schedule.start_reads import global_tensor, read_apart, with_axes_of_the_space
 from compiler.schedule.start_requests import Part, Request, accumulator, one_to_one
-from compiler.schedule.start_space import Space, folded_dims, is_reduced, output_dims, output_view
+from compiler.schedule.start_space import KernelSpace, folded_dims, is_reduced, output_dims, output_view
 
 _WIDENED = {(DType.BF16, DType.F32), (DType.F16, DType.F32)}
 """Casts between floats that are exact, of types that have packed instructions (PTX ISA, max.bf16x2)."""
 
 
 @dataclass
-class Build:
+class StartBuild:
     """A fusion's form over a space, under construction.
 
     `joints`: an index and its value where the next operand starts, for every place where a concatenation selects.
     """
 
     fusion: Fusion
-    space: Space
+    space: KernelSpace
     tensors: dict[str, TensorView] = field(default_factory=dict)
     ops: list[TensorOp] = field(default_factory=list)
     done: dict[Request, str] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class Build:
             v = self.fusion.value(name)
             self.tensors[name] = global_tensor(name, v.shape, v.dtype, v.strides, v.align)
 
-    def run(self) -> Build:
+    def run(self) -> StartBuild:
         """Makes every output. Raises Unsupported, by its name, for an operator that does not fit the space."""
         refuse_many_pieces(self.fusion)
         for name in self.fusion.outputs:

@@ -12,7 +12,7 @@ from compiler.ir.iter_domain import IterDomain, MemoryType, ParallelType
 from compiler.ir.ops import VIEWS, OpKind
 from compiler.ir.tensor import Allocation, TensorOp, TensorView
 from compiler.ir.views import reshaped
-from compiler.schedule.start_space import Space
+from compiler.schedule.start_space import KernelSpace
 
 
 def global_tensor(name: str, shape: tuple[int, ...], dtype: DType, strides: tuple[int, ...], align: int) -> TensorView:
@@ -23,7 +23,7 @@ def global_tensor(name: str, shape: tuple[int, ...], dtype: DType, strides: tupl
     return TensorView(name, dtype, MemoryType.GLOBAL, logical, logical, serial, (), allocation, align=align)
 
 
-def with_axes_of_the_space(sf: ScheduledFusion, space: Space) -> ScheduledFusion:
+def with_axes_of_the_space(sf: ScheduledFusion, space: KernelSpace) -> ScheduledFusion:
     """The same fusion where inputs that are only read as reshapes of the space have its axes: they are read as they
     are, and the copy engine can bring their rows."""
     for name in sf.fusion.inputs:
@@ -63,7 +63,9 @@ def _cut_strides(
     return None if left else tuple(reversed(found))
 
 
-def _grouped_strides(sizes: tuple[int, ...], strides: tuple[int | None, ...], space: Space) -> tuple[int, ...] | None:
+def _grouped_strides(
+    sizes: tuple[int, ...], strides: tuple[int | None, ...], space: KernelSpace
+) -> tuple[int, ...] | None:
     """The same where the first dimensions of `space` are groups of rows that do not divide the rows."""
     at = next((d for d in range(len(sizes) + 1) if prod(sizes[:d]) == space.count), 0)
     rows = _cut_strides(sizes[:at], strides[:at], (space.count,))

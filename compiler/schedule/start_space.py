@@ -22,7 +22,7 @@ from compiler.schedule.start_groups import Groups, groups_of
 
 
 @dataclass(frozen=True, slots=True)
-class Space:
+class KernelSpace:
     """The space of one kernel.
 
     `shape`: of the full space; `folded`: its dimensions that reductions fold, ascending. Where outputs are stored in
@@ -45,10 +45,10 @@ class Space:
         """The shape that all parts have together."""
         return tuple(n * self.parts if d == self.part_dim else n for d, n in enumerate(self.shape))
 
-    def in_parts(self, dim: int, parts: int) -> Space:
+    def in_parts(self, dim: int, parts: int) -> KernelSpace:
         """The space of one of so many equal parts along a dimension."""
         shape = tuple(n // parts if d == dim else n for d, n in enumerate(self.shape))
-        return Space(shape, self.folded, parts, dim)
+        return KernelSpace(shape, self.folded, parts, dim)
 
     @property
     def kept(self) -> tuple[int, ...]:
@@ -82,7 +82,7 @@ def folded_dims(fusion: Fusion, op: Op) -> tuple[int, ...]:
     return tuple(d for d in op.dims if source[d] > 1)
 
 
-def space_of(fusion: Fusion) -> Space:
+def space_of(fusion: Fusion) -> KernelSpace:
     """The space that the reductions ask for, or else the outputs; cut as finely as its reshapes cut it.
 
     Raises Unsupported where outputs have no place in one space.
@@ -163,7 +163,9 @@ def _places(source: tuple[int, ...], dims: tuple[int, ...], shape: tuple[int, ..
     )
 
 
-def _crossed(fusion: Fusion, shape: tuple[int, ...], folds: Sequence[Op], aligned: frozenset[str]) -> Space | None:
+def _crossed(
+    fusion: Fusion, shape: tuple[int, ...], folds: Sequence[Op], aligned: frozenset[str]
+) -> KernelSpace | None:
     """The space of reductions of two sets of dimensions of one shape, of which one has its innermost dimension and
     which leave some dimension of several places to both; None where they are no such two."""
     sets: dict[str, tuple[int, ...]] = {}
@@ -180,7 +182,7 @@ def _crossed(fusion: Fusion, shape: tuple[int, ...], folds: Sequence[Op], aligne
     if set(real) <= {*rows[0], *columns[0]}:
         return None
     names = frozenset(name for name, dims in sets.items() if dims == columns[0])
-    return Space(shape, rows[0], crossed=columns[0], columns=names, across=_from(fusion, names))
+    return KernelSpace(shape, rows[0], crossed=columns[0], columns=names, across=_from(fusion, names))
 
 
 def _from(fusion: Fusion, names: frozenset[str]) -> frozenset[str]:
@@ -194,7 +196,7 @@ def _from(fusion: Fusion, names: frozenset[str]) -> frozenset[str]:
 
 def _grouped(
     fusion: Fusion, shape: tuple[int, ...], folds: Sequence[Op], aligned: frozenset[str], grouped: Mapping[str, Groups]
-) -> Space | None:
+) -> KernelSpace | None:
     """The space of groups of rows that do not divide the rows, where the other reductions fold the same dimensions of
     each row; None where they do not. `shape`: of all rows, as finely as the values that are aligned cut it."""
     first = next(iter(grouped.values()))
@@ -210,7 +212,7 @@ def _grouped(
     if len(sets) != 1 or any(d < at for d in rows):
         return None
     names = frozenset(grouped)
-    return Space(
+    return KernelSpace(
         (first.groups, first.size, *shape[at:]),
         tuple(d - at + 2 for d in rows),
         crossed=(1,),
@@ -225,14 +227,14 @@ def _cuts(shape: tuple[int, ...]) -> list[int]:
     return sorted({prod(shape[d:]) for d in range(len(shape) + 1)})
 
 
-def _with_kept(shape: tuple[int, ...], folded: tuple[int, ...]) -> Space:
+def _with_kept(shape: tuple[int, ...], folded: tuple[int, ...]) -> KernelSpace:
     """The space of a shape; where nothing is kept, or nothing is there, it gets a leading dimension of size one."""
     if len(folded) < len(shape):
-        return Space(shape, folded)
-    return Space((1, *shape), tuple(d + 1 for d in folded))
+        return KernelSpace(shape, folded)
+    return KernelSpace((1, *shape), tuple(d + 1 for d in folded))
 
 
-def _refuse_unplaced(fusion: Fusion, space: Space, name: str, aligned: frozenset[str]) -> None:
+def _refuse_unplaced(fusion: Fusion, space: KernelSpace, name: str, aligned: frozenset[str]) -> None:
     """Raises Unsupported for an output that neither the full space nor the kept dimensions hold in their order."""
     shape = fusion.value(name).shape
     dims = space.beside(space.crossed) if name in space.across else space.kept
@@ -252,20 +254,20 @@ def _squeezed(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(n for n in shape if n > 1)
 
 
-def is_reduced(fusion: Fusion, space: Space, name: str) -> bool:
+def is_reduced(fusion: Fusion, space: KernelSpace, name: str) -> bool:
     """True for an output that has the kept dimensions only."""
     whole = space.elems(space.kept)
     return bool(space.folded) and name not in space.across and prod(fusion.value(name).shape) == whole
 
 
-def output_dims(fusion: Fusion, space: Space, name: str) -> tuple[int, ...]:
+def output_dims(fusion: Fusion, space: KernelSpace, name: str) -> tuple[int, ...]:
     """The dimensions of the space that an output has."""
     if name in space.across:
         return space.beside(space.crossed)
     return space.kept if is_reduced(fusion, space, name) else tuple(range(len(space.shape)))
 
 
-def output_view(fusion: Fusion, space: Space, name: str, part: int = 0) -> View:
+def output_view(fusion: Fusion, space: KernelSpace, name: str, part: int = 0) -> View:
     """The index of an output, row-major, at the position of the space, of one of its parts."""
     dims = output_dims(fusion, space, name)
     shape, whole = fusion.value(name).shape, tuple(space.whole[d] for d in dims)

@@ -240,7 +240,7 @@ def test_an_illegal_schedule_is_shown_with_what_refuses_it(show: Show) -> None:
     code, stdout, stderr = show(trace_to_json(thin))
     assert (code, stdout) == (2, scheduled_text(thin.replay()) + "\n")
     assert "tensor_map_inner_box_is_a_multiple_of_16_bytes" in stderr
-    for stage in ("kernel", "cuda", "ptx"):
+    for stage in ("copies", "kernel", "cuda", "ptx"):
         code, stdout, again = show(trace_to_json(thin), "--stage", stage)
         assert (code, stdout, again) == (2, "", stderr)
 

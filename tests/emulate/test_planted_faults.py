@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from compiler.emulate.launch import Completion, Options, Outcome
+from compiler.emulate.launch import Completion, EmulatedOutcome, Options
 from compiler.emulate.ptx.module import Module
 from compiler.emulate.ptx.parser import parse
 from compiler.emulate.run import emulate
@@ -46,7 +46,7 @@ def marked(family: str) -> Mapping[str, Marks]:
     return marks(family)
 
 
-def run(case: Case, is_faulty: bool, options: Options) -> tuple[Spec, Mapping[str, Array], Outcome]:
+def run(case: Case, is_faulty: bool, options: Options) -> tuple[Spec, Mapping[str, Array], EmulatedOutcome]:
     """The spec as it stands after the run, the tensors before it, the outcome."""
     ptx = module(case.family, is_faulty)
     spec = read_spec(case.spec, Path())

@@ -10,7 +10,7 @@ import pytest
 from benchmarks.emulate.card import loaded, run
 from benchmarks.emulate.compiling import compile_source
 from benchmarks.emulate.form import ARCH
-from compiler.emulate.launch import Launch, Tensor, TensorArgument, ValueArgument
+from compiler.emulate.launch import EmulatedTensor, Launch, TensorArgument, ValueArgument
 from compiler.emulate.ptx.parser import parse
 from compiler.emulate.run import emulate
 
@@ -33,8 +33,10 @@ def launch(blocks: int, tiles: int) -> Launch:
     count = blocks * tiles * WORDS
     x = np.arange(count, dtype=np.uint32)
     tensors = {
-        "x": Tensor("x", "u32", (count,), x.view(np.uint8), None, align=256),
-        "y": Tensor("y", "u32", (count,), np.full(4 * count, 0xFF, np.uint8), np.zeros(4 * count, np.bool_), align=256),
+        "x": EmulatedTensor("x", "u32", (count,), x.view(np.uint8), None, align=256),
+        "y": EmulatedTensor(
+            "y", "u32", (count,), np.full(4 * count, 0xFF, np.uint8), np.zeros(4 * count, np.bool_), align=256
+        ),
     }
     arguments = (TensorArgument("x"), TensorArgument("y"), ValueArgument(np.int32(tiles).tobytes()))
     return Launch("ring", ARCH, (blocks, 1, 1), (THREADS, 1, 1), arguments, tensors, (1, 1, 1), 0)

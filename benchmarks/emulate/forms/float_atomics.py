@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from benchmarks.emulate.form import FormTolerance, InstructionForm
 from benchmarks.emulate.forms.frame import Array, form, kernel
 from benchmarks.emulate.values import WIDTHS, operands
-from compiler.emulate.launch import TensorMap
+from compiler.emulate.launch import EmulatedTensorMap
 
 _WORDS = {16: ("u16", "h"), 32: ("u32", "r"), 64: ("u64", "l")}
 _KINDS = ("f32", "f64", "f16", "bf16", "f16x2", "bf16x2")
@@ -152,7 +152,7 @@ def _tensor(kind: str, op: str) -> InstructionForm:
         f'::"l"(&z), "r"(SMEM(s)), "r"({_THREADS} * blockIdx.x) : "memory");'
     )
     source = kernel(f"const {word}* x, const __grid_constant__ TensorMap z", _staged(word, operation))
-    tensor = TensorMap("z", kind, (len(z),), (), (_THREADS,), (1,))
+    tensor = EmulatedTensorMap("z", kind, (len(z),), (), (_THREADS,), (1,))
     return form(
         f"{name} on special values",
         "float atomic",

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from benchmarks.emulate.form import InstructionForm
 from benchmarks.emulate.forms.copies import START
 from benchmarks.emulate.forms.frame import form, kernel, words
-from compiler.emulate.launch import TensorMap
+from compiler.emulate.launch import EmulatedTensorMap
 
 _DIMS, _ROW = (96, 64), 384
 _BOX = (16, 8)
@@ -107,7 +107,7 @@ def _in_global() -> InstructionForm:
 
 def _form(name: str, text: str, dtype: str, box: tuple[int, int], fill: str) -> InstructionForm:
     parameters = "const __grid_constant__ TensorMap x, const unsigned char* data, u64* maps, unsigned char* y"
-    tensor = TensorMap("data", dtype, _DIMS, (_ROW,), box, (1, 1), oob_fill=fill)
+    tensor = EmulatedTensorMap("data", dtype, _DIMS, (_ROW,), box, (1, 1), oob_fill=fill)
     inputs = {"data": words(name, _TENSOR_WORDS + 2048), "maps": words(name, 16, "uint64")}
     args = (tensor, "data", "maps", "y")
     return form(name, "tensor map", kernel(parameters, text), inputs, {"y": _TILE}, args=args)

@@ -12,7 +12,7 @@ from benchmarks.emulate.form import FormTolerance, InstructionForm
 from benchmarks.emulate.forms.copies import START
 from benchmarks.emulate.forms.frame import Array, form, kernel, numbers, words
 from benchmarks.emulate.values import specials
-from compiler.emulate.launch import TensorMap
+from compiler.emulate.launch import EmulatedTensorMap
 
 _BYTES = {"u8": 1, "u16": 2, "f16": 2, "bf16": 2, "u32": 4, "i32": 4, "f32": 4, "u64": 8, "i64": 8, "f64": 8,
           "FLOAT32_FTZ": 4}  # fmt: skip
@@ -63,9 +63,9 @@ class Box:
         counts = [-(-b // s) for b, s in zip(self.box, self.element_strides, strict=True)]
         return prod(counts) * _BYTES[self.dtype]
 
-    def map(self, tensor: str) -> TensorMap:
+    def map(self, tensor: str) -> EmulatedTensorMap:
         """The tensor map."""
-        return TensorMap(
+        return EmulatedTensorMap(
             tensor,
             self.dtype,
             self.dims,

@@ -38,7 +38,7 @@ class GroupExpr:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class GraphStep:
     """A transform walked from its inputs to its outputs (`forward`), or back."""
 
     expr: GroupExpr
@@ -89,7 +89,7 @@ class IdGraph:
         """True where the two are one axis."""
         return self.group(a) == self.group(b)
 
-    def path(self, start: Sequence[Group], goal: Sequence[Group]) -> tuple[tuple[Step, ...], frozenset[Group]]:
+    def path(self, start: Sequence[Group], goal: Sequence[Group]) -> tuple[tuple[GraphStep, ...], frozenset[Group]]:
         """The transforms that lead from `start` to `goal`, in walking order, and the goals that none reaches.
 
         A transform is walked once all groups on its near side are reached (breadth first, so by the fewest). An axis of
@@ -97,8 +97,8 @@ class IdGraph:
         That is so of pieces first: what was cut into a piece of extent one and a longer one, with holes, goes by the
         longer one.
         """
-        came_by: dict[Group, Step | None] = dict.fromkeys(start)
-        taken: list[Step] = []
+        came_by: dict[Group, GraphStep | None] = dict.fromkeys(start)
+        taken: list[GraphStep] = []
         waiting = self._reach(came_by, taken, self.exprs, goal)
         for ones in (self._pieces_of_one, self._axes_of_one(goal)):
             if all(g in came_by for g in goal):
@@ -106,7 +106,7 @@ class IdGraph:
             for g in ones:
                 came_by.setdefault(g, None)
             waiting = self._reach(came_by, taken, waiting, goal)
-        needed: list[Step] = []
+        needed: list[GraphStep] = []
         wanted = {g for g in goal if g in came_by}
         for step in reversed(taken):
             if any(came_by.get(g) is step and g in wanted for g in step.targets):
@@ -135,8 +135,8 @@ class IdGraph:
 
     def _reach(
         self,
-        came_by: dict[Group, Step | None],
-        taken: list[Step],
+        came_by: dict[Group, GraphStep | None],
+        taken: list[GraphStep],
         exprs: Iterable[GroupExpr],
         goal: Sequence[Group],
     ) -> list[GroupExpr]:
@@ -160,9 +160,9 @@ class IdGraph:
         return waiting
 
     @staticmethod
-    def _step(e: GroupExpr, known: set[Group]) -> Step | None:
+    def _step(e: GroupExpr, known: set[Group]) -> GraphStep | None:
         """The direction in which `e` leads on from what is known, if it leads to anything new."""
-        for step in (Step(e, forward=False), Step(e, forward=True)):
+        for step in (GraphStep(e, forward=False), GraphStep(e, forward=True)):
             if all(g in known for g in (*step.sources, *e.by)) and not all(g in known for g in step.targets):
                 return step
         return None

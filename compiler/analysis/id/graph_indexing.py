@@ -12,7 +12,7 @@ from functools import cached_property
 
 from compiler.analysis.id.graph import Group, IdGraph, transforms_of
 from compiler.analysis.id.group_index import walk
-from compiler.analysis.id.indexing import Bound, Indexing
+from compiler.analysis.id.indexing import IndexBound, Indexing
 from compiler.analysis.loops.promoted_nest import PromotedNest, infer_promoted_nest
 from compiler.errors import Unsupported
 from compiler.ir.algebra import Indices, backward, forward
@@ -93,14 +93,14 @@ class GraphIndexing(Indexing):
         found = {a: index[g] for a in _placed(producer) if (g := self.graph.group(a)) in index and g not in lost}
         return found | {a: index[g] for a, g in zip(producer.loop, theirs, strict=True) if g in index and g not in lost}
 
-    def bounds(self, t: TensorView) -> tuple[Bound, ...]:
+    def bounds(self, t: TensorView) -> tuple[IndexBound, ...]:
         own = self.own(t)
         padded = (e for e in t.exprs if isinstance(e, Resize) and (e.left > 0 or e.right > 0))
-        inside = [Bound(own[e.source], e.source.extent, own[e.source].lo < 0) for e in padded]
+        inside = [IndexBound(own[e.source], e.source.extent, own[e.source].lo < 0) for e in padded]
         found = tuple(dict.fromkeys((*super().bounds(t), *inside)))
         if self.nest.runs_as[t.name] == self.graph.groups(t.loop):
             return found
-        past = [Bound(own[a], a.extent) for a in t.logical if own[a].hi >= a.extent]
+        past = [IndexBound(own[a], a.extent) for a in t.logical if own[a].hi >= a.extent]
         return tuple(dict.fromkeys((*found, *past)))
 
     @cached_property

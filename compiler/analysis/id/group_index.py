@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from compiler.analysis.id.graph import Group, IdGraph, Step
+from compiler.analysis.id.graph import GraphStep, Group, IdGraph
 from compiler.ir.expr import Expr, const
 from compiler.ir.id_exprs import Merge, Resize, Shift, Split, Swizzle, Window
 
 
-def walk(graph: IdGraph, path: Iterable[Step], known: Mapping[Group, Expr]) -> dict[Group, Expr]:
+def walk(graph: IdGraph, path: Iterable[GraphStep], known: Mapping[Group, Expr]) -> dict[Group, Expr]:
     """Index of every group that `path` reaches from those `known`, at the extents of the binding.
 
     A split walked back and a merge walked forward are the same map, as are the other two; xor is its own inverse. An

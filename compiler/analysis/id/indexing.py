@@ -18,7 +18,7 @@ from compiler.schedule.matching import match_axes
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class IndexBound:
     """index < extent must hold for the access to be of a real element: the source of a split that makes holes.
 
     These bounds are all that is needed (nvFuser, divisibility of split: Theorems 1 to 4).
@@ -98,23 +98,23 @@ class Indexing:
             self._offset[key] = layout_of(self.sf.tensor(name)).offset(self.read(op, name))
         return self._offset[key]
 
-    def bounds(self, t: TensorView) -> tuple[Bound, ...]:
+    def bounds(self, t: TensorView) -> tuple[IndexBound, ...]:
         """What must hold for the element of `t` being computed to exist."""
         return (*self._bounds(t, t.exprs), *self.end_bound(t))
 
-    def end_bound(self, t: TensorView) -> tuple[Bound, ...]:
+    def end_bound(self, t: TensorView) -> tuple[IndexBound, ...]:
         """What must hold where the places of some logical axes end before these do."""
         if t.end is None:
             return ()
         own, outer, inner = self.own(t), t.logical[t.end.outer], t.logical[t.end.inner]
         index = own[outer] * inner.extent + own[inner]
-        return (Bound(index, t.end.count),) if index.hi >= t.end.count else ()
+        return (IndexBound(index, t.end.count),) if index.hi >= t.end.count else ()
 
-    def shifted_bounds(self, t: TensorView) -> tuple[Bound, ...]:
+    def shifted_bounds(self, t: TensorView) -> tuple[IndexBound, ...]:
         """What must hold for a place of a shifted run to be one of the run's elements."""
         return self._bounds(t, [e for e in t.exprs if isinstance(e, Shift)])
 
-    def bounds_inside(self, t: TensorView) -> tuple[Bound, ...]:
+    def bounds_inside(self, t: TensorView) -> tuple[IndexBound, ...]:
         """The bounds of what allocated axes were split or shifted into: beyond them lie places of other elements.
 
         A hole that a split further out makes has a place of its own, since the allocated axes are made of its pieces.
@@ -131,7 +131,7 @@ class Indexing:
                 cut.append(e)
         return self._bounds(t, cut)
 
-    def _bounds(self, t: TensorView, exprs: Sequence[IdExpr]) -> tuple[Bound, ...]:
+    def _bounds(self, t: TensorView, exprs: Sequence[IdExpr]) -> tuple[IndexBound, ...]:
         """The bounds of some transforms of `t`; those of shifts, on which indices behind them rely, come first."""
         own = self.own(t)
         shifted = any(isinstance(e, Shift) for e in t.exprs)
@@ -141,8 +141,8 @@ class Indexing:
         runs = _outer_pieces_of_runs(t)
         holes = [e for e in cut if not (shifted and e.source.is_broadcast) and e.source not in runs]
         moved = [e.source for e in exprs if isinstance(e, Shift | Window) and not e.source.is_broadcast]
-        shifts = [Bound(unguarded(own[a]), a.extent, True) for a in moved]
-        return tuple(dict.fromkeys((*shifts, *(Bound(own[e.source], e.source.extent) for e in holes))))
+        shifts = [IndexBound(unguarded(own[a]), a.extent, True) for a in moved]
+        return tuple(dict.fromkeys((*shifts, *(IndexBound(own[e.source], e.source.extent) for e in holes))))
 
 
 def _outer_pieces_of_runs(t: TensorView) -> set[IterDomain]:

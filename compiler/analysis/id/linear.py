@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compiler.analysis.id.graph import Group, IdGraph, Step
+from compiler.analysis.id.graph import GraphStep, Group, IdGraph
 from compiler.analysis.id.group_index import walk
 from compiler.ir.expr import Expr, Var, every_part, var
 from compiler.ir.id_exprs import Merge, Split
@@ -151,7 +151,7 @@ def stride_of(
     return slope(offset, next(iter(index.variables))).proved
 
 
-def _sizes_used(graph: IdGraph, path: Sequence[Step]) -> frozenset[Size]:
+def _sizes_used(graph: IdGraph, path: Sequence[GraphStep]) -> frozenset[Size]:
     """Unknown sizes by whose values a walk divides or multiplies: those of inner pieces."""
     found = set()
     for step in path:

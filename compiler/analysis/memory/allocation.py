@@ -18,7 +18,7 @@ from compiler.ir.tensor import TensorView
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class AllocatedLayout:
     """Allocated axes outermost first with their strides in elements; `elems` is what one copy of the tensor takes."""
 
     axes: tuple[IterDomain, ...]
@@ -100,14 +100,14 @@ def memory_order(t: TensorView) -> tuple[IterDomain, ...]:
 
 
 @lru_cache(maxsize=4096)
-def layout_of(t: TensorView) -> Layout:
+def layout_of(t: TensorView) -> AllocatedLayout:
     """The layout of one copy of the tensor (circular-buffer stages not counted)."""
     order = memory_order(t)
     status = allocated_axes(t)
     given = t.allocation.strides if t.allocation is not None else (None,) * len(order)
     if t.memory is MemoryType.GLOBAL:
         strides = tuple(s or 0 for s in given)
-        return Layout(order, strides, 1 + sum((a.extent - 1) * s for a, s in zip(order, strides, strict=True)))
+        return AllocatedLayout(order, strides, 1 + sum((a.extent - 1) * s for a, s in zip(order, strides, strict=True)))
     axes: list[IterDomain] = []
     steps: list[int] = []
     whole, last, elems = 1, 0, 1
@@ -121,4 +121,4 @@ def layout_of(t: TensorView) -> Layout:
         # Given strides need not grow outwards: the longest axis and the last element both lie inside.
         last += step * (axis.extent - 1)
         elems = max(elems, whole, last + 1)
-    return Layout(tuple(reversed(axes)), tuple(reversed(steps)), elems)
+    return AllocatedLayout(tuple(reversed(axes)), tuple(reversed(steps)), elems)

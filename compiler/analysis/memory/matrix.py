@@ -35,7 +35,7 @@ _PAIR = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Fragment:
+class MatrixFragment:
     """The matrices that a warp moves in one instruction: `row`, in elements of the shared tensor, is where the row lies
     whose address the thread gives."""
 
@@ -48,7 +48,7 @@ def matrices_in(width: int, nbytes: int) -> int:
     return width * nbytes // (_PAIR * ELEMENT_BYTES)
 
 
-def fragment_of(offset: Expr, width: int, nbytes: int, threads: int) -> Fragment | None:
+def fragment_of(offset: Expr, width: int, nbytes: int, threads: int) -> MatrixFragment | None:
     """The fragment that a shared tensor is accessed as, whose element in place `lane` of the vector of thread `tx` lies
     at `offset`; None where it is none. `width`: elements of the vector, of `nbytes` bytes each; `threads`: of the
     block, along x.
@@ -70,10 +70,10 @@ def fragment_of(offset: Expr, width: int, nbytes: int, threads: int) -> Fragment
     row = ROW_BYTES // nbytes
     if _moves_by(here, {line: const(0), byte: const(0)}, var(line) * unit + var(byte), row):
         rows = {**at, line: const(0), pair: named // _PAIR, half: named % _PAIR}
-        return Fragment(True, here.substitute(rows))
+        return MatrixFragment(True, here.substitute(rows))
     along = (var(pair) * _PAIR + var(half)) * unit + var(byte)
     if _moves_by(here, {pair: const(0), half: const(0), byte: const(0)}, along, row):
-        return Fragment(False, here.substitute({**at, line: named, pair: const(0), half: const(0)}))
+        return MatrixFragment(False, here.substitute({**at, line: named, pair: const(0), half: const(0)}))
     return None
 
 

@@ -14,14 +14,14 @@ from compiler.ir.tensor import TensorOp
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class WordRun:
     """Neighbours in memory: `index`, of a word's first element, in [0, extent)."""
 
     index: Expr
     extent: int
 
 
-def run_of_words(indexing: Indexing, op: TensorOp, width: int) -> Run | None:
+def run_of_words(indexing: Indexing, op: TensorOp, width: int) -> WordRun | None:
     """The run along which `op` reads words of `width` elements; None where they are no neighbours in memory.
 
     It is the shifted run that the elements lie along, or the innermost dimensions of the source, as far as they are
@@ -34,24 +34,24 @@ def run_of_words(indexing: Indexing, op: TensorOp, width: int) -> Run | None:
     if lanes_are_consecutive(offset, width):
         for bound in indexing.shifted_bounds(t):
             if lanes_are_consecutive(bound.index, width):
-                return Run(first_lane(bound.index, width), bound.extent)
+                return WordRun(first_lane(bound.index, width), bound.extent)
     index, extent = Expr(), 1
     strides = [(a, s) for a, s in zip(source.logical, source.allocation.strides, strict=False) if s and a.extent > 1]
-    plain: Run | None = None
+    plain: WordRun | None = None
     for axis, stride in sorted(strides, key=lambda x: x[1]):
         if stride == extent:
             index, extent = index + unmarked(read[axis]) * stride, extent * axis.extent
             if lanes_are_consecutive(index, width) and not any(_mixes(atom) for atom, _ in index.terms):
-                plain = Run(first_lane(index, width), extent)
+                plain = WordRun(first_lane(index, width), extent)
     # A sum of what blocks and what threads add says for a whole block at once whether its words are inside.
     if plain is not None and lanes_are_consecutive(offset, width):
         return plain
     if lanes_are_consecutive(index, width):
-        return Run(first_lane(index, width), extent) if lanes_are_consecutive(offset, width) else None
+        return WordRun(first_lane(index, width), extent) if lanes_are_consecutive(offset, width) else None
     return _run_within(index, offset, width)
 
 
-def span_of_words(indexing: Indexing, op: TensorOp, width: int) -> Run | None:
+def span_of_words(indexing: Indexing, op: TensorOp, width: int) -> WordRun | None:
     """All of the source's memory as one run, from its first element to its last, where the words of `width` elements
     that `op` reads are neighbours in it and blocks can tell where they lie.
 
@@ -66,11 +66,11 @@ def span_of_words(indexing: Indexing, op: TensorOp, width: int) -> Run | None:
     mixed = any(_mixes(atom) and not (isinstance(atom, Mod) and c < 0) for atom, c in offset.terms)
     if mixed or not lanes_are_consecutive(offset, width) or any(isinstance(e, Window) for e in t.exprs):
         return None
-    return Run(first_lane(offset, width), layout_of(source).elems)
+    return WordRun(first_lane(offset, width), layout_of(source).elems)
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ContiguousRow:
     """The innermost dimensions of a source, as far as they are contiguous: `extent` elements of its `elems` from the
     first to the last, gaps included. `place`: where an element lies in its row, counted on over the rows along one
     other dimension; from `places` on, behind the last of those, lies nothing."""
@@ -81,7 +81,7 @@ class Row:
     places: int
 
 
-def row_of(indexing: Indexing, op: TensorOp, width: int) -> Row | None:
+def row_of(indexing: Indexing, op: TensorOp, width: int) -> ContiguousRow | None:
     """The row of which `op` reads words of `width` elements; None where rows overlap, or words are no neighbours.
 
     Rows are counted along the dimension by which blocks can tell best whether theirs is the last: one whose index is
@@ -109,7 +109,7 @@ def row_of(indexing: Indexing, op: TensorOp, width: int) -> Row | None:
         return None
     _, rows, at = max(others, key=lambda other: other[:2], default=(True, 1, Expr()))
     # Marks of a place that dimensions took apart are its own again: before a row's first element it is below 0.
-    return Row(extent, layout_of(source).elems, unmarked(at * extent + index), rows * extent)
+    return ContiguousRow(extent, layout_of(source).elems, unmarked(at * extent + index), rows * extent)
 
 
 def _mixes(atom: Atom) -> bool:
@@ -118,13 +118,13 @@ def _mixes(atom: Atom) -> bool:
     return bool(names & BLOCK_VARS) and not names <= BLOCK_VARS
 
 
-def _run_within(index: Expr, offset: Expr, width: int) -> Run | None:
+def _run_within(index: Expr, offset: Expr, width: int) -> WordRun | None:
     """The part of a run that a remainder runs along; nothing else may vary with the lane but the number of the part."""
     for atom, c in index.terms:
         if isinstance(atom, Mod) and c == 1 and lanes_are_consecutive(atom.numerator, width):
             part = Expr(((atom, 1),))
             if all(_is_of_a_part(a, atom, lane_variable(width)) for a, _ in unmarked(offset - part).terms):
-                return Run(first_lane(part, width), atom.divisor)
+                return WordRun(first_lane(part, width), atom.divisor)
     return None
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from compiler.analysis.id.graph import Group, IdGraph
 from compiler.analysis.id.group_index import walk
-from compiler.analysis.memory.allocation import Layout
+from compiler.analysis.memory.allocation import AllocatedLayout
 from compiler.analysis.memory.swizzle import Offsets, can_enumerate, offsets_of
 from compiler.dtypes import DType
 from compiler.ir.expr import Expr, Var, var
@@ -62,7 +62,7 @@ class TileLayout:
     unknown size that shape the map.
     """
 
-    layout: Layout
+    layout: AllocatedLayout
     variables: tuple[Var, ...]
     row: int
     inside: Expr | None
@@ -100,7 +100,7 @@ class TileLayout:
 
 
 def lay_out_tile(
-    graph: IdGraph, copy: MovedTile, layout: Layout, loops: Sequence[tuple[Group, Var]]
+    graph: IdGraph, copy: MovedTile, layout: AllocatedLayout, loops: Sequence[tuple[Group, Var]]
 ) -> TileLayout | NotRecognised:
     """The map for the tile of `copy` into an allocation. `loops`: the axes that choose a tile, with their indices."""
     tile: dict[Group, Var] = {}
@@ -122,7 +122,7 @@ def lay_out_tile(
     return _separate(offset, variables, tuple(outside.values()), layout, row, unknown)
 
 
-def offset_along(graph: IdGraph, layout: Layout, known: dict[Group, Expr]) -> Expr | NotRecognised:
+def offset_along(graph: IdGraph, layout: AllocatedLayout, known: dict[Group, Expr]) -> Expr | NotRecognised:
     """Elements from the start of an allocation, given indices of groups from which its axes follow."""
     known = {**dict.fromkeys(graph.ones, Expr()), **known}
     placed = [(graph.group(a), s, a) for a, s in zip(layout.axes, layout.strides, strict=True) if a.extent > 1]
@@ -141,7 +141,7 @@ def _separate(
     offset: Expr,
     variables: tuple[Var, ...],
     outside: tuple[Var, ...],
-    layout: Layout,
+    layout: AllocatedLayout,
     row: int,
     unknown: tuple[IterDomain, ...],
 ) -> TileLayout | NotRecognised:
@@ -180,7 +180,7 @@ def _step(start: Expr, tile: tuple[Var, ...]) -> int:
     return int(np.gcd.reduce(offsets_of(start, moving)))
 
 
-def _unknown(layout: Layout, tile: Iterator[IterDomain]) -> Iterator[IterDomain]:
+def _unknown(layout: AllocatedLayout, tile: Iterator[IterDomain]) -> Iterator[IterDomain]:
     """Axes of unknown size that strides or the tile depend on: all but the outermost of the allocation."""
     axes = [a for a in layout.axes if not a.is_trivial]
     yield from dict.fromkeys(a for a in (*axes[1:], *tile) if a.symbolic is not None)

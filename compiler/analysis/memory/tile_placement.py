@@ -13,7 +13,7 @@ from math import gcd
 
 from compiler.analysis.id.conditions import is_multiple
 from compiler.analysis.id.graph import Group, IdGraph
-from compiler.analysis.memory.allocation import Layout, layout_of
+from compiler.analysis.memory.allocation import AllocatedLayout, layout_of
 from compiler.analysis.memory.memory_order import as_allocated, is_swizzled
 from compiler.analysis.memory.swizzle import CHUNK_BYTES, dense_index, mode_of_tiles, repeat_bytes, swizzle_mode
 from compiler.analysis.memory.tile_layout import MovedTile, NotRecognised, TileLayout, lay_out_tile
@@ -72,7 +72,9 @@ def _loops(graph: IdGraph, consumer: TensorView) -> tuple[tuple[Group, Var], ...
 
 
 @remembered(64)
-def _place(graph: IdGraph, copy: MovedTile, layout: Layout, loops: tuple[tuple[Group, Var], ...]) -> TilePlacement:
+def _place(
+    graph: IdGraph, copy: MovedTile, layout: AllocatedLayout, loops: tuple[tuple[Group, Var], ...]
+) -> TilePlacement:
     laid = lay_out_tile(graph, copy, layout, loops)
     if isinstance(laid, NotRecognised):
         return TilePlacement(None, (_not_recognised(copy, laid),))

@@ -44,14 +44,14 @@ class Limited:
 
 
 @dataclass(frozen=True)
-class Sync:
+class SyncNeeds:
     """Every need of a scheduled fusion, in the order of its operators, and every value read where it is not."""
 
     needs: tuple[SyncNeed, ...]
     misread: tuple[Limited, ...]
 
 
-def sync_of(sf: ScheduledFusion, graph: IdGraph) -> Sync:
+def sync_of(sf: ScheduledFusion, graph: IdGraph) -> SyncNeeds:
     """The needs of a scheduled fusion whose axes have the types of their loops."""
     expanded = expanded_broadcasts(sf)
     held = _held_in_one_place(sf, expanded)
@@ -71,7 +71,7 @@ def sync_of(sf: ScheduledFusion, graph: IdGraph) -> Sync:
             if types := _in_order(passed | _written_once(sf, producer)):
                 threads = tuple(p for p in types if p.is_thread)
                 needs.append(SyncNeed(name, consumer.name, threads, tuple(p for p in types if p.is_block)))
-    return Sync(tuple(needs), tuple(misread))
+    return SyncNeeds(tuple(needs), tuple(misread))
 
 
 def expanded_broadcasts(sf: ScheduledFusion) -> frozenset[IterDomain]:

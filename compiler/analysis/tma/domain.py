@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from compiler.analysis.id.conditions import are_equal
-from compiler.analysis.id.graph import Group, IdGraph, Step
+from compiler.analysis.id.graph import GraphStep, Group, IdGraph
 from compiler.analysis.tma.collapse import RawDim, raw_dims
 from compiler.analysis.tma.reach import tiles_differ
 from compiler.analysis.tma.roles import Roles, infer_roles, size_of
@@ -25,13 +25,13 @@ _NO_ROLES = Roles(frozenset(), frozenset(), (), ())
 
 
 @dataclass(frozen=True, eq=False)
-class TmaView:
+class TmaGlobalView:
     """`axes`: the view of the global tensor, outermost first, None where there is none and `breaches` say why.
 
     `path` leads from the consumer's loop axes to the allocation axes of the global tensor.
     """
 
-    path: tuple[Step, ...]
+    path: tuple[GraphStep, ...]
     roles: Roles
     axes: tuple[RawDim, ...] | None
     breaches: tuple[Violation | Kept, ...]
@@ -45,7 +45,7 @@ class TmaDomain:
     global_tensor: TensorView
     shared_tensor: TensorView
     is_load: bool
-    view: TmaView
+    view: TmaGlobalView
 
 
 def copy_name(op: TensorOp) -> str:
@@ -80,7 +80,7 @@ def _view(
     memory: tuple[ViewAxis, ...],
     bulk: tuple[Group, ...],
     others: tuple[Group, ...],
-) -> TmaView:
+) -> TmaGlobalView:
     """The view of `memory`, that of the tensor `outside`, by the consumer's loops: `bulk` ones and `others`."""
     if not memory:
         return _no_view_at_all(_no_axis(where, outside))
@@ -94,14 +94,14 @@ def _view(
     impossible = refused and tiles_differ(graph, bulk, others, path, memory)
     verdict = "impossible" if impossible else "not recognised"
     named = tuple(_says(b, verdict) if isinstance(b, Violation) else b for b in breaches)
-    return TmaView(path, roles, axes, named)
+    return TmaGlobalView(path, roles, axes, named)
 
 
-def _no_view_at_all(why: Violation) -> TmaView:
-    return TmaView((), _NO_ROLES, None, (_says(why, "not recognised"),))
+def _no_view_at_all(why: Violation) -> TmaGlobalView:
+    return TmaGlobalView((), _NO_ROLES, None, (_says(why, "not recognised"),))
 
 
-def _ones(path: Sequence[Step], start: Sequence[Group], goal: Sequence[Group]) -> Iterator[Group]:
+def _ones(path: Sequence[GraphStep], start: Sequence[Group], goal: Sequence[Group]) -> Iterator[Group]:
     """Axes of extent one that `path` starts from beside `start`, or ends in: merged away, they choose no tile."""
     seen = set(start)
     for step in path:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 
-from compiler.analysis.id.graph import Group, IdGraph, Step
+from compiler.analysis.id.graph import GraphStep, Group, IdGraph
 from compiler.ir.id_exprs import Resize, Split
 from compiler.ir.iter_domain import ParallelType
 from compiler.ir.tensor import TensorView
@@ -46,7 +46,11 @@ def box_correctness(size: int, box: int, element_stride: int) -> Correctness:
 
 
 def loop_correctness(
-    graph: IdGraph, consumer: TensorView, path: Sequence[Step], partitioned: Iterable[Group], strided: Iterable[Group]
+    graph: IdGraph,
+    consumer: TensorView,
+    path: Sequence[GraphStep],
+    partitioned: Iterable[Group],
+    strided: Iterable[Group],
 ) -> Correctness:
     """What the loops that choose the tile add: the hardware guards `partitioned` and what it protects, so a split of
     anything else that leaves holes needs a predicate (nvFuser, TMA modelling: Definition 1, Theorem 5).

@@ -15,7 +15,7 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
-from compiler.analysis.id.graph import Group, IdGraph, Step
+from compiler.analysis.id.graph import GraphStep, Group, IdGraph
 from compiler.analysis.id.group_index import walk
 from compiler.analysis.tma.view import ViewAxis
 from compiler.ir.expr import Expr, Var, every_part, var
@@ -32,7 +32,11 @@ AT_ONCE = 1 << 14
 
 
 def tiles_differ(
-    graph: IdGraph, bulk: Sequence[Group], others: Sequence[Group], path: Sequence[Step], memory: Sequence[ViewAxis]
+    graph: IdGraph,
+    bulk: Sequence[Group],
+    others: Sequence[Group],
+    path: Sequence[GraphStep],
+    memory: Sequence[ViewAxis],
 ) -> bool:
     """True only if two tiles, both wholly in the tensor, are no shift of each other. `path` leads to `memory`."""
     extents = {g: graph.size(g).value for g in (*others, *bulk)}

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from compiler.analysis.id.graph import Group, IdGraph, Step
+from compiler.analysis.id.graph import GraphStep, Group, IdGraph
 from compiler.ir.id_exprs import Merge, Resize, Split, Swizzle
 from compiler.ir.size import Size
 
@@ -44,7 +44,7 @@ class Roles:
     bulk: frozenset[Group]
     non_bulk: frozenset[Group]
     boxed: tuple[BoxedAxis, ...]
-    view: tuple[Step, ...]
+    view: tuple[GraphStep, ...]
 
     def is_bulk(self, piece: Piece) -> bool:
         return all(g in self.bulk for g in piece)
@@ -61,7 +61,7 @@ def size_of(graph: IdGraph, piece: Piece) -> Size:
     return size
 
 
-def infer_roles(graph: IdGraph, bulk: Sequence[Group], non_bulk: Sequence[Group], path: Sequence[Step]) -> Roles:
+def infer_roles(graph: IdGraph, bulk: Sequence[Group], non_bulk: Sequence[Group], path: Sequence[GraphStep]) -> Roles:
     """Roles along `path`, given the consumer's loop axes that are Bulk and those that are not."""
     s = _Search(graph, set(bulk), set(non_bulk) - set(bulk), list(path))
     passes = (s.bulk_pass, s.non_bulk_pass, s.striding, s.boxing, s.rotate_up, s.rotate_in, s.padding)
@@ -77,16 +77,16 @@ class _Search:
     graph: IdGraph
     bulk: set[Group]
     non_bulk: set[Group]
-    left: list[Step]
+    left: list[GraphStep]
     boxed: list[BoxedAxis] = field(default_factory=list)
 
-    def run(self, pattern: Callable[[Step], bool]) -> bool:
+    def run(self, pattern: Callable[[GraphStep], bool]) -> bool:
         """Applies one pattern along the path; True where it used up anything."""
         before = len(self.left)
         self.left = [step for step in self.left if not pattern(step)]
         return len(self.left) != before
 
-    def bulk_pass(self, step: Step) -> bool:
+    def bulk_pass(self, step: GraphStep) -> bool:
         """What is made of Bulk axes alone lies inside the tile."""
         if not isinstance(step.expr.example, Split | Merge | Swizzle):
             return False  # Padding a tile axis would shift the tile against what lies in shared memory.
@@ -95,14 +95,14 @@ class _Search:
         self.bulk.update(step.targets)
         return True
 
-    def non_bulk_pass(self, step: Step) -> bool:
+    def non_bulk_pass(self, step: GraphStep) -> bool:
         """What is made of other axes alone says which tile."""
         if not all(g in self.non_bulk for g in step.sources):
             return False
         self.non_bulk.update(step.targets)
         return True
 
-    def striding(self, step: Step) -> bool:
+    def striding(self, step: GraphStep) -> bool:
         """outer Bulk, inner not: a box cut into a tile and its element stride."""
         if (found := _joined(step)) is None:
             return False
@@ -112,7 +112,7 @@ class _Search:
         self.boxed.append(BoxedAxis((whole,), (whole,), (outer,), inner))
         return True
 
-    def boxing(self, step: Step) -> bool:
+    def boxing(self, step: GraphStep) -> bool:
         """outer not Bulk, inner Bulk or a box: an axis cut into a coordinate and a box."""
         if (found := _joined(step)) is None:
             return False
@@ -128,7 +128,7 @@ class _Search:
             return False
         return True
 
-    def rotate_up(self, step: Step) -> bool:
+    def rotate_up(self, step: GraphStep) -> bool:
         """outer not Bulk, inner partitioned, and the box divides it: the whole is partitioned by the same box, since
         splitting by the inner piece and that by the box is splitting by the box first (nvFuser, theory of IterDomains:
         Theorem 2.1)."""
@@ -143,7 +143,7 @@ class _Search:
         self.boxed[at] = replace(self.boxed[at], partitioned=(whole,))
         return True
 
-    def rotate_in(self, step: Step) -> bool:
+    def rotate_in(self, step: GraphStep) -> bool:
         """outer partitioned by a dense box, inner Bulk: the whole is partitioned by the box merged with the inner piece
         (nvFuser, theory of IterDomains: Theorem 2.1, the other way).
 
@@ -163,7 +163,7 @@ class _Search:
         self.boxed.append(BoxedAxis((whole,), box, box))
         return True
 
-    def padding(self, step: Step) -> bool:
+    def padding(self, step: GraphStep) -> bool:
         """A partitioned axis that pads another: that one is partitioned, by boxes that may start or end outside, where
         the copy engine fills with zero (nvFuser, TMA modelling: Definition 1; PTX ISA, cp.async.bulk.tensor)."""
         e = step.expr.example
@@ -179,12 +179,12 @@ class _Search:
         return next((i for i, b in enumerate(self.boxed) if b.partitioned == (group,)), None)
 
 
-def _divides(step: Step) -> bool:
+def _divides(step: GraphStep) -> bool:
     """Whether a split undone, or a merge, leaves no holes at the binding."""
     return not isinstance(step.expr.example, Split) or step.expr.example.divides
 
 
-def _joined(step: Step) -> tuple[Group, Group, Group] | None:
+def _joined(step: GraphStep) -> tuple[Group, Group, Group] | None:
     """outer, inner and what they make together, where the step is a split undone or a merge."""
     if not isinstance(step.expr.example, Split | Merge) or len(step.sources) != 2:
         return None

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from compiler.analysis.id.graph import Group, IdGraph, Step
+from compiler.analysis.id.graph import GraphStep, Group, IdGraph
 from compiler.analysis.id.group_index import walk
 from compiler.analysis.tma.collapse import RawDim, collapse
-from compiler.analysis.tma.domain import TmaView, copy_name, infer_domain
+from compiler.analysis.tma.domain import TmaGlobalView, copy_name, infer_domain
 from compiler.analysis.tma.fttc import Correctness, box_correctness, loop_correctness, weakest
 from compiler.analysis.tma.roles import Piece, size_of
 from compiler.errors import Kept, Violation
@@ -68,7 +68,7 @@ class TensorMapCopy:
     bulk: frozenset[Group]
     non_bulk: frozenset[Group]
     breaches: tuple[Violation | Kept, ...]
-    path: tuple[Step, ...] = ()
+    path: tuple[GraphStep, ...] = ()
 
     @property
     def tile_elems(self) -> int:
@@ -152,7 +152,7 @@ def swizzle_span(shared: TensorView) -> int:
 
 
 @remembered(64)
-def _dims(graph: IdGraph, view: TmaView, span: int | None) -> tuple[MapDim, ...]:
+def _dims(graph: IdGraph, view: TmaGlobalView, span: int | None) -> tuple[MapDim, ...]:
     """The dimensions, innermost first, for a swizzle of `span` elements."""
     return tuple(_map_dim(graph, d) for d in collapse(graph, view.axes or (), span))
 
@@ -172,7 +172,7 @@ def _map_dim(graph: IdGraph, d: RawDim) -> MapDim:
     )
 
 
-def _correctness(graph: IdGraph, consumer: TensorView, view: TmaView, dims: Sequence[MapDim]) -> Correctness:
+def _correctness(graph: IdGraph, consumer: TensorView, view: TmaGlobalView, dims: Sequence[MapDim]) -> Correctness:
     boxes = (box_correctness(d.size.value, d.box_size.value, d.element_stride_size.value) for d in dims)
     guarded = (d.partitioned[0] for d in dims)
     strided = (g for d in dims if d.element_stride is not None for g in d.box)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from compiler.analysis.id.conditions import split_divides
-from compiler.analysis.id.graph import Group, IdGraph, Step
+from compiler.analysis.id.graph import GraphStep, Group, IdGraph
 from compiler.errors import Kept, Violation
 from compiler.ir.id_exprs import IdExpr, Merge, Split
 from compiler.ir.iter_domain import IterDomain
@@ -89,7 +89,7 @@ def _derive(strides: dict[IterDomain, int], exprs: Iterable[IdExpr], *, forward:
 
 
 def view_of(
-    graph: IdGraph, memory: Sequence[ViewAxis], steps: Sequence[Step], where: str
+    graph: IdGraph, memory: Sequence[ViewAxis], steps: Sequence[GraphStep], where: str
 ) -> tuple[tuple[ViewAxis, ...] | None, tuple[Violation | Kept, ...]]:
     """The view that `steps`, walked back from `memory`, make of it; None where they make none."""
     axes = list(memory)

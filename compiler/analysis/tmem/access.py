@@ -16,7 +16,7 @@ from compiler.analysis.id.linear import index_of, reach
 from compiler.analysis.tmem.allocation import COLUMN_BITS, TmemLayout
 from compiler.analysis.tmem.patterns import MAX_REGISTERS, Pattern
 from compiler.analysis.tmem.recognition import AccessPlace, not_recognised, outside_subpartition, recognise
-from compiler.analysis.tmem.warps import Warps, warps_of
+from compiler.analysis.tmem.warps import TmemWarps, warps_of
 from compiler.errors import Kept, Violation
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.expr import Expr, Var, var
@@ -120,7 +120,7 @@ def _width(where: str, bits: int) -> Iterator[Violation]:
 # Where an access goes ------------------------------------------------------------------------------------------------
 
 
-def _place(graph: IdGraph, out: TensorView, own: int, layout: TmemLayout, warps: Warps) -> AccessPlace | None:
+def _place(graph: IdGraph, out: TensorView, own: int, layout: TmemLayout, warps: TmemWarps) -> AccessPlace | None:
     known: dict[Group, Expr] = {}
     vector: list[Var] = []
     loops: list[Var] = []
@@ -161,7 +161,7 @@ def _by_bits(axis: IterDomain, name: str, bits: list[Var]) -> Expr:
     return index
 
 
-def _guards(where: str, place: AccessPlace, warps: Warps) -> Iterator[Kept]:
+def _guards(where: str, place: AccessPlace, warps: TmemWarps) -> Iterator[Kept]:
     """The sizes at whose present values the access was worked out."""
     for size in sorted(place.sizes | warps.sizes, key=str):
         condition = kept(True, f"{size} == {size.value}")

@@ -84,7 +84,7 @@ class TmemLayout:
 
 
 @dataclass(frozen=True, slots=True)
-class Region:
+class TmemRegion:
     """Tensors side by side in one allocation, in order: the columns that they need, and those that are allocated."""
 
     layouts: tuple[TmemLayout, ...]
@@ -153,13 +153,13 @@ def columns_allocated(needed: Size) -> Size:
     return Size.symbol(f"(32 + {' + '.join(steps)})", rounded)
 
 
-def regions_of(sf: ScheduledFusion) -> tuple[Region, ...]:
+def regions_of(sf: ScheduledFusion) -> tuple[TmemRegion, ...]:
     """The regions that the fusion asks for, as far as they name tensors in tensor memory that no earlier one has; then
     one for every other tensor there, in the order of the fusion."""
     return tuple(_regions(sf))
 
 
-def _regions(sf: ScheduledFusion) -> Iterator[Region]:
+def _regions(sf: ScheduledFusion) -> Iterator[TmemRegion]:
     layouts = {t.name: layout_of(t) for t in sf.tensors if t.memory is MemoryType.TENSOR}
     for names in sf.tmem_regions:
         together = tuple(layouts.pop(name) for name in names if name in layouts)
@@ -169,6 +169,6 @@ def _regions(sf: ScheduledFusion) -> Iterator[Region]:
         yield _region((layout,))
 
 
-def _region(layouts: tuple[TmemLayout, ...]) -> Region:
+def _region(layouts: tuple[TmemLayout, ...]) -> TmemRegion:
     needed = total([layout.columns_needed for layout in layouts])
-    return Region(layouts, needed, columns_allocated(needed))
+    return TmemRegion(layouts, needed, columns_allocated(needed))

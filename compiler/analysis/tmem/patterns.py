@@ -89,7 +89,7 @@ SHAPES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
+class PatternMatch:
     """A pattern that an access has: how many registers of a thread it takes, which bits of loops number some of them;
     `half_offset` of 16x32bx2, in columns."""
 
@@ -99,7 +99,7 @@ class Match:
     half_offset: int = 0
 
 
-def match(threads: Sequence[Step], vector: Sequence[Step], loops: Sequence[Step | None]) -> Match | None:
+def match(threads: Sequence[Step], vector: Sequence[Step], loops: Sequence[Step | None]) -> PatternMatch | None:
     """The first pattern that has these steps: `threads` of the five bits of a thread, `vector` of the bits that are
     registers in any case, `loops` of bits that may be registers too (None: not that one)."""
     for shape in SHAPES:
@@ -109,7 +109,7 @@ def match(threads: Sequence[Step], vector: Sequence[Step], loops: Sequence[Step 
             if added is None or not all(step in loops for step in added):
                 continue
             registers = 1 << (len(vector) + len(added))
-            return Match(shape, registers, tuple(loops.index(step) for step in added), half_offset)
+            return PatternMatch(shape, registers, tuple(loops.index(step) for step in added), half_offset)
     return None
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from compiler.analysis.id.linear import Linearity, slope, values
 from compiler.analysis.tmem.allocation import COLUMN_BITS
-from compiler.analysis.tmem.patterns import SHAPES, Match, Step, match, shapes_of_threads
+from compiler.analysis.tmem.patterns import SHAPES, PatternMatch, Step, match, shapes_of_threads
 from compiler.analysis.tmem.warps import LANE_BITS, WARP
 from compiler.errors import Violation
 from compiler.ir.expr import Expr, Var
@@ -40,7 +40,7 @@ class AccessPlace:
 class Recognised:
     """The pattern of an access, or None; and what is wrong with it."""
 
-    match: Match | None
+    match: PatternMatch | None
     breaches: tuple[Violation, ...] = ()
 
 
@@ -180,7 +180,7 @@ def not_recognised(where: str, why: str) -> Violation:
     )
 
 
-def outside_subpartition(where: str, place: AccessPlace, warp: Expr, match: Match) -> Iterator[Violation]:
+def outside_subpartition(where: str, place: AccessPlace, warp: Expr, match: PatternMatch) -> Iterator[Violation]:
     """An access begins at the first lane of its warp's subpartition, one of 16 lanes also in the middle of it."""
     begins = place.first(place.lane, [place.loops[i] for i in match.loops]) - (warp % SUBPARTITIONS) * WARP
     last = WARP - match.shape.lanes

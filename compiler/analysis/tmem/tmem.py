@@ -9,7 +9,7 @@ from compiler.analysis.id.conditions import at_most
 from compiler.analysis.id.graph import IdGraph
 from compiler.analysis.loops.axes import with_types_of_their_loops
 from compiler.analysis.tmem.access import TmemAccess, access_of
-from compiler.analysis.tmem.allocation import COLUMNS, LANES, Region, TmemLayout, regions_of, total
+from compiler.analysis.tmem.allocation import COLUMNS, LANES, TmemLayout, TmemRegion, regions_of, total
 from compiler.analysis.tmem.patterns import Pattern
 from compiler.analysis.tmem.warps import block_shape
 from compiler.errors import Kept, Violation
@@ -17,7 +17,7 @@ from compiler.ir.domain import ScheduledFusion, extents
 from compiler.ir.iter_domain import MemoryType
 from compiler.ir.tensor import CopyVia, TensorOp
 
-__all__ = ["Pattern", "TensorMemory", "TmemAccess", "TmemTensor", "plan_tensor_memory"]
+__all__ = ["Pattern", "TensorMemoryPlan", "TmemAccess", "TmemTensor", "plan_tensor_memory"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class TmemTensor:
 
 
 @dataclass(frozen=True, slots=True)
-class TensorMemory:
+class TensorMemoryPlan:
     """Every tensor in tensor memory in the order of the fusion, every access in the order of the operators."""
 
     tensors: tuple[TmemTensor, ...] = ()
@@ -56,10 +56,10 @@ class TensorMemory:
         return patterns[0] if patterns and None not in patterns else None
 
 
-def plan_tensor_memory(sf: ScheduledFusion, graph: IdGraph) -> TensorMemory:
+def plan_tensor_memory(sf: ScheduledFusion, graph: IdGraph) -> TensorMemoryPlan:
     """The plan of a scheduled fusion; `breaches` are of the allocation, an access has its own."""
     if not any(t.memory is MemoryType.TENSOR for t in sf.tensors):
-        return TensorMemory(breaches=tuple(_malformed_regions(sf)))
+        return TensorMemoryPlan(breaches=tuple(_malformed_regions(sf)))
     sf = with_types_of_their_loops(sf)
     regions = regions_of(sf)
     found = {t.tensor: t for region in regions for t in _tensors(region)}
@@ -70,7 +70,7 @@ def plan_tensor_memory(sf: ScheduledFusion, graph: IdGraph) -> TensorMemory:
         if name is not None:
             accesses.append(access_of(sf, graph, op, found[name].layout, block))
     tensors = tuple(found[t.name] for t in sf.tensors if t.name in found)
-    return TensorMemory(tensors, tuple(accesses), tuple(_breaches(sf, tensors, regions)))
+    return TensorMemoryPlan(tensors, tuple(accesses), tuple(_breaches(sf, tensors, regions)))
 
 
 def tmem_tensor(sf: ScheduledFusion, op: TensorOp) -> str | None:
@@ -85,7 +85,7 @@ def tmem_tensor(sf: ScheduledFusion, op: TensorOp) -> str | None:
     return name if sf.tensor(name).memory is MemoryType.TENSOR else None
 
 
-def _tensors(region: Region) -> Iterator[TmemTensor]:
+def _tensors(region: TmemRegion) -> Iterator[TmemTensor]:
     first = 0
     allocated = region.allocated.value if region.needed.value <= COLUMNS else None
     for layout in region.layouts:
@@ -95,7 +95,7 @@ def _tensors(region: Region) -> Iterator[TmemTensor]:
 
 
 def _breaches(
-    sf: ScheduledFusion, tensors: Sequence[TmemTensor], regions: Sequence[Region]
+    sf: ScheduledFusion, tensors: Sequence[TmemTensor], regions: Sequence[TmemRegion]
 ) -> Iterator[Violation | Kept]:
     yield from _malformed_regions(sf)
     for t in tensors:

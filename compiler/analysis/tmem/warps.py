@@ -32,7 +32,7 @@ _SPECIALIZED_THREADS = 128
 
 
 @dataclass(frozen=True, slots=True)
-class Warps:
+class TmemWarps:
     """The threads of a block as the loops of one tensor see them.
 
     `index`: the index of each thread axis, by the bits of the thread's number in its warp and by the number of the
@@ -86,15 +86,15 @@ def _longest(a: Size, b: Size) -> Size:
     return Size(larger) if a.is_constant and b.is_constant else Size.symbol(f"max({a}, {b})", larger)
 
 
-def warps_of(graph: IdGraph, block: Mapping[ParallelType, Size], t: TensorView) -> Warps:
+def warps_of(graph: IdGraph, block: Mapping[ParallelType, Size], t: TensorView) -> TmemWarps:
     """The warps that carry out the operator that makes `t` (nvFuser, tensor memory: warp collective)."""
     runs = _runs(graph, block, t)
     where = f"{t.name}: loop domain"
     if not runs:
-        return Warps(breaches=(_not_collective(where, "1 thread a block"),))
+        return TmemWarps(breaches=(_not_collective(where, "1 thread a block"),))
     breaches = tuple(_collective(where, runs))
     if any(isinstance(b, Violation) for b in breaches):
-        return Warps(breaches=breaches)
+        return TmemWarps(breaches=breaches)
     sizes = [size for run in runs for size in (run.stride, *(s for _, s in run.axes))]
     unknown = frozenset(s for s in sizes if not s.is_constant)
     index: dict[Group, Expr] = {}
@@ -111,7 +111,7 @@ def warps_of(graph: IdGraph, block: Mapping[ParallelType, Size], t: TensorView) 
             if group is not None:
                 index[group] = inner
             number = number // size.value
-    return Warps(index, warp, unknown, breaches)
+    return TmemWarps(index, warp, unknown, breaches)
 
 
 def _runs(graph: IdGraph, block: Mapping[ParallelType, Size], t: TensorView) -> list[_Run]:

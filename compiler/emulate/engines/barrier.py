@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from compiler.emulate.memory.region import Offsets
 from compiler.emulate.order.order import Order, Token
-from compiler.emulate.ptx.module import Instruction
+from compiler.emulate.ptx.module import PtxInstruction
 from compiler.emulate.threads import Lanes
 
 MAX_COUNT = (1 << 20) - 1
@@ -35,7 +35,7 @@ _PHASE_SHIFT = np.uint64(20)
 class Coming:
     """A copy bound to a barrier whose bytes are still to come, issued in `phase`."""
 
-    insn: Instruction
+    insn: PtxInstruction
     lane: int
     nbytes: int
     phase: int
@@ -48,12 +48,12 @@ class Passed:
     time: int
     lanes: Lanes
     phase: int
-    insn: Instruction
+    insn: PtxInstruction
     is_idle: npt.NDArray[np.bool_]
 
 
 @dataclass(eq=False, slots=True)
-class Barrier:
+class LiveBarrier:
     """A live mbarrier.
 
     `offset` is into the data of shared memory, `base` the first lane of its cluster, and the arrays have an element a
@@ -67,7 +67,7 @@ class Barrier:
     slot: int
     base: int
     count: int
-    init_insn: Instruction
+    init_insn: PtxInstruction
     init_lane: int
     seen: npt.NDArray[np.int32]
     failed: npt.NDArray[np.int32]
@@ -77,10 +77,10 @@ class Barrier:
     phase: int = 0
     expected: int = 0
     delivered: int = 0
-    expect: tuple[Instruction, int] | None = None
-    arrival: tuple[Instruction, int] | None = None
-    wait: tuple[Instruction, int] | None = None
-    delivery: tuple[Instruction, int] | None = None
+    expect: tuple[PtxInstruction, int] | None = None
+    arrival: tuple[PtxInstruction, int] | None = None
+    wait: tuple[PtxInstruction, int] | None = None
+    delivery: tuple[PtxInstruction, int] | None = None
     set_up: Token | None = None
     """That it is initialised, apart from all else that its thread did."""
     is_fenced: bool = False
@@ -109,10 +109,10 @@ class Barrier:
         return True
 
 
-def fresh(offset: int, slot: int, lanes: range, count: int, insn: Instruction, lane: int) -> Barrier:
+def fresh(offset: int, slot: int, lanes: range, count: int, insn: PtxInstruction, lane: int) -> LiveBarrier:
     """A barrier just initialised by `lane`; `lanes` are those of its cluster."""
     number = len(lanes)
-    return Barrier(
+    return LiveBarrier(
         offset,
         slot,
         lanes.start,

@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from compiler.emulate.active import Active
-from compiler.emulate.engines.barrier import Barrier, by_value, fresh
+from compiler.emulate.engines.barrier import LiveBarrier, by_value, fresh
 from compiler.emulate.memory.region import Offsets
 from compiler.emulate.order.order import Access, Token
-from compiler.emulate.ptx.module import Instruction, Space
+from compiler.emulate.ptx.module import PtxInstruction, StateSpace
 from compiler.emulate.report import FaultKind
 from compiler.emulate.threads import Lanes
 
@@ -32,18 +32,18 @@ class BarrierTable:
         self._machine = machine
         self._order = machine.order if machine.options.races else None
         self.region = machine.memory.addresses.shared
-        self._barriers: dict[int, Barrier] = {}
+        self._barriers: dict[int, LiveBarrier] = {}
         self._is_barrier = np.zeros(len(self.region.data) // BARRIER_BYTES + 2, np.bool_)
-        self._unfenced: list[Barrier] = []
+        self._unfenced: list[LiveBarrier] = []
 
-    def __iter__(self) -> Iterator[Barrier]:
+    def __iter__(self) -> Iterator[LiveBarrier]:
         return iter(tuple(self._barriers.values()))
 
-    def get(self, offset: int) -> Barrier | None:
+    def get(self, offset: int) -> LiveBarrier | None:
         """The barrier at an offset."""
         return self._barriers.get(offset)
 
-    def add(self, offset: int, count: int, insn: Instruction, lane: int) -> None:
+    def add(self, offset: int, count: int, insn: PtxInstruction, lane: int) -> None:
         """A barrier is initialised, in place of one that may be there. Its bytes count as written from now on: reading
         them is reported as what it is."""
         threads = self._machine.threads
@@ -56,7 +56,7 @@ class BarrierTable:
         self._unfenced.append(barrier)
         self._mark(offset, True)
 
-    def remove(self, barrier: Barrier, insn: Instruction | None = None, lane: int = 0) -> None:
+    def remove(self, barrier: LiveBarrier, insn: PtxInstruction | None = None, lane: int = 0) -> None:
         """The memory is ordinary again, by instruction `insn` or because the block has ended."""
         if insn is not None:
             self._log_write(barrier.offset, insn, lane)
@@ -65,7 +65,7 @@ class BarrierTable:
         self._mark(barrier.offset, False)
 
     def located(
-        self, active: Active, insn: Instruction, space: Space, addresses: Addresses
+        self, active: Active, insn: PtxInstruction, space: StateSpace, addresses: Addresses
     ) -> Iterator[tuple[int, Lanes]]:
         """Each different offset that the addresses (one a lane, or one for all) name, with positions in `active`."""
         for place in self._machine.memory.locate(active, insn, space, addresses, BARRIER_BYTES, BARRIER_BYTES):
@@ -82,8 +82,8 @@ class BarrierTable:
                 yield offset, pick[which]
 
     def found(
-        self, active: Active, insn: Instruction, space: Space, addresses: Addresses
-    ) -> Iterator[tuple[Barrier, Lanes]]:
+        self, active: Active, insn: PtxInstruction, space: StateSpace, addresses: Addresses
+    ) -> Iterator[tuple[LiveBarrier, Lanes]]:
         """The barriers at these addresses, with the positions in `active`; what is none is reported."""
         for offset, which in self.located(active, insn, space, addresses):
             barrier = self._barriers.get(offset)
@@ -132,7 +132,7 @@ class BarrierTable:
                 found.setdefault(barrier.init_lane, []).append(barrier.set_up)
         return found
 
-    def _log_set_up(self, offset: int, insn: Instruction, lane: int) -> Token | None:
+    def _log_set_up(self, offset: int, insn: PtxInstruction, lane: int) -> Token | None:
         """Logs the write of an initialisation. In a cluster it is an operation of its own, of which other blocks may
         learn while they learn nothing else of its thread; this is the token that they learn it by."""
         if self._order is None or self._machine.threads.cluster_blocks == 1:
@@ -144,12 +144,12 @@ class BarrierTable:
         self._order.acquire(np.array([lane]), token)
         return token
 
-    def _log_write(self, offset: int, insn: Instruction, lane: int) -> None:
+    def _log_write(self, offset: int, insn: PtxInstruction, lane: int) -> None:
         if self._order is not None:
             at, lanes = np.array([offset]), np.array([lane])
             self._order.access(self.region, Access.WRITE, insn, lanes, at, BARRIER_BYTES)
 
-    def _note_use(self, barrier: Barrier, lanes: Lanes, insn: Instruction) -> None:
+    def _note_use(self, barrier: LiveBarrier, lanes: Lanes, insn: PtxInstruction) -> None:
         """Logs the first use by each thread, which must come after the initialisation."""
         known = barrier.is_known[lanes - barrier.base]
         if known.all():

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from compiler.emulate.engines.barrier import Barrier
-from compiler.emulate.ptx.module import Instruction
+from compiler.emulate.engines.barrier import LiveBarrier
+from compiler.emulate.ptx.module import PtxInstruction
 
 
-def at_line(insn: Instruction) -> str:
+def at_line(insn: PtxInstruction) -> str:
     """Where an instruction stands, for messages."""
     return f"line {insn.source.line}" if insn.source else f"PTX line {insn.ptx_line}"
 
 
-def progress(barrier: Barrier) -> str:
+def progress(barrier: LiveBarrier) -> str:
     """What has been counted in the current phase."""
     arrived = f"{barrier.count - barrier.pending} of {barrier.count} arrivals"
     return arrived + (f", {barrier.expected} bytes expected" if barrier.expected else "")
 
 
-def stale(seen: int, phase: int, copy: Instruction) -> str:
+def stale(seen: int, phase: int, copy: PtxInstruction) -> str:
     """A wait that found phase `seen` complete, where the data of `copy` come with `phase`."""
     found = "before anything arrived at the mbarrier" if seen < 0 else f"again for phase {seen}, seen before"
     return (
@@ -26,7 +26,7 @@ def stale(seen: int, phase: int, copy: Instruction) -> str:
     )
 
 
-def unobserved(seen: int, phase: int, copy: Instruction) -> str:
+def unobserved(seen: int, phase: int, copy: PtxInstruction) -> str:
     """A wait that found phase `seen` complete once more, where nobody waits for the data of `copy` in the next."""
     return (
         f"The wait returned again for phase {seen}, seen before, and nothing waits for phase {phase}, which the copy "

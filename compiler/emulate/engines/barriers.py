@@ -17,7 +17,7 @@ from compiler.emulate.active import Active
 from compiler.emulate.engine import Engine
 from compiler.emulate.engines.warps import lane_names, warp_words
 from compiler.emulate.order.order import Token
-from compiler.emulate.ptx.module import Instruction
+from compiler.emulate.ptx.module import PtxInstruction
 from compiler.emulate.report import FaultKind, Halt
 from compiler.emulate.threads import WARP, Lanes
 
@@ -39,7 +39,7 @@ _NEVER = np.iinfo(np.int64).max
 class Arrival:
     """How an instruction arrives: whether its lanes then wait, and whether whole warps must execute it (`.aligned`)."""
 
-    insn: Instruction
+    insn: PtxInstruction
     waits: bool
     is_aligned: bool
     is_reduction: bool = False
@@ -128,7 +128,7 @@ class Barriers(Engine):
         words: npt.NDArray[np.uint32] = warp_words(self.machine.live & ~flags)[active.lanes // WARP]
         return words
 
-    def waiting_elsewhere(self, insn: Instruction) -> list[tuple[Instruction, Lanes]]:
+    def waiting_elsewhere(self, insn: PtxInstruction) -> list[tuple[PtxInstruction, Lanes]]:
         """The other aligned barrier instructions at which lanes wait."""
         waiting = np.flatnonzero(self._at >= 0)
         places = self._place[self._at[waiting], waiting]

@@ -18,10 +18,10 @@ import numpy.typing as npt
 
 from compiler.emulate.asynchrony import Pending
 from compiler.emulate.engine import Engine
-from compiler.emulate.engines.barrier import Barrier
+from compiler.emulate.engines.barrier import LiveBarrier
 from compiler.emulate.engines.mbarrier import MBarriers
 from compiler.emulate.order.order import Actor, Token
-from compiler.emulate.ptx.module import Instruction
+from compiler.emulate.ptx.module import PtxInstruction
 from compiler.emulate.report import FaultKind
 from compiler.emulate.threads import Lanes
 
@@ -36,7 +36,7 @@ Write = Callable[[Actor | None, Bytes], None]
 class Staged(Pending):
     """An operation as a list of stages."""
 
-    def __init__(self, insn: Instruction, lane: int, stages: list[Callable[[], None]]) -> None:
+    def __init__(self, insn: PtxInstruction, lane: int, stages: list[Callable[[], None]]) -> None:
         self.insn, self.lane = insn, lane
         self._stages = stages
         self._next = 0
@@ -49,12 +49,12 @@ class Staged(Pending):
 
 
 @dataclass(eq=False, slots=True)
-class Load:
+class BulkCopyLoad:
     """A load that signals `barrier`; `phase` is the one in which its bytes counted, None until they came."""
 
-    insn: Instruction
+    insn: PtxInstruction
     lane: int
-    barrier: Barrier
+    barrier: LiveBarrier
     phase: int | None = None
 
     @property
@@ -64,10 +64,10 @@ class Load:
 
 
 @dataclass(eq=False, slots=True)
-class Store:
+class BulkCopyStore:
     """A store or reduction of a bulk group. `read` and `written` are what those who wait for either learn."""
 
-    insn: Instruction
+    insn: PtxInstruction
     lane: int
     is_read: bool = False
     is_written: bool = False
@@ -82,16 +82,16 @@ class BulkCopies(Engine):
     def __init__(self, machine: Machine) -> None:
         super().__init__(machine)
         self._order = machine.order if machine.options.races else None
-        self._loads: defaultdict[int, list[Load]] = defaultdict(list)
-        self._open: defaultdict[int, list[Store]] = defaultdict(list)
-        self._groups: defaultdict[int, list[list[Store]]] = defaultdict(list)
+        self._loads: defaultdict[int, list[BulkCopyLoad]] = defaultdict(list)
+        self._open: defaultdict[int, list[BulkCopyStore]] = defaultdict(list)
+        self._groups: defaultdict[int, list[list[BulkCopyStore]]] = defaultdict(list)
         self._free: dict[int, int] = defaultdict(int)
         """Of each lane, how many of its oldest groups have sources that it waited for."""
 
     def load(
         self,
         lane: int,
-        insn: Instruction,
+        insn: PtxInstruction,
         read: Read,
         write: Write,
         barrier: int,
@@ -104,7 +104,7 @@ class BulkCopies(Engine):
         `from_shared`: the source is the shared memory of the issuing block."""
         mbarriers = self.machine.engine(MBarriers)
         bound = mbarriers.bind(lane, insn, barrier, nbytes, uses_async_proxy=uses_async_proxy)
-        load = None if bound is None else Load(insn, lane, bound[0])
+        load = None if bound is None else BulkCopyLoad(insn, lane, bound[0])
         if load is not None:
             here = int(self.machine.threads.slot[lane])
             for slot in {load.barrier.slot, here} if from_shared else {load.barrier.slot}:
@@ -119,9 +119,9 @@ class BulkCopies(Engine):
         stages = [lambda: data.append(read(actor)), lambda: write(actor, data[0]), signal]
         self.machine.asynchrony.submit(Staged(insn, lane, stages))
 
-    def store(self, lane: int, insn: Instruction, read: Read, write: Write) -> None:
+    def store(self, lane: int, insn: PtxInstruction, read: Read, write: Write) -> None:
         """A copy whose completion the bulk group of `lane` tells."""
-        store = Store(insn, lane)
+        store = BulkCopyStore(insn, lane)
         self._open[lane].append(store)
         actor = self._order.start(lane) if self._order else None
         data: list[Bytes] = []
@@ -178,7 +178,7 @@ class BulkCopies(Engine):
                 del groups[:older]
                 self._free[lane] = max(0, self._free[lane] - older)
 
-    def _older(self, lane: int, pending: int, reads_only: bool) -> list[Store]:
+    def _older(self, lane: int, pending: int, reads_only: bool) -> list[BulkCopyStore]:
         """The stores of all groups of a lane but its `pending` newest; of the sources, those not waited for yet."""
         groups = self._groups.get(lane, [])
         first = self._free[lane] if reads_only else 0

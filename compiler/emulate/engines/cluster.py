@@ -16,7 +16,7 @@ import numpy.typing as npt
 from compiler.emulate.active import Active
 from compiler.emulate.engine import Engine
 from compiler.emulate.order.order import Token
-from compiler.emulate.ptx.module import Instruction
+from compiler.emulate.ptx.module import PtxInstruction
 from compiler.emulate.report import FaultKind
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class ClusterBarriers(Engine):
         """What lanes have released by a fence for mbarriers: who sees their next arrivals learns it, relaxed or not."""
         self._offered.update(tokens)
 
-    def arrive(self, active: Active, insn: Instruction, releases: bool) -> None:
+    def arrive(self, active: Active, insn: PtxInstruction, releases: bool) -> None:
         """Lanes arrive; `releases`: what they did before comes before what those do that wait and acquire."""
         lanes = active.lanes
         again = self._arrived[lanes] != NOT_ARRIVED

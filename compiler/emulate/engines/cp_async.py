@@ -14,11 +14,11 @@ import numpy.typing as npt
 from compiler.emulate.active import Active
 from compiler.emulate.asynchrony import Pending
 from compiler.emulate.engine import Engine
-from compiler.emulate.engines.barrier import Barrier
+from compiler.emulate.engines.barrier import LiveBarrier
 from compiler.emulate.engines.mbarrier import MBarriers
-from compiler.emulate.memory.places import Place
+from compiler.emulate.memory.places import MemoryPlace
 from compiler.emulate.order.order import Access, Actor
-from compiler.emulate.ptx.module import Instruction
+from compiler.emulate.ptx.module import PtxInstruction
 from compiler.emulate.report import FaultKind
 from compiler.emulate.threads import Lanes
 
@@ -41,9 +41,9 @@ class Copies(Pending):
     def __init__(
         self,
         active: Active,
-        insn: Instruction,
-        sources: list[tuple[Place, int]],
-        targets: list[Place],
+        insn: PtxInstruction,
+        sources: list[tuple[MemoryPlace, int]],
+        targets: list[MemoryPlace],
         nbytes: int,
         group: npt.NDArray[np.int64],
         actor: Actor | None,
@@ -52,7 +52,7 @@ class Copies(Pending):
         self.active, self.group, self.actor = active, group, actor
         self.is_observed = np.zeros(len(active), np.bool_)
         self.is_done = False
-        self.arrivals: list[tuple[Barrier, int, Flags]] = []
+        self.arrivals: list[tuple[LiveBarrier, int, Flags]] = []
         self._sources, self._targets, self._nbytes = sources, targets, nbytes
         self._data: npt.NDArray[np.uint8] | None = None
 
@@ -93,21 +93,21 @@ class Copies(Pending):
         machine.progress += 1
         return True
 
-    def _part(self, place: Place) -> Active:
+    def _part(self, place: MemoryPlace) -> Active:
         active = self.active
         return active if place.pick is None else Active(active.machine, active.lanes[place.pick])
 
-    def _log(self, access: Access, part: Active, place: Place, nbytes: int) -> None:
+    def _log(self, access: Access, part: Active, place: MemoryPlace, nbytes: int) -> None:
         if self.actor is not None:
             order = part.machine.order
             order.actor_access(self.actor, place.region, access, self.insn, place.offsets, nbytes, part.lanes)
 
 
-class Arrival(Pending):
+class CopyArrival(Pending):
     """Lanes arrive on an mbarrier once their copies so far are complete (PTX ISA, "cp.async.mbarrier.arrive")."""
 
     def __init__(
-        self, machine: Machine, insn: Instruction, barrier: Barrier, lanes: Lanes, awaited: list[Copies]
+        self, machine: Machine, insn: PtxInstruction, barrier: LiveBarrier, lanes: Lanes, awaited: list[Copies]
     ) -> None:
         self.insn, self.lane = insn, int(lanes[0])
         self._machine, self._barrier, self._lanes, self._awaited = machine, barrier, lanes, awaited
@@ -134,7 +134,12 @@ class CpAsync(Engine):
         self._committed = np.zeros(machine.threads.lanes, np.int64)
 
     def copy(
-        self, active: Active, insn: Instruction, sources: list[tuple[Place, int]], targets: list[Place], nbytes: int
+        self,
+        active: Active,
+        insn: PtxInstruction,
+        sources: list[tuple[MemoryPlace, int]],
+        targets: list[MemoryPlace],
+        nbytes: int,
     ) -> None:
         """Issues a copy of each lane."""
         actor = self._order.start_copies(active.lanes) if self._order is not None else None
@@ -174,14 +179,14 @@ class CpAsync(Engine):
         limit[lanes] = np.iinfo(np.int64).max if pending is None else np.maximum(self._committed[lanes] - pending, 0)
         return limit
 
-    def arrive_on(self, active: Active, insn: Instruction, barrier: Barrier, lanes: Lanes, counts: bool) -> None:
+    def arrive_on(self, active: Active, insn: PtxInstruction, barrier: LiveBarrier, lanes: Lanes, counts: bool) -> None:
         """`cp.async.mbarrier.arrive` of lanes on one barrier; `counts`: the phase was to wait for them (`.noinc`)."""
         if not counts:
             barrier.pending += len(lanes)
         if len(self._copies) > _MANY:
             self._copies = [c for c in self._copies if not c.was_seen_to_arrive]
         awaited = [c for c in self._copies if np.isin(c.lanes, lanes).any()]
-        self.machine.asynchrony.submit(Arrival(self.machine, insn, barrier, lanes, awaited))
+        self.machine.asynchrony.submit(CopyArrival(self.machine, insn, barrier, lanes, awaited))
 
     def block_ended(self, slot: int) -> None:
         """Reports copies that were not waited for."""

@@ -17,7 +17,7 @@ from compiler.emulate.active import Active
 from compiler.emulate.engine import Engine
 from compiler.emulate.memory.region import Offsets
 from compiler.emulate.order.events import Layer
-from compiler.emulate.ptx.module import Instruction
+from compiler.emulate.ptx.module import PtxInstruction
 from compiler.emulate.report import FaultKind
 
 if TYPE_CHECKING:
@@ -38,13 +38,15 @@ class Departures(Engine):
         super().__init__(machine)
         self._region = machine.memory.addresses.shared
         self._span = machine.threads.cluster_blocks * machine.threads.pitch
-        self._last: dict[int, dict[Instruction, tuple[Clocks, int]]] = defaultdict(dict)
+        self._last: dict[int, dict[PtxInstruction, tuple[Clocks, int]]] = defaultdict(dict)
 
-    def shared_access(self, active: Active, insn: Instruction, offsets: Offsets, nbytes: int, is_store: bool) -> None:
+    def shared_access(
+        self, active: Active, insn: PtxInstruction, offsets: Offsets, nbytes: int, is_store: bool
+    ) -> None:
         """Notes accesses to other blocks."""
         self.noted(active, insn, offsets)
 
-    def noted(self, active: Active, insn: Instruction, offsets: Offsets) -> None:
+    def noted(self, active: Active, insn: PtxInstruction, offsets: Offsets) -> None:
         """Notes the accesses among these that are to other blocks, arrivals at their mbarriers too: the clock of each
         lane, and an address."""
         slots = offsets // self._region.pitch

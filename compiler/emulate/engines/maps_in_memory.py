@@ -11,15 +11,15 @@ from compiler.emulate.active import Active
 from compiler.emulate.engine import Engine
 from compiler.emulate.engines.pieces import is_aligned
 from compiler.emulate.engines.tensor_map import MAP_ALIGN, MAP_BYTES, DecodedMap, decode, problems, unsupported
-from compiler.emulate.memory.region import Region
-from compiler.emulate.ptx.module import Instruction, Space
+from compiler.emulate.memory.region import MemoryRegion
+from compiler.emulate.ptx.module import PtxInstruction, StateSpace
 from compiler.emulate.report import FaultKind, Halt
 from compiler.emulate.threads import Lanes
 
 if TYPE_CHECKING:
     from compiler.emulate.machine import Machine
 
-_HOMES = (Space.PARAM, Space.CONST, Space.GLOBAL)
+_HOMES = (StateSpace.PARAM, StateSpace.CONST, StateSpace.GLOBAL)
 
 
 class TensorMaps(Engine):
@@ -30,18 +30,18 @@ class TensorMaps(Engine):
         self._sound: dict[bytes, DecodedMap] = {}
         self._acquired: set[tuple[int, int]] = set()
 
-    def at(self, lane: int, insn: Instruction, address: int) -> DecodedMap:
+    def at(self, lane: int, insn: PtxInstruction, address: int) -> DecodedMap:
         """The map at a generic address. Raises Halt, after a report, for what is no sound map: without one there is no
         telling what a copy would do, nor how many bytes it would bring."""
         active = Active(self.machine, np.array([lane]))
         where = np.array([address], np.uint64)
-        is_sound = is_aligned(active, insn, Space.GENERIC, where, MAP_ALIGN)
-        places = self.machine.memory.locate(active, insn, Space.GENERIC, where, MAP_BYTES) if is_sound else []
+        is_sound = is_aligned(active, insn, StateSpace.GENERIC, where, MAP_ALIGN)
+        places = self.machine.memory.locate(active, insn, StateSpace.GENERIC, where, MAP_BYTES) if is_sound else []
         if not places:
             raise Halt
         region, offset = places[0].region, int(places[0].offsets[0])
         if region.space not in _HOMES:
-            hint = " Declare the parameter const __grid_constant__." if region.space is Space.LOCAL else ""
+            hint = " Declare the parameter const __grid_constant__." if region.space is StateSpace.LOCAL else ""
             self._refuse(
                 active, insn, f"it lies in {region.name}, not in parameters, constants or global memory.{hint}"
             )
@@ -52,7 +52,7 @@ class TensorMaps(Engine):
             found = self._sound[data] = self._judged(active, insn, data)
         return found
 
-    def _judged(self, active: Active, insn: Instruction, data: bytes) -> DecodedMap:
+    def _judged(self, active: Active, insn: PtxInstruction, data: bytes) -> DecodedMap:
         found = decode(data)
         if found is None:
             self._refuse(active, insn, "the 128 bytes there are none. Pass the address of a tensor map argument.")
@@ -66,11 +66,13 @@ class TensorMaps(Engine):
             raise Halt
         return found
 
-    def _refuse(self, active: Active, insn: Instruction, why: str) -> None:
+    def _refuse(self, active: Active, insn: PtxInstruction, why: str) -> None:
         active.fault(FaultKind.INVALID_OPERAND, insn, f"No valid tensor map: {why}")
         raise Halt
 
-    def _expect_fence(self, active: Active, insn: Instruction, region: Region, offset: int, address: int) -> None:
+    def _expect_fence(
+        self, active: Active, insn: PtxInstruction, region: MemoryRegion, offset: int, address: int
+    ) -> None:
         """A map that the kernel wrote to global memory is used only after fence.proxy.tensormap's acquire of it."""
         if region.changed is None or not region.changed[offset : offset + MAP_BYTES].any():
             return
@@ -85,7 +87,7 @@ class TensorMaps(Engine):
                 region.name,
             )
 
-    def refuse(self, lane: int, insn: Instruction, why: str) -> None:
+    def refuse(self, lane: int, insn: PtxInstruction, why: str) -> None:
         """Reports a map that does not do for an instruction. Raises Halt."""
         self._refuse(Active(self.machine, np.array([lane])), insn, why)
 

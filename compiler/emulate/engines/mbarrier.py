@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from compiler.emulate.active import Active
 from compiler.emulate.engine import Engine
-from compiler.emulate.engines.barrier import MAX_COUNT, Barrier, Coming, Passed, state_phase, states
+from compiler.emulate.engines.barrier import MAX_COUNT, Coming, LiveBarrier, Passed, state_phase, states
 from compiler.emulate.engines.barrier_table import Addresses, BarrierTable, mask
 from compiler.emulate.engines.barrier_words import at_line, progress, stale
 from compiler.emulate.engines.cluster import ClusterBarriers
@@ -23,7 +23,7 @@ from compiler.emulate.engines.departures import Departures
 from compiler.emulate.engines.stuck import never_complete, stale_waits, waits_ahead
 from compiler.emulate.memory.region import Offsets
 from compiler.emulate.order.order import Actor, Conflict, Token
-from compiler.emulate.ptx.module import Instruction, Space
+from compiler.emulate.ptx.module import PtxInstruction, StateSpace
 from compiler.emulate.report import FaultKind
 from compiler.emulate.threads import Lanes
 
@@ -42,11 +42,11 @@ class MBarriers(Engine):
         self._order = machine.order if machine.options.races else None
         machine.order.on_race = self.on_race
         self._name = self.table.region.name
-        self._bound: WeakKeyDictionary[Actor, list[tuple[Barrier, int]]] = WeakKeyDictionary()
+        self._bound: WeakKeyDictionary[Actor, list[tuple[LiveBarrier, int]]] = WeakKeyDictionary()
 
     # Instructions of threads.
 
-    def init(self, active: Active, insn: Instruction, space: Space, addresses: Addresses, counts: Any) -> None:
+    def init(self, active: Active, insn: PtxInstruction, space: StateSpace, addresses: Addresses, counts: Any) -> None:
         """`mbarrier.init`: `counts` arrivals make a phase."""
         counts = np.broadcast_to(counts, len(active))
         bad = (counts < 1) | (counts > MAX_COUNT)
@@ -77,7 +77,7 @@ class MBarriers(Engine):
             self.table.add(offset, min(max(int(counts[which[0]]), 1), MAX_COUNT), insn, int(lanes[0]))
         self.machine.progress += 1
 
-    def inval(self, active: Active, insn: Instruction, space: Space, addresses: Addresses) -> None:
+    def inval(self, active: Active, insn: PtxInstruction, space: StateSpace, addresses: Addresses) -> None:
         """`mbarrier.inval`: the memory is ordinary again."""
         for barrier, which in self.table.found(active, insn, space, addresses):
             if barrier.coming:
@@ -94,8 +94,8 @@ class MBarriers(Engine):
     def arrive(
         self,
         active: Active,
-        insn: Instruction,
-        space: Space,
+        insn: PtxInstruction,
+        space: StateSpace,
         addresses: Addresses,
         counts: Any,
         nbytes: Any = None,
@@ -128,14 +128,18 @@ class MBarriers(Engine):
         self.machine.progress += 1
         return before
 
-    def expect(self, active: Active, insn: Instruction, space: Space, addresses: Addresses, nbytes: Any) -> None:
+    def expect(
+        self, active: Active, insn: PtxInstruction, space: StateSpace, addresses: Addresses, nbytes: Any
+    ) -> None:
         """`mbarrier.expect_tx`: the phase waits for `nbytes` more bytes."""
         for barrier, which in self.table.found(active, insn, space, addresses):
             self._expect(barrier, insn, int(active.lanes[which[0]]), _total(nbytes, active, which))
             self._turn(barrier)
         self.machine.progress += 1
 
-    def complete(self, active: Active, insn: Instruction, space: Space, addresses: Addresses, nbytes: Any) -> None:
+    def complete(
+        self, active: Active, insn: PtxInstruction, space: StateSpace, addresses: Addresses, nbytes: Any
+    ) -> None:
         """`mbarrier.complete_tx`: as if a copy had brought `nbytes` bytes."""
         for barrier, which in self.table.found(active, insn, space, addresses):
             self._deliver(barrier, insn, int(active.lanes[which[0]]), _total(nbytes, active, which))
@@ -144,8 +148,8 @@ class MBarriers(Engine):
     def test(
         self,
         active: Active,
-        insn: Instruction,
-        space: Space,
+        insn: PtxInstruction,
+        space: StateSpace,
         addresses: Addresses,
         *,
         parity: Any = None,
@@ -175,7 +179,7 @@ class MBarriers(Engine):
             (self.machine.sleep if suspends else self.machine.stall)(lanes)
         return complete
 
-    def _saw(self, barrier: Barrier, active: Active, insn: Instruction, which: Lanes, acquires: bool) -> None:
+    def _saw(self, barrier: LiveBarrier, active: Active, insn: PtxInstruction, which: Lanes, acquires: bool) -> None:
         """Lanes found the phase before the current one complete."""
         lanes = active.lanes[which]
         index = lanes - barrier.base
@@ -200,12 +204,12 @@ class MBarriers(Engine):
     # Copies.
 
     def bind(
-        self, lane: int, insn: Instruction, address: int, nbytes: int, *, uses_async_proxy: bool = True
-    ) -> tuple[Barrier, Coming] | None:
+        self, lane: int, insn: PtxInstruction, address: int, nbytes: int, *, uses_async_proxy: bool = True
+    ) -> tuple[LiveBarrier, Coming] | None:
         """A copy of `lane` will bring `nbytes` bytes to the barrier at a shared address; None if there is none, after
         the report. The async proxy must see the barrier."""
         active = Active(self.machine, np.array([lane]))
-        for barrier, _ in self.table.found(active, insn, Space.SHARED, np.array([address], np.uint64)):
+        for barrier, _ in self.table.found(active, insn, StateSpace.SHARED, np.array([address], np.uint64)):
             if uses_async_proxy and not (barrier.is_fenced or lane in barrier.fenced_lanes):
                 active.fault(
                     FaultKind.PROXY_RACE,
@@ -222,7 +226,7 @@ class MBarriers(Engine):
             return barrier, coming
         return None
 
-    def signal(self, barrier: Barrier, coming: Coming, actor: Actor | None, token: Token | None) -> int:
+    def signal(self, barrier: LiveBarrier, coming: Coming, actor: Actor | None, token: Token | None) -> int:
         """The bytes have come: complete_tx. Returns the phase in which they counted."""
         barrier.coming.remove(coming)
         if token is not None:
@@ -235,15 +239,15 @@ class MBarriers(Engine):
         return phase
 
     def arrive_later(
-        self, barrier: Barrier, insn: Instruction, lane: int, token: Token | None, actors: Iterable[Actor] = ()
+        self, barrier: LiveBarrier, insn: PtxInstruction, lane: int, token: Token | None, actors: Iterable[Actor] = ()
     ) -> int:
         """An arrival that operations of `lane` make when they are complete (`tcgen05.commit`), see `arrive_for`."""
         return self.arrive_for(barrier, insn, np.array([lane]), [] if token is None else [token], actors)
 
     def arrive_for(
         self,
-        barrier: Barrier,
-        insn: Instruction,
+        barrier: LiveBarrier,
+        insn: PtxInstruction,
         lanes: Lanes,
         tokens: Iterable[Token] = (),
         actors: Iterable[Actor] = (),
@@ -273,7 +277,9 @@ class MBarriers(Engine):
         if self._order is not None and self.machine.threads.cluster_blocks > 1:
             self.machine.engine(ClusterBarriers).offer(self.table.set_up_by(lanes))
 
-    def shared_access(self, active: Active, insn: Instruction, offsets: Offsets, nbytes: int, is_store: bool) -> None:
+    def shared_access(
+        self, active: Active, insn: PtxInstruction, offsets: Offsets, nbytes: int, is_store: bool
+    ) -> None:
         """Reports ordinary accesses to live mbarriers."""
         hit = self.table.touched(offsets, nbytes)
         if hit is None:
@@ -308,7 +314,7 @@ class MBarriers(Engine):
                 break
         return False
 
-    def explain_unobserved(self, barrier: Barrier, phase: int | None, copy: Instruction) -> None:
+    def explain_unobserved(self, barrier: LiveBarrier, phase: int | None, copy: PtxInstruction) -> None:
         """Reports the wait that was for the phase before that of a copy that nobody waited for, if there was one."""
         for insn, lane, message in waits_ahead(barrier, barrier.phase if phase is None else phase, copy):
             self._misuse(insn, lane, message)
@@ -339,7 +345,9 @@ class MBarriers(Engine):
 
     # Counting.
 
-    def _check_arrivals(self, barrier: Barrier, active: Active, insn: Instruction, total: int, completes: bool) -> None:
+    def _check_arrivals(
+        self, barrier: LiveBarrier, active: Active, insn: PtxInstruction, total: int, completes: bool
+    ) -> None:
         """Arrivals beyond those that the phase waits for; `completes`: the last of them may complete it."""
         if total > barrier.pending:
             active.fault(
@@ -359,27 +367,27 @@ class MBarriers(Engine):
                 tensor=self._name,
             )
 
-    def _count(self, barrier: Barrier, insn: Instruction, lane: int, total: int, drops: bool) -> None:
+    def _count(self, barrier: LiveBarrier, insn: PtxInstruction, lane: int, total: int, drops: bool) -> None:
         barrier.pending = max(0, barrier.pending - total)
         if drops:
             barrier.count = max(0, barrier.count - total)
         barrier.arrival = (insn, lane)
         self._turn(barrier)
 
-    def _expect(self, barrier: Barrier, insn: Instruction, lane: int, nbytes: int) -> None:
+    def _expect(self, barrier: LiveBarrier, insn: PtxInstruction, lane: int, nbytes: int) -> None:
         barrier.tx += nbytes
         barrier.expected += nbytes
         barrier.expect = (insn, lane)
         self._check_range(barrier, insn, lane)
 
-    def _deliver(self, barrier: Barrier, insn: Instruction, lane: int, nbytes: int) -> None:
+    def _deliver(self, barrier: LiveBarrier, insn: PtxInstruction, lane: int, nbytes: int) -> None:
         barrier.tx -= nbytes
         barrier.delivered += nbytes
         barrier.delivery = (insn, lane)
         self._check_range(barrier, insn, lane)
         self._turn(barrier)
 
-    def _check_range(self, barrier: Barrier, insn: Instruction, lane: int) -> None:
+    def _check_range(self, barrier: LiveBarrier, insn: PtxInstruction, lane: int) -> None:
         if abs(barrier.tx) > MAX_COUNT:
             self._misuse(
                 insn,
@@ -388,7 +396,7 @@ class MBarriers(Engine):
                 "Expect only what its copies bring.",
             )
 
-    def _turn(self, barrier: Barrier) -> None:
+    def _turn(self, barrier: LiveBarrier) -> None:
         """Completes the phase if nothing is pending; copies bound to it must have come."""
         phase = barrier.phase
         if not barrier.turn():
@@ -405,11 +413,11 @@ class MBarriers(Engine):
                 "before the last arrival.",
             )
 
-    def _wake(self, barrier: Barrier, phase: int) -> None:
+    def _wake(self, barrier: LiveBarrier, phase: int) -> None:
         """Lets those go on who waited in vain for a phase: it is complete, or the barrier is no more."""
         self.machine.wake(barrier.base + np.flatnonzero(barrier.failed == phase))
 
-    def _misuse(self, insn: Instruction, lane: int, message: str) -> None:
+    def _misuse(self, insn: PtxInstruction, lane: int, message: str) -> None:
         self.machine.fault(_MISUSE, insn, message, lane=lane, tensor=self._name)
 
 

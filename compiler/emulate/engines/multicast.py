@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from compiler.emulate.memory.windows import CLUSTER_RANK_SHIFT
-from compiler.emulate.ptx.module import Instruction
+from compiler.emulate.ptx.module import PtxInstruction
 from compiler.emulate.report import FaultKind
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ _SHIFT = int(CLUSTER_RANK_SHIFT)
 _IN_BLOCK = (1 << _SHIFT) - 1
 
 
-def addresses_of(machine: Machine, lane: int, insn: Instruction, address: int, mask: int | None) -> list[int]:
+def addresses_of(machine: Machine, lane: int, insn: PtxInstruction, address: int, mask: int | None) -> list[int]:
     """The shared addresses in all blocks of `mask` (bit: rank) that correspond to `address`; itself without a mask.
 
     PTX ISA, "cp.async.bulk": .multicast::cluster. Bits beyond the cluster are reported.

@@ -12,9 +12,9 @@ import numpy.typing as npt
 from compiler.emulate.active import Active
 from compiler.emulate.engines.mbarrier import MBarriers
 from compiler.emulate.engines.reduction import Reduction
-from compiler.emulate.memory.places import Place
+from compiler.emulate.memory.places import MemoryPlace
 from compiler.emulate.order.order import Access, Actor
-from compiler.emulate.ptx.module import Instruction, Space
+from compiler.emulate.ptx.module import PtxInstruction, StateSpace
 from compiler.emulate.report import FaultKind
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ class Pieces:
 
     machine: Machine
     active: Active
-    insn: Instruction
-    places: list[Place]
+    insn: PtxInstruction
+    places: list[MemoryPlace]
     count: int
     unit: int
 
@@ -79,19 +79,19 @@ class Pieces:
             return self.write
         return lambda actor, values: self.reduce(actor, values, reduction)
 
-    def _part(self, place: Place) -> Active:
+    def _part(self, place: MemoryPlace) -> Active:
         return self.active if place.pick is None else Active(self.machine, self.active.lanes[place.pick])
 
-    def _spare_barriers(self, part: Active, place: Place) -> None:
-        if place.region.space is Space.SHARED:
+    def _spare_barriers(self, part: Active, place: MemoryPlace) -> None:
+        if place.region.space is StateSpace.SHARED:
             self.machine.engine(MBarriers).shared_access(part, self.insn, place.offsets, self.unit, True)
 
 
 def pieces(
     machine: Machine,
     lane: int,
-    insn: Instruction,
-    space: Space,
+    insn: PtxInstruction,
+    space: StateSpace,
     addresses: npt.NDArray[np.uint64],
     unit: int,
     align: int = 1,
@@ -103,7 +103,9 @@ def pieces(
     return Pieces(machine, active, insn, found, len(addresses), unit)
 
 
-def is_aligned(active: Active, insn: Instruction, space: Space, addresses: npt.NDArray[np.uint64], align: int) -> bool:
+def is_aligned(
+    active: Active, insn: PtxInstruction, space: StateSpace, addresses: npt.NDArray[np.uint64], align: int
+) -> bool:
     """Whether all addresses of a copy are multiples of `align`; reports them if not."""
     bad = addresses % np.uint64(align) != 0
     if bad.any():

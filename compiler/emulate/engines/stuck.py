@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from compiler.emulate.engines.barrier import Barrier
+from compiler.emulate.engines.barrier import LiveBarrier
 from compiler.emulate.engines.barrier_words import unobserved
-from compiler.emulate.ptx.module import Instruction
+from compiler.emulate.ptx.module import PtxInstruction
 
 
-def never_complete(barrier: Barrier, live: npt.NDArray[np.bool_]) -> Iterator[tuple[Instruction, int, str]]:
+def never_complete(barrier: LiveBarrier, live: npt.NDArray[np.bool_]) -> Iterator[tuple[PtxInstruction, int, str]]:
     """(instruction, lane, message) of each reason. `live`: which lanes of the barrier's cluster have not exited."""
     if barrier.wait is None or barrier.failed.max() != barrier.phase:
         return
@@ -40,7 +40,7 @@ def never_complete(barrier: Barrier, live: npt.NDArray[np.bool_]) -> Iterator[tu
             )
 
 
-def stale_waits(barrier: Barrier, live: npt.NDArray[np.bool_]) -> Iterator[tuple[Instruction, int, str]]:
+def stale_waits(barrier: LiveBarrier, live: npt.NDArray[np.bool_]) -> Iterator[tuple[PtxInstruction, int, str]]:
     """(instruction, lane, message) of the last wait of a live thread that was for a phase which it had seen before.
 
     It returned at once, so its thread is a phase ahead of what it waited for: others then wait for it in vain.
@@ -59,7 +59,7 @@ def stale_waits(barrier: Barrier, live: npt.NDArray[np.bool_]) -> Iterator[tuple
             return
 
 
-def waits_ahead(barrier: Barrier, phase: int, copy: Instruction) -> Iterator[tuple[Instruction, int, str]]:
+def waits_ahead(barrier: LiveBarrier, phase: int, copy: PtxInstruction) -> Iterator[tuple[PtxInstruction, int, str]]:
     """(instruction, lane, message) of a wait for the phase before that of a copy that nobody waited for.
 
     It returned at once, for its thread had seen that phase before: a parity that was not toggled. Where threads run

@@ -13,7 +13,7 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from compiler.emulate.binder import Unsupported
+from compiler.emulate.binder import UnknownForm
 from compiler.emulate.engines.swizzle import SWIZZLES, Swizzle
 from compiler.emulate.threads import WARP
 
@@ -34,7 +34,7 @@ FRAGMENT_SHAPES = tuple(_REGISTERS_AT_X1)
 
 
 @dataclass(frozen=True, slots=True)
-class Fragment:
+class RegisterCells:
     """Cells of a warp's registers: arrays (threads, registers, halves) of lanes and columns past the address.
 
     Plain registers have one cell; with .pack::16b or .unpack::16b two, the low half first.
@@ -58,7 +58,7 @@ def registers_of(shape: str, num: int) -> int:
 
 
 @cache
-def fragment(shape: str, num: int, packed: bool = False, split: int = 0) -> Fragment:
+def fragment(shape: str, num: int, packed: bool = False, split: int = 0) -> RegisterCells:
     """The cells of `.shape.xN`. `split`: columns from the first half of 16x32bx2 to the second.
 
     Packed, the columns are twice as many, but `split` is as given: CUTLASS passes 2N there, which makes the halves one
@@ -79,11 +79,11 @@ def fragment(shape: str, num: int, packed: bool = False, split: int = 0) -> Frag
         columns = 2 * columns + np.arange(2)
     if shape == "16x32bx2":
         columns = columns + (split * (t >> 4))[..., None]
-    return Fragment(lanes, columns)
+    return RegisterCells(lanes, columns)
 
 
 @dataclass(frozen=True, slots=True)
-class Tile:
+class CopyShape:
     """A shape of `tcgen05.cp`: `rows` of `chunks` times 16 bytes, each row to all of the lanes `lanes[row]`."""
 
     rows: int
@@ -91,8 +91,8 @@ class Tile:
     lanes: npt.NDArray[np.int64]
 
 
-def _tile(rows: int, bits: int, lanes: Integers) -> Tile:
-    return Tile(rows, bits // 128, lanes.reshape(rows, -1))
+def _tile(rows: int, bits: int, lanes: Integers) -> CopyShape:
+    return CopyShape(rows, bits // 128, lanes.reshape(rows, -1))
 
 
 _ROW64 = np.arange(64)
@@ -147,6 +147,6 @@ def descriptor(bits: int) -> Descriptor:
     if bits >> 53 & 0xFF:
         raise ValueError("bits 60:53 are not zero")
     if base_offset or bits >> 52 & 1:
-        raise Unsupported("a matrix descriptor with a base offset (bits 51:49) or an absolute leading offset (bit 52)")
+        raise UnknownForm("a matrix descriptor with a base offset (bits 51:49) or an absolute leading offset (bit 52)")
     start, leading, stride = (16 * (bits >> shift & 0x3FFF) for shift in (0, 16, 32))
     return Descriptor(start, leading, stride, SWIZZLES[layout])

@@ -14,7 +14,7 @@ from itertools import zip_longest
 
 from compiler.emulate.engines.elements import DTYPES, ELEMENTS, Element
 from compiler.emulate.engines.swizzle import SWIZZLES, Swizzle
-from compiler.emulate.launch import TensorMap
+from compiler.emulate.launch import EmulatedTensorMap
 
 MAP_BYTES = 128
 MAP_ALIGN = 64
@@ -94,7 +94,7 @@ class DecodedMap:
         return (self.box[0], *(-(-b // s) for b, s in outer))
 
 
-def encode(tensor_map: TensorMap, address: int) -> bytes:
+def encode(tensor_map: EmulatedTensorMap, address: int) -> bytes:
     """The bytes of a map whose tensor lies at `address` (`offset_bytes` is added).
 
     Raises ValueError for what has no place in the encoding: names it does not know, lists of differing lengths,

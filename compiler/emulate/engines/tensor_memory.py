@@ -16,9 +16,9 @@ import numpy.typing as npt
 
 from compiler.emulate.engine import Engine
 from compiler.emulate.engines.tensor_layout import TENSOR_COLUMNS, TENSOR_LANES
-from compiler.emulate.memory.region import POISON, Region
+from compiler.emulate.memory.region import POISON, MemoryRegion
 from compiler.emulate.order.order import Access, Token
-from compiler.emulate.ptx.module import Instruction, Space
+from compiler.emulate.ptx.module import PtxInstruction, StateSpace
 from compiler.emulate.report import FaultKind
 from compiler.emulate.threads import Lanes
 
@@ -42,7 +42,7 @@ _REGION_NUMBER = 1 << 20
 
 
 @dataclass(eq=False)
-class _CellRegion(Region):
+class _CellRegion(MemoryRegion):
     """Tensor memory in the log of accesses: a byte a cell, and addresses as the instructions have them."""
 
     def address(self, offset: int) -> int:
@@ -51,7 +51,7 @@ class _CellRegion(Region):
 
 
 @dataclass(frozen=True, slots=True)
-class Allocation:
+class TensorMemoryColumns:
     """Columns that belong together, from `alloc` to `dealloc`. `lane`: the first of the warp that allocated.
 
     `asked`: the count that the instruction gave, which may not be a legal one.
@@ -61,7 +61,7 @@ class Allocation:
     column: int
     columns: int
     asked: int
-    insn: Instruction
+    insn: PtxInstruction
     lane: int
 
 
@@ -69,7 +69,7 @@ class Allocation:
 class _Block:
     """What a block holds: live allocations by first column; whether it gave up allocating; the last count."""
 
-    allocations: dict[int, Allocation] = field(default_factory=dict)
+    allocations: dict[int, TensorMemoryColumns] = field(default_factory=dict)
     relinquished: bool = False
     last_count: int = TENSOR_COLUMNS
     freed: list[tuple[int, int, Token]] = field(default_factory=list)
@@ -85,7 +85,7 @@ class TensorMemory(Engine):
         self.words = np.full(slots * CELLS, POISON * 0x01010101, np.uint32)
         self.written = np.zeros(slots * CELLS, np.bool_)
         self.region = _CellRegion(
-            NAME, Space.GENERIC, 0, CELLS, self.written.view(np.uint8), _REGION_NUMBER, pitch=CELLS
+            NAME, StateSpace.GENERIC, 0, CELLS, self.written.view(np.uint8), _REGION_NUMBER, pitch=CELLS
         )
         self._taken: Flags = np.zeros((slots, TENSOR_COLUMNS), np.bool_)
         self._gaps = np.zeros((slots, TENSOR_COLUMNS + 1), np.int64)
@@ -107,7 +107,7 @@ class TensorMemory(Engine):
         starts = range(0, TENSOR_COLUMNS - count + 1, GRANULE)
         return next((c for c in starts if not taken[c : c + count].any()), None)
 
-    def allocate(self, allocation: Allocation) -> list[Token]:
+    def allocate(self, allocation: TensorMemoryColumns) -> list[Token]:
         """Gives columns to a block; their old contents are gone. What its warp has to acquire."""
         slot, first, count = allocation.slot, allocation.column, allocation.columns
         block = self._blocks[slot]
@@ -223,7 +223,7 @@ class TensorMemory(Engine):
             return "before_thread_sync"
         return "after_thread_sync" if published > int(self._fenced[lanes].min()) else None
 
-    def log(self, lane: int, access: Access, insn: Instruction, cells: Cells) -> Token:
+    def log(self, lane: int, access: Access, insn: PtxInstruction, cells: Cells) -> Token:
         """Logs a synchronous access by the warp of `lane`; what its lanes have to acquire."""
         order = self.machine.order
         actor = order.start(lane)

@@ -20,7 +20,7 @@ from compiler.emulate.asynchrony import Pending
 from compiler.emulate.engine import Engine
 from compiler.emulate.engines.tensor_memory import NAME, Cells, TensorMemory
 from compiler.emulate.order.order import Actor, Token
-from compiler.emulate.ptx.module import Instruction
+from compiler.emulate.ptx.module import PtxInstruction
 from compiler.emulate.report import FaultKind
 from compiler.emulate.threads import WARP, Lanes
 
@@ -38,7 +38,7 @@ class Operation(Pending):
     """
 
     machine: Machine
-    insn: Instruction
+    insn: PtxInstruction
     lane: int
     actors: dict[int, Actor]
     writes: dict[int, int] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class Operation(Pending):
 
 
 @dataclass(eq=False)
-class Load(Operation):
+class TensorLoad(Operation):
     """Cells to registers; `land` gives the words, (lanes, registers, halves), to the registers."""
 
     cells: Cells = field(kw_only=True)
@@ -82,7 +82,7 @@ class Load(Operation):
 
 
 @dataclass(eq=False)
-class Store(Operation):
+class TensorStore(Operation):
     """Words of registers, as they were when it was issued, to cells."""
 
     cells: Cells = field(kw_only=True)
@@ -113,7 +113,7 @@ class Transfer(Operation):
 class Commit(Pending):
     """Arrives on mbarriers once the operations before it in its thread are complete (PTX ISA, "tcgen05.commit")."""
 
-    insn: Instruction
+    insn: PtxInstruction
     lane: int
     awaited: Sequence[Operation]
     arrive: Callable[[], None]

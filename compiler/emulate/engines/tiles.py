@@ -14,10 +14,10 @@ from compiler.emulate.engines.multicast import addresses_of
 from compiler.emulate.engines.pieces import Pieces, is_aligned, pieces
 from compiler.emulate.engines.reduction import tensor_reduction
 from compiler.emulate.engines.tensor_map import FILLS, UNIT, DecodedMap
-from compiler.emulate.engines.tma import Tile, filled, gathered_at, places, tile_at
+from compiler.emulate.engines.tma import CopiedTile, filled, gathered_at, places, tile_at
 from compiler.emulate.memory.windows import CLUSTER_RANK_SHIFT
 from compiler.emulate.order.order import Actor
-from compiler.emulate.ptx.module import Instruction, Space
+from compiler.emulate.ptx.module import PtxInstruction, StateSpace
 from compiler.emulate.report import FaultKind
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _RANK_BITS = -1 << int(CLUSTER_RANK_SHIFT)
 def load_tile(
     machine: Machine,
     lane: int,
-    insn: Instruction,
+    insn: PtxInstruction,
     to: int,
     barrier: int,
     mask: int | None,
@@ -67,7 +67,7 @@ def _writer(target: Pieces) -> Write:
 def store_tile(
     machine: Machine,
     lane: int,
-    insn: Instruction,
+    insn: PtxInstruction,
     source: int,
     map_address: int,
     coordinates: list[int],
@@ -110,7 +110,7 @@ def store_tile(
 
 
 def prefetch_tile(
-    machine: Machine, lane: int, insn: Instruction, map_address: int, coordinates: list[int], is_gathered: bool
+    machine: Machine, lane: int, insn: PtxInstruction, map_address: int, coordinates: list[int], is_gathered: bool
 ) -> None:
     """A tile into the cache: the map and the coordinates are checked."""
     m, tile = _tile(machine, lane, insn, map_address, coordinates, is_gathered, store=False)
@@ -120,13 +120,13 @@ def prefetch_tile(
 def _tile(
     machine: Machine,
     lane: int,
-    insn: Instruction,
+    insn: PtxInstruction,
     map_address: int,
     coordinates: list[int],
     is_gathered: bool,
     *,
     store: bool,
-) -> tuple[DecodedMap, Tile]:
+) -> tuple[DecodedMap, CopiedTile]:
     m = machine.engine(TensorMaps).at(lane, insn, map_address)
     dims = 2 if is_gathered else len(coordinates)
     if dims != m.rank:
@@ -144,15 +144,15 @@ def _tile(
     return m, (gathered_at if is_gathered else tile_at)(m, coordinates, store=store)
 
 
-def _rows(machine: Machine, lane: int, insn: Instruction, m: DecodedMap, tile: Tile) -> Pieces:
+def _rows(machine: Machine, lane: int, insn: PtxInstruction, m: DecodedMap, tile: CopiedTile) -> Pieces:
     """The rows of a tile in the tensor."""
-    return pieces(machine, lane, insn, Space.GLOBAL, (tile.starts + m.address).astype(np.uint64), tile.run)
+    return pieces(machine, lane, insn, StateSpace.GLOBAL, (tile.starts + m.address).astype(np.uint64), tile.run)
 
 
 def _shared(
     machine: Machine,
     lane: int,
-    insn: Instruction,
+    insn: PtxInstruction,
     m: DecodedMap,
     rows: npt.NDArray[np.int64],
     nbytes: int,
@@ -161,9 +161,9 @@ def _shared(
     """The first `nbytes` bytes of some rows of a tile at a shared address; nothing if that is misaligned."""
     active = Active(machine, np.array([lane]))
     where = np.array([address], np.uint64)
-    if not is_aligned(active, insn, Space.SHARED, where, SHARED_ALIGN):
+    if not is_aligned(active, insn, StateSpace.SHARED, where, SHARED_ALIGN):
         at, unit = places(m, rows, nbytes, 0)
         return Pieces(machine, Active(machine, np.full(len(at), lane)), insn, [], len(at), unit)
     block = address & _RANK_BITS
     at, unit = places(m, rows, nbytes, address - block)
-    return pieces(machine, lane, insn, Space.SHARED, (at + block).astype(np.uint64), unit)
+    return pieces(machine, lane, insn, StateSpace.SHARED, (at + block).astype(np.uint64), unit)

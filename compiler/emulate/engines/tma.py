@@ -20,7 +20,7 @@ Bytes = npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True, slots=True)
-class Tile:
+class CopiedTile:
     """A tile of a map at some coordinates.
 
     `rows` is the number of rows, each `row_bytes` long. `inside` are the numbers of the rows that lie in the tensor,
@@ -47,7 +47,7 @@ class Tile:
         return self.last - self.first
 
 
-def tile_at(m: DecodedMap, coordinates: Sequence[int], *, store: bool) -> Tile:
+def tile_at(m: DecodedMap, coordinates: Sequence[int], *, store: bool) -> CopiedTile:
     """The tile of a sound map at `coordinates` (elements, innermost first, one a dimension).
 
     Dimension i takes the coordinates c, c + s, c + 2s… for element stride s. A store clips the innermost dimension at
@@ -61,7 +61,7 @@ def tile_at(m: DecodedMap, coordinates: Sequence[int], *, store: bool) -> Tile:
     return _tile(m, coordinates[0], _rows(m, outer), store)
 
 
-def gathered_at(m: DecodedMap, coordinates: Sequence[int], *, store: bool) -> Tile:
+def gathered_at(m: DecodedMap, coordinates: Sequence[int], *, store: bool) -> CopiedTile:
     """The tile of `tile::gather4` and `tile::scatter4`: column x of the map and four rows (PTX ISA, "Tiled::gather4").
 
     `coordinates` are x and the four rows.
@@ -78,7 +78,7 @@ def _rows(m: DecodedMap, outer: list[Ints]) -> tuple[Ints, npt.NDArray[np.bool_]
     return offsets, good
 
 
-def _tile(m: DecodedMap, column: int, rows: tuple[Ints, npt.NDArray[np.bool_]], store: bool) -> Tile:
+def _tile(m: DecodedMap, column: int, rows: tuple[Ints, npt.NDArray[np.bool_]], store: bool) -> CopiedTile:
     offsets, good = rows
     start = column * m.type.nbytes
     end = m.dims[0] * m.type.nbytes
@@ -87,10 +87,10 @@ def _tile(m: DecodedMap, column: int, rows: tuple[Ints, npt.NDArray[np.bool_]], 
     first = min(max(0, -start), m.row_bytes)
     last = max(first, min(m.row_bytes, end - start))
     inside = np.flatnonzero(good) if last > first else np.zeros(0, np.int64)
-    return Tile(len(offsets), m.row_bytes, inside, offsets[inside] + start + first, first, last)
+    return CopiedTile(len(offsets), m.row_bytes, inside, offsets[inside] + start + first, first, last)
 
 
-def filled(tile: Tile, found: Bytes, element: Element, nan: bool) -> Bytes:
+def filled(tile: CopiedTile, found: Bytes, element: Element, nan: bool) -> Bytes:
     """The rows of a load, (rows, row_bytes): `found`, (inside, run), and zeros or NaNs where the tensor ends."""
     rows = np.zeros((tile.rows, tile.row_bytes), np.uint8)
     if nan:

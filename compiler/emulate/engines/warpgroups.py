@@ -8,7 +8,7 @@ import numpy as np
 
 from compiler.emulate.active import Active
 from compiler.emulate.engine import Engine
-from compiler.emulate.ptx.module import Instruction
+from compiler.emulate.ptx.module import PtxInstruction
 from compiler.emulate.report import FaultKind
 from compiler.emulate.threads import WARP
 
@@ -24,9 +24,9 @@ class RegisterCounts(Engine):
 
     def __init__(self, machine: Machine) -> None:
         super().__init__(machine)
-        self._executed: dict[int, list[Instruction]] = {}
+        self._executed: dict[int, list[PtxInstruction]] = {}
 
-    def note(self, active: Active, insn: Instruction) -> None:
+    def note(self, active: Active, insn: PtxInstruction) -> None:
         """Warps execute one."""
         for warp in np.unique(active.lanes // WARP).tolist():
             self._executed.setdefault(warp, []).append(insn)
@@ -45,7 +45,7 @@ class RegisterCounts(Engine):
                     self._report(insn, (group + index) * WARP)
                     break
 
-    def _report(self, insn: Instruction, lane: int) -> None:
+    def _report(self, insn: PtxInstruction, lane: int) -> None:
         self.machine.fault(
             FaultKind.DIVERGENT_COLLECTIVE,
             insn,

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from compiler.emulate.active import Active
 from compiler.emulate.engine import Engine
-from compiler.emulate.ptx.module import Instruction
+from compiler.emulate.ptx.module import PtxInstruction
 from compiler.emulate.report import FaultKind
 from compiler.emulate.threads import WARP, Lanes
 
@@ -46,7 +46,7 @@ def lane_names(word: int) -> str:
     return f"lane {names}" if len(lanes) == 1 else f"lanes {names}"
 
 
-class Warps(Engine):
+class WarpEngine(Engine):
     """The warps of a batch, and where lanes wait for others of their warp."""
 
     def __init__(self, machine: Machine) -> None:
@@ -55,7 +55,7 @@ class Warps(Engine):
         self.bits: Words = np.left_shift(np.uint32(1), (np.arange(count) % WARP).astype(np.uint32))
         self.real = warp_words(machine.threads.thread < machine.threads.threads)
         self.starts = np.arange(0, count, WARP)
-        self._waiting: dict[int, tuple[Instruction, Lanes]] = {}
+        self._waiting: dict[int, tuple[PtxInstruction, Lanes]] = {}
 
     def words(self, lanes: Lanes) -> Words:
         """A word a warp, with the bits of these lanes."""
@@ -80,14 +80,14 @@ class Warps(Engine):
         words: Words = warp_words(~machine.live & (machine.last_ran > np.repeat(since, WARP)))[lanes // WARP]
         return words
 
-    def note(self, insn: Instruction, lanes: Lanes, free: npt.NDArray[np.bool_]) -> None:
+    def note(self, insn: PtxInstruction, lanes: Lanes, free: npt.NDArray[np.bool_]) -> None:
         """Of the lanes that stand at an instruction all but `free` have to go on waiting."""
         if not free.all():
             self._waiting[id(insn)] = (insn, lanes[~free])
         elif self._waiting:
             self._waiting.pop(id(insn), None)
 
-    def waiting_elsewhere(self, insn: Instruction) -> list[tuple[Instruction, Lanes]]:
+    def waiting_elsewhere(self, insn: PtxInstruction) -> list[tuple[PtxInstruction, Lanes]]:
         """The other instructions of this kind at which lanes wait."""
         return [entry for key, entry in self._waiting.items() if key != id(insn)]
 
@@ -110,7 +110,7 @@ class Gathering:
     def __init__(self, active: Active, masks: npt.NDArray[Any]) -> None:
         self.active = active
         self.masks = masks
-        warps = active.machine.engine(Warps)
+        warps = active.machine.engine(WarpEngine)
         lanes = active.lanes
         self.is_whole = bool((masks == ALL).all()) and (active.full or are_whole_warps(lanes))
         self._sorting: npt.NDArray[np.intp] | None = None
@@ -146,12 +146,12 @@ class Gathering:
         found: npt.NDArray[Any] = function.reduceat(ordered, self._starts, dtype=values.dtype)[self.groups]
         return found
 
-    def check(self, insn: Instruction) -> None:
+    def check(self, insn: PtxInstruction) -> None:
         """Reports lanes that their own mask leaves out, that the mask names but that have exited, and unequal masks."""
         if self.is_whole:
             return
         active, masks = self.active, self.masks
-        warps = active.machine.engine(Warps)
+        warps = active.machine.engine(WarpEngine)
         outside = (masks & self.bits) == 0
         if outside.any():
             self._fault(
@@ -185,7 +185,7 @@ class Gathering:
 
     def _fault(
         self,
-        insn: Instruction,
+        insn: PtxInstruction,
         bad: npt.NDArray[np.bool_],
         message: str,
         others: npt.NDArray[Any] | None = None,
@@ -225,7 +225,7 @@ class WarpBarriers(Engine):
         self._is_waiting[lanes] = True
         self._waiting += len(lanes)
 
-    def released(self, lanes: Lanes, insn: Instruction) -> npt.NDArray[np.bool_]:
+    def released(self, lanes: Lanes, insn: PtxInstruction) -> npt.NDArray[np.bool_]:
         """Which of these lanes, which came to `insn`, may go on."""
         if self._waiting:
             self._release(insn)
@@ -246,7 +246,7 @@ class WarpBarriers(Engine):
         missing: Words = warp_words(self.machine.live)[lanes // WARP] & self._masks[lanes] & ~gathering.words
         return missing
 
-    def _release(self, insn: Instruction) -> None:
+    def _release(self, insn: PtxInstruction) -> None:
         lanes = np.flatnonzero(self._is_waiting)
         is_complete = self._missing(lanes, Gathering(Active(self.machine, lanes), self._masks[lanes])) == 0
         free = lanes[is_complete]

@@ -7,19 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from compiler.emulate.binder import Binder, Unsupported
-from compiler.emulate.ptx.module import Address, Instruction, Operand, Space, Symbol, Vector
+from compiler.emulate.binder import Binder, UnknownForm
+from compiler.emulate.ptx.module import Address, Operand, PtxInstruction, PtxSymbol, StateSpace, Vector
 
 _SPACES = {
-    "global": Space.GLOBAL,
-    "shared": Space.SHARED,
-    "shared::cta": Space.SHARED,
-    "shared::cluster": Space.SHARED,
-    "local": Space.LOCAL,
-    "const": Space.CONST,
-    "param": Space.PARAM,
-    "param::entry": Space.PARAM,
-    "param::func": Space.PARAM,
+    "global": StateSpace.GLOBAL,
+    "shared": StateSpace.SHARED,
+    "shared::cta": StateSpace.SHARED,
+    "shared::cluster": StateSpace.SHARED,
+    "local": StateSpace.LOCAL,
+    "const": StateSpace.CONST,
+    "param": StateSpace.PARAM,
+    "param::entry": StateSpace.PARAM,
+    "param::func": StateSpace.PARAM,
 }
 _COUNTS = {"v2": 2, "v4": 4, "v8": 8}
 _STRONG = frozenset({"volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"})
@@ -33,7 +33,7 @@ class AccessForm:
     `is_strong` and `semantics` as in the PTX ISA, "Memory Consistency Model": weak accesses race.
     """
 
-    space: Space
+    space: StateSpace
     type: str
     nbytes: int
     count: int
@@ -41,12 +41,12 @@ class AccessForm:
     semantics: str
 
 
-def access_form(insn: Instruction, binder: Binder, place: Operand) -> AccessForm:
+def access_form(insn: PtxInstruction, binder: Binder, place: Operand) -> AccessForm:
     """Reads the form off the name of `insn`; `place` is its address operand. Raises Unsupported for odd ones."""
     words = insn.name[1:]
-    space = next((_SPACES[w] for w in words if w in _SPACES), Space.GENERIC)
-    if space is Space.PARAM and _is_own_param(binder, place):
-        space = Space.LOCAL
+    space = next((_SPACES[w] for w in words if w in _SPACES), StateSpace.GENERIC)
+    if space is StateSpace.PARAM and _is_own_param(binder, place):
+        space = StateSpace.LOCAL
     kind = words[-1]
     return AccessForm(
         space,
@@ -63,7 +63,7 @@ def type_bytes(kind: str) -> int:
     digits = kind.lstrip("abcdefghijklmnopqrstuvwyz")
     base, _, times = digits.partition("x")
     if not base.isdigit() or (times and not times.isdigit()):
-        raise Unsupported(f"the type .{kind} of an access")
+        raise UnknownForm(f"the type .{kind} of an access")
     return int(base) * int(times or 1) // 8
 
 
@@ -81,6 +81,6 @@ def _is_own_param(binder: Binder, place: Operand) -> bool:
     """Whether an address names a `.param` variable declared in a body: those pass arguments of calls."""
     return (
         isinstance(place, Address)
-        and isinstance(place.base, Symbol)
+        and isinstance(place.base, PtxSymbol)
         and any(v.name == place.base.name for v in binder.function.variables)
     )

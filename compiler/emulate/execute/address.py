@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from compiler.emulate.active import Active
-from compiler.emulate.binder import Binder, Unsupported
+from compiler.emulate.binder import Binder, UnknownForm
 from compiler.emulate.execute.elementwise import elementwise, spread
 from compiler.emulate.memory.windows import (
     CLUSTER_RANK_SHIFT,
@@ -16,7 +16,7 @@ from compiler.emulate.memory.windows import (
     SHARED_WINDOW,
     WINDOW_BITS,
 )
-from compiler.emulate.ptx.module import Address, Instruction
+from compiler.emulate.ptx.module import Address, PtxInstruction
 from compiler.emulate.registry import Run, instruction
 
 _WINDOWS = {
@@ -27,17 +27,17 @@ _WINDOWS = {
 }
 
 
-def _space(insn: Instruction) -> str:
+def _space(insn: PtxInstruction) -> str:
     """The space that the name tells, without its scope (`shared::cta` is shared). Raises Unsupported if none."""
     for word in insn.name[1:]:
         space = word.partition("::")[0]
         if space == "global" or space in _WINDOWS:
             return space
-    raise Unsupported(f"the form {'.'.join(insn.name)}")
+    raise UnknownForm(f"the form {'.'.join(insn.name)}")
 
 
 @instruction("cvta")
-def build_cvta(insn: Instruction, binder: Binder) -> Run:
+def build_cvta(insn: PtxInstruction, binder: Binder) -> Run:
     """`cvta`: an address of a space as a generic one; `cvta.to`: the other way. Global addresses are the same."""
     space, word = _space(insn), np.dtype(f"u{4 if insn.name[-1] == 'u32' else 8}")
     if space == "global" or word.itemsize == 4:
@@ -49,7 +49,7 @@ def build_cvta(insn: Instruction, binder: Binder) -> Run:
 
 
 @instruction("isspacep")
-def build_isspacep(insn: Instruction, binder: Binder) -> Run:
+def build_isspacep(insn: PtxInstruction, binder: Binder) -> Run:
     """`isspacep`: whether a generic address lies in the window of a space.
 
     `shared::cta` is the memory of the own block only, also where a `mapa` address names it by its rank.
@@ -76,7 +76,7 @@ def build_isspacep(insn: Instruction, binder: Binder) -> Run:
 
 
 @instruction("prefetch", "prefetchu", "applypriority", "discard")
-def build_hint(insn: Instruction, binder: Binder) -> Run:
+def build_hint(insn: PtxInstruction, binder: Binder) -> Run:
     """Hints to the caches: the address is read, nothing is done with it.
 
     `discard` lets the memory forget what it held; reading it afterwards is the kernel's risk, which is not modelled.
@@ -91,7 +91,7 @@ def build_hint(insn: Instruction, binder: Binder) -> Run:
 
 
 @instruction("createpolicy")
-def build_policy(insn: Instruction, binder: Binder) -> Run:
+def build_policy(insn: PtxInstruction, binder: Binder) -> Run:
     """`createpolicy`: an opaque word for the caches."""
     write = binder.writer(insn.operands[0], np.uint64, insn)
     return lambda active: write(active, np.zeros((), np.uint64))

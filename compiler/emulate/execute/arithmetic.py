@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from compiler.emulate.binder import Array, Binder, Unsupported
+from compiler.emulate.binder import Array, Binder, UnknownForm
 from compiler.emulate.execute.elementwise import Function, elementwise, integer_type
 from compiler.emulate.execute.floating import build_float
 from compiler.emulate.numeric import integer
-from compiler.emulate.ptx.module import Instruction
+from compiler.emulate.ptx.module import PtxInstruction
 from compiler.emulate.registry import Run, instruction
 
 _FLOATS = ("f16", "f16x2", "bf16", "bf16x2", "f32", "f32x2", "f64")
@@ -19,14 +19,14 @@ _PACKED = {"u16x2": np.dtype(np.uint16), "s16x2": np.dtype(np.int16)}
 
 
 @instruction("add", "sub", "min", "max")
-def build_two(insn: Instruction, binder: Binder) -> Run:
+def build_two(insn: PtxInstruction, binder: Binder) -> Run:
     """`add`, `sub`, `min`, `max` of integers and packed pairs; `.sat` clamps, `.relu` gives no less than 0."""
     kind = insn.name[-1]
     if kind in _FLOATS:
         return build_float(insn, binder)
     function = _TWO.get((insn.opcode, insn.has("sat")))
     if function is None or (insn.has("sat") and kind != "s32"):
-        raise Unsupported(f"the form {'.'.join(insn.name)}")
+        raise UnknownForm(f"the form {'.'.join(insn.name)}")
     if insn.has("relu"):
         function = _not_below_zero(function)
     if kind in _PACKED:
@@ -58,7 +58,7 @@ def _by_parts(function: Function, dtype: np.dtype[Any]) -> Function:
 
 
 @instruction("abs", "neg")
-def build_one(insn: Instruction, binder: Binder) -> Run:
+def build_one(insn: PtxInstruction, binder: Binder) -> Run:
     """`abs` and `neg`; those of the lowest number wrap to itself."""
     if insn.name[-1] in _FLOATS:
         return build_float(insn, binder)
@@ -67,7 +67,7 @@ def build_one(insn: Instruction, binder: Binder) -> Run:
 
 
 @instruction("div", "rem")
-def build_quotient(insn: Instruction, binder: Binder) -> Run:
+def build_quotient(insn: PtxInstruction, binder: Binder) -> Run:
     """`div` and `rem`, truncating."""
     if insn.name[-1] in _FLOATS:
         return build_float(insn, binder)
@@ -75,7 +75,7 @@ def build_quotient(insn: Instruction, binder: Binder) -> Run:
     return elementwise(insn, binder, integer.divide if insn.opcode == "div" else integer.remainder, dtype, dtype, dtype)
 
 
-def product(insn: Instruction) -> tuple[Callable[[Array, Array], Array], np.dtype[Any], np.dtype[Any]]:
+def product(insn: PtxInstruction) -> tuple[Callable[[Array, Array], Array], np.dtype[Any], np.dtype[Any]]:
     """The function of `.lo`, `.hi` or `.wide`, the type of its factors and that of its result."""
     dtype = integer_type(insn.name[-1])
     if insn.has("lo"):
@@ -84,11 +84,11 @@ def product(insn: Instruction) -> tuple[Callable[[Array, Array], Array], np.dtyp
         return integer.mul_high, dtype, dtype
     if insn.has("wide") and dtype.itemsize < 8:
         return integer.mul_wide, dtype, integer.wider(dtype)
-    raise Unsupported(f"the form {'.'.join(insn.name)}")
+    raise UnknownForm(f"the form {'.'.join(insn.name)}")
 
 
 @instruction("mul")
-def build_mul(insn: Instruction, binder: Binder) -> Run:
+def build_mul(insn: PtxInstruction, binder: Binder) -> Run:
     """`mul.lo`, `mul.hi`, `mul.wide`."""
     if insn.name[-1] in _FLOATS:
         return build_float(insn, binder)
@@ -97,7 +97,7 @@ def build_mul(insn: Instruction, binder: Binder) -> Run:
 
 
 @instruction("mad")
-def build_mad(insn: Instruction, binder: Binder) -> Run:
+def build_mad(insn: PtxInstruction, binder: Binder) -> Run:
     """`mad.lo`, `mad.hi`, `mad.wide`, and `mad.hi.sat.s32`, which clamps the sum."""
     if insn.name[-1] in _FLOATS:
         return build_float(insn, binder)
@@ -106,20 +106,20 @@ def build_mad(insn: Instruction, binder: Binder) -> Run:
     return elementwise(insn, binder, lambda a, b, c: add(function(a, b), c), result, factor, factor, result)
 
 
-def _sum(insn: Instruction, saturating: str) -> Function:
+def _sum(insn: PtxInstruction, saturating: str) -> Function:
     if not insn.has("sat"):
         return np.add
     if not insn.has(saturating) or insn.name[-1] != "s32":
-        raise Unsupported(f"the form {'.'.join(insn.name)}")
+        raise UnknownForm(f"the form {'.'.join(insn.name)}")
     return integer.add_saturated
 
 
 @instruction("mul24", "mad24")
-def build_24(insn: Instruction, binder: Binder) -> Run:
+def build_24(insn: PtxInstruction, binder: Binder) -> Run:
     """`mul24` and `mad24`: products of 24-bit factors."""
     dtype = integer_type(insn.name[-1])
     if dtype.itemsize != 4:
-        raise Unsupported(f"the form {'.'.join(insn.name)}")
+        raise UnknownForm(f"the form {'.'.join(insn.name)}")
     high = insn.has("hi")
     if insn.opcode == "mul24":
         return elementwise(insn, binder, lambda a, b: integer.mul24(a, b, high), dtype, dtype, dtype)
@@ -128,7 +128,7 @@ def build_24(insn: Instruction, binder: Binder) -> Run:
 
 
 @instruction("sad")
-def build_sad(insn: Instruction, binder: Binder) -> Run:
+def build_sad(insn: PtxInstruction, binder: Binder) -> Run:
     """`sad`: c + |a - b|."""
     dtype = integer_type(insn.name[-1])
 
@@ -139,7 +139,7 @@ def build_sad(insn: Instruction, binder: Binder) -> Run:
 
 
 @instruction("dp4a", "dp2a")
-def build_dot(insn: Instruction, binder: Binder) -> Run:
+def build_dot(insn: PtxInstruction, binder: Binder) -> Run:
     """`dp4a` and `dp2a`: dot products of bytes."""
     a_signed, b_signed = (kind == "s32" for kind in insn.name[-2:])
     word = np.dtype(np.int32 if a_signed or b_signed else np.uint32)

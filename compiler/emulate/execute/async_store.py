@@ -11,14 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from compiler.emulate.active import Active
-from compiler.emulate.binder import Binder, Unsupported
+from compiler.emulate.binder import Binder, UnknownForm
 from compiler.emulate.engines.bulk import BulkCopies, Read
 from compiler.emulate.engines.pieces import pieces
 from compiler.emulate.engines.reduction import Reduction, reduction
 from compiler.emulate.execute.access import elements, type_bytes
 from compiler.emulate.execute.copy_forms import by_lane
 from compiler.emulate.memory.windows import CLUSTER_RANK_SHIFT, LOW_32_BITS
-from compiler.emulate.ptx.module import Instruction, Space
+from compiler.emulate.ptx.module import PtxInstruction, StateSpace
 from compiler.emulate.registry import Run, instruction
 from compiler.emulate.report import FaultKind
 
@@ -30,13 +30,13 @@ _OPERATIONS = ("inc", "dec", "min", "max", "add", "and", "or", "xor")
 
 
 @instruction("st.async")
-def store(insn: Instruction, binder: Binder) -> Run:
+def store(insn: PtxInstruction, binder: Binder) -> Run:
     """`st.async.shared::cluster.mbarrier::complete_tx::bytes{.v2,.v4}.type [a], b, [mbar]`."""
     return _store(insn, binder, None)
 
 
 @instruction("red.async")
-def reduce(insn: Instruction, binder: Binder) -> Run:
+def reduce(insn: PtxInstruction, binder: Binder) -> Run:
     """`red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.op.type [a], b, [mbar]`."""
     operation = next((w for w in insn.name if w in _OPERATIONS), "")
     kind = insn.name[-1]
@@ -44,13 +44,13 @@ def reduce(insn: Instruction, binder: Binder) -> Run:
         kind = f"b{kind[1:]}"
     found = reduction(operation, kind)
     if found is None:
-        raise Unsupported(f"the reduction {operation}.{insn.name[-1]}")
+        raise UnknownForm(f"the reduction {operation}.{insn.name[-1]}")
     return _store(insn, binder, found)
 
 
-def _store(insn: Instruction, binder: Binder, found: Reduction | None) -> Run:
+def _store(insn: PtxInstruction, binder: Binder, found: Reduction | None) -> Run:
     if not insn.has(_MBARRIER):
-        raise Unsupported(f"the form {'.'.join(insn.name)}")
+        raise UnknownForm(f"the form {'.'.join(insn.name)}")
     unit = type_bytes(insn.name[-1])
     places = [binder.address(insn.operands[0], insn), binder.address(insn.operands[2], insn)]
     sources = elements(insn.operands[1])
@@ -74,7 +74,7 @@ def _store(insn: Instruction, binder: Binder, found: Reduction | None) -> Run:
                     np.array(bar),
                     machine.memory.addresses.shared.name,
                 )
-            end = pieces(machine, lane, insn, Space.SHARED, np.array([to], np.uint64), nbytes, nbytes)
+            end = pieces(machine, lane, insn, StateSpace.SHARED, np.array([to], np.uint64), nbytes, nbytes)
             machine.engine(BulkCopies).load(
                 lane, insn, _constant(row), end.into(found), bar, nbytes, uses_async_proxy=False
             )

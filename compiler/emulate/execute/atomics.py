@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from compiler.emulate.active import Active
-from compiler.emulate.binder import Binder, Reader, Unsupported, Writer
+from compiler.emulate.binder import Binder, Reader, UnknownForm, Writer
 from compiler.emulate.execute.access import AccessForm, access_form, elements
 from compiler.emulate.memory.windows import SHARED_WINDOW, WINDOW_BITS
 from compiler.emulate.numeric import half
 from compiler.emulate.numeric.rounding import canonical
-from compiler.emulate.ptx.module import Instruction, Sink, Space
+from compiler.emulate.ptx.module import PtxInstruction, Sink, StateSpace
 from compiler.emulate.registry import Run, instruction
 
 Words = npt.NDArray[Any]
@@ -27,24 +27,24 @@ _SMALLEST_NORMAL = np.float32(2.0**-126)
 
 
 @instruction("atom")
-def atom(insn: Instruction, binder: Binder) -> Run:
+def atom(insn: PtxInstruction, binder: Binder) -> Run:
     """`atom d, [a], b, c`: `d` gets the old value."""
     return _atomic(insn, binder, insn.operands[0], insn.operands[1], insn.operands[2:])
 
 
 @instruction("red")
-def reduction(insn: Instruction, binder: Binder) -> Run:
+def reduction(insn: PtxInstruction, binder: Binder) -> Run:
     """`red [a], b`: an atomic whose old value nobody takes."""
     if insn.has("async"):
-        raise Unsupported("the asynchronous form of red")
+        raise UnknownForm("the asynchronous form of red")
     return _atomic(insn, binder, Sink(), insn.operands[0], insn.operands[1:])
 
 
-def _atomic(insn: Instruction, binder: Binder, target: Any, place: Any, sources: tuple[Any, ...]) -> Run:
+def _atomic(insn: PtxInstruction, binder: Binder, target: Any, place: Any, sources: tuple[Any, ...]) -> Run:
     form = access_form(insn, binder, place)
     operator = next((w for w in insn.name[1:] if w in _OPERATORS), None)
-    if operator is None or form.nbytes not in (2, 4, 8) or form.space is Space.LOCAL:
-        raise Unsupported(f"the atomic {'.'.join(insn.name)}")
+    if operator is None or form.nbytes not in (2, 4, 8) or form.space is StateSpace.LOCAL:
+        raise UnknownForm(f"the atomic {'.'.join(insn.name)}")
     unit = form.nbytes
     operation = _operation(operator, form)
     dtype = np.dtype(f"u{unit}")
@@ -54,7 +54,7 @@ def _atomic(insn: Instruction, binder: Binder, target: Any, place: Any, sources:
     targets = elements(target) if not isinstance(target, Sink) else (target,) * len(first)
     writers = [binder.writer(t, dtype, insn) for t in targets]
     if not len(first) == len(second) == len(writers) == form.count:
-        raise Unsupported(f"a vector of {form.count} elements with {len(first)} registers")
+        raise UnknownForm(f"a vector of {form.count} elements with {len(first)} registers")
     together = _together(operator, form) if all(isinstance(t, Sink) for t in targets) else None
     steps = [np.uint64(i * unit) for i in range(form.count)]
 
@@ -68,7 +68,7 @@ def _atomic(insn: Instruction, binder: Binder, target: Any, place: Any, sources:
 
 def _one(
     active: Active,
-    insn: Instruction,
+    insn: PtxInstruction,
     form: AccessForm,
     addresses: Words,
     read_b: Reader,
@@ -78,7 +78,7 @@ def _one(
     together: Callable[[Words, Words, Words], None] | None,
 ) -> None:
     b = np.broadcast_to(read_b(active), len(active))
-    if form.space is Space.GENERIC and form.type == "f32":
+    if form.space is StateSpace.GENERIC and form.type == "f32":
         c = (addresses >> WINDOW_BITS) == SHARED_WINDOW >> WINDOW_BITS
     else:
         c = np.broadcast_to(read_c(active), len(active))
@@ -128,7 +128,7 @@ def _operation(operator: str, form: AccessForm) -> Operation:
             return lambda old, b, c: old + b
         pick = np.minimum if operator == "min" else np.maximum
         return lambda old, b, c: pick(old.view(view), np.ascontiguousarray(b).view(view)).view(word)
-    raise Unsupported(f"an atomic {operator} of .{kind}")
+    raise UnknownForm(f"an atomic {operator} of .{kind}")
 
 
 def _f32(operator: str, form: AccessForm) -> Operation:
@@ -138,15 +138,15 @@ def _f32(operator: str, form: AccessForm) -> Operation:
     an H200.
     """
     if operator != "add":
-        raise Unsupported(f"an atomic {operator} of .f32")
+        raise UnknownForm(f"an atomic {operator} of .f32")
     space = form.space
 
     def add(old: Words, b: Words, c: Words) -> Words:
         x, y = old.view(np.float32), np.ascontiguousarray(b).view(np.float32)
-        if space is Space.SHARED:
+        if space is StateSpace.SHARED:
             return canonical(x + y).view(np.uint32)
         flushed = _flushed(_flushed(x) + _flushed(y))
-        if space is Space.GENERIC:
+        if space is StateSpace.GENERIC:
             flushed = np.where(c != 0, x + y, flushed)
         return canonical(flushed).view(np.uint32)
 
@@ -159,7 +159,7 @@ def _flushed(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
 
 def _f64(operator: str, form: AccessForm) -> Operation:
     if operator != "add":
-        raise Unsupported(f"an atomic {operator} of .f64")
+        raise UnknownForm(f"an atomic {operator} of .f64")
     return lambda old, b, c: (old.view(np.float64) + np.ascontiguousarray(b).view(np.float64)).view(np.uint64)
 
 
@@ -172,7 +172,7 @@ def _halves(format_: half.Half) -> Callable[[str, AccessForm], Operation]:
     def make(operator: str, form: AccessForm) -> Operation:
         function = _HALF_OPERATORS.get(operator)
         if function is None:
-            raise Unsupported(f"an atomic {operator} of .{form.type}")
+            raise UnknownForm(f"an atomic {operator} of .{form.type}")
 
         def compute(old: Words, b: Words, c: Words) -> Words:
             x, y = (np.ascontiguousarray(v).view(np.uint16) for v in (old, b))

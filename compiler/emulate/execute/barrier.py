@@ -6,17 +6,17 @@ import numpy as np
 import numpy.typing as npt
 
 from compiler.emulate.active import Active
-from compiler.emulate.binder import Binder, Unsupported
+from compiler.emulate.binder import Binder, UnknownForm
 from compiler.emulate.engines.barriers import Arrival, Barriers
 from compiler.emulate.execute.elementwise import spread
 from compiler.emulate.execute.member_mask import report_divergence
-from compiler.emulate.ptx.module import Instruction, Operand
+from compiler.emulate.ptx.module import Operand, PtxInstruction
 from compiler.emulate.registry import Collective, Step, instruction
 
 
 @instruction("bar.sync", "bar.arrive", "bar.red", "bar.cta")
 @instruction("barrier.sync", "barrier.arrive", "barrier.red", "barrier.cta")
-def build_barrier(insn: Instruction, binder: Binder) -> Step:
+def build_barrier(insn: PtxInstruction, binder: Binder) -> Step:
     """`.sync`, `.arrive` and `.red` with barrier number and thread count; `bar` is `barrier` with `.aligned`."""
     is_aligned = insn.opcode == "bar" or insn.has("aligned")
     if insn.has("arrive"):
@@ -25,10 +25,10 @@ def build_barrier(insn: Instruction, binder: Binder) -> Step:
         return BlockBarrier(insn, binder, insn.operands, is_aligned)
     if insn.has("red") and insn.has("popc", "and", "or"):
         return ReducingBarrier(insn, binder, is_aligned)
-    raise Unsupported(f"the form {'.'.join(insn.name)}")
+    raise UnknownForm(f"the form {'.'.join(insn.name)}")
 
 
-def _arrive(insn: Instruction, binder: Binder, is_aligned: bool) -> Step:
+def _arrive(insn: PtxInstruction, binder: Binder, is_aligned: bool) -> Step:
     number, count = (binder.reader(o, np.uint32, insn) for o in insn.operands)
     arrival = Arrival(insn, waits=False, is_aligned=is_aligned)
 
@@ -43,7 +43,7 @@ class BlockBarrier(Collective):
 
     def __init__(
         self,
-        insn: Instruction,
+        insn: PtxInstruction,
         binder: Binder,
         operands: tuple[Operand, ...],
         is_aligned: bool,
@@ -84,7 +84,7 @@ class BlockBarrier(Collective):
 class ReducingBarrier(BlockBarrier):
     """`.red`: besides, they learn how many of them hold a predicate, or whether all or any do."""
 
-    def __init__(self, insn: Instruction, binder: Binder, is_aligned: bool) -> None:
+    def __init__(self, insn: PtxInstruction, binder: Binder, is_aligned: bool) -> None:
         destination, *operands, predicate = insn.operands
         super().__init__(insn, binder, tuple(operands), is_aligned, is_reduction=True)
         self._predicate = binder.reader(predicate, np.bool_, insn)

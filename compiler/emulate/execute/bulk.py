@@ -8,13 +8,13 @@ import numpy as np
 import numpy.typing as npt
 
 from compiler.emulate.active import Active
-from compiler.emulate.binder import Binder, Unsupported
+from compiler.emulate.binder import Binder, UnknownForm
 from compiler.emulate.engines.bulk import BulkCopies
 from compiler.emulate.engines.multicast import addresses_of
 from compiler.emulate.engines.pieces import Pieces, pieces
 from compiler.emulate.engines.reduction import Reduction, reduction
 from compiler.emulate.execute.copy_forms import by_lane, constant_operand
-from compiler.emulate.ptx.module import Instruction, Space
+from compiler.emulate.ptx.module import PtxInstruction, StateSpace
 from compiler.emulate.registry import Collective, Run, instruction
 from compiler.emulate.report import FaultKind
 
@@ -29,31 +29,31 @@ _OPERATIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
 
 
 @instruction("cp.async.bulk")
-def copy(insn: Instruction, binder: Binder) -> Run:
+def copy(insn: PtxInstruction, binder: Binder) -> Run:
     """`cp.async.bulk.DST.SRC.…  [dst], [src], size, …` in its three directions."""
     target, source = insn.name[3:5]
     if insn.has("ignore_oob"):
-        raise Unsupported("cp.async.bulk with .ignore_oob")
+        raise UnknownForm("cp.async.bulk with .ignore_oob")
     if target == "global":
         return _store(insn, binder, None)
     if not insn.has(_MBARRIER):
-        raise Unsupported(f"the form {'.'.join(insn.name)}")
-    return _load(insn, binder, Space.SHARED if source == "shared::cta" else Space.GLOBAL, None)
+        raise UnknownForm(f"the form {'.'.join(insn.name)}")
+    return _load(insn, binder, StateSpace.SHARED if source == "shared::cta" else StateSpace.GLOBAL, None)
 
 
 @instruction("cp.reduce.async.bulk")
-def reduce(insn: Instruction, binder: Binder) -> Run:
+def reduce(insn: PtxInstruction, binder: Binder) -> Run:
     """`cp.reduce.async.bulk.DST.shared::cta.….OP.TYPE [dst], [src], size{, [mbar]}`."""
     operation = next((w for w in insn.name if w in _OPERATIONS), "")
     found = reduction(operation, insn.name[-1])
     if found is None:
-        raise Unsupported(f"the reduction {operation}.{insn.name[-1]}")
+        raise UnknownForm(f"the reduction {operation}.{insn.name[-1]}")
     if insn.name[4] == "global":
         return _store(insn, binder, found)
-    return _load(insn, binder, Space.SHARED, found)
+    return _load(insn, binder, StateSpace.SHARED, found)
 
 
-def _load(insn: Instruction, binder: Binder, source_space: Space, found: Reduction | None) -> Run:
+def _load(insn: PtxInstruction, binder: Binder, source_space: StateSpace, found: Reduction | None) -> Run:
     """To shared memory, of this block or another of the cluster, signalling an mbarrier there."""
     target, source, size, barrier, *rest = insn.operands
     readers = [
@@ -65,7 +65,7 @@ def _load(insn: Instruction, binder: Binder, source_space: Space, found: Reducti
     is_multicast = insn.has("multicast::cluster")
     if is_multicast:
         readers.append(binder.reader(rest[0], np.uint16, insn))
-    kind = "bulk_load" if source_space is Space.GLOBAL else "bulk_exchange"
+    kind = "bulk_load" if source_space is StateSpace.GLOBAL else "bulk_exchange"
 
     def run(active: Active) -> None:
         machine = active.machine
@@ -74,9 +74,9 @@ def _load(insn: Instruction, binder: Binder, source_space: Space, found: Reducti
             origin = _run_of(machine, lane, insn, source_space, start, nbytes)
             places = addresses_of(machine, lane, insn, to, masks[0] if is_multicast else None)
             bars = addresses_of(machine, lane, insn, bar, masks[0] if is_multicast else None)
-            ends = [_run_of(machine, lane, insn, Space.SHARED, each, nbytes) for each in places]
+            ends = [_run_of(machine, lane, insn, StateSpace.SHARED, each, nbytes) for each in places]
             machine.counters.bulk(kind, origin.name, 1, nbytes)
-            is_exchange = source_space is Space.SHARED
+            is_exchange = source_space is StateSpace.SHARED
             for end, each in zip(ends, bars, strict=True):
                 machine.engine(BulkCopies).load(
                     lane, insn, origin.read, end.into(found), each, nbytes, from_shared=is_exchange
@@ -85,7 +85,7 @@ def _load(insn: Instruction, binder: Binder, source_space: Space, found: Reducti
     return run
 
 
-def _store(insn: Instruction, binder: Binder, found: Reduction | None) -> Run:
+def _store(insn: PtxInstruction, binder: Binder, found: Reduction | None) -> Run:
     """From shared to global memory, in the bulk group of the thread."""
     target, source, size, *rest = insn.operands
     readers = [binder.address(target, insn), binder.address(source, insn), binder.reader(size, np.uint32, insn)]
@@ -108,11 +108,11 @@ def _store(insn: Instruction, binder: Binder, found: Reduction | None) -> Run:
     return run
 
 
-def _both(start: int, to: int) -> tuple[tuple[Space, int], tuple[Space, int]]:
-    return (Space.SHARED, start), (Space.GLOBAL, to)
+def _both(start: int, to: int) -> tuple[tuple[StateSpace, int], tuple[StateSpace, int]]:
+    return (StateSpace.SHARED, start), (StateSpace.GLOBAL, to)
 
 
-def _check_size(machine: Machine, insn: Instruction, lane: int, nbytes: int) -> None:
+def _check_size(machine: Machine, insn: PtxInstruction, lane: int, nbytes: int) -> None:
     if nbytes % UNIT:
         machine.fault(
             FaultKind.INVALID_OPERAND,
@@ -122,12 +122,12 @@ def _check_size(machine: Machine, insn: Instruction, lane: int, nbytes: int) -> 
         )
 
 
-def _run_of(machine: Machine, lane: int, insn: Instruction, space: Space, address: int, nbytes: int) -> Pieces:
+def _run_of(machine: Machine, lane: int, insn: PtxInstruction, space: StateSpace, address: int, nbytes: int) -> Pieces:
     return pieces(machine, lane, insn, space, np.array([address], np.uint64), nbytes, UNIT)
 
 
 def _masked(
-    machine: Machine, lane: int, insn: Instruction, space: Space, address: int, nbytes: int, mask: int
+    machine: Machine, lane: int, insn: PtxInstruction, space: StateSpace, address: int, nbytes: int, mask: int
 ) -> Pieces:
     """The bytes of each 16 whose bit is set (PTX ISA, "cp.async.bulk": .cp_mask)."""
     bits = np.flatnonzero([mask >> bit & 1 for bit in range(UNIT)])
@@ -136,7 +136,7 @@ def _masked(
 
 
 @instruction("cp.async.bulk.prefetch")
-def prefetch(insn: Instruction, binder: Binder) -> Run:
+def prefetch(insn: PtxInstruction, binder: Binder) -> Run:
     """`cp.async.bulk.prefetch.L2.global [src], size`: moves nothing that a program can see; operands are checked."""
     source, size = binder.address(insn.operands[0], insn), binder.reader(insn.operands[1], np.uint32, insn)
 
@@ -144,14 +144,14 @@ def prefetch(insn: Instruction, binder: Binder) -> Run:
         machine = active.machine
         for lane, (start, nbytes) in by_lane(active, source, size):
             _check_size(machine, insn, lane, nbytes)
-            place = _run_of(machine, lane, insn, Space.GLOBAL, start, nbytes)
+            place = _run_of(machine, lane, insn, StateSpace.GLOBAL, start, nbytes)
             machine.counters.bulk("bulk_prefetch", place.name, 1, nbytes)
 
     return run
 
 
 @instruction("cp.async.bulk.commit_group")
-def commit(insn: Instruction, binder: Binder) -> Run:
+def commit(insn: PtxInstruction, binder: Binder) -> Run:
     """`cp.async.bulk.commit_group`."""
     return lambda active: active.machine.engine(BulkCopies).commit(active.lanes)
 
@@ -171,6 +171,6 @@ class _Wait(Collective):
 
 
 @instruction("cp.async.bulk.wait_group")
-def wait_group(insn: Instruction, binder: Binder) -> Collective:
+def wait_group(insn: PtxInstruction, binder: Binder) -> Collective:
     """`cp.async.bulk.wait_group{.read} N`."""
     return _Wait(constant_operand(insn.operands[0]), insn.has("read"))

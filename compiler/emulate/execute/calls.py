@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from compiler.emulate.binder import Binder, Unsupported
-from compiler.emulate.ptx.module import Instruction, Symbol
+from compiler.emulate.binder import Binder, UnknownForm
+from compiler.emulate.ptx.module import PtxInstruction, PtxSymbol
 from compiler.emulate.registry import Run, instruction
 
 
 @instruction("call")
-def call(insn: Instruction, binder: Binder) -> Run:
+def call(insn: PtxInstruction, binder: Binder) -> Run:
     """Raises Unsupported: calls are put in line before; recursive ones and those through a pointer cannot be."""
     callee = insn.operands[1]
-    if isinstance(callee, Symbol):
-        raise Unsupported(f"how to call {callee.name} here: it is recursive, or has no body in this module")
-    raise Unsupported("calls through a function pointer")
+    if isinstance(callee, PtxSymbol):
+        raise UnknownForm(f"how to call {callee.name} here: it is recursive, or has no body in this module")
+    raise UnknownForm("calls through a function pointer")

@@ -15,7 +15,7 @@ from compiler.emulate.engine import Engine
 from compiler.emulate.execute.arithmetic import product
 from compiler.emulate.execute.elementwise import integer_type, spread
 from compiler.emulate.numeric import integer
-from compiler.emulate.ptx.module import Instruction
+from compiler.emulate.ptx.module import PtxInstruction
 from compiler.emulate.registry import Run, instruction
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ _NO_CARRY = np.zeros((), np.bool_)
 
 
 @instruction("add.cc", "addc", "sub.cc", "subc")
-def build_sum(insn: Instruction, binder: Binder) -> Run:
+def build_sum(insn: PtxInstruction, binder: Binder) -> Run:
     """`add.cc` and `sub.cc` leave a carry; `addc` and `subc` take it, and leave the next with `.cc`."""
     dtype = np.dtype(f"u{integer_type(insn.name[-1]).itemsize}")
     destination, first, second = insn.operands
@@ -61,7 +61,7 @@ def build_sum(insn: Instruction, binder: Binder) -> Run:
 
 
 @instruction("mad.lo.cc", "mad.hi.cc", "madc")
-def build_mad(insn: Instruction, binder: Binder) -> Run:
+def build_mad(insn: PtxInstruction, binder: Binder) -> Run:
     """`mad.cc` and `madc`: the carry is that of the sum, not of the product."""
     function, dtype, _ = product(insn)
     word = np.dtype(f"u{dtype.itemsize}")

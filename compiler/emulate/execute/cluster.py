@@ -8,13 +8,13 @@ import numpy as np
 import numpy.typing as npt
 
 from compiler.emulate.active import Active
-from compiler.emulate.binder import Binder, Reader, Unsupported
+from compiler.emulate.binder import Binder, Reader, UnknownForm
 from compiler.emulate.engines.cluster import ClusterBarriers
 from compiler.emulate.engines.departures import Departures
 from compiler.emulate.execute.elementwise import spread
 from compiler.emulate.execute.whole_warp import WholeWarp, report_divergence, standing
 from compiler.emulate.memory.windows import CLUSTER_RANK_SHIFT, LOW_32_BITS
-from compiler.emulate.ptx.module import Address, Immediate, Instruction, Operand
+from compiler.emulate.ptx.module import Address, Immediate, Operand, PtxInstruction
 from compiler.emulate.registry import Collective, Step, instruction
 from compiler.emulate.report import FaultKind
 
@@ -26,7 +26,7 @@ _IN_BLOCK = (np.uint64(1) << CLUSTER_RANK_SHIFT) - np.uint64(1)
 
 
 @instruction("mapa")
-def map_address(insn: Instruction, binder: Binder) -> Step:
+def map_address(insn: PtxInstruction, binder: Binder) -> Step:
     """`mapa{.shared::cluster}.type d, a, b`: the address in block `b` of the cluster that `a` is in the own block."""
     word = _word(insn)
     write = binder.writer(insn.operands[0], word, insn)
@@ -45,7 +45,7 @@ def map_address(insn: Instruction, binder: Binder) -> Step:
 
 
 @instruction("getctarank")
-def rank_of_address(insn: Instruction, binder: Binder) -> Step:
+def rank_of_address(insn: PtxInstruction, binder: Binder) -> Step:
     """`getctarank{.shared::cluster}.type d, a`: the rank of the block whose shared memory an address is in."""
     word = _word(insn)
     write = binder.writer(insn.operands[0], np.uint32, insn)
@@ -61,7 +61,7 @@ def rank_of_address(insn: Instruction, binder: Binder) -> Step:
 
 
 @instruction("barrier.cluster.arrive")
-def arrive(insn: Instruction, binder: Binder) -> Step:
+def arrive(insn: PtxInstruction, binder: Binder) -> Step:
     """`barrier.cluster.arrive{.sem}{.aligned}`; it releases unless it is relaxed."""
     releases = _semantics(insn) != "relaxed"
 
@@ -72,7 +72,7 @@ def arrive(insn: Instruction, binder: Binder) -> Step:
 
 
 @instruction("barrier.cluster.wait")
-def wait(insn: Instruction, binder: Binder) -> Step:
+def wait(insn: PtxInstruction, binder: Binder) -> Step:
     """`barrier.cluster.wait{.acquire}{.aligned}`; it acquires by default."""
     _semantics(insn)
     return _Wait(insn)
@@ -81,7 +81,7 @@ def wait(insn: Instruction, binder: Binder) -> Step:
 class _Wait(Collective):
     """Lanes that wait for the cluster. Those that have not arrived wait for nothing, which is reported."""
 
-    def __init__(self, insn: Instruction) -> None:
+    def __init__(self, insn: PtxInstruction) -> None:
         self.insn = insn
         self._is_aligned = insn.has("aligned")
 
@@ -113,27 +113,27 @@ class _Wait(Collective):
         return self._is_aligned and report_divergence(active, self.insn)
 
 
-def _semantics(insn: Instruction) -> str:
+def _semantics(insn: PtxInstruction) -> str:
     """The semantics in the name, or its default. Raises Unsupported for other words."""
     known = _SEMANTICS[insn.name[2]]
     words = [w for w in insn.name[3:] if w != "aligned"]
     if len(words) > 1 or not set(words) <= set(known):
-        raise Unsupported(f"the form {'.'.join(insn.name)}")
+        raise UnknownForm(f"the form {'.'.join(insn.name)}")
     return words[0] if words else known[0]
 
 
-def _word(insn: Instruction) -> np.dtype[Any]:
+def _word(insn: PtxInstruction) -> np.dtype[Any]:
     word = _WORDS.get(insn.name[-1])
     if word is None:
-        raise Unsupported(f"the form {'.'.join(insn.name)}")
+        raise UnknownForm(f"the form {'.'.join(insn.name)}")
     return word
 
 
-def _address(operand: Operand, word: np.dtype[Any], insn: Instruction, binder: Binder) -> Reader:
+def _address(operand: Operand, word: np.dtype[Any], insn: PtxInstruction, binder: Binder) -> Reader:
     """Reads an address, a register or a variable, as 64 bits."""
     if isinstance(operand, Address):
         return binder.address(operand, insn)
     if isinstance(operand, Immediate):
-        raise Unsupported(f"a constant address in {insn.text}")
+        raise UnknownForm(f"a constant address in {insn.text}")
     read = binder.reader(operand, word, insn)
     return read if word.itemsize == 8 else (lambda a: read(a).astype(np.uint64))

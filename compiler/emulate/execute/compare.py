@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from compiler.emulate.active import Active
-from compiler.emulate.binder import Array, Binder, Reader, Unsupported
+from compiler.emulate.binder import Array, Binder, Reader, UnknownForm
 from compiler.emulate.execute.elementwise import Function, elementwise, integer_type
 from compiler.emulate.numeric import floating
 from compiler.emulate.numeric.integer import packed, parts
-from compiler.emulate.ptx.module import Instruction, Operand, Pair
+from compiler.emulate.ptx.module import Operand, Pair, PtxInstruction
 from compiler.emulate.registry import Run, instruction
 
 _INTEGER: dict[str, Function] = {
@@ -44,7 +44,7 @@ def _half(values: Array, ftz: bool) -> Array:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class CompareInstruction:
     """`op` of operands of type `kind`: flags, one a lane, or two (the lower half's first) for packed types."""
 
     compare: Function
@@ -52,17 +52,19 @@ class Comparison:
     is_packed: bool
 
 
-def comparison(op: str, kind: str, ftz: bool) -> Comparison:
+def comparison(op: str, kind: str, ftz: bool) -> CompareInstruction:
     """The comparison of two operands. Raises Unsupported for one that the type does not have."""
     if kind not in ("f16", "f16x2", "bf16", "bf16x2", "f32", "f64"):
         if op not in _INTEGER:
-            raise Unsupported(f"the comparison .{op} of .{kind}")
-        return Comparison(_INTEGER[op], integer_type(kind), False)
+            raise UnknownForm(f"the comparison .{op} of .{kind}")
+        return CompareInstruction(_INTEGER[op], integer_type(kind), False)
     if op not in _FLOAT:
-        raise Unsupported(f"the comparison .{op} of .{kind}")
+        raise UnknownForm(f"the comparison .{op} of .{kind}")
     if kind in ("f32", "f64"):
         flush = ftz and kind == "f32"
-        return Comparison(lambda a, b: floating.compare(op, a, b, flush), np.dtype(f"f{int(kind[1:]) // 8}"), False)
+        return CompareInstruction(
+            lambda a, b: floating.compare(op, a, b, flush), np.dtype(f"f{int(kind[1:]) // 8}"), False
+        )
     is_packed = kind.endswith("x2")
     word = np.dtype(np.uint32 if is_packed else np.uint16)
 
@@ -71,10 +73,12 @@ def comparison(op: str, kind: str, ftz: bool) -> Comparison:
             return _bf16(parts(bits, np.uint16) if is_packed else bits)
         return _half(parts(bits, np.float16) if is_packed else bits.view(np.float16), ftz)
 
-    return Comparison(lambda a, b: floating.compare(op, decoded(a), decoded(b)), word, is_packed)
+    return CompareInstruction(lambda a, b: floating.compare(op, decoded(a), decoded(b)), word, is_packed)
 
 
-def _combination(insn: Instruction, binder: Binder, operands: tuple[Operand, ...]) -> Callable[[Array, Active], Array]:
+def _combination(
+    insn: PtxInstruction, binder: Binder, operands: tuple[Operand, ...]
+) -> Callable[[Array, Active], Array]:
     """What `.and`, `.or`, `.xor` makes of flags and the predicate in `operands`; the flags themselves without it."""
     word = insn.name[2] if len(insn.name) > 2 else ""
     if word not in _COMBINE:
@@ -85,7 +89,7 @@ def _combination(insn: Instruction, binder: Binder, operands: tuple[Operand, ...
 
 
 @instruction("setp")
-def build_setp(insn: Instruction, binder: Binder) -> Run:
+def build_setp(insn: PtxInstruction, binder: Binder) -> Run:
     """`setp`: one predicate, or two: the comparison and its opposite, of packed types that of each half."""
     form = comparison(insn.name[1], insn.name[-1], insn.has("ftz"))
     destination, first, second, *rest = insn.operands
@@ -94,7 +98,7 @@ def build_setp(insn: Instruction, binder: Binder) -> Run:
     compare = form.compare
     if not isinstance(destination, Pair):
         if form.is_packed:
-            raise Unsupported(f"{insn.text}, which should have two predicates")
+            raise UnknownForm(f"{insn.text}, which should have two predicates")
         write = binder.writer(destination, np.bool_, insn)
         return lambda active: write(active, combine(compare(a(active), b(active)), active))
     p = binder.writer(destination.first, np.bool_, insn)
@@ -112,7 +116,7 @@ def build_setp(insn: Instruction, binder: Binder) -> Run:
 
 
 def _operands(
-    insn: Instruction, binder: Binder, form: Comparison, first: Operand, second: Operand
+    insn: PtxInstruction, binder: Binder, form: CompareInstruction, first: Operand, second: Operand
 ) -> tuple[Reader, Reader]:
     return binder.reader(first, form.dtype, insn), binder.reader(second, form.dtype, insn)
 
@@ -135,12 +139,12 @@ _TRUE_HALF = {
 
 
 @instruction("set")
-def build_set(insn: Instruction, binder: Binder) -> Run:
+def build_set(insn: PtxInstruction, binder: Binder) -> Run:
     """`set`: all ones, or 1.0, for true, of packed types in each half."""
     form = comparison(insn.name[1], insn.name[-1], insn.has("ftz"))
     values = _TRUE_HALF if form.is_packed else _TRUE
     if insn.name[-2] not in values:
-        raise Unsupported(f"the form {'.'.join(insn.name)}")
+        raise UnknownForm(f"the form {'.'.join(insn.name)}")
     true = values[insn.name[-2]]
     false = true.dtype.type(0)
     destination, first, second, *rest = insn.operands
@@ -161,19 +165,19 @@ def build_set(insn: Instruction, binder: Binder) -> Run:
 
 
 @instruction("selp")
-def build_selp(insn: Instruction, binder: Binder) -> Run:
+def build_selp(insn: PtxInstruction, binder: Binder) -> Run:
     """`selp`: the first value where the predicate holds, else the second."""
     word = _word(insn.name[-1])
     return elementwise(insn, binder, lambda a, b, p: np.where(p, a, b), word, word, word, np.bool_)
 
 
 @instruction("slct")
-def build_slct(insn: Instruction, binder: Binder) -> Run:
+def build_slct(insn: PtxInstruction, binder: Binder) -> Run:
     """`slct`: the first value where the third is not below zero, else the second; NaN counts as below."""
     word = _word(insn.name[-2])
     kind = insn.name[-1]
     if kind not in ("s32", "f32"):
-        raise Unsupported(f"the form {'.'.join(insn.name)}")
+        raise UnknownForm(f"the form {'.'.join(insn.name)}")
     # A subnormal number below zero counts as zero with `.ftz`.
     limit = -np.finfo(np.float32).smallest_normal if insn.has("ftz") else None
 
@@ -187,5 +191,5 @@ def _word(kind: str) -> np.dtype[Any]:
     """Unsigned words of the width of a type, whatever it is."""
     digits = kind.lstrip("bsuf")
     if digits not in ("16", "32", "64"):
-        raise Unsupported(f"the type .{kind} here")
+        raise UnknownForm(f"the type .{kind} here")
     return np.dtype(f"u{int(digits) // 8}")

@@ -12,7 +12,7 @@ from compiler.emulate.execute.floating import check_modifiers, rounding_of, unsu
 from compiler.emulate.numeric import convert, half, minifloat, packed, rounding
 from compiler.emulate.numeric.convert import DTYPES, IntegerRounding
 from compiler.emulate.numeric.half import FORMATS as HALVES
-from compiler.emulate.ptx.module import Instruction
+from compiler.emulate.ptx.module import PtxInstruction
 from compiler.emulate.registry import Run, instruction
 
 _FLOATS = frozenset(("f16", "bf16", "f32", "f64"))
@@ -22,7 +22,7 @@ _PAIR = frozenset(("rn", "rz", "relu", "satfinite"))
 
 
 @instruction("cvt")
-def build_cvt(insn: Instruction, binder: Binder) -> Run:
+def build_cvt(insn: PtxInstruction, binder: Binder) -> Run:
     """`cvt`: every pair of integer and float types, and the packed and narrow formats but stochastic rounding (.rs)."""
     if len(insn.name) < 3:
         raise unsupported(insn)
@@ -51,7 +51,7 @@ def build_cvt(insn: Instruction, binder: Binder) -> Run:
     raise unsupported(insn)
 
 
-def _build_scalar(insn: Instruction, binder: Binder, to: str, source: str) -> Run:
+def _build_scalar(insn: PtxInstruction, binder: Binder, to: str, source: str) -> Run:
     check_modifiers(insn, _SCALAR, types=2)
     function = _scalar(insn, to, source)
     if to not in _FLOATS and source not in _FLOATS and not insn.has("sat"):
@@ -61,7 +61,7 @@ def _build_scalar(insn: Instruction, binder: Binder, to: str, source: str) -> Ru
     return elementwise(insn, binder, function, DTYPES[to], DTYPES[source])
 
 
-def _scalar(insn: Instruction, to: str, source: str) -> Function:
+def _scalar(insn: PtxInstruction, to: str, source: str) -> Function:
     """The function from a register of type `source` to one of type `to`."""
     mode = rounding_of(insn)
     whole = next((m for m in _INTEGER_ROUNDINGS if insn.has(m)), None)
@@ -104,7 +104,7 @@ def _same(x: Array) -> Array:
     return x
 
 
-def _clamped(insn: Instruction, to: str, function: Function) -> Function:
+def _clamped(insn: PtxInstruction, to: str, function: Function) -> Function:
     """`function` with the modifiers that act on a float result: .ftz, .sat, .satfinite and .relu."""
     steps: list[Callable[[Array], Array]] = [function]
     if insn.has("ftz") and to == "f32":
@@ -132,7 +132,7 @@ def _clamped(insn: Instruction, to: str, function: Function) -> Function:
     return chain
 
 
-def _build_halves(insn: Instruction, binder: Binder, kind: str) -> Run:
+def _build_halves(insn: PtxInstruction, binder: Binder, kind: str) -> Run:
     """Two f32 to f16x2 or bf16x2: the first source goes to the high half."""
     check_modifiers(insn, _PAIR, types=2)
     mode = rounding_of(insn)
@@ -155,7 +155,7 @@ def _each_half(
     return both
 
 
-def _build_to_narrow(insn: Instruction, binder: Binder, fmt: minifloat.Minifloat, source: str) -> Run:
+def _build_to_narrow(insn: PtxInstruction, binder: Binder, fmt: minifloat.Minifloat, source: str) -> Run:
     """Two values to 8 bits each (6-bit formats: with zeros above), e2m1 to 4 bits each; always `.satfinite`."""
     check_modifiers(insn, frozenset(("rn", "satfinite", "relu")), types=2)
     relu, bits = insn.has("relu"), 4 if fmt.name == "e2m1" else 8
@@ -184,7 +184,7 @@ def _build_to_narrow(insn: Instruction, binder: Binder, fmt: minifloat.Minifloat
     return elementwise(insn, binder, pair, word, np.uint32)
 
 
-def _build_from_narrow(insn: Instruction, binder: Binder, fmt: minifloat.Minifloat) -> Run:
+def _build_from_narrow(insn: PtxInstruction, binder: Binder, fmt: minifloat.Minifloat) -> Run:
     """Two values of 8 bits (e2m1: of 4) to f16x2; f16 holds each of them."""
     check_modifiers(insn, frozenset(("rn", "relu")), types=2)
     bits = 4 if fmt.name == "e2m1" else 8
@@ -198,7 +198,7 @@ def _build_from_narrow(insn: Instruction, binder: Binder, fmt: minifloat.Miniflo
     return elementwise(insn, binder, _each_half(decode, np.uint8, bits, np.uint32), np.uint32, word)
 
 
-def _build_to_ue8m0(insn: Instruction, binder: Binder, source: str) -> Run:
+def _build_to_ue8m0(insn: PtxInstruction, binder: Binder, source: str) -> Run:
     """Two f32, or bf16x2, to the exponents of their sizes."""
     check_modifiers(insn, frozenset(("rz", "rp", "satfinite")), types=2)
     up, satfinite = insn.has("rp"), insn.has("satfinite")
@@ -221,7 +221,7 @@ def _build_to_ue8m0(insn: Instruction, binder: Binder, source: str) -> Run:
 
 
 @instruction("cvt.pack")
-def build_cvt_pack(insn: Instruction, binder: Binder) -> Run:
+def build_cvt_pack(insn: PtxInstruction, binder: Binder) -> Run:
     """`cvt.pack.sat`: two s32 clamped and packed, for 8 bits and less above the low bits of a third operand."""
     match insn.name[2:]:
         case ("sat", ("u16" | "s16") as to, "s32"):

@@ -8,19 +8,19 @@ from typing import Any
 import numpy as np
 
 from compiler.emulate.active import Active
-from compiler.emulate.binder import Reader, Unsupported
-from compiler.emulate.ptx.module import Immediate, Instruction, Operand, Space
+from compiler.emulate.binder import Reader, UnknownForm
+from compiler.emulate.ptx.module import Immediate, Operand, PtxInstruction, StateSpace
 
 
-def shared_or_generic(insn: Instruction) -> Space:
+def shared_or_generic(insn: PtxInstruction) -> StateSpace:
     """The space of an mbarrier's address: generic unless the name says shared."""
-    return Space.SHARED if any(w.startswith("shared") for w in insn.name) else Space.GENERIC
+    return StateSpace.SHARED if any(w.startswith("shared") for w in insn.name) else StateSpace.GENERIC
 
 
 def constant_operand(operand: Operand) -> int:
     """The value of an operand that must be a constant. Raises Unsupported for another."""
     if not isinstance(operand, Immediate) or operand.kind != "int":
-        raise Unsupported(f"{operand} where a constant is due")
+        raise UnknownForm(f"{operand} where a constant is due")
     return operand.value
 
 

@@ -8,12 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from compiler.emulate.active import Active
-from compiler.emulate.binder import Binder, Reader, Unsupported
+from compiler.emulate.binder import Binder, Reader, UnknownForm
 from compiler.emulate.engines.cp_async import CpAsync
 from compiler.emulate.engines.mbarrier import MBarriers
 from compiler.emulate.execute.copy_forms import constant_operand, shared_or_generic
-from compiler.emulate.memory.places import Place
-from compiler.emulate.ptx.module import Immediate, Instruction, Operand, Register, Space
+from compiler.emulate.memory.places import MemoryPlace
+from compiler.emulate.ptx.module import Immediate, Operand, PtxInstruction, Register, StateSpace
 from compiler.emulate.registry import Collective, Run, instruction
 from compiler.emulate.report import FaultKind
 
@@ -21,7 +21,7 @@ _SIZES = {"ca": (4, 8, 16), "cg": (16,)}
 
 
 @instruction("cp.async.ca", "cp.async.cg")
-def copy(insn: Instruction, binder: Binder) -> Run:
+def copy(insn: PtxInstruction, binder: Binder) -> Run:
     """`cp.async.ca.shared.global [dst], [src], size{, srcSize}{, policy}`, or with a predicate that ignores the source.
 
     What is not read of `size` bytes is zeros.
@@ -31,7 +31,7 @@ def copy(insn: Instruction, binder: Binder) -> Run:
         rest = rest[:-1]
     nbytes = constant_operand(size)
     if nbytes not in _SIZES[insn.name[2]]:
-        raise Unsupported(f"a copy of {nbytes} bytes by cp.async.{insn.name[2]}")
+        raise UnknownForm(f"a copy of {nbytes} bytes by cp.async.{insn.name[2]}")
     write_to, read_from = binder.address(target, insn), binder.address(source, insn)
     reads = _source_bytes(rest[0] if rest else None, nbytes, binder, insn)
 
@@ -47,7 +47,7 @@ def copy(insn: Instruction, binder: Binder) -> Run:
             )
             sizes = np.minimum(sizes, nbytes)
         to, start = _each(write_to(active), active), _each(read_from(active), active)
-        targets = machine.memory.locate(active, insn, Space.SHARED, to, nbytes, nbytes)
+        targets = machine.memory.locate(active, insn, StateSpace.SHARED, to, nbytes, nbytes)
         sources = [
             part for n in np.unique(sizes).tolist() if n for part in _sources(active, insn, start, sizes, n, nbytes)
         ]
@@ -61,7 +61,7 @@ def copy(insn: Instruction, binder: Binder) -> Run:
     return run
 
 
-def _source_bytes(operand: Operand | None, nbytes: int, binder: Binder, insn: Instruction) -> Reader:
+def _source_bytes(operand: Operand | None, nbytes: int, binder: Binder, insn: PtxInstruction) -> Reader:
     """How many bytes each lane reads."""
     whole = np.uint32(nbytes)
     if operand is None:
@@ -75,20 +75,20 @@ def _source_bytes(operand: Operand | None, nbytes: int, binder: Binder, insn: In
 
 def _sources(
     active: Active,
-    insn: Instruction,
+    insn: PtxInstruction,
     addresses: npt.NDArray[np.uint64],
     sizes: npt.NDArray[Any],
     size: int,
     align: int,
-) -> list[tuple[Place, int]]:
+) -> list[tuple[MemoryPlace, int]]:
     """Where the lanes that read `size` bytes read them."""
     which = np.flatnonzero(sizes == size)
     part = Active(active.machine, active.lanes[which])
-    places = active.machine.memory.locate(part, insn, Space.GLOBAL, addresses[which], size, align)
-    return [(Place(p.region, p.offsets, which if p.pick is None else which[p.pick]), size) for p in places]
+    places = active.machine.memory.locate(part, insn, StateSpace.GLOBAL, addresses[which], size, align)
+    return [(MemoryPlace(p.region, p.offsets, which if p.pick is None else which[p.pick]), size) for p in places]
 
 
-def _part(active: Active, place: Place) -> Active:
+def _part(active: Active, place: MemoryPlace) -> Active:
     return active if place.pick is None else Active(active.machine, active.lanes[place.pick])
 
 
@@ -97,7 +97,7 @@ def _each(values: npt.NDArray[Any], active: Active) -> npt.NDArray[np.uint64]:
 
 
 @instruction("cp.async.commit_group")
-def commit(insn: Instruction, binder: Binder) -> Run:
+def commit(insn: PtxInstruction, binder: Binder) -> Run:
     """`cp.async.commit_group`."""
     return lambda active: active.machine.engine(CpAsync).commit(active.lanes)
 
@@ -119,19 +119,19 @@ class _Wait(Collective):
 
 
 @instruction("cp.async.wait_group")
-def wait_group(insn: Instruction, binder: Binder) -> Collective:
+def wait_group(insn: PtxInstruction, binder: Binder) -> Collective:
     """`cp.async.wait_group N`."""
     return _Wait(constant_operand(insn.operands[0]))
 
 
 @instruction("cp.async.wait_all")
-def wait_all(insn: Instruction, binder: Binder) -> Collective:
+def wait_all(insn: PtxInstruction, binder: Binder) -> Collective:
     """`cp.async.wait_all`."""
     return _Wait(None)
 
 
 @instruction("cp.async.mbarrier.arrive")
-def arrive(insn: Instruction, binder: Binder) -> Run:
+def arrive(insn: PtxInstruction, binder: Binder) -> Run:
     """`cp.async.mbarrier.arrive{.noinc} [bar]`: an arrival when the thread's copies so far are complete."""
     space, address = shared_or_generic(insn), binder.address(insn.operands[0], insn)
     counts = insn.has("noinc")

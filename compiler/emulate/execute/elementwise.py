@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from compiler.emulate.active import Active
-from compiler.emulate.binder import Array, Binder, Unsupported
-from compiler.emulate.ptx.module import Instruction
+from compiler.emulate.binder import Array, Binder, UnknownForm
+from compiler.emulate.ptx.module import PtxInstruction
 from compiler.emulate.registry import Run
 
 Function = Callable[..., Any]
@@ -21,11 +21,11 @@ def integer_type(token: str) -> np.dtype[Any]:
     """The element type of `u32`, `s64`, `b16`… Raises Unsupported for what is no integer."""
     if token[:1] in ("u", "s", "b") and token[1:] in ("8", "16", "32", "64"):
         return np.dtype(f"{'i' if token[0] == 's' else 'u'}{int(token[1:]) // 8}")
-    raise Unsupported(f"the type .{token} here")
+    raise UnknownForm(f"the type .{token} here")
 
 
 def elementwise(
-    insn: Instruction,
+    insn: PtxInstruction,
     binder: Binder,
     function: Function,
     result: npt.DTypeLike,
@@ -36,7 +36,7 @@ def elementwise(
     Raises Unsupported where the instruction has another number of operands.
     """
     if len(insn.operands) != len(operands) + 1:
-        raise Unsupported(f"{insn.text}, which should have {len(operands) + 1} operands")
+        raise UnknownForm(f"{insn.text}, which should have {len(operands) + 1} operands")
     write = binder.writer(insn.operands[0], result, insn)
     readers = [binder.reader(o, t, insn) for o, t in zip(insn.operands[1:], operands, strict=True)]
     # The usual numbers of operands are spelled out: this runs for every instruction of every warp.

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from compiler.emulate.active import Active
-from compiler.emulate.binder import Binder, Unsupported
+from compiler.emulate.binder import Binder, UnknownForm
 from compiler.emulate.engines.maps_in_memory import TensorMaps
 from compiler.emulate.engines.mbarrier import MBarriers
-from compiler.emulate.ptx.module import Instruction
+from compiler.emulate.ptx.module import PtxInstruction
 from compiler.emulate.registry import Run, instruction
 
 _SCOPES = ("cta", "cluster", "gpu", "sys")
@@ -17,20 +17,20 @@ _TENSOR_MAP = "tensormap::generic"
 
 
 @instruction("fence")
-def fence(insn: Instruction, binder: Binder) -> Run:
+def fence(insn: PtxInstruction, binder: Binder) -> Run:
     """`fence{.sc,.acq_rel,.acquire,.release}.scope`: orders accesses to memory through which threads synchronise."""
     scope = next((w for w in insn.name if w in _SCOPES), None)
     if scope is None:
-        raise Unsupported(f"the fence {'.'.join(insn.name)}")
+        raise UnknownForm(f"the fence {'.'.join(insn.name)}")
     return _ordering(scope)
 
 
 @instruction("membar")
-def membar(insn: Instruction, binder: Binder) -> Run:
+def membar(insn: PtxInstruction, binder: Binder) -> Run:
     """`membar.{cta,gl,sys}`."""
     scope = _MEMBAR_SCOPES.get(insn.name[1])
     if scope is None:
-        raise Unsupported(f"the fence {'.'.join(insn.name)}")
+        raise UnknownForm(f"the fence {'.'.join(insn.name)}")
     return _ordering(scope)
 
 
@@ -43,7 +43,7 @@ def _ordering(scope: str) -> Run:
 
 
 @instruction("fence.mbarrier_init")
-def mbarrier_init(insn: Instruction, binder: Binder) -> Run:
+def mbarrier_init(insn: PtxInstruction, binder: Binder) -> Run:
     """`fence.mbarrier_init.release.cluster`: the mbarriers that these threads initialised are visible to copies, and to
     those who see what these threads do next."""
 
@@ -56,7 +56,7 @@ def mbarrier_init(insn: Instruction, binder: Binder) -> Run:
 
 
 @instruction("fence.proxy", "membar.proxy")
-def proxy(insn: Instruction, binder: Binder) -> Run:
+def proxy(insn: PtxInstruction, binder: Binder) -> Run:
     """`fence.proxy.async{.global,.shared::cta…}`, `.async::generic`, `.alias`, `.tensormap::generic`.
 
     A fence of the async proxy that names one space counts for all; one of aliased addresses has nothing to do here,
@@ -72,7 +72,7 @@ def proxy(insn: Instruction, binder: Binder) -> Run:
         return lambda active: None
     if kind == _TENSOR_MAP and insn.has("acquire"):
         return _acquire_map(insn, binder)
-    raise Unsupported(f"the fence {'.'.join(insn.name)}")
+    raise UnknownForm(f"the fence {'.'.join(insn.name)}")
 
 
 def _async_proxy(active: Active) -> None:
@@ -82,6 +82,6 @@ def _async_proxy(active: Active) -> None:
     machine.engine(MBarriers).fenced(active.lanes)
 
 
-def _acquire_map(insn: Instruction, binder: Binder) -> Run:
+def _acquire_map(insn: PtxInstruction, binder: Binder) -> Run:
     address = binder.address(insn.operands[0], insn)
     return lambda active: active.machine.engine(TensorMaps).acquired(active, np.asarray(address(active), np.uint64))

@@ -7,13 +7,13 @@ import functools
 
 import numpy as np
 
-from compiler.emulate.binder import Array, Binder, Unsupported
+from compiler.emulate.binder import Array, Binder, UnknownForm
 from compiler.emulate.execute.elementwise import Function, elementwise
 from compiler.emulate.execute.half import build_half, build_half_function, by_parts
 from compiler.emulate.numeric import approximate, floating, rounding
 from compiler.emulate.numeric.half import FORMATS
 from compiler.emulate.numeric.rounding import ROUNDINGS, Rounding
-from compiler.emulate.ptx.module import Instruction
+from compiler.emulate.ptx.module import PtxInstruction
 from compiler.emulate.registry import Run, instruction
 
 _HALVES = ("f16", "f16x2", "bf16", "bf16x2")
@@ -40,7 +40,7 @@ _FORMS: dict[str, frozenset[str]] = {
 """The modifiers of each opcode."""
 
 
-def build_float(insn: Instruction, binder: Binder) -> Run:
+def build_float(insn: PtxInstruction, binder: Binder) -> Run:
     """Binds `add sub mul fma mad div min max abs neg` of a float or packed float type, the last word of the name."""
     kind = insn.name[-1]
     if kind in FORMATS and insn.name[-2] == "f32":
@@ -62,23 +62,23 @@ def build_float(insn: Instruction, binder: Binder) -> Run:
             raise unsupported(insn)
 
 
-def unsupported(insn: Instruction) -> Unsupported:
+def unsupported(insn: PtxInstruction) -> UnknownForm:
     """The error for a form that is not known."""
-    return Unsupported(f"the form {'.'.join(insn.name)}")
+    return UnknownForm(f"the form {'.'.join(insn.name)}")
 
 
-def check_modifiers(insn: Instruction, known: frozenset[str], types: int = 1) -> None:
+def check_modifiers(insn: PtxInstruction, known: frozenset[str], types: int = 1) -> None:
     """Raises Unsupported if a word between the opcode and the last `types` words is none of `known`."""
     if not known.issuperset(insn.name[1:-types]):
         raise unsupported(insn)
 
 
-def rounding_of(insn: Instruction) -> Rounding:
+def rounding_of(insn: PtxInstruction) -> Rounding:
     """The rounding modifier; to nearest where none is given."""
     return next((mode for mode in ROUNDINGS if insn.has(mode)), "rn")
 
 
-def _function(insn: Instruction) -> tuple[Function, int]:
+def _function(insn: PtxInstruction) -> tuple[Function, int]:
     """What the opcode computes of f32 or f64, before `.ftz` and `.sat`, and the number of its operands."""
     mode = rounding_of(insn)
     match insn.opcode:
@@ -109,7 +109,7 @@ def _function(insn: Instruction) -> tuple[Function, int]:
             raise unsupported(insn)
 
 
-def _extreme(insn: Instruction) -> Function:
+def _extreme(insn: PtxInstruction) -> Function:
     """`min` or `max` of two operands, or of three (sm_100), with .NaN, .abs and .xorsign."""
     two = functools.partial(
         floating.minimum if insn.opcode == "min" else floating.maximum, propagate_nan=insn.has("NaN")
@@ -131,7 +131,7 @@ _SCALED: dict[str, Function] = {
 """Opcodes whose results may be inexact below the smallest normal number. Sums are exact there, roots never there."""
 
 
-def _finished(insn: Instruction, function: Function) -> Function:
+def _finished(insn: PtxInstruction, function: Function) -> Function:
     """`function` of f32 with its operands and results flushed, clamped, and NaN canonical."""
     last: Function = rounding.saturate if insn.has("sat") else rounding.canonical
     if not insn.has("ftz"):
@@ -150,13 +150,13 @@ def _finished(insn: Instruction, function: Function) -> Function:
     return flushed
 
 
-def _with_nan(insn: Instruction, function: Function) -> Function:
+def _with_nan(insn: PtxInstruction, function: Function) -> Function:
     """`function` of f64 with the NaN of its operands."""
     order = floating.NAN_ORDER[insn.opcode]
     return lambda *xs: rounding.operand_nan(function(*xs), [xs[k] for k in order])
 
 
-def _build_mixed(insn: Instruction, binder: Binder) -> Run:
+def _build_mixed(insn: PtxInstruction, binder: Binder) -> Run:
     """`add`, `sub`, `fma` of f32 with f16 or bf16 (sm_100): the halves are widened, the last operand is f32."""
     if insn.opcode not in ("add", "sub", "fma"):
         raise unsupported(insn)
@@ -175,13 +175,13 @@ def _build_mixed(insn: Instruction, binder: Binder) -> Run:
 
 
 @instruction("fma")
-def build_fma(insn: Instruction, binder: Binder) -> Run:
+def build_fma(insn: PtxInstruction, binder: Binder) -> Run:
     """`fma`: a product and a sum, rounded once."""
     return build_float(insn, binder)
 
 
 @instruction("rcp", "sqrt", "rsqrt", "sin", "cos", "lg2", "ex2", "tanh")
-def build_function(insn: Instruction, binder: Binder) -> Run:
+def build_function(insn: PtxInstruction, binder: Binder) -> Run:
     """Functions of one operand: correctly rounded `rcp` and `sqrt`, and the approximate ones."""
     kind, opcode, ftz = insn.name[-1], insn.opcode, insn.has("ftz")
     check_modifiers(insn, _FORMS[opcode])
@@ -200,7 +200,7 @@ def build_function(insn: Instruction, binder: Binder) -> Run:
 
 
 @instruction("copysign")
-def build_copysign(insn: Instruction, binder: Binder) -> Run:
+def build_copysign(insn: PtxInstruction, binder: Binder) -> Run:
     """`copysign`: the second source with the sign of the first."""
     check_modifiers(insn, _FORMS["copysign"])
     dtype = _plain(insn)
@@ -212,14 +212,14 @@ def build_copysign(insn: Instruction, binder: Binder) -> Run:
 
 
 @instruction("testp")
-def build_testp(insn: Instruction, binder: Binder) -> Run:
+def build_testp(insn: PtxInstruction, binder: Binder) -> Run:
     """`testp`: a predicate, whether a float is finite, infinite, a number, no number, normal or subnormal."""
     check_modifiers(insn, frozenset(("finite", "infinite", "number", "notanumber", "normal", "subnormal")))
     dtype, name = _plain(insn), insn.name[1]
     return elementwise(insn, binder, lambda x: floating.has_property(name, x), np.bool_, dtype)
 
 
-def _plain(insn: Instruction) -> np.dtype[np.generic]:
+def _plain(insn: PtxInstruction) -> np.dtype[np.generic]:
     """The dtype of an instruction on f32 or f64."""
     if insn.name[-1] not in ("f32", "f64"):
         raise unsupported(insn)

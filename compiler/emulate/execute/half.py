@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from compiler.emulate.binder import Binder, Unsupported
+from compiler.emulate.binder import Binder, UnknownForm
 from compiler.emulate.execute.elementwise import Function, elementwise
 from compiler.emulate.numeric import approximate, half, integer
 from compiler.emulate.numeric.half import FORMATS, Half
 from compiler.emulate.numeric.rounding import Array
-from compiler.emulate.ptx.module import Instruction
+from compiler.emulate.ptx.module import PtxInstruction
 from compiler.emulate.registry import Run
 
 _ARITHMETIC = frozenset(("rn", "ftz", "sat"))
@@ -30,33 +30,33 @@ _FORMS: dict[str, frozenset[str]] = {
 """The modifiers of each opcode; bf16 has neither .ftz nor .sat."""
 
 
-def build_half(insn: Instruction, binder: Binder) -> Run:
+def build_half(insn: PtxInstruction, binder: Binder) -> Run:
     """Binds `add sub mul fma min max abs neg` of f16, f16x2, bf16 or bf16x2."""
     fmt = _format(insn)
     modifiers = insn.name[1:-1]
     known = _FORMS.get(insn.opcode)
     if known is None or not known.issuperset(modifiers) or (fmt is half.BF16 and insn.has("ftz", "sat")):
-        raise Unsupported(f"the form {'.'.join(insn.name)}")
+        raise UnknownForm(f"the form {'.'.join(insn.name)}")
     function, operands = _function(insn, fmt)
     return _bind(insn, binder, _finished(insn, fmt, function), operands)
 
 
-def build_half_function(insn: Instruction, binder: Binder) -> Run:
+def build_half_function(insn: PtxInstruction, binder: Binder) -> Run:
     """Binds `ex2.approx`, which for bf16 is always `.ftz` and for f16 never, and `tanh.approx`."""
     fmt, opcode = _format(insn), insn.opcode
     if insn.has("ftz") != (opcode == "ex2" and fmt is half.BF16):
-        raise Unsupported(f"the form {'.'.join(insn.name)}")
+        raise UnknownForm(f"the form {'.'.join(insn.name)}")
     function: Function = functools.partial(approximate.half, opcode, fmt)
     if insn.has("ftz"):
         return _bind(insn, binder, lambda x: half.flush(fmt, function(half.flush(fmt, x))), 1)
     return _bind(insn, binder, function, 1)
 
 
-def _format(insn: Instruction) -> Half:
+def _format(insn: PtxInstruction) -> Half:
     return FORMATS[insn.name[-1].removesuffix("x2")]
 
 
-def _bind(insn: Instruction, binder: Binder, function: Function, operands: int) -> Run:
+def _bind(insn: PtxInstruction, binder: Binder, function: Function, operands: int) -> Run:
     """Binds a function of 16-bit elements to single registers or to pairs.
 
     Operands are read as bits: PTX has no constants of these types, only hexadecimal words.
@@ -73,7 +73,7 @@ def by_parts(function: Function, element: np.dtype[Any], word: np.dtype[Any]) ->
     return lambda *xs: integer.packed(function(*(integer.parts(x, element) for x in xs)), word)
 
 
-def _function(insn: Instruction, fmt: Half) -> tuple[Function, int]:
+def _function(insn: PtxInstruction, fmt: Half) -> tuple[Function, int]:
     """What the opcode computes, before .ftz, .sat, .relu and .oob, and the number of its operands."""
     match insn.opcode:
         case "add":
@@ -96,7 +96,7 @@ def _function(insn: Instruction, fmt: Half) -> tuple[Function, int]:
     return two, 2
 
 
-def _flushed(insn: Instruction, fmt: Half, function: Function) -> Function:
+def _flushed(insn: PtxInstruction, fmt: Half, function: Function) -> Function:
     """`function` with its operands and its result flushed; sums are exact where they are so small."""
     flush = functools.partial(half.flush, fmt)
     if insn.opcode not in ("mul", "fma"):
@@ -109,7 +109,7 @@ def _flushed(insn: Instruction, fmt: Half, function: Function) -> Function:
     return flushed
 
 
-def _finished(insn: Instruction, fmt: Half, function: Function) -> Function:
+def _finished(insn: PtxInstruction, fmt: Half, function: Function) -> Function:
     """`function` with the modifiers that act on its operands and its result."""
     if insn.has("ftz"):
         function = _flushed(insn, fmt, function)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from compiler.emulate.active import Active
-from compiler.emulate.binder import Binder, Unsupported, wide_reader, wide_writer
+from compiler.emulate.binder import Binder, UnknownForm, wide_reader, wide_writer
 from compiler.emulate.execute.access import AccessForm, access_form, element_dtype, elements
-from compiler.emulate.ptx.module import Instruction
+from compiler.emulate.ptx.module import PtxInstruction
 from compiler.emulate.registry import Run, instruction
 
 
 @instruction("ld", "ldu")
-def load(insn: Instruction, binder: Binder) -> Run:
+def load(insn: PtxInstruction, binder: Binder) -> Run:
     """`ld d, [a]`: each lane loads `count` elements; registers wider than the type are extended."""
     target, place = insn.operands[:2]
     form = access_form(insn, binder, place)
@@ -37,7 +37,7 @@ def load(insn: Instruction, binder: Binder) -> Run:
 
 
 @instruction("st")
-def store(insn: Instruction, binder: Binder) -> Run:
+def store(insn: PtxInstruction, binder: Binder) -> Run:
     """`st [a], b`: each lane stores `count` elements, the low bits of wider registers."""
     place, source = insn.operands[:2]
     form = access_form(insn, binder, place)
@@ -59,7 +59,7 @@ def store(insn: Instruction, binder: Binder) -> Run:
     return run
 
 
-def _load_128(insn: Instruction, binder: Binder, form: AccessForm) -> Run:
+def _load_128(insn: PtxInstruction, binder: Binder, form: AccessForm) -> Run:
     write = wide_writer(insn.operands[0], insn)
     address = binder.address(insn.operands[1], insn)
 
@@ -72,7 +72,7 @@ def _load_128(insn: Instruction, binder: Binder, form: AccessForm) -> Run:
     return run
 
 
-def _store_128(insn: Instruction, binder: Binder, form: AccessForm) -> Run:
+def _store_128(insn: PtxInstruction, binder: Binder, form: AccessForm) -> Run:
     read = wide_reader(insn.operands[1], insn)
     address = binder.address(insn.operands[0], insn)
 
@@ -86,4 +86,4 @@ def _store_128(insn: Instruction, binder: Binder, form: AccessForm) -> Run:
 
 def _expect_count(form: AccessForm, found: int) -> None:
     if form.count != found or (form.nbytes == 16 and form.count > 1):
-        raise Unsupported(f"a vector of {form.count} elements of .{form.type} with {found} registers")
+        raise UnknownForm(f"a vector of {form.count} elements of .{form.type} with {found} registers")

@@ -8,10 +8,10 @@ from functools import cache
 import numpy as np
 
 from compiler.emulate.active import Active
-from compiler.emulate.binder import Array, Binder, Unsupported
+from compiler.emulate.binder import Array, Binder, UnknownForm
 from compiler.emulate.execute.elementwise import Function, elementwise, integer_type
 from compiler.emulate.numeric import bits
-from compiler.emulate.ptx.module import Immediate, Instruction, Pair, Sink
+from compiler.emulate.ptx.module import Immediate, Pair, PtxInstruction, Sink
 from compiler.emulate.registry import Run, instruction
 
 _LOGIC: dict[str, Function] = {
@@ -23,7 +23,7 @@ _LOGIC: dict[str, Function] = {
 
 
 @instruction("and", "or", "xor", "not")
-def build_logic(insn: Instruction, binder: Binder) -> Run:
+def build_logic(insn: PtxInstruction, binder: Binder) -> Run:
     """`and`, `or`, `xor`, `not` of words and predicates."""
     dtype = np.dtype(np.bool_) if insn.name[-1] == "pred" else integer_type(insn.name[-1])
     operands = [dtype] * (1 if insn.opcode == "not" else 2)
@@ -31,7 +31,7 @@ def build_logic(insn: Instruction, binder: Binder) -> Run:
 
 
 @instruction("cnot")
-def build_cnot(insn: Instruction, binder: Binder) -> Run:
+def build_cnot(insn: PtxInstruction, binder: Binder) -> Run:
     """`cnot`: 1 for zero, else 0."""
     dtype = integer_type(insn.name[-1])
     return elementwise(insn, binder, lambda a: (a == 0).astype(dtype), dtype, dtype)
@@ -88,18 +88,18 @@ def three_inputs(table: int) -> Function:
 
 
 @instruction("lop3")
-def build_lop3(insn: Instruction, binder: Binder) -> Run:
+def build_lop3(insn: PtxInstruction, binder: Binder) -> Run:
     """`lop3`: any function of three bits, by its truth table; with `.or` or `.and` also whether any bit is set."""
     destination, a, b, c, table = insn.operands[:5]
     if insn.name[-1] != "b32" or not isinstance(table, Immediate):
-        raise Unsupported(f"the form {insn.text}")
+        raise UnknownForm(f"the form {insn.text}")
     function = three_inputs(table.value & 0xFF)
     first, second, third = (binder.reader(o, np.uint32, insn) for o in (a, b, c))
     if not insn.has("or", "and"):
         write = binder.writer(destination, np.uint32, insn)
         return lambda active: write(active, function(first(active), second(active), third(active)))
     if not isinstance(destination, Pair):
-        raise Unsupported(f"the form {insn.text}")
+        raise UnknownForm(f"the form {insn.text}")
     combine: Function = np.logical_or if insn.has("or") else np.logical_and
     word = binder.writer(destination.first, np.uint32, insn)
     flag = binder.writer(destination.second, np.bool_, insn)
@@ -117,7 +117,7 @@ def build_lop3(insn: Instruction, binder: Binder) -> Run:
 
 
 @instruction("shl", "shr")
-def build_shift(insn: Instruction, binder: Binder) -> Run:
+def build_shift(insn: PtxInstruction, binder: Binder) -> Run:
     """`shl` and `shr`: counts past the width shift everything out."""
     dtype = integer_type(insn.name[-1])
     function = bits.shift_left if insn.opcode == "shl" else bits.shift_right
@@ -125,31 +125,31 @@ def build_shift(insn: Instruction, binder: Binder) -> Run:
 
 
 @instruction("shf")
-def build_funnel(insn: Instruction, binder: Binder) -> Run:
+def build_funnel(insn: PtxInstruction, binder: Binder) -> Run:
     """`shf.l` and `shf.r`, with `.wrap` or `.clamp`."""
     if not insn.has("l", "r") or not insn.has("wrap", "clamp"):
-        raise Unsupported(f"the form {'.'.join(insn.name)}")
+        raise UnknownForm(f"the form {'.'.join(insn.name)}")
     left, clamp = insn.has("l"), insn.has("clamp")
     word = np.uint32
     return elementwise(insn, binder, lambda a, b, c: bits.funnel_shift(a, b, c, left, clamp), word, word, word, word)
 
 
 @instruction("bfe")
-def build_bfe(insn: Instruction, binder: Binder) -> Run:
+def build_bfe(insn: PtxInstruction, binder: Binder) -> Run:
     """`bfe`: a bit field."""
     dtype = integer_type(insn.name[-1])
     return elementwise(insn, binder, bits.extract_field, dtype, dtype, np.uint32, np.uint32)
 
 
 @instruction("bfi")
-def build_bfi(insn: Instruction, binder: Binder) -> Run:
+def build_bfi(insn: PtxInstruction, binder: Binder) -> Run:
     """`bfi`: a bit field replaced."""
     dtype = integer_type(insn.name[-1])
     return elementwise(insn, binder, bits.insert_field, dtype, dtype, dtype, np.uint32, np.uint32)
 
 
 @instruction("bfind", "clz", "popc", "brev")
-def build_scan(insn: Instruction, binder: Binder) -> Run:
+def build_scan(insn: PtxInstruction, binder: Binder) -> Run:
     """`bfind`, `clz` and `popc`, whose result is u32, and `brev`."""
     dtype = integer_type(insn.name[-1])
     if insn.opcode == "brev":
@@ -162,11 +162,11 @@ def build_scan(insn: Instruction, binder: Binder) -> Run:
 
 
 @instruction("prmt")
-def build_prmt(insn: Instruction, binder: Binder) -> Run:
+def build_prmt(insn: PtxInstruction, binder: Binder) -> Run:
     """`prmt`: bytes picked from two words."""
     mode = insn.name[2] if len(insn.name) > 2 else ""
     if insn.name[1] != "b32" or mode not in ("", "f4e", "b4e", "rc8", "ecl", "ecr", "rc16"):
-        raise Unsupported(f"the form {'.'.join(insn.name)}")
+        raise UnknownForm(f"the form {'.'.join(insn.name)}")
     word = np.uint32
     control = insn.operands[3]
     if isinstance(control, Immediate):
@@ -178,10 +178,10 @@ def build_prmt(insn: Instruction, binder: Binder) -> Run:
 
 
 @instruction("bmsk", "szext")
-def build_mask(insn: Instruction, binder: Binder) -> Run:
+def build_mask(insn: PtxInstruction, binder: Binder) -> Run:
     """`bmsk` and `szext`, with `.clamp` or `.wrap`."""
     if not insn.has("clamp", "wrap"):
-        raise Unsupported(f"the form {'.'.join(insn.name)}")
+        raise UnknownForm(f"the form {'.'.join(insn.name)}")
     clamp = insn.has("clamp")
     dtype = integer_type(insn.name[-1])
     function = bits.bit_mask if insn.opcode == "bmsk" else bits.extend

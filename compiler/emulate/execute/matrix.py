@@ -14,11 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from compiler.emulate.active import Active
-from compiler.emulate.binder import Binder, Unsupported
+from compiler.emulate.binder import Binder, UnknownForm
 from compiler.emulate.execute.access import elements
 from compiler.emulate.execute.elementwise import spread
 from compiler.emulate.execute.whole_warp import WholeWarp
-from compiler.emulate.ptx.module import Instruction, Space
+from compiler.emulate.ptx.module import PtxInstruction, StateSpace
 from compiler.emulate.registry import Step, instruction
 from compiler.emulate.threads import WARP
 
@@ -32,7 +32,7 @@ _COUNTS = {"x1": 1, "x2": 2, "x4": 4}
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class LaneLayout:
     """Which bytes of the rows a lane's registers hold: `row` and `byte` are arrays (lanes, registers, 4)."""
 
     rows: int
@@ -45,7 +45,7 @@ class Layout:
         return int(self.row.shape[1])
 
 
-def layout(shape: str, count: int, is_transposed: bool) -> Layout | None:
+def layout(shape: str, count: int, is_transposed: bool) -> LaneLayout | None:
     """The layout of `count` matrices; None for a form that does not exist, or is not known.
 
     Forms: m8n8 of 16-bit elements, plain or transposed; m16n16 (loads) and m16n8 (stores) of bytes, transposed only.
@@ -70,13 +70,13 @@ def layout(shape: str, count: int, is_transposed: bool) -> Layout | None:
     return None
 
 
-def _layout(rows: int, row: Indices, byte: Indices) -> Layout:
+def _layout(rows: int, row: Indices, byte: Indices) -> LaneLayout:
     row, byte = np.broadcast_arrays(row, byte)
-    return Layout(rows, row, byte)
+    return LaneLayout(rows, row, byte)
 
 
 @instruction("ldmatrix")
-def load(insn: Instruction, binder: Binder) -> Step:
+def load(insn: PtxInstruction, binder: Binder) -> Step:
     """`ldmatrix.sync.aligned.shape.num{.trans}{.ss}.type r, [p]`."""
     form = _form(insn, ("m8n8", "m16n16"))
     writers = [binder.writer(r, np.uint32, insn) for r in elements(insn.operands[0])]
@@ -99,7 +99,7 @@ def load(insn: Instruction, binder: Binder) -> Step:
 
 
 @instruction("stmatrix")
-def store(insn: Instruction, binder: Binder) -> Step:
+def store(insn: PtxInstruction, binder: Binder) -> Step:
     """`stmatrix.sync.aligned.shape.num{.trans}{.ss}.type [p], r`."""
     form = _form(insn, ("m8n8", "m16n8"))
     readers = [binder.reader(r, np.uint32, insn) for r in elements(insn.operands[1])]
@@ -121,10 +121,10 @@ def store(insn: Instruction, binder: Binder) -> Step:
 
 
 @instruction("movmatrix")
-def move(insn: Instruction, binder: Binder) -> Step:
+def move(insn: PtxInstruction, binder: Binder) -> Step:
     """`movmatrix.sync.aligned.m8n8.trans.b16 d, a`: transposes an 8x8 matrix of 16-bit elements inside a warp."""
     if insn.name[1:] != ("sync", "aligned", "m8n8", "trans", "b16"):
-        raise Unsupported(f"the form {'.'.join(insn.name)}")
+        raise UnknownForm(f"the form {'.'.join(insn.name)}")
     write = binder.writer(insn.operands[0], np.uint32, insn)
     read = binder.reader(insn.operands[1], np.uint32, insn)
     plain, transposed = layout("m8n8", 1, False), layout("m8n8", 1, True)
@@ -141,7 +141,7 @@ def move(insn: Instruction, binder: Binder) -> Step:
     return WholeWarp(insn, run)
 
 
-def _through(source: Layout, target: Layout) -> Callable[[Bytes], npt.NDArray[np.uint32]]:
+def _through(source: LaneLayout, target: LaneLayout) -> Callable[[Bytes], npt.NDArray[np.uint32]]:
     """Spreads registers over rows by one layout and gathers them by another: (warps, 32, 4) bytes to words."""
     place = source.row[:, 0] * _ROW + source.byte[:, 0]
     wanted = target.row[:, 0] * _ROW + target.byte[:, 0]
@@ -164,7 +164,7 @@ class _Rows:
     warps: int
 
 
-def _rows(active: Active, form: Layout) -> _Rows:
+def _rows(active: Active, form: LaneLayout) -> _Rows:
     numbers, index = np.unique(active.lanes // WARP, return_inverse=True)
     thread = active.lanes % WARP
     gives = thread < form.rows
@@ -172,7 +172,7 @@ def _rows(active: Active, form: Layout) -> _Rows:
     return _Rows(active.where(gives), (first + thread)[gives], first, len(numbers))
 
 
-def _form(insn: Instruction, shapes: tuple[str, ...]) -> Layout:
+def _form(insn: PtxInstruction, shapes: tuple[str, ...]) -> LaneLayout:
     """The layout that the name says. Raises Unsupported."""
     words = insn.name[1:]
     shape = next((w for w in words if w in shapes), "")
@@ -181,14 +181,14 @@ def _form(insn: Instruction, shapes: tuple[str, ...]) -> Layout:
     known = {"sync", "aligned", shape, "trans", "shared", "shared::cta", element, *_COUNTS}
     found = layout(shape, count, insn.has("trans")) if count and known.issuperset(words) else None
     if found is None or words[-1] != element:
-        raise Unsupported(f"the form {'.'.join(insn.name)}")
+        raise UnknownForm(f"the form {'.'.join(insn.name)}")
     return found
 
 
-def _expect_count(insn: Instruction, found: int, form: Layout) -> None:
+def _expect_count(insn: PtxInstruction, found: int, form: LaneLayout) -> None:
     if found != form.registers:
-        raise Unsupported(f"{insn.text}, which should have {form.registers} registers, not {found}")
+        raise UnknownForm(f"{insn.text}, which should have {form.registers} registers, not {found}")
 
 
-def _space(insn: Instruction) -> Space:
-    return Space.SHARED if insn.has("shared", "shared::cta") else Space.GENERIC
+def _space(insn: PtxInstruction) -> StateSpace:
+    return StateSpace.SHARED if insn.has("shared", "shared::cta") else StateSpace.GENERIC

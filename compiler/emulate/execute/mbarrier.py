@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 
 from compiler.emulate.active import Active
-from compiler.emulate.binder import Binder, Unsupported
+from compiler.emulate.binder import Binder, UnknownForm
 from compiler.emulate.engines.barrier import state_pending
 from compiler.emulate.engines.mbarrier import MBarriers
 from compiler.emulate.execute.copy_forms import shared_or_generic
-from compiler.emulate.ptx.module import Instruction
+from compiler.emulate.ptx.module import PtxInstruction
 from compiler.emulate.registry import Run, instruction
 
 
 @instruction("mbarrier.init")
-def init(insn: Instruction, binder: Binder) -> Run:
+def init(insn: PtxInstruction, binder: Binder) -> Run:
     """`mbarrier.init [bar], count`."""
     space, address = shared_or_generic(insn), binder.address(insn.operands[0], insn)
     count = binder.reader(insn.operands[1], np.uint32, insn)
@@ -24,14 +24,14 @@ def init(insn: Instruction, binder: Binder) -> Run:
 
 
 @instruction("mbarrier.inval")
-def inval(insn: Instruction, binder: Binder) -> Run:
+def inval(insn: PtxInstruction, binder: Binder) -> Run:
     """`mbarrier.inval [bar]`."""
     space, address = shared_or_generic(insn), binder.address(insn.operands[0], insn)
     return lambda a: a.machine.engine(MBarriers).inval(a, insn, space, address(a))
 
 
 @instruction("mbarrier.arrive", "mbarrier.arrive_drop")
-def arrive(insn: Instruction, binder: Binder) -> Run:
+def arrive(insn: PtxInstruction, binder: Binder) -> Run:
     """`mbarrier.arrive state, [bar]{, count}`, `arrive_drop`; with `.expect_tx` the last operand is the bytes.
 
     The default semantics is release; `.relaxed` hands nothing over. The scope changes nothing here.
@@ -42,7 +42,7 @@ def arrive(insn: Instruction, binder: Binder) -> Run:
     expects = insn.has("expect_tx")
     drops, releases, completes = insn.name[1] == "arrive_drop", not insn.has("relaxed"), not insn.has("noComplete")
     if expects and given is None:
-        raise Unsupported("expect_tx without a number of bytes")
+        raise UnknownForm("expect_tx without a number of bytes")
 
     def run(active: Active) -> None:
         value = given(active) if given is not None else None
@@ -63,7 +63,7 @@ def arrive(insn: Instruction, binder: Binder) -> Run:
 
 
 @instruction("mbarrier.expect_tx")
-def expect_tx(insn: Instruction, binder: Binder) -> Run:
+def expect_tx(insn: PtxInstruction, binder: Binder) -> Run:
     """`mbarrier.expect_tx [bar], bytes`."""
     space, address = shared_or_generic(insn), binder.address(insn.operands[0], insn)
     nbytes = binder.reader(insn.operands[1], np.uint32, insn)
@@ -71,7 +71,7 @@ def expect_tx(insn: Instruction, binder: Binder) -> Run:
 
 
 @instruction("mbarrier.complete_tx")
-def complete_tx(insn: Instruction, binder: Binder) -> Run:
+def complete_tx(insn: PtxInstruction, binder: Binder) -> Run:
     """`mbarrier.complete_tx [bar], bytes`."""
     space, address = shared_or_generic(insn), binder.address(insn.operands[0], insn)
     nbytes = binder.reader(insn.operands[1], np.uint32, insn)
@@ -79,7 +79,7 @@ def complete_tx(insn: Instruction, binder: Binder) -> Run:
 
 
 @instruction("mbarrier.test_wait", "mbarrier.try_wait")
-def wait(insn: Instruction, binder: Binder) -> Run:
+def wait(insn: PtxInstruction, binder: Binder) -> Run:
     """`mbarrier.try_wait done, [bar], state{, hint}`, `.parity` forms, `test_wait`.
 
     They do not block: a `try_wait` may give up after a time of its own choice, so it always may return false.
@@ -107,7 +107,7 @@ def wait(insn: Instruction, binder: Binder) -> Run:
 
 
 @instruction("mbarrier.pending_count")
-def pending_count(insn: Instruction, binder: Binder) -> Run:
+def pending_count(insn: PtxInstruction, binder: Binder) -> Run:
     """`mbarrier.pending_count count, state`."""
     write = binder.writer(insn.operands[0], np.uint32, insn)
     state = binder.reader(insn.operands[1], np.uint64, insn)

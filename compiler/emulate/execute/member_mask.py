@@ -11,8 +11,8 @@ import numpy.typing as npt
 from compiler.emulate.active import Active
 from compiler.emulate.binder import Binder
 from compiler.emulate.engines.barriers import Barriers
-from compiler.emulate.engines.warps import Gathering, Warps, are_whole_warps, lane_names, warp_words
-from compiler.emulate.ptx.module import Instruction, Operand
+from compiler.emulate.engines.warps import Gathering, WarpEngine, are_whole_warps, lane_names, warp_words
+from compiler.emulate.ptx.module import Operand, PtxInstruction
 from compiler.emulate.registry import Collective
 from compiler.emulate.report import FaultKind
 from compiler.emulate.threads import WARP
@@ -24,13 +24,13 @@ class MaskedCollective(Collective):
     Padding lanes of a block's last warp count as exited; a mask may name them, as 0xffffffff does.
     """
 
-    def __init__(self, insn: Instruction, binder: Binder, mask: Operand) -> None:
+    def __init__(self, insn: PtxInstruction, binder: Binder, mask: Operand) -> None:
         self.insn = insn
         self.mask = binder.reader(mask, np.uint32, insn)
 
     def ready(self, active: Active) -> npt.NDArray[np.bool_]:
         """Lanes none of whose partners are missing."""
-        warps = active.machine.engine(Warps)
+        warps = active.machine.engine(WarpEngine)
         if active.full or are_whole_warps(active.lanes):
             free = np.ones(len(active), np.bool_)
         else:
@@ -40,7 +40,7 @@ class MaskedCollective(Collective):
 
     def absent(self, active: Active) -> npt.NDArray[Any]:
         """For each lane that stands here, those for which it waits: bits of its warp."""
-        missing: npt.NDArray[Any] = active.machine.engine(Warps).missing(active.lanes) & self.mask(active)
+        missing: npt.NDArray[Any] = active.machine.engine(WarpEngine).missing(active.lanes) & self.mask(active)
         return missing
 
     def finish(self, active: Active) -> None:
@@ -62,14 +62,14 @@ class MaskedCollective(Collective):
         return report_divergence(self.insn, active, self.absent(active))
 
 
-def report_divergence(insn: Instruction, active: Active, absent: npt.NDArray[Any]) -> bool:
+def report_divergence(insn: PtxInstruction, active: Active, absent: npt.NDArray[Any]) -> bool:
     """Reports lanes whose partners `absent` (bits, one word a lane) wait for others of the warp or block elsewhere.
 
     Of two places that wait for each other only the first in the kernel is reported: the branch, not where it joins.
     Lanes that are absent because a copy never ends, say, are no divergence: that is for the report of a deadlock.
     """
     machine = active.machine
-    elsewhere = [*machine.engine(Warps).waiting_elsewhere(insn), *machine.engine(Barriers).waiting_elsewhere(insn)]
+    elsewhere = [*machine.engine(WarpEngine).waiting_elsewhere(insn), *machine.engine(Barriers).waiting_elsewhere(insn)]
     flags = np.zeros(machine.threads.lanes, np.bool_)
     for other, lanes in elsewhere:
         flags[lanes] = True

@@ -6,12 +6,12 @@ import numpy as np
 import numpy.typing as npt
 
 from compiler.emulate.active import Active
-from compiler.emulate.binder import Binder, Unsupported
+from compiler.emulate.binder import Binder, UnknownForm
 from compiler.emulate.engines.warpgroups import RegisterCounts
 from compiler.emulate.execute.elementwise import spread
 from compiler.emulate.execute.whole_warp import WholeWarp
 from compiler.emulate.order.order import Access
-from compiler.emulate.ptx.module import Immediate, Instruction, Space
+from compiler.emulate.ptx.module import Immediate, PtxInstruction, StateSpace
 from compiler.emulate.registry import Step, instruction
 from compiler.emulate.report import FaultKind
 
@@ -25,19 +25,19 @@ _MOST_BYTES = 16_777_216
 
 
 @instruction("griddepcontrol")
-def depend(insn: Instruction, binder: Binder) -> Step:
+def depend(insn: PtxInstruction, binder: Binder) -> Step:
     """`griddepcontrol`: the grid runs alone, so the grids it depends on are done and dependent ones may start."""
     if insn.name[1:] not in (("wait",), ("launch_dependents",)):
-        raise Unsupported(f"the form {'.'.join(insn.name)}")
+        raise UnknownForm(f"the form {'.'.join(insn.name)}")
     return lambda active: None
 
 
 @instruction("setmaxnreg")
-def set_registers(insn: Instruction, binder: Binder) -> Step:
+def set_registers(insn: PtxInstruction, binder: Binder) -> Step:
     """`setmaxnreg.{inc,dec}.sync.aligned.u32 n`: all warps of a warpgroup execute it."""
     (count,) = insn.operands
     if insn.name[2:] != ("sync", "aligned", "u32") or not isinstance(count, Immediate) or not insn.has("inc", "dec"):
-        raise Unsupported(f"the form {insn.text}")
+        raise UnknownForm(f"the form {insn.text}")
     is_bad = count.value % _STEP or not _FEWEST <= count.value <= _MOST
 
     def run(active: Active) -> None:
@@ -53,14 +53,14 @@ def set_registers(insn: Instruction, binder: Binder) -> Step:
 
 
 @instruction("st.bulk")
-def fill(insn: Instruction, binder: Binder) -> Step:
+def fill(insn: PtxInstruction, binder: Binder) -> Step:
     """`st.bulk{.weak}{.shared::cta} [a], size, 0`: fills shared memory with zeros."""
     initial = insn.operands[2]
     if not isinstance(initial, Immediate) or initial.value:
-        raise Unsupported(f"another value than 0 in {insn.text}")
+        raise UnknownForm(f"another value than 0 in {insn.text}")
     address = binder.address(insn.operands[0], insn)
     size = binder.reader(insn.operands[1], np.uint64, insn)
-    space = Space.SHARED if insn.has("shared", "shared::cta") else Space.GENERIC
+    space = StateSpace.SHARED if insn.has("shared", "shared::cta") else StateSpace.GENERIC
 
     def run(active: Active) -> None:
         places, sizes = spread(address(active), active), spread(size(active), active).astype(np.int64)
@@ -79,11 +79,11 @@ def fill(insn: Instruction, binder: Binder) -> Step:
     return run
 
 
-def _fill(active: Active, insn: Instruction, space: Space, places: npt.NDArray[np.uint64], nbytes: int) -> None:
+def _fill(active: Active, insn: PtxInstruction, space: StateSpace, places: npt.NDArray[np.uint64], nbytes: int) -> None:
     machine = active.machine
     for place in machine.memory.locate(active, insn, space, places, nbytes, _WORD):
         part = active if place.pick is None else Active(machine, active.lanes[place.pick])
-        if place.region.space is not Space.SHARED:
+        if place.region.space is not StateSpace.SHARED:
             part.fault(FaultKind.INVALID_OPERAND, insn, "st.bulk fills shared memory only.", None, places[:1][0])
             continue
         machine.touch_shared(part, insn, place.region, place.offsets, nbytes, True)

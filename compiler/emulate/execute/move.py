@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from compiler.emulate.active import Active
-from compiler.emulate.binder import Array, Binder, Reader, Unsupported, Writer, wide_reader, wide_writer
+from compiler.emulate.binder import Array, Binder, Reader, UnknownForm, Writer, wide_reader, wide_writer
 from compiler.emulate.execute.elementwise import elementwise
-from compiler.emulate.ptx.module import Instruction, Operand, Register, Sink, Vector
+from compiler.emulate.ptx.module import Operand, PtxInstruction, Register, Sink, Vector
 from compiler.emulate.registry import Run, instruction
 
 
 @instruction("mov")
-def build_mov(insn: Instruction, binder: Binder) -> Run:
+def build_mov(insn: PtxInstruction, binder: Binder) -> Run:
     """`mov` of one value, or between a word and a vector of its parts, the lowest bits first."""
     destination, source = insn.operands
     kind = insn.name[-1]
@@ -20,7 +20,7 @@ def build_mov(insn: Instruction, binder: Binder) -> Run:
         return elementwise(insn, binder, np.asarray, np.bool_, np.bool_)
     digits = kind.lstrip("bsuf")
     if digits not in ("8", "16", "32", "64", "128"):
-        raise Unsupported(f"the form {'.'.join(insn.name)}")
+        raise UnknownForm(f"the form {'.'.join(insn.name)}")
     nbytes = int(digits) // 8
     if isinstance(source, Vector):
         return _pack(insn, binder, nbytes, destination, source)
@@ -30,15 +30,15 @@ def build_mov(insn: Instruction, binder: Binder) -> Run:
     return lambda active: write(active, read(active))
 
 
-def _word_reader(operand: Operand, nbytes: int, binder: Binder, insn: Instruction) -> Reader:
+def _word_reader(operand: Operand, nbytes: int, binder: Binder, insn: PtxInstruction) -> Reader:
     if nbytes == 16:
         return wide_reader(operand, insn)
     if isinstance(operand, Register) and operand.nbits != 8 * nbytes:
-        raise Unsupported(f"{insn.text}: {operand.name} has another size")
+        raise UnknownForm(f"{insn.text}: {operand.name} has another size")
     return binder.reader(operand, f"u{nbytes}", insn)
 
 
-def _word_writer(operand: Operand, nbytes: int, binder: Binder, insn: Instruction) -> Writer:
+def _word_writer(operand: Operand, nbytes: int, binder: Binder, insn: PtxInstruction) -> Writer:
     if isinstance(operand, Sink):
         return lambda active, values: None
     return wide_writer(operand, insn) if nbytes == 16 else binder.writer(operand, f"u{nbytes}", insn)
@@ -47,11 +47,11 @@ def _word_writer(operand: Operand, nbytes: int, binder: Binder, insn: Instructio
 def _part_bytes(nbytes: int, vector: Vector) -> int:
     count = len(vector.items)
     if count not in (2, 4) or nbytes // count not in (1, 2, 4, 8):
-        raise Unsupported(f"a word of {nbytes} bytes in {count} parts")
+        raise UnknownForm(f"a word of {nbytes} bytes in {count} parts")
     return nbytes // count
 
 
-def _pack(insn: Instruction, binder: Binder, nbytes: int, destination: Operand, source: Vector) -> Run:
+def _pack(insn: PtxInstruction, binder: Binder, nbytes: int, destination: Operand, source: Vector) -> Run:
     part = _part_bytes(nbytes, source)
     readers = [binder.reader(item, f"u{part}", insn) for item in source.items]
     write = _word_writer(destination, nbytes, binder, insn)
@@ -66,7 +66,7 @@ def _pack(insn: Instruction, binder: Binder, nbytes: int, destination: Operand, 
     return run
 
 
-def _unpack(insn: Instruction, binder: Binder, nbytes: int, destination: Vector, source: Operand) -> Run:
+def _unpack(insn: PtxInstruction, binder: Binder, nbytes: int, destination: Vector, source: Operand) -> Run:
     part = _part_bytes(nbytes, destination)
     read = _word_reader(source, nbytes, binder, insn)
     writers = [

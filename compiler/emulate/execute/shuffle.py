@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from compiler.emulate.active import Active
-from compiler.emulate.binder import Array, Binder, Unsupported
-from compiler.emulate.engines.warps import Gathering, Warps
+from compiler.emulate.binder import Array, Binder, UnknownForm
+from compiler.emulate.engines.warps import Gathering, WarpEngine
 from compiler.emulate.execute.elementwise import common, spread
 from compiler.emulate.execute.member_mask import MaskedCollective
-from compiler.emulate.ptx.module import Instruction, Pair, Sink
+from compiler.emulate.ptx.module import Pair, PtxInstruction, Sink
 from compiler.emulate.registry import Collective, instruction
 from compiler.emulate.report import FaultKind
 from compiler.emulate.threads import WARP
@@ -56,17 +56,17 @@ def _table(mode: str, b: int, c: int) -> tuple[Array, npt.NDArray[np.bool_]]:
 
 
 @instruction("shfl.sync")
-def build_shfl(insn: Instruction, binder: Binder) -> Collective:
+def build_shfl(insn: PtxInstruction, binder: Binder) -> Collective:
     """`shfl.sync.up`, `.down`, `.bfly`, `.idx`."""
     if insn.name[-1] != "b32" or insn.name[2] not in ("up", "down", "bfly", "idx"):
-        raise Unsupported(f"the form {'.'.join(insn.name)}")
-    return Shuffle(insn, binder)
+        raise UnknownForm(f"the form {'.'.join(insn.name)}")
+    return ShuffleInstruction(insn, binder)
 
 
-class Shuffle(MaskedCollective):
+class ShuffleInstruction(MaskedCollective):
     """A shuffle of 32-bit values."""
 
-    def __init__(self, insn: Instruction, binder: Binder) -> None:
+    def __init__(self, insn: PtxInstruction, binder: Binder) -> None:
         destination, value, b, c, mask = insn.operands
         super().__init__(insn, binder, mask)
         self._mode = insn.name[2]
@@ -103,7 +103,7 @@ class Shuffle(MaskedCollective):
             self._flag(active, np.broadcast_to(inside, len(active)))
 
     def _check_sources(self, active: Active, gathering: Gathering, source: npt.NDArray[Any]) -> None:
-        here = active.machine.engine(Warps).words(active.lanes)[active.lanes // WARP]
+        here = active.machine.engine(WarpEngine).words(active.lanes)[active.lanes // WARP]
         bits = np.left_shift(np.uint32(1), source.astype(np.uint32))
         bad = (bits & here & gathering.masks) == 0
         if bad.any():

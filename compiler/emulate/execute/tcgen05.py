@@ -8,14 +8,14 @@ import numpy as np
 import numpy.typing as npt
 
 from compiler.emulate.active import Active
-from compiler.emulate.binder import Binder, Unsupported
+from compiler.emulate.binder import Binder, UnknownForm
 from compiler.emulate.engines.tensor_layout import TENSOR_COLUMNS, TENSOR_LANES
-from compiler.emulate.engines.tensor_memory import GRANULE, NAME, Allocation, Cells, TensorMemory, address_of
+from compiler.emulate.engines.tensor_memory import GRANULE, NAME, Cells, TensorMemory, TensorMemoryColumns, address_of
 from compiler.emulate.engines.tensor_operations import Waiting
 from compiler.emulate.execute.elementwise import spread
 from compiler.emulate.execute.whole_warp import WholeWarp, report_divergence, standing, warps
 from compiler.emulate.order.order import Access
-from compiler.emulate.ptx.module import Instruction, Space
+from compiler.emulate.ptx.module import PtxInstruction, StateSpace
 from compiler.emulate.registry import Collective, Step, instruction
 from compiler.emulate.report import FaultKind
 
@@ -23,19 +23,19 @@ Flags = npt.NDArray[np.bool_]
 
 
 @instruction("tcgen05.alloc")
-def alloc(insn: Instruction, binder: Binder) -> Step:
+def alloc(insn: PtxInstruction, binder: Binder) -> Step:
     """`tcgen05.alloc.cta_group.sync.aligned{.shared::cta}.b32 [dst], nCols`."""
     return _Alloc(insn, binder)
 
 
 @instruction("tcgen05.dealloc")
-def dealloc(insn: Instruction, binder: Binder) -> Step:
+def dealloc(insn: PtxInstruction, binder: Binder) -> Step:
     """`tcgen05.dealloc.cta_group.sync.aligned.b32 taddr, nCols`."""
     return _Dealloc(insn, binder)
 
 
 @instruction("tcgen05.relinquish_alloc_permit")
-def relinquish(insn: Instruction, binder: Binder) -> Step:
+def relinquish(insn: PtxInstruction, binder: Binder) -> Step:
     """`tcgen05.relinquish_alloc_permit.cta_group.sync.aligned`: this block allocates no more."""
 
     def run(active: Active) -> None:
@@ -46,13 +46,13 @@ def relinquish(insn: Instruction, binder: Binder) -> Step:
 
 
 @instruction("tcgen05.fence::before_thread_sync")
-def fence_before(insn: Instruction, binder: Binder) -> Step:
+def fence_before(insn: PtxInstruction, binder: Binder) -> Step:
     """Orders the operations before it before the synchronisation that follows."""
     return lambda active: active.machine.engine(Waiting).fence_before(active.lanes)
 
 
 @instruction("tcgen05.fence::after_thread_sync")
-def fence_after(insn: Instruction, binder: Binder) -> Step:
+def fence_after(insn: PtxInstruction, binder: Binder) -> Step:
     """Orders the operations after it after the synchronisation that precedes it."""
     return lambda active: active.machine.engine(TensorMemory).fence_after(active.lanes)
 
@@ -60,11 +60,11 @@ def fence_after(insn: Instruction, binder: Binder) -> Step:
 class _Paired(Collective):
     """A whole warp executes it; with .cta_group::2 one of each of two blocks whose ranks differ in the last bit."""
 
-    def __init__(self, insn: Instruction, binder: Binder) -> None:
+    def __init__(self, insn: PtxInstruction, binder: Binder) -> None:
         self.insn = insn
         groups = {_cta_group(i) for i in binder.function.instructions if i.opcode == "tcgen05"} - {None}
         if _cta_group(insn) is None:
-            raise Unsupported(f"{insn.text} without .cta_group")
+            raise UnknownForm(f"{insn.text} without .cta_group")
         self._is_mixed = len(groups) > 1
 
     def ready(self, active: Active) -> Flags:
@@ -128,11 +128,11 @@ class _Paired(Collective):
 
 
 class _Alloc(_Paired):
-    def __init__(self, insn: Instruction, binder: Binder) -> None:
+    def __init__(self, insn: PtxInstruction, binder: Binder) -> None:
         super().__init__(insn, binder)
         self._address = binder.address(insn.operands[0], insn)
         self._count = binder.reader(insn.operands[1], np.uint32, insn)
-        self._space = Space.SHARED if insn.has("shared::cta") else Space.GENERIC
+        self._space = StateSpace.SHARED if insn.has("shared::cta") else StateSpace.GENERIC
 
     def may_go(self, warp: Active, slots: tuple[int, ...]) -> bool:
         count = _legal(int(spread(self._count(warp), warp)[0]))
@@ -157,7 +157,7 @@ class _Alloc(_Paired):
         if first is None:
             first = self._given[slots] = memory.free_columns(slots, _legal(count))
         assert first is not None, "may_go"
-        tokens = memory.allocate(Allocation(slot, first, _legal(count), count, insn, lane))
+        tokens = memory.allocate(TensorMemoryColumns(slot, first, _legal(count), count, insn, lane))
         one = Active(machine, warp.lanes[:1])
         machine.memory.store(one, insn, self._space, self._places[mine][:1], np.array([[first]], np.uint32))
         if machine.options.races:
@@ -175,7 +175,7 @@ class _Alloc(_Paired):
 
 
 class _Dealloc(_Paired):
-    def __init__(self, insn: Instruction, binder: Binder) -> None:
+    def __init__(self, insn: PtxInstruction, binder: Binder) -> None:
         super().__init__(insn, binder)
         self._address = binder.reader(insn.operands[0], np.uint32, insn)
         self._count = binder.reader(insn.operands[1], np.uint32, insn)
@@ -208,7 +208,7 @@ class _Dealloc(_Paired):
             )
 
 
-def group_slots(active: Active, insn: Instruction) -> tuple[int, ...]:
+def group_slots(active: Active, insn: PtxInstruction) -> tuple[int, ...]:
     """The blocks that the instruction of a lane acts on: its own, or with .cta_group::2 the pair, even rank first."""
     threads = active.machine.threads
     slot = int(active.slots[0])
@@ -219,7 +219,7 @@ def group_slots(active: Active, insn: Instruction) -> tuple[int, ...]:
     return tuple(first + rank for rank in (even, even + 1) if rank < threads.cluster_blocks)
 
 
-def expect_fenced(active: Active, insn: Instruction, warp: int, cells: Cells) -> None:
+def expect_fenced(active: Active, insn: PtxInstruction, warp: int, cells: Cells) -> None:
     """Reports the first cell that another thread's operation wrote and no fence orders before lanes of a warp."""
     memory = active.machine.engine(TensorMemory)
     for write in memory.writes(cells):
@@ -244,7 +244,7 @@ def expect_fenced(active: Active, insn: Instruction, warp: int, cells: Cells) ->
         return
 
 
-def _cta_group(insn: Instruction) -> str | None:
+def _cta_group(insn: PtxInstruction) -> str | None:
     return next((w for w in insn.name if w.startswith("cta_group::")), None)
 
 

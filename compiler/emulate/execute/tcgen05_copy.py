@@ -11,17 +11,24 @@ import numpy as np
 import numpy.typing as npt
 
 from compiler.emulate.active import Active
-from compiler.emulate.binder import Binder, Unsupported
-from compiler.emulate.engines.barrier import Barrier
+from compiler.emulate.binder import Binder, UnknownForm
+from compiler.emulate.engines.barrier import LiveBarrier
 from compiler.emulate.engines.mbarrier import MBarriers
-from compiler.emulate.engines.tensor_layout import TENSOR_COLUMNS, TENSOR_LANES, TILES, Descriptor, Tile, descriptor
+from compiler.emulate.engines.tensor_layout import (
+    TENSOR_COLUMNS,
+    TENSOR_LANES,
+    TILES,
+    CopyShape,
+    Descriptor,
+    descriptor,
+)
 from compiler.emulate.engines.tensor_memory import NAME, NOBODY, Cells, TensorMemory
 from compiler.emulate.engines.tensor_operations import Commit, Transfer, Waiting, Words
 from compiler.emulate.execute.elementwise import spread
 from compiler.emulate.execute.tcgen05 import expect_fenced, group_slots
 from compiler.emulate.memory.windows import CLUSTER_RANK_SHIFT
 from compiler.emulate.order.order import Access, Actor
-from compiler.emulate.ptx.module import Instruction, Space
+from compiler.emulate.ptx.module import PtxInstruction, StateSpace
 from compiler.emulate.registry import Step, instruction
 from compiler.emulate.report import FaultKind, Halt
 
@@ -33,13 +40,13 @@ _SHIFTED_ROWS, _SHIFTED_COLUMNS = 32, 8
 
 
 @instruction("tcgen05.cp")
-def copy(insn: Instruction, binder: Binder) -> Step:
+def copy(insn: PtxInstruction, binder: Binder) -> Step:
     """`tcgen05.cp.cta_group.shape{.multicast} [taddr], s-desc`."""
     if insn.has("b8x16", "b6x16_p32", "b4x16_p64"):
-        raise Unsupported("the decompressing forms of tcgen05.cp")
+        raise UnknownForm("the decompressing forms of tcgen05.cp")
     tile = next((t for (shape, multicast), t in TILES.items() if _is_form(insn, shape, multicast)), None)
     if tile is None:
-        raise Unsupported(f"the shape of {'.'.join(insn.name)}")
+        raise UnknownForm(f"the shape of {'.'.join(insn.name)}")
     address = binder.address(insn.operands[0], insn)
     matrix = binder.reader(insn.operands[1], np.uint64, insn)
 
@@ -53,7 +60,7 @@ def copy(insn: Instruction, binder: Binder) -> Step:
 
 
 @instruction("tcgen05.shift")
-def shift(insn: Instruction, binder: Binder) -> Step:
+def shift(insn: PtxInstruction, binder: Binder) -> Step:
     """`tcgen05.shift.cta_group.down [taddr]`: each row of 32 bytes but the last moves to the next lane."""
     address = binder.address(insn.operands[0], insn)
 
@@ -65,14 +72,14 @@ def shift(insn: Instruction, binder: Binder) -> Step:
 
 
 @instruction("tcgen05.commit")
-def commit(insn: Instruction, binder: Binder) -> Step:
+def commit(insn: PtxInstruction, binder: Binder) -> Step:
     """`tcgen05.commit.cta_group.mbarrier::arrive::one{.shared::cluster}{.multicast::cluster}.b64 [mbar]{, ctaMask}`."""
     address = binder.address(insn.operands[0], insn)
     is_multicast = insn.has("multicast::cluster")
     if len(insn.operands) != 1 + is_multicast or not insn.has("mbarrier::arrive::one"):
-        raise Unsupported(f"the form {insn.text}")
+        raise UnknownForm(f"the form {insn.text}")
     mask = binder.reader(insn.operands[1], np.uint16, insn) if is_multicast else None
-    space = Space.SHARED if insn.has("shared::cluster") else Space.GENERIC
+    space = StateSpace.SHARED if insn.has("shared::cluster") else StateSpace.GENERIC
 
     def run(active: Active) -> None:
         places = spread(address(active), active)
@@ -86,13 +93,13 @@ def commit(insn: Instruction, binder: Binder) -> Step:
     return run
 
 
-def _is_form(insn: Instruction, shape: str, multicast: str) -> bool:
+def _is_form(insn: PtxInstruction, shape: str, multicast: str) -> bool:
     words = set(insn.name)
     others = {m for _, m in TILES if m}
     return shape in words and (multicast in words if multicast else words.isdisjoint(others))
 
 
-def _copy_one(active: Active, insn: Instruction, tile: Tile, address: int, bits: int) -> None:
+def _copy_one(active: Active, insn: PtxInstruction, tile: CopyShape, address: int, bits: int) -> None:
     machine, lane = active.machine, int(active.lanes[0])
     source = _descriptor(active, insn, bits)
     slots = group_slots(active, insn)
@@ -115,7 +122,7 @@ def _copy_one(active: Active, insn: Instruction, tile: Tile, address: int, bits:
     _submit(active, insn, cells, read, actor, memory.note_write(NOBODY, cells), lane)
 
 
-def _shift_one(active: Active, insn: Instruction, address: int) -> None:
+def _shift_one(active: Active, insn: PtxInstruction, address: int) -> None:
     machine, lane = active.machine, int(active.lanes[0])
     slots = group_slots(active, insn)
     if (address >> 16) % _SHIFTED_ROWS:
@@ -145,7 +152,7 @@ def _shift_one(active: Active, insn: Instruction, address: int) -> None:
 
 def _submit(
     active: Active,
-    insn: Instruction,
+    insn: PtxInstruction,
     cells: Cells,
     read: Callable[[], Words],
     actor: Actor | None,
@@ -159,7 +166,7 @@ def _submit(
     machine.asynchrony.submit(operation)
 
 
-def _commit_one(active: Active, insn: Instruction, lane: int, barriers: list[Barrier]) -> None:
+def _commit_one(active: Active, insn: PtxInstruction, lane: int, barriers: list[LiveBarrier]) -> None:
     machine = active.machine
     awaited = machine.engine(Waiting).commit(lane)
 
@@ -172,7 +179,7 @@ def _commit_one(active: Active, insn: Instruction, lane: int, barriers: list[Bar
     machine.asynchrony.submit(Commit(insn, lane, awaited, arrive))
 
 
-def _actor(active: Active, insn: Instruction, cells: Cells, access: Access) -> Actor | None:
+def _actor(active: Active, insn: PtxInstruction, cells: Cells, access: Access) -> Actor | None:
     """Starts and logs the operation of a lane, and expects that what it overwrites is fenced."""
     machine, lane = active.machine, int(active.lanes[0])
     if not machine.options.races:
@@ -184,7 +191,7 @@ def _actor(active: Active, insn: Instruction, cells: Cells, access: Access) -> A
     return actor
 
 
-def _descriptor(active: Active, insn: Instruction, bits: int) -> Descriptor | None:
+def _descriptor(active: Active, insn: PtxInstruction, bits: int) -> Descriptor | None:
     try:
         return descriptor(bits)
     except ValueError as problem:
@@ -195,13 +202,13 @@ def _descriptor(active: Active, insn: Instruction, bits: int) -> Descriptor | No
             'descriptor".',
         )
         return None
-    except Unsupported as problem:
+    except UnknownForm as problem:
         active.fault(FaultKind.UNSUPPORTED_INSTRUCTION, insn, f"The emulator does not know {problem}.")
         raise Halt from None
 
 
 def _allocated(
-    active: Active, insn: Instruction, slots: tuple[int, ...], address: int, lanes: int, columns: int
+    active: Active, insn: PtxInstruction, slots: tuple[int, ...], address: int, lanes: int, columns: int
 ) -> bool:
     memory = active.machine.engine(TensorMemory)
     lane, column = address >> 16, address & 0xFFFF
@@ -230,13 +237,13 @@ def _lanes_in(active: Active, slots: tuple[int, ...]) -> list[Active]:
 
 
 def _shared(
-    active: Active, insn: Instruction, chunks: npt.NDArray[np.uint64], actor: Actor | None
+    active: Active, insn: PtxInstruction, chunks: npt.NDArray[np.uint64], actor: Actor | None
 ) -> npt.NDArray[np.uint8]:
     """Reads 16-byte chunks of a block's shared memory through the asynchronous proxy."""
     machine = active.machine
     many = Active(machine, np.full(len(chunks), active.lanes[0]))
     found = np.zeros((len(chunks), _CHUNK), np.uint8)
-    for place in machine.memory.locate(many, insn, Space.SHARED, chunks, _CHUNK, _CHUNK):
+    for place in machine.memory.locate(many, insn, StateSpace.SHARED, chunks, _CHUNK, _CHUNK):
         pick = slice(None) if place.pick is None else place.pick
         found[pick] = machine.memory.read_bytes(actor, active, insn, place.region, place.offsets, _CHUNK)
     return found

@@ -6,17 +6,17 @@ import numpy as np
 import numpy.typing as npt
 
 from compiler.emulate.active import Active
-from compiler.emulate.binder import Binder, Reader, Unsupported
+from compiler.emulate.binder import Binder, Reader, UnknownForm
 from compiler.emulate.engines.tensor_layout import (
     FRAGMENT_SHAPES,
     QUARTER,
     TENSOR_COLUMNS,
     TENSOR_LANES,
-    Fragment,
+    RegisterCells,
     fragment,
 )
 from compiler.emulate.engines.tensor_memory import NAME, Cells, TensorMemory, address_of
-from compiler.emulate.engines.tensor_operations import Load, Store, Waiting
+from compiler.emulate.engines.tensor_operations import TensorLoad, TensorStore, Waiting
 from compiler.emulate.execute.access import elements
 from compiler.emulate.execute.elementwise import spread
 from compiler.emulate.execute.tcgen05 import expect_fenced
@@ -24,7 +24,7 @@ from compiler.emulate.execute.whole_warp import WholeWarp, first_of_warp, report
 from compiler.emulate.in_flight import InFlight
 from compiler.emulate.launch import Completion
 from compiler.emulate.order.order import Access, Actor
-from compiler.emulate.ptx.module import Immediate, Instruction, Operand, Register
+from compiler.emulate.ptx.module import Immediate, Operand, PtxInstruction, Register
 from compiler.emulate.registry import Collective, Step, instruction
 from compiler.emulate.report import FaultKind
 from compiler.emulate.threads import WARP
@@ -38,7 +38,7 @@ _HALF_BITS = np.uint32(16)
 
 
 @instruction("tcgen05.ld")
-def load(insn: Instruction, binder: Binder) -> Step:
+def load(insn: PtxInstruction, binder: Binder) -> Step:
     """`tcgen05.ld.sync.aligned.shape.num{.pack::16b}.b32 r, [taddr]{, immHalfSplitoff}`."""
     form = _form(insn, "pack::16b", insn.operands[2:3])
     registers = elements(insn.operands[0])
@@ -64,7 +64,7 @@ def load(insn: Instruction, binder: Binder) -> Step:
                 writers[column](mine, values[held, column])
                 in_flight.mark(register, mine.lanes, number)
 
-        operation = Load(
+        operation = TensorLoad(
             machine,
             insn,
             int(active.lanes[0]),
@@ -84,13 +84,13 @@ def load(insn: Instruction, binder: Binder) -> Step:
 
 
 @instruction("tcgen05.ld.red")
-def load_reduced(insn: Instruction, binder: Binder) -> Step:
+def load_reduced(insn: PtxInstruction, binder: Binder) -> Step:
     """`tcgen05.ld.red` reduces across columns, on sm_103 and sm_110 only."""
-    raise Unsupported("tcgen05.ld.red")
+    raise UnknownForm("tcgen05.ld.red")
 
 
 @instruction("tcgen05.st")
-def store(insn: Instruction, binder: Binder) -> Step:
+def store(insn: PtxInstruction, binder: Binder) -> Step:
     """`tcgen05.st.sync.aligned.shape.num{.unpack::16b}.b32 [taddr]{, immHalfSplitoff}, r`."""
     form = _form(insn, "unpack::16b", insn.operands[1:-1])
     registers = elements(insn.operands[-1])
@@ -111,7 +111,7 @@ def store(insn: Instruction, binder: Binder) -> Step:
         if is_packed:
             words = np.concatenate([words & _HALF, words >> _HALF_BITS], axis=2)
         memory, waiting = machine.engine(TensorMemory), machine.engine(Waiting)
-        operation = Store(
+        operation = TensorStore(
             machine, insn, int(active.lanes[0]), _actors(reached, Access.WRITE, insn), cells=cells, words=words
         )
         memory.written[cells] = True
@@ -125,13 +125,13 @@ def store(insn: Instruction, binder: Binder) -> Step:
 
 
 @instruction("tcgen05.wait::ld", "tcgen05.wait::st")
-def wait(insn: Instruction, binder: Binder) -> Step:
+def wait(insn: PtxInstruction, binder: Binder) -> Step:
     """`tcgen05.wait::ld` and `::st`: all loads, or stores, of the warp before it are complete."""
     return _Wait(insn)
 
 
 class _Wait(Collective):
-    def __init__(self, insn: Instruction) -> None:
+    def __init__(self, insn: PtxInstruction) -> None:
         self.insn = insn
         self._kind = insn.name[1].removeprefix("wait::")
 
@@ -166,27 +166,27 @@ class _Reached:
         self.cells = cells
 
 
-def _form(insn: Instruction, packing: str, split: tuple[Operand, ...]) -> Fragment:
+def _form(insn: PtxInstruction, packing: str, split: tuple[Operand, ...]) -> RegisterCells:
     """The fragment that the name says. Raises Unsupported for a form that does not exist."""
     shape = next((w for w in insn.name if w in FRAGMENT_SHAPES), "")
     num = next((w for w in insn.name if w[:1] == "x" and w[1:].isdigit()), "x0")
     is_split = shape == "16x32bx2"
     if is_split != bool(split) or not all(isinstance(s, Immediate) for s in split):
-        raise Unsupported(f"the operands of {insn.text}")
+        raise UnknownForm(f"the operands of {insn.text}")
     offset = split[0].value if is_split and isinstance(split[0], Immediate) else 0
     try:
         return fragment(shape, int(num[1:]), insn.has(packing), offset)
     except ValueError as problem:
-        raise Unsupported(f"the form {problem} of {'.'.join(insn.name[:2])}") from None
+        raise UnknownForm(f"the form {problem} of {'.'.join(insn.name[:2])}") from None
 
 
-def _expect_count(insn: Instruction, found: int, form: Fragment) -> None:
+def _expect_count(insn: PtxInstruction, found: int, form: RegisterCells) -> None:
     wanted = form.lanes.shape[1]
     if found != wanted:
-        raise Unsupported(f"{insn.text}, which should have {wanted} registers, not {found}")
+        raise UnknownForm(f"{insn.text}, which should have {wanted} registers, not {found}")
 
 
-def _reached(active: Active, insn: Instruction, form: Fragment, addresses: npt.NDArray[np.int64]) -> _Reached:
+def _reached(active: Active, insn: PtxInstruction, form: RegisterCells, addresses: npt.NDArray[np.int64]) -> _Reached:
     """Checks lanes and allocation; whole warps that break a rule are left out, else single lanes."""
     memory = active.machine.engine(TensorMemory)
     good = _in_quarter(active, insn, form, addresses)
@@ -205,7 +205,7 @@ def _reached(active: Active, insn: Instruction, form: Fragment, addresses: npt.N
     return _Reached(active, good, cells if good.all() else cells[good])
 
 
-def _in_quarter(active: Active, insn: Instruction, form: Fragment, addresses: npt.NDArray[np.int64]) -> Flags:
+def _in_quarter(active: Active, insn: PtxInstruction, form: RegisterCells, addresses: npt.NDArray[np.int64]) -> Flags:
     """Which lanes give the address of their warp, in the quarter that it may reach."""
     lane = addresses >> 16
     quarter = QUARTER * (active.machine.threads.thread[active.lanes] // WARP % 4)
@@ -228,7 +228,7 @@ def _in_quarter(active: Active, insn: Instruction, form: Fragment, addresses: np
 
 
 def _report_columns(
-    active: Active, insn: Instruction, bad: Flags, columns: Cells, addresses: npt.NDArray[np.int64]
+    active: Active, insn: PtxInstruction, bad: Flags, columns: Cells, addresses: npt.NDArray[np.int64]
 ) -> None:
     if not bad.any():
         return
@@ -248,7 +248,7 @@ def _report_columns(
     )
 
 
-def _expect_written(reached: _Reached, insn: Instruction) -> None:
+def _expect_written(reached: _Reached, insn: PtxInstruction) -> None:
     active, memory = reached.active, reached.active.machine.engine(TensorMemory)
     written = memory.written[reached.cells]
     if written.all():
@@ -266,7 +266,7 @@ def _expect_written(reached: _Reached, insn: Instruction) -> None:
     )
 
 
-def _expect_ordered(reached: _Reached, insn: Instruction) -> None:
+def _expect_ordered(reached: _Reached, insn: PtxInstruction) -> None:
     """Reports cells whose last write the warp has not waited for, or is not fenced from."""
     active, cells = reached.active, reached.cells
     machine = active.machine
@@ -290,7 +290,7 @@ def _expect_ordered(reached: _Reached, insn: Instruction) -> None:
             late[write].observe(lanes)
 
 
-def _actors(reached: _Reached, access: Access, insn: Instruction) -> dict[int, Actor]:
+def _actors(reached: _Reached, access: Access, insn: PtxInstruction) -> dict[int, Actor]:
     """Starts and logs the operation of each warp."""
     active = reached.active
     machine = active.machine

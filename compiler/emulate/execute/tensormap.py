@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from compiler.emulate.active import Active
-from compiler.emulate.binder import Binder, Unsupported
+from compiler.emulate.binder import Binder, UnknownForm
 from compiler.emulate.engines.maps_in_memory import TensorMaps
 from compiler.emulate.engines.tensor_map import MAP_ALIGN, MAP_BYTES, DecodedMap, decode, pack
 from compiler.emulate.execute.copy_forms import by_lane
 from compiler.emulate.order.order import Access
-from compiler.emulate.ptx.module import Instruction, Space
+from compiler.emulate.ptx.module import PtxInstruction, StateSpace
 from compiler.emulate.registry import Run, instruction
 from compiler.emulate.report import FaultKind, Halt
 from compiler.emulate.threads import WARP
@@ -32,12 +32,18 @@ _LISTS = {"box_dim": "box", "global_dim": "dims", "global_stride": "strides", "e
 
 
 @instruction("tensormap.replace")
-def replace(insn: Instruction, binder: Binder) -> Run:
+def replace(insn: PtxInstruction, binder: Binder) -> Run:
     """`tensormap.replace.tile.FIELD{.space}.b1024.TYPE [map], {ord,} value`; the rank is given less one."""
     field = insn.name[3]
     if insn.name[2] != "tile" or field not in {**_SINGLE, **_LISTS}:
-        raise Unsupported(f"the form {'.'.join(insn.name)}")
-    space = Space.SHARED if insn.has("shared::cta") else Space.GLOBAL if insn.has("global") else Space.GENERIC
+        raise UnknownForm(f"the form {'.'.join(insn.name)}")
+    space = (
+        StateSpace.SHARED
+        if insn.has("shared::cta")
+        else StateSpace.GLOBAL
+        if insn.has("global")
+        else StateSpace.GENERIC
+    )
     where = binder.address(insn.operands[0], insn)
     wide = np.uint64 if insn.name[-1] == "b64" else np.uint32
     value = binder.reader(insn.operands[-1], wide, insn)
@@ -51,7 +57,14 @@ def replace(insn: Instruction, binder: Binder) -> Run:
 
 
 def _replace(
-    active: Active, insn: Instruction, space: Space, lane: int, address: int, field: str, number: int, index: int
+    active: Active,
+    insn: PtxInstruction,
+    space: StateSpace,
+    lane: int,
+    address: int,
+    field: str,
+    number: int,
+    index: int,
 ) -> None:
     machine = active.machine
     one = Active(machine, np.array([lane]))
@@ -96,10 +109,10 @@ def _with(m: DecodedMap, field: str, number: int, index: int) -> DecodedMap:
 
 
 @instruction("tensormap.cp_fenceproxy")
-def copy_and_fence(insn: Instruction, binder: Binder) -> Run:
+def copy_and_fence(insn: PtxInstruction, binder: Binder) -> Run:
     """`tensormap.cp_fenceproxy.global.shared::cta.… [dst], [src], 128`: a warp copies once, and releases the copy."""
     if insn.name[2:4] != ("global", "shared::cta"):
-        raise Unsupported(f"the form {'.'.join(insn.name)}")
+        raise UnknownForm(f"the form {'.'.join(insn.name)}")
     to, source = binder.address(insn.operands[0], insn), binder.address(insn.operands[1], insn)
 
     def run(active: Active) -> None:
@@ -108,9 +121,9 @@ def copy_and_fence(insn: Instruction, binder: Binder) -> Run:
         leaders = Active(machine, active.lanes[first])
         where = np.broadcast_to(to(active), len(active))[first]
         found = machine.memory.load(
-            leaders, insn, Space.SHARED, np.broadcast_to(source(active), len(active))[first], 8, MAP_BYTES // 8
+            leaders, insn, StateSpace.SHARED, np.broadcast_to(source(active), len(active))[first], 8, MAP_BYTES // 8
         )
-        machine.memory.store(leaders, insn, Space.GLOBAL, where, found)
+        machine.memory.store(leaders, insn, StateSpace.GLOBAL, where, found)
         machine.engine(TensorMaps).changed(where, leaders.lanes)
 
     return run

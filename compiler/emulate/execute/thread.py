@@ -6,13 +6,13 @@ import numpy as np
 
 from compiler.emulate.active import Active
 from compiler.emulate.binder import Binder
-from compiler.emulate.ptx.module import Instruction
+from compiler.emulate.ptx.module import PtxInstruction
 from compiler.emulate.registry import Run, instruction
 from compiler.emulate.report import FaultKind, Halt
 
 
 @instruction("nanosleep")
-def build_nanosleep(insn: Instruction, binder: Binder) -> Run:
+def build_nanosleep(insn: PtxInstruction, binder: Binder) -> Run:
     """`nanosleep`: others take their turn first."""
     duration = binder.reader(insn.operands[0], np.uint32, insn)
 
@@ -24,7 +24,7 @@ def build_nanosleep(insn: Instruction, binder: Binder) -> Run:
 
 
 @instruction("trap")
-def build_trap(insn: Instruction, binder: Binder) -> Run:
+def build_trap(insn: PtxInstruction, binder: Binder) -> Run:
     """`trap`: the kernel itself says that something is wrong, and the grid ends."""
 
     def run(active: Active) -> None:
@@ -40,6 +40,6 @@ def build_trap(insn: Instruction, binder: Binder) -> Run:
 
 
 @instruction("brkpt", "pmevent")
-def build_nothing(insn: Instruction, binder: Binder) -> Run:
+def build_nothing(insn: PtxInstruction, binder: Binder) -> Run:
     """`brkpt` and `pmevent`: nobody listens."""
     return lambda active: None

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from compiler.emulate.active import Active
-from compiler.emulate.binder import Binder, Reader, Unsupported
+from compiler.emulate.binder import Binder, Reader, UnknownForm
 from compiler.emulate.engines.tiles import load_tile, prefetch_tile, store_tile
 from compiler.emulate.execute.copy_forms import by_lane
-from compiler.emulate.ptx.module import Address, Instruction
+from compiler.emulate.ptx.module import Address, PtxInstruction
 from compiler.emulate.registry import Run, instruction
 
 _OPERATIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
@@ -30,32 +30,32 @@ class _Form:
         return 5 if self.is_gathered else self.rank
 
 
-def _form(insn: Instruction) -> _Form:
+def _form(insn: PtxInstruction) -> _Form:
     """Reads rank and mode off the name. Raises Unsupported for im2col and copies of two blocks together."""
     ranks = [int(w[0]) for w in insn.name if len(w) == 2 and w[0] in "12345" and w[1] == "d"]
     strange = [w for w in insn.name if w.startswith("im2col") or w == "cta_group::2"]
     if strange or len(ranks) != 1:
-        raise Unsupported(f"a tensor copy with .{strange[0]}" if strange else f"the form {'.'.join(insn.name)}")
+        raise UnknownForm(f"a tensor copy with .{strange[0]}" if strange else f"the form {'.'.join(insn.name)}")
     return _Form(ranks[0], any(_MODES.get(w, False) for w in insn.name))
 
 
-def _map_operand(insn: Instruction, binder: Binder, index: int, form: _Form) -> list[Reader]:
+def _map_operand(insn: PtxInstruction, binder: Binder, index: int, form: _Form) -> list[Reader]:
     """Readers of the map's generic address and the coordinates."""
     operand = insn.operands[index]
     if not isinstance(operand, Address) or len(operand.coordinates) != form.coordinates or operand.extra:
-        raise Unsupported(f"the operand {operand} of a {form.rank}-dimensional tensor copy")
+        raise UnknownForm(f"the operand {operand} of a {form.rank}-dimensional tensor copy")
     where = binder.address(Address(operand.base, operand.offset), insn)
     return [where, *(binder.reader(c, np.int32, insn) for c in operand.coordinates)]
 
 
 @instruction("cp.async.bulk.tensor")
-def copy(insn: Instruction, binder: Binder) -> Run:
+def copy(insn: PtxInstruction, binder: Binder) -> Run:
     """`… [dst], [map, {c0, …}], [mbar]{, mask}{, policy}` loads, `… [map, {c0, …}], [src]{, policy}` stores."""
     form = _form(insn)
     if insn.name[5] == "global":
         return _store(insn, binder, form, None)
     if insn.name[6] != "global" or not insn.has("mbarrier::complete_tx::bytes"):
-        raise Unsupported(f"the form {'.'.join(insn.name)}")
+        raise UnknownForm(f"the form {'.'.join(insn.name)}")
     is_multicast = insn.has("multicast::cluster")
     readers = [
         binder.address(insn.operands[0], insn),
@@ -73,15 +73,15 @@ def copy(insn: Instruction, binder: Binder) -> Run:
 
 
 @instruction("cp.reduce.async.bulk.tensor")
-def reduce(insn: Instruction, binder: Binder) -> Run:
+def reduce(insn: PtxInstruction, binder: Binder) -> Run:
     """`… .OP … [map, {c0, …}], [src]{, policy}`; the type of the elements is the map's."""
     operation = next((w for w in insn.name if w in _OPERATIONS), None)
     if operation is None:
-        raise Unsupported(f"the form {'.'.join(insn.name)}")
+        raise UnknownForm(f"the form {'.'.join(insn.name)}")
     return _store(insn, binder, _form(insn), operation)
 
 
-def _store(insn: Instruction, binder: Binder, form: _Form, operation: str | None) -> Run:
+def _store(insn: PtxInstruction, binder: Binder, form: _Form, operation: str | None) -> Run:
     readers = [binder.address(insn.operands[1], insn), *_map_operand(insn, binder, 0, form)]
 
     def run(active: Active) -> None:
@@ -92,7 +92,7 @@ def _store(insn: Instruction, binder: Binder, form: _Form, operation: str | None
 
 
 @instruction("cp.async.bulk.prefetch.tensor")
-def prefetch(insn: Instruction, binder: Binder) -> Run:
+def prefetch(insn: PtxInstruction, binder: Binder) -> Run:
     """`cp.async.bulk.prefetch.tensor.… [map, {c0, …}]`: moves nothing that a program can see; its map is checked."""
     form = _form(insn)
     readers = _map_operand(insn, binder, 0, form)
@@ -105,7 +105,7 @@ def prefetch(insn: Instruction, binder: Binder) -> Run:
 
 
 @instruction("prefetch.tensormap", "prefetch.param.tensormap", "prefetch.const.tensormap")
-def prefetch_map(insn: Instruction, binder: Binder) -> Run:
+def prefetch_map(insn: PtxInstruction, binder: Binder) -> Run:
     """`prefetch.tensormap [map]`: changes nothing."""
     binder.address(insn.operands[0], insn)
     return lambda active: None

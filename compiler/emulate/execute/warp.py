@@ -8,12 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from compiler.emulate.active import Active
-from compiler.emulate.binder import Binder, Unsupported
-from compiler.emulate.engines.warps import Gathering, WarpBarriers, Warps
+from compiler.emulate.binder import Binder, UnknownForm
+from compiler.emulate.engines.warps import Gathering, WarpBarriers, WarpEngine
 from compiler.emulate.execute.elementwise import integer_type, spread
 from compiler.emulate.execute.member_mask import MaskedCollective
 from compiler.emulate.numeric import ordered
-from compiler.emulate.ptx.module import Instruction, Pair, Sink
+from compiler.emulate.ptx.module import Pair, PtxInstruction, Sink
 from compiler.emulate.registry import Collective, Run, instruction
 from compiler.emulate.threads import WARP
 
@@ -21,28 +21,28 @@ Array = npt.NDArray[Any]
 
 
 @instruction("activemask")
-def build_activemask(insn: Instruction, binder: Binder) -> Run:
+def build_activemask(insn: PtxInstruction, binder: Binder) -> Run:
     """`activemask`: the lanes that execute this together."""
     write = binder.writer(insn.operands[0], np.uint32, insn)
 
     def run(active: Active) -> None:
-        write(active, active.machine.engine(Warps).words(active.lanes)[active.lanes // WARP])
+        write(active, active.machine.engine(WarpEngine).words(active.lanes)[active.lanes // WARP])
 
     return run
 
 
 @instruction("vote.sync")
-def build_vote(insn: Instruction, binder: Binder) -> Collective:
+def build_vote(insn: PtxInstruction, binder: Binder) -> Collective:
     """`vote.sync.all`, `.any`, `.uni`, `.ballot`."""
     if insn.name[2] not in ("all", "any", "uni", "ballot"):
-        raise Unsupported(f"the form {'.'.join(insn.name)}")
+        raise UnknownForm(f"the form {'.'.join(insn.name)}")
     return Vote(insn, binder)
 
 
 class Vote(MaskedCollective):
     """A vote over the predicates of the lanes."""
 
-    def __init__(self, insn: Instruction, binder: Binder) -> None:
+    def __init__(self, insn: PtxInstruction, binder: Binder) -> None:
         destination, predicate, mask = insn.operands
         super().__init__(insn, binder, mask)
         self._mode = insn.name[2]
@@ -65,15 +65,15 @@ class Vote(MaskedCollective):
 
 
 @instruction("match.any.sync", "match.all.sync")
-def build_match(insn: Instruction, binder: Binder) -> Collective:
+def build_match(insn: PtxInstruction, binder: Binder) -> Collective:
     """`match.any.sync` and `match.all.sync`."""
-    return Match(insn, binder)
+    return MatchAny(insn, binder)
 
 
-class Match(MaskedCollective):
+class MatchAny(MaskedCollective):
     """Which lanes hold the same value."""
 
-    def __init__(self, insn: Instruction, binder: Binder) -> None:
+    def __init__(self, insn: PtxInstruction, binder: Binder) -> None:
         destination, value, mask = insn.operands
         super().__init__(insn, binder, mask)
         self._is_all = insn.name[1] == "all"
@@ -113,20 +113,20 @@ _REDUCTIONS: dict[str, np.ufunc] = {
 
 
 @instruction("redux.sync")
-def build_redux(insn: Instruction, binder: Binder) -> Collective:
+def build_redux(insn: PtxInstruction, binder: Binder) -> Collective:
     """`redux.sync` of integers and bits, and of f32 with `.abs` and `.NaN`."""
     operation, kind = insn.name[2], insn.name[-1]
     if operation not in _REDUCTIONS or kind not in ("u32", "s32", "b32", "f32"):
-        raise Unsupported(f"the form {'.'.join(insn.name)}")
+        raise UnknownForm(f"the form {'.'.join(insn.name)}")
     if (kind == "f32" and operation not in ("min", "max")) or (kind != "f32" and insn.has("abs", "NaN")):
-        raise Unsupported(f"the form {'.'.join(insn.name)}")
+        raise UnknownForm(f"the form {'.'.join(insn.name)}")
     return Redux(insn, binder)
 
 
 class Redux(MaskedCollective):
     """A reduction over the lanes."""
 
-    def __init__(self, insn: Instruction, binder: Binder) -> None:
+    def __init__(self, insn: PtxInstruction, binder: Binder) -> None:
         destination, value, mask = insn.operands
         super().__init__(insn, binder, mask)
         self._is_float = insn.name[-1] == "f32"
@@ -150,7 +150,7 @@ class Redux(MaskedCollective):
 
 
 @instruction("elect.sync")
-def build_elect(insn: Instruction, binder: Binder) -> Collective:
+def build_elect(insn: PtxInstruction, binder: Binder) -> Collective:
     """`elect.sync`."""
     return Elect(insn, binder)
 
@@ -158,11 +158,11 @@ def build_elect(insn: Instruction, binder: Binder) -> Collective:
 class Elect(MaskedCollective):
     """One lane is chosen: the lowest of those that take part, which is deterministic, as the PTX ISA asks."""
 
-    def __init__(self, insn: Instruction, binder: Binder) -> None:
+    def __init__(self, insn: PtxInstruction, binder: Binder) -> None:
         destination, mask = insn.operands
         super().__init__(insn, binder, mask)
         if not isinstance(destination, Pair):
-            raise Unsupported(f"{insn.text} without a predicate")
+            raise UnknownForm(f"{insn.text} without a predicate")
         self._wants_lane = not isinstance(destination.first, Sink)
         self._write = binder.writer(destination.first, np.uint32, insn)
         self._flag = binder.writer(destination.second, np.bool_, insn)
@@ -177,7 +177,7 @@ class Elect(MaskedCollective):
 
 
 @instruction("bar.warp.sync")
-def build_warp_barrier(insn: Instruction, binder: Binder) -> Collective:
+def build_warp_barrier(insn: PtxInstruction, binder: Binder) -> Collective:
     """`bar.warp.sync`."""
     return WarpBarrier(insn, binder, insn.operands[0])
 
@@ -192,7 +192,7 @@ class WarpBarrier(MaskedCollective):
     def ready(self, active: Active) -> npt.NDArray[np.bool_]:
         """Those whose barrier is complete."""
         free = active.machine.engine(WarpBarriers).released(active.lanes, self.insn)
-        active.machine.engine(Warps).note(self.insn, active.lanes, free)
+        active.machine.engine(WarpEngine).note(self.insn, active.lanes, free)
         return free
 
     def finish(self, active: Active) -> None:

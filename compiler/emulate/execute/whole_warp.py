@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from compiler.emulate.active import Active
-from compiler.emulate.engines.warps import Warps, are_whole_warps
-from compiler.emulate.ptx.module import Instruction
+from compiler.emulate.engines.warps import WarpEngine, are_whole_warps
+from compiler.emulate.ptx.module import PtxInstruction
 from compiler.emulate.registry import Collective
 from compiler.emulate.report import FaultKind
 from compiler.emulate.threads import WARP, Lanes
@@ -23,7 +23,7 @@ class WholeWarp(Collective):
     `allows_exited`: threads that have exited count as having executed it, as at barriers.
     """
 
-    def __init__(self, insn: Instruction, execute: Callable[[Active], None], *, allows_exited: bool = False) -> None:
+    def __init__(self, insn: PtxInstruction, execute: Callable[[Active], None], *, allows_exited: bool = False) -> None:
         self.insn = insn
         self._execute = execute
         self._allows_exited = allows_exited
@@ -43,14 +43,14 @@ class WholeWarp(Collective):
         return report_divergence(active, self.insn)
 
 
-def report_divergence(active: Active, insn: Instruction) -> bool:
+def report_divergence(active: Active, insn: PtxInstruction) -> bool:
     """Reports the lanes that stand here while others of their warp stand elsewhere; False if there are none.
 
     Where parts of a warp stand at several such instructions, the first of these is reported.
     """
     alone = ~standing(active, insn)
     is_divergent = bool(alone.any())
-    for other, lanes in active.machine.engine(Warps).waiting_elsewhere(insn):
+    for other, lanes in active.machine.engine(WarpEngine).waiting_elsewhere(insn):
         if other.ptx_line < insn.ptx_line:
             alone &= ~np.isin(active.lanes // WARP, lanes // WARP)
     active.fault(
@@ -63,9 +63,9 @@ def report_divergence(active: Active, insn: Instruction) -> bool:
     return is_divergent
 
 
-def standing(active: Active, insn: Instruction) -> Flags:
+def standing(active: Active, insn: PtxInstruction) -> Flags:
     """Which of the lanes that stand at `insn` belong to warps all of whose live lanes do."""
-    waiting = active.machine.engine(Warps)
+    waiting = active.machine.engine(WarpEngine)
     if are_whole_warps(active.lanes):
         whole = np.ones(len(active), np.bool_)
         waiting.note(insn, active.lanes, whole)
@@ -97,7 +97,7 @@ def first_of_warp(active: Active, values: npt.NDArray[np.generic]) -> npt.NDArra
     return np.repeat(values[starts], np.diff(np.r_[starts, len(numbers)]))
 
 
-def _expect_none_exited(active: Active, insn: Instruction) -> None:
+def _expect_none_exited(active: Active, insn: PtxInstruction) -> None:
     threads = active.machine.threads
     size = np.bincount(threads.real // WARP, minlength=threads.lanes // WARP)
     warp = active.lanes // WARP

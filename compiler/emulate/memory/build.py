@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from compiler.emulate.engines.tensor_map import encode
-from compiler.emulate.launch import Launch, Tensor, TensorArgument, TensorMap
-from compiler.emulate.memory.region import POISON, Region, flags, padded
+from compiler.emulate.launch import EmulatedTensor, EmulatedTensorMap, Launch, TensorArgument
+from compiler.emulate.memory.region import POISON, MemoryRegion, flags, padded
 from compiler.emulate.memory.windows import GLOBAL_BASE, GLOBAL_GAP, SHARED_BASE
-from compiler.emulate.ptx.module import Function, Module, Space, Variable
+from compiler.emulate.ptx.module import Function, Module, StateSpace, Variable
 from compiler.emulate.threads import Threads
 
 _ALIGN = 256
@@ -37,10 +37,10 @@ class LaunchMemory:
     `local_bytes`: of one thread.
     """
 
-    tensors: list[Region]
-    by_name: dict[str, Region]
-    param: Region
-    const: Region
+    tensors: list[MemoryRegion]
+    by_name: dict[str, MemoryRegion]
+    param: MemoryRegion
+    const: MemoryRegion
     symbols: dict[str, int]
     shared: npt.NDArray[np.bool_]
     local_bytes: int
@@ -58,8 +58,8 @@ class BadLaunch(ValueError):
 def launch_memory(module: Module, function: Function, launch: Launch) -> LaunchMemory:
     """Lays out tensors, variables and parameters. Raises BadLaunch where arguments do not fit the parameters."""
     symbols: dict[str, int] = {}
-    tensors: list[Region] = []
-    by_name: dict[str, Region] = {}
+    tensors: list[MemoryRegion] = []
+    by_name: dict[str, MemoryRegion] = {}
     base = GLOBAL_BASE
     for tensor in launch.tensors.values():
         region = _tensor(tensor, base, len(tensors))
@@ -67,18 +67,20 @@ def launch_memory(module: Module, function: Function, launch: Launch) -> LaunchM
         by_name[tensor.name] = region
         base = _after(region)
     for variable in module.variables:
-        if variable.space is Space.GLOBAL:
+        if variable.space is StateSpace.GLOBAL:
             region = _variable(variable, base, len(tensors))
             tensors.append(region)
             symbols[variable.name] = region.base
             base = _after(region)
     number = len(tensors)
-    const_end = _lay_out([v for v in module.variables if v.space is Space.CONST], symbols, _ALIGN)
-    const = Region("constant memory", Space.CONST, 0, const_end, np.zeros(padded(const_end), np.uint8), number)
+    const_end = _lay_out([v for v in module.variables if v.space is StateSpace.CONST], symbols, _ALIGN)
+    const = MemoryRegion(
+        "constant memory", StateSpace.CONST, 0, const_end, np.zeros(padded(const_end), np.uint8), number
+    )
     const.writable = False
     for variable in module.variables:
-        if variable.space in (Space.CONST, Space.GLOBAL) and (variable.initial or variable.relocations):
-            home = const if variable.space is Space.CONST else _at(tensors, symbols[variable.name])
+        if variable.space in (StateSpace.CONST, StateSpace.GLOBAL) and (variable.initial or variable.relocations):
+            home = const if variable.space is StateSpace.CONST else _at(tensors, symbols[variable.name])
             _initialise(home, symbols[variable.name] - home.base, variable, symbols)
     shared = _shared(module, function)
     shared_end = _lay_out(shared, symbols, SHARED_BASE, _SHARED_GAP)
@@ -91,7 +93,9 @@ def launch_memory(module: Module, function: Function, launch: Launch) -> LaunchM
     for variable in shared:
         at = symbols[variable.name] - SHARED_BASE
         owned[at : at + (variable.nbytes or launch.dynamic_smem)] = True
-    local_end = _lay_out([v for v in function.variables if v.space in (Space.LOCAL, Space.PARAM)], symbols, _LOCAL_BASE)
+    local_end = _lay_out(
+        [v for v in function.variables if v.space in (StateSpace.LOCAL, StateSpace.PARAM)], symbols, _LOCAL_BASE
+    )
     param = _parameters(function, launch, by_name, symbols, number + 1)
     return LaunchMemory(
         tensors,
@@ -104,7 +108,7 @@ def launch_memory(module: Module, function: Function, launch: Launch) -> LaunchM
     )
 
 
-def shared_region(memory: LaunchMemory, threads: Threads) -> Region:
+def shared_region(memory: LaunchMemory, threads: Threads) -> MemoryRegion:
     """The shared memory of the blocks of a batch, unwritten."""
     pitch = _aligned(memory.shared_bytes + 64, _BANK_LINE)
     nbytes = pitch * len(threads.blocks)
@@ -113,9 +117,9 @@ def shared_region(memory: LaunchMemory, threads: Threads) -> Region:
         whole = np.zeros(pitch, np.bool_)
         whole[: memory.shared.size] = memory.shared
         valid = np.tile(whole, len(threads.blocks))
-    return Region(
+    return MemoryRegion(
         "shared memory",
-        Space.SHARED,
+        StateSpace.SHARED,
         SHARED_BASE,
         memory.shared_bytes,
         np.full(nbytes, POISON, np.uint8),
@@ -126,13 +130,13 @@ def shared_region(memory: LaunchMemory, threads: Threads) -> Region:
     )
 
 
-def local_region(memory: LaunchMemory, threads: Threads) -> Region:
+def local_region(memory: LaunchMemory, threads: Threads) -> MemoryRegion:
     """The local memory of the threads of a batch, unwritten."""
     pitch = padded(memory.local_bytes)
     nbytes = pitch * threads.lanes
-    return Region(
+    return MemoryRegion(
         "local memory",
-        Space.LOCAL,
+        StateSpace.LOCAL,
         _LOCAL_BASE,
         memory.local_bytes,
         np.full(nbytes, POISON, np.uint8),
@@ -157,7 +161,7 @@ def copy_back(memory: LaunchMemory, launch: Launch) -> None:
                 data[written - region.lead] = region.data[written]
 
 
-def _tensor(tensor: Tensor, base: int, number: int) -> Region:
+def _tensor(tensor: EmulatedTensor, base: int, number: int) -> MemoryRegion:
     lead = tensor.align % _ALIGN
     nbytes = tensor.data.size
     is_shared = tensor.fill is not None and not lead and padded(nbytes) == nbytes
@@ -172,9 +176,9 @@ def _tensor(tensor: Tensor, base: int, number: int) -> Region:
         whole[lead : lead + nbytes] = marks
         return whole
 
-    return Region(
+    return MemoryRegion(
         tensor.name,
-        Space.GLOBAL,
+        StateSpace.GLOBAL,
         base,
         nbytes,
         data,
@@ -187,21 +191,21 @@ def _tensor(tensor: Tensor, base: int, number: int) -> Region:
     )
 
 
-def _variable(variable: Variable, base: int, number: int) -> Region:
-    return Region(
-        variable.name, Space.GLOBAL, base, variable.nbytes, np.zeros(padded(variable.nbytes), np.uint8), number
+def _variable(variable: Variable, base: int, number: int) -> MemoryRegion:
+    return MemoryRegion(
+        variable.name, StateSpace.GLOBAL, base, variable.nbytes, np.zeros(padded(variable.nbytes), np.uint8), number
     )
 
 
-def _after(region: Region) -> int:
+def _after(region: MemoryRegion) -> int:
     return _aligned(region.base + region.lead + region.size + GLOBAL_GAP, _ALIGN)
 
 
-def _at(tensors: list[Region], address: int) -> Region:
+def _at(tensors: list[MemoryRegion], address: int) -> MemoryRegion:
     return next(t for t in tensors if t.base == address)
 
 
-def _initialise(home: Region, at: int, variable: Variable, symbols: dict[str, int]) -> None:
+def _initialise(home: MemoryRegion, at: int, variable: Variable, symbols: dict[str, int]) -> None:
     if variable.initial:
         home.data[at : at + len(variable.initial)] = np.frombuffer(variable.initial, np.uint8)
     for offset, symbol in variable.relocations:
@@ -210,7 +214,7 @@ def _initialise(home: Region, at: int, variable: Variable, symbols: dict[str, in
 
 
 def _shared(module: Module, function: Function) -> list[Variable]:
-    return [v for v in (*module.variables, *function.variables) if v.space is Space.SHARED]
+    return [v for v in (*module.variables, *function.variables) if v.space is StateSpace.SHARED]
 
 
 def _lay_out(variables: Iterable[Variable], symbols: dict[str, int], start: int, gap: int = 0) -> int:
@@ -226,21 +230,21 @@ def _lay_out(variables: Iterable[Variable], symbols: dict[str, int], start: int,
 
 
 def _parameters(
-    function: Function, launch: Launch, tensors: dict[str, Region], symbols: dict[str, int], number: int
-) -> Region:
+    function: Function, launch: Launch, tensors: dict[str, MemoryRegion], symbols: dict[str, int], number: int
+) -> MemoryRegion:
     """The kernel's parameters at their offsets, aligned as declared (PTX ISA, "Kernel Function Parameters")."""
     if len(launch.args) != len(function.params):
         raise BadLaunch(
             f"args: found {len(launch.args)}, expected {len(function.params)}: those of kernel {function.name}."
         )
     end = _lay_out(function.params, symbols, 0)
-    region = Region("kernel parameters", Space.PARAM, 0, end, np.zeros(padded(end), np.uint8), number)
+    region = MemoryRegion("kernel parameters", StateSpace.PARAM, 0, end, np.zeros(padded(end), np.uint8), number)
     region.writable = False
     for index, (variable, argument) in enumerate(zip(function.params, launch.args, strict=True)):
         if isinstance(argument, TensorArgument):
             home = tensors[argument.tensor]
             data = (home.base + home.lead + argument.offset_bytes).to_bytes(8, "little")
-        elif isinstance(argument, TensorMap):
+        elif isinstance(argument, EmulatedTensorMap):
             home = tensors[argument.tensor]
             data = encode(argument, home.base + home.lead)
         else:

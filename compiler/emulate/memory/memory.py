@@ -10,10 +10,10 @@ import numpy.typing as npt
 
 from compiler.emulate.active import Active
 from compiler.emulate.memory.gather import gathered, indices, rows, scatter, turns
-from compiler.emulate.memory.places import Addresses, AddressMap, Place
-from compiler.emulate.memory.region import ALL_SET, Offsets, Region
+from compiler.emulate.memory.places import Addresses, AddressMap, MemoryPlace
+from compiler.emulate.memory.region import ALL_SET, MemoryRegion, Offsets
 from compiler.emulate.order.order import Access, Actor
-from compiler.emulate.ptx.module import Instruction, Space
+from compiler.emulate.ptx.module import PtxInstruction, StateSpace
 from compiler.emulate.report import FaultKind
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Words = npt.NDArray[Any]
 """Unsigned words, (lanes, count)."""
 
-_LOGGED = (Space.SHARED, Space.GLOBAL)
+_LOGGED = (StateSpace.SHARED, StateSpace.GLOBAL)
 """Spaces that several threads see."""
 
 
@@ -38,8 +38,8 @@ class Memory:
         self.addresses = addresses
 
     def locate(
-        self, active: Active, insn: Instruction, space: Space, addresses: Addresses, nbytes: int, align: int = 1
-    ) -> list[Place]:
+        self, active: Active, insn: PtxInstruction, space: StateSpace, addresses: Addresses, nbytes: int, align: int = 1
+    ) -> list[MemoryPlace]:
         """Where `nbytes` bytes at each address lie, one place a region.
 
         Out of bounds and misaligned ones are reported and left out. `nbytes` may be large (bulk copies).
@@ -62,14 +62,14 @@ class Memory:
                 inner = self.addresses.places(
                     Active(active.machine, active.lanes[keep]), insn, space, addresses[keep], nbytes
                 )
-                return [Place(p.region, p.offsets, keep if p.pick is None else keep[p.pick]) for p in inner]
+                return [MemoryPlace(p.region, p.offsets, keep if p.pick is None else keep[p.pick]) for p in inner]
         return self.addresses.places(active, insn, space, addresses, nbytes)
 
     def load(
         self,
         active: Active,
-        insn: Instruction,
-        space: Space,
+        insn: PtxInstruction,
+        space: StateSpace,
         addresses: Addresses,
         unit: int,
         count: int = 1,
@@ -94,13 +94,20 @@ class Memory:
         return words
 
     def _load(
-        self, active: Active, insn: Instruction, place: Place, unit: int, count: int, strong: bool, semantics: str
+        self,
+        active: Active,
+        insn: PtxInstruction,
+        place: MemoryPlace,
+        unit: int,
+        count: int,
+        strong: bool,
+        semantics: str,
     ) -> Words:
         region, offsets = place.region, place.offsets
         at = indices(offsets, unit, count)
         if region.fill is not None:
             region.touch(offsets, unit * count)
-        if region.valid is not None and region.space is Space.SHARED:
+        if region.valid is not None and region.space is StateSpace.SHARED:
             self._expect_valid(active, insn, region, offsets, unit * count)
         self._expect_written(active, insn, region, offsets, unit, at)
         if region.is_changed and region.changed is not None and insn.has("nc"):
@@ -109,7 +116,7 @@ class Memory:
         return region.views[unit][at]
 
     def _expect_unchanged(
-        self, active: Active, insn: Instruction, region: Region, offsets: Offsets, nbytes: int
+        self, active: Active, insn: PtxInstruction, region: MemoryRegion, offsets: Offsets, nbytes: int
     ) -> None:
         """Reports loads of the read-only path that meet what the kernel wrote (PTX ISA, "ld.global.nc")."""
         assert region.changed is not None
@@ -129,8 +136,8 @@ class Memory:
     def store(
         self,
         active: Active,
-        insn: Instruction,
-        space: Space,
+        insn: PtxInstruction,
+        space: StateSpace,
         addresses: Addresses,
         values: Words,
         *,
@@ -157,8 +164,8 @@ class Memory:
     def update(
         self,
         active: Active,
-        insn: Instruction,
-        space: Space,
+        insn: PtxInstruction,
+        space: StateSpace,
         addresses: Addresses,
         unit: int,
         compute: Callable[[Words, npt.NDArray[np.intp]], Words],
@@ -199,7 +206,13 @@ class Memory:
         return before
 
     def read_bytes(
-        self, actor: Actor | None, active: Active, insn: Instruction, region: Region, offsets: Offsets, nbytes: int
+        self,
+        actor: Actor | None,
+        active: Active,
+        insn: PtxInstruction,
+        region: MemoryRegion,
+        offsets: Offsets,
+        nbytes: int,
     ) -> npt.NDArray[np.uint8]:
         """(len(offsets), nbytes) bytes for an engine: checks that they were written, logs the reads of `actor`.
 
@@ -219,8 +232,8 @@ class Memory:
         self,
         actor: Actor | None,
         active: Active,
-        insn: Instruction,
-        region: Region,
+        insn: PtxInstruction,
+        region: MemoryRegion,
         offsets: Offsets,
         values: npt.NDArray[np.uint8],
     ) -> None:
@@ -239,7 +252,9 @@ class Memory:
                 scatter(marks, offsets, np.ones_like(values, np.bool_))
         self._machine.progress += 1
 
-    def _may_write(self, active: Active, insn: Instruction, region: Region, offsets: Offsets, nbytes: int) -> bool:
+    def _may_write(
+        self, active: Active, insn: PtxInstruction, region: MemoryRegion, offsets: Offsets, nbytes: int
+    ) -> bool:
         """Whether a region may be written; holes are reported, and written all the same."""
         where = np.uint64(region.address(int(offsets[0]))) if len(offsets) else None
         if not region.writable:
@@ -256,7 +271,9 @@ class Memory:
             self._expect_valid(active, insn, region, offsets, nbytes)
         return True
 
-    def _expect_valid(self, active: Active, insn: Instruction, region: Region, offsets: Offsets, nbytes: int) -> None:
+    def _expect_valid(
+        self, active: Active, insn: PtxInstruction, region: MemoryRegion, offsets: Offsets, nbytes: int
+    ) -> None:
         """Reports accesses to the padding between rows of a tensor, or between variables in shared memory."""
         assert region.valid is not None
         if not len(offsets):
@@ -265,7 +282,7 @@ class Memory:
         if not holes.any():
             return
         first = int(offsets[np.flatnonzero(holes)[0]])
-        if region.space is Space.SHARED:
+        if region.space is StateSpace.SHARED:
             message = (
                 f"An access past the end of a variable in shared memory, at byte {first % region.pitch}, which is no "
                 "part of any. Guard the index, or make the array larger."
@@ -285,7 +302,13 @@ class Memory:
         )
 
     def _expect_written(
-        self, active: Active, insn: Instruction, region: Region, offsets: Offsets, unit: int, at: npt.NDArray[np.int64]
+        self,
+        active: Active,
+        insn: PtxInstruction,
+        region: MemoryRegion,
+        offsets: Offsets,
+        unit: int,
+        at: npt.NDArray[np.int64],
     ) -> None:
         marks = region.written_words
         if marks is None:
@@ -309,8 +332,8 @@ class Memory:
     def _unwritten(
         self,
         active: Active,
-        insn: Instruction,
-        region: Region,
+        insn: PtxInstruction,
+        region: MemoryRegion,
         offset: int,
         count: int,
         missing: npt.NDArray[np.bool_] | None = None,
@@ -329,8 +352,8 @@ class Memory:
     def _note(
         self,
         active: Active,
-        insn: Instruction,
-        region: Region,
+        insn: PtxInstruction,
+        region: MemoryRegion,
         offsets: Offsets,
         nbytes: int,
         access: Access,
@@ -343,7 +366,7 @@ class Memory:
         if region.space not in _LOGGED:
             return
         is_store = access is not Access.READ
-        if region.space is Space.GLOBAL:
+        if region.space is StateSpace.GLOBAL:
             machine.counters.global_access(active, region, offsets, nbytes, is_store, is_atomic=access is Access.ATOMIC)
         else:
             machine.counters.shared_access(active, offsets, nbytes, is_store, active.lanes, insn)
@@ -362,12 +385,12 @@ class Memory:
             )
 
 
-def _mark(region: Region, unit: int, at: npt.NDArray[np.int64]) -> None:
+def _mark(region: MemoryRegion, unit: int, at: npt.NDArray[np.int64]) -> None:
     region.is_changed = True
     for marks in (region.written_words, region.changed_words):
         if marks is not None:
             marks[unit][at] = ALL_SET[unit]
 
 
-def _described(region: Region) -> str:
-    return f"tensor {region.name}" if region.space is Space.GLOBAL else region.name
+def _described(region: MemoryRegion) -> str:
+    return f"tensor {region.name}" if region.space is StateSpace.GLOBAL else region.name

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from compiler.emulate.active import Active
-from compiler.emulate.memory.region import Offsets, Region
+from compiler.emulate.memory.region import MemoryRegion, Offsets
 from compiler.emulate.memory.windows import (
     CLUSTER_RANK_SHIFT,
     CONST_WINDOW,
@@ -18,26 +18,26 @@ from compiler.emulate.memory.windows import (
     SHARED_WINDOW,
     WINDOW_BITS,
 )
-from compiler.emulate.ptx.module import Instruction, Space
+from compiler.emulate.ptx.module import PtxInstruction, StateSpace
 from compiler.emulate.report import FaultKind
 
 Addresses = npt.NDArray[np.uint64]
 Flags = npt.NDArray[np.bool_]
 
 _WINDOWS = {
-    int(SHARED_WINDOW >> WINDOW_BITS): Space.SHARED,
-    int(LOCAL_WINDOW >> WINDOW_BITS): Space.LOCAL,
-    int(PARAM_WINDOW >> WINDOW_BITS): Space.PARAM,
-    int(CONST_WINDOW >> WINDOW_BITS): Space.CONST,
+    int(SHARED_WINDOW >> WINDOW_BITS): StateSpace.SHARED,
+    int(LOCAL_WINDOW >> WINDOW_BITS): StateSpace.LOCAL,
+    int(PARAM_WINDOW >> WINDOW_BITS): StateSpace.PARAM,
+    int(CONST_WINDOW >> WINDOW_BITS): StateSpace.CONST,
 }
 _IN_BLOCK = (np.uint64(1) << CLUSTER_RANK_SHIFT) - np.uint64(1)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class MemoryPlace:
     """Where addresses lie: offsets into one region's data. `pick`: which of the addresses these are, None for all."""
 
-    region: Region
+    region: MemoryRegion
     offsets: Offsets
     pick: npt.NDArray[np.intp] | None
 
@@ -47,65 +47,67 @@ class AddressMap:
 
     def __init__(
         self,
-        tensors: list[Region],
-        shared: Region,
-        local: Region,
-        param: Region,
-        const: Region,
+        tensors: list[MemoryRegion],
+        shared: MemoryRegion,
+        local: MemoryRegion,
+        param: MemoryRegion,
+        const: MemoryRegion,
     ) -> None:
         self.tensors = tensors
         self.shared, self.local, self.param, self.const = shared, local, param, const
         self._bases = np.array([t.base for t in tensors], np.uint64)
 
-    def places(self, active: Active, insn: Instruction, space: Space, addresses: Addresses, nbytes: int) -> list[Place]:
+    def places(
+        self, active: Active, insn: PtxInstruction, space: StateSpace, addresses: Addresses, nbytes: int
+    ) -> list[MemoryPlace]:
         """One place a region, addresses out of bounds reported and left out. Addresses have one element a lane."""
         if not len(addresses):
             return []
-        if space is Space.GENERIC:
+        if space is StateSpace.GENERIC:
             return self._generic(active, insn, addresses, nbytes)
-        if space is Space.GLOBAL:
+        if space is StateSpace.GLOBAL:
             return self._global(active, insn, addresses, nbytes)
-        if space is Space.SHARED:
+        if space is StateSpace.SHARED:
             return self._shared(active, insn, addresses, nbytes)
-        if space is Space.LOCAL:
+        if space is StateSpace.LOCAL:
             low = addresses.astype(np.int64) - self.local.base
             return self._copy(active, insn, self.local, addresses, low, low + active.lanes * self.local.pitch, nbytes)
-        region = self.param if space is Space.PARAM else self.const
+        region = self.param if space is StateSpace.PARAM else self.const
         low = addresses.astype(np.int64) - region.base
         return self._copy(active, insn, region, addresses, low, low, nbytes)
 
-    def name_at(self, space: Space, active: Active, addresses: Addresses, bad: Flags) -> str | None:
+    def name_at(self, space: StateSpace, active: Active, addresses: Addresses, bad: Flags) -> str | None:
         """The name of the region that the first bad address points into or next to."""
         first = int(np.flatnonzero(bad)[0])
         address = addresses[first]
-        if space is Space.GENERIC:
-            space = _WINDOWS.get(int(address >> WINDOW_BITS), Space.GLOBAL)
-        if space is not Space.GLOBAL:
+        if space is StateSpace.GENERIC:
+            space = _WINDOWS.get(int(address >> WINDOW_BITS), StateSpace.GLOBAL)
+        if space is not StateSpace.GLOBAL:
             return {
-                Space.SHARED: self.shared,
-                Space.LOCAL: self.local,
-                Space.PARAM: self.param,
-                Space.CONST: self.const,
+                StateSpace.SHARED: self.shared,
+                StateSpace.LOCAL: self.local,
+                StateSpace.PARAM: self.param,
+                StateSpace.CONST: self.const,
             }[space].name
         return self._nearest(int(address)).name if self.tensors else None
 
-    def _generic(self, active: Active, insn: Instruction, addresses: Addresses, nbytes: int) -> list[Place]:
+    def _generic(self, active: Active, insn: PtxInstruction, addresses: Addresses, nbytes: int) -> list[MemoryPlace]:
         windows = addresses >> WINDOW_BITS
         if (windows == windows[0]).all():
-            space = _WINDOWS.get(int(windows[0]), Space.GLOBAL)
-            if space is Space.GLOBAL:
+            space = _WINDOWS.get(int(windows[0]), StateSpace.GLOBAL)
+            if space is StateSpace.GLOBAL:
                 return self._global(active, insn, addresses, nbytes)
             return self.places(active, insn, space, addresses & LOW_32_BITS, nbytes)
         found = []
         for window in np.unique(windows).tolist():
             which = np.flatnonzero(windows == window)
-            space = _WINDOWS.get(window, Space.GLOBAL)
-            part = addresses[which] if space is Space.GLOBAL else addresses[which] & LOW_32_BITS
+            space = _WINDOWS.get(window, StateSpace.GLOBAL)
+            part = addresses[which] if space is StateSpace.GLOBAL else addresses[which] & LOW_32_BITS
             inner = self.places(Active(active.machine, active.lanes[which]), insn, space, part, nbytes)
-            found += [Place(p.region, p.offsets, which if p.pick is None else which[p.pick]) for p in inner]
+            found += [MemoryPlace(p.region, p.offsets, which if p.pick is None else which[p.pick]) for p in inner]
         return found
 
-    def _shared(self, active: Active, insn: Instruction, addresses: Addresses, nbytes: int) -> list[Place]:
+    def _shared(self, active: Active, insn: PtxInstruction, addresses: Addresses, nbytes: int) -> list[MemoryPlace]:
         region = self.shared
         rank = (addresses >> CLUSTER_RANK_SHIFT).astype(np.int64)
         within = (addresses & _IN_BLOCK).astype(np.int64) - region.base
@@ -130,35 +132,35 @@ class AddressMap:
                 part = Active(active.machine, active.lanes[keep])
                 offsets = within[keep] + slots[keep] * region.pitch
                 inner = self._copy(part, insn, region, addresses[keep], within[keep], offsets, nbytes)
-                return [Place(p.region, p.offsets, keep if p.pick is None else keep[p.pick]) for p in inner]
+                return [MemoryPlace(p.region, p.offsets, keep if p.pick is None else keep[p.pick]) for p in inner]
         return self._copy(active, insn, region, addresses, within, within + slots * region.pitch, nbytes)
 
     def _copy(
         self,
         active: Active,
-        insn: Instruction,
-        region: Region,
+        insn: PtxInstruction,
+        region: MemoryRegion,
         addresses: Addresses,
         within: Offsets,
         offsets: Offsets,
         nbytes: int,
-    ) -> list[Place]:
+    ) -> list[MemoryPlace]:
         """Bounds of the addresses `within` a copy of a region; `offsets` are those into its data."""
         good = (within >= region.lead) & (within <= region.lead + region.size - nbytes)
         if good.all():
-            return [Place(region, offsets, None)]
+            return [MemoryPlace(region, offsets, None)]
         first = int(np.flatnonzero(~good)[0])
         near, past = region, int(within[first])
-        if region.space is Space.GLOBAL:
+        if region.space is StateSpace.GLOBAL:
             near = self._nearest(int(addresses[first]))
             past = int(addresses[first]) - near.base
         active.fault(
             FaultKind.OUT_OF_BOUNDS, insn, _outside(near, past - near.lead, nbytes), ~good, addresses, near.name
         )
         pick = np.flatnonzero(good)
-        return [Place(region, offsets[pick], pick)] if len(pick) else []
+        return [MemoryPlace(region, offsets[pick], pick)] if len(pick) else []
 
-    def _global(self, active: Active, insn: Instruction, addresses: Addresses, nbytes: int) -> list[Place]:
+    def _global(self, active: Active, insn: PtxInstruction, addresses: Addresses, nbytes: int) -> list[MemoryPlace]:
         if not self.tensors:
             active.fault(
                 FaultKind.OUT_OF_BOUNDS,
@@ -171,7 +173,7 @@ class AddressMap:
         near = self._nearest(int(addresses[0]))
         offsets = addresses.astype(np.int64) - near.base
         if int(offsets.min()) >= near.lead and int(offsets.max()) <= near.lead + near.size - nbytes:
-            return [Place(near, offsets, None)]
+            return [MemoryPlace(near, offsets, None)]
         number = np.maximum(np.searchsorted(self._bases, addresses, side="right") - 1, 0)
         found = []
         for index in np.unique(number).tolist():
@@ -180,10 +182,10 @@ class AddressMap:
             part = Active(active.machine, active.lanes[which])
             offsets = addresses[which].astype(np.int64) - region.base
             inner = self._copy(part, insn, region, addresses[which], offsets, offsets, nbytes)
-            found += [Place(p.region, p.offsets, which if p.pick is None else which[p.pick]) for p in inner]
+            found += [MemoryPlace(p.region, p.offsets, which if p.pick is None else which[p.pick]) for p in inner]
         return found
 
-    def _nearest(self, address: int) -> Region:
+    def _nearest(self, address: int) -> MemoryRegion:
         """The tensor that an address lies in, or the nearest one. There is at least one."""
         index = int(np.searchsorted(self._bases, np.uint64(address), side="right")) - 1
         if index < 0:
@@ -195,8 +197,8 @@ class AddressMap:
         return here
 
 
-def _outside(region: Region, within: int, nbytes: int) -> str:
-    what = f"tensor {region.name}" if region.space is Space.GLOBAL else region.name
+def _outside(region: MemoryRegion, within: int, nbytes: int) -> str:
+    what = f"tensor {region.name}" if region.space is StateSpace.GLOBAL else region.name
     where = f"{-within} bytes before the start" if within < 0 else f"at byte {within} to {within + nbytes - 1}"
     return (
         f"An access of {nbytes} bytes {where} of {what}, which has {region.size} bytes. "

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from compiler.emulate.ptx.module import Space
+from compiler.emulate.ptx.module import StateSpace
 
 Offsets = npt.NDArray[np.int64]
 """Byte offsets into the data of a region, one a lane."""
@@ -23,7 +23,7 @@ POISON = 0xA5
 
 
 @dataclass(eq=False)
-class Region:
+class MemoryRegion:
     """A tensor, the shared memory of all blocks that run, the local memory of all threads, parameters, constants.
 
     `data` are the bytes. The copies of shared memory (one a block) and of local memory (one a thread) lie `pitch` bytes
@@ -38,7 +38,7 @@ class Region:
     """
 
     name: str
-    space: Space
+    space: StateSpace
     base: int
     size: int
     data: npt.NDArray[np.uint8]

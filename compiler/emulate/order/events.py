@@ -9,8 +9,8 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
-from compiler.emulate.memory.region import Region
-from compiler.emulate.ptx.module import Instruction
+from compiler.emulate.memory.region import MemoryRegion
+from compiler.emulate.ptx.module import PtxInstruction
 
 Ints = npt.NDArray[np.int32]
 
@@ -105,11 +105,11 @@ class Conflict:
     """An operation and a thread that race: the thread's access, and its time (see `Order.time`)."""
 
     actor: Actor
-    actor_insn: Instruction
+    actor_insn: PtxInstruction
     lane: int
-    lane_insn: Instruction
+    lane_insn: PtxInstruction
     lane_time: int
-    region: Region
+    region: MemoryRegion
     offset: int
 
 

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from compiler.emulate.memory.region import Offsets, Region
+from compiler.emulate.memory.region import MemoryRegion, Offsets
 from compiler.emulate.order.events import Access, Layer, Token
 from compiler.emulate.order.knowledge import Knowledge, joined
-from compiler.emulate.ptx.module import Instruction, Space
+from compiler.emulate.ptx.module import PtxInstruction, StateSpace
 from compiler.emulate.threads import Lanes, Threads
 
 _ACQUIRES = frozenset({"acquire", "acq_rel"})
@@ -76,13 +76,13 @@ class Releases:
     def __init__(self, threads: Threads, knowledge: Knowledge, of_global: dict[tuple[str, int], Locations]) -> None:
         self._threads, self._knowledge = threads, knowledge
         self._of_global = of_global
-        self._of_region: dict[Region, Locations] = {}
+        self._of_region: dict[MemoryRegion, Locations] = {}
         self._to_settle: dict[int, list[Found]] = {}
         """What each lane's strong reads found since its last fence."""
         self._cache: dict[int, tuple[tuple[int, ...], Released]] = {}
 
     def access(
-        self, region: Region, access: Access, insn: Instruction, lanes: Lanes, offsets: Offsets, semantics: str
+        self, region: MemoryRegion, access: Access, insn: PtxInstruction, lanes: Lanes, offsets: Offsets, semantics: str
     ) -> None:
         """A strong access of threads, one location a lane, in order of lanes where locations meet."""
         locations = self._locations(region)
@@ -129,8 +129,8 @@ class Releases:
         if tokens:
             self._knowledge.acquire(lanes, joined(list(tokens.values())))
 
-    def _locations(self, region: Region) -> Locations:
-        if region.space is Space.GLOBAL:
+    def _locations(self, region: MemoryRegion) -> Locations:
+        if region.space is StateSpace.GLOBAL:
             return self._of_global.setdefault((region.name, region.base), {})
         return self._of_region.setdefault(region, {})
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from compiler.emulate.memory.region import Offsets
 from compiler.emulate.order.events import Actor, Ints, Layer, View
 from compiler.emulate.order.knowledge import Columns, Knowledge
-from compiler.emulate.ptx.module import Instruction
+from compiler.emulate.ptx.module import PtxInstruction
 from compiler.emulate.threads import Lanes, Threads
 
 COARSEST = 16
@@ -50,7 +50,7 @@ class Entry:
     def __init__(
         self,
         kind: Kind,
-        insn: Instruction,
+        insn: PtxInstruction,
         lanes: Lanes,
         offsets: Offsets,
         nbytes: int,
@@ -81,7 +81,7 @@ class Origin:
 
     kind: Kind
     who: Who
-    insn: Instruction
+    insn: PtxInstruction
     actor: Actor | None
     time: int
     threads: Threads

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from compiler.emulate.memory.region import Offsets, Region
+from compiler.emulate.memory.region import MemoryRegion, Offsets
 from compiler.emulate.order.check import checked
 from compiler.emulate.order.events import Access, Actor, Conflict, Layer, OnRace, Token
 from compiler.emulate.order.knowledge import Knowledge, joined
@@ -22,7 +22,7 @@ from compiler.emulate.order.locations import Locations, Releases
 from compiler.emulate.order.log import Entry, Kind
 from compiler.emulate.order.races import Races
 from compiler.emulate.order.shadow import Shadow
-from compiler.emulate.ptx.module import Instruction, Space
+from compiler.emulate.ptx.module import PtxInstruction, StateSpace
 from compiler.emulate.report import Report
 from compiler.emulate.threads import Lanes, Threads
 
@@ -81,7 +81,7 @@ class Order:
         self._knowledge = Knowledge(threads, memory_sync, async_proxy)
         self._history = history or GlobalHistory()
         self._races = Races(report)
-        self._shadows: dict[Region, Shadow] = {}
+        self._shadows: dict[MemoryRegion, Shadow] = {}
         self._bytes = 0
         self._releases = Releases(threads, self._knowledge, self._history.locations) if memory_sync else None
         self._started = 0
@@ -90,9 +90,9 @@ class Order:
 
     def access(
         self,
-        region: Region,
+        region: MemoryRegion,
         access: Access,
-        insn: Instruction,
+        insn: PtxInstruction,
         lanes: Lanes,
         offsets: Offsets,
         nbytes: int,
@@ -117,9 +117,9 @@ class Order:
     def actor_access(
         self,
         actor: Actor,
-        region: Region,
+        region: MemoryRegion,
         access: Access,
-        insn: Instruction,
+        insn: PtxInstruction,
         offsets: Offsets,
         nbytes: int,
         lanes: Lanes | None = None,
@@ -137,7 +137,7 @@ class Order:
         kind = _KIND[access, False]
         self._log(region, Entry(kind, insn, lanes, offsets, nbytes, actor.view, values, actor, self.time))
 
-    def _log(self, region: Region, entry: Entry) -> None:
+    def _log(self, region: MemoryRegion, entry: Entry) -> None:
         shadow = self._shadows.get(region)
         if shadow is None:
             shadow = self._shadows[region] = self._shadow(region)
@@ -147,8 +147,8 @@ class Order:
         if self._bytes > _LOG_BYTES:
             self.flush()
 
-    def _shadow(self, region: Region) -> Shadow:
-        if region.space is not Space.GLOBAL:
+    def _shadow(self, region: MemoryRegion) -> Shadow:
+        if region.space is not StateSpace.GLOBAL:
             return Shadow(region)
         shadow = self._history.shadows.setdefault((region.name, region.base), Shadow(region))
         shadow.region = region

@@ -8,7 +8,7 @@ from compiler.emulate.order.events import Conflict, OnRace
 from compiler.emulate.order.log import Items, Kind, Origin, Who
 from compiler.emulate.order.pairs import Flags, Positions
 from compiler.emulate.order.shadow import Shadow
-from compiler.emulate.ptx.module import Instruction, Space
+from compiler.emulate.ptx.module import PtxInstruction, StateSpace
 from compiler.emulate.report import FaultKind, Report
 from compiler.emulate.threads import WARP
 
@@ -53,8 +53,8 @@ class Races:
         if on_race is not None:
             keep = ~_taken_over(shadow, items, earlier, later, is_proxy, on_race)
             earlier, later, is_proxy = earlier[keep], later[keep], is_proxy[keep]
-        first: dict[tuple[Instruction, Instruction, bool], int] = {}
-        counts: dict[tuple[Instruction, Instruction, bool], int] = {}
+        first: dict[tuple[PtxInstruction, PtxInstruction, bool], int] = {}
+        counts: dict[tuple[PtxInstruction, PtxInstruction, bool], int] = {}
         for pair, count in _distinct(items, earlier, later, is_proxy):
             before, after = (shadow.origins[items.origin[p[pair]]] for p in (earlier, later))
             key = (before.insn, after.insn, bool(is_proxy[pair]))
@@ -69,7 +69,7 @@ class Races:
         lanes = int(items.lane[earlier]), int(items.lane[later])
         offset = int(items.granule[later]) * shadow.granule
         place = offset % region.pitch if region.pitch else offset - region.lead
-        name = f"tensor {region.name}" if region.space is Space.GLOBAL else region.name
+        name = f"tensor {region.name}" if region.space is StateSpace.GLOBAL else region.name
         problem = (
             _UNFENCED[before.kind & 1]
             if is_proxy
@@ -142,7 +142,7 @@ def _subject(origin: Origin, lane: int) -> str:
     return f"T{thread}" if origin.who is Who.THREAD else f"The operation that t{thread} issued"
 
 
-def _quoted(insn: Instruction) -> str:
+def _quoted(insn: PtxInstruction) -> str:
     return f"`{insn.text}`" + (f" (line {insn.source.line})" if insn.source else f" (PTX line {insn.ptx_line})")
 
 

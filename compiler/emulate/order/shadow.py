@@ -8,11 +8,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from compiler.emulate.memory.region import Region
+from compiler.emulate.memory.region import MemoryRegion
 from compiler.emulate.order.events import Floor, Ints
 from compiler.emulate.order.knowledge import Columns
 from compiler.emulate.order.log import COARSEST, Entry, Items, Origin, Who, granule_of, origin_of, spread, together
-from compiler.emulate.ptx.module import Space
+from compiler.emulate.ptx.module import StateSpace
 
 _MOST_READS = 1 << 20
 """Reads of a region that nobody writes that are kept as they came. Of more, the first and last of each granule are
@@ -34,7 +34,7 @@ class Shadow:
     The past lies in pieces, each sorted by granule, no two of them with one granule.
     """
 
-    def __init__(self, region: Region) -> None:
+    def __init__(self, region: MemoryRegion) -> None:
         self.region = region
         self.granule = COARSEST
         self.origins: list[Origin] = []
@@ -138,7 +138,7 @@ class Shadow:
         self._drop_origins()
 
     def _without_known(self, items: Items, clusters: Ints, floor: Floor) -> Items:
-        if self.region.space is not Space.GLOBAL:
+        if self.region.space is not StateSpace.GLOBAL:
             where = (clusters[items.lane], items.column)
             can_race = items.clock > floor.seen[where]
             if floor.proxy is not None:

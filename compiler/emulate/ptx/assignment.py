@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from compiler.emulate.ptx.module import Address, Instruction, Negated, Operand, Pair, Register, Vector
+from compiler.emulate.ptx.module import Address, Negated, Operand, Pair, PtxInstruction, Register, Vector
 
 # fmt: off
 _NO_RESULT = frozenset({
@@ -25,7 +25,7 @@ _BARRIERS = frozenset({"bar", "barrier"})
 _TENSOR_RESULT = frozenset({"ld"})
 
 
-def destinations(insn: Instruction) -> tuple[Register, ...]:
+def destinations(insn: PtxInstruction) -> tuple[Register, ...]:
     """The registers that the instruction writes: of its first operand, unless that is an address or is read.
 
     The elements of a vector and both halves of `d|p` are written. Those of a `wgmma` accumulate: they count as written
@@ -36,14 +36,14 @@ def destinations(insn: Instruction) -> tuple[Register, ...]:
     return tuple(_registers(insn.operands[0]))
 
 
-def sources(insn: Instruction) -> tuple[Register, ...]:
+def sources(insn: PtxInstruction) -> tuple[Register, ...]:
     """The registers that the instruction reads: its guard, its operands other than results, the bases of addresses."""
     guard = () if insn.guard is None else (insn.guard,)
     operands = insn.operands[1:] if _has_result(insn) else insn.operands
     return guard + tuple(register for operand in operands for register in _registers(operand))
 
 
-def computes(insn: Instruction) -> bool:
+def computes(insn: PtxInstruction) -> bool:
     """Whether the instruction does nothing but compute a result from its operands, lane by lane.
 
     A compiler may execute such an instruction on a register that holds no value yet, where nothing uses the result: it
@@ -54,12 +54,12 @@ def computes(insn: Instruction) -> bool:
     return insn.name[0] in _COMPUTING
 
 
-def copies(insn: Instruction) -> bool:
+def copies(insn: PtxInstruction) -> bool:
     """Whether the instruction computes by passing an operand on as it is: it is not where a value is first used."""
     return insn.name[0] in _COPYING
 
 
-def passes_on(insn: Instruction) -> bool:
+def passes_on(insn: PtxInstruction) -> bool:
     """Whether a register without a value is no fault when `insn` reads it: its result has no value then.
 
     A shuffle may carry values of lanes that nobody looks at.
@@ -67,7 +67,7 @@ def passes_on(insn: Instruction) -> bool:
     return computes(insn) or insn.name[0] == "shfl"
 
 
-def _has_result(insn: Instruction) -> bool:
+def _has_result(insn: PtxInstruction) -> bool:
     if not insn.operands or isinstance(insn.operands[0], Address):
         return False
     opcode = insn.name[0]
@@ -118,7 +118,7 @@ class _Effect:
 
 
 def maybe_unassigned(
-    instructions: Sequence[Instruction], blocks: Sequence[range], successors: Sequence[tuple[int, ...]]
+    instructions: Sequence[PtxInstruction], blocks: Sequence[range], successors: Sequence[tuple[int, ...]]
 ) -> frozenset[int]:
     """The indices of the registers that may have no value when they are read.
 
@@ -152,7 +152,7 @@ def maybe_unassigned(
     return frozenset(k for k in range(missing.bit_length()) if missing >> k & 1)
 
 
-def _effect(insn: Instruction) -> _Effect:
+def _effect(insn: PtxInstruction) -> _Effect:
     return _Effect(_bits(sources(insn)), _bits(destinations(insn)), insn.guard is not None, computes(insn))
 
 

@@ -8,15 +8,18 @@ from dataclasses import replace
 from compiler.emulate.ptx.constants import integer
 from compiler.emulate.ptx.errors import PtxError
 from compiler.emulate.ptx.lexer import IDENTIFIER, STATEMENT, Cursor
-from compiler.emulate.ptx.module import Instruction, LabelRef, Operand, Register, Space, Symbol, Variable
+from compiler.emulate.ptx.module import LabelRef, Operand, PtxInstruction, PtxSymbol, Register, StateSpace, Variable
 from compiler.emulate.ptx.operands import OperandParser
 from compiler.emulate.ptx.positions import LOC, Positions
-from compiler.emulate.ptx.scope import Scope
+from compiler.emulate.ptx.scope import PtxScope
 from compiler.emulate.ptx.variables import variables
 
 _REGISTERS = re.compile(r"\s*(?:\.v([248])\s*)?\.(pred|[bsuf](?:8|16|32|64)|b128|f16x2)\s+(.*)", re.DOTALL)
 _REGISTER = re.compile(rf"\s*({IDENTIFIER})\s*(?:<\s*(\d{{1,9}})\s*>)?\s*")
-_SPACES = {f".{s.value}": s for s in (Space.GLOBAL, Space.SHARED, Space.CONST, Space.LOCAL, Space.PARAM)}
+_SPACES = {
+    f".{s.value}": s
+    for s in (StateSpace.GLOBAL, StateSpace.SHARED, StateSpace.CONST, StateSpace.LOCAL, StateSpace.PARAM)
+}
 _USED_BYTES = re.compile(r'\s*"\s*used_bytes_mask\s+(\w+)\s*"\s*')
 _LAST = frozenset({"ret", "exit", "trap"})
 _NO_CODE = frozenset({".callprototype", ".calltargets"})
@@ -29,8 +32,8 @@ class Body:
     is called `name#2`, and so on, which no PTX name can be.
     """
 
-    def __init__(self, cursor: Cursor, scope: Scope, files: dict[int, str], taken: set[str]) -> None:
-        self.instructions: list[Instruction] = []
+    def __init__(self, cursor: Cursor, scope: PtxScope, files: dict[int, str], taken: set[str]) -> None:
+        self.instructions: list[PtxInstruction] = []
         self.variables: list[Variable] = []
         self.module_variables: list[Variable] = []
         self.branch_tables: dict[str, tuple[int, ...]] = {}
@@ -42,8 +45,8 @@ class Body:
         self._line = 0
         self._used_bytes: int | None = None
         self._names: dict[str, tuple[str, ...]] = {}
-        self._branches: list[tuple[int, Scope]] = []
-        self._tables: list[tuple[str, list[str], Scope, int]] = []
+        self._branches: list[tuple[int, PtxScope]] = []
+        self._tables: list[tuple[str, list[str], PtxScope, int]] = []
 
     def parse(self) -> None:
         """Reads all of it. Raises PtxError."""
@@ -75,7 +78,7 @@ class Body:
                 self._enter(self._scope.parent)
         self._end()
 
-    def _enter(self, scope: Scope) -> None:
+    def _enter(self, scope: PtxScope) -> None:
         self._scope = self._operands.scope = scope
 
     def _fail(self, found: str, expected: str, fix: str) -> PtxError:
@@ -109,7 +112,7 @@ class Body:
             operands = self._operands.operands(rest)
         text = " ".join((written + rest).split())
         self.instructions.append(
-            Instruction(name, operands, self._line, text, guard, negated, self._positions.current, self._used_bytes)
+            PtxInstruction(name, operands, self._line, text, guard, negated, self._positions.current, self._used_bytes)
         )
         self._used_bytes = None
 
@@ -135,7 +138,7 @@ class Body:
             n += 1
             unique = f"{name}#{n}"
         self._taken.add(unique)
-        self._scope.declare_symbol(name, Symbol(unique), self._fail)
+        self._scope.declare_symbol(name, PtxSymbol(unique), self._fail)
         return unique
 
     def _directive(self, word: str) -> None:
@@ -182,8 +185,8 @@ class Body:
             else:
                 self._scope.declare_range(name[1], int(name[2]), type_, width, self._fail)
 
-    def _variables(self, space: Space, text: str) -> None:
-        into = self.module_variables if space in (Space.GLOBAL, Space.CONST) else self.variables
+    def _variables(self, space: StateSpace, text: str) -> None:
+        into = self.module_variables if space in (StateSpace.GLOBAL, StateSpace.CONST) else self.variables
         for variable in variables(space, text, self._fail):
             into.append(replace(variable, name=self._declare(variable.name)))
 
@@ -205,9 +208,9 @@ class Body:
             i.operands[0].target for i in instructions if i.opcode == "bra" and isinstance(i.operands[0], LabelRef)
         }
         if falls_off or end in targets or any(end in table for table in self.branch_tables.values()):
-            instructions.append(Instruction(("ret",), (), self._line, "ret", source=self._positions.current))
+            instructions.append(PtxInstruction(("ret",), (), self._line, "ret", source=self._positions.current))
 
-    def _target(self, scope: Scope, name: str, line: int) -> int:
+    def _target(self, scope: PtxScope, name: str, line: int) -> int:
         target = scope.label(name)
         if target is None:
             raise PtxError(line, f"a branch to {name or 'nowhere'}", "a label of this function", "Set the label.")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from compiler.emulate.ptx import nesting
 from compiler.emulate.ptx.assignment import maybe_unassigned
-from compiler.emulate.ptx.module import Function, Instruction, LabelRef, Symbol
+from compiler.emulate.ptx.module import Function, LabelRef, PtxInstruction, PtxSymbol
 
 _ENDS = frozenset({"ret", "exit", "trap"})
 _LEAVES = _ENDS | {"bra", "brx"}
@@ -61,7 +61,7 @@ def flow(function: Function) -> Flow:
     )
 
 
-def _next(index: int, insn: Instruction, function: Function) -> list[int]:
+def _next(index: int, insn: PtxInstruction, function: Function) -> list[int]:
     """Where control may go from an instruction, each place once."""
     if insn.opcode not in _LEAVES:
         return [index + 1]
@@ -69,11 +69,11 @@ def _next(index: int, insn: Instruction, function: Function) -> list[int]:
     return list(dict.fromkeys([*targets, *_targets(insn, function)]))
 
 
-def _targets(insn: Instruction, function: Function) -> tuple[int, ...]:
+def _targets(insn: PtxInstruction, function: Function) -> tuple[int, ...]:
     found: list[int] = []
     for operand in insn.operands if insn.opcode in ("bra", "brx") else ():
         if isinstance(operand, LabelRef):
             found.append(operand.target)
-        elif isinstance(operand, Symbol):
+        elif isinstance(operand, PtxSymbol):
             found.extend(function.branch_tables[operand.name])
     return tuple(found)

@@ -13,15 +13,15 @@ from compiler.emulate.ptx.module import (
     Address,
     Function,
     Immediate,
-    Instruction,
     LabelRef,
     Module,
     Negated,
     Operand,
     Pair,
+    PtxInstruction,
+    PtxSymbol,
     Register,
-    Space,
-    Symbol,
+    StateSpace,
     Variable,
     Vector,
 )
@@ -47,7 +47,7 @@ def inlined(module: Module, function: Function) -> Function:
 
 @dataclass(slots=True)
 class _Body:
-    instructions: list[Instruction]
+    instructions: list[PtxInstruction]
     registers: list[Register]
     variables: dict[str, Variable]
     tables: dict[str, tuple[int, ...]]
@@ -81,8 +81,8 @@ def _append(
         body.tables[names.get(name, name)] = tuple(where[t] for t in targets)
 
 
-def _callee(module: Module, insn: Instruction, stack: tuple[str, ...]) -> Function | None:
-    if insn.opcode != "call" or not isinstance(insn.operands[1], Symbol):
+def _callee(module: Module, insn: PtxInstruction, stack: tuple[str, ...]) -> Function | None:
+    if insn.opcode != "call" or not isinstance(insn.operands[1], PtxSymbol):
         return None
     name = insn.operands[1].name
     if name in (_PRINTF, _ASSERT):
@@ -91,13 +91,13 @@ def _callee(module: Module, insn: Instruction, stack: tuple[str, ...]) -> Functi
     return function if function is not None and function.is_defined and name not in stack else None
 
 
-def _call(module: Module, insn: Instruction, callee: Function, body: _Body, stack: tuple[str, ...]) -> None:
+def _call(module: Module, insn: PtxInstruction, callee: Function, body: _Body, stack: tuple[str, ...]) -> None:
     results, _, arguments = insn.operands[:3]
     assert isinstance(results, Vector)
     assert isinstance(arguments, Vector)
     given = (*results.items, *arguments.items)
     expected = (*callee.results, *callee.params)
-    if len(given) != len(expected) or not all(isinstance(g, Symbol) for g in given):
+    if len(given) != len(expected) or not all(isinstance(g, PtxSymbol) for g in given):
         body.instructions.append(insn)
         return
     skip = len(body.instructions) if insn.guard is not None else None
@@ -111,9 +111,9 @@ def _call(module: Module, insn: Instruction, callee: Function, body: _Body, stac
     elif callee.name == _ASSERT:
         body.instructions.append(replace(plain, name=("trap",), operands=()))
     else:
-        names = {e.name: g.name for e, g in zip(expected, given, strict=True) if isinstance(g, Symbol)}
+        names = {e.name: g.name for e, g in zip(expected, given, strict=True) if isinstance(g, PtxSymbol)}
         copy = f"@{len(body.instructions)}"
-        own = [v for v in callee.variables if v.space in (Space.LOCAL, Space.PARAM)]
+        own = [v for v in callee.variables if v.space in (StateSpace.LOCAL, StateSpace.PARAM)]
         names |= {name: f"{name}{copy}" for name in (*callee.branch_tables, *(v.name for v in own))}
         shift = len(body.registers)
         body.registers += [replace(r, index=r.index + shift) for r in callee.registers]
@@ -125,7 +125,7 @@ def _call(module: Module, insn: Instruction, callee: Function, body: _Body, stac
         body.instructions[skip] = replace(body.instructions[skip], operands=(after,))
 
 
-def _moved(insn: Instruction, names: dict[str, str], shift: int) -> Instruction:
+def _moved(insn: PtxInstruction, names: dict[str, str], shift: int) -> PtxInstruction:
     guard = insn.guard and _register(insn.guard, shift)
     operands = tuple(_operand(o, names, shift) for o in insn.operands)
     return replace(insn, guard=guard, operands=operands)
@@ -141,8 +141,8 @@ def _operand(operand: Operand, names: dict[str, str], shift: int) -> Operand:
             return _register(operand, shift)
         case Negated(register):
             return Negated(_register(register, shift))
-        case Symbol(name, offset):
-            return Symbol(names.get(name, name), offset)
+        case PtxSymbol(name, offset):
+            return PtxSymbol(names.get(name, name), offset)
         case LabelRef(name, target):
             return LabelRef(name, -1 - target)  # a place in the function's own count, until all of it is appended
         case Vector(items):
@@ -151,7 +151,7 @@ def _operand(operand: Operand, names: dict[str, str], shift: int) -> Operand:
             return Pair(_operand(first, names, shift), _operand(second, names, shift))
         case Address(base, offset, coordinates, extra):
             moved = _operand(base, names, shift)
-            assert isinstance(moved, Register | Symbol | Immediate)
+            assert isinstance(moved, Register | PtxSymbol | Immediate)
             return Address(
                 moved,
                 offset,

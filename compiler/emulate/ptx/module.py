@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 
-class Space(StrEnum):
+class StateSpace(StrEnum):
     """State spaces (PTX ISA, "State Spaces"). GENERIC is an address without a space."""
 
     GENERIC = "generic"
@@ -61,7 +61,7 @@ class Special:
 
 
 @dataclass(frozen=True, slots=True)
-class Symbol:
+class PtxSymbol:
     """The name of a variable, a kernel parameter or a function; `offset` bytes past it (`name+4`)."""
 
     name: str
@@ -108,17 +108,17 @@ class Address:
     """`[base+offset]`, or `[map, {c0, c1}]` of tensor copies: then `coordinates`, innermost first, and maybe `extra`
     operands (im2col offsets)."""
 
-    base: Register | Symbol | Immediate
+    base: Register | PtxSymbol | Immediate
     offset: int = 0
     coordinates: tuple[Operand, ...] = ()
     extra: tuple[Operand, ...] = ()
 
 
-Operand = Register | Immediate | Special | Symbol | LabelRef | Negated | Sink | Vector | Pair | Address
+Operand = Register | Immediate | Special | PtxSymbol | LabelRef | Negated | Sink | Vector | Pair | Address
 
 
 @dataclass(frozen=True, slots=True)
-class Instruction:
+class PtxInstruction:
     """One instruction. `name` is split at the dots: `ld.global.v4.b32` is ("ld", "global", "v4", "b32").
 
     `guard` is the predicate of `@p` or `@!p`. `ptx_line` counts from 1. `text` is the instruction as written, in one
@@ -154,12 +154,12 @@ class Variable:
     """
 
     name: str
-    space: Space
+    space: StateSpace
     type: str
     align: int
     nbytes: int
     initial: bytes | None = None
-    relocations: tuple[tuple[int, Symbol], ...] = ()
+    relocations: tuple[tuple[int, PtxSymbol], ...] = ()
     is_extern: bool = False
 
 
@@ -177,7 +177,7 @@ class Function:
     params: tuple[Variable, ...]
     registers: tuple[Register, ...]
     variables: tuple[Variable, ...]
-    instructions: tuple[Instruction, ...]
+    instructions: tuple[PtxInstruction, ...]
     directives: dict[str, tuple[int, ...]] = field(default_factory=dict)
     branch_tables: dict[str, tuple[int, ...]] = field(default_factory=dict)
     results: tuple[Variable, ...] = ()

@@ -13,13 +13,13 @@ from compiler.emulate.ptx.module import (
     Negated,
     Operand,
     Pair,
+    PtxSymbol,
     Register,
     Sink,
     Special,
-    Symbol,
     Vector,
 )
-from compiler.emulate.ptx.scope import COMPONENTS, Scope
+from compiler.emulate.ptx.scope import COMPONENTS, PtxScope
 
 _NAME = re.compile(IDENTIFIER)
 _COMPONENT = re.compile(rf"({IDENTIFIER})\.([xyzwrgba])")
@@ -42,7 +42,7 @@ _SPECIAL = re.compile(
 class OperandParser:
     """Reads the operands of one function. `scope` is where names are looked up; `fail` makes the errors."""
 
-    def __init__(self, scope: Scope, fail: Fail) -> None:
+    def __init__(self, scope: PtxScope, fail: Fail) -> None:
         self.scope = scope
         self._fail = fail
 
@@ -113,8 +113,8 @@ class OperandParser:
         if component := _COMPONENT.fullmatch(text):
             return self._component(*component.groups())
         base, offset = self._sum(text)
-        if offset is not None and isinstance(base, Symbol):
-            return Symbol(base.name, offset)
+        if offset is not None and isinstance(base, PtxSymbol):
+            return PtxSymbol(base.name, offset)
         raise self._malformed(text)
 
     def _name(self, name: str) -> Operand:
@@ -166,7 +166,7 @@ class OperandParser:
         extra = tuple(item for operand in more[1:] for item in _items(operand))
         return Address(base, offset or 0, coordinates, extra)
 
-    def _sum(self, text: str) -> tuple[Register | Symbol | Immediate, int | None]:
+    def _sum(self, text: str) -> tuple[Register | PtxSymbol | Immediate, int | None]:
         """`base`, `base+offset`, `base-offset`, or a constant expression; the offset is None where none is written."""
         value = integer(text)
         if value is not None:
@@ -179,7 +179,7 @@ class OperandParser:
                 return base, None
             raise self._malformed(text)
         base = self._name(match[1])
-        if not isinstance(base, Register | Symbol):
+        if not isinstance(base, Register | PtxSymbol):
             raise self._malformed(text)
         if match[2] is None:
             return base, None

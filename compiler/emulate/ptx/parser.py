@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from compiler.emulate.ptx.body import Body
 from compiler.emulate.ptx.errors import PtxError
 from compiler.emulate.ptx.lexer import IDENTIFIER, Cursor
-from compiler.emulate.ptx.module import Function, Module, Space, Symbol, Variable
+from compiler.emulate.ptx.module import Function, Module, PtxSymbol, StateSpace, Variable
 from compiler.emulate.ptx.positions import FILE
-from compiler.emulate.ptx.scope import Registers, Scope
+from compiler.emulate.ptx.scope import PtxScope, Registers
 from compiler.emulate.ptx.variables import variables
 
 _VERSION = re.compile(r"\.version\s+(\d{1,3})\.(\d{1,3})")
@@ -24,7 +24,9 @@ _DIRECTIVE = re.compile(
 )
 _ATTRIBUTE = re.compile(r"\.attribute\s*\([^()]*(?:\([^()]*\))?[^()]*\)")
 _LINKING = frozenset({".visible", ".extern", ".weak", ".common"})
-_SPACES = {f".{s.value}": s for s in (Space.GLOBAL, Space.SHARED, Space.CONST, Space.LOCAL)} | {".tex": Space.GLOBAL}
+_SPACES = {f".{s.value}": s for s in (StateSpace.GLOBAL, StateSpace.SHARED, StateSpace.CONST, StateSpace.LOCAL)} | {
+    ".tex": StateSpace.GLOBAL
+}
 _PARAM = re.compile(r"\s*\.(param|reg)\b")
 
 
@@ -40,7 +42,7 @@ class _ModuleParser:
         self._variables: dict[str, Variable] = {}
         self._functions: dict[str, Function] = {}
         self._aliases: list[tuple[int, str, str]] = []
-        self._scope = Scope(Registers())
+        self._scope = PtxScope(Registers())
 
     def module(self) -> Module:
         """The whole text."""
@@ -105,12 +107,12 @@ class _ModuleParser:
         else:
             raise PtxError(cursor.line(cursor.pos), word, "a directive of a module", "Correct or remove it.")
 
-    def _variable(self, space: Space, *, is_extern: bool) -> None:
+    def _variable(self, space: StateSpace, *, is_extern: bool) -> None:
         fail = self._fail()
         for variable in variables(space, self._cursor.until(";", "a declaration"), fail, is_extern=is_extern):
             known = self._variables.get(variable.name)
             if known is None:
-                self._scope.declare_symbol(variable.name, Symbol(variable.name), fail)
+                self._scope.declare_symbol(variable.name, PtxSymbol(variable.name), fail)
             elif not (known.is_extern or variable.is_extern):
                 raise fail(f"{variable.name} declared again", "one declaration", "Remove or rename one of them.")
             if known is None or known.is_extern:
@@ -129,7 +131,7 @@ class _ModuleParser:
         head = Function(name, is_entry, params, (), (), (), directives, {}, results, is_defined)
         known = self._functions.get(name)
         if known is None:
-            self._scope.declare_symbol(name, Symbol(name), fail)
+            self._scope.declare_symbol(name, PtxSymbol(name), fail)
         elif known.is_defined and is_defined:
             raise fail(f"the function {name} again", "one definition", "Remove or rename one of them.")
         if not is_defined:
@@ -148,7 +150,7 @@ class _ModuleParser:
             branch_tables=body.branch_tables,
         )
 
-    def _params(self, scope: Scope) -> tuple[Variable, ...]:
+    def _params(self, scope: PtxScope) -> tuple[Variable, ...]:
         cursor = self._cursor
         if not cursor.take(_OPEN):
             return ()
@@ -159,9 +161,9 @@ class _ModuleParser:
             kind = _PARAM.match(piece)
             if kind is None or kind[1] != "param":
                 raise fail(repr(piece.strip()), "a .param", "Pass parameters in .param space.")
-            for variable in variables(Space.PARAM, piece[kind.end() :], fail):
+            for variable in variables(StateSpace.PARAM, piece[kind.end() :], fail):
                 if variable.name != "_":
-                    scope.declare_symbol(variable.name, Symbol(variable.name), fail)
+                    scope.declare_symbol(variable.name, PtxSymbol(variable.name), fail)
                 found.append(variable)
         return tuple(found)
 

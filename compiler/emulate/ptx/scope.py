@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 
 from compiler.emulate.ptx.lexer import Fail
-from compiler.emulate.ptx.module import Operand, Register, Symbol, Vector
+from compiler.emulate.ptx.module import Operand, PtxSymbol, Register, Vector
 
 _NUMBERED = re.compile(r"(0|[1-9]\d{0,8})$")
 _DIGITS = "0123456789"
@@ -39,22 +39,22 @@ class Registers:
 
 
 @dataclass(slots=True)
-class Scope:
+class PtxScope:
     """The names of one `{ }`: registers, variables, labels share one set. `parent` is what encloses it.
 
     `operands` caches what a written operand means here.
     """
 
     registers: Registers
-    parent: Scope | None = None
+    parent: PtxScope | None = None
     labels: dict[str, int] = field(default_factory=dict)
     operands: dict[str, Operand] = field(default_factory=dict)
-    _names: dict[str, Register | Vector | Symbol | _Declared] = field(default_factory=dict)
+    _names: dict[str, Register | Vector | PtxSymbol | _Declared] = field(default_factory=dict)
     _ranges: dict[str, tuple[int, _Declared]] = field(default_factory=dict)
 
-    def inner(self) -> Scope:
+    def inner(self) -> PtxScope:
         """A scope inside this one."""
-        return Scope(self.registers, self)
+        return PtxScope(self.registers, self)
 
     def declare_register(self, name: str, type_: str, width: int, fail: Fail) -> None:
         """Declares one register; `width` 2 or 4 for a vector, else 0. Raises PtxError if the name is taken here."""
@@ -71,7 +71,7 @@ class Scope:
         self._ranges[prefix] = count, _Declared(type_, width)
         self.operands.clear()
 
-    def declare_symbol(self, name: str, symbol: Symbol, fail: Fail) -> None:
+    def declare_symbol(self, name: str, symbol: PtxSymbol, fail: Fail) -> None:
         """Declares what is called `name` here. Raises PtxError if the name is taken here."""
         self._new(name, fail)
         self._names[name] = symbol
@@ -82,9 +82,9 @@ class Scope:
             raise fail(f"the label {name} again", "one label of that name in a scope", "Rename one of them.")
         self.labels[name] = target
 
-    def lookup(self, name: str) -> Register | Vector | Symbol | None:
+    def lookup(self, name: str) -> Register | Vector | PtxSymbol | None:
         """What a name means here: innermost first. A vector register is the Vector of its elements."""
-        scope: Scope | None = self
+        scope: PtxScope | None = self
         while scope is not None:
             found = scope._find(name)
             if found is not None:
@@ -94,7 +94,7 @@ class Scope:
 
     def label(self, name: str) -> int | None:
         """Where a branch to `name` goes: innermost label first; None if there is none."""
-        scope: Scope | None = self
+        scope: PtxScope | None = self
         while scope is not None:
             if name in scope.labels:
                 return scope.labels[name]
@@ -108,7 +108,7 @@ class Scope:
             )
         self.operands.clear()
 
-    def _find(self, name: str) -> Register | Vector | Symbol | _Declared | None:
+    def _find(self, name: str) -> Register | Vector | PtxSymbol | _Declared | None:
         found = self._names.get(name)
         if found is not None or not self._ranges or name[-1] not in _DIGITS:
             return found

@@ -9,7 +9,7 @@ import numpy as np
 
 from compiler.emulate.ptx.constants import constant, integer
 from compiler.emulate.ptx.lexer import IDENTIFIER, Fail
-from compiler.emulate.ptx.module import Immediate, Space, Symbol, Variable
+from compiler.emulate.ptx.module import Immediate, PtxSymbol, StateSpace, Variable
 
 _SIZES = {"b128": 16, "texref": 8, "samplerref": 8, "surfref": 8, "pred": 1} | {
     f"{kind}{bits}": bits // 8 for kind in "bsuf" for bits in (8, 16, 32, 64)
@@ -33,7 +33,7 @@ _LARGEST = 1 << 32
 """Bytes of a variable: more than any memory that one can lie in."""
 
 
-def variables(space: Space, text: str, fail: Fail, *, is_extern: bool = False) -> Iterator[Variable]:
+def variables(space: StateSpace, text: str, fail: Fail, *, is_extern: bool = False) -> Iterator[Variable]:
     """The variables that `.space text;` declares: `.align 4 .b8 x[4] = {1, 2}, y`. Raises PtxError."""
     head = _HEAD.match(text)
     if head is None or head[4] not in _SIZES:
@@ -127,7 +127,7 @@ def _sized(
     if nbytes > _LARGEST:
         raise fail(f"{variable.name} of {nbytes} bytes", f"at most {_LARGEST}", "Correct its lengths.")
     initial: bytes | None = None
-    relocations: dict[int, Symbol] = {}
+    relocations: dict[int, PtxSymbol] = {}
     if written is not None and items is not None:
         data = bytearray(nbytes)
         lengths = [d or first for d in dimensions]
@@ -149,7 +149,7 @@ class _Initial:
     """Writes an initialiser into bytes."""
 
     def __init__(
-        self, variable: Variable, element: int, data: bytearray, relocations: dict[int, Symbol], fail: Fail
+        self, variable: Variable, element: int, data: bytearray, relocations: dict[int, PtxSymbol], fail: Fail
     ) -> None:
         self._variable = variable
         self._element = element
@@ -205,7 +205,7 @@ class _Initial:
         elif self._element != _ADDRESS_BYTES:
             raise self._fail(f"the address of {name}", "a 64-bit element for it", "Declare the variable .u64 or .b64.")
         start = at - byte
-        symbol = Symbol(name, integer(offset) or 0 if offset else 0)
+        symbol = PtxSymbol(name, integer(offset) or 0 if offset else 0)
         if start < 0 or start + _ADDRESS_BYTES > len(self._data) or self._relocations.get(start, symbol) != symbol:
             raise self._fail(f"a byte of the address of {name}", "all its eight bytes in a row", "Write all of them.")
         self._relocations[start] = symbol

@@ -12,6 +12,6 @@ fitting.py     the launch held against the kernel that it is for
 from compiler.emulate.spec.document import Spec, read_launches, read_spec
 from compiler.emulate.spec.fields import InvalidSpec
 from compiler.emulate.spec.fitting import fit, kernel_called
-from compiler.emulate.spec.initial import Layout
+from compiler.emulate.spec.initial import SpecLayout
 
-__all__ = ["InvalidSpec", "Layout", "Spec", "fit", "kernel_called", "read_launches", "read_spec"]
+__all__ = ["InvalidSpec", "Spec", "SpecLayout", "fit", "kernel_called", "read_launches", "read_spec"]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from compiler.emulate.engines.elements import DTYPES
 from compiler.emulate.engines.swizzle import SWIZZLES
 from compiler.emulate.engines.tensor_map import FILLS, INTERLEAVES, MAX_RANK
-from compiler.emulate.launch import Argument, TensorArgument, TensorMap, ValueArgument
+from compiler.emulate.launch import Argument, EmulatedTensorMap, TensorArgument, ValueArgument
 from compiler.emulate.spec.elements import ELEMENTS, SCALARS
 from compiler.emulate.spec.fields import Node
 from compiler.emulate.spec.initial import scalar_bytes
@@ -101,7 +101,7 @@ _MAP_OPTIONAL = (
 )
 
 
-def _tensor_map(tensor: str, fields: Mapping[str, Node], table: TensorTable) -> TensorMap:
+def _tensor_map(tensor: str, fields: Mapping[str, Node], table: TensorTable) -> EmulatedTensorMap:
     """A map, everything innermost first. What the hardware forbids is kept as it is: the run reports it."""
     dims = fields["dims"].integers(0, _MAX_U64)
     rank = len(dims)
@@ -112,7 +112,7 @@ def _tensor_map(tensor: str, fields: Mapping[str, Node], table: TensorTable) -> 
             f"strides_bytes as well, for {rank} dimensions", f"Add 'strides_bytes' with {rank - 1} integers."
         )
     steps = fields.get("element_strides", Node([1] * rank, "$"))
-    return TensorMap(
+    return EmulatedTensorMap(
         tensor=tensor,
         dtype=fields["dtype"].choice(*DTYPES) if "dtype" in fields else table.tensors[tensor].dtype,
         dims=dims,

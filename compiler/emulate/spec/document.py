@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from compiler.arch import arch_named
-from compiler.emulate.launch import Launch, Tensor
+from compiler.emulate.launch import EmulatedTensor, Launch
 from compiler.emulate.spec.arguments import declare_inline, read_argument
 from compiler.emulate.spec.fields import InvalidSpec, Node, invalid
-from compiler.emulate.spec.initial import Layout
+from compiler.emulate.spec.initial import SpecLayout
 from compiler.emulate.spec.tensors import TensorTable
 from compiler.errors import Problem
 
@@ -40,8 +40,8 @@ class Spec:
     """
 
     launches: tuple[Launch, ...]
-    tensors: Mapping[str, Tensor]
-    layouts: Mapping[str, Layout]
+    tensors: Mapping[str, EmulatedTensor]
+    layouts: Mapping[str, SpecLayout]
 
 
 def read_spec(document: object, folder: Path) -> Spec:

@@ -14,7 +14,7 @@ Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
-class Element:
+class SpecElement:
     """An element type. `storage` is the NumPy type of its bytes: the type itself, or unsigned integers for what NumPy
     does not have (bf16 as uint16, fp8 as uint8). `encode` makes storage of f64 values, None where a cast does it.
     """
@@ -108,7 +108,7 @@ ELEMENTS = {
     element.name: element
     for element in (
         *(
-            Element(name, np.dtype(numpy))
+            SpecElement(name, np.dtype(numpy))
             for name, numpy in (
                 ("f64", "<f8"),
                 ("f32", "<f4"),
@@ -124,9 +124,9 @@ ELEMENTS = {
                 ("bool", "?"),
             )
         ),
-        Element("bf16", np.dtype("<u2"), bf16_of),
-        Element("f8e4m3", np.dtype("u1"), _E4M3.encode),
-        Element("f8e5m2", np.dtype("u1"), _E5M2.encode),
+        SpecElement("bf16", np.dtype("<u2"), bf16_of),
+        SpecElement("f8e4m3", np.dtype("u1"), _E4M3.encode),
+        SpecElement("f8e5m2", np.dtype("u1"), _E5M2.encode),
     )
 }
 """Every element type of a SPEC by its name."""

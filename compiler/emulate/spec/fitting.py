@@ -8,8 +8,8 @@ from dataclasses import replace
 from math import prod
 
 from compiler.arch import Arch, arch_named
-from compiler.emulate.launch import Argument, Launch, TensorArgument, TensorMap, ValueArgument
-from compiler.emulate.ptx.module import Function, Module, Space, Variable
+from compiler.emulate.launch import Argument, EmulatedTensorMap, Launch, TensorArgument, ValueArgument
+from compiler.emulate.ptx.module import Function, Module, StateSpace, Variable
 from compiler.emulate.spec.fields import InvalidSpec, invalid
 from compiler.errors import Problem, UnknownArch
 
@@ -133,7 +133,7 @@ def _nbytes(argument: Argument) -> int:
     match argument:
         case TensorArgument():
             return _POINTER_BYTES
-        case TensorMap():
+        case EmulatedTensorMap():
             return _MAP_BYTES
         case ValueArgument(data):
             return len(data)
@@ -143,7 +143,7 @@ def _what(argument: Argument) -> str:
     match argument:
         case TensorArgument(tensor):
             return f"the address of {tensor}, {_POINTER_BYTES} bytes"
-        case TensorMap(tensor):
+        case EmulatedTensorMap(tensor):
             return f"a tensor map of {tensor}, {_MAP_BYTES} bytes"
         case ValueArgument(data):
             return f"a value of {len(data)} byte{'s' if len(data) > 1 else ''}"
@@ -169,7 +169,7 @@ def _shared_problems(kernel: Function, launch: Launch, arch: str, where: str) ->
     limits = limits_of(arch)
     if limits is None:
         return []
-    static = sum(v.nbytes for v in kernel.variables if v.space is Space.SHARED)
+    static = sum(v.nbytes for v in kernel.variables if v.space is StateSpace.SHARED)
     most = limits.smem_per_block_optin_bytes
     if static + launch.dynamic_smem <= most:
         return []

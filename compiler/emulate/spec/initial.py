@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from compiler.emulate.launch import Bytes
-from compiler.emulate.spec.elements import ELEMENTS, Array, Element
+from compiler.emulate.spec.elements import ELEMENTS, Array, SpecElement
 from compiler.emulate.spec.fields import Node
 
 POISON = 0xA5
@@ -21,10 +21,10 @@ INITS = ("random", "arange", "zeros", "ones", "poison")
 
 
 @dataclass(frozen=True)
-class Layout:
+class SpecLayout:
     """Where the elements of a tensor lie: `strides` in elements, not negative, the first element at byte 0."""
 
-    element: Element
+    element: SpecElement
     shape: tuple[int, ...]
     strides: tuple[int, ...]
 
@@ -69,7 +69,7 @@ def dense_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(prod(shape[i + 1 :]) for i in range(len(shape)))
 
 
-def fill(layout: Layout, init: Node, seed: int, folder: Path) -> tuple[Bytes, npt.NDArray[np.bool_] | None]:
+def fill(layout: SpecLayout, init: Node, seed: int, folder: Path) -> tuple[Bytes, npt.NDArray[np.bool_] | None]:
     """The bytes of a tensor, and its flags of what is initialised (None: all).
 
     `init` is one of INITS, `{"values": [...]}` or `{"file": "x.npy"}`, looked up in `folder`. Holes between strided
@@ -83,7 +83,7 @@ def fill(layout: Layout, init: Node, seed: int, folder: Path) -> tuple[Bytes, np
     return data, layout.valid()
 
 
-def _values(layout: Layout, init: Node, seed: int, folder: Path) -> Array:
+def _values(layout: SpecLayout, init: Node, seed: int, folder: Path) -> Array:
     element, shape = layout.element, layout.shape
     if isinstance(init.value, dict):
         return _given(layout, init, folder)
@@ -98,7 +98,7 @@ def _values(layout: Layout, init: Node, seed: int, folder: Path) -> Array:
             return np.zeros(shape, element.storage)
 
 
-def _given(layout: Layout, init: Node, folder: Path) -> Array:
+def _given(layout: SpecLayout, init: Node, folder: Path) -> Array:
     if len(init.value) != 1:
         raise init.fault("one of values, file", "Give one of them.")
     fields = init.fields((), ("values", "file"))
@@ -122,7 +122,7 @@ def _leaves(values: Node, shape: tuple[int, ...]) -> list[Node]:
     return [leaf for item in items for leaf in _leaves(item, shape[1:])]
 
 
-def _loaded(layout: Layout, file: Node, folder: Path) -> Array:
+def _loaded(layout: SpecLayout, file: Node, folder: Path) -> Array:
     path = folder / file.text("the name of a .npy file")
     try:
         array = np.load(path, allow_pickle=False)
@@ -141,7 +141,7 @@ _WORDS = {"inf": np.inf, "-inf": -np.inf, "nan": np.nan}
 """Numbers that JSON cannot write."""
 
 
-def scalar_bytes(element: Element, number: Node) -> bytes:
+def scalar_bytes(element: SpecElement, number: Node) -> bytes:
     """The bytes of one number. Raises InvalidSpec for what the type cannot hold."""
     value = number.value
     if element.storage.kind == "b":
@@ -161,6 +161,6 @@ def scalar_bytes(element: Element, number: Node) -> bytes:
     return element.of(np.array(value)).tobytes()
 
 
-def element_named(name: Node) -> Element:
+def element_named(name: Node) -> SpecElement:
     """The element type that a node names. Raises InvalidSpec."""
     return ELEMENTS[name.choice(*ELEMENTS)]

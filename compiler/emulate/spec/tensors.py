@@ -6,9 +6,9 @@ import re
 from math import prod
 from pathlib import Path
 
-from compiler.emulate.launch import Tensor
+from compiler.emulate.launch import EmulatedTensor
 from compiler.emulate.spec.fields import Node, invalid, quoted
-from compiler.emulate.spec.initial import Layout, dense_strides, element_named, fill
+from compiler.emulate.spec.initial import SpecLayout, dense_strides, element_named, fill
 
 MAX_BYTES = 2**32
 """Of all tensors together, and of the elements of one: they are kept in memory."""
@@ -28,8 +28,8 @@ class TensorTable:
     """Tensors by name, in the order of their declaration. `folder`: where files of initial values are looked up."""
 
     def __init__(self, folder: Path) -> None:
-        self.tensors: dict[str, Tensor] = {}
-        self.layouts: dict[str, Layout] = {}
+        self.tensors: dict[str, EmulatedTensor] = {}
+        self.layouts: dict[str, SpecLayout] = {}
         self._scratch: list[str] = []
         self._folder = folder
         self._bytes = 0
@@ -49,15 +49,17 @@ class TensorTable:
         if align % layout.element.nbytes:
             raise fields["align"].fault(f"a multiple of {layout.element.nbytes}, the size of an element", "Raise it.")
         self.layouts[key] = layout
-        self.tensors[key] = Tensor(key, layout.element.name, layout.shape, data, initialized, layout.valid(), align)
+        self.tensors[key] = EmulatedTensor(
+            key, layout.element.name, layout.shape, data, initialized, layout.valid(), align
+        )
 
-    def _layout(self, shape: Node, dtype: Node, strides: Node | None) -> Layout:
+    def _layout(self, shape: Node, dtype: Node, strides: Node | None) -> SpecLayout:
         element = element_named(dtype)
         sizes = shape.integers(0, MAX_BYTES)
         if len(sizes) > _MAX_RANK:
             raise shape.fault(f"at most {_MAX_RANK} dimensions", "Merge some.")
         steps = dense_strides(sizes) if strides is None else strides.integers(0, MAX_BYTES, len(sizes))
-        layout = Layout(element, sizes, steps)
+        layout = SpecLayout(element, sizes, steps)
         needed = self._bytes + max(layout.nbytes, prod(sizes) * element.nbytes)
         if needed > MAX_BYTES:
             given = shape if strides is None else strides

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from compiler.emulate import launch as emulator
-from compiler.emulate.launch import Bytes, Launch, Outcome, Tensor
+from compiler.emulate.launch import Bytes, EmulatedOutcome, EmulatedTensor, Launch
 from compiler.errors import Unsupported
 from compiler.ir.fusion import Value
 from fusetune.wire.artifact import Arg, KernelArtifact, ScalarArg, Scratch, ScratchArg, TensorArg, TensorMapArg
@@ -28,21 +28,21 @@ def storage_bytes(value: Value) -> int:
     return storage_elems(value.shape, value.strides) * value.dtype.nbytes
 
 
-def input_tensor(value: Value, storage: Bytes, fill: Fill | None = None) -> Tensor:
+def input_tensor(value: Value, storage: Bytes, fill: Fill | None = None) -> EmulatedTensor:
     """An input over its storage; with `fill`, one whose bytes are made when they are touched."""
-    return Tensor(value.name, value.dtype.value, value.shape, storage, align=_align(value), fill=fill)
+    return EmulatedTensor(value.name, value.dtype.value, value.shape, storage, align=_align(value), fill=fill)
 
 
-def output_tensor(value: Value, fill: Fill | None = None) -> Tensor:
+def output_tensor(value: Value, fill: Fill | None = None) -> EmulatedTensor:
     """An output that nobody has written yet. With `fill`, one too large to keep a flag for each of its bytes."""
     nbytes = storage_bytes(value)
     storage = np.zeros(nbytes, np.uint8)
     if fill is not None:
-        return Tensor(value.name, value.dtype.value, value.shape, storage, align=_align(value), fill=fill)
+        return EmulatedTensor(value.name, value.dtype.value, value.shape, storage, align=_align(value), fill=fill)
     storage[:] = POISON
     unwritten, places = np.zeros(nbytes, np.bool_), element_bytes(value)
     valid = None if places.all() else places
-    return Tensor(value.name, value.dtype.value, value.shape, storage, unwritten, valid, _align(value))
+    return EmulatedTensor(value.name, value.dtype.value, value.shape, storage, unwritten, valid, _align(value))
 
 
 def element_bytes(value: Value) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
@@ -52,7 +52,7 @@ def element_bytes(value: Value) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     return np.repeat(flags, value.dtype.nbytes)
 
 
-def launch_of(artifact: KernelArtifact, tensors: Sequence[Tensor]) -> Launch:
+def launch_of(artifact: KernelArtifact, tensors: Sequence[EmulatedTensor]) -> Launch:
     """The launch of an artifact that has one, over tensors in the order of its positions: inputs, then outputs.
 
     Raises Unsupported for an artifact of several launches or with scratch memory: see `launches_of`.
@@ -62,7 +62,7 @@ def launch_of(artifact: KernelArtifact, tensors: Sequence[Tensor]) -> Launch:
     return launches_of(artifact, tensors)[0]
 
 
-def launches_of(artifact: KernelArtifact, tensors: Sequence[Tensor]) -> tuple[Launch, ...]:
+def launches_of(artifact: KernelArtifact, tensors: Sequence[EmulatedTensor]) -> tuple[Launch, ...]:
     """The launches of an artifact in order, over the same tensors (inputs, then outputs) and scratch buffers.
 
     Scratch is poisoned, or zero where the artifact asks for that; what was not written must not be read. Mark what a
@@ -86,18 +86,18 @@ def launches_of(artifact: KernelArtifact, tensors: Sequence[Tensor]) -> tuple[La
     )
 
 
-def written_by(launch: Launch, outcome: Outcome) -> None:
+def written_by(launch: Launch, outcome: EmulatedOutcome) -> None:
     """What a launch wrote may be read by the next."""
     for name, flags in outcome.written.items():
         if (initialized := launch.tensors[name].initialized) is not None:
             initialized |= flags
 
 
-def _scratch(name: str, spec: Scratch) -> Tensor:
+def _scratch(name: str, spec: Scratch) -> EmulatedTensor:
     storage, flags = np.full(spec.bytes, POISON, np.uint8), np.zeros(spec.bytes, np.bool_)
     if spec.init == "zero":
         storage[:], flags[:] = 0, True
-    return Tensor(name, "u8", (spec.bytes,), storage, flags, align=spec.align)
+    return EmulatedTensor(name, "u8", (spec.bytes,), storage, flags, align=spec.align)
 
 
 def _argument(arg: Arg, names: Sequence[str], tensors: int) -> emulator.Argument:
@@ -108,7 +108,7 @@ def _argument(arg: Arg, names: Sequence[str], tensors: int) -> emulator.Argument
         case ScratchArg():
             return emulator.TensorArgument(names[tensors + arg.index])
         case TensorMapArg():
-            return emulator.TensorMap(
+            return emulator.EmulatedTensorMap(
                 tensor=names[arg.position],
                 dtype=arg.dtype,
                 dims=arg.dims,

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from compiler.emulate.launch import Completion, Launch, Options, Outcome, Tensor
+from compiler.emulate.launch import Completion, EmulatedOutcome, EmulatedTensor, Launch, Options
 from compiler.emulate.ptx.module import Module
-from compiler.emulate.report import Fault, FaultKind
+from compiler.emulate.report import EmulatorFault, FaultKind
 from compiler.emulate.run import emulate
 from compiler.errors import Unsupported
 from compiler.ir.fusion import Fusion
@@ -103,7 +103,7 @@ def options(order: Completion, races: bool, blocks: tuple[int, ...] | None = Non
     return Options(order, SEED, blocks, MAX_INSTRUCTIONS, races, counts=False)
 
 
-def fault_of(outcome: Outcome) -> str:
+def fault_of(outcome: EmulatedOutcome) -> str:
     """The first fault in words, empty if there is none. Raises Unsupported where the emulator is what lacks."""
     for fault in outcome.faults:
         if fault.kind is FaultKind.UNSUPPORTED_INSTRUCTION:
@@ -119,12 +119,12 @@ def wrong_elements(want: Expected, have: Array, output: int) -> str:
     return f"output {output}: {wrong} of {len(want.lower)} elements are wrong; {first_fault(want, have, ARRAYS)}"
 
 
-def too_long(outcome: Outcome) -> str:
+def too_long(outcome: EmulatedOutcome) -> str:
     """That a run was ended for its length, in words; empty if it was not, or if more is wrong with it."""
     return outcome.faults[0].message if outcome.met_limit and len(outcome.faults) == 1 else ""
 
 
-def _in_words(fault: Fault) -> str:
+def _in_words(fault: EmulatorFault) -> str:
     return f"{fault.kind}: {fault.message} At `{fault.instruction}` (PTX line {fault.ptx_line})"
 
 
@@ -151,11 +151,11 @@ def _launches(fusion: Fusion, artifact: KernelArtifact, storages: Sequence[Array
     return launches_of(artifact, [*inputs, *(output_tensor(fusion.value(name)) for name in fusion.outputs)])
 
 
-def _storage(tensors: Mapping[str, Tensor], name: str, want: Expected) -> Array:
+def _storage(tensors: Mapping[str, EmulatedTensor], name: str, want: Expected) -> Array:
     return ARRAYS.reinterpret(tensors[name].data, want.dtype)
 
 
-def _misplaced(fusion: Fusion, tensors: Mapping[str, Tensor], written: Written) -> str:
+def _misplaced(fusion: Fusion, tensors: Mapping[str, EmulatedTensor], written: Written) -> str:
     """Elements of inputs that were written, and of outputs that were not; empty if there are none."""
     for position, name in enumerate(fusion.inputs):
         if changed := int(np.count_nonzero(written[name])):

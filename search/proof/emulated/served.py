@@ -9,7 +9,7 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
-from compiler.emulate.launch import Completion, Outcome
+from compiler.emulate.launch import Completion, EmulatedOutcome
 from compiler.emulate.ptx.module import Module
 from compiler.emulate.run import emulate
 from compiler.errors import Unsupported
@@ -143,7 +143,7 @@ class _Run:
     tilings: Mapping[str, Tiling]
     first: dict[str, tuple[Offsets, Array]] = field(default_factory=dict)
 
-    def judged(self, own: TouchedLaunch, outcome: Outcome) -> Served:
+    def judged(self, own: TouchedLaunch, outcome: EmulatedOutcome) -> Served:
         """What the blocks wrote, held against what they are to write, and against what they wrote before."""
         fusion = self.launch.trace.fusion
         if fault := fault_of(outcome):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from compiler.emulate.launch import Bytes, Launch, Tensor
+from compiler.emulate.launch import Bytes, EmulatedTensor, Launch
 from compiler.ir.fusion import Fusion, Value
 from compiler.pipeline import Generated
 from fusetune.wire.artifact import KernelArtifact
@@ -37,7 +37,7 @@ def prepared(made: Generated, number: int, artifact: KernelArtifact, pool: Pool)
     launch, whole = made.launches[number], made.trace.fusion
     fusion = launch.trace.fusion
     tensors = (*whole.inputs, *whole.outputs)
-    own: dict[str, Tensor] = {}
+    own: dict[str, EmulatedTensor] = {}
     for places, names, is_read in ((launch.reads, fusion.inputs, True), (launch.writes, fusion.outputs, False)):
         for place, name in zip(places, names, strict=True):
             position = made.places[place]
@@ -49,7 +49,7 @@ def prepared(made: Generated, number: int, artifact: KernelArtifact, pool: Pool)
     return TouchedLaunch(replace(launch_made, tensors={**launch_made.tensors, **own}), tuple(own))
 
 
-def _made_when_touched(value: Value, pool: Pool | None) -> Tensor:
+def _made_when_touched(value: Value, pool: Pool | None) -> EmulatedTensor:
     """An input whose elements are those of `pool`; without one, an output."""
     if pool is None:
         return output_tensor(value, _poison)

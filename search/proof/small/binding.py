@@ -21,7 +21,7 @@ from compiler.schedule.trace import ScheduleTrace
 from search.proof.small.resize import Dims
 from search.proof.small.shrunk import shrunk
 from search.proof.small.structure import structure
-from search.proof.small.tiling import Run, Tiling, tilings, with_grid
+from search.proof.small.tiling import TiledRun, Tiling, tilings, with_grid
 
 TRIES = 24
 """Sizes whose kernels are compared, smallest first; each takes 5 to 25 ms."""
@@ -163,7 +163,7 @@ def _stages(trace: ScheduleTrace) -> int:
     return max((s.stages for s in trace.steps if isinstance(s, steps.CircularBuffer)), default=1)
 
 
-def _run_sizes(tiling: Tiling, run: Run, joined: frozenset[int]) -> Iterator[dict[int, int]]:
+def _run_sizes(tiling: Tiling, run: TiledRun, joined: frozenset[int]) -> Iterator[dict[int, int]]:
     """Sizes for the dimensions of a run. Dimensions that every tensor sees as one are sized as one."""
     if run.is_whole:
         yield {d: tiling.shape[d] for d in run.dims}

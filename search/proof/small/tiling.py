@@ -23,7 +23,7 @@ _FIX = "Verify the kernel on a GPU."
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class TiledRun:
     """Dimensions of the output that the schedule sees as one, outermost first, in tiles of `tile` elements.
 
     `modulus`: of a run that is moved row by row before it is cut, by the sum of index times factor over `by` modulo it,
@@ -46,10 +46,10 @@ class Tiling:
     """
 
     shape: tuple[int, ...]
-    runs: tuple[Run, ...]
+    runs: tuple[TiledRun, ...]
     grid: int | None = None
 
-    def extent(self, run: Run) -> int:
+    def extent(self, run: TiledRun) -> int:
         """Elements along a run."""
         return prod(self.shape[d] for d in run.dims)
 
@@ -113,7 +113,7 @@ class Tiling:
         found = np.zeros(1, np.int64)
         return found + sum(index[d] * strides[d] for d in dims)
 
-    def _phases(self, run: Run, index: dict[int, npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
+    def _phases(self, run: TiledRun, index: dict[int, npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
         """By how many places each of the rows at `index` is moved."""
         found = np.zeros(len(index[run.dims[0]]), np.int64)
         for dims, factor in run.by:
@@ -155,7 +155,7 @@ def with_grid(trace: ScheduleTrace, before: int, after: int) -> tuple[steps.Step
 class _Axis:
     """Runs that an axis counts: whole ones, or tiles of them. `is_inside`: places inside a tile."""
 
-    runs: tuple[Run, ...] = ()
+    runs: tuple[TiledRun, ...] = ()
     is_tiles: bool = False
     is_inside: bool = False
 
@@ -165,10 +165,10 @@ class _Axes:
 
     def __init__(self, shape: tuple[int, ...]) -> None:
         self._shape = shape
-        self._axes = [_Axis((Run((d,)),)) for d in range(len(shape))]
+        self._axes = [_Axis((TiledRun((d,)),)) for d in range(len(shape))]
         self._tiles: _Axis | None = None
         self._grid: int | None = None
-        self._whole: list[Run] = []
+        self._whole: list[TiledRun] = []
 
     def apply(self, step: steps.Split | steps.Merge | steps.Reorder | steps.Shift) -> None:
         match step:
@@ -197,7 +197,7 @@ class _Axes:
             joined = first
         elif first.is_inside and not second.is_tiles and not second.runs[0].modulus:
             dims = second.runs[0].dims
-            self._whole.append(Run(dims, prod(self._shape[d] for d in dims), is_whole=True))
+            self._whole.append(TiledRun(dims, prod(self._shape[d] for d in dims), is_whole=True))
             joined = first
         elif first.is_inside or second.is_inside or self._grid is not None:
             raise Unsupported("a schedule that merges tile numbers with places inside a tile", _FIX)
@@ -206,7 +206,7 @@ class _Axes:
         elif any(run.modulus for run in first.runs + second.runs):
             raise Unsupported("a schedule that merges a run which it has moved", _FIX)
         else:
-            joined = _Axis((Run(first.runs[0].dims + second.runs[0].dims),))
+            joined = _Axis((TiledRun(first.runs[0].dims + second.runs[0].dims),))
         self._axes[min(step.axis, other)] = joined
         del self._axes[max(step.axis, other)]
 

@@ -33,7 +33,7 @@ _EXACT_SUM = 2.0**22
 _EXACT_INTEGER = 2.0**53
 
 
-class Role(Enum):
+class SumRole(Enum):
     """What values are to a sum that may be folded along with a maximum (`search.proof.verify.online_sums`)."""
 
     OTHER = "other"
@@ -71,7 +71,7 @@ class Bounded:
     best: Array | None = None
     axes: tuple[int, ...] = ()
     chosen: Chosen | None = None
-    role: Role = Role.OTHER
+    role: SumRole = SumRole.OTHER
 
     @property
     def is_known(self) -> bool:

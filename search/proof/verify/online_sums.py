@@ -17,7 +17,7 @@ from compiler.dtypes import DType
 from compiler.ir.fusion import Literal, Op
 from compiler.ir.ops import OpKind
 from search.proof.verify.arrays import Array
-from search.proof.verify.intervals import Bounded, Intervals, Role
+from search.proof.verify.intervals import Bounded, Intervals, SumRole
 
 _RESCALED = 2.0**-17
 _RESCALED_F64 = 2.0**-46
@@ -31,21 +31,21 @@ class OnlineIntervals(Intervals):
         return replace(super().moved(x, view), role=x.role)
 
     def joined(self, parts: Sequence[Bounded], axis: int) -> Bounded:
-        role = parts[0].role if all(part.role is parts[0].role for part in parts) else Role.OTHER
+        role = parts[0].role if all(part.role is parts[0].role for part in parts) else SumRole.OTHER
         return replace(super().joined(parts, axis), role=role)
 
     def cast(self, x: Bounded, source: DType, target: DType) -> Bounded:
-        return replace(super().cast(x, source, target), role=x.role if target.is_float else Role.OTHER)
+        return replace(super().cast(x, source, target), role=x.role if target.is_float else SumRole.OTHER)
 
     def pointwise(self, op: Op, operands: Sequence[Bounded | Literal], dtype: DType) -> Bounded:
-        roles = [Role.OTHER if isinstance(x, Literal) else x.role for x in operands]
+        roles = [SumRole.OTHER if isinstance(x, Literal) else x.role for x in operands]
         return replace(super().pointwise(op, operands, dtype), role=_role(op.kind, roles))
 
     def fold(self, kind: OpKind, x: Bounded, axes: tuple[int, ...], dtype: DType) -> Bounded:
         found = super().fold(kind, x, axes, dtype)
         if kind is OpKind.AMAX:
-            return replace(found, role=Role.MAXIMUM)
-        if kind not in _SUMS or x.role is not Role.EXPONENTIAL or found.terms is None:
+            return replace(found, role=SumRole.MAXIMUM)
+        if kind not in _SUMS or x.role is not SumRole.EXPONENTIAL or found.terms is None:
             return found
         low, high = self.ends(found)
         share = found.terms * (_RESCALED_F64 if dtype is DType.F64 else _RESCALED)
@@ -59,16 +59,16 @@ class OnlineIntervals(Intervals):
         return replace(super().finish(op, x, count, dtype), role=x.role)
 
 
-def _role(kind: OpKind, roles: Sequence[Role]) -> Role:
+def _role(kind: OpKind, roles: Sequence[SumRole]) -> SumRole:
     """What an operator makes of operands of these roles."""
     match kind:
-        case OpKind.SUB if roles[1] is Role.MAXIMUM:
-            return Role.DISTANCE
-        case OpKind.EXP if roles[0] is Role.DISTANCE:
-            return Role.EXPONENTIAL
-        case OpKind.MAXIMUM if Role.MAXIMUM in roles:
-            return Role.MAXIMUM
+        case OpKind.SUB if roles[1] is SumRole.MAXIMUM:
+            return SumRole.DISTANCE
+        case OpKind.EXP if roles[0] is SumRole.DISTANCE:
+            return SumRole.EXPONENTIAL
+        case OpKind.MAXIMUM if SumRole.MAXIMUM in roles:
+            return SumRole.MAXIMUM
         case OpKind.MUL | OpKind.DIV:
-            return next((role for role in (Role.EXPONENTIAL, Role.DISTANCE) if role in roles), Role.OTHER)
+            return next((role for role in (SumRole.EXPONENTIAL, SumRole.DISTANCE) if role in roles), SumRole.OTHER)
         case _:
-            return Role.OTHER
+            return SumRole.OTHER

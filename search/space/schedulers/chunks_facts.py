@@ -200,7 +200,7 @@ def _with_ones(shape: tuple[int, ...], order: tuple[int, ...]) -> tuple[int, ...
 
 
 @dataclass(frozen=True)
-class Facts:
+class ChunksFacts:
     """A fusion of chunks on an architecture."""
 
     found: ChunkSpace

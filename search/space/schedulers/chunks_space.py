@@ -11,7 +11,7 @@ from compiler.ir.fusion import Fusion
 from compiler.schedule.start import start
 from search.space.constraints import Constraint
 from search.space.knobs import Knob
-from search.space.schedulers.chunks_facts import LEAST_BLOCKS, STEPS, ChunkSpace, Facts, chunk_space
+from search.space.schedulers.chunks_facts import LEAST_BLOCKS, STEPS, ChunksFacts, ChunkSpace, chunk_space
 from search.space.schedulers.copy_paths import CP_ASYNC
 from search.space.schedulers.flat_space import SMEM_SLACK_BYTES
 from search.space.schedulers.flat_worthwhile import MAX_REGISTER_BYTES, MIN_WORD_BYTES
@@ -35,7 +35,7 @@ def chunks_space(fusion: Fusion, arch: Arch) -> Space | None:
     found = chunk_space(start(fusion))
     if not isinstance(found, ChunkSpace):
         return None
-    facts = Facts(found, arch)
+    facts = ChunksFacts(found, arch)
     loads = ((CP_ASYNC,) if facts.load_vectors else ()) + ((BULK,) if facts.has_bulk else ())
     if not (loads and facts.vectors and facts.chunks and facts.threads):
         return None
@@ -54,7 +54,7 @@ def chunks_space(fusion: Fusion, arch: Arch) -> Space | None:
     return space if space.has_legal else None
 
 
-def _cuts(f: Facts) -> list[Constraint]:
+def _cuts(f: ChunksFacts) -> list[Constraint]:
     """How threads share a tile."""
     n = f.found.elems
 
@@ -99,7 +99,7 @@ def _cuts(f: Facts) -> list[Constraint]:
     ]
 
 
-def _bulk(f: Facts) -> list[Constraint]:
+def _bulk(f: ChunksFacts) -> list[Constraint]:
     """Runs that the copy engine brings."""
     n = f.found.elems
 
@@ -123,7 +123,7 @@ def _bulk(f: Facts) -> list[Constraint]:
     ]
 
 
-def _worthwhile(f: Facts) -> list[Constraint]:
+def _worthwhile(f: ChunksFacts) -> list[Constraint]:
     """What cannot be fast."""
     n = f.found.elems
     least = min(LEAST_TILE_BYTES, f.found.chunks * n * f.bytes_in // 2)

@@ -27,7 +27,7 @@ place than the next one in memory."""
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class ColumnAccess:
     """A global tensor as one operator reads it, or as it is written.
 
     `first`: the tensor that the reading operator makes, or the output itself. `strides`: in elements for every
@@ -56,7 +56,7 @@ class ColumnForm:
     folded: tuple[int, ...]
     kept: tuple[int, ...]
     inner: int
-    accesses: tuple[Access, ...]
+    accesses: tuple[ColumnAccess, ...]
 
     def columns(self, which: str) -> tuple[int, ...]:
         """The dimensions that threads of a row lie along: the kept ones from the last folded one on, or all.
@@ -79,7 +79,7 @@ class ColumnForm:
         """Elements along dimensions merged into one."""
         return prod(self.shape[d] for d in dims)
 
-    def width(self, access: Access, which: str, vector: int) -> int:
+    def width(self, access: ColumnAccess, which: str, vector: int) -> int:
         """The widest word, in elements, by which `vector` neighbouring columns of an access are read or written.
 
         A word is contiguous and aligned wherever it starts (PTX ISA, ld and st): its extent divides every stride but
@@ -92,7 +92,7 @@ class ColumnForm:
             word //= 2
         return word
 
-    def _run(self, access: Access, which: str) -> tuple[int, ...]:
+    def _run(self, access: ColumnAccess, which: str) -> tuple[int, ...]:
         """The innermost columns that lie one after the other in memory."""
         found: list[int] = []
         for d in reversed([d for d in self.columns(which) if self.shape[d] > 1]):
@@ -101,11 +101,11 @@ class ColumnForm:
             found.append(d)
         return tuple(found)
 
-    def is_run(self, access: Access, which: str) -> bool:
+    def is_run(self, access: ColumnAccess, which: str) -> bool:
         """True if all columns of an access lie one after the other in memory."""
         return len(self._run(access, which)) == sum(self.shape[d] > 1 for d in self.columns(which))
 
-    def _fits(self, access: Access, which: str, word: int, run: tuple[int, ...]) -> bool:
+    def _fits(self, access: ColumnAccess, which: str, word: int, run: tuple[int, ...]) -> bool:
         if word * access.nbytes > WORD_BYTES or access.align % (word * access.nbytes):
             return False
         if access.offset % word or access.run % word:
@@ -117,21 +117,21 @@ class ColumnForm:
         return all(s is not None and s % word == 0 for s in others)
 
     @property
-    def full(self) -> tuple[Access, ...]:
+    def full(self) -> tuple[ColumnAccess, ...]:
         """Accesses that pass over the whole iteration space."""
         return tuple(a for a in self.accesses if a.is_full)
 
     @property
-    def streams(self) -> tuple[Access, ...]:
+    def streams(self) -> tuple[ColumnAccess, ...]:
         """Full accesses that vary along every dimension, which make up most of the traffic; all full ones if none."""
         return _streams(self.shape, self.full) or self.full
 
     @property
-    def loads(self) -> tuple[Access, ...]:
+    def loads(self) -> tuple[ColumnAccess, ...]:
         return tuple(a for a in self.full if not a.is_output)
 
     @property
-    def stores(self) -> tuple[Access, ...]:
+    def stores(self) -> tuple[ColumnAccess, ...]:
         return tuple(a for a in self.full if a.is_output)
 
 
@@ -193,8 +193,8 @@ def varies_along(t: TensorView, folded: tuple[int, ...]) -> bool:
     return any(not (t.logical[d].is_broadcast or t.logical[d].is_reduction) for d in folded)
 
 
-def _accesses(sf: ScheduledFusion, shape: tuple[int, ...], kept: tuple[int, ...]) -> tuple[Access, ...]:
-    found: list[Access] = []
+def _accesses(sf: ScheduledFusion, shape: tuple[int, ...], kept: tuple[int, ...]) -> tuple[ColumnAccess, ...]:
+    found: list[ColumnAccess] = []
     for op in sf.ops:
         result = sf.tensor(op.output)
         whole = len(result.logical) == len(shape)
@@ -229,8 +229,8 @@ def _place(t: TensorView, index: tuple[Expr, ...]) -> Expr:
 
 def _access(
     t: TensorView, first: str, strides: tuple[int | None, ...], offset: int, run: int, *, is_full: bool
-) -> Access:
-    return Access(t.name, first, strides, offset, run, t.dtype.nbytes, t.align, t.name == first, is_full)
+) -> ColumnAccess:
+    return ColumnAccess(t.name, first, strides, offset, run, t.dtype.nbytes, t.align, t.name == first, is_full)
 
 
 def _run_of(bounds: tuple[Within, ...], extents: tuple[int, ...]) -> int:
@@ -256,12 +256,12 @@ def _stride(place: Expr, dim: int) -> int | None:
     return step
 
 
-def _streams(shape: tuple[int, ...], accesses: tuple[Access, ...]) -> tuple[Access, ...]:
+def _streams(shape: tuple[int, ...], accesses: tuple[ColumnAccess, ...]) -> tuple[ColumnAccess, ...]:
     real = [d for d, n in enumerate(shape) if n > 1]
     return tuple(a for a in accesses if all(a.strides[d] != 0 for d in real))
 
 
-def _innermost(shape: tuple[int, ...], accesses: tuple[Access, ...]) -> int:
+def _innermost(shape: tuple[int, ...], accesses: tuple[ColumnAccess, ...]) -> int:
     """The dimension along which most bytes are contiguous; of equals the last.
 
     Where nothing is contiguous, the dimension of the shortest stride; where nothing varies, the last.

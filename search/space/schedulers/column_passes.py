@@ -139,18 +139,18 @@ def reuses(sf: ScheduledFusion) -> tuple[str, ...]:
 
 
 @dataclass
-class Passes:
+class ColumnPasses:
     """The passes of a fusion: `kept` in registers for all, `of` every full tensor the one pass that it belongs to."""
 
     kept: frozenset[str]
     of: dict[str, int] = field(default_factory=dict)
 
 
-def split_passes(b: TraceBuilder, reuse: str) -> Passes:
+def split_passes(b: TraceBuilder, reuse: str) -> ColumnPasses:
     """Gives each pass its own copy of what it computes anew. Tensors may not be scheduled yet."""
     kept = kept_tensors(b.sf, reuse)
     needed = passes_of(b.sf, kept)
-    found = Passes(kept)
+    found = ColumnPasses(kept)
     for op in reversed(b.sf.ops):
         name = op.output
         if name not in needed:

@@ -19,7 +19,7 @@ from compiler.ir.ops import OpKind
 from compiler.ir.tensor import CopyVia
 from compiler.schedule import steps
 from search.space.schedulers.builder import TraceBuilder
-from search.space.schedulers.column_form import Access, ColumnForm
+from search.space.schedulers.column_form import ColumnAccess, ColumnForm
 from search.space.schedulers.column_passes import SHARED
 
 P = ParallelType
@@ -34,14 +34,14 @@ UNIT_BYTES = 16
 def stageable(form: ColumnForm, sf: ScheduledFusion, which: str) -> tuple[str, ...]:
     """The inputs that tensor maps can bring, `which` as in `ColumnForm.columns`: read as they are, once in every place,
     their columns one run in memory and their rows a multiple of 16 bytes apart."""
-    by_name: dict[str, list[Access]] = {}
+    by_name: dict[str, list[ColumnAccess]] = {}
     for a in form.accesses:
         if not a.is_output:
             by_name.setdefault(a.tensor, []).append(a)
     return tuple(name for name, found in by_name.items() if all(_is_stageable(form, sf, which, a) for a in found))
 
 
-def _is_stageable(form: ColumnForm, sf: ScheduledFusion, which: str, a: Access) -> bool:
+def _is_stageable(form: ColumnForm, sf: ScheduledFusion, which: str, a: ColumnAccess) -> bool:
     op = sf.producer(a.first)
     if op is None or op.kind is not OpKind.COPY or not a.is_full or a not in form.streams or a.align % UNIT_BYTES:
         return False
@@ -56,7 +56,7 @@ def _is_stageable(form: ColumnForm, sf: ScheduledFusion, which: str, a: Access) 
     return _is_merged(form, a, rows, pitch) and all(s is not None and s * a.nbytes % UNIT_BYTES == 0 for s in others)
 
 
-def _is_merged(form: ColumnForm, a: Access, dims: tuple[int, ...], step: int) -> bool:
+def _is_merged(form: ColumnForm, a: ColumnAccess, dims: tuple[int, ...], step: int) -> bool:
     """True if the dimensions are one run in memory, of elements `step` apart."""
     for d in reversed([d for d in dims if form.shape[d] > 1]):
         if a.strides[d] != step:

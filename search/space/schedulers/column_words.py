@@ -15,7 +15,7 @@ import numpy as np
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.ops import MOVES
 from search.space.constraints import Constraint
-from search.space.schedulers.column_form import WORD_BYTES, Access, ColumnForm
+from search.space.schedulers.column_form import WORD_BYTES, ColumnAccess, ColumnForm
 
 WORDS = "words"
 """The value of the knob `load` that asks for them."""
@@ -32,11 +32,11 @@ def straddling(form: ColumnForm, sf: ScheduledFusion, which: str, vector: int) -
     return tuple(a.first for a in form.loads if _straddles(form, sf, which, a, vector))
 
 
-def _widest(a: Access) -> int:
+def _widest(a: ColumnAccess) -> int:
     return WORD_BYTES // a.nbytes
 
 
-def _straddles(form: ColumnForm, sf: ScheduledFusion, which: str, a: Access, vector: int) -> bool:
+def _straddles(form: ColumnForm, sf: ScheduledFusion, which: str, a: ColumnAccess, vector: int) -> bool:
     op = sf.producer(a.first)
     if op is None or op.kind not in MOVES or op.within or None in a.strides or vector > _widest(a):
         return False

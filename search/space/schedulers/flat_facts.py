@@ -24,7 +24,7 @@ serves the streams."""
 
 
 @dataclass(frozen=True)
-class Facts:
+class FlatFacts:
     """Numbers of a fusion that constraints read."""
 
     space: IterationSpace

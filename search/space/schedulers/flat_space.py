@@ -19,7 +19,7 @@ from search.space.constraints import Constraint
 from search.space.knobs import Knob
 from search.space.schedulers.aligned_rows import IN_WORDS
 from search.space.schedulers.copy_paths import CP_ASYNC, copied_rings
-from search.space.schedulers.flat_facts import Facts
+from search.space.schedulers.flat_facts import FlatFacts
 from search.space.schedulers.flat_worthwhile import redundant, worthwhile
 from search.space.schedulers.iteration_space import IterationSpace, iteration_space
 from search.space.schedulers.multicasts import MULTICASTS, Multicasts, multicast_constraints
@@ -57,11 +57,11 @@ def flat_space(fusion: Fusion, arch: Arch, sm_count: int) -> Space:
     """The space of a fusion that the flat scheduler does not refuse."""
     found = iteration_space(start(fusion))
     assert isinstance(found, IterationSpace), "refused fusions have no space"
-    facts = Facts(found, arch, sm_count)
+    facts = FlatFacts(found, arch, sm_count)
     return Space("flat", _knobs(fusion, facts), tuple(_constraints(facts)))
 
 
-def _knobs(fusion: Fusion, f: Facts) -> tuple[Knob, ...]:
+def _knobs(fusion: Fusion, f: FlatFacts) -> tuple[Knob, ...]:
     bulk = f.arch.has_tma
     paths = ("vector", "tma", "bulk") if bulk else ("vector",)
     vectors = f.vectors
@@ -97,7 +97,7 @@ def _knobs(fusion: Fusion, f: Facts) -> tuple[Knob, ...]:
 _Predicate = Callable[..., Any]
 
 
-def _constraints(f: Facts) -> list[Constraint]:
+def _constraints(f: FlatFacts) -> list[Constraint]:
     rings = ring_constraints(_rings(f))
     return [
         *_legality(f),
@@ -111,7 +111,7 @@ def _constraints(f: Facts) -> list[Constraint]:
     ]
 
 
-def _copies(f: Facts) -> list[Constraint]:
+def _copies(f: FlatFacts) -> list[Constraint]:
     """Copies by threads past their registers."""
 
     def words(load: Any, view: Any, vector: Any) -> Any:
@@ -131,7 +131,7 @@ def _copies(f: Facts) -> list[Constraint]:
     ]
 
 
-def _multicasts(f: Facts, m: Multicasts) -> list[Constraint]:
+def _multicasts(f: FlatFacts, m: Multicasts) -> list[Constraint]:
     """Tiles that all blocks of a cluster have."""
 
     def plain(order: Any) -> Any:
@@ -161,7 +161,7 @@ def _multicasts(f: Facts, m: Multicasts) -> list[Constraint]:
     ]
 
 
-def _rings(f: Facts) -> Rings:
+def _rings(f: FlatFacts) -> Rings:
     """The tiles of a persistent block that bulk copies bring."""
 
     def ringed(load: Any, blocks: Any) -> Any:
@@ -170,7 +170,7 @@ def _rings(f: Facts) -> Rings:
     return Rings(f.arch, ("load", "blocks_per_sm"), ringed, ("threads_x", "threads_y"), "blocks_per_sm")
 
 
-def _legality(f: Facts) -> list[Constraint]:
+def _legality(f: FlatFacts) -> list[Constraint]:
     """Vectors, block and shared memory."""
 
     def smem(load: Any, store: Any, vector: Any, tx: Any, ty: Any, rows: Any, steps: Any, stages: Any) -> Any:
@@ -196,7 +196,7 @@ def _legality(f: Facts) -> list[Constraint]:
     ]
 
 
-def _tensor_maps(f: Facts) -> list[Constraint]:
+def _tensor_maps(f: FlatFacts) -> list[Constraint]:
     """Copies by tensor map."""
 
     def pitch(path: str) -> _Predicate:
@@ -234,7 +234,7 @@ def _tensor_maps(f: Facts) -> list[Constraint]:
     return [*out, Constraint("tma_store_rows_are_multiples_of_16_bytes", ("store", "view"), whole_stores, reason)]
 
 
-def _bulk_runs(f: Facts) -> list[Constraint]:
+def _bulk_runs(f: FlatFacts) -> list[Constraint]:
     """1-D bulk copies."""
 
     def run(path: str) -> _Predicate:

@@ -15,7 +15,7 @@ from compiler.ir.tensor import CachePolicy
 from search.space.constraints import Constraint
 from search.space.schedulers.aligned_rows import IN_WORDS
 from search.space.schedulers.copy_paths import CP_ASYNC
-from search.space.schedulers.flat_facts import KEPT_BYTES, Facts
+from search.space.schedulers.flat_facts import KEPT_BYTES, FlatFacts
 from search.space.schedulers.row_facts import AS_THEY_ARE
 
 MAX_REGISTER_BYTES = 4 * 160
@@ -38,7 +38,7 @@ MAX_BLOCK_THREADS = 512
 """Threads of a block: the end of all of them is waited for before another block begins."""
 
 
-def redundant(f: Facts) -> list[Constraint]:
+def redundant(f: FlatFacts) -> list[Constraint]:
     """Knobs that have no effect stay at their first value."""
 
     def threads(load: Any, store: Any, tx: Any, ty: Any) -> Any:
@@ -164,7 +164,7 @@ def redundant(f: Facts) -> list[Constraint]:
     ]
 
 
-def worthwhile(f: Facts) -> list[Constraint]:
+def worthwhile(f: FlatFacts) -> list[Constraint]:
     """What cannot be fast: spills, tiles beyond the problem, grids that the problem does not fill."""
 
     def registers(vector: Any, rows: Any, steps: Any, order: Any, begin: Any) -> Any:

@@ -39,7 +39,7 @@ COSTLY = frozenset(
 
 
 @dataclass(frozen=True)
-class Passes:
+class RowPasses:
     """The passes of a fusion. `starts`: by tensor, the first pass in which its value can be had; `used`: by tensor that
     varies along the row, the parts of passes in which it is read; `kept`: tensors that are computed once; `scaled`:
     sums that are folded along with a maximum; `columns`: reductions across rows, which end no pass: nothing that a row
@@ -82,12 +82,12 @@ class Passes:
         return self.used.get(reader.output, part)
 
 
-def passes_of(b: TraceBuilder, folded: Collection[int], rank: int, kept: Collection[str] = ()) -> Passes:
+def passes_of(b: TraceBuilder, folded: Collection[int], rank: int, kept: Collection[str] = ()) -> RowPasses:
     """The passes, where the tensors `kept` are computed once."""
     starts = dict.fromkeys(b.sf.inputs, 0)
     scaled = frozenset(name for name, fold in online_folds(b.sf).items() if name != fold.maximum)
     columns = frozenset(op.output for op in b.sf.ops if op.kind in REDUCTIONS and not _folds(b, op, folded))
-    passes = Passes(starts, {}, kept, scaled, columns)
+    passes = RowPasses(starts, {}, kept, scaled, columns)
     for op in b.sf.ops:
         first = max((starts[n] for n in op.tensor_inputs), default=0)
         starts[op.output] = first - 1 if op.is_running else first + passes.ended_by(op)
@@ -195,7 +195,7 @@ def _joined(part: int) -> int:
     return part - SCALED if part % PARTS == SCALED else part
 
 
-def _reader_part(passes: Passes, reader: TensorOp, of: dict[str, int]) -> int:
+def _reader_part(passes: RowPasses, reader: TensorOp, of: dict[str, int]) -> int:
     if reader.output in of and reader.output not in passes.kept and not passes.ended_by(reader):
         return of[reader.output]
     return passes.part_of(reader)

@@ -35,7 +35,7 @@ from compiler.schedule.trace import ScheduleTrace
 from search.space.schedulers.builder import TraceBuilder
 from search.space.schedulers.pointwise_body import MATH, inline_body, is_packed_cast, set_cache
 from search.space.schedulers.rings import turn
-from search.space.schedulers.tile2d_facts import WARP, Facts
+from search.space.schedulers.tile2d_facts import WARP, Tile2dFacts
 from search.space.schedulers.tile2d_layouts import BANKS, ODD, PHASES
 from search.space.schedulers.tile2d_matrix import MATRIX, fragment_loops, fragment_types, is_direct, stores_matrices
 from search.space.schedulers.tile2d_sources import Chain, add_chain, cache_rest, loads_by_vector
@@ -69,7 +69,7 @@ class Tile2d:
             return str(e)
         if isinstance(found, str):
             return found
-        if Facts(found, arch, self.sm_count).is_too_small:
+        if Tile2dFacts(found, arch, self.sm_count).is_too_small:
             return f"a tile of {found.extent_in} x {found.extent_out} elements has fewer than a block has threads"
         return None
 

@@ -49,7 +49,7 @@ LONG_TILES = (*TILES, 512, 1024)
 
 
 @dataclass(frozen=True)
-class Facts:
+class Tile2dFacts:
     """A transposed fusion on an architecture. `sm_count` sizes the grid of persistent schedules."""
 
     space: TransposedSpace

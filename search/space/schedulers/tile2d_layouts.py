@@ -14,7 +14,7 @@ import numpy as np
 from search.space.constraints import Constraint
 from search.space.schedulers.copy_paths import CP_ASYNC, copies_by
 from search.space.schedulers.flat_space import MAX_BOX
-from search.space.schedulers.tile2d_facts import REGISTER_BYTES, WORD_BYTES, Facts, sector_elements
+from search.space.schedulers.tile2d_facts import REGISTER_BYTES, WORD_BYTES, Tile2dFacts, sector_elements
 from search.space.schedulers.tile2d_matrix import BY_MATRICES
 
 SPANS = {"32B": 32, "64B": 64, "128B": 128}
@@ -51,7 +51,7 @@ def _each(values: Any, holds: Callable[[int], bool]) -> Any:
     return np.array([bool(holds(int(v))) for v in values.ravel()]).reshape(values.shape)
 
 
-def memory_constraints(f: Facts) -> list[Constraint]:
+def memory_constraints(f: Tile2dFacts) -> list[Constraint]:
     """Vector alignment in global memory, layouts and size of shared memory."""
     halo_elems = sector_elements(f.space.target_bytes)
     sources = tuple(dict.fromkeys(s.nbytes for s in f.space.sources))

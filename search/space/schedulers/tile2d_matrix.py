@@ -29,7 +29,7 @@ from compiler.copies.instruction import MATRIX_BYTES, STMATRIX_CAPABILITY
 from compiler.ir.iter_domain import ParallelType
 from search.space.constraints import Constraint
 from search.space.schedulers.builder import TraceBuilder
-from search.space.schedulers.tile2d_facts import VECTORS, WARP, WORD_BYTES, Facts
+from search.space.schedulers.tile2d_facts import VECTORS, WARP, WORD_BYTES, Tile2dFacts
 
 VECTOR, MATRIX = "vector", "matrix"
 """Values of the knob `move`: how threads move elements between shared memory and registers."""
@@ -61,23 +61,23 @@ def stores_matrices(point: Any) -> bool:
     return bool(point.get("move") == MATRIX and (is_direct(point) or point["vector_out"] == 2))
 
 
-def has_matrices(f: Facts) -> bool:
+def has_matrices(f: Tile2dFacts) -> bool:
     """True if elements on one side of the registers are of a size that ldmatrix or stmatrix moves."""
     return _loads(f) or _stores_direct(f)
 
 
-def _loads(f: Facts) -> bool:
+def _loads(f: Tile2dFacts) -> bool:
     """Whether ldmatrix can bring what the sources' tiles hold: elements of 16 bits, or pairs of bytes."""
     return f.space.source_bytes[0] in (1, ELEMENT_BYTES) and all(
         s.nbytes == f.widest_in and s.is_whole for s in f.space.sources
     )
 
 
-def _stores(f: Facts) -> bool:
+def _stores(f: Tile2dFacts) -> bool:
     return f.arch.capability >= STMATRIX_CAPABILITY and set(f.space.target_bytes) == {ELEMENT_BYTES}
 
 
-def _stores_direct(f: Facts) -> bool:
+def _stores_direct(f: Tile2dFacts) -> bool:
     return _stores(f) and f.has_stored_maps
 
 
@@ -121,7 +121,7 @@ def fragment_types(b: TraceBuilder, tv: str, lead: int) -> list[ParallelType]:
     return [*[ParallelType.UNROLL] * (own - 1), ParallelType.VECTORIZE]
 
 
-def matrix_constraints(f: Facts) -> list[Constraint]:
+def matrix_constraints(f: Tile2dFacts) -> list[Constraint]:
     """Where the matrices of a point are whole, and can be what it moves at all."""
     if not has_matrices(f):
         return []

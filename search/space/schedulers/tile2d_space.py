@@ -24,7 +24,7 @@ from search.space.schedulers.tile2d_facts import (
     VECTORS,
     WARP,
     WORD_BYTES,
-    Facts,
+    Tile2dFacts,
     places_before,
     sector_elements,
 )
@@ -65,7 +65,7 @@ def tile2d_space(fusion: Fusion, arch: Arch, sm_count: int) -> Space:
     """The space of a fusion that the scheduler does not refuse."""
     found = transposed_space(start(fusion))
     assert isinstance(found, TransposedSpace), "refused fusions have no space"
-    facts = Facts(found, arch, sm_count)
+    facts = Tile2dFacts(found, arch, sm_count)
     kinds = (_shape, _shifts, memory_constraints, _bulk, _rings, matrix_constraints, _redundant, worthwhile)
     constraints = tuple(constraint for kind in kinds for constraint in kind(facts))
     return Space("tile2d", tuple(_possible(knob, constraints) for knob in _knobs(fusion, facts)), constraints)
@@ -78,7 +78,7 @@ def _possible(knob: Knob, constraints: tuple[Constraint, ...]) -> Knob:
     return Knob(knob.name, tuple(v for v, holds in zip(knob.values, legal, strict=True) if holds))
 
 
-def _knobs(fusion: Fusion, f: Facts) -> tuple[Knob, ...]:
+def _knobs(fusion: Fusion, f: Tile2dFacts) -> tuple[Knob, ...]:
     able = {"vector": True, CP_ASYNC: f.has_copies, "tma": f.has_tensor_maps, "direct": f.has_stored_maps}
     loads = tuple(path for path, is_able in able.items() if is_able)
     vectors_in = tuple(v for v in VECTORS if v * f.widest_in <= WORD_BYTES)
@@ -113,7 +113,7 @@ def _knobs(fusion: Fusion, f: Facts) -> tuple[Knob, ...]:
     )
 
 
-def _shape(f: Facts) -> list[Constraint]:
+def _shape(f: Tile2dFacts) -> list[Constraint]:
     """How threads cover the tile."""
 
     halo_elems = sector_elements(f.space.target_bytes)
@@ -174,7 +174,7 @@ def _shape(f: Facts) -> list[Constraint]:
     ]
 
 
-def _shifts(f: Facts) -> list[Constraint]:
+def _shifts(f: Tile2dFacts) -> list[Constraint]:
     """Runs moved to the boundaries of a warp's accesses, a warp along the run."""
 
     def load(
@@ -245,7 +245,7 @@ def _shifts(f: Facts) -> list[Constraint]:
     ]
 
 
-def _bulk(f: Facts) -> list[Constraint]:
+def _bulk(f: Tile2dFacts) -> list[Constraint]:
     """Tensor maps."""
     e_in, e_out = (s.nbytes for s in f.space.sources), f.space.target_bytes
     pitch_in, pitch_out = f.space.source_pitch, f.space.target_pitch
@@ -298,7 +298,7 @@ def _real_dims(space: TransposedSpace, run: tuple[int, ...]) -> int:
     return sum(space.shape[d] > 1 for g in run for d in space.groups[g])
 
 
-def _rings(f: Facts) -> list[Constraint]:
+def _rings(f: Tile2dFacts) -> list[Constraint]:
     """The tiles of a persistent block that bulk copies bring, or threads past their registers."""
 
     def ringed(load: Any, blocks: Any) -> Any:
@@ -308,7 +308,7 @@ def _rings(f: Facts) -> list[Constraint]:
     return [*ring_constraints(rings), copied_rings(("load",), lambda load: load == CP_ASYNC)]
 
 
-def _redundant(f: Facts) -> list[Constraint]:
+def _redundant(f: Tile2dFacts) -> list[Constraint]:
     """Knobs that have no effect stay at their first value; paths that no memory system serves well are left out."""
     least = f.load_vectors[0]
     return [

@@ -14,7 +14,7 @@ import numpy as np
 from compiler.ir.tensor import CachePolicy
 from search.space.constraints import Constraint
 from search.space.schedulers.copy_paths import CP_ASYNC
-from search.space.schedulers.tile2d_facts import WARP, WORD_BYTES, Facts
+from search.space.schedulers.tile2d_facts import WARP, WORD_BYTES, Tile2dFacts
 from search.space.schedulers.tile2d_layouts import BANKS, ODD, PHASES
 from search.space.schedulers.tile2d_matrix import BY_MATRICES, MATRIX, VECTOR, has_matrices
 
@@ -49,14 +49,14 @@ MOST_WORDS, MOST_THREADS = 16, 512
 HARDWARE = (("128B", 128), ("64B", 64), ("32B", 32))
 
 
-def worthwhile(f: Facts) -> list[Constraint]:
+def worthwhile(f: Tile2dFacts) -> list[Constraint]:
     """What a fusion's points need not try. Small problems end before rates of memory count: they may try any tile."""
     if prod(f.space.shape) < FEW_ELEMS:
         return _hints()
     return [*_order(f), *_hints(), *_paths(f), *_tiles(f), *_odd(f), *_phases(f), *_layouts(f)]
 
 
-def _order(f: Facts) -> list[Constraint]:
+def _order(f: Tile2dFacts) -> list[Constraint]:
     reads_more = f.bytes_in > f.bytes_out
     is_long = f.extent_out * f.widest_out > LONG_ROW_BYTES
 
@@ -93,7 +93,7 @@ def _hints() -> list[Constraint]:
     ]
 
 
-def _paths(f: Facts) -> list[Constraint]:
+def _paths(f: Tile2dFacts) -> list[Constraint]:
     is_narrow = min(f.extent_in, f.extent_out) < WARP
     narrowest = min(s.nbytes for s in f.space.sources)
 
@@ -128,7 +128,7 @@ def _paths(f: Facts) -> list[Constraint]:
     ]
 
 
-def _tiles(f: Facts) -> list[Constraint]:
+def _tiles(f: Tile2dFacts) -> list[Constraint]:
     # What a dimension has, if that is less: no tile of a short dimension can be longer.
     line_in = min(LINE_BYTES, f.tiles_in[-1] * f.widest_in)
     line_out = min(LINE_BYTES // 2, f.tiles_out[-1] * f.widest_out)
@@ -170,7 +170,7 @@ def _tiles(f: Facts) -> list[Constraint]:
     ]
 
 
-def _odd(f: Facts) -> list[Constraint]:
+def _odd(f: Tile2dFacts) -> list[Constraint]:
     """Rows of the outputs that begin at any address: both ends of a tile's run are parts of sectors."""
     if not f.shifts_store:
         return []
@@ -209,7 +209,7 @@ def _odd(f: Facts) -> list[Constraint]:
     ]
 
 
-def _phases(f: Facts) -> list[Constraint]:
+def _phases(f: Tile2dFacts) -> list[Constraint]:
     """Rows of the sources that lie in shared memory as in global memory, from a multiple of a vector on."""
     if not f.superset_vectors:
         return []
@@ -237,7 +237,7 @@ def _phases(f: Facts) -> list[Constraint]:
     ]
 
 
-def _layouts(f: Facts) -> list[Constraint]:
+def _layouts(f: Tile2dFacts) -> list[Constraint]:
     sources = tuple(dict.fromkeys(s.nbytes for s in f.space.sources))
     targets = tuple(dict.fromkeys(f.space.target_bytes))
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 from numpy.typing import NDArray
 
-from compiler.analysis.memory.matrix import Fragment, fragment_of, matrices_in, named_rows
+from compiler.analysis.memory.matrix import MatrixFragment, fragment_of, matrices_in, named_rows
 from compiler.ir.expr import Expr, Var, const, var
 
 THREADS = 64
@@ -42,7 +42,7 @@ def held(offset: Expr, width: int) -> NDArray[np.int64]:
     return np.broadcast_to(np.asarray(offset.evaluate(values), np.int64), (width, THREADS))
 
 
-def spread(found: Fragment, width: int, nbytes: int) -> NDArray[np.int64]:
+def spread(found: MatrixFragment, width: int, nbytes: int) -> NDArray[np.int64]:
     """The offsets of what lanes hold, by the rows that lanes name (PTX ISA, ldmatrix: fragments)."""
     unit = 2 // nbytes
     t, element = np.arange(THREADS)[None, :], np.arange(width)[:, None]

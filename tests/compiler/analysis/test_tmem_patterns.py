@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from compiler.analysis.id.graph import id_graph
 from compiler.analysis.tmem.patterns import SHAPES, Shape
-from compiler.analysis.tmem.tmem import Pattern, TensorMemory, plan_tensor_memory
+from compiler.analysis.tmem.tmem import Pattern, TensorMemoryPlan, plan_tensor_memory
 from compiler.ir.expr import Expr
 from tests.compiler.analysis.tmem_cases import (
     ALL,
@@ -249,7 +249,7 @@ def lane_document(shape: Sequence[int], *steps: Step, at: int, dtype: str = "flo
     return document(shape, [*on(ALL, *steps), *on("tv2", allocate(), dimsep(at))], dtype)
 
 
-def rules_and_pattern(memory: TensorMemory) -> tuple[set[str], str | None]:
+def rules_and_pattern(memory: TensorMemoryPlan) -> tuple[set[str], str | None]:
     return breaches_of(memory), memory.pattern_of("tv2")
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compiler.analysis.id.graph import id_graph
-from compiler.analysis.tmem.warps import LANE_BITS, Warps, block_shape, warps_of
+from compiler.analysis.tmem.warps import LANE_BITS, TmemWarps, block_shape, warps_of
 from compiler.errors import Violation
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.expr import Expr, Var
@@ -34,7 +34,7 @@ def fusion(block: tuple[int, ...], extents: tuple[int, ...], own: tuple[bool, ..
     return fusion_of({**data, "tensors": data["tensors"] | {"ts": shared}, "ops": ops, "schedule": schedule})
 
 
-def warps(sf: ScheduledFusion) -> tuple[Warps, list[Expr]]:
+def warps(sf: ScheduledFusion) -> tuple[TmemWarps, list[Expr]]:
     """The warps of tv2, and the index of its axis on x, y and z; zero where it has none."""
     graph = id_graph(sf)
     t = sf.tensor("tv2")
@@ -46,7 +46,7 @@ def warps(sf: ScheduledFusion) -> tuple[Warps, list[Expr]]:
     return found, index
 
 
-def numbering(found: Warps, index: list[Expr]) -> set[tuple[int, ...]]:
+def numbering(found: TmemWarps, index: list[Expr]) -> set[tuple[int, ...]]:
     """Warp, number in the warp, and x, y, z of every thread that the expressions describe."""
     assert found.warp is not None
     variables = {v for e in (*index, found.warp) for v in e.variables} | set(LANE_BITS)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from compiler.analysis.id.graph import id_graph
 from compiler.analysis.tmem.patterns import SHAPES
-from compiler.analysis.tmem.tmem import TensorMemory, plan_tensor_memory
+from compiler.analysis.tmem.tmem import TensorMemoryPlan, plan_tensor_memory
 from compiler.errors import Violation
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.id_exprs import IdExpr, Merge, Split, Swizzle
@@ -95,12 +95,12 @@ def fusion_of(data: Mapping[str, Any]) -> ScheduledFusion:
     return sf
 
 
-def plan_of(data: Mapping[str, Any]) -> TensorMemory:
+def plan_of(data: Mapping[str, Any]) -> TensorMemoryPlan:
     sf = fusion_of(data)
     return plan_tensor_memory(sf, id_graph(sf))
 
 
-def breaches_of(memory: TensorMemory) -> set[str]:
+def breaches_of(memory: TensorMemoryPlan) -> set[str]:
     """Names of the rules that a plan says are broken."""
     every = (*memory.breaches, *(b for a in memory.accesses for b in a.breaches))
     return {b.rule for b in every if isinstance(b, Violation)}
@@ -149,7 +149,7 @@ def allocation_index(tm: TensorView, logical: Sequence[NDArray[Any]]) -> Index:
     return forward(tm.allocation.exprs, index) if tm.allocation is not None else index
 
 
-def touched_pattern(sf: ScheduledFusion, op: TensorOp, memory: TensorMemory) -> str | None:
+def touched_pattern(sf: ScheduledFusion, op: TensorOp, memory: TensorMemoryPlan) -> str | None:
     """The first pattern that explains, cell by cell, what every warp touches; None where no pattern does.
 
     For copies whose blocks have whole warps and whose loops and vectors have extents of two (or vectors of bits).

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from compiler.copies.errors import TileError
 from compiler.copies.layout import (
     Layout,
+    LayoutStep,
     MatrixLayout,
-    Step,
     TiledMatrixLayout,
     coalesced,
     column_major,
@@ -110,11 +110,11 @@ def test_what_plainly_repeats_needs_no_enumeration(strides: tuple[int, int]) -> 
 def test_levels_that_continue_one_another_are_one(
     given_levels: list[tuple[int, int]], fewest: list[tuple[int, int]]
 ) -> None:
-    assert coalesced(tuple(Step(*s) for s in given_levels)) == tuple(Step(*s) for s in fewest)
+    assert coalesced(tuple(LayoutStep(*s) for s in given_levels)) == tuple(LayoutStep(*s) for s in fewest)
 
 
 def test_one_level_each_way_is_a_matrix_layout() -> None:
-    assert layout_from((Step(2, 9),), (Step(3, 1),)) == MatrixLayout((2, 3), (9, 1))
+    assert layout_from((LayoutStep(2, 9),), (LayoutStep(3, 1),)) == MatrixLayout((2, 3), (9, 1))
 
 
 @pytest.mark.parametrize(
@@ -155,15 +155,15 @@ def test_composition_is_the_tile_and_the_place_in_it(outer: MatrixLayout, inner:
     assert is_injective(composed) == (len(np.unique(offsets(composed))) == size(composed))
 
 
-steps = st.lists(st.builds(Step, st.integers(1, 3), st.sampled_from([0, 1, 2, 3, 4, 6, 12])), max_size=4)
+steps = st.lists(st.builds(LayoutStep, st.integers(1, 3), st.sampled_from([0, 1, 2, 3, 4, 6, 12])), max_size=4)
 
 
 @settings(derandomize=True, deadline=None)
 @given(steps, steps)
 def test_levels_make_a_layout_of_the_same_offsets_if_one_composition_does(
-    rows: list[Step], columns: list[Step]
+    rows: list[LayoutStep], columns: list[LayoutStep]
 ) -> None:
-    def reached(levels: list[Step]) -> list[int]:
+    def reached(levels: list[LayoutStep]) -> list[int]:
         places = product(*(range(s.extent) for s in levels))
         return [sum(i * s.stride for i, s in zip(p, levels, strict=True)) for p in places]
 

@@ -12,7 +12,7 @@ import pytest
 from compiler.dtypes import DType
 from compiler.emit.cuda import emit_launches, entries
 from compiler.emit.folds import accumulate, accumulate_run, conditions, fill, shuffle
-from compiler.emulate.launch import Launch, Tensor, TensorArgument
+from compiler.emulate.launch import EmulatedTensor, Launch, TensorArgument
 from compiler.emulate.ptx.module import Module
 from compiler.emulate.ptx.parser import parse
 from compiler.emulate.run import emulate
@@ -194,8 +194,8 @@ def test_every_lane_has_the_fold_that_numpy_has(module: Module, fold: tuple[OpKi
     inputs = NumpyArrays().bytes_of(stored(x, dtype)).copy()
     outputs = np.zeros(LANES * dtype.nbytes, np.uint8)
     tensors = {
-        "i0": Tensor("i0", dtype.value, (LANES * EACH,), inputs),
-        "v0": Tensor("v0", dtype.value, (LANES,), outputs, np.zeros(outputs.shape, np.bool_)),
+        "i0": EmulatedTensor("i0", dtype.value, (LANES * EACH,), inputs),
+        "v0": EmulatedTensor("v0", dtype.value, (LANES,), outputs, np.zeros(outputs.shape, np.bool_)),
     }
     entry = entries(len(FOLDS))[FOLDS.index(fold)]
     launch = Launch(entry, "sm_90a", (1, 1, 1), (LANES, 1, 1), tuple(map(TensorArgument, tensors)), tensors)

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from compiler.emit.math_forms import MATH_FORMS, ErrorOf, Form, MathForms
+from compiler.emit.math_forms import MATH_FORMS, ErrorOf, MathForm, MathForms
 from compiler.emit.pieces import pieces
 from compiler.ir.ops import BINARY, UNARY, OpKind
 from compiler.nvrtc import CompilePool
@@ -62,7 +62,7 @@ EXACT_ARGUMENT_ERROR = {OpKind.GELU: 4 * 88.8 * 2.0**-24}
 """The exact gelu rounds the argument of its exponential, which costs |argument| ulp in the negative tail."""
 
 
-def functions(forms: MathForms) -> list[tuple[str, Form | None]]:
+def functions(forms: MathForms) -> list[tuple[str, MathForm | None]]:
     return [(forms.exact, None), *((form.function, form) for form in (forms.approx, forms.coarse) if form is not None)]
 
 
@@ -89,7 +89,7 @@ def inputs(op: OpKind) -> list[F32]:
     return [np.concatenate([values, pairs[:, 0]]), np.concatenate([rng.permutation(values), pairs[:, 1]])]
 
 
-def assert_within(op: OpKind, form: Form | None, args: list[F32], found: F32) -> None:
+def assert_within(op: OpKind, form: MathForm | None, args: list[F32], found: F32) -> None:
     """`found` has the reference's NaNs and infinities, and elsewhere at most the error of the form."""
     with np.errstate(all="ignore"):
         exact = REFERENCE[op](*(arg.astype(np.float64) for arg in args))
@@ -106,7 +106,7 @@ def assert_within(op: OpKind, form: Form | None, args: list[F32], found: F32) ->
     assert error[worst] <= bound[near][worst], f"{op}{shown}: {found[near][worst]}, expected {exact[near][worst]}"
 
 
-def _bound(op: OpKind, form: Form | None, args: list[F32], exact: F64) -> F64:
+def _bound(op: OpKind, form: MathForm | None, args: list[F32], exact: F64) -> F64:
     magnitude: F64 = np.abs(exact)
     vanishing = SMALLEST_NORMAL * np.clip(np.abs(args[0].astype(np.float64)), 1, 128)
     if form is None:
@@ -129,7 +129,7 @@ def test_every_computing_operator_has_forms() -> None:
 
 
 @pytest.mark.parametrize(("op", "function", "form"), CASES)
-def test_the_reference_is_torch(op: OpKind, function: str, form: Form | None) -> None:
+def test_the_reference_is_torch(op: OpKind, function: str, form: MathForm | None) -> None:
     torch = pytest.importorskip("torch")
     named: dict[OpKind, Any] = {
         OpKind.SUB: "subtract",
@@ -208,7 +208,7 @@ def run_on_host(host: ctypes.CDLL, function: str, args: list[F32], direction: in
 
 @pytest.mark.parametrize(("op", "function", "form"), CASES)
 def test_forms_stay_within_their_error_for_the_worst_instructions(
-    host: ctypes.CDLL, op: OpKind, function: str, form: Form | None
+    host: ctypes.CDLL, op: OpKind, function: str, form: MathForm | None
 ) -> None:
     args = inputs(op)
     for direction in (-1, 0, 1):
@@ -216,9 +216,9 @@ def test_forms_stay_within_their_error_for_the_worst_instructions(
 
 
 @pytest.mark.parametrize(("op", "function", "form"), [case for case in CASES if case.values[2] is not None])
-def test_stated_errors_are_not_vacuous(host: ctypes.CDLL, op: OpKind, function: str, form: Form) -> None:
+def test_stated_errors_are_not_vacuous(host: ctypes.CDLL, op: OpKind, function: str, form: MathForm) -> None:
     args = inputs(op)
-    eighth = Form(form.function, form.error / 8, form.of, form.source)
+    eighth = MathForm(form.function, form.error / 8, form.of, form.source)
     refused = 0
     for direction in (-1, 1):
         try:
@@ -272,7 +272,7 @@ def pool() -> Iterator[CompilePool]:
 @pytest.mark.gpu
 @pytest.mark.parametrize(("op", "function", "form"), CASES)
 def test_forms_stay_within_their_error_on_the_gpu(
-    pool: CompilePool, op: OpKind, function: str, form: Form | None
+    pool: CompilePool, op: OpKind, function: str, form: MathForm | None
 ) -> None:
     torch = pytest.importorskip("torch")
     from cuda.bindings import driver

@@ -18,7 +18,7 @@ from compiler.emit.functions import COMPUTED_IN, FUNCTIONS, pieces_for
 from compiler.emit.literals import literal, rounded_to_half
 from compiler.emit.pieces import pieces
 from compiler.emit.values import ELEMENT, compute, zero
-from compiler.emulate.launch import Launch, Tensor, TensorArgument
+from compiler.emulate.launch import EmulatedTensor, Launch, TensorArgument
 from compiler.emulate.ptx.parser import parse
 from compiler.emulate.run import emulate
 from compiler.ir.expr import const
@@ -61,7 +61,7 @@ def machine(request: pytest.FixtureRequest, pool: CompilePool) -> Machine:
 
 
 def _in_the_emulator(pool: CompilePool, source: str, arrays: dict[str, Array], threads: int) -> None:
-    tensors = {name: Tensor(name, "u8", (x.nbytes,), x.view(np.uint8)) for name, x in arrays.items()}
+    tensors = {name: EmulatedTensor(name, "u8", (x.nbytes,), x.view(np.uint8)) for name, x in arrays.items()}
     args = tuple(TensorArgument(name) for name in tensors)
     module = parse(pool.submit(source, "sm_90a").result().ptx)
     outcome = emulate(module, Launch("k", "sm_90a", (1, 1, 1), (threads, 1, 1), args, tensors))

@@ -14,7 +14,7 @@ from compiler.analysis.tma.tensor_map import MapDim
 from compiler.explain.banks import BankedTile, bank_notes, banked_tile, banks
 from compiler.explain.domain_graph import domain_graph
 from compiler.explain.global_tile import global_tile
-from compiler.explain.roles import COLOURS, MEANINGS, Role, coordinates_of, roles_of
+from compiler.explain.roles import COLOURS, MEANINGS, TmaRole, coordinates_of, roles_of
 from compiler.explain.svg import picture, text
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.size import Size
@@ -38,8 +38,8 @@ def test_roles_of_a_strided_copy() -> None:
         role := roles_of(graph, copy).get(graph.group(axis))
     )}  # fmt: skip
     assert found == {
-        "tv1.0": Role.PARTITIONED, "tv1.1": Role.PARTITIONED, "tv1.2": Role.COORDINATE, "tv1.3": Role.BOX,
-        "tv1.4": Role.COORDINATE, "tv1.5": Role.BOX, "tv1.6": Role.TILE, "tv1.7": Role.STRIDE,
+        "tv1.0": TmaRole.PARTITIONED, "tv1.1": TmaRole.PARTITIONED, "tv1.2": TmaRole.COORDINATE, "tv1.3": TmaRole.BOX,
+        "tv1.4": TmaRole.COORDINATE, "tv1.5": TmaRole.BOX, "tv1.6": TmaRole.TILE, "tv1.7": TmaRole.STRIDE,
     }  # fmt: skip
 
 
@@ -55,7 +55,7 @@ def test_an_implicitly_whole_box_has_no_coordinate() -> None:
     rows = copy.dims[1].partitioned if copy.dims else ()
     whole = MapDim(rows, rows, rows, None, Size(16), Size(32), Size(16), Size(16), Size(1))
     assert coordinates_of(graph, replace(copy, bulk=copy.bulk | {*rows}), whole) == ()
-    assert roles_of(graph, replace(copy, dims=(whole,)))[rows[0]] is Role.BOX
+    assert roles_of(graph, replace(copy, dims=(whole,)))[rows[0]] is TmaRole.BOX
 
 
 def test_the_graph_has_every_axis_once_in_the_colour_of_its_role() -> None:
@@ -65,11 +65,11 @@ def test_the_graph_has_every_axis_once_in_the_colour_of_its_role() -> None:
     assert [w for w in words(svg) if re.fullmatch(r"i\d\{\d+\}", w)] == [
         "i0{16}", "i1{32}", "i2{4}", "i3{8}", "i4{4}", "i5{4}", "i6{2}", "i7{3}",
     ]  # fmt: skip
-    for role in (Role.PARTITIONED, Role.COORDINATE, Role.BOX, Role.TILE, Role.STRIDE):
-        axes = {Role.TILE: 1, Role.STRIDE: 1}.get(role, 2)
+    for role in (TmaRole.PARTITIONED, TmaRole.COORDINATE, TmaRole.BOX, TmaRole.TILE, TmaRole.STRIDE):
+        axes = {TmaRole.TILE: 1, TmaRole.STRIDE: 1}.get(role, 2)
         assert fills(svg).count(COLOURS[role]) == axes + 1, role  # and once in the legend
         assert MEANINGS[role] in words(svg)
-    assert MEANINGS[Role.INSIDE] not in words(svg)
+    assert MEANINGS[TmaRole.INSIDE] not in words(svg)
     assert "loop: i4 BIDy, i2 BIDx, i7, i6 Bulk, i3 Bulk" in words(svg)
 
 
@@ -107,8 +107,8 @@ def test_the_tile_in_global_memory() -> None:
     assert "one box: 8 x 4" in words(svg)
     assert "tile 8 x 2, element strides 1 x 3" in words(svg)
     # Two rows of tile and two passed over, in the tensor and in the box, and once in the legend.
-    assert fills(svg).count(COLOURS[Role.TILE]) == 5
-    assert fills(svg).count(COLOURS[Role.BOX]) == 5
+    assert fills(svg).count(COLOURS[TmaRole.TILE]) == 5
+    assert fills(svg).count(COLOURS[TmaRole.BOX]) == 5
     assert not any("past the end" in w for w in words(svg))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from compiler.analysis.id.indexing import Bound
+from compiler.analysis.id.indexing import IndexBound
 from compiler.dtypes import DType
 from compiler.ir.expr import Expr, Var, const, var
 from compiler.ir.tensor import CachePolicy
@@ -22,7 +22,7 @@ def steps(count: int, extent: int) -> tuple[Stmt, ...]:
     """Vectors of 4 along a run of `extent` elements, 4 threads and `count` steps."""
     k = Var("k", count)
     index = var(k) * 16 + var(THREAD) * 4 + var(LANE) - PHASE
-    g = lane_guards([Bound(index, extent, True)], 4, "t")
+    g = lane_guards([IndexBound(index, extent, True)], 4, "t")
     first = index.substitute({LANE: Expr()})
     load = GlobalLoad(
         Reg("r", DType.F32, var(k) * 4), "i0", first, 4, CachePolicy.DEFAULT, g.shared, g.tail, (), g.head
@@ -55,7 +55,7 @@ def test_the_ends_of_a_row_lie_in_its_first_and_last_steps(
 def test_a_loop_over_the_lanes_of_a_vector_stays_whole() -> None:
     lane = Var("u", 4)
     index = var(lane) + var(THREAD) * 4 - PHASE
-    g = lane_guards([Bound(index, 13, True)], 1, "t")
+    g = lane_guards([IndexBound(index, 13, True)], 1, "t")
     load = GlobalLoad(Reg("r", DType.F32, var(lane)), "i0", index, 1, CachePolicy.DEFAULT, g.shared)
     body = (Loop(lane, const(4), True, (load,)),)
     assert peel_steps(body) == body
@@ -63,7 +63,7 @@ def test_a_loop_over_the_lanes_of_a_vector_stays_whole() -> None:
 
 def test_guards_of_a_shifted_vector_hold_for_the_lanes_inside() -> None:
     index = var(THREAD) * 4 + var(LANE) - PHASE
-    g = lane_guards([Bound(index, 10, True)], 4, "t")
+    g = lane_guards([IndexBound(index, 10, True)], 4, "t")
     assert g.shared == ()
     assert g.head is not None
     assert g.tail is not None

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from compiler.analysis.id.indexing import Bound
+from compiler.analysis.id.indexing import IndexBound
 from compiler.errors import Unsupported
 from compiler.ir.expr import Expr, Var, const, var
 from compiler.lower.operands import Less
@@ -35,7 +35,7 @@ def linear(*terms: tuple[Var, int], plus: int = 0) -> Expr:
 def test_the_trip_count_of_persistent_blocks_is_exact(extent: int) -> None:
     """index = block + blocks * iteration: as many iterations as tiles lie below the extent."""
     index = linear((BLOCK, 1), (LOOP, 3))
-    count = trip_count(Bound(index, extent), LOOP, frozenset())
+    count = trip_count(IndexBound(index, extent), LOOP, frozenset())
     for at in values_of(BLOCK):
         inside = sum(index.evaluate(at | {"k1": k}) < extent for k in range(5))
         if count is None:
@@ -56,12 +56,12 @@ NOT_ONE_NUMBER = {
 
 @pytest.mark.parametrize("why", NOT_ONE_NUMBER)
 def test_a_bound_that_varies_in_the_block_gives_no_trip_count(why: str) -> None:
-    assert trip_count(Bound(NOT_ONE_NUMBER[why], 13), LOOP, frozenset()) is None
+    assert trip_count(IndexBound(NOT_ONE_NUMBER[why], 13), LOOP, frozenset()) is None
 
 
 def test_loops_around_it_may_stand_in_a_trip_count() -> None:
     index = linear((OUTER, 1), (LOOP, 2))
-    count = trip_count(Bound(index, 9), LOOP, frozenset((OUTER,)))
+    count = trip_count(IndexBound(index, 9), LOOP, frozenset((OUTER,)))
     assert count is not None
     assert [count.evaluate({"k0": k}) for k in range(2)] == [5, 4]
 
@@ -76,7 +76,7 @@ def test_loops_around_it_may_stand_in_a_trip_count() -> None:
 @settings(max_examples=300, deadline=None, derandomize=True)
 def test_a_trip_count_counts_the_iterations_inside(step: int, block: int, outer: int, plus: int, extent: int) -> None:
     index = linear((LOOP, step), (BLOCK, block), (OUTER, outer), plus=plus)
-    count = trip_count(Bound(index, extent), LOOP, frozenset((OUTER,)))
+    count = trip_count(IndexBound(index, extent), LOOP, frozenset((OUTER,)))
     if count is None:
         return
     for at in values_of(BLOCK, OUTER):
@@ -172,7 +172,7 @@ GUARDS = (
 
 @pytest.mark.parametrize(("index", "extent", "kind"), [g[1:] for g in GUARDS], ids=[g[0] for g in GUARDS])
 def test_guards_and_tail_say_which_lanes_are_inside(index: Expr, extent: int, kind: str) -> None:
-    guards, tail = split_guards([Bound(index, extent)], WIDTH, "t")
+    guards, tail = split_guards([IndexBound(index, extent)], WIDTH, "t")
     assert (len(guards), tail is not None) == ((1, False) if kind == "guard" else (0, True))
     for at in values_of(THREAD, LANE):
         said = all(g.left.evaluate(at) < g.right.evaluate(at) for g in guards)
@@ -182,6 +182,6 @@ def test_guards_and_tail_say_which_lanes_are_inside(index: Expr, extent: int, ki
 
 
 def test_a_vector_cut_twice_is_not_lowered() -> None:
-    cut = [Bound(linear((THREAD, 4), (LANE, 1)), 10), Bound(linear((THREAD, 4), (LANE, 1)), 14)]
+    cut = [IndexBound(linear((THREAD, 4), (LANE, 1)), 10), IndexBound(linear((THREAD, 4), (LANE, 1)), 14)]
     with pytest.raises(Unsupported, match="v0: a vector that two bounds cut"):
         split_guards(cut, WIDTH, "v0")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from compiler.analysis.id.indexing import Bound
+from compiler.analysis.id.indexing import IndexBound
 from compiler.dtypes import DType
 from compiler.ir.expr import Expr, Var, const, var
 from compiler.ir.tensor import CachePolicy
@@ -19,11 +19,11 @@ BX, TX, LANE, STEP, EACH = Var("bx", 9), Var("tx", 32), Var("lane", 4), Var("k0"
 HERE = var(TX) * 4 + var(STEP) * 128 - 3
 """Of a vector's first element in its run, which begins 3 places after an aligned one."""
 
-IN_RUN, IN_ROW = Bound(HERE + var(LANE), 200, True), Bound(var(BX) * 200 + HERE + var(LANE), 1700)
+IN_RUN, IN_ROW = IndexBound(HERE + var(LANE), 200, True), IndexBound(var(BX) * 200 + HERE + var(LANE), 1700)
 STORE = GlobalStore(Reg("v0_r", DType.I8, const(0)), "v0", var(BX) * 200 + HERE, 4, CachePolicy.DEFAULT)
 
 
-def stored(*bounds: Bound) -> If:
+def stored(*bounds: IndexBound) -> If:
     return cut_store(STORE, STORE.offset + var(LANE), var(LANE), bounds, "v0")
 
 
@@ -48,12 +48,12 @@ INSIDE = (Less(const(-1), HERE + var(EACH)), Less(HERE + var(EACH), const(200)))
     [
         pytest.param((IN_RUN, IN_ROW), True, id="a run's and a row's"),
         pytest.param((IN_RUN,), False, id="one"),
-        pytest.param((IN_RUN, Bound(var(TX), 30)), False, id="one that all lanes share"),
-        pytest.param((IN_RUN, Bound(var(TX) * 4 + var(LANE), 100)), False, id="one that cuts no vector"),
-        pytest.param((IN_RUN, Bound(var(TX) * 4 + var(LANE), 102)), True, id="and one that does"),
+        pytest.param((IN_RUN, IndexBound(var(TX), 30)), False, id="one that all lanes share"),
+        pytest.param((IN_RUN, IndexBound(var(TX) * 4 + var(LANE), 100)), False, id="one that cuts no vector"),
+        pytest.param((IN_RUN, IndexBound(var(TX) * 4 + var(LANE), 102)), True, id="and one that does"),
     ],
 )
-def test_bounds_that_cut_a_vector_are_counted(bounds: tuple[Bound, ...], several: bool) -> None:
+def test_bounds_that_cut_a_vector_are_counted(bounds: tuple[IndexBound, ...], several: bool) -> None:
     assert cut_by_several(bounds, 4) == several
 
 
@@ -97,8 +97,8 @@ def test_a_full_tile_asks_a_row_s_bound_once() -> None:
 
 
 def test_a_vector_that_no_bound_of_a_full_tile_cuts_is_stored_whole() -> None:
-    inside = Bound(var(BX) * 256 + var(TX) * 4 + var(STEP) * 128 + var(LANE), 1701)
-    (split,) = split_full_tiles((turn(stored(inside, Bound(inside.index, 1703))),))
+    inside = IndexBound(var(BX) * 256 + var(TX) * 4 + var(STEP) * 128 + var(LANE), 1701)
+    (split,) = split_full_tiles((turn(stored(inside, IndexBound(inside.index, 1703))),))
     assert isinstance(split, If)
     assert split.then == (turn(STORE),)
 

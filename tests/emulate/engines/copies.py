@@ -17,12 +17,12 @@ import numpy.typing as npt
 from compiler.emulate.launch import (
     Argument,
     Completion,
+    EmulatedOutcome,
+    EmulatedTensor,
+    EmulatedTensorMap,
     Launch,
     Options,
-    Outcome,
-    Tensor,
     TensorArgument,
-    TensorMap,
     ValueArgument,
 )
 from compiler.emulate.ptx.parser import parse
@@ -115,7 +115,7 @@ def first_thread(body: str, label: str = "T0") -> str:
 class Ran:
     """What came of a run: the outcome, the output, the kinds of the faults with the PTX text of their instructions."""
 
-    outcome: Outcome
+    outcome: EmulatedOutcome
     y: npt.NDArray[Any]
 
     @property
@@ -147,7 +147,7 @@ def run(
     fence: str = FENCE_INIT,
     sync: str | None = None,
     target: str = "sm_90a",
-    maps: Mapping[str, TensorMap] | None = None,
+    maps: Mapping[str, EmulatedTensorMap] | None = None,
     written: bool = False,
 ) -> Ran:
     """Runs a kernel. `y` starts unwritten unless `written`; both default to a word a thread, x counting up.
@@ -157,8 +157,8 @@ def run(
     x = np.arange(threads * blocks, dtype=np.uint32) if x is None else x
     y = np.zeros(threads * blocks, np.uint32) if y is None else y.copy()
     tensors = {
-        "x": Tensor("x", "u8", (x.nbytes,), x.view(np.uint8).reshape(-1).copy()),
-        "y": Tensor(
+        "x": EmulatedTensor("x", "u8", (x.nbytes,), x.view(np.uint8).reshape(-1).copy()),
+        "y": EmulatedTensor(
             "y", "u8", (y.nbytes,), y.view(np.uint8).reshape(-1), None if written else np.zeros(y.nbytes, np.bool_)
         ),
     }

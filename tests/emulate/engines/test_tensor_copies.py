@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from compiler.emulate.launch import TensorMap
+from compiler.emulate.launch import EmulatedTensorMap
 from tests.emulate.engines.copies import ORDERS, READ_SHARED, WRITE_SHARED, first_thread, run, wait
 
 in_orders = pytest.mark.parametrize("order", ORDERS)
@@ -19,14 +19,19 @@ STORE_NAME = "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group"
 FENCED = "fence.proxy.async.shared::cta;\n  bar.sync 0;\n"
 DONE = "\n  cp.async.bulk.commit_group;\n  cp.async.bulk.wait_group 0;\n"
 
-ROWS = TensorMap("x", "i32", (16, 8), (64,), (8, 4), (1, 1))
+ROWS = EmulatedTensorMap("x", "i32", (16, 8), (64,), (8, 4), (1, 1))
 """8 rows of 16 words, in tiles of 4 rows of 8."""
 
 X = np.arange(128, dtype=np.uint32)
 
 
 def loaded(
-    copy: str, order: str, m: TensorMap = ROWS, nbytes: int = 128, after: str = READ_SHARED, x: npt.NDArray[Any] = X
+    copy: str,
+    order: str,
+    m: EmulatedTensorMap = ROWS,
+    nbytes: int = 128,
+    after: str = READ_SHARED,
+    x: npt.NDArray[Any] = X,
 ) -> Any:
     expect = f"mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r4], {nbytes};\n"
     words = nbytes // 4
@@ -56,7 +61,7 @@ def test_a_load(copy: str, order: str) -> None:
 @pytest.mark.parametrize("dims", [1, 2, 3, 4, 5])
 def test_every_rank(dims: int, order: str) -> None:
     shape = (8, 2, 2, 2, 2)[:dims]
-    m = TensorMap("x", "i32", shape, (32, 64, 128, 256)[: dims - 1], shape, (1,) * dims)
+    m = EmulatedTensorMap("x", "i32", shape, (32, 64, 128, 256)[: dims - 1], shape, (1,) * dims)
     name = LOAD_NAME.replace("2d", f"{dims}d")
     nbytes = 4 * int(np.prod(shape))
     ran = loaded(f"{name} [%r3], [%rd3, {{{', '.join('0' * dims)}}}], [%r4];", order, m, nbytes)
@@ -66,7 +71,7 @@ def test_every_rank(dims: int, order: str) -> None:
 
 @in_orders
 def test_the_swizzle_takes_address_bits(order: str) -> None:
-    m = TensorMap("x", "i32", (32, 8), (128,), (32, 8), (1, 1), swizzle="128B")
+    m = EmulatedTensorMap("x", "i32", (32, 8), (128,), (32, 8), (1, 1), swizzle="128B")
     x = np.arange(256, dtype=np.uint32)
     for offset in (0, 384):
         copy = f"{LOAD_NAME} [%r3+{offset}], [%rd3, {{0, 0}}], [%r4];"
@@ -125,11 +130,16 @@ def test_operands_of_a_load(copy: str, changes: dict[str, Any], kind: str | None
     assert ran.faults == ([] if kind is None else [(kind, LOAD_NAME)]), ran.told
 
 
-STORED = TensorMap("y", "i32", (16, 8), (64,), (8, 4), (1, 1))
+STORED = EmulatedTensorMap("y", "i32", (16, 8), (64,), (8, 4), (1, 1))
 
 
 def stored(
-    copy: str, order: str, m: TensorMap = STORED, y: npt.NDArray[Any] | None = None, *, x: npt.NDArray[Any] = X[:32]
+    copy: str,
+    order: str,
+    m: EmulatedTensorMap = STORED,
+    y: npt.NDArray[Any] | None = None,
+    *,
+    x: npt.NDArray[Any] = X[:32],
 ) -> Any:
     y = np.full(128, 9, np.uint32) if y is None else y
     return run(WRITE_SHARED + FENCED + first_thread(copy + DONE), order, x=x, y=y, written=True, maps={"y": m})
@@ -253,7 +263,7 @@ def test_a_map_made_on_the_device(is_acquired: bool, order: str) -> None:
     expect = "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r4], 128;\n"
     load = first_thread(f"{expect}{LOAD_NAME} [%r3], [%rd9, {{8, 2}}], [%r4];")
     body = change + publish + load + wait() + READ_SHARED
-    other = TensorMap("x", "u8", (64, 2, 2), (64, 128), (16, 1, 1), (1, 1, 1), swizzle="32B", oob_fill="zero")
+    other = EmulatedTensorMap("x", "u8", (64, 2, 2), (64, 128), (16, 1, 1), (1, 1, 1), swizzle="32B", oob_fill="zero")
     ran = run(body, order, x=X, y=np.zeros(64, np.uint32), maps={"x": other})
     if is_acquired:
         assert ran.faults == [], ran.told

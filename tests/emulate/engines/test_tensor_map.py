@@ -11,23 +11,23 @@ from hypothesis import strategies as st
 from compiler.emulate.engines.elements import DTYPES, ELEMENTS
 from compiler.emulate.engines.swizzle import SWIZZLES
 from compiler.emulate.engines.tensor_map import MAP_BYTES, decode, encode, pack, problems, unsupported
-from compiler.emulate.launch import TensorMap
+from compiler.emulate.launch import EmulatedTensorMap
 
 ADDRESS = 0x7F0000000100
 
-CLEAN = TensorMap("x", "bf16", (256, 64, 8), (512, 32768), (64, 8, 2), (1, 1, 1), swizzle="128B")
+CLEAN = EmulatedTensorMap("x", "bf16", (256, 64, 8), (512, 32768), (64, 8, 2), (1, 1, 1), swizzle="128B")
 
 
-def found(m: TensorMap, address: int = ADDRESS, capability: int = 90) -> list[str]:
+def found(m: EmulatedTensorMap, address: int = ADDRESS, capability: int = 90) -> list[str]:
     decoded = decode(encode(m, address))
     assert decoded is not None
     return problems(decoded, capability)
 
 
 @st.composite
-def maps(draw: st.DrawFn) -> TensorMap:
+def maps(draw: st.DrawFn) -> EmulatedTensorMap:
     rank = draw(st.integers(1, 5))
-    return TensorMap(
+    return EmulatedTensorMap(
         "x",
         draw(st.sampled_from(sorted(DTYPES))),
         tuple(draw(st.lists(st.integers(0, 1 << 33), min_size=rank, max_size=rank))),
@@ -42,7 +42,7 @@ def maps(draw: st.DrawFn) -> TensorMap:
 
 
 @given(maps())
-def test_what_is_encoded_is_decoded(m: TensorMap) -> None:
+def test_what_is_encoded_is_decoded(m: EmulatedTensorMap) -> None:
     data = encode(m, ADDRESS)
     assert len(data) == MAP_BYTES
     decoded = decode(data)
@@ -121,7 +121,7 @@ def test_atoms_are_legal_on_capability_10() -> None:
 
 
 def test_interleaved_maps_need_three_dims() -> None:
-    flat = TensorMap("x", "f16", (64, 8), (128,), (8, 8), (1, 1), interleave="16B")
+    flat = EmulatedTensorMap("x", "f16", (64, 8), (128,), (8, 8), (1, 1), interleave="16B")
     assert "an interleaved map has 3 to 5" in found(flat)[0]
 
 

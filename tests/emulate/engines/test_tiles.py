@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from compiler.emulate.engines.elements import DTYPES
 from compiler.emulate.engines.tensor_map import DecodedMap, decode, encode, problems
-from compiler.emulate.engines.tma import Tile, filled, gathered_at, places, tile_at
-from compiler.emulate.launch import TensorMap
+from compiler.emulate.engines.tma import CopiedTile, filled, gathered_at, places, tile_at
+from compiler.emulate.launch import EmulatedTensorMap
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -37,7 +37,7 @@ def tiles(draw: st.DrawFn) -> tuple[DecodedMap, tuple[int, ...], int]:
     box = [row // size, *(draw(st.integers(1, 4)) for _ in range(rank - 1))]
     steps = [1, *(draw(st.integers(1, 3)) for _ in range(rank - 1))]
     fill = draw(st.sampled_from(["zero", "nan"])) if dtype[0] in "bf" else "zero"
-    m = TensorMap("x", dtype, tuple(dims), tuple(strides), tuple(box), tuple(steps), swizzle, "NONE", fill)
+    m = EmulatedTensorMap("x", dtype, tuple(dims), tuple(strides), tuple(box), tuple(steps), swizzle, "NONE", fill)
     decoded = decode(encode(m, 0))
     assert decoded is not None
     assert problems(decoded, 100) == []
@@ -59,7 +59,7 @@ def elements(m: DecodedMap, at: Sequence[int]) -> list[tuple[int, bool]]:
     return found
 
 
-def gather(tile: Tile, memory: Bytes) -> Bytes:
+def gather(tile: CopiedTile, memory: Bytes) -> Bytes:
     found = [memory[s : s + tile.run] for s in tile.starts.tolist()]
     return np.array(found, np.uint8).reshape(len(found), tile.run)
 
@@ -114,14 +114,14 @@ def test_a_store_writes_what_lies_inside_and_on_to_16_bytes(
     ids=str,
 )
 def test_a_row_of_a_store_ends_at_16_bytes(dims: tuple[int, int], column: int, run: int) -> None:
-    m = decode(encode(TensorMap("x", "f32", dims, (64,), (8, 2), (1, 1)), 0))
+    m = decode(encode(EmulatedTensorMap("x", "f32", dims, (64,), (8, 2), (1, 1)), 0))
     assert m is not None
     assert tile_at(m, (column, 0), store=True).run == run
     assert tile_at(m, (column, 0), store=False).run == max(0, 4 * (min(dims[0], column + 8) - column))
 
 
 def test_gather_takes_four_rows_of_one_column() -> None:
-    m = decode(encode(TensorMap("x", "f32", (16, 10), (64,), (8, 1), (1, 1)), 4096))
+    m = decode(encode(EmulatedTensorMap("x", "f32", (16, 10), (64,), (8, 1), (1, 1)), 4096))
     assert m is not None
     tile = gathered_at(m, (4, 7, 0, 10, -1), store=False)
     assert (tile.rows, tile.row_bytes, tile.run) == (4, 32, 32)
@@ -131,7 +131,7 @@ def test_gather_takes_four_rows_of_one_column() -> None:
 
 def test_copies_keep_subnormal_numbers_whatever_the_type() -> None:
     """Measured on an H200: FLOAT32_FTZ changes no value of a load."""
-    m = decode(encode(TensorMap("x", "FLOAT32_FTZ", (4,), (), (4,), (1,)), 0))
+    m = decode(encode(EmulatedTensorMap("x", "FLOAT32_FTZ", (4,), (), (4,), (1,)), 0))
     assert m is not None
     values = np.array([1e-40, -1e-40, 2.0, np.inf], np.float32)
     rows = filled(tile_at(m, (0,), store=False), values.view(np.uint8)[None], m.type, False)

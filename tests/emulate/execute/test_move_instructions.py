@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from compiler.emulate.launch import Launch, Tensor, TensorArgument
+from compiler.emulate.launch import EmulatedTensor, Launch, TensorArgument
 from compiler.emulate.ptx.parser import parse
 from compiler.emulate.report import FaultKind
 from compiler.emulate.run import emulate
@@ -85,7 +85,7 @@ def test_special_registers_over_a_grid_of_clusters() -> None:
       ret;
     }}"""
     y = np.zeros((8, 64, len(SPECIALS)), np.uint32)
-    tensor = Tensor("y", "u32", y.shape, y.reshape(-1).view(np.uint8))
+    tensor = EmulatedTensor("y", "u32", y.shape, y.reshape(-1).view(np.uint8))
     launch = Launch("k", "sm_90a", (2, 4, 1), (8, 4, 2), (TensorArgument("y"),), {"y": tensor}, (1, 2, 1), 512)
     assert emulate(parse(kernel), launch).faults == ()
     for i, (name, expected) in enumerate(SPECIALS.items()):

@@ -12,14 +12,14 @@ from hypothesis import strategies as some
 
 from compiler.emulate.spec.elements import ELEMENTS, bf16_of, bf16_values
 from compiler.emulate.spec.fields import Node
-from compiler.emulate.spec.initial import Layout, dense_strides, fill
+from compiler.emulate.spec.initial import SpecLayout, dense_strides, fill
 
 NAMES = tuple(ELEMENTS)
 
 
 def filled(dtype: str, shape: tuple[int, ...], init: Any, seed: int = 0, strides: tuple[int, ...] | None = None) -> Any:
     """The elements of a tensor as its storage type has them."""
-    layout = Layout(ELEMENTS[dtype], shape, dense_strides(shape) if strides is None else strides)
+    layout = SpecLayout(ELEMENTS[dtype], shape, dense_strides(shape) if strides is None else strides)
     data, _ = fill(layout, Node(init, "$"), seed, Path())
     return layout.dense(data)
 
@@ -155,7 +155,7 @@ def test_values(shape: tuple[int, ...], values: object, expected: object) -> Non
 
 
 def test_holes_are_neither_initialised_nor_writable() -> None:
-    layout = Layout(ELEMENTS["i16"], (2, 3), (4, 1))
+    layout = SpecLayout(ELEMENTS["i16"], (2, 3), (4, 1))
     data, initialized = fill(layout, Node("arange", "$"), 0, Path())
     assert data.view(np.int16).tolist() == [0, 1, 2, np.int16(0xA5A5 - 0x10000), 3, 4, 5]
     element_flags = [True] * 3 + [False] + [True] * 3
@@ -163,7 +163,7 @@ def test_holes_are_neither_initialised_nor_writable() -> None:
     assert valid is not None
     assert initialized is not None
     assert valid.tolist() == initialized.tolist() == [flag for flag in element_flags for _ in range(2)]
-    assert Layout(ELEMENTS["i16"], (2, 3), (3, 1)).valid() is None
+    assert SpecLayout(ELEMENTS["i16"], (2, 3), (3, 1)).valid() is None
 
 
 shapes = some.lists(some.integers(1, 4), max_size=4).map(tuple)
@@ -178,7 +178,7 @@ def test_a_permuted_and_padded_tensor_has_the_values_of_a_dense_one(
     for axis in order:
         strides[axis] = step
         step *= shape[axis] + data.draw(some.integers(0, 2))
-    layout = Layout(ELEMENTS["f32"], shape, tuple(strides))
+    layout = SpecLayout(ELEMENTS["f32"], shape, tuple(strides))
     dense = filled("f32", shape, "random", 9)
     assert np.array_equal(filled("f32", shape, "random", 9, tuple(strides)), dense)
     flags = np.zeros(layout.nbytes, np.bool_)
@@ -190,13 +190,13 @@ def test_a_permuted_and_padded_tensor_has_the_values_of_a_dense_one(
 
 
 def test_a_broadcast_tensor_is_one_element_in_memory() -> None:
-    layout = Layout(ELEMENTS["f32"], (4, 3), (0, 1))
+    layout = SpecLayout(ELEMENTS["f32"], (4, 3), (0, 1))
     assert (layout.nbytes, layout.count, layout.valid()) == (12, 12, None)
     data, _ = fill(layout, Node("ones", "$"), 0, Path())
     assert layout.dense(data).tolist() == [[1.0] * 3] * 4
 
 
 def test_a_tensor_without_elements() -> None:
-    layout = Layout(ELEMENTS["f32"], (0, 3), (3, 1))
+    layout = SpecLayout(ELEMENTS["f32"], (0, 3), (3, 1))
     data, _ = fill(layout, Node("random", "$"), 0, Path())
     assert (data.size, layout.dense(data).shape, layout.touched(np.zeros(0, np.bool_))) == (0, (0, 3), 0)

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from compiler.emulate.launch import TensorArgument, TensorMap, ValueArgument
+from compiler.emulate.launch import EmulatedTensorMap, TensorArgument, ValueArgument
 from compiler.emulate.spec import InvalidSpec, read_launches, read_spec
 
 Document = dict[str, Any]
@@ -46,7 +46,7 @@ SPEC: Document = {
         "y": {"shape": [64, 256], "dtype": "f32", "init": "poison"},
     },
 }
-MAP = TensorMap("x", "f32", (256, 64), (1024,), (32, 8), (1, 1), "128B", "NONE", "zero")
+MAP = EmulatedTensorMap("x", "f32", (256, 64), (1024,), (32, 8), (1, 1), "128B", "NONE", "zero")
 
 
 def changed(path: str, value: Any) -> Document:
@@ -178,7 +178,7 @@ def test_a_tensor_map_of_a_kernel_may_be_of_scratch() -> None:
     launch = {"entry": "k", "grid": [1, 1, 1], "block": [32, 1, 1], "args": [described]}
     spec = read_launches([launch], SPEC["tensors"], [{"bytes": 16}])
     (argument,) = spec.launches[0].args
-    assert isinstance(argument, TensorMap)
+    assert isinstance(argument, EmulatedTensorMap)
     assert argument.tensor == "scratch0"
     with pytest.raises(InvalidSpec, match="position: found 3, expected an integer from 0 to 2"):
         read_launches([{**launch, "args": [{**described, "position": 3}]}], SPEC["tensors"], [{"bytes": 16}])

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from compiler.emulate.launch import Launch, Options, Outcome, Tensor, TensorArgument
+from compiler.emulate.launch import EmulatedOutcome, EmulatedTensor, Launch, Options, TensorArgument
 from compiler.emulate.ptx.parser import parse
 from compiler.emulate.run import emulate
 
@@ -44,7 +44,7 @@ KERNEL = """
 class Ran:
     """What came of a run: the outcome and the output."""
 
-    outcome: Outcome
+    outcome: EmulatedOutcome
     y: npt.NDArray[np.uint32]
 
     @property
@@ -71,8 +71,8 @@ def run(
     x = np.arange(count, dtype=np.uint32) if x is None else x
     y = np.zeros(count, np.uint32)
     tensors = {
-        "x": Tensor("x", "u32", x.shape, x.astype(np.uint32).view(np.uint8).copy()),
-        "y": Tensor("y", "u32", y.shape, y.view(np.uint8), np.zeros(y.nbytes, np.bool_) if poison else None),
+        "x": EmulatedTensor("x", "u32", x.shape, x.astype(np.uint32).view(np.uint8).copy()),
+        "y": EmulatedTensor("y", "u32", y.shape, y.view(np.uint8), np.zeros(y.nbytes, np.bool_) if poison else None),
     }
     module = parse(HEAD + before + KERNEL.format(body=body, variables=variables))
     launch = Launch(

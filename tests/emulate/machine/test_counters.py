@@ -10,11 +10,11 @@ import pytest
 
 from compiler.emulate.active import Active
 from compiler.emulate.counters import Counters
-from compiler.emulate.memory.region import Region
-from compiler.emulate.ptx.module import Instruction, SourceLine, Space
+from compiler.emulate.memory.region import MemoryRegion
+from compiler.emulate.ptx.module import PtxInstruction, SourceLine, StateSpace
 from tests.emulate.machine.kernels import run
 
-INSN = Instruction(("ld",), (), 7, "ld", source=SourceLine("k.cu", 3))
+INSN = PtxInstruction(("ld",), (), 7, "ld", source=SourceLine("k.cu", 3))
 NO_ACTIVE: Active = None  # type: ignore[assignment]  # counting looks at lanes and offsets alone
 Ints = npt.NDArray[np.int64]
 LANE = np.arange(32)
@@ -95,7 +95,7 @@ def test_any_lanes_against_a_count_by_hand(seed: int) -> None:
     ],
 )
 def test_sectors(offset_of: Callable[[Ints], Ints], nbytes: int, sectors: int) -> None:
-    region = Region("x", Space.GLOBAL, 0, 4096, np.zeros(4096, np.uint8), 0)
+    region = MemoryRegion("x", StateSpace.GLOBAL, 0, 4096, np.zeros(4096, np.uint8), 0)
     counters = Counters()
     active = Active.__new__(Active)
     active.lanes = LANE

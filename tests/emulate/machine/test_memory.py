@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from compiler.emulate.launch import Launch, Options, Tensor, TensorArgument
-from compiler.emulate.memory.region import PAGE, Region
-from compiler.emulate.ptx.module import Space
+from compiler.emulate.launch import EmulatedTensor, Launch, Options, TensorArgument
+from compiler.emulate.memory.region import PAGE, MemoryRegion
+from compiler.emulate.ptx.module import StateSpace
 from compiler.emulate.ptx.parser import parse
 from compiler.emulate.run import emulate
 from tests.emulate.machine.kernels import HEAD, KERNEL, run
@@ -87,8 +87,8 @@ def test_a_store_into_the_padding_of_a_row_is_out_of_bounds() -> None:
     valid[20 * 4 : 24 * 4] = False
     y = np.zeros(128, np.uint8)
     tensors = {
-        "x": Tensor("x", "u32", (32,), np.zeros(128, np.uint8)),
-        "y": Tensor("y", "u32", (28,), y, np.zeros(128, np.bool_), valid),
+        "x": EmulatedTensor("x", "u32", (32,), np.zeros(128, np.uint8)),
+        "y": EmulatedTensor("y", "u32", (28,), y, np.zeros(128, np.bool_), valid),
     }
     module = parse(HEAD + KERNEL.format(body=body, variables=""))
     launch = Launch("k", "sm_90a", (1, 1, 1), (32, 1, 1), (TensorArgument("x"), TensorArgument("y")), tensors)
@@ -100,8 +100,8 @@ def test_a_store_into_the_padding_of_a_row_is_out_of_bounds() -> None:
 def test_an_address_is_aligned_to_what_is_promised_and_no_more(align: int) -> None:
     body = "ld.global.v4.u32 {%r6, %r7, %r8, %r9}, [%rd1];\nst.global.u32 [%rd5], %r9;\nret;"
     tensors = {
-        "x": Tensor("x", "u32", (4,), np.arange(4, dtype=np.uint32).view(np.uint8), align=align),
-        "y": Tensor("y", "u32", (32,), np.zeros(128, np.uint8)),
+        "x": EmulatedTensor("x", "u32", (4,), np.arange(4, dtype=np.uint32).view(np.uint8), align=align),
+        "y": EmulatedTensor("y", "u32", (32,), np.zeros(128, np.uint8)),
     }
     module = parse(HEAD + KERNEL.format(body=body, variables=""))
     launch = Launch("k", "sm_90a", (1, 1, 1), (32, 1, 1), (TensorArgument("x"), TensorArgument("y")), tensors)
@@ -118,8 +118,10 @@ def test_memory_that_is_filled_on_first_touch_is_filled_where_it_is_touched_only
 
     size = 1 << 28
     tensors = {
-        "x": Tensor("x", "u32", (size // 4,), np.zeros(size, np.uint8), fill=fill),
-        "y": Tensor("y", "u32", (size // 4,), np.zeros(size, np.uint8), np.zeros(size, np.bool_), fill=_nothing),
+        "x": EmulatedTensor("x", "u32", (size // 4,), np.zeros(size, np.uint8), fill=fill),
+        "y": EmulatedTensor(
+            "y", "u32", (size // 4,), np.zeros(size, np.uint8), np.zeros(size, np.bool_), fill=_nothing
+        ),
     }
     body = "ld.global.u32 %r6, [%rd4];\nst.global.u32 [%rd5], %r6;\nret;"
     module = parse(HEAD + KERNEL.format(body=body, variables=""))
@@ -145,7 +147,7 @@ def test_every_page_of_a_long_copy_is_filled(start: int, nbytes: int) -> None:
         filled.append(begin // PAGE)
         return np.ones(end - begin, np.uint8)
 
-    region = Region("x", Space.GLOBAL, 0, size, np.zeros(size, np.uint8), 0, fill=fill)
+    region = MemoryRegion("x", StateSpace.GLOBAL, 0, size, np.zeros(size, np.uint8), 0, fill=fill)
     region.touch(np.array([start], np.int64), nbytes)
     assert sorted(filled) == list(range(start // PAGE, (start + nbytes - 1) // PAGE + 1))
     assert region.data[start : start + nbytes].all()

@@ -11,7 +11,7 @@ import pytest
 
 import compiler.emulate.execute  # noqa: F401 - registers the instructions
 from compiler.emulate.active import Active
-from compiler.emulate.binder import Binder, Unsupported
+from compiler.emulate.binder import Binder, UnknownForm
 from compiler.emulate.ptx.parser import parse
 from compiler.emulate.registry import build
 
@@ -309,5 +309,5 @@ def test_convert(text: str, values: tuple[int, ...], want: int) -> None:
     ],
 )
 def test_forms_that_are_not_known(text: str, sources: int) -> None:
-    with pytest.raises(Unsupported, match=re.escape(text.split()[0])):
+    with pytest.raises(UnknownForm, match=re.escape(text.split()[0])):
         execute(text, (0,) * sources)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from compiler.emulate.order.order import Access, GlobalHistory, Order
-from compiler.emulate.ptx.module import Instruction, Space
+from compiler.emulate.ptx.module import PtxInstruction, StateSpace
 from compiler.emulate.report import FaultKind, Report
 from compiler.emulate.threads import Threads
 from tests.emulate.order.happens_before import instruction, region
@@ -22,7 +22,7 @@ class Bench:
         self.report = Report()
         self.order = Order(self.threads, self.report, history=history, memory_sync=memory_sync)
         self.tensor = region("x", 256)
-        self.shared = region("shared", 256, Space.SHARED, copies=2)
+        self.shared = region("shared", 256, StateSpace.SHARED, copies=2)
         self.flag = region("flag", 16)
         self.line = 0
 
@@ -37,7 +37,7 @@ class Bench:
         strong: bool = False,
         values: list[int] | None = None,
         semantics: str = "relaxed",
-        insn: Instruction | None = None,
+        insn: PtxInstruction | None = None,
     ) -> None:
         self.line += 1
         some = np.atleast_1d(np.asarray(lanes, np.intp))

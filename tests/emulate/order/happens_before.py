@@ -6,20 +6,20 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from compiler.emulate.memory.region import Region
+from compiler.emulate.memory.region import MemoryRegion
 from compiler.emulate.order.order import Access
-from compiler.emulate.ptx.module import Instruction, SourceLine, Space
+from compiler.emulate.ptx.module import PtxInstruction, SourceLine, StateSpace
 
 
-def instruction(number: int, text: str = "") -> Instruction:
+def instruction(number: int, text: str = "") -> PtxInstruction:
     """An instruction on PTX line `number`, of CUDA source line 100 more."""
-    return Instruction(("ld",), (), number, text or f"instruction {number}", source=SourceLine("k.cu", 100 + number))
+    return PtxInstruction(("ld",), (), number, text or f"instruction {number}", source=SourceLine("k.cu", 100 + number))
 
 
-def region(name: str, nbytes: int, space: Space = Space.GLOBAL, copies: int = 1) -> Region:
+def region(name: str, nbytes: int, space: StateSpace = StateSpace.GLOBAL, copies: int = 1) -> MemoryRegion:
     """Memory of `nbytes` bytes, a multiple of 16; of shared memory, a copy a block."""
-    pitch = nbytes if space is Space.SHARED else 0
-    return Region(name, space, 1024, nbytes, np.zeros(nbytes * copies, np.uint8), 0, pitch=pitch)
+    pitch = nbytes if space is StateSpace.SHARED else 0
+    return MemoryRegion(name, space, 1024, nbytes, np.zeros(nbytes * copies, np.uint8), 0, pitch=pitch)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import pytest
 
 from compiler.emulate.active import Active
 from compiler.emulate.counters import Counters, wavefronts_of
-from compiler.emulate.ptx.module import Space
+from compiler.emulate.ptx.module import StateSpace
 from compiler.emulate.threads import Lanes
 from tests.emulate.order.happens_before import instruction, region
 
@@ -154,7 +154,7 @@ def test_instructions_and_copies() -> None:
 def test_counters_that_are_off_count_nothing() -> None:
     counters = Counters(is_on=False)
     counters.instructions("float", 1, 32)
-    counters.global_access(_active(WARP), region("x", 64, Space.GLOBAL), WARP, 1, False)
+    counters.global_access(_active(WARP), region("x", 64, StateSpace.GLOBAL), WARP, 1, False)
     counters.shared_access(_active(WARP), WARP, 1, False, WARP)
     counters.bulk("tensor_load", "x", 1, 4096)
     assert counters.as_dict() == Counters().as_dict()

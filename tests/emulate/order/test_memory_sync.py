@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from compiler.emulate.order.order import Access, GlobalHistory, Order
-from compiler.emulate.ptx.module import Instruction, Space
+from compiler.emulate.ptx.module import PtxInstruction, StateSpace
 from compiler.emulate.report import Report
 from compiler.emulate.threads import Threads
 from tests.emulate.order.happens_before import instruction, region
@@ -22,7 +22,7 @@ class Run:
     `bar` is the barrier of each block; `next` starts the next batch.
     """
 
-    def __init__(self, blocks: int, per_batch: int, where: Space = Space.GLOBAL) -> None:
+    def __init__(self, blocks: int, per_batch: int, where: StateSpace = StateSpace.GLOBAL) -> None:
         self.report, self.history = Report(), GlobalHistory()
         self.x, self.flag = region("x", 64), region("flag", 64, where)
         self.blocks, self.per_batch, self.first, self.line = blocks, per_batch, 0, 0
@@ -52,7 +52,7 @@ class Run:
     def _one(self, lane: np.ndarray[tuple[int], np.dtype[np.intp]], what: str) -> None:
         word, _, scope = what.partition(".")
         name = ("ld", scope) if scope else ("ld",)
-        insn = Instruction(name, (), self.line, what)
+        insn = PtxInstruction(name, (), self.line, what)
         at = np.zeros(1, np.int64)
         match word:
             case "w" | "r":
@@ -143,8 +143,8 @@ def test_releases_outlive_their_batch(steps: str, races: int) -> None:
 
 
 def test_flags_in_shared_memory() -> None:
-    assert Run(1, 1, Space.SHARED).run("0:w 0:f.cta 0:sw 9:sr 9:f.cta 9:r") == 0
-    assert Run(1, 1, Space.SHARED).run("0:w 0:sw 9:sr 9:f.cta 9:r") == 1
+    assert Run(1, 1, StateSpace.SHARED).run("0:w 0:f.cta 0:sw 9:sr 9:f.cta 9:r") == 0
+    assert Run(1, 1, StateSpace.SHARED).run("0:w 0:sw 9:sr 9:f.cta 9:r") == 1
 
 
 def test_the_last_of_many_blocks_knows_all_the_others() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from compiler.emulate.order.order import Access, Actor, GlobalHistory, Order, Token
-from compiler.emulate.ptx.module import Instruction, Space
+from compiler.emulate.ptx.module import PtxInstruction, StateSpace
 from compiler.emulate.report import Report
 from compiler.emulate.threads import Threads
 from tests.emulate.order.happens_before import Graph, Touch, instruction, region
@@ -35,7 +35,7 @@ class _Operation:
 class _Program:
     """Runs steps on an Order and writes them down in a graph."""
 
-    def __init__(self, cluster: int, space: Space) -> None:
+    def __init__(self, cluster: int, space: StateSpace) -> None:
         self.threads = Threads((2, 1, 1), (_THREADS, 1, 1), (cluster, 1, 1), (0, 1))
         self.report = Report()
         self.order = Order(self.threads, self.report, history=GlobalHistory())
@@ -45,7 +45,7 @@ class _Program:
         self.tokens: list[tuple[Token, list[int]]] = []
         self.operations: list[_Operation] = []
         self.copies: list[_Operation] = []
-        copies = 2 if space is Space.SHARED else 1
+        copies = 2 if space is StateSpace.SHARED else 1
         self.regions = [region(f"r{n}", 16, space, copies) for n in range(2)]
         self.steps = 0
 
@@ -107,7 +107,7 @@ class _Program:
         )
 
     @property
-    def insn(self) -> Instruction:
+    def insn(self) -> PtxInstruction:
         return instruction(self.steps)
 
     def barrier(self, mask: int, what: int, where: int, how: int) -> None:
@@ -267,8 +267,8 @@ _PROGRAMS = 300
 
 
 @pytest.mark.parametrize("mix", sorted(_MIXES))
-@pytest.mark.parametrize(("cluster", "space"), [(1, Space.GLOBAL), (2, Space.GLOBAL), (2, Space.SHARED)])
-def test_races_are_those_of_the_graph(cluster: int, space: Space, mix: str) -> None:
+@pytest.mark.parametrize(("cluster", "space"), [(1, StateSpace.GLOBAL), (2, StateSpace.GLOBAL), (2, StateSpace.SHARED)])
+def test_races_are_those_of_the_graph(cluster: int, space: StateSpace, mix: str) -> None:
     for seed in range(_PROGRAMS):
         draw = random.Random(f"{mix} {seed}")
         steps = [
@@ -277,7 +277,7 @@ def test_races_are_those_of_the_graph(cluster: int, space: Space, mix: str) -> N
         _check(cluster, space, steps, seed)
 
 
-def _check(cluster: int, space: Space, steps: list[tuple[Any, ...]], seed: int) -> None:
+def _check(cluster: int, space: StateSpace, steps: list[tuple[Any, ...]], seed: int) -> None:
     program = _Program(cluster, space)
     for step in steps:
         program.run(*step)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from compiler.emulate.ptx.module import Function, Instruction
+from compiler.emulate.ptx.module import Function, PtxInstruction
 from compiler.emulate.ptx.parser import parse
 
 HEAD = ".version 9.0\n.target sm_90a\n.address_size 64\n"
@@ -24,6 +24,6 @@ def kernel(body: str, declared: str = DECLARED) -> Function:
     return parse(text).functions["k"]
 
 
-def instruction(text: str) -> Instruction:
+def instruction(text: str) -> PtxInstruction:
     """The first instruction of a kernel."""
     return kernel(text).instructions[0]

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compiler.emulate.ptx.errors import PtxError
-from compiler.emulate.ptx.module import LabelRef, Register, Space, Symbol, Vector
+from compiler.emulate.ptx.module import LabelRef, PtxSymbol, Register, StateSpace, Vector
 from compiler.emulate.ptx.parser import parse
 from tests.emulate.ptx.pieces import HEAD, kernel
 
@@ -114,19 +114,19 @@ def test_a_module() -> None:
 def test_parameters_of_two_calls_that_share_a_name_are_two_variables() -> None:
     k = parse(MODULE).functions["k"]
     assert [(v.name, v.space, v.nbytes) for v in k.variables] == [
-        ("__local_depot0", Space.LOCAL, 96),
-        ("param0", Space.PARAM, 4),
-        ("retval0", Space.PARAM, 4),
-        ("param0#2", Space.PARAM, 16),
+        ("__local_depot0", StateSpace.LOCAL, 96),
+        ("param0", StateSpace.PARAM, 4),
+        ("retval0", StateSpace.PARAM, 4),
+        ("param0#2", StateSpace.PARAM, 16),
     ]
     calls = [i for i in k.instructions if i.opcode == "call"]
     assert calls[0].operands == (
-        Vector((Symbol("retval0"),)),
-        Symbol("twice"),
-        Vector((Symbol("param0"),)),
-        Symbol("prototype_0"),
+        Vector((PtxSymbol("retval0"),)),
+        PtxSymbol("twice"),
+        Vector((PtxSymbol("param0"),)),
+        PtxSymbol("prototype_0"),
     )
-    assert calls[1].operands == (Vector(()), Symbol("twice"), Vector((Symbol("param0#2"),)))
+    assert calls[1].operands == (Vector(()), PtxSymbol("twice"), Vector((PtxSymbol("param0#2"),)))
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_addresses_in_an_initialiser(written: str, relocations: list[tuple[int, 
 def test_an_address_byte_by_byte() -> None:
     text = f"{HEAD}.global .b32 d[4]; .global .align 1 .u8 x[11] = {{3, {BYTES_OF_ADDRESS}, 4}};"
     variable = parse(text).variables[1]
-    assert variable.relocations == ((1, Symbol("d", 8)),)
+    assert variable.relocations == ((1, PtxSymbol("d", 8)),)
     assert variable.initial == bytes([3, *bytes(8), 4, 0])
 
 
@@ -235,7 +235,7 @@ def test_a_body_that_runs_off_its_end_returns(body: str, count: int) -> None:
 def test_branch_tables() -> None:
     k = kernel("A: mov.b32 %r1, 1; ts: .branchtargets A, B, A; B: brx.idx %r1, ts;")
     assert k.branch_tables == {"ts": (0, 1, 0)}
-    assert k.instructions[1].operands[1] == Symbol("ts")
+    assert k.instructions[1].operands[1] == PtxSymbol("ts")
 
 
 def test_bytes_of_a_load_that_are_not_used() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from compiler.emulate.ptx.flow import flow
-from compiler.emulate.ptx.module import LabelRef, Module, Space
+from compiler.emulate.ptx.module import LabelRef, Module, StateSpace
 from compiler.emulate.ptx.parser import parse
 from compiler.nvrtc import CompilePool
 
@@ -34,7 +34,7 @@ def test_the_module(compiled: Module) -> None:
     assert [(at, s.name, s.offset) for at, s in by_name["packed_pointer"].relocations] == [(1, "words", 8)]
     assert [at for at, _ in by_name["functions"].relocations] == [0, 8]
     assert by_name["dynamic"].is_extern
-    assert {v.space for v in k.variables} >= {Space.SHARED, Space.LOCAL, Space.PARAM}
+    assert {v.space for v in k.variables} >= {StateSpace.SHARED, StateSpace.LOCAL, StateSpace.PARAM}
 
 
 def test_the_lines_are_those_of_the_source(compiled: Module) -> None:

@@ -14,10 +14,10 @@ from compiler.emulate.ptx.module import (
     Negated,
     Operand,
     Pair,
+    PtxSymbol,
     Register,
     Sink,
     Special,
-    Symbol,
     Vector,
 )
 from tests.emulate.ptx.pieces import instruction, kernel
@@ -35,7 +35,7 @@ def shown(operand: Operand) -> str:
             return str(value) if kind == "int" else f"{kind}:{value:x}"
         case Special(name):
             return f"special {name}"
-        case Symbol(name, offset):
+        case PtxSymbol(name, offset):
             return f"symbol {name}{offset:+}"
         case LabelRef(name, target):
             return f"label {name}@{target}"

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from compiler.emulate.launch import Completion, Launch, Options, Outcome, Tensor, TensorArgument
+from compiler.emulate.launch import Completion, EmulatedOutcome, EmulatedTensor, Launch, Options, TensorArgument
 from compiler.emulate.ptx.parser import parse
 from compiler.emulate.run import emulate
 
@@ -94,7 +94,7 @@ def _pieces(count: int, first: int) -> list[tuple[str, str, int]]:
 class Ran:
     """What came of a run: the outcome and the output."""
 
-    outcome: Outcome
+    outcome: EmulatedOutcome
     y: Words
 
     @property
@@ -118,8 +118,8 @@ def run(
     data = np.ascontiguousarray(x).view(np.uint8).reshape(-1).copy()
     y = np.zeros(words, np.uint32)
     tensors = {
-        "x": Tensor("x", "u32", (data.size // 4,), data),
-        "y": Tensor("y", "u32", y.shape, y.view(np.uint8), np.zeros(y.nbytes, np.bool_)),
+        "x": EmulatedTensor("x", "u32", (data.size // 4,), data),
+        "y": EmulatedTensor("y", "u32", y.shape, y.view(np.uint8), np.zeros(y.nbytes, np.bool_)),
     }
     launch = Launch(
         "k",

@@ -17,7 +17,7 @@ from compiler.schedule.trace import ScheduleTrace
 from compiler.wire import bind
 from fusetune import FusionBuilder
 from fusetune.wire.binding import Binding
-from search.proof.small.tiling import Run, Tiling, tilings, with_grid
+from search.proof.small.tiling import TiledRun, Tiling, tilings, with_grid
 from search.space.schedulers import schedulers_for
 from tests.cards import card_of
 from tests.search.schedulers.fusions import add, silu_of_sum, two_outputs
@@ -67,14 +67,14 @@ def test_blocks_share_out_all_chunks(chunks: int) -> None:
 
 def test_elements_of_a_tile() -> None:
     """3 x 5 elements in tiles of 2 x 2, the second faster: block 4 has the tile of row 2, columns 2 and 3."""
-    tiling = Tiling((3, 5), (Run((0,), 2), Run((1,), 2)))
+    tiling = Tiling((3, 5), (TiledRun((0,), 2), TiledRun((1,), 2)))
     assert (tiling.counts, tiling.blocks, tiling.trips) == ((2, 3), 6, 1)
     assert tiling.elements([4]).tolist() == [12, 13]
     assert tiling.elements([0, 5]).tolist() == [0, 1, 5, 6, 14]
 
 
 def test_persistent_blocks_take_every_tile_that_is_theirs() -> None:
-    tiling = Tiling((10,), (Run((0,), 2),), grid=2)
+    tiling = Tiling((10,), (TiledRun((0,), 2),), grid=2)
     assert (tiling.tiles, tiling.blocks, tiling.trips) == (5, 2, 3)
     assert tiling.elements([1]).tolist() == [2, 3, 6, 7]
 
@@ -82,13 +82,18 @@ def test_persistent_blocks_take_every_tile_that_is_theirs() -> None:
 @pytest.mark.parametrize(
     ("tiling", "limit", "blocks"),
     [
-        pytest.param(Tiling((4,), (Run((0,), 4),)), 12, (0,), id="one"),
-        pytest.param(Tiling((100,), (Run((0,), 10),)), 12, (0, 8, 9), id="first-last-and-the-one-before"),
+        pytest.param(Tiling((4,), (TiledRun((0,), 4),)), 12, (0,), id="one"),
+        pytest.param(Tiling((100,), (TiledRun((0,), 10),)), 12, (0, 8, 9), id="first-last-and-the-one-before"),
         pytest.param(
-            Tiling((40, 50), (Run((0,), 10), Run((1,), 10))), 12, (0, 3, 4, 10, 13, 14, 15, 18, 19), id="two-ways"
+            Tiling((40, 50), (TiledRun((0,), 10), TiledRun((1,), 10))),
+            12,
+            (0, 3, 4, 10, 13, 14, 15, 18, 19),
+            id="two-ways",
         ),
-        pytest.param(Tiling((40, 50), (Run((0,), 10), Run((1,), 10))), 4, (0, 4, 15, 19), id="corners-before-edges"),
-        pytest.param(Tiling((100,), (Run((0,), 10),), grid=4), 12, (0, 1, 3), id="persistent"),
+        pytest.param(
+            Tiling((40, 50), (TiledRun((0,), 10), TiledRun((1,), 10))), 4, (0, 4, 15, 19), id="corners-before-edges"
+        ),
+        pytest.param(Tiling((100,), (TiledRun((0,), 10),), grid=4), 12, (0, 1, 3), id="persistent"),
     ],
 )
 def test_boundary_blocks(tiling: Tiling, limit: int, blocks: tuple[int, ...]) -> None:
@@ -121,7 +126,7 @@ def test_a_run_merged_with_places_inside_a_tile_is_in_every_tile() -> None:
     """Tiles of four rows, whole: block 1 of three has elements 12 to 23 of 10 rows of 3, however it goes over them."""
     cuts = (steps.Split("v0", 0, 4), steps.Merge("v0", 1), steps.Split("v0", 1, 6))
     found = tilings(ScheduleTrace(add([10, 3], "f32"), cuts))["v0"]
-    assert (found.runs, found.blocks) == ((Run((0,), 4), Run((1,), 3, is_whole=True)), 3)
+    assert (found.runs, found.blocks) == ((TiledRun((0,), 4), TiledRun((1,), 3, is_whole=True)), 3)
     assert found.elements([1]).tolist() == list(range(12, 24))
 
 
