@@ -20,8 +20,92 @@ DEFAULT_CARD = "H200"
 _CARDS_FILE = Path(__file__).with_name("cards.json")
 _KIB = 1024
 
+# What all architectures have in common. "PTX" is the PTX ISA, "CUDA" the CUDA C++ programming guide, "driver" the CUDA
+# driver API.
+
+WARP_THREADS = 32
+WARPGROUP_WARPS = 4
+"""Warps that change their registers, and multiply matrices, together (PTX, setmaxnreg: warpgroup)."""
+WARPGROUP_THREADS = WARPGROUP_WARPS * WARP_THREADS
+
 REGISTER_BYTES = 4
-"""Of one register of one thread (CUDA C++ programming guide, technical specifications: 32-bit registers)."""
+"""Of one register of one thread (CUDA, technical specifications: 32-bit registers)."""
+REGISTERS_PER_SM = 65536
+"""Of every target, and what one block may have (CUDA, technical specifications per compute capability)."""
+MAX_REGISTERS = 255
+"""Of a thread (CUDA, technical specifications)."""
+REGISTER_UNIT = 8
+"""Registers of a thread are given out so many at once: those of a warp in units of 256 (cuda_occupancy.h; PTX,
+setmaxnreg)."""
+MAX_REGISTER_CAP = MAX_REGISTERS // REGISTER_UNIT * REGISTER_UNIT
+SETMAXNREG_LEAST, SETMAXNREG_MOST = 24, 256
+"""Registers a thread that a warp may ask for, in units of `REGISTER_UNIT` (PTX, setmaxnreg)."""
+
+WORD_BYTES = (1, 2, 4, 8, 16)
+"""Bytes of one load or store of a thread (PTX, ld and st; the 32 of capability 10 are for global memory alone)."""
+MAX_WORD_BYTES = WORD_BYTES[-1]
+WIDE_WORD_BYTES = 32
+"""Of a word between global memory and registers from capability 10.0 on (PTX, ld and st)."""
+CP_ASYNC_BYTES = (4, 8, 16)
+"""Bytes that one cp.async of a thread moves, between addresses that are multiples of them (PTX, cp.async)."""
+ALLOCATION_ALIGN = 256
+"""Bytes that divide the address of whatever an allocator gives (CUDA, device memory accesses)."""
+
+SECTOR_BYTES = 32
+"""Global memory is read and written in sectors (CUDA best practices, "Coalesced Access to Global Memory")."""
+LINE_BYTES = 128
+"""Of a line of L1 and L2: four sectors (CUDA best practices, as above)."""
+
+BANKS = 32
+BANK_BYTES = 4
+"""Shared memory serves a word of each bank at a time (CUDA, shared memory)."""
+SMEM_LINE_BYTES = BANKS * BANK_BYTES
+"""All banks once: what a row of swizzled chunks covers (nvFuser, TMA: "Data swizzle")."""
+BARRIER_BYTES = 8
+"""An mbarrier object is 64 bits (PTX, mbarrier)."""
+
+BULK_BYTES = 16
+"""Bulk copies move multiples of 16 bytes between addresses that are multiples of 16; so are the strides of a tensor map
+and the bytes of an inner box (PTX, cp.async.bulk; driver, cuTensorMapEncodeTiled)."""
+BULK_SMEM_ALIGN = 128
+"""Divides the address in shared memory of what a tensor map copies (PTX, cp.async.bulk.tensor)."""
+SWIZZLE_SPANS = (32, 64, 128)
+"""Bytes of the swizzle modes (PTX, tensor-copy swizzle modes)."""
+SWIZZLE_CHUNK_BYTES = 16
+"""What a swizzle moves as a whole (PTX, tensor-copy swizzle modes)."""
+TENSOR_MAP_RANK = 5
+TENSOR_MAP_BOX = 256
+TENSOR_MAP_SIZE = 1 << 32
+TENSOR_MAP_STRIDE_BYTES = 1 << 40
+TENSOR_MAP_ELEMENT_STRIDE = 8
+"""The most that a tensor map takes: dimensions, extent of a box, of the tensor, bytes of a stride, element stride
+(driver, cuTensorMapEncodeTiled)."""
+TENSOR_MAP_COORDINATE = (1 << 31) - 1
+"""Coordinates are signed 32-bit integers (PTX, cp.async.bulk.tensor)."""
+
+MATRIX_ROWS = 8
+"""Of a matrix (PTX, ldmatrix: .m8n8)."""
+MATRIX_ROW_BYTES = 16
+MATRIX_ELEMENT_BYTES = 2
+"""Of what the instruction takes for an element (PTX, ldmatrix: .b16)."""
+MATRIX_NBITS = (8, 16)
+"""Bits of the elements that ldmatrix and stmatrix can move: of the instruction's own, or of bytes, two in place of one
+(PTX, ldmatrix: .b16)."""
+MATRIX_BYTES = (4, 8, 16)
+"""That a lane holds of one, two or four 8 x 8 matrices: two elements of each (PTX, ldmatrix: .x1, .x2, .x4)."""
+STMATRIX_CAPABILITY = (9, 0)
+"""The first that has stmatrix (PTX, stmatrix: target architecture)."""
+
+TMEM_LANES = 128
+TMEM_COLUMNS = 512
+TMEM_COLUMN_BITS = 32
+"""Tensor memory of an SM (PTX, tensor memory addressing)."""
+TMEM_LEAST_COLUMNS = 32
+"""The smallest number of columns that can be allocated (PTX, tcgen05.alloc)."""
+TMEM_SUBPARTITIONS = 4
+"""Warp w of a block reaches lanes 32 * (w % 4) to 32 * (w % 4) + 31 (PTX, tcgen05 data access restrictions)."""
+TMEM_ACCESS_REGISTERS = 128
+"""Registers of a thread in one access (PTX, tcgen05.ld)."""
 
 _CLUSTER_SMS = ((2, 1.0), (8, 10 / 11), (16, 28 / 33))
 """Share of the multiprocessors that clusters of at most so many blocks find room on, one block an SM. A cluster lies in
@@ -60,11 +144,11 @@ class Arch:
     max_vector_bytes: int
     has_tma: bool
     has_tmem: bool
-    warp_threads: int = 32
+    warp_threads: int = WARP_THREADS
     max_threads_per_block: int = 1024
-    registers_per_sm: int = 65536
-    registers_per_block: int = 65536
-    max_registers_per_thread: int = 255
+    registers_per_sm: int = REGISTERS_PER_SM
+    registers_per_block: int = REGISTERS_PER_SM
+    max_registers_per_thread: int = MAX_REGISTERS
     register_unit_per_warp: int = 256
     subpartitions_per_sm: int = 4
     smem_per_block_default_bytes: int = 48 * _KIB

@@ -8,12 +8,13 @@ from itertools import product
 
 import numpy as np
 
-from compiler.analysis.memory.matrix import ELEMENT_BYTES, ROW_BYTES, named_rows
+from compiler.analysis.memory.matrix import named_rows
+from compiler.arch import MATRIX_ELEMENT_BYTES, MATRIX_ROW_BYTES, WARP_THREADS
 from compiler.copies.errors import TileError
 from compiler.copies.figures import BankConflicts, Coalescing, bank_conflicts, coalescing
 from compiler.copies.instruction import Path
 from compiler.copies.layout import MAX_ENUMERATED, Array
-from compiler.copies.registers import WARP_LANES, Moves, ThreadLayout, count
+from compiler.copies.registers import Moves, ThreadLayout, count
 from compiler.copies.tile import GlobalTile, RegTile, SharedTile, Tile
 from compiler.ir.iter_domain import MemoryType
 
@@ -79,7 +80,7 @@ class CopyPlan:
 
     @property
     def warp_count(self) -> int:
-        return -(-self.thread_count // WARP_LANES)
+        return -(-self.thread_count // WARP_THREADS)
 
     def moves(self, thread: int, round_: int) -> tuple[tuple[int, int], ...]:
         """Rows and columns of the elements that a thread moves in a round; none for a thread that sits it out."""
@@ -100,7 +101,7 @@ class CopyPlan:
         if self.path.is_bulk:
             return None
         if self.path.is_matrix:
-            return bank_conflicts(self._matrix_requests(tile), ROW_BYTES)
+            return bank_conflicts(self._matrix_requests(tile), MATRIX_ROW_BYTES)
         # Lanes and copy engine of cp.async write as a store of that width would.
         return bank_conflicts(self._requests(tile), self.access_bytes)
 
@@ -110,8 +111,8 @@ class CopyPlan:
         it, not of a row, which lies side by side in shared memory."""
         (shared,) = self.memory_tiles
         moves = [m for m in self.access if m.extent > 1]
-        pair = moves[-1 if shared.dtype.nbytes == ELEMENT_BYTES else -2]
-        return (shared.run(1, ROW_BYTES) > 1) != (pair.columns > 0)
+        pair = moves[-1 if shared.dtype.nbytes == MATRIX_ELEMENT_BYTES else -2]
+        return (shared.run(1, MATRIX_ROW_BYTES) > 1) != (pair.columns > 0)
 
     def _requests(self, tile: GlobalTile | SharedTile) -> Iterator[Array]:
         """Byte addresses of each request: of a warp's lanes, -1 for an idle one, or of a bulk copy's elements."""
@@ -120,10 +121,10 @@ class CopyPlan:
             yield from (of_access for of_thread in at for of_access in of_thread if (of_access >= 0).any())
             return
         words = at[:, :, 0]
-        for first in range(0, len(words), WARP_LANES):
-            for request in words[first : first + WARP_LANES].T:
+        for first in range(0, len(words), WARP_THREADS):
+            for request in words[first : first + WARP_THREADS].T:
                 if (request >= 0).any():
-                    yield np.pad(request, (0, WARP_LANES - len(request)), constant_values=-1)
+                    yield np.pad(request, (0, WARP_THREADS - len(request)), constant_values=-1)
 
     def _addresses(self, tile: GlobalTile | SharedTile) -> Array:
         """Byte address [thread, round, element of the access], -1 where there is none."""
@@ -146,9 +147,9 @@ class CopyPlan:
 
     def _matrix_requests(self, tile: SharedTile) -> Iterator[Array]:
         """Row addresses of the 8 x 8 matrices of an access, which lanes 0-7, 8-15, 16-23 and 24-31 give."""
-        at, unit = self._addresses(tile), max(1, ELEMENT_BYTES // tile.dtype.nbytes)
-        for first in range(0, len(at), WARP_LANES):
-            for request in at[first : first + WARP_LANES].transpose(1, 2, 0):
+        at, unit = self._addresses(tile), max(1, MATRIX_ELEMENT_BYTES // tile.dtype.nbytes)
+        for first in range(0, len(at), WARP_THREADS):
+            for request in at[first : first + WARP_THREADS].transpose(1, 2, 0):
                 yield named_rows(request[::unit])[0]
 
     def _block_shape(self) -> tuple[int, int]:
@@ -199,7 +200,7 @@ def _threads(plan: CopyPlan) -> str:
 
 def _who_moves_what(plan: CopyPlan) -> str:
     """The first rounds of the first warps: the rectangle that each lane's access covers. Idle warps are left out."""
-    lanes = [i for i in (0, 1, 2, 3, WARP_LANES - 1) if i < plan.thread_count]
+    lanes = [i for i in (0, 1, 2, 3, WARP_THREADS - 1) if i < plan.thread_count]
     if plan.path.is_bulk:
         lanes = lanes[: count(m for moves in plan.threads for m in moves)]
     rows = [["round", "warp", *(f"lane {i}" for i in lanes)]]
@@ -208,7 +209,7 @@ def _who_moves_what(plan: CopyPlan) -> str:
         if len(rows) > SHOWN_LINES:
             left_out = plan.round_count * plan.warp_count - round_ * plan.warp_count - warp
             break
-        cells = [_rectangle(plan.moves(warp * WARP_LANES + i, round_)) for i in lanes]
+        cells = [_rectangle(plan.moves(warp * WARP_THREADS + i, round_)) for i in lanes]
         if any(c != "-" for c in cells):
             rows.append([str(round_), str(warp), *cells])
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]

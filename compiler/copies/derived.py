@@ -18,10 +18,9 @@ from compiler.analysis.id.linear import dense_strides
 from compiler.analysis.loops.axes import aligned_positions, with_types_of_their_loops
 from compiler.analysis.memory.allocation import layout_of as allocated_layout
 from compiler.analysis.memory.memory_order import as_allocated
-from compiler.analysis.memory.swizzle import LINE_BYTES
 from compiler.analysis.tmem.allocation import layout_of as tmem_layout
 from compiler.analysis.tmem.warps import block_shape
-from compiler.arch import Arch
+from compiler.arch import SMEM_LINE_BYTES, WARP_THREADS, Arch
 from compiler.copies.copy_plan import CopyPlan
 from compiler.copies.digits import Digits, cut_into_digits, strides_of
 from compiler.copies.errors import TileError
@@ -29,7 +28,7 @@ from compiler.copies.grid import Grid, grid_of
 from compiler.copies.inferred import infer_plan
 from compiler.copies.instruction import path_named
 from compiler.copies.layout import Layout, MatrixLayout, row_major
-from compiler.copies.registers import WARP_LANES, Moves, ThreadLayout
+from compiler.copies.registers import Moves, ThreadLayout
 from compiler.copies.software_swizzle import recognise, without_swizzle
 from compiler.copies.tile import GlobalTile, RegTile, SharedTile, Tile, TmemTile
 from compiler.copies.warps import warps_of
@@ -88,7 +87,7 @@ class ScheduledCopy:
             )
         if warps is None:
             # Registers say by themselves who holds what, and the copy engine has no warps.
-            warps = row_major(-(-prod(self.block) // WARP_LANES), 1)
+            warps = row_major(-(-prod(self.block) // WARP_THREADS), 1)
         return infer_plan(warps, self.source, self.target, arch)
 
 
@@ -248,7 +247,7 @@ class _Derivation:
                     "Split by factors that divide, so that rows and columns are straight.",
                 )
             found.append((memory, linear[0]))
-        grid = grid_of(order, found, 8 * LINE_BYTES // max(t.dtype.nbits for t in self.sides))
+        grid = grid_of(order, found, 8 * SMEM_LINE_BYTES // max(t.dtype.nbits for t in self.sides))
         if grid is None:
             raise _NotComposedOnce(
                 TileError(

@@ -8,10 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from compiler.analysis.memory.bank_conflicts import ideal_wavefronts, wavefronts
+from compiler.arch import SECTOR_BYTES
 from compiler.copies.layout import Array
-
-SECTOR_BYTES = 32
-"""Global memory is read and written in sectors (CUDA C++ best practices guide, "Coalesced Access to Global Memory")."""
 
 
 @dataclass(frozen=True, slots=True)

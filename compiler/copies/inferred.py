@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from compiler.arch import Arch
+from compiler.arch import WARP_THREADS, Arch
 from compiler.copies.copy_plan import CopyPlan
 from compiler.copies.errors import TileError
 from compiler.copies.instruction import Path
 from compiler.copies.lanes import plan_by_lanes
 from compiler.copies.layout import MatrixLayout, cosize, is_injective, size
 from compiler.copies.paths import obstacle, paths_between, widest_vector_bytes
-from compiler.copies.registers import WARP_LANES, Move, RegisterLayout, ThreadLayout
+from compiler.copies.registers import Move, RegisterLayout, ThreadLayout
 from compiler.copies.tile import GlobalTile, RegTile, SharedTile, Tile, TmemTile
 from compiler.copies.tmem_path import cut_into_accesses
 from compiler.copies.vectors import cut_into_vectors
@@ -47,8 +47,8 @@ def check_warps(warps: MatrixLayout, arch: Arch) -> None:
     """Raises TileError unless the layout numbers 1, 2, ... warps of one block."""
     if cosize(warps) != size(warps) or not is_injective(warps):
         raise TileError("warp layout", str(warps), "warps numbered 0, 1, 2, ...", "Use dense strides.")
-    if size(warps) * WARP_LANES > arch.max_threads_per_block:
-        most = arch.max_threads_per_block // WARP_LANES
+    if size(warps) * WARP_THREADS > arch.max_threads_per_block:
+        most = arch.max_threads_per_block // WARP_THREADS
         raise TileError("warp layout", f"{size(warps)} warps", f"at most {most}", "Use fewer warps.")
 
 
@@ -108,11 +108,11 @@ def _plan(path: Path, warps: MatrixLayout, source: Tile, target: Tile, arch: Arc
 def _of_block(registers: RegTile, warps: MatrixLayout) -> ThreadLayout:
     if isinstance(registers.layout, RegisterLayout):
         return registers.layout.over(warps)
-    if registers.layout.thread_count != size(warps) * WARP_LANES:
+    if registers.layout.thread_count != size(warps) * WARP_THREADS:
         raise TileError(
             "register tile",
             f"{registers.layout.thread_count} threads",
-            f"{size(warps) * WARP_LANES}, those of the warps",
+            f"{size(warps) * WARP_THREADS}, those of the warps",
             "Use as many warps as hold the tile.",
         )
     return registers.layout

@@ -22,25 +22,6 @@ from compiler.ir.iter_domain import MemoryType, ParallelType
 from compiler.ir.ops import MOVES
 from compiler.ir.tensor import CopyVia, TensorOp, TensorView
 
-BULK_BYTES = 16
-"""Bulk copies move multiples of 16 bytes between addresses that are multiples of 16 (PTX ISA, cp.async.bulk)."""
-
-CP_ASYNC_BYTES = (4, 8, 16)
-"""Bytes that one cp.async of a thread moves, between addresses that are multiples of them (PTX ISA, cp.async)."""
-
-MATRIX_NBITS = (8, 16)
-"""Bits of the elements that ldmatrix and stmatrix can move: of the instruction's own, or of bytes, two in place of one
-(PTX ISA, ldmatrix: .b16)."""
-
-STMATRIX_CAPABILITY = (9, 0)
-"""The first that has stmatrix (PTX ISA, stmatrix: target architecture)."""
-
-MATRIX_BYTES = (4, 8, 16)
-"""That a lane holds of one, two or four 8 x 8 matrices: two elements of each (PTX ISA, ldmatrix: .x1, .x2, .x4)."""
-
-WORD_BYTES = (1, 2, 4, 8, 16)
-"""Bytes of one load or store of a thread (PTX ISA, ld and st; the 32 of capability 10 are for global memory alone)."""
-
 
 class Path(StrEnum):
     """The instruction that carries a copy."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from compiler.analysis.memory.bank_conflicts import wavefronts
-from compiler.arch import Arch
+from compiler.arch import CP_ASYNC_BYTES, SECTOR_BYTES, WARP_THREADS, Arch
 from compiler.copies.copy_plan import CopyPlan
 from compiler.copies.errors import TileError
-from compiler.copies.figures import SECTOR_BYTES
-from compiler.copies.instruction import CP_ASYNC_BYTES, Path
+from compiler.copies.instruction import Path
 from compiler.copies.layout import MatrixLayout
 from compiler.copies.paths import widest_vector_bytes
-from compiler.copies.registers import WARP_LANES, Move, count
+from compiler.copies.registers import Move, count
 from compiler.copies.tile import GlobalTile, MemoryTile
 
 
@@ -56,7 +55,7 @@ def _arranged(
 ) -> CopyPlan:
     """Warps and lanes as blocks of rows x columns; rounds step by what the block covers."""
     height, across = (width, 1) if dimension == 0 else (1, width)
-    lane_rows = WARP_LANES // lanes_across
+    lane_rows = WARP_THREADS // lanes_across
     warp_rows, warp_columns = warps.shape
     down, right = lane_rows * height, lanes_across * across
     warp_moves = (Move(warp_rows, down, 0), Move(warp_columns, 0, right))
@@ -77,7 +76,7 @@ def _arranged(
 
 def _cost(plan: CopyPlan, along: int) -> tuple[int, int, int, int]:
     """Sectors, wavefronts and rounds of the first warp's first access times all rounds; then lanes along the run."""
-    first = [p[0] for lane in range(WARP_LANES) if (p := plan.moves(lane, 0))]
+    first = [p[0] for lane in range(WARP_THREADS) if (p := plan.moves(lane, 0))]
     sectors = waves = 0
     for tile in plan.memory_tiles:
         at = [tile.address(*place) for place in first]

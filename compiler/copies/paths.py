@@ -4,18 +4,25 @@ from __future__ import annotations
 
 from math import prod
 
-from compiler.analysis.memory.matrix import ROW_BYTES, ROWS
 from compiler.analysis.memory.swizzle import repeat_bytes
-from compiler.arch import Arch
+from compiler.arch import (
+    BULK_BYTES,
+    BULK_SMEM_ALIGN,
+    MATRIX_ROW_BYTES,
+    MATRIX_ROWS,
+    STMATRIX_CAPABILITY,
+    TENSOR_MAP_BOX,
+    TENSOR_MAP_RANK,
+    TENSOR_MAP_STRIDE_BYTES,
+    WORD_BYTES,
+    Arch,
+)
 from compiler.copies.errors import TileError
-from compiler.copies.instruction import BULK_BYTES, JOINED, STMATRIX_CAPABILITY, WORD_BYTES, Path
+from compiler.copies.instruction import JOINED, Path
 from compiler.copies.layout import Layout, LayoutStep, coalesced
 from compiler.copies.registers import RegisterLayout
 from compiler.copies.tile import GlobalTile, RegTile, SharedTile, Tile
 from compiler.ir.iter_domain import MemoryType
-
-MAX_BOX, MAX_RANK, MAX_STRIDE_BYTES = 256, 5, 1 << 40
-"""Limits of a tensor map (CUDA driver API, cuTensorMapEncodeTiled)."""
 
 
 def paths_between(source: Tile, target: Tile) -> tuple[Path, ...]:
@@ -122,20 +129,23 @@ def _tma_obstacle(source: Tile, target: Tile, arch: Arch) -> TileError | None:
         )
     levels = _common_levels(g.layout, s.layout) or [(1, 1, 1)]
     inner = levels[0][0] * nbits // 8
-    if len(levels) > MAX_RANK or max(n for n, _, _ in levels) > MAX_BOX:
+    if len(levels) > TENSOR_MAP_RANK or max(n for n, _, _ in levels) > TENSOR_MAP_BOX:
         found = " x ".join(str(n) for n, _, _ in levels)
         return _refused(
-            path, f"box {found}", f"{MAX_RANK} dimensions up to {MAX_BOX}", "Cut the tile into smaller ones."
+            path,
+            f"box {found}",
+            f"{TENSOR_MAP_RANK} dimensions up to {TENSOR_MAP_BOX}",
+            "Cut the tile into smaller ones.",
         )
     if inner % BULK_BYTES or (s.span and inner != s.span):
         expected = f"{s.span} bytes, the swizzle's span" if s.span else f"a multiple of {BULK_BYTES} bytes"
         return _refused(path, f"{inner} bytes a row", expected, "Choose another row of the tile, or copy by vectors.")
     strides = [stride * nbits // 8 for _, stride, _ in levels[1:]]
-    if g.align % BULK_BYTES or any(x % BULK_BYTES or x >= MAX_STRIDE_BYTES for x in strides):
+    if g.align % BULK_BYTES or any(x % BULK_BYTES or x >= TENSOR_MAP_STRIDE_BYTES for x in strides):
         found = f"{g.align}-byte alignment, strides of {strides} bytes"
         return _refused(path, found, f"multiples of {BULK_BYTES} under 2^40", "Copy by vectors.")
     start = s.offset * nbits // 8
-    if s.align % 128 or start % repeat_bytes(s.span):
+    if s.align % BULK_SMEM_ALIGN or start % repeat_bytes(s.span):
         return _refused(path, f"start at byte {start}", f"a multiple of {repeat_bytes(s.span)}", "Align the tile.")
     return None
 
@@ -150,6 +160,6 @@ def _matrix_obstacle(path: Path, source: Tile, target: Tile, arch: Arch) -> Tile
         return _refused(path, str(registers.layout), "base tiles", "Hold the tile as a matrix of base tiles.")
     if shared.dtype.nbits != 16:
         return _refused(path, str(shared.dtype), "elements of 16 bits", "Copy by vectors.")
-    if max(shared.run(d, ROW_BYTES) for d in (0, 1)) < ROWS:
+    if max(shared.run(d, MATRIX_ROW_BYTES) for d in (0, 1)) < MATRIX_ROWS:
         return _refused(path, str(shared), "rows of 8 elements, 16-byte aligned", "Align the rows to 16 bytes.")
     return None

@@ -13,10 +13,9 @@ from typing import Final
 
 import numpy as np
 
+from compiler.arch import WARP_THREADS
 from compiler.copies.errors import TileError
 from compiler.copies.layout import Array, Layout, MatrixLayout, composed_twice
-
-WARP_LANES = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +107,7 @@ class RegisterLayout:
         (rows, columns), (height, width) = warps.shape, self.shape
         down, right = Move(rows, height, 0), Move(columns, 0, width)
         order = (down, right) if warps.strides == (columns, 1) else (right, down)
-        threads = rows * columns * WARP_LANES
+        threads = rows * columns * WARP_THREADS
         return ThreadLayout(
             (rows * height, columns * width), (threads, 1, 1), ((*order, *self.lanes), (), ()), self.registers
         )

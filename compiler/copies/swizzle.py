@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeVar
 
-from compiler.analysis.memory.swizzle import CHUNK_BYTES, SPANS
+from compiler.arch import SMEM_LINE_BYTES, SWIZZLE_CHUNK_BYTES, SWIZZLE_SPANS
 from compiler.copies.layout import Array
 
-_HARDWARE_SHIFT = 3
+_HARDWARE_SHIFT = (SMEM_LINE_BYTES // SWIZZLE_CHUNK_BYTES).bit_length() - 1
 Address = TypeVar("Address", int, Array)
 
 
@@ -41,8 +41,8 @@ class Swizzle:
     @property
     def span(self) -> int | None:
         """Bytes of the hardware mode's span; None for a pattern that is none of its modes."""
-        span = CHUNK_BYTES << self.bits
-        is_hardware = 1 << self.base == CHUNK_BYTES and self.shift == _HARDWARE_SHIFT and span in SPANS
+        span = SWIZZLE_CHUNK_BYTES << self.bits
+        is_hardware = 1 << self.base == SWIZZLE_CHUNK_BYTES and self.shift == _HARDWARE_SHIFT and span in SWIZZLE_SPANS
         return span if is_hardware else None
 
     def __call__(self, address: Address) -> Address:
@@ -57,4 +57,4 @@ class Swizzle:
 
 def hardware(span: int) -> Swizzle | None:
     """The hardware's mode with that span in bytes; None for 0, which is none."""
-    return Swizzle((span // CHUNK_BYTES).bit_length() - 1) if span else None
+    return Swizzle((span // SWIZZLE_CHUNK_BYTES).bit_length() - 1) if span else None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from compiler.analysis.tmem.allocation import COLUMN_BITS, COLUMNS, LANES
+from compiler.arch import TMEM_COLUMN_BITS, TMEM_COLUMNS, TMEM_LANES
 from compiler.copies.errors import TileError
 from compiler.copies.layout import Array, Layout, LayoutStep, coalesced, offsets
 from compiler.copies.registers import RegisterLayout, ThreadLayout
@@ -133,11 +133,11 @@ class TmemTile:
                 "tensor-memory tile", f"{self.lanes.shape} and {self.columns.shape}", "one shape", "Use one shape."
             )
         used = self.lane_count, self.column_count
-        if used[0] > LANES or used[1] > COLUMNS:
+        if used[0] > TMEM_LANES or used[1] > TMEM_COLUMNS:
             raise TileError(
                 "tensor-memory tile",
                 f"{used[0]} lanes and {used[1]} columns",
-                f"at most {LANES} and {COLUMNS}",
+                f"at most {TMEM_LANES} and {TMEM_COLUMNS}",
                 "Take a smaller tile, or move axes between lanes and columns.",
             )
 
@@ -156,7 +156,7 @@ class TmemTile:
     @property
     def column_count(self) -> int:
         """4-byte columns."""
-        return -(-(1 + _reach(self.columns)) * self.dtype.nbits // COLUMN_BITS)
+        return -(-(1 + _reach(self.columns)) * self.dtype.nbits // TMEM_COLUMN_BITS)
 
     def __str__(self) -> str:
         return f"tensor memory {self.dtype} lanes {self.lanes}, columns {self.columns}"

@@ -8,20 +8,17 @@ from math import gcd
 
 import numpy as np
 
-from compiler.analysis.tmem.allocation import COLUMN_BITS
-from compiler.analysis.tmem.patterns import MAX_REGISTERS, SHAPES, Pattern
+from compiler.analysis.tmem.patterns import SHAPES, Pattern
+from compiler.arch import TMEM_ACCESS_REGISTERS, TMEM_COLUMN_BITS, TMEM_SUBPARTITIONS, WARP_THREADS
 from compiler.copies.layout import Array, offsets
-from compiler.copies.registers import WARP_LANES, Move, Moves, ThreadLayout
+from compiler.copies.registers import Move, Moves, ThreadLayout
 from compiler.copies.tile import TmemTile
-
-SUBPARTITION_LANES, SUBPARTITIONS = 32, 4
-"""Warp w of a block reaches lanes 32 * (w % 4) to 32 * (w % 4) + 31 (PTX ISA, tcgen05 data access restrictions)."""
 
 
 def cut_into_accesses(tile: TmemTile, layout: ThreadLayout) -> tuple[Moves, Moves] | None:
     """The moves of a thread from access to access, and those inside one: the widest that has a pattern."""
-    cells = max(1, COLUMN_BITS // tile.dtype.nbits)
-    registers = MAX_REGISTERS
+    cells = max(1, TMEM_COLUMN_BITS // tile.dtype.nbits)
+    registers = TMEM_ACCESS_REGISTERS
     while registers:
         cut = _tail(layout.registers, registers * cells)
         if cut is not None and pattern_of(tile, layout, registers * cells) is not None:
@@ -37,8 +34,8 @@ def pattern_of(tile: TmemTile, layout: ThreadLayout, width: int) -> Pattern | No
     The 16x32bx2 pattern has halves whose distance is free: lanes 0-15 and 16-31 hold the same 16 lanes.
     """
     rows, columns, active = layout.places()
-    cells = max(1, COLUMN_BITS // tile.dtype.nbits)
-    if not active.all() or len(rows) % WARP_LANES or width % cells or tile.dtype.nbits > COLUMN_BITS:
+    cells = max(1, TMEM_COLUMN_BITS // tile.dtype.nbits)
+    if not active.all() or len(rows) % WARP_THREADS or width % cells or tile.dtype.nbits > TMEM_COLUMN_BITS:
         return None
     lane, element = offsets(tile.lanes)[rows, columns], offsets(tile.columns)[rows, columns]
     first = element[:, ::cells]
@@ -76,9 +73,11 @@ def _tail(moves: Moves, width: int) -> tuple[Moves, Moves] | None:
 
 def _pattern(lane: Array, column: Array) -> Pattern | None:
     """The pattern of 32-bit cells: arrays [thread, register]."""
-    t = np.arange(WARP_LANES, dtype=np.int64)[:, None]
+    t = np.arange(WARP_THREADS, dtype=np.int64)[:, None]
     r = np.arange(lane.shape[1], dtype=np.int64)[None, :]
-    warps = [(w, lane[w * WARP_LANES :][:WARP_LANES], column[w * WARP_LANES :][:WARP_LANES]) for w in _warps(lane)]
+    warps = [
+        (w, lane[w * WARP_THREADS :][:WARP_THREADS], column[w * WARP_THREADS :][:WARP_THREADS]) for w in _warps(lane)
+    ]
     for shape in SHAPES:
         if lane.shape[1] < shape.least_registers:
             continue
@@ -91,14 +90,14 @@ def _pattern(lane: Array, column: Array) -> Pattern | None:
 
 
 def _warps(lane: Array) -> range:
-    return range(len(lane) // WARP_LANES)
+    return range(len(lane) // WARP_THREADS)
 
 
 def _reaches(warp: int, lane: Array) -> bool:
     """True if the lanes lie in the warp's subpartition, from a place where an access may start."""
-    base = lane[0, 0] - SUBPARTITION_LANES * (warp % SUBPARTITIONS)
-    inside = (lane // SUBPARTITION_LANES == warp % SUBPARTITIONS).all()
-    return bool(inside and base % 16 == 0)
+    base = lane[0, 0] - WARP_THREADS * (warp % TMEM_SUBPARTITIONS)
+    inside = (lane // WARP_THREADS == warp % TMEM_SUBPARTITIONS).all()
+    return bool(inside and base % (WARP_THREADS // 2) == 0)
 
 
 def _is_moved(found: Array, wanted: Array) -> bool:
@@ -109,5 +108,5 @@ def _is_moved(found: Array, wanted: Array) -> bool:
 def _is_split(column: Array) -> bool:
     """True if each half of the warp reads consecutive columns, both from a start of its own."""
     r = np.arange(column.shape[1], dtype=np.int64)[None, :]
-    half = WARP_LANES // 2
+    half = WARP_THREADS // 2
     return _is_moved(column[:half], 0 * column[:half] + r) and _is_moved(column[half:], 0 * column[half:] + r)

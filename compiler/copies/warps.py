@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from math import prod
 
+from compiler.arch import WARP_THREADS
 from compiler.copies.layout import LayoutStep, MatrixLayout, layout_from
-from compiler.copies.registers import WARP_LANES, Move, Moves
+from compiler.copies.registers import Move, Moves
 
 
 def warps_of(block: tuple[int, int, int], threads: tuple[Moves, Moves, Moves]) -> MatrixLayout | None:
@@ -32,9 +33,9 @@ def warps_of(block: tuple[int, int, int], threads: tuple[Moves, Moves, Moves]) -
 
 def _of_warps(move: Move, stride: int) -> LayoutStep | None:
     """The part of a move of threads, `stride` apart, that goes from warp to warp; None where it cuts warps apart."""
-    if stride % WARP_LANES == 0:
-        return LayoutStep(move.extent, stride // WARP_LANES)
-    if WARP_LANES % stride:
+    if stride % WARP_THREADS == 0:
+        return LayoutStep(move.extent, stride // WARP_THREADS)
+    if WARP_THREADS % stride:
         return None
-    lanes = min(move.extent, WARP_LANES // stride)
+    lanes = min(move.extent, WARP_THREADS // stride)
     return LayoutStep(move.extent // lanes, 1) if move.extent % lanes == 0 else None

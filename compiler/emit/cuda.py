@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import assert_never
 
 from compiler.analysis.memory.matrix import matrices_in
+from compiler.arch import REGISTER_BYTES, REGISTERS_PER_SM
 from compiler.emit.accesses import CACHE, global_load, global_store, straddling_load
 from compiler.emit.address import address
 from compiler.emit.bulk_loads import bulk_load
@@ -70,9 +71,6 @@ from compiler.lower.traversal import walk
 
 ENTRY = "fusetune_kernel"
 """Name of every generated kernel; of several launches `fusetune_kernel_0`, `fusetune_kernel_1`, …"""
-
-_REGISTERS_PER_SM = 65536
-"""Of every target (CUDA guide, technical specifications per compute capability)."""
 
 
 def emit(kernel: Kernel) -> str:
@@ -173,7 +171,7 @@ def _launch_bounds(kernel: Kernel) -> str:
         return f"__maxnreg__({shared[0]})"  # what the parts of a block share is what it was given
     if kernel.max_registers is None:
         return f"__launch_bounds__({kernel.threads})"
-    blocks = max(1, _REGISTERS_PER_SM // (kernel.threads * kernel.max_registers))
+    blocks = max(1, REGISTERS_PER_SM // (kernel.threads * kernel.max_registers))
     return f"__launch_bounds__({kernel.threads}, {blocks})"
 
 
@@ -205,9 +203,6 @@ def _block_indices(kernel: Kernel) -> list[str]:
         return lines
     first = [f"  const Index cx = blockIdx.x % {c}u;"]
     return [*first, *([f"  const Index bx = blockIdx.x / {c}u;"] if x > c else []), *lines[1:]]
-
-
-_WORD_BYTES = 4
 
 
 def _block(body: Iterable[Stmt], depth: int, unrolled: frozenset[str] = frozenset()) -> list[str]:
@@ -317,7 +312,7 @@ def _loop(s: Loop, unrolled: frozenset[str]) -> list[str]:
 def _if(s: If, unrolled: frozenset[str]) -> list[str]:
     match s:
         case If(then=(SharedLoad(target=target, source=source, width=1),), orelse=(Index(target=same) as other,)) if (
-            target == same and target.dtype.nbytes <= _WORD_BYTES
+            target == same and target.dtype.nbytes <= REGISTER_BYTES
         ):
             # A predicate: after a branch, each row of a tile waits for the stores of the row before.
             load = f"ft_load_shared_if<{target.dtype.nbytes}>"

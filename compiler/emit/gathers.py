@@ -6,15 +6,13 @@ words take one for two bytes.
 
 from __future__ import annotations
 
+from compiler.arch import REGISTER_BYTES
 from compiler.emit.text import total
 from compiler.emit.values import reg
 from compiler.ir.expr import Expr, Var
 from compiler.ir.ops import MOVES
 from compiler.lower.kernel_ir import Compute, Loop
 from compiler.lower.operands import Reg
-
-_WORD = 4
-"""Bytes of a register."""
 
 
 def gathers_bytes(loop: Loop) -> bool:
@@ -48,10 +46,10 @@ def _parts(loop: Loop) -> tuple[Reg, Reg, int, Expr] | None:
     if start is None or first is None or step != 1 or first.lo < 0:
         return None
     # Of every other byte the first is in the lower half of a word: two words then have a word of them.
-    is_of_pairs = stride == _WORD // 2 and (first % _WORD).hi < _WORD // 2
-    if not is_of_pairs and (stride == 0 or stride % _WORD):
+    is_of_pairs = stride == REGISTER_BYTES // 2 and (first % REGISTER_BYTES).hi < REGISTER_BYTES // 2
+    if not is_of_pairs and (stride == 0 or stride % REGISTER_BYTES):
         return None
-    if not trip.is_const or trip.const % _WORD or not start.divisible_by(_WORD):
+    if not trip.is_const or trip.const % REGISTER_BYTES or not start.divisible_by(REGISTER_BYTES):
         return None
     return Reg(target.name, target.dtype, start), Reg(source.name, source.dtype, Expr()), stride, first
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from compiler.arch import ALLOCATION_ALIGN
 from compiler.cuda_sources import CudaSource, ptx_of
 from compiler.emulate.ptx.module import Module
 from compiler.emulate.ptx.parser import parse
@@ -84,16 +85,12 @@ def of_artifact(artifact: KernelArtifact) -> Subject:
             "shape": list(spec.shape),
             "strides": list(spec.strides),
             "dtype": spec.dtype,
-            "align": min(spec.align, _MOST_ALIGN),
+            "align": min(spec.align, ALLOCATION_ALIGN),
             **({"init": "random", "seed": position} if is_input else {"init": "poison"}),
         }
     launches = [{"arch": artifact.arch, **launch.model_dump(mode="json")} for launch in artifact.launches]
     scratch = [one.model_dump(mode="json") for one in artifact.scratch]
     return _fitted(parse(artifact.ptx), read_launches(launches, tensors, scratch))
-
-
-_MOST_ALIGN = 256
-"""What allocators give; an artifact asks for 128 at most (docs/contracts.md, "Binding")."""
 
 
 def _names(artifact: KernelArtifact) -> tuple[str, ...]:

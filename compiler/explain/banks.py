@@ -6,18 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from compiler.analysis.memory.bank_conflicts import ideal_wavefronts, wavefronts
+from compiler.analysis.memory.swizzle import CHUNKS_OF_A_LINE, chunk_mask
 from compiler.analysis.tma.tensor_map import TensorMapCopy
+from compiler.arch import SMEM_LINE_BYTES, SWIZZLE_CHUNK_BYTES, SWIZZLE_SPANS, WARP_THREADS
 from compiler.explain.names import counted
 from compiler.explain.svg import FAINT, INK, picture, rect, text, text_width
 
-CHUNK_BYTES = 16
-"""What a swizzle moves as one (PTX ISA, swizzle modes)."""
-
-ROW_BYTES = 128
-"""32 banks of 4 bytes (CUDA C++ programming guide, shared memory)."""
-
-WARP = 32
-_MASKS = {0: 0, 32: 1, 64: 3, 128: 7}
 _SHOWN_ROWS = 8
 _CELL_WIDE, _CELL_HIGH, _EDGE, _TOP = 100.0, 30.0, 20.0, 96.0
 _COLOURS = ("#f4b6b6", "#f7d9a8", "#f3f0a6", "#c4e8b0", "#aee6dd", "#b3d1f5", "#cfc0f2", "#f1bfe3")
@@ -35,15 +29,15 @@ class BankedTile:
     @property
     def columns(self) -> int:
         """Chunks of one row of the tile."""
-        return self.row_bytes // CHUNK_BYTES
+        return self.row_bytes // SWIZZLE_CHUNK_BYTES
 
     def address(self, row: int, column: int) -> int:
         """Where chunk `column` of tile row `row` lies, in bytes from the tile's start.
 
         The chunk's place in its 128 bytes is xored with low bits of the 128-byte row (nvFuser, TMA: data swizzle).
         """
-        chunk = (row * self.row_bytes) // CHUNK_BYTES + column
-        return CHUNK_BYTES * (chunk ^ ((chunk >> 3) & _MASKS[self.span]))
+        chunk = (row * self.row_bytes) // SWIZZLE_CHUNK_BYTES + column
+        return SWIZZLE_CHUNK_BYTES * (chunk ^ (chunk // CHUNKS_OF_A_LINE & chunk_mask(self.span)))
 
     def row_wavefronts(self) -> tuple[int, int]:
         """Wavefronts of a warp that reads 32 chunks in the tile's own order, 16 bytes a thread; and the fewest."""
@@ -54,10 +48,10 @@ class BankedTile:
         return self._wavefronts(lambda lane: (lane, 0))
 
     def _wavefronts(self, chunk_of: Callable[[int], tuple[int, int]]) -> tuple[int, int]:
-        chunks = [chunk_of(lane) for lane in range(WARP)]
+        chunks = [chunk_of(lane) for lane in range(WARP_THREADS)]
         found = [self.address(*c) for c in chunks if c[0] < self.rows]
-        phases = -(-len(found) * ideal_wavefronts(CHUNK_BYTES) // WARP)
-        return wavefronts(found, CHUNK_BYTES), phases
+        phases = -(-len(found) * ideal_wavefronts(SWIZZLE_CHUNK_BYTES) // WARP_THREADS)
+        return wavefronts(found, SWIZZLE_CHUNK_BYTES), phases
 
 
 def banked_tile(copy: TensorMapCopy) -> BankedTile | None:
@@ -68,7 +62,7 @@ def banked_tile(copy: TensorMapCopy) -> BankedTile | None:
     rows = 1
     for d in copy.dims[1:]:
         rows *= d.tile_size.value
-    if row_bits % (8 * CHUNK_BYTES) or not row_bits or rows < 1 or copy.swizzle not in _MASKS:
+    if row_bits % (8 * SWIZZLE_CHUNK_BYTES) or not row_bits or rows < 1 or copy.swizzle not in (0, *SWIZZLE_SPANS):
         return None
     return BankedTile(rows, row_bits // 8, copy.swizzle)
 
@@ -76,13 +70,13 @@ def banked_tile(copy: TensorMapCopy) -> BankedTile | None:
 def banks(tile: BankedTile, title: str) -> str:
     """An SVG of the first 128-byte rows that the tile takes: in each 16 bytes the logical row and chunk there."""
     total = tile.rows * tile.columns
-    lines = min(_SHOWN_ROWS, -(-total * CHUNK_BYTES // ROW_BYTES))
-    per_line = ROW_BYTES // CHUNK_BYTES
+    lines = min(_SHOWN_ROWS, -(-total * SWIZZLE_CHUNK_BYTES // SMEM_LINE_BYTES))
+    per_line = SMEM_LINE_BYTES // SWIZZLE_CHUNK_BYTES
     # A swizzle stays inside a period of eight rows of its span, so chunks past the shown lines lie past them too.
     at = {}
     for chunk in range(min(total, lines * per_line)):
         row, column = divmod(chunk, tile.columns)
-        at[tile.address(row, column) // CHUNK_BYTES] = (row, column)
+        at[tile.address(row, column) // SWIZZLE_CHUNK_BYTES] = (row, column)
     left = _EDGE + 72
     shapes = [
         text(_EDGE, 28, title, size=15, bold=True),
@@ -93,7 +87,7 @@ def banks(tile: BankedTile, title: str) -> str:
         shapes.append(text(x + _CELL_WIDE / 2, _TOP - 10, f"banks {4 * i}-{4 * i + 3}", size=11, anchor="middle"))
     for j in range(lines):
         y = _TOP + j * _CELL_HIGH
-        shapes.append(text(left - 8, y + 19, f"byte {j * ROW_BYTES}", size=11, anchor="end", fill=FAINT))
+        shapes.append(text(left - 8, y + 19, f"byte {j * SMEM_LINE_BYTES}", size=11, anchor="end", fill=FAINT))
         for i in range(per_line):
             x = left + i * _CELL_WIDE
             found = at.get(j * per_line + i)

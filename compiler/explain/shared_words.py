@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from compiler.analysis.id.graph import IdGraph
 from compiler.analysis.memory.bank_access import bank_conflicts_of
-from compiler.analysis.memory.smem_bytes import BARRIER_BYTES, SharedBytes
+from compiler.analysis.memory.smem_bytes import SharedBytes
+from compiler.arch import BARRIER_BYTES
 from compiler.explain.names import counted
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.iter_domain import MemoryType

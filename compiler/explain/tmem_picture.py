@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from compiler.analysis.tmem.allocation import COLUMNS, LANES
-from compiler.analysis.tmem.recognition import SUBPARTITIONS
 from compiler.analysis.tmem.tmem import TmemAccess, TmemTensor
+from compiler.arch import TMEM_COLUMNS, TMEM_LANES, TMEM_SUBPARTITIONS
 from compiler.explain.names import counted
 from compiler.explain.svg import FAINT, INK, WARN, line, picture, rect, text, text_width
 from compiler.explain.tmem_reach import Patch, ReachedCells
@@ -25,13 +24,13 @@ def tensor_memory_picture(tensor: TmemTensor, access: TmemAccess, reached: Reach
 
     Where it is not known what threads reach (`reached` is None), the tensor's lanes and columns are outlined alone.
     """
-    columns = tensor.allocated_columns or min(COLUMNS, tensor.columns)
+    columns = tensor.allocated_columns or min(TMEM_COLUMNS, tensor.columns)
     # What is allocated beyond the tensor is not worth its width.
     shown = min(columns, max(tensor.first_column + tensor.columns + 2, 4))
     wide = min(_LARGEST_COLUMN, _WIDE / shown)
-    right, bottom = _LEFT + shown * wide, _TOP + LANES * _LANE
+    right, bottom = _LEFT + shown * wide, _TOP + TMEM_LANES * _LANE
     shapes = [text(_EDGE, 28, title, size=15, bold=True), *_heading(tensor, access)]
-    shapes.append(rect(_LEFT, _TOP, shown * wide, LANES * _LANE, fill=_SPARE, stroke=INK))
+    shapes.append(rect(_LEFT, _TOP, shown * wide, TMEM_LANES * _LANE, fill=_SPARE, stroke=INK))
     found = reached.patches if reached is not None else ()
     patches = [part for patch in found for part in _by_subpartition(patch)]
     shapes += _axes(shown, wide, right)
@@ -40,7 +39,7 @@ def tensor_memory_picture(tensor: TmemTensor, access: TmemAccess, reached: Reach
     if shown < columns:
         shapes.append(text(right + 8, _TOP - 8, f"... {columns} allocated", size=11, fill=FAINT))
     if reached is None:
-        high = min(tensor.lane_span, LANES) * _LANE
+        high = min(tensor.lane_span, TMEM_LANES) * _LANE
         own = min(tensor.columns, shown - tensor.first_column) * wide
         shapes.append(rect(_LEFT + tensor.first_column * wide, _TOP, own, high, stroke=INK, thick=2, dash="6 4"))
     notes = list(_notes(tensor, reached))
@@ -62,14 +61,16 @@ def _axes(shown: int, wide: float, right: float) -> Iterator[str]:
     step = next(s for s in (1, 2, 4, 8, 16, 32, 64, 128) if s * wide >= 22 or s == 128)
     for column in range(0, shown, step):
         yield text(_LEFT + (column + 0.5) * wide, _TOP - 8, column, size=10, anchor="middle")
-    for i in range(SUBPARTITIONS):
+    for i in range(TMEM_SUBPARTITIONS):
         y = _TOP + i * SUBPARTITION_LANES * _LANE
         middle = y + SUBPARTITION_LANES * _LANE / 2
         yield line(_LEFT - 6, y, right, y, stroke=INK, thick=1.5)
         first = i * SUBPARTITION_LANES
         yield text(_LEFT - 10, middle + 4, f"{first}-{first + SUBPARTITION_LANES - 1}", size=12, anchor="end")
         yield text(right + 8, middle - 3, f"subpartition {i}:", size=11)
-        yield text(right + 8, middle + 12, f"warps {i}, {i + SUBPARTITIONS}, {i + 2 * SUBPARTITIONS}, ...", size=11)
+        yield text(
+            right + 8, middle + 12, f"warps {i}, {i + TMEM_SUBPARTITIONS}, {i + 2 * TMEM_SUBPARTITIONS}, ...", size=11
+        )
 
 
 def _by_subpartition(patch: Patch) -> Iterator[Patch]:
@@ -82,11 +83,11 @@ def _by_subpartition(patch: Patch) -> Iterator[Patch]:
 
 def _is_wrong(part: Patch) -> bool:
     """True for warps that cannot reach the subpartition (PTX ISA, tcgen05: access restrictions)."""
-    return any(w % SUBPARTITIONS != part.lane // SUBPARTITION_LANES for w in part.warps)
+    return any(w % TMEM_SUBPARTITIONS != part.lane // SUBPARTITION_LANES for w in part.warps)
 
 
 def _patch(patch: Patch, first_column: int, wide: float, shown: int) -> Iterator[str]:
-    lanes = min(patch.lanes, LANES - patch.lane)
+    lanes = min(patch.lanes, TMEM_LANES - patch.lane)
     columns = min(patch.columns, shown - first_column - patch.column)
     if lanes <= 0 or columns <= 0:
         return  # past the memory: the tensor is refused, and the notes say so
@@ -104,10 +105,10 @@ def _patch(patch: Patch, first_column: int, wide: float, shown: int) -> Iterator
 def _notes(tensor: TmemTensor, reached: ReachedCells | None) -> Iterator[str]:
     if tensor.first_column:
         yield f"the tensor begins at column {tensor.first_column} of its region"
-    if tensor.lane_span > LANES:
-        yield f"{tensor.lane_span} lanes are needed, there are {LANES}"
+    if tensor.lane_span > TMEM_LANES:
+        yield f"{tensor.lane_span} lanes are needed, there are {TMEM_LANES}"
     if tensor.allocated_columns is None:
-        yield f"{tensor.columns} columns are needed, there are {COLUMNS}"
+        yield f"{tensor.columns} columns are needed, there are {TMEM_COLUMNS}"
     if reached is None:
         yield "dashed: the tensor; which warps reach what in it is not known"
         return

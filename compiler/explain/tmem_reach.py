@@ -10,9 +10,9 @@ import numpy as np
 
 from compiler.analysis.id.graph import IdGraph
 from compiler.analysis.loops.axes import with_types_of_their_loops
-from compiler.analysis.tmem.allocation import COLUMN_BITS
 from compiler.analysis.tmem.tmem import TmemAccess
 from compiler.analysis.tmem.warps import block_shape, warps_of
+from compiler.arch import TMEM_COLUMN_BITS
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.expr import Expr, Var
 
@@ -64,7 +64,7 @@ def _patches(lane: Expr, column: Expr, warp: Expr, variables: list[Var], nbits: 
         for at, v in enumerate(variables)
     }
     rows = [np.broadcast_to(np.asarray(e.evaluate(values)), shape).ravel() for e in (lane, column, warp)]
-    rows[1] = rows[1] * nbits // COLUMN_BITS
+    rows[1] = rows[1] * nbits // TMEM_COLUMN_BITS
     places: dict[int, dict[int, list[int]]] = {}
     columns, warps = int(rows[1].max()) + 1, int(rows[2].max()) + 1
     for key in np.unique((rows[0] * columns + rows[1]) * warps + rows[2]).tolist():

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compiler.analysis.tmem.allocation import COLUMNS, LANES
-from compiler.analysis.tmem.recognition import SUBPARTITIONS
 from compiler.analysis.tmem.tmem import Pattern, TensorMemoryPlan
+from compiler.arch import TMEM_COLUMNS, TMEM_LANES, TMEM_SUBPARTITIONS
 from compiler.explain.names import axes_names, counted
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.tensor import TensorView
 
-SUBPARTITION_LANES = LANES // SUBPARTITIONS
+SUBPARTITION_LANES = TMEM_LANES // TMEM_SUBPARTITIONS
 
 _PATTERNS = {
     Pattern.P32X32B: "thread t of a warp reaches lane t, one word after the other along the columns",
@@ -26,10 +25,10 @@ def tensor_memory_words(sf: ScheduledFusion, plan: TensorMemoryPlan) -> Iterator
     """Lines on the whole plan; nothing where no tensor is in tensor memory."""
     for one in plan.tensors:
         t = sf.tensor(one.tensor)
-        yield f"{t.name}: in tensor memory, {one.lanes} of {LANES} lanes x {one.columns} columns of 4 bytes"
+        yield f"{t.name}: in tensor memory, {one.lanes} of {TMEM_LANES} lanes x {one.columns} columns of 4 bytes"
         yield from (f"  {line}" for line in _domain(t))
         if one.allocated_columns is None:
-            yield f"  allocated: no, there are {COLUMNS} columns"
+            yield f"  allocated: no, there are {TMEM_COLUMNS} columns"
         else:
             yield f"  allocated: {counted(one.allocated_columns, 'column')}, a power of two of at least 32"
         shared = [r for r in sf.tmem_regions if t.name in r and len(r) > 1]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from compiler.analysis.memory.memory_order import as_allocated
-from compiler.analysis.memory.narrow_tile import RUN_UNIT_BYTES, TILE_UNIT_BYTES
+from compiler.arch import BULK_BYTES, BULK_SMEM_ALIGN, TENSOR_MAP_COORDINATE
 from compiler.copies.instruction import Path, path_of
 from compiler.dtypes import DType
 from compiler.errors import Violation
@@ -17,7 +17,6 @@ from compiler.ir.tensor import CopyVia, TensorOp, TensorView
 from compiler.legality.descriptor import at, maps
 from compiler.legality.rules import Schedule, rule
 
-MAX_COORDINATE = (1 << 31) - 1
 ENCODABLE = frozenset((DType.F64, DType.F32, DType.F16, DType.BF16, DType.I64, DType.I32, DType.I8, DType.BOOL))
 """Element types that an artifact names in its tensor maps: those of a fusion."""
 
@@ -53,12 +52,12 @@ def tma_coordinates_fit_31_bits(s: Schedule) -> Iterator[Violation]:
         starts = s.tile_coordinates(c.op.output)
         for i, (d, start) in enumerate(zip(dims, starts, strict=True)):
             last = max(start.hi, d.size.value - d.box_size.value)
-            if last > MAX_COORDINATE:
+            if last > TENSOR_MAP_COORDINATE:
                 yield Violation(
                     "tma_coordinates_fit_31_bits",
                     at(c, i, "coordinate"),
                     last,
-                    MAX_COORDINATE,
+                    TENSOR_MAP_COORDINATE,
                     "View the tensor with more dimensions.",
                 )
 
@@ -73,7 +72,7 @@ def tiles_start_at_units_of_shared_memory(s: Schedule) -> Iterator[Violation]:
             continue  # moved as a run, which starts at less
         if placed is None or placed.swizzle != 0 or any(isinstance(b, Violation) for b in placed.breaches):
             continue
-        unit = TILE_UNIT_BYTES if op.via is CopyVia.TMA else RUN_UNIT_BYTES
+        unit = BULK_SMEM_ALIGN if op.via is CopyVia.TMA else BULK_BYTES
         is_load = shared.name == op.output
         start = s.indexing.write_offset(shared) if is_load else s.indexing.read_offset(op, shared.name)
         if not (start * shared.dtype.nbytes).divisible_by(unit):

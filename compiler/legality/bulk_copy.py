@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from compiler.analysis.id.conditions import is_multiple, kept, settled
+from compiler.arch import BULK_BYTES
 from compiler.errors import Kept, Stage, Violation
 from compiler.ir.size import Size
 from compiler.legality.rules import Schedule, model_rule
 
-UNIT_BYTES = 16
 _Found = Iterator[Violation | Kept]
 
 
@@ -44,10 +44,10 @@ def bulk1d_moves_multiples_of_16_bytes(s: Schedule) -> _Found:
             "bulk1d_moves_multiples_of_16_bytes",
             f"{run.where}: run",
             f"{nbytes} bytes",
-            f"a multiple of {UNIT_BYTES}",
+            f"a multiple of {BULK_BYTES}",
             "Copy a longer run.",
         )
-        yield from is_multiple(nbytes, Size(UNIT_BYTES)).require(breach)
+        yield from is_multiple(nbytes, Size(BULK_BYTES)).require(breach)
 
 
 @model_rule
@@ -56,16 +56,16 @@ def bulk1d_runs_start_on_16_bytes(s: Schedule) -> _Found:
     (PTX ISA, cp.async.bulk: srcMem, dstMem)."""
     for run in s.bulk_runs.values():
         t = run.global_tensor
-        holds = t.align % UNIT_BYTES == 0
+        holds = t.align % BULK_BYTES == 0
         if t.name in s.sf.inputs:
-            address = kept(holds, f"ptr[{s.sf.inputs.index(t.name)}] % {UNIT_BYTES} == 0")
+            address = kept(holds, f"ptr[{s.sf.inputs.index(t.name)}] % {BULK_BYTES} == 0")
         else:
-            address = settled(holds, f"{t.align} % {UNIT_BYTES} == 0")
+            address = settled(holds, f"{t.align} % {BULK_BYTES} == 0")
         yield from address.require(_misaligned(f"{run.where}: address of {t.name}", f"a multiple of {t.align} bytes"))
         for step in run.steps:
             nbytes = step * Size(t.dtype.nbytes)
             breach = _misaligned(f"{run.where}: step from run to run", f"{nbytes} bytes")
-            yield from is_multiple(nbytes, Size(UNIT_BYTES)).require(breach)
+            yield from is_multiple(nbytes, Size(BULK_BYTES)).require(breach)
 
 
 def _misaligned(where: str, found: str) -> Violation:
@@ -73,7 +73,7 @@ def _misaligned(where: str, found: str) -> Violation:
         "bulk1d_runs_start_on_16_bytes",
         where,
         found,
-        f"a multiple of {UNIT_BYTES} bytes",
+        f"a multiple of {BULK_BYTES} bytes",
         "Align the tensor and pad its rows, or copy by threads.",
         stage=Stage.RUNTIME,
     )

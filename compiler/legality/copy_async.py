@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compiler.copies.instruction import CP_ASYNC_BYTES, thread_access
+from compiler.arch import CP_ASYNC_BYTES
+from compiler.copies.instruction import thread_access
 from compiler.errors import Violation
 from compiler.ir.tensor import CopyVia
 from compiler.legality.rules import Schedule, model_rule

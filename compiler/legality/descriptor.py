@@ -9,19 +9,21 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from compiler.analysis.id.conditions import are_equal, at_most, is_multiple, kept, settled
-from compiler.analysis.tma.roles import MAX_BOX
 from compiler.analysis.tma.tensor_map import MapDim, TensorMapCopy
+from compiler.arch import (
+    BULK_BYTES,
+    TENSOR_MAP_BOX,
+    TENSOR_MAP_ELEMENT_STRIDE,
+    TENSOR_MAP_RANK,
+    TENSOR_MAP_SIZE,
+    TENSOR_MAP_STRIDE_BYTES,
+)
 from compiler.dtypes import DType
 from compiler.errors import Condition, Kept, Stage, Violation
 from compiler.ir.size import Size
 from compiler.ir.tensor import TensorView
 from compiler.legality.rules import Schedule, model_rule
 
-MAX_RANK = 5
-MAX_SIZE = 1 << 32
-MAX_STRIDE_BYTES = 1 << 40
-MAX_ELEMENT_STRIDE = 8
-UNIT_BYTES = 16
 UNNAMED = frozenset((DType.C64, DType.C128, DType.F4E2M1))
 """Element types that no CUtensorMapDataType stands for: 8-bit types go as UINT8 and i16 as UINT16, but a complex number
 is two elements, and packed 4-bit types have rules of their own (CUDA driver API, CUtensorMapDataType)."""
@@ -60,10 +62,10 @@ def element_bytes(c: TensorMapCopy) -> Size:
 
 def _address(s: Schedule, t: TensorView) -> Condition:
     """The address is a multiple of 16 bytes: known at launch only, where the caller gives it."""
-    holds = t.align % UNIT_BYTES == 0
+    holds = t.align % BULK_BYTES == 0
     if t.name not in s.sf.inputs:
-        return settled(holds, f"{t.align} % {UNIT_BYTES} == 0")
-    return kept(holds, f"ptr[{s.sf.inputs.index(t.name)}] % {UNIT_BYTES} == 0")
+        return settled(holds, f"{t.align} % {BULK_BYTES} == 0")
+    return kept(holds, f"ptr[{s.sf.inputs.index(t.name)}] % {BULK_BYTES} == 0")
 
 
 def _not_less(stride: Size, least: Size) -> Condition:
@@ -78,7 +80,7 @@ def _not_less(stride: Size, least: Size) -> Condition:
 def tensor_map_has_1_to_5_dimensions(s: Schedule) -> _Found:
     """A tensor map has 1 to 5 dimensions (CUDA driver API, cuTensorMapEncodeTiled: tensorRank)."""
     for c, dims in maps(s):
-        condition = settled(1 <= len(dims) <= MAX_RANK, f"{len(dims)} <= {MAX_RANK}")
+        condition = settled(1 <= len(dims) <= TENSOR_MAP_RANK, f"{len(dims)} <= {TENSOR_MAP_RANK}")
         yield from condition.require(
             encode_breach("tensor_map_has_1_to_5_dimensions", c.where, len(dims), "1 to 5", "Merge contiguous axes.")
         )
@@ -93,7 +95,7 @@ def tensor_map_address_is_aligned(s: Schedule) -> _Found:
                 "tensor_map_address_is_aligned",
                 f"{c.where}: address of {c.global_tensor.name}",
                 f"a multiple of {c.global_tensor.align} bytes",
-                f"a multiple of {UNIT_BYTES} bytes",
+                f"a multiple of {BULK_BYTES} bytes",
                 "Align the tensor, or copy by threads.",
             )
         )
@@ -103,12 +105,12 @@ def tensor_map_address_is_aligned(s: Schedule) -> _Found:
 def tensor_map_sizes_are_1_to_2_to_32(s: Schedule) -> _Found:
     """A dimension has 1 to 2^32 elements (CUDA driver API, cuTensorMapEncodeTiled: globalDim)."""
     for c, i, d in each_dim(s):
-        yield from at_most(d.size, MAX_SIZE).require(
+        yield from at_most(d.size, TENSOR_MAP_SIZE).require(
             encode_breach(
                 "tensor_map_sizes_are_1_to_2_to_32",
                 at(c, i, "size"),
                 str(d.size),
-                f"1 to {MAX_SIZE}",
+                f"1 to {TENSOR_MAP_SIZE}",
                 "View the tensor with more dimensions.",
             )
         )
@@ -121,12 +123,12 @@ def tensor_map_strides_are_multiples_of_16_bytes(s: Schedule) -> _Found:
     for c, i, d in each_dim(s):
         stride = d.stride * element_bytes(c)
         if i:
-            yield from is_multiple(stride, Size(UNIT_BYTES)).require(
+            yield from is_multiple(stride, Size(BULK_BYTES)).require(
                 encode_breach(
                     "tensor_map_strides_are_multiples_of_16_bytes",
                     at(c, i, "stride"),
                     f"{stride} bytes",
-                    f"a multiple of {UNIT_BYTES}",
+                    f"a multiple of {BULK_BYTES}",
                     "Pad the rows, or copy by threads.",
                 )
             )
@@ -138,12 +140,12 @@ def tensor_map_strides_are_below_2_to_40_bytes(s: Schedule) -> _Found:
     for c, i, d in each_dim(s):
         stride = d.stride * element_bytes(c)
         if i:
-            yield from at_most(stride, MAX_STRIDE_BYTES - 1).require(
+            yield from at_most(stride, TENSOR_MAP_STRIDE_BYTES - 1).require(
                 encode_breach(
                     "tensor_map_strides_are_below_2_to_40_bytes",
                     at(c, i, "stride"),
                     f"{stride} bytes",
-                    f"less than {MAX_STRIDE_BYTES}",
+                    f"less than {TENSOR_MAP_STRIDE_BYTES}",
                     "Copy a smaller tensor.",
                 )
             )
@@ -171,12 +173,12 @@ def tensor_map_dimensions_do_not_overlap(s: Schedule) -> _Found:
 def tensor_map_boxes_are_1_to_256(s: Schedule) -> _Found:
     """A box has 1 to 256 elements in every dimension (CUDA driver API, cuTensorMapEncodeTiled: boxDim)."""
     for c, i, d in each_dim(s):
-        yield from at_most(d.box_size, MAX_BOX).require(
+        yield from at_most(d.box_size, TENSOR_MAP_BOX).require(
             encode_breach(
                 "tensor_map_boxes_are_1_to_256",
                 at(c, i, "box"),
                 str(d.box_size),
-                f"1 to {MAX_BOX}",
+                f"1 to {TENSOR_MAP_BOX}",
                 "Split that axis by 256 or less.",
             )
         )
@@ -188,12 +190,12 @@ def tensor_map_inner_box_is_a_multiple_of_16_bytes(s: Schedule) -> _Found:
     boxDim)."""
     for c, dims in maps(s):
         inner = dims[0].box_size * element_bytes(c)
-        yield from is_multiple(inner, Size(UNIT_BYTES)).require(
+        yield from is_multiple(inner, Size(BULK_BYTES)).require(
             encode_breach(
                 "tensor_map_inner_box_is_a_multiple_of_16_bytes",
                 at(c, 0, "box"),
                 f"{inner} bytes",
-                f"a multiple of {UNIT_BYTES}",
+                f"a multiple of {BULK_BYTES}",
                 "Widen the innermost box.",
             )
         )
@@ -203,12 +205,12 @@ def tensor_map_inner_box_is_a_multiple_of_16_bytes(s: Schedule) -> _Found:
 def tensor_map_element_strides_are_1_to_8(s: Schedule) -> _Found:
     """Element strides are 1 to 8 (CUDA driver API, cuTensorMapEncodeTiled: elementStrides)."""
     for c, i, d in each_dim(s):
-        yield from at_most(d.element_stride_size, MAX_ELEMENT_STRIDE).require(
+        yield from at_most(d.element_stride_size, TENSOR_MAP_ELEMENT_STRIDE).require(
             encode_breach(
                 "tensor_map_element_strides_are_1_to_8",
                 at(c, i, "element stride"),
                 str(d.element_stride_size),
-                f"1 to {MAX_ELEMENT_STRIDE}",
+                f"1 to {TENSOR_MAP_ELEMENT_STRIDE}",
                 "Stride the box by 8 or less.",
             )
         )
@@ -257,7 +259,7 @@ def tma_moves_multiples_of_16_bytes(s: Schedule) -> _Found:
             "tma_moves_multiples_of_16_bytes",
             f"{c.where}: tile",
             f"{nbytes} bytes",
-            f"a multiple of {UNIT_BYTES}",
+            f"a multiple of {BULK_BYTES}",
             "Use a larger tile.",
         )
-        yield from is_multiple(nbytes, Size(UNIT_BYTES)).require(breach)
+        yield from is_multiple(nbytes, Size(BULK_BYTES)).require(breach)

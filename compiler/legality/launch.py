@@ -6,11 +6,9 @@ from collections.abc import Iterator
 
 from compiler.analysis.memory.resources import registers_of_block
 from compiler.analysis.sync.block_parts import block_parts, launched_block
+from compiler.arch import WARPGROUP_WARPS
 from compiler.errors import Violation
 from compiler.legality.rules import Schedule, rule
-
-WARPS_OF_A_GROUP = 4
-"""Warps that change their registers together (PTX ISA, setmaxnreg: warpgroup)."""
 
 
 @rule
@@ -77,7 +75,7 @@ def parts_of_a_block_are_whole_warps(s: Schedule) -> Iterator[Violation]:
     parts = block_parts(s.sf, s.indexing.nest)
     if parts is None:
         return
-    unit = s.arch.warp_threads * (1 if parts.registers is None else WARPS_OF_A_GROUP)
+    unit = s.arch.warp_threads * (1 if parts.registers is None else WARPGROUP_WARPS)
     if any(run % unit for run in parts.runs):
         compute, load = parts.runs
         yield Violation(

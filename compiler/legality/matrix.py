@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from compiler.analysis.id.indexing import lanes_are_consecutive
 from compiler.analysis.memory.allocation import layout_of
-from compiler.analysis.memory.matrix import LANES
-from compiler.copies.instruction import MATRIX_BYTES, MATRIX_NBITS, STMATRIX_CAPABILITY, fragment, lanes
+from compiler.arch import MATRIX_BYTES, MATRIX_NBITS, STMATRIX_CAPABILITY, WARP_THREADS
+from compiler.copies.instruction import fragment, lanes
 from compiler.errors import Violation
 from compiler.ir.expr import Expr, relies_on_bounds
 from compiler.ir.iter_domain import ParallelType
@@ -56,12 +56,12 @@ def matrices_are_moved_by_whole_warps(s: Schedule) -> Iterator[Violation]:
     block = max((size.value for size in s.dimension_sizes.get(ParallelType.TIDX, ())), default=1)
     for op, t in _copies(s):
         found = max((a.extent for a in t.axes_of(ParallelType.TIDX)), default=1)
-        if found % LANES or found != block:
+        if found % WARP_THREADS or found != block:
             yield Violation(
                 "matrices_are_moved_by_whole_warps",
                 f"{op.output} (via {op.via})",
                 f"{found} of {block} threads along x",
-                f"all of them, a multiple of {LANES}",
+                f"all of them, a multiple of {WARP_THREADS}",
                 "Parallelize an axis of the block's threads on TIDx, or copy by vectors.",
             )
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from compiler.analysis.memory.allocation import layout_of
-from compiler.copies.instruction import CP_ASYNC_BYTES, lanes
+from compiler.arch import CP_ASYNC_BYTES
+from compiler.copies.instruction import lanes
 from compiler.errors import Violation
 from compiler.ir.id_exprs import Shift
 from compiler.ir.iter_domain import MemoryType

@@ -12,8 +12,9 @@ from compiler.analysis.id.conditions import at_least, at_most, is_multiple, kept
 from compiler.analysis.id.graph import Group
 from compiler.analysis.tma.domain import loop_groups
 from compiler.analysis.tma.fttc import Correctness, box_correctness
-from compiler.analysis.tma.issue import WARP, Issuer, issue_of
+from compiler.analysis.tma.issue import Issuer, issue_of
 from compiler.analysis.tma.tensor_map import MapDim, TensorMapCopy, coordinates
+from compiler.arch import BULK_BYTES, WARP_THREADS
 from compiler.errors import Kept, Violation
 from compiler.ir.expr import Expr, Var, var
 from compiler.ir.id_exprs import Resize
@@ -21,7 +22,7 @@ from compiler.ir.iter_domain import ParallelType
 from compiler.ir.ops import POINTWISE, REDUCTIONS, OpKind
 from compiler.ir.size import Size
 from compiler.ir.tensor import TensorOp, TensorView
-from compiler.legality.descriptor import UNIT_BYTES, at, each_dim, element_bytes, encode_breach, maps
+from compiler.legality.descriptor import at, each_dim, element_bytes, encode_breach, maps
 from compiler.legality.rules import Schedule, model_rule
 
 _Found = Iterator[Violation | Kept]
@@ -151,12 +152,12 @@ def tma_inner_coordinates_are_multiples_of_16_bytes(s: Schedule) -> Iterator[Vio
     """The innermost coordinate is a multiple of 16 bytes: anything else was an illegal instruction on an H200. Boxes
     are, so only padding on the left can break it."""
     for c, i, _, start in _padded_starts(s):
-        if i == 0 and not (start * c.global_tensor.dtype.nbytes).divisible_by(UNIT_BYTES):
+        if i == 0 and not (start * c.global_tensor.dtype.nbytes).divisible_by(BULK_BYTES):
             yield Violation(
                 "tma_inner_coordinates_are_multiples_of_16_bytes",
                 at(c, 0, "coordinate"),
                 str(start),
-                f"a multiple of {UNIT_BYTES} bytes",
+                f"a multiple of {BULK_BYTES} bytes",
                 "Pad by whole 16 bytes.",
             )
 
@@ -186,12 +187,12 @@ def tma_store_rows_are_multiples_of_16_bytes(s: Schedule) -> _Found:
     for c, dims in maps(s):
         row = dims[0].size * element_bytes(c)
         if not c.is_load:
-            yield from is_multiple(row, Size(UNIT_BYTES)).require(
+            yield from is_multiple(row, Size(BULK_BYTES)).require(
                 encode_breach(
                     "tma_store_rows_are_multiples_of_16_bytes",
                     at(c, 0, "size"),
                     f"{row} bytes",
-                    f"a multiple of {UNIT_BYTES}",
+                    f"a multiple of {BULK_BYTES}",
                     "Store by threads.",
                 )
             )
@@ -219,17 +220,17 @@ def elected_issue_has_a_whole_warp(s: Schedule) -> _Found:
     """Where the block's width is known at launch only, one lane of a warp is elected to issue a bulk copy, which takes
     a whole warp of 32 (nvFuser, predicates of bulk copies; PTX ISA, elect.sync)."""
     widths = s.dimension_sizes.get(ParallelType.TIDX, ())
-    if not widths or any(w.is_constant and w.value >= WARP for w in widths):
+    if not widths or any(w.is_constant and w.value >= WARP_THREADS for w in widths):
         return
     if all(issue_of(s.sf, op).issuer is not Issuer.ELECTED_LANE_OF_FIRST_WARP for op in _bulk_ops(s)):
         return
     widest = max(w.value for w in widths)
-    yield from kept(widest >= WARP, " or ".join(at_least(w, WARP).formula for w in widths)).require(
+    yield from kept(widest >= WARP_THREADS, " or ".join(at_least(w, WARP_THREADS).formula for w in widths)).require(
         encode_breach(
             "elected_issue_has_a_whole_warp",
             "block width (TIDx)",
             widest,
-            f"at least {WARP}",
+            f"at least {WARP_THREADS}",
             "Give the block 32 threads in x or more, or a width known when it is compiled.",
         )
     )

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from compiler.analysis.id.conditions import is_multiple, kept
 from compiler.analysis.id.contiguity import bound_strides
 from compiler.analysis.memory.vectorize import COPIES, VectorAccess, vector_positions, word_bounds
-from compiler.arch import Arch
-from compiler.copies.instruction import WORD_BYTES
+from compiler.arch import WIDE_WORD_BYTES, WORD_BYTES, Arch
 from compiler.errors import Kept, Stage, Violation
 from compiler.ir.iter_domain import MemoryType
 from compiler.ir.ops import OpKind
@@ -17,8 +16,7 @@ from compiler.ir.tensor import CopyVia, TensorOp, TensorView
 from compiler.legality.rules import Schedule, model_rule
 from compiler.schedule.inline import compute_position
 
-WIDE_BITS = 256
-"""A word between global memory and registers on Blackwell (PTX ISA, ld and st)."""
+WIDE_BITS = 8 * WIDE_WORD_BYTES
 
 
 def _by_address(s: Schedule) -> Iterator[VectorAccess]:

@@ -8,7 +8,7 @@ from math import gcd
 from compiler.analysis.id.indexing import first_lane, lanes_are_consecutive
 from compiler.analysis.memory.allocation import layout_of
 from compiler.analysis.memory.straddle import run_of_words
-from compiler.copies.instruction import WORD_BYTES
+from compiler.arch import WORD_BYTES
 from compiler.errors import Violation
 from compiler.ir.expr import Expr, without_marks
 from compiler.ir.iter_domain import MemoryType

@@ -6,13 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from compiler.analysis.id.conditions import split_divides
-from compiler.analysis.sync.circular_buffer import (
-    LOADING_THREADS,
-    barrier_position,
-    buffered_position,
-    filled_via,
-    specialized_block,
-)
+from compiler.analysis.sync.circular_buffer import barrier_position, buffered_position, filled_via, specialized_block
+from compiler.arch import REGISTER_UNIT, SETMAXNREG_LEAST, SETMAXNREG_MOST, WARPGROUP_THREADS
 from compiler.errors import Kept, Violation
 from compiler.ir.id_exprs import Split
 from compiler.ir.iter_domain import IterDomain, ParallelType
@@ -20,9 +15,6 @@ from compiler.ir.tensor import BufferKind, CircularBuffer, CopyVia, TensorOp, Te
 from compiler.ir.trivial import before_trivial
 from compiler.legality.rules import Schedule, model_rule
 from compiler.schedule.matching import Matching, match_axes
-
-REGISTERS = (24, 256, 8)
-"""Least and most registers that a warp sets for itself, and their unit (PTX ISA, setmaxnreg)."""
 
 MAX_ROLES = 4
 """Loops that load at the same time, one warp each of the loading group (nvFuser, warp specialisation)."""
@@ -59,7 +51,7 @@ def loading_warps_are_on_a_thread_dimension(s: Schedule) -> Iterator[Violation]:
 def shared_registers_are_whole_units(s: Schedule) -> Iterator[Violation]:
     """Registers of loading and of computing threads: 24 to 256, multiples of 8, no more to load than to compute. (PTX
     ISA, setmaxnreg; nvFuser, warp specialisation)"""
-    least, most, unit = REGISTERS
+    least, most, unit = SETMAXNREG_LEAST, SETMAXNREG_MOST, REGISTER_UNIT
     for t, o, _ in _specialized(s):
         if o.registers is None:
             continue
@@ -126,23 +118,23 @@ def warp_specialized_block_is_whole_warp_groups(s: Schedule) -> Iterator[Violati
             "known extents",
             "Split by a number known beforehand.",
         )
-    elif LOADING_THREADS % others:
+    elif WARPGROUP_THREADS % others:
         yield Violation(
             rule,
             where,
             f"{others} threads in the other dimensions",
-            f"a divisor of {LOADING_THREADS}",
+            f"a divisor of {WARPGROUP_THREADS}",
             "Append the loading warps to a larger dimension, or use fewer threads in the others.",
         )
     else:
         # An extent that is not known can only be trusted where every slot of the dimension is a whole group.
         own = block.threads.get(block.on)
-        if others * (own if own is not None else -1) % LOADING_THREADS:
+        if others * (own if own is not None else -1) % WARPGROUP_THREADS:
             yield Violation(
                 rule,
                 where,
                 f"{own * others} threads that compute" if own is not None else f"{block.on} of unknown extent",
-                f"a multiple of {LOADING_THREADS}",
+                f"a multiple of {WARPGROUP_THREADS}",
                 "Compute with whole warp groups.",
             )
 

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from compiler.analysis.facts import Facts
 from compiler.analysis.memory.allocation import layout_of
-from compiler.analysis.memory.smem import BARRIER_BYTES
+from compiler.arch import BARRIER_BYTES
 from compiler.copies.instruction import Path, instruction_of
 from compiler.errors import Unsupported
 from compiler.ir.expr import Expr, Var, const, var

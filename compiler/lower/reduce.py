@@ -11,7 +11,8 @@ from functools import partial
 
 from compiler.analysis.facts import Facts
 from compiler.analysis.id.indexing import IndexBound
-from compiler.analysis.loops.fold import WARP, Fold, folded_dims
+from compiler.analysis.loops.fold import Fold, folded_dims
+from compiler.arch import MAX_WORD_BYTES, WARP_THREADS
 from compiler.ir.expr import Expr, Var, const, unguarded, var
 from compiler.ir.id_exprs import Shift, Split
 from compiler.ir.iter_domain import ParallelType
@@ -36,9 +37,6 @@ from compiler.lower.partials import Partials, Scaling
 from compiler.lower.predicates import split_guards
 from compiler.lower.spread_fold import read_spread, spread_fold
 from compiler.lower.sync import Effects
-
-WORD_BYTES = 16
-"""The widest access of shared memory by a thread (PTX ISA, ld and st)."""
 
 
 def fold_effects(facts: Facts, step: FoldStep) -> Effects:
@@ -184,12 +182,12 @@ def _holders(facts: Facts, fold: Fold) -> tuple[Less, ...]:
     """Threads that need the block's result: those that read the whole fold's, or send it to the cluster."""
     if fold.cluster == 1:
         return _readers(fold, fold.slots)
-    return _first_of_group(facts, fold, WARP if fold.is_read_by_lanes(fold.slots) else 1)
+    return _first_of_group(facts, fold, WARP_THREADS if fold.is_read_by_lanes(fold.slots) else 1)
 
 
 def _readers(fold: Fold, count: int) -> tuple[Less, ...]:
     """Threads that need the result, of which there are `count` partials: with them their warps, where lanes read."""
-    first = WARP if fold.is_read_by_lanes(count) else 1
+    first = WARP_THREADS if fold.is_read_by_lanes(count) else 1
     return tuple(Less(var(v), const(first)) for v in fold.readers)
 
 
@@ -231,7 +229,7 @@ def _reg(fold: Fold, element: Expr) -> Reg:
 def _word(fold: Fold) -> int:
     """The thread's elements in a word of shared memory."""
     width = 1
-    while fold.slot_major and fold.elems % (2 * width) == 0 and 2 * width * fold.dtype.nbytes <= WORD_BYTES:
+    while fold.slot_major and fold.elems % (2 * width) == 0 and 2 * width * fold.dtype.nbytes <= MAX_WORD_BYTES:
         width *= 2
     return width
 
@@ -250,6 +248,6 @@ def _block_place(fold: Fold, base: int, exchange: Exchange, rank: Expr, element:
 def _row_width(fold: Fold) -> int:
     """Partials of one element, side by side, in one word."""
     width = 1
-    while fold.slots % (2 * width) == 0 and 2 * width * fold.dtype.nbytes <= WORD_BYTES:
+    while fold.slots % (2 * width) == 0 and 2 * width * fold.dtype.nbytes <= MAX_WORD_BYTES:
         width *= 2
     return width

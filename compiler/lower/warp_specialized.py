@@ -13,10 +13,9 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from compiler.analysis.facts import Facts
-from compiler.analysis.loops.fold import WARP
 from compiler.analysis.loops.loop_nest import BUILTIN
 from compiler.analysis.sync.block_parts import THREAD_DIMENSIONS, BlockParts, block_parts
-from compiler.analysis.sync.circular_buffer import LOADING_THREADS
+from compiler.arch import REGISTER_UNIT, REGISTERS_PER_SM, WARP_THREADS, WARPGROUP_THREADS
 from compiler.errors import Unsupported
 from compiler.ir.expr import Expr, Var, const, var
 from compiler.ir.iter_domain import ParallelType
@@ -26,10 +25,6 @@ from compiler.lower.operands import Less
 
 _PART = 1
 """Number of the barrier of those that compute; 0 is that of the whole block (PTX ISA, barrier)."""
-_REGISTERS_PER_BLOCK = 65536
-"""Of every target (CUDA guide, technical specifications per compute capability)."""
-_UNIT = 8
-"""Registers of a thread are given out so many at once (PTX ISA, setmaxnreg)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +57,13 @@ class Parts:
     def _mean(self, load: int, compute: int) -> int:
         """Registers of every thread at the start: enough for both parts together, since none are added later."""
         computing = self.block.threads
-        threads = computing + LOADING_THREADS
-        mean = -(-(load * LOADING_THREADS + compute * computing) // threads // _UNIT) * _UNIT
-        if mean * threads > _REGISTERS_PER_BLOCK:
+        threads = computing + WARPGROUP_THREADS
+        mean = -(-(load * WARPGROUP_THREADS + compute * computing) // threads // REGISTER_UNIT) * REGISTER_UNIT
+        if mean * threads > REGISTERS_PER_SM:
             raise Unsupported(
-                f"{load} registers of {LOADING_THREADS} loading and {compute} of {computing} computing threads, "
+                f"{load} registers of {WARPGROUP_THREADS} loading and {compute} of {computing} computing threads, "
                 f"{mean * threads} together,",
-                f"Share {_REGISTERS_PER_BLOCK} at most.",
+                f"Share {REGISTERS_PER_SM} at most.",
             )
         return mean
 
@@ -100,8 +95,8 @@ def readers(facts: Facts, t: TensorView) -> Readers:
     threads = prod(nest.block()) // groups
     inside = prod(nest.block()) if not apart else nest.block()[0]
     is_whole = all(v.name != BUILTIN[ParallelType.TIDX] for e in apart for v in e.variables)
-    if is_whole and inside % WARP == 0:
-        return Readers(threads // WARP, True, groups)
+    if is_whole and inside % WARP_THREADS == 0:
+        return Readers(threads // WARP_THREADS, True, groups)
     return Readers(threads, False, groups)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import count
 from math import prod
 
+from compiler.arch import ALLOCATION_ALIGN
 from compiler.dtypes import DType
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.fusion import Fusion, dense_strides
@@ -51,8 +52,6 @@ TENSOR_FIELDS = (
 _MEMORIES = {m.value: m for m in MemoryType}
 _TRANSFORM_LISTS = ("transforms", "steps", "schedule")
 """What an allocation may call its transforms."""
-_BASE_ALIGN = 256
-"""Bytes to which an allocator aligns the start of a tensor (CUDA guide, device memory accesses)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,4 +326,4 @@ def _axes(place: Place, key: str, rank: int) -> frozenset[int]:
 
 def _alignment(byte_offset: int) -> int:
     """What divides the address of an element that lies so far from a base that the allocator aligned."""
-    return min(_BASE_ALIGN, byte_offset & -byte_offset) if byte_offset else _BASE_ALIGN
+    return min(ALLOCATION_ALIGN, byte_offset & -byte_offset) if byte_offset else ALLOCATION_ALIGN

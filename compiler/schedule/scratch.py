@@ -7,9 +7,6 @@ from dataclasses import dataclass
 from compiler.ir.fusion import Value
 from compiler.schedule.trace import ProgramTrace
 
-BUFFER_ALIGN = 256
-"""Bytes that divide the address of every buffer: what allocators give, and more than any access asks for."""
-
 
 @dataclass(frozen=True, slots=True)
 class Buffer:

@@ -10,11 +10,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from compiler.arch import ALLOCATION_ALIGN
 from compiler.errors import InvalidFusion, Problem
 from compiler.ir.fusion import Fusion
 from compiler.lower.kernel_ir import Kernel
 from compiler.nvrtc import Compiled
-from compiler.schedule.scratch import BUFFER_ALIGN, Buffer
+from compiler.schedule.scratch import Buffer
 from compiler.schedule.steps import MalformedStep, Step
 from compiler.schedule.trace import LaunchTrace, ScheduleTrace, Trace, steps_from_json
 from compiler.wire.fusions import fusion_from_json, fusion_to_json
@@ -168,7 +169,7 @@ def kernel_artifact(
         inputs=specs[: len(fusion.inputs)],
         outputs=specs[len(fusion.inputs) :],
         launches=tuple(_launch(one, entry, len(names)) for one, entry in zip(launches, entries, strict=True)),
-        scratch=tuple(Scratch(bytes=buffer.nbytes, align=BUFFER_ALIGN) for buffer in scratch),
+        scratch=tuple(Scratch(bytes=buffer.nbytes, align=ALLOCATION_ALIGN) for buffer in scratch),
         guards=tuple(_alignment_guard(p, n) for p, n in sorted(alignments.items()) if n > 1),
         cubin=b64encode(compiled.cubin),
         cubin_sha256=sha256(compiled.cubin).hexdigest(),

@@ -14,27 +14,19 @@ from numpy.typing import NDArray
 
 from compiler.analysis.loops.loop_nest import BLOCK_VARS, THREAD_VARS
 from compiler.analysis.memory.bank_conflicts import wavefronts
-from compiler.analysis.memory.matrix import ROW_BYTES, ROWS, matrices_in
-from compiler.copies.instruction import CP_ASYNC_BYTES
+from compiler.analysis.memory.matrix import matrices_in
+from compiler.arch import CP_ASYNC_BYTES, LINE_BYTES, MATRIX_ROW_BYTES, MATRIX_ROWS, SECTOR_BYTES, WARP_THREADS
 from compiler.ir.expr import Expr, const
 from compiler.ir.tensor import CachePolicy
 from compiler.lower import kernel_ir as k
-from search.cost.sites import WARP, Load, own_side
-
-_LINE = 128
-"""Bytes of a line of L1 (CUDA guide, device memory accesses)."""
-
-
-_SECTOR = 32
-"""Bytes of a sector, the least that L2 sends (CUDA guide, device memory accesses)."""
-
+from search.cost.sites import Load, own_side
 
 PAST_L1 = (CachePolicy.NO_ALLOCATE, CachePolicy.EVICT_FIRST)
 
 
 def first_warp(block: tuple[int, int, int]) -> dict[str, NDArray[np.int64]]:
     """The thread variables of the first warp."""
-    lane = np.arange(min(WARP, prod(block)), dtype=np.int64)
+    lane = np.arange(min(WARP_THREADS, prod(block)), dtype=np.int64)
     return {"tx": lane % block[0], "ty": lane // block[0] % block[1], "tz": lane // (block[0] * block[1])}
 
 
@@ -65,14 +57,14 @@ def _sectors(s: Load, lanes: dict[str, NDArray[np.int64]]) -> NDArray[np.int64]:
     for bound in s.within:
         inside &= addresses(bound.left, lanes) < addresses(bound.right, lanes)
     first = addresses(s.offset, lanes)[inside] * item
-    step = min(_SECTOR, s.width * item)
-    return np.unique(np.concatenate([(first + at) // _SECTOR for at in range(0, s.width * item, step)]))
+    step = min(SECTOR_BYTES, s.width * item)
+    return np.unique(np.concatenate([(first + at) // SECTOR_BYTES for at in range(0, s.width * item, step)]))
 
 
 def sector_bytes(s: Load, lanes: dict[str, NDArray[np.int64]]) -> int:
     """Bytes that L2 sends for one warp's load: whole sectors, unless a neighbouring load may find the rest in L1."""
     distinct, _ = global_access(s, lanes)
-    sent = _SECTOR * len(_sectors(s, lanes))
+    sent = SECTOR_BYTES * len(_sectors(s, lanes))
     return min(distinct, sent) if s.within or sent <= 2 * distinct else sent
 
 
@@ -94,7 +86,7 @@ def _neighbours(s: Load) -> list[Load]:
     that is read, which may lie a few elements on, but within a sector."""
     here = {v: const(0) for v in s.offset.variables}
     origin = s.offset.substitute(here).const
-    reach = _SECTOR // own_side(s).dtype.nbytes
+    reach = SECTOR_BYTES // own_side(s).dtype.nbytes
     for v in sorted(s.offset.variables, key=str):
         if v.name in THREAD_VARS or v.name in BLOCK_VARS or not 1 < v.extent <= _MOST_NEIGHBOURS:
             continue
@@ -121,9 +113,9 @@ def wavefronts_of(s: k.Stmt, lanes: dict[str, NDArray[np.int64]]) -> int:
     """Wavefronts of one warp's access to L1 and shared memory, which are one: L1 looks one line up at a time."""
     match s:
         case k.GlobalLoad():
-            return len(np.unique(_sectors(s, lanes) * _SECTOR // _LINE))
+            return len(np.unique(_sectors(s, lanes) * SECTOR_BYTES // LINE_BYTES))
         case k.GlobalStore(offset=offset):
-            return len(np.unique(addresses(offset, lanes) * s.source.dtype.nbytes // _LINE))
+            return len(np.unique(addresses(offset, lanes) * s.source.dtype.nbytes // LINE_BYTES))
         case k.SharedLoad(source=place, width=width):
             size = width * s.target.dtype.nbytes
         case k.SharedStore(target=place, width=width):
@@ -132,8 +124,8 @@ def wavefronts_of(s: k.Stmt, lanes: dict[str, NDArray[np.int64]]) -> int:
             size = width * place.dtype.nbytes
         case k.MatrixLoad(source=place, width=width) | k.MatrixStore(target=place, width=width):
             # A matrix is served like the access of as many lanes as it has rows, each of a row.
-            rows = addresses(place.byte_offset, lanes)[: ROWS * matrices_in(width, place.dtype.nbytes)]
-            return wavefronts(rows.tolist(), ROW_BYTES)
+            rows = addresses(place.byte_offset, lanes)[: MATRIX_ROWS * matrices_in(width, place.dtype.nbytes)]
+            return wavefronts(rows.tolist(), MATRIX_ROW_BYTES)
         case _:
             return 0
     return wavefronts(addresses(place.byte_offset, lanes).tolist(), size)

@@ -6,10 +6,10 @@ from math import prod
 from typing import assert_never
 
 from compiler.analysis.loops.loop_nest import BLOCK_VARS, THREAD_VARS
+from compiler.arch import REGISTER_BYTES
 from compiler.ir.expr import Div, Expr, Mod, unmarked
 from compiler.ir.ops import MOVES, MathGrade, OpKind
 from compiler.lower import kernel_ir as k
-from search.cost.pressure import REGISTER_BYTES
 
 _EXACT_ISSUES = {
     OpKind.EXP: 8,

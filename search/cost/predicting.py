@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from compiler.arch import Card
+from compiler.arch import WARP_THREADS, Card
 from compiler.ir.touched import read_bytes, written_bytes
 from compiler.lower import kernel_ir as k
 from compiler.pipeline import Generated, GeneratedLaunch
@@ -15,7 +15,7 @@ from search.cost.instructions import issues_of, mufu_ops_of
 from search.cost.invariants import invariant_divisions
 from search.cost.model import Prediction, in_a_row, predict
 from search.cost.sectors import partial_sector_bytes
-from search.cost.sites import WARP, StatementSite, sites_of
+from search.cost.sites import StatementSite, sites_of
 from search.cost.spills import resident_blocks, spilled_bytes
 from search.cost.streams import stream_cost
 from search.cost.traffic import (
@@ -60,7 +60,7 @@ def features_of(generated: Generated | GeneratedLaunch, resources: Resources | N
     sites = list(sites_of(kernel.body, 1, 1))
     blocks = prod(kernel.grid)
     resident = resident_blocks(kernel, generated.arch, resources)
-    warps = blocks * -(-kernel.threads // WARP)
+    warps = blocks * -(-kernel.threads // WARP_THREADS)
     lanes = first_warp(kernel.block)
     fusion = generated.trace.fusion
     l2_bytes = l2_read_bytes(sites, kernel, lanes, blocks)
@@ -83,14 +83,14 @@ def features_of(generated: Generated | GeneratedLaunch, resources: Resources | N
         write_spread=written_spread(sites, kernel, resident),
         bytes_in_flight_per_sm=max(1.0, resident * bytes_in_flight(sites, kernel)),
         warp_instructions=warps * sum(issues_of(s.statement, invariant) * s.per_tile * s.tiles for s in sites),
-        mufu_ops=warps * WARP * sum(mufu_ops_of(s.statement, invariant) * s.per_tile * s.tiles for s in sites),
+        mufu_ops=warps * WARP_THREADS * sum(mufu_ops_of(s.statement, invariant) * s.per_tile * s.tiles for s in sites),
         smem_wavefronts=warps * sum(wavefronts_of(s.statement, lanes) * s.per_tile * s.tiles for s in sites),
         blocks=blocks,
         blocks_per_sm=resident,
         tiles=blocks * tiles,
         syncs_per_tile=sum(s.per_tile for s in sites if isinstance(s.statement, k.Sync | k.SyncPart | k.WaitBarrier)),
         exchanges=blocks * _exchanges(sites),
-        warps_per_block=-(-kernel.threads // WARP),
+        warps_per_block=-(-kernel.threads // WARP_THREADS),
         cluster=kernel.cluster,
         copies=blocks * sum(s.per_tile * s.tiles for s in sites if isinstance(s.statement, COPIES)),
         is_multicast=any(isinstance(s.statement, k.TmaLoad | k.BulkLoad) and s.statement.blocks > 1 for s in sites),

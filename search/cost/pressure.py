@@ -11,12 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Any
 
+from compiler.arch import REGISTER_BYTES
 from compiler.lower import kernel_ir as k
 from compiler.lower.operands import Reg
-
-REGISTER_BYTES = 4
-REGISTER_UNIT = 8
-"""ptxas gives a thread registers in units of eight where it is told how many fit (cuda_occupancy.h)."""
 
 
 @dataclass(slots=True)

@@ -11,14 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from compiler.arch import SECTOR_BYTES, WARP_THREADS
 from compiler.ir.expr import Expr
 from compiler.ir.fusion import Fusion
 from compiler.ir.touched import written_bytes
 from compiler.lower import kernel_ir as k
-from search.cost.sites import WARP, StatementSite
-
-SECTOR_BYTES = 32
-"""The least that L2 and device memory move (CUDA C++ programming guide, device memory accesses)."""
+from search.cost.sites import StatementSite
 
 PARTIAL_BYTES = 20.0
 """What a warp's store of part of a sector costs beside the bytes that it stores. A fit to the 2,000 candidates of 18
@@ -67,8 +65,8 @@ def _of_warps(s: k.GlobalStore, site: StatementSite, kernel: k.Kernel) -> NDArra
 def _some_warps(kernel: k.Kernel, expressions: list[Expr]) -> dict[str, Any]:
     """Values of all variables for the lanes of some warps, in blocks and turns of loops drawn evenly."""
     draw = np.random.default_rng(0)
-    warps = draw.integers(0, max(1, kernel.threads // WARP), (_WARPS, 1))  # whole ones, if there are any
-    thread = warps * WARP + np.arange(min(WARP, kernel.threads))
+    warps = draw.integers(0, max(1, kernel.threads // WARP_THREADS), (_WARPS, 1))  # whole ones, if there are any
+    thread = warps * WARP_THREADS + np.arange(min(WARP_THREADS, kernel.threads))
     x, y, _ = kernel.block
     values: dict[str, Any] = {"tx": thread % x, "ty": thread // x % y, "tz": thread // (x * y)}
     for name, blocks in zip(("bx", "by", "bz"), kernel.grid, strict=True):

@@ -12,8 +12,6 @@ from compiler.ir.expr import Var
 from compiler.lower import kernel_ir as k
 from compiler.lower.operands import Less, Reg, Shared
 
-WARP = 32
-
 
 def positions_of(kernel: k.Kernel) -> dict[str, int]:
     """Positions of the tensors that pointers and tensor maps are of, inputs then outputs, by the parameters' names."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 from compiler.analysis.memory.resources import blocks_per_sm
-from compiler.arch import Arch
+from compiler.arch import REGISTER_BYTES, REGISTER_UNIT, Arch
 from compiler.lower import kernel_ir as k
 from fusetune.wire.artifact import Resources
-from search.cost.pressure import REGISTER_BYTES, REGISTER_UNIT, array_registers, waiting_registers
+from search.cost.pressure import array_registers, waiting_registers
 from search.cost.sites import sites_of
 
 _BASE_REGISTERS = 24

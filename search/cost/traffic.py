@@ -8,6 +8,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
+from compiler.arch import WARP_THREADS
 from compiler.ir.expr import Expr
 from compiler.ir.fusion import Fusion
 from compiler.ir.tensor import CachePolicy
@@ -22,7 +23,7 @@ from search.cost.accesses import (
     share_of_l1,
 )
 from search.cost.runs import READ_RUN_COST, WRITE_RUN_COST, Table, mean_cost
-from search.cost.sites import WARP, Load, StatementSite, own_side, positions_of
+from search.cost.sites import Load, StatementSite, own_side, positions_of
 
 _ROWS_AT_ONCE = 4
 """Rows of a box of the copy engine that cost what one warp's access of as many bytes does: boxes of 64 bytes a row are
@@ -108,7 +109,7 @@ def l2_read_bytes(
     whole row has gone through it.
     """
     position = positions_of(kernel)
-    warps = blocks * -(-kernel.threads // WARP)
+    warps = blocks * -(-kernel.threads // WARP_THREADS)
     total: dict[int, float] = {}
     copied: dict[tuple[int, str], float] = {}
     loads: dict[tuple[str, int], list[Load]] = {}

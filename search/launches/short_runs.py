@@ -9,13 +9,11 @@ run (`split_reductions`).
 
 from __future__ import annotations
 
+from compiler.arch import LINE_BYTES
 from compiler.ir.fusion import Fusion, Op
 from compiler.ir.ops import FOLDS
 from search.launches.split_factors import SplitPlace
 from search.launches.split_reductions import split_at
-
-LINE_BYTES = 128
-"""Bytes that a warp's access takes at least to waste nothing (CUDA C++ Best Practices Guide, Coalesced Access)."""
 
 
 def runs_last(fusion: Fusion) -> Fusion | None:

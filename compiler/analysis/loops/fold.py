@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from compiler.analysis.loops.loop_nest import LoopNest
 from compiler.analysis.loops.online import OnlineFold, online_folds
 from compiler.analysis.memory.allocation import layout_of
+from compiler.arch import REGISTER_BYTES, WARP_THREADS
 from compiler.dtypes import DType
 from compiler.ir.domain import ScheduledFusion, computed_from, waiting_for_folds
 from compiler.ir.expr import Expr, Var, const, var
@@ -22,8 +23,6 @@ from compiler.ir.iter_domain import ParallelType
 from compiler.ir.ops import REDUCTIONS, OpKind
 from compiler.ir.tensor import TensorOp, TensorView
 
-WARP = 32
-EXCHANGED_BYTES = 4
 EXCHANGE_STAGES = 2
 """Of a fold in a loop. A block sends for the next fold but one only after all blocks have sent for the next, which they
 do once they have read what they got for this one: two stages of partials and barriers are enough."""
@@ -88,7 +87,7 @@ class Fold:
 
     def is_read_by_lanes(self, count: int) -> bool:
         """True where each lane of a warp reads one of `count` partials, and shuffles fold them."""
-        return self.is_online and self.has_whole_warps and LANE_PARTIALS <= count <= WARP
+        return self.is_online and self.has_whole_warps and LANE_PARTIALS <= count <= WARP_THREADS
 
     @property
     def slot_bytes(self) -> int:
@@ -99,8 +98,8 @@ class Fold:
     def exchanged_bytes(self) -> int:
         """What one element takes that blocks exchange: a word of 4 bytes or more (PTX ISA, st.async) where a thread's
         elements do not fill such words together."""
-        fills = self.elems * self.dtype.nbytes % EXCHANGED_BYTES == 0
-        return self.dtype.nbytes if fills else max(EXCHANGED_BYTES, self.dtype.nbytes)
+        fills = self.elems * self.dtype.nbytes % REGISTER_BYTES == 0
+        return self.dtype.nbytes if fills else max(REGISTER_BYTES, self.dtype.nbytes)
 
     @property
     def exchange_bytes(self) -> int:
@@ -156,7 +155,7 @@ def _fold(sf: ScheduledFusion, nest: LoopNest, op: TensorOp, t: TensorView, onli
         dtype=t.dtype,
         elems=elems,
         masks=masks,
-        members=(1 << min(x * y * z, WARP)) - 1,
+        members=(1 << min(x * y * z, WARP_THREADS)) - 1,
         slots=slots,
         slot=slot,
         group=group,
@@ -168,7 +167,7 @@ def _fold(sf: ScheduledFusion, nest: LoopNest, op: TensorOp, t: TensorView, onli
         cluster=cluster,
         stages=EXCHANGE_STAGES if nest.depth(t) else 1,
         is_online=online is not None,
-        has_whole_warps=threads == [ParallelType.TIDX] and x % WARP == 0 and elems == 1,
+        has_whole_warps=threads == [ParallelType.TIDX] and x % WARP_THREADS == 0 and elems == 1,
     )
 
 
@@ -193,11 +192,11 @@ def _tree(
             inside, count, index, step = x * y, x * y, tx + ty * x, 1
         case _:
             inside, count, index, step = 0, 1, const(0), 0
-    if step and (x * y * z % WARP == 0 or x * y * z < WARP):
-        if step % WARP == 0:
+    if step and (x * y * z % WARP_THREADS == 0 or x * y * z < WARP_THREADS):
+        if step % WARP_THREADS == 0:
             return (), count, index
-        lanes = min(count, WARP // step) if WARP % step == 0 else 1
-        whole_warps = inside % WARP == 0 or (inside & (inside - 1) == 0)
+        lanes = min(count, WARP_THREADS // step) if WARP_THREADS % step == 0 else 1
+        whole_warps = inside % WARP_THREADS == 0 or (inside & (inside - 1) == 0)
         if whole_warps and lanes & (lanes - 1) == 0 and count % lanes == 0:
             masks = tuple(step << bit for bit in range(lanes.bit_length() - 1))
             return masks, count // lanes, index // lanes

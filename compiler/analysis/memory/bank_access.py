@@ -15,11 +15,12 @@ import numpy as np
 
 from compiler.analysis.id.graph import Group, IdGraph, id_graph
 from compiler.analysis.memory.allocation import layout_of
-from compiler.analysis.memory.bank_conflicts import WARP_LANES, WIDTHS, ideal_wavefronts, wavefronts
-from compiler.analysis.memory.matrix import ELEMENT_BYTES, LANES, ROW_BYTES, named_rows
+from compiler.analysis.memory.bank_conflicts import ideal_wavefronts, wavefronts
+from compiler.analysis.memory.matrix import named_rows
 from compiler.analysis.memory.memory_order import as_allocated
-from compiler.analysis.memory.swizzle import LINE_BYTES, Offsets, can_enumerate
+from compiler.analysis.memory.swizzle import Offsets, can_enumerate
 from compiler.analysis.memory.tile_layout import NotRecognised, offset_along
+from compiler.arch import MATRIX_ELEMENT_BYTES, MATRIX_ROW_BYTES, SMEM_LINE_BYTES, WARP_THREADS, WORD_BYTES
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.expr import Expr, Var, var
 from compiler.ir.iter_domain import MemoryType, ParallelType
@@ -96,8 +97,8 @@ def _warp_lanes(sf: ScheduledFusion, maker: TensorView) -> list[dict[str, Offset
                 own[d] = axis.extent if t.name == maker.name else own[d]
     x, y, _ = block
     warps = []
-    for first in range(0, prod(block), WARP_LANES):
-        tid = np.arange(first, min(first + WARP_LANES, prod(block)), dtype=np.int64)
+    for first in range(0, prod(block), WARP_THREADS):
+        tid = np.arange(first, min(first + WARP_THREADS, prod(block)), dtype=np.int64)
         index = (tid % x, tid // x % y, tid // (x * y))
         active = np.logical_and.reduce([i < n for i, n in zip(index, own, strict=True)])
         if active.any():
@@ -120,11 +121,11 @@ def _accesses(
         for values in _iterations(serial):
             bits = [_evaluate(offset, {**warp, **values, vector.name: e}, warp) * nbits for e in range(vector.extent)]
             for width, addresses in cut(bits, nbits):
-                pattern = addresses - addresses.min() // LINE_BYTES * LINE_BYTES
+                pattern = addresses - addresses.min() // SMEM_LINE_BYTES * SMEM_LINE_BYTES
                 key = (width, pattern.tobytes())
                 if key not in seen:
                     seen.add(key)
-                    ideal = max(1, -(-ideal_wavefronts(width) * len(pattern) // WARP_LANES))
+                    ideal = max(1, -(-ideal_wavefronts(width) * len(pattern) // WARP_THREADS))
                     yield BankAccess(wavefronts(pattern.tolist(), width), ideal, width, len(pattern))
 
 
@@ -146,8 +147,8 @@ def _instructions(bits: list[Offsets], nbits: int) -> Iterator[tuple[int, Offset
     """Width in bytes and addresses of each access that moves the elements of a vector, given their bit offsets."""
     side_by_side = all(np.array_equal(b, bits[0] + i * nbits) for i, b in enumerate(bits))
     total = len(bits) * nbits // 8
-    width = min(total, WIDTHS[-1])
-    if side_by_side and width in WIDTHS and total % width == 0 and not (bits[0] % (width * 8)).any():
+    width = min(total, WORD_BYTES[-1])
+    if side_by_side and width in WORD_BYTES and total % width == 0 and not (bits[0] % (width * 8)).any():
         for first in range(0, total, width):
             yield width, bits[0] // 8 + first
     else:
@@ -159,9 +160,9 @@ def _instructions(bits: list[Offsets], nbits: int) -> Iterator[tuple[int, Offset
 def _matrices(bits: list[Offsets], nbits: int) -> Iterator[tuple[int, Offsets]]:
     """16 bytes and the rows of the matrices of a warp, as its lanes give their addresses; none where the lanes hold no
     matrices (PTX ISA, ldmatrix)."""
-    unit = 8 * ELEMENT_BYTES // nbits
+    unit = 8 * MATRIX_ELEMENT_BYTES // nbits
     held = np.stack(bits[:: max(1, unit)])
-    if held.shape[1] != LANES or unit == 0 or len(held) % 2:
+    if held.shape[1] != WARP_THREADS or unit == 0 or len(held) % 2:
         return
     rows, _ = named_rows(held // 8)
-    yield ROW_BYTES, rows
+    yield MATRIX_ROW_BYTES, rows

@@ -10,10 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-BANKS = 32
-BANK_BYTES = 4
-WARP_LANES = 32
-WIDTHS = (1, 2, 4, 8, 16)
+from compiler.arch import BANK_BYTES, BANKS, WARP_THREADS, WORD_BYTES
 
 
 def wavefronts(addresses: Sequence[int], width_bytes: int) -> int:
@@ -24,7 +21,7 @@ def wavefronts(addresses: Sequence[int], width_bytes: int) -> int:
     alignment).
     """
     _check(addresses, width_bytes)
-    lanes = WARP_LANES // ideal_wavefronts(width_bytes)
+    lanes = WARP_THREADS // ideal_wavefronts(width_bytes)
     return sum(
         _wavefronts_of_phase(addresses[first : first + lanes], width_bytes) for first in range(0, len(addresses), lanes)
     )
@@ -32,7 +29,7 @@ def wavefronts(addresses: Sequence[int], width_bytes: int) -> int:
 
 def ideal_wavefronts(width_bytes: int) -> int:
     """Wavefronts of a warp access without conflicts: 1 up to 4 bytes a lane, 2 for 8, 4 for 16."""
-    return max(1, width_bytes * WARP_LANES // (BANKS * BANK_BYTES))
+    return max(1, width_bytes * WARP_THREADS // (BANKS * BANK_BYTES))
 
 
 def _wavefronts_of_phase(addresses: Sequence[int], width_bytes: int) -> int:
@@ -44,10 +41,10 @@ def _wavefronts_of_phase(addresses: Sequence[int], width_bytes: int) -> int:
 
 
 def _check(addresses: Sequence[int], width_bytes: int) -> None:
-    if width_bytes not in WIDTHS:
-        raise ValueError(f"width_bytes: found {width_bytes}, expected one of {WIDTHS}.")
-    if not 1 <= len(addresses) <= WARP_LANES:
-        raise ValueError(f"addresses: found {len(addresses)}, expected 1 to {WARP_LANES}, one a lane.")
+    if width_bytes not in WORD_BYTES:
+        raise ValueError(f"width_bytes: found {width_bytes}, expected one of {WORD_BYTES}.")
+    if not 1 <= len(addresses) <= WARP_THREADS:
+        raise ValueError(f"addresses: found {len(addresses)}, expected 1 to {WARP_THREADS}, one a lane.")
     for lane, address in enumerate(addresses):
         if address < 0 or address % width_bytes:
             raise ValueError(f"addresses[{lane}]: found {address}, expected a multiple of {width_bytes}, from 0.")

@@ -19,16 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compiler.analysis.id.indexing import lane_variable
+from compiler.arch import MATRIX_ELEMENT_BYTES, MATRIX_ROW_BYTES, MATRIX_ROWS, WARP_THREADS
 from compiler.ir.expr import Expr, Var, const, unmarked, var
-
-LANES = 32
-ROWS = 8
-"""Of a matrix (PTX ISA, ldmatrix: .m8n8)."""
-
-ROW_BYTES = 16
-
-ELEMENT_BYTES = 2
-"""Of what the instruction takes for an element (PTX ISA, ldmatrix: .b16)."""
 
 _PAIR = 2
 """Elements of a matrix in one register."""
@@ -45,7 +37,7 @@ class MatrixFragment:
 
 def matrices_in(width: int, nbytes: int) -> int:
     """Matrices of which a lane holds `width` elements of `nbytes` bytes."""
-    return width * nbytes // (_PAIR * ELEMENT_BYTES)
+    return width * nbytes // (_PAIR * MATRIX_ELEMENT_BYTES)
 
 
 def fragment_of(offset: Expr, width: int, nbytes: int, threads: int) -> MatrixFragment | None:
@@ -53,21 +45,25 @@ def fragment_of(offset: Expr, width: int, nbytes: int, threads: int) -> MatrixFr
     at `offset`; None where it is none. `width`: elements of the vector, of `nbytes` bytes each; `threads`: of the
     block, along x.
     """
-    if threads % LANES or nbytes > ELEMENT_BYTES or width * nbytes % (_PAIR * ELEMENT_BYTES):
+    if threads % WARP_THREADS or nbytes > MATRIX_ELEMENT_BYTES or width * nbytes % (_PAIR * MATRIX_ELEMENT_BYTES):
         return None
-    unit, count = ELEMENT_BYTES // nbytes, matrices_in(width, nbytes)
+    unit, count = MATRIX_ELEMENT_BYTES // nbytes, matrices_in(width, nbytes)
     thread, lane = Var("tx", threads), lane_variable(width)
-    warp, line, pair = Var("fragment_warp", threads // LANES), Var("fragment_line", ROWS), Var("fragment_pair", 4)
+    warp, line, pair = (
+        Var("fragment_warp", threads // WARP_THREADS),
+        Var("fragment_line", MATRIX_ROWS),
+        Var("fragment_pair", 4),
+    )
     matrix, half, byte = Var("fragment_matrix", count), Var("fragment_half", _PAIR), Var("fragment_byte", unit)
     here = unmarked(offset).substitute(
         {
-            thread: var(warp) * LANES + var(line) * (LANES // ROWS) + var(pair),
+            thread: var(warp) * WARP_THREADS + var(line) * (WARP_THREADS // MATRIX_ROWS) + var(pair),
             lane: (var(matrix) * _PAIR + var(half)) * unit + var(byte),
         }
     )
-    named, whose = var(thread) % ROWS, (var(thread) // ROWS) % count
-    at = {warp: var(thread) // LANES, matrix: whose, byte: const(0)}
-    row = ROW_BYTES // nbytes
+    named, whose = var(thread) % MATRIX_ROWS, (var(thread) // MATRIX_ROWS) % count
+    at = {warp: var(thread) // WARP_THREADS, matrix: whose, byte: const(0)}
+    row = MATRIX_ROW_BYTES // nbytes
     if _moves_by(here, {line: const(0), byte: const(0)}, var(line) * unit + var(byte), row):
         rows = {**at, line: const(0), pair: named // _PAIR, half: named % _PAIR}
         return MatrixFragment(True, here.substitute(rows))
@@ -80,12 +76,12 @@ def fragment_of(offset: Expr, width: int, nbytes: int, threads: int) -> MatrixFr
 def named_rows(places: NDArray[np.int64]) -> tuple[NDArray[np.int64], bool]:
     """Where the rows lie whose addresses the first lanes give, and whether lanes hold the matrices transposed, of what
     a warp holds: byte addresses [element of 16 bits, lane], two elements of each matrix."""
-    named = np.arange(ROWS * (len(places) // _PAIR))
-    matrix, row = named // ROWS, named % ROWS
-    is_transposed = bool((places[:, LANES // ROWS] - places[:, 0] == ELEMENT_BYTES).all())
+    named = np.arange(MATRIX_ROWS * (len(places) // _PAIR))
+    matrix, row = named // MATRIX_ROWS, named % MATRIX_ROWS
+    is_transposed = bool((places[:, WARP_THREADS // MATRIX_ROWS] - places[:, 0] == MATRIX_ELEMENT_BYTES).all())
     if is_transposed:
         return places[_PAIR * matrix + row % _PAIR, row // _PAIR], True
-    return places[_PAIR * matrix, row * (LANES // ROWS)], False
+    return places[_PAIR * matrix, row * (WARP_THREADS // MATRIX_ROWS)], False
 
 
 def _moves_by(offset: Expr, origin: dict[Var, Expr], column: Expr, row: int) -> bool:

@@ -8,10 +8,9 @@ copy engine moves it as one.
 from __future__ import annotations
 
 from compiler.analysis.facts import Facts
+from compiler.arch import BULK_BYTES, BULK_SMEM_ALIGN
 from compiler.ir.expr import Expr
 from compiler.ir.iter_domain import MemoryType
-
-TILE_UNIT_BYTES, RUN_UNIT_BYTES = 128, 16
 
 
 def narrow_run(facts: Facts, output: str) -> Expr | None:
@@ -26,10 +25,10 @@ def narrow_run(facts: Facts, output: str) -> Expr | None:
     is_load = facts.sf.tensor(output).memory is MemoryType.SHARED
     start = indexing.write_offset(shared) if is_load else indexing.read_offset(copy.op, shared.name)
     nbytes = shared.dtype.nbytes
-    if (start * nbytes).divisible_by(TILE_UNIT_BYTES) or not (start * nbytes).divisible_by(RUN_UNIT_BYTES):
+    if (start * nbytes).divisible_by(BULK_SMEM_ALIGN) or not (start * nbytes).divisible_by(BULK_BYTES):
         return None
     (first,) = facts.tile_coordinates(output)
     elems = dim.box_size.value
     is_inside = first.lo >= 0 and first.hi + elems <= dim.size.value
-    units = (first * nbytes).divisible_by(RUN_UNIT_BYTES) and elems * nbytes % RUN_UNIT_BYTES == 0
+    units = (first * nbytes).divisible_by(BULK_BYTES) and elems * nbytes % BULK_BYTES == 0
     return first if is_inside and units else None

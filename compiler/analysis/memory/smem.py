@@ -9,18 +9,10 @@ from compiler.analysis.loops.fold import Fold
 from compiler.analysis.memory.allocation import layout_of
 from compiler.analysis.memory.swizzle import repeat_bytes
 from compiler.analysis.sync.circular_buffer import barriers_of
+from compiler.arch import BARRIER_BYTES, MAX_WORD_BYTES
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.iter_domain import MemoryType
 from compiler.ir.tensor import TensorView
-
-BARRIER_BYTES = 8
-"""An mbarrier object is 64 bits (PTX ISA, mbarrier)."""
-
-PARTIAL_ALIGN = 16
-"""Partials of folds are read in words of up to 16 bytes."""
-
-PARKED_ALIGN = 16
-"""Parked elements are copied and read in words of up to 16 bytes (PTX ISA, cp.async)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +75,14 @@ def plan_shared_memory(
     total = barrier_offset + barriers * BARRIER_BYTES
     partials: list[tuple[str, int, int]] = []
     for fold in folds:
-        warps = -(-total // PARTIAL_ALIGN) * PARTIAL_ALIGN
-        blocks = -(-(warps + fold.slot_bytes) // PARTIAL_ALIGN) * PARTIAL_ALIGN
+        warps = -(-total // MAX_WORD_BYTES) * MAX_WORD_BYTES
+        blocks = -(-(warps + fold.slot_bytes) // MAX_WORD_BYTES) * MAX_WORD_BYTES
         if fold.slot_bytes or fold.cluster_bytes:
             total = blocks + fold.cluster_bytes
         partials.append((fold.tensor, warps, blocks))
     parked: list[tuple[str, int]] = []
     for t in (t for t in sf.tensors if t.parked):
-        at = -(-total // PARKED_ALIGN) * PARKED_ALIGN
+        at = -(-total // MAX_WORD_BYTES) * MAX_WORD_BYTES
         parked.append((t.name, at))
         total = at + max(0, layout_of(t).elems - t.parked) * t.dtype.nbytes * threads
     return SharedMemoryPlan(

@@ -14,18 +14,13 @@ from compiler.analysis.id.graph import IdGraph
 from compiler.analysis.loops.axes import LoopMap
 from compiler.analysis.memory.memory_order import is_honoured, is_shifted
 from compiler.analysis.sync.circular_buffer import barriers_of, circular_buffers
+from compiler.arch import BARRIER_BYTES, BULK_SMEM_ALIGN
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.id_exprs import Merge, Split, Swizzle
 from compiler.ir.iter_domain import IterDomain, MemoryType, ParallelType
 from compiler.ir.size import Size
 from compiler.ir.tensor import BufferKind, CopyVia, TensorView
 from compiler.ir.trivial import loop_of
-
-BARRIER_BYTES = 8
-"""An mbarrier object is 64 bits (PTX ISA, mbarrier)."""
-
-ALIGN_BYTES = 128
-"""Every shared tensor starts at a multiple of this, which bulk copies need (PTX ISA, 5.5)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,13 +113,13 @@ def swizzle_alignment(t: TensorView) -> int:
     8 rows of the span that it permutes (PTX ISA, 5.5; nvFuser, memory order)."""
     exprs = (*t.exprs, *(t.allocation.exprs if t.allocation is not None else ()))
     rows = next((e.x.extent for e in exprs if isinstance(e, Swizzle)), 1)
-    return ALIGN_BYTES * rows if rows in (2, 4, 8) else ALIGN_BYTES
+    return BULK_SMEM_ALIGN * rows if rows in (2, 4, 8) else BULK_SMEM_ALIGN
 
 
 def _shared_tensor(sf: ScheduledFusion, graph: IdGraph, t: TensorView) -> SharedTensor:
     stages = t.circular.stages if t.circular is not None else 1
     moved = [op.via for op in (sf.producer(t.name), *sf.consumers(t.name)) if op is not None]
-    align = swizzle_alignment(t) if CopyVia.TMA in moved else ALIGN_BYTES
+    align = swizzle_alignment(t) if CopyVia.TMA in moved else BULK_SMEM_ALIGN
     if not is_honoured(sf, t):
         extents = tuple(a.size for a in allocated_loop_axes(t))
         return SharedTensor(t.name, extents, t.dtype.nbits, stages, align)

@@ -14,14 +14,11 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
+from compiler.arch import SMEM_LINE_BYTES, SWIZZLE_CHUNK_BYTES, SWIZZLE_SPANS
 from compiler.dtypes import DType
 from compiler.ir.expr import Expr, Var, every_part, var
 
-SPANS = (32, 64, 128)
-_MASKS = {0: 0x00, 32: 0x10, 64: 0x30, 128: 0x70}
-CHUNK_BYTES = 16
-LINE_BYTES = 128
-"""All 32 banks, 4 bytes each: what one row of chunks covers (nvFuser, TMA: "Data swizzle")."""
+CHUNKS_OF_A_LINE = SMEM_LINE_BYTES // SWIZZLE_CHUNK_BYTES
 MAX_TILE_ELEMS = 1 << 20
 """More than any tile that fits in shared memory has (227 KiB, CUDA C++ programming guide, "Compute Capabilities")."""
 
@@ -33,8 +30,14 @@ Offsets = npt.NDArray[np.int64]
 
 def swizzled_address(address: Offsets, span: int) -> Offsets:
     """Where byte `address` of a dense tile goes in shared memory; the tile starts on a repeat of the pattern."""
-    out: Offsets = address ^ ((address >> 3) & _MASKS[span])
+    out: Offsets = address ^ ((address // CHUNKS_OF_A_LINE) & chunk_mask(span) * SWIZZLE_CHUNK_BYTES)
     return out
+
+
+def chunk_mask(span: int) -> int:
+    """Bits of a chunk's number that a swizzle of so many bytes changes, by the same bits of the number of its line
+    (PTX ISA 5.5, swizzle modes); none for span 0."""
+    return max(0, span // SWIZZLE_CHUNK_BYTES - 1)
 
 
 def repeat_bytes(span: int) -> int:
@@ -49,9 +52,9 @@ def swizzled_index(dense: Expr, span: int, nbytes: int) -> Expr:
     """Where element `dense` of a tile goes, elements of `nbytes` bytes; the tile starts on a repeat of the pattern."""
     if span == 0:
         return dense
-    unit, row = CHUNK_BYTES // nbytes, span // nbytes
+    unit, row = SWIZZLE_CHUNK_BYTES // nbytes, span // nbytes
     y, column = dense // row, dense % row
-    phase = y // (LINE_BYTES // span) % (span // CHUNK_BYTES)
+    phase = y // (SMEM_LINE_BYTES // span) % (span // SWIZZLE_CHUNK_BYTES)
     return y * row + ((column // unit) ^ phase) * unit + column % unit
 
 
@@ -113,5 +116,5 @@ def mode_of_tiles(offsets: Offsets, row: int, dtype: DType, likely: int = 0) -> 
 
 
 def _candidates(row: int, dtype: DType, likely: int) -> tuple[int, ...]:
-    fitting = tuple(s for s in (0, *SPANS) if s in (0, row * dtype.nbytes))
+    fitting = tuple(s for s in (0, *SWIZZLE_SPANS) if s in (0, row * dtype.nbytes))
     return (likely, *(s for s in fitting if s != likely)) if likely in fitting else fitting

@@ -15,10 +15,11 @@ from compiler.analysis.id.conditions import is_multiple
 from compiler.analysis.id.graph import Group, IdGraph
 from compiler.analysis.memory.allocation import AllocatedLayout, layout_of
 from compiler.analysis.memory.memory_order import as_allocated, is_swizzled
-from compiler.analysis.memory.swizzle import CHUNK_BYTES, dense_index, mode_of_tiles, repeat_bytes, swizzle_mode
+from compiler.analysis.memory.swizzle import dense_index, mode_of_tiles, repeat_bytes, swizzle_mode
 from compiler.analysis.memory.tile_layout import MovedTile, NotRecognised, TileLayout, lay_out_tile
 from compiler.analysis.tma.bulk_run import BulkRun
 from compiler.analysis.tma.tensor_map import TensorMapCopy
+from compiler.arch import SWIZZLE_CHUNK_BYTES
 from compiler.errors import Kept, Stage, Violation
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.expr import Var, Xor
@@ -128,14 +129,14 @@ def _wrong_order(copy: MovedTile, laid: TileLayout) -> Iterator[Violation]:
         )
     elif not _fills_the_span(copy, laid):
         return
-    elif run * nbytes != CHUNK_BYTES:
+    elif run * nbytes != SWIZZLE_CHUNK_BYTES:
         yield Violation(
             "swizzle_moves_chunks_of_16_bytes",
             name,
             run * nbytes,
-            CHUNK_BYTES,
-            f"Split the columns by {CHUNK_BYTES // nbytes} before the swizzle.",
-            f"the swizzle moves chunks of {run * nbytes} bytes, expected {CHUNK_BYTES}",
+            SWIZZLE_CHUNK_BYTES,
+            f"Split the columns by {SWIZZLE_CHUNK_BYTES // nbytes} before the swizzle.",
+            f"the swizzle moves chunks of {run * nbytes} bytes, expected {SWIZZLE_CHUNK_BYTES}",
         )
     else:
         yield Violation(

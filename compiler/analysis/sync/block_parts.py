@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from math import prod
 
 from compiler.analysis.loops.loop_nest import LoopNest
-from compiler.analysis.sync.circular_buffer import LOADING_THREADS, specialized_dimension
+from compiler.analysis.sync.circular_buffer import specialized_dimension
+from compiler.arch import WARPGROUP_THREADS
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.iter_domain import ParallelType
 
@@ -38,7 +39,7 @@ class BlockParts:
     @property
     def added(self) -> int:
         """What the dimension has more of for those that load, at least one."""
-        return max(1, LOADING_THREADS // (self.threads // self.computing))
+        return max(1, WARPGROUP_THREADS // (self.threads // self.computing))
 
     @property
     def launched(self) -> tuple[int, int, int]:

@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from compiler.analysis.loops.axes import Loop, LoopMap, dimension_sizes
+from compiler.arch import WARPGROUP_THREADS
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.iter_domain import ParallelType
 from compiler.ir.tensor import BufferKind, CircularBuffer, CopyVia, TensorView
-
-LOADING_THREADS = 128
-"""Threads appended to a block for the warps that load: one warp group (nvFuser, warp specialisation)."""
 
 _THREAD = (ParallelType.TIDX, ParallelType.TIDY, ParallelType.TIDZ)
 
@@ -108,7 +106,7 @@ def specialized_dimension(sf: ScheduledFusion) -> ParallelType | None:
 
 def extra_threads(sf: ScheduledFusion) -> int:
     """Threads that a block has besides those that compute."""
-    return LOADING_THREADS if specialized_dimension(sf) is not None else 0
+    return WARPGROUP_THREADS if specialized_dimension(sf) is not None else 0
 
 
 @dataclass(frozen=True, slots=True)

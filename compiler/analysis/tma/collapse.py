@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from enum import Enum
 
 from compiler.analysis.id.graph import IdGraph
-from compiler.analysis.tma.roles import MAX_BOX, BoxedAxis, Piece, Roles, size_of
+from compiler.analysis.tma.roles import BoxedAxis, Piece, Roles, size_of
 from compiler.analysis.tma.view import ViewAxis
+from compiler.arch import TENSOR_MAP_BOX
 from compiler.ir.size import Size
 
 
@@ -74,7 +75,7 @@ def _merge_boxes(graph: IdGraph, dims: list[RawDim], inner_limit: int | None) ->
         merges = outer.is_contiguous and outer.kind is inner.kind
         if merges and outer.kind is AxisKind.DENSE_BOX:
             size = size_of(graph, (*outer.boxed.box, *inner.boxed.box))
-            limit = MAX_BOX if inner_limit is None or i + 2 < len(dims) else min(MAX_BOX, inner_limit)
+            limit = TENSOR_MAP_BOX if inner_limit is None or i + 2 < len(dims) else min(TENSOR_MAP_BOX, inner_limit)
             merges = size.coefficient <= limit
         elif outer.kind is not AxisKind.COORDINATE:
             merges = False

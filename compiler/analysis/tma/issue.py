@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from compiler.analysis.loops.axes import dimension_sizes
+from compiler.arch import WARP_THREADS
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.iter_domain import ParallelType
 from compiler.ir.size import Size
 from compiler.ir.tensor import TensorOp
-
-WARP = 32
 
 
 class Issuer(StrEnum):
@@ -50,8 +49,8 @@ def issue_of(sf: ScheduledFusion, op: TensorOp) -> Issue:
     x = block.get(ParallelType.TIDX, (Size(1),))
     if all(size.is_constant for size in x):
         widest = max(size.value for size in x)
-        if widest < WARP:
+        if widest < WARP_THREADS:
             return Issue(Issuer.FIRST_THREAD, threads)
-        if widest == WARP:
+        if widest == WARP_THREADS:
             return Issue(Issuer.ELECTED_LANE, threads)
     return Issue(Issuer.ELECTED_LANE_OF_FIRST_WARP, threads)

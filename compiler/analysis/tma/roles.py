@@ -11,14 +11,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from compiler.analysis.id.graph import GraphStep, Group, IdGraph
+from compiler.arch import TENSOR_MAP_BOX
 from compiler.ir.id_exprs import Merge, Resize, Split, Swizzle
 from compiler.ir.size import Size
 
 Piece = tuple[Group, ...]
 """The merge of groups, outermost first."""
-
-MAX_BOX = 256
-"""Largest box in one dimension (CUDA driver API, cuTensorMapEncodeTiled: boxDim)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +155,7 @@ class _Search:
         if at is None or inner not in self.bulk or not all(g in self.bulk for g in self.boxed[at].box):
             return False
         box = (*self.boxed[at].box, inner)
-        if size_of(self.graph, box).coefficient > MAX_BOX and _divides(step):
+        if size_of(self.graph, box).coefficient > TENSOR_MAP_BOX and _divides(step):
             return False
         del self.boxed[at]
         self.boxed.append(BoxedAxis((whole,), box, box))

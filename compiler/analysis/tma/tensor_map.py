@@ -12,6 +12,7 @@ from compiler.analysis.tma.collapse import RawDim, collapse
 from compiler.analysis.tma.domain import TmaGlobalView, copy_name, infer_domain
 from compiler.analysis.tma.fttc import Correctness, box_correctness, loop_correctness, weakest
 from compiler.analysis.tma.roles import Piece, size_of
+from compiler.arch import SWIZZLE_CHUNK_BYTES, SWIZZLE_SPANS
 from compiler.errors import Kept, Violation
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.expr import Expr
@@ -22,11 +23,6 @@ from compiler.ir.size import Size
 from compiler.ir.tensor import TensorOp, TensorView
 
 __all__ = ["Correctness", "MapDim", "TensorMapCopy", "coordinates", "infer_tensor_map"]
-
-CHUNK_BYTES = 16
-"""What a swizzle moves as a whole (PTX ISA, tensor-copy swizzle modes)."""
-SPANS = (32, 64, 128)
-"""Bytes of the swizzle modes (PTX ISA, tensor-copy swizzle modes)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +143,8 @@ def swizzle_span(shared: TensorView) -> int:
         if any(a in wanted for a in e.outputs):
             wanted.update(e.inputs)
             if isinstance(e, Swizzle):
-                found = e.x.extent * CHUNK_BYTES
-    return found if found in SPANS else 0
+                found = e.x.extent * SWIZZLE_CHUNK_BYTES
+    return found if found in SWIZZLE_SPANS else 0
 
 
 @remembered(64)

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from compiler.analysis.id.conditions import kept
 from compiler.analysis.id.graph import Group, IdGraph
 from compiler.analysis.id.linear import index_of, reach
-from compiler.analysis.tmem.allocation import COLUMN_BITS, TmemLayout
-from compiler.analysis.tmem.patterns import MAX_REGISTERS, Pattern
+from compiler.analysis.tmem.allocation import TmemLayout
+from compiler.analysis.tmem.patterns import Pattern
 from compiler.analysis.tmem.recognition import AccessPlace, not_recognised, outside_subpartition, recognise
 from compiler.analysis.tmem.warps import TmemWarps, warps_of
+from compiler.arch import TMEM_ACCESS_REGISTERS, TMEM_COLUMN_BITS
 from compiler.errors import Kept, Violation
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.expr import Expr, Var, var
@@ -62,7 +63,7 @@ def _access(
     """The access by the loops of `out`, of which those left of `own` are other tensors' too."""
     where = f"{out.name}: access to {layout.tensor.name}"
     bits = _vector_extent(out) * layout.tensor.dtype.nbits
-    words = bits // COLUMN_BITS
+    words = bits // TMEM_COLUMN_BITS
     warps = warps_of(graph, dict(threads), out)
     breaches = (*_width(where, bits), *warps.breaches)
     if warps.warp is None or any(isinstance(b, Violation) for b in breaches):
@@ -95,7 +96,7 @@ def _vector_extent(t: TensorView) -> int:
 
 def _width(where: str, bits: int) -> Iterator[Violation]:
     """Bytes of one access (PTX ISA, tcgen05.ld: .num)."""
-    if bits % COLUMN_BITS:
+    if bits % TMEM_COLUMN_BITS:
         yield Violation(
             "tmem_access_moves_whole_words",
             where,
@@ -105,8 +106,8 @@ def _width(where: str, bits: int) -> Iterator[Violation]:
             f"one access moves {bits // 8} bytes a thread, expected a multiple of 4",
         )
         return
-    words = bits // COLUMN_BITS
-    if words > MAX_REGISTERS or words & (words - 1):
+    words = bits // TMEM_COLUMN_BITS
+    if words > TMEM_ACCESS_REGISTERS or words & (words - 1):
         yield Violation(
             "tmem_access_width_is_a_power_of_two",
             where,

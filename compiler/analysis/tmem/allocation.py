@@ -16,17 +16,12 @@ import numpy as np
 
 from compiler.analysis.id.linear import dense_strides
 from compiler.analysis.memory.allocation import loop_axis_is_allocated
+from compiler.arch import TMEM_COLUMN_BITS, TMEM_LEAST_COLUMNS
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.iter_domain import IterDomain, MemoryType
 from compiler.ir.size import Size
 from compiler.ir.tensor import TensorView
 from compiler.ir.trivial import loop_of
-
-LANES = 128
-COLUMNS = 512
-COLUMN_BITS = 32
-LEAST_COLUMNS = 32
-"""The smallest number of columns that can be allocated (PTX ISA, tcgen05.alloc)."""
 
 _MAX_POINTS = 1 << 16
 
@@ -80,7 +75,7 @@ class TmemLayout:
 
     @property
     def columns_needed(self) -> Size:
-        return (self.columns.span * Size(self.tensor.dtype.nbits)).ceil_div(Size(COLUMN_BITS))
+        return (self.columns.span * Size(self.tensor.dtype.nbits)).ceil_div(Size(TMEM_COLUMN_BITS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +140,7 @@ def total(sizes: Sequence[Size]) -> Size:
 def columns_allocated(needed: Size) -> Size:
     """`needed` rounded up to a power of two, at least 32 (PTX ISA, tcgen05.alloc). Past 512 there is no such thing, and
     the power of two is only a number that is too large."""
-    rounded = max(LEAST_COLUMNS, 1 << (needed.value - 1).bit_length())
+    rounded = max(TMEM_LEAST_COLUMNS, 1 << (needed.value - 1).bit_length())
     if needed.is_constant:
         return Size(rounded)
     # 32, and as much again wherever that does not suffice: a guard knows no logarithm.

@@ -22,11 +22,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from compiler.arch import TMEM_ACCESS_REGISTERS
+
 Step = tuple[int, int]
 """Lanes and columns that one bit moves."""
-
-MAX_REGISTERS = 128
-"""32-bit registers of a thread in one access (PTX ISA, tcgen05.ld)."""
 
 
 class Pattern(StrEnum):
@@ -64,7 +63,7 @@ class Shape:
     @property
     def register_steps(self) -> tuple[Step, ...]:
         """Of the bits of a register's number, up to the largest access."""
-        bits = MAX_REGISTERS.bit_length() - 1
+        bits = TMEM_ACCESS_REGISTERS.bit_length() - 1
         return tuple((self.lane(0, 1 << i), self.column(0, 1 << i)) for i in range(bits))
 
 

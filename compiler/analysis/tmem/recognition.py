@@ -10,15 +10,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from compiler.analysis.id.linear import Linearity, slope, values
-from compiler.analysis.tmem.allocation import COLUMN_BITS
 from compiler.analysis.tmem.patterns import SHAPES, PatternMatch, Step, match, shapes_of_threads
-from compiler.analysis.tmem.warps import LANE_BITS, WARP
+from compiler.analysis.tmem.warps import LANE_BITS
+from compiler.arch import TMEM_COLUMN_BITS, TMEM_SUBPARTITIONS, WARP_THREADS
 from compiler.errors import Violation
 from compiler.ir.expr import Expr, Var
 from compiler.ir.size import Size
-
-SUBPARTITIONS = 4
-"""Warp w reaches lanes 32 * (w mod 4) to + 31 alone (PTX ISA, tcgen05: access restrictions)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +54,7 @@ def recognise(where: str, place: AccessPlace, nbits: int) -> Recognised:
     breaches = tuple(_misaligned(where, place, nbits, steps, registers))
     if breaches:
         return Recognised(None, breaches)
-    packed = max(1, COLUMN_BITS // nbits).bit_length() - 1
+    packed = max(1, TMEM_COLUMN_BITS // nbits).bit_length() - 1
     in_words = [_in_words(s, nbits) for s in registers[packed:]]
     loops = [_in_words(s, nbits) if isinstance(s, tuple) else None for s in (_step(place, b) for b in place.loops)]
     return _match(where, [_in_words(s, nbits) for s in steps], _inside_words(nbits), in_words, loops)
@@ -79,19 +76,19 @@ def _step(place: AccessPlace, bit: Var) -> Step | Linearity | None:
 
 def _in_words(step: Step, nbits: int) -> Step:
     """A step over elements as one over columns of 4 bytes, which it is a whole number of."""
-    return step[0], step[1] * nbits // COLUMN_BITS
+    return step[0], step[1] * nbits // TMEM_COLUMN_BITS
 
 
 def _inside_words(nbits: int) -> int:
     """Bits of a register's number that wide elements add: one of 8 bytes is two registers."""
-    return max(1, nbits // COLUMN_BITS).bit_length() - 1
+    return max(1, nbits // TMEM_COLUMN_BITS).bit_length() - 1
 
 
 def _misaligned(
     where: str, place: AccessPlace, nbits: int, threads: Sequence[Step], vector: Sequence[Step]
 ) -> Iterator[Violation]:
     """Elements narrower than 4 bytes must fill the words of an access in order, and each access begins on a word."""
-    packed = max(1, COLUMN_BITS // nbits)
+    packed = max(1, TMEM_COLUMN_BITS // nbits)
     count = packed.bit_length() - 1
     inner = list(vector[:count])
     first = place.first(place.column)
@@ -182,8 +179,8 @@ def not_recognised(where: str, why: str) -> Violation:
 
 def outside_subpartition(where: str, place: AccessPlace, warp: Expr, match: PatternMatch) -> Iterator[Violation]:
     """An access begins at the first lane of its warp's subpartition, one of 16 lanes also in the middle of it."""
-    begins = place.first(place.lane, [place.loops[i] for i in match.loops]) - (warp % SUBPARTITIONS) * WARP
-    last = WARP - match.shape.lanes
+    begins = place.first(place.lane, [place.loops[i] for i in match.loops]) - (warp % TMEM_SUBPARTITIONS) * WARP_THREADS
+    last = WARP_THREADS - match.shape.lanes
     if begins.divisible_by(16) and begins.lo >= 0 and begins.hi <= last:
         return
     taken = values(begins)

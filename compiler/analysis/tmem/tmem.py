@@ -9,9 +9,10 @@ from compiler.analysis.id.conditions import at_most
 from compiler.analysis.id.graph import IdGraph
 from compiler.analysis.loops.axes import with_types_of_their_loops
 from compiler.analysis.tmem.access import TmemAccess, access_of
-from compiler.analysis.tmem.allocation import COLUMNS, LANES, TmemLayout, TmemRegion, regions_of, total
+from compiler.analysis.tmem.allocation import TmemLayout, TmemRegion, regions_of, total
 from compiler.analysis.tmem.patterns import Pattern
 from compiler.analysis.tmem.warps import block_shape
+from compiler.arch import TMEM_COLUMNS, TMEM_LANES
 from compiler.errors import Kept, Violation
 from compiler.ir.domain import ScheduledFusion, extents
 from compiler.ir.iter_domain import MemoryType
@@ -87,7 +88,7 @@ def tmem_tensor(sf: ScheduledFusion, op: TensorOp) -> str | None:
 
 def _tensors(region: TmemRegion) -> Iterator[TmemTensor]:
     first = 0
-    allocated = region.allocated.value if region.needed.value <= COLUMNS else None
+    allocated = region.allocated.value if region.needed.value <= TMEM_COLUMNS else None
     for layout in region.layouts:
         columns = layout.columns_needed.value
         yield TmemTensor(layout.tensor.name, layout.lanes.count, columns, allocated, layout, first)
@@ -106,22 +107,22 @@ def _breaches(
             "tmem_columns_fit",
             f"{region.name}: columns",
             found,
-            COLUMNS,
+            TMEM_COLUMNS,
             "Inline the tensor deeper, or put column axes on blocks.",
-            f"{found} columns of 4 bytes are needed, and tensor memory has {COLUMNS}",
+            f"{found} columns of 4 bytes are needed, and tensor memory has {TMEM_COLUMNS}",
         )
-        yield from at_most(region.needed, COLUMNS).require(breach)
-    if len(regions) > 1 and all(r.needed.value <= COLUMNS for r in regions):
+        yield from at_most(region.needed, TMEM_COLUMNS).require(breach)
+    if len(regions) > 1 and all(r.needed.value <= TMEM_COLUMNS for r in regions):
         allocated = total([r.allocated for r in regions])
         breach = Violation(
             "tmem_regions_fit_together",
             ", ".join(r.name for r in regions),
             allocated.value,
-            COLUMNS,
+            TMEM_COLUMNS,
             "Let tensors share a region: each is rounded up to a power of two of at least 32 columns.",
-            f"the regions of one block take {allocated.value} columns together, and tensor memory has {COLUMNS}",
+            f"the regions of one block take {allocated.value} columns together, and tensor memory has {TMEM_COLUMNS}",
         )
-        yield from at_most(allocated, COLUMNS).require(breach)
+        yield from at_most(allocated, TMEM_COLUMNS).require(breach)
 
 
 def _of_tensor(t: TmemTensor) -> Iterator[Violation | Kept]:
@@ -138,11 +139,11 @@ def _of_tensor(t: TmemTensor) -> Iterator[Violation | Kept]:
         "tmem_lanes_fit",
         f"{t.tensor}: lanes",
         t.lane_span,
-        LANES,
+        TMEM_LANES,
         "Inline lane axes, put them on blocks, or move them right of the separator.",
-        f"{t.lane_span} lanes are needed, and tensor memory has {LANES}",
+        f"{t.lane_span} lanes are needed, and tensor memory has {TMEM_LANES}",
     )
-    yield from at_most(t.layout.lanes.span, LANES).require(breach)
+    yield from at_most(t.layout.lanes.span, TMEM_LANES).require(breach)
     for side, name in ((t.layout.lanes, "lanes"), (t.layout.columns, "columns")):
         if not side.is_one_to_one:
             yield Violation(

@@ -16,6 +16,7 @@ from math import prod
 from compiler.analysis.id.conditions import is_multiple
 from compiler.analysis.id.graph import Group, IdGraph
 from compiler.analysis.loops.axes import dimension_sizes
+from compiler.arch import WARP_THREADS, WARPGROUP_THREADS
 from compiler.errors import Kept, Violation
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.expr import Expr, Var, var
@@ -23,12 +24,10 @@ from compiler.ir.iter_domain import ParallelType
 from compiler.ir.size import Size
 from compiler.ir.tensor import BufferKind, TensorView
 
-WARP = 32
 LANE_BITS = tuple(Var(f"t{i}", 2) for i in range(5))
 """The bits of a thread's number in its warp."""
 
 _DIMENSIONS = (ParallelType.TIDX, ParallelType.TIDY, ParallelType.TIDZ)
-_SPECIALIZED_THREADS = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +69,7 @@ def block_shape(sf: ScheduledFusion) -> dict[ParallelType, Size]:
     on = {t.circular.on for t in sf.tensors if t.circular and t.circular.kind is BufferKind.WARP_SPECIALIZED}
     for type_ in (d for d in _DIMENSIONS if d in on):
         others = prod(size.value for other, size in sizes.items() if other is not type_)
-        appended = max(1, _SPECIALIZED_THREADS // others)
+        appended = max(1, WARPGROUP_THREADS // others)
         own = sizes.get(type_, Size(1))
         more = own.value + appended
         sizes[type_] = Size(more) if own.is_constant else Size.symbol(f"({own} + {appended})", more)
@@ -100,10 +99,10 @@ def warps_of(graph: IdGraph, block: Mapping[ParallelType, Size], t: TensorView) 
     index: dict[Group, Expr] = {}
     warp = Expr()
     for n, run in enumerate(runs):
-        number = var(Var(f"w{n}", run.extent.value if n else run.extent.value // WARP))
-        warp = warp + number * (run.stride.value // WARP if n else 1)
+        number = var(Var(f"w{n}", run.extent.value if n else run.extent.value // WARP_THREADS))
+        warp = warp + number * (run.stride.value // WARP_THREADS if n else 1)
         if n == 0:
-            number = number * WARP
+            number = number * WARP_THREADS
             for i, bit in enumerate(LANE_BITS):
                 number = number + var(bit) * (1 << i)
         for at, (group, size) in enumerate(run.axes):
@@ -136,7 +135,7 @@ def _runs(graph: IdGraph, block: Mapping[ParallelType, Size], t: TensorView) -> 
 
 def _collective(where: str, runs: list[_Run]) -> Iterator[Violation | Kept]:
     inner = runs[0].extent
-    yield from is_multiple(inner, Size(WARP)).require(_not_collective(where, f"a run of {inner.value} threads"))
+    yield from is_multiple(inner, Size(WARP_THREADS)).require(_not_collective(where, f"a run of {inner.value} threads"))
     for run in runs[1:]:
         if run.extent.is_constant and run.extent.value == 1:
             continue
@@ -144,13 +143,13 @@ def _collective(where: str, runs: list[_Run]) -> Iterator[Violation | Kept]:
             "tmem_outer_threads_start_at_a_warp",
             where,
             run.stride.value,
-            f"a multiple of {WARP}",
+            f"a multiple of {WARP_THREADS}",
             "Let the inner thread axes fill their dimension, or give the outer ones extent one.",
             f"an outer thread axis of extent {run.extent.value} steps by {run.stride.value} threads, so that a warp is"
-            f" cut: expected a multiple of {WARP}",
+            f" cut: expected a multiple of {WARP_THREADS}",
         )
         if run.extent.value > 1:
-            yield from is_multiple(run.stride, Size(WARP)).require(breach)
+            yield from is_multiple(run.stride, Size(WARP_THREADS)).require(breach)
 
 
 def _not_collective(where: str, found: str) -> Violation:
@@ -158,7 +157,7 @@ def _not_collective(where: str, found: str) -> Violation:
         "tmem_access_is_warp_collective",
         where,
         found,
-        f"a multiple of {WARP} threads",
+        f"a multiple of {WARP_THREADS} threads",
         "Put axes whose extents multiply to a multiple of 32 on the inner thread dimensions.",
         f"tensor memory is accessed by whole warps, found {found}",
     )

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import count
 
+from compiler.arch import MAX_WORD_BYTES
 from compiler.dtypes import DType
 from compiler.ir.expr import Expr, const
 from compiler.ir.fusion import Literal
@@ -24,9 +25,6 @@ from compiler.ir.tensor import CachePolicy
 from compiler.lower.kernel_ir import Compute, Declare, Elected, GlobalLoad, If, Loop, Stmt
 from compiler.lower.operands import Less, Reg
 from compiler.lower.passes.settled_conditions import outcome
-
-WORD_BYTES = 16
-"""Bytes of the widest load of a thread (PTX ISA, ld; the 32 of capability 10 are left to schedules)."""
 
 MOST_TURNS = 32
 """Turns of a loop whose elements are told apart."""
@@ -132,7 +130,7 @@ def _vectors(members: list[_Loads], aligned: int) -> _Vectors | None:
     if len(taken) != elems:
         return None
     nbytes = first.load.target.dtype.nbytes
-    width = min(WORD_BYTES, aligned) // nbytes
+    width = min(MAX_WORD_BYTES, aligned) // nbytes
     while width > 1:
         if elems % width == 0 and (first.start + low).divisible_by(width):
             return _Vectors(first.start + low, width, elems)

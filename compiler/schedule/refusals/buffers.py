@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from compiler.arch import REGISTER_UNIT, SETMAXNREG_LEAST, SETMAXNREG_MOST
 from compiler.ir.iter_domain import MemoryType, ParallelType
 from compiler.ir.ops import OpKind
 from compiler.ir.tensor import TensorView
@@ -16,8 +17,6 @@ _ROUTES = (
     (MemoryType.GLOBAL, MemoryType.LOCAL),
     (MemoryType.SHARED, MemoryType.LOCAL),
 )
-LEAST_REGISTERS, MOST_REGISTERS, REGISTER_STEP = 24, 256, 8
-"""Registers a thread that setmaxnreg may ask for (PTX ISA, setmaxnreg)."""
 
 
 @step_rule(steps.CircularBuffer)
@@ -41,12 +40,12 @@ def registers_are_shared_in_steps_of_8(site: Site, step: steps.CircularBuffer) -
     if step.registers is None:
         return
     load, compute = step.registers
-    fits = all(LEAST_REGISTERS <= n <= MOST_REGISTERS and n % REGISTER_STEP == 0 for n in step.registers)
+    fits = all(SETMAXNREG_LEAST <= n <= SETMAXNREG_MOST and n % REGISTER_UNIT == 0 for n in step.registers)
     if not fits or load > compute:
         yield Refusal(
             site.name,
             f"{load} and {compute}",
-            f"multiples of {REGISTER_STEP} from {LEAST_REGISTERS} to {MOST_REGISTERS}, the first at most the second",
+            f"multiples of {REGISTER_UNIT} from {SETMAXNREG_LEAST} to {SETMAXNREG_MOST}, the first at most the second",
             "Take multiples of 8 from 24 to 256, no more for threads that load than for those that compute.",
             f"registers {load} for threads that load and {compute} for those that compute",
         )

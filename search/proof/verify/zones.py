@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from compiler.arch import ALLOCATION_ALIGN
 from search.proof.verify.arrays import Array
 
 GUARD_BYTES = 4096
 GUARD_BYTE = 0xA5
 POISONS = (0xFF, 0x3B)
 """As f32, f16 and bf16: the first is NaN, the second 0.003, 0.9 and 0.003."""
-
-_BASE_ALIGN = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,7 @@ def lay_out(lengths: tuple[int, ...], aligns: tuple[int, ...]) -> Zones:
     """
     starts, end = [], 0
     for length, align in zip(lengths, aligns, strict=True):
-        start = -(-(end + GUARD_BYTES) // _BASE_ALIGN) * _BASE_ALIGN
+        start = -(-(end + GUARD_BYTES) // ALLOCATION_ALIGN) * ALLOCATION_ALIGN
         if align < 128:
             start += align
         starts.append(start)

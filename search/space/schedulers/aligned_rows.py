@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from math import gcd
 
-from compiler.analysis.loops.fold import WARP
-from search.space.schedulers.iteration_space import MAX_WORD_BYTES, IterationSpace, Operand
+from compiler.arch import MAX_WORD_BYTES, WARP_THREADS
+from search.space.schedulers.iteration_space import IterationSpace, Operand
 from search.space.schedulers.row_shape import Phase
 
 IN_WORDS = "in_words"
@@ -74,7 +74,11 @@ def even_threads(space: IterationSpace, elems: int) -> tuple[int, ...]:
     """Whole warps, beside powers of two, by whose vectors of `elems` shifted rows are cut with the least rest: a row
     has places for a vector more than it is long, and of powers of two most of the last tile would be idle."""
     vectors = -(-(space.sizes[-1] + elems) // elems)
-    able = [t for t in range(WARP, MOST_EVEN_THREADS + 1, WARP) if t & (t - 1) and t < vectors + WARP]
+    able = [
+        t
+        for t in range(WARP_THREADS, MOST_EVEN_THREADS + 1, WARP_THREADS)
+        if t & (t - 1) and t < vectors + WARP_THREADS
+    ]
     return tuple(sorted(sorted(able, key=lambda t: (-vectors % t, -t))[:EVEN_THREADS]))
 
 

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from compiler.arch import Arch
+from compiler.arch import BANK_BYTES, Arch
 from compiler.errors import Unsupported
 from compiler.ir.fusion import Fusion
 from compiler.ir.iter_domain import MemoryType, ParallelType
@@ -27,7 +27,7 @@ from compiler.schedule import steps
 from compiler.schedule.start import start
 from compiler.schedule.trace import ScheduleTrace
 from search.space.schedulers.builder import TraceBuilder
-from search.space.schedulers.chunks_facts import BANK_BYTES, ChunkSource, ChunkSpace, chunk_space
+from search.space.schedulers.chunks_facts import ChunkSource, ChunkSpace, chunk_space
 from search.space.schedulers.chunks_space import BULK, PAD, chunks_space
 from search.space.schedulers.pointwise_body import MATH, inline_body, is_packed_cast, set_cache
 from search.space.space import Space

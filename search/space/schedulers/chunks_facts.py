@@ -13,15 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from compiler.arch import Arch
+from compiler.arch import BANK_BYTES, BULK_BYTES, MAX_WORD_BYTES, WARP_THREADS, Arch
 from compiler.ir.domain import ScheduledFusion, extents
 from compiler.ir.ops import VIEWS, OpKind
 from compiler.ir.tensor import TensorOp, TensorView
 from search.space.schedulers.copy_paths import copies_by
-from search.space.schedulers.iteration_space import MAX_WORD_BYTES, IterationSpace, Operand, iteration_space
+from search.space.schedulers.iteration_space import IterationSpace, Operand, iteration_space
 from search.space.schedulers.transposed_space import view_strides
-
-WARP = 32
 
 LEAST_BLOCKS = 3
 """Blocks of an SM at a time: a block moves one tile, and reads nothing while it writes (see `tile2d_worthwhile`)."""
@@ -30,8 +28,6 @@ SHORT_RUN_BYTES = 64
 """Runs that sources and outputs have in common: of longer ones warps move whole sectors wherever they lie, and threads
 that copy them from place to place need no shared memory."""
 
-BANK_BYTES = 4
-"""Of shared memory (CUDA guide, shared memory)."""
 
 VECTORS = (1, 2, 4, 8, 16)
 CHUNKS = (1, 2, 4, 8, 16, 32)
@@ -246,7 +242,7 @@ class ChunksFacts:
     @property
     def has_bulk(self) -> bool:
         """True if the copy engine can bring runs of every source: its own order of dimensions is that of memory."""
-        return self.arch.has_tma and all(s.is_in_order and s.align % 16 == 0 for s in self.found.sources)
+        return self.arch.has_tma and all(s.is_in_order and s.align % BULK_BYTES == 0 for s in self.found.sources)
 
     @property
     def row(self) -> int:
@@ -271,7 +267,7 @@ class ChunksFacts:
         elems = {chunks * self.found.elems for chunks in self.chunks}
         for vectors in {n // vector for n in elems for vector in self.vectors if n % vector == 0}:
             able = [t for t in range(LEAST_THREADS, MOST_THREADS + 1) if vectors % t == 0]
-            found |= set(sorted(able, key=lambda t: (-t % WARP / t, -t))[:CANDIDATES])
+            found |= set(sorted(able, key=lambda t: (-t % WARP_THREADS / t, -t))[:CANDIDATES])
         return tuple(sorted(found))
 
     def turns(self, chunks: Any, vector: Any, threads: Any) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from compiler.arch import Arch
+from compiler.arch import BULK_BYTES, Arch
 from compiler.ir.fusion import Fusion
 from compiler.schedule.start import start
 from search.space.constraints import Constraint
@@ -104,7 +104,7 @@ def _bulk(f: ChunksFacts) -> list[Constraint]:
     n = f.found.elems
 
     def sixteen(load: Any, chunks: Any, steps: Any) -> Any:
-        whole = [chunks * steps * n * s.nbytes % 16 == 0 for s in f.found.sources]
+        whole = [chunks * steps * n * s.nbytes % BULK_BYTES == 0 for s in f.found.sources]
         return (load != BULK) | np.logical_and.reduce(whole)
 
     return [

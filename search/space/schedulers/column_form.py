@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import gcd, prod
 
+from compiler.arch import MAX_WORD_BYTES
 from compiler.ir.domain import ScheduledFusion, extents, producer_indices
 from compiler.ir.expr import Expr, Var, var
 from compiler.ir.iter_domain import MemoryType
@@ -16,10 +17,6 @@ from compiler.ir.ops import MOVES, REDUCTIONS, OpKind
 from compiler.ir.tensor import TensorOp, TensorView
 from compiler.ir.views import Within, position
 from search.space.schedulers.row_shape import RowShape, fold_sets, row_shape
-
-WORD_BYTES = 16
-"""The widest access of a thread (PTX ISA, ld and st)."""
-
 
 _CUT = frozenset({OpKind.VIEW, OpKind.RESHAPE, OpKind.SLICE, OpKind.CAT})
 """Operators that compute where they read: past the end of a row, where the last word of it may reach, that is another
@@ -106,7 +103,7 @@ class ColumnForm:
         return len(self._run(access, which)) == sum(self.shape[d] > 1 for d in self.columns(which))
 
     def _fits(self, access: ColumnAccess, which: str, word: int, run: tuple[int, ...]) -> bool:
-        if word * access.nbytes > WORD_BYTES or access.align % (word * access.nbytes):
+        if word * access.nbytes > MAX_WORD_BYTES or access.align % (word * access.nbytes):
             return False
         if access.offset % word or access.run % word:
             return False

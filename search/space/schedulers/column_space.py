@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from compiler.analysis.memory.narrow_tile import TILE_UNIT_BYTES
-from compiler.arch import Arch
+from compiler.arch import BULK_BYTES, BULK_SMEM_ALIGN, TENSOR_MAP_BOX, Arch
 from compiler.ir.fusion import Fusion
 from compiler.ir.tensor import CachePolicy
 from compiler.schedule.online import online_sums
@@ -18,7 +17,6 @@ from search.space.schedulers.builder import TraceBuilder
 from search.space.schedulers.column_facts import ColumnFacts
 from search.space.schedulers.column_form import ColumnForm, column_form, with_accesses_of
 from search.space.schedulers.column_passes import READ_AGAIN, SHARED, cache_registers, reuses
-from search.space.schedulers.column_staging import MAX_BOX, UNIT_BYTES
 from search.space.schedulers.column_words import WORDS, word_constraints
 from search.space.schedulers.flat_space import SMEM_SLACK_BYTES
 from search.space.schedulers.pointwise_body import math_knob
@@ -153,13 +151,13 @@ def _staging(f: ColumnFacts) -> list[Constraint]:
         return (load != "tma") | (f.staged_bytes(which) > 0)
 
     def box(load: Any, vector: Any, tx: Any, ty: Any, rows: Any) -> Any:
-        return (load != "tma") | (vector * tx <= MAX_BOX) & (ty * rows <= MAX_BOX)
+        return (load != "tma") | (vector * tx <= TENSOR_MAP_BOX) & (ty * rows <= TENSOR_MAP_BOX)
 
     def inner(load: Any, vector: Any, tx: Any) -> Any:
-        return (load != "tma") | (vector * tx * least % UNIT_BYTES == 0)
+        return (load != "tma") | (vector * tx * least % BULK_BYTES == 0)
 
     def whole(load: Any, vector: Any, tx: Any, ty: Any, rows: Any) -> Any:
-        return (load != "tma") | (vector * tx * ty * rows * least % TILE_UNIT_BYTES == 0)
+        return (load != "tma") | (vector * tx * ty * rows * least % BULK_SMEM_ALIGN == 0)
 
     def smem(reuse: Any, load: Any, which: Any, vector: Any, tx: Any, ty: Any, rows: Any, stages: Any, n: Any) -> Any:
         turning = ty * rows * stages * f.pass_count

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from compiler.arch import BULK_BYTES
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.iter_domain import MemoryType, ParallelType
 from compiler.ir.ops import OpKind
@@ -23,12 +24,6 @@ from search.space.schedulers.column_form import ColumnAccess, ColumnForm
 from search.space.schedulers.column_passes import SHARED
 
 P = ParallelType
-
-MAX_BOX = 256
-"""Largest box of a tensor map in any dimension (cuTensorMapEncodeTiled)."""
-
-UNIT_BYTES = 16
-"""A tensor map's address, strides and inner box are multiples of 16 bytes (cuTensorMapEncodeTiled)."""
 
 
 def stageable(form: ColumnForm, sf: ScheduledFusion, which: str) -> tuple[str, ...]:
@@ -43,7 +38,7 @@ def stageable(form: ColumnForm, sf: ScheduledFusion, which: str) -> tuple[str, .
 
 def _is_stageable(form: ColumnForm, sf: ScheduledFusion, which: str, a: ColumnAccess) -> bool:
     op = sf.producer(a.first)
-    if op is None or op.kind is not OpKind.COPY or not a.is_full or a not in form.streams or a.align % UNIT_BYTES:
+    if op is None or op.kind is not OpKind.COPY or not a.is_full or a not in form.streams or a.align % BULK_BYTES:
         return False
     columns, rows = form.columns(which), form.folded
     if form.extent(columns) == 1 or form.extent(rows) == 1 or not _is_merged(form, a, columns, 1):
@@ -53,7 +48,7 @@ def _is_stageable(form: ColumnForm, sf: ScheduledFusion, which: str, a: ColumnAc
         return False  # a tensor map's dimensions are those of the input, each with a stride, as they lie in memory
     pitch = next((s for d in reversed(rows) if form.shape[d] > 1 and (s := a.strides[d]) is not None), 0)
     others = (s for d, s in enumerate(a.strides) if d not in columns and form.shape[d] > 1)
-    return _is_merged(form, a, rows, pitch) and all(s is not None and s * a.nbytes % UNIT_BYTES == 0 for s in others)
+    return _is_merged(form, a, rows, pitch) and all(s is not None and s * a.nbytes % BULK_BYTES == 0 for s in others)
 
 
 def _is_merged(form: ColumnForm, a: ColumnAccess, dims: tuple[int, ...], step: int) -> bool:

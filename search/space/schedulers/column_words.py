@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from compiler.arch import MAX_WORD_BYTES
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.ops import MOVES
 from search.space.constraints import Constraint
-from search.space.schedulers.column_form import WORD_BYTES, ColumnAccess, ColumnForm
+from search.space.schedulers.column_form import ColumnAccess, ColumnForm
 
 WORDS = "words"
 """The value of the knob `load` that asks for them."""
@@ -33,7 +34,7 @@ def straddling(form: ColumnForm, sf: ScheduledFusion, which: str, vector: int) -
 
 
 def _widest(a: ColumnAccess) -> int:
-    return WORD_BYTES // a.nbytes
+    return MAX_WORD_BYTES // a.nbytes
 
 
 def _straddles(form: ColumnForm, sf: ScheduledFusion, which: str, a: ColumnAccess, vector: int) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from compiler.copies.instruction import CP_ASYNC_BYTES
+from compiler.arch import CP_ASYNC_BYTES
 from search.space.constraints import Constraint
 from search.space.schedulers.rings import ALL_BUT_ONE, ELECTED
 

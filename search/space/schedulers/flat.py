@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from compiler.arch import Arch
+from compiler.arch import TENSOR_MAP_BOX, Arch
 from compiler.errors import Unsupported
 from compiler.ir.fusion import Fusion
 from compiler.ir.iter_domain import MemoryType, ParallelType
@@ -26,7 +26,7 @@ from compiler.schedule.trace import ScheduleTrace
 from search.space.schedulers.aligned_rows import IN_WORDS, lanes_along, phase_of, rows_apart, straddles
 from search.space.schedulers.builder import TraceBuilder
 from search.space.schedulers.copy_paths import CP_ASYNC
-from search.space.schedulers.flat_space import MAX_BOX, flat_space
+from search.space.schedulers.flat_space import flat_space
 from search.space.schedulers.iteration_space import HELD, IterationSpace, Operand, iteration_space
 from search.space.schedulers.multicasts import multicasts_of
 from search.space.schedulers.pointwise_body import MATH, cache_registers, inline_body, is_packed_cast, set_cache
@@ -85,7 +85,7 @@ class _FlatTrace:
         self.rows = p["threads_y"] * p["rows"]
         self.held = HELD.get(p["row_order"], 1)
         self.swept = found.swept_rows(p["row_order"]) // self.rows
-        self.box = min(self.cols, MAX_BOX)
+        self.box = min(self.cols, TENSOR_MAP_BOX)
         self.phase = phase_of(found, p["vector"]) if p["rows_begin"] != AS_THEY_ARE else None
         row_group = found.outer_order(p["row_order"])[-1] if self.two_d else 0
         self.apart = rows_apart(found, self.phase, row_group) if self.phase is not None and p["rows"] > 1 else 1
@@ -316,7 +316,7 @@ class _FlatTrace:
         is_load = b.tensor(tv).memory is MemoryType.SHARED
         # Of a tensor that is one tile, the rows of the box would be one dimension with its columns.
         is_cut = not self.two_d and self.space.elems % self.box == 0 and self.space.elems > self.cols
-        if is_load and is_cut and 1 < boxes <= MAX_BOX:
+        if is_load and is_cut and 1 < boxes <= TENSOR_MAP_BOX:
             self.flat_box_copy(tv, boxes)
             return
         lead = self.to_tiles(tv, self.cols)

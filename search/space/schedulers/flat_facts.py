@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from compiler.arch import Arch
-from compiler.copies.instruction import CP_ASYNC_BYTES
+from compiler.arch import BULK_BYTES, CP_ASYNC_BYTES, MAX_WORD_BYTES, Arch
 from search.space.schedulers.aligned_rows import even_threads, phase_of, rows_apart, straddles
-from search.space.schedulers.iteration_space import HELD, MAX_WORD_BYTES, SWEPT, IterationSpace, Operand
+from search.space.schedulers.iteration_space import HELD, SWEPT, IterationSpace, Operand
 from search.space.schedulers.multicasts import MULTICASTS, Multicasts, multicasts_of
 from search.space.schedulers.row_shape import Phase
 
@@ -171,13 +170,13 @@ class FlatFacts:
         """True if a side's operands are dense along the innermost dimension and start on 16 bytes."""
         last = len(self.space.sizes) - 1
         dense = all(self.space.stride(o, last) == 1 or self.space.elems == 1 for o in self.side(name))
-        return dense and all(o.align % 16 == 0 for o in self.side(name))
+        return dense and all(o.align % BULK_BYTES == 0 for o in self.side(name))
 
     def bulk_rows(self, name: str) -> bool:
         """True if a side's operands have contiguous rows at a pitch of whole 16 bytes, at 16-byte addresses."""
         last = len(self.space.sizes) - 1
         return self.is_aligned(name) and all(
-            self.space.stride(o, g) * o.nbytes % 16 == 0 for o in self.side(name) for g in range(last)
+            self.space.stride(o, g) * o.nbytes % BULK_BYTES == 0 for o in self.side(name) for g in range(last)
         )
 
     def is_merged(self, name: str) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from compiler.arch import Arch
+from compiler.arch import BULK_BYTES, TENSOR_MAP_BOX, TENSOR_MAP_COORDINATE, Arch
 from compiler.ir.fusion import Fusion
 from compiler.ir.tensor import CachePolicy
 from compiler.schedule.start import start
@@ -27,12 +27,6 @@ from search.space.schedulers.pointwise_body import math_knob
 from search.space.schedulers.rings import Rings, ring_constraints, ring_knobs
 from search.space.schedulers.row_facts import ALIGNED, AS_THEY_ARE
 from search.space.space import Space
-
-MAX_BOX = 256
-"""Largest box of a tensor map in any dimension (cuTensorMapEncodeTiled)."""
-
-MAX_TENSOR_MAP_SIZE = 1 << 31
-"""Largest extent of a tensor map's dimension: coordinates are signed (PTX ISA, cp.async.bulk.tensor)."""
 
 SMEM_SLACK_BYTES = 1024
 """Left beside the tiles for barriers and for the alignment of each tile."""
@@ -208,11 +202,11 @@ def _tensor_maps(f: FlatFacts) -> list[Constraint]:
 
     def whole_stores(how: Any, view: Any) -> Any:
         extent = np.where(view == "2d", f.inner, f.space.elems)
-        return (how != "tma") | (extent * f.narrowest_stored % 16 == 0)
+        return (how != "tma") | (extent * f.narrowest_stored % BULK_BYTES == 0)
 
     def box(how: Any, ty: Any, rows: Any) -> Any:
         # Columns are a multiple of 32 elements, so the inner box is always whole 16 bytes.
-        return (how != "tma") | (ty * rows <= MAX_BOX)
+        return (how != "tma") | (ty * rows <= TENSOR_MAP_BOX)
 
     out: list[Constraint] = []
     for side in ("load", "store"):
@@ -227,7 +221,7 @@ def _tensor_maps(f: FlatFacts) -> list[Constraint]:
                 "tensor_map_boxes_are_1_to_256", (side, "threads_y", "rows"), box, "A box has at most 256 rows."
             ),
         ]
-        if f.space.elems > MAX_TENSOR_MAP_SIZE:
+        if f.space.elems > TENSOR_MAP_COORDINATE + 1:
             reason = "Coordinates of a tensor map are below 2^31."
             out.append(Constraint("tma_coordinates_fit_31_bits", (side, "view"), sizes, reason))
     reason = "A tensor-map store writes whole 16 bytes at the end of a row."

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from compiler.arch import WARP_THREADS
 from compiler.ir.tensor import CachePolicy
 from search.space.constraints import Constraint
 from search.space.schedulers.aligned_rows import IN_WORDS
@@ -42,7 +43,7 @@ def redundant(f: FlatFacts) -> list[Constraint]:
     """Knobs that have no effect stay at their first value."""
 
     def threads(load: Any, store: Any, tx: Any, ty: Any) -> Any:
-        return (tx >= 32) | ((tx * ty % 32 == 0) & (load == "vector") & (store == "vector"))
+        return (tx >= WARP_THREADS) | ((tx * ty % WARP_THREADS == 0) & (load == "vector") & (store == "vector"))
 
     def holds(order: Any, load: Any, store: Any) -> Any:
         return (f.held(order) == 1) | ((load == "vector") & (store == "vector"))
@@ -182,7 +183,7 @@ def worthwhile(f: FlatFacts) -> list[Constraint]:
     def inside(view: Any, order: Any, vector: Any, tx: Any, steps: Any, ty: Any, rows: Any) -> Any:
         cols = vector * tx * steps
         extent = np.where(view == "2d", f.inner, f.space.elems)
-        warp = 32 * max(1, MIN_WORD_BYTES // f.narrowest)
+        warp = WARP_THREADS * max(1, MIN_WORD_BYTES // f.narrowest)
         return (cols < 2 * np.maximum(extent, warp)) & ((view == "1d") | (ty * rows < 2 * f.rows(order)))
 
     def overlapped(blocks: Any, stages: Any) -> Any:

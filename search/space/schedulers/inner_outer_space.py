@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from compiler.arch import Arch
+from compiler.arch import WARP_THREADS, Arch
 from compiler.ir.fusion import Fusion
 from compiler.schedule.start import start
 from search.space.constraints import Constraint
@@ -33,7 +33,6 @@ from search.space.schedulers.row_facts import (
     CACHE_STORES,
     EXACT_THREADS,
     RESIDENT,
-    WARP,
     blocks_of,
     register_cap,
 )
@@ -84,7 +83,9 @@ def _threads(f: InnerOuterFacts) -> tuple[int, ...]:
     cols, most = f.row.rows.cols, f.row.arch.max_threads_per_block
     powers = [1 << bit for bit in range(most.bit_length())]
     counts = [cols // v for v in f.row.vectors if cols % v == 0]
-    exact = [WARP * w for w in range(most // WARP, 2, -1) if any(n % (WARP * w) == 0 for n in counts)]
+    exact = [
+        WARP_THREADS * w for w in range(most // WARP_THREADS, 2, -1) if any(n % (WARP_THREADS * w) == 0 for n in counts)
+    ]
     return tuple(sorted({*powers, *[n for n in exact if n not in powers][:EXACT_THREADS]}))
 
 
@@ -124,7 +125,7 @@ def _shape(f: InnerOuterFacts) -> list[Constraint]:
         Constraint(
             "threads_cover_the_tile",
             ("threads", "rows", "cluster"),
-            lambda threads, count, cluster: (cluster == 1) | (count == 1) & (threads >= 4 * WARP),
+            lambda threads, count, cluster: (cluster == 1) | (count == 1) & (threads >= 4 * WARP_THREADS),
             "A cluster has one row, and blocks of four warps.",
         ),
         Constraint(

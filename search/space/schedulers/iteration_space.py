@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import reduce
 from math import gcd, prod
 
+from compiler.arch import MAX_WORD_BYTES
 from compiler.ir.domain import ScheduledFusion, producer_indices
 from compiler.ir.expr import Expr, Var
 from compiler.ir.ops import REDUCTIONS, VIEWS, OpKind
@@ -20,9 +21,6 @@ SWEPT = {"swept_2m": 2 << 20, "swept_4m": 4 << 20, "swept_8m": 8 << 20}
 rows as take these bytes: it stays in L2 meanwhile, and the other operands are read in long runs. A 12.6 MB operand
 added to 32 slabs: 198.2 us swept by 3 MB, 201.5 by 1.5 MB, 203.8 row after row (H200); held in registers for 2 or 4
 slabs of a sweep as well, no less. Where rows are all the slabs have, parts of rows are swept, as an order of tiles."""
-
-MAX_WORD_BYTES = 16
-"""Most bytes of one access by a thread (PTX ISA, ld and st)."""
 
 
 @dataclass(frozen=True, slots=True)

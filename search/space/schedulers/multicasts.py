@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from compiler.arch import BULK_BYTES, TENSOR_MAP_BOX, TENSOR_MAP_RANK
 from compiler.ir.iter_domain import MemoryType
 from compiler.ir.tensor import CachePolicy, CopyVia
 from compiler.schedule import steps
@@ -29,14 +30,9 @@ MIN_SHARE = 1 / 16
 """Of what a block moves, the part that a multicast brings, from which on a cluster may be worth its start: an estimate.
 Two blocks halve it, so that less than 3 % of the bytes through L2 would be left to win."""
 
-MAX_RANK = 5
-"""Dimensions of a tensor map (CUDA driver API, cuTensorMapEncodeTiled)."""
 
 MIN_ROW_THREADS = 16
 """Threads whose elements are whole 16 bytes, as rows of a box are (cuTensorMapEncodeTiled), whatever their type."""
-
-MAX_BOX_ROWS = 256
-"""Extent of a box (CUDA driver API, cuTensorMapEncodeTiled)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +103,16 @@ def _by_tensor_map(space: IterationSpace, o: Operand) -> bool:
     last = len(space.sizes) - 1
     strides = [space.stride(o, g) for g in range(last)]
     is_input = o.is_broadcast and o.is_affine
-    is_dense = space.sizes[last] > 1 and space.stride(o, last) == 1 and o.align % 16 == 0
+    is_dense = space.sizes[last] > 1 and space.stride(o, last) == 1 and o.align % BULK_BYTES == 0
     repeated = (d for g in range(last) if not strides[g] for d in space.groups[g])
     if any(space.shape[d] == 1 for d in repeated):
         return False
-    return is_input and is_dense and all(s * o.nbytes % 16 == 0 for s in strides) and sum(map(bool, strides)) < MAX_RANK
+    return (
+        is_input
+        and is_dense
+        and all(s * o.nbytes % BULK_BYTES == 0 for s in strides)
+        and sum(map(bool, strides)) < TENSOR_MAP_RANK
+    )
 
 
 def multicast_constraints(m: Multicasts, streamed: int, plain_order: Callable[[Any], Any]) -> list[Constraint]:
@@ -123,7 +124,7 @@ def multicast_constraints(m: Multicasts, streamed: int, plain_order: Callable[[A
         return (blocks == 1) | plain_order(order) & ((cache == CachePolicy.DEFAULT.value) | (not all_sent))
 
     def boxes(blocks: Any, ty: Any, rows: Any) -> Any:
-        return (blocks == 1) | (ty * rows <= MAX_BOX_ROWS)
+        return (blocks == 1) | (ty * rows <= TENSOR_MAP_BOX)
 
     def extents(blocks: Any, order: Any, ty: Any, rows: Any) -> Any:
         return (blocks == 1) | (m.extent(order, ty * rows) >= blocks)

@@ -6,10 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from compiler.arch import Arch
-
-REGISTER_UNIT = 8
-"""Registers of a thread are given out so many at once: those of a warp in units of 256 (cuda_occupancy.h)."""
+from compiler.arch import REGISTER_UNIT, Arch
 
 
 def launchable_registers(arch: Arch, threads: Any) -> Any:

@@ -21,8 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from compiler.analysis.sync.circular_buffer import LOADING_THREADS
-from compiler.arch import Arch
+from compiler.arch import MAX_REGISTER_CAP, REGISTER_UNIT, REGISTERS_PER_SM, SETMAXNREG_LEAST, WARPGROUP_THREADS, Arch
 from compiler.ir.iter_domain import ParallelType
 from compiler.ir.tensor import BufferKind
 from compiler.schedule import steps
@@ -32,18 +31,6 @@ from search.space.schedulers.builder import TraceBuilder
 
 ELECTED, WARP, WARP_REGISTERS = FILLS = ("elected", "warp", "warp_registers")
 ALL_BUT_ONE, ALL_BUT_TWO = PREFETCHES = (-1, -2)
-
-LOAD_REGISTERS = 24
-"""What a thread that loads keeps: the fewest that there are (PTX ISA, setmaxnreg)."""
-
-MAX_REGISTERS = 248
-"""Most registers of a thread in units of 8: it has at most 255 (CUDA guide, technical specifications)."""
-
-REGISTERS_PER_SM = 65536
-"""Of every target (CUDA guide, technical specifications per compute capability)."""
-
-UNIT = 8
-"""Registers of a thread are given out so many at once (PTX ISA, setmaxnreg)."""
 
 
 def ring_knobs(stages: tuple[int, ...], *, persistent: bool = True) -> tuple[Knob, ...]:
@@ -106,7 +93,7 @@ def ring_constraints(r: Rings) -> list[Constraint]:
             "block_fits_the_architecture",
             ("fill", *r.threads),
             lambda fill, *threads: (
-                (fill == ELECTED) | (_all(threads) + LOADING_THREADS <= r.arch.max_threads_per_block)
+                (fill == ELECTED) | (_all(threads) + WARPGROUP_THREADS <= r.arch.max_threads_per_block)
             ),
             "A block has at most 1024 threads, those that load among them.",
         ),
@@ -125,7 +112,9 @@ def _sharing(blocks: str, threads: tuple[str, ...]) -> list[Constraint]:
         blocks, computing = np.maximum(resident, 1), _all(extents)
         even = _even_registers(blocks, computing)
         more = compute_registers(blocks, computing)
-        return (fill != WARP_REGISTERS) | (even > LOAD_REGISTERS) & (more > np.minimum(even, MAX_REGISTERS - UNIT))
+        return (fill != WARP_REGISTERS) | (even > SETMAXNREG_LEAST) & (
+            more > np.minimum(even, MAX_REGISTER_CAP - REGISTER_UNIT)
+        )
 
     return [
         Constraint(
@@ -139,14 +128,16 @@ def _sharing(blocks: str, threads: tuple[str, ...]) -> list[Constraint]:
 
 def _even_registers(blocks: Any, threads: Any) -> Any:
     """Registers of a thread where all have as many, in whole units."""
-    return REGISTERS_PER_SM // (blocks * (threads + LOADING_THREADS)) // UNIT * UNIT
+    return REGISTERS_PER_SM // (blocks * (threads + WARPGROUP_THREADS)) // REGISTER_UNIT * REGISTER_UNIT
 
 
 def compute_registers(blocks: Any, threads: Any) -> Any:
     """Registers of a thread that computes, where `blocks` blocks of so many, and of those that load, share the file of
     a multiprocessor: a multiple of 8."""
-    shared = _even_registers(blocks, threads) * (threads + LOADING_THREADS)
-    return np.minimum((shared - LOAD_REGISTERS * LOADING_THREADS) // threads // UNIT * UNIT, MAX_REGISTERS)
+    shared = _even_registers(blocks, threads) * (threads + WARPGROUP_THREADS)
+    return np.minimum(
+        (shared - SETMAXNREG_LEAST * WARPGROUP_THREADS) // threads // REGISTER_UNIT * REGISTER_UNIT, MAX_REGISTER_CAP
+    )
 
 
 def turn(b: TraceBuilder, shared: Iterable[str], point: Mapping[str, Any], threads: tuple[int, ...]) -> None:
@@ -159,7 +150,7 @@ def turn(b: TraceBuilder, shared: Iterable[str], point: Mapping[str, Any], threa
         outermost = [p for p, n in zip((ParallelType.TIDX, ParallelType.TIDY), threads, strict=False) if n > 1][-1]
         options = {"kind": BufferKind.WARP_SPECIALIZED, "on": outermost}
     if fill == WARP_REGISTERS:
-        options["registers"] = (LOAD_REGISTERS, int(compute_registers(point["blocks_per_sm"], prod(threads))))
+        options["registers"] = (SETMAXNREG_LEAST, int(compute_registers(point["blocks_per_sm"], prod(threads))))
     if ahead == ALL_BUT_TWO:
         options["war_mbarrier"] = True
     for name in shared:
@@ -176,9 +167,9 @@ def _all(extents: tuple[Any, ...]) -> Any:
 
 def _whole_groups(fill: Any, x: Any, y: Any = 1) -> Any:
     """Warps that load are appended to the outermost dimension in use (`analysis.block_parts`)."""
-    whole = (x * y % LOADING_THREADS == 0) & ((np.asarray(y) == 1) | (LOADING_THREADS % x == 0))
+    whole = (x * y % WARPGROUP_THREADS == 0) & ((np.asarray(y) == 1) | (WARPGROUP_THREADS % x == 0))
     return (fill == ELECTED) | whole
 
 
 def _fit(arch: Arch, fill: Any, blocks: Any, *extents: Any) -> Any:
-    return (fill == ELECTED) | (blocks * (_all(extents) + LOADING_THREADS) <= arch.max_threads_per_sm)
+    return (fill == ELECTED) | (blocks * (_all(extents) + WARPGROUP_THREADS) <= arch.max_threads_per_sm)

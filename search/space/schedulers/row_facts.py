@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from compiler.arch import Arch, sms_for_clusters
+from compiler.arch import MAX_REGISTER_CAP, REGISTERS_PER_SM, Arch, sms_for_clusters
 from compiler.ir.fusion import Fusion
 from compiler.ir.tensor import CachePolicy
 from compiler.schedule import steps
@@ -78,12 +78,6 @@ its lanes, and its elements as f32. H200, bf16: caps that left less spilled 12 t
 RESIDENT = (0, 1024, 1536, 2048)
 """Threads of a multiprocessor that a cap on registers makes room for; 0 for no cap."""
 
-REGISTERS_PER_SM = 65536
-
-MAX_REGISTERS = 248
-"""Largest cap in units of 8: a thread has at most 255."""
-
-WARP = 32
 
 EXACT_THREADS = 3
 """Numbers of threads beside powers of two that are tried: those by which a row is cut without a rest."""
@@ -128,7 +122,7 @@ def blocks_of(resident: Any, threads: Any) -> Any:
 def register_cap(resident: Any, threads: Any) -> Any:
     """Registers of a thread with which those blocks fit, in units of 8 (cuda_occupancy.h)."""
     blocks = np.maximum(blocks_of(resident, threads), 1)
-    return np.minimum(REGISTERS_PER_SM // (blocks * threads) // 8 * 8, MAX_REGISTERS)
+    return np.minimum(REGISTERS_PER_SM // (blocks * threads) // 8 * 8, MAX_REGISTER_CAP)
 
 
 @dataclass(frozen=True)

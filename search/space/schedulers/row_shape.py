@@ -8,16 +8,13 @@ from functools import cached_property
 from math import prod
 
 from compiler.analysis.id.indexing import first_lane, lane_variable, lanes_are_consecutive
-from compiler.copies.instruction import CP_ASYNC_BYTES
+from compiler.arch import CP_ASYNC_BYTES, MAX_WORD_BYTES
 from compiler.ir.domain import ScheduledFusion, downstream, producer_indices
 from compiler.ir.expr import Expr, Var, const, var
 from compiler.ir.iter_domain import MemoryType
 from compiler.ir.ops import REDUCTIONS, VIEWS, OpKind
 from compiler.ir.tensor import TensorOp, TensorView
 from compiler.ir.views import Within
-
-WORD_BYTES = 16
-"""The widest access of a thread (PTX ISA, ld and st)."""
 
 VECTORS = (1, 2, 4, 8, 16)
 
@@ -144,7 +141,7 @@ class RowShape:
 
     def width(self, operand: RowOperand, elems: int) -> int:
         """Elements, `elems` at most, that one access moves wherever along the merged row a vector starts."""
-        most = max(1, min(elems, WORD_BYTES // operand.nbytes))
+        most = max(1, min(elems, MAX_WORD_BYTES // operand.nbytes))
         return next(w for w in reversed(VECTORS) if w <= most and self.fits(operand, w))
 
     def fits(self, operand: RowOperand, elems: int) -> bool:
@@ -175,15 +172,15 @@ class RowShape:
         in the order in which they lie in memory (`analysis.bulk_run`)."""
         ordered = self.order == tuple(range(len(self.shape)))
         start = first_lane(self.along(operand, self.cols), self.cols)
-        pitch = start.divisible_by(max(1, WORD_BYTES // operand.nbytes))
-        whole = self.cols * operand.nbytes % WORD_BYTES == 0
+        pitch = start.divisible_by(max(1, MAX_WORD_BYTES // operand.nbytes))
+        whole = self.cols * operand.nbytes % MAX_WORD_BYTES == 0
         return (
             ordered
             and operand.is_direct
             and self.is_run(operand)
             and pitch
             and whole
-            and operand.align % WORD_BYTES == 0
+            and operand.align % MAX_WORD_BYTES == 0
         )
 
     def is_staged(self, operand: RowOperand) -> bool:

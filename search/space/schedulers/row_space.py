@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from compiler.arch import Arch
+from compiler.arch import WARP_THREADS, Arch
 from compiler.ir.fusion import Fusion
 from compiler.schedule.start import start
 from search.space.constraints import Constraint
@@ -37,7 +37,6 @@ from search.space.schedulers.row_facts import (
     RESIDENT,
     SHIFTED_REGISTER_BYTES,
     VECTOR,
-    WARP,
     RowFacts,
     blocks_of,
     parked_steps,
@@ -108,8 +107,12 @@ def _threads(f: RowFacts) -> tuple[int, ...]:
     """Powers of two, and the largest numbers of whole warps that divide the vectors of a row without a rest."""
     powers = _powers(f.arch.max_threads_per_block)
     vectors = [f.rows.cols // v for v in f.vectors if f.rows.cols % v == 0]
-    warps = range(f.arch.max_threads_per_block // WARP, 2, -1)
-    exact = [WARP * w for w in warps if any(n % (WARP * w) == 0 for n in vectors) and WARP * w not in powers]
+    warps = range(f.arch.max_threads_per_block // WARP_THREADS, 2, -1)
+    exact = [
+        WARP_THREADS * w
+        for w in warps
+        if any(n % (WARP_THREADS * w) == 0 for n in vectors) and WARP_THREADS * w not in powers
+    ]
     return tuple(sorted({*powers, *exact[:EXACT_THREADS], *_threads_of_shifted_rows(f)}))
 
 
@@ -120,7 +123,7 @@ def _threads_of_shifted_rows(f: RowFacts) -> list[int]:
         return []
     widest = max(moved)
     count = -(-(f.rows.cols + widest) // widest)
-    able = {-(-count // (WARP * n)) * WARP: n for n in range(MAX_STEPS, 0, -1)}
+    able = {-(-count // (WARP_THREADS * n)) * WARP_THREADS: n for n in range(MAX_STEPS, 0, -1)}
     most = f.arch.max_threads_per_block
     fit = [t for t, n in able.items() if t <= most and t & (t - 1) and t * n * 3 <= count * 4]
     return sorted(fit, key=lambda t: t * able[t])[:EXACT_THREADS]
@@ -157,7 +160,7 @@ def _shape(f: RowFacts) -> list[Constraint]:
 
     def reloaded(keep: Any, threads: Any, fold: Any) -> Any:
         once = (fold == ONLINE) & (f.online_passes == 1) | (f.passes == 1)
-        return (keep != "reload") | once | f.is_reloaded & (threads >= 4 * WARP)
+        return (keep != "reload") | once | f.is_reloaded & (threads >= 4 * WARP_THREADS)
 
     def spread(threads: Any, count: Any, cluster: Any) -> Any:
         return (cluster == 1) | (count == 1) & (threads >= 128)

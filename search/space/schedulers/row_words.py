@@ -7,8 +7,9 @@ thread loads the two aligned words that hold its own and shifts them (CUB, batch
 
 from __future__ import annotations
 
+from compiler.arch import MAX_WORD_BYTES
 from search.space.schedulers.aligned_rows import LEAST_ELEMS
-from search.space.schedulers.row_shape import WORD_BYTES, RowOperand, RowShape
+from search.space.schedulers.row_shape import RowOperand, RowShape
 
 
 def in_words(rows: RowShape, elems: int) -> RowShape | None:
@@ -25,9 +26,9 @@ def straddles(rows: RowShape, operand: RowOperand, elems: int) -> bool:
     """True for an input whose vectors of `elems` are neighbours in memory and not aligned: of fewer elements than
     `LEAST_ELEMS` two words are as many loads as those are, and a bound of a view would cut words."""
     is_read = operand.in_rows and not operand.is_output and not operand.within
-    able = is_read and LEAST_ELEMS <= elems <= WORD_BYTES // operand.nbytes and rows.is_run(operand)
+    able = is_read and LEAST_ELEMS <= elems <= MAX_WORD_BYTES // operand.nbytes and rows.is_run(operand)
     return able and rows.width(operand, elems) < elems
 
 
 def _widest(operand: RowOperand, elems: int) -> int:
-    return min(elems, WORD_BYTES // operand.nbytes)
+    return min(elems, MAX_WORD_BYTES // operand.nbytes)

@@ -24,7 +24,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from compiler.arch import Arch
+from compiler.arch import BANK_BYTES, WARP_THREADS, Arch
 from compiler.errors import Unsupported
 from compiler.ir.fusion import Fusion
 from compiler.ir.iter_domain import MemoryType, ParallelType
@@ -35,13 +35,12 @@ from compiler.schedule.trace import ScheduleTrace
 from search.space.schedulers.builder import TraceBuilder
 from search.space.schedulers.pointwise_body import MATH, inline_body, is_packed_cast, set_cache
 from search.space.schedulers.rings import turn
-from search.space.schedulers.tile2d_facts import WARP, Tile2dFacts
+from search.space.schedulers.tile2d_facts import Tile2dFacts
 from search.space.schedulers.tile2d_layouts import BANKS, ODD, PHASES
 from search.space.schedulers.tile2d_matrix import MATRIX, fragment_loops, fragment_types, is_direct, stores_matrices
 from search.space.schedulers.tile2d_sources import Chain, add_chain, cache_rest, loads_by_vector
 from search.space.schedulers.tile2d_space import AHEAD, tile2d_space
 from search.space.schedulers.tile2d_tiles import (
-    BANK_BYTES,
     TileAxes,
     box_width,
     row_pitch,
@@ -201,8 +200,8 @@ class _Tile2dTrace:
                 b.split(tv, lead + 2, bank)
             return
         b.split(tv, lead + 1, p["load_vector"])
-        b.split(tv, lead + 1, WARP)
-        b.split(tv, lead, p["threads"] // WARP)
+        b.split(tv, lead + 1, WARP_THREADS)
+        b.split(tv, lead, p["threads"] // WARP_THREADS)
         step_q, warp, step_p, lane, vector = range(lead, lead + 5)
         b.reorder(tv, [*range(lead), warp, lane, step_q, step_p, vector])
         b.merge(tv, lead)

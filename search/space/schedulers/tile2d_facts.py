@@ -8,32 +8,22 @@ from typing import Any
 
 import numpy as np
 
-from compiler.arch import Arch
+from compiler.arch import LINE_BYTES, MAX_WORD_BYTES, REGISTER_BYTES, SECTOR_BYTES, Arch
 from search.space.schedulers.copy_paths import copies_by
 from search.space.schedulers.transposed_space import SMALLEST_TILE, Source, TransposedSpace
 
 VECTORS = (1, 2, 4, 8, 16)
-WORD_BYTES = 16
-"""The widest access of a thread (PTX ISA, ld and st)."""
 
-REGISTER_BYTES = 4
 MAX_REGISTER_BYTES = 4 * 160
 """What a thread may hold of its tile: 160 of 255 registers, the rest for addresses and temporaries."""
 
 LEAST_THREADS = 128
 """Of a block: with fewer, blocks that fit a multiprocessor do not fill it (CUDA guide, compute capabilities)."""
 
-WARP = 32
-"""Threads of a warp."""
 
 STRADDLED_BYTES = (4, 8, 16)
 """Words that are put together of two aligned ones: what a thread loads at once, of one register and more."""
 
-SECTOR_BYTES = 32
-"""Of memory: what L2 writes whole without reading it first (CUDA C++ programming guide, device memory accesses)."""
-
-LINE_BYTES = 128
-"""Of a cache, four sectors: what a warp asks for once with eight lanes' words of 16 bytes that begin on one."""
 
 VECTOR_WORD, SECTOR, LINE = "vector", "sector", "line"
 """At multiples of which rows of shared tiles begin that lie as in memory."""
@@ -112,7 +102,7 @@ class Tile2dFacts:
     @property
     def aligned_vectors(self) -> tuple[int, ...]:
         """The two widest vectors by which threads can load rows of the sources."""
-        return tuple(v for v in VECTORS if v * self.widest_in <= WORD_BYTES and self.loads_by(v))[-2:]
+        return tuple(v for v in VECTORS if v * self.widest_in <= MAX_WORD_BYTES and self.loads_by(v))[-2:]
 
     @property
     def straddling_vectors(self) -> tuple[int, ...]:
@@ -123,7 +113,7 @@ class Tile2dFacts:
     @property
     def able_to_straddle(self) -> tuple[int, ...]:
         """Vectors by which rows of sources that begin at any element are loaded as aligned words, two for each."""
-        wider = (v for v in VECTORS if v > self.aligned_vectors[-1] and v * self.widest_in <= WORD_BYTES)
+        wider = (v for v in VECTORS if v > self.aligned_vectors[-1] and v * self.widest_in <= MAX_WORD_BYTES)
         return tuple(v for v in wider if all(self._straddles(s, v) for s in self.space.sources))
 
     def _straddles(self, source: Source, elems: int) -> bool:
@@ -134,7 +124,7 @@ class Tile2dFacts:
     def superset_vectors(self) -> tuple[int, ...]:
         """Vectors by which rows of sources that begin at any element are loaded where they lie: from the multiple of a
         vector before their first element on, into a tile that has a place for what comes before it."""
-        able = (v for v in VECTORS if v > 1 and v * self.widest_in <= WORD_BYTES)
+        able = (v for v in VECTORS if v > 1 and v * self.widest_in <= MAX_WORD_BYTES)
         return tuple(v for v in able if all(self._has_phases(s, v) for s in self.space.sources))
 
     def _has_phases(self, source: Source, elems: int) -> bool:

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from compiler.arch import MAX_WORD_BYTES, REGISTER_BYTES, SMEM_LINE_BYTES, SWIZZLE_CHUNK_BYTES, TENSOR_MAP_BOX
 from search.space.constraints import Constraint
 from search.space.schedulers.copy_paths import CP_ASYNC, copies_by
-from search.space.schedulers.flat_space import MAX_BOX
-from search.space.schedulers.tile2d_facts import REGISTER_BYTES, WORD_BYTES, Tile2dFacts, sector_elements
+from search.space.schedulers.tile2d_facts import Tile2dFacts, sector_elements
 from search.space.schedulers.tile2d_matrix import BY_MATRICES
 
 SPANS = {"32B": 32, "64B": 64, "128B": 128}
@@ -81,7 +81,7 @@ def memory_constraints(f: Tile2dFacts) -> list[Constraint]:
         fits = np.array(True)
         for e in sources:
             row = tile_in * e
-            chunks = np.minimum(row, 128) // 16
+            chunks = np.minimum(row, SMEM_LINE_BYTES) // SWIZZLE_CHUNK_BYTES
             hardware = (span > 0) & (row % np.maximum(span, 1) == 0) & (rows % 8 == 0)
             block = (name == "block") & np.isin(load, BY_THREADS) & (vout > 1) & (chunks > 1)
             fits = fits & (hardware | (block & (rows % np.maximum(chunks * vout, 1) == 0)))
@@ -98,11 +98,11 @@ def memory_constraints(f: Tile2dFacts) -> list[Constraint]:
         fits = (span > 0) & (tile_in % 8 == 0)
         for e in dict.fromkeys(f.space.target_bytes):
             fits = fits & (tile_out * e % np.maximum(span, 1) == 0)
-        return np.where(store == "tma", fits | ((name == "none") & (tile_out <= MAX_BOX)), name == "none")
+        return np.where(store == "tma", fits | ((name == "none") & (tile_out <= TENSOR_MAP_BOX)), name == "none")
 
     def smem(load: Any, store: Any, name: Any, tile_in: Any, tile_out: Any, stages: Any, halo: Any) -> Any:
         pitch = tile_in * f.bytes_in + np.where(
-            np.isin(name, ("pad", ODD, BANKS, PHASES)), WORD_BYTES * len(f.space.sources), 0
+            np.isin(name, ("pad", ODD, BANKS, PHASES)), MAX_WORD_BYTES * len(f.space.sources), 0
         )
         need = np.where(load == "direct", 0, pitch * (tile_out + halo * halo_elems) * stages) + np.where(
             store == "tma", tile_in * tile_out * f.bytes_out, 0

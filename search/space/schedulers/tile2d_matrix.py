@@ -24,12 +24,18 @@ from typing import Any
 
 import numpy as np
 
-from compiler.analysis.memory.matrix import ELEMENT_BYTES
-from compiler.copies.instruction import MATRIX_BYTES, STMATRIX_CAPABILITY
+from compiler.arch import (
+    LINE_BYTES,
+    MATRIX_BYTES,
+    MATRIX_ELEMENT_BYTES,
+    MAX_WORD_BYTES,
+    STMATRIX_CAPABILITY,
+    WARP_THREADS,
+)
 from compiler.ir.iter_domain import ParallelType
 from search.space.constraints import Constraint
 from search.space.schedulers.builder import TraceBuilder
-from search.space.schedulers.tile2d_facts import VECTORS, WARP, WORD_BYTES, Tile2dFacts
+from search.space.schedulers.tile2d_facts import VECTORS, Tile2dFacts
 
 VECTOR, MATRIX = "vector", "matrix"
 """Values of the knob `move`: how threads move elements between shared memory and registers."""
@@ -40,11 +46,10 @@ BY_MATRICES = "matrices"
 MATRIX_LANES = 4
 """Lanes of a warp that hold a row of a matrix, or transposed a column (PTX ISA, ldmatrix)."""
 
-MATRIX_ROWS = WARP // MATRIX_LANES
-HELD = MATRIX_BYTES[-1] // ELEMENT_BYTES
+MATRIX_ROWS = WARP_THREADS // MATRIX_LANES
+HELD = MATRIX_BYTES[-1] // MATRIX_ELEMENT_BYTES
 """Elements that a lane holds of four matrices."""
 
-LINE_BYTES = 128
 SWIZZLES = ("32B", "64B", "128B")
 """Layouts of the copy engine in which neighbouring rows lie in groups of banks of their own."""
 
@@ -68,13 +73,13 @@ def has_matrices(f: Tile2dFacts) -> bool:
 
 def _loads(f: Tile2dFacts) -> bool:
     """Whether ldmatrix can bring what the sources' tiles hold: elements of 16 bits, or pairs of bytes."""
-    return f.space.source_bytes[0] in (1, ELEMENT_BYTES) and all(
+    return f.space.source_bytes[0] in (1, MATRIX_ELEMENT_BYTES) and all(
         s.nbytes == f.widest_in and s.is_whole for s in f.space.sources
     )
 
 
 def _stores(f: Tile2dFacts) -> bool:
-    return f.arch.capability >= STMATRIX_CAPABILITY and set(f.space.target_bytes) == {ELEMENT_BYTES}
+    return f.arch.capability >= STMATRIX_CAPABILITY and set(f.space.target_bytes) == {MATRIX_ELEMENT_BYTES}
 
 
 def _stores_direct(f: Tile2dFacts) -> bool:
@@ -125,22 +130,26 @@ def matrix_constraints(f: Tile2dFacts) -> list[Constraint]:
     """Where the matrices of a point are whole, and can be what it moves at all."""
     if not has_matrices(f):
         return []
-    whole = {vout for vout in VECTORS if vout * f.widest_out == WORD_BYTES or vout == HELD}
+    whole = {vout for vout in VECTORS if vout * f.widest_out == MAX_WORD_BYTES or vout == HELD}
 
     def held(move: Any, load: Any, vin: Any, vout: Any, lanes: Any, threads: Any) -> Any:
-        least = 2 if f.widest_in == ELEMENT_BYTES else HELD
-        of_pairs = (vin * f.widest_in == ELEMENT_BYTES) & (vout >= least)
+        least = 2 if f.widest_in == MATRIX_ELEMENT_BYTES else HELD
+        of_pairs = (vin * f.widest_in == MATRIX_ELEMENT_BYTES) & (vout >= least)
         loaded = _loads(f) & (load != "direct") & (lanes == MATRIX_LANES) & of_pairs
         along_p = (lanes % MATRIX_ROWS == 0) & (threads // lanes % MATRIX_LANES == 0)
         direct = (
-            _stores_direct(f) & (load == "direct") & (vout == 1) & np.isin(vin * ELEMENT_BYTES, MATRIX_BYTES) & along_p
+            _stores_direct(f)
+            & (load == "direct")
+            & (vout == 1)
+            & np.isin(vin * MATRIX_ELEMENT_BYTES, MATRIX_BYTES)
+            & along_p
         )
         return (move == VECTOR) | loaded | direct
 
     def rows(move: Any, load: Any, vout: Any, tile_out: Any) -> Any:
         return (move == VECTOR) | (load == "direct") | (tile_out % (MATRIX_LANES * np.maximum(vout, HELD)) == 0)
 
-    has_pairs = _stores(f) and f.widest_in == ELEMENT_BYTES and not f.bytes_beside
+    has_pairs = _stores(f) and f.widest_in == MATRIX_ELEMENT_BYTES and not f.bytes_beside
 
     def stored(move: Any, load: Any, store: Any, vout: Any) -> Any:
         by_engine = store == "tma"

@@ -6,24 +6,21 @@ from typing import Any
 
 import numpy as np
 
-from compiler.arch import Arch
+from compiler.arch import BULK_BYTES, MAX_WORD_BYTES, REGISTER_BYTES, TENSOR_MAP_BOX, WARP_THREADS, Arch
 from compiler.ir.fusion import Fusion
 from compiler.schedule.start import start
 from search.space.constraints import Constraint
 from search.space.knobs import Knob
 from search.space.schedulers.copy_paths import CP_ASYNC, copied_rings
-from search.space.schedulers.flat_space import CACHE_LOADS, CACHE_STORES, MAX_BOX
+from search.space.schedulers.flat_space import CACHE_LOADS, CACHE_STORES
 from search.space.schedulers.pointwise_body import math_knob
 from search.space.schedulers.rings import Rings, ring_constraints, ring_knobs
 from search.space.schedulers.tile2d_facts import (
     LEAST_THREADS,
     MAX_REGISTER_BYTES,
-    REGISTER_BYTES,
     SPAN_BYTES,
     VECTOR_WORD,
     VECTORS,
-    WARP,
-    WORD_BYTES,
     Tile2dFacts,
     places_before,
     sector_elements,
@@ -81,9 +78,9 @@ def _possible(knob: Knob, constraints: tuple[Constraint, ...]) -> Knob:
 def _knobs(fusion: Fusion, f: Tile2dFacts) -> tuple[Knob, ...]:
     able = {"vector": True, CP_ASYNC: f.has_copies, "tma": f.has_tensor_maps, "direct": f.has_stored_maps}
     loads = tuple(path for path, is_able in able.items() if is_able)
-    vectors_in = tuple(v for v in VECTORS if v * f.widest_in <= WORD_BYTES)
-    vectors_out = tuple(v for v in VECTORS if v * f.widest_out <= WORD_BYTES)
-    lanes: tuple[int, ...] = (4, 8, 16, 32) if min(f.tiles_out) >= WARP else (1, 2, 4, 8, 16)
+    vectors_in = tuple(v for v in VECTORS if v * f.widest_in <= MAX_WORD_BYTES)
+    vectors_out = tuple(v for v in VECTORS if v * f.widest_out <= MAX_WORD_BYTES)
+    lanes: tuple[int, ...] = (4, 8, 16, 32) if min(f.tiles_out) >= WARP_THREADS else (1, 2, 4, 8, 16)
     lanes += (64, 128) if min(f.tiles_in) < 8 <= min(f.tiles_out) else ()
     # Knobs that leave few combinations of one another come first: points are looked for along the later ones.
     return (
@@ -192,11 +189,11 @@ def _shifts(f: Tile2dFacts) -> list[Constraint]:
         begins = places_before(f.space.source_bytes, begin, width, threads // lanes)
         whole = np.isin(how, BY_THREADS) & np.isin(width, f.superset_vectors) & (layout == PHASES)
         whole = whole & (tile_in >= LEAST_RUNS * begins)
-        return np.where(shift, whole | (alone & (tile_out % (threads // WARP) == 0)), layout != PHASES)
+        return np.where(shift, whole | (alone & (tile_out % (threads // WARP_THREADS) == 0)), layout != PHASES)
 
     def store(shift: Any, how: Any, vin: Any, vout: Any, lanes: Any) -> Any:
         narrow = (vin == 1) & (vout * f.widest_out <= max(f.widest_out, REGISTER_BYTES))
-        return ~shift | ((how == "register") & narrow & (lanes == WARP))
+        return ~shift | ((how == "register") & narrow & (lanes == WARP_THREADS))
 
     def halo(shared: Any, shift: Any, load: Any, shift_load: Any, width: Any) -> Any:
         return ~shared | (shift & (~shift_load | (width > 1)) & np.isin(load, BY_THREADS))
@@ -249,8 +246,8 @@ def _bulk(f: Tile2dFacts) -> list[Constraint]:
     """Tensor maps."""
     e_in, e_out = (s.nbytes for s in f.space.sources), f.space.target_bytes
     pitch_in, pitch_out = f.space.source_pitch, f.space.target_pitch
-    source16 = all(s.align % 16 == 0 and pitch_in * s.nbytes % 16 == 0 for s in f.space.sources)
-    target16 = f.space.target_align % 16 == 0 and all(pitch_out * e % 16 == 0 for e in e_out)
+    source16 = all(s.align % BULK_BYTES == 0 and pitch_in * s.nbytes % BULK_BYTES == 0 for s in f.space.sources)
+    target16 = f.space.target_align % BULK_BYTES == 0 and all(pitch_out * e % BULK_BYTES == 0 for e in e_out)
     least_in, least_out = min(e_in), min(e_out)
     inner_in, inner_out = (_real_dims(f.space, run) for run in (f.space.rows, f.space.columns))
 
@@ -261,7 +258,7 @@ def _bulk(f: Tile2dFacts) -> list[Constraint]:
 
     def boxes(load: Any, store: Any, i: Any, o: Any) -> Any:
         """A row is cut into boxes; the rows of a tile are not."""
-        return ((load != "tma") | (o <= MAX_BOX)) & ((store != "tma") | (i <= MAX_BOX))
+        return ((load != "tma") | (o <= TENSOR_MAP_BOX)) & ((store != "tma") | (i <= TENSOR_MAP_BOX))
 
     return [
         Constraint(
@@ -280,7 +277,8 @@ def _bulk(f: Tile2dFacts) -> list[Constraint]:
             "tensor_map_inner_box_is_a_multiple_of_16_bytes",
             ("load", "store", "tile_in", "tile_out"),
             lambda load, store, i, o: (
-                ((load != "tma") | (i * least_in % 16 == 0)) & ((store != "tma") | (o * least_out % 16 == 0))
+                ((load != "tma") | (i * least_in % BULK_BYTES == 0))
+                & ((store != "tma") | (o * least_out % BULK_BYTES == 0))
             ),
             "The inner box is a multiple of 16 bytes.",
         ),

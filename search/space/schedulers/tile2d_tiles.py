@@ -7,18 +7,14 @@ from dataclasses import dataclass
 from math import gcd
 from typing import Any
 
+from compiler.arch import BANK_BYTES, SMEM_LINE_BYTES, SWIZZLE_CHUNK_BYTES, TENSOR_MAP_BOX
 from compiler.schedule import steps
 from search.space.schedulers.builder import TraceBuilder
-from search.space.schedulers.flat_space import MAX_BOX
 from search.space.schedulers.tile2d_facts import places_before, sector_elements
 from search.space.schedulers.tile2d_layouts import BANKS, ODD, PHASES, SPANS
 from search.space.schedulers.tile2d_matrix import BY_MATRICES, MATRIX_LANES
 from search.space.schedulers.tile2d_space import AS_STORED, GROUPED
 from search.space.schedulers.transposed_space import Source, TransposedSpace
-
-CHUNK_BYTES = 16
-LINE_BYTES = 128
-BANK_BYTES = 4
 
 GROUP_TILES = 8
 """Tiles along a row of the outputs that neighbouring blocks take before they go on to the next rows."""
@@ -126,7 +122,7 @@ class TileAxes:
         between = self.point["vector_out"] * stride * source.nbytes % span
         begun = min(max(1, span // BANK_BYTES), span // gcd(between, span))
         apart, rows = int(self.point["vector_out"]) * begun, int(self.point["tile_out"]) + self.halo
-        return rows if begun >= LINE_BYTES // BANK_BYTES else min(apart, rows)
+        return rows if begun >= SMEM_LINE_BYTES // BANK_BYTES else min(apart, rows)
 
     def allocate(self, tv: str, pitch: int) -> None:
         """Rows of Q, `pitch` elements apart, of a tensor of axes [batch.., P tile, P, Q tile, Q]."""
@@ -207,8 +203,8 @@ def set_tile_allocation(b: TraceBuilder, tv: str, layout: str, *, phase_rows: in
     if layout == "none":
         b.do(steps.SetAllocationDomain(tv, tuple(range(count))))
         return
-    span = SPANS.get(layout, min(LINE_BYTES, extent * nbytes))
-    phase = phase_rows if layout == "block" else LINE_BYTES // span
+    span = SPANS.get(layout, min(SMEM_LINE_BYTES, extent * nbytes))
+    phase = phase_rows if layout == "block" else SMEM_LINE_BYTES // span
     cut = span // nbytes < extent
     if cut:
         b.split(tv, element, span // nbytes)
@@ -225,7 +221,7 @@ def set_tile_allocation(b: TraceBuilder, tv: str, layout: str, *, phase_rows: in
 def set_copy_allocation(b: TraceBuilder, tv: str, layout: str) -> None:
     """Lays out a tile that the copy engine fills, of axes [tile.., box, rows, box columns]."""
     if layout in SPANS:
-        _swizzle_allocation(b, tv, SPANS[layout], LINE_BYTES // SPANS[layout])
+        _swizzle_allocation(b, tv, SPANS[layout], SMEM_LINE_BYTES // SPANS[layout])
     else:
         b.do(steps.SetAllocationDomain(tv, tuple(range(len(b.tensor(tv).loop)))))
 
@@ -235,9 +231,9 @@ def _swizzle_allocation(b: TraceBuilder, tv: str, span: int, phase: int) -> None
     count = len(b.tensor(tv).loop)
     row, element = count - 2, count - 1
     transforms = (
-        steps.Split(tv, element, CHUNK_BYTES // b.tensor(tv).dtype.nbytes),
+        steps.Split(tv, element, SWIZZLE_CHUNK_BYTES // b.tensor(tv).dtype.nbytes),
         steps.Split(tv, row, phase),
-        steps.Split(tv, row, span // CHUNK_BYTES),
+        steps.Split(tv, row, span // SWIZZLE_CHUNK_BYTES),
         steps.Swizzle(tv, row + 1, row + 3),
     )
     b.do(steps.SetAllocationDomain(tv, tuple(range(count)), transforms))
@@ -250,7 +246,7 @@ def _matrix_allocation(b: TraceBuilder, tv: str, neighbours: int) -> None:
     count = len(b.tensor(tv).loop)
     row, element = count - 2, count - 1
     transforms = (
-        steps.Split(tv, element, CHUNK_BYTES // b.tensor(tv).dtype.nbytes),
+        steps.Split(tv, element, SWIZZLE_CHUNK_BYTES // b.tensor(tv).dtype.nbytes),
         steps.Split(tv, row, neighbours),
         steps.Split(tv, row + 1, 2),
         steps.Split(tv, row, MATRIX_LANES),
@@ -265,4 +261,4 @@ def box_width(b: TraceBuilder, tv: str, layout: str, extent: int) -> int:
     """Elements of a box along the contiguous dimension: the swizzle's span, else the row up to the box limit."""
     if layout in SPANS:
         return int(SPANS[layout] // b.tensor(tv).dtype.nbytes)
-    return min(extent, MAX_BOX)
+    return min(extent, TENSOR_MAP_BOX)

@@ -11,15 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from compiler.arch import LINE_BYTES, MAX_WORD_BYTES, WARP_THREADS
 from compiler.ir.tensor import CachePolicy
 from search.space.constraints import Constraint
 from search.space.schedulers.copy_paths import CP_ASYNC
-from search.space.schedulers.tile2d_facts import WARP, WORD_BYTES, Tile2dFacts
+from search.space.schedulers.tile2d_facts import Tile2dFacts
 from search.space.schedulers.tile2d_layouts import BANKS, ODD, PHASES
 from search.space.schedulers.tile2d_matrix import BY_MATRICES, MATRIX, VECTOR, has_matrices
-
-LINE_BYTES = 128
-"""Of a cache; reads and writes of a tile in shorter pieces waste part of what memory sends (64 bytes: 1.14 times)."""
 
 LEAST_TILE_BYTES = 8 * 1024
 MOST_TILE_BYTES = 64 * 1024
@@ -94,13 +92,13 @@ def _hints() -> list[Constraint]:
 
 
 def _paths(f: Tile2dFacts) -> list[Constraint]:
-    is_narrow = min(f.extent_in, f.extent_out) < WARP
+    is_narrow = min(f.extent_in, f.extent_out) < WARP_THREADS
     narrowest = min(s.nbytes for s in f.space.sources)
 
     has_blocks = has_matrices(f) and not f.bytes_beside and not is_narrow
 
     def direct(load: Any, move: Any = VECTOR, vin: Any = 1) -> Any:
-        return (load != "direct") | is_narrow | (move == MATRIX) & (vin * f.widest_in == WORD_BYTES)
+        return (load != "direct") | is_narrow | (move == MATRIX) & (vin * f.widest_in == MAX_WORD_BYTES)
 
     def persistent(blocks: Any, stages: Any) -> Any:
         return (blocks == 0) | (stages > 1)
@@ -191,7 +189,7 @@ def _odd(f: Tile2dFacts) -> list[Constraint]:
         Constraint(
             "runs_at_odd_addresses_are_long",
             ("lanes_out", *(("move", "store") if has_matrices(f) else ())),
-            lambda lanes, move=VECTOR, store="": (lanes == WARP) | ((move == MATRIX) & (store == "tma")),
+            lambda lanes, move=VECTOR, store="": (lanes == WARP_THREADS) | ((move == MATRIX) & (store == "tma")),
             "A warp along one run: two runs of half a warp are 6 % slower. The copy engine stores runs by itself.",
         ),
         Constraint(

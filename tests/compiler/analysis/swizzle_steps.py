@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from compiler.analysis.memory.swizzle import CHUNK_BYTES, LINE_BYTES, SPANS
+from compiler.arch import SMEM_LINE_BYTES, SWIZZLE_CHUNK_BYTES, SWIZZLE_SPANS
 from compiler.dtypes import DType
 from compiler.schedule.steps import Merge, Split, Swizzle
 
@@ -20,20 +20,22 @@ def swizzle_steps(
     """
     if span == 0:
         return ()
-    if span not in SPANS:
-        raise ValueError(f"span: found {span}, expected 0 or one of {SPANS}.")
-    if CHUNK_BYTES % dtype.nbytes or dtype.nbits < 8:
-        raise ValueError(f"dtype: found {dtype}, expected elements that divide {CHUNK_BYTES} bytes. Use no swizzle.")
+    if span not in SWIZZLE_SPANS:
+        raise ValueError(f"span: found {span}, expected 0 or one of {SWIZZLE_SPANS}.")
+    if SWIZZLE_CHUNK_BYTES % dtype.nbytes or dtype.nbits < 8:
+        raise ValueError(
+            f"dtype: found {dtype}, expected elements that divide {SWIZZLE_CHUNK_BYTES} bytes. Use no swizzle."
+        )
     if not box or box[0] * dtype.nbytes != span:
         found = box[0] * dtype.nbytes if box else 0
         raise ValueError(f"box[0]: found {found} bytes, expected the span, {span}. Split the innermost axis by it.")
     # A box of one dimension is one row: splitting it by its own extent makes the row axis.
     rows: tuple[Merge | Split, ...] = (Split(tv, at, box[0]),) if len(box) == 1 else (Merge(tv, at),) * (len(box) - 2)
-    chunks = span // CHUNK_BYTES
+    chunks = span // SWIZZLE_CHUNK_BYTES
     return (
         *rows,
-        Split(tv, at + 1, CHUNK_BYTES // dtype.nbytes),
-        Split(tv, at, LINE_BYTES // span),
+        Split(tv, at + 1, SWIZZLE_CHUNK_BYTES // dtype.nbytes),
+        Split(tv, at, SMEM_LINE_BYTES // span),
         Split(tv, at, chunks),
         Swizzle(tv, at + 1, at + 3),
     )

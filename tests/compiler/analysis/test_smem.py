@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from compiler.analysis.facts import Facts
-from compiler.analysis.memory.smem import BARRIER_BYTES, Placement, plan_shared_memory
+from compiler.analysis.memory.smem import Placement, plan_shared_memory
+from compiler.arch import BARRIER_BYTES
 from compiler.dtypes import DType
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.fusion import Fusion, Op, Value

@@ -12,7 +12,6 @@ from hypothesis import strategies as some
 from compiler.analysis.memory.allocation import layout_of
 from compiler.analysis.memory.bank_conflicts import wavefronts
 from compiler.analysis.memory.swizzle import (
-    SPANS,
     dense_index,
     offsets_of,
     repeat_bytes,
@@ -20,6 +19,7 @@ from compiler.analysis.memory.swizzle import (
     swizzled_address,
     swizzled_index,
 )
+from compiler.arch import SWIZZLE_SPANS
 from compiler.dtypes import DType
 from compiler.ir.algebra import forward
 from compiler.ir.domain import ScheduledFusion
@@ -43,7 +43,7 @@ DTYPES = (
     DType.C64,
     DType.C128,
 )
-MODES = (0, *SPANS)
+MODES = (0, *SWIZZLE_SPANS)
 
 
 def boxed(box: Sequence[int], dtype: DType, span: int, tiles: int = 1) -> ScheduledFusion:
@@ -100,7 +100,7 @@ def test_the_index_map_is_the_address_bits(span: int) -> None:
         np.testing.assert_array_equal(found, swizzled_address(np.arange(128 * 64 // dtype.nbytes) * dtype.nbytes, span))
 
 
-@pytest.mark.parametrize("span", SPANS)
+@pytest.mark.parametrize("span", SWIZZLE_SPANS)
 def test_the_domain_is_the_document_s(span: int) -> None:
     """[-1, s, 8/s, s, 16 bytes], s chunks to a span (nvFuser, TMA: "Data swizzle")."""
     t = boxed((span // 2, 24), DType.BF16, span).tensor("s")
@@ -208,7 +208,7 @@ def shift(s: Step) -> Step:
             raise AssertionError(s)
 
 
-@given(some.sampled_from(SPANS), some.sampled_from(DTYPES), some.integers(1, 20), some.data())
+@given(some.sampled_from(SWIZZLE_SPANS), some.sampled_from(DTYPES), some.integers(1, 20), some.data())
 def test_any_view_of_a_mode_is_that_mode(span: int, dtype: DType, lines: int, data: some.DataObject) -> None:
     """Merging what was cut, or cutting it evenly again, moves nothing (nvFuser, TMA: "arbitrary view")."""
     box = (span // dtype.nbytes, lines)
@@ -234,7 +234,7 @@ def rows_of(dtype: DType, shape: tuple[int, int], transforms: list[Step]) -> Sch
     return load(shape, *bulk, st.SetAllocationDomain("s", (0, 1), tuple(transforms)), dtype=dtype)  # type: ignore[arg-type]
 
 
-@given(some.permutations(range(5)), some.sampled_from(SPANS))
+@given(some.permutations(range(5)), some.sampled_from(SWIZZLE_SPANS))
 def test_a_mode_is_recognised_by_its_addresses_alone(order: list[int], span: int) -> None:
     """Chunks in any order of their axes: the mode is found if and only if every address is the mode's."""
     base = cut(128 // span, span // 16, 4)

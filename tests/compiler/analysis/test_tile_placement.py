@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from compiler.analysis.memory.memory_order import as_allocated
-from compiler.analysis.memory.swizzle import SPANS, repeat_bytes, swizzled_address
+from compiler.analysis.memory.swizzle import repeat_bytes, swizzled_address
 from compiler.analysis.memory.tile_placement import TilePlacement
+from compiler.arch import SWIZZLE_SPANS
 from compiler.dtypes import DType
 from compiler.errors import Kept, Stage, Violation
 from compiler.ir.domain import ScheduledFusion
@@ -375,7 +376,7 @@ def legal_by_definition(sf: ScheduledFusion, tile: Sequence[int], order: Sequenc
         tiles.append([offset({**fixed, **dict(zip(inside, t, strict=True))}) for t in own])
     runs = np.array(tiles)
     starts, n = runs[:, 0], runs.shape[1]
-    for span in (0, *SPANS):
+    for span in (0, *SWIZZLE_SPANS):
         if span and (consumer.loop[tile[0]].extent * nbytes != span or (starts * nbytes % repeat_bytes(span)).any()):
             continue
         wanted = swizzled_address(np.arange(n) * nbytes, span) + starts[:, None] * nbytes

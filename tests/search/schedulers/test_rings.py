@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compiler.analysis.sync.circular_buffer import LOADING_THREADS
-from compiler.arch import arch_named
+from compiler.arch import SETMAXNREG_LEAST, WARPGROUP_THREADS, arch_named
 from compiler.emulate.ptx.parser import parse
 from compiler.ir.fusion import Fusion
 from compiler.ir.iter_domain import ParallelType
@@ -24,7 +23,7 @@ from compiler.schedule.trace import ScheduleTrace
 from search.proof.emulated.running import ORDERS, run_set
 from search.space.constraints import Constraint
 from search.space.knobs import Knob
-from search.space.schedulers.rings import LOAD_REGISTERS, Rings, compute_registers, ring_constraints, ring_knobs
+from search.space.schedulers.rings import Rings, compute_registers, ring_constraints, ring_knobs
 from search.space.space import Space
 from tests.search.schedulers.column_fusions import COLUMNS
 from tests.search.schedulers.fusions import permute, silu_of_sum
@@ -80,12 +79,12 @@ def test_knobs_that_a_fusion_has_no_ring_for_have_one_value() -> None:
     assert [len(k.values) for k in ring_knobs((1, 2, 3), persistent=False)] == [3, 2, 2]
 
 
-@given(st.integers(1, 4), st.integers(1, 7).map(lambda groups: LOADING_THREADS * groups))
+@given(st.integers(1, 4), st.integers(1, 7).map(lambda groups: WARPGROUP_THREADS * groups))
 def test_registers_that_parts_share_fit_the_file(blocks: int, threads: int) -> None:
     """As ptxas counts them at the start, when all threads have as many (PTX ISA, setmaxnreg)."""
     computing = int(compute_registers(blocks, threads))
-    every = threads + LOADING_THREADS
-    mean = -(-(computing * threads + LOAD_REGISTERS * LOADING_THREADS) // every // 8) * 8
+    every = threads + WARPGROUP_THREADS
+    mean = -(-(computing * threads + SETMAXNREG_LEAST * WARPGROUP_THREADS) // every // 8) * 8
     assert computing % 8 == 0
     assert computing <= 248
     assert blocks * every * mean <= HOPPER.registers_per_sm
