@@ -25,6 +25,7 @@ def space(
     case: Case = None,
     samples: Annotated[int, typer.Option(help="Legal schedules to show.", min=0)] = 3,
     seed: Seed = 0,
+    conditions: Annotated[bool, typer.Option("--conditions", help="Print what each rule wants of knobs.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Count a fusion's schedules: points, legal ones, what each rule refuses, and a few samples. Needs no GPU."""
@@ -41,7 +42,13 @@ def space(
         "legal": plan.legal,
         "refused": plan.refused,
         "schedulers": {
-            name: {"points": one.points, "legal": one.legal, "refused": one.refused, "knobs": _knobs(plan, name)}
+            name: {
+                "points": one.points,
+                "legal": one.legal,
+                "refused": one.refused,
+                "knobs": _knobs(plan, name),
+                "constraints": [constraint.to_json() for constraint in one.constraints],
+            }
             for name, one in plan.spaces.items()
         },
         "samples": [_sample(plan, candidate) for candidate in _samples(plan, samples, seed)],
@@ -49,7 +56,7 @@ def space(
     if as_json:
         typer.echo(json.dumps(report, indent=1))
     else:
-        _print(report, plan)
+        _print(report, plan, conditions)
 
 
 def _knobs(plan: Plan, scheduler: str) -> dict[str, list[Any]]:
@@ -68,7 +75,7 @@ def _sample(plan: Plan, candidate: Candidate) -> dict[str, Any]:
     return {**candidate.to_json(), "steps": steps}
 
 
-def _print(report: dict[str, Any], plan: Plan) -> None:
+def _print(report: dict[str, Any], plan: Plan, conditions: bool) -> None:
     """Samples first and counts last, where a terminal leaves them in view."""
     console = Console(highlight=False, soft_wrap=True)
     console.print(f"{report['name']} on {report['card']} ({report['arch']})", markup=False)
@@ -83,3 +90,6 @@ def _print(report: dict[str, Any], plan: Plan) -> None:
         for rule, count in sorted(one.refused.items(), key=lambda item: -item[1]):
             reasons = dict.fromkeys(c.reason for c in one.constraints if c.rule == rule)
             console.print(f"  {count:>14,}  {rule}: {' '.join(reasons)}", markup=False)
+            for constraint in one.constraints if conditions else ():
+                if constraint.rule == rule:
+                    console.print(f"{'':>18}legal where {constraint.condition}", markup=False)

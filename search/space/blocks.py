@@ -139,7 +139,7 @@ class BlockMasks:
         values = {k.name: k.array[s] for k, s in zip(self.knobs, block.slices, strict=True)}
         for number in numbers:
             c = self.constraints[number]
-            holds = np.asarray(c.predicate(*(values[name][positions[name]] for name in c.axes)), dtype=np.bool_)
+            holds = c.holds({name: values[name][positions[name]] for name in c.axes})
             at = np.flatnonzero(np.broadcast_to(holds, next(iter(positions.values())).shape))
             positions = {name: p[at] for name, p in positions.items()}
         return np.ravel_multi_index(tuple(positions.values()), block.shape).astype(np.int64)

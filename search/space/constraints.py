@@ -1,26 +1,27 @@
-"""A constraint: which combinations of a few knobs are legal, as one NumPy expression."""
+"""A constraint: which combinations of a few knobs are legal, as one expression over them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from search.space.expressions import Expression, NotAnExpression, traced
 from search.space.knobs import Knob
 
 Mask = NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Constraint:
     """`predicate` says where `rule` allows a point; it reads the knobs named in `axes` and no others.
 
-    The predicate is called with one array of knob values for each of `axes`, in that order, shaped to broadcast against
-    each other (a sparse `np.meshgrid`), and returns what broadcasts to their common shape: True where legal. It must
-    not read or write anything else, so that evaluating it on a slice of the axes gives the slice of the mask.
+    It is a function of one value for each of `axes`, in that order, written so that an expression may stand in place of
+    each (search.space.expressions): `condition` is what it then computes. True where legal.
 
     `reason` is the sentence a user reads; `fix` says what to change, by default one of the knobs named.
     """
@@ -34,6 +35,23 @@ class Constraint:
     def __post_init__(self) -> None:
         if len(set(self.axes)) != len(self.axes):
             raise ValueError(f"constraint {self.rule}: {self.axes} names an axis twice. Name each axis once.")
+
+    @cached_property
+    def condition(self) -> Expression:
+        """What holds where the constraint allows a point. Raises NotAnExpression, naming the rule."""
+        try:
+            return traced(self.predicate, self.axes)
+        except NotAnExpression as error:
+            raise NotAnExpression(f"constraint {self.rule}: {error}") from error
+
+    def to_json(self) -> dict[str, Any]:
+        """Rule, knobs, the condition as text, and the reason."""
+        return {"rule": self.rule, "knobs": list(self.axes), "legal_where": str(self.condition), "reason": self.reason}
+
+    def holds(self, values: Mapping[str, NDArray[np.generic]]) -> Any:
+        """Where it allows points, from arrays of knob values that broadcast against each other; they may be of more
+        knobs than its own."""
+        return np.asarray(self.condition.on(values), dtype=np.bool_)
 
     def mask(self, knobs: tuple[Knob, ...], slices: tuple[slice, ...]) -> Mask:
         """The legal points of the block `slices` of `knobs`: size 1 on every axis that the constraint does not name.
@@ -51,7 +69,7 @@ class Constraint:
 
         Raises ValueError if the predicate gives a shape that its axes do not have.
         """
-        legal = np.asarray(self.predicate(*np.meshgrid(*values, indexing="ij", sparse=True)), dtype=np.bool_)
+        legal = self.holds(dict(zip(self.axes, np.meshgrid(*values, indexing="ij", sparse=True), strict=True)))
         wanted = tuple(map(len, values))
         try:
             return np.broadcast_to(legal, wanted)

@@ -147,8 +147,8 @@ class Space:
         if prod(sizes[name] for name in c.axes) <= _LOOKED_UP:
             legal: Mask = self._table(number)[tuple(positions[name] for name in c.axes)]
             return legal
-        values = [array[positions[name]] for array, name in zip(self._arrays(number), c.axes, strict=True)]
-        return np.broadcast_to(np.asarray(c.predicate(*values), dtype=np.bool_), values[0].shape)
+        values = {n: array[positions[n]] for array, n in zip(self._arrays(number), c.axes, strict=True)}
+        return np.broadcast_to(c.holds(values), values[c.axes[0]].shape)
 
     def _legal_by_blocks(self) -> int:
         if not self.constraints:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -105,7 +107,7 @@ def _bulk(f: ChunksFacts) -> list[Constraint]:
 
     def sixteen(load: Any, chunks: Any, steps: Any) -> Any:
         whole = [chunks * steps * n * s.nbytes % BULK_BYTES == 0 for s in f.found.sources]
-        return (load != BULK) | np.logical_and.reduce(whole)
+        return (load != BULK) | reduce(operator.and_, whole)
 
     return [
         Constraint(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from compiler.ir.fusion import Fusion
 from compiler.ir.tensor import CachePolicy
 from compiler.schedule.online import online_sums
 from search.space.constraints import Constraint
+from search.space.expressions import looked_up
 from search.space.knobs import Knob
 from search.space.schedulers.builder import TraceBuilder
 from search.space.schedulers.column_facts import ColumnFacts
@@ -242,7 +244,7 @@ def _redundant(f: ColumnFacts) -> list[Constraint]:
 
     def vector(which: Any, width: Any, load: Any) -> Any:
         def useful(name: str) -> Any:
-            return np.vectorize(lambda v: f.useful(name, int(v)), otypes=[bool])(width)
+            return looked_up(f"useful_{name}", partial(f.useful, name), width)
 
         return (load == WORDS) | f.by_choice(which, useful)
 

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from compiler.arch import MAX_WORD_BYTES
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.ops import MOVES
 from search.space.constraints import Constraint
+from search.space.expressions import looked_up
 from search.space.schedulers.column_form import ColumnAccess, ColumnForm
 
 WORDS = "words"
@@ -48,8 +47,10 @@ def word_constraints(form: ColumnForm, sf: ScheduledFusion) -> list[Constraint]:
     """Which vectors come in words, and when."""
 
     def able(load: Any, which: Any, vector: Any) -> Any:
-        found = np.vectorize(lambda name, v: bool(straddling(form, sf, str(name), int(v))), otypes=[bool])
-        return (load != WORDS) | found(which, vector)
+        def found(name: str, elems: int) -> bool:
+            return bool(straddling(form, sf, name, elems))
+
+        return (load != WORDS) | looked_up("words_straddle", found, which, vector)
 
     return [
         Constraint(

@@ -6,7 +6,9 @@ of copies a turn, by the threads that use it (PTX ISA, cp.async; CUDA guide, asy
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,7 @@ CP_ASYNC = "cp_async"
 
 def copies_by(elems: Any, sizes: Iterable[int]) -> Any:
     """Where words of `elems` elements are of a width that cp.async has, for elements of each of `sizes` bytes."""
-    return np.logical_and.reduce([np.isin(elems * n, CP_ASYNC_BYTES) for n in dict.fromkeys(sizes)])
+    return reduce(operator.and_, [np.isin(elems * n, CP_ASYNC_BYTES) for n in dict.fromkeys(sizes)], np.bool_(True))
 
 
 def copied_rings(axes: tuple[str, ...], copied: Callable[..., Any]) -> Constraint:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from compiler.arch import BULK_BYTES, CP_ASYNC_BYTES, MAX_WORD_BYTES, Arch
+from search.space.expressions import looked_up
 from search.space.schedulers.aligned_rows import even_threads, phase_of, rows_apart, straddles
 from search.space.schedulers.iteration_space import HELD, SWEPT, IterationSpace, Operand
 from search.space.schedulers.multicasts import MULTICASTS, Multicasts, multicasts_of
@@ -96,7 +97,7 @@ class FlatFacts:
 
     def parts(self, tile_order: Any) -> Any:
         """Parts of a row that are swept one after the other; 0 where the order of tiles sweeps none."""
-        return sum((np.where(tile_order == order, self.space.swept_parts(order), 0) for order in SWEPT), np.int64(0))
+        return looked_up("parts", self.space.swept_parts, tile_order)
 
     @property
     def inner(self) -> int:
@@ -159,12 +160,13 @@ class FlatFacts:
 
     def apart(self, row_order: Any, vector: Any) -> Any:
         """Rows from one of a thread's to the next, along shifted rows."""
-        found = np.ones(np.broadcast_shapes(np.shape(row_order), np.shape(vector)), np.int64)
-        for order in self.row_orders:
-            for v, phase in self.phases.items():
-                group = self.space.outer_order(order)[-1]
-                found = np.where((row_order == order) & (vector == v), rows_apart(self.space, phase, group), found)
-        return found
+
+        def of_one(order: str, elems: int) -> int:
+            if order not in self.row_orders or elems not in self.phases:
+                return 1
+            return rows_apart(self.space, self.phases[elems], self.space.outer_order(order)[-1])
+
+        return looked_up("rows_apart", of_one, row_order, vector)
 
     def is_aligned(self, name: str) -> bool:
         """True if a side's operands are dense along the innermost dimension and start on 16 bytes."""
@@ -199,11 +201,11 @@ class FlatFacts:
 
     def held(self, row_order: Any) -> Any:
         """Steps that a thread takes along that dimension."""
-        return sum((np.where(row_order == order, n - 1, 0) for order, n in HELD.items()), np.int64(1))
+        return looked_up("held", lambda order: HELD.get(order, 1), row_order)
 
     def swept(self, row_order: Any) -> Any:
         """Rows that are swept together; 0 where the order sweeps none."""
-        return sum((np.where(row_order == order, self.space.swept_rows(order), 0) for order in SWEPT), np.int64(0))
+        return looked_up("swept", self.space.swept_rows, row_order)
 
     def tiles(self, two_d: Any, row_order: Any, rows: Any, cols: Any) -> Any:
         """Tiles of a view, as arrays."""

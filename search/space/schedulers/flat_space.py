@@ -16,6 +16,7 @@ from compiler.ir.fusion import Fusion
 from compiler.ir.tensor import CachePolicy
 from compiler.schedule.start import start
 from search.space.constraints import Constraint
+from search.space.expressions import looked_up
 from search.space.knobs import Knob
 from search.space.schedulers.aligned_rows import IN_WORDS
 from search.space.schedulers.copy_paths import CP_ASYNC, copied_rings
@@ -109,10 +110,7 @@ def _copies(f: FlatFacts) -> list[Constraint]:
     """Copies by threads past their registers."""
 
     def words(load: Any, view: Any, vector: Any) -> Any:
-        able = {
-            v: np.array([f.copies_by(v, int(n)) for n in vector.ravel()]).reshape(vector.shape) for v in ("1d", "2d")
-        }
-        return (load != CP_ASYNC) | np.where(view == "1d", able["1d"], able["2d"])
+        return (load != CP_ASYNC) | looked_up("copied_in_words", f.copies_by, view, vector)
 
     return [
         copied_rings(("load",), lambda load: load == CP_ASYNC),

@@ -14,6 +14,7 @@ import numpy as np
 from compiler.arch import WARP_THREADS
 from compiler.ir.tensor import CachePolicy
 from search.space.constraints import Constraint
+from search.space.expressions import looked_up
 from search.space.schedulers.aligned_rows import IN_WORDS
 from search.space.schedulers.copy_paths import CP_ASYNC
 from search.space.schedulers.flat_facts import KEPT_BYTES, FlatFacts
@@ -61,8 +62,7 @@ def redundant(f: FlatFacts) -> list[Constraint]:
         return (cache == CachePolicy.DEFAULT.value) | is_swept | (f.repeated_bytes in KEPT_BYTES)
 
     def words(view: Any, vector: Any, begin: Any) -> Any:
-        merged, rows = (np.array([f.takes_words(v, int(n)) for n in vector.ravel()]) for v in ("1d", "2d"))
-        taken = np.where(view == "1d", merged.reshape(vector.shape), rows.reshape(vector.shape))
+        taken = looked_up("takes_words", f.takes_words, view, vector)
         shifted = np.where(begin == IN_WORDS, np.isin(vector, f.word_vectors), np.isin(vector, f.shifted_vectors))
         return np.where(begin == AS_THEY_ARE, (vector == 1) | taken, shifted)
 
@@ -193,9 +193,7 @@ def worthwhile(f: FlatFacts) -> list[Constraint]:
         return rows * steps * f.held(order) <= MAX_VECTORS
 
     def wide(view: Any, vector: Any, begin: Any) -> Any:
-        more = (np.array([f.takes_words(v, 2 * int(n)) for n in vector.ravel()]) for v in ("1d", "2d"))
-        merged, rows = (taken.reshape(vector.shape) for taken in more)
-        narrow = (begin == AS_THEY_ARE) & ~np.where(view == "1d", merged, rows)
+        narrow = (begin == AS_THEY_ARE) & ~looked_up("takes_words", f.takes_words, view, 2 * vector)
         return (vector * f.narrowest >= MIN_WORD_BYTES) | narrow
 
     def in_flight(vector: Any, tx: Any, ty: Any, rows: Any, steps: Any, order: Any, blocks: Any, stages: Any) -> Any:

@@ -18,6 +18,7 @@ from compiler.ir.iter_domain import MemoryType
 from compiler.ir.tensor import CachePolicy, CopyVia
 from compiler.schedule import steps
 from search.space.constraints import Constraint
+from search.space.expressions import looked_up
 from search.space.schedulers.builder import TraceBuilder
 from search.space.schedulers.iteration_space import IterationSpace, Operand
 from search.space.schedulers.row_facts import AS_THEY_ARE
@@ -81,9 +82,12 @@ class Multicasts:
     def _by_row_group(self, f: Callable[[int], Any], row_order: Any) -> Any:
         """`f` of the group that each order cuts the rows of a tile from."""
         found: Any = np.int64(0)
-        for order in np.unique(row_order):
-            found = np.where(row_order == order, f(self.space.outer_order(str(order))[-1]), found)
+        for group in range(len(self.space.sizes)):
+            found = np.where(looked_up("rows_from", self._row_group, row_order) == group, f(group), found)
         return found
+
+    def _row_group(self, row_order: str) -> int:
+        return self.space.outer_order(row_order)[-1]
 
 
 def multicasts_of(space: IterationSpace) -> Multicasts | None:

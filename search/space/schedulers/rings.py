@@ -14,8 +14,10 @@ a ring: of 62 pairs that are equal otherwise (rows, tiles, columns, pointwise) t
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import reduce
 from math import prod
 from typing import Any
 
@@ -159,15 +161,12 @@ def turn(b: TraceBuilder, shared: Iterable[str], point: Mapping[str, Any], threa
 
 def _all(extents: tuple[Any, ...]) -> Any:
     """Threads of all dimensions together."""
-    total: Any = np.int64(1)
-    for extent in extents:
-        total = total * extent
-    return total
+    return reduce(operator.mul, extents)
 
 
 def _whole_groups(fill: Any, x: Any, y: Any = 1) -> Any:
     """Warps that load are appended to the outermost dimension in use (`analysis.block_parts`)."""
-    whole = (x * y % WARPGROUP_THREADS == 0) & ((np.asarray(y) == 1) | (WARPGROUP_THREADS % x == 0))
+    whole = (x * y % WARPGROUP_THREADS == 0) & ((y == 1) | (WARPGROUP_THREADS % x == 0))
     return (fill == ELECTED) | whole
 
 

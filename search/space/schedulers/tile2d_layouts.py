@@ -6,13 +6,13 @@ those out of each other's banks is a swizzle, or how far apart rows begin.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from compiler.arch import MAX_WORD_BYTES, REGISTER_BYTES, SMEM_LINE_BYTES, SWIZZLE_CHUNK_BYTES, TENSOR_MAP_BOX
 from search.space.constraints import Constraint
+from search.space.expressions import looked_up
 from search.space.schedulers.copy_paths import CP_ASYNC, copies_by
 from search.space.schedulers.tile2d_facts import Tile2dFacts, sector_elements
 from search.space.schedulers.tile2d_matrix import BY_MATRICES
@@ -46,11 +46,6 @@ SMEM_SLACK_BYTES = 1024
 """Left beside the tiles for barriers; and as much for each tile, which starts on the repeat of the widest swizzle."""
 
 
-def _each(values: Any, holds: Callable[[int], bool]) -> Any:
-    """`holds` of every element of an integer array."""
-    return np.array([bool(holds(int(v))) for v in values.ravel()]).reshape(values.shape)
-
-
 def memory_constraints(f: Tile2dFacts) -> list[Constraint]:
     """Vector alignment in global memory, layouts and size of shared memory."""
     halo_elems = sector_elements(f.space.target_bytes)
@@ -58,11 +53,13 @@ def memory_constraints(f: Tile2dFacts) -> list[Constraint]:
     tiles = len(f.space.sources) + len(f.space.target_bytes)
 
     def aligned(width: Any, shift: Any) -> Any:
-        return _each(width, f.loads_by) | (shift & np.isin(width, f.superset_vectors))
+        return looked_up("loaded_in_words", f.loads_by, width) | (shift & np.isin(width, f.superset_vectors))
 
     def load_vector(load: Any, width: Any, vin: Any, shift: Any) -> Any:
         by_threads = aligned(width, shift) | (load != CP_ASYNC) & np.isin(width, f.able_to_straddle)
-        return (~np.isin(load, BY_THREADS) | by_threads) & ((load != "direct") | _each(vin, f.loads_by))
+        return (~np.isin(load, BY_THREADS) | by_threads) & (
+            (load != "direct") | looked_up("loaded_in_words", f.loads_by, vin)
+        )
 
     def whole(load: Any, width: Any, shift: Any) -> Any:
         return (load != "vector") | aligned(width, shift) | np.isin(width, f.straddling_vectors)
@@ -71,7 +68,7 @@ def memory_constraints(f: Tile2dFacts) -> list[Constraint]:
         return (load != CP_ASYNC) | copies_by(width, f.space.source_bytes)
 
     def store_vector(store: Any, vout: Any, shift: Any) -> Any:
-        return (store != "register") | shift | _each(vout, f.stores_by)
+        return (store != "register") | shift | looked_up("stored_in_words", f.stores_by, vout)
 
     def span_of(name: Any) -> Any:
         return np.select([name == n for n in SPANS], list(SPANS.values()), default=0)

@@ -6,6 +6,8 @@ knob, timed on an H200: transposes of f32 and bf16, with even and odd pitches, 5
 
 from __future__ import annotations
 
+import operator
+from functools import reduce
 from math import prod
 from typing import Any
 
@@ -240,7 +242,7 @@ def _layouts(f: Tile2dFacts) -> list[Constraint]:
     targets = tuple(dict.fromkeys(f.space.target_bytes))
 
     def fits(span: int, row: Any, rows: Any, sizes: tuple[int, ...]) -> Any:
-        return np.logical_and.reduce([np.asarray(row * e % span == 0) for e in sizes]) & (rows % 8 == 0)
+        return reduce(operator.and_, [row * e % span == 0 for e in sizes]) & (rows % 8 == 0)
 
     def layout(load: Any, name: Any, tile_in: Any, tile_out: Any) -> Any:
         """The copy engine brings the widest box that fits; threads pad, or swizzle the whole row."""

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from search.space import space as space_module
 from search.space.constraints import Constraint
+from search.space.expressions import looked_up
 from search.space.knobs import Knob
 from search.space.space import Space
 
@@ -203,12 +204,13 @@ def test_a_violation_says_what_was_found_and_why_it_is_refused() -> None:
 def test_of_a_point_and_its_neighbours_a_constraint_is_asked_once_for_the_same_values() -> None:
     asked: list[tuple[int, int]] = []
 
-    def predicate(a: Any, b: Any) -> Any:
-        asked.append((int(a.item()), int(b.item())))
+    def predicate(a: int, b: int) -> bool:
+        asked.append((a, b))
         return a + b < 3
 
     knobs = (Knob("a", (0, 1, 2)), Knob("b", (0, 1, 2)), Knob("c", (0, 1, 2)))
-    space = Space("s", knobs, (Constraint("rule", ("b", "a"), lambda b, a: predicate(a, b), "because"),))
+    rule = Constraint("rule", ("b", "a"), lambda b, a: looked_up("small", predicate, a, b), "because")
+    space = Space("s", knobs, (rule,))
     points = every_point(space)
     for point in (*points, *reversed(points)):
         assert space.is_legal(point) == (point["a"] + point["b"] < 3)
