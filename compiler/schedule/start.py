@@ -11,6 +11,7 @@ from __future__ import annotations
 from functools import lru_cache
 from math import gcd, prod
 
+from compiler.arch import MAX_WORD_BYTES, WARP_THREADS
 from compiler.errors import Unsupported
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.expr import Expr
@@ -24,9 +25,8 @@ from compiler.schedule.start_space import KernelSpace, space_of
 MAX_PARTS = 4
 """Most parts in which an output is stored: each is a stream of its own, and all are in registers at once."""
 
-MIN_PART_RUN_BYTES = 512
-"""Fewest contiguous bytes of a part: a warp's store of 16 bytes a thread. Shorter runs break it up, and 4 runs of 128
-bytes cost 6 to 7 % of the memory's rate (measured on an H100); selecting costs an instruction an element."""
+MIN_PART_RUN_BYTES = WARP_THREADS * MAX_WORD_BYTES
+"""Fewest contiguous bytes of a part: what a warp stores at once. A shorter run would break its store up on any card."""
 
 
 def start(fusion: Fusion) -> ScheduledFusion:
