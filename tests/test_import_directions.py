@@ -187,7 +187,7 @@ TABLE: dict[str, Row] = {
     "benchmarks.suite": Row(ours=("fusetune.wire",)),
     "benchmarks.kernels": Row(ours=("benchmarks.kernels", "compiler.arch", "compiler.errors"), others=("torch",)),
     "benchmarks.kernels.winner": Row(ours=("compiler", "search.cost", "fusetune.wire")),
-    "benchmarks.kernels.plugin": Row(ours=("fusetune.wire",), lazily=("fusetune.torch", "torch")),
+    "benchmarks.kernels.plugin": Row(ours=("fusetune.wire",), lazily=("fusetune.kernel", "torch")),
     "benchmarks.kernels.triton_streams": Row(others=("torch", "triton")),
     "benchmarks.kernels.empty_launch": Row(ours=("benchmarks.kernels",), others=("torch", "triton")),
     "benchmarks.check": Row(ours=("benchmarks.check", *JUDGE)),
