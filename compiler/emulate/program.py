@@ -158,7 +158,7 @@ def _guarded(step: Run, guard: Reader) -> Run:
         if taken.all():
             step(active)
         elif taken.any():
-            step(Active(active.machine, active.lanes[taken]))
+            step(active.at(taken))
 
     return run
 

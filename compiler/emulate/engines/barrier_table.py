@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from compiler.emulate.active import Active
 from compiler.emulate.engines.barrier import LiveBarrier, by_value, fresh
+from compiler.emulate.machine import Machine
 from compiler.emulate.memory.region import Offsets
 from compiler.emulate.order.order import Access, Token
 from compiler.emulate.ptx.module import PtxInstruction, StateSpace
 from compiler.emulate.report import FaultKind
 from compiler.emulate.threads import Lanes
-
-if TYPE_CHECKING:
-    from compiler.emulate.machine import Machine
 
 BARRIER_BYTES = 8
 """Its size and alignment (PTX ISA, "Size and alignment of mbarrier object")."""

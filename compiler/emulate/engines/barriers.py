@@ -8,21 +8,17 @@ capability 7 and up; PTX ISA, "exit").
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from compiler.emulate.active import Active
-from compiler.emulate.engine import Engine
 from compiler.emulate.engines.warps import lane_names, warp_words
+from compiler.emulate.machine import Engine, Machine
 from compiler.emulate.order.order import Token
 from compiler.emulate.ptx.module import PtxInstruction
 from compiler.emulate.report import FaultKind, Halt
 from compiler.emulate.threads import WARP, Lanes
-
-if TYPE_CHECKING:
-    from compiler.emulate.machine import Machine
 
 Flags = npt.NDArray[np.bool_]
 

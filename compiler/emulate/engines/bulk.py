@@ -11,22 +11,18 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from compiler.emulate.asynchrony import Pending
-from compiler.emulate.engine import Engine
 from compiler.emulate.engines.barrier import LiveBarrier
 from compiler.emulate.engines.mbarrier import MBarriers
+from compiler.emulate.machine import Engine, Machine
 from compiler.emulate.order.order import Actor, Token
 from compiler.emulate.ptx.module import PtxInstruction
 from compiler.emulate.report import FaultKind
 from compiler.emulate.threads import Lanes
-
-if TYPE_CHECKING:
-    from compiler.emulate.machine import Machine
 
 Bytes = npt.NDArray[np.uint8]
 Read = Callable[[Actor | None], Bytes]

@@ -8,19 +8,15 @@ begins. An arrival that is relaxed still shows the mbarriers that its thread ini
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from compiler.emulate.active import Active
-from compiler.emulate.engine import Engine
+from compiler.emulate.machine import Engine, Machine
 from compiler.emulate.order.order import Token
 from compiler.emulate.ptx.module import PtxInstruction
 from compiler.emulate.report import FaultKind
-
-if TYPE_CHECKING:
-    from compiler.emulate.machine import Machine
 
 NOT_ARRIVED = -1
 

@@ -6,24 +6,19 @@ that execute one instruction together make one `Copies`, of which each lane wait
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import numpy.typing as npt
 
 from compiler.emulate.active import Active
 from compiler.emulate.asynchrony import Pending
-from compiler.emulate.engine import Engine
 from compiler.emulate.engines.barrier import LiveBarrier
 from compiler.emulate.engines.mbarrier import MBarriers
+from compiler.emulate.machine import Engine, Machine
 from compiler.emulate.memory.places import MemoryPlace
 from compiler.emulate.order.order import Access, Actor
 from compiler.emulate.ptx.module import PtxInstruction
 from compiler.emulate.report import FaultKind
 from compiler.emulate.threads import Lanes
-
-if TYPE_CHECKING:
-    from compiler.emulate.machine import Machine
 
 Flags = npt.NDArray[np.bool_]
 
@@ -95,7 +90,7 @@ class Copies(Pending):
 
     def _part(self, place: MemoryPlace) -> Active:
         active = self.active
-        return active if place.pick is None else Active(active.machine, active.lanes[place.pick])
+        return active if place.pick is None else active.at(place.pick)
 
     def _log(self, access: Access, part: Active, place: MemoryPlace, nbytes: int) -> None:
         if self.actor is not None:

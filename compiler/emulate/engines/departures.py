@@ -8,20 +8,16 @@ block has to know, before it exits, that the access is done.
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from compiler.emulate.active import Active
-from compiler.emulate.engine import Engine
+from compiler.emulate.batch import Batch, LaneGroup
+from compiler.emulate.machine import Engine, Machine
 from compiler.emulate.memory.region import Offsets
 from compiler.emulate.order.events import Layer
 from compiler.emulate.ptx.module import PtxInstruction
 from compiler.emulate.report import FaultKind
-
-if TYPE_CHECKING:
-    from compiler.emulate.machine import Machine
 
 _NEVER = -1
 
@@ -41,19 +37,19 @@ class Departures(Engine):
         self._last: dict[int, dict[PtxInstruction, tuple[Clocks, int]]] = defaultdict(dict)
 
     def shared_access(
-        self, active: Active, insn: PtxInstruction, offsets: Offsets, nbytes: int, is_store: bool
+        self, group: LaneGroup[Batch], insn: PtxInstruction, offsets: Offsets, nbytes: int, is_store: bool
     ) -> None:
         """Notes accesses to other blocks."""
-        self.noted(active, insn, offsets)
+        self.noted(group, insn, offsets)
 
-    def noted(self, active: Active, insn: PtxInstruction, offsets: Offsets) -> None:
+    def noted(self, group: LaneGroup[Batch], insn: PtxInstruction, offsets: Offsets) -> None:
         """Notes the accesses among these that are to other blocks, arrivals at their mbarriers too: the clock of each
         lane, and an address."""
         slots = offsets // self._region.pitch
-        remote = slots != active.slots
+        remote = slots != group.slots
         if not remote.any() or not self.machine.options.races:
             return
-        lanes, slots, offsets = active.lanes[remote], slots[remote], offsets[remote]
+        lanes, slots, offsets = group.lanes[remote], slots[remote], offsets[remote]
         clocks = self._clocks(lanes)
         for slot in np.unique(slots).tolist():
             mine = np.flatnonzero(slots == slot)

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import numpy.typing as npt
 
 from compiler.emulate.active import Active
-from compiler.emulate.engine import Engine
 from compiler.emulate.engines.pieces import is_aligned
 from compiler.emulate.engines.tensor_map import MAP_ALIGN, MAP_BYTES, DecodedMap, decode, problems, unsupported
+from compiler.emulate.machine import Engine, Machine
 from compiler.emulate.memory.region import MemoryRegion
 from compiler.emulate.ptx.module import PtxInstruction, StateSpace
 from compiler.emulate.report import FaultKind, Halt
 from compiler.emulate.threads import Lanes
-
-if TYPE_CHECKING:
-    from compiler.emulate.machine import Machine
 
 _HOMES = (StateSpace.PARAM, StateSpace.CONST, StateSpace.GLOBAL)
 

@@ -7,28 +7,26 @@ to its `mbarrier.inval`, or to the end of its block; meanwhile its 8 bytes are n
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 
 from compiler.emulate.active import Active
-from compiler.emulate.engine import Engine
+from compiler.emulate.batch import Batch, LaneGroup
 from compiler.emulate.engines.barrier import MAX_COUNT, Coming, LiveBarrier, Passed, state_phase, states
 from compiler.emulate.engines.barrier_table import Addresses, BarrierTable, mask
 from compiler.emulate.engines.barrier_words import at_line, progress, stale
 from compiler.emulate.engines.cluster import ClusterBarriers
 from compiler.emulate.engines.departures import Departures
 from compiler.emulate.engines.stuck import never_complete, stale_waits, waits_ahead
+from compiler.emulate.machine import Engine, Machine
 from compiler.emulate.memory.region import Offsets
 from compiler.emulate.order.order import Actor, Conflict, Token
 from compiler.emulate.ptx.module import PtxInstruction, StateSpace
 from compiler.emulate.report import FaultKind
 from compiler.emulate.threads import Lanes
-
-if TYPE_CHECKING:
-    from compiler.emulate.machine import Machine
 
 _MISUSE = FaultKind.MBARRIER_MISUSE
 
@@ -278,7 +276,7 @@ class MBarriers(Engine):
             self.machine.engine(ClusterBarriers).offer(self.table.set_up_by(lanes))
 
     def shared_access(
-        self, active: Active, insn: PtxInstruction, offsets: Offsets, nbytes: int, is_store: bool
+        self, group: LaneGroup[Batch], insn: PtxInstruction, offsets: Offsets, nbytes: int, is_store: bool
     ) -> None:
         """Reports ordinary accesses to live mbarriers."""
         hit = self.table.touched(offsets, nbytes)
@@ -286,7 +284,7 @@ class MBarriers(Engine):
             return
         first = int(offsets[hit][0])
         barrier = next(b for at in range(first - first % 8, first + nbytes, 8) if (b := self.table.get(at)))
-        active.fault(
+        group.fault(
             _MISUSE,
             insn,
             f"{'A store to' if is_store else 'A load from'} a live mbarrier, initialised at "

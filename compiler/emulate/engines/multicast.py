@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from compiler.emulate.machine import Machine
 from compiler.emulate.memory.windows import CLUSTER_RANK_SHIFT
 from compiler.emulate.ptx.module import PtxInstruction
 from compiler.emulate.report import FaultKind
-
-if TYPE_CHECKING:
-    from compiler.emulate.machine import Machine
 
 _SHIFT = int(CLUSTER_RANK_SHIFT)
 _IN_BLOCK = (1 << _SHIFT) - 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -12,13 +11,11 @@ import numpy.typing as npt
 from compiler.emulate.active import Active
 from compiler.emulate.engines.mbarrier import MBarriers
 from compiler.emulate.engines.reduction import Reduction
+from compiler.emulate.machine import Machine
 from compiler.emulate.memory.places import MemoryPlace
 from compiler.emulate.order.order import Access, Actor
 from compiler.emulate.ptx.module import PtxInstruction, StateSpace
 from compiler.emulate.report import FaultKind
-
-if TYPE_CHECKING:
-    from compiler.emulate.machine import Machine
 
 Bytes = npt.NDArray[np.uint8]
 

@@ -137,7 +137,7 @@ _LAYOUTS = {0: "NONE", 1: "128B_ATOM_32B", 2: "128B", 4: "64B", 6: "32B"}
 
 
 def descriptor(bits: int) -> Descriptor:
-    """Decodes 64 bits. Raises ValueError, with what is wrong, for what none may hold, Unsupported for other forms."""
+    """Decodes 64 bits. Raises ValueError, with what is wrong, for what none may hold, UnknownForm for other forms."""
     version, base_offset = bits >> 46 & 7, bits >> 49 & 7
     layout = _LAYOUTS.get(bits >> 61)
     if version != 1:

@@ -9,21 +9,17 @@ ISA, "tcgen05 Memory Consistency Model", its canonical patterns for different th
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from compiler.emulate.engine import Engine
 from compiler.emulate.engines.tensor_layout import TENSOR_COLUMNS, TENSOR_LANES
+from compiler.emulate.machine import Engine, Machine
 from compiler.emulate.memory.region import POISON, MemoryRegion
 from compiler.emulate.order.order import Access, Token
 from compiler.emulate.ptx.module import PtxInstruction, StateSpace
 from compiler.emulate.report import FaultKind
 from compiler.emulate.threads import Lanes
-
-if TYPE_CHECKING:
-    from compiler.emulate.machine import Machine
 
 NAME = "tensor memory"
 """The name that faults give as the tensor."""

@@ -11,21 +11,17 @@ from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from compiler.emulate.asynchrony import Pending
-from compiler.emulate.engine import Engine
 from compiler.emulate.engines.tensor_memory import NAME, Cells, TensorMemory
+from compiler.emulate.machine import Engine, Machine
 from compiler.emulate.order.order import Actor, Token
 from compiler.emulate.ptx.module import PtxInstruction
 from compiler.emulate.report import FaultKind
 from compiler.emulate.threads import WARP, Lanes
-
-if TYPE_CHECKING:
-    from compiler.emulate.machine import Machine
 
 Words = npt.NDArray[np.uint32]
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import numpy.typing as npt
 
@@ -15,13 +13,11 @@ from compiler.emulate.engines.pieces import Pieces, is_aligned, pieces
 from compiler.emulate.engines.reduction import tensor_reduction
 from compiler.emulate.engines.tensor_map import FILLS, UNIT, DecodedMap
 from compiler.emulate.engines.tma import CopiedTile, filled, gathered_at, places, tile_at
+from compiler.emulate.machine import Machine
 from compiler.emulate.memory.windows import CLUSTER_RANK_SHIFT
 from compiler.emulate.order.order import Actor
 from compiler.emulate.ptx.module import PtxInstruction, StateSpace
 from compiler.emulate.report import FaultKind
-
-if TYPE_CHECKING:
-    from compiler.emulate.machine import Machine
 
 Bytes = npt.NDArray[np.uint8]
 

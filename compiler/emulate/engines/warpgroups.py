@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from compiler.emulate.active import Active
-from compiler.emulate.engine import Engine
+from compiler.emulate.machine import Engine, Machine
 from compiler.emulate.ptx.module import PtxInstruction
 from compiler.emulate.report import FaultKind
 from compiler.emulate.threads import WARP
-
-if TYPE_CHECKING:
-    from compiler.emulate.machine import Machine
 
 _WARPS_OF_GROUP = 4
 """Warps of a warpgroup (PTX ISA, "Warpgroup")."""

@@ -6,19 +6,16 @@ member mask waits for all lanes that the mask names, which must come with the sa
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from compiler.emulate.active import Active
-from compiler.emulate.engine import Engine
+from compiler.emulate.machine import Engine, Machine
 from compiler.emulate.ptx.module import PtxInstruction
 from compiler.emulate.report import FaultKind
 from compiler.emulate.threads import WARP, Lanes
-
-if TYPE_CHECKING:
-    from compiler.emulate.machine import Machine
 
 Words = npt.NDArray[np.uint32]
 """A bit a lane of a warp."""

@@ -42,7 +42,7 @@ class AccessForm:
 
 
 def access_form(insn: PtxInstruction, binder: Binder, place: Operand) -> AccessForm:
-    """Reads the form off the name of `insn`; `place` is its address operand. Raises Unsupported for odd ones."""
+    """Reads the form off the name of `insn`; `place` is its address operand. Raises UnknownForm for odd ones."""
     words = insn.name[1:]
     space = next((_SPACES[w] for w in words if w in _SPACES), StateSpace.GENERIC)
     if space is StateSpace.PARAM and _is_own_param(binder, place):
@@ -59,7 +59,7 @@ def access_form(insn: PtxInstruction, binder: Binder, place: Operand) -> AccessF
 
 
 def type_bytes(kind: str) -> int:
-    """Bytes of a PTX type such as u32, f16x2, b128. Raises Unsupported for what is none."""
+    """Bytes of a PTX type such as u32, f16x2, b128. Raises UnknownForm for what is none."""
     digits = kind.lstrip("abcdefghijklmnopqrstuvwyz")
     base, _, times = digits.partition("x")
     if not base.isdigit() or (times and not times.isdigit()):

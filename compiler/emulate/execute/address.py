@@ -28,7 +28,7 @@ _WINDOWS = {
 
 
 def _space(insn: PtxInstruction) -> str:
-    """The space that the name tells, without its scope (`shared::cta` is shared). Raises Unsupported if none."""
+    """The space that the name tells, without its scope (`shared::cta` is shared). Raises UnknownForm if none."""
     for word in insn.name[1:]:
         space = word.partition("::")[0]
         if space == "global" or space in _WINDOWS:

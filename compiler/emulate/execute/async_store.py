@@ -5,8 +5,6 @@ They are weak operations of the generic proxy that run beside the thread.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import numpy.typing as npt
 
@@ -17,13 +15,11 @@ from compiler.emulate.engines.pieces import pieces
 from compiler.emulate.engines.reduction import Reduction, reduction
 from compiler.emulate.execute.access import elements, type_bytes
 from compiler.emulate.execute.copy_forms import by_lane
+from compiler.emulate.machine import Machine
 from compiler.emulate.memory.windows import CLUSTER_RANK_SHIFT, LOW_32_BITS
 from compiler.emulate.ptx.module import PtxInstruction, StateSpace
 from compiler.emulate.registry import Run, instruction
 from compiler.emulate.report import FaultKind
-
-if TYPE_CHECKING:
-    from compiler.emulate.machine import Machine
 
 _MBARRIER = "mbarrier::complete_tx::bytes"
 _OPERATIONS = ("inc", "dec", "min", "max", "add", "and", "or", "xor")

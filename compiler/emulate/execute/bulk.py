@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import numpy.typing as npt
 
@@ -14,12 +12,10 @@ from compiler.emulate.engines.multicast import addresses_of
 from compiler.emulate.engines.pieces import Pieces, pieces
 from compiler.emulate.engines.reduction import Reduction, reduction
 from compiler.emulate.execute.copy_forms import by_lane, constant_operand
+from compiler.emulate.machine import Machine
 from compiler.emulate.ptx.module import PtxInstruction, StateSpace
 from compiler.emulate.registry import Collective, Run, instruction
 from compiler.emulate.report import FaultKind
-
-if TYPE_CHECKING:
-    from compiler.emulate.machine import Machine
 
 UNIT = 16
 """Sizes and addresses are multiples of it (PTX ISA, "cp.async.bulk": size, dstMem, srcMem)."""

@@ -9,7 +9,7 @@ from compiler.emulate.registry import Run, instruction
 
 @instruction("call")
 def call(insn: PtxInstruction, binder: Binder) -> Run:
-    """Raises Unsupported: calls are put in line before; recursive ones and those through a pointer cannot be."""
+    """Raises UnknownForm: calls are put in line before; recursive ones and those through a pointer cannot be."""
     callee = insn.operands[1]
     if isinstance(callee, PtxSymbol):
         raise UnknownForm(f"how to call {callee.name} here: it is recursive, or has no body in this module")

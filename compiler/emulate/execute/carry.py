@@ -5,21 +5,16 @@ PTX ISA, "Extended-Precision Integer Arithmetic Instructions".
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from compiler.emulate.active import Active
 from compiler.emulate.binder import Binder
-from compiler.emulate.engine import Engine
 from compiler.emulate.execute.arithmetic import product
 from compiler.emulate.execute.elementwise import integer_type, spread
+from compiler.emulate.machine import Engine, Machine
 from compiler.emulate.numeric import integer
 from compiler.emulate.ptx.module import PtxInstruction
 from compiler.emulate.registry import Run, instruction
-
-if TYPE_CHECKING:
-    from compiler.emulate.machine import Machine
 
 
 class ConditionCode(Engine):

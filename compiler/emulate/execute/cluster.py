@@ -114,7 +114,7 @@ class _Wait(Collective):
 
 
 def _semantics(insn: PtxInstruction) -> str:
-    """The semantics in the name, or its default. Raises Unsupported for other words."""
+    """The semantics in the name, or its default. Raises UnknownForm for other words."""
     known = _SEMANTICS[insn.name[2]]
     words = [w for w in insn.name[3:] if w != "aligned"]
     if len(words) > 1 or not set(words) <= set(known):

@@ -53,7 +53,7 @@ class CompareInstruction:
 
 
 def comparison(op: str, kind: str, ftz: bool) -> CompareInstruction:
-    """The comparison of two operands. Raises Unsupported for one that the type does not have."""
+    """The comparison of two operands. Raises UnknownForm for one that the type does not have."""
     if kind not in ("f16", "f16x2", "bf16", "bf16x2", "f32", "f64"):
         if op not in _INTEGER:
             raise UnknownForm(f"the comparison .{op} of .{kind}")

@@ -18,7 +18,7 @@ def shared_or_generic(insn: PtxInstruction) -> StateSpace:
 
 
 def constant_operand(operand: Operand) -> int:
-    """The value of an operand that must be a constant. Raises Unsupported for another."""
+    """The value of an operand that must be a constant. Raises UnknownForm for another."""
     if not isinstance(operand, Immediate) or operand.kind != "int":
         raise UnknownForm(f"{operand} where a constant is due")
     return operand.value

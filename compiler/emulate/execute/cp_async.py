@@ -52,10 +52,10 @@ def copy(insn: PtxInstruction, binder: Binder) -> Run:
             part for n in np.unique(sizes).tolist() if n for part in _sources(active, insn, start, sizes, n, nbytes)
         ]
         for place, count in sources:
-            machine.counters.global_access(_part(active, place), place.region, place.offsets, count, False)
+            machine.counters.global_access(_part(active, place).lanes, place.region, place.offsets, count, False)
         for place in targets:
             part = _part(active, place)
-            machine.counters.shared_access(part, place.offsets, nbytes, True, part.lanes, insn)
+            machine.counters.shared_access(part.lanes, place.offsets, nbytes, True, insn)
         machine.engine(CpAsync).copy(active, insn, sources, targets, nbytes)
 
     return run
@@ -83,13 +83,13 @@ def _sources(
 ) -> list[tuple[MemoryPlace, int]]:
     """Where the lanes that read `size` bytes read them."""
     which = np.flatnonzero(sizes == size)
-    part = Active(active.machine, active.lanes[which])
+    part = active.at(which)
     places = active.machine.memory.locate(part, insn, StateSpace.GLOBAL, addresses[which], size, align)
     return [(MemoryPlace(p.region, p.offsets, which if p.pick is None else which[p.pick]), size) for p in places]
 
 
 def _part(active: Active, place: MemoryPlace) -> Active:
-    return active if place.pick is None else Active(active.machine, active.lanes[place.pick])
+    return active if place.pick is None else active.at(place.pick)
 
 
 def _each(values: npt.NDArray[Any], active: Active) -> npt.NDArray[np.uint64]:

@@ -18,7 +18,7 @@ Function = Callable[..., Any]
 
 
 def integer_type(token: str) -> np.dtype[Any]:
-    """The element type of `u32`, `s64`, `b16`… Raises Unsupported for what is no integer."""
+    """The element type of `u32`, `s64`, `b16`… Raises UnknownForm for what is no integer."""
     if token[:1] in ("u", "s", "b") and token[1:] in ("8", "16", "32", "64"):
         return np.dtype(f"{'i' if token[0] == 's' else 'u'}{int(token[1:]) // 8}")
     raise UnknownForm(f"the type .{token} here")
@@ -33,7 +33,7 @@ def elementwise(
 ) -> Run:
     """Binds `function` to the operands after the first, read as types `operands`; what it gives is the first operand.
 
-    Raises Unsupported where the instruction has another number of operands.
+    Raises UnknownForm where the instruction has another number of operands.
     """
     if len(insn.operands) != len(operands) + 1:
         raise UnknownForm(f"{insn.text}, which should have {len(operands) + 1} operands")

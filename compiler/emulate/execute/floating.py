@@ -68,7 +68,7 @@ def unsupported(insn: PtxInstruction) -> UnknownForm:
 
 
 def check_modifiers(insn: PtxInstruction, known: frozenset[str], types: int = 1) -> None:
-    """Raises Unsupported if a word between the opcode and the last `types` words is none of `known`."""
+    """Raises UnknownForm if a word between the opcode and the last `types` words is none of `known`."""
     if not known.issuperset(insn.name[1:-types]):
         raise unsupported(insn)
 

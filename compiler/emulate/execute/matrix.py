@@ -173,7 +173,7 @@ def _rows(active: Active, form: LaneLayout) -> _Rows:
 
 
 def _form(insn: PtxInstruction, shapes: tuple[str, ...]) -> LaneLayout:
-    """The layout that the name says. Raises Unsupported."""
+    """The layout that the name says. Raises UnknownForm."""
     words = insn.name[1:]
     shape = next((w for w in words if w in shapes), "")
     count = next((_COUNTS[w] for w in words if w in _COUNTS), 0)

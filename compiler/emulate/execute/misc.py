@@ -74,7 +74,7 @@ def fill(insn: PtxInstruction, binder: Binder) -> Step:
         )
         for nbytes in np.unique(sizes[~bad & (sizes > 0)]).tolist():
             mine = np.flatnonzero(~bad & (sizes == nbytes))
-            _fill(Active(active.machine, active.lanes[mine]), insn, space, places[mine], nbytes)
+            _fill(active.at(mine), insn, space, places[mine], nbytes)
 
     return run
 
@@ -86,7 +86,7 @@ def _fill(active: Active, insn: PtxInstruction, space: StateSpace, places: npt.N
         if place.region.space is not StateSpace.SHARED:
             part.fault(FaultKind.INVALID_OPERAND, insn, "st.bulk fills shared memory only.", None, places[:1][0])
             continue
-        machine.touch_shared(part, insn, place.region, place.offsets, nbytes, True)
+        machine.touch_shared(part, insn, place.offsets, nbytes, True)
         values = np.zeros((len(part), nbytes), np.uint8)
         if machine.options.races:
             machine.order.access(place.region, Access.WRITE, insn, part.lanes, place.offsets, nbytes, values=values)

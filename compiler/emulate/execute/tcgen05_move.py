@@ -161,13 +161,13 @@ class _Reached:
     """The lanes that may do their part, `good` among the active ones, and their cells, (lanes, registers, halves)."""
 
     def __init__(self, active: Active, good: Flags, cells: Cells) -> None:
-        self.active = Active(active.machine, active.lanes[good])
+        self.active = active.at(good)
         self.good = good
         self.cells = cells
 
 
 def _form(insn: PtxInstruction, packing: str, split: tuple[Operand, ...]) -> RegisterCells:
-    """The fragment that the name says. Raises Unsupported for a form that does not exist."""
+    """The fragment that the name says. Raises UnknownForm for a form that does not exist."""
     shape = next((w for w in insn.name if w in FRAGMENT_SHAPES), "")
     num = next((w for w in insn.name if w[:1] == "x" and w[1:].isdigit()), "x0")
     is_split = shape == "16x32bx2"

@@ -31,7 +31,7 @@ class _Form:
 
 
 def _form(insn: PtxInstruction) -> _Form:
-    """Reads rank and mode off the name. Raises Unsupported for im2col and copies of two blocks together."""
+    """Reads rank and mode off the name. Raises UnknownForm for im2col and copies of two blocks together."""
     ranks = [int(w[0]) for w in insn.name if len(w) == 2 and w[0] in "12345" and w[1] == "d"]
     strange = [w for w in insn.name if w.startswith("im2col") or w == "cta_group::2"]
     if strange or len(ranks) != 1:
