@@ -193,7 +193,7 @@ def _landed(register: Register, read: Reader, insn: PtxInstruction) -> Reader:
 
 
 def register_dtype(register: Register) -> np.dtype[Any]:
-    """The element type of a register's array. Raises UnknownForm for b128, which `execute/move` handles by itself."""
+    """The element type of a register's array. Raises UnknownForm for b128, which `lanes/move` takes by itself."""
     if register.type == "pred":
         return _PREDICATE
     if register.nbits == 128:
