@@ -14,7 +14,7 @@ import numpy.typing as npt
 from compiler.emulate.launch import Launch, Options
 from compiler.emulate.report import EmulatorFault
 from compiler.emulate.run import emulate
-from compiler.emulation.subject import Subject
+from compiler.emulated_runs.subject import Subject
 
 Array = npt.NDArray[Any]
 
@@ -31,7 +31,7 @@ class TensorResult:
 
 
 @dataclass(frozen=True)
-class Emulation:
+class EmulatedRun:
     """What came of a run. `finished`: how many of the launches ran, those after one with faults did not.
     `unlisted`: occurrences of faults beyond those listed.
 
@@ -89,7 +89,7 @@ def fault_json(fault: EmulatorFault) -> dict[str, Any]:
     }
 
 
-def run(subject: Subject, options: Options, *, keep: bool = False) -> Emulation:
+def run(subject: Subject, options: Options, *, keep: bool = False) -> EmulatedRun:
     """Runs the launches in order, up to the first with faults. `keep`: the tensors before and after, for `save`.
 
     The tensors of the subject are changed: make a new one for another run. Raises BadLaunch where a launch cannot
@@ -123,7 +123,7 @@ def run(subject: Subject, options: Options, *, keep: bool = False) -> Emulation:
             hashlib.sha256(dense.tobytes()).hexdigest(),
         )
     after = _dense(subject) if keep else {}
-    return Emulation(subject, options, faults, counters, tensors, finished, unlisted, before, after)
+    return EmulatedRun(subject, options, faults, counters, tensors, finished, unlisted, before, after)
 
 
 def _dense(subject: Subject) -> dict[str, Array]:

@@ -7,41 +7,41 @@ from pathlib import Path
 from typing import Any
 
 from compiler.emulate.report import EmulatorFault, FaultKind
-from compiler.emulation.running import Emulation
-from compiler.emulation.subject import Subject
+from compiler.emulated_runs.running import EmulatedRun
+from compiler.emulated_runs.subject import Subject
 
 _NO_LINES = "This PTX has no line information: faults name its own lines. Compile with -lineinfo to see the source's."
 
 
-def report(emulation: Emulation) -> str:
+def report(ran: EmulatedRun) -> str:
     """The whole report."""
-    return "\n".join(_lines(emulation))
+    return "\n".join(_lines(ran))
 
 
-def _lines(emulation: Emulation) -> Iterator[str]:
-    subject, launch = emulation.subject, emulation.launch
+def _lines(ran: EmulatedRun) -> Iterator[str]:
+    subject, launch = ran.subject, ran.launch
     cluster = f", cluster {_times(launch.cluster)}" if launch.cluster != (1, 1, 1) else ""
-    completion = emulation.options.completion.value
-    order = f"{completion}, seed {emulation.options.seed}" if completion == "random" else completion
+    completion = ran.options.completion.value
+    order = f"{completion}, seed {ran.options.seed}" if completion == "random" else completion
     sizes = f"grid {_times(launch.grid)}, block {_times(launch.block)}{cluster}"
     yield f"{launch.entry} on {launch.arch}: {sizes}; order {order}"
     if (launches := len(subject.spec.launches)) > 1:
-        yield f"{emulation.finished} of {launches} launches ran"
+        yield f"{ran.finished} of {launches} launches ran"
     if not subject.has_lines:
         yield _NO_LINES
-    for fault in emulation.faults:
+    for fault in ran.faults:
         yield ""
         yield from _fault(fault, subject)
     yield ""
-    yield _verdict(emulation.faults)
-    if emulation.unlisted:
-        yield f"{emulation.unlisted} more occurrences at other instructions are not listed"
-    if emulation.tensors:
+    yield _verdict(ran.faults)
+    if ran.unlisted:
+        yield f"{ran.unlisted} more occurrences at other instructions are not listed"
+    if ran.tensors:
         yield ""
-        yield from _tensors(emulation)
+        yield from _tensors(ran)
     yield ""
     yield "counters"
-    yield from counter_lines(emulation.counters, "  ")
+    yield from counter_lines(ran.counters, "  ")
 
 
 def _verdict(faults: tuple[EmulatorFault, ...]) -> str:
@@ -74,7 +74,7 @@ def _fault(fault: EmulatorFault, subject: Subject) -> Iterator[str]:
         yield f"    address      {' in '.join(part for part in (address, fault.tensor or '') if part)}"
 
 
-def _tensors(emulation: Emulation) -> Iterator[str]:
+def _tensors(ran: EmulatedRun) -> Iterator[str]:
     rows = [
         (
             name,
@@ -82,7 +82,7 @@ def _tensors(emulation: Emulation) -> Iterator[str]:
             f"{t.written} of {t.count} written" if t.written else "not written",
             f"sha256 {t.sha256[:16]}…",
         )
-        for name, t in emulation.tensors.items()
+        for name, t in ran.tensors.items()
     ]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     yield "tensors"
