@@ -39,7 +39,7 @@ TILE = (*ANALYSIS, "compiler.copies")
 LOWER = (*TILE, "compiler.lower")
 EMIT = (*LOWER, "compiler.emit")
 JUDGE = (*TILE, "compiler.legality", "compiler.verdict")
-EMULATION = ("compiler.emulate", "compiler.emulation", "compiler.cuda_sources")
+EMULATOR = ("compiler.emulate", "compiler.emulated_runs", "compiler.cuda_sources")
 WHOLE_COMPILER = (
     *EMIT,
     "compiler.legality",
@@ -104,12 +104,12 @@ TABLE: dict[str, Row] = {
     "compiler.reference": Row(ours=IR, others=("numpy",)),
     "compiler.emulate": Row(ours=BASE, others=("numpy",)),
     "compiler.cuda_sources": Row(ours=(*BASE, "compiler.nvrtc", "compiler.child")),
-    "compiler.emulation": Row(
+    "compiler.emulated_runs": Row(
         ours=(*BASE, "compiler.emulate", "compiler.cuda_sources", "compiler.wire"), others=("numpy",)
     ),
-    "compiler.explicit": Row(ours=(*WHOLE_COMPILER, *EMULATION), others=("numpy",)),
+    "compiler.explicit": Row(ours=(*WHOLE_COMPILER, *EMULATOR), others=("numpy",)),
     "compiler.faults": Row(ours=BASE, others=("typer",)),
-    "compiler.cli": Row(ours=(*WHOLE_COMPILER, *EMULATION, "compiler.faults"), others=("typer",)),
+    "compiler.cli": Row(ours=(*WHOLE_COMPILER, *EMULATOR, "compiler.faults"), others=("typer",)),
     "compiler.__main__": Row(ours=("compiler.cli",)),
     #
     "search": Row(ours=("search", "compiler", "fusetune.wire"), others=("numpy", "pydantic", "rich", "typer")),
@@ -187,7 +187,7 @@ TABLE: dict[str, Row] = {
     "benchmarks.suite": Row(ours=("fusetune.wire",)),
     "benchmarks.kernels": Row(ours=("benchmarks.kernels", "compiler.arch", "compiler.errors"), others=("torch",)),
     "benchmarks.kernels.winner": Row(ours=("compiler", "search.cost", "fusetune.wire")),
-    "benchmarks.kernels.plugin": Row(ours=("fusetune.wire",), lazily=("fusetune.torch", "torch")),
+    "benchmarks.kernels.plugin": Row(ours=("fusetune.wire",), lazily=("fusetune.kernel", "torch")),
     "benchmarks.kernels.triton_streams": Row(others=("torch", "triton")),
     "benchmarks.kernels.empty_launch": Row(ours=("benchmarks.kernels",), others=("torch", "triton")),
     "benchmarks.check": Row(ours=("benchmarks.check", *JUDGE)),

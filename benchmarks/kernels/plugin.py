@@ -64,7 +64,7 @@ class StoredKernels:
         artifact = self.find(case)
         if artifact is None:
             return None
-        from fusetune.torch import Kernel
+        from fusetune.kernel import Kernel
 
         kernel = Kernel(artifact)
 

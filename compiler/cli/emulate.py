@@ -18,7 +18,7 @@ from compiler.emulate.launch import Completion, Options
 from compiler.emulate.memory.build import BadLaunch
 from compiler.emulate.ptx.errors import PtxError
 from compiler.emulate.spec import InvalidSpec
-from compiler.emulation import Subject, of_artifact, of_cuda, of_ptx, report, run
+from compiler.emulated_runs import Subject, of_artifact, of_cuda, of_ptx, report, run
 from compiler.errors import CompileError, InvalidFusion, UnknownArch
 from compiler.faults import STDIN, UsageFault, read_text, reporting
 from compiler.wire import artifact_from_json

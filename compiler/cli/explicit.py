@@ -15,8 +15,8 @@ from compiler.cli.cases import plain, read_documents
 from compiler.emulate.launch import Completion, Options
 from compiler.emulate.memory.build import BadLaunch
 from compiler.emulate.ptx.errors import PtxError
-from compiler.emulation.report import counter_lines
-from compiler.emulation.running import fault_json
+from compiler.emulated_runs.report import counter_lines
+from compiler.emulated_runs.running import fault_json
 from compiler.errors import CompilerError
 from compiler.explicit.emulated import EmulatedExplicit, run_explicit
 from compiler.explicit.generate import generate_explicit

@@ -6,6 +6,5 @@ The witness of the compiler: it reads the PTX that NVRTC made of the emitted CUD
     numeric/  PTX arithmetic on arrays of lanes: rounding modes, conversions, packed types
     memory/   address spaces, what is initialised, tensors and guard zones
     order/    happens-before: vector clocks, the log of accesses, races
-    execute/  one function an instruction family, bound to operands before the run
-    engines/  what runs beside the threads: bulk copies, tensor maps, mbarriers, tensor memory
+    features/ a folder a feature: its instructions, bound to operands before the run, and the hardware they share
 """

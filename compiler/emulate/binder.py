@@ -67,7 +67,7 @@ class Binder:
         """Reads `operand` as `dtype`: np.float32, np.int64, np.uint16 (also bits of bf16), np.bool_ (predicates)…
 
         A register wider than `dtype` gives its low bits, as PTX allows for ld, st and cvt. A narrower one raises
-        Unsupported, as do operands that have no value.
+        UnknownForm, as do operands that have no value.
         """
         wanted = np.dtype(dtype)
         match operand:
@@ -80,7 +80,10 @@ class Binder:
                 value = constant(operand, wanted)
                 return lambda a: value
             case Special(name):
-                return special(name, wanted)
+                known = special(name, wanted)
+                if known is None:
+                    raise UnknownForm(f"the special register {name}")
+                return known
             case PtxSymbol(name, offset):
                 if name not in self.symbols:
                     raise UnknownForm(f"the address of {name}, which is no variable (a function pointer, say)")
@@ -128,7 +131,7 @@ class Binder:
         """Writes values of `dtype` to `operand`, a register or `_`.
 
         A register wider than `dtype` is filled: with the sign of signed integers, else with zeros (PTX ISA, "Operand
-        Size Exceeding Instruction-Type Size"). A narrower one raises Unsupported.
+        Size Exceeding Instruction-Type Size"). A narrower one raises UnknownForm.
         """
         given = np.dtype(dtype)
         if isinstance(operand, Sink):
@@ -190,7 +193,7 @@ def _landed(register: Register, read: Reader, insn: PtxInstruction) -> Reader:
 
 
 def register_dtype(register: Register) -> np.dtype[Any]:
-    """The element type of a register's array. Raises Unsupported for b128, which `execute/move` handles by itself."""
+    """The element type of a register's array. Raises UnknownForm for b128, which `lanes/move` takes by itself."""
     if register.type == "pred":
         return _PREDICATE
     if register.nbits == 128:

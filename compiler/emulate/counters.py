@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from compiler.emulate.active import Active
 from compiler.emulate.memory.region import MemoryRegion, Offsets
 from compiler.emulate.ptx.module import PtxInstruction
 from compiler.emulate.threads import WARP, Lanes
@@ -79,7 +78,7 @@ class Counters:
 
     def global_access(
         self,
-        active: Active,
+        lanes: Lanes,
         region: MemoryRegion,
         offsets: Offsets,
         nbytes: int,
@@ -94,7 +93,7 @@ class Counters:
         if not self.is_on or not len(offsets):
             return
         kind = "atomic" if is_atomic else "store" if is_store else "load"
-        warps = active.lanes // WARP
+        warps = lanes // WARP
         first, last = offsets // SECTOR, (offsets + (nbytes - 1)) // SECTOR
         keys = warps << 40 | first
         if (first != last).any():
@@ -107,11 +106,10 @@ class Counters:
 
     def shared_access(
         self,
-        active: Active,
+        lanes: Lanes,
         offsets: Offsets,
         nbytes: int,
         is_store: bool,
-        lanes: Lanes,
         insn: PtxInstruction | None = None,
     ) -> None:
         """One instruction of `lanes`, each with `nbytes` bytes of shared memory at its offset; rows of `ldmatrix` and

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from compiler.emulate.active import Active
-from compiler.emulate.program import Wait
+from compiler.emulate.machine import Machine
+from compiler.emulate.program import BoundProgram, Wait
 from compiler.emulate.ptx.module import PtxInstruction
 from compiler.emulate.report import FaultKind
 from compiler.emulate.threads import WARP, Lanes
-
-if TYPE_CHECKING:
-    from compiler.emulate.machine import Machine
 
 _LOOKS = frozenset({"mbarrier", "ld", "atom", "nanosleep", "bar", "barrier"})
 """Instructions by which a loop waits."""
@@ -22,40 +19,42 @@ _LOOKS = frozenset({"mbarrier", "ld", "atom", "nanosleep", "bar", "barrier"})
 _WARPS_NAMED = 8
 
 
-def report_deadlock(machine: Machine, parked: Mapping[int, Lanes], spinning: Mapping[int, Lanes]) -> None:
+def report_deadlock(
+    machine: Machine, program: BoundProgram, parked: Mapping[int, Lanes], spinning: Mapping[int, Lanes]
+) -> None:
     """A fault at each instruction that keeps lanes standing; `parked` wait at collectives, `spinning` turn in loops."""
     where = [
-        f"{_named(machine, lanes)} wait at {_quoted(machine, pc)} for {_awaited(machine, pc, lanes)}"
+        f"{_named(machine, lanes)} wait at {_quoted(program, pc)} for {_awaited(machine, program, pc, lanes)}"
         for pc, lanes in parked.items()
     ]
     where += [
-        f"{_named(machine, lanes)} turn in a loop that waits at {_quoted(machine, pc)}"
+        f"{_named(machine, lanes)} turn in a loop that waits at {_quoted(program, pc)}"
         for pc, lanes in spinning.items()
     ]
     for pc, lanes in (*parked.items(), *spinning.items()):
         machine.fault(
             FaultKind.DEADLOCK,
-            _waiting_at(machine, pc),
+            _waiting_at(program, pc),
             "Deadlock: nothing can go on. " + "; ".join(where) + ".",
             lane=int(lanes[0]),
         )
 
 
-def _awaited(machine: Machine, pc: int, lanes: Lanes) -> str:
-    end = machine.program.blocks[pc].end
+def _awaited(machine: Machine, program: BoundProgram, pc: int, lanes: Lanes) -> str:
+    end = program.blocks[pc].end
     assert isinstance(end, Wait)
     return end.step.waiting_for(Active(machine, lanes))
 
 
-def _waiting_at(machine: Machine, pc: int) -> PtxInstruction:
+def _waiting_at(program: BoundProgram, pc: int) -> PtxInstruction:
     """What keeps lanes standing at `pc`: the first instruction of its block that looks at memory or a barrier."""
-    block = machine.program.blocks.get(pc)
-    mine = machine.function.instructions[pc : block.stop if block else pc + 1]
+    block = program.blocks.get(pc)
+    mine = program.function.instructions[pc : block.stop if block else pc + 1]
     return next((i for i in mine if i.opcode in _LOOKS), mine[0])
 
 
-def _quoted(machine: Machine, pc: int) -> str:
-    insn = _waiting_at(machine, pc)
+def _quoted(program: BoundProgram, pc: int) -> str:
+    insn = _waiting_at(program, pc)
     return f"`{insn.text}`" + (f" (line {insn.source.line})" if insn.source else "")
 
 

@@ -10,19 +10,16 @@ are not uses: compilers place them freely; what they copy stays in flight.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from compiler.emulate.active import Active
-from compiler.emulate.engine import Engine
+from compiler.emulate.machine import Engine, Machine
 from compiler.emulate.ptx.module import Function, Operand, Pair, PtxInstruction, Register, Vector
 from compiler.emulate.report import FaultKind
 from compiler.emulate.threads import Lanes
-
-if TYPE_CHECKING:
-    from compiler.emulate.machine import Machine
 
 Flags = npt.NDArray[np.bool_]
 

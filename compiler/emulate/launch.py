@@ -55,7 +55,7 @@ class EmulatedTensorMap:
     """A tensor map argument, everything innermost first (CUDA driver API, cuTensorMapEncodeTiled).
 
     `strides_bytes` has rank-1 entries. `swizzle` is NONE 32B 64B 128B 128B_ATOM_32B 128B_ATOM_32B_FLIP_8B or
-    128B_ATOM_64B; `interleave` NONE 16B 32B; `oob_fill` zero or nan. `dtype` is one of `engines.elements.DTYPES`.
+    128B_ATOM_64B; `interleave` NONE 16B 32B; `oob_fill` zero or nan. `dtype` is one of `features.tma.elements.DTYPES`.
     `offset_bytes` is added to the tensor's address.
     """
 

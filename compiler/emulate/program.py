@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from compiler.emulate import execute  # noqa: F401 - registers the instructions
+from compiler.emulate import features  # noqa: F401 - registers the instructions
 from compiler.emulate.active import Active
 from compiler.emulate.binder import Binder, Reader, UnknownForm
 from compiler.emulate.ptx.flow import flow
@@ -158,7 +158,7 @@ def _guarded(step: Run, guard: Reader) -> Run:
         if taken.all():
             step(active)
         elif taken.any():
-            step(Active(active.machine, active.lanes[taken]))
+            step(active.at(taken))
 
     return run
 

@@ -69,7 +69,7 @@ def instruction(*names: str) -> Callable[[Builder], Builder]:
 
 
 def build(insn: PtxInstruction, binder: Binder) -> Step:
-    """Binds an instruction. Raises Unsupported if none of its name's starts is registered, or its form is not known.
+    """Binds an instruction. Raises UnknownForm if none of its name's starts is registered, or its form is not known.
 
     Builders take apart the operands and types that the forms have, for ptxas has checked them; in PTX that no ptxas has
     seen there may be others, on which they fail with ValueError, IndexError or KeyError.

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from compiler.emulate.asynchrony import Asynchrony
 from compiler.emulate.counters import Counters
 from compiler.emulate.launch import Completion, EmulatedOutcome, Launch, Options
-from compiler.emulate.machine import Machine, Starved
+from compiler.emulate.machine import Machine
 from compiler.emulate.memory.build import (
     BadLaunch,
     LaunchMemory,
@@ -27,6 +27,7 @@ from compiler.emulate.ptx.inline import inlined
 from compiler.emulate.ptx.module import Function, Module
 from compiler.emulate.report import Halt, LimitMet, Report
 from compiler.emulate.threads import Threads, cluster_order
+from compiler.emulate.turns import Starved, Turns
 
 _BATCH_LANES = 16384
 """Threads that run together: enough that the cost of a NumPy call is spread over many lanes."""
@@ -73,7 +74,8 @@ def _emulated(
                 async_proxy=program.uses_async_proxy,
             )
             machine = Machine(
-                program,
+                program.function.registers,
+                program.checked,
                 launch,
                 options,
                 threads,
@@ -82,16 +84,16 @@ def _emulated(
                 order,
                 _addresses(memory, threads),
                 asynchrony,
-                is_whole,
             )
+            turns = Turns(machine, program, is_whole_grid=is_whole)
             try:
-                machine.run()
+                turns.run()
             except Halt as halt:
-                machine.order.flush()
+                order.flush()
                 met_limit = isinstance(halt, LimitMet)
                 break
             finally:
-                instructions += machine.spent
+                instructions += turns.spent
     copy_back(memory, launch)
     written = {name: _changed(memory, name) for name in launch.tensors}
     return EmulatedOutcome(report.faults, counters.as_dict(), written, report.dropped, instructions, met_limit)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 
 from compiler.emulate.active import Active
+from compiler.emulate.machine import Machine
 from compiler.emulate.memory.windows import SHARED_BASE
 from compiler.emulate.threads import WARP, Threads
-
-if TYPE_CHECKING:
-    from compiler.emulate.machine import Machine
 
 Array = npt.NDArray[Any]
 Values = Callable[[Threads], Any]
@@ -33,8 +31,8 @@ NANOSECONDS_A_READ = 32
 """What `%globaltimer` moves on when it is read."""
 
 
-def special(name: str, wanted: np.dtype[Any]) -> Callable[[Active], Array]:
-    """A reader of special register `name` (`%tid.x`) as `wanted`. Raises binder.Unsupported for an unknown one."""
+def special(name: str, wanted: np.dtype[Any]) -> Callable[[Active], Array] | None:
+    """A reader of special register `name` (`%tid.x`) as `wanted`; None for an unknown one."""
     register, _, component = name.removeprefix("%").partition(".")
     axis = "xyzw".find(component) if component else None
     if axis is not None and axis >= 0 and register in _VECTORS:
@@ -49,10 +47,7 @@ def special(name: str, wanted: np.dtype[Any]) -> Callable[[Active], Array]:
         return lambda active: wide_as(size(active.machine), wanted)
     if axis is None and register.startswith("envreg"):
         return _cached(lambda threads: 0, wanted)
-    # binder imports this module: the name is there once anything is bound.
-    from compiler.emulate.binder import UnknownForm
-
-    raise UnknownForm(f"the special register {name}")
+    return None
 
 
 def _cached(values: Values, wanted: np.dtype[Any]) -> Callable[[Active], Array]:

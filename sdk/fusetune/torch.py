@@ -7,11 +7,8 @@ from collections.abc import Sequence
 import torch
 
 from fusetune.errors import NoDevice, WrongArguments
-from fusetune.kernel import Kernel
 from fusetune.launch.launcher import Launcher
 from fusetune.wire.artifact import KernelArtifact, TensorSpec
-
-__all__ = ["DTYPES", "Kernel", "Runner", "TorchTensor", "check_tensor", "run_empty"]
 
 TorchTensor = torch.Tensor
 """What a kernel takes and gives; modules that must not import torch name it by this word."""

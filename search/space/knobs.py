@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 KnobValue = int | float | str | bool
+
+Point = Mapping[str, Any]
+"""A value of each knob, by its name."""
 
 
 @dataclass(frozen=True, slots=True)

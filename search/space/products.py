@@ -8,14 +8,11 @@ from __future__ import annotations
 import heapq
 from collections.abc import Collection, Sequence
 from math import prod
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
-from search.space.knobs import KnobValue
-
-if TYPE_CHECKING:
-    from search.space.space import Point, Space
+from search.space.knobs import Knob, KnobValue, Point
 
 Values = dict[str, KnobValue]
 
@@ -29,7 +26,28 @@ _DRAWS = 8
 """Rounds of drawing before what was found is all there is: the points of a large product are hardly drawn twice."""
 
 
-def sample_parts(whole: Space, parts: Sequence[Space], n: int, rng: np.random.Generator) -> list[Values]:
+class LegalPoints(Protocol):
+    """What is asked of the product and of its parts, which are spaces alike (`space.Space`)."""
+
+    @property
+    def knobs(self) -> tuple[Knob, ...]:
+        """The axes, in the order of its points."""
+
+    @property
+    def legal(self) -> int:
+        """Exact number of legal points."""
+
+    def ravel(self, point: Point) -> int:
+        """Flat index of a point."""
+
+    def sample(self, n: int, seed: int) -> list[Values]:
+        """`n` distinct legal points drawn evenly (all of them, if fewer)."""
+
+    def nearest(self, point: Point, count: int) -> list[tuple[int, Values]]:
+        """Up to `count` legal points nearest to `point`, each with its distance, nearest first."""
+
+
+def sample_parts(whole: LegalPoints, parts: Sequence[LegalPoints], n: int, rng: np.random.Generator) -> list[Values]:
     """`n` distinct legal points of the product: each part's are drawn evenly, and joined at random.
 
     All of them, if they are fewer; none where a part has none.
@@ -48,7 +66,9 @@ def sample_parts(whole: Space, parts: Sequence[Space], n: int, rng: np.random.Ge
     return list(found.values())
 
 
-def nearest_in_parts(whole: Space, parts: Sequence[Space], point: Point, exclude: Collection[int]) -> Values | None:
+def nearest_in_parts(
+    whole: LegalPoints, parts: Sequence[LegalPoints], point: Point, exclude: Collection[int]
+) -> Values | None:
     """The legal point of the product nearest to `point` that is not excluded; None when all of them are.
 
     Distances of parts add up: their nearest points are joined in the order of the sum, until a join is not excluded.
@@ -66,7 +86,7 @@ def nearest_in_parts(whole: Space, parts: Sequence[Space], point: Point, exclude
 
 
 def _first_join(
-    whole: Space, near: Sequence[list[tuple[int, Values]]], exclude: Collection[int]
+    whole: LegalPoints, near: Sequence[list[tuple[int, Values]]], exclude: Collection[int]
 ) -> tuple[Values | None, int]:
     """The nearest join that is not excluded, and how many were looked at."""
     if not all(near):
@@ -90,7 +110,7 @@ def _first_join(
     return None, joins
 
 
-def _joined(whole: Space, points: Sequence[Values]) -> Values:
+def _joined(whole: LegalPoints, points: Sequence[Values]) -> Values:
     """One point of all parts, its knobs in the order of the space."""
     every = {name: value for point in points for name, value in point.items()}
     return {knob.name: every[knob.name] for knob in whole.knobs}

@@ -20,7 +20,7 @@ from compiler.errors import Violation
 from search.space.blocks import SPARSE, Block, BlockMasks, Corners, blocks_of, distances
 from search.space.constraints import Constraint, Mask
 from search.space.joined import MOST_JOINED, joined
-from search.space.knobs import Knob, KnobValue
+from search.space.knobs import Knob, KnobValue, Point
 from search.space.products import MOST_COUNTED, nearest_in_parts, sample_parts
 
 BLOCK_POINTS = 1 << 18
@@ -42,8 +42,6 @@ _DRAWS = 64
 
 _LOOKED_UP = 1 << 12
 """Combinations of values that a constraint is worked out for once: predicates may take 30 us for each."""
-
-Point = Mapping[str, Any]
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import typer
 from compiler.cli.emulate import AsJson, Order, Save, Seed, finish
 from compiler.cli.emulate import reports_faults as reports_kernel_faults
 from compiler.emulate.launch import Completion
-from compiler.emulation import Subject, of_artifact
+from compiler.emulated_runs import Subject, of_artifact
 from compiler.faults import UsageFault, reporting
 from compiler.wire import artifact_from_json
 from service.cli.database import DatabaseUrl, DataDir, database_of, reports_faults

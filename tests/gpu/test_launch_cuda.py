@@ -32,7 +32,7 @@ def arch() -> str:
 
 def kernel_of(source: str, launch: dict[str, Any], spec: TensorSpec, scratch: tuple[Scratch, ...] = ()) -> Any:
     """A kernel of one input and one output of `spec`, entry `fused`."""
-    from fusetune.torch import Kernel
+    from fusetune.kernel import Kernel
 
     compiled = compiled_once(source, arch())
     base = artifact_of(source, compiled.cubin, code_hash=compiled.code_hash)
@@ -42,7 +42,7 @@ def kernel_of(source: str, launch: dict[str, Any], spec: TensorSpec, scratch: tu
 
 
 def add_kernel() -> Any:
-    from fusetune.torch import Kernel
+    from fusetune.kernel import Kernel
 
     return Kernel(cuda_artifact("good", arch()))
 
@@ -86,7 +86,7 @@ def test_wrong_arguments_are_refused_before_the_launch(spoil: Callable[[Any], An
 
 
 def test_code_for_another_architecture_is_no_device() -> None:
-    from fusetune.torch import Kernel
+    from fusetune.kernel import Kernel
 
     other = "sm_80" if not arch().startswith("sm_8") else "sm_90a"
     a = torch.randn(ELEMS, device="cuda")
@@ -95,7 +95,7 @@ def test_code_for_another_architecture_is_no_device() -> None:
 
 
 def test_damaged_code_is_an_invalid_kernel() -> None:
-    from fusetune.torch import Kernel
+    from fusetune.kernel import Kernel
 
     a = torch.randn(ELEMS, device="cuda")
     with pytest.raises((InvalidKernel, LaunchFailed)):
@@ -246,7 +246,7 @@ extern "C" __global__ void second(const float* between, float* out) {
 
 def test_several_launches_hand_values_on_in_scratch_and_can_be_captured() -> None:
     """Each element of the output comes from another block of the first launch."""
-    from fusetune.torch import Kernel
+    from fusetune.kernel import Kernel
 
     n = 1 << 20
     spec = TensorSpec(shape=(n,), strides=(1,), dtype="f32", align=16)
@@ -273,7 +273,7 @@ def test_several_launches_hand_values_on_in_scratch_and_can_be_captured() -> Non
 
 def test_a_launch_that_the_driver_refuses_names_its_shape() -> None:
     artifact: KernelArtifact = cuda_artifact("good", arch())
-    from fusetune.torch import Kernel
+    from fusetune.kernel import Kernel
 
     launch = artifact.launches[0].model_copy(update={"block": (2048, 1, 1)})
     kernel = Kernel(artifact.model_copy(update={"launches": (launch,), "code_hash": "too wide"}))

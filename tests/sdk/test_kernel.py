@@ -25,13 +25,6 @@ def kernel(median_us: float | None = None, **info: Any) -> Kernel:
     return Kernel(made, info=kernel_view(made, **info)[0], origin="service")
 
 
-def test_the_class_is_one_whatever_it_is_imported_from() -> None:
-    import fusetune
-    import fusetune.torch
-
-    assert fusetune.Kernel is fusetune.torch.Kernel is Kernel
-
-
 @pytest.mark.parametrize(
     ("info", "shown"),
     [

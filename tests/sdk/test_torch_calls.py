@@ -11,7 +11,8 @@ import torch
 
 import fusetune.torch
 from fusetune.errors import WrongArguments
-from fusetune.torch import DTYPES, Kernel, check_tensor
+from fusetune.kernel import Kernel
+from fusetune.torch import DTYPES, check_tensor
 from fusetune.wire.artifact import Scratch, TensorSpec
 from tests.sdk.test_torch_kernel import artifact
 

@@ -11,7 +11,8 @@ import torch
 
 from fusetune import errors
 from fusetune.errors import InvalidKernel, NoDevice, WrongArguments
-from fusetune.torch import Kernel, check_tensor
+from fusetune.kernel import Kernel
+from fusetune.torch import check_tensor
 from fusetune.wire.artifact import Conditions, Evidence, KernelArtifact, LaunchSpec, Resources, TensorSpec, Timing
 
 

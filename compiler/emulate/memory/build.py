@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from compiler.emulate.engines.tensor_map import encode
+from compiler.emulate.features.tma.tensor_map import encode
 from compiler.emulate.launch import EmulatedTensor, EmulatedTensorMap, Launch, TensorArgument
 from compiler.emulate.memory.region import POISON, MemoryRegion, flags, padded
 from compiler.emulate.memory.windows import GLOBAL_BASE, GLOBAL_GAP, SHARED_BASE

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from compiler.emulate.active import Active
+from compiler.emulate.batch import Batch, LaneGroup
 from compiler.emulate.memory.gather import gathered, indices, rows, scatter, turns
 from compiler.emulate.memory.places import Addresses, AddressMap, MemoryPlace
 from compiler.emulate.memory.region import ALL_SET, MemoryRegion, Offsets
 from compiler.emulate.order.order import Access, Actor
 from compiler.emulate.ptx.module import PtxInstruction, StateSpace
 from compiler.emulate.report import FaultKind
-
-if TYPE_CHECKING:
-    from compiler.emulate.machine import Machine
 
 Words = npt.NDArray[Any]
 """Unsigned words, (lanes, count)."""
@@ -33,41 +30,45 @@ class Memory:
     of block `rank` of its cluster if rank + 1 stands in bits 31:24, which is what `mapa` makes.
     """
 
-    def __init__(self, machine: Machine, addresses: AddressMap) -> None:
-        self._machine = machine
+    def __init__(self, batch: Batch, addresses: AddressMap) -> None:
+        self._batch = batch
         self.addresses = addresses
 
     def locate(
-        self, active: Active, insn: PtxInstruction, space: StateSpace, addresses: Addresses, nbytes: int, align: int = 1
+        self,
+        group: LaneGroup[Batch],
+        insn: PtxInstruction,
+        space: StateSpace,
+        addresses: Addresses,
+        nbytes: int,
+        align: int = 1,
     ) -> list[MemoryPlace]:
         """Where `nbytes` bytes at each address lie, one place a region.
 
         Out of bounds and misaligned ones are reported and left out. `nbytes` may be large (bulk copies).
         """
         if addresses.ndim == 0:
-            addresses = np.full(len(active), addresses, np.uint64)
+            addresses = np.full(len(group), addresses, np.uint64)
         if align > 1:
             bad = (addresses & np.uint64(align - 1)) != 0
             if bad.any():
-                active.fault(
+                group.fault(
                     FaultKind.MISALIGNED,
                     insn,
                     f"The address is no multiple of {align}, the size of the access. Align the pointer and the index, "
                     "or access fewer bytes at once.",
                     bad,
                     addresses,
-                    self.addresses.name_at(space, active, addresses, bad),
+                    self.addresses.name_at(space, group, addresses, bad),
                 )
                 keep = np.flatnonzero(~bad)
-                inner = self.addresses.places(
-                    Active(active.machine, active.lanes[keep]), insn, space, addresses[keep], nbytes
-                )
+                inner = self.addresses.places(group.at(keep), insn, space, addresses[keep], nbytes)
                 return [MemoryPlace(p.region, p.offsets, keep if p.pick is None else keep[p.pick]) for p in inner]
-        return self.addresses.places(active, insn, space, addresses, nbytes)
+        return self.addresses.places(group, insn, space, addresses, nbytes)
 
     def load(
         self,
-        active: Active,
+        group: LaneGroup[Batch],
         insn: PtxInstruction,
         space: StateSpace,
         addresses: Addresses,
@@ -83,19 +84,19 @@ class Memory:
         `strong`: a volatile, relaxed or acquire load, which races with no other strong access.
         """
         nbytes = unit * count
-        places = self.locate(active, insn, space, addresses, nbytes, nbytes)
+        places = self.locate(group, insn, space, addresses, nbytes, nbytes)
         if len(places) == 1 and places[0].pick is None:
-            return self._load(active, insn, places[0], unit, count, strong, semantics)
-        words = np.zeros((len(active), count), f"u{unit}")
+            return self._load(group, insn, places[0], unit, count, strong, semantics)
+        words = np.zeros((len(group), count), f"u{unit}")
         for place in places:
-            part = active if place.pick is None else Active(active.machine, active.lanes[place.pick])
+            part = group if place.pick is None else group.at(place.pick)
             found = self._load(part, insn, place, unit, count, strong, semantics)
             words[slice(None) if place.pick is None else place.pick] = found
         return words
 
     def _load(
         self,
-        active: Active,
+        group: LaneGroup[Batch],
         insn: PtxInstruction,
         place: MemoryPlace,
         unit: int,
@@ -108,22 +109,22 @@ class Memory:
         if region.fill is not None:
             region.touch(offsets, unit * count)
         if region.valid is not None and region.space is StateSpace.SHARED:
-            self._expect_valid(active, insn, region, offsets, unit * count)
-        self._expect_written(active, insn, region, offsets, unit, at)
+            self._expect_valid(group, insn, region, offsets, unit * count)
+        self._expect_written(group, insn, region, offsets, unit, at)
         if region.is_changed and region.changed is not None and insn.has("nc"):
-            self._expect_unchanged(active, insn, region, offsets, unit * count)
-        self._note(active, insn, region, offsets, unit * count, Access.READ, strong, semantics, None)
+            self._expect_unchanged(group, insn, region, offsets, unit * count)
+        self._note(group, insn, region, offsets, unit * count, Access.READ, strong, semantics, None)
         return region.views[unit][at]
 
     def _expect_unchanged(
-        self, active: Active, insn: PtxInstruction, region: MemoryRegion, offsets: Offsets, nbytes: int
+        self, group: LaneGroup[Batch], insn: PtxInstruction, region: MemoryRegion, offsets: Offsets, nbytes: int
     ) -> None:
         """Reports loads of the read-only path that meet what the kernel wrote (PTX ISA, "ld.global.nc")."""
         assert region.changed is not None
         stale = rows(gathered(region.changed, offsets, nbytes).any(axis=1))
         if stale.any():
             first = int(offsets[np.flatnonzero(stale)[0]])
-            active.fault(
+            group.fault(
                 FaultKind.RACE,
                 insn,
                 f"Byte {first - region.lead} of tensor {region.name} was written by this kernel and is read here by "
@@ -135,7 +136,7 @@ class Memory:
 
     def store(
         self,
-        active: Active,
+        group: LaneGroup[Batch],
         insn: PtxInstruction,
         space: StateSpace,
         addresses: Addresses,
@@ -147,8 +148,8 @@ class Memory:
         """Stores `values`, (lanes, count) unsigned words, at each lane's address, except where that is a fault."""
         unit, count = values.itemsize, values.shape[1]
         nbytes = unit * count
-        for place in self.locate(active, insn, space, addresses, nbytes, nbytes):
-            part = active if place.pick is None else Active(active.machine, active.lanes[place.pick])
+        for place in self.locate(group, insn, space, addresses, nbytes, nbytes):
+            part = group if place.pick is None else group.at(place.pick)
             given = values if place.pick is None else values[place.pick]
             region, offsets = place.region, place.offsets
             if not self._may_write(part, insn, region, offsets, nbytes):
@@ -159,11 +160,11 @@ class Memory:
             at = indices(offsets, unit, count)
             region.views[unit][at] = given
             _mark(region, unit, at)
-        active.machine.progress += 1
+        group.machine.progress += 1
 
     def update(
         self,
-        active: Active,
+        group: LaneGroup[Batch],
         insn: PtxInstruction,
         space: StateSpace,
         addresses: Addresses,
@@ -175,13 +176,13 @@ class Memory:
     ) -> Words:
         """Read-modify-write of one word of `unit` bytes a lane, lane after lane where addresses meet; the old words.
 
-        `compute(old, which)` gives the new words of the lanes `which` (positions in `active`), no two at one address.
+        `compute(old, which)` gives the new words of the lanes `which` (positions in `group`), no two at one address.
         `accumulate(words, at, which)`, if given, does all of them in place and the old words are not needed (zeros).
         """
-        before = np.zeros(len(active), f"u{unit}")
-        for place in self.locate(active, insn, space, addresses, unit, unit):
-            which = np.arange(len(active)) if place.pick is None else place.pick
-            part = active if place.pick is None else Active(active.machine, active.lanes[which])
+        before = np.zeros(len(group), f"u{unit}")
+        for place in self.locate(group, insn, space, addresses, unit, unit):
+            which = np.arange(len(group)) if place.pick is None else place.pick
+            part = group if place.pick is None else group.at(which)
             region, offsets = place.region, place.offsets
             if not self._may_write(part, insn, region, offsets, unit):
                 continue
@@ -193,7 +194,7 @@ class Memory:
             words = region.views[unit]
             if accumulate is not None:
                 accumulate(words, at, which)
-                active.machine.progress += 1
+                group.machine.progress += 1
             else:
                 for turn in turns(at):
                     old = words[at[turn]]
@@ -201,14 +202,14 @@ class Memory:
                     before[which[turn]] = old
                     words[at[turn]] = new
                     if (new != old).any():  # a lock that stays taken is no progress
-                        active.machine.progress += 1
+                        group.machine.progress += 1
             _mark(region, unit, at)
         return before
 
     def read_bytes(
         self,
         actor: Actor | None,
-        active: Active,
+        group: LaneGroup[Batch],
         insn: PtxInstruction,
         region: MemoryRegion,
         offsets: Offsets,
@@ -216,22 +217,22 @@ class Memory:
     ) -> npt.NDArray[np.uint8]:
         """(len(offsets), nbytes) bytes for an engine: checks that they were written, logs the reads of `actor`.
 
-        `active` is the issuing lane, for reports. Offsets must be in bounds.
+        `group` is the issuing lane, for reports. Offsets must be in bounds.
         """
         if region.fill is not None:
             region.touch(offsets, nbytes)
         if region.written is not None:
             missing = ~gathered(region.written, offsets, nbytes).all(axis=1)
             if missing.any():
-                self._unwritten(active, insn, region, int(offsets[np.flatnonzero(missing)[0]]), int(missing.sum()))
+                self._unwritten(group, insn, region, int(offsets[np.flatnonzero(missing)[0]]), int(missing.sum()))
         if actor is not None and region.space in _LOGGED:
-            self._machine.order.actor_access(actor, region, Access.READ, insn, offsets, nbytes)
+            self._batch.order.actor_access(actor, region, Access.READ, insn, offsets, nbytes)
         return gathered(region.data, offsets, nbytes)
 
     def write_bytes(
         self,
         actor: Actor | None,
-        active: Active,
+        group: LaneGroup[Batch],
         insn: PtxInstruction,
         region: MemoryRegion,
         offsets: Offsets,
@@ -239,10 +240,10 @@ class Memory:
     ) -> None:
         """Writes (len(offsets), nbytes) bytes for an engine and logs the writes of `actor`."""
         nbytes = values.shape[1]
-        if not self._may_write(active, insn, region, offsets, nbytes):
+        if not self._may_write(group, insn, region, offsets, nbytes):
             return
         if actor is not None and region.space in _LOGGED:
-            self._machine.order.actor_access(actor, region, Access.WRITE, insn, offsets, nbytes)
+            self._batch.order.actor_access(actor, region, Access.WRITE, insn, offsets, nbytes)
         if region.fill is not None:
             region.touch(offsets, nbytes)
         region.is_changed = True
@@ -250,15 +251,15 @@ class Memory:
         for marks in (region.written, region.changed):
             if marks is not None:
                 scatter(marks, offsets, np.ones_like(values, np.bool_))
-        self._machine.progress += 1
+        self._batch.progress += 1
 
     def _may_write(
-        self, active: Active, insn: PtxInstruction, region: MemoryRegion, offsets: Offsets, nbytes: int
+        self, group: LaneGroup[Batch], insn: PtxInstruction, region: MemoryRegion, offsets: Offsets, nbytes: int
     ) -> bool:
         """Whether a region may be written; holes are reported, and written all the same."""
         where = np.uint64(region.address(int(offsets[0]))) if len(offsets) else None
         if not region.writable:
-            active.fault(
+            group.fault(
                 FaultKind.OUT_OF_BOUNDS,
                 insn,
                 f"A store to {region.name}, which is read-only. Store to global, shared or local memory.",
@@ -268,11 +269,11 @@ class Memory:
             )
             return False
         if region.valid is not None:
-            self._expect_valid(active, insn, region, offsets, nbytes)
+            self._expect_valid(group, insn, region, offsets, nbytes)
         return True
 
     def _expect_valid(
-        self, active: Active, insn: PtxInstruction, region: MemoryRegion, offsets: Offsets, nbytes: int
+        self, group: LaneGroup[Batch], insn: PtxInstruction, region: MemoryRegion, offsets: Offsets, nbytes: int
     ) -> None:
         """Reports accesses to the padding between rows of a tensor, or between variables in shared memory."""
         assert region.valid is not None
@@ -292,18 +293,18 @@ class Memory:
                 f"A store into the padding between rows of tensor {region.name}, at byte {first - region.lead}. "
                 "Stay inside the shape: guard the index by the size, not by the stride."
             )
-        active.fault(
+        group.fault(
             FaultKind.OUT_OF_BOUNDS,
             insn,
             message,
-            holes if len(holes) == len(active) else None,
+            holes if len(holes) == len(group) else None,
             np.uint64(region.address(first)),
             region.name,
         )
 
     def _expect_written(
         self,
-        active: Active,
+        group: LaneGroup[Batch],
         insn: PtxInstruction,
         region: MemoryRegion,
         offsets: Offsets,
@@ -320,18 +321,18 @@ class Memory:
             unwritten = rows(~gathered(region.written, offsets, nbytes)[:, used].all(axis=1))
             if unwritten.any():
                 first = int(offsets[np.flatnonzero(unwritten)[0]])
-                self._unwritten(active, insn, region, first, int(unwritten.sum()), unwritten)
+                self._unwritten(group, insn, region, first, int(unwritten.sum()), unwritten)
             return
         good = marks[unit][at] == ALL_SET[unit]
         if good.all():
             return
         missing = ~(good if good.ndim == 1 else good.all(axis=1))
         first = int(offsets[np.flatnonzero(missing)[0]])
-        self._unwritten(active, insn, region, first, int(missing.sum()), missing)
+        self._unwritten(group, insn, region, first, int(missing.sum()), missing)
 
     def _unwritten(
         self,
-        active: Active,
+        group: LaneGroup[Batch],
         insn: PtxInstruction,
         region: MemoryRegion,
         offset: int,
@@ -339,7 +340,7 @@ class Memory:
         missing: npt.NDArray[np.bool_] | None = None,
     ) -> None:
         place = offset % region.pitch if region.pitch else offset - region.lead
-        active.fault(
+        group.fault(
             FaultKind.UNINITIALIZED_READ,
             insn,
             f"Byte {place} of {_described(region)} is read, but nothing was written there before ({count} accesses). "
@@ -351,7 +352,7 @@ class Memory:
 
     def _note(
         self,
-        active: Active,
+        group: LaneGroup[Batch],
         insn: PtxInstruction,
         region: MemoryRegion,
         offsets: Offsets,
@@ -362,21 +363,22 @@ class Memory:
         values: Words | None,
     ) -> None:
         """Counts an access, logs it, and holds it against live mbarriers."""
-        machine = self._machine
         if region.space not in _LOGGED:
             return
         is_store = access is not Access.READ
         if region.space is StateSpace.GLOBAL:
-            machine.counters.global_access(active, region, offsets, nbytes, is_store, is_atomic=access is Access.ATOMIC)
+            self._batch.counters.global_access(
+                group.lanes, region, offsets, nbytes, is_store, is_atomic=access is Access.ATOMIC
+            )
         else:
-            machine.counters.shared_access(active, offsets, nbytes, is_store, active.lanes, insn)
-            machine.touch_shared(active, insn, region, offsets, nbytes, is_store)
-        if machine.options.races:
-            machine.order.access(
+            self._batch.counters.shared_access(group.lanes, offsets, nbytes, is_store, insn)
+            self._batch.touch_shared(group, insn, offsets, nbytes, is_store)
+        if self._batch.options.races:
+            self._batch.order.access(
                 region,
                 access,
                 insn,
-                active.lanes,
+                group.lanes,
                 offsets,
                 nbytes,
                 strong=strong,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from compiler.emulate.active import Active
+from compiler.emulate.batch import Batch, LaneGroup
 from compiler.emulate.memory.region import MemoryRegion, Offsets
 from compiler.emulate.memory.windows import (
     CLUSTER_RANK_SHIFT,
@@ -58,25 +58,25 @@ class AddressMap:
         self._bases = np.array([t.base for t in tensors], np.uint64)
 
     def places(
-        self, active: Active, insn: PtxInstruction, space: StateSpace, addresses: Addresses, nbytes: int
+        self, group: LaneGroup[Batch], insn: PtxInstruction, space: StateSpace, addresses: Addresses, nbytes: int
     ) -> list[MemoryPlace]:
         """One place a region, addresses out of bounds reported and left out. Addresses have one element a lane."""
         if not len(addresses):
             return []
         if space is StateSpace.GENERIC:
-            return self._generic(active, insn, addresses, nbytes)
+            return self._generic(group, insn, addresses, nbytes)
         if space is StateSpace.GLOBAL:
-            return self._global(active, insn, addresses, nbytes)
+            return self._global(group, insn, addresses, nbytes)
         if space is StateSpace.SHARED:
-            return self._shared(active, insn, addresses, nbytes)
+            return self._shared(group, insn, addresses, nbytes)
         if space is StateSpace.LOCAL:
             low = addresses.astype(np.int64) - self.local.base
-            return self._copy(active, insn, self.local, addresses, low, low + active.lanes * self.local.pitch, nbytes)
+            return self._copy(group, insn, self.local, addresses, low, low + group.lanes * self.local.pitch, nbytes)
         region = self.param if space is StateSpace.PARAM else self.const
         low = addresses.astype(np.int64) - region.base
-        return self._copy(active, insn, region, addresses, low, low, nbytes)
+        return self._copy(group, insn, region, addresses, low, low, nbytes)
 
-    def name_at(self, space: StateSpace, active: Active, addresses: Addresses, bad: Flags) -> str | None:
+    def name_at(self, space: StateSpace, group: LaneGroup[Batch], addresses: Addresses, bad: Flags) -> str | None:
         """The name of the region that the first bad address points into or next to."""
         first = int(np.flatnonzero(bad)[0])
         address = addresses[first]
@@ -91,53 +91,57 @@ class AddressMap:
             }[space].name
         return self._nearest(int(address)).name if self.tensors else None
 
-    def _generic(self, active: Active, insn: PtxInstruction, addresses: Addresses, nbytes: int) -> list[MemoryPlace]:
+    def _generic(
+        self, group: LaneGroup[Batch], insn: PtxInstruction, addresses: Addresses, nbytes: int
+    ) -> list[MemoryPlace]:
         windows = addresses >> WINDOW_BITS
         if (windows == windows[0]).all():
             space = _WINDOWS.get(int(windows[0]), StateSpace.GLOBAL)
             if space is StateSpace.GLOBAL:
-                return self._global(active, insn, addresses, nbytes)
-            return self.places(active, insn, space, addresses & LOW_32_BITS, nbytes)
+                return self._global(group, insn, addresses, nbytes)
+            return self.places(group, insn, space, addresses & LOW_32_BITS, nbytes)
         found = []
         for window in np.unique(windows).tolist():
             which = np.flatnonzero(windows == window)
             space = _WINDOWS.get(window, StateSpace.GLOBAL)
             part = addresses[which] if space is StateSpace.GLOBAL else addresses[which] & LOW_32_BITS
-            inner = self.places(Active(active.machine, active.lanes[which]), insn, space, part, nbytes)
+            inner = self.places(group.at(which), insn, space, part, nbytes)
             found += [MemoryPlace(p.region, p.offsets, which if p.pick is None else which[p.pick]) for p in inner]
         return found
 
-    def _shared(self, active: Active, insn: PtxInstruction, addresses: Addresses, nbytes: int) -> list[MemoryPlace]:
+    def _shared(
+        self, group: LaneGroup[Batch], insn: PtxInstruction, addresses: Addresses, nbytes: int
+    ) -> list[MemoryPlace]:
         region = self.shared
         rank = (addresses >> CLUSTER_RANK_SHIFT).astype(np.int64)
         within = (addresses & _IN_BLOCK).astype(np.int64) - region.base
-        slots = active.slots
+        slots = group.slots
         if rank.any():
-            size = active.machine.threads.cluster_blocks
+            size = group.machine.threads.cluster_blocks
             outside = rank > size
             slots = np.where((rank > 0) & ~outside, slots - slots % size + rank - 1, slots)
-            gone = active.machine.has_ended(slots) & (slots != active.slots)
+            gone = group.machine.has_ended(slots) & (slots != group.slots)
             for bad, message in (
                 (outside, f"names a block that the cluster of {size} does not have. Give mapa a rank below that"),
                 (gone, "is in a block that has exited. Keep the block alive: end with a cluster barrier"),
             ):
                 if bad.any():
-                    active.fault(
+                    group.fault(
                         FaultKind.OUT_OF_BOUNDS, insn, f"The shared address {message}.", bad, addresses, region.name
                     )
             keep = np.flatnonzero(~(outside | gone))
             if not len(keep):
                 return []
             if len(keep) < len(addresses):
-                part = Active(active.machine, active.lanes[keep])
+                part = group.at(keep)
                 offsets = within[keep] + slots[keep] * region.pitch
                 inner = self._copy(part, insn, region, addresses[keep], within[keep], offsets, nbytes)
                 return [MemoryPlace(p.region, p.offsets, keep if p.pick is None else keep[p.pick]) for p in inner]
-        return self._copy(active, insn, region, addresses, within, within + slots * region.pitch, nbytes)
+        return self._copy(group, insn, region, addresses, within, within + slots * region.pitch, nbytes)
 
     def _copy(
         self,
-        active: Active,
+        group: LaneGroup[Batch],
         insn: PtxInstruction,
         region: MemoryRegion,
         addresses: Addresses,
@@ -154,15 +158,17 @@ class AddressMap:
         if region.space is StateSpace.GLOBAL:
             near = self._nearest(int(addresses[first]))
             past = int(addresses[first]) - near.base
-        active.fault(
+        group.fault(
             FaultKind.OUT_OF_BOUNDS, insn, _outside(near, past - near.lead, nbytes), ~good, addresses, near.name
         )
         pick = np.flatnonzero(good)
         return [MemoryPlace(region, offsets[pick], pick)] if len(pick) else []
 
-    def _global(self, active: Active, insn: PtxInstruction, addresses: Addresses, nbytes: int) -> list[MemoryPlace]:
+    def _global(
+        self, group: LaneGroup[Batch], insn: PtxInstruction, addresses: Addresses, nbytes: int
+    ) -> list[MemoryPlace]:
         if not self.tensors:
-            active.fault(
+            group.fault(
                 FaultKind.OUT_OF_BOUNDS,
                 insn,
                 "The address is in no tensor: the launch has none. Pass the tensor as an argument.",
@@ -179,7 +185,7 @@ class AddressMap:
         for index in np.unique(number).tolist():
             which = np.flatnonzero(number == index)
             region = self.tensors[index]
-            part = Active(active.machine, active.lanes[which])
+            part = group.at(which)
             offsets = addresses[which].astype(np.int64) - region.base
             inner = self._copy(part, insn, region, addresses[which], offsets, offsets, nbytes)
             found += [MemoryPlace(p.region, p.offsets, which if p.pick is None else which[p.pick]) for p in inner]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from compiler.emulate.engines.elements import DTYPES
-from compiler.emulate.engines.swizzle import SWIZZLES
-from compiler.emulate.engines.tensor_map import FILLS, INTERLEAVES, MAX_RANK
+from compiler.emulate.features.tma.elements import DTYPES
+from compiler.emulate.features.tma.swizzle import SWIZZLES
+from compiler.emulate.features.tma.tensor_map import FILLS, INTERLEAVES, MAX_RANK
 from compiler.emulate.launch import Argument, EmulatedTensorMap, TensorArgument, ValueArgument
 from compiler.emulate.spec.elements import ELEMENTS, SCALARS
 from compiler.emulate.spec.fields import Node

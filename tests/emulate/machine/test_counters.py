@@ -8,14 +8,12 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from compiler.emulate.active import Active
 from compiler.emulate.counters import Counters
 from compiler.emulate.memory.region import MemoryRegion
 from compiler.emulate.ptx.module import PtxInstruction, SourceLine, StateSpace
 from tests.emulate.machine.kernels import run
 
 INSN = PtxInstruction(("ld",), (), 7, "ld", source=SourceLine("k.cu", 3))
-NO_ACTIVE: Active = None  # type: ignore[assignment]  # counting looks at lanes and offsets alone
 Ints = npt.NDArray[np.int64]
 LANE = np.arange(32)
 
@@ -23,7 +21,7 @@ LANE = np.arange(32)
 def wavefronts(lanes: Ints, offsets: Ints, nbytes: int) -> tuple[int, int]:
     """(wavefronts, conflicts) of one load."""
     counters = Counters()
-    counters.shared_access(NO_ACTIVE, np.asarray(offsets, np.int64), nbytes, False, np.asarray(lanes), INSN)
+    counters.shared_access(np.asarray(lanes), np.asarray(offsets, np.int64), nbytes, False, INSN)
     found = counters.as_dict()["shared"]["load"]
     assert found["requests"] == len({lane // 32 for lane in lanes.tolist()})
     return found["wavefronts"], found["bank_conflicts"]
@@ -97,9 +95,7 @@ def test_any_lanes_against_a_count_by_hand(seed: int) -> None:
 def test_sectors(offset_of: Callable[[Ints], Ints], nbytes: int, sectors: int) -> None:
     region = MemoryRegion("x", StateSpace.GLOBAL, 0, 4096, np.zeros(4096, np.uint8), 0)
     counters = Counters()
-    active = Active.__new__(Active)
-    active.lanes = LANE
-    counters.global_access(active, region, offset_of(LANE), nbytes, False)
+    counters.global_access(LANE, region, offset_of(LANE), nbytes, False)
     assert counters.as_dict()["global"]["x"]["load"] == {"requests": 1, "sectors": sectors, "bytes": 32 * nbytes}
 
 

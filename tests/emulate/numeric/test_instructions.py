@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import compiler.emulate.execute  # noqa: F401 - registers the instructions
+import compiler.emulate.features  # noqa: F401 - registers the instructions
 from compiler.emulate.active import Active
 from compiler.emulate.binder import Binder, UnknownForm
 from compiler.emulate.ptx.parser import parse

@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import numpy as np
 import pytest
 
-from compiler.emulate.active import Active
 from compiler.emulate.counters import Counters, wavefronts_of
 from compiler.emulate.ptx.module import StateSpace
 from compiler.emulate.threads import Lanes
 from tests.emulate.order.happens_before import instruction, region
 
 WARP = np.arange(32)
-
-
-class _Lanes:
-    """As much of an Active as counters read."""
-
-    def __init__(self, lanes: Lanes) -> None:
-        self.lanes = lanes
-
-
-def _active(lanes: Lanes) -> Active:
-    return cast(Active, _Lanes(lanes))
 
 
 def _swizzled(chunk: int, row: int, row_bytes: int) -> int:
@@ -95,8 +81,8 @@ def test_wavefronts_are_those_of_a_count_by_hand(nbytes: int) -> None:
 def test_shared_memory_is_counted_by_line() -> None:
     counters = Counters()
     for line, stride in ((1, 4), (2, 128)):
-        counters.shared_access(_active(WARP), WARP * stride, 4, line == 2, WARP, instruction(line))
-    counters.shared_access(_active(WARP), WARP * 4, 4, True, WARP)
+        counters.shared_access(WARP, WARP * stride, 4, line == 2, instruction(line))
+    counters.shared_access(WARP, WARP * 4, 4, True)
     shared = counters.as_dict()["shared"]
     free = {"requests": 1, "wavefronts": 1, "ideal_wavefronts": 1, "bank_conflicts": 0}
     none = dict.fromkeys(free, 0)
@@ -124,8 +110,8 @@ def test_shared_memory_is_counted_by_line() -> None:
 )
 def test_global_memory(lanes: Lanes, offsets: np.ndarray, nbytes: int, requests: int, sectors: int) -> None:
     counters, x = Counters(), region("x", 64)
-    counters.global_access(_active(lanes), x, offsets, nbytes, False)
-    counters.global_access(_active(lanes), x, offsets, nbytes, True, is_atomic=True)
+    counters.global_access(lanes, x, offsets, nbytes, False)
+    counters.global_access(lanes, x, offsets, nbytes, True, is_atomic=True)
     expected = {"requests": requests, "sectors": sectors, "bytes": len(lanes) * nbytes}
     none = dict.fromkeys(expected, 0)
     assert counters.as_dict()["global"] == {"x": {"load": expected, "store": none, "atomic": expected}}
@@ -154,7 +140,7 @@ def test_instructions_and_copies() -> None:
 def test_counters_that_are_off_count_nothing() -> None:
     counters = Counters(is_on=False)
     counters.instructions("float", 1, 32)
-    counters.global_access(_active(WARP), region("x", 64, StateSpace.GLOBAL), WARP, 1, False)
-    counters.shared_access(_active(WARP), WARP, 1, False, WARP)
+    counters.global_access(WARP, region("x", 64, StateSpace.GLOBAL), WARP, 1, False)
+    counters.shared_access(WARP, WARP, 1, False)
     counters.bulk("tensor_load", "x", 1, 4096)
     assert counters.as_dict() == Counters().as_dict()

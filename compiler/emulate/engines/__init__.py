@@ -1,1 +1,0 @@
-"""Hardware beside the threads: copy engines, mbarriers, tensor memory, asynchronous groups."""

@@ -1,0 +1,1 @@
+"""Accesses of threads to memory: loads, stores, atomics, fences, addresses."""

@@ -1,0 +1,1 @@
+"""The barriers of a block."""

@@ -1,0 +1,1 @@
+"""Bulk copies without a tensor map, and stores that signal an mbarrier."""

@@ -1,0 +1,1 @@
+"""Copies by threads, in groups."""

@@ -1,0 +1,1 @@
+"""What a lane computes by itself, from its own operands."""

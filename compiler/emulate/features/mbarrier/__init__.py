@@ -1,0 +1,1 @@
+"""Barriers in shared memory that count arrivals and bytes."""

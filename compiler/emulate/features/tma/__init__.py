@@ -1,0 +1,1 @@
+"""Bulk copies through tensor maps."""

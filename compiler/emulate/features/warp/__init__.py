@@ -1,0 +1,1 @@
+"""Lanes of a warp together: votes, shuffles, small matrices, register counts."""
