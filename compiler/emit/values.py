@@ -6,7 +6,7 @@ Halves are kept as their bits, bools as bytes of 0 or 1.
 from __future__ import annotations
 
 from compiler.dtypes import DType
-from compiler.emit.functions import COMPARISONS, COMPUTED_IN, function
+from compiler.emit.functions import COMPUTED_IN, call
 from compiler.emit.literals import literal, rounded_to_half
 from compiler.emit.text import total
 from compiler.ir.fusion import Literal
@@ -59,8 +59,7 @@ def compute(s: Compute) -> str:
     if s.kind in COMPARE:
         return _comparison(s)
     dtype = COMPUTED_IN[target]
-    operands = ", ".join(_as(x, dtype) for x in s.operands)
-    return cast(f"{function(s.kind, s.grade, dtype)}({operands})", dtype, target)
+    return cast(call(s.kind, s.grade, dtype, [_as(x, dtype) for x in s.operands]), dtype, target)
 
 
 def convert(s: Convert) -> str:
@@ -114,4 +113,4 @@ def _comparison(s: Compute) -> str:
         literal(rounded_to_half(x.value, half), dtype) if isinstance(x, Literal) and half is not None else _as(x, dtype)
         for x in s.operands
     ]
-    return cast(f"({sides[0]} {COMPARISONS[s.kind]} {sides[1]})", DType.BOOL, s.target.dtype)
+    return cast(f"({sides[0]} {s.kind.row.symbol} {sides[1]})", DType.BOOL, s.target.dtype)

@@ -11,7 +11,7 @@ from math import prod
 
 from compiler.dtypes import DType
 from compiler.ir.fusion import Fusion, Op
-from compiler.ir.ops import FOLDS, OpKind
+from compiler.ir.ops import FOLDS, SUMS, OpKind
 from search.launches.writer import Writer
 
 
@@ -43,7 +43,7 @@ def _shared(fusion: Fusion, op: Op) -> tuple[int, ...]:
 def _fold_twice(w: Writer, op: Op, inner: tuple[int, ...]) -> None:
     """A reduction by way of the folds of some of its dimensions, in f32 between the two where it sums halves."""
     source, result = w.source.value(op.tensor_inputs[0]), w.source.value(op.output)
-    summed = op.kind in (OpKind.SUM, OpKind.MEAN)
+    summed = op.kind in SUMS
     kind = OpKind.SUM if summed else op.kind
     dtype = DType.F32 if summed and result.dtype in (DType.F16, DType.BF16) else result.dtype
     name = w.names[op.tensor_inputs[0]]

@@ -23,7 +23,7 @@ from math import prod
 from compiler.arch import Card
 from compiler.dtypes import DType
 from compiler.ir.fusion import Fusion, Literal, Op
-from compiler.ir.ops import MathGrade, OpKind
+from compiler.ir.ops import SUMS, MathGrade, OpKind
 from search.launches.split_factors import SplitPlace, place_of_split, short_of_blocks
 from search.launches.writer import Writer
 
@@ -111,7 +111,7 @@ class _Splitting:
         """A reduction by way of the parts of `place`."""
         w, result, dim = self.writer, self.source.value(op.output), place.dim
         shape = self.source.value(op.tensor_inputs[0]).shape
-        summed = op.kind in (OpKind.SUM, OpKind.MEAN)
+        summed = op.kind in SUMS
         kind = OpKind.SUM if summed else op.kind
         dtype = DType.F32 if summed and result.dtype in _HALVES else result.dtype
         cut = _Cut(shape, op.dims, place)

@@ -9,12 +9,14 @@ and a cast or copy that makes an output writes it dense at once. torch is import
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from operator import attrgetter
 from typing import Any
 
 from compiler.dtypes import DType
 from compiler.errors import Unsupported
 from compiler.ir.fusion import Fusion, Literal, Op
-from compiler.ir.ops import MOVES, OpKind
+from compiler.ir.ops import MOVES, POINTWISE, OpKind
 from search.proof.verify.arrays import Array
 from search.proof.verify.tolerance import tolerance
 
@@ -101,10 +103,15 @@ def _step(op: Op, fusion: Fusion) -> _Step:
             return lambda x: x[places].expand(result.shape)
         case OpKind.PERMUTE:
             return lambda x: x.permute(op.dims)
-    step = _pointwise().get(op.kind)
-    if step is None:
-        raise Unsupported(f"operator {op.kind} in eager torch", "Add it to search/measure/eager.py.")
-    return step
+        case OpKind.COPY:
+            return _copy()
+    return _elementwise(op.kind)
+
+
+def _copy() -> _Step:
+    import torch
+
+    return lambda x: x.clone(memory_format=torch.contiguous_format)
 
 
 def _cast(dtype: DType, dense: bool) -> _Step:
@@ -175,37 +182,12 @@ def _dtypes() -> dict[DType, Any]:
     }
 
 
-def _pointwise() -> dict[OpKind, _Step]:
-    """torch's operators where they are one call of the same meaning; gelu is the tanh form of the contract."""
+def _elementwise(kind: OpKind) -> _Step:
+    """torch's call of the same meaning, which the operator's row names. Raises Unsupported where there is none."""
     import torch
-    from torch.nn import functional
 
-    return {
-        OpKind.COPY: lambda x: x.clone(memory_format=torch.contiguous_format),
-        OpKind.NEG: torch.neg,
-        OpKind.ABS: torch.abs,
-        OpKind.EXP: torch.exp,
-        OpKind.LOG: torch.log,
-        OpKind.TANH: torch.tanh,
-        OpKind.SIGMOID: torch.sigmoid,
-        OpKind.RELU: torch.relu,
-        OpKind.GELU: lambda x: functional.gelu(x, approximate="tanh"),
-        OpKind.SILU: functional.silu,
-        OpKind.SQRT: torch.sqrt,
-        OpKind.RSQRT: torch.rsqrt,
-        OpKind.RECIPROCAL: torch.reciprocal,
-        OpKind.SQUARE: torch.square,
-        OpKind.ADD: torch.add,
-        OpKind.SUB: torch.sub,
-        OpKind.MUL: torch.mul,
-        OpKind.DIV: torch.div,
-        OpKind.MAXIMUM: torch.maximum,
-        OpKind.MINIMUM: torch.minimum,
-        OpKind.EQ: torch.eq,
-        OpKind.NE: torch.ne,
-        OpKind.LT: torch.lt,
-        OpKind.LE: torch.le,
-        OpKind.GT: torch.gt,
-        OpKind.GE: torch.ge,
-        OpKind.WHERE: torch.where,
-    }
+    row = kind.row
+    if kind not in POINTWISE or row.torch == "":
+        raise Unsupported(f"operator {kind} in eager torch", "Name torch's call in compiler/ir/ops/kinds.py.")
+    call: _Step = attrgetter(row.torch or kind.value)(torch)
+    return partial(call, **dict(row.torch_options)) if row.torch_options else call

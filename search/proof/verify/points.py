@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from compiler.ir.fusion import Fusion, Literal, Op
-from compiler.ir.ops import REDUCTIONS, OpKind
+from compiler.ir.ops import FOLDS, OpKind
 from compiler.ir.pinned import pinned
 from compiler.reference import Arithmetic
 from search.proof.verify.arrays import NumpyArrays
@@ -105,7 +105,7 @@ class PointWalk(Generic[T]):
                 return self.arithmetic.tensor(at.index[op.dims[0]], value.dtype)
             case OpKind.CAT:
                 return self._cat(op, at)
-            case kind if kind in REDUCTIONS or kind is OpKind.MEAN:
+            case kind if kind in FOLDS:
                 return self._reduced(op, at)
         operands = [x if isinstance(x, Literal) else self.value(x, at) for x in op.inputs]
         dtype = self.fusion.value(op.tensor_inputs[-1]).dtype

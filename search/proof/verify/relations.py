@@ -12,13 +12,10 @@ from dataclasses import dataclass
 
 from compiler.dtypes import DType
 from compiler.ir.fusion import Fusion, Op
-from compiler.ir.ops import COMPARE, OpKind
+from compiler.ir.ops import COMPARE, OpKind, Zero
 from compiler.reference import FLOAT_FORMATS
 
 _EXTREMES = (OpKind.AMAX, OpKind.AMIN)
-_SIGN_IS_OPEN = frozenset(
-    {OpKind.SUM, OpKind.MEAN, OpKind.AMAX, OpKind.AMIN, OpKind.MAXIMUM, OpKind.MINIMUM, OpKind.RELU}
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +40,7 @@ def relations(fusion: Fusion) -> Mapping[str, Relation]:
 def zeros_have_signs(fusion: Fusion, name: str) -> bool:
     """Whether a zero of this value has the sign that operators give it. Of sums, and of maxima and minima of zeros of
     both signs, either is right: torch's own depends on the device and the order."""
-    return not any(op.kind in _SIGN_IS_OPEN for op in fusion.behind(name))
+    return not any(op.kind.row.zero is Zero.OPEN for op in fusion.behind(name))
 
 
 def _relation(fusion: Fusion, made: Mapping[str, Op], op: Op) -> Relation | None:
