@@ -24,6 +24,14 @@ UnaryName = Literal[
 BinaryName = Literal["add", "sub", "mul", "div", "maximum", "minimum"]
 CompareName = Literal["eq", "ne", "lt", "le", "gt", "ge"]
 ReduceName = Literal["sum", "mean", "amax", "amin"]
+FLOAT_ONLY = frozenset(
+    {"exp", "log", "tanh", "sigmoid", "gelu", "silu", "sqrt", "rsqrt", "reciprocal", "div", "fma", "mean"}
+)
+"""Operators without a meaning on integers: `div` is for floats (docs/contracts.md, "Fusion"); others give floats."""
+
+TAKES_BOOL = frozenset({"maximum", "minimum", "amax", "amin"})
+"""Arithmetic that keeps its meaning on bool (or, and, any, all); the rest asks for a cast first."""
+
 Memory = Literal["register", "tmem", "global"]
 
 NON_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from typing import assert_never
 
 from fusetune.wire.extent import Extent, product
-from fusetune.wire.fusion import Binary as BinaryOp
 from fusetune.wire.fusion import (
+    FLOAT_ONLY,
+    TAKES_BOOL,
     BroadcastTo,
     Cast,
     Cat,
@@ -25,19 +26,12 @@ from fusetune.wire.fusion import (
     Unary,
     Where,
 )
+from fusetune.wire.fusion import Binary as BinaryOp
 from fusetune.wire.problems import Problem
 
 FLOATS: frozenset[str] = frozenset({"f64", "f32", "f16", "bf16"})
 INTEGER_BITS = {"i8": 8, "i32": 32, "i64": 64}
 ITEM_BYTES = {"f64": 8, "f32": 4, "f16": 2, "bf16": 2, "i8": 1, "i32": 4, "i64": 8, "bool": 1}
-
-FLOAT_ONLY = frozenset(
-    {"exp", "log", "tanh", "sigmoid", "gelu", "silu", "sqrt", "rsqrt", "reciprocal", "div", "fma", "mean"}
-)
-"""Operators without a meaning on integers: `div` is for floats (docs/contracts.md, "Fusion"); others give floats."""
-
-TAKES_BOOL = frozenset({"maximum", "minimum", "amax", "amin"})
-"""Arithmetic that keeps its meaning on bool (or, and, any, all); the rest asks for a cast first."""
 
 
 @dataclass(frozen=True, slots=True)
