@@ -1,5 +1,5 @@
 """Every operator, as one row: the table that all other places read. Meanings are torch's on CUDA (docs/contracts.md,
-"Fusion").
+"Fusion"); how one is added: docs/extending/operator.md.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class OpKind(StrEnum):
     # Copies and casts ------------------------------------------------------------------------------------------------
 
     COPY = "copy", OpRow(OpClass.COPY, takes=Takes.ALL, rounds=False)
-    CAST = "cast", OpRow(OpClass.CAST, takes=Takes.ALL)
+    CAST = "cast", OpRow(OpClass.CAST, takes=Takes.ALL, torch="")
 
     # Arithmetic ------------------------------------------------------------------------------------------------------
 

@@ -55,7 +55,8 @@ def forms(op: OpKind) -> list[MathGrade]:
     return [grade for grade in MathGrade if op.row.nearest(grade) is grade]
 
 
-CASES = [pytest.param(op, grade, id=function(op, grade)) for op in KINDS for grade in forms(op)]
+FORMS = [(op, grade) for op in KINDS for grade in forms(op)]
+CASES = [pytest.param(op, grade, id=function(op, grade)) for op, grade in FORMS]
 
 EDGES = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 1e-40, -1e-40, 3e38, -3e38, 1.0, -1.0], np.float32)
 
@@ -147,7 +148,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     if compiler is None:
         pytest.skip("no C++ compiler here")
     text = [HOST_PRELUDE, pieces(["math"]).removeprefix(pieces(["approx"]))]
-    for op, grade in (case.values for case in CASES):
+    for op, grade in FORMS:
         text.append(
             f'extern "C" void each_{function(op, grade)}(const float* a, const float* b, float* out, int n) '
             f"{{ for (int i = 0; i < n; ++i) out[i] = {called(op, grade)}; }}"
