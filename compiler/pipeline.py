@@ -69,9 +69,8 @@ class GeneratedLaunch:
     @property
     def approximations(self) -> tuple[str, ...]:
         """Approximate device functions in the kernel, by name."""
-        used = (op for op in self.scheduled.ops if op.kind in ARITHMETIC)
-        approximate = (op for op in used if op.kind.row.nearest(op.grade) is not MathGrade.EXACT)
-        return tuple(sorted({function(op.kind, op.grade) for op in approximate}))
+        computed = ((op.kind, op.grade) for op in self.scheduled.ops if op.kind in ARITHMETIC)
+        return tuple(sorted({function(*one) for one in computed if one[0].row.nearest(one[1]) is not MathGrade.EXACT}))
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 from pathlib import Path
 
+from compiler.dtypes import DType
 from compiler.ir.ops import COMPILED, POINTWISE, ErrorBound, MathForm, OpClass, OpKind
 
 PAGE = Path(__file__).with_name("operators.md")
@@ -38,7 +39,7 @@ def _line(kind: OpKind) -> str:
     named = "" if row.torch == "" or kind not in POINTWISE else f"`{row.torch or kind}`"
     forms = (("exact", row.exact), ("approx", row.approx), ("coarse", row.coarse), ("f64", row.f64))
     told = "; ".join(_form(name, form) for name, form in forms if form is not None)
-    return f"| `{kind}` | {row.takes.value} | {named} | {told} |"
+    return f"| `{kind}` | {' '.join(dtype for dtype in DType if dtype in row.takes)} | {named} | {told} |"
 
 
 def _form(name: str, form: MathForm) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from compiler.dtypes import DType
-from compiler.ir.ops import ARITHMETIC, MathGrade, OpKind, Takes
+from compiler.ir.ops import ARITHMETIC, MathGrade, OpKind
 
 COMPUTED_IN = {
     DType.F64: DType.F64,
@@ -38,11 +38,7 @@ _PIECES = {
 
 def has_meaning(kind: OpKind, dtype: DType) -> bool:
     """Whether an operator is arithmetic that `dtype` has."""
-    if kind not in ARITHMETIC:
-        return False
-    if dtype.is_float:
-        return True
-    return kind.row.takes is Takes.ALL or (kind.row.takes is Takes.NUMBERS and dtype is not DType.BOOL)
+    return kind in ARITHMETIC and dtype in kind.row.takes
 
 
 def function(kind: OpKind, grade: MathGrade, dtype: DType = DType.F32) -> str:

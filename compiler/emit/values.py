@@ -10,7 +10,7 @@ from compiler.emit.functions import COMPUTED_IN, call
 from compiler.emit.literals import literal, rounded_to_half
 from compiler.emit.text import total
 from compiler.ir.fusion import Literal
-from compiler.ir.ops import COMPARE, MOVES, MathGrade, OpKind
+from compiler.ir.ops import CARRIES, COMPARE, MathGrade, OpKind
 from compiler.lower.kernel_ir import Compute, Convert
 from compiler.lower.operands import Reg
 
@@ -30,7 +30,7 @@ may have an input called `i8`."""
 _HALVES = {DType.BF16: "bf16", DType.F16: "f16"}
 _WIDER_THAN_F32 = frozenset({DType.F64, DType.I64, DType.I32})
 _WIDEST_FIRST = tuple(dict.fromkeys(COMPUTED_IN.values()))
-_COPIES = MOVES | {OpKind.CAT, OpKind.CAST}
+_COPIES = CARRIES | {OpKind.CAST}
 
 
 def reg(r: Reg) -> str:

@@ -17,6 +17,7 @@ from compiler.explicit.elements import Array
 from compiler.ir.fusion import Fusion, Literal, Op
 from compiler.ir.ops import OpKind
 from compiler.reference import FLOAT_FORMATS, operators
+from compiler.reference.boxes import through, whole
 
 _ROUNDINGS = 16
 """Roundings that a float result may be off by: a few operators of some ulp each, approximate functions among them."""
@@ -63,16 +64,11 @@ def _apply(op: Op, operands: list[Array | Literal], shape: tuple[int, ...], dtyp
     match op.kind:
         case OpKind.COPY:
             return x
-        case OpKind.PERMUTE:
-            return x.transpose(op.dims)
-        case OpKind.BROADCAST_TO:
-            apart = [1] * len(shape)
-            for d, n in zip(op.dims, x.shape, strict=True):
-                apart[d] = n
-            return np.broadcast_to(x.reshape(apart), shape)
+        case OpKind.PERMUTE | OpKind.BROADCAST_TO:
+            return np.asarray(through(op, x.shape, shape, whole(shape), np.broadcast_to).view(x))
         case OpKind.SUM | OpKind.AMAX | OpKind.AMIN:
             axes = tuple(d % x.ndim for d in op.dims)
-            return np.asarray(operators.fold(op.kind, x, axes, np)).reshape(shape)
+            return np.asarray(operators.exact(op.kind, [x, axes], np)).reshape(shape)
         case OpKind.CAT | OpKind.IOTA | OpKind.SLICE | OpKind.RESHAPE | OpKind.VIEW | OpKind.MEAN | OpKind.CAST:
             raise Unsupported(f"{op.output}: {op.kind} in an explicit schedule", "Use the operators of the format.")
         case _:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from compiler.dtypes import DType
@@ -34,30 +35,13 @@ def cast(x: Array, source: DType, target: DType, xp: Any) -> Array:
     return wrapped(xp.asarray(xp.asarray(x), dtype=xp.int64), target, xp)
 
 
-def pointwise(kind: OpKind, args: list[Array], dtype: DType, xp: Any) -> Array:
+def pointwise(kind: OpKind, args: Sequence[Array], dtype: DType, xp: Any) -> Array:
     """An elementwise operator but for casts; `dtype` is that of its operands (of `where`, of those chosen from)."""
     found = exact(kind, args, xp)
     return found if dtype.is_float or kind in COMPARE else wrapped(found, dtype, xp)
 
 
-def exact(kind: OpKind, args: list[Array], xp: Any) -> Array:
-    """The reference of an operator's row on these operands."""
+def exact(kind: OpKind, args: Sequence[Any], xp: Any) -> Array:
+    """The reference of an operator's row on these operands; of a fold, on its operand and the axes."""
     assert kind.row.reference is not None, f"{kind} has no reference"
     return kind.row.reference(xp, *args)
-
-
-def fold(kind: OpKind, x: Array, axes: tuple[int, ...], xp: Any) -> Array:
-    """A sum (of a mean too), largest or least along `axes`, which stay with size 1; NaN wins. Integers in int64."""
-    return exact(kind, [x, axes], xp)
-
-
-def merge(kind: OpKind, x: Array, y: Array, xp: Any) -> Array:
-    """The fold of two parts of an operand from the folds of each."""
-    return exact(OpKind(kind.row.step), [x, y], xp)
-
-
-def finish(kind: OpKind, x: Array, count: int, dtype: DType, xp: Any) -> Array:
-    """A reduction of `count` elements each, from their fold."""
-    if kind is OpKind.MEAN:
-        return x / count
-    return wrapped(x, dtype, xp) if kind is OpKind.SUM else x

@@ -16,7 +16,7 @@ from math import isqrt, prod
 
 from compiler.dtypes import DType
 from compiler.ir.fusion import Fusion, Op
-from compiler.ir.ops import FOLDS, SUMS, OpKind
+from compiler.ir.ops import FOLDS, OpKind
 from search.launches.writer import Writer
 
 GROUPS_PER_SM = (1, 2, 4)
@@ -101,23 +101,16 @@ def in_groups(fusion: Fusion, groups: int) -> Fusion:
 
 def _fold_in_groups(w: Writer, op: Op, groups: int, added: dict[_Added, str]) -> None:
     """A column reduction by way of the parts of its groups. `added`: what rows were brought to whole groups by."""
-    source, result = w.source.value(op.tensor_inputs[0]), w.source.value(op.output)
+    source = w.source.value(op.tensor_inputs[0])
     rows = prod(source.shape[d] for d in op.dims)
     inner = source.shape[len(op.dims) :]
-    summed = op.kind in SUMS
-    kind = OpKind.SUM if summed else op.kind
-    name = w.names[op.tensor_inputs[0]]
-    dtype = DType.F32 if summed and result.dtype in (DType.F16, DType.BF16) else result.dtype
-    if dtype is DType.F32:
-        name = w.cast(name, dtype)
+    kind, dtype = w.parts_of(op)
+    name = w.cast(w.names[op.tensor_inputs[0]], dtype)
     if rows % groups:
         name = _with_rest(w, kind, w.reshape(name, (rows, *inner)), groups, added)
     cut = w.reshape(name, (groups, -(-rows // groups), *inner))
     parts = w.put(kind, [cut], (groups, *inner), dtype, (1,))
-    folded = w.put(kind, [parts], inner, dtype, (0,))
-    if op.kind is OpKind.MEAN:
-        folded = w.pointwise(OpKind.DIV, folded, float(rows), grade=op.grade)
-    w.names[op.output] = w.cast(w.reshape(folded, result.shape), result.dtype)
+    w.finish(op, w.put(kind, [parts], inner, dtype, (0,)))
 
 
 def _with_rest(w: Writer, kind: OpKind, name: str, groups: int, added: dict[_Added, str]) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 from compiler.dtypes import DType
 from compiler.errors import Unsupported
 from compiler.ir.fusion import Fusion, Literal, Op
-from compiler.ir.ops import MOVES, POINTWISE, OpKind
+from compiler.ir.ops import FOLDS, MOVES, POINTWISE, OpKind
 from search.proof.verify.arrays import Array
 from search.proof.verify.tolerance import tolerance
 
@@ -83,6 +83,8 @@ def _scalar(literal: Literal, like: Array) -> Array:
 
 def _step(op: Op, fusion: Fusion) -> _Step:
     """The torch call of one operator."""
+    import torch
+
     result = fusion.value(op.output)
     shape, dims = result.shape, op.dims
     match op.kind:
@@ -91,10 +93,10 @@ def _step(op: Op, fusion: Fusion) -> _Step:
         case OpKind.SLICE:
             return lambda x: x.narrow(dims[0], op.start, shape[dims[0]])
         case OpKind.CAT:
-            return _cat(dims[0])
+            return lambda *parts: torch.cat(parts, dims[0])
         case OpKind.IOTA:
             return _iota(shape, dims[0], result.dtype)
-        case OpKind.SUM | OpKind.MEAN | OpKind.AMAX | OpKind.AMIN:
+        case kind if kind in FOLDS:
             return _reduction(op, keepdim=len(shape) == len(fusion.value(op.tensor_inputs[0]).shape))
         case OpKind.CAST:
             return _cast(result.dtype, dense=op.output in fusion.outputs)
@@ -104,14 +106,8 @@ def _step(op: Op, fusion: Fusion) -> _Step:
         case OpKind.PERMUTE:
             return lambda x: x.permute(op.dims)
         case OpKind.COPY:
-            return _copy()
+            return lambda x: x.clone(memory_format=torch.contiguous_format)
     return _elementwise(op.kind)
-
-
-def _copy() -> _Step:
-    import torch
-
-    return lambda x: x.clone(memory_format=torch.contiguous_format)
 
 
 def _cast(dtype: DType, dense: bool) -> _Step:
@@ -122,12 +118,6 @@ def _cast(dtype: DType, dense: bool) -> _Step:
         raise Unsupported(f"dtype {dtype} in eager torch", "Add it to search/measure/eager.py.")
     layout = torch.contiguous_format if dense else torch.preserve_format
     return lambda x: x.to(to, memory_format=layout)
-
-
-def _cat(dim: int) -> _Step:
-    import torch
-
-    return lambda *parts: torch.cat(parts, dim)
 
 
 def _iota(shape: tuple[int, ...], dim: int, dtype: DType) -> _Step:
@@ -142,15 +132,9 @@ def _iota(shape: tuple[int, ...], dim: int, dtype: DType) -> _Step:
 def _reduction(op: Op, keepdim: bool) -> _Step:
     import torch
 
-    match op.kind:
-        case OpKind.SUM:  # torch would widen integers
-            return lambda x: torch.sum(x, op.dims, keepdim=keepdim, dtype=x.dtype)
-        case OpKind.MEAN:
-            return lambda x: torch.mean(x, op.dims, keepdim=keepdim)
-        case OpKind.AMAX:
-            return lambda x: torch.amax(x, op.dims, keepdim=keepdim)
-        case _:
-            return lambda x: torch.amin(x, op.dims, keepdim=keepdim)
+    if op.kind is OpKind.SUM:  # torch would widen integers
+        return lambda x: torch.sum(x, op.dims, keepdim=keepdim, dtype=x.dtype)
+    return partial(getattr(torch, op.kind), dim=op.dims, keepdim=keepdim)
 
 
 def _dense_and_apart(outputs: list[Array], inputs: Sequence[Array]) -> tuple[Array, ...]:

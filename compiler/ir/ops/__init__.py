@@ -4,14 +4,18 @@ classes, read off the rows."""
 from __future__ import annotations
 
 from compiler.ir.ops.kinds import OpKind
-from compiler.ir.ops.row import ErrorBound, MathForm, MathGrade, OpClass, OpRow, Takes, Zero
+from compiler.ir.ops.row import ANY_TYPE, FLOATS, ErrorBound, MathForm, MathGrade, OpClass, OpRow, Zero
 
 __all__ = [
+    "ANY_TYPE",
     "ARITHMETIC",
     "BINARY",
+    "CARRIES",
     "COMPARE",
     "COMPILED",
     "COSTLY",
+    "EXTREMES",
+    "FLOATS",
     "FOLDS",
     "MOVES",
     "POINTWISE",
@@ -26,7 +30,6 @@ __all__ = [
     "OpClass",
     "OpKind",
     "OpRow",
-    "Takes",
     "Zero",
 ]
 
@@ -53,6 +56,9 @@ scheduled fusions only: a chain of views on an input is one read."""
 MOVES = VIEWS | _of(OpClass.COPY)
 """Operators that may carry data between memories."""
 
+CARRIES = MOVES | _of(OpClass.JOIN)
+"""Operators whose results are elements of their operands, bit for bit."""
+
 FOLDS = _of(OpClass.FOLD)
 """Reductions of a fusion."""
 
@@ -61,6 +67,9 @@ REDUCTIONS = FOLDS - {OpKind.MEAN}
 
 SUMS = frozenset({OpKind.SUM, OpKind.MEAN})
 """Folds that add."""
+
+EXTREMES = FOLDS - SUMS
+"""The greatest or the least of what is folded."""
 
 PRODUCTS = frozenset({OpKind.MUL, OpKind.SQUARE})
 """What a sum may take in unrounded."""

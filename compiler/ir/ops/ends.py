@@ -34,7 +34,7 @@ def falling(f: Callable[..., Array], operands: Sequence[Pair], xp: Any) -> Pair:
 
 
 def difference(f: Callable[..., Array], operands: Sequence[Pair], xp: Any) -> Pair:
-    """Of a function that rises with its first operand and falls with its second."""
+    """Of a function, or a comparison, that rises with its first operand and falls with its second."""
     (xl, xh), (yl, yh) = operands
     return f(xl, yh), f(xh, yl)
 
@@ -113,11 +113,6 @@ def below(f: Callable[..., Array], operands: Sequence[Pair], xp: Any) -> Pair:
     """Of a comparison that holds the more the less the first operand is, and the greater the second."""
     (xl, xh), (yl, yh) = operands
     return f(xh, yl), f(xl, yh)
-
-
-def above(f: Callable[..., Array], operands: Sequence[Pair], xp: Any) -> Pair:
-    """Of a comparison that holds the more the greater the first operand is, and the less the second."""
-    return difference(f, operands, xp)
 
 
 def _hull(corners: Sequence[Array], xp: Any) -> Pair:

@@ -11,7 +11,7 @@ from math import inf
 from typing import Any
 
 from compiler.ir.ops import ends
-from compiler.ir.ops.row import ErrorBound, FunctionCost, MathForm, OpClass, OpRow, Reference, Takes, Zero
+from compiler.ir.ops.row import ANY_TYPE, FLOATS, ErrorBound, FunctionCost, MathForm, OpClass, OpRow, Reference, Zero
 
 _ULP = 2.0**-23
 _LEAST_NORMAL = 2.0**-126
@@ -44,7 +44,7 @@ _SUMMED = OpRow(
 
 
 def _comparison(reference: Reference, rule: ends.Ends, symbol: str, mirrored: str) -> OpRow:
-    return OpRow(OpClass.COMPARISON, 2, Takes.ALL, reference, rule, symbol=symbol, mirrored=mirrored)
+    return OpRow(OpClass.COMPARISON, 2, ANY_TYPE, reference, rule, symbol=symbol, mirrored=mirrored)
 
 
 def _gelu(xp: Any, x: Any) -> Any:
@@ -72,8 +72,8 @@ class OpKind(StrEnum):
 
     # Copies and casts ------------------------------------------------------------------------------------------------
 
-    COPY = "copy", OpRow(OpClass.COPY, takes=Takes.ALL, rounds=False)
-    CAST = "cast", OpRow(OpClass.CAST, takes=Takes.ALL, torch="")
+    COPY = "copy", OpRow(OpClass.COPY, takes=ANY_TYPE, rounds=False)
+    CAST = "cast", OpRow(OpClass.CAST, takes=ANY_TYPE, torch="")
 
     # Arithmetic ------------------------------------------------------------------------------------------------------
 
@@ -110,7 +110,7 @@ class OpKind(StrEnum):
         OpRow(
             OpClass.BINARY,
             2,
-            takes=Takes.FLOATS,
+            takes=FLOATS,
             reference=lambda xp, x, y: x / y,
             ends=ends.quotients,
             approx=_QUOTIENT,
@@ -123,7 +123,7 @@ class OpKind(StrEnum):
         OpRow(
             OpClass.BINARY,
             2,
-            takes=Takes.ALL,
+            takes=ANY_TYPE,
             reference=lambda xp, x, y: xp.maximum(x, y),
             ends=ends.rising,
             zero=Zero.OPEN,
@@ -135,7 +135,7 @@ class OpKind(StrEnum):
         OpRow(
             OpClass.BINARY,
             2,
-            takes=Takes.ALL,
+            takes=ANY_TYPE,
             reference=lambda xp, x, y: xp.minimum(x, y),
             ends=ends.rising,
             zero=Zero.OPEN,
@@ -149,7 +149,7 @@ class OpKind(StrEnum):
         "exp",
         OpRow(
             OpClass.UNARY,
-            takes=Takes.FLOATS,
+            takes=FLOATS,
             reference=lambda xp, x: xp.exp(x),
             ends=ends.rising,
             exact=_library(2 * _ULP, 2 * _LEAST),
@@ -166,7 +166,7 @@ class OpKind(StrEnum):
         "log",
         OpRow(
             OpClass.UNARY,
-            takes=Takes.FLOATS,
+            takes=FLOATS,
             reference=lambda xp, x: xp.log(x),
             ends=ends.rising,
             exact=_library(2 * _ULP),
@@ -183,7 +183,7 @@ class OpKind(StrEnum):
         "tanh",
         OpRow(
             OpClass.UNARY,
-            takes=Takes.FLOATS,
+            takes=FLOATS,
             reference=lambda xp, x: xp.tanh(x),
             ends=ends.rising,
             exact=_library(4 * _ULP, 2 * _LEAST),
@@ -196,7 +196,7 @@ class OpKind(StrEnum):
         "sigmoid",
         OpRow(
             OpClass.UNARY,
-            takes=Takes.FLOATS,
+            takes=FLOATS,
             reference=lambda xp, x: 1.0 / (1.0 + xp.exp(-x)),
             ends=ends.rising,
             exact=_library(6 * _ULP, 2 * _LEAST, "as exp, a sum and a quotient"),
@@ -213,7 +213,7 @@ class OpKind(StrEnum):
         "gelu",
         OpRow(
             OpClass.UNARY,
-            takes=Takes.FLOATS,
+            takes=FLOATS,
             reference=_gelu,
             ends=ends.lowest_at(-0.7524614220710162, -0.17004075),
             exact=_library(
@@ -237,7 +237,7 @@ class OpKind(StrEnum):
         "silu",
         OpRow(
             OpClass.UNARY,
-            takes=Takes.FLOATS,
+            takes=FLOATS,
             reference=lambda xp, x: x / (1.0 + xp.exp(-x)),
             ends=ends.lowest_at(-1.2784645427610738, -0.2784645427610738),
             exact=_library(6 * _ULP, 2 * _LEAST, "as sigmoid"),
@@ -255,7 +255,7 @@ class OpKind(StrEnum):
         "sqrt",
         OpRow(
             OpClass.UNARY,
-            takes=Takes.FLOATS,
+            takes=FLOATS,
             reference=lambda xp, x: xp.sqrt(x),
             ends=ends.rising,
             approx=MathForm(ErrorBound(2 * _ULP), "sqrt.approx.f32: relative error 2^-23"),
@@ -267,7 +267,7 @@ class OpKind(StrEnum):
         "rsqrt",
         OpRow(
             OpClass.UNARY,
-            takes=Takes.FLOATS,
+            takes=FLOATS,
             reference=lambda xp, x: 1.0 / xp.sqrt(x),
             ends=ends.falling,
             exact=_library(2 * _ULP, source="a root and a quotient, each rounded"),
@@ -282,7 +282,7 @@ class OpKind(StrEnum):
         "reciprocal",
         OpRow(
             OpClass.UNARY,
-            takes=Takes.FLOATS,
+            takes=FLOATS,
             reference=lambda xp, x: 1.0 / x,
             ends=ends.reciprocals,
             approx=MathForm(ErrorBound(2 * _ULP, absolute=_LEAST), "rcp.approx.f32: 1 ulp"),
@@ -300,36 +300,36 @@ class OpKind(StrEnum):
     )
     LT = "lt", _comparison(lambda xp, x, y: x < y, ends.below, "<", "gt")
     LE = "le", _comparison(lambda xp, x, y: x <= y, ends.below, "<=", "ge")
-    GT = "gt", _comparison(lambda xp, x, y: x > y, ends.above, ">", "lt")
-    GE = "ge", _comparison(lambda xp, x, y: x >= y, ends.above, ">=", "le")
+    GT = "gt", _comparison(lambda xp, x, y: x > y, ends.difference, ">", "lt")
+    GE = "ge", _comparison(lambda xp, x, y: x >= y, ends.difference, ">=", "le")
 
     # Of three operands -----------------------------------------------------------------------------------------------
 
-    WHERE = "where", OpRow(OpClass.SELECTION, 3, Takes.ALL, lambda xp, mask, x, y: xp.where(mask, x, y), rounds=False)
+    WHERE = "where", OpRow(OpClass.SELECTION, 3, ANY_TYPE, lambda xp, mask, x, y: xp.where(mask, x, y), rounds=False)
     FMA = (
         "fma",
-        OpRow(OpClass.TERNARY, 3, Takes.FLOATS, lambda xp, x, y, z: x * y + z, ends.fused, torch=""),
+        OpRow(OpClass.TERNARY, 3, FLOATS, lambda xp, x, y, z: x * y + z, ends.fused, torch=""),
     )
 
     # Views: index maps, which `compiler.ir.views` has ----------------------------------------------------------------
 
-    BROADCAST_TO = "broadcast_to", OpRow(OpClass.VIEW, takes=Takes.ALL, rounds=False)
-    PERMUTE = "permute", OpRow(OpClass.VIEW, takes=Takes.ALL, rounds=False)
-    RESHAPE = "reshape", OpRow(OpClass.VIEW, takes=Takes.ALL, rounds=False)
-    SLICE = "slice", OpRow(OpClass.VIEW, takes=Takes.ALL, rounds=False)
-    VIEW = "view", OpRow(OpClass.VIEW, takes=Takes.ALL, rounds=False)
-    CAT = "cat", OpRow(OpClass.JOIN, None, Takes.ALL, rounds=False)
+    BROADCAST_TO = "broadcast_to", OpRow(OpClass.VIEW, takes=ANY_TYPE, rounds=False)
+    PERMUTE = "permute", OpRow(OpClass.VIEW, takes=ANY_TYPE, rounds=False)
+    RESHAPE = "reshape", OpRow(OpClass.VIEW, takes=ANY_TYPE, rounds=False)
+    SLICE = "slice", OpRow(OpClass.VIEW, takes=ANY_TYPE, rounds=False)
+    VIEW = "view", OpRow(OpClass.VIEW, takes=ANY_TYPE, rounds=False)
+    CAT = "cat", OpRow(OpClass.JOIN, None, ANY_TYPE, rounds=False)
     IOTA = "iota", OpRow(OpClass.SOURCE, 0)
 
     # Folds -----------------------------------------------------------------------------------------------------------
 
     SUM = "sum", _SUMMED
-    MEAN = "mean", replace(_SUMMED, takes=Takes.FLOATS, approx=_QUOTIENT)
+    MEAN = "mean", replace(_SUMMED, takes=FLOATS, approx=_QUOTIENT)
     AMAX = (
         "amax",
         OpRow(
             OpClass.FOLD,
-            takes=Takes.ALL,
+            takes=ANY_TYPE,
             reference=lambda xp, x, axes: xp.amax(x, axis=axes, keepdims=True),
             begins=-inf,
             step="maximum",
@@ -341,7 +341,7 @@ class OpKind(StrEnum):
         "amin",
         OpRow(
             OpClass.FOLD,
-            takes=Takes.ALL,
+            takes=ANY_TYPE,
             reference=lambda xp, x, axes: xp.amin(x, axis=axes, keepdims=True),
             begins=inf,
             step="minimum",

@@ -11,11 +11,17 @@ from dataclasses import dataclass
 from enum import Enum, StrEnum
 from typing import Any
 
+from compiler.dtypes import DType
 from compiler.ir.ops.ends import Ends
 
 Reference = Callable[..., Any]
 """The exact function: the array module, then the operands (of a fold: one and the axes, which stay with size 1). Floats
 are f64, integers int64, bools bools; rounding and wrapping are the caller's."""
+
+
+FLOATS = frozenset({DType.F64, DType.F32, DType.F16, DType.BF16})
+NUMBERS = FLOATS | {DType.I64, DType.I32, DType.I8}
+ANY_TYPE = NUMBERS | {DType.BOOL}
 
 
 class OpClass(StrEnum):
@@ -41,14 +47,6 @@ class MathGrade(StrEnum):
     EXACT = "exact"
     APPROX = "approx"
     COARSE = "coarse"
-
-
-class Takes(Enum):
-    """The types that an operator has a meaning on."""
-
-    FLOATS = "floats"
-    NUMBERS = "floats and integers"
-    ALL = "floats, integers and bools"
 
 
 class Zero(Enum):
@@ -117,7 +115,7 @@ class OpRow:
 
     cls: OpClass
     arity: int | None = 1
-    takes: Takes = Takes.NUMBERS
+    takes: frozenset[DType] = NUMBERS
     reference: Reference | None = None
     ends: Ends | None = None
     exact: MathForm | None = None

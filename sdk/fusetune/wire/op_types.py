@@ -82,7 +82,7 @@ def result_type(op: Op, operands: tuple[OperandType, ...], check: OpCheck) -> Te
             return TensorType(_tensor(operands[0]).shape, dtype)
         case Unary():
             return _arithmetic_dtype(op.op, _tensor(operands[0]), check)
-        case BinaryOp():
+        case BinaryOp() | Fma():
             same = _same_type(operands, 0, check)
             return None if same is None else _arithmetic_dtype(op.op, same, check)
         case Compare():
@@ -90,9 +90,6 @@ def result_type(op: Op, operands: tuple[OperandType, ...], check: OpCheck) -> Te
             return None if same is None else TensorType(same.shape, "bool")
         case Where():
             return _where(operands, check)
-        case Fma():
-            same = _same_type(operands, 0, check)
-            return None if same is None else _arithmetic_dtype(op.op, same, check)
         case BroadcastTo():
             return _broadcast_to(op, _tensor(operands[0]), check)
         case Permute():
@@ -113,30 +110,13 @@ def result_type(op: Op, operands: tuple[OperandType, ...], check: OpCheck) -> Te
             assert_never(op)
 
 
-def arity(op: Op) -> int | None:
-    """How many operands the operator takes; None for `cat`, which takes one or more."""
-    match op:
-        case Copy() | Cast() | Unary() | BroadcastTo() | Permute() | Reshape() | Slice() | Reduce():
-            return 1
-        case BinaryOp() | Compare() | Matmul():
-            return 2
-        case Where() | Fma():
-            return 3
-        case Iota():
-            return 0
-        case Cat():
-            return None
-        case _:
-            assert_never(op)
-
-
 def _tensor(operand: OperandType) -> TensorType:
     assert isinstance(operand, TensorType)
     return operand
 
 
 def _arity_fits(op: Op, count: int, check: OpCheck) -> bool:
-    wanted = arity(op)
+    wanted = op.arity
     if wanted is None:
         if count:
             return True

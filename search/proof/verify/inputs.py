@@ -26,7 +26,7 @@ from collections.abc import Callable
 
 from compiler.dtypes import DType
 from compiler.ir.fusion import Fusion, Literal, Value
-from compiler.ir.ops import COMPARE, FOLDS, MOVES, OpKind, Zero
+from compiler.ir.ops import CARRIES, COMPARE, EXTREMES, FOLDS, OpKind, Zero
 from compiler.reference import FLOAT_FORMATS
 from search.proof.verify.arrays import Array, Arrays, storage_elems
 from search.proof.verify.integers import bools, compared, integers, lone_elements, moved_integers
@@ -46,7 +46,6 @@ FEW_RESULTS = 64
 """Elements of a result of which each has a deciding element of its own, in one set or another."""
 
 _FINE = frozenset({RANDOM, "large", "tiny"})
-_EXTREMES = frozenset({OpKind.AMAX, OpKind.AMIN})
 _PEAKS_IN_A_FOLD = 24
 _LARGEST_COMPARED = 1000.0
 _SPECIAL = (math.inf, -math.inf, math.nan, 0.0, -0.0, 2.0**-130, -(2.0**-24))
@@ -58,7 +57,7 @@ _TIES = (-2.0, -1.5, -1.0, -0.5, 0.5, 1.0, 1.5, 2.0)
 
 def only_moves(fusion: Fusion) -> bool:
     """Whether every op carries values unchanged, so that outputs must be exact."""
-    return all(op.kind in MOVES or op.kind is OpKind.CAT for op in fusion.ops)
+    return all(op.kind in CARRIES for op in fusion.ops)
 
 
 def input_sets(fusion: Fusion) -> tuple[str, ...]:
@@ -67,7 +66,7 @@ def input_sets(fusion: Fusion) -> tuple[str, ...]:
         return (RANDOM,)
     if _reduction_length(fusion) <= 1:
         return ALL_SETS
-    results = [fusion.value(op.output).elems for op in fusion.ops if op.kind in _EXTREMES]
+    results = [fusion.value(op.output).elems for op in fusion.ops if op.kind in EXTREMES]
     lone = () if not results else LONE if min(results) < FEW_RESULTS else LONE[:2]
     return (*ALL_SETS, *FOLDED_SETS, *lone)
 

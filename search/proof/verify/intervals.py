@@ -16,13 +16,13 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from functools import partial
 from typing import Any
 
 from compiler.dtypes import DType
 from compiler.ir.fusion import Literal, Op
 from compiler.ir.ops import COMPARE, SUMS, OpKind
 from compiler.reference import FLOAT_FORMATS, Values, round_to, rounded
+from compiler.reference.operators import exact
 from search.proof.verify.arrays import Array
 from search.proof.verify.functions import error_of, sum_error, widen
 from search.proof.verify.relations import Relation, holds
@@ -240,10 +240,8 @@ class Intervals:
 
     def _rule(self, kind: OpKind, ends: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
         """What the operator's row says of operands between these ends."""
-        row = kind.row
-        assert row.ends is not None, f"{kind} has no ends"
-        assert row.reference is not None, f"{kind} has no reference"
-        return row.ends(partial(row.reference, self.xp), ends, self.xp)
+        assert kind.row.ends is not None, f"{kind} has no ends"
+        return kind.row.ends(lambda *x: exact(kind, x, self.xp), ends, self.xp)
 
     def _where(self, value: Array, condition: Bounded, x: Bounded, y: Bounded) -> Bounded:
         xp = self.xp

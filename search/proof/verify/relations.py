@@ -12,10 +12,8 @@ from dataclasses import dataclass
 
 from compiler.dtypes import DType
 from compiler.ir.fusion import Fusion, Op
-from compiler.ir.ops import COMPARE, OpKind, Zero
+from compiler.ir.ops import COMPARE, EXTREMES, OpKind, Zero
 from compiler.reference import FLOAT_FORMATS
-
-_EXTREMES = (OpKind.AMAX, OpKind.AMIN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +82,7 @@ def _extreme_behind(fusion: Fusion, made: Mapping[str, Op], name: str) -> Op | N
     place: list[int | None] = list(range(len(shape)))  # of the dimensions here, in the shape begun with
     while (op := made.get(name)) is not None:
         source = fusion.value(op.tensor_inputs[0]).shape if op.tensor_inputs else ()
-        if op.kind in _EXTREMES:
+        if op.kind in EXTREMES:
             return op if source == shape and _is_in_place(op, source, fusion.value(name).shape, place) else None
         if op.kind is OpKind.BROADCAST_TO:
             place = [place[d] for d in op.dims]

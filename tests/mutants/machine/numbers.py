@@ -18,7 +18,7 @@ from compiler.emit.functions import COMPUTED_IN, function
 from compiler.emit.literals import rounded_to_half
 from compiler.emulate.numeric import approximate, floating
 from compiler.ir.fusion import Literal
-from compiler.ir.ops import COMPARE, MOVES, MathGrade, OpKind
+from compiler.ir.ops import CARRIES, COMPARE, MathGrade, OpKind
 from compiler.lower.kernel_ir import Compute
 from compiler.lower.operands import Reg
 from compiler.reference import round_to
@@ -42,7 +42,7 @@ _ARRAYS = NumpyArrays()
 _HALVES = frozenset({DType.F16, DType.BF16})
 _WIDER_THAN_F32 = frozenset({DType.F64, DType.I64, DType.I32})
 _WIDEST_FIRST = tuple(dict.fromkeys(COMPUTED_IN.values()))
-_COPIES = MOVES | {OpKind.CAT, OpKind.CAST}
+_COPIES = CARRIES | {OpKind.CAST}
 
 
 def converted(x: Array, source: DType, target: DType) -> Array:
