@@ -38,7 +38,7 @@ help:
 	@echo "make test-ui    the dashboard in a headless Chromium"
 	@echo "make lint       formatting, lint rules and types, over everything"
 	@echo "make format     rewrite the sources as the formatter wants them"
-	@echo "make docs       rewrite docs/rules.md and docs/api.md from the code"
+	@echo "make docs       rewrite docs/rules.md, docs/operators.md and docs/api.md from the code"
 	@echo "make containers lint the containers' files; build and run them where an engine is at hand"
 	@echo "make setup      only the environment, in .venv; the commands above do it themselves"
 	@echo "make constraints  pin what pyproject.toml has gained"
@@ -97,6 +97,7 @@ format: $(READY)
 
 docs: $(READY)
 	$(PY) -m docs.generate_rules
+	$(PY) -m docs.generate_operators
 	$(PY) -m docs.generate_api
 	$(PY) -m docs.generate_concepts
 

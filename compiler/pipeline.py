@@ -9,10 +9,9 @@ from functools import cached_property
 from compiler.arch import Arch
 from compiler.emit.cuda import emit_launches
 from compiler.emit.functions import function
-from compiler.emit.math_forms import MATH_FORMS
 from compiler.errors import IllegalSchedule
 from compiler.ir.domain import ScheduledFusion
-from compiler.ir.ops import MathGrade
+from compiler.ir.ops import ARITHMETIC, MathGrade
 from compiler.legality import check
 from compiler.legality.rules import Schedule
 from compiler.lower.kernel_ir import BulkLoad, BulkStore, CopyAsync, GlobalLoad, GlobalStore, Kernel
@@ -70,13 +69,8 @@ class GeneratedLaunch:
     @property
     def approximations(self) -> tuple[str, ...]:
         """Approximate device functions in the kernel, by name."""
-        used = (
-            function(op.kind, op.grade)
-            for op in self.scheduled.ops
-            if op.kind in MATH_FORMS and op.grade is not MathGrade.EXACT
-        )
-        exact = {f.exact for f in MATH_FORMS.values()}
-        return tuple(sorted({f for f in used if f not in exact}))
+        computed = ((op.kind, op.grade) for op in self.scheduled.ops if op.kind in ARITHMETIC)
+        return tuple(sorted({function(*one) for one in computed if one[0].row.nearest(one[1]) is not MathGrade.EXACT}))
 
 
 @dataclass(frozen=True)

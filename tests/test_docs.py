@@ -17,6 +17,8 @@ from compiler.cli import ShownStage
 from compiler.cli import app as compiler_app
 from docs.generate_api import PAGE as API_PAGE
 from docs.generate_api import api_page
+from docs.generate_operators import PAGE as OPERATORS_PAGE
+from docs.generate_operators import operators_page
 from docs.generate_rules import PAGE, rules_page
 from fusetune.client import Client
 from fusetune.fusion import Fusion
@@ -91,6 +93,10 @@ def test_the_api_reference_is_up_to_date() -> None:
 
 def test_the_page_of_rules_is_up_to_date() -> None:
     assert PAGE.read_text() == rules_page(), "docs/rules.md is out of date: run `make docs`"
+
+
+def test_the_page_of_operators_is_up_to_date() -> None:
+    assert OPERATORS_PAGE.read_text() == operators_page(), "docs/operators.md is out of date: run `make docs`"
 
 
 def test_sources_that_the_code_names_are_resolved() -> None:

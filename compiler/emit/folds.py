@@ -12,17 +12,6 @@ from compiler.ir.ops import OpKind
 from compiler.lower.kernel_ir import Accumulate, AccumulateRun, Fill, Index, Shuffle
 from compiler.lower.operands import Less
 
-_TYPE = {
-    DType.F64: "f64",
-    DType.F32: "f32",
-    DType.F16: "f16",
-    DType.BF16: "bf16",
-    DType.I8: "i8",
-    DType.I32: "i32",
-    DType.I64: "i64",
-    DType.BOOL: "bool",
-}
-_STEP = {OpKind.SUM: "sum", OpKind.AMAX: "amax", OpKind.AMIN: "amin"}
 _FIRST = {
     (OpKind.AMAX, DType.F64): "__longlong_as_double(0xfff0000000000000ll)",
     (OpKind.AMAX, DType.F32): "__uint_as_float(0xff800000u)",
@@ -52,7 +41,7 @@ def fill(s: Fill) -> list[str]:
 
 def folded(kind: OpKind, dtype: DType, a: str, b: str) -> str:
     """One step of a fold."""
-    return f"ft_fold_{_STEP[kind]}_{_TYPE[dtype]}({a}, {b})"
+    return f"ft_fold_{kind}_{dtype}({a}, {b})"
 
 
 def accumulate(s: Accumulate) -> list[str]:
@@ -64,7 +53,7 @@ def accumulate(s: Accumulate) -> list[str]:
 
 def accumulate_run(s: AccumulateRun) -> list[str]:
     """Pairs first, then the two halves of what is left."""
-    name = f"ft_fold_{_STEP[s.kind]}_run_{_TYPE[s.source.dtype]}<{s.width}>"
+    name = f"ft_fold_{s.kind}_run_{s.source.dtype}<{s.width}>"
     return [f"{reg(s.target)} = {name}({reg(s.target)}, &{reg(s.source)});"]
 
 

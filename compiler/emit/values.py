@@ -6,11 +6,11 @@ Halves are kept as their bits, bools as bytes of 0 or 1.
 from __future__ import annotations
 
 from compiler.dtypes import DType
-from compiler.emit.functions import COMPARISONS, COMPUTED_IN, function
+from compiler.emit.functions import COMPUTED_IN, call
 from compiler.emit.literals import literal, rounded_to_half
 from compiler.emit.text import total
 from compiler.ir.fusion import Literal
-from compiler.ir.ops import COMPARE, MOVES, MathGrade, OpKind
+from compiler.ir.ops import CARRIES, COMPARE, MathGrade, OpKind
 from compiler.lower.kernel_ir import Compute, Convert
 from compiler.lower.operands import Reg
 
@@ -30,7 +30,7 @@ may have an input called `i8`."""
 _HALVES = {DType.BF16: "bf16", DType.F16: "f16"}
 _WIDER_THAN_F32 = frozenset({DType.F64, DType.I64, DType.I32})
 _WIDEST_FIRST = tuple(dict.fromkeys(COMPUTED_IN.values()))
-_COPIES = MOVES | {OpKind.CAT, OpKind.CAST}
+_COPIES = CARRIES | {OpKind.CAST}
 
 
 def reg(r: Reg) -> str:
@@ -59,8 +59,7 @@ def compute(s: Compute) -> str:
     if s.kind in COMPARE:
         return _comparison(s)
     dtype = COMPUTED_IN[target]
-    operands = ", ".join(_as(x, dtype) for x in s.operands)
-    return cast(f"{function(s.kind, s.grade, dtype)}({operands})", dtype, target)
+    return cast(call(s.kind, s.grade, dtype, [_as(x, dtype) for x in s.operands]), dtype, target)
 
 
 def convert(s: Convert) -> str:
@@ -114,4 +113,4 @@ def _comparison(s: Compute) -> str:
         literal(rounded_to_half(x.value, half), dtype) if isinstance(x, Literal) and half is not None else _as(x, dtype)
         for x in s.operands
     ]
-    return cast(f"({sides[0]} {COMPARISONS[s.kind]} {sides[1]})", DType.BOOL, s.target.dtype)
+    return cast(f"({sides[0]} {s.kind.row.symbol} {sides[1]})", DType.BOOL, s.target.dtype)

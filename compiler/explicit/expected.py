@@ -16,8 +16,8 @@ from compiler.errors import Unsupported
 from compiler.explicit.elements import Array
 from compiler.ir.fusion import Fusion, Literal, Op
 from compiler.ir.ops import OpKind
-from compiler.reference import FLOAT_FORMATS
-from compiler.reference.operators import pointwise
+from compiler.reference import FLOAT_FORMATS, operators
+from compiler.reference.boxes import through, whole
 
 _ROUNDINGS = 16
 """Roundings that a float result may be off by: a few operators of some ulp each, approximate functions among them."""
@@ -64,19 +64,13 @@ def _apply(op: Op, operands: list[Array | Literal], shape: tuple[int, ...], dtyp
     match op.kind:
         case OpKind.COPY:
             return x
-        case OpKind.PERMUTE:
-            return x.transpose(op.dims)
-        case OpKind.BROADCAST_TO:
-            apart = [1] * len(shape)
-            for d, n in zip(op.dims, x.shape, strict=True):
-                apart[d] = n
-            return np.broadcast_to(x.reshape(apart), shape)
+        case OpKind.PERMUTE | OpKind.BROADCAST_TO:
+            return np.asarray(through(op, x.shape, shape, whole(shape), np.broadcast_to).view(x))
         case OpKind.SUM | OpKind.AMAX | OpKind.AMIN:
-            folds: dict[OpKind, Any] = {OpKind.SUM: np.sum, OpKind.AMAX: np.max, OpKind.AMIN: np.min}
             axes = tuple(d % x.ndim for d in op.dims)
-            return np.asarray(folds[op.kind](x, axis=axes)).reshape(shape)
+            return np.asarray(operators.exact(op.kind, [x, axes], np)).reshape(shape)
         case OpKind.CAT | OpKind.IOTA | OpKind.SLICE | OpKind.RESHAPE | OpKind.VIEW | OpKind.MEAN | OpKind.CAST:
             raise Unsupported(f"{op.output}: {op.kind} in an explicit schedule", "Use the operators of the format.")
         case _:
             args = [np.full((), o.value, x.dtype) if isinstance(o, Literal) else o for o in operands]
-            return np.broadcast_to(np.asarray(pointwise(op.kind, args, dtype, np)), shape)
+            return np.broadcast_to(np.asarray(operators.pointwise(op.kind, args, dtype, np)), shape)

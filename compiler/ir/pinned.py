@@ -24,30 +24,13 @@ from functools import lru_cache
 
 from compiler.dtypes import DType
 from compiler.ir.fusion import Fusion, Literal, Op, Operand, Value, dense_strides
-from compiler.ir.ops import COMPARE, FOLDS, MathGrade, OpKind
+from compiler.ir.ops import COMPARE, FOLDS, PRODUCTS, SUMS, MathGrade, OpKind
 
 GRADES = tuple(MathGrade)
 """The more exact ones first."""
 
-_PRODUCTS = frozenset({OpKind.MUL, OpKind.SQUARE})
 _FUSED_IN = frozenset({DType.F32, DType.F64})
 _HALVES = frozenset({DType.F16, DType.BF16})
-_BUILT_ON_TANH = frozenset({OpKind.TANH, OpKind.SIGMOID, OpKind.SILU, OpKind.GELU})
-_APPROXIMATED = frozenset(
-    {
-        OpKind.EXP,
-        OpKind.LOG,
-        OpKind.SIGMOID,
-        OpKind.SILU,
-        OpKind.GELU,
-        OpKind.DIV,
-        OpKind.RECIPROCAL,
-        OpKind.SQRT,
-        OpKind.RSQRT,
-        OpKind.MEAN,
-    }
-)
-"""Functions that have a form of approximate instructions (`compiler.emit.math_forms`); a mean's is its quotient's."""
 
 
 @lru_cache(maxsize=256)
@@ -108,7 +91,7 @@ def _read_once(fusion: Fusion, ops: tuple[Op, ...]) -> dict[str, Op]:
     return {
         op.output: op
         for op in ops
-        if op.kind in _PRODUCTS
+        if op.kind in PRODUCTS
         and fusion.value(op.output).dtype in _FUSED_IN
         and readers[op.output] == 1
         and op.output not in fusion.outputs
@@ -117,7 +100,7 @@ def _read_once(fusion: Fusion, ops: tuple[Op, ...]) -> dict[str, Op]:
 
 def _with_terms(fusion: Fusion, ops: tuple[Op, ...]) -> tuple[Op, ...]:
     """Products that only a sum along dimensions reads, marked."""
-    folded = {x for op in ops if op.kind in (OpKind.SUM, OpKind.MEAN) for x in op.tensor_inputs}
+    folded = {x for op in ops if op.kind in SUMS for x in op.tensor_inputs}
     terms = folded & _read_once(fusion, ops).keys()
     return tuple(replace(op, is_term=True) if op.output in terms else op for op in ops)
 
@@ -186,7 +169,7 @@ def _decides(reader: Op, dtypes: Mapping[str, DType], decides: Mapping[str, bool
     """True if something decides by what the reader reads. A sum of floats has an error of its own, which ends it."""
     if reader.kind in COMPARE or (reader.kind is OpKind.CAST and not dtypes[reader.output].is_float):
         return True
-    return reader.kind not in (OpKind.SUM, OpKind.MEAN) and decides[reader.output]
+    return reader.kind not in SUMS and decides[reader.output]
 
 
 def _narrows(reader: Op, dtypes: Mapping[str, DType], is_narrow: Mapping[str, bool]) -> bool:
@@ -197,9 +180,7 @@ def _narrows(reader: Op, dtypes: Mapping[str, DType], is_narrow: Mapping[str, bo
 def _limit(kind: OpKind, dtype: DType, decides: bool, is_narrow: bool) -> MathGrade:
     if decides or dtype is DType.F64 or not dtype.is_float:
         return MathGrade.EXACT
-    if kind in _BUILT_ON_TANH and is_narrow:
-        return MathGrade.COARSE
-    return MathGrade.APPROX if kind in _APPROXIMATED else MathGrade.EXACT
+    return kind.row.nearest(MathGrade.COARSE if is_narrow else MathGrade.APPROX)
 
 
 def _renumbered(fusion: Fusion) -> Fusion:

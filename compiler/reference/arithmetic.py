@@ -82,13 +82,13 @@ class Values:
         return scalar(float(round_to(np.float64(x.value), held, np)), like, self.xp)
 
     def fold(self, kind: OpKind, x: Array, axes: tuple[int, ...], dtype: DType) -> Array:
-        return operators.fold(kind, x, axes, self.xp)
+        return operators.exact(kind, [x, axes], self.xp)
 
     def merge(self, kind: OpKind, x: Array, y: Array) -> Array:
-        return operators.merge(kind, x, y, self.xp)
+        return operators.exact(OpKind(kind.row.step), [x, y], self.xp)
 
     def finish(self, op: Op, x: Array, count: int, dtype: DType) -> Array:
-        found = operators.finish(op.kind, x, count, dtype, self.xp)
+        found = x / count if op.kind is OpKind.MEAN else operators.wrapped(x, dtype, self.xp)
         return self._rounded(found, dtype)
 
     def _rounded(self, x: Array, dtype: DType) -> Array:

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from compiler.dtypes import DType
 from compiler.ir.fusion import Fusion, Literal, Op
-from compiler.ir.ops import VIEWS, OpKind
+from compiler.ir.ops import FOLDS, VIEWS, OpKind
 from compiler.reference import operators
 from compiler.reference.arithmetic import Arithmetic
 from compiler.reference.boxes import Box, cat_parts, extents, halves, through, whole
@@ -18,8 +18,6 @@ T = TypeVar("T")
 
 FOLD_ELEMS = 1 << 24
 """Elements of an operand that are folded at a time: 128 MiB an f64 value, of which a fusion has a few alive."""
-
-_REDUCES = frozenset({OpKind.SUM, OpKind.MEAN, OpKind.AMAX, OpKind.AMIN})
 
 
 class Walk(Generic[T]):
@@ -95,7 +93,7 @@ class Walk(Generic[T]):
             case OpKind.IOTA:
                 dtype = self.fusion.value(op.output).dtype
                 return ours.tensor(self._positions(op.dims[0], box, dtype), dtype)
-            case _ if op.kind in _REDUCES:
+            case _ if op.kind in FOLDS:
                 return self._reduction(op, box)
             case _:
                 operands = [x if isinstance(x, Literal) else self._part(x, box) for x in op.inputs]

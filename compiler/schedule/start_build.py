@@ -12,7 +12,7 @@ from compiler.ir.domain import ScheduledFusion
 from compiler.ir.expr import Expr, var
 from compiler.ir.fusion import Fusion, Literal, Op, Operand, dense_strides
 from compiler.ir.iter_domain import IterDomain, IterKind, MemoryType, ParallelType
-from compiler.ir.ops import FOLDS, POINTWISE, VIEWS, MathGrade, OpKind
+from compiler.ir.ops import EXTREMES, FOLDS, POINTWISE, VIEWS, MathGrade, OpKind
 from compiler.ir.tensor import TensorOp, TensorView
 from compiler.ir.views import View, Within, depends_on, position, reshaped, source_index, within
 from compiler.schedule.start_groups import groups_of
@@ -202,7 +202,7 @@ class StartBuild:
         Widening is exact and keeps the order, so the greatest is the same; halves are folded two at a time.
         """
         made = self.made_by.get(name)
-        if op.kind in (OpKind.AMAX, OpKind.AMIN) and made is not None and made.kind is OpKind.CAST:
+        if op.kind in EXTREMES and made is not None and made.kind is OpKind.CAST:
             narrow, wide = self.dtype(made.tensor_inputs[0]), self.dtype(name)
             if (narrow, wide) in _WIDENED:
                 return made.tensor_inputs[0]

@@ -10,13 +10,9 @@ for other reductions has no need of what was added: in its space of groups and r
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf
 
 from compiler.ir.fusion import Fusion, Literal, Op
-from compiler.ir.ops import OpKind
-
-BEGINS: dict[OpKind, float] = {OpKind.SUM: 0.0, OpKind.AMAX: -inf, OpKind.AMIN: inf}
-"""What folds of floats begin with: of a fold with it, the other operand comes out."""
+from compiler.ir.ops import REDUCTIONS, OpKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +28,7 @@ class Groups:
 def groups_of(fusion: Fusion, op: Op) -> Groups | None:
     """The groups that a reduction folds one by one; None for any other."""
     cut = fusion.producer(op.tensor_inputs[0])
-    if op.kind not in BEGINS or op.dims != (1,) or cut is None or cut.kind is not OpKind.RESHAPE:
+    if op.kind not in REDUCTIONS or op.dims != (1,) or cut is None or cut.kind is not OpKind.RESHAPE:
         return None
     joined = fusion.producer(cut.tensor_inputs[0])
     if joined is None or joined.kind is not OpKind.CAT or joined.dims != (0,) or len(joined.tensor_inputs) != 2:
@@ -42,7 +38,7 @@ def groups_of(fusion: Fusion, op: Op) -> Groups | None:
     if shape[2:] != whole[1:] or len(whole) < 2 or not fusion.value(source).dtype.is_float:
         return None
     found = Groups(source, shape[0], shape[1], fusion.value(source).shape[0])
-    return found if _constant(fusion, added) == BEGINS[op.kind] else None
+    return found if _constant(fusion, added) == op.kind.row.begins else None
 
 
 def _constant(fusion: Fusion, name: str) -> float | None:

@@ -35,7 +35,6 @@ from fusetune.wire.fusion import (
 from fusetune.wire.parse import parse_binding, parse_fusion
 from fusetune.wire.problems import InvalidDocument
 
-COMPILED_OPS: frozenset[str] = frozenset(COMPILED)
 _COMPILED_NAMES = " ".join(k for k in OpKind if k in COMPILED)
 """Operators that this version compiles."""
 
@@ -181,7 +180,7 @@ def _refuse_unsupported(bound: Bound) -> None:
     for i in sorted(live_ops(fusion)):
         op = fusion.ops[i]
         where = f"(ops[{i}], {op.out!r})"
-        if op.op not in COMPILED_OPS:
+        if op.op not in COMPILED:
             raise Unsupported(f"operator {op.op} {where}", f"This version compiles {_COMPILED_NAMES}.")
         if isinstance(op, Copy) and op.memory is not None:
             raise Unsupported(f"copy to memory {op.memory} {where}", "Leave memory out: the schedule chooses it.")

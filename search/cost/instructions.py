@@ -8,43 +8,8 @@ from typing import assert_never
 from compiler.analysis.loops.loop_nest import BLOCK_VARS, THREAD_VARS
 from compiler.arch import REGISTER_BYTES
 from compiler.ir.expr import Div, Expr, Mod, unmarked
-from compiler.ir.ops import MOVES, MathGrade, OpKind
+from compiler.ir.ops import MOVES, MathGrade
 from compiler.lower import kernel_ir as k
-
-_EXACT_ISSUES = {
-    OpKind.EXP: 8,
-    OpKind.LOG: 16,
-    OpKind.TANH: 24,
-    OpKind.SIGMOID: 18,
-    OpKind.GELU: 30,
-    OpKind.SILU: 19,
-    OpKind.SQRT: 8,
-    OpKind.RSQRT: 4,
-    OpKind.RECIPROCAL: 8,
-    OpKind.DIV: 10,
-}
-"""Rough instructions of one element of a function in its exact form (range reduction, polynomial, fix-ups); anything
-else takes one. Estimates: they order grades and functions, they do not time them."""
-
-
-_APPROXIMATE_ISSUES = {
-    OpKind.EXP: 2,
-    OpKind.LOG: 2,
-    OpKind.TANH: 1,
-    OpKind.SIGMOID: 4,
-    OpKind.GELU: 7,
-    OpKind.SILU: 5,
-    OpKind.SQRT: 1,
-    OpKind.RSQRT: 1,
-    OpKind.RECIPROCAL: 1,
-    OpKind.DIV: 2,
-}
-"""The same of the approximate instructions, counted in the machine code of sm_90a."""
-
-
-_MUFU_OPS = {OpKind.SIGMOID: 2, OpKind.SILU: 2, OpKind.GELU: 2}
-"""Special-function operations of one element; other functions of `_EXACT_ISSUES` take one."""
-
 
 _ADDRESS_ISSUES = 1
 
@@ -60,8 +25,10 @@ def issues_of(s: k.Stmt, invariant: frozenset[int] = frozenset()) -> float:
                 return 1
             if s.kind in MOVES:
                 return 0
-            exact = _EXACT_ISSUES.get(s.kind, 1)
-            return exact if s.grade is MathGrade.EXACT else _APPROXIMATE_ISSUES.get(s.kind, exact)
+            cost = s.kind.row.cost
+            if cost is None:
+                return 1
+            return cost.exact if s.grade is MathGrade.EXACT else cost.approximate
         case k.Accumulate():
             return 1 + len(s.guards)
         case k.AccumulateRun():
@@ -166,6 +133,6 @@ def _shift_issues(nbytes: int, item: int) -> int:
 
 def mufu_ops_of(s: k.Stmt, invariant: frozenset[int] = frozenset()) -> int:
     """Special-function operations that a lane asks for in one run of a statement; none of `invariant` divisions."""
-    if not isinstance(s, k.Compute) or s.kind not in _EXACT_ISSUES or id(s) in invariant:
+    if not isinstance(s, k.Compute) or s.kind.row.cost is None or id(s) in invariant:
         return 0
-    return 1 if s.grade is MathGrade.COARSE else _MUFU_OPS.get(s.kind, 1)
+    return 1 if s.grade is MathGrade.COARSE else s.kind.row.cost.special

@@ -11,12 +11,10 @@ from dataclasses import dataclass, replace
 
 from compiler.arch import Card
 from compiler.ir.fusion import Fusion, Op, Operand, Value
-from compiler.ir.ops import OpKind
+from compiler.ir.ops import SUMS
 from compiler.ir.touched import moved_bytes
 from compiler.schedule.trace import LaunchTrace, ProgramTrace, ScheduleTrace
 from search.cost.roofline import launch_us
-
-_SUMS = (OpKind.SUM, OpKind.MEAN)
 
 SCRATCH_ALIGN = 128
 """What a launch knows of the address of a stored value, in bytes: the most that a binding can say (docs/contracts.md,
@@ -94,7 +92,7 @@ def _folded_twice(program: Fusion, stores: Sequence[Collection[str]]) -> list[st
     available: set[str] = set()
     for names in stores:
         ops = _depth_first(producers, list(names), available)
-        folds.update(op.output for op in ops if op.kind in _SUMS and program.value(op.output).dtype.is_float)
+        folds.update(op.output for op in ops if op.kind in SUMS and program.value(op.output).dtype.is_float)
         available.update(names)
     return [name for name, count in folds.items() if count > 1]
 

@@ -17,7 +17,6 @@ from math import isqrt, prod
 from compiler.dtypes import DType
 from compiler.ir.fusion import Fusion, Op
 from compiler.ir.ops import FOLDS, OpKind
-from compiler.schedule.start_groups import BEGINS
 from search.launches.writer import Writer
 
 GROUPS_PER_SM = (1, 2, 4)
@@ -74,8 +73,7 @@ def _rows_of_a_group(rows: int, groups: int) -> int:
 def _may_leave_a_rest(fusion: Fusion, columns: Sequence[Op]) -> bool:
     """Whether the rows of the column reductions may be brought to whole groups: they fold floats of as many rows."""
     return len({_rows_of(fusion, op) for op in columns}) == 1 and all(
-        fusion.value(op.tensor_inputs[0]).dtype.is_float and (op.kind in BEGINS or op.kind is OpKind.MEAN)
-        for op in columns
+        fusion.value(op.tensor_inputs[0]).dtype.is_float and op.kind in FOLDS for op in columns
     )
 
 
@@ -103,23 +101,16 @@ def in_groups(fusion: Fusion, groups: int) -> Fusion:
 
 def _fold_in_groups(w: Writer, op: Op, groups: int, added: dict[_Added, str]) -> None:
     """A column reduction by way of the parts of its groups. `added`: what rows were brought to whole groups by."""
-    source, result = w.source.value(op.tensor_inputs[0]), w.source.value(op.output)
+    source = w.source.value(op.tensor_inputs[0])
     rows = prod(source.shape[d] for d in op.dims)
     inner = source.shape[len(op.dims) :]
-    summed = op.kind in (OpKind.SUM, OpKind.MEAN)
-    kind = OpKind.SUM if summed else op.kind
-    name = w.names[op.tensor_inputs[0]]
-    dtype = DType.F32 if summed and result.dtype in (DType.F16, DType.BF16) else result.dtype
-    if dtype is DType.F32:
-        name = w.cast(name, dtype)
+    kind, dtype = w.parts_of(op)
+    name = w.cast(w.names[op.tensor_inputs[0]], dtype)
     if rows % groups:
         name = _with_rest(w, kind, w.reshape(name, (rows, *inner)), groups, added)
     cut = w.reshape(name, (groups, -(-rows // groups), *inner))
     parts = w.put(kind, [cut], (groups, *inner), dtype, (1,))
-    folded = w.put(kind, [parts], inner, dtype, (0,))
-    if op.kind is OpKind.MEAN:
-        folded = w.pointwise(OpKind.DIV, folded, float(rows), grade=op.grade)
-    w.names[op.output] = w.cast(w.reshape(folded, result.shape), result.dtype)
+    w.finish(op, w.put(kind, [parts], inner, dtype, (0,)))
 
 
 def _with_rest(w: Writer, kind: OpKind, name: str, groups: int, added: dict[_Added, str]) -> str:
@@ -131,7 +122,7 @@ def _with_rest(w: Writer, kind: OpKind, name: str, groups: int, added: dict[_Add
     if key not in added:
         count = w.cast(w.put(OpKind.IOTA, [], shape, DType.I32, (0,)), value.dtype)
         zeros = w.pointwise(OpKind.MUL, count, 0.0)
-        added[key] = w.pointwise(OpKind.ADD, zeros, BEGINS[kind]) if BEGINS[kind] else zeros
+        added[key] = w.pointwise(OpKind.ADD, zeros, kind.row.begins) if kind.row.begins else zeros
     return w.joined(0, name, added[key])
 
 

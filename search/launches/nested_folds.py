@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from math import prod
 
-from compiler.dtypes import DType
 from compiler.ir.fusion import Fusion, Op
-from compiler.ir.ops import FOLDS, OpKind
+from compiler.ir.ops import FOLDS
 from search.launches.writer import Writer
 
 
@@ -42,18 +41,11 @@ def _shared(fusion: Fusion, op: Op) -> tuple[int, ...]:
 
 def _fold_twice(w: Writer, op: Op, inner: tuple[int, ...]) -> None:
     """A reduction by way of the folds of some of its dimensions, in f32 between the two where it sums halves."""
-    source, result = w.source.value(op.tensor_inputs[0]), w.source.value(op.output)
-    summed = op.kind in (OpKind.SUM, OpKind.MEAN)
-    kind = OpKind.SUM if summed else op.kind
-    dtype = DType.F32 if summed and result.dtype in (DType.F16, DType.BF16) else result.dtype
-    name = w.names[op.tensor_inputs[0]]
-    if dtype is DType.F32:
-        name = w.cast(name, dtype)
+    source = w.source.value(op.tensor_inputs[0])
+    kind, dtype = w.parts_of(op)
+    name = w.cast(w.names[op.tensor_inputs[0]], dtype)
     left = [d for d in range(len(source.shape)) if d not in inner]
     first = w.put(kind, [name], tuple(source.shape[d] for d in left), dtype, inner)
     outer = tuple(left.index(d) for d in op.dims if d in left)
     kept = tuple(source.shape[d] for d in left if d not in op.dims)
-    folded = w.put(kind, [first], kept, dtype, outer)
-    if op.kind is OpKind.MEAN:
-        folded = w.pointwise(OpKind.DIV, folded, float(prod(source.shape[d] for d in op.dims)), grade=op.grade)
-    w.names[op.output] = w.cast(w.reshape(folded, result.shape), result.dtype)
+    w.finish(op, w.put(kind, [first], kept, dtype, outer))

@@ -8,7 +8,7 @@ from math import ceil, floor, isqrt, log, prod
 
 from compiler.arch import REGISTER_BYTES, Arch, Card
 from compiler.ir.fusion import Fusion, Op
-from compiler.ir.ops import FOLDS, OpKind
+from compiler.ir.ops import FOLDS, SUMS
 
 BLOCKS_PER_SM = 2
 """Blocks of work below which a reduction is worth splitting (measured by others on an H100: 32 rows of 40960 gain half
@@ -149,9 +149,8 @@ def _held_parts(fusion: Fusion, op: Op, arch: Arch) -> int:
 def _is_folded_twice(fusion: Fusion, op: Op) -> bool:
     """Whether a mean, or sum, of what a reduction folds goes into what another sums along the same dimensions; sums
     that follow a maximum are folded along with it (`compiler.schedule.online`)."""
-    summed = (OpKind.SUM, OpKind.MEAN)
     shape = fusion.value(op.tensor_inputs[0]).shape
-    alike = [o for o in fusion.ops if o.kind in summed and o.dims == op.dims]
+    alike = [o for o in fusion.ops if o.kind in SUMS and o.dims == op.dims]
     alike = [o for o in alike if fusion.value(o.tensor_inputs[0]).shape == shape]
     behind = set[str]()
     for o in fusion.ops:

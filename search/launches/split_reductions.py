@@ -23,14 +23,12 @@ from math import prod
 from compiler.arch import Card
 from compiler.dtypes import DType
 from compiler.ir.fusion import Fusion, Literal, Op
-from compiler.ir.ops import MathGrade, OpKind
+from compiler.ir.ops import SUMS, MathGrade, OpKind
 from search.launches.split_factors import SplitPlace, place_of_split, short_of_blocks
 from search.launches.writer import Writer
 
 LOWEST_F32 = -3.4028234663852886e38
 """The least finite f32: a part of nothing but -inf is subtracted from this, since -inf - -inf is no number."""
-
-_HALVES = frozenset({DType.F16, DType.BF16})
 
 
 def split_reductions(fusion: Fusion, factor: int, card: Card) -> Fusion | None:
@@ -111,16 +109,11 @@ class _Splitting:
         """A reduction by way of the parts of `place`."""
         w, result, dim = self.writer, self.source.value(op.output), place.dim
         shape = self.source.value(op.tensor_inputs[0]).shape
-        summed = op.kind in (OpKind.SUM, OpKind.MEAN)
-        kind = OpKind.SUM if summed else op.kind
-        dtype = DType.F32 if summed and result.dtype in _HALVES else result.dtype
+        kind, dtype = w.parts_of(op)
         cut = _Cut(shape, op.dims, place)
-        shifted = self._shifted(op) if summed else None
+        shifted = self._shifted(op) if op.kind in SUMS else None
         if shifted is None:
-            (operand,) = op.tensor_inputs
-            name = w.names[operand]
-            if dtype is DType.F32:
-                name = w.cast(name, dtype)
+            name = w.cast(w.names[op.tensor_inputs[0]], dtype)
             first = w.put(kind, [self._parts_of(name, cut)], cut.small, dtype, cut.folded)
             second, rest = first, self._rest_of(name, place)
         else:
@@ -133,10 +126,7 @@ class _Splitting:
         ]
         if rest is not None:
             again.append(self._folded_beside(kind, rest, op.dims, dim))
-        name = w.put(kind, [w.joined(dim, *again)], result.shape, dtype, op.dims)
-        if op.kind is OpKind.MEAN:
-            name = w.pointwise(OpKind.DIV, name, float(prod(shape[d] for d in op.dims)), grade=op.grade)
-        w.names[op.output] = w.cast(name, result.dtype)
+        w.finish(op, w.put(kind, [w.joined(dim, *again)], result.shape, dtype, op.dims))
 
     def _parts_of(self, name: str, cut: _Cut) -> str:
         """`name` with its parts as a dimension, without the rest."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from compiler.dtypes import DType
 from compiler.ir.fusion import Fusion, Literal, Op, Operand, Value, dense_strides
-from compiler.ir.ops import MathGrade, OpKind
+from compiler.ir.ops import SUMS, MathGrade, OpKind
 from search.launches.cut import identified
 
 
@@ -66,6 +67,20 @@ class Writer:
         self._ops.append(Op(kind, tuple(inputs), name, dims, start, grade, is_term))
         self._values[name] = Value(name, shape, dtype, dense_strides(shape))
         return name
+
+    def parts_of(self, op: Op) -> tuple[OpKind, DType]:
+        """The fold and the type of what a reduction is put together of: a mean of sums, sums of halves in f32."""
+        dtype = self.source.value(op.output).dtype
+        if op.kind not in SUMS:
+            return op.kind, dtype
+        return OpKind.SUM, DType.F32 if dtype in (DType.F16, DType.BF16) else dtype
+
+    def finish(self, op: Op, name: str) -> None:
+        """The result of a reduction of the source from the fold of all its parts."""
+        result, source = self.source.value(op.output), self.source.value(op.tensor_inputs[0])
+        if op.kind is OpKind.MEAN:
+            name = self.pointwise(OpKind.DIV, name, float(prod(source.shape[d] for d in op.dims)), grade=op.grade)
+        self.names[op.output] = self.cast(self.reshape(name, result.shape), result.dtype)
 
     def pointwise(self, kind: OpKind, *inputs: str | float, grade: MathGrade = MathGrade.EXACT) -> str:
         """A pointwise operator on values of one shape and dtype and on numbers; `grade` is that of the operator of the

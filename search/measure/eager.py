@@ -9,12 +9,14 @@ and a cast or copy that makes an output writes it dense at once. torch is import
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from operator import attrgetter
 from typing import Any
 
 from compiler.dtypes import DType
 from compiler.errors import Unsupported
 from compiler.ir.fusion import Fusion, Literal, Op
-from compiler.ir.ops import MOVES, OpKind
+from compiler.ir.ops import FOLDS, MOVES, POINTWISE, OpKind
 from search.proof.verify.arrays import Array
 from search.proof.verify.tolerance import tolerance
 
@@ -81,6 +83,8 @@ def _scalar(literal: Literal, like: Array) -> Array:
 
 def _step(op: Op, fusion: Fusion) -> _Step:
     """The torch call of one operator."""
+    import torch
+
     result = fusion.value(op.output)
     shape, dims = result.shape, op.dims
     match op.kind:
@@ -89,10 +93,10 @@ def _step(op: Op, fusion: Fusion) -> _Step:
         case OpKind.SLICE:
             return lambda x: x.narrow(dims[0], op.start, shape[dims[0]])
         case OpKind.CAT:
-            return _cat(dims[0])
+            return lambda *parts: torch.cat(parts, dims[0])
         case OpKind.IOTA:
             return _iota(shape, dims[0], result.dtype)
-        case OpKind.SUM | OpKind.MEAN | OpKind.AMAX | OpKind.AMIN:
+        case kind if kind in FOLDS:
             return _reduction(op, keepdim=len(shape) == len(fusion.value(op.tensor_inputs[0]).shape))
         case OpKind.CAST:
             return _cast(result.dtype, dense=op.output in fusion.outputs)
@@ -101,10 +105,9 @@ def _step(op: Op, fusion: Fusion) -> _Step:
             return lambda x: x[places].expand(result.shape)
         case OpKind.PERMUTE:
             return lambda x: x.permute(op.dims)
-    step = _pointwise().get(op.kind)
-    if step is None:
-        raise Unsupported(f"operator {op.kind} in eager torch", "Add it to search/measure/eager.py.")
-    return step
+        case OpKind.COPY:
+            return lambda x: x.clone(memory_format=torch.contiguous_format)
+    return _elementwise(op.kind)
 
 
 def _cast(dtype: DType, dense: bool) -> _Step:
@@ -115,12 +118,6 @@ def _cast(dtype: DType, dense: bool) -> _Step:
         raise Unsupported(f"dtype {dtype} in eager torch", "Add it to search/measure/eager.py.")
     layout = torch.contiguous_format if dense else torch.preserve_format
     return lambda x: x.to(to, memory_format=layout)
-
-
-def _cat(dim: int) -> _Step:
-    import torch
-
-    return lambda *parts: torch.cat(parts, dim)
 
 
 def _iota(shape: tuple[int, ...], dim: int, dtype: DType) -> _Step:
@@ -135,15 +132,9 @@ def _iota(shape: tuple[int, ...], dim: int, dtype: DType) -> _Step:
 def _reduction(op: Op, keepdim: bool) -> _Step:
     import torch
 
-    match op.kind:
-        case OpKind.SUM:  # torch would widen integers
-            return lambda x: torch.sum(x, op.dims, keepdim=keepdim, dtype=x.dtype)
-        case OpKind.MEAN:
-            return lambda x: torch.mean(x, op.dims, keepdim=keepdim)
-        case OpKind.AMAX:
-            return lambda x: torch.amax(x, op.dims, keepdim=keepdim)
-        case _:
-            return lambda x: torch.amin(x, op.dims, keepdim=keepdim)
+    if op.kind is OpKind.SUM:  # torch would widen integers
+        return lambda x: torch.sum(x, op.dims, keepdim=keepdim, dtype=x.dtype)
+    return partial(getattr(torch, op.kind), dim=op.dims, keepdim=keepdim)
 
 
 def _dense_and_apart(outputs: list[Array], inputs: Sequence[Array]) -> tuple[Array, ...]:
@@ -175,37 +166,12 @@ def _dtypes() -> dict[DType, Any]:
     }
 
 
-def _pointwise() -> dict[OpKind, _Step]:
-    """torch's operators where they are one call of the same meaning; gelu is the tanh form of the contract."""
+def _elementwise(kind: OpKind) -> _Step:
+    """torch's call of the same meaning, which the operator's row names. Raises Unsupported where there is none."""
     import torch
-    from torch.nn import functional
 
-    return {
-        OpKind.COPY: lambda x: x.clone(memory_format=torch.contiguous_format),
-        OpKind.NEG: torch.neg,
-        OpKind.ABS: torch.abs,
-        OpKind.EXP: torch.exp,
-        OpKind.LOG: torch.log,
-        OpKind.TANH: torch.tanh,
-        OpKind.SIGMOID: torch.sigmoid,
-        OpKind.RELU: torch.relu,
-        OpKind.GELU: lambda x: functional.gelu(x, approximate="tanh"),
-        OpKind.SILU: functional.silu,
-        OpKind.SQRT: torch.sqrt,
-        OpKind.RSQRT: torch.rsqrt,
-        OpKind.RECIPROCAL: torch.reciprocal,
-        OpKind.SQUARE: torch.square,
-        OpKind.ADD: torch.add,
-        OpKind.SUB: torch.sub,
-        OpKind.MUL: torch.mul,
-        OpKind.DIV: torch.div,
-        OpKind.MAXIMUM: torch.maximum,
-        OpKind.MINIMUM: torch.minimum,
-        OpKind.EQ: torch.eq,
-        OpKind.NE: torch.ne,
-        OpKind.LT: torch.lt,
-        OpKind.LE: torch.le,
-        OpKind.GT: torch.gt,
-        OpKind.GE: torch.ge,
-        OpKind.WHERE: torch.where,
-    }
+    row = kind.row
+    if kind not in POINTWISE or row.torch == "":
+        raise Unsupported(f"operator {kind} in eager torch", "Name torch's call in compiler/ir/ops/kinds.py.")
+    call: _Step = attrgetter(row.torch or kind.value)(torch)
+    return partial(call, **dict(row.torch_options)) if row.torch_options else call

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 from hypothesis import strategies as st
 
 from fusetune.wire.extent import Extent
-from fusetune.wire.fusion import FORMAT, MODEL_OF_OP
+from fusetune.wire.fusion import FORMAT, MODEL_OF_OP, BinaryName, CompareName, ReduceName, UnaryName
 from fusetune.wire.op_types import FLOATS, OpCheck, TensorType, result_type
 
 SIZES = {"M": 5, "N": 3}
@@ -18,10 +18,10 @@ SIZES = {"M": 5, "N": 3}
 Document = dict[str, Any]
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 
-UNARY = ["neg", "abs", "exp", "log", "tanh", "sigmoid", "relu", "gelu", "silu", "sqrt", "rsqrt", "reciprocal", "square"]
-BINARY = ["add", "sub", "mul", "div", "maximum", "minimum"]
-COMPARE = ["eq", "ne", "lt", "le", "gt", "ge"]
-REDUCE = ["sum", "mean", "amax", "amin"]
+UNARY = list(get_args(UnaryName))
+BINARY = list(get_args(BinaryName))
+COMPARE = list(get_args(CompareName))
+REDUCE = list(get_args(ReduceName))
 
 COMPILED = ["copy", "cast", "unary", "binary", "broadcast_to", "permute"]
 ALL = [*COMPILED, "compare", "where", "reshape", "slice", "cat", "iota", "reduce", "matmul"]

@@ -10,11 +10,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from compiler.ir.ops import MathGrade, OpKind
+from compiler.ir.ops import PRODUCTS, MathGrade, OpKind
 from compiler.lower.kernel_ir import Accumulate, Compute, Declare, Elected, If, Loop, Stmt
 from compiler.lower.operands import Reg
-
-_PRODUCTS = (OpKind.MUL, OpKind.SQUARE)
 
 
 def fuse_products(body: tuple[Stmt, ...], terms: Collection[str]) -> tuple[Stmt, ...]:
@@ -29,7 +27,7 @@ def fuse_products(body: tuple[Stmt, ...], terms: Collection[str]) -> tuple[Stmt,
                 out.append(replace(s, then=then, orelse=orelse))
             case Accumulate(kind=OpKind.SUM, guards=()) if s.source.name in terms:
                 made = out[-1] if out else None
-                if isinstance(made, Compute) and made.kind in _PRODUCTS and made.target == s.source:
+                if isinstance(made, Compute) and made.kind in PRODUCTS and made.target == s.source:
                     out[-1:] = [_fused(made, s)]
                     _drop_declaration(out, s.source)
                 else:

@@ -11,10 +11,9 @@ from dataclasses import replace
 
 from compiler.dtypes import DType
 from compiler.ir.expr import Expr
-from compiler.ir.ops import OpKind
+from compiler.ir.ops import EXTREMES
 from compiler.lower.kernel_ir import Accumulate, AccumulateRun, Elected, If, Loop, Stmt
 
-_KINDS = (OpKind.AMAX, OpKind.AMIN)
 _HALVES = (DType.F16, DType.BF16)
 
 
@@ -43,7 +42,7 @@ def _joined(loop: Loop) -> AccumulateRun | None:
     turns = loop.trip.const
     match loop.body[0]:
         case Accumulate(kind=kind, target=target, source=source, guards=()) if (
-            kind in _KINDS and source.dtype in _HALVES and target.dtype is source.dtype
+            kind in EXTREMES and source.dtype in _HALVES and target.dtype is source.dtype
         ):
             width = 1
         case AccumulateRun(kind=kind, target=target, source=source, width=width):

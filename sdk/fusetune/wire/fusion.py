@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Annotated, Any, Literal, TypeVar, get_args
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args
 
 from pydantic import BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
@@ -24,6 +24,14 @@ UnaryName = Literal[
 BinaryName = Literal["add", "sub", "mul", "div", "maximum", "minimum"]
 CompareName = Literal["eq", "ne", "lt", "le", "gt", "ge"]
 ReduceName = Literal["sum", "mean", "amax", "amin"]
+FLOAT_ONLY = frozenset(
+    {"exp", "log", "tanh", "sigmoid", "gelu", "silu", "sqrt", "rsqrt", "reciprocal", "div", "fma", "mean"}
+)
+"""Operators without a meaning on integers: `div` is for floats (docs/contracts.md, "Fusion"); others give floats."""
+
+TAKES_BOOL = frozenset({"maximum", "minimum", "amax", "amin"})
+"""Arithmetic that keeps its meaning on bool (or, and, any, all); the rest asks for a cast first."""
+
 Memory = Literal["register", "tmem", "global"]
 
 NON_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
@@ -127,9 +135,10 @@ class Output(Wire):
 
 
 class OpBase(Wire):
-    """`out = op(in)`. The JSON field `in` is the attribute `ins`."""
+    """`out = op(in)`. The JSON field `in` is the attribute `ins`. `arity`: how many operands; None for one or more."""
 
     model_config = ConfigDict(serialize_by_alias=True)
+    arity: ClassVar[int | None] = 1
 
     ins: Seq[Operand] = Field(alias="in")
     out: Name
@@ -158,24 +167,28 @@ class Unary(OpBase):
 class Binary(OpBase):
     """A function of two elements; one of them may be a number, which takes the other's dtype."""
 
+    arity = 2
     op: BinaryName
 
 
 class Compare(OpBase):
     """A comparison of two elements; the result is bool."""
 
+    arity = 2
     op: CompareName
 
 
 class Where(OpBase):
     """`in[1]` where the bool `in[0]` holds, else `in[2]`."""
 
+    arity = 3
     op: Literal["where"]
 
 
 class Fma(OpBase):
     """`in[0] * in[1] + in[2]`, rounded once; floats, of which at least one is a tensor."""
 
+    arity = 3
     op: Literal["fma"]
 
 
@@ -213,6 +226,7 @@ class Slice(OpBase):
 class Cat(OpBase):
     """Operands one after the other along `dim`."""
 
+    arity = None
     op: Literal["cat"]
     dim: int
 
@@ -220,6 +234,7 @@ class Cat(OpBase):
 class Iota(OpBase):
     """No operands: the position along `dim`."""
 
+    arity = 0
     op: Literal["iota"]
     shape: Seq[Size]
     dim: int
@@ -237,6 +252,7 @@ class Reduce(OpBase):
 class Matmul(OpBase):
     """`(..., m, k)` by `(..., k, n)`, leading dimensions equal. `dtype`: the result's, by default the operands'."""
 
+    arity = 2
     op: Literal["matmul"]
     dtype: DTypeName | None = None
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from typing import assert_never
 
 from fusetune.wire.extent import Extent, product
-from fusetune.wire.fusion import Binary as BinaryOp
 from fusetune.wire.fusion import (
+    FLOAT_ONLY,
+    TAKES_BOOL,
     BroadcastTo,
     Cast,
     Cat,
@@ -25,19 +26,12 @@ from fusetune.wire.fusion import (
     Unary,
     Where,
 )
+from fusetune.wire.fusion import Binary as BinaryOp
 from fusetune.wire.problems import Problem
 
 FLOATS: frozenset[str] = frozenset({"f64", "f32", "f16", "bf16"})
 INTEGER_BITS = {"i8": 8, "i32": 32, "i64": 64}
 ITEM_BYTES = {"f64": 8, "f32": 4, "f16": 2, "bf16": 2, "i8": 1, "i32": 4, "i64": 8, "bool": 1}
-
-FLOAT_ONLY = frozenset(
-    {"exp", "log", "tanh", "sigmoid", "gelu", "silu", "sqrt", "rsqrt", "reciprocal", "div", "fma", "mean"}
-)
-"""Operators without a meaning on integers: `div` is for floats (docs/contracts.md, "Fusion"); others give floats."""
-
-TAKES_BOOL = frozenset({"maximum", "minimum", "amax", "amin"})
-"""Arithmetic that keeps its meaning on bool (or, and, any, all); the rest asks for a cast first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +82,7 @@ def result_type(op: Op, operands: tuple[OperandType, ...], check: OpCheck) -> Te
             return TensorType(_tensor(operands[0]).shape, dtype)
         case Unary():
             return _arithmetic_dtype(op.op, _tensor(operands[0]), check)
-        case BinaryOp():
+        case BinaryOp() | Fma():
             same = _same_type(operands, 0, check)
             return None if same is None else _arithmetic_dtype(op.op, same, check)
         case Compare():
@@ -96,9 +90,6 @@ def result_type(op: Op, operands: tuple[OperandType, ...], check: OpCheck) -> Te
             return None if same is None else TensorType(same.shape, "bool")
         case Where():
             return _where(operands, check)
-        case Fma():
-            same = _same_type(operands, 0, check)
-            return None if same is None else _arithmetic_dtype(op.op, same, check)
         case BroadcastTo():
             return _broadcast_to(op, _tensor(operands[0]), check)
         case Permute():
@@ -119,30 +110,13 @@ def result_type(op: Op, operands: tuple[OperandType, ...], check: OpCheck) -> Te
             assert_never(op)
 
 
-def arity(op: Op) -> int | None:
-    """How many operands the operator takes; None for `cat`, which takes one or more."""
-    match op:
-        case Copy() | Cast() | Unary() | BroadcastTo() | Permute() | Reshape() | Slice() | Reduce():
-            return 1
-        case BinaryOp() | Compare() | Matmul():
-            return 2
-        case Where() | Fma():
-            return 3
-        case Iota():
-            return 0
-        case Cat():
-            return None
-        case _:
-            assert_never(op)
-
-
 def _tensor(operand: OperandType) -> TensorType:
     assert isinstance(operand, TensorType)
     return operand
 
 
 def _arity_fits(op: Op, count: int, check: OpCheck) -> bool:
-    wanted = arity(op)
+    wanted = op.arity
     if wanted is None:
         if count:
             return True

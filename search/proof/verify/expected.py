@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from compiler.dtypes import DType
 from compiler.ir.fusion import Fusion, Value
-from compiler.ir.ops import MOVES, OpKind
+from compiler.ir.ops import CARRIES
 from compiler.ir.pinned import pinned
 from compiler.reference import Walk
 from search.proof.verify.arrays import Array, Arrays, elems_of
@@ -24,8 +24,6 @@ from search.proof.verify.tolerance import Tolerance, tolerance
 
 BLOCK_ELEMS = 1 << 24
 """Elements of a row block: 128 MiB an f64 value, of which a fusion has a few alive at a time."""
-
-_MOVES = MOVES | {OpKind.CAT}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +81,7 @@ def widened(expected: Expected, times: float, arrays: Arrays) -> Expected:
 
 def only_moves(fusion: Fusion, name: str) -> bool:
     """Whether a value is made by operators that carry values unchanged, so that it must be exact to the bit."""
-    return all(op.kind in _MOVES for op in fusion.behind(name))
+    return all(op.kind in CARRIES for op in fusion.behind(name))
 
 
 def _expect_output(fusion: Fusion, inputs: list[Array], output: int, arrays: Arrays) -> Expected:

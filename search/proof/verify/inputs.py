@@ -26,7 +26,7 @@ from collections.abc import Callable
 
 from compiler.dtypes import DType
 from compiler.ir.fusion import Fusion, Literal, Value
-from compiler.ir.ops import COMPARE, MOVES, REDUCTIONS, OpKind
+from compiler.ir.ops import CARRIES, COMPARE, EXTREMES, FOLDS, OpKind, Zero
 from compiler.reference import FLOAT_FORMATS
 from search.proof.verify.arrays import Array, Arrays, storage_elems
 from search.proof.verify.integers import bools, compared, integers, lone_elements, moved_integers
@@ -45,12 +45,7 @@ FOLDED_SETS = (POSITIVE, NEGATIVE, PEAKS)
 FEW_RESULTS = 64
 """Elements of a result of which each has a deciding element of its own, in one set or another."""
 
-_POSITIVE_DOMAIN = frozenset({OpKind.LOG, OpKind.SQRT, OpKind.RSQRT})
-_SIGN_OF_ZERO_MATTERS = frozenset({OpKind.DIV, OpKind.RECIPROCAL, OpKind.RSQRT})
-_SIGN_OF_ZERO_IS_FREE = frozenset({OpKind.MAXIMUM, OpKind.MINIMUM, OpKind.RELU})
-_NEVER_NEGATIVE = frozenset({OpKind.SQUARE, OpKind.ABS, OpKind.EXP, OpKind.SIGMOID})
 _FINE = frozenset({RANDOM, "large", "tiny"})
-_EXTREMES = frozenset({OpKind.AMAX, OpKind.AMIN})
 _PEAKS_IN_A_FOLD = 24
 _LARGEST_COMPARED = 1000.0
 _SPECIAL = (math.inf, -math.inf, math.nan, 0.0, -0.0, 2.0**-130, -(2.0**-24))
@@ -62,7 +57,7 @@ _TIES = (-2.0, -1.5, -1.0, -0.5, 0.5, 1.0, 1.5, 2.0)
 
 def only_moves(fusion: Fusion) -> bool:
     """Whether every op carries values unchanged, so that outputs must be exact."""
-    return all(op.kind in MOVES or op.kind is OpKind.CAT for op in fusion.ops)
+    return all(op.kind in CARRIES for op in fusion.ops)
 
 
 def input_sets(fusion: Fusion) -> tuple[str, ...]:
@@ -71,7 +66,7 @@ def input_sets(fusion: Fusion) -> tuple[str, ...]:
         return (RANDOM,)
     if _reduction_length(fusion) <= 1:
         return ALL_SETS
-    results = [fusion.value(op.output).elems for op in fusion.ops if op.kind in _EXTREMES]
+    results = [fusion.value(op.output).elems for op in fusion.ops if op.kind in EXTREMES]
     lone = () if not results else LONE if min(results) < FEW_RESULTS else LONE[:2]
     return (*ALL_SETS, *FOLDED_SETS, *lone)
 
@@ -170,7 +165,7 @@ def _ties(fusion: Fusion, dtype: DType, elems: int, seed: int, arrays: Arrays) -
 
 def _zeros(fusion: Fusion, dtype: DType, elems: int, seed: int, arrays: Arrays) -> Array:
     kinds = _kinds(fusion)
-    if kinds & _SIGN_OF_ZERO_IS_FREE and kinds & _SIGN_OF_ZERO_MATTERS:
+    if {Zero.OPEN, Zero.TOLD} <= {kind.row.zero for kind in kinds - FOLDS}:
         # max(+0, -0) may be either zero, and 1/±0 tells which: no answer is wrong, so nothing can be compared.
         return _pick(arrays, elems, seed, (0.0, 1.0, -1.0))
     return _pick(arrays, elems, seed, (0.0, -0.0, 1.0, -1.0))
@@ -230,13 +225,13 @@ def _pick(arrays: Arrays, elems: int, seed: int, values: tuple[float, ...]) -> A
 
 def _needs_positive(fusion: Fusion) -> bool:
     """Whether a logarithm or root is taken of what an input decides the sign of."""
-    pending = [x for op in fusion.ops if op.kind in _POSITIVE_DOMAIN for x in op.tensor_inputs]
+    pending = [x for op in fusion.ops if op.kind.row.is_of_positive for x in op.tensor_inputs]
     seen = set(pending)
     while pending:
         op = fusion.producer(pending.pop())
         if op is None:
             return True
-        if op.kind in _NEVER_NEGATIVE or (op.kind is OpKind.MUL and len(set(op.inputs)) == 1):
+        if op.kind.row.is_never_negative or (op.kind is OpKind.MUL and len(set(op.inputs)) == 1):
             continue
         pending += [x for x in dict.fromkeys(op.tensor_inputs) if x not in seen]
         seen.update(op.tensor_inputs)
@@ -248,7 +243,7 @@ def _reduction_length(fusion: Fusion) -> int:
     lengths = dict.fromkeys(fusion.inputs, 1)
     for op in fusion.ops:
         longest = max((lengths[x] for x in op.tensor_inputs), default=1)
-        if op.kind in REDUCTIONS or op.kind is OpKind.MEAN:
+        if op.kind in FOLDS:
             operand = fusion.value(op.tensor_inputs[0]).shape
             longest = max(longest, math.prod(operand[d] for d in op.dims))
         lengths[op.output] = longest

@@ -16,19 +16,18 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from itertools import product
 from typing import Any
 
 from compiler.dtypes import DType
 from compiler.ir.fusion import Literal, Op
-from compiler.ir.ops import COMPARE, OpKind
+from compiler.ir.ops import COMPARE, SUMS, OpKind
 from compiler.reference import FLOAT_FORMATS, Values, round_to, rounded
+from compiler.reference.operators import exact
 from search.proof.verify.arrays import Array
-from search.proof.verify.functions import INCREASING, LOWEST_OF, error_of, least, sum_error, widen
+from search.proof.verify.functions import error_of, sum_error, widen
 from search.proof.verify.relations import Relation, holds
 
 _BITS = {DType.I8: 8, DType.I32: 32, DType.I64: 64}
-_SUMS = (OpKind.SUM, OpKind.MEAN)
 _EXACT_SUM = 2.0**22
 _EXACT_INTEGER = 2.0**53
 
@@ -166,7 +165,7 @@ class Intervals:
 
     def fold(self, kind: OpKind, x: Bounded, axes: tuple[int, ...], dtype: DType) -> Bounded:
         value = self.values.fold(kind, x.value, axes, dtype)
-        if kind not in _SUMS:
+        if kind not in SUMS:
             return self._extreme(kind, value, x, axes, dtype)
         xp = self.xp
         wide = self._wide(x.value)
@@ -232,88 +231,17 @@ class Intervals:
 
     def _ends_of(self, op: Op, value: Array, args: Sequence[Bounded], dtype: DType) -> tuple[Array, Array]:
         """The least and the greatest result for operands between their ends, not rounded yet."""
-        xp, kind = self.xp, op.kind
-        ends = [self.ends(x) for x in args]
+        kind, ends = op.kind, [self.ends(x) for x in args]
         if len(args) == 2 and kind in (OpKind.SUB, OpKind.MUL) and op.inputs[0] == op.inputs[1]:
             if kind is OpKind.SUB:
                 return self._wide(value), self._wide(value)
-            return self._squares(*ends[0])
-        low, high = ends[0]
-        match kind:
-            case OpKind.NEG:
-                return -high, -low
-            case OpKind.ABS:
-                return self._sizes(low, high)
-            case OpKind.SQUARE:
-                return self._squares(low, high)
-            case OpKind.ADD:
-                return low + ends[1][0], high + ends[1][1]
-            case OpKind.SUB:
-                return low - ends[1][1], high - ends[1][0]
-            case OpKind.MUL:
-                return self._products(*ends)
-            case OpKind.FMA:
-                return self._fused(*ends)
-            case OpKind.DIV:
-                return self._quotients(ends[0], ends[1])
-            case OpKind.RECIPROCAL:
-                one = xp.ones_like(low)
-                return self._quotients((one, one), ends[0])
-            case OpKind.RSQRT:
-                return self._function(kind, high), self._function(kind, low)
-            case OpKind.MAXIMUM | OpKind.MINIMUM:
-                step = xp.maximum if kind is OpKind.MAXIMUM else xp.minimum
-                return step(low, ends[1][0]), step(high, ends[1][1])
-        found = self._function(kind, low), self._function(kind, high)
-        if kind in LOWEST_OF:
-            return least(kind, low, high, *found, xp), xp.maximum(*found)
-        assert kind in INCREASING, f"{kind} has no ends"
-        return found
+            kind, ends = OpKind.SQUARE, ends[:1]
+        return self._rule(kind, ends)
 
-    def _function(self, kind: OpKind, x: Array) -> Array:
-        """The exact function, in f64."""
-        return self.values.pointwise(Op(kind, ("x",), "y"), [x], DType.F64)
-
-    def _sizes(self, low: Array, high: Array) -> tuple[Array, Array]:
-        xp = self.xp
-        a, b = xp.abs(low), xp.abs(high)
-        smaller = xp.where((low < 0) & (high > 0), xp.zeros_like(a), xp.minimum(a, b))
-        return smaller, xp.maximum(a, b)
-
-    def _squares(self, low: Array, high: Array) -> tuple[Array, Array]:
-        smaller, larger = self._sizes(low, high)
-        return smaller * smaller, larger * larger
-
-    def _products(self, x: tuple[Array, Array], y: tuple[Array, Array]) -> tuple[Array, Array]:
-        if x[0] is x[1] and y[0] is y[1]:
-            found = x[0] * y[0]
-            return found, found
-        return self._hull([a * b for a, b in product(x, y)])
-
-    def _fused(self, x: tuple[Array, Array], y: tuple[Array, Array], z: tuple[Array, Array]) -> tuple[Array, Array]:
-        """A product, exact in f64 where it is one of f32, and a sum that f64 may round before f32 does."""
-        low, high = self._products(x, y)
-        return self._sum(low, z[0], -1.0), self._sum(high, z[1], 1.0)
-
-    def _sum(self, x: Array, y: Array, outward: float) -> Array:
-        """x + y, moved outward by as much as f64 may have lost, if it has (Knuth, TAOCP 4.2.2, Theorem B)."""
-        xp = self.xp
-        total = x + y
-        part = total - x
-        lost = (x - (total - part)) + (y - part)
-        return xp.where((lost == 0) | ~xp.isfinite(lost), total, total + outward * xp.abs(total) * 2.0**-52)
-
-    def _quotients(self, x: tuple[Array, Array], y: tuple[Array, Array]) -> tuple[Array, Array]:
-        xp = self.xp
-        low, high = self._hull([a / b for a, b in product(x, y)])
-        pole = (y[0] <= 0) & (y[1] >= 0) & (y[0] != y[1])
-        return xp.where(pole, xp.full_like(low, -math.inf), low), xp.where(pole, xp.full_like(high, math.inf), high)
-
-    def _hull(self, corners: Sequence[Array]) -> tuple[Array, Array]:
-        low = high = corners[0]
-        for corner in corners[1:]:
-            low, high = self.xp.minimum(low, corner), self.xp.maximum(high, corner)
-        return low, high
+    def _rule(self, kind: OpKind, ends: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
+        """What the operator's row says of operands between these ends."""
+        assert kind.row.ends is not None, f"{kind} has no ends"
+        return kind.row.ends(lambda *x: exact(kind, x, self.xp), ends, self.xp)
 
     def _where(self, value: Array, condition: Bounded, x: Bounded, y: Bounded) -> Bounded:
         xp = self.xp
@@ -332,18 +260,7 @@ class Intervals:
         related = self.related.get(op.output)
         if related is not None:
             return self._compared_to_own(op.kind, value, (x, y), related)
-        (xl, xh), (yl, yh) = self.ends(x), self.ends(y)
-        match op.kind:
-            case OpKind.LT:
-                return Bounded(value, xh < yl, xl < yh)
-            case OpKind.LE:
-                return Bounded(value, xh <= yl, xl <= yh)
-            case OpKind.GT:
-                return Bounded(value, xl > yh, xh > yl)
-            case OpKind.GE:
-                return Bounded(value, xl >= yh, xh >= yl)
-        sure, possible = (xl == xh) & (yl == yh) & (xl == yl), (xl <= yh) & (yl <= xh)
-        return Bounded(value, sure, possible) if op.kind is OpKind.EQ else Bounded(value, ~possible, ~sure)
+        return Bounded(value, *self._rule(op.kind, [self.ends(x), self.ends(y)]))
 
     def _compared_to_own(self, kind: OpKind, value: Array, sides: tuple[Bounded, Bounded], how: Relation) -> Bounded:
         """A comparison of a value with itself, or with its own maximum or minimum."""
@@ -357,7 +274,7 @@ class Intervals:
         sure = possible & (self._candidates(extreme) == 1)
         # `x kind extreme`: an element is the extreme one, or lies on its inner side. NaN is neither.
         number = ~self.xp.isnan(self._wide(x.value)) & ~self.xp.isnan(self._wide(extreme.value))
-        kind = kind if how.side == 1 else _MIRRORED.get(kind, kind)
+        kind = kind if how.side == 1 else OpKind(kind.row.mirrored)
         reaches, inside = (OpKind.GE, OpKind.LT) if is_top else (OpKind.LE, OpKind.GT)
         axes: tuple[int, ...] = ()
         if kind in (OpKind.EQ, reaches):
@@ -480,7 +397,3 @@ class Intervals:
         for flag in flags[1:]:
             found = None if found is None or flag is None else found & flag
         return found
-
-
-_MIRRORED = {OpKind.LT: OpKind.GT, OpKind.GT: OpKind.LT, OpKind.LE: OpKind.GE, OpKind.GE: OpKind.LE}
-"""A comparison with its sides exchanged."""

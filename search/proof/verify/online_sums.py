@@ -15,13 +15,12 @@ from dataclasses import replace
 
 from compiler.dtypes import DType
 from compiler.ir.fusion import Literal, Op
-from compiler.ir.ops import OpKind
+from compiler.ir.ops import SUMS, OpKind
 from search.proof.verify.arrays import Array
 from search.proof.verify.intervals import Bounded, Intervals, SumRole
 
 _RESCALED = 2.0**-17
 _RESCALED_F64 = 2.0**-46
-_SUMS = (OpKind.SUM, OpKind.MEAN)
 
 
 class OnlineIntervals(Intervals):
@@ -45,7 +44,7 @@ class OnlineIntervals(Intervals):
         found = super().fold(kind, x, axes, dtype)
         if kind is OpKind.AMAX:
             return replace(found, role=SumRole.MAXIMUM)
-        if kind not in _SUMS or x.role is not SumRole.EXPONENTIAL or found.terms is None:
+        if kind not in SUMS or x.role is not SumRole.EXPONENTIAL or found.terms is None:
             return found
         low, high = self.ends(found)
         share = found.terms * (_RESCALED_F64 if dtype is DType.F64 else _RESCALED)

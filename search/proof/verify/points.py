@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from compiler.ir.fusion import Fusion, Literal, Op
-from compiler.ir.ops import REDUCTIONS, OpKind
+from compiler.ir.ops import FOLDS, VIEWS, OpKind
 from compiler.ir.pinned import pinned
 from compiler.reference import Arithmetic
 from search.proof.verify.arrays import NumpyArrays
@@ -93,7 +93,7 @@ class PointWalk(Generic[T]):
                 offsets += along * stride
             return self.arithmetic.tensor(self.read(name, offsets), value.dtype)
         match op.kind:
-            case OpKind.PERMUTE | OpKind.BROADCAST_TO | OpKind.SLICE | OpKind.RESHAPE:
+            case kind if kind in VIEWS:
                 (source,) = op.tensor_inputs
                 return self.value(source, self._through(op, source, at))
             case OpKind.COPY:
@@ -105,7 +105,7 @@ class PointWalk(Generic[T]):
                 return self.arithmetic.tensor(at.index[op.dims[0]], value.dtype)
             case OpKind.CAT:
                 return self._cat(op, at)
-            case kind if kind in REDUCTIONS or kind is OpKind.MEAN:
+            case kind if kind in FOLDS:
                 return self._reduced(op, at)
         operands = [x if isinstance(x, Literal) else self.value(x, at) for x in op.inputs]
         dtype = self.fusion.value(op.tensor_inputs[-1]).dtype

@@ -12,13 +12,8 @@ from dataclasses import dataclass
 
 from compiler.dtypes import DType
 from compiler.ir.fusion import Fusion, Op
-from compiler.ir.ops import COMPARE, OpKind
+from compiler.ir.ops import COMPARE, EXTREMES, OpKind, Zero
 from compiler.reference import FLOAT_FORMATS
-
-_EXTREMES = (OpKind.AMAX, OpKind.AMIN)
-_SIGN_IS_OPEN = frozenset(
-    {OpKind.SUM, OpKind.MEAN, OpKind.AMAX, OpKind.AMIN, OpKind.MAXIMUM, OpKind.MINIMUM, OpKind.RELU}
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +38,7 @@ def relations(fusion: Fusion) -> Mapping[str, Relation]:
 def zeros_have_signs(fusion: Fusion, name: str) -> bool:
     """Whether a zero of this value has the sign that operators give it. Of sums, and of maxima and minima of zeros of
     both signs, either is right: torch's own depends on the device and the order."""
-    return not any(op.kind in _SIGN_IS_OPEN for op in fusion.behind(name))
+    return not any(op.kind.row.zero is Zero.OPEN for op in fusion.behind(name))
 
 
 def _relation(fusion: Fusion, made: Mapping[str, Op], op: Op) -> Relation | None:
@@ -87,7 +82,7 @@ def _extreme_behind(fusion: Fusion, made: Mapping[str, Op], name: str) -> Op | N
     place: list[int | None] = list(range(len(shape)))  # of the dimensions here, in the shape begun with
     while (op := made.get(name)) is not None:
         source = fusion.value(op.tensor_inputs[0]).shape if op.tensor_inputs else ()
-        if op.kind in _EXTREMES:
+        if op.kind in EXTREMES:
             return op if source == shape and _is_in_place(op, source, fusion.value(name).shape, place) else None
         if op.kind is OpKind.BROADCAST_TO:
             place = [place[d] for d in op.dims]

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from compiler.analysis.loops.online import online_folds
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.iter_domain import MemoryType
-from compiler.ir.ops import REDUCTIONS, OpKind
+from compiler.ir.ops import COSTLY, REDUCTIONS, OpKind
 from compiler.ir.tensor import TensorOp, TensorView
 from compiler.schedule import steps
 from search.space.schedulers.builder import TraceBuilder
@@ -34,23 +34,6 @@ READ_AGAIN = "read_again"
 SHARED = "shared"
 REUSES = (READ_AGAIN, "inputs", "values")
 """Choices of every fusion; those whose inputs tensor maps can bring also have `SHARED`."""
-
-COSTLY = frozenset(
-    {
-        OpKind.EXP,
-        OpKind.LOG,
-        OpKind.TANH,
-        OpKind.SIGMOID,
-        OpKind.GELU,
-        OpKind.SILU,
-        OpKind.SQRT,
-        OpKind.RSQRT,
-        OpKind.RECIPROCAL,
-        OpKind.DIV,
-    }
-)
-"""Operators that take a special function (a quarter of an instruction's rate or less: CUDA guide, arithmetic
-instructions): worth a register where a later pass needs the value again."""
 
 
 def is_reduction(op: TensorOp) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from compiler.analysis.loops.online import online_folds
 from compiler.ir.iter_domain import MemoryType
-from compiler.ir.ops import MOVES, REDUCTIONS, OpKind
+from compiler.ir.ops import COSTLY, MOVES, REDUCTIONS
 from compiler.ir.tensor import TensorOp
 from compiler.schedule import steps
 from search.space.schedulers.builder import TraceBuilder
@@ -20,22 +20,6 @@ from search.space.schedulers.row_shape import in_rows, is_full, reads_a_view
 FOLDS, SCALED, KEPT, PARTS = 0, 1, 2, 3
 """The parts of a pass: reductions and what is stored, sums that are scaled to a maximum of the same pass, and what is
 kept for later passes."""
-
-COSTLY = frozenset(
-    {
-        OpKind.EXP,
-        OpKind.LOG,
-        OpKind.TANH,
-        OpKind.SIGMOID,
-        OpKind.GELU,
-        OpKind.SILU,
-        OpKind.SQRT,
-        OpKind.RSQRT,
-        OpKind.RECIPROCAL,
-        OpKind.DIV,
-    }
-)
-"""Operators with a special function, or a division: worth registers where two passes read the result."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The device functions of math.cuh against f64, within the errors that math_forms.py states.
+"""The device functions of math.cuh against f64, within the errors that the rows of operators state.
 
 Without a GPU, math.cuh is compiled by the host's C++ compiler over stand-ins for the approximate instructions, each
 wrong by as much as the PTX ISA allows, in either direction. With one (`make test-gpu`), the functions themselves run.
@@ -8,7 +8,9 @@ import ctypes
 import itertools
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -16,61 +18,45 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from compiler.emit.math_forms import MATH_FORMS, ErrorOf, MathForm, MathForms
+from compiler.dtypes import DType
+from compiler.emit.functions import call, function
 from compiler.emit.pieces import pieces
-from compiler.ir.ops import BINARY, UNARY, OpKind
+from compiler.ir.ops import BINARY, UNARY, ErrorBound, MathGrade, OpKind
 from compiler.nvrtc import CompilePool
+from compiler.reference import operators
+from search.proof.verify.functions import widen
 
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
 
-EXACT_ULPS = 4.0
 SMALLEST_NORMAL = 2.0**-126
 
+MARGIN = 1.6
+"""What a row allows is at least as many times what the worst instructions make of its form."""
 
-def _sigmoid(x: F64) -> F64:
-    return 1 / (1 + np.exp(-x))
+ROUNDED = ErrorBound(relative=2.0**-24, absolute=2.0**-150)
+"""Of a form whose result is the exact one, rounded to f32."""
 
-
-def _gelu(x: F64) -> Any:
-    return x / (1 + np.exp(-2 * np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
-
-
-REFERENCE: dict[OpKind, Callable[..., Any]] = {
-    OpKind.NEG: np.negative,
-    OpKind.ABS: np.abs,
-    OpKind.SQUARE: np.square,
-    OpKind.ADD: np.add,
-    OpKind.SUB: np.subtract,
-    OpKind.MUL: np.multiply,
-    OpKind.DIV: np.divide,
-    OpKind.MAXIMUM: np.maximum,
-    OpKind.MINIMUM: np.minimum,
-    OpKind.RELU: lambda x: np.maximum(x, 0.0),
-    OpKind.RECIPROCAL: lambda x: 1 / x,
-    OpKind.SQRT: np.sqrt,
-    OpKind.RSQRT: lambda x: 1 / np.sqrt(x),
-    OpKind.EXP: np.exp,
-    OpKind.LOG: np.log,
-    OpKind.TANH: np.tanh,
-    OpKind.SIGMOID: _sigmoid,
-    OpKind.SILU: lambda x: x * _sigmoid(x),
-    OpKind.GELU: _gelu,
-}
-
-EXACT_ARGUMENT_ERROR = {OpKind.GELU: 4 * 88.8 * 2.0**-24}
-"""The exact gelu rounds the argument of its exponential, which costs |argument| ulp in the negative tail."""
+KINDS = sorted(UNARY | BINARY)
 
 
-def functions(forms: MathForms) -> list[tuple[str, MathForm | None]]:
-    return [(forms.exact, None), *((form.function, form) for form in (forms.approx, forms.coarse) if form is not None)]
+def error_of(op: OpKind, grade: MathGrade) -> ErrorBound:
+    """What a form may err before its result is rounded; a share that `MARGIN` leaves of it."""
+    form = {MathGrade.EXACT: op.row.exact, MathGrade.APPROX: op.row.approx, MathGrade.COARSE: op.row.coarse}[grade]
+    return ROUNDED if form is None else scaled(form.error, 1 / MARGIN)
 
 
-CASES = [
-    pytest.param(op, function, form, id=function)
-    for op, forms in MATH_FORMS.items()
-    for function, form in functions(forms)
-]
+def scaled(error: ErrorBound, by: float) -> ErrorBound:
+    return ErrorBound(*(getattr(error, name) * by for name in ErrorBound.__slots__))
+
+
+def forms(op: OpKind) -> list[MathGrade]:
+    """The grades that an operator has forms of."""
+    return [grade for grade in MathGrade if op.row.nearest(grade) is grade]
+
+
+FORMS = [(op, grade) for op in KINDS for grade in forms(op)]
+CASES = [pytest.param(op, grade, id=function(op, grade)) for op, grade in FORMS]
 
 EDGES = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 1e-40, -1e-40, 3e38, -3e38, 1.0, -1.0], np.float32)
 
@@ -89,61 +75,42 @@ def inputs(op: OpKind) -> list[F32]:
     return [np.concatenate([values, pairs[:, 0]]), np.concatenate([rng.permutation(values), pairs[:, 1]])]
 
 
-def assert_within(op: OpKind, form: MathForm | None, args: list[F32], found: F32) -> None:
-    """`found` has the reference's NaNs and infinities, and elsewhere at most the error of the form."""
+def exact_of(op: OpKind, args: list[Any]) -> Any:
     with np.errstate(all="ignore"):
-        exact = REFERENCE[op](*(arg.astype(np.float64) for arg in args))
+        return operators.exact(op, args, np)
+
+
+def assert_within(op: OpKind, error: ErrorBound, args: list[F32], found: F32) -> None:
+    """`found` has the reference's NaNs and infinities, and elsewhere at most the error of the form."""
+    exact = exact_of(op, [arg.astype(np.float64) for arg in args])
+    with np.errstate(all="ignore"):
         as_f32 = exact.astype(np.float32)
-        bound = _bound(op, form, args, exact)
+        bound = _bound(error, args, exact)
     np.testing.assert_array_equal(np.isnan(found), np.isnan(as_f32))
     # A result that rounds to the largest float may be infinite in either, not in between.
     certain = np.isinf(as_f32) & ~(np.abs(exact) < 3.5e38)
     np.testing.assert_array_equal(found[certain], as_f32[certain])
     near = np.isfinite(as_f32) & (np.abs(as_f32) < 3.39e38)
-    error = np.abs(found[near].astype(np.float64) - exact[near])
-    worst = int(np.argmax(error - bound[near]))
+    wrong = np.abs(found[near].astype(np.float64) - exact[near])
+    worst = int(np.argmax(wrong - bound[near]))
     shown = [float(arg[near][worst]) for arg in args]
-    assert error[worst] <= bound[near][worst], f"{op}{shown}: {found[near][worst]}, expected {exact[near][worst]}"
+    assert wrong[worst] <= bound[near][worst], f"{op}{shown}: {found[near][worst]}, expected {exact[near][worst]}"
 
 
-def _bound(op: OpKind, form: MathForm | None, args: list[F32], exact: F64) -> F64:
-    magnitude: F64 = np.abs(exact)
-    vanishing = SMALLEST_NORMAL * np.clip(np.abs(args[0].astype(np.float64)), 1, 128)
-    if form is None:
-        return (EXACT_ULPS * 2.0**-23 + EXACT_ARGUMENT_ERROR.get(op, 0.0)) * magnitude + vanishing
-    scale: F64
-    match form.of:
-        case ErrorOf.RESULT:
-            scale = magnitude
-        case ErrorOf.ONE:
-            scale = np.ones_like(magnitude)
-        case ErrorOf.INPUT:
-            scale = np.abs(args[0].astype(np.float64))
-    if op is OpKind.LOG:
-        scale = np.where((args[0] > 0.5) & (args[0] < 2), 1.0, scale)
-    return form.error * scale + vanishing
+def _bound(error: ErrorBound, args: list[F32], exact: F64) -> F64:
+    """Beside what the form may err, a result under the smallest normal number may become 0; the product in silu's and
+    gelu's coarse forms has as much of the operand."""
+    operand = np.abs(args[0].astype(np.float64))
+    found: F64 = widen(error, exact, operand, np) + SMALLEST_NORMAL * np.clip(operand, 1, 128)
+    return found
 
 
-def test_every_computing_operator_has_forms() -> None:
-    assert set(MATH_FORMS) == UNARY | BINARY == set(REFERENCE)
-
-
-@pytest.mark.parametrize(("op", "function", "form"), CASES)
-def test_the_reference_is_torch(op: OpKind, function: str, form: MathForm | None) -> None:
+@pytest.mark.parametrize("op", KINDS)
+def test_the_reference_is_torch(op: OpKind) -> None:
     torch = pytest.importorskip("torch")
-    named: dict[OpKind, Any] = {
-        OpKind.SUB: "subtract",
-        OpKind.MUL: "multiply",
-        OpKind.SIGMOID: "sigmoid",
-        OpKind.SILU: lambda x: torch.nn.functional.silu(x),
-        OpKind.GELU: lambda x: torch.nn.functional.gelu(x, approximate="tanh"),
-    }
-    found = named.get(op, str(op))
-    call: Any = getattr(torch, found) if isinstance(found, str) else found
+    call = partial(attrgetter(op.row.torch or op.value)(torch), **dict(op.row.torch_options))
     args = [torch.tensor(arg[-300:], dtype=torch.float64) for arg in inputs(op)]
-    with np.errstate(all="ignore"):
-        ours = REFERENCE[op](*(arg.numpy() for arg in args))
-    np.testing.assert_allclose(ours, call(*args).numpy(), rtol=1e-6, atol=1e-15)
+    np.testing.assert_allclose(exact_of(op, [arg.numpy() for arg in args]), call(*args).numpy(), rtol=1e-6, atol=1e-15)
 
 
 HOST_PRELUDE = """
@@ -181,13 +148,11 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     if compiler is None:
         pytest.skip("no C++ compiler here")
     text = [HOST_PRELUDE, pieces(["math"]).removeprefix(pieces(["approx"]))]
-    for op, forms in MATH_FORMS.items():
-        for function, _ in functions(forms):
-            call = f"{function}(a[i], b[i])" if op in BINARY else f"{function}(a[i])"
-            text.append(
-                f'extern "C" void each_{function}(const float* a, const float* b, float* out, int n) '
-                f"{{ for (int i = 0; i < n; ++i) out[i] = {call}; }}"
-            )
+    for op, grade in FORMS:
+        text.append(
+            f'extern "C" void each_{function(op, grade)}(const float* a, const float* b, float* out, int n) '
+            f"{{ for (int i = 0; i < n; ++i) out[i] = {called(op, grade)}; }}"
+        )
     folder: Path = tmp_path_factory.mktemp("host_math")
     (folder / "math.cpp").write_text("\n".join(text))
     subprocess.run(
@@ -198,38 +163,42 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     return ctypes.CDLL(str(folder / "math.so"))
 
 
-def run_on_host(host: ctypes.CDLL, function: str, args: list[F32], direction: int) -> F32:
+def called(op: OpKind, grade: MathGrade) -> str:
+    return call(op, grade, DType.F32, ["a[i]", "b[i]"][: op.row.arity])
+
+
+def run_on_host(host: ctypes.CDLL, name: str, args: list[F32], direction: int) -> F32:
     host.err_towards(ctypes.c_double(direction))
     out = np.empty_like(args[0])
     pointers = [array.ctypes.data_as(ctypes.c_void_p) for array in (args[0], args[-1], out)]
-    getattr(host, f"each_{function}")(*pointers, ctypes.c_int(out.size))
+    getattr(host, f"each_{name}")(*pointers, ctypes.c_int(out.size))
     return out
 
 
-@pytest.mark.parametrize(("op", "function", "form"), CASES)
+@pytest.mark.parametrize(("op", "grade"), CASES)
 def test_forms_stay_within_their_error_for_the_worst_instructions(
-    host: ctypes.CDLL, op: OpKind, function: str, form: MathForm | None
+    host: ctypes.CDLL, op: OpKind, grade: MathGrade
 ) -> None:
     args = inputs(op)
     for direction in (-1, 0, 1):
-        assert_within(op, form, args, run_on_host(host, function, args, direction))
+        assert_within(op, error_of(op, grade), args, run_on_host(host, function(op, grade), args, direction))
 
 
-@pytest.mark.parametrize(("op", "function", "form"), [case for case in CASES if case.values[2] is not None])
-def test_stated_errors_are_not_vacuous(host: ctypes.CDLL, op: OpKind, function: str, form: MathForm) -> None:
+@pytest.mark.parametrize(("op", "grade"), [case for case in CASES if case.values[1] is not MathGrade.EXACT])
+def test_stated_errors_are_not_vacuous(host: ctypes.CDLL, op: OpKind, grade: MathGrade) -> None:
     args = inputs(op)
-    eighth = MathForm(form.function, form.error / 8, form.of, form.source)
+    eighth = scaled(error_of(op, grade), 1 / 8)
     refused = 0
     for direction in (-1, 1):
         try:
-            assert_within(op, eighth, args, run_on_host(host, function, args, direction))
+            assert_within(op, eighth, args, run_on_host(host, function(op, grade), args, direction))
         except AssertionError:
             refused += 1
     assert refused > 0
 
 
 @pytest.mark.parametrize(
-    ("function", "special_instructions"),
+    ("name", "special_instructions"),
     [
         ("ft_gelu_approx", ["ex2.approx.ftz.f32", "rcp.approx.ftz.f32"]),
         ("ft_gelu_coarse", ["tanh.approx.f32"]),
@@ -249,9 +218,9 @@ def test_stated_errors_are_not_vacuous(host: ctypes.CDLL, op: OpKind, function: 
     ],
 )
 def test_forms_use_the_instructions_they_are_named_for(
-    pool: CompilePool, function: str, special_instructions: list[str]
+    pool: CompilePool, name: str, special_instructions: list[str]
 ) -> None:
-    source = pieces(["math"]) + f'extern "C" __global__ void fusion(float* x) {{ *x = {function}(*x); }}'
+    source = pieces(["math"]) + f'extern "C" __global__ void fusion(float* x) {{ *x = {name}(*x); }}'
     ptx = pool.submit(source, "sm_80").result().ptx
     plain = ("ld.", "st.", "mul.", "fma.", "add.", "neg.", "cvta.", "mov.")
     opcodes = [
@@ -270,18 +239,15 @@ def pool() -> Iterator[CompilePool]:
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize(("op", "function", "form"), CASES)
-def test_forms_stay_within_their_error_on_the_gpu(
-    pool: CompilePool, op: OpKind, function: str, form: MathForm | None
-) -> None:
+@pytest.mark.parametrize(("op", "grade"), CASES)
+def test_forms_stay_within_their_error_on_the_gpu(pool: CompilePool, op: OpKind, grade: MathGrade) -> None:
     torch = pytest.importorskip("torch")
     from cuda.bindings import driver
 
     args = inputs(op)
-    call = f"{function}(a[i], b[i])" if op in BINARY else f"{function}(a[i])"
     source = pieces(["math"]) + (
         'extern "C" __global__ void fusion(const float* a, const float* b, float* out, int n) {\n'
-        f"  int i = blockIdx.x * 256 + threadIdx.x;\n  if (i < n) out[i] = {call};\n}}\n"
+        f"  int i = blockIdx.x * 256 + threadIdx.x;\n  if (i < n) out[i] = {called(op, grade)};\n}}\n"
     )
     major, minor = torch.cuda.get_device_capability()
     compiled = pool.submit(source, f"sm_{major}{minor}" + ("a" if major >= 9 else "")).result()
@@ -298,4 +264,4 @@ def test_forms_stay_within_their_error_on_the_gpu(
     (status,) = driver.cuLaunchKernel(kernel, blocks, 1, 1, 256, 1, 1, 0, stream, (values, types), 0)
     assert status == driver.CUresult.CUDA_SUCCESS
     torch.cuda.synchronize()
-    assert_within(op, form, args, out.cpu().numpy())
+    assert_within(op, error_of(op, grade), args, out.cpu().numpy())

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pytest
 
 from compiler.dtypes import DType
-from compiler.emit.functions import COMPUTED_IN, FUNCTIONS, pieces_for
+from compiler.emit.functions import COMPUTED_IN, has_meaning, pieces_for
 from compiler.emit.literals import literal, rounded_to_half
 from compiler.emit.pieces import pieces
 from compiler.emit.values import ELEMENT, compute, zero
@@ -39,9 +39,7 @@ STORED = {
 ENDS = {DType.I8: 2**7, DType.I32: 2**31, DType.I64: 2**63}
 FLOATS = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 20.0, 2.0**-20, 300.0, math.inf, -math.inf, math.nan]
 
-ARITHMETIC = sorted(
-    {(kind, dtype) for dtype in DTYPES for kind in UNARY | BINARY if (kind, COMPUTED_IN[dtype]) in FUNCTIONS}
-)
+ARITHMETIC = sorted((kind, dtype) for dtype in DTYPES for kind in UNARY | BINARY if has_meaning(kind, dtype))
 
 
 Machine = Callable[[str, dict[str, Array], int], None]

@@ -6,15 +6,15 @@ the other functions a value within one f32 ulp. Math grades are not modelled: ev
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from compiler.dtypes import DType
-from compiler.ir.ops import OpKind
+from compiler.ir.ops import MOVES, OpKind
+from compiler.reference.operators import exact
 
 Array = NDArray[Any]
 
@@ -72,49 +72,14 @@ def encoded(values: Array, dtype: DType) -> Array:
     raise KernelFault("dtype_is_interpreted", f"{dtype} has no registers here")
 
 
+_KEEPS = MOVES | {OpKind.CAST}
+
+
 def computed(kind: OpKind, operands: Sequence[Array]) -> Array:
     """`kind` of f32 operands, as f32."""
     with np.errstate(all="ignore"):
-        found: Array = _FUNCTIONS[kind](*(x.astype(np.float64) for x in operands))
+        found: Array = operands[0] if kind in _KEEPS else exact(kind, [x.astype(np.float64) for x in operands], np)
         return found.astype(np.float32)
-
-
-def _sigmoid(x: Array) -> Array:
-    found: Array = 1.0 / (1.0 + np.exp(-x))
-    return found
-
-
-def _gelu(x: Array) -> Array:
-    found: Array = x * 0.5 * (1.0 + np.tanh(math.sqrt(2.0 / math.pi) * x * (1.0 + 0.044715 * x * x)))
-    return found
-
-
-_FUNCTIONS: dict[OpKind, Callable[..., Any]] = {
-    OpKind.COPY: np.positive,
-    OpKind.CAST: np.positive,
-    OpKind.PERMUTE: np.positive,
-    OpKind.BROADCAST_TO: np.positive,
-    OpKind.FMA: lambda x, y, z: x * y + z,
-    OpKind.NEG: np.negative,
-    OpKind.ABS: np.abs,
-    OpKind.EXP: np.exp,
-    OpKind.LOG: np.log,
-    OpKind.TANH: np.tanh,
-    OpKind.SIGMOID: _sigmoid,
-    OpKind.RELU: lambda x: np.maximum(x, 0.0),
-    OpKind.GELU: _gelu,
-    OpKind.SILU: lambda x: x * _sigmoid(x),
-    OpKind.SQRT: np.sqrt,
-    OpKind.RSQRT: lambda x: 1.0 / np.sqrt(x),
-    OpKind.RECIPROCAL: np.reciprocal,
-    OpKind.SQUARE: np.square,
-    OpKind.ADD: np.add,
-    OpKind.SUB: np.subtract,
-    OpKind.MUL: np.multiply,
-    OpKind.DIV: np.divide,
-    OpKind.MAXIMUM: np.maximum,
-    OpKind.MINIMUM: np.minimum,
-}
 
 
 def folded(kind: OpKind, a: Array, b: Array) -> Array:

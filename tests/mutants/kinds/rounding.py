@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import TypeGuard
 
 from compiler.dtypes import DType
-from compiler.emit.functions import function
 from compiler.ir.ops import COMPARE, MathGrade, OpKind
 from compiler.lower.kernel_ir import Compute, Convert, Index, Kernel, Stmt
 from compiler.lower.operands import Reg
@@ -109,13 +108,9 @@ def coarse_function(kernel: Kernel) -> Iterator[Kernel]:
 
 
 def _coarser(s: Stmt) -> Made:
-    if not isinstance(s, Compute) or s.target.dtype is not DType.F32 or s.kind in COMPARE or s.kind is OpKind.CAST:
+    if not isinstance(s, Compute) or s.target.dtype is not DType.F32 or s.kind.row.coarse is None:
         return None
-    try:
-        coarse, own = (function(s.kind, g) for g in (MathGrade.COARSE, s.grade))
-    except KeyError:
-        return None
-    return (replace(s, grade=MathGrade.COARSE),) if coarse.endswith("_coarse") and coarse != own else None
+    return (replace(s, grade=MathGrade.COARSE),) if s.grade is not MathGrade.COARSE else None
 
 
 def _is_f32(s: Stmt) -> TypeGuard[Compute]:

@@ -18,10 +18,11 @@ from compiler.emit.functions import COMPUTED_IN, function
 from compiler.emit.literals import rounded_to_half
 from compiler.emulate.numeric import approximate, floating
 from compiler.ir.fusion import Literal
-from compiler.ir.ops import COMPARE, MOVES, MathGrade, OpKind
+from compiler.ir.ops import CARRIES, COMPARE, MathGrade, OpKind
 from compiler.lower.kernel_ir import Compute
 from compiler.lower.operands import Reg
 from compiler.reference import round_to
+from compiler.reference.operators import exact
 from search.proof.verify.arrays import NumpyArrays
 
 Array = NDArray[Any]
@@ -41,7 +42,7 @@ _ARRAYS = NumpyArrays()
 _HALVES = frozenset({DType.F16, DType.BF16})
 _WIDER_THAN_F32 = frozenset({DType.F64, DType.I64, DType.I32})
 _WIDEST_FIRST = tuple(dict.fromkeys(COMPUTED_IN.values()))
-_COPIES = MOVES | {OpKind.CAT, OpKind.CAST}
+_COPIES = CARRIES | {OpKind.CAST}
 
 
 def converted(x: Array, source: DType, target: DType) -> Array:
@@ -109,17 +110,17 @@ def _compared(s: Compute, dtypes: Sequence[DType | None], operand: Callable[[int
             sides.append(np.asarray(rounded_to_half(float(x.value), half), NUMPY[dtype]))
         else:
             sides.append(operand(number, dtype))
-    return converted(_COMPARISONS[s.kind](*sides).astype(np.uint8), DType.BOOL, s.target.dtype)
+    return converted(exact(s.kind, sides, np).astype(np.uint8), DType.BOOL, s.target.dtype)
 
 
 def operated(kind: OpKind, x: Sequence[Array], dtype: DType, grade: MathGrade) -> Array:
     """An operator on operands of the type that it is computed in, in that type."""
     if dtype is DType.F32:
-        found = _F32[function(kind, grade)](*x)
+        found = (_F32.get(function(kind, grade)) or _wide(_exact(kind)))(*x)
     elif dtype is DType.F64:
-        found = _F64[kind](*x)
+        found = (_F64.get(kind) or _exact(kind))(*x)
     else:
-        found = _INTEGER[kind](*x)
+        found = exact(kind, list(x), np)
     return np.asarray(found, NUMPY[dtype])
 
 
@@ -249,50 +250,14 @@ _F32: dict[str, Callable[..., Any]] = {
     "ft_gelu_coarse": lambda x: _fma(_HALF * x, _tanh_instruction(_gelu_argument(x)), _HALF * x),
 }
 
-
-def _gelu_f64(x: Array) -> Array:
-    u = math.sqrt(2.0 / math.pi) * x * (1.0 + 0.044715 * x * x)
-    return x / (1.0 + np.exp(-2.0 * u))
-
-
 _F64: dict[OpKind, Callable[..., Any]] = {
-    OpKind.NEG: np.negative,
-    OpKind.ABS: np.abs,
-    OpKind.SQUARE: lambda x: x * x,
-    OpKind.ADD: np.add,
-    OpKind.SUB: np.subtract,
-    OpKind.MUL: np.multiply,
     OpKind.FMA: lambda x, y, z: floating.fma(x, y, z, "rn"),
-    OpKind.DIV: np.divide,
     OpKind.MAXIMUM: _either(floating.maximum),
     OpKind.MINIMUM: _either(floating.minimum),
-    OpKind.RELU: lambda x: np.maximum(x, 0.0),
-    OpKind.RECIPROCAL: lambda x: 1.0 / x,
-    OpKind.SQRT: np.sqrt,
-    OpKind.RSQRT: lambda x: 1.0 / np.sqrt(x),
-    OpKind.EXP: np.exp,
-    OpKind.LOG: np.log,
-    OpKind.TANH: np.tanh,
-    OpKind.SIGMOID: lambda x: 1.0 / (1.0 + np.exp(-x)),
-    OpKind.SILU: lambda x: x / (1.0 + np.exp(-x)),
-    OpKind.GELU: _gelu_f64,
 }
-_INTEGER: dict[OpKind, Callable[..., Any]] = {
-    OpKind.NEG: np.negative,
-    OpKind.ABS: np.abs,
-    OpKind.SQUARE: lambda x: x * x,
-    OpKind.ADD: np.add,
-    OpKind.SUB: np.subtract,
-    OpKind.MUL: np.multiply,
-    OpKind.MAXIMUM: np.maximum,
-    OpKind.MINIMUM: np.minimum,
-    OpKind.RELU: lambda x: np.maximum(x, 0),
-}
-_COMPARISONS: dict[OpKind, Callable[..., Array]] = {
-    OpKind.EQ: np.equal,
-    OpKind.NE: np.not_equal,
-    OpKind.LT: np.less,
-    OpKind.LE: np.less_equal,
-    OpKind.GT: np.greater,
-    OpKind.GE: np.greater_equal,
-}
+"""What is not as the reference has it: a fused product, and which NaN wins."""
+
+
+def _exact(kind: OpKind) -> Callable[..., Any]:
+    """The reference, in the type of its operands."""
+    return lambda *x: exact(kind, list(x), np)

@@ -221,7 +221,7 @@ def test_no_allowance_covers_another_value(bad: float) -> None:
 @pytest.mark.parametrize(
     ("op", "dtype", "what"),
     [
-        (Op("matmul", ("i0",), "v0"), DType.F32, "operator matmul"),  # type: ignore[arg-type] # no such kind
+        (Op(OpKind.FMA, ("i0", "i0", "i0"), "v0"), DType.F32, "operator fma"),
         (Op(OpKind.CAST, ("i0",), "v0"), DType.U8, "dtype u8"),
     ],
 )

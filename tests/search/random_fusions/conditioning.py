@@ -8,12 +8,13 @@ differ by more than a kernel may are not drawn.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
+from compiler.ir.ops import BINARY, COMPARE, UNARY, OpKind
+from compiler.reference.operators import exact
 from tests.search.random_fusions.known import FLOATS, INTEGER_RANGE
 
 Array = Any
@@ -28,7 +29,7 @@ TOLERANCE["bf16"] = (2.0**-7, 2.0**-12)
 
 _INTEGERS = {"i8": np.int8, "i32": np.int32, "i64": np.int64, "bool": np.bool_}
 _SUMS = frozenset({"add", "sub", "sum", "mean"})
-_EXACT = frozenset({"neg", "abs", "relu", "maximum", "minimum"})
+_EXACT = frozenset(kind.value for kind in UNARY | BINARY if not kind.row.rounds)
 _KEEPS = _SUMS | _EXACT | {"cast", "copy", "permute", "broadcast_to", "reshape", "slice", "cat"}
 """Operators whose results are as large as their operands."""
 
@@ -95,8 +96,8 @@ class _Values:
         args = [self._operand(x, dtype) for x in op["in"]]
         if kind == "cast":
             return self._cast(args[0], op["dtype"]), op["dtype"]
-        if kind in _COMPARE:
-            return _COMPARE[kind](*args), "bool"
+        if kind in COMPARE:
+            return exact(OpKind(kind), args, np), "bool"
         if kind in _VIEWS:
             return _VIEWS[kind](op, args), dtype
         if kind == "iota":
@@ -109,7 +110,7 @@ class _Values:
             made = np.asarray(_REDUCE[kind](wide, axis=tuple(op["dims"]), keepdims=op["keepdim"]))
             return self._stored(made, dtype, is_exact=kind in ("amax", "amin")), dtype
         wide = [x.astype(np.int64) if dtype in ("i8", "i32") else x for x in args]
-        return self._stored(np.asarray(_ELEMENTWISE[kind](*wide)), dtype, is_exact=kind in _EXACT), dtype
+        return self._stored(np.asarray(exact(OpKind(kind), wide, np)), dtype, is_exact=kind in _EXACT), dtype
 
     def _operand(self, x: Any, dtype: str) -> Array:
         if isinstance(x, str) and x in self.of:
@@ -179,36 +180,4 @@ _VIEWS: dict[str, Callable[[Document, list[Array]], Array]] = {
     "where": lambda op, args: np.where(*args),
 }
 
-_COMPARE: dict[str, Callable[..., Array]] = {
-    "eq": np.equal,
-    "ne": np.not_equal,
-    "lt": np.less,
-    "le": np.less_equal,
-    "gt": np.greater,
-    "ge": np.greater_equal,
-}
-
 _REDUCE: dict[str, Callable[..., Array]] = {"sum": np.sum, "mean": np.mean, "amax": np.max, "amin": np.min}
-
-_ELEMENTWISE: dict[str, Callable[..., Array]] = {
-    "neg": np.negative,
-    "abs": np.abs,
-    "exp": np.exp,
-    "log": np.log,
-    "tanh": np.tanh,
-    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
-    "relu": lambda x: np.maximum(x, 0),
-    "gelu": lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
-    "silu": lambda x: x / (1 + np.exp(-x)),
-    "sqrt": np.sqrt,
-    "rsqrt": lambda x: 1 / np.sqrt(x),
-    "reciprocal": lambda x: 1 / x,
-    "square": lambda x: x * x,
-    "add": np.add,
-    "sub": np.subtract,
-    "mul": np.multiply,
-    "fma": lambda x, y, z: x * y + z,
-    "div": np.divide,
-    "maximum": np.maximum,
-    "minimum": np.minimum,
-}

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from math import exp, log, prod, sqrt
+from functools import partial
+from math import prod, sqrt
 from random import Random
 from typing import Any
 
+import numpy as np
+
+from compiler.ir.ops import BINARY, UNARY, OpKind
 from tests.search.random_fusions.known import (
     FLOATS,
     HALVES,
@@ -37,7 +41,7 @@ LARGEST_EXPONENT = 4.0
 LARGEST_SATURATING = 16.0
 """Of functions with a flat side, which for larger arguments give numbers too small for f32."""
 
-GENTLE = frozenset({"neg", "abs", "relu", "maximum", "minimum"})
+GENTLE = frozenset(kind.value for kind in UNARY | BINARY if not kind.row.rounds)
 """Arithmetic that rounds nothing: it picks an operand or changes its sign."""
 
 
@@ -155,7 +159,7 @@ class Grower:
             x = self.clamp(x, -100, 100)
         if name in ("sigmoid", "silu", "gelu", "tanh"):
             x = self.small(x, LARGEST_SATURATING)
-        low, high = _UNARY[name](x.low, x.high)
+        low, high = _bounds_of(name, (x.low, x.high))
         result = replace(x, low=low, high=high)
         if name not in GENTLE and x.is_float:
             result = self._rounded(result, (x,))
@@ -178,7 +182,7 @@ class Grower:
         first, second = operands
         a = (first.low, first.high)
         b = (second.low, second.high) if isinstance(second, Known) else (second, second)
-        low, high = _BINARY[name](a, b)
+        low, high = _bounds_of(name, a, b)
         known = tuple(v for v in operands if isinstance(v, Known))
         result = replace(first, low=low, high=high, varies=_either(known))
         result = self._rounded(result, known) if name not in GENTLE and x.is_float else _mixed(result, known)
@@ -333,53 +337,28 @@ def _either(operands: Sequence[Known]) -> tuple[bool, ...]:
 Bounds = tuple[float, float]
 
 
-def _through(function: Callable[[float], float]) -> Callable[[float, float], Bounds]:
-    """Bounds of a function that only rises or only falls."""
-
-    def bounds(low: float, high: float) -> Bounds:
-        ends = function(low), function(high)
-        return min(ends), max(ends)
-
-    return bounds
-
-
-def _abs(low: float, high: float) -> Bounds:
-    least = 0 if low <= 0 <= high else min(abs(low), abs(high))
-    return least, max(abs(low), abs(high))
-
-
-_UNARY: dict[str, Callable[[float, float], Bounds]] = {
-    "neg": _through(lambda x: -x),
-    "abs": _abs,
-    "exp": _through(exp),
-    "log": _through(log),
+_LOOSE: dict[str, Callable[[float, float], Bounds]] = {
     "tanh": lambda low, high: (-1.0, 1.0),
     "sigmoid": lambda low, high: (0.0, 1.0),
-    "relu": _through(lambda x: max(x, 0)),
     "gelu": lambda low, high: (-0.25, max(high, 0.25)),
     "silu": lambda low, high: (-0.5, max(high, 0.5)),
-    "sqrt": _through(sqrt),
-    "rsqrt": _through(lambda x: 1 / sqrt(x)),
-    "reciprocal": _through(lambda x: 1 / x),
-    "square": lambda low, high: (_abs(low, high)[0] ** 2, _abs(low, high)[1] ** 2),
 }
+"""Functions that come near their bounds in f32 and round to them."""
+
+
+def _bounds_of(name: str, *operands: Bounds) -> Bounds:
+    """What the operator's row says, or a looser bound."""
+    if name in _LOOSE:
+        return _LOOSE[name](*operands[0])
+    row = OpKind(name).row
+    assert row.ends is not None
+    assert row.reference is not None
+    low, high = row.ends(
+        partial(row.reference, np), [(np.asarray(low), np.asarray(high)) for low, high in operands], np
+    )
+    return low.item(), high.item()
 
 
 def _products(a: Bounds, b: Bounds) -> Bounds:
     ends = [x * y for x in a for y in b]
     return min(ends), max(ends)
-
-
-def _quotients(a: Bounds, b: Bounds) -> Bounds:
-    ends = [x / y for x in a for y in b]
-    return min(ends), max(ends)
-
-
-_BINARY: dict[str, Callable[[Bounds, Bounds], Bounds]] = {
-    "add": lambda a, b: (a[0] + b[0], a[1] + b[1]),
-    "sub": lambda a, b: (a[0] - b[1], a[1] - b[0]),
-    "mul": _products,
-    "div": _quotients,
-    "maximum": lambda a, b: (max(a[0], b[0]), max(a[1], b[1])),
-    "minimum": lambda a, b: (min(a[0], b[0]), min(a[1], b[1])),
-}

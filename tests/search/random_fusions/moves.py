@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
+from typing import get_args
 
+from fusetune.wire.fusion import BinaryName, CompareName, ReduceName, UnaryName
 from tests.search.random_fusions.grower import Grower
 from tests.search.random_fusions.known import DTYPES, FLOATS, HALVES, INTEGERS, Known
 from tests.search.random_fusions.mixtures import MIXTURES
@@ -13,10 +15,10 @@ from tests.search.random_fusions.shapes import placement, random_shape, reshaped
 
 Move = Callable[[Grower, Known], Known]
 
-UNARY = ("neg", "abs", "exp", "log", "tanh", "sigmoid", "relu", "gelu", "silu", "sqrt", "rsqrt", "reciprocal", "square")
-BINARY = ("add", "sub", "mul", "div", "maximum", "minimum")
-COMPARE = ("eq", "ne", "lt", "le", "gt", "ge")
-REDUCE = ("sum", "mean", "amax", "amin")
+UNARY: tuple[str, ...] = get_args(UnaryName)
+BINARY: tuple[str, ...] = get_args(BinaryName)
+COMPARE: tuple[str, ...] = get_args(CompareName)
+REDUCE: tuple[str, ...] = get_args(ReduceName)
 
 
 def number(g: Grower, x: Known) -> float:

@@ -5,33 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from types import MappingProxyType
-from typing import Any
+from typing import Any, get_args
 
 from fusetune.wire import parse_binding, parse_fusion
 from fusetune.wire.bound import apply_binding
-from fusetune.wire.fusion import FORMAT
+from fusetune.wire.fusion import FORMAT, BinaryName, CompareName, UnaryName
 from tests.search.random_fusions.cases import Case
 
 Shape = tuple[int, ...]
 View = Callable[[str], str]
 """From a value to what is seen of it, which is of one shape for all values of one shape."""
 
-_OF_ONE = {
-    "neg",
-    "abs",
-    "exp",
-    "log",
-    "tanh",
-    "sigmoid",
-    "relu",
-    "gelu",
-    "silu",
-    "sqrt",
-    "rsqrt",
-    "reciprocal",
-    "square",
-}
-_OF_TWO = {"add", "sub", "mul", "div", "maximum", "minimum", "eq", "ne", "lt", "le", "gt", "ge"}
+_OF_ONE = get_args(UnaryName)
+_OF_TWO = (*get_args(BinaryName), *get_args(CompareName))
 ELEMENTWISE = frozenset({*_OF_ONE, *_OF_TWO, "where", "cast", "copy"})
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})

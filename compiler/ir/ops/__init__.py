@@ -1,0 +1,81 @@
+"""Operators of a fusion: a row each (`kinds`), of which `row` has the fields and `ends` the interval rules; and their
+classes, read off the rows."""
+
+from __future__ import annotations
+
+from compiler.ir.ops.kinds import OpKind
+from compiler.ir.ops.row import ANY_TYPE, FLOATS, ErrorBound, MathForm, MathGrade, OpClass, OpRow, Zero
+
+__all__ = [
+    "ANY_TYPE",
+    "ARITHMETIC",
+    "BINARY",
+    "CARRIES",
+    "COMPARE",
+    "COMPILED",
+    "COSTLY",
+    "EXTREMES",
+    "FLOATS",
+    "FOLDS",
+    "MOVES",
+    "POINTWISE",
+    "PRODUCTS",
+    "REDUCTIONS",
+    "SUMS",
+    "UNARY",
+    "VIEWS",
+    "ErrorBound",
+    "MathForm",
+    "MathGrade",
+    "OpClass",
+    "OpKind",
+    "OpRow",
+    "Zero",
+]
+
+
+def _of(*classes: OpClass) -> frozenset[OpKind]:
+    return frozenset(kind for kind in OpKind if kind.row.cls in classes)
+
+
+UNARY = _of(OpClass.UNARY)
+BINARY = _of(OpClass.BINARY)
+COMPARE = _of(OpClass.COMPARISON)
+"""Two operands of one dtype, a bool."""
+
+ARITHMETIC = UNARY | BINARY | _of(OpClass.TERNARY)
+"""What device functions compute, in the type of their operands."""
+
+POINTWISE = ARITHMETIC | COMPARE | _of(OpClass.CAST, OpClass.SELECTION)
+"""One output element from the elements of every operand at the same position."""
+
+VIEWS = _of(OpClass.VIEW)
+"""Pure index maps: the value of an element does not change, only where it is read from. VIEW, any such map, occurs in
+scheduled fusions only: a chain of views on an input is one read."""
+
+MOVES = VIEWS | _of(OpClass.COPY)
+"""Operators that may carry data between memories."""
+
+CARRIES = MOVES | _of(OpClass.JOIN)
+"""Operators whose results are elements of their operands, bit for bit."""
+
+FOLDS = _of(OpClass.FOLD)
+"""Reductions of a fusion."""
+
+REDUCTIONS = FOLDS - {OpKind.MEAN}
+"""Operators of a scheduled fusion that fold the elements along axes into one; a mean is a sum and a quotient there."""
+
+SUMS = frozenset({OpKind.SUM, OpKind.MEAN})
+"""Folds that add."""
+
+EXTREMES = FOLDS - SUMS
+"""The greatest or the least of what is folded."""
+
+PRODUCTS = frozenset({OpKind.MUL, OpKind.SQUARE})
+"""What a sum may take in unrounded."""
+
+COSTLY = frozenset(kind for kind in OpKind if kind.row.cost is not None)
+"""Operators that take a special function, or a division: worth a register where a later pass needs the value again."""
+
+COMPILED = frozenset(OpKind) - {OpKind.VIEW}
+"""Operators of a fusion that have a lowering."""

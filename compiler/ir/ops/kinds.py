@@ -1,0 +1,351 @@
+"""Every operator, as one row: the table that all other places read. Meanings are torch's on CUDA (docs/contracts.md,
+"Fusion"); how one is added: docs/extending/operator.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from enum import StrEnum
+from math import inf
+from typing import Any
+
+from compiler.ir.ops import ends
+from compiler.ir.ops.row import ANY_TYPE, FLOATS, ErrorBound, FunctionCost, MathForm, OpClass, OpRow, Reference, Zero
+
+_ULP = 2.0**-23
+_LEAST_NORMAL = 2.0**-126
+_LEAST = 2.0**-149
+
+_F64 = 2.0**-46
+_LEAST_F64 = 2.0**-1074
+
+_LOG2_E = 1.5e-7
+"""Twice the relative error of x·log2(e) in f32, 7.3e-8: a rounding (2^-24) and that of the constant (1.33e-8)."""
+
+
+def _library(relative: float, absolute: float = 0.0, source: str = "the CUDA math API's maximum error") -> MathForm:
+    return MathForm(ErrorBound(relative, absolute=absolute), source)
+
+
+def _tanh(error: ErrorBound) -> MathForm:
+    return MathForm(error, "tanh.approx.f32: relative error 2^-11")
+
+
+_IN_F64 = _library(_F64, _LEAST_F64)
+_QUOTIENT = MathForm(ErrorBound(4 * _ULP, absolute=_LEAST_NORMAL), "div.approx.f32 of 1, 2 ulp, and a product")
+_SUMMED = OpRow(
+    OpClass.FOLD,
+    reference=lambda xp, x, axes: xp.sum(x, axis=axes, keepdims=True),
+    begins=0.0,
+    step="add",
+    zero=Zero.OPEN,
+)
+
+
+def _comparison(reference: Reference, rule: ends.Ends, symbol: str, mirrored: str) -> OpRow:
+    return OpRow(OpClass.COMPARISON, 2, ANY_TYPE, reference, rule, symbol=symbol, mirrored=mirrored)
+
+
+def _gelu(xp: Any, x: Any) -> Any:
+    """x/2 * (1 + tanh(u)), u = sqrt(2/pi) * (x + 0.044715 x^3) (Hendrycks and Gimpel, "Gaussian Error Linear Units",
+    2016), as x / (1 + exp(-2u)), which does not cancel where x is negative."""
+    return x / (1.0 + xp.exp(-2.0 * math.sqrt(2.0 / math.pi) * (x + 0.044715 * x * x * x)))
+
+
+class OpKind(StrEnum):
+    """Every operator of the scheduling model; the value is its wire name. `COMPILED` says which have a lowering.
+
+    numpy and torch agree on the references: maximum hands NaN on, exp of a large number is infinite. Comparisons are
+    those of IEEE 754: every comparison with NaN is false, but `ne` is true.
+    """
+
+    _value_: str
+    row: OpRow
+
+    def __new__(cls, value: str, row: OpRow | None = None) -> OpKind:
+        assert row is not None  # a member by its name, `OpKind("add")`, does not come here
+        made = str.__new__(cls, value)
+        made._value_ = value
+        made.row = row
+        return made
+
+    # Copies and casts ------------------------------------------------------------------------------------------------
+
+    COPY = "copy", OpRow(OpClass.COPY, takes=ANY_TYPE, rounds=False)
+    CAST = "cast", OpRow(OpClass.CAST, takes=ANY_TYPE, torch="")
+
+    # Arithmetic ------------------------------------------------------------------------------------------------------
+
+    NEG = "neg", OpRow(OpClass.UNARY, reference=lambda xp, x: -x, ends=ends.falling, rounds=False)
+    ABS = (
+        "abs",
+        OpRow(
+            OpClass.UNARY,
+            reference=lambda xp, x: xp.abs(x),
+            ends=ends.sizes,
+            is_never_negative=True,
+            rounds=False,
+        ),
+    )
+    RELU = (
+        "relu",
+        OpRow(
+            OpClass.UNARY,
+            reference=lambda xp, x: xp.maximum(x, xp.zeros_like(x)),
+            ends=ends.rising,
+            zero=Zero.OPEN,
+            rounds=False,
+        ),
+    )
+    SQUARE = (
+        "square",
+        OpRow(OpClass.UNARY, reference=lambda xp, x: x * x, ends=ends.squares, is_never_negative=True),
+    )
+    ADD = "add", OpRow(OpClass.BINARY, 2, reference=lambda xp, x, y: x + y, ends=ends.rising)
+    SUB = "sub", OpRow(OpClass.BINARY, 2, reference=lambda xp, x, y: x - y, ends=ends.difference)
+    MUL = "mul", OpRow(OpClass.BINARY, 2, reference=lambda xp, x, y: x * y, ends=ends.products)
+    DIV = (
+        "div",
+        OpRow(
+            OpClass.BINARY,
+            2,
+            takes=FLOATS,
+            reference=lambda xp, x, y: x / y,
+            ends=ends.quotients,
+            approx=_QUOTIENT,
+            cost=FunctionCost(10, 2),
+            zero=Zero.TOLD,
+        ),
+    )
+    MAXIMUM = (
+        "maximum",
+        OpRow(
+            OpClass.BINARY,
+            2,
+            takes=ANY_TYPE,
+            reference=lambda xp, x, y: xp.maximum(x, y),
+            ends=ends.rising,
+            zero=Zero.OPEN,
+            rounds=False,
+        ),
+    )
+    MINIMUM = (
+        "minimum",
+        OpRow(
+            OpClass.BINARY,
+            2,
+            takes=ANY_TYPE,
+            reference=lambda xp, x, y: xp.minimum(x, y),
+            ends=ends.rising,
+            zero=Zero.OPEN,
+            rounds=False,
+        ),
+    )
+
+    # Transcendental functions, roots and quotients -------------------------------------------------------------------
+
+    EXP = (
+        "exp",
+        OpRow(
+            OpClass.UNARY,
+            takes=FLOATS,
+            reference=lambda xp, x: xp.exp(x),
+            ends=ends.rising,
+            exact=_library(2 * _ULP, 2 * _LEAST),
+            approx=MathForm(
+                ErrorBound(4 * _ULP, argument=_LOG2_E, absolute=_LEAST_NORMAL),
+                "ex2.approx.ftz.f32: relative error 2^-22; argument rounded to f32",
+            ),
+            f64=MathForm(ErrorBound(_F64, argument=2.0**-51, absolute=_LEAST_F64), "as exact; argument rounded"),
+            cost=FunctionCost(8, 2),
+            is_never_negative=True,
+        ),
+    )
+    LOG = (
+        "log",
+        OpRow(
+            OpClass.UNARY,
+            takes=FLOATS,
+            reference=lambda xp, x: xp.log(x),
+            ends=ends.rising,
+            exact=_library(2 * _ULP),
+            approx=MathForm(
+                ErrorBound(8 * _ULP, absolute=2.0**-20),
+                "lg2.approx.f32: 2^-22, in (0.5, 2) of one instead of the result",
+            ),
+            f64=_library(_F64, _F64),
+            cost=FunctionCost(16, 2),
+            is_of_positive=True,
+        ),
+    )
+    TANH = (
+        "tanh",
+        OpRow(
+            OpClass.UNARY,
+            takes=FLOATS,
+            reference=lambda xp, x: xp.tanh(x),
+            ends=ends.rising,
+            exact=_library(4 * _ULP, 2 * _LEAST),
+            coarse=_tanh(ErrorBound(2.0**-10)),
+            f64=_IN_F64,
+            cost=FunctionCost(24, 1),
+        ),
+    )
+    SIGMOID = (
+        "sigmoid",
+        OpRow(
+            OpClass.UNARY,
+            takes=FLOATS,
+            reference=lambda xp, x: 1.0 / (1.0 + xp.exp(-x)),
+            ends=ends.rising,
+            exact=_library(6 * _ULP, 2 * _LEAST, "as exp, a sum and a quotient"),
+            approx=MathForm(
+                ErrorBound(8 * _ULP, argument=_LOG2_E, absolute=_LEAST_NORMAL), "as exp; rcp.approx.ftz.f32: 1 ulp"
+            ),
+            coarse=_tanh(ErrorBound(absolute=2.0**-11)),
+            f64=_IN_F64,
+            cost=FunctionCost(18, 4, special=2),
+            is_never_negative=True,
+        ),
+    )
+    GELU = (
+        "gelu",
+        OpRow(
+            OpClass.UNARY,
+            takes=FLOATS,
+            reference=_gelu,
+            ends=ends.lowest_at(-0.7524614220710162, -0.17004075),
+            exact=_library(
+                2.0**-15,
+                _LEAST_NORMAL,
+                "as silu; the exponential's argument is a polynomial of four roundings, up to 88.8 where the result is"
+                " no zero yet",
+            ),
+            approx=MathForm(
+                ErrorBound(2.0**-14, absolute=_LEAST_NORMAL, of_operand=_LEAST_NORMAL),
+                "as silu; the argument is a polynomial of four roundings",
+            ),
+            coarse=_tanh(ErrorBound(of_operand=2.0**-11)),
+            f64=_library(2.0**-40, _LEAST_F64, "as exact, its argument up to 745"),
+            cost=FunctionCost(30, 7, special=2),
+            torch="nn.functional.gelu",
+            torch_options=(("approximate", "tanh"),),
+        ),
+    )
+    SILU = (
+        "silu",
+        OpRow(
+            OpClass.UNARY,
+            takes=FLOATS,
+            reference=lambda xp, x: x / (1.0 + xp.exp(-x)),
+            ends=ends.lowest_at(-1.2784645427610738, -0.2784645427610738),
+            exact=_library(6 * _ULP, 2 * _LEAST, "as sigmoid"),
+            approx=MathForm(
+                ErrorBound(10 * _ULP, argument=_LOG2_E, absolute=_LEAST_NORMAL, of_operand=_LEAST_NORMAL),
+                "as sigmoid, and a product",
+            ),
+            coarse=_tanh(ErrorBound(of_operand=2.0**-11)),
+            f64=_IN_F64,
+            cost=FunctionCost(19, 5, special=2),
+            torch="nn.functional.silu",
+        ),
+    )
+    SQRT = (
+        "sqrt",
+        OpRow(
+            OpClass.UNARY,
+            takes=FLOATS,
+            reference=lambda xp, x: xp.sqrt(x),
+            ends=ends.rising,
+            approx=MathForm(ErrorBound(2 * _ULP), "sqrt.approx.f32: relative error 2^-23"),
+            cost=FunctionCost(8, 1),
+            is_of_positive=True,
+        ),
+    )
+    RSQRT = (
+        "rsqrt",
+        OpRow(
+            OpClass.UNARY,
+            takes=FLOATS,
+            reference=lambda xp, x: 1.0 / xp.sqrt(x),
+            ends=ends.falling,
+            exact=_library(2 * _ULP, source="a root and a quotient, each rounded"),
+            approx=MathForm(ErrorBound(3 * _ULP), "rsqrt.approx.f32: relative error 2^-22.9"),
+            f64=_IN_F64,
+            cost=FunctionCost(4, 1),
+            zero=Zero.TOLD,
+            is_of_positive=True,
+        ),
+    )
+    RECIPROCAL = (
+        "reciprocal",
+        OpRow(
+            OpClass.UNARY,
+            takes=FLOATS,
+            reference=lambda xp, x: 1.0 / x,
+            ends=ends.reciprocals,
+            approx=MathForm(ErrorBound(2 * _ULP, absolute=_LEAST), "rcp.approx.f32: 1 ulp"),
+            cost=FunctionCost(8, 1),
+            zero=Zero.TOLD,
+        ),
+    )
+
+    # Comparisons: two operands of one type, a bool -------------------------------------------------------------------
+
+    EQ = "eq", _comparison(lambda xp, x, y: x == y, ends.equal, "==", "eq")
+    NE = (
+        "ne",
+        _comparison(lambda xp, x, y: x != y, ends.unequal, "!=", "ne"),
+    )
+    LT = "lt", _comparison(lambda xp, x, y: x < y, ends.below, "<", "gt")
+    LE = "le", _comparison(lambda xp, x, y: x <= y, ends.below, "<=", "ge")
+    GT = "gt", _comparison(lambda xp, x, y: x > y, ends.difference, ">", "lt")
+    GE = "ge", _comparison(lambda xp, x, y: x >= y, ends.difference, ">=", "le")
+
+    # Of three operands -----------------------------------------------------------------------------------------------
+
+    WHERE = "where", OpRow(OpClass.SELECTION, 3, ANY_TYPE, lambda xp, mask, x, y: xp.where(mask, x, y), rounds=False)
+    FMA = (
+        "fma",
+        OpRow(OpClass.TERNARY, 3, FLOATS, lambda xp, x, y, z: x * y + z, ends.fused, torch=""),
+    )
+
+    # Views: index maps, which `compiler.ir.views` has ----------------------------------------------------------------
+
+    BROADCAST_TO = "broadcast_to", OpRow(OpClass.VIEW, takes=ANY_TYPE, rounds=False)
+    PERMUTE = "permute", OpRow(OpClass.VIEW, takes=ANY_TYPE, rounds=False)
+    RESHAPE = "reshape", OpRow(OpClass.VIEW, takes=ANY_TYPE, rounds=False)
+    SLICE = "slice", OpRow(OpClass.VIEW, takes=ANY_TYPE, rounds=False)
+    VIEW = "view", OpRow(OpClass.VIEW, takes=ANY_TYPE, rounds=False)
+    CAT = "cat", OpRow(OpClass.JOIN, None, ANY_TYPE, rounds=False)
+    IOTA = "iota", OpRow(OpClass.SOURCE, 0)
+
+    # Folds -----------------------------------------------------------------------------------------------------------
+
+    SUM = "sum", _SUMMED
+    MEAN = "mean", replace(_SUMMED, takes=FLOATS, approx=_QUOTIENT)
+    AMAX = (
+        "amax",
+        OpRow(
+            OpClass.FOLD,
+            takes=ANY_TYPE,
+            reference=lambda xp, x, axes: xp.amax(x, axis=axes, keepdims=True),
+            begins=-inf,
+            step="maximum",
+            zero=Zero.OPEN,
+            rounds=False,
+        ),
+    )
+    AMIN = (
+        "amin",
+        OpRow(
+            OpClass.FOLD,
+            takes=ANY_TYPE,
+            reference=lambda xp, x, axes: xp.amin(x, axis=axes, keepdims=True),
+            begins=inf,
+            step="minimum",
+            zero=Zero.OPEN,
+            rounds=False,
+        ),
+    )

@@ -1,0 +1,49 @@
+"""The wire's table of operators, which the client has without the compiler, says what the rows say."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from compiler.ir.ops import (
+    ANY_TYPE,
+    ARITHMETIC,
+    BINARY,
+    COMPARE,
+    COMPILED,
+    FLOATS,
+    FOLDS,
+    UNARY,
+    OpKind,
+)
+from fusetune.wire.fusion import (
+    FLOAT_ONLY,
+    MODEL_OF_OP,
+    TAKES_BOOL,
+    BinaryName,
+    CompareName,
+    ReduceName,
+    UnaryName,
+)
+
+
+@pytest.mark.parametrize(
+    ("names", "kinds"),
+    [
+        pytest.param(get_args(UnaryName), UNARY, id="unary"),
+        pytest.param(get_args(BinaryName), BINARY, id="binary"),
+        pytest.param(get_args(CompareName), COMPARE, id="comparisons"),
+        pytest.param(get_args(ReduceName), FOLDS, id="folds"),
+        pytest.param(MODEL_OF_OP.keys() - {"matmul"}, COMPILED, id="all"),
+        pytest.param(FLOAT_ONLY, {k for k in ARITHMETIC | FOLDS if k.row.takes == FLOATS}, id="of-floats"),
+        pytest.param(TAKES_BOOL, {k for k in ARITHMETIC | FOLDS if k.row.takes == ANY_TYPE}, id="of-bools"),
+    ],
+)
+def test_names_are_those_of_the_rows(names: frozenset[str], kinds: frozenset[OpKind]) -> None:
+    assert sorted(names) == sorted(kinds)
+
+
+@pytest.mark.parametrize("kind", sorted(COMPILED))
+def test_operators_take_as_many_operands(kind: OpKind) -> None:
+    assert MODEL_OF_OP[kind].arity == kind.row.arity
