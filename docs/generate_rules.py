@@ -24,17 +24,20 @@ each refuses.
 
 There are three sets. *Steps* refuse a schedule step itself, at the moment it is taken. The *model* says what the
 scheduling model and the hardware allow of the schedule that the steps made: `python -m compiler check` runs these two
-sets, on any explicit schedule. The *lowering* says what this compiler can turn into a kernel: the search runs these
-too. Of the last, rules marked *structure* must hold before indices can be computed: where one is broken, nothing else
-is looked at. Brackets name a rule's source; [sources.md](sources.md) says which document each name stands for. Limits
-of an architecture are numbers in `compiler/arch.py`.
+sets, on any explicit schedule. A step rule marked *model* is asked again of the finished schedule, whose types and
+memories are the last ones. The *lowering* says what this compiler can turn into a kernel: the search runs these too. Of
+the last, rules marked *structure* must hold before indices can be computed: where one is broken, nothing else is looked
+at. Brackets name a rule's source; [sources.md](sources.md) says which document each name stands for. Limits of an
+architecture are numbers in `compiler/arch.py`.
 """
 
 
 def rules_page() -> str:
     """The page as it should stand in docs/rules.md: rules in the order in which `check` runs them, by module."""
-    steps: list[_Tagged] = [(rule, "schedule") for rule in STEP_RULES]
-    model: list[_Tagged] = [(rule, "") for rule in rules.MODEL]
+    asked = {rule.__name__ for rule in STEP_RULES}
+    again = asked & {rule.__name__ for rule in rules.MODEL}
+    steps: list[_Tagged] = [(rule, "schedule, model" if rule.__name__ in again else "schedule") for rule in STEP_RULES]
+    model: list[_Tagged] = [(rule, "") for rule in rules.MODEL if rule.__name__ not in again]
     lowering: list[_Tagged] = [(rule, "structure") for rule in rules.STRUCTURE]
     lowering += [(rule, "") for rule in rules.RULES]
     parts = [HEAD]

@@ -90,6 +90,9 @@ scheduled fusions only: a chain of views on an input is one read."""
 MOVES = VIEWS | {OpKind.COPY}
 """Operators that may carry data between memories."""
 
+COPIES = frozenset({OpKind.COPY, OpKind.PERMUTE})
+"""Operators that move elements as they are, a word at a time if asked to."""
+
 REDUCTIONS = frozenset({OpKind.SUM, OpKind.AMAX, OpKind.AMIN})
 """Operators of a scheduled fusion that fold the elements along axes into one; a mean is a sum and a quotient there."""
 

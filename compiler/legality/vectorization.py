@@ -6,16 +6,19 @@ from collections.abc import Iterator
 
 from compiler.analysis.id.conditions import is_multiple, kept
 from compiler.analysis.id.contiguity import bound_strides
-from compiler.analysis.memory.vectorize import COPIES, VectorAccess, vector_positions, word_bounds
+from compiler.analysis.memory.vectorize import VectorAccess, vector_positions, word_bounds
 from compiler.arch import Arch
 from compiler.copies.instruction import WORD_BYTES
 from compiler.errors import Kept, Stage, Violation
-from compiler.ir.iter_domain import MemoryType
-from compiler.ir.ops import OpKind
+from compiler.ir.iter_domain import MemoryType, ParallelType
+from compiler.ir.ops import COPIES, OpKind
 from compiler.ir.size import Size
 from compiler.ir.tensor import CopyVia, TensorOp, TensorView
-from compiler.legality.rules import Schedule, model_rule
+from compiler.legality.rules import Schedule, asked_again, model_rule
+from compiler.schedule import steps
 from compiler.schedule.inline import compute_position
+from compiler.schedule.refusals import Site
+from compiler.schedule.refusals.transforms import unrolled_and_vectorized_extents_are_known
 
 WIDE_BITS = 256
 """A word between global memory and registers on Blackwell (PTX ISA, ld and st)."""
@@ -50,18 +53,12 @@ def one_axis_is_vectorized(s: Schedule) -> Iterator[Violation]:
             )
 
 
-@model_rule
-def vectorized_axis_has_a_constant_extent(s: Schedule) -> Iterator[Violation]:
-    """The width of a word is known when the kernel is compiled. (nvFuser, vectorization)"""
+def _asked(s: Schedule) -> Iterator[tuple[Site, steps.Parallelize]]:
     for _, t, i in _vectorized(s):
-        if not t.loop[i].size.is_constant:
-            yield Violation(
-                "vectorized_axis_has_a_constant_extent",
-                f"{t.name}: axis {i}",
-                f"extent {t.loop[i].size}",
-                "a constant",
-                "Split the axis by the width of a word and vectorize the inner piece.",
-            )
+        yield Site(s.sf, t.name, is_settled=True), steps.Parallelize(t.name, i, ParallelType.VECTORIZE)
+
+
+asked_again(unrolled_and_vectorized_extents_are_known, _asked)
 
 
 @model_rule

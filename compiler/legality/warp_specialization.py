@@ -9,7 +9,6 @@ from compiler.analysis.id.conditions import split_divides
 from compiler.analysis.sync.circular_buffer import (
     LOADING_THREADS,
     barrier_position,
-    buffered_position,
     filled_via,
     specialized_block,
 )
@@ -19,10 +18,8 @@ from compiler.ir.iter_domain import IterDomain, ParallelType
 from compiler.ir.tensor import BufferKind, CircularBuffer, CopyVia, TensorOp, TensorView
 from compiler.ir.trivial import before_trivial
 from compiler.legality.rules import Schedule, model_rule
+from compiler.schedule.circular_buffer import buffered_position
 from compiler.schedule.matching import Matching, match_axes
-
-REGISTERS = (24, 256, 8)
-"""Least and most registers that a warp sets for itself, and their unit (PTX ISA, setmaxnreg)."""
 
 MAX_ROLES = 4
 """Loops that load at the same time, one warp each of the loading group (nvFuser, warp specialisation)."""
@@ -52,25 +49,6 @@ def loading_warps_are_on_a_thread_dimension(s: Schedule) -> Iterator[Violation]:
         if o is not None and o.kind is BufferKind.WARP_SPECIALIZED and (o.on is None or not o.on.is_thread):
             yield Violation(
                 "loading_warps_are_on_a_thread_dimension", t.name, str(o.on), "TIDx, TIDy or TIDz", "Name one of them."
-            )
-
-
-@model_rule
-def shared_registers_are_whole_units(s: Schedule) -> Iterator[Violation]:
-    """Registers of loading and of computing threads: 24 to 256, multiples of 8, no more to load than to compute. (PTX
-    ISA, setmaxnreg; nvFuser, warp specialisation)"""
-    least, most, unit = REGISTERS
-    for t, o, _ in _specialized(s):
-        if o.registers is None:
-            continue
-        load, compute = o.registers
-        if load > compute or any(n % unit or not least <= n <= most for n in o.registers):
-            yield Violation(
-                "shared_registers_are_whole_units",
-                t.name,
-                f"{load} and {compute}",
-                f"multiples of {unit} from {least} to {most}, the first no greater",
-                "Round both, and give computing threads no fewer.",
             )
 
 
