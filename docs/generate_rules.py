@@ -14,6 +14,8 @@ from compiler.schedule.refusals import STEP_RULES
 _Tagged = tuple[Callable[..., object], str]
 PAGE = Path(__file__).with_name("rules.md")
 
+_HOMES = ("compiler.legality.", "compiler.schedule.refusals.")
+
 HEAD = """\
 # Legality rules
 
@@ -43,9 +45,14 @@ def rules_page() -> str:
     parts = [HEAD]
     for title, found in (("steps", steps), ("model", model), ("lowering", lowering)):
         for module, group in groupby(found, key=lambda one: one[0].__module__):
-            parts.append(f"## {title}: {module.rpartition('.')[2]}\n\n{inspect.getdoc(sys.modules[module])}\n")
+            parts.append(f"## {title}: {_subject(module)}\n\n{inspect.getdoc(sys.modules[module])}\n")
             parts += [_entry(rule, tag) for rule, tag in group]
     return "\n".join(parts)
+
+
+def _subject(module: str) -> str:
+    """The module below the package of rules, as a heading names it."""
+    return next(module.removeprefix(home) for home in _HOMES if module.startswith(home)).replace(".", ": ")
 
 
 def _entry(rule: Callable[..., object], tag: str) -> str:

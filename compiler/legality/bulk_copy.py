@@ -1,17 +1,100 @@
-"""Rules on 1-D bulk copies: one run of neighbours, no bounds check, no tensor map (nvFuser, 1-D bulk; PTX ISA,
-cp.async.bulk)."""
+"""Rules on bulk copies: which axes they move and who asks for them; the run of a 1-D one; where tiles begin in shared
+memory.
+
+A 1-D copy is one run of neighbours, with no bounds check and no tensor map (nvFuser, 1-D bulk; PTX ISA, cp.async.bulk).
+Tensor maps have rules of their own (`tensor_map`), and so has the order inside a tile (`tile_placement`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compiler.analysis.id.conditions import is_multiple, kept, settled
+from compiler.analysis.id.conditions import at_least, is_multiple, kept, settled
+from compiler.analysis.memory.memory_order import as_allocated
+from compiler.analysis.memory.narrow_tile import RUN_UNIT_BYTES, TILE_UNIT_BYTES
+from compiler.analysis.tma.issue import WARP, Issuer, issue_of
+from compiler.copies.instruction import Path, path_of
 from compiler.errors import Kept, Stage, Violation
+from compiler.ir.iter_domain import MemoryType, ParallelType
 from compiler.ir.size import Size
-from compiler.legality.rules import Schedule, model_rule
+from compiler.ir.tensor import CopyVia, TensorOp, TensorView
+from compiler.legality.rules import Schedule, model_rule, rule
+from compiler.legality.tensor_map.encoding import UNIT_BYTES, encode_breach
 
-UNIT_BYTES = 16
 _Found = Iterator[Violation | Kept]
+
+
+def _bulk_ops(s: Schedule) -> Iterator[TensorOp]:
+    return (op for op in s.sf.ops if op.via.is_bulk)
+
+
+@model_rule
+def bulk_axes_are_of_bulk_copies(s: Schedule) -> Iterator[Violation]:
+    """Bulk says what the copy engine moves at once, so it stands on the output of a bulk copy alone (nvFuser, bulk
+    copies)."""
+    for t in s.sf.tensors:
+        op = s.sf.producer(t.name)
+        if t.bulk_axes and (op is None or not op.via.is_bulk):
+            yield Violation(
+                "bulk_axes_are_of_bulk_copies",
+                f"{t.name}: {t.bulk_axes[0]}",
+                "an input" if op is None else f"computed by {op.kind} (via {op.via})",
+                "the output of a copy via tma or bulk1d",
+                "Mark the axes of the copy's output Bulk.",
+            )
+
+
+@model_rule
+def bulk_axes_are_iterated(s: Schedule) -> Iterator[Violation]:
+    """A Bulk axis has elements along it: it is no broadcast and no reduction (nvFuser, bulk copies)."""
+    for op in _bulk_ops(s):
+        for axis in s.sf.tensor(op.output).bulk_axes:
+            if axis.is_broadcast or axis.is_reduction:
+                yield Violation(
+                    "bulk_axes_are_iterated",
+                    f"{op.output}: {axis}",
+                    axis.kind.value,
+                    "iteration",
+                    "Leave that axis serial.",
+                )
+
+
+@model_rule
+def bulk_copies_are_issued_by_loops_and_threads(s: Schedule) -> Iterator[Violation]:
+    """The loop axes that choose a tile are blocks, threads, or serial, unrolled or unswitched loops (nvFuser, bulk
+    copies)."""
+    for op in _bulk_ops(s):
+        t = s.sf.tensor(op.output)
+        for axis, type_ in zip(t.loop, t.types, strict=True):
+            if type_ is ParallelType.VECTORIZE or (axis.is_reduction and type_ is not ParallelType.BULK):
+                yield Violation(
+                    "bulk_copies_are_issued_by_loops_and_threads",
+                    f"{t.name}: {axis}",
+                    f"{type_} on an axis of kind {axis.kind.value}",
+                    "a block, a thread, or a serial, unrolled or unswitched loop",
+                    "Mark the axes of the tile Bulk, and parallelize only the others.",
+                )
+
+
+@model_rule
+def elected_issue_has_a_whole_warp(s: Schedule) -> _Found:
+    """Where the block's width is known at launch only, one lane of a warp is elected to issue a bulk copy, which takes
+    a whole warp of 32 (nvFuser, predicates of bulk copies; PTX ISA, elect.sync)."""
+    widths = s.dimension_sizes.get(ParallelType.TIDX, ())
+    if not widths or any(w.is_constant and w.value >= WARP for w in widths):
+        return
+    if all(issue_of(s.sf, op).issuer is not Issuer.ELECTED_LANE_OF_FIRST_WARP for op in _bulk_ops(s)):
+        return
+    widest = max(w.value for w in widths)
+    yield from kept(widest >= WARP, " or ".join(at_least(w, WARP).formula for w in widths)).require(
+        encode_breach(
+            "elected_issue_has_a_whole_warp",
+            "block width (TIDx)",
+            widest,
+            f"at least {WARP}",
+            "Give the block 32 threads in x or more, or a width known when it is compiled.",
+        )
+    )
 
 
 @model_rule
@@ -82,3 +165,53 @@ def _misaligned(where: str, found: str) -> Violation:
 def _breaches(s: Schedule, rule: str) -> _Found:
     for run in s.bulk_runs.values():
         yield from (b for b in run.breaches if b.rule == rule)
+
+
+# Lowering -------------------------------------------------------------------------------------------------------------
+
+
+def _copies(s: Schedule) -> Iterator[tuple[TensorOp, TensorView]]:
+    """Every bulk copy with the shared tensor at its end."""
+    for op in s.sf.ops:
+        if op.via.is_bulk:
+            ends = (s.sf.tensor(op.output), s.sf.tensor(op.tensor_inputs[0]))
+            yield from ((op, t) for t in ends if t.memory is MemoryType.SHARED)
+
+
+@rule
+def tiles_start_at_units_of_shared_memory(s: Schedule) -> Iterator[Violation]:
+    """A tile without swizzle starts on 128 bytes of shared memory (CUDA guide, tensor copies), a 1-D run on 16 bytes
+    (PTX ISA, cp.async.bulk: dstMem, srcMem). Swizzled tiles start on their pattern, which the model asks for."""
+    for op, shared in _copies(s):
+        placed = s.tile_placements.get(op.output)
+        if op.via is CopyVia.TMA and path_of(s, op) is Path.BULK_1D:
+            continue  # moved as a run, which starts at less
+        if placed is None or placed.swizzle != 0 or any(isinstance(b, Violation) for b in placed.breaches):
+            continue
+        unit = TILE_UNIT_BYTES if op.via is CopyVia.TMA else RUN_UNIT_BYTES
+        is_load = shared.name == op.output
+        start = s.indexing.write_offset(shared) if is_load else s.indexing.read_offset(op, shared.name)
+        if not (start * shared.dtype.nbytes).divisible_by(unit):
+            yield Violation(
+                "tiles_start_at_units_of_shared_memory",
+                f"{op.output} <- {op.tensor_inputs[0]}: address in {shared.name}",
+                f"{start} elements",
+                f"a multiple of {unit} bytes",
+                "Use larger tiles, or pad the rows of shared memory.",
+            )
+
+
+@rule
+def tiles_lie_where_the_model_places_them(s: Schedule) -> Iterator[Violation]:
+    """Shared memory is laid out by the allocation domain that is set. The model heeds one only where something makes it
+    the memory order, and else places tiles by the loops (nvFuser, memory order): of what bulk copies reach, both are
+    one."""
+    for op, shared in _copies(s):
+        if as_allocated(s.sf, shared) != shared:
+            yield Violation(
+                "tiles_lie_where_the_model_places_them",
+                f"{op.output} <- {op.tensor_inputs[0]}: {shared.name}",
+                "an allocation domain that is not the memory order",
+                "one of the copy engine's axes, or of the loop axes in another order",
+                "Set the allocation domain to the tile's axes.",
+            )

@@ -1,4 +1,4 @@
-"""Rules on tensor-map copies: the Bulk axes, the view of the global tensor, the descriptor, the holes of a tile.
+"""Rules on what a tensor map is inferred from: the view of the global tensor, its boxes, the holes of a tile.
 
 A refused schedule is *impossible* for any tensor map, or merely *not recognised*; the message says which.
 """
@@ -8,71 +8,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain
 
-from compiler.analysis.id.conditions import at_least, at_most, is_multiple, kept
+from compiler.analysis.id.conditions import at_most, is_multiple
 from compiler.analysis.id.graph import Group
 from compiler.analysis.tma.domain import loop_groups
 from compiler.analysis.tma.fttc import Correctness, box_correctness
-from compiler.analysis.tma.issue import WARP, Issuer, issue_of
 from compiler.analysis.tma.tensor_map import MapDim, TensorMapCopy, coordinates
 from compiler.errors import Kept, Violation
 from compiler.ir.expr import Expr, Var, var
 from compiler.ir.id_exprs import Resize
-from compiler.ir.iter_domain import ParallelType
 from compiler.ir.ops import POINTWISE, REDUCTIONS, OpKind
 from compiler.ir.size import Size
-from compiler.ir.tensor import TensorOp, TensorView
-from compiler.legality.descriptor import UNIT_BYTES, at, each_dim, element_bytes, encode_breach, maps
+from compiler.ir.tensor import TensorView
 from compiler.legality.rules import Schedule, model_rule
+from compiler.legality.tensor_map.encoding import UNIT_BYTES, at, each_dim, element_bytes, encode_breach, maps
 
 _Found = Iterator[Violation | Kept]
-
-
-@model_rule
-def bulk_axes_are_of_bulk_copies(s: Schedule) -> Iterator[Violation]:
-    """Bulk says what the copy engine moves at once, so it stands on the output of a bulk copy alone (nvFuser, bulk
-    copies)."""
-    for t in s.sf.tensors:
-        op = s.sf.producer(t.name)
-        if t.bulk_axes and (op is None or not op.via.is_bulk):
-            yield Violation(
-                "bulk_axes_are_of_bulk_copies",
-                f"{t.name}: {t.bulk_axes[0]}",
-                "an input" if op is None else f"computed by {op.kind} (via {op.via})",
-                "the output of a copy via tma or bulk1d",
-                "Mark the axes of the copy's output Bulk.",
-            )
-
-
-@model_rule
-def bulk_axes_are_iterated(s: Schedule) -> Iterator[Violation]:
-    """A Bulk axis has elements along it: it is no broadcast and no reduction (nvFuser, bulk copies)."""
-    for op in _bulk_ops(s):
-        for axis in s.sf.tensor(op.output).bulk_axes:
-            if axis.is_broadcast or axis.is_reduction:
-                yield Violation(
-                    "bulk_axes_are_iterated",
-                    f"{op.output}: {axis}",
-                    axis.kind.value,
-                    "iteration",
-                    "Leave that axis serial.",
-                )
-
-
-@model_rule
-def bulk_copies_are_issued_by_loops_and_threads(s: Schedule) -> Iterator[Violation]:
-    """The loop axes that choose a tile are blocks, threads, or serial, unrolled or unswitched loops (nvFuser, bulk
-    copies)."""
-    for op in _bulk_ops(s):
-        t = s.sf.tensor(op.output)
-        for axis, type_ in zip(t.loop, t.types, strict=True):
-            if type_ is ParallelType.VECTORIZE or (axis.is_reduction and type_ is not ParallelType.BULK):
-                yield Violation(
-                    "bulk_copies_are_issued_by_loops_and_threads",
-                    f"{t.name}: {axis}",
-                    f"{type_} on an axis of kind {axis.kind.value}",
-                    "a block, a thread, or a serial, unrolled or unswitched loop",
-                    "Mark the axes of the tile Bulk, and parallelize only the others.",
-                )
 
 
 @model_rule
@@ -212,31 +162,6 @@ def weak_tiles_are_not_summed(s: Schedule) -> _Found:
             "Stride the box by a divisor of it, or sum over elements alone.",
         )
         yield from at_most(d.size, d.box_size.value).require(breach)
-
-
-@model_rule
-def elected_issue_has_a_whole_warp(s: Schedule) -> _Found:
-    """Where the block's width is known at launch only, one lane of a warp is elected to issue a bulk copy, which takes
-    a whole warp of 32 (nvFuser, predicates of bulk copies; PTX ISA, elect.sync)."""
-    widths = s.dimension_sizes.get(ParallelType.TIDX, ())
-    if not widths or any(w.is_constant and w.value >= WARP for w in widths):
-        return
-    if all(issue_of(s.sf, op).issuer is not Issuer.ELECTED_LANE_OF_FIRST_WARP for op in _bulk_ops(s)):
-        return
-    widest = max(w.value for w in widths)
-    yield from kept(widest >= WARP, " or ".join(at_least(w, WARP).formula for w in widths)).require(
-        encode_breach(
-            "elected_issue_has_a_whole_warp",
-            "block width (TIDx)",
-            widest,
-            f"at least {WARP}",
-            "Give the block 32 threads in x or more, or a width known when it is compiled.",
-        )
-    )
-
-
-def _bulk_ops(s: Schedule) -> Iterator[TensorOp]:
-    return (op for op in s.sf.ops if op.via.is_bulk)
 
 
 def _breaches(s: Schedule, rule: str) -> _Found:
