@@ -28,10 +28,6 @@ REMAINDER = {
     "compiler.analysis.tma.bulk_run": "as for tensor maps, whose view of global memory it shares",
     "compiler.analysis.tma.domain": "a view that fails is described by its fault alone",
     "compiler.analysis.tma.view": "as for `domain`",
-    "compiler.analysis.tmem.access": "to be judged in legality.tmem",
-    "compiler.analysis.tmem.recognition": "to be judged in legality.tmem",
-    "compiler.analysis.tmem.tmem": "to be judged in legality.tmem",
-    "compiler.analysis.tmem.warps": "to be judged in legality.tmem",
 }
 """Analyses that still name rules, and why; a rule only picks their findings out by name."""
 

@@ -29,6 +29,11 @@ MAX_REGISTERS = 128
 """32-bit registers of a thread in one access (PTX ISA, tcgen05.ld)."""
 
 
+def is_access_width(words: int) -> bool:
+    """Whether an access can move so many words of 4 bytes a thread (PTX ISA, tcgen05.ld: .x1 to .x128)."""
+    return 0 < words <= MAX_REGISTERS and not words & (words - 1)
+
+
 class Pattern(StrEnum):
     """Which lanes and columns the threads of a warp reach in one access (PTX ISA, tcgen05.ld shapes)."""
 
