@@ -1,8 +1,8 @@
-"""Rules on bulk copies: which axes they move and who asks for them; the run of a 1-D one; where tiles begin in shared
-memory.
+"""Rules on bulk copies: which axes they move and who asks for them; the run of a 1-D one.
 
 A 1-D copy is one run of neighbours, with no bounds check and no tensor map (nvFuser, 1-D bulk; PTX ISA, cp.async.bulk).
-Tensor maps have rules of their own (`tensor_map`), and so has the order inside a tile (`tile_placement`).
+Tensor maps have rules of their own (`tensor_map`), and so has their place in shared memory
+(`tile_placement`).
 """
 
 from __future__ import annotations
@@ -10,15 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from compiler.analysis.id.conditions import at_least, is_multiple, kept, settled
-from compiler.analysis.memory.memory_order import as_allocated
-from compiler.analysis.memory.narrow_tile import RUN_UNIT_BYTES, TILE_UNIT_BYTES
 from compiler.analysis.tma.issue import WARP, Issuer, issue_of
-from compiler.copies.instruction import Path, path_of
 from compiler.errors import Kept, Stage, Violation
-from compiler.ir.iter_domain import MemoryType, ParallelType
+from compiler.ir.iter_domain import ParallelType
 from compiler.ir.size import Size
-from compiler.ir.tensor import CopyVia, TensorOp, TensorView
-from compiler.legality.rules import Schedule, model_rule, rule
+from compiler.ir.tensor import TensorOp
+from compiler.legality.rules import Schedule, model_rule
 from compiler.legality.tensor_map.encoding import UNIT_BYTES, encode_breach
 
 _Found = Iterator[Violation | Kept]
@@ -165,53 +162,3 @@ def _misaligned(where: str, found: str) -> Violation:
 def _breaches(s: Schedule, rule: str) -> _Found:
     for run in s.bulk_runs.values():
         yield from (b for b in run.breaches if b.rule == rule)
-
-
-# Lowering -------------------------------------------------------------------------------------------------------------
-
-
-def _copies(s: Schedule) -> Iterator[tuple[TensorOp, TensorView]]:
-    """Every bulk copy with the shared tensor at its end."""
-    for op in s.sf.ops:
-        if op.via.is_bulk:
-            ends = (s.sf.tensor(op.output), s.sf.tensor(op.tensor_inputs[0]))
-            yield from ((op, t) for t in ends if t.memory is MemoryType.SHARED)
-
-
-@rule
-def tiles_start_at_units_of_shared_memory(s: Schedule) -> Iterator[Violation]:
-    """A tile without swizzle starts on 128 bytes of shared memory (CUDA guide, tensor copies), a 1-D run on 16 bytes
-    (PTX ISA, cp.async.bulk: dstMem, srcMem). Swizzled tiles start on their pattern, which the model asks for."""
-    for op, shared in _copies(s):
-        placed = s.tile_placements.get(op.output)
-        if op.via is CopyVia.TMA and path_of(s, op) is Path.BULK_1D:
-            continue  # moved as a run, which starts at less
-        if placed is None or placed.swizzle != 0 or any(isinstance(b, Violation) for b in placed.breaches):
-            continue
-        unit = TILE_UNIT_BYTES if op.via is CopyVia.TMA else RUN_UNIT_BYTES
-        is_load = shared.name == op.output
-        start = s.indexing.write_offset(shared) if is_load else s.indexing.read_offset(op, shared.name)
-        if not (start * shared.dtype.nbytes).divisible_by(unit):
-            yield Violation(
-                "tiles_start_at_units_of_shared_memory",
-                f"{op.output} <- {op.tensor_inputs[0]}: address in {shared.name}",
-                f"{start} elements",
-                f"a multiple of {unit} bytes",
-                "Use larger tiles, or pad the rows of shared memory.",
-            )
-
-
-@rule
-def tiles_lie_where_the_model_places_them(s: Schedule) -> Iterator[Violation]:
-    """Shared memory is laid out by the allocation domain that is set. The model heeds one only where something makes it
-    the memory order, and else places tiles by the loops (nvFuser, memory order): of what bulk copies reach, both are
-    one."""
-    for op, shared in _copies(s):
-        if as_allocated(s.sf, shared) != shared:
-            yield Violation(
-                "tiles_lie_where_the_model_places_them",
-                f"{op.output} <- {op.tensor_inputs[0]}: {shared.name}",
-                "an allocation domain that is not the memory order",
-                "one of the copy engine's axes, or of the loop axes in another order",
-                "Set the allocation domain to the tile's axes.",
-            )

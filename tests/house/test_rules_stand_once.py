@@ -24,7 +24,6 @@ TABLES = {
 """Modules of the compiler that speak of rules of others, and what of them."""
 
 REMAINDER = {
-    "compiler.analysis.memory.tile_placement": "the order in which a tile is looked at decides which fault it has",
     "compiler.analysis.tma.bulk_run": "as for tensor maps, whose view of global memory it shares",
     "compiler.analysis.tma.domain": "a view that fails is described by its fault alone",
     "compiler.analysis.tma.view": "as for `domain`",

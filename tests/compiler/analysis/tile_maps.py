@@ -14,6 +14,7 @@ from compiler.ir.id_exprs import IdExpr, Merge, Split
 from compiler.ir.iter_domain import IterDomain, MemoryType, axis
 from compiler.ir.size import Size
 from compiler.ir.tensor import CopyVia, TensorView
+from compiler.legality.tile_placement import breaches
 
 
 def tensor_map(
@@ -45,7 +46,7 @@ def placement(
 
 def rules(found: TilePlacement) -> list[str]:
     """Rules that the placement breaks, and those that it keeps for a launch."""
-    return [b.rule if isinstance(b, Violation) else f"kept: {b.rule}" for b in found.breaches]
+    return [b.rule if isinstance(b, Violation) else f"kept: {b.rule}" for b in breaches(found)]
 
 
 def with_unknown_sizes(sf: ScheduledFusion) -> ScheduledFusion:

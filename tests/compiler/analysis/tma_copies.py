@@ -5,6 +5,7 @@ from __future__ import annotations
 from compiler.analysis.facts import Facts
 from compiler.errors import Violation
 from compiler.ir.domain import ScheduledFusion
+from compiler.legality.tile_placement import breaches
 
 Dims = list[tuple[int, int, int]]
 """Size, stride in elements and box of each dimension, innermost first."""
@@ -22,7 +23,7 @@ def mode_of(sf: ScheduledFusion, output: str) -> int | None:
     """The swizzle by which the tile lies in shared memory, None where the copy engine could not put it so."""
     facts = Facts(sf)
     placed = facts.tile_placements[output]
-    if any(isinstance(b, Violation) for b in placed.breaches):
+    if any(isinstance(b, Violation) for b in breaches(placed)):
         return None
     assert placed.swizzle == facts.tensor_maps[output].swizzle
     return placed.swizzle
@@ -32,5 +33,5 @@ def refusal(sf: ScheduledFusion, output: str) -> str:
     """The rule that refuses the copy first."""
     facts = Facts(sf)
     placed = facts.tile_placements.get(output)
-    found = (*facts.tensor_maps[output].breaches, *(placed.breaches if placed is not None else ()))
+    found = (*facts.tensor_maps[output].breaches, *(breaches(placed) if placed is not None else ()))
     return next(b.rule for b in found if isinstance(b, Violation))
