@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compiler.analysis.id.conditions import at_least, is_multiple, kept, settled
+from compiler.analysis.id.conditions import at_least, is_multiple, kept, settled, split_divides
+from compiler.analysis.tma.bulk_run import BulkRun
 from compiler.analysis.tma.issue import WARP, Issuer, issue_of
 from compiler.errors import Kept, Stage, Violation
 from compiler.ir.iter_domain import ParallelType
 from compiler.ir.size import Size
 from compiler.ir.tensor import TensorOp
 from compiler.legality.rules import Schedule, model_rule
+from compiler.legality.tensor_map import inference
 from compiler.legality.tensor_map.encoding import UNIT_BYTES, encode_breach
 
 _Found = Iterator[Violation | Kept]
@@ -97,20 +99,54 @@ def elected_issue_has_a_whole_warp(s: Schedule) -> _Found:
 @model_rule
 def bulk1d_has_one_bulk_axis(s: Schedule) -> _Found:
     """Exactly one axis is Bulk: the run (nvFuser, 1-D bulk)."""
-    yield from _breaches(s, "bulk1d_has_one_bulk_axis")
+    for run in s.bulk_runs.values():
+        yield from _bulk_axes(run)
+
+
+def _bulk_axes(run: BulkRun) -> _Found:
+    if len(run.bulk) != 1:
+        fix = "Merge the axes to copy, and mark the result Bulk."
+        yield Violation("bulk1d_has_one_bulk_axis", run.where, len(run.bulk), 1, fix)
 
 
 @model_rule
 def bulk1d_splits_divide(s: Schedule) -> _Found:
     """Every split between the logical axes and the Bulk axis divides, since the copy has no bounds check of its own;
     other loops may leave holes, and are guarded (nvFuser, 1-D bulk)."""
-    yield from _breaches(s, "bulk1d_splits_divide")
+    for run in s.bulk_runs.values():
+        yield from _uneven(run)
+
+
+def _uneven(run: BulkRun) -> _Found:
+    for split in run.splits:
+        breach = Violation(
+            "bulk1d_splits_divide",
+            run.where,
+            str(split.source.size),
+            f"a multiple of {split.inner.size}",
+            "Choose a run that divides, or copy via tma.",
+            f"{split.source} is split by {split.inner.size} above the Bulk axis: the run could pass the end",
+        )
+        yield from split_divides(split).require(breach)
 
 
 @model_rule
 def bulk1d_run_is_contiguous(s: Schedule) -> _Found:
     """The elements of a run are neighbours in global memory (PTX ISA, cp.async.bulk)."""
-    yield from _breaches(s, "bulk1d_run_is_contiguous")
+    for run in s.bulk_runs.values():
+        yield from _apart(run)
+
+
+def _apart(run: BulkRun) -> _Found:
+    if run.apart:
+        yield Violation(
+            "bulk1d_run_is_contiguous",
+            run.where,
+            " x ".join(str(a) for a in run.apart),
+            "neighbours of the elements further in",
+            "Copy along the innermost axis in global memory.",
+            "not recognised: the Bulk axis is no run of neighbours in global memory",
+        )
 
 
 @model_rule
@@ -159,6 +195,6 @@ def _misaligned(where: str, found: str) -> Violation:
     )
 
 
-def _breaches(s: Schedule, rule: str) -> _Found:
-    for run in s.bulk_runs.values():
-        yield from (b for b in run.breaches if b.rule == rule)
+def breaches(run: BulkRun) -> tuple[Violation | Kept, ...]:
+    """What these rules and those on views find wrong with the shape of a run, whatever its length and address."""
+    return (*inference.breaches(run), *_bulk_axes(run), *_uneven(run), *_apart(run))

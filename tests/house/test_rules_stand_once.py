@@ -23,13 +23,6 @@ TABLES = {
 }
 """Modules of the compiler that speak of rules of others, and what of them."""
 
-REMAINDER = {
-    "compiler.analysis.tma.bulk_run": "as for tensor maps, whose view of global memory it shares",
-    "compiler.analysis.tma.domain": "a view that fails is described by its fault alone",
-    "compiler.analysis.tma.view": "as for `domain`",
-}
-"""Analyses that still name rules, and why; a rule only picks their findings out by name."""
-
 
 def rules(root: Path) -> Mapping[str, list[str]]:
     """Every rule's name with the modules of its functions."""
@@ -79,11 +72,11 @@ def test_every_rule_has_one_home() -> None:
 
 
 def test_only_tables_speak_of_rules_of_others() -> None:
-    assert {module for module, _ in spoken_of(ROOT)} <= TABLES.keys() | REMAINDER.keys()
+    assert {module for module, _ in spoken_of(ROOT)} <= TABLES.keys()
 
 
-def test_no_analysis_judges_but_the_remainder() -> None:
-    assert judging(ROOT) == set(REMAINDER)
+def test_no_analysis_judges() -> None:
+    assert judging(ROOT) == set()
 
 
 @pytest.mark.parametrize(

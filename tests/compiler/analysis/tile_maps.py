@@ -35,7 +35,7 @@ def tensor_map(
     is_load = consumer.memory is MemoryType.SHARED
     ends = (producer, consumer) if is_load else (consumer, producer)
     empty: frozenset[int] = frozenset()
-    return TensorMapCopy(op, *ends, is_load, tuple(dims), swizzle, None, empty, empty, ())
+    return TensorMapCopy(op, *ends, is_load, tuple(dims), swizzle, None, empty, empty)
 
 
 def placement(
