@@ -8,6 +8,7 @@ from datetime import datetime
 from sqlalchemy.orm import Session
 
 from compiler.pipeline import GENERATOR
+from compiler.renamed import counts_today, rule_today
 from fusetune.wire.artifact import Evidence, Resources, is_proven_today
 from fusetune.wire.fusion import Fusion
 from fusetune.wire.service import (
@@ -157,8 +158,8 @@ def _tuning_view(
             **{name: getattr(row, name) for name in _TUNING_FIELDS},
             "name": name,
             "card": card_view(card),
-            "refused": row.refused or {},
-            "reasons": row.reasons or {},
+            "refused": counts_today(row.refused or {}),
+            "reasons": {rule_today(rule): why for rule, why in (row.reasons or {}).items()},
             "trials": counts,
             "best": None if best is None or best.median_us is None else _best(best, best.median_us),
             "kernel": row.kernel_id,
@@ -188,7 +189,7 @@ def trial_view(row: TrialRow) -> TrialView:
             "candidate": CandidateView(scheduler=row.scheduler, point=row.point),
             "state": row.state,
             "reason": row.reason,
-            "violations": tuple(ViolationView.model_validate(one) for one in row.violations),
+            "violations": tuple(ViolationView.model_validate(one) for one in trials.violations_today(row.violations)),
             "predicted_us": row.predicted_us,
             "predicted_terms": row.predicted_terms or {},
             "median_us": row.median_us,

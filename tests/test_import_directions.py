@@ -42,6 +42,7 @@ JUDGE = (*TILE, "compiler.legality", "compiler.verdict")
 EMULATOR = ("compiler.emulate", "compiler.emulated_runs", "compiler.cuda_sources")
 WHOLE_COMPILER = (
     *EMIT,
+    "compiler.renamed",
     "compiler.legality",
     "compiler.verdict",
     "compiler.judging",
@@ -58,7 +59,7 @@ WHOLE_COMPILER = (
 PYDANTIC = ("pydantic", "pydantic_core")
 
 # What the API process is made of: neither the search nor what compiles, measures or launches.
-TABLES = ("service.settings", "service.db", "compiler.arch", "compiler.errors")
+TABLES = ("service.settings", "service.db", "compiler.arch", "compiler.errors", "compiler.renamed")
 OPERATIONS = (
     *TABLES,
     "service.operations",
@@ -84,6 +85,7 @@ TABLE: dict[str, Row] = {
     #
     "compiler": Row(),
     "compiler.errors": Row(),
+    "compiler.renamed": Row(),
     "compiler.dtypes": Row(ours=("compiler.errors",)),
     "compiler.arch": Row(ours=("compiler.errors", "compiler.dtypes")),
     "compiler.ir": Row(ours=BASE),
@@ -128,7 +130,9 @@ TABLE: dict[str, Row] = {
     "service.supervisor": Row(others=("structlog",)),
     "service.db": Row(ours=TABLES, others=("alembic", "sqlalchemy")),
     "service.db.kernels": Row(ours=(*TABLES, "fusetune.wire.artifact"), others=("sqlalchemy",)),
-    "service.views": Row(ours=("service.db", "compiler.pipeline", "fusetune.wire"), others=("sqlalchemy",)),
+    "service.views": Row(
+        ours=("service.db", "compiler.pipeline", "compiler.renamed", "fusetune.wire"), others=("sqlalchemy",)
+    ),
     "service.operations": Row(ours=OPERATIONS, others=("sqlalchemy", "structlog")),
     "service.problems": Row(ours=OPERATIONS, others=(*WEB, "sqlalchemy")),
     "service.auth": Row(ours=BORDER, others=WEB),

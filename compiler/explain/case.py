@@ -21,7 +21,9 @@ from compiler.explain.tma_words import bulk_run_words, tensor_map_words
 from compiler.explain.tmem_picture import tensor_memory_picture
 from compiler.explain.tmem_reach import reached_by
 from compiler.explain.tmem_words import tensor_memory_words
+from compiler.legality import bulk_copy, tile_placement
 from compiler.legality.rules import Schedule
+from compiler.legality.tensor_map import inference
 from compiler.schedule.explicit import ExplicitCase, read_case
 from compiler.verdict import Verdict, judge, least_arch, replay
 
@@ -85,10 +87,10 @@ def _sections(schedule: Schedule, verdict: Verdict) -> Iterator[tuple[str, Itera
     for name, copy in schedule.tensor_maps.items():
         placed = placements.get(name)
         words = tensor_map_words(schedule.graph, copy, placed.swizzle if placed is not None else None)
-        breaches = (*copy.breaches, *(placed.breaches if placed is not None else ()))
+        breaches = (*inference.breaches(copy), *(tile_placement.breaches(placed) if placed is not None else ()))
         yield "Bulk copy", (*words, *(f"  {_breach(one)}" for one in breaches))
     for run in schedule.bulk_runs.values():
-        yield "Bulk copy", (*bulk_run_words(run), *(f"  {_breach(one)}" for one in run.breaches))
+        yield "Bulk copy", (*bulk_run_words(run), *(f"  {_breach(one)}" for one in bulk_copy.breaches(run)))
     yield "Copies by threads", copy_words(schedule.sf)
     if verdict.legal:
         for copied in explained_copies(schedule.sf, schedule.arch):

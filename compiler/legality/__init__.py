@@ -1,11 +1,9 @@
 """Rules: one module a subject, one function a rule, every refusal a Violation."""
 
 from compiler.legality import (
-    bulk,
     bulk_copy,
     circular_buffer,
     copy_async,
-    descriptor,
     domains,
     ends,
     launch,
@@ -21,7 +19,6 @@ from compiler.legality import (
     tensor_map,
     tile_placement,
     tmem,
-    vectorization,
     vectorize,
     warp_specialization,
 )
@@ -29,12 +26,10 @@ from compiler.legality.rules import Schedule, check
 
 __all__ = [
     "Schedule",
-    "bulk",
     "bulk_copy",
     "check",
     "circular_buffer",
     "copy_async",
-    "descriptor",
     "domains",
     "ends",
     "launch",
@@ -50,7 +45,6 @@ __all__ = [
     "tensor_map",
     "tile_placement",
     "tmem",
-    "vectorization",
     "vectorize",
     "warp_specialization",
 ]

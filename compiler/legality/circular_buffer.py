@@ -1,24 +1,21 @@
-"""Rules on circular buffers: what may be buffered, in which loop, and how loops of several buffers agree."""
+"""Rules on circular buffers: how loops of several buffers agree, and what each loop does.
+
+What may be buffered, and in which loop, is refused at the step (`schedule.refusals.circular_buffer`), and asked again
+here.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from compiler.analysis.id.conditions import at_least
-from compiler.analysis.memory.vectorize import COPIES
-from compiler.analysis.sync.circular_buffer import buffered_position, filled_via
+from compiler.analysis.sync.circular_buffer import filled_via
 from compiler.errors import Kept, Stage, Violation
-from compiler.ir.iter_domain import MemoryType
 from compiler.ir.tensor import BufferKind, CircularBuffer, CopyVia, TensorView
-from compiler.legality.rules import Schedule, model_rule
-from compiler.schedule.inline import compute_position
-
-ROUTES = (
-    (MemoryType.GLOBAL, MemoryType.SHARED),
-    (MemoryType.GLOBAL, MemoryType.LOCAL),
-    (MemoryType.SHARED, MemoryType.LOCAL),
-)
-"""Memories between which a buffered tensor is copied (nvFuser, circular buffers)."""
+from compiler.legality.rules import Schedule, asked_again, model_rule
+from compiler.schedule import steps
+from compiler.schedule.refusals import Site
+from compiler.schedule.refusals import circular_buffer as refusals
 
 
 def _buffered(s: Schedule) -> Iterator[tuple[TensorView, CircularBuffer]]:
@@ -27,89 +24,20 @@ def _buffered(s: Schedule) -> Iterator[tuple[TensorView, CircularBuffer]]:
             yield t, t.circular
 
 
-@model_rule
-def circular_buffer_has_stages_to_fill(s: Schedule) -> Iterator[Violation]:
-    """Two stages or more, of which fewer than all are filled ahead. (nvFuser, circular buffers)"""
+def _asked(s: Schedule) -> Iterator[tuple[Site, steps.CircularBuffer]]:
     for t, o in _buffered(s):
-        if o.stages < 2 or not 0 <= o.prefetch < o.stages:
-            yield Violation(
-                "circular_buffer_has_stages_to_fill",
-                t.name,
-                f"{o.stages} stages, {o.prefetch} prefetched",
-                "two stages or more, fewer prefetched",
-                "Use more stages, or prefetch fewer of them.",
-            )
+        prefetch = o.prefetch if o.prefetch >= 0 else o.prefetch - o.stages  # a step counts those from the stages
+        own = (o.kind, o.on, o.registers, o.slice_position, o.war_mbarrier)
+        step = steps.CircularBuffer(t.name, o.stages, prefetch, *own)
+        yield Site(s.sf, t.name, is_settled=True), step
 
 
-@model_rule
-def circular_buffer_is_filled_by_a_copy(s: Schedule) -> Iterator[Violation]:
-    """A buffered tensor is copied from global memory to shared memory or registers, or from shared memory to registers.
-    (nvFuser, circular buffers)"""
-    for t, _ in _buffered(s):
-        made = s.sf.producer(t.name)
-        if made is None or made.kind not in COPIES:
-            found = "an input" if made is None else f"made by {made.kind}"
-        elif (route := (s.sf.tensor(made.tensor_inputs[0]).memory, t.memory)) not in ROUTES:
-            found = f"copied from {route[0]} to {route[1]} memory"
-        else:
-            continue
-        yield Violation(
-            "circular_buffer_is_filled_by_a_copy",
-            t.name,
-            found,
-            ", ".join(f"{a} to {b}" for a, b in ROUTES),
-            "Buffer a copy on one of these ways.",
-        )
-
-
-@model_rule
-def circular_buffer_is_computed_where_it_is_allocated(s: Schedule) -> Iterator[Violation]:
-    """A buffered tensor is not computed deeper in its consumers than it is allocated. (nvFuser, circular buffers)"""
-    for t, _ in _buffered(s):
-        if t.compute_with is not None and t.compute_with > t.compute_at:
-            yield Violation(
-                "circular_buffer_is_computed_where_it_is_allocated",
-                t.name,
-                f"computed at {t.compute_with}",
-                f"allocated at {t.compute_at}",
-                "Leave out compute_with.",
-            )
-
-
-@model_rule
-def circular_buffer_has_a_loop(s: Schedule) -> Iterator[Violation]:
-    """A buffer turns with a loop that is neither parallel nor broadcast, left of the compute-at position and of
-    unrolled loops: the innermost, or where warps of their own load the outermost. (nvFuser, circular buffers)"""
-    for name in s.circular_buffers.without:
-        t = s.sf.tensor(name)
-        yield Violation(
-            "circular_buffer_has_a_loop",
-            name,
-            "no serial loop" if t.compute_at else "no loop",
-            f"one left of position {t.compute_at}",
-            "Inline it into a loop that is not parallelized.",
-        )
-
-
-@model_rule
-def circular_buffer_copies_what_is_complete(s: Schedule) -> Iterator[Violation]:
-    """What a buffered tensor is copied from is computed outside the buffered loop: stages are filled ahead of it.
-    (nvFuser, circular buffers)"""
-    for t, o in _buffered(s):
-        made, position = s.sf.producer(t.name), buffered_position(t, o)
-        if made is None or position is None:
-            continue
-        source = s.sf.tensor(made.tensor_inputs[0])
-        inlined = 0 if source.name in s.sf.inputs else compute_position(source)
-        if inlined > position:
-            yield Violation(
-                "circular_buffer_copies_what_is_complete",
-                f"{t.name} <- {source.name}",
-                inlined,
-                position,
-                f"Inline {source.name} left of the buffered loop, or {t.name} deeper.",
-                f"{source.name} is computed inside {inlined} loops, the buffered loop, axis {position}, among them",
-            )
+asked_again(refusals.circular_buffer_has_stages_to_fill, _asked)
+asked_again(refusals.circular_buffer_is_filled_by_a_copy, _asked)
+asked_again(refusals.circular_buffer_is_computed_where_it_is_allocated, _asked)
+asked_again(refusals.circular_buffer_has_a_loop, _asked)
+asked_again(refusals.circular_buffer_copies_what_is_complete, _asked)
+asked_again(refusals.shared_registers_are_whole_units, _asked)
 
 
 @model_rule

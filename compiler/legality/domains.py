@@ -10,62 +10,38 @@ from collections.abc import Iterator
 from compiler.analysis.id.contiguity import allocation_splits, allocation_strides, broken_claims
 from compiler.analysis.id.domains import allocation_equivalence, loop_equivalence
 from compiler.errors import Kept, Stage, Violation
-from compiler.ir.equivalence import Equivalence
 from compiler.ir.id_exprs import Split
 from compiler.ir.iter_domain import IterDomain
 from compiler.ir.tensor import TensorView
-from compiler.legality.rules import Schedule, model_rule
+from compiler.legality.rules import Schedule, asked_again, model_rule
+from compiler.schedule.axes import AxisList
+from compiler.schedule.refusals import Site
+from compiler.schedule.refusals.allocation import (
+    MadeAllocation,
+    allocations_are_equivalent_to_the_logical_domain,
+    contiguity_has_one_flag_an_axis,
+    unequal,
+)
 
 
 @model_rule
 def loops_are_equivalent_to_the_logical_domain(s: Schedule) -> Iterator[Violation]:
     """Each part of the logical domain is in one loop (nvFuser, domains). Broadcast axes may be left out."""
     for t in s.sf.tensors:
-        yield from _unequal("loops_are_equivalent_to_the_logical_domain", t, "loop", loop_equivalence(t))
+        for one in unequal(f"{t.name}: loop domain", loop_equivalence(t)):
+            yield one.by(loops_are_equivalent_to_the_logical_domain, Stage.COMPILE)
 
 
-@model_rule
-def allocations_are_equivalent_to_the_logical_domain(s: Schedule) -> Iterator[Violation]:
-    """Each part of the logical domain has one place in memory (nvFuser, domains). Broadcast axes need none."""
+def _allocated(s: Schedule) -> Iterator[tuple[Site, MadeAllocation]]:
     for t in s.sf.tensors:
-        found = allocation_equivalence(t)
-        yield from _unequal("allocations_are_equivalent_to_the_logical_domain", t, "allocation", found)
+        if t.allocation is not None:
+            site = Site(s.sf, t.name, AxisList(t.allocation.axes, t.allocation.exprs), is_settled=True)
+            made = MadeAllocation(allocation_equivalence(t), t.allocation.strides, t.allocation.contiguity)
+            yield site, made
 
 
-def _unequal(rule: str, t: TensorView, domain: str, compared: Equivalence) -> Iterator[Violation]:
-    for fault, axes in (("lacks", compared.missing), ("repeats", compared.redundant)):
-        if axes:
-            names = ", ".join(str(a) for a in axes)
-            yield Violation(
-                rule,
-                f"{t.name}: {domain} domain",
-                f"{fault} {names}",
-                "each part of the logical domain once",
-                "Name every axis that holds data once, itself or by its pieces.",
-            )
-
-
-@model_rule
-def contiguity_has_one_flag_an_axis(s: Schedule) -> Iterator[Violation]:
-    """Each allocation axis has a flag (nvFuser, contiguity): true or false where it holds data, none where it is a
-    broadcast or reduction axis.
-    """
-    for t in s.sf.tensors:
-        flags = t.allocation.contiguity if t.allocation is not None else ()
-        if t.allocation is None or not flags:
-            continue
-        if len(flags) != len(t.allocation.axes):
-            yield _flags(t.name, f"{len(flags)} flags", f"{len(t.allocation.axes)} flags")
-            continue
-        for a, flag in zip(t.allocation.axes, flags, strict=True):
-            holds = not (a.is_broadcast or a.is_reduction)
-            if (flag is not None) != holds:
-                yield _flags(f"{t.name}: {a}", str(flag), "true or false" if holds else "none")
-
-
-def _flags(where: str, found: str, limit: str) -> Violation:
-    fix = "Give true or false to each axis that holds data, and none to the others."
-    return Violation("contiguity_has_one_flag_an_axis", where, found, limit, fix)
+asked_again(allocations_are_equivalent_to_the_logical_domain, _allocated)
+asked_again(contiguity_has_one_flag_an_axis, _allocated)
 
 
 @model_rule

@@ -12,12 +12,14 @@ What is lowered must keep to all three, but for the rules of the model in `STOOD
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import wraps
 
 from compiler.analysis.facts import Facts
 from compiler.arch import Arch
-from compiler.errors import Kept, Violation
+from compiler.errors import Kept, Stage, Violation
+from compiler.schedule.refusals.registry import Site, StepRule
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,19 @@ def rule(f: Rule) -> Rule:
     """Registers a rule of the lowering."""
     RULES.append(f)
     return f
+
+
+def asked_again(refusing: StepRule, sites: Callable[[Schedule], Iterable[tuple[Site, object]]]) -> None:
+    """Makes a rule of the model of one that refuses steps: it is asked of the finished schedule, at every one of
+    `sites`, under the same name."""
+
+    @wraps(refusing)
+    def again(s: Schedule) -> Iterator[Violation]:
+        for site, step in sites(s):
+            yield from (refusal.by(refusing, Stage.COMPILE) for refusal in refusing(site, step))
+
+    again.__module__ = sites.__module__
+    MODEL.append(again)
 
 
 def check(schedule: Schedule) -> tuple[Violation, ...]:

@@ -6,14 +6,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from compiler.analysis.id.conditions import split_divides
-from compiler.analysis.sync.circular_buffer import barrier_position, buffered_position, filled_via, specialized_block
-from compiler.arch import REGISTER_UNIT, SETMAXNREG_LEAST, SETMAXNREG_MOST, WARPGROUP_THREADS
+from compiler.analysis.sync.circular_buffer import barrier_position, filled_via, specialized_block
+from compiler.arch import WARPGROUP_THREADS
 from compiler.errors import Kept, Violation
 from compiler.ir.id_exprs import Split
 from compiler.ir.iter_domain import IterDomain, ParallelType
 from compiler.ir.tensor import BufferKind, CircularBuffer, CopyVia, TensorOp, TensorView
 from compiler.ir.trivial import before_trivial
 from compiler.legality.rules import Schedule, model_rule
+from compiler.schedule.circular_buffer import buffered_position
 from compiler.schedule.matching import Matching, match_axes
 
 MAX_ROLES = 4
@@ -44,25 +45,6 @@ def loading_warps_are_on_a_thread_dimension(s: Schedule) -> Iterator[Violation]:
         if o is not None and o.kind is BufferKind.WARP_SPECIALIZED and (o.on is None or not o.on.is_thread):
             yield Violation(
                 "loading_warps_are_on_a_thread_dimension", t.name, str(o.on), "TIDx, TIDy or TIDz", "Name one of them."
-            )
-
-
-@model_rule
-def shared_registers_are_whole_units(s: Schedule) -> Iterator[Violation]:
-    """Registers of loading and of computing threads: 24 to 256, multiples of 8, no more to load than to compute. (PTX
-    ISA, setmaxnreg; nvFuser, warp specialisation)"""
-    least, most, unit = SETMAXNREG_LEAST, SETMAXNREG_MOST, REGISTER_UNIT
-    for t, o, _ in _specialized(s):
-        if o.registers is None:
-            continue
-        load, compute = o.registers
-        if load > compute or any(n % unit or not least <= n <= most for n in o.registers):
-            yield Violation(
-                "shared_registers_are_whole_units",
-                t.name,
-                f"{load} and {compute}",
-                f"multiples of {unit} from {least} to {most}, the first no greater",
-                "Round both, and give computing threads no fewer.",
             )
 
 

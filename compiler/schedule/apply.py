@@ -8,8 +8,9 @@ from itertools import count
 
 from compiler.errors import InvalidStep, Violation
 from compiler.ir.domain import ScheduledFusion
+from compiler.ir.equivalence import compare_domains
 from compiler.ir.ops import OpKind
-from compiler.ir.tensor import Allocation, CircularBuffer, TensorOp, TensorView, unscheduled_like
+from compiler.ir.tensor import Allocation, TensorOp, TensorView, unscheduled_like
 from compiler.schedule import inline, steps
 from compiler.schedule.axes import AxisList, merge_partner, order_after, transform
 from compiler.schedule.online import fold_online
@@ -42,7 +43,7 @@ def apply(sf: ScheduledFusion, step: steps.Step) -> ScheduledFusion:
         case steps.ComputeWith():
             return sf.with_tensor(inline.compute_with(sf, sf.tensor(name), step.position))
         case steps.CircularBuffer():
-            return sf.with_tensor(_circular(sf.tensor(name), step))
+            return sf.with_tensor(replace(sf.tensor(name), circular=step.options))
         case steps.CacheInput():
             return _cache_input(sf, step)
         case steps.CacheOutput():
@@ -124,7 +125,9 @@ def _allocate(sf: ScheduledFusion, step: steps.SetAllocationDomain) -> TensorVie
     for sub in step.transforms:
         _require(step, refusals(Site(sf, t.name, listed), sub))
         listed = transform(listed, sub, names)
-    _require(step, refusals(Site(sf, t.name, listed), MadeAllocation(step.strides, step.contiguity)))
+    site = Site(sf, t.name, listed)
+    compared = compare_domains(t.logical, site.axes, site.exprs)
+    _require(step, refusals(site, MadeAllocation(compared, step.strides, step.contiguity)))
     strides = step.strides or (None,) * len(listed.axes)
     flags = step.contiguity
     if isinstance(flags, bool):
@@ -147,12 +150,6 @@ def _compute_at(sf: ScheduledFusion, step: steps.ComputeAt) -> ScheduledFusion:
     for name, position in inline.compute_positions(alike, step).items():
         _require(step, refusals(Site(alike, name), steps.InlineAt(name, position)))
     return inline.compute_at(alike, step)
-
-
-def _circular(t: TensorView, step: steps.CircularBuffer) -> TensorView:
-    prefetch = step.prefetch + step.stages if step.prefetch < 0 else step.prefetch
-    options = (step.kind, step.on, step.registers, step.slice_position, step.war_mbarrier)
-    return replace(t, circular=CircularBuffer(step.stages, prefetch, *options))
 
 
 def _cache_input(sf: ScheduledFusion, step: steps.CacheInput) -> ScheduledFusion:

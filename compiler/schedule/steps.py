@@ -14,6 +14,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 from compiler.ir.iter_domain import MemoryType, ParallelType
 from compiler.ir.size import Size
 from compiler.ir.tensor import BufferKind, CachePolicy, CopyVia
+from compiler.ir.tensor import CircularBuffer as BufferOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +183,13 @@ class CircularBuffer:
     registers: tuple[int, int] | None = None
     slice_position: int | None = None
     war_mbarrier: bool = False
+
+    @property
+    def options(self) -> BufferOptions:
+        """What the tensor has after the step, its prefetch counted from 0."""
+        prefetch = self.prefetch + self.stages if self.prefetch < 0 else self.prefetch
+        own = (self.kind, self.on, self.registers, self.slice_position, self.war_mbarrier)
+        return BufferOptions(self.stages, prefetch, *own)
 
 
 @dataclass(frozen=True, slots=True)

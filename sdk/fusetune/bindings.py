@@ -54,7 +54,7 @@ _ALIGNS: tuple[Align, ...] = (16, 8, 4, 2, 1)
 
 A binding may say 128 too, and is then another key of the cache. Nothing is gained by it: no access of a generated
 kernel is wider than 16 bytes (compiler.legality.vectorize, MAX_VECTOR_BYTES), and bulk and tensor copies ask 16 of a
-global address (compiler.legality.descriptor, bulk_copy). With 16 as the most, tensors from an allocator and views into
+global address (compiler.legality.tensor_map, bulk_copy). With 16 as the most, tensors from an allocator and views into
 them share one kernel, and with it those bound by sizes alone, whose default is 16.
 """
 

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from compiler.errors import Violation
+from compiler.renamed import rule_today
 from fusetune.wire.artifact import Resources
 from search.tuning.candidates.candidate import Candidate, checked
 
@@ -114,11 +115,15 @@ class Trial:
             number=checked(data, "number", int),
             candidate=candidate,
             state=TrialState(checked(data, "state", str)),
-            violations=tuple(Violation(**v) for v in data.get("violations", ())),
+            violations=tuple(_named_today(Violation(**v)) for v in data.get("violations", ())),
             samples_us=tuple(samples),
             resources=Resources.model_validate(data["resources"]) if "resources" in data else None,
             **plain,
         )
+
+
+def _named_today(violation: Violation) -> Violation:
+    return replace(violation, rule=rule_today(violation.rule))
 
 
 _NUMBER = (float, int)

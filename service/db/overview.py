@@ -10,6 +10,7 @@ from typing import Any, Literal
 from sqlalchemy import Select, case, func, or_, select, tuple_
 from sqlalchemy.orm import Session, aliased
 
+from service.db import trials
 from service.db.models import BindingRow, CardRow, FusionRow, KernelRow, TrialRow, TuningRow
 from service.db.pages import Page, after, cursor_of
 
@@ -140,7 +141,7 @@ def refusals(session: Session, tuning_id: str) -> dict[str, RuleRefusals]:
     counts: Counter[str] = Counter()
     first: dict[str, dict[str, Any]] = {}
     for violations in session.scalars(query.order_by(TrialRow.number)):
-        by_rule = {violation["rule"]: violation for violation in reversed(violations)}
+        by_rule = {violation["rule"]: violation for violation in reversed(trials.violations_today(violations))}
         counts.update(by_rule.keys())
         first = by_rule | first
     return {rule: RuleRefusals(count, first[rule]) for rule, count in counts.most_common()}

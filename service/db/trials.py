@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import delete, func, insert, select, tuple_, update
 from sqlalchemy.orm import Session, aliased
 
+from compiler.renamed import rule_today
 from service.db.models import SampleRow, TrialRow, TuningRow
 from service.db.once import find_or_add
 from service.db.types import now
@@ -40,6 +41,11 @@ def record(session: Session, tuning_id: str, trial: Mapping[str, Any]) -> None:
     if taken := trial.get("samples_us"):
         session.execute(insert(SampleRow).values(tuning_id=tuning_id, number=number, samples_us=list(taken)))
     session.flush()
+
+
+def violations_today(violations: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Stored violations under the names that their rules have today."""
+    return [{**violation, "rule": rule_today(violation["rule"])} for violation in violations]
 
 
 def set_aside(session: Session, tuning_id: str, reason: str) -> None:

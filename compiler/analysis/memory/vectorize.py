@@ -16,13 +16,10 @@ from compiler.analysis.id.graph import Group, IdGraph
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.id_exprs import IdExpr, Merge, Split, Swizzle
 from compiler.ir.iter_domain import IterDomain, MemoryType, ParallelType
-from compiler.ir.ops import OpKind
+from compiler.ir.ops import COPIES
 from compiler.ir.size import Size
 from compiler.ir.tensor import TensorOp, TensorView
 from compiler.ir.trivial import before_trivial, loop_of, unchanged
-
-COPIES = frozenset({OpKind.COPY, OpKind.PERMUTE})
-"""Operators that move elements as they are, a word at a time if asked to."""
 
 
 @dataclass(frozen=True, slots=True)

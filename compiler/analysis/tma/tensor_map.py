@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 
 from compiler.analysis.id.graph import GraphStep, Group, IdGraph
@@ -13,7 +13,6 @@ from compiler.analysis.tma.domain import TmaGlobalView, copy_name, infer_domain
 from compiler.analysis.tma.fttc import Correctness, box_correctness, loop_correctness, weakest
 from compiler.analysis.tma.roles import Piece, size_of
 from compiler.arch import SWIZZLE_CHUNK_BYTES, SWIZZLE_SPANS
-from compiler.errors import Kept, Violation
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.expr import Expr
 from compiler.ir.form import remembered
@@ -47,11 +46,11 @@ class MapDim:
 
 @dataclass(frozen=True, slots=True)
 class TensorMapCopy:
-    """A tensor-map copy: `dims` innermost first, swizzle span in bytes (0: none), and what inference found wrong.
+    """A tensor-map copy: `dims` innermost first, swizzle span in bytes (0: none).
 
     `bulk` and `non_bulk`: every group of the consumer's schedule that is wholly inside, or wholly outside, the tile.
-    `dims` is None where no tensor map was found; `breaches` then says why. `path` leads from the consumer's loop axes
-    to the allocation axes of the global tensor.
+    `dims` is None where no tensor map was found; `view`, how the copy sees the global tensor, then says why. `path`
+    leads from the consumer's loop axes to the allocation axes of the global tensor.
     """
 
     op: TensorOp
@@ -63,8 +62,8 @@ class TensorMapCopy:
     correctness: Correctness | None
     bulk: frozenset[Group]
     non_bulk: frozenset[Group]
-    breaches: tuple[Violation | Kept, ...]
     path: tuple[GraphStep, ...] = ()
+    view: TmaGlobalView | None = field(default=None, compare=False, repr=False)
 
     @property
     def tile_elems(self) -> int:
@@ -98,8 +97,8 @@ def infer_tensor_map(sf: ScheduledFusion, graph: IdGraph, op: TensorOp) -> Tenso
         correctness,
         view.roles.bulk,
         view.roles.non_bulk,
-        view.breaches,
         view.path,
+        view,
     )
 
 

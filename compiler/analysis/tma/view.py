@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from compiler.analysis.id.conditions import split_divides
 from compiler.analysis.id.graph import GraphStep, Group, IdGraph
-from compiler.errors import Kept, Violation
 from compiler.ir.id_exprs import IdExpr, Merge, Split
 from compiler.ir.iter_domain import IterDomain
 from compiler.ir.size import Size
@@ -26,6 +24,39 @@ class ViewAxis:
     group: Group
     is_contiguous: bool
     stride: Size
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignTransform:
+    """A transform that is neither a split nor a merge joins tile axes and others, on the way to the allocation of the
+    global tensor; `kind` says which."""
+
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotReached:
+    """An axis of the global tensor that the consumer's loop is not made of."""
+
+    axis: IterDomain
+
+
+@dataclass(frozen=True, slots=True)
+class ApartInMemory:
+    """Axes that are merged and are no neighbours in the allocation of the global tensor, the outer one contiguous."""
+
+    outer: IterDomain
+    inner: IterDomain
+
+
+@dataclass(frozen=True, slots=True)
+class Viewed:
+    """What steps make of an allocation: `axes`, None where there is no view and `fault` says why, and the splits among
+    the steps."""
+
+    axes: tuple[ViewAxis, ...] | None
+    splits: tuple[Split, ...] = ()
+    fault: ForeignTransform | NotReached | ApartInMemory | None = None
 
 
 def global_view(graph: IdGraph, t: TensorView, position: int) -> tuple[ViewAxis, ...]:
@@ -88,75 +119,29 @@ def _derive(strides: dict[IterDomain, int], exprs: Iterable[IdExpr], *, forward:
             strides[whole] = strides[inner]
 
 
-def view_of(
-    graph: IdGraph, memory: Sequence[ViewAxis], steps: Sequence[GraphStep], where: str
-) -> tuple[tuple[ViewAxis, ...] | None, tuple[Violation | Kept, ...]]:
-    """The view that `steps`, walked back from `memory`, make of it; None where they make none."""
+def view_of(graph: IdGraph, memory: Sequence[ViewAxis], steps: Sequence[GraphStep]) -> Viewed:
+    """The view that `steps`, walked back from `memory`, make of it."""
     axes = list(memory)
-    breaches: list[Violation | Kept] = []
+    splits: list[Split] = []
     for step in reversed(steps):
         example = step.expr.example
         if not isinstance(example, Split | Merge):
-            return None, (*breaches, _no_view(where, f"a {type(example).__name__.lower()}"))
+            return Viewed(None, tuple(splits), ForeignTransform(type(example).__name__.lower()))
         given, made = step.targets, step.sources
         at = next((i for i, a in enumerate(axes) if a.group == given[0]), None)
         if at is None:
-            return None, (*breaches, not_reached(where, graph, given[0]))
+            return Viewed(None, tuple(splits), NotReached(graph.axis(given[0])))
         if len(given) == 1:
             whole = axes[at]
             if isinstance(example, Split):
-                breaches += split_divides(example).require(_indivisible(where, example))
+                splits.append(example)
             outer = ViewAxis(made[0], True, whole.stride * graph.size(made[1]))
             axes[at : at + 1] = [outer, ViewAxis(made[1], whole.is_contiguous, whole.stride)]
             continue
         outer, inner = axes[at], next((a for a in axes if a.group == given[1]), None)
         if inner is None:
-            return None, (*breaches, not_reached(where, graph, given[1]))
+            return Viewed(None, tuple(splits), NotReached(graph.axis(given[1])))
         if not outer.is_contiguous or inner not in axes[at + 1 : at + 2]:
-            return None, (*breaches, _discontiguous(where, graph, given))
+            return Viewed(None, tuple(splits), ApartInMemory(graph.axis(given[0]), graph.axis(given[1])))
         axes[at : at + 2] = [ViewAxis(made[0], inner.is_contiguous, inner.stride)]
-    return tuple(axes), tuple(breaches)
-
-
-def _no_view(where: str, found: str) -> Violation:
-    return Violation(
-        "tma_domain_is_a_view",
-        where,
-        found,
-        "splits and merges",
-        "Transform tile axes and other axes apart.",
-        f"{found} joins tile axes and others on the way to the global tensor's allocation",
-    )
-
-
-def not_reached(where: str, graph: IdGraph, group: Group) -> Violation:
-    """The breach where an axis of the global tensor is none of the consumer's loop."""
-    return Violation(
-        "tma_domain_is_equivalent_to_the_allocation",
-        where,
-        str(graph.axis(group)),
-        "an axis that the consumer's loop is made of",
-        "Schedule the consumer from its logical axes alone.",
-    )
-
-
-def _indivisible(where: str, split: Split) -> Violation:
-    return Violation(
-        "tma_view_splits_divide",
-        where,
-        str(split.source.size),
-        f"a multiple of {split.inner.size}",
-        "Split evenly, or box that axis by this split.",
-        f"{split.source} is viewed as two axes by a split by {split.inner.size} that leaves holes",
-    )
-
-
-def _discontiguous(where: str, graph: IdGraph, given: Sequence[Group]) -> Violation:
-    outer, inner = (graph.axis(g) for g in given)
-    return Violation(
-        "tma_merges_contiguous_axes",
-        where,
-        f"{outer} merged with {inner}",
-        "neighbours in the global tensor's allocation, the outer one contiguous",
-        "Box one of them, or leave them apart.",
-    )
+    return Viewed(tuple(axes), tuple(splits))

@@ -7,18 +7,16 @@ are linear in those; what is left is where the access begins, and says which war
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
-from compiler.analysis.id.conditions import kept
 from compiler.analysis.id.graph import Group, IdGraph
 from compiler.analysis.id.linear import index_of, reach
 from compiler.analysis.tmem.allocation import TmemLayout
-from compiler.analysis.tmem.patterns import Pattern
-from compiler.analysis.tmem.recognition import AccessPlace, not_recognised, outside_subpartition, recognise
+from compiler.analysis.tmem.patterns import Pattern, PatternMatch, is_access_width
+from compiler.analysis.tmem.recognition import AccessPlace, Beginning, Recognised, beginning, recognise
 from compiler.analysis.tmem.warps import TmemWarps, warps_of
-from compiler.arch import TMEM_ACCESS_REGISTERS, TMEM_COLUMN_BITS
-from compiler.errors import Kept, Violation
+from compiler.arch import TMEM_COLUMN_BITS
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.expr import Expr, Var, var
 from compiler.ir.form import remembered
@@ -30,21 +28,50 @@ from compiler.schedule.inline import compute_position, producer_position
 
 @dataclass(frozen=True, slots=True)
 class TmemAccess:
-    """One copy between registers and tensor memory: the pattern it has (None: none), 4-byte words a thread moves.
+    """One copy between registers and tensor memory: `bits` that a thread moves, and by which `warps`.
 
-    `half_offset`: columns between the halves of 16x32bx2. `lane` and `column` (counted in elements) are where an
-    element lies: `t0` to `t4` are the bits of a thread's number in its warp, `w0` to `w2` number the warps, `v..` is
-    the vector and `i..` are the loops; None where that was not worked out.
+    `found` and `begins`: the pattern, and where it begins; None where width or warps are such that there is none.
+    `is_lost`: the loops do not lead to every allocated axis. `sizes`: unknown sizes at whose present values lanes and
+    columns were worked out. `lane` and `column` (counted in elements) are where an element lies: `t0` to `t4` are the
+    bits of a thread's number in its warp, `w0` to `w2` number the warps, `v..` is the vector and `i..` are the loops;
+    None where that was not worked out.
     """
 
     output: str
     tensor: str
-    pattern: Pattern | None
-    words: int
-    breaches: tuple[Violation | Kept, ...]
-    half_offset: int | None = None
+    bits: int
+    warps: TmemWarps
+    is_lost: bool = False
+    found: Recognised | None = None
+    begins: Beginning | None = None
+    sizes: frozenset[Size] = frozenset()
     lane: Expr | None = None
     column: Expr | None = None
+
+    @property
+    def where(self) -> str:
+        """The access, as messages name it."""
+        return f"{self.output}: access to {self.tensor}"
+
+    @property
+    def match(self) -> PatternMatch | None:
+        """The pattern with its registers, None where it has none."""
+        return self.found.match if self.found is not None else None
+
+    @property
+    def pattern(self) -> Pattern | None:
+        """The pattern, None where it has none."""
+        return self.match.shape.pattern if self.match is not None else None
+
+    @property
+    def words(self) -> int:
+        """4-byte words that a thread moves at once: registers of its pattern where it has one."""
+        return self.match.registers if self.match is not None else self.bits // TMEM_COLUMN_BITS
+
+    @property
+    def half_offset(self) -> int | None:
+        """Columns between the halves of 16x32bx2."""
+        return self.match.half_offset if self.match is not None and self.match.shape.has_half_offset else None
 
 
 def access_of(
@@ -61,61 +88,23 @@ def _access(
     graph: IdGraph, out: TensorView, own: int, layout: TmemLayout, threads: tuple[tuple[ParallelType, Size], ...]
 ) -> TmemAccess:
     """The access by the loops of `out`, of which those left of `own` are other tensors' too."""
-    where = f"{out.name}: access to {layout.tensor.name}"
     bits = _vector_extent(out) * layout.tensor.dtype.nbits
-    words = bits // TMEM_COLUMN_BITS
     warps = warps_of(graph, dict(threads), out)
-    breaches = (*_width(where, bits), *warps.breaches)
-    if warps.warp is None or any(isinstance(b, Violation) for b in breaches):
-        return TmemAccess(out.name, layout.tensor.name, None, words, breaches)
+    plain = TmemAccess(out.name, layout.tensor.name, bits, warps)
+    if warps.warp is None or bits % TMEM_COLUMN_BITS or not is_access_width(bits // TMEM_COLUMN_BITS):
+        return plain
     place = _place(graph, out, own, layout, warps)
     if place is None:
-        lost = not_recognised(where, "its loops do not lead to every allocated axis")
-        return TmemAccess(out.name, layout.tensor.name, None, words, (*breaches, lost))
-    found = recognise(where, place, layout.tensor.dtype.nbits)
-    breaches += (*found.breaches, *_guards(where, place, warps))
-    if found.match is None:
-        return TmemAccess(out.name, layout.tensor.name, None, words, breaches, lane=place.lane, column=place.column)
-    breaches += tuple(outside_subpartition(where, place, warps.warp, found.match))
-    return TmemAccess(
-        out.name,
-        layout.tensor.name,
-        found.match.shape.pattern,
-        found.match.registers,
-        breaches,
-        found.match.half_offset if found.match.shape.has_half_offset else None,
-        place.lane,
-        place.column,
-    )
+        return replace(plain, is_lost=True)
+    found = recognise(place, layout.tensor.dtype.nbits)
+    begins = beginning(place, warps.warp, found.match) if found.match is not None else None
+    sizes = place.sizes | warps.sizes
+    return TmemAccess(out.name, layout.tensor.name, bits, warps, False, found, begins, sizes, place.lane, place.column)
 
 
 def _vector_extent(t: TensorView) -> int:
     axis = t.vector_axis
     return 1 if axis is None or axis.is_broadcast else axis.extent
-
-
-def _width(where: str, bits: int) -> Iterator[Violation]:
-    """Bytes of one access (PTX ISA, tcgen05.ld: .num)."""
-    if bits % TMEM_COLUMN_BITS:
-        yield Violation(
-            "tmem_access_moves_whole_words",
-            where,
-            bits // 8,
-            "a multiple of 4 bytes",
-            "Vectorize until an access fills whole columns of 4 bytes.",
-            f"one access moves {bits // 8} bytes a thread, expected a multiple of 4",
-        )
-        return
-    words = bits // TMEM_COLUMN_BITS
-    if words > TMEM_ACCESS_REGISTERS or words & (words - 1):
-        yield Violation(
-            "tmem_access_width_is_a_power_of_two",
-            where,
-            words * 4,
-            "a power of two from 4 to 512 bytes",
-            "Split the vector axis by a power of two, 128 words at most.",
-            f"one access moves {words * 4} bytes a thread, expected a power of two from 4 to 512",
-        )
 
 
 # Where an access goes ------------------------------------------------------------------------------------------------
@@ -160,15 +149,3 @@ def _by_bits(axis: IterDomain, name: str, bits: list[Var]) -> Expr:
     for i, bit in enumerate(own):
         index = index + var(bit) * (1 << i)
     return index
-
-
-def _guards(where: str, place: AccessPlace, warps: TmemWarps) -> Iterator[Kept]:
-    """The sizes at whose present values the access was worked out."""
-    for size in sorted(place.sizes | warps.sizes, key=str):
-        condition = kept(True, f"{size} == {size.value}")
-        yield Kept(
-            "tmem_access_keeps_its_sizes",
-            where,
-            condition.formula,
-            f"{where}: lanes and columns were worked out for {size} = {size.value}",
-        )

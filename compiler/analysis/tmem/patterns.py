@@ -28,6 +28,11 @@ Step = tuple[int, int]
 """Lanes and columns that one bit moves."""
 
 
+def is_access_width(words: int) -> bool:
+    """Whether an access can move so many words of 4 bytes a thread (PTX ISA, tcgen05.ld: .x1 to .x128)."""
+    return 0 < words <= TMEM_ACCESS_REGISTERS and not words & (words - 1)
+
+
 class Pattern(StrEnum):
     """Which lanes and columns the threads of a warp reach in one access (PTX ISA, tcgen05.ld shapes)."""
 

@@ -6,14 +6,13 @@ is linear in those bits, so the steps that they move by decide: they are a patte
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from compiler.analysis.id.linear import Linearity, slope, values
-from compiler.analysis.tmem.patterns import SHAPES, PatternMatch, Step, match, shapes_of_threads
+from compiler.analysis.tmem.patterns import PatternMatch, Step, match
 from compiler.analysis.tmem.warps import LANE_BITS
 from compiler.arch import TMEM_COLUMN_BITS, TMEM_SUBPARTITIONS, WARP_THREADS
-from compiler.errors import Violation
 from compiler.ir.expr import Expr, Var
 from compiler.ir.size import Size
 
@@ -34,30 +33,75 @@ class AccessPlace:
 
 
 @dataclass(frozen=True, slots=True)
+class NotUnderstood:
+    """The access was not understood, for the reason `why`, which is not to say that no instruction has it."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class NoFixedSteps:
+    """Threads or registers do not move by fixed steps."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoPattern:
+    """No pattern has these steps, in lanes and columns: of the five bits of a thread, and of the bits of a register."""
+
+    threads: tuple[Step, ...]
+    registers: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WordFill:
+    """How elements of `nbits` bits fill columns of 4 bytes, `packed` in each: `inner` are the steps of the first bits
+    of a vector, `apart` those column steps of other bits that are no whole columns, `starts` the places inside a column
+    at which an access begins."""
+
+    nbits: int
+    packed: int
+    inner: tuple[Step, ...]
+    apart: tuple[int, ...]
+    starts: frozenset[int]
+
+    @property
+    def is_in_order(self) -> bool:
+        """Whether each column has the next elements of a vector, and every access begins with a column."""
+        count = self.packed.bit_length() - 1
+        return self.inner == tuple((0, 1 << i) for i in range(count)) and not self.apart and self.starts == {0}
+
+
+@dataclass(frozen=True, slots=True)
 class Recognised:
-    """The pattern of an access, or None; and what is wrong with it."""
+    """The pattern of an access, or None and what was found instead: `fault`, or words that are not in order.
 
-    match: PatternMatch | None
-    breaches: tuple[Violation, ...] = ()
+    `columns`: how far the bits of a vector move in one lane, in 4-byte columns.
+    """
+
+    match: PatternMatch | None = None
+    fault: NotUnderstood | NoFixedSteps | NoPattern | None = None
+    words: WordFill | None = None
+    columns: tuple[int, ...] = ()
 
 
-def recognise(where: str, place: AccessPlace, nbits: int) -> Recognised:
+def recognise(place: AccessPlace, nbits: int) -> Recognised:
     """The pattern by which an access reaches elements of `nbits` bits."""
     threads = [_step(place, b) for b in LANE_BITS]
     vector = [_step(place, b) for b in place.vector]
     unknown = [b.name for b, s in zip((*LANE_BITS, *place.vector), (*threads, *vector), strict=True) if s is None]
     if unknown:
-        return Recognised(None, (not_recognised(where, f"its lanes and columns are no sums of steps over {unknown}"),))
+        return Recognised(fault=NotUnderstood(f"its lanes and columns are no sums of steps over {unknown}"))
     if any(isinstance(s, Linearity) for s in (*threads, *vector)):
-        return Recognised(None, (_impossible(where, "threads or registers do not move by fixed steps"),))
+        return Recognised(fault=NoFixedSteps())
     steps, registers = _steps(threads), _steps(vector)
-    breaches = tuple(_misaligned(where, place, nbits, steps, registers))
-    if breaches:
-        return Recognised(None, breaches)
-    packed = max(1, TMEM_COLUMN_BITS // nbits).bit_length() - 1
-    in_words = [_in_words(s, nbits) for s in registers[packed:]]
+    words = _word_fill(place, nbits, steps, registers)
+    if isinstance(words, NotUnderstood):
+        return Recognised(fault=words)
+    if not words.is_in_order:
+        return Recognised(words=words)
+    in_words = [_in_words(s, nbits) for s in registers[words.packed.bit_length() - 1 :]]
     loops = [_in_words(s, nbits) if isinstance(s, tuple) else None for s in (_step(place, b) for b in place.loops)]
-    return _match(where, [_in_words(s, nbits) for s in steps], _inside_words(nbits), in_words, loops)
+    return _match([_in_words(s, nbits) for s in steps], _inside_words(nbits), in_words, loops, words)
 
 
 def _steps(found: Sequence[Step | Linearity | None]) -> list[Step]:
@@ -84,116 +128,55 @@ def _inside_words(nbits: int) -> int:
     return max(1, nbits // TMEM_COLUMN_BITS).bit_length() - 1
 
 
-def _misaligned(
-    where: str, place: AccessPlace, nbits: int, threads: Sequence[Step], vector: Sequence[Step]
-) -> Iterator[Violation]:
-    """Elements narrower than 4 bytes must fill the words of an access in order, and each access begins on a word."""
+def _word_fill(
+    place: AccessPlace, nbits: int, threads: Sequence[Step], vector: Sequence[Step]
+) -> WordFill | NotUnderstood:
     packed = max(1, TMEM_COLUMN_BITS // nbits)
     count = packed.bit_length() - 1
-    inner = list(vector[:count])
     first = place.first(place.column)
     starts = values(first % packed)
     if starts is None:
-        yield not_recognised(where, f"whether it begins on a column of 4 bytes is not known: at element {first}")
-        return
-    apart = [column for _, column in (*threads, *vector[count:]) if column % packed]
-    if inner != [(0, 1 << i) for i in range(count)] or apart or starts != {0}:
-        yield Violation(
-            "tmem_words_hold_neighbours",
-            where,
-            f"{inner} for the elements of a column, {apart or sorted(starts - {0})} between columns",
-            f"{packed} elements next to each other in every column",
-            "Make the inner columns of the allocation domain the inner part of the Vectorize axis.",
-            f"a column holds {packed} elements of {nbits} bits; the first {packed} of a vector must be neighbours in"
-            " one, in order, and no access may begin inside a column",
-        )
+        return NotUnderstood(f"whether it begins on a column of 4 bytes is not known: at element {first}")
+    apart = tuple(column for _, column in (*threads, *vector[count:]) if column % packed)
+    return WordFill(nbits, packed, tuple(vector[:count]), apart, frozenset(starts))
 
 
 def _match(
-    where: str, threads: Sequence[Step], inside: int, vector: Sequence[Step], loops: Sequence[Step | None]
+    threads: Sequence[Step],
+    inside: int,
+    vector: Sequence[Step],
+    loops: Sequence[Step | None],
+    words: WordFill,
 ) -> Recognised:
     """The pattern of steps over words, `inside` bits of registers being the words of one element."""
-    registers = [*((0, 1 << i) for i in range(inside)), *vector]
+    registers = (*((0, 1 << i) for i in range(inside)), *vector)
     found = match(threads, registers, loops)
     if found is None:
-        return Recognised(None, (_no_pattern(where, threads, registers),))
-    ascending = [column for lane, column in vector if lane == 0]
-    if ascending != sorted(ascending):
-        breach = Violation(
-            "tmem_vector_is_in_memory_order",
-            where,
-            f"column steps {ascending}",
-            "steps that grow",
-            "Order the pieces of the Vectorize axis as the columns of the allocation domain are.",
-            f"the registers of a vector lie {ascending} columns apart, expected columns in memory order",
-        )
-        return Recognised(found, (breach,))
-    return Recognised(found)
+        return Recognised(fault=NoPattern(tuple(threads), registers), words=words)
+    return Recognised(found, words=words, columns=tuple(column for lane, column in vector if lane == 0))
 
 
-def _no_pattern(where: str, threads: Sequence[Step], vector: Sequence[Step]) -> Violation:
-    """Why no pattern has these steps."""
-    lanes, columns = [lane for lane, _ in threads], [column for _, column in threads]
-    if lanes[0] > 1 and lanes == [lanes[0] << i for i in range(5)] and not any(columns):
-        return Violation(
-            "tmem_lane_stride_is_one",
-            where,
-            lanes[0],
-            1,
-            "Make the axis on the inner thread dimension the innermost lane axis of the allocation domain.",
-            f"the threads of a warp lie {lanes[0]} lanes apart, expected 1",
-        )
-    allowed = shapes_of_threads(threads)
-    if allowed:
-        names = " or ".join(s.pattern for s in allowed)
-        needs = "; ".join(f"{s.pattern} has {list(s.register_steps)}" for s in allowed)
-        return _impossible(where, f"its threads are those of {names}, its registers move by {vector}, where {needs}")
-    needs = "; ".join(f"{s.pattern} has {list(s.thread_steps())}" for s in SHAPES)
-    return _impossible(
-        where, f"threads 1, 2, 4, 8 and 16 of a warp lie {threads} (lanes, columns) from the first; {needs}"
-    )
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """Where accesses begin, in lanes from where the subpartition of their warp does: `lanes`, None where that is not
+    known and `text` alone says it; `last`: the last lane at which one of the pattern may begin."""
+
+    lanes: frozenset[int] | None
+    last: int
+    text: str
+
+    @property
+    def outside(self) -> tuple[int, ...]:
+        """The lanes at which no access of the pattern may begin: it begins with its subpartition, one of 16 lanes also
+        in the middle of it."""
+        return tuple(sorted((self.lanes or frozenset()) - {0, self.last}))
 
 
-def _impossible(where: str, why: str) -> Violation:
-    return Violation(
-        "tmem_access_has_a_hardware_pattern",
-        where,
-        "none",
-        ", ".join(s.pattern for s in SHAPES),
-        "Let a warp take 32 consecutive lanes, or 16 in the order of one of the other patterns.",
-        f"impossible: {why}",
-    )
-
-
-def not_recognised(where: str, why: str) -> Violation:
-    """The breach of an access that was not understood, which is not to say that no instruction has it."""
-    return Violation(
-        "tmem_access_has_a_hardware_pattern",
-        where,
-        "not recognised",
-        ", ".join(s.pattern for s in SHAPES),
-        "Schedule the copy by splits and merges of the allocated axes.",
-        f"not recognised: {why}",
-    )
-
-
-def outside_subpartition(where: str, place: AccessPlace, warp: Expr, match: PatternMatch) -> Iterator[Violation]:
-    """An access begins at the first lane of its warp's subpartition, one of 16 lanes also in the middle of it."""
+def beginning(place: AccessPlace, warp: Expr, match: PatternMatch) -> Beginning:
+    """Where an access begins. Where bounds show that it may, its lanes are not listed."""
     begins = place.first(place.lane, [place.loops[i] for i in match.loops]) - (warp % TMEM_SUBPARTITIONS) * WARP_THREADS
     last = WARP_THREADS - match.shape.lanes
     if begins.divisible_by(16) and begins.lo >= 0 and begins.hi <= last:
-        return
+        return Beginning(frozenset(), last, str(begins))
     taken = values(begins)
-    if taken is None:
-        yield not_recognised(where, f"the lane that a warp begins at is not known: {begins} from its subpartition")
-    elif not taken <= {0, last}:
-        wrong = sorted(taken - {0, last})
-        yield Violation(
-            "tmem_warps_stay_in_their_subpartition",
-            where,
-            f"{wrong[:4]} lanes off",
-            "lanes 32 * (warp mod 4) to + 31",
-            "Give each of four consecutive warps its own 32 lanes, and other warps other columns.",
-            f"a warp begins {wrong[0]} lanes from where its subpartition does, and warp w reaches lanes 32 * (w mod 4)"
-            " to + 31 alone",
-        )
+    return Beginning(None if taken is None else frozenset(taken), last, str(begins))

@@ -8,7 +8,7 @@ tensor memory). A dimension that a tensor has no axis on repeats the work in all
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from math import prod
@@ -17,7 +17,7 @@ from compiler.analysis.id.conditions import is_multiple
 from compiler.analysis.id.graph import Group, IdGraph
 from compiler.analysis.loops.axes import dimension_sizes
 from compiler.arch import WARP_THREADS, WARPGROUP_THREADS
-from compiler.errors import Kept, Violation
+from compiler.errors import Condition
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.expr import Expr, Var, var
 from compiler.ir.iter_domain import ParallelType
@@ -31,22 +31,7 @@ _DIMENSIONS = (ParallelType.TIDX, ParallelType.TIDY, ParallelType.TIDZ)
 
 
 @dataclass(frozen=True, slots=True)
-class TmemWarps:
-    """The threads of a block as the loops of one tensor see them.
-
-    `index`: the index of each thread axis, by the bits of the thread's number in its warp and by the number of the
-    warp; `warp`: that number; `sizes`: unknown sizes at whose present values alone this is so. Without a `warp` the
-    threads do not make whole warps, and `breaches` say why.
-    """
-
-    index: Mapping[Group, Expr] = field(default_factory=dict)
-    warp: Expr | None = None
-    sizes: frozenset[Size] = frozenset()
-    breaches: tuple[Violation | Kept, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class _Run:
+class ThreadRun:
     """Thread axes that join into one run of threads, innermost first (None: the threads repeat the work), and the
     distance between neighbours in the block."""
 
@@ -55,10 +40,36 @@ class _Run:
 
     @property
     def extent(self) -> Size:
+        """Threads of the run."""
         whole = Size(1)
         for _, size in self.axes:
             whole = whole * size
         return whole
+
+    @property
+    def is_whole_warps(self) -> Condition:
+        """A run of neighbours makes whole warps."""
+        return is_multiple(self.extent, Size(WARP_THREADS))
+
+    @property
+    def starts_at_warps(self) -> Condition | None:
+        """An outer run steps from warp to warp; None for one of one thread, which does not step."""
+        return is_multiple(self.stride, Size(WARP_THREADS)) if self.extent.value > 1 else None
+
+
+@dataclass(frozen=True, slots=True)
+class TmemWarps:
+    """The threads of a block as the loops of one tensor see them.
+
+    `index`: the index of each thread axis, by the bits of the thread's number in its warp and by the number of the
+    warp; `warp`: that number, None where the threads of `runs` do not make whole warps; `sizes`: unknown sizes at whose
+    present values alone this is so. `runs`: the thread axes, innermost first.
+    """
+
+    runs: tuple[ThreadRun, ...] = ()
+    index: Mapping[Group, Expr] = field(default_factory=dict)
+    warp: Expr | None = None
+    sizes: frozenset[Size] = frozenset()
 
 
 def block_shape(sf: ScheduledFusion) -> dict[ParallelType, Size]:
@@ -87,13 +98,9 @@ def _longest(a: Size, b: Size) -> Size:
 
 def warps_of(graph: IdGraph, block: Mapping[ParallelType, Size], t: TensorView) -> TmemWarps:
     """The warps that carry out the operator that makes `t` (nvFuser, tensor memory: warp collective)."""
-    runs = _runs(graph, block, t)
-    where = f"{t.name}: loop domain"
-    if not runs:
-        return TmemWarps(breaches=(_not_collective(where, "1 thread a block"),))
-    breaches = tuple(_collective(where, runs))
-    if any(isinstance(b, Violation) for b in breaches):
-        return TmemWarps(breaches=breaches)
+    runs = tuple(_runs(graph, block, t))
+    if not _make_warps(runs):
+        return TmemWarps(runs)
     sizes = [size for run in runs for size in (run.stride, *(s for _, s in run.axes))]
     unknown = frozenset(s for s in sizes if not s.is_constant)
     index: dict[Group, Expr] = {}
@@ -110,13 +117,18 @@ def warps_of(graph: IdGraph, block: Mapping[ParallelType, Size], t: TensorView) 
             if group is not None:
                 index[group] = inner
             number = number // size.value
-    return TmemWarps(index, warp, unknown, breaches)
+    return TmemWarps(runs, index, warp, unknown)
 
 
-def _runs(graph: IdGraph, block: Mapping[ParallelType, Size], t: TensorView) -> list[_Run]:
+def _make_warps(runs: Sequence[ThreadRun]) -> bool:
+    steps = (run.starts_at_warps for run in runs[1:])
+    return bool(runs) and runs[0].is_whole_warps.holds and all(step is None or step.holds for step in steps)
+
+
+def _runs(graph: IdGraph, block: Mapping[ParallelType, Size], t: TensorView) -> list[ThreadRun]:
     """Runs of thread axes, innermost first; dimensions of one thread are left out."""
     axes = {type_: axis for axis, type_ in zip(t.loop, t.types, strict=True) if type_.is_thread}
-    runs: list[_Run] = []
+    runs: list[ThreadRun] = []
     stride, fills = Size(1), True
     for type_ in _DIMENSIONS:
         size = block.get(type_, Size(1))
@@ -125,39 +137,9 @@ def _runs(graph: IdGraph, block: Mapping[ParallelType, Size], t: TensorView) -> 
         axis = axes.get(type_)
         member = (graph.group(axis), axis.size) if axis is not None else (None, size)
         if runs and fills:
-            runs[-1] = _Run((*runs[-1].axes, member), runs[-1].stride)
+            runs[-1] = ThreadRun((*runs[-1].axes, member), runs[-1].stride)
         else:
-            runs.append(_Run((member,), stride))
+            runs.append(ThreadRun((member,), stride))
         fills = member[1] == size
         stride = stride * size
     return runs
-
-
-def _collective(where: str, runs: list[_Run]) -> Iterator[Violation | Kept]:
-    inner = runs[0].extent
-    yield from is_multiple(inner, Size(WARP_THREADS)).require(_not_collective(where, f"a run of {inner.value} threads"))
-    for run in runs[1:]:
-        if run.extent.is_constant and run.extent.value == 1:
-            continue
-        breach = Violation(
-            "tmem_outer_threads_start_at_a_warp",
-            where,
-            run.stride.value,
-            f"a multiple of {WARP_THREADS}",
-            "Let the inner thread axes fill their dimension, or give the outer ones extent one.",
-            f"an outer thread axis of extent {run.extent.value} steps by {run.stride.value} threads, so that a warp is"
-            f" cut: expected a multiple of {WARP_THREADS}",
-        )
-        if run.extent.value > 1:
-            yield from is_multiple(run.stride, Size(WARP_THREADS)).require(breach)
-
-
-def _not_collective(where: str, found: str) -> Violation:
-    return Violation(
-        "tmem_access_is_warp_collective",
-        where,
-        found,
-        f"a multiple of {WARP_THREADS} threads",
-        "Put axes whose extents multiply to a multiple of 32 on the inner thread dimensions.",
-        f"tensor memory is accessed by whole warps, found {found}",
-    )

@@ -56,6 +56,9 @@ scheduled fusions only: a chain of views on an input is one read."""
 MOVES = VIEWS | _of(OpClass.COPY)
 """Operators that may carry data between memories."""
 
+COPIES = frozenset({OpKind.COPY, OpKind.PERMUTE})
+"""Operators that move elements as they are, a word at a time if asked to."""
+
 CARRIES = MOVES | _of(OpClass.JOIN)
 """Operators whose results are elements of their operands, bit for bit."""
 

@@ -1,6 +1,6 @@
 """Why a schedule step cannot be taken: one module a subject, one function a rule."""
 
-from compiler.schedule.refusals import allocation, buffers, inlining, names, online, tensors, transforms
+from compiler.schedule.refusals import allocation, circular_buffer, inlining, names, online, tensors, transforms
 from compiler.schedule.refusals.registry import STEP_RULES, Refusal, Site, refusals
 
 __all__ = [
@@ -8,7 +8,7 @@ __all__ = [
     "Refusal",
     "Site",
     "allocation",
-    "buffers",
+    "circular_buffer",
     "inlining",
     "names",
     "online",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from compiler.ir.equivalence import compare_domains
+from compiler.ir.equivalence import Equivalence, compare_domains
 from compiler.ir.iter_domain import IterDomain, MemoryType
 from compiler.schedule import steps
 from compiler.schedule.refusals.registry import Refusal, Site, step_rule
@@ -13,8 +13,9 @@ from compiler.schedule.refusals.registry import Refusal, Site, step_rule
 
 @dataclass(frozen=True, slots=True)
 class MadeAllocation:
-    """What a step says of the axes to which the transforms of a new allocation domain led."""
+    """What is said of the axes of an allocation domain: how they compare with the logical ones, strides, flags."""
 
+    compared: Equivalence
     strides: tuple[int | None, ...]
     contiguity: tuple[bool | None, ...] | bool
 
@@ -32,7 +33,7 @@ def listed_axes_are_equivalent_to_the_logical_domain(site: Site, step: DomainQue
 
     Broadcast axes may be left out.
     """
-    yield from _unequal(site, step.axes)
+    yield from unequal(site.name, compare_domains(site.tensor.logical, step.axes, site.exprs))
 
 
 @step_rule(steps.SetAllocationDomain)
@@ -93,18 +94,18 @@ def separators_lie_among_the_allocation_axes(site: Site, step: steps.TmemDimsep)
 
 
 @step_rule(MadeAllocation)
-def allocation_domains_are_equivalent_to_the_logical_one(site: Site, step: MadeAllocation) -> Iterator[Refusal]:
-    """Every element has a place, and one only (nvFuser, domains). Broadcast axes may be left out."""
-    yield from _unequal(site, site.axes)
+def allocations_are_equivalent_to_the_logical_domain(site: Site, step: MadeAllocation) -> Iterator[Refusal]:
+    """Each part of the logical domain has one place in memory (nvFuser, domains). Broadcast axes need none."""
+    yield from unequal(f"{site.name}: allocation domain", step.compared)
 
 
-def _unequal(site: Site, axes: tuple[IterDomain, ...]) -> Iterator[Refusal]:
-    compared = compare_domains(site.tensor.logical, axes, site.exprs)
+def unequal(where: str, compared: Equivalence) -> Iterator[Refusal]:
+    """What keeps axes from standing for the logical domain."""
     for fault, which in (("lacks", compared.missing), ("repeats", compared.redundant)):
         if which:
             names = ", ".join(str(a) for a in which)
             yield Refusal(
-                site.name,
+                where,
                 names,
                 "each part of the logical domain once",
                 "Name every axis that holds data once, itself or by its pieces.",

@@ -22,11 +22,15 @@ from compiler.schedule.axes import AxisList
 @dataclass(frozen=True)
 class Site:
     """Where a step is taken: the fusion, the name of the tensor if the step has one, and the axes that its numbers
-    count where they are not the loops (`listed`: an allocation domain being made)."""
+    count where they are not the loops (`listed`: an allocation domain being made).
+
+    `is_settled`: no step follows, so that types and memories are the last ones.
+    """
 
     sf: ScheduledFusion
     name: str
     listed: AxisList | None = None
+    is_settled: bool = False
 
     @cached_property
     def tensor(self) -> TensorView:
@@ -56,6 +60,10 @@ class Refusal:
     limit: int | str
     fix: str
     message: str
+
+    def by(self, rule: Callable[..., object], stage: Stage) -> Violation:
+        """The violation of the rule that refuses, at the stage at which it was asked."""
+        return Violation(rule.__name__, self.where, self.found, self.limit, self.fix, self.message, stage)
 
 
 StepRule = Callable[[Site, Any], Iterator[Refusal]]
@@ -89,6 +97,5 @@ def refusals(site: Site, step: object) -> tuple[Violation, ...]:
     for rule in _REGISTRY.by_kind.get(type(step), ()):
         found = tuple(rule(site, step))
         if found:
-            name = rule.__name__
-            return tuple(Violation(name, r.where, r.found, r.limit, r.fix, r.message, Stage.SCHEDULE) for r in found)
+            return tuple(r.by(rule, Stage.SCHEDULE) for r in found)
     return ()

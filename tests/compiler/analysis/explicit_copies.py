@@ -10,6 +10,7 @@ from compiler.analysis.id.graph import IdGraph, id_graph
 from compiler.analysis.tma.tensor_map import TensorMapCopy, infer_tensor_map
 from compiler.errors import Violation
 from compiler.ir.domain import ScheduledFusion
+from compiler.legality.tensor_map import inference
 from compiler.schedule.explicit import read_case
 from compiler.verdict import replay
 
@@ -102,7 +103,7 @@ class Inferred:
 
     @property
     def refusals(self) -> list[str]:
-        return [b.rule for b in self.copy.breaches if isinstance(b, Violation)]
+        return [b.rule for b in inference.breaches(self.copy) if isinstance(b, Violation)]
 
 
 def scheduled(data: Document) -> ScheduledFusion:

@@ -6,13 +6,13 @@ from compiler.analysis.loops.axes import loop_map
 from compiler.analysis.sync.circular_buffer import (
     barrier_position,
     barriers_of,
-    buffered_position,
     circular_buffers,
     extra_threads,
     specialized_block,
 )
 from compiler.ir.iter_domain import ParallelType as P
 from compiler.ir.tensor import BufferKind, CircularBuffer
+from compiler.schedule.circular_buffer import buffered_position
 from tests.compiler.model import buffer, copies, fusion, inline, scheduled, types
 
 PIPELINED = CircularBuffer(4, 3)

@@ -12,6 +12,7 @@ from compiler.analysis.tma.tensor_map import coordinates
 from compiler.errors import Kept, Stage, Violation
 from compiler.ir.expr import Var, var
 from compiler.ir.tensor import Allocation
+from compiler.legality.tensor_map import inference
 from compiler.schedule import steps as st
 from compiler.schedule.axes import AxisList, transform
 from tests.compiler.analysis.explicit_copies import (
@@ -325,7 +326,7 @@ REFUSED = [
 @pytest.mark.parametrize("case", REFUSED, ids=lambda c: c.name)
 def test_refusals_say_whether_any_tensor_map_does_it(case: Refused) -> None:
     found = inferred(scheduled(document(case.shape, case.steps, **case.more)))
-    (breach,) = (b for b in found.copy.breaches if isinstance(b, Violation))
+    (breach,) = (b for b in inference.breaches(found.copy) if isinstance(b, Violation))
     assert breach.rule == case.rule
     assert breach.message.startswith(f"{case.verdict}: ")
     assert breach.stage is case.stage
@@ -335,7 +336,7 @@ def test_a_view_split_of_an_unknown_size_is_kept_as_a_guard() -> None:
     steps = [split(0, 4), split(1, 3), *bulk(2, 3)]
     found = inferred(scheduled(document((12, 8), steps, symbolic=True)))
     assert not found.refusals
-    assert [b.expr for b in found.copy.breaches if isinstance(b, Kept)] == ["size[0][0] % (4) == 0"]
+    assert [b.expr for b in inference.breaches(found.copy) if isinstance(b, Kept)] == ["size[0][0] % (4) == 0"]
     assert found.dims == [(8, 1, 8, 1), (4, 8, 3, 1), (3, 32, 1, 1)]
 
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as hs
 
 from compiler.errors import Violation
 from compiler.ir.iter_domain import ParallelType
+from compiler.legality.tensor_map import inference
 from compiler.schedule.apply import apply
 from compiler.schedule.steps import Parallelize, Resize, Split
 from tests.compiler.analysis.explicit_copies import (
@@ -202,7 +203,7 @@ def test_the_cases_reach_every_correctness_and_both_verdicts() -> None:
     for found in random_cases(1500):
         if is_accepted(found):
             seen[str(found.copy.correctness)] += 1
-        seen.update(b.message.split(":")[0] for b in found.copy.breaches if isinstance(b, Violation))
+        seen.update(b.message.split(":")[0] for b in inference.breaches(found.copy) if isinstance(b, Violation))
     assert {"strong", "strong_with_predicate", "weak", "impossible", "not recognised"} <= set(seen)
 
 
@@ -258,7 +259,7 @@ def whole_tiles(found: Inferred) -> tuple[list[list[int]], int, int]:
 def test_no_descriptor_does_what_is_called_impossible() -> None:
     checked = 0
     for found in random_cases(1500):
-        refused = [b.message for b in found.copy.breaches if isinstance(b, Violation)]
+        refused = [b.message for b in inference.breaches(found.copy) if isinstance(b, Violation)]
         if not any(m.startswith("impossible") for m in refused):
             continue
         tiles, count, memory = whole_tiles(found)
@@ -287,7 +288,7 @@ def test_few_possible_schedules_are_not_recognised(capsys: pytest.CaptureFixture
         tally: Counter[str] = Counter()
         for _ in range(1000):
             found = inferred(scheduled(make(rng)))
-            refused = [b.message.split(":")[0] for b in found.copy.breaches if isinstance(b, Violation)]
+            refused = [b.message.split(":")[0] for b in inference.breaches(found.copy) if isinstance(b, Violation)]
             tally[refused[0] if refused else "accepted"] += 1
         shares[name] = tally["not recognised"] / tally.total()
         with capsys.disabled():

@@ -27,6 +27,7 @@ from tests.compiler.analysis.tmem_cases import (
     document,
     fusion_of,
     inline,
+    judged,
     on,
     plan_of,
     split,
@@ -249,7 +250,7 @@ def symbolic(data: dict[str, Any], *flags: bool) -> dict[str, Any]:
 def conditions(data: dict[str, Any]) -> tuple[set[str], set[tuple[str, str]]]:
     """Guards of a plan, and the rules that this launch fails with their stages."""
     memory = plan_of(data)
-    every = (*memory.breaches, *(b for a in memory.accesses for b in a.breaches))
+    every = judged(memory)
     kept = {f"{b.rule}: {b.expr}" for b in every if isinstance(b, Kept)}
     return kept, {(b.rule, b.stage) for b in every if isinstance(b, Violation)}
 

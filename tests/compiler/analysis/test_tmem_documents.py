@@ -18,6 +18,7 @@ from tests.compiler.analysis.tmem_cases import (
     dimsep,
     document,
     fusion_of,
+    judged,
     merge,
     on,
     plan_of,
@@ -78,8 +79,8 @@ def test_a_refusal_names_the_copies_that_it_is_about(case: dict[str, Any]) -> No
             assert v.message
             assert v.fix
     memory = plan_of(case)
-    if memory.breaches == ():
-        assert all(a.breaches for a in memory.accesses)
+    places = {v.where.partition(":")[0] for v in judged(memory)}
+    assert places <= {t.tensor for t in memory.tensors} or places == {a.output for a in memory.accesses}
 
 
 def test_store_and_load_of_a_transpose_take_different_columns() -> None:

@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compiler.analysis.id.graph import id_graph
+from compiler.analysis.tmem.tmem import TensorMemoryPlan, TmemAccess
 from compiler.analysis.tmem.warps import LANE_BITS, TmemWarps, block_shape, warps_of
-from compiler.errors import Violation
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.expr import Expr, Var
 from compiler.ir.iter_domain import ParallelType
 from compiler.ir.size import Size
-from tests.compiler.analysis.tmem_cases import ALL, document, fusion_of, on, split, types
+from tests.compiler.analysis.tmem_cases import ALL, breaches_of, document, fusion_of, on, split, types
 
 THREADS = ("TIDz", "TIDy", "TIDx")
 
@@ -116,7 +116,9 @@ def test_warps_are_those_of_the_numbering(
 )
 def test_whole_warps(block: tuple[int, ...], extents: tuple[int, ...], rule: str | None) -> None:
     found, _ = warps(fusion(block, extents))
-    assert {b.rule for b in found.breaches if isinstance(b, Violation)} == ({rule} if rule else set())
+    memory = TensorMemoryPlan(accesses=(TmemAccess("tv2", "tv2", 32, found),))
+    assert breaches_of(memory) == ({rule} if rule else set())
+    assert (found.warp is None) == (rule is not None)
 
 
 def test_a_dimension_without_an_axis_repeats_the_work() -> None:

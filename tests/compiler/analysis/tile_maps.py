@@ -14,6 +14,7 @@ from compiler.ir.id_exprs import IdExpr, Merge, Split
 from compiler.ir.iter_domain import IterDomain, MemoryType, axis
 from compiler.ir.size import Size
 from compiler.ir.tensor import CopyVia, TensorView
+from compiler.legality.tile_placement import breaches
 
 
 def tensor_map(
@@ -34,7 +35,7 @@ def tensor_map(
     is_load = consumer.memory is MemoryType.SHARED
     ends = (producer, consumer) if is_load else (consumer, producer)
     empty: frozenset[int] = frozenset()
-    return TensorMapCopy(op, *ends, is_load, tuple(dims), swizzle, None, empty, empty, ())
+    return TensorMapCopy(op, *ends, is_load, tuple(dims), swizzle, None, empty, empty)
 
 
 def placement(
@@ -45,7 +46,7 @@ def placement(
 
 def rules(found: TilePlacement) -> list[str]:
     """Rules that the placement breaks, and those that it keeps for a launch."""
-    return [b.rule if isinstance(b, Violation) else f"kept: {b.rule}" for b in found.breaches]
+    return [b.rule if isinstance(b, Violation) else f"kept: {b.rule}" for b in breaches(found)]
 
 
 def with_unknown_sizes(sf: ScheduledFusion) -> ScheduledFusion:

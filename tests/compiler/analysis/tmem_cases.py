@@ -16,11 +16,15 @@ from numpy.typing import NDArray
 from compiler.analysis.id.graph import id_graph
 from compiler.analysis.tmem.patterns import SHAPES
 from compiler.analysis.tmem.tmem import TensorMemoryPlan, plan_tensor_memory
-from compiler.errors import Violation
+from compiler.arch import arch_named
+from compiler.errors import Kept, Violation
 from compiler.ir.domain import ScheduledFusion
+from compiler.ir.fusion import Fusion
 from compiler.ir.id_exprs import IdExpr, Merge, Split, Swizzle
 from compiler.ir.iter_domain import IterDomain, ParallelType
 from compiler.ir.tensor import TensorOp, TensorView
+from compiler.legality import tmem
+from compiler.legality.rules import MODEL, Schedule
 from compiler.schedule.apply import apply
 from compiler.schedule.explicit import read_case, read_step
 
@@ -100,10 +104,16 @@ def plan_of(data: Mapping[str, Any]) -> TensorMemoryPlan:
     return plan_tensor_memory(sf, id_graph(sf))
 
 
+def judged(memory: TensorMemoryPlan) -> list[Violation | Kept]:
+    """What the rules of tensor memory say of a plan, whatever fusion it is of."""
+    schedule = Schedule(ScheduledFusion(Fusion((), (), (), (), "", ""), (), ()), arch_named("sm_100a"))
+    vars(schedule)["tensor_memory"] = memory
+    return [v for rule in MODEL if rule.__module__ == tmem.__name__ for v in rule(schedule)]
+
+
 def breaches_of(memory: TensorMemoryPlan) -> set[str]:
-    """Names of the rules that a plan says are broken."""
-    every = (*memory.breaches, *(b for a in memory.accesses for b in a.breaches))
-    return {b.rule for b in every if isinstance(b, Violation)}
+    """Names of the rules that a plan breaks."""
+    return {v.rule for v in judged(memory) if isinstance(v, Violation)}
 
 
 # Plain counting ------------------------------------------------------------------------------------------------------

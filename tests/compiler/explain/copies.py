@@ -69,5 +69,5 @@ def strided_copy() -> tuple[ScheduledFusion, IdGraph, TensorMapCopy]:
         MapDim((rows,), (of_rows[1],), (of_box[0],), of_box[1], Size(16), Size(32), Size(4), Size(2), Size(3)),
     )
     bulk, non_bulk = frozenset({of_columns[1], of_box[0]}), frozenset({of_columns[0], of_rows[0], of_box[1]})
-    copy = TensorMapCopy(sf.ops[0], t0, t1, True, dims, 0, Correctness.WEAK, bulk, non_bulk, ())
+    copy = TensorMapCopy(sf.ops[0], t0, t1, True, dims, 0, Correctness.WEAK, bulk, non_bulk)
     return sf, graph, copy

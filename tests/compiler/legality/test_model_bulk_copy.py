@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 
 from compiler.errors import Stage
-from compiler.legality import bulk_copy, tensor_map
+from compiler.legality import bulk_copy
+from compiler.legality.tensor_map import inference
 from compiler.verdict import judge_document
 from tests.compiler.analysis.explicit_copies import Document, Step, bulk, document, merge, par, reorder, split
 from tests.compiler.legality.model_rules import kept_by, refused_by, rules_of
 
-OWN = rules_of(bulk_copy)
-RULES = OWN | rules_of(tensor_map)
+RULES = rules_of(bulk_copy, inference)
+OWN = {rule for rule in RULES if rule.startswith("bulk1d_")}
 COMPILE, RUNTIME = Stage.COMPILE, Stage.RUNTIME
 
 

@@ -225,11 +225,11 @@ def test_a_split_of_an_unknown_extent_is_a_guard() -> None:
 # What steps keep from coming to be -----------------------------------------------------------------------------------
 
 
-def found(rule: Callable[[Schedule], Any], change: Callable[[TensorView], TensorView]) -> list[str]:
+def found(name: str, change: Callable[[TensorView], TensorView]) -> list[str]:
     """What a rule finds where a tensor is not as steps make them."""
     sf = after(chain((4, 6), split("t0", 1, 2), allocated("t0")))
     broken = sf.with_tensor(change(sf.tensor("t0")))
-    assert rule in MODEL
+    (rule,) = (rule for rule in MODEL if rule.__name__ == name)
     assert list(rule(Schedule(sf, arch_named("sm_90a")))) == []
     breaches: list[Violation | Kept] = list(rule(Schedule(broken, arch_named("sm_90a"))))
     assert all(isinstance(v, Violation) and v.rule == rule.__name__ for v in breaches)
@@ -242,26 +242,26 @@ def allocation(t: TensorView) -> Allocation:
 
 
 def test_loops_lack_and_repeat() -> None:
-    rule = domains.loops_are_equivalent_to_the_logical_domain
-    assert found(rule, lambda t: replace(t, loop=t.loop[1:], types=t.types[1:])) == ["t0: loop domain: lacks it0.0{4}"]
+    rule = "loops_are_equivalent_to_the_logical_domain"
+    assert found(rule, lambda t: replace(t, loop=t.loop[1:], types=t.types[1:])) == ["t0: loop domain: it0.0{4}"]
     twice = found(rule, lambda t: replace(t, loop=(*t.loop, t.logical[1]), types=(*t.types, t.types[0])))
-    assert twice == ["t0: loop domain: repeats it0.1{6}"]
+    assert twice == ["t0: loop domain: it0.1{6}"]
 
 
 def test_allocations_lack_and_repeat() -> None:
-    rule = domains.allocations_are_equivalent_to_the_logical_domain
+    rule = "allocations_are_equivalent_to_the_logical_domain"
     axes = found(rule, lambda t: replace(t, allocation=replace(allocation(t), axes=allocation(t).axes[:2])))
-    assert axes == ["t0: allocation domain: lacks it0.3{2}"]
+    assert axes == ["t0: allocation domain: it0.3{2}"]
 
 
 @pytest.mark.parametrize(
     ("flags", "breaches"),
     [
-        pytest.param((True, True), ["t0: 2 flags"], id="too-few"),
+        pytest.param((True, True), ["t0: 2"], id="too-few"),
         pytest.param((True, None, True), ["t0: it0.2{3}: None"], id="none-on-an-axis-that-holds-data"),
         pytest.param((True, False, True), [], id="each-has-its-own"),
     ],
 )
 def test_flags_of_an_allocation(flags: tuple[bool | None, ...], breaches: list[str]) -> None:
-    rule = domains.contiguity_has_one_flag_an_axis
+    rule = "contiguity_has_one_flag_an_axis"
     assert found(rule, lambda t: replace(t, allocation=replace(allocation(t), contiguity=flags))) == breaches

@@ -91,12 +91,12 @@ PLACES = "padded_tensors_have_places_that_an_index_can_count"
 KNOWN = "unrolled_and_vectorized_extents_are_known"
 FLAGS = "contiguity_has_one_flag_an_axis"
 STRIDES = "allocation_strides_are_positive_and_one_an_axis"
-EQUIVALENT = "allocation_domains_are_equivalent_to_the_logical_one"
+EQUIVALENT = "allocations_are_equivalent_to_the_logical_domain"
 LISTED = "listed_axes_are_equivalent_to_the_logical_domain"
 SEPARATOR = "separators_lie_among_the_allocation_axes"
-STAGES = "circular_buffers_have_stages_to_fill_ahead"
-REGISTERS = "registers_are_shared_in_steps_of_8"
-INLINED = "circular_buffers_are_inlined"
+STAGES = "circular_buffer_has_stages_to_fill"
+REGISTERS = "shared_registers_are_whole_units"
+INLINED = "circular_buffer_has_a_loop"
 QUARTERS = [split("t0", 1, 4), split("z", 1, 4)]
 
 ROWS = [
@@ -239,16 +239,16 @@ ELSEWHERE = [
         chain((4, 8), dimsep(1), middle=("tensor",)),
         chain((4, 8), dimsep(1), middle=("shared",)),
     ),
-    ("circular_buffers_are_filled_by_copies", chain((4, 8), IN, buffer()), computed(IN, buffer())),
-    ("circular_buffers_are_filled_by_copies", permuted(IN, buffer()), computed(IN, buffer())),
-    ("circular_buffers_are_filled_by_copies", chain((4, 8), IN, buffer()), chain((4, 8), buffer(tv="a"))),
+    ("circular_buffer_is_filled_by_a_copy", chain((4, 8), IN, buffer()), computed(IN, buffer())),
+    ("circular_buffer_is_filled_by_a_copy", permuted(IN, buffer()), computed(IN, buffer())),
+    ("circular_buffer_is_filled_by_a_copy", chain((4, 8), IN, buffer()), chain((4, 8), buffer(tv="a"))),
     (
-        "circular_buffers_lie_nearer_than_what_they_copy",
+        "circular_buffer_is_filled_by_a_copy",
         chain((4, 8), inline("t1", 1), buffer(tv="t1"), middle=("shared", "local")),
         chain((4, 8), inline("t1", 1), buffer(tv="t1"), middle=("local", "local")),
     ),
     (
-        "circular_buffers_lie_nearer_than_what_they_copy",
+        "circular_buffer_is_filled_by_a_copy",
         chain((4, 8), IN, buffer(), middle=("shared",)),
         chain((4, 8), IN, buffer(), middle=("tensor",)),
     ),
@@ -259,17 +259,17 @@ ELSEWHERE = [
         chain((4, 8), IN, parallel("t0", 0, "Unroll"), buffer()),
     ),
     (
-        "circular_buffers_are_not_computed_with_consumers",
+        "circular_buffer_is_computed_where_it_is_allocated",
         chain((4, 8), IN, buffer()),
         chain((4, 8), IN, do("compute_with", "t0", position=2), buffer()),
     ),
     (
-        "circular_buffers_copy_what_is_whole",
+        "circular_buffer_copies_what_is_complete",
         chain((4, 8), inline("t0", 1), inline("t1", 2), buffer(tv="t1"), middle=("shared", "local")),
         chain((4, 8), inline("t0", 1), inline("t1", 1), buffer(tv="t1"), middle=("shared", "local")),
     ),
     (
-        "circular_buffers_copy_what_is_whole",
+        "circular_buffer_copies_what_is_complete",
         chain((4, 8), inline("t0", 1), inline("t1", 2), buffer(tv="t1"), middle=("shared", "local")),
         chain(
             (4, 8),

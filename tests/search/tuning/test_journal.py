@@ -59,6 +59,24 @@ def test_a_journal_resumes_with_the_last_record_of_each_trial(tmp_path: Path) ->
         assert journal.trials[-1].reason == "ties"
 
 
+def test_rules_that_an_old_journal_names_have_their_names_of_today(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    with Journal.open(path, KEY):
+        pass
+    old = (
+        '{"number":7,"scheduler":"flat","point":{"vector":8},"state":"illegal","reason":"T1 is an input","violations":'
+        '[{"rule":"circular_buffers_are_filled_by_copies","where":"T1","found":"an input","limit":"made by a copy",'
+        '"fix":"Copy the tensor.","message":"T1 is an input","stage":"schedule"},'
+        '{"rule":"tmem_lanes_fit","where":"T2: lanes","found":129,"limit":128,"fix":"Inline.","message":"",'
+        '"stage":"compile"}],"verifier":1}'
+    )
+    with path.open("a") as file:
+        file.write(old + "\n")
+    with Journal.open(path, KEY) as journal:
+        (trial,) = journal.trials
+    assert [v.rule for v in trial.violations] == ["circular_buffer_is_filled_by_a_copy", "tmem_lanes_fit"]
+
+
 @pytest.mark.parametrize("cut", range(1, 40, 6))
 def test_a_torn_last_line_costs_that_trial_only(tmp_path: Path, cut: int) -> None:
     path = tmp_path / "journal.jsonl"

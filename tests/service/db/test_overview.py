@@ -84,6 +84,16 @@ def test_refusals_count_trials_by_rule(database: Database, tuned: str) -> None:
     assert found["b"].first == {"rule": "b"}
 
 
+def test_refusals_are_counted_under_the_names_of_today(database: Database) -> None:
+    old = ("circular_buffers_are_filled_by_copies", "circular_buffers_lie_nearer_than_what_they_copy")
+    with database.write() as session:
+        row = opened(session)
+        for number, rule in enumerate(old):
+            trials.record(session, row.id, trial(number, "illegal", violations=[{"rule": rule}]))
+        found = overview.refusals(session, row.id)
+    assert {rule: one.trials for rule, one in found.items()} == {"circular_buffer_is_filled_by_a_copy": 2}
+
+
 @pytest.fixture
 def fusions(database: Database) -> None:
     """Fusions f0..f4, the newest last; f1 has three kernels, f2 a superseded one, f3 a tuning."""

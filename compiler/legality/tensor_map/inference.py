@@ -1,4 +1,4 @@
-"""Rules on tensor-map copies: the Bulk axes, the view of the global tensor, the descriptor, the holes of a tile.
+"""Rules on what a tensor map is inferred from: the view of the global tensor, its boxes, the holes of a tile.
 
 A refused schedule is *impossible* for any tensor map, or merely *not recognised*; the message says which.
 """
@@ -6,130 +6,225 @@ A refused schedule is *impossible* for any tensor map, or merely *not recognised
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import chain
+from dataclasses import replace
 
-from compiler.analysis.id.conditions import at_least, at_most, is_multiple, kept
+from compiler.analysis.id.conditions import are_equal, at_most, is_multiple, split_divides
 from compiler.analysis.id.graph import Group
-from compiler.analysis.tma.domain import loop_groups
+from compiler.analysis.tma.bulk_run import BulkRun
+from compiler.analysis.tma.domain import MixedAxis, NoAxes, loop_groups
 from compiler.analysis.tma.fttc import Correctness, box_correctness
-from compiler.analysis.tma.issue import Issuer, issue_of
 from compiler.analysis.tma.tensor_map import MapDim, TensorMapCopy, coordinates
-from compiler.arch import BULK_BYTES, WARP_THREADS
+from compiler.analysis.tma.view import ApartInMemory, ForeignTransform, NotReached
+from compiler.arch import BULK_BYTES
 from compiler.errors import Kept, Violation
 from compiler.ir.expr import Expr, Var, var
 from compiler.ir.id_exprs import Resize
-from compiler.ir.iter_domain import ParallelType
 from compiler.ir.ops import POINTWISE, REDUCTIONS, OpKind
 from compiler.ir.size import Size
-from compiler.ir.tensor import TensorOp, TensorView
-from compiler.legality.descriptor import at, each_dim, element_bytes, encode_breach, maps
+from compiler.ir.tensor import TensorView
 from compiler.legality.rules import Schedule, model_rule
+from compiler.legality.tensor_map.encoding import at, each_dim, element_bytes, encode_breach, maps
 
 _Found = Iterator[Violation | Kept]
+_Copy = TensorMapCopy | BulkRun
 
 
-@model_rule
-def bulk_axes_are_of_bulk_copies(s: Schedule) -> Iterator[Violation]:
-    """Bulk says what the copy engine moves at once, so it stands on the output of a bulk copy alone (nvFuser, bulk
-    copies)."""
-    for t in s.sf.tensors:
-        op = s.sf.producer(t.name)
-        if t.bulk_axes and (op is None or not op.via.is_bulk):
-            yield Violation(
-                "bulk_axes_are_of_bulk_copies",
-                f"{t.name}: {t.bulk_axes[0]}",
-                "an input" if op is None else f"computed by {op.kind} (via {op.via})",
-                "the output of a copy via tma or bulk1d",
-                "Mark the axes of the copy's output Bulk.",
-            )
+def _copies(s: Schedule) -> Iterator[_Copy]:
+    """Every bulk copy: 1-D ones see the global tensor as tensor maps do."""
+    yield from s.tensor_maps.values()
+    yield from s.bulk_runs.values()
 
 
-@model_rule
-def bulk_axes_are_iterated(s: Schedule) -> Iterator[Violation]:
-    """A Bulk axis has elements along it: it is no broadcast and no reduction (nvFuser, bulk copies)."""
-    for op in _bulk_ops(s):
-        for axis in s.sf.tensor(op.output).bulk_axes:
-            if axis.is_broadcast or axis.is_reduction:
-                yield Violation(
-                    "bulk_axes_are_iterated",
-                    f"{op.output}: {axis}",
-                    axis.kind.value,
-                    "iteration",
-                    "Leave that axis serial.",
-                )
+def breaches(copy: _Copy) -> tuple[Violation | Kept, ...]:
+    """What the rules on its view find wrong with one copy."""
+    view = (*_uneven(copy), *_not_boxed(copy), *_no_view(copy), *_not_reached(copy), *_apart(copy))
+    return (*view, *_overfull(copy), *_inner_apart(copy), *_inner_strided(copy))
 
 
-@model_rule
-def bulk_copies_are_issued_by_loops_and_threads(s: Schedule) -> Iterator[Violation]:
-    """The loop axes that choose a tile are blocks, threads, or serial, unrolled or unswitched loops (nvFuser, bulk
-    copies)."""
-    for op in _bulk_ops(s):
-        t = s.sf.tensor(op.output)
-        for axis, type_ in zip(t.loop, t.types, strict=True):
-            if type_ is ParallelType.VECTORIZE or (axis.is_reduction and type_ is not ParallelType.BULK):
-                yield Violation(
-                    "bulk_copies_are_issued_by_loops_and_threads",
-                    f"{t.name}: {axis}",
-                    f"{type_} on an axis of kind {axis.kind.value}",
-                    "a block, a thread, or a serial, unrolled or unswitched loop",
-                    "Mark the axes of the tile Bulk, and parallelize only the others.",
-                )
+def _told(copy: _Copy, found: Violation | Kept) -> Violation | Kept:
+    """The breach, saying whether no tensor map does it (`impossible`) or none was recognised."""
+    if isinstance(found, Kept) or copy.view is None:
+        return found
+    text = found.message or f"found {found.found}, expected {found.limit}"
+    if copy.view.has_unlike_tiles:
+        return replace(found, message=f"impossible: {text}; its tiles are no shifts of each other")
+    return replace(found, message=f"not recognised: {text}")
 
 
 @model_rule
 def tma_box_is_inferred(s: Schedule) -> _Found:
     """Every axis of the view lies in the tile, outside it, or is cut into boxes; tile axes and others are transformed
     apart (nvFuser, TMA: "Step 2: define box", "Step 5")."""
-    yield from _breaches(s, "tma_box_is_inferred")
+    for copy in _copies(s):
+        yield from _not_boxed(copy)
+
+
+def _not_boxed(copy: _Copy) -> _Found:
+    match copy.view.fault if copy.view is not None else None:
+        case NoAxes(tensor):
+            found = f"{tensor} has no axis that elements lie along"
+            breach = Violation("tma_box_is_inferred", copy.where, found, "one axis or more", "Copy by threads.", found)
+            yield _told(copy, breach)
+        case MixedAxis(axis):
+            breach = Violation(
+                "tma_box_is_inferred",
+                copy.where,
+                str(axis),
+                "an axis wholly in the tile, wholly outside, or cut into boxes",
+                "Box that axis by an inner split, and transform tile axes and other axes apart.",
+                f"{axis} is partly Bulk, and not as an inner split of it",
+            )
+            yield _told(copy, breach)
 
 
 @model_rule
 def tma_domain_is_a_view(s: Schedule) -> _Found:
     """Only splits and merges lie between the TMA domain and the global tensor's allocation domain: a swizzle of tile
     axes with others has no tensor map (nvFuser, TMA: "Step 1: define TMA domain")."""
-    yield from _breaches(s, "tma_domain_is_a_view")
+    for copy in _copies(s):
+        yield from _no_view(copy)
+
+
+def _no_view(copy: _Copy) -> _Found:
+    fault = copy.view.fault if copy.view is not None else None
+    if isinstance(fault, ForeignTransform):
+        breach = Violation(
+            "tma_domain_is_a_view",
+            copy.where,
+            f"a {fault.kind}",
+            "splits and merges",
+            "Transform tile axes and other axes apart.",
+            f"a {fault.kind} joins tile axes and others on the way to the global tensor's allocation",
+        )
+        yield _told(copy, breach)
 
 
 @model_rule
 def tma_domain_is_equivalent_to_the_allocation(s: Schedule) -> _Found:
     """The consumer's loop covers every axis of the global tensor's allocation domain once (nvFuser, TMA: "Step 1:
     define TMA domain")."""
-    yield from _breaches(s, "tma_domain_is_equivalent_to_the_allocation")
+    for copy in _copies(s):
+        yield from _not_reached(copy)
+
+
+def _not_reached(copy: _Copy) -> _Found:
+    fault = copy.view.fault if copy.view is not None else None
+    if isinstance(fault, NotReached):
+        breach = Violation(
+            "tma_domain_is_equivalent_to_the_allocation",
+            copy.where,
+            str(fault.axis),
+            "an axis that the consumer's loop is made of",
+            "Schedule the consumer from its logical axes alone.",
+        )
+        yield _told(copy, breach)
 
 
 @model_rule
 def tma_view_splits_divide(s: Schedule) -> _Found:
     """A split that views the global tensor, and boxes nothing, leaves no holes (nvFuser, TMA: "Step 1: define TMA
     domain"; divisibility of split)."""
-    yield from _breaches(s, "tma_view_splits_divide")
+    for copy in _copies(s):
+        yield from _uneven(copy)
+
+
+def _uneven(copy: _Copy) -> _Found:
+    for split in copy.view.splits if copy.view is not None else ():
+        breach = Violation(
+            "tma_view_splits_divide",
+            copy.where,
+            str(split.source.size),
+            f"a multiple of {split.inner.size}",
+            "Split evenly, or box that axis by this split.",
+            f"{split.source} is viewed as two axes by a split by {split.inner.size} that leaves holes",
+        )
+        yield from (_told(copy, one) for one in split_divides(split).require(breach))
 
 
 @model_rule
 def tma_merges_contiguous_axes(s: Schedule) -> _Found:
     """A merge that views the global tensor is one of neighbours in memory, the outer one contiguous (nvFuser, TMA:
     "Step 1: define TMA domain"; divisibility of split: merging discontiguous axes)."""
-    yield from _breaches(s, "tma_merges_contiguous_axes")
+    for copy in _copies(s):
+        yield from _apart(copy)
+
+
+def _apart(copy: _Copy) -> _Found:
+    fault = copy.view.fault if copy.view is not None else None
+    if isinstance(fault, ApartInMemory):
+        breach = Violation(
+            "tma_merges_contiguous_axes",
+            copy.where,
+            f"{fault.outer} merged with {fault.inner}",
+            "neighbours in the global tensor's allocation, the outer one contiguous",
+            "Box one of them, or leave them apart.",
+        )
+        yield _told(copy, breach)
 
 
 @model_rule
 def tma_inner_dimension_is_contiguous(s: Schedule) -> _Found:
     """The innermost axis of the view is contiguous: dimension 0 has no stride of its own (CUDA driver API,
     cuTensorMapEncodeTiled: globalStrides)."""
-    yield from _breaches(s, "tma_inner_dimension_is_contiguous")
+    for copy in _copies(s):
+        yield from _inner_apart(copy)
+
+
+def _inner_apart(copy: _Copy) -> _Found:
+    inner = copy.view.axes[-1] if copy.view is not None and copy.view.axes else None
+    if inner is not None and not inner.is_contiguous:
+        breach = Violation(
+            "tma_inner_dimension_is_contiguous",
+            copy.where,
+            str(inner.stride),
+            1,
+            "Declare the innermost axis contiguous, or copy by threads.",
+            "the innermost axis in global memory is not declared contiguous, and a tensor map has no stride for it",
+        )
+        yield _told(copy, breach)
 
 
 @model_rule
 def tma_inner_dimension_is_dense(s: Schedule) -> _Found:
     """The innermost dimension has an element stride of one: without interleave the first element stride is not heeded
     (CUDA driver API, cuTensorMapEncodeTiled: elementStrides)."""
-    yield from _breaches(s, "tma_inner_dimension_is_dense")
+    for copy in _copies(s):
+        yield from _inner_strided(copy)
+
+
+def _inner_strided(copy: _Copy) -> _Found:
+    step = copy.view.inner_stride if copy.view is not None and isinstance(copy, TensorMapCopy) else None
+    if step is not None:
+        breach = Violation(
+            "tma_inner_dimension_is_dense",
+            copy.where,
+            str(step),
+            1,
+            "Take every element of the innermost dimension.",
+            f"an element stride of {step} in the innermost dimension, where the copy engine takes every element",
+        )
+        yield _told(copy, breach)
 
 
 @model_rule
 def tma_strided_tile_fills_its_box(s: Schedule) -> _Found:
     """A strided tile has the ceil(box / element stride) elements that the copy engine moves; an outer split that leaves
     holes can ask for more (nvFuser, TMA modelling: "What is TMA?")."""
-    yield from _breaches(s, "tma_strided_tile_fills_its_box")
+    for copy in _copies(s):
+        yield from _overfull(copy)
+
+
+def _overfull(copy: _Copy) -> _Found:
+    for one in copy.view.strided if copy.view is not None else ():
+        breach = Violation(
+            "tma_strided_tile_fills_its_box",
+            copy.where,
+            str(one.tile),
+            str(one.moved),
+            "Split the box by the element stride, as an inner split.",
+            f"a tile of {one.tile} elements, where every {one.stride}th of a box of {one.box} are {one.moved}",
+        )
+        yield from (_told(copy, found) for found in are_equal(one.tile, one.moved).require(breach))
 
 
 @model_rule
@@ -213,36 +308,6 @@ def weak_tiles_are_not_summed(s: Schedule) -> _Found:
             "Stride the box by a divisor of it, or sum over elements alone.",
         )
         yield from at_most(d.size, d.box_size.value).require(breach)
-
-
-@model_rule
-def elected_issue_has_a_whole_warp(s: Schedule) -> _Found:
-    """Where the block's width is known at launch only, one lane of a warp is elected to issue a bulk copy, which takes
-    a whole warp of 32 (nvFuser, predicates of bulk copies; PTX ISA, elect.sync)."""
-    widths = s.dimension_sizes.get(ParallelType.TIDX, ())
-    if not widths or any(w.is_constant and w.value >= WARP_THREADS for w in widths):
-        return
-    if all(issue_of(s.sf, op).issuer is not Issuer.ELECTED_LANE_OF_FIRST_WARP for op in _bulk_ops(s)):
-        return
-    widest = max(w.value for w in widths)
-    yield from kept(widest >= WARP_THREADS, " or ".join(at_least(w, WARP_THREADS).formula for w in widths)).require(
-        encode_breach(
-            "elected_issue_has_a_whole_warp",
-            "block width (TIDx)",
-            widest,
-            f"at least {WARP_THREADS}",
-            "Give the block 32 threads in x or more, or a width known when it is compiled.",
-        )
-    )
-
-
-def _bulk_ops(s: Schedule) -> Iterator[TensorOp]:
-    return (op for op in s.sf.ops if op.via.is_bulk)
-
-
-def _breaches(s: Schedule, rule: str) -> _Found:
-    found = chain((c.breaches for c in s.tensor_maps.values()), (r.breaches for r in s.bulk_runs.values()))
-    yield from (b for breaches in found for b in breaches if b.rule == rule)
 
 
 def _padded_starts(s: Schedule) -> Iterator[tuple[TensorMapCopy, int, int, Expr]]:

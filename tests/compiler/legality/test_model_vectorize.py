@@ -25,7 +25,7 @@ from tests.compiler.model import (
 )
 
 ONE = "one_axis_is_vectorized"
-CONSTANT = "vectorized_axis_has_a_constant_extent"
+CONSTANT = "unrolled_and_vectorized_extents_are_known"
 LOOP = "vectorized_axis_is_not_a_shared_loop"
 COPIES = "vectorized_operator_copies"
 WIDTH = "words_are_of_a_width_that_exists"

@@ -13,6 +13,7 @@ from compiler.analysis.tma.tensor_map import MapDim, TensorMapCopy
 from compiler.arch import (
     BULK_BYTES,
     TENSOR_MAP_BOX,
+    TENSOR_MAP_COORDINATE,
     TENSOR_MAP_ELEMENT_STRIDE,
     TENSOR_MAP_RANK,
     TENSOR_MAP_SIZE,
@@ -22,11 +23,12 @@ from compiler.dtypes import DType
 from compiler.errors import Condition, Kept, Stage, Violation
 from compiler.ir.size import Size
 from compiler.ir.tensor import TensorView
-from compiler.legality.rules import Schedule, model_rule
+from compiler.legality.rules import Schedule, model_rule, rule
 
 UNNAMED = frozenset((DType.C64, DType.C128, DType.F4E2M1))
 """Element types that no CUtensorMapDataType stands for: 8-bit types go as UINT8 and i16 as UINT16, but a complex number
 is two elements, and packed 4-bit types have rules of their own (CUDA driver API, CUtensorMapDataType)."""
+
 
 _Found = Iterator[Violation | Kept]
 
@@ -263,3 +265,43 @@ def tma_moves_multiples_of_16_bytes(s: Schedule) -> _Found:
             "Use a larger tile.",
         )
         yield from is_multiple(nbytes, Size(BULK_BYTES)).require(breach)
+
+
+# Lowering -------------------------------------------------------------------------------------------------------------
+
+
+ENCODABLE = frozenset((DType.F64, DType.F32, DType.F16, DType.BF16, DType.I64, DType.I32, DType.I8, DType.BOOL))
+"""Element types that an artifact names in its tensor maps: those of a fusion."""
+
+
+@rule
+def tma_dtype_is_encodable(s: Schedule) -> Iterator[Violation]:
+    """A launch names the element type in the tensor map, and knows those that a fusion has (CUtensorMapDataType)."""
+    for c, _ in maps(s):
+        if c.global_tensor.dtype not in ENCODABLE:
+            yield Violation(
+                "tma_dtype_is_encodable",
+                c.where,
+                str(c.global_tensor.dtype),
+                "an encodable type",
+                "Load it by threads.",
+            )
+
+
+@rule
+def tma_coordinates_fit_31_bits(s: Schedule) -> Iterator[Violation]:
+    """Boxes start below 2^31 in every dimension, those past the end too: coordinates are signed 32-bit numbers, though
+    sizes go to 2^32 (PTX ISA, cp.async.bulk.tensor). Beyond, they wrap: a load would bring zeros and a store be
+    dropped."""
+    for c, dims in maps(s):
+        starts = s.tile_coordinates(c.op.output)
+        for i, (d, start) in enumerate(zip(dims, starts, strict=True)):
+            last = max(start.hi, d.size.value - d.box_size.value)
+            if last > TENSOR_MAP_COORDINATE:
+                yield Violation(
+                    "tma_coordinates_fit_31_bits",
+                    at(c, i, "coordinate"),
+                    last,
+                    TENSOR_MAP_COORDINATE,
+                    "View the tensor with more dimensions.",
+                )
