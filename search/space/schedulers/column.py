@@ -26,7 +26,6 @@ from compiler.ir.iter_domain import MemoryType, ParallelType
 from compiler.ir.ops import VIEWS, OpKind
 from compiler.ir.tensor import TensorOp
 from compiler.schedule import steps
-from compiler.schedule.inline import max_position
 from compiler.schedule.online import online_sums
 from compiler.schedule.start import start
 from compiler.schedule.trace import ScheduleTrace
@@ -102,17 +101,9 @@ class _ColumnTrace:
         b, p, form = self.b, self.point, self.form
         if p["load"] == "tma":
             self.staged = stage(b, stageable(form, b.sf, p["columns"]), stays=p["reuse"] == SHARED)
-        for op in b.sf.ops:
-            if op.output in self.staged:
-                tile_loops(b, op.output, form, p)
-                continue
-            if is_column(b.sf, b.tensor(op.output)):
-                self.column_loops(op.output)
-            else:
-                self.row_loops(op.output)
-            self.lanes(op)
-        for op in reversed(b.sf.ops):
-            self.inline(op)
+        self.loops()
+        tile_loops(b, self.staged, form, p)
+        self.inline()
         turn(b, self.staged, p, (p["threads_x"], p["threads_y"]))
         set_cache(b, self.last_reads(), p["cache_load"])
         set_cache(b, [a.first for a in form.stores], p["cache_store"])
@@ -135,10 +126,38 @@ class _ColumnTrace:
 
     # Loops -----------------------------------------------------------------------------------------------------------
 
-    def row_loops(self, tv: str) -> None:
-        """S -> [block, (cluster), step, thread row, thread column, row, lane]."""
+    def loops(self) -> None:
+        """The loops of all tensors of threads, and their types: those of the first reduction, the reference, and what
+        others have of them. The lane axis: words of a global access, pairs of a cast next to one, else unrolled."""
+        b, vector = self.b, self.point["vector"]
+        ops = sorted((op for op in b.sf.ops if op.output not in self.staged), key=self.is_less_than_the_space)
+        names = [op.output for op in ops]
+        b.alike(names, self.to_threads)
+        lanes = {op.output: self.word(op) for op in ops}
+        in_words = {word: [n for n in names if lanes[n] == word] for word in sorted({*lanes.values()})}
+        in_words = {word: found for word, found in in_words.items() if 1 < word < vector}
+        for word, found in in_words.items():
+            b.alike(found, lambda tv, word=word: b.split(tv, len(b.tensor(tv).loop) - 1, word))
+        whole_first = sorted(names, key=lambda n: lanes[n] in in_words)
+        b.alike(whole_first, lambda tv: b.parallelize(tv, self.types(tv)), steps.ParallelizeLike)
+        for found in in_words.values():
+            b.alike(found, lambda tv: b.parallelize(tv, [*self.types(tv), P.VECTORIZE]), steps.ParallelizeLike)
+        b.do(*(steps.Straddle(n) for n in names if n in self.words))
+        b.vectorize(n for n in names if lanes[n] == vector > 1 or n in self.words)
+
+    def is_less_than_the_space(self, op: TensorOp) -> tuple[bool, bool]:
+        """Orders operators: reductions first, then others that make tensors with all axes."""
+        return is_column(self.b.sf, self.b.tensor(op.output)), not is_reduction(op)
+
+    def to_threads(self, tv: str) -> None:
+        """S -> [block, (cluster), step, thread row, thread column, row, lane]; of a tensor over the kept dimensions
+        [block, thread column, lane]."""
         b, p, which = self.b, self.point, self.point["columns"]
         batch, columns = self.form.batch(which), self.form.columns(which)
+        if is_column(b.sf, b.tensor(tv)):
+            b.reorder(tv, [self.form.kept.index(d) for d in (*batch, *columns)])
+            self.kept_loops(tv, len(batch), len(columns))
+            return
         b.reorder(tv, [*batch, *columns, *self.form.folded])
         b.merge(tv, len(batch) + len(columns), len(self.form.folded))
         self.kept_loops(tv, len(batch), len(columns))
@@ -150,21 +169,17 @@ class _ColumnTrace:
             b.split(tv, 5, ty)
             step, cluster, row, thread = range(3, 7)
             b.reorder(tv, [block, cluster, step, thread, tx, row, lane])
-            kinds = [P.BIDX, P.CLUSTER, P.SERIAL, P.TIDY, P.TIDX, P.UNROLL]
         else:
             b.split(tv, 4, ty)
             step, row, thread = range(3, 6)
             b.reorder(tv, [block, step, thread, tx, row, lane])
-            kinds = [P.BIDX, P.SERIAL, P.TIDY, P.TIDX, P.UNROLL]
-        b.parallelize(tv, kinds)
 
-    def column_loops(self, tv: str) -> None:
-        """The kept dimensions -> [block, thread column, lane]."""
-        b, which, kept = self.b, self.point["columns"], self.form.kept
-        batch, columns = self.form.batch(which), self.form.columns(which)
-        b.reorder(tv, [kept.index(d) for d in (*batch, *columns)])
-        self.kept_loops(tv, len(batch), len(columns))
-        b.parallelize(tv, [P.BIDX, P.TIDX])
+    def types(self, tv: str) -> list[P]:
+        """The types of these loops, lanes one after the other."""
+        if is_column(self.b.sf, self.b.tensor(tv)):
+            return [P.BIDX, P.TIDX, P.UNROLL]
+        cluster = [P.CLUSTER] if self.cluster > 1 else []
+        return [P.BIDX, *cluster, P.SERIAL, P.TIDY, P.TIDX, P.UNROLL, P.UNROLL]
 
     def kept_loops(self, tv: str, batch: int, columns: int) -> None:
         """[batch.., columns.., rest] -> [block, thread column, lane, rest]."""
@@ -174,25 +189,17 @@ class _ColumnTrace:
         b.split(tv, batch + 1, p["vector"])
         b.merge(tv, 0, batch + 1)
 
-    def lanes(self, op: TensorOp) -> None:
-        """The lane axis: words of a global access, pairs of a cast next to one, else unrolled."""
-        b, name = self.b, op.output
-        at = len(b.tensor(name).loop) - 1
-        kind = P.UNROLL
-        if self.accesses_memory(op) and not b.tensor(name).loop[at].is_broadcast:
-            found = next(a for a in self.form.accesses if a.first == name)
-            word = self.form.width(found, self.point["columns"], self.point["vector"])
-            if 1 < word < self.point["vector"] and name not in self.words:
-                b.split(name, at, word)
-                b.do(steps.Parallelize(name, at, P.UNROLL))
-                at += 1
-            kind = P.VECTORIZE if word > 1 else P.UNROLL
-            if name in self.words:
-                b.do(steps.Straddle(name))
-                kind = P.VECTORIZE
-        elif self.is_packed(op) and self.point["vector"] > 1 and not b.tensor(name).loop[at].is_broadcast:
-            kind = P.VECTORIZE
-        b.do(steps.Parallelize(name, at, kind))
+    def word(self, op: TensorOp) -> int:
+        """Elements by which a tensor is moved, or converted; 1 for what is computed one by one."""
+        vector = int(self.point["vector"])
+        if self.b.tensor(op.output).loop[-1].is_broadcast:
+            return 1
+        if op.output in self.words:
+            return vector
+        if self.accesses_memory(op):
+            found = next(a for a in self.form.accesses if a.first == op.output)
+            return int(self.form.width(found, self.point["columns"], vector))
+        return vector if self.is_packed(op) else 1
 
     def accesses_memory(self, op: TensorOp) -> bool:
         """True for an operator that moves data from or to global memory, or from a shared copy of it."""
@@ -219,20 +226,23 @@ class _ColumnTrace:
 
     # Inlining --------------------------------------------------------------------------------------------------------
 
-    def inline(self, op: TensorOp) -> None:
-        """Where a tensor is computed: once a block, ahead of a step's rows, for all lanes of a row, or lane by lane."""
+    def inline(self) -> None:
+        """Where tensors are computed: once a block, ahead of a step's rows, for all lanes of a row, or lane by lane."""
+        b = self.b
+        positions: dict[int, list[str]] = {}
+        for op in b.sf.ops:
+            if not self.is_global(op.output):
+                positions.setdefault(self.position(op), []).append(op.output)
+        for position, names in sorted(positions.items()):
+            b.inline(names, position)
+
+    def position(self, op: TensorOp) -> int:
+        """How many loops of its consumers a tensor is computed in."""
         b, name = self.b, op.output
-        t = b.tensor(name)
-        if self.is_global(name):
-            return
         if name in self.staged:
-            wanted = self.row_at - (3 if self.point["reuse"] == SHARED else 2)
-        elif is_reduction(op) or not is_full(b.sf, t) or name in self.passes.kept:
-            wanted = 1
-        elif name in self.loads:
-            wanted = self.row_at
-        elif any(self.is_global(c.output) for c in b.sf.consumers(name)):
-            wanted = self.row_at + 1
-        else:
-            wanted = self.row_at + 2
-        b.inline(name, min(wanted, max_position(b.sf, t, wanted)))
+            return self.row_at - (3 if self.point["reuse"] == SHARED else 2)
+        if is_reduction(op) or not is_full(b.sf, b.tensor(name)) or name in self.passes.kept:
+            return 1
+        if name in self.loads:
+            return self.row_at
+        return self.row_at + (1 if any(self.is_global(c.output) for c in b.sf.consumers(name)) else 2)

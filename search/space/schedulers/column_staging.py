@@ -10,7 +10,7 @@ meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from compiler.ir.domain import ScheduledFusion
@@ -79,11 +79,18 @@ def stage(b: TraceBuilder, names: tuple[str, ...], *, stays: bool) -> list[str]:
     return staged
 
 
-def tile_loops(b: TraceBuilder, tv: str, form: ColumnForm, point: Mapping[str, Any]) -> None:
+def tile_loops(b: TraceBuilder, names: Sequence[str], form: ColumnForm, point: Mapping[str, Any]) -> None:
     """S -> [block, (cluster), step, rows of the step, columns of the slab], the last two the copy engine's.
 
     All steps of rows that stay are asked for at once.
     """
+    turn = P.UNROLL if point["reuse"] == SHARED else P.SERIAL
+    cluster = [P.CLUSTER] if point["cluster"] > 1 else []
+    b.alike(names, lambda tv: _to_tile(b, tv, form, point))
+    b.parallelize_alike(names, [P.BIDX, *cluster, turn, P.BULK, P.BULK])
+
+
+def _to_tile(b: TraceBuilder, tv: str, form: ColumnForm, point: Mapping[str, Any]) -> None:
     which, cluster = point["columns"], point["cluster"]
     batch, columns = form.batch(which), form.columns(which)
     rows = point["rows"] * point["threads_y"]
@@ -93,14 +100,11 @@ def tile_loops(b: TraceBuilder, tv: str, form: ColumnForm, point: Mapping[str, A
     b.split(tv, len(batch), point["threads_x"] * point["vector"])
     b.merge(tv, 0, len(batch) + 1)
     block, column = 0, 1
-    turn = P.UNROLL if point["reuse"] == SHARED else P.SERIAL
     b.split(tv, 2, rows * cluster)
     if cluster > 1:
         b.split(tv, 3, rows)
         step, rank, row = 2, 3, 4
         b.reorder(tv, [block, rank, step, row, column])
-        b.parallelize(tv, [P.BIDX, P.CLUSTER, turn, P.BULK, P.BULK])
     else:
         step, row = 2, 3
         b.reorder(tv, [block, step, row, column])
-        b.parallelize(tv, [P.BIDX, turn, P.BULK, P.BULK])
