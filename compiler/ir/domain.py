@@ -94,8 +94,8 @@ class ScheduledFusion:
         """
         by_name = self.by_name | {t.name: t for t in tensors}
         new = ScheduledFusion(self.fusion, tuple(by_name.values()), self.ops, self.max_registers, self.tmem_regions)
-        known = dict(_made_by=self._made_by, _read_by=self._read_by, _parts=self._parts, facts=self.facts)
-        new.__dict__.update(known, by_name=by_name)
+        handed_on = ("_made_by", "_read_by", "_parts", "facts")
+        new.__dict__.update({name: getattr(self, name) for name in handed_on}, by_name=by_name)
         return new
 
     def with_op(self, op: TensorOp) -> ScheduledFusion:

@@ -80,6 +80,18 @@ def propagated(sf: ScheduledFusion, reference: str, names: Iterable[str], apply:
     return sf.with_tensors(twins)
 
 
+def propagated_steps(sf: ScheduledFusion, step: steps.Propagate, name: str, apply: Apply) -> list[steps.Step]:
+    """What a propagation does to one of its tensors, as steps on that tensor alone."""
+    taken: list[steps.Step] = []
+
+    def note(at: ScheduledFusion, one: steps.Step) -> ScheduledFusion:
+        taken.append(one)
+        return apply(at, one)
+
+    _with_loops_of(sf, sf.tensor(step.tv), name, logical_axes(sf, step.tv)[name], note)
+    return taken
+
+
 def _likeness(source: TensorView, t: TensorView, logical: Axes) -> tuple[Hashable, ...]:
     """Equal for tensors that only their name tells apart, and whose axes are the same of the reference's."""
     places = {a: i for i, a in enumerate(t.logical)}
@@ -93,7 +105,7 @@ def _anonymous(form: Form) -> tuple[Hashable, ...]:
     """Axes and transforms, with numbers for the names of axes."""
     numbers: dict[IterDomain, int] = {}
 
-    def told(value: Any) -> Hashable:
+    def told(value: Any) -> Any:
         if isinstance(value, tuple):
             return tuple(map(told, value))
         if not isinstance(value, IterDomain):

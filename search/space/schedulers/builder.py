@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.fusion import Fusion
@@ -78,6 +79,29 @@ class TraceBuilder:
     def parallelize_alike(self, names: Iterable[str], types: Sequence[ParallelType]) -> None:
         """One type for each axis of the first of the tensors, and the others' like it."""
         self.alike(names, lambda tv: self.parallelize(tv, types), steps.ParallelizeLike)
+
+    def split_words(self, words: Mapping[str, int], lanes: int) -> list[list[str]]:
+        """Splits the last axis of tensors that are moved in words of fewer than all lanes: [lanes] -> [word, lane].
+        Returns them, those of equal words together."""
+        groups = []
+        for word in sorted({n for n in words.values() if 1 < n < lanes}):
+            groups.append([name for name in words if words[name] == word])
+            self.alike(groups[-1], partial(self._split_last, word))
+        return groups
+
+    def _split_last(self, word: int, tv: str) -> None:
+        self.split(tv, len(self.tensor(tv).loop) - 1, word)
+
+    def vectorize_words(self, groups: Iterable[Iterable[str]]) -> None:
+        """The types of the last two axes of such tensors."""
+
+        def first(tv: str) -> None:
+            last = len(self.tensor(tv).loop) - 1
+            self.do(steps.Parallelize(tv, last - 1, ParallelType.UNROLL))
+            self.do(steps.Parallelize(tv, last, ParallelType.VECTORIZE))
+
+        for names in groups:
+            self.alike(names, first, steps.ParallelizeLike)
 
     def vectorize(self, names: Iterable[str]) -> None:
         """Makes the last axis of each of the tensors a word."""

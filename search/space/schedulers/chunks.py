@@ -91,17 +91,13 @@ class _ChunksTrace:
             b.do(steps.CacheOutput(name, register, MemoryType.LOCAL))
         threaded = [op.output for op in b.sf.ops if op.output not in shared]
         vector = p["vector"]
-        from_last = sorted(reversed(threaded), key=lambda name: 1 < beside.get(name, vector) < vector)
+        from_last = [*reversed(threaded)]
+        from_last.sort(key=lambda name: 1 < beside.get(name, vector) < vector)
         b.alike(from_last, self.to_threads)
-        in_words = {n: [name for name in beside if beside[name] == n] for n in sorted({*beside.values()})}
-        in_words = {n: names for n, names in in_words.items() if 1 < n < vector}
-        for word, names in in_words.items():
-            b.alike(names, lambda tv, word=word: b.split(tv, LANE, word))
+        in_words = b.split_words(beside, vector)
         self.tile_copies(shared)
-        types = [P.BIDX, P.TIDX, P.UNROLL, P.UNROLL, P.UNROLL]
-        b.parallelize_alike(from_last, types)
-        for names in in_words.values():
-            b.parallelize_alike(names, [*types, P.VECTORIZE])
+        b.parallelize_alike(from_last, [P.BIDX, P.TIDX, P.UNROLL, P.UNROLL, P.UNROLL])
+        b.vectorize_words(in_words)
         moved = [name for name in threaded if name in beside or name in outputs or is_packed_cast(b, name)]
         b.vectorize(name for name in moved if beside.get(name, vector) == vector)
         between = [n for n in threaded if n not in (*beside, *stored, *outputs)]

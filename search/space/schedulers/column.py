@@ -134,14 +134,10 @@ class _ColumnTrace:
         names = [op.output for op in ops]
         b.alike(names, self.to_threads)
         lanes = {op.output: self.word(op) for op in ops}
-        in_words = {word: [n for n in names if lanes[n] == word] for word in sorted({*lanes.values()})}
-        in_words = {word: found for word, found in in_words.items() if 1 < word < vector}
-        for word, found in in_words.items():
-            b.alike(found, lambda tv, word=word: b.split(tv, len(b.tensor(tv).loop) - 1, word))
-        whole_first = sorted(names, key=lambda n: lanes[n] in in_words)
+        in_words = b.split_words(lanes, vector)
+        whole_first = sorted(names, key=lambda n: 1 < lanes[n] < vector)
         b.alike(whole_first, lambda tv: b.parallelize(tv, self.types(tv)), steps.ParallelizeLike)
-        for found in in_words.values():
-            b.alike(found, lambda tv: b.parallelize(tv, [*self.types(tv), P.VECTORIZE]), steps.ParallelizeLike)
+        b.vectorize_words(in_words)
         b.do(*(steps.Straddle(n) for n in names if n in self.words))
         b.vectorize(n for n in names if lanes[n] == vector > 1 or n in self.words)
 

@@ -270,17 +270,13 @@ class _FlatTrace:
     ) -> None:
         """All loops of the tensors of threads inside the tile, and their types. Lanes of a tensor that is moved in
         narrower words are two axes: word, lane."""
-        b, vector, lane_at = self.b, self.point["vector"], self.lane_at
-        in_words = {n: [name for name in threaded if words.get(name) == n] for n in sorted({*words.values()})}
-        in_words = {n: names for n, names in in_words.items() if 1 < n < vector}
-        from_last = sorted(reversed(threaded), key=lambda name: 1 < words.get(name, vector) < vector)
+        b, vector = self.b, self.point["vector"]
+        from_last = [*reversed(threaded)]
+        from_last.sort(key=lambda name: 1 < words.get(name, vector) < vector)
         b.alike(from_last, self.to_threads)
-        for word, names in in_words.items():
-            b.alike(names, lambda tv, word=word: b.split(tv, lane_at, word))
-        outer = [*self.tile_types, *self.thread_types, *self.held_types]
-        b.parallelize_alike(from_last, [*outer, P.UNROLL])
-        for names in in_words.values():
-            b.parallelize_alike(names, [*outer, P.UNROLL, P.VECTORIZE])
+        in_words = b.split_words({name: words[name] for name in threaded if name in words}, vector)
+        b.parallelize_alike(from_last, [*self.tile_types, *self.thread_types, *self.held_types, P.UNROLL])
+        b.vectorize_words(in_words)
         b.do(*(steps.Straddle(name) for name in loaded if self.straddles(self.operand(name))))
         ends = staged_out or b.sf.outputs
         whole = []

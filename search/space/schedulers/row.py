@@ -232,7 +232,7 @@ class RowTrace:
         """The loops over the elements of a row, right of those that have `types`, and the types of all; narrower words
         than a vector are an axis of their own."""
         b, vector, at = self.b, self.point["vector"], len(types)
-        full = [n for n in names if is_full(b.tensor(n), self.rank)]
+        full = [n for n in names if self.has_row(n)]
         b.alike(full, lambda tv: self.to_threads(tv, at))
         block = [at] if self.is_cluster else []
         thread, step = at + len(block), at + len(block) + 1
@@ -243,15 +243,15 @@ class RowTrace:
                 order = (*range(at), step, step + 1, *block, thread, lane)
                 b.do(steps.SetAllocationDomain(name, order))
         widths = {n: self.access_width(n) for n in full}
-        in_words = sorted({n for n in widths.values() if 1 < n < vector})
-        types = [*types, *[P.CLUSTER] * self.is_cluster, P.TIDX, P.SERIAL, P.UNROLL]
-        for width in in_words:
-            b.alike([n for n in full if widths[n] == width], lambda tv, width=width: b.split(tv, lane, width))
-        whole = sorted(names, key=lambda n: widths.get(n) in in_words)
-        b.parallelize_alike(whole, [*types, P.UNROLL])
-        for width in in_words:
-            b.parallelize_alike([n for n in full if widths[n] == width], [*types, P.UNROLL, P.VECTORIZE])
-        b.vectorize([n for n in full if widths[n] == vector > 1])
+        in_words = b.split_words(widths, vector)
+        whole = sorted(names, key=lambda n: 1 < widths.get(n, 1) < vector)
+        b.parallelize_alike(whole, [*types, *[P.CLUSTER] * self.is_cluster, P.TIDX, P.SERIAL, P.UNROLL, P.UNROLL])
+        b.vectorize_words(in_words)
+        b.vectorize(n for n in full if widths[n] == vector > 1)
+
+    def has_row(self, tv: str) -> bool:
+        """Whether a tensor has an axis for the elements of a row."""
+        return is_full(self.b.tensor(tv), self.rank)
 
     def to_threads(self, tv: str, at: int) -> None:
         """[.., row] -> [.., (block of the cluster,) thread, step, unrolled step, lane]."""

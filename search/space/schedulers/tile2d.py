@@ -152,10 +152,8 @@ class _Tile2dTrace:
             set_tile_allocation(b, name, p["store_layout"], phase_rows=1, word=p["vector_out"])
         if self.matrices:
             for is_fragment in (True, False):
-                b.alike(
-                    [n for n in (*names, *blocks) if self.is_fragment(n) is is_fragment],
-                    lambda tv, held=is_fragment: fragment_loops(b, tv, lead, p, is_fragment=held),
-                )
+                own = [n for n in (*names, *blocks) if self.is_fragment(n) is is_fragment]
+                b.alike(own, lambda tv: fragment_loops(b, tv, lead, p, is_fragment=self.is_fragment(tv)))
             return
         b.alike([*names, *blocks], self.to_blocks)
         b.alike(blocks, lambda tv: b.reorder(tv, [*range(lead + 2), lead + 3, lead + 2]))
@@ -262,7 +260,8 @@ class _Tile2dTrace:
         between = [n for n in after if n not in (*operands, *stored, *permuted)]
         inline_body(b, between, stored, lanes_at)
         b.inline(operands, lead + (1 if p["operands"] == AHEAD else 2))
-        whole, others = [], []
+        whole: list[str] = []
+        others: list[str] = []
         for name in permuted:
             if name not in stored:
                 readers = [op.output for op in b.sf.consumers(name)]
