@@ -54,9 +54,9 @@ class TraceBuilder:
             self.do(steps.Reorder(tv, tuple((old, new) for new, old in enumerate(order))))
 
     def parallelize(self, tv: str, types: Sequence[ParallelType]) -> None:
-        """One type for each axis; Serial needs no step."""
+        """One type for each axis; Serial needs no step, nor what an axis is already."""
         for axis, type_ in enumerate(types):
-            if type_ is not ParallelType.SERIAL:
+            if type_ not in (ParallelType.SERIAL, self.tensor(tv).types[axis]):
                 self.do(steps.Parallelize(tv, axis, type_))
 
     def alike(

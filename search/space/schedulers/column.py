@@ -40,7 +40,7 @@ from search.space.schedulers.column_passes import (
     split_passes,
 )
 from search.space.schedulers.column_space import ONLINE, column_space
-from search.space.schedulers.column_staging import stage, stageable, tile_loops
+from search.space.schedulers.column_staging import stage, stageable, tile_loops, tile_types
 from search.space.schedulers.column_words import WORDS, straddling
 from search.space.schedulers.pointwise_body import MATH, is_packed_cast, set_cache
 from search.space.schedulers.rings import turn
@@ -101,8 +101,9 @@ class _ColumnTrace:
         b, p, form = self.b, self.point, self.form
         if p["load"] == "tma":
             self.staged = stage(b, stageable(form, b.sf, p["columns"]), stays=p["reuse"] == SHARED)
-        self.loops()
         tile_loops(b, self.staged, form, p)
+        self.loops()
+        b.parallelize_alike(self.staged, tile_types(p))
         self.inline()
         turn(b, self.staged, p, (p["threads_x"], p["threads_y"]))
         set_cache(b, self.last_reads(), p["cache_load"])
@@ -136,7 +137,7 @@ class _ColumnTrace:
         lanes = {op.output: self.word(op) for op in ops}
         in_words = b.split_words(lanes, vector)
         whole_first = sorted(names, key=lambda n: 1 < lanes[n] < vector)
-        b.alike(whole_first, lambda tv: b.parallelize(tv, self.types(tv)), steps.ParallelizeLike)
+        b.alike([*whole_first, *self.staged], lambda tv: b.parallelize(tv, self.types(tv)), steps.ParallelizeLike)
         b.vectorize_words(in_words)
         b.do(*(steps.Straddle(n) for n in names if n in self.words))
         b.vectorize(n for n in names if lanes[n] == vector > 1 or n in self.words)

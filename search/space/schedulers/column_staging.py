@@ -80,14 +80,14 @@ def stage(b: TraceBuilder, names: tuple[str, ...], *, stays: bool) -> list[str]:
 
 
 def tile_loops(b: TraceBuilder, names: Sequence[str], form: ColumnForm, point: Mapping[str, Any]) -> None:
-    """S -> [block, (cluster), step, rows of the step, columns of the slab], the last two the copy engine's.
-
-    All steps of rows that stay are asked for at once.
-    """
-    turn = P.UNROLL if point["reuse"] == SHARED else P.SERIAL
-    cluster = [P.CLUSTER] if point["cluster"] > 1 else []
+    """S -> [block, (cluster), step, rows of the step, columns of the slab]."""
     b.alike(names, lambda tv: _to_tile(b, tv, form, point))
-    b.parallelize_alike(names, [P.BIDX, *cluster, turn, P.BULK, P.BULK])
+
+
+def tile_types(point: Mapping[str, Any]) -> list[P]:
+    """The types of these loops, the last two the copy engine's. All steps of rows that stay are asked for at once."""
+    turn = P.UNROLL if point["reuse"] == SHARED else P.SERIAL
+    return [P.BIDX, *([P.CLUSTER] if point["cluster"] > 1 else []), turn, P.BULK, P.BULK]
 
 
 def _to_tile(b: TraceBuilder, tv: str, form: ColumnForm, point: Mapping[str, Any]) -> None:

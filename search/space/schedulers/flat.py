@@ -11,7 +11,7 @@ same of an operand may get it by one copy for all of a cluster (`multicasts`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -112,7 +112,7 @@ class _FlatTrace:
         b.alike(in_boxes, self.to_boxes)
         for name in (*copied, *staged_out):
             self.set_tile_allocation(name, boxes=1 if name in copied else self.boxes)
-        self.thread_loops(loaded, threaded, staged_in, staged_out, words)
+        self.thread_loops(loaded, threaded, staged_in, staged_out, words, copies)
         self.tile_copies(copies, in_boxes)
         self.inline(loaded, stored, threaded, staged_in, staged_out)
         # What blocks or rows read again is to stay in the caches.
@@ -267,15 +267,16 @@ class _FlatTrace:
         staged_in: dict[str, str],
         staged_out: dict[str, str],
         words: Mapping[str, int],
+        copies: Iterable[str],
     ) -> None:
-        """All loops of the tensors of threads inside the tile, and their types. Lanes of a tensor that is moved in
-        narrower words are two axes: word, lane."""
+        """All loops of the tensors of threads inside the tile, and their types, those of tiles for `copies` too. Lanes
+        of a tensor that is moved in narrower words are two axes: word, lane."""
         b, vector = self.b, self.point["vector"]
         from_last = [*reversed(threaded)]
         from_last.sort(key=lambda name: 1 < words.get(name, vector) < vector)
         b.alike(from_last, self.to_threads)
         in_words = b.split_words({name: words[name] for name in threaded if name in words}, vector)
-        b.parallelize_alike(from_last, [*self.tile_types, *self.thread_types, *self.held_types, P.UNROLL])
+        b.parallelize_alike([*from_last, *copies], [*self.tile_types, *self.thread_types, *self.held_types, P.UNROLL])
         b.vectorize_words(in_words)
         b.do(*(steps.Straddle(name) for name in loaded if self.straddles(self.operand(name))))
         ends = staged_out or b.sf.outputs

@@ -217,9 +217,9 @@ class RowTrace:
         threaded = [n for n in names if n not in by_engine]
         blocks = [P.BIDX, *[P.SERIAL] * (self.lead - 1)]
         b.alike(names, self.to_blocks)
-        self.row_loops(threaded, [*blocks, P.TIDY])
         if self.is_cluster:
             b.alike(by_engine, self.to_runs)
+        self.row_loops(threaded, by_engine, [*blocks, P.TIDY])
         runs = [P.CLUSTER, P.UNROLL] if self.is_cluster else []
         b.parallelize_alike(by_engine, [*blocks, P.UNROLL, *runs, P.BULK])
 
@@ -228,7 +228,7 @@ class RowTrace:
         op = self.b.sf.producer(tv)
         return not is_full(self.b.tensor(tv), self.rank), op is None or op.kind not in REDUCTIONS
 
-    def row_loops(self, names: list[str], types: list[P]) -> None:
+    def row_loops(self, names: list[str], by_engine: list[str], types: list[P]) -> None:
         """The loops over the elements of a row, right of those that have `types`, and the types of all; narrower words
         than a vector are an axis of their own."""
         b, vector, at = self.b, self.point["vector"], len(types)
@@ -245,7 +245,9 @@ class RowTrace:
         widths = {n: self.access_width(n) for n in full}
         in_words = b.split_words(widths, vector)
         whole = sorted(names, key=lambda n: 1 < widths.get(n, 1) < vector)
-        b.parallelize_alike(whole, [*types, *[P.CLUSTER] * self.is_cluster, P.TIDX, P.SERIAL, P.UNROLL, P.UNROLL])
+        b.parallelize_alike(
+            [*whole, *by_engine], [*types, *[P.CLUSTER] * self.is_cluster, P.TIDX, P.SERIAL, P.UNROLL, P.UNROLL]
+        )
         b.vectorize_words(in_words)
         b.vectorize(n for n in full if widths[n] == vector > 1)
 

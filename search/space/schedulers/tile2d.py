@@ -130,10 +130,10 @@ class _Tile2dTrace:
             if chain.shared and load != "tma":
                 self.fetch_loops(chain.shared, chain, allocate=True)
             elif chain.shared:
-                self.tile_copy(chain.shared, chain.dims, load=True)
+                self.tile_copy(chain.shared, load=True)
         if is_staged:
             for name in outputs:
-                self.tile_copy(name, (), load=False)
+                self.tile_copy(name, load=False)
         self.parallelize(after, ends)
         self.inline(after, operands, stored, staged)
         loaded = [c.block if load == "direct" else c.fetched or c.shared for c in self.chains if load != "tma"]
@@ -147,7 +147,12 @@ class _Tile2dTrace:
         """[tile.., thread, step, P, Q] of what is in the outputs' order; of what is loaded to be transposed Q, P."""
         b, p, lead = self.b, self.point, self.lead
         blocks = [chain.block for chain in self.chains]
-        b.alike([*names, *blocks], lambda tv: self.axes.to_tiles(tv, shift="target" if p["shift_store"] else ""))
+        dims = {name: chain.dims for chain in self.chains for name in chain.tensors}
+        if p["shift_store"]:
+            b.alike([*names, *blocks], lambda tv: self.axes.to_tiles(tv, dims.get(tv, ()), shift="target"))
+            b.alike(self.plain, lambda tv: self.axes.to_tiles(tv, dims.get(tv, ())))
+        else:
+            b.alike([*names, *blocks, *self.plain], lambda tv: self.axes.to_tiles(tv, dims.get(tv, ())))
         for name in staged:
             set_tile_allocation(b, name, p["store_layout"], phase_rows=1, word=p["vector_out"])
         if self.matrices:
@@ -157,6 +162,15 @@ class _Tile2dTrace:
             return
         b.alike([*names, *blocks], self.to_blocks)
         b.alike(blocks, lambda tv: b.reorder(tv, [*range(lead + 2), lead + 3, lead + 2]))
+
+    @property
+    def plain(self) -> list[str]:
+        """The tensors of whole tiles that are not shifted: what the copy engine moves, and rows that threads load."""
+        p, outputs = self.point, self.b.sf.outputs
+        fetched = [n for c in self.chains for n in (c.fetched, c.shared) if n]
+        by_engine = p["load"] == "tma"
+        is_plain = by_engine or not (p["shift_load"] or p["layout"] == PHASES)
+        return [*(fetched if is_plain else ()), *(outputs if p["store"] == "tma" else ())]
 
     def to_blocks(self, tv: str) -> None:
         """[tile.., P, Q] -> [tile.., thread, step, P in the vector block, Q in it]."""
@@ -188,8 +202,8 @@ class _Tile2dTrace:
         pitch = row_pitch(p["layout"], p["tile_in"], nbytes, word) if allocate and is_shifted else 0
         if in_words:
             self.axes.to_places(tv, chain.dims, chain.source)
-        else:
-            self.axes.to_tiles(tv, chain.dims, shift="source" if is_shifted else "", pitch=pitch)
+        elif is_shifted:
+            self.axes.to_tiles(tv, chain.dims, shift="source", pitch=pitch)
         b.reorder(tv, [*range(lead), lead + 1, lead])
         if not is_shifted:
             if allocate:
@@ -213,10 +227,9 @@ class _Tile2dTrace:
         b.merge(tv, lead)
         b.merge(tv, lead + 1)
 
-    def tile_copy(self, tv: str, dims: tuple[int, ...], *, load: bool) -> None:
+    def tile_copy(self, tv: str, *, load: bool) -> None:
         """Loops of a tensor-map copy: [tile.., box, rows, box columns], the engine's axes Bulk."""
         b, p, lead = self.b, self.point, self.lead
-        self.axes.to_tiles(tv, dims)
         if load:
             b.reorder(tv, [*range(lead), lead + 1, lead])
         rows, columns = lead, lead + 1
@@ -228,8 +241,6 @@ class _Tile2dTrace:
             b.reorder(tv, [*range(lead), columns, rows, columns + 1])
         if load:
             set_copy_allocation(b, tv, layout)
-        box = [P.UNROLL] if width < extent else []
-        b.parallelize(tv, [P.BIDX, *[P.SERIAL] * (lead - 1), *box, P.BULK, P.BULK])
 
     # Parallel types and inlining -------------------------------------------------------------------------------------
 
@@ -239,7 +250,7 @@ class _Tile2dTrace:
         blocks = [chain.block for chain in self.chains]
         fragments = [n for n in (*after, *ends, *blocks) if self.matrices and (n in blocks or self.is_fragment(n))]
         others = [n for n in (*reversed(after), *reversed(ends), *blocks) if n not in fragments]
-        b.parallelize_alike(others, [*tile, P.UNROLL, P.UNROLL])
+        b.parallelize_alike([*others, *self.plain], [*tile, P.UNROLL, P.UNROLL])
         b.vectorize(n for n in others if n not in blocks and (n in (*ends, *self.vectorized) or is_packed_cast(b, n)))
         b.vectorize(n for n in others if n in blocks)
         for name in fragments:
@@ -252,6 +263,11 @@ class _Tile2dTrace:
                     b.parallelize(name, [*tile, *words, P.UNROLL if by_elements else P.VECTORIZE])
             if chain.fetched and not self.point["shift_load"] and not self.space.loads_by(self.point["load_vector"]):
                 b.do(steps.Straddle(chain.fetched))
+
+        by_engine = [c.shared for c in self.chains if c.shared] if self.point["load"] == "tma" else []
+        for name in (*by_engine, *(b.sf.outputs if self.point["store"] == "tma" else ())):
+            boxes = [P.UNROLL] * (len(b.tensor(name).loop) - lead - 2)
+            b.parallelize(name, [*tile[:lead], *boxes, P.BULK, P.BULK])
 
     def inline(self, after: list[str], operands: list[str], stored: list[str], staged: list[str]) -> None:
         b, p, lead = self.b, self.point, self.lead
