@@ -134,7 +134,7 @@ def tilings(trace: ScheduleTrace) -> dict[str, Tiling]:
             raise Unsupported("a schedule on other axes than the dimensions of its outputs", _FIX)
     axes = {name: _Axes(shape) for name, shape in shapes.items()}
     for name, found in axes.items():
-        for step in trace.steps_on(name):
+        for step in trace.transforms_of(name):
             if isinstance(step, steps.Split | steps.Merge | steps.Reorder | steps.Shift):
                 found.apply(step)
     return {name: found.tiling() for name, found in axes.items()}

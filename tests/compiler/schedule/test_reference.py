@@ -147,5 +147,5 @@ def test_a_trace_of_them_is_stored_and_replayed() -> None:
     again = trace_from_json(trace_to_json(trace))
     assert (again, again.hash) == (trace, trace.hash)
     assert generate(again, ARCH).source == generate(trace, ARCH).source
-    assert trace.steps_on("v0") == [steps[1], Split("v0", 1, 8)]
-    assert trace.steps_on("q") == [steps[2], *steps[4:7]]
+    assert trace.transforms_of("v0") == [Split("v0", 1, 8)]
+    assert trace.transforms_of("q") == [steps[2]]
