@@ -40,7 +40,7 @@ from search.space.schedulers.column_passes import (
     split_passes,
 )
 from search.space.schedulers.column_space import ONLINE, column_space
-from search.space.schedulers.column_staging import stage, stageable, tile_loops, tile_types
+from search.space.schedulers.column_staging import stage, stageable, tile_types
 from search.space.schedulers.column_words import WORDS, straddling
 from search.space.schedulers.pointwise_body import MATH, is_packed_cast, set_cache
 from search.space.schedulers.rings import turn
@@ -101,7 +101,6 @@ class _ColumnTrace:
         b, p, form = self.b, self.point, self.form
         if p["load"] == "tma":
             self.staged = stage(b, stageable(form, b.sf, p["columns"]), stays=p["reuse"] == SHARED)
-        tile_loops(b, self.staged, form, p)
         self.loops()
         b.parallelize_alike(self.staged, tile_types(p))
         self.inline()
@@ -133,7 +132,9 @@ class _ColumnTrace:
         b, vector = self.b, self.point["vector"]
         ops = sorted((op for op in b.sf.ops if op.output not in self.staged), key=self.is_less_than_the_space)
         names = [op.output for op in ops]
+        b.alike([*names, *self.staged], self.to_slabs)
         b.alike(names, self.to_threads)
+        b.alike(self.staged, self.to_tiles)
         lanes = {op.output: self.word(op) for op in ops}
         in_words = b.split_words(lanes, vector)
         whole_first = sorted(names, key=lambda n: 1 < lanes[n] < vector)
@@ -146,30 +147,42 @@ class _ColumnTrace:
         """Orders operators: reductions first, then others that make tensors with all axes."""
         return is_column(self.b.sf, self.b.tensor(op.output)), not is_reduction(op)
 
-    def to_threads(self, tv: str) -> None:
-        """S -> [block, (cluster), step, thread row, thread column, row, lane]; of a tensor over the kept dimensions
-        [block, thread column, lane]."""
+    def to_slabs(self, tv: str) -> None:
+        """S -> [block, slab, step, (block of the cluster), rows of the step]; of a tensor over the kept dimensions
+        [block, slab]."""
         b, p, which = self.b, self.point, self.point["columns"]
         batch, columns = self.form.batch(which), self.form.columns(which)
         if is_column(b.sf, b.tensor(tv)):
             b.reorder(tv, [self.form.kept.index(d) for d in (*batch, *columns)])
-            self.kept_loops(tv, len(batch), len(columns))
-            return
-        b.reorder(tv, [*batch, *columns, *self.form.folded])
-        b.merge(tv, len(batch) + len(columns), len(self.form.folded))
-        self.kept_loops(tv, len(batch), len(columns))
-        block, tx, lane = range(3)
-        rows, ty = p["rows"], p["threads_y"]
-        b.split(tv, 3, rows * ty * self.cluster)
-        if self.cluster > 1:
-            b.split(tv, 4, rows * ty)
-            b.split(tv, 5, ty)
-            step, cluster, row, thread = range(3, 7)
-            b.reorder(tv, [block, cluster, step, thread, tx, row, lane])
         else:
-            b.split(tv, 4, ty)
-            step, row, thread = range(3, 6)
-            b.reorder(tv, [block, step, thread, tx, row, lane])
+            b.reorder(tv, [*batch, *columns, *self.form.folded])
+            b.merge(tv, len(batch) + len(columns), len(self.form.folded))
+        b.merge(tv, len(batch), len(columns))
+        b.split(tv, len(batch), p["threads_x"] * p["vector"])
+        b.merge(tv, 0, len(batch) + 1)
+        if not is_column(b.sf, b.tensor(tv)):
+            rows = p["rows"] * p["threads_y"]
+            b.split(tv, 2, rows * self.cluster)
+            if self.cluster > 1:
+                b.split(tv, 3, rows)
+
+    def to_threads(self, tv: str) -> None:
+        """[block, slab, step, (cluster), rows] -> [block, (cluster), step, thread row, thread column, row, lane];
+        [block, slab] -> [block, thread column, lane]."""
+        b, p = self.b, self.point
+        b.split(tv, 1, p["vector"])
+        if is_column(b.sf, b.tensor(tv)):
+            return
+        cluster = [4] if self.cluster > 1 else []
+        row = 4 + len(cluster)
+        b.split(tv, row, p["threads_y"])
+        block, tx, lane, step = range(4)
+        b.reorder(tv, [block, *cluster, step, row + 1, tx, row, lane])
+
+    def to_tiles(self, tv: str) -> None:
+        """[block, slab, step, (cluster), rows] -> [block, (cluster), step, rows of the step, columns of the slab]."""
+        cluster = [3] if self.cluster > 1 else []
+        self.b.reorder(tv, [0, *cluster, 2, 3 + len(cluster), 1])
 
     def types(self, tv: str) -> list[P]:
         """The types of these loops, lanes one after the other."""
@@ -177,14 +190,6 @@ class _ColumnTrace:
             return [P.BIDX, P.TIDX, P.UNROLL]
         cluster = [P.CLUSTER] if self.cluster > 1 else []
         return [P.BIDX, *cluster, P.SERIAL, P.TIDY, P.TIDX, P.UNROLL, P.UNROLL]
-
-    def kept_loops(self, tv: str, batch: int, columns: int) -> None:
-        """[batch.., columns.., rest] -> [block, thread column, lane, rest]."""
-        b, p = self.b, self.point
-        b.merge(tv, batch, columns)
-        b.split(tv, batch, p["threads_x"] * p["vector"])
-        b.split(tv, batch + 1, p["vector"])
-        b.merge(tv, 0, batch + 1)
 
     def word(self, op: TensorOp) -> int:
         """Elements by which a tensor is moved, or converted; 1 for what is computed one by one."""

@@ -10,7 +10,7 @@ meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from compiler.ir.domain import ScheduledFusion
@@ -79,32 +79,7 @@ def stage(b: TraceBuilder, names: tuple[str, ...], *, stays: bool) -> list[str]:
     return staged
 
 
-def tile_loops(b: TraceBuilder, names: Sequence[str], form: ColumnForm, point: Mapping[str, Any]) -> None:
-    """S -> [block, (cluster), step, rows of the step, columns of the slab]."""
-    b.alike(names, lambda tv: _to_tile(b, tv, form, point))
-
-
 def tile_types(point: Mapping[str, Any]) -> list[P]:
-    """The types of these loops, the last two the copy engine's. All steps of rows that stay are asked for at once."""
+    """The types of a tile's loops, the last two the copy engine's. Rows that stay are asked for all at once."""
     turn = P.UNROLL if point["reuse"] == SHARED else P.SERIAL
     return [P.BIDX, *([P.CLUSTER] if point["cluster"] > 1 else []), turn, P.BULK, P.BULK]
-
-
-def _to_tile(b: TraceBuilder, tv: str, form: ColumnForm, point: Mapping[str, Any]) -> None:
-    which, cluster = point["columns"], point["cluster"]
-    batch, columns = form.batch(which), form.columns(which)
-    rows = point["rows"] * point["threads_y"]
-    b.reorder(tv, [*batch, *columns, *form.folded])
-    b.merge(tv, len(batch) + len(columns), len(form.folded))
-    b.merge(tv, len(batch), len(columns))
-    b.split(tv, len(batch), point["threads_x"] * point["vector"])
-    b.merge(tv, 0, len(batch) + 1)
-    block, column = 0, 1
-    b.split(tv, 2, rows * cluster)
-    if cluster > 1:
-        b.split(tv, 3, rows)
-        step, rank, row = 2, 3, 4
-        b.reorder(tv, [block, rank, step, row, column])
-    else:
-        step, row = 2, 3
-        b.reorder(tv, [block, step, row, column])
