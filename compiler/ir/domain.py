@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 from compiler.ir.expr import Expr
 from compiler.ir.form import Form, form_of
@@ -77,6 +78,11 @@ class ScheduledFusion:
     def consumers(self, name: str) -> tuple[TensorOp, ...]:
         return self._read_by.get(name, ())
 
+    @cached_property
+    def facts(self) -> dict[Hashable, Any]:
+        """What was found of the operators and the logical axes, which are the same whatever loops tensors have."""
+        return {}
+
     def with_tensor(self, tensor: TensorView) -> ScheduledFusion:
         """The same fusion with the tensor of that name replaced."""
         return self.with_tensors((tensor,))
@@ -88,7 +94,8 @@ class ScheduledFusion:
         """
         by_name = self.by_name | {t.name: t for t in tensors}
         new = ScheduledFusion(self.fusion, tuple(by_name.values()), self.ops, self.max_registers, self.tmem_regions)
-        new.__dict__.update(by_name=by_name, _made_by=self._made_by, _read_by=self._read_by, _parts=self._parts)
+        handed_on = ("_made_by", "_read_by", "_parts", "facts")
+        new.__dict__.update({name: getattr(self, name) for name in handed_on}, by_name=by_name)
         return new
 
     def with_op(self, op: TensorOp) -> ScheduledFusion:

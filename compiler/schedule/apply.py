@@ -14,6 +14,7 @@ from compiler.ir.tensor import Allocation, TensorOp, TensorView, unscheduled_lik
 from compiler.schedule import inline, steps
 from compiler.schedule.axes import AxisList, merge_partner, order_after, transform
 from compiler.schedule.online import fold_online
+from compiler.schedule.reference import parallelized, propagated, types_like
 from compiler.schedule.refusals import Site, refusals
 from compiler.schedule.refusals.allocation import MadeAllocation
 
@@ -29,6 +30,10 @@ def apply(sf: ScheduledFusion, step: steps.Step) -> ScheduledFusion:
             return sf.with_tensor(_reorder(sf.tensor(name), step))
         case steps.Parallelize():
             return sf.with_tensor(_parallelize(sf.tensor(name), step))
+        case steps.Propagate():
+            return _propagate(sf, step)
+        case steps.ParallelizeLike():
+            return _parallelize_like(sf, step)
         case steps.SetAllocationDomain():
             return sf.with_tensor(_allocate(sf, step))
         case steps.TmemDimsep():
@@ -36,6 +41,8 @@ def apply(sf: ScheduledFusion, step: steps.Step) -> ScheduledFusion:
         case steps.InlineAt():
             t = sf.tensor(name)
             return sf.with_tensor(inline.inlined(sf, t, inline.without_trailing_broadcasts(t, step.position)))
+        case steps.InlineSelectedAt():
+            return inline.inline_selected(sf, step.tensors, step.position)
         case steps.InlineMost():
             return inline.inline_most(sf)
         case steps.ComputeAt():
@@ -116,6 +123,20 @@ def _reorder(t: TensorView, step: steps.Reorder) -> TensorView:
 
 def _parallelize(t: TensorView, step: steps.Parallelize) -> TensorView:
     return replace(t, types=(*t.types[: step.axis], step.type, *t.types[step.axis + 1 :]))
+
+
+def _propagate(sf: ScheduledFusion, step: steps.Propagate) -> ScheduledFusion:
+    try:
+        return propagated(sf, step.tv, step.to, apply)
+    except InvalidStep as error:
+        raise InvalidStep(steps.step_text(step), error.reason, error.fix, error.violations) from None
+
+
+def _parallelize_like(sf: ScheduledFusion, step: steps.ParallelizeLike) -> ScheduledFusion:
+    taken = types_like(sf, step.tv, step.to)
+    for one in taken:
+        _require(step, refusals(Site(sf, one.tv), one))
+    return parallelized(sf, taken)
 
 
 def _allocate(sf: ScheduledFusion, step: steps.SetAllocationDomain) -> TensorView:

@@ -120,6 +120,16 @@ def inline_most(sf: ScheduledFusion, names: Iterable[str] | None = None) -> Sche
     return sf.with_tensors(tensors)
 
 
+def inline_selected(sf: ScheduledFusion, names: Iterable[str], position: int) -> ScheduledFusion:
+    """Each of the tensors inside the first `position` loops of its consumers, or as many as it shares with them."""
+    unmappable = unmappable_axes(sf)
+    tensors = []
+    for t in map(sf.tensor, names):
+        deepest = min(position, max_position(sf, t, position, unmappable))
+        tensors.append(inlined(sf, t, without_trailing_broadcasts(t, deepest)))
+    return sf.with_tensors(tensors)
+
+
 def computed_between(sf: ScheduledFusion, producer: str, consumer: str) -> frozenset[str]:
     """The tensors to inline so that `producer` is computed at `consumer` (nvFuser, inlining).
 

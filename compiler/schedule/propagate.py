@@ -76,7 +76,7 @@ def carry_over(sf: ScheduledFusion, edge: Edge, position: int, apply: Apply) -> 
         needed = (*e.inputs, *e.by) if isinstance(e, Shift) else e.inputs
         at = [loop.index(image) for a in needed if (image := there.get(a)) in loop and image is not None]
         if len(at) == len(needed) and not all(a in there for a in e.outputs):
-            sf = apply(sf, _step(edge.target, e, at))
+            sf = apply(sf, step_like(edge.target, e, at))
     there, loop = _images(sf, edge), sf.tensor(edge.target).loop
     first = dict.fromkeys(loop.index(there[a]) for a in source.loop[:position] if there.get(a) in loop)
     moves = tuple((old, new) for new, old in enumerate(first) if old != new)
@@ -100,7 +100,7 @@ def _leading_to(axes: tuple[IterDomain, ...], exprs: tuple[IdExpr, ...]) -> list
     return found[::-1]
 
 
-def _step(tv: str, e: IdExpr, at: list[int]) -> steps.Step:
+def step_like(tv: str, e: IdExpr, at: list[int]) -> steps.Step:
     """The step that does on the axes at these positions what `e` does."""
     match e:
         case Split():

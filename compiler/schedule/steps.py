@@ -1,8 +1,8 @@
 """Schedule steps as values. Axis numbers refer to the tensor's loop domain at the moment of the step.
 
-The first group is the explicit-schedule vocabulary (docs/contracts.md, "Schedule"); `CacheInput`, `CacheOutput`,
-`Recompute`, `Online`, `SetCache`, `Straddle`, `Multicast`, `Park` and `CapRegisters` say what a finished
-schedule needs besides.
+The first group is the explicit-schedule vocabulary (docs/contracts.md, "Schedule"); `Propagate`, `ParallelizeLike`
+and `InlineSelectedAt` say of many tensors what is said of one; `CacheInput`, `CacheOutput`, `Recompute`, `Online`,
+`SetCache`, `Straddle`, `Multicast`, `Park` and `CapRegisters` say what a finished schedule needs besides.
 """
 
 from __future__ import annotations
@@ -115,6 +115,29 @@ class Parallelize:
 
 
 @dataclass(frozen=True, slots=True)
+class Propagate:
+    """Repeats the transforms of the reference `tv` on the axes of the tensors `to` that its axes are, and puts their
+    loops in its order (nvFuser, propagation of transforms).
+
+    [a, b] -> [a/4, b, 4] of `tv` makes the same of [a, b], and [a/4, 4] of a tensor [a] that b was folded for. What a
+    tensor has of these transforms stays, and so does an axis that is transformed otherwise; loops that are none of the
+    reference's come last.
+    """
+
+    tv: str
+    to: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ParallelizeLike:
+    """Gives the loops of the tensors `to` the parallel types of the loops of the reference `tv` that they are (nvFuser,
+    parallelizeAllLike). Loops that are none of the reference's keep theirs."""
+
+    tv: str
+    to: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class SetAllocationDomain:
     """Fixes the memory order to these loop axes (in this order), then applies `transforms` to that list only.
 
@@ -143,6 +166,15 @@ class InlineAt:
     """Computes the tensor inside the first `position` loops of its consumers."""
 
     tv: str
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class InlineSelectedAt:
+    """Computes each of the tensors inside the first `position` loops of its consumers, or as many as it shares with all
+    of them (nvFuser, inlining: inlineSelectedAt)."""
+
+    tensors: tuple[str, ...]
     position: int
 
 
@@ -305,9 +337,12 @@ Step = (
     | Shift
     | Window
     | Parallelize
+    | Propagate
+    | ParallelizeLike
     | SetAllocationDomain
     | TmemDimsep
     | InlineAt
+    | InlineSelectedAt
     | InlineMost
     | ComputeAt
     | ComputeWith
@@ -333,9 +368,12 @@ _NAMES: dict[str, type[Step]] = {
     "shift": Shift,
     "window": Window,
     "parallelize": Parallelize,
+    "propagate": Propagate,
+    "parallelize_like": ParallelizeLike,
     "set_allocation_domain": SetAllocationDomain,
     "tmem_dimsep": TmemDimsep,
     "inline_at": InlineAt,
+    "inline_selected_at": InlineSelectedAt,
     "inline_most": InlineMost,
     "compute_at": ComputeAt,
     "compute_with": ComputeWith,

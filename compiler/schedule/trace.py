@@ -12,8 +12,9 @@ from typing import Any
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.fusion import Fusion
 from compiler.schedule.apply import apply
+from compiler.schedule.reference import propagated_steps
 from compiler.schedule.start import start
-from compiler.schedule.steps import Step, step_from_json, step_text, step_to_json
+from compiler.schedule.steps import Propagate, Step, Transform, step_from_json, step_text, step_to_json
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,18 @@ class ScheduleTrace:
         for step in self.steps:
             sf = apply(sf, step)
         return sf
+
+    def transforms_of(self, name: str) -> list[Step]:
+        """The transforms of one tensor's loops, with those that propagations repeat on it. Raises InvalidStep or
+        Unsupported."""
+        sf, found = start(self.fusion), list[Step]()
+        for step in self.steps:
+            if isinstance(step, Propagate) and name in step.to:
+                found += propagated_steps(sf, step, name, apply)
+            elif isinstance(step, Transform) and step.tv == name:
+                found.append(step)
+            sf = apply(sf, step)
+        return found
 
     def steps_json(self) -> list[dict[str, Any]]:
         return [step_to_json(s) for s in self.steps]

@@ -11,10 +11,13 @@ from compiler.schedule.inline import max_position, without_trailing_broadcasts
 from compiler.schedule.refusals.registry import Refusal, Site, step_rule
 
 
-@step_rule(steps.InlineAt, steps.ComputeWith)
-def inline_positions_lie_among_the_loops(site: Site, step: steps.InlineAt | steps.ComputeWith) -> Iterator[Refusal]:
+@step_rule(steps.InlineAt, steps.InlineSelectedAt, steps.ComputeWith)
+def inline_positions_lie_among_the_loops(
+    site: Site, step: steps.InlineAt | steps.InlineSelectedAt | steps.ComputeWith
+) -> Iterator[Refusal]:
     """A position is one of the places before, between and after the tensor's loops."""
-    yield from _among_loops(site.name, step.position, len(site.tensor.loop))
+    for name in step.tensors if isinstance(step, steps.InlineSelectedAt) else (site.name,):
+        yield from _among_loops(name, step.position, len(site.sf.tensor(name).loop))
 
 
 @step_rule(steps.ComputeAt)

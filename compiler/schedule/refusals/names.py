@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from compiler.schedule import steps
+from compiler.schedule.reference import logical_axes, reached
 from compiler.schedule.refusals.registry import Refusal, Site, step_rule
 
 _Transform = steps.Split | steps.Merge | steps.Swizzle | steps.Resize | steps.Shift | steps.Window | steps.Parallelize
@@ -19,9 +20,12 @@ _Transform = steps.Split | steps.Merge | steps.Swizzle | steps.Resize | steps.Sh
     steps.Shift,
     steps.Window,
     steps.Parallelize,
+    steps.Propagate,
+    steps.ParallelizeLike,
     steps.SetAllocationDomain,
     steps.TmemDimsep,
     steps.InlineAt,
+    steps.InlineSelectedAt,
     steps.ComputeAt,
     steps.ComputeWith,
     steps.CircularBuffer,
@@ -35,10 +39,37 @@ _Transform = steps.Split | steps.Merge | steps.Swizzle | steps.Resize | steps.Sh
     steps.Multicast,
 )
 def steps_name_tensors_of_the_fusion(site: Site, step: object) -> Iterator[Refusal]:
-    """A step is taken on a tensor that exists."""
-    if site.name not in site.sf.by_name:
-        names = ", ".join(site.sf.by_name)
-        yield Refusal(site.name, site.name, names, f"The tensors are {names}.", f"there is no tensor {site.name}")
+    """A step is taken on tensors that exist."""
+    match step:
+        case steps.Propagate() | steps.ParallelizeLike():
+            named: tuple[str, ...] = (step.tv, *step.to)
+        case steps.InlineSelectedAt():
+            named = step.tensors
+        case _:
+            named = (site.name,)
+    for name in named:
+        if name not in site.sf.by_name:
+            names = ", ".join(site.sf.by_name)
+            yield Refusal(name, name, names, f"The tensors are {names}.", f"there is no tensor {name}")
+
+
+@step_rule(steps.Propagate, steps.ParallelizeLike)
+def references_have_every_axis_of_the_tensors(
+    site: Site, step: steps.Propagate | steps.ParallelizeLike
+) -> Iterator[Refusal]:
+    """Loops come from a tensor that has an axis for each of theirs, through the operators between the two (nvFuser,
+    propagation of transforms: the reference)."""
+    found = reached(site.sf, step.tv, step.to)
+    for name in step.to:
+        if name not in found:
+            own, shared = len(site.sf.tensor(name).logical), len(logical_axes(site.sf, step.tv).get(name, ()))
+            yield Refusal(
+                f"{step.tv} to {name}",
+                f"{shared} axes",
+                f"{own} axes",
+                "Name a reference with every axis, or schedule the tensor by itself.",
+                f"{shared} of the {own} axes of {name} are axes of {step.tv}",
+            )
 
 
 @step_rule(steps.Split, steps.Merge, steps.Swizzle, steps.Resize, steps.Shift, steps.Window, steps.Parallelize)

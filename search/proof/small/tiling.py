@@ -133,14 +133,16 @@ def tilings(trace: ScheduleTrace) -> dict[str, Tiling]:
         if tuple(axis.extent for axis in unscheduled.tensor(name).logical) != shape:
             raise Unsupported("a schedule on other axes than the dimensions of its outputs", _FIX)
     axes = {name: _Axes(shape) for name, shape in shapes.items()}
-    for step in trace.steps:
-        if isinstance(step, steps.Split | steps.Merge | steps.Reorder | steps.Shift) and step.tv in axes:
-            axes[step.tv].apply(step)
+    for name, found in axes.items():
+        for step in trace.transforms_of(name):
+            if isinstance(step, steps.Split | steps.Merge | steps.Reorder | steps.Shift):
+                found.apply(step)
     return {name: found.tiling() for name, found in axes.items()}
 
 
 def with_grid(trace: ScheduleTrace, before: int, after: int) -> tuple[steps.Step, ...]:
-    """The steps with `after` persistent blocks in place of `before`: every tensor's last split of its tile numbers."""
+    """The steps with `after` persistent blocks in place of `before`: in the last split of the tile numbers of every
+    tensor that has steps of its own."""
     last: dict[str, int] = {}
     for number, step in enumerate(trace.steps):
         if isinstance(step, steps.Split) and step.axis == 0 and step.factor == before:

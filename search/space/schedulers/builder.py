@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.fusion import Fusion
@@ -12,7 +13,7 @@ from compiler.ir.pinned import graded, pinned
 from compiler.ir.tensor import TensorView
 from compiler.schedule import steps
 from compiler.schedule.apply import apply
-from compiler.schedule.inline import max_position
+from compiler.schedule.reference import reached
 from compiler.schedule.start import start
 from compiler.schedule.trace import ScheduleTrace
 
@@ -53,15 +54,66 @@ class TraceBuilder:
             self.do(steps.Reorder(tv, tuple((old, new) for new, old in enumerate(order))))
 
     def parallelize(self, tv: str, types: Sequence[ParallelType]) -> None:
-        """One type for each axis; Serial needs no step."""
+        """One type for each axis; Serial needs no step, nor what an axis is already."""
         for axis, type_ in enumerate(types):
-            if type_ is not ParallelType.SERIAL:
+            if type_ not in (ParallelType.SERIAL, self.tensor(tv).types[axis]):
                 self.do(steps.Parallelize(tv, axis, type_))
 
-    def inline(self, tv: str, position: int) -> None:
-        """Computes the tensor inside the first `position` loops of its consumers, or as many as it can share with them:
-        it then keeps more elements in registers (nvFuser, inlining)."""
-        if position:
-            deepest = max_position(self.sf, self.tensor(tv), position)
-            if deepest:
-                self.do(steps.InlineAt(tv, min(position, deepest)))
+    def alike(
+        self,
+        names: Iterable[str],
+        first: Callable[[str], None],
+        others: type[steps.Propagate | steps.ParallelizeLike] = steps.Propagate,
+    ) -> None:
+        """Does `first` to the first of the tensors, the reference, and carries that over to the others. Those that
+        operators do not connect with it have a reference of their own."""
+        waiting = list(names)
+        while waiting:
+            reference = waiting.pop(0)
+            first(reference)
+            found = reached(self.sf, reference, waiting)
+            if found:
+                self.do(others(reference, found))
+            waiting = [name for name in waiting if name not in found]
+
+    def parallelize_alike(self, names: Iterable[str], types: Sequence[ParallelType]) -> None:
+        """One type for each axis of the first of the tensors, and the others' like it."""
+        self.alike(names, lambda tv: self.parallelize(tv, types), steps.ParallelizeLike)
+
+    def split_words(self, words: Mapping[str, int], lanes: int) -> list[list[str]]:
+        """Splits the last axis of tensors that are moved in words of fewer than all lanes: [lanes] -> [word, lane].
+        Returns them, those of equal words together."""
+        groups = []
+        for word in sorted({n for n in words.values() if 1 < n < lanes}):
+            groups.append([name for name in words if words[name] == word])
+            self.alike(groups[-1], partial(self._split_last, word))
+        return groups
+
+    def _split_last(self, word: int, tv: str) -> None:
+        self.split(tv, len(self.tensor(tv).loop) - 1, word)
+
+    def vectorize_words(self, groups: Iterable[Iterable[str]]) -> None:
+        """The types of the last two axes of such tensors."""
+
+        def first(tv: str) -> None:
+            last = len(self.tensor(tv).loop) - 1
+            self.do(steps.Parallelize(tv, last - 1, ParallelType.UNROLL))
+            self.do(steps.Parallelize(tv, last, ParallelType.VECTORIZE))
+
+        for names in groups:
+            self.alike(names, first, steps.ParallelizeLike)
+
+    def vectorize(self, names: Iterable[str]) -> None:
+        """Makes the last axis of each of the tensors a word."""
+
+        def first(tv: str) -> None:
+            self.do(steps.Parallelize(tv, len(self.tensor(tv).loop) - 1, ParallelType.VECTORIZE))
+
+        self.alike(names, first, steps.ParallelizeLike)
+
+    def inline(self, names: Iterable[str], position: int) -> None:
+        """Computes the tensors inside the first `position` loops of their consumers, or as many as they can share with
+        them: they then keep more elements in registers (nvFuser, inlining)."""
+        tensors = tuple(names)
+        if position and tensors:
+            self.do(steps.InlineSelectedAt(tensors, position))

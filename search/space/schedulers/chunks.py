@@ -90,22 +90,20 @@ class _ChunksTrace:
         for name, register in zip(outputs, stored, strict=True):
             b.do(steps.CacheOutput(name, register, MemoryType.LOCAL))
         threaded = [op.output for op in b.sf.ops if op.output not in shared]
-        for name in threaded:
-            self.thread_loops(name, beside.get(name, p["vector"]))
-        for tile, source in shared.items():
-            self.tile_copy(tile, source)
-        for name in threaded:
-            word = beside.get(name, p["vector"])
-            is_vector = name in beside or name in outputs or is_packed_cast(b, name)
-            lanes = [P.VECTORIZE] if is_vector and word == p["vector"] else [P.UNROLL]
-            words = [P.VECTORIZE] if 1 < word < p["vector"] else []
-            b.parallelize(name, [P.BIDX, P.TIDX, P.UNROLL, P.UNROLL, *lanes, *words])
+        vector = p["vector"]
+        from_last = [*reversed(threaded)]
+        from_last.sort(key=lambda name: 1 < beside.get(name, vector) < vector)
+        b.alike(from_last, self.to_threads)
+        in_words = b.split_words(beside, vector)
+        self.tile_copies(shared)
+        b.parallelize_alike(from_last, [P.BIDX, P.TIDX, P.UNROLL, P.UNROLL, P.UNROLL])
+        b.vectorize_words(in_words)
+        moved = [name for name in threaded if name in beside or name in outputs or is_packed_cast(b, name)]
+        b.vectorize(name for name in moved if beside.get(name, vector) == vector)
         between = [n for n in threaded if n not in (*beside, *stored, *outputs)]
         inline_body(b, between, stored, LANE)
-        for name in beside:
-            b.inline(name, 2)
-        for tile in shared:
-            b.inline(tile, 1)
+        b.inline(beside, 2)
+        b.inline(shared, 1)
         set_cache(b, list(outputs), p["cache_store"])
         return b.trace()
 
@@ -122,8 +120,8 @@ class _ChunksTrace:
             found[loaded] = 1 if repeats else space.lanes(o, "1d", self.point["vector"])
         return found
 
-    def thread_loops(self, tv: str, word: int) -> None:
-        """[tile, thread, turn, step, lane]; the lanes of narrower words are two axes."""
+    def to_threads(self, tv: str) -> None:
+        """[tile, thread, turn, step, lane]."""
         b, p, batch = self.b, self.point, self.found.batch
         b.merge(tv, 0, batch)
         b.split(tv, 0, p["steps"] * p["chunks"])
@@ -132,8 +130,12 @@ class _ChunksTrace:
         b.split(tv, 2, p["vector"])
         b.split(tv, 2, p["threads"])
         b.reorder(tv, [0, 3, 2, 1, 4])
-        if 1 < word < p["vector"]:
-            b.split(tv, LANE, word)
+
+    def tile_copies(self, shared: Mapping[str, ChunkSource]) -> None:
+        """[tile, run] or, copied by threads, [tile, thread, turn, word]: the tile as it lies in memory, or its rows
+        longer by a word."""
+        for tile, source in shared.items():
+            self.tile_copy(tile, source)
 
     def tile_copy(self, tv: str, source: ChunkSource) -> None:
         """[tile, run] or, copied by threads, [tile, thread, turn, word]: the tile as it lies in memory, or its rows

@@ -26,7 +26,6 @@ from compiler.ir.iter_domain import MemoryType, ParallelType
 from compiler.ir.ops import VIEWS, OpKind
 from compiler.ir.tensor import TensorOp
 from compiler.schedule import steps
-from compiler.schedule.inline import max_position
 from compiler.schedule.online import online_sums
 from compiler.schedule.start import start
 from compiler.schedule.trace import ScheduleTrace
@@ -41,7 +40,7 @@ from search.space.schedulers.column_passes import (
     split_passes,
 )
 from search.space.schedulers.column_space import ONLINE, column_space
-from search.space.schedulers.column_staging import stage, stageable, tile_loops
+from search.space.schedulers.column_staging import stage, stageable, tile_types
 from search.space.schedulers.column_words import WORDS, straddling
 from search.space.schedulers.pointwise_body import MATH, is_packed_cast, set_cache
 from search.space.schedulers.rings import turn
@@ -102,17 +101,9 @@ class _ColumnTrace:
         b, p, form = self.b, self.point, self.form
         if p["load"] == "tma":
             self.staged = stage(b, stageable(form, b.sf, p["columns"]), stays=p["reuse"] == SHARED)
-        for op in b.sf.ops:
-            if op.output in self.staged:
-                tile_loops(b, op.output, form, p)
-                continue
-            if is_column(b.sf, b.tensor(op.output)):
-                self.column_loops(op.output)
-            else:
-                self.row_loops(op.output)
-            self.lanes(op)
-        for op in reversed(b.sf.ops):
-            self.inline(op)
+        self.loops()
+        b.parallelize_alike(self.staged, tile_types(p))
+        self.inline()
         turn(b, self.staged, p, (p["threads_x"], p["threads_y"]))
         set_cache(b, self.last_reads(), p["cache_load"])
         set_cache(b, [a.first for a in form.stores], p["cache_store"])
@@ -135,64 +126,82 @@ class _ColumnTrace:
 
     # Loops -----------------------------------------------------------------------------------------------------------
 
-    def row_loops(self, tv: str) -> None:
-        """S -> [block, (cluster), step, thread row, thread column, row, lane]."""
+    def loops(self) -> None:
+        """The loops of all tensors of threads, and their types: those of the first reduction, the reference, and what
+        others have of them. The lane axis: words of a global access, pairs of a cast next to one, else unrolled."""
+        b, vector = self.b, self.point["vector"]
+        ops = sorted((op for op in b.sf.ops if op.output not in self.staged), key=self.is_less_than_the_space)
+        names = [op.output for op in ops]
+        b.alike([*names, *self.staged], self.to_slabs)
+        b.alike(names, self.to_threads)
+        b.alike(self.staged, self.to_tiles)
+        lanes = {op.output: self.word(op) for op in ops}
+        in_words = b.split_words(lanes, vector)
+        whole_first = sorted(names, key=lambda n: 1 < lanes[n] < vector)
+        b.alike([*whole_first, *self.staged], lambda tv: b.parallelize(tv, self.types(tv)), steps.ParallelizeLike)
+        b.vectorize_words(in_words)
+        b.do(*(steps.Straddle(n) for n in names if n in self.words))
+        b.vectorize(n for n in names if lanes[n] == vector > 1 or n in self.words)
+
+    def is_less_than_the_space(self, op: TensorOp) -> tuple[bool, bool]:
+        """Orders operators: reductions first, then others that make tensors with all axes."""
+        return is_column(self.b.sf, self.b.tensor(op.output)), not is_reduction(op)
+
+    def to_slabs(self, tv: str) -> None:
+        """S -> [block, slab, step, (block of the cluster), rows of the step]; of a tensor over the kept dimensions
+        [block, slab]."""
         b, p, which = self.b, self.point, self.point["columns"]
         batch, columns = self.form.batch(which), self.form.columns(which)
-        b.reorder(tv, [*batch, *columns, *self.form.folded])
-        b.merge(tv, len(batch) + len(columns), len(self.form.folded))
-        self.kept_loops(tv, len(batch), len(columns))
-        block, tx, lane = range(3)
-        rows, ty = p["rows"], p["threads_y"]
-        b.split(tv, 3, rows * ty * self.cluster)
-        if self.cluster > 1:
-            b.split(tv, 4, rows * ty)
-            b.split(tv, 5, ty)
-            step, cluster, row, thread = range(3, 7)
-            b.reorder(tv, [block, cluster, step, thread, tx, row, lane])
-            kinds = [P.BIDX, P.CLUSTER, P.SERIAL, P.TIDY, P.TIDX, P.UNROLL]
+        if is_column(b.sf, b.tensor(tv)):
+            b.reorder(tv, [self.form.kept.index(d) for d in (*batch, *columns)])
         else:
-            b.split(tv, 4, ty)
-            step, row, thread = range(3, 6)
-            b.reorder(tv, [block, step, thread, tx, row, lane])
-            kinds = [P.BIDX, P.SERIAL, P.TIDY, P.TIDX, P.UNROLL]
-        b.parallelize(tv, kinds)
+            b.reorder(tv, [*batch, *columns, *self.form.folded])
+            b.merge(tv, len(batch) + len(columns), len(self.form.folded))
+        b.merge(tv, len(batch), len(columns))
+        b.split(tv, len(batch), p["threads_x"] * p["vector"])
+        b.merge(tv, 0, len(batch) + 1)
+        if not is_column(b.sf, b.tensor(tv)):
+            rows = p["rows"] * p["threads_y"]
+            b.split(tv, 2, rows * self.cluster)
+            if self.cluster > 1:
+                b.split(tv, 3, rows)
 
-    def column_loops(self, tv: str) -> None:
-        """The kept dimensions -> [block, thread column, lane]."""
-        b, which, kept = self.b, self.point["columns"], self.form.kept
-        batch, columns = self.form.batch(which), self.form.columns(which)
-        b.reorder(tv, [kept.index(d) for d in (*batch, *columns)])
-        self.kept_loops(tv, len(batch), len(columns))
-        b.parallelize(tv, [P.BIDX, P.TIDX])
-
-    def kept_loops(self, tv: str, batch: int, columns: int) -> None:
-        """[batch.., columns.., rest] -> [block, thread column, lane, rest]."""
+    def to_threads(self, tv: str) -> None:
+        """[block, slab, step, (cluster), rows] -> [block, (cluster), step, thread row, thread column, row, lane];
+        [block, slab] -> [block, thread column, lane]."""
         b, p = self.b, self.point
-        b.merge(tv, batch, columns)
-        b.split(tv, batch, p["threads_x"] * p["vector"])
-        b.split(tv, batch + 1, p["vector"])
-        b.merge(tv, 0, batch + 1)
+        b.split(tv, 1, p["vector"])
+        if is_column(b.sf, b.tensor(tv)):
+            return
+        cluster = [4] if self.cluster > 1 else []
+        row = 4 + len(cluster)
+        b.split(tv, row, p["threads_y"])
+        block, tx, lane, step = range(4)
+        b.reorder(tv, [block, *cluster, step, row + 1, tx, row, lane])
 
-    def lanes(self, op: TensorOp) -> None:
-        """The lane axis: words of a global access, pairs of a cast next to one, else unrolled."""
-        b, name = self.b, op.output
-        at = len(b.tensor(name).loop) - 1
-        kind = P.UNROLL
-        if self.accesses_memory(op) and not b.tensor(name).loop[at].is_broadcast:
-            found = next(a for a in self.form.accesses if a.first == name)
-            word = self.form.width(found, self.point["columns"], self.point["vector"])
-            if 1 < word < self.point["vector"] and name not in self.words:
-                b.split(name, at, word)
-                b.do(steps.Parallelize(name, at, P.UNROLL))
-                at += 1
-            kind = P.VECTORIZE if word > 1 else P.UNROLL
-            if name in self.words:
-                b.do(steps.Straddle(name))
-                kind = P.VECTORIZE
-        elif self.is_packed(op) and self.point["vector"] > 1 and not b.tensor(name).loop[at].is_broadcast:
-            kind = P.VECTORIZE
-        b.do(steps.Parallelize(name, at, kind))
+    def to_tiles(self, tv: str) -> None:
+        """[block, slab, step, (cluster), rows] -> [block, (cluster), step, rows of the step, columns of the slab]."""
+        cluster = [3] if self.cluster > 1 else []
+        self.b.reorder(tv, [0, *cluster, 2, 3 + len(cluster), 1])
+
+    def types(self, tv: str) -> list[P]:
+        """The types of these loops, lanes one after the other."""
+        if is_column(self.b.sf, self.b.tensor(tv)):
+            return [P.BIDX, P.TIDX, P.UNROLL]
+        cluster = [P.CLUSTER] if self.cluster > 1 else []
+        return [P.BIDX, *cluster, P.SERIAL, P.TIDY, P.TIDX, P.UNROLL, P.UNROLL]
+
+    def word(self, op: TensorOp) -> int:
+        """Elements by which a tensor is moved, or converted; 1 for what is computed one by one."""
+        vector = int(self.point["vector"])
+        if self.b.tensor(op.output).loop[-1].is_broadcast:
+            return 1
+        if op.output in self.words:
+            return vector
+        if self.accesses_memory(op):
+            found = next(a for a in self.form.accesses if a.first == op.output)
+            return int(self.form.width(found, self.point["columns"], vector))
+        return vector if self.is_packed(op) else 1
 
     def accesses_memory(self, op: TensorOp) -> bool:
         """True for an operator that moves data from or to global memory, or from a shared copy of it."""
@@ -219,20 +228,23 @@ class _ColumnTrace:
 
     # Inlining --------------------------------------------------------------------------------------------------------
 
-    def inline(self, op: TensorOp) -> None:
-        """Where a tensor is computed: once a block, ahead of a step's rows, for all lanes of a row, or lane by lane."""
+    def inline(self) -> None:
+        """Where tensors are computed: once a block, ahead of a step's rows, for all lanes of a row, or lane by lane."""
+        b = self.b
+        positions: dict[int, list[str]] = {}
+        for op in b.sf.ops:
+            if not self.is_global(op.output):
+                positions.setdefault(self.position(op), []).append(op.output)
+        for position, names in sorted(positions.items()):
+            b.inline(names, position)
+
+    def position(self, op: TensorOp) -> int:
+        """How many loops of its consumers a tensor is computed in."""
         b, name = self.b, op.output
-        t = b.tensor(name)
-        if self.is_global(name):
-            return
         if name in self.staged:
-            wanted = self.row_at - (3 if self.point["reuse"] == SHARED else 2)
-        elif is_reduction(op) or not is_full(b.sf, t) or name in self.passes.kept:
-            wanted = 1
-        elif name in self.loads:
-            wanted = self.row_at
-        elif any(self.is_global(c.output) for c in b.sf.consumers(name)):
-            wanted = self.row_at + 1
-        else:
-            wanted = self.row_at + 2
-        b.inline(name, min(wanted, max_position(b.sf, t, wanted)))
+            return self.row_at - (3 if self.point["reuse"] == SHARED else 2)
+        if is_reduction(op) or not is_full(b.sf, b.tensor(name)) or name in self.passes.kept:
+            return 1
+        if name in self.loads:
+            return self.row_at
+        return self.row_at + (1 if any(self.is_global(c.output) for c in b.sf.consumers(name)) else 2)

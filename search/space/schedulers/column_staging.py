@@ -74,28 +74,7 @@ def stage(b: TraceBuilder, names: tuple[str, ...], *, stays: bool) -> list[str]:
     return staged
 
 
-def tile_loops(b: TraceBuilder, tv: str, form: ColumnForm, point: Mapping[str, Any]) -> None:
-    """S -> [block, (cluster), step, rows of the step, columns of the slab], the last two the copy engine's.
-
-    All steps of rows that stay are asked for at once.
-    """
-    which, cluster = point["columns"], point["cluster"]
-    batch, columns = form.batch(which), form.columns(which)
-    rows = point["rows"] * point["threads_y"]
-    b.reorder(tv, [*batch, *columns, *form.folded])
-    b.merge(tv, len(batch) + len(columns), len(form.folded))
-    b.merge(tv, len(batch), len(columns))
-    b.split(tv, len(batch), point["threads_x"] * point["vector"])
-    b.merge(tv, 0, len(batch) + 1)
-    block, column = 0, 1
+def tile_types(point: Mapping[str, Any]) -> list[P]:
+    """The types of a tile's loops, the last two the copy engine's. Rows that stay are asked for all at once."""
     turn = P.UNROLL if point["reuse"] == SHARED else P.SERIAL
-    b.split(tv, 2, rows * cluster)
-    if cluster > 1:
-        b.split(tv, 3, rows)
-        step, rank, row = 2, 3, 4
-        b.reorder(tv, [block, rank, step, row, column])
-        b.parallelize(tv, [P.BIDX, P.CLUSTER, turn, P.BULK, P.BULK])
-    else:
-        step, row = 2, 3
-        b.reorder(tv, [block, step, row, column])
-        b.parallelize(tv, [P.BIDX, turn, P.BULK, P.BULK])
+    return [P.BIDX, *([P.CLUSTER] if point["cluster"] > 1 else []), turn, P.BULK, P.BULK]

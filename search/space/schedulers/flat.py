@@ -11,7 +11,7 @@ same of an operand may get it by one copy for all of a cluster (`multicasts`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -105,14 +105,16 @@ class _FlatTrace:
             threaded = [name for name in threaded if name not in outputs]
         words = self.words(loaded, staged_out)
         words |= {shared: words[register] for shared, register in copied.items()}
-        for name in threaded:
-            boxes = 1 if name in copied else self.boxes if name in staged_out else 0
-            self.thread_loops(name, boxes=boxes, word=words.get(name, p["vector"]))
-        for name in staged_in if not copied else ():
-            self.tile_copy(name, "tma" if name in sent else p["load"])
-        for name in outputs if staged_out else ():
-            self.tile_copy(name, p["store"])
-        self.parallel_and_inline(loaded, stored, threaded, staged_in, staged_out, words)
+        copies = {name: "tma" if name in sent else p["load"] for name in (() if copied else staged_in)}
+        copies |= dict.fromkeys(outputs if staged_out else (), p["store"])
+        in_boxes = [name for name, how in copies.items() if self.is_in_boxes(name, how)]
+        b.alike((*reversed(threaded), *(name for name in copies if name not in in_boxes)), self.to_tiles)
+        b.alike(in_boxes, self.to_boxes)
+        for name in (*copied, *staged_out):
+            self.set_tile_allocation(name, boxes=1 if name in copied else self.boxes)
+        self.thread_loops(loaded, threaded, staged_in, staged_out, words, copies)
+        self.tile_copies(copies, in_boxes)
+        self.inline(loaded, stored, threaded, staged_in, staged_out)
         # What blocks or rows read again is to stay in the caches.
         direct = [n for n in loaded if n not in staged_in.values() and self.space.is_stream(self.operand(n))]
         set_cache(b, direct, p["cache_load"])
@@ -177,16 +179,12 @@ class _FlatTrace:
 
     # Loops -----------------------------------------------------------------------------------------------------------
 
-    def to_tiles(self, tv: str, inner_split: int) -> int:
-        """Merges and splits to [tile, rows.., columns]; `inner_split` is the factor of the innermost view dimension.
-
-        Returns the number of leading tile axes (1, or 2 where blocks are persistent, [block, iteration], or share what
-        a multicast brings, [cluster, block of it]).
-        """
+    def to_tiles(self, tv: str) -> None:
+        """Merges and splits to [tile.., rows.., columns]."""
         b, space = self.b, self.space
         if not self.two_d:
             b.merge(tv, 0, len(space.shape))
-            b.split(tv, 0, inner_split)
+            b.split(tv, 0, self.cols)
         else:
             for at, group in enumerate(space.groups):
                 b.merge(tv, at, len(group))
@@ -211,7 +209,7 @@ class _FlatTrace:
                 self.sweep(tv, outer)
             b.merge(tv, 0, outer + (self.swept > 0))
             columns = inside[-1] + 1
-            b.split(tv, columns, inner_split)
+            b.split(tv, columns, self.cols)
             if parts := space.swept_parts(self.point["tile_order"]):
                 b.split(tv, columns, -(-b.tensor(tv).loop[columns].extent // parts))
                 b.reorder(tv, [columns, 0, columns + 1, *inside, columns + 2])
@@ -220,7 +218,7 @@ class _FlatTrace:
                 tiles = [columns, 0] if self.point["tile_order"] == "rows_inner" else [0, columns]
                 b.reorder(tv, [*tiles, *inside, columns + 1])
                 b.merge(tv, 0)
-        return self.persist(tv)
+        self.persist(tv)
 
     def cut_rows_apart(self, tv: str, at: int) -> None:
         """[.., rows, columns] -> [.., row tiles, thread rows, rows of a thread, columns]: those of a thread begin
@@ -251,30 +249,72 @@ class _FlatTrace:
         axes = range(outer + 3)
         self.b.reorder(tv, [*axes[:repeating], at, *(a for a in axes[repeating:] if a != at)])
 
-    def persist(self, tv: str) -> int:
-        if self.multicasts is not None:
-            return 2
-        if not self.point["blocks_per_sm"]:
-            return 1
-        self.b.split(tv, 0, self.point["blocks_per_sm"] * self.sm_count)
-        self.b.reorder(tv, [1, 0, *range(2, len(self.b.tensor(tv).loop))])
-        return 2
+    def persist(self, tv: str) -> None:
+        """[tile, ..] -> [block, iteration, ..] where blocks are persistent."""
+        if self.point["blocks_per_sm"] and self.multicasts is None:
+            self.b.split(tv, 0, self.point["blocks_per_sm"] * self.sm_count)
+            self.b.reorder(tv, [1, 0, *range(2, len(self.b.tensor(tv).loop))])
 
     @property
     def boxes(self) -> int:
         """Boxes beside each other in a tile that is stored from shared memory."""
         return self.cols // self.box if self.point["store"] == "tma" else 1
 
-    def thread_loops(self, tv: str, boxes: int, word: int) -> None:
-        """[tile.., rows, columns] -> [tile.., thread row, thread column, column step, row, lane].
+    def thread_loops(
+        self,
+        loaded: list[str],
+        threaded: list[str],
+        staged_in: dict[str, str],
+        staged_out: dict[str, str],
+        words: Mapping[str, int],
+        copies: Iterable[str],
+    ) -> None:
+        """All loops of the tensors of threads inside the tile, and their types, those of tiles for `copies` too. Lanes
+        of a tensor that is moved in narrower words are two axes: word, lane."""
+        b, vector = self.b, self.point["vector"]
+        from_last = [*reversed(threaded)]
+        from_last.sort(key=lambda name: 1 < words.get(name, vector) < vector)
+        b.alike(from_last, self.to_threads)
+        in_words = b.split_words({name: words[name] for name in threaded if name in words}, vector)
+        b.parallelize_alike([*from_last, *copies], [*self.tile_types, *self.thread_types, *self.held_types, P.UNROLL])
+        b.vectorize_words(in_words)
+        b.do(*(steps.Straddle(name) for name in loaded if self.straddles(self.operand(name))))
+        ends = staged_out or b.sf.outputs
+        whole = []
+        for name in threaded:
+            repeats = b.tensor(name).loop[-1].is_broadcast
+            moved = (name in loaded and not repeats) or name in ends or name in staged_in
+            if words.get(name, vector) == vector and (moved or is_packed_cast(b, name)):
+                whole.append(name)
+        b.vectorize(whole)
 
-        The lanes of a tensor that is moved in narrower words are two axes: word, lane. `boxes`: of a shared tile, how
-        many lie in it one behind the other; 0 for registers.
-        """
-        b, p = self.b, self.point
-        lead = self.to_tiles(tv, self.cols)
-        if boxes:
-            self.set_tile_allocation(tv, lead, boxes)
+    @property
+    def lead(self) -> int:
+        """Leading axes of a tile: 1, or 2 where blocks are persistent, [block, iteration], or share what a multicast
+        brings, [cluster, block of it]."""
+        return 2 if self.point["blocks_per_sm"] or self.multicasts is not None else 1
+
+    @property
+    def tile_types(self) -> list[P]:
+        return [P.BIDX, P.CLUSTER if self.multicasts is not None else P.SERIAL][: self.lead]
+
+    @property
+    def thread_types(self) -> list[P]:
+        return [P.TIDY, P.TIDX] if self.two_d else [P.TIDX]
+
+    @property
+    def held_types(self) -> list[P]:
+        """Of what a thread has, but the lanes of a vector."""
+        return [P.UNROLL] * (3 if self.held > 1 else 2 if self.two_d else 1)
+
+    @property
+    def lane_at(self) -> int:
+        """Where the lanes stand among the axes of a tensor of threads."""
+        return self.lead + len(self.thread_types) + len(self.held_types)
+
+    def to_threads(self, tv: str) -> None:
+        """[tile.., rows, columns] -> [tile.., thread row, thread column, column step, row, lane]."""
+        b, p, lead = self.b, self.point, self.lead
         at = lead
         if self.two_d:
             at += 3 if self.held > 1 else 2
@@ -289,12 +329,10 @@ class _FlatTrace:
         else:
             step, tx, lane = range(lead, lead + 3)
             b.reorder(tv, [*tile, tx, step, lane])
-        if 1 < word < p["vector"]:
-            b.split(tv, lane, word)
 
-    def set_tile_allocation(self, tv: str, lead: int, boxes: int) -> None:
+    def set_tile_allocation(self, tv: str, boxes: int) -> None:
         """Lays a shared tile out as the boxes that the copy engine walks: [box, rows, box columns]."""
-        b = self.b
+        b, lead = self.b, self.lead
         columns = len(b.tensor(tv).loop) - 1
         if boxes == 1:
             b.do(steps.SetAllocationDomain(tv, tuple(range(columns + 1))))
@@ -304,75 +342,59 @@ class _FlatTrace:
         b.do(steps.SetAllocationDomain(tv, order))
         b.merge(tv, columns)
 
-    def tile_copy(self, tv: str, how: str) -> None:
-        """Loops of a bulk copy of a tile: [tile.., box, rows, columns] with the engine's axes last."""
-        b = self.b
-        if how == "bulk":
-            lead = self.to_tiles(tv, self.cols)
-            row = [P.UNROLL] if self.two_d else []
-            b.parallelize(tv, [*[P.SERIAL] * lead, *row, P.BULK])
-            return
-        boxes = self.cols // self.box
-        is_load = b.tensor(tv).memory is MemoryType.SHARED
+    def is_in_boxes(self, tv: str, how: str) -> bool:
+        """Whether a tile of the one-dimensional view is copied as rows of a box."""
         # Of a tensor that is one tile, the rows of the box would be one dimension with its columns.
         is_cut = not self.two_d and self.space.elems % self.box == 0 and self.space.elems > self.cols
-        if is_load and is_cut and 1 < boxes <= TENSOR_MAP_BOX:
-            self.flat_box_copy(tv, boxes)
-            return
-        lead = self.to_tiles(tv, self.cols)
-        columns = lead + (1 if self.two_d else 0)
-        repeats = self.two_d and b.tensor(tv).loop[lead].is_broadcast
-        row = [P.SERIAL if repeats else P.BULK] if self.two_d else []
-        if boxes == 1:
-            b.parallelize(tv, [*[P.SERIAL] * lead, *row, P.BULK])
-            return
-        b.split(tv, columns, self.box)
-        b.reorder(tv, [*range(lead), columns, *range(lead, columns), columns + 1])
-        b.parallelize(tv, [*[P.SERIAL] * lead, P.UNROLL, *row, P.BULK])
+        is_load = self.b.tensor(tv).memory is MemoryType.SHARED
+        return how == "tma" and is_load and is_cut and 1 < self.cols // self.box <= TENSOR_MAP_BOX
 
-    def flat_box_copy(self, tv: str, boxes: int) -> None:
+    def to_boxes(self, tv: str) -> None:
         """The one-dimensional view as rows of one box width: [tile.., rows of the box, columns of the box]."""
         b = self.b
         b.merge(tv, 0, len(self.space.shape))
         b.split(tv, 0, self.box)
-        b.split(tv, 0, boxes)
-        lead = self.persist(tv)
-        b.parallelize(tv, [*[P.SERIAL] * lead, P.BULK, P.BULK])
+        b.split(tv, 0, self.cols // self.box)
+        self.persist(tv)
 
-    # Parallel types and inlining -------------------------------------------------------------------------------------
+    def tile_copies(self, copies: Mapping[str, str], in_boxes: Sequence[str]) -> None:
+        """Loops of bulk copies of a tile inside it: [tile.., box, rows, columns] with the engine's axes last."""
+        b, lead = self.b, self.lead
+        cut = [n for n, how in copies.items() if how == "tma" and n not in in_boxes and self.cols > self.box]
+        columns = lead + self.two_d
+        order = [*range(lead), columns, *range(lead, columns), columns + 1]
 
-    def parallel_and_inline(
+        def cut_boxes(tv: str) -> None:
+            b.split(tv, columns, self.box)
+            b.reorder(tv, order)
+
+        b.alike(cut, cut_boxes)
+        by_types: dict[tuple[P, ...], list[str]] = {}
+        for name, how in copies.items():
+            axes = b.tensor(name).loop
+            repeats = self.two_d and axes[-2].is_broadcast
+            row = P.UNROLL if how == "bulk" else P.SERIAL if repeats else P.BULK
+            rows = [row] if self.two_d or name in in_boxes else []
+            boxes = [P.UNROLL] if name in cut else []
+            by_types.setdefault((*self.tile_types, *boxes, *rows, P.BULK), []).append(name)
+        for types, names in by_types.items():
+            b.parallelize_alike(names, types)
+
+    # Inlining --------------------------------------------------------------------------------------------------------
+
+    def inline(
         self,
         loaded: list[str],
         stored: list[str],
         threaded: list[str],
         staged_in: dict[str, str],
         staged_out: dict[str, str],
-        words: Mapping[str, int],
     ) -> None:
+        """Where tensors are computed: tiles once, loads ahead of all columns, the rest with what is stored."""
         b, p = self.b, self.point
-        lead = 2 if p["blocks_per_sm"] or self.multicasts is not None else 1
-        for op in b.sf.ops:
-            b.parallelize(op.output, [P.BIDX] if self.multicasts is None else [P.BIDX, P.CLUSTER])
-        threads = [P.TIDY, P.TIDX] if self.two_d else [P.TIDX]
-        unrolled = [P.UNROLL] * (3 if self.held > 1 else 2 if self.two_d else 1)
-        lane_at = lead + len(threads) + len(unrolled)
-        ends = list(b.sf.outputs) if not staged_out else list(staged_out)
-        for name in loaded:
-            if self.straddles(self.operand(name)):
-                b.do(steps.Straddle(name))
-        for name in threaded:
-            repeats = b.tensor(name).loop[-1].is_broadcast
-            word = words.get(name, p["vector"])
-            vector = (name in loaded and not repeats) or name in ends or name in staged_in or is_packed_cast(b, name)
-            lanes = [P.VECTORIZE] if vector and word == p["vector"] else [P.UNROLL]
-            kinds = [*threads, *unrolled, *lanes, *([P.VECTORIZE] if 1 < word < p["vector"] else [])]
-            for axis, type_ in enumerate(kinds, start=lead):
-                b.do(steps.Parallelize(name, axis, type_))
+        ends = staged_out or b.sf.outputs
         between = [n for n in threaded if n not in (*loaded, *stored, *ends, *staged_in)]
-        inline_body(b, between, stored, lane_at)
-        for name in loaded:
-            b.inline(name, lead + len(threads))
-        for shared in (*staged_in, *staged_out):
-            b.inline(shared, lead)
+        inline_body(b, between, stored, self.lane_at)
+        b.inline(loaded, self.lead + len(self.thread_types))
+        b.inline((*staged_in, *staged_out), self.lead)
         turn(b, staged_in, p, (p["threads_x"], p["threads_y"]))

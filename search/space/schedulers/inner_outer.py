@@ -19,7 +19,6 @@ from typing import Any
 from compiler.arch import Arch
 from compiler.errors import Unsupported
 from compiler.ir.fusion import Fusion
-from compiler.ir.iter_domain import ParallelType
 from compiler.schedule.start import start
 from compiler.schedule.trace import ScheduleTrace
 from search.space.schedulers.builder import TraceBuilder
@@ -30,8 +29,6 @@ from search.space.schedulers.row import RowTrace
 from search.space.schedulers.row_facts import APART, AS_THEY_ARE, steps_of
 from search.space.schedulers.row_shape import RowShape, computed_across, fold_sets, is_full
 from search.space.space import Space
-
-P = ParallelType
 
 _FIXED: Mapping[str, Any] = {"rows_begin": AS_THEY_ARE, "fold": APART, "unroll": 1, "blocks_per_sm": 1, "parked": 0}
 """What knobs of the row scheduler say that these rows have no choice of: columns stay with their threads."""
@@ -94,7 +91,8 @@ class _InnerOuterTrace(RowTrace):
                 at += 1
 
     def to_blocks(self, tv: str) -> None:
-        """[group, row, ...] -> [group, iteration, row of the block, ...]."""
+        """[group, iteration, row of the block, ...]."""
+        self.to_rows(tv)
         if tv not in self.across:
             self.b.split(tv, 1, self.point["rows"])
 
@@ -118,10 +116,6 @@ class _InnerOuterTrace(RowTrace):
         repeats = all(logical[d].is_broadcast or logical[d].extent == 1 for d in self.rows.crossed)
         return self.point["operands"] == HELD and not self.loads[name].in_kept and repeats
 
-    def loops(self, tv: str) -> None:
-        """All loops of a tensor of threads, and their types."""
-        if tv not in self.across:
-            super().loops(tv)
-            return
-        self.to_rows(tv)
-        self.row_loops(tv, [P.BIDX])
+    def has_row(self, tv: str) -> bool:
+        """Whether a tensor has an axis for the elements of a row."""
+        return tv in self.across or super().has_row(tv)

@@ -63,10 +63,8 @@ def inline_body(b: TraceBuilder, between: list[str], stored: list[str], position
         or any(op.output not in inside or is_packed_cast(b, op.output) for op in b.sf.consumers(name))
     }
     whole = complete_vectors([op for op in b.sf.ops if op.output in inside | kept], whole | kept)
-    for name in between:
-        b.inline(name, position if name in whole else position + 1)
-    for name in stored:
-        b.inline(name, position)
+    b.inline((name for name in between if name not in whole), position + 1)
+    b.inline((name for name in (*between, *stored) if name in whole), position)
 
 
 def complete_vectors(ops: Sequence[TensorOp], whole: set[str]) -> set[str]:

@@ -129,11 +129,7 @@ class RowTrace:
         for name in list(self.loads):
             self.loads |= {copy: self.loads[name] for copy in passes if copy.startswith(f"{name}_p")}
         b.do(*(steps.Straddle(name) for name in self.loads if self.comes_in_words(name)))
-        for op in b.sf.ops:
-            if op.output in self.sent or (op.output in self.staged and op.output not in self.copied):
-                self.shared_loops(op.output)
-            else:
-                self.loops(op.output)
+        self.loops()
         self.inline(kept)
         self.cache_hints(passes)
         self.park(kept)
@@ -204,27 +200,65 @@ class RowTrace:
             b.merge(tv, 1, len(rows.folded))
 
     def to_blocks(self, tv: str) -> None:
-        """[kept, ...] -> [row block, (iteration,) row of the block, ...]."""
+        """[row block, (iteration,) row of the block, ...]."""
+        self.to_rows(tv)
         b, p = self.b, self.point
         b.split(tv, 0, p["rows"])
         if p["blocks_per_sm"]:
             b.split(tv, 0, persistent_grid(self.sm_count, p["blocks_per_sm"], p["cluster"]))
             b.reorder(tv, [1, 0, *range(2, len(b.tensor(tv).loop))])
 
-    def loops(self, tv: str) -> None:
-        """All loops of a tensor of threads, and their types."""
-        self.to_rows(tv)
-        self.to_blocks(tv)
-        types = [P.BIDX, *[P.SERIAL] * (self.lead - 1), P.TIDY]
-        if is_full(self.b.tensor(tv), self.rank):
-            self.row_loops(tv, types)
-        else:
-            self.b.parallelize(tv, types)
+    def loops(self) -> None:
+        """The loops of all tensors, and their types: those of the first reduction, the reference, and what others have
+        of them or otherwise."""
+        b = self.b
+        names = sorted((op.output for op in b.sf.ops), key=self.is_less_than_a_row)
+        by_engine = [n for n in names if n in self.sent or (n in self.staged and n not in self.copied)]
+        threaded = [n for n in names if n not in by_engine]
+        blocks = [P.BIDX, *[P.SERIAL] * (self.lead - 1)]
+        b.alike(names, self.to_blocks)
+        if self.is_cluster:
+            b.alike(by_engine, self.to_runs)
+        self.row_loops(threaded, by_engine, [*blocks, P.TIDY])
+        runs = [P.CLUSTER, P.UNROLL] if self.is_cluster else []
+        b.parallelize_alike(by_engine, [*blocks, P.UNROLL, *runs, P.BULK])
 
-    def row_loops(self, tv: str, types: list[P]) -> None:
-        """The loops over the elements of a row, right of those that have `types`, and the types of all."""
-        b, p, at = self.b, self.point, len(types)
-        if self.is_cluster:  # a block's run first, as in `shared_loops`: each block reads what it loaded itself
+    def is_less_than_a_row(self, tv: str) -> tuple[bool, bool]:
+        """Orders tensors: reductions of whole rows first, then others with all axes."""
+        op = self.b.sf.producer(tv)
+        return not is_full(self.b.tensor(tv), self.rank), op is None or op.kind not in REDUCTIONS
+
+    def row_loops(self, names: list[str], by_engine: list[str], types: list[P]) -> None:
+        """The loops over the elements of a row, right of those that have `types`, and the types of all; narrower words
+        than a vector are an axis of their own."""
+        b, vector, at = self.b, self.point["vector"], len(types)
+        full = [n for n in names if self.has_row(n)]
+        b.alike(full, lambda tv: self.to_threads(tv, at))
+        block = [at] if self.is_cluster else []
+        thread, step = at + len(block), at + len(block) + 1
+        lane = step + 2
+        for name in names:
+            if name in (*self.copied, *self.sent.values()):
+                # As in memory, with places for steps that threads do not have.
+                order = (*range(at), step, step + 1, *block, thread, lane)
+                b.do(steps.SetAllocationDomain(name, order))
+        widths = {n: self.access_width(n) for n in full}
+        in_words = b.split_words(widths, vector)
+        whole = sorted(names, key=lambda n: 1 < widths.get(n, 1) < vector)
+        b.parallelize_alike(
+            [*whole, *by_engine], [*types, *[P.CLUSTER] * self.is_cluster, P.TIDX, P.SERIAL, P.UNROLL, P.UNROLL]
+        )
+        b.vectorize_words(in_words)
+        b.vectorize(n for n in full if widths[n] == vector > 1)
+
+    def has_row(self, tv: str) -> bool:
+        """Whether a tensor has an axis for the elements of a row."""
+        return is_full(self.b.tensor(tv), self.rank)
+
+    def to_threads(self, tv: str, at: int) -> None:
+        """[.., row] -> [.., (block of the cluster,) thread, step, unrolled step, lane]."""
+        b, p = self.b, self.point
+        if self.is_cluster:  # a block's run first, as in `to_runs`: each block reads what it loaded itself
             b.split(tv, at, p["vector"] * p["threads"])
             b.split(tv, at + 1, p["vector"])
             b.split(tv, at, p["cluster"])
@@ -232,18 +266,10 @@ class RowTrace:
             b.split(tv, at, p["vector"])
             b.split(tv, at, p["threads"])
         b.split(tv, at, self.unroll)
-        if tv in (*self.copied, *self.sent.values()):  # as in memory, with places for steps that threads do not have
-            b.do(steps.SetAllocationDomain(tv, tuple(range(len(b.tensor(tv).loop)))))
         step, unrolled = at, at + 1
         block = [at + 2] if self.is_cluster else []
         thread, lane = at + 2 + self.is_cluster, at + 3 + self.is_cluster  # the lane keeps its place
         b.reorder(tv, [*range(at), *block, thread, step, unrolled, lane])
-        types = [*types, *[P.CLUSTER] * self.is_cluster, P.TIDX, P.SERIAL, P.UNROLL]
-        width = self.access_width(tv)
-        if 1 < width < p["vector"]:
-            b.split(tv, lane, width)
-            types.append(P.UNROLL)
-        b.parallelize(tv, [*types, P.VECTORIZE if width > 1 else P.UNROLL])
 
     def access_width(self, tv: str) -> int:
         """Elements by which a tensor is moved, or converted; 1 for what is computed one by one."""
@@ -262,18 +288,12 @@ class RowTrace:
             return False
         return straddles(self.rows, operand, self.point["vector"])
 
-    def shared_loops(self, tv: str) -> None:
-        """Loops of a bulk copy: [row block, (iteration,) row, (block of the cluster, step,) run]."""
-        b, p = self.b, self.point
-        self.to_rows(tv)
-        self.to_blocks(tv)
-        types = [P.BIDX, *[P.SERIAL] * (self.lead - 1), P.UNROLL]
-        if self.is_cluster:
-            b.split(tv, self.row_at, p["vector"] * p["threads"])
-            b.split(tv, self.row_at, p["cluster"])
-            b.reorder(tv, [*range(self.row_at), self.row_at + 1, self.row_at, self.row_at + 2])
-            types += [P.CLUSTER, P.UNROLL]
-        b.parallelize(tv, [*types, P.BULK])
+    def to_runs(self, tv: str) -> None:
+        """[.., row] -> [.., block of the cluster, step, run] of a bulk copy."""
+        b, p, at = self.b, self.point, self.row_at
+        b.split(tv, at, p["vector"] * p["threads"])
+        b.split(tv, at, p["cluster"])
+        b.reorder(tv, [*range(at), at + 1, at, at + 2])
 
     def is_in_rows(self, tv: str) -> bool:
         t = self.b.tensor(tv)
@@ -288,25 +308,25 @@ class RowTrace:
         b = self.b
         reductions = {op.output for op in b.sf.ops if op.kind in REDUCTIONS}
         whole = self.whole_vectors(reductions, kept)
+        positions: dict[int, list[str]] = {}
         for op in b.sf.ops:
-            name = op.output
-            if name in self.staged:
-                b.inline(name, self.lead)
-                turn(b, (name,), self.point, (self.point["threads"], self.point["rows"]))
-            elif name in self.sent.values():
-                b.inline(name, self.lead)
-            elif name in self.sent or name in self.stores:
-                continue
-            elif name in reductions or not self.is_in_rows(name):
-                b.inline(name, self.row_at)
-            elif name in self.loads:
-                b.inline(name, self.load_position(name))
-            elif name in kept:
-                b.inline(name, self.row_at)
-            elif name in self.stored:
-                b.inline(name, self.lane_at)
-            else:
-                b.inline(name, self.lane_at if name in whole else self.lane_at + 1)
+            if op.output not in self.sent and op.output not in self.stores:
+                positions.setdefault(self.position(op.output, reductions, kept, whole), []).append(op.output)
+        for position, names in sorted(positions.items()):
+            b.inline(names, position)
+        turn(b, self.staged, self.point, (self.point["threads"], self.point["rows"]))
+
+    def position(self, name: str, reductions: set[str], kept: set[str], whole: set[str]) -> int:
+        """How many loops of its consumers a tensor is computed in."""
+        if name in self.staged or name in self.sent.values():
+            return self.lead
+        if name in reductions or not self.is_in_rows(name):
+            return self.row_at
+        if name in self.loads:
+            return self.load_position(name)
+        if name in kept:
+            return self.row_at
+        return self.lane_at if name in self.stored or name in whole else self.lane_at + 1
 
     def is_kept(self, name: str) -> bool:
         """Whether what is loaded stays in registers; of a late operand every pass loads its own."""

@@ -122,20 +122,17 @@ class _Tile2dTrace:
         along_q = not (self.matrices and is_direct(p))
         self.vectorized = {n for n in operands if along_q and loads_by_vector(b, n, p["vector_out"])}
 
-        for chain in self.chains:
-            self.block_loops(chain.block, chain.dims, rows_last=True)
-        for name in (*after, *ends):
-            self.block_loops(name, rows_last=False, allocate=name in staged)
+        self.block_loops([*reversed(after), *reversed(ends)], staged)
         for chain in self.chains:
             if chain.fetched:
                 self.fetch_loops(chain.fetched, chain, allocate=False)
             if chain.shared and load != "tma":
                 self.fetch_loops(chain.shared, chain, allocate=True)
             elif chain.shared:
-                self.tile_copy(chain.shared, chain.dims, load=True)
+                self.tile_copy(chain.shared, load=True)
         if is_staged:
             for name in outputs:
-                self.tile_copy(name, (), load=False)
+                self.tile_copy(name, load=False)
         self.parallelize(after, ends)
         self.inline(after, operands, stored, staged)
         loaded = [c.block if load == "direct" else c.fetched or c.shared for c in self.chains if load != "tma"]
@@ -145,22 +142,44 @@ class _Tile2dTrace:
 
     # Loops -----------------------------------------------------------------------------------------------------------
 
-    def block_loops(self, tv: str, dims: tuple[int, ...] = (), *, rows_last: bool, allocate: bool = False) -> None:
-        """[tile.., thread, step, P, Q] or, with `rows_last`, [tile.., thread, step, Q, P]."""
+    def block_loops(self, names: list[str], staged: list[str]) -> None:
+        """[tile.., thread, step, P, Q] of what is in the outputs' order; of what is loaded to be transposed Q, P."""
         b, p, lead = self.b, self.point, self.lead
-        self.axes.to_tiles(tv, dims, shift="target" if p["shift_store"] else "")
-        if allocate:
-            set_tile_allocation(b, tv, p["store_layout"], phase_rows=1, word=p["vector_out"])
+        blocks = [chain.block for chain in self.chains]
+        dims = {name: chain.dims for chain in self.chains for name in chain.tensors}
+        if p["shift_store"]:
+            b.alike([*names, *blocks], lambda tv: self.axes.to_tiles(tv, dims.get(tv, ()), shift="target"))
+            b.alike(self.plain, lambda tv: self.axes.to_tiles(tv, dims.get(tv, ())))
+        else:
+            b.alike([*names, *blocks, *self.plain], lambda tv: self.axes.to_tiles(tv, dims.get(tv, ())))
+        for name in staged:
+            set_tile_allocation(b, name, p["store_layout"], phase_rows=1, word=p["vector_out"])
         if self.matrices:
-            fragment_loops(b, tv, lead, p, is_fragment=self.is_fragment(tv))
+            for is_fragment in (True, False):
+                own = [n for n in (*names, *blocks) if self.is_fragment(n) is is_fragment]
+                b.alike(own, lambda tv: fragment_loops(b, tv, lead, p, is_fragment=self.is_fragment(tv)))
             return
+        b.alike([*names, *blocks], self.to_blocks)
+        b.alike(blocks, lambda tv: b.reorder(tv, [*range(lead + 2), lead + 3, lead + 2]))
+
+    @property
+    def plain(self) -> list[str]:
+        """The tensors of whole tiles that are not shifted: what the copy engine moves, and rows that threads load."""
+        p, outputs = self.point, self.b.sf.outputs
+        fetched = [n for c in self.chains for n in (c.fetched, c.shared) if n]
+        by_engine = p["load"] == "tma"
+        is_plain = by_engine or not (p["shift_load"] or p["layout"] == PHASES)
+        return [*(fetched if is_plain else ()), *(outputs if p["store"] == "tma" else ())]
+
+    def to_blocks(self, tv: str) -> None:
+        """[tile.., P, Q] -> [tile.., thread, step, P in the vector block, Q in it]."""
+        b, p, lead = self.b, self.point, self.lead
         b.split(tv, lead + 1, p["vector_out"])
         b.split(tv, lead + 1, p["lanes_out"])
         b.split(tv, lead, p["vector_in"])
         b.split(tv, lead, self.lanes_in)
         step_p, lane_p, in_p, step_q, lane_q, in_q = range(lead, lead + 6)
-        last = [in_q, in_p] if rows_last else [in_p, in_q]
-        b.reorder(tv, [*range(lead), lane_p, lane_q, step_p, step_q, *last])
+        b.reorder(tv, [*range(lead), lane_p, lane_q, step_p, step_q, in_p, in_q])
         b.merge(tv, lead)
         b.merge(tv, lead + 1)
 
@@ -182,8 +201,8 @@ class _Tile2dTrace:
         pitch = row_pitch(p["layout"], p["tile_in"], nbytes, word) if allocate and is_shifted else 0
         if in_words:
             self.axes.to_places(tv, chain.dims, chain.source)
-        else:
-            self.axes.to_tiles(tv, chain.dims, shift="source" if is_shifted else "", pitch=pitch)
+        elif is_shifted:
+            self.axes.to_tiles(tv, chain.dims, shift="source", pitch=pitch)
         b.reorder(tv, [*range(lead), lead + 1, lead])
         if not is_shifted:
             if allocate:
@@ -207,10 +226,9 @@ class _Tile2dTrace:
         b.merge(tv, lead)
         b.merge(tv, lead + 1)
 
-    def tile_copy(self, tv: str, dims: tuple[int, ...], *, load: bool) -> None:
+    def tile_copy(self, tv: str, *, load: bool) -> None:
         """Loops of a tensor-map copy: [tile.., box, rows, box columns], the engine's axes Bulk."""
         b, p, lead = self.b, self.point, self.lead
-        self.axes.to_tiles(tv, dims)
         if load:
             b.reorder(tv, [*range(lead), lead + 1, lead])
         rows, columns = lead, lead + 1
@@ -222,31 +240,33 @@ class _Tile2dTrace:
             b.reorder(tv, [*range(lead), columns, rows, columns + 1])
         if load:
             set_copy_allocation(b, tv, layout)
-        box = [P.UNROLL] if width < extent else []
-        b.parallelize(tv, [P.BIDX, *[P.SERIAL] * (lead - 1), *box, P.BULK, P.BULK])
 
     # Parallel types and inlining -------------------------------------------------------------------------------------
 
     def parallelize(self, after: list[str], ends: list[str]) -> None:
         b, lead = self.b, self.lead
-        tile = [P.BIDX, *[P.SERIAL] * (lead - 1)]
+        tile = [P.BIDX, *[P.SERIAL] * (lead - 1), P.TIDX, P.UNROLL]
+        blocks = [chain.block for chain in self.chains]
+        fragments = [n for n in (*after, *ends, *blocks) if self.matrices and (n in blocks or self.is_fragment(n))]
+        others = [n for n in (*reversed(after), *reversed(ends), *blocks) if n not in fragments]
+        b.parallelize_alike([*others, *self.plain], [*tile, P.UNROLL, P.UNROLL])
+        b.vectorize(n for n in others if n not in blocks and (n in (*ends, *self.vectorized) or is_packed_cast(b, n)))
+        b.vectorize(n for n in others if n in blocks)
+        for name in fragments:
+            b.parallelize(name, [*tile, *fragment_types(b, name, lead)])
         for chain in self.chains:
-            own = fragment_types(b, chain.block, lead) if self.matrices else [P.UNROLL, P.VECTORIZE]
-            b.parallelize(chain.block, [*tile, P.TIDX, P.UNROLL, *own])
             for name in (chain.fetched, chain.shared) if self.point["load"] != "tma" else ():
                 if name:
                     by_elements = name == chain.shared and self.point["layout"] == ODD
                     words = [P.UNROLL] * (len(b.tensor(name).loop) - lead - 3)
-                    last = P.UNROLL if by_elements else P.VECTORIZE
-                    b.parallelize(name, [*tile, P.TIDX, P.UNROLL, *words, last])
+                    b.parallelize(name, [*tile, *words, P.UNROLL if by_elements else P.VECTORIZE])
             if chain.fetched and not self.point["shift_load"] and not self.space.loads_by(self.point["load_vector"]):
                 b.do(steps.Straddle(chain.fetched))
-        for name in (*after, *ends):
-            if self.is_fragment(name):
-                b.parallelize(name, [*tile, P.TIDX, P.UNROLL, *fragment_types(b, name, lead)])
-                continue
-            vector = name in ends or is_packed_cast(b, name) or name in self.vectorized
-            b.parallelize(name, [*tile, P.TIDX, P.UNROLL, P.UNROLL, P.VECTORIZE if vector else P.UNROLL])
+
+        by_engine = [c.shared for c in self.chains if c.shared] if self.point["load"] == "tma" else []
+        for name in (*by_engine, *(b.sf.outputs if self.point["store"] == "tma" else ())):
+            boxes = [P.UNROLL] * (len(b.tensor(name).loop) - lead - 2)
+            b.parallelize(name, [*tile[:lead], *boxes, P.BULK, P.BULK])
 
     def inline(self, after: list[str], operands: list[str], stored: list[str], staged: list[str]) -> None:
         b, p, lead = self.b, self.point, self.lead
@@ -254,19 +274,18 @@ class _Tile2dTrace:
         permuted = [c.permuted for c in self.chains if c.permuted]
         between = [n for n in after if n not in (*operands, *stored, *permuted)]
         inline_body(b, between, stored, lanes_at)
-        for name in operands:
-            b.inline(name, lead + (1 if p["operands"] == AHEAD else 2))
+        b.inline(operands, lead + (1 if p["operands"] == AHEAD else 2))
+        whole: list[str] = []
+        others: list[str] = []
         for name in permuted:
             if name not in stored:
                 readers = [op.output for op in b.sf.consumers(name)]
-                whole = any(r in stored or is_packed_cast(b, r) for r in readers)
-                b.inline(name, lanes_at if whole else lanes_at + 1)
-        for chain in self.chains:
-            b.inline(chain.block, lead + 1 if p["load"] == "direct" else lead + 2)
-            if chain.fetched:
-                b.inline(chain.fetched, lead + 1)
-            if chain.shared:
-                b.inline(chain.shared, lead)
-                turn(b, (chain.shared,), p, (p["threads"],))
-        for name in staged:
-            b.inline(name, lead)
+                is_whole = any(r in stored or is_packed_cast(b, r) for r in readers)
+                (whole if is_whole else others).append(name)
+        b.inline(whole, lanes_at)
+        b.inline(others, lanes_at + 1)
+        b.inline((c.block for c in self.chains), lead + 1 if p["load"] == "direct" else lead + 2)
+        b.inline((c.fetched for c in self.chains if c.fetched), lead + 1)
+        shared = [c.shared for c in self.chains if c.shared]
+        b.inline((*shared, *staged), lead)
+        turn(b, shared, p, (p["threads"],))

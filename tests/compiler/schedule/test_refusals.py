@@ -297,6 +297,17 @@ RECOMPUTED = "recomputed_tensors_are_read_and_not_scheduled_yet"
 # Steps of traces, which documents do not have: on i0 -> s -> v0
 TRACED: list[tuple[str, list[steps.Step], steps.Step, steps.Step]] = [
     ("steps_name_tensors_of_the_fusion", [], steps.Split("s", 0, 2), steps.Split("t", 0, 2)),
+    ("steps_name_tensors_of_the_fusion", [], steps.Propagate("s", ("v0",)), steps.Propagate("t", ("v0",))),
+    ("steps_name_tensors_of_the_fusion", [], steps.Propagate("s", ("v0",)), steps.Propagate("s", ("v0", "t"))),
+    ("steps_name_tensors_of_the_fusion", [], steps.ParallelizeLike("s", ("v0",)), steps.ParallelizeLike("s", ("t",))),
+    ("steps_name_tensors_of_the_fusion", [], steps.InlineSelectedAt(("s",), 1), steps.InlineSelectedAt(("t",), 1)),
+    ("inline_positions_lie_among_the_loops", [], steps.InlineSelectedAt(("s",), 2), steps.InlineSelectedAt(("s",), 3)),
+    (
+        "transforms_stay_right_of_the_compute_position",
+        [steps.InlineAt("s", 1), steps.Split("v0", 1, 4)],
+        steps.Propagate("v0", ("s",)),
+        steps.Reorder("s", ((1, 0),)),
+    ),
     (
         "allocation_transforms_are_of_the_tensor",
         [],
@@ -362,6 +373,7 @@ TRACED: list[tuple[str, list[steps.Step], steps.Step, steps.Step]] = [
 ]
 
 IN_OTHER_TESTS = {
+    "references_have_every_axis_of_the_tensors",
     "float_sums_are_folded_once",
     "shared_tensors_are_written_by_copies",
     "tensors_are_inlined_at_most_at_their_maximum_position",

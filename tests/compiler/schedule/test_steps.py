@@ -23,6 +23,9 @@ SAMPLES: list[Step] = [
     steps.Reorder("s", ()),
     steps.Swizzle("s", 1, 3),
     *(steps.Parallelize("s", 0, t) for t in ParallelType),
+    steps.Propagate("s", ("v0", "v1")),
+    steps.ParallelizeLike("s", ("v0",)),
+    steps.InlineSelectedAt(("s", "v0"), 2),
     steps.SetAllocationDomain("s", (1, 0)),
     steps.SetAllocationDomain("s", (0, 1), (), (36, 1)),
     steps.SetAllocationDomain(
