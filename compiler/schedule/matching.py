@@ -113,6 +113,9 @@ def is_alike(a: IdExpr, b: IdExpr) -> bool:
     """Equal transforms, whatever they are applied to."""
     match a, b:
         case Split(), Split():
+            pieces = zip((a.source, a.outer, a.inner), (b.source, b.outer, b.inner), strict=True)
+            if all(x.extent == y.extent and x.symbolic is y.symbolic is None for x, y in pieces):
+                return True
             return not split_factors(a).isdisjoint(split_factors(b))
         case Resize(), Resize():
             return (a.left, a.right) == (b.left, b.right)

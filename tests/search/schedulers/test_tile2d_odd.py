@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from compiler.ir.fusion import Fusion
+from compiler.ir.id_exprs import Window
 from compiler.lower.kernel_ir import GlobalLoad, GlobalStore, If
 from compiler.lower.traversal import walk
-from compiler.schedule.steps import Shift, Straddle, Window
+from compiler.schedule.steps import Shift, Straddle
 from search.space.schedulers.tile2d import Tile2d
 from tests.search.schedulers.permute_fusions import added_across, permuted
 from tests.search.schedulers.points import generated
@@ -72,7 +73,8 @@ def test_halos_of_odd_rows(dtype: str, point: dict[str, Any], change: dict[str, 
 def test_a_full_tile_with_a_halo_stores_whole_words_without_guards(dtype: str) -> None:
     point = {"f32": {**WORDS, "tile_in": 64, "load_vector": 1}, "bf16": HALVES, "i8": BYTES}[dtype]
     made = generated("tile2d", permuted((4099, 8191), (1, 0), dtype), **point, halo=True)
-    assert sum(isinstance(s, Window) for s in made.launches[0].trace.steps) == 2
+    tensors = made.launches[0].trace.scheduled.tensors
+    assert sum(isinstance(e, Window) for t in tensors for e in t.exprs) == 2
     (tile,) = made.launches[0].kernel.body[-1:]
     assert isinstance(tile, If)
     accesses = [s for s in walk(tile.then) if isinstance(s, GlobalLoad | GlobalStore)]
