@@ -18,6 +18,8 @@ from types import TracebackType
 from typing import IO, Any, Protocol
 
 from fusetune.wire.artifact import VERIFIER, is_proven_today
+from search.space.knobs import KnobValue
+from search.space.renamed import setting_before
 from search.space.space import Space
 from search.tuning.candidates.candidate import checked
 from search.tuning.trial import Trial
@@ -45,8 +47,18 @@ class JournalKey:
 
 def spaces_key(spaces: Mapping[str, Space]) -> str:
     """A hash of the knobs and values of every space: two keys differ if a point of one may be none of the other."""
-    knobs = {name: {knob.name: knob.values for knob in space.knobs} for name, space in spaces.items()}
+    knobs = {name: _named_first(space) for name, space in spaces.items()}
     return hashlib.sha256(json.dumps(knobs, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _named_first(space: Space) -> dict[str, list[KnobValue]]:
+    """Knobs and values as the first version called them: journals outlive a change of names."""
+    named: dict[str, list[KnobValue]] = {}
+    for knob in space.knobs:
+        for value in knob.values:
+            name, before = setting_before(space.name, knob.name, value)
+            named.setdefault(name, []).append(before)
+    return named
 
 
 class TrialLog(Protocol):

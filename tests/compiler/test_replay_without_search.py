@@ -124,12 +124,12 @@ def searched() -> dict[str, ScheduleTrace]:
         "y",
     )
     tile2d_point = {
-        "load": "tma", "store": "register", "tile_in": 64, "tile_out": 32, "vector_in": 4, "vector_out": 4,
+        "load": "tma", "store": "vector", "tile_in": 64, "tile_out": 32, "vector_in": 4, "vector_out": 4,
         "lanes_out": 8, "threads": 128, "load_vector": 4, "shift_load": False, "shift_store": False,
         "layout": "128B", "store_layout": "none", "blocks_per_sm": 1,
         "stages": 2, "tile_order": "columns_inner", "cache_load": "default", "cache_store": "streaming",
-        "math": "exact", "move": "vector", "operands": "at_use", "prefetch": -1, "fill": "elected",
-        "rows_begin": "vector", "halo": False,
+        "math": "exact", "move": "vector", "operands": "late", "prefetch": -1, "fill": "elected",
+        "row_span": "vector", "halo": False,
     }  # fmt: skip
     return {
         "replay_flat": Flat(4).trace(bias_gelu, flat_point),

@@ -39,7 +39,7 @@ from search.space.schedulers.tile2d_facts import Tile2dFacts
 from search.space.schedulers.tile2d_layouts import BANKS, ODD, PHASES
 from search.space.schedulers.tile2d_matrix import MATRIX, fragment_loops, fragment_types, is_direct, stores_matrices
 from search.space.schedulers.tile2d_sources import Chain, add_chain, cache_rest, loads_by_vector
-from search.space.schedulers.tile2d_space import AHEAD, tile2d_space
+from search.space.schedulers.tile2d_space import EARLY, tile2d_space
 from search.space.schedulers.tile2d_tiles import (
     TileAxes,
     box_width,
@@ -274,7 +274,7 @@ class _Tile2dTrace:
         permuted = [c.permuted for c in self.chains if c.permuted]
         between = [n for n in after if n not in (*operands, *stored, *permuted)]
         inline_body(b, between, stored, lanes_at)
-        b.inline(operands, lead + (1 if p["operands"] == AHEAD else 2))
+        b.inline(operands, lead + (1 if p["operands"] == EARLY else 2))
         whole: list[str] = []
         others: list[str] = []
         for name in permuted:

@@ -192,7 +192,7 @@ class Tile2dFacts:
 
 def places_before(sizes: tuple[int, ...], begin: Any, width: Any, lanes_in: Any) -> Any:
     """Places of a tile's rows for what comes before their run, of rows that begin at multiples of `begin`, a value of
-    the knob `rows_begin`: a vector of `width` at least, and as many as threads along P: these then divide the rest."""
+    the knob `row_span`: a vector of `width` at least, and as many as threads along P: these then divide the rest."""
     span = np.select([begin == name for name in SPAN_BYTES], list(SPAN_BYTES.values()), default=0) // min(sizes)
     return np.maximum(np.maximum(width, lanes_in), span)
 

@@ -68,7 +68,7 @@ def memory_constraints(f: Tile2dFacts) -> list[Constraint]:
         return (load != CP_ASYNC) | copies_by(width, f.space.source_bytes)
 
     def store_vector(store: Any, vout: Any, shift: Any) -> Any:
-        return (store != "register") | shift | looked_up("stored_in_words", f.stores_by, vout)
+        return (store != "vector") | shift | looked_up("stored_in_words", f.stores_by, vout)
 
     def span_of(name: Any) -> Any:
         return np.select([name == n for n in SPANS], list(SPANS.values()), default=0)

@@ -53,7 +53,7 @@ lies close together on both sides, however long the rows are. H200: rows of 256 
 
 ORDERS = ("columns_inner", "rows_inner", GROUPED, AS_STORED)
 
-AT_USE, AHEAD = "at_use", "ahead"
+LATE, EARLY = "late", "early"
 """What is in the outputs' order already: loaded when a step of the stores needs it, or before the tile's barrier, so
 that everything that a block reads is under way at once."""
 
@@ -85,9 +85,9 @@ def _knobs(fusion: Fusion, f: Tile2dFacts) -> tuple[Knob, ...]:
     # Knobs that leave few combinations of one another come first: points are looked for along the later ones.
     return (
         Knob("load", loads),
-        Knob("store", ("register", "tma") if f.has_stored_maps else ("register",)),
+        Knob("store", ("vector", "tma") if f.has_stored_maps else ("vector",)),
         Knob("move", MOVES if has_matrices(f) else MOVES[:1]),
-        Knob("operands", (AT_USE, AHEAD) if f.bytes_beside else (AT_USE,)),
+        Knob("operands", (LATE, EARLY) if f.bytes_beside else (LATE,)),
         Knob("blocks_per_sm", (0, 1, 2, 4)),
         *ring_knobs((1, 2, 3) if f.has_tensor_maps or f.has_copies else (1,)),
         Knob("tile_in", f.tiles_in),
@@ -98,7 +98,7 @@ def _knobs(fusion: Fusion, f: Tile2dFacts) -> tuple[Knob, ...]:
         Knob("threads", THREADS),
         Knob("load_vector", f.load_vectors),
         Knob("shift_load", (False, True) if f.shifts_load else (False,)),
-        Knob("rows_begin", tuple(SPAN_BYTES) if f.superset_vectors else (VECTOR_WORD,)),
+        Knob("row_span", tuple(SPAN_BYTES) if f.superset_vectors else (VECTOR_WORD,)),
         Knob("shift_store", (False, True) if f.shifts_store else (False,)),
         Knob("halo", (False, True) if f.shifts_store else (False,)),
         Knob("layout", LAYOUTS if has_matrices(f) else LAYOUTS[:-1]),
@@ -126,7 +126,7 @@ def _shape(f: Tile2dFacts) -> list[Constraint]:
 
     def registers(load: Any, tile_in: Any, tile_out: Any, vin: Any, vout: Any, threads: Any, operands: Any) -> Any:
         """What is fetched ahead, one block of the sources, and one row of results, computed on in f32 or wider."""
-        own = np.where(np.isin(load, tuple(PAST_REGISTERS)), 0, f.bytes_in) + (operands == AHEAD) * f.bytes_beside
+        own = np.where(np.isin(load, tuple(PAST_REGISTERS)), 0, f.bytes_in) + (operands == EARLY) * f.bytes_beside
         blocked = vin * vout * f.bytes_in + vout * max(f.bytes_out, 4)
         return tile_in * tile_out // threads * own + blocked <= MAX_REGISTER_BYTES
 
@@ -193,7 +193,7 @@ def _shifts(f: Tile2dFacts) -> list[Constraint]:
 
     def store(shift: Any, how: Any, vin: Any, vout: Any, lanes: Any) -> Any:
         narrow = (vin == 1) & (vout * f.widest_out <= max(f.widest_out, REGISTER_BYTES))
-        return ~shift | ((how == "register") & narrow & (lanes == WARP_THREADS))
+        return ~shift | ((how == "vector") & narrow & (lanes == WARP_THREADS))
 
     def halo(shared: Any, shift: Any, load: Any, shift_load: Any, width: Any) -> Any:
         return ~shared | (shift & (~shift_load | (width > 1)) & np.isin(load, BY_THREADS))
@@ -206,8 +206,8 @@ def _shifts(f: Tile2dFacts) -> list[Constraint]:
             "Where stored rows are shifted as wholes, threads load the elements that a tile shares with the next.",
         ),
         Constraint(
-            "redundant_rows_begin",
-            ("layout", "rows_begin"),
+            "redundant_row_span",
+            ("layout", "row_span"),
             lambda name, begin: (name == PHASES) | (begin == VECTOR_WORD),
             "Only rows that lie as in memory begin at multiples.",
         ),
@@ -228,7 +228,7 @@ def _shifts(f: Tile2dFacts) -> list[Constraint]:
                 "tile_out",
                 "lanes_out",
                 "threads",
-                "rows_begin",
+                "row_span",
             ),
             load,
             "A warp loads a shifted row element by element, into a tile without a swizzle; threads load it in words.",
@@ -331,7 +331,7 @@ def _redundant(f: Tile2dFacts) -> list[Constraint]:
         Constraint(
             "redundant_cache_store",
             ("store", "cache_store"),
-            lambda store, cache: (store == "register") | (cache == "default"),
+            lambda store, cache: (store == "vector") | (cache == "default"),
             "Bulk copies take no thread cache hint.",
         ),
     ]

@@ -47,7 +47,7 @@ class TileAxes:
         p = self.point
         if p["layout"] != PHASES:
             return 0
-        begin, lanes_in = p["rows_begin"], p["threads"] // p["lanes_out"]
+        begin, lanes_in = p["row_span"], p["threads"] // p["lanes_out"]
         return int(places_before(self.space.source_bytes, begin, p["load_vector"], lanes_in))
 
     @property

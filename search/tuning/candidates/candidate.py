@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from search.space.knobs import KnobValue
+from search.space.renamed import point_today
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +43,10 @@ class Candidate:
 
     @classmethod
     def from_json(cls, data: object) -> Candidate:
-        """Raises KeyError or TypeError for what `to_json` did not write."""
+        """The candidate under the names of today. Raises KeyError or TypeError for what `to_json` never wrote."""
         point = checked(data, "point", dict)
-        return cls.of(checked(data, "scheduler", str), {knob: checked(point, knob, *_KNOB_VALUES) for knob in point})
+        read = {knob: checked(point, knob, *_KNOB_VALUES) for knob in point}
+        return cls.of(checked(data, "scheduler", str), point_today(read))
 
 
 _KNOB_VALUES = (int, float, str, bool)

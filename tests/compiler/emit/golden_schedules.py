@@ -293,7 +293,7 @@ GOLDEN = {
             threads=256,
             load_vector=4,
             layout="block",
-            operands="ahead",
+            operands="early",
         ),
     ),
     "tile2d_tma_both_ways": Golden(

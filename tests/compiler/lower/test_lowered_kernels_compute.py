@@ -109,8 +109,8 @@ def every_path() -> set[Path]:
     for view, load, store in product(("1d", "2d"), ways, ways):
         paths |= {("flat", view, load, store, *grid) for grid in (once if load == "vector" else once + ring)}
         paths |= {("flat", view, "cp_async", store, *grid) for grid in ring}
-    for store, store_layout in [("register", "none"), *product(["tma"], ["none", *spans])]:
-        shifts = ("False", "True") if store == "register" else ("False",)
+    for store, store_layout in [("vector", "none"), *product(["tma"], ["none", *spans])]:
+        shifts = ("False", "True") if store == "vector" else ("False",)
         for layout, shift in product(("none", *spans), shifts):
             paths |= {
                 ("tile2d", "tma", store, "vector", layout, store_layout, "False", shift, *g) for g in once + ring[:2]
@@ -129,13 +129,13 @@ def every_path() -> set[Path]:
                 paths |= {("tile2d", load, store, "vector", *shifted, *g) for g in grids}
         if store == "tma":
             paths |= {("tile2d", "direct", store, "vector", "none", store_layout, "False", "False", *g) for g in once}
-    for store, store_layout in (("register", "none"), ("tma", "none"), ("tma", "64B")):
+    for store, store_layout in (("vector", "none"), ("tma", "none"), ("tma", "64B")):
         stored = (store_layout, "False", "False")
         paths |= {("tile2d", "tma", store, "matrix", span, *stored, *g) for span, g in product(spans, once + ring[:2])}
         if store == "tma":
             paths |= {("tile2d", "direct", store, "matrix", "none", *stored, *g) for g in once}
         copied = [("cp_async", once + ring[:2])] if store_layout == "none" else []
         for (load, grids), layout in product([("vector", once), *copied], ("128B", "matrices")):
-            if (store, layout) != ("register", "128B"):
+            if (store, layout) != ("vector", "128B"):
                 paths |= {("tile2d", load, store, "matrix", layout, *stored, *g) for g in grids}
     return paths

@@ -53,11 +53,11 @@ KERNELS: dict[str, tuple[Any, ...]] = {
     "flat_two_outputs": ("two_outputs", ("flat", "1d", "vector", "tma", "True", "1")),
     "tile_padded": (
         "transpose_odd",
-        ("tile2d", "vector", "register", "vector", "pad", "none", "False", "False", "True", "1"),
+        ("tile2d", "vector", "vector", "vector", "pad", "none", "False", "False", "True", "1"),
     ),
     "tile_block": (
         "transpose_halves",
-        ("tile2d", "vector", "register", "vector", "block", "none", "False", "False", "False", "1"),
+        ("tile2d", "vector", "vector", "vector", "block", "none", "False", "False", "False", "1"),
     ),
     "tile_tma_ring": (
         "transpose_halves",
@@ -66,15 +66,15 @@ KERNELS: dict[str, tuple[Any, ...]] = {
     "flat_copies_ring": ("copy_odd", ("flat", "1d", "cp_async", "vector", "True", "3"), {"vector": 2}),
     "tile_copies": (
         "transpose_odd",
-        ("tile2d", "cp_async", "register", "vector", "pad", "none", "False", "False", "False", "1"),
+        ("tile2d", "cp_async", "vector", "vector", "pad", "none", "False", "False", "False", "1"),
     ),
     "tile_copies_ring": (
         "transpose",
-        ("tile2d", "cp_async", "register", "vector", "block", "none", "False", "False", "True", "3"),
+        ("tile2d", "cp_async", "vector", "vector", "block", "none", "False", "False", "True", "3"),
     ),
     "tile_matrices": (
         "transpose_halves",
-        ("tile2d", "vector", "register", "matrix", "matrices", "none", "False", "False", "False", "1"),
+        ("tile2d", "vector", "vector", "matrix", "matrices", "none", "False", "False", "False", "1"),
     ),
     "tile_pairs_of_matrices": (
         "transpose_halves",

@@ -112,8 +112,8 @@ def test_only_words_that_are_not_aligned_straddle() -> None:
 
 def test_operands_are_loaded_ahead_where_there_are_any() -> None:
     for fusion, values in (
-        (added_across((8192, 4096), (1, 0)), ("at_use", "ahead")),
-        (permuted((8192, 4096), (1, 0)), ("at_use",)),
+        (added_across((8192, 4096), (1, 0)), ("late", "early")),
+        (permuted((8192, 4096), (1, 0)), ("late",)),
     ):
         (knob,) = (k for k in space_of(fusion).knobs if k.name == "operands")
         assert knob.values == values

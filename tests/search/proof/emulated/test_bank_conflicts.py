@@ -77,7 +77,7 @@ SWIZZLED = {"load": "tma", "tile_in": 64, "tile_out": 128, "vector_in": 4, "vect
     ],
 )
 def test_conflicts_of_a_transpose(knobs: dict[str, Any], layout: str, has_conflicts: bool, pool: CompilePool) -> None:
-    found = conflicts(pool, **{"lanes_out": 8, **knobs}, store="register", layout=layout, stages=1, blocks_per_sm=0)
+    found = conflicts(pool, **{"lanes_out": 8, **knobs}, store="vector", layout=layout, stages=1, blocks_per_sm=0)
     assert (found > 0) == has_conflicts
 
 

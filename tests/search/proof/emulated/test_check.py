@@ -88,7 +88,7 @@ KERNELS: dict[str, tuple[str, str, dict[str, Any]]] = {
         "tile2d",
         {
             "load": "vector",
-            "store": "register",
+            "store": "vector",
             "layout": "pad",
             "tile_in": 32,
             "tile_out": 32,

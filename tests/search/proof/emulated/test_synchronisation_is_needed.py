@@ -67,7 +67,7 @@ KERNELS = [
     *paths(FLAT, "flat", ("bulk", "tma"), ("vector", "bulk", "tma")),
     *paths(FLAT, "flat", ("vector",), ("bulk", "tma")),
     *paths(TILE, "tile2d", ("vector", "direct", "tma"), ("tma",)),
-    *paths(TILE, "tile2d", ("vector", "tma"), ("register",)),
+    *paths(TILE, "tile2d", ("vector", "tma"), ("vector",)),
     pytest.param(
         FLAT, "flat", {**RING, "prefetch": -2}, id="flat tma vector 3, a stage to spare", marks=pytest.mark.long
     ),

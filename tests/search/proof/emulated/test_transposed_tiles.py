@@ -50,7 +50,7 @@ AS_STORED: dict[str, Any] = {
     "threads": 128,
     "tile_order": "as_stored",
 }
-AHEAD: dict[str, Any] = {"tile_in": 32, "tile_out": 32, "lanes_out": 8, "threads": 128, "operands": "ahead"}
+AHEAD: dict[str, Any] = {"tile_in": 32, "tile_out": 32, "lanes_out": 8, "threads": 128, "operands": "early"}
 
 
 def biased(shape: Sequence[int], dtype: str, along: int, to: str = "") -> Fusion:
@@ -148,7 +148,7 @@ def test_every_input_is_asked_for_before_the_barrier() -> None:
     point = {**AHEAD, "load_vector": 4, "vector_out": 4}
     ahead, at_use = (
         kernel_only(generated("tile2d", added_across((64, 64), (1, 0)), **{**point, "operands": when}).source)
-        for when in ("ahead", "at_use")
+        for when in ("early", "late")
     )
     assert ahead.rindex("ft_load_global") < ahead.index("__syncthreads")
     assert at_use.rindex("ft_load_global") > at_use.index("__syncthreads")
