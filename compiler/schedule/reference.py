@@ -118,7 +118,7 @@ def _anonymous(form: Form) -> tuple[Hashable, ...]:
 
 def _renamed(like: TensorView, t: TensorView) -> TensorView:
     """The tensor with the loops of another, and with that one's numbers in the names of its axes."""
-    axes: dict[IterDomain, IterDomain] = {}
+    axes = dict(zip(like.logical, t.logical, strict=True))
 
     def own(value: Any) -> Any:
         if isinstance(value, tuple):
@@ -131,7 +131,7 @@ def _renamed(like: TensorView, t: TensorView) -> TensorView:
         return axes[value]
 
     exprs = tuple(type(e)(*(own(getattr(e, f)) for f in e.__slots__)) for e in like.exprs)
-    return replace(t, logical=own(like.logical), loop=own(like.loop), exprs=exprs, types=like.types)
+    return replace(t, loop=own(like.loop), exprs=exprs, types=like.types)
 
 
 def _with_loops_of(sf: ScheduledFusion, source: TensorView, name: str, logical: Axes, apply: Apply) -> ScheduledFusion:
