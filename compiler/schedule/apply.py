@@ -9,6 +9,7 @@ from itertools import count
 from compiler.errors import InvalidStep, Violation
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.equivalence import compare_domains
+from compiler.ir.iter_domain import ParallelType
 from compiler.ir.ops import OpKind
 from compiler.ir.tensor import Allocation, TensorOp, TensorView, unscheduled_like
 from compiler.schedule import inline, steps
@@ -17,6 +18,7 @@ from compiler.schedule.online import fold_online
 from compiler.schedule.reference import parallelized, propagated, types_like
 from compiler.schedule.refusals import Site, refusals
 from compiler.schedule.refusals.allocation import MadeAllocation
+from compiler.schedule.step_forms import step_text
 
 
 def apply(sf: ScheduledFusion, step: steps.Step) -> ScheduledFusion:
@@ -30,6 +32,8 @@ def apply(sf: ScheduledFusion, step: steps.Step) -> ScheduledFusion:
             return sf.with_tensor(_reorder(sf.tensor(name), step))
         case steps.Parallelize():
             return sf.with_tensor(_parallelize(sf.tensor(name), step))
+        case steps.ParallelizeLoops():
+            return _parallelize_loops(sf, step)
         case steps.Propagate():
             return _propagate(sf, step)
         case steps.ParallelizeLike():
@@ -82,7 +86,7 @@ def step_subject(step: steps.Step) -> str:
 def _require(step: steps.Step, broken: tuple[Violation, ...]) -> None:
     """Raises InvalidStep where a rule refuses the step."""
     if broken:
-        raise InvalidStep(steps.step_text(step), broken[0].message, broken[0].fix, broken)
+        raise InvalidStep(step_text(step), broken[0].message, broken[0].fix, broken)
 
 
 def _made_by(sf: ScheduledFusion, name: str) -> TensorOp:
@@ -129,7 +133,16 @@ def _propagate(sf: ScheduledFusion, step: steps.Propagate) -> ScheduledFusion:
     try:
         return propagated(sf, step.tv, step.to, apply)
     except InvalidStep as error:
-        raise InvalidStep(steps.step_text(step), error.reason, error.fix, error.violations) from None
+        raise InvalidStep(step_text(step), error.reason, error.fix, error.violations) from None
+
+
+def _parallelize_loops(sf: ScheduledFusion, step: steps.ParallelizeLoops) -> ScheduledFusion:
+    """As a `Parallelize` of each loop; the rules of that say what cannot be."""
+    said = ((i, type_) for i, type_ in enumerate(step.types) if type_ is not ParallelType.SERIAL)
+    single = [steps.Parallelize(step.tv, i, type_) for i, type_ in said]
+    for one in single:
+        _require(step, refusals(Site(sf, step.tv), one))
+    return parallelized(sf, single)
 
 
 def _parallelize_like(sf: ScheduledFusion, step: steps.ParallelizeLike) -> ScheduledFusion:
@@ -167,7 +180,7 @@ def _compute_at(sf: ScheduledFusion, step: steps.ComputeAt) -> ScheduledFusion:
     try:
         alike = inline.with_loops_of(sf, step, apply)
     except InvalidStep as error:
-        raise InvalidStep(steps.step_text(step), error.reason, error.fix, error.violations) from None
+        raise InvalidStep(step_text(step), error.reason, error.fix, error.violations) from None
     for name, position in inline.compute_positions(alike, step).items():
         _require(step, refusals(Site(alike, name), steps.InlineAt(name, position)))
     return inline.compute_at(alike, step)

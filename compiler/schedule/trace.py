@@ -14,7 +14,8 @@ from compiler.ir.fusion import Fusion
 from compiler.schedule.apply import apply
 from compiler.schedule.reference import propagated_steps
 from compiler.schedule.start import start
-from compiler.schedule.steps import Propagate, Step, Transform, step_from_json, step_text, step_to_json
+from compiler.schedule.step_forms import step_from_json, step_text, step_to_json
+from compiler.schedule.steps import Propagate, Step, Transform
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,8 @@ from compiler.ir.fusion import Fusion
 from compiler.lower.kernel_ir import Kernel
 from compiler.nvrtc import Compiled
 from compiler.schedule.scratch import Buffer
-from compiler.schedule.steps import MalformedStep, Step
+from compiler.schedule.step_forms import MalformedStep
+from compiler.schedule.steps import Step
 from compiler.schedule.trace import LaunchTrace, ScheduleTrace, Trace, steps_from_json
 from compiler.wire.fusions import fusion_from_json, fusion_to_json
 from compiler.wire.programs import program_of

@@ -1,4 +1,4 @@
-"""Knobs and values that had other names before: journals, prepared folders, lock files and rows of a database keep them.
+"""Knobs and values that had other names before, which journals, prepared folders and rows of a database keep.
 
 Who reads a point asks here; what is written has the names of today.
 """
@@ -43,6 +43,6 @@ def setting_before(scheduler: str, name: str, value: KnobValue) -> Setting:
     """What a setting of a scheduler was called by the first version: a hash of these outlives a change of names."""
     if scheduler not in SCHEDULERS:
         return name, value
-    for settings in reversed(RENAMED.values()):
+    for settings in reversed(tuple(RENAMED.values())):
         name, value = {new: old for old, new in settings.items()}.get((name, value), (name, value))
     return name, value

@@ -21,7 +21,7 @@ from compiler.lower.printer import kernel_ir_text
 from compiler.nvrtc import CompilePool
 from compiler.pipeline import artifact, generate
 from compiler.schedule import steps as st
-from compiler.schedule.steps import step_to_json
+from compiler.schedule.step_forms import step_to_json
 from compiler.schedule.trace import ScheduleTrace
 from compiler.wire import trace_to_json
 from tests.compiler.schedules import by_threads, from_wire, load_by_tma

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import get_args
 
 from compiler.schedule import steps
 from compiler.schedule.reference import logical_axes, reached
 from compiler.schedule.refusals.registry import Refusal, Site, step_rule
 
-_Transform = steps.Split | steps.Merge | steps.Swizzle | steps.Resize | steps.Shift | steps.Window | steps.Parallelize
+_Transform = (
+    steps.Split
+    | steps.Merge
+    | steps.Swizzle
+    | steps.Resize
+    | steps.Shift
+    | steps.Window
+    | steps.Parallelize
+    | steps.ParallelizeLoops
+)
 
 
 @step_rule(
@@ -20,6 +30,7 @@ _Transform = steps.Split | steps.Merge | steps.Swizzle | steps.Resize | steps.Sh
     steps.Shift,
     steps.Window,
     steps.Parallelize,
+    steps.ParallelizeLoops,
     steps.Propagate,
     steps.ParallelizeLike,
     steps.SetAllocationDomain,
@@ -72,7 +83,7 @@ def references_have_every_axis_of_the_tensors(
             )
 
 
-@step_rule(steps.Split, steps.Merge, steps.Swizzle, steps.Resize, steps.Shift, steps.Window, steps.Parallelize)
+@step_rule(*get_args(_Transform))
 def steps_name_axes_that_exist(site: Site, step: _Transform) -> Iterator[Refusal]:
     """Axes are counted in the tensor's loop domain at the moment of the step, from 0."""
     count = len(site.axes)
@@ -111,5 +122,7 @@ def touched(step: _Transform) -> tuple[int, ...]:
             return step.x, step.y
         case steps.Shift():
             return step.axis, *step.by
+        case steps.ParallelizeLoops():
+            return tuple(range(len(step.types)))
         case _:
             return (step.axis,)

@@ -55,9 +55,13 @@ class TraceBuilder:
 
     def parallelize(self, tv: str, types: Sequence[ParallelType]) -> None:
         """One type for each axis; Serial needs no step, nor what an axis is already."""
-        for axis, type_ in enumerate(types):
-            if type_ not in (ParallelType.SERIAL, self.tensor(tv).types[axis]):
-                self.do(steps.Parallelize(tv, axis, type_))
+        own = self.tensor(tv).types
+        new = [type_ if type_ is not own[axis] else ParallelType.SERIAL for axis, type_ in enumerate(types)]
+        axes = [axis for axis, type_ in enumerate(new) if type_ is not ParallelType.SERIAL]
+        if len(axes) == 1:
+            self.do(steps.Parallelize(tv, axes[0], new[axes[0]]))
+        elif axes:
+            self.do(steps.ParallelizeLoops(tv, tuple(new[: axes[-1] + 1])))
 
     def alike(
         self,

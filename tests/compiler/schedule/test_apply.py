@@ -7,6 +7,7 @@ import pytest
 from compiler.errors import InvalidStep
 from compiler.ir.tensor import Allocation, CachePolicy, CircularBuffer, TensorView
 from compiler.schedule.apply import apply
+from compiler.schedule.step_forms import step_text
 from compiler.schedule.steps import (
     CacheInput,
     CacheOutput,
@@ -21,7 +22,6 @@ from compiler.schedule.steps import (
     Split,
     Step,
     Swizzle,
-    step_text,
 )
 from compiler.schedule.steps import CircularBuffer as Buffer
 from tests.compiler.schedules import GLOBAL, LOCAL, SHARED, P, from_wire, unary

@@ -20,6 +20,7 @@ from compiler.schedule.steps import (
     Merge,
     Parallelize,
     ParallelizeLike,
+    ParallelizeLoops,
     Propagate,
     Reorder,
     Shift,
@@ -111,6 +112,19 @@ def test_a_refused_transform_is_told_of_the_propagation() -> None:
         load((6, 40), Split("s", 0, 2), Parallelize("v0", 0, P.BIDX), Propagate("s", ("v0",)))
     assert caught.value.violations[0].rule == "split_axes_are_serial"
     assert "propagate(tv=s, to=[v0])" in str(caught.value)
+
+
+def test_types_of_loops_are_those_of_single_axes() -> None:
+    cut: list[Step] = [Split("s", 1, 8), Parallelize("s", 1, P.UNROLL)]
+    found = load((6, 40), *cut, ParallelizeLoops("s", (P.BIDX, P.SERIAL, P.TIDX)))
+    assert found == load((6, 40), *cut, Parallelize("s", 0, P.BIDX), Parallelize("s", 2, P.TIDX))
+    assert found.tensor("s").types == (P.BIDX, P.UNROLL, P.TIDX)
+
+
+def test_there_are_no_more_types_than_loops() -> None:
+    with pytest.raises(InvalidStep, match="there is no axis 2") as caught:
+        load((6, 40), ParallelizeLoops("s", (P.BIDX, P.SERIAL, P.TIDX)))
+    assert caught.value.violations[0].rule == "steps_name_axes_that_exist"
 
 
 def test_types_go_to_the_loops_that_are_the_references() -> None:

@@ -11,7 +11,8 @@ from compiler.ir.iter_domain import MemoryType, ParallelType
 from compiler.ir.size import Size
 from compiler.ir.tensor import BufferKind, CachePolicy, CopyVia
 from compiler.schedule import steps
-from compiler.schedule.steps import MalformedStep, Step, step_from_json, step_text, step_to_json
+from compiler.schedule.step_forms import MalformedStep, step_from_json, step_text, step_to_json
+from compiler.schedule.steps import Step
 from compiler.schedule.trace import steps_from_json
 
 SAMPLES: list[Step] = [
@@ -23,6 +24,7 @@ SAMPLES: list[Step] = [
     steps.Reorder("s", ()),
     steps.Swizzle("s", 1, 3),
     *(steps.Parallelize("s", 0, t) for t in ParallelType),
+    steps.ParallelizeLoops("s", (ParallelType.BIDX, ParallelType.SERIAL, ParallelType.TIDX)),
     steps.Propagate("s", ("v0", "v1")),
     steps.ParallelizeLike("s", ("v0",)),
     steps.InlineSelectedAt(("s", "v0"), 2),

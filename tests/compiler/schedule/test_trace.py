@@ -16,6 +16,7 @@ from compiler.ir.pinned import pinned
 from compiler.schedule import steps
 from compiler.schedule.apply import apply
 from compiler.schedule.start import start
+from compiler.schedule.step_forms import step_text
 from compiler.schedule.trace import ScheduleTrace
 from compiler.wire import trace_from_json, trace_to_json
 from tests.compiler.schedules import SHARED, P, from_wire
@@ -70,7 +71,7 @@ def test_replay_names_the_step_that_does_not_apply() -> None:
 
 
 def test_the_printed_form_is_one_line_a_step() -> None:
-    assert str(TRACE).splitlines() == [steps.step_text(s) for s in STEPS]
+    assert str(TRACE).splitlines() == [step_text(s) for s in STEPS]
 
 
 def test_the_hash_is_the_same_on_every_machine() -> None:

@@ -53,9 +53,7 @@ def pool() -> Iterator[CompilePool]:
         pytest.param("bf16", HALVES, {"load": "tma"}, id="the copy engine needs rows of 16 bytes"),
         pytest.param("bf16", HALVES, {"vector_in": 2}, id="neighbours of a row are aligned in no two rows alike"),
         pytest.param("f32", WORDS, {"tile_in": 32}, id="half of a row of 32 places is before its run"),
-        pytest.param(
-            "f32", WORDS, {"layout": "pad", "shift_load": False, "row_span": "line"}, id="in no other layout"
-        ),
+        pytest.param("f32", WORDS, {"layout": "pad", "shift_load": False, "row_span": "line"}, id="in no other layout"),
         pytest.param("i8", BYTES, {"tile_in": 128}, id="rows of 128 bytes"),
         pytest.param("bf16", HALVES, {"load": "vector"}, id="through registers"),
     ],

@@ -95,9 +95,7 @@ PHASES: dict[str, Any] = {
 @pytest.mark.parametrize(
     "point",
     [
-        pytest.param(
-            {"blocks_per_sm": 1, "stages": 3, "tile_out": 128, "row_span": "sector"}, id="at-the-same-column"
-        ),
+        pytest.param({"blocks_per_sm": 1, "stages": 3, "tile_out": 128, "row_span": "sector"}, id="at-the-same-column"),
         pytest.param(
             {"blocks_per_sm": 2, "stages": 2, "tile_out": 256, "vector_out": 2, "halo": True}, id="two-columns"
         ),
