@@ -199,7 +199,7 @@ class OpKind(StrEnum):
             takes=FLOATS,
             reference=lambda xp, x: 1.0 / (1.0 + xp.exp(-x)),
             ends=ends.rising,
-            exact=_library(6 * _ULP, 2 * _LEAST, "as exp, a sum and a quotient"),
+            exact=_library(6 * _ULP, _LEAST_NORMAL, "as exp, a sum and a quotient; 0 where exp(-x) is infinite"),
             approx=MathForm(
                 ErrorBound(8 * _ULP, argument=_LOG2_E, absolute=_LEAST_NORMAL), "as exp; rcp.approx.ftz.f32: 1 ulp"
             ),
@@ -216,9 +216,8 @@ class OpKind(StrEnum):
             takes=FLOATS,
             reference=_gelu,
             ends=ends.lowest_at(-0.7524614220710162, -0.17004075),
-            exact=_library(
-                2.0**-15,
-                _LEAST_NORMAL,
+            exact=MathForm(
+                ErrorBound(2.0**-15, absolute=_LEAST_NORMAL, of_operand=_LEAST_NORMAL),
                 "as silu; the exponential's argument is a polynomial of four roundings, up to 88.8 where the result is"
                 " no zero yet",
             ),
@@ -240,7 +239,9 @@ class OpKind(StrEnum):
             takes=FLOATS,
             reference=lambda xp, x: x / (1.0 + xp.exp(-x)),
             ends=ends.lowest_at(-1.2784645427610738, -0.2784645427610738),
-            exact=_library(6 * _ULP, 2 * _LEAST, "as sigmoid"),
+            exact=MathForm(
+                ErrorBound(6 * _ULP, absolute=_LEAST_NORMAL, of_operand=_LEAST_NORMAL), "as sigmoid, times x"
+            ),
             approx=MathForm(
                 ErrorBound(10 * _ULP, argument=_LOG2_E, absolute=_LEAST_NORMAL, of_operand=_LEAST_NORMAL),
                 "as sigmoid, and a product",

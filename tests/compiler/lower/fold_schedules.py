@@ -83,7 +83,7 @@ def folded_by(fusion: Fusion, threads: Threads) -> Generated:
         t = b.tensor(op.output)
         if t.memory is MemoryType.LOCAL:
             once = op.kind in REDUCTIONS or any(a.is_broadcast for a in t.loop)
-            b.inline(op.output, row if once else len(t.loop))
+            b.inline([op.output], row if once else len(t.loop))
     return generate(b.trace(), HOPPER)
 
 
