@@ -89,7 +89,9 @@ def _print(report: dict[str, Any], plan: Plan, conditions: bool) -> None:
         console.print(f"{name}: {one.legal:,} of {one.points:,} legal; refused by rule:", markup=False)
         for rule, count in sorted(one.refused.items(), key=lambda item: -item[1]):
             reasons = dict.fromkeys(c.reason for c in one.constraints if c.rule == rule)
-            console.print(f"  {count:>14,}  {rule}: {' '.join(reasons)}", markup=False)
+            cards = sorted({c.measured_on for c in one.constraints if c.rule == rule and c.measured_on})
+            slow = f" (legal; slower on {', '.join(cards)})" if cards else ""
+            console.print(f"  {count:>14,}  {rule}: {' '.join(reasons)}{slow}", markup=False)
             for constraint in one.constraints if conditions else ():
                 if constraint.rule == rule:
                     console.print(f"{'':>18}legal where {constraint.condition}", markup=False)

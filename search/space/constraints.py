@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -23,7 +23,9 @@ class Constraint:
     It is a function of one value for each of `axes`, in that order, written so that an expression may stand in place of
     each (search.space.expressions): `condition` is what it then computes. True where legal.
 
-    `reason` is the sentence a user reads; `fix` says what to change, by default one of the knobs named.
+    `reason` is the sentence a user reads; `fix` says what to change, by default one of the knobs named. `measured_on`:
+    the card on which the points that it leaves out, which are legal, were slower; empty for what is wrong or repeats
+    another point.
     """
 
     rule: str
@@ -31,6 +33,7 @@ class Constraint:
     predicate: Callable[..., Any]
     reason: str
     fix: str = ""
+    measured_on: str = ""
 
     def __post_init__(self) -> None:
         if len(set(self.axes)) != len(self.axes):
@@ -45,8 +48,14 @@ class Constraint:
             raise NotAnExpression(f"constraint {self.rule}: {error}") from error
 
     def to_json(self) -> dict[str, Any]:
-        """Rule, knobs, the condition as text, and the reason."""
-        return {"rule": self.rule, "knobs": list(self.axes), "legal_where": str(self.condition), "reason": self.reason}
+        """Rule, knobs, the condition as text, the reason, and the card of what was measured (null otherwise)."""
+        return {
+            "rule": self.rule,
+            "knobs": list(self.axes),
+            "legal_where": str(self.condition),
+            "reason": self.reason,
+            "measured_on": self.measured_on or None,
+        }
 
     def holds(self, values: Mapping[str, NDArray[np.generic]]) -> Any:
         """Where it allows points, from arrays of knob values that broadcast against each other; they may be of more
@@ -75,3 +84,8 @@ class Constraint:
             return np.broadcast_to(legal, wanted)
         except ValueError:
             raise ValueError(f"constraint {self.rule}: the mask has shape {legal.shape}, expected {wanted}.") from None
+
+
+def measured(card: str, constraints: Iterable[Constraint]) -> list[Constraint]:
+    """Constraints that leave out what was slower on a card: legal points all the same."""
+    return [replace(constraint, measured_on=card) for constraint in constraints]

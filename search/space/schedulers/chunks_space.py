@@ -11,7 +11,7 @@ import numpy as np
 from compiler.arch import BULK_BYTES, Arch
 from compiler.ir.fusion import Fusion
 from compiler.schedule.start import start
-from search.space.constraints import Constraint
+from search.space.constraints import Constraint, measured
 from search.space.knobs import Knob
 from search.space.schedulers.chunks_facts import LEAST_BLOCKS, STEPS, ChunksFacts, ChunkSpace, chunk_space
 from search.space.schedulers.copy_paths import CP_ASYNC
@@ -52,7 +52,7 @@ def chunks_space(fusion: Fusion, arch: Arch) -> Space | None:
         Knob("cache_store", ("default", "streaming")),
         math_knob(fusion),
     )
-    space = Space("chunks", knobs, (*_cuts(facts), *_bulk(facts), *_worthwhile(facts)))
+    space = Space("chunks", knobs, (*_cuts(facts), *_bulk(facts), *measured("H200", _worthwhile(facts))))
     return space if space.has_legal else None
 
 

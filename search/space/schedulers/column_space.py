@@ -12,7 +12,7 @@ from compiler.arch import BULK_BYTES, BULK_SMEM_ALIGN, TENSOR_MAP_BOX, Arch
 from compiler.ir.fusion import Fusion
 from compiler.ir.tensor import CachePolicy
 from compiler.schedule.online import online_sums
-from search.space.constraints import Constraint
+from search.space.constraints import Constraint, measured
 from search.space.expressions import looked_up
 from search.space.knobs import Knob
 from search.space.schedulers.builder import TraceBuilder
@@ -72,7 +72,9 @@ def column_space(fusion: Fusion, arch: Arch, sm_count: int) -> Space:
     cache_registers(b)
     facts = ColumnFacts(b.sf, with_accesses_of(found, b.sf), arch, sm_count, reuses(b.sf))
     return Space(
-        "column", _knobs(fusion, facts), (*_memory(facts), *_staging(facts), *_redundant(facts), *_worthwhile(facts))
+        "column",
+        _knobs(fusion, facts),
+        (*_memory(facts), *_staging(facts), *_redundant(facts), *measured("H200", _worthwhile(facts))),
     )
 
 

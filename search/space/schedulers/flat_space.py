@@ -15,7 +15,7 @@ from compiler.arch import BULK_BYTES, TENSOR_MAP_BOX, TENSOR_MAP_COORDINATE, Arc
 from compiler.ir.fusion import Fusion
 from compiler.ir.tensor import CachePolicy
 from compiler.schedule.start import start
-from search.space.constraints import Constraint
+from search.space.constraints import Constraint, measured
 from search.space.expressions import looked_up
 from search.space.knobs import Knob
 from search.space.schedulers.aligned_rows import IN_WORDS
@@ -102,7 +102,7 @@ def _constraints(f: FlatFacts) -> list[Constraint]:
         *rings,
         *(_multicasts(f, f.multicasts) if f.multicasts is not None else ()),
         *redundant(f),
-        *worthwhile(f),
+        *measured("H200", worthwhile(f)),
     ]
 
 

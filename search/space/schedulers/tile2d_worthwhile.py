@@ -15,7 +15,7 @@ import numpy as np
 
 from compiler.arch import LINE_BYTES, MAX_WORD_BYTES, WARP_THREADS
 from compiler.ir.tensor import CachePolicy
-from search.space.constraints import Constraint
+from search.space.constraints import Constraint, measured
 from search.space.schedulers.copy_paths import CP_ASYNC
 from search.space.schedulers.tile2d_facts import Tile2dFacts
 from search.space.schedulers.tile2d_layouts import BANKS, ODD, PHASES
@@ -52,8 +52,9 @@ HARDWARE = (("128B", 128), ("64B", 64), ("32B", 32))
 def worthwhile(f: Tile2dFacts) -> list[Constraint]:
     """What a fusion's points need not try. Small problems end before rates of memory count: they may try any tile."""
     if prod(f.space.shape) < FEW_ELEMS:
-        return _hints()
-    return [*_order(f), *_hints(), *_paths(f), *_tiles(f), *_odd(f), *_phases(f), *_layouts(f)]
+        return measured("H200", _hints())
+    kinds = (*_order(f), *_hints(), *_paths(f), *_tiles(f), *_odd(f), *_phases(f), *_layouts(f))
+    return measured("H200", kinds)
 
 
 def _order(f: Tile2dFacts) -> list[Constraint]:
