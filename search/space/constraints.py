@@ -86,6 +86,18 @@ class Constraint:
             raise ValueError(f"constraint {self.rule}: the mask has shape {legal.shape}, expected {wanted}.") from None
 
 
+WORKED_OUT = frozenset(
+    {
+        "persistent_blocks_are_resident",
+        "persistent_grid_is_filled",
+        "tile_exceeds_the_problem",
+        "tile_fits_the_registers_of_a_thread",
+        "registers_in_flight",
+    }
+)
+"""Reasons that follow from a problem's size and the limits of an architecture, whatever card was timed."""
+
+
 def measured(card: str, constraints: Iterable[Constraint]) -> list[Constraint]:
-    """Constraints that leave out what was slower on a card: legal points all the same."""
-    return [replace(constraint, measured_on=card) for constraint in constraints]
+    """Constraints that leave out what was slower on a card: legal points all the same. Those of `WORKED_OUT` stay."""
+    return [c if c.rule in WORKED_OUT else replace(c, measured_on=card) for c in constraints]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from search.space.constraints import Constraint
+from search.space.constraints import Constraint, measured
 from search.space.expressions import NotAnExpression, looked_up, traced
 from search.space.schedulers import schedulers_for
 from tests.cards import H200
@@ -90,3 +90,10 @@ def test_every_condition_of_a_scheduler_is_an_expression_with_the_values_of_its_
             wanted = rule.predicate(*np.meshgrid(*values, indexing="ij", sparse=True))
             assert (rule.on(values) == np.asarray(wanted, np.bool_)).all(), rule.rule
             assert str(rule.condition)
+
+
+def test_what_was_measured_says_on_which_card() -> None:
+    slow, large = (
+        Constraint(rule, ("t",), lambda t: t < 9, "because") for rule in ("few_vectors", "registers_in_flight")
+    )
+    assert [c.to_json()["measured_on"] for c in (slow, *measured("H200", (slow, large)))] == [None, "H200", None]
