@@ -97,7 +97,8 @@ KERNELS: dict[str, Callable[[], Generated]] = {
     "columns": lambda: kernel_of(column_mean(512, 4096), lambda name, point: name == "column"),
     "masked": lambda: kernel_of(masked_row_sums(2048, 1000), lambda name, point: "launches" not in name),
     "launches": lambda: kernel_of(  # a ring of columns goes round twice, at no size of a quarter of this one
-        row_then_column(512, 1024), lambda name, point: name == "launches-row+column" and point["1.stages"] == 1
+        row_then_column(512, 1024),
+        lambda name, point: name == "launches-row+column" and point["1.stages"] == 1 == point["1.cluster"],
     ),
     "split": lambda: kernel_of(pixel_mean(128, 64, 64), lambda name, point: name.startswith("launches-split")),
 }
