@@ -61,8 +61,8 @@ def chunks_space(fusion: Fusion, arch: Arch) -> Space | None:
         hint_knob("cache_store", STREAMING),
         math_knob(fusion),
     )
-    constraints = (*_cuts(facts), *_bulk(facts), *measured("H200", _worthwhile(facts)))
-    space = Space("chunks", knobs, constraints)
+    constraints = (*_cuts(facts), *_bulk(facts), *measured("H200", arch, _worthwhile(facts)))
+    space = Space("chunks", knobs, constraints).reachable
     return space if space.has_legal else None
 
 

@@ -84,7 +84,7 @@ def column_space(fusion: Fusion, arch: Arch, sm_count: int) -> Space:
     return Space(
         "column",
         _knobs(fusion, facts),
-        (*_memory(facts), *_staging(facts), *_redundant(facts), *measured("H200", _worthwhile(facts))),
+        (*_memory(facts), *_staging(facts), *_redundant(facts), *measured("H200", facts.arch, _worthwhile(facts))),
     )
 
 

@@ -101,7 +101,7 @@ def _constraints(f: FlatFacts) -> list[Constraint]:
         *rings,
         *(_multicasts(f, f.multicasts) if f.multicasts is not None else ()),
         *redundant(f),
-        *measured("H200", worthwhile(f)),
+        *measured("H200", f.arch, worthwhile(f)),
     ]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from compiler.arch import sms_for_clusters
-from search.space.constraints import Constraint
+from search.space.constraints import Constraint, measured
 from search.space.groups import (
     APART,
     BULK,
@@ -55,7 +55,7 @@ def persistence(f: RowFacts) -> list[Constraint]:
             lambda keep, cluster: (keep != "reload") | (cluster <= f.arch.max_cluster_portable) | f.is_few,
             "A row that stays nowhere is spread over sixteen blocks only where clusters of eight do not fill the card.",
         ),
-        has_a_use,
+        *measured("H200", f.arch, [has_a_use]),
     ]
 
 

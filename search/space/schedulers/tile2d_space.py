@@ -79,7 +79,7 @@ def tile2d_space(fusion: Fusion, arch: Arch, sm_count: int) -> Space:
 
 def _possible(knob: Knob, constraints: tuple[Constraint, ...]) -> Knob:
     """The values of a knob that no constraint on it alone refuses: the sparser a space, the longer a sample takes."""
-    alone = [c for c in constraints if c.axes == (knob.name,)]
+    alone = [c for c in constraints if c.axes == (knob.name,) and c.refuses]
     legal = np.logical_and.reduce([np.ones(len(knob.values), np.bool_), *(c.on([knob.array]) for c in alone)])
     return Knob(knob.name, tuple(v for v, holds in zip(knob.values, legal, strict=True) if holds))
 

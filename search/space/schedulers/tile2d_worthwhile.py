@@ -69,9 +69,9 @@ MOST_WORDS, MOST_THREADS = 16, 512
 def worthwhile(f: Tile2dFacts) -> list[Constraint]:
     """What a fusion's points need not try. Small problems end before rates of memory count: they may try any tile."""
     if prod(f.space.shape) < FEW_ELEMS:
-        return measured("H200", _hints())
+        return measured("H200", f.arch, _hints())
     kinds = (*_order(f), *_hints(), *_paths(f), *_tiles(f), *_odd(f), *_phases(f), *_layouts(f))
-    return measured("H200", kinds)
+    return measured("H200", f.arch, kinds)
 
 
 def _order(f: Tile2dFacts) -> list[Constraint]:
