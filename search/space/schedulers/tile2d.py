@@ -25,21 +25,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from compiler.arch import BANK_BYTES, WARP_THREADS, Arch
-from compiler.errors import Unsupported
 from compiler.ir.fusion import Fusion
 from compiler.ir.iter_domain import MemoryType, ParallelType
 from compiler.ir.tensor import CopyVia
 from compiler.schedule import steps
-from compiler.schedule.start import start
 from compiler.schedule.trace import ScheduleTrace
-from search.space.schedulers.builder import TraceBuilder
-from search.space.schedulers.pointwise_body import MATH, inline_body, is_packed_cast, set_cache
-from search.space.schedulers.rings import turn
+from search.space.builder import TraceBuilder, refusal_by
+from search.space.groups import BANKS, DIRECT, EARLY, MATH, ODD, PHASES, VECTOR, is_mapped, send, set_cache, turn
+from search.space.schedulers.pointwise_body import inline_body, is_packed_cast
 from search.space.schedulers.tile2d_facts import Tile2dFacts
-from search.space.schedulers.tile2d_layouts import BANKS, ODD, PHASES
 from search.space.schedulers.tile2d_matrix import MATRIX, fragment_loops, fragment_types, is_direct, stores_matrices
 from search.space.schedulers.tile2d_sources import Chain, add_chain, cache_rest, loads_by_vector
-from search.space.schedulers.tile2d_space import EARLY, tile2d_space
+from search.space.schedulers.tile2d_space import tile2d_space
 from search.space.schedulers.tile2d_tiles import (
     TileAxes,
     box_width,
@@ -62,15 +59,12 @@ class Tile2d:
 
     def refusal(self, fusion: Fusion, arch: Arch) -> str | None:
         """Takes fusions that only move and compute, with an input that has another dimension innermost."""
-        try:
-            found = transposed_space(start(fusion))
-        except Unsupported as e:
-            return str(e)
-        if isinstance(found, str):
+        return refusal_by(lambda sf: self._taken(transposed_space(sf), arch), fusion)
+
+    def _taken(self, found: TransposedSpace | str, arch: Arch) -> TransposedSpace | str:
+        if isinstance(found, str) or not Tile2dFacts(found, arch, self.sm_count).is_too_small:
             return found
-        if Tile2dFacts(found, arch, self.sm_count).is_too_small:
-            return f"a tile of {found.extent_in} x {found.extent_out} elements has fewer than a block has threads"
-        return None
+        return f"a tile of {found.extent_in} x {found.extent_out} elements has fewer than a block has threads"
 
     def space(self, fusion: Fusion, arch: Arch) -> Space:
         return tile2d_space(fusion, arch, self.sm_count)
@@ -97,10 +91,11 @@ class _Tile2dTrace:
         self.lanes_in = self.point["threads"] // self.point["lanes_out"]
         self.lead = self.axes.lead
         self.matrices = self.point.get("move") == MATRIX
+        self.by_engine = is_mapped(self.point["load"])
 
     def build(self) -> ScheduleTrace:
         b, p, space = self.b, self.point, self.space
-        load, is_staged = p["load"], p["store"] == "tma"
+        load, is_staged = p["load"], p["store"] != VECTOR
         outputs = b.sf.outputs
         self.chains = [add_chain(b, source, load) for source in space.sources]
         operands = cache_rest(b, self.chains)
@@ -109,9 +104,8 @@ class _Tile2dTrace:
             b.do(steps.CacheOutput(name, f"{name}_r", MemoryType.LOCAL))
             stored.append(f"{name}_r")
             if is_staged:
-                b.do(steps.CacheOutput(name, f"{name}_s", MemoryType.SHARED, CopyVia.TMA))
-                staged.append(f"{name}_s")
-        for name in (c.block for c in self.chains if self.matrices and load != "direct"):
+                staged.append(send(b, name, p["store"]))
+        for name in (c.block for c in self.chains if self.matrices and load != DIRECT):
             b.do(steps.SetMemory(name, MemoryType.LOCAL, CopyVia.LDMATRIX))
         for name in staged if stores_matrices(p) else ():
             b.do(steps.SetMemory(name, MemoryType.SHARED, CopyVia.STMATRIX))
@@ -126,7 +120,7 @@ class _Tile2dTrace:
         for chain in self.chains:
             if chain.fetched:
                 self.fetch_loops(chain.fetched, chain, allocate=False)
-            if chain.shared and load != "tma":
+            if chain.shared and not self.by_engine:
                 self.fetch_loops(chain.shared, chain, allocate=True)
             elif chain.shared:
                 self.tile_copy(chain.shared, load=True)
@@ -135,7 +129,7 @@ class _Tile2dTrace:
                 self.tile_copy(name, load=False)
         self.parallelize(after, ends)
         self.inline(after, operands, stored, staged)
-        loaded = [c.block if load == "direct" else c.fetched or c.shared for c in self.chains if load != "tma"]
+        loaded = [c.block if load == DIRECT else c.fetched or c.shared for c in self.chains if not self.by_engine]
         set_cache(b, loaded, p["cache_load"])
         set_cache(b, [] if is_staged else list(outputs), p["cache_store"])
         return b.trace()
@@ -167,9 +161,8 @@ class _Tile2dTrace:
         """The tensors of whole tiles that are not shifted: what the copy engine moves, and rows that threads load."""
         p, outputs = self.point, self.b.sf.outputs
         fetched = [n for c in self.chains for n in (c.fetched, c.shared) if n]
-        by_engine = p["load"] == "tma"
-        is_plain = by_engine or not (p["shift_load"] or p["layout"] == PHASES)
-        return [*(fetched if is_plain else ()), *(outputs if p["store"] == "tma" else ())]
+        is_plain = self.by_engine or not (p["shift_load"] or p["layout"] == PHASES)
+        return [*(fetched if is_plain else ()), *(outputs if p["store"] != VECTOR else ())]
 
     def to_blocks(self, tv: str) -> None:
         """[tile.., P, Q] -> [tile.., thread, step, P in the vector block, Q in it]."""
@@ -255,7 +248,7 @@ class _Tile2dTrace:
         for name in fragments:
             b.parallelize(name, [*tile, *fragment_types(b, name, lead)])
         for chain in self.chains:
-            for name in (chain.fetched, chain.shared) if self.point["load"] != "tma" else ():
+            for name in (chain.fetched, chain.shared) if not self.by_engine else ():
                 if name:
                     by_elements = name == chain.shared and self.point["layout"] == ODD
                     words = [P.UNROLL] * (len(b.tensor(name).loop) - lead - 3)
@@ -263,8 +256,8 @@ class _Tile2dTrace:
             if chain.fetched and not self.point["shift_load"] and not self.space.loads_by(self.point["load_vector"]):
                 b.do(steps.Straddle(chain.fetched))
 
-        by_engine = [c.shared for c in self.chains if c.shared] if self.point["load"] == "tma" else []
-        for name in (*by_engine, *(b.sf.outputs if self.point["store"] == "tma" else ())):
+        by_engine = [c.shared for c in self.chains if c.shared] if self.by_engine else []
+        for name in (*by_engine, *(b.sf.outputs if self.point["store"] != VECTOR else ())):
             boxes = [P.UNROLL] * (len(b.tensor(name).loop) - lead - 2)
             b.parallelize(name, [*tile[:lead], *boxes, P.BULK, P.BULK])
 
@@ -284,7 +277,7 @@ class _Tile2dTrace:
                 (whole if is_whole else others).append(name)
         b.inline(whole, lanes_at)
         b.inline(others, lanes_at + 1)
-        b.inline((c.block for c in self.chains), lead + 1 if p["load"] == "direct" else lead + 2)
+        b.inline((c.block for c in self.chains), lead + 1 if p["load"] == DIRECT else lead + 2)
         b.inline((c.fetched for c in self.chains if c.fetched), lead + 1)
         shared = [c.shared for c in self.chains if c.shared]
         b.inline((*shared, *staged), lead)

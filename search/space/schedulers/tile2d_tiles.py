@@ -9,11 +9,23 @@ from typing import Any
 
 from compiler.arch import BANK_BYTES, SMEM_LINE_BYTES, SWIZZLE_CHUNK_BYTES, TENSOR_MAP_BOX
 from compiler.schedule import steps
-from search.space.schedulers.builder import TraceBuilder
+from search.space.builder import TraceBuilder
+from search.space.groups import (
+    AS_STORED,
+    BANKS,
+    BLOCK,
+    BY_MATRICES,
+    GROUPED,
+    NO_LAYOUT,
+    ODD,
+    PAD,
+    PHASES,
+    ROWS_INNER,
+    SPANS,
+    persist,
+)
 from search.space.schedulers.tile2d_facts import places_before, sector_elements
-from search.space.schedulers.tile2d_layouts import BANKS, ODD, PHASES, SPANS
-from search.space.schedulers.tile2d_matrix import BY_MATRICES, MATRIX_LANES
-from search.space.schedulers.tile2d_space import AS_STORED, GROUPED
+from search.space.schedulers.tile2d_matrix import MATRIX_LANES
 from search.space.schedulers.transposed_space import Source, TransposedSpace
 
 GROUP_TILES = 8
@@ -108,12 +120,11 @@ class TileAxes:
         else:
             inside = [at for at in batch if space.batch[at] in space.batch_inside]
             outside = [at for at in batch if at not in inside]
-            orders = {"rows_inner": [*batch, column, row], AS_STORED: [*outside, row, *inside, column]}
+            orders = {ROWS_INNER: [*batch, column, row], AS_STORED: [*outside, row, *inside, column]}
             b.reorder(tv, [*orders.get(p["tile_order"], [*batch, row, column]), row_in, column_in])
             b.merge(tv, 0, count)
         if p["blocks_per_sm"]:
-            b.split(tv, 0, p["blocks_per_sm"] * self.sm_count)
-            b.reorder(tv, [1, 0, 2, 3])
+            persist(b, tv, p["blocks_per_sm"] * self.sm_count)
 
     def rows_apart(self, source: Source) -> int:
         """Rows of a tile, of which each thread reads `vector_out`, until their phases meet in the same bank again: all
@@ -177,7 +188,7 @@ def row_pitch(layout: str, extent: int, nbytes: int, word: int) -> int:
     """Elements from one row of a tile to the next. `pad` lengthens rows by an access of `word` elements, and by
     a bank at least: the single words of a column then lie in banks of their own. `odd` lengthens them by an element:
     with threads that read a bank's worth of neighbours of a column, those of a warp do."""
-    return extent + {"pad": max(word, BANK_BYTES // nbytes), ODD: 1}.get(layout, 0)
+    return extent + {PAD: max(word, BANK_BYTES // nbytes), ODD: 1}.get(layout, 0)
 
 
 def set_tile_allocation(b: TraceBuilder, tv: str, layout: str, *, phase_rows: int, word: int) -> None:
@@ -191,7 +202,7 @@ def set_tile_allocation(b: TraceBuilder, tv: str, layout: str, *, phase_rows: in
     axes = b.tensor(tv).loop
     nbytes, count = b.tensor(tv).dtype.nbytes, len(axes)
     row, element, extent = count - 2, count - 1, axes[-1].extent
-    if layout in ("pad", ODD):
+    if layout in (PAD, ODD):
         pitch = row_pitch(layout, extent, nbytes, word)
         b.do(steps.SetAllocationDomain(tv, tuple(range(count)), (), (*[None] * row, pitch, 1)))
         return
@@ -200,11 +211,11 @@ def set_tile_allocation(b: TraceBuilder, tv: str, layout: str, *, phase_rows: in
         strides = (*[None] * row, phase_rows * extent + past, extent, 1)
         b.do(steps.SetAllocationDomain(tv, tuple(range(count)), (steps.Split(tv, row, phase_rows),), strides))
         return
-    if layout == "none":
+    if layout == NO_LAYOUT:
         b.do(steps.SetAllocationDomain(tv, tuple(range(count))))
         return
     span = SPANS.get(layout, min(SMEM_LINE_BYTES, extent * nbytes))
-    phase = phase_rows if layout == "block" else SMEM_LINE_BYTES // span
+    phase = phase_rows if layout == BLOCK else SMEM_LINE_BYTES // span
     cut = span // nbytes < extent
     if cut:
         b.split(tv, element, span // nbytes)

@@ -75,6 +75,21 @@ def test_space_counts_and_shows_samples(invoke: Invoke) -> None:
     assert f"legal {report['legal']:,}" in text
 
 
+@pytest.mark.parametrize(
+    ("card", "said"),
+    [
+        ("H200", "(legal; measured slower on H200: refused)"),
+        ("H100 SXM", "(legal; measured slower on H200: refused)"),
+        ("B200", "(legal; measured slower on H200: on this card not refused, but tried late)"),
+    ],
+)
+def test_what_was_measured_is_told_apart_from_law(invoke: Invoke, card: str, said: str) -> None:
+    lines = invoke("space", "square.json", "--bind", "M=64", "--card", card, "--samples", "0").stdout.splitlines()
+    told = {line.split()[1].rstrip(":"): line for line in lines if line.startswith("  ")}
+    assert said in told["few_vectors"]
+    assert all("measured" not in told[rule] for rule in ("redundant_vector", "registers_in_flight"))
+
+
 def test_a_fusion_may_come_from_standard_input(invoke: Invoke) -> None:
     text = Path("square.json").read_text()
     piped = CliRunner().invoke(app, ["space", "-", "--bind", "M=64", "--json"], input=text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
+from compiler.errors import Unsupported
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.fusion import Fusion
 from compiler.ir.iter_domain import ParallelType
@@ -16,6 +17,16 @@ from compiler.schedule.apply import apply
 from compiler.schedule.reference import reached
 from compiler.schedule.start import start
 from compiler.schedule.trace import ScheduleTrace
+
+
+def refusal_by(shape: Callable[[ScheduledFusion], object], fusion: Fusion) -> str | None:
+    """Why a scheduler does not take a fusion: what `shape`, of the unscheduled fusion, says in place of what the
+    scheduler sees of it. None if it takes it."""
+    try:
+        found = shape(start(fusion))
+    except Unsupported as e:
+        return str(e)
+    return found if isinstance(found, str) else None
 
 
 class TraceBuilder:
