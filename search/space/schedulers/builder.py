@@ -14,6 +14,7 @@ from compiler.ir.tensor import TensorView
 from compiler.schedule import steps
 from compiler.schedule.apply import apply
 from compiler.schedule.reference import reached
+from compiler.schedule.shorter import shortened
 from compiler.schedule.start import start
 from compiler.schedule.trace import ScheduleTrace
 
@@ -37,7 +38,7 @@ class TraceBuilder:
         return self.sf.tensor(name)
 
     def trace(self) -> ScheduleTrace:
-        return ScheduleTrace.that_made(self.sf, self.steps)
+        return ScheduleTrace.that_made(self.sf, shortened(self.steps))
 
     def split(self, tv: str, axis: int, factor: int) -> None:
         """[n] -> [ceil(n/factor), factor]."""
