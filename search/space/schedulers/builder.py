@@ -38,6 +38,7 @@ class TraceBuilder:
         return self.sf.tensor(name)
 
     def trace(self) -> ScheduleTrace:
+        """The steps taken, or fewer that come to the same."""
         return ScheduleTrace.that_made(self.sf, shortened(self.steps))
 
     def split(self, tv: str, axis: int, factor: int) -> None:
