@@ -107,7 +107,7 @@ TABLE: dict[str, Row] = {
     "compiler.emulate": Row(ours=BASE, others=("numpy",)),
     "compiler.cuda_sources": Row(ours=(*BASE, "compiler.nvrtc", "compiler.child")),
     "compiler.emulated_runs": Row(
-        ours=(*BASE, "compiler.emulate", "compiler.cuda_sources", "compiler.wire"), others=("numpy",)
+        ours=(*IR, "compiler.emulate", "compiler.cuda_sources", "compiler.wire", "fusetune.wire"), others=("numpy",)
     ),
     "compiler.explicit": Row(ours=(*WHOLE_COMPILER, *EMULATOR), others=("numpy",)),
     "compiler.faults": Row(ours=BASE, others=("typer",)),

@@ -91,7 +91,7 @@ class Facts:
 
     @cached_property
     def indexing(self) -> Indexing:
-        return Indexing(self.sf)
+        return Indexing(self.sf, self.graph)
 
     def tile_coordinates(self, output: str) -> tuple[Expr, ...]:
         """Where the box of a tile starts, of the tensor-map copy that writes `output`: one index a dimension, innermost

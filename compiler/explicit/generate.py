@@ -68,7 +68,7 @@ class ExplicitSchedule(Schedule):
 
     @cached_property
     def indexing(self) -> Indexing:
-        return GraphIndexing(self.sf, graph=self.graph)
+        return GraphIndexing(self.sf, self.graph)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from compiler.ir.tensor import TensorView
 from compiler.schedule import steps
 from compiler.schedule.apply import apply
 from compiler.schedule.reference import reached
+from compiler.schedule.shorter import shortened
 from compiler.schedule.start import start
 from compiler.schedule.trace import ScheduleTrace
 
@@ -48,7 +49,8 @@ class TraceBuilder:
         return self.sf.tensor(name)
 
     def trace(self) -> ScheduleTrace:
-        return ScheduleTrace.that_made(self.sf, self.steps)
+        """The steps taken, or fewer that come to the same."""
+        return ScheduleTrace.that_made(self.sf, shortened(self.steps))
 
     def split(self, tv: str, axis: int, factor: int) -> None:
         """[n] -> [ceil(n/factor), factor]."""

@@ -7,13 +7,12 @@ promotion) get their logical index through the axes of that tensor.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
-from compiler.analysis.id.graph import Group, IdGraph, transforms_of
+from compiler.analysis.id.graph import Group, transforms_of
 from compiler.analysis.id.group_index import walk
 from compiler.analysis.id.indexing import IndexBound, Indexing
-from compiler.analysis.loops.promoted_nest import PromotedNest, infer_promoted_nest
 from compiler.errors import Unsupported
 from compiler.ir.algebra import Indices, backward, forward
 from compiler.ir.domain import extents, producer_indices
@@ -25,13 +24,7 @@ from compiler.ir.tensor import TensorOp, TensorView
 
 @dataclass(frozen=True)
 class GraphIndexing(Indexing):
-    """Index maps of one explicit schedule. `graph`: of the same fusion."""
-
-    graph: IdGraph = field(default_factory=IdGraph)
-
-    @cached_property
-    def nest(self) -> PromotedNest:
-        return infer_promoted_nest(self.sf, self.graph)
+    """Index maps of one explicit schedule."""
 
     def own(self, t: TensorView) -> Indices:
         if t.name not in self._own:

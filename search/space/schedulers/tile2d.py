@@ -118,12 +118,10 @@ class _Tile2dTrace:
 
         self.block_loops([*reversed(after), *reversed(ends)], staged)
         for chain in self.chains:
-            if chain.fetched:
-                self.fetch_loops(chain.fetched, chain, allocate=False)
-            if chain.shared and not self.by_engine:
-                self.fetch_loops(chain.shared, chain, allocate=True)
-            elif chain.shared:
+            if chain.shared and self.by_engine:
                 self.tile_copy(chain.shared, load=True)
+            elif chain.shared:
+                self.fetch_loops(chain)
         if is_staged:
             for name in outputs:
                 self.tile_copy(name, load=False)
@@ -141,11 +139,22 @@ class _Tile2dTrace:
         b, p, lead = self.b, self.point, self.lead
         blocks = [chain.block for chain in self.chains]
         dims = {name: chain.dims for chain in self.chains for name in chain.tensors}
-        if p["shift_store"]:
-            b.alike([*names, *blocks], lambda tv: self.axes.to_tiles(tv, dims.get(tv, ()), shift="target"))
-            b.alike(self.plain, lambda tv: self.axes.to_tiles(tv, dims.get(tv, ())))
-        else:
-            b.alike([*names, *blocks, *self.plain], lambda tv: self.axes.to_tiles(tv, dims.get(tv, ())))
+        plain, is_shifted = self.plain, p["shift_store"]
+        stop_here = [] if is_shifted else plain
+        in_two = bool(stop_here or staged or self.matrices)
+
+        def to_tiles(tv: str) -> None:
+            self.axes.to_tiles(tv, dims.get(tv, ()), shift="target" if is_shifted and tv not in plain else "")
+
+        def to_blocks(tv: str) -> None:
+            if not in_two:
+                to_tiles(tv)
+            self.to_blocks(tv)
+
+        if in_two:
+            b.alike([*names, *blocks, *stop_here], to_tiles)
+        if is_shifted:
+            b.alike(plain, to_tiles)
         for name in staged:
             set_tile_allocation(b, name, p["store_layout"], phase_rows=1, word=p["vector_out"])
         if self.matrices:
@@ -153,15 +162,16 @@ class _Tile2dTrace:
                 own = [n for n in (*names, *blocks) if self.is_fragment(n) is is_fragment]
                 b.alike(own, lambda tv: fragment_loops(b, tv, lead, p, is_fragment=self.is_fragment(tv)))
             return
-        b.alike([*names, *blocks], self.to_blocks)
+        b.alike([*names, *blocks], to_blocks)
         b.alike(blocks, lambda tv: b.reorder(tv, [*range(lead + 2), lead + 3, lead + 2]))
 
     @property
     def plain(self) -> list[str]:
-        """The tensors of whole tiles that are not shifted: what the copy engine moves, and rows that threads load."""
+        """The tensors of whole tiles that are not shifted: what the copy engine moves, and rows that threads load where
+        the outputs' rows are not shifted either."""
         p, outputs = self.point, self.b.sf.outputs
         fetched = [n for c in self.chains for n in (c.fetched, c.shared) if n]
-        is_plain = self.by_engine or not (p["shift_load"] or p["layout"] == PHASES)
+        is_plain = self.by_engine or not (p["shift_load"] or p["shift_store"] or p["layout"] == PHASES)
         return [*(fetched if is_plain else ()), *(outputs if p["store"] != VECTOR else ())]
 
     def to_blocks(self, tv: str) -> None:
@@ -181,21 +191,31 @@ class _Tile2dTrace:
         op = self.b.sf.producer(tv)
         return op is not None and op.via.is_matrix
 
-    def fetch_loops(self, tv: str, chain: Chain, *, allocate: bool) -> None:
-        """Loads of whole rows of a source: [tile.., thread, step, lane], threads along P first.
+    def fetch_loops(self, chain: Chain) -> None:
+        """Loads of whole rows of a source, and the stores of them to its shared tile."""
+        b, p, last = self.b, self.point, self.lead + 2
+        b.alike([chain.shared, *filter(None, (chain.fetched,))], lambda tv: self.row_loops(tv, chain))
+        bank = BANK_BYTES // b.tensor(chain.shared).dtype.nbytes
+        if p["layout"] == BANKS and not p["shift_load"] and p["load_vector"] > bank:
+            b.split(chain.shared, last, bank)
+
+    def row_loops(self, tv: str, chain: Chain) -> None:
+        """[tile.., thread, step, lane] of whole rows, threads along P first; a shared tile is laid out on the way.
 
         Of shifted rows a warp loads pieces of its own length, so that each begins on a multiple of it; or they lie in
         the tile as in memory, so that words do.
         """
         b, p, lead = self.b, self.point, self.lead
         word, nbytes = max(p["load_vector"], p["vector_in"]), b.tensor(tv).dtype.nbytes
-        in_words = p["layout"] == PHASES
+        allocate, in_words = tv == chain.shared, p["layout"] == PHASES
         is_shifted = p["shift_load"] and not in_words
         pitch = row_pitch(p["layout"], p["tile_in"], nbytes, word) if allocate and is_shifted else 0
         if in_words:
             self.axes.to_places(tv, chain.dims, chain.source)
         elif is_shifted:
             self.axes.to_tiles(tv, chain.dims, shift="source", pitch=pitch)
+        elif tv not in self.plain:
+            self.axes.to_tiles(tv, chain.dims)
         b.reorder(tv, [*range(lead), lead + 1, lead])
         if not is_shifted:
             if allocate:
@@ -207,9 +227,6 @@ class _Tile2dTrace:
             b.merge(tv, lead)
             b.split(tv, lead, p["threads"])
             b.reorder(tv, [*range(lead), lead + 1, lead, lead + 2])
-            bank = BANK_BYTES // nbytes
-            if allocate and p["layout"] == BANKS and p["load_vector"] > bank:
-                b.split(tv, lead + 2, bank)
             return
         b.split(tv, lead + 1, p["load_vector"])
         b.split(tv, lead + 1, WARP_THREADS)

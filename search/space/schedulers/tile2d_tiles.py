@@ -215,49 +215,43 @@ def set_tile_allocation(b: TraceBuilder, tv: str, layout: str, *, phase_rows: in
         b.do(steps.SetAllocationDomain(tv, tuple(range(count))))
         return
     span = SPANS.get(layout, min(SMEM_LINE_BYTES, extent * nbytes))
-    phase = phase_rows if layout == BLOCK else SMEM_LINE_BYTES // span
-    cut = span // nbytes < extent
-    if cut:
-        b.split(tv, element, span // nbytes)
-        b.reorder(tv, [*range(row), element, row, count])
+    pieces: tuple[steps.Transform, ...] = ()
+    if span // nbytes < extent:
+        pieces = (steps.Split(tv, element, span // nbytes), steps.Reorder(tv, ((element, row), (row, element))))
+    row += len(pieces) // 2
     if layout == BY_MATRICES:
-        _matrix_allocation(b, tv, phase_rows)
+        swizzled = _matrix_rows(tv, row, nbytes, phase_rows)
     else:
-        _swizzle_allocation(b, tv, span, phase)
-    if cut:
-        b.reorder(tv, [*range(row), element, row, count])
-        b.merge(tv, element)
+        phase = phase_rows if layout == BLOCK else SMEM_LINE_BYTES // span
+        swizzled = _swizzled_rows(tv, row, nbytes, span, phase)
+    b.do(steps.SetAllocationDomain(tv, tuple(range(count)), (*pieces, *swizzled)))
 
 
 def set_copy_allocation(b: TraceBuilder, tv: str, layout: str) -> None:
     """Lays out a tile that the copy engine fills, of axes [tile.., box, rows, box columns]."""
+    count, nbytes = len(b.tensor(tv).loop), b.tensor(tv).dtype.nbytes
+    swizzled: tuple[steps.Transform, ...] = ()
     if layout in SPANS:
-        _swizzle_allocation(b, tv, SPANS[layout], SMEM_LINE_BYTES // SPANS[layout])
-    else:
-        b.do(steps.SetAllocationDomain(tv, tuple(range(len(b.tensor(tv).loop)))))
+        swizzled = _swizzled_rows(tv, count - 2, nbytes, SPANS[layout], SMEM_LINE_BYTES // SPANS[layout])
+    b.do(steps.SetAllocationDomain(tv, tuple(range(count)), swizzled))
 
 
-def _swizzle_allocation(b: TraceBuilder, tv: str, span: int, phase: int) -> None:
-    """Allocates the loop axes as they stand, the last two swizzled: chunk xor (row / phase) mod (span's chunks)."""
-    count = len(b.tensor(tv).loop)
-    row, element = count - 2, count - 1
-    transforms = (
-        steps.Split(tv, element, SWIZZLE_CHUNK_BYTES // b.tensor(tv).dtype.nbytes),
+def _swizzled_rows(tv: str, row: int, nbytes: int, span: int, phase: int) -> tuple[steps.Transform, ...]:
+    """Of axes [.., row, element]: chunk xor (row / phase) mod (span's chunks)."""
+    return (
+        steps.Split(tv, row + 1, SWIZZLE_CHUNK_BYTES // nbytes),
         steps.Split(tv, row, phase),
         steps.Split(tv, row, span // SWIZZLE_CHUNK_BYTES),
         steps.Swizzle(tv, row + 1, row + 3),
     )
-    b.do(steps.SetAllocationDomain(tv, tuple(range(count)), transforms))
 
 
-def _matrix_allocation(b: TraceBuilder, tv: str, neighbours: int) -> None:
-    """Allocates the loop axes, rows of 128 bytes last, for threads that take `neighbours` elements of a column each by
+def _matrix_rows(tv: str, row: int, nbytes: int, neighbours: int) -> tuple[steps.Transform, ...]:
+    """Of axes [.., row, element], rows of 128 bytes, for threads that take `neighbours` elements of a column each by
     matrices: of a matrix four lanes take two rows each, `neighbours` rows apart. Those 8 rows have a phase of their own
     each, with which the chunk is xored, and lie behind each other."""
-    count = len(b.tensor(tv).loop)
-    row, element = count - 2, count - 1
-    transforms = (
-        steps.Split(tv, element, SWIZZLE_CHUNK_BYTES // b.tensor(tv).dtype.nbytes),
+    return (
+        steps.Split(tv, row + 1, SWIZZLE_CHUNK_BYTES // nbytes),
         steps.Split(tv, row, neighbours),
         steps.Split(tv, row + 1, 2),
         steps.Split(tv, row, MATRIX_LANES),
@@ -265,7 +259,6 @@ def _matrix_allocation(b: TraceBuilder, tv: str, neighbours: int) -> None:
         steps.Merge(tv, row + 2),
         steps.Swizzle(tv, row + 2, row + 3),
     )
-    b.do(steps.SetAllocationDomain(tv, tuple(range(count)), transforms))
 
 
 def box_width(b: TraceBuilder, tv: str, layout: str, extent: int) -> int:

@@ -14,6 +14,7 @@ from compiler.arch import card_or_default
 from compiler.emulate.launch import Completion, Options
 from compiler.emulate.ptx.parser import parse
 from compiler.emulate.run import emulate
+from compiler.emulated_runs.launching import input_tensor, launches_of, output_tensor, written_by
 from compiler.errors import CompilerError
 from compiler.ir.fusion import Fusion
 from compiler.nvrtc import CompilePool
@@ -21,7 +22,6 @@ from compiler.pipeline import Generated, artifact, generate
 from compiler.wire import bind
 from fusetune.fusion import FusionBuilder
 from fusetune.wire import parse_binding
-from search.proof.emulated.launching import input_tensor, launches_of, output_tensor, written_by
 from search.proof.emulated.running import ARRAYS
 from search.proof.small.resize import Dims
 from search.proof.small.shrunk import MOST_ELEMS, elements, shrunk, smaller_sizes
