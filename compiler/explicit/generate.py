@@ -173,10 +173,6 @@ def _is_one_word(s: Schedule, op: TensorOp) -> bool:
 def _expect_a_lowering(sf: ScheduledFusion) -> None:
     """Raises Unsupported for what is legal and not lowered, by name."""
     for t in sf.tensors:
-        if t.memory is MemoryType.TENSOR:
-            raise Unsupported(
-                f"{t.name}: tensor memory (Blackwell)", "Schedule it through registers and shared memory."
-            )
         made, is_interface = sf.producer(t.name), t.name in sf.inputs or t.name in sf.outputs
         if t.memory is MemoryType.GLOBAL and made is not None and not is_interface:
             raise Unsupported(f"{t.name}: an intermediate tensor in global memory", "Keep it in shared memory.")

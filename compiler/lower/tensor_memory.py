@@ -1,0 +1,200 @@
+"""Copies between registers and tensor memory as statements, and the allocation of a block.
+
+The analysis has found the pattern of each copy and shown which lanes each warp reaches. An address is one for a whole
+warp: where its first thread, its first register and the first turn of the loops that number registers stand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from compiler.analysis.facts import Facts
+from compiler.analysis.id.indexing import first_lane, lane_variable, lanes_are_consecutive
+from compiler.analysis.loops.loop_nest import WARP_VAR
+from compiler.analysis.sync.block_parts import launched_block
+from compiler.analysis.tmem.access import TmemAccess
+from compiler.analysis.tmem.patterns import PatternMatch
+from compiler.arch import TMEM_COLUMN_BITS, WARP_THREADS
+from compiler.copies.instruction import lanes
+from compiler.ir.algebra import Indices
+from compiler.ir.expr import Expr, Var, const, var
+from compiler.ir.iter_domain import IterDomain
+from compiler.ir.ops import MathGrade, OpKind
+from compiler.ir.tensor import CopyVia, TensorOp, TensorView
+from compiler.lower.kernel_ir import Compute, Declare, If, Opaque, Stmt, Sync
+from compiler.lower.operands import Less, Reg, Tmem
+from compiler.lower.thread_predicates import computing_threads, storing_threads
+from compiler.lower.tmem_ir import (
+    TmemAddress,
+    TmemAllocate,
+    TmemDeallocate,
+    TmemLoad,
+    TmemRelinquish,
+    TmemStore,
+    WaitTmemLoads,
+)
+
+# The allocation ------------------------------------------------------------------------------------------------------
+
+
+def allocated(facts: Facts) -> tuple[Stmt, ...]:
+    """The first warp allocates; the address is read after the barrier that follows.
+
+    No fence of tcgen05 stands there: an allocation is not asynchronous, and no access begins before its address is
+    known. A block of one warp needs no barrier either.
+    """
+    columns, at = facts.tmem_placement.columns, facts.smem.tmem_address
+    return _by_first_warp(facts, (TmemAllocate(columns, at), TmemRelinquish()))
+
+
+def address(facts: Facts) -> Stmt:
+    """Every thread reads the address of the allocation."""
+    return TmemAddress(facts.smem.tmem_address)
+
+
+def freed(facts: Facts) -> tuple[Stmt, ...]:
+    """The first warp frees the allocation, once all have come here with their loads and stores done."""
+    meeting = (Sync(),) if warps(facts) > 1 else ()
+    return (*meeting, *_by_first_warp(facts, (TmemDeallocate(facts.tmem_placement.columns),)))
+
+
+def warps(facts: Facts) -> int:
+    """Warps of the block, those that only load among them."""
+    x, y, z = launched_block(facts.sf, facts.indexing.nest)
+    return -(-x * y * z // WARP_THREADS)
+
+
+def _by_first_warp(facts: Facts, statements: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    count = warps(facts)
+    return (If((Less(var(Var(WARP_VAR, count)), const(1)),), statements),) if count > 1 else statements
+
+
+# Copies --------------------------------------------------------------------------------------------------------------
+
+
+def lower_tmem_copy(facts: Facts, op: TensorOp) -> tuple[Stmt, ...]:
+    """The statements of a copy: the instruction, by the warps that have a part of it, and where its registers are not
+    the elements of a vector in order, the moves before or after it.
+
+    No bound of an index guards it: whole warps execute it, and places past an end are as good as others.
+    """
+    t = facts.sf.tensor(op.output)
+    access = next(a for a in facts.tensor_memory.accesses if a.output == t.name)
+    match = access.match
+    assert match is not None, "legality refuses copies that have no pattern"
+    is_store = op.via is CopyVia.ST_TMEM
+    name = op.tensor_inputs[0] if is_store else t.name
+    offset = facts.indexing.read_offset(op, name) if is_store else facts.indexing.write_offset(t)
+    place = _place(facts, op, access)
+    registers = Reg(name, t.dtype, first_lane(offset, lanes(t)))
+    if match.is_in_order and lanes_are_consecutive(offset, lanes(t)):
+        return _by_warps(facts, t, (_instruction(is_store, registers, place, match),))
+    words = Reg(f"{t.name}_words", t.dtype, const(0))
+    count = match.registers * TMEM_COLUMN_BITS // t.dtype.nbits
+    pairs = [
+        (Reg(words.name, t.dtype, const(n)), Reg(name, t.dtype, _element(facts, t, access, offset, n)))
+        for n in range(count)
+    ]
+    declared = Declare(words.name, t.dtype, count)
+    instruction = _instruction(is_store, words, place, match)
+    if is_store:
+        moves = tuple(_moved(one, other) for one, other in pairs)
+        return (declared, *moves, *_by_warps(facts, t, (instruction,)))
+    moves = tuple(_moved(other, one) for one, other in pairs)
+    loaded = _by_warps(facts, t, (instruction, WaitTmemLoads()))
+    return (declared, *loaded, Opaque(words.name, t.dtype, count), *moves)
+
+
+def loads_in_order(facts: Facts, op: TensorOp) -> bool:
+    """Whether a load comes straight to the registers of the tensor that it makes, and is waited for by who uses it."""
+    t = facts.sf.tensor(op.output)
+    match = next(a.match for a in facts.tensor_memory.accesses if a.output == t.name)
+    is_run = lanes_are_consecutive(facts.indexing.write_offset(t), lanes(t))
+    return match is not None and match.is_in_order and is_run
+
+
+def _moved(target: Reg, source: Reg) -> Stmt:
+    return Compute(OpKind.COPY, target, (source,), MathGrade.EXACT)
+
+
+def _instruction(is_store: bool, registers: Reg, place: Tmem, match: PatternMatch) -> Stmt:
+    half = match.half_offset if match.shape.has_half_offset else None
+    form = (match.shape.pattern, match.registers // match.shape.least_registers, match.registers, half)
+    return TmemStore(registers, place, *form) if is_store else TmemLoad(registers, place, *form)
+
+
+def _by_warps(facts: Facts, t: TensorView, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """The instruction by the warps that have a part of the tensor. Of warps that repeat the work of others one stores;
+    threads of one warp that repeat each other's store the same values."""
+    is_store = isinstance(body[0], TmemStore)
+    conditions = computing_threads(facts, t)
+    if is_store:
+        conditions += tuple(c for c in storing_threads(facts, t) if c not in conditions and _parts_warps(facts, c))
+    assert all(_parts_warps(facts, c) for c in conditions), "legality refuses copies of parts of warps"
+    return (If(conditions, body),) if conditions else body
+
+
+def _parts_warps(facts: Facts, condition: Less) -> bool:
+    """Whether the threads of each warp agree on a condition on one index of theirs."""
+    (index,) = condition.left.variables
+    at = "xyz".find(index.name[1])
+    if not index.name.startswith("t"):
+        return True
+    x, y, z = launched_block(facts.sf, facts.indexing.nest)
+    inside = (1, x, x * y)[at]
+    extent = (x, y, z)[at]
+    holds = [(n // inside) % extent < condition.right.const for n in range(x * y * z)]
+    groups = (set(holds[n : n + WARP_THREADS]) for n in range(0, len(holds), WARP_THREADS))
+    return all(len(group) == 1 for group in groups)
+
+
+def _place(facts: Facts, op: TensorOp, access: TmemAccess) -> Tmem:
+    """Where the copy of a warp begins."""
+    plan = next(t for t in facts.tensor_memory.tensors if t.tensor == access.tensor)
+    layout, nbits = plan.layout, plan.layout.tensor.dtype.nbits
+    index = (
+        facts.indexing.own(layout.tensor) if access.output == access.tensor else facts.indexing.read(op, plan.tensor)
+    )
+    first = _first_of_warp(facts, lanes(facts.sf.tensor(op.output)))
+    lane = replaced(_offset(index, layout.lanes.axes, layout.lanes.strides), first)
+    column = replaced(_offset(index, layout.columns.axes, layout.columns.strides), first)
+    column = (
+        column * (nbits // TMEM_COLUMN_BITS) if nbits >= TMEM_COLUMN_BITS else column // (TMEM_COLUMN_BITS // nbits)
+    )
+    return Tmem(plan.tensor, lane, column + facts.tmem_placement.first[plan.tensor])
+
+
+def _offset(index: Indices, axes: tuple[IterDomain, ...], strides: tuple[int, ...]) -> Expr:
+    total = Expr()
+    for axis, stride in zip(axes, strides, strict=True):
+        total = total + index[axis] * stride
+    return total
+
+
+def _first_of_warp(facts: Facts, width: int) -> dict[str, Expr]:
+    """By name: the indices of the first thread of a warp, and the first element of its vector."""
+    x, y, _ = launched_block(facts.sf, facts.indexing.nest)
+    thread = var(Var(WARP_VAR, warps(facts))) * WARP_THREADS
+    found = {"tx": thread % x, "ty": thread // x % y, "tz": thread // (x * y)}
+    return found | {lane_variable(width).name: Expr()}
+
+
+def replaced(e: Expr, by_name: Mapping[str, Expr]) -> Expr:
+    """The expression with variables of these names replaced."""
+    return e.substitute({v: by_name[v.name] for v in e.variables if v.name in by_name})
+
+
+def _element(facts: Facts, t: TensorView, access: TmemAccess, offset: Expr, number: int) -> Expr:
+    """Where in its register tensor element `number` of the words of an instruction is."""
+    match, nbits = access.match, t.dtype.nbits
+    assert match is not None, "legality refuses copies that have no pattern"
+    register, place = divmod(number * nbits, TMEM_COLUMN_BITS)
+    set_bits = [match.order[i] for i in range(len(match.order)) if register >> i & 1]
+    of_vector = len(match.order) - len(match.loops)
+    word = sum(1 << bit for bit in set_bits if bit < of_vector)
+    at = {lane_variable(lanes(t)).name: const((word * TMEM_COLUMN_BITS + place) // nbits)}
+    nest = facts.indexing.nest
+    for i, (position, bit) in enumerate(access.loop_bits):
+        (turn,) = nest.variable(t, position).variables
+        at[turn.name] = at.get(turn.name, var(turn)) + ((1 << bit) if of_vector + i in set_bits else 0)
+    return replaced(offset, at)
