@@ -46,8 +46,9 @@ _CARRIED = {
     DType.F8E5M2: DType.I8,
     DType.I16: DType.F16,
     DType.C64: DType.I64,
+    DType.C128: DType.C128,
 }
-"""Types that are only copied, and one of the same size that copies carry unchanged."""
+"""Types that are only copied, and one of the same size that copies carry unchanged; none other has 16 bytes."""
 
 GENERAL: dict[str, str] = {
     "inlined_axes_are_the_consumers_axes": "loops are matched through operators, and run as the widest of them",

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from compiler.analysis.facts import Facts
-from compiler.analysis.id.indexing import first_lane, lane_variable, lanes_are_consecutive
-from compiler.analysis.loops.loop_nest import WARP_VAR
+from compiler.analysis.id.indexing import lane_variable, lanes_are_consecutive
+from compiler.analysis.loops.loop_nest import THREAD_VARS, WARP_VAR
+from compiler.analysis.memory.allocation import layout_of
 from compiler.analysis.sync.block_parts import launched_block
 from compiler.analysis.tmem.access import TmemAccess
 from compiler.analysis.tmem.patterns import PatternMatch
@@ -22,6 +23,7 @@ from compiler.ir.iter_domain import IterDomain
 from compiler.ir.ops import MathGrade, OpKind
 from compiler.ir.tensor import CopyVia, TensorOp, TensorView
 from compiler.lower.kernel_ir import Compute, Declare, If, Opaque, Stmt, Sync
+from compiler.lower.nest import most_unrolled
 from compiler.lower.operands import Less, Reg, Tmem
 from compiler.lower.thread_predicates import computing_threads, storing_threads
 from compiler.lower.tmem_ir import (
@@ -86,11 +88,11 @@ def lower_tmem_copy(facts: Facts, op: TensorOp) -> tuple[Stmt, ...]:
     name = op.tensor_inputs[0] if is_store else t.name
     offset = facts.indexing.read_offset(op, name) if is_store else facts.indexing.write_offset(t)
     place = _place(facts, op, access)
-    registers = Reg(name, t.dtype, first_lane(offset, lanes(t)))
-    if match.is_in_order and lanes_are_consecutive(offset, lanes(t)):
+    registers = Reg(name, t.dtype, _element(facts, t, access, offset, 0))
+    if _is_direct(facts, t, access, offset, facts.sf.tensor(name)):
         return _by_warps(facts, t, (_instruction(is_store, registers, place, match),))
     words = Reg(f"{t.name}_words", t.dtype, const(0))
-    count = match.registers * TMEM_COLUMN_BITS // t.dtype.nbits
+    count = _elements(t, access)
     pairs = [
         (Reg(words.name, t.dtype, const(n)), Reg(name, t.dtype, _element(facts, t, access, offset, n)))
         for n in range(count)
@@ -108,9 +110,24 @@ def lower_tmem_copy(facts: Facts, op: TensorOp) -> tuple[Stmt, ...]:
 def loads_in_order(facts: Facts, op: TensorOp) -> bool:
     """Whether a load comes straight to the registers of the tensor that it makes, and is waited for by who uses it."""
     t = facts.sf.tensor(op.output)
-    match = next(a.match for a in facts.tensor_memory.accesses if a.output == t.name)
-    is_run = lanes_are_consecutive(facts.indexing.write_offset(t), lanes(t))
-    return match is not None and match.is_in_order and is_run
+    access = next(a for a in facts.tensor_memory.accesses if a.output == t.name)
+    return _is_direct(facts, t, access, facts.indexing.write_offset(t), t)
+
+
+def _is_direct(facts: Facts, t: TensorView, access: TmemAccess, offset: Expr, registers: TensorView) -> bool:
+    """Whether the registers of an instruction are neighbours in a register tensor, in order, and none that is indexed in
+    local memory, to which they would be moved before they have come."""
+    if layout_of(registers).elems > most_unrolled(facts):
+        return False
+    if access.match is not None and access.match.is_in_order:
+        return lanes_are_consecutive(offset, lanes(t))
+    places = [_element(facts, t, access, offset, n) for n in range(_elements(t, access))]
+    return all(place == places[0] + n for n, place in enumerate(places))
+
+
+def _elements(t: TensorView, access: TmemAccess) -> int:
+    """Elements in the registers of a thread."""
+    return access.words * TMEM_COLUMN_BITS // t.dtype.nbits
 
 
 def _moved(target: Reg, source: Reg) -> Stmt:
@@ -126,26 +143,20 @@ def _instruction(is_store: bool, registers: Reg, place: Tmem, match: PatternMatc
 def _by_warps(facts: Facts, t: TensorView, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     """The instruction by the warps that have a part of the tensor. Of warps that repeat the work of others one stores;
     threads of one warp that repeat each other's store the same values."""
-    is_store = isinstance(body[0], TmemStore)
     conditions = computing_threads(facts, t)
-    if is_store:
-        conditions += tuple(c for c in storing_threads(facts, t) if c not in conditions and _parts_warps(facts, c))
-    assert all(_parts_warps(facts, c) for c in conditions), "legality refuses copies of parts of warps"
+    if isinstance(body[0], TmemStore) and _keep_warps_whole(facts, storing := storing_threads(facts, t)):
+        conditions = storing
+    assert _keep_warps_whole(facts, conditions), "legality refuses copies by parts of warps"
     return (If(conditions, body),) if conditions else body
 
 
-def _parts_warps(facts: Facts, condition: Less) -> bool:
-    """Whether the threads of each warp agree on a condition on one index of theirs."""
-    (index,) = condition.left.variables
-    at = "xyz".find(index.name[1])
-    if not index.name.startswith("t"):
-        return True
+def _keep_warps_whole(facts: Facts, conditions: tuple[Less, ...]) -> bool:
+    """Whether the threads of each warp agree on conditions on their indices."""
     x, y, z = launched_block(facts.sf, facts.indexing.nest)
-    inside = (1, x, x * y)[at]
-    extent = (x, y, z)[at]
-    holds = [(n // inside) % extent < condition.right.const for n in range(x * y * z)]
-    groups = (set(holds[n : n + WARP_THREADS]) for n in range(0, len(holds), WARP_THREADS))
-    return all(len(group) == 1 for group in groups)
+    places = [{"tx": n % x, "ty": n // x % y, "tz": n // (x * y)} for n in range(x * y * z)]
+    of_threads = [c for c in conditions if all(v.name in THREAD_VARS for v in c.left.variables)]
+    holds = [all(c.left.evaluate(at) < c.right.const for c in of_threads) for at in places]
+    return all(len(set(holds[n : n + WARP_THREADS])) == 1 for n in range(0, len(holds), WARP_THREADS))
 
 
 def _place(facts: Facts, op: TensorOp, access: TmemAccess) -> Tmem:
