@@ -19,6 +19,7 @@ from compiler.analysis.sync.circular_buffer import CircularBuffers, circular_buf
 from compiler.analysis.sync.sync import SyncNeeds, sync_of
 from compiler.analysis.tma.bulk_run import BulkRun, infer_bulk_run
 from compiler.analysis.tma.tensor_map import TensorMapCopy, coordinates, infer_tensor_map
+from compiler.analysis.tmem.placement import TmemPlacement, place_tensor_memory
 from compiler.analysis.tmem.tmem import TensorMemoryPlan, plan_tensor_memory
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.expr import Expr
@@ -58,6 +59,11 @@ class Facts:
     @cached_property
     def tensor_memory(self) -> TensorMemoryPlan:
         return plan_tensor_memory(self.sf, self.graph)
+
+    @cached_property
+    def tmem_placement(self) -> TmemPlacement:
+        """Where tensors lie in the allocation of tensor memory of a block."""
+        return place_tensor_memory(self.tensor_memory)
 
     @cached_property
     def loops(self) -> LoopMap:

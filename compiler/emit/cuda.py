@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import assert_never
 
+from compiler.analysis.loops.loop_nest import WARP_VAR
 from compiler.analysis.memory.matrix import matrices_in
-from compiler.arch import REGISTER_BYTES, REGISTERS_PER_SM
+from compiler.arch import REGISTER_BYTES, REGISTERS_PER_SM, WARP_THREADS
 from compiler.emit.accesses import CACHE, global_load, global_store, straddling_load
 from compiler.emit.address import address
 from compiler.emit.bulk_loads import bulk_load
@@ -19,9 +19,10 @@ from compiler.emit.functions import pieces_for
 from compiler.emit.gathers import gather, gathers_bytes
 from compiler.emit.pieces import pieces
 from compiler.emit.selects import folded_under
+from compiler.emit.tensor_memory import on_tensor_memory
 from compiler.emit.text import total
 from compiler.emit.values import ELEMENT, compute, convert, reg
-from compiler.ir.expr import const
+from compiler.ir.expr import Expr, Var, const, var
 from compiler.lower.kernel_ir import (
     Accumulate,
     AccumulateRun,
@@ -67,7 +68,8 @@ from compiler.lower.kernel_ir import (
     at_lane,
 )
 from compiler.lower.operands import Barrier, Less, Reg, Shared
-from compiler.lower.traversal import walk
+from compiler.lower.tmem_ir import TmemStmt
+from compiler.lower.traversal import expressions, walk
 
 ENTRY = "fusetune_kernel"
 """Name of every generated kernel; of several launches `fusetune_kernel_0`, `fusetune_kernel_1`, …"""
@@ -161,7 +163,8 @@ def _pieces_of(kernel: Kernel) -> set[str]:
             case Declare() | Loop() | If() | Sync():
                 pass
             case _:
-                assert_never(s)
+                _: TmemStmt = s
+                used |= {"tmem", "shared"}
     return used
 
 
@@ -189,10 +192,21 @@ def _prologue(kernel: Kernel) -> list[str]:
     for a, n in zip("xyz", kernel.block, strict=True):
         if n > 1:
             lines += [f"  const Index t{a} = threadIdx.{a};", f"  __builtin_assume(t{a} < {n}u);"]
+    if any(v.name == WARP_VAR for e in expressions(kernel.body) for v in e.variables):
+        lines += _warp(kernel)
     if kernel.smem_bytes:
         lines.append(f"  extern __shared__ __align__({kernel.smem_align}) u8 shared_memory[];")
         lines.append("  const u32 smem = ft_shared_address(shared_memory);")
     return lines
+
+
+def _warp(kernel: Kernel) -> list[str]:
+    """The number of the warp in its block, threads counted in x first (CUDA guide, thread hierarchy)."""
+    threads = Expr()
+    inside = 1
+    for a, n in zip("xyz", kernel.block, strict=True):
+        threads, inside = threads + var(Var(f"t{a}", n)) * inside, inside * n
+    return [f"  const Index {WARP_VAR} = {total(threads // WARP_THREADS)};"]
 
 
 def _block_indices(kernel: Kernel) -> list[str]:
@@ -293,7 +307,7 @@ def _statement(s: Stmt, unrolled: frozenset[str]) -> list[str]:
         case WaitStores():
             return ["ft_bulk_wait_read<0>();"]
         case _:
-            assert_never(s)
+            return [on_tensor_memory(s)]
 
 
 def _loop(s: Loop, unrolled: frozenset[str]) -> list[str]:

@@ -23,6 +23,7 @@ ELEMENT = {
     DType.I32: "::i32",
     DType.I64: "::i64",
     DType.BOOL: "u8",
+    DType.C128: "Vec<16>",
 }
 """The C++ type of a register or of an element in memory. The types of signed integers are named from outside: a kernel
 may have an input called `i8`."""
@@ -45,6 +46,8 @@ def at(r: Reg, lane: int) -> Reg:
 
 def zero(dtype: DType) -> str:
     """The zero of an element type."""
+    if dtype is DType.C128:
+        return f"{ELEMENT[dtype]}{{}}"
     return "0" if dtype in _HALVES else literal(0, dtype)
 
 

@@ -46,8 +46,9 @@ _CARRIED = {
     DType.F8E5M2: DType.I8,
     DType.I16: DType.F16,
     DType.C64: DType.I64,
+    DType.C128: DType.C128,
 }
-"""Types that are only copied, and one of the same size that copies carry unchanged."""
+"""Types that are only copied, and one of the same size that copies carry unchanged; none other has 16 bytes."""
 
 GENERAL: dict[str, str] = {
     "inlined_axes_are_the_consumers_axes": "loops are matched through operators, and run as the widest of them",
@@ -173,10 +174,6 @@ def _is_one_word(s: Schedule, op: TensorOp) -> bool:
 def _expect_a_lowering(sf: ScheduledFusion) -> None:
     """Raises Unsupported for what is legal and not lowered, by name."""
     for t in sf.tensors:
-        if t.memory is MemoryType.TENSOR:
-            raise Unsupported(
-                f"{t.name}: tensor memory (Blackwell)", "Schedule it through registers and shared memory."
-            )
         made, is_interface = sf.producer(t.name), t.name in sf.inputs or t.name in sf.outputs
         if t.memory is MemoryType.GLOBAL and made is not None and not is_interface:
             raise Unsupported(f"{t.name}: an intermediate tensor in global memory", "Keep it in shared memory.")

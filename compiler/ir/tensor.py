@@ -36,6 +36,11 @@ class CopyVia(StrEnum):
         elements than those at it (PTX ISA, ldmatrix, stmatrix)."""
         return self in (CopyVia.LDMATRIX, CopyVia.STMATRIX)
 
+    @property
+    def is_tmem(self) -> bool:
+        """True where whole warps copy between registers and tensor memory, in patterns of lanes and columns."""
+        return self in (CopyVia.ST_TMEM, CopyVia.LD_TMEM)
+
 
 class CachePolicy(StrEnum):
     """Cache hint of a global access by a thread (PTX ISA, ld/st cache operators and eviction priorities)."""

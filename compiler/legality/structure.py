@@ -229,9 +229,10 @@ def allocation_axes_are_whole(s: Schedule) -> Iterator[Violation]:
 
 @structure_rule
 def allocated_elements_do_not_overlap(s: Schedule) -> Iterator[Violation]:
-    """Every element of a shared or register tensor has its own place: an axis steps over all that lies inside."""
+    """Every element of a shared or register tensor has its own place: an axis steps over all that lies inside. Lanes
+    and columns of tensor memory: `tmem_elements_have_places_of_their_own`."""
     for t in s.sf.tensors:
-        if t.memory is _GLOBAL:
+        if t.memory in (_GLOBAL, MemoryType.TENSOR):
             continue
         layout = layout_of(t)
         inside = 1

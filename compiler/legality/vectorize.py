@@ -21,7 +21,7 @@ from compiler.ir.expr import Expr, without_marks
 from compiler.ir.iter_domain import MemoryType, ParallelType
 from compiler.ir.ops import COPIES, MOVES, OpKind
 from compiler.ir.size import Size
-from compiler.ir.tensor import CopyVia, TensorOp, TensorView
+from compiler.ir.tensor import TensorOp, TensorView
 from compiler.legality.rules import Schedule, asked_again, model_rule, rule
 from compiler.schedule import steps
 from compiler.schedule.inline import compute_position
@@ -36,7 +36,7 @@ def _by_address(s: Schedule) -> Iterator[VectorAccess]:
     instruction (nvFuser, vectorization: ldmatrix is exempt)."""
     for a in s.vector_accesses:
         made = s.sf.producer(a.output)
-        if made is not None and made.via not in (CopyVia.ST_TMEM, CopyVia.LD_TMEM) and not made.via.is_matrix:
+        if made is not None and not made.via.is_tmem and not made.via.is_matrix:
             yield a
 
 
@@ -243,10 +243,11 @@ def words_start_at_aligned_rows(s: Schedule) -> Iterator[Violation | Kept]:
 
 
 def _vector_copies(s: Schedule) -> Iterator[tuple[TensorOp, TensorView, int]]:
-    """Copies whose vectors are words; those of matrices have rules of their own (`legality.matrix`)."""
+    """Copies whose vectors are words; those of matrices and of tensor memory have rules of their own
+    (`legality.matrix`, `legality.tmem`)."""
     for op in s.sf.ops:
         t = s.sf.tensor(op.output)
-        if t.vector_axis is not None and op.kind is not OpKind.CAST and not op.via.is_matrix:
+        if t.vector_axis is not None and op.kind is not OpKind.CAST and not op.via.is_matrix and not op.via.is_tmem:
             yield op, t, t.vector_axis.extent
 
 

@@ -29,6 +29,7 @@ from compiler.lower.kernel_ir import (
     If,
     InitBarriers,
     Loop,
+    Opaque,
     Stmt,
     Sync,
     WaitBarrier,
@@ -51,9 +52,13 @@ from compiler.lower.online import declare_running
 from compiler.lower.operands import Barrier, Less
 from compiler.lower.predicates import trip_count
 from compiler.lower.reduce import Exchange, lower_fold
+from compiler.lower.register_loops import over_other_bits, register_bits
 from compiler.lower.register_stages import in_stages, stage_registers
 from compiler.lower.sync import Effects, Hazards, Needs
+from compiler.lower.tensor_memory import address, allocated, freed, warps
 from compiler.lower.thread_predicates import issuers, issuing_threads
+from compiler.lower.tmem_ir import TmemFenceAfter, TmemFenceBefore, WaitTmemLoads, WaitTmemStores
+from compiler.lower.tmem_sync import TmemNeeds
 from compiler.lower.traversal import map_exprs
 from compiler.lower.turns import turns_of
 from compiler.lower.warp_specialized import meets_in_turns, parts_of, readers
@@ -82,16 +87,24 @@ class _Lowering:
     def kernel(self) -> tuple[Stmt, ...]:
         nodes = build_nest(self.facts)
         self.number_barriers(nodes)
-        body, _ = self.body(nodes, Scope(), Hazards(starting=self.facts.indexing.nest.cluster > 1))
+        body, hazards = self.body(nodes, Scope(), Hazards(starting=self.facts.indexing.nest.cluster > 1))
         if any(self.is_bulk_store(op.output) for op in self.facts.sf.ops):
             body.append(self.wait_stores())
+        has_tensor_memory = self.facts.tmem_placement.columns > 0
+        if has_tensor_memory:
+            body += [*self.wait_tensor_memory(hazards.tmem.at_end()), *freed(self.facts)]
         if (parts := parts_of(self.facts)) is not None:
             body = parts.joined(tuple(body), tuple(self.loads(nodes, Scope())))
         out: list[Stmt] = []
         if self.barriers:
             maps = tuple(map_name(op.output) for op in self.facts.sf.ops if self.is_by_map(op))
             arrivals = self.arrivals if any(n != 1 for n in self.arrivals) else ()
-            out += [InitBarriers(self.facts.smem.barrier_offset, self.barriers, maps, tuple(arrivals)), Sync()]
+            out.append(InitBarriers(self.facts.smem.barrier_offset, self.barriers, maps, tuple(arrivals)))
+        out += allocated(self.facts) if has_tensor_memory else ()
+        if self.barriers or (has_tensor_memory and warps(self.facts) > 1):
+            out.append(Sync())
+        if has_tensor_memory:
+            out.append(address(self.facts))
         if self.exchanges or any(op.multicasts for op in self.facts.sf.ops):
             out.append(ClusterArrive())
         out += body
@@ -238,7 +251,9 @@ class _Lowering:
         statements, _ = self.body(node.body, inner, hazards, self.used_up(node))
         if not statements:
             return prologue
-        return [*prologue, Loop(variable, trip, node.unroll, tuple(statements))]
+        loop = Loop(variable, trip, node.unroll, tuple(statements))
+        bits = register_bits(self.facts, node)
+        return [*prologue, *(over_other_bits(loop, bits) if bits else (loop,))]
 
     def trip(self, node: Nested, variable: Var, scope: Scope) -> tuple[Expr, frozenset[object]]:
         """Trip count of a serial loop, shortened by a bound that every store inside has, uniform in the block."""
@@ -359,8 +374,13 @@ class _Lowering:
             out.append(FenceAsync())
         if needs.blocks:
             out.append(ClusterWait())
+        out += self.wait_tensor_memory(needs.tmem)
+        if needs.tmem.fence_before:
+            out.append(TmemFenceBefore())
         if needs.sync:
             out.append(Sync())
+        if needs.tmem.fence_after:
+            out.append(TmemFenceAfter())
         waited: set[int] = set()
         for name in sorted(needs.wait_loads):
             node, first = self.ring[name]
@@ -369,6 +389,14 @@ class _Lowering:
             waited.add(first)
             here = turns_of(self.facts, self.facts.sf.tensor(name), scope.loops)
             out.append(WaitBarrier(self.barrier(node, here), (here // node.stages) % 2))
+        return out
+
+    def wait_tensor_memory(self, needs: TmemNeeds) -> list[Stmt]:
+        """Waits of this warp for its own stores and loads; what uses the registers that were loaded stays behind."""
+        out: list[Stmt] = [WaitTmemStores()] if needs.wait_stores else []
+        if needs.wait_loads:
+            landed = (self.facts.sf.tensor(name) for name in sorted(needs.landed))
+            out += [WaitTmemLoads(), *(Opaque(t.name, t.dtype, layout_of(t).elems) for t in landed)]
         return out
 
     def declarations(self, node: Node, scope: Scope) -> list[Stmt]:

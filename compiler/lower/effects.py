@@ -8,10 +8,12 @@ from functools import cached_property
 from compiler.analysis.facts import Facts
 from compiler.analysis.sync.own_elements import is_own
 from compiler.ir.iter_domain import MemoryType
-from compiler.ir.tensor import CopyVia
+from compiler.ir.tensor import CopyVia, TensorOp
 from compiler.lower.nest import AsyncLoads, FoldStep, Leaf, Nested, Node
 from compiler.lower.reduce import fold_effects
 from compiler.lower.sync import Effects
+from compiler.lower.tensor_memory import loads_in_order
+from compiler.lower.tmem_sync import TmemEffects
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,7 @@ class NodeEffects:
         """What a piece does, those inside it included; of a loop, what is seen from around it."""
         match node:
             case Leaf():
-                return self._of_leaf(node)
+                return replace(self._of_leaf(node), tmem=self._on_tensor_memory(node.op))
             case FoldStep():
                 return fold_effects(self.facts, node)
             case Nested() | AsyncLoads():
@@ -54,6 +56,21 @@ class NodeEffects:
         reads, own = shared - self.private, shared & self.private
         copies = target if op.via is CopyVia.CP_ASYNC else frozenset()
         return Effects(reads=reads, own=own, writes=target - self.private, copies=copies)
+
+    def _on_tensor_memory(self, op: TensorOp) -> TmemEffects:
+        """What an operator does to tensor memory, and to registers that loads from there may still fill."""
+        if not self.facts.tmem_placement.columns:
+            return TmemEffects()
+        exchanged = self.facts.tmem_placement.exchanged
+        registers = (n for n in (*op.tensor_inputs, op.output) if self.facts.sf.tensor(n).memory is MemoryType.LOCAL)
+        if op.via is CopyVia.ST_TMEM:
+            stored = frozenset({op.output})
+            return TmemEffects(stores=stored, exchanged=stored & exchanged, touched=frozenset(registers))
+        if op.via is CopyVia.LD_TMEM:
+            read, target = frozenset(op.tensor_inputs), frozenset({op.output})
+            landing = target if loads_in_order(self.facts, op) else frozenset[str]()
+            return TmemEffects(loads=read, exchanged=read & exchanged, landing=landing, touched=target - landing)
+        return TmemEffects(touched=frozenset(registers))
 
 
 def has_loads(node: Node) -> bool:

@@ -14,6 +14,7 @@ from compiler.ir.fusion import Literal
 from compiler.ir.ops import MathGrade, OpKind
 from compiler.ir.tensor import CachePolicy
 from compiler.lower.operands import Barrier, Less, Pointer, Reg, Shared, TensorMap
+from compiler.lower.tmem_ir import TmemStmt
 
 
 @dataclass(frozen=True, slots=True)
@@ -464,6 +465,7 @@ Stmt = (
     | FenceAsync
     | CommitStores
     | WaitStores
+    | TmemStmt
 )
 
 

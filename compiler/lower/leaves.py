@@ -42,6 +42,7 @@ from compiler.lower.predicates import lane_guards, split_guards
 from compiler.lower.reduce import accumulate
 from compiler.lower.run_loads import place_in, straddling_load, whole_at_ends, words_of_rows
 from compiler.lower.shared_bounds import inside_registers, inside_shared
+from compiler.lower.tensor_memory import lower_tmem_copy
 from compiler.lower.thread_predicates import by_computing_threads, by_storing_threads, loading_blocks, storing_blocks
 from compiler.lower.turns import counted, turns_of
 
@@ -100,6 +101,8 @@ def lower_leaf(facts: Facts, op: TensorOp, scope: Scope) -> tuple[Stmt, ...]:
         case CopyInstruction(path=Path.CP_ASYNC):
             copy = inside_shared(facts, op, _copy_async(facts, op, t, scope), _open_bounds(facts, t, scope))
             return (by_storing_threads(facts, t, copy),)
+        case CopyInstruction(path=Path.ST_TMEM | Path.LD_TMEM):
+            return lower_tmem_copy(facts, op)
         case _:
             pass
     if op.kind is OpKind.CAST and t.vector_axis is not None:

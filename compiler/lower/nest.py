@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from compiler.analysis.facts import Facts
+from compiler.arch import TMEM_ACCESS_REGISTERS, TMEM_COLUMN_BITS
 from compiler.copies.instruction import Path, path_named
 from compiler.errors import Unsupported
 from compiler.ir.iter_domain import MemoryType, ParallelType
@@ -188,6 +189,13 @@ def _turning(facts: Facts, op: TensorOp) -> TensorView | None:
     return reader if is_part else None
 
 
+def most_unrolled(facts: Facts) -> int:
+    """Turns of a serial loop over registers that are unrolled: with tensor memory as many as one of its copies has
+    elements of the narrowest type, so that none of them goes by way of local memory."""
+    nbits = [t.tensor.dtype.nbits for t in (p.layout for p in facts.tensor_memory.tensors)]
+    return max([MOST_UNROLLED, *(TMEM_ACCESS_REGISTERS * TMEM_COLUMN_BITS // n for n in nbits)])
+
+
 def is_specialized(t: TensorView) -> bool:
     """Whether warps of their own load the tensor."""
     return t.circular is not None and t.circular.kind is BufferKind.WARP_SPECIALIZED
@@ -218,7 +226,7 @@ def _node(facts: Facts, key: tuple[str, object], items: list[_Item], depth: int)
             carried = [axis for t in tensors if (axis := facts.indexing.nest.carried(t, group)) is not None]
             extent = max(n for n, _ in carried)
             unroll = any(type_ is ParallelType.UNROLL for _, type_ in carried)
-            unroll |= f"k{group}" in facts.indexing.register_loops and extent <= MOST_UNROLLED
+            unroll |= f"k{group}" in facts.indexing.register_loops and extent <= most_unrolled(facts)
             return Nested(group, extent, unroll, _level(facts, items, depth + 1, grouped=False))
         case _:
             return Leaf(items[0][0])

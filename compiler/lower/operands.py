@@ -84,6 +84,15 @@ class Shared:
 
 
 @dataclass(frozen=True, slots=True)
+class Tmem:
+    """A place in tensor memory: a lane, and a column of 4 bytes of the block's allocation."""
+
+    tensor: str
+    lane: Expr
+    column: Expr
+
+
+@dataclass(frozen=True, slots=True)
 class Barrier:
     """The mbarrier at `byte_offset` of dynamic shared memory."""
 

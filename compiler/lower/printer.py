@@ -10,7 +10,8 @@
         expect 1024 bytes on barrier[(k0 % 2) * 8 + 32768]
         tma load i0_s@[(k0 % 2) * 16384] = map_i0_s(0, k0 * 2), 1024 bytes on barrier[(k0 % 2) * 8 + 32768]
 
-`x[i +: n]` are the `n` elements from `i`; `t@[b]` is byte `b` of dynamic shared memory, in tensor `t`.
+`x[i +: n]` are the `n` elements from `i`; `t@[b]` is byte `b` of dynamic shared memory, in tensor `t`, and
+`t@[l | c]` lane `l`, column `c` of the block's tensor memory.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from collections.abc import Iterable, Sequence
 from typing import assert_never
 
 from compiler.analysis.memory.matrix import matrices_in
+from compiler.arch import TMEM_COLUMN_BITS
 from compiler.ir.expr import Expr
 from compiler.ir.fusion import Literal
 from compiler.ir.ops import MathGrade
@@ -66,7 +68,20 @@ from compiler.lower.kernel_ir import (
     WaitCopies,
     WaitStores,
 )
-from compiler.lower.operands import Barrier, Less, Pointer, Reg, Shared, TensorMap
+from compiler.lower.operands import Barrier, Less, Pointer, Reg, Shared, TensorMap, Tmem
+from compiler.lower.tmem_ir import (
+    TmemAddress,
+    TmemAllocate,
+    TmemDeallocate,
+    TmemFenceAfter,
+    TmemFenceBefore,
+    TmemLoad,
+    TmemRelinquish,
+    TmemStmt,
+    TmemStore,
+    WaitTmemLoads,
+    WaitTmemStores,
+)
 
 
 def kernel_ir_text(kernel: Kernel) -> str:
@@ -182,7 +197,47 @@ def _lines(s: Stmt) -> list[str]:
         case WaitStores():
             return ["wait stores"]
         case _:
+            return [_on_tensor_memory(s)]
+
+
+def _on_tensor_memory(s: TmemStmt) -> str:
+    match s:
+        case TmemAllocate():
+            return f"tmem allocate {s.columns} columns, address to byte {s.byte_offset}"
+        case TmemRelinquish():
+            return "tmem relinquish"
+        case TmemAddress():
+            return f"tmem address from byte {s.byte_offset}"
+        case TmemDeallocate():
+            return f"tmem deallocate {s.columns} columns"
+        case TmemLoad():
+            return f"tmem load {_words(s.target, s.registers)} = {_form(s)} at {_tmem(s.source)}"
+        case TmemStore():
+            return f"tmem store {_form(s)} at {_tmem(s.target)} = {_words(s.source, s.registers)}"
+        case WaitTmemLoads():
+            return "wait tmem loads"
+        case WaitTmemStores():
+            return "wait tmem stores"
+        case TmemFenceBefore():
+            return "tmem fence before sync"
+        case TmemFenceAfter():
+            return "tmem fence after sync"
+        case _:
             assert_never(s)
+
+
+def _form(s: TmemLoad | TmemStore) -> str:
+    apart = f" halves {s.half_offset} apart" if s.half_offset is not None else ""
+    return f"{s.pattern} x{s.repeats}{apart}"
+
+
+def _tmem(place: Tmem) -> str:
+    return f"{place.tensor}@[{_free(place.lane)} | {_free(place.column)}]"
+
+
+def _words(r: Reg, words: int) -> str:
+    """Registers that so many words of 4 bytes come to."""
+    return _reg(r, words * TMEM_COLUMN_BITS // r.dtype.nbits)
 
 
 def _block(body: Iterable[Stmt]) -> list[str]:

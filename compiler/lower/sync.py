@@ -10,7 +10,9 @@ returned in the issuing thread.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+
+from compiler.lower.tmem_sync import TmemEffects, TmemHazards, TmemNeeds
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,7 @@ class Effects:
     """What each thread reads that it has written itself, so that no barrier stands between."""
     turned: frozenset[str] = frozenset()
     """Circular buffers that cp.async fills ahead: the piece goes on to the next stage, and fills a later one."""
+    tmem: TmemEffects = field(default_factory=TmemEffects)
 
     def __or__(self, other: Effects) -> Effects:
         return Effects(
@@ -47,6 +50,7 @@ class Effects:
             self.copies | other.copies,
             self.own | other.own,
             self.turned | other.turned,
+            self.tmem | other.tmem,
         )
 
     @property
@@ -59,7 +63,7 @@ class Effects:
 class Needs:
     """What must happen first, in this order: wait for stores to have read, wait for all copies of the thread, or for
     those of the next stage, fence, barrier, wait for the blocks of the cluster, wait for these loads, fence in the
-    threads that issue the loads of the piece."""
+    threads that issue the loads of the piece. What tensor memory needs has the same barrier."""
 
     wait_stores: bool = False
     wait_copies: bool = False
@@ -69,6 +73,7 @@ class Needs:
     blocks: bool = False
     wait_loads: frozenset[str] = frozenset()
     fence_loads: bool = False
+    tmem: TmemNeeds = field(default_factory=TmemNeeds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +93,7 @@ class Hazards:
     starting: bool = False
     """Blocks of the cluster may not have started: their shared memory is not theirs yet (CUDA guide, distributed shared
     memory)."""
+    tmem: TmemHazards = field(default_factory=TmemHazards)
 
     def before(self, e: Effects) -> Needs:
         """What a piece with effects `e` needs first."""
@@ -102,7 +108,9 @@ class Hazards:
         blocks = bool(e.sent) and self.starting
         waited = (e.reads | e.bulk_stores) & self.loading - e.bulk_loads
         fence_loads = not fence and bool((e.bulk_loads - e.freed) & (self.looked_at | self.unfenced))
-        return Needs(wait_stores, wait_copies, bool(e.turned), fence, sync, blocks, waited, fence_loads)
+        tmem = self.tmem.before(e.tmem)
+        sync = sync or tmem.sync
+        return Needs(wait_stores, wait_copies, bool(e.turned), fence, sync, blocks, waited, fence_loads, tmem)
 
     def after(self, e: Effects, needs: Needs) -> Hazards:
         """The state after those needs were met and the piece ran."""
@@ -127,4 +135,5 @@ class Hazards:
             loading=(met.loading - needs.wait_loads) | (e.bulk_loads - e.reads - e.bulk_stores),
             storing=met.storing | e.bulk_stores,
             starting=met.starting,
+            tmem=met.tmem.after(e.tmem, needs.tmem),
         )

@@ -32,7 +32,9 @@ BUILTIN = {
 }
 GRID_VARS = frozenset(("bx", "by", "bz"))
 BLOCK_VARS = GRID_VARS | {"cx"}
-THREAD_VARS = frozenset(("tx", "ty", "tz"))
+WARP_VAR = "warp"
+"""Name of the variable that numbers the warps of a block."""
+THREAD_VARS = frozenset(("tx", "ty", "tz", WARP_VAR))
 CLUSTER_VAR = BUILTIN[ParallelType.CLUSTER]
 """Name of the variable that is a block's place in its cluster."""
 LANE = "lane"

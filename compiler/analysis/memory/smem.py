@@ -9,7 +9,7 @@ from compiler.analysis.loops.fold import Fold
 from compiler.analysis.memory.allocation import layout_of
 from compiler.analysis.memory.swizzle import repeat_bytes
 from compiler.analysis.sync.circular_buffer import barriers_of
-from compiler.arch import BARRIER_BYTES, MAX_WORD_BYTES
+from compiler.arch import BARRIER_BYTES, MAX_WORD_BYTES, REGISTER_BYTES
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.iter_domain import MemoryType
 from compiler.ir.tensor import TensorView
@@ -37,6 +37,8 @@ class SharedMemoryPlan:
     """Of each fold: the tensor, and the bytes at which the partials of its warps, and of its blocks, begin."""
     parked: tuple[tuple[str, int], ...] = ()
     """Of each register tensor that is parked in part: its name, and the bytes at which the block's part begins."""
+    tmem_address: int = 0
+    """Where the address of the block's tensor memory is handed on, in a kernel that has some."""
 
     def of(self, tensor: str) -> Placement:
         return next(p for p in self.placements if p.tensor == tensor)
@@ -54,7 +56,7 @@ def plan_shared_memory(
     sf: ScheduledFusion, swizzle_span: Callable[[str], int], folds: Sequence[Fold] = (), threads: int = 1
 ) -> SharedMemoryPlan:
     """Places every shared tensor, most aligned first, then one barrier for each stage of each bulk-loaded tensor, then
-    the partials of folds, then what each of the `threads` of a block has parked."""
+    the partials of folds, what each of the `threads` of a block has parked, and the address of its tensor memory."""
     shared = [t for t in sf.tensors if t.memory is MemoryType.SHARED]
     shared.sort(key=lambda t: -repeat_bytes(swizzle_span(t.name)))
     placements: list[Placement] = []
@@ -85,6 +87,9 @@ def plan_shared_memory(
         at = -(-total // MAX_WORD_BYTES) * MAX_WORD_BYTES
         parked.append((t.name, at))
         total = at + max(0, layout_of(t).elems - t.parked) * t.dtype.nbytes * threads
+    tmem_address = -(-total // REGISTER_BYTES) * REGISTER_BYTES
+    if any(t.memory is MemoryType.TENSOR for t in sf.tensors):
+        total = tmem_address + REGISTER_BYTES
     return SharedMemoryPlan(
         tuple(placements),
         barrier_offset,
@@ -92,6 +97,7 @@ def plan_shared_memory(
         max((repeat_bytes(swizzle_span(t.name)) for t in shared), default=16),
         tuple(partials),
         tuple(parked),
+        tmem_address,
     )
 
 

@@ -47,6 +47,8 @@ class TmemAccess:
     sizes: frozenset[Size] = frozenset()
     lane: Expr | None = None
     column: Expr | None = None
+    loop_bits: tuple[tuple[int, int], ...] = ()
+    """Bits of loops that number registers, as the pattern has them: the position of the loop, and which bit it is."""
 
     @property
     def where(self) -> str:
@@ -99,7 +101,9 @@ def _access(
     found = recognise(place, layout.tensor.dtype.nbits)
     begins = beginning(place, warps.warp, found.match) if found.match is not None else None
     sizes = place.sizes | warps.sizes
-    return TmemAccess(out.name, layout.tensor.name, bits, warps, False, found, begins, sizes, place.lane, place.column)
+    taken = tuple(place.loop_bits[i] for i in found.match.loops) if found.match is not None else ()
+    ends = (place.lane, place.column)
+    return TmemAccess(out.name, layout.tensor.name, bits, warps, False, found, begins, sizes, *ends, taken)
 
 
 def _vector_extent(t: TensorView) -> int:
@@ -114,6 +118,7 @@ def _place(graph: IdGraph, out: TensorView, own: int, layout: TmemLayout, warps:
     known: dict[Group, Expr] = {}
     vector: list[Var] = []
     loops: list[Var] = []
+    loop_bits: list[tuple[int, int]] = []
     for position, (axis, type_) in enumerate(zip(out.loop, out.types, strict=True)):
         group = graph.group(axis)
         name = f"i{position}"
@@ -123,6 +128,7 @@ def _place(graph: IdGraph, out: TensorView, own: int, layout: TmemLayout, warps:
             known[group] = _by_bits(axis, "v", vector)
         elif type_.is_loop and position >= own and axis.symbolic is None:
             known[group] = _by_bits(axis, name, loops)
+            loop_bits += ((position, bit) for bit in range(len(loops) - len(loop_bits)))
         elif not axis.is_trivial or group not in known:
             known[group] = index_of(axis, name)
     lanes, columns = graph.groups(layout.lanes.axes), graph.groups(layout.columns.axes)
@@ -136,6 +142,7 @@ def _place(graph: IdGraph, out: TensorView, own: int, layout: TmemLayout, warps:
         tuple(vector),
         tuple(loops),
         sizes,
+        tuple(loop_bits),
     )
 
 

@@ -95,12 +95,22 @@ SHAPES = (
 @dataclass(frozen=True, slots=True)
 class PatternMatch:
     """A pattern that an access has: how many registers of a thread it takes, which bits of loops number some of them;
-    `half_offset` of 16x32bx2, in columns."""
+    `half_offset` of 16x32bx2, in columns.
+
+    `order`: of each bit of a register's number, the lowest first, the bit that it is: of the words of a vector, or,
+    counted on from those, of `loops`.
+    """
 
     shape: Shape
     registers: int
     loops: tuple[int, ...] = ()
     half_offset: int = 0
+    order: tuple[int, ...] = ()
+
+    @property
+    def is_in_order(self) -> bool:
+        """Whether registers are the words of a vector, one after the other."""
+        return not self.loops and self.order == tuple(range(len(self.order)))
 
 
 def match(threads: Sequence[Step], vector: Sequence[Step], loops: Sequence[Step | None]) -> PatternMatch | None:
@@ -112,8 +122,10 @@ def match(threads: Sequence[Step], vector: Sequence[Step], loops: Sequence[Step 
             added = _added_to(vector, shape)
             if added is None or not all(step in loops for step in added):
                 continue
-            registers = 1 << (len(vector) + len(added))
-            return PatternMatch(shape, registers, tuple(loops.index(step) for step in added), half_offset)
+            numbered = (*vector, *added)
+            order = tuple(numbered.index(step) for step in shape.register_steps[: len(numbered)])
+            of_loops = tuple(loops.index(step) for step in added)
+            return PatternMatch(shape, 1 << len(numbered), of_loops, half_offset, order)
     return None
 
 

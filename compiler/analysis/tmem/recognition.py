@@ -19,13 +19,17 @@ from compiler.ir.size import Size
 
 @dataclass(frozen=True, slots=True)
 class AccessPlace:
-    """Lane and column (in elements) of an access, the bits that number registers, and what the proof rests on."""
+    """Lane and column (in elements) of an access, the bits that number registers, and what the proof rests on.
+
+    `loop_bits`: of each of `loops` the loop, by its position, and which bit of its index it is.
+    """
 
     lane: Expr
     column: Expr
     vector: tuple[Var, ...]
     loops: tuple[Var, ...]
     sizes: frozenset[Size]
+    loop_bits: tuple[tuple[int, int], ...] = ()
 
     def first(self, e: Expr, loops: Sequence[Var] = ()) -> Expr:
         """An expression of the place for the first thread of a warp, the first of its vector and of those `loops`."""

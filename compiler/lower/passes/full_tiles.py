@@ -28,6 +28,7 @@ from compiler.lower.kernel_ir import (
 )
 from compiler.lower.operands import Less
 from compiler.lower.predicates import holds_for_block
+from compiler.lower.tmem_ir import TmemAddress, TmemDeallocate
 from compiler.lower.traversal import walk
 
 
@@ -36,7 +37,15 @@ def split_full_tiles(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     if any(isinstance(s, Loop) and not s.unroll for s in walk(body)):
         return tuple(_inside(s) for s in body)
     start = next((i for i, s in enumerate(body) if not isinstance(s, (InitBarriers, Sync))), len(body))
-    return (*body[:start], *_split(body[start:]))
+    start = next((i + 1 for i, s in enumerate(body) if isinstance(s, TmemAddress)), start)
+    end = next((i for i, s in enumerate(body) if _frees(s)), len(body))
+    end -= end < len(body) and isinstance(body[end - 1], Sync)
+    return (*body[:start], *_split(body[start:end]), *body[end:])
+
+
+def _frees(s: Stmt) -> bool:
+    """Whether tensor memory is freed there, which all paths come to."""
+    return any(isinstance(inner, TmemDeallocate) for inner in walk((s,)))
 
 
 def _inside(s: Stmt) -> Stmt:

@@ -14,6 +14,7 @@ from compiler.lower.cut_vectors import cut_access
 from compiler.lower.kernel_ir import Elected, GlobalStore, If, Loop, MatrixLoad, MatrixStore, SharedLoad, Stmt
 from compiler.lower.operands import Less
 from compiler.lower.passes.settled_conditions import follows
+from compiler.lower.tmem_ir import TmemStmt
 from compiler.lower.traversal import walk
 
 
@@ -39,8 +40,8 @@ def _asked_once(turn: tuple[Stmt, ...]) -> If | None:
     *before, last = turn
     if not isinstance(last, If) or not isinstance(cut_access(last), GlobalStore):
         return None
-    # Matrices are moved by whole warps, which a condition on vectors would part.
-    if any(isinstance(s, GlobalStore | MatrixLoad | MatrixStore) for s in walk(tuple(before))):
+    # Matrices and tensor memory are moved by whole warps, which a condition on vectors would part.
+    if any(isinstance(s, GlobalStore | MatrixLoad | MatrixStore | TmemStmt) for s in walk(tuple(before))):
         return None
     if not any(_is_settled(s, last.conditions) for s in walk(tuple(before))):
         return None

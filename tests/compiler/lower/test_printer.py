@@ -9,14 +9,16 @@ from typing import Any, get_args
 
 import pytest
 
+from compiler.analysis.tmem.patterns import Pattern
 from compiler.dtypes import DType
 from compiler.ir.expr import Expr, Var, const, var
 from compiler.ir.fusion import Literal
 from compiler.ir.ops import MathGrade, OpKind
 from compiler.ir.tensor import CachePolicy
 from compiler.lower import kernel_ir as k
+from compiler.lower import tmem_ir
 from compiler.lower.lower import lower
-from compiler.lower.operands import Barrier, Less, Pointer, Reg, Shared, TensorMap
+from compiler.lower.operands import Barrier, Less, Pointer, Reg, Shared, TensorMap, Tmem
 from compiler.lower.printer import kernel_ir_text, statements_text
 from tests.compiler.schedules import by_threads, load_by_tma, schedule, unary
 
@@ -63,6 +65,7 @@ K0 = Var("k0", 8)
 AT = var(K0) * 4 + 2
 REG = Reg("r", DType.F32, AT)
 PLACE = Shared("s", DType.F32, AT)
+CELL = Tmem("t", AT, AT)
 BARRIER = Barrier(const(128))
 LESS = Less(AT, const(30))
 ACCESS: dict[str, Any] = {
@@ -114,6 +117,16 @@ SAMPLES: list[k.Stmt] = [
     k.FenceAsync(),
     k.CommitStores(),
     k.WaitStores(),
+    tmem_ir.TmemAllocate(32, 16),
+    tmem_ir.TmemRelinquish(),
+    tmem_ir.TmemAddress(16),
+    tmem_ir.TmemDeallocate(64),
+    tmem_ir.TmemLoad(REG, CELL, Pattern.P16X32BX2, 8, 8, 16),
+    tmem_ir.TmemStore(REG, CELL, Pattern.P16X128B, 4, 8),
+    tmem_ir.WaitTmemLoads(),
+    tmem_ir.WaitTmemStores(),
+    tmem_ir.TmemFenceBefore(),
+    tmem_ir.TmemFenceAfter(),
 ]
 
 OF_AN_ARRAY = {(kind, field) for kind in (k.Fill, k.Opaque, k.Shuffle) for field in ("dtype", "elems")}

@@ -1,0 +1,101 @@
+"""Kernel IR of tensor memory: statements that are one instruction each (PTX ISA, tcgen05). Whole warps execute them.
+
+An allocation is the block's: its address comes to all threads through shared memory, and places are lanes and columns
+from there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from compiler.analysis.tmem.patterns import Pattern
+from compiler.lower.operands import Reg, Tmem
+
+
+@dataclass(frozen=True, slots=True)
+class TmemAllocate:
+    """The warp that executes it allocates `columns` for its block, and waits until they are free; their address is
+    written to `byte_offset` of dynamic shared memory."""
+
+    columns: int
+    byte_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class TmemRelinquish:
+    """The block allocates no more: others of the multiprocessor may."""
+
+
+@dataclass(frozen=True, slots=True)
+class TmemAddress:
+    """Each thread reads the address of the allocation from `byte_offset` of dynamic shared memory."""
+
+    byte_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class TmemDeallocate:
+    """The warp that executes it frees the allocation, of so many columns."""
+
+    columns: int
+
+
+@dataclass(frozen=True, slots=True)
+class TmemLoad:
+    """The threads of a warp load `registers` words each: a pattern `repeats` times. They arrive by `WaitTmemLoads`.
+
+    `half_offset`: columns from the first half of 16x32bx2 to the second; None for other patterns.
+    """
+
+    target: Reg
+    source: Tmem
+    pattern: Pattern
+    repeats: int
+    registers: int
+    half_offset: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TmemStore:
+    """The same way back. What was stored can be read once `WaitTmemStores` has returned."""
+
+    source: Reg
+    target: Tmem
+    pattern: Pattern
+    repeats: int
+    registers: int
+    half_offset: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WaitTmemLoads:
+    """Waits until all loads of the warp have come to its registers."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitTmemStores:
+    """Waits until all stores of the warp are done."""
+
+
+@dataclass(frozen=True, slots=True)
+class TmemFenceBefore:
+    """What this thread did in tensor memory comes before the barrier that follows."""
+
+
+@dataclass(frozen=True, slots=True)
+class TmemFenceAfter:
+    """What this thread does in tensor memory comes after the barrier before."""
+
+
+TmemStmt = (
+    TmemAllocate
+    | TmemRelinquish
+    | TmemAddress
+    | TmemDeallocate
+    | TmemLoad
+    | TmemStore
+    | WaitTmemLoads
+    | WaitTmemStores
+    | TmemFenceBefore
+    | TmemFenceAfter
+)

@@ -1,0 +1,92 @@
+"""Waits, fences and barriers before a piece of a body, so that tensor memory is read after it was written.
+
+Facts used (PTX ISA, tcgen05 memory consistency model): loads and stores are asynchronous, also to each other; a store
+is done once wait::st of its warp has returned, and a load has come to its registers once wait::ld has. Other threads
+see what was stored after fence::before_thread_sync, a barrier and fence::after_thread_sync. A load that was waited for
+is over, and needs no fence before the barrier; what is stored after one needs the fence after it, so as not to begin
+earlier. A warp that reads where it alone has written needs neither.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class TmemEffects:
+    """What a piece of a body does to tensor memory: the tensors that it stores to and loads from, `exchanged` those of
+    them that warps pass on to others; register tensors that loads fill (`landing`), and those that anything else reads
+    or writes (`touched`)."""
+
+    stores: frozenset[str] = frozenset()
+    loads: frozenset[str] = frozenset()
+    exchanged: frozenset[str] = frozenset()
+    landing: frozenset[str] = frozenset()
+    touched: frozenset[str] = frozenset()
+
+    def __or__(self, other: TmemEffects) -> TmemEffects:
+        return TmemEffects(
+            self.stores | other.stores,
+            self.loads | other.loads,
+            self.exchanged | other.exchanged,
+            self.landing | other.landing,
+            self.touched | other.touched,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TmemNeeds:
+    """What must happen first, in this order: wait for stores, wait for loads (of the register tensors `landed`), fence,
+    barrier, fence."""
+
+    wait_stores: bool = False
+    wait_loads: bool = False
+    landed: frozenset[str] = frozenset()
+    fence_before: bool = False
+    sync: bool = False
+    fence_after: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TmemHazards:
+    """What is still open at a point of a body."""
+
+    storing: frozenset[str] = frozenset()
+    """Stored to, and not waited for."""
+    landing: frozenset[str] = frozenset()
+    """Register tensors that loads fill, and that were not waited for."""
+    loading: frozenset[str] = frozenset()
+    """The tensors that these loads read."""
+    unseen: frozenset[str] = frozenset()
+    """Of those that warps exchange: stored to since the last barrier with fences."""
+    read: frozenset[str] = frozenset()
+    """Of those that warps exchange: read since the last barrier."""
+
+    def before(self, e: TmemEffects) -> TmemNeeds:
+        """What a piece with effects `e` needs first."""
+        passes, reused = e.loads & self.unseen, e.stores & self.read
+        wait_loads = bool(e.touched & self.landing) or bool(e.stores & self.loading)
+        return TmemNeeds(
+            wait_stores=bool(e.loads & self.storing),
+            wait_loads=wait_loads,
+            landed=self.landing if wait_loads else frozenset(),
+            fence_before=bool(passes),
+            sync=bool(passes or reused),
+            fence_after=bool(passes or reused),
+        )
+
+    def at_end(self) -> TmemNeeds:
+        """What must happen before the allocation is freed; that all warps have come there is not said here."""
+        return TmemNeeds(wait_stores=bool(self.storing), wait_loads=bool(self.landing), landed=self.landing)
+
+    def after(self, e: TmemEffects, needs: TmemNeeds) -> TmemHazards:
+        """The state after those needs were met and the piece ran. What a piece both loads and uses it waits for."""
+        nothing = frozenset[str]()
+        in_flight = e.landing - e.touched
+        return TmemHazards(
+            storing=(nothing if needs.wait_stores else self.storing) | (e.stores - e.loads),
+            landing=(nothing if needs.wait_loads else self.landing) | in_flight,
+            loading=(nothing if needs.wait_loads else self.loading) | (e.loads if in_flight else nothing),
+            unseen=(nothing if needs.fence_before else self.unseen) | ((e.stores & e.exchanged) - e.loads),
+            read=(nothing if needs.sync else self.read) | (e.loads & e.exchanged),
+        )
