@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from search.space.groups import arithmetic, hints, load_path, occupancy, order, ring, staging, store_path
+from search.space.groups import (
+    arithmetic,
+    hints,
+    load_path,
+    occupancy,
+    order,
+    ring,
+    staging,
+    store_path,
+    tensor_memory,
+)
 from search.space.groups.arithmetic import APART, MATH, ONLINE, fold_knob, fold_online, math_knob
 from search.space.groups.hints import (
     DEFAULT,
@@ -79,6 +89,16 @@ from search.space.groups.staging import (
     words_of_their_own,
 )
 from search.space.groups.store_path import send, store_knob
+from search.space.groups.tensor_memory import (
+    NO_TMEM,
+    cut_by_words,
+    is_kept_there,
+    move_by_words,
+    place_in_tmem,
+    stage_in_tmem,
+    tmem_constraints,
+    tmem_knobs,
+)
 from search.space.knobs import KnobValue
 
 __all__ = [
@@ -110,6 +130,7 @@ __all__ = [
     "MATH",
     "NO_ALLOCATE",
     "NO_LAYOUT",
+    "NO_TMEM",
     "ODD",
     "ONLINE",
     "PAD",
@@ -134,12 +155,14 @@ __all__ = [
     "cap",
     "copied_rings",
     "copies_by",
+    "cut_by_words",
     "fills_by_threads",
     "fit",
     "fold_knob",
     "fold_online",
     "hint_knob",
     "is_copied",
+    "is_kept_there",
     "is_mapped",
     "is_run",
     "is_staged",
@@ -148,9 +171,11 @@ __all__ = [
     "launchable_registers",
     "load_knob",
     "math_knob",
+    "move_by_words",
     "no_hint",
     "persist",
     "persistent_blocks_fit",
+    "place_in_tmem",
     "register_cap",
     "register_constraints",
     "ring_constraints",
@@ -159,8 +184,11 @@ __all__ = [
     "send",
     "set_cache",
     "stage",
+    "stage_in_tmem",
     "staging_knob",
     "store_knob",
+    "tmem_constraints",
+    "tmem_knobs",
     "turn",
     "widest_word",
     "words_of_their_own",
@@ -171,6 +199,7 @@ GROUPS: Mapping[str, Mapping[str, tuple[KnobValue, ...]]] = {
     "store_path": store_path.KNOBS,
     "staging": staging.KNOBS,
     "ring": ring.KNOBS,
+    "tensor_memory": tensor_memory.KNOBS,
     "occupancy": occupancy.KNOBS,
     "hints": hints.KNOBS,
     "arithmetic": arithmetic.KNOBS,

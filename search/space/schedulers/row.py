@@ -33,13 +33,18 @@ from search.space.groups import (
     IN_WORDS,
     MATH,
     cap,
+    cut_by_words,
     fold_online,
     is_copied,
+    is_kept_there,
+    move_by_words,
     persist,
+    place_in_tmem,
     register_cap,
     send,
     set_cache,
     stage,
+    stage_in_tmem,
     turn,
 )
 from search.space.schedulers.pointwise_body import complete_vectors, is_packed_cast
@@ -91,6 +96,8 @@ class RowTrace:
     """Output that bulk copies store -> the shared tensor that they store from."""
     stored: list[str] = field(default_factory=list)
     """Register tensors that outputs are stored from."""
+    in_tmem: dict[str, str] = field(default_factory=dict)
+    """Tensor in tensor memory -> the registers that it is loaded to."""
 
     def __post_init__(self) -> None:
         p = self.point
@@ -116,7 +123,7 @@ class RowTrace:
         b, p = self.b, self.point
         fold_online(b, p)
         self.cache()
-        kept = {n for n in self.loads if self.is_kept(n)}
+        kept = {n for n in self.loads if self.is_kept(n)} | set(self.in_tmem)
         if p["keep_values"] != "no":
             values = costly_values if p["keep_values"] == "yes" else repeated_values
             kept |= set(values(b, self.rows.folded, self.rank))
@@ -157,6 +164,15 @@ class RowTrace:
                 self.loads[f"{operand.name}_r"] = operand
             else:
                 self.loads[operand.read] = operand
+        if is_kept_there(self.point):
+            self.keep_in_tmem()
+
+    def keep_in_tmem(self) -> None:
+        """Puts tensor memory between the registers of streamed rows and what reads them."""
+        for name in [n for n, o in self.loads.items() if o in self.rows.loaded]:
+            there, back = stage_in_tmem(self.b, name)
+            self.in_tmem[there] = back
+            self.loads[back] = self.loads[name]
 
     def is_staged(self, operand: RowOperand) -> bool:
         """Whether rows of the operand lie in shared memory."""
@@ -230,6 +246,9 @@ class RowTrace:
                 # As in memory, with places for steps that threads do not have.
                 order = (*range(at), step, step + 1, *block, thread, lane)
                 b.do(steps.SetAllocationDomain(name, order))
+        by_tmem = {n: words for n in full if (words := self.words_in_tmem(n))}
+        for name, words in by_tmem.items():
+            cut_by_words(b, name, step + 1, words)
         widths = {n: self.access_width(n) for n in full}
         in_words = b.split_words(widths, vector)
         whole = sorted(names, key=lambda n: 1 < widths.get(n, 1) < vector)
@@ -237,7 +256,19 @@ class RowTrace:
             [*whole, *by_engine], [*types, *[P.CLUSTER] * self.is_cluster, P.TIDX, P.SERIAL, P.UNROLL, P.UNROLL]
         )
         b.vectorize_words(in_words)
-        b.vectorize(n for n in full if widths[n] == vector > 1)
+        b.vectorize(n for n in full if widths[n] == vector > 1 and n not in by_tmem)
+        for name in by_tmem:
+            move_by_words(b, name)
+        for name in self.in_tmem:
+            place_in_tmem(b, name, inner=thread, outer=at - 1)
+
+    def words_in_tmem(self, tv: str) -> int:
+        """Words by which a tensor goes to tensor memory, or comes from it; 0 for another tensor."""
+        if tv in self.in_tmem:
+            return int(self.point["tmem_store"])
+        op = self.b.sf.producer(tv)
+        comes_back = op is not None and set(op.tensor_inputs) <= self.in_tmem.keys()
+        return int(self.point["tmem_load"]) if comes_back and self.in_tmem else 0
 
     def has_row(self, tv: str) -> bool:
         """Whether a tensor has an axis for the elements of a row."""
@@ -262,6 +293,8 @@ class RowTrace:
     def access_width(self, tv: str) -> int:
         """Elements by which a tensor is moved, or converted; 1 for what is computed one by one."""
         vector = int(self.point["vector"])
+        if tv in self.in_tmem:
+            return vector
         operand = self.loads.get(tv) or self.stores.get(tv) or self.copied.get(tv)
         if self.comes_in_words(tv):
             return vector

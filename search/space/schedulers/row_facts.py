@@ -112,6 +112,16 @@ class RowFacts:
         """Bytes of the smallest element that streams."""
         return min((o.nbytes for o in self.rows.streams), default=4)
 
+    @property
+    def is_kept_in_tmem(self) -> bool:
+        """Whether some rows may be kept in tensor memory from pass to pass: they are read in several."""
+        return self.arch.has_tmem and self.passes > 1 and bool(self.rows.loaded) and self.is_reloaded
+
+    @cached_property
+    def stream_widths(self) -> tuple[int, ...]:
+        """Bytes of the elements of streamed inputs, each once."""
+        return tuple(sorted({o.nbytes for o in self.rows.loaded}))
+
     @cached_property
     def staged(self) -> tuple[RowOperand, ...]:
         """Inputs that bulk copies can bring."""

@@ -17,6 +17,7 @@ from search.space.groups import (
     ELECTED,
     IN_WORDS,
     LATE,
+    NO_TMEM,
     ONLINE,
     PARKED,
     RESIDENT,
@@ -34,6 +35,8 @@ from search.space.groups import (
     rows_begin_knob,
     staging_knob,
     store_knob,
+    tmem_constraints,
+    tmem_knobs,
 )
 from search.space.knobs import Knob, powers_of_two
 from search.space.schedulers.row_facts import (
@@ -68,7 +71,16 @@ def row_space(fusion: Fusion, arch: Arch, sm_count: int) -> Space:
     return Space(
         "row",
         _knobs(fusion, f),
-        (*_shape(f), *_memory(f), *persistence(f), *ring_constraints(rings(f)), *copies(f), *stores(f), *redundant(f)),
+        (
+            *_shape(f),
+            *_memory(f),
+            *_tensor_memory(f),
+            *persistence(f),
+            *ring_constraints(rings(f)),
+            *copies(f),
+            *stores(f),
+            *redundant(f),
+        ),
     )
 
 
@@ -94,7 +106,43 @@ def _knobs(fusion: Fusion, f: RowFacts) -> tuple[Knob, ...]:
         hint_knob("cache_store", STREAMING, is_offered=any(o.is_output for o in f.rows.streams)),
         math_knob(fusion),
         Knob("parked", PARKED if f.passes > 1 and f.row_bytes >= PARKED_ROW_BYTES else PARKED[:1]),
+        *tmem_knobs(is_offered=f.is_kept_in_tmem),
     )
+
+
+def _tensor_memory(f: RowFacts) -> list[Constraint]:
+    """Rows that are brought once and read again from tensor memory, where they would be read again from memory."""
+    if not f.is_kept_in_tmem:
+        return []
+    axes = ("threads", "rows", "vector", "cluster", "unroll", "rows_begin")
+
+    def part(threads: Any, _: Any, vector: Any, cluster: Any, unroll: Any, begin: Any) -> Any:
+        once = vector * threads * cluster * unroll
+        return -(-f.places(vector, begin) // once) * vector * unroll * f.streamed
+
+    def chunks(_: Any, __: Any, vector: Any, ___: Any, unroll: Any, ____: Any) -> Any:
+        return [vector * unroll * nbytes for nbytes in f.stream_widths]
+
+    def moved(tmem: Any, vector: Any) -> Any:
+        whole = [f.rows.width(o, v) == v for v in f.vectors for o in f.rows.loaded]
+        able = [v for n, v in enumerate(f.vectors) if all(whole[n * len(f.rows.loaded) :][: len(f.rows.loaded)])]
+        return (tmem == NO_TMEM) | np.isin(vector, able)
+
+    return [
+        *tmem_constraints(f.arch, ("threads", "rows"), axes, part, chunks),
+        Constraint(
+            "redundant_tmem",
+            ("tmem", "keep", "rows_begin"),
+            lambda tmem, keep, begin: (tmem == NO_TMEM) | (keep == "reload") & (begin == AS_THEY_ARE),
+            "A row that is kept nowhere else is kept in tensor memory.",
+        ),
+        Constraint(
+            "tmem_access_moves_whole_words",
+            ("tmem", "vector"),
+            moved,
+            "All of a row's inputs are loaded by vectors, which go to tensor memory as they are.",
+        ),
+    ]
 
 
 def _threads(f: RowFacts) -> tuple[int, ...]:
