@@ -117,8 +117,8 @@ def loads_in_order(facts: Facts, op: TensorOp) -> bool:
 
 
 def _is_direct(facts: Facts, t: TensorView, access: TmemAccess, offset: Expr, registers: TensorView) -> bool:
-    """Whether the registers of an instruction are neighbours in a register tensor, in order, and in none that is indexed
-    in local memory, to which they would be moved before they have come."""
+    """Whether the registers of an instruction are neighbours in a register tensor, in order. One that is indexed in
+    local memory is none: words would be moved there before they have come."""
     if layout_of(registers).elems > most_unrolled(facts):
         return False
     if access.match is not None and access.match.is_in_order:

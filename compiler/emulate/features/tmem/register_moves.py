@@ -304,9 +304,9 @@ def _expect_after_reads(reached: _Reached, insn: PtxInstruction) -> None:
         Active(active.machine, lanes).fault(
             FaultKind.RACE,
             insn,
-            f"Lane {address >> 16}, column {address & 0xFFFF} of tensor memory was read by another warp, and this store "
-            "may begin before the barrier that came after. Execute tcgen05.fence::after_thread_sync after the barrier "
-            "and before this access.",
+            f"Lane {address >> 16}, column {address & 0xFFFF} of tensor memory was read by another warp, and this "
+            "store may begin before the barrier that came after. Execute tcgen05.fence::after_thread_sync after the "
+            "barrier and before this access.",
             None,
             np.array(address),
             NAME,
