@@ -55,8 +55,10 @@ def address(facts: Facts) -> Stmt:
 
 
 def freed(facts: Facts) -> tuple[Stmt, ...]:
-    """The first warp frees the allocation, once all have come here with their loads and stores done."""
-    meeting = (Sync(),) if warps(facts) > 1 else ()
+    """The first warp frees the allocation, once all that use it have come here with their loads and stores done."""
+    copies = (facts.sf.tensor(op.output) for op in facts.sf.ops if op.via.is_tmem)
+    others = any(any(_holds_for_warps(facts, computing_threads(facts, t))[1:]) for t in copies)
+    meeting = (Sync(),) if others else ()
     return (*meeting, *_by_first_warp(facts, (TmemDeallocate(facts.tmem_placement.columns),)))
 
 
@@ -115,8 +117,8 @@ def loads_in_order(facts: Facts, op: TensorOp) -> bool:
 
 
 def _is_direct(facts: Facts, t: TensorView, access: TmemAccess, offset: Expr, registers: TensorView) -> bool:
-    """Whether the registers of an instruction are neighbours in a register tensor, in order, and none that is indexed in
-    local memory, to which they would be moved before they have come."""
+    """Whether the registers of an instruction are neighbours in a register tensor, in order. One that is indexed in
+    local memory is none: words would be moved there before they have come."""
     if layout_of(registers).elems > most_unrolled(facts):
         return False
     if access.match is not None and access.match.is_in_order:
@@ -152,11 +154,17 @@ def _by_warps(facts: Facts, t: TensorView, body: tuple[Stmt, ...]) -> tuple[Stmt
 
 def _keep_warps_whole(facts: Facts, conditions: tuple[Less, ...]) -> bool:
     """Whether the threads of each warp agree on conditions on their indices."""
+    return None not in _holds_for_warps(facts, conditions)
+
+
+def _holds_for_warps(facts: Facts, conditions: tuple[Less, ...]) -> list[bool | None]:
+    """Of each warp whether conditions on the indices of its threads hold; None where its threads do not agree."""
     x, y, z = launched_block(facts.sf, facts.indexing.nest)
     places = [{"tx": n % x, "ty": n // x % y, "tz": n // (x * y)} for n in range(x * y * z)]
     of_threads = [c for c in conditions if all(v.name in THREAD_VARS for v in c.left.variables)]
     holds = [all(c.left.evaluate(at) < c.right.const for c in of_threads) for at in places]
-    return all(len(set(holds[n : n + WARP_THREADS])) == 1 for n in range(0, len(holds), WARP_THREADS))
+    each = (set(holds[n : n + WARP_THREADS]) for n in range(0, len(holds), WARP_THREADS))
+    return [found.pop() if len(found) == 1 else None for found in each]
 
 
 def _place(facts: Facts, op: TensorOp, access: TmemAccess) -> Tmem:

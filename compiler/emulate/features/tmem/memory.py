@@ -3,7 +3,8 @@
 PTX ISA, "Tensor Memory" and "Tensor Memory Allocation and Management". Happens-before between operations is the log's
 (`order`); what it does not know are the fences of tcgen05: a cell that one warp wrote is seen by another only if a
 `tcgen05.fence::before_thread_sync` follows the write and a `tcgen05.fence::after_thread_sync` precedes the read (PTX
-ISA, "tcgen05 Memory Consistency Model", its canonical patterns for different threads). That is kept here.
+ISA, "tcgen05 Memory Consistency Model", its canonical patterns for different threads). A store to a cell that another
+warp has read is ordered after the barrier between them by the second fence alone: the read is over. That is kept here.
 """
 
 from __future__ import annotations
@@ -92,6 +93,10 @@ class TensorMemory(Engine):
         """The last write of each cell, an index into `_warps` and `_published`; 0 for none."""
         self._warps = [NOBODY]
         self._published: list[int | None] = [None]
+        self._reader = np.zeros(slots * CELLS, np.int32)
+        """The last read of each cell since it was written, an index into `_readers` and `_read_at`; 0 for none."""
+        self._readers = [NOBODY]
+        self._read_at: list[int | None] = [None]
         self._time = 0
         self._fenced = np.full(machine.threads.lanes, -1, np.int64)
 
@@ -114,6 +119,7 @@ class TensorMemory(Engine):
         self.words[cells] = POISON * 0x01010101
         self.written[cells] = False
         self._writer[cells] = 0
+        self._reader[cells] = 0
         self.machine.progress += 1
         return [token for c, n, token in block.freed if c < first + count and first < c + n]
 
@@ -186,7 +192,31 @@ class TensorMemory(Engine):
         self._warps.append(warp)
         self._published.append(None)
         self._writer[cells] = len(self._warps) - 1
+        self._reader[cells] = 0
         return len(self._warps) - 1
+
+    def note_read(self, warp: int, cells: Cells) -> int:
+        """A warp's load reads cells: its number."""
+        self._readers.append(warp)
+        self._read_at.append(None)
+        self._reader[cells] = len(self._readers) - 1
+        return len(self._readers) - 1
+
+    def finish_read(self, read: int) -> None:
+        """The warp has waited for a load."""
+        self._time += 1
+        self._read_at[read] = self._time
+
+    def read_unfenced(self, cells: Cells, warp: int, lanes: Lanes) -> int | None:
+        """The first of the cells that another warp's load has read since these lanes' last fence::after_thread_sync;
+        None where there is none. What is still being read is not asked for: that no barrier lies between is told by the
+        log."""
+        fenced = int(self._fenced[lanes].min())
+        for read in np.unique(self._reader[cells]).tolist():
+            at = self._read_at[read]
+            if at is not None and at > fenced and self._readers[read] != warp:
+                return int(cells.ravel()[np.flatnonzero(self._reader[cells].ravel() == read)[0]])
+        return None
 
     def publish(self, write: int) -> None:
         """A fence::before_thread_sync, or what implies one, follows a write that is complete."""

@@ -30,7 +30,7 @@ Words = npt.NDArray[np.uint32]
 class Operation(Pending):
     """One operation. `actors` by what waits for it: a warp (loads, stores) or a lane (copies, shifts).
 
-    `writes` are its writes by number (`TensorMemory.note_write`), for the fences.
+    `writes` and `reads` are its accesses by number (`TensorMemory.note_write`, `note_read`), for the fences.
     """
 
     machine: Machine
@@ -38,6 +38,7 @@ class Operation(Pending):
     lane: int
     actors: dict[int, Actor]
     writes: dict[int, int] = field(default_factory=dict)
+    reads: dict[int, int] = field(default_factory=dict)
     tokens: dict[int, Token] = field(default_factory=dict)
     done: bool = False
 
@@ -150,6 +151,9 @@ class Waiting(Engine):
         if tokens:
             self.machine.order.acquire(lanes, self.machine.order.join(tokens))
         self._complete[warp] += [o.writes[warp] for o in operations if warp in o.writes]
+        for operation in operations:
+            if warp in operation.reads:
+                self.machine.engine(TensorMemory).finish_read(operation.reads[warp])
 
     def commit(self, lane: int) -> tuple[Operation, ...]:
         """A lane commits its copies and shifts: those that the mbarrier has to wait for, earlier ones too."""

@@ -75,6 +75,8 @@ def load(insn: PtxInstruction, binder: Binder) -> Step:
         if machine.asynchrony.completion is not Completion.EAGER:
             for write in writers:
                 write(active, _POISON)
+        for warp, mine, _ in warps(reached.active):
+            operation.reads[warp] = machine.engine(TensorMemory).note_read(warp, reached.cells[mine])
         number = in_flight.start(tuple(r for _, r in filled), active.lanes, operation)
         for warp, _, _ in warps(active):
             waiting.loads[warp].append(operation)
@@ -104,6 +106,7 @@ def store(insn: PtxInstruction, binder: Binder) -> Step:
         reached = _reached(active, insn, form, _values(active, address))
         if machine.options.races:
             _expect_ordered(reached, insn)
+            _expect_after_reads(reached, insn)
         words = np.empty((len(active), len(readers)), np.uint32)
         for column, read in enumerate(readers):
             words[:, column] = read(active)
@@ -288,6 +291,26 @@ def _expect_ordered(reached: _Reached, insn: PtxInstruction) -> None:
             )
             late[write].complete()  # one report is enough: from here on as if it had been waited for
             late[write].observe(lanes)
+
+
+def _expect_after_reads(reached: _Reached, insn: PtxInstruction) -> None:
+    """Reports the first cell that a warp is about to store to without a fence since another one has read it."""
+    active, memory = reached.active, reached.active.machine.engine(TensorMemory)
+    for warp, mine, lanes in warps(active) if len(active) else ():
+        cell = memory.read_unfenced(reached.cells[mine], warp, lanes)
+        if cell is None:
+            continue
+        address = address_of(cell)
+        Active(active.machine, lanes).fault(
+            FaultKind.RACE,
+            insn,
+            f"Lane {address >> 16}, column {address & 0xFFFF} of tensor memory was read by another warp, and this "
+            "store may begin before the barrier that came after. Execute tcgen05.fence::after_thread_sync after the "
+            "barrier and before this access.",
+            None,
+            np.array(address),
+            NAME,
+        )
 
 
 def _actors(reached: _Reached, access: Access, insn: PtxInstruction) -> dict[int, Actor]:

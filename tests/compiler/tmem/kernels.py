@@ -1,0 +1,122 @@
+"""Kernels with tensor memory as explicit schedules: the tutorial's that are no document cases, and others of its kind;
+and what each of them has to be in the emulator."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from compiler.emulate.launch import Completion, Options
+from compiler.explicit.emulated import EmulatedExplicit, run_explicit
+from compiler.explicit.generate import generate_explicit
+from compiler.nvrtc import CompilePool
+from tests.compiler.analysis.tmem_cases import (
+    ALL,
+    Step,
+    allocate,
+    dimsep,
+    document,
+    inline,
+    on,
+    split,
+    types,
+    vectorize,
+)
+from tests.compiler.documents import CASES
+
+Document = dict[str, Any]
+
+LEGAL: list[Document] = [c for c in CASES if c["family"] == "tmem" and c["expect"]["legal"]]
+"""Legal cases of the documents with tensor memory."""
+
+_PAGES = json.loads((Path(__file__).parents[3] / "docs" / "concepts" / "cases.json").read_text())
+STRIDED_LANES: Document = next(c for c in _PAGES if c["name"] == "16 lanes of every subpartition")
+"""The tutorial's figure of an allocation: [BIDx, 4, 16 | BIDy, 8] with strides of 32 and 1 lanes."""
+
+INLINE: Step = {"do": "inline_most"}
+
+
+def right(case: Document, pool: CompilePool, blocks: tuple[int, ...] | None = None) -> EmulatedExplicit:
+    """The case run in the emulator: right, and without a fault however late its operations complete."""
+    made = generate_explicit(case)
+    for completion in Completion:
+        ran = run_explicit(made, Options(completion=completion, blocks=blocks), pool)
+        assert not ran.outcome.faults, [(f.kind, f.message) for f in ran.outcome.faults]
+        assert all(c.is_right for c in ran.compared), [str(c) for c in ran.compared]
+    resources = pool.submit(made.source, made.arch.name).result().resources
+    assert resources.spill_store_bytes == resources.stack_bytes == 0
+    return ran
+
+
+def forms(ptx: str) -> set[str]:
+    """The forms of loads and stores of tensor memory: shape and how often it is repeated."""
+    lines = (line.strip() for line in ptx.splitlines())
+    return {
+        " ".join(line.split(".")[i] for i in (1, 4, 5))
+        for line in lines
+        if line.startswith(("tcgen05.ld.", "tcgen05.st."))
+    }
+
+
+def widths(store: int, load: int) -> Document:
+    """[128, 256] f32, a lane a thread, words of so many columns: one pair of the tutorial's Vectorization."""
+    steps = [*on(ALL, *types("TIDx")), *on(("tv1", "tv2"), split(1, store)), *on(("tv3", "tv4"), split(1, load))]
+    steps += [*on(("tv2", "tv3"), vectorize(2)), *on("tv2", allocate(), dimsep(1)), INLINE]
+    return document((128, 256), steps, name=f"st {store}, ld {load}")
+
+
+def of_type(dtype: str, width: int, columns: int | None = None) -> Document:
+    """[128, columns] in words of `width` elements."""
+    steps = [*on(ALL, *types("TIDx"), split(1, width)), *on(("tv2", "tv3"), vectorize(2))]
+    steps += [*on("tv2", allocate(), dimsep(1)), INLINE]
+    return document((128, columns or 2 * width), steps, dtype, name=f"{dtype} x{width}")
+
+
+def copy_of(elems: int) -> Document:
+    """One warp a block, a lane a thread."""
+    steps = [*on(ALL, split(0, 32), *types("BIDx", "TIDx")), *on("tv2", allocate(), dimsep(-1)), INLINE]
+    return document((elems,), steps, name=f"copy of {elems}")
+
+
+def sum_of_two(elems: int, *, same_region: bool) -> Document:
+    """Two inputs go through tensor memory and are added."""
+    memories = {"tv0": "global", "tv4": "global", "tv9": "global", "tv2": "tensor", "tv6": "tensor"}
+    names = [f"tv{n}" for n in (0, 4, 1, 2, 3, 5, 6, 7, 8, 9)]
+    tensors = {n: {"shape": [elems], "dtype": "float32", "memory": memories.get(n, "local")} for n in names}
+    ops: list[Document] = []
+    for first in (0, 4):
+        ops += [
+            {"op": "set", "in": [f"tv{first}"], "out": f"tv{first + 1}"},
+            {"op": "set", "in": [f"tv{first + 1}"], "out": f"tv{first + 2}", "via": "st_tmem"},
+            {"op": "set", "in": [f"tv{first + 2}"], "out": f"tv{first + 3}", "via": "ld_tmem"},
+        ]
+    ops += [{"op": "add", "in": ["tv3", "tv7"], "out": "tv8"}, {"op": "set", "in": ["tv8"], "out": "tv9"}]
+    steps = on([o["out"] for o in ops], split(0, 32), *types("BIDx", "TIDx"))
+    steps += [*on(("tv2", "tv6"), allocate(), dimsep(-1)), INLINE]
+    case = {"name": "sum of two", "tensors": tensors, "ops": ops, "inputs": ["tv0", "tv4"], "outputs": ["tv9"]}
+    return {**case, "schedule": steps} | ({"managed": {"tmem_regions": [["tv2", "tv6"]]}} if same_region else {})
+
+
+def beside_wider_threads(*rest: Step) -> Document:
+    """[2, 33] comes to shared memory by a block of 33 by 2 threads; `rest` schedules the way through tensor memory."""
+    memories = ("global", "shared", "local", "tensor", "local", "global")
+    tensors = {f"tv{n}": {"shape": [2, 33], "dtype": "float32", "memory": m} for n, m in enumerate(memories)}
+    vias = {3: "st_tmem", 4: "ld_tmem"}
+    ops = [
+        {"op": "set", "in": [f"tv{n - 1}"], "out": f"tv{n}"} | ({"via": vias[n]} if n in vias else {})
+        for n in range(1, 6)
+    ]
+    steps = [*on("tv1", *types("TIDy", "TIDx")), *on(("tv2", "tv3", "tv4", "tv5"), *rest)]
+    steps += [*on("tv3", allocate(), dimsep(-1)), INLINE]
+    case = {"name": "wider threads", "tensors": tensors, "ops": ops, "inputs": ["tv0"], "outputs": ["tv5"]}
+    return {**case, "schedule": steps}
+
+
+def transposed_in_turns(turns: int, shape: Sequence[int] = (128, 2, 2)) -> Document:
+    """Warps read what others have stored, in columns that every turn of a serial loop uses again."""
+    given = document((turns, *shape), [], name="transposed in turns")
+    given["ops"][2] |= {"op": "permute", "dims": [0, 1, 3, 2]}
+    steps = [*on(ALL, *types(None, "TIDx", "TIDy", "TIDz")), *on("tv2", dimsep(2)), *on(ALL[:3], inline(1))]
+    return {**given, "schedule": steps}

@@ -1,0 +1,70 @@
+"""Every wait, fence, barrier and deallocation is needed: without any one of them the emulator finds a fault."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from compiler.emulate.launch import Completion, Options
+from compiler.emulate.ptx.parser import parse
+from compiler.emulate.run import emulate
+from compiler.explicit.elements import inputs_of
+from compiler.explicit.emulated import launch_of
+from compiler.explicit.generate import generate_explicit
+from compiler.nvrtc import CompilePool
+from tests.compiler.analysis.tmem_cases import split, types
+from tests.compiler.tmem.kernels import (
+    LEGAL,
+    Document,
+    beside_wider_threads,
+    copy_of,
+    of_type,
+    sum_of_two,
+    transposed_in_turns,
+    widths,
+)
+
+NEEDED = re.compile(r"tcgen05\.(wait|fence|dealloc)|bar\.sync")
+_LEGAL = {c["name"].removeprefix("TMemTutorialR."): c for c in LEGAL}
+CASES: dict[str, Document] = {
+    **{name: _LEGAL[name] for name in ("WarpXYZ", "WarpGroupXYZ", "WarpGroupXColYZ", "Transpose")},
+    "turns": transposed_in_turns(3),
+    "widths": widths(8, 64),
+    "tail": copy_of(1281),
+    "two tensors": sum_of_two(128, same_region=True),
+    "one warp of a wider block": beside_wider_threads(split(1, 32), split(0, 1), *types(None, "TIDy", None, "TIDx")),
+    "narrow": of_type("int8", 16),
+}
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[CompilePool]:
+    with CompilePool(workers=1, time_limit_s=120.0) as compilers:
+        yield compilers
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_nothing_can_be_left_out(name: str, pool: CompilePool) -> None:
+    made = generate_explicit(CASES[name])
+    lines = pool.submit(made.source, made.arch.name).result().ptx.splitlines()
+    given = {n: inputs_of(made.fusion.value(n), i) for i, n in enumerate(made.fusion.inputs)}
+    needed = [i for i, line in enumerate(lines) if NEEDED.search(line)]
+    assert len(needed) >= 3
+    for i in needed:
+        program = parse("\n".join((*lines[:i], *lines[i + 1 :])))
+        for completion in (Completion.EAGER, Completion.LAZY):
+            found = emulate(program, launch_of(made, given), Options(completion=completion))
+            assert found.faults, f"line {i} is not needed: {lines[i].strip()}"
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_permit_to_allocate_is_given_up_after_the_one_allocation(name: str, pool: CompilePool) -> None:
+    made = generate_explicit(CASES[name])
+    ptx = pool.submit(made.source, made.arch.name).result().ptx
+    assert list(re.findall(r"tcgen05\.(alloc|relinquish_alloc_permit|dealloc)\.", ptx)) == [
+        "alloc",
+        "relinquish_alloc_permit",
+        "dealloc",
+    ]
