@@ -9,6 +9,7 @@ from compiler.emit.values import reg
 from compiler.ir.expr import const
 from compiler.lower.operands import Tmem
 from compiler.lower.tmem_ir import (
+    TakeWords,
     TmemAddress,
     TmemAllocate,
     TmemDeallocate,
@@ -42,6 +43,8 @@ def on_tensor_memory(s: TmemStmt) -> str:
             return "ft_tmem_wait_loads();"
         case WaitTmemStores():
             return "ft_tmem_wait_stores();"
+        case TakeWords():
+            return f"memcpy({s.name}, {s.words}, {s.elems * s.dtype.nbytes});"
         case TmemFenceBefore():
             return "ft_tmem_fence_before_sync();"
         case TmemFenceAfter():

@@ -70,6 +70,7 @@ from compiler.lower.kernel_ir import (
 )
 from compiler.lower.operands import Barrier, Less, Pointer, Reg, Shared, TensorMap, Tmem
 from compiler.lower.tmem_ir import (
+    TakeWords,
     TmemAddress,
     TmemAllocate,
     TmemDeallocate,
@@ -218,6 +219,8 @@ def _on_tensor_memory(s: TmemStmt) -> str:
             return "wait tmem loads"
         case WaitTmemStores():
             return "wait tmem stores"
+        case TakeWords():
+            return f"take {s.name} = words of {s.words}"
         case TmemFenceBefore():
             return "tmem fence before sync"
         case TmemFenceAfter():

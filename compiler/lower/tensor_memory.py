@@ -15,8 +15,9 @@ from compiler.analysis.memory.allocation import layout_of
 from compiler.analysis.sync.block_parts import launched_block
 from compiler.analysis.tmem.access import TmemAccess
 from compiler.analysis.tmem.patterns import PatternMatch
-from compiler.arch import TMEM_COLUMN_BITS, WARP_THREADS
+from compiler.arch import REGISTER_BYTES, TMEM_COLUMN_BITS, WARP_THREADS
 from compiler.copies.instruction import lanes
+from compiler.dtypes import DType
 from compiler.ir.algebra import Indices
 from compiler.ir.expr import Expr, Var, const, var
 from compiler.ir.iter_domain import IterDomain
@@ -27,6 +28,7 @@ from compiler.lower.nest import most_unrolled
 from compiler.lower.operands import Less, Reg, Tmem
 from compiler.lower.thread_predicates import computing_threads, storing_threads
 from compiler.lower.tmem_ir import (
+    TakeWords,
     TmemAddress,
     TmemAllocate,
     TmemDeallocate,
@@ -92,21 +94,64 @@ def lower_tmem_copy(facts: Facts, op: TensorOp) -> tuple[Stmt, ...]:
     place = _place(facts, op, access)
     registers = Reg(name, t.dtype, _element(facts, t, access, offset, 0))
     if _is_direct(facts, t, access, offset, facts.sf.tensor(name)):
+        if not is_store and not _is_word(t):
+            registers = Reg(_landing(t), DType.I32, _in_words(registers.offset, t.dtype))
         return _by_warps(facts, t, (_instruction(is_store, registers, place, match),))
-    words = Reg(f"{t.name}_words", t.dtype, const(0))
+    words = Reg(f"{t.name}_order", t.dtype, const(0))
     count = _elements(t, access)
     pairs = [
         (Reg(words.name, t.dtype, const(n)), Reg(name, t.dtype, _element(facts, t, access, offset, n)))
         for n in range(count)
     ]
     declared = Declare(words.name, t.dtype, count)
-    instruction = _instruction(is_store, words, place, match)
     if is_store:
         moves = tuple(_moved(one, other) for one, other in pairs)
-        return (declared, *moves, *_by_warps(facts, t, (instruction,)))
+        return (declared, *moves, *_by_warps(facts, t, (_instruction(True, words, place, match),)))
     moves = tuple(_moved(other, one) for one, other in pairs)
-    loaded = _by_warps(facts, t, (instruction, WaitTmemLoads()))
-    return (declared, *loaded, Opaque(words.name, t.dtype, count), *moves)
+    landing = words if _is_word(t) else Reg(_landing(t), DType.I32, const(0))
+    loaded = _by_warps(facts, t, (_instruction(False, landing, place, match), WaitTmemLoads()))
+    return (declared, *_declared(t, count), *loaded, *_landed(words.name, t, count), *moves)
+
+
+def landing_declared(facts: Facts, op: TensorOp) -> tuple[Stmt, ...]:
+    """Beside the register tensor that an operator makes: the words in which it lands, where loads of tensor memory fill
+    it and its elements are no words."""
+    if op.via is not CopyVia.LD_TMEM or not loads_in_order(facts, op):
+        return ()
+    t = facts.sf.tensor(op.output)
+    return _declared(t, layout_of(t).elems)
+
+
+def landed(t: TensorView) -> tuple[Stmt, ...]:
+    """After the wait for the loads that fill a register tensor."""
+    return _landed(t.name, t, layout_of(t).elems)
+
+
+def _is_word(t: TensorView) -> bool:
+    """Whether an element is what a register of an instruction holds."""
+    return t.dtype.nbytes == REGISTER_BYTES
+
+
+def _landing(t: TensorView) -> str:
+    return f"{t.name}_words"
+
+
+def _declared(t: TensorView, elems: int) -> tuple[Stmt, ...]:
+    return () if _is_word(t) else (Declare(_landing(t), DType.I32, elems * t.dtype.nbytes // REGISTER_BYTES),)
+
+
+def _landed(name: str, t: TensorView, elems: int) -> tuple[Stmt, ...]:
+    """Nothing that was computed of the words of an array before the wait is of use."""
+    if _is_word(t):
+        return (Opaque(name, t.dtype, elems),)
+    words = elems * t.dtype.nbytes // REGISTER_BYTES
+    return Opaque(_landing(t), DType.I32, words), TakeWords(name, t.dtype, elems, _landing(t))
+
+
+def _in_words(offset: Expr, dtype: DType) -> Expr:
+    """Where in words of 4 bytes an element lies."""
+    wide = dtype.nbytes // REGISTER_BYTES
+    return offset * wide if wide else offset // (REGISTER_BYTES // dtype.nbytes)
 
 
 def loads_in_order(facts: Facts, op: TensorOp) -> bool:

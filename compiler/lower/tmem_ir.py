@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from compiler.analysis.tmem.patterns import Pattern
+from compiler.dtypes import DType
 from compiler.lower.operands import Reg, Tmem
 
 
@@ -78,6 +79,20 @@ class WaitTmemStores:
 
 
 @dataclass(frozen=True, slots=True)
+class TakeWords:
+    """The `elems` elements of a register array are what has landed in the words of 4 bytes `words`.
+
+    Elements of another size would be cut out of words, or put together of them, and nothing keeps the compiler from
+    that before they have landed.
+    """
+
+    name: str
+    dtype: DType
+    elems: int
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
 class TmemFenceBefore:
     """What this thread did in tensor memory comes before the barrier that follows."""
 
@@ -96,6 +111,7 @@ TmemStmt = (
     | TmemStore
     | WaitTmemLoads
     | WaitTmemStores
+    | TakeWords
     | TmemFenceBefore
     | TmemFenceAfter
 )

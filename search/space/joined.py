@@ -32,8 +32,8 @@ Allows = Callable[[int, dict[str, Positions]], NDArray[np.bool_]]
 def joined(
     knobs: Sequence[Knob], constraints: Sequence[Constraint], allows: Allows, most: int = MOST_JOINED
 ) -> Indices | None:
-    """Flat indices (row-major, last knob fastest) of all legal points, ascending; None where more than `most` points are
-    legal, or many times as many partial points lead to them. The product has fewer than 2^63 points.
+    """Flat indices (row-major, last knob fastest) of all legal points, ascending; None where they are more than `most`,
+    or many times as many partial points lead to them. The product has fewer than 2^63 points.
 
     A knob is taken next if it settles constraints while it multiplies the partial points least; where they would be
     more than `most`, one half of them after the other is joined to the end.

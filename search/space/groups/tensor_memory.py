@@ -176,7 +176,7 @@ def move_by_words(b: TraceBuilder, tv: str) -> None:
 
 
 def place_in_tmem(b: TraceBuilder, tv: str, inner: int, outer: int | None) -> None:
-    """Says which loops of a tensor are lanes: threads, those of the `inner` dimension first, as many as there are lanes.
+    """Says which loops of a tensor are lanes: threads, those of the `inner` dimension first, as far as lanes go.
 
     The others, and what a thread has, are columns. `outer`: the loop of the outer dimension, left of the inner one.
     """
