@@ -28,13 +28,18 @@ from search.space.groups import (
     MATH,
     TMA,
     VECTOR,
+    cut_by_words,
     is_copied,
+    is_kept_there,
     is_mapped,
     is_run,
+    move_by_words,
     persist,
+    place_in_tmem,
     send,
     set_cache,
     stage,
+    stage_in_tmem,
     turn,
 )
 from search.space.schedulers.aligned_rows import lanes_along, phase_of, rows_apart, straddles
@@ -98,11 +103,14 @@ class _FlatTrace:
         row_group = found.outer_order(p["row_order"])[-1] if self.two_d else 0
         self.apart = rows_apart(found, self.phase, row_group) if self.phase is not None and p["rows"] > 1 else 1
         self.multicasts = multicasts_of(found) if p["multicast"] > 1 else None
+        self.in_tmem: dict[str, str] = {}
 
     def build(self) -> ScheduleTrace:
         b, p = self.b, self.point
         loaded, stored = cache_registers(b)
         staged_in = self.stage_loads() if p["load"] != VECTOR else {}
+        if is_kept_there(p):
+            self.in_tmem = dict(stage_in_tmem(b, n) for n in loaded if self.space.is_stream(self.operand(n)))
         sent = self.multicasts.stage(b, loaded) if self.multicasts is not None else {}
         staged_in |= sent
         staged_out = {send(b, name, p["store"]): name for name in b.sf.outputs if p["store"] != VECTOR}
@@ -265,10 +273,13 @@ class _FlatTrace:
     ) -> None:
         """All loops of the tensors of threads inside the tile, and their types, those of tiles for `copies` too. Lanes
         of a tensor that is moved in narrower words are two axes: word, lane."""
-        b, vector = self.b, self.point["vector"]
+        b, p, vector = self.b, self.point, self.point["vector"]
         from_last = [*reversed(threaded)]
         from_last.sort(key=lambda name: 1 < words.get(name, vector) < vector)
         b.alike(from_last, self.to_threads)
+        moved = dict.fromkeys(self.in_tmem, p["tmem_store"]) | dict.fromkeys(self.in_tmem.values(), p["tmem_load"])
+        for name, count in moved.items():
+            cut_by_words(b, name, self.own_at, count)
         in_words = b.split_words({name: words[name] for name in threaded if name in words}, vector)
         b.parallelize_alike([*from_last, *copies], [*self.tile_types, *self.thread_types, *self.held_types, P.UNROLL])
         b.vectorize_words(in_words)
@@ -277,16 +288,25 @@ class _FlatTrace:
         whole = []
         for name in threaded:
             repeats = b.tensor(name).loop[-1].is_broadcast
-            moved = (name in loaded and not repeats) or name in ends or name in staged_in
-            if words.get(name, vector) == vector and (moved or is_packed_cast(b, name)):
+            is_moved = (name in loaded and not repeats) or name in ends or name in staged_in
+            if name not in moved and words.get(name, vector) == vector and (is_moved or is_packed_cast(b, name)):
                 whole.append(name)
         b.vectorize(whole)
+        for name in moved:
+            move_by_words(b, name)
+        for name in self.in_tmem:
+            place_in_tmem(b, name, inner=self.own_at - 1, outer=self.lead if self.two_d else None)
 
     @property
     def lead(self) -> int:
         """Leading axes of a tile: 1, or 2 where blocks are persistent, [block, iteration], or share what a multicast
         brings, [cluster, block of it]."""
         return 2 if self.point["blocks_per_sm"] or self.multicasts is not None else 1
+
+    @property
+    def own_at(self) -> int:
+        """Where the loops over what one thread has begin."""
+        return self.lead + len(self.thread_types)
 
     @property
     def tile_types(self) -> list[P]:
@@ -387,8 +407,9 @@ class _FlatTrace:
         """Where tensors are computed: tiles once, loads ahead of all columns, the rest with what is stored."""
         b, p = self.b, self.point
         ends = staged_out or b.sf.outputs
-        between = [n for n in threaded if n not in (*loaded, *stored, *ends, *staged_in)]
+        in_tmem = [name for pair in self.in_tmem.items() for name in pair]
+        between = [n for n in threaded if n not in (*loaded, *stored, *ends, *staged_in, *in_tmem)]
         inline_body(b, between, stored, self.lane_at)
-        b.inline(loaded, self.lead + len(self.thread_types))
+        b.inline((*loaded, *in_tmem), self.own_at)
         b.inline((*staged_in, *staged_out), self.lead)
         turn(b, staged_in, p, (p["threads_x"], p["threads_y"]))

@@ -64,6 +64,21 @@ class FlatFacts:
         return sum(o.nbytes for o in self.space.streams if not o.is_output)
 
     @property
+    def is_kept_in_tmem(self) -> bool:
+        """Whether streamed inputs may go through tensor memory."""
+        return self.arch.has_tmem and self.stream_in > 0
+
+    @cached_property
+    def stream_widths(self) -> tuple[int, ...]:
+        """Bytes of the elements of streamed inputs, each once."""
+        return tuple(sorted({o.nbytes for o in self.space.streams if not o.is_output}))
+
+    def streams_in(self, view: str, elems: int) -> bool:
+        """True if every streamed input is moved in words of so many elements, whole ones of 4 bytes."""
+        streams = [o for o in self.space.streams if not o.is_output]
+        return all(self.space.lanes(o, view, elems) == elems for o in streams)
+
+    @property
     def stored(self) -> int:
         return sum(o.nbytes for o in self.space.operands if o.is_output)
 

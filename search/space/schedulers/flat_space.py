@@ -17,11 +17,13 @@ from compiler.schedule.start import start
 from search.space.constraints import Constraint, measured
 from search.space.expressions import looked_up
 from search.space.groups import (
+    AS_THEY_ARE,
     BULK,
     CP_ASYNC,
     EVICT_FIRST,
     EVICT_LAST,
     NO_ALLOCATE,
+    NO_TMEM,
     STREAMING,
     TMA,
     VECTOR,
@@ -39,6 +41,8 @@ from search.space.groups import (
     ring_knobs,
     rows_begin_knob,
     store_knob,
+    tmem_constraints,
+    tmem_knobs,
 )
 from search.space.knobs import Knob
 from search.space.schedulers.flat_facts import FlatFacts
@@ -88,7 +92,43 @@ def _knobs(fusion: Fusion, f: FlatFacts) -> tuple[Knob, ...]:
         hint_knob("cache_store", STREAMING),
         hint_knob("cache_broadcast", EVICT_LAST, is_offered=f.keeps_broadcasts),
         math_knob(fusion),
+        *tmem_knobs(is_offered=f.is_kept_in_tmem),
     )
+
+
+def _tensor_memory(f: FlatFacts) -> list[Constraint]:
+    """Streamed inputs that go through tensor memory on their way to where they are used."""
+    if not f.is_kept_in_tmem:
+        return []
+    axes = ("threads_x", "threads_y", "vector", "column_steps", "rows", "row_order")
+
+    def own(_: Any, __: Any, vector: Any, steps: Any, rows: Any, order: Any) -> Any:
+        return vector * steps * rows * f.held(order)
+
+    def part(*knobs: Any) -> Any:
+        return own(*knobs) * f.stream_in
+
+    def chunks(*knobs: Any) -> Any:
+        return [own(*knobs) * nbytes for nbytes in f.stream_widths]
+
+    def whole(tmem: Any, view: Any, vector: Any) -> Any:
+        return (tmem == NO_TMEM) | looked_up("streams_in_words", f.streams_in, view, vector)
+
+    return [
+        *tmem_constraints(f.arch, ("threads_x", "threads_y"), axes, part, chunks),
+        Constraint(
+            "redundant_tmem",
+            ("tmem", "rows_begin", "multicast"),
+            lambda tmem, begin, blocks: (tmem == NO_TMEM) | (begin == AS_THEY_ARE) & (blocks == 1),
+            "Rows as they are, of no multicast, go through tensor memory.",
+        ),
+        Constraint(
+            "tmem_access_moves_whole_words",
+            ("tmem", "view", "vector"),
+            whole,
+            "All streamed inputs are moved by vectors, which go to tensor memory as they are.",
+        ),
+    ]
 
 
 def _constraints(f: FlatFacts) -> list[Constraint]:
@@ -98,6 +138,7 @@ def _constraints(f: FlatFacts) -> list[Constraint]:
         *_tensor_maps(f),
         *_bulk_runs(f),
         *_copies(f),
+        *_tensor_memory(f),
         *rings,
         *(_multicasts(f, f.multicasts) if f.multicasts is not None else ()),
         *redundant(f),
