@@ -277,7 +277,8 @@ class _FlatTrace:
         from_last = [*reversed(threaded)]
         from_last.sort(key=lambda name: 1 < words.get(name, vector) < vector)
         b.alike(from_last, self.to_threads)
-        moved = dict.fromkeys(self.in_tmem, p["tmem_store"]) | dict.fromkeys(self.in_tmem.values(), p["tmem_load"])
+        moved = dict.fromkeys(self.in_tmem, p.get("tmem_store", 1))
+        moved |= dict.fromkeys(self.in_tmem.values(), p.get("tmem_load", 1))
         for name, count in moved.items():
             cut_by_words(b, name, self.own_at, count)
         in_words = b.split_words({name: words[name] for name in threaded if name in words}, vector)
