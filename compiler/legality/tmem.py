@@ -371,7 +371,7 @@ def tmem_access_keeps_its_sizes(s: Schedule) -> Breaches:
 
 
 @rule
-def tmem_access_stays_in_its_columns(s: Schedule) -> Breaches:
+def tmem_access_stays_in_its_columns(s: Schedule) -> Iterator[Violation]:
     """Whole warps access tensor memory, so that no bound of an index can keep a thread out: every place that the loops
     come to, those past the end of a split axis too, lies in the tensor's own columns (PTX ISA, tcgen05.ld:
     .sync.aligned)."""
@@ -398,7 +398,7 @@ def _last_column(access: TmemAccess) -> int:
 
 
 @rule
-def blocks_that_wait_for_each_other_all_have_their_columns(s: Schedule) -> Breaches:
+def blocks_that_wait_for_each_other_all_have_their_columns(s: Schedule) -> Iterator[Violation]:
     """An allocation waits while other blocks of the multiprocessor hold its columns. Blocks of a cluster wait for each
     other too, so that those of two clusters could wait in a ring: as many blocks as find room on a multiprocessor have
     their columns there at once (PTX ISA, tcgen05.alloc: blocking)."""
