@@ -35,8 +35,8 @@ def blocks_per_sm(arch: Arch, threads: int, registers: int, smem_bytes: int, tme
     """Occupancy for blocks of `threads`, `registers` a thread, `smem_bytes` of static and dynamic shared memory and
     `tmem_columns` allocated columns of tensor memory.
 
-    Where several limits agree, the first of blocks, warps, registers, smem, tmem is named. Raises ValueError for a block
-    of no threads or negative sizes.
+    Where several limits agree, the first of blocks, warps, registers, smem, tmem is named. Raises ValueError for a
+    block of no threads or negative sizes.
     """
     if threads < 1 or registers < 0 or smem_bytes < 0:
         raise ValueError(
