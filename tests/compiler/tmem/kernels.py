@@ -134,7 +134,7 @@ def twice_through(columns: int, *more: Step, in_loops: bool = False) -> Document
         for n in range(1, 7)
     ]
     halves = [split(1, columns // 2), reorder({1: 0, 0: 1})] if in_loops else []
-    steps = on([o["out"] for o in ops], *types("TIDx"), *halves)
+    steps = on([str(o["out"]) for o in ops], *types("TIDx"), *halves)
     steps += on(("tv2", "tv4"), *([allocate([1, 0, 2])] if in_loops else []), dimsep(1))
     steps += more
     case = {"name": "twice through", "tensors": tensors, "ops": ops, "inputs": ["tv0"], "outputs": ["tv6"]}
