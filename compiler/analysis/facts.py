@@ -63,7 +63,7 @@ class Facts:
     @cached_property
     def tmem_placement(self) -> TmemPlacement:
         """Where tensors lie in the allocation of tensor memory of a block."""
-        return place_tensor_memory(self.tensor_memory)
+        return place_tensor_memory(self.sf, self.indexing.nest, self.tensor_memory)
 
     @cached_property
     def loops(self) -> LoopMap:

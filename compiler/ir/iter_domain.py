@@ -21,7 +21,8 @@ class ParallelType(StrEnum):
     """How a loop axis is carried out; the value is its name in explicit schedules.
 
     CLUSTER: the blocks of one thread-block cluster, neighbours in x (CUDA guide, thread block clusters); what they fold
-    together they exchange through distributed shared memory.
+    together they exchange through distributed shared memory. DIDX, DIDY, DIDZ: devices, each of which has all of its
+    memories to itself (nvFuser, parallel types).
     """
 
     SERIAL = "Serial"
@@ -36,6 +37,9 @@ class ParallelType(StrEnum):
     TIDX = "TIDx"
     TIDY = "TIDy"
     TIDZ = "TIDz"
+    DIDX = "DIDx"
+    DIDY = "DIDy"
+    DIDZ = "DIDz"
 
     __hash__ = str.__hash__  # That of Enum is a call to Python; rules ask for the types of every axis.
 
@@ -48,6 +52,10 @@ class ParallelType(StrEnum):
         return self in _THREAD
 
     @property
+    def is_device(self) -> bool:
+        return self in _DEVICE
+
+    @property
     def is_loop(self) -> bool:
         """True where a loop statement carries the axis."""
         return self in _LOOP
@@ -55,6 +63,7 @@ class ParallelType(StrEnum):
 
 _BLOCK = (ParallelType.BIDX, ParallelType.BIDY, ParallelType.BIDZ, ParallelType.CLUSTER)
 _THREAD = (ParallelType.TIDX, ParallelType.TIDY, ParallelType.TIDZ)
+_DEVICE = (ParallelType.DIDX, ParallelType.DIDY, ParallelType.DIDZ)
 _LOOP = (ParallelType.SERIAL, ParallelType.UNROLL, ParallelType.UNSWITCH)
 
 

@@ -90,6 +90,23 @@ def parallel_types_are_on_one_axis(s: Schedule) -> Iterator[Violation]:
 
 
 @structure_rule
+def axes_are_of_one_device(s: Schedule) -> Iterator[Violation]:
+    """A kernel runs on one device: an axis over devices (DIDx, DIDy, DIDz) has one place. What a schedule for several
+    means is known to the model, by which no memory holds such an axis (nvFuser, parallel types)."""
+    for t in s.sf.tensors:
+        for axis, type_ in zip(t.loop, t.types, strict=True):
+            if type_.is_device and axis.extent > 1:
+                yield Violation(
+                    "axes_are_of_one_device",
+                    f"{t.name}: {type_}",
+                    axis.extent,
+                    1,
+                    "Schedule the part of one device, and start it on each.",
+                    f"an axis of {axis.extent} over devices, and a kernel runs on one",
+                )
+
+
+@structure_rule
 def global_memory_order_is_given_by_strides(s: Schedule) -> Iterator[Violation]:
     """The memory order of inputs and outputs is that of the binding: a stride for each dimension, nothing else."""
     for t in s.sf.tensors:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 
 from compiler.analysis.id.conditions import at_most, kept
+from compiler.analysis.id.linear import values
+from compiler.analysis.memory.resources import blocks_per_sm
+from compiler.analysis.sync.block_parts import launched_block
 from compiler.analysis.tmem.access import TmemAccess
 from compiler.analysis.tmem.allocation import total
 from compiler.analysis.tmem.patterns import SHAPES, is_access_width, shapes_of_threads
@@ -13,7 +17,7 @@ from compiler.arch import TMEM_COLUMN_BITS, TMEM_COLUMNS, TMEM_LANES, WARP_THREA
 from compiler.errors import Kept, Violation
 from compiler.ir.domain import extents
 from compiler.ir.iter_domain import MemoryType
-from compiler.legality.rules import Schedule, model_rule
+from compiler.legality.rules import Schedule, model_rule, rule
 
 Breaches = Iterator[Violation | Kept]
 
@@ -361,3 +365,55 @@ def tmem_access_keeps_its_sizes(s: Schedule) -> Breaches:
                 kept(True, f"{size} == {size.value}").formula,
                 f"{access.where}: lanes and columns were worked out for {size} = {size.value}",
             )
+
+
+# What is lowered -----------------------------------------------------------------------------------------------------
+
+
+@rule
+def tmem_access_stays_in_its_columns(s: Schedule) -> Iterator[Violation]:
+    """Whole warps access tensor memory, so that no bound of an index can keep a thread out: every place that the loops
+    come to, those past the end of a split axis too, lies in the tensor's own columns (PTX ISA, tcgen05.ld:
+    .sync.aligned)."""
+    spans = {t.tensor: t.layout.columns.span.value for t in s.tensor_memory.tensors}
+    for access in s.tensor_memory.accesses:
+        last = _last_column(access)
+        if last >= (span := spans[access.tensor]):
+            yield Violation(
+                "tmem_access_stays_in_its_columns",
+                access.where,
+                last,
+                span - 1,
+                "Split column axes by what divides them, or set the allocation domain after the split.",
+                f"element {last} of the columns is reached, and the tensor has {span}",
+            )
+
+
+def _last_column(access: TmemAccess) -> int:
+    """The last element of the columns that an access comes to, or a bound of it."""
+    if access.column is None:
+        return 0
+    taken = values(access.column)
+    return access.column.hi if taken is None else max(taken)
+
+
+@rule
+def blocks_that_wait_for_each_other_all_have_their_columns(s: Schedule) -> Iterator[Violation]:
+    """An allocation waits while other blocks of the multiprocessor hold its columns. Blocks of a cluster wait for each
+    other too, so that those of two clusters could wait in a ring: as many blocks as find room on a multiprocessor have
+    their columns there at once (PTX ISA, tcgen05.alloc: blocking)."""
+    columns, nest = s.tmem_placement.columns, s.indexing.nest
+    if not columns or nest.cluster == 1:
+        return
+    threads = prod(launched_block(s.sf, nest))
+    resident = blocks_per_sm(s.arch, threads, s.sf.max_registers or 0, s.smem.total_bytes).blocks
+    if resident * columns > TMEM_COLUMNS:
+        yield Violation(
+            "blocks_that_wait_for_each_other_all_have_their_columns",
+            "tensor memory of a cluster's blocks",
+            resident * columns,
+            TMEM_COLUMNS,
+            "Take no cluster, fewer columns, or more threads or shared memory a block.",
+            f"{resident} blocks of {columns} columns find room on a multiprocessor of {TMEM_COLUMNS}, and may wait for"
+            " each other's",
+        )

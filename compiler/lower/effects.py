@@ -59,17 +59,19 @@ class NodeEffects:
 
     def _on_tensor_memory(self, op: TensorOp) -> TmemEffects:
         """What an operator does to tensor memory, and to registers that loads from there may still fill."""
-        if not self.facts.tmem_placement.columns:
+        placement = self.facts.tmem_placement
+        if not placement.columns:
             return TmemEffects()
-        exchanged = self.facts.tmem_placement.exchanged
         registers = (n for n in (*op.tensor_inputs, op.output) if self.facts.sf.tensor(n).memory is MemoryType.LOCAL)
         if op.via is CopyVia.ST_TMEM:
-            stored = frozenset({op.output})
-            return TmemEffects(stores=stored, exchanged=stored & exchanged, touched=frozenset(registers))
+            stored = frozenset({placement.shared[op.output]})
+            return TmemEffects(stores=stored, exchanged=stored & placement.exchanged, touched=frozenset(registers))
         if op.via is CopyVia.LD_TMEM:
-            read, target = frozenset(op.tensor_inputs), frozenset({op.output})
+            read, target = frozenset({placement.shared[op.tensor_inputs[0]]}), frozenset({op.output})
             landing = target if loads_in_order(self.facts, op) else frozenset[str]()
-            return TmemEffects(loads=read, exchanged=read & exchanged, landing=landing, touched=target - landing)
+            return TmemEffects(
+                loads=read, exchanged=read & placement.exchanged, landing=landing, touched=target - landing
+            )
         return TmemEffects(touched=frozenset(registers))
 
 

@@ -5,11 +5,10 @@ Offsets are element offsets unless the name says bytes. Expressions range over b
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from compiler.dtypes import DType
-from compiler.ir.expr import Expr, Var, const, var
+from compiler.ir.expr import Expr, Var, const
 from compiler.ir.fusion import Literal
 from compiler.ir.ops import MathGrade, OpKind
 from compiler.ir.tensor import CachePolicy
@@ -473,7 +472,8 @@ Stmt = (
 class Kernel:
     """One kernel: parameters in order, launch shape, dynamic shared memory, statements.
 
-    `cluster`: blocks of a cluster, neighbours in x; `grid` counts all blocks.
+    `cluster`: blocks of a cluster, neighbours in x; `grid` counts all blocks. `tmem_columns`: of tensor memory, that a
+    block allocates.
     """
 
     pointers: tuple[Pointer, ...]
@@ -486,15 +486,8 @@ class Kernel:
     index_bits: int
     body: tuple[Stmt, ...]
     cluster: int = 1
+    tmem_columns: int = 0
 
     @property
     def threads(self) -> int:
         return self.block[0] * self.block[1] * self.block[2]
-
-
-def each(name: str, count: int, body: Callable[[Expr], tuple[Stmt, ...]]) -> tuple[Stmt, ...]:
-    """What `body` gives for every number below `count`: an unrolled loop over `name`, where there is more than one."""
-    if count <= 1:
-        return body(const(0)) if count else ()
-    index = Var(name, count)
-    return (Loop(index, const(count), True, body(var(index))),)

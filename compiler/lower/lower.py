@@ -71,6 +71,7 @@ def lower_facts(facts: Facts) -> Kernel:
         index_bits=64 if wide else 32,
         body=_passed(sf, body),
         cluster=facts.indexing.nest.cluster,
+        tmem_columns=facts.tmem_placement.columns,
     )
 
 

@@ -18,8 +18,9 @@ from compiler.ir.expr import Expr, const
 from compiler.ir.fusion import Literal
 from compiler.ir.ops import MathGrade, OpKind
 from compiler.ir.tensor import TensorView
-from compiler.lower.kernel_ir import Compute, Declare, Fill, Stmt, each
+from compiler.lower.kernel_ir import Compute, Declare, Fill, Stmt
 from compiler.lower.operands import Reg
+from compiler.lower.traversal import each
 from compiler.schedule.online import LOWEST
 
 

@@ -10,9 +10,10 @@ from compiler.analysis.loops.online import OnlineSum
 from compiler.dtypes import DType
 from compiler.ir.expr import Expr, const
 from compiler.ir.ops import MathGrade, OpKind
-from compiler.lower.kernel_ir import Accumulate, Compute, Declare, SharedLoad, Stmt, each
+from compiler.lower.kernel_ir import Accumulate, Compute, Declare, SharedLoad, Stmt
 from compiler.lower.online import bounded, factor
 from compiler.lower.operands import Reg, Shared
+from compiler.lower.traversal import each
 
 PARTIALS_AT_ONCE = 16
 """Elements of partials that a thread loads before it folds them: enough to hide the latency of shared memory, and few

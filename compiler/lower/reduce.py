@@ -27,7 +27,6 @@ from compiler.lower.kernel_ir import (
     Shuffle,
     Stmt,
     WaitBarrier,
-    each,
 )
 from compiler.lower.lane_partials import LanePartials
 from compiler.lower.nest import FoldPart, FoldStep
@@ -37,6 +36,7 @@ from compiler.lower.partials import Partials, Scaling
 from compiler.lower.predicates import split_guards
 from compiler.lower.spread_fold import read_spread, spread_fold
 from compiler.lower.sync import Effects
+from compiler.lower.traversal import each
 
 
 def fold_effects(facts: Facts, step: FoldStep) -> Effects:

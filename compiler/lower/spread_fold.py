@@ -16,8 +16,9 @@ from collections.abc import Iterator
 from compiler.analysis.loops.fold import Fold
 from compiler.ir.expr import Expr, Var, const, var
 from compiler.ir.ops import MathGrade, OpKind
-from compiler.lower.kernel_ir import Accumulate, Compute, Declare, If, SharedLoad, SharedStore, Stmt, each
+from compiler.lower.kernel_ir import Accumulate, Compute, Declare, If, SharedLoad, SharedStore, Stmt
 from compiler.lower.operands import Less, Reg, Shared
+from compiler.lower.traversal import each
 
 PARTIALS_AT_ONCE = 16
 """Partials that a thread loads before it folds them: enough to hide the latency of shared memory, and few registers."""

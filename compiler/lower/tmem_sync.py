@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class TmemEffects:
-    """What a piece of a body does to tensor memory: the tensors that it stores to and loads from, `exchanged` those of
-    them that warps pass on to others; register tensors that loads fill (`landing`), and those that anything else reads
-    or writes (`touched`)."""
+    """What a piece of a body does to tensor memory: the columns that it stores to and loads from, by a name that
+    tensors in the same columns have in common, `exchanged` those of them that warps pass on to others; register tensors
+    that loads fill (`landing`), and those that anything else reads or writes (`touched`)."""
 
     stores: frozenset[str] = frozenset()
     loads: frozenset[str] = frozenset()

@@ -1,4 +1,4 @@
-"""Ways through kernel IR: its statements, and the expressions in them."""
+"""Ways through kernel IR: its statements, the expressions in them, and a statement for each number."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
-from compiler.ir.expr import Expr, Var
+from compiler.ir.expr import Expr, Var, const, var
 from compiler.ir.fusion import Literal
 from compiler.lower.kernel_ir import Elected, If, Loop, Stmt
 
@@ -50,3 +50,11 @@ def expressions(node: Any) -> Iterator[Expr]:
     elif is_dataclass(node) and not isinstance(node, Var):
         for x in fields(node):
             yield from expressions(getattr(node, x.name))
+
+
+def each(name: str, count: int, body: Callable[[Expr], tuple[Stmt, ...]]) -> tuple[Stmt, ...]:
+    """What `body` gives for every number below `count`: an unrolled loop over `name`, where there is more than one."""
+    if count <= 1:
+        return body(const(0)) if count else ()
+    index = Var(name, count)
+    return (Loop(index, const(count), True, body(var(index))),)

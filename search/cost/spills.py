@@ -29,7 +29,7 @@ def resident_blocks(kernel: k.Kernel, arch: Arch, resources: Resources | None = 
     """Blocks of one SM at a time, of the compiled kernel or from an estimate of registers; at least 1."""
     wanted = _BASE_REGISTERS + array_registers(kernel.body) + _second_words(kernel)
     registers = min(wanted, _room(kernel, arch)) if resources is None else resources.registers
-    return max(1, blocks_per_sm(arch, kernel.threads, registers, kernel.smem_bytes).blocks)
+    return max(1, blocks_per_sm(arch, kernel.threads, registers, kernel.smem_bytes, kernel.tmem_columns).blocks)
 
 
 def _second_words(kernel: k.Kernel) -> int:

@@ -34,7 +34,9 @@ class AllocatedLayout:
 
 
 def is_partitioned(memory: MemoryType, type_: ParallelType) -> bool:
-    """True where each thread or block owns its own part of that memory (nvFuser, memory types)."""
+    """True where each thread, block or device owns its own part of that memory (nvFuser, memory types)."""
+    if type_.is_device:
+        return True
     match memory:
         case MemoryType.LOCAL:
             return type_.is_block or type_.is_thread

@@ -1,6 +1,7 @@
 """How many blocks of a kernel one SM holds at a time.
 
-The arithmetic is that of `cudaOccupancyMaxActiveBlocksPerMultiprocessor` (cuda_occupancy.h of the CUDA toolkit).
+The arithmetic is that of `cudaOccupancyMaxActiveBlocksPerMultiprocessor` (cuda_occupancy.h of the CUDA toolkit), and
+tensor memory beside it: a block beyond that waits for its columns (PTX ISA, tcgen05.alloc).
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from compiler.arch import Arch
+from compiler.arch import TMEM_COLUMNS, Arch
 
 
 class Limit(StrEnum):
@@ -18,6 +19,7 @@ class Limit(StrEnum):
     WARPS = "warps"
     REGISTERS = "registers"
     SMEM = "smem"
+    TMEM = "tmem"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +31,12 @@ class Occupancy:
     warps: int
 
 
-def blocks_per_sm(arch: Arch, threads: int, registers: int, smem_bytes: int) -> Occupancy:
-    """Occupancy for blocks of `threads`, `registers` a thread and `smem_bytes` of static and dynamic shared memory.
+def blocks_per_sm(arch: Arch, threads: int, registers: int, smem_bytes: int, tmem_columns: int = 0) -> Occupancy:
+    """Occupancy for blocks of `threads`, `registers` a thread, `smem_bytes` of static and dynamic shared memory and
+    `tmem_columns` allocated columns of tensor memory.
 
-    Where several limits agree, the first of blocks, warps, registers, smem is named. Raises ValueError for a block of
-    no threads or negative sizes.
+    Where several limits agree, the first of blocks, warps, registers, smem, tmem is named. Raises ValueError for a
+    block of no threads or negative sizes.
     """
     if threads < 1 or registers < 0 or smem_bytes < 0:
         raise ValueError(
@@ -46,6 +49,8 @@ def blocks_per_sm(arch: Arch, threads: int, registers: int, smem_bytes: int) -> 
         Limit.REGISTERS: _blocks_by_registers(arch, threads, registers),
         Limit.SMEM: _blocks_by_smem(arch, smem_bytes),
     }
+    if tmem_columns:
+        fits[Limit.TMEM] = TMEM_COLUMNS // tmem_columns
     limited_by = min(fits, key=lambda limit: fits[limit])
     return Occupancy(fits[limited_by], limited_by, fits[limited_by] * warps)
 

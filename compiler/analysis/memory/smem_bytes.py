@@ -162,6 +162,8 @@ def _unshifted_axes(t: TensorView) -> tuple[tuple[IterDomain, ...], tuple[IterDo
 
 def _is_kept(memory: MemoryType, type_: ParallelType, outside: bool) -> bool:
     """The three rules, for an axis `outside` the allocation position or right of it."""
+    if type_.is_device:
+        return False
     if type_.is_block:
         return memory is MemoryType.GLOBAL
     if type_.is_thread:

@@ -50,6 +50,20 @@ def test_blocks_per_sm(
     assert occupancy.warps == blocks * -(-threads // 32)
 
 
+@pytest.mark.parametrize(
+    ("columns", "blocks", "limited_by"),
+    [
+        pytest.param(0, 16, Limit.WARPS, id="none"),
+        pytest.param(32, 16, Limit.WARPS, id="16-of-32"),
+        pytest.param(64, 8, Limit.TMEM, id="8-of-64"),
+        pytest.param(512, 1, Limit.TMEM, id="all"),
+    ],
+)
+def test_blocks_have_their_columns_of_tensor_memory(columns: int, blocks: int, limited_by: Limit) -> None:
+    occupancy = blocks_per_sm(arch_named("sm_100a"), 128, 32, 0, columns)
+    assert (occupancy.blocks, occupancy.limited_by) == (blocks, limited_by)
+
+
 @given(st.sampled_from(arch_names()), st.integers(1, 1024), st.integers(1, 255), st.integers(0, 240 * KIB), st.data())
 @settings(derandomize=True, max_examples=200, deadline=None)
 def test_a_greedier_block_never_fits_more_often(

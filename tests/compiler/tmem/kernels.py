@@ -20,6 +20,7 @@ from tests.compiler.analysis.tmem_cases import (
     document,
     inline,
     on,
+    reorder,
     split,
     types,
     vectorize,
@@ -120,3 +121,21 @@ def transposed_in_turns(turns: int, shape: Sequence[int] = (128, 2, 2)) -> Docum
     given["ops"][2] |= {"op": "permute", "dims": [0, 1, 3, 2]}
     steps = [*on(ALL, *types(None, "TIDx", "TIDy", "TIDz")), *on("tv2", dimsep(2)), *on(ALL[:3], inline(1))]
     return {**given, "schedule": steps}
+
+
+def twice_through(columns: int, *more: Step, in_loops: bool = False) -> Document:
+    """[128, columns] goes through two tensors in tensor memory, one after the other; `in_loops`: the outer loop of all
+    tensors is over halves of the columns."""
+    memories = ("global", "local", "tensor", "local", "tensor", "local", "global")
+    tensors = {f"tv{n}": {"shape": [128, columns], "dtype": "float32", "memory": m} for n, m in enumerate(memories)}
+    vias = {2: "st_tmem", 3: "ld_tmem", 4: "st_tmem", 5: "ld_tmem"}
+    ops = [
+        {"op": "set", "in": [f"tv{n - 1}"], "out": f"tv{n}"} | ({"via": vias[n]} if n in vias else {})
+        for n in range(1, 7)
+    ]
+    halves = [split(1, columns // 2), reorder({1: 0, 0: 1})] if in_loops else []
+    steps = on([str(o["out"]) for o in ops], *types("TIDx"), *halves)
+    steps += on(("tv2", "tv4"), *([allocate([1, 0, 2])] if in_loops else []), dimsep(1))
+    steps += more
+    case = {"name": "twice through", "tensors": tensors, "ops": ops, "inputs": ["tv0"], "outputs": ["tv6"]}
+    return {**case, "schedule": steps}

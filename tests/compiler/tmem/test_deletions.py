@@ -23,6 +23,7 @@ from tests.compiler.tmem.kernels import (
     of_type,
     sum_of_two,
     transposed_in_turns,
+    twice_through,
     widths,
 )
 
@@ -36,6 +37,7 @@ CASES: dict[str, Document] = {
     "two tensors": sum_of_two(128, same_region=True),
     "one warp of a wider block": beside_wider_threads(split(1, 32), split(0, 1), *types(None, "TIDy", None, "TIDx")),
     "narrow": of_type("int8", 16),
+    "columns used again": twice_through(8),
 }
 
 

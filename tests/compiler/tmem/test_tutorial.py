@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from compiler.errors import IllegalSchedule
+from compiler.errors import IllegalSchedule, Unsupported
 from compiler.explicit.generate import generate_explicit
 from compiler.explicit.smaller import smaller
 from compiler.nvrtc import CompilePool
-from tests.compiler.analysis.tmem_cases import split, types
+from compiler.verdict import judge_document
+from tests.compiler.analysis.tmem_cases import ALL, dimsep, document, on, split, types
 from tests.compiler.documents import CASES
 from tests.compiler.tmem.kernels import (
     LEGAL,
@@ -74,11 +75,9 @@ def test_every_pair_of_widths_is_right(store: int, load: int, pool: CompilePool)
 )
 def test_the_performant_copy_takes_32_columns_in_words_of_8(elems: int | None, pool: CompilePool) -> None:
     case = BY_NAME["PerformantVectorizedCopy"]
-    if elems is None:
-        case = smaller(case)
-    else:
+    if elems is not None:
         case = {**case, "tensors": {n: {**t, "shape": [elems]} for n, t in case["tensors"].items()}}
-    ran = right(case, pool)
+    ran = right(case if elems is not None else dict(smaller(case) or case), pool)
     assert forms(ran.ptx) == {"st 32x32b x8", "ld 32x32b x8"}
     assert "ft_tmem_deallocate(tmem, 32u);" in ran.generated.source
 
@@ -112,6 +111,21 @@ def test_a_warp_of_a_wider_block_copies(pool: CompilePool) -> None:
 def test_a_warp_that_a_wider_block_cuts_is_refused() -> None:
     with pytest.raises(IllegalSchedule, match="steps by 33 threads"):
         generate_explicit(beside_wider_threads(split(1, 32), *types("TIDy", None, "TIDx")))
+
+
+def test_axes_over_devices_are_judged_and_not_run() -> None:
+    """[2, 128, 3, 8] on [DIDx, TIDx, DIDy |]: no device holds what another one has."""
+    steps = [*on(ALL, *types("DIDx", "TIDx", "DIDy")), *on("tv2", dimsep(2))]
+    case = document((2, 128, 3, 8), steps)
+    verdict = judge_document(case)
+    assert verdict.legal
+    assert [(t.lanes, t.columns) for t in verdict.tmem] == [(128, 8)]
+    with pytest.raises(Unsupported, match="axes_are_of_one_device"):
+        generate_explicit(case)
+
+
+def test_an_axis_of_one_device_is_run(pool: CompilePool) -> None:
+    right(document((1, 128, 8), [*on(ALL, *types("DIDx", "TIDx")), *on("tv2", dimsep(2))]), pool)
 
 
 TYPES = {

@@ -1,0 +1,44 @@
+"""One allocation a block: tensors side by side, or one after the other in the same columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from compiler.explicit.generate import generate_explicit
+from compiler.nvrtc import CompilePool
+from tests.compiler.analysis.tmem_cases import Step, inline, on
+from tests.compiler.tmem.kernels import Document, right, sum_of_two, twice_through
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[CompilePool]:
+    with CompilePool(workers=1, time_limit_s=120.0) as compilers:
+        yield compilers
+
+
+def inlined(*names: int) -> list[Step]:
+    return on([f"tv{n}" for n in names], inline(1))
+
+
+@pytest.mark.parametrize(
+    ("case", "columns"),
+    [
+        pytest.param(twice_through(40), 64, id="one-after-the-other"),
+        pytest.param(twice_through(40, *inlined(1, 2, 3, 4, 5)), 64, id="by-a-thread"),
+        pytest.param(twice_through(64, *inlined(1, 2, 3, 4, 5), in_loops=True), 32, id="in-turns-of-one-loop"),
+        pytest.param(twice_through(64, *inlined(1, 3, 4, 5), in_loops=True), 128, id="read-in-every-turn"),
+        pytest.param(twice_through(64, *inlined(1, 2, 3, 5), in_loops=True), 128, id="stored-in-every-turn"),
+        pytest.param(sum_of_two(128, same_region=False), 32, id="both-are-needed-at-once"),
+    ],
+)
+def test_columns_are_used_again_when_nobody_reads_them(case: Document, columns: int, pool: CompilePool) -> None:
+    ran = right(case, pool)
+    assert ran.generated.kernel.tmem_columns == columns
+
+
+def test_of_two_tensors_in_the_same_columns_the_second_waits_for_loads_of_the_first() -> None:
+    text = generate_explicit(twice_through(32)).source.partition('extern "C"')[2]
+    assert text.index("ft_tmem_load_") < text.index("ft_tmem_wait_loads();") < text.rindex("ft_tmem_store_")
+    assert "+ u32(32u" not in text
