@@ -20,7 +20,7 @@ from service.jobs.promote import promote
 from service.jobs.queue import queue_name
 from service.jobs.searching import proven_before
 from service.jobs.tuning import TuningJobs
-from tests.service.jobs.sites import Site, fusion_of
+from tests.service.jobs.sites import Site, fusion_of, until
 
 B200 = card_named("B200")
 FACTS = facts_of(B200)
@@ -150,3 +150,35 @@ def test_from_predicted_to_measured(site: Site) -> None:
         }
         assert kernels.current(session, (*key[:2], known.card_id, TIMING_POLICY)) is None, "the prediction is gone"
     assert promote(site.db, row.card_id, QUEUE, "w0") == []
+
+
+PRELUDE = """
+import service.jobs.worker
+from compiler.arch import card_named
+from search.measure.fake import FakeDevice, facts_of
+from search.tuning.attached import Attached, card_of
+
+facts = facts_of(card_named("B200"))
+gpu = Attached(FakeDevice(facts=facts), facts, card_of(facts)[0], ())
+service.jobs.worker.find_target = lambda settings: gpu
+"""
+
+
+def test_a_worker_that_comes_up_with_the_gpu_measures_what_was_predicted(site: Site) -> None:
+    before = site.post(card=B200, attached=False, trials_limit=3, budget_s=20.0, hand_over=False)
+    predicted = predict(site, before)
+    site.worker(prelude=PRELUDE)
+    card_id = cards.card_id(READ)
+
+    def opened() -> str | None:
+        return next((row.id for row in every(site) if row.card_id == card_id), None)
+
+    row = site.ended(until(opened, "the worker to open a tuning"))
+    assert (row.state, row.queue, row.error) == ("done", QUEUE, None)
+    with site.db.read() as session:
+        kernel = kernels.get(session, row.kernel_id or "")
+        assert kernel is not None
+        assert (kernel.card_id, kernel.correct, kernel.time) == (card_id, "verified_on_gpu", "measured")
+        gone = kernels.get(session, predicted.id)
+        assert gone is not None
+        assert gone.superseded_at is not None
