@@ -268,6 +268,23 @@ def test_the_start_of_the_device_is_not_taken_from_the_first_fusion(
     }
 
 
+def test_code_for_another_architecture_is_not_measured(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fake card runs code for Hopper: a B200's is named and left alone, an H100's is measured."""
+    Path("cube.json").write_text(json.dumps(FUSION))
+    prepare = ("prepare", "--bind", "M=64", "--per-fusion", "1", "--out", "out", "--card")
+    invoke(*prepare, "B200", "square.json")
+    use(monkeypatch, find_fake)
+    alone = invoke("measure", "out")
+    assert alone.exit_code == 1
+    assert "square was compiled for B200, whose code the fake cannot run: not measured." in alone.stdout
+    assert "nothing here can run on the fake" in alone.stderr
+    invoke(*prepare, "H100", "cube.json")
+    both = invoke("measure", "out")
+    assert both.exit_code == 0
+    assert "square was compiled for B200" in both.stdout
+    assert set(json.loads(Path("out/results.json").read_text())["results"]) == {"cube"}
+
+
 def test_a_damaged_candidate_costs_only_itself(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
     invoke("prepare", "square.json", "--bind", "M=64", "--per-fusion", "2", "--out", "out")
     use(monkeypatch, find_fake)
