@@ -52,6 +52,24 @@ def test_it_is_right_in_every_order(document: Document, pool: CompilePool) -> No
         assert ran.is_right, (completion, [str(c) for c in ran.compared])
 
 
+def test_holes_of_another_tensors_loops_are_not_read(pool: CompilePool) -> None:
+    """A row of 20 lies in tiles of 12 cut by 8; what reads it runs as the loops of the sum, with the same holes."""
+    cut = [s for t, at in (("bs", 0), ("bb", 1), ("y", 1)) for s in cut_by_12_and_8(t, at)]
+    merged = [step(t, "merge", axis=0) for t in ("bb", "y")]
+    moved = [on("bs", 1, "Bulk"), on("bs", 2, "Bulk"), on("y", 0, "TIDx"), step("bb", "inline_at", position=3)]
+    tensors = {"a": tensor(3, 20), "b": tensor(20), "bs": tensor(20, memory="shared")}
+    tensors |= {"bb": tensor(3, 20, memory="local", broadcast_axes=[0]), "y": tensor(3, 20)}
+    ops = [op("set", "bs", "b", via="tma"), op("broadcast", "bb", "bs", broadcast_flags=[True, False])]
+    ran = run_explicit(
+        generate_explicit(case("sum", tensors, [*ops, op("add", "y", "a", "bb")], *cut, *merged, *moved)), pool=pool
+    )
+    assert ran.is_right, [(f.kind, f.message) for f in ran.outcome.faults]
+
+
+def cut_by_12_and_8(tv: str, axis: int) -> list[Document]:
+    return [step(tv, "split", axis=axis, factor=12), step(tv, "split", axis=axis + 1, factor=8)]
+
+
 @pytest.mark.parametrize(("document", "why"), named(UNSUPPORTED))
 def test_what_has_no_kernel_says_why(document: Document, why: str) -> None:
     assert judge_document(document).legal

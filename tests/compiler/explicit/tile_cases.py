@@ -89,6 +89,12 @@ BY_COLUMNS = [
 """Tiles of 8 columns of 16 rows, a column contiguous."""
 LOAD, STORE = bulk("tv1", 2, 3), bulk("tv2", 2, 3)
 MERGED, CUT = [step("tv1", "merge", axis=2)], [step("tv1", "split", axis=2, factor=24)]
+CHUNKED = [
+    *each("split", "tv2", axis=3, factor=4),
+    *each("split", "tv2", axis=2, factor=8),
+    *xor(3, 4, "tv2"),
+]
+"""Rows of 128 bytes in chunks, swizzled, where threads read them."""
 VIEWED: Steps = [{"do": "merge", "axis": 2}]
 """A tile as one axis of the allocation."""
 PADDED = [False, True]
@@ -112,6 +118,8 @@ LEGAL: list[tuple[Document, tuple[int, ...], str]] = [
      (16, 13), "128B"),
     (loaded("3 swizzled rows of bytes", (9, 256), tiles(3, 128), chunks(16, 8), blocks(0, 1), dtype="int8"),
      (128, 3), "128B"),
+    (loaded("12 swizzled rows that the order alone rounds up", (24, 64), tiles(12, 32), CHUNKED, blocks(0), LOAD,
+            laid("tv1", transforms=[{k: v for k, v in s.items() if k != "tv"} for s in CHUNKED])), (32, 12), "128B"),
     (loaded("columns in memory, a pitch", (60, 30), laid("tv0", [1, 0], contiguity=PADDED), BY_COLUMNS, LOAD,
             dtype="float16", **launched("tv0", (60, 30), 1, 80)), (16, 8), ""),
     (loaded("columns in memory, cut", (64, 32), [step("tv0", "split", axis=0, factor=16)], laid("tv0", [2, 0, 1]),
