@@ -198,6 +198,10 @@ TABLE: dict[str, Row] = {
     "benchmarks.emulate": Row(
         ours=("benchmarks.emulate", "compiler", "search", "fusetune"), others=("cuda", "numpy"), lazily=("torch",)
     ),
+    "benchmarks.blackwell": Row(
+        ours=("benchmarks.blackwell", "benchmarks.emulate", "compiler.emulate", "compiler.arch", "fusetune"),
+        others=("numpy",),
+    ),
     "benchmarks.bounds": Row(ours=("compiler", "fusetune.launch"), others=("torch",)),
     "benchmarks.explicit": Row(ours=("compiler", "search")),
     "benchmarks.ranking": Row(ours=("compiler", "search"), others=("numpy",)),

@@ -83,7 +83,7 @@ class Facts:
     @cached_property
     def shared_bytes(self) -> SharedBytes:
         """What the shared tensors and their barriers take of a block's shared memory."""
-        return shared_bytes(self.sf, self.graph, self.loops)
+        return shared_bytes(self.sf, self.graph, self.loops, self.swizzle_span)
 
     @cached_property
     def circular_buffers(self) -> CircularBuffers:
