@@ -59,12 +59,13 @@ def tmem_constraints(
     arch: Arch,
     threads: tuple[str, ...],
     axes: tuple[str, ...],
+    elements: Sequence[int],
     part_bytes: Callable[..., Any],
-    chunk_bytes: Callable[..., Any],
+    run: Callable[..., Any],
 ) -> list[Constraint]:
-    """What tensor memory asks of a block of `threads`, innermost dimension first. Of the knobs `axes`, those of threads
-    among them: `part_bytes` of a thread lie there at a time, in tensors side by side; `chunk_bytes`: of each of them,
-    the bytes that are in its registers as one run."""
+    """What tensor memory asks of a block of `threads`, innermost dimension first, for tensors whose `elements` have so
+    many bytes. Of the knobs `axes`, those of threads among them: `part_bytes` of a thread lie there at a time, in all
+    tensors; `run` elements of a tensor are in its registers side by side."""
 
     def extents(knobs: Sequence[Any]) -> list[Any]:
         return [knobs[axes.index(name)] for name in threads]
@@ -80,7 +81,8 @@ def tmem_constraints(
         return (tmem == NO_TMEM) | (_columns(extents(knobs), part_bytes(*knobs)) <= TMEM_COLUMNS)
 
     def width(tmem: Any, words: Any, *knobs: Any) -> Any:
-        whole = [chunk % (words * REGISTER_BYTES) == 0 for chunk in chunk_bytes(*knobs)]
+        moved, count = words * REGISTER_BYTES, run(*knobs)
+        whole = [(moved % nbytes == 0) & (count * nbytes % moved == 0) for nbytes in elements]
         return (tmem == NO_TMEM) | reduce(np.logical_and, whole)
 
     def resident(blocks: Any, tmem: Any, *knobs: Any) -> Any:

@@ -108,14 +108,11 @@ def _tensor_memory(f: FlatFacts) -> list[Constraint]:
     def part(*knobs: Any) -> Any:
         return own(*knobs) * f.stream_in
 
-    def chunks(*knobs: Any) -> Any:
-        return [own(*knobs) * nbytes for nbytes in f.stream_widths]
-
     def whole(tmem: Any, view: Any, vector: Any) -> Any:
         return (tmem == NO_TMEM) | looked_up("streams_in_words", f.streams_in, view, vector)
 
     return [
-        *tmem_constraints(f.arch, ("threads_x", "threads_y"), axes, part, chunks),
+        *tmem_constraints(f.arch, ("threads_x", "threads_y"), axes, f.stream_widths, part, own),
         Constraint(
             "redundant_tmem",
             ("tmem", "rows_begin", "multicast"),

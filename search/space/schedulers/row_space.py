@@ -120,8 +120,8 @@ def _tensor_memory(f: RowFacts) -> list[Constraint]:
         once = vector * threads * cluster * unroll
         return -(-f.places(vector, begin) // once) * vector * unroll * f.streamed
 
-    def chunks(_: Any, __: Any, vector: Any, ___: Any, unroll: Any, ____: Any) -> Any:
-        return [vector * unroll * nbytes for nbytes in f.stream_widths]
+    def run(_: Any, __: Any, vector: Any, ___: Any, unroll: Any, ____: Any) -> Any:
+        return vector * unroll
 
     def moved(tmem: Any, vector: Any) -> Any:
         whole = [f.rows.width(o, v) == v for v in f.vectors for o in f.rows.loaded]
@@ -129,7 +129,13 @@ def _tensor_memory(f: RowFacts) -> list[Constraint]:
         return (tmem == NO_TMEM) | np.isin(vector, able)
 
     return [
-        *tmem_constraints(f.arch, ("threads", "rows"), axes, part, chunks),
+        *tmem_constraints(f.arch, ("threads", "rows"), axes, f.stream_widths, part, run),
+        Constraint(
+            "blocks_that_wait_for_each_other_all_have_their_columns",
+            ("tmem", "cluster"),
+            lambda tmem, cluster: (tmem == NO_TMEM) | (cluster == 1),
+            "Blocks of a cluster wait for each other, and an allocation for columns.",
+        ),
         Constraint(
             "redundant_tmem",
             ("tmem", "keep", "rows_begin"),
