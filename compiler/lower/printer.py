@@ -89,6 +89,8 @@ def kernel_ir_text(kernel: Kernel) -> str:
     """A kernel: how it is launched, its parameters in order, then its statements."""
     smem = f" shared {kernel.smem_bytes} bytes aligned to {kernel.smem_align}," if kernel.smem_bytes else ""
     head = f"kernel grid {_numbers(kernel.grid)} block {_numbers(kernel.block)}{smem} {kernel.index_bits}-bit indices"
+    if kernel.tmem_columns:
+        head += f", {kernel.tmem_columns} columns of tensor memory"
     if kernel.cluster > 1:
         head += f", clusters of {kernel.cluster}"
     if kernel.max_registers is not None:

@@ -18,7 +18,7 @@ FILE = "tests/data/document_cases.json"
     [
         ("ReviewInliningParallelization.GSGCopy/inline1", 0, ("no faults", "tv2: 8 elements right")),
         ("TMADocTest.Figure13a", 2, ("not run", "tile_is_contiguous_in_shared_memory")),
-        ("TMemTutorialR.WarpXYZ", 2, ("not run", "tensor memory (Blackwell)")),
+        ("TMemTutorialR.WarpXYZ", 0, ("no faults", "tv4: 64 elements right")),
         ("nothing", 2, ("found no case", "expected one of")),
     ],
 )

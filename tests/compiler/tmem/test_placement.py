@@ -8,7 +8,7 @@ import pytest
 
 from compiler.explicit.generate import generate_explicit
 from compiler.nvrtc import CompilePool
-from tests.compiler.analysis.tmem_cases import Step, inline, on
+from tests.compiler.analysis.tmem_cases import ALL, Step, dimsep, document, inline, on, types
 from tests.compiler.tmem.kernels import Document, right, sum_of_two, twice_through
 
 
@@ -16,6 +16,28 @@ from tests.compiler.tmem.kernels import Document, right, sum_of_two, twice_throu
 def pool() -> Iterator[CompilePool]:
     with CompilePool(workers=1, time_limit_s=120.0) as compilers:
         yield compilers
+
+
+@pytest.mark.parametrize(
+    ("needed", "columns"),
+    [
+        (32, 32),
+        (33, 64),
+        (63, 64),
+        (64, 64),
+        (65, 128),
+        (127, 128),
+        (128, 128),
+        (129, 256),
+        (255, 256),
+        (256, 256),
+        (257, 512),
+    ],
+)
+def test_an_allocation_is_a_power_of_two(needed: int, columns: int, pool: CompilePool) -> None:
+    steps = [*on(ALL, *types("TIDx")), *on("tv2", dimsep(1)), *on(("tv1", "tv3"), inline(2))]
+    ran = right(document((32, needed), steps), pool)
+    assert ran.generated.kernel.tmem_columns == columns
 
 
 def inlined(*names: int) -> list[Step]:
