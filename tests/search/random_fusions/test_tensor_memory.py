@@ -46,7 +46,7 @@ def kernel_with_tmem(case: Case, seed: int, pool: CompilePool) -> Kernel | None:
     except Unsupported:
         return None
     points = [
-        Candidate(name, point)
+        Candidate.of(name, point)
         for name, space in plan.searchable.items()
         for point in space.sample(DRAWN, seed)
         if keeps_some(point)
