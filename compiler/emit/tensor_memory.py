@@ -18,6 +18,7 @@ from compiler.lower.tmem_ir import (
     TmemRelinquish,
     TmemStmt,
     TmemStore,
+    Unpack,
     WaitTmemLoads,
     WaitTmemStores,
 )
@@ -38,6 +39,8 @@ def on_tensor_memory(s: TmemStmt) -> str:
             return f"ft_tmem_load_{_form(s)}(&{reg(s.target)}, {_address(s.source)});"
         case TmemStore():
             return f"ft_tmem_store_{_form(s)}({_address(s.target)}, &{reg(s.source)});"
+        case Unpack():
+            return f"memcpy(&{reg(s.target)}, &{reg(s.source)}, {s.nbytes});"
         case WaitTmemLoads():
             return "ft_tmem_wait_loads();"
         case WaitTmemStores():

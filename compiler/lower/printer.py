@@ -79,6 +79,7 @@ from compiler.lower.tmem_ir import (
     TmemRelinquish,
     TmemStmt,
     TmemStore,
+    Unpack,
     WaitTmemLoads,
     WaitTmemStores,
 )
@@ -216,6 +217,8 @@ def _on_tensor_memory(s: TmemStmt) -> str:
             return f"tmem load {_words(s.target, s.registers)} = {_form(s)} at {_tmem(s.source)}"
         case TmemStore():
             return f"tmem store {_form(s)} at {_tmem(s.target)} = {_words(s.source, s.registers)}"
+        case Unpack():
+            return f"unpack {_reg(s.target)} = {_reg(s.source)}, {s.nbytes} bytes"
         case WaitTmemLoads():
             return "wait tmem loads"
         case WaitTmemStores():

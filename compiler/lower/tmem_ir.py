@@ -68,6 +68,15 @@ class TmemStore:
 
 
 @dataclass(frozen=True, slots=True)
+class Unpack:
+    """The first `nbytes` bytes of a register array become those of another one, of another type."""
+
+    target: Reg
+    source: Reg
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class WaitTmemLoads:
     """Waits until all loads of the warp have come to its registers."""
 
@@ -94,6 +103,7 @@ TmemStmt = (
     | TmemDeallocate
     | TmemLoad
     | TmemStore
+    | Unpack
     | WaitTmemLoads
     | WaitTmemStores
     | TmemFenceBefore
