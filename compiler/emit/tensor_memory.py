@@ -9,7 +9,6 @@ from compiler.emit.values import reg
 from compiler.ir.expr import const
 from compiler.lower.operands import Tmem
 from compiler.lower.tmem_ir import (
-    TakeWords,
     TmemAddress,
     TmemAllocate,
     TmemDeallocate,
@@ -19,6 +18,7 @@ from compiler.lower.tmem_ir import (
     TmemRelinquish,
     TmemStmt,
     TmemStore,
+    Unpack,
     WaitTmemLoads,
     WaitTmemStores,
 )
@@ -39,12 +39,12 @@ def on_tensor_memory(s: TmemStmt) -> str:
             return f"ft_tmem_load_{_form(s)}(&{reg(s.target)}, {_address(s.source)});"
         case TmemStore():
             return f"ft_tmem_store_{_form(s)}({_address(s.target)}, &{reg(s.source)});"
+        case Unpack():
+            return f"memcpy(&{reg(s.target)}, &{reg(s.source)}, {s.nbytes});"
         case WaitTmemLoads():
             return "ft_tmem_wait_loads();"
         case WaitTmemStores():
             return "ft_tmem_wait_stores();"
-        case TakeWords():
-            return f"memcpy({s.name}, {s.words}, {s.elems * s.dtype.nbytes});"
         case TmemFenceBefore():
             return "ft_tmem_fence_before_sync();"
         case TmemFenceAfter():

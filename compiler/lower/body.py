@@ -54,7 +54,7 @@ from compiler.lower.reduce import Exchange, lower_fold
 from compiler.lower.register_loops import over_other_bits, register_bits
 from compiler.lower.register_stages import in_stages, stage_registers
 from compiler.lower.sync import Effects, Hazards, Needs
-from compiler.lower.tensor_memory import address, allocated, freed, landed, landing_declared, warps
+from compiler.lower.tensor_memory import address, allocated, declared_words, freed, landed, warps
 from compiler.lower.thread_predicates import issuers, issuing_threads
 from compiler.lower.tmem_ir import TmemFenceAfter, TmemFenceBefore, WaitTmemLoads, WaitTmemStores
 from compiler.lower.tmem_sync import TmemNeeds
@@ -394,8 +394,8 @@ class _Lowering:
         """Waits of this warp for its own stores and loads; what uses the registers that were loaded stays behind."""
         out: list[Stmt] = [WaitTmemStores()] if needs.wait_stores else []
         if needs.wait_loads:
-            filled = (self.facts.sf.tensor(name) for name in sorted(needs.landed))
-            out += [WaitTmemLoads(), *(s for t in filled for s in landed(t))]
+            arrived = (self.facts.sf.tensor(name) for name in sorted(needs.landed))
+            out += [WaitTmemLoads(), *(s for t in arrived for s in landed(t))]
         return out
 
     def declarations(self, node: Node, scope: Scope) -> list[Stmt]:
@@ -404,9 +404,8 @@ class _Lowering:
         for name in ops_of(node):
             t = self.facts.sf.tensor(name)
             if t.memory is MemoryType.LOCAL and t.circular is None and declaration_depth(self.facts, t) == scope.depth:
-                out.append(Declare(name, t.dtype, layout_of(t).elems))
+                out += [Declare(name, t.dtype, layout_of(t).elems), *declared_words(self.facts, t)]
                 op = self.facts.sf.producer(name)
-                out += landing_declared(self.facts, op) if op is not None else ()
                 if op is not None and op.kind in REDUCTIONS:
                     out.append(Fill(name, t.dtype, layout_of(t).elems, op.kind))
                 online = self.facts.online.get(name)

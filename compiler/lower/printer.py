@@ -70,7 +70,6 @@ from compiler.lower.kernel_ir import (
 )
 from compiler.lower.operands import Barrier, Less, Pointer, Reg, Shared, TensorMap, Tmem
 from compiler.lower.tmem_ir import (
-    TakeWords,
     TmemAddress,
     TmemAllocate,
     TmemDeallocate,
@@ -80,6 +79,7 @@ from compiler.lower.tmem_ir import (
     TmemRelinquish,
     TmemStmt,
     TmemStore,
+    Unpack,
     WaitTmemLoads,
     WaitTmemStores,
 )
@@ -217,12 +217,12 @@ def _on_tensor_memory(s: TmemStmt) -> str:
             return f"tmem load {_words(s.target, s.registers)} = {_form(s)} at {_tmem(s.source)}"
         case TmemStore():
             return f"tmem store {_form(s)} at {_tmem(s.target)} = {_words(s.source, s.registers)}"
+        case Unpack():
+            return f"unpack {_reg(s.target)} = {_reg(s.source)}, {s.nbytes} bytes"
         case WaitTmemLoads():
             return "wait tmem loads"
         case WaitTmemStores():
             return "wait tmem stores"
-        case TakeWords():
-            return f"take {s.name} = words of {s.words}"
         case TmemFenceBefore():
             return "tmem fence before sync"
         case TmemFenceAfter():

@@ -28,13 +28,13 @@ from compiler.lower.nest import most_unrolled
 from compiler.lower.operands import Less, Reg, Tmem
 from compiler.lower.thread_predicates import computing_threads, storing_threads
 from compiler.lower.tmem_ir import (
-    TakeWords,
     TmemAddress,
     TmemAllocate,
     TmemDeallocate,
     TmemLoad,
     TmemRelinquish,
     TmemStore,
+    Unpack,
     WaitTmemLoads,
 )
 
@@ -94,64 +94,68 @@ def lower_tmem_copy(facts: Facts, op: TensorOp) -> tuple[Stmt, ...]:
     place = _place(facts, op, access)
     registers = Reg(name, t.dtype, _element(facts, t, access, offset, 0))
     if _is_direct(facts, t, access, offset, facts.sf.tensor(name)):
-        if not is_store and not _is_word(t):
-            registers = Reg(_landing(t), DType.I32, _in_words(registers.offset, t.dtype))
+        if not is_store and _has_words(t):
+            registers = Reg(_words(t), DType.I32, _in_words(registers.offset, t.dtype))
         return _by_warps(facts, t, (_instruction(is_store, registers, place, match),))
-    words = Reg(f"{t.name}_order", t.dtype, const(0))
+    elements = Reg(f"{t.name}_elements", t.dtype, const(0))
     count = _elements(t, access)
     pairs = [
-        (Reg(words.name, t.dtype, const(n)), Reg(name, t.dtype, _element(facts, t, access, offset, n)))
+        (Reg(elements.name, t.dtype, const(n)), Reg(name, t.dtype, _element(facts, t, access, offset, n)))
         for n in range(count)
     ]
-    declared = Declare(words.name, t.dtype, count)
+    declared = Declare(elements.name, t.dtype, count)
     if is_store:
         moves = tuple(_moved(one, other) for one, other in pairs)
-        return (declared, *moves, *_by_warps(facts, t, (_instruction(True, words, place, match),)))
-    moves = tuple(_moved(other, one) for one, other in pairs)
-    landing = words if _is_word(t) else Reg(_landing(t), DType.I32, const(0))
-    loaded = _by_warps(facts, t, (_instruction(False, landing, place, match), WaitTmemLoads()))
-    return (declared, *_declared(t, count), *loaded, *_landed(words.name, t, count), *moves)
+        return (declared, *moves, *_by_warps(facts, t, (_instruction(is_store, elements, place, match),)))
+    words = Reg(_words(t), DType.I32, const(0))
+    loaded = _by_warps(facts, t, (_instruction(is_store, words, place, match), WaitTmemLoads()))
+    return (
+        Declare(words.name, words.dtype, match.registers),
+        *loaded,
+        Opaque(words.name, words.dtype, match.registers),
+        declared,
+        Unpack(elements, words, match.registers * REGISTER_BYTES),
+        *(_moved(other, one) for one, other in pairs),
+    )
 
 
-def landing_declared(facts: Facts, op: TensorOp) -> tuple[Stmt, ...]:
-    """Beside the register tensor that an operator makes: the words in which it lands, where loads of tensor memory fill
-    it and its elements are no words."""
-    if op.via is not CopyVia.LD_TMEM or not loads_in_order(facts, op):
+def declared_words(facts: Facts, t: TensorView) -> tuple[Stmt, ...]:
+    """The words that loads fill of a register tensor, where its elements are no words: what is made of them before they
+    were waited for would be made of what was there before."""
+    made = facts.sf.producer(t.name)
+    if made is None or made.via is not CopyVia.LD_TMEM or not _has_words(t) or not loads_in_order(facts, made):
         return ()
-    t = facts.sf.tensor(op.output)
-    return _declared(t, layout_of(t).elems)
+    return (Declare(_words(t), DType.I32, _word_count(t)),)
 
 
 def landed(t: TensorView) -> tuple[Stmt, ...]:
-    """After the wait for the loads that fill a register tensor."""
-    return _landed(t.name, t, layout_of(t).elems)
+    """What loads have brought to a register tensor is there: uses of it stay behind."""
+    if not _has_words(t):
+        return (Opaque(t.name, t.dtype, layout_of(t).elems),)
+    words, elements = Reg(_words(t), DType.I32, const(0)), Reg(t.name, t.dtype, const(0))
+    return (
+        Opaque(words.name, words.dtype, _word_count(t)),
+        Unpack(elements, words, layout_of(t).elems * t.dtype.nbytes),
+    )
 
 
-def _is_word(t: TensorView) -> bool:
-    """Whether an element is what a register of an instruction holds."""
-    return t.dtype.nbytes == REGISTER_BYTES
+def _has_words(t: TensorView) -> bool:
+    return t.dtype.nbytes != REGISTER_BYTES
 
 
-def _landing(t: TensorView) -> str:
+def _words(t: TensorView) -> str:
     return f"{t.name}_words"
 
 
-def _declared(t: TensorView, elems: int) -> tuple[Stmt, ...]:
-    return () if _is_word(t) else (Declare(_landing(t), DType.I32, elems * t.dtype.nbytes // REGISTER_BYTES),)
-
-
-def _landed(name: str, t: TensorView, elems: int) -> tuple[Stmt, ...]:
-    """Nothing that was computed of the words of an array before the wait is of use."""
-    if _is_word(t):
-        return (Opaque(name, t.dtype, elems),)
-    words = elems * t.dtype.nbytes // REGISTER_BYTES
-    return Opaque(_landing(t), DType.I32, words), TakeWords(name, t.dtype, elems, _landing(t))
+def _word_count(t: TensorView) -> int:
+    return -(-layout_of(t).elems * t.dtype.nbytes // REGISTER_BYTES)
 
 
 def _in_words(offset: Expr, dtype: DType) -> Expr:
-    """Where in words of 4 bytes an element lies."""
-    wide = dtype.nbytes // REGISTER_BYTES
-    return offset * wide if wide else offset // (REGISTER_BYTES // dtype.nbytes)
+    """The word that the element of a register tensor begins in."""
+    if dtype.nbytes >= REGISTER_BYTES:
+        return offset * (dtype.nbytes // REGISTER_BYTES)
+    return offset // (REGISTER_BYTES // dtype.nbytes)
 
 
 def loads_in_order(facts: Facts, op: TensorOp) -> bool:
@@ -165,6 +169,8 @@ def _is_direct(facts: Facts, t: TensorView, access: TmemAccess, offset: Expr, re
     """Whether the registers of an instruction are neighbours in a register tensor, in order. One that is indexed in
     local memory is none: words would be moved there before they have come."""
     if layout_of(registers).elems > most_unrolled(facts):
+        return False
+    if not _element(facts, t, access, offset, 0).divisible_by(max(1, REGISTER_BYTES // t.dtype.nbytes)):
         return False
     if access.match is not None and access.match.is_in_order:
         return lanes_are_consecutive(offset, lanes(t))

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from compiler.analysis.tmem.patterns import Pattern
-from compiler.dtypes import DType
 from compiler.lower.operands import Reg, Tmem
 
 
@@ -69,6 +68,15 @@ class TmemStore:
 
 
 @dataclass(frozen=True, slots=True)
+class Unpack:
+    """The first `nbytes` bytes of a register array become those of another one, of another type."""
+
+    target: Reg
+    source: Reg
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class WaitTmemLoads:
     """Waits until all loads of the warp have come to its registers."""
 
@@ -76,20 +84,6 @@ class WaitTmemLoads:
 @dataclass(frozen=True, slots=True)
 class WaitTmemStores:
     """Waits until all stores of the warp are done."""
-
-
-@dataclass(frozen=True, slots=True)
-class TakeWords:
-    """The `elems` elements of a register array are what has landed in the words of 4 bytes `words`.
-
-    Elements of another size would be cut out of words, or put together of them, and nothing keeps the compiler from
-    that before they have landed.
-    """
-
-    name: str
-    dtype: DType
-    elems: int
-    words: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +103,9 @@ TmemStmt = (
     | TmemDeallocate
     | TmemLoad
     | TmemStore
+    | Unpack
     | WaitTmemLoads
     | WaitTmemStores
-    | TakeWords
     | TmemFenceBefore
     | TmemFenceAfter
 )

@@ -94,7 +94,7 @@ def issues_of(s: k.Stmt, invariant: frozenset[int] = frozenset()) -> float:
             | tmem_ir.TmemFenceAfter()
         ):
             return 1  # LDTM and STTM of any width are one instruction (SASS of sm_100a); their rate is not published
-        case tmem_ir.TakeWords():
+        case tmem_ir.Unpack():
             return 0  # a name for registers
         case _:
             assert_never(s)

@@ -47,25 +47,25 @@ def place_tensor_memory(sf: ScheduledFusion, nest: LoopNest, plan: TensorMemoryP
     for region in plan.regions:
         beside = [(at, r) for at, r in taken if not (lives.end_before(r, region) or lives.end_before(region, r))]
         taken.append((_first_gap(beside, region.needed.value), region))
-    first: dict[str, int] = {}
+    spans: dict[str, tuple[int, int]] = {}
     for at, region in taken:
         for layout in region.layouts:
-            first[layout.tensor.name] = at
-            at += layout.columns_needed.value
-    columns = columns_allocated(Size(max(at + region.needed.value for at, region in taken))).value
-    found = TmemPlacement(columns, first, _named_together(taken))
+            spans[layout.tensor.name] = (at, at + layout.columns_needed.value)
+            at = spans[layout.tensor.name][1]
+    columns = columns_allocated(Size(max(end for _, end in spans.values()))).value
+    found = TmemPlacement(columns, {name: at for name, (at, _) in spans.items()}, _named_together(spans))
     return replace(found, exchanged=_exchanged(plan, found))
 
 
-def _named_together(taken: Sequence[tuple[int, TmemRegion]]) -> dict[str, str]:
-    """One name for the tensors of regions that overlap, by way of others too."""
-    names = [region.layouts[0].tensor.name for _, region in taken]
-    for i, (at, region) in enumerate(taken):
-        for j, (other_at, other) in enumerate(taken[:i]):
-            if at < other_at + other.needed.value and other_at < at + region.needed.value:
-                names = [names[j] if name == names[i] else name for name in names]
-    pairs = zip(names, taken, strict=True)
-    return {layout.tensor.name: name for name, (_, region) in pairs for layout in region.layouts}
+def _named_together(spans: Mapping[str, tuple[int, int]]) -> dict[str, str]:
+    """One name for tensors whose columns overlap, by way of others too."""
+    names = {name: name for name in spans}
+    for one, (first, end) in spans.items():
+        for other, (other_first, other_end) in spans.items():
+            if first < other_end and other_first < end:
+                old, new = names[one], names[other]
+                names = {name: new if kept == old else kept for name, kept in names.items()}
+    return names
 
 
 def _first_gap(taken: Sequence[tuple[int, TmemRegion]], needed: int) -> int:

@@ -6,10 +6,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
 
 from compiler.analysis.tmem.patterns import SHAPES, Shape
+from compiler.errors import IllegalSchedule
+from compiler.explicit.generate import generate_explicit
 from compiler.nvrtc import CompilePool
-from tests.compiler.analysis.test_tmem_patterns import scheduled
+from tests.compiler.analysis.test_tmem_patterns import arrangements, scheduled
 from tests.compiler.tmem.kernels import forms, right
 
 
@@ -57,3 +60,23 @@ def test_halves_are_an_immediate_apart(half: int, pool: CompilePool) -> None:
     ptx = right(scheduled(SHAPES[4], 4, half=half), pool).ptx
     assert f"], {half}, {{" in ptx
     assert f"], {half};" in ptx
+
+
+@pytest.mark.long
+def test_bits_in_any_order_are_right_or_refused(pool: CompilePool) -> None:
+    """Patterns with some of their bits exchanged, in types of 16 and 32 bits."""
+    found: list[bool] = []
+
+    @settings(max_examples=200, deadline=None)
+    @given(arrangements())
+    def holds(case: dict[str, Any]) -> None:
+        try:
+            generate_explicit(case)
+        except IllegalSchedule:
+            found.append(False)
+        else:
+            right(case, pool)
+            found.append(True)
+
+    holds()
+    assert found.count(True) >= 20
