@@ -1,0 +1,151 @@
+"""What tensor memory is predicted to give: the best schedule with it beside the best without, fusion by fusion.
+
+    python -m benchmarks.blackwell.predicted [SUITE.json] [--case ID ...] [--card CARD] [--drawn N] [--prove] [--json F]
+
+Of each kind of schedule N points are drawn and predicted, the best is compiled, and predicted once more with the
+registers that NVRTC gave it. With `--prove` the one with tensor memory is proven in the emulator, too. Every time here
+is predicted: no such card was at hand. What tensor memory itself takes is not in the model, since no rate of it is
+published; its instructions count as one each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from random import Random
+
+from compiler.analysis.facts import Facts
+from compiler.arch import Card, card_or_default
+from compiler.errors import IllegalSchedule, Unsupported
+from compiler.nvrtc import CompilePool
+from compiler.pipeline import Generated, artifact, generate
+from search.cli.load import Named, load_many
+from search.cost.predicting import predictor, refiner
+from search.proof.emulated.check import verify
+from search.space.groups import is_kept_there
+from search.tuning.candidates.candidate import Candidate
+from search.tuning.candidates.plan import Plan
+
+SUITE = Path(__file__).parents[1] / "suite" / "suite_public.json"
+
+SPARE = 8
+"""Points drawn for each that is predicted: most of a large space keep nothing in tensor memory, or are refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class Predicted:
+    """The best of the drawn points of one kind: its schedule, time in microseconds as predicted with the registers that
+    NVRTC gave it, bytes of each thread that it spilled, and of tensor memory the columns of a block and the patterns
+    with the words of their accesses. `proof`: empty where the emulator was not asked, else what it found."""
+
+    schedule: str
+    predicted_us: float
+    registers: int
+    spilled_bytes: int
+    columns: int
+    accesses: tuple[str, ...]
+    proof: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One fusion: the best with tensor memory (None where no point drawn has any) and without."""
+
+    fusion: str
+    with_tmem: Predicted | None
+    without: Predicted | None
+
+    def __str__(self) -> str:
+        t, o = self.with_tmem, self.without
+        kept = (
+            f"{t.columns:4}  {', '.join(t.accesses):24} {t.predicted_us:10.2f}" if t else f"{'':4}  {'none':24} {'':10}"
+        )
+        return f"{self.fusion:38} {kept} {o.predicted_us if o else float('nan'):10.2f}  {t.proof if t else ''}"
+
+
+HEAD = f"{'fusion':38} cols  {'accesses':24} {'with, us':>10} {'without':>10}  (predicted)"
+
+
+def keeps_some(candidate: Candidate) -> bool:
+    """Whether a schedule, or a launch of it, keeps something in tensor memory."""
+    return any(is_kept_there({"tmem": value}) for name, value in candidate.point if name.rpartition(".")[2] == "tmem")
+
+
+def rows(fusions: Iterable[Named], card: Card, drawn: int, pool: CompilePool, *, prove: bool) -> Iterator[Row]:
+    """A row for each fusion."""
+    for named in fusions:
+        plan = Plan.of(named.bound(), card)
+        every = plan.sample(drawn * SPARE, seed=0)
+        kinds = [[c for c in every if keeps_some(c) == wanted] for wanted in (True, False)]
+        with_tmem, without = (_best(plan, kind, card, drawn) for kind in kinds)
+        yield Row(
+            named.name,
+            None if with_tmem is None else _predicted(*with_tmem, card, pool, prove=prove),
+            None if without is None else _predicted(*without, card, pool, prove=False),
+        )
+
+
+def _best(plan: Plan, candidates: Sequence[Candidate], card: Card, drawn: int) -> tuple[Candidate, Generated] | None:
+    """Of the first legal ones the one that is predicted to be fastest."""
+    predict = predictor(card)
+    found: list[tuple[float, Candidate, Generated]] = []
+    for candidate in Random(0).sample(list(candidates), len(candidates)):
+        if len(found) == drawn:
+            break
+        try:
+            made = generate(plan.schedulers[candidate.scheduler].trace(plan.fusion, candidate.knobs), plan.arch)
+        except (IllegalSchedule, Unsupported):
+            continue
+        found.append((sum(predict(launch) for launch in made.launches), candidate, made))
+    return min(found, key=lambda one: one[0])[1:] if found else None
+
+
+def _predicted(candidate: Candidate, made: Generated, card: Card, pool: CompilePool, *, prove: bool) -> Predicted:
+    built = artifact(made, pool.submit(made.source, made.arch.name).result())
+    plans = [Facts(launch.scheduled).tensor_memory for launch in made.launches]
+    proof = ""
+    if prove:
+        proven = verify(made, built, pool)
+        proof = proven.fault or proven.undone or "verified_emulated"
+    return Predicted(
+        str(candidate),
+        refiner(card)(made, built.resources).total_us,
+        built.resources.registers,
+        built.resources.spill_store_bytes + built.resources.spill_load_bytes,
+        max(launch.kernel.tmem_columns for launch in made.launches),
+        tuple(dict.fromkeys(f"{access.pattern}: {access.words}" for plan in plans for access in plan.accesses)),
+        proof,
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command. Prints a line a fusion; exit code 1 where the emulator found one wrong."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.blackwell.predicted", description=__doc__)
+    parser.add_argument("suite", nargs="?", type=Path, default=SUITE, metavar="SUITE.json")
+    parser.add_argument("--case", nargs="*", default=[], metavar="ID", help="only these cases")
+    parser.add_argument("--card", default="B200", metavar="NAME")
+    parser.add_argument("--drawn", type=int, default=40, metavar="N", help="points of each kind that are predicted")
+    parser.add_argument("--prove", action="store_true", help="prove the best with tensor memory in the emulator")
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    given = parser.parse_args(arguments)
+    card = card_or_default(given.card)
+    fusions = [one for one in load_many([given.suite], {}) if not given.case or one.name in given.case]
+    found: list[Row] = []
+    print(HEAD)
+    with CompilePool(workers=1) as pool:
+        for row in rows(fusions, card, given.drawn, pool, prove=given.prove):
+            print(row, flush=True)
+            found.append(row)
+    if given.json is not None:
+        report = {"card": card.name, "times": "predicted", "drawn": given.drawn, "fusions": [asdict(r) for r in found]}
+        given.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    proofs = [row.with_tmem.proof for row in found if row.with_tmem is not None]
+    return int(any(proof not in ("", "verified_emulated") for proof in proofs))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
