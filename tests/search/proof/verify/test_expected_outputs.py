@@ -156,6 +156,19 @@ def test_a_zero_times_what_may_be_of_either_sign_is_a_zero_of_either_sign() -> N
         assert int(compare(want, np.array([*zeros, product], np.float32), HOST).wrong) == 0
 
 
+def test_numbers_made_of_a_comparison_are_added_as_numbers() -> None:
+    """One that is not settled for some element has ends for all of them."""
+    f = FusionBuilder()
+    x, y = f.input("x", (3,), "f32"), f.input("y", (3,), "f32")
+    holds = f.ge(x, f.exp(y)).cast("i32")
+    f.output(holds + holds)
+    fusion = bind(f.build(), parse_binding({}))
+    inputs = [np.array([3.0, 0.5, math.exp(1.0)], np.float32), np.array([1.0, 1.0, 1.0], np.float32)]
+    (want,) = expect(fusion, inputs, HOST)
+    assert int(compare(want, np.array([2, 0, 2], np.int32), HOST).wrong) == 0
+    assert int(compare(want, np.array([1, 0, 2], np.int32), HOST).wrong) == 1
+
+
 def bias_gelu(rows: int, columns: int, dtype: DType) -> Fusion:
     shape = (rows, columns)
     inputs = (value("i0", shape, dtype), value("i1", (columns,), dtype))
