@@ -36,7 +36,7 @@ from search.space.knobs import Knob, KnobValue, powers_of_two
 
 NO_TMEM, STREAMS = "none", "streams"
 
-WORDS_OF_AN_ACCESS = powers_of_two(TMEM_ACCESS_REGISTERS)
+WORDS_OF_AN_ACCESS = (1, 4, 16, 64)
 
 KNOBS: Mapping[str, tuple[KnobValue, ...]] = {
     "tmem": (NO_TMEM, STREAMS),
