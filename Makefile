@@ -21,9 +21,12 @@ READY := $(VENV)/.ready
 endif
 
 export PYTHONPATH := .:sdk$(if $(PYTHONPATH),:$(PYTHONPATH))
+# Bytecode is kept whatever the caller's shell says: the tests start hundreds of processes, and each would compile all anew.
+export PYTHONDONTWRITEBYTECODE :=
 # uv reads none of pip's settings: hand on the two that name things on this host.
 UV = UV_FIND_LINKS="$${UV_FIND_LINKS:-$$PIP_FIND_LINKS}" SSL_CERT_FILE="$${SSL_CERT_FILE:-$$PIP_CERT}" $(VENV)/bin/uv
-PYTEST = $(PY) -m pytest $(if $(filter 0,$(JOBS)),,-n $(JOBS) --maxprocesses=8)
+# worksteal: neighbours run in one process, where what a module makes once is made once.
+PYTEST = $(PY) -m pytest $(if $(filter 0,$(JOBS)),,-n $(JOBS) --maxprocesses=8 --dist worksteal)
 GROUPS = --extra gpu --extra torch --group server --group dev
 
 .PHONY: help setup demo test test-long test-gpu test-ui lint serve containers format docs constraints clean

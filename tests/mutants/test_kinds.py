@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from compiler.lower.kernel_ir import Kernel
@@ -20,8 +22,8 @@ def test_there_are_many_kinds_and_each_has_a_name_of_its_own() -> None:
     assert len({kind.says for kind in EVERY}) == len(EVERY)
 
 
-def kernels() -> list[Kernel]:
-    return [kernel for name in NAMES for point in subject(name).points for kernel in point.program.kernels]
+def kernels() -> Iterator[Kernel]:
+    return (kernel for name in NAMES for point in subject(name).points for kernel in point.program.kernels)
 
 
 @pytest.mark.parametrize("kind", EVERY, ids=lambda kind: str(kind.name))

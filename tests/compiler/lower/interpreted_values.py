@@ -7,13 +7,16 @@ the other functions a value within one f32 ulp. Math grades are not modelled: ev
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from compiler.dtypes import DType
+from compiler.ir.expr import Expr
 from compiler.ir.ops import MOVES, OpKind
+from compiler.lower.operands import Less
 from compiler.reference.operators import exact
 
 Array = NDArray[Any]
@@ -93,3 +96,9 @@ def folded(kind: OpKind, a: Array, b: Array) -> Array:
             case OpKind.AMIN:
                 return np.minimum(a, b)
     raise KernelFault("reductions_are_interpreted", f"{kind} is none")
+
+
+@cache
+def sides(condition: Less) -> tuple[Expr, Expr]:
+    """Both sides as kernels compute them, worked out once however often the condition is asked."""
+    return condition.unsigned

@@ -67,7 +67,7 @@ from compiler.lower.operands import Less, Reg
 from tests.compiler.lower.interpreted_global import GlobalTensor, MappedTensor, bits_of, swizzled
 from tests.compiler.lower.interpreted_matrices import ROW_BYTES, gathered, naming, spread
 from tests.compiler.lower.interpreted_shared import SharedMemory
-from tests.compiler.lower.interpreted_values import BITS, Array, KernelFault, computed, decoded, encoded, folded
+from tests.compiler.lower.interpreted_values import BITS, Array, KernelFault, computed, decoded, encoded, folded, sides
 
 _Access = GlobalLoad | GlobalStore | CopyAsync
 
@@ -280,26 +280,33 @@ class _Block:
 
     def each(self, e: Expr, lanes: _Lanes, **more: int) -> Array:
         """The value of an expression in every lane. Kernels compute in unsigned integers: none may be negative."""
+        found = self.value(e, lanes, **more)
+        return np.full(lanes.threads.shape, found, np.int64) if isinstance(found, int) else found
+
+    def one(self, e: Expr, lanes: _Lanes) -> int:
+        """The value of an expression that all lanes agree on."""
+        found = self.value(e, lanes)
+        if isinstance(found, int):
+            return found
+        if (found != found[0]).any():
+            raise KernelFault("threads_agree", f"{e} differs between threads")
+        return int(found[0])
+
+    def value(self, e: Expr, lanes: _Lanes, **more: int) -> Array | int:
+        """The value of an expression; an int where nothing in it differs between lanes."""
         try:
             found = e.evaluate({**lanes.variables, **more} if more else lanes.variables)
         except KeyError as error:
             raise KernelFault("variables_are_in_scope", f"{error} in {e}") from None
-        values: Array = np.broadcast_to(np.asarray(found, np.int64), lanes.threads.shape)
-        if (values < 0).any():
-            raise KernelFault("indices_are_not_negative", f"{e} is {int(values.min())}")
-        return values
-
-    def one(self, e: Expr, lanes: _Lanes) -> int:
-        """The value of an expression that all lanes agree on."""
-        values = self.each(e, lanes)
-        if (values != values[0]).any():
-            raise KernelFault("threads_agree", f"{e} differs between threads")
-        return int(values[0])
+        least = int(found.min(initial=0)) if isinstance(found, np.ndarray) else found
+        if least < 0:
+            raise KernelFault("indices_are_not_negative", f"{e} is {least}")
+        return np.asarray(found, np.int64) if isinstance(found, np.ndarray) else int(found)
 
     def all_hold(self, conditions: Sequence[Less], lanes: _Lanes, **more: int) -> Array:
         holds = np.ones(lanes.threads.shape, np.bool_)
         for c in conditions:
-            left, right = c.unsigned
+            left, right = sides(c)
             if holds.all():
                 holds = self.each(left, lanes, **more) < self.each(right, lanes, **more)
             elif holds.any():

@@ -46,6 +46,9 @@ SLACK_S = 4.0
 @pytest.fixture
 def invoke(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Invoke:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(
+        "search.tuning.tune.RANKED_POINTS", 20
+    )  # three seconds of each search would go into it otherwise
     Path("square.json").write_text(json.dumps(FUSION))
     return lambda *args: CliRunner().invoke(app, list(args), catch_exceptions=False)
 

@@ -7,6 +7,7 @@ search's own (repeats of another point, what cannot be fast). The first kind is 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import islice
 from typing import Any
 
@@ -37,9 +38,10 @@ STRICTER: dict[str, Callable[[str, str, Point, set[str]], bool]] = {}
 """Points that a scheduler refuses under a rule's name and the rule allows: legal, and never tried."""
 
 
-def spaces(name: str) -> Iterator[tuple[Scheduler, Space]]:
-    for scheduler in schedulers_for(FUSIONS[name], card_of(HOPPER, SM_COUNT)):
-        yield scheduler, scheduler.space(FUSIONS[name], HOPPER)
+@cache
+def spaces(name: str) -> tuple[tuple[Scheduler, Space], ...]:
+    schedulers = schedulers_for(FUSIONS[name], card_of(HOPPER, SM_COUNT))
+    return tuple((scheduler, scheduler.space(FUSIONS[name], HOPPER)) for scheduler in schedulers)
 
 
 def refused_by_rules(space: Space, points: list[Point], rng: np.random.Generator) -> Iterator[tuple[Point, set[str]]]:
@@ -91,12 +93,12 @@ def check_refused_points(name: str, count: int, seed: int) -> set[str]:
 
 @pytest.mark.parametrize("name", FUSIONS)
 def test_legal_points_compile(name: str) -> None:
-    check_legal_points(name, 8, seed=1)
+    check_legal_points(name, 3, seed=1)
 
 
 @pytest.mark.parametrize("name", FUSIONS)
 def test_points_refused_under_a_rule_s_name_are_refused_by_the_compiler(name: str) -> None:
-    check_refused_points(name, 5, seed=2)
+    check_refused_points(name, 3, seed=2)
 
 
 @pytest.mark.long
@@ -117,10 +119,20 @@ GUARDED = {"words_start_at_aligned_addresses", "tensor_map_address_is_aligned", 
 
 def test_what_is_lowered_is_legal_by_the_model() -> None:
     """But for what the lowering does beyond the model, of which each occurs."""
+    assert beyond_the_model(3, seed=6) == BEYOND.keys(), "an exception that no longer occurs: remove it"
+
+
+@pytest.mark.long
+def test_all_that_is_lowered_is_legal_by_the_model() -> None:
+    assert beyond_the_model(24, seed=7) == BEYOND.keys()
+
+
+def beyond_the_model(count: int, seed: int) -> set[str]:
+    """The rules of the model that points of every fusion break, which must be such as the lowering goes beyond."""
     beyond: set[str] = set()
     for name in FUSIONS:
         for scheduler, space in spaces(name):
-            for point in space.sample(6, seed=6):
+            for point in space.sample(count, seed):
                 for launch in launches_of(scheduler.trace(FUSIONS[name], point)):
                     s = Schedule(launch.trace.replay(), HOPPER)
                     assert launch.trace.scheduled == s.sf, "what was made while the steps were written is what they say"
@@ -131,7 +143,7 @@ def test_what_is_lowered_is_legal_by_the_model() -> None:
                     assert {k.rule for k in kept} <= GUARDED
                     assert s.smem.total_bytes >= s.shared_bytes.total, "the model counts bytes that are not allocated"
                     beyond |= found
-    assert beyond == BEYOND.keys(), "an exception that no longer occurs: remove it"
+    return beyond
 
 
 @pytest.mark.parametrize("name", FUSIONS)

@@ -23,7 +23,9 @@ CARD = card_or_default("H200")
 MOST_TILE_ELEMS = 8192
 MOST_TRIPS = 12
 MOST_TOUCHED = 1 << 14
-"""Sizes of the kernels that are tried: larger tiles, and more of them for a block, take longer and show no more."""
+MOST_FOLDED = 1 << 19
+"""Sizes of the kernels that are tried: larger tiles, more of them for a block, and more that one folds take longer and
+show no more."""
 
 
 def kernel_at(fusion: Fusion, scheduler: str, most_trips: int = MOST_TRIPS, **knobs: Any) -> Generated:
@@ -41,20 +43,21 @@ def kernel_at(fusion: Fusion, scheduler: str, most_trips: int = MOST_TRIPS, **kn
 
 
 def _is_quick(made: Generated, most_trips: int) -> bool:
-    """Whether its blocks take a second or so; programs of several launches are tried in test_shrunk.py."""
-    if len(made.launches) > 1:
-        return False
+    """Whether its blocks take a second or so."""
+    fusion = made.trace.fusion
     try:
-        tiling = next(iter(tilings(made.only.trace).values()))
+        output, tiling = next(iter(tilings(made.only.trace).items()))
     except Unsupported:
-        fusion = made.trace.fusion
         elems = sum(fusion.value(name).elems for name in (*fusion.inputs, *fusion.outputs))
         return elems * made.kernel.cluster // prod(made.kernel.grid) <= MOST_TOUCHED
-    return tiling.trips <= most_trips and prod(run.tile for run in tiling.runs) <= MOST_TILE_ELEMS
+    tile = prod(run.tile for run in tiling.runs)
+    folded = max(fusion.value(name).elems for name in fusion.inputs) // fusion.value(output).elems
+    return tiling.trips <= most_trips and tile <= MOST_TILE_ELEMS and tile * folded <= MOST_FOLDED
 
 
 def kernels_of(fusion: Fusion, seed: int, count: int = 1, most_trips: int = MOST_TRIPS) -> Iterator[Generated]:
-    """The first `count` kernels of a random sample of each scheduler's points."""
+    """The first `count` kernels of a random sample of each scheduler's points; test_shrunk.py tries programs of several
+    launches."""
     plan = Plan.of(fusion, CARD)
     for name, space in plan.searchable.items():
         left = count
@@ -65,6 +68,8 @@ def kernels_of(fusion: Fusion, seed: int, count: int = 1, most_trips: int = MOST
                 made = generate(plan.schedulers[name].trace(fusion, point), CARD.arch)
             except (IllegalSchedule, Unsupported):
                 continue
+            if len(made.launches) > 1:
+                break
             if _is_quick(made, most_trips):
                 left -= 1
                 yield made
