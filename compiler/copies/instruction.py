@@ -34,6 +34,7 @@ class Path(StrEnum):
     VECTOR = "vector"
     LD_TMEM = "tcgen05.ld"
     ST_TMEM = "tcgen05.st"
+    CP_TMEM = "tcgen05.cp"
 
     @property
     def is_bulk(self) -> bool:
@@ -56,9 +57,10 @@ JOINED: dict[Path, tuple[tuple[MemoryType, MemoryType], ...]] = {
     Path.VECTOR: ((_G, _L), (_L, _G), (_L, _S), (_S, _L)),
     Path.LD_TMEM: ((_T, _L),),
     Path.ST_TMEM: ((_L, _T),),
+    Path.CP_TMEM: ((_S, _T),),
 }
 """From and to which memories each instruction moves, the one with the least work for the threads first (PTX ISA,
-cp.async.bulk, cp.async.bulk.tensor, cp.async, ldmatrix, stmatrix, ld and st, tcgen05.ld, tcgen05.st)."""
+cp.async.bulk, cp.async.bulk.tensor, cp.async, ldmatrix, stmatrix, ld and st, tcgen05.ld, tcgen05.st, tcgen05.cp)."""
 
 _PATHS = {
     CopyVia.PLAIN: Path.VECTOR,
@@ -67,6 +69,7 @@ _PATHS = {
     CopyVia.CP_ASYNC: Path.CP_ASYNC,
     CopyVia.ST_TMEM: Path.ST_TMEM,
     CopyVia.LD_TMEM: Path.LD_TMEM,
+    CopyVia.CP_TMEM: Path.CP_TMEM,
     CopyVia.LDMATRIX: Path.LDMATRIX,
     CopyVia.STMATRIX: Path.STMATRIX,
 }

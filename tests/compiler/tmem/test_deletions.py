@@ -22,12 +22,13 @@ from tests.compiler.tmem.kernels import (
     copy_of,
     of_type,
     sum_of_two,
+    tiles,
     transposed_in_turns,
     twice_through,
     widths,
 )
 
-NEEDED = re.compile(r"tcgen05\.(wait|fence|dealloc)|bar\.sync")
+NEEDED = re.compile(r"tcgen05\.(wait|fence|dealloc|commit)|bar\.sync|fence\.proxy")
 _LEGAL = {c["name"].removeprefix("TMemTutorialR."): c for c in LEGAL}
 CASES: dict[str, Document] = {
     **{name: _LEGAL[name] for name in ("WarpXYZ", "WarpGroupXYZ", "WarpGroupXColYZ", "Transpose")},
@@ -38,6 +39,7 @@ CASES: dict[str, Document] = {
     "one warp of a wider block": beside_wider_threads(split(1, 32), split(0, 1), *types(None, "TIDy", None, "TIDx")),
     "narrow": of_type("int8", 16),
     "columns used again": twice_through(8),
+    "tiles in turns": tiles(8, turns=3),
 }
 
 
