@@ -181,7 +181,7 @@ def least_arch(case: ExplicitCase, sf: ScheduledFusion | None = None) -> Arch:
     bulk = any(op.via.is_bulk for op in case.start.ops)
     hopper = bulk or any(op.via is CopyVia.STMATRIX for op in case.start.ops)
     capability = max(case.arch_min or 0, 100 if tmem else 90 if hopper else 80)
-    named = [arch_named(name) for name in ("sm_80", "sm_90a", "sm_100a")]
+    named = [arch_named(name) for name in ("sm_80", "sm_90a", "sm_100a", "sm_103a")]
     able = [a for a in named if a.capability[0] * 10 + a.capability[1] >= capability] or named[-1:]
     large = [a for a in able if (case.needs_smem_bytes or 0) <= a.smem_per_block_optin_bytes] or able
     if sf is None or bulk or all(t.memory is not MemoryType.SHARED for t in sf.tensors):

@@ -1,4 +1,4 @@
-"""`make docs`: draws the pictures of docs/concepts from the cases that they show.
+"""`make docs`: draws the pictures of docs/concepts from the cases that they show, and from the tables of the hardware.
 
 Cases are those of docs/concepts/cases.json, and the worked examples of the documents (tests/data/document_cases.json).
 """
@@ -6,12 +6,16 @@ Cases are those of docs/concepts/cases.json, and the worked examples of the docu
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+from compiler.analysis.tmem.patterns import Pattern
 from compiler.explain.case import Explained, explain_case
+from compiler.explain.tmem_fragment import fragment_by_pattern, fragment_picture
+from compiler.explain.tmem_whole import tensor_memory_overview
 
 FOLDER = Path(__file__).with_name("concepts")
 IMAGES = FOLDER / "images"
@@ -26,6 +30,18 @@ class Image:
     file: str
     case: str
     picture: str
+
+    def draw(self) -> str:
+        """The picture. Raises KeyError for one that its case has not."""
+        return {p.name: p.svg for p in explained(self.case).pictures()}[self.picture]
+
+
+@dataclass(frozen=True, slots=True)
+class HardwareFigure:
+    """A file of docs/concepts/images that shows the hardware itself, and what draws it."""
+
+    file: str
+    draw: Callable[[], str]
 
 
 _TILES = {"dense-box": "dense box", "strided-box": "strided box", "box-past-the-end": "box past the end"}
@@ -50,16 +66,41 @@ _TMEM = {
     "twice-the-same-subpartition": "TMemTutorialC.WrongSubpartition2",
     "strided-lanes": "16 lanes of every subpartition",
     "matrix-fragments": "fragments of a matrix product",
+    "performant-copy": "TMemTutorialR.PerformantVectorizedCopy",
+    "not-contiguous": "TMemTutorialC.NotContiguous",
+    "one-lane": "TMemTutorialC.OneLane",
+    "complicated-lanes": "TMemTutorialR.Complicated1",
+    "complicated-columns": "TMemTutorialR.Complicated2",
 }
+_TMEM_TRANSPOSE = "TMemTutorialR.Transpose"
+_FRAGMENTS = {
+    Pattern.P32X32B: (2, 0),
+    Pattern.P16X64B: (2, 0),
+    Pattern.P16X128B: (2, 0),
+    Pattern.P16X256B: (1, 0),
+    Pattern.P16X32BX2: (2, 4),
+}
+"""Count of each pattern that is drawn, and columns to the second half."""
+
+
+def _fragment(pattern: Pattern, num: int, half_offset: int) -> str:
+    title = f"{pattern}: which register of which thread holds what"
+    return fragment_picture(fragment_by_pattern(pattern, num, half_offset), title)
+
+
 _TRANSPOSE = "Tutorial.TMABankConflictFreeTranspose"
 
-PICTURES = (
+PICTURES: tuple[Image | HardwareFigure, ...] = (
     *(Image(f"{file}-tile.svg", case, "tv1_tile.svg") for file, case in _TILES.items()),
     *(Image(f"{file}-domains.svg", case, "tv1_domains_tv1.svg") for file, case in _BOXES.items()),
     *(Image(f"swizzle-{n}-domains.svg", f"swizzle of {n} bytes", "tv1_domains_tv1.svg") for n in (32, 64, 128)),
     *(Image(f"swizzle-{n}-banks.svg", f"swizzle of {n} bytes", "tv1_banks.svg") for n in (32, 64, 128)),
     Image("no-swizzle-banks.svg", "three axes seen as one", "tv1_banks.svg"),
+    HardwareFigure("tensor-memory.svg", tensor_memory_overview),
+    *(HardwareFigure(f"registers-{p}.svg", partial(_fragment, p, *form)) for p, form in _FRAGMENTS.items()),
     *(Image(f"{file}.svg", case, "tv3_tmem.svg") for file, case in _TMEM.items()),
+    Image("tmem-transpose-store.svg", _TMEM_TRANSPOSE, "tv2_tmem.svg"),
+    Image("tmem-transpose-load.svg", _TMEM_TRANSPOSE, "tv3_tmem.svg"),
     *(
         Image(f"figure-{figure}.svg", f"TMADocTest.Figure{figure}", f"{copy}_domains_tv1.svg")
         for figure in _SHARED
@@ -70,12 +111,6 @@ PICTURES = (
     Image("transpose-store.svg", _TRANSPOSE, "out_domains_out.svg"),
 )
 """Every picture of the pages."""
-
-
-def draw(image: Image) -> str:
-    """The picture as it should stand in its file. Raises KeyError for one that its case has not."""
-    drawn: dict[str, str] = {p.name: p.svg for p in explained(image.case).pictures()}
-    return drawn[image.picture]
 
 
 @cache
@@ -94,4 +129,4 @@ if __name__ == "__main__":
     for old in IMAGES.glob("*.svg"):
         old.unlink()
     for one in PICTURES:
-        (IMAGES / one.file).write_text(draw(one), encoding="utf-8")
+        (IMAGES / one.file).write_text(one.draw(), encoding="utf-8")

@@ -8,15 +8,15 @@ import re
 import pytest
 
 from compiler.judging import judge_all
-from docs.generate_concepts import CASES, FOLDER, IMAGES, PICTURES, Image, draw, explained
+from docs.generate_concepts import CASES, FOLDER, IMAGES, PICTURES, HardwareFigure, Image, explained
 
 PAGES = sorted(FOLDER.glob("*.md"))
 DOCUMENTS = json.loads(CASES.read_text())
 
 
 @pytest.mark.parametrize("image", PICTURES, ids=lambda image: image.file)
-def test_a_picture_is_up_to_date(image: Image) -> None:
-    assert (IMAGES / image.file).read_text() == draw(image), f"{image.file} is out of date: run `make docs`"
+def test_a_picture_is_up_to_date(image: Image | HardwareFigure) -> None:
+    assert (IMAGES / image.file).read_text() == image.draw(), f"{image.file} is out of date: run `make docs`"
 
 
 def test_there_are_no_other_pictures() -> None:

@@ -107,7 +107,7 @@ TABLE: dict[str, Row] = {
     "compiler.emulate": Row(ours=BASE, others=("numpy",)),
     "compiler.cuda_sources": Row(ours=(*BASE, "compiler.nvrtc", "compiler.child")),
     "compiler.emulated_runs": Row(
-        ours=(*BASE, "compiler.emulate", "compiler.cuda_sources", "compiler.wire"), others=("numpy",)
+        ours=(*IR, "compiler.emulate", "compiler.cuda_sources", "compiler.wire", "fusetune.wire"), others=("numpy",)
     ),
     "compiler.explicit": Row(ours=(*WHOLE_COMPILER, *EMULATOR), others=("numpy",)),
     "compiler.faults": Row(ours=BASE, others=("typer",)),
@@ -197,6 +197,10 @@ TABLE: dict[str, Row] = {
     "benchmarks.check": Row(ours=("benchmarks.check", *JUDGE)),
     "benchmarks.emulate": Row(
         ours=("benchmarks.emulate", "compiler", "search", "fusetune"), others=("cuda", "numpy"), lazily=("torch",)
+    ),
+    "benchmarks.blackwell": Row(
+        ours=("benchmarks.blackwell", "benchmarks.emulate", "compiler.emulate", "compiler.arch", "fusetune"),
+        others=("numpy",),
     ),
     "benchmarks.bounds": Row(ours=("compiler", "fusetune.launch"), others=("torch",)),
     "benchmarks.explicit": Row(ours=("compiler", "search")),

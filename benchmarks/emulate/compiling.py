@@ -27,7 +27,9 @@ OPTIONS = (
     "--prec-sqrt=true",
 )
 
-_DEVICE = (Path(__file__).parent / "device.cuh").read_text(encoding="utf-8")
+DEVICE = (Path(__file__).parent / "device.cuh").read_text(encoding="utf-8")
+"""What kernels of the benchmarks begin with: types, and the instructions around the one that is looked at."""
+
 _INDEX = "index.json"
 
 
@@ -67,7 +69,7 @@ def modules(forms: Sequence[InstructionForm]) -> Iterator[tuple[str, Sequence[In
     """The source of each module and the forms in it; form k of a module has the entry `entry(k)`."""
     for start in range(0, len(forms), KERNELS_A_MODULE):
         group = forms[start : start + KERNELS_A_MODULE]
-        yield _DEVICE + "".join(f.kernel.replace("ENTRY", entry(k)) for k, f in enumerate(group)), group
+        yield DEVICE + "".join(f.kernel.replace("ENTRY", entry(k)) for k, f in enumerate(group)), group
 
 
 def entry(index: int) -> str:

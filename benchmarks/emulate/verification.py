@@ -20,6 +20,7 @@ from compiler.arch import Card, card_or_default
 from compiler.emulate.launch import Completion
 from compiler.emulate.ptx.parser import parse
 from compiler.emulate.run import emulate
+from compiler.emulated_runs.launching import input_tensor, launch_of, output_tensor
 from compiler.ir.fusion import Fusion
 from compiler.nvrtc import CompilePool
 from compiler.pipeline import Generated, artifact, generate
@@ -27,7 +28,6 @@ from compiler.wire import bind
 from fusetune.wire.parse import parse_binding, parse_fusion
 from search.cost.predicting import predictor
 from search.proof.emulated import check
-from search.proof.emulated.launching import input_tensor, launch_of, output_tensor
 from search.proof.emulated.running import ARRAYS, options
 from search.proof.small.binding import small_binding
 from search.proof.verify.inputs import RANDOM, make_inputs

@@ -90,7 +90,7 @@ class Facts:
     @cached_property
     def shared_bytes(self) -> SharedBytes:
         """What the shared tensors and their barriers take of a block's shared memory."""
-        return shared_bytes(self.sf, self.graph, self.loops)
+        return shared_bytes(self.sf, self.graph, self.loops, self.swizzle_span)
 
     @cached_property
     def circular_buffers(self) -> CircularBuffers:
@@ -104,7 +104,7 @@ class Facts:
 
     @cached_property
     def indexing(self) -> Indexing:
-        return Indexing(self.sf)
+        return Indexing(self.sf, self.graph)
 
     def tile_coordinates(self, output: str) -> tuple[Expr, ...]:
         """Where the box of a tile starts, of the tensor-map copy that writes `output`: one index a dimension, innermost

@@ -24,6 +24,7 @@ from compiler.errors import (
     Violation,
 )
 from compiler.explain.copy_plans import explained_copies
+from compiler.explain.loop_tree import loop_tree_text
 from compiler.faults import UsageFault, read_text, reporting
 from compiler.ir.printer import fusion_text, scheduled_text
 from compiler.legality import Schedule, check
@@ -70,7 +71,8 @@ def show(
         case ShownStage.FUSION:
             text = fusion_text(subject.trace.fusion)
         case ShownStage.TRACE:
-            text = str(subject.trace)
+            _show_trace(subject.trace)
+            return
         case ShownStage.IR:
             _show_scheduled(subject)
             return
@@ -88,6 +90,14 @@ def show(
         case _:
             assert_never(stage)
     typer.echo(text.rstrip("\n"))
+
+
+def _show_trace(trace: Trace) -> None:
+    """Prints each launch's steps and the loops that come of them. Raises InvalidStep, after the steps, where they
+    cannot be taken."""
+    for number, (head, launch) in enumerate(zip(_heads(trace), launches_of(trace), strict=True)):
+        typer.echo(f"{chr(10) * (number > 0)}{head}{launch.trace}\n")
+        typer.echo(loop_tree_text(launch.trace.scheduled))
 
 
 def _show_scheduled(subject: _Subject) -> None:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from compiler.emulate.launch import Launch, Options
 from compiler.emulate.report import EmulatorFault
 from compiler.emulate.run import emulate
+from compiler.emulated_runs.launching import written_by
 from compiler.emulated_runs.subject import Subject
 
 Array = npt.NDArray[Any]
@@ -107,8 +108,7 @@ def run(subject: Subject, options: Options, *, keep: bool = False) -> EmulatedRu
         finished += 1
         for name, flags in outcome.written.items():
             written[name] |= flags
-            if (initialized := spec.tensors[name].initialized) is not None:
-                initialized |= flags  # the next launch may read it
+        written_by(launch, outcome)
         faults, unlisted = outcome.faults, outcome.unlisted
         if faults:
             break

@@ -18,8 +18,7 @@ from compiler.explain.nest_words import nest_words, sync_words
 from compiler.explain.roles import roles_of
 from compiler.explain.shared_words import shared_words
 from compiler.explain.tma_words import bulk_run_words, tensor_map_words
-from compiler.explain.tmem_picture import tensor_memory_picture
-from compiler.explain.tmem_reach import reached_by
+from compiler.explain.tmem_map import tensor_memory_maps
 from compiler.explain.tmem_words import tensor_memory_words
 from compiler.legality import bulk_copy, tile_placement
 from compiler.legality.rules import Schedule
@@ -96,6 +95,8 @@ def _sections(schedule: Schedule, verdict: Verdict) -> Iterator[tuple[str, Itera
         for copied in explained_copies(schedule.sf, schedule.arch):
             yield "As tiles", copied.summary().splitlines()
     yield "Tensor memory", tensor_memory_words(schedule.sf, schedule.tensor_memory)
+    for found in tensor_memory_maps(schedule):
+        yield f"Map: {found.title}", (f"  {line}".rstrip() for line in found.text.splitlines())
     yield "Shared memory", shared_words(schedule.sf, schedule.graph, schedule.shared_bytes)
     yield "Passed between threads", sync_words(schedule.sync)
     yield "Checked before every launch", (f"{k.expr}  ({k.rule}, {k.where})" for k in verdict.kept)
@@ -125,16 +126,7 @@ def _pictures(schedule: Schedule) -> Iterator[Picture]:
         banked = banked_tile(copy)
         if banked is not None:
             yield Picture(f"{name}_banks.svg", banks(banked, f"{copy.shared_tensor.name}: the tile in shared memory"))
-    yield from _tensor_memory(schedule)
-
-
-def _tensor_memory(schedule: Schedule) -> Iterator[Picture]:
-    """One picture for each copy between registers and tensor memory."""
-    plan = schedule.tensor_memory
-    tensors = {t.tensor: t for t in plan.tensors}
-    for access in plan.accesses:
-        reached = reached_by(schedule.sf, schedule.graph, access)
-        verb = "load from" if access.output != access.tensor else "store to"
-        title = f"{access.tensor} in tensor memory: {verb} it by warp"
-        svg = tensor_memory_picture(tensors[access.tensor], access, reached, title)
-        yield Picture(f"{access.output}_tmem.svg", svg)
+    for found in tensor_memory_maps(schedule):
+        yield Picture(f"{found.output}_tmem.svg", found.by_warp)
+        if found.by_register:
+            yield Picture(f"{found.output}_registers.svg", found.by_register)

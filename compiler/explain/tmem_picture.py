@@ -82,8 +82,12 @@ def _by_subpartition(patch: Patch) -> Iterator[Patch]:
 
 
 def _is_wrong(part: Patch) -> bool:
-    """True for warps that cannot reach the subpartition (PTX ISA, tcgen05: access restrictions)."""
-    return any(w % TMEM_SUBPARTITIONS != part.lane // SUBPARTITION_LANES for w in part.warps)
+    return any(is_out_of_reach(w, part.lane) for w in part.warps)
+
+
+def is_out_of_reach(warp: int, lane: int) -> bool:
+    """True for a warp that cannot reach the subpartition of the lane (PTX ISA, tcgen05: access restrictions)."""
+    return warp % TMEM_SUBPARTITIONS != lane // SUBPARTITION_LANES
 
 
 def _patch(patch: Patch, first_column: int, wide: float, shown: int) -> Iterator[str]:

@@ -33,11 +33,6 @@ STEPS = 32
 """Inputs are of so many different values on each side of zero: sums and products of them are exact in f32."""
 
 
-def storage_elems(value: Value) -> int:
-    """Elements from a tensor's first to its last, holes of its strides included."""
-    return 1 + sum((n - 1) * s for n, s in zip(value.shape, value.strides, strict=True))
-
-
 def inputs_of(value: Value, seed: int) -> Array:
     """Numbers of the logical shape that the dtype holds exactly: small integers, or eighths."""
     rng = np.random.default_rng([seed, 0x66757365])
@@ -77,7 +72,7 @@ def decoded(data: Bytes, dtype: DType) -> Array:
 def stored(x: Array, value: Value) -> Bytes:
     """The bytes of a tensor of those elements, at its strides; holes are zero."""
     nbytes = value.dtype.nbytes
-    storage = np.zeros((storage_elems(value), nbytes), np.uint8)
+    storage = np.zeros((value.storage_elems, nbytes), np.uint8)
     elements = encoded(x, value.dtype).reshape(*value.shape, nbytes)
     _at_strides(storage, value)[...] = elements
     return storage.reshape(-1)
@@ -87,13 +82,6 @@ def elements(storage: Bytes, value: Value) -> Array:
     """The numbers of a tensor, of its logical shape."""
     held = _at_strides(storage.reshape(-1, value.dtype.nbytes), value)
     return decoded(np.ascontiguousarray(held).reshape(-1), value.dtype).reshape(value.shape)
-
-
-def places(value: Value) -> npt.NDArray[np.bool_]:
-    """A flag for each byte of a tensor's storage: whether it belongs to an element, not to a hole."""
-    flags = np.zeros((storage_elems(value), value.dtype.nbytes), np.bool_)
-    _at_strides(flags, value)[...] = True
-    return flags.reshape(-1)
 
 
 def _at_strides(storage: Array, value: Value) -> Array:

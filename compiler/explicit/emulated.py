@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from compiler.arch import ALLOCATION_ALIGN
 from compiler.emit.cuda import ENTRY
-from compiler.emulate.launch import EmulatedOutcome, EmulatedTensor, Launch, Options, TensorArgument
-from compiler.emulate.launch import EmulatedTensorMap as MapArgument
+from compiler.emulate.launch import EmulatedOutcome, Launch, Options
 from compiler.emulate.ptx.parser import parse
 from compiler.emulate.run import emulate
-from compiler.explicit.elements import elements, inputs_of, places, storage_elems, stored
+from compiler.emulated_runs.launching import input_tensor, launched, output_tensor
+from compiler.explicit.elements import elements, inputs_of, stored
 from compiler.explicit.expected import expected
 from compiler.explicit.generate import GeneratedExplicit
+from compiler.ir.fusion import Value
 from compiler.nvrtc import CompilePool
-
-POISON = 0xA5
-"""What every byte of an output holds before it is written."""
+from compiler.wire.artifacts import Launched, launch_spec
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,42 +89,19 @@ def run_explicit(
 
 def launch_of(generated: GeneratedExplicit, given: Mapping[str, Any]) -> Launch:
     """The launch of a generated case over those inputs and outputs that nobody has written."""
-    fusion, kernel = generated.fusion, generated.kernel
-    tensors: dict[str, EmulatedTensor] = {}
-    for name in (*fusion.inputs, *fusion.outputs):
-        value = fusion.value(name)
-        is_input = name in fusion.inputs
-        count = storage_elems(value) * value.dtype.nbytes
-        data = stored(given[name], value) if is_input else np.full(count, POISON, np.uint8)
-        held = places(value)
-        valid = None if is_input or held.all() else held
-        initialized = None if is_input else np.zeros(count, np.bool_)
-        align = max(min(value.align, 256), value.dtype.nbytes)
-        tensors[name] = EmulatedTensor(name, value.dtype.value, value.shape, data, initialized, valid, align)
-    names = (*fusion.inputs, *fusion.outputs)
-    pointers = tuple(TensorArgument(names[p.position]) for p in kernel.pointers)
-    maps = tuple(
-        MapArgument(
-            names[m.position],
-            m.dtype.value,
-            m.dims,
-            m.strides_bytes,
-            m.box,
-            m.element_strides,
-            f"{m.swizzle}B" if m.swizzle else "NONE",
-        )
-        for m in kernel.tensor_maps
-    )
-    return Launch(
-        ENTRY,
-        generated.arch.name,
-        kernel.grid,
-        kernel.block,
-        (*pointers, *maps),
-        tensors,
-        dynamic_smem=kernel.smem_bytes,
-        cluster=(kernel.cluster, 1, 1),
-    )
+    fusion = generated.fusion
+    values = [_at_an_allocation(fusion.value(name)) for name in (*fusion.inputs, *fusion.outputs)]
+    count = len(fusion.inputs)
+    tensors = [input_tensor(value, stored(given[value.name], value)) for value in values[:count]]
+    tensors += [output_tensor(value) for value in values[count:]]
+    places = tuple(range(len(values)))
+    spec = launch_spec(Launched(generated.kernel, places), ENTRY, len(values))
+    return launched(spec, generated.arch.name, tensors)
+
+
+def _at_an_allocation(value: Value) -> Value:
+    """The value with no more known of its address than an allocator gives."""
+    return replace(value, align=min(value.align, ALLOCATION_ALIGN))
 
 
 def _flags(flags: Any, shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:

@@ -13,10 +13,13 @@ from compiler.analysis.id.graph_indexing import GraphIndexing
 from compiler.analysis.id.indexing import Indexing, first_lane, lanes_are_consecutive
 from compiler.analysis.loops.axes import with_types_of_their_loops
 from compiler.analysis.memory.allocation import layout_of
+from compiler.analysis.memory.memory_order import as_allocated
 from compiler.arch import Arch, arch_named
 from compiler.dtypes import DType
 from compiler.emit.cuda import emit
 from compiler.errors import IllegalSchedule, Unsupported, Violation
+from compiler.explicit.binding import bound
+from compiler.explicit.tiles_apart import with_tiles_apart
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.expr import Expr
 from compiler.ir.fusion import Fusion
@@ -28,7 +31,6 @@ from compiler.lower.kernel_ir import Kernel
 from compiler.lower.lower import lower_facts
 from compiler.lower.through_registers import element_by_element, through_registers
 from compiler.pipeline import alignments_of
-from compiler.schedule.explicit_binding import bound
 from compiler.schedule.replay import replay_document
 from compiler.verdict import judge, least_arch
 
@@ -55,6 +57,7 @@ GENERAL: dict[str, str] = {
     "parallel_extents_agree": "threads and blocks past an extent are left out",
     "register_axes_are_unrolled": "serial loops over registers are unrolled",
     "bulk_axes_belong_to_bulk_copies": "threads ask for tiles of their own",
+    "global_memory_order_is_given_by_strides": "elements lie by the strides of the axes of their memory order",
     "circular_buffers_are_shared": "registers turn with their loop",
     "reads_stay_inside_the_allocation": "accesses past the end are guarded",
     "loops_are_split_merged_and_swizzled": "padding is outside the bounds",
@@ -69,7 +72,7 @@ class ExplicitSchedule(Schedule):
 
     @cached_property
     def indexing(self) -> Indexing:
-        return GraphIndexing(self.sf, graph=self.graph)
+        return GraphIndexing(self.sf, self.graph)
 
 
 @dataclass(frozen=True)
@@ -118,10 +121,11 @@ def hopper_at_least(arch: Arch) -> Arch:
 
 
 def lowered_form(sf: ScheduledFusion, arch: Arch) -> ExplicitSchedule:
-    """The schedule with types of its loops, the strides of its binding and registers between memories."""
-    given = through_registers(carried(bound(in_slices(with_types_of_their_loops(sf)))))
+    """The schedule with types of its loops, the strides of its binding, registers between memories, and tiles apart."""
+    given = through_registers(carried(bound(in_memory_order(in_slices(with_types_of_their_loops(sf))))))
     named = sf.by_name
-    schedule = ExplicitSchedule(given, arch)
+    schedule = with_tiles_apart(ExplicitSchedule(given, arch))
+    given = schedule.sf
     loaded = [op for op in given.ops if op.output not in named and not _is_one_word(schedule, op)]
     if not loaded:
         return schedule
@@ -143,6 +147,13 @@ def carried(sf: ScheduledFusion) -> ScheduledFusion:
     values = tuple(replace(v, dtype=_CARRIED.get(v.dtype, v.dtype)) for v in sf.fusion.values)
     tensors = tuple(replace(t, dtype=_CARRIED.get(t.dtype, t.dtype)) for t in sf.tensors)
     return replace(sf, fusion=replace(sf.fusion, values=values), tensors=tensors)
+
+
+def in_memory_order(sf: ScheduledFusion) -> ScheduledFusion:
+    """The schedule in which what bulk copies reach is laid out by its loops where the order that was set does not
+    count (nvFuser, memory order)."""
+    bulk = {name for op in sf.ops if op.via.is_bulk for name in (op.output, *op.tensor_inputs)}
+    return sf.with_tensors([as_allocated(sf, t) for t in sf.tensors if t.name in bulk])
 
 
 def in_slices(sf: ScheduledFusion) -> ScheduledFusion:

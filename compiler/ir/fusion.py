@@ -30,6 +30,16 @@ class Value:
             n *= extent
         return n
 
+    @property
+    def storage_elems(self) -> int:
+        """Elements from its first to its last in memory, holes of its strides included."""
+        return storage_elems(self.shape, self.strides)
+
+    @property
+    def storage_bytes(self) -> int:
+        """The same in bytes."""
+        return self.storage_elems * self.dtype.nbytes
+
 
 @dataclass(frozen=True, slots=True)
 class Literal:
@@ -116,6 +126,11 @@ class Fusion:
 
     def consumers(self, name: str) -> tuple[Op, ...]:
         return tuple(op for op in self.ops if name in op.inputs)
+
+
+def storage_elems(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:
+    """Elements from the first to the last that a strided tensor reaches."""
+    return 1 + sum((extent - 1) * stride for extent, stride in zip(shape, strides, strict=True))
 
 
 def dense_strides(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ judged for those at hand.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from math import gcd
 
 from compiler.analysis.id.conditions import is_multiple
@@ -18,7 +19,7 @@ from compiler.analysis.memory.tile_placement import TilePlacement
 from compiler.arch import BULK_BYTES, BULK_SMEM_ALIGN, SWIZZLE_CHUNK_BYTES
 from compiler.copies.instruction import Path, path_of
 from compiler.errors import Condition, Kept, Stage, Violation
-from compiler.ir.expr import Xor
+from compiler.ir.expr import Expr, Xor
 from compiler.ir.iter_domain import IterDomain, MemoryType
 from compiler.ir.size import Size
 from compiler.ir.tensor import CopyVia, TensorOp, TensorView
@@ -288,10 +289,19 @@ def _copies(s: Schedule) -> Iterator[tuple[TensorOp, TensorView]]:
             yield from ((op, t) for t in ends if t.memory is MemoryType.SHARED)
 
 
-@rule
-def tiles_start_at_units_of_shared_memory(s: Schedule) -> Iterator[Violation]:
-    """A tile without swizzle starts on 128 bytes of shared memory (CUDA guide, tensor copies), a 1-D run on 16 bytes
-    (PTX ISA, cp.async.bulk: dstMem, srcMem). Swizzled tiles start on their pattern, which the model asks for."""
+@dataclass(frozen=True, slots=True)
+class TileBetweenUnits:
+    """A tile that `op` moves to or from `shared` and that does not start at multiples of `unit` bytes, but `start`
+    elements behind the tensor's first."""
+
+    op: TensorOp
+    shared: TensorView
+    start: Expr
+    unit: int
+
+
+def tiles_between_units(s: Schedule) -> Iterator[TileBetweenUnits]:
+    """Tiles without swizzle that start where the copy engine does not reach, of those that lie right otherwise."""
     for op, shared in _copies(s):
         placed = s.tile_placements.get(op.output)
         if op.via is CopyVia.TMA and path_of(s, op) is Path.BULK_1D:
@@ -302,13 +312,21 @@ def tiles_start_at_units_of_shared_memory(s: Schedule) -> Iterator[Violation]:
         is_load = shared.name == op.output
         start = s.indexing.write_offset(shared) if is_load else s.indexing.read_offset(op, shared.name)
         if not (start * shared.dtype.nbytes).divisible_by(unit):
-            yield Violation(
-                "tiles_start_at_units_of_shared_memory",
-                f"{op.output} <- {op.tensor_inputs[0]}: address in {shared.name}",
-                f"{start} elements",
-                f"a multiple of {unit} bytes",
-                "Use larger tiles, or pad the rows of shared memory.",
-            )
+            yield TileBetweenUnits(op, shared, start, unit)
+
+
+@rule
+def tiles_start_at_units_of_shared_memory(s: Schedule) -> Iterator[Violation]:
+    """A tile without swizzle starts on 128 bytes of shared memory (CUDA guide, tensor copies), a 1-D run on 16 bytes
+    (PTX ISA, cp.async.bulk: dstMem, srcMem). Swizzled tiles start on their pattern, which the model asks for."""
+    for tile in tiles_between_units(s):
+        yield Violation(
+            "tiles_start_at_units_of_shared_memory",
+            f"{tile.op.output} <- {tile.op.tensor_inputs[0]}: address in {tile.shared.name}",
+            f"{tile.start} elements",
+            f"a multiple of {tile.unit} bytes",
+            "Use larger tiles, or pad the rows of shared memory.",
+        )
 
 
 @rule

@@ -105,7 +105,7 @@ def lower_leaf(facts: Facts, op: TensorOp, scope: Scope) -> tuple[Stmt, ...]:
             return lower_tmem_copy(facts, op)
         case _:
             pass
-    if op.kind is OpKind.CAST and t.vector_axis is not None:
+    if op.kind is OpKind.CAST and t.vector_axis is not None and not t.vector_axis.is_broadcast:
         return (_convert(facts, op, t),)
     if op.kind is OpKind.IOTA:
         (value,) = at(op.view, facts.indexing.logical(t))

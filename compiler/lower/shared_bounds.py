@@ -12,9 +12,9 @@ from math import prod
 
 from compiler.analysis.facts import Facts
 from compiler.analysis.id.indexing import IndexBound
-from compiler.analysis.memory.allocation import layout_of
+from compiler.analysis.memory.allocation import layout_of, loop_axis_is_allocated
 from compiler.ir.expr import const
-from compiler.ir.iter_domain import MemoryType
+from compiler.ir.iter_domain import MemoryType, ParallelType
 from compiler.ir.tensor import CopyVia, TensorOp
 from compiler.lower.kernel_ir import CopyAsync, If, Index, SharedLoad, SharedStore, Stmt
 from compiler.lower.predicates import split_guards
@@ -63,10 +63,12 @@ def inside_registers(facts: Facts, op: TensorOp, statement: Stmt, bounds: tuple[
 
 
 def _has_unfilled_places(facts: Facts, name: str) -> bool:
-    """Whether bulk copies leave places of a shared tensor as they were: holes at the end of a tile, or runs of a split
-    that do not exist."""
+    """Whether bulk copies leave places of a shared tensor as they were: holes at the end of a tile, of its loops or of
+    its memory order alone, or runs of a split that do not exist."""
     copy, t = facts.tensor_maps.get(name), facts.sf.tensor(name)
     if copy is not None:
-        return copy.tile_elems < prod(a.extent for a in t.bulk_axes)
+        kept = (i for i, type_ in enumerate(t.types) if type_ is not ParallelType.BULK and loop_axis_is_allocated(t, i))
+        tiles = prod(t.loop[i].extent for i in kept)
+        return tiles * copy.tile_elems < prod(a.extent for a in layout_of(t).axes)
     made = facts.sf.producer(name)
     return made is not None and made.via is CopyVia.BULK1D and bool(facts.indexing.bounds(t))

@@ -169,7 +169,7 @@ def kernel_artifact(
         arch=compiled.arch,
         inputs=specs[: len(fusion.inputs)],
         outputs=specs[len(fusion.inputs) :],
-        launches=tuple(_launch(one, entry, len(names)) for one, entry in zip(launches, entries, strict=True)),
+        launches=tuple(launch_spec(one, entry, len(names)) for one, entry in zip(launches, entries, strict=True)),
         scratch=tuple(Scratch(bytes=buffer.nbytes, align=ALLOCATION_ALIGN) for buffer in scratch),
         guards=tuple(_alignment_guard(p, n) for p, n in sorted(alignments.items()) if n > 1),
         cubin=b64encode(compiled.cubin),
@@ -198,8 +198,9 @@ def _alignment_guard(position: int, align: int) -> Guard:
     )
 
 
-def _launch(launched: Launched, entry: str, tensors: int) -> LaunchSpec:
-    """`tensors`: how many inputs and outputs there are; places from there on are scratch buffers."""
+def launch_spec(launched: Launched, entry: str, tensors: int) -> LaunchSpec:
+    """How a kernel is launched. `tensors`: how many inputs and outputs there are; places from there on are scratch
+    buffers."""
     kernel, places = launched.kernel, launched.places
     pointers: list[Arg] = [
         TensorArg(position=place) if place < tensors else ScratchArg(index=place - tensors)

@@ -123,12 +123,13 @@ class OutdatedProof(KernelError):
 
 
 class NoDevice(KernelError):
-    """There is no GPU that can run this kernel."""
+    """There is no GPU that can run this kernel. `is_absent`: because none of its architecture is attached at all."""
 
-    def __init__(self, reason: str, fix: str) -> None:
-        super().__init__(reason, fix)
+    def __init__(self, reason: str, fix: str, is_absent: bool = False) -> None:
+        super().__init__(reason, fix, is_absent)
         self.reason = reason
         self.fix = fix
+        self.is_absent = is_absent
 
     def __str__(self) -> str:
         return f"{self.reason}. {self.fix}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 import pydantic
 
-from fusetune.errors import InvalidBinding, InvalidKernel, OutdatedProof
+from fusetune.errors import InvalidBinding, InvalidKernel, NoDevice, OutdatedProof
 from fusetune.wire.artifact import VERIFIER, KernelArtifact, TensorSpec
 from fusetune.wire.bound import Bound
 from fusetune.wire.op_types import ITEM_BYTES
@@ -95,7 +95,18 @@ class Kernel:
             from fusetune.torch import Runner  # here, and not above: holding a kernel needs no torch
 
             self._runner = Runner(self.artifact)
-        return self._runner(inputs, out)
+        try:
+            return self._runner(inputs, out)
+        except NoDevice as error:
+            raise self._detached(error) if error.is_absent else error from None
+
+    def _detached(self, error: NoDevice) -> NoDevice:
+        """The error, which also says which card the kernel is for: one named by hand may be no card of this machine."""
+        timing = self.artifact.timing
+        card = self.info.card.name if self.info is not None else timing.card if timing is not None else None
+        arch = self.artifact.arch
+        wanted = f"a card of {arch}" if card is None else f"the {card} ({arch})"
+        return NoDevice(f"{error.reason}; this kernel is for {wanted}, and no such card is attached", error.fix, True)
 
     def __repr__(self) -> str:
         artifact, info = self.artifact, self.info

@@ -91,7 +91,7 @@ def _check_all(
     if device.type != "cuda":
         if not torch.cuda.is_available():
             raise NoDevice(
-                "torch sees no CUDA device", "Run on a machine with an NVIDIA GPU and a CUDA build of torch."
+                "torch sees no CUDA device", "Run on a machine with an NVIDIA GPU and a CUDA build of torch.", True
             )
         raise WrongArguments(f"{kind} 0", f"device {device}", "a CUDA device", "Move it with .cuda().")
     for position, (tensor, spec) in enumerate(zip(tensors, specs, strict=True)):

@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from compiler.arch import Card
+from compiler.arch import Card, card_named
+from compiler.errors import UnknownCard
 from compiler.pipeline import GENERATOR
 from fusetune.wire.artifact import KernelArtifact
 from search.cli.faults import BROKEN, UsageFault, reports_faults
@@ -46,7 +47,15 @@ def measure(
         raise typer.Exit(BROKEN)
     for note in gpu.notes:
         console.print(note, markup=False)
+    foreign = [prepared for _, prepared in waiting if _is_foreign(prepared, gpu.card)]
+    for prepared in foreign:
+        why = f"was compiled for {prepared.card}, whose code the {gpu.card.name} cannot run"
+        console.print(f"{prepared.name} {why}: not measured.", markup=False)
+    waiting = [(place, prepared) for place, prepared in waiting if prepared not in foreign]
     with closing(gpu.device):
+        if not waiting:
+            typer.echo(f"error: nothing here can run on the {gpu.card.name}. Prepare it again for that card.", err=True)
+            raise typer.Exit(BROKEN)
         for position, (place, prepared) in enumerate(waiting):
             _note_other_card(console, prepared, gpu.card)
             outcome = _measure_one(
@@ -103,6 +112,14 @@ def _warm_up(device: MeasuringDevice, prepared: Prepared, builds: PreparedBuilds
         if isinstance(made, KernelArtifact):
             device.measure(made, Effort.SCREEN)
             return
+
+
+def _is_foreign(prepared: Prepared, card: Card) -> bool:
+    """Whether it was compiled for another architecture than the card's; False for a card that the table lacks."""
+    try:
+        return card_named(prepared.card).arch != card.arch
+    except UnknownCard:
+        return False
 
 
 def _note_other_card(console: Console, prepared: Prepared, card: Card) -> None:

@@ -13,6 +13,7 @@ from compiler.errors import IllegalSchedule, InvalidStep, Unsupported
 from search.cli.faults import reports_faults
 from search.cli.load import load_one, sizes_of
 from search.cli.options import Bind, CardName, Case, FusionFile, Seed
+from search.space.constraints import Constraint
 from search.tuning.candidates.candidate import Candidate
 from search.tuning.candidates.plan import Plan
 
@@ -87,11 +88,18 @@ def _print(report: dict[str, Any], plan: Plan, conditions: bool) -> None:
     console.print(f"points {report['points']:,}  legal {report['legal']:,}")
     for name, one in plan.spaces.items():
         console.print(f"{name}: {one.legal:,} of {one.points:,} legal; refused by rule:", markup=False)
-        for rule, count in sorted(one.refused.items(), key=lambda item: -item[1]):
-            reasons = dict.fromkeys(c.reason for c in one.constraints if c.rule == rule)
-            cards = sorted({c.measured_on for c in one.constraints if c.rule == rule and c.measured_on})
-            slow = f" (legal; slower on {', '.join(cards)})" if cards else ""
-            console.print(f"  {count:>14,}  {rule}: {' '.join(reasons)}{slow}", markup=False)
-            for constraint in one.constraints if conditions else ():
-                if constraint.rule == rule:
-                    console.print(f"{'':>18}legal where {constraint.condition}", markup=False)
+        by_rule: dict[tuple[str, str], list[Constraint]] = {}
+        for constraint in one.constraints:
+            by_rule.setdefault((constraint.rule, _measured(constraint)), []).append(constraint)
+        counts = {found: one.refused_by(alike) for found, alike in by_rule.items()}
+        for (rule, slow), count in sorted(counts.items(), key=lambda item: -item[1]):
+            reasons = dict.fromkeys(c.reason for c in by_rule[rule, slow])
+            console.print(f"  {count:>14,}  {rule}{slow}: {' '.join(reasons)}", markup=False)
+            for constraint in by_rule[rule, slow] if conditions else ():
+                console.print(f"{'':>18}legal where {constraint.condition}", markup=False)
+
+
+def _measured(constraint: Constraint) -> str:
+    """What is said of a constraint that is no law: the card it was measured on, and what becomes of it here."""
+    here = "refused" if constraint.refuses else "on this card not refused, but tried late"
+    return f" (legal; measured slower on {constraint.measured_on}: {here})" if constraint.measured_on else ""

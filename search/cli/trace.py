@@ -67,7 +67,7 @@ def _restricted(space: Space, settings: Mapping[str, str]) -> Space:
         if name not in knobs:
             raise UsageFault(f"--set: {space.name} has no knob {name!r}. Its knobs are {', '.join(knobs)}.")
         knobs[name] = replace(knobs[name], values=(_value(space, knobs[name], text),))
-    return replace(space, knobs=tuple(knobs.values()))
+    return replace(space, knobs=tuple(knobs.values())).reachable
 
 
 def _value(space: Space, knob: Knob, text: str) -> KnobValue:

@@ -34,7 +34,7 @@ from search.tuning.budget import Budget
 from search.tuning.candidates.drafting import DraftPool, drafters
 from search.tuning.candidates.plan import Plan
 from search.tuning.journal import Journal, JournalKey, spaces_key
-from search.tuning.prepared import Prepared
+from search.tuning.prepared import Prepared, prepared_before
 from search.tuning.progress import failure_counts, progress_on
 from search.tuning.results import TunedSubject, kernel_path, usable_folder, write_outcome, write_proven
 from search.tuning.tune import compilers, tune_on
@@ -95,7 +95,8 @@ def _on_gpu(named: Named, plan: Plan, gpu: Attached, budget: Budget, folder: Pat
         Journal.open(folder / "journal.jsonl", key) as journal,
         progress_on(console, f"{named.name} on {gpu.card.name}") as progress,
     ):
-        outcome = tune_on(gpu, plan, journal, budget, seed, progress)
+        prepared = prepared_before(folder / named.name, plan.fusion)
+        outcome = tune_on(gpu, plan, journal, budget, seed, progress, first=prepared)
     subject = TunedSubject(named.name, plan.fusion, gpu.card.name, plan.points, plan.legal, floor)
     write_outcome(folder, subject, outcome)
     console.print(describe_outcome(folder, subject, outcome), markup=False)

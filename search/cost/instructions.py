@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import prod
+from typing import assert_never
 
 from compiler.analysis.loops.loop_nest import BLOCK_VARS, THREAD_VARS
 from compiler.arch import REGISTER_BYTES
@@ -83,8 +84,20 @@ def issues_of(s: k.Stmt, invariant: frozenset[int] = frozenset()) -> float:
             | tmem_ir.TmemDeallocate()
         ):
             return 0  # of one thread or warp, or none
+        case (
+            tmem_ir.TmemLoad()
+            | tmem_ir.TmemStore()
+            | tmem_ir.TmemAddress()
+            | tmem_ir.WaitTmemLoads()
+            | tmem_ir.WaitTmemStores()
+            | tmem_ir.TmemFenceBefore()
+            | tmem_ir.TmemFenceAfter()
+        ):
+            return 1  # LDTM and STTM of any width are one instruction (SASS of sm_100a); their rate is not published
+        case tmem_ir.Unpack():
+            return 0  # a name for registers
         case _:
-            return 1
+            assert_never(s)
 
 
 _DIVISION_ISSUES = 4

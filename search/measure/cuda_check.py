@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from compiler.ir.fusion import Fusion, Value
+from compiler.ir.fusion import Fusion
 from fusetune.wire.artifact import KernelArtifact
-from search.proof.verify.arrays import Array, TorchArrays, storage_elems
+from search.proof.verify.arrays import Array, TorchArrays
 from search.proof.verify.compare import compare, differing, first_fault, poisoned_holes
 from search.proof.verify.decided import best_shares
 from search.proof.verify.expected import Expected, expect, widened
@@ -50,7 +50,7 @@ class CheckBench:
         self._arrays = arrays
         self._values = tuple(fusion.value(name) for name in (*fusion.inputs, *fusion.outputs))
         self._zones = lay_out(
-            tuple(map(_storage_bytes, self._values)), tuple(max(v.align, v.dtype.nbytes) for v in self._values)
+            tuple(v.storage_bytes for v in self._values), tuple(max(v.align, v.dtype.nbytes) for v in self._values)
         )
         self._memory = arrays.xp.empty(self._zones.total_bytes, dtype=arrays.xp.uint8, device=arrays.device)
         self._random = self._case(RANDOM)
@@ -204,7 +204,3 @@ class _Scratch:
         if self.addresses:
             return disturbed_bytes(self._memory, self._zones)
         return self._arrays.xp.zeros((), dtype=self._arrays.xp.int64, device=self._arrays.device)
-
-
-def _storage_bytes(value: Value) -> int:
-    return storage_elems(value.shape, value.strides) * value.dtype.nbytes

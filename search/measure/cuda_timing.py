@@ -21,7 +21,7 @@ from typing import Any, Protocol
 from compiler.ir.fusion import Fusion
 from fusetune.launch import Launcher
 from search.measure.eager import EagerForm
-from search.proof.verify.arrays import Array, TorchArrays, storage_elems
+from search.proof.verify.arrays import Array, TorchArrays
 
 L2_MULTIPLE = 8
 MAX_SETS = 128
@@ -50,7 +50,7 @@ class RotatingSets:
 
     def __init__(self, fusion: Fusion, storages: list[Array], l2_bytes: int, arrays: TorchArrays) -> None:
         outputs = [fusion.value(name) for name in fusion.outputs]
-        output_bytes = [storage_elems(v.shape, v.strides) * v.dtype.nbytes for v in outputs]
+        output_bytes = [v.storage_bytes for v in outputs]
         call_bytes = sum(s.numel() * s.element_size() for s in storages) + sum(output_bytes)
         free_bytes, _ = arrays.xp.cuda.mem_get_info(arrays.device)
         self._memory: list[list[Array]] = []

@@ -27,6 +27,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from compiler.arch import READ_FACTS, Card
 from compiler.ir.fusion import Fusion
 from fusetune.launch import GuardFailed
 from fusetune.wire.artifact import VERIFIER, KernelArtifact, Timing, Verification
@@ -59,19 +60,26 @@ _SAMPLES = {Effort.SCREEN: 11, Effort.LEADER: 31, Effort.ALL_SETS: 11}
 class FakeDevice(ChildDevice):
     """See the module's text for what its kernels do."""
 
-    def __init__(self, limits: Deadlines | None = None) -> None:
-        super().__init__("fake device", "search.measure.fake:serve", limits=limits)
+    def __init__(self, limits: Deadlines | None = None, facts: CardFacts = FACTS) -> None:
+        super().__init__("fake device", "search.measure.fake:serve", facts, limits)
 
 
-def serve(_: None) -> Callable[[Any], Any]:
+def facts_of(card: Card) -> CardFacts:
+    """What such a card would say of itself: the table's figures, and a little less memory, as a driver reports it."""
+    known = {name: getattr(card, name) for name in READ_FACTS} | {"memory_bytes": card.memory_bytes - (1 << 20)}
+    return CardFacts(name=card.aliases[-1], capability=card.arch.capability, driver="none", **known)
+
+
+def serve(facts: CardFacts) -> Callable[[Any], Any]:
     """The child's target."""
-    return handler_of(FakeBackend())
+    return handler_of(FakeBackend(facts))
 
 
 class FakeBackend:
-    """What runs in the child."""
+    """What runs in the child, on a card of these facts."""
 
-    def __init__(self) -> None:
+    def __init__(self, facts: CardFacts = FACTS) -> None:
+        self._facts = facts
         self._fusion: Fusion | None = None
         self._is_poisoned = False
 
@@ -79,7 +87,7 @@ class FakeBackend:
         self._fusion = fusion
 
     def facts(self) -> CardFacts:
-        return FACTS
+        return self._facts
 
     def measure(self, artifact: KernelArtifact, effort: Effort) -> MeasureResult:
         assert self._fusion is not None
@@ -91,7 +99,7 @@ class FakeBackend:
         match tag:
             case "us":
                 sets = input_sets(self._fusion) if effort is Effort.ALL_SETS else (RANDOM,)
-                return _measured(float(argument), effort, sets)
+                return _measured(self._facts.name, float(argument), effort, sets)
             case "wrong":
                 return MeasureResult(TrialState.WRONG_RESULT, "element [0] is 1, expected 2 to 2")
             case "crash":
@@ -110,7 +118,7 @@ class FakeBackend:
     def baseline(self, name: str) -> Baseline:
         if self._is_poisoned:
             raise ContextPoisoned("an earlier kernel broke it")
-        return Baseline(name, _timing(_BASELINE_US, _SAMPLES[Effort.LEADER]))
+        return Baseline(name, _timing(self._facts.name, _BASELINE_US, _SAMPLES[Effort.LEADER]))
 
 
 def _write_down(artifact: KernelArtifact, effort: Effort) -> None:
@@ -124,19 +132,19 @@ def _write_down(artifact: KernelArtifact, effort: Effort) -> None:
         log.write(f"{line}\n")
 
 
-def _measured(us: float, effort: Effort, sets: tuple[str, ...]) -> MeasureResult:
+def _measured(card: str, us: float, effort: Effort, sets: tuple[str, ...]) -> MeasureResult:
     verification = Verification(
-        device=FACTS.name, input_sets=sets, max_error=0.0, tolerance=0.0, deterministic=True, verifier=VERIFIER
+        device=card, input_sets=sets, max_error=0.0, tolerance=0.0, deterministic=True, verifier=VERIFIER
     )
-    timing = _timing(us, _SAMPLES[effort])
+    timing = _timing(card, us, _SAMPLES[effort])
     return MeasureResult(TrialState.MEASURED, "", verification, timing, {"verify": 0.0, "time": 0.0})
 
 
-def _timing(us: float, count: int) -> Timing:
+def _timing(card: str, us: float, count: int) -> Timing:
     samples = tuple(us * (1 + 0.02 * (i / (count - 1) - 0.5)) for i in range(count))
     return Timing(
         policy=TIMING_POLICY,
-        card=FACTS.name,
+        card=card,
         median_us=statistics.median(samples),
         p10_us=samples[count // 10],
         p90_us=samples[count * 9 // 10],

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from compiler.arch import Arch, card_named
 from search.space.expressions import Expression, NotAnExpression, traced
 from search.space.knobs import Knob
 
@@ -25,7 +26,8 @@ class Constraint:
 
     `reason` is the sentence a user reads; `fix` says what to change, by default one of the knobs named. `measured_on`:
     the card on which the points that it leaves out, which are legal, were slower; empty for what is wrong or repeats
-    another point.
+    another point. `refuses`: False where that is advice, of a card of another architecture: such points are not drawn,
+    but tried where a search comes to them from others.
     """
 
     rule: str
@@ -34,6 +36,7 @@ class Constraint:
     reason: str
     fix: str = ""
     measured_on: str = ""
+    refuses: bool = True
 
     def __post_init__(self) -> None:
         if len(set(self.axes)) != len(self.axes):
@@ -48,13 +51,15 @@ class Constraint:
             raise NotAnExpression(f"constraint {self.rule}: {error}") from error
 
     def to_json(self) -> dict[str, Any]:
-        """Rule, knobs, the condition as text, the reason, and the card of what was measured (null otherwise)."""
+        """Rule, knobs, the condition as text, the reason, the card of what was measured (null otherwise), and whether
+        the constraint refuses points or is advice."""
         return {
             "rule": self.rule,
             "knobs": list(self.axes),
             "legal_where": str(self.condition),
             "reason": self.reason,
             "measured_on": self.measured_on or None,
+            "refuses": self.refuses,
         }
 
     def holds(self, values: Mapping[str, NDArray[np.generic]]) -> Any:
@@ -98,6 +103,8 @@ WORKED_OUT = frozenset(
 """Reasons that follow from a problem's size and the limits of an architecture, whatever card was timed."""
 
 
-def measured(card: str, constraints: Iterable[Constraint]) -> list[Constraint]:
-    """Constraints that leave out what was slower on a card: legal points all the same. Those of `WORKED_OUT` stay."""
-    return [c if c.rule in WORKED_OUT else replace(c, measured_on=card) for c in constraints]
+def measured(card: str, arch: Arch, constraints: Iterable[Constraint]) -> list[Constraint]:
+    """Constraints that leave out what was slower on a card: legal points all the same, which cards of another
+    architecture do not refuse. Those of `WORKED_OUT` stay."""
+    is_own = card_named(card).arch.name == arch.name
+    return [c if c.rule in WORKED_OUT else replace(c, measured_on=card, refuses=is_own) for c in constraints]

@@ -8,6 +8,7 @@ via Auto-Tuning Framework", ACM TACO 2021, does it value by value; here a knob a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from math import prod
 
 import numpy as np
@@ -19,41 +20,79 @@ from search.space.knobs import Knob
 MOST_JOINED = 1 << 22
 """Partial points that are held at once: 32 MiB for their indices, and 8 MiB for the positions of each knob."""
 
+_MOST_VISITED = 16
+"""Partial points that are looked at in all, in multiples of those that may be held: beyond, masks are as good."""
+
 Positions = NDArray[np.int16]
+Indices = NDArray[np.int64]
 Allows = Callable[[int, dict[str, Positions]], NDArray[np.bool_]]
 """What a constraint, by its number, says of points given by the positions of the knobs that it reads."""
 
 
 def joined(
     knobs: Sequence[Knob], constraints: Sequence[Constraint], allows: Allows, most: int = MOST_JOINED
-) -> NDArray[np.int64] | None:
-    """Flat indices (row-major, last knob fastest) of all legal points, ascending; None where more than `most` partial
-    points would be held at once. The product has fewer than 2^63 points.
+) -> Indices | None:
+    """Flat indices (row-major, last knob fastest) of all legal points, ascending; None where they are more than `most`,
+    or many times as many partial points lead to them. The product has fewer than 2^63 points.
 
-    A knob is taken next if it settles constraints while it multiplies the partial points least.
+    A knob is taken next if it settles constraints while it multiplies the partial points least; where they would be
+    more than `most`, one half of them after the other is joined to the end.
     """
     strides = {k.name: prod(len(later.values) for later in knobs[i + 1 :]) for i, k in enumerate(knobs)}
-    waiting = list(range(len(constraints)))
-    held: dict[str, Positions] = {}
-    flat: NDArray[np.int64] = np.zeros(1, np.int64)
-    left = {k.name: k for k in knobs}
-    while True:
-        ready = [n for n in waiting if held.keys() >= set(constraints[n].axes)]
-        waiting = [n for n in waiting if n not in ready]
-        for number in sorted(ready, key=lambda n: len(constraints[n].axes)):
-            legal = allows(number, held)
-            if not legal.all():
-                flat = flat[legal]
-                held = {name: at[legal] for name, at in held.items()}
-        if not left:
-            return np.sort(flat)
-        knob = left.pop(_next([constraints[n] for n in waiting], held, left))
-        size = len(knob.values)
-        if len(flat) * size > most:
-            return None
-        at = np.tile(np.arange(size, dtype=np.int16), len(flat))
-        flat = np.repeat(flat, size) + at.astype(np.int64) * strides[knob.name]
-        held = {name: np.repeat(was, size) for name, was in held.items()} | {knob.name: at}
+    found = _Join(constraints, allows, strides, most).ends(
+        np.zeros(1, np.int64), {}, list(range(len(constraints))), {k.name: k for k in knobs}
+    )
+    return None if found is None else np.sort(found)
+
+
+@dataclass
+class _Join:
+    constraints: Sequence[Constraint]
+    allows: Allows
+    strides: dict[str, int]
+    most: int
+    visited: int = 0
+    legal: int = 0
+
+    def ends(
+        self, flat: Indices, held: dict[str, Positions], waiting: Sequence[int], left: dict[str, Knob]
+    ) -> Indices | None:
+        """The legal points that partial points lead to; None beyond the limits. `waiting`: constraints that are not
+        asked yet, `left`: knobs without a value."""
+        while True:
+            ready = [n for n in waiting if held.keys() >= set(self.constraints[n].axes)]
+            waiting = [n for n in waiting if n not in ready]
+            for number in sorted(ready, key=lambda n: len(self.constraints[n].axes)):
+                legal = self.allows(number, held)
+                if not legal.all():
+                    flat = flat[legal]
+                    held = {name: at[legal] for name, at in held.items()}
+            if not left:
+                self.legal += len(flat)
+                return flat if self.legal <= self.most else None
+            knob = left[_next([self.constraints[n] for n in waiting], held, left)]
+            size = len(knob.values)
+            if len(flat) * size > self.most and len(flat) > 1:
+                return self._halves(flat, held, waiting, left)
+            self.visited += len(flat) * size
+            if self.visited > _MOST_VISITED * self.most:
+                return None
+            left = {name: k for name, k in left.items() if k is not knob}
+            at = np.tile(np.arange(size, dtype=np.int16), len(flat))
+            flat = np.repeat(flat, size) + at.astype(np.int64) * self.strides[knob.name]
+            held = {name: np.repeat(was, size) for name, was in held.items()} | {knob.name: at}
+
+    def _halves(
+        self, flat: Indices, held: dict[str, Positions], waiting: Sequence[int], left: dict[str, Knob]
+    ) -> Indices | None:
+        found = []
+        middle = len(flat) // 2
+        for half in (slice(None, middle), slice(middle, None)):
+            part = self.ends(flat[half], {name: at[half] for name, at in held.items()}, waiting, left)
+            if part is None:
+                return None
+            found.append(part)
+        return np.concatenate(found)
 
 
 def _next(waiting: Sequence[Constraint], held: dict[str, Positions], left: dict[str, Knob]) -> str:

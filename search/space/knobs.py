@@ -51,6 +51,11 @@ class Knob:
         raise ValueError(f"knob {self.name}: found {value!r}, expected one of {', '.join(map(repr, self.values))}.")
 
 
+def powers_of_two(most: int) -> tuple[int, ...]:
+    """1, 2, 4, … up to `most`."""
+    return tuple(1 << bit for bit in range(most.bit_length()))
+
+
 def _sort_of(value: KnobValue) -> str:
     if isinstance(value, bool):
         return "boolean"

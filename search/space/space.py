@@ -7,8 +7,8 @@ by broadcasting, block by block, where a block is a contiguous range of flat ind
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 from typing import Any
@@ -46,7 +46,11 @@ _LOOKED_UP = 1 << 12
 
 @dataclass(frozen=True)
 class Space:
-    """The points of `knobs` that all of `constraints` allow. A point is a mapping of knob name to value."""
+    """The points of `knobs` that all of `constraints` allow. A point is a mapping of knob name to value.
+
+    What is counted, drawn and searched for keeps to all constraints; a point at hand is legal if it breaks none but
+    advice (`Constraint.refuses`).
+    """
 
     name: str
     knobs: tuple[Knob, ...]
@@ -96,13 +100,21 @@ class Space:
     @cached_property
     def refused(self) -> dict[str, int]:
         """For each rule, how many points it refuses. Rules overlap: the sum may exceed `refused_points`."""
-        counts: dict[str, int] = {}
-        for rule in dict.fromkeys(constraint.rule for constraint in self.constraints):
-            mine = tuple(c for c in self.constraints if c.rule == rule)
-            read = {axis for c in mine for axis in c.axes}
-            part = Space(rule, tuple(k for k in self.knobs if k.name in read), mine)
-            counts[rule] = (part.points - part.legal) * (self.points // part.points)
-        return counts
+        rules = dict.fromkeys(constraint.rule for constraint in self.constraints)
+        return {rule: self.refused_by([c for c in self.constraints if c.rule == rule]) for rule in rules}
+
+    def refused_by(self, some: Sequence[Constraint]) -> int:
+        """How many points some of the constraints refuse."""
+        read = {axis for c in some for axis in c.axes}
+        part = Space(self.name, tuple(k for k in self.knobs if k.name in read), tuple(some))
+        return (part.points - part.legal) * (self.points // part.points)
+
+    @property
+    def reachable(self) -> Space:
+        """The space; without advice, where that leaves nothing to draw."""
+        if all(c.refuses for c in self.constraints) or self.has_legal:
+            return self
+        return replace(self, constraints=tuple(c for c in self.constraints if c.refuses))
 
     @cached_property
     def _parts(self) -> list[Space]:
@@ -193,8 +205,12 @@ class Space:
         return bool(self.sample(1, 0))
 
     def is_legal(self, point: Point) -> bool:
-        """True if every constraint allows the point."""
-        return next(self._refusals(point), None) is None
+        """True if every constraint allows the point, but for advice."""
+        return not any(c.refuses for c in self._broken(point))
+
+    def is_drawn(self, point: Point) -> bool:
+        """True if every constraint allows the point: it is one of those that are counted."""
+        return next(self._broken(point), None) is None
 
     def violations(self, point: Point) -> tuple[Violation, ...]:
         """Every breach of the point, as data."""
@@ -206,10 +222,11 @@ class Space:
                 limit=c.reason,
                 fix=c.fix or f"Change {' or '.join(c.axes)}.",
             )
-            for c in self._refusals(point)
+            for c in self._broken(point)
+            if c.refuses
         )
 
-    def _refusals(self, point: Point) -> Iterator[Constraint]:
+    def _broken(self, point: Point) -> Iterator[Constraint]:
         positions = dict(zip((knob.name for knob in self.knobs), self.positions(point), strict=True))
         return (c for number, c in enumerate(self.constraints) if not self._allows_point(number, positions))
 

@@ -11,6 +11,7 @@ import json
 import re
 import zlib
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 from types import NoneType
 
@@ -155,6 +156,20 @@ def write_whole(path: Path, text: str) -> None:
     partial = path.with_name(path.name + ".partial")
     partial.write_text(text, encoding="utf-8")
     partial.replace(path)
+
+
+def prepared_before(folder: Path, fusion: Fusion) -> list[Candidate]:
+    """What a machine without a GPU has left in `folder` for `fusion`, the best predicted first; none if it has nothing.
+
+    Raises PreparedError for a folder that is damaged.
+    """
+    if not (folder / MANIFEST).exists():
+        return []
+    found = Prepared.read(folder)
+    if (found.fusion.fingerprint, found.fusion.binding_hash) != (fusion.fingerprint, fusion.binding_hash):
+        return []
+    in_order = sorted(found.candidates, key=lambda one: inf if one.predicted_us is None else one.predicted_us)
+    return [one.candidate for one in in_order]
 
 
 class PreparedBuilds:

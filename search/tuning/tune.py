@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
@@ -14,6 +14,7 @@ from search.measure.device import MeasuringDevice
 from search.tuning.attached import Attached
 from search.tuning.budget import Budget
 from search.tuning.build import Builder
+from search.tuning.candidates.candidate import Candidate
 from search.tuning.candidates.drafting import DraftPool, drafters
 from search.tuning.candidates.plan import Plan
 from search.tuning.candidates.spread import spread
@@ -54,11 +55,13 @@ def tune_on(
     compile_processes: int | None = None,
     drafting: DraftPool | None = None,
     on_open: Callable[[MeasuringDevice], None] = lambda device: None,
+    first: Sequence[Candidate] = (),
 ) -> SearchOutcome:
     """Search `plan` on `gpu` and settle the winner, going on from the trials in `log`.
 
     `drafting`: children that are up already, left open. `on_open` gets the device once it has the fusion open, before
-    any kernel runs on it: the moment for a baseline.
+    any kernel runs on it: the moment for a baseline. `first`: candidates that are tried before what the ranking has,
+    those that were proven in the emulator when there was no such GPU.
     Raises Unsupported if the plan has no legal point, DeviceLost if the GPU itself does not work.
     """
     spaces = plan.searchable
@@ -82,7 +85,7 @@ def tune_on(
         tuner = Tuner(
             builds=Builder(drafts, pool, plan.arch.name, refiner(gpu.card)),
             device=gpu.device,
-            sampler=GuidedSampler(spaces, seed, spread(ranking)),
+            sampler=GuidedSampler(spaces, seed, [*first, *spread(ranking)]),
             journal=log,
             budget=budget,
             settings=SearchSettings(queue_depth=processes + 4, floor_us=floor_us(plan.fusion, gpu.card)),

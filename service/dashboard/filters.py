@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -184,10 +185,16 @@ def when(moment: datetime | None) -> Markup | str:
     return template.format(moment.astimezone(UTC).isoformat(timespec="seconds"), absolute(moment), ago(moment))
 
 
+def drawing(svg: str) -> str:
+    """An SVG as an address, for an image that carries it: nothing in it can act on the page."""
+    return f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
+
+
 FILTERS: Mapping[str, Callable[..., Any]] = {
     function.__name__: function
     for function in (
         us, seconds, count, many, data_size, share, baseline, factor, behind, short, words, input_set, approximation,
         setting, point, largest, term, absolute, ago, when,
+        drawing,
     )
 }  # fmt: skip

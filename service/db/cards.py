@@ -10,7 +10,7 @@ from datetime import datetime
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from compiler.arch import READ_FACTS, Card
+from compiler.arch import READ_FACTS, Card, card_like
 from service.db.models import CardRow, KernelRow, WorkerRow
 from service.db.once import find_or_add
 from service.db.types import Words, now
@@ -31,7 +31,7 @@ def put(session: Session, card: Card, driver: str | None = None, *, attached: bo
     row, _ = find_or_add(
         session,
         lambda: session.get(CardRow, id),
-        lambda: CardRow(id=id, key=card.key, name=card.name, facts=facts, source="table"),
+        lambda: CardRow(id=id, key=card.key, name=card.name, facts=facts, source=TABLE),
     )
     if attached:
         row.source, row.driver = "attached", driver
@@ -46,6 +46,31 @@ def get(session: Session, id: str) -> CardRow | None:
 def by_id(session: Session, ids: Iterable[str]) -> dict[str, CardRow]:
     """The cards with these ids."""
     return {row.id: row for row in session.scalars(select(CardRow).where(CardRow.id.in_(set(ids))))}
+
+
+FAKE_CARD = "fake"
+"""The name of the card on which nothing is run and times are invented (search.measure.fake)."""
+
+
+def is_invented(session: Session, id: str) -> bool:
+    """Whether the results on a stored card are invented: that is the fake one, for rehearsals."""
+    row = get(session, id)
+    return row is not None and row.name == FAKE_CARD
+
+
+def card_of(row: CardRow) -> Card:
+    """A stored card as the compiler knows it. Raises Unsupported if nothing is compiled for its compute capability."""
+    major, minor = row.facts["capability"]
+    return card_like(row.name, (major, minor), {name: row.facts[name] for name in READ_FACTS})
+
+
+def of_model(session: Session, card: CardRow) -> Sequence[CardRow]:
+    """The cards of the same model that no GPU was read for: what is known of them holds of `card` too."""
+    return [row for row in named(session, card.name) if row.source == TABLE and row.id != card.id]
+
+
+TABLE = "table"
+"""The source of a card that nobody has read off a GPU (`compiler/cards.json`); "attached" that of the others."""
 
 
 def named(session: Session, name: str) -> Sequence[CardRow]:

@@ -156,6 +156,21 @@ def current(session: Session, key: Key) -> KernelRow | None:
     return session.scalars(query.execution_options(populate_existing=True)).one_or_none()
 
 
+def not_measured(session: Session, card_ids: Sequence[str]) -> Sequence[KernelRow]:
+    """Kernels that answer on these cards and that nobody has timed on a GPU, the oldest first."""
+    query = select(KernelRow).where(KernelRow.card_id.in_(card_ids), KernelRow.time != "measured", SERVED)
+    return session.scalars(query.order_by(KernelRow.created_at, KernelRow.id)).all()
+
+
+def give_way(session: Session, measured: KernelRow, card_ids: Sequence[str]) -> list[KernelRow]:
+    """What was not timed of the same fusion and binding on `card_ids` answers no more: `measured` does. Returns it."""
+    alike = (measured.fingerprint, measured.binding)
+    before = [row for row in not_measured(session, card_ids) if (row.fingerprint, row.binding) == alike]
+    for row in before:
+        row.superseded_at = now()
+    return before
+
+
 def current_many(session: Session, keys: Sequence[Key]) -> dict[Key, KernelRow]:
     """The kernels that answer for `keys`, those that there are."""
     if not keys:

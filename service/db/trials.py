@@ -150,6 +150,19 @@ def predicted(session: Session, places: Iterable[tuple[str, int]]) -> dict[tuple
     return {(id, number): float(us) for id, number, us in session.execute(query) if us is not None}
 
 
+def proven(session: Session, fingerprint: str, binding: str, card_ids: Sequence[str]) -> list[dict[str, Any]]:
+    """The candidates that the emulator found right in tunings of a fusion on these cards, the best predicted first."""
+    query = select(TrialRow.scheduler, TrialRow.point).join(TuningRow, TrialRow.tuning_id == TuningRow.id)
+    query = query.where(
+        TuningRow.fingerprint == fingerprint,
+        TuningRow.binding == binding,
+        TuningRow.card_id.in_(card_ids),
+        TrialRow.state == "verified",
+    )
+    rows = session.execute(query.order_by(TrialRow.predicted_us.is_(None), TrialRow.predicted_us, TrialRow.number))
+    return [{"scheduler": scheduler, "point": point} for scheduler, point in rows]
+
+
 def history(session: Session, tuning_id: str) -> list[tuple[int, float]]:
     """Number and median of every measured trial, in order of number: what a best-so-far curve is made of."""
     query = select(TrialRow.number, TrialRow.median_us).where(

@@ -53,6 +53,32 @@ def active(session: Session, fingerprint: str, binding: str, card_id: str, polic
     ).one_or_none()
 
 
+def newest(session: Session, fingerprint: str, binding: str, card_id: str, policy: str) -> TuningRow | None:
+    """The tuning of a key that was opened last, whatever its state."""
+    query = select(TuningRow).where(
+        TuningRow.fingerprint == fingerprint,
+        TuningRow.binding == binding,
+        TuningRow.card_id == card_id,
+        TuningRow.policy == policy,
+    )
+    return session.scalars(query.order_by(TuningRow.created_at.desc(), TuningRow.id).limit(1)).first()
+
+
+def move_waiting(session: Session, card_ids: Sequence[str], card_id: str, queue: str) -> list[str]:
+    """Queued tunings of `card_ids` that no queue has yet are for `card_id` from now on; returns their ids.
+
+    One whose key has a tuning in flight there stays as it is.
+    """
+    waiting = [row for row in unfinished(session) if row.card_id in card_ids and row.state == "queued"]
+    moved = []
+    for row in waiting:
+        if not row.queue and active(session, row.fingerprint, row.binding, card_id, row.policy) is None:
+            row.card_id, row.queue = card_id, queue
+            session.flush()  # first, or the next of the same key would not see it
+            moved.append(row.id)
+    return moved
+
+
 def get(session: Session, id: str) -> TuningRow | None:
     """The tuning with this id."""
     return session.get(TuningRow, id)

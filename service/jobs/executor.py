@@ -1,9 +1,9 @@
-"""DBOS inside a worker: takes jobs from one queue, one at a time, and takes up those that the last run left behind."""
+"""DBOS inside a worker: takes jobs from its queues, one at a time of each; those that the last run left come first."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from dbos import DBOS, DBOSConfig
 
@@ -39,10 +39,10 @@ class Executor:
     Anything that `run` raises but a JobLeft ends the job for good.
     """
 
-    def __init__(self, url: str, worker: str, queue: str, run: Callable[[str], str]) -> None:
+    def __init__(self, url: str, worker: str, queues: Sequence[str], run: Callable[[str], str]) -> None:
         self._url = url
         self._worker = worker
-        self._queue = queue
+        self._queues = list(queues)
         self._run = run
 
     def start(self) -> None:
@@ -71,7 +71,7 @@ class Executor:
             """One step, which may be run again: it goes on from what our tables hold."""
             return search(tuning_id)
 
-        DBOS.listen_queues([self._queue])
+        DBOS.listen_queues(self._queues)
         DBOS.launch()
 
     def stop(self) -> None:

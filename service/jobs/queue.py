@@ -32,6 +32,11 @@ class JobQueue(Protocol):
         ...
 
 
+OTHER_CARDS = "prepare-other-cards"
+"""The queue of tunings for cards that no worker has ever had: any worker compiles for them, and proves in the
+emulator."""
+
+
 def queue_name(card_id: str, *, attached: bool) -> str:
     """The queue of workers that have the card, or of those that only compile for it."""
     return f"{'tune' if attached else 'prepare'}-{card_id}"

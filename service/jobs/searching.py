@@ -8,9 +8,10 @@ from functools import partial
 
 from search.measure.device import MeasuringDevice
 from search.tuning.attached import Attached
+from search.tuning.candidates.candidate import Candidate
 from search.tuning.candidates.drafting import DraftPool
 from search.tuning.tune import tune_on
-from service.db import kernels
+from service.db import cards, kernels, trials
 from service.jobs.executor import WorkerStopping
 from service.jobs.job import Job
 from service.jobs.reproving import on_gpu, prove_again
@@ -24,6 +25,7 @@ def search(
 ) -> str:
     """Go on from the stored trials to the end of the budget; returns the state that the tuning ended in.
 
+    What the emulator found right for the card's model is tried before anything else.
     A kernel of an older verifier is proven again first, and nothing is searched if it is right.
 
     Raises WorkerStopping once `stopping` is set, TuningLost, DeviceLost, Unsupported if nothing is legal to search.
@@ -43,10 +45,21 @@ def search(
             compile_processes=compilers,
             drafting=drafting,
             on_open=partial(record_baseline, job),
+            first=proven_before(job),
         )
     if outcome.ended == "stopped" and not progress.is_cancelled:
         raise WorkerStopping
     return settle(job, outcome, progress.spent_s, gpu.facts.driver)
+
+
+def proven_before(job: Job) -> list[Candidate]:
+    """What the emulator found right of the job's fusion for cards of this model, the best predicted first."""
+    fingerprint, binding, card_id, _ = job.key
+    with job.db.read() as session:
+        card = cards.get(session, card_id)
+        twins = [] if card is None else [row.id for row in cards.of_model(session, card)]
+        found = trials.proven(session, fingerprint, binding, [card_id, *twins])
+    return list(dict.fromkeys(map(Candidate.from_json, found)))
 
 
 def record_baseline(job: Job, device: MeasuringDevice) -> None:

@@ -12,7 +12,7 @@ from search.tuning.leaders import Winner
 from search.tuning.progress import failure_counts
 from search.tuning.trial import Trial, TrialState
 from search.tuning.tuner import SearchOutcome
-from service.db import kernels, keys, tunings
+from service.db import cards, kernels, keys, tunings
 from service.db.models import KernelRow
 from service.jobs.job import Job
 
@@ -31,7 +31,7 @@ def settle(job: Job, outcome: SearchOutcome, spent_s: float, driver: str) -> str
             note = job.noted(why_no_kernel(outcome.trials))
             return tunings.finish(session, job.id, "done", ended=outcome.ended, note=note).state
         kept = _publish(session, job, _kernel_row(session, job, outcome.winner, driver))
-        note = job.noted(kept.note)
+        note = job.noted(f"{kept.note} {_promoted(session, kept.id)}".strip())
         return tunings.finish(session, job.id, "done", ended=outcome.ended, note=note, kernel_id=kept.id).state
 
 
@@ -90,6 +90,16 @@ def _publish(session: Session, job: Job, new: KernelRow) -> _Kept:
     kept = kernels.publish(session, new)
     keys.audit(session, f"worker:{job.worker}", "kernel.published", kept.id, {"tuning": job.id})
     return _Kept(kept.id, note_on(kept, new))
+
+
+def _promoted(session: Session, id: str) -> str:
+    """A kernel that was measured takes the place of what was predicted for its card's model; in words, if it did."""
+    row = kernels.get(session, id)
+    card = None if row is None else cards.get(session, row.card_id)
+    if row is None or card is None or row.time != "measured":
+        return ""
+    before = kernels.give_way(session, row, [twin.id for twin in cards.of_model(session, card)])
+    return f"It takes the place of a kernel that was predicted for the {card.name} and not measured." if before else ""
 
 
 def _cancel(session: Session, job: Job) -> str:

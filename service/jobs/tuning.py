@@ -17,13 +17,12 @@ import uuid
 
 from sqlalchemy.exc import InterfaceError, OperationalError, SQLAlchemyError
 
-from compiler.arch import Card
 from compiler.errors import InvalidFusion, Unsupported
 from fusetune.wire.problems import InvalidDocument
 from search.measure.device import DeviceLost
 from search.tuning.attached import Attached, Detached
 from search.tuning.candidates.drafting import DraftPool
-from service.db import tunings
+from service.db import cards, tunings
 from service.db.engine import Database
 from service.jobs.executor import TuningLost, WorkerStopping
 from service.jobs.job import Job
@@ -123,12 +122,13 @@ class TuningJobs:
 
     def _attempt(self, tuning_id: str) -> str:
         try:
-            job = Job.begin(self._db, tuning_id, self._card, self._worker, self._run_id)
+            target = self._target_of(tuning_id)
+            job = Job.begin(self._db, tuning_id, target.card, self._worker, self._run_id)
             if job is None:
                 log.info("tuning %s has ended without this worker", tuning_id)
                 return "ended"
             log.info("tuning %s: %d of %d points are legal", tuning_id, job.plan.legal, job.plan.points)
-            state = self._work(job)
+            state = self._work(job, target)
         except (Unsupported, InvalidFusion, InvalidDocument) as error:
             return self._fail(tuning_id, str(error))
         except DeviceLost as error:
@@ -149,12 +149,17 @@ class TuningJobs:
         log.info("tuning %s ended: %s", tuning_id, state)
         return state
 
-    @property
-    def _card(self) -> Card:
-        return self._target.card
+    def _target_of(self, tuning_id: str) -> Attached | Detached:
+        """What this worker works for, or the card of a tuning for one that nobody has. Raises Unsupported."""
+        with self._db.read() as session:
+            row = tunings.get(session, tuning_id)
+            card = None if row is None else cards.get(session, row.card_id)
+            if card is None or card.source != cards.TABLE or card.id == cards.card_id(self._target.card):
+                return self._target
+            return Detached(cards.card_of(card), f"no {card.name} is attached to a worker of this service")
 
-    def _work(self, job: Job) -> str:
-        match self._target:
+    def _work(self, job: Job, target: Attached | Detached) -> str:
+        match target:
             case Attached() as gpu:
                 return search(job, gpu, self._stopping, self._compilers, self._drafting)
             case Detached() as target:

@@ -1,4 +1,4 @@
-"""The worker process: one GPU, or none; one tuning at a time, taken from the queue of its card."""
+"""The worker process: one GPU, or none; one tuning at a time, of its card or of those that nobody has."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import signal
 import socket
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from types import FrameType, TracebackType
 from typing import Any, Self
@@ -22,7 +23,8 @@ from service.jobs.adopt import Adoption
 from service.jobs.dbos_queue import DbosQueue
 from service.jobs.executor import Executor
 from service.jobs.presence import Heartbeat, WorkerLock
-from service.jobs.queue import QueueUnavailable, queue_name
+from service.jobs.promote import promote
+from service.jobs.queue import OTHER_CARDS, QueueUnavailable, queue_name
 from service.jobs.reconcile import reconcile
 from service.jobs.target import find_target
 from service.jobs.tuning import TuningJobs
@@ -66,21 +68,26 @@ def _serve(settings: Settings, db: Database, target: Attached | Detached, drafti
     is_attached = isinstance(target, Attached)
     presence = _announced(settings, db, target)
     queue = queue_name(presence.card_id, attached=is_attached)
+    queues = [queue] if target.card.name == cards.FAKE_CARD else [queue, OTHER_CARDS]
     work = TuningJobs(db, target, settings.worker_id, stopping, settings.compilers, drafting)
     jobs = DbosQueue(settings.dbos_url)
-    adoption = Adoption(db, jobs, queue, settings.worker_id)
-    executor = Executor(settings.dbos_url, settings.worker_id, queue, work.run)
+    adoptions = [Adoption(db, jobs, one, settings.worker_id) for one in queues]
+    executor = Executor(settings.dbos_url, settings.worker_id, queues, work.run)
     with _Signals() as signals, Heartbeat(db, presence, settings.heartbeat_s, lambda: work.current):
-        jobs.register(queue)
-        reconcile(db, jobs, queue)
+        if is_attached:
+            promote(db, presence.card_id, queue, settings.worker_id)
+        for one in queues:
+            jobs.register(one)
+            reconcile(db, jobs, one)
         executor.start()
-        log.info("worker %s serves queue %s", settings.worker_id, queue)
+        log.info("worker %s serves queues %s", settings.worker_id, ", ".join(queues))
         due = time.monotonic() + RECONCILE_S
         while not (signals.came or stopping.is_set()):
             time.sleep(_TICK_S)
             if time.monotonic() >= due:
-                reconcile(db, jobs, queue)
-                adoption.run()
+                for one, adoption in zip(queues, adoptions, strict=True):
+                    reconcile(db, jobs, one)
+                    adoption.run()
                 work.rest_if_idle()
                 due = time.monotonic() + RECONCILE_S
         stopping.set()
@@ -88,7 +95,7 @@ def _serve(settings: Settings, db: Database, target: Attached | Detached, drafti
         is_idle = work.wait_idle(GRACE_S)
         work.let_go()
         executor.stop()
-        _hand_back(jobs, settings.worker_id, queue)
+        _hand_back(jobs, settings.worker_id, queues)
     if not is_idle:
         # A compile or a measurement does not end in time. Nothing of it is needed: what was finished is stored, and
         # children end when they lose us. Waiting for threads would only delay that.
@@ -108,7 +115,9 @@ def _announced(settings: Settings, db: Database, target: Attached | Detached) ->
                 log.info("%s", note)
         case Detached():
             why = target.why
-            log.warning("no GPU: %s. This worker compiles for the %s only.", why, target.card.name)
+            log.warning(
+                "no GPU: %s. This worker compiles for the %s, and for cards that nobody has.", why, target.card.name
+            )
     with db.write() as session:
         card = cards.put(session, target.card, driver, attached=isinstance(target, Attached))
     return cards.Presence(
@@ -121,13 +130,14 @@ def _announced(settings: Settings, db: Database, target: Attached | Detached) ->
     )
 
 
-def _hand_back(jobs: DbosQueue, worker: str, queue: str) -> None:
-    """The job that this worker had begun goes back into the queue, for whoever serves the card next."""
+def _hand_back(jobs: DbosQueue, worker: str, queues: Sequence[str]) -> None:
+    """The jobs that this worker had begun go back into their queues, for whoever serves the card next."""
     try:
-        begun = [tuning_id for tuning_id, executor in jobs.begun(queue).items() if executor == worker]
-        for tuning_id in begun:
-            log.info("tuning %s goes back into the queue", tuning_id)
-        jobs.hand_back(begun, queue)
+        for queue in queues:
+            begun = [tuning_id for tuning_id, executor in jobs.begun(queue).items() if executor == worker]
+            for tuning_id in begun:
+                log.info("tuning %s goes back into the queue", tuning_id)
+            jobs.hand_back(begun, queue)
     except QueueUnavailable as error:
         log.warning("the running tuning waits for a worker of this id: %s", error)
     finally:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy.orm import Session
 
-from compiler.arch import READ_FACTS, Card, card_like, card_named, card_or_default
+from compiler.arch import card_named, card_or_default
 from compiler.arch import cards as known_cards
 from compiler.errors import UnknownCard
 from fusetune.wire.service import Cards
@@ -37,19 +37,9 @@ def current(session: Session, context: Context, word: str | None) -> CardRow | N
         workers = cards.alive(session, alive_since(context.settings)) or cards.last_heard(session)
         served = [worker.card_id for worker in workers]
         # A rehearsal beside real workers must not answer whoever did not ask for it.
-        word = min(served, key=lambda id: is_invented(session, id), default=card_or_default(None).name)
+        word = min(served, key=lambda id: cards.is_invented(session, id), default=card_or_default(None).name)
     ids = stored_ids(session, word)
     return session.get_one(CardRow, ids[0]) if ids else None
-
-
-FAKE_CARD = "fake"
-"""The name of the card on which nothing is run and times are invented (search.measure.fake)."""
-
-
-def is_invented(session: Session, id: str) -> bool:
-    """Whether the results on a stored card are invented: that is the fake one, for rehearsals."""
-    row = cards.get(session, id)
-    return row is not None and row.name == FAKE_CARD
 
 
 def stored_ids(session: Session, word: str) -> list[str]:
@@ -64,12 +54,6 @@ def stored_ids(session: Session, word: str) -> list[str]:
         except UnknownCard:
             raise _unknown(session, word) from None
     return [row.id for row in rows]
-
-
-def card_of(row: CardRow) -> Card:
-    """A stored card as the compiler knows it. Raises Unsupported if nothing is compiled for its compute capability."""
-    major, minor = row.facts["capability"]
-    return card_like(row.name, (major, minor), {name: row.facts[name] for name in READ_FACTS})
 
 
 def _unknown(session: Session, word: str) -> UnknownCard:

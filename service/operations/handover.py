@@ -1,8 +1,9 @@
 """Queued tunings get to a worker: at once where one is there, else as soon as one is.
 
 A tuning belongs to the workers that have its card, or, if none of them is alive, to those that only compile for it.
-While none is alive at all it waits in our table, under the queue "": handed over blindly, it could wait in a queue that
-nobody ever reads.
+Where the card is one of the table that no worker serves, any worker compiles for it. While none is alive at all, and
+while the GPU that a card was read off is only away, a tuning waits in our table, under the queue "": handed over
+blindly, it could wait in a queue that nobody ever reads.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from sqlalchemy.orm import Session
 
 from service.db import cards, tunings
 from service.db.engine import Database
-from service.jobs.queue import JobQueue, QueueUnavailable, queue_name
+from service.jobs.queue import OTHER_CARDS, JobQueue, QueueUnavailable, queue_name
 from service.operations.presence import alive_since
 from service.settings import Settings
 
@@ -99,7 +100,11 @@ class Handover:
 
 
 def _queue_for(session: Session, card_id: str, since: datetime) -> str:
-    serving = [worker for worker in cards.alive(session, since) if worker.card_id == card_id]
+    alive = cards.alive(session, since)
+    serving = [worker for worker in alive if worker.card_id == card_id]
     if not serving:
-        return NOWHERE
+        card = cards.get(session, card_id)
+        is_of_the_table = card is not None and card.source == cards.TABLE and card.name != cards.FAKE_CARD
+        helpers = [worker for worker in alive if not cards.is_invented(session, worker.card_id)]
+        return OTHER_CARDS if is_of_the_table and helpers else NOWHERE
     return queue_name(card_id, attached=any(worker.attached for worker in serving))

@@ -9,7 +9,6 @@ from fusetune.wire.service import Health
 from service.db import cards
 from service.db.engine import DatabaseFault
 from service.db.migrate import is_current
-from service.operations.cards import is_invented
 from service.operations.context import Context
 from service.operations.presence import alive_since
 
@@ -26,7 +25,7 @@ def ready(context: Context) -> Health:
             return _unavailable("its tables are of another version")
         with context.db.read() as session:
             workers = cards.alive(session, alive_since(context.settings))
-            fake = sum(is_invented(session, worker.card_id) for worker in workers)
+            fake = sum(cards.is_invented(session, worker.card_id) for worker in workers)
     except (SQLAlchemyError, DatabaseFault):
         return _unavailable("does not answer")
     with_gpu = sum(worker.attached for worker in workers) - fake

@@ -6,7 +6,8 @@ from fusetune.wire.service import SchedulerSpace, SpaceRequest, SpaceView
 from search.space.products import MOST_COUNTED
 from search.space.schedulers import refusals
 from search.space.space import Space
-from service.operations.cards import card_of, resolve
+from service.db import cards
+from service.operations.cards import resolve
 from service.operations.context import Context
 from service.operations.errors import Busy
 from service.operations.reading import identify, schedulers, understand
@@ -22,7 +23,7 @@ def describe(context: Context, request: SpaceRequest) -> SpaceView:
     asked = understand(request.fusion, request.binding)
     with context.db.write() as session:
         row = resolve(session, context, request.card)
-        shown, card = card_view(row), card_of(row)
+        shown, card = card_view(row), cards.card_of(row)
     if not context.counting.acquire(blocking=False):
         raise Busy("Other spaces are being counted.")
     try:

@@ -24,9 +24,9 @@ from fusetune.wire.service import (
     TuningView,
 )
 from search.proof.decidable import refuse_undecidable
-from service.db import fusions, keys, trials, tunings
+from service.db import cards, fusions, keys, trials, tunings
 from service.db.models import CardRow, TuningRow
-from service.operations.cards import card_of, current, resolve
+from service.operations.cards import current, resolve
 from service.operations.context import Context
 from service.operations.errors import IdempotencyConflict, NotFound, OverLimit, QueueFull
 from service.operations.kernels import answer
@@ -100,7 +100,7 @@ def _open(context: Context, call: _Call, asked: Asked) -> KernelView | TuningVie
         card = resolve(session, context, call.request.card)
         if (known := _known(session, call, card)) is not None:
             return known
-        schedulers(asked, card_of(card))
+        schedulers(asked, cards.card_of(card))
         row, is_new = _row_of(session, context, call, asked, card)
         view = tuning_views(session, [row])[0]
     if is_new:

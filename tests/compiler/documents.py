@@ -10,8 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-CASES: list[dict[str, Any]] = json.loads((Path(__file__).parents[1] / "data" / "document_cases.json").read_text())
+_DATA = Path(__file__).parents[1] / "data"
+CASES: list[dict[str, Any]] = json.loads((_DATA / "document_cases.json").read_text())
 """The explicit schedules of the documents, with what must be found of each."""
+DESCRIBED: list[dict[str, Any]] = json.loads((_DATA / "explicit_schedules.json").read_text())
+"""Explicit schedules that the documents describe in words, with what must be found of each."""
 
 COPY: dict[str, Any] = {
     "name": "copy",

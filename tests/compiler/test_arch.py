@@ -25,6 +25,7 @@ CARDS_FILE = Path(load_cards.__code__.co_filename).with_name("cards.json")
         ("sm_80", (8, 0), 64, 32, 164, 166912, 16, False, False),
         ("sm_90a", (9, 0), 64, 32, 228, 232448, 16, True, False),
         ("sm_100a", (10, 0), 64, 32, 228, 232448, 32, True, True),
+        ("sm_103a", (10, 3), 64, 32, 228, 232448, 32, True, True),
         ("sm_120a", (12, 0), 48, 24, 100, 101376, 32, True, False),
     ],
 )
@@ -65,6 +66,7 @@ def test_limits_agree_with_each_other(name: str) -> None:
         ("H100", "H100 SXM"),
         ("h100-sxm", "H100 SXM"),
         ("NVIDIA H100 80GB HBM3", "H100 SXM"),
+        ("NVIDIA B300 SXM6 AC", "B300"),
         ("  rtx_pro  6000 ", "RTX PRO 6000"),
         (DEFAULT_CARD, "H200"),
     ],
@@ -74,9 +76,9 @@ def test_cards_are_found_by_name_and_alias(name: str, card: str) -> None:
 
 
 def test_unknown_names_list_the_known_ones() -> None:
-    with pytest.raises(UnknownCard, match=r"card 'H300'.*A100, H100 SXM, H200, B200, RTX PRO 6000"):
+    with pytest.raises(UnknownCard, match=r"card 'H300'.*A100, H100 SXM, H200, B200, B300, RTX PRO 6000"):
         card_named("H300")
-    with pytest.raises(UnknownArch, match=r"architecture 'sm_90'.*sm_80, sm_90a, sm_100a, sm_120a"):
+    with pytest.raises(UnknownArch, match=r"architecture 'sm_90'.*sm_80, sm_90a, sm_100a, sm_103a, sm_120a"):
         arch_named("sm_90")
 
 

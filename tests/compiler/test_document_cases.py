@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from compiler.verdict import judge_document
-
-CASES: list[dict[str, Any]] = json.loads((Path(__file__).parents[1] / "data" / "document_cases.json").read_text())
+from tests.compiler.documents import CASES, DESCRIBED
 
 
 def test_there_are_68() -> None:
     assert len({case["name"] for case in CASES}) == 68
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
+@pytest.mark.parametrize("case", [*CASES, *DESCRIBED], ids=lambda case: case["name"])
 def test_the_outcome_and_the_numbers_are_the_documents(case: dict[str, Any]) -> None:
     """A field that a case does not expect anything of is not looked at; box and tile are innermost first."""
     expected, found = case["expect"], judge_document(case).to_json()

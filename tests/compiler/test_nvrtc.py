@@ -56,7 +56,7 @@ def pool() -> Iterator[CompilePool]:
         yield pool
 
 
-@pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_100a", "sm_120a"])
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_100a", "sm_103a", "sm_120a"])
 def test_a_kernel_becomes_cubin_and_ptx(pool: CompilePool, arch: str) -> None:
     compiled = pool.submit(TWICE, arch).result()
     assert compiled.entry == "fusion"

@@ -16,6 +16,7 @@ from compiler.arch import arch_named
 from compiler.cli import ShownStage, app
 from compiler.emit.cuda import ENTRY, kernel_text
 from compiler.explain.copy_plans import explained_copies
+from compiler.explain.loop_tree import loop_tree_text
 from compiler.ir.printer import fusion_text, scheduled_text
 from compiler.lower.printer import kernel_ir_text
 from compiler.nvrtc import CompilePool
@@ -56,7 +57,7 @@ def show(tmp_path: Path) -> Show:
     ("stage", "text"),
     [
         pytest.param("fusion", fusion_text(FUSION), id="fusion"),
-        pytest.param("trace", str(TRACE), id="trace"),
+        pytest.param("trace", f"{TRACE}\n\n{loop_tree_text(TRACE.replay())}", id="trace"),
         pytest.param("ir", scheduled_text(TRACE.replay()), id="ir"),
         pytest.param(
             "copies", "\n\n".join(map(str, explained_copies(TRACE.replay(), arch_named("sm_90a")))), id="copies"
@@ -95,7 +96,7 @@ def test_ir_is_the_default_and_every_stage_has_a_name(show: Show) -> None:
 
 def test_standard_input_is_read_for_a_dash() -> None:
     result = CliRunner().invoke(app, ["show", "-", "--stage", "trace"], input=json.dumps(DOCUMENT))
-    assert (result.exit_code, result.stdout) == (0, f"{TRACE}\n")
+    assert (result.exit_code, result.stdout) == (0, f"{TRACE}\n\n{loop_tree_text(TRACE.replay())}\n")
 
 
 def test_a_file_of_gzip_is_read_like_its_text(show: Show) -> None:

@@ -13,6 +13,7 @@ from search.measure.cuda import CudaDevice
 from search.measure.device import Effort
 from search.tuning.trial import TrialState
 from tests.compiler.explicit.cases import BUFFERED, HOPPER
+from tests.compiler.explicit.tile_cases import LEGAL
 from tests.search.measure.kernels import compiled_once
 
 pytestmark = pytest.mark.gpu
@@ -25,7 +26,7 @@ def device() -> Iterator[CudaDevice]:
         yield one
 
 
-@pytest.mark.parametrize("case", [pytest.param(c, id=c["name"]) for c in (*HOPPER, *BUFFERED)])
+@pytest.mark.parametrize("case", [pytest.param(c, id=c["name"]) for c in (*HOPPER, *BUFFERED, *(c[0] for c in LEGAL))])
 def test_the_case_is_right_at_its_own_sizes(device: CudaDevice, case: dict[str, Any]) -> None:
     made = generate_explicit(case)
     device.open(meaning(made))

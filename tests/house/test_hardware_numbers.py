@@ -15,6 +15,7 @@ HOME = "compiler.arch"
 EXEMPT = {
     "compiler.emulate": "has numbers of its own: it is the witness of what the rest believes",
     "benchmarks.emulate": "the emulator's kernels, written to PTX and not to our tables",
+    "benchmarks.blackwell": "questions to a card, written to PTX and not to our tables: these are what is asked about",
     "fusetune": "a client that knows no compiler; its limits are the wire's and the driver's",
     "examples": "what a user writes",
 }

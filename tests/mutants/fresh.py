@@ -13,7 +13,7 @@ import numpy as np
 from compiler.dtypes import DType
 from compiler.ir.fusion import Fusion, Value
 from compiler.ir.ops import COMPARE, OpKind
-from search.proof.verify.arrays import NumpyArrays, storage_elems
+from search.proof.verify.arrays import NumpyArrays
 from tests.mutants.machine.numbers import NUMPY, Array
 
 SETS = 32
@@ -36,7 +36,7 @@ def fresh(fusion: Fusion) -> list[Array]:
 
 def _storage(fusion: Fusion, value: Value, number: int, position: int) -> Array:
     rng = np.random.default_rng((_SEED, number, position))
-    elems = storage_elems(value.shape, value.strides)
+    elems = value.storage_elems
     if value.dtype is DType.BOOL:
         share = (0.5, 0.05, 0.95, 1.0, 0.0, 0.5, 0.2, 0.8)[number % 8]
         return (rng.random(elems) < share).astype(np.uint8)

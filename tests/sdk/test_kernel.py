@@ -1,14 +1,16 @@
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 import torch
 
 from fusetune.bindings import read_binding
-from fusetune.errors import InvalidBinding, WrongArguments
+from fusetune.errors import InvalidBinding, NoDevice, WrongArguments
 from fusetune.fusion import Fusion, FusionBuilder
 from fusetune.kernel import EmptyKernel, Kernel, empty_kernel
+from fusetune.torch import Runner
 from fusetune.wire.artifact import Timing
 from fusetune.wire.binding import Binding
 from tests.sdk.fake_service import MEASURED, artifact, bias_gelu, kernel_view
@@ -40,6 +42,39 @@ def test_the_repr_shows_what_the_service_knows(info: dict[str, Any], shown: str)
 
 def test_without_a_measurement_no_share_of_the_limit_is_shown() -> None:
     assert "limit" not in repr(kernel(None, floor_us=15.0))
+
+
+@pytest.mark.parametrize(
+    ("made", "says"),
+    [
+        pytest.param(
+            kernel(), "this kernel is for the NVIDIA H200 (sm_90a), and no such card is attached", id="served"
+        ),
+        pytest.param(
+            Kernel(kernel().artifact),
+            "this kernel is for a card of sm_90a, and no such card is attached",
+            id="of-a-file",
+        ),
+        pytest.param(Kernel(kernel(20.0).artifact), "this kernel is for the NVIDIA H200 (sm_90a)", id="timed"),
+    ],
+)
+def test_a_call_without_the_card_says_for_which_card_the_kernel_is(
+    monkeypatch: pytest.MonkeyPatch, made: Kernel, says: str
+) -> None:
+    def absent(self: Runner, inputs: Any, out: Any) -> Any:
+        raise NoDevice("torch sees no CUDA device", "Run it elsewhere.", True)
+
+    monkeypatch.setattr(Runner, "__call__", absent)
+    with pytest.raises(NoDevice, match=re.escape(says)) as caught:
+        made(torch.zeros(8))
+    assert caught.value.is_absent
+
+    def full(self: Runner, inputs: Any, out: Any) -> Any:
+        raise NoDevice("the device has no room", "Tune again.")
+
+    monkeypatch.setattr(Runner, "__call__", full)
+    with pytest.raises(NoDevice, match=re.escape("the device has no room. Tune again.")):
+        made(torch.zeros(8))
 
 
 def empty(fusion: Fusion, **sizes: int) -> EmptyKernel | None:

@@ -9,7 +9,8 @@ from playwright.sync_api import Dialog, Page, expect
 
 from service.db import kernels, trials, tunings
 from service.db.models import TuningRow
-from tests.service.dashboard.seed import begin, publish, trial, tune
+from tests.service.dashboard.seed import begin, post, publish, trial, tune
+from tests.service.dashboard.tensor_memory import publish_with_tensor_memory
 from tests.ui.conftest import Service
 
 EVERY = (
@@ -34,6 +35,20 @@ def test_from_a_fusion_to_its_kernel_and_tuning_by_links(clean: Page) -> None:
     expect(clean.locator("#status .badge").first).to_have_text("done")
     clean.get_by_role("link", name="Open the kernel").click()
     expect(clean).to_have_url(re.compile("/kernels/"))
+
+
+def test_the_map_of_tensor_memory_is_drawn(clean: Page, service: Service) -> None:
+    with service.database.write() as session:
+        id = publish_with_tensor_memory(session, post(session, "add", {"M": 128, "N": 16})).id
+    clean.goto(f"/kernels/{id}")
+    store, load = clean.locator("details.map").all()
+    expect(store.locator("img").first).to_be_visible()
+    expect(load.locator("img").first).to_be_hidden()
+    load.locator("summary").click()
+    expect(load.locator("img").first).to_be_visible()
+    wide = "images => images.map(image => image.complete && image.naturalWidth > 100 && image.naturalHeight > 100)"
+    assert clean.locator("details.map img").evaluate_all(wide) == [True] * 4
+    assert clean.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), "pictures scroll in their frame"
 
 
 def test_by_keyboard_alone(clean: Page) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from compiler.analysis.id.conditions import split_divides
@@ -82,9 +82,23 @@ def allocation_strides(t: TensorView) -> AllocationStrides:
     """
     if t.allocation is None:
         return AllocationStrides({})
-    at = {a: Placed(a.extent, stride) for a, stride in bound_strides(t).items()}
+    at, apart = _carried(bound_strides(t), on_the_way(t))
+    return AllocationStrides({a: at[a] for a in t.allocation.axes if a in at}, tuple(apart))
+
+
+def logical_strides(t: TensorView, allocated: Mapping[IterDomain, int]) -> dict[IterDomain, int]:
+    """Carries strides of the allocation axes back to the logical axes; those that no one stride serves are left out."""
+    at, _ = _carried(allocated, [(e, not forward) for e, forward in reversed(on_the_way(t))])
+    return {a: at[a].stride for a in t.logical if a in at}
+
+
+def _carried(
+    strides: Mapping[IterDomain, int], way: Iterable[tuple[IdExpr, bool]]
+) -> tuple[dict[IterDomain, Placed], list[Apart]]:
+    """Strides carried along transforms, each walked from its inputs to its outputs or back, and what is in the way."""
+    at = {a: Placed(a.extent, stride) for a, stride in strides.items()}
     apart: list[Apart] = []
-    for e, forward in on_the_way(t):
+    for e, forward in way:
         match e:
             case Split() if forward:
                 _cut(at, e.source, e.outer, e.inner, e.divides)
@@ -97,7 +111,7 @@ def allocation_strides(t: TensorView) -> AllocationStrides:
             case _:
                 for a in e.inputs if forward else e.outputs:
                     at.pop(a, None)
-    return AllocationStrides({a: at[a] for a in t.allocation.axes if a in at}, tuple(apart))
+    return at, apart
 
 
 def _cut(

@@ -7,31 +7,25 @@ promotion) get their logical index through the axes of that tensor.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
 
-from compiler.analysis.id.graph import Group, IdGraph, transforms_of
+from compiler.analysis.id.graph import GraphStep, Group, transforms_of
 from compiler.analysis.id.group_index import walk
 from compiler.analysis.id.indexing import IndexBound, Indexing
-from compiler.analysis.loops.promoted_nest import PromotedNest, infer_promoted_nest
 from compiler.errors import Unsupported
 from compiler.ir.algebra import Indices, backward, forward
 from compiler.ir.domain import extents, producer_indices
 from compiler.ir.expr import Expr
-from compiler.ir.id_exprs import Resize
+from compiler.ir.id_exprs import Resize, Split
 from compiler.ir.iter_domain import IterDomain, MemoryType
 from compiler.ir.tensor import TensorOp, TensorView
 
 
 @dataclass(frozen=True)
 class GraphIndexing(Indexing):
-    """Index maps of one explicit schedule. `graph`: of the same fusion."""
-
-    graph: IdGraph = field(default_factory=IdGraph)
-
-    @cached_property
-    def nest(self) -> PromotedNest:
-        return infer_promoted_nest(self.sf, self.graph)
+    """Index maps of one explicit schedule."""
 
     def own(self, t: TensorView) -> Indices:
         if t.name not in self._own:
@@ -41,10 +35,24 @@ class GraphIndexing(Indexing):
     def _own_indices(self, t: TensorView) -> Indices:
         loops = self.nest.loop_index(t)
         exprs = t.allocation.exprs if t.allocation is not None and not t.allocation.is_source else ()
-        runs_as = self.nest.runs_as[t.name]
-        if runs_as == self.graph.groups(t.loop):
+        if self._runs_as_its_own(t):
             return forward(backward(loops, t.exprs), exprs)
-        known = {g: loops[a] for g, a in zip(runs_as, t.loop, strict=True)}
+        _, index = self._promoted(t)
+        found = forward({a: index[self.graph.group(a)] for a in t.logical}, t.exprs)
+        pairs = zip(t.loop, self.nest.runs_as[t.name], strict=True)
+        found |= {a: loops[a] for a, g in pairs if g == self.graph.group(a)}
+        return forward(found, exprs)
+
+    def _runs_as_its_own(self, t: TensorView) -> bool:
+        """Whether every loop runs as the tensor's own axis; one of extent one does not run."""
+        pairs = zip(self.nest.runs_as[t.name], t.loop, strict=True)
+        return all(g == self.graph.group(a) or self.graph.size(g).value == a.extent == 1 for g, a in pairs)
+
+    def _promoted(self, t: TensorView) -> tuple[tuple[GraphStep, ...], dict[Group, Expr]]:
+        """The path from the axes that the loops run as to the logical ones, and the index of all on it. Raises
+        Unsupported where none leads there."""
+        loops = self.nest.loop_index(t)
+        known = {g: loops[a] for g, a in zip(self.nest.runs_as[t.name], t.loop, strict=True)}
         known |= {self.graph.group(a): Expr() for a in t.logical if a.is_broadcast or a.extent == 1}
         path, lost = self.graph.path(tuple(known), self.graph.groups(t.logical))
         if lost:
@@ -52,11 +60,7 @@ class GraphIndexing(Indexing):
             raise Unsupported(
                 f"{t.name}: {names} in loops that run as those of other tensors", "Inline it less deeply."
             )
-        index = walk(self.graph, path, known)
-        found = forward({a: index[self.graph.group(a)] for a in t.logical}, t.exprs)
-        pairs = zip(t.loop, runs_as, strict=True)
-        found |= {a: loops[a] for a, g in pairs if g == self.graph.group(a)}
-        return forward(found, exprs)
+        return path, walk(self.graph, path, known)
 
     def read(self, op: TensorOp, name: str) -> Indices:
         key = (op.output, name)
@@ -98,10 +102,19 @@ class GraphIndexing(Indexing):
         padded = (e for e in t.exprs if isinstance(e, Resize) and (e.left > 0 or e.right > 0))
         inside = [IndexBound(own[e.source], e.source.extent, own[e.source].lo < 0) for e in padded]
         found = tuple(dict.fromkeys((*super().bounds(t), *inside)))
-        if self.nest.runs_as[t.name] == self.graph.groups(t.loop):
+        if self._runs_as_its_own(t):
             return found
         past = [IndexBound(own[a], a.extent) for a in t.logical if own[a].hi >= a.extent]
-        return tuple(dict.fromkeys((*found, *past)))
+        return tuple(dict.fromkeys((*found, *past, *self._holes_of_others(t))))
+
+    def _holes_of_others(self, t: TensorView) -> Iterator[IndexBound]:
+        """The bounds of splits of other tensors that the loops of this one run as: a hole of theirs is one of its."""
+        path, index = self._promoted(t)
+        for step in path:
+            (whole, *more), e = step.targets, step.expr.example
+            extent = self.graph.size(whole).value
+            if not more and isinstance(e, Split) and not e.divides and index[whole].hi >= extent:
+                yield IndexBound(index[whole], extent)
 
     @cached_property
     def register_loops(self) -> frozenset[str]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from compiler.analysis.id.graph import IdGraph
 from compiler.analysis.loops.loop_nest import LANE, LoopNest, infer_loop_nest
 from compiler.analysis.memory.allocation import layout_of
 from compiler.ir.algebra import Indices, backward, forward
@@ -35,16 +36,17 @@ class IndexBound:
 
 @dataclass(frozen=True)
 class Indexing:
-    """Index maps of one scheduled fusion; computed on demand and kept."""
+    """Index maps of one scheduled fusion; computed on demand and kept. `graph`: of the same fusion."""
 
     sf: ScheduledFusion
+    graph: IdGraph
     _own: dict[str, Indices] = field(default_factory=dict)
     _read: dict[tuple[str, str], Indices] = field(default_factory=dict)
     _offset: dict[tuple[str, str], Expr] = field(default_factory=dict)
 
     @cached_property
     def nest(self) -> LoopNest:
-        return infer_loop_nest(self.sf)
+        return infer_loop_nest(self.sf, self.graph)
 
     @property
     def register_loops(self) -> frozenset[str]:

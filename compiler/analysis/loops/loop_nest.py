@@ -1,17 +1,25 @@
-"""Which loops of which tensors are one loop, and how large blocks and grid are."""
+"""Which loops of which tensors are one loop, and how large blocks and grid are.
+
+The loops left of a tensor's compute position are its consumers' (nvFuser, inlining). Schedulers write loops that
+correspond position by position; explicit schedules need not. A tensor inlined below a broadcast shares its consumer's
+wider loop and runs as that one (nvFuser, loop promotion), and stands inside those of the consumer's loops that it has
+no part in.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
+from compiler.analysis.id.graph import Group, IdGraph
+from compiler.analysis.loops.axes import Loop, LoopMap, loop_map
+from compiler.analysis.sync.sync import promotions
 from compiler.errors import Unsupported
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.expr import Expr, Var, var
-from compiler.ir.id_exprs import Shift
 from compiler.ir.iter_domain import IterDomain, ParallelType
 from compiler.ir.ops import REDUCTIONS
 from compiler.ir.tensor import TensorView
+from compiler.schedule.inline import compute_position
 
 BUILTIN = {
     ParallelType.BIDX: "bx",
@@ -38,30 +46,33 @@ class LoopNest:
     """Loop groups of a scheduled fusion.
 
     `group[tensor]` has one entry an axis: the number of the loop that carries it, or None where no loop statement does.
-    `dims`: extent of every block and thread dimension in use. `rows`: extents of loops that broadcast axes of shifted
-    tensors run as.
+    `dims`: extent of every block and thread dimension in use. `runs_as`: the group of axes that each loop of a tensor
+    runs as, `extents` its extent. `paths`: by tensor, the loops around the op that makes it, its consumers' among
+    them; `depths`: how many of these are shared with consumers. `varying`: axes along whose loops
+    elements differ, of this tensor or of one that shares the loop. `beside`: by number, loops that other tensors have
+    on threads, and their index there.
     """
 
     group: dict[str, tuple[int | None, ...]]
     dims: dict[ParallelType, int]
-    rows: dict[tuple[str, int], int] = field(default_factory=dict, kw_only=True)
-
-    @property
-    def beside(self) -> dict[int, Expr]:
-        """By number: loops that other tensors have on threads, and their index there."""
-        return {}
+    runs_as: dict[str, tuple[Group, ...]]
+    extents: dict[str, tuple[int, ...]]
+    paths: dict[str, tuple[int, ...]]
+    depths: dict[str, int]
+    varying: frozenset[Loop]
+    beside: dict[int, Expr]
 
     def path(self, t: TensorView) -> tuple[int, ...]:
         """Loop numbers around the op that makes `t`, outermost first."""
-        return tuple(g for g in self.group[t.name] if g is not None)
+        return self.paths[t.name]
 
     def depth(self, t: TensorView) -> int:
         """Number of loops shared with the consumers of `t`."""
-        return sum(g is not None for g in self.group[t.name][: t.compute_at])
+        return self.depths[t.name]
 
     def extent(self, t: TensorView, position: int) -> int:
         """How often a loop axis of `t` runs."""
-        return self.rows.get((t.name, position), t.loop[position].extent)
+        return self.extents[t.name][position]
 
     def carried(self, t: TensorView, loop: int) -> tuple[int, ParallelType] | None:
         """Extent and type of the axis of `t` that loop number `loop` carries; None where it has none of its own."""
@@ -71,7 +82,8 @@ class LoopNest:
     def extent_on(self, t: TensorView, type_: ParallelType) -> int | None:
         """Extent of `t` on a block or thread dimension, None where nothing of it varies along that."""
         pairs = enumerate(zip(t.loop, t.types, strict=True))
-        return next((self.extent(t, i) for i, (a, p) in pairs if p is type_ and not a.is_broadcast), None)
+        found = (i for i, (_, p) in pairs if p is type_ and (t.name, i) in self.varying)
+        return next((self.extent(t, i) for i in found), None)
 
     def variable(self, t: TensorView, position: int) -> Expr:
         """Index of a loop axis. Bulk axes and broadcast axes that no loop carries stand at 0."""
@@ -79,11 +91,11 @@ class LoopNest:
         group = self.group[t.name][position]
         if group is not None:
             return var(Var(f"k{group}", extent))
+        if extent == 1:
+            return Expr()
         if type_ in BUILTIN:
             return var(Var(BUILTIN[type_], extent))
-        if type_ is ParallelType.VECTORIZE:
-            return var(Var(LANE, extent))
-        return Expr()
+        return var(Var(LANE, extent)) if type_ is ParallelType.VECTORIZE else Expr()
 
     def loop_index(self, t: TensorView) -> dict[IterDomain, Expr]:
         return {axis: self.variable(t, i) for i, axis in enumerate(t.loop)}
@@ -103,56 +115,81 @@ class LoopNest:
         return x, y, z
 
 
-def infer_loop_nest(sf: ScheduledFusion) -> LoopNest:
-    """Loop groups by compute-at: the first `compute_at` axes of a tensor are its consumers' (nvFuser, inlining).
+def infer_loop_nest(sf: ScheduledFusion, graph: IdGraph) -> LoopNest:
+    """The loops of a scheduled fusion whose axes have the types of their loops; `graph` is of the same fusion.
 
     A loop statement carries a serial or unrolled axis, and a broadcast one where that is one with an axis of elements:
-    all that share the loop stand in it. Positions must correspond (`legality.structure` checks that first). Raises
-    Unsupported where a reduction would be folded again in every turn of a loop that it does not vary along.
+    all that share the loop stand in it. Raises Unsupported where a reduction would be folded again in every turn of a
+    loop that it does not vary along, and where inlining asks for one loop in two places.
     """
-    parent: dict[tuple[str, int], tuple[str, int]] = {}
-
-    def find(key: tuple[str, int]) -> tuple[str, int]:
-        while key in parent:
-            key = parent[key]
-        return key
-
-    for t in sf.tensors:
-        for op in sf.consumers(t.name):
-            for i in range(t.compute_at):
-                a, b = find((t.name, i)), find((op.output, i))
-                if a != b:
-                    parent[a] = b
-    varying = {find((t.name, i)) for t in sf.tensors for i, a in enumerate(t.loop) if not a.is_broadcast}
-    rows = _rows(sf, find)
-    numbers: dict[tuple[str, int], int] = {}
+    loops = loop_map(sf)
+    runs_as = {name: tuple(groups) for name, groups in promotions(sf, graph).items()}
+    varying = _varying(sf, loops)
+    numbers: dict[Loop, int] = {}
     group: dict[str, tuple[int | None, ...]] = {}
+    extents: dict[str, tuple[int, ...]] = {}
     dims: dict[ParallelType, int] = {}
     for op in sf.ops:
         t = sf.tensor(op.output)
+        extents[t.name] = tuple(graph.size(g).value for g in runs_as[t.name])
         entry: list[int | None] = []
         for i, (axis, type_) in enumerate(zip(t.loop, t.types, strict=True)):
-            if type_ in BUILTIN:
-                dims[type_] = max(dims.get(type_, 1), axis.extent)
-            root = find((t.name, i))
-            carried = type_.is_loop and rows.get((t.name, i), axis.extent) > 1 and root in varying
-            if carried and axis.is_broadcast and i >= t.compute_at and op.kind in REDUCTIONS:
+            varies = (t.name, i) in varying
+            if type_ in BUILTIN and varies:
+                dims[type_] = max(dims.get(type_, 1), extents[t.name][i])
+            carried = type_.is_loop and extents[t.name][i] > 1 and varies
+            if carried and axis.is_broadcast and i >= compute_position(t) and op.kind in REDUCTIONS:
                 raise Unsupported(
                     f"an inlining that folds {t.name} again in the loop of {axis}", "Inline it there too."
                 )
-            entry.append(numbers.setdefault(root, len(numbers)) if carried else None)
+            entry.append(numbers.setdefault(loops.loop(t.name, i), len(numbers)) if carried else None)
         group[t.name] = tuple(entry)
-    return LoopNest(group, dims, rows=rows)
+    members = loops.shared()
+    beside: dict[int, Expr] = {}
+    for root, number in numbers.items():
+        for name, i in members.get(root, ()):
+            type_ = sf.tensor(name).types[i]
+            if type_.is_thread and name in extents:
+                beside[number] = var(Var(BUILTIN[type_], extents[name][i]))
+    paths = _paths(sf, group)
+    depths = {t: _depth(sf.tensor(t), group[t], paths[t]) for t in group}
+    return LoopNest(group, dims, runs_as, extents, paths, depths, varying, beside)
 
 
-def _rows(sf: ScheduledFusion, find: Callable[[tuple[str, int]], tuple[str, int]]) -> dict[tuple[str, int], int]:
-    """Extents of the loops that broadcast axes of shifted tensors share with their consumers: which row it is decides
-    where in a run an element lies, also of what all rows read."""
-    extents: dict[tuple[str, int], int] = {}
-    for t in sf.tensors:
-        for i, axis in enumerate(t.loop):
-            root = find((t.name, i))
-            extents[root] = max(extents.get(root, 1), axis.extent)
-    shifted = (t for t in sf.tensors if any(isinstance(e, Shift) for e in t.exprs))
-    places = ((t, i) for t in shifted for i in range(t.compute_at) if t.loop[i].is_broadcast)
-    return {(t.name, i): extents[find((t.name, i))] for t, i in places}
+def _varying(sf: ScheduledFusion, loops: LoopMap) -> frozenset[Loop]:
+    """The axes that are no broadcast ones, and those that share a loop with one of them."""
+    axes = [(t.name, i, a) for t in sf.tensors for i, a in enumerate(t.loop)]
+    found = {loops.loop(name, i) for name, i, a in axes if not a.is_broadcast}
+    return frozenset((name, i) for name, i, _ in axes if loops.loop(name, i) in found)
+
+
+def _paths(sf: ScheduledFusion, group: dict[str, tuple[int | None, ...]]) -> dict[str, tuple[int, ...]]:
+    """Loops around each op, outermost first: those of a consumer up to the last that both share, then its own."""
+    paths: dict[str, tuple[int, ...]] = {}
+    for op in reversed(sf.ops):
+        t = sf.tensor(op.output)
+        own = [g for g in group[t.name] if g is not None]
+        shared = {g for i, g in enumerate(group[t.name]) if g is not None and i < compute_position(t)}
+        prefix: tuple[int, ...] = ()
+        for user in sf.consumers(t.name):
+            around = paths[user.output]
+            last = max((k for k, g in enumerate(around) if g in shared), default=-1)
+            prefix = max(prefix, around[: last + 1], key=len)
+        paths[t.name] = (*prefix, *(g for g in own if g not in prefix))
+    _expect_one_place(paths)
+    return paths
+
+
+def _expect_one_place(paths: dict[str, tuple[int, ...]]) -> None:
+    """Raises Unsupported where a loop would stand inside different loops."""
+    outside: dict[int, tuple[int, ...]] = {}
+    for name, path in paths.items():
+        for k, g in enumerate(path):
+            if outside.setdefault(g, path[:k]) != path[:k]:
+                raise Unsupported(f"an inlining that puts a loop of {name} in two places", "Inline it less deeply.")
+
+
+def _depth(t: TensorView, own: tuple[int | None, ...], path: tuple[int, ...]) -> int:
+    """Loops of the path up to the last that lies left of the compute-at position."""
+    kept = {g for g in own[: t.compute_at] if g is not None}
+    return max((k + 1 for k, g in enumerate(path) if g in kept), default=0)

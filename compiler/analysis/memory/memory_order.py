@@ -25,18 +25,29 @@ def is_honoured(sf: ScheduledFusion, t: TensorView) -> bool:
 
     In shared memory it is only if a swizzle leads to it, one of its axes is Bulk, it is a permutation of the loop
     domain, or a bulk copy stores from it (nvFuser, memory order); and if a shift leads from it to the loops, whose
-    holes are no elements. Axes count as loops through transforms that change nothing.
+    holes are no elements. Axes count as loops through transforms that change nothing, and as Bulk where all that was
+    made of them is: how a tile is transformed is ignored (nvFuser, TMA: "Step 4: schedule the shared memory tensor").
     """
     if t.allocation is None or t.memory is not MemoryType.SHARED:
         return t.memory is MemoryType.GLOBAL
     loops = [loop_of(t, a) for a in t.allocation.axes]
     return (
         (len(loops) == len(t.loop) and set(loops) == set(range(len(t.loop))))
-        or any(i is not None and t.types[i] is ParallelType.BULK for i in loops)
+        or not _bulk_axes(t).isdisjoint(t.allocation.axes)
         or any(op.via.is_bulk for op in sf.consumers(t.name))
         or is_swizzled(t)
         or is_shifted(t)
     )
+
+
+def _bulk_axes(t: TensorView) -> set[IterDomain]:
+    """The axes of a tensor of which all that was made is Bulk; axes of extent one make nothing."""
+    bulk = {a for a, type_ in zip(t.loop, t.types, strict=True) if type_ is ParallelType.BULK}
+    for e in reversed(t.exprs):
+        made = [a for a in e.outputs if not a.is_trivial]
+        if made and bulk.issuperset(made):
+            bulk.update(e.inputs)
+    return bulk
 
 
 def is_shifted(t: TensorView) -> bool:

@@ -7,19 +7,21 @@ nothing, and places that a split rounds up to are allocated like others.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 
 from compiler.analysis.id.graph import IdGraph
 from compiler.analysis.loops.axes import LoopMap
 from compiler.analysis.memory.memory_order import is_honoured, is_shifted
+from compiler.analysis.memory.swizzle import repeat_bytes
 from compiler.analysis.sync.circular_buffer import barriers_of, circular_buffers
-from compiler.arch import BARRIER_BYTES, BULK_SMEM_ALIGN
+from compiler.arch import BARRIER_BYTES
 from compiler.ir.domain import ScheduledFusion
-from compiler.ir.id_exprs import Merge, Split, Swizzle
+from compiler.ir.id_exprs import Merge, Split
 from compiler.ir.iter_domain import IterDomain, MemoryType, ParallelType
 from compiler.ir.size import Size
-from compiler.ir.tensor import BufferKind, CopyVia, TensorView
+from compiler.ir.tensor import BufferKind, TensorView
 from compiler.ir.trivial import loop_of
 
 
@@ -85,9 +87,13 @@ class SharedBytes:
         return f"({end} + {BARRIER_BYTES - 1}) // {BARRIER_BYTES} * {BARRIER_BYTES} + {BARRIER_BYTES * self.barriers}"
 
 
-def shared_bytes(sf: ScheduledFusion, graph: IdGraph, loops: LoopMap) -> SharedBytes:
-    """The shared memory of a scheduled fusion whose axes have the types of their loops."""
-    found = [_shared_tensor(sf, graph, t) for t in sf.tensors if t.memory is MemoryType.SHARED]
+def shared_bytes(
+    sf: ScheduledFusion, graph: IdGraph, loops: LoopMap, swizzle_span: Callable[[str], int]
+) -> SharedBytes:
+    """The shared memory of a scheduled fusion whose axes have the types of their loops. `swizzle_span`: bytes by which
+    copies swizzle a tensor; its address is a multiple of those after which the pattern repeats."""
+    shared = (t for t in sf.tensors if t.memory is MemoryType.SHARED)
+    found = [_shared_tensor(sf, graph, t, repeat_bytes(swizzle_span(t.name))) for t in shared]
     return SharedBytes(tuple(sorted(found, key=lambda t: -t.align)), _barriers(sf, loops))
 
 
@@ -108,18 +114,8 @@ def allocated_loop_axes(t: TensorView) -> tuple[IterDomain, ...]:
     return tuple(a for i, a in enumerate(t.loop) if not _adds_nothing(t, a) and _is_kept(t.memory, t.types[i], i < at))
 
 
-def swizzle_alignment(t: TensorView) -> int:
-    """Bytes to which the tensor's address is a multiple, by the swizzle of its memory order: the pattern repeats every
-    8 rows of the span that it permutes (PTX ISA, 5.5; nvFuser, memory order)."""
-    exprs = (*t.exprs, *(t.allocation.exprs if t.allocation is not None else ()))
-    rows = next((e.x.extent for e in exprs if isinstance(e, Swizzle)), 1)
-    return BULK_SMEM_ALIGN * rows if rows in (2, 4, 8) else BULK_SMEM_ALIGN
-
-
-def _shared_tensor(sf: ScheduledFusion, graph: IdGraph, t: TensorView) -> SharedTensor:
+def _shared_tensor(sf: ScheduledFusion, graph: IdGraph, t: TensorView, align: int) -> SharedTensor:
     stages = t.circular.stages if t.circular is not None else 1
-    moved = [op.via for op in (sf.producer(t.name), *sf.consumers(t.name)) if op is not None]
-    align = swizzle_alignment(t) if CopyVia.TMA in moved else BULK_SMEM_ALIGN
     if not is_honoured(sf, t):
         extents = tuple(a.size for a in allocated_loop_axes(t))
         return SharedTensor(t.name, extents, t.dtype.nbits, stages, align)

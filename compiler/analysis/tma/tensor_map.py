@@ -9,7 +9,7 @@ from math import prod
 from compiler.analysis.id.graph import GraphStep, Group, IdGraph
 from compiler.analysis.id.group_index import walk
 from compiler.analysis.tma.collapse import RawDim, collapse
-from compiler.analysis.tma.domain import TmaGlobalView, copy_name, infer_domain
+from compiler.analysis.tma.domain import TmaGlobalView, copy_name, infer_domain, loop_groups
 from compiler.analysis.tma.fttc import Correctness, box_correctness, loop_correctness, weakest
 from compiler.analysis.tma.roles import Piece, size_of
 from compiler.arch import SWIZZLE_CHUNK_BYTES, SWIZZLE_SPANS
@@ -79,7 +79,7 @@ class TensorMapCopy:
 def infer_tensor_map(sf: ScheduledFusion, graph: IdGraph, op: TensorOp) -> TensorMapCopy:
     """The tensor map of `op` (via tma)."""
     domain = infer_domain(sf, graph, op)
-    swizzle = swizzle_span(domain.shared_tensor)
+    swizzle = _swizzle_span(graph, domain.shared_tensor, sf.tensor(op.output))
     dims: tuple[MapDim, ...] | None = None
     correctness: Correctness | None = None
     view = domain.view
@@ -128,9 +128,13 @@ def _flat(graph: IdGraph, piece: Piece, index: Mapping[Group, Expr]) -> Expr:
     return flat
 
 
-def swizzle_span(shared: TensorView) -> int:
-    """Bytes of the mode that the first swizzle between logical and allocation axes stands for: 16 for each place of its
-    x (nvFuser, TMA inference: swizzle); 0 without one, or with one that no mode is."""
+def _swizzle_span(graph: IdGraph, shared: TensorView, consumer: TensorView) -> int:
+    """Bytes of the mode that the first swizzle of the tile between logical and allocation axes stands for: 16 for each
+    place of its x (nvFuser, TMA inference: swizzle); 0 without one, or with one that no mode is.
+
+    A swizzle of what chooses a tile says only which tile is whose (nvFuser, TMA: "Step 5: schedule the consumer
+    tensor").
+    """
     exprs = shared.exprs
     wanted: set[IterDomain] = set(shared.loop)
     if shared.allocation is not None:
@@ -141,9 +145,15 @@ def swizzle_span(shared: TensorView) -> int:
     for e in reversed(exprs):
         if any(a in wanted for a in e.outputs):
             wanted.update(e.inputs)
-            if isinstance(e, Swizzle):
+            if isinstance(e, Swizzle) and not _chooses_a_tile(graph, consumer, e):
                 found = e.x.extent * SWIZZLE_CHUNK_BYTES
     return found if found in SWIZZLE_SPANS else 0
+
+
+def _chooses_a_tile(graph: IdGraph, consumer: TensorView, e: Swizzle) -> bool:
+    """Whether both axes of a swizzle follow from the loops that choose a tile, so that each has one index in it."""
+    _, others = loop_groups(graph, consumer)
+    return not graph.path(others, graph.groups(e.inputs))[1]
 
 
 @remembered(64)

@@ -10,11 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from compiler.emulate.launch import Bytes
+from compiler.emulate.memory.region import POISON
 from compiler.emulate.spec.elements import ELEMENTS, Array, SpecElement
 from compiler.emulate.spec.fields import Node
-
-POISON = 0xA5
-"""Every byte of memory that nobody has written: a value that strikes the eye, whatever the type."""
 
 INITS = ("random", "arange", "zeros", "ones", "poison")
 """The values of `init` that are words."""

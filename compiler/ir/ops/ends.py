@@ -45,9 +45,9 @@ def lowest_at(where: float, bottom: float) -> Ends:
     def ends(f: Callable[..., Array], operands: Sequence[Pair], xp: Any) -> Pair:
         ((low, high),) = operands
         at_low, at_high = f(low), f(high)
-        lower = xp.minimum(at_low, at_high)
+        lower = _lesser(at_low, at_high, xp)
         inside = (low < where) & (high > where)
-        return xp.where(inside, xp.full_like(lower, bottom * _FURTHER), lower), xp.maximum(at_low, at_high)
+        return xp.where(inside, xp.full_like(lower, bottom * _FURTHER), lower), _greater(at_low, at_high, xp)
 
     return ends
 
@@ -118,8 +118,18 @@ def below(f: Callable[..., Array], operands: Sequence[Pair], xp: Any) -> Pair:
 def _hull(corners: Sequence[Array], xp: Any) -> Pair:
     low = high = corners[0]
     for corner in corners[1:]:
-        low, high = xp.minimum(low, corner), xp.maximum(high, corner)
+        low, high = _lesser(low, corner, xp), _greater(high, corner, xp)
     return low, high
+
+
+def _lesser(a: Array, b: Array, xp: Any) -> Array:
+    """The lesser of two, of zeros the negative one: which of them `minimum` gives is not said."""
+    return xp.where(a == b, xp.where(xp.signbit(a), a, b), xp.minimum(a, b))
+
+
+def _greater(a: Array, b: Array, xp: Any) -> Array:
+    """The greater of two, of zeros the positive one."""
+    return xp.where(a == b, xp.where(xp.signbit(a), b, a), xp.maximum(a, b))
 
 
 def _sum(x: Array, y: Array, outward: float, xp: Any) -> Array:

@@ -94,6 +94,7 @@ def _load(artifact: KernelArtifact, device: int) -> Any:
         raise NoDevice(
             f"device {device} (compute capability {have}) cannot run code built for {artifact.arch}",
             "Tune the fusion for this card, or call the kernel on the card it was tuned for.",
+            is_absent=True,
         )
     if status.name in _DAMAGED:
         raise InvalidKernel("cubin", f"the driver cannot read it ({status.name})", "Tune the fusion again.")

@@ -286,7 +286,7 @@ class SpaceRequest(Wire):
 MAX_CASES = 256
 """Explicit schedules of one POST /v1/schedules/check."""
 
-ArchName = Literal["sm_80", "sm_90a", "sm_100a", "sm_120a"]
+ArchName = Literal["sm_80", "sm_90a", "sm_100a", "sm_103a", "sm_120a"]
 """A compile target (compiler.arch has their limits)."""
 
 

@@ -12,10 +12,10 @@ from compiler.emulate.launch import Completion, EmulatedOutcome, EmulatedTensor,
 from compiler.emulate.ptx.module import Module
 from compiler.emulate.report import EmulatorFault, FaultKind
 from compiler.emulate.run import emulate
+from compiler.emulated_runs.launching import element_bytes, input_tensor, launches_of, output_tensor, written_by
 from compiler.errors import Unsupported
 from compiler.ir.fusion import Fusion
 from fusetune.wire.artifact import KernelArtifact
-from search.proof.emulated.launching import element_bytes, input_tensor, launches_of, output_tensor, written_by
 from search.proof.verify.arrays import Array, NumpyArrays
 from search.proof.verify.compare import compare, differing, first_fault
 from search.proof.verify.expected import Expected, expect

@@ -18,7 +18,6 @@ from compiler.ir.ops import FOLDS
 from compiler.ir.touched import read_elements
 from compiler.pipeline import Generated, GeneratedLaunch
 from fusetune.wire.artifact import KernelArtifact
-from search.proof.emulated.launching import storage_bytes
 from search.proof.emulated.running import ARRAYS, fault_of, options, too_long, wrong_elements
 from search.proof.emulated.touched import Pool, TouchedLaunch, prepared
 from search.proof.small.tiling import Tiling, tilings
@@ -106,7 +105,7 @@ def _run_launch(
     launch = made.launches[number]
     fusion = launch.trace.fusion
     values = [fusion.value(name) for name in (*fusion.inputs, *fusion.outputs)]
-    if sum(map(storage_bytes, values)) > MOST_BYTES:
+    if sum(v.storage_bytes for v in values) > MOST_BYTES:
         raise Unsupported(f"emulating a kernel over more than {MOST_BYTES >> 30} GiB", "Verify it on a GPU.")
     tilings = _tilings(launch)
     blocks = _blocks(launch, next(iter(tilings.values()), None))
@@ -152,7 +151,7 @@ class _Run:
         compared = False
         for position, name in enumerate(fusion.outputs):
             value, known = fusion.value(name), own.names[len(fusion.inputs) + position]
-            written = outcome.written[known][: storage_bytes(value)]
+            written = outcome.written[known][: value.storage_bytes]
             wanted = self.tilings[name].elements(self.blocks) if name in self.tilings else None
             if fault := _out_of_place(written, wanted, value):
                 return Served(f"output {position}: {fault}", self.blocks)

@@ -11,10 +11,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from compiler.emulate.launch import Bytes, EmulatedTensor, Launch
+from compiler.emulate.memory.region import POISON
+from compiler.emulated_runs.launching import Fill, input_tensor, launches_of, output_tensor
 from compiler.ir.fusion import Fusion, Value
 from compiler.pipeline import Generated
 from fusetune.wire.artifact import KernelArtifact
-from search.proof.emulated.launching import POISON, Fill, input_tensor, launches_of, output_tensor, storage_bytes
 from search.proof.emulated.running import ARRAYS
 from search.proof.verify.arrays import Array
 from search.proof.verify.inputs import RANDOM, make_inputs
@@ -53,7 +54,7 @@ def _made_when_touched(value: Value, pool: Pool | None) -> EmulatedTensor:
     """An input whose elements are those of `pool`; without one, an output."""
     if pool is None:
         return output_tensor(value, _poison)
-    return input_tensor(value, np.zeros(storage_bytes(value), np.uint8), pool.fill(value))
+    return input_tensor(value, np.zeros(value.storage_bytes, np.uint8), pool.fill(value))
 
 
 def _poison(start: int, stop: int) -> Bytes:

@@ -226,11 +226,6 @@ def _known(dtype: DType) -> DType:
     return dtype
 
 
-def storage_elems(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:
-    """Elements from the first to the last that a strided tensor reaches."""
-    return 1 + sum((extent - 1) * stride for extent, stride in zip(shape, strides, strict=True))
-
-
 def elems_of(shape: tuple[int, ...]) -> int:
     """Elements of a tensor."""
     return math.prod(shape)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from search.proof.verify.arrays import Array, Arrays, elems_of, storage_elems
+from compiler.ir.fusion import storage_elems
+from search.proof.verify.arrays import Array, Arrays, elems_of
 from search.proof.verify.expected import Expected
 from search.proof.verify.zones import POISONS
 

@@ -28,7 +28,7 @@ from compiler.dtypes import DType
 from compiler.ir.fusion import Fusion, Literal, Value
 from compiler.ir.ops import CARRIES, COMPARE, EXTREMES, FOLDS, OpKind, Zero
 from compiler.reference import FLOAT_FORMATS
-from search.proof.verify.arrays import Array, Arrays, storage_elems
+from search.proof.verify.arrays import Array, Arrays
 from search.proof.verify.integers import bools, compared, integers, lone_elements, moved_integers
 
 RANDOM = "random"
@@ -78,7 +78,7 @@ def make_inputs(fusion: Fusion, name: str, arrays: Arrays) -> list[Array]:
     """
     storages = []
     for position, value in enumerate(fusion.value(n) for n in fusion.inputs):
-        elems = storage_elems(value.shape, value.strides)
+        elems = value.storage_elems
         seed = (*ALL_SETS, *FOLDED_SETS, *LONE).index(name) * 1000 + position
         storages.append(arrays.store(_values(fusion, value, name, elems, seed, arrays), value.dtype))
     return storages

@@ -134,7 +134,8 @@ class Intervals:
             return self._in_range(value, low, high, (low >= -limit) & (high < limit))
         if x.is_known:
             return Bounded(value)
-        return self._unwrapped(value, *self.ends(x), target)
+        low, high = (self._wide(end) for end in self.ends(x))  # sums of bools would be bools
+        return self._unwrapped(value, low, high, target)
 
     def pointwise(self, op: Op, operands: Sequence[Bounded | Literal], dtype: DType) -> Bounded:
         kind = op.kind

@@ -10,15 +10,9 @@ from __future__ import annotations
 from math import gcd
 
 from compiler.arch import MAX_WORD_BYTES, WARP_THREADS
+from search.space.groups import LEAST_WORD_ELEMS, widest_word
 from search.space.schedulers.iteration_space import IterationSpace, Operand
 from search.space.schedulers.row_shape import Phase
-
-IN_WORDS = "in_words"
-"""The value of the knob `rows_begin` that shifts rows as well, and loads what begins at other phases than what vectors
-are aligned to in words that straddle two aligned ones."""
-
-LEAST_ELEMS = 4
-"""Elements of such a word: two loads bring it, of fewer as many as element by element."""
 
 EVEN_THREADS = 2
 """Numbers of threads beside powers of two that are tried."""
@@ -32,11 +26,11 @@ def phase_of(space: IterationSpace, elems: int) -> Phase | None:
     cannot be so. Strides are by group of the space."""
     last = len(space.sizes) - 1
     operand = reference(space)
-    if not last or operand is None or space.lanes(operand, "2d", elems) == _widest(operand, elems):
+    if not last or operand is None or space.lanes(operand, "2d", elems) == widest_word(operand.nbytes, elems):
         return None
     strides = tuple((g, space.stride(operand, g)) for g in range(last) if space.stride(operand, g) % elems)
     phase = Phase(elems, operand.start % elems, strides)
-    return phase if lanes_along(space, operand, phase, elems) == _widest(operand, elems) else None
+    return phase if lanes_along(space, operand, phase, elems) == widest_word(operand.nbytes, elems) else None
 
 
 def reference(space: IterationSpace) -> Operand | None:
@@ -59,7 +53,7 @@ def straddles(space: IterationSpace, operand: Operand, phase: Phase) -> bool:
     """True if an input may be loaded in words that straddle two aligned ones: its rows are runs of neighbours, no bound
     of a view cuts them, and vectors are not aligned."""
     elems, last = phase.modulus, len(space.sizes) - 1
-    able = LEAST_ELEMS <= elems <= MAX_WORD_BYTES // operand.nbytes and not operand.is_output
+    able = LEAST_WORD_ELEMS <= elems <= MAX_WORD_BYTES // operand.nbytes and not operand.is_output
     is_run = operand.is_affine and space.stride(operand, last) == 1 and not operand.run
     return able and is_run and lanes_along(space, operand, phase, elems) < elems
 
@@ -80,10 +74,6 @@ def even_threads(space: IterationSpace, elems: int) -> tuple[int, ...]:
         if t & (t - 1) and t < vectors + WARP_THREADS
     ]
     return tuple(sorted(sorted(able, key=lambda t: (-vectors % t, -t))[:EVEN_THREADS]))
-
-
-def _widest(operand: Operand, elems: int) -> int:
-    return min(elems, MAX_WORD_BYTES // operand.nbytes)
 
 
 def _is_run(space: IterationSpace, o: Operand) -> bool:

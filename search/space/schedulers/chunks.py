@@ -22,14 +22,14 @@ from compiler.errors import Unsupported
 from compiler.ir.fusion import Fusion
 from compiler.ir.iter_domain import MemoryType, ParallelType
 from compiler.ir.ops import VIEWS
-from compiler.ir.tensor import CopyVia
 from compiler.schedule import steps
 from compiler.schedule.start import start
 from compiler.schedule.trace import ScheduleTrace
-from search.space.schedulers.builder import TraceBuilder
+from search.space.builder import TraceBuilder
+from search.space.groups import MATH, PAD, is_run, set_cache, stage
 from search.space.schedulers.chunks_facts import ChunkSource, ChunkSpace, chunk_space
-from search.space.schedulers.chunks_space import BULK, PAD, chunks_space
-from search.space.schedulers.pointwise_body import MATH, inline_body, is_packed_cast, set_cache
+from search.space.schedulers.chunks_space import chunks_space
+from search.space.schedulers.pointwise_body import inline_body, is_packed_cast
 from search.space.space import Space
 
 P = ParallelType
@@ -78,10 +78,10 @@ class _ChunksTrace:
 
     def build(self) -> ScheduleTrace:
         b, p = self.b, self.point
-        shared = {f"{source.name}_s": source for source in self.found.sources}
-        via = CopyVia.BULK1D if p["load"] == BULK else CopyVia.CP_ASYNC
-        for tile, source in shared.items():
-            b.do(steps.CacheInput(source.name, tile, MemoryType.SHARED, via))
+        shared: dict[str, ChunkSource] = {}
+        for source in self.found.sources:
+            tile = stage(b, source.name, p["load"])
+            shared[tile] = source
             if not source.is_view:
                 b.do(steps.CacheInput(tile, f"{source.name}_r", MemoryType.LOCAL))
         beside = self.load_beside()
@@ -95,7 +95,8 @@ class _ChunksTrace:
         from_last.sort(key=lambda name: 1 < beside.get(name, vector) < vector)
         b.alike(from_last, self.to_threads)
         in_words = b.split_words(beside, vector)
-        self.tile_copies(shared)
+        for tile, source in shared.items():
+            self.tile_copy(tile, source)
         b.parallelize_alike(from_last, [P.BIDX, P.TIDX, P.UNROLL, P.UNROLL, P.UNROLL])
         b.vectorize_words(in_words)
         moved = [name for name in threaded if name in beside or name in outputs or is_packed_cast(b, name)]
@@ -131,12 +132,6 @@ class _ChunksTrace:
         b.split(tv, 2, p["threads"])
         b.reorder(tv, [0, 3, 2, 1, 4])
 
-    def tile_copies(self, shared: Mapping[str, ChunkSource]) -> None:
-        """[tile, run] or, copied by threads, [tile, thread, turn, word]: the tile as it lies in memory, or its rows
-        longer by a word."""
-        for tile, source in shared.items():
-            self.tile_copy(tile, source)
-
     def tile_copy(self, tv: str, source: ChunkSource) -> None:
         """[tile, run] or, copied by threads, [tile, thread, turn, word]: the tile as it lies in memory, or its rows
         longer by a word."""
@@ -151,7 +146,7 @@ class _ChunksTrace:
         b.merge(tv, 1, axes - 1)
         if p["layout"] != PAD:
             b.do(steps.SetAllocationDomain(tv, (0, 1)))
-        if p["load"] == BULK:
+        if is_run(p["load"]):
             b.parallelize(tv, [P.BIDX, P.BULK])
             return
         b.split(tv, 1, p["load_vector"])

@@ -17,7 +17,7 @@ from compiler.arch import BANK_BYTES, BULK_BYTES, MAX_WORD_BYTES, WARP_THREADS, 
 from compiler.ir.domain import ScheduledFusion, extents
 from compiler.ir.ops import VIEWS, OpKind
 from compiler.ir.tensor import TensorOp, TensorView
-from search.space.schedulers.copy_paths import copies_by
+from search.space.groups import copies_by
 from search.space.schedulers.iteration_space import IterationSpace, Operand, iteration_space
 from search.space.schedulers.transposed_space import view_strides
 

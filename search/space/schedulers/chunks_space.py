@@ -12,18 +12,27 @@ from compiler.arch import BULK_BYTES, Arch
 from compiler.ir.fusion import Fusion
 from compiler.schedule.start import start
 from search.space.constraints import Constraint, measured
+from search.space.groups import (
+    BULK,
+    CP_ASYNC,
+    NO_LAYOUT,
+    PAD,
+    SMEM_SLACK_BYTES,
+    STREAMING,
+    hint_knob,
+    is_copied,
+    is_run,
+    load_knob,
+    math_knob,
+    words_of_their_own,
+)
 from search.space.knobs import Knob
 from search.space.schedulers.chunks_facts import LEAST_BLOCKS, STEPS, ChunksFacts, ChunkSpace, chunk_space
-from search.space.schedulers.copy_paths import CP_ASYNC
-from search.space.schedulers.flat_space import SMEM_SLACK_BYTES
 from search.space.schedulers.flat_worthwhile import MAX_REGISTER_BYTES, MIN_WORD_BYTES
-from search.space.schedulers.pointwise_body import math_knob
 from search.space.schedulers.tile2d_worthwhile import LEAST_TILE_BYTES
 from search.space.space import Space
 
-BULK = "bulk"
-
-PLAIN, PAD = LAYOUTS = ("none", "pad")
+LAYOUTS = (NO_LAYOUT, PAD)
 """How a tile lies in shared memory: as in memory, or with rows longer by what a thread copies at a time, and by a bank
 at least. Neighbours of a column then lie in banks of their own, or in more of them."""
 
@@ -38,21 +47,22 @@ def chunks_space(fusion: Fusion, arch: Arch) -> Space | None:
     if not isinstance(found, ChunkSpace):
         return None
     facts = ChunksFacts(found, arch)
-    loads = ((CP_ASYNC,) if facts.load_vectors else ()) + ((BULK,) if facts.has_bulk else ())
-    if not (loads and facts.vectors and facts.chunks and facts.threads):
+    loads = {CP_ASYNC: bool(facts.load_vectors), BULK: facts.has_bulk}
+    if not (any(loads.values()) and facts.vectors and facts.chunks and facts.threads):
         return None
     knobs = (
-        Knob("load", loads),
+        load_knob(loads),
         Knob("chunks", facts.chunks),
         Knob("steps", STEPS),
         Knob("vector", facts.vectors),
         Knob("threads", facts.threads),
         Knob("load_vector", facts.load_vectors or (1,)),
         Knob("layout", LAYOUTS if facts.load_vectors else LAYOUTS[:1]),
-        Knob("cache_store", ("default", "streaming")),
+        hint_knob("cache_store", STREAMING),
         math_knob(fusion),
     )
-    space = Space("chunks", knobs, (*_cuts(facts), *_bulk(facts), *measured("H200", _worthwhile(facts))))
+    constraints = (*_cuts(facts), *_bulk(facts), *measured("H200", arch, _worthwhile(facts)))
+    space = Space("chunks", knobs, constraints).reachable
     return space if space.has_legal else None
 
 
@@ -61,7 +71,7 @@ def _cuts(f: ChunksFacts) -> list[Constraint]:
     n = f.found.elems
 
     def fetched(load: Any, chunks: Any, steps: Any, threads: Any, width: Any) -> Any:
-        return (load != CP_ASYNC) | (chunks * steps * n % (width * threads) == 0)
+        return ~is_copied(load) | (chunks * steps * n % (width * threads) == 0)
 
     return [
         Constraint(
@@ -76,16 +86,11 @@ def _cuts(f: ChunksFacts) -> list[Constraint]:
             fetched,
             "The words that threads copy divide among them.",
         ),
-        Constraint(
-            "redundant_load_vector",
-            ("load", "load_vector"),
-            lambda load, width: (load == CP_ASYNC) | (width == (f.load_vectors or (1,))[0]),
-            "Only copies by threads have words.",
-        ),
+        words_of_their_own((f.load_vectors or (1,))[0], is_copied),
         Constraint(
             "threads_cover_the_tile",
             ("load", "load_vector", "layout"),
-            lambda load, width, layout: (layout == PLAIN) | (load == CP_ASYNC) & (f.row % width == 0),
+            lambda load, width, layout: (layout == NO_LAYOUT) | is_copied(load) & (f.row % width == 0),
             "Rows that are longer in shared memory hold whole words that threads copy.",
         ),
         Constraint(
@@ -107,13 +112,13 @@ def _bulk(f: ChunksFacts) -> list[Constraint]:
 
     def sixteen(load: Any, chunks: Any, steps: Any) -> Any:
         whole = [chunks * steps * n * s.nbytes % BULK_BYTES == 0 for s in f.found.sources]
-        return (load != BULK) | reduce(operator.and_, whole)
+        return ~is_run(load) | reduce(operator.and_, whole)
 
     return [
         Constraint(
             "bulk1d_splits_divide",
             ("load", "chunks", "steps"),
-            lambda load, chunks, steps: (load != BULK) | (f.found.chunks % (chunks * steps) == 0),
+            lambda load, chunks, steps: ~is_run(load) | (f.found.chunks % (chunks * steps) == 0),
             "A 1-D bulk copy has no bounds check: tiles divide the chunks.",
         ),
         Constraint(

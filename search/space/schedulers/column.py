@@ -20,30 +20,26 @@ from typing import Any
 
 from compiler.arch import Arch
 from compiler.dtypes import DType
-from compiler.errors import Unsupported
 from compiler.ir.fusion import Fusion
 from compiler.ir.iter_domain import MemoryType, ParallelType
 from compiler.ir.ops import VIEWS, OpKind
 from compiler.ir.tensor import TensorOp
 from compiler.schedule import steps
-from compiler.schedule.online import online_sums
-from compiler.schedule.start import start
 from compiler.schedule.trace import ScheduleTrace
-from search.space.schedulers.builder import TraceBuilder
+from search.space.builder import TraceBuilder, refusal_by
+from search.space.groups import MATH, SHARED, WORDS, cap, fold_online, is_mapped, set_cache, turn
 from search.space.schedulers.column_form import ColumnForm, column_form, is_load, with_accesses_of
 from search.space.schedulers.column_passes import (
-    SHARED,
     cache_registers,
     is_column,
     is_full,
     is_reduction,
     split_passes,
 )
-from search.space.schedulers.column_space import ONLINE, column_space
-from search.space.schedulers.column_staging import stage, stageable, tile_types
-from search.space.schedulers.column_words import WORDS, straddling
-from search.space.schedulers.pointwise_body import MATH, is_packed_cast, set_cache
-from search.space.schedulers.rings import turn
+from search.space.schedulers.column_space import column_space
+from search.space.schedulers.column_staging import stage_each, stageable, tile_types
+from search.space.schedulers.column_words import straddling
+from search.space.schedulers.pointwise_body import is_packed_cast
 from search.space.space import Space
 
 P = ParallelType
@@ -58,12 +54,7 @@ class Column:
 
     def refusal(self, fusion: Fusion, arch: Arch) -> str | None:
         """Takes fusions with reductions that keep the contiguous dimension of their inputs."""
-        try:
-            sf = start(fusion)
-        except Unsupported as e:
-            return str(e)
-        found = column_form(sf)
-        return found if isinstance(found, str) else None
+        return refusal_by(column_form, fusion)
 
     def space(self, fusion: Fusion, arch: Arch) -> Space:
         return column_space(fusion, arch, self.sm_count)
@@ -81,8 +72,7 @@ class _ColumnTrace:
     def __post_init__(self) -> None:
         found = column_form(self.b.sf)
         assert isinstance(found, ColumnForm), "refused fusions have no points"
-        if self.point["fold"] == ONLINE:
-            self.b.do(*(steps.Online(maximum, sums) for maximum, sums in online_sums(self.b.sf).items()))
+        fold_online(self.b, self.point)
         cache_registers(self.b)
         self.passes = split_passes(self.b, self.point["reuse"])
         self.form = with_accesses_of(found, self.b.sf)
@@ -99,16 +89,15 @@ class _ColumnTrace:
 
     def build(self) -> ScheduleTrace:
         b, p, form = self.b, self.point, self.form
-        if p["load"] == "tma":
-            self.staged = stage(b, stageable(form, b.sf, p["columns"]), stays=p["reuse"] == SHARED)
+        if is_mapped(p["load"]):
+            self.staged = stage_each(b, stageable(form, b.sf, p["columns"]), p["load"], stays=p["reuse"] == SHARED)
         self.loops()
         b.parallelize_alike(self.staged, tile_types(p))
         self.inline()
         turn(b, self.staged, p, (p["threads_x"], p["threads_y"]))
         set_cache(b, self.last_reads(), p["cache_load"])
         set_cache(b, [a.first for a in form.stores], p["cache_store"])
-        if p["registers"]:
-            b.do(steps.CapRegisters(p["registers"]))
+        cap(b, p["registers"])
         return b.trace()
 
     def last_reads(self) -> list[str]:

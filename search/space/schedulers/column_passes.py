@@ -24,16 +24,12 @@ from compiler.ir.iter_domain import MemoryType
 from compiler.ir.ops import COSTLY, REDUCTIONS, OpKind
 from compiler.ir.tensor import TensorOp, TensorView
 from compiler.schedule import steps
-from search.space.schedulers.builder import TraceBuilder
+from search.space.builder import TraceBuilder
+from search.space.groups import READ_AGAIN, REUSES, SHARED
 from search.space.schedulers.column_form import is_load, reads_memory, varies_along
 
 SCALED = 1
 """Passes are numbered by two: what belongs to sums that are scaled to a maximum of the same pass has the odd number."""
-
-READ_AGAIN = "read_again"
-SHARED = "shared"
-REUSES = (READ_AGAIN, "inputs", "values")
-"""Choices of every fusion; those whose inputs tensor maps can bring also have `SHARED`."""
 
 
 def is_reduction(op: TensorOp) -> bool:

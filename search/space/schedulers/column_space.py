@@ -10,25 +10,38 @@ import numpy as np
 
 from compiler.arch import BULK_BYTES, BULK_SMEM_ALIGN, TENSOR_MAP_BOX, Arch
 from compiler.ir.fusion import Fusion
-from compiler.ir.tensor import CachePolicy
 from compiler.schedule.online import online_sums
+from search.space.builder import TraceBuilder
 from search.space.constraints import Constraint, measured
 from search.space.expressions import looked_up
-from search.space.knobs import Knob
-from search.space.schedulers.builder import TraceBuilder
+from search.space.groups import (
+    APART,
+    CAPS,
+    READ_AGAIN,
+    SHARED,
+    STREAMING,
+    TMA,
+    VECTOR,
+    WORDS,
+    Rings,
+    block_fits,
+    fit,
+    fold_knob,
+    hint_knob,
+    is_mapped,
+    launchable_registers,
+    load_knob,
+    math_knob,
+    no_hint,
+    ring_constraints,
+    ring_knobs,
+)
+from search.space.knobs import Knob, powers_of_two
 from search.space.schedulers.column_facts import ColumnFacts
 from search.space.schedulers.column_form import ColumnForm, column_form, with_accesses_of
-from search.space.schedulers.column_passes import READ_AGAIN, SHARED, cache_registers, reuses
-from search.space.schedulers.column_words import WORDS, word_constraints
-from search.space.schedulers.flat_space import SMEM_SLACK_BYTES
-from search.space.schedulers.pointwise_body import math_knob
-from search.space.schedulers.register_limits import launchable_registers
-from search.space.schedulers.rings import Rings, ring_constraints, ring_knobs
+from search.space.schedulers.column_passes import cache_registers, reuses
+from search.space.schedulers.column_words import word_constraints
 from search.space.space import Space
-
-APART = "apart"
-ONLINE = "online"
-"""Sums of exponentials are folded in a pass after that of their maximum, or along with it."""
 
 MAX_EXACT_THREADS = 128
 MAX_EXACT_ROWS = 16
@@ -46,9 +59,6 @@ MAX_BLOCKS_PER_SM = 16
 
 MAX_TILE_BYTES = 4 * 128
 """Register bytes of the rows that a thread loads ahead, or keeps, and of its accumulators."""
-
-CAPS = (0, 32, 40, 64)
-"""Caps on the registers of a thread, 0 for none: with them 2048, 1536 and 1024 threads share a multiprocessor."""
 
 MAX_BOXES = 64
 """Copies by which one thread asks for all rows of a block: more take longer to issue than rows to arrive (27 ns each,
@@ -74,12 +84,8 @@ def column_space(fusion: Fusion, arch: Arch, sm_count: int) -> Space:
     return Space(
         "column",
         _knobs(fusion, facts),
-        (*_memory(facts), *_staging(facts), *_redundant(facts), *measured("H200", _worthwhile(facts))),
+        (*_memory(facts), *_staging(facts), *_redundant(facts), *measured("H200", facts.arch, _worthwhile(facts))),
     )
-
-
-def _powers(most: int) -> tuple[int, ...]:
-    return tuple(1 << bit for bit in range(most.bit_length()) if 1 << bit <= most)
 
 
 def _with_exact(powers: tuple[int, ...], extents: Iterable[int], most: int) -> tuple[int, ...]:
@@ -90,25 +96,24 @@ def _with_exact(powers: tuple[int, ...], extents: Iterable[int], most: int) -> t
 def _knobs(fusion: Fusion, f: ColumnFacts) -> tuple[Knob, ...]:
     few = f.columns("inner") < FEW_COLUMNS and f.form.extent(f.form.batch("inner")) > 1
     choices = ("inner", "all") if few else ("inner",)
-    aligned = tuple(v for v in _powers(16) if any(f.useful(c, v) for c in choices))
-    words = tuple(v for v in _powers(16) if any(f.straddles(c, v) for c in choices))
+    aligned = tuple(v for v in powers_of_two(16) if any(f.useful(c, v) for c in choices))
+    words = tuple(v for v in powers_of_two(16) if any(f.straddles(c, v) for c in choices))
     vectors = tuple(sorted({*aligned, *words}))
-    loads = ("vector", *((WORDS,) if words else ()))
+    is_staged = f.arch.has_tma and any(f.staged(c) for c in choices)
     lanes = [int(-(-f.columns(c) // max(v for v in aligned if f.useful(c, v)))) for c in choices]
-    hints = (CachePolicy.DEFAULT.value, CachePolicy.STREAMING.value)
     return (
         Knob("columns", choices),
-        Knob("load", (*loads, "tma") if f.arch.has_tma and any(f.staged(c) for c in choices) else loads),
+        load_knob({VECTOR: True, WORDS: bool(words), TMA: is_staged}),
         Knob("vector", vectors),
-        Knob("threads_x", _with_exact(_powers(128), lanes, MAX_EXACT_THREADS)),
-        Knob("threads_y", _powers(min(512, 2 * f.rows - 1))),
-        Knob("rows", _with_exact(_powers(min(32, 2 * f.rows - 1)), (f.rows,), MAX_EXACT_ROWS)),
-        Knob("cluster", _powers(min(f.most_blocks, f.rows))),
-        *ring_knobs((1, 2, 3, 4) if f.arch.has_tma and any(f.staged(c) for c in choices) else (1,), persistent=False),
+        Knob("threads_x", _with_exact(powers_of_two(128), lanes, MAX_EXACT_THREADS)),
+        Knob("threads_y", powers_of_two(min(512, 2 * f.rows - 1))),
+        Knob("rows", _with_exact(powers_of_two(min(32, 2 * f.rows - 1)), (f.rows,), MAX_EXACT_ROWS)),
+        Knob("cluster", powers_of_two(min(f.most_blocks, f.rows))),
+        *ring_knobs(4 if is_staged else 1, persistent=False),
         Knob("reuse", (*f.reuses, SHARED) if f.is_staged_once else f.reuses),
-        Knob("fold", (APART, ONLINE) if online_sums(f.sf) else (APART,)),
-        Knob("cache_load", hints if f.form.loads else hints[:1]),
-        Knob("cache_store", hints if f.form.stores else hints[:1]),
+        fold_knob(online=bool(online_sums(f.sf))),
+        hint_knob("cache_load", STREAMING, is_offered=bool(f.form.loads)),
+        hint_knob("cache_store", STREAMING, is_offered=bool(f.form.stores)),
         math_knob(fusion),
         Knob("registers", CAPS if f.pass_count > 1 else CAPS[:2]),
     )
@@ -116,9 +121,6 @@ def _knobs(fusion: Fusion, f: ColumnFacts) -> tuple[Knob, ...]:
 
 def _memory(f: ColumnFacts) -> list[Constraint]:
     """What a block can have."""
-
-    def threads(tx: Any, ty: Any) -> Any:
-        return tx * ty <= f.arch.max_threads_per_block
 
     def shared(vector: Any, tx: Any, ty: Any, cluster: Any) -> Any:
         blocks = np.where(cluster > 1, cluster, 0)
@@ -129,9 +131,7 @@ def _memory(f: ColumnFacts) -> list[Constraint]:
         return np.isin(reuse, (READ_AGAIN, SHARED)) | (rows * ty * cluster >= f.rows) | (f.pass_count == 1)
 
     return [
-        Constraint(
-            "block_fits_the_architecture", ("threads_x", "threads_y"), threads, "A block has at most 1024 threads."
-        ),
+        block_fits(f.arch, "threads_x", "threads_y"),
         Constraint(
             "partials_fit_shared_memory",
             ("vector", "threads_x", "threads_y", "cluster"),
@@ -152,36 +152,35 @@ def _staging(f: ColumnFacts) -> list[Constraint]:
     least = min((f.sf.tensor(n).dtype.nbytes for n in f.staged("inner") or f.staged("all")), default=1)
 
     def able(load: Any, which: Any) -> Any:
-        return (load != "tma") | (f.staged_bytes(which) > 0)
+        return ~is_mapped(load) | (f.staged_bytes(which) > 0)
 
     def box(load: Any, vector: Any, tx: Any, ty: Any, rows: Any) -> Any:
-        return (load != "tma") | (vector * tx <= TENSOR_MAP_BOX) & (ty * rows <= TENSOR_MAP_BOX)
+        return ~is_mapped(load) | (vector * tx <= TENSOR_MAP_BOX) & (ty * rows <= TENSOR_MAP_BOX)
 
     def inner(load: Any, vector: Any, tx: Any) -> Any:
-        return (load != "tma") | (vector * tx * least % BULK_BYTES == 0)
+        return ~is_mapped(load) | (vector * tx * least % BULK_BYTES == 0)
 
     def whole(load: Any, vector: Any, tx: Any, ty: Any, rows: Any) -> Any:
-        return (load != "tma") | (vector * tx * ty * rows * least % BULK_SMEM_ALIGN == 0)
+        return ~is_mapped(load) | (vector * tx * ty * rows * least % BULK_SMEM_ALIGN == 0)
 
     def smem(reuse: Any, load: Any, which: Any, vector: Any, tx: Any, ty: Any, rows: Any, stages: Any, n: Any) -> Any:
         turning = ty * rows * stages * f.pass_count
         held = np.where(reuse == SHARED, f.shared_rows(rows, ty, n), turning)
         tile = vector * tx * held * f.staged_bytes(which)
         partials = vector * tx * (ty + n) * f.accumulators
-        need = tile + partials + SMEM_SLACK_BYTES
-        return (load != "tma") | (need <= f.arch.smem_per_block_optin_bytes)
+        return ~is_mapped(load) | fit(f.arch, tile + partials)
 
     def turns(reuse: Any, load: Any, ty: Any, rows: Any, cluster: Any, stages: Any) -> Any:
         ring = (stages > 1) & (ty * rows * cluster * stages <= f.rows)
-        return (load != "tma") | (reuse == SHARED) | ring
+        return ~is_mapped(load) | (reuse == SHARED) | ring
 
     def kept(reuse: Any, load: Any, stages: Any) -> Any:
-        return (reuse != SHARED) | (load == "tma") & (stages == 1)
+        return (reuse != SHARED) | is_mapped(load) & (stages == 1)
 
     def boxes(reuse: Any, ty: Any, rows: Any, cluster: Any) -> Any:
         return (reuse != SHARED) | (f.shared_rows(rows, ty, cluster) <= MAX_BOXES * ty * rows)
 
-    rings = Rings(f.arch, ("load",), lambda load: load == "tma", ("threads_x", "threads_y"))
+    rings = Rings(f.arch, ("load",), is_mapped, ("threads_x", "threads_y"))
     return [
         Constraint(
             "redundant_load",
@@ -231,12 +230,7 @@ def _staging(f: ColumnFacts) -> list[Constraint]:
             boxes,
             "One thread asks for all rows of a block in a few copies.",
         ),
-        Constraint(
-            "redundant_cache_load",
-            ("load", "cache_load"),
-            lambda load, cache: (load != "tma") | (cache == CachePolicy.DEFAULT.value),
-            "Bulk copies take no thread cache hint.",
-        ),
+        no_hint("cache_load", ("load",), is_mapped),
         *ring_constraints(rings),
     ]
 

@@ -15,13 +15,12 @@ from typing import Any
 
 from compiler.arch import BULK_BYTES
 from compiler.ir.domain import ScheduledFusion
-from compiler.ir.iter_domain import MemoryType, ParallelType
+from compiler.ir.iter_domain import ParallelType
 from compiler.ir.ops import OpKind
-from compiler.ir.tensor import CopyVia
 from compiler.schedule import steps
-from search.space.schedulers.builder import TraceBuilder
+from search.space.builder import TraceBuilder
+from search.space.groups import SHARED, stage
 from search.space.schedulers.column_form import ColumnAccess, ColumnForm
-from search.space.schedulers.column_passes import SHARED
 
 P = ParallelType
 
@@ -60,14 +59,13 @@ def _is_merged(form: ColumnForm, a: ColumnAccess, dims: tuple[int, ...], step: i
     return True
 
 
-def stage(b: TraceBuilder, names: tuple[str, ...], *, stays: bool) -> list[str]:
+def stage_each(b: TraceBuilder, names: tuple[str, ...], path: str, *, stays: bool) -> list[str]:
     """Puts a shared tensor between each of the inputs and its register copies: one for each of these, or one that
     `stays` for all. Returns the shared tensors."""
     staged: list[str] = []
     for name in names:
         copies = [op.output for op in b.sf.consumers(name)]
-        b.do(steps.CacheInput(name, f"{name}_s", MemoryType.SHARED, CopyVia.TMA))
-        staged.append(f"{name}_s")
+        staged.append(stage(b, name, path))
         for number, copy in enumerate(() if stays else copies[1:], start=1):
             staged.append(f"{name}_s{number}")
             b.do(steps.Recompute(f"{name}_s", copy, staged[-1]))

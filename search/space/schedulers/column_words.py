@@ -8,37 +8,27 @@ the L1 cache serves twice.
 
 from __future__ import annotations
 
-from typing import Any
-
-from compiler.arch import MAX_WORD_BYTES
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.ops import MOVES
 from search.space.constraints import Constraint
 from search.space.expressions import looked_up
+from search.space.groups import LEAST_WORD_ELEMS, WORDS, widest_word
 from search.space.schedulers.column_form import ColumnAccess, ColumnForm
-
-WORDS = "words"
-"""The value of the knob `load` that asks for them."""
-
-LEAST_ELEMS = 4
-"""Elements of a word: two loads bring it, of fewer as many as element by element."""
 
 
 def straddling(form: ColumnForm, sf: ScheduledFusion, which: str, vector: int) -> tuple[str, ...]:
     """The register tensors that come in such words of `vector` elements, `which` as in `ColumnForm.columns`; none where
     what is stored in every row would leave element by element, each in a sector of its own."""
-    if vector < LEAST_ELEMS or any(form.width(a, which, vector) < min(vector, _widest(a)) for a in form.stores):
+    if vector < LEAST_WORD_ELEMS or any(
+        form.width(a, which, vector) < widest_word(a.nbytes, vector) for a in form.stores
+    ):
         return ()
     return tuple(a.first for a in form.loads if _straddles(form, sf, which, a, vector))
 
 
-def _widest(a: ColumnAccess) -> int:
-    return MAX_WORD_BYTES // a.nbytes
-
-
 def _straddles(form: ColumnForm, sf: ScheduledFusion, which: str, a: ColumnAccess, vector: int) -> bool:
     op = sf.producer(a.first)
-    if op is None or op.kind not in MOVES or op.within or None in a.strides or vector > _widest(a):
+    if op is None or op.kind not in MOVES or op.within or None in a.strides or vector > widest_word(a.nbytes, vector):
         return False
     return form.width(a, which, vector) < vector and form.is_run(a, which)
 
@@ -46,17 +36,14 @@ def _straddles(form: ColumnForm, sf: ScheduledFusion, which: str, a: ColumnAcces
 def word_constraints(form: ColumnForm, sf: ScheduledFusion) -> list[Constraint]:
     """Which vectors come in words, and when."""
 
-    def able(load: Any, which: Any, vector: Any) -> Any:
-        def found(name: str, elems: int) -> bool:
-            return bool(straddling(form, sf, name, elems))
-
-        return (load != WORDS) | looked_up("words_straddle", found, which, vector)
+    def found(name: str, elems: int) -> bool:
+        return bool(straddling(form, sf, name, elems))
 
     return [
         Constraint(
             "redundant_load",
             ("load", "columns", "vector"),
-            able,
+            lambda load, which, vector: (load != WORDS) | looked_up("words_straddle", found, which, vector),
             "Words that straddle aligned ones bring vectors of 4 elements or more that are not aligned themselves.",
         )
     ]

@@ -16,27 +16,41 @@ from dataclasses import dataclass
 from typing import Any
 
 from compiler.arch import TENSOR_MAP_BOX, Arch
-from compiler.errors import Unsupported
+from compiler.ir.domain import ScheduledFusion
 from compiler.ir.fusion import Fusion
 from compiler.ir.iter_domain import MemoryType, ParallelType
-from compiler.ir.tensor import CopyVia
 from compiler.schedule import steps
-from compiler.schedule.start import start
 from compiler.schedule.trace import ScheduleTrace
-from search.space.schedulers.aligned_rows import IN_WORDS, lanes_along, phase_of, rows_apart, straddles
-from search.space.schedulers.builder import TraceBuilder
-from search.space.schedulers.copy_paths import CP_ASYNC
+from search.space.builder import TraceBuilder, refusal_by
+from search.space.groups import (
+    AS_THEY_ARE,
+    IN_WORDS,
+    MATH,
+    TMA,
+    VECTOR,
+    cut_by_words,
+    is_copied,
+    is_kept_there,
+    is_mapped,
+    is_run,
+    move_by_words,
+    persist,
+    place_in_tmem,
+    send,
+    set_cache,
+    stage,
+    stage_in_tmem,
+    turn,
+)
+from search.space.schedulers.aligned_rows import lanes_along, phase_of, rows_apart, straddles
 from search.space.schedulers.flat_space import flat_space
 from search.space.schedulers.iteration_space import HELD, IterationSpace, Operand, iteration_space
 from search.space.schedulers.multicasts import multicasts_of
-from search.space.schedulers.pointwise_body import MATH, cache_registers, inline_body, is_packed_cast, set_cache
-from search.space.schedulers.rings import turn
-from search.space.schedulers.row_facts import AS_THEY_ARE
+from search.space.schedulers.pointwise_body import cache_registers, inline_body, is_packed_cast
 from search.space.schedulers.transposed_space import TransposedSpace, transposed_space
 from search.space.space import Space
 
 P = ParallelType
-_VIA = {"tma": CopyVia.TMA, "bulk": CopyVia.BULK1D, CP_ASYNC: CopyVia.CP_ASYNC}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +65,7 @@ class Flat:
 
         A transpose that the tile scheduler takes is left to it: without a shared tile one side would be scattered.
         """
-        try:
-            sf = start(fusion)
-        except Unsupported as e:
-            return str(e)
-        transposed = transposed_space(sf)
-        if isinstance(transposed, TransposedSpace) and transposed.is_wide:
-            return "it transposes an input; tile2d moves it through shared memory"
-        found = iteration_space(sf)
-        return found if isinstance(found, str) else None
+        return refusal_by(_taken, fusion)
 
     def space(self, fusion: Fusion, arch: Arch) -> Space:
         return flat_space(fusion, arch, self.sm_count)
@@ -67,6 +73,13 @@ class Flat:
     def trace(self, fusion: Fusion, point: Mapping[str, Any]) -> ScheduleTrace:
         """The schedule of a point. Raises InvalidStep where a step cannot be applied."""
         return _FlatTrace(TraceBuilder(fusion, point[MATH]), point, self.sm_count).build()
+
+
+def _taken(sf: ScheduledFusion) -> IterationSpace | str:
+    transposed = transposed_space(sf)
+    if isinstance(transposed, TransposedSpace) and transposed.is_wide:
+        return "it transposes an input; tile2d moves it through shared memory"
+    return iteration_space(sf)
 
 
 @dataclass
@@ -90,22 +103,25 @@ class _FlatTrace:
         row_group = found.outer_order(p["row_order"])[-1] if self.two_d else 0
         self.apart = rows_apart(found, self.phase, row_group) if self.phase is not None and p["rows"] > 1 else 1
         self.multicasts = multicasts_of(found) if p["multicast"] > 1 else None
+        self.in_tmem: dict[str, str] = {}
 
     def build(self) -> ScheduleTrace:
         b, p = self.b, self.point
         loaded, stored = cache_registers(b)
-        staged_in = self.stage_loads() if p["load"] != "vector" else {}
+        staged_in = self.stage_loads() if p["load"] != VECTOR else {}
+        if is_kept_there(p):
+            self.in_tmem = dict(stage_in_tmem(b, n) for n in loaded if self.space.is_stream(self.operand(n)))
         sent = self.multicasts.stage(b, loaded) if self.multicasts is not None else {}
         staged_in |= sent
-        staged_out = self.stage_stores() if p["store"] != "vector" else {}
+        staged_out = {send(b, name, p["store"]): name for name in b.sf.outputs if p["store"] != VECTOR}
         outputs = list(b.sf.outputs)
-        copied = staged_in if p["load"] == CP_ASYNC else {}
+        copied = staged_in if is_copied(p["load"]) else {}
         threaded = [op.output for op in b.sf.ops if op.output not in staged_in or op.output in copied]
         if staged_out:
             threaded = [name for name in threaded if name not in outputs]
         words = self.words(loaded, staged_out)
         words |= {shared: words[register] for shared, register in copied.items()}
-        copies = {name: "tma" if name in sent else p["load"] for name in (() if copied else staged_in)}
+        copies = {name: TMA if name in sent else p["load"] for name in (() if copied else staged_in)}
         copies |= dict.fromkeys(outputs if staged_out else (), p["store"])
         in_boxes = [name for name, how in copies.items() if self.is_in_boxes(name, how)]
         b.alike((*reversed(threaded), *(name for name in copies if name not in in_boxes)), self.to_tiles)
@@ -160,22 +176,9 @@ class _FlatTrace:
 
     def stage_loads(self) -> dict[str, str]:
         """Puts a shared tensor before the register copy of every stream. Returns shared tensor -> register copy."""
-        staged: dict[str, str] = {}
-        via = _VIA[self.point["load"]]
-        for source in dict.fromkeys(o.name for o in self.space.stageable):
-            shared = f"{source}_s"
-            self.b.do(steps.CacheInput(source, shared, MemoryType.SHARED, via))
-            staged[shared] = self.b.sf.consumers(shared)[0].output
-        return staged
-
-    def stage_stores(self) -> dict[str, str]:
-        """Puts a shared tensor between every output and its registers. Returns shared tensor -> output."""
-        staged: dict[str, str] = {}
-        for output in self.b.sf.outputs:
-            shared = f"{output}_s"
-            self.b.do(steps.CacheOutput(output, shared, MemoryType.SHARED, _VIA[self.point["store"]]))
-            staged[shared] = output
-        return staged
+        sources = dict.fromkeys(o.name for o in self.space.stageable)
+        shared = [stage(self.b, source, self.point["load"]) for source in sources]
+        return {tile: self.b.sf.consumers(tile)[0].output for tile in shared}
 
     # Loops -----------------------------------------------------------------------------------------------------------
 
@@ -252,13 +255,12 @@ class _FlatTrace:
     def persist(self, tv: str) -> None:
         """[tile, ..] -> [block, iteration, ..] where blocks are persistent."""
         if self.point["blocks_per_sm"] and self.multicasts is None:
-            self.b.split(tv, 0, self.point["blocks_per_sm"] * self.sm_count)
-            self.b.reorder(tv, [1, 0, *range(2, len(self.b.tensor(tv).loop))])
+            persist(self.b, tv, self.point["blocks_per_sm"] * self.sm_count)
 
     @property
     def boxes(self) -> int:
         """Boxes beside each other in a tile that is stored from shared memory."""
-        return self.cols // self.box if self.point["store"] == "tma" else 1
+        return self.cols // self.box if is_mapped(self.point["store"]) else 1
 
     def thread_loops(
         self,
@@ -271,10 +273,14 @@ class _FlatTrace:
     ) -> None:
         """All loops of the tensors of threads inside the tile, and their types, those of tiles for `copies` too. Lanes
         of a tensor that is moved in narrower words are two axes: word, lane."""
-        b, vector = self.b, self.point["vector"]
+        b, p, vector = self.b, self.point, self.point["vector"]
         from_last = [*reversed(threaded)]
         from_last.sort(key=lambda name: 1 < words.get(name, vector) < vector)
         b.alike(from_last, self.to_threads)
+        moved = dict.fromkeys(self.in_tmem, p.get("tmem_store", 1))
+        moved |= dict.fromkeys(self.in_tmem.values(), p.get("tmem_load", 1))
+        for name, count in moved.items():
+            cut_by_words(b, name, self.own_at, count)
         in_words = b.split_words({name: words[name] for name in threaded if name in words}, vector)
         b.parallelize_alike([*from_last, *copies], [*self.tile_types, *self.thread_types, *self.held_types, P.UNROLL])
         b.vectorize_words(in_words)
@@ -283,16 +289,25 @@ class _FlatTrace:
         whole = []
         for name in threaded:
             repeats = b.tensor(name).loop[-1].is_broadcast
-            moved = (name in loaded and not repeats) or name in ends or name in staged_in
-            if words.get(name, vector) == vector and (moved or is_packed_cast(b, name)):
+            is_moved = (name in loaded and not repeats) or name in ends or name in staged_in
+            if name not in moved and words.get(name, vector) == vector and (is_moved or is_packed_cast(b, name)):
                 whole.append(name)
         b.vectorize(whole)
+        for name in moved:
+            move_by_words(b, name)
+        for name in self.in_tmem:
+            place_in_tmem(b, name, inner=self.own_at - 1, outer=self.lead if self.two_d else None)
 
     @property
     def lead(self) -> int:
         """Leading axes of a tile: 1, or 2 where blocks are persistent, [block, iteration], or share what a multicast
         brings, [cluster, block of it]."""
         return 2 if self.point["blocks_per_sm"] or self.multicasts is not None else 1
+
+    @property
+    def own_at(self) -> int:
+        """Where the loops over what one thread has begin."""
+        return self.lead + len(self.thread_types)
 
     @property
     def tile_types(self) -> list[P]:
@@ -347,7 +362,7 @@ class _FlatTrace:
         # Of a tensor that is one tile, the rows of the box would be one dimension with its columns.
         is_cut = not self.two_d and self.space.elems % self.box == 0 and self.space.elems > self.cols
         is_load = self.b.tensor(tv).memory is MemoryType.SHARED
-        return how == "tma" and is_load and is_cut and 1 < self.cols // self.box <= TENSOR_MAP_BOX
+        return is_mapped(how) and is_load and is_cut and 1 < self.cols // self.box <= TENSOR_MAP_BOX
 
     def to_boxes(self, tv: str) -> None:
         """The one-dimensional view as rows of one box width: [tile.., rows of the box, columns of the box]."""
@@ -360,7 +375,7 @@ class _FlatTrace:
     def tile_copies(self, copies: Mapping[str, str], in_boxes: Sequence[str]) -> None:
         """Loops of bulk copies of a tile inside it: [tile.., box, rows, columns] with the engine's axes last."""
         b, lead = self.b, self.lead
-        cut = [n for n, how in copies.items() if how == "tma" and n not in in_boxes and self.cols > self.box]
+        cut = [n for n, how in copies.items() if is_mapped(how) and n not in in_boxes and self.cols > self.box]
         columns = lead + self.two_d
         order = [*range(lead), columns, *range(lead, columns), columns + 1]
 
@@ -373,7 +388,7 @@ class _FlatTrace:
         for name, how in copies.items():
             axes = b.tensor(name).loop
             repeats = self.two_d and axes[-2].is_broadcast
-            row = P.UNROLL if how == "bulk" else P.SERIAL if repeats else P.BULK
+            row = P.UNROLL if is_run(how) else P.SERIAL if repeats else P.BULK
             rows = [row] if self.two_d or name in in_boxes else []
             boxes = [P.UNROLL] if name in cut else []
             by_types.setdefault((*self.tile_types, *boxes, *rows, P.BULK), []).append(name)
@@ -393,8 +408,9 @@ class _FlatTrace:
         """Where tensors are computed: tiles once, loads ahead of all columns, the rest with what is stored."""
         b, p = self.b, self.point
         ends = staged_out or b.sf.outputs
-        between = [n for n in threaded if n not in (*loaded, *stored, *ends, *staged_in)]
+        in_tmem = [name for pair in self.in_tmem.items() for name in pair]
+        between = [n for n in threaded if n not in (*loaded, *stored, *ends, *staged_in, *in_tmem)]
         inline_body(b, between, stored, self.lane_at)
-        b.inline(loaded, self.lead + len(self.thread_types))
+        b.inline((*loaded, *in_tmem), self.own_at)
         b.inline((*staged_in, *staged_out), self.lead)
         turn(b, staged_in, p, (p["threads_x"], p["threads_y"]))

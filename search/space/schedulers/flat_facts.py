@@ -11,8 +11,9 @@ import numpy as np
 
 from compiler.arch import BULK_BYTES, CP_ASYNC_BYTES, MAX_WORD_BYTES, Arch
 from search.space.expressions import looked_up
+from search.space.groups import COLUMNS_INNER, ROWS_INNER, SWEPT
 from search.space.schedulers.aligned_rows import even_threads, phase_of, rows_apart, straddles
-from search.space.schedulers.iteration_space import HELD, SWEPT, IterationSpace, Operand
+from search.space.schedulers.iteration_space import HELD, IterationSpace, Operand
 from search.space.schedulers.multicasts import MULTICASTS, Multicasts, multicasts_of
 from search.space.schedulers.row_shape import Phase
 
@@ -63,6 +64,21 @@ class FlatFacts:
         return sum(o.nbytes for o in self.space.streams if not o.is_output)
 
     @property
+    def is_kept_in_tmem(self) -> bool:
+        """Whether streamed inputs may go through tensor memory."""
+        return self.arch.has_tmem and self.stream_in > 0
+
+    @cached_property
+    def stream_widths(self) -> tuple[int, ...]:
+        """Bytes of the elements of streamed inputs, each once."""
+        return tuple(sorted({o.nbytes for o in self.space.streams if not o.is_output}))
+
+    def streams_in(self, view: str, elems: int) -> bool:
+        """True if every streamed input is moved in words of so many elements, whole ones of 4 bytes."""
+        streams = [o for o in self.space.streams if not o.is_output]
+        return all(self.space.lanes(o, view, elems) == elems for o in streams)
+
+    @property
     def stored(self) -> int:
         return sum(o.nbytes for o in self.space.operands if o.is_output)
 
@@ -87,7 +103,7 @@ class FlatFacts:
         """
         is_useful = len(self.space.sizes) == 2 and self.repeated_bytes >= KEPT_BYTES.start
         swept = (order for order in SWEPT if self.space.swept_parts(order))
-        return ("columns_inner", "rows_inner", *swept) if is_useful else ("columns_inner",)
+        return (COLUMNS_INNER, ROWS_INNER, *swept) if is_useful else (COLUMNS_INNER,)
 
     @property
     def keeps_broadcasts(self) -> bool:

@@ -13,34 +13,43 @@ import numpy as np
 
 from compiler.arch import BULK_BYTES, TENSOR_MAP_BOX, TENSOR_MAP_COORDINATE, Arch
 from compiler.ir.fusion import Fusion
-from compiler.ir.tensor import CachePolicy
 from compiler.schedule.start import start
 from search.space.constraints import Constraint, measured
 from search.space.expressions import looked_up
+from search.space.groups import (
+    AS_THEY_ARE,
+    BULK,
+    CP_ASYNC,
+    EVICT_FIRST,
+    EVICT_LAST,
+    NO_ALLOCATE,
+    NO_TMEM,
+    STREAMING,
+    TMA,
+    VECTOR,
+    Rings,
+    block_fits,
+    copied_rings,
+    fit,
+    hint_knob,
+    is_copied,
+    is_mapped,
+    is_run,
+    load_knob,
+    math_knob,
+    ring_constraints,
+    ring_knobs,
+    rows_begin_knob,
+    store_knob,
+    tmem_constraints,
+    tmem_knobs,
+)
 from search.space.knobs import Knob
-from search.space.schedulers.aligned_rows import IN_WORDS
-from search.space.schedulers.copy_paths import CP_ASYNC, copied_rings
 from search.space.schedulers.flat_facts import FlatFacts
 from search.space.schedulers.flat_worthwhile import redundant, worthwhile
 from search.space.schedulers.iteration_space import IterationSpace, iteration_space
 from search.space.schedulers.multicasts import MULTICASTS, Multicasts, multicast_constraints
-from search.space.schedulers.pointwise_body import math_knob
-from search.space.schedulers.rings import Rings, ring_constraints, ring_knobs
-from search.space.schedulers.row_facts import ALIGNED, AS_THEY_ARE
 from search.space.space import Space
-
-SMEM_SLACK_BYTES = 1024
-"""Left beside the tiles for barriers and for the alignment of each tile."""
-
-CACHE_LOADS = tuple(c.value for c in CachePolicy if c is not CachePolicy.EVICT_LAST)
-CACHE_STORES = (CachePolicy.DEFAULT.value, CachePolicy.STREAMING.value, CachePolicy.EVICT_FIRST.value)
-STREAM_LOADS = (CachePolicy.DEFAULT.value, CachePolicy.NO_ALLOCATE.value, CachePolicy.EVICT_FIRST.value)
-STREAM_STORES = (CachePolicy.DEFAULT.value, CachePolicy.STREAMING.value)
-"""Of hints that come to the same one: `ld.cs` and `st.cs` are evict-first accesses in the machine code of sm_90a. To
-prefetch 256 bytes to L2 (`ld.global.L2::256B`) is left out: with it copies took 0.4 % longer, swept sums 1.3 %, six of
-seven transposes 0.4 to 0.8 % (H200)."""
-
-CACHE_BROADCASTS = (CachePolicy.DEFAULT.value, CachePolicy.EVICT_LAST.value)
 
 THREADS = (32, 64, 128, 256, 512, 1024)
 
@@ -58,19 +67,16 @@ def flat_space(fusion: Fusion, arch: Arch, sm_count: int) -> Space:
 
 def _knobs(fusion: Fusion, f: FlatFacts) -> tuple[Knob, ...]:
     bulk = f.arch.has_tma
-    paths = ("vector", "tma", "bulk") if bulk else ("vector",)
     vectors = f.vectors
     views: tuple[str, ...] = ("1d", "2d") if f.two_d else ("1d",)
-    copies = (CP_ASYNC,) if any(f.copies_by(view, v) for view in views for v in vectors) else ()
+    copies = any(f.copies_by(view, v) for view in views for v in vectors)
+    is_staged = bulk and bool(f.space.stageable)
     return (
         Knob("view", views),
-        Knob("load", (*paths, *copies) if f.space.stageable else paths[:1]),
-        Knob("store", tuple(p for p in paths if p != "tma") if f.in_parts else paths),
+        load_knob({VECTOR: True, TMA: is_staged, BULK: is_staged, CP_ASYNC: copies}),
+        store_knob(tma=bulk and not f.in_parts, bulk=bulk),
         Knob("vector", vectors),
-        Knob(
-            "rows_begin",
-            (AS_THEY_ARE, *((ALIGNED,) if f.shifted_vectors else ()), *((IN_WORDS,) if f.word_vectors else ())),
-        ),
+        rows_begin_knob(f.shifted_vectors, f.word_vectors),
         Knob("threads_x", (*sorted((*THREADS, *f.even_threads)), *f.short_rows(vectors[-1]))),
         Knob(
             "threads_y", (1, 2, 4, 8, *(SHORT_ROW_THREADS // t for t in f.short_rows(vectors[-1]))) if f.two_d else (1,)
@@ -78,18 +84,48 @@ def _knobs(fusion: Fusion, f: FlatFacts) -> tuple[Knob, ...]:
         Knob("rows", (1, 2, 4, 8, 16) if f.two_d else (1,)),
         Knob("column_steps", (1, 2, 4, 8)),
         Knob("blocks_per_sm", (0, 1, 2, 4, 8)),
-        *ring_knobs((1, 2, 3, 4) if bulk or copies else (1,)),
+        *ring_knobs(4 if bulk or copies else 1),
         Knob("tile_order", f.tile_orders),
         Knob("row_order", f.row_orders),
         Knob("multicast", MULTICASTS if f.multicasts is not None else MULTICASTS[:1]),
-        Knob("cache_load", STREAM_LOADS),
-        Knob("cache_store", STREAM_STORES),
-        Knob("cache_broadcast", CACHE_BROADCASTS if f.keeps_broadcasts else CACHE_BROADCASTS[:1]),
+        hint_knob("cache_load", NO_ALLOCATE, EVICT_FIRST),
+        hint_knob("cache_store", STREAMING),
+        hint_knob("cache_broadcast", EVICT_LAST, is_offered=f.keeps_broadcasts),
         math_knob(fusion),
+        *tmem_knobs(is_offered=f.is_kept_in_tmem),
     )
 
 
-_Predicate = Callable[..., Any]
+def _tensor_memory(f: FlatFacts) -> list[Constraint]:
+    """Streamed inputs that go through tensor memory on their way to where they are used."""
+    if not f.is_kept_in_tmem:
+        return []
+    axes = ("threads_x", "threads_y", "vector", "column_steps", "rows", "row_order")
+
+    def own(_: Any, __: Any, vector: Any, steps: Any, rows: Any, order: Any) -> Any:
+        return vector * steps * rows * f.held(order)
+
+    def part(*knobs: Any) -> Any:
+        return own(*knobs) * f.stream_in
+
+    def whole(tmem: Any, view: Any, vector: Any) -> Any:
+        return (tmem == NO_TMEM) | looked_up("streams_in_words", f.streams_in, view, vector)
+
+    return [
+        *tmem_constraints(f.arch, ("threads_x", "threads_y"), axes, f.stream_widths, part, own),
+        Constraint(
+            "redundant_tmem",
+            ("tmem", "rows_begin", "multicast"),
+            lambda tmem, begin, blocks: (tmem == NO_TMEM) | (begin == AS_THEY_ARE) & (blocks == 1),
+            "Rows as they are, of no multicast, go through tensor memory.",
+        ),
+        Constraint(
+            "tmem_access_moves_whole_words",
+            ("tmem", "view", "vector"),
+            whole,
+            "All streamed inputs are moved by vectors, which go to tensor memory as they are.",
+        ),
+    ]
 
 
 def _constraints(f: FlatFacts) -> list[Constraint]:
@@ -99,10 +135,11 @@ def _constraints(f: FlatFacts) -> list[Constraint]:
         *_tensor_maps(f),
         *_bulk_runs(f),
         *_copies(f),
+        *_tensor_memory(f),
         *rings,
         *(_multicasts(f, f.multicasts) if f.multicasts is not None else ()),
         *redundant(f),
-        *measured("H200", worthwhile(f)),
+        *measured("H200", f.arch, worthwhile(f)),
     ]
 
 
@@ -110,10 +147,10 @@ def _copies(f: FlatFacts) -> list[Constraint]:
     """Copies by threads past their registers."""
 
     def words(load: Any, view: Any, vector: Any) -> Any:
-        return (load != CP_ASYNC) | looked_up("copied_in_words", f.copies_by, view, vector)
+        return ~is_copied(load) | looked_up("copied_in_words", f.copies_by, view, vector)
 
     return [
-        copied_rings(("load",), lambda load: load == CP_ASYNC),
+        copied_rings(("load",), lambda load: is_copied(load)),
         Constraint(
             "cp_async_moves_4_8_or_16_bytes",
             ("load", "view", "vector"),
@@ -132,9 +169,9 @@ def _multicasts(f: FlatFacts, m: Multicasts) -> list[Constraint]:
     def plain_tiles(blocks: Any, order: Any) -> Any:
         return (blocks == 1) | (f.parts(order) == 0)
 
-    def fit(blocks: Any, vector: Any, tx: Any, steps: Any, ty: Any, rows: Any) -> Any:
+    def smem(blocks: Any, vector: Any, tx: Any, steps: Any, ty: Any, rows: Any) -> Any:
         need = vector * tx * steps * ty * rows * (f.staged + f.stored + f.repeated)
-        return (blocks == 1) | (need + SMEM_SLACK_BYTES <= f.arch.smem_per_block_optin_bytes)
+        return (blocks == 1) | fit(f.arch, need)
 
     return [
         *multicast_constraints(m, f.stream_in + f.stored, plain),
@@ -147,7 +184,7 @@ def _multicasts(f: FlatFacts, m: Multicasts) -> list[Constraint]:
         Constraint(
             "multicast_tiles_fit_shared_memory",
             ("multicast", "vector", "threads_x", "column_steps", "threads_y", "rows"),
-            fit,
+            smem,
             "A tile of every operand fits the block's shared memory, however it is loaded and stored.",
         ),
     ]
@@ -156,10 +193,13 @@ def _multicasts(f: FlatFacts, m: Multicasts) -> list[Constraint]:
 def _rings(f: FlatFacts) -> Rings:
     """The tiles of a persistent block that bulk copies bring."""
 
-    def ringed(load: Any, blocks: Any) -> Any:
-        return (load != "vector") & (blocks > 0)
-
-    return Rings(f.arch, ("load", "blocks_per_sm"), ringed, ("threads_x", "threads_y"), "blocks_per_sm")
+    return Rings(
+        f.arch,
+        ("load", "blocks_per_sm"),
+        lambda load, blocks: (load != VECTOR) & (blocks > 0),
+        ("threads_x", "threads_y"),
+        "blocks_per_sm",
+    )
 
 
 def _legality(f: FlatFacts) -> list[Constraint]:
@@ -167,18 +207,11 @@ def _legality(f: FlatFacts) -> list[Constraint]:
 
     def smem(load: Any, store: Any, vector: Any, tx: Any, ty: Any, rows: Any, steps: Any, stages: Any) -> Any:
         elems = vector * tx * ty * rows * steps
-        need = np.where(load == "vector", 0, elems * f.staged * stages) + np.where(
-            store == "vector", 0, elems * f.stored
-        )
-        return need + SMEM_SLACK_BYTES <= f.arch.smem_per_block_optin_bytes
+        staged = np.where(load == VECTOR, 0, elems * f.staged * stages)
+        return fit(f.arch, staged + np.where(store == VECTOR, 0, elems * f.stored))
 
     return [
-        Constraint(
-            "block_fits_the_architecture",
-            ("threads_x", "threads_y"),
-            lambda tx, ty: tx * ty <= f.arch.max_threads_per_block,
-            "A block has at most 1024 threads.",
-        ),
+        block_fits(f.arch, "threads_x", "threads_y"),
         Constraint(
             "shared_memory_fits_the_block",
             ("load", "store", "vector", "threads_x", "threads_y", "rows", "column_steps", "stages"),
@@ -191,20 +224,20 @@ def _legality(f: FlatFacts) -> list[Constraint]:
 def _tensor_maps(f: FlatFacts) -> list[Constraint]:
     """Copies by tensor map."""
 
-    def pitch(path: str) -> _Predicate:
+    def pitch(path: str) -> Callable[..., Any]:
         rows, merged = f.bulk_rows(path), f.is_merged(path)
-        return lambda how, view: (how != "tma") | np.where(view == "1d", merged & f.is_aligned(path), rows)
+        return lambda how, view: ~is_mapped(how) | np.where(view == "1d", merged & f.is_aligned(path), rows)
 
     def sizes(how: Any, view: Any) -> Any:
-        return (how != "tma") | (view != "1d")
+        return ~is_mapped(how) | (view != "1d")
 
     def whole_stores(how: Any, view: Any) -> Any:
         extent = np.where(view == "2d", f.inner, f.space.elems)
-        return (how != "tma") | (extent * f.narrowest_stored % BULK_BYTES == 0)
+        return ~is_mapped(how) | (extent * f.narrowest_stored % BULK_BYTES == 0)
 
     def box(how: Any, ty: Any, rows: Any) -> Any:
         # Columns are a multiple of 32 elements, so the inner box is always whole 16 bytes.
-        return (how != "tma") | (ty * rows <= TENSOR_MAP_BOX)
+        return ~is_mapped(how) | (ty * rows <= TENSOR_MAP_BOX)
 
     out: list[Constraint] = []
     for side in ("load", "store"):
@@ -229,18 +262,18 @@ def _tensor_maps(f: FlatFacts) -> list[Constraint]:
 def _bulk_runs(f: FlatFacts) -> list[Constraint]:
     """1-D bulk copies."""
 
-    def run(path: str) -> _Predicate:
+    def run(path: str) -> Callable[..., Any]:
         rows, merged = f.bulk_rows(path), f.is_merged(path) and f.is_aligned(path)
 
         def predicate(how: Any, view: Any, vector: Any, tx: Any, steps: Any) -> Any:
             extent = np.where(view == "2d", f.inner, f.space.elems)
             whole = extent % (vector * tx * steps) == 0
-            return (how != "bulk") | (whole & np.where(view == "1d", merged, rows))
+            return ~is_run(how) | (whole & np.where(view == "1d", merged, rows))
 
         return predicate
 
     def whole_rows(how: Any, view: Any, order: Any, ty: Any, rows: Any) -> Any:
-        return (how != "bulk") | (view == "1d") | (f.rows(order) % (ty * rows) == 0)
+        return ~is_run(how) | (view == "1d") | (f.rows(order) % (ty * rows) == 0)
 
     out: list[Constraint] = []
     for side in ("load", "store"):

@@ -12,13 +12,20 @@ from typing import Any
 import numpy as np
 
 from compiler.arch import WARP_THREADS
-from compiler.ir.tensor import CachePolicy
 from search.space.constraints import Constraint
 from search.space.expressions import looked_up
-from search.space.schedulers.aligned_rows import IN_WORDS
-from search.space.schedulers.copy_paths import CP_ASYNC
+from search.space.groups import (
+    AS_THEY_ARE,
+    DEFAULT,
+    IN_WORDS,
+    VECTOR,
+    is_copied,
+    is_mapped,
+    is_run,
+    no_hint,
+    persistent_blocks_fit,
+)
 from search.space.schedulers.flat_facts import KEPT_BYTES, FlatFacts
-from search.space.schedulers.row_facts import AS_THEY_ARE
 
 MAX_REGISTER_BYTES = 4 * 160
 """Register bytes of a thread's tile: beyond, with addresses and temporaries, values spill (255 registers)."""
@@ -44,10 +51,10 @@ def redundant(f: FlatFacts) -> list[Constraint]:
     """Knobs that have no effect stay at their first value."""
 
     def threads(load: Any, store: Any, tx: Any, ty: Any) -> Any:
-        return (tx >= WARP_THREADS) | ((tx * ty % WARP_THREADS == 0) & (load == "vector") & (store == "vector"))
+        return (tx >= WARP_THREADS) | ((tx * ty % WARP_THREADS == 0) & (load == VECTOR) & (store == VECTOR))
 
     def holds(order: Any, load: Any, store: Any) -> Any:
-        return (f.held(order) == 1) | ((load == "vector") & (store == "vector"))
+        return (f.held(order) == 1) | ((load == VECTOR) & (store == VECTOR))
 
     def sweeps(order: Any, ty: Any, rows: Any) -> Any:
         swept = f.swept(order)
@@ -59,7 +66,7 @@ def redundant(f: FlatFacts) -> list[Constraint]:
 
     def kept(order: Any, tiles: Any, cache: Any) -> Any:
         is_swept = (f.swept(order) > 0) | (f.parts(tiles) > 0)
-        return (cache == CachePolicy.DEFAULT.value) | is_swept | (f.repeated_bytes in KEPT_BYTES)
+        return (cache == DEFAULT) | is_swept | (f.repeated_bytes in KEPT_BYTES)
 
     def words(view: Any, vector: Any, begin: Any) -> Any:
         taken = looked_up("takes_words", f.takes_words, view, vector)
@@ -67,7 +74,7 @@ def redundant(f: FlatFacts) -> list[Constraint]:
         return np.where(begin == AS_THEY_ARE, (vector == 1) | taken, shifted)
 
     def shifts(begin: Any, view: Any, load: Any, store: Any, order: Any, blocks: Any) -> Any:
-        plain = (view == "2d") & (load == "vector") & (store == "vector") & (blocks == 1)
+        plain = (view == "2d") & (load == VECTOR) & (store == VECTOR) & (blocks == 1)
         return (begin == AS_THEY_ARE) | plain & (f.held(order) == 1) & (f.swept(order) == 0)
 
     def even(begin: Any, tx: Any) -> Any:
@@ -122,7 +129,7 @@ def redundant(f: FlatFacts) -> list[Constraint]:
             "sweeps_stay_in_l2",
             ("row_order", "tile_order", "cache_broadcast", "blocks_per_sm"),
             lambda order, tiles, cache, blocks: (
-                (f.swept(order) == 0) & (f.parts(tiles) == 0) | (cache != "default") & (blocks == 0)
+                (f.swept(order) == 0) & (f.parts(tiles) == 0) | (cache != DEFAULT) & (blocks == 0)
             ),
             "What is swept again is kept in L2 meanwhile, by blocks that come in the order of memory.",
         ),
@@ -147,21 +154,11 @@ def redundant(f: FlatFacts) -> list[Constraint]:
         Constraint(
             "redundant_load",
             ("load", "stages"),
-            lambda load, stages: (load != CP_ASYNC) | (stages > 1),
+            lambda load, stages: ~is_copied(load) | (stages > 1),
             "What threads copy to shared memory for themselves they copy ahead: else it goes to registers at once.",
         ),
-        Constraint(
-            "redundant_cache_load",
-            ("load", "cache_load"),
-            lambda load, cache: (load == "vector") | (cache == "default") | has_threaded_loads,
-            "Bulk copies take no thread cache hint.",
-        ),
-        Constraint(
-            "redundant_cache_store",
-            ("store", "cache_store"),
-            lambda store, cache: (store == "vector") | (cache == "default"),
-            "Bulk copies take no thread cache hint.",
-        ),
+        no_hint("cache_load", ("load",), lambda load: load != VECTOR, but_others=has_threaded_loads),
+        no_hint("cache_store", ("store",), lambda store: store != VECTOR),
     ]
 
 
@@ -212,18 +209,15 @@ def worthwhile(f: FlatFacts) -> list[Constraint]:
         nbytes = min((o.nbytes for o in f.side(name)), default=1)
         enough = min(MIN_STAGED_BYTES, f.space.elems * nbytes)
         return lambda how, vector, tx, ty, rows, steps: (
-            np.isin(how, ("vector", CP_ASYNC)) | (vector * tx * ty * rows * steps * nbytes >= enough)
+            ~is_mapped(how) & ~is_run(how) | (vector * tx * ty * rows * steps * nbytes >= enough)
         )
 
     def hints(load: Any, store: Any) -> Any:
-        return (load == CachePolicy.DEFAULT.value) | (store != CachePolicy.DEFAULT.value)
+        return (load == DEFAULT) | (store != DEFAULT)
 
     def filled(blocks: Any, view: Any, order: Any, vector: Any, tx: Any, steps: Any, ty: Any, rows: Any) -> Any:
         tiles = f.tiles(view == "2d", order, ty * rows, vector * tx * steps)
         return (blocks == 0) | (blocks * f.sm_count < tiles)
-
-    def resident(blocks: Any, tx: Any, ty: Any) -> Any:
-        return blocks * tx * ty <= f.arch.max_threads_per_sm
 
     tile = ("vector", "threads_x", "column_steps", "threads_y", "rows")
     staged_tiles = [
@@ -282,10 +276,5 @@ def worthwhile(f: FlatFacts) -> list[Constraint]:
             filled,
             "Every persistent block has a tile.",
         ),
-        Constraint(
-            "persistent_blocks_are_resident",
-            ("blocks_per_sm", "threads_x", "threads_y"),
-            resident,
-            "Persistent blocks fit their multiprocessors.",
-        ),
+        persistent_blocks_fit(f.arch, "threads_x", "threads_y"),
     ]

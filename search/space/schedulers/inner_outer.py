@@ -17,20 +17,24 @@ from functools import cached_property
 from typing import Any
 
 from compiler.arch import Arch
-from compiler.errors import Unsupported
 from compiler.ir.fusion import Fusion
-from compiler.schedule.start import start
 from compiler.schedule.trace import ScheduleTrace
-from search.space.schedulers.builder import TraceBuilder
-from search.space.schedulers.inner_outer_facts import HELD, inner_outer_shape, refusal_of
+from search.space.builder import TraceBuilder, refusal_by
+from search.space.groups import APART, AS_THEY_ARE, HELD, MATH
+from search.space.schedulers.inner_outer_facts import inner_outer_shape, refusal_of
 from search.space.schedulers.inner_outer_space import inner_outer_space
-from search.space.schedulers.pointwise_body import MATH
 from search.space.schedulers.row import RowTrace
-from search.space.schedulers.row_facts import APART, AS_THEY_ARE, steps_of
+from search.space.schedulers.row_facts import steps_of
 from search.space.schedulers.row_shape import RowShape, computed_across, fold_sets, is_full
 from search.space.space import Space
 
-_FIXED: Mapping[str, Any] = {"rows_begin": AS_THEY_ARE, "fold": APART, "unroll": 1, "blocks_per_sm": 1, "parked": 0}
+_FIXED: Mapping[str, Any] = {
+    "rows_begin": AS_THEY_ARE,
+    "fold": APART,
+    "unroll": 1,
+    "blocks_per_sm": 1,
+    "parked": 0,
+}
 """What knobs of the row scheduler say that these rows have no choice of: columns stay with their threads."""
 
 
@@ -43,11 +47,7 @@ class InnerOuter:
 
     def refusal(self, fusion: Fusion, arch: Arch) -> str | None:
         """Takes fusions that fold rows in memory and across them, in groups of rows that fill the card."""
-        try:
-            sf = start(fusion)
-        except Unsupported as e:
-            return str(e)
-        return refusal_of(fusion, sf, arch, self.sm_count)
+        return refusal_by(lambda sf: refusal_of(fusion, sf, arch, self.sm_count), fusion)
 
     def space(self, fusion: Fusion, arch: Arch) -> Space:
         return inner_outer_space(fusion, arch, self.sm_count)

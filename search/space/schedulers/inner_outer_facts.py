@@ -12,12 +12,9 @@ from compiler.arch import Arch
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.fusion import Fusion
 from compiler.schedule.start import start
-from search.space.schedulers.register_limits import launchable_registers
+from search.space.groups import launchable_registers
 from search.space.schedulers.row_facts import MAX_SINGLES, MAX_STEPS, OTHER_REGISTERS, RowFacts, row_facts
 from search.space.schedulers.row_shape import RowShape, fold_sets, shape_of_rows
-
-HELD, LATE = "held", "late"
-"""What all rows read, a weight, stays in registers from the first row to the last; or each pass loads it anew."""
 
 FEWEST_GROUPS = 0.5
 """Groups of rows for each multiprocessor below which too many of these would be idle: reading all twice takes less."""

@@ -13,28 +13,32 @@ from compiler.arch import WARP_THREADS, Arch
 from compiler.ir.fusion import Fusion
 from compiler.schedule.start import start
 from search.space.constraints import Constraint
-from search.space.knobs import Knob
-from search.space.schedulers.copy_paths import CP_ASYNC
-from search.space.schedulers.flat_space import SMEM_SLACK_BYTES
-from search.space.schedulers.inner_outer_facts import (
+from search.space.groups import (
+    ELECTED,
     HELD,
     LATE,
+    RESIDENT,
+    STREAMING,
+    Rings,
+    block_fits,
+    fit,
+    hint_knob,
+    is_copied,
+    keep_values_knob,
+    kept_with_the_row,
+    math_knob,
+    no_hint,
+    register_constraints,
+    ring_constraints,
+    ring_knobs,
+    staging_knob,
+)
+from search.space.knobs import Knob, powers_of_two
+from search.space.schedulers.inner_outer_facts import (
     MAX_HELD_REGISTERS,
     InnerOuterFacts,
     inner_outer_facts,
     inner_outer_shape,
-)
-from search.space.schedulers.pointwise_body import math_knob
-from search.space.schedulers.register_limits import launchable_registers
-from search.space.schedulers.rings import ELECTED, Rings, ring_constraints, ring_knobs
-from search.space.schedulers.row_facts import (
-    BULK,
-    CACHE_LOADS,
-    CACHE_STORES,
-    EXACT_THREADS,
-    RESIDENT,
-    blocks_of,
-    register_cap,
 )
 from search.space.schedulers.row_shape import RowShape
 from search.space.schedulers.row_worthwhile import copies
@@ -59,51 +63,28 @@ def inner_outer_space(fusion: Fusion, arch: Arch, sm_count: int) -> Space:
 
 def _knobs(fusion: Fusion, f: InnerOuterFacts) -> tuple[Knob, ...]:
     row = f.row
-    is_staged = bool(row.load_paths)
-    stores = any(o.is_output for o in row.rows.streams)
     return (
-        Knob("keep", ("registers", "shared") if is_staged else ("registers",)),
-        Knob("load", row.load_paths or (BULK,)),
+        staging_knob("keep", {"registers": True, "shared": row.is_brought, "reload": False}),
+        row.load_knob,
         Knob("vector", row.vectors),
-        Knob("threads", _threads(f)),
-        Knob("rows", tuple(1 << bit for bit in range(MAX_ROWS.bit_length()))),
+        Knob("threads", row.threads()),
+        Knob("rows", powers_of_two(MAX_ROWS)),
         Knob("cluster", f.clusters),
-        *ring_knobs((1, 2, 3, 4) if is_staged else (1,), persistent=False),
+        *ring_knobs(4 if row.is_brought else 1, persistent=False),
         Knob("operands", (HELD, LATE) if row.operand_bytes else (HELD,)),
-        Knob("keep_values", ("no", *["yes"] * (row.costly > 0), *["all"] * (row.waiting > 0))),
+        keep_values_knob(row.costly, row.waiting),
         Knob("resident", RESIDENT),
-        Knob("cache_load", CACHE_LOADS),
-        Knob("cache_store", CACHE_STORES if stores else CACHE_STORES[:1]),
+        hint_knob("cache_load", STREAMING),
+        hint_knob("cache_store", STREAMING, is_offered=any(o.is_output for o in row.rows.streams)),
         math_knob(fusion),
     )
 
 
-def _threads(f: InnerOuterFacts) -> tuple[int, ...]:
-    """Powers of two, and the largest numbers of whole warps that divide the vectors of a row without a rest."""
-    cols, most = f.row.rows.cols, f.row.arch.max_threads_per_block
-    powers = [1 << bit for bit in range(most.bit_length())]
-    counts = [cols // v for v in f.row.vectors if cols % v == 0]
-    exact = [
-        WARP_THREADS * w for w in range(most // WARP_THREADS, 2, -1) if any(n % (WARP_THREADS * w) == 0 for n in counts)
-    ]
-    return tuple(sorted({*powers, *[n for n in exact if n not in powers][:EXACT_THREADS]}))
-
-
 def _shape(f: InnerOuterFacts) -> list[Constraint]:
     """How threads cover rows."""
-    cols, rows = f.row.rows.cols, f.rows_of_a_group
-    least, most = min(f.row.vectors), f.row.arch.max_threads_per_block
-
-    def covered(vector: Any, threads: Any, cluster: Any) -> Any:
-        return (vector * threads * cluster < 2 * cols) | ((threads == 1) & (cluster == 1) & (vector == least))
-
+    rows = f.rows_of_a_group
     return [
-        Constraint(
-            "tile_exceeds_the_problem",
-            ("vector", "threads", "cluster"),
-            covered,
-            "Threads along a row are not twice its vectors.",
-        ),
+        f.row.threads_end_with_the_row(),
         Constraint(
             "threads_cover_the_tile",
             ("vector", "threads", "cluster"),
@@ -128,12 +109,7 @@ def _shape(f: InnerOuterFacts) -> list[Constraint]:
             lambda threads, count, cluster: (cluster == 1) | (count == 1) & (threads >= 4 * WARP_THREADS),
             "A cluster has one row, and blocks of four warps.",
         ),
-        Constraint(
-            "block_fits_the_architecture",
-            ("threads", "rows"),
-            lambda threads, count: threads * count <= most,
-            f"A block has at most {most} threads.",
-        ),
+        block_fits(f.row.arch, "threads", "rows"),
     ]
 
 
@@ -153,31 +129,18 @@ def _memory(f: InnerOuterFacts) -> list[Constraint]:
 
     budget = ("keep", "load", "operands", "keep_values", "vector", "threads", "cluster")
 
-    def launched(count: Any, *knobs: Any) -> Any:
-        threads = knobs[budget.index("threads")]
-        return held(*knobs) + f.other_registers <= launchable_registers(row.arch, threads * count)
-
-    def capped(resident: Any, count: Any, *knobs: Any) -> Any:
-        threads = knobs[budget.index("threads")]
-        return (resident == 0) | (held(*knobs) + f.other_registers <= register_cap(resident, threads * count))
-
-    def several(resident: Any, threads: Any, count: Any) -> Any:
-        blocks = blocks_of(resident, threads * count)
-        inside = (blocks * threads * count <= row.arch.max_threads_per_sm) & (blocks <= row.arch.max_blocks_per_sm)
-        return (resident == 0) | (blocks >= 2) & inside
-
     def smem(keep: Any, load: Any, count: Any, stages: Any, vector: Any, threads: Any, cluster: Any) -> Any:
         places = f.places(vector, threads, cluster) * threads
-        part = np.where(load == CP_ASYNC, places, -(-cols // cluster))
+        part = np.where(is_copied(load), places, -(-cols // cluster))
         staged = np.where(keep == "shared", part * row.staged_bytes(load, vector) * count * stages, 0)
         folded = np.where(count > 1, places * count * f.partials, 0)
-        return staged + folded + SMEM_SLACK_BYTES <= row.arch.smem_per_block_optin_bytes
+        return fit(row.arch, staged + folded)
 
     def inside(keep: Any, load: Any, fill: Any, vector: Any, threads: Any, cluster: Any) -> Any:
         whole = f.places(vector, threads, cluster) * threads * cluster == cols
         runs = (cols % (vector * threads) == 0) & (fill == ELECTED)
         guarded = np.where(cluster == 1, cols % vector == 0, runs)
-        return (keep != "shared") | (load == CP_ASYNC) | whole | guarded
+        return (keep != "shared") | is_copied(load) | whole | guarded
 
     return [
         Constraint(
@@ -186,24 +149,7 @@ def _memory(f: InnerOuterFacts) -> list[Constraint]:
             lambda *knobs: held(*knobs) <= MAX_HELD_REGISTERS,
             "A thread's part of a row and the partial results of its columns stay in registers.",
         ),
-        Constraint(
-            "tile_fits_the_registers_of_a_thread",
-            ("rows", *budget),
-            launched,
-            "A thread's part of a row and of the partial results fit the registers that it can be launched with.",
-        ),
-        Constraint(
-            "registers_in_flight",
-            ("resident", "rows", *budget),
-            capped,
-            "A cap leaves room for a thread's part of a row and of the partial results.",
-        ),
-        Constraint(
-            "registers_in_flight",
-            ("resident", "threads", "rows"),
-            several,
-            "A cap lets two blocks or more share a multiprocessor.",
-        ),
+        *register_constraints(row.arch, budget, lambda *knobs: held(*knobs) + f.other_registers),
         Constraint(
             "shared_memory_fits_the_block",
             ("keep", "load", "rows", "stages", "vector", "threads", "cluster"),
@@ -213,7 +159,7 @@ def _memory(f: InnerOuterFacts) -> list[Constraint]:
         Constraint(
             "threads_cover_the_tile",
             ("keep", "rows", "load"),
-            lambda keep, count, load: (keep != "shared") | (load == CP_ASYNC) | (f.rows_of_a_group % count == 0),
+            lambda keep, count, load: (keep != "shared") | is_copied(load) | (f.rows_of_a_group % count == 0),
             "Threads read no row from shared memory that is not there: the rows of a block divide its group.",
         ),
         Constraint(
@@ -241,16 +187,6 @@ def _redundant(f: InnerOuterFacts) -> list[Constraint]:
             lambda keep, n: (keep != "shared") | (n > 1),
             "Rows come to shared memory before the block is done with those before them.",
         ),
-        Constraint(
-            "redundant_keep_values",
-            ("keep", "keep_values"),
-            lambda keep, values: (keep == "registers") | (values == "no"),
-            "Values are kept with the row.",
-        ),
-        Constraint(
-            "redundant_cache_load",
-            ("keep", "cache_load"),
-            lambda keep, cache: (keep != "shared") | (cache == "default") | unstaged,
-            "Bulk copies take no thread cache hint.",
-        ),
+        kept_with_the_row(),
+        no_hint("cache_load", ("keep",), lambda keep: keep == "shared", but_others=unstaged),
     ]

@@ -12,15 +12,10 @@ from compiler.ir.expr import Expr, Var
 from compiler.ir.ops import REDUCTIONS, VIEWS, OpKind
 from compiler.ir.tensor import TensorOp, TensorView
 from compiler.ir.views import Within, depends_on, identity, position
+from search.space.groups import SWEPT
 
 HELD = {"held_2": 2, "held_4": 4, "held_8": 8}
 """Row orders in which a thread takes several steps along a dimension that an operand repeats along."""
-
-SWEPT = {"swept_2m": 2 << 20, "swept_4m": 4 << 20, "swept_8m": 8 << 20}
-"""Row orders in which blocks go on with the next rows only when all have used what broadcast operands have for so many
-rows as take these bytes: it stays in L2 meanwhile, and the other operands are read in long runs. A 12.6 MB operand
-added to 32 slabs: 198.2 us swept by 3 MB, 201.5 by 1.5 MB, 203.8 row after row (H200); held in registers for 2 or 4
-slabs of a sweep as well, no less. Where rows are all the slabs have, parts of rows are swept, as an order of tiles."""
 
 
 @dataclass(frozen=True, slots=True)

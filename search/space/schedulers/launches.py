@@ -38,9 +38,9 @@ from search.launches import (
     split_reductions,
 )
 from search.space.constraints import Constraint
+from search.space.groups import MATH, math_knob
 from search.space.protocol import Scheduler
 from search.space.schedulers.inner_outer import InnerOuter
-from search.space.schedulers.pointwise_body import MATH, math_knob
 from search.space.space import Space
 
 MOST_SPACES = 24

@@ -15,13 +15,13 @@ import numpy as np
 
 from compiler.arch import BULK_BYTES, TENSOR_MAP_BOX, TENSOR_MAP_RANK
 from compiler.ir.iter_domain import MemoryType
-from compiler.ir.tensor import CachePolicy, CopyVia
+from compiler.ir.tensor import CopyVia
 from compiler.schedule import steps
+from search.space.builder import TraceBuilder
 from search.space.constraints import Constraint
 from search.space.expressions import looked_up
-from search.space.schedulers.builder import TraceBuilder
+from search.space.groups import AS_THEY_ARE, DEFAULT
 from search.space.schedulers.iteration_space import IterationSpace, Operand
-from search.space.schedulers.row_facts import AS_THEY_ARE
 
 MULTICASTS = (1, 2, 4)
 """Blocks of a cluster that share a tile; 1: none do. Clusters of 4 leave 12 of 132 multiprocessors without any, on an
@@ -125,7 +125,7 @@ def multicast_constraints(m: Multicasts, streamed: int, plain_order: Callable[[A
     all_sent = len(m.operands) == len(m.space.repeated)
 
     def plain(blocks: Any, order: Any, cache: Any) -> Any:
-        return (blocks == 1) | plain_order(order) & ((cache == CachePolicy.DEFAULT.value) | (not all_sent))
+        return (blocks == 1) | plain_order(order) & ((cache == DEFAULT) | (not all_sent))
 
     def boxes(blocks: Any, ty: Any, rows: Any) -> Any:
         return (blocks == 1) | (ty * rows <= TENSOR_MAP_BOX)

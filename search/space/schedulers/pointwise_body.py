@@ -5,22 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from compiler.dtypes import DType
-from compiler.ir.fusion import Fusion
 from compiler.ir.iter_domain import MemoryType
 from compiler.ir.ops import POINTWISE, OpKind
-from compiler.ir.pinned import grades_of
-from compiler.ir.tensor import CachePolicy, TensorOp
+from compiler.ir.tensor import TensorOp
 from compiler.schedule import steps
-from search.space.knobs import Knob
-from search.space.schedulers.builder import TraceBuilder
-
-MATH = "math"
-"""The knob of how exact functions are: one for the whole fusion, whatever its launches."""
-
-
-def math_knob(fusion: Fusion) -> Knob:
-    """The grades that give different kernels: exact alone without functions that may be approximated."""
-    return Knob(MATH, tuple(grade.value for grade in grades_of(fusion)))
+from search.space.builder import TraceBuilder
 
 
 def cache_registers(b: TraceBuilder) -> tuple[list[str], list[str]]:
@@ -83,10 +72,3 @@ def complete_vectors(ops: Sequence[TensorOp], whole: set[str]) -> set[str]:
         if not apart:
             return whole
         whole = whole | apart
-
-
-def set_cache(b: TraceBuilder, names: list[str], policy: str) -> None:
-    """Gives the global accesses that fill or write these tensors a cache hint."""
-    if policy != CachePolicy.DEFAULT:
-        for name in names:
-            b.do(steps.SetCache(name, CachePolicy(policy)))

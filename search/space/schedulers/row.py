@@ -20,29 +20,35 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from compiler.arch import Arch
-from compiler.errors import Unsupported
 from compiler.ir.fusion import Fusion
 from compiler.ir.iter_domain import MemoryType, ParallelType
 from compiler.ir.ops import REDUCTIONS
-from compiler.ir.tensor import CopyVia
 from compiler.schedule import steps
-from compiler.schedule.online import online_sums
-from compiler.schedule.start import start
 from compiler.schedule.trace import ScheduleTrace
-from search.space.schedulers.aligned_rows import IN_WORDS
-from search.space.schedulers.builder import TraceBuilder
-from search.space.schedulers.copy_paths import CP_ASYNC
-from search.space.schedulers.pointwise_body import MATH, complete_vectors, is_packed_cast, set_cache
-from search.space.schedulers.rings import turn
-from search.space.schedulers.row_facts import (
+from search.space.builder import TraceBuilder, refusal_by
+from search.space.groups import (
     AS_THEY_ARE,
     BULK,
-    ONLINE,
-    parked_steps,
-    persistent_grid,
+    EARLY,
+    IN_WORDS,
+    MATH,
+    cap,
+    cut_by_words,
+    fold_online,
+    is_copied,
+    is_kept_there,
+    move_by_words,
+    persist,
+    place_in_tmem,
     register_cap,
-    steps_of,
+    send,
+    set_cache,
+    stage,
+    stage_in_tmem,
+    turn,
 )
+from search.space.schedulers.pointwise_body import complete_vectors, is_packed_cast
+from search.space.schedulers.row_facts import parked_steps, persistent_grid, steps_of
 from search.space.schedulers.row_passes import compute_again, costly_values, repeated_values
 from search.space.schedulers.row_shape import RowOperand, RowShape, in_rows, is_full, reads_a_view, row_shape
 from search.space.schedulers.row_space import row_space
@@ -61,11 +67,7 @@ class Row:
 
     def refusal(self, fusion: Fusion, arch: Arch) -> str | None:
         """Takes fusions with reductions, where some streamed input is contiguous along what is folded."""
-        try:
-            found = row_shape(start(fusion))
-        except Unsupported as e:
-            return str(e)
-        return found if isinstance(found, str) else None
+        return refusal_by(row_shape, fusion)
 
     def space(self, fusion: Fusion, arch: Arch) -> Space:
         return row_space(fusion, arch, self.sm_count)
@@ -94,6 +96,8 @@ class RowTrace:
     """Output that bulk copies store -> the shared tensor that they store from."""
     stored: list[str] = field(default_factory=list)
     """Register tensors that outputs are stored from."""
+    in_tmem: dict[str, str] = field(default_factory=dict)
+    """Tensor in tensor memory -> the registers that it is loaded to."""
 
     def __post_init__(self) -> None:
         p = self.point
@@ -117,10 +121,9 @@ class RowTrace:
     def build(self) -> ScheduleTrace:
         """All steps of the point. Raises InvalidStep."""
         b, p = self.b, self.point
-        if p["fold"] == ONLINE:
-            b.do(*(steps.Online(maximum, sums) for maximum, sums in online_sums(b.sf).items()))
+        fold_online(b, p)
         self.cache()
-        kept = {n for n in self.loads if self.is_kept(n)}
+        kept = {n for n in self.loads if self.is_kept(n)} | set(self.in_tmem)
         if p["keep_values"] != "no":
             values = costly_values if p["keep_values"] == "yes" else repeated_values
             kept |= set(values(b, self.rows.folded, self.rank))
@@ -133,8 +136,7 @@ class RowTrace:
         self.inline(kept)
         self.cache_hints(passes)
         self.park(kept)
-        if p["resident"]:
-            b.do(steps.CapRegisters(int(register_cap(p["resident"], p["threads"] * p["rows"]))))
+        cap(b, p["resident"] and register_cap(p["resident"], p["threads"] * p["rows"]))
         return b.trace()
 
     # Memories --------------------------------------------------------------------------------------------------------
@@ -147,37 +149,40 @@ class RowTrace:
                 register = f"{operand.name}_r"
                 b.do(steps.CacheOutput(operand.name, register, MemoryType.LOCAL))
                 self.stored.append(register)
-                self.stores[self.send(operand) if self.is_sent(operand) else operand.name] = operand
+                if self.is_sent(operand):
+                    self.sent[operand.name] = send(b, operand.name, self.point["store"])
+                self.stores[self.sent.get(operand.name, operand.name)] = operand
             elif operand.is_direct:
                 source = operand.name
                 if self.point["keep"] == "shared" and self.is_staged(operand):
-                    shared, via = f"{source}_s", CopyVia.BULK1D
-                    if self.point["load"] == CP_ASYNC:
-                        self.copied[shared], via = operand, CopyVia.CP_ASYNC
-                    b.do(steps.CacheInput(source, shared, MemoryType.SHARED, via))
+                    shared = stage(b, source, self.point["load"])
+                    if is_copied(self.point["load"]):
+                        self.copied[shared] = operand
                     self.staged[shared] = source
                     source = shared
                 b.do(steps.CacheInput(source, f"{operand.name}_r", MemoryType.LOCAL))
                 self.loads[f"{operand.name}_r"] = operand
             else:
                 self.loads[operand.read] = operand
+        if is_kept_there(self.point):
+            self.keep_in_tmem()
+
+    def keep_in_tmem(self) -> None:
+        """Puts tensor memory between the registers of streamed rows and what reads them."""
+        for name in [n for n, o in self.loads.items() if o in self.rows.loaded]:
+            there, back = stage_in_tmem(self.b, name)
+            self.in_tmem[there] = back
+            self.loads[back] = self.loads[name]
 
     def is_staged(self, operand: RowOperand) -> bool:
         """Whether rows of the operand lie in shared memory."""
-        if self.point["load"] == CP_ASYNC:
+        if is_copied(self.point["load"]):
             return self.rows.is_copied(operand, self.point["vector"])
         return self.rows.is_staged(operand)
 
     def is_sent(self, operand: RowOperand) -> bool:
         """Whether bulk copies store the output."""
         return self.point.get("store") == BULK and self.rows.is_sent(operand)
-
-    def send(self, operand: RowOperand) -> str:
-        """Puts a shared tensor between an output and its registers, and has bulk copies store it: its name."""
-        shared = f"{operand.name}_s"
-        self.b.do(steps.CacheOutput(operand.name, shared, MemoryType.SHARED, CopyVia.BULK1D))
-        self.sent[operand.name] = shared
-        return shared
 
     # Loops -----------------------------------------------------------------------------------------------------------
 
@@ -205,8 +210,7 @@ class RowTrace:
         b, p = self.b, self.point
         b.split(tv, 0, p["rows"])
         if p["blocks_per_sm"]:
-            b.split(tv, 0, persistent_grid(self.sm_count, p["blocks_per_sm"], p["cluster"]))
-            b.reorder(tv, [1, 0, *range(2, len(b.tensor(tv).loop))])
+            persist(b, tv, persistent_grid(self.sm_count, p["blocks_per_sm"], p["cluster"]))
 
     def loops(self) -> None:
         """The loops of all tensors, and their types: those of the first reduction, the reference, and what others have
@@ -242,6 +246,9 @@ class RowTrace:
                 # As in memory, with places for steps that threads do not have.
                 order = (*range(at), step, step + 1, *block, thread, lane)
                 b.do(steps.SetAllocationDomain(name, order))
+        by_tmem = {n: words for n in full if (words := self.words_in_tmem(n))}
+        for name, words in by_tmem.items():
+            cut_by_words(b, name, step + 1, words)
         widths = {n: self.access_width(n) for n in full}
         in_words = b.split_words(widths, vector)
         whole = sorted(names, key=lambda n: 1 < widths.get(n, 1) < vector)
@@ -249,7 +256,19 @@ class RowTrace:
             [*whole, *by_engine], [*types, *[P.CLUSTER] * self.is_cluster, P.TIDX, P.SERIAL, P.UNROLL, P.UNROLL]
         )
         b.vectorize_words(in_words)
-        b.vectorize(n for n in full if widths[n] == vector > 1)
+        b.vectorize(n for n in full if widths[n] == vector > 1 and n not in by_tmem)
+        for name in by_tmem:
+            move_by_words(b, name)
+        for name in self.in_tmem:
+            place_in_tmem(b, name, inner=thread, outer=at - 1)
+
+    def words_in_tmem(self, tv: str) -> int:
+        """Words by which a tensor goes to tensor memory, or comes from it; 0 for another tensor."""
+        if tv in self.in_tmem:
+            return int(self.point["tmem_store"])
+        op = self.b.sf.producer(tv)
+        comes_back = op is not None and set(op.tensor_inputs) <= self.in_tmem.keys()
+        return int(self.point["tmem_load"]) if comes_back and self.in_tmem else 0
 
     def has_row(self, tv: str) -> bool:
         """Whether a tensor has an axis for the elements of a row."""
@@ -274,6 +293,8 @@ class RowTrace:
     def access_width(self, tv: str) -> int:
         """Elements by which a tensor is moved, or converted; 1 for what is computed one by one."""
         vector = int(self.point["vector"])
+        if tv in self.in_tmem:
+            return vector
         operand = self.loads.get(tv) or self.stores.get(tv) or self.copied.get(tv)
         if self.comes_in_words(tv):
             return vector
@@ -338,7 +359,7 @@ class RowTrace:
         if self.point["keep"] != "registers":
             return self.step_at
         operand = self.loads[name]
-        if operand.in_kept or self.point["operands"] == "early":
+        if operand.in_kept or self.point["operands"] == EARLY:
             return self.row_at
         return self.lane_at
 

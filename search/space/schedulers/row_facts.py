@@ -9,29 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from compiler.arch import MAX_REGISTER_CAP, REGISTERS_PER_SM, Arch, sms_for_clusters
+from compiler.arch import WARP_THREADS, Arch, sms_for_clusters
 from compiler.ir.fusion import Fusion
-from compiler.ir.tensor import CachePolicy
 from compiler.schedule import steps
 from compiler.schedule.online import online_sums
-from search.space.schedulers.aligned_rows import IN_WORDS
-from search.space.schedulers.builder import TraceBuilder
-from search.space.schedulers.copy_paths import CP_ASYNC
+from search.space.builder import TraceBuilder
+from search.space.constraints import Constraint
+from search.space.groups import ALIGNED, BULK, CP_ASYNC, IN_WORDS, is_copied, load_knob
+from search.space.knobs import Knob, powers_of_two
 from search.space.schedulers.row_passes import bytes_between_passes, costly_values, passes_of, repeated_values
 from search.space.schedulers.row_shape import VECTORS, RowOperand, RowShape
 from search.space.schedulers.row_words import in_words
-
-KEEPS = ("registers", "shared", "reload")
-
-AS_THEY_ARE = "as_they_are"
-ALIGNED = "aligned"
-"""Rows begin where they do, or are shifted so that vectors lie at multiples of a vector in memory, not of a row."""
-
-BULK = "bulk"
-"""Rows come to shared memory by bulk copies, or leave it by them; other ways are cp.async, and stores of threads."""
-
-VECTOR = "vector"
-"""Threads store what they have in registers."""
 
 SENT_ROW_BYTES = 32 * 1024
 """Bytes of what is stored of a row above which bulk copies do not store it: it takes the room of other blocks. H200:
@@ -40,10 +28,6 @@ layer norms of 8 KiB took 1.8 % less, softmaxes of 16 KiB 0.6 %, norms that stor
 SHIFTED_VECTORS = 3
 """Widths of vectors that are tried along shifted rows, the widest ones: what lies along the row and has another phase,
 a weight, is loaded element by element, the more sectors apart the wider a vector is."""
-
-APART = "apart"
-ONLINE = "online"
-"""Sums of exponentials are folded in a pass after that of their maximum, or along with it."""
 
 MAX_ROW_REGISTERS = 48
 """Registers of a thread that hold its part of a row: what is computed of it takes as many again, and 128 in all leave
@@ -60,10 +44,6 @@ normalization: 10 to 12 vectors)."""
 MAX_SINGLES = 32
 """Elements of a thread that are unrolled where they are moved one by one, or by two: rows of an odd pitch."""
 
-PARKED = (0, 1, 2, 3)
-"""Quarters of a thread's steps that lie in shared memory where the row stays in registers: both memories together have
-room for more blocks of long rows than either."""
-
 PARKED_ROW_BYTES = 32 * 1024
 """Parts of rows below, in bytes of a block, are not parked: registers have room for three such blocks or more."""
 
@@ -74,10 +54,6 @@ with so few where it is told to; what spills is found when it is compiled."""
 SHIFTED_REGISTER_BYTES = 8
 """Registers that a vector along a shifted row takes besides, for each element, times the bytes of one: conditions of
 its lanes, and its elements as f32. H200, bf16: caps that left less spilled 12 to 300 bytes a thread."""
-
-RESIDENT = (0, 1024, 1536, 2048)
-"""Threads of a multiprocessor that a cap on registers makes room for; 0 for no cap."""
-
 
 EXACT_THREADS = 3
 """Numbers of threads beside powers of two that are tried: those by which a row is cut without a rest."""
@@ -95,9 +71,6 @@ multiprocessor, and clusters of sixteen find room on fewer multiprocessors (`com
 FEW_ROWS = 2
 """Rows for each multiprocessor below which rows of any length may be spread: a block for each would leave some idle."""
 
-CACHE_LOADS = (CachePolicy.DEFAULT.value, CachePolicy.STREAMING.value)
-CACHE_STORES = (CachePolicy.DEFAULT.value, CachePolicy.STREAMING.value)
-
 
 def steps_of(cols: int, point: Mapping[str, Any]) -> int:
     """Vectors of a row that a thread has."""
@@ -112,17 +85,6 @@ def parked_steps(steps: Any, quarters: Any) -> Any:
 def persistent_grid(sm_count: int, blocks_per_sm: int, cluster: int) -> int:
     """Clusters of so many blocks that stay on a card, `blocks_per_sm` on every multiprocessor that they can use."""
     return max(1, blocks_per_sm * sms_for_clusters(sm_count, cluster) // cluster)
-
-
-def blocks_of(resident: Any, threads: Any) -> Any:
-    """Blocks of so many threads that come nearest to the threads asked of a multiprocessor."""
-    return (resident + threads // 2) // threads
-
-
-def register_cap(resident: Any, threads: Any) -> Any:
-    """Registers of a thread with which those blocks fit, in units of 8 (cuda_occupancy.h)."""
-    blocks = np.maximum(blocks_of(resident, threads), 1)
-    return np.minimum(REGISTERS_PER_SM // (blocks * threads) // 8 * 8, MAX_REGISTER_CAP)
 
 
 @dataclass(frozen=True)
@@ -150,6 +112,16 @@ class RowFacts:
         """Bytes of the smallest element that streams."""
         return min((o.nbytes for o in self.rows.streams), default=4)
 
+    @property
+    def is_kept_in_tmem(self) -> bool:
+        """Whether some rows may be kept in tensor memory from pass to pass: they are read in several."""
+        return self.arch.has_tmem and self.passes > 1 and bool(self.rows.loaded) and self.is_reloaded
+
+    @cached_property
+    def stream_widths(self) -> tuple[int, ...]:
+        """Bytes of the elements of streamed inputs, each once."""
+        return tuple(sorted({o.nbytes for o in self.rows.loaded}))
+
     @cached_property
     def staged(self) -> tuple[RowOperand, ...]:
         """Inputs that bulk copies can bring."""
@@ -159,7 +131,7 @@ class RowFacts:
         """Bytes of one place of a row that lie in shared memory."""
         copied = self._copied_bytes
         by_threads = np.select([vector == v for v in copied], list(copied.values()), 0)
-        return np.where(load == CP_ASYNC, by_threads, sum(o.nbytes for o in self.staged))
+        return np.where(is_copied(load), by_threads, sum(o.nbytes for o in self.staged))
 
     @cached_property
     def sent_bytes(self) -> int:
@@ -174,11 +146,22 @@ class RowFacts:
         return {v: sum(o.nbytes for o in loaded if self.rows.is_copied(o, v)) for v in self.vectors}
 
     @cached_property
-    def load_paths(self) -> tuple[str, ...]:
-        """How rows can be brought to shared memory: by bulk copies, and by threads, past their registers."""
-        copied = any(self.rows.is_copied(o, v) for o in self.rows.loaded for v in self.vectors)
-        able = {BULK: self.arch.has_tma and bool(self.staged), CP_ASYNC: copied}
-        return tuple(path for path, is_able in able.items() if is_able)
+    def is_brought(self) -> bool:
+        """Whether some rows can be brought to shared memory: by bulk copies, or by threads, past their registers."""
+        return self._is_run or self._is_copied
+
+    @property
+    def load_knob(self) -> Knob:
+        """By which of the two."""
+        return load_knob({BULK: self._is_run or not self._is_copied, CP_ASYNC: self._is_copied})
+
+    @property
+    def _is_run(self) -> bool:
+        return self.arch.has_tma and bool(self.staged)
+
+    @cached_property
+    def _is_copied(self) -> bool:
+        return any(self.rows.is_copied(o, v) for o in self.rows.loaded for v in self.vectors)
 
     def parked_bytes(self, vector: Any) -> Any:
         """Bytes of one place of a row that can be parked in shared memory."""
@@ -214,6 +197,26 @@ class RowFacts:
         element of one."""
         moved = [v for v in self.word_vectors if self.rows.aligned(v) is not None]
         return (begin == ALIGNED) | (begin == IN_WORDS) & np.isin(vector, moved)
+
+    def threads(self) -> tuple[int, ...]:
+        """Powers of two, and the largest numbers of whole warps that divide the vectors of a row without a rest."""
+        powers = powers_of_two(self.arch.max_threads_per_block)
+        counts = [self.rows.cols // v for v in self.vectors if self.rows.cols % v == 0]
+        warps = range(powers[-1], 2 * WARP_THREADS, -WARP_THREADS)
+        exact = [n for n in warps if n not in powers and any(count % n == 0 for count in counts)]
+        return tuple(sorted({*powers, *exact[:EXACT_THREADS]}))
+
+    def threads_end_with_the_row(self) -> Constraint:
+        """What tells threads along a row that are too many."""
+        return Constraint(
+            "tile_exceeds_the_problem",
+            ("vector", "threads", "cluster"),
+            lambda vector, threads, cluster: (
+                (vector * threads * cluster < 2 * self.rows.cols)
+                | ((threads == 1) & (cluster == 1) & (vector == min(self.vectors)))
+            ),
+            "Threads along a row are not twice its vectors.",
+        )
 
     @property
     def is_few(self) -> bool:

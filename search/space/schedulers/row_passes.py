@@ -14,7 +14,7 @@ from compiler.ir.iter_domain import MemoryType
 from compiler.ir.ops import COSTLY, MOVES, REDUCTIONS
 from compiler.ir.tensor import TensorOp
 from compiler.schedule import steps
-from search.space.schedulers.builder import TraceBuilder
+from search.space.builder import TraceBuilder
 from search.space.schedulers.row_shape import in_rows, is_full, reads_a_view
 
 FOLDS, SCALED, KEPT, PARTS = 0, 1, 2, 3

@@ -10,37 +10,46 @@ from compiler.arch import WARP_THREADS, Arch
 from compiler.ir.fusion import Fusion
 from compiler.schedule.start import start
 from search.space.constraints import Constraint
-from search.space.knobs import Knob
-from search.space.schedulers.aligned_rows import IN_WORDS
-from search.space.schedulers.copy_paths import CP_ASYNC
-from search.space.schedulers.flat_space import SMEM_SLACK_BYTES
-from search.space.schedulers.pointwise_body import math_knob
-from search.space.schedulers.register_limits import launchable_registers
-from search.space.schedulers.rings import ELECTED, ring_constraints, ring_knobs
-from search.space.schedulers.row_facts import (
-    ALIGNED,
-    APART,
+from search.space.groups import (
     AS_THEY_ARE,
     BULK,
-    CACHE_LOADS,
-    CACHE_STORES,
+    EARLY,
+    ELECTED,
+    IN_WORDS,
+    LATE,
+    NO_TMEM,
+    ONLINE,
+    PARKED,
+    RESIDENT,
+    STREAMING,
+    block_fits,
+    fit,
+    fold_knob,
+    hint_knob,
+    is_copied,
+    keep_values_knob,
+    math_knob,
+    register_constraints,
+    ring_constraints,
+    ring_knobs,
+    rows_begin_knob,
+    staging_knob,
+    store_knob,
+    tmem_constraints,
+    tmem_knobs,
+)
+from search.space.knobs import Knob, powers_of_two
+from search.space.schedulers.row_facts import (
     EXACT_THREADS,
     FEW_REGISTERS,
-    KEEPS,
     MAX_ROW_REGISTERS,
     MAX_SINGLES,
     MAX_STEPS,
-    ONLINE,
     OTHER_REGISTERS,
-    PARKED,
     PARKED_ROW_BYTES,
-    RESIDENT,
     SHIFTED_REGISTER_BYTES,
-    VECTOR,
     RowFacts,
-    blocks_of,
     parked_steps,
-    register_cap,
     row_facts,
 )
 from search.space.schedulers.row_shape import RowShape, row_shape
@@ -62,58 +71,88 @@ def row_space(fusion: Fusion, arch: Arch, sm_count: int) -> Space:
     return Space(
         "row",
         _knobs(fusion, f),
-        (*_shape(f), *_memory(f), *persistence(f), *ring_constraints(rings(f)), *copies(f), *stores(f), *redundant(f)),
+        (
+            *_shape(f),
+            *_memory(f),
+            *_tensor_memory(f),
+            *persistence(f),
+            *ring_constraints(rings(f)),
+            *copies(f),
+            *stores(f),
+            *redundant(f),
+        ),
     )
 
 
 def _knobs(fusion: Fusion, f: RowFacts) -> tuple[Knob, ...]:
-    able = {
-        "registers": True,
-        "shared": bool(f.load_paths),
-        "reload": f.is_reloaded or f.online_passes == 1,
-    }
-    keeps = tuple(k for k in KEEPS if able[k])
+    able = {"registers": True, "shared": f.is_brought, "reload": f.is_reloaded or f.online_passes == 1}
     return (
-        Knob("keep", keeps),
-        Knob("load", f.load_paths or (BULK,)),
-        Knob("store", (VECTOR, BULK) if f.sent_bytes else (VECTOR,)),
+        staging_knob("keep", able),
+        f.load_knob,
+        store_knob(bulk=f.sent_bytes > 0),
         Knob("vector", tuple(sorted({*f.vectors, *f.shifted_vectors, *f.word_vectors}))),
-        Knob(
-            "rows_begin",
-            (AS_THEY_ARE, *((ALIGNED,) if f.shifted_vectors else ()), *((IN_WORDS,) if f.word_vectors else ())),
-        ),
+        rows_begin_knob(f.shifted_vectors, f.word_vectors),
         Knob("threads", _threads(f)),
-        Knob("rows", _powers(256)),
+        Knob("rows", powers_of_two(256)),
         Knob("cluster", f.clusters),
         Knob("unroll", UNROLLS),
-        Knob("fold", (APART, ONLINE) if f.online_passes else (APART,)),
-        Knob("blocks_per_sm", (0, 1, 2, 3) if "shared" in keeps else (0,)),
-        *ring_knobs((1, 2, 3) if "shared" in keeps else (1,)),
-        Knob("operands", ("early", "late") if f.operand_bytes else ("early",)),
-        Knob("keep_values", ("no", *["yes"] * (f.costly > 0), *["all"] * (f.waiting > 0))),
+        fold_knob(online=f.online_passes > 0),
+        Knob("blocks_per_sm", (0, 1, 2, 3) if f.is_brought else (0,)),
+        *ring_knobs(3 if f.is_brought else 1),
+        Knob("operands", (EARLY, LATE) if f.operand_bytes else (EARLY,)),
+        keep_values_knob(f.costly, f.waiting),
         Knob("resident", RESIDENT),
-        Knob("cache_load", CACHE_LOADS),
-        Knob("cache_store", CACHE_STORES if any(o.is_output for o in f.rows.streams) else CACHE_STORES[:1]),
+        hint_knob("cache_load", STREAMING),
+        hint_knob("cache_store", STREAMING, is_offered=any(o.is_output for o in f.rows.streams)),
         math_knob(fusion),
         Knob("parked", PARKED if f.passes > 1 and f.row_bytes >= PARKED_ROW_BYTES else PARKED[:1]),
+        *tmem_knobs(is_offered=f.is_kept_in_tmem),
     )
 
 
-def _powers(most: int) -> tuple[int, ...]:
-    return tuple(1 << bit for bit in range(most.bit_length()))
+def _tensor_memory(f: RowFacts) -> list[Constraint]:
+    """Rows that are brought once and read again from tensor memory, where they would be read again from memory."""
+    if not f.is_kept_in_tmem:
+        return []
+    axes = ("threads", "rows", "vector", "cluster", "unroll", "rows_begin")
+
+    def part(threads: Any, _: Any, vector: Any, cluster: Any, unroll: Any, begin: Any) -> Any:
+        once = vector * threads * cluster * unroll
+        return -(-f.places(vector, begin) // once) * vector * unroll * f.streamed
+
+    def run(_: Any, __: Any, vector: Any, ___: Any, unroll: Any, ____: Any) -> Any:
+        return vector * unroll
+
+    def moved(tmem: Any, vector: Any) -> Any:
+        whole = [f.rows.width(o, v) == v for v in f.vectors for o in f.rows.loaded]
+        able = [v for n, v in enumerate(f.vectors) if all(whole[n * len(f.rows.loaded) :][: len(f.rows.loaded)])]
+        return (tmem == NO_TMEM) | np.isin(vector, able)
+
+    return [
+        *tmem_constraints(f.arch, ("threads", "rows"), axes, f.stream_widths, part, run),
+        Constraint(
+            "blocks_that_wait_for_each_other_all_have_their_columns",
+            ("tmem", "cluster"),
+            lambda tmem, cluster: (tmem == NO_TMEM) | (cluster == 1),
+            "Blocks of a cluster wait for each other, and an allocation for columns.",
+        ),
+        Constraint(
+            "redundant_tmem",
+            ("tmem", "keep", "rows_begin"),
+            lambda tmem, keep, begin: (tmem == NO_TMEM) | (keep == "reload") & (begin == AS_THEY_ARE),
+            "A row that is kept nowhere else is kept in tensor memory.",
+        ),
+        Constraint(
+            "tmem_access_moves_whole_words",
+            ("tmem", "vector"),
+            moved,
+            "All of a row's inputs are loaded by vectors, which go to tensor memory as they are.",
+        ),
+    ]
 
 
 def _threads(f: RowFacts) -> tuple[int, ...]:
-    """Powers of two, and the largest numbers of whole warps that divide the vectors of a row without a rest."""
-    powers = _powers(f.arch.max_threads_per_block)
-    vectors = [f.rows.cols // v for v in f.vectors if f.rows.cols % v == 0]
-    warps = range(f.arch.max_threads_per_block // WARP_THREADS, 2, -1)
-    exact = [
-        WARP_THREADS * w
-        for w in warps
-        if any(n % (WARP_THREADS * w) == 0 for n in vectors) and WARP_THREADS * w not in powers
-    ]
-    return tuple(sorted({*powers, *exact[:EXACT_THREADS], *_threads_of_shifted_rows(f)}))
+    return tuple(sorted({*f.threads(), *_threads_of_shifted_rows(f)}))
 
 
 def _threads_of_shifted_rows(f: RowFacts) -> list[int]:
@@ -131,14 +170,9 @@ def _threads_of_shifted_rows(f: RowFacts) -> list[int]:
 
 def _shape(f: RowFacts) -> list[Constraint]:
     """How threads cover rows."""
-    cols, rows = f.rows.cols, f.rows.rows
-    least = min(f.vectors)
+    rows = f.rows.rows
     most = max(_threads(f)) * f.clusters[-1] * UNROLLS[-1]
     shifted, words = list(f.shifted_vectors), list(f.word_vectors)
-
-    def covered(vector: Any, threads: Any, cluster: Any) -> Any:
-        whole = vector * threads * cluster
-        return (whole < 2 * cols) | ((threads == 1) & (cluster == 1) & (vector == least))
 
     def begun(begin: Any, vector: Any) -> Any:
         moved = np.where(begin == IN_WORDS, np.isin(vector, words), np.isin(vector, shifted))
@@ -178,12 +212,7 @@ def _shape(f: RowFacts) -> list[Constraint]:
             lambda begin, keep: (begin == AS_THEY_ARE) | (keep != "shared"),
             "Shifted rows, and words that straddle aligned ones, are loaded by threads.",
         ),
-        Constraint(
-            "tile_exceeds_the_problem",
-            ("vector", "threads", "cluster"),
-            covered,
-            "Threads along a row are not twice its vectors.",
-        ),
+        f.threads_end_with_the_row(),
         Constraint(
             "threads_cover_the_tile",
             ("keep", "vector", "threads", "cluster", "unroll", "rows_begin"),
@@ -206,12 +235,7 @@ def _shape(f: RowFacts) -> list[Constraint]:
             reloaded,
             "A row that is read in every pass is long: four warps or more read it.",
         ),
-        Constraint(
-            "block_fits_the_architecture",
-            ("threads", "rows"),
-            lambda threads, count: threads * count <= f.arch.max_threads_per_block,
-            "A block has at most 1024 threads.",
-        ),
+        block_fits(f.arch, "threads", "rows"),
     ]
 
 
@@ -236,7 +260,7 @@ def _memory(f: RowFacts) -> list[Constraint]:
         steps = np.where(keep == "registers", -(-f.places(vector, begin) // once), unroll)
         streamed = np.where(keep == "shared", f.streamed - f.staged_bytes(load, vector), f.streamed)
         streamed = np.where(values == "all", np.maximum(streamed, f.waiting), streamed)
-        shared = np.where(operands == "late", 0, f.operand_bytes)
+        shared = np.where(operands == LATE, 0, f.operand_bytes)
         kept = np.where(values == "yes", 4 * f.costly, 0)
         past = parked_steps(steps, np.where(keep == "registers", parked, 0)) * f.parked_bytes(vector)
         return -(-vector * (steps * (streamed + shared + kept) - past) // 4)
@@ -250,26 +274,13 @@ def _memory(f: RowFacts) -> list[Constraint]:
         shift = np.where(f.is_shifted(vector, begin), vector * SHIFTED_REGISTER_BYTES // f.narrowest, 0)
         return held(*knobs) + OTHER_REGISTERS + shift
 
-    def launched(count: Any, *knobs: Any) -> Any:
-        threads = knobs[budget.index("threads")]
-        return needed(*knobs) <= launchable_registers(f.arch, threads * count)
-
-    def capped(resident: Any, count: Any, *knobs: Any) -> Any:
-        threads = knobs[budget.index("threads")]
-        return (resident == 0) | (needed(*knobs) <= register_cap(resident, threads * count))
-
-    def several(resident: Any, threads: Any, count: Any) -> Any:
-        blocks = blocks_of(resident, threads * count)
-        inside = (blocks * threads * count <= f.arch.max_threads_per_sm) & (blocks <= f.arch.max_blocks_per_sm)
-        return (resident == 0) | (blocks >= 2) & inside
-
     def smem(keep: Any, load: Any, count: Any, cluster: Any, stages: Any, *knobs: Any) -> Any:
         vector, threads, unroll, store = knobs
         once = vector * threads * unroll
-        part = np.where(load == CP_ASYNC, -(-cols // (once * cluster)) * once, -(-cols // cluster))
+        part = np.where(is_copied(load), -(-cols // (once * cluster)) * once, -(-cols // cluster))
         staged = np.where(keep == "shared", part * f.staged_bytes(load, vector) * stages, 0)
         need = (staged + np.where(store == BULK, sent(vector, threads * unroll, cluster), 0)) * count
-        return need + SMEM_SLACK_BYTES <= f.arch.smem_per_block_optin_bytes
+        return fit(f.arch, need)
 
     def sent(vector: Any, threads: Any, cluster: Any) -> Any:
         """Bytes of a row that a block has in shared memory until bulk copies have stored it."""
@@ -280,7 +291,7 @@ def _memory(f: RowFacts) -> list[Constraint]:
         whole = cols % (vector * threads * cluster * unroll) == 0
         runs = (cols % (vector * threads) == 0) & (fill == ELECTED)
         guarded = np.where(cluster == 1, cols % vector == 0, runs)
-        return (keep != "shared") | (load == CP_ASYNC) | whole | guarded
+        return (keep != "shared") | is_copied(load) | whole | guarded
 
     budget = (
         "keep",
@@ -305,7 +316,7 @@ def _memory(f: RowFacts) -> list[Constraint]:
         steps = -(-cols // (vector * threads * cluster))
         need = parked_steps(steps, parked) * vector * threads * rows * f.parked_bytes(vector)
         need = need + np.where(store == BULK, sent(vector, threads, cluster) * rows, 0)
-        return (keep != "registers") | (need + SMEM_SLACK_BYTES <= f.arch.smem_per_block_optin_bytes)
+        return (keep != "registers") | fit(f.arch, need)
 
     def kept(fold: Any, keep: Any, vector: Any, threads: Any, cluster: Any, values: Any, begin: Any) -> Any:
         most = "all" if f.waiting else "yes" if f.costly else "no"
@@ -345,24 +356,7 @@ def _memory(f: RowFacts) -> list[Constraint]:
             "What the threads of a block park fits its shared memory.",
         ),
         Constraint("registers_in_flight", budget, registers, "A thread's part of a row stays in registers."),
-        Constraint(
-            "tile_fits_the_registers_of_a_thread",
-            ("rows", *budget),
-            launched,
-            "A thread's part of a row fits the registers that it can be launched with.",
-        ),
-        Constraint(
-            "registers_in_flight",
-            ("resident", "rows", *budget),
-            capped,
-            "A cap leaves room for a thread's part of a row.",
-        ),
-        Constraint(
-            "registers_in_flight",
-            ("resident", "threads", "rows"),
-            several,
-            "A cap lets two blocks or more share a multiprocessor.",
-        ),
+        *register_constraints(f.arch, budget, needed),
         Constraint(
             "shared_memory_fits_the_block",
             ("keep", "load", "rows", "cluster", "stages", "vector", "threads", "unroll", "store"),
@@ -372,7 +366,7 @@ def _memory(f: RowFacts) -> list[Constraint]:
         Constraint(
             "threads_cover_the_tile",
             ("keep", "rows", "load"),
-            lambda keep, count, load: (keep != "shared") | (load == CP_ASYNC) | (f.rows.rows % count == 0),
+            lambda keep, count, load: (keep != "shared") | is_copied(load) | (f.rows.rows % count == 0),
             "Threads read no row from shared memory that is not there: the rows of a block divide the rows.",
         ),
         Constraint(

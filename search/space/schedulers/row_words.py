@@ -8,7 +8,7 @@ thread loads the two aligned words that hold its own and shifts them (CUB, batch
 from __future__ import annotations
 
 from compiler.arch import MAX_WORD_BYTES
-from search.space.schedulers.aligned_rows import LEAST_ELEMS
+from search.space.groups import LEAST_WORD_ELEMS, widest_word
 from search.space.schedulers.row_shape import RowOperand, RowShape
 
 
@@ -17,18 +17,14 @@ def in_words(rows: RowShape, elems: int) -> RowShape | None:
     operand comes in words of so many elements, or vectors cannot be aligned."""
     operand = rows.reference
     found = rows.aligned(elems) or rows
-    if operand is None or found.width(operand, elems) < _widest(operand, elems):
+    if operand is None or found.width(operand, elems) < widest_word(operand.nbytes, elems):
         return None
     return found if any(straddles(found, o, elems) for o in rows.operands) else None
 
 
 def straddles(rows: RowShape, operand: RowOperand, elems: int) -> bool:
     """True for an input whose vectors of `elems` are neighbours in memory and not aligned: of fewer elements than
-    `LEAST_ELEMS` two words are as many loads as those are, and a bound of a view would cut words."""
+    `LEAST_WORD_ELEMS` two words are as many loads as those are, and a bound of a view would cut words."""
     is_read = operand.in_rows and not operand.is_output and not operand.within
-    able = is_read and LEAST_ELEMS <= elems <= MAX_WORD_BYTES // operand.nbytes and rows.is_run(operand)
+    able = is_read and LEAST_WORD_ELEMS <= elems <= MAX_WORD_BYTES // operand.nbytes and rows.is_run(operand)
     return able and rows.width(operand, elems) < elems
-
-
-def _widest(operand: RowOperand, elems: int) -> int:
-    return min(elems, MAX_WORD_BYTES // operand.nbytes)

@@ -10,10 +10,19 @@ from typing import Any
 import numpy as np
 
 from compiler.arch import sms_for_clusters
-from search.space.constraints import Constraint
-from search.space.schedulers.copy_paths import CP_ASYNC, copied_rings
-from search.space.schedulers.rings import Rings
-from search.space.schedulers.row_facts import APART, BULK, RowFacts
+from search.space.constraints import Constraint, measured
+from search.space.groups import (
+    APART,
+    BULK,
+    EARLY,
+    Rings,
+    copied_rings,
+    is_copied,
+    kept_with_the_row,
+    no_hint,
+    persistent_blocks_fit,
+)
+from search.space.schedulers.row_facts import RowFacts
 
 MOST_SENT = 16
 """Rows of a block that bulk copies store: as many copies are asked for by one thread, one after the other."""
@@ -26,9 +35,12 @@ def persistence(f: RowFacts) -> list[Constraint]:
         usable = np.select([cluster == c for c in f.clusters], [sms_for_clusters(f.sm_count, c) for c in f.clusters])
         return (blocks == 0) | (blocks * usable // cluster * 2 <= -(-f.rows.rows // count))
 
-    def resident(blocks: Any, threads: Any, count: Any) -> Any:
-        return blocks * threads * count <= f.arch.max_threads_per_sm
-
+    has_a_use = Constraint(
+        "persistent_blocks_have_a_use",
+        ("blocks_per_sm", "keep"),
+        lambda blocks, keep: (blocks == 0) | (keep == "shared"),
+        "A block stays to load the next row ahead; else blocks of one row overlap better (norms: 8 %).",
+    )
     return [
         Constraint(
             "persistent_grid_is_filled",
@@ -36,44 +48,37 @@ def persistence(f: RowFacts) -> list[Constraint]:
             filled,
             "Every persistent block has two rows or more.",
         ),
-        Constraint(
-            "persistent_blocks_are_resident",
-            ("blocks_per_sm", "threads", "rows"),
-            resident,
-            "Persistent blocks fit their multiprocessors.",
-        ),
+        persistent_blocks_fit(f.arch, "threads", "rows"),
         Constraint(
             "cluster_is_needed",
             ("keep", "cluster"),
             lambda keep, cluster: (keep != "reload") | (cluster <= f.arch.max_cluster_portable) | f.is_few,
             "A row that stays nowhere is spread over sixteen blocks only where clusters of eight do not fill the card.",
         ),
-        Constraint(
-            "persistent_blocks_have_a_use",
-            ("blocks_per_sm", "keep"),
-            lambda blocks, keep: (blocks == 0) | (keep == "shared"),
-            "A block stays to load the next row ahead; else blocks of one row overlap better (norms, H200: 8 %).",
-        ),
+        *measured("H200", f.arch, [has_a_use]),
     ]
 
 
 def rings(f: RowFacts) -> Rings:
     """The rows of a persistent block that bulk copies bring."""
 
-    def ringed(keep: Any, blocks: Any) -> Any:
-        return (keep == "shared") & (blocks > 0)
-
-    return Rings(f.arch, ("keep", "blocks_per_sm"), ringed, ("threads", "rows"), "blocks_per_sm")
+    return Rings(
+        f.arch,
+        ("keep", "blocks_per_sm"),
+        lambda keep, blocks: (keep == "shared") & (blocks > 0),
+        ("threads", "rows"),
+        "blocks_per_sm",
+    )
 
 
 def copies(f: RowFacts) -> list[Constraint]:
     """Rows that threads bring to shared memory themselves."""
     return [
-        copied_rings(("load",), lambda load: load == CP_ASYNC),
+        copied_rings(("load",), lambda load: is_copied(load)),
         Constraint(
             "redundant_load",
             ("keep", "load"),
-            lambda keep, load: (keep == "shared") | (load == (*f.load_paths, BULK)[0]),
+            lambda keep, load: (keep == "shared") | (load == f.load_knob.values[0]),
             "Only rows in shared memory are brought there.",
         ),
     ]
@@ -102,12 +107,7 @@ def stores(f: RowFacts) -> list[Constraint]:
             lambda store, rows: (store != BULK) | (rows <= MOST_SENT),
             "One thread asks for every row: few of them.",
         ),
-        Constraint(
-            "redundant_cache_store",
-            ("store", "cache_store"),
-            lambda store, cache: (store != BULK) | (cache == "default") | (not all_sent),
-            "Bulk copies take no thread cache hint.",
-        ),
+        no_hint("cache_store", ("store",), lambda store: store == BULK, but_others=not all_sent),
     ]
 
 
@@ -136,25 +136,15 @@ def redundant(f: RowFacts) -> list[Constraint]:
         Constraint(
             "redundant_operands",
             ("keep", "operands"),
-            lambda keep, operands: (keep == "registers") | (operands == "early"),
+            lambda keep, operands: (keep == "registers") | (operands == EARLY),
             "Outside of registers operands are loaded with the row.",
         ),
-        Constraint(
-            "redundant_keep_values",
-            ("keep", "keep_values"),
-            lambda keep, values: (keep == "registers") | (values == "no"),
-            "Values are kept with the row.",
-        ),
+        kept_with_the_row(),
         Constraint(
             "redundant_keep_values",
             ("fold", "keep_values"),
             lambda fold, values: (fold == APART) | (values == "no"),
             "What is measured from a running maximum is no value that a later pass could use.",
         ),
-        Constraint(
-            "redundant_cache_load",
-            ("keep", "cache_load"),
-            lambda keep, cache: (keep != "shared") | (cache == "default") | unstaged,
-            "Bulk copies take no thread cache hint.",
-        ),
+        no_hint("cache_load", ("keep",), lambda keep: keep == "shared", but_others=unstaged),
     ]

@@ -25,21 +25,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from compiler.arch import BANK_BYTES, WARP_THREADS, Arch
-from compiler.errors import Unsupported
 from compiler.ir.fusion import Fusion
 from compiler.ir.iter_domain import MemoryType, ParallelType
 from compiler.ir.tensor import CopyVia
 from compiler.schedule import steps
-from compiler.schedule.start import start
 from compiler.schedule.trace import ScheduleTrace
-from search.space.schedulers.builder import TraceBuilder
-from search.space.schedulers.pointwise_body import MATH, inline_body, is_packed_cast, set_cache
-from search.space.schedulers.rings import turn
+from search.space.builder import TraceBuilder, refusal_by
+from search.space.groups import BANKS, DIRECT, EARLY, MATH, ODD, PHASES, VECTOR, is_mapped, send, set_cache, turn
+from search.space.schedulers.pointwise_body import inline_body, is_packed_cast
 from search.space.schedulers.tile2d_facts import Tile2dFacts
-from search.space.schedulers.tile2d_layouts import BANKS, ODD, PHASES
 from search.space.schedulers.tile2d_matrix import MATRIX, fragment_loops, fragment_types, is_direct, stores_matrices
 from search.space.schedulers.tile2d_sources import Chain, add_chain, cache_rest, loads_by_vector
-from search.space.schedulers.tile2d_space import EARLY, tile2d_space
+from search.space.schedulers.tile2d_space import tile2d_space
 from search.space.schedulers.tile2d_tiles import (
     TileAxes,
     box_width,
@@ -62,15 +59,12 @@ class Tile2d:
 
     def refusal(self, fusion: Fusion, arch: Arch) -> str | None:
         """Takes fusions that only move and compute, with an input that has another dimension innermost."""
-        try:
-            found = transposed_space(start(fusion))
-        except Unsupported as e:
-            return str(e)
-        if isinstance(found, str):
+        return refusal_by(lambda sf: self._taken(transposed_space(sf), arch), fusion)
+
+    def _taken(self, found: TransposedSpace | str, arch: Arch) -> TransposedSpace | str:
+        if isinstance(found, str) or not Tile2dFacts(found, arch, self.sm_count).is_too_small:
             return found
-        if Tile2dFacts(found, arch, self.sm_count).is_too_small:
-            return f"a tile of {found.extent_in} x {found.extent_out} elements has fewer than a block has threads"
-        return None
+        return f"a tile of {found.extent_in} x {found.extent_out} elements has fewer than a block has threads"
 
     def space(self, fusion: Fusion, arch: Arch) -> Space:
         return tile2d_space(fusion, arch, self.sm_count)
@@ -97,10 +91,11 @@ class _Tile2dTrace:
         self.lanes_in = self.point["threads"] // self.point["lanes_out"]
         self.lead = self.axes.lead
         self.matrices = self.point.get("move") == MATRIX
+        self.by_engine = is_mapped(self.point["load"])
 
     def build(self) -> ScheduleTrace:
         b, p, space = self.b, self.point, self.space
-        load, is_staged = p["load"], p["store"] == "tma"
+        load, is_staged = p["load"], p["store"] != VECTOR
         outputs = b.sf.outputs
         self.chains = [add_chain(b, source, load) for source in space.sources]
         operands = cache_rest(b, self.chains)
@@ -109,9 +104,8 @@ class _Tile2dTrace:
             b.do(steps.CacheOutput(name, f"{name}_r", MemoryType.LOCAL))
             stored.append(f"{name}_r")
             if is_staged:
-                b.do(steps.CacheOutput(name, f"{name}_s", MemoryType.SHARED, CopyVia.TMA))
-                staged.append(f"{name}_s")
-        for name in (c.block for c in self.chains if self.matrices and load != "direct"):
+                staged.append(send(b, name, p["store"]))
+        for name in (c.block for c in self.chains if self.matrices and load != DIRECT):
             b.do(steps.SetMemory(name, MemoryType.LOCAL, CopyVia.LDMATRIX))
         for name in staged if stores_matrices(p) else ():
             b.do(steps.SetMemory(name, MemoryType.SHARED, CopyVia.STMATRIX))
@@ -124,18 +118,16 @@ class _Tile2dTrace:
 
         self.block_loops([*reversed(after), *reversed(ends)], staged)
         for chain in self.chains:
-            if chain.fetched:
-                self.fetch_loops(chain.fetched, chain, allocate=False)
-            if chain.shared and load != "tma":
-                self.fetch_loops(chain.shared, chain, allocate=True)
-            elif chain.shared:
+            if chain.shared and self.by_engine:
                 self.tile_copy(chain.shared, load=True)
+            elif chain.shared:
+                self.fetch_loops(chain)
         if is_staged:
             for name in outputs:
                 self.tile_copy(name, load=False)
         self.parallelize(after, ends)
         self.inline(after, operands, stored, staged)
-        loaded = [c.block if load == "direct" else c.fetched or c.shared for c in self.chains if load != "tma"]
+        loaded = [c.block if load == DIRECT else c.fetched or c.shared for c in self.chains if not self.by_engine]
         set_cache(b, loaded, p["cache_load"])
         set_cache(b, [] if is_staged else list(outputs), p["cache_store"])
         return b.trace()
@@ -147,11 +139,22 @@ class _Tile2dTrace:
         b, p, lead = self.b, self.point, self.lead
         blocks = [chain.block for chain in self.chains]
         dims = {name: chain.dims for chain in self.chains for name in chain.tensors}
-        if p["shift_store"]:
-            b.alike([*names, *blocks], lambda tv: self.axes.to_tiles(tv, dims.get(tv, ()), shift="target"))
-            b.alike(self.plain, lambda tv: self.axes.to_tiles(tv, dims.get(tv, ())))
-        else:
-            b.alike([*names, *blocks, *self.plain], lambda tv: self.axes.to_tiles(tv, dims.get(tv, ())))
+        plain, is_shifted = self.plain, p["shift_store"]
+        stop_here = [] if is_shifted else plain
+        in_two = bool(stop_here or staged or self.matrices)
+
+        def to_tiles(tv: str) -> None:
+            self.axes.to_tiles(tv, dims.get(tv, ()), shift="target" if is_shifted and tv not in plain else "")
+
+        def to_blocks(tv: str) -> None:
+            if not in_two:
+                to_tiles(tv)
+            self.to_blocks(tv)
+
+        if in_two:
+            b.alike([*names, *blocks, *stop_here], to_tiles)
+        if is_shifted:
+            b.alike(plain, to_tiles)
         for name in staged:
             set_tile_allocation(b, name, p["store_layout"], phase_rows=1, word=p["vector_out"])
         if self.matrices:
@@ -159,17 +162,17 @@ class _Tile2dTrace:
                 own = [n for n in (*names, *blocks) if self.is_fragment(n) is is_fragment]
                 b.alike(own, lambda tv: fragment_loops(b, tv, lead, p, is_fragment=self.is_fragment(tv)))
             return
-        b.alike([*names, *blocks], self.to_blocks)
+        b.alike([*names, *blocks], to_blocks)
         b.alike(blocks, lambda tv: b.reorder(tv, [*range(lead + 2), lead + 3, lead + 2]))
 
     @property
     def plain(self) -> list[str]:
-        """The tensors of whole tiles that are not shifted: what the copy engine moves, and rows that threads load."""
+        """The tensors of whole tiles that are not shifted: what the copy engine moves, and rows that threads load where
+        the outputs' rows are not shifted either."""
         p, outputs = self.point, self.b.sf.outputs
         fetched = [n for c in self.chains for n in (c.fetched, c.shared) if n]
-        by_engine = p["load"] == "tma"
-        is_plain = by_engine or not (p["shift_load"] or p["layout"] == PHASES)
-        return [*(fetched if is_plain else ()), *(outputs if p["store"] == "tma" else ())]
+        is_plain = self.by_engine or not (p["shift_load"] or p["shift_store"] or p["layout"] == PHASES)
+        return [*(fetched if is_plain else ()), *(outputs if p["store"] != VECTOR else ())]
 
     def to_blocks(self, tv: str) -> None:
         """[tile.., P, Q] -> [tile.., thread, step, P in the vector block, Q in it]."""
@@ -188,21 +191,31 @@ class _Tile2dTrace:
         op = self.b.sf.producer(tv)
         return op is not None and op.via.is_matrix
 
-    def fetch_loops(self, tv: str, chain: Chain, *, allocate: bool) -> None:
-        """Loads of whole rows of a source: [tile.., thread, step, lane], threads along P first.
+    def fetch_loops(self, chain: Chain) -> None:
+        """Loads of whole rows of a source, and the stores of them to its shared tile."""
+        b, p, last = self.b, self.point, self.lead + 2
+        b.alike([chain.shared, *filter(None, (chain.fetched,))], lambda tv: self.row_loops(tv, chain))
+        bank = BANK_BYTES // b.tensor(chain.shared).dtype.nbytes
+        if p["layout"] == BANKS and not p["shift_load"] and p["load_vector"] > bank:
+            b.split(chain.shared, last, bank)
+
+    def row_loops(self, tv: str, chain: Chain) -> None:
+        """[tile.., thread, step, lane] of whole rows, threads along P first; a shared tile is laid out on the way.
 
         Of shifted rows a warp loads pieces of its own length, so that each begins on a multiple of it; or they lie in
         the tile as in memory, so that words do.
         """
         b, p, lead = self.b, self.point, self.lead
         word, nbytes = max(p["load_vector"], p["vector_in"]), b.tensor(tv).dtype.nbytes
-        in_words = p["layout"] == PHASES
+        allocate, in_words = tv == chain.shared, p["layout"] == PHASES
         is_shifted = p["shift_load"] and not in_words
         pitch = row_pitch(p["layout"], p["tile_in"], nbytes, word) if allocate and is_shifted else 0
         if in_words:
             self.axes.to_places(tv, chain.dims, chain.source)
         elif is_shifted:
             self.axes.to_tiles(tv, chain.dims, shift="source", pitch=pitch)
+        elif tv not in self.plain:
+            self.axes.to_tiles(tv, chain.dims)
         b.reorder(tv, [*range(lead), lead + 1, lead])
         if not is_shifted:
             if allocate:
@@ -214,9 +227,6 @@ class _Tile2dTrace:
             b.merge(tv, lead)
             b.split(tv, lead, p["threads"])
             b.reorder(tv, [*range(lead), lead + 1, lead, lead + 2])
-            bank = BANK_BYTES // nbytes
-            if allocate and p["layout"] == BANKS and p["load_vector"] > bank:
-                b.split(tv, lead + 2, bank)
             return
         b.split(tv, lead + 1, p["load_vector"])
         b.split(tv, lead + 1, WARP_THREADS)
@@ -255,7 +265,7 @@ class _Tile2dTrace:
         for name in fragments:
             b.parallelize(name, [*tile, *fragment_types(b, name, lead)])
         for chain in self.chains:
-            for name in (chain.fetched, chain.shared) if self.point["load"] != "tma" else ():
+            for name in (chain.fetched, chain.shared) if not self.by_engine else ():
                 if name:
                     by_elements = name == chain.shared and self.point["layout"] == ODD
                     words = [P.UNROLL] * (len(b.tensor(name).loop) - lead - 3)
@@ -263,8 +273,8 @@ class _Tile2dTrace:
             if chain.fetched and not self.point["shift_load"] and not self.space.loads_by(self.point["load_vector"]):
                 b.do(steps.Straddle(chain.fetched))
 
-        by_engine = [c.shared for c in self.chains if c.shared] if self.point["load"] == "tma" else []
-        for name in (*by_engine, *(b.sf.outputs if self.point["store"] == "tma" else ())):
+        by_engine = [c.shared for c in self.chains if c.shared] if self.by_engine else []
+        for name in (*by_engine, *(b.sf.outputs if self.point["store"] != VECTOR else ())):
             boxes = [P.UNROLL] * (len(b.tensor(name).loop) - lead - 2)
             b.parallelize(name, [*tile[:lead], *boxes, P.BULK, P.BULK])
 
@@ -284,7 +294,7 @@ class _Tile2dTrace:
                 (whole if is_whole else others).append(name)
         b.inline(whole, lanes_at)
         b.inline(others, lanes_at + 1)
-        b.inline((c.block for c in self.chains), lead + 1 if p["load"] == "direct" else lead + 2)
+        b.inline((c.block for c in self.chains), lead + 1 if p["load"] == DIRECT else lead + 2)
         b.inline((c.fetched for c in self.chains if c.fetched), lead + 1)
         shared = [c.shared for c in self.chains if c.shared]
         b.inline((*shared, *staged), lead)

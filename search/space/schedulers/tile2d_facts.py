@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from compiler.arch import LINE_BYTES, MAX_WORD_BYTES, REGISTER_BYTES, SECTOR_BYTES, Arch
-from search.space.schedulers.copy_paths import copies_by
+from search.space.groups import copies_by
 from search.space.schedulers.transposed_space import SMALLEST_TILE, Source, TransposedSpace
 
 VECTORS = (1, 2, 4, 8, 16)

@@ -13,37 +13,27 @@ import numpy as np
 from compiler.arch import MAX_WORD_BYTES, REGISTER_BYTES, SMEM_LINE_BYTES, SWIZZLE_CHUNK_BYTES, TENSOR_MAP_BOX
 from search.space.constraints import Constraint
 from search.space.expressions import looked_up
-from search.space.schedulers.copy_paths import CP_ASYNC, copies_by
+from search.space.groups import (
+    BANKS,
+    BLOCK,
+    BY_MATRICES,
+    DIRECT,
+    NO_LAYOUT,
+    ODD,
+    PAD,
+    PHASES,
+    SPANS,
+    VECTOR,
+    copies_by,
+    fills_by_threads,
+    fit,
+    is_copied,
+    is_mapped,
+)
 from search.space.schedulers.tile2d_facts import Tile2dFacts, sector_elements
-from search.space.schedulers.tile2d_matrix import BY_MATRICES
-
-SPANS = {"32B": 32, "64B": 64, "128B": 128}
-"""Hardware swizzles by name, and their spans in bytes."""
-
-ODD = "odd"
-"""Rows an odd number of elements apart, stored element by element: the single elements of a column, of which each
-thread reads a word's worth of neighbours, then lie in banks of their own."""
-
-BANKS = "banks"
-"""The rows of which a thread reads neighbours of a column begin one bank past those of the thread before: single
-elements of a column lie in banks of their own as in `odd`, and rows are stored by words of a bank."""
-
-PHASES = "phases"
-"""Rows as they lie in memory, from a multiple of a vector on. Single elements of a column lie in banks of their own as
-far as rows begin at different ones of the widest access; each group of rows that does begins one such access past the
-group before."""
-
-LAYOUTS = ("none", "pad", *SPANS, "block", ODD, BANKS, PHASES, BY_MATRICES)
-STORE_LAYOUTS = ("none", *SPANS)
-
-BY_THREADS = ("vector", CP_ASYNC)
-"""Load paths by which threads fill a shared tile."""
 
 LEAST_RUNS = 2
 """Of what rows of a tile hold, as much or more is its run as are the places before it."""
-
-SMEM_SLACK_BYTES = 1024
-"""Left beside the tiles for barriers; and as much for each tile, which starts on the repeat of the widest swizzle."""
 
 
 def memory_constraints(f: Tile2dFacts) -> list[Constraint]:
@@ -56,55 +46,55 @@ def memory_constraints(f: Tile2dFacts) -> list[Constraint]:
         return looked_up("loaded_in_words", f.loads_by, width) | (shift & np.isin(width, f.superset_vectors))
 
     def load_vector(load: Any, width: Any, vin: Any, shift: Any) -> Any:
-        by_threads = aligned(width, shift) | (load != CP_ASYNC) & np.isin(width, f.able_to_straddle)
-        return (~np.isin(load, BY_THREADS) | by_threads) & (
-            (load != "direct") | looked_up("loaded_in_words", f.loads_by, vin)
+        by_threads = aligned(width, shift) | ~is_copied(load) & np.isin(width, f.able_to_straddle)
+        return (~fills_by_threads(load) | by_threads) & (
+            (load != DIRECT) | looked_up("loaded_in_words", f.loads_by, vin)
         )
 
     def whole(load: Any, width: Any, shift: Any) -> Any:
-        return (load != "vector") | aligned(width, shift) | np.isin(width, f.straddling_vectors)
+        return (load != VECTOR) | aligned(width, shift) | np.isin(width, f.straddling_vectors)
 
     def copied(load: Any, width: Any) -> Any:
-        return (load != CP_ASYNC) | copies_by(width, f.space.source_bytes)
+        return ~is_copied(load) | copies_by(width, f.space.source_bytes)
 
     def store_vector(store: Any, vout: Any, shift: Any) -> Any:
-        return (store != "vector") | shift | looked_up("stored_in_words", f.stores_by, vout)
+        return (store != VECTOR) | shift | looked_up("stored_in_words", f.stores_by, vout)
 
     def span_of(name: Any) -> Any:
         return np.select([name == n for n in SPANS], list(SPANS.values()), default=0)
 
     def layout(load: Any, name: Any, tile_in: Any, tile_out: Any, vout: Any, vin: Any, halo: Any) -> Any:
         span, rows = span_of(name), tile_out + halo * halo_elems
-        fits = np.array(True)
+        fits, by_threads = np.array(True), fills_by_threads(load)
         for e in sources:
             row = tile_in * e
             chunks = np.minimum(row, SMEM_LINE_BYTES) // SWIZZLE_CHUNK_BYTES
             hardware = (span > 0) & (row % np.maximum(span, 1) == 0) & (rows % 8 == 0)
-            block = (name == "block") & np.isin(load, BY_THREADS) & (vout > 1) & (chunks > 1)
+            block = (name == BLOCK) & by_threads & (vout > 1) & (chunks > 1)
             fits = fits & (hardware | (block & (rows % np.maximum(chunks * vout, 1) == 0)))
-        apart = (name == BY_MATRICES) & np.isin(load, BY_THREADS)
-        plain = apart | (name == "none") | (name == "pad") & np.isin(load, BY_THREADS)
+        plain = (name == NO_LAYOUT) | ((name == PAD) | (name == BY_MATRICES)) & by_threads
         phases = (name == PHASES) & (vin == 1)
         by_elements = (
-            np.isin(name, (ODD, BANKS)) & (load == "vector") & (vout > 1) & (vin == 1) & (f.widest_in < REGISTER_BYTES)
+            np.isin(name, (ODD, BANKS)) & (load == VECTOR) & (vout > 1) & (vin == 1) & (f.widest_in < REGISTER_BYTES)
         )
-        return np.where(load == "direct", name == "none", fits | plain | by_elements | phases)
+        return np.where(load == DIRECT, name == NO_LAYOUT, fits | plain | by_elements | phases)
 
     def store_layout(store: Any, name: Any, tile_out: Any, tile_in: Any) -> Any:
         span = span_of(name)
         fits = (span > 0) & (tile_in % 8 == 0)
         for e in dict.fromkeys(f.space.target_bytes):
             fits = fits & (tile_out * e % np.maximum(span, 1) == 0)
-        return np.where(store == "tma", fits | ((name == "none") & (tile_out <= TENSOR_MAP_BOX)), name == "none")
+        boxed = fits | ((name == NO_LAYOUT) & (tile_out <= TENSOR_MAP_BOX))
+        return np.where(is_mapped(store), boxed, name == NO_LAYOUT)
 
     def smem(load: Any, store: Any, name: Any, tile_in: Any, tile_out: Any, stages: Any, halo: Any) -> Any:
         pitch = tile_in * f.bytes_in + np.where(
-            np.isin(name, ("pad", ODD, BANKS, PHASES)), MAX_WORD_BYTES * len(f.space.sources), 0
+            np.isin(name, (PAD, ODD, BANKS, PHASES)),
+            MAX_WORD_BYTES * len(f.space.sources),
+            0,
         )
-        need = np.where(load == "direct", 0, pitch * (tile_out + halo * halo_elems) * stages) + np.where(
-            store == "tma", tile_in * tile_out * f.bytes_out, 0
-        )
-        return need + SMEM_SLACK_BYTES * tiles <= f.arch.smem_per_block_optin_bytes
+        loaded = np.where(load == DIRECT, 0, pitch * (tile_out + halo * halo_elems) * stages)
+        return fit(f.arch, loaded + np.where(store == VECTOR, 0, tile_in * tile_out * f.bytes_out), tiles)
 
     return [
         Constraint(
@@ -140,7 +130,7 @@ def memory_constraints(f: Tile2dFacts) -> list[Constraint]:
         Constraint(
             "swizzle_fits_the_tile",
             ("layout",),
-            lambda name: f.tiles_carry_data | np.isin(name, ("none", "pad", ODD, BANKS, PHASES)),
+            lambda name: f.tiles_carry_data | np.isin(name, (NO_LAYOUT, PAD, ODD, BANKS, PHASES)),
             "No part of a swizzled axis is broadcast (nvFuser, IterDomains).",
         ),
         Constraint(

@@ -33,15 +33,13 @@ from compiler.arch import (
     WARP_THREADS,
 )
 from compiler.ir.iter_domain import ParallelType
+from search.space.builder import TraceBuilder
 from search.space.constraints import Constraint
-from search.space.schedulers.builder import TraceBuilder
+from search.space.groups import BY_MATRICES, DIRECT, SPANS, WIDEST_SPAN, fills_by_threads, is_mapped
 from search.space.schedulers.tile2d_facts import VECTORS, Tile2dFacts
 
-VECTOR, MATRIX = "vector", "matrix"
+LANES, MATRIX = MOVES = "vector", "matrix"
 """Values of the knob `move`: how threads move elements between shared memory and registers."""
-
-BY_MATRICES = "matrices"
-"""A layout of shared tiles for threads that take several neighbours of a column each by matrices."""
 
 MATRIX_LANES = 4
 """Lanes of a warp that hold a row of a matrix, or transposed a column (PTX ISA, ldmatrix)."""
@@ -50,15 +48,10 @@ MATRIX_ROWS = WARP_THREADS // MATRIX_LANES
 HELD = MATRIX_BYTES[-1] // MATRIX_ELEMENT_BYTES
 """Elements that a lane holds of four matrices."""
 
-SWIZZLES = ("32B", "64B", "128B")
-"""Layouts of the copy engine in which neighbouring rows lie in groups of banks of their own."""
-
-MOVES = (VECTOR, MATRIX)
-
 
 def is_direct(point: Any) -> bool:
     """Whether lanes hold vectors of a source, straight from memory."""
-    return bool(point["load"] == "direct")
+    return bool(point["load"] == DIRECT)
 
 
 def stores_matrices(point: Any) -> bool:
@@ -135,36 +128,36 @@ def matrix_constraints(f: Tile2dFacts) -> list[Constraint]:
     def held(move: Any, load: Any, vin: Any, vout: Any, lanes: Any, threads: Any) -> Any:
         least = 2 if f.widest_in == MATRIX_ELEMENT_BYTES else HELD
         of_pairs = (vin * f.widest_in == MATRIX_ELEMENT_BYTES) & (vout >= least)
-        loaded = _loads(f) & (load != "direct") & (lanes == MATRIX_LANES) & of_pairs
+        loaded = _loads(f) & (load != DIRECT) & (lanes == MATRIX_LANES) & of_pairs
         along_p = (lanes % MATRIX_ROWS == 0) & (threads // lanes % MATRIX_LANES == 0)
         direct = (
             _stores_direct(f)
-            & (load == "direct")
+            & (load == DIRECT)
             & (vout == 1)
             & np.isin(vin * MATRIX_ELEMENT_BYTES, MATRIX_BYTES)
             & along_p
         )
-        return (move == VECTOR) | loaded | direct
+        return (move == LANES) | loaded | direct
 
     def rows(move: Any, load: Any, vout: Any, tile_out: Any) -> Any:
-        return (move == VECTOR) | (load == "direct") | (tile_out % (MATRIX_LANES * np.maximum(vout, HELD)) == 0)
+        return (move == LANES) | (load == DIRECT) | (tile_out % (MATRIX_LANES * np.maximum(vout, HELD)) == 0)
 
     has_pairs = _stores(f) and f.widest_in == MATRIX_ELEMENT_BYTES and not f.bytes_beside
 
     def stored(move: Any, load: Any, store: Any, vout: Any) -> Any:
-        by_engine = store == "tma"
+        by_engine = is_mapped(store)
         # Of a tile that the engine laid out, rows apart conflict in the banks; pairs need none.
-        words = np.isin(vout, tuple(whole)) & ~(has_pairs & by_engine & (load == "tma"))
-        return (move == VECTOR) | (load == "direct") | words | (has_pairs & by_engine & (vout == 2))
+        words = np.isin(vout, tuple(whole)) & ~(has_pairs & by_engine & is_mapped(load))
+        return (move == LANES) | (load == DIRECT) | words | (has_pairs & by_engine & (vout == 2))
 
     def layout(move: Any, load: Any, name: Any, vout: Any, tile_in: Any) -> Any:
-        lines = (tile_in * f.widest_in % LINE_BYTES == 0) & np.isin(load, ("vector", "cp_async"))
-        by_threads = lines & np.where(vout == 2, name == "128B", name == BY_MATRICES)
-        apart = by_threads | (load == "direct") | ((load == "tma") & np.isin(name, SWIZZLES))
-        return np.where(move == VECTOR, name != BY_MATRICES, apart)
+        lines = (tile_in * f.widest_in % LINE_BYTES == 0) & fills_by_threads(load)
+        by_threads = lines & np.where(vout == 2, name == WIDEST_SPAN, name == BY_MATRICES)
+        apart = by_threads | (load == DIRECT) | (is_mapped(load) & np.isin(name, tuple(SPANS)))
+        return np.where(move == LANES, name != BY_MATRICES, apart)
 
     def shift(move: Any, load: Any, store: Any, halo: Any) -> Any:
-        return (move == VECTOR) | ~(load | store | halo)
+        return (move == LANES) | ~(load | store | halo)
 
     return [
         Constraint(

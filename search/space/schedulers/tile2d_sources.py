@@ -7,14 +7,10 @@ from dataclasses import dataclass
 
 from compiler.ir.iter_domain import MemoryType
 from compiler.ir.ops import VIEWS
-from compiler.ir.tensor import CopyVia
 from compiler.schedule import steps
-from search.space.schedulers.builder import TraceBuilder
-from search.space.schedulers.copy_paths import CP_ASYNC
+from search.space.builder import TraceBuilder
+from search.space.groups import DIRECT, LOAD_PATHS, is_staged, stage
 from search.space.schedulers.transposed_space import Source, view_strides
-
-PAST_REGISTERS = {"tma": CopyVia.TMA, CP_ASYNC: CopyVia.CP_ASYNC}
-"""Load paths that fill a shared tile past the registers: by the copy engine, or by threads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +40,13 @@ def add_chain(b: TraceBuilder, source: Source, load: str) -> Chain:
     readers = [op.output for op in b.sf.consumers(source.name)]
     if source.is_permuted and readers != [source.view]:
         first = _private_copy(b, source)
-        if load in PAST_REGISTERS:
-            b.do(steps.SetMemory(first, MemoryType.SHARED, PAST_REGISTERS[load]))
+        if is_staged(load):
+            b.do(steps.SetMemory(first, MemoryType.SHARED, LOAD_PATHS[load]))
         return _chain_from(b, source, first, source.view, load, source.view, source.dims)
     stem, permuted = source.name, source.view if source.is_permuted else ""
-    if load in PAST_REGISTERS:
-        b.do(steps.CacheInput(stem, f"{stem}_s", MemoryType.SHARED, PAST_REGISTERS[load]))
-        return _chain_from(b, source, f"{stem}_s", stem, load, permuted, source.dims)
-    first = f"{stem}_r" if load == "direct" else f"{stem}_g"
+    if is_staged(load):
+        return _chain_from(b, source, stage(b, stem, load), stem, load, permuted, source.dims)
+    first = f"{stem}_r" if load == DIRECT else f"{stem}_g"
     b.do(steps.CacheInput(stem, first, MemoryType.LOCAL))
     return _chain_from(b, source, first, stem, load, permuted, source.dims)
 
@@ -61,16 +56,14 @@ def _chain_from(
 ) -> Chain:
     """The chain whose tensor `first` is read from memory: into registers, or past them into a shared tile."""
     shared, block = f"{stem}_s", f"{stem}_r"
-    match load:
-        case "direct":
-            return Chain("", "", first, permuted, dims, source)
-        case _ if load in PAST_REGISTERS:
-            b.do(steps.CacheInput(first, block, MemoryType.LOCAL))
-            return Chain("", first, block, permuted, dims, source)
-        case _:
-            b.do(steps.CacheInput(first, shared, MemoryType.SHARED))
-            b.do(steps.CacheInput(shared, block, MemoryType.LOCAL))
-            return Chain(first, shared, block, permuted, dims, source)
+    if load == DIRECT:
+        return Chain("", "", first, permuted, dims, source)
+    if is_staged(load):
+        b.do(steps.CacheInput(first, block, MemoryType.LOCAL))
+        return Chain("", first, block, permuted, dims, source)
+    b.do(steps.CacheInput(first, shared, MemoryType.SHARED))
+    b.do(steps.CacheInput(shared, block, MemoryType.LOCAL))
+    return Chain(first, shared, block, permuted, dims, source)
 
 
 def _private_copy(b: TraceBuilder, source: Source) -> str:

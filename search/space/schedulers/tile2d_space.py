@@ -10,11 +10,42 @@ from compiler.arch import BULK_BYTES, MAX_WORD_BYTES, REGISTER_BYTES, TENSOR_MAP
 from compiler.ir.fusion import Fusion
 from compiler.schedule.start import start
 from search.space.constraints import Constraint
+from search.space.groups import (
+    AS_STORED,
+    COLUMNS_INNER,
+    CP_ASYNC,
+    DIRECT,
+    EARLY,
+    EVICT_FIRST,
+    GROUPED,
+    LATE,
+    LAYOUTS,
+    NO_ALLOCATE,
+    NO_LAYOUT,
+    PAD,
+    PHASES,
+    ROWS_INNER,
+    STORE_LAYOUTS,
+    STREAMING,
+    TMA,
+    VECTOR,
+    Rings,
+    copied_rings,
+    fills_by_threads,
+    hint_knob,
+    is_copied,
+    is_mapped,
+    is_staged,
+    load_knob,
+    math_knob,
+    no_hint,
+    persistent_blocks_fit,
+    ring_constraints,
+    ring_knobs,
+    store_knob,
+    words_of_their_own,
+)
 from search.space.knobs import Knob
-from search.space.schedulers.copy_paths import CP_ASYNC, copied_rings
-from search.space.schedulers.flat_space import CACHE_LOADS, CACHE_STORES
-from search.space.schedulers.pointwise_body import math_knob
-from search.space.schedulers.rings import Rings, ring_constraints, ring_knobs
 from search.space.schedulers.tile2d_facts import (
     LEAST_THREADS,
     MAX_REGISTER_BYTES,
@@ -25,37 +56,15 @@ from search.space.schedulers.tile2d_facts import (
     places_before,
     sector_elements,
 )
-from search.space.schedulers.tile2d_layouts import (
-    BY_THREADS,
-    LAYOUTS,
-    LEAST_RUNS,
-    PHASES,
-    STORE_LAYOUTS,
-    memory_constraints,
-)
+from search.space.schedulers.tile2d_layouts import LEAST_RUNS, memory_constraints
 from search.space.schedulers.tile2d_matrix import MOVES, has_matrices, matrix_constraints
-from search.space.schedulers.tile2d_sources import PAST_REGISTERS
 from search.space.schedulers.tile2d_worthwhile import worthwhile
 from search.space.schedulers.transposed_space import TransposedSpace, transposed_space
 from search.space.space import Space
 
 THREADS = (LEAST_THREADS, 256, 512)
 
-AS_STORED = "as_stored"
-"""The order in which tiles lie in the outputs, where rows of other indices of the batch lie between those of a tile:
-one index after the other, they are written before the next tile's. H200: [4, 512, 16, 1024] of bf16 permuted by
-(3, 0, 2, 1) took 34.7 us so and 36.2 with the batch outermost, [20, 31, 16, 64, 24] of f16 reversed 17.9 either way."""
-
-GROUPED = "grouped"
-"""An order of tiles: a few along the rows of the outputs, then the next rows. What blocks read and write at a time then
-lies close together on both sides, however long the rows are. H200: rows of 256 KB took 0.5 to 4 % longer so, rows of
-167 KB whose neighbours lie in 333 planes of a source 5 % less."""
-
-ORDERS = ("columns_inner", "rows_inner", GROUPED, AS_STORED)
-
-LATE, EARLY = "late", "early"
-"""What is in the outputs' order already: loaded when a step of the stores needs it, or before the tile's barrier, so
-that everything that a block reads is under way at once."""
+ORDERS = (COLUMNS_INNER, ROWS_INNER, GROUPED, AS_STORED)
 
 
 def tile2d_space(fusion: Fusion, arch: Arch, sm_count: int) -> Space:
@@ -69,27 +78,31 @@ def tile2d_space(fusion: Fusion, arch: Arch, sm_count: int) -> Space:
 
 
 def _possible(knob: Knob, constraints: tuple[Constraint, ...]) -> Knob:
-    """The values of a knob that no constraint on it alone excludes: the sparser a space, the longer a sample takes."""
-    alone = [c for c in constraints if c.axes == (knob.name,)]
+    """The values of a knob that no constraint on it alone refuses: the sparser a space, the longer a sample takes."""
+    alone = [c for c in constraints if c.axes == (knob.name,) and c.refuses]
     legal = np.logical_and.reduce([np.ones(len(knob.values), np.bool_), *(c.on([knob.array]) for c in alone)])
     return Knob(knob.name, tuple(v for v, holds in zip(knob.values, legal, strict=True) if holds))
 
 
 def _knobs(fusion: Fusion, f: Tile2dFacts) -> tuple[Knob, ...]:
-    able = {"vector": True, CP_ASYNC: f.has_copies, "tma": f.has_tensor_maps, "direct": f.has_stored_maps}
-    loads = tuple(path for path, is_able in able.items() if is_able)
+    loads = {
+        VECTOR: True,
+        CP_ASYNC: f.has_copies,
+        TMA: f.has_tensor_maps,
+        DIRECT: f.has_stored_maps,
+    }
     vectors_in = tuple(v for v in VECTORS if v * f.widest_in <= MAX_WORD_BYTES)
     vectors_out = tuple(v for v in VECTORS if v * f.widest_out <= MAX_WORD_BYTES)
     lanes: tuple[int, ...] = (4, 8, 16, 32) if min(f.tiles_out) >= WARP_THREADS else (1, 2, 4, 8, 16)
     lanes += (64, 128) if min(f.tiles_in) < 8 <= min(f.tiles_out) else ()
     # Knobs that leave few combinations of one another come first: points are looked for along the later ones.
     return (
-        Knob("load", loads),
-        Knob("store", ("vector", "tma") if f.has_stored_maps else ("vector",)),
+        load_knob(loads),
+        store_knob(tma=f.has_stored_maps),
         Knob("move", MOVES if has_matrices(f) else MOVES[:1]),
         Knob("operands", (LATE, EARLY) if f.bytes_beside else (LATE,)),
         Knob("blocks_per_sm", (0, 1, 2, 4)),
-        *ring_knobs((1, 2, 3) if f.has_tensor_maps or f.has_copies else (1,)),
+        *ring_knobs(3 if f.has_tensor_maps or f.has_copies else 1),
         Knob("tile_in", f.tiles_in),
         Knob("tile_out", f.tiles_out),
         Knob("vector_in", vectors_in),
@@ -104,8 +117,8 @@ def _knobs(fusion: Fusion, f: Tile2dFacts) -> tuple[Knob, ...]:
         Knob("layout", LAYOUTS if has_matrices(f) else LAYOUTS[:-1]),
         Knob("store_layout", STORE_LAYOUTS if f.has_stored_maps else STORE_LAYOUTS[:1]),
         Knob("tile_order", ORDERS if f.space.batch_inside else ORDERS[:-1]),
-        Knob("cache_load", CACHE_LOADS),
-        Knob("cache_store", CACHE_STORES),
+        hint_knob("cache_load", NO_ALLOCATE, STREAMING, EVICT_FIRST),
+        hint_knob("cache_store", STREAMING, EVICT_FIRST),
         math_knob(fusion),
     )
 
@@ -122,11 +135,11 @@ def _shape(f: Tile2dFacts) -> list[Constraint]:
 
     def fetch(load: Any, tile_in: Any, tile_out: Any, width: Any, threads: Any, halo: Any) -> Any:
         elems = tile_in * (tile_out + halo * halo_elems)
-        return ~np.isin(load, BY_THREADS) | (elems % (width * threads) == 0)
+        return ~fills_by_threads(load) | (elems % (width * threads) == 0)
 
     def registers(load: Any, tile_in: Any, tile_out: Any, vin: Any, vout: Any, threads: Any, operands: Any) -> Any:
         """What is fetched ahead, one block of the sources, and one row of results, computed on in f32 or wider."""
-        own = np.where(np.isin(load, tuple(PAST_REGISTERS)), 0, f.bytes_in) + (operands == EARLY) * f.bytes_beside
+        own = np.where(is_staged(load), 0, f.bytes_in) + (operands == EARLY) * f.bytes_beside
         blocked = vin * vout * f.bytes_in + vout * max(f.bytes_out, 4)
         return tile_in * tile_out // threads * own + blocked <= MAX_REGISTER_BYTES
 
@@ -162,12 +175,7 @@ def _shape(f: Tile2dFacts) -> list[Constraint]:
             filled,
             "Every persistent block has a tile.",
         ),
-        Constraint(
-            "persistent_blocks_are_resident",
-            ("blocks_per_sm", "threads"),
-            lambda blocks, threads: blocks * threads <= f.arch.max_threads_per_sm,
-            "Persistent blocks fit their multiprocessors.",
-        ),
+        persistent_blocks_fit(f.arch, "threads"),
     ]
 
 
@@ -185,18 +193,18 @@ def _shifts(f: Tile2dFacts) -> list[Constraint]:
         threads: Any,
         begin: Any,
     ) -> Any:
-        alone = np.isin(how, BY_THREADS) & (width == 1) & np.isin(layout, ("none", "pad")) & f.shifts_elements
+        alone = fills_by_threads(how) & (width == 1) & np.isin(layout, (NO_LAYOUT, PAD)) & f.shifts_elements
         begins = places_before(f.space.source_bytes, begin, width, threads // lanes)
-        whole = np.isin(how, BY_THREADS) & np.isin(width, f.superset_vectors) & (layout == PHASES)
+        whole = fills_by_threads(how) & np.isin(width, f.superset_vectors) & (layout == PHASES)
         whole = whole & (tile_in >= LEAST_RUNS * begins)
         return np.where(shift, whole | (alone & (tile_out % (threads // WARP_THREADS) == 0)), layout != PHASES)
 
     def store(shift: Any, how: Any, vin: Any, vout: Any, lanes: Any) -> Any:
         narrow = (vin == 1) & (vout * f.widest_out <= max(f.widest_out, REGISTER_BYTES))
-        return ~shift | ((how == "vector") & narrow & (lanes == WARP_THREADS))
+        return ~shift | ((how == VECTOR) & narrow & (lanes == WARP_THREADS))
 
     def halo(shared: Any, shift: Any, load: Any, shift_load: Any, width: Any) -> Any:
-        return ~shared | (shift & (~shift_load | (width > 1)) & np.isin(load, BY_THREADS))
+        return ~shared | (shift & (~shift_load | (width > 1)) & fills_by_threads(load))
 
     return [
         Constraint(
@@ -251,20 +259,24 @@ def _bulk(f: Tile2dFacts) -> list[Constraint]:
     least_in, least_out = min(e_in), min(e_out)
     inner_in, inner_out = (_real_dims(f.space, run) for run in (f.space.rows, f.space.columns))
 
+    def inner(load: Any, store: Any, i: Any, o: Any) -> Any:
+        loaded = ~is_mapped(load) | (i * least_in % BULK_BYTES == 0)
+        return loaded & (~is_mapped(store) | (o * least_out % BULK_BYTES == 0))
+
     def apart(load: Any, store: Any, i: Any, o: Any) -> Any:
         """Boxes that are whole dimensions are merged from the outside, across both sides (`analysis.tma_collapse`)."""
         whole = (i >= f.extent_in) & (o >= f.extent_out)
-        return ~whole | ((load != "tma") | (inner_in == 1)) & ((store != "tma") | (inner_out == 1))
+        return ~whole | (~is_mapped(load) | (inner_in == 1)) & (~is_mapped(store) | (inner_out == 1))
 
     def boxes(load: Any, store: Any, i: Any, o: Any) -> Any:
         """A row is cut into boxes; the rows of a tile are not."""
-        return ((load != "tma") | (o <= TENSOR_MAP_BOX)) & ((store != "tma") | (i <= TENSOR_MAP_BOX))
+        return (~is_mapped(load) | (o <= TENSOR_MAP_BOX)) & (~is_mapped(store) | (i <= TENSOR_MAP_BOX))
 
     return [
         Constraint(
             "tensor_map_strides_are_multiples_of_16_bytes",
             ("load", "store"),
-            lambda load, store: ((load != "tma") | source16) & ((store != "tma") | target16),
+            lambda load, store: (~is_mapped(load) | source16) & (~is_mapped(store) | target16),
             "A tensor map needs rows of a multiple of 16 bytes.",
         ),
         Constraint(
@@ -277,8 +289,8 @@ def _bulk(f: Tile2dFacts) -> list[Constraint]:
             "tensor_map_inner_box_is_a_multiple_of_16_bytes",
             ("load", "store", "tile_in", "tile_out"),
             lambda load, store, i, o: (
-                ((load != "tma") | (i * least_in % BULK_BYTES == 0))
-                & ((store != "tma") | (o * least_out % BULK_BYTES == 0))
+                (~is_mapped(load) | (i * least_in % BULK_BYTES == 0))
+                & (~is_mapped(store) | (o * least_out % BULK_BYTES == 0))
             ),
             "The inner box is a multiple of 16 bytes.",
         ),
@@ -300,38 +312,22 @@ def _rings(f: Tile2dFacts) -> list[Constraint]:
     """The tiles of a persistent block that bulk copies bring, or threads past their registers."""
 
     def ringed(load: Any, blocks: Any) -> Any:
-        return np.isin(load, tuple(PAST_REGISTERS)) & (blocks > 0)
+        return is_staged(load) & (blocks > 0)
 
     rings = Rings(f.arch, ("load", "blocks_per_sm"), ringed, ("threads",), "blocks_per_sm")
-    return [*ring_constraints(rings), copied_rings(("load",), lambda load: load == CP_ASYNC)]
+    return [*ring_constraints(rings), copied_rings(("load",), lambda load: is_copied(load))]
 
 
 def _redundant(f: Tile2dFacts) -> list[Constraint]:
     """Knobs that have no effect stay at their first value; paths that no memory system serves well are left out."""
-    least = f.load_vectors[0]
     return [
         Constraint(
             "scattered_access",
             ("load", "store"),
-            lambda load, store: (load != "direct") | (store == "tma"),
+            lambda load, store: (load != DIRECT) | (store != VECTOR),
             "Without a shared tile on either side one of them is scattered.",
         ),
-        Constraint(
-            "redundant_load_vector",
-            ("load", "load_vector"),
-            lambda load, width: np.isin(load, BY_THREADS) | (width == least),
-            "Only loads by threads into shared memory have a vector of their own.",
-        ),
-        Constraint(
-            "redundant_cache_load",
-            ("load", "cache_load"),
-            lambda load, cache: (load != "tma") | (cache == "default"),
-            "Bulk copies take no thread cache hint.",
-        ),
-        Constraint(
-            "redundant_cache_store",
-            ("store", "cache_store"),
-            lambda store, cache: (store == "vector") | (cache == "default"),
-            "Bulk copies take no thread cache hint.",
-        ),
+        words_of_their_own(f.load_vectors[0], fills_by_threads),
+        no_hint("cache_load", ("load",), lambda load: is_mapped(load)),
+        no_hint("cache_store", ("store",), lambda store: store != VECTOR),
     ]

@@ -9,11 +9,23 @@ from typing import Any
 
 from compiler.arch import BANK_BYTES, SMEM_LINE_BYTES, SWIZZLE_CHUNK_BYTES, TENSOR_MAP_BOX
 from compiler.schedule import steps
-from search.space.schedulers.builder import TraceBuilder
+from search.space.builder import TraceBuilder
+from search.space.groups import (
+    AS_STORED,
+    BANKS,
+    BLOCK,
+    BY_MATRICES,
+    GROUPED,
+    NO_LAYOUT,
+    ODD,
+    PAD,
+    PHASES,
+    ROWS_INNER,
+    SPANS,
+    persist,
+)
 from search.space.schedulers.tile2d_facts import places_before, sector_elements
-from search.space.schedulers.tile2d_layouts import BANKS, ODD, PHASES, SPANS
-from search.space.schedulers.tile2d_matrix import BY_MATRICES, MATRIX_LANES
-from search.space.schedulers.tile2d_space import AS_STORED, GROUPED
+from search.space.schedulers.tile2d_matrix import MATRIX_LANES
 from search.space.schedulers.transposed_space import Source, TransposedSpace
 
 GROUP_TILES = 8
@@ -108,12 +120,11 @@ class TileAxes:
         else:
             inside = [at for at in batch if space.batch[at] in space.batch_inside]
             outside = [at for at in batch if at not in inside]
-            orders = {"rows_inner": [*batch, column, row], AS_STORED: [*outside, row, *inside, column]}
+            orders = {ROWS_INNER: [*batch, column, row], AS_STORED: [*outside, row, *inside, column]}
             b.reorder(tv, [*orders.get(p["tile_order"], [*batch, row, column]), row_in, column_in])
             b.merge(tv, 0, count)
         if p["blocks_per_sm"]:
-            b.split(tv, 0, p["blocks_per_sm"] * self.sm_count)
-            b.reorder(tv, [1, 0, 2, 3])
+            persist(b, tv, p["blocks_per_sm"] * self.sm_count)
 
     def rows_apart(self, source: Source) -> int:
         """Rows of a tile, of which each thread reads `vector_out`, until their phases meet in the same bank again: all
@@ -177,7 +188,7 @@ def row_pitch(layout: str, extent: int, nbytes: int, word: int) -> int:
     """Elements from one row of a tile to the next. `pad` lengthens rows by an access of `word` elements, and by
     a bank at least: the single words of a column then lie in banks of their own. `odd` lengthens them by an element:
     with threads that read a bank's worth of neighbours of a column, those of a warp do."""
-    return extent + {"pad": max(word, BANK_BYTES // nbytes), ODD: 1}.get(layout, 0)
+    return extent + {PAD: max(word, BANK_BYTES // nbytes), ODD: 1}.get(layout, 0)
 
 
 def set_tile_allocation(b: TraceBuilder, tv: str, layout: str, *, phase_rows: int, word: int) -> None:
@@ -191,7 +202,7 @@ def set_tile_allocation(b: TraceBuilder, tv: str, layout: str, *, phase_rows: in
     axes = b.tensor(tv).loop
     nbytes, count = b.tensor(tv).dtype.nbytes, len(axes)
     row, element, extent = count - 2, count - 1, axes[-1].extent
-    if layout in ("pad", ODD):
+    if layout in (PAD, ODD):
         pitch = row_pitch(layout, extent, nbytes, word)
         b.do(steps.SetAllocationDomain(tv, tuple(range(count)), (), (*[None] * row, pitch, 1)))
         return
@@ -200,53 +211,47 @@ def set_tile_allocation(b: TraceBuilder, tv: str, layout: str, *, phase_rows: in
         strides = (*[None] * row, phase_rows * extent + past, extent, 1)
         b.do(steps.SetAllocationDomain(tv, tuple(range(count)), (steps.Split(tv, row, phase_rows),), strides))
         return
-    if layout == "none":
+    if layout == NO_LAYOUT:
         b.do(steps.SetAllocationDomain(tv, tuple(range(count))))
         return
     span = SPANS.get(layout, min(SMEM_LINE_BYTES, extent * nbytes))
-    phase = phase_rows if layout == "block" else SMEM_LINE_BYTES // span
-    cut = span // nbytes < extent
-    if cut:
-        b.split(tv, element, span // nbytes)
-        b.reorder(tv, [*range(row), element, row, count])
+    pieces: tuple[steps.Transform, ...] = ()
+    if span // nbytes < extent:
+        pieces = (steps.Split(tv, element, span // nbytes), steps.Reorder(tv, ((element, row), (row, element))))
+    row += len(pieces) // 2
     if layout == BY_MATRICES:
-        _matrix_allocation(b, tv, phase_rows)
+        swizzled = _matrix_rows(tv, row, nbytes, phase_rows)
     else:
-        _swizzle_allocation(b, tv, span, phase)
-    if cut:
-        b.reorder(tv, [*range(row), element, row, count])
-        b.merge(tv, element)
+        phase = phase_rows if layout == BLOCK else SMEM_LINE_BYTES // span
+        swizzled = _swizzled_rows(tv, row, nbytes, span, phase)
+    b.do(steps.SetAllocationDomain(tv, tuple(range(count)), (*pieces, *swizzled)))
 
 
 def set_copy_allocation(b: TraceBuilder, tv: str, layout: str) -> None:
     """Lays out a tile that the copy engine fills, of axes [tile.., box, rows, box columns]."""
+    count, nbytes = len(b.tensor(tv).loop), b.tensor(tv).dtype.nbytes
+    swizzled: tuple[steps.Transform, ...] = ()
     if layout in SPANS:
-        _swizzle_allocation(b, tv, SPANS[layout], SMEM_LINE_BYTES // SPANS[layout])
-    else:
-        b.do(steps.SetAllocationDomain(tv, tuple(range(len(b.tensor(tv).loop)))))
+        swizzled = _swizzled_rows(tv, count - 2, nbytes, SPANS[layout], SMEM_LINE_BYTES // SPANS[layout])
+    b.do(steps.SetAllocationDomain(tv, tuple(range(count)), swizzled))
 
 
-def _swizzle_allocation(b: TraceBuilder, tv: str, span: int, phase: int) -> None:
-    """Allocates the loop axes as they stand, the last two swizzled: chunk xor (row / phase) mod (span's chunks)."""
-    count = len(b.tensor(tv).loop)
-    row, element = count - 2, count - 1
-    transforms = (
-        steps.Split(tv, element, SWIZZLE_CHUNK_BYTES // b.tensor(tv).dtype.nbytes),
+def _swizzled_rows(tv: str, row: int, nbytes: int, span: int, phase: int) -> tuple[steps.Transform, ...]:
+    """Of axes [.., row, element]: chunk xor (row / phase) mod (span's chunks)."""
+    return (
+        steps.Split(tv, row + 1, SWIZZLE_CHUNK_BYTES // nbytes),
         steps.Split(tv, row, phase),
         steps.Split(tv, row, span // SWIZZLE_CHUNK_BYTES),
         steps.Swizzle(tv, row + 1, row + 3),
     )
-    b.do(steps.SetAllocationDomain(tv, tuple(range(count)), transforms))
 
 
-def _matrix_allocation(b: TraceBuilder, tv: str, neighbours: int) -> None:
-    """Allocates the loop axes, rows of 128 bytes last, for threads that take `neighbours` elements of a column each by
+def _matrix_rows(tv: str, row: int, nbytes: int, neighbours: int) -> tuple[steps.Transform, ...]:
+    """Of axes [.., row, element], rows of 128 bytes, for threads that take `neighbours` elements of a column each by
     matrices: of a matrix four lanes take two rows each, `neighbours` rows apart. Those 8 rows have a phase of their own
     each, with which the chunk is xored, and lie behind each other."""
-    count = len(b.tensor(tv).loop)
-    row, element = count - 2, count - 1
-    transforms = (
-        steps.Split(tv, element, SWIZZLE_CHUNK_BYTES // b.tensor(tv).dtype.nbytes),
+    return (
+        steps.Split(tv, row + 1, SWIZZLE_CHUNK_BYTES // nbytes),
         steps.Split(tv, row, neighbours),
         steps.Split(tv, row + 1, 2),
         steps.Split(tv, row, MATRIX_LANES),
@@ -254,7 +259,6 @@ def _matrix_allocation(b: TraceBuilder, tv: str, neighbours: int) -> None:
         steps.Merge(tv, row + 2),
         steps.Swizzle(tv, row + 2, row + 3),
     )
-    b.do(steps.SetAllocationDomain(tv, tuple(range(count)), transforms))
 
 
 def box_width(b: TraceBuilder, tv: str, layout: str, extent: int) -> int:

@@ -14,12 +14,31 @@ from typing import Any
 import numpy as np
 
 from compiler.arch import LINE_BYTES, MAX_WORD_BYTES, WARP_THREADS
-from compiler.ir.tensor import CachePolicy
 from search.space.constraints import Constraint, measured
-from search.space.schedulers.copy_paths import CP_ASYNC
+from search.space.groups import (
+    AS_STORED,
+    BANKS,
+    BLOCK,
+    BY_MATRICES,
+    COLUMNS_INNER,
+    DEFAULT,
+    DIRECT,
+    GROUPED,
+    NO_LAYOUT,
+    ODD,
+    PAD,
+    PHASES,
+    ROWS_INNER,
+    SPANS,
+    STREAMING,
+    VECTOR,
+    WIDEST_SPAN,
+    fills_by_threads,
+    is_copied,
+    is_mapped,
+)
 from search.space.schedulers.tile2d_facts import Tile2dFacts
-from search.space.schedulers.tile2d_layouts import BANKS, ODD, PHASES
-from search.space.schedulers.tile2d_matrix import BY_MATRICES, MATRIX, VECTOR, has_matrices
+from search.space.schedulers.tile2d_matrix import LANES, MATRIX, has_matrices
 
 LEAST_TILE_BYTES = 8 * 1024
 MOST_TILE_BYTES = 64 * 1024
@@ -46,15 +65,13 @@ ODD_RUN = 128
 MOST_WORDS, MOST_THREADS = 16, 512
 """Loads of a thread before its first store to shared memory, and threads of a block."""
 
-HARDWARE = (("128B", 128), ("64B", 64), ("32B", 32))
-
 
 def worthwhile(f: Tile2dFacts) -> list[Constraint]:
     """What a fusion's points need not try. Small problems end before rates of memory count: they may try any tile."""
     if prod(f.space.shape) < FEW_ELEMS:
-        return measured("H200", _hints())
+        return measured("H200", f.arch, _hints())
     kinds = (*_order(f), *_hints(), *_paths(f), *_tiles(f), *_odd(f), *_phases(f), *_layouts(f))
-    return measured("H200", kinds)
+    return measured("H200", f.arch, kinds)
 
 
 def _order(f: Tile2dFacts) -> list[Constraint]:
@@ -62,8 +79,8 @@ def _order(f: Tile2dFacts) -> list[Constraint]:
     is_long = f.extent_out * f.widest_out > LONG_ROW_BYTES
 
     def order(name: Any) -> Any:
-        along = np.isin(name, ("columns_inner", "as_stored"))
-        return along | ((name == "rows_inner") & reads_more) | ((name == "grouped") & is_long)
+        along = np.isin(name, (COLUMNS_INNER, AS_STORED))
+        return along | ((name == ROWS_INNER) & reads_more) | ((name == GROUPED) & is_long)
 
     return [
         Constraint(
@@ -77,18 +94,17 @@ def _order(f: Tile2dFacts) -> list[Constraint]:
 
 
 def _hints() -> list[Constraint]:
-    default, streaming = CachePolicy.DEFAULT.value, CachePolicy.STREAMING.value
     return [
         Constraint(
             "hint_loses_lines",
             ("cache_load",),
-            lambda cache: cache == default,
+            lambda cache: cache == DEFAULT,
             "Parts of a line are read by several warps and blocks: any hint costs 3 %, at odd pitches 12 %.",
         ),
         Constraint(
             "hint_loses_lines",
             ("cache_store",),
-            lambda cache: (cache == default) | (cache == streaming),
+            lambda cache: (cache == DEFAULT) | (cache == STREAMING),
             "Parts of a line are written by several blocks: evicting it first costs up to 5 %.",
         ),
     ]
@@ -100,8 +116,8 @@ def _paths(f: Tile2dFacts) -> list[Constraint]:
 
     has_blocks = has_matrices(f) and not f.bytes_beside and not is_narrow
 
-    def direct(load: Any, move: Any = VECTOR, vin: Any = 1) -> Any:
-        return (load != "direct") | is_narrow | (move == MATRIX) & (vin * f.widest_in == MAX_WORD_BYTES)
+    def direct(load: Any, move: Any = LANES, vin: Any = 1) -> Any:
+        return (load != DIRECT) | is_narrow | (move == MATRIX) & (vin * f.widest_in == MAX_WORD_BYTES)
 
     def persistent(blocks: Any, stages: Any) -> Any:
         return (blocks == 0) | (stages > 1)
@@ -123,7 +139,7 @@ def _paths(f: Tile2dFacts) -> list[Constraint]:
         Constraint(
             "scattered_access",
             ("load", "load_vector"),
-            lambda load, width: (load != CP_ASYNC) | (width * narrowest >= LEAST_COPY_BYTES),
+            lambda load, width: ~is_copied(load) | (width * narrowest >= LEAST_COPY_BYTES),
             "Copies past the registers of 4 bytes a thread are 3 % slower than loads, in rings 9 to 35 %.",
         ),
     ]
@@ -139,7 +155,7 @@ def _tiles(f: Tile2dFacts) -> list[Constraint]:
 
     def resident(load: Any, store: Any, blocks: Any, tile_in: Any, tile_out: Any) -> Any:
         """A block that moves one tile reads, then writes: what the others do meanwhile keeps memory busy."""
-        nbytes = tile_in * tile_out * ((load != "direct") * f.bytes_in + (store == "tma") * f.bytes_out)
+        nbytes = tile_in * tile_out * ((load != DIRECT) * f.bytes_in + (store != VECTOR) * f.bytes_out)
         return (blocks > 0) | (LEAST_BLOCKS * nbytes <= max(f.arch.smem_per_sm_bytes, LEAST_BLOCKS * smallest))
 
     def lines(tile_in: Any, tile_out: Any) -> Any:
@@ -180,7 +196,7 @@ def _odd(f: Tile2dFacts) -> list[Constraint]:
     most *= 2 if f.widest_in == 1 else 1  # half a line each
 
     def words(load: Any, tile_in: Any, tile_out: Any, width: Any, threads: Any) -> Any:
-        return (load != "vector") | (tile_in * tile_out <= most * width * threads)
+        return (load != VECTOR) | (tile_in * tile_out <= most * width * threads)
 
     return [
         Constraint(
@@ -192,13 +208,13 @@ def _odd(f: Tile2dFacts) -> list[Constraint]:
         Constraint(
             "runs_at_odd_addresses_are_long",
             ("lanes_out", *(("move", "store") if has_matrices(f) else ())),
-            lambda lanes, move=VECTOR, store="": (lanes == WARP_THREADS) | ((move == MATRIX) & (store == "tma")),
+            lambda lanes, move=LANES, store=VECTOR: (lanes == WARP_THREADS) | ((move == MATRIX) & (store != VECTOR)),
             "A warp along one run: two runs of half a warp are 6 % slower. The copy engine stores runs by itself.",
         ),
         Constraint(
             "hint_loses_lines",
             ("halo", "cache_store"),
-            lambda halo, cache: ~halo | (cache == CachePolicy.DEFAULT.value),
+            lambda halo, cache: ~halo | (cache == DEFAULT),
             "Blocks side by side write parts of a line: evicting it first costs 2 to 3 %, in six of six pairs.",
         ),
         Constraint(
@@ -220,7 +236,7 @@ def _phases(f: Tile2dFacts) -> list[Constraint]:
         return (name != PHASES) | (tile_in * f.widest_in >= least)
 
     def copied(name: Any, load: Any) -> Any:
-        return (name != PHASES) | (load == CP_ASYNC) | (not f.has_copies)
+        return (name != PHASES) | is_copied(load) | (not f.has_copies)
 
     return [
         Constraint(
@@ -247,16 +263,17 @@ def _layouts(f: Tile2dFacts) -> list[Constraint]:
 
     def layout(load: Any, name: Any, tile_in: Any, tile_out: Any) -> Any:
         """The copy engine brings the widest box that fits; threads pad, or swizzle the whole row."""
-        widest = np.select([fits(s, tile_in, tile_out, sources) for _, s in HARDWARE], [n for n, _ in HARDWARE], "none")
-        by_threads = np.isin(name, ("pad", "block", ODD, BANKS, PHASES, BY_MATRICES)) | (
-            (name == "128B") & (widest == "128B")
+        able = [fits(SPANS[swizzle], tile_in, tile_out, sources) for swizzle in reversed(SPANS)]
+        widest = np.select(able, [*reversed(SPANS)], NO_LAYOUT)
+        by_threads = np.isin(name, (PAD, BLOCK, ODD, BANKS, PHASES, BY_MATRICES)) | (
+            (name == WIDEST_SPAN) & (widest == WIDEST_SPAN)
         )
-        return np.select([load == "tma", np.isin(load, ("vector", CP_ASYNC))], [name == widest, by_threads], True)
+        return np.select([is_mapped(load), fills_by_threads(load)], [name == widest, by_threads], True)
 
     def store_layout(store: Any, name: Any, tile_out: Any, tile_in: Any) -> Any:
         """Boxes of 64 bytes are the fastest by 1 %, then 128; 32 and plain rows only where nothing else fits."""
         wide = fits(64, tile_out, tile_in, targets)
-        return (store != "tma") | ~wide | np.isin(name, ("64B", "128B"))
+        return (store == VECTOR) | ~wide | np.isin(name, ("64B", "128B"))
 
     return [
         Constraint(

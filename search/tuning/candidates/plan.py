@@ -41,7 +41,7 @@ class Plan:
         if not schedulers:
             why = told_together(refusals(fusion, card))
             raise Unsupported(f"This fusion on {arch.name} ({why})", "Split it into pointwise parts and transposes.")
-        return cls(fusion, arch, schedulers, {name: s.space(fusion, arch) for name, s in schedulers.items()})
+        return cls(fusion, arch, schedulers, {name: s.space(fusion, arch).reachable for name, s in schedulers.items()})
 
     @property
     def searchable(self) -> dict[str, Space]:

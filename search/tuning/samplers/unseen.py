@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 from search.space.space import Space
@@ -14,10 +15,12 @@ class Unseen:
     def __init__(self, spaces: Mapping[str, Space]) -> None:
         self.spaces = dict(spaces)
         self._seen: dict[str, set[int]] = {name: set() for name in spaces}
+        self._undrawn = Counter[str]()
+        """Of these, legal points that spaces do not count: advice leaves them out."""
 
     def left(self, scheduler: str) -> int:
-        """Number of unseen legal points of one scheduler."""
-        return self.spaces[scheduler].legal - len(self._seen[scheduler])
+        """Number of unseen legal points of one scheduler, of those that its space counts."""
+        return self.spaces[scheduler].legal - len(self._seen[scheduler]) + self._undrawn[scheduler]
 
     def mark(self, candidate: Candidate) -> bool:
         """Take a legal point out; False if it is out already, illegal, or not of these spaces."""
@@ -31,6 +34,7 @@ class Unseen:
         if flat in self._seen[candidate.scheduler] or not space.is_legal(candidate.knobs):
             return False
         self._seen[candidate.scheduler].add(flat)
+        self._undrawn[candidate.scheduler] += not space.is_drawn(candidate.knobs)
         return True
 
     def claim(self, wanted: Candidate) -> Candidate | None:

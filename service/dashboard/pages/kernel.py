@@ -7,9 +7,13 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from compiler.arch import arch_named
+from compiler.analysis.loops.axes import with_types_of_their_loops
+from compiler.arch import Arch, arch_named
 from compiler.errors import CompilerError
 from compiler.explain.copy_plans import ExplainedCopy, explained_copies
+from compiler.explain.tmem_map import TensorMemoryMap, tensor_memory_maps
+from compiler.ir.domain import ScheduledFusion
+from compiler.legality.rules import Schedule
 from compiler.schedule.trace import launches_of
 from compiler.wire import trace_from_json
 from fusetune.wire.artifact import KernelArtifact
@@ -29,8 +33,8 @@ class KernelPage:
     `predicted_us` and `predicted_terms`: what the model expected of its trial, if that is known.
 
     `conditions` of the measurement: label and text. `knobs`: of each launch its name and settings; the name is empty
-    where there is one launch. `copies`: of each launch its name and its copies as tiles; nothing where this version
-    cannot replay the trace.
+    where there is one launch. `copies`: of each launch its name and its copies as tiles; `tensor_memory`: the maps of
+    its tensor memory. Nothing where this version cannot replay the trace.
     """
 
     result: KernelResult
@@ -41,6 +45,7 @@ class KernelPage:
     parts: tuple[TextPart, ...]
     steps: tuple[str, ...]
     copies: list[tuple[str, tuple[ExplainedCopy, ...]]]
+    tensor_memory: list[tuple[str, tuple[TensorMemoryMap, ...]]]
     has_samples: bool
     conditions: list[tuple[str, str]]
     predicted_us: float | None
@@ -54,6 +59,7 @@ def kernel_page(session: Session, id: str) -> KernelPage:
     steps = steps_of(artifact.trace)
     key = (row.fingerprint, row.binding)
     trial = trials.get(session, row.tuning_id, row.trial_number)
+    launches = _replayed(artifact)
     return KernelPage(
         result=results(session, [row])[0],
         document=overview.documents(session, [row.fingerprint])[row.fingerprint],
@@ -62,7 +68,8 @@ def kernel_page(session: Session, id: str) -> KernelPage:
         knobs=knobs_by_launch(row.point),
         parts=parts(steps),
         steps=step_lines(steps),
-        copies=_copies(artifact),
+        copies=[(name, tuple(explained_copies(sf, arch))) for name, sf, arch in launches],
+        tensor_memory=[(name, _tensor_memory(sf, arch)) for name, sf, arch in launches],
         has_samples=artifact.timing is not None and bool(artifact.timing.samples_us),
         conditions=condition_lines(artifact.timing.conditions) if artifact.timing else [],
         predicted_us=trial.predicted_us if trial else None,
@@ -70,18 +77,22 @@ def kernel_page(session: Session, id: str) -> KernelPage:
     )
 
 
-def _copies(artifact: KernelArtifact) -> list[tuple[str, tuple[ExplainedCopy, ...]]]:
+def _replayed(artifact: KernelArtifact) -> list[tuple[str, ScheduledFusion, Arch]]:
+    """The schedules of the launches with their names; the name is empty where there is one."""
     try:
         launches = launches_of(trace_from_json(artifact.trace))
         arch = arch_named(artifact.arch)
         several = len(launches) > 1
         return [
-            (f"launch {number}" if several else "", tuple(explained_copies(one.trace.replay(), arch)))
-            for number, one in enumerate(launches)
+            (f"launch {number}" if several else "", one.trace.replay(), arch) for number, one in enumerate(launches)
         ]
     except CompilerError:
         # A trace of another version: the page has its steps, and its kernel stands as it was proven.
         return []
+
+
+def _tensor_memory(sf: ScheduledFusion, arch: Arch) -> tuple[TensorMemoryMap, ...]:
+    return tuple(tensor_memory_maps(Schedule(with_types_of_their_loops(sf), arch)))
 
 
 def samples_chart(session: Session, id: str) -> Figure:

@@ -18,6 +18,7 @@ from service.dashboard.pages.results import KernelResult, binding_words, results
 from service.db import cards, kernels, overview, trials, tunings
 from service.db.models import KernelRow, TuningRow
 from service.db.overview import TrialOrder
+from service.jobs.queue import OTHER_CARDS
 from service.views import trial_view, tuning_views
 
 TRIALS_A_PAGE = 25
@@ -56,7 +57,8 @@ class TuningPage:
     """`chart_version` changes when the chart does. `served` is the kernel that it ended with, `winner` the number of
     the trial that this is of, if it is one of this tuning's.
 
-    `has_worker`: a living worker serves its card. `has_lost_worker`: it runs, by a worker that is not alive.
+    `has_worker`: a living worker serves its card, or compiles for it as one that nobody has. `has_lost_worker`: it
+    runs, by a worker that is not alive.
     """
 
     tuning: TuningView
@@ -134,7 +136,7 @@ def tuning_page(session: Session, id: str, shown: TrialsShown, since: datetime) 
         rules=_rules(session, view),
         served=results(session, [kernel])[0] if kernel else None,
         winner=_winner(kernel, id),
-        has_worker=any(worker.card_id == row.card_id for worker in alive),
+        has_worker=any(row.queue == OTHER_CARDS or worker.card_id == row.card_id for worker in alive),
         has_lost_worker=view.state == "running" and view.worker not in {worker.id for worker in alive},
         chart_version=_version(history, view),
     )

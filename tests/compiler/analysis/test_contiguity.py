@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compiler.analysis.id.contiguity import allocation_splits, allocation_strides, bound_strides, broken_claims
+from compiler.analysis.id.contiguity import (
+    allocation_splits,
+    allocation_strides,
+    bound_strides,
+    broken_claims,
+    logical_strides,
+)
 from compiler.errors import Outcome
 from compiler.ir.fusion import dense_strides
 from compiler.ir.tensor import TensorView
@@ -47,6 +53,23 @@ def test_strides_are_carried(steps: list[Json], strides: list[int], placed: list
     found = allocation_strides(bound(strides, *steps))
     assert [(p.extent, p.stride) for p in found.placed.values()] == (placed or [])
     assert bool(found.apart) is (placed is None)
+
+
+@pytest.mark.parametrize(
+    ("steps", "allocated_strides", "strides"),
+    [
+        pytest.param([allocated(1, 0)], [4, 1], [1, 4], id="another-order"),
+        pytest.param([split("a", 1, 2), allocated()], [8, 2, 1], [8, 1], id="split"),
+        pytest.param([split("a", 1, 2), allocated(1, 0, 2)], [8, 2, 1], [2, None], id="split-in-blocks"),
+        pytest.param([merge("a", 0), split("a", 0, 8), allocated()], [8, 1], [6, 1], id="merged-and-split"),
+        pytest.param([merge("a", 0), split("a", 0, 8), allocated()], [9, 1], [None, None], id="merged-and-padded"),
+    ],
+)
+def test_strides_are_carried_back(steps: list[Json], allocated_strides: list[int], strides: list[int | None]) -> None:
+    t = bound([6, 1], *steps)
+    assert t.allocation is not None
+    found = logical_strides(t, dict(zip(t.allocation.axes, allocated_strides, strict=True)))
+    assert [found.get(a) for a in t.logical] == strides
 
 
 def test_merged_axes_that_are_apart_are_told_with_their_strides() -> None:

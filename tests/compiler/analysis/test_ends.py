@@ -10,6 +10,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from compiler.analysis.id.graph import id_graph
 from compiler.analysis.id.indexing import Indexing
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.tensor import End
@@ -39,7 +40,7 @@ def cut(draw: Callable[[st.SearchStrategy[Any]], Any]) -> ScheduledFusion:
 @settings(derandomize=True, deadline=None, max_examples=100)
 @given(cut())
 def test_the_bounds_hold_once_for_every_element_and_nowhere_else(sf: ScheduledFusion) -> None:
-    t, indexing = sf.tensor("v0"), Indexing(sf)
+    t, indexing = sf.tensor("v0"), Indexing(sf, id_graph(sf))
     assert t.end is not None
     loops = sorted({v for e in indexing.nest.loop_index(t).values() for v in e.variables}, key=str)
     turns = np.meshgrid(*(np.arange(v.extent) for v in loops), indexing="ij")

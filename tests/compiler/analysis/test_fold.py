@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from compiler.analysis.id.graph import id_graph
 from compiler.analysis.loops.fold import Fold, infer_folds
 from compiler.analysis.loops.loop_nest import infer_loop_nest
 from compiler.dtypes import DType
@@ -55,7 +56,7 @@ def fold_of(block: tuple[int, int, int], dims: tuple[ParallelType, ...], cluster
     value = Value("x", shape, DType.F32, dense_strides(shape))
     fusion = Fusion((value,), ("x",), (Op(OpKind.SUM, ("x",), "r"),), (), "", "")
     sf = ScheduledFusion(fusion, (x, r), (TensorOp(OpKind.SUM, ("x",), "r"),))
-    return infer_folds(sf, infer_loop_nest(sf)).get("r")
+    return infer_folds(sf, infer_loop_nest(sf, id_graph(sf))).get("r")
 
 
 def results(fold: Fold, block: tuple[int, int, int]) -> np.ndarray[Any, Any]:

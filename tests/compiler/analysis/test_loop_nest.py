@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from compiler.analysis.id.graph import id_graph
 from compiler.analysis.id.indexing import Indexing, first_lane, lane_variable, lanes_are_consecutive
-from compiler.analysis.loops.loop_nest import LANE, infer_loop_nest
+from compiler.analysis.loops.loop_nest import LANE, LoopNest, infer_loop_nest
+from compiler.ir.domain import ScheduledFusion
 from compiler.ir.expr import Expr, Var, const, var
 from compiler.ir.ops import OpKind
 from compiler.schedule.steps import (
@@ -55,14 +57,18 @@ Groups = dict[str, tuple[int | None, ...]]
     ],
 )
 def test_loop_groups(taken: list[Step], groups: Groups) -> None:
-    assert infer_loop_nest(scheduled(unary((4, 8)), *taken)).group == groups
+    assert nest_of(scheduled(unary((4, 8)), *taken)).group == groups
+
+
+def nest_of(sf: ScheduledFusion) -> LoopNest:
+    return infer_loop_nest(sf, id_graph(sf))
 
 
 def test_tensors_inlined_into_one_consumer_share_its_loops() -> None:
     inputs = [{"name": n, "shape": [4, 8], "dtype": "f32"} for n in ("a", "b")]
     fusion = from_wire(inputs, [{"op": "add", "in": ["a", "b"], "out": "y"}], "y")
     caches = [CacheInput("i0", "r", LOCAL), CacheInput("i1", "q", LOCAL)]
-    nest = infer_loop_nest(scheduled(fusion, *caches, InlineAt("r", 1), InlineAt("q", 2)))
+    nest = nest_of(scheduled(fusion, *caches, InlineAt("r", 1), InlineAt("q", 2)))
     assert nest.group == {"r": (0, 1), "q": (0, 2), "v0": (0, 2)}
 
 
@@ -70,19 +76,19 @@ def test_a_tensor_inlined_into_two_consumers_makes_their_loops_one() -> None:
     inputs = [{"name": "a", "shape": [4, 8], "dtype": "f32"}]
     ops = [{"op": "exp", "in": ["a"], "out": "e"}, {"op": "neg", "in": ["a"], "out": "n"}]
     sf = scheduled(from_wire(inputs, ops, "e", "n"), R)
-    assert infer_loop_nest(sf).group == {"r": (0, 1), "v0": (2, 3), "v1": (4, 5)}
+    assert nest_of(sf).group == {"r": (0, 1), "v0": (2, 3), "v1": (4, 5)}
     sf = scheduled(from_wire(inputs, ops, "e", "n"), R, InlineAt("r", 1))
-    assert infer_loop_nest(sf).group == {"r": (0, 1), "v0": (0, 2), "v1": (0, 3)}
+    assert nest_of(sf).group == {"r": (0, 1), "v0": (0, 2), "v1": (0, 3)}
 
 
 def test_broadcast_axes_have_a_loop_only_where_they_share_one() -> None:
     fusion = unary((8,), OpKind.BROADCAST_TO, dims=(1,), result=(4, 8))
     sf = scheduled(fusion)
-    assert infer_loop_nest(sf).group == {"w0": (None, 0), "v0": (1, 2)}
-    nest = infer_loop_nest(scheduled(fusion, InlineAt("w0", 2)))
+    assert nest_of(sf).group == {"w0": (None, 0), "v0": (1, 2)}
+    nest = nest_of(scheduled(fusion, InlineAt("w0", 2)))
     assert nest.group == {"w0": (0, 1), "v0": (0, 1)}
     t = sf.tensor("w0")
-    assert infer_loop_nest(sf).variable(t, 0) == Expr()
+    assert nest_of(sf).variable(t, 0) == Expr()
     assert nest.variable(t, 0) == var(Var("k0", 4))
 
 
@@ -95,9 +101,9 @@ def test_a_broadcast_axis_has_no_loop_that_nothing_varies_along() -> None:
         {"op": "broadcast_to", "in": ["n"], "out": "y", "shape": [4, 8], "dims": [1]},
     ]
     fusion = from_wire(inputs, ops, "y")
-    apart = infer_loop_nest(scheduled(fusion, InlineAt("w1", 2)))
+    apart = nest_of(scheduled(fusion, InlineAt("w1", 2)))
     assert apart.group == {"w0": (None, 0), "w1": (None, 1), "w2": (None, 1), "v2": (2, 3)}
-    inside = infer_loop_nest(scheduled(fusion, InlineAt("w2", 2), InlineAt("w1", 2)))
+    inside = nest_of(scheduled(fusion, InlineAt("w2", 2), InlineAt("w1", 2)))
     assert inside.group == {"w0": (None, 0), "w1": (1, 2), "w2": (1, 2), "v2": (1, 2)}
 
 
@@ -105,7 +111,7 @@ def test_variables_paths_and_dimensions() -> None:
     types = (P.BIDY, P.TIDX, P.SERIAL, P.VECTORIZE)
     cut = [Split("r", 1, 4), Split("r", 1, 2), Split("v0", 1, 4), Split("v0", 1, 2)]
     sf = scheduled(unary((4, 64)), R, *cut, *parallel("r", *types), *parallel("v0", *types), InlineAt("r", 3))
-    nest, t = infer_loop_nest(sf), sf.tensor("r")
+    nest, t = nest_of(sf), sf.tensor("r")
     assert [nest.variable(t, i) for i in range(4)] == [
         var(Var("by", 4)),
         var(Var("tx", 8)),
@@ -120,7 +126,7 @@ def test_variables_paths_and_dimensions() -> None:
 
 def test_dimensions_are_the_largest_of_any_tensor() -> None:
     sf = scheduled(unary((4, 8)), R, *parallel("r", P.TIDX), *parallel("v0", P.SERIAL, P.TIDX))
-    assert infer_loop_nest(sf).block() == (8, 1, 1)
+    assert nest_of(sf).block() == (8, 1, 1)
 
 
 # Indices in terms of those variables ---------------------------------------------------------------------------------
@@ -130,7 +136,7 @@ def test_offsets_of_both_sides_of_a_copy() -> None:
     types = (P.BIDX, P.TIDX, P.VECTORIZE)
     cut = [Split("r", 1, 4), Split("v0", 1, 4)]
     sf = scheduled(unary((4, 64), strides=(80, 1)), R, *cut, *parallel("r", *types), *parallel("v0", *types))
-    indexing = Indexing(sf)
+    indexing = Indexing(sf, id_graph(sf))
     load_op, store_op = sf.producer("r"), sf.producer("v0")
     assert load_op is not None
     assert store_op is not None
@@ -146,7 +152,7 @@ def test_a_shared_tile_is_written_and_read_by_different_threads() -> None:
     """Rows written, columns read: both through the padded allocation of the tile."""
     taken = [SetAllocationDomain("s", (0, 1), (), (36, 1)), *parallel("s", P.SERIAL, P.TIDX)]
     sf = load((32, 32), *taken, *parallel("v0", P.TIDX))
-    indexing = Indexing(sf)
+    indexing = Indexing(sf, id_graph(sf))
     read = sf.producer("v0")
     assert read is not None
     k, tx = var(Var("k0", 32)), var(Var("tx", 32))
@@ -179,7 +185,7 @@ def test_bounds_are_of_the_sources_of_uneven_splits(
     shape: tuple[int, ...], taken: list[Step], bounds: list[str]
 ) -> None:
     sf = scheduled(unary(shape), *taken)
-    assert [str(b) for b in Indexing(sf).bounds(sf.tensor("v0"))] == bounds
+    assert [str(b) for b in Indexing(sf, id_graph(sf)).bounds(sf.tensor("v0"))] == bounds
 
 
 @pytest.mark.parametrize(

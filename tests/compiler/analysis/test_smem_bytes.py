@@ -117,6 +117,14 @@ def test_a_swizzle_repeats_every_so_many_bytes(span: int, align: int) -> None:
     assert (found.align, found.bytes) == (align, 16 * span)
 
 
+def test_a_swizzle_of_what_chooses_a_tile_aligns_nothing() -> None:
+    steps = [split("tv1", 1, 16), split("tv1", 0, 2), {"do": "reorder", "tv": "tv1", "map": {"1": 2, "2": 1}}]
+    swizzle = {"do": "swizzle", "tv": "tv1", "axes": [0, 1]}
+    document = scheduled(copies((8, 64), "g s=tma g"), *steps, swizzle, *types("tv1", "-", "-", "Bulk", "Bulk"))
+    (found,) = schedule(document).shared_bytes.tensors
+    assert found.align == 128
+
+
 def test_the_most_aligned_come_first() -> None:
     small = SharedTensor("a", (Size(3),), 32, 1, 128)
     large = SharedTensor("b", (Size(300),), 32, 2, 1024)
@@ -133,6 +141,10 @@ def test_the_most_aligned_come_first() -> None:
         (scheduled(copies((8, 16), "g s g"), order("tv1"), split("tv1", 0, 1), merge("tv1")), True),
         (scheduled(copies((8, 16), "g s g=tma"), order("tv1"), split("tv1", 0, 4)), True),
         (scheduled(copies((8, 16), "g s=tma g"), types("tv1", "-", "Bulk"), order("tv1"), split("tv1", 0, 4)), True),
+        (scheduled(copies((8, 16), "g s=tma g"), order("tv1"), merge("tv1"), split("tv1", 0, 24),
+                   types("tv1", "Bulk", "Bulk")), True),
+        (scheduled(copies((8, 16), "g s=tma g"), order("tv1"), merge("tv1"), split("tv1", 0, 16),
+                   types("tv1", "-", "Bulk")), False),
         (scheduled(copies((8, 8), "g s g"), {"do": "swizzle", "tv": "tv1", "axes": [0, 1]}, order("tv1"),
                    split("tv1", 0, 4)), True),
         (scheduled(copies((8, 16), "g l g"), order("tv1", [1, 0])), False),

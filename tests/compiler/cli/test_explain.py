@@ -102,7 +102,12 @@ def test_a_folder_that_cannot_be_written(explain: Explain, tmp_path: Path) -> No
 def test_pictures_of_tensor_memory(explain: Explain, tmp_path: Path) -> None:
     case = next(c for c in CASES if c["name"] == "TMemTutorialR.WarpGroupXYColZ")
     assert explain(case, "--out", str(tmp_path / "out"))[0] == 0
-    assert pictures(tmp_path / "out") == ["tv2_tmem.svg", "tv3_tmem.svg"]
+    assert pictures(tmp_path / "out") == [
+        "tv2_registers.svg",
+        "tv2_tmem.svg",
+        "tv3_registers.svg",
+        "tv3_tmem.svg",
+    ]
 
 
 def test_no_document_makes_a_traceback(explain: Explain, tmp_path: Path) -> None:

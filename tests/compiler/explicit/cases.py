@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.compiler.documents import CASES
+from tests.compiler.documents import CASES, DESCRIBED
 
 Document = dict[str, Any]
 
 HOPPER: list[Document] = [
-    c for c in CASES if c["expect"]["legal"] and all(t.get("memory") != "tensor" for t in c["tensors"].values())
+    c
+    for c in (*CASES, *DESCRIBED)
+    if c["expect"]["legal"] and all(t.get("memory") != "tensor" for t in c["tensors"].values())
 ]
 """Legal cases of the documents without tensor memory."""
 

@@ -12,7 +12,7 @@ from compiler.ir.iter_domain import MemoryType, ParallelType
 from compiler.ir.ops import REDUCTIONS
 from compiler.pipeline import Generated, generate
 from compiler.schedule import steps
-from search.space.schedulers.builder import TraceBuilder
+from search.space.builder import TraceBuilder
 from tests.compiler.schedules import from_wire
 
 P = ParallelType

@@ -53,6 +53,11 @@ def _leading_broadcast(f: FusionBuilder) -> Sequence[Tensor]:
     return [x.broadcast_to(shape, (1, 2, 3)) + f.input("y", shape, "f32", strides=(512, 128, 16, 1))]
 
 
+def _broadcast_cast(f: FusionBuilder) -> Sequence[Tensor]:
+    """What is converted repeats along the lanes of what is stored."""
+    return [f.exp(f.input("x", (3, 32), "f32")).cast("bf16").broadcast_to((3, 32, 2), (0, 1))]
+
+
 def _inner_broadcast(f: FusionBuilder) -> Sequence[Tensor]:
     shape = (9, 6, 20)
     x, y = f.input("x", shape, "f16"), f.input("y", (9, 1, 20), "f16")
@@ -150,6 +155,7 @@ _WRITTEN: dict[str, Write] = {
     "channel_scale": _channel_scale,
     "leading_broadcast": _leading_broadcast,
     "inner_broadcast": _inner_broadcast,
+    "broadcast_cast": _broadcast_cast,
     "outer_product": _outer_product,
     "two_outputs": _two_outputs,
     "output_used_inside": _output_used_inside,

@@ -6,6 +6,7 @@ from itertools import product
 
 import pytest
 
+from compiler.analysis.id.graph import id_graph
 from compiler.analysis.id.indexing import Indexing
 from compiler.errors import InvalidStep
 from compiler.ir.domain import ScheduledFusion
@@ -65,7 +66,7 @@ def test_places_that_are_multiples_of_the_modulus_are_addresses_that_are() -> No
 
 def test_guards_of_a_shifted_run_hold_for_its_elements_alone() -> None:
     sf = load(Shift("s", 1, (0,), (5,), 4))
-    indexing, t = Indexing(sf), sf.tensor("s")
+    indexing, t = Indexing(sf, id_graph(sf)), sf.tensor("s")
     guards, tail = split_guards(indexing.bounds(t), 1, "s")
     assert tail is None
     rows, places = (

@@ -64,7 +64,7 @@ def test_every_element_lies_in_the_windows_that_reach_it() -> None:
 def test_a_shifted_run_lies_in_the_window_of_its_number(step: int, modulus: int, more: int, behind: int) -> None:
     before = modulus - 1 + more
     sf = halo(step, step + before + behind, before, modulus)
-    indexing, consumer, shared = Indexing(sf), sf.tensor("r"), sf.tensor("s")
+    indexing, consumer, shared = Indexing(sf, id_graph(sf)), sf.tensor("r"), sf.tensor("s")
     window = next(e for e in shared.exprs if isinstance(e, Window))
     run = next(e for e in consumer.exprs if isinstance(e, Split))
     shift = next(e for e in consumer.exprs if isinstance(e, Shift))
@@ -111,7 +111,7 @@ def test_tiles_that_a_run_lies_in_are_its_own(step: int, size: int, before: int,
 
 def test_the_halo_is_loaded_where_there_are_elements() -> None:
     sf = halo(4, 8, 4)
-    bounds = Indexing(sf).bounds(sf.tensor("g"))
+    bounds = Indexing(sf, id_graph(sf)).bounds(sf.tensor("g"))
     (side,) = bounds
     assert side.is_shifted
     assert (side.index.lo, side.index.hi, side.extent) == (-4, 4 * 4 - 4 + 7, ELEMS)

@@ -6,7 +6,6 @@ import numpy as np
 
 from compiler.dtypes import DType
 from compiler.ir.fusion import Value
-from search.proof.verify.arrays import storage_elems
 from search.proof.verify.zones import POISONS
 from tests.mutants.machine.lanes import Fault, Flags, Offsets
 from tests.mutants.machine.numbers import NUMPY, Array
@@ -30,7 +29,7 @@ class GlobalTensor:
     def __init__(self, value: Value, sets: int, contents: Array | None = None) -> None:
         self.value = value
         self.dtype = value.dtype
-        self.elems = storage_elems(value.shape, value.strides)
+        self.elems = value.storage_elems
         self.data = poisoned((sets, self.elems + 1), value.dtype)
         self.written = np.zeros(self.elems, np.bool_)
         self.is_input = contents is not None

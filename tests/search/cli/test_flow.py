@@ -18,14 +18,17 @@ from compiler.arch import card_named
 from compiler.cli import app as compiler_app
 from fusetune.wire.artifact import KernelArtifact
 from search.cli.app import app
+from search.cli.load import load_one
 from search.measure.device import Effort, MeasureResult
-from search.measure.fake import FACTS, FakeDevice
+from search.measure.fake import FACTS, FakeDevice, facts_of
 from search.proof.emulated.apart import Prover
 from search.proof.emulated.check import EmulatedProof
 from search.tuning.attached import Attached, Detached, card_of
 from search.tuning.budget import Budget
 from search.tuning.build import Build, Builder
+from search.tuning.candidates.candidate import Candidate
 from search.tuning.failing import Failure
+from search.tuning.prepared import prepared_before
 
 FUSION = {
     "format": "fusetune.fusion/1",
@@ -75,6 +78,21 @@ def test_space_counts_and_shows_samples(invoke: Invoke) -> None:
     assert f"legal {report['legal']:,}" in text
 
 
+@pytest.mark.parametrize(
+    ("card", "said"),
+    [
+        ("H200", "(legal; measured slower on H200: refused)"),
+        ("H100 SXM", "(legal; measured slower on H200: refused)"),
+        ("B200", "(legal; measured slower on H200: on this card not refused, but tried late)"),
+    ],
+)
+def test_what_was_measured_is_told_apart_from_law(invoke: Invoke, card: str, said: str) -> None:
+    lines = invoke("space", "square.json", "--bind", "M=64", "--card", card, "--samples", "0").stdout.splitlines()
+    told = {line.split()[1].rstrip(":"): line for line in lines if line.startswith("  ")}
+    assert said in told["few_vectors"]
+    assert all("measured" not in told[rule] for rule in ("redundant_vector", "registers_in_flight"))
+
+
 def test_a_fusion_may_come_from_standard_input(invoke: Invoke) -> None:
     text = Path("square.json").read_text()
     piped = CliRunner().invoke(app, ["space", "-", "--bind", "M=64", "--json"], input=text)
@@ -117,6 +135,37 @@ def test_without_a_gpu_tune_compiles_ranks_proves_and_says_what_it_did_not_do(
     assert (shown.exit_code, "square" in shown.stdout) == (0, True)
     ran = CliRunner().invoke(compiler_app, ["emulate", "--artifact", file[1]])
     assert (ran.exit_code, "no faults" in ran.stdout.lower()) == (0, True), ran.stdout
+
+
+def test_what_was_proven_without_the_card_is_measured_first_once_it_is_there(
+    invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The B200 is a fake one, as it would say of itself."""
+    tune = ("tune", "square.json", "--bind", "M=64", "--card", "B200", "--out", "out", "--trials")
+    use(monkeypatch, find_nothing)
+    assert "The order above is a prediction for the B200." in invoke(*tune, "2").stdout
+    assert results("out")["evidence"] == {"correct": "verified_emulated", "time": "predicted"}
+    manifest = json.loads(Path("out/square/manifest.json").read_text())
+    prepared = {Candidate.from_json(one) for one in manifest["candidates"]}
+
+    facts = facts_of(card_named("B200"))
+    use(monkeypatch, lambda wanted: Attached(FakeDevice(facts=facts), facts, *card_of(facts)))
+    assert invoke(*tune, "4").exit_code == 0
+    assert results("out")["evidence"] == {"correct": "verified_on_gpu", "time": "measured"}
+    lines = [json.loads(line) for line in Path("out/journal.jsonl").read_text().splitlines()[1:]]
+    asked = {line["number"]: Candidate.from_json(line) for line in lines}
+    assert {asked[0], asked[1]} == prepared
+    assert len(asked) == 4
+
+
+def test_candidates_of_another_binding_are_not_those_to_begin_with(
+    invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    invoke("prepare", "square.json", "--bind", "M=64", "--per-fusion", "2", "--out", "out")
+    same, other = (load_one(Path("square.json"), None, {"M": rows}).bound() for rows in (64, 128))
+    assert len(prepared_before(Path("out/square"), same)) == 2
+    assert prepared_before(Path("out/square"), other) == []
+    assert prepared_before(Path("out/none"), same) == []
 
 
 def test_without_a_gpu_a_measured_kernel_stays(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,6 +281,23 @@ def test_the_start_of_the_device_is_not_taken_from_the_first_fusion(
         "cube": {"measured": 2},
         "square": {"measured": 2},
     }
+
+
+def test_code_for_another_architecture_is_not_measured(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fake card runs code for Hopper: a B200's is named and left alone, an H100's is measured."""
+    Path("cube.json").write_text(json.dumps(FUSION))
+    prepare = ("prepare", "--bind", "M=64", "--per-fusion", "1", "--out", "out", "--card")
+    invoke(*prepare, "B200", "square.json")
+    use(monkeypatch, find_fake)
+    alone = invoke("measure", "out")
+    assert alone.exit_code == 1
+    assert "square was compiled for B200, whose code the fake cannot run: not measured." in alone.stdout
+    assert "nothing here can run on the fake" in alone.stderr
+    invoke(*prepare, "H100", "cube.json")
+    both = invoke("measure", "out")
+    assert both.exit_code == 0
+    assert "square was compiled for B200" in both.stdout
+    assert set(json.loads(Path("out/results.json").read_text())["results"]) == {"cube"}
 
 
 def test_a_damaged_candidate_costs_only_itself(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,11 +21,12 @@ from compiler.pipeline import Generated, artifact
 from compiler.schedule.start import start
 from compiler.schedule.trace import launches_of
 from search.proof.emulated.running import ORDERS, run_set
-from search.space.schedulers.builder import TraceBuilder
+from search.space.builder import TraceBuilder
+from search.space.groups import WORDS
 from search.space.schedulers.column import Column
 from search.space.schedulers.column_form import ColumnForm, column_form, with_accesses_of
 from search.space.schedulers.column_passes import cache_registers
-from search.space.schedulers.column_words import WORDS, straddling
+from search.space.schedulers.column_words import straddling
 from tests.compiler.schedules import from_wire
 from tests.search.schedulers.column_fusions import softmax
 from tests.search.schedulers.points import SM_COUNT, generated

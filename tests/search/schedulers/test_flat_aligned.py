@@ -19,10 +19,10 @@ from compiler.nvrtc import CompilePool
 from compiler.pipeline import Generated, artifact, generate
 from compiler.schedule.start import start
 from search.proof.emulated.running import ORDERS, run_set
-from search.space.schedulers.aligned_rows import IN_WORDS, even_threads, lanes_along, phase_of, rows_apart, straddles
+from search.space.groups import ALIGNED, AS_THEY_ARE, IN_WORDS
+from search.space.schedulers.aligned_rows import even_threads, lanes_along, phase_of, rows_apart, straddles
 from search.space.schedulers.flat import Flat
 from search.space.schedulers.iteration_space import IterationSpace, iteration_space
-from search.space.schedulers.row_facts import ALIGNED, AS_THEY_ARE
 from search.space.schedulers.row_shape import Phase
 from tests.compiler.schedules import from_wire
 from tests.search.schedulers.fusions import add, tensor

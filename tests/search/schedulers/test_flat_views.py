@@ -17,9 +17,10 @@ from compiler.nvrtc import CompilePool
 from compiler.pipeline import Generated, artifact, generate
 from search.proof.emulated.running import ORDERS, run_set
 from search.proof.verify.inputs import RANDOM
+from search.space.groups import SWEPT
 from search.space.schedulers import flat_facts
 from search.space.schedulers.flat import Flat
-from search.space.schedulers.iteration_space import HELD, SWEPT
+from search.space.schedulers.iteration_space import HELD
 from tests.compiler.schedules import from_wire
 from tests.search.schedulers.fusions import add, silu_of_sum, tensor
 from tests.search.schedulers.points import SM_COUNT, generated

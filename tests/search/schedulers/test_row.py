@@ -31,8 +31,8 @@ from compiler.nvrtc import CompilePool
 from compiler.pipeline import artifact, generate
 from compiler.schedule.start import start
 from search.proof.emulated.running import ORDERS, run_set
+from search.space.builder import TraceBuilder
 from search.space.knobs import KnobValue
-from search.space.schedulers.builder import TraceBuilder
 from search.space.schedulers.row import Row
 from search.space.schedulers.row_passes import (
     FOLDS,

@@ -18,8 +18,8 @@ from compiler.nvrtc import CompilePool
 from compiler.pipeline import Generated, artifact, generate
 from compiler.schedule.start import start
 from search.proof.emulated.running import ORDERS, run_set
+from search.space.groups import ALIGNED, AS_THEY_ARE
 from search.space.schedulers.row import Row
-from search.space.schedulers.row_facts import ALIGNED, AS_THEY_ARE
 from search.space.schedulers.row_shape import Phase, RowShape, row_shape
 from tests.compiler.schedules import from_wire
 from tests.search.schedulers.row_fusions import (

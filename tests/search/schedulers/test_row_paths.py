@@ -20,10 +20,9 @@ from compiler.nvrtc import CompilePool
 from compiler.pipeline import Generated, artifact
 from compiler.schedule.start import start
 from search.proof.emulated.running import ORDERS, run_set
+from search.space.groups import ALIGNED, AS_THEY_ARE, BULK, IN_WORDS, VECTOR
 from search.space.knobs import KnobValue
-from search.space.schedulers.aligned_rows import IN_WORDS
 from search.space.schedulers.row import Row
-from search.space.schedulers.row_facts import ALIGNED, AS_THEY_ARE, BULK, VECTOR
 from search.space.schedulers.row_shape import RowShape, row_shape
 from search.space.schedulers.row_words import in_words, straddles
 from tests.search.schedulers.points import generated

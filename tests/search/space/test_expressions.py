@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from compiler.arch import arch_named
 from search.space.constraints import Constraint, measured
 from search.space.expressions import NotAnExpression, looked_up, traced
 from search.space.schedulers import schedulers_for
@@ -92,8 +93,11 @@ def test_every_condition_of_a_scheduler_is_an_expression_with_the_values_of_its_
             assert str(rule.condition)
 
 
-def test_what_was_measured_says_on_which_card() -> None:
+@pytest.mark.parametrize(("arch", "refuses"), [("sm_90a", True), ("sm_80", False), ("sm_100a", False)])
+def test_what_was_measured_says_on_which_card_and_is_advice_on_others(arch: str, refuses: bool) -> None:
     slow, large = (
         Constraint(rule, ("t",), lambda t: t < 9, "because") for rule in ("few_vectors", "registers_in_flight")
     )
-    assert [c.to_json()["measured_on"] for c in (slow, *measured("H200", (slow, large)))] == [None, "H200", None]
+    law, *told = (c.to_json() for c in (slow, *measured("H200", arch_named(arch), (slow, large))))
+    assert (law["measured_on"], law["refuses"]) == (None, True)
+    assert [(c["measured_on"], c["refuses"]) for c in told] == [("H200", refuses), (None, True)]

@@ -4,6 +4,7 @@ import itertools
 import time
 import tracemalloc
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -232,3 +233,22 @@ def test_a_space_may_have_more_knobs_than_an_array_has_axes() -> None:
     assert not space.is_legal(spoiled)
     assert [v.found for v in space.violations(spoiled)] == ["k88=3, k89=2"]
     assert space.nearest_legal(spoiled, ()) is not None
+
+
+def test_advice_leaves_points_undrawn_that_are_legal() -> None:
+    law = Constraint("law", ("n",), lambda n: n < 16, "because")
+    advice = Constraint("advice", ("n",), lambda n: n < 4, "slower", measured_on="H200", refuses=False)
+    space = Space("advised", (Knob("n", (1, 2, 4, 8, 16)),), (law, advice))
+    assert sorted(p["n"] for p in space.sample(9, 0)) == [1, 2]
+    legal, counted = ([n for n in (1, 2, 4, 8, 16) if f({"n": n})] for f in (space.is_legal, space.is_drawn))
+    assert (legal, counted, space.legal) == ([1, 2, 4, 8], [1, 2], 2)
+    assert [v.rule for v in space.violations({"n": 16})] == ["law"]
+    assert space.reachable is space
+
+
+def test_advice_that_leaves_nothing_is_not_taken() -> None:
+    law = Constraint("law", ("n",), lambda n: n > 1, "because")
+    advice = Constraint("advice", ("n",), lambda n: n < 2, "slower", measured_on="H200", refuses=False)
+    assert Space("advised", (Knob("n", (1, 2, 4)),), (law, advice)).reachable.legal == 2
+    refused = Space("refused", (Knob("n", (1, 2, 4)),), (law, replace(advice, refuses=True)))
+    assert refused.reachable.legal == 0

@@ -14,7 +14,7 @@ from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from compiler.arch import card_named
+from compiler.arch import Card, card_named
 from fusetune.store import FAKE_CARD as STORED_FAKE
 from fusetune.wire import binding_hash, fingerprint
 from fusetune.wire.artifact import VERIFIER
@@ -23,9 +23,10 @@ from fusetune.wire.infer import MAX_OPS
 from fusetune.wire.parse import parse_binding, parse_fusion
 from search.measure.fake import FACTS
 from service.db import cards, fusions, trials, tunings
+from service.db.cards import FAKE_CARD
 from service.db.models import AuditRow, TuningRow, WorkerRow
 from service.db.types import now
-from service.operations.cards import FAKE_CARD
+from service.jobs.queue import OTHER_CARDS
 from service.operations.handover import Handover
 from service.settings import Settings
 from tests.service.api.test_malformed import check
@@ -254,6 +255,33 @@ def test_the_queue_is_that_of_a_living_worker(service: World, attached: list[boo
         card_id = service.worker(attached=one, id=f"w{number}")
     view = opened(service)
     assert service.queue.handed == [(view["id"], prefix + card_id)]
+
+
+B200 = card_named("B200")
+
+
+@pytest.mark.parametrize(
+    ("asked", "workers", "queue"),
+    [
+        pytest.param((B200, False), [(H200, False)], OTHER_CARDS, id="a-worker-without-a-gpu-compiles-for-it"),
+        pytest.param((B200, False), [(H200, True)], OTHER_CARDS, id="and-so-does-one-that-has-another-gpu"),
+        pytest.param((B200, False), [(H200, True), (B200, False)], "prepare-", id="its-own-worker-before-others"),
+        pytest.param((B200, True), [(H200, True)], None, id="a-gpu-that-is-only-away-is-waited-for"),
+        pytest.param((B200, False), [(FAKE, True)], None, id="invented-results-are-for-nobody-else"),
+        pytest.param((FAKE, False), [(H200, True)], None, id="nor-does-anybody-compile-for-the-fake-card"),
+        pytest.param((B200, False), [], None, id="nobody-is-there"),
+    ],
+)
+def test_a_card_that_nobody_has(
+    service: World, asked: tuple[Card, bool], workers: list[tuple[Card, bool]], queue: str | None
+) -> None:
+    with service.db.write() as session:
+        card_id = cards.put(session, asked[0], attached=asked[1]).id
+    for number, (card, attached) in enumerate(workers):
+        service.worker(attached=attached, card=card, id=f"w{number}")
+    view = opened(service, REQUEST | {"card": asked[0].name})
+    expected = [] if queue is None else [(view["id"], queue + card_id if queue == "prepare-" else queue)]
+    assert service.queue.handed == expected
 
 
 def test_without_a_worker_it_waits_for_whichever_comes(service: World) -> None:

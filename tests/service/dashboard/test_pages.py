@@ -9,12 +9,14 @@ import pytest
 from sqlalchemy.schema import DropTable
 from starlette.testclient import TestClient
 
+from compiler.arch import card_named
 from compiler.wire import bind
 from fusetune.wire.artifact import VERIFIER
 from fusetune.wire.binding import Binding
 from fusetune.wire.parse import parse_fusion
 from search.tuning.candidates.plan import Plan
 from service.dashboard.filters import NOTHING
+from service.db import cards
 from service.db.engine import Database
 from service.db.models import Base, KernelRow, WorkerRow
 from service.db.types import now
@@ -419,6 +421,21 @@ def test_cards_and_their_workers(show: Show) -> None:
     assert rows["builder-0 builder"][1] == "compiles and emulates no NVIDIA driver on this machine"
     assert "no hardware: its times are invented" in page.one("h2", id=page.all("h2")[-1].attrs["id"]).text
     assert page.all("td", data_label="Works on")[1].all("a")
+
+
+@pytest.mark.parametrize(
+    ("attached", "said"),
+    [
+        (False, "No worker serves this card: any that is up compiles for it and proves kernels in the emulator."),
+        (True, "No worker serves this card."),
+    ],
+    ids=["of-the-table", "only-away"],
+)
+def test_a_card_that_no_worker_serves(database: Database, client: TestClient, attached: bool, said: str) -> None:
+    with database.write() as session:
+        card = cards.put(session, card_named("B300"), "580" if attached else None, attached=attached)
+    panel = next(s for s in HtmlPage(client.get("/cards").text).all("section") if card.id in str(s.attrs))
+    assert panel.all("p", class_="note")[-1].text == said
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,10 @@ from compiler.arch import arch_named
 from compiler.emulate.launch import Completion, Options
 from compiler.emulate.ptx.parser import parse
 from compiler.emulate.run import emulate
+from compiler.emulated_runs.launching import input_tensor, launch_of, output_tensor
 from compiler.ir.fusion import Fusion
 from compiler.nvrtc import CompilePool
 from compiler.pipeline import artifact, generate
-from search.proof.emulated.launching import input_tensor, launch_of, output_tensor
 from search.proof.emulated.running import ARRAYS
 from search.proof.small.binding import small_binding
 from search.proof.verify.inputs import make_inputs

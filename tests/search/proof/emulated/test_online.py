@@ -22,7 +22,7 @@ from compiler.nvrtc import CompilePool
 from compiler.pipeline import Generated, artifact
 from search.proof.emulated import running
 from search.proof.emulated.running import ORDERS, run_set
-from search.proof.verify.arrays import Array, Arrays, storage_elems
+from search.proof.verify.arrays import Array, Arrays
 from search.proof.verify.inputs import RANDOM, make_inputs
 from tests.compiler.schedule.online_fusions import Made, along, exponentials
 from tests.compiler.schedules import from_wire
@@ -40,7 +40,7 @@ def rows_of(fusion: Fusion, name: str, arrays: Arrays) -> list[Array]:
     x = fusion.value(fusion.inputs[0])
     if name in (RISING, SPECIAL):
         columns = x.shape[-1]
-        count = -(-storage_elems(x.shape, x.strides) // columns)
+        count = -(-x.storage_elems // columns)
         rows = np.random.default_rng(7).normal(size=(count, columns))
         for number, row in enumerate(rows):
             (_rising if name == RISING else _special)(row, number, x.dtype)

@@ -14,6 +14,7 @@ from compiler.arch import card_or_default
 from compiler.emulate.launch import Completion, Options
 from compiler.emulate.ptx.parser import parse
 from compiler.emulate.run import emulate
+from compiler.emulated_runs.launching import input_tensor, launches_of, output_tensor, written_by
 from compiler.errors import CompilerError
 from compiler.ir.fusion import Fusion
 from compiler.nvrtc import CompilePool
@@ -21,7 +22,6 @@ from compiler.pipeline import Generated, artifact, generate
 from compiler.wire import bind
 from fusetune.fusion import FusionBuilder
 from fusetune.wire import parse_binding
-from search.proof.emulated.launching import input_tensor, launches_of, output_tensor, written_by
 from search.proof.emulated.running import ARRAYS
 from search.proof.small.resize import Dims
 from search.proof.small.shrunk import MOST_ELEMS, elements, shrunk, smaller_sizes
@@ -97,7 +97,8 @@ KERNELS: dict[str, Callable[[], Generated]] = {
     "columns": lambda: kernel_of(column_mean(512, 4096), lambda name, point: name == "column"),
     "masked": lambda: kernel_of(masked_row_sums(2048, 1000), lambda name, point: "launches" not in name),
     "launches": lambda: kernel_of(  # a ring of columns goes round twice, at no size of a quarter of this one
-        row_then_column(512, 1024), lambda name, point: name == "launches-row+column" and point["1.stages"] == 1
+        row_then_column(512, 1024),
+        lambda name, point: name == "launches-row+column" and point["1.stages"] == 1 == point["1.cluster"],
     ),
     "split": lambda: kernel_of(pixel_mean(128, 64, 64), lambda name, point: name.startswith("launches-split")),
 }

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from compiler.dtypes import DType
-from compiler.ir.fusion import Fusion, Literal, Op
+from compiler.ir.fusion import Fusion, Literal, Op, storage_elems
 from compiler.ir.ops import OpKind
-from search.proof.verify.arrays import Array, Arrays, NumpyArrays, TorchArrays, storage_elems
+from search.proof.verify.arrays import Array, Arrays, NumpyArrays, TorchArrays
 from search.proof.verify.inputs import ALL_SETS, FOLDED_SETS, LONE, NEAR, PEAKS, input_sets, make_inputs
 from tests.search.measure.kernels import fusion_of, value
 

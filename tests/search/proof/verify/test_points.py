@@ -12,7 +12,6 @@ from compiler.ir.fusion import Fusion, Op, Value, dense_strides
 from compiler.ir.ops import OpKind
 from compiler.reference import Values, evaluate
 from search.proof.verify import points
-from search.proof.verify.arrays import storage_elems
 from search.proof.verify.points import Offsets, at_points
 from tests.search.random_fusions.cases import random_case
 
@@ -28,7 +27,7 @@ def storages(fusion: Fusion, seed: int) -> Storage:
     rng = np.random.default_rng(seed)
     found: Storage = {}
     for value in map(fusion.value, fusion.inputs):
-        elems = storage_elems(value.shape, value.strides)
+        elems = value.storage_elems
         if value.dtype.is_float:
             found[value.name] = rng.standard_normal(elems)
         else:

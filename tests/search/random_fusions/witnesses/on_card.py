@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from compiler.emulate.memory.region import POISON
 from compiler.ir.fusion import Fusion
 from fusetune.launch import Launcher
 from fusetune.wire.artifact import KernelArtifact
-from search.proof.emulated.launching import POISON, storage_bytes
 from search.proof.verify import arrays as libraries
 from search.proof.verify.arrays import TorchArrays
 from search.proof.verify.inputs import RANDOM, make_inputs
@@ -29,7 +29,7 @@ class OnCard:
         def poisoned(nbytes: int) -> libraries.Array:
             return torch.full((nbytes,), POISON, dtype=torch.uint8, device=arrays.device)
 
-        outputs = [poisoned(storage_bytes(value)) for value in values]
+        outputs = [poisoned(value.storage_bytes) for value in values]
         scratch = [poisoned(spec.bytes) for spec in artifact.scratch]
         launcher = Launcher(artifact)
         try:

@@ -11,11 +11,11 @@ from compiler.emulate.memory.build import BadLaunch
 from compiler.emulate.ptx.errors import PtxError
 from compiler.emulate.ptx.parser import parse
 from compiler.emulate.run import emulate
+from compiler.emulated_runs.launching import input_tensor, launches_of, output_tensor, written_by
 from compiler.errors import CompileError, Unsupported
 from compiler.ir.fusion import Fusion
 from compiler.pipeline import artifact
 from fusetune.wire.artifact import KernelArtifact
-from search.proof.emulated.launching import input_tensor, launches_of, output_tensor, written_by
 from search.proof.emulated.running import fault_of, options, too_long
 from search.proof.verify.arrays import NumpyArrays
 from search.proof.verify.inputs import RANDOM, make_inputs

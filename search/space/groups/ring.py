@@ -27,23 +27,24 @@ from compiler.arch import MAX_REGISTER_CAP, REGISTER_UNIT, REGISTERS_PER_SM, SET
 from compiler.ir.iter_domain import ParallelType
 from compiler.ir.tensor import BufferKind
 from compiler.schedule import steps
+from search.space.builder import TraceBuilder
 from search.space.constraints import Constraint
 from search.space.knobs import Knob
-from search.space.schedulers.builder import TraceBuilder
 
 ELECTED, WARP, WARP_REGISTERS = FILLS = ("elected", "warp", "warp_registers")
 ALL_BUT_ONE, ALL_BUT_TWO = PREFETCHES = (-1, -2)
 
+KNOBS = {"stages": (1, 2, 3, 4), "prefetch": PREFETCHES, "fill": FILLS}
 
-def ring_knobs(stages: tuple[int, ...], *, persistent: bool = True) -> tuple[Knob, ...]:
-    """The knobs of rings of so many stages. `persistent`: a knob says how many blocks share a multiprocessor, and so
-    its registers."""
-    has_ring = max(stages) > 1
+
+def ring_knobs(most: int, *, persistent: bool = True) -> tuple[Knob, ...]:
+    """The knobs of rings of `most` stages, 1 for none. `persistent`: a knob says how many blocks share a
+    multiprocessor, and so its registers."""
     fills = FILLS if persistent else FILLS[:2]
     return (
-        Knob("stages", stages),
-        Knob("prefetch", PREFETCHES if max(stages) > 2 else PREFETCHES[:1]),
-        Knob("fill", fills if has_ring else FILLS[:1]),
+        Knob("stages", tuple(range(1, most + 1))),
+        Knob("prefetch", PREFETCHES if most > 2 else PREFETCHES[:1]),
+        Knob("fill", fills if most > 1 else FILLS[:1]),
     )
 
 
@@ -107,6 +108,17 @@ def ring_constraints(r: Rings) -> list[Constraint]:
         ),
         *(_sharing(resident[0], r.threads) if resident else ()),
     ]
+
+
+def copied_rings(axes: tuple[str, ...], copied: Callable[..., Any]) -> Constraint:
+    """Rings that threads fill by cp.async, where `copied` of the knobs `axes`: each thread waits for its own copies, so
+    no other asks for them, and the barrier that shows them to all tells as well that a stage is free."""
+    return Constraint(
+        "threads_fill_the_rings_they_copy",
+        (*axes, "prefetch", "fill"),
+        lambda *knobs: ~copied(*knobs[:-2]) | (knobs[-2] == ALL_BUT_ONE) & (knobs[-1] == ELECTED),
+        "Threads that copy by cp.async fill the stages that they use, all but the one in use.",
+    )
 
 
 def _sharing(blocks: str, threads: tuple[str, ...]) -> list[Constraint]:

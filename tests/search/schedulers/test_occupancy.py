@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from compiler.arch import arch_named
+from search.space.groups.occupancy import launchable_registers
 from search.space.schedulers.column import Column
-from search.space.schedulers.register_limits import launchable_registers
 from search.space.schedulers.row import Row
 from tests.search.schedulers.column_fusions import COLUMNS
 from tests.search.schedulers.column_fusions import softmax as softmax_down

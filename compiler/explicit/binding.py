@@ -6,33 +6,35 @@ are lowered for one binding.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
+from compiler.analysis.id.contiguity import allocation_strides, logical_strides
+from compiler.errors import Unsupported
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.fusion import Fusion, Value, dense_strides
-from compiler.ir.id_exprs import Merge, Split
 from compiler.ir.iter_domain import IterDomain, MemoryType
 from compiler.ir.tensor import Allocation, TensorView
 
 
 def bound(sf: ScheduledFusion) -> ScheduledFusion:
     """The scheduled fusion whose global tensors have a stride for each allocation axis, and whose fusion has the
-    shapes, strides and alignments of the launch: the document's, else dense row-major."""
-    tensors = tuple(_bound(t) if t.memory is MemoryType.GLOBAL else t for t in sf.tensors)
+    shapes, strides and alignments of the launch: the document's, else dense row-major, outputs in their memory order.
+
+    Raises Unsupported for a memory order that no strides of the logical axes give.
+    """
+    tensors = tuple(_bound(t, is_input=t.name in sf.inputs) if t.memory is MemoryType.GLOBAL else t for t in sf.tensors)
     by_name = {t.name: t for t in tensors}
     values = tuple(_value(by_name[v.name]) if v.name in by_name else v for v in sf.fusion.values)
     fusion = Fusion(values, sf.inputs, sf.fusion.ops, sf.outputs, sf.fusion.fingerprint, sf.fusion.binding_hash)
     return replace(sf, fusion=fusion, tensors=tensors)
 
 
-def _bound(t: TensorView) -> TensorView:
+def _bound(t: TensorView, *, is_input: bool) -> TensorView:
     given = t.allocation or Allocation(t.logical, (None,) * len(t.logical))
     at: dict[IterDomain, int] = {}
-    if t.runtime_strides and not (given.is_source and not t.runtime_shape):
-        held = [a for a in t.logical if not a.is_reduction]
-        axes = t.logical if len(t.runtime_strides) == len(t.logical) else held
-        at = _followed(given, dict(zip(axes, t.runtime_strides, strict=True)))
+    if (is_input or t.runtime_strides) and not (given.is_source and not t.runtime_shape):
+        placed = allocation_strides(replace(t, allocation=given)).placed
+        at = {axis: place.stride for axis, place in placed.items()}
     if any(a not in at and not _is_empty(a) for a in given.axes):
         held = [a for a in given.axes if not _is_empty(a)]
         at = dict(zip(held, dense_strides(tuple(a.extent for a in held)), strict=True))
@@ -48,24 +50,6 @@ def _is_empty(axis: IterDomain) -> bool:
     return axis.is_broadcast or axis.is_reduction
 
 
-def _followed(given: Allocation, logical: Mapping[IterDomain, int]) -> dict[IterDomain, int]:
-    """Strides of all axes between the logical ones and the allocation's, of views that keep elements in order."""
-    at = dict(logical)
-    for e in reversed(given.exprs) if given.is_source else given.exprs:
-        match e:
-            case Split(source=whole, outer=outer, inner=inner):
-                is_cut = not given.is_source
-            case Merge(out=whole, outer=outer, inner=inner):
-                is_cut = given.is_source
-            case _:
-                continue
-        if is_cut and whole in at:
-            at[outer], at[inner] = at[whole] * inner.extent, at[whole]
-        elif not is_cut and inner in at:
-            at[whole] = at[inner]
-    return at
-
-
 def _value(t: TensorView) -> Value:
     """What a launch passes for the tensor."""
     axes = [a for a in t.logical if not a.is_reduction]
@@ -74,5 +58,10 @@ def _value(t: TensorView) -> Value:
         return Value(t.name, shape, t.dtype, dense_strides(shape), 16)
     if t.allocation.is_source:
         return Value(t.name, shape, t.dtype, t.runtime_strides or dense_strides(shape), t.align)
-    at = dict(zip(t.allocation.axes, t.allocation.strides, strict=True))
-    return Value(t.name, shape, t.dtype, tuple(at.get(a) or 0 for a in axes), t.align)
+    at = logical_strides(t, {a: s or 0 for a, s in zip(t.allocation.axes, t.allocation.strides, strict=True)})
+    lost = [a for a in axes if a not in at and a.extent > 1 and not a.is_broadcast]
+    if lost:
+        raise Unsupported(
+            f"{t.name}: an allocation domain in which {lost[0]} has no one stride", "Leave its memory order as it is."
+        )
+    return Value(t.name, shape, t.dtype, tuple(at.get(a, 0) for a in axes), t.align)

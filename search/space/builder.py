@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
+from compiler.errors import Unsupported
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.fusion import Fusion
 from compiler.ir.iter_domain import ParallelType
@@ -14,8 +15,19 @@ from compiler.ir.tensor import TensorView
 from compiler.schedule import steps
 from compiler.schedule.apply import apply
 from compiler.schedule.reference import reached
+from compiler.schedule.shorter import shortened
 from compiler.schedule.start import start
 from compiler.schedule.trace import ScheduleTrace
+
+
+def refusal_by(shape: Callable[[ScheduledFusion], object], fusion: Fusion) -> str | None:
+    """Why a scheduler does not take a fusion: what `shape`, of the unscheduled fusion, says in place of what the
+    scheduler sees of it. None if it takes it."""
+    try:
+        found = shape(start(fusion))
+    except Unsupported as e:
+        return str(e)
+    return found if isinstance(found, str) else None
 
 
 class TraceBuilder:
@@ -37,7 +49,8 @@ class TraceBuilder:
         return self.sf.tensor(name)
 
     def trace(self) -> ScheduleTrace:
-        return ScheduleTrace.that_made(self.sf, self.steps)
+        """The steps taken, or fewer that come to the same."""
+        return ScheduleTrace.that_made(self.sf, shortened(self.steps))
 
     def split(self, tv: str, axis: int, factor: int) -> None:
         """[n] -> [ceil(n/factor), factor]."""

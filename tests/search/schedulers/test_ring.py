@@ -22,8 +22,8 @@ from compiler.schedule import steps
 from compiler.schedule.trace import ScheduleTrace
 from search.proof.emulated.running import ORDERS, run_set
 from search.space.constraints import Constraint
+from search.space.groups.ring import Rings, compute_registers, ring_constraints, ring_knobs
 from search.space.knobs import Knob
-from search.space.schedulers.rings import Rings, compute_registers, ring_constraints, ring_knobs
 from search.space.space import Space
 from tests.search.schedulers.column_fusions import COLUMNS
 from tests.search.schedulers.fusions import permute, silu_of_sum
@@ -42,12 +42,12 @@ def pool() -> Iterator[CompilePool]:
 # Knobs ---------------------------------------------------------------------------------------------------------------
 
 
-def space_of(stages: tuple[int, ...] = (1, 2, 3)) -> Space:
+def space_of(most: int = 3) -> Space:
     """A scheduler whose blocks are persistent or not, and have threads in two dimensions."""
     rings = Rings(HOPPER, ("blocks",), lambda blocks: blocks > 0, ("x", "y"), "blocks")
     knobs = (Knob("blocks", (0, 1, 2)), Knob("x", (32, 128, 192, 256, 512, 1024)), Knob("y", (1, 2, 4)))
     fits = Constraint("fits", ("x", "y"), lambda x, y: x * y <= 1024, "A block has at most 1024 threads.")
-    return Space("rings", (*knobs, *ring_knobs(stages)), (*ring_constraints(rings), fits))
+    return Space("rings", (*knobs, *ring_knobs(most)), (*ring_constraints(rings), fits))
 
 
 LEGAL: Mapping[str, Any] = {"blocks": 1, "x": 128, "y": 2, "stages": 3, "prefetch": -1, "fill": "elected"}
@@ -74,9 +74,9 @@ def test_the_nearest_illegal_ring_breaks_one_rule(legal: dict[str, Any], change:
 
 
 def test_knobs_that_a_fusion_has_no_ring_for_have_one_value() -> None:
-    assert [len(k.values) for k in ring_knobs((1,))] == [1, 1, 1]
-    assert [len(k.values) for k in ring_knobs((1, 2))] == [2, 1, 3]
-    assert [len(k.values) for k in ring_knobs((1, 2, 3), persistent=False)] == [3, 2, 2]
+    assert [len(k.values) for k in ring_knobs(1)] == [1, 1, 1]
+    assert [len(k.values) for k in ring_knobs(2)] == [2, 1, 3]
+    assert [len(k.values) for k in ring_knobs(3, persistent=False)] == [3, 2, 2]
 
 
 @given(st.integers(1, 4), st.integers(1, 7).map(lambda groups: WARPGROUP_THREADS * groups))

@@ -11,14 +11,17 @@ import pytest
 from compiler.arch import arch_named
 from compiler.emulate.ptx.parser import parse
 from compiler.ir.fusion import Fusion
+from compiler.ir.tensor import CopyVia
 from compiler.lower.kernel_ir import CopyAsync, Loop, Sync
 from compiler.lower.traversal import walk
 from compiler.nvrtc import CompilePool
 from compiler.pipeline import artifact
 from search.proof.emulated.running import ORDERS, run_set
 from search.proof.verify.inputs import RANDOM
-from search.space.schedulers.copy_paths import copies_by
+from search.space.groups import load_path, staging
+from search.space.groups.load_path import copies_by
 from tests.search.schedulers.fusions import add, permute, silu_of_sum
+from tests.search.schedulers.permute_fusions import permuted
 from tests.search.schedulers.points import generated, scheduler_named
 from tests.search.schedulers.row_fusions import layer_norm, softmax
 
@@ -107,3 +110,27 @@ def test_threads_that_use_what_they_copied_meet_nowhere() -> None:
     body = generated(scheduler, fusion, **knobs).kernel.body
     assert any(isinstance(s, Loop) and not s.unroll for s in walk(body))
     assert not any(isinstance(s, Sync) for s in walk(body))
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "fusion"),
+    [
+        pytest.param("flat", add((64, 512), "f32"), id="flat"),
+        pytest.param("row", softmax((64, 512), (1,), "f32"), id="row"),
+        pytest.param("tile2d", permute((64, 128), (1, 0), "f32"), id="tile2d"),
+        pytest.param("chunks", permuted((4096, 7, 9), (0, 2, 1)), id="chunks"),
+    ],
+)
+def test_a_word_that_joins_the_group_is_had_by_every_scheduler(
+    scheduler: str, fusion: Fusion, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(load_path, "LOAD_PATHS", {**load_path.LOAD_PATHS, "planted": CopyVia.CP_ASYNC})
+    monkeypatch.setattr(staging, "LOAD_PATHS", load_path.LOAD_PATHS)
+    found = scheduler_named(scheduler, fusion)
+    space = found.space(fusion, arch_named("sm_90a"))
+    points = [p for p in space.sample(1000, 0) if p["load"] == "cp_async"]
+    assert points
+    for point in points[:5]:
+        planted = {**point, "load": "planted"}
+        assert space.is_legal(planted)
+        assert found.trace(fusion, planted) == found.trace(fusion, point)

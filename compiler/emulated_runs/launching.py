@@ -1,4 +1,4 @@
-"""A compiled kernel and its tensors as launches of the emulator."""
+"""A compiled kernel and its tensors as launches of the emulator: of traces, of explicit schedules, of artifacts."""
 
 from __future__ import annotations
 
@@ -9,23 +9,24 @@ import numpy as np
 
 from compiler.emulate import launch as emulator
 from compiler.emulate.launch import Bytes, EmulatedOutcome, EmulatedTensor, Launch
+from compiler.emulate.memory.region import POISON
 from compiler.errors import Unsupported
 from compiler.ir.fusion import Value
-from fusetune.wire.artifact import Arg, KernelArtifact, ScalarArg, Scratch, ScratchArg, TensorArg, TensorMapArg
-from search.proof.verify.arrays import storage_elems
+from fusetune.wire.artifact import (
+    Arg,
+    KernelArtifact,
+    LaunchSpec,
+    ScalarArg,
+    Scratch,
+    ScratchArg,
+    TensorArg,
+    TensorMapArg,
+)
 
 Fill = Callable[[int, int], Bytes]
 """The bytes of a tensor from one offset up to another."""
 
-POISON = 0xA5
-"""What every byte of an output holds before it is written."""
-
 _SCALARS = {"i32": "<i", "i64": "<q", "f32": "<f"}
-
-
-def storage_bytes(value: Value) -> int:
-    """Bytes from a tensor's first element to its last, holes included."""
-    return storage_elems(value.shape, value.strides) * value.dtype.nbytes
 
 
 def input_tensor(value: Value, storage: Bytes, fill: Fill | None = None) -> EmulatedTensor:
@@ -35,7 +36,7 @@ def input_tensor(value: Value, storage: Bytes, fill: Fill | None = None) -> Emul
 
 def output_tensor(value: Value, fill: Fill | None = None) -> EmulatedTensor:
     """An output that nobody has written yet. With `fill`, one too large to keep a flag for each of its bytes."""
-    nbytes = storage_bytes(value)
+    nbytes = value.storage_bytes
     storage = np.zeros(nbytes, np.uint8)
     if fill is not None:
         return EmulatedTensor(value.name, value.dtype.value, value.shape, storage, align=_align(value), fill=fill)
@@ -47,7 +48,7 @@ def output_tensor(value: Value, fill: Fill | None = None) -> EmulatedTensor:
 
 def element_bytes(value: Value) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """A flag for each byte of a tensor's storage: whether it belongs to an element, not to a hole."""
-    flags = np.zeros(storage_elems(value.shape, value.strides), np.bool_)
+    flags = np.zeros(value.storage_elems, np.bool_)
     np.lib.stride_tricks.as_strided(flags, value.shape, value.strides)[...] = True
     return np.repeat(flags, value.dtype.nbytes)
 
@@ -69,20 +70,24 @@ def launches_of(artifact: KernelArtifact, tensors: Sequence[EmulatedTensor]) -> 
     launch wrote by `written_by` before the next one runs.
     """
     scratch = [_scratch(f"scratch{n}", spec) for n, spec in enumerate(artifact.scratch)]
-    every = [*tensors, *scratch]
+    return tuple(launched(spec, artifact.arch, tensors, scratch) for spec in artifact.launches)
+
+
+def launched(
+    spec: LaunchSpec, arch: str, tensors: Sequence[EmulatedTensor], scratch: Sequence[EmulatedTensor] = ()
+) -> Launch:
+    """One launch over tensors in the order of its positions, and scratch buffers."""
+    every = (*tensors, *scratch)
     names = [tensor.name for tensor in every]
-    return tuple(
-        Launch(
-            entry=spec.entry,
-            arch=artifact.arch,
-            grid=spec.grid,
-            block=spec.block,
-            args=tuple(_argument(arg, names, len(tensors)) for arg in spec.args),
-            tensors={tensor.name: tensor for tensor in every},
-            cluster=spec.cluster,
-            dynamic_smem=spec.dynamic_smem_bytes,
-        )
-        for spec in artifact.launches
+    return Launch(
+        entry=spec.entry,
+        arch=arch,
+        grid=spec.grid,
+        block=spec.block,
+        args=tuple(_argument(arg, names, len(tensors)) for arg in spec.args),
+        tensors={tensor.name: tensor for tensor in every},
+        cluster=spec.cluster,
+        dynamic_smem=spec.dynamic_smem_bytes,
     )
 
 

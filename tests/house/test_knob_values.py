@@ -1,0 +1,96 @@
+"""One vocabulary of knobs: what schedulers share stands in a group (`search/space/groups`), under one name and in one
+spelling, and no scheduler spells it otherwise. Read from the spaces that all of them have for the public suite."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+
+import pytest
+
+from search.space.groups import GROUPS
+from search.space.knobs import KnobValue
+from search.space.schedulers import schedulers_for
+from search.space.schedulers.launches import Launches
+from search.space.space import Space
+from tests.cards import H200
+from tests.search.schedulers.fusions import suite_fusions
+from tests.search.schedulers.inner_outer_fusions import layer_norm_backward
+from tests.search.schedulers.permute_fusions import permuted
+
+Spelled = Mapping[str, Mapping[str, frozenset[KnobValue]]]
+"""By scheduler and knob: the values that it gives the knob for some fusion."""
+
+WORDS = {knob: values for group in GROUPS.values() for knob, values in group.items()}
+
+
+@cache
+def spelled() -> Spelled:
+    """Of every scheduler, also where it schedules one of several launches; of chunks and of rows in groups of their own
+    besides, which the suite has none of."""
+    found: dict[str, dict[str, frozenset[KnobValue]]] = {}
+    others = {"chunks": permuted((4096, 7, 9), (0, 2, 1)), "inner_outer": layer_norm_backward(16384, 1024)}
+    for fusion in {**suite_fusions(), **others}.values():
+        for scheduler in schedulers_for(fusion, H200):
+            spaces: dict[str, Space] = {scheduler.name: scheduler.space(fusion, H200.arch)}
+            if isinstance(scheduler, Launches):
+                parts = zip(scheduler.each, scheduler.cut.parts, strict=True)
+                spaces = {one.name: one.space(part.fusion, H200.arch) for one, part in parts}
+            for name, space in spaces.items():
+                knobs = found.setdefault(name, {})
+                for knob in space.knobs:
+                    knobs[knob.name] = knobs.get(knob.name, frozenset()) | frozenset(knob.values)
+    return found
+
+
+def faults(spelled: Spelled) -> list[str]:
+    """Values that a group does not know, words of one under another name, words of two schedulers in no group."""
+    found = []
+    for scheduler, knobs in spelled.items():
+        for knob, values in knobs.items():
+            if knob in WORDS:
+                found += [f"{scheduler}: {knob}={value} is in no group" for value in values - set(WORDS[knob])]
+                continue
+            words = {value for value in values if isinstance(value, str)}
+            found += [
+                f"{scheduler}: {knob} is {group}" for group in WORDS if len(words) > 1 and words <= {*WORDS[group]}
+            ]
+            twice = [other for other, theirs in spelled.items() if other != scheduler and knob in theirs]
+            found += [f"{scheduler}, {other}: {knob} is in no group" for other in twice if words]
+    return found
+
+
+def test_no_knob_stands_in_two_groups() -> None:
+    assert len(WORDS) == sum(map(len, GROUPS.values()))
+
+
+def test_every_scheduler_is_read() -> None:
+    assert spelled().keys() == {"flat", "tile2d", "row", "column", "inner_outer", "chunks"}
+
+
+def test_knobs_of_a_group_are_spelled_alike() -> None:
+    assert faults(spelled()) == []
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "knob", "values", "found"),
+    [
+        pytest.param("flat", "load", {"vector", "tma"}, [], id="of-the-group"),
+        pytest.param(
+            "flat", "load", {"vector", "cp.async"}, ["flat: load=cp.async is in no group"], id="spelled-apart"
+        ),
+        pytest.param("flat", "resident", {0, 512}, ["flat: resident=512 is in no group"], id="a-number-of-its-own"),
+        pytest.param("flat", "path", {"vector", "tma"}, ["flat: path is load", "flat: path is store"], id="renamed"),
+        pytest.param("flat", "path", {"vector", "gather"}, [], id="words-of-its-own"),
+        pytest.param(
+            "flat",
+            "columns",
+            {"inner"},
+            ["flat, column: columns is in no group", "column, flat: columns is in no group"],
+            id="shared-by-two",
+        ),
+    ],
+)
+def test_a_planted_breach_is_found(scheduler: str, knob: str, values: set[KnobValue], found: list[str]) -> None:
+    planted = {**spelled(), scheduler: {**spelled()[scheduler], knob: frozenset(values)}}
+    assert faults(planted) == found

@@ -1,0 +1,184 @@
+"""A GPU is attached for whose model kernels were only predicted: they are measured first, and give way."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from compiler.arch import Card, card_named
+from fusetune.wire.artifact import TIMING_POLICY, VERIFIER, Evidence
+from search.measure.fake import FakeDevice, facts_of
+from search.tuning.attached import Attached, Detached, card_of
+from search.tuning.candidates.candidate import Candidate
+from service.db import cards, kernels, trials, tunings
+from service.db.models import KernelRow, TuningRow
+from service.jobs.job import Job
+from service.jobs.promote import promote
+from service.jobs.queue import queue_name
+from service.jobs.searching import proven_before
+from service.jobs.tuning import TuningJobs
+from tests.service.jobs.sites import Site, fusion_of, until
+
+B200 = card_named("B200")
+FACTS = facts_of(B200)
+READ = card_of(FACTS)[0]
+QUEUE = queue_name(cards.card_id(READ), attached=True)
+KNOWN = ({"scheduler": "flat", "point": {"vector": 8}}, {"scheduler": "flat", "point": {"vector": 4}})
+
+
+def predict(site: Site, tuning_id: str, **columns: Any) -> KernelRow:
+    """What a worker without the card would have left of the tuning: two candidates that the emulator found right."""
+    with site.db.write() as session:
+        for number, (one, us) in enumerate(zip(KNOWN, (9.0, 8.0), strict=True)):
+            trials.record(session, tuning_id, {"number": number, "state": "verified", "predicted_us": us, **one})
+        tunings.start(session, tuning_id, "w9", "run")
+        row = tunings.finish(session, tuning_id, "done", ended="emulated")
+        sha256 = kernels.put_artifact(session, tuning_id.encode())
+        given: dict[str, Any] = {
+            "id": kernels.kernel_id(sha256), "artifact_sha256": sha256, "fingerprint": row.fingerprint,
+            "binding": row.binding, "card_id": row.card_id, "policy": row.policy, "arch": "sm_100a",
+            "correct": "verified_emulated", "time": "predicted", "verifier": VERIFIER, "scheduler": "flat", "point": {},
+            "resources": {}, "generator": "g", "nvrtc": "13.0", "tuning_id": tuning_id, "trial_number": 1,
+        }  # fmt: skip
+        return kernels.publish(session, KernelRow(**given | columns))
+
+
+def attach(site: Site, card: Card = READ) -> str:
+    with site.db.write() as session:
+        return cards.put(session, card, "580", attached=True).id
+
+
+def every(site: Site) -> list[TuningRow]:
+    with site.db.read() as session:
+        return sorted(session.query(TuningRow).all(), key=lambda row: row.created_at)
+
+
+def test_the_card_of_the_table_and_the_one_that_is_read_differ() -> None:
+    """Else nothing here would be tried: a key has what the driver says, the table what was published."""
+    assert READ.name == B200.name
+    assert cards.card_id(READ) != cards.card_id(B200)
+
+
+@pytest.mark.parametrize("card", [B200, READ], ids=["of-the-table", "of-its-own-key"])
+def test_a_predicted_kernel_gets_a_tuning_on_the_attached_card(site: Site, card: Card) -> None:
+    before = site.post(card=card, attached=False, budget_s=17.0, trials_limit=5, hand_over=False)
+    kernel = predict(site, before)
+    card_id = attach(site)
+    (opened,) = promote(site.db, card_id, QUEUE, "w0")
+    row = site.tuning(opened)
+    assert (row.fingerprint, row.binding, row.card_id, row.queue) == (
+        kernel.fingerprint,
+        kernel.binding,
+        card_id,
+        QUEUE,
+    )
+    assert (row.budget_s, row.trials_limit, row.state) == (17.0, 5, "queued")
+    assert promote(site.db, card_id, QUEUE, "w0") == [], "its tuning is on its way"
+    with site.db.write() as session:
+        tunings.finish(session, opened, "failed", error="no")
+    assert promote(site.db, card_id, QUEUE, "w0") == [], "it was tried"
+
+
+@pytest.mark.parametrize(
+    ("card", "columns"),
+    [
+        pytest.param(card_named("H200"), {}, id="another-model"),
+        pytest.param(B200, {"time": "measured", "correct": "verified_on_gpu"}, id="measured"),
+        pytest.param(B200, {"verifier": VERIFIER - 1}, id="of-an-older-verifier"),
+    ],
+)
+def test_what_is_not_asked_again(site: Site, card: Card, columns: dict[str, Any]) -> None:
+    predict(site, site.post(card=card, attached=False, hand_over=False), **columns)
+    assert promote(site.db, attach(site), QUEUE, "w0") == []
+
+
+def test_tunings_that_wait_for_the_model_move_over(site: Site) -> None:
+    waiting, handed, other = (
+        site.post(fusion_of(op), card=card, attached=False, hand_over=False)
+        for op, card in (("neg", B200), ("abs", B200), ("square", card_named("H200")))
+    )
+    with site.db.write() as session:
+        for id in (waiting, other):
+            tunings.get(session, id).queue = ""  # type: ignore[union-attr]
+    card_id = attach(site)
+    assert promote(site.db, card_id, QUEUE, "w0") == [waiting]
+    assert (site.tuning(waiting).card_id, site.tuning(waiting).queue) == (card_id, QUEUE)
+    assert site.tuning(handed).card_id == site.tuning(handed).card_id == cards.card_id(B200)
+    assert site.tuning(other).card_id == cards.card_id(card_named("H200"))
+
+
+def test_stored_candidates_come_first_the_best_predicted_at_the_head(site: Site) -> None:
+    predict(site, site.post(card=B200, attached=False, hand_over=False))
+    (opened,) = promote(site.db, attach(site), QUEUE, "w0")
+    job = Job.begin(site.db, opened, READ, "w0", "run")
+    assert job is not None
+    assert proven_before(job) == [Candidate.from_json(one) for one in reversed(KNOWN)]
+
+
+def test_from_predicted_to_measured(site: Site) -> None:
+    """Real schedules, code and emulator; the B200 is a fake one."""
+    before = site.post(card=B200, attached=False, trials_limit=4, budget_s=40.0, hand_over=False)
+    without = Detached(card_named("H200"), "there is no GPU")
+    assert TuningJobs(site.db, without, "w9", threading.Event(), compilers=1).run(before) == "done"
+    known = site.tuning(before)
+    assert "no B200 is attached to a worker of this service" in known.note
+    assert known.kernel_id is not None
+    proven = [trial.candidate for trial in site.trials(before) if trial.state == "verified"]
+    assert proven
+    with site.db.read() as session:
+        predicted = kernels.get(session, known.kernel_id)
+        assert predicted is not None
+        assert (predicted.arch, predicted.correct, predicted.time) == ("sm_100a", "verified_emulated", "predicted")
+
+    (opened,) = promote(site.db, attach(site), QUEUE, "w0")
+    with closing(FakeDevice(facts=FACTS)) as device:
+        gpu = Attached(device, FACTS, READ, ())
+        assert TuningJobs(site.db, gpu, "w0", threading.Event(), compilers=1).run(opened) == "done"
+    row, found = site.tuning(opened), site.trials(opened)
+    assert {trial.candidate for trial in found[: len(proven)]} == set(proven)
+    assert row.note == "It takes the place of a kernel that was predicted for the B200 and not measured."
+    key = (row.fingerprint, row.binding, row.card_id, TIMING_POLICY)
+    with site.db.read() as session:
+        measured = kernels.current(session, key)
+        assert measured is not None
+        assert Evidence(correct="verified_on_gpu", time="measured").model_dump() == {
+            "correct": measured.correct,
+            "time": measured.time,
+        }
+        assert kernels.current(session, (*key[:2], known.card_id, TIMING_POLICY)) is None, "the prediction is gone"
+    assert promote(site.db, row.card_id, QUEUE, "w0") == []
+
+
+PRELUDE = """
+import service.jobs.worker
+from compiler.arch import card_named
+from search.measure.fake import FakeDevice, facts_of
+from search.tuning.attached import Attached, card_of
+
+facts = facts_of(card_named("B200"))
+gpu = Attached(FakeDevice(facts=facts), facts, card_of(facts)[0], ())
+service.jobs.worker.find_target = lambda settings: gpu
+"""
+
+
+def test_a_worker_that_comes_up_with_the_gpu_measures_what_was_predicted(site: Site) -> None:
+    before = site.post(card=B200, attached=False, trials_limit=3, budget_s=20.0, hand_over=False)
+    predicted = predict(site, before)
+    site.worker(prelude=PRELUDE)
+    card_id = cards.card_id(READ)
+
+    def opened() -> str | None:
+        return next((row.id for row in every(site) if row.card_id == card_id), None)
+
+    row = site.ended(until(opened, "the worker to open a tuning"))
+    assert (row.state, row.queue, row.error) == ("done", QUEUE, None)
+    with site.db.read() as session:
+        kernel = kernels.get(session, row.kernel_id or "")
+        assert kernel is not None
+        assert (kernel.card_id, kernel.correct, kernel.time) == (card_id, "verified_on_gpu", "measured")
+        gone = kernels.get(session, predicted.id)
+        assert gone is not None
+        assert gone.superseded_at is not None
