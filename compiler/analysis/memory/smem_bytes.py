@@ -21,7 +21,7 @@ from compiler.ir.domain import ScheduledFusion
 from compiler.ir.id_exprs import Merge, Split
 from compiler.ir.iter_domain import IterDomain, MemoryType, ParallelType
 from compiler.ir.size import Size
-from compiler.ir.tensor import BufferKind, TensorView
+from compiler.ir.tensor import BufferKind, CopyVia, TensorView
 from compiler.ir.trivial import loop_of
 
 
