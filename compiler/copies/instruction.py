@@ -38,8 +38,8 @@ class Path(StrEnum):
 
     @property
     def is_bulk(self) -> bool:
-        """True where one thread asks and the copy engine moves."""
-        return self in (Path.TMA, Path.BULK_1D)
+        """True where one thread asks, and no thread moves: the copy engine does, or the tensor cores."""
+        return self in (Path.TMA, Path.BULK_1D, Path.CP_TMEM)
 
     @property
     def is_matrix(self) -> bool:
@@ -109,7 +109,7 @@ def thread_access(sf: ScheduledFusion, op: TensorOp) -> CopyInstruction | None:
     """The instruction of a copy that threads carry out; None for one of the copy engine, between registers, or for an
     operator that computes."""
     t = sf.tensor(op.output)
-    if op.kind not in MOVES or op.via.is_bulk or not op.tensor_inputs:
+    if op.kind not in MOVES or op.via.takes_tiles or not op.tensor_inputs:
         return None
     if t.memory is _L and sf.tensor(op.tensor_inputs[0]).memory is _L:
         return None
