@@ -20,6 +20,7 @@ from compiler.analysis.sync.sync import SyncNeeds, sync_of
 from compiler.analysis.tma.bulk_run import BulkRun, infer_bulk_run
 from compiler.analysis.tma.tensor_map import TensorMapCopy, coordinates, infer_tensor_map
 from compiler.analysis.tmem.placement import TmemPlacement, place_tensor_memory
+from compiler.analysis.tmem.tile_copy import TmemTileCopy, infer_tile_copy
 from compiler.analysis.tmem.tmem import TensorMemoryPlan, plan_tensor_memory
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.expr import Expr
@@ -59,6 +60,12 @@ class Facts:
     @cached_property
     def tensor_memory(self) -> TensorMemoryPlan:
         return plan_tensor_memory(self.sf, self.graph)
+
+    @cached_property
+    def tmem_tile_copies(self) -> dict[str, TmemTileCopy]:
+        """By output name: the tile of each copy from shared to tensor memory."""
+        ops = (op for op in self.sf.ops if op.via is CopyVia.CP_TMEM)
+        return {op.output: infer_tile_copy(self.sf, self.graph, op) for op in ops}
 
     @cached_property
     def tmem_placement(self) -> TmemPlacement:

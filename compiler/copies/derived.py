@@ -37,7 +37,7 @@ from compiler.ir.expr import Expr, Var, var
 from compiler.ir.id_exprs import Shift, Split, Swizzle, Window
 from compiler.ir.iter_domain import IterDomain, MemoryType, ParallelType
 from compiler.ir.ops import MOVES
-from compiler.ir.tensor import TensorOp, TensorView
+from compiler.ir.tensor import CopyVia, TensorOp, TensorView
 
 THREADS = (ParallelType.TIDX, ParallelType.TIDY, ParallelType.TIDZ)
 MOST_ALIGN = 1024
@@ -81,7 +81,7 @@ class ScheduledCopy:
     def inferred(self, arch: Arch) -> CopyPlan:
         """The plan that a loader or storer infers from the tiles and the warps. Raises TileError."""
         warps = self.warps
-        if warps is None and not (self.op.via.is_bulk or RegTile in (type(self.source), type(self.target))):
+        if warps is None and not (self.op.via.takes_tiles or RegTile in (type(self.source), type(self.target))):
             raise TileError(
                 self.op.output, "threads in no whole warps", "a warp layout", "Give warps blocks of the tile."
             )
@@ -99,6 +99,9 @@ def derive_copy(sf: ScheduledFusion, op: TensorOp) -> ScheduledCopy:
     """
     if op.kind not in MOVES or len(op.tensor_inputs) != 1:
         raise TileError(op.output, f"operator {op.kind}", "a copy, permute or broadcast", "Derive tiles of copies.")
+    if op.via is CopyVia.CP_TMEM:
+        found = f"via {op.via}, whose tiles lie as the tensor cores take them"
+        raise TileError(op.output, found, "a copy by threads or by the copy engine", "Read what tensor memory holds.")
     sf = with_types_of_their_loops(sf)
     consumer, producer = sf.tensor(op.output), sf.tensor(op.tensor_inputs[0])
     graph = id_graph(sf)

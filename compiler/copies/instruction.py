@@ -34,11 +34,12 @@ class Path(StrEnum):
     VECTOR = "vector"
     LD_TMEM = "tcgen05.ld"
     ST_TMEM = "tcgen05.st"
+    CP_TMEM = "tcgen05.cp"
 
     @property
     def is_bulk(self) -> bool:
-        """True where one thread asks and the copy engine moves."""
-        return self in (Path.TMA, Path.BULK_1D)
+        """True where one thread asks, and no thread moves: the copy engine does, or the tensor cores."""
+        return self in (Path.TMA, Path.BULK_1D, Path.CP_TMEM)
 
     @property
     def is_matrix(self) -> bool:
@@ -56,9 +57,10 @@ JOINED: dict[Path, tuple[tuple[MemoryType, MemoryType], ...]] = {
     Path.VECTOR: ((_G, _L), (_L, _G), (_L, _S), (_S, _L)),
     Path.LD_TMEM: ((_T, _L),),
     Path.ST_TMEM: ((_L, _T),),
+    Path.CP_TMEM: ((_S, _T),),
 }
 """From and to which memories each instruction moves, the one with the least work for the threads first (PTX ISA,
-cp.async.bulk, cp.async.bulk.tensor, cp.async, ldmatrix, stmatrix, ld and st, tcgen05.ld, tcgen05.st)."""
+cp.async.bulk, cp.async.bulk.tensor, cp.async, ldmatrix, stmatrix, ld and st, tcgen05.ld, tcgen05.st, tcgen05.cp)."""
 
 _PATHS = {
     CopyVia.PLAIN: Path.VECTOR,
@@ -67,6 +69,7 @@ _PATHS = {
     CopyVia.CP_ASYNC: Path.CP_ASYNC,
     CopyVia.ST_TMEM: Path.ST_TMEM,
     CopyVia.LD_TMEM: Path.LD_TMEM,
+    CopyVia.CP_TMEM: Path.CP_TMEM,
     CopyVia.LDMATRIX: Path.LDMATRIX,
     CopyVia.STMATRIX: Path.STMATRIX,
 }
@@ -106,7 +109,7 @@ def thread_access(sf: ScheduledFusion, op: TensorOp) -> CopyInstruction | None:
     """The instruction of a copy that threads carry out; None for one of the copy engine, between registers, or for an
     operator that computes."""
     t = sf.tensor(op.output)
-    if op.kind not in MOVES or op.via.is_bulk or not op.tensor_inputs:
+    if op.kind not in MOVES or op.via.takes_tiles or not op.tensor_inputs:
         return None
     if t.memory is _L and sf.tensor(op.tensor_inputs[0]).memory is _L:
         return None

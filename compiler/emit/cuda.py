@@ -68,7 +68,7 @@ from compiler.lower.kernel_ir import (
     at_lane,
 )
 from compiler.lower.operands import Barrier, Less, Reg, Shared
-from compiler.lower.tmem_ir import TmemStmt
+from compiler.lower.tmem_ir import TmemCommit, TmemCopy
 from compiler.lower.traversal import expressions, walk
 
 ENTRY = "fusetune_kernel"
@@ -162,8 +162,9 @@ def _pieces_of(kernel: Kernel) -> set[str]:
                 used.add("bytes")
             case Declare() | Loop() | If() | Sync():
                 pass
+            case TmemCopy() | TmemCommit():
+                used.add("tmem_copy")
             case _:
-                _: TmemStmt = s
                 used |= {"tmem", "shared"}
     return used
 

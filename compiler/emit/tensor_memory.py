@@ -11,6 +11,8 @@ from compiler.lower.operands import Tmem
 from compiler.lower.tmem_ir import (
     TmemAddress,
     TmemAllocate,
+    TmemCommit,
+    TmemCopy,
     TmemDeallocate,
     TmemFenceAfter,
     TmemFenceBefore,
@@ -39,6 +41,11 @@ def on_tensor_memory(s: TmemStmt) -> str:
             return f"ft_tmem_load_{_form(s)}(&{reg(s.target)}, {_address(s.source)});"
         case TmemStore():
             return f"ft_tmem_store_{_form(s)}({_address(s.target)}, &{reg(s.source)});"
+        case TmemCopy():
+            tile = f"smem + u32({total(s.source.byte_offset)}), {s.leading}u, {s.stride}u"
+            return f"ft_tmem_copy_128x{8 * s.row_bytes}b({_address(s.target)}, {tile});"
+        case TmemCommit():
+            return f"ft_tmem_commit(smem + u32({total(s.barrier.byte_offset)}));"
         case Unpack():
             return f"memcpy(&{reg(s.target)}, &{reg(s.source)}, {s.nbytes});"
         case WaitTmemLoads():

@@ -24,7 +24,7 @@ def shared_words(sf: ScheduledFusion, graph: IdGraph, total: SharedBytes) -> Ite
         yield f"in all: {counted(total.total, 'byte')} a block"
     for op in sf.ops:
         for name in dict.fromkeys((*op.tensor_inputs, op.output)):
-            if sf.tensor(name).memory is not MemoryType.SHARED or op.via.is_bulk:
+            if sf.tensor(name).memory is not MemoryType.SHARED or op.via.takes_tiles:
                 continue
             verb = "writes" if name == op.output else "reads"
             found = bank_conflicts_of(sf, op, name, graph)

@@ -8,7 +8,7 @@ from compiler.analysis.tmem.tmem import Pattern, TensorMemoryPlan
 from compiler.arch import TMEM_COLUMNS, TMEM_LANES, TMEM_SUBPARTITIONS
 from compiler.explain.names import axes_names, counted
 from compiler.ir.domain import ScheduledFusion
-from compiler.ir.tensor import TensorView
+from compiler.ir.tensor import CopyVia, TensorView
 
 SUBPARTITION_LANES = TMEM_LANES // TMEM_SUBPARTITIONS
 
@@ -34,6 +34,9 @@ def tensor_memory_words(sf: ScheduledFusion, plan: TensorMemoryPlan) -> Iterator
         shared = [r for r in sf.tmem_regions if t.name in r and len(r) > 1]
         if shared:
             yield f"  region: shared with {', '.join(n for n in shared[0] if n != t.name)}"
+        made = sf.producer(t.name)
+        if made is not None and made.via is CopyVia.CP_TMEM:
+            yield f"  filled from {_source(sf, t.name)}: tiles of all {TMEM_LANES} lanes, which one thread asks for"
         for access in plan.accesses:
             if access.tensor == t.name:
                 verb = "load into" if access.output != t.name else "store from"

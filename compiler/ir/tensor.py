@@ -22,6 +22,7 @@ class CopyVia(StrEnum):
     CP_ASYNC = "cp_async"
     ST_TMEM = "st_tmem"
     LD_TMEM = "ld_tmem"
+    CP_TMEM = "cp_tmem"
     LDMATRIX = "ldmatrix"
     STMATRIX = "stmatrix"
 
@@ -29,6 +30,11 @@ class CopyVia(StrEnum):
     def is_bulk(self) -> bool:
         """True where the copy engine moves the data and the threads only ask for it."""
         return self in (CopyVia.TMA, CopyVia.BULK1D)
+
+    @property
+    def takes_tiles(self) -> bool:
+        """True where one thread asks for all that Bulk axes span: of the copy engine, or of the tensor cores."""
+        return self.is_bulk or self is CopyVia.CP_TMEM
 
     @property
     def is_matrix(self) -> bool:

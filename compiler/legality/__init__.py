@@ -19,6 +19,7 @@ from compiler.legality import (
     tensor_map,
     tile_placement,
     tmem,
+    tmem_tiles,
     vectorize,
     warp_specialization,
 )
@@ -45,6 +46,7 @@ __all__ = [
     "tensor_map",
     "tile_placement",
     "tmem",
+    "tmem_tiles",
     "vectorize",
     "warp_specialization",
 ]

@@ -34,12 +34,12 @@ def bulk_axes_are_of_bulk_copies(s: Schedule) -> Iterator[Violation]:
     copies)."""
     for t in s.sf.tensors:
         op = s.sf.producer(t.name)
-        if t.bulk_axes and (op is None or not op.via.is_bulk):
+        if t.bulk_axes and (op is None or not op.via.takes_tiles):
             yield Violation(
                 "bulk_axes_are_of_bulk_copies",
                 f"{t.name}: {t.bulk_axes[0]}",
                 "an input" if op is None else f"computed by {op.kind} (via {op.via})",
-                "the output of a copy via tma or bulk1d",
+                "the output of a copy via tma, bulk1d or cp_tmem",
                 "Mark the axes of the copy's output Bulk.",
             )
 

@@ -191,7 +191,7 @@ def bulk_axes_belong_to_bulk_copies(s: Schedule) -> Iterator[Violation]:
     """
     for op in s.sf.ops:
         t = s.sf.tensor(op.output)
-        engine = op.via.is_bulk
+        engine = op.via.takes_tiles
         if bool(t.bulk_axes) != engine:
             fix = "Mark the tile's axes Bulk." if engine else "Copy via tma or bulk1d, or make the axis Serial."
             yield Violation("bulk_axes_belong_to_bulk_copies", t.name, len(t.bulk_axes), f"via {op.via}", fix)

@@ -54,7 +54,7 @@ from compiler.lower.reduce import Exchange, lower_fold
 from compiler.lower.register_loops import over_other_bits, register_bits
 from compiler.lower.register_stages import in_stages, stage_registers
 from compiler.lower.sync import Effects, Hazards, Needs
-from compiler.lower.tensor_memory import address, allocated, declared_words, freed, landed, warps
+from compiler.lower.tensor_memory import address, allocated, declared_words, freed, landed, lower_tile_copy, warps
 from compiler.lower.thread_predicates import issuers, issuing_threads
 from compiler.lower.tmem_ir import TmemFenceAfter, TmemFenceBefore, WaitTmemLoads, WaitTmemStores
 from compiler.lower.tmem_sync import TmemNeeds
@@ -76,6 +76,8 @@ class _Lowering:
     barriers: int = 0
     exchanges: dict[str, int] = field(default_factory=dict)
     """Reduction over a cluster -> the number of its first barrier."""
+    tiles: dict[str, int] = field(default_factory=dict)
+    """Tensor that tiles are copied to in tensor memory -> the number of its barrier."""
     arrivals: list[int] = field(default_factory=list)
     """Threads that ask for the copies of each barrier."""
 
@@ -134,6 +136,10 @@ class _Lowering:
                     stages = self.facts.folds[node.tensor].stages
                     self.barriers += stages
                     self.arrivals += [1] * stages
+                case Leaf(op=op) if op.via is CopyVia.CP_TMEM:
+                    self.tiles[op.output] = self.barriers
+                    self.barriers += 1
+                    self.arrivals.append(1)
                 case Leaf() | FoldStep() | AsyncLoads():
                     pass
 
@@ -209,6 +215,9 @@ class _Lowering:
         return op is not None and op.via.is_bulk and self.is_store(name)
 
     def leaf(self, node: Leaf, scope: Scope) -> list[Stmt]:
+        if node.op.via is CopyVia.CP_TMEM:
+            first = self.facts.smem.barrier_offset + BARRIER_BYTES * self.tiles[node.op.output]
+            return list(lower_tile_copy(self.facts, node.op, Barrier(const(first)), scope.count(scope.depth)))
         statements = in_stages(self.facts, lower_leaf(self.facts, node.op, scope), scope)
         if scope.elected or not self.is_bulk_store(node.op.output):
             return list(statements)

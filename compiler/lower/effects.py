@@ -51,6 +51,8 @@ class NodeEffects:
         op = node.op
         shared = frozenset(n for n in op.tensor_inputs if self.facts.sf.tensor(n).memory is MemoryType.SHARED)
         target = frozenset({op.output}) if self.facts.sf.tensor(op.output).memory is MemoryType.SHARED else frozenset()
+        if op.via is CopyVia.CP_TMEM:
+            return Effects(tiles=shared)
         if op.via.is_bulk:
             return Effects(bulk_stores=shared, bulk_loads=target, sent=target if op.multicasts else frozenset())
         reads, own = shared - self.private, shared & self.private
@@ -66,6 +68,8 @@ class NodeEffects:
         if op.via is CopyVia.ST_TMEM:
             stored = frozenset({placement.shared[op.output]})
             return TmemEffects(stores=stored, exchanged=stored & placement.exchanged, touched=frozenset(registers))
+        if op.via is CopyVia.CP_TMEM:
+            return TmemEffects(filled=frozenset({placement.shared[op.output]}))
         if op.via is CopyVia.LD_TMEM:
             read, target = frozenset({placement.shared[op.tensor_inputs[0]]}), frozenset({op.output})
             landing = target if loads_in_order(self.facts, op) else frozenset[str]()
@@ -76,13 +80,16 @@ class NodeEffects:
 
 
 def has_loads(node: Node) -> bool:
-    """Whether bulk loads are issued inside: what counts their phases must not depend on a trip count."""
+    """Whether bulk loads, or tiles of tensor memory, are issued inside: what counts their phases must not depend on a
+    trip count."""
     match node:
         case AsyncLoads():
             return True
         case Nested():
             return any(map(has_loads, node.body))
-        case Leaf() | FoldStep():
+        case Leaf():
+            return node.op.via is CopyVia.CP_TMEM
+        case FoldStep():
             return False
 
 

@@ -72,6 +72,8 @@ from compiler.lower.operands import Barrier, Less, Pointer, Reg, Shared, TensorM
 from compiler.lower.tmem_ir import (
     TmemAddress,
     TmemAllocate,
+    TmemCommit,
+    TmemCopy,
     TmemDeallocate,
     TmemFenceAfter,
     TmemFenceBefore,
@@ -217,6 +219,11 @@ def _on_tensor_memory(s: TmemStmt) -> str:
             return f"tmem load {_words(s.target, s.registers)} = {_form(s)} at {_tmem(s.source)}"
         case TmemStore():
             return f"tmem store {_form(s)} at {_tmem(s.target)} = {_words(s.source, s.registers)}"
+        case TmemCopy():
+            rows = f"{s.row_bytes} bytes a lane, leading {s.leading} stride {s.stride}"
+            return f"tmem copy {_tmem(s.target)} = {_shared(s.source)}, {rows}"
+        case TmemCommit():
+            return f"tmem commit {_barrier(s.barrier)}"
         case Unpack():
             return f"unpack {_reg(s.target)} = {_reg(s.source)}, {s.nbytes} bytes"
         case WaitTmemLoads():

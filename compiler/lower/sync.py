@@ -36,6 +36,8 @@ class Effects:
     """What each thread reads that it has written itself, so that no barrier stands between."""
     turned: frozenset[str] = frozenset()
     """Circular buffers that cp.async fills ahead: the piece goes on to the next stage, and fills a later one."""
+    tiles: frozenset[str] = frozenset()
+    """What tcgen05.cp reads, and has read when the piece is done."""
     tmem: TmemEffects = field(default_factory=TmemEffects)
 
     def __or__(self, other: Effects) -> Effects:
@@ -50,6 +52,7 @@ class Effects:
             self.copies | other.copies,
             self.own | other.own,
             self.turned | other.turned,
+            self.tiles | other.tiles,
             self.tmem | other.tmem,
         )
 
@@ -98,15 +101,15 @@ class Hazards:
     def before(self, e: Effects) -> Needs:
         """What a piece with effects `e` needs first."""
         overwrites = e.writes | e.sent | (e.bulk_loads - e.freed)
-        used = e.reads | e.own | e.bulk_loads | e.bulk_stores | (e.writes - e.copies)
+        used = e.reads | e.own | e.tiles | e.bulk_loads | e.bulk_stores | (e.writes - e.copies)
         wait_copies = bool(used & self.copying)
         wait_stores = bool(overwrites & self.storing)
-        fence = bool(e.bulk_stores & self.unfenced)
+        fence = bool((e.bulk_stores | e.tiles) & self.unfenced)
         sync = fence or wait_stores or bool(e.reads & self.written) or bool(overwrites & self.read)
         # One barrier shows all threads the stage that they go on to, and that all have read the one filled next.
-        sync = sync or bool(e.bulk_loads & self.written) or bool(e.turned & e.writes)
+        sync = sync or bool((e.bulk_loads | e.tiles) & self.written) or bool(e.turned & e.writes)
         blocks = bool(e.sent) and self.starting
-        waited = (e.reads | e.bulk_stores) & self.loading - e.bulk_loads
+        waited = (e.reads | e.bulk_stores | e.tiles) & self.loading - e.bulk_loads
         fence_loads = not fence and bool((e.bulk_loads - e.freed) & (self.looked_at | self.unfenced))
         tmem = self.tmem.before(e.tmem)
         sync = sync or tmem.sync

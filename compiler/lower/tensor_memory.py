@@ -23,14 +23,17 @@ from compiler.ir.expr import Expr, Var, const, var
 from compiler.ir.iter_domain import IterDomain
 from compiler.ir.ops import MathGrade, OpKind
 from compiler.ir.tensor import CopyVia, TensorOp, TensorView
-from compiler.lower.kernel_ir import Compute, Declare, If, Opaque, Stmt, Sync
+from compiler.lower.kernel_ir import Compute, Declare, Elected, If, Opaque, Stmt, Sync, WaitBarrier
 from compiler.lower.nest import most_unrolled
-from compiler.lower.operands import Less, Reg, Tmem
+from compiler.lower.operands import Barrier, Less, Reg, Shared, Tmem
 from compiler.lower.thread_predicates import computing_threads, storing_threads
 from compiler.lower.tmem_ir import (
     TmemAddress,
     TmemAllocate,
+    TmemCommit,
+    TmemCopy,
     TmemDeallocate,
+    TmemFenceAfter,
     TmemLoad,
     TmemRelinquish,
     TmemStore,
@@ -156,6 +159,18 @@ def _in_words(offset: Expr, dtype: DType) -> Expr:
     if dtype.nbytes >= REGISTER_BYTES:
         return offset * (dtype.nbytes // REGISTER_BYTES)
     return offset // (REGISTER_BYTES // dtype.nbytes)
+
+
+def lower_tile_copy(facts: Facts, op: TensorOp, barrier: Barrier, turn: Expr) -> tuple[Stmt, ...]:
+    """A tile from shared memory: one thread asks for it, all wait until it is there. `turn`: of the loops around."""
+    t, source = facts.sf.tensor(op.output), facts.sf.tensor(op.tensor_inputs[0])
+    tile, plan = facts.tmem_tile_copies[t.name], next(p for p in facts.tensor_memory.tensors if p.tensor == t.name)
+    columns, own = plan.layout.columns, facts.indexing.own(t)
+    column = _offset(own, columns.axes, columns.strides) * t.dtype.nbytes // REGISTER_BYTES
+    at = facts.indexing.read_offset(op, source.name) * source.dtype.nbytes + facts.smem.of(source.name).offset
+    target = Tmem(t.name, Expr(), column + facts.tmem_placement.first[t.name])
+    copy = TmemCopy(target, Shared(source.name, source.dtype, at), tile.row_bytes, tile.leading, tile.stride)
+    return (Elected((copy, TmemCommit(barrier))), WaitBarrier(barrier, turn % 2), TmemFenceAfter())
 
 
 def loads_in_order(facts: Facts, op: TensorOp) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from compiler.analysis.tmem.patterns import Pattern
-from compiler.lower.operands import Reg, Tmem
+from compiler.lower.operands import Barrier, Reg, Shared, Tmem
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +68,26 @@ class TmemStore:
 
 
 @dataclass(frozen=True, slots=True)
+class TmemCopy:
+    """One thread asks for a tile: `row_bytes` of each of 128 lanes, shared -> tensor memory. In shared memory 16 bytes
+    of eight lanes follow each other, `stride` bytes from there to the next eight lanes, `leading` to their other 16.
+    """
+
+    target: Tmem
+    source: Shared
+    row_bytes: int
+    leading: int
+    stride: int
+
+
+@dataclass(frozen=True, slots=True)
+class TmemCommit:
+    """The thread lets `barrier` know when the tiles that it has asked for are there; one arrival."""
+
+    barrier: Barrier
+
+
+@dataclass(frozen=True, slots=True)
 class Unpack:
     """The first `nbytes` bytes of a register array become those of another one, of another type."""
 
@@ -103,6 +123,8 @@ TmemStmt = (
     | TmemDeallocate
     | TmemLoad
     | TmemStore
+    | TmemCopy
+    | TmemCommit
     | Unpack
     | WaitTmemLoads
     | WaitTmemStores

@@ -23,6 +23,8 @@ class TmemEffects:
     exchanged: frozenset[str] = frozenset()
     landing: frozenset[str] = frozenset()
     touched: frozenset[str] = frozenset()
+    filled: frozenset[str] = frozenset()
+    """Columns that tcgen05.cp fills, and has filled when the piece is done; all threads see it."""
 
     def __or__(self, other: TmemEffects) -> TmemEffects:
         return TmemEffects(
@@ -31,6 +33,7 @@ class TmemEffects:
             self.exchanged | other.exchanged,
             self.landing | other.landing,
             self.touched | other.touched,
+            self.filled | other.filled,
         )
 
 
@@ -64,8 +67,9 @@ class TmemHazards:
 
     def before(self, e: TmemEffects) -> TmemNeeds:
         """What a piece with effects `e` needs first."""
-        passes, reused = e.loads & self.unseen, e.stores & self.read
-        wait_loads = bool(e.touched & self.landing) or bool(e.stores & self.loading)
+        overwrites = e.stores | e.filled
+        passes, reused = e.loads & self.unseen, overwrites & self.read
+        wait_loads = bool(e.touched & self.landing) or bool(overwrites & self.loading)
         return TmemNeeds(
             wait_stores=bool(e.loads & self.storing),
             wait_loads=wait_loads,

@@ -62,7 +62,7 @@ def bank_conflicts_of(
     if tensor != op.output and tensor not in op.tensor_inputs:
         raise ValueError(f"tensor: found {tensor}, expected one of {(op.output, *op.tensor_inputs)}.")
     shared, maker = as_allocated(sf, sf.tensor(tensor)), sf.tensor(op.output)
-    if shared.memory is not MemoryType.SHARED or op.via.is_bulk:
+    if shared.memory is not MemoryType.SHARED or op.via.takes_tiles:
         return None
     found = graph if graph is not None else id_graph(sf)
     loops = _loop_variables(found, maker)

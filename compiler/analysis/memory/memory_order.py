@@ -34,7 +34,7 @@ def is_honoured(sf: ScheduledFusion, t: TensorView) -> bool:
     return (
         (len(loops) == len(t.loop) and set(loops) == set(range(len(t.loop))))
         or not _bulk_axes(t).isdisjoint(t.allocation.axes)
-        or any(op.via.is_bulk for op in sf.consumers(t.name))
+        or any(op.via.takes_tiles for op in sf.consumers(t.name))
         or is_swizzled(t)
         or is_shifted(t)
     )

@@ -26,7 +26,7 @@ def is_own(sf: ScheduledFusion, name: str) -> bool:
     return (
         t.memory is MemoryType.SHARED
         and None not in written.values()
-        and all(op.kind is OpKind.COPY and not op.via.is_bulk and not op.via.is_matrix for op in readers)
+        and all(op.kind is OpKind.COPY and not op.via.takes_tiles and not op.via.is_matrix for op in readers)
         and all(_thread_index(sf.tensor(op.output), p) == written[p] for op in readers for p in used)
     )
 

@@ -21,6 +21,7 @@ from compiler.analysis.tmem.tmem import TensorMemoryPlan
 from compiler.arch import TMEM_COLUMN_BITS, TMEM_SUBPARTITIONS
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.size import Size
+from compiler.ir.tensor import CopyVia
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ def place_tensor_memory(sf: ScheduledFusion, nest: LoopNest, plan: TensorMemoryP
             at = spans[layout.tensor.name][1]
     columns = columns_allocated(Size(max(end for _, end in spans.values()))).value
     found = TmemPlacement(columns, {name: at for name, (at, _) in spans.items()}, _named_together(spans))
-    return replace(found, exchanged=_exchanged(plan, found))
+    return replace(found, exchanged=_exchanged(sf, plan, found))
 
 
 def _named_together(spans: Mapping[str, tuple[int, int]]) -> dict[str, str]:
@@ -118,7 +119,7 @@ class _Lives:
 # Warps ---------------------------------------------------------------------------------------------------------------
 
 
-def _exchanged(plan: TensorMemoryPlan, placement: TmemPlacement) -> frozenset[str]:
+def _exchanged(sf: ScheduledFusion, plan: TensorMemoryPlan, placement: TmemPlacement) -> frozenset[str]:
     groups: dict[str, list[TmemAccess]] = {}
     for access in plan.accesses:
         groups.setdefault(placement.shared[access.tensor], []).append(access)
@@ -127,7 +128,10 @@ def _exchanged(plan: TensorMemoryPlan, placement: TmemPlacement) -> frozenset[st
     def columns(access: TmemAccess) -> dict[int, set[int]] | None:
         return _columns_of_warps(access, bits[access.tensor], placement.first[access.tensor])
 
-    return frozenset(name for name, accesses in groups.items() if _is_exchanged(accesses, list(map(columns, accesses))))
+    tiles = (op.output for op in sf.ops if op.via is CopyVia.CP_TMEM)
+    by_others = {placement.shared[name] for name in tiles}
+    passed = (n for n, accesses in groups.items() if _is_exchanged(accesses, list(map(columns, accesses))))
+    return frozenset((*passed, *by_others))
 
 
 def _is_exchanged(accesses: Sequence[TmemAccess], columns: Sequence[Mapping[int, set[int]] | None]) -> bool:

@@ -29,6 +29,7 @@ from tests.compiler.legality import (
     test_reductions,
     test_structure,
     test_tma,
+    test_tmem,
     test_vectorize,
 )
 from tests.compiler.legality.cases import Case
@@ -46,6 +47,7 @@ TABLES = (
     test_reductions,
     test_structure,
     test_tma,
+    test_tmem,
     test_vectorize,
 )
 CASES = tuple(case for table in TABLES for case in table.CASES)

@@ -29,6 +29,12 @@ def on_threads(r: int, v0: int) -> list[st.Step]:
     return steps
 
 
+def over_devices(count: int) -> list[st.Step]:
+    """The row spread over so many devices."""
+    loops = [s for tv in ("r", "v0") for s in (st.Split(tv, 0, 64 // count), *parallel(tv, P.DIDX, P.TIDX))]
+    return [st.CacheInput("i0", "r", LOCAL), *loops]
+
+
 def in_loops() -> list[st.Step]:
     """r is loaded in a loop that v0 shares."""
     loops = [s for tv in ("r", "v0") for s in (st.Split(tv, 0, 4), st.Parallelize(tv, 1, P.UNROLL))]
@@ -246,6 +252,12 @@ CASES = (
         lambda: schedule(ROW, with_pitch(8)),
         lambda: schedule(ROW, with_pitch(7)),
         (("allocated_elements_do_not_overlap", "s: is.1{8}", "stride 7", "8 or more"),),
+    ),
+    Case(
+        "an axis over devices has one place",
+        lambda: schedule(ROW, over_devices(1)),
+        lambda: schedule(ROW, over_devices(8)),
+        (("axes_are_of_one_device", "v0: DIDx", 8, 1), ("axes_are_of_one_device", "r: DIDx", 8, 1)),
     ),
     Case(
         "a literal has a tensor beside it",

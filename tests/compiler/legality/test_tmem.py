@@ -1,67 +1,83 @@
 """The rules of the lowering on tensor memory: for each the nearest schedule that it lets pass, and what it refuses."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 
-from compiler.arch import arch_named
-from compiler.explicit.generate import lowered_form
-from compiler.legality import tmem
-from compiler.legality.rules import RULES
-from compiler.schedule.apply import apply
-from compiler.schedule.explicit import read_case, read_step
-from tests.compiler.analysis.tmem_cases import ALL, allocate, dimsep, document, on, split, types, vectorize
+from compiler.ir.iter_domain import MemoryType
+from compiler.ir.tensor import CopyVia
+from compiler.legality.rules import Schedule
+from compiler.schedule import steps as st
+from tests.compiler.legality.cases import Case, breaches
+from tests.compiler.schedules import LOCAL, P, Steps, parallel, schedule, unary
 
-OF_TENSOR_MEMORY = [r for r in RULES if r.__module__ == tmem.__name__]
-
-
-def broken(data: dict[str, Any]) -> list[tuple[str, object, object]]:
-    case = read_case(data)
-    sf = case.start
-    for i, raw in enumerate(case.steps):
-        sf = apply(sf, read_step(raw, sf, case.scalars, f"schedule[{i}]"))
-    schedule = lowered_form(sf, arch_named("sm_100a"))
-    return [(v.rule, v.found, v.limit) for rule in OF_TENSOR_MEMORY for v in rule(schedule)]
+KEPT = ("r", "t", "q", "v0")
+WAITING = "blocks_that_wait_for_each_other_all_have_their_columns"
+OWN = "tmem_access_stays_in_its_columns"
 
 
-def columns_of(extent: int, factor: int, *, split_first: bool) -> dict[str, Any]:
-    """A row of `extent` columns a thread, in words of `factor`; `split_first`: before the memory order is set."""
-    cut = on(ALL, split(1, factor))
-    placed = on("tv2", allocate(), dimsep(1))
-    steps = [*on(ALL, *types("TIDx")), *(cut + placed if split_first else placed + cut)]
-    return document((128, extent), [*steps, *on(("tv2", "tv3"), vectorize(2))])
+def through_tensor_memory() -> Steps:
+    """i0 -> r -> t in tensor memory -> q -> v0."""
+    return [
+        st.CacheInput("i0", "r", LOCAL),
+        st.CacheInput("r", "t", MemoryType.TENSOR, CopyVia.ST_TMEM),
+        st.CacheInput("t", "q", LOCAL, CopyVia.LD_TMEM),
+    ]
 
 
-@pytest.mark.parametrize(
-    ("data", "found"),
-    [
-        pytest.param(columns_of(12, 4, split_first=False), [], id="divides"),
-        pytest.param(columns_of(9, 4, split_first=True), [], id="places-past-the-end-are-allocated"),
-        pytest.param(columns_of(9, 4, split_first=False), [11, 11], id="past-the-end"),
-    ],
-)
-def test_no_place_lies_in_the_columns_of_another_tensor(data: dict[str, Any], found: list[int]) -> None:
-    assert broken(data) == [("tmem_access_stays_in_its_columns", last, 8) for last in found]
+def in_words(columns: int, *, split_first: bool) -> Schedule:
+    """A row of so many columns a thread, in words of four; `split_first`: before the memory order is set."""
+    placed: Steps = [st.SetAllocationDomain("t", (0, 1, 2) if split_first else (0, 1)), st.TmemDimsep("t", 1)]
+    cut: Steps = [st.Split(tv, 1, 4) for tv in KEPT]
+    last = {"t": P.VECTORIZE, "q": P.VECTORIZE}
+    types = [s for tv in KEPT for s in parallel(tv, P.TIDX, P.UNROLL, last.get(tv, P.UNROLL))]
+    steps = [*(cut + placed if split_first else placed + cut), *types]
+    return schedule(unary((128, columns)), [*through_tensor_memory(), *steps], "sm_100a")
 
 
-def in_clusters(columns: int, blocks: int, groups: int = 8) -> dict[str, Any]:
+def in_clusters(columns: int, groups: int, blocks: int = 2) -> Schedule:
     """Blocks of so many groups of four warps in clusters, so many columns each."""
-    types_ = types("BIDx", "Cluster" if blocks > 1 else None, "TIDx", "TIDy")
-    return document((2, blocks, 128, groups, columns // groups), [*on(ALL, *types_), *on("tv2", dimsep(3))])
+    cluster = P.CLUSTER if blocks > 1 else P.SERIAL
+    types = [s for tv in KEPT for s in parallel(tv, P.BIDX, cluster, P.TIDX, P.TIDY, P.UNROLL)]
+    shape = (2, blocks, 128, groups, columns // groups)
+    return schedule(unary(shape), [*through_tensor_memory(), *types, st.TmemDimsep("t", 3)], "sm_100a")
 
 
-@pytest.mark.parametrize(
-    ("data", "found"),
-    [
-        pytest.param(in_clusters(512, 1), [], id="blocks-by-themselves"),
-        pytest.param(in_clusters(256, 2), [], id="two-blocks-of-256-columns"),
-        pytest.param(in_clusters(512, 2), [2 * 512], id="two-blocks-of-512"),
-        pytest.param(in_clusters(32, 2, groups=1), [], id="sixteen-blocks-of-32"),
-        pytest.param(in_clusters(64, 2, groups=1), [16 * 64], id="sixteen-blocks-of-64"),
-    ],
+CASES = (
+    Case(
+        "places past the end of a row of columns are the tensor's own",
+        lambda: in_words(9, split_first=True),
+        lambda: in_words(9, split_first=False),
+        ((OWN, "t: access to t", 11, 8), (OWN, "q: access to t", 11, 8)),
+    ),
+    Case(
+        "words that divide a row of columns",
+        lambda: in_words(12, split_first=False),
+        lambda: in_words(10, split_first=False),
+        ((OWN, "t: access to t", 11, 9), (OWN, "q: access to t", 11, 9)),
+    ),
+    Case(
+        "two blocks on a multiprocessor of 512 columns",
+        lambda: in_clusters(256, groups=8),
+        lambda: in_clusters(512, groups=8),
+        ((WAITING, "tensor memory of a cluster's blocks", 1024, 512),),
+    ),
+    Case(
+        "sixteen blocks on a multiprocessor of 512 columns",
+        lambda: in_clusters(32, groups=1),
+        lambda: in_clusters(64, groups=1),
+        ((WAITING, "tensor memory of a cluster's blocks", 1024, 512),),
+    ),
 )
-def test_blocks_of_clusters_do_not_wait_for_columns(data: dict[str, Any], found: list[int]) -> None:
-    rule = "blocks_that_wait_for_each_other_all_have_their_columns"
-    assert broken(data) == [(rule, taken, 512) for taken in found]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_the_nearest_legal_schedule_breaks_no_rule(case: Case) -> None:
+    assert breaches(case.legal()) == ()
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_the_nearest_illegal_schedule_is_refused_with_its_numbers(case: Case) -> None:
+    assert breaches(case.illegal()) == case.breaches
+
+
+def test_blocks_by_themselves_wait_for_none_that_waits_for_them() -> None:
+    assert breaches(in_clusters(512, groups=8, blocks=1)) == ()

@@ -12,7 +12,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, assert_never
+from typing import Any
 
 import numpy as np
 
@@ -246,7 +246,7 @@ class _Block:
             case WaitStores():
                 self.shared.wait_stores(lanes.threads)
             case _:
-                assert_never(s)
+                raise NotImplementedError(f"{s}: tensor memory, which the emulator knows")
 
     # Control ---------------------------------------------------------------------------------------------------------
 

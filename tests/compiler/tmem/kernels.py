@@ -19,6 +19,7 @@ from tests.compiler.analysis.tmem_cases import (
     dimsep,
     document,
     inline,
+    merge,
     on,
     reorder,
     split,
@@ -139,3 +140,23 @@ def twice_through(columns: int, *more: Step, in_loops: bool = False) -> Document
     steps += more
     case = {"name": "twice through", "tensors": tensors, "ops": ops, "inputs": ["tv0"], "outputs": ["tv6"]}
     return {**case, "schedule": steps}
+
+
+def tiles(columns: int, dtype: str = "float32", turns: int = 1, *, row_bytes: int = 32) -> Document:
+    """[turns, 128, columns] comes to shared memory by threads, from there as tiles to tensor memory, in every turn."""
+    nbytes = {"float32": 4, "float16": 2, "int8": 1, "float64": 8}[dtype]
+    memories = {"x": "global", "s": "shared", "t": "tensor", "q": "local", "y": "global"}
+    tensors = {n: {"shape": [turns, 128, columns], "dtype": dtype, "memory": m} for n, m in memories.items()}
+    ops = [
+        {"op": "set", "in": ["x"], "out": "s"},
+        {"op": "set", "in": ["s"], "out": "t", "via": "cp_tmem"},
+        {"op": "set", "in": ["t"], "out": "q", "via": "ld_tmem"},
+        {"op": "set", "in": ["q"], "out": "y"},
+    ]
+    row, chunk = row_bytes // nbytes, 16 // nbytes
+    # turns, lanes / 8, 8 lanes, rows, 16 bytes, elements
+    steps = on("s", split(2, chunk), split(2, row // chunk), split(1, 8), allocate([0, 3, 1, 4, 2, 5]), merge(1))
+    steps += [*on("s", *types(None, "TIDx")), *on("t", dimsep(2), split(2, row), reorder({1: 2, 2: 1}))]
+    steps += [*on("t", *types(None, None, "Bulk", "Bulk")), *on(("q", "y"), *types(None, "TIDx"), split(2, row))]
+    steps += [*on("q", vectorize(3)), *on(("s", "t", "q"), inline(1))]
+    return {"name": "tiles", "tensors": tensors, "ops": ops, "inputs": ["x"], "outputs": ["y"], "schedule": steps}

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from compiler.cli import app
 from tests.compiler.documents import CASES
+from tests.compiler.tmem.kernels import tiles
 
 BY_NAME = {c["name"]: c for c in CASES}
 REFUSED = {
@@ -52,3 +53,11 @@ def test_allocation_follows_inlining_and_parallel_types(name: str, tmp_path: Pat
     case = f"ReviewInliningParallelization.GSGCopy/{name}"
     assert f"{BYTES[name]} bytes of shared memory" in told("check", case, tmp_path)[1]
     assert f"in all: {BYTES[name]} bytes a block" in told("explain", case, tmp_path)[1]
+
+
+def test_tiles_are_explained(tmp_path: Path) -> None:
+    file = tmp_path / "case.json"
+    file.write_text(json.dumps(tiles(32)))
+    found = CliRunner().invoke(app, ["explain", str(file)])
+    assert found.exit_code == 0
+    assert "filled from s: tiles of all 128 lanes, which one thread asks for" in found.output

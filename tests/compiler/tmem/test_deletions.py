@@ -7,14 +7,17 @@ from collections.abc import Iterator
 
 import pytest
 
+from compiler.dtypes import DType
 from compiler.emulate.launch import Completion, Options
 from compiler.emulate.ptx.parser import parse
 from compiler.emulate.run import emulate
 from compiler.explicit.elements import inputs_of
 from compiler.explicit.emulated import launch_of
-from compiler.explicit.generate import generate_explicit
+from compiler.explicit.generate import GeneratedExplicit, generate_explicit
+from compiler.ir.ops import OpKind
 from compiler.nvrtc import CompilePool
 from tests.compiler.analysis.tmem_cases import split, types
+from tests.compiler.schedules import unary
 from tests.compiler.tmem.kernels import (
     LEGAL,
     Document,
@@ -22,12 +25,14 @@ from tests.compiler.tmem.kernels import (
     copy_of,
     of_type,
     sum_of_two,
+    tiles,
     transposed_in_turns,
     twice_through,
     widths,
 )
+from tests.compiler.tmem.traces import kept_flat, of_trace, row_kept, rows_scaled
 
-NEEDED = re.compile(r"tcgen05\.(wait|fence|dealloc)|bar\.sync")
+NEEDED = re.compile(r"tcgen05\.(wait|fence|dealloc|commit)|bar\.sync|fence\.proxy")
 _LEGAL = {c["name"].removeprefix("TMemTutorialR."): c for c in LEGAL}
 CASES: dict[str, Document] = {
     **{name: _LEGAL[name] for name in ("WarpXYZ", "WarpGroupXYZ", "WarpGroupXColYZ", "Transpose")},
@@ -38,6 +43,7 @@ CASES: dict[str, Document] = {
     "one warp of a wider block": beside_wider_threads(split(1, 32), split(0, 1), *types(None, "TIDy", None, "TIDx")),
     "narrow": of_type("int8", 16),
     "columns used again": twice_through(8),
+    "tiles in turns": tiles(8, turns=3),
 }
 
 
@@ -47,9 +53,24 @@ def pool() -> Iterator[CompilePool]:
         yield compilers
 
 
+TRACES = {
+    "a row kept": (rows_scaled(2, 1024), row_kept(4)),
+    "a tile cut": (unary((4096 + 12,), OpKind.NEG), kept_flat(4, 2)),
+    "halves": (unary((2048 + 24,), OpKind.NEG, DType.BF16), kept_flat(8, 2)),
+}
+
+
+@pytest.mark.parametrize("name", TRACES)
+def test_nothing_of_a_trace_can_be_left_out(name: str, pool: CompilePool) -> None:
+    _expect_all_needed(of_trace(*TRACES[name]), pool)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_nothing_can_be_left_out(name: str, pool: CompilePool) -> None:
-    made = generate_explicit(CASES[name])
+    _expect_all_needed(generate_explicit(CASES[name]), pool)
+
+
+def _expect_all_needed(made: GeneratedExplicit, pool: CompilePool) -> None:
     lines = pool.submit(made.source, made.arch.name).result().ptx.splitlines()
     given = {n: inputs_of(made.fusion.value(n), i) for i, n in enumerate(made.fusion.inputs)}
     needed = [i for i, line in enumerate(lines) if NEEDED.search(line)]

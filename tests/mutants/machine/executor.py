@@ -8,7 +8,7 @@ the emulator and of `tests.compiler.lower.interpreter`. Kernels whose warps have
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, assert_never
+from typing import Any
 
 import numpy as np
 
@@ -179,7 +179,7 @@ class Executor:
             ):
                 pass
             case _:
-                assert_never(s)
+                raise NotImplementedError(f"{s}: tensor memory, which the emulator knows")
 
     # Control ---------------------------------------------------------------------------------------------------------
 

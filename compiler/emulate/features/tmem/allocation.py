@@ -244,6 +244,24 @@ def expect_fenced(active: Active, insn: PtxInstruction, warp: int, cells: Cells)
         return
 
 
+def expect_after_reads(active: Active, insn: PtxInstruction, warp: int, cells: Cells) -> None:
+    """Reports the first cell that a warp is about to write to with no fence since another warp has read it."""
+    cell = active.machine.engine(TensorMemory).read_unfenced(cells, warp, active.lanes)
+    if cell is None:
+        return
+    address = address_of(cell)
+    active.fault(
+        FaultKind.RACE,
+        insn,
+        f"Lane {address >> 16}, column {address & 0xFFFF} of tensor memory was read by another warp, and this write "
+        "may begin before the barrier that came after. Execute tcgen05.fence::after_thread_sync after the barrier and "
+        "before this access.",
+        None,
+        np.array(address),
+        NAME,
+    )
+
+
 def _cta_group(insn: PtxInstruction) -> str | None:
     return next((w for w in insn.name if w.startswith("cta_group::")), None)
 

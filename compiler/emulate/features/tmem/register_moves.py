@@ -9,7 +9,7 @@ from compiler.emulate.active import Active
 from compiler.emulate.binder import Binder, Reader, UnknownForm
 from compiler.emulate.features.access.forms import elements
 from compiler.emulate.features.lanes.elementwise import spread
-from compiler.emulate.features.tmem.allocation import expect_fenced
+from compiler.emulate.features.tmem.allocation import expect_after_reads, expect_fenced
 from compiler.emulate.features.tmem.layout import (
     FRAGMENT_SHAPES,
     QUARTER,
@@ -106,7 +106,8 @@ def store(insn: PtxInstruction, binder: Binder) -> Step:
         reached = _reached(active, insn, form, _values(active, address))
         if machine.options.races:
             _expect_ordered(reached, insn)
-            _expect_after_reads(reached, insn)
+            for warp, mine, lanes in warps(reached.active) if len(reached.active) else ():
+                expect_after_reads(Active(machine, lanes), insn, warp, reached.cells[mine])
         words = np.empty((len(active), len(readers)), np.uint32)
         for column, read in enumerate(readers):
             words[:, column] = read(active)
@@ -291,26 +292,6 @@ def _expect_ordered(reached: _Reached, insn: PtxInstruction) -> None:
             )
             late[write].complete()  # one report is enough: from here on as if it had been waited for
             late[write].observe(lanes)
-
-
-def _expect_after_reads(reached: _Reached, insn: PtxInstruction) -> None:
-    """Reports the first cell that a warp is about to store to without a fence since another one has read it."""
-    active, memory = reached.active, reached.active.machine.engine(TensorMemory)
-    for warp, mine, lanes in warps(active) if len(active) else ():
-        cell = memory.read_unfenced(reached.cells[mine], warp, lanes)
-        if cell is None:
-            continue
-        address = address_of(cell)
-        Active(active.machine, lanes).fault(
-            FaultKind.RACE,
-            insn,
-            f"Lane {address >> 16}, column {address & 0xFFFF} of tensor memory was read by another warp, and this "
-            "store may begin before the barrier that came after. Execute tcgen05.fence::after_thread_sync after the "
-            "barrier and before this access.",
-            None,
-            np.array(address),
-            NAME,
-        )
 
 
 def _actors(reached: _Reached, access: Access, insn: PtxInstruction) -> dict[int, Actor]:

@@ -15,7 +15,7 @@ from compiler.emulate.binder import Binder, UnknownForm
 from compiler.emulate.features.lanes.elementwise import spread
 from compiler.emulate.features.mbarrier.engine import MBarriers
 from compiler.emulate.features.mbarrier.state import LiveBarrier
-from compiler.emulate.features.tmem.allocation import expect_fenced, group_slots
+from compiler.emulate.features.tmem.allocation import expect_after_reads, expect_fenced, group_slots
 from compiler.emulate.features.tmem.layout import (
     TENSOR_COLUMNS,
     TENSOR_LANES,
@@ -31,6 +31,7 @@ from compiler.emulate.order.order import Access, Actor
 from compiler.emulate.ptx.module import PtxInstruction, StateSpace
 from compiler.emulate.registry import Step, instruction
 from compiler.emulate.report import FaultKind, Halt
+from compiler.emulate.threads import WARP
 
 _CHUNK = 16
 """Bytes of a row that lie together in shared memory: 128 bits."""
@@ -186,6 +187,8 @@ def _actor(active: Active, insn: PtxInstruction, cells: Cells, access: Access) -
         return None
     memory = machine.engine(TensorMemory)
     expect_fenced(active, insn, NOBODY, cells)
+    if access is Access.WRITE:
+        expect_after_reads(active, insn, lane // WARP, cells)
     actor = machine.order.start(lane)
     machine.order.actor_access(actor, memory.region, access, insn, cells.ravel(), 1)
     return actor

@@ -42,6 +42,15 @@ HANDED_OVER = (
 )
 """Warps 0 to 3 store, all eight load: warps 4 to 7 what others stored."""
 
+STORED_AGAIN = (
+    HANDED_OVER
+    + BAR
+    + "  tcgen05.fence::after_thread_sync; // again\n"
+    + "  @%p3 tcgen05.st.sync.aligned.32x32b.x1.b32 [%r6], {%v0};\n"
+    + "  @%p3 tcgen05.wait::st.sync.aligned;\n"
+)
+"""Warps 0 to 3 store again what warps 4 to 7 have loaded."""
+
 RACE = "race"
 LOAD, STORE = "tcgen05.ld.sync.aligned.32x32b.x1.b32", "tcgen05.st.sync.aligned.32x32b.x1.b32"
 ALLOC_NAME = "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32"
@@ -65,6 +74,12 @@ CASES = {
         allocated(HANDED_OVER.replace(BAR, ""), 32),
         256,
         [(RACE, LOAD), ("uninitialized_read", LOAD)],
+    ),
+    "stored again": (allocated(STORED_AGAIN, 32), 256, []),
+    "stored again without a fence after the barrier": (
+        allocated(STORED_AGAIN.replace("  tcgen05.fence::after_thread_sync; // again\n", ""), 32),
+        256,
+        [(RACE, STORE)],
     ),
     "store not waited for": (allocated(ROUND_TRIP.replace(WAIT_ST, ""), 32), 128, [(RACE, LOAD)]),
     "load not waited for": (allocated(ROUND_TRIP.replace(WAIT_LD, ""), 32), 128, [(RACE, "st.global.u32")]),
@@ -187,7 +202,7 @@ def test_a_case_gives_its_faults_and_no_other(name: str, completion: Completion,
     optional = {("uninitialized_read", LOAD)} if name == "no barrier before another warp loads" else set()
     assert set(ran.faults) - optional == set(expected) - optional
     if not expected and OUT in body and "mov.b32 %v1, 7" not in body:
-        wanted = X[:threads] if name != "handed over" else np.tile(X[:128], 2)
+        wanted = np.tile(X[:128], 2) if name in ("handed over", "stored again") else X[:threads]
         np.testing.assert_array_equal(ran.y[:threads], wanted)
 
 
