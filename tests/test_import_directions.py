@@ -202,6 +202,7 @@ TABLE: dict[str, Row] = {
         ours=("benchmarks.blackwell", "benchmarks.emulate", "compiler.emulate", "compiler.arch", "fusetune"),
         others=("numpy",),
     ),
+    "benchmarks.blackwell.predicted": Row(ours=("compiler", "search")),
     "benchmarks.bounds": Row(ours=("compiler", "fusetune.launch"), others=("torch",)),
     "benchmarks.explicit": Row(ours=("compiler", "search")),
     "benchmarks.ranking": Row(ours=("compiler", "search"), others=("numpy",)),

@@ -32,7 +32,7 @@ from search.tuning.candidates.plan import Plan
 
 SUITE = Path(__file__).parents[1] / "suite" / "suite_public.json"
 
-SPARE = 8
+SPARE = 32
 """Points drawn for each that is predicted: most of a large space keep nothing in tensor memory, or are refused."""
 
 
@@ -52,7 +52,7 @@ class Predicted:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class PredictedGain:
     """One fusion: the best with tensor memory (None where no point drawn has any) and without."""
 
     fusion: str
@@ -75,14 +75,20 @@ def keeps_some(candidate: Candidate) -> bool:
     return any(is_kept_there({"tmem": value}) for name, value in candidate.point if name.rpartition(".")[2] == "tmem")
 
 
-def rows(fusions: Iterable[Named], card: Card, drawn: int, pool: CompilePool, *, prove: bool) -> Iterator[Row]:
-    """A row for each fusion."""
+def rows(
+    fusions: Iterable[Named], card: Card, drawn: int, pool: CompilePool, *, prove: bool
+) -> Iterator[PredictedGain]:
+    """A row for each fusion that this version compiles; the others are named on stderr."""
     for named in fusions:
-        plan = Plan.of(named.bound(), card)
+        try:
+            plan = Plan.of(named.bound(), card)
+        except Unsupported as refused:
+            print(f"{named.name}: left out. {refused}", file=sys.stderr)
+            continue
         every = plan.sample(drawn * SPARE, seed=0)
         kinds = [[c for c in every if keeps_some(c) == wanted] for wanted in (True, False)]
         with_tmem, without = (_best(plan, kind, card, drawn) for kind in kinds)
-        yield Row(
+        yield PredictedGain(
             named.name,
             None if with_tmem is None else _predicted(*with_tmem, card, pool, prove=prove),
             None if without is None else _predicted(*without, card, pool, prove=False),
@@ -134,7 +140,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     card = card_or_default(given.card)
     fusions = [one for one in load_many([given.suite], {}) if not given.case or one.name in given.case]
-    found: list[Row] = []
+    found: list[PredictedGain] = []
     print(HEAD)
     with CompilePool(workers=1) as pool:
         for row in rows(fusions, card, given.drawn, pool, prove=given.prove):

@@ -25,7 +25,8 @@ class NotAnExpression(TypeError):
 
 
 class Expression:
-    """A function of knobs. `+ - * // % < <= == & | ~`, `where`, `isin`, `minimum`, `maximum` of NumPy build others."""
+    """A function of knobs. `+ - * // % < <= == & | ~`, `where`, `isin`, `minimum`, `maximum` and `gcd` of NumPy build
+    others."""
 
     __slots__ = ()
     __hash__ = None  # type: ignore[assignment]
@@ -209,6 +210,7 @@ OPERATORS: Mapping[str, Callable[..., Any]] = {
     "ceildiv": lambda above, below: -(-above // below),
     "min": np.minimum,
     "max": np.maximum,
+    "gcd": np.gcd,
     "where": np.where,
 }
 """How each operator is evaluated."""
@@ -235,6 +237,7 @@ _UFUNCS: Mapping[np.ufunc, str] = {
     np.greater_equal: ">=",
     np.minimum: "min",
     np.maximum: "max",
+    np.gcd: "gcd",
 }
 _FUNCTIONS: Mapping[Callable[..., Any], str] = {np.where: "where", np.isin: "in"}
 
@@ -307,7 +310,7 @@ def _is_number(one: Expression) -> bool:
     match one:
         case Constant(value=value):
             return not isinstance(value, bool | np.bool_)
-        case Applied(operator="+" | "-" | "*" | "//" | "%" | "ceildiv" | "min" | "max", operands=operands):
+        case Applied(operator="+" | "-" | "*" | "//" | "%" | "ceildiv" | "min" | "max" | "gcd", operands=operands):
             return any(map(_is_number, operands))
         case _:
             return False

@@ -20,7 +20,6 @@ import numpy as np
 
 from compiler.arch import (
     REGISTER_BYTES,
-    TMEM_ACCESS_REGISTERS,
     TMEM_COLUMNS,
     TMEM_LANES,
     TMEM_LEAST_COLUMNS,

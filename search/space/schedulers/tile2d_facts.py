@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from compiler.arch import LINE_BYTES, MAX_WORD_BYTES, REGISTER_BYTES, SECTOR_BYTES, Arch
+from compiler.arch import BANK_BYTES, LINE_BYTES, MAX_WORD_BYTES, REGISTER_BYTES, SECTOR_BYTES, SMEM_LINE_BYTES, Arch
 from search.space.groups import copies_by
 from search.space.schedulers.transposed_space import SMALLEST_TILE, Source, TransposedSpace
 
@@ -195,6 +195,15 @@ def places_before(sizes: tuple[int, ...], begin: Any, width: Any, lanes_in: Any)
     the knob `row_span`: a vector of `width` at least, and as many as threads along P: these then divide the rest."""
     span = np.select([begin == name for name in SPAN_BYTES], list(SPAN_BYTES.values()), default=0) // min(sizes)
     return np.maximum(np.maximum(width, lanes_in), span)
+
+
+def rows_apart(between_bytes: int, rows: Any, vout: Any, span_bytes: Any) -> Any:
+    """Rows of a tile whose rows begin at multiples of `span_bytes`, `between_bytes` from one row of the source to the
+    next, until the phases of those that a thread reads, every `vout`-th, meet in the same bank again: all `rows` where
+    there are no more, or where the phases reach every bank."""
+    between = vout * between_bytes % span_bytes
+    begun = np.minimum(np.maximum(1, span_bytes // BANK_BYTES), span_bytes // np.gcd(between, span_bytes))
+    return np.where(begun >= SMEM_LINE_BYTES // BANK_BYTES, rows, np.minimum(vout * begun, rows))
 
 
 def sector_elements(sizes: tuple[int, ...]) -> int:

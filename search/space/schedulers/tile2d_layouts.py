@@ -30,7 +30,7 @@ from search.space.groups import (
     is_copied,
     is_mapped,
 )
-from search.space.schedulers.tile2d_facts import Tile2dFacts, sector_elements
+from search.space.schedulers.tile2d_facts import Tile2dFacts, places_before, rows_apart, sector_elements
 
 LEAST_RUNS = 2
 """Of what rows of a tile hold, as much or more is its run as are the places before it."""
@@ -87,14 +87,35 @@ def memory_constraints(f: Tile2dFacts) -> list[Constraint]:
         boxed = fits | ((name == NO_LAYOUT) & (tile_out <= TENSOR_MAP_BOX))
         return np.where(is_mapped(store), boxed, name == NO_LAYOUT)
 
+    def stored(store: Any, tile_in: Any, tile_out: Any) -> Any:
+        return np.where(store == VECTOR, 0, tile_in * tile_out * f.bytes_out)
+
     def smem(load: Any, store: Any, name: Any, tile_in: Any, tile_out: Any, stages: Any, halo: Any) -> Any:
-        pitch = tile_in * f.bytes_in + np.where(
-            np.isin(name, (PAD, ODD, BANKS, PHASES)),
-            MAX_WORD_BYTES * len(f.space.sources),
-            0,
-        )
+        padded = np.isin(name, (PAD, ODD, BANKS))
+        pitch = tile_in * f.bytes_in + np.where(padded, MAX_WORD_BYTES * len(f.space.sources), 0)
         loaded = np.where(load == DIRECT, 0, pitch * (tile_out + halo * halo_elems) * stages)
-        return fit(f.arch, loaded + np.where(store == VECTOR, 0, tile_in * tile_out * f.bytes_out), tiles)
+        return (name == PHASES) | fit(f.arch, loaded + stored(store, tile_in, tile_out), tiles)
+
+    def smem_of_phases(
+        name: Any,
+        begin: Any,
+        store: Any,
+        tile_in: Any,
+        tile_out: Any,
+        stages: Any,
+        halo: Any,
+        width: Any,
+        vout: Any,
+        threads: Any,
+        lanes: Any,
+    ) -> Any:
+        rows, begins = tile_out + halo * halo_elems, places_before(f.space.source_bytes, begin, width, threads // lanes)
+        loaded = np.array(0)
+        for source in f.space.sources:
+            between = f.space.source_strides(source)[f.space.columns[-1]] * source.nbytes
+            apart = rows_apart(between, rows, vout, begins * source.nbytes)
+            loaded = loaded + -(-rows // apart) * (apart * tile_in + begins) * source.nbytes * stages
+        return (name != PHASES) | fit(f.arch, loaded + stored(store, tile_in, tile_out), tiles)
 
     return [
         Constraint(
@@ -144,5 +165,23 @@ def memory_constraints(f: Tile2dFacts) -> list[Constraint]:
             ("load", "store", "layout", "tile_in", "tile_out", "stages", "halo"),
             smem,
             "Tiles, times stages, fit the block's shared memory.",
+        ),
+        Constraint(
+            "shared_memory_fits_the_block",
+            (
+                "layout",
+                "row_span",
+                "store",
+                "tile_in",
+                "tile_out",
+                "stages",
+                "halo",
+                "load_vector",
+                "vector_out",
+                "threads",
+                "lanes_out",
+            ),
+            smem_of_phases,
+            "Rows that lie as in memory come in groups, each with places before its first.",
         ),
     ]

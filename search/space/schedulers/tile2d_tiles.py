@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import gcd
 from typing import Any
 
 from compiler.arch import BANK_BYTES, SMEM_LINE_BYTES, SWIZZLE_CHUNK_BYTES, TENSOR_MAP_BOX
@@ -24,7 +23,7 @@ from search.space.groups import (
     SPANS,
     persist,
 )
-from search.space.schedulers.tile2d_facts import places_before, sector_elements
+from search.space.schedulers.tile2d_facts import places_before, rows_apart, sector_elements
 from search.space.schedulers.tile2d_matrix import MATRIX_LANES
 from search.space.schedulers.transposed_space import Source, TransposedSpace
 
@@ -127,13 +126,10 @@ class TileAxes:
             persist(b, tv, p["blocks_per_sm"] * self.sm_count)
 
     def rows_apart(self, source: Source) -> int:
-        """Rows of a tile, of which each thread reads `vector_out`, until their phases meet in the same bank again: all
-        of them where there are no more, or where the phases reach every bank."""
-        stride, span = self.space.source_strides(source)[self.space.columns[-1]], self.begins * source.nbytes
-        between = self.point["vector_out"] * stride * source.nbytes % span
-        begun = min(max(1, span // BANK_BYTES), span // gcd(between, span))
-        apart, rows = int(self.point["vector_out"]) * begun, int(self.point["tile_out"]) + self.halo
-        return rows if begun >= SMEM_LINE_BYTES // BANK_BYTES else min(apart, rows)
+        """Rows of a shared tile of `source` until their phases meet in the same bank again."""
+        between = self.space.source_strides(source)[self.space.columns[-1]] * source.nbytes
+        rows = self.point["tile_out"] + self.halo
+        return int(rows_apart(between, rows, self.point["vector_out"], self.begins * source.nbytes))
 
     def allocate(self, tv: str, pitch: int) -> None:
         """Rows of Q, `pitch` elements apart, of a tensor of axes [batch.., P tile, P, Q tile, Q]."""

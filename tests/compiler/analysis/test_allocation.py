@@ -91,7 +91,7 @@ def test_registers_are_partitioned_across_threads(position: int, types: tuple[P,
 )
 def test_who_owns_a_part(memory: Any, blocks: bool, threads: bool) -> None:
     for type_ in P:
-        expected = (type_.is_block and blocks) or (type_.is_thread and threads)
+        expected = type_.is_device or (type_.is_block and blocks) or (type_.is_thread and threads)
         assert is_partitioned(memory, type_) is expected
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,7 @@ CASES = {
 }
 
 
-def points(scheduler: str, name: str, count: int) -> list[Mapping[str, Any]]:
+def points(scheduler: str, name: str, count: int) -> Sequence[Mapping[str, Any]]:
     """Random points with tensor memory."""
     (found,) = (s for s in schedulers_for(SUITE[name], B200) if s.name == scheduler)
     every = found.space(SUITE[name], B200.arch).sample(20 * count, seed=5)
