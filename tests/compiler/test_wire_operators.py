@@ -14,6 +14,7 @@ from compiler.ir.ops import (
     COMPILED,
     FLOATS,
     FOLDS,
+    STORED,
     UNARY,
     OpKind,
 )
@@ -21,6 +22,7 @@ from fusetune.wire.fusion import (
     FLOAT_ONLY,
     MODEL_OF_OP,
     TAKES_BOOL,
+    TAKES_FP8,
     BinaryName,
     CompareName,
     ReduceName,
@@ -37,6 +39,7 @@ from fusetune.wire.fusion import (
         pytest.param(get_args(ReduceName), FOLDS, id="folds"),
         pytest.param(MODEL_OF_OP.keys() - {"matmul"}, COMPILED, id="all"),
         pytest.param(FLOAT_ONLY, {k for k in ARITHMETIC | FOLDS if k.row.takes == FLOATS}, id="of-floats"),
+        pytest.param(TAKES_FP8, {k for k in ARITHMETIC | COMPARE | FOLDS if k.row.takes == STORED}, id="of-fp8"),
         pytest.param(TAKES_BOOL, {k for k in ARITHMETIC | FOLDS if k.row.takes == ANY_TYPE}, id="of-bools"),
     ],
 )

@@ -4,7 +4,7 @@ classes, read off the rows."""
 from __future__ import annotations
 
 from compiler.ir.ops.kinds import OpKind
-from compiler.ir.ops.row import ANY_TYPE, FLOATS, ErrorBound, MathForm, MathGrade, OpClass, OpRow, Zero
+from compiler.ir.ops.row import ANY_TYPE, FLOATS, STORED, ErrorBound, MathForm, MathGrade, OpClass, OpRow, Zero
 
 __all__ = [
     "ANY_TYPE",
@@ -21,6 +21,7 @@ __all__ = [
     "POINTWISE",
     "PRODUCTS",
     "REDUCTIONS",
+    "STORED",
     "SUMS",
     "UNARY",
     "VIEWS",

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from compiler.dtypes import DType
 from compiler.emit.functions import COMPUTED_IN, function
-from compiler.emit.literals import rounded_to_half
+from compiler.emit.literals import rounded_to_short
 from compiler.emulate.numeric import approximate, floating
 from compiler.ir.fusion import Literal
 from compiler.ir.ops import CARRIES, COMPARE, MathGrade, OpKind
@@ -95,7 +95,7 @@ def computed(s: Compute, operands: Sequence[Array | Literal]) -> Array:
 def _literal(x: Reg | Literal, dtype: DType) -> Array:
     assert isinstance(x, Literal), "an operand that has no type is a literal"
     if dtype in _HALVES:
-        return np.asarray(_ARRAYS.store(np.full((), rounded_to_half(float(x.value), dtype), np.float32), dtype))
+        return np.asarray(_ARRAYS.store(np.full((), rounded_to_short(float(x.value), dtype), np.float32), dtype))
     return np.asarray(x.value, NUMPY[dtype])
 
 
@@ -107,7 +107,7 @@ def _compared(s: Compute, dtypes: Sequence[DType | None], operand: Callable[[int
     sides: list[Array] = []
     for number, x in enumerate(s.operands):
         if isinstance(x, Literal) and half is not None:
-            sides.append(np.asarray(rounded_to_half(float(x.value), half), NUMPY[dtype]))
+            sides.append(np.asarray(rounded_to_short(float(x.value), half), NUMPY[dtype]))
         else:
             sides.append(operand(number, dtype))
     return converted(exact(s.kind, sides, np).astype(np.uint8), DType.BOOL, s.target.dtype)
