@@ -3,9 +3,8 @@ on a GPU where there is one (`make test-gpu`)."""
 
 from __future__ import annotations
 
-import ctypes
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
@@ -18,9 +17,6 @@ from compiler.emit.functions import COMPUTED_IN, has_meaning, pieces_for
 from compiler.emit.literals import literal, rounded_to_short
 from compiler.emit.pieces import pieces
 from compiler.emit.values import ELEMENT, compute, zero
-from compiler.emulate.launch import EmulatedTensor, Launch, TensorArgument
-from compiler.emulate.ptx.parser import parse
-from compiler.emulate.run import emulate
 from compiler.ir.expr import const
 from compiler.ir.fusion import Fusion, Literal, Op, Value
 from compiler.ir.ops import BINARY, COMPARE, UNARY, MathGrade, OpKind
@@ -29,6 +25,7 @@ from compiler.lower.operands import Reg
 from compiler.nvrtc import CompilePool
 from compiler.reference import evaluate, round_to
 from search.proof.verify.arrays import NumpyArrays
+from tests.compiler.emit.machines import Machine, machine_of
 
 Array = npt.NDArray[Any]
 DTYPES = tuple(COMPUTED_IN)
@@ -42,47 +39,15 @@ FLOATS = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 20.0, 2.0**-20, 300.0, math.inf, -mat
 ARITHMETIC = sorted((kind, dtype) for dtype in DTYPES for kind in UNARY | BINARY if has_meaning(kind, dtype))
 
 
-Machine = Callable[[str, dict[str, Array], int], None]
-"""Runs kernel `k` of a source in one block of so many threads, on arrays in the order of its parameters."""
-
-
 @pytest.fixture(scope="module")
 def pool() -> Iterator[CompilePool]:
     with CompilePool(workers=2) as pool:
         yield pool
 
 
-@pytest.fixture(scope="module", params=["emulator", pytest.param("card", marks=pytest.mark.gpu)])
+@pytest.fixture(scope="module", params=["sm_90a", pytest.param("card", marks=pytest.mark.gpu)])
 def machine(request: pytest.FixtureRequest, pool: CompilePool) -> Machine:
-    run = _on_the_card if request.param == "card" else _in_the_emulator
-    return lambda source, arrays, threads: run(pool, source, arrays, threads)
-
-
-def _in_the_emulator(pool: CompilePool, source: str, arrays: dict[str, Array], threads: int) -> None:
-    tensors = {name: EmulatedTensor(name, "u8", (x.nbytes,), x.view(np.uint8)) for name, x in arrays.items()}
-    args = tuple(TensorArgument(name) for name in tensors)
-    module = parse(pool.submit(source, "sm_90a").result().ptx)
-    outcome = emulate(module, Launch("k", "sm_90a", (1, 1, 1), (threads, 1, 1), args, tensors))
-    assert outcome.faults == ()
-
-
-def _on_the_card(pool: CompilePool, source: str, arrays: dict[str, Array], threads: int) -> None:
-    torch = pytest.importorskip("torch")
-    from cuda.bindings import driver
-
-    major, minor = torch.cuda.get_device_capability()
-    compiled = pool.submit(source, f"sm_{major}{minor}" + ("a" if major >= 9 else "")).result()
-    on_card = [torch.from_numpy(x.view(np.uint8)).cuda() for x in arrays.values()]
-    status, module = driver.cuModuleLoadData(compiled.cubin)
-    assert status == driver.CUresult.CUDA_SUCCESS
-    status, kernel = driver.cuModuleGetFunction(module, b"k")
-    assert status == driver.CUresult.CUDA_SUCCESS
-    values, types = tuple(x.data_ptr() for x in on_card), (ctypes.c_void_p,) * len(on_card)
-    stream = torch.cuda.current_stream().cuda_stream
-    (status,) = driver.cuLaunchKernel(kernel, 1, 1, 1, threads, 1, 1, 0, stream, (values, types), 0)
-    assert status == driver.CUresult.CUDA_SUCCESS
-    for x, found in zip(arrays.values(), on_card, strict=True):
-        x.view(np.uint8)[:] = found.cpu().numpy()
+    return machine_of(pool, request.param)
 
 
 def values_of(dtype: DType) -> list[Any]:
@@ -115,7 +80,7 @@ def run(machine: Machine, dtype: DType, steps: list[Compute], operands: list[Arr
     source = f'{text}\nextern "C" __global__ void k({parameters}) {{\n' + "\n".join(lines) + "\n}\n"
     arrays = {f"x{i}": x.copy() for i, x in enumerate(operands)}
     arrays |= {f"y{i}": np.zeros(count, STORED[s.target.dtype]) for i, s in enumerate(steps)}
-    machine(source, arrays, count)
+    machine(source, arrays, count, 1)
     return [arrays[f"y{i}"] for i in range(len(steps))]
 
 
