@@ -173,7 +173,8 @@ class CheckBench:
 
     def _unstable(self, want: Expected, first: Array, second: Array) -> Array:
         """Elements that differ between the runs; what lies between elements has the poison of each."""
-        return differing(*(elements(want, run, self._arrays) for run in (first, second)), self._arrays)
+        arrays = self._arrays
+        return differing(elements(want, first, arrays), elements(want, second, arrays), arrays)
 
     def _unwritten(self, want: Expected, first: Array, second: Array) -> int:
         arrays = self._arrays

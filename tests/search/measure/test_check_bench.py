@@ -198,8 +198,9 @@ def test_what_lies_between_the_elements_of_an_output_is_left_alone() -> None:
 
     bench = CheckBench(fusion, TorchArrays("cpu"))
 
-    def fault(**options: int) -> str:
-        return bench.check(HostLauncher(functools.partial(kernel, **options), elems=elems), "random").fault
+    def fault(written: int = 6, past: int = 0) -> str:
+        launcher = HostLauncher(functools.partial(kernel, written=written, past=past), elems=elems)
+        return bench.check(launcher, "random").fault
 
     assert fault() == ""
     assert "4 bytes between its elements were written" in fault(past=1)
