@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from compiler.dtypes import DType
-from compiler.ir.expr import Expr
+from compiler.ir.expr import Expr, Var
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +72,16 @@ class Reg:
     name: str
     dtype: DType
     offset: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """An index that is data: `var` stands for what the register `index` holds. The kernel stops where that is not one of
+    `extent` places."""
+
+    var: Var
+    index: Reg
+    extent: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ from math import gcd, prod
 from compiler.arch import MAX_WORD_BYTES
 from compiler.ir.domain import ScheduledFusion, producer_indices
 from compiler.ir.expr import Expr, Var
-from compiler.ir.ops import REDUCTIONS, VIEWS, OpKind
+from compiler.ir.ops import ELSEWHERE, REDUCTIONS, OpKind
 from compiler.ir.tensor import TensorOp, TensorView
-from compiler.ir.views import Within, depends_on, identity, position
+from compiler.ir.views import Within, depends_on, identity, position, row_variable
 from search.space.groups import SWEPT
 
 HELD = {"held_2": 2, "held_4": 4, "held_8": 8}
@@ -170,7 +170,7 @@ def iteration_space(sf: ScheduledFusion) -> IterationSpace | str:
         t = sf.tensor(name)
         assert t.allocation is not None
         for op in sf.consumers(name):
-            first = op.output if op.kind in VIEWS else name
+            first = op.output if op.kind in ELSEWHERE else name
             if not any(o.name == name and o.first == first for o in operands):
                 operands.append(_operand(sf, op, t, first, shape))
     for name in sf.outputs:
@@ -193,17 +193,32 @@ def _operand(sf: ScheduledFusion, op: TensorOp, t: TensorView, first: str, shape
         place = place + e * (stride or 0)
     steps = {v: dict(place.terms).get(v, 0) for e in own for v in e.variables}
     strides = tuple(steps.get(position(d, n), 0) for d, n in enumerate(shape))
+    strides = _with_chosen(sf, op, place, strides) if op.choosing else strides
     is_affine = all(isinstance(atom, Var) for atom, _ in place.terms)
     if not is_affine:
         strides = tuple(1 if d in depends_on(read) else 0 for d in range(len(shape)))
     run = reduce(gcd, (_run(w, shape) for w in op.within), 0)
     align = gcd(t.align, place.const * nbytes)
-    is_direct = op.kind not in VIEWS and all(c.kind not in VIEWS for c in sf.consumers(t.name))
+    is_direct = op.kind not in ELSEWHERE and all(c.kind not in ELSEWHERE for c in sf.consumers(t.name))
     is_broadcast = op.kind is OpKind.BROADCAST_TO
     start = place.const
     return Operand(
         t.name, first, strides, nbytes, False, align, is_direct, is_affine, run, start, t.align, is_broadcast
     )
+
+
+def _with_chosen(sf: ScheduledFusion, op: TensorOp, place: Expr, strides: tuple[int, ...]) -> tuple[int, ...]:
+    """The strides of what is read at places that are data, as if these followed one another, a row left out between
+    any two: multiples of what a row's is, so that words of rows are aligned as those are, and no row goes on in the
+    next."""
+    for number, (name, extent) in enumerate(zip(op.choosing, op.dims, strict=True), 1):
+        step = dict(place.terms).get(row_variable(number, extent), 0) * (extent + 1)
+        axes = sf.tensor(name).logical
+        for d in reversed(range(len(axes))):
+            if not axes[d].is_broadcast and axes[d].extent > 1:
+                strides = (*strides[:d], strides[d] + step, *strides[d + 1 :])
+                step *= axes[d].extent
+    return strides
 
 
 def _run(bound: Within, shape: tuple[int, ...]) -> int:

@@ -30,6 +30,15 @@ def cache_registers(b: TraceBuilder) -> tuple[list[str], list[str]]:
     return loaded, stored
 
 
+def choosing(b: TraceBuilder) -> frozenset[str]:
+    """The register tensors that say where others are read: indices that are data, and what these are made of."""
+    found = {name for op in b.sf.ops for name in op.choosing}
+    for op in reversed(b.sf.ops):
+        if op.output in found:
+            found.update(n for n in op.tensor_inputs if b.tensor(n).memory is MemoryType.LOCAL)
+    return frozenset(found)
+
+
 def is_packed_cast(b: TraceBuilder, name: str) -> bool:
     """True for a cast from f32 to 16 bits, which has an instruction for two values at once."""
     op = b.sf.producer(name)
