@@ -14,7 +14,7 @@ from compiler.emit.values import at, reg, zero
 from compiler.ir.expr import Expr, Var, const, var
 from compiler.ir.tensor import CachePolicy
 from compiler.lower.kernel_ir import GlobalLoad, GlobalStore, If, Loop, at_lane
-from compiler.lower.operands import Less, Reg, Row
+from compiler.lower.operands import ChosenRow, Less, Reg
 
 CACHE = {
     CachePolicy.DEFAULT: 0,
@@ -42,7 +42,7 @@ def global_load(s: GlobalLoad, unrolled: frozenset[str]) -> list[str]:
     return [*zeros, _access(s, const(0), s.width, (*guards, *ends), unrolled), *lanes]
 
 
-def _row(s: GlobalLoad, row: Row) -> str:
+def _row(s: GlobalLoad, row: ChosenRow) -> str:
     """An index that is data, looked at; where no address needs it, for nothing but that."""
     name = "ft_row" if row.var in s.offset.variables else "ft_checked_row"
     return f"{name}<Index>({conditions(s.some) or 'true'}, {reg(row.index)}, {row.extent}u)"

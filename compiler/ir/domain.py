@@ -148,8 +148,8 @@ def logical_correspondence(
 
     Of a view that computes its indices, the axes that it reads one to one, from end to end.
 
-    What a producer was summed over is no axis of its elements; what a consumer sums over is one of its own. A form has no
-    name: `op` then is what reads it (`TensorOp.read_as`).
+    What a producer was summed over is no axis of its elements; what a consumer sums over is one of its own. A form has
+    no name: `op` then is what reads it (`TensorOp.read_as`).
     """
     elements = tuple(a for a in producer.logical if not a.is_reduction)
     op = op.read_as(producer.name) if isinstance(producer, TensorView) else op

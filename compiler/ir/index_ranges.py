@@ -1,8 +1,8 @@
 """Which numbers the inputs of a fusion may hold so that no index that is data is out of range.
 
-Worked out backward from every take and gather, through integers that others make of them: moves, casts, sums and products
-with numbers, bounds. What is wanted of a value is one range, so that a sum of two halves it; what no range follows
-from is refused. Nothing a kernel does depends on it: who makes inputs asks, a verifier first of all.
+Worked out backward from every take and gather, through integers that others make of them: moves, casts, sums and
+products with numbers, bounds. What is wanted of a value is one range, so that a sum of two halves it; what follows from
+no range is refused. Nothing that a kernel does depends on it: who makes inputs asks, a verifier first of all.
 """
 
 from __future__ import annotations
@@ -21,8 +21,11 @@ Range = tuple[int, int]
 
 @lru_cache(maxsize=64)
 def index_ranges(fusion: Fusion) -> Mapping[str, Range]:
-    """The inputs that decide where something is read, and the range of each. Raises Unsupported, by the operator, for an
-    index that is computed from floats, or by what no range of its operands follows from."""
+    """The inputs that decide where something is read, and the range of each.
+
+    Raises Unsupported, by the operator, for an index that is computed from floats, or by what no range of its operands
+    follows from.
+    """
     wanted: dict[str, Range] = {}
     for op in reversed(fusion.ops):
         found = list(_asked(fusion, op, wanted))

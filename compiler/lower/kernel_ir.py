@@ -12,7 +12,7 @@ from compiler.ir.expr import Expr, Var, const
 from compiler.ir.fusion import Literal
 from compiler.ir.ops import MathGrade, OpKind
 from compiler.ir.tensor import CachePolicy
-from compiler.lower.operands import Barrier, Less, Pointer, Reg, Row, Shared, TensorMap
+from compiler.lower.operands import Barrier, ChosenRow, Less, Pointer, Reg, Shared, TensorMap
 from compiler.lower.tmem_ir import TmemStmt
 
 
@@ -60,7 +60,7 @@ class GlobalLoad:
     aligned ones are loaded that it has parts of; `skipped`: the elements of the first of them before the vector, where
     the tensor itself is aligned, so that they follow from `offset`.
     `within`: what part of the iteration space the source covers, which no choice of tile makes always true.
-    `rows`: what stands in `offset` for indices that are data; they are looked at where something is loaded, or would be.
+    `rows`: what stands in `offset` for indices that are data; they are looked at where something is loaded.
     """
 
     target: Reg
@@ -74,7 +74,7 @@ class GlobalLoad:
     head: Less | None = None
     straddles: bool = False
     skipped: Expr | None = None
-    rows: tuple[Row, ...] = ()
+    rows: tuple[ChosenRow, ...] = ()
 
     @property
     def ends(self) -> tuple[Less, ...]:

@@ -37,7 +37,7 @@ from compiler.lower.kernel_ir import (
     TmaLoad,
     TmaStore,
 )
-from compiler.lower.operands import Barrier, Less, Reg, Row, Shared
+from compiler.lower.operands import Barrier, ChosenRow, Less, Reg, Shared
 from compiler.lower.predicates import lane_guards, split_guards
 from compiler.lower.reduce import accumulate
 from compiler.lower.run_loads import place_in, straddling_load, whole_at_ends, words_of_rows
@@ -208,12 +208,16 @@ def _move(facts: Facts, op: TensorOp, t: TensorView, scope: Scope) -> Stmt:
             return Compute(OpKind.COPY, _write(facts, t), (_read(facts, op, source.name),), MathGrade.EXACT)
 
 
-def _rows(facts: Facts, op: TensorOp, width: int) -> tuple[Row, ...]:
+def _rows(facts: Facts, op: TensorOp, width: int) -> tuple[ChosenRow, ...]:
     """What says where a TAKE reads, the same for all lanes of a vector."""
     found = []
-    for number, (name, extent) in enumerate(zip(op.choosing, op.dims, strict=False), 1):
-        place = first_lane(facts.indexing.read_offset(op, name), width)
-        found.append(Row(row_variable(number, extent), Reg(name, facts.sf.tensor(name).dtype, place), extent))
+    at = facts.indexing.logical(facts.sf.tensor(op.output))
+    for place, name in enumerate(op.choosing):
+        t, extent, number = facts.sf.tensor(name), op.dims[place], Expr()
+        for axis, e in zip(t.logical, at, strict=True):
+            number = number if axis.is_broadcast else number * axis.extent + first_lane(e, width)
+        index = Reg(name, t.dtype, first_lane(facts.indexing.read_offset(op, name), width))
+        found.append(ChosenRow(row_variable(place + 1, extent), index, extent, number))
     return tuple(found)
 
 

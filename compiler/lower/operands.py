@@ -75,13 +75,14 @@ class Reg:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """An index that is data: `var` stands for what the register `index` holds. The kernel stops where that is not one of
-    `extent` places."""
+class ChosenRow:
+    """An index that is data: `var` stands for what the register `index` holds. The kernel stops where that is none
+    of `extent` places. `number`: which of the indices it is, which no code needs and the cost model counts."""
 
     var: Var
     index: Reg
     extent: int
+    number: Expr
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,8 +26,11 @@ class Part(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The tensor that holds a value at `view`, whose positions are those of the space, and what `rows` say, indices that
-    are data: each is looked at whether the view needs it or not, since one out of range stops a kernel."""
+    """The tensor that holds a value at `view`, whose positions are those of the space.
+
+    `rows`: the indices among them that are data; each is looked at whether the view needs it or not, since one that is
+    out of range stops a kernel.
+    """
 
     value: str
     view: View

@@ -15,9 +15,9 @@
     peaks     for reductions: nearly all the same, few elements that count, among them the last along each dimension;
               where everything counts alike, one element of many could be left out unseen
 
-Integers and bools have sets of the same names (search/proof/verify/integers.py); integers that decide where something is
-read are in range in all of them. f64 values have more bits than f32
-holds. A fusion that only moves data has one set, `random` with every special value mixed in: its outputs must be exact.
+Integers and bools have sets of the same names (search/proof/verify/integers.py); integers that decide where something
+is read are in range in all of them. f64 values have more bits than f32 holds. A fusion that only moves data has one
+set, `random` with every special value mixed in: its outputs must be exact.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ def integers(fusion: Fusion, name: str, set_name: str, seed: int, elems: int, ar
 
 
 def indices(low: int, high: int, set_name: str, seed: int, elems: int, arrays: Arrays) -> Array:
-    """Integers that decide where something is read, between two ends: the first place, the last one, and others more than
+    """Integers that decide where something is read, between two ends: the first place, the last one, others more than
     once. Where a kernel bounds an index itself the range is all of its type, and numbers around zero are drawn too."""
     xp = arrays.xp
     if high - low > _MOST_PLACES:
