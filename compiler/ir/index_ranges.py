@@ -48,6 +48,9 @@ def _asked(fusion: Fusion, op: Op, wanted: Mapping[str, Range]) -> Iterator[tupl
     if any(fusion.value(name).dtype.is_float for name in operands):
         raise _refused(op, "floats decide an index")
     numbers = [x.value for x in op.inputs if isinstance(x, Literal)]
+    if (low, high) == _held(fusion.value(op.output).dtype):  # whatever it is, what reads it keeps it in range
+        yield from ((name, _held(fusion.value(name).dtype)) for name in operands)
+        return
     match op.kind:
         case kind if kind in CARRIES or kind in EXTREMES or kind is OpKind.CAST:
             yield from ((name, (low, high)) for name in operands)
@@ -56,7 +59,9 @@ def _asked(fusion: Fusion, op: Op, wanted: Mapping[str, Range]) -> Iterator[tupl
                 raise _refused(op, "positions that are out of range decide an index")
         case OpKind.WHERE:
             _refuse_beyond(op, numbers, low, high)
-            yield from ((name, (low, high)) for name in operands[1:])
+            mask, *chosen = operands
+            yield mask, (0, 1)
+            yield from ((name, (low, high)) for name in chosen)
         case OpKind.NEG:
             yield operands[0], (-high, -low)
         case OpKind.MAXIMUM | OpKind.MINIMUM | OpKind.RELU:

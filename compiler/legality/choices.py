@@ -36,12 +36,13 @@ def words_lie_in_one_chosen_place(s: Schedule) -> Iterator[Violation]:
         t = s.sf.tensor(op.output)
         width = t.vector_axis.extent if t.vector_axis is not None else 1
         for name in op.choosing if width > 1 else ():
-            place = s.indexing.read_offset(op, name)
-            if lane_variable(width) in place.variables:
+            places = zip(s.sf.tensor(name).logical, s.indexing.logical(t), strict=True)
+            real = [e for a, e in places if not a.is_broadcast and not a.is_trivial]
+            if any(lane_variable(width) in e.variables for e in real):
                 yield Violation(
                     "words_lie_in_one_chosen_place",
                     f"{t.name}: {name}",
-                    str(place),
+                    ", ".join(map(str, real)),
                     "one element of it for a word",
                     "Vectorize an axis that the index does not vary along.",
                 )
