@@ -17,6 +17,7 @@ from fusetune.wire.fusion import (
     BroadcastTo,
     Cat,
     Fusion,
+    Gather,
     Input,
     Iota,
     Matmul,
@@ -27,6 +28,7 @@ from fusetune.wire.fusion import (
     Reduce,
     Reshape,
     Slice,
+    Take,
     literal_value,
 )
 from fusetune.wire.infer import checked_types, strides_are_dense
@@ -144,6 +146,8 @@ def _attributes(op: Op, types: Mapping[str, TensorType]) -> dict[str, object]:
             return {"dims": tuple(sorted(_from_zero(op.dims, _operand_type(op, types).rank)))}
         case Slice() | Cat() | Iota():
             return {"dim": op.dim % types[op.out].rank}
+        case Take() | Gather():
+            return {"dim": op.dim % _operand_type(op, types).rank}
         case Reshape():
             sizes = (extent.size for extent in types[op.out].shape)
             return {"shape": tuple(-1 if size is None else size for size in sizes)}
