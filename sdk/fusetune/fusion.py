@@ -123,8 +123,8 @@ class Tensor:
     def slice(self, dim: int, start: Size, stop: Size) -> Tensor:
         return self.builder.slice(self, dim, start, stop)
 
-    def sum(self, dims: Sequence[int], keepdim: bool = False) -> Tensor:
-        return self.builder.sum(self, dims, keepdim)
+    def sum(self, dims: Sequence[int], keepdim: bool = False, dtype: DTypeName | None = None) -> Tensor:
+        return self.builder.sum(self, dims, keepdim, dtype)
 
     def mean(self, dims: Sequence[int], keepdim: bool = False) -> Tensor:
         return self.builder.mean(self, dims, keepdim)
@@ -134,6 +134,18 @@ class Tensor:
 
     def amin(self, dims: Sequence[int], keepdim: bool = False) -> Tensor:
         return self.builder.amin(self, dims, keepdim)
+
+    def any(self, dims: Sequence[int], keepdim: bool = False) -> Tensor:
+        return self.builder.any(self, dims, keepdim)
+
+    def all(self, dims: Sequence[int], keepdim: bool = False) -> Tensor:
+        return self.builder.all(self, dims, keepdim)
+
+    def argmax(self, dim: int | None = None, keepdim: bool = False) -> Tensor:
+        return self.builder.argmax(self, dim, keepdim)
+
+    def argmin(self, dim: int | None = None, keepdim: bool = False) -> Tensor:
+        return self.builder.argmin(self, dim, keepdim)
 
 
 _OWN_NAME = "__fusetune_"
@@ -292,8 +304,9 @@ class FusionBuilder:
         """The position along `dim`."""
         return self._op("iota", shape=_listed(shape), dim=dim, dtype=dtype)
 
-    def sum(self, x: Tensor, dims: Sequence[int], keepdim: bool = False) -> Tensor:
-        return self._op("sum", x, dims=_listed(dims), keepdim=keepdim)
+    def sum(self, x: Tensor, dims: Sequence[int], keepdim: bool = False, dtype: DTypeName | None = None) -> Tensor:
+        """Of one dtype unless `dtype` says another, to which elements are cast before: i64 counts what is true."""
+        return self._op("sum", x, dims=_listed(dims), keepdim=keepdim, **_said(dtype))
 
     def mean(self, x: Tensor, dims: Sequence[int], keepdim: bool = False) -> Tensor:
         return self._op("mean", x, dims=_listed(dims), keepdim=keepdim)
@@ -304,9 +317,26 @@ class FusionBuilder:
     def amin(self, x: Tensor, dims: Sequence[int], keepdim: bool = False) -> Tensor:
         return self._op("amin", x, dims=_listed(dims), keepdim=keepdim)
 
+    def any(self, x: Tensor, dims: Sequence[int], keepdim: bool = False) -> Tensor:
+        """Whether one element is other than 0, as NaN is; a bool."""
+        return self._op("any", x, dims=_listed(dims), keepdim=keepdim)
+
+    def all(self, x: Tensor, dims: Sequence[int], keepdim: bool = False) -> Tensor:
+        """Whether no element is 0; a bool."""
+        return self._op("all", x, dims=_listed(dims), keepdim=keepdim)
+
+    def argmax(self, x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+        """The index of the first greatest element along `dim`, or of the first NaN; without `dim` of all elements, in
+        row-major order. In i64."""
+        return self._op("argmax", x, keepdim=keepdim, **({} if dim is None else {"dim": dim}))
+
+    def argmin(self, x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+        """The index of the first least element, otherwise as `argmax`."""
+        return self._op("argmin", x, keepdim=keepdim, **({} if dim is None else {"dim": dim}))
+
     def matmul(self, x: Tensor, y: Tensor, dtype: DTypeName | None = None) -> Tensor:
         """`(..., m, k)` by `(..., k, n)`; `dtype` is the result's, by default the operands'."""
-        return self._op("matmul", x, y, **({} if dtype is None else {"dtype": dtype}))
+        return self._op("matmul", x, y, **_said(dtype))
 
     def _op(self, op: str, *operands: Tensor | Number, **attributes: Any) -> Tensor:
         place = f"ops[{len(self._ops)}]"
@@ -348,6 +378,10 @@ class FusionBuilder:
         ops = [{**op, "in": tuple(names.get(x, x) for x in op["in"]), "out": names[op["out"]]} for op in self._ops]
         outputs = [{"name": names.get(own, own)} for own, _ in self._outputs]
         return {"format": FORMAT, "inputs": tuple(self._inputs), "ops": tuple(ops), "outputs": tuple(outputs)}
+
+
+def _said(dtype: DTypeName | None) -> dict[str, DTypeName]:
+    return {} if dtype is None else {"dtype": dtype}
 
 
 def _listed(sizes: Any) -> Any:

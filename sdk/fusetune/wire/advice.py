@@ -8,8 +8,10 @@ from collections.abc import Iterable, Mapping
 _SAME_OPS: dict[str, str] = {
     "abs": "absolute fabs",
     "add": "plus",
+    "all": "reduce_and reduce_all",
     "amax": "reduce_max max_reduce",
     "amin": "reduce_min min_reduce",
+    "any": "reduce_or reduce_any",
     "broadcast_to": "broadcast expand broadcast_in_dim expand_as",
     "cast": "convert convert_element_type to astype type type_as",
     "cat": "concat concatenate hstack vstack",
@@ -42,10 +44,6 @@ _SAME_OPS: dict[str, str] = {
 """Operators of ours, and what else they are called."""
 
 _RECIPES: dict[str, str] = {
-    "all": "Write amin(x, dims) of a bool tensor.",
-    "any": "Write amax(x, dims) of a bool tensor.",
-    "argmax": "Write amin(where(eq(x, broadcast_to(amax(x, dims))), iota(shape, dim), size), dims).",
-    "argmin": "Write amin(where(eq(x, broadcast_to(amin(x, dims))), iota(shape, dim), size), dims).",
     "clamp": "Write minimum(maximum(x, low), high).",
     "elu": "Write where(gt(x, 0), x, mul(sub(exp(x), 1), alpha)).",
     "erf": "Write tanh(mul(x, add(mul(square(x), 0.1009), 1.1284))), within 0.0005 of it; gelu is the tanh form.",

@@ -24,6 +24,8 @@ UnaryName = Literal[
 BinaryName = Literal["add", "sub", "mul", "div", "maximum", "minimum"]
 CompareName = Literal["eq", "ne", "lt", "le", "gt", "ge"]
 ReduceName = Literal["sum", "mean", "amax", "amin"]
+TruthName = Literal["any", "all"]
+ArgName = Literal["argmax", "argmin"]
 FLOAT_ONLY = frozenset(
     {"exp", "log", "tanh", "sigmoid", "gelu", "silu", "sqrt", "rsqrt", "reciprocal", "div", "fma", "mean"}
 )
@@ -31,6 +33,9 @@ FLOAT_ONLY = frozenset(
 
 TAKES_BOOL = frozenset({"maximum", "minimum", "amax", "amin"})
 """Arithmetic that keeps its meaning on bool (or, and, any, all); the rest asks for a cast first."""
+
+TYPED_FOLDS = frozenset({"sum"})
+"""Folds whose result may be given a dtype."""
 
 Memory = Literal["register", "tmem", "global"]
 
@@ -242,10 +247,31 @@ class Iota(OpBase):
 
 
 class Reduce(OpBase):
-    """One element from all along `dims`; the dtype is kept, sums accumulate in f32 (f64 for f64, i64 for integers)."""
+    """One element from all along `dims`; the dtype is kept, sums accumulate in f32 (f64 for f64, i64 for integers).
+
+    `dtype`, of sums: elements are cast to it first, and the result has it.
+    """
 
     op: ReduceName
     dims: Seq[int]
+    keepdim: bool = False
+    dtype: DTypeName | None = None
+
+
+class Truth(OpBase):
+    """Whether any, or all, elements along `dims` are other than 0; NaN is. The result is bool."""
+
+    op: TruthName
+    dims: Seq[int]
+    keepdim: bool = False
+
+
+class Arg(OpBase):
+    """The index, in i64, of the first of the greatest or least elements along `dim`, or of the first NaN; without
+    `dim`, in row-major order over all elements."""
+
+    op: ArgName
+    dim: int | None = None
     keepdim: bool = False
 
 
@@ -272,6 +298,8 @@ Op = (
     | Cat
     | Iota
     | Reduce
+    | Truth
+    | Arg
     | Matmul
 )
 

@@ -154,7 +154,9 @@ class Intervals:
             low, high = (
                 self.values.pointwise(op, list(each), dtype) for each in zip(*map(self.ends, args), strict=True)
             )
-            return Bounded(value, low, high)
+            # What holds for one element at least still does where more may hold.
+            axes = next((x.axes for x in args if x.axes), ()) if kind is OpKind.MAXIMUM else ()
+            return Bounded(value, low, high, axes=axes)
         low, high = self._ends_of(op, value, args, dtype)
         if error is not None:
             size = self._largest(*self.ends(args[0]))

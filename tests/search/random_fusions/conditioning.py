@@ -105,6 +105,12 @@ class _Values:
                 [-1 if d == op["dim"] else 1 for d in range(len(op["shape"]))]
             )
             return self._stored(np.broadcast_to(along, op["shape"]), dtype, is_exact=True), dtype
+        if kind in _PLACES:
+            return _PLACES[kind](args[0], axis=op.get("dim"), keepdims=op["keepdim"]), "i64"
+        if kind in _TRUTH:
+            return _TRUTH[kind](args[0] != 0, axis=tuple(op["dims"]), keepdims=op["keepdim"]), "bool"
+        if "dtype" in op and kind in _REDUCE:
+            args, dtype = [self._cast(args[0], op["dtype"])], op["dtype"]
         if kind in _REDUCE:
             wide = args[0].astype(np.int64) if dtype in ("i8", "i32") else args[0]
             made = np.asarray(_REDUCE[kind](wide, axis=tuple(op["dims"]), keepdims=op["keepdim"]))
@@ -180,4 +186,6 @@ _VIEWS: dict[str, Callable[[Document, list[Array]], Array]] = {
     "where": lambda op, args: np.where(*args),
 }
 
+_PLACES: dict[str, Callable[..., Array]] = {"argmax": np.argmax, "argmin": np.argmin}
+_TRUTH: dict[str, Callable[..., Array]] = {"any": np.any, "all": np.all}
 _REDUCE: dict[str, Callable[..., Array]] = {"sum": np.sum, "mean": np.mean, "amax": np.max, "amin": np.min}

@@ -9,7 +9,7 @@ from typing import get_args
 from fusetune.wire.fusion import BinaryName, CompareName, ReduceName, UnaryName
 from tests.search.random_fusions.grower import Grower
 from tests.search.random_fusions.known import DTYPES, FLOATS, HALVES, INTEGERS, Known
-from tests.search.random_fusions.mixtures import MIXTURES
+from tests.search.random_fusions.mixtures import MIXTURES, extreme_places, truths
 from tests.search.random_fusions.patterns import PATTERNS, wide
 from tests.search.random_fusions.shapes import placement, random_shape, reshaped
 
@@ -228,6 +228,14 @@ def mixture(g: Grower, x: Known) -> Known:
     return g.random.choice(MIXTURES)(g, x) if x.rank else unary(g, x)
 
 
+def truth(g: Grower, x: Known) -> Known:
+    return truths(g, x) if x.rank else g.copy(x)
+
+
+def place(g: Grower, x: Known) -> Known:
+    return extreme_places(g, x) if x.rank else g.copy(x)
+
+
 MOVES: tuple[tuple[Move, int], ...] = (
     (unary, 5),
     (binary, 6),
@@ -242,6 +250,8 @@ MOVES: tuple[tuple[Move, int], ...] = (
     (cat, 1),
     (iota, 1),
     (reduce, 5),
+    (truth, 1),
+    (place, 2),
     (pattern, 7),
     (mixture, 2),
 )
