@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from compiler.ir.fusion import Fusion
 from fusetune.wire.artifact import KernelArtifact
 from search.proof.verify.arrays import Array, TorchArrays
-from search.proof.verify.compare import compare, differing, first_fault, poisoned_holes
+from search.proof.verify.compare import compare, differing, elements, first_fault, poisoned_holes
 from search.proof.verify.decided import best_shares
 from search.proof.verify.expected import Expected, expect, widened
 from search.proof.verify.inputs import RANDOM, make_inputs
@@ -87,7 +87,7 @@ class CheckBench:
             sum(self._changed_inputs(case)),
             *(poisoned_holes(want, have, 1, arrays) for want, have in zip(case.expected, second, strict=True)),
             *(comparison.wrong for comparison in comparisons),
-            *(differing(a, b, arrays) for a, b in zip(first, second, strict=True)),
+            *(self._unstable(*run) for run in zip(case.expected, first, second, strict=True)),
             *(comparison.worst_share for comparison in comparisons),
         ]
         read = iter(arrays.to_host(numbers))
@@ -161,21 +161,25 @@ class CheckBench:
             if holes[output]:
                 return f"{where}: {holes[output]} bytes between its elements were written"
             if unstable[output]:
-                missing = self._unwritten(first[output], second[output])
+                missing = self._unwritten(want, first[output], second[output])
                 if missing:
-                    return f"{where}: {missing} of {len(second[output])} elements were never written"
+                    return f"{where}: {missing} of {len(want.lower)} elements were never written"
             if unstable[output]:
                 return f"{where}: {unstable[output]} elements differ between two runs on the same inputs"
             if wrong[output]:
                 fault = first_fault(want, second[output], self._arrays)
-                return f"{where}: {wrong[output]} of {len(second[output])} elements are wrong; {fault}"
+                return f"{where}: {wrong[output]} of {len(want.lower)} elements are wrong; {fault}"
         raise AssertionError("a fault was counted and none is there")
 
-    def _unwritten(self, first: Array, second: Array) -> int:
+    def _unstable(self, want: Expected, first: Array, second: Array) -> Array:
+        """Elements that differ between the runs; what lies between elements has the poison of each."""
         arrays = self._arrays
-        kept = [
-            arrays.bytes_of(run).view(len(run), -1) == mark for run, mark in zip((first, second), POISONS, strict=True)
-        ]
+        return differing(elements(want, first, arrays), elements(want, second, arrays), arrays)
+
+    def _unwritten(self, want: Expected, first: Array, second: Array) -> int:
+        arrays = self._arrays
+        runs = [elements(want, run, arrays) for run in (first, second)]
+        kept = [arrays.bytes_of(run).view(len(run), -1) == mark for run, mark in zip(runs, POISONS, strict=True)]
         return int((kept[0].all(dim=1) & kept[1].all(dim=1)).sum())
 
 

@@ -181,3 +181,27 @@ def test_every_output_is_checked() -> None:
     for spoil in (1, 2):
         verdict = bench.check(HostLauncher(functools.partial(kernel, spoil=spoil), elems=elems), "random")
         assert f"output {spoil - 1}: 1 of 128 elements are wrong" in verdict.fault
+
+
+def test_what_lies_between_the_elements_of_an_output_is_left_alone() -> None:
+    shape, strides = (8, 6), (1, 10)
+    fusion = fusion_of(
+        (value("i0", shape),), (value("v0", shape, strides=strides),), (Op(OpKind.NEG, ("i0",), "v0"),), "v0"
+    )
+    elems = (48, 5 * 10 + 8)
+
+    def kernel(t: list[np.ndarray], run: int, written: int = 6, past: int = 0) -> None:
+        x, out = t[0][8:-8].reshape(shape), np.lib.stride_tricks.as_strided(t[1][8:], shape, (4, 40))
+        out[:, :written] = -x[:, :written]
+        if past:
+            t[1][8 + 8] = 0.0
+
+    bench = CheckBench(fusion, TorchArrays("cpu"))
+
+    def fault(written: int = 6, past: int = 0) -> str:
+        launcher = HostLauncher(functools.partial(kernel, written=written, past=past), elems=elems)
+        return bench.check(launcher, "random").fault
+
+    assert fault() == ""
+    assert "4 bytes between its elements were written" in fault(past=1)
+    assert "8 of 48 elements were never written" in fault(written=5)
