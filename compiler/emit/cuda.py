@@ -23,6 +23,7 @@ from compiler.emit.tensor_memory import on_tensor_memory
 from compiler.emit.text import total
 from compiler.emit.values import ELEMENT, compute, convert, reg
 from compiler.ir.expr import Expr, Var, const, var
+from compiler.ir.ops import OpKind
 from compiler.lower.kernel_ir import (
     Accumulate,
     AccumulateRun,
@@ -141,7 +142,7 @@ def _pieces_of(kernel: Kernel) -> set[str]:
             case Convert() | Index():
                 used.add("convert")
             case Fill() | Accumulate() | AccumulateRun() | Shuffle():
-                used.add("fold")
+                used.add("product" if s.kind is OpKind.PROD else "fold")
             case Opaque():
                 used.add("opaque")
             case RemoteStore() | ClusterArrive() | ClusterWait():

@@ -21,17 +21,18 @@ _OPERATOR: TypeAdapter[Op] = TypeAdapter(Op)
 _MOST_I32 = 2**31 - 1
 
 
-def is_composed(op: Op) -> bool:
-    """Whether the operator has to be written out."""
-    return op.op in COMPOSED or (isinstance(op, Reduce) and op.dtype is not None)
+def is_composed(op: Op, types: Mapping[str, TensorType]) -> bool:
+    """Whether the operator has to be written out. `types`: of the fusion's values."""
+    return op.op in COMPOSED or (isinstance(op, Reduce) and types[op.out].dtype != types[_operand(op)].dtype)
 
 
 def written_out(fusion: Fusion) -> Fusion:
     """The fusion without operators that others make up; itself where it has none. `fusion`: without symbols, and with
     canonical names, which tell its results from those that are added."""
-    if not any(map(is_composed, fusion.ops)):
+    types = checked_types(fusion)
+    if not any(is_composed(op, types) for op in fusion.ops):
         return fusion
-    written = _Written(fusion)
+    written = _Written(types)
     for op in fusion.ops:
         written.add(op)
     outputs = tuple(x.model_copy(update={"name": written.names.get(x.name, x.name)}) for x in fusion.outputs)
@@ -41,15 +42,15 @@ def written_out(fusion: Fusion) -> Fusion:
 class _Written:
     """The operators so far. `names`: what stands for the results of the fusion's own that were written out."""
 
-    def __init__(self, fusion: Fusion) -> None:
+    def __init__(self, types: Mapping[str, TensorType]) -> None:
         self.names: dict[str, str] = {}
         self.ops: list[Op] = []
-        self.types: dict[str, TensorType] = dict(checked_types(fusion))
+        self.types = dict(types)
 
     def add(self, op: Op) -> None:
         """An operator of the fusion."""
         own = op.model_copy(update={"ins": tuple(self.names.get(str(x), x) for x in op.ins)})
-        write = COMPOSED.get(op.op, _typed_fold if is_composed(op) else None)
+        write = COMPOSED.get(op.op, _typed_fold if is_composed(op, self.types) else None)
         if write is None:
             self.ops.append(own)
         else:
@@ -85,10 +86,11 @@ def _operand(op: Op) -> str:
 
 
 def _typed_fold(w: _Written, op: Op) -> str:
-    """As torch: the elements are cast, and then folded."""
+    """As torch: the elements are cast, and then folded. Products of integers are i64, of which others are the end."""
     assert isinstance(op, Reduce)
-    assert op.dtype is not None, "else it keeps the operand's"
-    return w.put(op.op, w.cast(_operand(op), op.dtype), dims=op.dims, keepdim=op.keepdim)
+    dtype = w.types[op.out].dtype
+    within = dtype if op.op == "sum" or dtype in FLOATS else "i64"
+    return w.cast(w.put(op.op, w.cast(_operand(op), within), dims=op.dims, keepdim=op.keepdim), dtype)
 
 
 def _truth(w: _Written, op: Op) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 from compiler.dtypes import DType
 from compiler.errors import InvalidFusion, Problem, Unsupported
 from compiler.ir import fusion as ir
-from compiler.ir.ops import COMPILED, MathGrade, OpKind
+from compiler.ir.ops import COMPILED, FOLDS, MathGrade, OpKind
 from compiler.wire.composed import COMPOSED, is_composed, written_out
 from fusetune.wire.binding import Binding, InputBinding
 from fusetune.wire.bound import Bound, apply_binding
@@ -109,7 +109,7 @@ def fusion_from_json(document: Mapping[str, Any]) -> ir.Fusion:
         raise _invalid(error) from None
     _refuse_unsupported(bound)
     _refuse_empty(bound)
-    _refuse_what_bind_changes(bound.fusion)
+    _refuse_what_bind_changes(bound)
     fusion = _to_ir(bound, document["fingerprint"], document["binding_hash"])
     return _pinned(fusion, document["pinned"]) if "pinned" in document else fusion
 
@@ -159,10 +159,10 @@ def _document_problems(document: Mapping[str, Any]) -> Iterator[Problem]:
         yield Problem("format", repr(document["format"]), repr(BOUND_FORMAT), "Store the fusion again.")
 
 
-def _refuse_what_bind_changes(fusion: Fusion) -> None:
+def _refuse_what_bind_changes(bound: Bound) -> None:
     """Raise InvalidFusion for names that are not canonical, since they become names in generated code, and for
     operators that `bind` writes out."""
-    fix = "Store what fusion_to_json gives."
+    fusion, fix = bound.fusion, "Store what fusion_to_json gives."
     problems = [
         Problem(f"fusion.inputs[{i}].name", repr(t.name), repr(f"i{i}"), fix)
         for i, t in enumerate(fusion.inputs)
@@ -171,7 +171,7 @@ def _refuse_what_bind_changes(fusion: Fusion) -> None:
     for i, op in enumerate(fusion.ops):
         if op.out != f"v{i}":
             problems.append(Problem(f"fusion.ops[{i}].out", repr(op.out), repr(f"v{i}"), fix))
-        if is_composed(op):
+        if is_composed(op, bound.types):
             problems.append(Problem(f"fusion.ops[{i}].op", repr(op.op), "what it is made of", fix))
     if problems:
         raise InvalidFusion(tuple(problems))
@@ -183,7 +183,7 @@ def _refuse_unsupported(bound: Bound) -> None:
     for i in sorted(live_ops(fusion)):
         op = fusion.ops[i]
         where = f"(ops[{i}], {op.out!r})"
-        if op.op not in COMPILED and not is_composed(op):
+        if op.op not in COMPILED and op.op not in COMPOSED:
             raise Unsupported(f"operator {op.op} {where}", f"This version compiles {_COMPILED_NAMES}.")
         if isinstance(op, Copy) and op.memory is not None:
             raise Unsupported(f"copy to memory {op.memory} {where}", "Leave memory out: the schedule chooses it.")
@@ -318,7 +318,7 @@ def _op_document(op: ir.Op, fusion: ir.Fusion) -> dict[str, Any]:
             document["dim"] = op.dims[0]
         case OpKind.IOTA:
             document |= {"shape": list(result.shape), "dim": op.dims[0], "dtype": result.dtype.value}
-        case OpKind.SUM | OpKind.MEAN | OpKind.AMAX | OpKind.AMIN:
+        case kind if kind in FOLDS:
             keepdim = len(result.shape) == len(fusion.value(op.tensor_inputs[0]).shape)
             document |= {"dims": list(op.dims), "keepdim": keepdim}
     return document

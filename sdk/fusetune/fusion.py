@@ -126,6 +126,9 @@ class Tensor:
     def sum(self, dims: Sequence[int], keepdim: bool = False, dtype: DTypeName | None = None) -> Tensor:
         return self.builder.sum(self, dims, keepdim, dtype)
 
+    def prod(self, dims: Sequence[int], keepdim: bool = False, dtype: DTypeName | None = None) -> Tensor:
+        return self.builder.prod(self, dims, keepdim, dtype)
+
     def mean(self, dims: Sequence[int], keepdim: bool = False) -> Tensor:
         return self.builder.mean(self, dims, keepdim)
 
@@ -307,6 +310,11 @@ class FusionBuilder:
     def sum(self, x: Tensor, dims: Sequence[int], keepdim: bool = False, dtype: DTypeName | None = None) -> Tensor:
         """Of one dtype unless `dtype` says another, to which elements are cast before: i64 counts what is true."""
         return self._op("sum", x, dims=_listed(dims), keepdim=keepdim, **_said(dtype))
+
+    def prod(self, x: Tensor, dims: Sequence[int], keepdim: bool = False, dtype: DTypeName | None = None) -> Tensor:
+        """Of one dtype, or i64 of integers and bools, unless `dtype` says another, to which elements are cast before.
+        Halves are multiplied in f32; integers wrap."""
+        return self._op("prod", x, dims=_listed(dims), keepdim=keepdim, **_said(dtype))
 
     def mean(self, x: Tensor, dims: Sequence[int], keepdim: bool = False) -> Tensor:
         return self._op("mean", x, dims=_listed(dims), keepdim=keepdim)

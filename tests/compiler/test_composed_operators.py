@@ -166,6 +166,35 @@ def test_elements_are_cast_before_they_are_summed(source: DTypeName, result: DTy
     assert (fusion.ops, fusion.values) == (same.ops, same.values)
 
 
+# Products ------------------------------------------------------------------------------------------------------------
+
+PRODUCTS: dict[str, tuple[Write, Said]] = {
+    "prod": (lambda f, x: x.prod((1,)), lambda x: x.prod(1)),
+    "prod-kept": (lambda f, x: f.prod(x, (-1,), keepdim=True), lambda x: x.prod(-1, keepdim=True)),
+    "prod-of-all": (lambda f, x: f.prod(x, (0, 1, 2)), lambda x: x.prod()),
+    "prod-as-i32": (lambda f, x: f.prod(x, (0,), dtype="i32"), lambda x: x.prod(0, dtype=torch.int32)),
+    "prod-as-f64": (lambda f, x: f.prod(x, (0,), dtype="f64"), lambda x: x.prod(0, dtype=torch.float64)),
+}
+
+
+@pytest.mark.parametrize("kind", [k for k in _SPECIAL if k not in ("ordinary", "extreme")])
+@pytest.mark.parametrize("dtype", TORCH)
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_products_are_torchs(name: str, dtype: DTypeName, kind: str) -> None:
+    """Of few powers of two, which no order rounds; integers wrap."""
+    write, said = PRODUCTS[name]
+    x = values(kind, dtype)
+    if name == "prod-as-i32" and x.is_floating_point():  # out of range it has no meaning
+        x = x.nan_to_num(0.0, 1.0, -1.0)
+    expect_torch(write, said, x, dtype)
+
+
+def test_products_of_integers_wrap() -> None:
+    x = torch.from_numpy(np.random.default_rng(1).integers(-(2**31), 2**31, (9, 50), dtype=np.int32) | 1)
+    expect_torch(lambda f, x: x.prod((1,)), lambda x: x.prod(1), x, "i32")
+    expect_torch(lambda f, x: x.prod((1,), dtype="i8"), lambda x: x.prod(1).to(torch.int8), x, "i32")
+
+
 # What is written out -------------------------------------------------------------------------------------------------
 
 

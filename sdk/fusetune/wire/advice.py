@@ -30,6 +30,7 @@ _SAME_OPS: dict[str, str] = {
     "ne": "not_equal",
     "neg": "negative negate minus",
     "permute": "transpose swapaxes moveaxis t",
+    "prod": "product reduce_prod",
     "reciprocal": "rcp recip inv",
     "reshape": "view flatten squeeze unsqueeze expand_dims",
     "sigmoid": "logistic expit",
@@ -78,7 +79,6 @@ _RECIPES: dict[str, str] = {
         "add(mul(iota(shape, dim, dtype), 0), value)."
     ),
     "pow": "Write square(x), or mul(x, x) as often as it takes; of positive x also exp(mul(log(x), exponent)).",
-    "prod": "Write exp(sum(log(x), dims)) of positive x.",
     "relu6": "Write minimum(relu(x), 6).",
     "repeat": "Write broadcast_to(x) with a dimension more, then reshape(...).",
     "rms_norm": (

@@ -31,7 +31,7 @@ from fusetune.wire.fusion import (
     literal_value,
 )
 from fusetune.wire.infer import checked_types, strides_are_dense
-from fusetune.wire.op_types import FLOATS, TensorType
+from fusetune.wire.op_types import FLOATS, TensorType, fold_dtype
 from fusetune.wire.symbols import substitute, symbols_of
 
 
@@ -141,7 +141,7 @@ def _attributes(op: Op, types: Mapping[str, TensorType]) -> dict[str, object]:
             return {"dims": _from_zero(op.dims, types[op.out].rank)}
         case Reduce() | Truth():
             dims = {"dims": tuple(sorted(_from_zero(op.dims, _operand_type(op, types).rank)))}
-            is_default = isinstance(op, Reduce) and op.dtype == _operand_type(op, types).dtype
+            is_default = isinstance(op, Reduce) and op.dtype == fold_dtype(op, _operand_type(op, types).dtype)
             return dims | ({"dtype": None} if is_default else {})
         case Arg():
             # Of one dimension, all elements are those along it.

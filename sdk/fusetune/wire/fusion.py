@@ -23,7 +23,7 @@ UnaryName = Literal[
 ]
 BinaryName = Literal["add", "sub", "mul", "div", "maximum", "minimum"]
 CompareName = Literal["eq", "ne", "lt", "le", "gt", "ge"]
-ReduceName = Literal["sum", "mean", "amax", "amin"]
+ReduceName = Literal["sum", "prod", "mean", "amax", "amin"]
 TruthName = Literal["any", "all"]
 ArgName = Literal["argmax", "argmin"]
 FLOAT_ONLY = frozenset(
@@ -34,7 +34,7 @@ FLOAT_ONLY = frozenset(
 TAKES_BOOL = frozenset({"maximum", "minimum", "amax", "amin"})
 """Arithmetic that keeps its meaning on bool (or, and, any, all); the rest asks for a cast first."""
 
-TYPED_FOLDS = frozenset({"sum"})
+TYPED_FOLDS = frozenset({"sum", "prod"})
 """Folds whose result may be given a dtype."""
 
 Memory = Literal["register", "tmem", "global"]
@@ -249,7 +249,8 @@ class Iota(OpBase):
 class Reduce(OpBase):
     """One element from all along `dims`; the dtype is kept, sums accumulate in f32 (f64 for f64, i64 for integers).
 
-    `dtype`, of sums: elements are cast to it first, and the result has it.
+    `dtype`, of sums and products: elements are cast to it first, and the result has it. Without it a product of
+    integers or bools is i64, as torch's is.
     """
 
     op: ReduceName

@@ -342,7 +342,7 @@ def _iota(op: Iota, check: OpCheck) -> TensorType | None:
 
 
 def _reduce(op: Reduce, source: TensorType, check: OpCheck) -> TensorType | None:
-    dtype = op.dtype or source.dtype
+    dtype = op.dtype or fold_dtype(op, source.dtype)
     if op.dtype is not None and op.op not in TYPED_FOLDS:
         check.fault("dtype", op.dtype, f"no dtype for {op.op}", "Cast the operand or the result.")
         return None
@@ -352,6 +352,11 @@ def _reduce(op: Reduce, source: TensorType, check: OpCheck) -> TensorType | None
     if _arithmetic_dtype(op.op, TensorType(source.shape, dtype), check) is None:
         return None
     return _folded(op.op, op.dims, op.keepdim, source, dtype, check)
+
+
+def fold_dtype(op: Reduce, source: DTypeName) -> DTypeName:
+    """The dtype that a fold of `source` has where it says none."""
+    return "i64" if op.op == "prod" and source not in FLOATS else source
 
 
 def _folded(

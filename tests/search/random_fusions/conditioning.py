@@ -109,9 +109,9 @@ class _Values:
             return _PLACES[kind](args[0], axis=op.get("dim"), keepdims=op["keepdim"]), "i64"
         if kind in _TRUTH:
             return _TRUTH[kind](args[0] != 0, axis=tuple(op["dims"]), keepdims=op["keepdim"]), "bool"
-        if "dtype" in op and kind in _REDUCE:
-            args, dtype = [self._cast(args[0], op["dtype"])], op["dtype"]
         if kind in _REDUCE:
+            said = op.get("dtype") or ("i64" if kind == "prod" and dtype not in FLOATS else dtype)
+            args, dtype = [args[0] if said == dtype else self._cast(args[0], said)], said
             wide = args[0].astype(np.int64) if dtype in ("i8", "i32") else args[0]
             made = np.asarray(_REDUCE[kind](wide, axis=tuple(op["dims"]), keepdims=op["keepdim"]))
             return self._stored(made, dtype, is_exact=kind in ("amax", "amin")), dtype
@@ -188,4 +188,10 @@ _VIEWS: dict[str, Callable[[Document, list[Array]], Array]] = {
 
 _PLACES: dict[str, Callable[..., Array]] = {"argmax": np.argmax, "argmin": np.argmin}
 _TRUTH: dict[str, Callable[..., Array]] = {"any": np.any, "all": np.all}
-_REDUCE: dict[str, Callable[..., Array]] = {"sum": np.sum, "mean": np.mean, "amax": np.max, "amin": np.min}
+_REDUCE: dict[str, Callable[..., Array]] = {
+    "sum": np.sum,
+    "prod": np.prod,
+    "mean": np.mean,
+    "amax": np.max,
+    "amin": np.min,
+}

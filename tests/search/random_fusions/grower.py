@@ -261,6 +261,8 @@ class Grower:
     def reduce(self, name: str, x: Known, dims: Sequence[int], keepdim: bool) -> Known:
         """Sums of coarse values, of bools and of integers that would not fit are given another form."""
         length = prod(x.shape[d] for d in dims)
+        if name == "prod":
+            return self._product(x, dims, keepdim, length)
         if name in ("sum", "mean"):
             if x.is_coarse:
                 name = "amax"
@@ -303,6 +305,20 @@ class Grower:
         top = prod(x.shape[d] for d in dims) - 1
         result = replace(_without(x, dims, keepdim, dtype="i64"), low=0, high=top)
         return self._op(name, (x,), result, keepdim=keepdim, **({} if dim is None else {"dim": dim}))
+
+    def _product(self, x: Known, dims: Sequence[int], keepdim: bool, length: int) -> Known:
+        """Of floats near one, and of integers so small that nothing wraps."""
+        if x.is_coarse:
+            return self.reduce("amax", x, dims, keepdim)
+        if not x.is_float:
+            most = 1 if length > 30 else 2
+            x = self.clamp(x, -most, most)
+            result = replace(_without(x, dims, keepdim, dtype="i64"), low=-(most**length), high=most**length)
+            return self._op("prod", (x,), result, dims=sorted(dims), keepdim=keepdim)
+        most = min(0.5, 4 / length)
+        x = self.binary("add", self.small(x, most), 1.0)
+        result = replace(_without(x, dims, keepdim), low=(1 - most) ** length, high=(1 + most) ** length)
+        return self._op("prod", (x,), self._rounded(result, (x,)), dims=sorted(dims), keepdim=keepdim)
 
     def _summable(self, x: Known, length: int) -> Known:
         if not x.is_float:

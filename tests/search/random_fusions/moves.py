@@ -215,7 +215,7 @@ def reduce(g: Grower, x: Known) -> Known:
     dims = g.random.sample(range(x.rank), g.random.randint(1, min(2, x.rank)))
     if g.random.random() < 0.1:
         dims = list(range(x.rank))
-    if name in ("sum", "mean") and x.dtype in HALVES and g.random.random() < 0.5:
+    if name in ("sum", "mean", "prod") and x.dtype in HALVES and g.random.random() < 0.5:
         x = wide(g, x)
     return g.reduce(name, x, dims, g.random.random() < 0.4)
 
