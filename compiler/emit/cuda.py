@@ -15,7 +15,7 @@ from compiler.emit.accesses import CACHE, global_load, global_store, straddling_
 from compiler.emit.address import address
 from compiler.emit.bulk_loads import bulk_load
 from compiler.emit.folds import accumulate, accumulate_run, conditions, fill, index_value, shuffle
-from compiler.emit.functions import pieces_for
+from compiler.emit.functions import pieces_for, pieces_for_casts, pieces_for_folds
 from compiler.emit.gathers import gather, gathers_bytes
 from compiler.emit.pieces import pieces
 from compiler.emit.selects import folded_under
@@ -23,7 +23,6 @@ from compiler.emit.tensor_memory import on_tensor_memory
 from compiler.emit.text import total
 from compiler.emit.values import ELEMENT, compute, convert, reg
 from compiler.ir.expr import Expr, Var, const, var
-from compiler.ir.ops import OpKind
 from compiler.lower.kernel_ir import (
     Accumulate,
     AccumulateRun,
@@ -139,10 +138,14 @@ def _pieces_of(kernel: Kernel) -> set[str]:
                 used |= {"matrix", "shared"}
             case Compute():
                 used |= pieces_for({s.target.dtype, *(x.dtype for x in s.operands if isinstance(x, Reg))})
-            case Convert() | Index():
+            case Convert():
+                used |= pieces_for_casts(s.source.dtype, s.target.dtype)
+            case Index():
                 used.add("convert")
-            case Fill() | Accumulate() | AccumulateRun() | Shuffle():
-                used.add("product" if s.kind is OpKind.PROD else "fold")
+            case Fill() | Shuffle():
+                used |= pieces_for_folds(s.kind, s.dtype)
+            case Accumulate() | AccumulateRun():
+                used |= pieces_for_folds(s.kind, s.target.dtype)
             case Opaque():
                 used.add("opaque")
             case RemoteStore() | ClusterArrive() | ClusterWait():

@@ -21,6 +21,7 @@ _FIRST = {
     (OpKind.AMAX, DType.F16): "0xfc00u",
     (OpKind.AMAX, DType.BF16): "0xff80u",
     (OpKind.AMAX, DType.I8): "::i8(-128)",
+    (OpKind.AMAX, DType.I16): "::i16(-32768)",
     (OpKind.AMAX, DType.I32): "::i32(0x80000000u)",
     (OpKind.AMAX, DType.I64): "::i64(0x8000000000000000ull)",
     (OpKind.AMAX, DType.BOOL): "0",
@@ -29,11 +30,14 @@ _FIRST = {
     (OpKind.AMIN, DType.F16): "0x7c00u",
     (OpKind.AMIN, DType.BF16): "0x7f80u",
     (OpKind.AMIN, DType.I8): "::i8(127)",
+    (OpKind.AMIN, DType.U8): "255",
+    (OpKind.AMIN, DType.I16): "::i16(32767)",
     (OpKind.AMIN, DType.I32): "::i32(0x7fffffff)",
     (OpKind.AMIN, DType.I64): "::i64(0x7fffffffffffffffll)",
     (OpKind.AMIN, DType.BOOL): "1",
 }
-"""The infinities (IEEE 754; bfloat16 is the upper half of binary32) and the ends of two's complement."""
+"""The infinities (IEEE 754; bfloat16 is the upper half of binary32) and the ends of two's complement; of unsigned
+integers the maximum starts at zero."""
 
 
 def fill(s: Fill) -> list[str]:

@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 
-from compiler.dtypes import DType
+from compiler.dtypes import FP8, DType
 from compiler.ir.fusion import Fusion, Literal, Op, Operand, Value, dense_strides
 from compiler.ir.ops import COMPARE, FOLDS, PRODUCTS, ROUNDING_FOLDS, SUMS, MathGrade, OpKind
 
@@ -30,7 +30,7 @@ GRADES = tuple(MathGrade)
 """The more exact ones first."""
 
 _FUSED_IN = frozenset({DType.F32, DType.F64})
-_HALVES = frozenset({DType.F16, DType.BF16})
+_SHORT = FP8 | {DType.F16, DType.BF16}
 
 
 @lru_cache(maxsize=256)
@@ -157,7 +157,7 @@ def _limited(fusion: Fusion, ops: tuple[Op, ...]) -> tuple[Op, ...]:
     for op in reversed(ops):
         read_by = readers.get(op.output, [])
         decides[op.output] = any(_decides(r, dtypes, decides) for r in read_by)
-        is_narrow[op.output] = dtypes[op.output] in _HALVES or (
+        is_narrow[op.output] = dtypes[op.output] in _SHORT or (
             op.output not in fusion.outputs and all(_narrows(r, dtypes, is_narrow) for r in read_by)
         )
     return tuple(
@@ -173,7 +173,7 @@ def _decides(reader: Op, dtypes: Mapping[str, DType], decides: Mapping[str, bool
 
 
 def _narrows(reader: Op, dtypes: Mapping[str, DType], is_narrow: Mapping[str, bool]) -> bool:
-    """True if what the reader makes of a value is rounded to 16 bits before it is summed, compared or stored."""
+    """True if what the reader makes of a value is rounded to 16 or 8 bits before it is summed, compared or stored."""
     return reader.kind not in FOLDS | COMPARE and dtypes[reader.output].is_float and is_narrow[reader.output]
 
 

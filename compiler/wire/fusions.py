@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from compiler.dtypes import DType
+from compiler.dtypes import FP8, DType
 from compiler.errors import InvalidFusion, Problem, Unsupported
 from compiler.ir import fusion as ir
 from compiler.ir.ops import COMPILED, FOLDS, MathGrade, OpKind
@@ -39,7 +39,7 @@ from fusetune.wire.problems import InvalidDocument
 _COMPILED_NAMES = " ".join([*(k for k in OpKind if k in COMPILED), *COMPOSED])
 """Operators that this version compiles."""
 
-_COMPUTED_IN_F32 = frozenset({DType.F32, DType.F16, DType.BF16})
+_COMPUTED_IN_F32 = FP8 | {DType.F32, DType.F16, DType.BF16}
 
 BOUND_FORMAT = "fusetune.bound/1"
 

@@ -196,7 +196,10 @@ class FusionBuilder:
         return self._op("copy", x, **({} if memory is None else {"memory": memory}))
 
     def cast(self, x: Tensor, dtype: DTypeName) -> Tensor:
-        """Values in another dtype, rounded once; float to integer truncates. To bf16 and back loses what bf16 loses."""
+        """Values in another dtype, rounded once; float to integer truncates. To bf16 and back loses what bf16 loses.
+
+        f8e4m3 saturates: infinities become ±448. In f8e5m2 what is too large becomes an infinity.
+        """
         return self._op("cast", x, dtype=dtype)
 
     def neg(self, x: Tensor) -> Tensor:

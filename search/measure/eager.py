@@ -13,7 +13,7 @@ from functools import partial
 from operator import attrgetter
 from typing import Any
 
-from compiler.dtypes import DType
+from compiler.dtypes import FP8, DType
 from compiler.errors import Unsupported
 from compiler.ir.fusion import Fusion, Literal, Op
 from compiler.ir.ops import FOLDS, MOVES, POINTWISE, OpKind
@@ -50,12 +50,12 @@ def eager_form(fusion: Fusion) -> EagerForm:
 def allowances(fusion: Fusion) -> tuple[float, ...]:
     """How many times the tolerance of each output the eager form may be off, 1 or more.
 
-    Where a graph computes in half precision, eager rounds every result, a kernel only what it stores; the reference
-    rounds nothing. Each such result may cost what the tolerance of its own dtype allows for. Integers and bools may
-    not be off.
+    Where a graph computes in half precision or casts to 8 bits, eager rounds every result, a kernel only what it
+    stores; the reference rounds nothing. Each such result may cost what the tolerance of its own dtype allows for.
+    Integers and bools may not be off.
     """
     rounded = [fusion.value(op.output).dtype for op in fusion.ops if op.kind not in MOVES]
-    lost = sum(_rtol(dtype) for dtype in rounded if dtype in (DType.F16, DType.BF16))
+    lost = sum(_rtol(dtype) for dtype in rounded if dtype in FP8 | {DType.F16, DType.BF16})
     outputs = [fusion.value(name).dtype for name in fusion.outputs]
     return tuple(max(lost / _rtol(dtype), 1.0) if dtype.is_float else 1.0 for dtype in outputs)
 
@@ -167,7 +167,11 @@ def _dtypes() -> dict[DType, Any]:
         DType.F32: torch.float32,
         DType.F16: torch.float16,
         DType.BF16: torch.bfloat16,
+        DType.F8E4M3: torch.float8_e4m3fn,
+        DType.F8E5M2: torch.float8_e5m2,
         DType.I8: torch.int8,
+        DType.U8: torch.uint8,
+        DType.I16: torch.int16,
         DType.I32: torch.int32,
         DType.I64: torch.int64,
         DType.BOOL: torch.bool,

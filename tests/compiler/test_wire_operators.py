@@ -14,6 +14,7 @@ from compiler.ir.ops import (
     COMPILED,
     FLOATS,
     FOLDS,
+    STORED,
     UNARY,
     OpKind,
 )
@@ -22,6 +23,7 @@ from fusetune.wire.fusion import (
     FLOAT_ONLY,
     MODEL_OF_OP,
     TAKES_BOOL,
+    TAKES_FP8,
     BinaryName,
     CompareName,
     ReduceName,
@@ -38,6 +40,7 @@ from fusetune.wire.fusion import (
         pytest.param(get_args(ReduceName), FOLDS, id="folds"),
         pytest.param(MODEL_OF_OP.keys() - {"matmul"} - COMPOSED.keys(), COMPILED, id="all"),
         pytest.param(FLOAT_ONLY, {k for k in ARITHMETIC | FOLDS if k.row.takes == FLOATS}, id="of-floats"),
+        pytest.param(TAKES_FP8, {k for k in ARITHMETIC | COMPARE | FOLDS if k.row.takes == STORED}, id="of-fp8"),
         pytest.param(TAKES_BOOL, {k for k in ARITHMETIC | FOLDS if k.row.takes == ANY_TYPE}, id="of-bools"),
     ],
 )

@@ -9,7 +9,16 @@ from typing import Any, get_args
 from hypothesis import strategies as st
 
 from fusetune.wire.extent import Extent
-from fusetune.wire.fusion import FORMAT, MODEL_OF_OP, TYPED_FOLDS, BinaryName, CompareName, ReduceName, UnaryName
+from fusetune.wire.fusion import (
+    FORMAT,
+    MODEL_OF_OP,
+    TYPED_FOLDS,
+    BinaryName,
+    CompareName,
+    DTypeName,
+    ReduceName,
+    UnaryName,
+)
 from fusetune.wire.op_types import FLOATS, OpCheck, TensorType, result_type
 
 SIZES = {"M": 5, "N": 3}
@@ -123,7 +132,7 @@ class _Grower:
 @st.composite
 def documents(draw: Draw, kinds: list[str] = ALL, dtypes: list[str] | None = None) -> Document:
     """A valid fusion document. Symbols are those of SIZES; every operator of `kinds` may be in it."""
-    dtypes = dtypes or ["f64", "f32", "f16", "bf16", "i8", "i32", "i64", "bool"]
+    dtypes = dtypes or list(get_args(DTypeName))
     grower = _Grower(draw, dtypes)
     sizes = st.sampled_from([1, 2, 4, "M", "N"])
     shapes = [draw(st.lists(sizes, max_size=3)) for _ in range(2)]

@@ -4,7 +4,7 @@ classes, read off the rows."""
 from __future__ import annotations
 
 from compiler.ir.ops.kinds import OpKind
-from compiler.ir.ops.row import ANY_TYPE, FLOATS, ErrorBound, MathForm, MathGrade, OpClass, OpRow, Zero
+from compiler.ir.ops.row import ANY_TYPE, FLOATS, STORED, ErrorBound, MathForm, MathGrade, OpClass, OpRow, Zero
 
 __all__ = [
     "ANY_TYPE",
@@ -22,6 +22,7 @@ __all__ = [
     "PRODUCTS",
     "REDUCTIONS",
     "ROUNDING_FOLDS",
+    "STORED",
     "SUMS",
     "UNARY",
     "VIEWS",

@@ -12,7 +12,18 @@ from typing import Any
 
 from compiler.dtypes import DType
 from compiler.ir.ops import ends
-from compiler.ir.ops.row import ANY_TYPE, FLOATS, ErrorBound, FunctionCost, MathForm, OpClass, OpRow, Reference, Zero
+from compiler.ir.ops.row import (
+    ANY_TYPE,
+    FLOATS,
+    STORED,
+    ErrorBound,
+    FunctionCost,
+    MathForm,
+    OpClass,
+    OpRow,
+    Reference,
+    Zero,
+)
 
 _ULP = 2.0**-23
 _LEAST_NORMAL = 2.0**-126
@@ -79,8 +90,8 @@ class OpKind(StrEnum):
 
     # Copies and casts ------------------------------------------------------------------------------------------------
 
-    COPY = "copy", OpRow(OpClass.COPY, takes=ANY_TYPE, rounds=False)
-    CAST = "cast", OpRow(OpClass.CAST, takes=ANY_TYPE, torch="")
+    COPY = "copy", OpRow(OpClass.COPY, takes=STORED, rounds=False)
+    CAST = "cast", OpRow(OpClass.CAST, takes=STORED, torch="")
 
     # Arithmetic ------------------------------------------------------------------------------------------------------
 
@@ -301,11 +312,8 @@ class OpKind(StrEnum):
 
     # Comparisons: two operands of one type, a bool -------------------------------------------------------------------
 
-    EQ = "eq", _comparison(lambda xp, x, y: x == y, ends.equal, "==", "eq")
-    NE = (
-        "ne",
-        _comparison(lambda xp, x, y: x != y, ends.unequal, "!=", "ne"),
-    )
+    EQ = "eq", replace(_comparison(lambda xp, x, y: x == y, ends.equal, "==", "eq"), takes=STORED)
+    NE = "ne", replace(_comparison(lambda xp, x, y: x != y, ends.unequal, "!=", "ne"), takes=STORED)
     LT = "lt", _comparison(lambda xp, x, y: x < y, ends.below, "<", "gt")
     LE = "le", _comparison(lambda xp, x, y: x <= y, ends.below, "<=", "ge")
     GT = "gt", _comparison(lambda xp, x, y: x > y, ends.difference, ">", "lt")
@@ -313,7 +321,7 @@ class OpKind(StrEnum):
 
     # Of three operands -----------------------------------------------------------------------------------------------
 
-    WHERE = "where", OpRow(OpClass.SELECTION, 3, ANY_TYPE, lambda xp, mask, x, y: xp.where(mask, x, y), rounds=False)
+    WHERE = "where", OpRow(OpClass.SELECTION, 3, STORED, lambda xp, mask, x, y: xp.where(mask, x, y), rounds=False)
     FMA = (
         "fma",
         OpRow(OpClass.TERNARY, 3, FLOATS, lambda xp, x, y, z: x * y + z, ends.fused, torch=""),
@@ -321,12 +329,12 @@ class OpKind(StrEnum):
 
     # Views: index maps, which `compiler.ir.views` has ----------------------------------------------------------------
 
-    BROADCAST_TO = "broadcast_to", OpRow(OpClass.VIEW, takes=ANY_TYPE, rounds=False)
-    PERMUTE = "permute", OpRow(OpClass.VIEW, takes=ANY_TYPE, rounds=False)
-    RESHAPE = "reshape", OpRow(OpClass.VIEW, takes=ANY_TYPE, rounds=False)
-    SLICE = "slice", OpRow(OpClass.VIEW, takes=ANY_TYPE, rounds=False)
-    VIEW = "view", OpRow(OpClass.VIEW, takes=ANY_TYPE, rounds=False)
-    CAT = "cat", OpRow(OpClass.JOIN, None, ANY_TYPE, rounds=False)
+    BROADCAST_TO = "broadcast_to", OpRow(OpClass.VIEW, takes=STORED, rounds=False)
+    PERMUTE = "permute", OpRow(OpClass.VIEW, takes=STORED, rounds=False)
+    RESHAPE = "reshape", OpRow(OpClass.VIEW, takes=STORED, rounds=False)
+    SLICE = "slice", OpRow(OpClass.VIEW, takes=STORED, rounds=False)
+    VIEW = "view", OpRow(OpClass.VIEW, takes=STORED, rounds=False)
+    CAT = "cat", OpRow(OpClass.JOIN, None, STORED, rounds=False)
     IOTA = "iota", OpRow(OpClass.SOURCE, 0)
 
     # Folds -----------------------------------------------------------------------------------------------------------

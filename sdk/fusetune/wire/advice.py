@@ -135,7 +135,11 @@ _SAME_DTYPES: dict[str, str] = {
     "f16": "half float16 fp16",
     "f32": "float float32 fp32 single",
     "f64": "double float64 fp64",
+    "f8e4m3": "fp8 float8 f8 e4m3 e4m3fn float8_e4m3 float8_e4m3fn",
+    "f8e5m2": "e5m2 float8_e5m2",
     "i8": "int8 char",
+    "i16": "int16 short",
+    "u8": "uint8 byte",
     "i32": "int int32",
     "i64": "int64 long",
     "bool": "boolean bool_ i1 pred",
@@ -143,10 +147,10 @@ _SAME_DTYPES: dict[str, str] = {
 
 _NO_DTYPES: dict[str, str] = {
     "complex64 complex128 cfloat cdouble": "Pass real and imaginary parts as two tensors.",
-    "int16 short i16": "Cast to i32 before, which holds all of it.",
-    "uint8 u8 byte uint16 u16": "Cast to i32 before, which holds all of it: there are no unsigned types.",
-    "uint32 u32 uint64 u64 ulong uint": "Cast to i64 before: there are no unsigned types.",
-    "fp8 float8 f8 f8e4m3 f8e5m2 e4m3 e5m2 float8_e4m3fn float8_e5m2": "Cast to bf16 or f16 before.",
+    "uint16 u16": "Cast to i32 before, which holds all of it: u8 is the one unsigned type.",
+    "uint32 u32 uint64 u64 ulong uint": "Cast to i64 before: u8 is the one unsigned type.",
+    "float8_e4m3fnuz float8_e5m2fnuz e4m3fnuz e5m2fnuz": "Cast to f8e4m3 or f8e5m2 before: no NVIDIA GPU has others.",
+    "float8_e8m0fnu e8m0 float4_e2m1fn_x2 e2m1 fp4": "Pass the bytes as u8.",
     "tf32": "Write f32.",
 }
 

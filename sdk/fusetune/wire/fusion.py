@@ -17,7 +17,9 @@ from fusetune.wire.artifact import Wire
 
 FORMAT = "fusetune.fusion/1"
 
-DTypeName = Literal["f64", "f32", "f16", "bf16", "i8", "i32", "i64", "bool"]
+DTypeName = Literal[
+    "f64", "f32", "f16", "bf16", "f8e4m3", "f8e5m2", "i64", "i32", "i16", "i8", "u8", "bool"
+]  # fmt: skip
 UnaryName = Literal[
     "neg", "abs", "exp", "log", "tanh", "sigmoid", "relu", "gelu", "silu", "sqrt", "rsqrt", "reciprocal", "square"
 ]
@@ -33,6 +35,9 @@ FLOAT_ONLY = frozenset(
 
 TAKES_BOOL = frozenset({"maximum", "minimum", "amax", "amin"})
 """Arithmetic that keeps its meaning on bool (or, and, any, all); the rest asks for a cast first."""
+
+TAKES_FP8 = frozenset({"eq", "ne"})
+"""Arithmetic and comparisons of 8-bit floats, as torch has them on CUDA; the rest asks for a cast first."""
 
 TYPED_FOLDS = frozenset({"sum", "prod"})
 """Folds whose result may be given a dtype."""

@@ -9,6 +9,7 @@ from fusetune.wire.extent import Extent, product
 from fusetune.wire.fusion import (
     FLOAT_ONLY,
     TAKES_BOOL,
+    TAKES_FP8,
     TYPED_FOLDS,
     Arg,
     BroadcastTo,
@@ -32,9 +33,21 @@ from fusetune.wire.fusion import (
 from fusetune.wire.fusion import Binary as BinaryOp
 from fusetune.wire.problems import Problem
 
-FLOATS: frozenset[str] = frozenset({"f64", "f32", "f16", "bf16"})
-INTEGER_BITS = {"i8": 8, "i32": 32, "i64": 64}
-ITEM_BYTES = {"f64": 8, "f32": 4, "f16": 2, "bf16": 2, "i8": 1, "i32": 4, "i64": 8, "bool": 1}
+FP8: frozenset[str] = frozenset({"f8e4m3", "f8e5m2"})
+"""Floats without arithmetic."""
+
+FLOATS: frozenset[str] = FP8 | {"f64", "f32", "f16", "bf16"}
+INTEGER_RANGE = {
+    "i8": (-(2**7), 2**7 - 1),
+    "u8": (0, 2**8 - 1),
+    "i16": (-(2**15), 2**15 - 1),
+    "i32": (-(2**31), 2**31 - 1),
+    "i64": (-(2**63), 2**63 - 1),
+}
+ITEM_BYTES = {
+    "f64": 8, "f32": 4, "f16": 2, "bf16": 2, "f8e4m3": 1, "f8e5m2": 1,
+    "i64": 8, "i32": 4, "i16": 2, "i8": 1, "u8": 1, "bool": 1,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +103,7 @@ def result_type(op: Op, operands: tuple[OperandType, ...], check: OpCheck) -> Te
             return None if same is None else _arithmetic_dtype(op.op, same, check)
         case Compare():
             same = _same_type(operands, 0, check)
-            return None if same is None else TensorType(same.shape, "bool")
+            return None if same is None or _lacks(op.op, same, check) else TensorType(same.shape, "bool")
         case Where():
             return _where(operands, check)
         case BroadcastTo():
@@ -181,7 +194,7 @@ def _number_fits(number: Number, dtype: DTypeName, position: int, check: OpCheck
     if isinstance(number, float) and not number.is_integer():
         check.fault(at, number, f"an integer, as the other operand is {dtype}", fix)
         return False
-    low, high = (0, 1) if dtype == "bool" else (-(1 << INTEGER_BITS[dtype] - 1), (1 << INTEGER_BITS[dtype] - 1) - 1)
+    low, high = (0, 1) if dtype == "bool" else INTEGER_RANGE[dtype]
     if not low <= number <= high:
         check.fault(at, number, f"{low} to {high}, as the other operand is {dtype}", fix)
         return False
@@ -199,6 +212,8 @@ def _float_fits(number: Number, dtype: DTypeName, position: int, check: OpCheck)
 
 def _arithmetic_dtype(name: str, operand: TensorType, check: OpCheck) -> TensorType | None:
     """Arithmetic keeps the dtype, where it has a meaning."""
+    if _lacks(name, operand, check):
+        return None
     if name in FLOAT_ONLY and operand.dtype not in FLOATS:
         check.fault("in[0]", operand, f"a float dtype for {name}", "Cast it to f32 first.")
         return None
@@ -206,6 +221,14 @@ def _arithmetic_dtype(name: str, operand: TensorType, check: OpCheck) -> TensorT
         check.fault("in[0]", operand, f"a number dtype for {name}", "Cast it to i32 first.")
         return None
     return operand
+
+
+def _lacks(name: str, operand: TensorType, check: OpCheck) -> bool:
+    """Whether 8-bit floats lack the operator, which is a fault."""
+    if operand.dtype not in FP8 or name in TAKES_FP8:
+        return False
+    check.fault("in[0]", operand, f"a dtype with arithmetic for {name}", "Cast it to f32 first, and the result back.")
+    return True
 
 
 def _where(operands: tuple[OperandType, ...], check: OpCheck) -> TensorType | None:
@@ -333,8 +356,9 @@ def _cat(op: Cat, operands: tuple[TensorType, ...], check: OpCheck) -> TensorTyp
 
 
 def _iota(op: Iota, check: OpCheck) -> TensorType | None:
-    if op.dtype == "bool":
-        check.fault("dtype", "bool", "a number dtype", "Make an i32 and compare it.")
+    if op.dtype == "bool" or op.dtype in FP8:
+        fix = "Make an i32 and compare it." if op.dtype == "bool" else "Make an f32 and cast it."
+        check.fault("dtype", op.dtype, "a number dtype" if op.dtype == "bool" else "a dtype with arithmetic", fix)
         return None
     if dim_in(op.dim, len(op.shape), "dim", check) is None:
         return None
@@ -386,6 +410,8 @@ def _without(dims: tuple[int, ...], keepdim: bool, source: TensorType, dtype: DT
 
 
 def _arg(op: Arg, source: TensorType, check: OpCheck) -> TensorType | None:
+    if _lacks(op.op, source, check):
+        return None
     if source.dtype == "bool":
         check.fault("in[0]", source, f"a number dtype for {op.op}", "Cast it to i8 first.")
         return None
@@ -407,6 +433,8 @@ def _matmul(op: Matmul, left: TensorType, right: TensorType, check: OpCheck) -> 
         return None
     if left.dtype == "bool":
         check.fault("in[0]", left, "a number dtype for matmul", "Cast it first.")
+        return None
+    if _lacks("matmul", left, check):
         return None
     expected = f"{left.dtype} ({', '.join(map(str, (*left.shape[:-2], left.shape[-1], 'n')))}), to go with {left}"
     if right.rank != left.rank or right.shape[:-1] != (*left.shape[:-2], left.shape[-1]):

@@ -14,11 +14,6 @@ from compiler.ir.fusion import Fusion, Literal, Op
 from compiler.ir.ops import COMPARE, MOVES, OpKind
 from search.proof.verify.arrays import Array, Arrays
 
-_RANGES = {
-    DType.I8: (-(2**7), 2**7 - 1),
-    DType.I32: (-(2**31), 2**31 - 1),
-    DType.I64: (-(2**63), 2**63 - 1),
-}
 _ORDINARY = 100
 _SPANS = {
     "tiny": (-1, 1),
@@ -65,17 +60,20 @@ def lone_elements(elems: int, length: int, seed: int, arrays: Arrays) -> Array:
 
 def moved_integers(dtype: DType, elems: int, seed: int, arrays: Arrays) -> Array:
     """Any bits: for fusions that only move them."""
-    return arrays.integers(*_RANGES[dtype], elems, seed)
+    return arrays.integers(*dtype.integer_range, elems, seed)
 
 
 def integers(fusion: Fusion, name: str, set_name: str, seed: int, elems: int, arrays: Arrays, length: int = 1) -> Array:
     """64-bit integers that the input's dtype holds. `length`: of the longest reduction.
 
     random: up to 100 either side of zero, or indices; large: any; inf_nan: the ends of the range among random ones.
+    Unsigned ones are as far apart, from zero up.
     """
-    lowest, highest = _RANGES[fusion.value(name).dtype]
+    lowest, highest = fusion.value(name).dtype.integer_range
     found = compared(fusion, name)
     low, high = _SPANS.get(set_name, (-_ORDINARY, _ORDINARY))
+    if low < lowest:
+        low, high = lowest, high - low
     if found.extent:
         low, high = 0, min(found.extent - 1, highest)
     elif set_name == "large":

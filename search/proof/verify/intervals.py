@@ -28,7 +28,6 @@ from search.proof.verify.functions import error_of, sum_error, widen
 from search.proof.verify.products import Factors, ends_of_product, factors, merged
 from search.proof.verify.relations import Relation, holds
 
-_BITS = {DType.I8: 8, DType.I32: 32, DType.I64: 64}
 _EXACT_SUM = 2.0**22
 _EXACT_INTEGER = 2.0**53
 
@@ -130,11 +129,14 @@ class Intervals:
         if target.is_float:
             return self._cast_to_float(x, value, source, target)
         if source.is_float:
-            low, high = self.ends(x)
-            limit = 2.0 ** (_BITS[target] - 1)
-            # trunc(x) is in range above -limit - 1; in f64 that is told from -limit up to 53 bits.
-            low, high = xp.trunc(low), xp.trunc(high)
-            return self._in_range(value, low, high, (low >= -limit) & (high < limit))
+            # trunc(x) is in range above the least integer less one; in f64 that is told up to 53 bits.
+            low, high = (xp.trunc(end) for end in self.ends(x))
+            inside = _is_in_range(low, high, target)
+            if target is DType.U8:  # out of range the low bits, of what is known
+                wraps = (low == high) & _is_in_range(low, high, DType.I64)
+                low, high = (xp.where(wraps, self._wide(value), end) for end in (low, high))
+                inside = inside | wraps
+            return self._in_range(value, low, high, inside)
         if x.is_known:
             return Bounded(value)
         low, high = (self._wide(end) for end in self.ends(x))  # sums of bools would be bools
@@ -386,8 +388,8 @@ class Intervals:
 
     def _unwrapped(self, value: Array, low: Array, high: Array, dtype: DType) -> Bounded:
         """Ends of integers: near those of its range an error may become one of the whole range."""
-        limit = min(2.0 ** (_BITS[dtype] - 1), _EXACT_INTEGER)
-        return self._in_range(value, low, high, (low >= -limit) & (high < limit))
+        exact = (low >= -_EXACT_INTEGER) & (high < _EXACT_INTEGER)
+        return self._in_range(value, low, high, _is_in_range(low, high, dtype) & exact)
 
     def _in_range(self, value: Array, low: Array, high: Array, inside: Array) -> Bounded:
         xp = self.xp
@@ -418,3 +420,9 @@ class Intervals:
         for flag in flags[1:]:
             found = None if found is None or flag is None else found & flag
         return found
+
+
+def _is_in_range(low: Array, high: Array, dtype: DType) -> Array:
+    """Where an integer type holds all between these ends."""
+    least, greatest = dtype.integer_range
+    return (low >= float(least)) & (high < float(greatest + 1))

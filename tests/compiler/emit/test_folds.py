@@ -27,10 +27,13 @@ from search.proof.verify.arrays import NumpyArrays
 Array = npt.NDArray[Any]
 TX, STEP = Var("tx", 32), Var("k0", 4)
 LANES, EACH = 32, 4
-DTYPES = (DType.F64, DType.F32, DType.F16, DType.BF16, DType.I8, DType.I32, DType.I64, DType.BOOL)
+INTEGERS = {
+    DType.I8: np.int8, DType.U8: np.uint8, DType.I16: np.int16, DType.I32: np.int32, DType.I64: np.int64,
+}  # fmt: skip
+DTYPES = (DType.F64, DType.F32, DType.F16, DType.BF16, *INTEGERS, DType.BOOL)
 HALVES = (DType.F16, DType.BF16)
 FOLDS = [
-    *((OpKind.SUM, d) for d in (DType.F64, DType.F32, DType.I8, DType.I32, DType.I64)),
+    *((OpKind.SUM, d) for d in (DType.F64, DType.F32, *INTEGERS)),
     *((OpKind.PROD, d) for d in (DType.F64, DType.F32, DType.I64)),
     *((kind, d) for kind in (OpKind.AMAX, OpKind.AMIN) for d in DTYPES),
 ]
@@ -145,10 +148,10 @@ def values(dtype: DType, which: str) -> Array:
     if dtype is DType.BOOL:
         return (rng.random(count) < {"plain": 0.5, "first": 0.0, "last": 1.0}.get(which, 0.1)).astype(np.uint8)
     if not dtype.is_float:
-        wide: np.dtype[Any] = np.dtype(f"i{dtype.nbytes}")
-        ends = np.iinfo(wide)
-        low, high = (-9, 9) if which == "plain" else (ends.min, ends.max)  # the others wrap
-        return rng.integers(low, high, count, dtype=wide, endpoint=True)
+        low, high = dtype.integer_range
+        if which == "plain":  # the others wrap
+            low, high = max(low, -9), 9
+        return rng.integers(low, high, count, dtype=INTEGERS[dtype], endpoint=True)
     x = rng.integers(-9, 10, count).astype(np.float64)
     special = {"plain": [], "first": [-np.inf], "last": [np.inf], "both": [np.inf, -np.inf], "nan": [np.nan, np.inf]}
     for at, value in zip((77, 5), special[which], strict=False):
@@ -198,7 +201,7 @@ def numbers(raw: npt.NDArray[np.uint8], dtype: DType) -> Array:
         case DType.BOOL:
             return raw
         case _:
-            return raw.view({DType.I8: np.int8, DType.I32: np.int32, DType.I64: np.int64}[dtype])
+            return raw.view(INTEGERS[dtype])
 
 
 @pytest.mark.parametrize("which", ["plain", "first", "last", "both", "nan"])

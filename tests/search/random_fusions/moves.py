@@ -26,7 +26,7 @@ def number(g: Grower, x: Known) -> float:
     if x.dtype == "bool":
         return g.random.randint(0, 1)
     if not x.is_float:
-        return g.random.randint(-10, 10)
+        return g.random.randint(0 if x.dtype == "u8" else -10, 10)
     return g.random.choice((0.5, 1.5, -0.75, 2, -3, 0.125, 1, 4.25))
 
 
@@ -67,7 +67,11 @@ def new_operand(g: Grower, shape: tuple[int, ...]) -> Known:
 
 def random_dtype(g: Grower) -> str:
     return g.random.choice(
-        ("f32",) * 6 + ("bf16",) * 4 + ("f16",) * 3 + ("f64",) * 3 + ("i32", "i32", "i64", "i8", "i8", "bool")
+        ("f32",) * 6
+        + ("bf16",) * 4
+        + ("f16",) * 3
+        + ("f64",) * 3
+        + ("i32", "i32", "i64", "i16", "i8", "i8", "u8", "u8", "f8e4m3", "f8e4m3", "f8e5m2", "bool")
     )
 
 
@@ -100,6 +104,7 @@ def unary(g: Grower, x: Known) -> Known:
 
 def binary(g: Grower, x: Known) -> Known:
     name = g.random.choice(BINARY)
+    x = g.computable(x)
     if x.dtype == "bool":
         name = g.random.choice(("maximum", "minimum"))
     elif not x.is_float and name == "div":
