@@ -146,9 +146,9 @@ def _pieces_of(kernel: Kernel) -> set[str]:
             case Index():
                 used.add("convert")
             case Fill() | Shuffle():
-                used |= pieces_for_folds(s.dtype)
+                used |= pieces_for_folds(s.kind, s.dtype)
             case Accumulate() | AccumulateRun():
-                used |= pieces_for_folds(s.target.dtype)
+                used |= pieces_for_folds(s.kind, s.target.dtype)
             case Opaque():
                 used.add("opaque")
             case RemoteStore() | ClusterArrive() | ClusterWait():

@@ -24,7 +24,7 @@ from functools import lru_cache
 
 from compiler.dtypes import FP8, DType
 from compiler.ir.fusion import Fusion, Literal, Op, Operand, Scalar, Value, dense_strides
-from compiler.ir.ops import COMPARE, FOLDS, PRODUCTS, SUMS, MathGrade, OpKind
+from compiler.ir.ops import COMPARE, FOLDS, PRODUCTS, ROUNDING_FOLDS, SUMS, MathGrade, OpKind
 
 GRADES = tuple(MathGrade)
 """The more exact ones first."""
@@ -167,10 +167,10 @@ def _limited(fusion: Fusion, ops: tuple[Op, ...]) -> tuple[Op, ...]:
 
 
 def _decides(reader: Op, dtypes: Mapping[str, DType], decides: Mapping[str, bool]) -> bool:
-    """True if something decides by what the reader reads. A sum of floats has an error of its own, which ends it."""
+    """True if something decides by what the reader reads. A sum or product of floats ends it by its own error."""
     if reader.kind in COMPARE or (reader.kind is OpKind.CAST and not dtypes[reader.output].is_float):
         return True
-    return reader.kind not in SUMS and decides[reader.output]
+    return reader.kind not in ROUNDING_FOLDS and decides[reader.output]
 
 
 def _narrows(reader: Op, dtypes: Mapping[str, DType], is_narrow: Mapping[str, bool]) -> bool:

@@ -12,7 +12,7 @@ from compiler.ir.domain import ScheduledFusion
 from compiler.ir.expr import Expr, Var, var
 from compiler.ir.fusion import Fusion, Literal, Number, Op, Operand, dense_strides
 from compiler.ir.iter_domain import IterDomain, IterKind, MemoryType, ParallelType
-from compiler.ir.ops import CHOICES, EXTREMES, FOLDS, POINTWISE, VIEWS, MathGrade, OpKind
+from compiler.ir.ops import CHOICES, EXTREMES, FOLDS, POINTWISE, ROUNDING_FOLDS, VIEWS, MathGrade, OpKind
 from compiler.ir.tensor import TensorOp, TensorView
 from compiler.ir.views import (
     View,
@@ -319,10 +319,9 @@ class StartBuild:
         """The reduction itself, in its accumulator's dtype."""
         dtype = self.tensors[operand].dtype
         kind = OpKind.SUM if op.kind is OpKind.MEAN else op.kind
-        if kind is OpKind.SUM:
-            dtype = accumulator(dtype)
+        dtype = accumulator(kind, dtype)
         name = f"{op.output}_{kind}"
-        if kind is OpKind.SUM and dtype.is_float and name in self.tensors:
+        if kind in ROUNDING_FOLDS and dtype.is_float and name in self.tensors:
             # Two sums of the same terms may differ in their last bits, and who reads both would see it.
             raise Unsupported(
                 f"operator {op.kind} ({op.output}), which two views of its result would have folded twice",

@@ -152,7 +152,15 @@ def _reduction(op: Op, keepdim: bool) -> _Step:
 
     if op.kind is OpKind.SUM:  # torch would widen integers
         return lambda x: torch.sum(x, op.dims, keepdim=keepdim, dtype=x.dtype)
+    if op.kind is OpKind.PROD:  # of one dimension at a time
+        return lambda x: _product(x, op.dims, keepdim)
     return partial(getattr(torch, op.kind), dim=op.dims, keepdim=keepdim)
+
+
+def _product(x: Array, dims: tuple[int, ...], keepdim: bool) -> Array:
+    for dim in sorted(dims, reverse=True):
+        x = x.prod(dim, keepdim=keepdim, dtype=x.dtype)
+    return x
 
 
 def _dense_and_apart(outputs: list[Array], inputs: Sequence[Array]) -> tuple[Array, ...]:

@@ -23,6 +23,7 @@ __all__ = [
     "POINTWISE",
     "PRODUCTS",
     "REDUCTIONS",
+    "ROUNDING_FOLDS",
     "STORED",
     "SUMS",
     "UNARY",
@@ -81,7 +82,10 @@ REDUCTIONS = FOLDS - {OpKind.MEAN}
 SUMS = frozenset({OpKind.SUM, OpKind.MEAN})
 """Folds that add."""
 
-EXTREMES = FOLDS - SUMS
+ROUNDING_FOLDS = SUMS | {OpKind.PROD}
+"""Folds of floats whose last bits depend on the order: each is folded once, and read by all."""
+
+EXTREMES = FOLDS - ROUNDING_FOLDS
 """The greatest or the least of what is folded."""
 
 PRODUCTS = frozenset({OpKind.MUL, OpKind.SQUARE})

@@ -8,8 +8,10 @@ from collections.abc import Iterable, Mapping
 _SAME_OPS: dict[str, str] = {
     "abs": "absolute fabs",
     "add": "plus",
+    "all": "reduce_and reduce_all",
     "amax": "reduce_max max_reduce",
     "amin": "reduce_min min_reduce",
+    "any": "reduce_or reduce_any",
     "broadcast_to": "broadcast expand broadcast_in_dim expand_as",
     "cast": "convert convert_element_type to astype type type_as",
     "cat": "concat concatenate hstack vstack",
@@ -28,6 +30,7 @@ _SAME_OPS: dict[str, str] = {
     "ne": "not_equal",
     "neg": "negative negate minus",
     "permute": "transpose swapaxes moveaxis t",
+    "prod": "product reduce_prod",
     "reciprocal": "rcp recip inv",
     "reshape": "view flatten squeeze unsqueeze expand_dims",
     "sigmoid": "logistic expit",
@@ -44,10 +47,6 @@ _SAME_OPS: dict[str, str] = {
 """Operators of ours, and what else they are called."""
 
 _RECIPES: dict[str, str] = {
-    "all": "Write amin(x, dims) of a bool tensor.",
-    "any": "Write amax(x, dims) of a bool tensor.",
-    "argmax": "Write amin(where(eq(x, broadcast_to(amax(x, dims))), iota(shape, dim), size), dims).",
-    "argmin": "Write amin(where(eq(x, broadcast_to(amin(x, dims))), iota(shape, dim), size), dims).",
     "clamp": "Write minimum(maximum(x, low), high).",
     "elu": "Write where(gt(x, 0), x, mul(sub(exp(x), 1), alpha)).",
     "erf": "Write tanh(mul(x, add(mul(square(x), 0.1009), 1.1284))), within 0.0005 of it; gelu is the tanh form.",
@@ -82,7 +81,6 @@ _RECIPES: dict[str, str] = {
         "add(mul(iota(shape, dim, dtype), 0), value)."
     ),
     "pow": "Write square(x), or mul(x, x) as often as it takes; of positive x also exp(mul(log(x), exponent)).",
-    "prod": "Write exp(sum(log(x), dims)) of positive x.",
     "relu6": "Write minimum(relu(x), 6).",
     "repeat": "Write broadcast_to(x) with a dimension more, then reshape(...).",
     "rms_norm": (

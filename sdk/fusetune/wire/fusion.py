@@ -26,7 +26,9 @@ UnaryName = Literal[
 ScalarName = Literal["f64", "i64"]
 BinaryName = Literal["add", "sub", "mul", "div", "maximum", "minimum"]
 CompareName = Literal["eq", "ne", "lt", "le", "gt", "ge"]
-ReduceName = Literal["sum", "mean", "amax", "amin"]
+ReduceName = Literal["sum", "prod", "mean", "amax", "amin"]
+TruthName = Literal["any", "all"]
+ArgName = Literal["argmax", "argmin"]
 FLOAT_ONLY = frozenset(
     {"exp", "log", "tanh", "sigmoid", "gelu", "silu", "sqrt", "rsqrt", "reciprocal", "div", "fma", "mean"}
 )
@@ -37,6 +39,9 @@ TAKES_BOOL = frozenset({"maximum", "minimum", "amax", "amin"})
 
 TAKES_FP8 = frozenset({"eq", "ne"})
 """Arithmetic and comparisons of 8-bit floats, as torch has them on CUDA; the rest asks for a cast first."""
+
+TYPED_FOLDS = frozenset({"sum", "prod"})
+"""Folds whose result may be given a dtype."""
 
 Memory = Literal["register", "tmem", "global"]
 
@@ -271,10 +276,32 @@ class Gather(OpBase):
 
 
 class Reduce(OpBase):
-    """One element from all along `dims`; the dtype is kept, sums accumulate in f32 (f64 for f64, i64 for integers)."""
+    """One element from all along `dims`; the dtype is kept, sums accumulate in f32 (f64 for f64, i64 for integers).
+
+    `dtype`, of sums and products: elements are cast to it first, and the result has it. Without it a product of
+    integers or bools is i64, as torch's is.
+    """
 
     op: ReduceName
     dims: Seq[int]
+    keepdim: bool = False
+    dtype: DTypeName | None = None
+
+
+class Truth(OpBase):
+    """Whether any, or all, elements along `dims` are other than 0; NaN is. The result is bool."""
+
+    op: TruthName
+    dims: Seq[int]
+    keepdim: bool = False
+
+
+class Arg(OpBase):
+    """The index, in i64, of the first of the greatest or least elements along `dim`, or of the first NaN; without
+    `dim`, in row-major order over all elements."""
+
+    op: ArgName
+    dim: int | None = None
     keepdim: bool = False
 
 
@@ -303,6 +330,8 @@ Op = (
     | Take
     | Gather
     | Reduce
+    | Truth
+    | Arg
     | Matmul
 )
 

@@ -10,6 +10,8 @@ from fusetune.wire.fusion import (
     FLOAT_ONLY,
     TAKES_BOOL,
     TAKES_FP8,
+    TYPED_FOLDS,
+    Arg,
     BroadcastTo,
     Cast,
     Cat,
@@ -27,6 +29,7 @@ from fusetune.wire.fusion import (
     ScalarName,
     Slice,
     Take,
+    Truth,
     Unary,
     Where,
 )
@@ -138,6 +141,10 @@ def result_type(op: Op, operands: tuple[OperandType, ...], check: OpCheck) -> Te
             return _gather(op, _tensor(operands[0]), _tensor(operands[1]), check)
         case Reduce():
             return _reduce(op, _tensor(operands[0]), check)
+        case Truth():
+            return _folded(op.op, op.dims, op.keepdim, _tensor(operands[0]), "bool", check)
+        case Arg():
+            return _arg(op, _tensor(operands[0]), check)
         case Matmul():
             return _matmul(op, _tensor(operands[0]), _tensor(operands[1]), check)
         case _:
@@ -427,24 +434,65 @@ def _is_index(index: TensorType, check: OpCheck) -> bool:
 
 
 def _reduce(op: Reduce, source: TensorType, check: OpCheck) -> TensorType | None:
-    if _arithmetic_dtype(op.op, source, check) is None:
+    dtype = op.dtype or fold_dtype(op, source.dtype)
+    if op.dtype is not None and op.op not in TYPED_FOLDS:
+        check.fault("dtype", op.dtype, f"no dtype for {op.op}", "Cast the operand or the result.")
         return None
-    dims = _dims_in(op.dims, source.rank, check)
-    if dims is None:
+    if op.dtype == "bool":
+        check.fault("dtype", "bool", "a number dtype", "any tells whether one element is not 0.")
         return None
-    if not dims:
+    if _arithmetic_dtype(op.op, TensorType(source.shape, dtype), check) is None:
+        return None
+    return _folded(op.op, op.dims, op.keepdim, source, dtype, check)
+
+
+def fold_dtype(op: Reduce, source: DTypeName) -> DTypeName:
+    """The dtype that a fold of `source` has where it says none."""
+    return "i64" if op.op == "prod" and source not in FLOATS else source
+
+
+def _folded(
+    name: str, dims: tuple[int, ...], keepdim: bool, source: TensorType, dtype: DTypeName, check: OpCheck
+) -> TensorType | None:
+    """`source` without the elements along `dims`."""
+    known = _dims_in(dims, source.rank, check)
+    if known is None:
+        return None
+    if not known:
         check.fault("dims", "no dimensions", "at least 1", "Name what to reduce, or remove the op.")
         return None
-    empty = [dim for dim in dims if source.shape[dim].constant == 0]
-    if empty and op.op in ("amax", "amin"):
+    empty = [dim for dim in known if source.shape[dim].constant == 0]
+    if empty and name in ("amax", "amin"):
         check.fault(
-            "dims", f"dimension {empty[0]} of size 0", "a size of 1 or more", f"{op.op} of nothing has no value."
+            "dims", f"dimension {empty[0]} of size 0", "a size of 1 or more", f"{name} of nothing has no value."
         )
         return None
-    if op.keepdim:
-        one = Extent.of(1)
-        return TensorType(tuple(one if i in dims else size for i, size in enumerate(source.shape)), source.dtype)
-    return TensorType(tuple(size for i, size in enumerate(source.shape) if i not in dims), source.dtype)
+    return _without(known, keepdim, source, dtype)
+
+
+def _without(dims: tuple[int, ...], keepdim: bool, source: TensorType, dtype: DTypeName) -> TensorType:
+    one = Extent.of(1)
+    if keepdim:
+        return TensorType(tuple(one if i in dims else size for i, size in enumerate(source.shape)), dtype)
+    return TensorType(tuple(size for i, size in enumerate(source.shape) if i not in dims), dtype)
+
+
+def _arg(op: Arg, source: TensorType, check: OpCheck) -> TensorType | None:
+    if _lacks(op.op, source, check):
+        return None
+    if source.dtype == "bool":
+        check.fault("in[0]", source, f"a number dtype for {op.op}", "Cast it to i8 first.")
+        return None
+    dim = None if op.dim is None else dim_in(op.dim, source.rank, "dim", check)
+    if dim is None and op.dim is not None:
+        return None
+    dims = tuple(range(source.rank)) if dim is None else (dim,)
+    empty = [i for i in dims if source.shape[i].constant == 0]
+    if empty:
+        found, fix = f"dimension {empty[0]} of size 0", f"{op.op} of nothing has no value."
+        check.fault("dim", found, "a size of 1 or more", fix)
+        return None
+    return _without(dims, op.keepdim, source, "i64")
 
 
 def _matmul(op: Matmul, left: TensorType, right: TensorType, check: OpCheck) -> TensorType | None:

@@ -29,6 +29,9 @@ _MOST_PLACES = 2**40
 _FEW_PLACES = ("ties", "zeros")
 """Sets in which the same is read again and again."""
 
+_ODD = ("random", "large", "positive", "negative")
+"""Sets of odd integers, where products are folded."""
+
 _TRUE = {"random": 0.5, "tiny": 0.1, "ties": 0.5, "zeros": 0.0, "inf_nan": 1.0, "near": 0.5}
 """How many bools are true in each set: all of them and none among these."""
 
@@ -83,6 +86,8 @@ def integers(fusion: Fusion, name: str, set_name: str, seed: int, elems: int, ar
         low, high = lowest, highest
     values = arrays.integers(low, high, elems, seed)
     xp = arrays.xp
+    if not found.extent and set_name in _ODD and any(op.kind is OpKind.PROD for op in fusion.ops):
+        values = values | 1  # of even numbers 64 make 0, whatever the others are
     if set_name.startswith("lone") and not found.extent:
         here = lone_elements(elems, length, seed + 600, arrays)
         values = xp.where(here, xp.full_like(values, high if seed // 1000 % 2 else low), values // 4)

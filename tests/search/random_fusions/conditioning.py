@@ -123,7 +123,13 @@ class _Values:
                 [-1 if d == op["dim"] else 1 for d in range(len(op["shape"]))]
             )
             return self._stored(np.broadcast_to(along, op["shape"]), dtype, is_exact=True), dtype
+        if kind in _PLACES:
+            return _PLACES[kind](args[0], axis=op.get("dim"), keepdims=op["keepdim"]), "i64"
+        if kind in _TRUTH:
+            return _TRUTH[kind](args[0] != 0, axis=tuple(op["dims"]), keepdims=op["keepdim"]), "bool"
         if kind in _REDUCE:
+            said = op.get("dtype") or ("i64" if kind == "prod" and dtype not in FLOATS else dtype)
+            args, dtype = [args[0] if said == dtype else self._cast(args[0], said)], said
             wide = args[0].astype(np.int64) if dtype in _WIDENED else args[0]
             made = np.asarray(_REDUCE[kind](wide, axis=tuple(op["dims"]), keepdims=op["keepdim"]))
             return self._stored(made, dtype, is_exact=kind in ("amax", "amin")), dtype
@@ -200,4 +206,12 @@ _VIEWS: dict[str, Callable[[Document, list[Array]], Array]] = {
     "where": lambda op, args: np.where(*args),
 }
 
-_REDUCE: dict[str, Callable[..., Array]] = {"sum": np.sum, "mean": np.mean, "amax": np.max, "amin": np.min}
+_PLACES: dict[str, Callable[..., Array]] = {"argmax": np.argmax, "argmin": np.argmin}
+_TRUTH: dict[str, Callable[..., Array]] = {"any": np.any, "all": np.all}
+_REDUCE: dict[str, Callable[..., Array]] = {
+    "sum": np.sum,
+    "prod": np.prod,
+    "mean": np.mean,
+    "amax": np.max,
+    "amin": np.min,
+}
