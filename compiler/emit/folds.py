@@ -13,6 +13,9 @@ from compiler.lower.kernel_ir import Accumulate, AccumulateRun, Fill, Index, Shu
 from compiler.lower.operands import Less
 
 _FIRST = {
+    (OpKind.PROD, DType.F64): "1.0",
+    (OpKind.PROD, DType.F32): "1.0f",
+    (OpKind.PROD, DType.I64): "1",
     (OpKind.AMAX, DType.F64): "__longlong_as_double(0xfff0000000000000ll)",
     (OpKind.AMAX, DType.F32): "__uint_as_float(0xff800000u)",
     (OpKind.AMAX, DType.F16): "0xfc00u",
@@ -38,7 +41,7 @@ integers the maximum starts at zero."""
 
 
 def fill(s: Fill) -> list[str]:
-    """The value that changes nothing: 0 for a sum, the least for a maximum, the greatest for a minimum."""
+    """What changes nothing: 0 for a sum, 1 for a product, the least for a maximum, the greatest for a minimum."""
     first = _FIRST.get((s.kind, s.dtype), zero(s.dtype))
     return _every(s.elems, lambda element: [f"{s.name}[{element}] = {first};"])
 

@@ -73,8 +73,10 @@ def pieces_for_casts(*dtypes: DType) -> set[str]:
     return {"convert", "fp8"} if FP8.intersection(dtypes) else {"convert"}
 
 
-def pieces_for_folds(dtype: DType) -> set[str]:
+def pieces_for_folds(kind: OpKind, dtype: DType) -> set[str]:
     """The device code that folding in this type may call."""
+    if kind is OpKind.PROD:
+        return {"product"}
     return {"fold", "fold_short"} if dtype in (DType.U8, DType.I16) else {"fold"}
 
 

@@ -10,6 +10,7 @@ from enum import StrEnum
 from math import inf
 from typing import Any
 
+from compiler.dtypes import DType
 from compiler.ir.ops import ends
 from compiler.ir.ops.row import (
     ANY_TYPE,
@@ -56,6 +57,12 @@ _SUMMED = OpRow(
 
 def _comparison(reference: Reference, rule: ends.Ends, symbol: str, mirrored: str) -> OpRow:
     return OpRow(OpClass.COMPARISON, 2, ANY_TYPE, reference, rule, symbol=symbol, mirrored=mirrored)
+
+
+def _product(xp: Any, x: Any, axes: tuple[int, ...]) -> Any:
+    for axis in axes:  # torch folds one at a time
+        x = xp.prod(x, axis=axis, keepdims=True)
+    return x
 
 
 def _gelu(xp: Any, x: Any) -> Any:
@@ -330,9 +337,24 @@ class OpKind(StrEnum):
     CAT = "cat", OpRow(OpClass.JOIN, None, STORED, rounds=False)
     IOTA = "iota", OpRow(OpClass.SOURCE, 0)
 
+    # Reads at places that integers of the second operand choose ------------------------------------------------------
+
+    TAKE = "take", OpRow(OpClass.CHOICE, 2, STORED, rounds=False)
+    GATHER = "gather", OpRow(OpClass.CHOICE, 2, STORED, rounds=False)
+
     # Folds -----------------------------------------------------------------------------------------------------------
 
     SUM = "sum", _SUMMED
+    PROD = (
+        "prod",
+        OpRow(
+            OpClass.FOLD,
+            takes=FLOATS | {DType.I64},
+            reference=_product,
+            begins=1.0,
+            step="mul",
+        ),
+    )
     MEAN = "mean", replace(_SUMMED, takes=FLOATS, approx=_QUOTIENT)
     AMAX = (
         "amax",

@@ -34,9 +34,10 @@ DTYPES = (DType.F64, DType.F32, DType.F16, DType.BF16, *INTEGERS, DType.BOOL)
 HALVES = (DType.F16, DType.BF16)
 FOLDS = [
     *((OpKind.SUM, d) for d in (DType.F64, DType.F32, *INTEGERS)),
+    *((OpKind.PROD, d) for d in (DType.F64, DType.F32, DType.I64)),
     *((kind, d) for kind in (OpKind.AMAX, OpKind.AMIN) for d in DTYPES),
 ]
-"""Sums of halves are in f32, those of bools in i64."""
+"""Sums and products of halves are in f32, sums of bools and products of integers in i64."""
 
 
 def reg(name: str, dtype: DType = DType.F32, at: Expr | int = 0) -> Reg:
@@ -129,6 +130,18 @@ def module() -> Module:
         return parse(pool.submit(source, "sm_90a").result().ptx)
 
 
+def factors(dtype: DType, which: str) -> Array:
+    """Numbers whose product is exact in any order: powers of two, and odd integers, of which none is lost."""
+    rng, count = np.random.default_rng(4), LANES * EACH
+    if not dtype.is_float:
+        return values(dtype, which) | 1
+    x = 2.0 ** rng.integers(-1, 2, count) * rng.choice((-1.0, 1.0), count)
+    special = {"plain": [], "first": [0.0], "last": [-0.0], "both": [np.inf, 0.0], "nan": [np.nan]}
+    for at, value in zip((77, 5), special[which], strict=False):
+        x[at] = value
+    return x
+
+
 def values(dtype: DType, which: str) -> Array:
     """Numbers whose sums are exact in any order, in the arithmetic of their type."""
     rng, count = np.random.default_rng(3), LANES * EACH
@@ -152,6 +165,8 @@ def expected(kind: OpKind, dtype: DType, x: Array) -> Any:
         match kind:
             case OpKind.SUM:
                 return np.add.reduce(x, dtype=x.dtype)
+            case OpKind.PROD:
+                return np.multiply.reduce(x, dtype=x.dtype)
             case OpKind.AMAX:
                 return np.maximum.reduce(x)
             case _:
@@ -193,7 +208,7 @@ def numbers(raw: npt.NDArray[np.uint8], dtype: DType) -> Array:
 @pytest.mark.parametrize("fold", FOLDS, ids=lambda f: f"{f[0].value}-{f[1].value}")
 def test_every_lane_has_the_fold_that_numpy_has(module: Module, fold: tuple[OpKind, DType], which: str) -> None:
     kind, dtype = fold
-    x = values(dtype, which)
+    x = factors(dtype, which) if kind is OpKind.PROD else values(dtype, which)
     inputs = NumpyArrays().bytes_of(stored(x, dtype)).copy()
     outputs = np.zeros(LANES * dtype.nbytes, np.uint8)
     tensors = {

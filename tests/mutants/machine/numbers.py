@@ -128,6 +128,8 @@ def first_of(kind: OpKind, dtype: DType) -> Array:
     """What a fold starts from."""
     if kind is OpKind.SUM:
         return np.zeros((), NUMPY[dtype])
+    if kind is OpKind.PROD:
+        return np.ones((), NUMPY[dtype])
     sign = -1 if kind is OpKind.AMAX else 1
     if dtype.is_float:
         infinite = np.full((), sign * math.inf, np.float64 if dtype is DType.F64 else np.float32)
@@ -144,6 +146,8 @@ def folded(kind: OpKind, a: Array, b: Array, dtype: DType) -> Array:
         if dtype in _HALVES:
             return converted(_ARRAYS.load(a, dtype) + _ARRAYS.load(b, dtype), DType.F32, dtype)
         return np.asarray(a + b, NUMPY[dtype])
+    if kind is OpKind.PROD:
+        return np.asarray(a * b, NUMPY[dtype])
     if dtype is DType.BOOL:
         return a | b if kind is OpKind.AMAX else a & b
     if not dtype.is_float:

@@ -270,12 +270,31 @@ class Grower:
         )
         return self._op("cat", tuple(xs), _mixed(result, tuple(xs)), dim=dim)
 
+    # Reads at places that are data -----------------------------------------------------------------------------------
+
+    def take(self, x: Known, index: Known, dim: int) -> Known:
+        """`x` where `index` says along `dim`, in the place of which it has the dimensions of `index`."""
+        shape = (*x.shape[:dim], *index.shape, *x.shape[dim + 1 :])
+        along = tuple(x.varies[dim] and v for v in index.varies)
+        result = replace(x, shape=shape, varies=(*x.varies[:dim], *along, *x.varies[dim + 1 :]))
+        return self._op("take", (x, index), result, dim=dim)
+
+    def gather(self, x: Known, index: Known, dim: int) -> Known:
+        """`x` at the own position, but along `dim` where `index` says."""
+        varies = tuple(
+            (x.varies[dim] and v) or (d != dim and x.varies[d] and n > 1)
+            for d, (v, n) in enumerate(zip(index.varies, index.shape, strict=True))
+        )
+        return self._op("gather", (x, index), replace(x, shape=index.shape, varies=varies), dim=dim)
+
     # Reductions -----------------------------------------------------------------------------------------------------
 
     def reduce(self, name: str, x: Known, dims: Sequence[int], keepdim: bool) -> Known:
         """Sums of coarse values, of bools and of integers that would not fit are given another form."""
         x = self.computable(x)
         length = prod(x.shape[d] for d in dims)
+        if name == "prod":
+            return self._product(x, dims, keepdim, length)
         if name in ("sum", "mean"):
             if x.is_coarse:
                 name = "amax"
@@ -285,9 +304,7 @@ class Grower:
                 name = "sum" if name == "mean" else name
             if name == "sum":
                 x = self._summable(x, length)
-        shape = tuple(1 if d in dims else n for d, n in enumerate(x.shape) if keepdim or d not in dims)
-        varies = tuple(d not in dims and v for d, v in enumerate(x.varies) if keepdim or d not in dims)
-        result = replace(x, shape=shape, varies=varies)
+        result = _without(x, dims, keepdim)
         if name in ("sum", "mean"):
             times = length if name == "sum" else 1
             result = replace(result, low=x.low * times, high=x.high * times)
@@ -299,6 +316,41 @@ class Grower:
             made = replace(made, low=max(made.low, -root) if made.low < 0 else made.low)
             self.values[-1] = made
         return made
+
+    def counted(self, x: Known, dims: Sequence[int], keepdim: bool) -> Known:
+        """The sum of bools, or of few small integers, in i64."""
+        x = x if x.dtype == "bool" else self.small(x, 100)
+        result = _without(x, dims, keepdim, dtype="i64")
+        times = prod(x.shape[d] for d in dims)
+        result = replace(result, low=x.low * times, high=x.high * times)
+        return self._op("sum", (x,), result, dims=sorted(dims), keepdim=keepdim, dtype="i64")
+
+    def truth(self, name: str, x: Known, dims: Sequence[int], keepdim: bool) -> Known:
+        """Whether any, or all, are other than 0; of exact elements."""
+        assert x.is_exact, "a rounding may turn what is 0"
+        result = replace(_without(x, dims, keepdim, dtype="bool"), low=0, high=1)
+        return self._op(name, (x,), result, dims=sorted(dims), keepdim=keepdim)
+
+    def arg(self, name: str, x: Known, dim: int | None, keepdim: bool) -> Known:
+        """The index of an extreme element; of what is rounded only where nothing reads it but an output."""
+        dims = tuple(range(x.rank)) if dim is None else (dim,)
+        top = prod(x.shape[d] for d in dims) - 1
+        result = replace(_without(x, dims, keepdim, dtype="i64"), low=0, high=top)
+        return self._op(name, (x,), result, keepdim=keepdim, **({} if dim is None else {"dim": dim}))
+
+    def _product(self, x: Known, dims: Sequence[int], keepdim: bool, length: int) -> Known:
+        """Of floats near one, and of integers so small that nothing wraps."""
+        if x.is_coarse:
+            return self.reduce("amax", x, dims, keepdim)
+        if not x.is_float:
+            most = 1 if length > 30 else 2
+            x = self.clamp(x, -most, most)
+            result = replace(_without(x, dims, keepdim, dtype="i64"), low=-(most**length), high=most**length)
+            return self._op("prod", (x,), result, dims=sorted(dims), keepdim=keepdim)
+        most = min(0.5, 4 / length)
+        x = self.binary("add", self.small(x, most), 1.0)
+        result = replace(_without(x, dims, keepdim), low=(1 - most) ** length, high=(1 + most) ** length)
+        return self._op("prod", (x,), self._rounded(result, (x,)), dims=sorted(dims), keepdim=keepdim)
 
     def _summable(self, x: Known, length: int) -> Known:
         if not x.is_float:
@@ -334,6 +386,14 @@ class Grower:
     def _expect_room(self, shape: Shape) -> None:
         if prod(shape) > self.limits.most_elems:
             raise Full
+
+
+def _without(x: Known, dims: Sequence[int], keepdim: bool, dtype: str = "") -> Known:
+    """`x` with what lies along the dimensions folded, in a dtype of its own or that of `x`."""
+    shape = tuple(1 if d in dims else n for d, n in enumerate(x.shape) if keepdim or d not in dims)
+    varies = tuple(d not in dims and v for d, v in enumerate(x.varies) if keepdim or d not in dims)
+    result = replace(x, shape=shape, varies=varies)
+    return replace(result, dtype=dtype, precision=64, is_coarse=False) if dtype else result
 
 
 def _mixed(result: Known, operands: Sequence[Known]) -> Known:
