@@ -83,7 +83,7 @@ def _refused(op: Op, why: str) -> Unsupported:
 
 
 def _held(dtype: DType) -> Range:
-    return (0, 1) if dtype is DType.BOOL else (-(1 << dtype.nbits - 1), (1 << dtype.nbits - 1) - 1)
+    return (0, 1) if dtype is DType.BOOL else dtype.integer_range
 
 
 def _refuse_beyond(op: Op, numbers: list[int | float], low: int, high: int) -> None:

@@ -193,6 +193,7 @@ def test_the_base_of_the_table_is_valid() -> None:
         pytest.param(op("eq", "q", 1000.5), "bool (M, 8)", id="equal-to-a-number"),
         pytest.param(op("ne", "q", "q"), "bool (M, 8)", id="unequal"),
         pytest.param(op("cast", "q", dtype="f8e5m2"), "f8e5m2 (M, 8)", id="cast"),
+        pytest.param(op("gather", "q", "n", dim=1), "f8e4m3 (M, 8)", id="chosen-by-index"),
         pytest.param(op("add", "u", 255), "u8 (M, 8)", id="unsigned-up-to-its-end"),
     ],
 )
