@@ -10,7 +10,9 @@ from enum import StrEnum
 from math import inf
 from typing import Any
 
+from compiler.dtypes import DType
 from compiler.ir.ops import ends
+from compiler.ir.ops.philox import uniform
 from compiler.ir.ops.row import ANY_TYPE, FLOATS, ErrorBound, FunctionCost, MathForm, OpClass, OpRow, Reference, Zero
 
 _ULP = 2.0**-23
@@ -321,6 +323,23 @@ class OpKind(StrEnum):
     VIEW = "view", OpRow(OpClass.VIEW, takes=ANY_TYPE, rounds=False)
     CAT = "cat", OpRow(OpClass.JOIN, None, ANY_TYPE, rounds=False)
     IOTA = "iota", OpRow(OpClass.SOURCE, 0)
+
+    # Of a seed and an offset, and of the number of the element, its reference's third operand -------------------------
+
+    RAND = (
+        "rand",
+        OpRow(
+            OpClass.RANDOM,
+            2,
+            takes=frozenset({DType.I64}),
+            reference=uniform,
+            ends=ends.in_unit,
+            cost=FunctionCost(20, 20, special=0),
+            torch="",
+            is_never_negative=True,
+            rounds=False,
+        ),
+    )
 
     # Folds -----------------------------------------------------------------------------------------------------------
 

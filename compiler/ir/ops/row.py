@@ -37,6 +37,7 @@ class OpClass(StrEnum):
     VIEW = "view"
     JOIN = "join"
     SOURCE = "source"
+    RANDOM = "random"
     FOLD = "fold"
 
 

@@ -249,6 +249,16 @@ class Iota(OpBase):
     dtype: DTypeName
 
 
+class Rand(OpBase):
+    """Numbers of [0, 1) for a seed and an offset, i64 tensors without dimensions: the same for the same three of seed,
+    offset and position, by Philox 4x32-10 (docs/contracts.md, "Random numbers")."""
+
+    arity = 2
+    op: Literal["rand"]
+    shape: Seq[Size]
+    dtype: Literal["f32"] = "f32"
+
+
 class Reduce(OpBase):
     """One element from all along `dims`; the dtype is kept, sums accumulate in f32 (f64 for f64, i64 for integers)."""
 
@@ -279,6 +289,7 @@ Op = (
     | Slice
     | Cat
     | Iota
+    | Rand
     | Reduce
     | Matmul
 )

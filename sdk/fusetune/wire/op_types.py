@@ -20,6 +20,7 @@ from fusetune.wire.fusion import (
     Matmul,
     Op,
     Permute,
+    Rand,
     Reduce,
     Reshape,
     ScalarName,
@@ -114,6 +115,8 @@ def result_type(op: Op, operands: tuple[OperandType, ...], check: OpCheck) -> Te
             return _cat(op, tuple(map(_tensor, operands)), check)
         case Iota():
             return _iota(op, check)
+        case Rand():
+            return _rand(op, tuple(map(_tensor, operands)), check)
         case Reduce():
             return _reduce(op, _tensor(operands[0]), check)
         case Matmul():
@@ -361,6 +364,17 @@ def _iota(op: Iota, check: OpCheck) -> TensorType | None:
     if dim_in(op.dim, len(op.shape), "dim", check) is None:
         return None
     return TensorType(tuple(map(Extent.of, op.shape)), op.dtype)
+
+
+def _rand(op: Rand, operands: tuple[TensorType, ...], check: OpCheck) -> TensorType | None:
+    fits = True
+    for position, operand in enumerate(operands):
+        if operand != TensorType((), "i64"):
+            fits = False
+            expected = f"the {('seed', 'offset')[position]}, an i64 tensor without dimensions"
+            fix = "Pass it in memory of the GPU, where a captured graph may change it."
+            check.fault(f"in[{position}]", operand, expected, fix)
+    return TensorType(tuple(map(Extent.of, op.shape)), op.dtype) if fits else None
 
 
 def _reduce(op: Reduce, source: TensorType, check: OpCheck) -> TensorType | None:
