@@ -15,7 +15,7 @@ from compiler.emit.accesses import CACHE, global_load, global_store, straddling_
 from compiler.emit.address import address
 from compiler.emit.bulk_loads import bulk_load
 from compiler.emit.folds import accumulate, accumulate_run, conditions, fill, index_value, shuffle
-from compiler.emit.functions import pieces_for
+from compiler.emit.functions import pieces_for, pieces_for_casts, pieces_for_folds
 from compiler.emit.gathers import gather, gathers_bytes
 from compiler.emit.pieces import pieces
 from compiler.emit.selects import folded_under
@@ -130,6 +130,8 @@ def _pieces_of(kernel: Kernel) -> set[str]:
         match s:
             case GlobalLoad(straddles=True):
                 used.add("straddle")
+            case GlobalLoad() if s.rows:
+                used |= {"global", "row"}
             case GlobalLoad() | GlobalStore():
                 used.add("global")
             case CopyAsync() | CommitCopies() | WaitCopies():
@@ -142,10 +144,14 @@ def _pieces_of(kernel: Kernel) -> set[str]:
                 used |= {"random", "convert"}
             case Compute():
                 used |= pieces_for({s.target.dtype, *(x.dtype for x in s.operands if not isinstance(x, Literal))})
-            case Convert() | Index():
+            case Convert():
+                used |= pieces_for_casts(s.source.dtype, s.target.dtype)
+            case Index():
                 used.add("convert")
-            case Fill() | Accumulate() | AccumulateRun() | Shuffle():
-                used.add("fold")
+            case Fill() | Shuffle():
+                used |= pieces_for_folds(s.kind, s.dtype)
+            case Accumulate() | AccumulateRun():
+                used |= pieces_for_folds(s.kind, s.target.dtype)
             case Opaque():
                 used.add("opaque")
             case RemoteStore() | ClusterArrive() | ClusterWait():

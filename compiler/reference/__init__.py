@@ -11,10 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from compiler.dtypes import FLOAT_FORMATS, FloatFormat
 from compiler.ir.fusion import Fusion
 from compiler.reference.arithmetic import Arithmetic, Values
 from compiler.reference.boxes import whole
-from compiler.reference.floats import FLOAT_FORMATS, Array, FloatFormat, round_to, rounded
+from compiler.reference.floats import Array, round_to, rounded
+from compiler.reference.fp8 import fp8_bits, fp8_values
 from compiler.reference.scalars import settled
 from compiler.reference.walk import Walk
 
@@ -27,6 +29,8 @@ __all__ = [
     "Walk",
     "evaluate",
     "evaluate_rows",
+    "fp8_bits",
+    "fp8_values",
     "round_to",
     "rounded",
     "settled",

@@ -45,7 +45,8 @@ BindingLike = Binding | Mapping[str, Any] | str | bytes
 
 DTYPE_OF = {
     "float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16",
-    "int8": "i8", "int32": "i32", "int64": "i64", "bool": "bool",
+    "float8_e4m3fn": "f8e4m3", "float8_e5m2": "f8e5m2",
+    "int64": "i64", "int32": "i32", "int16": "i16", "int8": "i8", "uint8": "u8", "bool": "bool",
 }  # fmt: skip
 """torch's names of element types -> the wire's."""
 

@@ -125,8 +125,11 @@ class Tensor:
     def slice(self, dim: int, start: Size, stop: Size) -> Tensor:
         return self.builder.slice(self, dim, start, stop)
 
-    def sum(self, dims: Sequence[int], keepdim: bool = False) -> Tensor:
-        return self.builder.sum(self, dims, keepdim)
+    def sum(self, dims: Sequence[int], keepdim: bool = False, dtype: DTypeName | None = None) -> Tensor:
+        return self.builder.sum(self, dims, keepdim, dtype)
+
+    def prod(self, dims: Sequence[int], keepdim: bool = False, dtype: DTypeName | None = None) -> Tensor:
+        return self.builder.prod(self, dims, keepdim, dtype)
 
     def mean(self, dims: Sequence[int], keepdim: bool = False) -> Tensor:
         return self.builder.mean(self, dims, keepdim)
@@ -136,6 +139,18 @@ class Tensor:
 
     def amin(self, dims: Sequence[int], keepdim: bool = False) -> Tensor:
         return self.builder.amin(self, dims, keepdim)
+
+    def any(self, dims: Sequence[int], keepdim: bool = False) -> Tensor:
+        return self.builder.any(self, dims, keepdim)
+
+    def all(self, dims: Sequence[int], keepdim: bool = False) -> Tensor:
+        return self.builder.all(self, dims, keepdim)
+
+    def argmax(self, dim: int | None = None, keepdim: bool = False) -> Tensor:
+        return self.builder.argmax(self, dim, keepdim)
+
+    def argmin(self, dim: int | None = None, keepdim: bool = False) -> Tensor:
+        return self.builder.argmin(self, dim, keepdim)
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,7 +215,10 @@ class FusionBuilder:
         return self._op("copy", x, **({} if memory is None else {"memory": memory}))
 
     def cast(self, x: Tensor, dtype: DTypeName) -> Tensor:
-        """Values in another dtype, rounded once; float to integer truncates. To bf16 and back loses what bf16 loses."""
+        """Values in another dtype, rounded once; float to integer truncates. To bf16 and back loses what bf16 loses.
+
+        f8e4m3 saturates: infinities become ±448. In f8e5m2 what is too large becomes an infinity.
+        """
         return self._op("cast", x, dtype=dtype)
 
     def neg(self, x: Tensor) -> Tensor:
@@ -331,8 +349,32 @@ class FusionBuilder:
         is_kept = self.ge(self.rand(x.shape, seed, offset), p)
         return self.where(is_kept, x * (1.0 / (1.0 - p) if p < 1 else 0.0), 0.0)
 
-    def sum(self, x: Tensor, dims: Sequence[int], keepdim: bool = False) -> Tensor:
-        return self._op("sum", x, dims=_listed(dims), keepdim=keepdim)
+    def take(self, table: Tensor, index: Tensor, dim: int = 0) -> Tensor:
+        """`table` where the i32 or i64 of `index`, of any rank, choose along `dim`: `table[index]` for dimension 0.
+
+        An index below 0, or past the end, stops the kernel: nothing counts from the end.
+        """
+        return self._op("take", table, index, dim=dim)
+
+    def embedding(self, index: Tensor, table: Tensor) -> Tensor:
+        """The rows of `table` that the index chooses, as `torch.nn.functional.embedding` has its operands: a `take`."""
+        return self.take(table, index)
+
+    def gather(self, x: Tensor, dim: int, index: Tensor) -> Tensor:
+        """The element of `x` at the own position, but along `dim` where `index`, of the same rank, says: torch.gather.
+
+        An index below 0, or past the end, stops the kernel.
+        """
+        return self._op("gather", x, index, dim=dim)
+
+    def sum(self, x: Tensor, dims: Sequence[int], keepdim: bool = False, dtype: DTypeName | None = None) -> Tensor:
+        """Of one dtype unless `dtype` says another, to which elements are cast before: i64 counts what is true."""
+        return self._op("sum", x, dims=_listed(dims), keepdim=keepdim, **_said(dtype))
+
+    def prod(self, x: Tensor, dims: Sequence[int], keepdim: bool = False, dtype: DTypeName | None = None) -> Tensor:
+        """Of one dtype, or i64 of integers and bools, unless `dtype` says another, to which elements are cast before.
+        Halves are multiplied in f32; integers wrap."""
+        return self._op("prod", x, dims=_listed(dims), keepdim=keepdim, **_said(dtype))
 
     def mean(self, x: Tensor, dims: Sequence[int], keepdim: bool = False) -> Tensor:
         return self._op("mean", x, dims=_listed(dims), keepdim=keepdim)
@@ -343,9 +385,26 @@ class FusionBuilder:
     def amin(self, x: Tensor, dims: Sequence[int], keepdim: bool = False) -> Tensor:
         return self._op("amin", x, dims=_listed(dims), keepdim=keepdim)
 
+    def any(self, x: Tensor, dims: Sequence[int], keepdim: bool = False) -> Tensor:
+        """Whether one element is other than 0, as NaN is; a bool."""
+        return self._op("any", x, dims=_listed(dims), keepdim=keepdim)
+
+    def all(self, x: Tensor, dims: Sequence[int], keepdim: bool = False) -> Tensor:
+        """Whether no element is 0; a bool."""
+        return self._op("all", x, dims=_listed(dims), keepdim=keepdim)
+
+    def argmax(self, x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+        """The index of the first greatest element along `dim`, or of the first NaN; without `dim` of all elements, in
+        row-major order. In i64."""
+        return self._op("argmax", x, keepdim=keepdim, **({} if dim is None else {"dim": dim}))
+
+    def argmin(self, x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+        """The index of the first least element, otherwise as `argmax`."""
+        return self._op("argmin", x, keepdim=keepdim, **({} if dim is None else {"dim": dim}))
+
     def matmul(self, x: Tensor, y: Tensor, dtype: DTypeName | None = None) -> Tensor:
         """`(..., m, k)` by `(..., k, n)`; `dtype` is the result's, by default the operands'."""
-        return self._op("matmul", x, y, **({} if dtype is None else {"dtype": dtype}))
+        return self._op("matmul", x, y, **_said(dtype))
 
     def _op(self, op: str, *operands: Tensor | ByValue | Number, **attributes: Any) -> Tensor:
         place = f"ops[{len(self._ops)}]"
@@ -396,6 +455,10 @@ class FusionBuilder:
         ops = [{**op, "in": tuple(names.get(x, x) for x in op["in"]), "out": names[op["out"]]} for op in self._ops]
         outputs = [{"name": names.get(own, own)} for own, _ in self._outputs]
         return {**self._head(), "ops": tuple(ops), "outputs": tuple(outputs)}
+
+
+def _said(dtype: DTypeName | None) -> dict[str, DTypeName]:
+    return {} if dtype is None else {"dtype": dtype}
 
 
 def _listed(sizes: Any) -> Any:

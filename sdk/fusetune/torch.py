@@ -20,9 +20,13 @@ DTYPES = {
     "f32": torch.float32,
     "f16": torch.float16,
     "bf16": torch.bfloat16,
-    "i8": torch.int8,
-    "i32": torch.int32,
+    "f8e4m3": torch.float8_e4m3fn,
+    "f8e5m2": torch.float8_e5m2,
     "i64": torch.int64,
+    "i32": torch.int32,
+    "i16": torch.int16,
+    "i8": torch.int8,
+    "u8": torch.uint8,
     "bool": torch.bool,
 }
 """Wire names of element types -> torch's."""
@@ -61,6 +65,11 @@ class Runner:
             numbers,
         )
         return outputs[0] if len(outputs) == 1 else outputs
+
+    def wait(self) -> None:
+        """Until what was called on the current streams is done. Raises LaunchFailed, IndexOutOfRange."""
+        for index, launcher in self._launchers.items():
+            launcher.wait(torch.cuda.current_stream(index).cuda_stream)
 
     def _launcher(self, device: torch.device) -> Launcher:
         index = device.index

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from compiler.arch import Card
 from compiler.ir.fusion import Fusion, Literal, Op, Operand, Scalar, Value
-from compiler.ir.ops import SUMS
+from compiler.ir.ops import ROUNDING_FOLDS
 from compiler.ir.touched import moved_bytes
 from compiler.schedule.trace import LaunchTrace, ProgramTrace, ScheduleTrace
 from search.cost.roofline import launch_us
@@ -81,18 +81,18 @@ def cut_at(program: Fusion, stores: Sequence[Collection[str]]) -> Cut:
         parts.append(part_of(program, ordered, available))
         available.update(names)
     if len(parts) > 1 and (twice := _folded_twice(program, stores)):
-        raise ValueError(f"sums {twice} are folded by two launches each: store them, or what is made of them.")
+        raise ValueError(f"folds {twice} are folded by two launches each: store them, or what is made of them.")
     return Cut(program, tuple(parts))
 
 
 def _folded_twice(program: Fusion, stores: Sequence[Collection[str]]) -> list[str]:
-    """The sums and means of floats that more than one launch folds."""
+    """The sums, means and products of floats that more than one launch folds."""
     producers = {op.output: op for op in program.ops}
     folds: Counter[str] = Counter()
     available: set[str] = set()
     for names in stores:
         ops = _depth_first(producers, list(names), available)
-        folds.update(op.output for op in ops if op.kind in SUMS and program.value(op.output).dtype.is_float)
+        folds.update(op.output for op in ops if op.kind in ROUNDING_FOLDS and program.value(op.output).dtype.is_float)
         available.update(names)
     return [name for name, count in folds.items() if count > 1]
 

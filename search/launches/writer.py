@@ -7,7 +7,7 @@ from math import prod
 
 from compiler.dtypes import DType
 from compiler.ir.fusion import Fusion, Literal, Op, Operand, Value, dense_strides
-from compiler.ir.ops import SUMS, MathGrade, OpKind
+from compiler.ir.ops import ROUNDING_FOLDS, MathGrade, OpKind
 from search.launches.cut import identified
 
 
@@ -70,11 +70,13 @@ class Writer:
         return name
 
     def parts_of(self, op: Op) -> tuple[OpKind, DType]:
-        """The fold and the type of what a reduction is put together of: a mean of sums, sums of halves in f32."""
+        """The fold and the type of what a reduction is put together of: a mean of sums, sums and products of
+        halves in f32."""
         dtype = self.source.value(op.output).dtype
-        if op.kind not in SUMS:
+        if op.kind not in ROUNDING_FOLDS:
             return op.kind, dtype
-        return OpKind.SUM, DType.F32 if dtype in (DType.F16, DType.BF16) else dtype
+        kind = OpKind.SUM if op.kind is OpKind.MEAN else op.kind
+        return kind, DType.F32 if dtype in (DType.F16, DType.BF16) else dtype
 
     def finish(self, op: Op, name: str) -> None:
         """The result of a reduction of the source from the fold of all its parts."""

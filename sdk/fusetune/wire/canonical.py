@@ -14,9 +14,11 @@ from collections.abc import Mapping
 from fusetune.wire.binding import Binding
 from fusetune.wire.bound import apply_binding
 from fusetune.wire.fusion import (
+    Arg,
     BroadcastTo,
     Cat,
     Fusion,
+    Gather,
     Input,
     Iota,
     Matmul,
@@ -27,10 +29,12 @@ from fusetune.wire.fusion import (
     Reduce,
     Reshape,
     Slice,
+    Take,
+    Truth,
     literal_value,
 )
 from fusetune.wire.infer import checked_types, strides_are_dense
-from fusetune.wire.op_types import FLOATS, TensorType
+from fusetune.wire.op_types import FLOATS, TensorType, fold_dtype
 from fusetune.wire.symbols import substitute, symbols_of
 
 
@@ -140,10 +144,18 @@ def _attributes(op: Op, types: Mapping[str, TensorType]) -> dict[str, object]:
     match op:
         case BroadcastTo() | Permute():
             return {"dims": _from_zero(op.dims, types[op.out].rank)}
-        case Reduce():
-            return {"dims": tuple(sorted(_from_zero(op.dims, _operand_type(op, types).rank)))}
+        case Reduce() | Truth():
+            dims = {"dims": tuple(sorted(_from_zero(op.dims, _operand_type(op, types).rank)))}
+            is_default = isinstance(op, Reduce) and op.dtype == fold_dtype(op, _operand_type(op, types).dtype)
+            return dims | ({"dtype": None} if is_default else {})
+        case Arg():
+            # Of one dimension, all elements are those along it.
+            source = _operand_type(op, types)
+            return {"dim": op.dim % source.rank if op.dim is not None else 0 if source.rank == 1 else None}
         case Slice() | Cat() | Iota():
             return {"dim": op.dim % types[op.out].rank}
+        case Take() | Gather():
+            return {"dim": op.dim % _operand_type(op, types).rank}
         case Reshape():
             sizes = (extent.size for extent in types[op.out].shape)
             return {"shape": tuple(-1 if size is None else size for size in sizes)}
