@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from compiler.dtypes import DType
-from compiler.errors import InvalidFusion
+from compiler.errors import InvalidFusion, Unsupported
 from compiler.ir.fusion import Fusion, Literal, Scalar
+from compiler.ir.index_ranges import index_ranges
 from compiler.ir.ops import OpKind
 from compiler.ir.pinned import pinned
 from compiler.ir.printer import fusion_text
@@ -146,3 +147,12 @@ def test_numbers_take_the_places_of_scalars() -> None:
     (literal,) = (x for x in fusion.ops[0].inputs if isinstance(x, Literal))
     assert literal.value == torch.tensor(0.1, dtype=torch.float32).item()
     assert fusion.scalars == ()
+
+
+def test_an_index_is_not_made_of_a_scalar() -> None:
+    """No input set could know which indices are in range."""
+    f = FusionBuilder()
+    table, rows = f.input("table", (64, 8), "f32"), f.input("rows", (5,), "i64")
+    f.output(f.take(table, rows + f.scalar("first", "i64")), "y")
+    with pytest.raises(Unsupported, match="a scalar, which only a call tells, decides an index"):
+        index_ranges(of(f))
