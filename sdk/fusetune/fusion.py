@@ -337,13 +337,14 @@ class FusionBuilder:
         """
         return self._op("rand", seed, offset, shape=_listed(shape))
 
-    def dropout(self, x: Tensor, p: float, seed: Tensor, offset: Tensor) -> Tensor:
+    def dropout(self, x: Tensor, p: Number, seed: Tensor, offset: Tensor) -> Tensor:
         """`x` over `1 - p` where `rand` is `p` or more, 0 elsewhere: `p` is the share that is dropped.
 
         A backward fusion drops the same of the gradient: `dropout(grad, p, seed, offset)`. Raises InvalidFusion for a
         `p` that is no number from 0 to 1.
         """
-        if isinstance(p, bool) or not isinstance(p, int | float) or not 0 <= p <= 1:
+        share: object = p
+        if not (isinstance(share, int | float) and 0 <= share <= 1):
             fix = "Pass the share of elements that is dropped."
             raise InvalidFusion((Problem(f"ops[{len(self._ops)}]", f"p = {show(p)}", "a number from 0 to 1", fix),))
         is_kept = self.ge(self.rand(x.shape, seed, offset), p)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -22,11 +24,11 @@ POINTS = 6
 SEED, OFFSET = -0x0123456789ABCDEF, (1 << 40) + 5
 
 
-def state() -> list[object]:
+def state() -> list[Any]:
     return [torch.tensor(x, device="cuda") for x in (SEED, OFFSET)]
 
 
-def numbers(count: int, offset: int = OFFSET) -> np.ndarray:
+def numbers(count: int, offset: int = OFFSET) -> Any:
     return uniform(np, np.asarray(SEED), np.asarray(offset), np.arange(count))
 
 
@@ -35,7 +37,8 @@ def test_every_schedule_draws_the_numbers_of_the_formula(shape: tuple[int, int])
     want = numbers(shape[0] * shape[1]).reshape(shape)
     with CompilePool(8) as pool:
         for kernel in kernels(drawn(*shape), pool, POINTS):
-            np.testing.assert_array_equal(kernel(*state()).cpu().numpy(), want)
+            found: Any = kernel(*state())
+            np.testing.assert_array_equal(found.cpu().numpy(), want)
 
 
 def test_forward_and_backward_drop_the_same() -> None:
@@ -55,7 +58,7 @@ def test_a_captured_graph_draws_anew_when_its_offset_moves_on() -> None:
         (kernel,) = kernels(drawn(64, 256), pool, 1)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        y = kernel(seed, offset)
+        y: Any = kernel(seed, offset)
         offset.add_(1)
     for turn in range(3):
         graph.replay()
@@ -67,7 +70,8 @@ def test_numbers_are_uniform() -> None:
     """Sixteen million of them: mean and variance within five standard deviations."""
     with CompilePool(1) as pool:
         (kernel,) = kernels(drawn(4096, 4096), pool, 1)
-    y = kernel(*state()).double()
+    drawn_: Any = kernel(*state())
+    y = drawn_.double()
     assert float(y.min()) >= 0
     assert float(y.max()) < 1
     assert abs(float(y.mean()) - 0.5) < 5 / (12 * y.numel()) ** 0.5

@@ -16,6 +16,7 @@ _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 _WEYL = (0x9E3779B9, 0xBB67AE85)
 _ROUNDS = 10
 _MASK = 0xFFFFFFFF
+_HALF_MASK = (1 << 16) - 1
 
 
 def philox(counter: Words, key: Words) -> Words:
@@ -45,6 +46,6 @@ def _halves(x: Any) -> Words:
 
 def _product(x: Any, multiplier: int) -> tuple[Any, Any]:
     """The high and the low word of the product of two words. By halves: 64 bits without a sign do not fit int64."""
-    low, high = x * (multiplier & 0xFFFF), x * (multiplier >> 16)
-    total = low + ((high & 0xFFFF) << 16)
+    low, high = x * (multiplier & _HALF_MASK), x * (multiplier >> 16)
+    total = low + ((high & _HALF_MASK) << 16)
     return ((high >> 16) + (total >> 32)) & _MASK, total & _MASK

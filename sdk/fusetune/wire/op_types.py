@@ -208,10 +208,13 @@ def _same_type(operands: tuple[OperandType, ...], first: int, check: OpCheck) ->
             fits = False
             check.fault(f"in[{position}]", found, f"dtype {wanted.dtype}", "Cast one of the operands first.")
     for position, operand in enumerate(operands):
-        if position >= first and isinstance(operand, ScalarType):
-            fits &= _scalar_fits(operand, wanted.dtype, position, check)
-        elif position >= first and not isinstance(operand, TensorType):
-            fits &= _number_fits(operand, wanted.dtype, position, check)
+        match operand:
+            case int() | float() if position >= first:
+                fits &= _number_fits(operand, wanted.dtype, position, check)
+            case ScalarType() if position >= first:
+                fits &= _scalar_fits(operand, wanted.dtype, position, check)
+            case _:
+                pass
     return wanted if fits else None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,7 +27,7 @@ COUNT = 1 << 16
 SEEDS = (0, 1, -1, 0x0123456789ABCDEF)
 
 
-def draw(seed: int, offset: int, first: int = 0, count: int = COUNT) -> np.ndarray:
+def draw(seed: int, offset: int, first: int = 0, count: int = COUNT) -> Any:
     return uniform(np, np.asarray(seed, np.int64), np.asarray(offset, np.int64), np.arange(first, first + count))
 
 
@@ -47,8 +48,8 @@ def test_elements_are_the_words_of_their_group(
     if group * 4 >= 1 << 63:
         return  # no tensor has such an element
     seed = key[0] | key[1] << 32
-    signed = [x - (1 << 64) if x >> 63 else x for x in (seed, offset)]
-    assert [float(x) for x in draw(*signed, first=4 * group, count=4)] == [(w >> 8) * 2.0**-24 for w in words]
+    seed, offset = (x - (1 << 64) if x >> 63 else x for x in (seed, offset))
+    assert [float(x) for x in draw(seed, offset, first=4 * group, count=4)] == [(w >> 8) * 2.0**-24 for w in words]
 
 
 def test_torch_arrays_give_the_same_numbers() -> None:
