@@ -80,7 +80,7 @@ class Op:
     dimension dims[i]; for a reduction, the input dimensions that are folded, ascending (they are kept with size 1 where
     the result has the operand's rank); for slice, cat and iota, the one dimension concerned; for take and
     gather, that of the first operand which the second one chooses along. Empty for all others.
-    `start`: of a slice, the first index taken.
+    `start`: of a slice, the first index taken. The operands of a rand have no dimensions, its result has any.
     `grade`: of a function, how exactly it is computed; before that is chosen, the coarsest form it may take
     (`compiler.ir.pinned`).
     `is_term`: a product that a sum folds and nothing else reads: it may go into the accumulator as it is, not rounded.

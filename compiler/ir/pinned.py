@@ -138,8 +138,9 @@ def _sum_of_product(op: Op, product: Op) -> tuple[Op, ...]:
     return *turned, replace(op, kind=OpKind.FMA, inputs=(x, y, z))
 
 
-def _negated(x: str | Literal, name: str) -> tuple[tuple[Op, ...], Operand]:
+def _negated(x: Operand, name: str) -> tuple[tuple[Op, ...], Operand]:
     """An operand with the other sign, and the operator that turns it, if there has to be one."""
+    assert not isinstance(x, Scalar), f"{x}: no operator turns a scalar"
     if isinstance(x, Literal):
         return (), Literal(-x.value)
     return (Op(OpKind.NEG, (x,), name),), name

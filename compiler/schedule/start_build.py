@@ -12,7 +12,7 @@ from compiler.ir.domain import ScheduledFusion
 from compiler.ir.expr import Expr, Var, var
 from compiler.ir.fusion import Fusion, Literal, Number, Op, Operand, dense_strides
 from compiler.ir.iter_domain import IterDomain, IterKind, MemoryType, ParallelType
-from compiler.ir.ops import CHOICES, EXTREMES, FOLDS, POINTWISE, ROUNDING_FOLDS, VIEWS, MathGrade, OpKind
+from compiler.ir.ops import CHOICES, EXTREMES, FOLDS, POINTWISE, RANDOM, ROUNDING_FOLDS, VIEWS, MathGrade, OpKind
 from compiler.ir.tensor import TensorOp, TensorView
 from compiler.ir.views import (
     View,
@@ -152,6 +152,8 @@ class StartBuild:
             return (replace(request, value=op.tensor_inputs[0], view=self.through(op, request.view)),)
         if op.kind is OpKind.CAT:
             return tuple(piece for piece, _ in self.pieces(op, request))
+        if op.kind in RANDOM:
+            return tuple(replace(request, value=x, view=()) for x in op.tensor_inputs)
         if op.kind in POINTWISE or op.kind in (OpKind.COPY, OpKind.IOTA):
             return tuple(replace(request, value=x) for x in op.tensor_inputs)
         raise Unsupported(f"operator {op.kind} ({op.output})", "Leave it to another kernel.")
@@ -290,6 +292,13 @@ class StartBuild:
             return self.joined(op, request, needs)
         if op.kind is OpKind.IOTA:
             return self.iota(request.view[op.dims[0]], request.part, self.dtype(op.output))
+        if op.kind in RANDOM:
+            strides = dense_strides(self.fusion.value(op.output).shape)
+            element = sum((e * stride for e, stride in zip(request.view, strides, strict=True)), Expr())
+            view = self.local((element,), request.part)
+            return self.add(
+                op.kind, tuple(needs), request.part, self.dtype(op.output), view=view, name=self.own_name(request)
+            )
         tensors = iter(needs)
         operands = tuple(x if isinstance(x, Number) else next(tensors) for x in op.inputs)
         dtype, name = self.dtype(op.output), self.own_name(request)

@@ -339,6 +339,8 @@ def _op_document(op: ir.Op, fusion: ir.Fusion) -> dict[str, Any]:
             document |= {"dim": dim, "start": op.start, "stop": op.start + result.shape[dim]}
         case OpKind.CAT | OpKind.TAKE | OpKind.GATHER:
             document["dim"] = op.dims[0]
+        case OpKind.RAND:
+            document |= {"shape": list(result.shape), "dtype": result.dtype.value}
         case OpKind.IOTA:
             document |= {"shape": list(result.shape), "dim": op.dims[0], "dtype": result.dtype.value}
         case kind if kind in FOLDS:

@@ -329,6 +329,27 @@ class FusionBuilder:
         """The position along `dim`."""
         return self._op("iota", shape=_listed(shape), dim=dim, dtype=dtype)
 
+    def rand(self, shape: Sequence[Size], seed: Tensor, offset: Tensor) -> Tensor:
+        """Numbers of [0, 1), f32, by `seed` and `offset`: i64 tensors without dimensions, read when the kernel runs.
+
+        The same seed, offset and position give the same number in any kernel (docs/contracts.md, "Random numbers"), so
+        that every draw has an offset of its own. They are not torch's numbers.
+        """
+        return self._op("rand", seed, offset, shape=_listed(shape))
+
+    def dropout(self, x: Tensor, p: Number, seed: Tensor, offset: Tensor) -> Tensor:
+        """`x` over `1 - p` where `rand` is `p` or more, 0 elsewhere: `p` is the share that is dropped.
+
+        A backward fusion drops the same of the gradient: `dropout(grad, p, seed, offset)`. Raises InvalidFusion for a
+        `p` that is no number from 0 to 1.
+        """
+        share: object = p
+        if not (isinstance(share, int | float) and 0 <= share <= 1):
+            fix = "Pass the share of elements that is dropped."
+            raise InvalidFusion((Problem(f"ops[{len(self._ops)}]", f"p = {show(p)}", "a number from 0 to 1", fix),))
+        is_kept = self.ge(self.rand(x.shape, seed, offset), p)
+        return self.where(is_kept, x * (1.0 / (1.0 - p) if p < 1 else 0.0), 0.0)
+
     def take(self, table: Tensor, index: Tensor, dim: int = 0) -> Tensor:
         """`table` where the i32 or i64 of `index`, of any rank, choose along `dim`: `table[index]` for dimension 0.
 

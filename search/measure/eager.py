@@ -98,6 +98,8 @@ def _step(op: Op, fusion: Fusion) -> _Step:
             return lambda x: x.narrow(dims[0], op.start, shape[dims[0]])
         case OpKind.CAT:
             return lambda *parts: torch.cat(parts, dims[0])
+        case OpKind.RAND:
+            raise Unsupported("operator rand in eager torch", "Torch draws other numbers: time it beside by hand.")
         case OpKind.IOTA:
             return _iota(shape, dims[0], result.dtype)
         case kind if kind in FOLDS:

@@ -12,6 +12,7 @@ from typing import Any
 
 from compiler.dtypes import DType
 from compiler.ir.ops import ends
+from compiler.ir.ops.philox import uniform
 from compiler.ir.ops.row import (
     ANY_TYPE,
     FLOATS,
@@ -336,6 +337,23 @@ class OpKind(StrEnum):
     VIEW = "view", OpRow(OpClass.VIEW, takes=STORED, rounds=False)
     CAT = "cat", OpRow(OpClass.JOIN, None, STORED, rounds=False)
     IOTA = "iota", OpRow(OpClass.SOURCE, 0)
+
+    # Of a seed and an offset, and of the number of the element, its reference's third operand -------------------------
+
+    RAND = (
+        "rand",
+        OpRow(
+            OpClass.RANDOM,
+            2,
+            takes=frozenset({DType.I64}),
+            reference=uniform,
+            ends=ends.in_unit,
+            cost=FunctionCost(20, 20, special=0),
+            torch="",
+            is_never_negative=True,
+            rounds=False,
+        ),
+    )
 
     # Reads at places that integers of the second operand choose ------------------------------------------------------
 

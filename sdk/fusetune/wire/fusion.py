@@ -259,6 +259,16 @@ class Iota(OpBase):
     dtype: DTypeName
 
 
+class Rand(OpBase):
+    """Numbers of [0, 1) for a seed and an offset, i64 tensors without dimensions: the same for the same three of seed,
+    offset and position, by Philox 4x32-10 (docs/contracts.md, "Random numbers")."""
+
+    arity = 2
+    op: Literal["rand"]
+    shape: Seq[Size]
+    dtype: Literal["f32"] = "f32"
+
+
 class Take(OpBase):
     """`in[0]` where the integers of `in[1]` choose along `dim`, whose place the dimensions of `in[1]` take."""
 
@@ -327,6 +337,7 @@ Op = (
     | Slice
     | Cat
     | Iota
+    | Rand
     | Take
     | Gather
     | Reduce

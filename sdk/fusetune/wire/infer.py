@@ -18,6 +18,7 @@ from fusetune.wire.fusion import (
     Iota,
     Operand,
     Output,
+    Rand,
     Reshape,
     Slice,
     literal_value,
@@ -235,7 +236,7 @@ class _Walk:
 def _sizes_of_ops(fusion: Fusion) -> Iterator[tuple[str, Size]]:
     for i, op in enumerate(fusion.ops):
         match op:
-            case BroadcastTo() | Reshape() | Iota():
+            case BroadcastTo() | Reshape() | Iota() | Rand():
                 yield from ((f"ops[{i}].shape[{j}]", size) for j, size in enumerate(op.shape))
             case Slice():
                 yield f"ops[{i}].start", op.start

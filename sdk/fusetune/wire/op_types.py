@@ -24,6 +24,7 @@ from fusetune.wire.fusion import (
     Matmul,
     Op,
     Permute,
+    Rand,
     Reduce,
     Reshape,
     ScalarName,
@@ -135,6 +136,8 @@ def result_type(op: Op, operands: tuple[OperandType, ...], check: OpCheck) -> Te
             return _cat(op, tuple(map(_tensor, operands)), check)
         case Iota():
             return _iota(op, check)
+        case Rand():
+            return _rand(op, tuple(map(_tensor, operands)), check)
         case Take():
             return _take(op, _tensor(operands[0]), _tensor(operands[1]), check)
         case Gather():
@@ -205,10 +208,13 @@ def _same_type(operands: tuple[OperandType, ...], first: int, check: OpCheck) ->
             fits = False
             check.fault(f"in[{position}]", found, f"dtype {wanted.dtype}", "Cast one of the operands first.")
     for position, operand in enumerate(operands):
-        if position >= first and isinstance(operand, ScalarType):
-            fits &= _scalar_fits(operand, wanted.dtype, position, check)
-        elif position >= first and not isinstance(operand, TensorType):
-            fits &= _number_fits(operand, wanted.dtype, position, check)
+        match operand:
+            case int() | float() if position >= first:
+                fits &= _number_fits(operand, wanted.dtype, position, check)
+            case ScalarType() if position >= first:
+                fits &= _scalar_fits(operand, wanted.dtype, position, check)
+            case _:
+                pass
     return wanted if fits else None
 
 
@@ -401,6 +407,17 @@ def _iota(op: Iota, check: OpCheck) -> TensorType | None:
     if dim_in(op.dim, len(op.shape), "dim", check) is None:
         return None
     return TensorType(tuple(map(Extent.of, op.shape)), op.dtype)
+
+
+def _rand(op: Rand, operands: tuple[TensorType, ...], check: OpCheck) -> TensorType | None:
+    fits = True
+    for position, operand in enumerate(operands):
+        if operand != TensorType((), "i64"):
+            fits = False
+            expected = f"the {('seed', 'offset')[position]}, an i64 tensor without dimensions"
+            fix = "Pass it in memory of the GPU, where a captured graph may change it."
+            check.fault(f"in[{position}]", operand, expected, fix)
+    return TensorType(tuple(map(Extent.of, op.shape)), op.dtype) if fits else None
 
 
 def _take(op: Take, table: TensorType, index: TensorType, check: OpCheck) -> TensorType | None:

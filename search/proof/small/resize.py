@@ -97,6 +97,8 @@ def _dim_pairs(op: Op, shape: Sequence[int], result: Sequence[int], place: int) 
             yield from ((d, d if len(result) == len(shape) else place) for place, d in enumerate(kept))
         case OpKind.SLICE | OpKind.CAT:
             yield from ((d, d) for d in range(len(shape)) if d not in op.dims)
+        case OpKind.RAND:
+            pass
         case OpKind.RESHAPE:
             for here, there in _runs(shape, result):
                 if len(here) == len(there) == 1:

@@ -15,8 +15,9 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from compiler.dtypes import DType
 from compiler.ir.fusion import Fusion, Number, Op
-from compiler.ir.ops import FOLDS, VIEWS, OpKind
+from compiler.ir.ops import FOLDS, RANDOM, VIEWS, OpKind
 from compiler.ir.pinned import pinned
 from compiler.reference import Arithmetic
 from search.proof.verify.arrays import NumpyArrays
@@ -107,6 +108,10 @@ class PointWalk(Generic[T]):
                 return self.arithmetic.tensor(at.index[op.dims[0]], value.dtype)
             case OpKind.CAT:
                 return self._cat(op, at)
+            case kind if kind in RANDOM:
+                scalars = [self.value(x, Places((), at.count)) for x in op.tensor_inputs]
+                flat = np.ravel_multi_index(at.index, value.shape) if at.index else np.zeros(at.count, np.int64)
+                return self.arithmetic.pointwise(op, [*scalars, self.arithmetic.tensor(flat, DType.I64)], DType.I64)
             case kind if kind in FOLDS:
                 return self._reduced(op, at)
         operands = [x if isinstance(x, Number) else self.value(x, at) for x in op.inputs]

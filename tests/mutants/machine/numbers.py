@@ -17,7 +17,7 @@ from compiler.dtypes import DType
 from compiler.emit.functions import COMPUTED_IN, function
 from compiler.emit.literals import rounded_to_short
 from compiler.emulate.numeric import approximate, floating
-from compiler.ir.fusion import Literal
+from compiler.ir.fusion import Literal, Number
 from compiler.ir.ops import CARRIES, COMPARE, MathGrade, OpKind
 from compiler.lower.kernel_ir import Compute
 from compiler.lower.operands import Reg
@@ -70,14 +70,14 @@ def _truncated(x: Array, target: DType) -> Array:
     return np.where(inside, kept, np.where(wide < 0, ends.min, ends.max).astype(NUMPY[target]))
 
 
-def computed(s: Compute, operands: Sequence[Array | Literal]) -> Array:
+def computed(s: Compute, operands: Sequence[Array | Number]) -> Array:
     """What a statement computes from the storages of its operands, in the type of its target."""
     target = s.target.dtype
     dtypes = [x.dtype if isinstance(x, Reg) else None for x in s.operands]
 
     def operand(number: int, wanted: DType) -> Array:
         x, dtype = operands[number], dtypes[number]
-        if isinstance(x, Literal) or dtype is None:
+        if isinstance(x, Number) or dtype is None:
             return _literal(s.operands[number], wanted)
         return converted(x, dtype, wanted)
 
@@ -92,7 +92,7 @@ def computed(s: Compute, operands: Sequence[Array | Literal]) -> Array:
     return converted(found, dtype, target)
 
 
-def _literal(x: Reg | Literal, dtype: DType) -> Array:
+def _literal(x: Reg | Number, dtype: DType) -> Array:
     assert isinstance(x, Literal), "an operand that has no type is a literal"
     if dtype in _HALVES:
         return np.asarray(_ARRAYS.store(np.full((), rounded_to_short(float(x.value), dtype), np.float32), dtype))
