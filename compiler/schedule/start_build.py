@@ -10,9 +10,9 @@ from compiler.dtypes import DType
 from compiler.errors import Unsupported
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.expr import Expr, Var, var
-from compiler.ir.fusion import Fusion, Literal, Op, Operand, dense_strides
+from compiler.ir.fusion import Fusion, Literal, Number, Op, Operand, dense_strides
 from compiler.ir.iter_domain import IterDomain, IterKind, MemoryType, ParallelType
-from compiler.ir.ops import CHOICES, EXTREMES, FOLDS, POINTWISE, VIEWS, MathGrade, OpKind
+from compiler.ir.ops import CHOICES, EXTREMES, FOLDS, POINTWISE, ROUNDING_FOLDS, VIEWS, MathGrade, OpKind
 from compiler.ir.tensor import TensorOp, TensorView
 from compiler.ir.views import (
     View,
@@ -291,7 +291,7 @@ class StartBuild:
         if op.kind is OpKind.IOTA:
             return self.iota(request.view[op.dims[0]], request.part, self.dtype(op.output))
         tensors = iter(needs)
-        operands = tuple(x if isinstance(x, Literal) else next(tensors) for x in op.inputs)
+        operands = tuple(x if isinstance(x, Number) else next(tensors) for x in op.inputs)
         dtype, name = self.dtype(op.output), self.own_name(request)
         return self.add(op.kind, operands, request.part, dtype, name=name, grade=op.grade, is_term=op.is_term)
 
@@ -319,10 +319,9 @@ class StartBuild:
         """The reduction itself, in its accumulator's dtype."""
         dtype = self.tensors[operand].dtype
         kind = OpKind.SUM if op.kind is OpKind.MEAN else op.kind
-        if kind is OpKind.SUM:
-            dtype = accumulator(dtype)
+        dtype = accumulator(kind, dtype)
         name = f"{op.output}_{kind}"
-        if kind is OpKind.SUM and dtype.is_float and name in self.tensors:
+        if kind in ROUNDING_FOLDS and dtype.is_float and name in self.tensors:
             # Two sums of the same terms may differ in their last bits, and who reads both would see it.
             raise Unsupported(
                 f"operator {op.kind} ({op.output}), which two views of its result would have folded twice",

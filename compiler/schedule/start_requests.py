@@ -8,6 +8,7 @@ from enum import Enum
 
 from compiler.dtypes import DType
 from compiler.ir.expr import Var
+from compiler.ir.ops import EXTREMES, SUMS, OpKind
 from compiler.ir.views import View, Within
 
 
@@ -39,11 +40,13 @@ class Request:
     rows: tuple[Var, ...] = ()
 
 
-def accumulator(dtype: DType) -> DType:
-    """The dtype in which a sum is accumulated (docs/contracts.md, "Fusion")."""
-    if dtype is DType.F64:
-        return DType.F64
-    return DType.F32 if dtype.is_float else DType.I64
+def accumulator(kind: OpKind, dtype: DType) -> DType:
+    """The dtype in which a fold of these elements accumulates (docs/contracts.md, "Fusion")."""
+    if kind in EXTREMES or dtype is DType.F64:
+        return dtype
+    if dtype.is_float:
+        return DType.F32
+    return DType.I64 if kind in SUMS else dtype
 
 
 def one_to_one(sizes: Sequence[int], view: View, shape: Sequence[int], own: View) -> tuple[int, ...] | None:

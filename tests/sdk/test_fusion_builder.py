@@ -87,7 +87,7 @@ def test_every_operator_of_the_format_is_a_method() -> None:
     }  # fmt: skip
     for name, model in MODEL_OF_OP.items():
         binary = model.__name__ in ("Binary", "Compare", "Matmul")
-        reduce = model.__name__ == "Reduce"
+        reduce = model.__name__ in ("Reduce", "Truth")
         arguments = attributes.get(name) or ((x, x) if binary else (x, (0,)) if reduce else (x,))
         made = getattr(f, name)(*arguments)
         f.output(made, name=f"out_{name}")

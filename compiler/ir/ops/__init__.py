@@ -4,7 +4,7 @@ classes, read off the rows."""
 from __future__ import annotations
 
 from compiler.ir.ops.kinds import OpKind
-from compiler.ir.ops.row import ANY_TYPE, FLOATS, ErrorBound, MathForm, MathGrade, OpClass, OpRow, Zero
+from compiler.ir.ops.row import ANY_TYPE, FLOATS, STORED, ErrorBound, MathForm, MathGrade, OpClass, OpRow, Zero
 
 __all__ = [
     "ANY_TYPE",
@@ -23,6 +23,8 @@ __all__ = [
     "POINTWISE",
     "PRODUCTS",
     "REDUCTIONS",
+    "ROUNDING_FOLDS",
+    "STORED",
     "SUMS",
     "UNARY",
     "VIEWS",
@@ -80,7 +82,10 @@ REDUCTIONS = FOLDS - {OpKind.MEAN}
 SUMS = frozenset({OpKind.SUM, OpKind.MEAN})
 """Folds that add."""
 
-EXTREMES = FOLDS - SUMS
+ROUNDING_FOLDS = SUMS | {OpKind.PROD}
+"""Folds of floats whose last bits depend on the order: each is folded once, and read by all."""
+
+EXTREMES = FOLDS - ROUNDING_FOLDS
 """The greatest or the least of what is folded."""
 
 PRODUCTS = frozenset({OpKind.MUL, OpKind.SQUARE})

@@ -8,8 +8,10 @@ from collections.abc import Iterable, Mapping
 _SAME_OPS: dict[str, str] = {
     "abs": "absolute fabs",
     "add": "plus",
+    "all": "reduce_and reduce_all",
     "amax": "reduce_max max_reduce",
     "amin": "reduce_min min_reduce",
+    "any": "reduce_or reduce_any",
     "broadcast_to": "broadcast expand broadcast_in_dim expand_as",
     "cast": "convert convert_element_type to astype type type_as",
     "cat": "concat concatenate hstack vstack",
@@ -28,6 +30,7 @@ _SAME_OPS: dict[str, str] = {
     "ne": "not_equal",
     "neg": "negative negate minus",
     "permute": "transpose swapaxes moveaxis t",
+    "prod": "product reduce_prod",
     "reciprocal": "rcp recip inv",
     "reshape": "view flatten squeeze unsqueeze expand_dims",
     "sigmoid": "logistic expit",
@@ -44,10 +47,6 @@ _SAME_OPS: dict[str, str] = {
 """Operators of ours, and what else they are called."""
 
 _RECIPES: dict[str, str] = {
-    "all": "Write amin(x, dims) of a bool tensor.",
-    "any": "Write amax(x, dims) of a bool tensor.",
-    "argmax": "Write amin(where(eq(x, broadcast_to(amax(x, dims))), iota(shape, dim), size), dims).",
-    "argmin": "Write amin(where(eq(x, broadcast_to(amin(x, dims))), iota(shape, dim), size), dims).",
     "clamp": "Write minimum(maximum(x, low), high).",
     "elu": "Write where(gt(x, 0), x, mul(sub(exp(x), 1), alpha)).",
     "erf": "Write tanh(mul(x, add(mul(square(x), 0.1009), 1.1284))), within 0.0005 of it; gelu is the tanh form.",
@@ -82,7 +81,6 @@ _RECIPES: dict[str, str] = {
         "add(mul(iota(shape, dim, dtype), 0), value)."
     ),
     "pow": "Write square(x), or mul(x, x) as often as it takes; of positive x also exp(mul(log(x), exponent)).",
-    "prod": "Write exp(sum(log(x), dims)) of positive x.",
     "relu6": "Write minimum(relu(x), 6).",
     "repeat": "Write broadcast_to(x) with a dimension more, then reshape(...).",
     "rms_norm": (
@@ -142,7 +140,11 @@ _SAME_DTYPES: dict[str, str] = {
     "f16": "half float16 fp16",
     "f32": "float float32 fp32 single",
     "f64": "double float64 fp64",
+    "f8e4m3": "fp8 float8 f8 e4m3 e4m3fn float8_e4m3 float8_e4m3fn",
+    "f8e5m2": "e5m2 float8_e5m2",
     "i8": "int8 char",
+    "i16": "int16 short",
+    "u8": "uint8 byte",
     "i32": "int int32",
     "i64": "int64 long",
     "bool": "boolean bool_ i1 pred",
@@ -150,10 +152,10 @@ _SAME_DTYPES: dict[str, str] = {
 
 _NO_DTYPES: dict[str, str] = {
     "complex64 complex128 cfloat cdouble": "Pass real and imaginary parts as two tensors.",
-    "int16 short i16": "Cast to i32 before, which holds all of it.",
-    "uint8 u8 byte uint16 u16": "Cast to i32 before, which holds all of it: there are no unsigned types.",
-    "uint32 u32 uint64 u64 ulong uint": "Cast to i64 before: there are no unsigned types.",
-    "fp8 float8 f8 f8e4m3 f8e5m2 e4m3 e5m2 float8_e4m3fn float8_e5m2": "Cast to bf16 or f16 before.",
+    "uint16 u16": "Cast to i32 before, which holds all of it: u8 is the one unsigned type.",
+    "uint32 u32 uint64 u64 ulong uint": "Cast to i64 before: u8 is the one unsigned type.",
+    "float8_e4m3fnuz float8_e5m2fnuz e4m3fnuz e5m2fnuz": "Cast to f8e4m3 or f8e5m2 before: no NVIDIA GPU has others.",
+    "float8_e8m0fnu e8m0 float4_e2m1fn_x2 e2m1 fp4": "Pass the bytes as u8.",
     "tf32": "Write f32.",
 }
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from math import prod
 
 from compiler.ir.fusion import Fusion, Op, Value, dense_strides
-from compiler.ir.ops import ARITHMETIC, CHOICES, OpKind
+from compiler.ir.ops import ARITHMETIC, CHOICES, FOLDS, OpKind
 
 Dim = tuple[str, int]
 """A dimension of a value, by the value's name."""
@@ -92,7 +92,7 @@ def _dim_pairs(op: Op, shape: Sequence[int], result: Sequence[int], place: int) 
             yield from ((dim, d) for d, dim in enumerate(op.dims))
         case OpKind.BROADCAST_TO:
             yield from enumerate(op.dims)
-        case OpKind.SUM | OpKind.MEAN | OpKind.AMAX | OpKind.AMIN:
+        case kind if kind in FOLDS:
             kept = [d for d in range(len(shape)) if d not in op.dims]
             yield from ((d, d if len(result) == len(shape) else place) for place, d in enumerate(kept))
         case OpKind.SLICE | OpKind.CAT:

@@ -9,7 +9,7 @@ from typing import get_args
 from fusetune.wire.fusion import BinaryName, CompareName, ReduceName, UnaryName
 from tests.search.random_fusions.grower import Grower
 from tests.search.random_fusions.known import DTYPES, FLOATS, HALVES, INTEGERS, Known
-from tests.search.random_fusions.mixtures import MIXTURES
+from tests.search.random_fusions.mixtures import MIXTURES, extreme_places, truths
 from tests.search.random_fusions.patterns import PATTERNS, wide
 from tests.search.random_fusions.shapes import placement, random_shape, reshaped
 
@@ -26,7 +26,7 @@ def number(g: Grower, x: Known) -> float:
     if x.dtype == "bool":
         return g.random.randint(0, 1)
     if not x.is_float:
-        return g.random.randint(-10, 10)
+        return g.random.randint(0 if x.dtype == "u8" else -10, 10)
     return g.random.choice((0.5, 1.5, -0.75, 2, -3, 0.125, 1, 4.25))
 
 
@@ -67,7 +67,11 @@ def new_operand(g: Grower, shape: tuple[int, ...]) -> Known:
 
 def random_dtype(g: Grower) -> str:
     return g.random.choice(
-        ("f32",) * 6 + ("bf16",) * 4 + ("f16",) * 3 + ("f64",) * 3 + ("i32", "i32", "i64", "i8", "i8", "bool")
+        ("f32",) * 6
+        + ("bf16",) * 4
+        + ("f16",) * 3
+        + ("f64",) * 3
+        + ("i32", "i32", "i64", "i16", "i8", "i8", "u8", "u8", "f8e4m3", "f8e4m3", "f8e5m2", "bool")
     )
 
 
@@ -100,6 +104,7 @@ def unary(g: Grower, x: Known) -> Known:
 
 def binary(g: Grower, x: Known) -> Known:
     name = g.random.choice(BINARY)
+    x = g.computable(x)
     if x.dtype == "bool":
         name = g.random.choice(("maximum", "minimum"))
     elif not x.is_float and name == "div":
@@ -236,7 +241,7 @@ def reduce(g: Grower, x: Known) -> Known:
     dims = g.random.sample(range(x.rank), g.random.randint(1, min(2, x.rank)))
     if g.random.random() < 0.1:
         dims = list(range(x.rank))
-    if name in ("sum", "mean") and x.dtype in HALVES and g.random.random() < 0.5:
+    if name in ("sum", "mean", "prod") and x.dtype in HALVES and g.random.random() < 0.5:
         x = wide(g, x)
     return g.reduce(name, x, dims, g.random.random() < 0.4)
 
@@ -247,6 +252,14 @@ def pattern(g: Grower, x: Known) -> Known:
 
 def mixture(g: Grower, x: Known) -> Known:
     return g.random.choice(MIXTURES)(g, x) if x.rank else unary(g, x)
+
+
+def truth(g: Grower, x: Known) -> Known:
+    return truths(g, x) if x.rank else g.copy(x)
+
+
+def place(g: Grower, x: Known) -> Known:
+    return extreme_places(g, x) if x.rank else g.copy(x)
 
 
 MOVES: tuple[tuple[Move, int], ...] = (
@@ -264,6 +277,8 @@ MOVES: tuple[tuple[Move, int], ...] = (
     (iota, 1),
     (chosen, 2),
     (reduce, 5),
+    (truth, 1),
+    (place, 2),
     (pattern, 7),
     (mixture, 2),
 )
