@@ -339,8 +339,8 @@ class OpKind(StrEnum):
 
     # Reads at places that integers of the second operand choose ------------------------------------------------------
 
-    TAKE = "take", OpRow(OpClass.CHOICE, 2, ANY_TYPE, rounds=False)
-    GATHER = "gather", OpRow(OpClass.CHOICE, 2, ANY_TYPE, rounds=False)
+    TAKE = "take", OpRow(OpClass.CHOICE, 2, STORED, rounds=False)
+    GATHER = "gather", OpRow(OpClass.CHOICE, 2, STORED, rounds=False)
 
     # Folds -----------------------------------------------------------------------------------------------------------
 

@@ -43,6 +43,9 @@ def positions(f: FusionBuilder, count: int = 6) -> Tensor:
         pytest.param(lambda f, i: f.minimum(i, 9), (0, I32[1]), id="bounded-above"),
         pytest.param(lambda f, i: f.minimum(i, 11), (0, 9), id="bounded-too-far-above"),
         pytest.param(lambda f, i: f.minimum(f.maximum(f.square(i), 0), 9), I32, id="bounded-both-ways-of-anything"),
+        pytest.param(
+            lambda f, i: f.minimum(f.maximum(i + f.scalar("s", "i64"), 0), 9), I32, id="moved-by-a-scalar-and-bounded"
+        ),
         pytest.param(lambda f, i: i + positions(f), (0, 4), id="and-a-position"),
         pytest.param(lambda f, i: i + i, (0, 4), id="twice"),
         pytest.param(lambda f, i: f.where(f.lt(i, 0), 0, i), (0, 9), id="chosen-by-itself"),
@@ -68,6 +71,7 @@ def test_the_range_of_an_index(index: Index, wanted: tuple[int, int]) -> None:
         pytest.param(lambda f, i: i + -2147483648, "in range for all", id="moved-out-of-its-type"),
         pytest.param(lambda f, i: f.maximum(i, 10), "a number that is out of range", id="bounded-out-of-range"),
         pytest.param(lambda f, i: f.where(f.lt(i, 0), 10, i), "a number that is out", id="a-number-out-of-range"),
+        pytest.param(lambda f, i: i + f.scalar("s", "i64"), "a scalar", id="moved-by-a-scalar"),
         pytest.param(lambda f, i: positions(f, 11), "positions that are out of range", id="positions-past-the-end"),
     ],
 )
