@@ -77,8 +77,8 @@ class _Raising:
             whole = self.value(operand, tuple(range(len(self.source.value(operand).shape))))
             return self._behind(self.writer.reshape(whole, result.shape), order)
         if op.kind in CHOICES:  # whose places are not its operand's: that stays where it is
-            whole = [self.value(x, tuple(range(len(self.source.value(x).shape)))) for x in op.tensor_inputs]
-            return self._behind(self.writer.put(op.kind, whole, result.shape, result.dtype, op.dims), order)
+            unmoved = [self.value(x, tuple(range(len(self.source.value(x).shape)))) for x in op.tensor_inputs]
+            return self._behind(self.writer.put(op.kind, unmoved, result.shape, result.dtype, op.dims), order)
         (operand,) = op.tensor_inputs
         if op.kind is OpKind.PERMUTE:
             return self.value(operand, tuple(op.dims[d] for d in order))

@@ -92,7 +92,7 @@ def test_take_and_gather_mean_what_torch_says(
     xp: ModuleType,
 ) -> None:
     rng = np.random.default_rng(len(table))
-    x = rng.integers(-9, 9, table)
+    x: Any = rng.integers(-9, 9, table)
     x = x != 0 if dtype is DType.BOOL else x / 4 if dtype.is_float else abs(x)
     for op, shape in (("take", taken), ("gather", gathered)):
         index = rng.integers(0, table[dim], shape)

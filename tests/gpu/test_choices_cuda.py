@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -88,7 +89,7 @@ def test_kernels_are_right_on_the_card(name: str, pool: CompilePool) -> None:
         launcher.close()
 
 
-def _inputs(fusion: Fusion, arrays: TorchArrays) -> list[torch.Tensor]:
+def _inputs(fusion: Fusion, arrays: TorchArrays) -> list[Any]:
     storages = make_inputs(fusion, RANDOM, arrays)
     values = map(fusion.value, fusion.inputs)
     return [arrays.strided(flat, v.shape, v.strides) for flat, v in zip(storages, values, strict=True)]
