@@ -17,9 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compiler.dtypes import FP8, DType
-from compiler.ir.fusion import Fusion
-from compiler.ir.ops import BINARY, UNARY, OpKind
+from compiler.ir.fusion import Fusion, Op
+from compiler.ir.ops import BINARY, STORED, UNARY, OpKind
 from compiler.reference import FLOAT_FORMATS, evaluate, evaluate_rows, round_to, walk
+from compiler.reference.boxes import chosen
 from compiler.wire import bind
 from fusetune.wire import parse_binding, parse_fusion
 from tests.sdk.fusion_strategies import BINDABLE, Document, documents, sizes_for
@@ -62,6 +63,62 @@ def test_binary_operators_mean_what_torch_says(kind: OpKind, xp: ModuleType) -> 
     (found,) = evaluate(fusion, [in_module(left, xp), in_module(right, xp)], xp, rounds=False)
     expected = torch_call(kind)(torch.from_numpy(left), torch.from_numpy(right)).numpy()
     np.testing.assert_array_equal(np.asarray(found), expected)
+
+
+CHOSEN = [
+    # table, index of a take, of a gather (None: not of its rank), dimension
+    pytest.param((7,), (3, 5), (9,), 0, id="rank-1"),
+    pytest.param((7,), (), (4,), -1, id="a-single-index"),
+    pytest.param((5, 3), (2,), (8, 3), 0, id="rows"),
+    pytest.param((5, 3), (2, 1, 3), (5, 7), 1, id="columns"),
+    pytest.param((5, 3), (6,), (2, 1), -1, id="a-part-of-the-rows"),
+    pytest.param((2, 9, 3), (4, 3), (2, 5, 3), 1, id="rank-3"),
+    pytest.param((3, 2, 7, 5), (3,), (3, 2, 11, 4), 2, id="rank-4"),
+    pytest.param((1, 4), (3,), (2, 4), 0, id="of-one"),
+]
+
+
+@pytest.mark.parametrize("xp", MODULES)
+@pytest.mark.parametrize("dtype", sorted(STORED))
+@pytest.mark.parametrize("by", ["i32", "i64"])
+@pytest.mark.parametrize(("table", "taken", "gathered", "dim"), CHOSEN)
+def test_take_and_gather_mean_what_torch_says(
+    table: tuple[int, ...],
+    taken: tuple[int, ...],
+    gathered: tuple[int, ...],
+    dim: int,
+    by: str,
+    dtype: DType,
+    xp: ModuleType,
+) -> None:
+    rng = np.random.default_rng(len(table))
+    x: Any = rng.integers(-9, 9, table)
+    x = x != 0 if dtype is DType.BOOL else x / 4 if dtype.is_float else abs(x)
+    for op, shape in (("take", taken), ("gather", gathered)):
+        index = rng.integers(0, table[dim], shape)
+        inputs = [{"name": "x", "shape": table, "dtype": dtype.value}, {"name": "i", "shape": shape, "dtype": by}]
+        ops = [{"op": op, "in": ["x", "i"], "out": "y", "dim": dim}]
+        document = {"format": "fusetune.fusion/1", "inputs": inputs, "ops": ops, "outputs": [{"name": "y"}]}
+        fusion = bind(parse_fusion(document), parse_binding({}))
+        (found,) = evaluate(fusion, [xp.asarray(x), xp.asarray(index)], xp)
+        if op == "take":
+            rows = torch.index_select(torch.from_numpy(x), dim, torch.from_numpy(np.asarray(index).reshape(-1)))
+            at = dim % len(table)
+            wanted = rows.reshape((*table[:at], *shape, *table[at + 1 :]))
+        else:
+            wanted = torch.gather(torch.from_numpy(x), dim, torch.from_numpy(np.asarray(index)))
+        np.testing.assert_array_equal(np.asarray(found), wanted.numpy())
+        rows_of = [evaluate_rows(fusion, [xp.asarray(x), xp.asarray(index)], xp, output=0, start=n, stop=n + 1)
+                   for n in range(wanted.shape[0] if wanted.ndim else 1)]  # fmt: skip
+        np.testing.assert_array_equal(np.concatenate([np.atleast_1d(part) for part in rows_of]), np.atleast_1d(wanted))
+
+
+@pytest.mark.parametrize("xp", MODULES)
+@pytest.mark.parametrize("index", [-1, 3])
+def test_an_index_out_of_range_has_no_meaning(index: int, xp: ModuleType) -> None:
+    taken = Op(OpKind.TAKE, ("x", "i"), "y", (0,))
+    with pytest.raises(IndexError, match="outside of the 3"):
+        chosen(taken, xp.asarray([1.0, 2.0, 3.0]), xp.asarray([0, index]), xp)
 
 
 @pytest.mark.parametrize("xp", MODULES)

@@ -50,6 +50,12 @@ def op(name: str, *ins: Any, **attributes: Any) -> Callable[[Document], Any]:
     return lambda d: d["ops"].append({"op": name, "in": list(ins), "out": "z", **attributes})
 
 
+def gather_of_a_part(d: Document) -> None:
+    """Seven columns, which the index has eight of."""
+    op("slice", "x", dim=1, start=0, stop=7)(d)
+    d["ops"].append({"op": "gather", "in": ["z", "n"], "out": "y", "dim": 0})
+
+
 def first_input(**changes: Any) -> Callable[[Document], Any]:
     return lambda d: d["inputs"][0].update(changes)
 
@@ -145,6 +151,14 @@ CASES: list[tuple[str, Callable[[Document], Any], str, str, str]] = [
     ("rand without an offset", op("rand", "x", shape=[4]), "ops[4].in", "1 operands", "Add what is missing"),
     ("rand of halves", op("rand", "x", "x", shape=[4], dtype="bf16"), "ops[4].dtype", "bf16", "Write one of these"),
     ("iota along no dimension", op("iota", shape=[4], dim=1, dtype="i32"), "ops[4].dim", "1", "is there"),
+    ("take by floats", op("take", "b", "x"), "ops[4].in[1]", "f32 (M, 8)", "Cast it to i64"),
+    ("take by a mask", op("take", "x", "p"), "ops[4].in[1]", "bool (M, 8)", "Cast it to i64"),
+    ("take by a number", op("take", "x", 3), "ops[4].in[1]", "the number 3", "Name a tensor"),
+    ("take along no dimension", op("take", "x", "n", dim=2), "ops[4].dim", "2", "is there"),
+    ("take of one", op("take", "x"), "ops[4].in", "1 operands", "Add what is missing"),
+    ("gather without a dimension", op("gather", "x", "n"), "ops[4].dim", "nothing", "Add 'dim'"),
+    ("gather by another rank", op("gather", "b", "n", dim=0), "ops[4].in[1]", "i32 (M, 8)", "or write take"),
+    ("gather of too few", gather_of_a_part, "ops[5].in[1]", "i32 (M, 8)", "Take a part"),
     ("reduction of nothing", op("sum", "x", dims=[]), "ops[4].dims", "no dimensions", "Name what to reduce"),
     ("reduction past the end", op("amax", "x", dims=[-3]), "ops[4].dims[0]", "-3", "is there"),
     ("reduction twice", op("sum", "x", dims=[1, -1]), "ops[4].dims", "[1, -1]", "Remove the repeated"),

@@ -35,6 +35,12 @@ def only_problem(document: dict[str, Any]) -> Problem:
 @pytest.mark.parametrize(
     ("name", "says"),
     [
+        ("scatter_add", "take(x, index) where the inverse of the index is at hand"),
+        ("index_put", "take(x, index)"),
+        ("topk", "pass its result as an input"),
+        ("embedding", "Did you mean take?"),
+        ("index_select", "Did you mean take?"),
+        ("take_along_dim", "Did you mean gather?"),
         ("clamp", "minimum(maximum(x, low), high)"),
         ("logical_and", "minimum(a, b) of two bool"),
         ("pad", "cat("),
