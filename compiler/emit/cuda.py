@@ -21,8 +21,9 @@ from compiler.emit.pieces import pieces
 from compiler.emit.selects import folded_under
 from compiler.emit.tensor_memory import on_tensor_memory
 from compiler.emit.text import total
-from compiler.emit.values import ELEMENT, compute, convert, reg
+from compiler.emit.values import ELEMENT, compute, convert, parameter, reg
 from compiler.ir.expr import Expr, Var, const, var
+from compiler.ir.fusion import Literal
 from compiler.lower.kernel_ir import (
     Accumulate,
     AccumulateRun,
@@ -67,7 +68,7 @@ from compiler.lower.kernel_ir import (
     WaitStores,
     at_lane,
 )
-from compiler.lower.operands import Barrier, Less, Reg, Shared
+from compiler.lower.operands import Barrier, Less, Shared
 from compiler.lower.tmem_ir import TmemCommit, TmemCopy
 from compiler.lower.traversal import expressions, walk
 
@@ -137,7 +138,7 @@ def _pieces_of(kernel: Kernel) -> set[str]:
             case MatrixLoad() | MatrixStore():
                 used |= {"matrix", "shared"}
             case Compute():
-                used |= pieces_for({s.target.dtype, *(x.dtype for x in s.operands if isinstance(x, Reg))})
+                used |= pieces_for({s.target.dtype, *(x.dtype for x in s.operands if not isinstance(x, Literal))})
             case Convert():
                 used |= pieces_for_casts(s.source.dtype, s.target.dtype)
             case Index():
@@ -187,6 +188,7 @@ def _parameters(kernel: Kernel) -> str:
     params = [f"{'' if p.written else 'const '}{ELEMENT[p.dtype]}* __restrict__ {p.name}" for p in kernel.pointers] + [
         f"const __grid_constant__ TensorMap {m.name}" for m in kernel.tensor_maps
     ]
+    params += [f"const {ELEMENT[x.dtype]} {parameter(x)}" for x in kernel.numbers]
     return ", ".join(params)
 
 

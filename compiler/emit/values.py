@@ -9,10 +9,10 @@ from compiler.dtypes import FP8, DType
 from compiler.emit.functions import COMPUTED_IN, call
 from compiler.emit.literals import literal, rounded_to_short
 from compiler.emit.text import total
-from compiler.ir.fusion import Literal
+from compiler.ir.fusion import Literal, Number, Scalar
 from compiler.ir.ops import CARRIES, COMPARE, MathGrade, OpKind
 from compiler.lower.kernel_ir import Compute, Convert
-from compiler.lower.operands import Reg
+from compiler.lower.operands import NumberParameter, Reg
 
 ELEMENT = {
     DType.F64: "double",
@@ -109,9 +109,16 @@ def cast(text: str, source: DType, target: DType) -> str:
     return f"{ELEMENT[target]}({text})"
 
 
-def _as(x: Reg | Literal, dtype: DType) -> str:
+def parameter(x: Scalar | NumberParameter) -> str:
+    """The kernel's parameter that holds a scalar in this type."""
+    return f"{x.name}_{x.dtype}"
+
+
+def _as(x: Reg | Number, dtype: DType) -> str:
     """An operand in type `dtype`."""
-    return literal(x.value, dtype) if isinstance(x, Literal) else converted(x, dtype)
+    if isinstance(x, Literal):
+        return literal(x.value, dtype)
+    return cast(parameter(x), x.dtype, dtype) if isinstance(x, Scalar) else converted(x, dtype)
 
 
 def converted(x: Reg, dtype: DType) -> str:
@@ -122,14 +129,18 @@ def converted(x: Reg, dtype: DType) -> str:
 
 
 def _comparison(s: Compute) -> str:
-    """Both operands in the wider of their types. A literal is rounded as the operand beside it has been."""
+    """Both operands in the wider of their types. A number is rounded as the operand beside it has been."""
     dtypes = [x.dtype for x in s.operands if isinstance(x, Reg)]
     dtype = next(wide for wide in _WIDEST_FIRST if wide in {COMPUTED_IN[d] for d in dtypes})
     short = next((d for d in dtypes if d in _SHORT), None)
     sides = [
-        literal(rounded_to_short(x.value, short), dtype)
-        if isinstance(x, Literal) and short is not None
-        else _as(x, dtype)
-        for x in s.operands
+        _rounded(x, short, dtype) if isinstance(x, Number) and short is not None else _as(x, dtype) for x in s.operands
     ]
     return cast(f"({sides[0]} {s.kind.row.symbol} {sides[1]})", DType.BOOL, s.target.dtype)
+
+
+def _rounded(x: Number, short: DType, dtype: DType) -> str:
+    """A number as a type of 16 or 8 bits has it, in type `dtype`."""
+    if isinstance(x, Literal):
+        return literal(rounded_to_short(x.value, short), dtype)
+    return cast(cast(parameter(x), x.dtype, short), short, dtype)

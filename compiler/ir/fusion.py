@@ -47,8 +47,29 @@ class Literal:
 
     value: int | float
 
+    def __str__(self) -> str:
+        return str(self.value)
 
-Operand = str | Literal
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A number that is told at each call: as a fusion has it, f64 or i64, or as an operand.
+
+    An operand stands where a literal may, in the type in which the kernel gets it: f32 beside floats of up to 32 bits,
+    f64 beside f64, i64 beside integers.
+    """
+
+    name: str
+    dtype: DType
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.dtype}"
+
+
+Number = Literal | Scalar
+"""An operand that is no tensor."""
+
+Operand = str | Number
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +106,7 @@ class Fusion:
     canonical order.
 
     `is_pinned`: every operator has one form, which all kernels that are made of the fusion keep (`compiler.ir.pinned`).
+    `scalars`: `c0..` in the order of a call, which passes them after the tensors; launches of a fusion have all of it.
     """
 
     values: tuple[Value, ...]
@@ -94,6 +116,7 @@ class Fusion:
     fingerprint: str
     binding_hash: str
     is_pinned: bool = False
+    scalars: tuple[Scalar, ...] = ()
 
     @cached_property
     def by_name(self) -> dict[str, Value]:

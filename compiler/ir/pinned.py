@@ -23,7 +23,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from compiler.dtypes import FP8, DType
-from compiler.ir.fusion import Fusion, Literal, Op, Operand, Value, dense_strides
+from compiler.ir.fusion import Fusion, Literal, Op, Operand, Scalar, Value, dense_strides
 from compiler.ir.ops import COMPARE, FOLDS, PRODUCTS, ROUNDING_FOLDS, SUMS, MathGrade, OpKind
 
 GRADES = tuple(MathGrade)
@@ -112,7 +112,8 @@ def _contracted(fusion: Fusion, ops: tuple[Op, ...]) -> tuple[Op, ...]:
     gone: set[str] = set()
     for op in ops:
         found = next((x for x in op.tensor_inputs if x in products), None)
-        if op.kind not in (OpKind.ADD, OpKind.SUB) or found is None:
+        is_less_a_scalar = op.kind is OpKind.SUB and isinstance(op.inputs[1], Scalar)
+        if op.kind not in (OpKind.ADD, OpKind.SUB) or found is None or is_less_a_scalar:
             out.append(op)
             continue
         gone.add(found)
@@ -130,14 +131,14 @@ def _sum_of_product(op: Op, product: Op) -> tuple[Op, ...]:
         name = f"{op.output}_turned"
         if is_left:
             turned, z = _negated(z, name)
-        elif isinstance(y, Literal):
+        elif isinstance(y, Literal) or isinstance(x, Scalar):
             turned, y = _negated(y, name)
         else:
             turned, x = _negated(x, name)
     return *turned, replace(op, kind=OpKind.FMA, inputs=(x, y, z))
 
 
-def _negated(x: Operand, name: str) -> tuple[tuple[Op, ...], Operand]:
+def _negated(x: str | Literal, name: str) -> tuple[tuple[Op, ...], Operand]:
     """An operand with the other sign, and the operator that turns it, if there has to be one."""
     if isinstance(x, Literal):
         return (), Literal(-x.value)

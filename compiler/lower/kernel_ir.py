@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from compiler.dtypes import DType
 from compiler.ir.expr import Expr, Var, const
-from compiler.ir.fusion import Literal
+from compiler.ir.fusion import Number
 from compiler.ir.ops import MathGrade, OpKind
 from compiler.ir.tensor import CachePolicy
-from compiler.lower.operands import Barrier, Less, Pointer, Reg, Shared, TensorMap
+from compiler.lower.operands import Barrier, Less, NumberParameter, Pointer, Reg, Shared, TensorMap
 from compiler.lower.tmem_ir import TmemStmt
 
 
@@ -195,7 +195,7 @@ class Compute:
 
     kind: OpKind
     target: Reg
-    operands: tuple[Reg | Literal, ...]
+    operands: tuple[Reg | Number, ...]
     grade: MathGrade
 
 
@@ -470,7 +470,8 @@ Stmt = (
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """One kernel: parameters in order, launch shape, dynamic shared memory, statements.
+    """One kernel: pointers, tensor maps and numbers, its parameters in that order; launch shape, dynamic shared memory,
+    statements.
 
     `cluster`: blocks of a cluster, neighbours in x; `grid` counts all blocks. `tmem_columns`: of tensor memory, that a
     block allocates.
@@ -487,6 +488,7 @@ class Kernel:
     body: tuple[Stmt, ...]
     cluster: int = 1
     tmem_columns: int = 0
+    numbers: tuple[NumberParameter, ...] = ()
 
     @property
     def threads(self) -> int:

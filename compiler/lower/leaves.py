@@ -11,7 +11,7 @@ from compiler.analysis.tma.fttc import Correctness
 from compiler.copies.instruction import CopyInstruction, Path, fragment, instruction_of, lanes, multicast_blocks
 from compiler.errors import Unsupported
 from compiler.ir.expr import Expr, Var, const, relies_on_bounds, var
-from compiler.ir.fusion import Literal
+from compiler.ir.fusion import Number
 from compiler.ir.iter_domain import MemoryType
 from compiler.ir.ops import MOVES, REDUCTIONS, MathGrade, OpKind
 from compiler.ir.tensor import CopyVia, TensorOp, TensorView
@@ -120,7 +120,7 @@ def lower_leaf(facts: Facts, op: TensorOp, scope: Scope) -> tuple[Stmt, ...]:
         moved = inside_shared(facts, op, _move(facts, op, t, scope), _open_bounds(facts, t, scope))
         by_threads = by_computing_threads if t.memory is MemoryType.LOCAL else by_storing_threads
         return (by_threads(facts, t, moved),)
-    operands = tuple(x if isinstance(x, Literal) else _read(facts, op, x) for x in op.inputs)
+    operands = tuple(x if isinstance(x, Number) else _read(facts, op, x) for x in op.inputs)
     if op.kind in REDUCTIONS:
         (source,) = (x for x in operands if isinstance(x, Reg))
         return (accumulate(facts, op, _write(facts, t), source),)

@@ -44,6 +44,15 @@ class Pointer:
 
 
 @dataclass(frozen=True, slots=True)
+class NumberParameter:
+    """A kernel parameter: a number that a call tells, scalar `position` of the fusion, in one of its types."""
+
+    name: str
+    dtype: DType
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
 class TensorMap:
     """A kernel parameter: a 128-byte tensor map, innermost dimension first (cuTensorMapEncodeTiled).
 

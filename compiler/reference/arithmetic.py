@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from compiler.dtypes import DType
-from compiler.ir.fusion import Literal, Op
+from compiler.ir.fusion import Literal, Number, Op
 from compiler.ir.ops import COMPARE, OpKind
 from compiler.reference import operators
 from compiler.reference.floats import Array, round_to, rounded, scalar
@@ -31,7 +31,7 @@ class Arithmetic(Protocol[T]):
     def cast(self, x: T, source: DType, target: DType) -> T:
         """The elements in another type."""
 
-    def pointwise(self, op: Op, operands: Sequence[T | Literal], dtype: DType) -> T:
+    def pointwise(self, op: Op, operands: Sequence[T | Number], dtype: DType) -> T:
         """An elementwise operator on operands of `dtype` (of `where`, those chosen from)."""
 
     def fold(self, kind: OpKind, x: T, axes: tuple[int, ...], dtype: DType) -> T:
@@ -68,14 +68,15 @@ class Values:
         is_made = self.rounds and target.is_float and source is not target
         return round_to(found, target, self.xp) if is_made else found
 
-    def pointwise(self, op: Op, operands: Sequence[Array | Literal], dtype: DType) -> Array:
-        like = next(x for x in reversed(operands) if not isinstance(x, Literal))
-        args = [self.number(op.kind, x, like, dtype) if isinstance(x, Literal) else x for x in operands]
+    def pointwise(self, op: Op, operands: Sequence[Array | Number], dtype: DType) -> Array:
+        like = next(x for x in reversed(operands) if not isinstance(x, Number))
+        args = [self.number(op.kind, x, like, dtype) if isinstance(x, Number) else x for x in operands]
         found = operators.pointwise(op.kind, args, dtype, self.xp)
         return self._rounded(found, dtype) if op.kind not in COMPARE else found
 
-    def number(self, kind: OpKind, x: Literal, like: Array, dtype: DType) -> Array:
+    def number(self, kind: OpKind, x: Number, like: Array, dtype: DType) -> Array:
         """A literal as it stands beside `like`: f32 beside halves in arithmetic, rounded to them in comparisons."""
+        assert isinstance(x, Literal), f"{x}: scalars get their numbers first (compiler.reference, settled)"
         if not (dtype.is_float and self.rounds):
             return scalar(x.value, like, self.xp)
         held = dtype if kind in COMPARE or dtype is DType.F64 else DType.F32

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
 from compiler.dtypes import DType
-from compiler.ir.fusion import Fusion, Literal, Op
+from compiler.ir.fusion import Fusion, Number, Op
 from compiler.ir.ops import FOLDS, VIEWS, OpKind
 from compiler.reference import operators
 from compiler.reference.arithmetic import Arithmetic
@@ -96,7 +96,7 @@ class Walk(Generic[T]):
             case _ if op.kind in FOLDS:
                 return self._reduction(op, box)
             case _:
-                operands = [x if isinstance(x, Literal) else self._part(x, box) for x in op.inputs]
+                operands = [x if isinstance(x, Number) else self._part(x, box) for x in op.inputs]
                 return ours.pointwise(op, operands, self.fusion.value(op.tensor_inputs[-1]).dtype)
 
     def _positions(self, axis: int, box: Box, dtype: DType) -> Array:

@@ -10,7 +10,7 @@ from compiler.dtypes import DType
 from compiler.errors import Unsupported
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.expr import Expr, var
-from compiler.ir.fusion import Fusion, Literal, Op, Operand, dense_strides
+from compiler.ir.fusion import Fusion, Literal, Number, Op, Operand, dense_strides
 from compiler.ir.iter_domain import IterDomain, IterKind, MemoryType, ParallelType
 from compiler.ir.ops import EXTREMES, FOLDS, POINTWISE, ROUNDING_FOLDS, VIEWS, MathGrade, OpKind
 from compiler.ir.tensor import TensorOp, TensorView
@@ -246,7 +246,7 @@ class StartBuild:
         if op.kind is OpKind.IOTA:
             return self.iota(request.view[op.dims[0]], request.part, self.dtype(op.output))
         tensors = iter(needs)
-        operands = tuple(x if isinstance(x, Literal) else next(tensors) for x in op.inputs)
+        operands = tuple(x if isinstance(x, Number) else next(tensors) for x in op.inputs)
         dtype, name = self.dtype(op.output), self.own_name(request)
         return self.add(op.kind, operands, request.part, dtype, name=name, grade=op.grade, is_term=op.is_term)
 

@@ -16,6 +16,7 @@ from compiler.errors import InvalidFusion, Problem, Unsupported
 from compiler.ir import fusion as ir
 from compiler.ir.ops import COMPILED, FOLDS, MathGrade, OpKind
 from compiler.wire.composed import COMPOSED, is_composed, written_out
+from compiler.ir.scalars import beside
 from fusetune.wire.binding import Binding, InputBinding
 from fusetune.wire.bound import Bound, apply_binding
 from fusetune.wire.canonical import binding_hash, canonicalize, fingerprint, live_ops
@@ -68,6 +69,7 @@ def to_wire(fusion: ir.Fusion) -> tuple[Fusion, Binding]:
     Fingerprint and binding hash are those of the fusion that was bound, symbols included, and cannot be told from
     these: `fusion_to_json` stores them beside.
     """
+    scalars = [{"name": x.name, "dtype": x.dtype.value} for x in fusion.scalars]
     document = {
         "format": FORMAT,
         "inputs": [
@@ -75,6 +77,7 @@ def to_wire(fusion: ir.Fusion) -> tuple[Fusion, Binding]:
         ],
         "ops": [_op_document(op, fusion) for op in fusion.ops],
         "outputs": [{"name": name} for name in fusion.outputs],
+        **({"scalars": scalars} if scalars else {}),
     }
     inputs = [{"strides": list(v.strides), "align": v.align} for v in map(fusion.value, fusion.inputs)]
     try:
@@ -168,6 +171,11 @@ def _refuse_what_bind_changes(bound: Bound) -> None:
         for i, t in enumerate(fusion.inputs)
         if t.name != f"i{i}"
     ]
+    problems += [
+        Problem(f"fusion.scalars[{i}].name", repr(x.name), repr(f"c{i}"), fix)
+        for i, x in enumerate(fusion.numbers)
+        if x.name != f"c{i}"
+    ]
     for i, op in enumerate(fusion.ops):
         if op.out != f"v{i}":
             problems.append(Problem(f"fusion.ops[{i}].out", repr(op.out), repr(f"v{i}"), fix))
@@ -192,8 +200,8 @@ def _refuse_unsupported(bound: Bound) -> None:
 
 
 def _literal_dtype(op: Op, bound: Bound) -> DType | None:
-    """The dtype that the literals of `op` take, that of its last tensor operand; None without one."""
-    tensors = [x for x in op.ins if literal_value(x) is None]
+    """The dtype that the numbers of `op` take, that of its last tensor operand; None without one."""
+    tensors = [x for x in op.ins if isinstance(x, str) and x in bound.types]
     return DType(bound.types[str(tensors[-1])].dtype) if tensors else None
 
 
@@ -258,6 +266,7 @@ def _to_ir(bound: Bound, fingerprint: str, binding_hash: str) -> ir.Fusion:
         outputs=tuple(output.name for output in fusion.outputs),
         fingerprint=fingerprint,
         binding_hash=binding_hash,
+        scalars=tuple(ir.Scalar(x.name, DType(x.dtype)) for x in fusion.numbers),
     )
 
 
@@ -269,7 +278,13 @@ def _concrete(bound: Bound, name: str) -> tuple[int, ...]:
 
 def _ir_op(op: Op, bound: Bound, shapes: Mapping[str, tuple[int, ...]]) -> ir.Op:
     dtype = _literal_dtype(op, bound)
-    inputs = tuple(_ir_operand(x, is_float=dtype is None or dtype.is_float) for x in op.ins)
+    scalars = {x.name: ir.Scalar(x.name, DType(x.dtype)) for x in bound.fusion.numbers}
+    inputs = tuple(
+        beside(scalars[str(x)], dtype)
+        if dtype is not None and x in scalars
+        else _ir_operand(x, is_float=dtype is None or dtype.is_float)
+        for x in op.ins
+    )
     # A bound fusion has no symbols: start is a number.
     start = int(op.start) if isinstance(op, Slice) else 0
     return ir.Op(OpKind(op.op), inputs, op.out, _ir_dims(op, shapes), start)
@@ -299,7 +314,7 @@ def _ir_operand(operand: Operand, *, is_float: bool) -> ir.Operand:
 
 
 def _op_document(op: ir.Op, fusion: ir.Fusion) -> dict[str, Any]:
-    ins = [x if isinstance(x, str) else _written(x.value) for x in op.inputs]
+    ins = [_written(x) for x in op.inputs]
     document: dict[str, Any] = {"op": op.kind.value, "in": ins, "out": op.output}
     result = fusion.value(op.output)
     match op.kind:
@@ -324,6 +339,9 @@ def _op_document(op: ir.Op, fusion: ir.Fusion) -> dict[str, Any]:
     return document
 
 
-def _written(number: int | float) -> int | float | str:
+def _written(x: ir.Operand) -> int | float | str:
+    """An operand as the wire has it."""
+    if not isinstance(x, ir.Literal):
+        return x if isinstance(x, str) else x.name
     # repr spells them inf, -inf and nan, as the wire does.
-    return number if math.isfinite(number) else repr(number)
+    return x.value if math.isfinite(x.value) else repr(x.value)

@@ -31,7 +31,7 @@ from fusetune.errors import (
     Unauthorized,
     WrongArguments,
 )
-from fusetune.fusion import Fusion, FusionBuilder, Tensor
+from fusetune.fusion import ByValue, Fusion, FusionBuilder, Tensor
 from fusetune.kernel import EmptyKernel, Kernel
 from fusetune.store import Store
 from fusetune.wire.binding import Binding
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Accept",
     "Binding",
+    "ByValue",
     "Client",
     "EmptyKernel",
     "FusetuneError",

@@ -63,12 +63,15 @@ them share one kernel, and with it those bound by sizes alone, whose default is 
 def binding_of(fusion: Fusion, inputs: Sequence[TensorLike]) -> Binding:
     """Sizes of all symbols, and strides and alignment of every input, read off tensors in the order of `inputs`.
 
+    The scalars of a call may stand after the tensors, and say nothing: a kernel takes any value.
     Raises InvalidBinding with every tensor whose dtype, rank, sizes or strides do not fit, and InvalidFusion.
     """
     try:
         checked_types(fusion)
     except InvalidDocument as error:
         raise InvalidFusion(error.problems) from None
+    if not hasattr(inputs, "data_ptr") and len(inputs) == len(fusion.inputs) + len(fusion.numbers):
+        inputs = inputs[: len(fusion.inputs)]
     if len(fusion.inputs) != len(inputs) or hasattr(inputs, "data_ptr"):
         found = "a tensor" if hasattr(inputs, "data_ptr") else f"{len(inputs)} tensors"
         names = ", ".join(tensor.name for tensor in fusion.inputs) or "none"

@@ -30,7 +30,8 @@ class Writer:
         ops = tuple(op for op in self._ops if op.output in needed)
         kept = (*self.source.inputs, *(op.output for op in ops))
         values = tuple(self._values[name] for name in kept)
-        return identified(values, self.source.inputs, ops, outputs, is_pinned=self.source.is_pinned)
+        source = self.source
+        return identified(values, source.inputs, ops, outputs, is_pinned=source.is_pinned, scalars=source.scalars)
 
     def _outputs(self) -> tuple[str, ...]:
         """The outputs, each a result of its own: what stands for an input, or for two outputs, is copied."""

@@ -15,7 +15,7 @@ from typing import Any
 
 from compiler.dtypes import FP8, DType
 from compiler.errors import Unsupported
-from compiler.ir.fusion import Fusion, Literal, Op
+from compiler.ir.fusion import Fusion, Literal, Number, Op
 from compiler.ir.ops import FOLDS, MOVES, POINTWISE, OpKind
 from search.proof.verify.arrays import Array
 from search.proof.verify.tolerance import tolerance
@@ -27,7 +27,10 @@ _Step = Callable[..., Array]
 
 
 def eager_form(fusion: Fusion) -> EagerForm:
-    """The fusion as torch calls. Raises Unsupported for an operator or dtype that has no torch call here."""
+    """The fusion as torch calls; one with scalars is settled before.
+
+    Raises Unsupported for an operator or dtype that has no torch call here.
+    """
     steps = [(op, _step(op, fusion)) for op in fusion.ops]
     last_use = {name: i for i, op in enumerate(fusion.ops) for name in op.tensor_inputs}
     dying = [
@@ -66,10 +69,10 @@ def _rtol(dtype: DType) -> float:
 
 def _operands(op: Op, known: dict[str, Array]) -> list[Array]:
     like = known[op.tensor_inputs[-1]]
-    return [_scalar(x, like) if isinstance(x, Literal) else known[x] for x in op.inputs]
+    return [_scalar(x, like) if isinstance(x, Number) else known[x] for x in op.inputs]
 
 
-def _scalar(literal: Literal, like: Array) -> Array:
+def _scalar(literal: Number, like: Array) -> Array:
     """A tensor without dimensions on the host: an argument of the kernel, not memory on the GPU.
 
     In f64 a float is not rounded first, and the result still has the other's dtype: among floats, torch promotes to
@@ -77,6 +80,7 @@ def _scalar(literal: Literal, like: Array) -> Array:
     """
     import torch
 
+    assert isinstance(literal, Literal), f"{literal}: a scalar has its number before"
     is_wider = like.dim() > 0 and like.is_floating_point()
     return torch.tensor(literal.value, dtype=torch.float64 if is_wider else like.dtype)
 

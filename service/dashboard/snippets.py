@@ -71,6 +71,7 @@ def kernel_call(
     are_sizes_all = binding_hash(Fusion.model_validate(dict(fusion)), Binding(sizes=sizes)) == kernel.binding
     names = [f"x{i}" for i in range(len(kernel.inputs))]
     tensors = "\n".join(f"{name} = {_tensor(spec)}" for name, spec in zip(names, kernel.inputs, strict=True))
+    arguments = [*names, *("1" if x.dtype == "i64" else "1.0" for x in kernel.scalars)]
     return f'''\
 import torch
 from fusetune import Client
@@ -84,7 +85,7 @@ with Client("{url}") as client:  # from the cache: nothing is searched for
     kernel = client.kernel(fusion, binding=binding, card="{card}"{_accepting(kernel.evidence)})
 
 {tensors}
-y = kernel({", ".join(names)})
+y = kernel({", ".join(arguments)})
 '''
 
 

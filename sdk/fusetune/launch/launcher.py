@@ -10,7 +10,7 @@ from fusetune.launch.clusters import cluster_config, is_in_clusters, refuse_clus
 from fusetune.launch.driver import check, current_context, driver
 from fusetune.launch.guards import CallFacts, check_guards
 from fusetune.launch.module import acquire_module, release_module
-from fusetune.launch.params import PackedParams, pack_params
+from fusetune.launch.params import Numbers, PackedParams, pack_params
 from fusetune.launch.tensor_map import driver_encoder
 from fusetune.wire.artifact import KernelArtifact, LaunchSpec
 
@@ -47,21 +47,29 @@ class Launcher:
         self._packed: OrderedDict[tuple[tuple[int, ...], tuple[int, ...]], tuple[PackedParams, ...]] = OrderedDict()
         self._configs: OrderedDict[tuple[int, int], Any] = OrderedDict()
 
-    def launch(self, pointers: tuple[int, ...], stream: int, scratch: tuple[int, ...] = ()) -> None:
+    def launch(
+        self, pointers: tuple[int, ...], stream: int, scratch: tuple[int, ...] = (), numbers: Numbers = ()
+    ) -> None:
         """Enqueues every launch of the artifact on `stream` (a CUstream's value; 0 is the default stream).
 
         `pointers` are device addresses of inputs in order, then outputs, `scratch` those of `artifact.scratch`; sizes
-        and strides are the artifact's own. Raises WrongArguments, GuardFailed, InvalidKernel, LaunchFailed.
+        and strides are the artifact's own. `numbers` are the values of its scalars; a graph that captures the launch
+        keeps them. Raises WrongArguments, GuardFailed, InvalidKernel, LaunchFailed.
         """
         key = (pointers, scratch)
         packed = self._packed.get(key)
         if packed is None:
             packed = self._prepare(pointers, scratch)
+        if len(numbers) != len(self.artifact.scalars):
+            raise WrongArguments(
+                "scalars", str(len(numbers)), str(len(self.artifact.scalars)), "Pass one number for each, in order."
+            )
         with current_context(self.device):
             for address, spec in zip(scratch, self.artifact.scratch, strict=True):
                 if spec.init == "zero":
                     check("cuMemsetD8Async", driver().cuMemsetD8Async(address, 0, spec.bytes, stream))
             for index, params in enumerate(packed):
+                params.tell(numbers)
                 self._enqueue(index, params, stream)
 
     def close(self) -> None:

@@ -23,6 +23,7 @@ DTypeName = Literal[
 UnaryName = Literal[
     "neg", "abs", "exp", "log", "tanh", "sigmoid", "relu", "gelu", "silu", "sqrt", "rsqrt", "reciprocal", "square"
 ]
+ScalarName = Literal["f64", "i64"]
 BinaryName = Literal["add", "sub", "mul", "div", "maximum", "minimum"]
 CompareName = Literal["eq", "ne", "lt", "le", "gt", "ge"]
 ReduceName = Literal["sum", "prod", "mean", "amax", "amin"]
@@ -133,6 +134,13 @@ class Input(Wire):
     shape: Seq[Size]
     dtype: DTypeName
     strides: Seq[Size] | None = None
+
+
+class ScalarInput(Wire):
+    """A number that the caller passes by value at each call. It stands where a number may: beside a tensor."""
+
+    name: Name
+    dtype: ScalarName
 
 
 class Output(Wire):
@@ -316,12 +324,21 @@ MODEL_OF_OP: dict[str, type[OpBase]] = {
 
 
 class Fusion(Wire):
-    """A graph: inputs, operators in order (each uses only what stands before it), outputs."""
+    """A graph: inputs, operators in order (each uses only what stands before it), outputs.
+
+    `scalars`: numbers that a call passes after the tensors; left out where there are none.
+    """
 
     format: Literal["fusetune.fusion/1"]
     inputs: Seq[Input]
+    scalars: Seq[ScalarInput] | None = None
     ops: Seq[Annotated[Op, Field(discriminator="op")]]
     outputs: Seq[Output]
+
+    @property
+    def numbers(self) -> tuple[ScalarInput, ...]:
+        """The scalars, if there are any."""
+        return self.scalars or ()
 
     def to_json(self) -> str:
         """The document as compact JSON text; what is not set is left out."""

@@ -25,6 +25,7 @@ from fusetune.wire.fusion import (
     Permute,
     Reduce,
     Reshape,
+    ScalarName,
     Slice,
     Truth,
     Unary,
@@ -65,8 +66,19 @@ class TensorType:
         return f"{self.dtype} {shape_text(self.shape)}"
 
 
+@dataclass(frozen=True, slots=True)
+class ScalarType:
+    """A number that is told at each call."""
+
+    name: str
+    dtype: ScalarName
+
+    def __str__(self) -> str:
+        return f"{self.dtype} scalar {self.name!r}"
+
+
 Number = int | float
-OperandType = TensorType | Number
+OperandType = TensorType | ScalarType | Number
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +163,8 @@ def _arity_fits(op: Op, count: int, check: OpCheck) -> bool:
 def _all_tensors(operands: tuple[OperandType, ...], check: OpCheck) -> bool:
     for position, operand in enumerate(operands):
         if not isinstance(operand, TensorType):
-            check.fault(f"in[{position}]", f"the number {operand}", "a tensor", "Name a tensor.")
+            what = operand if isinstance(operand, ScalarType) else f"the number {operand}"
+            check.fault(f"in[{position}]", what, "a tensor", "Name a tensor.")
     return all(isinstance(operand, TensorType) for operand in operands)
 
 
@@ -164,6 +177,8 @@ def _same_type(operands: tuple[OperandType, ...], first: int, check: OpCheck) ->
             check.fault("in", "two numbers to choose from", "at least one tensor, whose dtype the result has", fix)
         else:
             fix = "Work the number out, and write it where it is used."
+            if any(isinstance(x, ScalarType) for x in operands):
+                fix = "Work the number out before the call, and pass it as a scalar of its own."
             check.fault("in", "numbers only", "at least one tensor", fix)
         return None
     (_, wanted), *others = tensors
@@ -181,9 +196,23 @@ def _same_type(operands: tuple[OperandType, ...], first: int, check: OpCheck) ->
             fits = False
             check.fault(f"in[{position}]", found, f"dtype {wanted.dtype}", "Cast one of the operands first.")
     for position, operand in enumerate(operands):
-        if position >= first and not isinstance(operand, TensorType):
+        if position >= first and isinstance(operand, ScalarType):
+            fits &= _scalar_fits(operand, wanted.dtype, position, check)
+        elif position >= first and not isinstance(operand, TensorType):
             fits &= _number_fits(operand, wanted.dtype, position, check)
     return wanted if fits else None
+
+
+def _scalar_fits(scalar: ScalarType, dtype: DTypeName, position: int, check: OpCheck) -> bool:
+    """A scalar becomes a number of the other operand's dtype, as torch converts a number of Python."""
+    if dtype in FLOATS or (scalar.dtype == "i64" and dtype in INTEGER_RANGE):
+        return True
+    if dtype == "bool":
+        check.fault(f"in[{position}]", scalar, "no scalar beside bool", "Cast the tensor to i32 first.")
+    else:
+        fix = "Declare the scalar as i64, or cast the tensor to a float first."
+        check.fault(f"in[{position}]", scalar, f"an i64 scalar, as the other operand is {dtype}", fix)
+    return False
 
 
 def _number_fits(number: Number, dtype: DTypeName, position: int, check: OpCheck) -> bool:

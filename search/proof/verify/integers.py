@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from compiler.dtypes import DType
-from compiler.ir.fusion import Fusion, Literal, Op
+from compiler.ir.fusion import Fusion, Literal, Number, Op
 from compiler.ir.ops import COMPARE, MOVES, OpKind
 from search.proof.verify.arrays import Array, Arrays
 
@@ -100,7 +100,7 @@ def compared(fusion: Fusion, name: str) -> Compared:
     for op in fusion.ops:
         if op.kind not in COMPARE:
             continue
-        sides = [x if isinstance(x, Literal) else _origin(fusion, x) for x in op.inputs]
+        sides = [x if isinstance(x, Number) else origin(fusion, x) for x in op.inputs]
         if name not in sides:
             continue
         for side in sides:
@@ -111,7 +111,7 @@ def compared(fusion: Fusion, name: str) -> Compared:
     return Compared(max(extents), tuple(dict.fromkeys(numbers)))
 
 
-def _origin(fusion: Fusion, name: str) -> str | Op | None:
+def origin(fusion: Fusion, name: str) -> str | Op | None:
     """The input, or the iota, that a value is a move or a cast of; None for another value."""
     for op in _up(fusion, name):
         if op.kind is OpKind.IOTA:

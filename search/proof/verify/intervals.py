@@ -19,7 +19,7 @@ from enum import Enum
 from typing import Any
 
 from compiler.dtypes import DType
-from compiler.ir.fusion import Literal, Op
+from compiler.ir.fusion import Number, Op
 from compiler.ir.ops import COMPARE, SUMS, OpKind
 from compiler.reference import FLOAT_FORMATS, Values, round_to, rounded
 from compiler.reference.operators import exact
@@ -142,12 +142,12 @@ class Intervals:
         low, high = (self._wide(end) for end in self.ends(x))  # sums of bools would be bools
         return self._unwrapped(value, low, high, target)
 
-    def pointwise(self, op: Op, operands: Sequence[Bounded | Literal], dtype: DType) -> Bounded:
+    def pointwise(self, op: Op, operands: Sequence[Bounded | Number], dtype: DType) -> Bounded:
         kind = op.kind
-        plain = [x if isinstance(x, Literal) else x.value for x in operands]
+        plain = [x if isinstance(x, Number) else x.value for x in operands]
         value = self.values.pointwise(op, plain, dtype)
         like = next(x.value for x in reversed(operands) if isinstance(x, Bounded))
-        args = [Bounded(self.values.number(kind, x, like, dtype)) if isinstance(x, Literal) else x for x in operands]
+        args = [Bounded(self.values.number(kind, x, like, dtype)) if isinstance(x, Number) else x for x in operands]
         error = error_of(kind, dtype, op.grade) if dtype.is_float else None
         if all(x.is_known for x in args) and error is None and kind is not OpKind.FMA:
             return Bounded(value)
@@ -254,7 +254,11 @@ class Intervals:
             if kind is OpKind.SUB:
                 return self._wide(value), self._wide(value)
             kind, ends = OpKind.SQUARE, ends[:1]
-        return self._rule(kind, ends)
+        low, high = self._rule(kind, ends)
+        if kind is OpKind.FMA and dtype is DType.F64:  # the product too was rounded, and the sum may leave little of it
+            lost = self._largest(*ends[0]) * self._largest(*ends[1]) * FLOAT_FORMATS[dtype].unit_roundoff
+            low, high = low - lost, high + lost
+        return low, high
 
     def _rule(self, kind: OpKind, ends: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
         """What the operator's row says of operands between these ends."""

@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from compiler.ir.fusion import Fusion, Literal, Op
+from compiler.ir.fusion import Fusion, Number, Op
 from compiler.ir.ops import FOLDS, VIEWS, OpKind
 from compiler.ir.pinned import pinned
 from compiler.reference import Arithmetic
@@ -107,7 +107,7 @@ class PointWalk(Generic[T]):
                 return self._cat(op, at)
             case kind if kind in FOLDS:
                 return self._reduced(op, at)
-        operands = [x if isinstance(x, Literal) else self.value(x, at) for x in op.inputs]
+        operands = [x if isinstance(x, Number) else self.value(x, at) for x in op.inputs]
         dtype = self.fusion.value(op.tensor_inputs[-1]).dtype
         return self.arithmetic.pointwise(op, operands, dtype)
 
