@@ -15,8 +15,8 @@ from compiler.dtypes import FP8, DType
 from compiler.errors import InvalidFusion, Problem, Unsupported
 from compiler.ir import fusion as ir
 from compiler.ir.ops import COMPILED, FOLDS, MathGrade, OpKind
-from compiler.wire.composed import COMPOSED, is_composed, written_out
 from compiler.ir.scalars import beside
+from compiler.wire.composed import COMPOSED, is_composed, written_out
 from fusetune.wire.binding import Binding, InputBinding
 from fusetune.wire.bound import Bound, apply_binding
 from fusetune.wire.canonical import binding_hash, canonicalize, fingerprint, live_ops

@@ -316,6 +316,7 @@ class Grower:
 
     def arg(self, name: str, x: Known, dim: int | None, keepdim: bool) -> Known:
         """The index of an extreme element; of what is rounded only where nothing reads it but an output."""
+        x = self.computable(x)
         dims = tuple(range(x.rank)) if dim is None else (dim,)
         top = prod(x.shape[d] for d in dims) - 1
         result = replace(_without(x, dims, keepdim, dtype="i64"), low=0, high=top)
