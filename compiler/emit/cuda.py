@@ -129,6 +129,8 @@ def _pieces_of(kernel: Kernel) -> set[str]:
         match s:
             case GlobalLoad(straddles=True):
                 used.add("straddle")
+            case GlobalLoad() if s.rows:
+                used |= {"global", "row"}
             case GlobalLoad() | GlobalStore():
                 used.add("global")
             case CopyAsync() | CommitCopies() | WaitCopies():

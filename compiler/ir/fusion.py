@@ -78,7 +78,8 @@ class Op:
 
     `dims`: for permute, output dimension i is input dimension dims[i]; for broadcast_to, input dimension i is output
     dimension dims[i]; for a reduction, the input dimensions that are folded, ascending (they are kept with size 1 where
-    the result has the operand's rank); for slice, cat and iota, the one dimension concerned. Empty for all others.
+    the result has the operand's rank); for slice, cat and iota, the one dimension concerned; for take and
+    gather, that of the first operand which the second one chooses along. Empty for all others.
     `start`: of a slice, the first index taken.
     `grade`: of a function, how exactly it is computed; before that is chosen, the coarsest form it may take
     (`compiler.ir.pinned`).

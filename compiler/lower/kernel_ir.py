@@ -12,7 +12,7 @@ from compiler.ir.expr import Expr, Var, const
 from compiler.ir.fusion import Number
 from compiler.ir.ops import MathGrade, OpKind
 from compiler.ir.tensor import CachePolicy
-from compiler.lower.operands import Barrier, Less, NumberParameter, Pointer, Reg, Shared, TensorMap
+from compiler.lower.operands import Barrier, ChosenRow, Less, NumberParameter, Pointer, Reg, Shared, TensorMap
 from compiler.lower.tmem_ir import TmemStmt
 
 
@@ -60,6 +60,7 @@ class GlobalLoad:
     aligned ones are loaded that it has parts of; `skipped`: the elements of the first of them before the vector, where
     the tensor itself is aligned, so that they follow from `offset`.
     `within`: what part of the iteration space the source covers, which no choice of tile makes always true.
+    `rows`: what stands in `offset` for indices that are data; they are looked at where something is loaded.
     """
 
     target: Reg
@@ -73,11 +74,17 @@ class GlobalLoad:
     head: Less | None = None
     straddles: bool = False
     skipped: Expr | None = None
+    rows: tuple[ChosenRow, ...] = ()
 
     @property
     def ends(self) -> tuple[Less, ...]:
         """What must hold for the vector to be loaded as one: its first and last lane lie inside the run."""
         return _ends(self.head, 0, self.tail, self.width - 1)
+
+    @property
+    def some(self) -> tuple[Less, ...]:
+        """What must hold for some lane to be loaded."""
+        return (*self.guards, *self.within, *_ends(self.head, self.width - 1, self.tail, 0))
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,9 @@ class Arithmetic(Protocol[T]):
     def tensor(self, x: Array, dtype: DType) -> T:
         """Elements as an input or an iota has them."""
 
+    def indices(self, x: T) -> Array:
+        """Integers that choose elements: what they are."""
+
     def moved(self, x: T, view: Callable[[Array], Array]) -> T:
         """The same elements in other places."""
 
@@ -56,6 +59,9 @@ class Values:
         # Positions, which a half may not hold; inputs are what they are.
         is_made = self.rounds and dtype.is_float and "float" not in str(x.dtype)
         return round_to(held, dtype, self.xp) if is_made else held
+
+    def indices(self, x: Array) -> Array:
+        return x
 
     def moved(self, x: Array, view: Callable[[Array], Array]) -> Array:
         return view(x)

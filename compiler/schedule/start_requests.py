@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from compiler.dtypes import DType
+from compiler.ir.expr import Var
 from compiler.ir.ops import EXTREMES, SUMS, OpKind
 from compiler.ir.views import View, Within
 
@@ -26,12 +27,17 @@ class Part(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The tensor that holds a value at `view`, whose positions are those of the space."""
+    """The tensor that holds a value at `view`, whose positions are those of the space.
+
+    `rows`: the indices among them that are data; each is looked at whether the view needs it or not, since one that is
+    out of range stops a kernel.
+    """
 
     value: str
     view: View
     part: Part
     within: tuple[Within, ...] = ()
+    rows: tuple[Var, ...] = ()
 
 
 def accumulator(kind: OpKind, dtype: DType) -> DType:

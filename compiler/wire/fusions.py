@@ -14,6 +14,7 @@ from typing import Any
 from compiler.dtypes import FP8, DType
 from compiler.errors import InvalidFusion, Problem, Unsupported
 from compiler.ir import fusion as ir
+from compiler.ir.index_ranges import index_ranges
 from compiler.ir.ops import COMPILED, FOLDS, MathGrade, OpKind
 from compiler.ir.scalars import beside
 from compiler.wire.composed import COMPOSED, is_composed, written_out
@@ -26,12 +27,14 @@ from fusetune.wire.fusion import (
     Cat,
     Copy,
     Fusion,
+    Gather,
     Iota,
     Op,
     Operand,
     Permute,
     Reduce,
     Slice,
+    Take,
     literal_value,
 )
 from fusetune.wire.parse import parse_binding, parse_fusion
@@ -248,7 +251,8 @@ def _layouts(bound: Bound) -> Binding:
 
 
 def _to_ir(bound: Bound, fingerprint: str, binding_hash: str) -> ir.Fusion:
-    """The IR of a bound fusion, names and order as they are. Needs what `_refuse_unsupported` lets through."""
+    """The IR of a bound fusion, names and order as they are. Needs what `_refuse_unsupported` lets through; raises
+    Unsupported for an index of which no valid one can be told."""
     fusion = bound.fusion
     shapes = {name: _concrete(bound, name) for name in bound.types}
     inputs = tuple(
@@ -259,7 +263,7 @@ def _to_ir(bound: Bound, fingerprint: str, binding_hash: str) -> ir.Fusion:
         ir.Value(op.out, shapes[op.out], DType(bound.types[op.out].dtype), ir.dense_strides(shapes[op.out]))
         for op in fusion.ops
     )
-    return ir.Fusion(
+    made = ir.Fusion(
         values=inputs + results,
         inputs=tuple(tensor.name for tensor in fusion.inputs),
         ops=tuple(_ir_op(op, bound, shapes) for op in fusion.ops),
@@ -268,6 +272,8 @@ def _to_ir(bound: Bound, fingerprint: str, binding_hash: str) -> ir.Fusion:
         binding_hash=binding_hash,
         scalars=tuple(ir.Scalar(x.name, DType(x.dtype)) for x in fusion.numbers),
     )
+    index_ranges(made)  # refuses indices of which none is known to be in range
+    return made
 
 
 def _concrete(bound: Bound, name: str) -> tuple[int, ...]:
@@ -299,6 +305,8 @@ def _ir_dims(op: Op, shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
             return tuple(sorted(dim % len(shapes[str(op.ins[0])]) for dim in op.dims))
         case Slice() | Cat() | Iota():
             return (op.dim % len(shapes[op.out]),)
+        case Take() | Gather():
+            return (op.dim % len(shapes[str(op.ins[0])]),)
         case _:
             return ()
 
@@ -329,7 +337,7 @@ def _op_document(op: ir.Op, fusion: ir.Fusion) -> dict[str, Any]:
         case OpKind.SLICE:
             (dim,) = op.dims
             document |= {"dim": dim, "start": op.start, "stop": op.start + result.shape[dim]}
-        case OpKind.CAT:
+        case OpKind.CAT | OpKind.TAKE | OpKind.GATHER:
             document["dim"] = op.dims[0]
         case OpKind.IOTA:
             document |= {"shape": list(result.shape), "dim": op.dims[0], "dtype": result.dtype.value}

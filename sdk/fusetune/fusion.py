@@ -329,6 +329,24 @@ class FusionBuilder:
         """The position along `dim`."""
         return self._op("iota", shape=_listed(shape), dim=dim, dtype=dtype)
 
+    def take(self, table: Tensor, index: Tensor, dim: int = 0) -> Tensor:
+        """`table` where the i32 or i64 of `index`, of any rank, choose along `dim`: `table[index]` for dimension 0.
+
+        An index below 0, or past the end, stops the kernel: nothing counts from the end.
+        """
+        return self._op("take", table, index, dim=dim)
+
+    def embedding(self, index: Tensor, table: Tensor) -> Tensor:
+        """The rows of `table` that the index chooses, as `torch.nn.functional.embedding` has its operands: a `take`."""
+        return self.take(table, index)
+
+    def gather(self, x: Tensor, dim: int, index: Tensor) -> Tensor:
+        """The element of `x` at the own position, but along `dim` where `index`, of the same rank, says: torch.gather.
+
+        An index below 0, or past the end, stops the kernel.
+        """
+        return self._op("gather", x, index, dim=dim)
+
     def sum(self, x: Tensor, dims: Sequence[int], keepdim: bool = False, dtype: DTypeName | None = None) -> Tensor:
         """Of one dtype unless `dtype` says another, to which elements are cast before: i64 counts what is true."""
         return self._op("sum", x, dims=_listed(dims), keepdim=keepdim, **_said(dtype))

@@ -92,7 +92,8 @@ class Kernel:
         are read during the call, so a CUDA graph that captures it replays with these.
 
         `out`: tensors to write instead of newly allocated ones; they must not overlap the inputs or each other. Raises
-        WrongArguments, GuardFailed, NoDevice, InvalidKernel, LaunchFailed.
+        WrongArguments, GuardFailed, NoDevice, InvalidKernel, LaunchFailed; IndexOutOfRange at the first call after one
+        whose kernel has met an index that is (`wait` tells at once).
         """
         if self._runner is None:
             from fusetune.torch import Runner  # here, and not above: holding a kernel needs no torch
@@ -102,6 +103,14 @@ class Kernel:
             return self._runner(inputs, out)
         except NoDevice as error:
             raise self._detached(error) if error.is_absent else error from None
+
+    def wait(self) -> None:
+        """Waits until the calls on the current stream are done: errors of a kernel are told late.
+
+        Raises LaunchFailed; IndexOutOfRange where an index that tells it where to read was out of range.
+        """
+        if self._runner is not None:
+            self._runner.wait()
 
     def _detached(self, error: NoDevice) -> NoDevice:
         """The error, which also says which card the kernel is for: one named by hand may be no card of this machine."""

@@ -66,6 +66,11 @@ class Runner:
         )
         return outputs[0] if len(outputs) == 1 else outputs
 
+    def wait(self) -> None:
+        """Until what was called on the current streams is done. Raises LaunchFailed, IndexOutOfRange."""
+        for index, launcher in self._launchers.items():
+            launcher.wait(torch.cuda.current_stream(index).cuda_stream)
+
     def _launcher(self, device: torch.device) -> Launcher:
         index = device.index
         if index not in self._launchers:

@@ -109,9 +109,23 @@ def _step(op: Op, fusion: Fusion) -> _Step:
             return lambda x: x[places].expand(result.shape)
         case OpKind.PERMUTE:
             return lambda x: x.permute(op.dims)
+        case OpKind.TAKE:
+            return lambda x, index: _taken(x, dims[0], index)
+        case OpKind.GATHER:
+            return lambda x, index: torch.gather(x, dims[0], index.to(torch.int64))
         case OpKind.COPY:
             return lambda x: x.clone(memory_format=torch.contiguous_format)
     return _elementwise(op.kind)
+
+
+def _taken(x: Array, dim: int, index: Array) -> Array:
+    """What torch has for it: embedding for rows of a matrix, index_select for the rest."""
+    import torch
+
+    if dim == 0 and x.dim() == 2 and x.is_floating_point():
+        return torch.nn.functional.embedding(index, x)
+    chosen = torch.index_select(x, dim, index.reshape(-1))
+    return chosen.reshape(*x.shape[:dim], *index.shape, *x.shape[dim + 1 :])
 
 
 def _cast(dtype: DType, dense: bool) -> _Step:

@@ -19,7 +19,7 @@ from fusetune.wire.fusion import (
     ReduceName,
     UnaryName,
 )
-from fusetune.wire.op_types import FLOATS, OpCheck, TensorType, result_type
+from fusetune.wire.op_types import FLOATS, INDEX_TYPES, OpCheck, TensorType, result_type
 
 SIZES = {"M": 5, "N": 3}
 """What the symbols of random fusions are bound to."""
@@ -33,9 +33,10 @@ COMPARE = list(get_args(CompareName))
 REDUCE = list(get_args(ReduceName))
 
 COMPILED = ["copy", "cast", "unary", "binary", "broadcast_to", "permute"]
-ALL = [*COMPILED, "compare", "where", "reshape", "slice", "cat", "iota", "reduce", "typed", "truth", "arg", "matmul"]
-BINDABLE = [kind for kind in ALL if kind != "matmul"]
-"""What the compiler binds."""
+FOLDED = ["reduce", "typed", "truth", "arg"]
+ALL = [*COMPILED, "compare", "where", "reshape", "slice", "cat", "iota", "take", "gather", *FOLDED, "matmul"]
+BINDABLE = [kind for kind in ALL if kind not in ("take", "gather", "matmul")]
+"""What the compiler binds, whatever an index is computed by."""
 
 
 class _Grower:
@@ -101,6 +102,10 @@ class _Grower:
                 self.add("cat", ins, dim=self.pick(list(range(rank))))
             case "iota":
                 self.add("iota", [], shape=[2, 3], dim=self.pick([0, 1]), dtype="i32")
+            case "take" | "gather" if rank:
+                same = rank if kind == "gather" else None
+                for index in self.names(lambda t: t.dtype in INDEX_TYPES and same in (None, t.rank))[:1]:
+                    self.add(kind, [name, index], dim=self.pick(list(range(-rank, rank))))
             case "reduce" if rank:
                 dims = self.draw(st.lists(st.integers(0, rank - 1), min_size=1, unique=True))
                 self.add(self.pick(REDUCE), [name], dims=dims, keepdim=self.pick([False, True]))

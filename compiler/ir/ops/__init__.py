@@ -11,9 +11,11 @@ __all__ = [
     "ARITHMETIC",
     "BINARY",
     "CARRIES",
+    "CHOICES",
     "COMPARE",
     "COMPILED",
     "COSTLY",
+    "ELSEWHERE",
     "EXTREMES",
     "FLOATS",
     "FOLDS",
@@ -55,7 +57,14 @@ VIEWS = _of(OpClass.VIEW)
 """Pure index maps: the value of an element does not change, only where it is read from. VIEW, any such map, occurs in
 scheduled fusions only: a chain of views on an input is one read."""
 
-MOVES = VIEWS | _of(OpClass.COPY)
+CHOICES = _of(OpClass.CHOICE)
+"""Reads of the first operand at places that the second one, integers, chooses. GATHER occurs in fusions only: in a
+scheduled one every such read is a TAKE, whose view says what of a place is chosen."""
+
+ELSEWHERE = VIEWS | CHOICES
+"""Operators that read their first operand at another place than the one they make."""
+
+MOVES = ELSEWHERE | _of(OpClass.COPY)
 """Operators that may carry data between memories."""
 
 COPIES = frozenset({OpKind.COPY, OpKind.PERMUTE})

@@ -337,6 +337,11 @@ class OpKind(StrEnum):
     CAT = "cat", OpRow(OpClass.JOIN, None, STORED, rounds=False)
     IOTA = "iota", OpRow(OpClass.SOURCE, 0)
 
+    # Reads at places that integers of the second operand choose ------------------------------------------------------
+
+    TAKE = "take", OpRow(OpClass.CHOICE, 2, ANY_TYPE, rounds=False)
+    GATHER = "gather", OpRow(OpClass.CHOICE, 2, ANY_TYPE, rounds=False)
+
     # Folds -----------------------------------------------------------------------------------------------------------
 
     SUM = "sum", _SUMMED

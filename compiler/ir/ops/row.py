@@ -38,6 +38,7 @@ class OpClass(StrEnum):
     SELECTION = "selection"
     VIEW = "view"
     JOIN = "join"
+    CHOICE = "choice"
     SOURCE = "source"
     FOLD = "fold"
 

@@ -18,6 +18,7 @@ from fusetune.wire.fusion import (
     BroadcastTo,
     Cat,
     Fusion,
+    Gather,
     Input,
     Iota,
     Matmul,
@@ -28,6 +29,7 @@ from fusetune.wire.fusion import (
     Reduce,
     Reshape,
     Slice,
+    Take,
     Truth,
     literal_value,
 )
@@ -152,6 +154,8 @@ def _attributes(op: Op, types: Mapping[str, TensorType]) -> dict[str, object]:
             return {"dim": op.dim % source.rank if op.dim is not None else 0 if source.rank == 1 else None}
         case Slice() | Cat() | Iota():
             return {"dim": op.dim % types[op.out].rank}
+        case Take() | Gather():
+            return {"dim": op.dim % _operand_type(op, types).rank}
         case Reshape():
             sizes = (extent.size for extent in types[op.out].shape)
             return {"shape": tuple(-1 if size is None else size for size in sizes)}

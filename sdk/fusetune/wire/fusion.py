@@ -259,6 +259,22 @@ class Iota(OpBase):
     dtype: DTypeName
 
 
+class Take(OpBase):
+    """`in[0]` where the integers of `in[1]` choose along `dim`, whose place the dimensions of `in[1]` take."""
+
+    arity = 2
+    op: Literal["take"]
+    dim: int = 0
+
+
+class Gather(OpBase):
+    """Of `in[0]` the element at the own position but for `dim`, along which the integers of `in[1]` choose."""
+
+    arity = 2
+    op: Literal["gather"]
+    dim: int
+
+
 class Reduce(OpBase):
     """One element from all along `dims`; the dtype is kept, sums accumulate in f32 (f64 for f64, i64 for integers).
 
@@ -311,6 +327,8 @@ Op = (
     | Slice
     | Cat
     | Iota
+    | Take
+    | Gather
     | Reduce
     | Truth
     | Arg

@@ -19,6 +19,7 @@ from fusetune.wire.fusion import (
     Copy,
     DTypeName,
     Fma,
+    Gather,
     Iota,
     Matmul,
     Op,
@@ -27,6 +28,7 @@ from fusetune.wire.fusion import (
     Reshape,
     ScalarName,
     Slice,
+    Take,
     Truth,
     Unary,
     Where,
@@ -49,6 +51,9 @@ ITEM_BYTES = {
     "f64": 8, "f32": 4, "f16": 2, "bf16": 2, "f8e4m3": 1, "f8e5m2": 1,
     "i64": 8, "i32": 4, "i16": 2, "i8": 1, "u8": 1, "bool": 1,
 }  # fmt: skip
+
+INDEX_TYPES = ("i32", "i64")
+"""What rows and elements are chosen by, as torch has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +135,10 @@ def result_type(op: Op, operands: tuple[OperandType, ...], check: OpCheck) -> Te
             return _cat(op, tuple(map(_tensor, operands)), check)
         case Iota():
             return _iota(op, check)
+        case Take():
+            return _take(op, _tensor(operands[0]), _tensor(operands[1]), check)
+        case Gather():
+            return _gather(op, _tensor(operands[0]), _tensor(operands[1]), check)
         case Reduce():
             return _reduce(op, _tensor(operands[0]), check)
         case Truth():
@@ -392,6 +401,36 @@ def _iota(op: Iota, check: OpCheck) -> TensorType | None:
     if dim_in(op.dim, len(op.shape), "dim", check) is None:
         return None
     return TensorType(tuple(map(Extent.of, op.shape)), op.dtype)
+
+
+def _take(op: Take, table: TensorType, index: TensorType, check: OpCheck) -> TensorType | None:
+    dim = dim_in(op.dim, table.rank, "dim", check)
+    if not _is_index(index, check) or dim is None:
+        return None
+    return TensorType((*table.shape[:dim], *index.shape, *table.shape[dim + 1 :]), table.dtype)
+
+
+def _gather(op: Gather, source: TensorType, index: TensorType, check: OpCheck) -> TensorType | None:
+    dim = dim_in(op.dim, source.rank, "dim", check)
+    if not _is_index(index, check) or dim is None:
+        return None
+    if index.rank != source.rank:
+        check.fault("in[1]", index, f"rank {source.rank}, that of {source}", "Reshape it, or write take.")
+        return None
+    fits = True
+    for d, (chosen, size) in enumerate(zip(index.shape, source.shape, strict=True)):
+        left = size - chosen
+        if d != dim and left.constant is not None and left.constant < 0:
+            fits = False
+            expected = f"at most {size} in dimension {d}, as {source} has"
+            check.fault("in[1]", index, expected, "Take a part of the index by slice first.")
+    return TensorType(index.shape, source.dtype) if fits else None
+
+
+def _is_index(index: TensorType, check: OpCheck) -> bool:
+    if index.dtype not in INDEX_TYPES:
+        check.fault("in[1]", index, f"an index of {' or '.join(INDEX_TYPES)}", "Cast it to i64 first.")
+    return index.dtype in INDEX_TYPES
 
 
 def _reduce(op: Reduce, source: TensorType, check: OpCheck) -> TensorType | None:

@@ -16,8 +16,9 @@
     peaks     for reductions: nearly all the same, few elements that count, among them the last along each dimension;
               where everything counts alike, one element of many could be left out unseen
 
-Integers and bools have sets of the same names (search/proof/verify/integers.py). f64 values have more bits than f32
-holds. A fusion that only moves data has one set, `random` with every special value mixed in: its outputs must be exact.
+Integers and bools have sets of the same names (search/proof/verify/integers.py); integers that decide where something
+is read are in range in all of them. f64 values have more bits than f32 holds. A fusion that only moves data has one
+set, `random` with every special value mixed in: its outputs must be exact.
 """
 
 from __future__ import annotations
@@ -27,10 +28,11 @@ from collections.abc import Callable
 
 from compiler.dtypes import FP8, DType
 from compiler.ir.fusion import Fusion, Literal, Value
+from compiler.ir.index_ranges import index_ranges
 from compiler.ir.ops import CARRIES, COMPARE, EXTREMES, FOLDS, OpKind, Zero
 from compiler.reference import FLOAT_FORMATS
 from search.proof.verify.arrays import Array, Arrays
-from search.proof.verify.integers import bools, compared, integers, lone_elements, moved_integers
+from search.proof.verify.integers import bools, compared, indices, integers, lone_elements, moved_integers
 
 RANDOM = "random"
 NEAR = "near"
@@ -94,6 +96,9 @@ def make_inputs(fusion: Fusion, name: str, arrays: Arrays) -> list[Array]:
 
 def _values(fusion: Fusion, value: Value, name: str, elems: int, seed: int, arrays: Arrays) -> Array:
     moves = only_moves(fusion)
+    if value.name in (ranges := index_ranges(fusion)) and value.dtype is not DType.BOOL:
+        low, high = ranges[value.name]
+        return indices(low, high, name, seed, elems, arrays)
     if name == PEAKS and (value.dtype.is_float or not compared(fusion, value.name).extent):
         return _peaks(fusion, value, elems, seed, arrays)
     if value.dtype is DType.BOOL:

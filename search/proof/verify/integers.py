@@ -23,6 +23,12 @@ _SPANS = {
     "positive": (1, 100),
     "negative": (-100, -1),
 }
+_MOST_PLACES = 2**40
+"""More are no index of a tensor (fusetune.wire.infer, MAX_TENSOR_BYTES)."""
+
+_FEW_PLACES = ("ties", "zeros")
+"""Sets in which the same is read again and again."""
+
 _ODD = ("random", "large", "positive", "negative")
 """Sets of odd integers, where products are folded."""
 
@@ -91,6 +97,21 @@ def integers(fusion: Fusion, name: str, set_name: str, seed: int, elems: int, ar
     for turn, number in enumerate(n for n in strange if lowest <= n <= highest):
         here = arrays.uniform(elems, seed + 700 + turn) < 1.0 / (4 + 2 * len(strange))
         values = xp.where(here, xp.full_like(values, number), values)
+    return values
+
+
+def indices(low: int, high: int, set_name: str, seed: int, elems: int, arrays: Arrays) -> Array:
+    """Integers that decide where something is read, between two ends: the first place, the last one, others more than
+    once. Where a kernel bounds an index itself the range is all of its type, and numbers around zero are drawn too."""
+    xp = arrays.xp
+    if high - low > _MOST_PLACES:
+        span = 2**63 - 1 if set_name == "large" else _ORDINARY
+        low, high = max(low, -span), min(high, span)
+    spread = min(high - low, 2) if set_name in _FEW_PLACES else high - low
+    values = arrays.integers(low, low + spread, elems, seed)
+    for turn, end in enumerate((low, high)):
+        here = arrays.uniform(elems, seed + 700 + turn) < 1.0 / 8
+        values = xp.where(here, xp.full_like(values, end), values)
     return values
 
 

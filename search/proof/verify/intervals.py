@@ -116,6 +116,10 @@ class Intervals:
         bests = [part.best for part in parts]
         return replace(made, best=join(bests)) if all(best is not None for best in bests) else made
 
+    def indices(self, x: Bounded) -> Array:
+        assert x.is_known, "integers of integers alone choose elements (compiler.ir.index_ranges)"
+        return x.value
+
     def cast(self, x: Bounded, source: DType, target: DType) -> Bounded:
         xp = self.xp
         value = self.values.cast(x.value, source, target)

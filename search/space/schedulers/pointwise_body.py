@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from compiler.dtypes import FP8, DType
 from compiler.ir.iter_domain import MemoryType
-from compiler.ir.ops import POINTWISE, OpKind
+from compiler.ir.ops import POINTWISE, REDUCTIONS, OpKind
 from compiler.ir.tensor import TensorOp
 from compiler.schedule import steps
 from search.space.builder import TraceBuilder
@@ -30,6 +30,16 @@ def cache_registers(b: TraceBuilder) -> tuple[list[str], list[str]]:
         b.do(steps.CacheOutput(name, f"{name}_r", MemoryType.LOCAL))
         stored.append(f"{name}_r")
     return loaded, stored
+
+
+def choosing(b: TraceBuilder) -> frozenset[str]:
+    """The register tensors that say where others are read: indices that are data, and what these are made of, but for
+    what is behind a reduction."""
+    found = {name for op in b.sf.ops for name in op.choosing}
+    for op in reversed(b.sf.ops):
+        if op.output in found and op.kind not in REDUCTIONS:
+            found.update(n for n in op.tensor_inputs if b.tensor(n).memory is MemoryType.LOCAL)
+    return frozenset(found)
 
 
 def is_packed_cast(b: TraceBuilder, name: str) -> bool:

@@ -226,7 +226,7 @@ def test_ways_around_what_was_refused_are_the_shortest_of_all(monkeypatch: pytes
     def compared(segments: _Segments, refused: set[int]) -> None:
         around(segments, refused)
         found = list(segments.shortest_from)
-        segments._find_ways(len(segments.ops) - 1)
+        segments._find_ways(segments.steps - 1)
         asked.append(found == segments.shortest_from)
 
     monkeypatch.setattr(_Segments, "_find_ways_around", compared)

@@ -89,15 +89,17 @@ def cases(draw: st.DrawFn, limits: str = "tiny") -> Case:
     return case
 
 
-def case_of_many(seed: int) -> Case:
+def case_of_many(seed: int, limits: Limits = MANY) -> Case:
     """A case of up to 64 operators, which nothing will be compared with. Every other one has mostly views, and
-    concatenations inside each other."""
+    concatenations inside each other. Of other limits, one of half as many operators as they allow or more."""
     moves = MOVES if seed % 2 else (*MOVES, *OFTEN)
     for attempt in count():
         try:
-            return grown(Random(f"many:{seed}:{attempt}"), MANY, f"many:{seed}", moves)
+            case = grown(Random(f"many:{seed}:{attempt}"), limits, f"many:{seed}", moves)
         except Full:
             continue
+        if limits is MANY or 2 * len(case.document["ops"]) >= limits.most_ops:
+            return case
     raise AssertionError("outputs of a random fusion have room sooner or later")
 
 

@@ -35,7 +35,7 @@ _INTEGERS = {
 _WIDENED = frozenset(_INTEGERS) - {"i64", "bool"}
 _SUMS = frozenset({"add", "sub", "sum", "mean"})
 _EXACT = frozenset(kind.value for kind in UNARY | BINARY if not kind.row.rounds)
-_KEEPS = _SUMS | _EXACT | {"cast", "copy", "permute", "broadcast_to", "reshape", "slice", "cat"}
+_KEEPS = _SUMS | _EXACT | {"cast", "copy", "permute", "broadcast_to", "reshape", "slice", "cat", "take", "gather"}
 """Operators whose results are as large as their operands."""
 
 
@@ -62,6 +62,17 @@ def _inputs(document: Document, binding: Document, rng: np.random.Generator) -> 
             )
         found.append(np.broadcast_to(values, shape))
     return found
+
+
+def _chosen(op: Document, x: Array, index: Array) -> Array:
+    """What an index chooses; one that is out of range, which no input set draws, the nearest that is not."""
+    index = np.clip(index.astype(np.int64), 0, x.shape[op["dim"]] - 1)
+    return np.take(x, index, op["dim"]) if op["op"] == "take" else _along(x, index, op["dim"])
+
+
+def _along(x: Array, index: Array, dim: int) -> Array:
+    part = tuple(slice(None) if d == dim else slice(0, n) for d, n in enumerate(index.shape))
+    return np.take_along_axis(x[part], index, dim)
 
 
 class _Values:
@@ -105,6 +116,8 @@ class _Values:
             return exact(OpKind(kind), args, np), "bool"
         if kind in _VIEWS:
             return _VIEWS[kind](op, args), dtype
+        if kind in ("take", "gather"):
+            return _chosen(op, self.of[op["in"][0]], self.of[op["in"][1]]), self.dtypes[op["in"][0]]
         if kind == "iota":
             along = np.arange(op["shape"][op["dim"]]).reshape(
                 [-1 if d == op["dim"] else 1 for d in range(len(op["shape"]))]

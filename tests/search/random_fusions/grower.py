@@ -270,6 +270,23 @@ class Grower:
         )
         return self._op("cat", tuple(xs), _mixed(result, tuple(xs)), dim=dim)
 
+    # Reads at places that are data -----------------------------------------------------------------------------------
+
+    def take(self, x: Known, index: Known, dim: int) -> Known:
+        """`x` where `index` says along `dim`, in the place of which it has the dimensions of `index`."""
+        shape = (*x.shape[:dim], *index.shape, *x.shape[dim + 1 :])
+        along = tuple(x.varies[dim] and v for v in index.varies)
+        result = replace(x, shape=shape, varies=(*x.varies[:dim], *along, *x.varies[dim + 1 :]))
+        return self._op("take", (x, index), result, dim=dim)
+
+    def gather(self, x: Known, index: Known, dim: int) -> Known:
+        """`x` at the own position, but along `dim` where `index` says."""
+        varies = tuple(
+            (x.varies[dim] and v) or (d != dim and x.varies[d] and n > 1)
+            for d, (v, n) in enumerate(zip(index.varies, index.shape, strict=True))
+        )
+        return self._op("gather", (x, index), replace(x, shape=index.shape, varies=varies), dim=dim)
+
     # Reductions -----------------------------------------------------------------------------------------------------
 
     def reduce(self, name: str, x: Known, dims: Sequence[int], keepdim: bool) -> Known:

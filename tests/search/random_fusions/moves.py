@@ -213,6 +213,27 @@ def iota(g: Grower, x: Known) -> Known:
     return places
 
 
+def chosen(g: Grower, x: Known) -> Known:
+    """Rows of a value, or elements along one of its dimensions, that an input says, or that are worked out of one."""
+    if not x.rank or len(g.inputs) >= g.limits.most_inputs:
+        return slice_(g, x)
+    dim, dtype = g.random.randrange(x.rank), g.random.choice(("i32", "i64"))
+    rest, top = prod(x.shape) // x.shape[dim], x.shape[dim] - 1
+    is_gathered = g.random.random() < 0.4
+    if is_gathered:
+        sizes = [n if g.random.random() < 0.7 else g.random.randint(1, n) for n in x.shape]
+        sizes[dim] = g.random.randint(1, max(1, min(2 * x.shape[dim], g.limits.most_elems // rest)))
+    else:
+        sizes = list(random_shape(g.random, g.limits.sizes, max(1, g.limits.most_elems // rest), 2))
+    index = g.input(tuple(sizes), dtype)
+    kind = g.random.random()
+    if kind < 0.2:
+        index = g.clamp(g.binary("add", index, g.random.randint(-3, 3)), 0, top)
+    elif kind < 0.4:
+        index = g.binary("sub", index, g.random.randint(0, 9))
+    return g.gather(x, index, dim) if is_gathered else g.take(x, index, dim)
+
+
 def reduce(g: Grower, x: Known) -> Known:
     if not x.rank:
         return g.copy(x)
@@ -254,6 +275,7 @@ MOVES: tuple[tuple[Move, int], ...] = (
     (slice_, 2),
     (cat, 1),
     (iota, 1),
+    (chosen, 2),
     (reduce, 5),
     (truth, 1),
     (place, 2),
