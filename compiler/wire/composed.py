@@ -7,18 +7,24 @@ kernel of theirs is proven as any other. `COMPOSED` names them; a sum with a dty
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import count
 from math import prod
 from typing import Any
 
 from pydantic import TypeAdapter
 
 from fusetune.wire.extent import Extent
-from fusetune.wire.fusion import Arg, Fusion, Op, Operand, Reduce, Truth
-from fusetune.wire.infer import checked_types
+from fusetune.wire.fusion import Arg, Fusion, Op, Operand, PrefixSum, Reduce, Truth
+from fusetune.wire.infer import MAX_RANK, checked_types
 from fusetune.wire.op_types import FLOATS, OpCheck, TensorType, result_type
 
 _OPERATOR: TypeAdapter[Op] = TypeAdapter(Op)
 _MOST_I32 = 2**31 - 1
+_MORE_DIMS = 2
+"""Of runs, and of the elements that each sum takes."""
+
+_LONGEST_RUN = 32
+"""Elements of which each sum is worked out by itself: as many steps an element, and the more the fewer levels."""
 
 
 def is_composed(op: Op, types: Mapping[str, TensorType]) -> bool:
@@ -71,6 +77,11 @@ class _Written:
         """The sizes of a value."""
         return tuple(_number(extent) for extent in self.types[name].shape)
 
+    def zeros(self, like: str, dim: int, size: int) -> str:
+        """So many zeros along `dim`, otherwise of the shape and dtype of `like`."""
+        shape = (*self.shape(like)[:dim], size, *self.shape(like)[dim + 1 :])
+        return self.put("mul", self.put("iota", shape=shape, dim=dim, dtype=self.types[like].dtype), 0)
+
     def cast(self, name: str, dtype: str) -> str:
         """`name` in `dtype`: itself where it is."""
         return name if self.types[name].dtype == dtype else self.put("cast", name, dtype=dtype)
@@ -122,5 +133,75 @@ def _arg(w: _Written, op: Op) -> str:
     return w.cast(first, "i64")
 
 
-COMPOSED: Mapping[str, Callable[[_Written, Op], str]] = {"any": _truth, "all": _truth, "argmax": _arg, "argmin": _arg}
+def _scan(w: _Written, op: Op) -> str:
+    """Sums within runs of a few elements, each by itself, and what the runs before come to, found in the same way."""
+    assert isinstance(op, PrefixSum)
+    x, dtype = _operand(op), w.types[op.out].dtype
+    # As sums: floats of 16 bits in f32, and rounded once; integers in i64.
+    within = "i64" if dtype not in FLOATS else "f64" if dtype == "f64" else "f32"
+    shape, dim, wide = w.shape(x), op.dim, w.cast(w.cast(x, dtype), within)
+    if len(shape) > MAX_RANK - _MORE_DIMS:
+        flat = (prod(shape[:dim]), shape[dim], prod(shape[dim + 1 :]))
+        wide = w.put("reshape", _sums_up_to(w, w.put("reshape", wide, shape=flat), 1), shape=shape)
+    else:
+        wide = _sums_up_to(w, wide, dim)
+    made = w.cast(wide, dtype)
+    return w.put("copy", x) if made == x else made
+
+
+def _sums_up_to(w: _Written, x: str, dim: int) -> str:
+    """Along `dim`, of each element and those before it; `x` itself where there are none."""
+    shape = w.shape(x)
+    size = shape[dim]
+    run = _run(size)
+    if size == 1 or run == size:
+        return _each(w, x, dim, "le") if size > 1 else x
+    parts = -(-size // run)
+    whole_size = parts * run
+    if whole_size > size:
+        x = w.put("cat", x, w.zeros(x, dim, whole_size - size), dim=dim)
+    runs = w.put("reshape", x, shape=(*shape[:dim], parts, run, *shape[dim + 1 :]))
+    own = _each(w, runs, dim + 1, "le")
+    before = _sums_before(w, w.put("sum", runs, dims=(dim + 1,)), dim)
+    places = tuple(d for d in range(len(shape) + 1) if d != dim + 1)
+    added = w.put("add", own, w.put("broadcast_to", before, shape=w.shape(own), dims=places))
+    whole = w.put("reshape", added, shape=(*shape[:dim], whole_size, *shape[dim + 1 :]))
+    return w.put("slice", whole, dim=dim, start=0, stop=size) if whole_size > size else whole
+
+
+def _sums_before(w: _Written, x: str, dim: int) -> str:
+    """Along `dim`, of the elements before each. Not of those up to it less its own: of an infinity that leaves NaN."""
+    size = w.shape(x)[dim]
+    if size <= _LONGEST_RUN:
+        return _each(w, x, dim, "lt")
+    up_to = _sums_up_to(w, w.put("slice", x, dim=dim, start=0, stop=size - 1), dim)
+    return w.put("cat", w.zeros(x, dim, 1), up_to, dim=dim)
+
+
+def _each(w: _Written, x: str, dim: int, which: str) -> str:
+    """Every sum by itself: of the elements along `dim` that lie before ("lt"), or no further on ("le")."""
+    shape = w.shape(x)
+    wide = (*shape[:dim], shape[dim], *shape[dim:])
+    spread = w.put("broadcast_to", x, shape=wide, dims=tuple(d for d in range(len(wide)) if d != dim))
+    mine, other = (w.put("iota", shape=wide, dim=d, dtype="i32") for d in (dim, dim + 1))
+    taken = w.put("where", w.put(which, other, mine), spread, 0)
+    return w.put("sum", taken, dims=(dim + 1,))
+
+
+def _run(size: int) -> int:
+    """Elements of a run: about as few as the fewest levels of runs allow, and a divisor of the size if one does."""
+    levels = next(n for n in count(1) if _LONGEST_RUN**n >= size)
+    near = next(n for n in count(1) if n**levels >= size)
+    least = -(-size // _LONGEST_RUN ** (levels - 1))
+    whole = (n for n in range(least, _LONGEST_RUN + 1) if size % n == 0)
+    return min(whole, key=lambda n: abs(n - near), default=near)
+
+
+COMPOSED: Mapping[str, Callable[[_Written, Op], str]] = {
+    "any": _truth,
+    "all": _truth,
+    "argmax": _arg,
+    "argmin": _arg,
+    "cumsum": _scan,
+}
 """By name, what writes an operator out; it gives the name of the result."""
