@@ -7,7 +7,6 @@ kernel of theirs is proven as any other. `COMPOSED` names them; a sum with a dty
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from itertools import count
 from math import prod
 from typing import Any
 
@@ -23,8 +22,9 @@ _MOST_I32 = 2**31 - 1
 _MORE_DIMS = 2
 """Of runs, and of the elements that each sum takes."""
 
-_LONGEST_RUN = 32
-"""Elements of which each sum is worked out by itself: as many steps an element, and the more the fewer levels."""
+_RUN = 32
+_MOST_STEPS = 64
+"""Elements of a run, of which each sum is worked out by itself, and steps an element at most, there and among runs."""
 
 
 def is_composed(op: Op, types: Mapping[str, TensorType]) -> bool:
@@ -140,42 +140,38 @@ def _scan(w: _Written, op: Op) -> str:
     # As sums: floats of 16 bits in f32, and rounded once; integers in i64.
     within = "i64" if dtype not in FLOATS else "f64" if dtype == "f64" else "f32"
     shape, dim, wide = w.shape(x), op.dim, w.cast(w.cast(x, dtype), within)
+    if shape[dim] == 1:
+        return w.put("copy", x) if w.types[x].dtype == dtype else w.cast(wide, dtype)
+    steps = _MOST_STEPS * shape[dim]
     if len(shape) > MAX_RANK - _MORE_DIMS:
         flat = (prod(shape[:dim]), shape[dim], prod(shape[dim + 1 :]))
-        wide = w.put("reshape", _sums_up_to(w, w.put("reshape", wide, shape=flat), 1), shape=shape)
+        wide = w.put("reshape", _sums(w, w.put("reshape", wide, shape=flat), 1, "le", steps), shape=shape)
     else:
-        wide = _sums_up_to(w, wide, dim)
-    made = w.cast(wide, dtype)
-    return w.put("copy", x) if made == x else made
+        wide = _sums(w, wide, dim, "le", steps)
+    return w.cast(wide, dtype)
 
 
-def _sums_up_to(w: _Written, x: str, dim: int) -> str:
-    """Along `dim`, of each element and those before it; `x` itself where there are none."""
+def _sums(w: _Written, x: str, dim: int, which: str, steps: int) -> str:
+    """Along `dim`, of the elements before each ("lt"), or no further on ("le"). `steps`: what may be added one by one.
+
+    What lies before is not what is up to an element less its own: of an infinity that would leave NaN.
+    """
     shape = w.shape(x)
     size = shape[dim]
+    if size * size <= steps:
+        return _each(w, x, dim, which)
     run = _run(size)
-    if size == 1 or run == size:
-        return _each(w, x, dim, "le") if size > 1 else x
     parts = -(-size // run)
     whole_size = parts * run
     if whole_size > size:
         x = w.put("cat", x, w.zeros(x, dim, whole_size - size), dim=dim)
     runs = w.put("reshape", x, shape=(*shape[:dim], parts, run, *shape[dim + 1 :]))
-    own = _each(w, runs, dim + 1, "le")
-    before = _sums_before(w, w.put("sum", runs, dims=(dim + 1,)), dim)
+    own = _each(w, runs, dim + 1, which)
+    before = _sums(w, w.put("sum", runs, dims=(dim + 1,)), dim, "lt", steps)
     places = tuple(d for d in range(len(shape) + 1) if d != dim + 1)
     added = w.put("add", own, w.put("broadcast_to", before, shape=w.shape(own), dims=places))
     whole = w.put("reshape", added, shape=(*shape[:dim], whole_size, *shape[dim + 1 :]))
     return w.put("slice", whole, dim=dim, start=0, stop=size) if whole_size > size else whole
-
-
-def _sums_before(w: _Written, x: str, dim: int) -> str:
-    """Along `dim`, of the elements before each. Not of those up to it less its own: of an infinity that leaves NaN."""
-    size = w.shape(x)[dim]
-    if size <= _LONGEST_RUN:
-        return _each(w, x, dim, "lt")
-    up_to = _sums_up_to(w, w.put("slice", x, dim=dim, start=0, stop=size - 1), dim)
-    return w.put("cat", w.zeros(x, dim, 1), up_to, dim=dim)
 
 
 def _each(w: _Written, x: str, dim: int, which: str) -> str:
@@ -189,12 +185,8 @@ def _each(w: _Written, x: str, dim: int, which: str) -> str:
 
 
 def _run(size: int) -> int:
-    """Elements of a run: about as few as the fewest levels of runs allow, and a divisor of the size if one does."""
-    levels = next(n for n in count(1) if _LONGEST_RUN**n >= size)
-    near = next(n for n in count(1) if n**levels >= size)
-    least = -(-size // _LONGEST_RUN ** (levels - 1))
-    whole = (n for n in range(least, _LONGEST_RUN + 1) if size % n == 0)
-    return min(whole, key=lambda n: abs(n - near), default=near)
+    """Elements of a run: a divisor of the size if one is near."""
+    return next((n for n in range(_RUN, _RUN // 2, -1) if size % n == 0), _RUN)
 
 
 COMPOSED: Mapping[str, Callable[[_Written, Op], str]] = {
