@@ -238,6 +238,8 @@ def test_kept_dimensions_are_part_of_the_meaning() -> None:
         pytest.param({"op": "sum", "dims": [0]}, {"op": "sum", "dims": [0], "dtype": "f64"}, False, id="other-dtype"),
         pytest.param({"op": "any", "dims": [0, 1]}, {"op": "any", "dims": [-1, -2]}, True, id="dims-from-zero"),
         pytest.param({"op": "any", "dims": [0]}, {"op": "all", "dims": [0]}, False, id="any-all"),
+        pytest.param({"op": "cumsum", "dim": 1}, {"op": "cumsum", "dim": -1, "dtype": "f32"}, True, id="prefix-dtype"),
+        pytest.param({"op": "cumsum", "dim": 1}, {"op": "cumsum", "dim": 0}, False, id="prefix-dim"),
         pytest.param({"op": "argmax", "dim": 1}, {"op": "argmax", "dim": -1}, True, id="dim-from-zero"),
         pytest.param({"op": "argmax", "dim": 1}, {"op": "argmax"}, False, id="of-all"),
     ],

@@ -165,6 +165,8 @@ CASES: list[tuple[str, Callable[[Document], Any], str, str, str]] = [
     ("sum in bool", op("sum", "p", dims=[0], dtype="bool"), "ops[4].dtype", "bool", "any tells"),
     ("sum of bools", op("sum", "p", dims=[0]), "ops[4].in[0]", "bool (M, 8)", "Cast it to i32 first"),
     ("mean with a dtype", op("mean", "x", dims=[0], dtype="f64"), "ops[4].dtype", "f64", "Cast the operand"),
+    ("prefix along no dimension", op("cumsum", "x", dim=2), "ops[4].dim", "2", "is there"),
+    ("prefix in bool", op("cumsum", "p", dim=0, dtype="bool"), "ops[4].dtype", "bool", "any tells"),
     ("truth of nothing", op("any", "x", dims=[]), "ops[4].dims", "no dimensions", "Name what to reduce"),
     ("truth past the end", op("all", "p", dims=[2]), "ops[4].dims[0]", "2", "is there"),
     ("index along no dimension", op("argmax", "x", dim=2), "ops[4].dim", "2", "is there"),

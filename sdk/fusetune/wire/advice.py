@@ -16,6 +16,7 @@ _SAME_OPS: dict[str, str] = {
     "cast": "convert convert_element_type to astype type type_as",
     "cat": "concat concatenate hstack vstack",
     "copy": "clone identity contiguous assign",
+    "cumsum": "scan prefix_sum",
     "div": "divide truediv true_divide",
     "eq": "equal equals",
     "ge": "greater_equal",
@@ -104,7 +105,7 @@ _RECIPES: dict[str, str] = {
     "sort": "Leave it out, and pass its result as an input; of its indices make take(x, index) or gather(x, index).",
     "dropout": "Pass the mask as an input, and write mul(x, mask).",
     "conv": "Leave it out, and pass its result as an input.",
-    "cumsum": "Leave it out, and pass its result as an input: nothing here runs along a dimension.",
+    "cumprod": "Leave it out, and pass its result as an input: of what runs along a dimension there is cumsum.",
     "bitwise": "Leave it out: there are no operators on bits.",
 }
 """Operators that ours make up. What is written like a call is an operator of ours."""
@@ -112,7 +113,7 @@ _RECIPES: dict[str, str] = {
 _LIKE_RECIPES: dict[str, str] = {
     "clamp": "clip clamp_min clamp_max",
     "conv": "conv1d conv2d conv3d convolution max_pool2d avg_pool2d",
-    "cumsum": "cumprod scan",
+    "cumprod": "cummax cummin logcumsumexp",
     "bitwise": "bitwise_and bitwise_or bitwise_xor bitwise_not shl shr",
     "erf": "erfc erfinv",
     "full": "zeros ones constant zeros_like ones_like full_like fill const",

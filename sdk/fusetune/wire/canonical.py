@@ -26,6 +26,7 @@ from fusetune.wire.fusion import (
     Operand,
     Output,
     Permute,
+    PrefixSum,
     Reduce,
     Reshape,
     Slice,
@@ -148,6 +149,9 @@ def _attributes(op: Op, types: Mapping[str, TensorType]) -> dict[str, object]:
             dims = {"dims": tuple(sorted(_from_zero(op.dims, _operand_type(op, types).rank)))}
             is_default = isinstance(op, Reduce) and op.dtype == fold_dtype(op, _operand_type(op, types).dtype)
             return dims | ({"dtype": None} if is_default else {})
+        case PrefixSum():
+            is_default = op.dtype == fold_dtype(op, _operand_type(op, types).dtype)
+            return {"dim": op.dim % types[op.out].rank} | ({"dtype": None} if is_default else {})
         case Arg():
             # Of one dimension, all elements are those along it.
             source = _operand_type(op, types)

@@ -315,6 +315,15 @@ class Arg(OpBase):
     keepdim: bool = False
 
 
+class PrefixSum(OpBase):
+    """Sums of the elements up to each one along `dim`. `dtype` as of a sum; without it floats keep theirs, and integers
+    and bools give i64."""
+
+    op: Literal["cumsum"]
+    dim: int
+    dtype: DTypeName | None = None
+
+
 class Matmul(OpBase):
     """`(..., m, k)` by `(..., k, n)`, leading dimensions equal. `dtype`: the result's, by default the operands'."""
 
@@ -343,6 +352,7 @@ Op = (
     | Reduce
     | Truth
     | Arg
+    | PrefixSum
     | Matmul
 )
 

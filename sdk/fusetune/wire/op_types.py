@@ -24,6 +24,7 @@ from fusetune.wire.fusion import (
     Matmul,
     Op,
     Permute,
+    PrefixSum,
     Rand,
     Reduce,
     Reshape,
@@ -146,6 +147,8 @@ def result_type(op: Op, operands: tuple[OperandType, ...], check: OpCheck) -> Te
             return _reduce(op, _tensor(operands[0]), check)
         case Truth():
             return _folded(op.op, op.dims, op.keepdim, _tensor(operands[0]), "bool", check)
+        case PrefixSum():
+            return _scan(op, _tensor(operands[0]), check)
         case Arg():
             return _arg(op, _tensor(operands[0]), check)
         case Matmul():
@@ -463,9 +466,19 @@ def _reduce(op: Reduce, source: TensorType, check: OpCheck) -> TensorType | None
     return _folded(op.op, op.dims, op.keepdim, source, dtype, check)
 
 
-def fold_dtype(op: Reduce, source: DTypeName) -> DTypeName:
+def fold_dtype(op: Reduce | PrefixSum, source: DTypeName) -> DTypeName:
     """The dtype that a fold of `source` has where it says none."""
-    return "i64" if op.op == "prod" and source not in FLOATS else source
+    return "i64" if op.op in ("prod", "cumsum") and source not in FLOATS else source
+
+
+def _scan(op: PrefixSum, source: TensorType, check: OpCheck) -> TensorType | None:
+    dtype = op.dtype or fold_dtype(op, source.dtype)
+    if dtype == "bool":
+        check.fault("dtype", "bool", "a number dtype", "any tells whether one element is not 0.")
+        return None
+    if _arithmetic_dtype(op.op, TensorType(source.shape, dtype), check) is None:
+        return None
+    return None if dim_in(op.dim, source.rank, "dim", check) is None else TensorType(source.shape, dtype)
 
 
 def _folded(

@@ -339,6 +339,16 @@ class Grower:
         result = replace(_without(x, dims, keepdim, dtype="i64"), low=0, high=top)
         return self._op(name, (x,), result, keepdim=keepdim, **({} if dim is None else {"dim": dim}))
 
+    def cumsum(self, x: Known, dim: int) -> Known:
+        """Sums up to each element; of integers in i64."""
+        x, length = self.computable(x), x.shape[dim]
+        x = self.small(x, max(0.5, 16 * LARGEST[x.dtype] / length) if x.is_float else 1000)
+        low, high = min(x.low, x.low * length), max(x.high, x.high * length)
+        varies = tuple(v or (d == dim and n > 1) for d, (v, n) in enumerate(zip(x.varies, x.shape, strict=True)))
+        result = replace(x, low=low, high=high, varies=varies)
+        result = self._rounded(result, (x,)) if x.is_float else replace(result, dtype="i64", precision=64)
+        return self._op("cumsum", (x,), result, dim=dim)
+
     def _product(self, x: Known, dims: Sequence[int], keepdim: bool, length: int) -> Known:
         """Of floats near one, and of integers so small that nothing wraps."""
         if x.is_coarse:

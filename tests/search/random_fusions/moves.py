@@ -258,6 +258,13 @@ def truth(g: Grower, x: Known) -> Known:
     return truths(g, x) if x.rank else g.copy(x)
 
 
+def cumsum(g: Grower, x: Known) -> Known:
+    if not x.rank or x.is_coarse:
+        return g.copy(x)
+    x = wide(g, x) if x.dtype in HALVES and g.random.random() < 0.5 else x
+    return g.cumsum(x, g.random.randrange(x.rank))
+
+
 def place(g: Grower, x: Known) -> Known:
     return extreme_places(g, x) if x.rank else g.copy(x)
 
@@ -278,6 +285,7 @@ MOVES: tuple[tuple[Move, int], ...] = (
     (chosen, 2),
     (reduce, 5),
     (truth, 1),
+    (cumsum, 1),
     (place, 2),
     (pattern, 7),
     (mixture, 2),
