@@ -18,7 +18,7 @@ from compiler.ir.views import View, Within, depends_on, position, reshaped, sour
 from compiler.schedule.start_groups import groups_of
 from compiler.schedule.start_limits import refuse_many_pieces, refuse_many_tensors
 from compiler.schedule.start_reads import global_tensor, read_apart, with_axes_of_the_space
-from compiler.schedule.start_requests import Part, Request, accumulator, one_to_one
+from compiler.schedule.start_requests import Part, Request, accumulator, is_zeroed, one_to_one
 from compiler.schedule.start_space import KernelSpace, folded_dims, is_reduced, output_dims, output_view
 
 _WIDENED = {(DType.BF16, DType.F32), (DType.F16, DType.F32)}
@@ -39,6 +39,7 @@ class StartBuild:
     done: dict[Request, str] = field(default_factory=dict)
     made_by: dict[str, Op] = field(default_factory=dict)
     indices: dict[tuple[Expr, Part, DType], str] = field(default_factory=dict)
+    numbers: dict[tuple[str, Part, DType], str] = field(default_factory=dict)
     joints: list[tuple[Expr, int]] = field(default_factory=list)
     dims: dict[str, tuple[int, ...]] = field(default_factory=dict)
     """Tensor -> the dimensions of the space that its logical axes are."""
@@ -135,7 +136,10 @@ class StartBuild:
             return (replace(request, value=op.tensor_inputs[0], view=self.through(op, request.view)),)
         if op.kind is OpKind.CAT:
             return tuple(piece for piece, _ in self.pieces(op, request))
-        if op.kind in POINTWISE or op.kind in (OpKind.COPY, OpKind.IOTA):
+        if op.kind is OpKind.PAD:
+            inside = self.inside_a_pad(op, request)
+            return () if inside is None else (inside,)
+        if op.kind in POINTWISE or op.kind in (OpKind.COPY, OpKind.IOTA, OpKind.FULL):
             return tuple(replace(request, value=x) for x in op.tensor_inputs)
         raise Unsupported(f"operator {op.kind} ({op.output})", "Leave it to another kernel.")
 
@@ -222,12 +226,25 @@ class StartBuild:
             start = end
         return found
 
+    def inside_a_pad(self, op: Op, request: Request) -> Request | None:
+        """The operand of a pad at the view; None where the view reaches nothing of it."""
+        (name,) = op.tensor_inputs
+        view, bounds, shape = list(request.view), list(request.within), self.fusion.value(name).shape
+        for d, low in zip(op.dims, op.low, strict=True):
+            index = request.view[d]
+            if index.hi < low or index.lo >= low + shape[d]:
+                return None
+            inside = within(index, low, low + shape[d])
+            bounds += [] if inside.is_sure else [inside]
+            view[d] = index - low
+        return Request(name, tuple(view), request.part, tuple(dict.fromkeys(bounds)))
+
     def through(self, op: Op, view: View) -> View:
         """The view of the operand of a view operator that is `view` of its result."""
         source = self.fusion.value(op.tensor_inputs[0]).shape
         result = self.fusion.value(op.output).shape
         kind = op.kind if op.kind in VIEWS else OpKind.RESHAPE
-        return source_index(kind, op.dims, op.start, source, result, view)
+        return source_index(kind, op.dims, op.start, source, result, view, op.step)
 
     # Tensors ---------------------------------------------------------------------------------------------------------
 
@@ -243,6 +260,10 @@ class StartBuild:
             return needs[0]
         if op.kind is OpKind.CAT:
             return self.joined(op, request, needs)
+        if op.kind is OpKind.PAD:
+            return self.padded(op, request, *needs)
+        if op.kind is OpKind.FULL:
+            return self.full(op.fills_with, request.part, self.dtype(op.output))
         if op.kind is OpKind.IOTA:
             return self.iota(request.view[op.dims[0]], request.part, self.dtype(op.output))
         tensors = iter(needs)
@@ -302,12 +323,51 @@ class StartBuild:
         pieces, index, dtype = self.pieces(op, request), request.view[op.dims[0]], self.dtype(op.output)
         out = tensors[-1]
         if len(tensors) > 1:
-            along = self.iota(index, request.part, DType.I32 if index.hi < 1 << 31 else DType.I64)
+            along = self.position(index, request.part)
         for tensor, (_, start) in zip(reversed(tensors[:-1]), reversed(pieces[1:]), strict=True):
             self.joints.append((index, start))
             below = self.add(OpKind.LT, (along, Literal(float(start))), request.part, DType.BOOL)
             out = self.add(OpKind.WHERE, (below, tensor, out), request.part, dtype)
         return out
+
+    def padded(self, op: Op, request: Request, tensor: str | None = None) -> str:
+        """The operand of a pad inside its bounds, and what it is padded with around it.
+
+        What a view reads outside of bounds is zero already, which is then all that there is to it.
+        """
+        value, dtype = Literal(op.fills_with), self.dtype(op.output)
+        if tensor is None:
+            return self.full(value.value, request.part, dtype)
+        if is_zeroed(value.value) and self.is_read_by_a_view(tensor):
+            return tensor
+        shape = self.fusion.value(op.tensor_inputs[0]).shape
+        for d, low in zip(op.dims, op.low, strict=True):
+            index = request.view[d]
+            if index.lo >= low and index.hi < low + shape[d]:
+                continue
+            along = self.position(index, request.part)
+            if index.hi >= low + shape[d]:
+                below = self.add(OpKind.LT, (along, Literal(float(low + shape[d]))), request.part, DType.BOOL)
+                tensor = self.add(OpKind.WHERE, (below, tensor, value), request.part, dtype)
+            if index.lo < low:
+                below = self.add(OpKind.LT, (along, Literal(float(low))), request.part, DType.BOOL)
+                tensor = self.add(OpKind.WHERE, (below, value, tensor), request.part, dtype)
+        return tensor
+
+    def is_read_by_a_view(self, tensor: str) -> bool:
+        """True for a tensor that is an input seen through a view, inside all bounds that it was asked for within."""
+        return any(op.output == tensor and op.kind is OpKind.VIEW for op in self.ops)
+
+    def full(self, value: int | float, part: Part, dtype: DType) -> str:
+        """The tensor whose elements are all one number."""
+        key = (repr(value), part, dtype)
+        if key not in self.numbers:
+            self.numbers[key] = self.add(OpKind.FULL, (Literal(value),), part, dtype)
+        return self.numbers[key]
+
+    def position(self, index: Expr, part: Part) -> str:
+        """The tensor whose value is an index, to be compared."""
+        return self.iota(index, part, DType.I32 if index.hi < 1 << 31 else DType.I64)
 
     def iota(self, index: Expr, part: Part, dtype: DType) -> str:
         """The tensor whose value is an index."""

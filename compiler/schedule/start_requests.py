@@ -40,6 +40,11 @@ def accumulator(dtype: DType) -> DType:
     return DType.F32 if dtype.is_float else DType.I64
 
 
+def is_zeroed(value: int | float) -> bool:
+    """True for the number that zeroed bits are: a negative zero is another one."""
+    return value == 0 and not str(value).startswith("-")
+
+
 def one_to_one(sizes: Sequence[int], view: View, shape: Sequence[int], own: View) -> tuple[int, ...] | None:
     """For each dimension of a source, the dimension of the space that it is read along; None where it is not so.
 

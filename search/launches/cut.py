@@ -134,7 +134,7 @@ def identified(
         [(v.shape, v.dtype) for v in values],
         inputs,
         [(op.kind, [x if isinstance(x, str) else _number(x.value) for x in op.inputs], op.output, op.dims, op.start,
-          op.grade, op.is_term) for op in ops],
+          op.grade, op.is_term, *([op.step] if op.step > 1 else []), *([op.low] if op.low else [])) for op in ops],
         outputs,
     ]  # fmt: skip
     layout = [(v.strides, v.align) for v in values]

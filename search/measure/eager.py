@@ -39,7 +39,7 @@ def eager_form(fusion: Fusion) -> EagerForm:
         known = dict(zip(fusion.inputs, inputs, strict=True))
         device = inputs[0].device if inputs else None
         for (op, step), dead in zip(steps, dying, strict=True):
-            known[op.output] = step(device) if op.kind is OpKind.IOTA else step(*_operands(op, known))
+            known[op.output] = step(*_operands(op, known)) if op.tensor_inputs else step(device)
             for name in dead:
                 del known[name]
         return _dense_and_apart([known[name] for name in fusion.outputs], inputs)
@@ -65,6 +65,8 @@ def _rtol(dtype: DType) -> float:
 
 
 def _operands(op: Op, known: dict[str, Array]) -> list[Array]:
+    if op.kind is OpKind.PAD:
+        return [known[name] for name in op.tensor_inputs]
     like = known[op.tensor_inputs[-1]]
     return [_scalar(x, like) if isinstance(x, Literal) else known[x] for x in op.inputs]
 
@@ -91,7 +93,16 @@ def _step(op: Op, fusion: Fusion) -> _Step:
         case OpKind.RESHAPE:
             return lambda x: x.reshape(shape)
         case OpKind.SLICE:
-            return lambda x: x.narrow(dims[0], op.start, shape[dims[0]])
+            stop = op.start + (shape[dims[0]] - 1) * op.step + 1
+            taken = (*(slice(None),) * dims[0], slice(op.start, stop, op.step))
+            return lambda x: x[taken]
+        case OpKind.FLIP:
+            return lambda x: x.flip(dims)
+        case OpKind.PAD:
+            return _pad(op, fusion)
+        case OpKind.FULL:
+            dtype = _dtypes()[result.dtype]
+            return lambda device: torch.full(shape, op.fills_with, dtype=dtype, device=device)
         case OpKind.CAT:
             return lambda *parts: torch.cat(parts, dims[0])
         case OpKind.IOTA:
@@ -127,6 +138,19 @@ def _iota(shape: tuple[int, ...], dim: int, dtype: DType) -> _Step:
     to = _dtypes()[dtype]
     line = [n if d == dim else 1 for d, n in enumerate(shape)]
     return lambda device: torch.arange(shape[dim], device=device).to(to).reshape(line).expand(shape)
+
+
+def _pad(op: Op, fusion: Fusion) -> _Step:
+    """torch names the last dimension first, each with what stands before and behind it."""
+    import torch
+
+    source, result = fusion.value(op.tensor_inputs[0]).shape, fusion.value(op.output).shape
+    before = dict(zip(op.dims, op.low, strict=True))
+    sizes: list[int] = []
+    for d in reversed(range(len(source))):
+        low = before.get(d, 0)
+        sizes += [low, result[d] - source[d] - low]
+    return lambda x: torch.nn.functional.pad(x, sizes, value=op.fills_with)
 
 
 def _reduction(op: Op, keepdim: bool) -> _Step:

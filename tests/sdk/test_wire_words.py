@@ -37,7 +37,10 @@ def only_problem(document: dict[str, Any]) -> Problem:
     [
         ("clamp", "minimum(maximum(x, low), high)"),
         ("logical_and", "minimum(a, b) of two bool"),
-        ("pad", "cat("),
+        ("roll", "cat(...) of two results of slice(x)"),
+        ("constant_pad_nd", "Did you mean pad?"),
+        ("full_like", "Did you mean full?"),
+        ("flipud", "Did you mean flip?"),
         ("einsum", "permute(x), broadcast_to(x), mul(a, b) and sum(x, dims)"),
         ("softmax", "exp(sub(x, broadcast_to(amax(x, dims))))"),
         ("LayerNorm", "rsqrt(add(v, eps))"),

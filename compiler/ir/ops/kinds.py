@@ -318,9 +318,12 @@ class OpKind(StrEnum):
     PERMUTE = "permute", OpRow(OpClass.VIEW, takes=ANY_TYPE, rounds=False)
     RESHAPE = "reshape", OpRow(OpClass.VIEW, takes=ANY_TYPE, rounds=False)
     SLICE = "slice", OpRow(OpClass.VIEW, takes=ANY_TYPE, rounds=False)
+    FLIP = "flip", OpRow(OpClass.VIEW, takes=ANY_TYPE, rounds=False)
     VIEW = "view", OpRow(OpClass.VIEW, takes=ANY_TYPE, rounds=False)
+    PAD = "pad", OpRow(OpClass.JOIN, takes=ANY_TYPE, rounds=False)
     CAT = "cat", OpRow(OpClass.JOIN, None, ANY_TYPE, rounds=False)
     IOTA = "iota", OpRow(OpClass.SOURCE, 0)
+    FULL = "full", OpRow(OpClass.SOURCE, 0, ANY_TYPE)
 
     # Folds -----------------------------------------------------------------------------------------------------------
 

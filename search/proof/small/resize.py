@@ -22,7 +22,7 @@ class Dims:
     """Which dimensions of a fusion's values are one and the same size, told by its operators.
 
     A dimension of size 1 that a broadcast expands is a size of its own, and stays 1. So do, at their own sizes, those
-    that an operator cuts or joins: a slice's, a cat's, those that a reshape merges or splits.
+    that an operator cuts or joins: a slice's, a pad's, a cat's, those that a reshape merges or splits.
     """
 
     def __init__(self, fusion: Fusion) -> None:
@@ -81,7 +81,7 @@ def _dim_pairs(op: Op, shape: Sequence[int], result: Sequence[int]) -> Iterator[
         case OpKind.SUM | OpKind.MEAN | OpKind.AMAX | OpKind.AMIN:
             kept = [d for d in range(len(shape)) if d not in op.dims]
             yield from ((d, d if len(result) == len(shape) else place) for place, d in enumerate(kept))
-        case OpKind.SLICE | OpKind.CAT:
+        case OpKind.SLICE | OpKind.CAT | OpKind.PAD:
             yield from ((d, d) for d in range(len(shape)) if d not in op.dims)
         case OpKind.RESHAPE:
             for here, there in _runs(shape, result):
@@ -96,7 +96,7 @@ def _fixed_dims(fusion: Fusion, op: Op) -> Iterator[Dim]:
     equal."""
     result = fusion.value(op.output).shape
     match op.kind:
-        case OpKind.SLICE | OpKind.CAT:
+        case OpKind.SLICE | OpKind.CAT | OpKind.PAD:
             yield from ((name, d) for name in (*op.tensor_inputs, op.output) for d in op.dims)
         case OpKind.RESHAPE:
             (name,) = op.tensor_inputs

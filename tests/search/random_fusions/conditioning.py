@@ -30,7 +30,7 @@ TOLERANCE["bf16"] = (2.0**-7, 2.0**-12)
 _INTEGERS = {"i8": np.int8, "i32": np.int32, "i64": np.int64, "bool": np.bool_}
 _SUMS = frozenset({"add", "sub", "sum", "mean"})
 _EXACT = frozenset(kind.value for kind in UNARY | BINARY if not kind.row.rounds)
-_KEEPS = _SUMS | _EXACT | {"cast", "copy", "permute", "broadcast_to", "reshape", "slice", "cat"}
+_KEEPS = _SUMS | _EXACT | {"cast", "copy", "permute", "broadcast_to", "reshape", "slice", "flip", "pad", "cat"}
 """Operators whose results are as large as their operands."""
 
 
@@ -100,6 +100,8 @@ class _Values:
             return exact(OpKind(kind), args, np), "bool"
         if kind in _VIEWS:
             return _VIEWS[kind](op, args), dtype
+        if kind == "full":
+            return np.full(op["shape"], self._operand(op["value"], dtype)), dtype
         if kind == "iota":
             along = np.arange(op["shape"][op["dim"]]).reshape(
                 [-1 if d == op["dim"] else 1 for d in range(len(op["shape"]))]
@@ -167,7 +169,11 @@ def _broadcast(op: Document, args: list[Array]) -> Array:
 
 
 def _slice(op: Document, args: list[Array]) -> Array:
-    return args[0][(slice(None),) * op["dim"] + (slice(op["start"], op["stop"]),)]
+    return args[0][(slice(None),) * op["dim"] + (slice(op["start"], op["stop"], op.get("step", 1)),)]
+
+
+def _pad(op: Document, args: list[Array]) -> Array:
+    return np.pad(args[0], list(zip(op["low"], op["high"], strict=True)), constant_values=op["value"])
 
 
 _VIEWS: dict[str, Callable[[Document, list[Array]], Array]] = {
@@ -176,6 +182,8 @@ _VIEWS: dict[str, Callable[[Document, list[Array]], Array]] = {
     "permute": lambda op, args: args[0].transpose(op["dims"]),
     "reshape": lambda op, args: args[0].reshape(op["shape"]),
     "slice": _slice,
+    "flip": lambda op, args: np.flip(args[0], op["dims"]),
+    "pad": _pad,
     "cat": lambda op, args: np.concatenate(args, axis=op["dim"]),
     "where": lambda op, args: np.where(*args),
 }
