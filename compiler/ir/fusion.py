@@ -47,8 +47,29 @@ class Literal:
 
     value: int | float
 
+    def __str__(self) -> str:
+        return str(self.value)
 
-Operand = str | Literal
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A number that is told at each call: as a fusion has it, f64 or i64, or as an operand.
+
+    An operand stands where a literal may, in the type in which the kernel gets it: f32 beside floats of up to 32 bits,
+    f64 beside f64, i64 beside integers.
+    """
+
+    name: str
+    dtype: DType
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.dtype}"
+
+
+Number = Literal | Scalar
+"""An operand that is no tensor."""
+
+Operand = str | Number
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +79,8 @@ class Op:
     `dims`: for permute, output dimension i is input dimension dims[i]; for broadcast_to, input dimension i is output
     dimension dims[i]; for a reduction, the input dimensions that are folded, ascending (they are kept with size 1 where
     the result has the operand's rank); for slice, cat and iota, the one dimension concerned; for flip and pad, those
-    that are turned around and that get longer. Empty for all others.
+    that are turned around and that get longer; for take and gather, that of the first operand which the second one
+    chooses along. Empty for all others.
     `start`: of a slice, the first index taken; every `step`th from there on is.
     `low`: of a pad, how many places it puts before each of `dims`. What they and those behind hold is its second
     operand, that of a `full` its only one: a number, rounded to the dtype.
@@ -96,6 +118,7 @@ class Fusion:
     canonical order.
 
     `is_pinned`: every operator has one form, which all kernels that are made of the fusion keep (`compiler.ir.pinned`).
+    `scalars`: `c0..` in the order of a call, which passes them after the tensors; launches of a fusion have all of it.
     """
 
     values: tuple[Value, ...]
@@ -105,6 +128,7 @@ class Fusion:
     fingerprint: str
     binding_hash: str
     is_pinned: bool = False
+    scalars: tuple[Scalar, ...] = ()
 
     @cached_property
     def by_name(self) -> dict[str, Value]:

@@ -18,7 +18,7 @@ from fusetune.wire import parse_binding, parse_fusion
 from fusetune.wire.fusion import FORMAT
 from tests.search.random_fusions.conditioning import is_conditioned
 from tests.search.random_fusions.grower import Full, Grower, Limits
-from tests.search.random_fusions.known import PRECISION, Known
+from tests.search.random_fusions.known import FP8, PRECISION, Known
 from tests.search.random_fusions.moves import MOVES, OFTEN, Move, random_dtype
 from tests.search.random_fusions.shapes import random_shape
 
@@ -43,6 +43,8 @@ LARGE = Limits(
 
 MANY = replace(LARGE, most_inputs=8, most_moves=40, most_ops=60)
 """Of up to 64 operators, to be counted and not run."""
+
+_OF_PRECISION = {bits: dtype for dtype, bits in PRECISION.items()}
 
 LIMITS = {"tiny": TINY, "small": SMALL, "large": LARGE, "many": MANY}
 
@@ -139,10 +141,10 @@ def _outputs(g: Grower, results: list[Known]) -> list[str]:
     found = []
     for value in chosen:
         if value.is_float and not value.is_exact and value.precision < PRECISION[value.dtype]:
-            value = g.cast(value, {11: "f16", 8: "bf16", 24: "f32"}[value.precision])
+            value = g.cast(value, _OF_PRECISION[value.precision])
         elif value.is_float and not value.is_coarse and g.random.random() < 0.3:
-            value = g.cast(value, g.random.choice(("bf16", "f16", "f32")))
+            value = g.cast(value, g.random.choice(("bf16", "f16", "f32", *FP8)))
             if value.precision < PRECISION[value.dtype] and not value.is_exact:
-                value = g.cast(value, {11: "f16", 8: "bf16", 24: "f32"}[value.precision])
+                value = g.cast(value, _OF_PRECISION[value.precision])
         found.append(value.name)
     return list(dict.fromkeys(found))
