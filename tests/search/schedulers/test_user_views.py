@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 
 import numpy as np
@@ -16,9 +15,8 @@ from compiler.wire.fusions import fusion_from_json, fusion_to_json
 from fusetune.wire import parse_binding
 from search.space.schedulers import schedulers_for
 from tests.cards import H200
-from tests.search.random_fusions.cases import Case
 from tests.search.random_fusions.proving import outcomes
-from tests.search.schedulers.user_views import USER_FUSIONS
+from tests.search.schedulers.user_views import USER_FUSIONS, case_of
 
 POINTS = 2
 """Of one scheduler or several, for each fusion."""
@@ -28,12 +26,6 @@ POINTS = 2
 def pool() -> Iterator[CompilePool]:
     with CompilePool(1) as pool:
         yield pool
-
-
-def case(name: str) -> Case:
-    one = USER_FUSIONS[name]
-    document = json.loads(one.fusion().to_json())
-    return Case(name, document, {"sizes": {}, "inputs": [{} for _ in one.shapes]})
 
 
 @pytest.mark.parametrize("name", USER_FUSIONS)
@@ -51,8 +43,8 @@ def test_the_reference_is_torch(name: str) -> None:
 
 @pytest.mark.parametrize("name", USER_FUSIONS)
 def test_kernels_are_right_in_the_emulator(name: str, pool: CompilePool) -> None:
-    assert schedulers_for(case(name).bound(), H200)
-    every = list(outcomes(iter([case(name)]), 7, POINTS, pool))
+    assert schedulers_for(case_of(name).bound(), H200)
+    every = list(outcomes(iter([case_of(name)]), 7, POINTS, pool))
     wrong = [str(outcome) for outcome in every if outcome.fault or outcome.unsupported]
     assert not wrong, "\n\n".join(wrong)
     assert every

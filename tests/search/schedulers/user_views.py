@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -9,6 +10,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from fusetune import Fusion, FusionBuilder, Tensor
+from tests.search.random_fusions.cases import Case
 
 if TYPE_CHECKING:
     import torch
@@ -34,6 +36,12 @@ class UserFusion:
         for n, tensor in enumerate([made] if isinstance(made, Tensor) else made):
             f.output(tensor, name=f"y{n}")
         return f.build()
+
+
+def case_of(name: str) -> Case:
+    """One of `USER_FUSIONS` with what binds it: nothing."""
+    one = USER_FUSIONS[name]
+    return Case(name, json.loads(one.fusion().to_json()), {"sizes": {}, "inputs": [{} for _ in one.shapes]})
 
 
 def _halves(f: FusionBuilder, x: Tensor) -> tuple[Tensor, Tensor]:
