@@ -28,7 +28,7 @@ from compiler.ir.views import (
 from compiler.schedule.start_groups import groups_of
 from compiler.schedule.start_limits import refuse_many_pieces, refuse_many_tensors
 from compiler.schedule.start_pads import edges_of, inside_a_pad, is_zeroed
-from compiler.schedule.start_reads import global_tensor, read_apart, with_axes_of_the_space
+from compiler.schedule.start_reads import every_so_many, global_tensor, read_apart, with_axes_of_the_space
 from compiler.schedule.start_requests import Part, Request, accumulator, one_to_one
 from compiler.schedule.start_space import KernelSpace, folded_dims, is_reduced, output_dims, output_view
 
@@ -409,9 +409,19 @@ class StartBuild:
         return tuple(e.substitute({v: number[v.name] for v in e.variables if v.name in number}) for e in view)
 
     def input_view(self, request: Request) -> str:
-        """An input through a view: itself, one permute, one broadcast whose dims may be in any order, or a VIEW."""
+        """An input through a view: itself, one permute, one broadcast whose dims may be in any order, or a VIEW.
+
+        Every so manyth element of it is a tensor too, with longer strides.
+        """
         name, view, part = request.value, request.view, request.part
         source = self.tensors[name]
+        every = None if request.within else every_so_many(source, view, self.space.index(self.dims_of(part)))
+        if every is not None:
+            name, view = f"{name}_s{len(self.tensors)}", every.view
+            source = replace(
+                global_tensor(name, every.sizes, source.dtype, every.strides, source.align), part_of=request.value
+            )
+            self.tensors[name] = source
         sizes, shape = tuple(a.extent for a in source.logical), self.shape(part)
         own = self.space.index(self.dims_of(part))
         places = one_to_one(sizes, view, shape, own)
