@@ -110,6 +110,9 @@ def lower_leaf(facts: Facts, op: TensorOp, scope: Scope) -> tuple[Stmt, ...]:
     if op.kind is OpKind.IOTA:
         (value,) = at(op.view, facts.indexing.logical(t))
         return (Index(_write(facts, t), value),)
+    if op.kind is OpKind.FULL:
+        (number,) = (x for x in op.inputs if isinstance(x, Number))
+        return (Compute(OpKind.COPY, _write(facts, t), (number,), MathGrade.EXACT),)
     if op.kind in MOVES:
         if (spread := _spread(facts, op, t)) is not None:
             declared, copied, source = spread

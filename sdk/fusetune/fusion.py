@@ -122,8 +122,8 @@ class Tensor:
     def reshape(self, shape: Sequence[Size]) -> Tensor:
         return self.builder.reshape(self, shape)
 
-    def slice(self, dim: int, start: Size, stop: Size) -> Tensor:
-        return self.builder.slice(self, dim, start, stop)
+    def slice(self, dim: int, start: Size, stop: Size, step: int = 1) -> Tensor:
+        return self.builder.slice(self, dim, start, stop, step)
 
     def sum(self, dims: Sequence[int], keepdim: bool = False, dtype: DTypeName | None = None) -> Tensor:
         return self.builder.sum(self, dims, keepdim, dtype)
@@ -320,9 +320,17 @@ class FusionBuilder:
         """The same elements in row-major order; one size may be -1. Whether symbols fit is settled at binding."""
         return self._op("reshape", x, shape=_listed(shape))
 
-    def slice(self, x: Tensor, dim: int, start: Size, stop: Size) -> Tensor:
-        """Elements `start` up to, not including, `stop` of dimension `dim`."""
-        return self._op("slice", x, dim=dim, start=start, stop=stop)
+    def slice(self, x: Tensor, dim: int, start: Size, stop: Size, step: int = 1) -> Tensor:
+        """Elements `start` up to, not including, `stop` of dimension `dim`; with a `step`, every so manyth of them."""
+        return self._op("slice", x, dim=dim, start=start, stop=stop, **({} if step == 1 else {"step": step}))
+
+    def flip(self, x: Tensor, dims: Sequence[int]) -> Tensor:
+        """The last element first along each of `dims`."""
+        return self._op("flip", x, dims=_listed(dims))
+
+    def pad(self, x: Tensor, low: Sequence[Size], high: Sequence[Size], value: Number = 0) -> Tensor:
+        """`low[i]` places before dimension i and `high[i]` behind it, which hold `value`."""
+        return self._op("pad", x, low=_listed(low), high=_listed(high), value=_written(value))
 
     def cat(self, tensors: Iterable[Tensor], dim: int) -> Tensor:
         """One after the other along `dim`."""
@@ -331,6 +339,10 @@ class FusionBuilder:
     def iota(self, shape: Sequence[Size], dim: int, dtype: DTypeName) -> Tensor:
         """The position along `dim`."""
         return self._op("iota", shape=_listed(shape), dim=dim, dtype=dtype)
+
+    def full(self, shape: Sequence[Size], value: Number, dtype: DTypeName) -> Tensor:
+        """`value` everywhere."""
+        return self._op("full", shape=_listed(shape), value=_written(value), dtype=dtype)
 
     def rand(self, shape: Sequence[Size], seed: Tensor, offset: Tensor) -> Tensor:
         """Numbers of [0, 1), f32, by `seed` and `offset`: i64 tensors without dimensions, read when the kernel runs.

@@ -80,7 +80,7 @@ def _called(output: str, call: TorchCall) -> _Made:
 
 
 def _computed(op: Op, step: _Step) -> _Made:
-    if op.kind is OpKind.IOTA:
+    if not op.tensor_inputs:
         return _Made(op.output, (), lambda known, device: step(device))
     return _Made(op.output, op.tensor_inputs, lambda known, device: step(*_operands(op, known)))
 
@@ -103,6 +103,8 @@ def _rtol(dtype: DType) -> float:
 
 
 def _operands(op: Op, known: dict[str, Array]) -> list[Array]:
+    if op.kind is OpKind.PAD:
+        return [known[name] for name in op.tensor_inputs]
     like = known[op.tensor_inputs[-1]]
     return [_scalar(x, like) if isinstance(x, Number) else known[x] for x in op.inputs]
 
@@ -130,7 +132,16 @@ def _step(op: Op, fusion: Fusion) -> _Step:
         case OpKind.RESHAPE:
             return lambda x: x.reshape(shape)
         case OpKind.SLICE:
-            return lambda x: x.narrow(dims[0], op.start, shape[dims[0]])
+            stop = op.start + (shape[dims[0]] - 1) * op.step + 1
+            taken = (*(slice(None),) * dims[0], slice(op.start, stop, op.step))
+            return lambda x: x[taken]
+        case OpKind.FLIP:
+            return lambda x: x.flip(dims)
+        case OpKind.PAD:
+            return _pad(op, fusion)
+        case OpKind.FULL:
+            dtype = _dtypes()[result.dtype]
+            return lambda device: torch.full(shape, op.fills_with, dtype=dtype, device=device)
         case OpKind.CAT:
             return lambda *parts: torch.cat(parts, dims[0])
         case OpKind.RAND:
@@ -182,6 +193,19 @@ def _iota(shape: tuple[int, ...], dim: int, dtype: DType) -> _Step:
     to = _dtypes()[dtype]
     line = [n if d == dim else 1 for d, n in enumerate(shape)]
     return lambda device: torch.arange(shape[dim], device=device).to(to).reshape(line).expand(shape)
+
+
+def _pad(op: Op, fusion: Fusion) -> _Step:
+    """torch names the last dimension first, each with what stands before and behind it."""
+    import torch
+
+    source, result = fusion.value(op.tensor_inputs[0]).shape, fusion.value(op.output).shape
+    before = dict(zip(op.dims, op.low, strict=True))
+    sizes: list[int] = []
+    for d in reversed(range(len(source))):
+        low = before.get(d, 0)
+        sizes += [low, result[d] - source[d] - low]
+    return lambda x: torch.nn.functional.pad(x, sizes, value=op.fills_with)
 
 
 def _reduction(op: Op, keepdim: bool) -> _Step:

@@ -334,9 +334,12 @@ class OpKind(StrEnum):
     PERMUTE = "permute", OpRow(OpClass.VIEW, takes=STORED, rounds=False)
     RESHAPE = "reshape", OpRow(OpClass.VIEW, takes=STORED, rounds=False)
     SLICE = "slice", OpRow(OpClass.VIEW, takes=STORED, rounds=False)
+    FLIP = "flip", OpRow(OpClass.VIEW, takes=STORED, rounds=False)
     VIEW = "view", OpRow(OpClass.VIEW, takes=STORED, rounds=False)
+    PAD = "pad", OpRow(OpClass.JOIN, takes=STORED, rounds=False)
     CAT = "cat", OpRow(OpClass.JOIN, None, STORED, rounds=False)
     IOTA = "iota", OpRow(OpClass.SOURCE, 0)
+    FULL = "full", OpRow(OpClass.SOURCE, 0, ANY_TYPE)
 
     # Of a seed and an offset, and of the number of the element, its reference's third operand -------------------------
 

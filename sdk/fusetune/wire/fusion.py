@@ -97,6 +97,18 @@ def _check_reshape_size(value: Any) -> Any:
     return value if type(value) is int and value == -1 else _check_size(value)
 
 
+def _check_pad(value: Any) -> Any:
+    if type(value) is int and value < 0:
+        raise _fault("pad", value, "a size of 0 or more", "Take elements away by slice(x): pads only add some.")
+    return _check_size(value)
+
+
+def _check_number(value: Any) -> Any:
+    if isinstance(value, str) and value not in NON_FINITE:
+        raise _fault("number", value, 'a number, "inf", "-inf" or "nan"', "Write the number.")
+    return _check_operand(value)
+
+
 def _check_operand(value: Any) -> Any:
     if isinstance(value, str):
         if value in NON_FINITE or is_identifier(value):
@@ -124,7 +136,9 @@ Seq = Annotated[tuple[T, ...], BeforeValidator(_as_tuple)]
 Name = Annotated[str, BeforeValidator(_check_name)]
 Size = Annotated[int | str, BeforeValidator(_check_size)]
 ReshapeSize = Annotated[int | str, BeforeValidator(_check_reshape_size)]
+PadSize = Annotated[int | str, BeforeValidator(_check_pad)]
 Operand = Annotated[int | float | str, BeforeValidator(_check_operand)]
+Number = Annotated[int | float | str, BeforeValidator(_check_number)]
 
 
 class Input(Wire):
@@ -233,12 +247,29 @@ class Reshape(OpBase):
 
 
 class Slice(OpBase):
-    """Elements `start` up to, not including, `stop` of dimension `dim`."""
+    """Elements `start` up to, not including, `stop` of dimension `dim`; with a `step`, every so manyth of them."""
 
     op: Literal["slice"]
     dim: int
     start: Size
     stop: Size
+    step: Annotated[int, Field(ge=1, le=MAX_SIZE)] | None = None
+
+
+class Flip(OpBase):
+    """The same elements, the last one first along each of `dims`."""
+
+    op: Literal["flip"]
+    dims: Seq[int]
+
+
+class Pad(OpBase):
+    """`low[i]` places before dimension i and `high[i]` behind it, which hold `value`."""
+
+    op: Literal["pad"]
+    low: Seq[PadSize]
+    high: Seq[PadSize]
+    value: Number = 0
 
 
 class Cat(OpBase):
@@ -267,6 +298,16 @@ class Rand(OpBase):
     op: Literal["rand"]
     shape: Seq[Size]
     dtype: Literal["f32"] = "f32"
+
+
+class Filled(OpBase):
+    """No operands: `value` everywhere, in `dtype`."""
+
+    arity = 0
+    op: Literal["full"]
+    shape: Seq[Size]
+    value: Number
+    dtype: DTypeName
 
 
 class Take(OpBase):
@@ -344,9 +385,12 @@ Op = (
     | Permute
     | Reshape
     | Slice
+    | Flip
+    | Pad
     | Cat
     | Iota
     | Rand
+    | Filled
     | Take
     | Gather
     | Reduce

@@ -14,10 +14,12 @@ from fusetune.wire.cycles import cycle, cycle_text
 from fusetune.wire.extent import Extent, Size, dense_strides, product
 from fusetune.wire.fusion import (
     BroadcastTo,
+    Filled,
     Fusion,
     Iota,
     Operand,
     Output,
+    Pad,
     Rand,
     Reshape,
     Slice,
@@ -236,11 +238,14 @@ class _Walk:
 def _sizes_of_ops(fusion: Fusion) -> Iterator[tuple[str, Size]]:
     for i, op in enumerate(fusion.ops):
         match op:
-            case BroadcastTo() | Reshape() | Iota() | Rand():
+            case BroadcastTo() | Reshape() | Iota() | Rand() | Filled():
                 yield from ((f"ops[{i}].shape[{j}]", size) for j, size in enumerate(op.shape))
             case Slice():
                 yield f"ops[{i}].start", op.start
                 yield f"ops[{i}].stop", op.stop
+            case Pad():
+                yield from ((f"ops[{i}].low[{j}]", size) for j, size in enumerate(op.low))
+                yield from ((f"ops[{i}].high[{j}]", size) for j, size in enumerate(op.high))
             case _:
                 pass
 

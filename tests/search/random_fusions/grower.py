@@ -252,10 +252,25 @@ class Grower:
         does = all(v for v, n in zip(x.varies, x.shape, strict=True) if n > 1)
         return self._op("reshape", (x,), replace(x, shape=shape, varies=(does,) * len(shape)), shape=list(shape))
 
-    def slice(self, x: Known, dim: int, start: int, stop: int) -> Known:
-        shape = (*x.shape[:dim], stop - start, *x.shape[dim + 1 :])
+    def slice(self, x: Known, dim: int, start: int, stop: int, step: int = 1) -> Known:
+        shape = (*x.shape[:dim], -(-(stop - start) // step), *x.shape[dim + 1 :])
         varies = tuple(v and n > 1 for v, n in zip(x.varies, shape, strict=True))
-        return self._op("slice", (x,), replace(x, shape=shape, varies=varies), dim=dim, start=start, stop=stop)
+        every = {"step": step} if step > 1 else {}
+        return self._op("slice", (x,), replace(x, shape=shape, varies=varies), dim=dim, start=start, stop=stop, **every)
+
+    def flip(self, x: Known, dims: Sequence[int]) -> Known:
+        return self._op("flip", (x,), x, dims=list(dims))
+
+    def pad(self, x: Known, low: Sequence[int], high: Sequence[int], value: float) -> Known:
+        """A number that the dtype of `x` holds around it."""
+        shape = tuple(n + a + b for n, a, b in zip(x.shape, low, high, strict=True))
+        result = replace(x, shape=shape, low=min(x.low, value), high=max(x.high, value))
+        return self._op("pad", (x,), result, low=list(low), high=list(high), value=value)
+
+    def full(self, shape: Shape, value: float, dtype: str) -> Known:
+        """A number that the dtype holds everywhere."""
+        like = Known("", shape, dtype, value, value, True, 64, False, (False,) * len(shape))
+        return self._op("full", (), like, shape=list(shape), value=value, dtype=dtype)
 
     def cat(self, xs: Sequence[Known], dim: int) -> Known:
         """One after the other; of one dtype, and of one shape but for `dim`."""
