@@ -137,7 +137,8 @@ def _pieces_of(kernel: Kernel) -> set[str]:
             case MatrixLoad() | MatrixStore():
                 used |= {"matrix", "shared"}
             case Compute():
-                used |= pieces_for({s.target.dtype, *(x.dtype for x in s.operands if isinstance(x, Reg))})
+                dtypes = {s.target.dtype, *(x.dtype for x in s.operands if isinstance(x, Reg))}
+                used |= pieces_for(dtypes, (s.kind,))
             case Convert() | Index():
                 used.add("convert")
             case Fill() | Accumulate() | AccumulateRun() | Shuffle():

@@ -15,7 +15,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 from fusetune import wire
 from fusetune.errors import InvalidFusion
@@ -27,6 +27,9 @@ from fusetune.wire.printing import fusion_text
 from fusetune.wire.problems import InvalidDocument, Problem
 
 Number = int | float
+
+_POWERS = {2: "square", 0.5: "sqrt", -0.5: "rsqrt", -1: "reciprocal"}
+"""Powers that are operators of their own, which differ from C's `pow` at -0 and -inf, as torch's do."""
 
 
 class Fusion(wire.Fusion):
@@ -205,9 +208,13 @@ class FusionBuilder:
     def relu(self, x: Tensor) -> Tensor:
         return self._op("relu", x)
 
-    def gelu(self, x: Tensor) -> Tensor:
-        """The tanh form."""
-        return self._op("gelu", x)
+    def gelu(self, x: Tensor, approximate: Literal["tanh", "none"] = "tanh") -> Tensor:
+        """The tanh form, or the exact one by `erf`, which torch's `gelu` is without a word."""
+        return self._op("gelu", x) if approximate == "tanh" else self.gelu_erf(x)
+
+    def gelu_erf(self, x: Tensor) -> Tensor:
+        """`x * (1 + erf(x / sqrt(2))) / 2`"""
+        return self._op("gelu_erf", x)
 
     def silu(self, x: Tensor) -> Tensor:
         return self._op("silu", x)
@@ -223,6 +230,48 @@ class FusionBuilder:
 
     def square(self, x: Tensor) -> Tensor:
         return self._op("square", x)
+
+    def sign(self, x: Tensor) -> Tensor:
+        """-1, 0 or 1; 0 of NaN."""
+        return self._op("sign", x)
+
+    def round(self, x: Tensor) -> Tensor:
+        """To the nearest integer, halves to the even one; in the float's dtype, as `floor`, `ceil` and `trunc`."""
+        return self._op("round", x)
+
+    def floor(self, x: Tensor) -> Tensor:
+        return self._op("floor", x)
+
+    def ceil(self, x: Tensor) -> Tensor:
+        return self._op("ceil", x)
+
+    def trunc(self, x: Tensor) -> Tensor:
+        return self._op("trunc", x)
+
+    def exp2(self, x: Tensor) -> Tensor:
+        return self._op("exp2", x)
+
+    def expm1(self, x: Tensor) -> Tensor:
+        return self._op("expm1", x)
+
+    def log2(self, x: Tensor) -> Tensor:
+        return self._op("log2", x)
+
+    def log1p(self, x: Tensor) -> Tensor:
+        return self._op("log1p", x)
+
+    def sin(self, x: Tensor) -> Tensor:
+        return self._op("sin", x)
+
+    def cos(self, x: Tensor) -> Tensor:
+        return self._op("cos", x)
+
+    def erf(self, x: Tensor) -> Tensor:
+        return self._op("erf", x)
+
+    def bitwise_not(self, x: Tensor) -> Tensor:
+        """Of integers, or of bools."""
+        return self._op("bitwise_not", x)
 
     def add(self, x: Tensor | Number, y: Tensor | Number) -> Tensor:
         return self._op("add", x, y)
@@ -241,6 +290,69 @@ class FusionBuilder:
 
     def minimum(self, x: Tensor | Number, y: Tensor | Number) -> Tensor:
         return self._op("minimum", x, y)
+
+    def pow(self, x: Tensor | Number, y: Tensor | Number) -> Tensor:
+        """`x` to the power `y`. To 2, 0.5, -0.5 and -1 it is a square, a root, or 1 divided by, as in torch."""
+        plain = _POWERS.get(y) if isinstance(x, Tensor) and not isinstance(y, Tensor) else None
+        return self._op("pow", x, y) if plain is None else self._op(plain, x)
+
+    def floor_divide(self, x: Tensor | Number, y: Tensor | Number) -> Tensor:
+        """Of integers, rounded down; -1 by zero."""
+        return self._op("floor_divide", x, y)
+
+    def remainder(self, x: Tensor | Number, y: Tensor | Number) -> Tensor:
+        """Of integers, with the sign of `y`: what `floor_divide` leaves; -1 by zero."""
+        return self._op("remainder", x, y)
+
+    def bitwise_and(self, x: Tensor | Number, y: Tensor | Number) -> Tensor:
+        """Of integers, or of bools, as `bitwise_or` and `bitwise_xor`."""
+        return self._op("bitwise_and", x, y)
+
+    def bitwise_or(self, x: Tensor | Number, y: Tensor | Number) -> Tensor:
+        return self._op("bitwise_or", x, y)
+
+    def bitwise_xor(self, x: Tensor | Number, y: Tensor | Number) -> Tensor:
+        return self._op("bitwise_xor", x, y)
+
+    def bitwise_left_shift(self, x: Tensor | Number, y: Tensor | Number) -> Tensor:
+        """Of integers; 0 where `y` is negative or as many bits as there are."""
+        return self._op("bitwise_left_shift", x, y)
+
+    def bitwise_right_shift(self, x: Tensor | Number, y: Tensor | Number) -> Tensor:
+        """Of integers, filled with the sign, of which alone is left where `y` is negative or too large."""
+        return self._op("bitwise_right_shift", x, y)
+
+    def clamp(self, x: Tensor, low: Tensor | Number | None = None, high: Tensor | Number | None = None) -> Tensor:
+        """`x` between two bounds, or on one side of one; `high` where that is less than `low`; NaN stays."""
+        if low is None and high is None:
+            return self._op("clamp", x)  # refused, with what to write
+        raised = x if low is None else self.maximum(x, low)
+        return raised if high is None else self.minimum(raised, high)
+
+    def isnan(self, x: Tensor) -> Tensor:
+        return self.ne(x, x)
+
+    def isinf(self, x: Tensor) -> Tensor:
+        """Of floats."""
+        return self.eq(self.abs(x), math.inf)
+
+    def isfinite(self, x: Tensor) -> Tensor:
+        """Of floats: neither infinite nor NaN."""
+        return self.lt(self.abs(x), math.inf)
+
+    def logical_not(self, x: Tensor) -> Tensor:
+        """A bool; of a number, whether it is 0."""
+        return self.bitwise_not(self._truth(x))
+
+    def logical_and(self, x: Tensor, y: Tensor) -> Tensor:
+        """A bool; a number holds unless it is 0, in `logical_or` and `logical_xor` too."""
+        return self.bitwise_and(self._truth(x), self._truth(y))
+
+    def logical_or(self, x: Tensor, y: Tensor) -> Tensor:
+        return self.bitwise_or(self._truth(x), self._truth(y))
+
+    def logical_xor(self, x: Tensor, y: Tensor) -> Tensor:
+        return self.bitwise_xor(self._truth(x), self._truth(y))
 
     def eq(self, x: Tensor | Number, y: Tensor | Number) -> Tensor:
         return self._op("eq", x, y)
@@ -307,6 +419,10 @@ class FusionBuilder:
     def matmul(self, x: Tensor, y: Tensor, dtype: DTypeName | None = None) -> Tensor:
         """`(..., m, k)` by `(..., k, n)`; `dtype` is the result's, by default the operands'."""
         return self._op("matmul", x, y, **({} if dtype is None else {"dtype": dtype}))
+
+    def _truth(self, x: Tensor) -> Tensor:
+        """A bool tensor: itself, or where it is not 0."""
+        return x if x.dtype == "bool" else self.cast(x, "bool")
 
     def _op(self, op: str, *operands: Tensor | Number, **attributes: Any) -> Tensor:
         place = f"ops[{len(self._ops)}]"

@@ -19,17 +19,31 @@ FORMAT = "fusetune.fusion/1"
 
 DTypeName = Literal["f64", "f32", "f16", "bf16", "i8", "i32", "i64", "bool"]
 UnaryName = Literal[
-    "neg", "abs", "exp", "log", "tanh", "sigmoid", "relu", "gelu", "silu", "sqrt", "rsqrt", "reciprocal", "square"
-]
-BinaryName = Literal["add", "sub", "mul", "div", "maximum", "minimum"]
+    "neg", "abs", "exp", "log", "tanh", "sigmoid", "relu", "gelu", "silu", "sqrt", "rsqrt", "reciprocal", "square",
+    "sign", "round", "floor", "ceil", "trunc", "exp2", "expm1", "log2", "log1p", "sin", "cos", "erf", "gelu_erf",
+    "bitwise_not",
+]  # fmt: skip
+BinaryName = Literal[
+    "add", "sub", "mul", "div", "maximum", "minimum", "pow", "floor_divide", "remainder",
+    "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift",
+]  # fmt: skip
 CompareName = Literal["eq", "ne", "lt", "le", "gt", "ge"]
 ReduceName = Literal["sum", "mean", "amax", "amin"]
-FLOAT_ONLY = frozenset(
-    {"exp", "log", "tanh", "sigmoid", "gelu", "silu", "sqrt", "rsqrt", "reciprocal", "div", "fma", "mean"}
-)
+FLOAT_ONLY = frozenset({
+    "exp", "log", "tanh", "sigmoid", "gelu", "silu", "sqrt", "rsqrt", "reciprocal", "div", "fma", "mean",
+    "round", "floor", "ceil", "trunc", "exp2", "expm1", "log2", "log1p", "sin", "cos", "erf", "gelu_erf", "pow",
+})  # fmt: skip
 """Operators without a meaning on integers: `div` is for floats (docs/contracts.md, "Fusion"); others give floats."""
 
-TAKES_BOOL = frozenset({"maximum", "minimum", "amax", "amin"})
+INTEGER_ONLY = frozenset({
+    "bitwise_not", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift",
+    "floor_divide", "remainder",
+})  # fmt: skip
+"""Operators without a meaning on floats."""
+
+TAKES_BOOL = frozenset({
+    "maximum", "minimum", "amax", "amin", "bitwise_not", "bitwise_and", "bitwise_or", "bitwise_xor",
+})  # fmt: skip
 """Arithmetic that keeps its meaning on bool (or, and, any, all); the rest asks for a cast first."""
 
 Memory = Literal["register", "tmem", "global"]
@@ -159,7 +173,7 @@ class Cast(OpBase):
 
 
 class Unary(OpBase):
-    """A function of one element; `gelu` is the tanh form."""
+    """A function of one element; `gelu` is the tanh form, `gelu_erf` torch's default one."""
 
     op: UnaryName
 

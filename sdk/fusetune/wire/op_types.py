@@ -8,6 +8,7 @@ from typing import assert_never
 from fusetune.wire.extent import Extent, product
 from fusetune.wire.fusion import (
     FLOAT_ONLY,
+    INTEGER_ONLY,
     TAKES_BOOL,
     BroadcastTo,
     Cast,
@@ -190,10 +191,20 @@ def _float_fits(number: Number, dtype: DTypeName, position: int, check: OpCheck)
     return True
 
 
+_OF_FLOATS = {
+    "floor_divide": "Write floor(div(x, y)) of floats.",
+    "remainder": "Write sub(x, mul(floor(div(x, y)), y)) of floats, which rounds where x is much larger than y.",
+}
+
+
 def _arithmetic_dtype(name: str, operand: TensorType, check: OpCheck) -> TensorType | None:
     """Arithmetic keeps the dtype, where it has a meaning."""
     if name in FLOAT_ONLY and operand.dtype not in FLOATS:
         check.fault("in[0]", operand, f"a float dtype for {name}", "Cast it to f32 first.")
+        return None
+    if name in INTEGER_ONLY and operand.dtype in FLOATS:
+        fix = _OF_FLOATS.get(name, "Cast it to i32 or i64 first.")
+        check.fault("in[0]", operand, f"an integer dtype for {name}", fix)
         return None
     if operand.dtype == "bool" and name not in TAKES_BOOL:
         check.fault("in[0]", operand, f"a number dtype for {name}", "Cast it to i32 first.")

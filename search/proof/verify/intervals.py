@@ -151,10 +151,7 @@ class Intervals:
         if kind in COMPARE:
             return self._compared(op, value, *args)
         if dtype is DType.BOOL:
-            low, high = (
-                self.values.pointwise(op, list(each), dtype) for each in zip(*map(self.ends, args), strict=True)
-            )
-            return Bounded(value, low, high)
+            return Bounded(value, *self._rule(kind, [self.ends(x) for x in args]))
         low, high = self._ends_of(op, value, args, dtype)
         if error is not None:
             size = self._largest(*self.ends(args[0]))

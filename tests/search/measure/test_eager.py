@@ -14,7 +14,7 @@ from benchmarks.suite.export import SUITE
 from compiler.dtypes import DType
 from compiler.errors import CompilerError, Unsupported
 from compiler.ir.fusion import Fusion, Literal, Op, Value
-from compiler.ir.ops import BINARY, COMPARE, MOVES, REDUCTIONS, UNARY, OpKind
+from compiler.ir.ops import BINARY, BITS, COMPARE, FLOATS, MOVES, REDUCTIONS, UNARY, OpKind
 from compiler.wire.fusions import bind
 from fusetune.wire.parse import parse_binding, parse_fusion
 from fusetune.wire.suite import strip_case
@@ -27,7 +27,7 @@ from tests.search.measure.kernels import fusion_of, value
 HOST = TorchArrays("cpu")
 TORCH = {DType.F32: torch.float32, DType.F16: torch.float16, DType.BF16: torch.bfloat16}
 DTYPES = pytest.mark.parametrize("dtype", list(TORCH))
-STORED = {**TORCH, DType.I8: torch.int8}
+STORED = {**TORCH, DType.I8: torch.int8, DType.I32: torch.int32, DType.I64: torch.int64, DType.BOOL: torch.bool}
 HALVES = (DType.F16, DType.BF16)
 SHAPE = (5, 7)
 
@@ -69,13 +69,13 @@ def assert_right(fusion: Fusion) -> None:
 
 
 @DTYPES
-@pytest.mark.parametrize("kind", sorted(UNARY | {OpKind.COPY}))
+@pytest.mark.parametrize("kind", sorted(kind for kind in UNARY | {OpKind.COPY} if kind.row.takes >= FLOATS))
 def test_operators_of_one_operand(kind: OpKind, dtype: DType) -> None:
     assert_right(chain(dtype, Op(kind, ("i0",), "v0")))
 
 
 @DTYPES
-@pytest.mark.parametrize("kind", sorted(BINARY))
+@pytest.mark.parametrize("kind", sorted(kind for kind in BINARY if kind.row.takes >= FLOATS))
 @pytest.mark.parametrize(
     "operands",
     # On the host, unlike on a GPU, torch rounds some literals to bf16: these need no rounding.
@@ -84,6 +84,13 @@ def test_operators_of_one_operand(kind: OpKind, dtype: DType) -> None:
 )
 def test_operators_of_two_operands(kind: OpKind, operands: tuple[str | Literal, ...], dtype: DType) -> None:
     assert_right(chain(dtype, Op(kind, operands, "v0")))
+
+
+@pytest.mark.parametrize("kind", sorted(kind for kind in UNARY | BINARY if kind.row.takes <= BITS))
+@pytest.mark.parametrize("dtype", sorted(BITS))
+def test_operators_on_integers(kind: OpKind, dtype: DType) -> None:
+    if dtype in kind.row.takes:
+        assert_right(chain(dtype, Op(kind, ("i0", Literal(1))[: kind.row.arity], "v0")))
 
 
 @DTYPES

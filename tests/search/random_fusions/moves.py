@@ -6,8 +6,16 @@ from collections.abc import Callable
 from math import prod
 from typing import get_args
 
-from fusetune.wire.fusion import BinaryName, CompareName, ReduceName, UnaryName
-from tests.search.random_fusions.grower import Grower
+from fusetune.wire.fusion import (
+    FLOAT_ONLY,
+    INTEGER_ONLY,
+    TAKES_BOOL,
+    BinaryName,
+    CompareName,
+    ReduceName,
+    UnaryName,
+)
+from tests.search.random_fusions.grower import Grower, has_meaning
 from tests.search.random_fusions.known import DTYPES, FLOATS, HALVES, INTEGERS, Known
 from tests.search.random_fusions.mixtures import MIXTURES
 from tests.search.random_fusions.patterns import PATTERNS, wide
@@ -95,19 +103,17 @@ def unary(g: Grower, x: Known) -> Known:
     x = g.arithmetic(x)
     if x.dtype in HALVES and g.random.random() < 0.6:
         x = wide(g, x)
-    return g.unary(g.random.choice(UNARY), x)
+    return g.unary(g.random.choice([name for name in UNARY if has_meaning(name, x)]), x)
 
 
 def binary(g: Grower, x: Known) -> Known:
-    name = g.random.choice(BINARY)
-    if x.dtype == "bool":
-        name = g.random.choice(("maximum", "minimum"))
-    elif not x.is_float and name == "div":
-        name = "sub"
+    foreign = INTEGER_ONLY if x.is_float else FLOAT_ONLY
+    known = TAKES_BOOL if x.dtype == "bool" else frozenset(BINARY) - foreign
+    name = g.random.choice([name for name in BINARY if name in known])
     if x.dtype in HALVES and g.random.random() < 0.6:
         x = wide(g, x)
     y = partner(g, x)
-    if isinstance(y, Known) and g.random.random() < 0.5 and name != "div":
+    if isinstance(y, Known) and g.random.random() < 0.5 and name not in ("div", "pow"):
         return g.binary(name, y, x)
     return g.binary(name, x, y)
 
@@ -229,8 +235,8 @@ def mixture(g: Grower, x: Known) -> Known:
 
 
 MOVES: tuple[tuple[Move, int], ...] = (
-    (unary, 5),
-    (binary, 6),
+    (unary, 8),
+    (binary, 8),
     (compare, 2),
     (masked_partner, 2),
     (cast, 2),
