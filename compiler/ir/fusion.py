@@ -124,6 +124,13 @@ class Fusion:
                 wanted.update(op.tensor_inputs)
                 yield op
 
+    def operand_dtype(self, op: Op) -> DType:
+        """The type of an elementwise operator's operands, and of the numbers among them; of a `where`, of what it
+        chooses from."""
+        if op.kind is OpKind.WHERE and all(isinstance(x, Literal) for x in op.inputs[1:]):
+            return self.value(op.output).dtype
+        return self.value(op.tensor_inputs[-1]).dtype
+
     def consumers(self, name: str) -> tuple[Op, ...]:
         return tuple(op for op in self.ops if name in op.inputs)
 

@@ -97,7 +97,7 @@ class Walk(Generic[T]):
                 return self._reduction(op, box)
             case _:
                 operands = [x if isinstance(x, Literal) else self._part(x, box) for x in op.inputs]
-                return ours.pointwise(op, operands, self.fusion.value(op.tensor_inputs[-1]).dtype)
+                return ours.pointwise(op, operands, self.fusion.operand_dtype(op))
 
     def _positions(self, axis: int, box: Box, dtype: DType) -> Array:
         """Indices along one dimension as `dtype` holds them, everywhere in the box."""

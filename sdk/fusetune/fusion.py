@@ -372,9 +372,14 @@ class FusionBuilder:
     def ge(self, x: Tensor | Number, y: Tensor | Number) -> Tensor:
         return self._op("ge", x, y)
 
-    def where(self, condition: Tensor, x: Tensor | Number, y: Tensor | Number) -> Tensor:
-        """`x` where the bool `condition` holds, else `y`."""
-        return self._op("where", condition, x, y)
+    def where(
+        self, condition: Tensor, x: Tensor | Number, y: Tensor | Number, dtype: DTypeName | None = None
+    ) -> Tensor:
+        """`x` where the bool `condition` holds, else `y`. Of two numbers the result has `dtype`, without a word f32 if
+        one is a float and i64 if none is, as in torch."""
+        if dtype is None and not isinstance(x, Tensor) and not isinstance(y, Tensor):
+            dtype = "f32" if isinstance(x, float) or isinstance(y, float) else "i64"
+        return self._op("where", condition, x, y, **({} if dtype is None else {"dtype": dtype}))
 
     def fma(self, x: Tensor | Number, y: Tensor | Number, z: Tensor | Number) -> Tensor:
         """`x * y + z`, rounded once; of floats."""

@@ -39,7 +39,7 @@ def eager_form(fusion: Fusion) -> EagerForm:
         known = dict(zip(fusion.inputs, inputs, strict=True))
         device = inputs[0].device if inputs else None
         for (op, step), dead in zip(steps, dying, strict=True):
-            known[op.output] = step(device) if op.kind is OpKind.IOTA else step(*_operands(op, known))
+            known[op.output] = step(device) if op.kind is OpKind.IOTA else step(*_operands(op, known, fusion))
             for name in dead:
                 del known[name]
         return _dense_and_apart([known[name] for name in fusion.outputs], inputs)
@@ -64,8 +64,12 @@ def _rtol(dtype: DType) -> float:
     return tolerance(dtype, scale=0.0).rtol
 
 
-def _operands(op: Op, known: dict[str, Array]) -> list[Array]:
+def _operands(op: Op, known: dict[str, Array], fusion: Fusion) -> list[Array]:
+    import torch
+
     like = known[op.tensor_inputs[-1]]
+    if op.kind is OpKind.WHERE:  # beside a mask alone, numbers have the result's own type
+        like = torch.empty((), dtype=_dtypes()[fusion.operand_dtype(op)]) if len(op.tensor_inputs) == 1 else like
     return [_scalar(x, like) if isinstance(x, Literal) else known[x] for x in op.inputs]
 
 

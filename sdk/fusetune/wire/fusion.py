@@ -193,10 +193,11 @@ class Compare(OpBase):
 
 
 class Where(OpBase):
-    """`in[1]` where the bool `in[0]` holds, else `in[2]`."""
+    """`in[1]` where the bool `in[0]` holds, else `in[2]`. `dtype`: the result's, of two numbers alone."""
 
     arity = 3
     op: Literal["where"]
+    dtype: DTypeName | None = None
 
 
 class Fma(OpBase):

@@ -90,7 +90,7 @@ def result_type(op: Op, operands: tuple[OperandType, ...], check: OpCheck) -> Te
             same = _same_type(operands, 0, check)
             return None if same is None else TensorType(same.shape, "bool")
         case Where():
-            return _where(operands, check)
+            return _where(op, operands, check)
         case BroadcastTo():
             return _broadcast_to(op, _tensor(operands[0]), check)
         case Permute():
@@ -140,12 +140,8 @@ def _same_type(operands: tuple[OperandType, ...], first: int, check: OpCheck) ->
     """The one type of the tensors from operand `first` on; numbers must have a meaning in its dtype."""
     tensors = [(i, x) for i, x in enumerate(operands) if i >= first and isinstance(x, TensorType)]
     if not tensors:
-        if first:  # `where` has its mask before
-            fix = "Cast the mask instead: it is 0 or 1, and mul and add make two other numbers of it."
-            check.fault("in", "two numbers to choose from", "at least one tensor, whose dtype the result has", fix)
-        else:
-            fix = "Work the number out, and write it where it is used."
-            check.fault("in", "numbers only", "at least one tensor", fix)
+        fix = "Work the number out, and write it where it is used."
+        check.fault("in", "numbers only", "at least one tensor", fix)
         return None
     (_, wanted), *others = tensors
     fits = True
@@ -212,10 +208,15 @@ def _arithmetic_dtype(name: str, operand: TensorType, check: OpCheck) -> TensorT
     return operand
 
 
-def _where(operands: tuple[OperandType, ...], check: OpCheck) -> TensorType | None:
+def _where(op: Where, operands: tuple[OperandType, ...], check: OpCheck) -> TensorType | None:
     condition = operands[0]
     if not isinstance(condition, TensorType) or condition.dtype != "bool":
         check.fault("in[0]", condition, "a bool tensor", "Compare first: ne with 0 gives a bool.")
+        return None
+    if not any(isinstance(x, TensorType) for x in operands[1:]):
+        return _where_of_numbers(op, condition, operands, check)
+    if op.dtype is not None:
+        check.fault("dtype", op.dtype, "no dtype beside a tensor, whose own the result has", "Remove it, or cast.")
         return None
     chosen = _same_type(operands, 1, check)
     if chosen is not None and chosen.shape != condition.shape:
@@ -223,6 +224,21 @@ def _where(operands: tuple[OperandType, ...], check: OpCheck) -> TensorType | No
         check.fault("in[0]", condition, expected, "Use broadcast_to first: nothing is implicit.")
         return None
     return chosen
+
+
+def _where_of_numbers(
+    op: Where, condition: TensorType, operands: tuple[OperandType, ...], check: OpCheck
+) -> TensorType | None:
+    if op.dtype is None:
+        fix = 'Say which it shall have: "dtype": "f32" of floats and "i64" of integers is what torch has.'
+        check.fault("dtype", "two numbers and no dtype", "the dtype of the result", fix)
+        return None
+    fits = [
+        isinstance(x, TensorType) or _number_fits(x, op.dtype, position, check)
+        for position, x in enumerate(operands)
+        if position
+    ]
+    return TensorType(condition.shape, op.dtype) if all(fits) else None
 
 
 def dim_in(dim: int, rank: int, at: str, check: OpCheck) -> int | None:

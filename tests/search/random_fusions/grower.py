@@ -236,6 +236,11 @@ class Grower:
         )
         return self._op("where", (condition, x, y), _mixed(result, known))
 
+    def chosen(self, condition: Known, x: float, y: float, dtype: str) -> Known:
+        """One of two numbers, which the dtype holds."""
+        result = Known("", condition.shape, dtype, min(x, y), max(x, y), True, 64, False, condition.varies)
+        return self._op("where", (condition, x, y), result, dtype=dtype)
+
     def masked_out(self, condition: Known, x: Known) -> Known:
         """`x` where the condition holds, else -inf, which a maximum and an exponential take away again."""
         return self._op("where", (condition, x, "-inf"), replace(x, varies=_either((condition, x))))
