@@ -1,6 +1,7 @@
 """What tensor memory is predicted to give: the best schedule with it beside the best without, fusion by fusion.
 
-    python -m benchmarks.blackwell.predicted [SUITE.json] [--case ID ...] [--card CARD] [--drawn N] [--prove] [--json F]
+    python -m benchmarks.blackwell.predicted [SUITE.json] [--case ID ...] [--card CARD] [--drawn N] [--prove]
+        [--json F] [--markdown F]
 
 Of each kind of schedule N points are drawn and predicted, the best is compiled, and predicted once more with the
 registers that NVRTC gave it. With `--prove` the one with tensor memory is proven in the emulator, too. Every time here
@@ -128,6 +129,30 @@ def _predicted(candidate: Candidate, made: Generated, card: Card, pool: CompileP
     )
 
 
+def markdown(card: Card, drawn: int, found: Iterable[PredictedGain]) -> str:
+    """The table that `benchmarks/results` keeps."""
+    head = f"""# What tensor memory is predicted to give on a {card.name}
+
+Every time here is **predicted**; nothing ran on a card. Of each kind of schedule up to {drawn} legal points were drawn
+at random for each fusion, and the best of either is shown: a difference of a few percent between the two is the luck
+of the draw. Neither kind is searched. What tensor memory itself takes is not in the model, as no rate of it is
+published; its instructions count as one each. Proof: the emulator ran the PTX that NVRTC made, on all input sets.
+"none": no point that keeps something in tensor memory was drawn; for most such fusions none is offered.
+
+| fusion | columns | pattern: words of an access | registers | bytes spilled | with, us | without, us | proof |
+| --- | --- | --- | --- | --- | --- | --- | --- |
+"""
+    return head + "".join(f"| {' | '.join(_cells(row))} |\n" for row in found)
+
+
+def _cells(row: PredictedGain) -> tuple[str, ...]:
+    t, without = row.with_tmem, f"{row.without.predicted_us:.2f}" if row.without else ""
+    if t is None:
+        return (row.fusion, "", "none", "", "", "", without, "")
+    accesses, spilled = ", ".join(t.accesses), str(t.spilled_bytes)
+    return (row.fusion, str(t.columns), accesses, str(t.registers), spilled, f"{t.predicted_us:.2f}", without, t.proof)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command. Prints a line a fusion; exit code 1 where the emulator found one wrong."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.blackwell.predicted", description=__doc__)
@@ -137,6 +162,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--drawn", type=int, default=40, metavar="N", help="points of each kind that are predicted")
     parser.add_argument("--prove", action="store_true", help="prove the best with tensor memory in the emulator")
     parser.add_argument("--json", type=Path, metavar="FILE")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="the same as a table")
     given = parser.parse_args(arguments)
     card = card_or_default(given.card)
     fusions = [one for one in load_many([given.suite], {}) if not given.case or one.name in given.case]
@@ -149,6 +175,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.json is not None:
         report = {"card": card.name, "times": "predicted", "drawn": given.drawn, "fusions": [asdict(r) for r in found]}
         given.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    if given.markdown is not None:
+        given.markdown.write_text(markdown(card, given.drawn, found), encoding="utf-8")
     proofs = [row.with_tmem.proof for row in found if row.with_tmem is not None]
     return int(any(proof not in ("", "verified_emulated") for proof in proofs))
 

@@ -47,8 +47,29 @@ class Literal:
 
     value: int | float
 
+    def __str__(self) -> str:
+        return str(self.value)
 
-Operand = str | Literal
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A number that is told at each call: as a fusion has it, f64 or i64, or as an operand.
+
+    An operand stands where a literal may, in the type in which the kernel gets it: f32 beside floats of up to 32 bits,
+    f64 beside f64, i64 beside integers.
+    """
+
+    name: str
+    dtype: DType
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.dtype}"
+
+
+Number = Literal | Scalar
+"""An operand that is no tensor."""
+
+Operand = str | Number
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +78,8 @@ class Op:
 
     `dims`: for permute, output dimension i is input dimension dims[i]; for broadcast_to, input dimension i is output
     dimension dims[i]; for a reduction, the input dimensions that are folded, ascending (they are kept with size 1 where
-    the result has the operand's rank); for slice, cat and iota, the one dimension concerned. Empty for all others.
+    the result has the operand's rank); for slice, cat and iota, the one dimension concerned; for take and
+    gather, that of the first operand which the second one chooses along. Empty for all others.
     `start`: of a slice, the first index taken.
     `grade`: of a function, how exactly it is computed; before that is chosen, the coarsest form it may take
     (`compiler.ir.pinned`).
@@ -85,6 +107,7 @@ class Fusion:
     canonical order.
 
     `is_pinned`: every operator has one form, which all kernels that are made of the fusion keep (`compiler.ir.pinned`).
+    `scalars`: `c0..` in the order of a call, which passes them after the tensors; launches of a fusion have all of it.
     """
 
     values: tuple[Value, ...]
@@ -94,6 +117,7 @@ class Fusion:
     fingerprint: str
     binding_hash: str
     is_pinned: bool = False
+    scalars: tuple[Scalar, ...] = ()
 
     @cached_property
     def by_name(self) -> dict[str, Value]:
@@ -127,7 +151,7 @@ class Fusion:
     def operand_dtype(self, op: Op) -> DType:
         """The type of an elementwise operator's operands, and of the numbers among them; of a `where`, of what it
         chooses from."""
-        if op.kind is OpKind.WHERE and all(isinstance(x, Literal) for x in op.inputs[1:]):
+        if op.kind is OpKind.WHERE and not any(isinstance(x, str) for x in op.inputs[1:]):
             return self.value(op.output).dtype
         return self.value(op.tensor_inputs[-1]).dtype
 

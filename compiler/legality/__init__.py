@@ -2,6 +2,7 @@
 
 from compiler.legality import (
     bulk_copy,
+    choices,
     circular_buffer,
     copy_async,
     domains,
@@ -29,6 +30,7 @@ __all__ = [
     "Schedule",
     "bulk_copy",
     "check",
+    "choices",
     "circular_buffer",
     "copy_async",
     "domains",

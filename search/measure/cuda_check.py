@@ -9,10 +9,11 @@ from typing import Any, Protocol
 from compiler.ir.fusion import Fusion
 from fusetune.wire.artifact import KernelArtifact
 from search.proof.verify.arrays import Array, TorchArrays
-from search.proof.verify.compare import compare, differing, first_fault, poisoned_holes
+from search.proof.verify.compare import compare, differing, elements, first_fault, poisoned_holes
 from search.proof.verify.decided import best_shares
 from search.proof.verify.expected import Expected, expect, widened
 from search.proof.verify.inputs import RANDOM, make_inputs
+from search.proof.verify.scalars import in_set, numbers_in
 from search.proof.verify.zones import POISONS, buffer, disturbed_bytes, fill_guards, lay_out, poison
 
 
@@ -21,7 +22,13 @@ class Launchable(Protocol):
 
     artifact: KernelArtifact
 
-    def launch(self, pointers: tuple[int, ...], stream: int, scratch: tuple[int, ...] = ()) -> None: ...
+    def launch(
+        self,
+        pointers: tuple[int, ...],
+        stream: int,
+        scratch: tuple[int, ...] = (),
+        numbers: tuple[int | float, ...] = (),
+    ) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +43,11 @@ class CardVerdict:
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """An input set: pristine inputs and what the outputs must be."""
+    """An input set: pristine inputs, what the outputs must be, and the numbers of scalars."""
 
     storages: list[Array]
     expected: tuple[Expected, ...]
+    numbers: tuple[int | float, ...]
 
 
 class CheckBench:
@@ -77,7 +85,7 @@ class CheckBench:
             scratch.poison(run)
             for output in outputs:
                 poison(self._memory, self._zones, len(case.storages) + output, run)
-            launcher.launch(self._pointers(), arrays.stream(), scratch.addresses)
+            launcher.launch(self._pointers(), arrays.stream(), scratch.addresses, case.numbers)
             if run == 0:
                 first = [arrays.copy(self._output(case, output)) for output in outputs]
         second = [self._output(case, output) for output in outputs]
@@ -87,7 +95,7 @@ class CheckBench:
             sum(self._changed_inputs(case)),
             *(poisoned_holes(want, have, 1, arrays) for want, have in zip(case.expected, second, strict=True)),
             *(comparison.wrong for comparison in comparisons),
-            *(differing(a, b, arrays) for a, b in zip(first, second, strict=True)),
+            *(self._unstable(*run) for run in zip(case.expected, first, second, strict=True)),
             *(comparison.worst_share for comparison in comparisons),
         ]
         read = iter(arrays.to_host(numbers))
@@ -116,8 +124,9 @@ class CheckBench:
         return ""
 
     def _case(self, set_name: str) -> _Case:
-        storages = make_inputs(self._fusion, set_name, self._arrays)
-        return _Case(storages, expect(self._fusion, storages, self._arrays))
+        fusion = in_set(self._fusion, set_name)
+        storages = make_inputs(fusion, set_name, self._arrays)
+        return _Case(storages, expect(fusion, storages, self._arrays), numbers_in(self._fusion, set_name))
 
     def _load(self, case: _Case) -> None:
         if self._loaded is not case:
@@ -161,21 +170,25 @@ class CheckBench:
             if holes[output]:
                 return f"{where}: {holes[output]} bytes between its elements were written"
             if unstable[output]:
-                missing = self._unwritten(first[output], second[output])
+                missing = self._unwritten(want, first[output], second[output])
                 if missing:
-                    return f"{where}: {missing} of {len(second[output])} elements were never written"
+                    return f"{where}: {missing} of {len(want.lower)} elements were never written"
             if unstable[output]:
                 return f"{where}: {unstable[output]} elements differ between two runs on the same inputs"
             if wrong[output]:
                 fault = first_fault(want, second[output], self._arrays)
-                return f"{where}: {wrong[output]} of {len(second[output])} elements are wrong; {fault}"
+                return f"{where}: {wrong[output]} of {len(want.lower)} elements are wrong; {fault}"
         raise AssertionError("a fault was counted and none is there")
 
-    def _unwritten(self, first: Array, second: Array) -> int:
+    def _unstable(self, want: Expected, first: Array, second: Array) -> Array:
+        """Elements that differ between the runs; what lies between elements has the poison of each."""
         arrays = self._arrays
-        kept = [
-            arrays.bytes_of(run).view(len(run), -1) == mark for run, mark in zip((first, second), POISONS, strict=True)
-        ]
+        return differing(elements(want, first, arrays), elements(want, second, arrays), arrays)
+
+    def _unwritten(self, want: Expected, first: Array, second: Array) -> int:
+        arrays = self._arrays
+        runs = [elements(want, run, arrays) for run in (first, second)]
+        kept = [arrays.bytes_of(run).view(len(run), -1) == mark for run, mark in zip(runs, POISONS, strict=True)]
         return int((kept[0].all(dim=1) & kept[1].all(dim=1)).sum())
 
 

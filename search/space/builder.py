@@ -67,9 +67,9 @@ class TraceBuilder:
             self.do(steps.Reorder(tv, tuple((old, new) for new, old in enumerate(order))))
 
     def parallelize(self, tv: str, types: Sequence[ParallelType]) -> None:
-        """One type for each axis; Serial needs no step, nor what an axis is already."""
+        """One type for each axis, those past the last left out; Serial needs no step, nor what an axis is already."""
         own = self.tensor(tv).types
-        new = [type_ if type_ is not own[axis] else ParallelType.SERIAL for axis, type_ in enumerate(types)]
+        new = [type_ if type_ is not is_ else ParallelType.SERIAL for type_, is_ in zip(types, own, strict=False)]
         axes = [axis for axis, type_ in enumerate(new) if type_ is not ParallelType.SERIAL]
         if len(axes) == 1:
             self.do(steps.Parallelize(tv, axes[0], new[axes[0]]))

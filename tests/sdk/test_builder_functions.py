@@ -1,4 +1,4 @@
-"""Methods of the builder that write several operators, or choose one: worked out, they are torch's functions."""
+"""What the SDK writes in several operators, or chooses one for: worked out, it is torch's function."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 
 from compiler.reference import evaluate
 from compiler.wire import bind
-from fusetune import FusionBuilder, InvalidFusion, Tensor
+from fusetune import FusionBuilder, InvalidFusion, Tensor, functional
 from fusetune.wire import parse_binding
 
 X = np.array([0.0, -0.0, 0.5, -2.5, 3.0, 1e-45, -3e38, math.inf, -math.inf, math.nan], np.float32)
@@ -23,19 +23,19 @@ Make = Callable[[FusionBuilder, Tensor, Tensor, Tensor], Tensor]
 Torch = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
 FLOATS: list[tuple[str, Make, Torch]] = [
-    ("both numbers", lambda f, x, low, high: f.clamp(x, -1, 2.5), lambda x, low, high: x.clamp(-1, 2.5)),
-    ("crossed", lambda f, x, low, high: f.clamp(x, 2, 1), lambda x, low, high: x.clamp(2, 1)),
-    ("below", lambda f, x, low, high: f.clamp(x, low=1), lambda x, low, high: x.clamp(min=1)),
-    ("above", lambda f, x, low, high: f.clamp(x, high=1), lambda x, low, high: x.clamp(max=1)),
-    ("of nan", lambda f, x, low, high: f.clamp(x, high=math.nan), lambda x, low, high: x.clamp(max=math.nan)),
-    ("tensors", lambda f, x, low, high: f.clamp(x, low, high), lambda x, low, high: x.clamp(low, high)),
-    ("isnan", lambda f, x, low, high: f.isnan(x), lambda x, low, high: x.isnan()),
-    ("isinf", lambda f, x, low, high: f.isinf(x), lambda x, low, high: x.isinf()),
-    ("isfinite", lambda f, x, low, high: f.isfinite(x), lambda x, low, high: x.isfinite()),
-    ("not", lambda f, x, low, high: f.logical_not(x), lambda x, low, high: x.logical_not()),
-    ("and", lambda f, x, low, high: f.logical_and(x, low), lambda x, low, high: x.logical_and(low)),
-    ("or", lambda f, x, low, high: f.logical_or(x, low), lambda x, low, high: x.logical_or(low)),
-    ("xor", lambda f, x, low, high: f.logical_xor(x, low), lambda x, low, high: x.logical_xor(low)),
+    ("both numbers", lambda f, x, low, high: functional.clamp(x, -1, 2.5), lambda x, low, high: x.clamp(-1, 2.5)),
+    ("crossed", lambda f, x, low, high: functional.clamp(x, 2, 1), lambda x, low, high: x.clamp(2, 1)),
+    ("below", lambda f, x, low, high: functional.clamp(x, low=1), lambda x, low, high: x.clamp(min=1)),
+    ("above", lambda f, x, low, high: functional.clamp(x, high=1), lambda x, low, high: x.clamp(max=1)),
+    ("of nan", lambda f, x, low, high: functional.clamp(x, high=math.nan), lambda x, low, high: x.clamp(max=math.nan)),
+    ("tensors", lambda f, x, low, high: functional.clamp(x, low, high), lambda x, low, high: x.clamp(low, high)),
+    ("isnan", lambda f, x, low, high: functional.isnan(x), lambda x, low, high: x.isnan()),
+    ("isinf", lambda f, x, low, high: functional.isinf(x), lambda x, low, high: x.isinf()),
+    ("isfinite", lambda f, x, low, high: functional.isfinite(x), lambda x, low, high: x.isfinite()),
+    ("not", lambda f, x, low, high: functional.logical_not(x), lambda x, low, high: x.logical_not()),
+    ("and", lambda f, x, low, high: functional.logical_and(x, low), lambda x, low, high: x.logical_and(low)),
+    ("or", lambda f, x, low, high: functional.logical_or(x, low), lambda x, low, high: x.logical_or(low)),
+    ("xor", lambda f, x, low, high: functional.logical_xor(x, low), lambda x, low, high: x.logical_xor(low)),
     *(
         (f"pow {y}", lambda f, x, low, high, y=y: f.pow(x, y), lambda x, low, high, y=y: x.pow(y))
         for y in (2, 0.5, -0.5, -1, 1, 0, 3, -2, 1.5, math.inf)
@@ -63,7 +63,11 @@ def test_functions_of_floats_are_those_of_torch(make: Make, by_torch: Torch) -> 
 def test_logical_operators_take_integers_as_their_truth() -> None:
     f = FusionBuilder()
     x = f.input("x", NUMBERS.shape, "i8")
-    for name, made in (("n", f.logical_not(x)), ("a", f.logical_and(x, x)), ("b", f.logical_xor(x, f.ne(x, 4)))):
+    for name, made in (
+        ("n", functional.logical_not(x)),
+        ("a", functional.logical_and(x, x)),
+        ("b", functional.logical_xor(x, f.ne(x, 4))),
+    ):
         f.output(made, name)
     found = evaluate(bind(f.build(), parse_binding({})), [NUMBERS], np)
     t = torch.from_numpy(NUMBERS)
@@ -71,10 +75,10 @@ def test_logical_operators_take_integers_as_their_truth() -> None:
         np.testing.assert_array_equal(have, want.numpy())
 
 
-def test_a_clamp_without_bounds_is_refused_with_what_to_write() -> None:
+def test_a_clamp_without_bounds_is_refused() -> None:
     f = FusionBuilder()
-    with pytest.raises(InvalidFusion, match="minimum"):
-        f.clamp(f.input("x", (4,), "f32"))
+    with pytest.raises(InvalidFusion, match="one at least"):
+        functional.clamp(f.input("x", (4,), "f32"))
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from compiler.ir.ops.row import (
     BITS,
     FLOATS,
     INTEGERS,
+    STORED,
     ErrorBound,
     FunctionCost,
     MathForm,
@@ -123,6 +124,12 @@ def _remainder(xp: Any, x: Any, y: Any) -> Any:
     return xp.where(y == 0, xp.full_like(x, -1), xp.remainder(x, plain))
 
 
+def _product(xp: Any, x: Any, axes: tuple[int, ...]) -> Any:
+    for axis in axes:  # torch folds one at a time
+        x = xp.prod(x, axis=axis, keepdims=True)
+    return x
+
+
 def _gelu(xp: Any, x: Any) -> Any:
     """x/2 * (1 + tanh(u)), u = sqrt(2/pi) * (x + 0.044715 x^3) (Hendrycks and Gimpel, "Gaussian Error Linear Units",
     2016), as x / (1 + exp(-2u)), which does not cancel where x is negative."""
@@ -148,8 +155,8 @@ class OpKind(StrEnum):
 
     # Copies and casts ------------------------------------------------------------------------------------------------
 
-    COPY = "copy", OpRow(OpClass.COPY, takes=ANY_TYPE, rounds=False)
-    CAST = "cast", OpRow(OpClass.CAST, takes=ANY_TYPE, torch="")
+    COPY = "copy", OpRow(OpClass.COPY, takes=STORED, rounds=False)
+    CAST = "cast", OpRow(OpClass.CAST, takes=STORED, torch="")
 
     # Arithmetic ------------------------------------------------------------------------------------------------------
 
@@ -502,11 +509,8 @@ class OpKind(StrEnum):
 
     # Comparisons: two operands of one type, a bool -------------------------------------------------------------------
 
-    EQ = "eq", _comparison(lambda xp, x, y: x == y, ends.equal, "==", "eq")
-    NE = (
-        "ne",
-        _comparison(lambda xp, x, y: x != y, ends.unequal, "!=", "ne"),
-    )
+    EQ = "eq", replace(_comparison(lambda xp, x, y: x == y, ends.equal, "==", "eq"), takes=STORED)
+    NE = "ne", replace(_comparison(lambda xp, x, y: x != y, ends.unequal, "!=", "ne"), takes=STORED)
     LT = "lt", _comparison(lambda xp, x, y: x < y, ends.below, "<", "gt")
     LE = "le", _comparison(lambda xp, x, y: x <= y, ends.below, "<=", "ge")
     GT = "gt", _comparison(lambda xp, x, y: x > y, ends.difference, ">", "lt")
@@ -514,7 +518,7 @@ class OpKind(StrEnum):
 
     # Of three operands -----------------------------------------------------------------------------------------------
 
-    WHERE = "where", OpRow(OpClass.SELECTION, 3, ANY_TYPE, lambda xp, mask, x, y: xp.where(mask, x, y), rounds=False)
+    WHERE = "where", OpRow(OpClass.SELECTION, 3, STORED, lambda xp, mask, x, y: xp.where(mask, x, y), rounds=False)
     FMA = (
         "fma",
         OpRow(OpClass.TERNARY, 3, FLOATS, lambda xp, x, y, z: x * y + z, ends.fused, torch=""),
@@ -522,17 +526,32 @@ class OpKind(StrEnum):
 
     # Views: index maps, which `compiler.ir.views` has ----------------------------------------------------------------
 
-    BROADCAST_TO = "broadcast_to", OpRow(OpClass.VIEW, takes=ANY_TYPE, rounds=False)
-    PERMUTE = "permute", OpRow(OpClass.VIEW, takes=ANY_TYPE, rounds=False)
-    RESHAPE = "reshape", OpRow(OpClass.VIEW, takes=ANY_TYPE, rounds=False)
-    SLICE = "slice", OpRow(OpClass.VIEW, takes=ANY_TYPE, rounds=False)
-    VIEW = "view", OpRow(OpClass.VIEW, takes=ANY_TYPE, rounds=False)
-    CAT = "cat", OpRow(OpClass.JOIN, None, ANY_TYPE, rounds=False)
+    BROADCAST_TO = "broadcast_to", OpRow(OpClass.VIEW, takes=STORED, rounds=False)
+    PERMUTE = "permute", OpRow(OpClass.VIEW, takes=STORED, rounds=False)
+    RESHAPE = "reshape", OpRow(OpClass.VIEW, takes=STORED, rounds=False)
+    SLICE = "slice", OpRow(OpClass.VIEW, takes=STORED, rounds=False)
+    VIEW = "view", OpRow(OpClass.VIEW, takes=STORED, rounds=False)
+    CAT = "cat", OpRow(OpClass.JOIN, None, STORED, rounds=False)
     IOTA = "iota", OpRow(OpClass.SOURCE, 0)
+
+    # Reads at places that integers of the second operand choose ------------------------------------------------------
+
+    TAKE = "take", OpRow(OpClass.CHOICE, 2, ANY_TYPE, rounds=False)
+    GATHER = "gather", OpRow(OpClass.CHOICE, 2, ANY_TYPE, rounds=False)
 
     # Folds -----------------------------------------------------------------------------------------------------------
 
     SUM = "sum", _SUMMED
+    PROD = (
+        "prod",
+        OpRow(
+            OpClass.FOLD,
+            takes=FLOATS | {DType.I64},
+            reference=_product,
+            begins=1.0,
+            step="mul",
+        ),
+    )
     MEAN = "mean", replace(_SUMMED, takes=FLOATS, approx=_QUOTIENT)
     AMAX = (
         "amax",

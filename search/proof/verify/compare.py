@@ -35,7 +35,7 @@ class Fault:
 
 def compare(expected: Expected, storage: Array, arrays: Arrays) -> Comparison:
     """Holds a flat storage of the output against its bounds."""
-    flat = _logical(expected, storage, arrays)
+    flat = elements(expected, storage, arrays)
     wrong, shares = [], []
     with arrays.quiet():
         for start in range(0, len(flat), CHUNK_ELEMS):
@@ -51,7 +51,7 @@ def compare(expected: Expected, storage: Array, arrays: Arrays) -> Comparison:
 
 def first_fault(expected: Expected, storage: Array, arrays: Arrays) -> Fault | None:
     """Where the first wrong element is; None if there is none. Reads the GPU: for reports only."""
-    flat = _logical(expected, storage, arrays)
+    flat = elements(expected, storage, arrays)
     with arrays.quiet():
         for start in range(0, len(flat), CHUNK_ELEMS):
             part = slice(start, start + CHUNK_ELEMS)
@@ -111,7 +111,8 @@ def _judge(expected: Expected, outputs: Array, part: slice, arrays: Arrays) -> t
     return right, xp.where(xp.isfinite(share), share, beside).max()
 
 
-def _logical(expected: Expected, storage: Array, arrays: Arrays) -> Array:
+def elements(expected: Expected, storage: Array, arrays: Arrays) -> Array:
+    """The elements of an output's flat storage, in logical order; what lies between them is left out."""
     return arrays.strided(storage, expected.shape, expected.strides).reshape(-1)
 
 

@@ -13,6 +13,7 @@ import pytest
 from compiler.dtypes import DType
 from compiler.ir.fusion import Fusion, Op
 from compiler.ir.ops import OpKind
+from fusetune.launch.params import Numbers
 from fusetune.wire.artifact import KernelArtifact, Scratch
 from search.measure.cuda_check import CheckBench
 from search.proof.verify.arrays import TorchArrays
@@ -34,12 +35,16 @@ class HostLauncher:
         self.elems = elems
         self.runs = 0
         self.scratch: list[bytes] = []
+        self.numbers: list[Numbers] = []
 
-    def launch(self, pointers: tuple[int, ...], stream: int, scratch: tuple[int, ...] = ()) -> None:
+    def launch(
+        self, pointers: tuple[int, ...], stream: int, scratch: tuple[int, ...] = (), numbers: Numbers = ()
+    ) -> None:
         views = []
         for pointer, elems in zip(pointers, self.elems, strict=True):
             raw = (ctypes.c_float * (elems + 16)).from_address(pointer - 8 * 4)
             views.append(np.ctypeslib.as_array(raw))
+        self.numbers.append(numbers)
         self.scratch += [ctypes.string_at(address, 4) for address in scratch]
         self.body(views, self.runs)
         self.runs += 1
@@ -124,9 +129,11 @@ def test_buffers_have_only_the_alignment_that_the_binding_promises(bench: CheckB
     seen: list[int] = []
 
     class Spy(HostLauncher):
-        def launch(self, pointers: tuple[int, ...], stream: int, scratch: tuple[int, ...] = ()) -> None:
+        def launch(
+            self, pointers: tuple[int, ...], stream: int, scratch: tuple[int, ...] = (), numbers: Numbers = ()
+        ) -> None:
             seen.extend(pointer % 32 for pointer in pointers)
-            super().launch(pointers, stream, scratch)
+            super().launch(pointers, stream, scratch, numbers)
 
     bench.check(Spy(right), "random")
     assert seen == [16] * 6
@@ -146,10 +153,12 @@ def test_scratch_is_guarded(bench: CheckBench) -> None:
     )
 
     class Overruns(HostLauncher):
-        def launch(self, pointers: tuple[int, ...], stream: int, scratch: tuple[int, ...] = ()) -> None:
+        def launch(
+            self, pointers: tuple[int, ...], stream: int, scratch: tuple[int, ...] = (), numbers: Numbers = ()
+        ) -> None:
             assert (scratch[1] - scratch[0]) % 256 == 0
             ctypes.memset(scratch[0] + 60 - self.inside, 0, 1)
-            super().launch(pointers, stream, scratch)
+            super().launch(pointers, stream, scratch, numbers)
 
         inside = 0
 
@@ -181,3 +190,27 @@ def test_every_output_is_checked() -> None:
     for spoil in (1, 2):
         verdict = bench.check(HostLauncher(functools.partial(kernel, spoil=spoil), elems=elems), "random")
         assert f"output {spoil - 1}: 1 of 128 elements are wrong" in verdict.fault
+
+
+def test_what_lies_between_the_elements_of_an_output_is_left_alone() -> None:
+    shape, strides = (8, 6), (1, 10)
+    fusion = fusion_of(
+        (value("i0", shape),), (value("v0", shape, strides=strides),), (Op(OpKind.NEG, ("i0",), "v0"),), "v0"
+    )
+    elems = (48, 5 * 10 + 8)
+
+    def kernel(t: list[np.ndarray], run: int, written: int = 6, past: int = 0) -> None:
+        x, out = t[0][8:-8].reshape(shape), np.lib.stride_tricks.as_strided(t[1][8:], shape, (4, 40))
+        out[:, :written] = -x[:, :written]
+        if past:
+            t[1][8 + 8] = 0.0
+
+    bench = CheckBench(fusion, TorchArrays("cpu"))
+
+    def fault(written: int = 6, past: int = 0) -> str:
+        launcher = HostLauncher(functools.partial(kernel, written=written, past=past), elems=elems)
+        return bench.check(launcher, "random").fault
+
+    assert fault() == ""
+    assert "4 bytes between its elements were written" in fault(past=1)
+    assert "8 of 48 elements were never written" in fault(written=5)

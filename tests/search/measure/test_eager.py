@@ -27,7 +27,11 @@ from tests.search.measure.kernels import fusion_of, value
 HOST = TorchArrays("cpu")
 TORCH = {DType.F32: torch.float32, DType.F16: torch.float16, DType.BF16: torch.bfloat16}
 DTYPES = pytest.mark.parametrize("dtype", list(TORCH))
-STORED = {**TORCH, DType.I8: torch.int8, DType.I32: torch.int32, DType.I64: torch.int64, DType.BOOL: torch.bool}
+OF_BITS = {
+    DType.I8: torch.int8, DType.U8: torch.uint8, DType.I16: torch.int16, DType.I32: torch.int32,
+    DType.I64: torch.int64, DType.BOOL: torch.bool,
+}  # fmt: skip
+STORED = {**TORCH, **OF_BITS}
 HALVES = (DType.F16, DType.BF16)
 SHAPE = (5, 7)
 
@@ -87,7 +91,7 @@ def test_operators_of_two_operands(kind: OpKind, operands: tuple[str | Literal, 
 
 
 @pytest.mark.parametrize("kind", sorted(kind for kind in UNARY | BINARY if kind.row.takes <= BITS))
-@pytest.mark.parametrize("dtype", sorted(BITS))
+@pytest.mark.parametrize("dtype", list(OF_BITS))
 def test_operators_on_integers(kind: OpKind, dtype: DType) -> None:
     if dtype in kind.row.takes:
         assert_right(chain(dtype, Op(kind, ("i0", Literal(1))[: kind.row.arity], "v0")))
@@ -229,7 +233,7 @@ def test_no_allowance_covers_another_value(bad: float) -> None:
     ("op", "dtype", "what"),
     [
         (Op(OpKind.FMA, ("i0", "i0", "i0"), "v0"), DType.F32, "operator fma"),
-        (Op(OpKind.CAST, ("i0",), "v0"), DType.U8, "dtype u8"),
+        (Op(OpKind.CAST, ("i0",), "v0"), DType.C64, "dtype c64"),
     ],
 )
 def test_what_has_no_torch_call_is_refused_before_it_runs(op: Op, dtype: DType, what: str) -> None:
@@ -255,3 +259,10 @@ TAME = MOVES | COMPARE | REDUCTIONS | {
     OpKind.CAT, OpKind.WHERE, OpKind.IOTA, OpKind.NEG, OpKind.ABS, OpKind.RELU, OpKind.MAXIMUM, OpKind.MINIMUM,
 }  # fmt: skip
 """Operators that torch computes in half precision as a kernel does, but for one rounding of the result."""
+
+
+@pytest.mark.parametrize("dtype", [DType.F32, DType.BF16, DType.I8, DType.I64])
+def test_one_of_two_numbers_has_the_dtype_that_is_asked_for(dtype: DType) -> None:
+    mask, result = value("i0", SHAPE, DType.BOOL), value("v0", SHAPE, dtype)
+    numbers = (Literal(3.140625), Literal(-0.0)) if dtype.is_float else (Literal(3), Literal(-1))
+    assert_right(fusion_of((mask,), (result,), (Op(OpKind.WHERE, ("i0", *numbers), "v0"),), "v0"))

@@ -237,7 +237,23 @@ def clipped_and_summed(shape: Sequence[int]) -> Fusion:
     return from_wire([tensor("x", shape, "f32")], ops, "h", "q", "s")
 
 
+def sums_apart() -> Fusion:
+    """Partial sums, the mean of what they give, and a sum that no operator connects with them."""
+    ops: Ops = [
+        {"op": "reshape", "in": ["x"], "out": "p", "shape": [13, 1]},
+        {"op": "sum", "in": ["p"], "out": "s", "dims": [0, 1], "keepdim": True},
+        {"op": "copy", "in": ["s"], "out": "t"},
+        {"op": "mean", "in": ["t"], "out": "mean", "dims": [0, 1], "keepdim": True},
+        {"op": "iota", "in": [], "out": "i", "shape": [1, 1], "dim": 0, "dtype": "f32"},
+        {"op": "ne", "in": ["i", 1.0], "out": "n"},
+        {"op": "cast", "in": ["n"], "out": "c", "dtype": "i32"},
+        {"op": "sum", "in": ["c"], "out": "count", "dims": [0, 1], "keepdim": True},
+    ]
+    return from_wire([tensor("x", (13,), "f64")], ops, "mean", "count")
+
+
 ROWS: dict[str, Fusion] = {
+    "sums_apart": sums_apart(),
     "sum": fold("sum", (24, 256), (1,), "bf16"),
     "sum_odd": fold("sum", (7, 131), (1,), "f16"),
     "sum_f64": fold("sum", (9, 96), (1,), "f64"),
