@@ -208,7 +208,8 @@ def test_a_division_of_integers_by_zero_is_minus_one_and_one_that_overflows_wrap
     kind: OpKind, dtype: DType, xp: ModuleType
 ) -> None:
     least, most = dtype.integer_range
-    left, right = (np.array(x).astype(NUMPY[dtype]) for x in ([least, -1, 0, most, least], [0, 0, 0, 0, -1]))
+    left: Any = np.array([least, -1, 0, most, least]).astype(NUMPY[dtype])
+    right: Any = np.array([0, 0, 0, 0, -1]).astype(NUMPY[dtype])
     fusion = one_op({"op": kind.value, "in": ["x0", "x1"]}, (dtype.value, [5]), (dtype.value, [5]))
     (found,) = evaluate(fusion, [xp.asarray(left), xp.asarray(right)], xp)
     all_bits = 255 if dtype is DType.U8 else -1

@@ -185,7 +185,12 @@ def test_forms_stay_within_their_error_for_the_worst_instructions(
 
 
 @pytest.mark.parametrize(
-    ("op", "grade"), [c for c in CASES if c.values[1] is not MathGrade.COARSE and c.values[0].row.zero is not Zero.OPEN]
+    ("op", "grade"),
+    [
+        pytest.param(op, grade, id=function(op, grade))
+        for op, grade in FORMS
+        if grade is not MathGrade.COARSE and op.row.zero is not Zero.OPEN
+    ],
 )
 def test_zeros_have_the_signs_of_the_reference(host: ctypes.CDLL, op: OpKind, grade: MathGrade) -> None:
     args = inputs(op)

@@ -250,7 +250,7 @@ class Grower:
         )
         return self._op("where", (condition, x, y), _mixed(result, known))
 
-    def chosen(self, condition: Known, x: float, y: float, dtype: str) -> Known:
+    def one_of(self, condition: Known, x: float, y: float, dtype: str) -> Known:
         """One of two numbers, which the dtype holds."""
         result = Known("", condition.shape, dtype, min(x, y), max(x, y), True, 64, False, condition.varies)
         return self._op("where", (condition, x, y), result, dtype=dtype)
@@ -357,6 +357,7 @@ class Grower:
 
     def arg(self, name: str, x: Known, dim: int | None, keepdim: bool) -> Known:
         """The index of an extreme element; of what is rounded only where nothing reads it but an output."""
+        x = self.computable(x)
         dims = tuple(range(x.rank)) if dim is None else (dim,)
         top = prod(x.shape[d] for d in dims) - 1
         result = replace(_without(x, dims, keepdim, dtype="i64"), low=0, high=top)

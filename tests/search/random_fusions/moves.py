@@ -144,7 +144,7 @@ def masked_partner(g: Grower, x: Known, mask: Known | None = None) -> Known:
             source = g.iota(x.shape, g.random.randrange(x.rank), "i32") if x.rank else g.input((), "i32")
             mask = g.compare(g.random.choice(COMPARE), source, g.random.randint(0, 3))
     if g.random.random() < 0.1:
-        return g.chosen(mask, number(g, x), number(g, x), x.dtype)
+        return g.one_of(mask, number(g, x), number(g, x), x.dtype)
     y = partner(g, x)
     return g.where(mask, x, y) if isinstance(y, Known) or g.random.random() < 0.5 else g.where(mask, y, x)
 
@@ -271,8 +271,8 @@ def place(g: Grower, x: Known) -> Known:
 
 
 MOVES: tuple[tuple[Move, int], ...] = (
-    (unary, 8),
-    (binary, 8),
+    (unary, 10),
+    (binary, 10),
     (compare, 2),
     (masked_partner, 2),
     (cast, 2),
