@@ -143,7 +143,8 @@ def _pieces_of(kernel: Kernel) -> set[str]:
             case Compute(kind=OpKind.RAND):
                 used |= {"random", "convert"}
             case Compute():
-                used |= pieces_for({s.target.dtype, *(x.dtype for x in s.operands if not isinstance(x, Literal))})
+                dtypes = {s.target.dtype, *(x.dtype for x in s.operands if not isinstance(x, Literal))}
+                used |= pieces_for(dtypes, (s.kind,))
             case Convert():
                 used |= pieces_for_casts(s.source.dtype, s.target.dtype)
             case Index():

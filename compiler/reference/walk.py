@@ -107,7 +107,7 @@ class Walk(Generic[T]):
                 return self._reduction(op, box)
             case _:
                 operands = [x if isinstance(x, Number) else self._part(x, box) for x in op.inputs]
-                return ours.pointwise(op, operands, self.fusion.value(op.tensor_inputs[-1]).dtype)
+                return ours.pointwise(op, operands, self.fusion.operand_dtype(op))
 
     def _padded(self, op: Op, box: Box) -> T:
         (source,) = op.tensor_inputs

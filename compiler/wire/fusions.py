@@ -39,6 +39,7 @@ from fusetune.wire.fusion import (
     Reduce,
     Slice,
     Take,
+    Where,
     literal_value,
 )
 from fusetune.wire.parse import parse_binding, parse_fusion
@@ -207,7 +208,9 @@ def _refuse_unsupported(bound: Bound) -> None:
 
 
 def _literal_dtype(op: Op, bound: Bound) -> DType | None:
-    """The dtype that the numbers of `op` take, that of its last tensor operand; None without one."""
+    """The dtype that the numbers of `op` take: its own, or that of its last tensor operand; None without one."""
+    if isinstance(op, Where) and op.dtype is not None:
+        return DType(op.dtype)
     tensors = [x for x in op.ins if isinstance(x, str) and x in bound.types]
     return DType(bound.types[str(tensors[-1])].dtype) if tensors else None
 
@@ -354,6 +357,8 @@ def _op_document(op: ir.Op, fusion: ir.Fusion) -> dict[str, Any]:
     result = fusion.value(op.output)
     match op.kind:
         case OpKind.CAST:
+            document["dtype"] = result.dtype.value
+        case OpKind.WHERE if len(op.tensor_inputs) == 1:
             document["dtype"] = result.dtype.value
         case OpKind.BROADCAST_TO:
             document |= {"shape": list(result.shape), "dims": list(op.dims)}

@@ -18,6 +18,7 @@ from functools import cached_property
 from typing import Any, NoReturn
 
 from fusetune import wire
+from fusetune.elementwise import Elementwise, Number
 from fusetune.errors import InvalidFusion
 from fusetune.wire.extent import Size
 from fusetune.wire.fusion import FORMAT, DTypeName, Memory, ScalarName, show
@@ -25,8 +26,6 @@ from fusetune.wire.op_types import TensorType
 from fusetune.wire.parse import parse_fusion, read_fusion
 from fusetune.wire.printing import fusion_text
 from fusetune.wire.problems import InvalidDocument, Problem
-
-Number = int | float
 
 
 class Fusion(wire.Fusion):
@@ -169,7 +168,7 @@ _OWN_NAME = "__fusetune_"
 """Begins the names of results until they are returned or numbered: one that no user would give an input."""
 
 
-class FusionBuilder:
+class FusionBuilder(Elementwise[Tensor, ByValue]):
     """Collects inputs, operators and outputs. Every method raises InvalidFusion at once for what cannot be.
 
     Operators on f16 and bf16 compute in f32 and round their result once. Who wants more precision between operators
@@ -223,90 +222,6 @@ class FusionBuilder:
         f8e4m3 saturates: infinities become ±448. In f8e5m2 what is too large becomes an infinity.
         """
         return self._op("cast", x, dtype=dtype)
-
-    def neg(self, x: Tensor) -> Tensor:
-        return self._op("neg", x)
-
-    def abs(self, x: Tensor) -> Tensor:
-        return self._op("abs", x)
-
-    def exp(self, x: Tensor) -> Tensor:
-        return self._op("exp", x)
-
-    def log(self, x: Tensor) -> Tensor:
-        return self._op("log", x)
-
-    def tanh(self, x: Tensor) -> Tensor:
-        return self._op("tanh", x)
-
-    def sigmoid(self, x: Tensor) -> Tensor:
-        return self._op("sigmoid", x)
-
-    def relu(self, x: Tensor) -> Tensor:
-        return self._op("relu", x)
-
-    def gelu(self, x: Tensor) -> Tensor:
-        """The tanh form."""
-        return self._op("gelu", x)
-
-    def silu(self, x: Tensor) -> Tensor:
-        return self._op("silu", x)
-
-    def sqrt(self, x: Tensor) -> Tensor:
-        return self._op("sqrt", x)
-
-    def rsqrt(self, x: Tensor) -> Tensor:
-        return self._op("rsqrt", x)
-
-    def reciprocal(self, x: Tensor) -> Tensor:
-        return self._op("reciprocal", x)
-
-    def square(self, x: Tensor) -> Tensor:
-        return self._op("square", x)
-
-    def add(self, x: Tensor | ByValue | Number, y: Tensor | ByValue | Number) -> Tensor:
-        return self._op("add", x, y)
-
-    def sub(self, x: Tensor | ByValue | Number, y: Tensor | ByValue | Number) -> Tensor:
-        return self._op("sub", x, y)
-
-    def mul(self, x: Tensor | ByValue | Number, y: Tensor | ByValue | Number) -> Tensor:
-        return self._op("mul", x, y)
-
-    def div(self, x: Tensor | ByValue | Number, y: Tensor | ByValue | Number) -> Tensor:
-        return self._op("div", x, y)
-
-    def maximum(self, x: Tensor | ByValue | Number, y: Tensor | ByValue | Number) -> Tensor:
-        return self._op("maximum", x, y)
-
-    def minimum(self, x: Tensor | ByValue | Number, y: Tensor | ByValue | Number) -> Tensor:
-        return self._op("minimum", x, y)
-
-    def eq(self, x: Tensor | ByValue | Number, y: Tensor | ByValue | Number) -> Tensor:
-        return self._op("eq", x, y)
-
-    def ne(self, x: Tensor | ByValue | Number, y: Tensor | ByValue | Number) -> Tensor:
-        return self._op("ne", x, y)
-
-    def lt(self, x: Tensor | ByValue | Number, y: Tensor | ByValue | Number) -> Tensor:
-        return self._op("lt", x, y)
-
-    def le(self, x: Tensor | ByValue | Number, y: Tensor | ByValue | Number) -> Tensor:
-        return self._op("le", x, y)
-
-    def gt(self, x: Tensor | ByValue | Number, y: Tensor | ByValue | Number) -> Tensor:
-        return self._op("gt", x, y)
-
-    def ge(self, x: Tensor | ByValue | Number, y: Tensor | ByValue | Number) -> Tensor:
-        return self._op("ge", x, y)
-
-    def where(self, condition: Tensor, x: Tensor | ByValue | Number, y: Tensor | ByValue | Number) -> Tensor:
-        """`x` where the bool `condition` holds, else `y`."""
-        return self._op("where", condition, x, y)
-
-    def fma(self, x: Tensor | ByValue | Number, y: Tensor | ByValue | Number, z: Tensor | ByValue | Number) -> Tensor:
-        """`x * y + z`, rounded once; of floats."""
-        return self._op("fma", x, y, z)
 
     def broadcast_to(self, x: Tensor, shape: Sequence[Size], dims: Sequence[int]) -> Tensor:
         """Dimension i of `x` is dimension `dims[i]` of the result; a size of 1 expands."""

@@ -69,7 +69,7 @@ def _needed(fusion: Fusion) -> list[_Made]:
         if op.output not in needed:
             continue
         call = calls.get(op.output)
-        one = _called(op.output, call) if call is not None else _computed(op, _step(op, fusion))
+        one = _called(op.output, call) if call is not None else _computed(op, fusion)
         needed.update(one.reads)
         found.append(one)
     return found[::-1]
@@ -79,10 +79,11 @@ def _called(output: str, call: TorchCall) -> _Made:
     return _Made(output, call.inputs, lambda known, device: call.step(*(known[x] for x in call.inputs)))
 
 
-def _computed(op: Op, step: _Step) -> _Made:
+def _computed(op: Op, fusion: Fusion) -> _Made:
+    step = _step(op, fusion)
     if not op.tensor_inputs:
         return _Made(op.output, (), lambda known, device: step(device))
-    return _Made(op.output, op.tensor_inputs, lambda known, device: step(*_operands(op, known)))
+    return _Made(op.output, op.tensor_inputs, lambda known, device: step(*_operands(op, known, fusion)))
 
 
 def allowances(fusion: Fusion) -> tuple[float, ...]:
@@ -102,10 +103,14 @@ def _rtol(dtype: DType) -> float:
     return tolerance(dtype, scale=0.0).rtol
 
 
-def _operands(op: Op, known: dict[str, Array]) -> list[Array]:
+def _operands(op: Op, known: dict[str, Array], fusion: Fusion) -> list[Array]:
+    import torch
+
     if op.kind is OpKind.PAD:
         return [known[name] for name in op.tensor_inputs]
     like = known[op.tensor_inputs[-1]]
+    if op.kind is OpKind.WHERE:  # beside a mask alone, numbers have the result's own type
+        like = torch.empty((), dtype=_dtypes()[fusion.operand_dtype(op)]) if len(op.tensor_inputs) == 1 else like
     return [_scalar(x, like) if isinstance(x, Number) else known[x] for x in op.inputs]
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from fusetune import Fusion, FusionBuilder, InvalidFusion, Tensor
-from fusetune.wire.fusion import MODEL_OF_OP
+from fusetune.wire.fusion import INTEGER_ONLY, MODEL_OF_OP
 
 BIAS_GELU = {
     "format": "fusetune.fusion/1",
@@ -89,9 +89,10 @@ def test_every_operator_of_the_format_is_a_method() -> None:
     for name, model in MODEL_OF_OP.items():
         binary = model.__name__ in ("Binary", "Compare", "Matmul")
         reduce = model.__name__ in ("Reduce", "Truth", "Flip")
-        arguments = attributes.get(name) or ((x, x) if binary else (x, (0,)) if reduce else (x,))
+        of = i if name in INTEGER_ONLY else x
+        arguments = attributes.get(name) or ((of, of) if binary else (of, (0,)) if reduce else (of,))
         made = getattr(f, name)(*arguments)
-        f.output(made, name=f"out_{name}")
+    f.output(made)
     assert [op.op for op in f.build().ops][1:] == list(MODEL_OF_OP)
 
 

@@ -21,20 +21,34 @@ DTypeName = Literal[
     "f64", "f32", "f16", "bf16", "f8e4m3", "f8e5m2", "i64", "i32", "i16", "i8", "u8", "bool"
 ]  # fmt: skip
 UnaryName = Literal[
-    "neg", "abs", "exp", "log", "tanh", "sigmoid", "relu", "gelu", "silu", "sqrt", "rsqrt", "reciprocal", "square"
-]
+    "neg", "abs", "exp", "log", "tanh", "sigmoid", "relu", "gelu", "silu", "sqrt", "rsqrt", "reciprocal", "square",
+    "sign", "round", "floor", "ceil", "trunc", "exp2", "expm1", "log2", "log1p", "sin", "cos", "erf", "gelu_erf",
+    "bitwise_not",
+]  # fmt: skip
 ScalarName = Literal["f64", "i64"]
-BinaryName = Literal["add", "sub", "mul", "div", "maximum", "minimum"]
+BinaryName = Literal[
+    "add", "sub", "mul", "div", "maximum", "minimum", "pow", "floor_divide", "remainder",
+    "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift",
+]  # fmt: skip
 CompareName = Literal["eq", "ne", "lt", "le", "gt", "ge"]
 ReduceName = Literal["sum", "prod", "mean", "amax", "amin"]
 TruthName = Literal["any", "all"]
 ArgName = Literal["argmax", "argmin"]
-FLOAT_ONLY = frozenset(
-    {"exp", "log", "tanh", "sigmoid", "gelu", "silu", "sqrt", "rsqrt", "reciprocal", "div", "fma", "mean"}
-)
+FLOAT_ONLY = frozenset({
+    "exp", "log", "tanh", "sigmoid", "gelu", "silu", "sqrt", "rsqrt", "reciprocal", "div", "fma", "mean",
+    "round", "floor", "ceil", "trunc", "exp2", "expm1", "log2", "log1p", "sin", "cos", "erf", "gelu_erf", "pow",
+})  # fmt: skip
 """Operators without a meaning on integers: `div` is for floats (docs/contracts.md, "Fusion"); others give floats."""
 
-TAKES_BOOL = frozenset({"maximum", "minimum", "amax", "amin"})
+INTEGER_ONLY = frozenset({
+    "bitwise_not", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift",
+    "floor_divide", "remainder",
+})  # fmt: skip
+"""Operators without a meaning on floats."""
+
+TAKES_BOOL = frozenset({
+    "maximum", "minimum", "amax", "amin", "bitwise_not", "bitwise_and", "bitwise_or", "bitwise_xor",
+})  # fmt: skip
 """Arithmetic that keeps its meaning on bool (or, and, any, all); the rest asks for a cast first."""
 
 TAKES_FP8 = frozenset({"eq", "ne"})
@@ -191,7 +205,7 @@ class Cast(OpBase):
 
 
 class Unary(OpBase):
-    """A function of one element; `gelu` is the tanh form."""
+    """A function of one element; `gelu` is the tanh form, `gelu_erf` torch's default one."""
 
     op: UnaryName
 
@@ -211,10 +225,11 @@ class Compare(OpBase):
 
 
 class Where(OpBase):
-    """`in[1]` where the bool `in[0]` holds, else `in[2]`."""
+    """`in[1]` where the bool `in[0]` holds, else `in[2]`. `dtype`: the result's, of two numbers alone."""
 
     arity = 3
     op: Literal["where"]
+    dtype: DTypeName | None = None
 
 
 class Fma(OpBase):

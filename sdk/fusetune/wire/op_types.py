@@ -9,6 +9,7 @@ from typing import assert_never
 from fusetune.wire.extent import Extent, product
 from fusetune.wire.fusion import (
     FLOAT_ONLY,
+    INTEGER_ONLY,
     TAKES_BOOL,
     TAKES_FP8,
     TYPED_FOLDS,
@@ -134,7 +135,7 @@ def result_type(op: Op, operands: tuple[OperandType, ...], check: OpCheck) -> Te
             same = _same_type(operands, 0, check)
             return None if same is None or _lacks(op.op, same, check) else TensorType(same.shape, "bool")
         case Where():
-            return _where(operands, check)
+            return _where(op, operands, check)
         case BroadcastTo():
             return _broadcast_to(op, _tensor(operands[0]), check)
         case Permute():
@@ -203,14 +204,10 @@ def _same_type(operands: tuple[OperandType, ...], first: int, check: OpCheck) ->
     """The one type of the tensors from operand `first` on; numbers must have a meaning in its dtype."""
     tensors = [(i, x) for i, x in enumerate(operands) if i >= first and isinstance(x, TensorType)]
     if not tensors:
-        if first:  # `where` has its mask before
-            fix = "Cast the mask instead: it is 0 or 1, and mul and add make two other numbers of it."
-            check.fault("in", "two numbers to choose from", "at least one tensor, whose dtype the result has", fix)
-        else:
-            fix = "Work the number out, and write it where it is used."
-            if any(isinstance(x, ScalarType) for x in operands):
-                fix = "Work the number out before the call, and pass it as a scalar of its own."
-            check.fault("in", "numbers only", "at least one tensor", fix)
+        fix = "Work the number out, and write it where it is used."
+        if any(isinstance(x, ScalarType) for x in operands):
+            fix = "Work the number out before the call, and pass it as a scalar of its own."
+        check.fault("in", "numbers only", "at least one tensor", fix)
         return None
     (_, wanted), *others = tensors
     fits = True
@@ -277,12 +274,22 @@ def _float_fits(number: Number, dtype: DTypeName, at: str, check: OpCheck) -> bo
     return True
 
 
+_OF_FLOATS = {
+    "floor_divide": "Write floor(div(x, y)) of floats.",
+    "remainder": "Write sub(x, mul(floor(div(x, y)), y)) of floats, which rounds where x is much larger than y.",
+}
+
+
 def _arithmetic_dtype(name: str, operand: TensorType, check: OpCheck) -> TensorType | None:
     """Arithmetic keeps the dtype, where it has a meaning."""
     if _lacks(name, operand, check):
         return None
     if name in FLOAT_ONLY and operand.dtype not in FLOATS:
         check.fault("in[0]", operand, f"a float dtype for {name}", "Cast it to f32 first.")
+        return None
+    if name in INTEGER_ONLY and operand.dtype in FLOATS:
+        fix = _OF_FLOATS.get(name, "Cast it to i32 or i64 first.")
+        check.fault("in[0]", operand, f"an integer dtype for {name}", fix)
         return None
     if operand.dtype == "bool" and name not in TAKES_BOOL:
         check.fault("in[0]", operand, f"a number dtype for {name}", "Cast it to i32 first.")
@@ -298,10 +305,15 @@ def _lacks(name: str, operand: TensorType, check: OpCheck) -> bool:
     return True
 
 
-def _where(operands: tuple[OperandType, ...], check: OpCheck) -> TensorType | None:
+def _where(op: Where, operands: tuple[OperandType, ...], check: OpCheck) -> TensorType | None:
     condition = operands[0]
     if not isinstance(condition, TensorType) or condition.dtype != "bool":
         check.fault("in[0]", condition, "a bool tensor", "Compare first: ne with 0 gives a bool.")
+        return None
+    if not any(isinstance(x, TensorType) for x in operands[1:]):
+        return _where_of_numbers(op, condition, operands, check)
+    if op.dtype is not None:
+        check.fault("dtype", op.dtype, "no dtype beside a tensor, whose own the result has", "Remove it, or cast.")
         return None
     chosen = _same_type(operands, 1, check)
     if chosen is not None and chosen.shape != condition.shape:
@@ -309,6 +321,22 @@ def _where(operands: tuple[OperandType, ...], check: OpCheck) -> TensorType | No
         check.fault("in[0]", condition, expected, "Use broadcast_to first: nothing is implicit.")
         return None
     return chosen
+
+
+def _where_of_numbers(
+    op: Where, condition: TensorType, operands: tuple[OperandType, ...], check: OpCheck
+) -> TensorType | None:
+    if op.dtype is None:
+        fix = 'Say which it shall have: "dtype": "f32" of floats and "i64" of integers is what torch has.'
+        check.fault("dtype", "two numbers and no dtype", "the dtype of the result", fix)
+        return None
+    fits = True
+    for position, x in enumerate(operands):
+        if isinstance(x, ScalarType):
+            fits &= _scalar_fits(x, op.dtype, position, check)
+        elif not isinstance(x, TensorType):
+            fits &= _number_fits(x, op.dtype, position, check)
+    return TensorType(condition.shape, op.dtype) if fits else None
 
 
 def dim_in(dim: int, rank: int, at: str, check: OpCheck) -> int | None:

@@ -119,8 +119,7 @@ class PointWalk(Generic[T]):
             case kind if kind in FOLDS:
                 return self._reduced(op, at)
         operands = [x if isinstance(x, Number) else self.value(x, at) for x in op.inputs]
-        dtype = self.fusion.value(op.tensor_inputs[-1]).dtype
-        return self.arithmetic.pointwise(op, operands, dtype)
+        return self.arithmetic.pointwise(op, operands, self.fusion.operand_dtype(op))
 
     def _through(self, op: Op, source: str, at: Places) -> Places:
         """The places of a view's operand."""

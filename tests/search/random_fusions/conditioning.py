@@ -109,7 +109,7 @@ class _Values:
     def _made(self, op: Document) -> tuple[Array, str]:
         kind = op["op"]
         names = [x for x in op["in"] if isinstance(x, str) and x in self.of]
-        dtype = self.dtypes[names[-1]] if names else op["dtype"]
+        dtype = op["dtype"] if "dtype" in op and kind != "cast" else self.dtypes[names[-1]]
         args = [self._operand(x, dtype) for x in op["in"]]
         if kind == "cast":
             return self._cast(args[0], op["dtype"]), op["dtype"]
