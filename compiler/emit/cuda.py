@@ -128,6 +128,8 @@ def _pieces_of(kernel: Kernel) -> set[str]:
         match s:
             case GlobalLoad(straddles=True):
                 used.add("straddle")
+            case GlobalLoad(is_written=True):
+                used.add("written")
             case GlobalLoad() | GlobalStore():
                 used.add("global")
             case CopyAsync() | CommitCopies() | WaitCopies():
@@ -180,10 +182,11 @@ def _launch_bounds(kernel: Kernel) -> str:
 
 
 def _parameters(kernel: Kernel) -> str:
-    params = [f"{'' if p.written else 'const '}{ELEMENT[p.dtype]}* __restrict__ {p.name}" for p in kernel.pointers] + [
-        f"const __grid_constant__ TensorMap {m.name}" for m in kernel.tensor_maps
+    pointers = [
+        f"{'' if p.written else 'const '}{ELEMENT[p.dtype]}* {'' if p.is_alias else '__restrict__ '}{p.name}"
+        for p in kernel.pointers
     ]
-    return ", ".join(params)
+    return ", ".join([*pointers, *(f"const __grid_constant__ TensorMap {m.name}" for m in kernel.tensor_maps)])
 
 
 def _prologue(kernel: Kernel) -> list[str]:

@@ -202,6 +202,7 @@ def _renumbered(fusion: Fusion) -> Fusion:
             for op in fusion.ops
         ),
         outputs=tuple(names[name] for name in fusion.outputs),
+        aliases=tuple((names[output], name) for output, name in fusion.aliases),
     )
 
 

@@ -1,6 +1,7 @@
 """Rules: one module a subject, one function a rule, every refusal a Violation."""
 
 from compiler.legality import (
+    aliases,
     bulk_copy,
     circular_buffer,
     copy_async,
@@ -27,6 +28,7 @@ from compiler.legality.rules import Schedule, check
 
 __all__ = [
     "Schedule",
+    "aliases",
     "bulk_copy",
     "check",
     "circular_buffer",

@@ -162,13 +162,15 @@ def kernel_artifact(
     fusion = trace.fusion
     names = (*fusion.inputs, *fusion.outputs)
     specs = tuple(_spec(fusion, name, alignments.get(p, 1)) for p, name in enumerate(names))
+    inputs, outputs = specs[: len(fusion.inputs)], specs[len(fusion.inputs) :]
+    into = fusion.alias_places
     entries = compiled.entries or (compiled.entry,)
     return KernelArtifact(
         fingerprint=fusion.fingerprint,
         binding=fusion.binding_hash,
         arch=compiled.arch,
-        inputs=specs[: len(fusion.inputs)],
-        outputs=specs[len(fusion.inputs) :],
+        inputs=inputs,
+        outputs=tuple(spec.model_copy(update={"alias": into.get(n)}) for n, spec in enumerate(outputs)),
         launches=tuple(launch_spec(one, entry, len(names)) for one, entry in zip(launches, entries, strict=True)),
         scratch=tuple(Scratch(bytes=buffer.nbytes, align=ALLOCATION_ALIGN) for buffer in scratch),
         guards=tuple(_alignment_guard(p, n) for p, n in sorted(alignments.items()) if n > 1),

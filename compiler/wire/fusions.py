@@ -67,13 +67,14 @@ def to_wire(fusion: ir.Fusion) -> tuple[Fusion, Binding]:
     Fingerprint and binding hash are those of the fusion that was bound, symbols included, and cannot be told from
     these: `fusion_to_json` stores them beside.
     """
+    into = {output: {"alias": name} for output, name in fusion.aliases}
     document = {
         "format": FORMAT,
         "inputs": [
             {"name": v.name, "shape": list(v.shape), "dtype": v.dtype.value} for v in map(fusion.value, fusion.inputs)
         ],
         "ops": [_op_document(op, fusion) for op in fusion.ops],
-        "outputs": [{"name": name} for name in fusion.outputs],
+        "outputs": [{"name": name, **into.get(name, {})} for name in fusion.outputs],
     }
     inputs = [{"strides": list(v.strides), "align": v.align} for v in map(fusion.value, fusion.inputs)]
     try:
@@ -244,8 +245,15 @@ def _to_ir(bound: Bound, fingerprint: str, binding_hash: str) -> ir.Fusion:
         ir.Value(tensor.name, shapes[tensor.name], DType(tensor.dtype), layout.strides, layout.align)
         for tensor, layout in zip(fusion.inputs, bound.inputs, strict=True)
     )
+    aliases = {
+        output.name: inputs[position]
+        for output, position in zip(fusion.outputs, bound.aliases, strict=True)
+        if position is not None
+    }
     results = tuple(
-        ir.Value(op.out, shapes[op.out], DType(bound.types[op.out].dtype), ir.dense_strides(shapes[op.out]))
+        replace(aliases[op.out], name=op.out)
+        if op.out in aliases
+        else ir.Value(op.out, shapes[op.out], DType(bound.types[op.out].dtype), ir.dense_strides(shapes[op.out]))
         for op in fusion.ops
     )
     return ir.Fusion(
@@ -255,6 +263,7 @@ def _to_ir(bound: Bound, fingerprint: str, binding_hash: str) -> ir.Fusion:
         outputs=tuple(output.name for output in fusion.outputs),
         fingerprint=fingerprint,
         binding_hash=binding_hash,
+        aliases=tuple((output, value.name) for output, value in aliases.items()),
     )
 
 

@@ -150,7 +150,7 @@ class FusionBuilder:
     def __init__(self) -> None:
         self._inputs: list[dict[str, Any]] = []
         self._ops: list[dict[str, Any]] = []
-        self._outputs: list[tuple[str, str]] = []
+        self._outputs: list[tuple[str, str, str | None]] = []
 
     def input(
         self, name: str, shape: Sequence[Size], dtype: DTypeName, *, strides: Sequence[Size] | None = None
@@ -162,10 +162,14 @@ class FusionBuilder:
         self._inputs.append(entry)
         return self._checked(name, self._inputs)
 
-    def output(self, tensor: Tensor, name: str | None = None) -> None:
-        """Return `tensor`, the result of an operator, under `name`."""
-        self._own(tensor, f"outputs[{len(self._outputs)}]")
-        self._outputs.append((tensor.name, tensor.name if name is None else name))
+    def output(self, tensor: Tensor, name: str | None = None, alias: Tensor | None = None) -> None:
+        """Return `tensor`, the result of an operator, under `name`; with `alias`, in the memory of that input."""
+        where = f"outputs[{len(self._outputs)}]"
+        self._own(tensor, where)
+        if alias is not None:
+            self._own(alias, f"{where}.alias")
+        into = None if alias is None else alias.name
+        self._outputs.append((tensor.name, tensor.name if name is None else name, into))
         try:
             Fusion.from_json(self._document())
         except InvalidFusion:
@@ -341,12 +345,15 @@ class FusionBuilder:
 
     def _document(self) -> dict[str, Any]:
         """The fusion so far: results get the names they are returned under, the others `t0`, `t1` and so on."""
-        taken = {entry["name"] for entry in self._inputs} | {public for _, public in self._outputs}
-        names = {own: public for own, public in self._outputs if own.startswith(_OWN_NAME)}
+        taken = {entry["name"] for entry in self._inputs} | {public for _, public, _ in self._outputs}
+        names = {own: public for own, public, _ in self._outputs if own.startswith(_OWN_NAME)}
         free = (f"t{i}" for i in itertools.count() if f"t{i}" not in taken)
         names |= {op["out"]: next(free) for op in self._ops if op["out"] not in names}
         ops = [{**op, "in": tuple(names.get(x, x) for x in op["in"]), "out": names[op["out"]]} for op in self._ops]
-        outputs = [{"name": names.get(own, own)} for own, _ in self._outputs]
+        outputs = [
+            {"name": names.get(own, own), **({} if alias is None else {"alias": names.get(alias, alias)})}
+            for own, _, alias in self._outputs
+        ]
         return {"format": FORMAT, "inputs": tuple(self._inputs), "ops": tuple(ops), "outputs": tuple(outputs)}
 
 

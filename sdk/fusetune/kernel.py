@@ -88,8 +88,10 @@ class Kernel:
     ) -> TorchTensor | tuple[TorchTensor, ...]:
         """Runs the kernel; returns its output, or a tuple where it has several.
 
-        `out`: tensors to write instead of newly allocated ones; they must not overlap the inputs or each other. Raises
-        WrongArguments, GuardFailed, NoDevice, InvalidKernel, LaunchFailed.
+        `out`: tensors to write instead of newly allocated ones; they must not overlap the inputs or each other. An
+        output with an alias is that input itself, changed: the tensor that was passed is returned, its version counted
+        up, and no other tensor of the call may share its memory. Raises WrongArguments, GuardFailed,
+        NoDevice, InvalidKernel, LaunchFailed.
         """
         if self._runner is None:
             from fusetune.torch import Runner  # here, and not above: holding a kernel needs no torch

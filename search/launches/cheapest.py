@@ -211,10 +211,11 @@ class _Segments:
     def _us_from(self, first: int) -> list[float]:
         """Microseconds of each segment that begins at `first`, shortest first; 0 where it writes nothing.
 
-        What each reads is put down in `read`.
+        What each reads is put down in `read`. None reads an input after an output was written into it.
         """
         needs = self._needs(first)
         found: list[float] = []
+        gone = sum(1 << self.bit[x] for output, x in self.fusion.aliases if self.bit[output] < first)
         self.read.append([])
         for end in range(first + 1, len(self.ops) + 1):
             written = self._written(first, end)
@@ -222,7 +223,8 @@ class _Segments:
             for n in _bits(written):
                 reads |= needs[n]
             self.read[first].append(reads)
-            found.append(launch_us(self._moved(first, written, reads), self.card) if written else 0.0)
+            us = launch_us(self._moved(first, written, reads), self.card) if written else 0.0
+            found.append(inf if reads & gone else us)
         return found
 
     def _moved(self, first: int, written: int, reads: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 
 from compiler.dtypes import DType
@@ -29,8 +30,17 @@ class Writer:
                 needed.update(op.tensor_inputs)
         ops = tuple(op for op in self._ops if op.output in needed)
         kept = (*self.source.inputs, *(op.output for op in ops))
-        values = tuple(self._values[name] for name in kept)
-        return identified(values, self.source.inputs, ops, outputs, is_pinned=self.source.is_pinned)
+        lie = dict(zip(outputs, map(self.source.value, self.source.outputs), strict=True))
+        values = tuple(
+            replace(self._values[name], strides=lie[name].strides, align=lie[name].align)
+            if name in lie
+            else self._values[name]
+            for name in kept
+        )
+        named = dict(zip(self.source.outputs, outputs, strict=True))
+        aliases = tuple((named[output], name) for output, name in self.source.aliases)
+        pinned = self.source.is_pinned
+        return identified(values, self.source.inputs, ops, outputs, is_pinned=pinned, aliases=aliases)
 
     def _outputs(self) -> tuple[str, ...]:
         """The outputs, each a result of its own: what stands for an input, or for two outputs, is copied."""

@@ -35,6 +35,12 @@ class Bound:
     types: Mapping[str, TensorType]
     inputs: tuple[BoundInput, ...]
 
+    @property
+    def aliases(self) -> tuple[int | None, ...]:
+        """For each output, the position of the input that it is written into, if it is."""
+        places = {tensor.name: i for i, tensor in enumerate(self.fusion.inputs)}
+        return tuple(None if output.alias is None else places[output.alias] for output in self.fusion.outputs)
+
 
 def apply_binding(fusion: Fusion, binding: Binding) -> Bound:
     """Put `binding` into `fusion`. Raises InvalidDocument with every fault of the fusion, else of the binding."""
@@ -57,7 +63,22 @@ def apply_binding(fusion: Fusion, binding: Binding) -> Bound:
             inputs.append(BoundInput(_with_units_contiguous(shape, strides), layout.align))
     if problems:
         raise InvalidDocument(tuple(problems))
-    return Bound(concrete, inference.types, tuple(inputs))
+    bound = Bound(concrete, inference.types, tuple(inputs))
+    if repeated := tuple(_repeated_aliases(bound)):
+        raise InvalidDocument(repeated)
+    return bound
+
+
+def _repeated_aliases(bound: Bound) -> Iterator[Problem]:
+    """Outputs that are written into an input of which several elements have one address."""
+    for i, position in enumerate(bound.aliases):
+        if position is None:
+            continue
+        tensor, strides = bound.fusion.inputs[position], bound.inputs[position].strides
+        if any(stride == 0 and size != 1 for size, stride in zip(tensor.shape, strides, strict=True)):
+            found = f"input {tensor.name!r} with strides {list(strides)}"
+            expected = "an input each element of which has an address of its own"
+            yield Problem(f"outputs[{i}].alias", found, expected, "Pass a copy of the input, or leave the alias out.")
 
 
 def _size_problems(fusion: Fusion, binding: Binding) -> Iterator[Problem]:

@@ -47,7 +47,10 @@ def canonicalize(fusion: Fusion) -> Fusion:
         format=fusion.format,
         inputs=tuple(_canonical_input(tensor, names, types) for tensor in fusion.inputs),
         ops=tuple(_canonical_op(fusion.ops[index], names, types) for index in order),
-        outputs=tuple(Output(name=names[output.name]) for output in fusion.outputs),
+        outputs=tuple(
+            Output(name=names[output.name], alias=None if output.alias is None else names[output.alias])
+            for output in fusion.outputs
+        ),
     )
     return substitute(renamed, _symbol_names(renamed))
 

@@ -126,12 +126,16 @@ class Input(Wire):
 
 
 class Output(Wire):
-    """A result, always a new dense tensor. Facts beside the name are redundant and must agree with inference."""
+    """A result: a new dense tensor or, with `alias`, written into the memory of the input of that name.
+
+    Other facts beside the name are redundant and must agree with inference.
+    """
 
     name: Name
     shape: Seq[Size] | None = None
     dtype: DTypeName | None = None
     strides: Seq[Size] | None = None
+    alias: Name | None = None
 
 
 class OpBase(Wire):
