@@ -208,7 +208,7 @@ TABLE: dict[str, Row] = {
     "benchmarks.ranking": Row(ours=("compiler", "search"), others=("numpy",)),
     "benchmarks": Row(),
     "docs": Row(ours=("compiler.schedule", "compiler.legality")),
-    "docs.generate_operators": Row(ours=("compiler.dtypes", "compiler.ir.ops")),
+    "docs.generate_operators": Row(ours=("compiler.dtypes", "compiler.ir.ops", "compiler.wire")),
     "docs.generate_concepts": Row(ours=(*JUDGE, "compiler.explain")),
     "docs.generate_api": Row(ours=(*BORDER, "service.app", "service.openapi", "service.routes")),
     "examples": Row(ours=("fusetune",), lazily=("torch",)),

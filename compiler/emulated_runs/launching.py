@@ -18,6 +18,7 @@ from fusetune.wire.artifact import (
     KernelArtifact,
     LaunchSpec,
     ScalarArg,
+    ScalarInputArg,
     Scratch,
     ScratchArg,
     TensorArg,
@@ -27,7 +28,7 @@ from fusetune.wire.artifact import (
 Fill = Callable[[int, int], Bytes]
 """The bytes of a tensor from one offset up to another."""
 
-_SCALARS = {"i32": "<i", "i64": "<q", "f32": "<f"}
+_SCALARS = {"i32": "<i", "i64": "<q", "f32": "<f", "f64": "<d"}
 
 
 def input_tensor(value: Value, storage: Bytes, fill: Fill | None = None) -> EmulatedTensor:
@@ -138,6 +139,11 @@ def _argument(arg: Arg, names: Sequence[str], tensors: int) -> emulator.Argument
             )
         case ScalarArg():
             return emulator.ValueArgument(struct.pack(_SCALARS[arg.dtype], arg.value))
+        case ScalarInputArg():
+            raise Unsupported(
+                f"emulating a kernel whose scalar {arg.position} has no number",
+                "Put one in (fusetune.wire.scalars, with_numbers).",
+            )
 
 
 def _align(value: Value) -> int:

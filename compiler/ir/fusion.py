@@ -47,8 +47,29 @@ class Literal:
 
     value: int | float
 
+    def __str__(self) -> str:
+        return str(self.value)
 
-Operand = str | Literal
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A number that is told at each call: as a fusion has it, f64 or i64, or as an operand.
+
+    An operand stands where a literal may, in the type in which the kernel gets it: f32 beside floats of up to 32 bits,
+    f64 beside f64, i64 beside integers.
+    """
+
+    name: str
+    dtype: DType
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.dtype}"
+
+
+Number = Literal | Scalar
+"""An operand that is no tensor."""
+
+Operand = str | Number
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +78,8 @@ class Op:
 
     `dims`: for permute, output dimension i is input dimension dims[i]; for broadcast_to, input dimension i is output
     dimension dims[i]; for a reduction, the input dimensions that are folded, ascending (they are kept with size 1 where
-    the result has the operand's rank); for slice, cat and iota, the one dimension concerned. Empty for all others.
+    the result has the operand's rank); for slice, cat and iota, the one dimension concerned; for take and
+    gather, that of the first operand which the second one chooses along. Empty for all others.
     `start`: of a slice, the first index taken.
     `grade`: of a function, how exactly it is computed; before that is chosen, the coarsest form it may take
     (`compiler.ir.pinned`).
@@ -86,6 +108,7 @@ class Fusion:
 
     `aliases`: outputs that are written into the memory of an input, which is like them, each with that input.
     `is_pinned`: every operator has one form, which all kernels that are made of the fusion keep (`compiler.ir.pinned`).
+    `scalars`: `c0..` in the order of a call, which passes them after the tensors; launches of a fusion have all of it.
     """
 
     values: tuple[Value, ...]
@@ -95,6 +118,7 @@ class Fusion:
     fingerprint: str
     binding_hash: str
     is_pinned: bool = False
+    scalars: tuple[Scalar, ...] = ()
     aliases: tuple[tuple[str, str], ...] = ()
 
     @cached_property

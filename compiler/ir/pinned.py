@@ -22,15 +22,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 
-from compiler.dtypes import DType
-from compiler.ir.fusion import Fusion, Literal, Op, Operand, Value, dense_strides
-from compiler.ir.ops import COMPARE, FOLDS, PRODUCTS, SUMS, MathGrade, OpKind
+from compiler.dtypes import FP8, DType
+from compiler.ir.fusion import Fusion, Literal, Op, Operand, Scalar, Value, dense_strides
+from compiler.ir.ops import COMPARE, FOLDS, PRODUCTS, ROUNDING_FOLDS, SUMS, MathGrade, OpKind
 
 GRADES = tuple(MathGrade)
 """The more exact ones first."""
 
 _FUSED_IN = frozenset({DType.F32, DType.F64})
-_HALVES = frozenset({DType.F16, DType.BF16})
+_SHORT = FP8 | {DType.F16, DType.BF16}
 
 
 @lru_cache(maxsize=256)
@@ -112,7 +112,8 @@ def _contracted(fusion: Fusion, ops: tuple[Op, ...]) -> tuple[Op, ...]:
     gone: set[str] = set()
     for op in ops:
         found = next((x for x in op.tensor_inputs if x in products), None)
-        if op.kind not in (OpKind.ADD, OpKind.SUB) or found is None:
+        is_less_a_scalar = op.kind is OpKind.SUB and isinstance(op.inputs[1], Scalar)
+        if op.kind not in (OpKind.ADD, OpKind.SUB) or found is None or is_less_a_scalar:
             out.append(op)
             continue
         gone.add(found)
@@ -130,14 +131,14 @@ def _sum_of_product(op: Op, product: Op) -> tuple[Op, ...]:
         name = f"{op.output}_turned"
         if is_left:
             turned, z = _negated(z, name)
-        elif isinstance(y, Literal):
+        elif isinstance(y, Literal) or isinstance(x, Scalar):
             turned, y = _negated(y, name)
         else:
             turned, x = _negated(x, name)
     return *turned, replace(op, kind=OpKind.FMA, inputs=(x, y, z))
 
 
-def _negated(x: Operand, name: str) -> tuple[tuple[Op, ...], Operand]:
+def _negated(x: str | Literal, name: str) -> tuple[tuple[Op, ...], Operand]:
     """An operand with the other sign, and the operator that turns it, if there has to be one."""
     if isinstance(x, Literal):
         return (), Literal(-x.value)
@@ -157,7 +158,7 @@ def _limited(fusion: Fusion, ops: tuple[Op, ...]) -> tuple[Op, ...]:
     for op in reversed(ops):
         read_by = readers.get(op.output, [])
         decides[op.output] = any(_decides(r, dtypes, decides) for r in read_by)
-        is_narrow[op.output] = dtypes[op.output] in _HALVES or (
+        is_narrow[op.output] = dtypes[op.output] in _SHORT or (
             op.output not in fusion.outputs and all(_narrows(r, dtypes, is_narrow) for r in read_by)
         )
     return tuple(
@@ -166,14 +167,14 @@ def _limited(fusion: Fusion, ops: tuple[Op, ...]) -> tuple[Op, ...]:
 
 
 def _decides(reader: Op, dtypes: Mapping[str, DType], decides: Mapping[str, bool]) -> bool:
-    """True if something decides by what the reader reads. A sum of floats has an error of its own, which ends it."""
+    """True if something decides by what the reader reads. A sum or product of floats ends it by its own error."""
     if reader.kind in COMPARE or (reader.kind is OpKind.CAST and not dtypes[reader.output].is_float):
         return True
-    return reader.kind not in SUMS and decides[reader.output]
+    return reader.kind not in ROUNDING_FOLDS and decides[reader.output]
 
 
 def _narrows(reader: Op, dtypes: Mapping[str, DType], is_narrow: Mapping[str, bool]) -> bool:
-    """True if what the reader makes of a value is rounded to 16 bits before it is summed, compared or stored."""
+    """True if what the reader makes of a value is rounded to 16 or 8 bits before it is summed, compared or stored."""
     return reader.kind not in FOLDS | COMPARE and dtypes[reader.output].is_float and is_narrow[reader.output]
 
 

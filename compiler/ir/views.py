@@ -83,6 +83,19 @@ def source_index(
             return tuple(index)
 
 
+def chosen_index(kind: OpKind, dim: int, index_rank: int, row: Expr, index: Sequence[Expr]) -> tuple[View, View]:
+    """Where a TAKE or GATHER along `dim` reads for the element at `index` of its result: in its first operand, where
+    `row` is what the second one says, and in the second one, of `index_rank` dimensions."""
+    end = dim + (index_rank if kind is OpKind.TAKE else 1)
+    chosen = tuple(index[dim:end]) if kind is OpKind.TAKE else tuple(index)
+    return (*index[:dim], row, *index[end:]), chosen
+
+
+def row_variable(number: int, extent: int) -> Var:
+    """The variable of a view that stands for an index that is data: of a TAKE, what its operand `number` says."""
+    return Var(f"row{number}", extent)
+
+
 def reshaped(source: Sequence[int], result: Sequence[int], index: Sequence[Expr]) -> View:
     """The index in `source` of the element at `index` of `result`, the same elements in row-major order."""
     place = Expr()
@@ -98,12 +111,12 @@ def reshaped(source: Sequence[int], result: Sequence[int], index: Sequence[Expr]
 def at(view: View, index: Sequence[Expr]) -> View:
     """The view at a given position: `index` in place of the position variables.
 
-    Two lists of positions may use the same variables: all are replaced at once.
+    Two lists of positions may use the same variables: all are replaced at once. Indices that are data stay.
     """
     names = {f"d{i}": e for i, e in enumerate(index)}
-    return tuple(e.substitute({v: names[v.name] for v in e.variables}) for e in view)
+    return tuple(e.substitute({v: names[v.name] for v in e.variables if v.name in names}) for e in view)
 
 
 def depends_on(view: View) -> frozenset[int]:
-    """The dimensions of the reader that the view varies along."""
-    return frozenset(int(v.name[1:]) for e in view for v in e.variables)
+    """The dimensions of the reader that the view varies along, apart from what indices that are data do."""
+    return frozenset(int(v.name[1:]) for e in view for v in e.variables if v.name.startswith("d"))

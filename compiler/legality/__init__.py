@@ -3,6 +3,7 @@
 from compiler.legality import (
     aliases,
     bulk_copy,
+    choices,
     circular_buffer,
     copy_async,
     domains,
@@ -31,6 +32,7 @@ __all__ = [
     "aliases",
     "bulk_copy",
     "check",
+    "choices",
     "circular_buffer",
     "copy_async",
     "domains",

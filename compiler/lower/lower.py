@@ -6,10 +6,11 @@ from compiler.analysis.facts import Facts
 from compiler.analysis.sync.block_parts import launched_block
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.expr import Expr, every_part
+from compiler.ir.fusion import Fusion, Scalar
 from compiler.lower.body import kernel_body
-from compiler.lower.kernel_ir import Kernel, Stmt, TmaLoad, TmaStore
+from compiler.lower.kernel_ir import Compute, Kernel, Stmt, TmaLoad, TmaStore
 from compiler.lower.leaves import map_name
-from compiler.lower.operands import Pointer, TensorMap
+from compiler.lower.operands import NumberParameter, Pointer, TensorMap
 from compiler.lower.parked import park_registers
 from compiler.lower.passes.covered_vectors import load_covered_vectors
 from compiler.lower.passes.fold_guards import hoist_fold_guards
@@ -73,7 +74,16 @@ def lower_facts(facts: Facts) -> Kernel:
         body=_passed(sf, body),
         cluster=facts.indexing.nest.cluster,
         tmem_columns=facts.tmem_placement.columns,
+        numbers=_numbers(sf.fusion, body),
     )
+
+
+def _numbers(fusion: Fusion, body: tuple[Stmt, ...]) -> tuple[NumberParameter, ...]:
+    """The scalars that a kernel reads, in the types in which it does, in the fusion's order."""
+    read = {x for s in walk(body) if isinstance(s, Compute) for x in s.operands if isinstance(x, Scalar)}
+    order = [x.name for x in fusion.scalars]
+    found = (NumberParameter(x.name, x.dtype, order.index(x.name)) for x in read)
+    return tuple(sorted(found, key=lambda p: (p.position, p.dtype)))
 
 
 def _passed(sf: ScheduledFusion, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:

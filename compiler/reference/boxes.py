@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from compiler.ir.fusion import Op
 from compiler.ir.ops import OpKind
@@ -53,6 +54,26 @@ def through(op: Op, source: Shape, result: Shape, box: Box, broadcast: Callable[
         case OpKind.RESHAPE:
             return _reshaped(source, result, box)
     raise AssertionError(f"{op.kind} is no view")
+
+
+def chosen_parts(op: Op, source: Shape, index_rank: int, box: Box) -> tuple[Box, Box]:
+    """What a part of the result of a take or gather needs of its first operand, all along the dimension that is chosen
+    along, and of the second one, of `index_rank` dimensions."""
+    (axis,) = op.dims
+    end = axis + (index_rank if op.kind is OpKind.TAKE else 1)
+    table = (*box[:axis], (0, source[axis]), *box[end:])
+    return table, box[axis:end] if op.kind is OpKind.TAKE else box
+
+
+def chosen(op: Op, x: Array, index: Array, xp: Any) -> Array:
+    """The elements of an operand that a take or gather chooses. Raises IndexError for an index that is out of range."""
+    (axis,) = op.dims
+    if bool(((index < 0) | (index >= x.shape[axis])).any()):
+        raise IndexError(f"{op.kind} ({op.output}): an index outside of the {x.shape[axis]} that there are")
+    if op.kind is OpKind.TAKE:
+        return x[(slice(None),) * axis + (index,)]
+    # numpy calls it take_along_axis, torch take_along_dim.
+    return (getattr(xp, "take_along_dim", None) or xp.take_along_axis)(x, index, axis)
 
 
 def cat_parts(axis: int, operands: list[Shape], box: Box) -> list[tuple[int, Box]]:

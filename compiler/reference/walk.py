@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
 from compiler.dtypes import DType
-from compiler.ir.fusion import Fusion, Literal, Op
+from compiler.ir.fusion import Fusion, Number, Op
 from compiler.ir.ops import FOLDS, VIEWS, OpKind
 from compiler.reference import operators
 from compiler.reference.arithmetic import Arithmetic
-from compiler.reference.boxes import Box, cat_parts, extents, halves, through, whole
+from compiler.reference.boxes import Box, cat_parts, chosen, chosen_parts, extents, halves, through, whole
 from compiler.reference.floats import Array, quiet
 
 T = TypeVar("T")
@@ -90,14 +90,28 @@ class Walk(Generic[T]):
                 shapes = [self.fusion.value(x).shape for x in op.tensor_inputs]
                 parts = [self._part(op.tensor_inputs[i], part) for i, part in cat_parts(axis, shapes, box)]
                 return parts[0] if len(parts) == 1 else ours.joined(parts, axis)
+            case OpKind.TAKE | OpKind.GATHER:
+                return self._chosen(op, box)
             case OpKind.IOTA:
                 dtype = self.fusion.value(op.output).dtype
                 return ours.tensor(self._positions(op.dims[0], box, dtype), dtype)
             case _ if op.kind in FOLDS:
                 return self._reduction(op, box)
             case _:
-                operands = [x if isinstance(x, Literal) else self._part(x, box) for x in op.inputs]
+                operands = [x if isinstance(x, Number) else self._part(x, box) for x in op.inputs]
                 return ours.pointwise(op, operands, self.fusion.value(op.tensor_inputs[-1]).dtype)
+
+    def _chosen(self, op: Op, box: Box) -> T:
+        """Of an input only what is chosen is worked out: a table may be far larger than the rows taken of it."""
+        table, index = op.tensor_inputs
+        shape, rank = self.fusion.value(table).shape, len(self.fusion.value(index).shape)
+        of_table, of_index = chosen_parts(op, shape, rank, box)
+        where = self.arithmetic.indices(self._part(index, of_index))
+        if table in self.inputs:
+            stored = self.inputs[table][tuple(slice(start, stop) for start, stop in of_table)]
+            return self.arithmetic.tensor(chosen(op, stored, where, self.xp), self.fusion.value(table).dtype)
+        part = self._part(table, of_table)
+        return self.arithmetic.moved(part, lambda x: chosen(op, x, where, self.xp))
 
     def _positions(self, axis: int, box: Box, dtype: DType) -> Array:
         """Indices along one dimension as `dtype` holds them, everywhere in the box."""

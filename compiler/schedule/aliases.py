@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from compiler.ir.domain import ScheduledFusion, extents, producer_indices
 from compiler.ir.expr import Expr
-from compiler.ir.ops import VIEWS, OpKind
+from compiler.ir.ops import CHOICES, ELSEWHERE, OpKind
 from compiler.ir.tensor import TensorOp, TensorView
 from compiler.ir.views import identity
 from compiler.schedule.matching import read_axes
@@ -57,7 +57,7 @@ def unloaded_reads(sf: ScheduledFusion) -> Iterator[AliasedRead]:
     is as it should be where it is for one of them."""
     as_it_is: dict[tuple[str, str], AliasedRead] = {}
     for read in aliased_reads(sf):
-        if read.op.kind in VIEWS:
+        if read.op.kind in ELSEWHERE:
             yield read
         elif not read.stray or (read.output, read.source) not in as_it_is:
             as_it_is[read.output, read.source] = read
@@ -77,6 +77,8 @@ def late_reads(
 def _stray(sf: ScheduledFusion, op: TensorOp, source: TensorView, stored: Sequence[TensorView]) -> str:
     if len(stored) != 1:
         return "an input whose output is stored in parts"
+    if op.kind in CHOICES:
+        return "elements that are chosen by their index"
     (target,), reader = stored, sf.tensor(op.output)
     shape = extents(reader.logical)
     if shape != extents(target.logical) or op.is_running:
@@ -102,7 +104,7 @@ def _reaches(sf: ScheduledFusion, reader: TensorView, target: TensorView) -> boo
     """Whether every element of `target` depends on that of `reader` at the same place."""
     found: dict[str, set[_Places]] = {reader.name: {tuple(range(len(reader.logical)))}}
     for op in sf.ops:
-        if op.is_running or (op.kind in VIEWS and op.kind not in _KEEPING):
+        if op.is_running or (op.kind in ELSEWHERE and op.kind not in _KEEPING):
             continue
         result = sf.tensor(op.output)
         for name in op.tensor_inputs:

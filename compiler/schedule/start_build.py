@@ -9,12 +9,22 @@ from math import gcd, prod
 from compiler.dtypes import DType
 from compiler.errors import Unsupported
 from compiler.ir.domain import ScheduledFusion
-from compiler.ir.expr import Expr, var
-from compiler.ir.fusion import Fusion, Literal, Op, Operand, dense_strides
+from compiler.ir.expr import Expr, Var, var
+from compiler.ir.fusion import Fusion, Literal, Number, Op, Operand, dense_strides
 from compiler.ir.iter_domain import IterDomain, IterKind, MemoryType, ParallelType
-from compiler.ir.ops import EXTREMES, FOLDS, POINTWISE, VIEWS, MathGrade, OpKind
+from compiler.ir.ops import CHOICES, EXTREMES, FOLDS, POINTWISE, ROUNDING_FOLDS, VIEWS, MathGrade, OpKind
 from compiler.ir.tensor import TensorOp, TensorView
-from compiler.ir.views import View, Within, depends_on, position, reshaped, source_index, within
+from compiler.ir.views import (
+    View,
+    Within,
+    chosen_index,
+    depends_on,
+    position,
+    reshaped,
+    row_variable,
+    source_index,
+    within,
+)
 from compiler.schedule.start_groups import groups_of
 from compiler.schedule.start_limits import refuse_many_pieces, refuse_many_tensors
 from compiler.schedule.start_reads import cut_strides, global_tensor, read_apart, with_axes_of_the_space
@@ -40,6 +50,10 @@ class StartBuild:
     made_by: dict[str, Op] = field(default_factory=dict)
     indices: dict[tuple[Expr, Part, DType], str] = field(default_factory=dict)
     joints: list[tuple[Expr, int]] = field(default_factory=list)
+    rows: dict[tuple[Request, int], Var] = field(default_factory=dict)
+    """What says where a TAKE reads, and how many places there are -> the variable of its views."""
+    held: dict[tuple[str, Part], str] = field(default_factory=dict)
+    """Input that says where a TAKE reads -> the registers that have it."""
     dims: dict[str, tuple[int, ...]] = field(default_factory=dict)
     """Tensor -> the dimensions of the space that its logical axes are."""
 
@@ -145,7 +159,10 @@ class StartBuild:
         """The requests whose tensors the one of `request` is made from, in the order of its operands."""
         op = self.made_by.get(request.value)
         if op is None:
-            return ()
+            return self.choosing(request)
+        self.refuse_chosen(op, request)
+        if op.kind in CHOICES:
+            return (self.chosen(op, request),)
         if op.kind in FOLDS and folded_dims(self.fusion, op):
             return (self.fold_needs(op, request),)
         if op.kind in VIEWS or op.kind in FOLDS:
@@ -155,6 +172,31 @@ class StartBuild:
         if op.kind in POINTWISE or op.kind in (OpKind.COPY, OpKind.IOTA):
             return tuple(replace(request, value=x) for x in op.tensor_inputs)
         raise Unsupported(f"operator {op.kind} ({op.output})", "Leave it to another kernel.")
+
+    def chosen(self, op: Op, request: Request) -> Request:
+        """What a TAKE or GATHER reads of its first operand."""
+        table, index = op.tensor_inputs
+        extent = self.fusion.value(table).shape[op.dims[0]]
+        rank = len(self.fusion.value(index).shape)
+        _, chosen = chosen_index(op.kind, op.dims[0], rank, Expr(), request.view)
+        wanted = replace(request, value=index, view=chosen)
+        row = self.rows.setdefault((wanted, extent), row_variable(len(self.rows), extent))
+        view, _ = chosen_index(op.kind, op.dims[0], rank, var(row), request.view)
+        return replace(request, value=table, view=view, rows=tuple(dict.fromkeys((*request.rows, row))))
+
+    def choosing(self, request: Request) -> tuple[Request, ...]:
+        """The requests of what says where an input is read."""
+        made = {row: wanted for (wanted, _), row in self.rows.items()}
+        return tuple(made[row] for row in request.rows)
+
+    def refuse_chosen(self, op: Op, request: Request) -> None:
+        """Raises Unsupported for an operator that cannot be worked out for elements that are chosen one by one."""
+        at = request.view[op.dims[0]] if op.kind is OpKind.CAT else None
+        is_joined = at is not None and not at.variables.isdisjoint(request.rows)
+        if request.rows and (op.kind in FOLDS or op.kind is OpKind.IOTA or is_joined):
+            raise Unsupported(
+                f"operator {op.kind} ({op.output}), of whose result rows are taken", "Leave it to a launch before."
+            )
 
     def fold_needs(self, op: Op, request: Request) -> Request:
         """What a reduction's result is read from: its fold; what a fold folds: its operand in the full space."""
@@ -235,7 +277,8 @@ class StartBuild:
                 inside = within(index, start, end)
                 bounds = request.within if inside.is_sure else (*request.within, inside)
                 view = tuple(e - start if d == dim else e for d, e in enumerate(request.view))
-                found.append((Request(name, view, request.part, tuple(dict.fromkeys(bounds))), start))
+                piece = replace(request, value=name, view=view, within=tuple(dict.fromkeys(bounds)))
+                found.append((piece, start))
             start = end
         return found
 
@@ -251,7 +294,9 @@ class StartBuild:
     def make(self, request: Request, needs: list[str]) -> str:
         op = self.made_by.get(request.value)
         if op is None:
-            return self.input_view(request)
+            return self.taken(request, needs) if request.rows else self.input_view(request)
+        if op.kind in CHOICES:
+            return needs[0]
         if op.kind in FOLDS and folded_dims(self.fusion, op):
             if request.part in (Part.FOLD, Part.COLUMN):
                 return self.fold(op, request.part, needs[0])
@@ -263,7 +308,7 @@ class StartBuild:
         if op.kind is OpKind.IOTA:
             return self.iota(request.view[op.dims[0]], request.part, self.dtype(op.output))
         tensors = iter(needs)
-        operands = tuple(x if isinstance(x, Literal) else next(tensors) for x in op.inputs)
+        operands = tuple(x if isinstance(x, Number) else next(tensors) for x in op.inputs)
         dtype, name = self.dtype(op.output), self.own_name(request)
         return self.add(op.kind, operands, request.part, dtype, name=name, grade=op.grade, is_term=op.is_term)
 
@@ -291,10 +336,9 @@ class StartBuild:
         """The reduction itself, in its accumulator's dtype."""
         dtype = self.tensors[operand].dtype
         kind = OpKind.SUM if op.kind is OpKind.MEAN else op.kind
-        if kind is OpKind.SUM:
-            dtype = accumulator(dtype)
+        dtype = accumulator(kind, dtype)
         name = f"{op.output}_{kind}"
-        if kind is OpKind.SUM and dtype.is_float and name in self.tensors:
+        if kind in ROUNDING_FOLDS and dtype.is_float and name in self.tensors:
             # Two sums of the same terms may differ in their last bits, and who reads both would see it.
             raise Unsupported(
                 f"operator {op.kind} ({op.output}), which two views of its result would have folded twice",
@@ -338,7 +382,7 @@ class StartBuild:
         if part not in (Part.KEPT, Part.ACROSS):
             return view
         number = {f"d{d}": var(position(i, self.space.shape[d])) for i, d in enumerate(self.dims_of(part))}
-        return tuple(e.substitute({v: number[v.name] for v in e.variables}) for e in view)
+        return tuple(e.substitute({v: number[v.name] for v in e.variables if v.name in number}) for e in view)
 
     def input_view(self, request: Request) -> str:
         """An input through a view: itself, one permute, one broadcast whose dims may be in any order, or a VIEW."""
@@ -356,6 +400,25 @@ class StartBuild:
             permuted = tuple(places.index(d) for d in range(len(shape)))
             return self.add(OpKind.PERMUTE, (name,), part, source.dtype, permuted)
         return self.add(OpKind.BROADCAST_TO, (name,), part, source.dtype, places)
+
+    def taken(self, request: Request, tensors: list[str]) -> str:
+        """An input at places that are data: registers have what says where, so that it is there before it is used."""
+        part, extents = request.part, tuple(row.extent for row in request.rows)
+        for name in tensors:
+            if name in self.fusion.inputs and (name, part) not in self.held:
+                self.held[name, part] = self.add(OpKind.COPY, (name,), part, self.dtype(name))
+        renamed = {row: var(row_variable(i, row.extent)) for i, row in enumerate(request.rows, 1)}
+        view = tuple(e.substitute({v: renamed[v] for v in e.variables if v in renamed}) for e in request.view)
+        bounds = tuple(within(self.local((w.index,), part)[0], w.low, w.high) for w in request.within)
+        return self.add(
+            OpKind.TAKE,
+            (request.value, *(self.held.get((name, part), name) for name in tensors)),
+            part,
+            self.dtype(request.value),
+            extents,
+            view=self.local(view, part),
+            within=bounds,
+        )
 
     def add(
         self,
@@ -397,6 +460,8 @@ class StartBuild:
             axes = [a for a in self.tensors[name].logical if not a.is_reduction]
             match op.kind:
                 case OpKind.VIEW:
+                    continue
+                case OpKind.TAKE if name == op.inputs[0]:
                     continue
                 case OpKind.PERMUTE:
                     mapped: Iterable[tuple[int, IterDomain]] = ((c, axes[p]) for c, p in enumerate(op.dims))

@@ -9,7 +9,7 @@ from math import prod
 from compiler.dtypes import DType
 from compiler.ir.domain import ScheduledFusion, logical_correspondence
 from compiler.ir.iter_domain import IterDomain, MemoryType, ParallelType
-from compiler.ir.ops import VIEWS, OpKind
+from compiler.ir.ops import ELSEWHERE, OpKind
 from compiler.ir.tensor import Allocation, TensorOp, TensorView
 from compiler.ir.views import reshaped
 from compiler.schedule.start_space import KernelSpace
@@ -90,22 +90,27 @@ def read_apart(sf: ScheduledFusion, dims: Mapping[str, tuple[int, ...]]) -> Sche
     `dims`: of every tensor that is made, the dimensions of the space that its axes are.
 
     The sum of a matrix and its transpose then has two inputs, which happen to lie in the same memory: axes of one
-    tensor stay different axes (nvFuser, exact graph).
+    tensor stay different axes (nvFuser, exact graph). Nor do reads at places that are data share a tensor with others,
+    which may come by any way.
     """
     ops, aliases = list(sf.ops), []
     for name in sf.fusion.inputs:
         known: dict[str, dict[int, int]] = {}
+        chosen: set[str] = set()
         for i, op in enumerate(ops):
             if name not in op.inputs:
                 continue
             places = _dims_read(sf, dims[op.output], op, name)
-            alias = next((other for other, dims in known.items() if _agree(dims, places)), None)
+            is_chosen = op.kind is OpKind.TAKE and op.inputs[0] == name
+            alike = ((other, at) for other, at in known.items() if (other in chosen) is is_chosen)
+            alias = next((other for other, at in alike if _agree(at, places)), None)
             if alias is None:
                 alias = f"{name}_{len(known)}" if known else name
                 if known:
                     v = sf.fusion.value(name)
                     aliases.append(replace(global_tensor(alias, v.shape, v.dtype, v.strides, v.align), part_of=name))
                 known[alias] = {}
+                chosen |= {alias} if is_chosen else set()
             known[alias].update(places)
             ops[i] = _reading(op, name, alias)
     apart = replace(sf, tensors=(*sf.tensors, *aliases), ops=tuple(ops))
@@ -134,7 +139,7 @@ def _reading(op: TensorOp, old: str, new: str) -> TensorOp:
 def _every_read_a_move(sf: ScheduledFusion, name: str) -> ScheduledFusion:
     """Gives an input that is read both through views and as it is a register copy of its own for the latter."""
     readers = sf.consumers(name)
-    direct = [op for op in readers if op.kind not in VIEWS]
+    direct = [op for op in readers if op.kind not in ELSEWHERE]
     if not direct or len(direct) == len(readers):
         return sf
     copy = TensorOp(OpKind.COPY, (name,), f"w{len(sf.ops)}")

@@ -11,10 +11,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from compiler.dtypes import DType
+from compiler.dtypes import FP8, DType
 from compiler.errors import InvalidFusion, Problem, Unsupported
 from compiler.ir import fusion as ir
-from compiler.ir.ops import COMPILED, MathGrade, OpKind
+from compiler.ir.index_ranges import index_ranges
+from compiler.ir.ops import COMPILED, FOLDS, MathGrade, OpKind
+from compiler.ir.scalars import beside
+from compiler.wire.composed import COMPOSED, is_composed, written_out
 from fusetune.wire.binding import Binding, InputBinding
 from fusetune.wire.bound import Bound, apply_binding
 from fusetune.wire.canonical import binding_hash, canonicalize, fingerprint, live_ops
@@ -24,21 +27,23 @@ from fusetune.wire.fusion import (
     Cat,
     Copy,
     Fusion,
+    Gather,
     Iota,
     Op,
     Operand,
     Permute,
     Reduce,
     Slice,
+    Take,
     literal_value,
 )
 from fusetune.wire.parse import parse_binding, parse_fusion
 from fusetune.wire.problems import InvalidDocument
 
-_COMPILED_NAMES = " ".join(k for k in OpKind if k in COMPILED)
+_COMPILED_NAMES = " ".join([*(k for k in OpKind if k in COMPILED), *COMPOSED])
 """Operators that this version compiles."""
 
-_COMPUTED_IN_F32 = frozenset({DType.F32, DType.F16, DType.BF16})
+_COMPUTED_IN_F32 = FP8 | {DType.F32, DType.F16, DType.BF16}
 
 BOUND_FORMAT = "fusetune.bound/1"
 
@@ -52,9 +57,9 @@ def bind(fusion: Fusion, binding: Binding) -> ir.Fusion:
     try:
         bound = apply_binding(fusion, binding)
         identity = fingerprint(fusion), binding_hash(fusion, binding)
-        canonical = canonicalize(bound.fusion)
         _refuse_unsupported(bound)
         _refuse_empty(bound)
+        canonical = canonicalize(written_out(canonicalize(bound.fusion)))
         # Bound again under canonical names; layouts belong to inputs by position and stay as they are.
         return _to_ir(apply_binding(canonical, _layouts(bound)), *identity)
     except InvalidDocument as error:
@@ -68,6 +73,7 @@ def to_wire(fusion: ir.Fusion) -> tuple[Fusion, Binding]:
     these: `fusion_to_json` stores them beside.
     """
     into = {output: {"alias": name} for output, name in fusion.aliases}
+    scalars = [{"name": x.name, "dtype": x.dtype.value} for x in fusion.scalars]
     document = {
         "format": FORMAT,
         "inputs": [
@@ -75,6 +81,7 @@ def to_wire(fusion: ir.Fusion) -> tuple[Fusion, Binding]:
         ],
         "ops": [_op_document(op, fusion) for op in fusion.ops],
         "outputs": [{"name": name, **into.get(name, {})} for name in fusion.outputs],
+        **({"scalars": scalars} if scalars else {}),
     }
     inputs = [{"strides": list(v.strides), "align": v.align} for v in map(fusion.value, fusion.inputs)]
     try:
@@ -109,7 +116,7 @@ def fusion_from_json(document: Mapping[str, Any]) -> ir.Fusion:
         raise _invalid(error) from None
     _refuse_unsupported(bound)
     _refuse_empty(bound)
-    _refuse_names(bound.fusion)
+    _refuse_what_bind_changes(bound)
     fusion = _to_ir(bound, document["fingerprint"], document["binding_hash"])
     return _pinned(fusion, document["pinned"]) if "pinned" in document else fusion
 
@@ -159,18 +166,25 @@ def _document_problems(document: Mapping[str, Any]) -> Iterator[Problem]:
         yield Problem("format", repr(document["format"]), repr(BOUND_FORMAT), "Store the fusion again.")
 
 
-def _refuse_names(fusion: Fusion) -> None:
-    """Raise InvalidFusion for names that are not canonical: they become names in generated code."""
+def _refuse_what_bind_changes(bound: Bound) -> None:
+    """Raise InvalidFusion for names that are not canonical, since they become names in generated code, and for
+    operators that `bind` writes out."""
+    fusion, fix = bound.fusion, "Store what fusion_to_json gives."
     problems = [
-        Problem(f"fusion.inputs[{i}].name", repr(t.name), repr(f"i{i}"), "Store what fusion_to_json gives.")
+        Problem(f"fusion.inputs[{i}].name", repr(t.name), repr(f"i{i}"), fix)
         for i, t in enumerate(fusion.inputs)
         if t.name != f"i{i}"
     ]
     problems += [
-        Problem(f"fusion.ops[{i}].out", repr(op.out), repr(f"v{i}"), "Store what fusion_to_json gives.")
-        for i, op in enumerate(fusion.ops)
-        if op.out != f"v{i}"
+        Problem(f"fusion.scalars[{i}].name", repr(x.name), repr(f"c{i}"), fix)
+        for i, x in enumerate(fusion.numbers)
+        if x.name != f"c{i}"
     ]
+    for i, op in enumerate(fusion.ops):
+        if op.out != f"v{i}":
+            problems.append(Problem(f"fusion.ops[{i}].out", repr(op.out), repr(f"v{i}"), fix))
+        if is_composed(op, bound.types):
+            problems.append(Problem(f"fusion.ops[{i}].op", repr(op.op), "what it is made of", fix))
     if problems:
         raise InvalidFusion(tuple(problems))
 
@@ -181,7 +195,7 @@ def _refuse_unsupported(bound: Bound) -> None:
     for i in sorted(live_ops(fusion)):
         op = fusion.ops[i]
         where = f"(ops[{i}], {op.out!r})"
-        if op.op not in COMPILED:
+        if op.op not in COMPILED and op.op not in COMPOSED:
             raise Unsupported(f"operator {op.op} {where}", f"This version compiles {_COMPILED_NAMES}.")
         if isinstance(op, Copy) and op.memory is not None:
             raise Unsupported(f"copy to memory {op.memory} {where}", "Leave memory out: the schedule chooses it.")
@@ -190,8 +204,8 @@ def _refuse_unsupported(bound: Bound) -> None:
 
 
 def _literal_dtype(op: Op, bound: Bound) -> DType | None:
-    """The dtype that the literals of `op` take, that of its last tensor operand; None without one."""
-    tensors = [x for x in op.ins if literal_value(x) is None]
+    """The dtype that the numbers of `op` take, that of its last tensor operand; None without one."""
+    tensors = [x for x in op.ins if isinstance(x, str) and x in bound.types]
     return DType(bound.types[str(tensors[-1])].dtype) if tensors else None
 
 
@@ -238,7 +252,8 @@ def _layouts(bound: Bound) -> Binding:
 
 
 def _to_ir(bound: Bound, fingerprint: str, binding_hash: str) -> ir.Fusion:
-    """The IR of a bound fusion, names and order as they are. Needs what `_refuse_unsupported` lets through."""
+    """The IR of a bound fusion, names and order as they are. Needs what `_refuse_unsupported` lets through; raises
+    Unsupported for an index of which no valid one can be told."""
     fusion = bound.fusion
     shapes = {name: _concrete(bound, name) for name in bound.types}
     inputs = tuple(
@@ -256,7 +271,7 @@ def _to_ir(bound: Bound, fingerprint: str, binding_hash: str) -> ir.Fusion:
         else ir.Value(op.out, shapes[op.out], DType(bound.types[op.out].dtype), ir.dense_strides(shapes[op.out]))
         for op in fusion.ops
     )
-    return ir.Fusion(
+    made = ir.Fusion(
         values=inputs + results,
         inputs=tuple(tensor.name for tensor in fusion.inputs),
         ops=tuple(_ir_op(op, bound, shapes) for op in fusion.ops),
@@ -264,7 +279,10 @@ def _to_ir(bound: Bound, fingerprint: str, binding_hash: str) -> ir.Fusion:
         fingerprint=fingerprint,
         binding_hash=binding_hash,
         aliases=tuple((output, value.name) for output, value in aliases.items()),
+        scalars=tuple(ir.Scalar(x.name, DType(x.dtype)) for x in fusion.numbers),
     )
+    index_ranges(made)  # refuses indices of which none is known to be in range
+    return made
 
 
 def _concrete(bound: Bound, name: str) -> tuple[int, ...]:
@@ -275,7 +293,13 @@ def _concrete(bound: Bound, name: str) -> tuple[int, ...]:
 
 def _ir_op(op: Op, bound: Bound, shapes: Mapping[str, tuple[int, ...]]) -> ir.Op:
     dtype = _literal_dtype(op, bound)
-    inputs = tuple(_ir_operand(x, is_float=dtype is None or dtype.is_float) for x in op.ins)
+    scalars = {x.name: ir.Scalar(x.name, DType(x.dtype)) for x in bound.fusion.numbers}
+    inputs = tuple(
+        beside(scalars[str(x)], dtype)
+        if dtype is not None and x in scalars
+        else _ir_operand(x, is_float=dtype is None or dtype.is_float)
+        for x in op.ins
+    )
     # A bound fusion has no symbols: start is a number.
     start = int(op.start) if isinstance(op, Slice) else 0
     return ir.Op(OpKind(op.op), inputs, op.out, _ir_dims(op, shapes), start)
@@ -290,6 +314,8 @@ def _ir_dims(op: Op, shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
             return tuple(sorted(dim % len(shapes[str(op.ins[0])]) for dim in op.dims))
         case Slice() | Cat() | Iota():
             return (op.dim % len(shapes[op.out]),)
+        case Take() | Gather():
+            return (op.dim % len(shapes[str(op.ins[0])]),)
         case _:
             return ()
 
@@ -305,7 +331,7 @@ def _ir_operand(operand: Operand, *, is_float: bool) -> ir.Operand:
 
 
 def _op_document(op: ir.Op, fusion: ir.Fusion) -> dict[str, Any]:
-    ins = [x if isinstance(x, str) else _written(x.value) for x in op.inputs]
+    ins = [_written(x) for x in op.inputs]
     document: dict[str, Any] = {"op": op.kind.value, "in": ins, "out": op.output}
     result = fusion.value(op.output)
     match op.kind:
@@ -320,16 +346,19 @@ def _op_document(op: ir.Op, fusion: ir.Fusion) -> dict[str, Any]:
         case OpKind.SLICE:
             (dim,) = op.dims
             document |= {"dim": dim, "start": op.start, "stop": op.start + result.shape[dim]}
-        case OpKind.CAT:
+        case OpKind.CAT | OpKind.TAKE | OpKind.GATHER:
             document["dim"] = op.dims[0]
         case OpKind.IOTA:
             document |= {"shape": list(result.shape), "dim": op.dims[0], "dtype": result.dtype.value}
-        case OpKind.SUM | OpKind.MEAN | OpKind.AMAX | OpKind.AMIN:
+        case kind if kind in FOLDS:
             keepdim = len(result.shape) == len(fusion.value(op.tensor_inputs[0]).shape)
             document |= {"dims": list(op.dims), "keepdim": keepdim}
     return document
 
 
-def _written(number: int | float) -> int | float | str:
+def _written(x: ir.Operand) -> int | float | str:
+    """An operand as the wire has it."""
+    if not isinstance(x, ir.Literal):
+        return x if isinstance(x, str) else x.name
     # repr spells them inf, -inf and nan, as the wire does.
-    return number if math.isfinite(number) else repr(number)
+    return x.value if math.isfinite(x.value) else repr(x.value)

@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 from fusetune import wire
 from fusetune.errors import InvalidFusion
 from fusetune.wire.extent import Size
-from fusetune.wire.fusion import FORMAT, DTypeName, Memory, show
+from fusetune.wire.fusion import FORMAT, DTypeName, Memory, ScalarName, show
 from fusetune.wire.op_types import TensorType
 from fusetune.wire.parse import parse_fusion, read_fusion
 from fusetune.wire.printing import fusion_text
@@ -39,7 +39,9 @@ class Fusion(wire.Fusion):
             parsed = parse_fusion(document)
         except InvalidDocument as error:
             raise InvalidFusion(error.problems) from None
-        return cls(format=parsed.format, inputs=parsed.inputs, ops=parsed.ops, outputs=parsed.outputs)
+        return cls(
+            format=parsed.format, inputs=parsed.inputs, scalars=parsed.scalars, ops=parsed.ops, outputs=parsed.outputs
+        )
 
     @cached_property
     def fingerprint(self) -> str:
@@ -72,28 +74,28 @@ class Tensor:
     def __repr__(self) -> str:
         return f"Tensor({self.name}: {self.type})"
 
-    def __add__(self, other: Tensor | Number) -> Tensor:
+    def __add__(self, other: Tensor | ByValue | Number) -> Tensor:
         return self.builder.add(self, other)
 
-    def __radd__(self, other: Number) -> Tensor:
+    def __radd__(self, other: ByValue | Number) -> Tensor:
         return self.builder.add(other, self)
 
-    def __sub__(self, other: Tensor | Number) -> Tensor:
+    def __sub__(self, other: Tensor | ByValue | Number) -> Tensor:
         return self.builder.sub(self, other)
 
-    def __rsub__(self, other: Number) -> Tensor:
+    def __rsub__(self, other: ByValue | Number) -> Tensor:
         return self.builder.sub(other, self)
 
-    def __mul__(self, other: Tensor | Number) -> Tensor:
+    def __mul__(self, other: Tensor | ByValue | Number) -> Tensor:
         return self.builder.mul(self, other)
 
-    def __rmul__(self, other: Number) -> Tensor:
+    def __rmul__(self, other: ByValue | Number) -> Tensor:
         return self.builder.mul(other, self)
 
-    def __truediv__(self, other: Tensor | Number) -> Tensor:
+    def __truediv__(self, other: Tensor | ByValue | Number) -> Tensor:
         return self.builder.div(self, other)
 
-    def __rtruediv__(self, other: Number) -> Tensor:
+    def __rtruediv__(self, other: ByValue | Number) -> Tensor:
         return self.builder.div(other, self)
 
     def __matmul__(self, other: Tensor) -> Tensor:
@@ -123,8 +125,11 @@ class Tensor:
     def slice(self, dim: int, start: Size, stop: Size) -> Tensor:
         return self.builder.slice(self, dim, start, stop)
 
-    def sum(self, dims: Sequence[int], keepdim: bool = False) -> Tensor:
-        return self.builder.sum(self, dims, keepdim)
+    def sum(self, dims: Sequence[int], keepdim: bool = False, dtype: DTypeName | None = None) -> Tensor:
+        return self.builder.sum(self, dims, keepdim, dtype)
+
+    def prod(self, dims: Sequence[int], keepdim: bool = False, dtype: DTypeName | None = None) -> Tensor:
+        return self.builder.prod(self, dims, keepdim, dtype)
 
     def mean(self, dims: Sequence[int], keepdim: bool = False) -> Tensor:
         return self.builder.mean(self, dims, keepdim)
@@ -134,6 +139,27 @@ class Tensor:
 
     def amin(self, dims: Sequence[int], keepdim: bool = False) -> Tensor:
         return self.builder.amin(self, dims, keepdim)
+
+    def any(self, dims: Sequence[int], keepdim: bool = False) -> Tensor:
+        return self.builder.any(self, dims, keepdim)
+
+    def all(self, dims: Sequence[int], keepdim: bool = False) -> Tensor:
+        return self.builder.all(self, dims, keepdim)
+
+    def argmax(self, dim: int | None = None, keepdim: bool = False) -> Tensor:
+        return self.builder.argmax(self, dim, keepdim)
+
+    def argmin(self, dim: int | None = None, keepdim: bool = False) -> Tensor:
+        return self.builder.argmin(self, dim, keepdim)
+
+
+@dataclass(frozen=True, eq=False)
+class ByValue:
+    """A scalar of the fusion that `builder` is making: it stands where a number may, beside a tensor."""
+
+    builder: FusionBuilder = field(repr=False)
+    name: str
+    dtype: ScalarName
 
 
 _OWN_NAME = "__fusetune_"
@@ -149,6 +175,7 @@ class FusionBuilder:
 
     def __init__(self) -> None:
         self._inputs: list[dict[str, Any]] = []
+        self._scalars: list[dict[str, Any]] = []
         self._ops: list[dict[str, Any]] = []
         self._outputs: list[tuple[str, str, str | None]] = []
 
@@ -161,6 +188,13 @@ class FusionBuilder:
             entry["strides"] = _listed(strides)
         self._inputs.append(entry)
         return self._checked(name, self._inputs)
+
+    def scalar(self, name: str, dtype: ScalarName = "f64") -> ByValue:
+        """A number that the caller will pass by value, after all tensors: a learning rate, a scale. It stands where a
+        number may, beside a tensor, and is converted as one; a new value needs no new tuning."""
+        self._scalars.append({"name": name, "dtype": dtype})
+        self._check(self._scalars)
+        return ByValue(self, name, dtype)
 
     def output(self, tensor: Tensor, name: str | None = None, alias: Tensor | None = None) -> None:
         """Return `tensor`, the result of an operator, under `name`; with `alias`, in the memory of that input."""
@@ -185,7 +219,10 @@ class FusionBuilder:
         return self._op("copy", x, **({} if memory is None else {"memory": memory}))
 
     def cast(self, x: Tensor, dtype: DTypeName) -> Tensor:
-        """Values in another dtype, rounded once; float to integer truncates. To bf16 and back loses what bf16 loses."""
+        """Values in another dtype, rounded once; float to integer truncates. To bf16 and back loses what bf16 loses.
+
+        f8e4m3 saturates: infinities become ±448. In f8e5m2 what is too large becomes an infinity.
+        """
         return self._op("cast", x, dtype=dtype)
 
     def neg(self, x: Tensor) -> Tensor:
@@ -228,47 +265,47 @@ class FusionBuilder:
     def square(self, x: Tensor) -> Tensor:
         return self._op("square", x)
 
-    def add(self, x: Tensor | Number, y: Tensor | Number) -> Tensor:
+    def add(self, x: Tensor | ByValue | Number, y: Tensor | ByValue | Number) -> Tensor:
         return self._op("add", x, y)
 
-    def sub(self, x: Tensor | Number, y: Tensor | Number) -> Tensor:
+    def sub(self, x: Tensor | ByValue | Number, y: Tensor | ByValue | Number) -> Tensor:
         return self._op("sub", x, y)
 
-    def mul(self, x: Tensor | Number, y: Tensor | Number) -> Tensor:
+    def mul(self, x: Tensor | ByValue | Number, y: Tensor | ByValue | Number) -> Tensor:
         return self._op("mul", x, y)
 
-    def div(self, x: Tensor | Number, y: Tensor | Number) -> Tensor:
+    def div(self, x: Tensor | ByValue | Number, y: Tensor | ByValue | Number) -> Tensor:
         return self._op("div", x, y)
 
-    def maximum(self, x: Tensor | Number, y: Tensor | Number) -> Tensor:
+    def maximum(self, x: Tensor | ByValue | Number, y: Tensor | ByValue | Number) -> Tensor:
         return self._op("maximum", x, y)
 
-    def minimum(self, x: Tensor | Number, y: Tensor | Number) -> Tensor:
+    def minimum(self, x: Tensor | ByValue | Number, y: Tensor | ByValue | Number) -> Tensor:
         return self._op("minimum", x, y)
 
-    def eq(self, x: Tensor | Number, y: Tensor | Number) -> Tensor:
+    def eq(self, x: Tensor | ByValue | Number, y: Tensor | ByValue | Number) -> Tensor:
         return self._op("eq", x, y)
 
-    def ne(self, x: Tensor | Number, y: Tensor | Number) -> Tensor:
+    def ne(self, x: Tensor | ByValue | Number, y: Tensor | ByValue | Number) -> Tensor:
         return self._op("ne", x, y)
 
-    def lt(self, x: Tensor | Number, y: Tensor | Number) -> Tensor:
+    def lt(self, x: Tensor | ByValue | Number, y: Tensor | ByValue | Number) -> Tensor:
         return self._op("lt", x, y)
 
-    def le(self, x: Tensor | Number, y: Tensor | Number) -> Tensor:
+    def le(self, x: Tensor | ByValue | Number, y: Tensor | ByValue | Number) -> Tensor:
         return self._op("le", x, y)
 
-    def gt(self, x: Tensor | Number, y: Tensor | Number) -> Tensor:
+    def gt(self, x: Tensor | ByValue | Number, y: Tensor | ByValue | Number) -> Tensor:
         return self._op("gt", x, y)
 
-    def ge(self, x: Tensor | Number, y: Tensor | Number) -> Tensor:
+    def ge(self, x: Tensor | ByValue | Number, y: Tensor | ByValue | Number) -> Tensor:
         return self._op("ge", x, y)
 
-    def where(self, condition: Tensor, x: Tensor | Number, y: Tensor | Number) -> Tensor:
+    def where(self, condition: Tensor, x: Tensor | ByValue | Number, y: Tensor | ByValue | Number) -> Tensor:
         """`x` where the bool `condition` holds, else `y`."""
         return self._op("where", condition, x, y)
 
-    def fma(self, x: Tensor | Number, y: Tensor | Number, z: Tensor | Number) -> Tensor:
+    def fma(self, x: Tensor | ByValue | Number, y: Tensor | ByValue | Number, z: Tensor | ByValue | Number) -> Tensor:
         """`x * y + z`, rounded once; of floats."""
         return self._op("fma", x, y, z)
 
@@ -296,8 +333,32 @@ class FusionBuilder:
         """The position along `dim`."""
         return self._op("iota", shape=_listed(shape), dim=dim, dtype=dtype)
 
-    def sum(self, x: Tensor, dims: Sequence[int], keepdim: bool = False) -> Tensor:
-        return self._op("sum", x, dims=_listed(dims), keepdim=keepdim)
+    def take(self, table: Tensor, index: Tensor, dim: int = 0) -> Tensor:
+        """`table` where the i32 or i64 of `index`, of any rank, choose along `dim`: `table[index]` for dimension 0.
+
+        An index below 0, or past the end, stops the kernel: nothing counts from the end.
+        """
+        return self._op("take", table, index, dim=dim)
+
+    def embedding(self, index: Tensor, table: Tensor) -> Tensor:
+        """The rows of `table` that the index chooses, as `torch.nn.functional.embedding` has its operands: a `take`."""
+        return self.take(table, index)
+
+    def gather(self, x: Tensor, dim: int, index: Tensor) -> Tensor:
+        """The element of `x` at the own position, but along `dim` where `index`, of the same rank, says: torch.gather.
+
+        An index below 0, or past the end, stops the kernel.
+        """
+        return self._op("gather", x, index, dim=dim)
+
+    def sum(self, x: Tensor, dims: Sequence[int], keepdim: bool = False, dtype: DTypeName | None = None) -> Tensor:
+        """Of one dtype unless `dtype` says another, to which elements are cast before: i64 counts what is true."""
+        return self._op("sum", x, dims=_listed(dims), keepdim=keepdim, **_said(dtype))
+
+    def prod(self, x: Tensor, dims: Sequence[int], keepdim: bool = False, dtype: DTypeName | None = None) -> Tensor:
+        """Of one dtype, or i64 of integers and bools, unless `dtype` says another, to which elements are cast before.
+        Halves are multiplied in f32; integers wrap."""
+        return self._op("prod", x, dims=_listed(dims), keepdim=keepdim, **_said(dtype))
 
     def mean(self, x: Tensor, dims: Sequence[int], keepdim: bool = False) -> Tensor:
         return self._op("mean", x, dims=_listed(dims), keepdim=keepdim)
@@ -308,21 +369,39 @@ class FusionBuilder:
     def amin(self, x: Tensor, dims: Sequence[int], keepdim: bool = False) -> Tensor:
         return self._op("amin", x, dims=_listed(dims), keepdim=keepdim)
 
+    def any(self, x: Tensor, dims: Sequence[int], keepdim: bool = False) -> Tensor:
+        """Whether one element is other than 0, as NaN is; a bool."""
+        return self._op("any", x, dims=_listed(dims), keepdim=keepdim)
+
+    def all(self, x: Tensor, dims: Sequence[int], keepdim: bool = False) -> Tensor:
+        """Whether no element is 0; a bool."""
+        return self._op("all", x, dims=_listed(dims), keepdim=keepdim)
+
+    def argmax(self, x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+        """The index of the first greatest element along `dim`, or of the first NaN; without `dim` of all elements, in
+        row-major order. In i64."""
+        return self._op("argmax", x, keepdim=keepdim, **({} if dim is None else {"dim": dim}))
+
+    def argmin(self, x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+        """The index of the first least element, otherwise as `argmax`."""
+        return self._op("argmin", x, keepdim=keepdim, **({} if dim is None else {"dim": dim}))
+
     def matmul(self, x: Tensor, y: Tensor, dtype: DTypeName | None = None) -> Tensor:
         """`(..., m, k)` by `(..., k, n)`; `dtype` is the result's, by default the operands'."""
-        return self._op("matmul", x, y, **({} if dtype is None else {"dtype": dtype}))
+        return self._op("matmul", x, y, **_said(dtype))
 
-    def _op(self, op: str, *operands: Tensor | Number, **attributes: Any) -> Tensor:
+    def _op(self, op: str, *operands: Tensor | ByValue | Number, **attributes: Any) -> Tensor:
         place = f"ops[{len(self._ops)}]"
         ins = tuple(
-            self._own(x, f"{place}.in[{i}]") if isinstance(x, Tensor) else _written(x) for i, x in enumerate(operands)
+            self._own(x, f"{place}.in[{i}]") if isinstance(x, Tensor | ByValue) else _written(x)
+            for i, x in enumerate(operands)
         )
         name = f"{_OWN_NAME}{len(self._ops)}"
         self._ops.append({"op": op, "in": ins, "out": name, **attributes})
         return self._checked(name, self._ops)
 
     def _own(self, tensor: object, place: str) -> str:
-        if not isinstance(tensor, Tensor):
+        if not isinstance(tensor, Tensor | ByValue):
             fix = "Return the result of an operator."
             raise InvalidFusion((Problem(place, show(tensor), "a tensor of this builder", fix),))
         if tensor.builder is not self:
@@ -332,7 +411,11 @@ class FusionBuilder:
 
     def _checked(self, name: str, entries: list[dict[str, Any]]) -> Tensor:
         """The value that the last of `entries` defines; an entry with faults is taken back."""
-        document = {"format": FORMAT, "inputs": tuple(self._inputs), "ops": tuple(self._ops), "outputs": ()}
+        return Tensor(self, name, self._check(entries)[name])
+
+    def _check(self, entries: list[dict[str, Any]]) -> Mapping[str, TensorType]:
+        """The types of all values so far. Raises InvalidFusion, and takes the last of `entries` back."""
+        document = {**self._head(), "ops": tuple(self._ops), "outputs": ()}
         try:
             inference = wire.infer(read_fusion(document))
             problems = tuple(p for p in inference.problems if p.where != "outputs")
@@ -341,11 +424,16 @@ class FusionBuilder:
         if problems:
             entries.pop()
             raise InvalidFusion(problems)
-        return Tensor(self, name, inference.types[name])
+        return inference.types
+
+    def _head(self) -> dict[str, Any]:
+        scalars = {"scalars": tuple(self._scalars)} if self._scalars else {}
+        return {"format": FORMAT, "inputs": tuple(self._inputs), **scalars}
 
     def _document(self) -> dict[str, Any]:
         """The fusion so far: results get the names they are returned under, the others `t0`, `t1` and so on."""
-        taken = {entry["name"] for entry in self._inputs} | {public for _, public, _ in self._outputs}
+        entries = (*self._inputs, *self._scalars)
+        taken = {entry["name"] for entry in entries} | {public for _, public, _ in self._outputs}
         names = {own: public for own, public, _ in self._outputs if own.startswith(_OWN_NAME)}
         free = (f"t{i}" for i in itertools.count() if f"t{i}" not in taken)
         names |= {op["out"]: next(free) for op in self._ops if op["out"] not in names}
@@ -354,7 +442,11 @@ class FusionBuilder:
             {"name": names.get(own, own), **({} if alias is None else {"alias": names.get(alias, alias)})}
             for own, _, alias in self._outputs
         ]
-        return {"format": FORMAT, "inputs": tuple(self._inputs), "ops": tuple(ops), "outputs": tuple(outputs)}
+        return {**self._head(), "ops": tuple(ops), "outputs": tuple(outputs)}
+
+
+def _said(dtype: DTypeName | None) -> dict[str, DTypeName]:
+    return {} if dtype is None else {"dtype": dtype}
 
 
 def _listed(sizes: Any) -> Any:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import torch
 
 from fusetune.errors import NoDevice, WrongArguments
 from fusetune.launch.launcher import Launcher
-from fusetune.wire.artifact import KernelArtifact, TensorSpec
+from fusetune.scalars import numbers_of
+from fusetune.wire.artifact import KernelArtifact, ScalarSpec, TensorSpec
 
 TorchTensor = torch.Tensor
 """What a kernel takes and gives; modules that must not import torch name it by this word."""
@@ -18,9 +20,13 @@ DTYPES = {
     "f32": torch.float32,
     "f16": torch.float16,
     "bf16": torch.bfloat16,
-    "i8": torch.int8,
-    "i32": torch.int32,
+    "f8e4m3": torch.float8_e4m3fn,
+    "f8e5m2": torch.float8_e5m2,
     "i64": torch.int64,
+    "i32": torch.int32,
+    "i16": torch.int16,
+    "i8": torch.int8,
+    "u8": torch.uint8,
     "bool": torch.bool,
 }
 """Wire names of element types -> torch's."""
@@ -34,10 +40,11 @@ class Runner:
         self._launchers: dict[int, Launcher] = {}
 
     def __call__(
-        self, inputs: tuple[torch.Tensor, ...], out: torch.Tensor | Sequence[torch.Tensor] | None
+        self, arguments: tuple[object, ...], out: torch.Tensor | Sequence[torch.Tensor] | None
     ) -> torch.Tensor | tuple[torch.Tensor, ...]:
         """Checks, allocates, launches. Raises WrongArguments, GuardFailed, NoDevice, InvalidKernel, LaunchFailed."""
         artifact = self.artifact
+        inputs, numbers = _apart(arguments, artifact.inputs, artifact.scalars)
         device = _check_all("input", inputs, artifact.inputs, device=None)
         _check_no_grad(inputs)
         if out is None:
@@ -59,11 +66,17 @@ class Runner:
             tuple(tensor.data_ptr() for tensor in (*inputs, *outputs)),
             torch.cuda.current_stream(device).cuda_stream,
             tuple(address for _, address in scratch),
+            numbers,
         )
         for output, position in zip(outputs, aliases, strict=True):
             if position is not None:
                 torch.autograd.graph.increment_version(output)
         return outputs[0] if len(outputs) == 1 else outputs
+
+    def wait(self) -> None:
+        """Until what was called on the current streams is done. Raises LaunchFailed, IndexOutOfRange."""
+        for index, launcher in self._launchers.items():
+            launcher.wait(torch.cuda.current_stream(index).cuda_stream)
 
     def _launcher(self, device: torch.device) -> Launcher:
         index = device.index
@@ -74,11 +87,13 @@ class Runner:
 
 def run_empty(
     input_specs: tuple[TensorSpec, ...],
+    scalar_specs: tuple[ScalarSpec, ...],
     output_specs: tuple[TensorSpec, ...],
-    inputs: tuple[torch.Tensor, ...],
+    arguments: tuple[object, ...],
     out: torch.Tensor | Sequence[torch.Tensor] | None,
 ) -> torch.Tensor | tuple[torch.Tensor, ...]:
     """Outputs without elements. Nothing is read or written, so layouts and addresses do not matter, types do."""
+    inputs, _ = _apart(arguments, input_specs, scalar_specs)
     device = _check_types("input", inputs, input_specs, device=None)
     _check_no_grad(inputs)
     if out is None:
@@ -87,6 +102,19 @@ def run_empty(
         outputs = (out,) if isinstance(out, torch.Tensor) else tuple(out)
         _check_types("output", outputs, output_specs, device)
     return outputs[0] if len(outputs) == 1 else outputs
+
+
+def _apart(
+    arguments: tuple[object, ...], tensors: tuple[TensorSpec, ...], scalars: tuple[ScalarSpec, ...]
+) -> tuple[tuple[torch.Tensor, ...], tuple[int | float, ...]]:
+    """The tensors of a call, which are still to be checked, and the numbers after them. Raises WrongArguments."""
+    if len(arguments) != len(tensors) + len(scalars) and scalars:
+        expected = f"{len(tensors)} tensors and then {len(scalars)} scalars"
+        raise WrongArguments("arguments", f"{len(arguments)}", expected, "Pass one for each, in order.")
+    count = len(tensors) if scalars else len(arguments)
+    inputs = arguments[:count]
+    _check_are_tensors("input", inputs, tensors)
+    return cast(tuple[torch.Tensor, ...], inputs), numbers_of(scalars, arguments[count:])
 
 
 def _check_all(

@@ -13,6 +13,7 @@ from search.proof.verify.compare import changed_holes, compare, differing, eleme
 from search.proof.verify.decided import best_shares
 from search.proof.verify.expected import Expected, expect, widened
 from search.proof.verify.inputs import RANDOM, make_inputs
+from search.proof.verify.scalars import in_set, numbers_in
 from search.proof.verify.zones import POISONS, buffer, disturbed_bytes, fill_guards, lay_out, poison
 
 
@@ -21,7 +22,13 @@ class Launchable(Protocol):
 
     artifact: KernelArtifact
 
-    def launch(self, pointers: tuple[int, ...], stream: int, scratch: tuple[int, ...] = ()) -> None: ...
+    def launch(
+        self,
+        pointers: tuple[int, ...],
+        stream: int,
+        scratch: tuple[int, ...] = (),
+        numbers: tuple[int | float, ...] = (),
+    ) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +43,11 @@ class CardVerdict:
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """An input set: pristine inputs and what the outputs must be."""
+    """An input set: pristine inputs, what the outputs must be, and the numbers of scalars."""
 
     storages: list[Array]
     expected: tuple[Expected, ...]
+    numbers: tuple[int | float, ...]
 
 
 class CheckBench:
@@ -79,7 +87,7 @@ class CheckBench:
             for output in outputs:
                 poison(self._memory, self._zones, len(case.storages) + output, run)
             self._restore(case)
-            launcher.launch(self._pointers(), arrays.stream(), scratch.addresses)
+            launcher.launch(self._pointers(), arrays.stream(), scratch.addresses, case.numbers)
             if run == 0:
                 first = [arrays.copy(self._output(case, output)) for output in outputs]
         second = [self._output(case, output) for output in outputs]
@@ -120,8 +128,9 @@ class CheckBench:
         return ""
 
     def _case(self, set_name: str) -> _Case:
-        storages = make_inputs(self._fusion, set_name, self._arrays)
-        return _Case(storages, expect(self._fusion, storages, self._arrays))
+        fusion = in_set(self._fusion, set_name)
+        storages = make_inputs(fusion, set_name, self._arrays)
+        return _Case(storages, expect(fusion, storages, self._arrays), numbers_in(self._fusion, set_name))
 
     def _load(self, case: _Case) -> None:
         if self._loaded is not case:

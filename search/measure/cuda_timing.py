@@ -25,6 +25,8 @@ from compiler.ir.fusion import Fusion
 from fusetune.launch import Launcher
 from search.measure.eager import EagerForm
 from search.proof.verify.arrays import Array, TorchArrays
+from search.proof.verify.inputs import RANDOM
+from search.proof.verify.scalars import numbers_in
 
 L2_MULTIPLE = 8
 MAX_SETS = 128
@@ -60,6 +62,7 @@ class RotatingSets:
         for _ in range(sets_for(call_bytes, l2_bytes, free_bytes)):
             written = [arrays.xp.empty(n, dtype=arrays.xp.uint8, device=arrays.device) for n in output_bytes]
             self._memory.append([*(arrays.copy(storage) for storage in storages), *written])
+        self.numbers = numbers_in(fusion, RANDOM)
         into = fusion.alias_places
         places = [into.get(n - len(storages), n) for n in range(len(storages) + len(outputs))]
         self.pointers = tuple(tuple(one[place].data_ptr() for place in places) for one in self._memory)
@@ -98,6 +101,7 @@ class KernelCalls:
         self.restore = sets.restore
         self._launcher = launcher
         self._pointers = sets.pointers
+        self._numbers = sets.numbers
         # One buffer for all calls: they run one after another, and the kernel zeroes it itself where it needs to.
         self._scratch_memory = [
             arrays.xp.empty(spec.bytes + spec.align, dtype=arrays.xp.uint8, device=arrays.device)
@@ -109,7 +113,7 @@ class KernelCalls:
         )
 
     def __call__(self, call: int, stream: Any) -> None:
-        self._launcher.launch(self._pointers[call % self.sets], stream.cuda_stream, self._scratch)
+        self._launcher.launch(self._pointers[call % self.sets], stream.cuda_stream, self._scratch, self._numbers)
 
 
 class EagerCalls:

@@ -13,9 +13,9 @@ from functools import partial
 from operator import attrgetter
 from typing import Any
 
-from compiler.dtypes import DType
+from compiler.dtypes import FP8, DType
 from compiler.errors import Unsupported
-from compiler.ir.fusion import Fusion, Literal, Op
+from compiler.ir.fusion import Fusion, Literal, Number, Op
 from compiler.ir.ops import FOLDS, MOVES, POINTWISE, OpKind
 from search.proof.verify.arrays import Array
 from search.proof.verify.tolerance import tolerance
@@ -27,7 +27,10 @@ _Step = Callable[..., Array]
 
 
 def eager_form(fusion: Fusion) -> EagerForm:
-    """The fusion as torch calls. Raises Unsupported for an operator or dtype that has no torch call here."""
+    """The fusion as torch calls; one with scalars is settled before.
+
+    Raises Unsupported for an operator or dtype that has no torch call here.
+    """
     steps = [(op, _step(op, fusion)) for op in fusion.ops]
     last_use = {name: i for i, op in enumerate(fusion.ops) for name in op.tensor_inputs}
     dying = [
@@ -50,12 +53,12 @@ def eager_form(fusion: Fusion) -> EagerForm:
 def allowances(fusion: Fusion) -> tuple[float, ...]:
     """How many times the tolerance of each output the eager form may be off, 1 or more.
 
-    Where a graph computes in half precision, eager rounds every result, a kernel only what it stores; the reference
-    rounds nothing. Each such result may cost what the tolerance of its own dtype allows for. Integers and bools may
-    not be off.
+    Where a graph computes in half precision or casts to 8 bits, eager rounds every result, a kernel only what it
+    stores; the reference rounds nothing. Each such result may cost what the tolerance of its own dtype allows for.
+    Integers and bools may not be off.
     """
     rounded = [fusion.value(op.output).dtype for op in fusion.ops if op.kind not in MOVES]
-    lost = sum(_rtol(dtype) for dtype in rounded if dtype in (DType.F16, DType.BF16))
+    lost = sum(_rtol(dtype) for dtype in rounded if dtype in FP8 | {DType.F16, DType.BF16})
     outputs = [fusion.value(name).dtype for name in fusion.outputs]
     return tuple(max(lost / _rtol(dtype), 1.0) if dtype.is_float else 1.0 for dtype in outputs)
 
@@ -66,10 +69,10 @@ def _rtol(dtype: DType) -> float:
 
 def _operands(op: Op, known: dict[str, Array]) -> list[Array]:
     like = known[op.tensor_inputs[-1]]
-    return [_scalar(x, like) if isinstance(x, Literal) else known[x] for x in op.inputs]
+    return [_scalar(x, like) if isinstance(x, Number) else known[x] for x in op.inputs]
 
 
-def _scalar(literal: Literal, like: Array) -> Array:
+def _scalar(literal: Number, like: Array) -> Array:
     """A tensor without dimensions on the host: an argument of the kernel, not memory on the GPU.
 
     In f64 a float is not rounded first, and the result still has the other's dtype: among floats, torch promotes to
@@ -77,6 +80,7 @@ def _scalar(literal: Literal, like: Array) -> Array:
     """
     import torch
 
+    assert isinstance(literal, Literal), f"{literal}: a scalar has its number before"
     is_wider = like.dim() > 0 and like.is_floating_point()
     return torch.tensor(literal.value, dtype=torch.float64 if is_wider else like.dtype)
 
@@ -105,9 +109,23 @@ def _step(op: Op, fusion: Fusion) -> _Step:
             return lambda x: x[places].expand(result.shape)
         case OpKind.PERMUTE:
             return lambda x: x.permute(op.dims)
+        case OpKind.TAKE:
+            return lambda x, index: _taken(x, dims[0], index)
+        case OpKind.GATHER:
+            return lambda x, index: torch.gather(x, dims[0], index.to(torch.int64))
         case OpKind.COPY:
             return lambda x: x.clone(memory_format=torch.contiguous_format)
     return _elementwise(op.kind)
+
+
+def _taken(x: Array, dim: int, index: Array) -> Array:
+    """What torch has for it: embedding for rows of a matrix, index_select for the rest."""
+    import torch
+
+    if dim == 0 and x.dim() == 2 and x.is_floating_point():
+        return torch.nn.functional.embedding(index, x)
+    chosen = torch.index_select(x, dim, index.reshape(-1))
+    return chosen.reshape(*x.shape[:dim], *index.shape, *x.shape[dim + 1 :])
 
 
 def _cast(dtype: DType, dense: bool) -> _Step:
@@ -134,7 +152,15 @@ def _reduction(op: Op, keepdim: bool) -> _Step:
 
     if op.kind is OpKind.SUM:  # torch would widen integers
         return lambda x: torch.sum(x, op.dims, keepdim=keepdim, dtype=x.dtype)
+    if op.kind is OpKind.PROD:  # of one dimension at a time
+        return lambda x: _product(x, op.dims, keepdim)
     return partial(getattr(torch, op.kind), dim=op.dims, keepdim=keepdim)
+
+
+def _product(x: Array, dims: tuple[int, ...], keepdim: bool) -> Array:
+    for dim in sorted(dims, reverse=True):
+        x = x.prod(dim, keepdim=keepdim, dtype=x.dtype)
+    return x
 
 
 def _dense_and_apart(outputs: list[Array], inputs: Sequence[Array]) -> tuple[Array, ...]:
@@ -159,7 +185,11 @@ def _dtypes() -> dict[DType, Any]:
         DType.F32: torch.float32,
         DType.F16: torch.float16,
         DType.BF16: torch.bfloat16,
+        DType.F8E4M3: torch.float8_e4m3fn,
+        DType.F8E5M2: torch.float8_e5m2,
         DType.I8: torch.int8,
+        DType.U8: torch.uint8,
+        DType.I16: torch.int16,
         DType.I32: torch.int32,
         DType.I64: torch.int64,
         DType.BOOL: torch.bool,

@@ -16,7 +16,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compiler.dtypes import DType
+from compiler.dtypes import FP8, DType
 from compiler.ir.fusion import Fusion
 from compiler.ir.ops import BINARY, UNARY, OpKind
 from compiler.reference import FLOAT_FORMATS, evaluate, evaluate_rows, round_to, walk
@@ -132,20 +132,26 @@ def test_row_blocks_are_the_rows_of_the_whole(document: Document, xp: ModuleType
 
 
 def random_inputs(fusion: Fusion, xp: ModuleType) -> list[Any]:
-    """Normal values, truncated for integers, their signs for bools."""
+    """Normal values, truncated for integers, their sizes for unsigned ones, their signs for bools."""
     random = np.random.default_rng(0)
     inputs = []
     for value in map(fusion.value, fusion.inputs):
         x: Any = random.standard_normal(value.shape)
         if value.dtype is DType.BOOL:
             x = x > 0
+        elif value.dtype is DType.U8:
+            x = abs(x)
+        elif value.dtype in FP8:
+            x = round_to(np.asarray(x), value.dtype, np)
         inputs.append(xp.asarray(np.asarray(x * 3 if value.dtype.is_float else x, NUMPY[value.dtype])))
     return inputs
 
 
 NUMPY = {
     DType.F64: np.float64, DType.F32: np.float32, DType.F16: np.float16, DType.BF16: np.float32,
-    DType.I8: np.int8, DType.I32: np.int32, DType.I64: np.int64, DType.BOOL: np.bool_,
+    DType.F8E4M3: np.float32, DType.F8E5M2: np.float32,
+    DType.I8: np.int8, DType.U8: np.uint8, DType.I16: np.int16, DType.I32: np.int32, DType.I64: np.int64,
+    DType.BOOL: np.bool_,
 }  # fmt: skip
 
 
@@ -160,14 +166,14 @@ def one_op(op: Document, *inputs: tuple[str, list[int]]) -> Fusion:
     return bind(parse_fusion(document), parse_binding({}))
 
 
-ENDS = {DType.I8: (-128, 127), DType.I32: (-(2**31), 2**31 - 1), DType.I64: (-(2**63), 2**63 - 1)}
+INTEGERS = [DType.I8, DType.U8, DType.I16, DType.I32, DType.I64]
 
 
 @pytest.mark.parametrize("xp", MODULES)
-@pytest.mark.parametrize("dtype", sorted(ENDS))
+@pytest.mark.parametrize("dtype", INTEGERS)
 @pytest.mark.parametrize("kind", ["neg", "abs", "square", "relu", "add", "sub", "mul", "maximum", "minimum"])
 def test_integers_wrap_as_in_torch(kind: str, dtype: DType, xp: ModuleType) -> None:
-    values: Any = np.array([*ENDS[dtype], 0, 1, -1, 77, -100, 13], NUMPY[dtype])
+    values: Any = np.array([*dtype.integer_range, 0, 1, -1, 77, -100, 13]).astype(NUMPY[dtype])
     left, right = (np.array(x).ravel() for x in np.meshgrid(values, values))
     args = [left] if kind in ("neg", "abs", "square", "relu") else [left, right]
     op = {"op": kind, "in": [f"x{i}" for i in range(len(args))]}
@@ -190,6 +196,11 @@ def test_comparisons_with_nan_are_false_but_for_ne(kind: str, xp: ModuleType) ->
 CASTS = [
     ("f64", "i32", [1.9, -1.9, 0.5, -0.0, 2e9], [1, -1, 0, 0, 2_000_000_000]),
     ("f32", "i8", [127.9, -128.9, 3.0], [127, -128, 3]),
+    ("f32", "u8", [255.9, -1.5, 300.0, 2.0**33 + 2048], [255, 255, 44, 0]),
+    ("f32", "i16", [32767.9, -32768.9, 3.0], [32767, -32768, 3]),
+    ("i64", "u8", [256, -1, 2**40 + 5], [0, 255, 5]),
+    ("i32", "i16", [2**15, -(2**15) - 1], [-(2**15), 2**15 - 1]),
+    ("u8", "i8", [255, 127], [-1, 127]),
     ("f32", "bool", [0.0, -0.0, 1e-30, math.nan], [False, False, True, True]),
     ("i64", "i8", [255, 128, -129, 2**40 + 5], [-1, -128, 127, 5]),
     ("i64", "i32", [2**31, -(2**31) - 1], [-(2**31), 2**31 - 1]),
@@ -239,10 +250,10 @@ def test_views_and_reductions_are_those_of_torch(
 
 
 @pytest.mark.parametrize("limit", [3, 1 << 24])
-@pytest.mark.parametrize("dtype", sorted(ENDS))
+@pytest.mark.parametrize("dtype", INTEGERS)
 def test_a_sum_of_integers_wraps_in_its_dtype(dtype: DType, limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(walk, "FOLD_ELEMS", limit)
-    x: Any = np.array([[ENDS[dtype][1]] * 7, [ENDS[dtype][0]] * 7], NUMPY[dtype])
+    x: Any = np.array([[end] * 7 for end in reversed(dtype.integer_range)], NUMPY[dtype])
     (found,) = evaluate(one_op({"op": "sum", "in": ["x0"], "dims": [1]}, (dtype.value, [2, 7])), [x], np)
     np.testing.assert_array_equal(found, torch.from_numpy(x).sum(1).to(torch.from_numpy(x).dtype).numpy())
 
@@ -280,7 +291,8 @@ def nearest_even(x: float, dtype: DType) -> float:
     exponent = max(math.frexp(x)[1] - 1, form.min_exponent)
     quantum = Fraction(2) ** (exponent - form.precision + 1)
     rounded = round(Fraction(x) / quantum) * quantum
-    return math.copysign(math.inf if abs(rounded) > form.largest else float(abs(rounded)), x)
+    beyond = form.largest if form.saturates else math.inf
+    return math.copysign(beyond if abs(rounded) > form.largest else float(abs(rounded)), x)
 
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
@@ -307,6 +319,12 @@ def test_rounding_is_to_nearest_even(dtype: DType, values: list[float]) -> None:
         pytest.param(DType.F32, -math.inf, -math.inf, id="infinity"),
         pytest.param(DType.BF16, math.nan, math.nan, id="nan"),
         pytest.param(DType.F64, 1e300, 1e300, id="f64-is-kept"),
+        pytest.param(DType.F8E4M3, 464.1, 448.0, id="f8e4m3-saturates"),
+        pytest.param(DType.F8E4M3, -math.inf, -448.0, id="f8e4m3-has-no-infinity"),
+        pytest.param(DType.F8E4M3, math.nan, math.nan, id="f8e4m3-nan"),
+        pytest.param(DType.F8E5M2, 61439.0, 57344.0, id="f8e5m2-largest"),
+        pytest.param(DType.F8E5M2, 61440.0, math.inf, id="f8e5m2-tie-above-the-largest"),
+        pytest.param(DType.F8E4M3, 1 + 2.0**-4 + 2.0**-40, 1.0, id="f8e4m3-by-way-of-f32"),
     ],
 )
 def test_rounding_at_the_edges(dtype: DType, x: float, expected: float) -> None:
@@ -315,6 +333,7 @@ def test_rounding_at_the_edges(dtype: DType, x: float, expected: float) -> None:
 
 @pytest.mark.parametrize(("dtype", "of_torch"), [
     (DType.F64, torch.float64), (DType.F32, torch.float32), (DType.F16, torch.float16), (DType.BF16, torch.bfloat16),
+    (DType.F8E4M3, torch.float8_e4m3fn), (DType.F8E5M2, torch.float8_e5m2),
 ])  # fmt: skip
 def test_float_formats_are_those_of_torch(dtype: DType, of_torch: torch.dtype) -> None:
     info, form = torch.finfo(of_torch), FLOAT_FORMATS[dtype]

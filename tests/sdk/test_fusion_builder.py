@@ -79,15 +79,15 @@ def test_operators(make: Callable[[Tensor, Tensor], Tensor], op: str, ins: list[
 
 def test_every_operator_of_the_format_is_a_method() -> None:
     f = FusionBuilder()
-    x = f.input("x", (4, 4), "f32")
+    x, i = f.input("x", (4, 4), "f32"), f.input("i", (4, 4), "i64")
     attributes: dict[str, tuple[Any, ...]] = {
         "cast": (x, "f16"), "broadcast_to": (x, (2, 4, 4), (1, 2)), "permute": (x, (1, 0)), "reshape": (x, (-1,)),
         "slice": (x, 0, 1, 3), "cat": ((x, x), 0), "iota": ((4,), 0, "i32"), "where": (f.lt(x, 0), x, 0),
-        "fma": (x, x, 0.5),
+        "fma": (x, x, 0.5), "take": (x, i), "gather": (x, 1, i),
     }  # fmt: skip
     for name, model in MODEL_OF_OP.items():
         binary = model.__name__ in ("Binary", "Compare", "Matmul")
-        reduce = model.__name__ == "Reduce"
+        reduce = model.__name__ in ("Reduce", "Truth")
         arguments = attributes.get(name) or ((x, x) if binary else (x, (0,)) if reduce else (x,))
         made = getattr(f, name)(*arguments)
         f.output(made, name=f"out_{name}")

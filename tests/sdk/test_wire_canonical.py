@@ -231,6 +231,32 @@ def test_kept_dimensions_are_part_of_the_meaning() -> None:
     assert hash_of(reduced(True)) != hash_of(reduced(False))
 
 
+@pytest.mark.parametrize(
+    ("left", "right", "equal"),
+    [
+        pytest.param({"op": "sum", "dims": [0]}, {"op": "sum", "dims": [0], "dtype": "f32"}, True, id="own-dtype"),
+        pytest.param({"op": "sum", "dims": [0]}, {"op": "sum", "dims": [0], "dtype": "f64"}, False, id="other-dtype"),
+        pytest.param({"op": "any", "dims": [0, 1]}, {"op": "any", "dims": [-1, -2]}, True, id="dims-from-zero"),
+        pytest.param({"op": "any", "dims": [0]}, {"op": "all", "dims": [0]}, False, id="any-all"),
+        pytest.param({"op": "argmax", "dim": 1}, {"op": "argmax", "dim": -1}, True, id="dim-from-zero"),
+        pytest.param({"op": "argmax", "dim": 1}, {"op": "argmax"}, False, id="of-all"),
+    ],
+)
+def test_folds_are_equal_if_they_mean_the_same(left: Document, right: Document, equal: bool) -> None:
+    def folding(op: Document) -> str:
+        return hash_of({**BASE, "ops": [{"in": ["x"], "out": "s", **op}], "outputs": [{"name": "s"}]})
+
+    assert (folding(left) == folding(right)) is equal
+
+
+def test_without_a_dimension_a_vector_is_all_elements() -> None:
+    def folding(**dim: int) -> str:
+        inputs, op = [{"name": "x", "shape": [8], "dtype": "f32"}], {"op": "argmax", "in": ["x"], "out": "s", **dim}
+        return hash_of({"format": "fusetune.fusion/1", "inputs": inputs, "ops": [op], "outputs": [{"name": "s"}]})
+
+    assert folding() == folding(dim=0)
+
+
 def test_the_fingerprint_is_the_same_on_every_machine() -> None:
     assert hash_of(BASE) == "1a9df5f0387615bb3aa933643fce3571d12db5194e584209ef0ea6f2776ad5fd"
 

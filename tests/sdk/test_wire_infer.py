@@ -26,6 +26,8 @@ BASE: Document = {
         {"name": "b", "shape": [8], "dtype": "bf16"},
         {"name": "n", "shape": ["M", 8], "dtype": "i32"},
         {"name": "p", "shape": ["M", 8], "dtype": "bool"},
+        {"name": "u", "shape": ["M", 8], "dtype": "u8"},
+        {"name": "q", "shape": ["M", 8], "dtype": "f8e4m3"},
     ],
     "ops": [
         {"op": "cast", "in": ["b"], "out": "bf", "dtype": "f32"},
@@ -95,6 +97,14 @@ CASES: list[tuple[str, Callable[[Document], Any], str, str, str]] = [
     ("exp of integers", op("exp", "n"), "ops[4].in[0]", "i32 (M, 8)", "Cast it to f32"),
     ("mean of integers", op("mean", "n", dims=[0]), "ops[4].in[0]", "i32 (M, 8)", "Cast it to f32"),
     ("sum of bools", op("add", "p", "p"), "ops[4].in[0]", "bool (M, 8)", "Cast it to i32"),
+    ("sum of 8-bit floats", op("add", "q", "q"), "ops[4].in[0]", "f8e4m3 (M, 8)", "Cast it to f32 first"),
+    ("8-bit floats negated", op("neg", "q"), "ops[4].in[0]", "f8e4m3 (M, 8)", "Cast it to f32 first"),
+    ("8-bit floats in order", op("lt", "q", 0), "ops[4].in[0]", "f8e4m3 (M, 8)", "Cast it to f32 first"),
+    ("maximum of 8-bit floats", op("amax", "q", dims=[1]), "ops[4].in[0]", "f8e4m3 (M, 8)", "Cast it to f32 first"),
+    ("product of 8-bit floats", op("matmul", "q", "q"), "ops[4].in[0]", "f8e4m3 (M, 8)", "Cast it to f32 first"),
+    ("iota of 8-bit floats", op("iota", shape=[4], dim=0, dtype="f8e5m2"), "ops[4].dtype", "f8e5m2", "Make an f32"),
+    ("unsigned below zero", op("add", "u", -1), "ops[4].in[1]", "-1", "correct the number"),
+    ("unsigned past its dtype", op("add", "u", 256), "ops[4].in[1]", "256", "correct the number"),
     ("infinite integer", op("add", "n", "-inf"), "ops[4].in[1]", "-inf", "Cast the tensor to a float"),
     ("NaN on integers", op("maximum", "nan", "n"), "ops[4].in[0]", "nan", "Cast the tensor to a float"),
     ("half an integer", op("add", "n", 0.5), "ops[4].in[1]", "0.5", "Cast the tensor to a float"),
@@ -129,6 +139,14 @@ CASES: list[tuple[str, Callable[[Document], Any], str, str, str]] = [
     ("reduction of nothing", op("sum", "x", dims=[]), "ops[4].dims", "no dimensions", "Name what to reduce"),
     ("reduction past the end", op("amax", "x", dims=[-3]), "ops[4].dims[0]", "-3", "is there"),
     ("reduction twice", op("sum", "x", dims=[1, -1]), "ops[4].dims", "[1, -1]", "Remove the repeated"),
+    ("sum in bool", op("sum", "p", dims=[0], dtype="bool"), "ops[4].dtype", "bool", "any tells"),
+    ("sum of bools", op("sum", "p", dims=[0]), "ops[4].in[0]", "bool (M, 8)", "Cast it to i32 first"),
+    ("mean with a dtype", op("mean", "x", dims=[0], dtype="f64"), "ops[4].dtype", "f64", "Cast the operand"),
+    ("truth of nothing", op("any", "x", dims=[]), "ops[4].dims", "no dimensions", "Name what to reduce"),
+    ("truth past the end", op("all", "p", dims=[2]), "ops[4].dims[0]", "2", "is there"),
+    ("index along no dimension", op("argmax", "x", dim=2), "ops[4].dim", "2", "is there"),
+    ("index among bools", op("argmin", "p", dim=0), "ops[4].in[0]", "bool (M, 8)", "Cast it to i8"),
+    ("index with dims", op("argmax", "x", dims=[0]), "ops[4].dims", "unknown", "Did you mean dim"),
     ("matmul of vectors", op("matmul", "bf", "bf"), "ops[4].in[0]", "f32 (8)", "Reshape it to two"),
     ("matmul of other sizes", op("matmul", "x", "x"), "ops[4].in[1]", "f32 (M, 8)", "Permute, reshape"),
     ("symbol of no input", op("iota", shape=["K"], dim=0, dtype="i32"), "ops[4].shape[0]", "symbol 'K'", "an input's"),
@@ -146,7 +164,7 @@ CASES: list[tuple[str, Callable[[Document], Any], str, str, str]] = [
     ("65 operands", op("cat", *["x"] * 65, dim=0), "ops[4].in", "65 operands", "Join in steps"),
     ("integer too long", op("add", "n", 10**400), "ops[4].in[1]", "1000", "correct the number"),
     ("float too long", op("add", "x", 10**400), "ops[4].in[1]", "an integer over", '"inf"'),
-    ("65 inputs", lambda d: d.update(inputs=d["inputs"] * 17), "inputs", "68 entries", "Split the fusion"),
+    ("65 inputs", lambda d: d.update(inputs=d["inputs"] * 17), "inputs", "102 entries", "Split the fusion"),
 ]
 
 
@@ -163,6 +181,25 @@ def test_a_malformed_fusion_names_place_and_fix(change: Any, where: str, found: 
 
 def test_the_base_of_the_table_is_valid() -> None:
     assert str(infer(parse_fusion(BASE)).types["g"]) == "f32 (M, 8)"
+
+
+@pytest.mark.parametrize(
+    ("change", "type_"),
+    [
+        pytest.param(op("copy", "q"), "f8e4m3 (M, 8)", id="copied"),
+        pytest.param(op("permute", "q", dims=[1, 0]), "f8e4m3 (8, M)", id="moved"),
+        pytest.param(op("cat", "q", "q", dim=1), "f8e4m3 (M, 16)", id="joined"),
+        pytest.param(op("where", "p", "q", "-inf"), "f8e4m3 (M, 8)", id="chosen-or-a-number"),
+        pytest.param(op("eq", "q", 1000.5), "bool (M, 8)", id="equal-to-a-number"),
+        pytest.param(op("ne", "q", "q"), "bool (M, 8)", id="unequal"),
+        pytest.param(op("cast", "q", dtype="f8e5m2"), "f8e5m2 (M, 8)", id="cast"),
+        pytest.param(op("add", "u", 255), "u8 (M, 8)", id="unsigned-up-to-its-end"),
+    ],
+)
+def test_what_short_types_take(change: Any, type_: str) -> None:
+    document = copy.deepcopy(BASE)
+    change(document)
+    assert str(infer(parse_fusion(document)).types["z"]) == type_
 
 
 def test_limits_are_the_last_sizes_that_fit() -> None:

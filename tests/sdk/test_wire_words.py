@@ -75,7 +75,12 @@ def test_an_operator_that_is_none_gets_a_name_or_a_recipe(name: str, says: str) 
         ("double", "Did you mean f64?"),
         ("int", "Did you mean i32?"),
         ("long", "Did you mean i64?"),
-        ("uint8", "Cast to i32"),
+        ("short", "Did you mean i16?"),
+        ("uint8", "Did you mean u8?"),
+        ("uint16", "Cast to i32"),
+        ("float8_e4m3fn", "Did you mean f8e4m3?"),
+        ("torch.float8_e5m2", "Did you mean f8e5m2?"),
+        ("float8_e4m3fnuz", "Cast to f8e4m3"),
         ("f23", "Did you mean f32?"),
     ],
 )

@@ -10,8 +10,20 @@ from enum import StrEnum
 from math import inf
 from typing import Any
 
+from compiler.dtypes import DType
 from compiler.ir.ops import ends
-from compiler.ir.ops.row import ANY_TYPE, FLOATS, ErrorBound, FunctionCost, MathForm, OpClass, OpRow, Reference, Zero
+from compiler.ir.ops.row import (
+    ANY_TYPE,
+    FLOATS,
+    STORED,
+    ErrorBound,
+    FunctionCost,
+    MathForm,
+    OpClass,
+    OpRow,
+    Reference,
+    Zero,
+)
 
 _ULP = 2.0**-23
 _LEAST_NORMAL = 2.0**-126
@@ -47,6 +59,12 @@ def _comparison(reference: Reference, rule: ends.Ends, symbol: str, mirrored: st
     return OpRow(OpClass.COMPARISON, 2, ANY_TYPE, reference, rule, symbol=symbol, mirrored=mirrored)
 
 
+def _product(xp: Any, x: Any, axes: tuple[int, ...]) -> Any:
+    for axis in axes:  # torch folds one at a time
+        x = xp.prod(x, axis=axis, keepdims=True)
+    return x
+
+
 def _gelu(xp: Any, x: Any) -> Any:
     """x/2 * (1 + tanh(u)), u = sqrt(2/pi) * (x + 0.044715 x^3) (Hendrycks and Gimpel, "Gaussian Error Linear Units",
     2016), as x / (1 + exp(-2u)), which does not cancel where x is negative."""
@@ -72,8 +90,8 @@ class OpKind(StrEnum):
 
     # Copies and casts ------------------------------------------------------------------------------------------------
 
-    COPY = "copy", OpRow(OpClass.COPY, takes=ANY_TYPE, rounds=False)
-    CAST = "cast", OpRow(OpClass.CAST, takes=ANY_TYPE, torch="")
+    COPY = "copy", OpRow(OpClass.COPY, takes=STORED, rounds=False)
+    CAST = "cast", OpRow(OpClass.CAST, takes=STORED, torch="")
 
     # Arithmetic ------------------------------------------------------------------------------------------------------
 
@@ -294,11 +312,8 @@ class OpKind(StrEnum):
 
     # Comparisons: two operands of one type, a bool -------------------------------------------------------------------
 
-    EQ = "eq", _comparison(lambda xp, x, y: x == y, ends.equal, "==", "eq")
-    NE = (
-        "ne",
-        _comparison(lambda xp, x, y: x != y, ends.unequal, "!=", "ne"),
-    )
+    EQ = "eq", replace(_comparison(lambda xp, x, y: x == y, ends.equal, "==", "eq"), takes=STORED)
+    NE = "ne", replace(_comparison(lambda xp, x, y: x != y, ends.unequal, "!=", "ne"), takes=STORED)
     LT = "lt", _comparison(lambda xp, x, y: x < y, ends.below, "<", "gt")
     LE = "le", _comparison(lambda xp, x, y: x <= y, ends.below, "<=", "ge")
     GT = "gt", _comparison(lambda xp, x, y: x > y, ends.difference, ">", "lt")
@@ -306,7 +321,7 @@ class OpKind(StrEnum):
 
     # Of three operands -----------------------------------------------------------------------------------------------
 
-    WHERE = "where", OpRow(OpClass.SELECTION, 3, ANY_TYPE, lambda xp, mask, x, y: xp.where(mask, x, y), rounds=False)
+    WHERE = "where", OpRow(OpClass.SELECTION, 3, STORED, lambda xp, mask, x, y: xp.where(mask, x, y), rounds=False)
     FMA = (
         "fma",
         OpRow(OpClass.TERNARY, 3, FLOATS, lambda xp, x, y, z: x * y + z, ends.fused, torch=""),
@@ -314,17 +329,32 @@ class OpKind(StrEnum):
 
     # Views: index maps, which `compiler.ir.views` has ----------------------------------------------------------------
 
-    BROADCAST_TO = "broadcast_to", OpRow(OpClass.VIEW, takes=ANY_TYPE, rounds=False)
-    PERMUTE = "permute", OpRow(OpClass.VIEW, takes=ANY_TYPE, rounds=False)
-    RESHAPE = "reshape", OpRow(OpClass.VIEW, takes=ANY_TYPE, rounds=False)
-    SLICE = "slice", OpRow(OpClass.VIEW, takes=ANY_TYPE, rounds=False)
-    VIEW = "view", OpRow(OpClass.VIEW, takes=ANY_TYPE, rounds=False)
-    CAT = "cat", OpRow(OpClass.JOIN, None, ANY_TYPE, rounds=False)
+    BROADCAST_TO = "broadcast_to", OpRow(OpClass.VIEW, takes=STORED, rounds=False)
+    PERMUTE = "permute", OpRow(OpClass.VIEW, takes=STORED, rounds=False)
+    RESHAPE = "reshape", OpRow(OpClass.VIEW, takes=STORED, rounds=False)
+    SLICE = "slice", OpRow(OpClass.VIEW, takes=STORED, rounds=False)
+    VIEW = "view", OpRow(OpClass.VIEW, takes=STORED, rounds=False)
+    CAT = "cat", OpRow(OpClass.JOIN, None, STORED, rounds=False)
     IOTA = "iota", OpRow(OpClass.SOURCE, 0)
+
+    # Reads at places that integers of the second operand choose ------------------------------------------------------
+
+    TAKE = "take", OpRow(OpClass.CHOICE, 2, ANY_TYPE, rounds=False)
+    GATHER = "gather", OpRow(OpClass.CHOICE, 2, ANY_TYPE, rounds=False)
 
     # Folds -----------------------------------------------------------------------------------------------------------
 
     SUM = "sum", _SUMMED
+    PROD = (
+        "prod",
+        OpRow(
+            OpClass.FOLD,
+            takes=FLOATS | {DType.I64},
+            reference=_product,
+            begins=1.0,
+            step="mul",
+        ),
+    )
     MEAN = "mean", replace(_SUMMED, takes=FLOATS, approx=_QUOTIENT)
     AMAX = (
         "amax",

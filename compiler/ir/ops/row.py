@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum, StrEnum
 from typing import Any
 
-from compiler.dtypes import DType
+from compiler.dtypes import FP8, DType
 from compiler.ir.ops.ends import Ends
 
 Reference = Callable[..., Any]
@@ -20,8 +20,10 @@ are f64, integers int64, bools bools; rounding and wrapping are the caller's."""
 
 
 FLOATS = frozenset({DType.F64, DType.F32, DType.F16, DType.BF16})
-NUMBERS = FLOATS | {DType.I64, DType.I32, DType.I8}
+NUMBERS = FLOATS | {DType.I64, DType.I32, DType.I16, DType.I8, DType.U8}
 ANY_TYPE = NUMBERS | {DType.BOOL}
+STORED = ANY_TYPE | FP8
+"""What operators take that move elements, choose among them, cast them, or tell whether they are equal."""
 
 
 class OpClass(StrEnum):
@@ -36,6 +38,7 @@ class OpClass(StrEnum):
     SELECTION = "selection"
     VIEW = "view"
     JOIN = "join"
+    CHOICE = "choice"
     SOURCE = "source"
     FOLD = "fold"
 

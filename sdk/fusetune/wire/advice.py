@@ -8,8 +8,10 @@ from collections.abc import Iterable, Mapping
 _SAME_OPS: dict[str, str] = {
     "abs": "absolute fabs",
     "add": "plus",
+    "all": "reduce_and reduce_all",
     "amax": "reduce_max max_reduce",
     "amin": "reduce_min min_reduce",
+    "any": "reduce_or reduce_any",
     "broadcast_to": "broadcast expand broadcast_in_dim expand_as",
     "cast": "convert convert_element_type to astype type type_as",
     "cat": "concat concatenate hstack vstack",
@@ -28,12 +30,15 @@ _SAME_OPS: dict[str, str] = {
     "ne": "not_equal",
     "neg": "negative negate minus",
     "permute": "transpose swapaxes moveaxis t",
+    "prod": "product reduce_prod",
     "reciprocal": "rcp recip inv",
     "reshape": "view flatten squeeze unsqueeze expand_dims",
     "sigmoid": "logistic expit",
     "silu": "swish",
     "slice": "narrow split chunk",
     "square": "sqr",
+    "take": "embedding index_select index table_lookup",
+    "gather": "take_along_dim take_along_axis gather_elements",
     "fma": "addcmul mad fmaf",
     "sub": "subtract",
     "sum": "reduce_sum",
@@ -42,10 +47,6 @@ _SAME_OPS: dict[str, str] = {
 """Operators of ours, and what else they are called."""
 
 _RECIPES: dict[str, str] = {
-    "all": "Write amin(x, dims) of a bool tensor.",
-    "any": "Write amax(x, dims) of a bool tensor.",
-    "argmax": "Write amin(where(eq(x, broadcast_to(amax(x, dims))), iota(shape, dim), size), dims).",
-    "argmin": "Write amin(where(eq(x, broadcast_to(amin(x, dims))), iota(shape, dim), size), dims).",
     "clamp": "Write minimum(maximum(x, low), high).",
     "elu": "Write where(gt(x, 0), x, mul(sub(exp(x), 1), alpha)).",
     "erf": "Write tanh(mul(x, add(mul(square(x), 0.1009), 1.1284))), within 0.0005 of it; gelu is the tanh form.",
@@ -80,7 +81,6 @@ _RECIPES: dict[str, str] = {
         "add(mul(iota(shape, dim, dtype), 0), value)."
     ),
     "pow": "Write square(x), or mul(x, x) as often as it takes; of positive x also exp(mul(log(x), exponent)).",
-    "prod": "Write exp(sum(log(x), dims)) of positive x.",
     "relu6": "Write minimum(relu(x), 6).",
     "repeat": "Write broadcast_to(x) with a dimension more, then reshape(...).",
     "rms_norm": (
@@ -99,7 +99,9 @@ _RECIPES: dict[str, str] = {
     "trunc": "Write cast(cast(x, i64), f32): casts to integers truncate.",
     "var": "Write mean(square(sub(x, broadcast_to(mean(x, dims)))), dims), times n / (n - 1) if unbiased.",
     "einsum": "Write permute(x), broadcast_to(x), mul(a, b) and sum(x, dims) of its letters.",
-    "gather": "Leave it out: which element is read is never data here. Pass its result as an input.",
+    "scatter": "Leave it out: which element is written is never data here. Write take(x, index) where the inverse of "
+    "the index is at hand, or pass its result as an input.",
+    "sort": "Leave it out, and pass its result as an input; of its indices make take(x, index) or gather(x, index).",
     "dropout": "Pass the mask as an input, and write mul(x, mask).",
     "conv": "Leave it out, and pass its result as an input.",
     "cumsum": "Leave it out, and pass its result as an input: nothing here runs along a dimension.",
@@ -110,11 +112,12 @@ _RECIPES: dict[str, str] = {
 _LIKE_RECIPES: dict[str, str] = {
     "clamp": "clip clamp_min clamp_max",
     "conv": "conv1d conv2d conv3d convolution max_pool2d avg_pool2d",
-    "cumsum": "cumprod scan sort topk unique",
+    "cumsum": "cumprod scan",
     "bitwise": "bitwise_and bitwise_or bitwise_xor bitwise_not shl shr",
     "erf": "erfc erfinv",
     "full": "zeros ones constant zeros_like ones_like full_like fill const",
-    "gather": "scatter index_select embedding take take_along_dim index_put",
+    "scatter": "scatter_ scatter_add scatter_reduce index_put index_put_ index_add index_copy index_fill",
+    "sort": "topk argsort unique kthvalue median searchsorted nonzero masked_select",
     "layer_norm": "layernorm group_norm groupnorm batch_norm batchnorm instance_norm native_layer_norm",
     "logical_and": "and",
     "logical_not": "not",
@@ -137,7 +140,11 @@ _SAME_DTYPES: dict[str, str] = {
     "f16": "half float16 fp16",
     "f32": "float float32 fp32 single",
     "f64": "double float64 fp64",
+    "f8e4m3": "fp8 float8 f8 e4m3 e4m3fn float8_e4m3 float8_e4m3fn",
+    "f8e5m2": "e5m2 float8_e5m2",
     "i8": "int8 char",
+    "i16": "int16 short",
+    "u8": "uint8 byte",
     "i32": "int int32",
     "i64": "int64 long",
     "bool": "boolean bool_ i1 pred",
@@ -145,10 +152,10 @@ _SAME_DTYPES: dict[str, str] = {
 
 _NO_DTYPES: dict[str, str] = {
     "complex64 complex128 cfloat cdouble": "Pass real and imaginary parts as two tensors.",
-    "int16 short i16": "Cast to i32 before, which holds all of it.",
-    "uint8 u8 byte uint16 u16": "Cast to i32 before, which holds all of it: there are no unsigned types.",
-    "uint32 u32 uint64 u64 ulong uint": "Cast to i64 before: there are no unsigned types.",
-    "fp8 float8 f8 f8e4m3 f8e5m2 e4m3 e5m2 float8_e4m3fn float8_e5m2": "Cast to bf16 or f16 before.",
+    "uint16 u16": "Cast to i32 before, which holds all of it: u8 is the one unsigned type.",
+    "uint32 u32 uint64 u64 ulong uint": "Cast to i64 before: u8 is the one unsigned type.",
+    "float8_e4m3fnuz float8_e5m2fnuz e4m3fnuz e5m2fnuz": "Cast to f8e4m3 or f8e5m2 before: no NVIDIA GPU has others.",
+    "float8_e8m0fnu e8m0 float4_e2m1fn_x2 e2m1 fp4": "Pass the bytes as u8.",
     "tf32": "Write f32.",
 }
 

@@ -52,6 +52,15 @@ class TensorSpec(Wire):
     alias: int | None = Field(default=None, exclude_if=lambda position: position is None)
 
 
+class ScalarSpec(Wire):
+    """A number that a call passes by value; an i64 from `low` to `high`, both included: what the types that it stands
+    beside can hold."""
+
+    dtype: Literal["f64", "i64"]
+    low: int | None = None
+    high: int | None = None
+
+
 class TensorArg(Wire):
     """The address of a tensor. `position` counts inputs in order, then outputs."""
 
@@ -87,14 +96,22 @@ class ScratchArg(Wire):
 
 
 class ScalarArg(Wire):
-    """A number passed by value; `dtype` is i32, i64 or f32."""
+    """A number passed by value, the same at every call; `dtype` is i32, i64, f32 or f64."""
 
     kind: Literal["scalar"] = "scalar"
-    dtype: Literal["i32", "i64", "f32"]
+    dtype: Literal["i32", "i64", "f32", "f64"]
     value: int | float
 
 
-Arg = Annotated[TensorArg | TensorMapArg | ScratchArg | ScalarArg, Field(discriminator="kind")]
+class ScalarInputArg(Wire):
+    """A number that the call tells, scalar `position` of the artifact, converted to `dtype`."""
+
+    kind: Literal["scalar_input"] = "scalar_input"
+    position: int
+    dtype: Literal["f64", "f32", "i64"]
+
+
+Arg = Annotated[TensorArg | TensorMapArg | ScratchArg | ScalarArg | ScalarInputArg, Field(discriminator="kind")]
 
 
 class LaunchSpec(Wire):
@@ -222,6 +239,7 @@ class KernelArtifact(Wire):
     arch: str
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
+    scalars: tuple[ScalarSpec, ...] = ()
     launches: tuple[LaunchSpec, ...]
     scratch: tuple[Scratch, ...] = ()
     guards: tuple[Guard, ...] = ()

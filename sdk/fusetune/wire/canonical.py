@@ -1,7 +1,8 @@
 """Canonical form and fingerprint: fusions that mean the same graph get the same name.
 
 Not part of the meaning: names, the order of independent ops, ops that no output needs, symbol names, and defaults that
-are spelled out. Part of it: the order of inputs and outputs (kernels name arguments by position) and everything else.
+are spelled out. Part of it: the order of inputs, scalars and outputs (kernels name arguments by position) and
+everything else.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ from collections.abc import Mapping
 from fusetune.wire.binding import Binding
 from fusetune.wire.bound import apply_binding
 from fusetune.wire.fusion import (
+    Arg,
     BroadcastTo,
     Cat,
     Fusion,
+    Gather,
     Input,
     Iota,
     Matmul,
@@ -26,26 +29,30 @@ from fusetune.wire.fusion import (
     Reduce,
     Reshape,
     Slice,
+    Take,
+    Truth,
     literal_value,
 )
 from fusetune.wire.infer import checked_types, strides_are_dense
-from fusetune.wire.op_types import FLOATS, TensorType
+from fusetune.wire.op_types import FLOATS, TensorType, fold_dtype
 from fusetune.wire.symbols import substitute, symbols_of
 
 
 def canonicalize(fusion: Fusion) -> Fusion:
     """The representative of all fusions with this meaning; canonicalizing it again changes nothing.
 
-    Inputs are `i0..` in order, op results `v0..` and the ops themselves in depth-first order from the outputs, operands
-    left to right; symbols are `s0..` by first appearance in the inputs. Raises InvalidDocument.
+    Inputs are `i0..` in order, scalars `c0..`, op results `v0..` and the ops themselves in depth-first order from the
+    outputs, operands left to right; symbols are `s0..` by first appearance in the inputs. Raises InvalidDocument.
     """
     types = checked_types(fusion)
     order = live_ops(fusion)
     names = {tensor.name: f"i{i}" for i, tensor in enumerate(fusion.inputs)}
+    names |= {scalar.name: f"c{i}" for i, scalar in enumerate(fusion.numbers)}
     names |= {fusion.ops[index].out: f"v{i}" for i, index in enumerate(order)}
     renamed = Fusion(
         format=fusion.format,
         inputs=tuple(_canonical_input(tensor, names, types) for tensor in fusion.inputs),
+        scalars=tuple(x.model_copy(update={"name": names[x.name]}) for x in fusion.numbers) or None,
         ops=tuple(_canonical_op(fusion.ops[index], names, types) for index in order),
         outputs=tuple(
             Output(name=names[output.name], alias=None if output.alias is None else names[output.alias])
@@ -124,7 +131,7 @@ def _canonical_op(op: Op, names: Mapping[str, str], types: Mapping[str, TensorTy
 
 def _canonical_operands(op: Op, names: Mapping[str, str], types: Mapping[str, TensorType]) -> tuple[Operand, ...]:
     """Names replaced, numbers written in the dtype that they take: 2 is 2.0 on floats, -0.0 is 0 on integers."""
-    tensors = [x for x in op.ins if isinstance(x, str) and literal_value(x) is None]
+    tensors = [x for x in op.ins if isinstance(x, str) and x in types]
     is_float = bool(tensors) and types[tensors[-1]].dtype in FLOATS
     ins: list[Operand] = []
     for operand in op.ins:
@@ -140,10 +147,18 @@ def _attributes(op: Op, types: Mapping[str, TensorType]) -> dict[str, object]:
     match op:
         case BroadcastTo() | Permute():
             return {"dims": _from_zero(op.dims, types[op.out].rank)}
-        case Reduce():
-            return {"dims": tuple(sorted(_from_zero(op.dims, _operand_type(op, types).rank)))}
+        case Reduce() | Truth():
+            dims = {"dims": tuple(sorted(_from_zero(op.dims, _operand_type(op, types).rank)))}
+            is_default = isinstance(op, Reduce) and op.dtype == fold_dtype(op, _operand_type(op, types).dtype)
+            return dims | ({"dtype": None} if is_default else {})
+        case Arg():
+            # Of one dimension, all elements are those along it.
+            source = _operand_type(op, types)
+            return {"dim": op.dim % source.rank if op.dim is not None else 0 if source.rank == 1 else None}
         case Slice() | Cat() | Iota():
             return {"dim": op.dim % types[op.out].rank}
+        case Take() | Gather():
+            return {"dim": op.dim % _operand_type(op, types).rank}
         case Reshape():
             sizes = (extent.size for extent in types[op.out].shape)
             return {"shape": tuple(-1 if size is None else size for size in sizes)}

@@ -17,13 +17,18 @@ from fusetune.wire.artifact import Wire
 
 FORMAT = "fusetune.fusion/1"
 
-DTypeName = Literal["f64", "f32", "f16", "bf16", "i8", "i32", "i64", "bool"]
+DTypeName = Literal[
+    "f64", "f32", "f16", "bf16", "f8e4m3", "f8e5m2", "i64", "i32", "i16", "i8", "u8", "bool"
+]  # fmt: skip
 UnaryName = Literal[
     "neg", "abs", "exp", "log", "tanh", "sigmoid", "relu", "gelu", "silu", "sqrt", "rsqrt", "reciprocal", "square"
 ]
+ScalarName = Literal["f64", "i64"]
 BinaryName = Literal["add", "sub", "mul", "div", "maximum", "minimum"]
 CompareName = Literal["eq", "ne", "lt", "le", "gt", "ge"]
-ReduceName = Literal["sum", "mean", "amax", "amin"]
+ReduceName = Literal["sum", "prod", "mean", "amax", "amin"]
+TruthName = Literal["any", "all"]
+ArgName = Literal["argmax", "argmin"]
 FLOAT_ONLY = frozenset(
     {"exp", "log", "tanh", "sigmoid", "gelu", "silu", "sqrt", "rsqrt", "reciprocal", "div", "fma", "mean"}
 )
@@ -31,6 +36,12 @@ FLOAT_ONLY = frozenset(
 
 TAKES_BOOL = frozenset({"maximum", "minimum", "amax", "amin"})
 """Arithmetic that keeps its meaning on bool (or, and, any, all); the rest asks for a cast first."""
+
+TAKES_FP8 = frozenset({"eq", "ne"})
+"""Arithmetic and comparisons of 8-bit floats, as torch has them on CUDA; the rest asks for a cast first."""
+
+TYPED_FOLDS = frozenset({"sum", "prod"})
+"""Folds whose result may be given a dtype."""
 
 Memory = Literal["register", "tmem", "global"]
 
@@ -123,6 +134,13 @@ class Input(Wire):
     shape: Seq[Size]
     dtype: DTypeName
     strides: Seq[Size] | None = None
+
+
+class ScalarInput(Wire):
+    """A number that the caller passes by value at each call. It stands where a number may: beside a tensor."""
+
+    name: Name
+    dtype: ScalarName
 
 
 class Output(Wire):
@@ -245,11 +263,49 @@ class Iota(OpBase):
     dtype: DTypeName
 
 
+class Take(OpBase):
+    """`in[0]` where the integers of `in[1]` choose along `dim`, whose place the dimensions of `in[1]` take."""
+
+    arity = 2
+    op: Literal["take"]
+    dim: int = 0
+
+
+class Gather(OpBase):
+    """Of `in[0]` the element at the own position but for `dim`, along which the integers of `in[1]` choose."""
+
+    arity = 2
+    op: Literal["gather"]
+    dim: int
+
+
 class Reduce(OpBase):
-    """One element from all along `dims`; the dtype is kept, sums accumulate in f32 (f64 for f64, i64 for integers)."""
+    """One element from all along `dims`; the dtype is kept, sums accumulate in f32 (f64 for f64, i64 for integers).
+
+    `dtype`, of sums and products: elements are cast to it first, and the result has it. Without it a product of
+    integers or bools is i64, as torch's is.
+    """
 
     op: ReduceName
     dims: Seq[int]
+    keepdim: bool = False
+    dtype: DTypeName | None = None
+
+
+class Truth(OpBase):
+    """Whether any, or all, elements along `dims` are other than 0; NaN is. The result is bool."""
+
+    op: TruthName
+    dims: Seq[int]
+    keepdim: bool = False
+
+
+class Arg(OpBase):
+    """The index, in i64, of the first of the greatest or least elements along `dim`, or of the first NaN; without
+    `dim`, in row-major order over all elements."""
+
+    op: ArgName
+    dim: int | None = None
     keepdim: bool = False
 
 
@@ -275,7 +331,11 @@ Op = (
     | Slice
     | Cat
     | Iota
+    | Take
+    | Gather
     | Reduce
+    | Truth
+    | Arg
     | Matmul
 )
 
@@ -286,12 +346,21 @@ MODEL_OF_OP: dict[str, type[OpBase]] = {
 
 
 class Fusion(Wire):
-    """A graph: inputs, operators in order (each uses only what stands before it), outputs."""
+    """A graph: inputs, operators in order (each uses only what stands before it), outputs.
+
+    `scalars`: numbers that a call passes after the tensors; left out where there are none.
+    """
 
     format: Literal["fusetune.fusion/1"]
     inputs: Seq[Input]
+    scalars: Seq[ScalarInput] | None = None
     ops: Seq[Annotated[Op, Field(discriminator="op")]]
     outputs: Seq[Output]
+
+    @property
+    def numbers(self) -> tuple[ScalarInput, ...]:
+        """The scalars, if there are any."""
+        return self.scalars or ()
 
     def to_json(self) -> str:
         """The document as compact JSON text; what is not set is left out."""

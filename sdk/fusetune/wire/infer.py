@@ -23,7 +23,7 @@ from fusetune.wire.fusion import (
     Slice,
     literal_value,
 )
-from fusetune.wire.op_types import ITEM_BYTES, OpCheck, OperandType, TensorType, result_type, shape_text
+from fusetune.wire.op_types import ITEM_BYTES, OpCheck, OperandType, ScalarType, TensorType, result_type, shape_text
 from fusetune.wire.problems import InvalidDocument, Problem
 
 MAX_RANK = 8
@@ -65,6 +65,7 @@ class _Walk:
     def __init__(self, fusion: Fusion) -> None:
         self.fusion = fusion
         self.types: dict[str, TensorType] = {}
+        self.scalars: dict[str, ScalarType] = {}
         self.defined: dict[str, str] = {}
         self.problems: list[Problem] = []
 
@@ -74,6 +75,7 @@ class _Walk:
     def run(self) -> Inference:
         if self._counts_fit():
             self._inputs()
+            self._scalars()
             self._ops()
             self._outputs()
             self._symbols()
@@ -85,6 +87,7 @@ class _Walk:
         fusion = self.fusion
         for where, items, limit in (
             ("inputs", fusion.inputs, MAX_INPUTS),
+            ("scalars", fusion.numbers, MAX_INPUTS),
             ("ops", fusion.ops, MAX_OPS),
             ("outputs", fusion.outputs, MAX_OUTPUTS),
         ):
@@ -123,6 +126,11 @@ class _Walk:
             if self._define(tensor.name, f"{where}.name") and fits:
                 self.types[tensor.name] = found
 
+    def _scalars(self) -> None:
+        for i, scalar in enumerate(self.fusion.numbers):
+            if self._define(scalar.name, f"scalars[{i}].name"):
+                self.scalars[scalar.name] = ScalarType(scalar.name, scalar.dtype)
+
     def _ops(self) -> None:
         defined_at = {op.out: i for i, op in reversed(list(enumerate(self.fusion.ops)))}
         makers = {name: self.fusion.ops[i] for name, i in defined_at.items()}
@@ -150,6 +158,8 @@ class _Walk:
         if number is not None:
             return number
         name = str(operand)
+        if name in self.scalars:
+            return self.scalars[name]
         if name in self.types:
             return self.types[name]
         if name not in self.defined:
@@ -194,6 +204,9 @@ class _Walk:
             if output.name in inputs:
                 fix = "Add a copy op and return its result."
                 self.fault(f"{where}.name", f"input {output.name!r}", "the result of an op", fix)
+            elif output.name in self.scalars:
+                fix = "Return what an op makes of it and of a tensor."
+                self.fault(f"{where}.name", f"scalar {output.name!r}", "the result of an op", fix)
             elif output.name not in self.defined:
                 fix = f"{nearest(output.name, list(self.defined))}Name the result of an op."
                 self.fault(f"{where}.name", repr(output.name), "a known value", fix)

@@ -9,6 +9,9 @@ from fusetune.wire.extent import Extent, product
 from fusetune.wire.fusion import (
     FLOAT_ONLY,
     TAKES_BOOL,
+    TAKES_FP8,
+    TYPED_FOLDS,
+    Arg,
     BroadcastTo,
     Cast,
     Cat,
@@ -16,22 +19,41 @@ from fusetune.wire.fusion import (
     Copy,
     DTypeName,
     Fma,
+    Gather,
     Iota,
     Matmul,
     Op,
     Permute,
     Reduce,
     Reshape,
+    ScalarName,
     Slice,
+    Take,
+    Truth,
     Unary,
     Where,
 )
 from fusetune.wire.fusion import Binary as BinaryOp
 from fusetune.wire.problems import Problem
 
-FLOATS: frozenset[str] = frozenset({"f64", "f32", "f16", "bf16"})
-INTEGER_BITS = {"i8": 8, "i32": 32, "i64": 64}
-ITEM_BYTES = {"f64": 8, "f32": 4, "f16": 2, "bf16": 2, "i8": 1, "i32": 4, "i64": 8, "bool": 1}
+FP8: frozenset[str] = frozenset({"f8e4m3", "f8e5m2"})
+"""Floats without arithmetic."""
+
+FLOATS: frozenset[str] = FP8 | {"f64", "f32", "f16", "bf16"}
+INTEGER_RANGE = {
+    "i8": (-(2**7), 2**7 - 1),
+    "u8": (0, 2**8 - 1),
+    "i16": (-(2**15), 2**15 - 1),
+    "i32": (-(2**31), 2**31 - 1),
+    "i64": (-(2**63), 2**63 - 1),
+}
+ITEM_BYTES = {
+    "f64": 8, "f32": 4, "f16": 2, "bf16": 2, "f8e4m3": 1, "f8e5m2": 1,
+    "i64": 8, "i32": 4, "i16": 2, "i8": 1, "u8": 1, "bool": 1,
+}  # fmt: skip
+
+INDEX_TYPES = ("i32", "i64")
+"""What rows and elements are chosen by, as torch has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +71,19 @@ class TensorType:
         return f"{self.dtype} {shape_text(self.shape)}"
 
 
+@dataclass(frozen=True, slots=True)
+class ScalarType:
+    """A number that is told at each call."""
+
+    name: str
+    dtype: ScalarName
+
+    def __str__(self) -> str:
+        return f"{self.dtype} scalar {self.name!r}"
+
+
 Number = int | float
-OperandType = TensorType | Number
+OperandType = TensorType | ScalarType | Number
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +120,7 @@ def result_type(op: Op, operands: tuple[OperandType, ...], check: OpCheck) -> Te
             return None if same is None else _arithmetic_dtype(op.op, same, check)
         case Compare():
             same = _same_type(operands, 0, check)
-            return None if same is None else TensorType(same.shape, "bool")
+            return None if same is None or _lacks(op.op, same, check) else TensorType(same.shape, "bool")
         case Where():
             return _where(operands, check)
         case BroadcastTo():
@@ -102,8 +135,16 @@ def result_type(op: Op, operands: tuple[OperandType, ...], check: OpCheck) -> Te
             return _cat(op, tuple(map(_tensor, operands)), check)
         case Iota():
             return _iota(op, check)
+        case Take():
+            return _take(op, _tensor(operands[0]), _tensor(operands[1]), check)
+        case Gather():
+            return _gather(op, _tensor(operands[0]), _tensor(operands[1]), check)
         case Reduce():
             return _reduce(op, _tensor(operands[0]), check)
+        case Truth():
+            return _folded(op.op, op.dims, op.keepdim, _tensor(operands[0]), "bool", check)
+        case Arg():
+            return _arg(op, _tensor(operands[0]), check)
         case Matmul():
             return _matmul(op, _tensor(operands[0]), _tensor(operands[1]), check)
         case _:
@@ -131,7 +172,8 @@ def _arity_fits(op: Op, count: int, check: OpCheck) -> bool:
 def _all_tensors(operands: tuple[OperandType, ...], check: OpCheck) -> bool:
     for position, operand in enumerate(operands):
         if not isinstance(operand, TensorType):
-            check.fault(f"in[{position}]", f"the number {operand}", "a tensor", "Name a tensor.")
+            what = operand if isinstance(operand, ScalarType) else f"the number {operand}"
+            check.fault(f"in[{position}]", what, "a tensor", "Name a tensor.")
     return all(isinstance(operand, TensorType) for operand in operands)
 
 
@@ -144,6 +186,8 @@ def _same_type(operands: tuple[OperandType, ...], first: int, check: OpCheck) ->
             check.fault("in", "two numbers to choose from", "at least one tensor, whose dtype the result has", fix)
         else:
             fix = "Work the number out, and write it where it is used."
+            if any(isinstance(x, ScalarType) for x in operands):
+                fix = "Work the number out before the call, and pass it as a scalar of its own."
             check.fault("in", "numbers only", "at least one tensor", fix)
         return None
     (_, wanted), *others = tensors
@@ -161,9 +205,23 @@ def _same_type(operands: tuple[OperandType, ...], first: int, check: OpCheck) ->
             fits = False
             check.fault(f"in[{position}]", found, f"dtype {wanted.dtype}", "Cast one of the operands first.")
     for position, operand in enumerate(operands):
-        if position >= first and not isinstance(operand, TensorType):
+        if position >= first and isinstance(operand, ScalarType):
+            fits &= _scalar_fits(operand, wanted.dtype, position, check)
+        elif position >= first and not isinstance(operand, TensorType):
             fits &= _number_fits(operand, wanted.dtype, position, check)
     return wanted if fits else None
+
+
+def _scalar_fits(scalar: ScalarType, dtype: DTypeName, position: int, check: OpCheck) -> bool:
+    """A scalar becomes a number of the other operand's dtype, as torch converts a number of Python."""
+    if dtype in FLOATS or (scalar.dtype == "i64" and dtype in INTEGER_RANGE):
+        return True
+    if dtype == "bool":
+        check.fault(f"in[{position}]", scalar, "no scalar beside bool", "Cast the tensor to i32 first.")
+    else:
+        fix = "Declare the scalar as i64, or cast the tensor to a float first."
+        check.fault(f"in[{position}]", scalar, f"an i64 scalar, as the other operand is {dtype}", fix)
+    return False
 
 
 def _number_fits(number: Number, dtype: DTypeName, position: int, check: OpCheck) -> bool:
@@ -174,7 +232,7 @@ def _number_fits(number: Number, dtype: DTypeName, position: int, check: OpCheck
     if isinstance(number, float) and not number.is_integer():
         check.fault(at, number, f"an integer, as the other operand is {dtype}", fix)
         return False
-    low, high = (0, 1) if dtype == "bool" else (-(1 << INTEGER_BITS[dtype] - 1), (1 << INTEGER_BITS[dtype] - 1) - 1)
+    low, high = (0, 1) if dtype == "bool" else INTEGER_RANGE[dtype]
     if not low <= number <= high:
         check.fault(at, number, f"{low} to {high}, as the other operand is {dtype}", fix)
         return False
@@ -192,6 +250,8 @@ def _float_fits(number: Number, dtype: DTypeName, position: int, check: OpCheck)
 
 def _arithmetic_dtype(name: str, operand: TensorType, check: OpCheck) -> TensorType | None:
     """Arithmetic keeps the dtype, where it has a meaning."""
+    if _lacks(name, operand, check):
+        return None
     if name in FLOAT_ONLY and operand.dtype not in FLOATS:
         check.fault("in[0]", operand, f"a float dtype for {name}", "Cast it to f32 first.")
         return None
@@ -199,6 +259,14 @@ def _arithmetic_dtype(name: str, operand: TensorType, check: OpCheck) -> TensorT
         check.fault("in[0]", operand, f"a number dtype for {name}", "Cast it to i32 first.")
         return None
     return operand
+
+
+def _lacks(name: str, operand: TensorType, check: OpCheck) -> bool:
+    """Whether 8-bit floats lack the operator, which is a fault."""
+    if operand.dtype not in FP8 or name in TAKES_FP8:
+        return False
+    check.fault("in[0]", operand, f"a dtype with arithmetic for {name}", "Cast it to f32 first, and the result back.")
+    return True
 
 
 def _where(operands: tuple[OperandType, ...], check: OpCheck) -> TensorType | None:
@@ -326,33 +394,105 @@ def _cat(op: Cat, operands: tuple[TensorType, ...], check: OpCheck) -> TensorTyp
 
 
 def _iota(op: Iota, check: OpCheck) -> TensorType | None:
-    if op.dtype == "bool":
-        check.fault("dtype", "bool", "a number dtype", "Make an i32 and compare it.")
+    if op.dtype == "bool" or op.dtype in FP8:
+        fix = "Make an i32 and compare it." if op.dtype == "bool" else "Make an f32 and cast it."
+        check.fault("dtype", op.dtype, "a number dtype" if op.dtype == "bool" else "a dtype with arithmetic", fix)
         return None
     if dim_in(op.dim, len(op.shape), "dim", check) is None:
         return None
     return TensorType(tuple(map(Extent.of, op.shape)), op.dtype)
 
 
+def _take(op: Take, table: TensorType, index: TensorType, check: OpCheck) -> TensorType | None:
+    dim = dim_in(op.dim, table.rank, "dim", check)
+    if not _is_index(index, check) or dim is None:
+        return None
+    return TensorType((*table.shape[:dim], *index.shape, *table.shape[dim + 1 :]), table.dtype)
+
+
+def _gather(op: Gather, source: TensorType, index: TensorType, check: OpCheck) -> TensorType | None:
+    dim = dim_in(op.dim, source.rank, "dim", check)
+    if not _is_index(index, check) or dim is None:
+        return None
+    if index.rank != source.rank:
+        check.fault("in[1]", index, f"rank {source.rank}, that of {source}", "Reshape it, or write take.")
+        return None
+    fits = True
+    for d, (chosen, size) in enumerate(zip(index.shape, source.shape, strict=True)):
+        left = size - chosen
+        if d != dim and left.constant is not None and left.constant < 0:
+            fits = False
+            expected = f"at most {size} in dimension {d}, as {source} has"
+            check.fault("in[1]", index, expected, "Take a part of the index by slice first.")
+    return TensorType(index.shape, source.dtype) if fits else None
+
+
+def _is_index(index: TensorType, check: OpCheck) -> bool:
+    if index.dtype not in INDEX_TYPES:
+        check.fault("in[1]", index, f"an index of {' or '.join(INDEX_TYPES)}", "Cast it to i64 first.")
+    return index.dtype in INDEX_TYPES
+
+
 def _reduce(op: Reduce, source: TensorType, check: OpCheck) -> TensorType | None:
-    if _arithmetic_dtype(op.op, source, check) is None:
+    dtype = op.dtype or fold_dtype(op, source.dtype)
+    if op.dtype is not None and op.op not in TYPED_FOLDS:
+        check.fault("dtype", op.dtype, f"no dtype for {op.op}", "Cast the operand or the result.")
         return None
-    dims = _dims_in(op.dims, source.rank, check)
-    if dims is None:
+    if op.dtype == "bool":
+        check.fault("dtype", "bool", "a number dtype", "any tells whether one element is not 0.")
         return None
-    if not dims:
+    if _arithmetic_dtype(op.op, TensorType(source.shape, dtype), check) is None:
+        return None
+    return _folded(op.op, op.dims, op.keepdim, source, dtype, check)
+
+
+def fold_dtype(op: Reduce, source: DTypeName) -> DTypeName:
+    """The dtype that a fold of `source` has where it says none."""
+    return "i64" if op.op == "prod" and source not in FLOATS else source
+
+
+def _folded(
+    name: str, dims: tuple[int, ...], keepdim: bool, source: TensorType, dtype: DTypeName, check: OpCheck
+) -> TensorType | None:
+    """`source` without the elements along `dims`."""
+    known = _dims_in(dims, source.rank, check)
+    if known is None:
+        return None
+    if not known:
         check.fault("dims", "no dimensions", "at least 1", "Name what to reduce, or remove the op.")
         return None
-    empty = [dim for dim in dims if source.shape[dim].constant == 0]
-    if empty and op.op in ("amax", "amin"):
+    empty = [dim for dim in known if source.shape[dim].constant == 0]
+    if empty and name in ("amax", "amin"):
         check.fault(
-            "dims", f"dimension {empty[0]} of size 0", "a size of 1 or more", f"{op.op} of nothing has no value."
+            "dims", f"dimension {empty[0]} of size 0", "a size of 1 or more", f"{name} of nothing has no value."
         )
         return None
-    if op.keepdim:
-        one = Extent.of(1)
-        return TensorType(tuple(one if i in dims else size for i, size in enumerate(source.shape)), source.dtype)
-    return TensorType(tuple(size for i, size in enumerate(source.shape) if i not in dims), source.dtype)
+    return _without(known, keepdim, source, dtype)
+
+
+def _without(dims: tuple[int, ...], keepdim: bool, source: TensorType, dtype: DTypeName) -> TensorType:
+    one = Extent.of(1)
+    if keepdim:
+        return TensorType(tuple(one if i in dims else size for i, size in enumerate(source.shape)), dtype)
+    return TensorType(tuple(size for i, size in enumerate(source.shape) if i not in dims), dtype)
+
+
+def _arg(op: Arg, source: TensorType, check: OpCheck) -> TensorType | None:
+    if _lacks(op.op, source, check):
+        return None
+    if source.dtype == "bool":
+        check.fault("in[0]", source, f"a number dtype for {op.op}", "Cast it to i8 first.")
+        return None
+    dim = None if op.dim is None else dim_in(op.dim, source.rank, "dim", check)
+    if dim is None and op.dim is not None:
+        return None
+    dims = tuple(range(source.rank)) if dim is None else (dim,)
+    empty = [i for i in dims if source.shape[i].constant == 0]
+    if empty:
+        found, fix = f"dimension {empty[0]} of size 0", f"{op.op} of nothing has no value."
+        check.fault("dim", found, "a size of 1 or more", fix)
+        return None
+    return _without(dims, op.keepdim, source, "i64")
 
 
 def _matmul(op: Matmul, left: TensorType, right: TensorType, check: OpCheck) -> TensorType | None:
@@ -361,6 +501,8 @@ def _matmul(op: Matmul, left: TensorType, right: TensorType, check: OpCheck) -> 
         return None
     if left.dtype == "bool":
         check.fault("in[0]", left, "a number dtype for matmul", "Cast it first.")
+        return None
+    if _lacks("matmul", left, check):
         return None
     expected = f"{left.dtype} ({', '.join(map(str, (*left.shape[:-2], left.shape[-1], 'n')))}), to go with {left}"
     if right.rank != left.rank or right.shape[:-1] != (*left.shape[:-2], left.shape[-1]):

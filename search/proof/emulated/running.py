@@ -16,10 +16,12 @@ from compiler.emulated_runs.launching import element_bytes, launches_of, tensors
 from compiler.errors import Unsupported
 from compiler.ir.fusion import Fusion
 from fusetune.wire.artifact import KernelArtifact
+from fusetune.wire.scalars import with_numbers
 from search.proof.verify.arrays import Array, NumpyArrays
 from search.proof.verify.compare import compare, differing, first_fault
 from search.proof.verify.expected import Expected, expect
 from search.proof.verify.inputs import make_inputs
+from search.proof.verify.scalars import in_set, numbers_in
 
 ARRAYS = NumpyArrays()
 
@@ -65,6 +67,8 @@ def run_set(
     kernel that meets the limit of instructions in every order is at fault; in some orders only, it is too long there.
     """
     looks = len(orders) > 1 if races is None else races
+    artifact = with_numbers(artifact, numbers_in(fusion, set_name))
+    fusion = in_set(fusion, set_name)
     storages = make_inputs(fusion, set_name, ARRAYS)
     expected = expect(fusion, storages, ARRAYS)
     first: list[Array] = []

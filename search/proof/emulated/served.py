@@ -162,7 +162,7 @@ class _Run:
             compared |= len(places) > 0
             if not len(places) or (before[1] is not have and _is_same(before, (places, have))):
                 continue
-            want = expect_at(fusion, name, places, self.pool.values)
+            want = expect_at(self.pool.fusion, name, places, self.pool.values)
             if fault := wrong_elements(want, have, position):
                 return Served(fault, self.blocks)
             if before[1] is not have:

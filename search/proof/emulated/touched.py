@@ -16,10 +16,12 @@ from compiler.emulated_runs.launching import Fill, input_tensor, launches_of, ou
 from compiler.ir.fusion import Fusion, Value
 from compiler.pipeline import Generated
 from fusetune.wire.artifact import KernelArtifact
+from fusetune.wire.scalars import with_numbers
 from search.proof.emulated.running import ARRAYS
 from search.proof.verify.arrays import Array
 from search.proof.verify.inputs import RANDOM, make_inputs
 from search.proof.verify.points import Offsets
+from search.proof.verify.scalars import in_set, numbers_in
 
 POOL_ELEMS = 65521
 """The largest prime below 2^16."""
@@ -47,7 +49,8 @@ def prepared(made: Generated, number: int, artifact: KernelArtifact, pool: Pool)
     for output, name in fusion.aliases:
         own[launch.writes[fusion.outputs.index(output)]] = own[launch.reads[fusion.inputs.index(name)]]
     others = {name: _made_when_touched(replace(whole.value(name), shape=(), strides=()), None) for name in tensors}
-    bare = artifact.model_copy(update={"scratch": tuple(s.model_copy(update={"bytes": 1}) for s in artifact.scratch)})
+    told = with_numbers(artifact, numbers_in(fusion, RANDOM))
+    bare = told.model_copy(update={"scratch": tuple(s.model_copy(update={"bytes": 1}) for s in told.scratch)})
     launch_made = launches_of(bare, [own.get(name, others[name]) for name in tensors])[number]
     there = {tensor.name: tensor for tensor in own.values()}
     launched = replace(launch_made, tensors={**launch_made.tensors, **there})
@@ -66,12 +69,14 @@ def _poison(start: int, stop: int) -> Bytes:
 
 
 class Pool:
-    """Values for the elements of inputs, by offset: the `random` set at the pool's length, over and over."""
+    """Values for the elements of inputs, by offset: the `random` set at the pool's length, over and over. `fusion`: the
+    launch's, with the numbers of that set."""
 
     def __init__(self, fusion: Fusion) -> None:
+        fusion = in_set(fusion, RANDOM)
         rows = {name: replace(fusion.value(name), shape=(POOL_ELEMS,), strides=(1,)) for name in fusion.inputs}
         short = replace(fusion, values=tuple(rows.get(v.name, v) for v in fusion.values))
-        self._fusion = fusion
+        self.fusion = fusion
         self._of = dict(zip(fusion.inputs, make_inputs(short, RANDOM, ARRAYS), strict=True))
 
     def read(self, name: str, offsets: Offsets) -> Array:
@@ -80,7 +85,7 @@ class Pool:
 
     def values(self, name: str, offsets: Offsets) -> Array:
         """The same as numbers."""
-        return ARRAYS.load(self.read(name, offsets), self._fusion.value(name).dtype)
+        return ARRAYS.load(self.read(name, offsets), self.fusion.value(name).dtype)
 
     def fill(self, value: Value) -> Fill:
         """The bytes of an input from one offset up to another, which need not lie between elements."""

@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from compiler.ir.fusion import Fusion, Literal, Op
+from compiler.ir.fusion import Fusion, Number, Op
 from compiler.ir.ops import FOLDS, VIEWS, OpKind
 from compiler.ir.pinned import pinned
 from compiler.reference import Arithmetic
@@ -96,6 +96,8 @@ class PointWalk(Generic[T]):
             case kind if kind in VIEWS:
                 (source,) = op.tensor_inputs
                 return self.value(source, self._through(op, source, at))
+            case OpKind.TAKE | OpKind.GATHER:
+                return self._chosen(op, at)
             case OpKind.COPY:
                 return self.value(op.tensor_inputs[0], at)
             case OpKind.CAST:
@@ -107,7 +109,7 @@ class PointWalk(Generic[T]):
                 return self._cat(op, at)
             case kind if kind in FOLDS:
                 return self._reduced(op, at)
-        operands = [x if isinstance(x, Literal) else self.value(x, at) for x in op.inputs]
+        operands = [x if isinstance(x, Number) else self.value(x, at) for x in op.inputs]
         dtype = self.fusion.value(op.tensor_inputs[-1]).dtype
         return self.arithmetic.pointwise(op, operands, dtype)
 
@@ -118,6 +120,18 @@ class PointWalk(Generic[T]):
             shapes = self.fusion.value(source).shape, self.fusion.value(op.output).shape
             self._seen[key] = Places(_source_index(op, *shapes, at), at.count)
         return self._seen[key]
+
+    def _chosen(self, op: Op, at: Places) -> T:
+        """The places of the first operand that the second one says for each of the result's."""
+        key = (op.output, at)
+        table, index = op.tensor_inputs
+        if key not in self._seen:
+            (axis,) = op.dims
+            end = axis + (len(self.fusion.value(index).shape) if op.kind is OpKind.TAKE else 1)
+            where = Places(at.index[axis:end] if op.kind is OpKind.TAKE else at.index, at.count)
+            rows = np.asarray(self.arithmetic.indices(self.value(index, where)), np.int64)
+            self._seen[key] = Places((*at.index[:axis], rows, *at.index[end:]), at.count)
+        return self.value(table, self._seen[key])
 
     def _cat(self, op: Op, at: Places) -> T:
         """Each operand at the places that are its own, put back in order."""

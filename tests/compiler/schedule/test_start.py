@@ -124,7 +124,7 @@ def viewed(sf: ScheduledFusion, o: TensorOp, known: Mapping[str, Any], shape: tu
 def folded(sf: ScheduledFusion, o: TensorOp, known: Mapping[str, Any]) -> Any:
     """A fold, without the folded dimensions."""
     dims = tuple(d for d, a in enumerate(sf.tensor(o.output).logical) if a.is_reduction)
-    fold = {OpKind.SUM: "sum", OpKind.AMAX: "max", OpKind.AMIN: "min"}[o.kind]
+    fold = {OpKind.SUM: "sum", OpKind.PROD: "prod", OpKind.AMAX: "max", OpKind.AMIN: "min"}[o.kind]
     return getattr(known[str(o.inputs[0])], fold)(axis=dims)
 
 

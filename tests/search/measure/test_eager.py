@@ -222,7 +222,7 @@ def test_no_allowance_covers_another_value(bad: float) -> None:
     ("op", "dtype", "what"),
     [
         (Op(OpKind.FMA, ("i0", "i0", "i0"), "v0"), DType.F32, "operator fma"),
-        (Op(OpKind.CAST, ("i0",), "v0"), DType.U8, "dtype u8"),
+        (Op(OpKind.CAST, ("i0",), "v0"), DType.C64, "dtype c64"),
     ],
 )
 def test_what_has_no_torch_call_is_refused_before_it_runs(op: Op, dtype: DType, what: str) -> None:

@@ -18,6 +18,7 @@ import numpy as np
 from compiler.ir.ops import BINARY, UNARY, OpKind
 from tests.search.random_fusions.known import (
     FLOATS,
+    FP8,
     HALVES,
     INTEGER_RANGE,
     INTEGERS,
@@ -105,7 +106,7 @@ class Grower:
         if dtype == x.dtype or (not x.is_exact and dtype not in FLOATS):
             return x
         if dtype in FLOATS and x.is_float:
-            if PRECISION[dtype] >= PRECISION[x.dtype]:
+            if PRECISION[dtype] >= PRECISION[x.dtype] and dtype not in FP8:
                 return self._op("cast", (x,), replace(x, dtype=dtype), dtype=dtype)
             return self._op("cast", (x,), self._rounded(replace(x, dtype=dtype), (x,)), dtype=dtype)
         if dtype in FLOATS:
@@ -115,7 +116,7 @@ class Grower:
         if dtype == "bool":
             return self._op("cast", (x,), replace(x, dtype=dtype, low=0, high=1, precision=64), dtype=dtype)
         if x.low < low or x.high > high:
-            x = self.clamp(x, -100, 100)
+            x = self.clamp(x, max(low, -100), 100)
         return self._op("cast", (x,), replace(x, dtype=dtype, precision=64), dtype=dtype)
 
     def clamp(self, x: Known, low: int, high: int) -> Known:
@@ -142,13 +143,20 @@ class Grower:
         return x if x.low >= AWAY else self.binary("add", self.unary("abs", x), 0.5)
 
     def arithmetic(self, x: Known) -> Known:
-        """`x` as a value that arithmetic has a meaning on: no bool, no 16-bit rounding to amplify."""
+        """`x` as a value that arithmetic has a meaning on: no bool, and no float of 8 bits."""
         if x.dtype == "bool":
             return self.cast(x, self.random.choice((*INTEGERS, "f32")))
-        return x
+        return self.computable(x)
+
+    def computable(self, x: Known) -> Known:
+        """`x` itself, or in f32 if it is a float of 8 bits."""
+        return self.cast(x, "f32") if x.dtype in FP8 else x
 
     def unary(self, name: str, x: Known) -> Known:
-        """A function of a number; floats that are coarse get only what rounds nothing."""
+        """A function of a number; what is coarse gets only what rounds nothing, unsigned ones keep their sign."""
+        x = self.computable(x)
+        if name == "neg" and x.dtype == "u8":
+            name = "abs"
         if not x.is_float or x.is_coarse:
             name = name if name in GENTLE or (name == "square" and not x.is_float) else "neg"
         if name in ("log", "sqrt", "rsqrt", "reciprocal") and x.low < AWAY:
@@ -166,14 +174,17 @@ class Grower:
         return self._op(name, (x,), result)
 
     def binary(self, name: str, x: Known, y: Known | float) -> Known:
-        """Of one shape and dtype, or with a number that has few bits."""
+        """Of one shape and dtype, or with a number that has few bits. Nothing is taken from unsigned ones."""
+        x, y = self.computable(x), self.computable(y) if isinstance(y, Known) else y
+        if name == "sub" and x.dtype == "u8":
+            name = "add"
         other = y if isinstance(y, Known) else None
         operands = (x, y)
         if name not in GENTLE:
             if (x.is_float and x.is_coarse) or (other is not None and other.is_coarse):
                 name = "maximum"
             elif not x.is_float:
-                most = {"i8": 11, "i32": 30000, "i64": 30000}[x.dtype]
+                most = {"i8": 11, "u8": 15, "i16": 180, "i32": 30000, "i64": 30000}[x.dtype]
                 operands = (self.small(x, most), self.small(other, most) if other is not None else y)
             elif name == "mul" and other is not None:
                 operands = (self.small(x, 16.0), self.small(other, 16.0))
@@ -191,6 +202,7 @@ class Grower:
 
     def fma(self, x: Known, y: Known, z: float) -> Known:
         """`x * y + z` of floats of one shape and dtype, and a number; of what is coarse, the greater one."""
+        x, y = self.computable(x), self.computable(y)
         if x.is_coarse or y.is_coarse:
             return self.binary("maximum", x, y)
         x, y = self.small(x, 16.0), self.small(y, 16.0)
@@ -200,6 +212,8 @@ class Grower:
 
     def compare(self, name: str, x: Known, y: Known | float) -> Known:
         """Exact operands only: a rounding would turn the answer."""
+        if name not in ("eq", "ne"):
+            x, y = self.computable(x), self.computable(y) if isinstance(y, Known) else y
         known = tuple(v for v in (x, y) if isinstance(v, Known))
         assert all(v.is_exact for v in known), "comparing what is rounded has no one answer"
         result = Known("", x.shape, "bool", 0, 1, True, 64, False, _either(known))
@@ -256,11 +270,31 @@ class Grower:
         )
         return self._op("cat", tuple(xs), _mixed(result, tuple(xs)), dim=dim)
 
+    # Reads at places that are data -----------------------------------------------------------------------------------
+
+    def take(self, x: Known, index: Known, dim: int) -> Known:
+        """`x` where `index` says along `dim`, in the place of which it has the dimensions of `index`."""
+        shape = (*x.shape[:dim], *index.shape, *x.shape[dim + 1 :])
+        along = tuple(x.varies[dim] and v for v in index.varies)
+        result = replace(x, shape=shape, varies=(*x.varies[:dim], *along, *x.varies[dim + 1 :]))
+        return self._op("take", (x, index), result, dim=dim)
+
+    def gather(self, x: Known, index: Known, dim: int) -> Known:
+        """`x` at the own position, but along `dim` where `index` says."""
+        varies = tuple(
+            (x.varies[dim] and v) or (d != dim and x.varies[d] and n > 1)
+            for d, (v, n) in enumerate(zip(index.varies, index.shape, strict=True))
+        )
+        return self._op("gather", (x, index), replace(x, shape=index.shape, varies=varies), dim=dim)
+
     # Reductions -----------------------------------------------------------------------------------------------------
 
     def reduce(self, name: str, x: Known, dims: Sequence[int], keepdim: bool) -> Known:
         """Sums of coarse values, of bools and of integers that would not fit are given another form."""
+        x = self.computable(x)
         length = prod(x.shape[d] for d in dims)
+        if name == "prod":
+            return self._product(x, dims, keepdim, length)
         if name in ("sum", "mean"):
             if x.is_coarse:
                 name = "amax"
@@ -270,9 +304,7 @@ class Grower:
                 name = "sum" if name == "mean" else name
             if name == "sum":
                 x = self._summable(x, length)
-        shape = tuple(1 if d in dims else n for d, n in enumerate(x.shape) if keepdim or d not in dims)
-        varies = tuple(d not in dims and v for d, v in enumerate(x.varies) if keepdim or d not in dims)
-        result = replace(x, shape=shape, varies=varies)
+        result = _without(x, dims, keepdim)
         if name in ("sum", "mean"):
             times = length if name == "sum" else 1
             result = replace(result, low=x.low * times, high=x.high * times)
@@ -284,6 +316,41 @@ class Grower:
             made = replace(made, low=max(made.low, -root) if made.low < 0 else made.low)
             self.values[-1] = made
         return made
+
+    def counted(self, x: Known, dims: Sequence[int], keepdim: bool) -> Known:
+        """The sum of bools, or of few small integers, in i64."""
+        x = x if x.dtype == "bool" else self.small(x, 100)
+        result = _without(x, dims, keepdim, dtype="i64")
+        times = prod(x.shape[d] for d in dims)
+        result = replace(result, low=x.low * times, high=x.high * times)
+        return self._op("sum", (x,), result, dims=sorted(dims), keepdim=keepdim, dtype="i64")
+
+    def truth(self, name: str, x: Known, dims: Sequence[int], keepdim: bool) -> Known:
+        """Whether any, or all, are other than 0; of exact elements."""
+        assert x.is_exact, "a rounding may turn what is 0"
+        result = replace(_without(x, dims, keepdim, dtype="bool"), low=0, high=1)
+        return self._op(name, (x,), result, dims=sorted(dims), keepdim=keepdim)
+
+    def arg(self, name: str, x: Known, dim: int | None, keepdim: bool) -> Known:
+        """The index of an extreme element; of what is rounded only where nothing reads it but an output."""
+        dims = tuple(range(x.rank)) if dim is None else (dim,)
+        top = prod(x.shape[d] for d in dims) - 1
+        result = replace(_without(x, dims, keepdim, dtype="i64"), low=0, high=top)
+        return self._op(name, (x,), result, keepdim=keepdim, **({} if dim is None else {"dim": dim}))
+
+    def _product(self, x: Known, dims: Sequence[int], keepdim: bool, length: int) -> Known:
+        """Of floats near one, and of integers so small that nothing wraps."""
+        if x.is_coarse:
+            return self.reduce("amax", x, dims, keepdim)
+        if not x.is_float:
+            most = 1 if length > 30 else 2
+            x = self.clamp(x, -most, most)
+            result = replace(_without(x, dims, keepdim, dtype="i64"), low=-(most**length), high=most**length)
+            return self._op("prod", (x,), result, dims=sorted(dims), keepdim=keepdim)
+        most = min(0.5, 4 / length)
+        x = self.binary("add", self.small(x, most), 1.0)
+        result = replace(_without(x, dims, keepdim), low=(1 - most) ** length, high=(1 + most) ** length)
+        return self._op("prod", (x,), self._rounded(result, (x,)), dims=sorted(dims), keepdim=keepdim)
 
     def _summable(self, x: Known, length: int) -> Known:
         if not x.is_float:
@@ -299,7 +366,9 @@ class Grower:
         """A result that is rounded to its dtype."""
         result = _mixed(result, operands)
         bits = min(result.precision, PRECISION[result.dtype])
-        return replace(result, is_exact=False, precision=bits, is_coarse=result.is_coarse or result.dtype in HALVES)
+        return replace(
+            result, is_exact=False, precision=bits, is_coarse=result.is_coarse or result.dtype in HALVES + FP8
+        )
 
     def _op(self, op: str, operands: Sequence[Known | float | str], result: Known, **attributes: Any) -> Known:
         self._expect_room(result.shape)
@@ -317,6 +386,14 @@ class Grower:
     def _expect_room(self, shape: Shape) -> None:
         if prod(shape) > self.limits.most_elems:
             raise Full
+
+
+def _without(x: Known, dims: Sequence[int], keepdim: bool, dtype: str = "") -> Known:
+    """`x` with what lies along the dimensions folded, in a dtype of its own or that of `x`."""
+    shape = tuple(1 if d in dims else n for d, n in enumerate(x.shape) if keepdim or d not in dims)
+    varies = tuple(d not in dims and v for d, v in enumerate(x.varies) if keepdim or d not in dims)
+    result = replace(x, shape=shape, varies=varies)
+    return replace(result, dtype=dtype, precision=64, is_coarse=False) if dtype else result
 
 
 def _mixed(result: Known, operands: Sequence[Known]) -> Known:

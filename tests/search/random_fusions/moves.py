@@ -9,7 +9,7 @@ from typing import get_args
 from fusetune.wire.fusion import BinaryName, CompareName, ReduceName, UnaryName
 from tests.search.random_fusions.grower import Grower
 from tests.search.random_fusions.known import DTYPES, FLOATS, HALVES, INTEGERS, Known
-from tests.search.random_fusions.mixtures import MIXTURES
+from tests.search.random_fusions.mixtures import MIXTURES, extreme_places, truths
 from tests.search.random_fusions.patterns import PATTERNS, wide
 from tests.search.random_fusions.shapes import placement, random_shape, reshaped
 
@@ -26,7 +26,7 @@ def number(g: Grower, x: Known) -> float:
     if x.dtype == "bool":
         return g.random.randint(0, 1)
     if not x.is_float:
-        return g.random.randint(-10, 10)
+        return g.random.randint(0 if x.dtype == "u8" else -10, 10)
     return g.random.choice((0.5, 1.5, -0.75, 2, -3, 0.125, 1, 4.25))
 
 
@@ -67,7 +67,11 @@ def new_operand(g: Grower, shape: tuple[int, ...]) -> Known:
 
 def random_dtype(g: Grower) -> str:
     return g.random.choice(
-        ("f32",) * 6 + ("bf16",) * 4 + ("f16",) * 3 + ("f64",) * 3 + ("i32", "i32", "i64", "i8", "i8", "bool")
+        ("f32",) * 6
+        + ("bf16",) * 4
+        + ("f16",) * 3
+        + ("f64",) * 3
+        + ("i32", "i32", "i64", "i16", "i8", "i8", "u8", "u8", "f8e4m3", "f8e4m3", "f8e5m2", "bool")
     )
 
 
@@ -100,6 +104,7 @@ def unary(g: Grower, x: Known) -> Known:
 
 def binary(g: Grower, x: Known) -> Known:
     name = g.random.choice(BINARY)
+    x = g.computable(x)
     if x.dtype == "bool":
         name = g.random.choice(("maximum", "minimum"))
     elif not x.is_float and name == "div":
@@ -208,6 +213,27 @@ def iota(g: Grower, x: Known) -> Known:
     return places
 
 
+def chosen(g: Grower, x: Known) -> Known:
+    """Rows of a value, or elements along one of its dimensions, that an input says, or that are worked out of one."""
+    if not x.rank or len(g.inputs) >= g.limits.most_inputs:
+        return slice_(g, x)
+    dim, dtype = g.random.randrange(x.rank), g.random.choice(("i32", "i64"))
+    rest, top = prod(x.shape) // x.shape[dim], x.shape[dim] - 1
+    is_gathered = g.random.random() < 0.4
+    if is_gathered:
+        sizes = [n if g.random.random() < 0.7 else g.random.randint(1, n) for n in x.shape]
+        sizes[dim] = g.random.randint(1, max(1, min(2 * x.shape[dim], g.limits.most_elems // rest)))
+    else:
+        sizes = list(random_shape(g.random, g.limits.sizes, max(1, g.limits.most_elems // rest), 2))
+    index = g.input(tuple(sizes), dtype)
+    kind = g.random.random()
+    if kind < 0.2:
+        index = g.clamp(g.binary("add", index, g.random.randint(-3, 3)), 0, top)
+    elif kind < 0.4:
+        index = g.binary("sub", index, g.random.randint(0, 9))
+    return g.gather(x, index, dim) if is_gathered else g.take(x, index, dim)
+
+
 def reduce(g: Grower, x: Known) -> Known:
     if not x.rank:
         return g.copy(x)
@@ -215,7 +241,7 @@ def reduce(g: Grower, x: Known) -> Known:
     dims = g.random.sample(range(x.rank), g.random.randint(1, min(2, x.rank)))
     if g.random.random() < 0.1:
         dims = list(range(x.rank))
-    if name in ("sum", "mean") and x.dtype in HALVES and g.random.random() < 0.5:
+    if name in ("sum", "mean", "prod") and x.dtype in HALVES and g.random.random() < 0.5:
         x = wide(g, x)
     return g.reduce(name, x, dims, g.random.random() < 0.4)
 
@@ -226,6 +252,14 @@ def pattern(g: Grower, x: Known) -> Known:
 
 def mixture(g: Grower, x: Known) -> Known:
     return g.random.choice(MIXTURES)(g, x) if x.rank else unary(g, x)
+
+
+def truth(g: Grower, x: Known) -> Known:
+    return truths(g, x) if x.rank else g.copy(x)
+
+
+def place(g: Grower, x: Known) -> Known:
+    return extreme_places(g, x) if x.rank else g.copy(x)
 
 
 MOVES: tuple[tuple[Move, int], ...] = (
@@ -241,7 +275,10 @@ MOVES: tuple[tuple[Move, int], ...] = (
     (slice_, 2),
     (cat, 1),
     (iota, 1),
+    (chosen, 2),
     (reduce, 5),
+    (truth, 1),
+    (place, 2),
     (pattern, 7),
     (mixture, 2),
 )
