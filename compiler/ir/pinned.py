@@ -204,6 +204,7 @@ def _renumbered(fusion: Fusion) -> Fusion:
         ),
         outputs=tuple(names[name] for name in fusion.outputs),
         aliases=tuple((names[output], name) for output, name in fusion.aliases),
+        orders=tuple((names[name], order) for name, order in fusion.orders),
     )
 
 

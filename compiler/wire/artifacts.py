@@ -22,6 +22,7 @@ from compiler.schedule.step_forms import MalformedStep
 from compiler.schedule.steps import Step
 from compiler.schedule.trace import LaunchTrace, ScheduleTrace, Trace, steps_from_json
 from compiler.wire.fusions import fusion_from_json, fusion_to_json
+from compiler.wire.orders import outside
 from compiler.wire.programs import program_of
 from fusetune.wire.artifact import (
     Arg,
@@ -194,8 +195,9 @@ def kernel_artifact(
 
 def _spec(fusion: Fusion, name: str, align: int) -> TensorSpec:
     value = fusion.value(name)
+    shape, strides = outside(value, dict(fusion.orders).get(name, tuple(range(len(value.shape)))))
     least = max(align, value.dtype.nbytes)
-    return TensorSpec(shape=value.shape, strides=value.strides, dtype=value.dtype.value, align=least)
+    return TensorSpec(shape=shape, strides=strides, dtype=value.dtype.value, align=least)
 
 
 def _scalar(fusion: Fusion, scalar: Scalar) -> ScalarSpec:

@@ -18,7 +18,8 @@ from compiler.ir.index_ranges import index_ranges
 from compiler.ir.ops import COMPILED, FOLDS, MathGrade, OpKind
 from compiler.ir.scalars import beside
 from compiler.wire.composed import COMPOSED, is_composed, written_out
-from fusetune.wire.binding import Binding, InputBinding
+from compiler.wire.orders import in_memory_order, orders_from_json
+from fusetune.wire.binding import Binding, InputBinding, OutputBinding
 from fusetune.wire.bound import Bound, apply_binding
 from fusetune.wire.canonical import binding_hash, canonicalize, fingerprint, live_ops
 from fusetune.wire.fusion import (
@@ -60,8 +61,8 @@ def bind(fusion: Fusion, binding: Binding) -> ir.Fusion:
         _refuse_unsupported(bound)
         _refuse_empty(bound)
         canonical = canonicalize(written_out(canonicalize(bound.fusion)))
-        # Bound again under canonical names; layouts belong to inputs by position and stay as they are.
-        return _to_ir(apply_binding(canonical, _layouts(bound)), *identity)
+        # Bound again under canonical names; layouts belong to tensors by position and stay as they are.
+        return in_memory_order(_to_ir(apply_binding(canonical, _layouts(bound)), *identity))
     except InvalidDocument as error:
         raise _invalid(error) from None
 
@@ -84,8 +85,13 @@ def to_wire(fusion: ir.Fusion) -> tuple[Fusion, Binding]:
         **({"scalars": scalars} if scalars else {}),
     }
     inputs = [{"strides": list(v.strides), "align": v.align} for v in map(fusion.value, fusion.inputs)]
+    outputs = [
+        {} if v.name in into or v.strides == ir.dense_strides(v.shape) else {"strides": list(v.strides)}
+        for v in map(fusion.value, fusion.outputs)
+    ]
+    layouts = {"inputs": inputs, **({"outputs": outputs} if any(outputs) else {})}
     try:
-        return parse_fusion(document), parse_binding({"sizes": {}, "inputs": inputs})
+        return parse_fusion(document), parse_binding({"sizes": {}, **layouts})
     except InvalidDocument as error:
         raise _invalid(error) from None
 
@@ -102,6 +108,7 @@ def fusion_to_json(fusion: ir.Fusion) -> dict[str, Any]:
         "fusion": document.model_dump(mode="json", by_alias=True, exclude_none=True),
         "binding": binding.model_dump(mode="json", exclude_none=True),
         **pinned,
+        **({"orders": {name: list(order) for name, order in fusion.orders}} if fusion.orders else {}),
     }
 
 
@@ -118,6 +125,8 @@ def fusion_from_json(document: Mapping[str, Any]) -> ir.Fusion:
     _refuse_empty(bound)
     _refuse_what_bind_changes(bound)
     fusion = _to_ir(bound, document["fingerprint"], document["binding_hash"])
+    if "orders" in document:
+        fusion = replace(fusion, orders=orders_from_json(fusion, document["orders"]))
     return _pinned(fusion, document["pinned"]) if "pinned" in document else fusion
 
 
@@ -160,7 +169,7 @@ def _document_problems(document: Mapping[str, Any]) -> Iterator[Problem]:
             found = repr(document.get(name))[:80] if name in document else "nothing"
             expected = "a text" if kind is str else "an object"
             yield Problem(name, found, expected, "Store what fusion_to_json gives.")
-    for name in document.keys() - wanted.keys() - {"pinned"}:
+    for name in document.keys() - wanted.keys() - {"pinned", "orders"}:
         yield Problem(str(name), "an unknown field", f"one of {', '.join(wanted)}", "Remove it.")
     if isinstance(document.get("format"), str) and document["format"] != BOUND_FORMAT:
         yield Problem("format", repr(document["format"]), repr(BOUND_FORMAT), "Store the fusion again.")
@@ -247,7 +256,8 @@ def _layouts(bound: Bound) -> Binding:
             # The wire's align is a literal type; `layout` came through it.
             InputBinding.model_validate({"strides": layout.strides, "align": layout.align})
             for layout in bound.inputs
-        )
+        ),
+        outputs=tuple(OutputBinding(strides=strides) for strides in bound.outputs),
     )
 
 
@@ -265,11 +275,12 @@ def _to_ir(bound: Bound, fingerprint: str, binding_hash: str) -> ir.Fusion:
         for output, position in zip(fusion.outputs, bound.aliases, strict=True)
         if position is not None
     }
+    lie = {output.name: strides for output, strides in zip(fusion.outputs, bound.outputs, strict=True)}
     results = tuple(
         replace(aliases[op.out], name=op.out)
         if op.out in aliases
-        else ir.Value(op.out, shapes[op.out], DType(bound.types[op.out].dtype), ir.dense_strides(shapes[op.out]))
-        for op in fusion.ops
+        else ir.Value(op.out, shape, DType(bound.types[op.out].dtype), lie.get(op.out, ir.dense_strides(shape)))
+        for op, shape in ((op, shapes[op.out]) for op in fusion.ops)
     )
     made = ir.Fusion(
         values=inputs + results,

@@ -177,7 +177,7 @@ class FusionBuilder:
         self._inputs: list[dict[str, Any]] = []
         self._scalars: list[dict[str, Any]] = []
         self._ops: list[dict[str, Any]] = []
-        self._outputs: list[tuple[str, str, str | None]] = []
+        self._outputs: list[tuple[str, str, dict[str, Any]]] = []
 
     def input(
         self, name: str, shape: Sequence[Size], dtype: DTypeName, *, strides: Sequence[Size] | None = None
@@ -196,14 +196,25 @@ class FusionBuilder:
         self._check(self._scalars)
         return ByValue(self, name, dtype)
 
-    def output(self, tensor: Tensor, name: str | None = None, alias: Tensor | None = None) -> None:
-        """Return `tensor`, the result of an operator, under `name`; with `alias`, in the memory of that input."""
+    def output(
+        self,
+        tensor: Tensor,
+        name: str | None = None,
+        *,
+        alias: Tensor | None = None,
+        strides: Sequence[Size] | None = None,
+    ) -> None:
+        """Return `tensor`, the result of an operator, under `name`; with `alias`, in the memory of that input.
+
+        `strides` in elements; without, it is dense, unless a binding says more.
+        """
         where = f"outputs[{len(self._outputs)}]"
         self._own(tensor, where)
         if alias is not None:
             self._own(alias, f"{where}.alias")
-        into = None if alias is None else alias.name
-        self._outputs.append((tensor.name, tensor.name if name is None else name, into))
+        facts: dict[str, Any] = {} if alias is None else {"alias": alias.name}
+        facts |= {} if strides is None else {"strides": _listed(strides)}
+        self._outputs.append((tensor.name, tensor.name if name is None else name, facts))
         try:
             Fusion.from_json(self._document())
         except InvalidFusion:
@@ -438,10 +449,7 @@ class FusionBuilder:
         free = (f"t{i}" for i in itertools.count() if f"t{i}" not in taken)
         names |= {op["out"]: next(free) for op in self._ops if op["out"] not in names}
         ops = [{**op, "in": tuple(names.get(x, x) for x in op["in"]), "out": names[op["out"]]} for op in self._ops]
-        outputs = [
-            {"name": names.get(own, own), **({} if alias is None else {"alias": names.get(alias, alias)})}
-            for own, _, alias in self._outputs
-        ]
+        outputs = [{"name": names.get(own, own), **facts} for own, _, facts in self._outputs]
         return {**self._head(), "ops": tuple(ops), "outputs": tuple(outputs)}
 
 

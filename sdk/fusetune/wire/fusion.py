@@ -144,9 +144,10 @@ class ScalarInput(Wire):
 
 
 class Output(Wire):
-    """A result: a new dense tensor or, with `alias`, written into the memory of the input of that name.
+    """A result: a new tensor or, with `alias`, written into the memory of the input of that name.
 
-    Other facts beside the name are redundant and must agree with inference.
+    `strides` in elements say where its elements lie; without, it is dense unless a binding says more. Shape and dtype
+    are redundant and must agree with inference.
     """
 
     name: Name
