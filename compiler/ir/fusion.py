@@ -118,6 +118,8 @@ class Fusion:
     Names are canonical, so that equal graphs give equal kernels: `i0..` inputs in order, `v0..` op results in
     canonical order.
 
+    `aliases`: outputs that are written into the memory of an input, which is like them, each with that input.
+    `orders`: inputs and outputs whose dimension k is dimension order[k] of the caller's tensor, if there is one.
     `is_pinned`: every operator has one form, which all kernels that are made of the fusion keep (`compiler.ir.pinned`).
     `scalars`: `c0..` in the order of a call, which passes them after the tensors; launches of a fusion have all of it.
     """
@@ -130,6 +132,8 @@ class Fusion:
     binding_hash: str
     is_pinned: bool = False
     scalars: tuple[Scalar, ...] = ()
+    aliases: tuple[tuple[str, str], ...] = ()
+    orders: tuple[tuple[str, tuple[int, ...]], ...] = ()
 
     @cached_property
     def by_name(self) -> dict[str, Value]:
@@ -141,6 +145,15 @@ class Fusion:
     def producer(self, name: str) -> Op | None:
         """The op that makes `name`, or None for an input."""
         return next((op for op in self.ops if op.output == name), None)
+
+    @property
+    def alias_places(self) -> dict[int, int]:
+        """The positions of the outputs that are written into the memory of an input, each with that input's."""
+        return {self.outputs.index(output): self.inputs.index(name) for output, name in self.aliases}
+
+    def memory_of(self, name: str) -> str:
+        """Whose memory a tensor lies in: its own, but for outputs that are written into an input."""
+        return dict(self.aliases).get(name, name)
 
     @property
     def grades(self) -> dict[str, MathGrade]:

@@ -206,6 +206,8 @@ def _renumbered(fusion: Fusion) -> Fusion:
             for op in fusion.ops
         ),
         outputs=tuple(names[name] for name in fusion.outputs),
+        aliases=tuple((names[output], name) for output, name in fusion.aliases),
+        orders=tuple((names[name], order) for name, order in fusion.orders),
     )
 
 

@@ -186,8 +186,10 @@ def _move(facts: Facts, op: TensorOp, t: TensorView, scope: Scope) -> Stmt:
             inside = _within(facts, op, t, width)
             name, offset = place_in(source, read)
             target = Reg(t.name, t.dtype, write)
-            rows = _rows(facts, op, width)
-            return GlobalLoad(target, name, offset, width, op.cache, g.shared, g.tail, inside, g.head, rows=rows)
+            rows, written = _rows(facts, op, width), name in dict(facts.sf.fusion.aliases).values()
+            return GlobalLoad(
+                target, name, offset, width, op.cache, g.shared, g.tail, inside, g.head, rows=rows, is_written=written
+            )
         case MemoryType.LOCAL, MemoryType.GLOBAL:
             name, offset = place_in(t, write)
             stored, bounds = Reg(source.name, t.dtype, read), _open_bounds(facts, t, scope)

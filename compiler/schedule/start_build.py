@@ -28,7 +28,7 @@ from compiler.ir.views import (
 from compiler.schedule.start_groups import groups_of
 from compiler.schedule.start_limits import refuse_many_pieces, refuse_many_tensors
 from compiler.schedule.start_pads import edges_of, inside_a_pad, is_zeroed
-from compiler.schedule.start_reads import every_so_many, global_tensor, read_apart, with_axes_of_the_space
+from compiler.schedule.start_reads import cut_strides, every_so_many, global_tensor, read_apart, with_axes_of_the_space
 from compiler.schedule.start_requests import Part, Request, accumulator, one_to_one
 from compiler.schedule.start_space import KernelSpace, folded_dims, is_reduced, output_dims, output_view
 
@@ -91,12 +91,29 @@ class StartBuild:
         if source != stored:
             self.add(OpKind.COPY, (source,), part, v.dtype, name=stored)
         dims = output_dims(self.fusion, space, name)
-        strides = dense_strides(tuple(space.whole[d] for d in dims))
+        strides = self.stored_strides(name, tuple(space.whole[d] for d in dims))
         t = replace(global_tensor(stored, self.shape(part), v.dtype, strides, v.align), end=space.end(dims))
         if space.parts > 1:
             offset = number * space.shape[space.part_dim] * strides[space.part_dim]
             t = replace(t, part_of=name, part_offset=offset, align=gcd(v.align, offset * v.dtype.nbytes))
         self.tensors[stored] = t
+
+    def stored_strides(self, name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The strides of an output whose dimensions are taken as those of `shape`. Raises Unsupported where neighbours
+        along one of these are no equal distance apart."""
+        v, dense = self.fusion.value(name), dense_strides(shape)
+        if v.strides == dense_strides(v.shape):
+            return dense
+        real, ours = [d for d, n in enumerate(v.shape) if n > 1], [d for d, n in enumerate(shape) if n > 1]
+        sizes, steps = tuple(v.shape[d] for d in real), tuple(v.strides[d] for d in real)
+        cut = cut_strides(sizes, steps, tuple(shape[d] for d in ours))
+        if cut is None:
+            found = (
+                f"output {name} of shape {list(v.shape)} and strides {list(v.strides)} in a kernel over {list(shape)}"
+            )
+            raise Unsupported(found, "Leave it to a launch of its own, or let it be dense.")
+        at = dict(zip(ours, cut, strict=True))
+        return tuple(at.get(d, stride) for d, stride in enumerate(dense))
 
     def output_part(self, name: str) -> Part:
         """Which of its tensors an output is."""

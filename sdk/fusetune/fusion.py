@@ -179,7 +179,7 @@ class FusionBuilder(Elementwise[Tensor, ByValue]):
         self._inputs: list[dict[str, Any]] = []
         self._scalars: list[dict[str, Any]] = []
         self._ops: list[dict[str, Any]] = []
-        self._outputs: list[tuple[str, str]] = []
+        self._outputs: list[tuple[str, str, dict[str, Any]]] = []
 
     def input(
         self, name: str, shape: Sequence[Size], dtype: DTypeName, *, strides: Sequence[Size] | None = None
@@ -198,10 +198,25 @@ class FusionBuilder(Elementwise[Tensor, ByValue]):
         self._check(self._scalars)
         return ByValue(self, name, dtype)
 
-    def output(self, tensor: Tensor, name: str | None = None) -> None:
-        """Return `tensor`, the result of an operator, under `name`."""
-        self._own(tensor, f"outputs[{len(self._outputs)}]")
-        self._outputs.append((tensor.name, tensor.name if name is None else name))
+    def output(
+        self,
+        tensor: Tensor,
+        name: str | None = None,
+        *,
+        alias: Tensor | None = None,
+        strides: Sequence[Size] | None = None,
+    ) -> None:
+        """Return `tensor`, the result of an operator, under `name`; with `alias`, in the memory of that input.
+
+        `strides` in elements; without, it is dense, unless a binding says more.
+        """
+        where = f"outputs[{len(self._outputs)}]"
+        self._own(tensor, where)
+        if alias is not None:
+            self._own(alias, f"{where}.alias")
+        facts: dict[str, Any] = {} if alias is None else {"alias": alias.name}
+        facts |= {} if strides is None else {"strides": _listed(strides)}
+        self._outputs.append((tensor.name, tensor.name if name is None else name, facts))
         try:
             Fusion.from_json(self._document())
         except InvalidFusion:
@@ -383,12 +398,13 @@ class FusionBuilder(Elementwise[Tensor, ByValue]):
 
     def _document(self) -> dict[str, Any]:
         """The fusion so far: results get the names they are returned under, the others `t0`, `t1` and so on."""
-        taken = {entry["name"] for entry in (*self._inputs, *self._scalars)} | {public for _, public in self._outputs}
-        names = {own: public for own, public in self._outputs if own.startswith(_OWN_NAME)}
+        entries = (*self._inputs, *self._scalars)
+        taken = {entry["name"] for entry in entries} | {public for _, public, _ in self._outputs}
+        names = {own: public for own, public, _ in self._outputs if own.startswith(_OWN_NAME)}
         free = (f"t{i}" for i in itertools.count() if f"t{i}" not in taken)
         names |= {op["out"]: next(free) for op in self._ops if op["out"] not in names}
         ops = [{**op, "in": tuple(names.get(x, x) for x in op["in"]), "out": names[op["out"]]} for op in self._ops]
-        outputs = [{"name": names.get(own, own)} for own, _ in self._outputs]
+        outputs = [{"name": names.get(own, own), **facts} for own, _, facts in self._outputs]
         return {**self._head(), "ops": tuple(ops), "outputs": tuple(outputs)}
 
 

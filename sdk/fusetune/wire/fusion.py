@@ -172,12 +172,17 @@ class ScalarInput(Wire):
 
 
 class Output(Wire):
-    """A result, always a new dense tensor. Facts beside the name are redundant and must agree with inference."""
+    """A result: a new tensor or, with `alias`, written into the memory of the input of that name.
+
+    `strides` in elements say where its elements lie; without, it is dense unless a binding says more. Shape and dtype
+    are redundant and must agree with inference.
+    """
 
     name: Name
     shape: Seq[Size] | None = None
     dtype: DTypeName | None = None
     strides: Seq[Size] | None = None
+    alias: Name | None = None
 
 
 class OpBase(Wire):

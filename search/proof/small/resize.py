@@ -32,6 +32,9 @@ class Dims:
         for op in fusion.ops:
             for one, other in _equal_dims(fusion, op):
                 self._parent[self.of(one)] = self.of(other)
+        for output, name in fusion.aliases:
+            for d in range(len(fusion.value(name).shape)):
+                self._parent[self.of((output, d))] = self.of((name, d))
         self._fixed = frozenset(self.of(dim) for op in fusion.ops for dim in _fixed_dims(fusion, op))
 
     def of(self, dim: Dim) -> Dim:
