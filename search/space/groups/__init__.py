@@ -91,6 +91,10 @@ from search.space.groups.staging import (
 from search.space.groups.store_path import send, store_knob
 from search.space.groups.tensor_memory import (
     NO_TMEM,
+    STREAMS,
+    TRANSPOSE,
+    allocated_columns,
+    columns_taken,
     cut_by_words,
     is_kept_there,
     move_by_words,
@@ -98,7 +102,9 @@ from search.space.groups.tensor_memory import (
     stage_in_tmem,
     tmem_constraints,
     tmem_knobs,
+    unused_knobs,
 )
+from search.space.groups.tmem_patterns import BY_LANES, PATTERNS, Exchange, exchange_of
 from search.space.knobs import KnobValue
 
 __all__ = [
@@ -109,6 +115,7 @@ __all__ = [
     "BANKS",
     "BLOCK",
     "BULK",
+    "BY_LANES",
     "BY_MATRICES",
     "CAPS",
     "COLUMNS_INNER",
@@ -135,6 +142,7 @@ __all__ = [
     "ONLINE",
     "PAD",
     "PARKED",
+    "PATTERNS",
     "PHASES",
     "READ_AGAIN",
     "RESIDENT",
@@ -145,17 +153,23 @@ __all__ = [
     "SPANS",
     "STORE_LAYOUTS",
     "STREAMING",
+    "STREAMS",
     "SWEPT",
     "TMA",
+    "TRANSPOSE",
     "VECTOR",
     "WIDEST_SPAN",
     "WORDS",
+    "Exchange",
     "Rings",
+    "allocated_columns",
     "block_fits",
     "cap",
+    "columns_taken",
     "copied_rings",
     "copies_by",
     "cut_by_words",
+    "exchange_of",
     "fills_by_threads",
     "fit",
     "fold_knob",
@@ -190,6 +204,7 @@ __all__ = [
     "tmem_constraints",
     "tmem_knobs",
     "turn",
+    "unused_knobs",
     "widest_word",
     "words_of_their_own",
 ]

@@ -1,12 +1,15 @@
 """Tensor memory: what threads put there between a load and its uses, where an architecture has it (PTX ISA, tcgen05).
 
-tmem          "none", or "streams": what is read from memory goes from the registers of its load to tensor memory, and
-              comes back where it is used: in every pass over a row, whose registers then hold a few steps of it
-tmem_store    words of 4 bytes that a thread moves by one store (tcgen05.st.32x32b.x1 to .x128)
+tmem          "none", or what goes there from the registers of its load, and comes back where it is used. "streams":
+              what is read from memory; in every pass over a row, whose registers then hold a few steps of it.
+              "transpose": tiles whose threads load along one dimension and go on along another
+tmem_pattern  how threads reach it, by the hardware's name (`compiler.analysis.tmem.patterns`). Of "transpose" the loads
+              from it: stores are by 32x32b
+tmem_store    words of 4 bytes that a thread stores at a time (tcgen05.st .x1 to .x128)
 tmem_load     the same of a load
 
-A thread finds what it has put down: it has a lane of its warp's subpartition, and columns that no other thread of that
-lane has. Up to 128 threads are lanes; more of them lie side by side in columns.
+What is read where it was put, by one pattern, a thread finds as it has put it down: in cells of its warp's subpartition
+that no other thread has. Up to 128 threads are lanes; more of them lie side by side in columns.
 """
 
 from __future__ import annotations
@@ -31,27 +34,47 @@ from compiler.ir.tensor import CopyVia
 from compiler.schedule import steps
 from search.space.builder import TraceBuilder
 from search.space.constraints import Constraint
+from search.space.groups.tmem_patterns import PATTERNS
 from search.space.knobs import Knob, KnobValue, powers_of_two
 
-NO_TMEM, STREAMS = "none", "streams"
+NO_TMEM, STREAMS, TRANSPOSE = "none", "streams", "transpose"
 
 WORDS_OF_AN_ACCESS = (1, 4, 16, 64)
 
 KNOBS: Mapping[str, tuple[KnobValue, ...]] = {
-    "tmem": (NO_TMEM, STREAMS),
+    "tmem": (NO_TMEM, STREAMS, TRANSPOSE),
+    "tmem_pattern": PATTERNS,
     "tmem_store": WORDS_OF_AN_ACCESS,
     "tmem_load": WORDS_OF_AN_ACCESS,
 }
 
 
-def tmem_knobs(*, is_offered: bool) -> tuple[Knob, ...]:
-    """The knobs of the group; none where an architecture has no tensor memory, or a fusion nothing to put there."""
-    return tuple(Knob(name, values) for name, values in KNOBS.items()) if is_offered else ()
+def tmem_knobs(uses: tuple[str, ...], patterns: tuple[str, ...] = PATTERNS[:1]) -> tuple[Knob, ...]:
+    """The knobs of the group, of a scheduler that has these uses of tensor memory, by these patterns; none where it has
+    no use of it."""
+    if not uses:
+        return ()
+    offered: Mapping[str, tuple[KnobValue, ...]] = {**KNOBS, "tmem": (NO_TMEM, *uses), "tmem_pattern": patterns}
+    return tuple(Knob(name, values) for name, values in offered.items())
 
 
 def is_kept_there(point: Mapping[str, Any]) -> bool:
     """Whether a point keeps anything in tensor memory."""
     return bool(point.get("tmem", NO_TMEM) != NO_TMEM)
+
+
+def unused_knobs() -> list[Constraint]:
+    """Where nothing is in tensor memory, the other knobs have their first values."""
+    return [
+        Constraint(
+            "redundant_tmem",
+            ("tmem", name),
+            lambda tmem, value, first=values[0]: (tmem != NO_TMEM) | (value == first),
+            "Only what is in tensor memory is moved there and back.",
+        )
+        for name, values in KNOBS.items()
+        if name != "tmem"
+    ]
 
 
 def tmem_constraints(
@@ -77,7 +100,7 @@ def tmem_constraints(
         return (tmem == NO_TMEM) | (block <= TMEM_LANES) | (inner % TMEM_LANES == 0) | (TMEM_LANES % inner == 0)
 
     def columns(tmem: Any, *knobs: Any) -> Any:
-        return (tmem == NO_TMEM) | (_columns(extents(knobs), part_bytes(*knobs)) <= TMEM_COLUMNS)
+        return (tmem == NO_TMEM) | (columns_taken(extents(knobs), part_bytes(*knobs)) <= TMEM_COLUMNS)
 
     def width(tmem: Any, words: Any, *knobs: Any) -> Any:
         moved, count = words * REGISTER_BYTES, run(*knobs)
@@ -85,19 +108,11 @@ def tmem_constraints(
         return (tmem == NO_TMEM) | reduce(np.logical_and, whole)
 
     def resident(blocks: Any, tmem: Any, *knobs: Any) -> Any:
-        taken = allocated_columns(_columns(extents(knobs), part_bytes(*knobs)))
+        taken = allocated_columns(columns_taken(extents(knobs), part_bytes(*knobs)))
         return (tmem == NO_TMEM) | (np.maximum(blocks, 1) * taken <= TMEM_COLUMNS)
 
     return [
-        *(
-            Constraint(
-                "redundant_tmem",
-                ("tmem", name),
-                lambda tmem, words: (tmem != NO_TMEM) | (words == WORDS_OF_AN_ACCESS[0]),
-                "Only what is in tensor memory is moved there and back.",
-            )
-            for name in ("tmem_store", "tmem_load")
-        ),
+        *unused_knobs(),
         Constraint(
             "tmem_access_is_warp_collective",
             ("tmem", *threads),
@@ -134,7 +149,7 @@ def tmem_constraints(
     ]
 
 
-def _columns(threads: Sequence[Any], part_bytes: Any) -> Any:
+def columns_taken(threads: Sequence[Any], part_bytes: Any) -> Any:
     """Columns that a block needs for so many bytes of each thread."""
     groups = -(-reduce(mul, threads) // TMEM_LANES)
     return groups * -(-part_bytes // REGISTER_BYTES)

@@ -25,6 +25,7 @@ from search.space.groups import (
     NO_ALLOCATE,
     NO_TMEM,
     STREAMING,
+    STREAMS,
     TMA,
     VECTOR,
     Rings,
@@ -92,7 +93,7 @@ def _knobs(fusion: Fusion, f: FlatFacts) -> tuple[Knob, ...]:
         hint_knob("cache_store", STREAMING),
         hint_knob("cache_broadcast", EVICT_LAST, is_offered=f.keeps_broadcasts),
         math_knob(fusion),
-        *tmem_knobs(is_offered=f.is_kept_in_tmem),
+        *tmem_knobs((STREAMS,) if f.is_kept_in_tmem else ()),
     )
 
 

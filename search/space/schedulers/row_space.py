@@ -22,6 +22,7 @@ from search.space.groups import (
     PARKED,
     RESIDENT,
     STREAMING,
+    STREAMS,
     block_fits,
     fit,
     fold_knob,
@@ -106,7 +107,7 @@ def _knobs(fusion: Fusion, f: RowFacts) -> tuple[Knob, ...]:
         hint_knob("cache_store", STREAMING, is_offered=any(o.is_output for o in f.rows.streams)),
         math_knob(fusion),
         Knob("parked", PARKED if f.passes > 1 and f.row_bytes >= PARKED_ROW_BYTES else PARKED[:1]),
-        *tmem_knobs(is_offered=f.is_kept_in_tmem),
+        *tmem_knobs((STREAMS,) if f.is_kept_in_tmem else ()),
     )
 
 
