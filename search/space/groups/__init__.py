@@ -93,17 +93,15 @@ from search.space.groups.tensor_memory import (
     NO_TMEM,
     STREAMS,
     TRANSPOSE,
+    TmemUse,
     allocated_columns,
     columns_taken,
-    cut_by_words,
     is_kept_there,
-    move_by_words,
-    place_in_tmem,
-    stage_in_tmem,
     tmem_constraints,
     tmem_knobs,
     unused_knobs,
 )
+from search.space.groups.tmem_layout import ThreadLoops, cut_by_words, move_by_words, place_in_tmem, stage_in_tmem
 from search.space.groups.tmem_patterns import BY_LANES, PATTERNS, Exchange, exchange_of
 from search.space.knobs import KnobValue
 
@@ -162,6 +160,8 @@ __all__ = [
     "WORDS",
     "Exchange",
     "Rings",
+    "ThreadLoops",
+    "TmemUse",
     "allocated_columns",
     "block_fits",
     "cap",

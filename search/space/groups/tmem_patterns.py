@@ -43,6 +43,44 @@ def exchange_of(pattern: str) -> Exchange | None:
     return Exchange(pattern, 1 << len(columns), 1 << min(columns), unit, 1 << in_registers)
 
 
+@dataclass(frozen=True, slots=True)
+class PatternBits:
+    """Where the bits of a thread's number, and of the number of a register, lie in a pattern of 16 lanes: steps of
+    (lanes, columns). `register_bits`: of those of registers, how many say which lane it is, and all below; `halves`:
+    the highest bit of a thread moves by any number of columns."""
+
+    threads: tuple[tuple[int, int], ...]
+    registers: tuple[tuple[int, int], ...]
+    halves: bool
+
+    @property
+    def register_bits(self) -> int:
+        return max((bit + 1 for bit, (lane, _) in enumerate(self.registers) if lane), default=0)
+
+    def named(self, inside: int) -> tuple[list[str], list[str], list[str]]:
+        """Names of bits, "t" and "r" with their numbers, the outermost first: those that are lanes, those outside all
+        columns of a thread, and those inside. `inside`: bits of registers that number the words of one element."""
+        bits = {f"t{bit}": step for bit, step in enumerate(self.threads)}
+        bits |= {f"r{bit - inside}": self.registers[bit] for bit in range(inside, self.register_bits)}
+        outermost = [f"t{len(self.threads) - 1}"] if self.halves else []
+        lanes = sorted((name for name in bits if bits[name][0]), key=lambda name: -bits[name][0])
+        columns = (name for name in bits if bits[name][1] and name not in outermost)
+        return lanes, outermost, sorted(columns, key=lambda name: -bits[name][1])
+
+
+@cache
+def bits_of(pattern: str) -> PatternBits:
+    """The bits of a pattern of 16 lanes."""
+    shape = _shape(pattern)
+    return PatternBits(_thread_steps(shape), shape.register_steps, shape.has_half_offset)
+
+
+@cache
+def least_words(pattern: str) -> int:
+    """Words that a thread has of one access, at the least."""
+    return _shape(pattern).least_registers
+
+
 def _shape(pattern: str) -> Shape:
     (found,) = (shape for shape in SHAPES if shape.pattern == pattern)
     return found

@@ -20,6 +20,7 @@ from search.space.groups import (
     AS_THEY_ARE,
     BULK,
     CP_ASYNC,
+    DEFAULT,
     EVICT_FIRST,
     EVICT_LAST,
     NO_ALLOCATE,
@@ -29,6 +30,7 @@ from search.space.groups import (
     TMA,
     VECTOR,
     Rings,
+    TmemUse,
     block_fits,
     copied_rings,
     fit,
@@ -93,7 +95,7 @@ def _knobs(fusion: Fusion, f: FlatFacts) -> tuple[Knob, ...]:
         hint_knob("cache_store", STREAMING),
         hint_knob("cache_broadcast", EVICT_LAST, is_offered=f.keeps_broadcasts),
         math_knob(fusion),
-        *tmem_knobs((STREAMS,) if f.is_kept_in_tmem else ()),
+        *tmem_knobs((STREAMS,) if f.is_kept_in_tmem else (), "tmem_pattern", "tmem_dimsep"),
     )
 
 
@@ -113,12 +115,23 @@ def _tensor_memory(f: FlatFacts) -> list[Constraint]:
         return (tmem == NO_TMEM) | looked_up("streams_in_words", f.streams_in, view, vector)
 
     return [
-        *tmem_constraints(f.arch, ("threads_x", "threads_y"), axes, f.stream_widths, part, own),
+        *tmem_constraints(TmemUse(("threads_x", "threads_y"), axes, f.stream_widths, part, own)),
         Constraint(
             "redundant_tmem",
-            ("tmem", "rows_begin", "multicast"),
-            lambda tmem, begin, blocks: (tmem == NO_TMEM) | (begin == AS_THEY_ARE) & (blocks == 1),
-            "Rows as they are, of no multicast, go through tensor memory.",
+            ("tmem", "rows_begin", "multicast", "load"),
+            lambda tmem, begin, blocks, load: (
+                (tmem == NO_TMEM) | (begin == AS_THEY_ARE) & (blocks == 1) & (load == VECTOR)
+            ),
+            "Rows as they are, of no multicast and in no shared tile, go through tensor memory.",
+        ),
+        *(
+            Constraint(
+                "redundant_tmem",
+                ("tmem", hint),
+                lambda tmem, cache: (tmem == NO_TMEM) | (cache == DEFAULT),
+                "Hints are told apart without tensor memory.",
+            )
+            for hint in ("cache_load", "cache_store", "cache_broadcast")
         ),
         Constraint(
             "tmem_access_moves_whole_words",

@@ -32,6 +32,7 @@ from search.space.groups import (
     EARLY,
     IN_WORDS,
     MATH,
+    ThreadLoops,
     cap,
     cut_by_words,
     fold_online,
@@ -235,7 +236,7 @@ class RowTrace:
     def row_loops(self, names: list[str], by_engine: list[str], types: list[P]) -> None:
         """The loops over the elements of a row, right of those that have `types`, and the types of all; narrower words
         than a vector are an axis of their own."""
-        b, vector, at = self.b, self.point["vector"], len(types)
+        b, p, vector, at = self.b, self.point, self.point["vector"], len(types)
         full = [n for n in names if self.has_row(n)]
         b.alike(full, lambda tv: self.to_threads(tv, at))
         block = [at] if self.is_cluster else []
@@ -260,7 +261,7 @@ class RowTrace:
         for name in by_tmem:
             move_by_words(b, name)
         for name in self.in_tmem:
-            place_in_tmem(b, name, inner=thread, outer=at - 1)
+            place_in_tmem(b, name, ThreadLoops(thread, at - 1), p["tmem_pattern"], p["tmem_dimsep"])
 
     def words_in_tmem(self, tv: str) -> int:
         """Words by which a tensor goes to tensor memory, or comes from it; 0 for another tensor."""

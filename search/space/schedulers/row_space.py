@@ -23,6 +23,7 @@ from search.space.groups import (
     RESIDENT,
     STREAMING,
     STREAMS,
+    TmemUse,
     block_fits,
     fit,
     fold_knob,
@@ -107,7 +108,7 @@ def _knobs(fusion: Fusion, f: RowFacts) -> tuple[Knob, ...]:
         hint_knob("cache_store", STREAMING, is_offered=any(o.is_output for o in f.rows.streams)),
         math_knob(fusion),
         Knob("parked", PARKED if f.passes > 1 and f.row_bytes >= PARKED_ROW_BYTES else PARKED[:1]),
-        *tmem_knobs((STREAMS,) if f.is_kept_in_tmem else ()),
+        *tmem_knobs((STREAMS,) if f.is_kept_in_tmem else (), "tmem_pattern", "tmem_dimsep"),
     )
 
 
@@ -130,7 +131,7 @@ def _tensor_memory(f: RowFacts) -> list[Constraint]:
         return (tmem == NO_TMEM) | np.isin(vector, able)
 
     return [
-        *tmem_constraints(f.arch, ("threads", "rows"), axes, f.stream_widths, part, run),
+        *tmem_constraints(TmemUse(("threads", "rows"), axes, f.stream_widths, part, run)),
         Constraint(
             "blocks_that_wait_for_each_other_all_have_their_columns",
             ("tmem", "cluster"),

@@ -24,7 +24,6 @@ from search.space.groups import (
     NO_LAYOUT,
     NO_TMEM,
     PAD,
-    PATTERNS,
     PHASES,
     ROWS_INNER,
     STORE_LAYOUTS,
@@ -135,7 +134,7 @@ def _knobs(fusion: Fusion, f: Tile2dFacts) -> tuple[Knob, ...]:
         hint_knob("cache_load", NO_ALLOCATE, STREAMING, EVICT_FIRST),
         hint_knob("cache_store", STREAMING, EVICT_FIRST),
         math_knob(fusion),
-        *tmem_knobs((TRANSPOSE,) if is_passed(f) else (), PATTERNS),
+        *tmem_knobs((TRANSPOSE,) if is_passed(f) else (), "tmem_pattern"),
     )
 
 

@@ -31,6 +31,7 @@ from search.space.groups import (
     NO_TMEM,
     TRANSPOSE,
     Exchange,
+    ThreadLoops,
     allocated_columns,
     columns_taken,
     cut_by_words,
@@ -123,7 +124,7 @@ def exchanged_types(b: TraceBuilder, chains: Sequence[Chain], tile: list[P]) -> 
     for c in chains:
         b.parallelize(c.in_tmem, [*tile, P.UNROLL, P.VECTORIZE])
         b.parallelize(c.block, [*tile, P.UNROLL, P.UNROLL, P.UNROLL, P.VECTORIZE])
-        place_in_tmem(b, c.in_tmem, inner=thread, outer=None)
+        place_in_tmem(b, c.in_tmem, ThreadLoops(thread))
 
 
 # Constraints ---------------------------------------------------------------------------------------------------------
