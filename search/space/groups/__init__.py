@@ -93,6 +93,7 @@ from search.space.groups.tensor_memory import (
     NO_TMEM,
     STREAMS,
     TRANSPOSE,
+    VALUES,
     TmemUse,
     allocated_columns,
     columns_taken,
@@ -100,6 +101,7 @@ from search.space.groups.tensor_memory import (
     tmem_constraints,
     tmem_knobs,
     unused_knobs,
+    without_hints,
 )
 from search.space.groups.tmem_layout import ThreadLoops, cut_by_words, move_by_words, place_in_tmem, stage_in_tmem
 from search.space.groups.tmem_patterns import BY_LANES, PATTERNS, Exchange, exchange_of
@@ -155,6 +157,7 @@ __all__ = [
     "SWEPT",
     "TMA",
     "TRANSPOSE",
+    "VALUES",
     "VECTOR",
     "WIDEST_SPAN",
     "WORDS",
@@ -206,6 +209,7 @@ __all__ = [
     "turn",
     "unused_knobs",
     "widest_word",
+    "without_hints",
     "words_of_their_own",
 ]
 

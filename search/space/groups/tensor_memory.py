@@ -2,6 +2,7 @@
 
 tmem          "none", or what goes there from the registers of its load, and comes back where it is used. "streams":
               what is read from memory; in every pass over a row, whose registers then hold a few steps of it.
+              "values": of what is computed from a row, what later passes read, as `keep_values` says.
               "transpose": tiles whose threads load along one dimension and go on along another
 tmem_pattern  how threads reach it, by the hardware's name (`compiler.analysis.tmem.patterns`). Of "transpose" the loads
               from it: stores are by 32x32b
@@ -27,18 +28,19 @@ import numpy as np
 from compiler.arch import REGISTER_BYTES, TMEM_COLUMNS, TMEM_LANES, TMEM_LEAST_COLUMNS, WARP_THREADS
 from search.space.constraints import Constraint
 from search.space.expressions import looked_up
+from search.space.groups.hints import DEFAULT
 from search.space.groups.tmem_layout import DIMSEPS, HALVES, THREADS
 from search.space.groups.tmem_patterns import BY_LANES, PATTERNS, exchange_of, least_words
 from search.space.knobs import Knob, KnobValue, powers_of_two
 
-NO_TMEM, STREAMS, TRANSPOSE = "none", "streams", "transpose"
+NO_TMEM, STREAMS, VALUES, TRANSPOSE = "none", "streams", "values", "transpose"
 
 WORDS_OF_AN_ACCESS = (1, 4, 16, 64)
 
 WIDTHS = ("tmem_store", "tmem_load")
 
 KNOBS: Mapping[str, tuple[KnobValue, ...]] = {
-    "tmem": (NO_TMEM, STREAMS, TRANSPOSE),
+    "tmem": (NO_TMEM, STREAMS, VALUES, TRANSPOSE),
     "tmem_pattern": PATTERNS,
     "tmem_dimsep": DIMSEPS,
     "tmem_store": WORDS_OF_AN_ACCESS,
@@ -76,13 +78,15 @@ def unused_knobs() -> list[Constraint]:
 
 @dataclass(frozen=True)
 class TmemUse:
-    """What constraints read of a scheduler whose threads read again what they have put in tensor memory.
+    """What constraints read of a scheduler whose threads read again what they have put in tensor memory, `what` being
+    the value of `tmem`.
 
     `threads`: the knobs of a block's threads, innermost dimension first; `elements`: bytes of the elements that lie
     there. Of the knobs `axes`, those of threads among them: `part_bytes` of a thread lie there at a time, in all
     tensors; `run` elements of a tensor are in its registers side by side.
     """
 
+    what: str
     threads: tuple[str, ...]
     axes: tuple[str, ...]
     elements: Sequence[int]
@@ -99,18 +103,56 @@ class TmemUse:
         return columns_taken(self.extents(knobs), self.part_bytes(*knobs)) * empty
 
 
-def tmem_constraints(use: TmemUse) -> list[Constraint]:
-    """What tensor memory asks of blocks, and of threads that find there what they have put down."""
-    return [*unused_knobs(), *_threads(use), *_columns(use), *_accesses(use), *_patterns(use)]
+def without_hints(*hints: str) -> list[Constraint]:
+    """What goes through tensor memory is loaded and stored without hints of these knobs."""
+    return [
+        Constraint(
+            "redundant_tmem",
+            ("tmem", hint),
+            lambda tmem, cache: (tmem == NO_TMEM) | (cache == DEFAULT),
+            "Hints are told apart without tensor memory.",
+        )
+        for hint in hints
+    ]
+
+
+def tmem_constraints(*uses: TmemUse) -> list[Constraint]:
+    """What tensor memory asks of blocks, and of threads that find there what they have put down; nothing of no use."""
+    if not uses:
+        return []
+    kinds = (_threads, _columns, _accesses, _patterns)
+    return [*unused_knobs(), *_alike(), *(constraint for use in uses for kind in kinds for constraint in kind(use))]
+
+
+def _alike() -> list[Constraint]:
+    """What patterns of 16 lanes leave to no other knob, and 32x32b has no use for."""
+
+    def halves(pattern: Any, dimsep: Any) -> Any:
+        return (pattern != BY_LANES) | (dimsep == THREADS)
+
+    return [
+        Constraint(
+            "redundant_tmem_dimsep",
+            ("tmem_pattern", "tmem_dimsep"),
+            halves,
+            "Threads fill the lanes of 32x32b.",
+        ),
+        Constraint(
+            "redundant_tmem_store",
+            ("tmem_pattern", *WIDTHS),
+            lambda pattern, store, load: (pattern == BY_LANES) | (store == load),
+            "By a pattern of 16 lanes threads store as many words at a time as they load.",
+        ),
+    ]
 
 
 def _threads(use: TmemUse) -> list[Constraint]:
     def whole_warps(tmem: Any, *sizes: Any) -> Any:
-        return (tmem == NO_TMEM) | (reduce(mul, sizes) % WARP_THREADS == 0)
+        return (tmem != use.what) | (reduce(mul, sizes) % WARP_THREADS == 0)
 
     def lanes(tmem: Any, *sizes: Any) -> Any:
         inner, block = sizes[0], reduce(mul, sizes)
-        return (tmem == NO_TMEM) | (block <= TMEM_LANES) | (inner % TMEM_LANES == 0) | (TMEM_LANES % inner == 0)
+        return (tmem != use.what) | (block <= TMEM_LANES) | (inner % TMEM_LANES == 0) | (TMEM_LANES % inner == 0)
 
     return [
         Constraint(
@@ -130,10 +172,10 @@ def _threads(use: TmemUse) -> list[Constraint]:
 
 def _columns(use: TmemUse) -> list[Constraint]:
     def columns(tmem: Any, *knobs: Any) -> Any:
-        return (tmem == NO_TMEM) | (use.columns(*knobs) <= TMEM_COLUMNS)
+        return (tmem != use.what) | (use.columns(*knobs) <= TMEM_COLUMNS)
 
     def resident(blocks: Any, tmem: Any, *knobs: Any) -> Any:
-        return (tmem == NO_TMEM) | (np.maximum(blocks, 1) * allocated_columns(use.columns(*knobs)) <= TMEM_COLUMNS)
+        return (tmem != use.what) | (np.maximum(blocks, 1) * allocated_columns(use.columns(*knobs)) <= TMEM_COLUMNS)
 
     axes = ("tmem", "tmem_pattern", "tmem_dimsep", *use.axes)
     return [
@@ -156,7 +198,7 @@ def _accesses(use: TmemUse) -> list[Constraint]:
     def width(tmem: Any, words: Any, *knobs: Any) -> Any:
         moved, count = words * REGISTER_BYTES, use.run(*knobs)
         whole = [(moved % nbytes == 0) & (count * nbytes % moved == 0) for nbytes in use.elements]
-        return (tmem == NO_TMEM) | reduce(np.logical_and, whole)
+        return (tmem != use.what) | reduce(np.logical_and, whole)
 
     return [
         Constraint(
@@ -172,49 +214,35 @@ def _accesses(use: TmemUse) -> list[Constraint]:
 def _patterns(use: TmemUse) -> list[Constraint]:
     """Of 16 lanes: bits of a thread's number and of its words are lanes and columns."""
 
-    def warps(pattern: Any, inner: Any) -> Any:
-        return (pattern == BY_LANES) | (inner % WARP_THREADS == 0)
+    def warps(tmem: Any, pattern: Any, inner: Any) -> Any:
+        return (tmem != use.what) | (pattern == BY_LANES) | (inner % WARP_THREADS == 0)
 
-    def elements(pattern: Any) -> Any:
-        return reduce(np.logical_and, [looked_up(f"has_{n}_bytes", partial(_has, n), pattern) for n in use.elements])
+    def elements(tmem: Any, pattern: Any) -> Any:
+        has = [looked_up(f"has_{n}_bytes", partial(_has, n), pattern) for n in use.elements]
+        return (tmem != use.what) | reduce(np.logical_and, has)
 
-    def halves(pattern: Any, dimsep: Any) -> Any:
-        return (pattern != BY_LANES) | (dimsep == THREADS)
-
-    def words(pattern: Any, dimsep: Any, moved: Any, *knobs: Any) -> Any:
+    def words(tmem: Any, pattern: Any, dimsep: Any, moved: Any, *knobs: Any) -> Any:
         parts = np.where(dimsep == HALVES, 2, 1)
         least = np.maximum(looked_up("least_words", least_words, pattern), moved)
         whole = [use.run(*knobs) * nbytes % (parts * least * REGISTER_BYTES) == 0 for nbytes in use.elements]
-        return (pattern == BY_LANES) | reduce(np.logical_and, whole)
+        return (tmem != use.what) | (pattern == BY_LANES) | reduce(np.logical_and, whole)
 
     return [
         Constraint(
             "tmem_access_has_a_hardware_pattern",
-            ("tmem_pattern", use.threads[0]),
+            ("tmem", "tmem_pattern", use.threads[0]),
             warps,
             "A warp of a pattern of 16 lanes is threads of one row.",
         ),
         Constraint(
             "tmem_words_hold_neighbours",
-            ("tmem_pattern",),
+            ("tmem", "tmem_pattern"),
             elements,
             "The columns of an element are one thread's.",
         ),
         Constraint(
-            "redundant_tmem_dimsep",
-            ("tmem_pattern", "tmem_dimsep"),
-            halves,
-            "Threads fill the lanes of 32x32b.",
-        ),
-        Constraint(
-            "redundant_tmem_store",
-            ("tmem_pattern", *WIDTHS),
-            lambda pattern, store, load: (pattern == BY_LANES) | (store == load),
-            "By a pattern of 16 lanes threads store as many words at a time as they load.",
-        ),
-        Constraint(
             "tmem_access_has_a_hardware_pattern",
-            ("tmem_pattern", "tmem_dimsep", "tmem_load", *use.axes),
+            ("tmem", "tmem_pattern", "tmem_dimsep", "tmem_load", *use.axes),
             words,
             "A thread has as many words as a pattern takes, in each half of the lanes.",
         ),

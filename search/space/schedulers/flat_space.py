@@ -20,7 +20,6 @@ from search.space.groups import (
     AS_THEY_ARE,
     BULK,
     CP_ASYNC,
-    DEFAULT,
     EVICT_FIRST,
     EVICT_LAST,
     NO_ALLOCATE,
@@ -46,6 +45,7 @@ from search.space.groups import (
     store_knob,
     tmem_constraints,
     tmem_knobs,
+    without_hints,
 )
 from search.space.knobs import Knob
 from search.space.schedulers.flat_facts import FlatFacts
@@ -115,7 +115,7 @@ def _tensor_memory(f: FlatFacts) -> list[Constraint]:
         return (tmem == NO_TMEM) | looked_up("streams_in_words", f.streams_in, view, vector)
 
     return [
-        *tmem_constraints(TmemUse(("threads_x", "threads_y"), axes, f.stream_widths, part, own)),
+        *tmem_constraints(TmemUse(STREAMS, ("threads_x", "threads_y"), axes, f.stream_widths, part, own)),
         Constraint(
             "redundant_tmem",
             ("tmem", "rows_begin", "multicast", "load"),
@@ -124,15 +124,7 @@ def _tensor_memory(f: FlatFacts) -> list[Constraint]:
             ),
             "Rows as they are, of no multicast and in no shared tile, go through tensor memory.",
         ),
-        *(
-            Constraint(
-                "redundant_tmem",
-                ("tmem", hint),
-                lambda tmem, cache: (tmem == NO_TMEM) | (cache == DEFAULT),
-                "Hints are told apart without tensor memory.",
-            )
-            for hint in ("cache_load", "cache_store", "cache_broadcast")
-        ),
+        *without_hints("cache_load", "cache_store", "cache_broadcast"),
         Constraint(
             "tmem_access_moves_whole_words",
             ("tmem", "view", "vector"),
