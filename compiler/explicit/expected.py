@@ -74,7 +74,18 @@ def _apply(op: Op, operands: list[Array | Literal], shape: tuple[int, ...], dtyp
         case OpKind.SUM | OpKind.AMAX | OpKind.AMIN:
             axes = tuple(d % x.ndim for d in op.dims)
             return np.asarray(operators.exact(op.kind, [x, axes], np)).reshape(shape)
-        case OpKind.CAT | OpKind.IOTA | OpKind.SLICE | OpKind.RESHAPE | OpKind.VIEW | OpKind.MEAN | OpKind.CAST:
+        case (
+            OpKind.CAT
+            | OpKind.IOTA
+            | OpKind.SLICE
+            | OpKind.RESHAPE
+            | OpKind.VIEW
+            | OpKind.MEAN
+            | OpKind.CAST
+            | OpKind.FLIP
+            | OpKind.PAD
+            | OpKind.FULL
+        ):
             raise Unsupported(f"{op.output}: {op.kind} in an explicit schedule", "Use the operators of the format.")
         case _:
             args = [np.full((), o.value, x.dtype) if isinstance(o, Literal) else o for o in operands]

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from compiler.dtypes import DType
 from compiler.errors import Unsupported
-from compiler.ir.fusion import Fusion, Literal, Op
+from compiler.ir.fusion import Fusion, Literal, Op, Scalar
 from compiler.ir.ops import CARRIES, CHOICES, EXTREMES, OpKind
 from compiler.ir.scalars import read_by
 
@@ -54,6 +54,8 @@ def _asked(fusion: Fusion, op: Op, wanted: Mapping[str, Range]) -> Iterator[tupl
     if (low, high) == _held(fusion.value(op.output).dtype):  # whatever it is, what reads it keeps it in range
         yield from ((name, _held(fusion.value(name).dtype)) for name in operands)
         return
+    if any(isinstance(x, Scalar) for x in op.inputs):
+        raise _refused(op, "a scalar, which any call may pass, decides an index")
     match op.kind:
         case kind if kind in CARRIES or kind in EXTREMES or kind is OpKind.CAST:
             yield from ((name, (low, high)) for name in operands)
@@ -86,7 +88,7 @@ def _refused(op: Op, why: str) -> Unsupported:
 
 
 def _held(dtype: DType) -> Range:
-    return (0, 1) if dtype is DType.BOOL else (-(1 << dtype.nbits - 1), (1 << dtype.nbits - 1) - 1)
+    return (0, 1) if dtype is DType.BOOL else dtype.integer_range
 
 
 def _refuse_beyond(op: Op, numbers: list[int | float], low: int, high: int) -> None:

@@ -55,8 +55,9 @@ def lower_facts(facts: Facts) -> Kernel:
     body = park_registers(facts, kernel_body(facts))
     positions = {name: i for i, name in enumerate((*sf.fusion.inputs, *sf.fusion.outputs))}
     pointed = {s.tensor for s in walk(body) if hasattr(s, "tensor")}
+    alike = {name for pair in sf.fusion.aliases for name in pair}
     pointers = tuple(
-        Pointer(name, sf.fusion.value(name).dtype, p, name in sf.fusion.outputs)
+        Pointer(name, sf.fusion.value(name).dtype, p, name in sf.fusion.outputs, name in alike)
         for name, p in positions.items()
         if name in pointed
     )

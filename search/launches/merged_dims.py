@@ -40,7 +40,9 @@ def merged_dims(fusion: Fusion) -> Fusion | None:
         inputs = [w.names[x] if isinstance(x, str) else x for x in op.inputs]
         result = fusion.value(op.output)
         dims = _dims(op, runs)
-        w.names[op.output] = w.put(op.kind, inputs, _shape(result, runs[op.output]), result.dtype, dims, op.start)
+        w.names[op.output] = w.put(
+            op.kind, inputs, _shape(result, runs[op.output]), result.dtype, dims, op.start, step=op.step, low=op.low
+        )
     for name in fusion.outputs:
         w.names[name] = w.reshape(w.names[name], fusion.value(name).shape)
     return w.fusion()

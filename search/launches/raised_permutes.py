@@ -18,6 +18,9 @@ Order = tuple[int, ...]
 
 _ELEMENTWISE = POINTWISE | {OpKind.COPY}
 
+_ALONG_DIMS = frozenset({OpKind.SLICE, OpKind.FLIP, OpKind.PAD, OpKind.CAT, OpKind.IOTA, OpKind.FULL})
+"""Operators whose results have the dimensions of their operands, in their order."""
+
 
 def raise_permutes(fusion: Fusion) -> Fusion | None:
     """The fusion with its permutes as near to the inputs as they can be; None where no reduction comes before one."""
@@ -69,9 +72,12 @@ class _Raising:
         if op.kind in _ELEMENTWISE:
             operands = [self.value(x, order) if isinstance(x, str) else x for x in op.inputs]
             return self.writer.put(op.kind, operands, shape, result.dtype)
-        if op.kind in (OpKind.SLICE, OpKind.CAT, OpKind.IOTA):
-            operands = [self.value(x, order) for x in op.tensor_inputs]
-            return self.writer.put(op.kind, operands, shape, result.dtype, (order.index(op.dims[0]),), op.start)
+        if op.kind in _ALONG_DIMS:
+            operands = [self.value(x, order) if isinstance(x, str) else x for x in op.inputs]
+            moved = sorted((order.index(d), n) for n, d in enumerate(op.dims))
+            low = tuple(op.low[n] for _, n in moved) if op.low else ()
+            dims = tuple(d for d, _ in moved)
+            return self.writer.put(op.kind, operands, shape, result.dtype, dims, op.start, step=op.step, low=low)
         if op.kind is OpKind.RESHAPE:
             (operand,) = op.tensor_inputs
             whole = self.value(operand, tuple(range(len(self.source.value(operand).shape))))

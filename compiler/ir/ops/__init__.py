@@ -4,12 +4,24 @@ classes, read off the rows."""
 from __future__ import annotations
 
 from compiler.ir.ops.kinds import OpKind
-from compiler.ir.ops.row import ANY_TYPE, FLOATS, STORED, ErrorBound, MathForm, MathGrade, OpClass, OpRow, Zero
+from compiler.ir.ops.row import (
+    ANY_TYPE,
+    BITS,
+    FLOATS,
+    STORED,
+    ErrorBound,
+    MathForm,
+    MathGrade,
+    OpClass,
+    OpRow,
+    Zero,
+)
 
 __all__ = [
     "ANY_TYPE",
     "ARITHMETIC",
     "BINARY",
+    "BITS",
     "CARRIES",
     "CHOICES",
     "COMPARE",
