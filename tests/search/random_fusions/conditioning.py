@@ -127,7 +127,8 @@ class _Values:
             return _chosen(op, self.of[op["in"][0]], self.of[op["in"][1]]), self.dtypes[op["in"][0]]
         if kind == "rand":
             places = np.arange(math.prod(op["shape"])).reshape(op["shape"])
-            return uniform(np, *(self.of[x].astype(np.int64) for x in names), places), op.get("dtype", "f32")
+            seed, offset = (self.of[x].astype(np.int64) for x in names)
+            return uniform(np, seed, offset, places), op.get("dtype", "f32")
         if kind == "iota":
             along = np.arange(op["shape"][op["dim"]]).reshape(
                 [-1 if d == op["dim"] else 1 for d in range(len(op["shape"]))]
