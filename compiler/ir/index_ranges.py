@@ -14,6 +14,7 @@ from compiler.dtypes import DType
 from compiler.errors import Unsupported
 from compiler.ir.fusion import Fusion, Literal, Op, Scalar
 from compiler.ir.ops import CARRIES, CHOICES, EXTREMES, OpKind
+from compiler.ir.scalars import read_by
 
 Range = tuple[int, int]
 """The least and the greatest."""
@@ -47,6 +48,8 @@ def _asked(fusion: Fusion, op: Op, wanted: Mapping[str, Range]) -> Iterator[tupl
     operands = op.tensor_inputs[:1] if op.kind in CHOICES else op.tensor_inputs
     if any(fusion.value(name).dtype.is_float for name in operands):
         raise _refused(op, "floats decide an index")
+    if read_by(op):
+        raise _refused(op, "a scalar, which only a call tells, decides an index")
     numbers = [x.value for x in op.inputs if isinstance(x, Literal)]
     if (low, high) == _held(fusion.value(op.output).dtype):  # whatever it is, what reads it keeps it in range
         yield from ((name, _held(fusion.value(name).dtype)) for name in operands)

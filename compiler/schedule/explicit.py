@@ -31,6 +31,9 @@ UNNAMED = (
     OpKind.MEAN,
     OpKind.TAKE,
     OpKind.GATHER,
+    OpKind.FLIP,
+    OpKind.PAD,
+    OpKind.FULL,
 )
 """Operators for which documents have other words, or steps, or none: a slice is a resize, a mean a sum over a count."""
 OPS = {"set": OpKind.COPY, "broadcast": OpKind.BROADCAST_TO} | {

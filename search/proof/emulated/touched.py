@@ -47,11 +47,15 @@ def prepared(made: Generated, number: int, artifact: KernelArtifact, pool: Pool)
             position = made.places[place]
             known = place if position < len(tensors) else f"scratch{position - len(tensors)}"
             own[known] = replace(_made_when_touched(fusion.value(name), pool if is_read else None), name=known)
+    for output, name in fusion.aliases:
+        own[launch.writes[fusion.outputs.index(output)]] = own[launch.reads[fusion.inputs.index(name)]]
     others = {name: _made_when_touched(replace(whole.value(name), shape=(), strides=()), None) for name in tensors}
     told = with_numbers(artifact, numbers_in(fusion, RANDOM))
     bare = told.model_copy(update={"scratch": tuple(s.model_copy(update={"bytes": 1}) for s in told.scratch)})
     launch_made = launches_of(bare, [own.get(name, others[name]) for name in tensors])[number]
-    return TouchedLaunch(replace(launch_made, tensors={**launch_made.tensors, **own}), tuple(own))
+    there = {tensor.name: tensor for tensor in own.values()}
+    launched = replace(launch_made, tensors={**launch_made.tensors, **there})
+    return TouchedLaunch(launched, tuple(tensor.name for tensor in own.values()))
 
 
 def _made_when_touched(value: Value, pool: Pool | None) -> EmulatedTensor:
