@@ -22,8 +22,8 @@ _MOST_I32 = 2**31 - 1
 _MORE_DIMS = 2
 """Of runs, and of the elements that each sum takes."""
 
-_RUN = 32
-_MOST_STEPS = 64
+_RUN = 16
+_MOST_STEPS = 32
 """Elements of a run, of which each sum is worked out by itself, and steps an element at most, there and among runs."""
 
 
@@ -166,10 +166,11 @@ def _sums(w: _Written, x: str, dim: int, which: str, steps: int) -> str:
     if whole_size > size:
         x = w.put("cat", x, w.zeros(x, dim, whole_size - size), dim=dim)
     runs = w.put("reshape", x, shape=(*shape[:dim], parts, run, *shape[dim + 1 :]))
-    own = _each(w, runs, dim + 1, which)
     before = _sums(w, w.put("sum", runs, dims=(dim + 1,)), dim, "lt", steps)
     places = tuple(d for d in range(len(shape) + 1) if d != dim + 1)
-    added = w.put("add", own, w.put("broadcast_to", before, shape=w.shape(own), dims=places))
+    before = w.put("broadcast_to", before, shape=w.shape(runs), dims=places)
+    # In this order a launch may have the last sums and what is added to them, and store none of the two apart.
+    added = w.put("add", before, _each(w, runs, dim + 1, which))
     whole = w.put("reshape", added, shape=(*shape[:dim], whole_size, *shape[dim + 1 :]))
     return w.put("slice", whole, dim=dim, start=0, stop=size) if whole_size > size else whole
 
