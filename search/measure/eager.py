@@ -69,7 +69,7 @@ def _needed(fusion: Fusion) -> list[_Made]:
         if op.output not in needed:
             continue
         call = calls.get(op.output)
-        one = _called(op.output, call) if call is not None else _computed(op, _step(op, fusion))
+        one = _called(op.output, call) if call is not None else _computed(op, fusion)
         needed.update(one.reads)
         found.append(one)
     return found[::-1]
@@ -79,10 +79,11 @@ def _called(output: str, call: TorchCall) -> _Made:
     return _Made(output, call.inputs, lambda known, device: call.step(*(known[x] for x in call.inputs)))
 
 
-def _computed(op: Op, step: _Step) -> _Made:
-    if op.kind is OpKind.IOTA:
+def _computed(op: Op, fusion: Fusion) -> _Made:
+    step = _step(op, fusion)
+    if not op.tensor_inputs:
         return _Made(op.output, (), lambda known, device: step(device))
-    return _Made(op.output, op.tensor_inputs, lambda known, device: step(*_operands(op, known)))
+    return _Made(op.output, op.tensor_inputs, lambda known, device: step(*_operands(op, known, fusion)))
 
 
 def allowances(fusion: Fusion) -> tuple[float, ...]:
@@ -102,8 +103,14 @@ def _rtol(dtype: DType) -> float:
     return tolerance(dtype, scale=0.0).rtol
 
 
-def _operands(op: Op, known: dict[str, Array]) -> list[Array]:
+def _operands(op: Op, known: dict[str, Array], fusion: Fusion) -> list[Array]:
+    import torch
+
+    if op.kind is OpKind.PAD:
+        return [known[name] for name in op.tensor_inputs]
     like = known[op.tensor_inputs[-1]]
+    if op.kind is OpKind.WHERE:  # beside a mask alone, numbers have the result's own type
+        like = torch.empty((), dtype=_dtypes()[fusion.operand_dtype(op)]) if len(op.tensor_inputs) == 1 else like
     return [_scalar(x, like) if isinstance(x, Number) else known[x] for x in op.inputs]
 
 
@@ -130,9 +137,20 @@ def _step(op: Op, fusion: Fusion) -> _Step:
         case OpKind.RESHAPE:
             return lambda x: x.reshape(shape)
         case OpKind.SLICE:
-            return lambda x: x.narrow(dims[0], op.start, shape[dims[0]])
+            stop = op.start + (shape[dims[0]] - 1) * op.step + 1
+            taken = (*(slice(None),) * dims[0], slice(op.start, stop, op.step))
+            return lambda x: x[taken]
+        case OpKind.FLIP:
+            return lambda x: x.flip(dims)
+        case OpKind.PAD:
+            return _pad(op, fusion)
+        case OpKind.FULL:
+            dtype = _dtypes()[result.dtype]
+            return lambda device: torch.full(shape, op.fills_with, dtype=dtype, device=device)
         case OpKind.CAT:
             return lambda *parts: torch.cat(parts, dims[0])
+        case OpKind.RAND:
+            raise Unsupported("operator rand in eager torch", "Torch draws other numbers: time it beside by hand.")
         case OpKind.IOTA:
             return _iota(shape, dims[0], result.dtype)
         case kind if kind in FOLDS:
@@ -180,6 +198,19 @@ def _iota(shape: tuple[int, ...], dim: int, dtype: DType) -> _Step:
     to = _dtypes()[dtype]
     line = [n if d == dim else 1 for d, n in enumerate(shape)]
     return lambda device: torch.arange(shape[dim], device=device).to(to).reshape(line).expand(shape)
+
+
+def _pad(op: Op, fusion: Fusion) -> _Step:
+    """torch names the last dimension first, each with what stands before and behind it."""
+    import torch
+
+    source, result = fusion.value(op.tensor_inputs[0]).shape, fusion.value(op.output).shape
+    before = dict(zip(op.dims, op.low, strict=True))
+    sizes: list[int] = []
+    for d in reversed(range(len(source))):
+        low = before.get(d, 0)
+        sizes += [low, result[d] - source[d] - low]
+    return lambda x: torch.nn.functional.pad(x, sizes, value=op.fills_with)
 
 
 def _reduction(op: Op, keepdim: bool) -> _Step:

@@ -88,16 +88,6 @@ def _int8_rows(f: FusionBuilder) -> Outputs:
 
 
 @_named
-def _fp8_rows(f: FusionBuilder) -> Outputs:
-    """The same to f8e4m3, and back to what the rounding and the scale leave of it."""
-    x = f.input("x", (14, 96), "f32")
-    scale = f.maximum(f.abs(x).amax((1,), keepdim=True), 1e-6) / 448.0
-    scales = _spread(scale, x, 0, 1)
-    q = (x / scales).cast("f8e4m3")
-    return q, q.cast("f32") * scales
-
-
-@_named
 def _int8_tensor(f: FusionBuilder) -> Outputs:
     """Quantised by the largest magnitude of all: a value that every block reads."""
     x = f.input("x", (24, 40), "f32")

@@ -34,7 +34,8 @@ REDUCE = list(get_args(ReduceName))
 
 COMPILED = ["copy", "cast", "unary", "binary", "broadcast_to", "permute"]
 FOLDED = ["reduce", "typed", "scan", "truth", "arg"]
-ALL = [*COMPILED, "compare", "where", "reshape", "slice", "cat", "iota", "take", "gather", *FOLDED, "matmul"]
+VIEWED = ["reshape", "slice", "flip", "pad", "full", "cat", "iota"]
+ALL = [*COMPILED, "compare", "where", *VIEWED, "take", "gather", *FOLDED, "matmul"]
 BINDABLE = [kind for kind in ALL if kind not in ("take", "gather", "matmul")]
 """What the compiler binds, whatever an index is computed by."""
 
@@ -96,7 +97,14 @@ class _Grower:
                 self.add("reshape", [name], shape=[-1])
             case "slice" if rank:
                 dim = self.pick(list(range(rank)))
-                self.add("slice", [name], dim=dim, start=0, stop=self.pick([1, 2]))
+                self.add("slice", [name], dim=dim, start=0, stop=self.pick([1, 2]), **self.pick([{}, {"step": 2}]))
+            case "flip" if rank:
+                self.add("flip", [name], dims=self.draw(st.lists(st.integers(0, rank - 1), min_size=1, unique=True)))
+            case "pad":
+                low, high = ([self.pick([0, 1, 2]) for _ in range(rank)] for _ in range(2))
+                self.add("pad", [name], low=low, high=high, value=self.pick([0, 1]))
+            case "full":
+                self.add("full", [], shape=[2, 3], value=self.pick([0, 1]), dtype=self.pick(self.dtypes))
             case "cat" if rank:
                 ins = self.pick([[name], [name, name]])
                 self.add("cat", ins, dim=self.pick(list(range(rank))))
