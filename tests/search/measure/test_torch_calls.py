@@ -91,3 +91,13 @@ def test_long_prefix_sums_take_no_tensor_larger_than_themselves(length: int, dty
     assert max(fusion.value(name).elems for name in made) <= 2 * (length + 32)
     have, want = results(fusion, x)
     np.testing.assert_array_equal(have, want)
+
+
+def test_the_place_in_a_long_run_is_one_call() -> None:
+    """Though kernels find it in parts."""
+    fusion = bound(lambda f, x: x.argmin(1), "f32", (2, 3 * 2**18))
+    assert [one.reads for one in _needed(fusion)] == [("i0",), (_needed(fusion)[0].output,)]
+    x = torch.from_numpy(np.random.default_rng(0).normal(size=(2, 3 * 2**18))).float()
+    x[1, 700_000] = NAN
+    have, want = results(fusion, x)
+    np.testing.assert_array_equal(have, want)
