@@ -24,11 +24,11 @@ set, `random` with every special value mixed in: its outputs must be exact.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from compiler.dtypes import FP8, DType
 from compiler.ir.fusion import Fusion, Literal, Value
-from compiler.ir.index_ranges import Range, index_ranges
+from compiler.ir.index_ranges import index_ranges
 from compiler.ir.ops import CARRIES, COMPARE, EXTREMES, FOLDS, OpKind, Zero
 from compiler.reference import FLOAT_FORMATS
 from search.proof.verify.arrays import Array, Arrays
@@ -87,16 +87,17 @@ def _is_folded_to_few(fusion: Fusion) -> bool:
     return min(results, default=FEW_RESULTS) < FEW_RESULTS
 
 
-def make_inputs(fusion: Fusion, name: str, arrays: Arrays, ranges: Mapping[str, Range] | None = None) -> list[Array]:
+def make_inputs(fusion: Fusion, name: str, arrays: Arrays, length: int | None = None) -> list[Array]:
     """One flat storage an input, holes between strided elements included; the same values on every call.
 
     The values come from the fusion's binding, the set and the input's position. `name` is one of `input_sets(fusion)`.
-    `ranges`: between which ends inputs lie that decide where something is read, where those are not the fusion's own.
+    `length`: elements of each storage, where those are not the fusion's own; of the `random` set only.
     """
-    ranges = index_ranges(fusion) if ranges is None else ranges
+    assert length is None or name == RANDOM, "other sets know the last element of a row"
+    ranges = index_ranges(fusion)
     storages = []
     for position, value in enumerate(fusion.value(n) for n in fusion.inputs):
-        elems = value.storage_elems
+        elems = length or value.storage_elems
         seed = (*ALL_SETS, *FOLDED_SETS, *LONE).index(name) * 1000 + position
         if value.name in ranges and value.dtype is not DType.BOOL:
             made = indices(*ranges[value.name], name, seed, elems, arrays)
