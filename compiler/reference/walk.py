@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
 from compiler.dtypes import DType
-from compiler.ir.fusion import Fusion, Number, Op
-from compiler.ir.ops import FOLDS, VIEWS, OpKind
+from compiler.ir.fusion import Fusion, Number, Op, dense_strides
+from compiler.ir.ops import FOLDS, RANDOM, VIEWS, OpKind
 from compiler.reference import operators
 from compiler.reference.arithmetic import Arithmetic
 from compiler.reference.boxes import Box, cat_parts, chosen, chosen_parts, extents, halves, padded, through, whole
@@ -99,11 +99,15 @@ class Walk(Generic[T]):
             case OpKind.IOTA:
                 dtype = self.fusion.value(op.output).dtype
                 return ours.tensor(self._positions(op.dims[0], box, dtype), dtype)
+            case _ if op.kind in RANDOM:
+                scalars = [self._part(x, ()) for x in op.tensor_inputs]
+                element = ours.tensor(self._elements(self.fusion.value(op.output).shape, box), DType.I64)
+                return ours.pointwise(op, [*scalars, element], DType.I64)
             case _ if op.kind in FOLDS:
                 return self._reduction(op, box)
             case _:
                 operands = [x if isinstance(x, Number) else self._part(x, box) for x in op.inputs]
-                return ours.pointwise(op, operands, self.fusion.value(op.tensor_inputs[-1]).dtype)
+                return ours.pointwise(op, operands, self.fusion.operand_dtype(op))
 
     def _padded(self, op: Op, box: Box) -> T:
         (source,) = op.tensor_inputs
@@ -143,6 +147,17 @@ class Walk(Generic[T]):
         line = operators.wrapped(self.xp.arange(*box[axis], **where), dtype, self.xp)
         shape = extents(box)
         return self.xp.broadcast_to(line.reshape([n if d == axis else 1 for d, n in enumerate(shape)]), shape)
+
+    def _elements(self, shape: tuple[int, ...], box: Box) -> Array:
+        """The numbers of the elements in the box, counted in row-major order through the whole shape."""
+        found = self.xp.zeros_like(self._positions(0, box, DType.I64)) if shape else self._zero()
+        for axis, stride in enumerate(dense_strides(shape)):
+            found = found + self._positions(axis, box, DType.I64) * stride
+        return found
+
+    def _zero(self) -> Array:
+        where = {} if self.device is None else {"device": self.device}
+        return self.xp.zeros((), dtype=self.xp.int64, **where)
 
     def _reduction(self, op: Op, box: Box) -> T:
         source = self.fusion.value(op.tensor_inputs[0])

@@ -29,6 +29,8 @@ UNNAMED = (
     OpKind.CAT,
     OpKind.IOTA,
     OpKind.MEAN,
+    OpKind.TAKE,
+    OpKind.GATHER,
     OpKind.FLIP,
     OpKind.PAD,
     OpKind.FULL,

@@ -12,7 +12,7 @@ from compiler.ir.domain import ScheduledFusion
 from compiler.ir.expr import Expr, Var, var
 from compiler.ir.fusion import Fusion, Literal, Number, Op, Operand, dense_strides
 from compiler.ir.iter_domain import IterDomain, IterKind, MemoryType, ParallelType
-from compiler.ir.ops import CHOICES, EXTREMES, FOLDS, POINTWISE, ROUNDING_FOLDS, VIEWS, MathGrade, OpKind
+from compiler.ir.ops import CHOICES, EXTREMES, FOLDS, POINTWISE, RANDOM, ROUNDING_FOLDS, VIEWS, MathGrade, OpKind
 from compiler.ir.tensor import TensorOp, TensorView
 from compiler.ir.views import (
     View,
@@ -28,7 +28,7 @@ from compiler.ir.views import (
 from compiler.schedule.start_groups import groups_of
 from compiler.schedule.start_limits import refuse_many_pieces, refuse_many_tensors
 from compiler.schedule.start_pads import edges_of, inside_a_pad, is_zeroed
-from compiler.schedule.start_reads import every_so_many, global_tensor, read_apart, with_axes_of_the_space
+from compiler.schedule.start_reads import cut_strides, every_so_many, global_tensor, read_apart, with_axes_of_the_space
 from compiler.schedule.start_requests import Part, Request, accumulator, one_to_one
 from compiler.schedule.start_space import KernelSpace, folded_dims, is_reduced, output_dims, output_view
 
@@ -91,12 +91,29 @@ class StartBuild:
         if source != stored:
             self.add(OpKind.COPY, (source,), part, v.dtype, name=stored)
         dims = output_dims(self.fusion, space, name)
-        strides = dense_strides(tuple(space.whole[d] for d in dims))
+        strides = self.stored_strides(name, tuple(space.whole[d] for d in dims))
         t = replace(global_tensor(stored, self.shape(part), v.dtype, strides, v.align), end=space.end(dims))
         if space.parts > 1:
             offset = number * space.shape[space.part_dim] * strides[space.part_dim]
             t = replace(t, part_of=name, part_offset=offset, align=gcd(v.align, offset * v.dtype.nbytes))
         self.tensors[stored] = t
+
+    def stored_strides(self, name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The strides of an output whose dimensions are taken as those of `shape`. Raises Unsupported where neighbours
+        along one of these are no equal distance apart."""
+        v, dense = self.fusion.value(name), dense_strides(shape)
+        if v.strides == dense_strides(v.shape):
+            return dense
+        real, ours = [d for d, n in enumerate(v.shape) if n > 1], [d for d, n in enumerate(shape) if n > 1]
+        sizes, steps = tuple(v.shape[d] for d in real), tuple(v.strides[d] for d in real)
+        cut = cut_strides(sizes, steps, tuple(shape[d] for d in ours))
+        if cut is None:
+            found = (
+                f"output {name} of shape {list(v.shape)} and strides {list(v.strides)} in a kernel over {list(shape)}"
+            )
+            raise Unsupported(found, "Leave it to a launch of its own, or let it be dense.")
+        at = dict(zip(ours, cut, strict=True))
+        return tuple(at.get(d, stride) for d, stride in enumerate(dense))
 
     def output_part(self, name: str) -> Part:
         """Which of its tensors an output is."""
@@ -157,6 +174,8 @@ class StartBuild:
         if op.kind is OpKind.PAD:
             inside = inside_a_pad(self.fusion, op, request)
             return () if inside is None else (inside,)
+        if op.kind in RANDOM:
+            return tuple(replace(request, value=x, view=()) for x in op.tensor_inputs)
         if op.kind in POINTWISE or op.kind in (OpKind.COPY, OpKind.IOTA, OpKind.FULL):
             return tuple(replace(request, value=x) for x in op.tensor_inputs)
         raise Unsupported(f"operator {op.kind} ({op.output})", "Leave it to another kernel.")
@@ -299,6 +318,13 @@ class StartBuild:
             return self.full(op.fills_with, request.part, self.dtype(op.output))
         if op.kind is OpKind.IOTA:
             return self.iota(request.view[op.dims[0]], request.part, self.dtype(op.output))
+        if op.kind in RANDOM:
+            strides = dense_strides(self.fusion.value(op.output).shape)
+            element = sum((e * stride for e, stride in zip(request.view, strides, strict=True)), Expr())
+            view = self.local((element,), request.part)
+            return self.add(
+                op.kind, tuple(needs), request.part, self.dtype(op.output), view=view, name=self.own_name(request)
+            )
         tensors = iter(needs)
         operands = tuple(x if isinstance(x, Number) else next(tensors) for x in op.inputs)
         dtype, name = self.dtype(op.output), self.own_name(request)

@@ -61,7 +61,7 @@ def with_axes_of_the_space(sf: ScheduledFusion, space: KernelSpace) -> Scheduled
         t, readers = sf.tensor(name), sf.consumers(name)
         assert t.allocation is not None, "a global tensor always has an allocation"
         sizes, own = tuple(a.extent for a in t.logical), t.allocation.strides
-        strides = _grouped_strides(sizes, own, space) if space.count else _cut_strides(sizes, own, space.shape)
+        strides = _grouped_strides(sizes, own, space) if space.count else cut_strides(sizes, own, space.shape)
         if strides is None or not readers:
             continue
         dims = range(len(space.shape))
@@ -78,7 +78,7 @@ def with_axes_of_the_space(sf: ScheduledFusion, space: KernelSpace) -> Scheduled
     return sf
 
 
-def _cut_strides(
+def cut_strides(
     sizes: tuple[int, ...], strides: tuple[int | None, ...], shape: tuple[int, ...]
 ) -> tuple[int, ...] | None:
     """The strides of a tensor whose sizes are cut into those of `shape`; None where each of these is no piece of one
@@ -99,8 +99,8 @@ def _grouped_strides(
 ) -> tuple[int, ...] | None:
     """The same where the first dimensions of `space` are groups of rows that do not divide the rows."""
     at = next((d for d in range(len(sizes) + 1) if prod(sizes[:d]) == space.count), 0)
-    rows = _cut_strides(sizes[:at], strides[:at], (space.count,))
-    inner = _cut_strides(sizes[at:], strides[at:], space.shape[2:])
+    rows = cut_strides(sizes[:at], strides[:at], (space.count,))
+    inner = cut_strides(sizes[at:], strides[at:], space.shape[2:])
     if rows is None and at > 1:
         rows = _merged_stride(sizes[:at], strides[:at])
     return None if rows is None or inner is None else (rows[0] * space.shape[1], *rows, *inner)

@@ -19,7 +19,8 @@ from compiler.ir.index_ranges import index_ranges
 from compiler.ir.ops import COMPILED, FOLDS, MathGrade, OpKind
 from compiler.ir.scalars import beside
 from compiler.wire.composed import COMPOSED, is_composed, written_out
-from fusetune.wire.binding import Binding, InputBinding
+from compiler.wire.orders import in_memory_order, orders_from_json
+from fusetune.wire.binding import Binding, InputBinding, OutputBinding
 from fusetune.wire.bound import Bound, apply_binding
 from fusetune.wire.canonical import binding_hash, canonicalize, fingerprint, live_ops
 from fusetune.wire.fusion import (
@@ -39,6 +40,7 @@ from fusetune.wire.fusion import (
     Reduce,
     Slice,
     Take,
+    Where,
     literal_value,
 )
 from fusetune.wire.parse import parse_binding, parse_fusion
@@ -64,8 +66,8 @@ def bind(fusion: Fusion, binding: Binding) -> ir.Fusion:
         _refuse_unsupported(bound)
         _refuse_empty(bound)
         canonical = canonicalize(written_out(canonicalize(bound.fusion)))
-        # Bound again under canonical names; layouts belong to inputs by position and stay as they are.
-        return _to_ir(apply_binding(canonical, _layouts(bound)), *identity)
+        # Bound again under canonical names; layouts belong to tensors by position and stay as they are.
+        return in_memory_order(_to_ir(apply_binding(canonical, _layouts(bound)), *identity))
     except InvalidDocument as error:
         raise _invalid(error) from None
 
@@ -76,6 +78,7 @@ def to_wire(fusion: ir.Fusion) -> tuple[Fusion, Binding]:
     Fingerprint and binding hash are those of the fusion that was bound, symbols included, and cannot be told from
     these: `fusion_to_json` stores them beside.
     """
+    into = {output: {"alias": name} for output, name in fusion.aliases}
     scalars = [{"name": x.name, "dtype": x.dtype.value} for x in fusion.scalars]
     document = {
         "format": FORMAT,
@@ -83,12 +86,17 @@ def to_wire(fusion: ir.Fusion) -> tuple[Fusion, Binding]:
             {"name": v.name, "shape": list(v.shape), "dtype": v.dtype.value} for v in map(fusion.value, fusion.inputs)
         ],
         "ops": [_op_document(op, fusion) for op in fusion.ops],
-        "outputs": [{"name": name} for name in fusion.outputs],
+        "outputs": [{"name": name, **into.get(name, {})} for name in fusion.outputs],
         **({"scalars": scalars} if scalars else {}),
     }
     inputs = [{"strides": list(v.strides), "align": v.align} for v in map(fusion.value, fusion.inputs)]
+    outputs = [
+        {} if v.name in into or v.strides == ir.dense_strides(v.shape) else {"strides": list(v.strides)}
+        for v in map(fusion.value, fusion.outputs)
+    ]
+    layouts = {"inputs": inputs, **({"outputs": outputs} if any(outputs) else {})}
     try:
-        return parse_fusion(document), parse_binding({"sizes": {}, "inputs": inputs})
+        return parse_fusion(document), parse_binding({"sizes": {}, **layouts})
     except InvalidDocument as error:
         raise _invalid(error) from None
 
@@ -105,6 +113,7 @@ def fusion_to_json(fusion: ir.Fusion) -> dict[str, Any]:
         "fusion": document.model_dump(mode="json", by_alias=True, exclude_none=True),
         "binding": binding.model_dump(mode="json", exclude_none=True),
         **pinned,
+        **({"orders": {name: list(order) for name, order in fusion.orders}} if fusion.orders else {}),
     }
 
 
@@ -121,6 +130,8 @@ def fusion_from_json(document: Mapping[str, Any]) -> ir.Fusion:
     _refuse_empty(bound)
     _refuse_what_bind_changes(bound)
     fusion = _to_ir(bound, document["fingerprint"], document["binding_hash"])
+    if "orders" in document:
+        fusion = replace(fusion, orders=orders_from_json(fusion, document["orders"]))
     return _pinned(fusion, document["pinned"]) if "pinned" in document else fusion
 
 
@@ -163,7 +174,7 @@ def _document_problems(document: Mapping[str, Any]) -> Iterator[Problem]:
             found = repr(document.get(name))[:80] if name in document else "nothing"
             expected = "a text" if kind is str else "an object"
             yield Problem(name, found, expected, "Store what fusion_to_json gives.")
-    for name in document.keys() - wanted.keys() - {"pinned"}:
+    for name in document.keys() - wanted.keys() - {"pinned", "orders"}:
         yield Problem(str(name), "an unknown field", f"one of {', '.join(wanted)}", "Remove it.")
     if isinstance(document.get("format"), str) and document["format"] != BOUND_FORMAT:
         yield Problem("format", repr(document["format"]), repr(BOUND_FORMAT), "Store the fusion again.")
@@ -207,7 +218,9 @@ def _refuse_unsupported(bound: Bound) -> None:
 
 
 def _literal_dtype(op: Op, bound: Bound) -> DType | None:
-    """The dtype that the numbers of `op` take, that of its last tensor operand; None without one."""
+    """The dtype that the numbers of `op` take: its own, or that of its last tensor operand; None without one."""
+    if isinstance(op, Where) and op.dtype is not None:
+        return DType(op.dtype)
     tensors = [x for x in op.ins if isinstance(x, str) and x in bound.types]
     return DType(bound.types[str(tensors[-1])].dtype) if tensors else None
 
@@ -250,7 +263,8 @@ def _layouts(bound: Bound) -> Binding:
             # The wire's align is a literal type; `layout` came through it.
             InputBinding.model_validate({"strides": layout.strides, "align": layout.align})
             for layout in bound.inputs
-        )
+        ),
+        outputs=tuple(OutputBinding(strides=strides) for strides in bound.outputs),
     )
 
 
@@ -263,9 +277,17 @@ def _to_ir(bound: Bound, fingerprint: str, binding_hash: str) -> ir.Fusion:
         ir.Value(tensor.name, shapes[tensor.name], DType(tensor.dtype), layout.strides, layout.align)
         for tensor, layout in zip(fusion.inputs, bound.inputs, strict=True)
     )
+    aliases = {
+        output.name: inputs[position]
+        for output, position in zip(fusion.outputs, bound.aliases, strict=True)
+        if position is not None
+    }
+    lie = {output.name: strides for output, strides in zip(fusion.outputs, bound.outputs, strict=True)}
     results = tuple(
-        ir.Value(op.out, shapes[op.out], DType(bound.types[op.out].dtype), ir.dense_strides(shapes[op.out]))
-        for op in fusion.ops
+        replace(aliases[op.out], name=op.out)
+        if op.out in aliases
+        else ir.Value(op.out, shape, DType(bound.types[op.out].dtype), lie.get(op.out, ir.dense_strides(shape)))
+        for op, shape in ((op, shapes[op.out]) for op in fusion.ops)
     )
     made = ir.Fusion(
         values=inputs + results,
@@ -274,6 +296,7 @@ def _to_ir(bound: Bound, fingerprint: str, binding_hash: str) -> ir.Fusion:
         outputs=tuple(output.name for output in fusion.outputs),
         fingerprint=fingerprint,
         binding_hash=binding_hash,
+        aliases=tuple((output, value.name) for output, value in aliases.items()),
         scalars=tuple(ir.Scalar(x.name, DType(x.dtype)) for x in fusion.numbers),
     )
     index_ranges(made)  # refuses indices of which none is known to be in range
@@ -355,6 +378,8 @@ def _op_document(op: ir.Op, fusion: ir.Fusion) -> dict[str, Any]:
     match op.kind:
         case OpKind.CAST:
             document["dtype"] = result.dtype.value
+        case OpKind.WHERE if len(op.tensor_inputs) == 1:
+            document["dtype"] = result.dtype.value
         case OpKind.BROADCAST_TO:
             document |= {"shape": list(result.shape), "dims": list(op.dims)}
         case OpKind.PERMUTE:
@@ -373,6 +398,8 @@ def _op_document(op: ir.Op, fusion: ir.Fusion) -> dict[str, Any]:
             document |= {"shape": list(result.shape), "value": _fill(op), "dtype": result.dtype.value}
         case OpKind.CAT | OpKind.TAKE | OpKind.GATHER:
             document["dim"] = op.dims[0]
+        case OpKind.RAND:
+            document |= {"shape": list(result.shape), "dtype": result.dtype.value}
         case OpKind.IOTA:
             document |= {"shape": list(result.shape), "dim": op.dims[0], "dtype": result.dtype.value}
         case kind if kind in FOLDS:

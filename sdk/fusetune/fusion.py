@@ -18,6 +18,7 @@ from functools import cached_property
 from typing import Any, NoReturn
 
 from fusetune import wire
+from fusetune.elementwise import Elementwise, Number
 from fusetune.errors import InvalidFusion
 from fusetune.wire.extent import Size
 from fusetune.wire.fusion import FORMAT, DTypeName, Memory, ScalarName, show
@@ -25,8 +26,6 @@ from fusetune.wire.op_types import TensorType
 from fusetune.wire.parse import parse_fusion, read_fusion
 from fusetune.wire.printing import fusion_text
 from fusetune.wire.problems import InvalidDocument, Problem
-
-Number = int | float
 
 
 class Fusion(wire.Fusion):
@@ -146,6 +145,9 @@ class Tensor:
     def all(self, dims: Sequence[int], keepdim: bool = False) -> Tensor:
         return self.builder.all(self, dims, keepdim)
 
+    def cumsum(self, dim: int, dtype: DTypeName | None = None) -> Tensor:
+        return self.builder.cumsum(self, dim, dtype)
+
     def argmax(self, dim: int | None = None, keepdim: bool = False) -> Tensor:
         return self.builder.argmax(self, dim, keepdim)
 
@@ -166,7 +168,7 @@ _OWN_NAME = "__fusetune_"
 """Begins the names of results until they are returned or numbered: one that no user would give an input."""
 
 
-class FusionBuilder:
+class FusionBuilder(Elementwise[Tensor, ByValue]):
     """Collects inputs, operators and outputs. Every method raises InvalidFusion at once for what cannot be.
 
     Operators on f16 and bf16 compute in f32 and round their result once. Who wants more precision between operators
@@ -177,7 +179,7 @@ class FusionBuilder:
         self._inputs: list[dict[str, Any]] = []
         self._scalars: list[dict[str, Any]] = []
         self._ops: list[dict[str, Any]] = []
-        self._outputs: list[tuple[str, str]] = []
+        self._outputs: list[tuple[str, str, dict[str, Any]]] = []
 
     def input(
         self, name: str, shape: Sequence[Size], dtype: DTypeName, *, strides: Sequence[Size] | None = None
@@ -196,10 +198,25 @@ class FusionBuilder:
         self._check(self._scalars)
         return ByValue(self, name, dtype)
 
-    def output(self, tensor: Tensor, name: str | None = None) -> None:
-        """Return `tensor`, the result of an operator, under `name`."""
-        self._own(tensor, f"outputs[{len(self._outputs)}]")
-        self._outputs.append((tensor.name, tensor.name if name is None else name))
+    def output(
+        self,
+        tensor: Tensor,
+        name: str | None = None,
+        *,
+        alias: Tensor | None = None,
+        strides: Sequence[Size] | None = None,
+    ) -> None:
+        """Return `tensor`, the result of an operator, under `name`; with `alias`, in the memory of that input.
+
+        `strides` in elements; without, it is dense, unless a binding says more.
+        """
+        where = f"outputs[{len(self._outputs)}]"
+        self._own(tensor, where)
+        if alias is not None:
+            self._own(alias, f"{where}.alias")
+        facts: dict[str, Any] = {} if alias is None else {"alias": alias.name}
+        facts |= {} if strides is None else {"strides": _listed(strides)}
+        self._outputs.append((tensor.name, tensor.name if name is None else name, facts))
         try:
             Fusion.from_json(self._document())
         except InvalidFusion:
@@ -220,90 +237,6 @@ class FusionBuilder:
         f8e4m3 saturates: infinities become ±448. In f8e5m2 what is too large becomes an infinity.
         """
         return self._op("cast", x, dtype=dtype)
-
-    def neg(self, x: Tensor) -> Tensor:
-        return self._op("neg", x)
-
-    def abs(self, x: Tensor) -> Tensor:
-        return self._op("abs", x)
-
-    def exp(self, x: Tensor) -> Tensor:
-        return self._op("exp", x)
-
-    def log(self, x: Tensor) -> Tensor:
-        return self._op("log", x)
-
-    def tanh(self, x: Tensor) -> Tensor:
-        return self._op("tanh", x)
-
-    def sigmoid(self, x: Tensor) -> Tensor:
-        return self._op("sigmoid", x)
-
-    def relu(self, x: Tensor) -> Tensor:
-        return self._op("relu", x)
-
-    def gelu(self, x: Tensor) -> Tensor:
-        """The tanh form."""
-        return self._op("gelu", x)
-
-    def silu(self, x: Tensor) -> Tensor:
-        return self._op("silu", x)
-
-    def sqrt(self, x: Tensor) -> Tensor:
-        return self._op("sqrt", x)
-
-    def rsqrt(self, x: Tensor) -> Tensor:
-        return self._op("rsqrt", x)
-
-    def reciprocal(self, x: Tensor) -> Tensor:
-        return self._op("reciprocal", x)
-
-    def square(self, x: Tensor) -> Tensor:
-        return self._op("square", x)
-
-    def add(self, x: Tensor | ByValue | Number, y: Tensor | ByValue | Number) -> Tensor:
-        return self._op("add", x, y)
-
-    def sub(self, x: Tensor | ByValue | Number, y: Tensor | ByValue | Number) -> Tensor:
-        return self._op("sub", x, y)
-
-    def mul(self, x: Tensor | ByValue | Number, y: Tensor | ByValue | Number) -> Tensor:
-        return self._op("mul", x, y)
-
-    def div(self, x: Tensor | ByValue | Number, y: Tensor | ByValue | Number) -> Tensor:
-        return self._op("div", x, y)
-
-    def maximum(self, x: Tensor | ByValue | Number, y: Tensor | ByValue | Number) -> Tensor:
-        return self._op("maximum", x, y)
-
-    def minimum(self, x: Tensor | ByValue | Number, y: Tensor | ByValue | Number) -> Tensor:
-        return self._op("minimum", x, y)
-
-    def eq(self, x: Tensor | ByValue | Number, y: Tensor | ByValue | Number) -> Tensor:
-        return self._op("eq", x, y)
-
-    def ne(self, x: Tensor | ByValue | Number, y: Tensor | ByValue | Number) -> Tensor:
-        return self._op("ne", x, y)
-
-    def lt(self, x: Tensor | ByValue | Number, y: Tensor | ByValue | Number) -> Tensor:
-        return self._op("lt", x, y)
-
-    def le(self, x: Tensor | ByValue | Number, y: Tensor | ByValue | Number) -> Tensor:
-        return self._op("le", x, y)
-
-    def gt(self, x: Tensor | ByValue | Number, y: Tensor | ByValue | Number) -> Tensor:
-        return self._op("gt", x, y)
-
-    def ge(self, x: Tensor | ByValue | Number, y: Tensor | ByValue | Number) -> Tensor:
-        return self._op("ge", x, y)
-
-    def where(self, condition: Tensor, x: Tensor | ByValue | Number, y: Tensor | ByValue | Number) -> Tensor:
-        """`x` where the bool `condition` holds, else `y`."""
-        return self._op("where", condition, x, y)
-
-    def fma(self, x: Tensor | ByValue | Number, y: Tensor | ByValue | Number, z: Tensor | ByValue | Number) -> Tensor:
-        """`x * y + z`, rounded once; of floats."""
-        return self._op("fma", x, y, z)
 
     def broadcast_to(self, x: Tensor, shape: Sequence[Size], dims: Sequence[int]) -> Tensor:
         """Dimension i of `x` is dimension `dims[i]` of the result; a size of 1 expands."""
@@ -340,6 +273,27 @@ class FusionBuilder:
     def full(self, shape: Sequence[Size], value: Number, dtype: DTypeName) -> Tensor:
         """`value` everywhere."""
         return self._op("full", shape=_listed(shape), value=_written(value), dtype=dtype)
+
+    def rand(self, shape: Sequence[Size], seed: Tensor, offset: Tensor) -> Tensor:
+        """Numbers of [0, 1), f32, by `seed` and `offset`: i64 tensors without dimensions, read when the kernel runs.
+
+        The same seed, offset and position give the same number in any kernel (docs/contracts.md, "Random numbers"), so
+        that every draw has an offset of its own. They are not torch's numbers.
+        """
+        return self._op("rand", seed, offset, shape=_listed(shape))
+
+    def dropout(self, x: Tensor, p: Number, seed: Tensor, offset: Tensor) -> Tensor:
+        """`x` over `1 - p` where `rand` is `p` or more, 0 elsewhere: `p` is the share that is dropped.
+
+        A backward fusion drops the same of the gradient: `dropout(grad, p, seed, offset)`. Raises InvalidFusion for a
+        `p` that is no number from 0 to 1.
+        """
+        share: object = p
+        if not (isinstance(share, int | float) and 0 <= share <= 1):
+            fix = "Pass the share of elements that is dropped."
+            raise InvalidFusion((Problem(f"ops[{len(self._ops)}]", f"p = {show(p)}", "a number from 0 to 1", fix),))
+        is_kept = self.ge(self.rand(x.shape, seed, offset), p)
+        return self.where(is_kept, x * (1.0 / (1.0 - p) if p < 1 else 0.0), 0.0)
 
     def take(self, table: Tensor, index: Tensor, dim: int = 0) -> Tensor:
         """`table` where the i32 or i64 of `index`, of any rank, choose along `dim`: `table[index]` for dimension 0.
@@ -384,6 +338,10 @@ class FusionBuilder:
     def all(self, x: Tensor, dims: Sequence[int], keepdim: bool = False) -> Tensor:
         """Whether no element is 0; a bool."""
         return self._op("all", x, dims=_listed(dims), keepdim=keepdim)
+
+    def cumsum(self, x: Tensor, dim: int, dtype: DTypeName | None = None) -> Tensor:
+        """Sums of the elements up to each along `dim`; of integers and bools in i64 unless `dtype` says otherwise."""
+        return self._op("cumsum", x, dim=dim, **_said(dtype))
 
     def argmax(self, x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
         """The index of the first greatest element along `dim`, or of the first NaN; without `dim` of all elements, in
@@ -440,12 +398,13 @@ class FusionBuilder:
 
     def _document(self) -> dict[str, Any]:
         """The fusion so far: results get the names they are returned under, the others `t0`, `t1` and so on."""
-        taken = {entry["name"] for entry in (*self._inputs, *self._scalars)} | {public for _, public in self._outputs}
-        names = {own: public for own, public in self._outputs if own.startswith(_OWN_NAME)}
+        entries = (*self._inputs, *self._scalars)
+        taken = {entry["name"] for entry in entries} | {public for _, public, _ in self._outputs}
+        names = {own: public for own, public, _ in self._outputs if own.startswith(_OWN_NAME)}
         free = (f"t{i}" for i in itertools.count() if f"t{i}" not in taken)
         names |= {op["out"]: next(free) for op in self._ops if op["out"] not in names}
         ops = [{**op, "in": tuple(names.get(x, x) for x in op["in"]), "out": names[op["out"]]} for op in self._ops]
-        outputs = [{"name": names.get(own, own)} for own, _ in self._outputs]
+        outputs = [{"name": names.get(own, own), **facts} for own, _, facts in self._outputs]
         return {**self._head(), "ops": tuple(ops), "outputs": tuple(outputs)}
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations
+from math import inf
 
 import numpy as np
 import numpy.typing as npt
@@ -59,6 +60,9 @@ class Pricing:
         touched = self._touched(self._written.copy(), is_computed)
         self._read = touched & ~is_computed
         self._us = self._microseconds(card, is_computed)
+        for output, name in fusion.aliases:  # nothing reads an input after an output was written into it
+            late = self._read[number[name]] & (number[output] < first)
+            self._us = [inf if is_late else us for us, is_late in zip(self._us, late, strict=True)]
 
     @property
     def us(self) -> list[list[float]]:

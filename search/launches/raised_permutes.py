@@ -10,7 +10,7 @@ reductions fold what is permuted already. Reshapes stop a permute: it stays behi
 from __future__ import annotations
 
 from compiler.ir.fusion import Fusion, Op
-from compiler.ir.ops import CHOICES, FOLDS, POINTWISE, OpKind
+from compiler.ir.ops import CHOICES, FOLDS, POINTWISE, RANDOM, OpKind
 from search.launches.writer import Writer
 
 Order = tuple[int, ...]
@@ -82,9 +82,9 @@ class _Raising:
             (operand,) = op.tensor_inputs
             whole = self.value(operand, tuple(range(len(self.source.value(operand).shape))))
             return self._behind(self.writer.reshape(whole, result.shape), order)
-        if op.kind in CHOICES:  # whose places are not its operand's: that stays where it is
-            whole = [self.value(x, tuple(range(len(self.source.value(x).shape)))) for x in op.tensor_inputs]
-            return self._behind(self.writer.put(op.kind, whole, result.shape, result.dtype, op.dims), order)
+        if op.kind in CHOICES | RANDOM:  # whose places are not its operand's: that stays where it is
+            operands = [self.value(x, tuple(range(len(self.source.value(x).shape)))) for x in op.tensor_inputs]
+            return self._behind(self.writer.put(op.kind, operands, result.shape, result.dtype, op.dims), order)
         (operand,) = op.tensor_inputs
         if op.kind is OpKind.PERMUTE:
             return self.value(operand, tuple(op.dims[d] for d in order))

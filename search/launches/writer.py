@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 
 from compiler.dtypes import DType
@@ -29,9 +30,18 @@ class Writer:
                 needed.update(op.tensor_inputs)
         ops = tuple(op for op in self._ops if op.output in needed)
         kept = (*self.source.inputs, *(op.output for op in ops))
-        values = tuple(self._values[name] for name in kept)
         source = self.source
-        return identified(values, source.inputs, ops, outputs, is_pinned=source.is_pinned, scalars=source.scalars)
+        lie = dict(zip(outputs, map(source.value, source.outputs), strict=True))
+        values = tuple(
+            replace(self._values[name], strides=lie[name].strides, align=lie[name].align)
+            if name in lie
+            else self._values[name]
+            for name in kept
+        )
+        named = dict(zip(source.outputs, outputs, strict=True))
+        aliases = tuple((named[output], name) for output, name in source.aliases)
+        pinned, scalars = source.is_pinned, source.scalars
+        return identified(values, source.inputs, ops, outputs, is_pinned=pinned, scalars=scalars, aliases=aliases)
 
     def _outputs(self) -> tuple[str, ...]:
         """The outputs, each a result of its own: what stands for an input, or for two outputs, is copied."""

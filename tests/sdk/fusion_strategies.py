@@ -33,7 +33,7 @@ COMPARE = list(get_args(CompareName))
 REDUCE = list(get_args(ReduceName))
 
 COMPILED = ["copy", "cast", "unary", "binary", "broadcast_to", "permute"]
-FOLDED = ["reduce", "typed", "truth", "arg"]
+FOLDED = ["reduce", "typed", "scan", "truth", "arg"]
 VIEWED = ["reshape", "slice", "flip", "pad", "full", "cat", "iota"]
 ALL = [*COMPILED, "compare", "where", *VIEWED, "take", "gather", *FOLDED, "matmul"]
 BINDABLE = [kind for kind in ALL if kind not in ("take", "gather", "matmul")]
@@ -120,6 +120,9 @@ class _Grower:
             case "typed" if rank:
                 dims = self.draw(st.lists(st.integers(0, rank - 1), min_size=1, unique=True))
                 self.add(self.pick(sorted(TYPED_FOLDS)), [name], dims=dims, dtype=self.pick(self.dtypes))
+            case "scan" if rank:
+                dtype = {"dtype": self.pick(self.dtypes)} if self.pick([0, 0, 1]) else {}
+                self.add("cumsum", [name], dim=self.pick(list(range(-rank, rank))), **dtype)
             case "truth" if rank:
                 dims = self.draw(st.lists(st.integers(-rank, -1), min_size=1, unique=True))
                 self.add(self.pick(["any", "all"]), [name], dims=dims, keepdim=self.pick([False, True]))

@@ -50,6 +50,12 @@ def op(name: str, *ins: Any, **attributes: Any) -> Callable[[Document], Any]:
     return lambda d: d["ops"].append({"op": name, "in": list(ins), "out": "z", **attributes})
 
 
+def gather_of_a_part(d: Document) -> None:
+    """Seven columns, which the index has eight of."""
+    op("slice", "x", dim=1, start=0, stop=7)(d)
+    d["ops"].append({"op": "gather", "in": ["z", "n"], "out": "y", "dim": 0})
+
+
 def first_input(**changes: Any) -> Callable[[Document], Any]:
     return lambda d: d["inputs"][0].update(changes)
 
@@ -86,7 +92,13 @@ CASES: list[tuple[str, Callable[[Document], Any], str, str, str]] = [
     ("nothing to join", op("cat", dim=0), "ops[4].in", "no operands", "Name the tensors"),
     ("number where a tensor must be", op("exp", 2), "ops[4].in[0]", "the number 2", "Name a tensor"),
     ("numbers only", op("add", 1, 2), "ops[4].in", "numbers only", "Work the number out"),
-    ("numbers to choose from", op("where", "p", 1, 0), "ops[4].in", "two numbers", "Cast the mask"),
+    ("numbers to choose from", op("where", "p", 1, 0), "ops[4].dtype", "two numbers and no dtype", '"dtype": "f32"'),
+    ("half an integer chosen", op("where", "p", 0.5, 0, dtype="i32"), "ops[4].in[1]", "0.5", "correct the number"),
+    ("dtype beside a tensor", op("where", "p", "x", 0, dtype="f32"), "ops[4].dtype", "f32", "Remove it, or cast"),
+    ("bits of floats", op("bitwise_and", "x", 1), "ops[4].in[0]", "f32 (M, 8)", "Cast it to i32"),
+    ("quotient of floats", op("floor_divide", "x", 2), "ops[4].in[0]", "f32 (M, 8)", "floor(div(x, y))"),
+    ("bools shifted", op("bitwise_left_shift", "p", 1), "ops[4].in[0]", "bool (M, 8)", "Cast it to i32"),
+    ("integers rounded", op("round", "n"), "ops[4].in[0]", "i32 (M, 8)", "Cast it to f32"),
     ("unknown value", op("exp", "bbb"), "ops[4].in[0]", "'bbb'", "Did you mean bb"),
     ("use before definition", lambda d: d["ops"].insert(0, d["ops"].pop(2)), "ops[0].in[1]", "'bb'", "to the front"),
     ("name defined twice", lambda d: d["ops"][3].update(out="s"), "ops[3].out", "'s'", "Rename one of the two"),
@@ -156,13 +168,32 @@ CASES: list[tuple[str, Callable[[Document], Any], str, str, str]] = [
     ("cat of other sizes", op("cat", "x", "bf", dim=0), "ops[4].in[1]", "f32 (8)", "Make the other sizes equal"),
     ("cat of other dtypes", op("cat", "x", "n", dim=0), "ops[4].in[1]", "i32 (M, 8)", "Cast one"),
     ("iota of bools", op("iota", shape=[4], dim=0, dtype="bool"), "ops[4].dtype", "bool", "Make an i32"),
+    (
+        "rand of a seed in two dimensions",
+        op("rand", "x", "x", shape=[4]),
+        "ops[4].in[0]",
+        "f32 (M, 8)",
+        "captured graph",
+    ),
+    ("rand without an offset", op("rand", "x", shape=[4]), "ops[4].in", "1 operands", "Add what is missing"),
+    ("rand of halves", op("rand", "x", "x", shape=[4], dtype="bf16"), "ops[4].dtype", "bf16", "Write one of these"),
     ("iota along no dimension", op("iota", shape=[4], dim=1, dtype="i32"), "ops[4].dim", "1", "is there"),
+    ("take by floats", op("take", "b", "x"), "ops[4].in[1]", "f32 (M, 8)", "Cast it to i64"),
+    ("take by a mask", op("take", "x", "p"), "ops[4].in[1]", "bool (M, 8)", "Cast it to i64"),
+    ("take by a number", op("take", "x", 3), "ops[4].in[1]", "the number 3", "Name a tensor"),
+    ("take along no dimension", op("take", "x", "n", dim=2), "ops[4].dim", "2", "is there"),
+    ("take of one", op("take", "x"), "ops[4].in", "1 operands", "Add what is missing"),
+    ("gather without a dimension", op("gather", "x", "n"), "ops[4].dim", "nothing", "Add 'dim'"),
+    ("gather by another rank", op("gather", "b", "n", dim=0), "ops[4].in[1]", "i32 (M, 8)", "or write take"),
+    ("gather of too few", gather_of_a_part, "ops[5].in[1]", "i32 (M, 8)", "Take a part"),
     ("reduction of nothing", op("sum", "x", dims=[]), "ops[4].dims", "no dimensions", "Name what to reduce"),
     ("reduction past the end", op("amax", "x", dims=[-3]), "ops[4].dims[0]", "-3", "is there"),
     ("reduction twice", op("sum", "x", dims=[1, -1]), "ops[4].dims", "[1, -1]", "Remove the repeated"),
     ("sum in bool", op("sum", "p", dims=[0], dtype="bool"), "ops[4].dtype", "bool", "any tells"),
     ("sum of bools", op("sum", "p", dims=[0]), "ops[4].in[0]", "bool (M, 8)", "Cast it to i32 first"),
     ("mean with a dtype", op("mean", "x", dims=[0], dtype="f64"), "ops[4].dtype", "f64", "Cast the operand"),
+    ("prefix along no dimension", op("cumsum", "x", dim=2), "ops[4].dim", "2", "is there"),
+    ("prefix in bool", op("cumsum", "p", dim=0, dtype="bool"), "ops[4].dtype", "bool", "any tells"),
     ("truth of nothing", op("any", "x", dims=[]), "ops[4].dims", "no dimensions", "Name what to reduce"),
     ("truth past the end", op("all", "p", dims=[2]), "ops[4].dims[0]", "2", "is there"),
     ("index along no dimension", op("argmax", "x", dim=2), "ops[4].dim", "2", "is there"),
@@ -177,7 +208,8 @@ CASES: list[tuple[str, Callable[[Document], Any], str, str, str]] = [
     ("output twice", lambda d: d["outputs"].append({"name": "g"}), "outputs[1].name", "'g'", "or a copy"),
     ("stated shape", output(shape=[8, "M"]), "outputs[0].shape", "[8, 'M']", "Correct it"),
     ("stated dtype", output(dtype="bf16"), "outputs[0].dtype", "bf16", "cast before"),
-    ("stated strides", output(strides=[9, 1]), "outputs[0].strides", "[9, 1]", "Remove the strides"),
+    ("stated strides", output(strides=[9]), "outputs[0].strides", "1 strides", "Correct the strides"),
+    ("strides of no symbol", output(strides=["K", 1]), "outputs[0].strides[0]", "symbol 'K'", "Use a symbol of"),
     ("size over 2^32", first_input(shape=[2**32 + 1]), "inputs[0].shape", "4294967297 in dim", "Split the tensor"),
     ("rank 9", op("broadcast_to", "bf", shape=[8] * 9, dims=[0]), "ops[4]", "rank 9", "Merge dimensions"),
     ("2^48 bytes", op("broadcast_to", "bf", shape=[2**30, 2**13, 8], dims=[2]), "ops[4]", "bytes", "Split the tensor"),
@@ -214,6 +246,7 @@ def test_the_base_of_the_table_is_valid() -> None:
         pytest.param(op("eq", "q", 1000.5), "bool (M, 8)", id="equal-to-a-number"),
         pytest.param(op("ne", "q", "q"), "bool (M, 8)", id="unequal"),
         pytest.param(op("cast", "q", dtype="f8e5m2"), "f8e5m2 (M, 8)", id="cast"),
+        pytest.param(op("gather", "q", "n", dim=1), "f8e4m3 (M, 8)", id="chosen-by-index"),
         pytest.param(op("add", "u", 255), "u8 (M, 8)", id="unsigned-up-to-its-end"),
     ],
 )

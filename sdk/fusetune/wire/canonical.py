@@ -12,7 +12,8 @@ import json
 from collections.abc import Mapping
 
 from fusetune.wire.binding import Binding
-from fusetune.wire.bound import apply_binding
+from fusetune.wire.bound import Bound, apply_binding
+from fusetune.wire.extent import Size
 from fusetune.wire.fusion import (
     Arg,
     BroadcastTo,
@@ -29,6 +30,7 @@ from fusetune.wire.fusion import (
     Output,
     Pad,
     Permute,
+    PrefixSum,
     Reduce,
     Reshape,
     Slice,
@@ -57,7 +59,7 @@ def canonicalize(fusion: Fusion) -> Fusion:
         inputs=tuple(_canonical_input(tensor, names, types) for tensor in fusion.inputs),
         scalars=tuple(x.model_copy(update={"name": names[x.name]}) for x in fusion.numbers) or None,
         ops=tuple(_canonical_op(fusion.ops[index], names, types) for index in order),
-        outputs=tuple(Output(name=names[output.name]) for output in fusion.outputs),
+        outputs=tuple(_canonical_output(output, names, types) for output in fusion.outputs),
     )
     return substitute(renamed, _symbol_names(renamed))
 
@@ -93,7 +95,17 @@ def binding_hash(fusion: Fusion, binding: Binding) -> str:
             "format": "fusetune.binding/1",
             "sizes": {names[symbol]: size for symbol, size in binding.sizes.items() if symbol in names},
             "inputs": [{"strides": list(layout.strides), "align": layout.align} for layout in bound.inputs],
+            **({"outputs": list(map(list, bound.outputs))} if _has_own_layouts(bound) else {}),
         }
+    )
+
+
+def _has_own_layouts(bound: Bound) -> bool:
+    """Whether an output lies otherwise than dense and in no input."""
+    pairs = zip(bound.fusion.outputs, bound.outputs, strict=True)
+    return any(
+        output.alias is None and not strides_are_dense(bound.types[output.name].shape, strides)
+        for output, strides in pairs
     )
 
 
@@ -115,13 +127,24 @@ def _digest(document: object) -> str:
 
 
 def _canonical_input(tensor: Input, names: Mapping[str, str], types: Mapping[str, TensorType]) -> Input:
-    strides = tensor.strides
-    if strides is not None:
-        # The stride of a size of 1 says nothing.
-        strides = tuple(1 if size == 1 else stride for size, stride in zip(tensor.shape, strides, strict=True))
-        if strides_are_dense(types[tensor.name].shape, strides):
-            strides = None
+    strides = _told_strides(tensor, types)
     return Input(name=names[tensor.name], shape=tensor.shape, dtype=tensor.dtype, strides=strides)
+
+
+def _canonical_output(output: Output, names: Mapping[str, str], types: Mapping[str, TensorType]) -> Output:
+    """An output that lies in an input has the strides of that, whether it says so or not."""
+    if output.alias is not None:
+        return Output(name=names[output.name], alias=names[output.alias])
+    return Output(name=names[output.name], strides=_told_strides(output, types))
+
+
+def _told_strides(tensor: Input | Output, types: Mapping[str, TensorType]) -> tuple[Size, ...] | None:
+    """The strides that a document states, None if they are dense; that of a size of 1 says nothing."""
+    if tensor.strides is None:
+        return None
+    shape = types[tensor.name].shape
+    strides = tuple(1 if n.constant == 1 else stride for n, stride in zip(shape, tensor.strides, strict=True))
+    return None if strides_are_dense(shape, strides) else strides
 
 
 def _canonical_op(op: Op, names: Mapping[str, str], types: Mapping[str, TensorType]) -> Op:
@@ -156,6 +179,9 @@ def _attributes(op: Op, types: Mapping[str, TensorType]) -> dict[str, object]:
             dims = {"dims": tuple(sorted(_from_zero(op.dims, _operand_type(op, types).rank)))}
             is_default = isinstance(op, Reduce) and op.dtype == fold_dtype(op, _operand_type(op, types).dtype)
             return dims | ({"dtype": None} if is_default else {})
+        case PrefixSum():
+            is_default = op.dtype == fold_dtype(op, _operand_type(op, types).dtype)
+            return {"dim": op.dim % types[op.out].rank} | ({"dtype": None} if is_default else {})
         case Arg():
             # Of one dimension, all elements are those along it.
             source = _operand_type(op, types)

@@ -21,20 +21,34 @@ DTypeName = Literal[
     "f64", "f32", "f16", "bf16", "f8e4m3", "f8e5m2", "i64", "i32", "i16", "i8", "u8", "bool"
 ]  # fmt: skip
 UnaryName = Literal[
-    "neg", "abs", "exp", "log", "tanh", "sigmoid", "relu", "gelu", "silu", "sqrt", "rsqrt", "reciprocal", "square"
-]
+    "neg", "abs", "exp", "log", "tanh", "sigmoid", "relu", "gelu", "silu", "sqrt", "rsqrt", "reciprocal", "square",
+    "sign", "round", "floor", "ceil", "trunc", "exp2", "expm1", "log2", "log1p", "sin", "cos", "erf", "gelu_erf",
+    "bitwise_not",
+]  # fmt: skip
 ScalarName = Literal["f64", "i64"]
-BinaryName = Literal["add", "sub", "mul", "div", "maximum", "minimum"]
+BinaryName = Literal[
+    "add", "sub", "mul", "div", "maximum", "minimum", "pow", "floor_divide", "remainder",
+    "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift",
+]  # fmt: skip
 CompareName = Literal["eq", "ne", "lt", "le", "gt", "ge"]
 ReduceName = Literal["sum", "prod", "mean", "amax", "amin"]
 TruthName = Literal["any", "all"]
 ArgName = Literal["argmax", "argmin"]
-FLOAT_ONLY = frozenset(
-    {"exp", "log", "tanh", "sigmoid", "gelu", "silu", "sqrt", "rsqrt", "reciprocal", "div", "fma", "mean"}
-)
+FLOAT_ONLY = frozenset({
+    "exp", "log", "tanh", "sigmoid", "gelu", "silu", "sqrt", "rsqrt", "reciprocal", "div", "fma", "mean",
+    "round", "floor", "ceil", "trunc", "exp2", "expm1", "log2", "log1p", "sin", "cos", "erf", "gelu_erf", "pow",
+})  # fmt: skip
 """Operators without a meaning on integers: `div` is for floats (docs/contracts.md, "Fusion"); others give floats."""
 
-TAKES_BOOL = frozenset({"maximum", "minimum", "amax", "amin"})
+INTEGER_ONLY = frozenset({
+    "bitwise_not", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift",
+    "floor_divide", "remainder",
+})  # fmt: skip
+"""Operators without a meaning on floats."""
+
+TAKES_BOOL = frozenset({
+    "maximum", "minimum", "amax", "amin", "bitwise_not", "bitwise_and", "bitwise_or", "bitwise_xor",
+})  # fmt: skip
 """Arithmetic that keeps its meaning on bool (or, and, any, all); the rest asks for a cast first."""
 
 TAKES_FP8 = frozenset({"eq", "ne"})
@@ -158,12 +172,17 @@ class ScalarInput(Wire):
 
 
 class Output(Wire):
-    """A result, always a new dense tensor. Facts beside the name are redundant and must agree with inference."""
+    """A result: a new tensor or, with `alias`, written into the memory of the input of that name.
+
+    `strides` in elements say where its elements lie; without, it is dense unless a binding says more. Shape and dtype
+    are redundant and must agree with inference.
+    """
 
     name: Name
     shape: Seq[Size] | None = None
     dtype: DTypeName | None = None
     strides: Seq[Size] | None = None
+    alias: Name | None = None
 
 
 class OpBase(Wire):
@@ -191,7 +210,7 @@ class Cast(OpBase):
 
 
 class Unary(OpBase):
-    """A function of one element; `gelu` is the tanh form."""
+    """A function of one element; `gelu` is the tanh form, `gelu_erf` torch's default one."""
 
     op: UnaryName
 
@@ -211,10 +230,11 @@ class Compare(OpBase):
 
 
 class Where(OpBase):
-    """`in[1]` where the bool `in[0]` holds, else `in[2]`."""
+    """`in[1]` where the bool `in[0]` holds, else `in[2]`. `dtype`: the result's, of two numbers alone."""
 
     arity = 3
     op: Literal["where"]
+    dtype: DTypeName | None = None
 
 
 class Fma(OpBase):
@@ -290,6 +310,16 @@ class Iota(OpBase):
     dtype: DTypeName
 
 
+class Rand(OpBase):
+    """Numbers of [0, 1) for a seed and an offset, i64 tensors without dimensions: the same for the same three of seed,
+    offset and position, by Philox 4x32-10 (docs/contracts.md, "Random numbers")."""
+
+    arity = 2
+    op: Literal["rand"]
+    shape: Seq[Size]
+    dtype: Literal["f32"] = "f32"
+
+
 class Filled(OpBase):
     """No operands: `value` everywhere, in `dtype`."""
 
@@ -346,6 +376,15 @@ class Arg(OpBase):
     keepdim: bool = False
 
 
+class PrefixSum(OpBase):
+    """Sums of the elements up to each one along `dim`. `dtype` as of a sum; without it floats keep theirs, and integers
+    and bools give i64."""
+
+    op: Literal["cumsum"]
+    dim: int
+    dtype: DTypeName | None = None
+
+
 class Matmul(OpBase):
     """`(..., m, k)` by `(..., k, n)`, leading dimensions equal. `dtype`: the result's, by default the operands'."""
 
@@ -370,12 +409,14 @@ Op = (
     | Pad
     | Cat
     | Iota
+    | Rand
     | Filled
     | Take
     | Gather
     | Reduce
     | Truth
     | Arg
+    | PrefixSum
     | Matmul
 )
 

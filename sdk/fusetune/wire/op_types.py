@@ -9,6 +9,7 @@ from typing import assert_never
 from fusetune.wire.extent import Extent, product
 from fusetune.wire.fusion import (
     FLOAT_ONLY,
+    INTEGER_ONLY,
     TAKES_BOOL,
     TAKES_FP8,
     TYPED_FOLDS,
@@ -28,6 +29,8 @@ from fusetune.wire.fusion import (
     Op,
     Pad,
     Permute,
+    PrefixSum,
+    Rand,
     Reduce,
     Reshape,
     ScalarName,
@@ -132,7 +135,7 @@ def result_type(op: Op, operands: tuple[OperandType, ...], check: OpCheck) -> Te
             same = _same_type(operands, 0, check)
             return None if same is None or _lacks(op.op, same, check) else TensorType(same.shape, "bool")
         case Where():
-            return _where(operands, check)
+            return _where(op, operands, check)
         case BroadcastTo():
             return _broadcast_to(op, _tensor(operands[0]), check)
         case Permute():
@@ -149,6 +152,8 @@ def result_type(op: Op, operands: tuple[OperandType, ...], check: OpCheck) -> Te
             return _cat(op, tuple(map(_tensor, operands)), check)
         case Iota():
             return _iota(op, check)
+        case Rand():
+            return _rand(op, tuple(map(_tensor, operands)), check)
         case Filled():
             return _full(op, check)
         case Take():
@@ -159,6 +164,8 @@ def result_type(op: Op, operands: tuple[OperandType, ...], check: OpCheck) -> Te
             return _reduce(op, _tensor(operands[0]), check)
         case Truth():
             return _folded(op.op, op.dims, op.keepdim, _tensor(operands[0]), "bool", check)
+        case PrefixSum():
+            return _scan(op, _tensor(operands[0]), check)
         case Arg():
             return _arg(op, _tensor(operands[0]), check)
         case Matmul():
@@ -197,14 +204,10 @@ def _same_type(operands: tuple[OperandType, ...], first: int, check: OpCheck) ->
     """The one type of the tensors from operand `first` on; numbers must have a meaning in its dtype."""
     tensors = [(i, x) for i, x in enumerate(operands) if i >= first and isinstance(x, TensorType)]
     if not tensors:
-        if first:  # `where` has its mask before
-            fix = "Cast the mask instead: it is 0 or 1, and mul and add make two other numbers of it."
-            check.fault("in", "two numbers to choose from", "at least one tensor, whose dtype the result has", fix)
-        else:
-            fix = "Work the number out, and write it where it is used."
-            if any(isinstance(x, ScalarType) for x in operands):
-                fix = "Work the number out before the call, and pass it as a scalar of its own."
-            check.fault("in", "numbers only", "at least one tensor", fix)
+        fix = "Work the number out, and write it where it is used."
+        if any(isinstance(x, ScalarType) for x in operands):
+            fix = "Work the number out before the call, and pass it as a scalar of its own."
+        check.fault("in", "numbers only", "at least one tensor", fix)
         return None
     (_, wanted), *others = tensors
     fits = True
@@ -221,10 +224,13 @@ def _same_type(operands: tuple[OperandType, ...], first: int, check: OpCheck) ->
             fits = False
             check.fault(f"in[{position}]", found, f"dtype {wanted.dtype}", "Cast one of the operands first.")
     for position, operand in enumerate(operands):
-        if position >= first and isinstance(operand, ScalarType):
-            fits &= _scalar_fits(operand, wanted.dtype, position, check)
-        elif position >= first and not isinstance(operand, TensorType):
-            fits &= _number_fits(operand, wanted.dtype, position, check)
+        match operand:
+            case int() | float() if position >= first:
+                fits &= _number_fits(operand, wanted.dtype, position, check)
+            case ScalarType() if position >= first:
+                fits &= _scalar_fits(operand, wanted.dtype, position, check)
+            case _:
+                pass
     return wanted if fits else None
 
 
@@ -268,12 +274,22 @@ def _float_fits(number: Number, dtype: DTypeName, at: str, check: OpCheck) -> bo
     return True
 
 
+_OF_FLOATS = {
+    "floor_divide": "Write floor(div(x, y)) of floats.",
+    "remainder": "Write sub(x, mul(floor(div(x, y)), y)) of floats, which rounds where x is much larger than y.",
+}
+
+
 def _arithmetic_dtype(name: str, operand: TensorType, check: OpCheck) -> TensorType | None:
     """Arithmetic keeps the dtype, where it has a meaning."""
     if _lacks(name, operand, check):
         return None
     if name in FLOAT_ONLY and operand.dtype not in FLOATS:
         check.fault("in[0]", operand, f"a float dtype for {name}", "Cast it to f32 first.")
+        return None
+    if name in INTEGER_ONLY and operand.dtype in FLOATS:
+        fix = _OF_FLOATS.get(name, "Cast it to i32 or i64 first.")
+        check.fault("in[0]", operand, f"an integer dtype for {name}", fix)
         return None
     if operand.dtype == "bool" and name not in TAKES_BOOL:
         check.fault("in[0]", operand, f"a number dtype for {name}", "Cast it to i32 first.")
@@ -289,10 +305,15 @@ def _lacks(name: str, operand: TensorType, check: OpCheck) -> bool:
     return True
 
 
-def _where(operands: tuple[OperandType, ...], check: OpCheck) -> TensorType | None:
+def _where(op: Where, operands: tuple[OperandType, ...], check: OpCheck) -> TensorType | None:
     condition = operands[0]
     if not isinstance(condition, TensorType) or condition.dtype != "bool":
         check.fault("in[0]", condition, "a bool tensor", "Compare first: ne with 0 gives a bool.")
+        return None
+    if not any(isinstance(x, TensorType) for x in operands[1:]):
+        return _where_of_numbers(op, condition, operands, check)
+    if op.dtype is not None:
+        check.fault("dtype", op.dtype, "no dtype beside a tensor, whose own the result has", "Remove it, or cast.")
         return None
     chosen = _same_type(operands, 1, check)
     if chosen is not None and chosen.shape != condition.shape:
@@ -300,6 +321,22 @@ def _where(operands: tuple[OperandType, ...], check: OpCheck) -> TensorType | No
         check.fault("in[0]", condition, expected, "Use broadcast_to first: nothing is implicit.")
         return None
     return chosen
+
+
+def _where_of_numbers(
+    op: Where, condition: TensorType, operands: tuple[OperandType, ...], check: OpCheck
+) -> TensorType | None:
+    if op.dtype is None:
+        fix = 'Say which it shall have: "dtype": "f32" of floats and "i64" of integers is what torch has.'
+        check.fault("dtype", "two numbers and no dtype", "the dtype of the result", fix)
+        return None
+    fits = True
+    for position, x in enumerate(operands):
+        if isinstance(x, ScalarType):
+            fits &= _scalar_fits(x, op.dtype, position, check)
+        elif not isinstance(x, TensorType):
+            fits &= _number_fits(x, op.dtype, position, check)
+    return TensorType(condition.shape, op.dtype) if fits else None
 
 
 def dim_in(dim: int, rank: int, at: str, check: OpCheck) -> int | None:
@@ -479,6 +516,17 @@ def _iota(op: Iota, check: OpCheck) -> TensorType | None:
     return TensorType(tuple(map(Extent.of, op.shape)), op.dtype)
 
 
+def _rand(op: Rand, operands: tuple[TensorType, ...], check: OpCheck) -> TensorType | None:
+    fits = True
+    for position, operand in enumerate(operands):
+        if operand != TensorType((), "i64"):
+            fits = False
+            expected = f"the {('seed', 'offset')[position]}, an i64 tensor without dimensions"
+            fix = "Pass it in memory of the GPU, where a captured graph may change it."
+            check.fault(f"in[{position}]", operand, expected, fix)
+    return TensorType(tuple(map(Extent.of, op.shape)), op.dtype) if fits else None
+
+
 def _take(op: Take, table: TensorType, index: TensorType, check: OpCheck) -> TensorType | None:
     dim = dim_in(op.dim, table.rank, "dim", check)
     if not _is_index(index, check) or dim is None:
@@ -522,9 +570,19 @@ def _reduce(op: Reduce, source: TensorType, check: OpCheck) -> TensorType | None
     return _folded(op.op, op.dims, op.keepdim, source, dtype, check)
 
 
-def fold_dtype(op: Reduce, source: DTypeName) -> DTypeName:
+def fold_dtype(op: Reduce | PrefixSum, source: DTypeName) -> DTypeName:
     """The dtype that a fold of `source` has where it says none."""
-    return "i64" if op.op == "prod" and source not in FLOATS else source
+    return "i64" if op.op in ("prod", "cumsum") and source not in FLOATS else source
+
+
+def _scan(op: PrefixSum, source: TensorType, check: OpCheck) -> TensorType | None:
+    dtype = op.dtype or fold_dtype(op, source.dtype)
+    if dtype == "bool":
+        check.fault("dtype", "bool", "a number dtype", "any tells whether one element is not 0.")
+        return None
+    if _arithmetic_dtype(op.op, TensorType(source.shape, dtype), check) is None:
+        return None
+    return None if dim_in(op.dim, source.rank, "dim", check) is None else TensorType(source.shape, dtype)
 
 
 def _folded(

@@ -32,6 +32,9 @@ class Dims:
         for op in fusion.ops:
             for one, other in _equal_dims(fusion, op):
                 self._parent[self.of(one)] = self.of(other)
+        for output, name in fusion.aliases:
+            for d in range(len(fusion.value(name).shape)):
+                self._parent[self.of((output, d))] = self.of((name, d))
         self._fixed = frozenset(self.of(dim) for op in fusion.ops for dim in _fixed_dims(fusion, op))
 
     def of(self, dim: Dim) -> Dim:
@@ -97,6 +100,8 @@ def _dim_pairs(op: Op, shape: Sequence[int], result: Sequence[int], place: int) 
             yield from ((d, d if len(result) == len(shape) else place) for place, d in enumerate(kept))
         case OpKind.SLICE | OpKind.CAT | OpKind.PAD:
             yield from ((d, d) for d in range(len(shape)) if d not in op.dims)
+        case OpKind.RAND:
+            pass
         case OpKind.RESHAPE:
             for here, there in _runs(shape, result):
                 if len(here) == len(there) == 1:

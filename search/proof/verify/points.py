@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from compiler.dtypes import DType
 from compiler.ir.fusion import Fusion, Number, Op
-from compiler.ir.ops import FOLDS, VIEWS, OpKind
+from compiler.ir.ops import FOLDS, RANDOM, VIEWS, OpKind
 from compiler.ir.pinned import pinned
 from compiler.reference import Arithmetic
 from search.proof.verify.arrays import NumpyArrays
@@ -108,6 +108,10 @@ class PointWalk(Generic[T]):
                 return self.arithmetic.tensor(at.index[op.dims[0]], value.dtype)
             case OpKind.CAT:
                 return self._cat(op, at)
+            case kind if kind in RANDOM:
+                scalars = [self.value(x, Places((), at.count)) for x in op.tensor_inputs]
+                flat = np.ravel_multi_index(at.index, value.shape) if at.index else np.zeros(at.count, np.int64)
+                return self.arithmetic.pointwise(op, [*scalars, self.arithmetic.tensor(flat, DType.I64)], DType.I64)
             case OpKind.PAD:
                 return self._padded(op, at)
             case OpKind.FULL:
@@ -115,8 +119,7 @@ class PointWalk(Generic[T]):
             case kind if kind in FOLDS:
                 return self._reduced(op, at)
         operands = [x if isinstance(x, Number) else self.value(x, at) for x in op.inputs]
-        dtype = self.fusion.value(op.tensor_inputs[-1]).dtype
-        return self.arithmetic.pointwise(op, operands, dtype)
+        return self.arithmetic.pointwise(op, operands, self.fusion.operand_dtype(op))
 
     def _through(self, op: Op, source: str, at: Places) -> Places:
         """The places of a view's operand."""

@@ -151,7 +151,8 @@ def values(dtype: DType, which: str) -> Array:
         low, high = dtype.integer_range
         if which == "plain":  # the others wrap
             low, high = max(low, -9), 9
-        return rng.integers(low, high, count, dtype=INTEGERS[dtype], endpoint=True)
+        made: Array = rng.integers(low, high, count, dtype=INTEGERS[dtype], endpoint=True)
+        return made
     x = rng.integers(-9, 10, count).astype(np.float64)
     special = {"plain": [], "first": [-np.inf], "last": [np.inf], "both": [np.inf, -np.inf], "nan": [np.nan, np.inf]}
     for at, value in zip((77, 5), special[which], strict=False):

@@ -14,7 +14,7 @@ from compiler.dtypes import DType
 from compiler.errors import Unsupported
 from compiler.ir.domain import ScheduledFusion, producer_indices
 from compiler.ir.expr import Var, var
-from compiler.ir.fusion import Fusion, Literal, Op, Value, dense_strides
+from compiler.ir.fusion import Fusion, Op, Value, dense_strides
 from compiler.ir.iter_domain import MemoryType
 from compiler.ir.ops import REDUCTIONS, VIEWS, OpKind
 from compiler.ir.tensor import TensorOp, TensorView
@@ -214,7 +214,7 @@ def printed(sf: ScheduledFusion) -> list[str]:
     for o in sf.ops:
         letters = ("b" if a.is_broadcast else "r" if a.is_reduction else "" for a in sf.tensor(o.output).logical)
         shape = ",".join(f"{x}{a.extent}" for x, a in zip(letters, sf.tensor(o.output).logical, strict=True))
-        ins = ", ".join(str(x.value) if isinstance(x, Literal) else x for x in o.inputs)
+        ins = ", ".join(str(x) for x in o.inputs)
         dims = f" {list(o.dims)}" if o.dims else " " + ", ".join(map(str, o.view)) if o.view else ""
         dims += "".join(f" if {w.low} <= {w.index} < {w.high}" for w in o.within)
         lines.append(f"{o.output}[{shape}] = {o.kind}({ins}){dims}")

@@ -33,7 +33,7 @@ _INTEGERS = {
     "i8": np.int8, "u8": np.uint8, "i16": np.int16, "i32": np.int32, "i64": np.int64, "bool": np.bool_,
 }  # fmt: skip
 _WIDENED = frozenset(_INTEGERS) - {"i64", "bool"}
-_SUMS = frozenset({"add", "sub", "sum", "mean"})
+_SUMS = frozenset({"add", "sub", "sum", "mean", "cumsum"})
 _EXACT = frozenset(kind.value for kind in UNARY | BINARY if not kind.row.rounds)
 _MOVES = {"copy", "permute", "broadcast_to", "reshape", "slice", "flip", "pad", "cat", "take", "gather"}
 _KEEPS = _SUMS | _EXACT | _MOVES | {"cast"}
@@ -109,7 +109,7 @@ class _Values:
     def _made(self, op: Document) -> tuple[Array, str]:
         kind = op["op"]
         names = [x for x in op["in"] if isinstance(x, str) and x in self.of]
-        dtype = self.dtypes[names[-1]] if names else op["dtype"]
+        dtype = op["dtype"] if "dtype" in op and kind != "cast" else self.dtypes[names[-1]]
         args = [self._operand(x, dtype) for x in op["in"]]
         if kind == "cast":
             return self._cast(args[0], op["dtype"]), op["dtype"]
@@ -130,6 +130,9 @@ class _Values:
             return _PLACES[kind](args[0], axis=op.get("dim"), keepdims=op["keepdim"]), "i64"
         if kind in _TRUTH:
             return _TRUTH[kind](args[0] != 0, axis=tuple(op["dims"]), keepdims=op["keepdim"]), "bool"
+        if kind == "cumsum":
+            dtype = dtype if dtype in FLOATS else "i64"
+            return self._stored(np.cumsum(args[0], axis=op["dim"]), dtype, is_exact=False), dtype
         if kind in _REDUCE:
             said = op.get("dtype") or ("i64" if kind == "prod" and dtype not in FLOATS else dtype)
             args, dtype = [args[0] if said == dtype else self._cast(args[0], said)], said
