@@ -90,7 +90,8 @@ class Pricing:
         is_computed = (value < len(self._ops)) & ((value >= place) | self._again[:, None])
         begun = (value >= place) & (value < len(self._ops))
         touched = self._touched(begun, is_computed)
-        return touched & (value < place) & ~self._again[:, None]
+        crossing: _Flags = touched & (value < place) & ~self._again[:, None]
+        return crossing
 
     def _touched(self, touched: _Flags, is_computed: _Flags) -> _Flags:
         """The values that computing those of `touched` takes, themselves among them, column by column."""
@@ -106,7 +107,7 @@ class Pricing:
             moved = moved + self._sliced_bytes(is_computed)
         else:
             moved = moved + self._nbytes @ self._read
-        writes = self._written.any(axis=0)
+        writes: _Flags = np.asarray(self._written.any(axis=0))
         return [launch_us(int(nbytes), card) if some else 0.0 for nbytes, some in zip(moved, writes, strict=True)]
 
     def _sliced_bytes(self, is_computed: _Flags) -> npt.NDArray[np.int64]:

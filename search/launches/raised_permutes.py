@@ -74,9 +74,9 @@ class _Raising:
             return self.writer.put(op.kind, operands, shape, result.dtype)
         if op.kind in _ALONG_DIMS:
             operands = [self.value(x, order) if isinstance(x, str) else x for x in op.inputs]
-            places = sorted((order.index(d), n) for n, d in enumerate(op.dims))
-            low = tuple(op.low[n] for _, n in places) if op.low else ()
-            dims = tuple(d for d, _ in places)
+            moved = sorted((order.index(d), n) for n, d in enumerate(op.dims))
+            low = tuple(op.low[n] for _, n in moved) if op.low else ()
+            dims = tuple(d for d, _ in moved)
             return self.writer.put(op.kind, operands, shape, result.dtype, dims, op.start, step=op.step, low=low)
         if op.kind is OpKind.RESHAPE:
             (operand,) = op.tensor_inputs
