@@ -107,6 +107,8 @@ def _access(
     local = f"&{reg(Reg(registers.name, registers.dtype, registers.offset + lane))}"
     both: tuple[str, ...] = (local, place) if is_load else (place, local)
     name, sizes = f"ft_{'load' if is_load else 'store'}_global", f"{width * registers.dtype.nbytes}"
+    if isinstance(s, GlobalLoad) and s.is_written:
+        name = "ft_load_written"
     if isinstance(s, GlobalLoad) and s.straddles:
         name, sizes = "ft_load_global_straddling", f"{sizes}, {registers.dtype.nbytes}"
     if isinstance(s, GlobalLoad) and s.skipped is not None:

@@ -24,6 +24,7 @@ from compiler.emit.text import total
 from compiler.emit.values import ELEMENT, compute, convert, parameter, reg
 from compiler.ir.expr import Expr, Var, const, var
 from compiler.ir.fusion import Literal
+from compiler.ir.ops import OpKind
 from compiler.lower.kernel_ir import (
     Accumulate,
     AccumulateRun,
@@ -129,6 +130,8 @@ def _pieces_of(kernel: Kernel) -> set[str]:
         match s:
             case GlobalLoad(straddles=True):
                 used.add("straddle")
+            case GlobalLoad(is_written=True):
+                used.add("written")
             case GlobalLoad() if s.rows:
                 used |= {"global", "row"}
             case GlobalLoad() | GlobalStore():
@@ -139,6 +142,8 @@ def _pieces_of(kernel: Kernel) -> set[str]:
                 used.add("shared")
             case MatrixLoad() | MatrixStore():
                 used |= {"matrix", "shared"}
+            case Compute(kind=OpKind.RAND):
+                used |= {"random", "convert"}
             case Compute():
                 dtypes = {s.target.dtype, *(x.dtype for x in s.operands if not isinstance(x, Literal))}
                 used |= pieces_for(dtypes, (s.kind,))
@@ -188,11 +193,13 @@ def _launch_bounds(kernel: Kernel) -> str:
 
 
 def _parameters(kernel: Kernel) -> str:
-    params = [f"{'' if p.written else 'const '}{ELEMENT[p.dtype]}* __restrict__ {p.name}" for p in kernel.pointers] + [
-        f"const __grid_constant__ TensorMap {m.name}" for m in kernel.tensor_maps
+    pointers = [
+        f"{'' if p.written else 'const '}{ELEMENT[p.dtype]}* {'' if p.is_alias else '__restrict__ '}{p.name}"
+        for p in kernel.pointers
     ]
-    params += [f"const {ELEMENT[x.dtype]} {parameter(x)}" for x in kernel.numbers]
-    return ", ".join(params)
+    pointers += [f"const __grid_constant__ TensorMap {m.name}" for m in kernel.tensor_maps]
+    pointers += [f"const {ELEMENT[x.dtype]} {parameter(x)}" for x in kernel.numbers]
+    return ", ".join(pointers)
 
 
 def _prologue(kernel: Kernel) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from compiler.emulate import launch as emulator
 from compiler.emulate.launch import Bytes, EmulatedOutcome, EmulatedTensor, Launch
 from compiler.emulate.memory.region import POISON
 from compiler.errors import Unsupported
-from compiler.ir.fusion import Value
+from compiler.ir.fusion import Fusion, Value
 from fusetune.wire.artifact import (
     Arg,
     KernelArtifact,
@@ -45,6 +46,18 @@ def output_tensor(value: Value, fill: Fill | None = None) -> EmulatedTensor:
     unwritten, places = np.zeros(nbytes, np.bool_), element_bytes(value)
     valid = None if places.all() else places
     return EmulatedTensor(value.name, value.dtype.value, value.shape, storage, unwritten, valid, _align(value))
+
+
+def tensors_of(fusion: Fusion, storages: Sequence[Bytes]) -> list[EmulatedTensor]:
+    """The tensors of a call in the order of its positions: inputs over their storages, which runs change where outputs
+    are written into them, then outputs. One that lies in an input is that very tensor."""
+    values = [fusion.value(name) for name in fusion.inputs]
+    found = {v.name: input_tensor(v, storage) for v, storage in zip(values, storages, strict=True)}
+    for _, name in fusion.aliases:
+        places = element_bytes(fusion.value(name))
+        found[name] = replace(found[name], valid=None if places.all() else places)
+    made = {name: output_tensor(fusion.value(name)) for name in fusion.outputs if fusion.memory_of(name) == name}
+    return [(found | made)[fusion.memory_of(name)] for name in (*fusion.inputs, *fusion.outputs)]
 
 
 def element_bytes(value: Value) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

@@ -78,9 +78,13 @@ class Op:
 
     `dims`: for permute, output dimension i is input dimension dims[i]; for broadcast_to, input dimension i is output
     dimension dims[i]; for a reduction, the input dimensions that are folded, ascending (they are kept with size 1 where
-    the result has the operand's rank); for slice, cat and iota, the one dimension concerned; for take and
-    gather, that of the first operand which the second one chooses along. Empty for all others.
-    `start`: of a slice, the first index taken.
+    the result has the operand's rank); for slice, cat and iota, the one dimension concerned; for flip and pad, those
+    that are turned around and that get longer; for take and gather, that of the first operand which the second one
+    chooses along. Empty for all others.
+    `start`: of a slice, the first index taken; every `step`th from there on is.
+    `low`: of a pad, how many places it puts before each of `dims`. What they and those behind hold is its second
+    operand, that of a `full` its only one: a number, rounded to the dtype. The operands of a rand have no dimensions,
+    its result has any.
     `grade`: of a function, how exactly it is computed; before that is chosen, the coarsest form it may take
     (`compiler.ir.pinned`).
     `is_term`: a product that a sum folds and nothing else reads: it may go into the accumulator as it is, not rounded.
@@ -93,6 +97,14 @@ class Op:
     start: int = 0
     grade: MathGrade = MathGrade.EXACT
     is_term: bool = False
+    step: int = 1
+    low: tuple[int, ...] = ()
+
+    @property
+    def fills_with(self) -> int | float:
+        """What a pad or a full puts where there is no operand."""
+        (value,) = (x.value for x in self.inputs if isinstance(x, Literal))
+        return value
 
     @property
     def tensor_inputs(self) -> tuple[str, ...]:
@@ -106,6 +118,8 @@ class Fusion:
     Names are canonical, so that equal graphs give equal kernels: `i0..` inputs in order, `v0..` op results in
     canonical order.
 
+    `aliases`: outputs that are written into the memory of an input, which is like them, each with that input.
+    `orders`: inputs and outputs whose dimension k is dimension order[k] of the caller's tensor, if there is one.
     `is_pinned`: every operator has one form, which all kernels that are made of the fusion keep (`compiler.ir.pinned`).
     `scalars`: `c0..` in the order of a call, which passes them after the tensors; launches of a fusion have all of it.
     """
@@ -118,6 +132,8 @@ class Fusion:
     binding_hash: str
     is_pinned: bool = False
     scalars: tuple[Scalar, ...] = ()
+    aliases: tuple[tuple[str, str], ...] = ()
+    orders: tuple[tuple[str, tuple[int, ...]], ...] = ()
 
     @cached_property
     def by_name(self) -> dict[str, Value]:
@@ -129,6 +145,15 @@ class Fusion:
     def producer(self, name: str) -> Op | None:
         """The op that makes `name`, or None for an input."""
         return next((op for op in self.ops if op.output == name), None)
+
+    @property
+    def alias_places(self) -> dict[int, int]:
+        """The positions of the outputs that are written into the memory of an input, each with that input's."""
+        return {self.outputs.index(output): self.inputs.index(name) for output, name in self.aliases}
+
+    def memory_of(self, name: str) -> str:
+        """Whose memory a tensor lies in: its own, but for outputs that are written into an input."""
+        return dict(self.aliases).get(name, name)
 
     @property
     def grades(self) -> dict[str, MathGrade]:

@@ -71,7 +71,8 @@ def _merged(fusion: Fusion) -> tuple[Op, ...]:
     for op in fusion.ops:
         own = replace(op, inputs=tuple(_renamed(x, names) for x in op.inputs))
         result = fusion.value(op.output)
-        key = (own.kind, tuple(map(_operand_key, own.inputs)), own.dims, own.start, result.shape, result.dtype)
+        attributes = (own.dims, own.start, own.step, own.low)
+        key = (own.kind, tuple(map(_operand_key, own.inputs)), *attributes, result.shape, result.dtype)
         first = known.setdefault(key, op.output)
         if first == op.output or op.output in fusion.outputs:
             ops.append(own)
@@ -138,8 +139,9 @@ def _sum_of_product(op: Op, product: Op) -> tuple[Op, ...]:
     return *turned, replace(op, kind=OpKind.FMA, inputs=(x, y, z))
 
 
-def _negated(x: str | Literal, name: str) -> tuple[tuple[Op, ...], Operand]:
+def _negated(x: Operand, name: str) -> tuple[tuple[Op, ...], Operand]:
     """An operand with the other sign, and the operator that turns it, if there has to be one."""
+    assert not isinstance(x, Scalar), f"{x}: no operator turns a scalar"
     if isinstance(x, Literal):
         return (), Literal(-x.value)
     return (Op(OpKind.NEG, (x,), name),), name
@@ -204,6 +206,8 @@ def _renumbered(fusion: Fusion) -> Fusion:
             for op in fusion.ops
         ),
         outputs=tuple(names[name] for name in fusion.outputs),
+        aliases=tuple((names[output], name) for output, name in fusion.aliases),
+        orders=tuple((names[name], order) for name, order in fusion.orders),
     )
 
 

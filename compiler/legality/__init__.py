@@ -1,6 +1,7 @@
 """Rules: one module a subject, one function a rule, every refusal a Violation."""
 
 from compiler.legality import (
+    aliases,
     bulk_copy,
     choices,
     circular_buffer,
@@ -28,6 +29,7 @@ from compiler.legality.rules import Schedule, check
 
 __all__ = [
     "Schedule",
+    "aliases",
     "bulk_copy",
     "check",
     "choices",

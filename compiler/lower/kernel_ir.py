@@ -60,6 +60,7 @@ class GlobalLoad:
     aligned ones are loaded that it has parts of; `skipped`: the elements of the first of them before the vector, where
     the tensor itself is aligned, so that they follow from `offset`.
     `within`: what part of the iteration space the source covers, which no choice of tile makes always true.
+    `is_written`: the kernel writes this memory too, an output that lies in the input.
     `rows`: what stands in `offset` for indices that are data; they are looked at where something is loaded.
     """
 
@@ -74,6 +75,7 @@ class GlobalLoad:
     head: Less | None = None
     straddles: bool = False
     skipped: Expr | None = None
+    is_written: bool = False
     rows: tuple[ChosenRow, ...] = ()
 
     @property
@@ -197,13 +199,27 @@ class MatrixStore:
 
 
 @dataclass(frozen=True, slots=True)
+class SharedCall:
+    """The call of a generator that `group` turns of an unrolled loop share: the first of them makes its `words`."""
+
+    words: str
+    group: int
+    turn: Var
+
+
+@dataclass(frozen=True, slots=True)
 class Compute:
-    """target = kind(operands), one element; half-precision operands are widened to f32 and the result rounded."""
+    """target = kind(operands), one element; half-precision operands are widened to f32 and the result rounded.
+
+    `element`: of a RAND, the number of the one that is drawn; `call`, where it is shared with neighbours.
+    """
 
     kind: OpKind
     target: Reg
     operands: tuple[Reg | Number, ...]
     grade: MathGrade
+    element: Expr | None = None
+    call: SharedCall | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,12 +35,16 @@ def _signs(e: Expr) -> tuple[Expr, Expr]:
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """A kernel parameter: the address of a global tensor. `position` counts inputs, then outputs."""
+    """A kernel parameter: the address of a global tensor. `position` counts inputs, then outputs.
+
+    `is_alias`: another parameter has the same address, an output that lies in an input.
+    """
 
     name: str
     dtype: DType
     position: int
     written: bool
+    is_alias: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from compiler.schedule.step_forms import MalformedStep
 from compiler.schedule.steps import Step
 from compiler.schedule.trace import LaunchTrace, ScheduleTrace, Trace, steps_from_json
 from compiler.wire.fusions import fusion_from_json, fusion_to_json
+from compiler.wire.orders import outside
 from compiler.wire.programs import program_of
 from fusetune.wire.artifact import (
     Arg,
@@ -166,13 +167,15 @@ def kernel_artifact(
     fusion = trace.fusion
     names = (*fusion.inputs, *fusion.outputs)
     specs = tuple(_spec(fusion, name, alignments.get(p, 1)) for p, name in enumerate(names))
+    inputs, outputs = specs[: len(fusion.inputs)], specs[len(fusion.inputs) :]
+    into = fusion.alias_places
     entries = compiled.entries or (compiled.entry,)
     return KernelArtifact(
         fingerprint=fusion.fingerprint,
         binding=fusion.binding_hash,
         arch=compiled.arch,
-        inputs=specs[: len(fusion.inputs)],
-        outputs=specs[len(fusion.inputs) :],
+        inputs=inputs,
+        outputs=tuple(spec.model_copy(update={"alias": into.get(n)}) for n, spec in enumerate(outputs)),
         scalars=tuple(_scalar(fusion, x) for x in fusion.scalars),
         launches=tuple(launch_spec(one, entry, len(names)) for one, entry in zip(launches, entries, strict=True)),
         scratch=tuple(Scratch(bytes=buffer.nbytes, align=ALLOCATION_ALIGN) for buffer in scratch),
@@ -192,8 +195,9 @@ def kernel_artifact(
 
 def _spec(fusion: Fusion, name: str, align: int) -> TensorSpec:
     value = fusion.value(name)
+    shape, strides = outside(value, dict(fusion.orders).get(name, tuple(range(len(value.shape)))))
     least = max(align, value.dtype.nbytes)
-    return TensorSpec(shape=value.shape, strides=value.strides, dtype=value.dtype.value, align=least)
+    return TensorSpec(shape=shape, strides=strides, dtype=value.dtype.value, align=least)
 
 
 def _scalar(fusion: Fusion, scalar: Scalar) -> ScalarSpec:

@@ -12,13 +12,15 @@ from dataclasses import replace
 from typing import Any
 
 from compiler.dtypes import FP8, DType
+from compiler.emit.literals import rounded_to_short
 from compiler.errors import InvalidFusion, Problem, Unsupported
 from compiler.ir import fusion as ir
 from compiler.ir.index_ranges import index_ranges
 from compiler.ir.ops import COMPILED, FOLDS, MathGrade, OpKind
 from compiler.ir.scalars import beside
 from compiler.wire.composed import COMPOSED, is_composed, written_out
-from fusetune.wire.binding import Binding, InputBinding
+from compiler.wire.orders import in_memory_order, orders_from_json
+from fusetune.wire.binding import Binding, InputBinding, OutputBinding
 from fusetune.wire.bound import Bound, apply_binding
 from fusetune.wire.canonical import binding_hash, canonicalize, fingerprint, live_ops
 from fusetune.wire.fusion import (
@@ -26,11 +28,14 @@ from fusetune.wire.fusion import (
     BroadcastTo,
     Cat,
     Copy,
+    Filled,
+    Flip,
     Fusion,
     Gather,
     Iota,
     Op,
     Operand,
+    Pad,
     Permute,
     Reduce,
     Slice,
@@ -61,8 +66,8 @@ def bind(fusion: Fusion, binding: Binding) -> ir.Fusion:
         _refuse_unsupported(bound)
         _refuse_empty(bound)
         canonical = canonicalize(written_out(canonicalize(bound.fusion)))
-        # Bound again under canonical names; layouts belong to inputs by position and stay as they are.
-        return _to_ir(apply_binding(canonical, _layouts(bound)), *identity)
+        # Bound again under canonical names; layouts belong to tensors by position and stay as they are.
+        return in_memory_order(_to_ir(apply_binding(canonical, _layouts(bound)), *identity))
     except InvalidDocument as error:
         raise _invalid(error) from None
 
@@ -73,6 +78,7 @@ def to_wire(fusion: ir.Fusion) -> tuple[Fusion, Binding]:
     Fingerprint and binding hash are those of the fusion that was bound, symbols included, and cannot be told from
     these: `fusion_to_json` stores them beside.
     """
+    into = {output: {"alias": name} for output, name in fusion.aliases}
     scalars = [{"name": x.name, "dtype": x.dtype.value} for x in fusion.scalars]
     document = {
         "format": FORMAT,
@@ -80,12 +86,17 @@ def to_wire(fusion: ir.Fusion) -> tuple[Fusion, Binding]:
             {"name": v.name, "shape": list(v.shape), "dtype": v.dtype.value} for v in map(fusion.value, fusion.inputs)
         ],
         "ops": [_op_document(op, fusion) for op in fusion.ops],
-        "outputs": [{"name": name} for name in fusion.outputs],
+        "outputs": [{"name": name, **into.get(name, {})} for name in fusion.outputs],
         **({"scalars": scalars} if scalars else {}),
     }
     inputs = [{"strides": list(v.strides), "align": v.align} for v in map(fusion.value, fusion.inputs)]
+    outputs = [
+        {} if v.name in into or v.strides == ir.dense_strides(v.shape) else {"strides": list(v.strides)}
+        for v in map(fusion.value, fusion.outputs)
+    ]
+    layouts = {"inputs": inputs, **({"outputs": outputs} if any(outputs) else {})}
     try:
-        return parse_fusion(document), parse_binding({"sizes": {}, "inputs": inputs})
+        return parse_fusion(document), parse_binding({"sizes": {}, **layouts})
     except InvalidDocument as error:
         raise _invalid(error) from None
 
@@ -102,6 +113,7 @@ def fusion_to_json(fusion: ir.Fusion) -> dict[str, Any]:
         "fusion": document.model_dump(mode="json", by_alias=True, exclude_none=True),
         "binding": binding.model_dump(mode="json", exclude_none=True),
         **pinned,
+        **({"orders": {name: list(order) for name, order in fusion.orders}} if fusion.orders else {}),
     }
 
 
@@ -118,6 +130,8 @@ def fusion_from_json(document: Mapping[str, Any]) -> ir.Fusion:
     _refuse_empty(bound)
     _refuse_what_bind_changes(bound)
     fusion = _to_ir(bound, document["fingerprint"], document["binding_hash"])
+    if "orders" in document:
+        fusion = replace(fusion, orders=orders_from_json(fusion, document["orders"]))
     return _pinned(fusion, document["pinned"]) if "pinned" in document else fusion
 
 
@@ -160,7 +174,7 @@ def _document_problems(document: Mapping[str, Any]) -> Iterator[Problem]:
             found = repr(document.get(name))[:80] if name in document else "nothing"
             expected = "a text" if kind is str else "an object"
             yield Problem(name, found, expected, "Store what fusion_to_json gives.")
-    for name in document.keys() - wanted.keys() - {"pinned"}:
+    for name in document.keys() - wanted.keys() - {"pinned", "orders"}:
         yield Problem(str(name), "an unknown field", f"one of {', '.join(wanted)}", "Remove it.")
     if isinstance(document.get("format"), str) and document["format"] != BOUND_FORMAT:
         yield Problem("format", repr(document["format"]), repr(BOUND_FORMAT), "Store the fusion again.")
@@ -249,7 +263,8 @@ def _layouts(bound: Bound) -> Binding:
             # The wire's align is a literal type; `layout` came through it.
             InputBinding.model_validate({"strides": layout.strides, "align": layout.align})
             for layout in bound.inputs
-        )
+        ),
+        outputs=tuple(OutputBinding(strides=strides) for strides in bound.outputs),
     )
 
 
@@ -262,9 +277,17 @@ def _to_ir(bound: Bound, fingerprint: str, binding_hash: str) -> ir.Fusion:
         ir.Value(tensor.name, shapes[tensor.name], DType(tensor.dtype), layout.strides, layout.align)
         for tensor, layout in zip(fusion.inputs, bound.inputs, strict=True)
     )
+    aliases = {
+        output.name: inputs[position]
+        for output, position in zip(fusion.outputs, bound.aliases, strict=True)
+        if position is not None
+    }
+    lie = {output.name: strides for output, strides in zip(fusion.outputs, bound.outputs, strict=True)}
     results = tuple(
-        ir.Value(op.out, shapes[op.out], DType(bound.types[op.out].dtype), ir.dense_strides(shapes[op.out]))
-        for op in fusion.ops
+        replace(aliases[op.out], name=op.out)
+        if op.out in aliases
+        else ir.Value(op.out, shape, DType(bound.types[op.out].dtype), lie.get(op.out, ir.dense_strides(shape)))
+        for op, shape in ((op, shapes[op.out]) for op in fusion.ops)
     )
     made = ir.Fusion(
         values=inputs + results,
@@ -273,6 +296,7 @@ def _to_ir(bound: Bound, fingerprint: str, binding_hash: str) -> ir.Fusion:
         outputs=tuple(output.name for output in fusion.outputs),
         fingerprint=fingerprint,
         binding_hash=binding_hash,
+        aliases=tuple((output, value.name) for output, value in aliases.items()),
         scalars=tuple(ir.Scalar(x.name, DType(x.dtype)) for x in fusion.numbers),
     )
     index_ranges(made)  # refuses indices of which none is known to be in range
@@ -295,8 +319,26 @@ def _ir_op(op: Op, bound: Bound, shapes: Mapping[str, tuple[int, ...]]) -> ir.Op
         for x in op.ins
     )
     # A bound fusion has no symbols: start is a number.
-    start = int(op.start) if isinstance(op, Slice) else 0
-    return ir.Op(OpKind(op.op), inputs, op.out, _ir_dims(op, shapes), start)
+    start, step = (int(op.start), op.step or 1) if isinstance(op, Slice) else (0, 1)
+    if isinstance(op, Pad | Filled):
+        inputs = (*inputs, ir.Literal(_held(op.value, DType(bound.types[op.out].dtype))))
+    low = tuple(int(n) for n, m in zip(op.low, op.high, strict=True) if n or m) if isinstance(op, Pad) else ()
+    return ir.Op(OpKind(op.op), inputs, op.out, _ir_dims(op, shapes), start, step=step, low=low)
+
+
+def _held(number: Operand, dtype: DType) -> int | float:
+    """A number as a tensor of the dtype holds it."""
+    operand = _ir_operand(number, is_float=dtype.is_float)
+    assert isinstance(operand, ir.Literal), "the wire lets only numbers through"
+    match dtype:
+        case DType.F16 | DType.BF16 | DType.F8E4M3 | DType.F8E5M2:
+            is_held = dtype not in FP8 and not math.isfinite(operand.value)
+            return operand.value if is_held else rounded_to_short(operand.value, dtype)
+        case DType.F32 if math.isfinite(operand.value):
+            (nearest,) = struct.unpack("<f", struct.pack("<f", operand.value))
+            return float(nearest)
+        case _:
+            return operand.value
 
 
 def _ir_dims(op: Op, shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
@@ -306,6 +348,10 @@ def _ir_dims(op: Op, shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
             return tuple(dim % len(shapes[op.out]) for dim in op.dims)
         case Reduce():
             return tuple(sorted(dim % len(shapes[str(op.ins[0])]) for dim in op.dims))
+        case Flip():
+            return tuple(sorted(dim % len(shapes[op.out]) for dim in op.dims))
+        case Pad():
+            return tuple(dim for dim, sizes in enumerate(zip(op.low, op.high, strict=True)) if any(sizes))
         case Slice() | Cat() | Iota():
             return (op.dim % len(shapes[op.out]),)
         case Take() | Gather():
@@ -325,7 +371,8 @@ def _ir_operand(operand: Operand, *, is_float: bool) -> ir.Operand:
 
 
 def _op_document(op: ir.Op, fusion: ir.Fusion) -> dict[str, Any]:
-    ins = [_written(x) for x in op.inputs]
+    fills = op.kind in (OpKind.PAD, OpKind.FULL)
+    ins = [_written(x) for x in op.inputs if isinstance(x, str) or not fills]
     document: dict[str, Any] = {"op": op.kind.value, "in": ins, "out": op.output}
     result = fusion.value(op.output)
     match op.kind:
@@ -341,15 +388,37 @@ def _op_document(op: ir.Op, fusion: ir.Fusion) -> dict[str, Any]:
             document["shape"] = list(result.shape)
         case OpKind.SLICE:
             (dim,) = op.dims
-            document |= {"dim": dim, "start": op.start, "stop": op.start + result.shape[dim]}
+            stop = op.start + (result.shape[dim] - 1) * op.step + 1
+            document |= {"dim": dim, "start": op.start, "stop": stop} | ({"step": op.step} if op.step > 1 else {})
+        case OpKind.FLIP:
+            document["dims"] = list(op.dims)
+        case OpKind.PAD:
+            document |= _pad_document(op, fusion.value(op.tensor_inputs[0]).shape, result.shape)
+        case OpKind.FULL:
+            document |= {"shape": list(result.shape), "value": _fill(op), "dtype": result.dtype.value}
         case OpKind.CAT | OpKind.TAKE | OpKind.GATHER:
             document["dim"] = op.dims[0]
+        case OpKind.RAND:
+            document |= {"shape": list(result.shape), "dtype": result.dtype.value}
         case OpKind.IOTA:
             document |= {"shape": list(result.shape), "dim": op.dims[0], "dtype": result.dtype.value}
         case kind if kind in FOLDS:
             keepdim = len(result.shape) == len(fusion.value(op.tensor_inputs[0]).shape)
             document |= {"dims": list(op.dims), "keepdim": keepdim}
+            if op.kind is OpKind.PROD:  # which would be i64 of any integers
+                document["dtype"] = result.dtype.value
     return document
+
+
+def _pad_document(op: ir.Op, source: tuple[int, ...], result: tuple[int, ...]) -> dict[str, Any]:
+    before = dict(zip(op.dims, op.low, strict=True))
+    low = [before.get(d, 0) for d in range(len(source))]
+    high = [n - m - first for n, m, first in zip(result, source, low, strict=True)]
+    return {"low": low, "high": high, "value": _fill(op)}
+
+
+def _fill(op: ir.Op) -> int | float | str:
+    return _written(ir.Literal(op.fills_with))
 
 
 def _written(x: ir.Operand) -> int | float | str:

@@ -121,8 +121,8 @@ class Tensor:
     def reshape(self, shape: Sequence[Size]) -> Tensor:
         return self.builder.reshape(self, shape)
 
-    def slice(self, dim: int, start: Size, stop: Size) -> Tensor:
-        return self.builder.slice(self, dim, start, stop)
+    def slice(self, dim: int, start: Size, stop: Size, step: int = 1) -> Tensor:
+        return self.builder.slice(self, dim, start, stop, step)
 
     def sum(self, dims: Sequence[int], keepdim: bool = False, dtype: DTypeName | None = None) -> Tensor:
         return self.builder.sum(self, dims, keepdim, dtype)
@@ -144,6 +144,9 @@ class Tensor:
 
     def all(self, dims: Sequence[int], keepdim: bool = False) -> Tensor:
         return self.builder.all(self, dims, keepdim)
+
+    def cumsum(self, dim: int, dtype: DTypeName | None = None) -> Tensor:
+        return self.builder.cumsum(self, dim, dtype)
 
     def argmax(self, dim: int | None = None, keepdim: bool = False) -> Tensor:
         return self.builder.argmax(self, dim, keepdim)
@@ -176,7 +179,7 @@ class FusionBuilder(Elementwise[Tensor, ByValue]):
         self._inputs: list[dict[str, Any]] = []
         self._scalars: list[dict[str, Any]] = []
         self._ops: list[dict[str, Any]] = []
-        self._outputs: list[tuple[str, str]] = []
+        self._outputs: list[tuple[str, str, dict[str, Any]]] = []
 
     def input(
         self, name: str, shape: Sequence[Size], dtype: DTypeName, *, strides: Sequence[Size] | None = None
@@ -195,10 +198,25 @@ class FusionBuilder(Elementwise[Tensor, ByValue]):
         self._check(self._scalars)
         return ByValue(self, name, dtype)
 
-    def output(self, tensor: Tensor, name: str | None = None) -> None:
-        """Return `tensor`, the result of an operator, under `name`."""
-        self._own(tensor, f"outputs[{len(self._outputs)}]")
-        self._outputs.append((tensor.name, tensor.name if name is None else name))
+    def output(
+        self,
+        tensor: Tensor,
+        name: str | None = None,
+        *,
+        alias: Tensor | None = None,
+        strides: Sequence[Size] | None = None,
+    ) -> None:
+        """Return `tensor`, the result of an operator, under `name`; with `alias`, in the memory of that input.
+
+        `strides` in elements; without, it is dense, unless a binding says more.
+        """
+        where = f"outputs[{len(self._outputs)}]"
+        self._own(tensor, where)
+        if alias is not None:
+            self._own(alias, f"{where}.alias")
+        facts: dict[str, Any] = {} if alias is None else {"alias": alias.name}
+        facts |= {} if strides is None else {"strides": _listed(strides)}
+        self._outputs.append((tensor.name, tensor.name if name is None else name, facts))
         try:
             Fusion.from_json(self._document())
         except InvalidFusion:
@@ -232,9 +250,17 @@ class FusionBuilder(Elementwise[Tensor, ByValue]):
         """The same elements in row-major order; one size may be -1. Whether symbols fit is settled at binding."""
         return self._op("reshape", x, shape=_listed(shape))
 
-    def slice(self, x: Tensor, dim: int, start: Size, stop: Size) -> Tensor:
-        """Elements `start` up to, not including, `stop` of dimension `dim`."""
-        return self._op("slice", x, dim=dim, start=start, stop=stop)
+    def slice(self, x: Tensor, dim: int, start: Size, stop: Size, step: int = 1) -> Tensor:
+        """Elements `start` up to, not including, `stop` of dimension `dim`; with a `step`, every so manyth of them."""
+        return self._op("slice", x, dim=dim, start=start, stop=stop, **({} if step == 1 else {"step": step}))
+
+    def flip(self, x: Tensor, dims: Sequence[int]) -> Tensor:
+        """The last element first along each of `dims`."""
+        return self._op("flip", x, dims=_listed(dims))
+
+    def pad(self, x: Tensor, low: Sequence[Size], high: Sequence[Size], value: Number = 0) -> Tensor:
+        """`low[i]` places before dimension i and `high[i]` behind it, which hold `value`."""
+        return self._op("pad", x, low=_listed(low), high=_listed(high), value=_written(value))
 
     def cat(self, tensors: Iterable[Tensor], dim: int) -> Tensor:
         """One after the other along `dim`."""
@@ -243,6 +269,31 @@ class FusionBuilder(Elementwise[Tensor, ByValue]):
     def iota(self, shape: Sequence[Size], dim: int, dtype: DTypeName) -> Tensor:
         """The position along `dim`."""
         return self._op("iota", shape=_listed(shape), dim=dim, dtype=dtype)
+
+    def full(self, shape: Sequence[Size], value: Number, dtype: DTypeName) -> Tensor:
+        """`value` everywhere."""
+        return self._op("full", shape=_listed(shape), value=_written(value), dtype=dtype)
+
+    def rand(self, shape: Sequence[Size], seed: Tensor, offset: Tensor) -> Tensor:
+        """Numbers of [0, 1), f32, by `seed` and `offset`: i64 tensors without dimensions, read when the kernel runs.
+
+        The same seed, offset and position give the same number in any kernel (docs/contracts.md, "Random numbers"), so
+        that every draw has an offset of its own. They are not torch's numbers.
+        """
+        return self._op("rand", seed, offset, shape=_listed(shape))
+
+    def dropout(self, x: Tensor, p: Number, seed: Tensor, offset: Tensor) -> Tensor:
+        """`x` over `1 - p` where `rand` is `p` or more, 0 elsewhere: `p` is the share that is dropped.
+
+        A backward fusion drops the same of the gradient: `dropout(grad, p, seed, offset)`. Raises InvalidFusion for a
+        `p` that is no number from 0 to 1.
+        """
+        share: object = p
+        if not (isinstance(share, int | float) and 0 <= share <= 1):
+            fix = "Pass the share of elements that is dropped."
+            raise InvalidFusion((Problem(f"ops[{len(self._ops)}]", f"p = {show(p)}", "a number from 0 to 1", fix),))
+        is_kept = self.ge(self.rand(x.shape, seed, offset), p)
+        return self.where(is_kept, x * (1.0 / (1.0 - p) if p < 1 else 0.0), 0.0)
 
     def take(self, table: Tensor, index: Tensor, dim: int = 0) -> Tensor:
         """`table` where the i32 or i64 of `index`, of any rank, choose along `dim`: `table[index]` for dimension 0.
@@ -287,6 +338,10 @@ class FusionBuilder(Elementwise[Tensor, ByValue]):
     def all(self, x: Tensor, dims: Sequence[int], keepdim: bool = False) -> Tensor:
         """Whether no element is 0; a bool."""
         return self._op("all", x, dims=_listed(dims), keepdim=keepdim)
+
+    def cumsum(self, x: Tensor, dim: int, dtype: DTypeName | None = None) -> Tensor:
+        """Sums of the elements up to each along `dim`; of integers and bools in i64 unless `dtype` says otherwise."""
+        return self._op("cumsum", x, dim=dim, **_said(dtype))
 
     def argmax(self, x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
         """The index of the first greatest element along `dim`, or of the first NaN; without `dim` of all elements, in
@@ -343,12 +398,13 @@ class FusionBuilder(Elementwise[Tensor, ByValue]):
 
     def _document(self) -> dict[str, Any]:
         """The fusion so far: results get the names they are returned under, the others `t0`, `t1` and so on."""
-        taken = {entry["name"] for entry in (*self._inputs, *self._scalars)} | {public for _, public in self._outputs}
-        names = {own: public for own, public in self._outputs if own.startswith(_OWN_NAME)}
+        entries = (*self._inputs, *self._scalars)
+        taken = {entry["name"] for entry in entries} | {public for _, public, _ in self._outputs}
+        names = {own: public for own, public, _ in self._outputs if own.startswith(_OWN_NAME)}
         free = (f"t{i}" for i in itertools.count() if f"t{i}" not in taken)
         names |= {op["out"]: next(free) for op in self._ops if op["out"] not in names}
         ops = [{**op, "in": tuple(names.get(x, x) for x in op["in"]), "out": names[op["out"]]} for op in self._ops]
-        outputs = [{"name": names.get(own, own)} for own, _ in self._outputs]
+        outputs = [{"name": names.get(own, own), **facts} for own, _, facts in self._outputs]
         return {**self._head(), "ops": tuple(ops), "outputs": tuple(outputs)}
 
 

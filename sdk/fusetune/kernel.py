@@ -91,9 +91,11 @@ class Kernel:
         Scalars of the fusion come after its tensors: numbers of Python, or tensors without dimensions on the host. They
         are read during the call, so a CUDA graph that captures it replays with these.
 
-        `out`: tensors to write instead of newly allocated ones; they must not overlap the inputs or each other. Raises
-        WrongArguments, GuardFailed, NoDevice, InvalidKernel, LaunchFailed; IndexOutOfRange at the first call after one
-        whose kernel has met an index that is (`wait` tells at once).
+        `out`: tensors to write instead of newly allocated ones; they must not overlap the inputs or each other. An
+        output with an alias is that input itself, changed: the tensor that was passed is returned, its version counted
+        up, and no other tensor of the call may share its memory. Raises WrongArguments, GuardFailed, NoDevice,
+        InvalidKernel, LaunchFailed; IndexOutOfRange at the first call after one whose kernel has met an index that is
+        (`wait` tells at once).
         """
         if self._runner is None:
             from fusetune.torch import Runner  # here, and not above: holding a kernel needs no torch

@@ -49,13 +49,17 @@ class Runner:
         _check_no_grad(inputs)
         if out is None:
             outputs = tuple(
-                torch.empty_strided(spec.shape, spec.strides, dtype=DTYPES[spec.dtype], device=device)
+                inputs[spec.alias]
+                if spec.alias is not None
+                else torch.empty_strided(spec.shape, spec.strides, dtype=DTYPES[spec.dtype], device=device)
                 for spec in artifact.outputs
             )
         else:
             outputs = (out,) if isinstance(out, torch.Tensor) else tuple(out)
             _check_all("output", outputs, artifact.outputs, device)
-            _check_disjoint(inputs, outputs)
+        aliases = tuple(spec.alias for spec in artifact.outputs)
+        if out is not None or any(position is not None for position in aliases):
+            _check_disjoint(inputs, outputs, aliases)
         # From the caching allocator, like the outputs: it hands memory to others only in stream order.
         scratch = [_scratch(spec.bytes, spec.align, device) for spec in artifact.scratch]
         self._launcher(device).launch(
@@ -64,6 +68,9 @@ class Runner:
             tuple(address for _, address in scratch),
             numbers,
         )
+        for output, position in zip(outputs, aliases, strict=True):
+            if position is not None:
+                torch.autograd.graph.increment_version(output)
         return outputs[0] if len(outputs) == 1 else outputs
 
     def wait(self) -> None:
@@ -188,14 +195,24 @@ def _check_type(where: str, tensor: torch.Tensor, spec: TensorSpec) -> None:
         raise WrongArguments(where, f"shape {tuple(tensor.shape)}", f"{spec.shape}", "Tune the fusion for this shape.")
 
 
-def _check_disjoint(inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]) -> None:
-    """Blocks read inputs while others write outputs: memory that is both gives results that depend on timing."""
+def _check_disjoint(
+    inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor], aliases: Sequence[int | None] = ()
+) -> None:
+    """Blocks read inputs while others write outputs: memory that is both gives results that depend on timing.
+
+    `aliases`: for each output, the position of the input in whose memory it must lie, if it has an alias.
+    """
     spans = [("input", *_span(tensor)) for tensor in inputs]
-    for position, output in enumerate(outputs):
+    for position, (output, alias) in enumerate(zip(outputs, aliases or (None,) * len(outputs), strict=True)):
         first, last = _span(output)
-        for kind, start, end in spans:
-            if first <= end and start <= last:
+        if alias is not None and output.data_ptr() != inputs[alias].data_ptr():
+            fix = f"Pass input {alias} itself, or leave `out` away: the kernel writes into it."
+            raise WrongArguments(f"output {position}", "memory of its own", f"that of input {alias}", fix)
+        for place, (kind, start, end) in enumerate(spans):
+            if place != alias and first <= end and start <= last:
                 fix = "Let the kernel allocate its outputs, or pass separate memory."
+                if alias is not None:
+                    fix = f"Pass a copy of what shares its memory with input {alias}, which the kernel writes."
                 raise WrongArguments(f"output {position}", f"memory shared with an {kind}", "memory of its own", fix)
         spans.append(("output", first, last))
 

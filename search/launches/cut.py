@@ -13,6 +13,7 @@ from compiler.arch import Card
 from compiler.ir.fusion import Fusion, Literal, Op, Operand, Scalar, Value
 from compiler.ir.ops import ROUNDING_FOLDS
 from compiler.ir.touched import moved_bytes
+from compiler.schedule.aliases import late_reads
 from compiler.schedule.trace import LaunchTrace, ProgramTrace, ScheduleTrace
 from search.cost.roofline import launch_us
 
@@ -65,8 +66,8 @@ def cut_at(program: Fusion, stores: Sequence[Collection[str]]) -> Cut:
     """The cut that stores these values, launch by launch.
 
     Raises ValueError where a value is no result of the program or is stored twice, a launch stores none, an output is
-    not stored, or a sum of floats would be folded by two launches: it is folded once and read by all
-    (docs/contracts.md, "Bits").
+    not stored, an input is read after an output was written into it, or a sum of floats would be folded by two
+    launches: it is folded once and read by all (docs/contracts.md, "Bits").
     """
     made = [op.output for op in program.ops]
     every = [name for names in stores for name in names]
@@ -82,6 +83,8 @@ def cut_at(program: Fusion, stores: Sequence[Collection[str]]) -> Cut:
         available.update(names)
     if len(parts) > 1 and (twice := _folded_twice(program, stores)):
         raise ValueError(f"folds {twice} are folded by two launches each: store them, or what is made of them.")
+    if late := [name for _, name in late_reads(program.aliases, [(part.reads, part.writes) for part in parts])]:
+        raise ValueError(f"inputs {late} are read after outputs were written into them.")
     return Cut(program, tuple(parts))
 
 
@@ -115,7 +118,10 @@ def part_of(program: Fusion, writes: tuple[str, ...], available: Collection[str]
         replace(op, inputs=tuple(_renamed(x, names) for x in op.inputs), output=names[op.output]) for op in order
     )
     inputs, outputs = tuple(names[name] for name in reads), tuple(names[name] for name in writes)
-    fusion = identified(values, inputs, ops, outputs, is_pinned=program.is_pinned, scalars=program.scalars)
+    aliases = tuple((names[o], names[x]) for o, x in program.aliases if o in writes and x in reads)
+    fusion = identified(
+        values, inputs, ops, outputs, is_pinned=program.is_pinned, scalars=program.scalars, aliases=aliases
+    )
     return LaunchPart(fusion, reads, writes)
 
 
@@ -127,6 +133,7 @@ def identified(
     *,
     is_pinned: bool = False,
     scalars: tuple[Scalar, ...] = (),
+    aliases: tuple[tuple[str, str], ...] = (),
 ) -> Fusion:
     """A fusion that nobody posted, under hashes of its own: of the graph, and of how its tensors lie in memory.
 
@@ -137,13 +144,14 @@ def identified(
         [(v.shape, v.dtype) for v in values],
         inputs,
         [(op.kind, [_operand(x) for x in op.inputs], op.output, op.dims, op.start,
-          op.grade, op.is_term) for op in ops],
+          op.grade, op.is_term, *([op.step] if op.step > 1 else []), *([op.low] if op.low else [])) for op in ops],
         outputs,
         *([[(x.name, x.dtype) for x in scalars]] if scalars else []),
+        *([{"aliases": aliases}] if aliases else []),
     ]  # fmt: skip
     layout = [(v.strides, v.align) for v in values]
     hashes = _sha256(["launch", graph]), _sha256(["launch", layout])
-    return Fusion(values, inputs, ops, outputs, *hashes, is_pinned, scalars)
+    return Fusion(values, inputs, ops, outputs, *hashes, is_pinned, scalars, aliases)
 
 
 def program_trace(fusion: Fusion, cut: Cut, traces: Sequence[ScheduleTrace]) -> ProgramTrace:

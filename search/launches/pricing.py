@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations
+from math import inf
 
 import numpy as np
 import numpy.typing as npt
@@ -62,6 +63,9 @@ class Pricing:
         touched = self._touched(self._written.copy(), is_computed)
         self._read = touched & ~is_computed
         self._us = self._microseconds(card, is_computed)
+        for output, name in fusion.aliases:  # nothing reads an input after an output was written into it
+            late = self._read[number[name]] & (number[output] < first)
+            self._us = [inf if is_late else us for us, is_late in zip(self._us, late, strict=True)]
 
     @property
     def us(self) -> list[list[float]]:
@@ -89,7 +93,8 @@ class Pricing:
         is_computed = (value < len(self._ops)) & ((value >= place) | self._again[:, None])
         begun = (value >= place) & (value < len(self._ops))
         touched = self._touched(begun, is_computed)
-        return touched & (value < place) & ~self._again[:, None]
+        crossing: _Flags = touched & (value < place) & ~self._again[:, None]
+        return crossing
 
     def _touched(self, touched: _Flags, is_computed: _Flags) -> _Flags:
         """The values that computing those of `touched` takes, themselves among them, column by column."""
@@ -106,7 +111,8 @@ class Pricing:
         else:
             moved = moved + self._nbytes @ self._read
         writes = self._written.any(axis=0)
-        return [launch_us(int(nbytes), card) if some else 0.0 for nbytes, some in zip(moved, writes, strict=True)]
+        each = zip(moved, np.atleast_1d(writes), strict=True)
+        return [launch_us(int(nbytes), card) if some else 0.0 for nbytes, some in each]
 
     def _sliced_bytes(self, is_computed: _Flags) -> npt.NDArray[np.int64]:
         """Bytes that each segment reads: of what is sliced, the slices alone (`compiler.ir.touched.taken`)."""

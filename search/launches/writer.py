@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 
 from compiler.dtypes import DType
@@ -29,9 +30,18 @@ class Writer:
                 needed.update(op.tensor_inputs)
         ops = tuple(op for op in self._ops if op.output in needed)
         kept = (*self.source.inputs, *(op.output for op in ops))
-        values = tuple(self._values[name] for name in kept)
         source = self.source
-        return identified(values, source.inputs, ops, outputs, is_pinned=source.is_pinned, scalars=source.scalars)
+        lie = dict(zip(outputs, map(source.value, source.outputs), strict=True))
+        values = tuple(
+            replace(self._values[name], strides=lie[name].strides, align=lie[name].align)
+            if name in lie
+            else self._values[name]
+            for name in kept
+        )
+        named = dict(zip(source.outputs, outputs, strict=True))
+        aliases = tuple((named[output], name) for output, name in source.aliases)
+        pinned, scalars = source.is_pinned, source.scalars
+        return identified(values, source.inputs, ops, outputs, is_pinned=pinned, scalars=scalars, aliases=aliases)
 
     def _outputs(self) -> tuple[str, ...]:
         """The outputs, each a result of its own: what stands for an input, or for two outputs, is copied."""
@@ -49,7 +59,7 @@ class Writer:
         inputs = [self.names[x] if isinstance(x, str) else x for x in op.inputs]
         result = self.source.value(op.output)
         self.names[op.output] = self.put(
-            op.kind, inputs, result.shape, result.dtype, op.dims, op.start, op.grade, op.is_term
+            op.kind, inputs, result.shape, result.dtype, op.dims, op.start, op.grade, op.is_term, op.step, op.low
         )
 
     def put(
@@ -62,10 +72,12 @@ class Writer:
         start: int = 0,
         grade: MathGrade = MathGrade.EXACT,
         is_term: bool = False,
+        step: int = 1,
+        low: tuple[int, ...] = (),
     ) -> str:
         """A new operator over values of the new fusion; the name of its result, which is dense."""
         name = f"v{len(self._ops)}"
-        self._ops.append(Op(kind, tuple(inputs), name, dims, start, grade, is_term))
+        self._ops.append(Op(kind, tuple(inputs), name, dims, start, grade, is_term, step, low))
         self._values[name] = Value(name, shape, dtype, dense_strides(shape))
         return name
 

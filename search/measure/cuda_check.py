@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from compiler.ir.fusion import Fusion
+from compiler.ir.fusion import Fusion, dense_strides
 from fusetune.wire.artifact import KernelArtifact
 from search.proof.verify.arrays import Array, TorchArrays
-from search.proof.verify.compare import compare, differing, elements, first_fault, poisoned_holes
+from search.proof.verify.compare import changed_holes, compare, differing, elements, first_fault, poisoned_holes
 from search.proof.verify.decided import best_shares
 from search.proof.verify.expected import Expected, expect, widened
 from search.proof.verify.inputs import RANDOM, make_inputs
@@ -60,6 +60,7 @@ class CheckBench:
         self._zones = lay_out(
             tuple(v.storage_bytes for v in self._values), tuple(max(v.align, v.dtype.nbytes) for v in self._values)
         )
+        self._into = fusion.alias_places
         self._memory = arrays.xp.empty(self._zones.total_bytes, dtype=arrays.xp.uint8, device=arrays.device)
         self._random = self._case(RANDOM)
         self._loaded: _Case | None = None
@@ -85,6 +86,7 @@ class CheckBench:
             scratch.poison(run)
             for output in outputs:
                 poison(self._memory, self._zones, len(case.storages) + output, run)
+            self._restore(case)
             launcher.launch(self._pointers(), arrays.stream(), scratch.addresses, case.numbers)
             if run == 0:
                 first = [arrays.copy(self._output(case, output)) for output in outputs]
@@ -92,8 +94,8 @@ class CheckBench:
         comparisons = [compare(want, have, arrays) for want, have in zip(case.expected, second, strict=True)]
         numbers = [
             disturbed_bytes(self._memory, self._zones) + scratch.disturbed(),
-            sum(self._changed_inputs(case)),
-            *(poisoned_holes(want, have, 1, arrays) for want, have in zip(case.expected, second, strict=True)),
+            sum(self._changed_inputs(case), arrays.xp.zeros((), dtype=arrays.xp.int64, device=arrays.device)),
+            *(self._holes(case, output, second[output]) for output in outputs),
             *(comparison.wrong for comparison in comparisons),
             *(self._unstable(*run) for run in zip(case.expected, first, second, strict=True)),
             *(comparison.worst_share for comparison in comparisons),
@@ -102,6 +104,8 @@ class CheckBench:
         outside, inputs = int(next(read)), int(next(read))
         holes, wrong, unstable = ([int(next(read)) for _ in outputs] for _ in range(3))
         shares = list(read)
+        if self._into:
+            self._loaded = None  # outputs lie in the inputs
         if outside or inputs or any(holes) or any(wrong) or any(unstable):
             self._loaded = None  # the inputs may have been overwritten
             fault = self._fault(case, first, second, outside, inputs, holes, wrong, unstable)
@@ -118,6 +122,7 @@ class CheckBench:
         """
         for output, have in enumerate(outputs):
             want = widened(self._random.expected[output], allowances[output], self._arrays)
+            want = replace(want, strides=dense_strides(want.shape))
             found = first_fault(want, have.reshape(-1), self._arrays)
             if found is not None:
                 return f"{RANDOM} inputs: output {output}: {found}"
@@ -134,19 +139,37 @@ class CheckBench:
                 buffer(self._memory, self._zones, index).copy_(self._arrays.bytes_of(storage))
             self._loaded = case
 
+    def _restore(self, case: _Case) -> None:
+        """Inputs that outputs are written into, as they were before the run."""
+        for position in self._into.values():
+            storage = self._arrays.bytes_of(case.storages[position])
+            buffer(self._memory, self._zones, position).copy_(storage)
+
+    def _place(self, output: int) -> int:
+        """The number of the buffer that an output lies in."""
+        return self._into.get(output, len(self._fusion.inputs) + output)
+
     def _pointers(self) -> tuple[int, ...]:
         base = self._memory.data_ptr()
-        return tuple(base + start for start in self._zones.starts)
+        places = (*range(len(self._fusion.inputs)), *map(self._place, range(len(self._fusion.outputs))))
+        return tuple(base + self._zones.starts[place] for place in places)
 
     def _output(self, case: _Case, output: int) -> Array:
-        flat_bytes = buffer(self._memory, self._zones, len(case.storages) + output)
+        flat_bytes = buffer(self._memory, self._zones, self._place(output))
         return self._arrays.reinterpret(flat_bytes, case.expected[output].dtype)
+
+    def _holes(self, case: _Case, output: int, have: Array) -> Array | int:
+        """How many bytes between the elements of an output were written."""
+        if output not in self._into:
+            return poisoned_holes(case.expected[output], have, 1, self._arrays)
+        return changed_holes(case.expected[output], have, case.storages[self._into[output]], self._arrays)
 
     def _changed_inputs(self, case: _Case) -> list[Any]:
         dtypes = [value.dtype for value in self._values]
         return [
             differing(self._arrays.reinterpret(buffer(self._memory, self._zones, i), dtypes[i]), storage, self._arrays)
             for i, storage in enumerate(case.storages)
+            if i not in self._into.values()
         ]
 
     def _fault(

@@ -112,6 +112,7 @@ class CudaBackend:
     def _baseline(self, name: str, form: EagerForm, fusion: Fusion) -> Baseline:
         assert self._bench is not None
         assert self._sets is not None
+        self._sets.restore()
         if fault := self._bench.fault_of(form(self._sets.inputs[0]), allowances(fusion)):
             return Baseline(name, None, f"the {name} form is wrong: {fault}")
         self._torch.cuda.empty_cache()  # memory of the check, which the graph's pool cannot use

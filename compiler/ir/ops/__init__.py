@@ -34,6 +34,7 @@ __all__ = [
     "MOVES",
     "POINTWISE",
     "PRODUCTS",
+    "RANDOM",
     "REDUCTIONS",
     "ROUNDING_FOLDS",
     "STORED",
@@ -64,6 +65,10 @@ ARITHMETIC = UNARY | BINARY | _of(OpClass.TERNARY)
 
 POINTWISE = ARITHMETIC | COMPARE | _of(OpClass.CAST, OpClass.SELECTION)
 """One output element from the elements of every operand at the same position."""
+
+RANDOM = _of(OpClass.RANDOM)
+"""Of a seed and an offset for the whole tensor, and of the element's position; pointwise in a scheduled fusion, where
+those two have been broadcast."""
 
 VIEWS = _of(OpClass.VIEW)
 """Pure index maps: the value of an element does not change, only where it is read from. VIEW, any such map, occurs in

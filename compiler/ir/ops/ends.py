@@ -39,6 +39,12 @@ def falling(f: Callable[..., Array], operands: Sequence[Pair], xp: Any) -> Pair:
     return f(*(high for _, high in operands)), f(*(low for low, _ in operands))
 
 
+def in_unit(f: Callable[..., Array], operands: Sequence[Pair], xp: Any) -> Pair:
+    """Of a number drawn from [0, 1) by operands that are not known."""
+    some = xp.zeros_like(sum(low * 0.0 for low, _ in operands))
+    return some, some + 1.0
+
+
 def difference(f: Callable[..., Array], operands: Sequence[Pair], xp: Any) -> Pair:
     """Of a function, or a comparison, that rises with its first operand and falls with its second."""
     (xl, xh), (yl, yh) = operands

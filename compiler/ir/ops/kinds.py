@@ -13,6 +13,7 @@ from typing import Any
 
 from compiler.dtypes import DType
 from compiler.ir.ops import ends
+from compiler.ir.ops.philox import uniform
 from compiler.ir.ops.row import (
     ANY_TYPE,
     BITS,
@@ -530,14 +531,34 @@ class OpKind(StrEnum):
     PERMUTE = "permute", OpRow(OpClass.VIEW, takes=STORED, rounds=False)
     RESHAPE = "reshape", OpRow(OpClass.VIEW, takes=STORED, rounds=False)
     SLICE = "slice", OpRow(OpClass.VIEW, takes=STORED, rounds=False)
+    FLIP = "flip", OpRow(OpClass.VIEW, takes=STORED, rounds=False)
     VIEW = "view", OpRow(OpClass.VIEW, takes=STORED, rounds=False)
+    PAD = "pad", OpRow(OpClass.JOIN, takes=STORED, rounds=False)
     CAT = "cat", OpRow(OpClass.JOIN, None, STORED, rounds=False)
     IOTA = "iota", OpRow(OpClass.SOURCE, 0)
+    FULL = "full", OpRow(OpClass.SOURCE, 0, ANY_TYPE)
+
+    # Of a seed and an offset, and of the number of the element, its reference's third operand -------------------------
+
+    RAND = (
+        "rand",
+        OpRow(
+            OpClass.RANDOM,
+            2,
+            takes=frozenset({DType.I64}),
+            reference=uniform,
+            ends=ends.in_unit,
+            cost=FunctionCost(20, 20, special=0),
+            torch="",
+            is_never_negative=True,
+            rounds=False,
+        ),
+    )
 
     # Reads at places that integers of the second operand choose ------------------------------------------------------
 
-    TAKE = "take", OpRow(OpClass.CHOICE, 2, ANY_TYPE, rounds=False)
-    GATHER = "gather", OpRow(OpClass.CHOICE, 2, ANY_TYPE, rounds=False)
+    TAKE = "take", OpRow(OpClass.CHOICE, 2, STORED, rounds=False)
+    GATHER = "gather", OpRow(OpClass.CHOICE, 2, STORED, rounds=False)
 
     # Folds -----------------------------------------------------------------------------------------------------------
 

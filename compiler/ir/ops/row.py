@@ -42,6 +42,7 @@ class OpClass(StrEnum):
     JOIN = "join"
     CHOICE = "choice"
     SOURCE = "source"
+    RANDOM = "random"
     FOLD = "fold"
 
 

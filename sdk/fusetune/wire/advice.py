@@ -16,8 +16,11 @@ _SAME_OPS: dict[str, str] = {
     "cast": "convert convert_element_type to astype type type_as",
     "cat": "concat concatenate hstack vstack",
     "copy": "clone identity contiguous assign",
+    "cumsum": "scan prefix_sum",
     "div": "divide truediv true_divide",
     "eq": "equal equals",
+    "flip": "fliplr flipud reverse",
+    "full": "zeros ones constant zeros_like ones_like full_like fill const",
     "bitwise_left_shift": "left_shift lshift shift_left shl",
     "bitwise_not": "invert complement",
     "bitwise_right_shift": "right_shift rshift shift_right shr shift_right_arithmetic",
@@ -33,6 +36,7 @@ _SAME_OPS: dict[str, str] = {
     "mul": "multiply times",
     "ne": "not_equal",
     "neg": "negative negate minus",
+    "pad": "constant_pad_nd",
     "permute": "transpose swapaxes moveaxis t",
     "pow": "power exponent",
     "prod": "product reduce_prod",
@@ -63,7 +67,6 @@ _RECIPES: dict[str, str] = {
     "erfc": "Write sub(1, erf(x)), which loses digits where the result is small.",
     "erfinv": "Leave it out, and pass its result as an input.",
     "fmod": "Write sub(x, mul(trunc(div(x, y)), y)) of floats, which rounds where x is much larger than y.",
-    "full": "Write a number where an operand takes one; as a tensor add(mul(iota(shape, dim, dtype), 0), value).",
     "hardtanh": "Write minimum(maximum(x, -1), 1).",
     "isfinite": 'Write lt(abs(x), "inf").',
     "isinf": 'Write eq(abs(x), "inf").',
@@ -85,10 +88,6 @@ _RECIPES: dict[str, str] = {
     "max": "Write maximum(a, b) of two tensors, or amax(x, dims) of one.",
     "min": "Write minimum(a, b) of two tensors, or amin(x, dims) of one.",
     "norm": "Write sqrt(sum(square(x), dims)).",
-    "pad": (
-        "Write cat(...) along each padded dimension, of x and of a constant tensor: "
-        "add(mul(iota(shape, dim, dtype), 0), value)."
-    ),
     "relu6": "Write minimum(relu(x), 6).",
     "repeat": "Write broadcast_to(x) with a dimension more, then reshape(...).",
     "rms_norm": (
@@ -109,16 +108,15 @@ _RECIPES: dict[str, str] = {
     "sort": "Leave it out, and pass its result as an input; of its indices make take(x, index) or gather(x, index).",
     "dropout": "Pass the mask as an input, and write mul(x, mask).",
     "conv": "Leave it out, and pass its result as an input.",
-    "cumsum": "Leave it out, and pass its result as an input: nothing here runs along a dimension.",
+    "cumprod": "Leave it out, and pass its result as an input: of what runs along a dimension there is cumsum.",
 }
 """Operators that ours make up. What is written like a call is an operator of ours."""
 
 _LIKE_RECIPES: dict[str, str] = {
     "clamp": "clip clamp_min clamp_max",
     "conv": "conv1d conv2d conv3d convolution max_pool2d avg_pool2d",
-    "cumsum": "cumprod scan",
+    "cumprod": "cummax cummin logcumsumexp",
     "atan": "asin acos atan2",
-    "full": "zeros ones constant zeros_like ones_like full_like fill const",
     "scatter": "scatter_ scatter_add scatter_reduce index_put index_put_ index_add index_copy index_fill",
     "sort": "topk argsort unique kthvalue median searchsorted nonzero masked_select",
     "layer_norm": "layernorm group_norm groupnorm batch_norm batchnorm instance_norm native_layer_norm",
@@ -126,7 +124,6 @@ _LIKE_RECIPES: dict[str, str] = {
     "logical_not": "not",
     "logical_or": "or",
     "logical_xor": "xor",
-    "pad": "constant_pad_nd",
     "repeat": "tile repeat_interleave",
     "rms_norm": "rmsnorm",
     "tril": "triu",

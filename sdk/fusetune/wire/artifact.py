@@ -40,12 +40,16 @@ class Evidence(Wire):
 
 
 class TensorSpec(Wire):
-    """What the kernel was built for: sizes, strides in elements, dtype, bytes that divide the address."""
+    """What the kernel was built for: sizes, strides in elements, dtype, bytes that divide the address.
+
+    `alias`, of an output: the position of the input whose memory it is written into.
+    """
 
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     dtype: str
     align: int
+    alias: int | None = Field(default=None, exclude_if=lambda position: position is None)
 
 
 class ScalarSpec(Wire):
@@ -263,6 +267,13 @@ class KernelArtifact(Wire):
         """The same kernel without its proof, to be verified anew."""
         evidence = Evidence(correct="unverified", time=self.evidence.time)
         return self.model_copy(update={"evidence": evidence, "verification": None})
+
+    @model_validator(mode="after")
+    def _aliases_are_inputs(self) -> Self:
+        for n, spec in enumerate(self.outputs):
+            if spec.alias is not None and not 0 <= spec.alias < len(self.inputs):
+                raise ValueError(f"outputs[{n}].alias: found {spec.alias}, expected the position of an input.")
+        return self
 
     @model_validator(mode="after")
     def _cubin_is_whole(self) -> Self:

@@ -111,6 +111,18 @@ def _check_reshape_size(value: Any) -> Any:
     return value if type(value) is int and value == -1 else _check_size(value)
 
 
+def _check_pad(value: Any) -> Any:
+    if type(value) is int and value < 0:
+        raise _fault("pad", value, "a size of 0 or more", "Take elements away by slice(x): pads only add some.")
+    return _check_size(value)
+
+
+def _check_number(value: Any) -> Any:
+    if isinstance(value, str) and value not in NON_FINITE:
+        raise _fault("number", value, 'a number, "inf", "-inf" or "nan"', "Write the number.")
+    return _check_operand(value)
+
+
 def _check_operand(value: Any) -> Any:
     if isinstance(value, str):
         if value in NON_FINITE or is_identifier(value):
@@ -138,7 +150,9 @@ Seq = Annotated[tuple[T, ...], BeforeValidator(_as_tuple)]
 Name = Annotated[str, BeforeValidator(_check_name)]
 Size = Annotated[int | str, BeforeValidator(_check_size)]
 ReshapeSize = Annotated[int | str, BeforeValidator(_check_reshape_size)]
+PadSize = Annotated[int | str, BeforeValidator(_check_pad)]
 Operand = Annotated[int | float | str, BeforeValidator(_check_operand)]
+Number = Annotated[int | float | str, BeforeValidator(_check_number)]
 
 
 class Input(Wire):
@@ -158,12 +172,17 @@ class ScalarInput(Wire):
 
 
 class Output(Wire):
-    """A result, always a new dense tensor. Facts beside the name are redundant and must agree with inference."""
+    """A result: a new tensor or, with `alias`, written into the memory of the input of that name.
+
+    `strides` in elements say where its elements lie; without, it is dense unless a binding says more. Shape and dtype
+    are redundant and must agree with inference.
+    """
 
     name: Name
     shape: Seq[Size] | None = None
     dtype: DTypeName | None = None
     strides: Seq[Size] | None = None
+    alias: Name | None = None
 
 
 class OpBase(Wire):
@@ -248,12 +267,29 @@ class Reshape(OpBase):
 
 
 class Slice(OpBase):
-    """Elements `start` up to, not including, `stop` of dimension `dim`."""
+    """Elements `start` up to, not including, `stop` of dimension `dim`; with a `step`, every so manyth of them."""
 
     op: Literal["slice"]
     dim: int
     start: Size
     stop: Size
+    step: Annotated[int, Field(ge=1, le=MAX_SIZE)] | None = None
+
+
+class Flip(OpBase):
+    """The same elements, the last one first along each of `dims`."""
+
+    op: Literal["flip"]
+    dims: Seq[int]
+
+
+class Pad(OpBase):
+    """`low[i]` places before dimension i and `high[i]` behind it, which hold `value`."""
+
+    op: Literal["pad"]
+    low: Seq[PadSize]
+    high: Seq[PadSize]
+    value: Number = 0
 
 
 class Cat(OpBase):
@@ -271,6 +307,26 @@ class Iota(OpBase):
     op: Literal["iota"]
     shape: Seq[Size]
     dim: int
+    dtype: DTypeName
+
+
+class Rand(OpBase):
+    """Numbers of [0, 1) for a seed and an offset, i64 tensors without dimensions: the same for the same three of seed,
+    offset and position, by Philox 4x32-10 (docs/contracts.md, "Random numbers")."""
+
+    arity = 2
+    op: Literal["rand"]
+    shape: Seq[Size]
+    dtype: Literal["f32"] = "f32"
+
+
+class Filled(OpBase):
+    """No operands: `value` everywhere, in `dtype`."""
+
+    arity = 0
+    op: Literal["full"]
+    shape: Seq[Size]
+    value: Number
     dtype: DTypeName
 
 
@@ -320,6 +376,15 @@ class Arg(OpBase):
     keepdim: bool = False
 
 
+class PrefixSum(OpBase):
+    """Sums of the elements up to each one along `dim`. `dtype` as of a sum; without it floats keep theirs, and integers
+    and bools give i64."""
+
+    op: Literal["cumsum"]
+    dim: int
+    dtype: DTypeName | None = None
+
+
 class Matmul(OpBase):
     """`(..., m, k)` by `(..., k, n)`, leading dimensions equal. `dtype`: the result's, by default the operands'."""
 
@@ -340,13 +405,18 @@ Op = (
     | Permute
     | Reshape
     | Slice
+    | Flip
+    | Pad
     | Cat
     | Iota
+    | Rand
+    | Filled
     | Take
     | Gather
     | Reduce
     | Truth
     | Arg
+    | PrefixSum
     | Matmul
 )
 

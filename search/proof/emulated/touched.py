@@ -14,6 +14,7 @@ from compiler.emulate.launch import Bytes, EmulatedTensor, Launch
 from compiler.emulate.memory.region import POISON
 from compiler.emulated_runs.launching import Fill, input_tensor, launches_of, output_tensor
 from compiler.ir.fusion import Fusion, Value
+from compiler.ir.index_ranges import index_ranges
 from compiler.pipeline import Generated
 from fusetune.wire.artifact import KernelArtifact
 from fusetune.wire.scalars import with_numbers
@@ -46,11 +47,15 @@ def prepared(made: Generated, number: int, artifact: KernelArtifact, pool: Pool)
             position = made.places[place]
             known = place if position < len(tensors) else f"scratch{position - len(tensors)}"
             own[known] = replace(_made_when_touched(fusion.value(name), pool if is_read else None), name=known)
+    for output, name in fusion.aliases:
+        own[launch.writes[fusion.outputs.index(output)]] = own[launch.reads[fusion.inputs.index(name)]]
     others = {name: _made_when_touched(replace(whole.value(name), shape=(), strides=()), None) for name in tensors}
     told = with_numbers(artifact, numbers_in(fusion, RANDOM))
     bare = told.model_copy(update={"scratch": tuple(s.model_copy(update={"bytes": 1}) for s in told.scratch)})
     launch_made = launches_of(bare, [own.get(name, others[name]) for name in tensors])[number]
-    return TouchedLaunch(replace(launch_made, tensors={**launch_made.tensors, **own}), tuple(own))
+    there = {tensor.name: tensor for tensor in own.values()}
+    launched = replace(launch_made, tensors={**launch_made.tensors, **there})
+    return TouchedLaunch(launched, tuple(tensor.name for tensor in own.values()))
 
 
 def _made_when_touched(value: Value, pool: Pool | None) -> EmulatedTensor:
@@ -73,7 +78,7 @@ class Pool:
         rows = {name: replace(fusion.value(name), shape=(POOL_ELEMS,), strides=(1,)) for name in fusion.inputs}
         short = replace(fusion, values=tuple(rows.get(v.name, v) for v in fusion.values))
         self.fusion = fusion
-        self._of = dict(zip(fusion.inputs, make_inputs(short, RANDOM, ARRAYS), strict=True))
+        self._of = dict(zip(fusion.inputs, make_inputs(short, RANDOM, ARRAYS, index_ranges(fusion)), strict=True))
 
     def read(self, name: str, offsets: Offsets) -> Array:
         """The elements of input `name` at these offsets into its storage."""

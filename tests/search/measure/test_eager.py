@@ -134,6 +134,29 @@ def test_views_are_written_densely(fusion: Fusion) -> None:
     assert_right(fusion)
 
 
+def chosen(kind: OpKind, table: tuple[int, ...], index: tuple[int, ...], dim: int, dtype: DType, by: DType) -> Fusion:
+    shape = index if kind is OpKind.GATHER else (*table[:dim], *index, *table[dim + 1 :])
+    inputs = (value("i0", table, dtype), value("i1", index, by))
+    return fusion_of(inputs, (value("v0", shape, dtype),), (Op(kind, ("i0", "i1"), "v0", (dim,)),), "v0")
+
+
+@pytest.mark.parametrize("dtype", [DType.F32, DType.BF16, DType.I8])
+@pytest.mark.parametrize("by", [DType.I32, DType.I64])
+@pytest.mark.parametrize(
+    ("kind", "table", "index", "dim"),
+    [
+        pytest.param(OpKind.TAKE, (9, 4), (3, 5), 0, id="embedding"),
+        pytest.param(OpKind.TAKE, (9, 4), (), 0, id="one-row"),
+        pytest.param(OpKind.TAKE, (3, 9, 4), (5,), 1, id="index-select"),
+        pytest.param(OpKind.GATHER, (3, 9), (2, 12), 1, id="gather"),
+    ],
+)
+def test_what_indices_choose(
+    kind: OpKind, table: tuple[int, ...], index: tuple[int, ...], dim: int, dtype: DType, by: DType
+) -> None:
+    assert_right(chosen(kind, table, index, dim, dtype, by))
+
+
 def test_outputs_that_are_views_of_each_other_are_separate() -> None:
     ops = (Op(OpKind.NEG, ("i0",), "v0"), Op(OpKind.PERMUTE, ("v0",), "v1", dims=(1, 0)))
     results = (value("v0", (1, 6)), value("v1", (6, 1)))

@@ -276,10 +276,25 @@ class Grower:
         does = all(v for v, n in zip(x.varies, x.shape, strict=True) if n > 1)
         return self._op("reshape", (x,), replace(x, shape=shape, varies=(does,) * len(shape)), shape=list(shape))
 
-    def slice(self, x: Known, dim: int, start: int, stop: int) -> Known:
-        shape = (*x.shape[:dim], stop - start, *x.shape[dim + 1 :])
+    def slice(self, x: Known, dim: int, start: int, stop: int, step: int = 1) -> Known:
+        shape = (*x.shape[:dim], -(-(stop - start) // step), *x.shape[dim + 1 :])
         varies = tuple(v and n > 1 for v, n in zip(x.varies, shape, strict=True))
-        return self._op("slice", (x,), replace(x, shape=shape, varies=varies), dim=dim, start=start, stop=stop)
+        every = {"step": step} if step > 1 else {}
+        return self._op("slice", (x,), replace(x, shape=shape, varies=varies), dim=dim, start=start, stop=stop, **every)
+
+    def flip(self, x: Known, dims: Sequence[int]) -> Known:
+        return self._op("flip", (x,), x, dims=list(dims))
+
+    def pad(self, x: Known, low: Sequence[int], high: Sequence[int], value: float) -> Known:
+        """A number that the dtype of `x` holds around it."""
+        shape = tuple(n + a + b for n, a, b in zip(x.shape, low, high, strict=True))
+        result = replace(x, shape=shape, low=min(x.low, value), high=max(x.high, value))
+        return self._op("pad", (x,), result, low=list(low), high=list(high), value=value)
+
+    def full(self, shape: Shape, value: float, dtype: str) -> Known:
+        """A number that the dtype holds everywhere."""
+        like = Known("", shape, dtype, value, value, True, 64, False, (False,) * len(shape))
+        return self._op("full", (), like, shape=list(shape), value=value, dtype=dtype)
 
     def cat(self, xs: Sequence[Known], dim: int) -> Known:
         """One after the other; of one dtype, and of one shape but for `dim`."""
@@ -363,14 +378,24 @@ class Grower:
         result = replace(_without(x, dims, keepdim, dtype="i64"), low=0, high=top)
         return self._op(name, (x,), result, keepdim=keepdim, **({} if dim is None else {"dim": dim}))
 
+    def cumsum(self, x: Known, dim: int) -> Known:
+        """Sums up to each element; of integers in i64."""
+        x, length = self.computable(x), x.shape[dim]
+        x = self.small(x, max(0.5, 16 * LARGEST[x.dtype] / length) if x.is_float else 1000)
+        low, high = min(x.low, x.low * length), max(x.high, x.high * length)
+        varies = tuple(v or (d == dim and n > 1) for d, (v, n) in enumerate(zip(x.varies, x.shape, strict=True)))
+        result = replace(x, low=low, high=high, varies=varies)
+        result = self._rounded(result, (x,)) if x.is_float else replace(result, dtype="i64", precision=64)
+        return self._op("cumsum", (x,), result, dim=dim)
+
     def _product(self, x: Known, dims: Sequence[int], keepdim: bool, length: int) -> Known:
         """Of floats near one, and of integers so small that nothing wraps."""
         if x.is_coarse:
             return self.reduce("amax", x, dims, keepdim)
         if not x.is_float:
-            most = 1 if length > 30 else 2
-            x = self.clamp(x, -most, most)
-            result = replace(_without(x, dims, keepdim, dtype="i64"), low=-(most**length), high=most**length)
+            largest = 1 if length > 30 else 2
+            x = self.clamp(x, -largest, largest)
+            result = replace(_without(x, dims, keepdim, dtype="i64"), low=-(largest**length), high=largest**length)
             return self._op("prod", (x,), result, dims=sorted(dims), keepdim=keepdim)
         most = min(0.5, 4 / length)
         x = self.binary("add", self.small(x, most), 1.0)
