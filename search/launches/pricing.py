@@ -15,12 +15,15 @@ import numpy.typing as npt
 
 from compiler.arch import Card
 from compiler.ir.fusion import Fusion, Op
-from compiler.ir.ops import FOLDS, OpKind
+from compiler.ir.ops import CHOICES, FOLDS, OpKind
 from compiler.ir.touched import stored_bytes
 from search.cost.roofline import launch_us
 
 _Flags = npt.NDArray[np.bool_]
 _Numbers = npt.NDArray[np.float64]
+
+_PARTIAL = CHOICES | {OpKind.SLICE}
+"""Operators that need not read all of an operand."""
 
 Segment = tuple[int, int]
 """The numbers of its places, the first one and the one where it ends."""
@@ -103,7 +106,7 @@ class Pricing:
 
     def _microseconds(self, card: Card, is_computed: _Flags) -> list[float]:
         moved = self._nbytes @ self._written
-        if any(op.kind is OpKind.SLICE for op in self._ops):
+        if any(op.kind in _PARTIAL for op in self._ops):
             moved = moved + self._sliced_bytes(is_computed)
         else:
             moved = moved + self._nbytes @ self._read
