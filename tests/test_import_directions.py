@@ -115,7 +115,7 @@ TABLE: dict[str, Row] = {
     "compiler.__main__": Row(ours=("compiler.cli",)),
     #
     "search": Row(ours=("search", "compiler", "fusetune.wire"), others=("numpy", "pydantic", "rich", "typer")),
-    "search.launches": Row(ours=(*SCHEDULE, "search.cost.roofline")),
+    "search.launches": Row(ours=(*SCHEDULE, "search.cost.roofline"), others=("numpy",)),
     "search.tuning.samplers": Row(ours=("search", "compiler", "fusetune.wire"), others=("numpy", "optuna")),
     "search.proof.verify": Row(ours=("search", "compiler", "fusetune.wire"), others=("numpy",), lazily=("torch",)),
     "search.measure": Row(

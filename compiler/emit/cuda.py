@@ -25,6 +25,7 @@ from compiler.emit.text import total
 from compiler.emit.values import ELEMENT, compute, convert, parameter, reg
 from compiler.ir.expr import Expr, Var, const, var
 from compiler.ir.fusion import Literal
+from compiler.ir.ops import OpKind
 from compiler.lower.kernel_ir import (
     Accumulate,
     AccumulateRun,
@@ -143,8 +144,11 @@ def _pieces_of(kernel: Kernel) -> set[str]:
                 used.add("shared")
             case MatrixLoad() | MatrixStore():
                 used |= {"matrix", "shared"}
+            case Compute(kind=OpKind.RAND):
+                used |= {"random", "convert"}
             case Compute():
-                used |= pieces_for({s.target.dtype, *(x.dtype for x in s.operands if not isinstance(x, Literal))})
+                dtypes = {s.target.dtype, *(x.dtype for x in s.operands if not isinstance(x, Literal))}
+                used |= pieces_for(dtypes, (s.kind,))
             case Convert():
                 used |= pieces_for_casts(s.source.dtype, s.target.dtype)
             case Index():

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from compiler.dtypes import FP8, DType
+from compiler.emit.pieces import piece_with
 from compiler.ir.ops import ARITHMETIC, MathGrade, OpKind
 
 COMPUTED_IN = {
@@ -80,6 +81,13 @@ def pieces_for_folds(kind: OpKind, dtype: DType) -> set[str]:
     return {"fold", "fold_short"} if dtype in (DType.U8, DType.I16) else {"fold"}
 
 
-def pieces_for(dtypes: Iterable[DType]) -> set[str]:
-    """The device code that computing with, or converting between, these types may call."""
-    return {"math", "convert"} | {piece for dtype in dtypes for piece in _PIECES.get(dtype, ())}
+def pieces_for(dtypes: Iterable[DType], kinds: Iterable[OpKind] = ()) -> set[str]:
+    """The device code that computing these operators with, or converting between, these types may call."""
+    dtypes = frozenset(dtypes)
+    called = {
+        piece_with(function(kind, MathGrade.EXACT, dtype))
+        for kind in kinds
+        for dtype in dtypes
+        if has_meaning(kind, dtype) and not kind.row.calls
+    }
+    return {"math", "convert"} | called | {piece for dtype in dtypes for piece in _PIECES.get(dtype, ())}

@@ -69,6 +69,13 @@ def compute(s: Compute) -> str:
         return f"{_as(condition, DType.BOOL)} ? {_as(chosen, target)} : {_as(other, target)}"
     if s.kind in COMPARE:
         return _comparison(s)
+    if s.element is not None:
+        seed, offset = (_as(x, DType.I64) for x in s.operands)
+        drawn = f"{seed}, {offset}, {total(s.element)}"
+        if (shared := s.call) is None:
+            return cast(f"ft_rand({drawn})", DType.F32, target)
+        in_turn = f"ft_rand_in_turn<{shared.group}u>({shared.words}, {drawn}, {shared.turn.name})"
+        return cast(in_turn, DType.F32, target)
     dtype = COMPUTED_IN[target]
     return cast(call(s.kind, s.grade, dtype, [_as(x, dtype) for x in s.operands]), dtype, target)
 

@@ -159,7 +159,7 @@ def logical_correspondence(
         case OpKind.BROADCAST_TO:
             pairs = ((p, consumer.logical[d]) for p, d in zip(elements, op.dims, strict=True))
             return {p: c for p, c in pairs if p.extent == c.extent}
-        case OpKind.VIEW | OpKind.TAKE | OpKind.RESHAPE | OpKind.SLICE:
+        case OpKind.VIEW | OpKind.TAKE | OpKind.RESHAPE | OpKind.SLICE | OpKind.FLIP:
             own = identity(extents(consumer.logical))
             read = _view_of(op, extents(elements), extents(consumer.logical))
             same = ((p, own.index(e)) for p, e in zip(elements, read, strict=True) if e.terms and e in own)

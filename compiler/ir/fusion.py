@@ -78,9 +78,13 @@ class Op:
 
     `dims`: for permute, output dimension i is input dimension dims[i]; for broadcast_to, input dimension i is output
     dimension dims[i]; for a reduction, the input dimensions that are folded, ascending (they are kept with size 1 where
-    the result has the operand's rank); for slice, cat and iota, the one dimension concerned; for take and
-    gather, that of the first operand which the second one chooses along. Empty for all others.
-    `start`: of a slice, the first index taken.
+    the result has the operand's rank); for slice, cat and iota, the one dimension concerned; for flip and pad, those
+    that are turned around and that get longer; for take and gather, that of the first operand which the second one
+    chooses along. Empty for all others.
+    `start`: of a slice, the first index taken; every `step`th from there on is.
+    `low`: of a pad, how many places it puts before each of `dims`. What they and those behind hold is its second
+    operand, that of a `full` its only one: a number, rounded to the dtype. The operands of a rand have no dimensions,
+    its result has any.
     `grade`: of a function, how exactly it is computed; before that is chosen, the coarsest form it may take
     (`compiler.ir.pinned`).
     `is_term`: a product that a sum folds and nothing else reads: it may go into the accumulator as it is, not rounded.
@@ -93,6 +97,14 @@ class Op:
     start: int = 0
     grade: MathGrade = MathGrade.EXACT
     is_term: bool = False
+    step: int = 1
+    low: tuple[int, ...] = ()
+
+    @property
+    def fills_with(self) -> int | float:
+        """What a pad or a full puts where there is no operand."""
+        (value,) = (x.value for x in self.inputs if isinstance(x, Literal))
+        return value
 
     @property
     def tensor_inputs(self) -> tuple[str, ...]:
@@ -162,6 +174,13 @@ class Fusion:
             if op.output in wanted:
                 wanted.update(op.tensor_inputs)
                 yield op
+
+    def operand_dtype(self, op: Op) -> DType:
+        """The type of an elementwise operator's operands, and of the numbers among them; of a `where`, of what it
+        chooses from."""
+        if op.kind is OpKind.WHERE and not any(isinstance(x, str) for x in op.inputs[1:]):
+            return self.value(op.output).dtype
+        return self.value(op.tensor_inputs[-1]).dtype
 
     def consumers(self, name: str) -> tuple[Op, ...]:
         return tuple(op for op in self.ops if name in op.inputs)

@@ -12,8 +12,9 @@ from functools import lru_cache
 
 from compiler.dtypes import DType
 from compiler.errors import Unsupported
-from compiler.ir.fusion import Fusion, Literal, Op
+from compiler.ir.fusion import Fusion, Literal, Op, Scalar
 from compiler.ir.ops import CARRIES, CHOICES, EXTREMES, OpKind
+from compiler.ir.scalars import read_by
 
 Range = tuple[int, int]
 """The least and the greatest."""
@@ -47,10 +48,14 @@ def _asked(fusion: Fusion, op: Op, wanted: Mapping[str, Range]) -> Iterator[tupl
     operands = op.tensor_inputs[:1] if op.kind in CHOICES else op.tensor_inputs
     if any(fusion.value(name).dtype.is_float for name in operands):
         raise _refused(op, "floats decide an index")
+    if read_by(op):
+        raise _refused(op, "a scalar, which only a call tells, decides an index")
     numbers = [x.value for x in op.inputs if isinstance(x, Literal)]
     if (low, high) == _held(fusion.value(op.output).dtype):  # whatever it is, what reads it keeps it in range
         yield from ((name, _held(fusion.value(name).dtype)) for name in operands)
         return
+    if any(isinstance(x, Scalar) for x in op.inputs):
+        raise _refused(op, "a scalar, which any call may pass, decides an index")
     match op.kind:
         case kind if kind in CARRIES or kind in EXTREMES or kind is OpKind.CAST:
             yield from ((name, (low, high)) for name in operands)
@@ -83,7 +88,7 @@ def _refused(op: Op, why: str) -> Unsupported:
 
 
 def _held(dtype: DType) -> Range:
-    return (0, 1) if dtype is DType.BOOL else (-(1 << dtype.nbits - 1), (1 << dtype.nbits - 1) - 1)
+    return (0, 1) if dtype is DType.BOOL else dtype.integer_range
 
 
 def _refuse_beyond(op: Op, numbers: list[int | float], low: int, high: int) -> None:

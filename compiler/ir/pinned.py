@@ -8,9 +8,9 @@ it:
 - A product becomes part of a sum (`fma`, rounded once: IEEE 754-2019, 5.4.1) where that sum is all that reads it and it
   is no output. Products of 16 bits are values, rounded like any other, and stay.
 - A product that a sum folds along dimensions, and that nothing else reads, is a term and no value: `Op.is_term`.
-- A function has a coarsest form that it may take, `Op.grade`. Nothing that decides, a comparison or a cast to integers,
-  depends on an approximate function: there the least error is a wrong answer. Forms that suffice for 16 bits are only
-  for what is rounded to 16 bits before anything is summed, compared or stored.
+- A function has a coarsest form that it may take, `Op.grade`. Nothing that decides, a comparison, a cast to integers or
+  a rounding to one, depends on an approximate function: there the least error is a wrong answer. Forms that suffice for
+  16 bits are only for what is rounded to 16 bits before anything is summed, compared or stored.
 
 `graded` chooses how exact the functions are, which is one choice for the whole fusion.
 """
@@ -71,7 +71,8 @@ def _merged(fusion: Fusion) -> tuple[Op, ...]:
     for op in fusion.ops:
         own = replace(op, inputs=tuple(_renamed(x, names) for x in op.inputs))
         result = fusion.value(op.output)
-        key = (own.kind, tuple(map(_operand_key, own.inputs)), own.dims, own.start, result.shape, result.dtype)
+        attributes = (own.dims, own.start, own.step, own.low)
+        key = (own.kind, tuple(map(_operand_key, own.inputs)), *attributes, result.shape, result.dtype)
         first = known.setdefault(key, op.output)
         if first == op.output or op.output in fusion.outputs:
             ops.append(own)
@@ -138,8 +139,9 @@ def _sum_of_product(op: Op, product: Op) -> tuple[Op, ...]:
     return *turned, replace(op, kind=OpKind.FMA, inputs=(x, y, z))
 
 
-def _negated(x: str | Literal, name: str) -> tuple[tuple[Op, ...], Operand]:
+def _negated(x: Operand, name: str) -> tuple[tuple[Op, ...], Operand]:
     """An operand with the other sign, and the operator that turns it, if there has to be one."""
+    assert not isinstance(x, Scalar), f"{x}: no operator turns a scalar"
     if isinstance(x, Literal):
         return (), Literal(-x.value)
     return (Op(OpKind.NEG, (x,), name),), name
@@ -168,7 +170,8 @@ def _limited(fusion: Fusion, ops: tuple[Op, ...]) -> tuple[Op, ...]:
 
 def _decides(reader: Op, dtypes: Mapping[str, DType], decides: Mapping[str, bool]) -> bool:
     """True if something decides by what the reader reads. A sum or product of floats ends it by its own error."""
-    if reader.kind in COMPARE or (reader.kind is OpKind.CAST and not dtypes[reader.output].is_float):
+    is_cast = reader.kind is OpKind.CAST and not dtypes[reader.output].is_float
+    if reader.kind in COMPARE or reader.kind.row.jumps or is_cast:
         return True
     return reader.kind not in ROUNDING_FOLDS and decides[reader.output]
 

@@ -21,15 +21,9 @@ def read_by(op: Op) -> tuple[Scalar, ...]:
 def integer_range(fusion: Fusion, name: str) -> tuple[int, int]:
     """The least and the greatest integer that an i64 scalar may be: what every integer type that it stands beside
     holds."""
-    low, high = _range(DType.I64)
+    low, high = DType.I64.integer_range
     for op in fusion.ops:
         if any(x.name == name and x.dtype is DType.I64 for x in read_by(op)):
-            least, most = _range(fusion.value(op.tensor_inputs[-1]).dtype)
+            least, most = fusion.value(op.tensor_inputs[-1]).dtype.integer_range
             low, high = max(low, least), min(high, most)
     return low, high
-
-
-def _range(dtype: DType) -> tuple[int, int]:
-    if dtype is DType.U8:
-        return 0, (1 << dtype.nbits) - 1
-    return -(1 << dtype.nbits - 1), (1 << dtype.nbits - 1) - 1

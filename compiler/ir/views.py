@@ -21,7 +21,8 @@ View = tuple[Expr, ...]
 class Within:
     """low <= index < high must hold for a read to be of a real element: what is read elsewhere is zero, and not used.
 
-    The index has no constant, so that no part of it is negative where the bound of an outer piece holds.
+    The index has no constant, so that no part of it is negative where the bound of an outer piece holds; one that falls
+    along a dimension has what keeps it from being negative.
     """
 
     index: Expr
@@ -41,7 +42,8 @@ class Within:
 
 def within(index: Expr, low: int, high: int) -> Within:
     """The bound low <= index < high, with the constant of the index moved to the other sides."""
-    return Within(index - index.const, low - index.const, high - index.const)
+    moved = index.const if all(c > 0 for _, c in index.terms) else index.lo
+    return Within(index - moved, low - moved, high - moved)
 
 
 def position(dim: int, extent: int) -> Var:
@@ -61,10 +63,11 @@ def source_index(
     source: Sequence[int],
     result: Sequence[int],
     index: Sequence[Expr],
+    step: int = 1,
 ) -> View:
     """The index in the operand (of shape `source`) of the element at `index` of the result (of shape `result`).
 
-    `dims` and `start` as in `ir.fusion.Op`; operators that are no views map every element to its own position.
+    `dims`, `start` and `step` as in `ir.fusion.Op`; operators that are no views map every element to its own position.
     """
     match kind:
         case OpKind.PERMUTE:
@@ -78,7 +81,9 @@ def source_index(
         case OpKind.RESHAPE:
             return reshaped(source, result, index)
         case OpKind.SLICE:
-            return tuple(e + start if d == dims[0] else e for d, e in enumerate(index))
+            return tuple(e * step + start if d == dims[0] else e for d, e in enumerate(index))
+        case OpKind.FLIP:
+            return tuple(const(source[d] - 1) - e if d in dims else e for d, e in enumerate(index))
         case _:
             return tuple(index)
 

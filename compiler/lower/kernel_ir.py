@@ -209,13 +209,27 @@ class MatrixStore:
 
 
 @dataclass(frozen=True, slots=True)
+class SharedCall:
+    """The call of a generator that `group` turns of an unrolled loop share: the first of them makes its `words`."""
+
+    words: str
+    group: int
+    turn: Var
+
+
+@dataclass(frozen=True, slots=True)
 class Compute:
-    """target = kind(operands), one element; half-precision operands are widened to f32 and the result rounded."""
+    """target = kind(operands), one element; half-precision operands are widened to f32 and the result rounded.
+
+    `element`: of a RAND, the number of the one that is drawn; `call`, where it is shared with neighbours.
+    """
 
     kind: OpKind
     target: Reg
     operands: tuple[Reg | Number, ...]
     grade: MathGrade
+    element: Expr | None = None
+    call: SharedCall | None = None
 
 
 @dataclass(frozen=True, slots=True)

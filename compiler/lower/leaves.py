@@ -13,7 +13,7 @@ from compiler.errors import Unsupported
 from compiler.ir.expr import Expr, Var, const, relies_on_bounds, var
 from compiler.ir.fusion import Number
 from compiler.ir.iter_domain import MemoryType
-from compiler.ir.ops import MOVES, REDUCTIONS, MathGrade, OpKind
+from compiler.ir.ops import MOVES, RANDOM, REDUCTIONS, MathGrade, OpKind
 from compiler.ir.tensor import CopyVia, TensorOp, TensorView
 from compiler.ir.views import at, row_variable
 from compiler.lower.cut_vectors import cut_by_several, cut_store
@@ -110,6 +110,9 @@ def lower_leaf(facts: Facts, op: TensorOp, scope: Scope) -> tuple[Stmt, ...]:
     if op.kind is OpKind.IOTA:
         (value,) = at(op.view, facts.indexing.logical(t))
         return (Index(_write(facts, t), value),)
+    if op.kind is OpKind.FULL:
+        (number,) = (x for x in op.inputs if isinstance(x, Number))
+        return (Compute(OpKind.COPY, _write(facts, t), (number,), MathGrade.EXACT),)
     if op.kind in MOVES:
         if (spread := _spread(facts, op, t)) is not None:
             declared, copied, source = spread
@@ -124,7 +127,8 @@ def lower_leaf(facts: Facts, op: TensorOp, scope: Scope) -> tuple[Stmt, ...]:
     if op.kind in REDUCTIONS:
         (source,) = (x for x in operands if isinstance(x, Reg))
         return (accumulate(facts, op, _write(facts, t), source),)
-    computed = Compute(op.kind, _write(facts, t), operands, op.grade)
+    element = at(op.view, facts.indexing.logical(t))[0] if op.kind in RANDOM else None
+    computed = Compute(op.kind, _write(facts, t), operands, op.grade, element)
     return (inside_registers(facts, op, computed, _open_bounds(facts, t, scope)),)
 
 

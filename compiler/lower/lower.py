@@ -22,6 +22,7 @@ from compiler.lower.passes.packed_rows import keep_rows_packed
 from compiler.lower.passes.peeled_steps import peel_steps
 from compiler.lower.passes.settled_conditions import settle_conditions
 from compiler.lower.passes.setup_sync import drop_redundant_setup_sync
+from compiler.lower.passes.shared_draws import share_draws
 from compiler.lower.passes.whole_vectors import ask_for_whole_vectors
 from compiler.lower.traversal import expressions, walk
 
@@ -36,7 +37,7 @@ _PASSES = (
 )
 """What each statement asks, settled first."""
 
-_PACKING = (pack_folds, keep_rows_packed)
+_PACKING = (pack_folds, keep_rows_packed, share_draws)
 """What is left of the loads and folds, in as few instructions and registers as there can be."""
 
 INDEX_LIMIT = 1 << 31

@@ -144,7 +144,10 @@ def _lines(s: Stmt) -> list[str]:
             return [f"store {_matrices(s)} at {_shared(s.target)} = {_reg(s.source, s.width)}"]
         case Compute():
             grade = "" if s.grade is MathGrade.EXACT else f" grade {s.grade}"
-            return [f"{_typed(s.target)} = {s.kind}({', '.join(map(_operand, s.operands))}){grade}"]
+            operands = [*map(_operand, s.operands), *([] if s.element is None else [f"element {_free(s.element)}"])]
+            if s.call is not None:
+                operands.append(f"{s.call.group} turns of {s.call.turn} by {s.call.words}")
+            return [f"{_typed(s.target)} = {s.kind}({', '.join(operands)}){grade}"]
         case Convert():
             return [f"convert {_typed(s.target, s.width)} = {_typed(s.source, s.width)}"]
         case Index():

@@ -83,6 +83,8 @@ class Values:
     def number(self, kind: OpKind, x: Number, like: Array, dtype: DType) -> Array:
         """A literal as it stands beside `like`: f32 beside halves in arithmetic, rounded to them in comparisons."""
         assert isinstance(x, Literal), f"{x}: scalars get their numbers first (compiler.reference, settled)"
+        if kind is OpKind.WHERE:  # beside a mask alone
+            like = operators.held(like, dtype, self.xp)
         if not (dtype.is_float and self.rounds):
             return scalar(x.value, like, self.xp)
         held = dtype if kind in COMPARE or dtype is DType.F64 else DType.F32

@@ -46,7 +46,7 @@ def read_axes(op: TensorOp, producer: TensorView | Form, consumer: TensorView | 
             return {consumer.logical[c]: elements[p] for c, p in enumerate(op.dims)}
         case OpKind.BROADCAST_TO:
             return {consumer.logical[d]: p for p, d in zip(elements, op.dims, strict=True)}
-        case OpKind.VIEW | OpKind.TAKE | OpKind.RESHAPE | OpKind.SLICE:
+        case OpKind.VIEW | OpKind.TAKE | OpKind.RESHAPE | OpKind.SLICE | OpKind.FLIP:
             return {c: p for p, c in logical_correspondence(op, producer, consumer).items()}
         case _:
             return dict(zip(consumer.logical, elements, strict=True))

@@ -12,7 +12,7 @@ from compiler.ir.domain import ScheduledFusion
 from compiler.ir.expr import Expr, Var, var
 from compiler.ir.fusion import Fusion, Literal, Number, Op, Operand, dense_strides
 from compiler.ir.iter_domain import IterDomain, IterKind, MemoryType, ParallelType
-from compiler.ir.ops import CHOICES, EXTREMES, FOLDS, POINTWISE, ROUNDING_FOLDS, VIEWS, MathGrade, OpKind
+from compiler.ir.ops import CHOICES, EXTREMES, FOLDS, POINTWISE, RANDOM, ROUNDING_FOLDS, VIEWS, MathGrade, OpKind
 from compiler.ir.tensor import TensorOp, TensorView
 from compiler.ir.views import (
     View,
@@ -27,7 +27,8 @@ from compiler.ir.views import (
 )
 from compiler.schedule.start_groups import groups_of
 from compiler.schedule.start_limits import refuse_many_pieces, refuse_many_tensors
-from compiler.schedule.start_reads import cut_strides, global_tensor, read_apart, with_axes_of_the_space
+from compiler.schedule.start_pads import edges_of, inside_a_pad, is_zeroed
+from compiler.schedule.start_reads import cut_strides, every_so_many, global_tensor, read_apart, with_axes_of_the_space
 from compiler.schedule.start_requests import Part, Request, accumulator, one_to_one
 from compiler.schedule.start_space import KernelSpace, folded_dims, is_reduced, output_dims, output_view
 
@@ -49,6 +50,7 @@ class StartBuild:
     done: dict[Request, str] = field(default_factory=dict)
     made_by: dict[str, Op] = field(default_factory=dict)
     indices: dict[tuple[Expr, Part, DType], str] = field(default_factory=dict)
+    numbers: dict[tuple[str, Part, DType], str] = field(default_factory=dict)
     joints: list[tuple[Expr, int]] = field(default_factory=list)
     rows: dict[tuple[Request, int], Var] = field(default_factory=dict)
     """What says where a TAKE reads, and how many places there are -> the variable of its views."""
@@ -169,7 +171,12 @@ class StartBuild:
             return (replace(request, value=op.tensor_inputs[0], view=self.through(op, request.view)),)
         if op.kind is OpKind.CAT:
             return tuple(piece for piece, _ in self.pieces(op, request))
-        if op.kind in POINTWISE or op.kind in (OpKind.COPY, OpKind.IOTA):
+        if op.kind is OpKind.PAD:
+            inside = inside_a_pad(self.fusion, op, request)
+            return () if inside is None else (inside,)
+        if op.kind in RANDOM:
+            return tuple(replace(request, value=x, view=()) for x in op.tensor_inputs)
+        if op.kind in POINTWISE or op.kind in (OpKind.COPY, OpKind.IOTA, OpKind.FULL):
             return tuple(replace(request, value=x) for x in op.tensor_inputs)
         raise Unsupported(f"operator {op.kind} ({op.output})", "Leave it to another kernel.")
 
@@ -287,7 +294,7 @@ class StartBuild:
         source = self.fusion.value(op.tensor_inputs[0]).shape
         result = self.fusion.value(op.output).shape
         kind = op.kind if op.kind in VIEWS else OpKind.RESHAPE
-        return source_index(kind, op.dims, op.start, source, result, view)
+        return source_index(kind, op.dims, op.start, source, result, view, op.step)
 
     # Tensors ---------------------------------------------------------------------------------------------------------
 
@@ -305,8 +312,19 @@ class StartBuild:
             return needs[0]
         if op.kind is OpKind.CAT:
             return self.joined(op, request, needs)
+        if op.kind is OpKind.PAD:
+            return self.padded(op, request, *needs)
+        if op.kind is OpKind.FULL:
+            return self.full(op.fills_with, request.part, self.dtype(op.output))
         if op.kind is OpKind.IOTA:
             return self.iota(request.view[op.dims[0]], request.part, self.dtype(op.output))
+        if op.kind in RANDOM:
+            strides = dense_strides(self.fusion.value(op.output).shape)
+            element = sum((e * stride for e, stride in zip(request.view, strides, strict=True)), Expr())
+            view = self.local((element,), request.part)
+            return self.add(
+                op.kind, tuple(needs), request.part, self.dtype(op.output), view=view, name=self.own_name(request)
+            )
         tensors = iter(needs)
         operands = tuple(x if isinstance(x, Number) else next(tensors) for x in op.inputs)
         dtype, name = self.dtype(op.output), self.own_name(request)
@@ -363,12 +381,44 @@ class StartBuild:
         pieces, index, dtype = self.pieces(op, request), request.view[op.dims[0]], self.dtype(op.output)
         out = tensors[-1]
         if len(tensors) > 1:
-            along = self.iota(index, request.part, DType.I32 if index.hi < 1 << 31 else DType.I64)
+            along = self.position(index, request.part)
         for tensor, (_, start) in zip(reversed(tensors[:-1]), reversed(pieces[1:]), strict=True):
             self.joints.append((index, start))
             below = self.add(OpKind.LT, (along, Literal(float(start))), request.part, DType.BOOL)
             out = self.add(OpKind.WHERE, (below, tensor, out), request.part, dtype)
         return out
+
+    def padded(self, op: Op, request: Request, tensor: str | None = None) -> str:
+        """The operand of a pad inside its bounds, and what it is padded with around it.
+
+        What a view reads outside of bounds is zero already, which is then all that there is to it.
+        """
+        value, dtype = Literal(op.fills_with), self.dtype(op.output)
+        if tensor is None:
+            return self.full(value.value, request.part, dtype)
+        if is_zeroed(value.value) and self.is_read_by_a_view(tensor):
+            return tensor
+        for edge in edges_of(self.fusion, op, request.view):
+            along = self.position(edge.index, request.part)
+            below = self.add(OpKind.LT, (along, Literal(float(edge.at))), request.part, DType.BOOL)
+            chosen = (below, value, tensor) if edge.is_first else (below, tensor, value)
+            tensor = self.add(OpKind.WHERE, chosen, request.part, dtype)
+        return tensor
+
+    def is_read_by_a_view(self, tensor: str) -> bool:
+        """True for a tensor that is an input seen through a view, inside all bounds that it was asked for within."""
+        return any(op.output == tensor and op.kind is OpKind.VIEW for op in self.ops)
+
+    def full(self, value: int | float, part: Part, dtype: DType) -> str:
+        """The tensor whose elements are all one number."""
+        key = (repr(value), part, dtype)
+        if key not in self.numbers:
+            self.numbers[key] = self.add(OpKind.FULL, (Literal(value),), part, dtype)
+        return self.numbers[key]
+
+    def position(self, index: Expr, part: Part) -> str:
+        """The tensor whose value is an index, to be compared."""
+        return self.iota(index, part, DType.I32 if index.hi < 1 << 31 else DType.I64)
 
     def iota(self, index: Expr, part: Part, dtype: DType) -> str:
         """The tensor whose value is an index."""
@@ -385,9 +435,19 @@ class StartBuild:
         return tuple(e.substitute({v: number[v.name] for v in e.variables if v.name in number}) for e in view)
 
     def input_view(self, request: Request) -> str:
-        """An input through a view: itself, one permute, one broadcast whose dims may be in any order, or a VIEW."""
+        """An input through a view: itself, one permute, one broadcast whose dims may be in any order, or a VIEW.
+
+        Every so manyth element of it is a tensor too, with longer strides.
+        """
         name, view, part = request.value, request.view, request.part
         source = self.tensors[name]
+        every = None if request.within else every_so_many(source, view, self.space.index(self.dims_of(part)))
+        if every is not None:
+            name, view = f"{name}_s{len(self.tensors)}", every.view
+            source = replace(
+                global_tensor(name, every.sizes, source.dtype, every.strides, source.align), part_of=request.value
+            )
+            self.tensors[name] = source
         sizes, shape = tuple(a.extent for a in source.logical), self.shape(part)
         own = self.space.index(self.dims_of(part))
         places = one_to_one(sizes, view, shape, own)

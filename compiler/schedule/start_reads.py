@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 
 from compiler.dtypes import DType
 from compiler.ir.domain import ScheduledFusion, logical_correspondence
+from compiler.ir.expr import Expr, Var, var
 from compiler.ir.iter_domain import IterDomain, MemoryType, ParallelType
 from compiler.ir.ops import ELSEWHERE, OpKind
 from compiler.ir.tensor import Allocation, TensorOp, TensorView
-from compiler.ir.views import reshaped
+from compiler.ir.views import View, reshaped
 from compiler.schedule.start_space import KernelSpace
 
 
@@ -21,6 +22,36 @@ def global_tensor(name: str, shape: tuple[int, ...], dtype: DType, strides: tupl
     serial = (ParallelType.SERIAL,) * len(logical)
     allocation = Allocation(logical, strides)
     return TensorView(name, dtype, MemoryType.GLOBAL, logical, logical, serial, (), allocation, align=align)
+
+
+@dataclass(frozen=True, slots=True)
+class Strided:
+    """A tensor of every so manyth element of an input, and the view of it."""
+
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    view: View
+
+
+def every_so_many(t: TensorView, view: View, own: View) -> Strided | None:
+    """The elements of an input that a view reads with a step along some dimension, from the first one on, and whole
+    along the others, as a tensor of their own; None for any other view."""
+    assert t.allocation is not None, "a global tensor always has an allocation"
+    along_own = frozenset(v for e in own for v in e.variables)
+    found: list[tuple[int, int, Expr]] = []
+    for axis, stride, e in zip(t.logical, t.allocation.strides, view, strict=True):
+        match e:
+            case Expr(terms=(), const=0):
+                found.append((1, stride or 0, e))
+            case Expr(terms=((Var() as along, step),), const=0) if along in along_own and step > 1:
+                found.append((along.extent, (stride or 0) * step, var(along)))
+            case _ if e in own and e.hi + 1 == axis.extent:
+                found.append((axis.extent, stride or 0, e))
+            case _:
+                return None
+    if all(e == bare for e, (_, _, bare) in zip(view, found, strict=True)):
+        return None
+    return Strided(tuple(n for n, _, _ in found), tuple(s for _, s, _ in found), tuple(e for _, _, e in found))
 
 
 def with_axes_of_the_space(sf: ScheduledFusion, space: KernelSpace) -> ScheduledFusion:

@@ -13,12 +13,18 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from fusetune.wire.extent import Extent
-from fusetune.wire.fusion import Arg, Fusion, Op, Operand, Reduce, Truth
-from fusetune.wire.infer import checked_types
+from fusetune.wire.fusion import Arg, Fusion, Op, Operand, PrefixSum, Reduce, Truth
+from fusetune.wire.infer import MAX_RANK, checked_types
 from fusetune.wire.op_types import FLOATS, OpCheck, TensorType, result_type
 
 _OPERATOR: TypeAdapter[Op] = TypeAdapter(Op)
 _MOST_I32 = 2**31 - 1
+_MORE_DIMS = 2
+"""Of runs, and of the elements that each sum takes."""
+
+_RUN = 32
+_MOST_STEPS = 64
+"""Elements of a run, of which each sum is worked out by itself, and steps an element at most, there and among runs."""
 
 
 def is_composed(op: Op, types: Mapping[str, TensorType]) -> bool:
@@ -71,6 +77,11 @@ class _Written:
         """The sizes of a value."""
         return tuple(_number(extent) for extent in self.types[name].shape)
 
+    def zeros(self, like: str, dim: int, size: int) -> str:
+        """So many zeros along `dim`, otherwise of the shape and dtype of `like`."""
+        shape = (*self.shape(like)[:dim], size, *self.shape(like)[dim + 1 :])
+        return self.put("mul", self.put("iota", shape=shape, dim=dim, dtype=self.types[like].dtype), 0)
+
     def cast(self, name: str, dtype: str) -> str:
         """`name` in `dtype`: itself where it is."""
         return name if self.types[name].dtype == dtype else self.put("cast", name, dtype=dtype)
@@ -122,5 +133,67 @@ def _arg(w: _Written, op: Op) -> str:
     return w.cast(first, "i64")
 
 
-COMPOSED: Mapping[str, Callable[[_Written, Op], str]] = {"any": _truth, "all": _truth, "argmax": _arg, "argmin": _arg}
+def _scan(w: _Written, op: Op) -> str:
+    """Sums within runs of a few elements, each by itself, and what the runs before come to, found in the same way."""
+    assert isinstance(op, PrefixSum)
+    x, dtype = _operand(op), w.types[op.out].dtype
+    # As sums: floats of 16 bits in f32, and rounded once; integers in i64.
+    within = "i64" if dtype not in FLOATS else "f64" if dtype == "f64" else "f32"
+    shape, dim, wide = w.shape(x), op.dim, w.cast(w.cast(x, dtype), within)
+    if shape[dim] == 1:
+        return w.put("copy", x) if w.types[x].dtype == dtype else w.cast(wide, dtype)
+    steps = _MOST_STEPS * shape[dim]
+    if len(shape) > MAX_RANK - _MORE_DIMS:
+        flat = (prod(shape[:dim]), shape[dim], prod(shape[dim + 1 :]))
+        wide = w.put("reshape", _sums(w, w.put("reshape", wide, shape=flat), 1, "le", steps), shape=shape)
+    else:
+        wide = _sums(w, wide, dim, "le", steps)
+    return w.cast(wide, dtype)
+
+
+def _sums(w: _Written, x: str, dim: int, which: str, steps: int) -> str:
+    """Along `dim`, of the elements before each ("lt"), or no further on ("le"). `steps`: what may be added one by one.
+
+    What lies before is not what is up to an element less its own: of an infinity that would leave NaN.
+    """
+    shape = w.shape(x)
+    size = shape[dim]
+    if size * size <= steps:
+        return _each(w, x, dim, which)
+    run = _run(size)
+    parts = -(-size // run)
+    whole_size = parts * run
+    if whole_size > size:
+        x = w.put("cat", x, w.zeros(x, dim, whole_size - size), dim=dim)
+    runs = w.put("reshape", x, shape=(*shape[:dim], parts, run, *shape[dim + 1 :]))
+    own = _each(w, runs, dim + 1, which)
+    before = _sums(w, w.put("sum", runs, dims=(dim + 1,)), dim, "lt", steps)
+    places = tuple(d for d in range(len(shape) + 1) if d != dim + 1)
+    added = w.put("add", own, w.put("broadcast_to", before, shape=w.shape(own), dims=places))
+    whole = w.put("reshape", added, shape=(*shape[:dim], whole_size, *shape[dim + 1 :]))
+    return w.put("slice", whole, dim=dim, start=0, stop=size) if whole_size > size else whole
+
+
+def _each(w: _Written, x: str, dim: int, which: str) -> str:
+    """Every sum by itself: of the elements along `dim` that lie before ("lt"), or no further on ("le")."""
+    shape = w.shape(x)
+    wide = (*shape[:dim], shape[dim], *shape[dim:])
+    spread = w.put("broadcast_to", x, shape=wide, dims=tuple(d for d in range(len(wide)) if d != dim))
+    mine, other = (w.put("iota", shape=wide, dim=d, dtype="i32") for d in (dim, dim + 1))
+    taken = w.put("where", w.put(which, other, mine), spread, 0)
+    return w.put("sum", taken, dims=(dim + 1,))
+
+
+def _run(size: int) -> int:
+    """Elements of a run: a divisor of the size if one is near."""
+    return next((n for n in range(_RUN, _RUN // 2, -1) if size % n == 0), _RUN)
+
+
+COMPOSED: Mapping[str, Callable[[_Written, Op], str]] = {
+    "any": _truth,
+    "all": _truth,
+    "argmax": _arg,
+    "argmin": _arg,
+    "cumsum": _scan,
+}
 """By name, what writes an operator out; it gives the name of the result."""

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from compiler.dtypes import FP8, DType
+from compiler.emit.literals import rounded_to_short
 from compiler.errors import InvalidFusion, Problem, Unsupported
 from compiler.ir import fusion as ir
 from compiler.ir.index_ranges import index_ranges
@@ -27,15 +28,19 @@ from fusetune.wire.fusion import (
     BroadcastTo,
     Cat,
     Copy,
+    Filled,
+    Flip,
     Fusion,
     Gather,
     Iota,
     Op,
     Operand,
+    Pad,
     Permute,
     Reduce,
     Slice,
     Take,
+    Where,
     literal_value,
 )
 from fusetune.wire.parse import parse_binding, parse_fusion
@@ -215,7 +220,9 @@ def _refuse_unsupported(bound: Bound) -> None:
 
 
 def _literal_dtype(op: Op, bound: Bound) -> DType | None:
-    """The dtype that the numbers of `op` take, that of its last tensor operand; None without one."""
+    """The dtype that the numbers of `op` take: its own, or that of its last tensor operand; None without one."""
+    if isinstance(op, Where) and op.dtype is not None:
+        return DType(op.dtype)
     tensors = [x for x in op.ins if isinstance(x, str) and x in bound.types]
     return DType(bound.types[str(tensors[-1])].dtype) if tensors else None
 
@@ -325,8 +332,26 @@ def _ir_op(op: Op, bound: Bound, shapes: Mapping[str, tuple[int, ...]]) -> ir.Op
         for x in op.ins
     )
     # A bound fusion has no symbols: start is a number.
-    start = int(op.start) if isinstance(op, Slice) else 0
-    return ir.Op(OpKind(op.op), inputs, op.out, _ir_dims(op, shapes), start)
+    start, step = (int(op.start), op.step or 1) if isinstance(op, Slice) else (0, 1)
+    if isinstance(op, Pad | Filled):
+        inputs = (*inputs, ir.Literal(_held(op.value, DType(bound.types[op.out].dtype))))
+    low = tuple(int(n) for n, m in zip(op.low, op.high, strict=True) if n or m) if isinstance(op, Pad) else ()
+    return ir.Op(OpKind(op.op), inputs, op.out, _ir_dims(op, shapes), start, step=step, low=low)
+
+
+def _held(number: Operand, dtype: DType) -> int | float:
+    """A number as a tensor of the dtype holds it."""
+    operand = _ir_operand(number, is_float=dtype.is_float)
+    assert isinstance(operand, ir.Literal), "the wire lets only numbers through"
+    match dtype:
+        case DType.F16 | DType.BF16 | DType.F8E4M3 | DType.F8E5M2:
+            is_held = dtype not in FP8 and not math.isfinite(operand.value)
+            return operand.value if is_held else rounded_to_short(operand.value, dtype)
+        case DType.F32 if math.isfinite(operand.value):
+            (nearest,) = struct.unpack("<f", struct.pack("<f", operand.value))
+            return float(nearest)
+        case _:
+            return operand.value
 
 
 def _ir_dims(op: Op, shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
@@ -336,6 +361,10 @@ def _ir_dims(op: Op, shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
             return tuple(dim % len(shapes[op.out]) for dim in op.dims)
         case Reduce():
             return tuple(sorted(dim % len(shapes[str(op.ins[0])]) for dim in op.dims))
+        case Flip():
+            return tuple(sorted(dim % len(shapes[op.out]) for dim in op.dims))
+        case Pad():
+            return tuple(dim for dim, sizes in enumerate(zip(op.low, op.high, strict=True)) if any(sizes))
         case Slice() | Cat() | Iota():
             return (op.dim % len(shapes[op.out]),)
         case Take() | Gather():
@@ -355,11 +384,14 @@ def _ir_operand(operand: Operand, *, is_float: bool) -> ir.Operand:
 
 
 def _op_document(op: ir.Op, fusion: ir.Fusion) -> dict[str, Any]:
-    ins = [_written(x) for x in op.inputs]
+    fills = op.kind in (OpKind.PAD, OpKind.FULL)
+    ins = [_written(x) for x in op.inputs if isinstance(x, str) or not fills]
     document: dict[str, Any] = {"op": op.kind.value, "in": ins, "out": op.output}
     result = fusion.value(op.output)
     match op.kind:
         case OpKind.CAST:
+            document["dtype"] = result.dtype.value
+        case OpKind.WHERE if len(op.tensor_inputs) == 1:
             document["dtype"] = result.dtype.value
         case OpKind.BROADCAST_TO:
             document |= {"shape": list(result.shape), "dims": list(op.dims)}
@@ -369,15 +401,37 @@ def _op_document(op: ir.Op, fusion: ir.Fusion) -> dict[str, Any]:
             document["shape"] = list(result.shape)
         case OpKind.SLICE:
             (dim,) = op.dims
-            document |= {"dim": dim, "start": op.start, "stop": op.start + result.shape[dim]}
+            stop = op.start + (result.shape[dim] - 1) * op.step + 1
+            document |= {"dim": dim, "start": op.start, "stop": stop} | ({"step": op.step} if op.step > 1 else {})
+        case OpKind.FLIP:
+            document["dims"] = list(op.dims)
+        case OpKind.PAD:
+            document |= _pad_document(op, fusion.value(op.tensor_inputs[0]).shape, result.shape)
+        case OpKind.FULL:
+            document |= {"shape": list(result.shape), "value": _fill(op), "dtype": result.dtype.value}
         case OpKind.CAT | OpKind.TAKE | OpKind.GATHER:
             document["dim"] = op.dims[0]
+        case OpKind.RAND:
+            document |= {"shape": list(result.shape), "dtype": result.dtype.value}
         case OpKind.IOTA:
             document |= {"shape": list(result.shape), "dim": op.dims[0], "dtype": result.dtype.value}
         case kind if kind in FOLDS:
             keepdim = len(result.shape) == len(fusion.value(op.tensor_inputs[0]).shape)
             document |= {"dims": list(op.dims), "keepdim": keepdim}
+            if op.kind is OpKind.PROD:  # which would be i64 of any integers
+                document["dtype"] = result.dtype.value
     return document
+
+
+def _pad_document(op: ir.Op, source: tuple[int, ...], result: tuple[int, ...]) -> dict[str, Any]:
+    before = dict(zip(op.dims, op.low, strict=True))
+    low = [before.get(d, 0) for d in range(len(source))]
+    high = [n - m - first for n, m, first in zip(result, source, low, strict=True)]
+    return {"low": low, "high": high, "value": _fill(op)}
+
+
+def _fill(op: ir.Op) -> int | float | str:
+    return _written(ir.Literal(op.fills_with))
 
 
 def _written(x: ir.Operand) -> int | float | str:

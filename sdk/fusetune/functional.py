@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import inf
 
+from fusetune.elementwise import Number
 from fusetune.errors import InvalidFusion
 from fusetune.fusion import Tensor
 from fusetune.wire.problems import Problem
@@ -58,6 +59,55 @@ def var(x: Tensor, dims: Sequence[int], correction: float = 1, keepdim: bool = F
 def std(x: Tensor, dims: Sequence[int], correction: float = 1, keepdim: bool = False) -> Tensor:
     """The root of `var`."""
     return _in_f32(x, lambda x: x.builder.sqrt(_variance(x, dims, correction, keepdim)))
+
+
+def clamp(x: Tensor, low: Tensor | Number | None = None, high: Tensor | Number | None = None) -> Tensor:
+    """`x` between two bounds, or on one side of one; `high` where that is less than `low`. NaN stays, and a bound that
+    is NaN makes NaN."""
+    if low is None and high is None:
+        fix = "Write low, high, or both."
+        raise InvalidFusion((Problem("clamp", "no bounds", "one at least", fix),))
+    raised = x if low is None else x.builder.maximum(x, low)
+    return raised if high is None else x.builder.minimum(raised, high)
+
+
+def isnan(x: Tensor) -> Tensor:
+    """Of any dtype; integers are never NaN."""
+    return x.builder.ne(x, x)
+
+
+def isinf(x: Tensor) -> Tensor:
+    """Of floats."""
+    return x.builder.eq(x.builder.abs(x), inf)
+
+
+def isfinite(x: Tensor) -> Tensor:
+    """Of floats: neither infinite nor NaN."""
+    return x.builder.lt(x.builder.abs(x), inf)
+
+
+def logical_not(x: Tensor) -> Tensor:
+    """A bool. A number holds unless it is 0, here and in the next three."""
+    return x.builder.bitwise_not(_truth(x))
+
+
+def logical_and(x: Tensor, y: Tensor) -> Tensor:
+    """Whether both hold."""
+    return x.builder.bitwise_and(_truth(x), _truth(y))
+
+
+def logical_or(x: Tensor, y: Tensor) -> Tensor:
+    """Whether one holds at least."""
+    return x.builder.bitwise_or(_truth(x), _truth(y))
+
+
+def logical_xor(x: Tensor, y: Tensor) -> Tensor:
+    """Whether one holds and the other does not."""
+    return x.builder.bitwise_xor(_truth(x), _truth(y))
+
+
+def _truth(x: Tensor) -> Tensor:
+    return x if x.dtype == "bool" else x.cast("bool")
 
 
 def _in_f32(x: Tensor, made: Callable[[Tensor], Tensor]) -> Tensor:

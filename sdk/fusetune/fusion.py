@@ -18,6 +18,7 @@ from functools import cached_property
 from typing import Any, NoReturn
 
 from fusetune import wire
+from fusetune.elementwise import Elementwise, Number
 from fusetune.errors import InvalidFusion
 from fusetune.wire.extent import Size
 from fusetune.wire.fusion import FORMAT, DTypeName, Memory, ScalarName, show
@@ -25,8 +26,6 @@ from fusetune.wire.op_types import TensorType
 from fusetune.wire.parse import parse_fusion, read_fusion
 from fusetune.wire.printing import fusion_text
 from fusetune.wire.problems import InvalidDocument, Problem
-
-Number = int | float
 
 
 class Fusion(wire.Fusion):
@@ -122,8 +121,8 @@ class Tensor:
     def reshape(self, shape: Sequence[Size]) -> Tensor:
         return self.builder.reshape(self, shape)
 
-    def slice(self, dim: int, start: Size, stop: Size) -> Tensor:
-        return self.builder.slice(self, dim, start, stop)
+    def slice(self, dim: int, start: Size, stop: Size, step: int = 1) -> Tensor:
+        return self.builder.slice(self, dim, start, stop, step)
 
     def sum(self, dims: Sequence[int], keepdim: bool = False, dtype: DTypeName | None = None) -> Tensor:
         return self.builder.sum(self, dims, keepdim, dtype)
@@ -146,6 +145,9 @@ class Tensor:
     def all(self, dims: Sequence[int], keepdim: bool = False) -> Tensor:
         return self.builder.all(self, dims, keepdim)
 
+    def cumsum(self, dim: int, dtype: DTypeName | None = None) -> Tensor:
+        return self.builder.cumsum(self, dim, dtype)
+
     def argmax(self, dim: int | None = None, keepdim: bool = False) -> Tensor:
         return self.builder.argmax(self, dim, keepdim)
 
@@ -166,7 +168,7 @@ _OWN_NAME = "__fusetune_"
 """Begins the names of results until they are returned or numbered: one that no user would give an input."""
 
 
-class FusionBuilder:
+class FusionBuilder(Elementwise[Tensor, ByValue]):
     """Collects inputs, operators and outputs. Every method raises InvalidFusion at once for what cannot be.
 
     Operators on f16 and bf16 compute in f32 and round their result once. Who wants more precision between operators
@@ -244,90 +246,6 @@ class FusionBuilder:
         """
         return self._op("cast", x, dtype=dtype)
 
-    def neg(self, x: Tensor) -> Tensor:
-        return self._op("neg", x)
-
-    def abs(self, x: Tensor) -> Tensor:
-        return self._op("abs", x)
-
-    def exp(self, x: Tensor) -> Tensor:
-        return self._op("exp", x)
-
-    def log(self, x: Tensor) -> Tensor:
-        return self._op("log", x)
-
-    def tanh(self, x: Tensor) -> Tensor:
-        return self._op("tanh", x)
-
-    def sigmoid(self, x: Tensor) -> Tensor:
-        return self._op("sigmoid", x)
-
-    def relu(self, x: Tensor) -> Tensor:
-        return self._op("relu", x)
-
-    def gelu(self, x: Tensor) -> Tensor:
-        """The tanh form."""
-        return self._op("gelu", x)
-
-    def silu(self, x: Tensor) -> Tensor:
-        return self._op("silu", x)
-
-    def sqrt(self, x: Tensor) -> Tensor:
-        return self._op("sqrt", x)
-
-    def rsqrt(self, x: Tensor) -> Tensor:
-        return self._op("rsqrt", x)
-
-    def reciprocal(self, x: Tensor) -> Tensor:
-        return self._op("reciprocal", x)
-
-    def square(self, x: Tensor) -> Tensor:
-        return self._op("square", x)
-
-    def add(self, x: Tensor | ByValue | Number, y: Tensor | ByValue | Number) -> Tensor:
-        return self._op("add", x, y)
-
-    def sub(self, x: Tensor | ByValue | Number, y: Tensor | ByValue | Number) -> Tensor:
-        return self._op("sub", x, y)
-
-    def mul(self, x: Tensor | ByValue | Number, y: Tensor | ByValue | Number) -> Tensor:
-        return self._op("mul", x, y)
-
-    def div(self, x: Tensor | ByValue | Number, y: Tensor | ByValue | Number) -> Tensor:
-        return self._op("div", x, y)
-
-    def maximum(self, x: Tensor | ByValue | Number, y: Tensor | ByValue | Number) -> Tensor:
-        return self._op("maximum", x, y)
-
-    def minimum(self, x: Tensor | ByValue | Number, y: Tensor | ByValue | Number) -> Tensor:
-        return self._op("minimum", x, y)
-
-    def eq(self, x: Tensor | ByValue | Number, y: Tensor | ByValue | Number) -> Tensor:
-        return self._op("eq", x, y)
-
-    def ne(self, x: Tensor | ByValue | Number, y: Tensor | ByValue | Number) -> Tensor:
-        return self._op("ne", x, y)
-
-    def lt(self, x: Tensor | ByValue | Number, y: Tensor | ByValue | Number) -> Tensor:
-        return self._op("lt", x, y)
-
-    def le(self, x: Tensor | ByValue | Number, y: Tensor | ByValue | Number) -> Tensor:
-        return self._op("le", x, y)
-
-    def gt(self, x: Tensor | ByValue | Number, y: Tensor | ByValue | Number) -> Tensor:
-        return self._op("gt", x, y)
-
-    def ge(self, x: Tensor | ByValue | Number, y: Tensor | ByValue | Number) -> Tensor:
-        return self._op("ge", x, y)
-
-    def where(self, condition: Tensor, x: Tensor | ByValue | Number, y: Tensor | ByValue | Number) -> Tensor:
-        """`x` where the bool `condition` holds, else `y`."""
-        return self._op("where", condition, x, y)
-
-    def fma(self, x: Tensor | ByValue | Number, y: Tensor | ByValue | Number, z: Tensor | ByValue | Number) -> Tensor:
-        """`x * y + z`, rounded once; of floats."""
-        return self._op("fma", x, y, z)
-
     def broadcast_to(self, x: Tensor, shape: Sequence[Size], dims: Sequence[int]) -> Tensor:
         """Dimension i of `x` is dimension `dims[i]` of the result; a size of 1 expands."""
         return self._op("broadcast_to", x, shape=_listed(shape), dims=_listed(dims))
@@ -340,9 +258,17 @@ class FusionBuilder:
         """The same elements in row-major order; one size may be -1. Whether symbols fit is settled at binding."""
         return self._op("reshape", x, shape=_listed(shape))
 
-    def slice(self, x: Tensor, dim: int, start: Size, stop: Size) -> Tensor:
-        """Elements `start` up to, not including, `stop` of dimension `dim`."""
-        return self._op("slice", x, dim=dim, start=start, stop=stop)
+    def slice(self, x: Tensor, dim: int, start: Size, stop: Size, step: int = 1) -> Tensor:
+        """Elements `start` up to, not including, `stop` of dimension `dim`; with a `step`, every so manyth of them."""
+        return self._op("slice", x, dim=dim, start=start, stop=stop, **({} if step == 1 else {"step": step}))
+
+    def flip(self, x: Tensor, dims: Sequence[int]) -> Tensor:
+        """The last element first along each of `dims`."""
+        return self._op("flip", x, dims=_listed(dims))
+
+    def pad(self, x: Tensor, low: Sequence[Size], high: Sequence[Size], value: Number = 0) -> Tensor:
+        """`low[i]` places before dimension i and `high[i]` behind it, which hold `value`."""
+        return self._op("pad", x, low=_listed(low), high=_listed(high), value=_written(value))
 
     def cat(self, tensors: Iterable[Tensor], dim: int) -> Tensor:
         """One after the other along `dim`."""
@@ -351,6 +277,31 @@ class FusionBuilder:
     def iota(self, shape: Sequence[Size], dim: int, dtype: DTypeName) -> Tensor:
         """The position along `dim`."""
         return self._op("iota", shape=_listed(shape), dim=dim, dtype=dtype)
+
+    def full(self, shape: Sequence[Size], value: Number, dtype: DTypeName) -> Tensor:
+        """`value` everywhere."""
+        return self._op("full", shape=_listed(shape), value=_written(value), dtype=dtype)
+
+    def rand(self, shape: Sequence[Size], seed: Tensor, offset: Tensor) -> Tensor:
+        """Numbers of [0, 1), f32, by `seed` and `offset`: i64 tensors without dimensions, read when the kernel runs.
+
+        The same seed, offset and position give the same number in any kernel (docs/contracts.md, "Random numbers"), so
+        that every draw has an offset of its own. They are not torch's numbers.
+        """
+        return self._op("rand", seed, offset, shape=_listed(shape))
+
+    def dropout(self, x: Tensor, p: Number, seed: Tensor, offset: Tensor) -> Tensor:
+        """`x` over `1 - p` where `rand` is `p` or more, 0 elsewhere: `p` is the share that is dropped.
+
+        A backward fusion drops the same of the gradient: `dropout(grad, p, seed, offset)`. Raises InvalidFusion for a
+        `p` that is no number from 0 to 1.
+        """
+        share: object = p
+        if not (isinstance(share, int | float) and 0 <= share <= 1):
+            fix = "Pass the share of elements that is dropped."
+            raise InvalidFusion((Problem(f"ops[{len(self._ops)}]", f"p = {show(p)}", "a number from 0 to 1", fix),))
+        is_kept = self.ge(self.rand(x.shape, seed, offset), p)
+        return self.where(is_kept, x * (1.0 / (1.0 - p) if p < 1 else 0.0), 0.0)
 
     def take(self, table: Tensor, index: Tensor, dim: int = 0) -> Tensor:
         """`table` where the i32 or i64 of `index`, of any rank, choose along `dim`: `table[index]` for dimension 0.
@@ -395,6 +346,10 @@ class FusionBuilder:
     def all(self, x: Tensor, dims: Sequence[int], keepdim: bool = False) -> Tensor:
         """Whether no element is 0; a bool."""
         return self._op("all", x, dims=_listed(dims), keepdim=keepdim)
+
+    def cumsum(self, x: Tensor, dim: int, dtype: DTypeName | None = None) -> Tensor:
+        """Sums of the elements up to each along `dim`; of integers and bools in i64 unless `dtype` says otherwise."""
+        return self._op("cumsum", x, dim=dim, **_said(dtype))
 
     def argmax(self, x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
         """The index of the first greatest element along `dim`, or of the first NaN; without `dim` of all elements, in

@@ -41,7 +41,7 @@ MOST_PRICED = 16000
 
 
 @dataclass
-class Effort:
+class Allowance:
     """What may still be done to cut a fusion and its rewritings, which together take a second at most.
 
     Counted, not timed, so that it gives the same cuts on every machine: of few operators every choice is tried, of many
@@ -57,40 +57,40 @@ class Effort:
         """Whether little is left to ask."""
         return self.operators < MOST_ASKED // 6
 
-    def half(self) -> Effort:
+    def half(self) -> Allowance:
         """Half of it, for one of the fusions; `spent` takes what was used off the whole."""
-        return Effort(self.operators // 2, self.segments // 2, self.known)
+        return Allowance(self.operators // 2, self.segments // 2, self.known)
 
-    def spent(self, half: Effort) -> None:
+    def spent(self, half: Allowance) -> None:
         """Takes off what was used of a half."""
         self.operators -= self.operators // 2 - half.operators
         self.segments -= self.segments // 2 - half.segments
 
 
-def cheapest_cut(fusion: Fusion, card: Card, accepts: Accepts, effort: Effort | None = None) -> Cut | None:
+def cheapest_cut(fusion: Fusion, card: Card, accepts: Accepts, allowance: Allowance | None = None) -> Cut | None:
     """The cut into launches that `accepts` takes and that is cheapest on a card; one launch where it takes the whole.
 
     None where there is no cut, which means that a single operator of it is in no launch.
     """
-    effort = effort or Effort()
+    allowance = allowance or Allowance()
     whole = cut_at(fusion, [fusion.outputs])
-    asked = _Asked(accepts, effort)
+    asked = _Asked(accepts, allowance)
     if asked(whole.parts[0].fusion):
         return whole
     best: Cut | None = None
-    for ops, kept in _choices(fusion, effort):
+    for ops, kept in _choices(fusion, allowance):
         found = _cheapest_of(fusion, card, ops, kept, asked, inf if best is None else best.us(card))
         if found is not None and (best is None or _cost(found, card) < _cost(best, card)):
             best = found
     return best
 
 
-def _choices(fusion: Fusion, effort: Effort) -> list[tuple[tuple[Op, ...], frozenset[str]]]:
+def _choices(fusion: Fusion, allowance: Allowance) -> list[tuple[tuple[Op, ...], frozenset[str]]]:
     """Orders of the operators, and values to compute again in each: as many as may be priced, one at least."""
     ordered, kept = list(orders(fusion)), list(policies(fusion))
     every = list(product(ordered, kept))
     places = min(len(fusion.ops) + 1, MOST_PLACES)
-    count = max(1, effort.segments // (places * (places - 1) // 2))
+    count = max(1, allowance.segments // (places * (places - 1) // 2))
     if count >= len(every):
         return every
     return [(ops, again) for again in kept for ops in ordered][:count]
@@ -119,15 +119,15 @@ class _Asked:
     """What was asked of `accepts` for a fusion, and answered."""
 
     accepts: Accepts
-    effort: Effort
+    allowance: Allowance
     by_names: dict[tuple[frozenset[str], frozenset[str]], bool] = field(default_factory=dict)
     """By the values that a launch writes and reads, which say what it is: making it takes a millisecond."""
 
     def __call__(self, part: Fusion) -> bool:
         key = part.fingerprint + part.binding_hash
-        known = self.effort.known
+        known = self.allowance.known
         if key not in known:
-            self.effort.operators -= len(part.ops)
+            self.allowance.operators -= len(part.ops)
             known[key] = self.accepts(part)
         return known[key]
 
@@ -158,7 +158,7 @@ class _Segments:
         self.asked = asked
         self.ops = ops
         self.places = places
-        asked.effort.segments -= len(places) * (len(places) - 1) // 2
+        asked.allowance.segments -= len(places) * (len(places) - 1) // 2
         self.prices = Pricing(fusion, card, ops, again, places, MOST_PLACES)
         self.us = self.prices.us
         self.steps = len(places) - 1
@@ -170,7 +170,7 @@ class _Segments:
         """The cheapest cut of this order, if it is below `bound` microseconds."""
         is_over = False
         while True:
-            if self.asked.effort.operators <= 0 and not is_over:
+            if self.asked.allowance.operators <= 0 and not is_over:
                 self._leave_out_what_is_unknown()
                 is_over = True
             path = self._path()
@@ -223,7 +223,7 @@ class _Segments:
 
     @property
     def _is_sparing(self) -> bool:
-        return len(self.ops) >= MOST_PLACES or self.asked.effort.is_short
+        return len(self.ops) >= MOST_PLACES or self.asked.allowance.is_short
 
     # Ways -------------------------------------------------------------------------------------------------------------
 

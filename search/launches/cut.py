@@ -144,7 +144,7 @@ def identified(
         [(v.shape, v.dtype) for v in values],
         inputs,
         [(op.kind, [_operand(x) for x in op.inputs], op.output, op.dims, op.start,
-          op.grade, op.is_term) for op in ops],
+          op.grade, op.is_term, *([op.step] if op.step > 1 else []), *([op.low] if op.low else [])) for op in ops],
         outputs,
         *([[(x.name, x.dtype) for x in scalars]] if scalars else []),
         *([{"aliases": aliases}] if aliases else []),

@@ -90,7 +90,8 @@ class Pricing:
         is_computed = (value < len(self._ops)) & ((value >= place) | self._again[:, None])
         begun = (value >= place) & (value < len(self._ops))
         touched = self._touched(begun, is_computed)
-        return touched & (value < place) & ~self._again[:, None]
+        crossing: _Flags = touched & (value < place) & ~self._again[:, None]
+        return crossing
 
     def _touched(self, touched: _Flags, is_computed: _Flags) -> _Flags:
         """The values that computing those of `touched` takes, themselves among them, column by column."""
@@ -107,7 +108,8 @@ class Pricing:
         else:
             moved = moved + self._nbytes @ self._read
         writes = self._written.any(axis=0)
-        return [launch_us(int(nbytes), card) if some else 0.0 for nbytes, some in zip(moved, writes, strict=True)]
+        each = zip(moved, np.atleast_1d(writes), strict=True)
+        return [launch_us(int(nbytes), card) if some else 0.0 for nbytes, some in each]
 
     def _sliced_bytes(self, is_computed: _Flags) -> npt.NDArray[np.int64]:
         """Bytes that each segment reads: of what is sliced, the slices alone (`compiler.ir.touched.taken`)."""

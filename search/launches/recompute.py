@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from compiler.ir.fusion import Fusion, Op
-from compiler.ir.ops import CHOICES, COMPARE, POINTWISE, VIEWS, OpKind
+from compiler.ir.ops import CHOICES, COMPARE, POINTWISE, RANDOM, VIEWS, OpKind
 from compiler.ir.touched import stored_bytes
 
-_RELAID = frozenset({OpKind.PERMUTE, OpKind.RESHAPE, OpKind.SLICE, OpKind.CAT})
+_RELAID = frozenset({OpKind.PERMUTE, OpKind.RESHAPE, OpKind.SLICE, OpKind.FLIP, OpKind.PAD, OpKind.CAT})
 """Operators that change where in memory neighbours lie: what reads a stored result of theirs reads it in order."""
 
-_AGAIN = POINTWISE | VIEWS | COMPARE | {OpKind.COPY, OpKind.CAT, OpKind.IOTA}
+_AGAIN = POINTWISE | RANDOM | VIEWS | COMPARE | {OpKind.COPY, OpKind.PAD, OpKind.CAT, OpKind.IOTA, OpKind.FULL}
 """Operators without state: computing them once more costs their operands' bytes."""
 
-_NEVER_STORED = frozenset({OpKind.BROADCAST_TO, OpKind.IOTA})
+_NEVER_STORED = frozenset({OpKind.BROADCAST_TO, OpKind.IOTA, OpKind.FULL})
 
 
 def policies(fusion: Fusion) -> Iterator[frozenset[str]]:

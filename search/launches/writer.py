@@ -59,7 +59,7 @@ class Writer:
         inputs = [self.names[x] if isinstance(x, str) else x for x in op.inputs]
         result = self.source.value(op.output)
         self.names[op.output] = self.put(
-            op.kind, inputs, result.shape, result.dtype, op.dims, op.start, op.grade, op.is_term
+            op.kind, inputs, result.shape, result.dtype, op.dims, op.start, op.grade, op.is_term, op.step, op.low
         )
 
     def put(
@@ -72,10 +72,12 @@ class Writer:
         start: int = 0,
         grade: MathGrade = MathGrade.EXACT,
         is_term: bool = False,
+        step: int = 1,
+        low: tuple[int, ...] = (),
     ) -> str:
         """A new operator over values of the new fusion; the name of its result, which is dense."""
         name = f"v{len(self._ops)}"
-        self._ops.append(Op(kind, tuple(inputs), name, dims, start, grade, is_term))
+        self._ops.append(Op(kind, tuple(inputs), name, dims, start, grade, is_term, step, low))
         self._values[name] = Value(name, shape, dtype, dense_strides(shape))
         return name
 

@@ -9,6 +9,7 @@ and a cast or copy that makes an output writes it dense at once. torch is import
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
 from typing import Any
@@ -17,6 +18,7 @@ from compiler.dtypes import FP8, DType
 from compiler.errors import Unsupported
 from compiler.ir.fusion import Fusion, Literal, Number, Op
 from compiler.ir.ops import FOLDS, MOVES, POINTWISE, OpKind
+from search.measure.torch_calls import TorchCall, torch_calls
 from search.proof.verify.arrays import Array
 from search.proof.verify.tolerance import tolerance
 
@@ -31,23 +33,57 @@ def eager_form(fusion: Fusion) -> EagerForm:
 
     Raises Unsupported for an operator or dtype that has no torch call here.
     """
-    steps = [(op, _step(op, fusion)) for op in fusion.ops]
-    last_use = {name: i for i, op in enumerate(fusion.ops) for name in op.tensor_inputs}
+    steps = _needed(fusion)
+    last_use = {name: i for i, step in enumerate(steps) for name in step.reads}
     dying = [
-        [name for name in set(op.tensor_inputs) if last_use[name] == i and name not in fusion.outputs]
-        for i, op in enumerate(fusion.ops)
+        [name for name in set(step.reads) if last_use[name] == i and name not in fusion.outputs]
+        for i, step in enumerate(steps)
     ]
 
     def run(inputs: Sequence[Array]) -> tuple[Array, ...]:
         known = dict(zip(fusion.inputs, inputs, strict=True))
         device = inputs[0].device if inputs else None
-        for (op, step), dead in zip(steps, dying, strict=True):
-            known[op.output] = step(device) if op.kind is OpKind.IOTA else step(*_operands(op, known))
+        for step, dead in zip(steps, dying, strict=True):
+            known[step.output] = step.run(known, device)
             for name in dead:
                 del known[name]
         return _dense_and_apart([known[name] for name in fusion.outputs], inputs)
 
     return run
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """One value: `run` makes it of those that it reads, given all that are known and the device."""
+
+    output: str
+    reads: tuple[str, ...]
+    run: Callable[[dict[str, Array], Any], Array]
+
+
+def _needed(fusion: Fusion) -> list[_Made]:
+    """What the outputs take, in order. Operators of torch that the fusion spells out are one call each."""
+    calls = torch_calls(fusion)
+    needed, found = set(fusion.outputs), []
+    for op in reversed(fusion.ops):
+        if op.output not in needed:
+            continue
+        call = calls.get(op.output)
+        one = _called(op.output, call) if call is not None else _computed(op, fusion)
+        needed.update(one.reads)
+        found.append(one)
+    return found[::-1]
+
+
+def _called(output: str, call: TorchCall) -> _Made:
+    return _Made(output, call.inputs, lambda known, device: call.step(*(known[x] for x in call.inputs)))
+
+
+def _computed(op: Op, fusion: Fusion) -> _Made:
+    step = _step(op, fusion)
+    if not op.tensor_inputs:
+        return _Made(op.output, (), lambda known, device: step(device))
+    return _Made(op.output, op.tensor_inputs, lambda known, device: step(*_operands(op, known, fusion)))
 
 
 def allowances(fusion: Fusion) -> tuple[float, ...]:
@@ -67,8 +103,14 @@ def _rtol(dtype: DType) -> float:
     return tolerance(dtype, scale=0.0).rtol
 
 
-def _operands(op: Op, known: dict[str, Array]) -> list[Array]:
+def _operands(op: Op, known: dict[str, Array], fusion: Fusion) -> list[Array]:
+    import torch
+
+    if op.kind is OpKind.PAD:
+        return [known[name] for name in op.tensor_inputs]
     like = known[op.tensor_inputs[-1]]
+    if op.kind is OpKind.WHERE:  # beside a mask alone, numbers have the result's own type
+        like = torch.empty((), dtype=_dtypes()[fusion.operand_dtype(op)]) if len(op.tensor_inputs) == 1 else like
     return [_scalar(x, like) if isinstance(x, Number) else known[x] for x in op.inputs]
 
 
@@ -95,9 +137,20 @@ def _step(op: Op, fusion: Fusion) -> _Step:
         case OpKind.RESHAPE:
             return lambda x: x.reshape(shape)
         case OpKind.SLICE:
-            return lambda x: x.narrow(dims[0], op.start, shape[dims[0]])
+            stop = op.start + (shape[dims[0]] - 1) * op.step + 1
+            taken = (*(slice(None),) * dims[0], slice(op.start, stop, op.step))
+            return lambda x: x[taken]
+        case OpKind.FLIP:
+            return lambda x: x.flip(dims)
+        case OpKind.PAD:
+            return _pad(op, fusion)
+        case OpKind.FULL:
+            dtype = _dtypes()[result.dtype]
+            return lambda device: torch.full(shape, op.fills_with, dtype=dtype, device=device)
         case OpKind.CAT:
             return lambda *parts: torch.cat(parts, dims[0])
+        case OpKind.RAND:
+            raise Unsupported("operator rand in eager torch", "Torch draws other numbers: time it beside by hand.")
         case OpKind.IOTA:
             return _iota(shape, dims[0], result.dtype)
         case kind if kind in FOLDS:
@@ -145,6 +198,19 @@ def _iota(shape: tuple[int, ...], dim: int, dtype: DType) -> _Step:
     to = _dtypes()[dtype]
     line = [n if d == dim else 1 for d, n in enumerate(shape)]
     return lambda device: torch.arange(shape[dim], device=device).to(to).reshape(line).expand(shape)
+
+
+def _pad(op: Op, fusion: Fusion) -> _Step:
+    """torch names the last dimension first, each with what stands before and behind it."""
+    import torch
+
+    source, result = fusion.value(op.tensor_inputs[0]).shape, fusion.value(op.output).shape
+    before = dict(zip(op.dims, op.low, strict=True))
+    sizes: list[int] = []
+    for d in reversed(range(len(source))):
+        low = before.get(d, 0)
+        sizes += [low, result[d] - source[d] - low]
+    return lambda x: torch.nn.functional.pad(x, sizes, value=op.fills_with)
 
 
 def _reduction(op: Op, keepdim: bool) -> _Step:

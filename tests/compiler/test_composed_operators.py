@@ -222,3 +222,44 @@ def test_names_that_a_user_gives_are_free() -> None:
     fusion = bind(f.build(), parse_binding({}))
     assert len(fusion.outputs) == 2
     assert len({op.output for op in fusion.ops}) == len(fusion.ops)
+
+
+# Sums up to each element ----------------------------------------------------------------------------------------------
+
+SCANS: dict[str, tuple[Write, Said]] = {
+    "cumsum": (lambda f, x: f.cumsum(x, 1), lambda x: x.cumsum(1)),
+    "cumsum-first": (lambda f, x: x.cumsum(0), lambda x: x.cumsum(0)),
+    "cumsum-last": (lambda f, x: x.cumsum(-1), lambda x: x.cumsum(-1)),
+    "cumsum-as-i32": (lambda f, x: x.cumsum(1, dtype="i32"), lambda x: x.cumsum(1, dtype=torch.int32)),
+    "cumsum-as-f64": (lambda f, x: x.cumsum(1, dtype="f64"), lambda x: x.cumsum(1, dtype=torch.float64)),
+}
+
+
+@pytest.mark.parametrize("kind", [k for k in _SPECIAL if k not in ("ordinary", "extreme")])
+@pytest.mark.parametrize("dtype", TORCH)
+@pytest.mark.parametrize("name", SCANS)
+def test_sums_up_to_each_element_are_torchs(name: str, dtype: DTypeName, kind: str) -> None:
+    """Of multiples of a half, which no order rounds."""
+    write, said = SCANS[name]
+    x = values(kind, dtype)
+    if name == "cumsum-as-i32" and x.is_floating_point():  # out of range it has no meaning
+        x = x.nan_to_num(0.0, 1.0, -1.0)
+    expect_torch(write, said, x, dtype)
+
+
+@pytest.mark.parametrize("length", [1, 2, 31, 32, 33, 64, 97, 1024, 1025, 1031, 5000, 40_000])
+@pytest.mark.parametrize("kind", ["ties", "inf-nan"])
+def test_long_and_odd_runs(length: int, kind: str) -> None:
+    """An infinity, or a NaN, is in the sums from there on, and in none before."""
+    x = values("ties", "f32", (2, length, 2))
+    if kind == "inf-nan" and length > 2:
+        x[0, length // 3, 0] = float("inf")
+        x[0, length // 2, 0] = float("-inf")
+        x[1, 2 * length // 3, 1] = float("nan")
+    expect_torch(lambda f, x: x.cumsum(1), lambda x: x.double().cumsum(1).float(), x, "f32")
+
+
+def test_dimensions_that_are_left_over_are_one() -> None:
+    """Two more than eight would be too many."""
+    x = values("ties", "f32", (2, 1, 3, 2, 1, 40, 2, 1))
+    expect_torch(lambda f, x: x.cumsum(5), lambda x: x.cumsum(5), x, "f32")

@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from compiler.dtypes import DType
-from compiler.errors import InvalidFusion
+from compiler.errors import InvalidFusion, Unsupported
 from compiler.ir.fusion import Fusion, Literal, Scalar
+from compiler.ir.index_ranges import index_ranges
 from compiler.ir.ops import OpKind
 from compiler.ir.pinned import pinned
 from compiler.ir.printer import fusion_text
@@ -109,6 +110,21 @@ def test_a_scalar_means_what_a_number_means_in_torch(dtype: str, kind: str, numb
     assert kind != "eq" or abs(number) >= 10 or bool(want[0])
 
 
+def test_the_formula_of_a_step_is_that_of_torch() -> None:
+    weight = torch.nn.Parameter(torch.randn(500, generator=torch.Generator().manual_seed(2)))
+    optimizer = torch.optim.AdamW([weight], lr=1e-3)
+    p, m, v = weight.detach().clone(), torch.zeros(500), torch.zeros(500)
+    fusion = pinned(adamw(500))
+    for step, lr in enumerate((1e-3, 5e-4, 2e-2), 1):
+        optimizer.param_groups[0]["lr"] = lr
+        weight.grad = torch.randn(500, generator=torch.Generator().manual_seed(step))
+        optimizer.step()
+        numbers = (lr, 0.9, 0.999, 1e-8, 0.01, 1 - 0.9**step, (1 - 0.999**step) ** 0.5)
+        given = [x.detach().double().numpy() for x in (p, weight.grad, m, v)]
+        p, m, v = (torch.from_numpy(x).float() for x in evaluate(settled(fusion, numbers), given, np))
+        assert torch.allclose(p, weight.detach(), rtol=1e-5, atol=2e-6)
+
+
 def test_every_launch_gets_the_scalars_that_it_reads() -> None:
     fusion = pinned(adamw(4096))
     made = [op.output for op in fusion.ops]
@@ -146,3 +162,12 @@ def test_numbers_take_the_places_of_scalars() -> None:
     (literal,) = (x for x in fusion.ops[0].inputs if isinstance(x, Literal))
     assert literal.value == torch.tensor(0.1, dtype=torch.float32).item()
     assert fusion.scalars == ()
+
+
+def test_an_index_is_not_made_of_a_scalar() -> None:
+    """No input set could know which indices are in range."""
+    f = FusionBuilder()
+    table, rows = f.input("table", (64, 8), "f32"), f.input("rows", (5,), "i64")
+    f.output(f.take(table, rows + f.scalar("first", "i64")), "y")
+    with pytest.raises(Unsupported, match="a scalar, which only a call tells, decides an index"):
+        index_ranges(of(f))

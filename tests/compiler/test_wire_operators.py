@@ -6,10 +6,11 @@ from typing import get_args
 
 import pytest
 
+from compiler.dtypes import DType
 from compiler.ir.ops import (
-    ANY_TYPE,
     ARITHMETIC,
     BINARY,
+    BITS,
     COMPARE,
     COMPILED,
     FLOATS,
@@ -21,6 +22,7 @@ from compiler.ir.ops import (
 from compiler.wire.composed import COMPOSED
 from fusetune.wire.fusion import (
     FLOAT_ONLY,
+    INTEGER_ONLY,
     MODEL_OF_OP,
     TAKES_BOOL,
     TAKES_FP8,
@@ -40,8 +42,9 @@ from fusetune.wire.fusion import (
         pytest.param(get_args(ReduceName), FOLDS, id="folds"),
         pytest.param(MODEL_OF_OP.keys() - {"matmul"} - COMPOSED.keys(), COMPILED, id="all"),
         pytest.param(FLOAT_ONLY, {k for k in ARITHMETIC | FOLDS if k.row.takes == FLOATS}, id="of-floats"),
+        pytest.param(INTEGER_ONLY, {k for k in ARITHMETIC | FOLDS if k.row.takes <= BITS}, id="of-integers"),
         pytest.param(TAKES_FP8, {k for k in ARITHMETIC | COMPARE | FOLDS if k.row.takes == STORED}, id="of-fp8"),
-        pytest.param(TAKES_BOOL, {k for k in ARITHMETIC | FOLDS if k.row.takes == ANY_TYPE}, id="of-bools"),
+        pytest.param(TAKES_BOOL, {k for k in ARITHMETIC | FOLDS if DType.BOOL in k.row.takes}, id="of-bools"),
     ],
 )
 def test_names_are_those_of_the_rows(names: frozenset[str], kinds: frozenset[OpKind]) -> None:

@@ -88,16 +88,6 @@ def _int8_rows(f: FusionBuilder) -> Outputs:
 
 
 @_named
-def _fp8_rows(f: FusionBuilder) -> Outputs:
-    """The same to f8e4m3, and back to what the rounding and the scale leave of it."""
-    x = f.input("x", (14, 96), "f32")
-    scale = f.maximum(f.abs(x).amax((1,), keepdim=True), 1e-6) / 448.0
-    scales = _spread(scale, x, 0, 1)
-    q = (x / scales).cast("f8e4m3")
-    return q, q.cast("f32") * scales
-
-
-@_named
 def _int8_tensor(f: FusionBuilder) -> Outputs:
     """Quantised by the largest magnitude of all: a value that every block reads."""
     x = f.input("x", (24, 40), "f32")
@@ -132,6 +122,35 @@ def _least_of_columns(f: FusionBuilder) -> Outputs:
     x = f.input("x", (33, 40), "f16")
     least = x.amin((0,), keepdim=True)
     return (f.where(f.eq(x, _spread(least, x, 0, 1)), f.iota((33, 40), 0, "i32"), 33).amin((0,)),)
+
+
+@_named
+def _argmax_of_rows(f: FusionBuilder) -> Outputs:
+    """The token of a row, after temperature and bias."""
+    logits = f.input("logits", (9, 160), "f32")
+    y = logits * _spread(f.input("t", (9,), "f32"), logits, 0) + _spread(f.input("b", (160,), "f32"), logits, 1)
+    return y.argmax(1), y.amax((1,))
+
+
+@_named
+def _argmin_of_columns(f: FusionBuilder) -> Outputs:
+    return (f.input("x", (33, 40), "f16").argmin(0, keepdim=True),)
+
+
+@_named
+def _argmax_of_all(f: FusionBuilder) -> Outputs:
+    return (f.input("x", (12, 5, 16), "bf16").argmax(),)
+
+
+@_named
+def _products(f: FusionBuilder) -> Outputs:
+    x, n = f.input("x", (14, 60), "f32"), f.input("n", (14, 60), "i32")
+    return x.prod((1,)), n.prod((0,))
+
+
+@_named
+def _prefix_sums(f: FusionBuilder) -> Outputs:
+    return f.input("x", (6, 64), "f32").cumsum(1), f.input("n", (9, 7), "i8").cumsum(0)
 
 
 @_named

@@ -33,8 +33,9 @@ COMPARE = list(get_args(CompareName))
 REDUCE = list(get_args(ReduceName))
 
 COMPILED = ["copy", "cast", "unary", "binary", "broadcast_to", "permute"]
-FOLDED = ["reduce", "typed", "truth", "arg"]
-ALL = [*COMPILED, "compare", "where", "reshape", "slice", "cat", "iota", "take", "gather", *FOLDED, "matmul"]
+FOLDED = ["reduce", "typed", "scan", "truth", "arg"]
+VIEWED = ["reshape", "slice", "flip", "pad", "full", "cat", "iota"]
+ALL = [*COMPILED, "compare", "where", *VIEWED, "take", "gather", *FOLDED, "matmul"]
 BINDABLE = [kind for kind in ALL if kind not in ("take", "gather", "matmul")]
 """What the compiler binds, whatever an index is computed by."""
 
@@ -96,7 +97,14 @@ class _Grower:
                 self.add("reshape", [name], shape=[-1])
             case "slice" if rank:
                 dim = self.pick(list(range(rank)))
-                self.add("slice", [name], dim=dim, start=0, stop=self.pick([1, 2]))
+                self.add("slice", [name], dim=dim, start=0, stop=self.pick([1, 2]), **self.pick([{}, {"step": 2}]))
+            case "flip" if rank:
+                self.add("flip", [name], dims=self.draw(st.lists(st.integers(0, rank - 1), min_size=1, unique=True)))
+            case "pad":
+                low, high = ([self.pick([0, 1, 2]) for _ in range(rank)] for _ in range(2))
+                self.add("pad", [name], low=low, high=high, value=self.pick([0, 1]))
+            case "full":
+                self.add("full", [], shape=[2, 3], value=self.pick([0, 1]), dtype=self.pick(self.dtypes))
             case "cat" if rank:
                 ins = self.pick([[name], [name, name]])
                 self.add("cat", ins, dim=self.pick(list(range(rank))))
@@ -112,6 +120,9 @@ class _Grower:
             case "typed" if rank:
                 dims = self.draw(st.lists(st.integers(0, rank - 1), min_size=1, unique=True))
                 self.add(self.pick(sorted(TYPED_FOLDS)), [name], dims=dims, dtype=self.pick(self.dtypes))
+            case "scan" if rank:
+                dtype = {"dtype": self.pick(self.dtypes)} if self.pick([0, 0, 1]) else {}
+                self.add("cumsum", [name], dim=self.pick(list(range(-rank, rank))), **dtype)
             case "truth" if rank:
                 dims = self.draw(st.lists(st.integers(-rank, -1), min_size=1, unique=True))
                 self.add(self.pick(["any", "all"]), [name], dims=dims, keepdim=self.pick([False, True]))

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from fusetune import Binding, FusionBuilder, InvalidFusion, Kernel, WrongArguments, binding_of
 from fusetune.kernel import empty_kernel
-from fusetune.launch import launcher as launcher_module
 from fusetune.launch.launcher import Launcher
-from fusetune.launch.params import pack_params
+from fusetune.launch.params import PackedParams, pack_params
 from fusetune.scalars import numbers_of
 from fusetune.wire import InvalidDocument, canonicalize, fingerprint, parse_fusion
 from fusetune.wire.artifact import KernelArtifact, LaunchSpec, ScalarArg, ScalarInputArg, ScalarSpec, TensorArg
@@ -140,7 +139,8 @@ def test_tensors_alone_say_what_a_kernel_is_tuned_for() -> None:
     f = FusionBuilder()
     f.output(f.input("x", ("M",), "f32") * f.scalar("lr"), "y")
     fusion, x = f.build(), torch.zeros(24)
-    assert binding_of(fusion, (x,)) == binding_of(fusion, (x, 0.5)) == binding_of(fusion, (x, torch.tensor(3.0)))
+    assert binding_of(fusion, (x,)) == binding_of(fusion, (x, torch.tensor(3.0)))
+    assert binding_of(fusion, (x, 0.5)) == binding_of(fusion, (x,))  # type: ignore[arg-type]
 
 
 F64, I64, BYTE = ScalarSpec(dtype="f64"), ScalarSpec(dtype="i64"), ScalarSpec(dtype="i64", low=-128, high=127)
@@ -216,13 +216,13 @@ def test_the_same_addresses_with_other_numbers_are_another_call(
     fake: FakeDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[int] = []
-    told = launcher_module.PackedParams.tell
+    told = PackedParams.tell
 
-    def spied(self: launcher_module.PackedParams, numbers: tuple[int | float, ...]) -> None:
+    def spied(self: PackedParams, numbers: tuple[int | float, ...]) -> None:
         told(self, numbers)
         seen.extend(ctypes.c_int64.from_address(address).value for address, _ in self.scalars)
 
-    monkeypatch.setattr(launcher_module.PackedParams, "tell", spied)
+    monkeypatch.setattr(PackedParams, "tell", spied)
     launcher = Launcher(_with_scalars())
     for number in (7, 8, 7):
         launcher.launch((0x1000, 0x2000), STREAM, (0x3000, 0x4000), (number,))
@@ -254,7 +254,7 @@ def test_a_kernel_names_its_scalars_and_older_ones_have_none() -> None:
     assert ", f64 by value, i64 by value -> " in repr(made)
     older = artifact().model_dump(mode="json")
     del older["scalars"]
-    assert KernelArtifact.model_validate_json(KernelArtifact.model_validate(older, strict=False).model_dump_json())
+    assert KernelArtifact.model_validate(older, strict=False).scalars == ()
 
 
 def test_numbers_are_put_into_the_launches_that_read_them() -> None:

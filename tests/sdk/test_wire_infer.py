@@ -50,6 +50,12 @@ def op(name: str, *ins: Any, **attributes: Any) -> Callable[[Document], Any]:
     return lambda d: d["ops"].append({"op": name, "in": list(ins), "out": "z", **attributes})
 
 
+def gather_of_a_part(d: Document) -> None:
+    """Seven columns, which the index has eight of."""
+    op("slice", "x", dim=1, start=0, stop=7)(d)
+    d["ops"].append({"op": "gather", "in": ["z", "n"], "out": "y", "dim": 0})
+
+
 def first_input(**changes: Any) -> Callable[[Document], Any]:
     return lambda d: d["inputs"][0].update(changes)
 
@@ -86,7 +92,13 @@ CASES: list[tuple[str, Callable[[Document], Any], str, str, str]] = [
     ("nothing to join", op("cat", dim=0), "ops[4].in", "no operands", "Name the tensors"),
     ("number where a tensor must be", op("exp", 2), "ops[4].in[0]", "the number 2", "Name a tensor"),
     ("numbers only", op("add", 1, 2), "ops[4].in", "numbers only", "Work the number out"),
-    ("numbers to choose from", op("where", "p", 1, 0), "ops[4].in", "two numbers", "Cast the mask"),
+    ("numbers to choose from", op("where", "p", 1, 0), "ops[4].dtype", "two numbers and no dtype", '"dtype": "f32"'),
+    ("half an integer chosen", op("where", "p", 0.5, 0, dtype="i32"), "ops[4].in[1]", "0.5", "correct the number"),
+    ("dtype beside a tensor", op("where", "p", "x", 0, dtype="f32"), "ops[4].dtype", "f32", "Remove it, or cast"),
+    ("bits of floats", op("bitwise_and", "x", 1), "ops[4].in[0]", "f32 (M, 8)", "Cast it to i32"),
+    ("quotient of floats", op("floor_divide", "x", 2), "ops[4].in[0]", "f32 (M, 8)", "floor(div(x, y))"),
+    ("bools shifted", op("bitwise_left_shift", "p", 1), "ops[4].in[0]", "bool (M, 8)", "Cast it to i32"),
+    ("integers rounded", op("round", "n"), "ops[4].in[0]", "i32 (M, 8)", "Cast it to f32"),
     ("unknown value", op("exp", "bbb"), "ops[4].in[0]", "'bbb'", "Did you mean bb"),
     ("use before definition", lambda d: d["ops"].insert(0, d["ops"].pop(2)), "ops[0].in[1]", "'bb'", "to the front"),
     ("name defined twice", lambda d: d["ops"][3].update(out="s"), "ops[3].out", "'s'", "Rename one of the two"),
@@ -131,17 +143,57 @@ CASES: list[tuple[str, Callable[[Document], Any], str, str, str]] = [
     ("reshape, size of -2", op("reshape", "x", shape=[-2]), "ops[4].shape[0]", "-2", "such as 4096"),
     ("slice past the end", op("slice", "x", dim=1, start=0, stop=9), "ops[4].stop", "9", "Correct the bounds"),
     ("slice of nothing", op("slice", "x", dim=0, start=4, stop=4), "ops[4].stop", "4", "Correct the bounds"),
+    ("slice of no step", op("slice", "x", dim=1, start=0, stop=8, step=0), "ops[4].step", "0", "Write an integer >= 1"),
+    ("flip of no dimension", op("flip", "x", dims=[2]), "ops[4].dims[0]", "2", "is there"),
+    ("flip of nothing", op("flip", "x", dims=[]), "ops[4].dims", "no dimensions", "Name what to turn around"),
+    ("flip twice along one", op("flip", "x", dims=[1, -1]), "ops[4].dims", "[1, -1]", "Remove the repeated one"),
+    ("pad of one dimension", op("pad", "x", low=[1], high=[1, 0]), "ops[4].low", "[1]", "Write 0 for a dimension"),
+    ("pad of three", op("pad", "x", low=[1, 0], high=[1, 0, 0]), "ops[4].high", "[1, 0, 0]", "Write 0 for a dimension"),
+    ("pad that takes away", op("pad", "x", low=[0, -1], high=[0, 0]), "ops[4].low[1]", "-1", "by slice(x)"),
+    (
+        "pad with a fraction",
+        op("pad", "n", low=[0, 1], high=[0, 0], value=0.5),
+        "ops[4].value",
+        "0.5",
+        "another number",
+    ),
+    ("pad with a name", op("pad", "x", low=[0, 1], high=[0, 0], value="s"), "ops[4].value", "'s'", "Write the number"),
+    ("pad past bool", op("pad", "p", low=[0, 1], high=[0, 0], value=2), "ops[4].value", "2", "another number"),
+    ("full past i8", op("full", shape=[4], value=128, dtype="i8"), "ops[4].value", "128", "another number"),
+    ("full past f16", op("full", shape=[4], value=65505, dtype="f16"), "ops[4].value", "65505", 'Write "inf"'),
+    ("full past f32", op("full", shape=[4], value=3.5e38, dtype="f32"), "ops[4].value", "3.5e+38", 'Write "inf"'),
+    ("full of an operand", op("full", "x", shape=[4], value=1, dtype="f32"), "ops[4].in", "1 operands", "Remove"),
+    ("full of a truth value", op("full", shape=[4], value=True, dtype="bool"), "ops[4].value", "True", "0 or 1"),
     ("slice of no dimension", op("slice", "x", dim=2, start=0, stop=1), "ops[4].dim", "2", "is there"),
     ("cat of other sizes", op("cat", "x", "bf", dim=0), "ops[4].in[1]", "f32 (8)", "Make the other sizes equal"),
     ("cat of other dtypes", op("cat", "x", "n", dim=0), "ops[4].in[1]", "i32 (M, 8)", "Cast one"),
     ("iota of bools", op("iota", shape=[4], dim=0, dtype="bool"), "ops[4].dtype", "bool", "Make an i32"),
+    (
+        "rand of a seed in two dimensions",
+        op("rand", "x", "x", shape=[4]),
+        "ops[4].in[0]",
+        "f32 (M, 8)",
+        "captured graph",
+    ),
+    ("rand without an offset", op("rand", "x", shape=[4]), "ops[4].in", "1 operands", "Add what is missing"),
+    ("rand of halves", op("rand", "x", "x", shape=[4], dtype="bf16"), "ops[4].dtype", "bf16", "Write one of these"),
     ("iota along no dimension", op("iota", shape=[4], dim=1, dtype="i32"), "ops[4].dim", "1", "is there"),
+    ("take by floats", op("take", "b", "x"), "ops[4].in[1]", "f32 (M, 8)", "Cast it to i64"),
+    ("take by a mask", op("take", "x", "p"), "ops[4].in[1]", "bool (M, 8)", "Cast it to i64"),
+    ("take by a number", op("take", "x", 3), "ops[4].in[1]", "the number 3", "Name a tensor"),
+    ("take along no dimension", op("take", "x", "n", dim=2), "ops[4].dim", "2", "is there"),
+    ("take of one", op("take", "x"), "ops[4].in", "1 operands", "Add what is missing"),
+    ("gather without a dimension", op("gather", "x", "n"), "ops[4].dim", "nothing", "Add 'dim'"),
+    ("gather by another rank", op("gather", "b", "n", dim=0), "ops[4].in[1]", "i32 (M, 8)", "or write take"),
+    ("gather of too few", gather_of_a_part, "ops[5].in[1]", "i32 (M, 8)", "Take a part"),
     ("reduction of nothing", op("sum", "x", dims=[]), "ops[4].dims", "no dimensions", "Name what to reduce"),
     ("reduction past the end", op("amax", "x", dims=[-3]), "ops[4].dims[0]", "-3", "is there"),
     ("reduction twice", op("sum", "x", dims=[1, -1]), "ops[4].dims", "[1, -1]", "Remove the repeated"),
     ("sum in bool", op("sum", "p", dims=[0], dtype="bool"), "ops[4].dtype", "bool", "any tells"),
     ("sum of bools", op("sum", "p", dims=[0]), "ops[4].in[0]", "bool (M, 8)", "Cast it to i32 first"),
     ("mean with a dtype", op("mean", "x", dims=[0], dtype="f64"), "ops[4].dtype", "f64", "Cast the operand"),
+    ("prefix along no dimension", op("cumsum", "x", dim=2), "ops[4].dim", "2", "is there"),
+    ("prefix in bool", op("cumsum", "p", dim=0, dtype="bool"), "ops[4].dtype", "bool", "any tells"),
     ("truth of nothing", op("any", "x", dims=[]), "ops[4].dims", "no dimensions", "Name what to reduce"),
     ("truth past the end", op("all", "p", dims=[2]), "ops[4].dims[0]", "2", "is there"),
     ("index along no dimension", op("argmax", "x", dim=2), "ops[4].dim", "2", "is there"),
@@ -194,6 +246,7 @@ def test_the_base_of_the_table_is_valid() -> None:
         pytest.param(op("eq", "q", 1000.5), "bool (M, 8)", id="equal-to-a-number"),
         pytest.param(op("ne", "q", "q"), "bool (M, 8)", id="unequal"),
         pytest.param(op("cast", "q", dtype="f8e5m2"), "f8e5m2 (M, 8)", id="cast"),
+        pytest.param(op("gather", "q", "n", dim=1), "f8e4m3 (M, 8)", id="chosen-by-index"),
         pytest.param(op("add", "u", 255), "u8 (M, 8)", id="unsigned-up-to-its-end"),
     ],
 )

@@ -64,9 +64,9 @@ FT_INLINE u16 ft_pack_f8e5m2x2(float lo, float hi) {
 #if FT_HAS_FP8
   u16 pair;
   asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(hi), "f"(lo));
-  // The instruction saturates. From halfway between the largest number, which is odd, and 2^16, rounding goes up.
-  if (fabsf(lo) >= 61440.0f) pair = static_cast<u16>((pair & 0xff80u) | 0x7cu);
-  if (fabsf(hi) >= 61440.0f) pair = static_cast<u16>((pair & 0x80ffu) | 0x7c00u);
+  // The instruction saturates. The next code is the infinity: from halfway to 2^16 up, the largest number being odd.
+  if (fabsf(lo) >= 61440.0f) pair += 0x1u;
+  if (fabsf(hi) >= 61440.0f) pair += 0x100u;
   return pair;
 #else
   return static_cast<u16>(ft_rounded_to_fp8<2, 15, 0x7cu>(lo) | ft_rounded_to_fp8<2, 15, 0x7cu>(hi) << 8);
@@ -76,36 +76,44 @@ FT_INLINE u16 ft_pack_f8e5m2x2(float lo, float hi) {
 FT_INLINE u8 ft_to_f8e4m3(float value) { return static_cast<u8>(ft_pack_f8e4m3x2(value, 0.0f)); }
 FT_INLINE u8 ft_to_f8e5m2(float value) { return static_cast<u8>(ft_pack_f8e5m2x2(value, 0.0f)); }
 
-// COUNT values at once, between registers that hold packed 8-bit floats and an array of floats.
-#define FT_FP8(TYPE)                                                                            \
-  template <int COUNT>                                                                          \
-  FT_INLINE void ft_widen_##TYPE(float* dst, const void* src_regs) {                            \
-    if constexpr (COUNT == 1) {                                                                 \
-      u8 bits;                                                                                  \
-      memcpy(&bits, src_regs, sizeof(bits));                                                    \
-      dst[0] = ft_to_f32_##TYPE(bits);                                                          \
-    } else {                                                                                    \
-      static_assert(COUNT % 2 == 0, "pairs");                                                   \
-      u16 pairs[COUNT / 2];                                                                     \
-      memcpy(pairs, src_regs, sizeof(pairs));                                                   \
-      _Pragma("unroll") for (int i = 0; i < COUNT / 2; ++i) {                                   \
-        const u32 halves = ft_f16x2_of_##TYPE##x2(pairs[i]);                                    \
-        dst[2 * i] = ft_to_f32_f16(static_cast<u16>(halves));                                   \
-        dst[2 * i + 1] = ft_to_f32_f16(static_cast<u16>(halves >> 16));                         \
-      }                                                                                         \
-    }                                                                                           \
-  }                                                                                             \
-  template <int COUNT>                                                                          \
-  FT_INLINE void ft_narrow_##TYPE(void* dst_regs, const float* src) {                           \
-    if constexpr (COUNT == 1) {                                                                 \
-      const u8 bits = ft_to_##TYPE(src[0]);                                                     \
-      memcpy(dst_regs, &bits, sizeof(bits));                                                    \
-    } else {                                                                                    \
-      static_assert(COUNT % 2 == 0, "pairs");                                                   \
-      u16 pairs[COUNT / 2];                                                                     \
-      _Pragma("unroll") for (int i = 0; i < COUNT / 2; ++i) pairs[i] = ft_pack_##TYPE##x2(src[2 * i], src[2 * i + 1]); \
-      memcpy(dst_regs, pairs, sizeof(pairs));                                                   \
-    }                                                                                           \
+// COUNT values at once, between registers that hold packed 8-bit floats and an array of floats. Pairs are put into words:
+// apart they would go through local memory.
+#define FT_FP8(TYPE)                                                                                        \
+  template <int COUNT>                                                                                      \
+  FT_INLINE void ft_widen_##TYPE(float* dst, const void* src_regs) {                                        \
+    if constexpr (COUNT == 1) {                                                                             \
+      u8 bits;                                                                                              \
+      memcpy(&bits, src_regs, sizeof(bits));                                                                \
+      dst[0] = ft_to_f32_##TYPE(bits);                                                                      \
+    } else {                                                                                                \
+      static_assert(COUNT % 2 == 0, "pairs");                                                               \
+      u16 pairs[COUNT / 2];                                                                                 \
+      memcpy(pairs, src_regs, sizeof(pairs));                                                               \
+      _Pragma("unroll") for (int i = 0; i < COUNT / 2; ++i) {                                               \
+        const u32 halves = ft_f16x2_of_##TYPE##x2(pairs[i]);                                                \
+        dst[2 * i] = ft_to_f32_f16(static_cast<u16>(halves));                                               \
+        dst[2 * i + 1] = ft_to_f32_f16(static_cast<u16>(halves >> 16));                                     \
+      }                                                                                                     \
+    }                                                                                                       \
+  }                                                                                                         \
+  template <int COUNT>                                                                                      \
+  FT_INLINE void ft_narrow_##TYPE(void* dst_regs, const float* src) {                                       \
+    if constexpr (COUNT == 1) {                                                                             \
+      const u8 bits = ft_to_##TYPE(src[0]);                                                                 \
+      memcpy(dst_regs, &bits, sizeof(bits));                                                                \
+    } else if constexpr (COUNT == 2) {                                                                      \
+      const u16 pair = ft_pack_##TYPE##x2(src[0], src[1]);                                                  \
+      memcpy(dst_regs, &pair, sizeof(pair));                                                                \
+    } else {                                                                                                \
+      static_assert(COUNT % 4 == 0, "words");                                                               \
+      u32 words[COUNT / 4];                                                                                 \
+      _Pragma("unroll") for (int i = 0; i < COUNT / 4; ++i) {                                               \
+        const float* four = src + 4 * i;                                                                    \
+        const u32 high = ft_pack_##TYPE##x2(four[2], four[3]);                                              \
+        words[i] = ft_pack_##TYPE##x2(four[0], four[1]) | high << 16;                                       \
+      }                                                                                                     \
+      memcpy(dst_regs, words, sizeof(words));                                                               \
+    }                                                                                                       \
   }
 FT_FP8(f8e4m3)
 FT_FP8(f8e5m2)

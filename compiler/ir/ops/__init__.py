@@ -4,12 +4,24 @@ classes, read off the rows."""
 from __future__ import annotations
 
 from compiler.ir.ops.kinds import OpKind
-from compiler.ir.ops.row import ANY_TYPE, FLOATS, STORED, ErrorBound, MathForm, MathGrade, OpClass, OpRow, Zero
+from compiler.ir.ops.row import (
+    ANY_TYPE,
+    BITS,
+    FLOATS,
+    STORED,
+    ErrorBound,
+    MathForm,
+    MathGrade,
+    OpClass,
+    OpRow,
+    Zero,
+)
 
 __all__ = [
     "ANY_TYPE",
     "ARITHMETIC",
     "BINARY",
+    "BITS",
     "CARRIES",
     "CHOICES",
     "COMPARE",
@@ -22,6 +34,7 @@ __all__ = [
     "MOVES",
     "POINTWISE",
     "PRODUCTS",
+    "RANDOM",
     "REDUCTIONS",
     "ROUNDING_FOLDS",
     "STORED",
@@ -52,6 +65,10 @@ ARITHMETIC = UNARY | BINARY | _of(OpClass.TERNARY)
 
 POINTWISE = ARITHMETIC | COMPARE | _of(OpClass.CAST, OpClass.SELECTION)
 """One output element from the elements of every operand at the same position."""
+
+RANDOM = _of(OpClass.RANDOM)
+"""Of a seed and an offset for the whole tensor, and of the element's position; pointwise in a scheduled fusion, where
+those two have been broadcast."""
 
 VIEWS = _of(OpClass.VIEW)
 """Pure index maps: the value of an element does not change, only where it is read from. VIEW, any such map, occurs in

@@ -18,6 +18,8 @@ from fusetune.wire.fusion import (
     Arg,
     BroadcastTo,
     Cat,
+    Filled,
+    Flip,
     Fusion,
     Gather,
     Input,
@@ -26,7 +28,9 @@ from fusetune.wire.fusion import (
     Op,
     Operand,
     Output,
+    Pad,
     Permute,
+    PrefixSum,
     Reduce,
     Reshape,
     Slice,
@@ -154,11 +158,16 @@ def _canonical_operands(op: Op, names: Mapping[str, str], types: Mapping[str, Te
     is_float = bool(tensors) and types[tensors[-1]].dtype in FLOATS
     ins: list[Operand] = []
     for operand in op.ins:
-        if isinstance(operand, str):
-            ins.append(operand if literal_value(operand) is not None else names[operand])
-        else:
-            ins.append(float(operand) if is_float else int(operand))
+        is_name = isinstance(operand, str) and literal_value(operand) is None
+        ins.append(names[str(operand)] if is_name else _in_dtype(operand, is_float=is_float))
     return tuple(ins)
+
+
+def _in_dtype(number: Operand, *, is_float: bool) -> Operand:
+    """A number as its dtype writes it."""
+    if isinstance(number, str):
+        return number
+    return float(number) if is_float else int(number)
 
 
 def _attributes(op: Op, types: Mapping[str, TensorType]) -> dict[str, object]:
@@ -170,11 +179,20 @@ def _attributes(op: Op, types: Mapping[str, TensorType]) -> dict[str, object]:
             dims = {"dims": tuple(sorted(_from_zero(op.dims, _operand_type(op, types).rank)))}
             is_default = isinstance(op, Reduce) and op.dtype == fold_dtype(op, _operand_type(op, types).dtype)
             return dims | ({"dtype": None} if is_default else {})
+        case PrefixSum():
+            is_default = op.dtype == fold_dtype(op, _operand_type(op, types).dtype)
+            return {"dim": op.dim % types[op.out].rank} | ({"dtype": None} if is_default else {})
         case Arg():
             # Of one dimension, all elements are those along it.
             source = _operand_type(op, types)
             return {"dim": op.dim % source.rank if op.dim is not None else 0 if source.rank == 1 else None}
-        case Slice() | Cat() | Iota():
+        case Slice():
+            return {"dim": op.dim % types[op.out].rank, "step": None if op.step == 1 else op.step}
+        case Flip():
+            return {"dims": tuple(sorted(_from_zero(op.dims, types[op.out].rank)))}
+        case Pad() | Filled():
+            return {"value": _in_dtype(op.value, is_float=types[op.out].dtype in FLOATS)}
+        case Cat() | Iota():
             return {"dim": op.dim % types[op.out].rank}
         case Take() | Gather():
             return {"dim": op.dim % _operand_type(op, types).rank}

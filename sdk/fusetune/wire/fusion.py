@@ -21,20 +21,34 @@ DTypeName = Literal[
     "f64", "f32", "f16", "bf16", "f8e4m3", "f8e5m2", "i64", "i32", "i16", "i8", "u8", "bool"
 ]  # fmt: skip
 UnaryName = Literal[
-    "neg", "abs", "exp", "log", "tanh", "sigmoid", "relu", "gelu", "silu", "sqrt", "rsqrt", "reciprocal", "square"
-]
+    "neg", "abs", "exp", "log", "tanh", "sigmoid", "relu", "gelu", "silu", "sqrt", "rsqrt", "reciprocal", "square",
+    "sign", "round", "floor", "ceil", "trunc", "exp2", "expm1", "log2", "log1p", "sin", "cos", "erf", "gelu_erf",
+    "bitwise_not",
+]  # fmt: skip
 ScalarName = Literal["f64", "i64"]
-BinaryName = Literal["add", "sub", "mul", "div", "maximum", "minimum"]
+BinaryName = Literal[
+    "add", "sub", "mul", "div", "maximum", "minimum", "pow", "floor_divide", "remainder",
+    "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift",
+]  # fmt: skip
 CompareName = Literal["eq", "ne", "lt", "le", "gt", "ge"]
 ReduceName = Literal["sum", "prod", "mean", "amax", "amin"]
 TruthName = Literal["any", "all"]
 ArgName = Literal["argmax", "argmin"]
-FLOAT_ONLY = frozenset(
-    {"exp", "log", "tanh", "sigmoid", "gelu", "silu", "sqrt", "rsqrt", "reciprocal", "div", "fma", "mean"}
-)
+FLOAT_ONLY = frozenset({
+    "exp", "log", "tanh", "sigmoid", "gelu", "silu", "sqrt", "rsqrt", "reciprocal", "div", "fma", "mean",
+    "round", "floor", "ceil", "trunc", "exp2", "expm1", "log2", "log1p", "sin", "cos", "erf", "gelu_erf", "pow",
+})  # fmt: skip
 """Operators without a meaning on integers: `div` is for floats (docs/contracts.md, "Fusion"); others give floats."""
 
-TAKES_BOOL = frozenset({"maximum", "minimum", "amax", "amin"})
+INTEGER_ONLY = frozenset({
+    "bitwise_not", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift",
+    "floor_divide", "remainder",
+})  # fmt: skip
+"""Operators without a meaning on floats."""
+
+TAKES_BOOL = frozenset({
+    "maximum", "minimum", "amax", "amin", "bitwise_not", "bitwise_and", "bitwise_or", "bitwise_xor",
+})  # fmt: skip
 """Arithmetic that keeps its meaning on bool (or, and, any, all); the rest asks for a cast first."""
 
 TAKES_FP8 = frozenset({"eq", "ne"})
@@ -97,6 +111,18 @@ def _check_reshape_size(value: Any) -> Any:
     return value if type(value) is int and value == -1 else _check_size(value)
 
 
+def _check_pad(value: Any) -> Any:
+    if type(value) is int and value < 0:
+        raise _fault("pad", value, "a size of 0 or more", "Take elements away by slice(x): pads only add some.")
+    return _check_size(value)
+
+
+def _check_number(value: Any) -> Any:
+    if isinstance(value, str) and value not in NON_FINITE:
+        raise _fault("number", value, 'a number, "inf", "-inf" or "nan"', "Write the number.")
+    return _check_operand(value)
+
+
 def _check_operand(value: Any) -> Any:
     if isinstance(value, str):
         if value in NON_FINITE or is_identifier(value):
@@ -124,7 +150,9 @@ Seq = Annotated[tuple[T, ...], BeforeValidator(_as_tuple)]
 Name = Annotated[str, BeforeValidator(_check_name)]
 Size = Annotated[int | str, BeforeValidator(_check_size)]
 ReshapeSize = Annotated[int | str, BeforeValidator(_check_reshape_size)]
+PadSize = Annotated[int | str, BeforeValidator(_check_pad)]
 Operand = Annotated[int | float | str, BeforeValidator(_check_operand)]
+Number = Annotated[int | float | str, BeforeValidator(_check_number)]
 
 
 class Input(Wire):
@@ -186,7 +214,7 @@ class Cast(OpBase):
 
 
 class Unary(OpBase):
-    """A function of one element; `gelu` is the tanh form."""
+    """A function of one element; `gelu` is the tanh form, `gelu_erf` torch's default one."""
 
     op: UnaryName
 
@@ -206,10 +234,11 @@ class Compare(OpBase):
 
 
 class Where(OpBase):
-    """`in[1]` where the bool `in[0]` holds, else `in[2]`."""
+    """`in[1]` where the bool `in[0]` holds, else `in[2]`. `dtype`: the result's, of two numbers alone."""
 
     arity = 3
     op: Literal["where"]
+    dtype: DTypeName | None = None
 
 
 class Fma(OpBase):
@@ -242,12 +271,29 @@ class Reshape(OpBase):
 
 
 class Slice(OpBase):
-    """Elements `start` up to, not including, `stop` of dimension `dim`."""
+    """Elements `start` up to, not including, `stop` of dimension `dim`; with a `step`, every so manyth of them."""
 
     op: Literal["slice"]
     dim: int
     start: Size
     stop: Size
+    step: Annotated[int, Field(ge=1, le=MAX_SIZE)] | None = None
+
+
+class Flip(OpBase):
+    """The same elements, the last one first along each of `dims`."""
+
+    op: Literal["flip"]
+    dims: Seq[int]
+
+
+class Pad(OpBase):
+    """`low[i]` places before dimension i and `high[i]` behind it, which hold `value`."""
+
+    op: Literal["pad"]
+    low: Seq[PadSize]
+    high: Seq[PadSize]
+    value: Number = 0
 
 
 class Cat(OpBase):
@@ -265,6 +311,26 @@ class Iota(OpBase):
     op: Literal["iota"]
     shape: Seq[Size]
     dim: int
+    dtype: DTypeName
+
+
+class Rand(OpBase):
+    """Numbers of [0, 1) for a seed and an offset, i64 tensors without dimensions: the same for the same three of seed,
+    offset and position, by Philox 4x32-10 (docs/contracts.md, "Random numbers")."""
+
+    arity = 2
+    op: Literal["rand"]
+    shape: Seq[Size]
+    dtype: Literal["f32"] = "f32"
+
+
+class Filled(OpBase):
+    """No operands: `value` everywhere, in `dtype`."""
+
+    arity = 0
+    op: Literal["full"]
+    shape: Seq[Size]
+    value: Number
     dtype: DTypeName
 
 
@@ -314,6 +380,15 @@ class Arg(OpBase):
     keepdim: bool = False
 
 
+class PrefixSum(OpBase):
+    """Sums of the elements up to each one along `dim`. `dtype` as of a sum; without it floats keep theirs, and integers
+    and bools give i64."""
+
+    op: Literal["cumsum"]
+    dim: int
+    dtype: DTypeName | None = None
+
+
 class Matmul(OpBase):
     """`(..., m, k)` by `(..., k, n)`, leading dimensions equal. `dtype`: the result's, by default the operands'."""
 
@@ -334,13 +409,18 @@ Op = (
     | Permute
     | Reshape
     | Slice
+    | Flip
+    | Pad
     | Cat
     | Iota
+    | Rand
+    | Filled
     | Take
     | Gather
     | Reduce
     | Truth
     | Arg
+    | PrefixSum
     | Matmul
 )
 

@@ -14,11 +14,14 @@ from fusetune.wire.cycles import cycle, cycle_text
 from fusetune.wire.extent import Extent, Size, dense_strides, product
 from fusetune.wire.fusion import (
     BroadcastTo,
+    Filled,
     Fusion,
     Input,
     Iota,
     Operand,
     Output,
+    Pad,
+    Rand,
     Reshape,
     Slice,
     literal_value,
@@ -279,11 +282,14 @@ def _sizes_of_ops(fusion: Fusion) -> Iterator[tuple[str, Size]]:
         yield from ((f"outputs[{i}].strides[{j}]", stride) for j, stride in enumerate(output.strides or ()))
     for i, op in enumerate(fusion.ops):
         match op:
-            case BroadcastTo() | Reshape() | Iota():
+            case BroadcastTo() | Reshape() | Iota() | Rand() | Filled():
                 yield from ((f"ops[{i}].shape[{j}]", size) for j, size in enumerate(op.shape))
             case Slice():
                 yield f"ops[{i}].start", op.start
                 yield f"ops[{i}].stop", op.stop
+            case Pad():
+                yield from ((f"ops[{i}].low[{j}]", size) for j, size in enumerate(op.low))
+                yield from ((f"ops[{i}].high[{j}]", size) for j, size in enumerate(op.high))
             case _:
                 pass
 

@@ -22,8 +22,8 @@ class Dims:
     """Which dimensions of a fusion's values are one and the same size, told by its operators.
 
     A dimension of size 1 that a broadcast expands is a size of its own, and stays 1. So do, at their own sizes, those
-    that an operator cuts or joins: a slice's, a cat's, those that a reshape merges or splits. And so do those of which
-    a computed index chooses: numbers in what computes it were made for them.
+    that an operator cuts or joins: a slice's, a pad's, a cat's, those that a reshape merges or splits. And so do those
+    of which a computed index chooses: numbers in what computes it were made for them.
     """
 
     def __init__(self, fusion: Fusion) -> None:
@@ -32,6 +32,9 @@ class Dims:
         for op in fusion.ops:
             for one, other in _equal_dims(fusion, op):
                 self._parent[self.of(one)] = self.of(other)
+        for name in fusion.inputs if fusion.is_list else ():
+            if fusion.value(name).shape:
+                self._parent[self.of((name, 0))] = self.of((fusion.outputs[0], 0))
         for output, name in fusion.aliases:
             for d in range(len(fusion.value(name).shape)):
                 self._parent[self.of((output, d))] = self.of((name, d))
@@ -98,8 +101,10 @@ def _dim_pairs(op: Op, shape: Sequence[int], result: Sequence[int], place: int) 
         case kind if kind in FOLDS:
             kept = [d for d in range(len(shape)) if d not in op.dims]
             yield from ((d, d if len(result) == len(shape) else place) for place, d in enumerate(kept))
-        case OpKind.SLICE | OpKind.CAT:
+        case OpKind.SLICE | OpKind.CAT | OpKind.PAD:
             yield from ((d, d) for d in range(len(shape)) if d not in op.dims)
+        case OpKind.RAND:
+            pass
         case OpKind.RESHAPE:
             for here, there in _runs(shape, result):
                 if len(here) == len(there) == 1:
@@ -120,7 +125,7 @@ def _fixed_dims(fusion: Fusion, op: Op) -> Iterator[Dim]:
             if op.kind is OpKind.GATHER:  # of which a part may be read
                 apart = [d for d, n in enumerate(fusion.value(table).shape) if n != result[d] and d not in op.dims]
                 yield from ((name, d) for name in (table, op.output) for d in apart)
-        case OpKind.SLICE | OpKind.CAT:
+        case OpKind.SLICE | OpKind.CAT | OpKind.PAD:
             yield from ((name, d) for name in (*op.tensor_inputs, op.output) for d in op.dims)
         case OpKind.RESHAPE:
             (name,) = op.tensor_inputs

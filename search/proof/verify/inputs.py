@@ -24,11 +24,11 @@ set, `random` with every special value mixed in: its outputs must be exact.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from compiler.dtypes import FP8, DType
 from compiler.ir.fusion import Fusion, Literal, Value
-from compiler.ir.index_ranges import index_ranges
+from compiler.ir.index_ranges import Range, index_ranges
 from compiler.ir.ops import CARRIES, COMPARE, EXTREMES, FOLDS, OpKind, Zero
 from compiler.reference import FLOAT_FORMATS
 from search.proof.verify.arrays import Array, Arrays
@@ -76,29 +76,38 @@ def input_sets(fusion: Fusion) -> tuple[str, ...]:
         return (RANDOM,)
     if _reduction_length(fusion) <= 1:
         return ALL_SETS
+    if not any(op.kind in EXTREMES for op in fusion.ops):
+        return (*ALL_SETS, *FOLDED_SETS)
+    return (*ALL_SETS, *FOLDED_SETS, *(LONE if _is_folded_to_few(fusion) else LONE[:2]))
+
+
+def _is_folded_to_few(fusion: Fusion) -> bool:
+    """Whether an extreme has so few results that one element of each, drawn at large, may miss what it is to show."""
     results = [fusion.value(op.output).elems for op in fusion.ops if op.kind in EXTREMES]
-    lone = () if not results else LONE if min(results) < FEW_RESULTS else LONE[:2]
-    return (*ALL_SETS, *FOLDED_SETS, *lone)
+    return min(results, default=FEW_RESULTS) < FEW_RESULTS
 
 
-def make_inputs(fusion: Fusion, name: str, arrays: Arrays) -> list[Array]:
+def make_inputs(fusion: Fusion, name: str, arrays: Arrays, ranges: Mapping[str, Range] | None = None) -> list[Array]:
     """One flat storage an input, holes between strided elements included; the same values on every call.
 
     The values come from the fusion's binding, the set and the input's position. `name` is one of `input_sets(fusion)`.
+    `ranges`: between which ends inputs lie that decide where something is read, where those are not the fusion's own.
     """
+    ranges = index_ranges(fusion) if ranges is None else ranges
     storages = []
     for position, value in enumerate(fusion.value(n) for n in fusion.inputs):
         elems = value.storage_elems
         seed = (*ALL_SETS, *FOLDED_SETS, *LONE).index(name) * 1000 + position
-        storages.append(arrays.store(_values(fusion, value, name, elems, seed, arrays), value.dtype))
+        if value.name in ranges and value.dtype is not DType.BOOL:
+            made = indices(*ranges[value.name], name, seed, elems, arrays)
+        else:
+            made = _values(fusion, value, name, elems, seed, arrays)
+        storages.append(arrays.store(made, value.dtype))
     return storages
 
 
 def _values(fusion: Fusion, value: Value, name: str, elems: int, seed: int, arrays: Arrays) -> Array:
     moves = only_moves(fusion)
-    if value.name in (ranges := index_ranges(fusion)) and value.dtype is not DType.BOOL:
-        low, high = ranges[value.name]
-        return indices(low, high, name, seed, elems, arrays)
     if name == PEAKS and (value.dtype.is_float or not compared(fusion, value.name).extent):
         return _peaks(fusion, value, elems, seed, arrays)
     if value.dtype is DType.BOOL:
@@ -178,7 +187,8 @@ def _lone(fusion: Fusion, dtype: DType, elems: int, seed: int, arrays: Arrays) -
     number = seed // 1000
     quiet = arrays.uniform(elems, seed) * 0.5 + (0.5 if _needs_positive(fusion) else -0.25)
     top = 4.0 if number % 2 else 0.25 if _needs_positive(fusion) else -4.0
-    loud = _pick(arrays, elems, seed + 500, (top, top, math.nan) if number % 4 >= 2 else (top,))
+    choices = ((top,), (top,), (top, top, math.nan), (math.nan,) if _is_folded_to_few(fusion) else (top, top, math.nan))
+    loud = _pick(arrays, elems, seed + 500, choices[number % 4])
     return arrays.xp.where(lone_elements(elems, _reduction_length(fusion), seed + 600, arrays), loud, quiet)
 
 

@@ -160,11 +160,9 @@ class Intervals:
         if kind in COMPARE:
             return self._compared(op, value, *args)
         if dtype is DType.BOOL:
-            low, high = (
-                self.values.pointwise(op, list(each), dtype) for each in zip(*map(self.ends, args), strict=True)
-            )
             # What holds for one element at least still does where more may hold.
             axes = next((x.axes for x in args if x.axes), ()) if kind is OpKind.MAXIMUM else ()
+            low, high = self._rule(kind, [self.ends(x) for x in args])
             return Bounded(value, low, high, axes=axes)
         low, high = self._ends_of(op, value, args, dtype)
         if error is not None:
@@ -218,7 +216,8 @@ class Intervals:
         value = self.values.finish(op, x.value, count, dtype)
         if x.factors is not None:
             ends = ends_of_product(x.value, x.factors, count, DType.F64 if dtype is DType.F64 else DType.F32, xp)
-            return self._collapsed(self._settled(value, *(rounded(end, dtype, xp) for end in ends), ()))
+            low, high = (rounded(end, dtype, xp) for end in ends)
+            return self._collapsed(self._settled(value, low, high, ()))
         if x.terms is None:
             return self._with_best(kind, replace(x, value=value))
         if not dtype.is_float:

@@ -27,7 +27,8 @@ class Operand:
     strides; else they only tell along which dimensions it varies. `align`: of its first element, in bytes. `run`: what
     a word of a bounded view must divide, 0 where nothing bounds it. `start`: its first element in the tensor, of which
     the address, and that of what an index chooses, is a multiple of `base` bytes. `is_broadcast`: it is read as it is
-    but for dimensions that it repeats along, which a bulk copy can do, too.
+    but for dimensions that it repeats along, which a bulk copy can do, too. `is_chosen`: indices
+    that are data say where.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Operand:
     start: int = 0
     base: int = 1
     is_broadcast: bool = False
+    is_chosen: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,13 +207,16 @@ def _operand(sf: ScheduledFusion, op: TensorOp, t: TensorView, first: str, shape
     is_direct = op.kind not in ELSEWHERE and all(c.kind not in ELSEWHERE for c in sf.consumers(t.name))
     is_broadcast = op.kind is OpKind.BROADCAST_TO
     start = place.const
-    return Operand(t.name, first, strides, nbytes, False, align, is_direct, is_affine, run, start, base, is_broadcast)
+    return Operand(
+        t.name, first, strides, nbytes, False, align, is_direct, is_affine, run, start, base, is_broadcast, bool(chosen)
+    )
 
 
 def _with_chosen(index: TensorView, row: Var, stride: int, strides: tuple[int, ...]) -> tuple[int, ...]:
     """The strides of what is read at places that an index says, as if these followed one another, a place more than
-    there are from one to the next: multiples of a row's, of which none goes on in the next one."""
-    step = stride * (row.extent + 1)
+    there are from one to the next: multiples of a row's, of which none goes on in the next one. Rows that are all one
+    place are apart too: each has an index of its own, which is looked at."""
+    step = max(stride, 1) * (row.extent + 1)
     for d in reversed(range(len(index.logical))):
         axis = index.logical[d]
         if not axis.is_broadcast and axis.extent > 1:

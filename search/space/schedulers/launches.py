@@ -23,8 +23,8 @@ from compiler.ir.pinned import graded, pinned
 from compiler.ir.touched import moved_bytes
 from compiler.schedule.trace import ProgramTrace, ScheduleTrace
 from search.launches import (
+    Allowance,
     Cut,
-    Effort,
     cheapest_cut,
     group_counts,
     in_groups,
@@ -130,13 +130,13 @@ def launches_for(fusion: Fusion, card: Card, singles: Callable[[int], tuple[Sche
         return tuple(s for s in every if s.refusal(part, arch) is None)
 
     found: dict[str, Launches] = {}
-    effort = Effort()
+    allowance = Allowance()
     for how, program in _programs(fusion, card, is_single=is_single):
-        share = effort.half()
+        share = allowance.half()
         if found and share.operators < len(program.ops):
             break  # too little is left to ask for more than single operators
         cut = cheapest_cut(program, card, lambda part: any(s.refusal(part, arch) is None for s in every), share)
-        effort.spent(share)
+        allowance.spent(share)
         if cut is None or (len(cut.parts) == 1 and is_single):
             continue  # one launch is of use only with permutes or outputs in another order than a kernel holds
         for each in _combinations(cut, [takers(part.fusion) for part in cut.parts]):

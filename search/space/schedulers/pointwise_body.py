@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from compiler.dtypes import FP8, DType
 from compiler.ir.iter_domain import MemoryType
-from compiler.ir.ops import POINTWISE, REDUCTIONS, OpKind
+from compiler.ir.ops import POINTWISE, RANDOM, REDUCTIONS, OpKind
 from compiler.ir.tensor import TensorOp
 from compiler.schedule import steps
 from search.space.builder import TraceBuilder
@@ -22,7 +22,7 @@ def cache_registers(b: TraceBuilder) -> tuple[list[str], list[str]]:
     loaded: list[str] = []
     for name in b.sf.inputs:
         readers = b.sf.consumers(name)
-        if any(op.kind in POINTWISE or b.tensor(op.output).memory is MemoryType.GLOBAL for op in readers):
+        if any(op.kind in POINTWISE | RANDOM or b.tensor(op.output).memory is MemoryType.GLOBAL for op in readers):
             b.do(steps.CacheInput(name, f"{name}_r", MemoryType.LOCAL))
         loaded += [op.output for op in b.sf.consumers(name)]
     stored: list[str] = []

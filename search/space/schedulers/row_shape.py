@@ -27,7 +27,7 @@ class RowOperand:
     elements, in a variable for each dimension of the space; `in_rows`, `in_kept`: it varies along folded, or kept,
     dimensions; `within`: bounds of places, in the same variables, outside of which nothing is read; `is_across`: it
     is read or stored once for all rows of a group (`inner_outer`); `chosen`: dimensions along which indices that are
-    data say where it is read, each a variable of `offset` too.
+    data say where it is read, each a variable of `offset` too; None where none do.
     """
 
     name: str
@@ -41,7 +41,7 @@ class RowOperand:
     in_kept: bool
     within: tuple[Within, ...] = ()
     is_across: bool = False
-    chosen: frozenset[int] = frozenset()
+    chosen: frozenset[int] | None = None
 
     def stride(self, variable: Var) -> int:
         """Elements from the first place to the second along one dimension."""
@@ -120,7 +120,7 @@ class RowShape:
     def reference(self) -> RowOperand | None:
         """The stream whose rows vectors are aligned to: an output, whose parts of sectors cost most, else the input
         with the longest elements; a run of neighbours in memory at a linear place."""
-        able = [o for o in self.streams if self.is_run(o) and self.base(o) is not None and not o.chosen]
+        able = [o for o in self.streams if self.is_run(o) and self.base(o) is not None and o.chosen is None]
         return max(able, key=lambda o: (o.is_output, o.nbytes), default=None)
 
     def base(self, operand: RowOperand) -> Expr | None:
@@ -167,7 +167,7 @@ class RowShape:
 
     def is_of_one_choice(self, operand: RowOperand, elems: int) -> bool:
         """True if each `elems` neighbours of the merged row are read where one index says."""
-        along = (self.vectors(var(variable(d, self.shape)), elems) for d in operand.chosen)
+        along = (self.vectors(var(variable(d, self.shape)), elems) for d in operand.chosen or ())
         return all(lane_variable(elems) not in e.variables for e in along)
 
     def is_run(self, operand: RowOperand) -> bool:
@@ -319,7 +319,7 @@ def _operands(sf: ScheduledFusion, rows: RowShape, across: frozenset[str]) -> li
                 read = op.output if reads_a_view(op) or _is_viewed(sf, name) else name
                 at = producer_indices(op, source, index, extents)
                 bounds = tuple(bound.at(index) for bound in op.within)
-                chosen = _chosen_along(sf, op, dims) if name == op.tensor_inputs[0] else frozenset()
+                chosen = _chosen_along(sf, op, dims) if op.choosing and name == op.inputs[0] else None
                 operand = _operand(source, read, at, folded, kept, is_output=False, chosen=chosen)
                 found.setdefault((name, read), replace(operand, within=bounds, is_across=op.output in across))
         if t.memory is MemoryType.GLOBAL:
@@ -342,13 +342,13 @@ def _operand(
     kept: Sequence[int],
     *,
     is_output: bool,
-    chosen: frozenset[int] = frozenset(),
+    chosen: frozenset[int] | None = None,
 ) -> RowOperand:
     assert t.allocation is not None, "a global tensor always has an allocation"
     offset = const(0)
     for e, stride in zip(index, t.allocation.strides, strict=True):
         offset = offset + e * (stride or 0)
-    names = {v.name for v in offset.variables} | {f"s{d}" for d in chosen}
+    names = {v.name for v in offset.variables} | {f"s{d}" for d in chosen or ()}
     in_folded, in_kept = (any(f"s{d}" in names for d in dims) for dims in (folded, kept))
     return RowOperand(
         t.name,

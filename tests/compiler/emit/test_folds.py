@@ -135,7 +135,7 @@ def factors(dtype: DType, which: str) -> Array:
     rng, count = np.random.default_rng(4), LANES * EACH
     if not dtype.is_float:
         return values(dtype, which) | 1
-    x = 2.0 ** rng.integers(-1, 2, count) * rng.choice((-1.0, 1.0), count)
+    x: Array = 2.0 ** rng.integers(-1, 2, count) * rng.choice((-1.0, 1.0), count)
     special = {"plain": [], "first": [0.0], "last": [-0.0], "both": [np.inf, 0.0], "nan": [np.nan]}
     for at, value in zip((77, 5), special[which], strict=False):
         x[at] = value
@@ -151,7 +151,8 @@ def values(dtype: DType, which: str) -> Array:
         low, high = dtype.integer_range
         if which == "plain":  # the others wrap
             low, high = max(low, -9), 9
-        return rng.integers(low, high, count, dtype=INTEGERS[dtype], endpoint=True)
+        made: Array = rng.integers(low, high, count, dtype=INTEGERS[dtype], endpoint=True)
+        return made
     x = rng.integers(-9, 10, count).astype(np.float64)
     special = {"plain": [], "first": [-np.inf], "last": [np.inf], "both": [np.inf, -np.inf], "nan": [np.nan, np.inf]}
     for at, value in zip((77, 5), special[which], strict=False):

@@ -76,7 +76,7 @@ def run(machine: Machine, dtype: DType, steps: list[Compute], operands: list[Arr
     parameters = ", ".join([*(f"const {ELEMENT[dtype]}* x{i}" for i in range(len(operands))), *out])
     lines = [f"{ELEMENT[dtype]} r{i}[1] = {{x{i}[threadIdx.x]}};" for i in range(len(operands))]
     lines += [f"y{i}[threadIdx.x] = {compute(s)};" for i, s in enumerate(steps)]
-    text = pieces(sorted(pieces_for({dtype, *(s.target.dtype for s in steps)})))
+    text = pieces(sorted(pieces_for({dtype, *(s.target.dtype for s in steps)}, {s.kind for s in steps})))
     source = f'{text}\nextern "C" __global__ void k({parameters}) {{\n' + "\n".join(lines) + "\n}\n"
     arrays = {f"x{i}": x.copy() for i, x in enumerate(operands)}
     arrays |= {f"y{i}": np.zeros(count, STORED[s.target.dtype]) for i, s in enumerate(steps)}

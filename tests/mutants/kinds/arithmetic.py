@@ -28,7 +28,7 @@ _NEAR = {
     OpKind.EQ: OpKind.GE,
     OpKind.NE: OpKind.LT,
 }
-_INTEGERS = frozenset({DType.I8, DType.U8, DType.I16, DType.I32, DType.I64})
+_INTEGERS = frozenset({DType.I8, DType.I32, DType.I64})
 _FLOAT_ONLY = frozenset({OpKind.DIV})
 Made = tuple[Stmt, ...] | None
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TypeGuard
 
-from compiler.dtypes import FP8, DType
+from compiler.dtypes import DType
 from compiler.ir.ops import COMPARE, MathGrade, OpKind
 from compiler.lower.kernel_ir import Compute, Convert, Index, Kernel, Stmt
 from compiler.lower.operands import Reg
@@ -15,7 +15,6 @@ from tests.compiler.lower.mutations import changed_at
 from tests.mutants.kinds.kind import becoming, changing, rewriting, through
 
 _HALVES = frozenset({DType.F16, DType.BF16})
-_SHORT = FP8 | _HALVES
 Made = tuple[Stmt, ...] | None
 
 
@@ -39,11 +38,11 @@ def cast_not_rounded(kernel: Kernel) -> Iterator[Kernel]:
 
 def _narrows(s: Stmt) -> TypeGuard[Convert | Compute]:
     if isinstance(s, Convert):
-        return s.target.dtype in _SHORT and s.source.dtype is DType.F32
+        return s.target.dtype in _HALVES and s.source.dtype is DType.F32
     return (
         isinstance(s, Compute)
         and s.kind is OpKind.CAST
-        and s.target.dtype in _SHORT
+        and s.target.dtype in _HALVES
         and isinstance(s.operands[0], Reg)
         and s.operands[0].dtype is DType.F32
     )

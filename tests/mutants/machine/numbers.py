@@ -1,7 +1,7 @@
 """Numbers of kernel IR on arrays: conversions, operators in each grade, and steps of folds, as device code has them.
 
-Arrays are storages (`verify.arrays`), of any shape: bf16 and 8-bit floats as bits, bools as bytes. Nothing contracts a
-product and a sum. Approximate instructions are those of the emulator, so grades differ in their last bits as on a card.
+Arrays are storages (`verify.arrays`), of any shape: bf16 as bits, bools as bytes. Nothing contracts a product
+and a sum. Approximate instructions are those of the emulator, so grades differ in their last bits as on a card.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compiler.dtypes import FP8, DType
+from compiler.dtypes import DType
 from compiler.emit.functions import COMPUTED_IN, function
 from compiler.emit.literals import rounded_to_short
 from compiler.emulate.numeric import approximate, floating
-from compiler.ir.fusion import Literal
+from compiler.ir.fusion import Literal, Number
 from compiler.ir.ops import CARRIES, COMPARE, MathGrade, OpKind
 from compiler.lower.kernel_ir import Compute
 from compiler.lower.operands import Reg
@@ -32,11 +32,7 @@ NUMPY: dict[DType, np.dtype[Any]] = {
     DType.F32: np.dtype(np.float32),
     DType.F16: np.dtype(np.float16),
     DType.BF16: np.dtype(np.uint16),
-    DType.F8E4M3: np.dtype(np.uint8),
-    DType.F8E5M2: np.dtype(np.uint8),
     DType.I8: np.dtype(np.int8),
-    DType.U8: np.dtype(np.uint8),
-    DType.I16: np.dtype(np.int16),
     DType.I32: np.dtype(np.int32),
     DType.I64: np.dtype(np.int64),
     DType.BOOL: np.dtype(np.uint8),
@@ -44,28 +40,24 @@ NUMPY: dict[DType, np.dtype[Any]] = {
 
 _ARRAYS = NumpyArrays()
 _HALVES = frozenset({DType.F16, DType.BF16})
-_SHORT = _HALVES | FP8
-_THROUGH = {DType.I8: DType.I32, DType.I16: DType.I32, DType.U8: DType.I64}
 _WIDER_THAN_F32 = frozenset({DType.F64, DType.I64, DType.I32})
 _WIDEST_FIRST = tuple(dict.fromkeys(COMPUTED_IN.values()))
 _COPIES = CARRIES | {OpKind.CAST}
 
 
 def converted(x: Array, source: DType, target: DType) -> Array:
-    """Elements in another type: rounded to nearest even once (to 8 bits from f32); integers, truncated, wrap."""
+    """Elements in another type: one rounding to nearest even, truncation to integers, which wrap."""
     if source is target:
         return x
-    if source in _SHORT:
+    if source in _HALVES:
         return converted(np.asarray(_ARRAYS.load(x, source)), DType.F32, target)
-    if target in FP8:
-        return np.asarray(_ARRAYS.store(x, target))
     if target in _HALVES:
         wide = source in _WIDER_THAN_F32
         return np.asarray(_ARRAYS.store(round_to(x.astype(np.float64), target, np) if wide else x, target))
     if target is DType.BOOL:
         return np.asarray(x != 0, np.uint8)
     if source.is_float and not target.is_float:
-        return _truncated(x, _THROUGH.get(target, target)).astype(NUMPY[target])
+        return np.asarray(_truncated(x, DType.I32 if target is DType.I8 else target), NUMPY[target])
     return np.asarray(x, NUMPY[target])
 
 
@@ -78,14 +70,14 @@ def _truncated(x: Array, target: DType) -> Array:
     return np.where(inside, kept, np.where(wide < 0, ends.min, ends.max).astype(NUMPY[target]))
 
 
-def computed(s: Compute, operands: Sequence[Array | Literal]) -> Array:
+def computed(s: Compute, operands: Sequence[Array | Number]) -> Array:
     """What a statement computes from the storages of its operands, in the type of its target."""
     target = s.target.dtype
     dtypes = [x.dtype if isinstance(x, Reg) else None for x in s.operands]
 
     def operand(number: int, wanted: DType) -> Array:
         x, dtype = operands[number], dtypes[number]
-        if isinstance(x, Literal) or dtype is None:
+        if isinstance(x, Number) or dtype is None:
             return _literal(s.operands[number], wanted)
         return converted(x, dtype, wanted)
 
@@ -100,9 +92,9 @@ def computed(s: Compute, operands: Sequence[Array | Literal]) -> Array:
     return converted(found, dtype, target)
 
 
-def _literal(x: Reg | Literal, dtype: DType) -> Array:
+def _literal(x: Reg | Number, dtype: DType) -> Array:
     assert isinstance(x, Literal), "an operand that has no type is a literal"
-    if dtype in _SHORT:
+    if dtype in _HALVES:
         return np.asarray(_ARRAYS.store(np.full((), rounded_to_short(float(x.value), dtype), np.float32), dtype))
     return np.asarray(x.value, NUMPY[dtype])
 
@@ -111,11 +103,11 @@ def _compared(s: Compute, dtypes: Sequence[DType | None], operand: Callable[[int
     """In the wider type; a literal is rounded as the operand beside it has been."""
     known = [d for d in dtypes if d is not None]
     dtype = next(wide for wide in _WIDEST_FIRST if wide in {COMPUTED_IN[d] for d in known})
-    short = next((d for d in known if d in _SHORT), None)
+    half = next((d for d in known if d in _HALVES), None)
     sides: list[Array] = []
     for number, x in enumerate(s.operands):
-        if isinstance(x, Literal) and short is not None:
-            sides.append(np.asarray(rounded_to_short(float(x.value), short), NUMPY[dtype]))
+        if isinstance(x, Literal) and half is not None:
+            sides.append(np.asarray(rounded_to_short(float(x.value), half), NUMPY[dtype]))
         else:
             sides.append(operand(number, dtype))
     return converted(exact(s.kind, sides, np).astype(np.uint8), DType.BOOL, s.target.dtype)

@@ -33,9 +33,10 @@ _INTEGERS = {
     "i8": np.int8, "u8": np.uint8, "i16": np.int16, "i32": np.int32, "i64": np.int64, "bool": np.bool_,
 }  # fmt: skip
 _WIDENED = frozenset(_INTEGERS) - {"i64", "bool"}
-_SUMS = frozenset({"add", "sub", "sum", "mean"})
+_SUMS = frozenset({"add", "sub", "sum", "mean", "cumsum"})
 _EXACT = frozenset(kind.value for kind in UNARY | BINARY if not kind.row.rounds)
-_KEEPS = _SUMS | _EXACT | {"cast", "copy", "permute", "broadcast_to", "reshape", "slice", "cat", "take", "gather"}
+_MOVES = {"copy", "permute", "broadcast_to", "reshape", "slice", "flip", "pad", "cat", "take", "gather"}
+_KEEPS = _SUMS | _EXACT | _MOVES | {"cast"}
 """Operators whose results are as large as their operands."""
 
 
@@ -108,7 +109,7 @@ class _Values:
     def _made(self, op: Document) -> tuple[Array, str]:
         kind = op["op"]
         names = [x for x in op["in"] if isinstance(x, str) and x in self.of]
-        dtype = self.dtypes[names[-1]] if names else op["dtype"]
+        dtype = op["dtype"] if "dtype" in op and kind != "cast" else self.dtypes[names[-1]]
         args = [self._operand(x, dtype) for x in op["in"]]
         if kind == "cast":
             return self._cast(args[0], op["dtype"]), op["dtype"]
@@ -116,6 +117,8 @@ class _Values:
             return exact(OpKind(kind), args, np), "bool"
         if kind in _VIEWS:
             return _VIEWS[kind](op, args), dtype
+        if kind == "full":
+            return np.full(op["shape"], self._operand(op["value"], dtype)), dtype
         if kind in ("take", "gather"):
             return _chosen(op, self.of[op["in"][0]], self.of[op["in"][1]]), self.dtypes[op["in"][0]]
         if kind == "iota":
@@ -127,6 +130,9 @@ class _Values:
             return _PLACES[kind](args[0], axis=op.get("dim"), keepdims=op["keepdim"]), "i64"
         if kind in _TRUTH:
             return _TRUTH[kind](args[0] != 0, axis=tuple(op["dims"]), keepdims=op["keepdim"]), "bool"
+        if kind == "cumsum":
+            dtype = dtype if dtype in FLOATS else "i64"
+            return self._stored(np.cumsum(args[0], axis=op["dim"]), dtype, is_exact=False), dtype
         if kind in _REDUCE:
             said = op.get("dtype") or ("i64" if kind == "prod" and dtype not in FLOATS else dtype)
             args, dtype = [args[0] if said == dtype else self._cast(args[0], said)], said
@@ -193,7 +199,11 @@ def _broadcast(op: Document, args: list[Array]) -> Array:
 
 
 def _slice(op: Document, args: list[Array]) -> Array:
-    return args[0][(slice(None),) * op["dim"] + (slice(op["start"], op["stop"]),)]
+    return args[0][(slice(None),) * op["dim"] + (slice(op["start"], op["stop"], op.get("step", 1)),)]
+
+
+def _pad(op: Document, args: list[Array]) -> Array:
+    return np.pad(args[0], list(zip(op["low"], op["high"], strict=True)), constant_values=op["value"])
 
 
 _VIEWS: dict[str, Callable[[Document, list[Array]], Array]] = {
@@ -202,6 +212,8 @@ _VIEWS: dict[str, Callable[[Document, list[Array]], Array]] = {
     "permute": lambda op, args: args[0].transpose(op["dims"]),
     "reshape": lambda op, args: args[0].reshape(op["shape"]),
     "slice": _slice,
+    "flip": lambda op, args: np.flip(args[0], op["dims"]),
+    "pad": _pad,
     "cat": lambda op, args: np.concatenate(args, axis=op["dim"]),
     "where": lambda op, args: np.where(*args),
 }

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from compiler.ir.ops import BINARY, UNARY, OpKind
+from compiler.ir.ops import BINARY, BITS, UNARY, OpKind
 from tests.search.random_fusions.known import (
     FLOATS,
     FP8,
@@ -42,8 +42,14 @@ LARGEST_EXPONENT = 4.0
 LARGEST_SATURATING = 16.0
 """Of functions with a flat side, which for larger arguments give numbers too small for f32."""
 
-GENTLE = frozenset(kind.value for kind in UNARY | BINARY if not kind.row.rounds)
+OF_BITS = frozenset(kind.value for kind in UNARY | BINARY if kind.row.takes <= BITS)
+"""Operators on integers."""
+
+GENTLE = frozenset(kind.value for kind in UNARY | BINARY if not kind.row.rounds and not kind.row.jumps) - OF_BITS
 """Arithmetic that rounds nothing: it picks an operand or changes its sign."""
+
+JUMPY = frozenset(kind.value for kind in UNARY if kind.row.jumps)
+"""Functions of exact values only: a rounding would turn their answer."""
 
 
 class Full(Exception):
@@ -155,27 +161,29 @@ class Grower:
     def unary(self, name: str, x: Known) -> Known:
         """A function of a number; what is coarse gets only what rounds nothing, unsigned ones keep their sign."""
         x = self.computable(x)
+        name = name if has_meaning(name, x) else "neg"
         if name == "neg" and x.dtype == "u8":
             name = "abs"
-        if not x.is_float or x.is_coarse:
-            name = name if name in GENTLE or (name == "square" and not x.is_float) else "neg"
-        if name in ("log", "sqrt", "rsqrt", "reciprocal") and x.low < AWAY:
+        if name in ("log", "log1p", "log2", "sqrt", "rsqrt", "reciprocal") and x.low < AWAY:
             x = self.away(self.cast(x, "f32") if x.dtype in HALVES else x)
-        if name == "square" or (name == "exp" and (x.high > LARGEST_EXPONENT or x.low < -16 * LARGEST_EXPONENT)):
+        grows = name in ("exp", "exp2", "expm1") and (x.high > LARGEST_EXPONENT or x.low < -16 * LARGEST_EXPONENT)
+        if name in ("square", "sin", "cos") or grows:
             x = self.small(x, LARGEST_EXPONENT if x.is_float else 11)
         if not x.is_float and name in ("neg", "abs") and x.low <= INTEGER_RANGE[x.dtype][0]:
             x = self.clamp(x, -100, 100)
-        if name in ("sigmoid", "silu", "gelu", "tanh"):
+        if name in ("sigmoid", "silu", "gelu", "gelu_erf", "tanh", "erf"):
             x = self.small(x, LARGEST_SATURATING)
         low, high = _bounds_of(name, (x.low, x.high))
         result = replace(x, low=low, high=high)
-        if name not in GENTLE and x.is_float:
+        if name not in GENTLE | JUMPY and x.is_float:
             result = self._rounded(result, (x,))
         return self._op(name, (x,), result)
 
     def binary(self, name: str, x: Known, y: Known | float) -> Known:
         """Of one shape and dtype, or with a number that has few bits. Nothing is taken from unsigned ones."""
         x, y = self.computable(x), self.computable(y) if isinstance(y, Known) else y
+        if name in OF_BITS:
+            return self._of_bits(name, x, y)
         if name == "sub" and x.dtype == "u8":
             name = "add"
         other = y if isinstance(y, Known) else None
@@ -190,6 +198,8 @@ class Grower:
                 operands = (self.small(x, 16.0), self.small(other, 16.0))
             elif name == "div" and other is not None:
                 operands = (x, self.away(other))
+            elif name == "pow":
+                operands = (self.small(self.away(x), 16.0), self.small(other, 2.0) if other is not None else y)
         first, second = operands
         a = (first.low, first.high)
         b = (second.low, second.high) if isinstance(second, Known) else (second, second)
@@ -199,6 +209,15 @@ class Grower:
         result = self._rounded(result, known) if name not in GENTLE and x.is_float else _mixed(result, known)
         made = self._op(name, operands, result)
         return self.small(made, LARGEST[x.dtype]) if x.is_float else made
+
+    def _of_bits(self, name: str, x: Known, y: Known | float) -> Known:
+        """Of integers or bools; shifted to the left little enough that nothing leaves."""
+        if name == "bitwise_left_shift":
+            x = self.small(x, 11)
+            y = self.small(y, 3) if isinstance(y, Known) else max(-3, min(y, 3))
+        known = tuple(v for v in (x, y) if isinstance(v, Known))
+        low, high = INTEGER_RANGE[x.dtype]
+        return self._op(name, (x, y), replace(x, low=low, high=high, varies=_either(known)))
 
     def fma(self, x: Known, y: Known, z: float) -> Known:
         """`x * y + z` of floats of one shape and dtype, and a number; of what is coarse, the greater one."""
@@ -231,6 +250,11 @@ class Grower:
         )
         return self._op("where", (condition, x, y), _mixed(result, known))
 
+    def one_of(self, condition: Known, x: float, y: float, dtype: str) -> Known:
+        """One of two numbers, which the dtype holds."""
+        result = Known("", condition.shape, dtype, min(x, y), max(x, y), True, 64, False, condition.varies)
+        return self._op("where", (condition, x, y), result, dtype=dtype)
+
     def masked_out(self, condition: Known, x: Known) -> Known:
         """`x` where the condition holds, else -inf, which a maximum and an exponential take away again."""
         return self._op("where", (condition, x, "-inf"), replace(x, varies=_either((condition, x))))
@@ -252,10 +276,25 @@ class Grower:
         does = all(v for v, n in zip(x.varies, x.shape, strict=True) if n > 1)
         return self._op("reshape", (x,), replace(x, shape=shape, varies=(does,) * len(shape)), shape=list(shape))
 
-    def slice(self, x: Known, dim: int, start: int, stop: int) -> Known:
-        shape = (*x.shape[:dim], stop - start, *x.shape[dim + 1 :])
+    def slice(self, x: Known, dim: int, start: int, stop: int, step: int = 1) -> Known:
+        shape = (*x.shape[:dim], -(-(stop - start) // step), *x.shape[dim + 1 :])
         varies = tuple(v and n > 1 for v, n in zip(x.varies, shape, strict=True))
-        return self._op("slice", (x,), replace(x, shape=shape, varies=varies), dim=dim, start=start, stop=stop)
+        every = {"step": step} if step > 1 else {}
+        return self._op("slice", (x,), replace(x, shape=shape, varies=varies), dim=dim, start=start, stop=stop, **every)
+
+    def flip(self, x: Known, dims: Sequence[int]) -> Known:
+        return self._op("flip", (x,), x, dims=list(dims))
+
+    def pad(self, x: Known, low: Sequence[int], high: Sequence[int], value: float) -> Known:
+        """A number that the dtype of `x` holds around it."""
+        shape = tuple(n + a + b for n, a, b in zip(x.shape, low, high, strict=True))
+        result = replace(x, shape=shape, low=min(x.low, value), high=max(x.high, value))
+        return self._op("pad", (x,), result, low=list(low), high=list(high), value=value)
+
+    def full(self, shape: Shape, value: float, dtype: str) -> Known:
+        """A number that the dtype holds everywhere."""
+        like = Known("", shape, dtype, value, value, True, 64, False, (False,) * len(shape))
+        return self._op("full", (), like, shape=list(shape), value=value, dtype=dtype)
 
     def cat(self, xs: Sequence[Known], dim: int) -> Known:
         """One after the other; of one dtype, and of one shape but for `dim`."""
@@ -333,19 +372,30 @@ class Grower:
 
     def arg(self, name: str, x: Known, dim: int | None, keepdim: bool) -> Known:
         """The index of an extreme element; of what is rounded only where nothing reads it but an output."""
+        x = self.computable(x)
         dims = tuple(range(x.rank)) if dim is None else (dim,)
         top = prod(x.shape[d] for d in dims) - 1
         result = replace(_without(x, dims, keepdim, dtype="i64"), low=0, high=top)
         return self._op(name, (x,), result, keepdim=keepdim, **({} if dim is None else {"dim": dim}))
+
+    def cumsum(self, x: Known, dim: int) -> Known:
+        """Sums up to each element; of integers in i64."""
+        x, length = self.computable(x), x.shape[dim]
+        x = self.small(x, max(0.5, 16 * LARGEST[x.dtype] / length) if x.is_float else 1000)
+        low, high = min(x.low, x.low * length), max(x.high, x.high * length)
+        varies = tuple(v or (d == dim and n > 1) for d, (v, n) in enumerate(zip(x.varies, x.shape, strict=True)))
+        result = replace(x, low=low, high=high, varies=varies)
+        result = self._rounded(result, (x,)) if x.is_float else replace(result, dtype="i64", precision=64)
+        return self._op("cumsum", (x,), result, dim=dim)
 
     def _product(self, x: Known, dims: Sequence[int], keepdim: bool, length: int) -> Known:
         """Of floats near one, and of integers so small that nothing wraps."""
         if x.is_coarse:
             return self.reduce("amax", x, dims, keepdim)
         if not x.is_float:
-            most = 1 if length > 30 else 2
-            x = self.clamp(x, -most, most)
-            result = replace(_without(x, dims, keepdim, dtype="i64"), low=-(most**length), high=most**length)
+            largest = 1 if length > 30 else 2
+            x = self.clamp(x, -largest, largest)
+            result = replace(_without(x, dims, keepdim, dtype="i64"), low=-(largest**length), high=largest**length)
             return self._op("prod", (x,), result, dims=sorted(dims), keepdim=keepdim)
         most = min(0.5, 4 / length)
         x = self.binary("add", self.small(x, most), 1.0)
@@ -388,6 +438,17 @@ class Grower:
             raise Full
 
 
+def has_meaning(name: str, x: Known) -> bool:
+    """Whether a function of `x` has one answer, to within its tolerance."""
+    if name in OF_BITS:
+        return not x.is_float
+    if name in JUMPY and x.is_float:
+        return x.is_exact
+    if x.is_float and not x.is_coarse:
+        return True
+    return name in GENTLE or (name in ("square", "sign") and not x.is_float)
+
+
 def _without(x: Known, dims: Sequence[int], keepdim: bool, dtype: str = "") -> Known:
     """`x` with what lies along the dimensions folded, in a dtype of its own or that of `x`."""
     shape = tuple(1 if d in dims else n for d, n in enumerate(x.shape) if keepdim or d not in dims)
@@ -418,6 +479,9 @@ _LOOSE: dict[str, Callable[[float, float], Bounds]] = {
     "tanh": lambda low, high: (-1.0, 1.0),
     "sigmoid": lambda low, high: (0.0, 1.0),
     "gelu": lambda low, high: (-0.25, max(high, 0.25)),
+    "gelu_erf": lambda low, high: (-0.25, max(high, 0.25)),
+    "erf": lambda low, high: (-1.0, 1.0),
+    "bitwise_not": lambda low, high: (-high - 1, -low - 1),
     "silu": lambda low, high: (-0.5, max(high, 0.5)),
 }
 """Functions that come near their bounds in f32 and round to them."""
@@ -430,9 +494,10 @@ def _bounds_of(name: str, *operands: Bounds) -> Bounds:
     row = OpKind(name).row
     assert row.ends is not None
     assert row.reference is not None
-    low, high = row.ends(
-        partial(row.reference, np), [(np.asarray(low), np.asarray(high)) for low, high in operands], np
-    )
+    with np.errstate(all="ignore"):
+        low, high = row.ends(
+            partial(row.reference, np), [(np.asarray(low), np.asarray(high)) for low, high in operands], np
+        )
     return low.item(), high.item()
 
 

@@ -101,7 +101,7 @@ def test_a_wrong_kernel_is_reported_with_what_shows_it_again(old: str, new: str,
 def test_everything_that_a_fusion_may_have_is_drawn() -> None:
     """By what is left of each after operators without use are gone."""
     met: set[object] = set()
-    for seed in range(200):
+    for seed in range(600):
         case = random_case(seed, "tiny")
         fusion, binding = parse_fusion(case.document), parse_binding(case.binding)
         bound = apply_binding(fusion, binding)

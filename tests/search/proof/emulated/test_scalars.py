@@ -35,6 +35,19 @@ def mixed() -> Fusion:
     return bind(f.build(), Binding())
 
 
+def narrow() -> Fusion:
+    """Scalars beside short integers, and chosen where a float of 8 bits is not."""
+    f = FusionBuilder()
+    x = f.input("x", (32, 96), "f8e4m3")
+    chosen = f.input("chosen", (32, 96), "bool")
+    low, short = f.input("low", (32, 96), "u8"), f.input("short", (32, 96), "i16")
+    scale, count = f.scalar("scale"), f.scalar("count", "i64")
+    f.output(f.where(chosen, x, scale), "y")
+    f.output(f.add(low, count), "a")
+    f.output(f.lt(short, count), "b")
+    return bind(f.build(), Binding())
+
+
 def normalized() -> Fusion:
     """Rows over the root of their mean square, an epsilon and a gain by value."""
     f = FusionBuilder()
@@ -46,7 +59,13 @@ def normalized() -> Fusion:
     return bind(f.build(), Binding())
 
 
-FUSIONS = {"adamw": adamw(4099), "adamw_bf16": adamw(8192, "bf16"), "mixed": mixed(), "normalized": normalized()}
+FUSIONS = {
+    "adamw": adamw(4099),
+    "adamw_bf16": adamw(8192, "bf16"),
+    "mixed": mixed(),
+    "narrow": narrow(),
+    "normalized": normalized(),
+}
 
 
 @pytest.mark.parametrize("name", FUSIONS)

@@ -70,7 +70,8 @@ FLAT: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("path", FLAT)
 @pytest.mark.parametrize("dtype", SHORT)
 def test_scaled_from_and_to(dtype: DTypeName, path: str, pool: CompilePool) -> None:
-    for read, made in ((dtype, "bf16"), ("f32", dtype), (dtype, dtype)):
+    pairs: tuple[tuple[DTypeName, DTypeName], ...] = ((dtype, "bf16"), ("f32", dtype), (dtype, dtype))
+    for read, made in pairs:
         kernel = generated("flat", scaled((12, 256), read, made), **FLAT[path])
         expect_right(kernel, pool, ("random", "inf_nan"))
 
@@ -78,7 +79,8 @@ def test_scaled_from_and_to(dtype: DTypeName, path: str, pool: CompilePool) -> N
 @pytest.mark.parametrize("vector", [1, 2, 4, 16])
 @pytest.mark.parametrize("dtype", ["f8e4m3", "f8e5m2"])
 def test_vectors_of_every_width(dtype: DTypeName, vector: int, pool: CompilePool) -> None:
-    for read, made in ((dtype, "f16"), ("bf16", dtype)):
+    pairs: tuple[tuple[DTypeName, DTypeName], ...] = ((dtype, "f16"), ("bf16", dtype))
+    for read, made in pairs:
         f = FusionBuilder()
         f.output(f.input("x", (3, 512), read).cast(made))
         kernel = generated("flat", built(f), vector=vector, threads_x=32)

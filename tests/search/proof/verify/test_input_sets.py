@@ -187,6 +187,33 @@ def test_what_is_compared_with_positions_holds_indices(name: str, arrays: Arrays
     assert {-1, 7} & set(found.tolist()), "and some that are none"
 
 
+def rows_of(count: int, choices: int, dtype: DType, moved: int = 0) -> Fusion:
+    """Rows of a table at i1, or at i1 + `moved`, squared."""
+    ops = (
+        Op(OpKind.ADD, ("i1", Literal(moved)), "v0"),
+        Op(OpKind.TAKE, ("i0", "v0"), "v1", (0,)),
+        Op(OpKind.SQUARE, ("v1",), "v2"),
+    )
+    inputs = (value("i0", (choices, 3)), value("i1", (count,), dtype))
+    results = (value("v0", (count,), dtype), value("v1", (count, 3)), value("v2", (count, 3)))
+    return fusion_of(inputs, results, ops, "v2")
+
+
+@pytest.mark.parametrize("arrays", [HOST, TorchArrays("cpu")], ids=["numpy", "torch"])
+@pytest.mark.parametrize("dtype", [DType.I32, DType.I64])
+@pytest.mark.parametrize("name", ALL_SETS)
+def test_indices_are_in_range_with_the_ends_among_them_and_some_twice(name: str, dtype: DType, arrays: Arrays) -> None:
+    for count, choices, moved in ((97, 1000, 0), (97, 7, 3), (3, 50, -4), (1, 5, 0)):
+        _, storage = make_inputs(rows_of(count, choices, dtype, moved), name, arrays)
+        found = [int(n) + moved for n in storage]
+        assert min(found) >= 0
+        assert max(found) < choices
+        if count > 50:
+            assert {0} <= set(found)
+            assert choices - 1 in found or name in ("ties", "zeros")
+            assert len(set(found)) < count
+
+
 def test_what_is_compared_with_a_number_holds_it_often() -> None:
     op = Op(OpKind.NE, ("i0", Literal(-77)), "v0")
     fusion = fusion_of((value("i0", (400,), DType.I8),), (value("v0", (400,), DType.BOOL),), (op,), "v0")
