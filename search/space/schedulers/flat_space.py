@@ -69,10 +69,10 @@ def flat_space(fusion: Fusion, arch: Arch, sm_count: int) -> Space:
 
 
 def _knobs(fusion: Fusion, f: FlatFacts) -> tuple[Knob, ...]:
-    bulk = f.arch.has_tma
+    bulk = f.arch.has_tma and not fusion.is_list
     vectors = f.vectors
     views: tuple[str, ...] = ("1d", "2d") if f.two_d else ("1d",)
-    copies = any(f.copies_by(view, v) for view in views for v in vectors)
+    copies = not fusion.is_list and any(f.copies_by(view, v) for view in views for v in vectors)
     is_staged = bulk and bool(f.space.stageable)
     return (
         Knob("view", views),
@@ -86,7 +86,7 @@ def _knobs(fusion: Fusion, f: FlatFacts) -> tuple[Knob, ...]:
         ),
         Knob("rows", (1, 2, 4, 8, 16) if f.two_d else (1,)),
         Knob("column_steps", (1, 2, 4, 8)),
-        Knob("blocks_per_sm", (0, 1, 2, 4, 8)),
+        Knob("blocks_per_sm", (0,) if fusion.is_list else (0, 1, 2, 4, 8)),
         *ring_knobs(4 if bulk or copies else 1),
         Knob("tile_order", f.tile_orders),
         Knob("row_order", f.row_orders),
