@@ -58,7 +58,7 @@ ROUNDED = MathForm(ErrorBound(), "the exact result, rounded")
 def forms() -> Iterator[tuple[OpKind, MathGrade, MathForm]]:
     """Every form in f32 of a function of one operand."""
     for kind in OpKind:
-        if kind.row.cls is OpClass.UNARY:
+        if kind.row.cls is OpClass.UNARY and DType.F32 in kind.row.takes:
             by_grade = {
                 MathGrade.EXACT: kind.row.exact or ROUNDED,
                 MathGrade.APPROX: kind.row.approx,
@@ -70,7 +70,7 @@ def forms() -> Iterator[tuple[OpKind, MathGrade, MathForm]]:
 def source(kind: OpKind, grade: MathGrade) -> str:
     """A kernel that writes the function of the bit patterns from `first` on."""
     return (
-        f"{pieces(('approx', *sorted(pieces_for([DType.F32]))))}\n"
+        f"{pieces(('approx', *sorted(pieces_for([DType.F32], [kind]))))}\n"
         f'extern "C" __global__ void {ENTRY}(float* out, unsigned first) {{\n'
         f"  const unsigned i = blockIdx.x * {THREADS}u + threadIdx.x;\n"
         f"  const float x = __uint_as_float(first + i);\n"

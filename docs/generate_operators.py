@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import groupby
 from pathlib import Path
 
 from compiler.dtypes import DType
 from compiler.ir.ops import COMPILED, POINTWISE, ErrorBound, MathForm, OpClass, OpKind
+from compiler.wire.composed import COMPOSED
 
 PAGE = Path(__file__).with_name("operators.md")
 
@@ -20,6 +22,12 @@ keep nearly all bits of f32, `coarse` for results stored in 16 bits. An operator
 rounded. *of argument*: for each unit of the operand. [Adding one](extending/operator.md) takes a row.
 """
 
+COMPOSED_HEAD = """\
+## written out
+
+Made of the operators above when a fusion is bound (`compiler/wire/composed.py`).
+"""
+
 _PARTS = {"relative": "of the result", "argument": "of argument", "absolute": "", "of_operand": "of the operand"}
 
 
@@ -31,7 +39,14 @@ def operators_page() -> str:
     for cls, group in groupby(kinds, key=lambda kind: kind.row.cls):
         rows = "\n".join(map(_line, group))
         parts.append(f"## {cls}\n\n| operator | takes | torch | forms |\n|---|---|---|---|\n{rows}\n")
+    composed = "\n".join(f"| `{name}` | {_made_of(write)} |" for name, write in COMPOSED.items())
+    parts.append(f"{COMPOSED_HEAD}\n| operator | made of |\n|---|---|\n{composed}\n")
     return "\n".join(parts)
+
+
+def _made_of(write: Callable[..., str]) -> str:
+    """What the function that writes an operator out says of it."""
+    return " ".join((write.__doc__ or "").split())
 
 
 def _line(kind: OpKind) -> str:

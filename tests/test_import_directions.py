@@ -115,7 +115,7 @@ TABLE: dict[str, Row] = {
     "compiler.__main__": Row(ours=("compiler.cli",)),
     #
     "search": Row(ours=("search", "compiler", "fusetune.wire"), others=("numpy", "pydantic", "rich", "typer")),
-    "search.launches": Row(ours=(*SCHEDULE, "search.cost.roofline")),
+    "search.launches": Row(ours=(*SCHEDULE, "search.cost.roofline"), others=("numpy",)),
     "search.tuning.samplers": Row(ours=("search", "compiler", "fusetune.wire"), others=("numpy", "optuna")),
     "search.proof.verify": Row(ours=("search", "compiler", "fusetune.wire"), others=("numpy",), lazily=("torch",)),
     "search.measure": Row(
@@ -208,7 +208,7 @@ TABLE: dict[str, Row] = {
     "benchmarks.ranking": Row(ours=("compiler", "search"), others=("numpy",)),
     "benchmarks": Row(),
     "docs": Row(ours=("compiler.schedule", "compiler.legality")),
-    "docs.generate_operators": Row(ours=("compiler.dtypes", "compiler.ir.ops")),
+    "docs.generate_operators": Row(ours=("compiler.dtypes", "compiler.ir.ops", "compiler.wire")),
     "docs.generate_concepts": Row(ours=(*JUDGE, "compiler.explain")),
     "docs.generate_api": Row(ours=(*BORDER, "service.app", "service.openapi", "service.routes")),
     "examples": Row(ours=("fusetune",), lazily=("torch",)),

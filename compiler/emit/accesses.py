@@ -5,6 +5,8 @@ A vector that the end of a run may cut is one access where its ends are inside, 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from compiler.emit.address import address
 from compiler.emit.folds import conditions
 from compiler.emit.text import expression
@@ -12,7 +14,7 @@ from compiler.emit.values import at, reg, zero
 from compiler.ir.expr import Expr, Var, const, var
 from compiler.ir.tensor import CachePolicy
 from compiler.lower.kernel_ir import GlobalLoad, GlobalStore, If, Loop, at_lane
-from compiler.lower.operands import Less, Reg
+from compiler.lower.operands import ChosenRow, Less, Reg
 
 CACHE = {
     CachePolicy.DEFAULT: 0,
@@ -26,6 +28,9 @@ CACHE = {
 
 def global_load(s: GlobalLoad, unrolled: frozenset[str]) -> list[str]:
     """Guards are predicates, not branches: a load after a branch waits for what the branch's sides loaded."""
+    if s.rows:
+        found = (f"const Index {row.var} = {_row(s, row)};" for row in s.rows)
+        return ["{", *("  " + line for line in (*found, *global_load(replace(s, rows=()), unrolled))), "}"]
     guards, ends = (*s.guards, *s.within), s.ends
     zeros = [f"{reg(at(s.target, i))} = {zero(s.target.dtype)};" for i in range(s.width)] if guards or ends else []
     if not ends:
@@ -35,6 +40,12 @@ def global_load(s: GlobalLoad, unrolled: frozenset[str]) -> list[str]:
     is_cut = f"!({conditions(ends)})"
     lanes = [_access(s, const(n), 1, (*guards, *_inside(s, n)), unrolled, also=is_cut) for n in cut]
     return [*zeros, _access(s, const(0), s.width, (*guards, *ends), unrolled), *lanes]
+
+
+def _row(s: GlobalLoad, row: ChosenRow) -> str:
+    """An index that is data, looked at; where no address needs it, for nothing but that."""
+    name = "ft_row" if row.var in s.offset.variables else "ft_checked_row"
+    return f"{name}<Index>({conditions(s.some) or 'true'}, {reg(row.index)}, {row.extent}u)"
 
 
 def straddling_load(s: If, unrolled: frozenset[str]) -> list[str] | None:
@@ -96,6 +107,8 @@ def _access(
     local = f"&{reg(Reg(registers.name, registers.dtype, registers.offset + lane))}"
     both: tuple[str, ...] = (local, place) if is_load else (place, local)
     name, sizes = f"ft_{'load' if is_load else 'store'}_global", f"{width * registers.dtype.nbytes}"
+    if isinstance(s, GlobalLoad) and s.is_written:
+        name = "ft_load_written"
     if isinstance(s, GlobalLoad) and s.straddles:
         name, sizes = "ft_load_global_straddling", f"{sizes}, {registers.dtype.nbytes}"
     if isinstance(s, GlobalLoad) and s.skipped is not None:

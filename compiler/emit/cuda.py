@@ -15,14 +15,16 @@ from compiler.emit.accesses import CACHE, global_load, global_store, straddling_
 from compiler.emit.address import address
 from compiler.emit.bulk_loads import bulk_load
 from compiler.emit.folds import accumulate, accumulate_run, conditions, fill, index_value, shuffle
-from compiler.emit.functions import pieces_for
+from compiler.emit.functions import pieces_for, pieces_for_casts, pieces_for_folds
 from compiler.emit.gathers import gather, gathers_bytes
 from compiler.emit.pieces import pieces
 from compiler.emit.selects import folded_under
 from compiler.emit.tensor_memory import on_tensor_memory
 from compiler.emit.text import total
-from compiler.emit.values import ELEMENT, compute, convert, reg
+from compiler.emit.values import ELEMENT, compute, convert, parameter, reg
 from compiler.ir.expr import Expr, Var, const, var
+from compiler.ir.fusion import Literal
+from compiler.ir.ops import OpKind
 from compiler.lower.kernel_ir import (
     Accumulate,
     AccumulateRun,
@@ -67,7 +69,7 @@ from compiler.lower.kernel_ir import (
     WaitStores,
     at_lane,
 )
-from compiler.lower.operands import Barrier, Less, Reg, Shared
+from compiler.lower.operands import Barrier, Less, Shared
 from compiler.lower.tmem_ir import TmemCommit, TmemCopy
 from compiler.lower.traversal import expressions, walk
 
@@ -128,6 +130,10 @@ def _pieces_of(kernel: Kernel) -> set[str]:
         match s:
             case GlobalLoad(straddles=True):
                 used.add("straddle")
+            case GlobalLoad(is_written=True):
+                used.add("written")
+            case GlobalLoad() if s.rows:
+                used |= {"global", "row"}
             case GlobalLoad() | GlobalStore():
                 used.add("global")
             case CopyAsync() | CommitCopies() | WaitCopies():
@@ -136,12 +142,19 @@ def _pieces_of(kernel: Kernel) -> set[str]:
                 used.add("shared")
             case MatrixLoad() | MatrixStore():
                 used |= {"matrix", "shared"}
+            case Compute(kind=OpKind.RAND):
+                used |= {"random", "convert"}
             case Compute():
-                used |= pieces_for({s.target.dtype, *(x.dtype for x in s.operands if isinstance(x, Reg))})
-            case Convert() | Index():
+                dtypes = {s.target.dtype, *(x.dtype for x in s.operands if not isinstance(x, Literal))}
+                used |= pieces_for(dtypes, (s.kind,))
+            case Convert():
+                used |= pieces_for_casts(s.source.dtype, s.target.dtype)
+            case Index():
                 used.add("convert")
-            case Fill() | Accumulate() | AccumulateRun() | Shuffle():
-                used.add("fold")
+            case Fill() | Shuffle():
+                used |= pieces_for_folds(s.kind, s.dtype)
+            case Accumulate() | AccumulateRun():
+                used |= pieces_for_folds(s.kind, s.target.dtype)
             case Opaque():
                 used.add("opaque")
             case RemoteStore() | ClusterArrive() | ClusterWait():
@@ -180,10 +193,13 @@ def _launch_bounds(kernel: Kernel) -> str:
 
 
 def _parameters(kernel: Kernel) -> str:
-    params = [f"{'' if p.written else 'const '}{ELEMENT[p.dtype]}* __restrict__ {p.name}" for p in kernel.pointers] + [
-        f"const __grid_constant__ TensorMap {m.name}" for m in kernel.tensor_maps
+    pointers = [
+        f"{'' if p.written else 'const '}{ELEMENT[p.dtype]}* {'' if p.is_alias else '__restrict__ '}{p.name}"
+        for p in kernel.pointers
     ]
-    return ", ".join(params)
+    pointers += [f"const __grid_constant__ TensorMap {m.name}" for m in kernel.tensor_maps]
+    pointers += [f"const {ELEMENT[x.dtype]} {parameter(x)}" for x in kernel.numbers]
+    return ", ".join(pointers)
 
 
 def _prologue(kernel: Kernel) -> list[str]:

@@ -13,11 +13,15 @@ from compiler.lower.kernel_ir import Accumulate, AccumulateRun, Fill, Index, Shu
 from compiler.lower.operands import Less
 
 _FIRST = {
+    (OpKind.PROD, DType.F64): "1.0",
+    (OpKind.PROD, DType.F32): "1.0f",
+    (OpKind.PROD, DType.I64): "1",
     (OpKind.AMAX, DType.F64): "__longlong_as_double(0xfff0000000000000ll)",
     (OpKind.AMAX, DType.F32): "__uint_as_float(0xff800000u)",
     (OpKind.AMAX, DType.F16): "0xfc00u",
     (OpKind.AMAX, DType.BF16): "0xff80u",
     (OpKind.AMAX, DType.I8): "::i8(-128)",
+    (OpKind.AMAX, DType.I16): "::i16(-32768)",
     (OpKind.AMAX, DType.I32): "::i32(0x80000000u)",
     (OpKind.AMAX, DType.I64): "::i64(0x8000000000000000ull)",
     (OpKind.AMAX, DType.BOOL): "0",
@@ -26,15 +30,18 @@ _FIRST = {
     (OpKind.AMIN, DType.F16): "0x7c00u",
     (OpKind.AMIN, DType.BF16): "0x7f80u",
     (OpKind.AMIN, DType.I8): "::i8(127)",
+    (OpKind.AMIN, DType.U8): "255",
+    (OpKind.AMIN, DType.I16): "::i16(32767)",
     (OpKind.AMIN, DType.I32): "::i32(0x7fffffff)",
     (OpKind.AMIN, DType.I64): "::i64(0x7fffffffffffffffll)",
     (OpKind.AMIN, DType.BOOL): "1",
 }
-"""The infinities (IEEE 754; bfloat16 is the upper half of binary32) and the ends of two's complement."""
+"""The infinities (IEEE 754; bfloat16 is the upper half of binary32) and the ends of two's complement; of unsigned
+integers the maximum starts at zero."""
 
 
 def fill(s: Fill) -> list[str]:
-    """The value that changes nothing: 0 for a sum, the least for a maximum, the greatest for a minimum."""
+    """What changes nothing: 0 for a sum, 1 for a product, the least for a maximum, the greatest for a minimum."""
     first = _FIRST.get((s.kind, s.dtype), zero(s.dtype))
     return _every(s.elems, lambda element: [f"{s.name}[{element}] = {first};"])
 

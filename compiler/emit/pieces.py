@@ -33,6 +33,15 @@ def piece_names() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in _FOLDER.glob("*.cuh")))
 
 
+@cache
+def piece_with(function: str) -> str:
+    """The piece that defines a device function. Raises ValueError where none does."""
+    found = [name for name in piece_names() if re.search(rf"^FT_INLINE \w+ {function}\(", _file(name), re.MULTILINE)]
+    if not found:
+        raise ValueError(f"Found no piece that defines {function}, expected one.")
+    return found[0]
+
+
 def _add(name: str, ordered: dict[str, None]) -> None:
     if name in ordered:
         return

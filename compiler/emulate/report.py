@@ -21,6 +21,7 @@ class FaultKind(StrEnum):
     DEADLOCK = "deadlock"
     DIVERGENT_COLLECTIVE = "divergent_collective"
     INVALID_OPERAND = "invalid_operand"
+    TRAP = "trap"
     TMEM_WRONG_LANES = "tmem_wrong_lanes"
     TMEM_OUT_OF_ALLOCATION = "tmem_out_of_allocation"
     TMEM_LEAK = "tmem_leak"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,12 +12,13 @@ from compiler.emulate import launch as emulator
 from compiler.emulate.launch import Bytes, EmulatedOutcome, EmulatedTensor, Launch
 from compiler.emulate.memory.region import POISON
 from compiler.errors import Unsupported
-from compiler.ir.fusion import Value
+from compiler.ir.fusion import Fusion, Value
 from fusetune.wire.artifact import (
     Arg,
     KernelArtifact,
     LaunchSpec,
     ScalarArg,
+    ScalarInputArg,
     Scratch,
     ScratchArg,
     TensorArg,
@@ -26,7 +28,7 @@ from fusetune.wire.artifact import (
 Fill = Callable[[int, int], Bytes]
 """The bytes of a tensor from one offset up to another."""
 
-_SCALARS = {"i32": "<i", "i64": "<q", "f32": "<f"}
+_SCALARS = {"i32": "<i", "i64": "<q", "f32": "<f", "f64": "<d"}
 
 
 def input_tensor(value: Value, storage: Bytes, fill: Fill | None = None) -> EmulatedTensor:
@@ -44,6 +46,18 @@ def output_tensor(value: Value, fill: Fill | None = None) -> EmulatedTensor:
     unwritten, places = np.zeros(nbytes, np.bool_), element_bytes(value)
     valid = None if places.all() else places
     return EmulatedTensor(value.name, value.dtype.value, value.shape, storage, unwritten, valid, _align(value))
+
+
+def tensors_of(fusion: Fusion, storages: Sequence[Bytes]) -> list[EmulatedTensor]:
+    """The tensors of a call in the order of its positions: inputs over their storages, which runs change where outputs
+    are written into them, then outputs. One that lies in an input is that very tensor."""
+    values = [fusion.value(name) for name in fusion.inputs]
+    found = {v.name: input_tensor(v, storage) for v, storage in zip(values, storages, strict=True)}
+    for _, name in fusion.aliases:
+        places = element_bytes(fusion.value(name))
+        found[name] = replace(found[name], valid=None if places.all() else places)
+    made = {name: output_tensor(fusion.value(name)) for name in fusion.outputs if fusion.memory_of(name) == name}
+    return [(found | made)[fusion.memory_of(name)] for name in (*fusion.inputs, *fusion.outputs)]
 
 
 def element_bytes(value: Value) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
@@ -125,6 +139,11 @@ def _argument(arg: Arg, names: Sequence[str], tensors: int) -> emulator.Argument
             )
         case ScalarArg():
             return emulator.ValueArgument(struct.pack(_SCALARS[arg.dtype], arg.value))
+        case ScalarInputArg():
+            raise Unsupported(
+                f"emulating a kernel whose scalar {arg.position} has no number",
+                "Put one in (fusetune.wire.scalars, with_numbers).",
+            )
 
 
 def _align(value: Value) -> int:

@@ -13,6 +13,7 @@ from compiler.emulate.ptx.parser import parse
 from compiler.emulate.spec import Spec, fit, read_launches, read_spec
 from compiler.errors import InvalidFusion
 from compiler.wire import KernelArtifact, trace_from_json
+from fusetune.wire.scalars import with_numbers
 
 DEFAULT_ARCH = "sm_90a"
 """Compile target of CUDA for which none is named."""
@@ -75,7 +76,7 @@ def of_cuda(source: str, path: Path, document: object, folder: Path, include_dir
 
 def of_artifact(artifact: KernelArtifact) -> Subject:
     """The launches of an artifact, as it has them: inputs random (seeded by position), outputs poisoned, each at an
-    address that only its alignment divides. Raises PtxError, InvalidSpec."""
+    address that only its alignment divides; every scalar is 1. Raises PtxError, InvalidSpec."""
     names = _names(artifact)
     specs = (*artifact.inputs, *artifact.outputs)
     tensors: dict[str, Any] = {}
@@ -88,7 +89,8 @@ def of_artifact(artifact: KernelArtifact) -> Subject:
             "align": min(spec.align, ALLOCATION_ALIGN),
             **({"init": "random", "seed": position} if is_input else {"init": "poison"}),
         }
-    launches = [{"arch": artifact.arch, **launch.model_dump(mode="json")} for launch in artifact.launches]
+    told = with_numbers(artifact, (1,) * len(artifact.scalars))
+    launches = [{"arch": artifact.arch, **launch.model_dump(mode="json")} for launch in told.launches]
     scratch = [one.model_dump(mode="json") for one in artifact.scratch]
     return _fitted(parse(artifact.ptx), read_launches(launches, tensors, scratch))
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from hashlib import sha256
 
 from compiler.explicit.generate import GeneratedExplicit
-from compiler.ir.fusion import Fusion, Literal, Op, Operand, Value, dense_strides
+from compiler.ir.fusion import Fusion, Number, Op, Operand, Value, dense_strides
 from compiler.ir.ops import MOVES, OpKind
 from compiler.nvrtc import Compiled
 from compiler.pipeline import GENERATOR
@@ -60,7 +60,7 @@ def meaning(generated: GeneratedExplicit) -> Fusion:
             continue
         inputs: list[Operand] = []
         for i, x in enumerate(op.inputs):
-            source = x if isinstance(x, Literal) else known[x]
+            source = x if isinstance(x, Number) else known[x]
             if isinstance(source, str) and op.kind not in MOVES | {OpKind.SUM} and shapes[source] != value.shape:
                 name, dims = f"{op.output}_b{i}", tuple(range(len(value.shape)))
                 add(OpKind.BROADCAST_TO, (source,), replace(value, name=name, strides=dense_strides(value.shape)), dims)

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from compiler.dtypes import DType
+from compiler.dtypes import FP8, DType
 from compiler.errors import Unsupported
 from compiler.ir.fusion import Value
+from compiler.reference import fp8_bits, fp8_values
 
 Array = npt.NDArray[Any]
 Bytes = npt.NDArray[np.uint8]
@@ -23,8 +24,6 @@ _NUMPY = {
     DType.I16: np.int16,
     DType.I8: np.int8,
     DType.U8: np.uint8,
-    DType.F8E4M3: np.uint8,
-    DType.F8E5M2: np.uint8,
     DType.BOOL: np.bool_,
     DType.C64: np.complex64,
     DType.C128: np.complex128,
@@ -41,8 +40,10 @@ def inputs_of(value: Value, seed: int) -> Array:
     match value.dtype:
         case DType.BOOL:
             found: Array = draws > 0
-        case DType.U8 | DType.F8E4M3 | DType.F8E5M2:  # the bits of an fp8, which kernels only copy
+        case DType.U8:
             found = draws + STEPS
+        case DType.F8E4M3 | DType.F8E5M2:
+            found = fp8_values((draws + STEPS).astype(np.uint8), value.dtype)
         case DType.I64 | DType.I32 | DType.I16 | DType.I8:
             found = draws
         case DType.C64 | DType.C128:
@@ -53,7 +54,9 @@ def inputs_of(value: Value, seed: int) -> Array:
 
 
 def encoded(x: Array, dtype: DType) -> Bytes:
-    """Numbers as the dtype stores them, flat. Raises Unsupported for a dtype of no whole bytes, or of fp8."""
+    """Numbers as the dtype stores them, flat. Raises Unsupported for a dtype of no whole bytes."""
+    if dtype in FP8:
+        return fp8_bits(x, dtype).reshape(-1)
     if dtype is DType.BF16:
         bits = np.ascontiguousarray(x, np.float32).view(np.uint32)
         return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16).reshape(-1).view(np.uint8)
@@ -62,6 +65,8 @@ def encoded(x: Array, dtype: DType) -> Bytes:
 
 def decoded(data: Bytes, dtype: DType) -> Array:
     """Stored elements as numbers, flat: f64, int64, bool, or complex."""
+    if dtype in FP8:
+        return fp8_values(data, dtype).astype(np.float64)
     if dtype is DType.BF16:
         return (data.view(np.uint16).astype(np.uint32) << 16).view(np.float32).astype(np.float64)
     found: Array = data.view(_numpy(dtype))

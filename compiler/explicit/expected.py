@@ -14,7 +14,7 @@ import numpy as np
 from compiler.dtypes import DType
 from compiler.errors import Unsupported
 from compiler.explicit.elements import Array
-from compiler.ir.fusion import Fusion, Literal, Op
+from compiler.ir.fusion import Fusion, Literal, Number, Op
 from compiler.ir.ops import OpKind
 from compiler.reference import FLOAT_FORMATS, operators
 from compiler.reference.boxes import through, whole
@@ -37,8 +37,8 @@ def expected(fusion: Fusion, inputs: Mapping[str, Array]) -> dict[str, ExpectedO
     scale: dict[str, Any] = {name: np.abs(x) for name, x in known.items()}
     length = dict.fromkeys(known, 1)
     for op in fusion.ops:
-        operands = [known[x] if isinstance(x, str) else x for x in op.inputs]
-        sizes: list[Any] = [scale[x] if isinstance(x, str) else abs(x.value) for x in op.inputs]
+        operands = [known[x] if isinstance(x, str) else _literal(x) for x in op.inputs]
+        sizes: list[Any] = [scale[x] if isinstance(x, str) else abs(_literal(x).value) for x in op.inputs]
         shape = fusion.value(op.output).shape
         known[op.output] = _apply(op, operands, shape, fusion.value(op.tensor_inputs[0]).dtype)
         if op.kind in (OpKind.ADD, OpKind.SUB):
@@ -59,6 +59,11 @@ def expected(fusion: Fusion, inputs: Mapping[str, Array]) -> dict[str, ExpectedO
     return found
 
 
+def _literal(x: Number) -> Literal:
+    assert isinstance(x, Literal), f"{x}: scalars of an explicit schedule are numbers"
+    return x
+
+
 def _apply(op: Op, operands: list[Array | Literal], shape: tuple[int, ...], dtype: DType) -> Array:
     x = next(o for o in operands if not isinstance(o, Literal))
     match op.kind:
@@ -69,7 +74,18 @@ def _apply(op: Op, operands: list[Array | Literal], shape: tuple[int, ...], dtyp
         case OpKind.SUM | OpKind.AMAX | OpKind.AMIN:
             axes = tuple(d % x.ndim for d in op.dims)
             return np.asarray(operators.exact(op.kind, [x, axes], np)).reshape(shape)
-        case OpKind.CAT | OpKind.IOTA | OpKind.SLICE | OpKind.RESHAPE | OpKind.VIEW | OpKind.MEAN | OpKind.CAST:
+        case (
+            OpKind.CAT
+            | OpKind.IOTA
+            | OpKind.SLICE
+            | OpKind.RESHAPE
+            | OpKind.VIEW
+            | OpKind.MEAN
+            | OpKind.CAST
+            | OpKind.FLIP
+            | OpKind.PAD
+            | OpKind.FULL
+        ):
             raise Unsupported(f"{op.output}: {op.kind} in an explicit schedule", "Use the operators of the format.")
         case _:
             args = [np.full((), o.value, x.dtype) if isinstance(o, Literal) else o for o in operands]

@@ -15,7 +15,7 @@ from compiler.analysis.loops.axes import with_types_of_their_loops
 from compiler.analysis.memory.allocation import layout_of
 from compiler.analysis.memory.memory_order import as_allocated
 from compiler.arch import Arch, arch_named
-from compiler.dtypes import DType
+from compiler.dtypes import FP8, DType
 from compiler.emit.cuda import emit
 from compiler.errors import IllegalSchedule, Unsupported, Violation
 from compiler.explicit.binding import bound
@@ -24,7 +24,7 @@ from compiler.ir.domain import ScheduledFusion
 from compiler.ir.expr import Expr
 from compiler.ir.fusion import Fusion
 from compiler.ir.iter_domain import MemoryType
-from compiler.ir.ops import MOVES
+from compiler.ir.ops import MOVES, STORED
 from compiler.ir.tensor import TensorOp
 from compiler.legality.rules import RULES, STRUCTURE, Schedule
 from compiler.lower.kernel_ir import Kernel
@@ -39,8 +39,8 @@ HOPPER = "sm_90a"
 MAX_LOCAL_BYTES = 512 * 1024
 """Local memory of a thread (CUDA guide, technical specifications per compute capability)."""
 
-COMPUTED = (DType.F64, DType.F32, DType.F16, DType.BF16, DType.I64, DType.I32, DType.I8, DType.BOOL)
-"""Types with arithmetic: those of a fusion."""
+COMPUTED = tuple(dtype for dtype in DType if dtype in STORED)
+"""Types with operators: those of a fusion."""
 
 _CARRIED = {
     DType.U8: DType.I8,
@@ -50,7 +50,7 @@ _CARRIED = {
     DType.C64: DType.I64,
     DType.C128: DType.C128,
 }
-"""Types that are only copied, and one of the same size that copies carry unchanged; none other has 16 bytes."""
+"""Types of which copies alone need to know no more than the size, and one of that size; none other has 16 bytes."""
 
 GENERAL: dict[str, str] = {
     "inlined_axes_are_the_consumers_axes": "loops are matched through operators, and run as the widest of them",
@@ -134,15 +134,18 @@ def lowered_form(sf: ScheduledFusion, arch: Arch) -> ExplicitSchedule:
 
 
 def carried(sf: ScheduledFusion) -> ScheduledFusion:
-    """The schedule in which types without arithmetic are carried as others of their size, where nothing is computed.
+    """The schedule in which types are carried as others of their size, where nothing is computed.
 
-    Raises Unsupported, by name, for another use of such a type.
+    Raises Unsupported, by name, for an operator that a type does not have.
     """
-    unknown = [t for t in sf.tensors if t.dtype not in COMPUTED]
-    for t in unknown:
-        if t.dtype not in _CARRIED or any(op.kind not in MOVES for op in sf.ops):
+    computing = [op for op in sf.ops if op.kind not in MOVES]
+    for t in sf.tensors:
+        if t.dtype not in COMPUTED and (t.dtype not in _CARRIED or computing):
             raise Unsupported(f"{t.name}: {t.dtype} elements", f"Use one of {', '.join(COMPUTED)}, or only copy it.")
-    if not unknown:
+    for op, read in ((op, sf.tensor(op.tensor_inputs[0])) for op in computing if op.tensor_inputs):
+        if read.dtype in FP8 and read.dtype not in op.kind.row.takes:
+            raise Unsupported(f"{op.output}: {op.kind} of {read.dtype}", "Use a type with arithmetic, or only copy it.")
+    if computing or all(t.dtype not in _CARRIED for t in sf.tensors):
         return sf
     values = tuple(replace(v, dtype=_CARRIED.get(v.dtype, v.dtype)) for v in sf.fusion.values)
     tensors = tuple(replace(t, dtype=_CARRIED.get(t.dtype, t.dtype)) for t in sf.tensors)

@@ -117,6 +117,11 @@ def computed_from(ops: Iterable[TensorOp], name: str) -> frozenset[str]:
     return frozenset(found - {name})
 
 
+def chosen_reads(sf: ScheduledFusion) -> tuple[TensorOp, ...]:
+    """The operators that read where indices say that are data."""
+    return tuple(op for op in sf.ops if op.choosing)
+
+
 def waiting_for_folds(ops: Iterable[TensorOp]) -> tuple[TensorOp, ...]:
     """The operators without the broadcasts of running maxima: what those read is no whole fold's result."""
     return tuple(op for op in ops if not op.is_running)
@@ -129,7 +134,8 @@ def producer_indices(
 
     One for each axis along which the producer has elements: not for those that it was folded over.
     """
-    if op.kind is OpKind.VIEW:
+    op = op.read_as(producer.name)
+    if op.kind in (OpKind.VIEW, OpKind.TAKE):
         return at(op.view, consumer_index)
     source = extents(a for a in producer.logical if not a.is_reduction)
     return source_index(op.kind, op.dims, op.start, source, consumer_extents, consumer_index)
@@ -142,16 +148,18 @@ def logical_correspondence(
 
     Of a view that computes its indices, the axes that it reads one to one, from end to end.
 
-    What a producer was summed over is no axis of its elements; what a consumer sums over is one of its own.
+    What a producer was summed over is no axis of its elements; what a consumer sums over is one of its own. A form has
+    no name: `op` then is what reads it (`TensorOp.read_as`).
     """
     elements = tuple(a for a in producer.logical if not a.is_reduction)
+    op = op.read_as(producer.name) if isinstance(producer, TensorView) else op
     match op.kind:
         case OpKind.PERMUTE:
             return {elements[p]: consumer.logical[c] for c, p in enumerate(op.dims)}
         case OpKind.BROADCAST_TO:
             pairs = ((p, consumer.logical[d]) for p, d in zip(elements, op.dims, strict=True))
             return {p: c for p, c in pairs if p.extent == c.extent}
-        case OpKind.VIEW | OpKind.RESHAPE | OpKind.SLICE:
+        case OpKind.VIEW | OpKind.TAKE | OpKind.RESHAPE | OpKind.SLICE | OpKind.FLIP:
             own = identity(extents(consumer.logical))
             read = _view_of(op, extents(elements), extents(consumer.logical))
             same = ((p, own.index(e)) for p, e in zip(elements, read, strict=True) if e.terms and e in own)
@@ -162,7 +170,7 @@ def logical_correspondence(
 
 def _view_of(op: TensorOp, source: tuple[int, ...], result: tuple[int, ...]) -> View:
     """The index map of a view operator, in the positions of its result."""
-    if op.kind is OpKind.VIEW:
+    if op.kind in (OpKind.VIEW, OpKind.TAKE):
         return op.view
     return source_index(op.kind, op.dims, op.start, source, result, identity(result))
 

@@ -47,8 +47,29 @@ class Literal:
 
     value: int | float
 
+    def __str__(self) -> str:
+        return str(self.value)
 
-Operand = str | Literal
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A number that is told at each call: as a fusion has it, f64 or i64, or as an operand.
+
+    An operand stands where a literal may, in the type in which the kernel gets it: f32 beside floats of up to 32 bits,
+    f64 beside f64, i64 beside integers.
+    """
+
+    name: str
+    dtype: DType
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.dtype}"
+
+
+Number = Literal | Scalar
+"""An operand that is no tensor."""
+
+Operand = str | Number
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +78,13 @@ class Op:
 
     `dims`: for permute, output dimension i is input dimension dims[i]; for broadcast_to, input dimension i is output
     dimension dims[i]; for a reduction, the input dimensions that are folded, ascending (they are kept with size 1 where
-    the result has the operand's rank); for slice, cat and iota, the one dimension concerned. Empty for all others.
-    `start`: of a slice, the first index taken.
+    the result has the operand's rank); for slice, cat and iota, the one dimension concerned; for flip and pad, those
+    that are turned around and that get longer; for take and gather, that of the first operand which the second one
+    chooses along. Empty for all others.
+    `start`: of a slice, the first index taken; every `step`th from there on is.
+    `low`: of a pad, how many places it puts before each of `dims`. What they and those behind hold is its second
+    operand, that of a `full` its only one: a number, rounded to the dtype. The operands of a rand have no dimensions,
+    its result has any.
     `grade`: of a function, how exactly it is computed; before that is chosen, the coarsest form it may take
     (`compiler.ir.pinned`).
     `is_term`: a product that a sum folds and nothing else reads: it may go into the accumulator as it is, not rounded.
@@ -71,6 +97,14 @@ class Op:
     start: int = 0
     grade: MathGrade = MathGrade.EXACT
     is_term: bool = False
+    step: int = 1
+    low: tuple[int, ...] = ()
+
+    @property
+    def fills_with(self) -> int | float:
+        """What a pad or a full puts where there is no operand."""
+        (value,) = (x.value for x in self.inputs if isinstance(x, Literal))
+        return value
 
     @property
     def tensor_inputs(self) -> tuple[str, ...]:
@@ -84,7 +118,10 @@ class Fusion:
     Names are canonical, so that equal graphs give equal kernels: `i0..` inputs in order, `v0..` op results in
     canonical order.
 
+    `aliases`: outputs that are written into the memory of an input, which is like them, each with that input.
+    `orders`: inputs and outputs whose dimension k is dimension order[k] of the caller's tensor, if there is one.
     `is_pinned`: every operator has one form, which all kernels that are made of the fusion keep (`compiler.ir.pinned`).
+    `scalars`: `c0..` in the order of a call, which passes them after the tensors; launches of a fusion have all of it.
     """
 
     values: tuple[Value, ...]
@@ -94,6 +131,9 @@ class Fusion:
     fingerprint: str
     binding_hash: str
     is_pinned: bool = False
+    scalars: tuple[Scalar, ...] = ()
+    aliases: tuple[tuple[str, str], ...] = ()
+    orders: tuple[tuple[str, tuple[int, ...]], ...] = ()
 
     @cached_property
     def by_name(self) -> dict[str, Value]:
@@ -105,6 +145,15 @@ class Fusion:
     def producer(self, name: str) -> Op | None:
         """The op that makes `name`, or None for an input."""
         return next((op for op in self.ops if op.output == name), None)
+
+    @property
+    def alias_places(self) -> dict[int, int]:
+        """The positions of the outputs that are written into the memory of an input, each with that input's."""
+        return {self.outputs.index(output): self.inputs.index(name) for output, name in self.aliases}
+
+    def memory_of(self, name: str) -> str:
+        """Whose memory a tensor lies in: its own, but for outputs that are written into an input."""
+        return dict(self.aliases).get(name, name)
 
     @property
     def grades(self) -> dict[str, MathGrade]:
@@ -123,6 +172,13 @@ class Fusion:
             if op.output in wanted:
                 wanted.update(op.tensor_inputs)
                 yield op
+
+    def operand_dtype(self, op: Op) -> DType:
+        """The type of an elementwise operator's operands, and of the numbers among them; of a `where`, of what it
+        chooses from."""
+        if op.kind is OpKind.WHERE and not any(isinstance(x, str) for x in op.inputs[1:]):
+            return self.value(op.output).dtype
+        return self.value(op.tensor_inputs[-1]).dtype
 
     def consumers(self, name: str) -> tuple[Op, ...]:
         return tuple(op for op in self.ops if name in op.inputs)

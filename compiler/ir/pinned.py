@@ -8,9 +8,9 @@ it:
 - A product becomes part of a sum (`fma`, rounded once: IEEE 754-2019, 5.4.1) where that sum is all that reads it and it
   is no output. Products of 16 bits are values, rounded like any other, and stay.
 - A product that a sum folds along dimensions, and that nothing else reads, is a term and no value: `Op.is_term`.
-- A function has a coarsest form that it may take, `Op.grade`. Nothing that decides, a comparison or a cast to integers,
-  depends on an approximate function: there the least error is a wrong answer. Forms that suffice for 16 bits are only
-  for what is rounded to 16 bits before anything is summed, compared or stored.
+- A function has a coarsest form that it may take, `Op.grade`. Nothing that decides, a comparison, a cast to integers or
+  a rounding to one, depends on an approximate function: there the least error is a wrong answer. Forms that suffice for
+  16 bits are only for what is rounded to 16 bits before anything is summed, compared or stored.
 
 `graded` chooses how exact the functions are, which is one choice for the whole fusion.
 """
@@ -22,15 +22,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 
-from compiler.dtypes import DType
-from compiler.ir.fusion import Fusion, Literal, Op, Operand, Value, dense_strides
-from compiler.ir.ops import COMPARE, FOLDS, PRODUCTS, SUMS, MathGrade, OpKind
+from compiler.dtypes import FP8, DType
+from compiler.ir.fusion import Fusion, Literal, Op, Operand, Scalar, Value, dense_strides
+from compiler.ir.ops import COMPARE, FOLDS, PRODUCTS, ROUNDING_FOLDS, SUMS, MathGrade, OpKind
 
 GRADES = tuple(MathGrade)
 """The more exact ones first."""
 
 _FUSED_IN = frozenset({DType.F32, DType.F64})
-_HALVES = frozenset({DType.F16, DType.BF16})
+_SHORT = FP8 | {DType.F16, DType.BF16}
 
 
 @lru_cache(maxsize=256)
@@ -71,7 +71,8 @@ def _merged(fusion: Fusion) -> tuple[Op, ...]:
     for op in fusion.ops:
         own = replace(op, inputs=tuple(_renamed(x, names) for x in op.inputs))
         result = fusion.value(op.output)
-        key = (own.kind, tuple(map(_operand_key, own.inputs)), own.dims, own.start, result.shape, result.dtype)
+        attributes = (own.dims, own.start, own.step, own.low)
+        key = (own.kind, tuple(map(_operand_key, own.inputs)), *attributes, result.shape, result.dtype)
         first = known.setdefault(key, op.output)
         if first == op.output or op.output in fusion.outputs:
             ops.append(own)
@@ -112,7 +113,8 @@ def _contracted(fusion: Fusion, ops: tuple[Op, ...]) -> tuple[Op, ...]:
     gone: set[str] = set()
     for op in ops:
         found = next((x for x in op.tensor_inputs if x in products), None)
-        if op.kind not in (OpKind.ADD, OpKind.SUB) or found is None:
+        is_less_a_scalar = op.kind is OpKind.SUB and isinstance(op.inputs[1], Scalar)
+        if op.kind not in (OpKind.ADD, OpKind.SUB) or found is None or is_less_a_scalar:
             out.append(op)
             continue
         gone.add(found)
@@ -130,7 +132,7 @@ def _sum_of_product(op: Op, product: Op) -> tuple[Op, ...]:
         name = f"{op.output}_turned"
         if is_left:
             turned, z = _negated(z, name)
-        elif isinstance(y, Literal):
+        elif isinstance(y, Literal) or isinstance(x, Scalar):
             turned, y = _negated(y, name)
         else:
             turned, x = _negated(x, name)
@@ -139,6 +141,7 @@ def _sum_of_product(op: Op, product: Op) -> tuple[Op, ...]:
 
 def _negated(x: Operand, name: str) -> tuple[tuple[Op, ...], Operand]:
     """An operand with the other sign, and the operator that turns it, if there has to be one."""
+    assert not isinstance(x, Scalar), f"{x}: no operator turns a scalar"
     if isinstance(x, Literal):
         return (), Literal(-x.value)
     return (Op(OpKind.NEG, (x,), name),), name
@@ -157,7 +160,7 @@ def _limited(fusion: Fusion, ops: tuple[Op, ...]) -> tuple[Op, ...]:
     for op in reversed(ops):
         read_by = readers.get(op.output, [])
         decides[op.output] = any(_decides(r, dtypes, decides) for r in read_by)
-        is_narrow[op.output] = dtypes[op.output] in _HALVES or (
+        is_narrow[op.output] = dtypes[op.output] in _SHORT or (
             op.output not in fusion.outputs and all(_narrows(r, dtypes, is_narrow) for r in read_by)
         )
     return tuple(
@@ -166,14 +169,15 @@ def _limited(fusion: Fusion, ops: tuple[Op, ...]) -> tuple[Op, ...]:
 
 
 def _decides(reader: Op, dtypes: Mapping[str, DType], decides: Mapping[str, bool]) -> bool:
-    """True if something decides by what the reader reads. A sum of floats has an error of its own, which ends it."""
-    if reader.kind in COMPARE or (reader.kind is OpKind.CAST and not dtypes[reader.output].is_float):
+    """True if something decides by what the reader reads. A sum or product of floats ends it by its own error."""
+    is_cast = reader.kind is OpKind.CAST and not dtypes[reader.output].is_float
+    if reader.kind in COMPARE or reader.kind.row.jumps or is_cast:
         return True
-    return reader.kind not in SUMS and decides[reader.output]
+    return reader.kind not in ROUNDING_FOLDS and decides[reader.output]
 
 
 def _narrows(reader: Op, dtypes: Mapping[str, DType], is_narrow: Mapping[str, bool]) -> bool:
-    """True if what the reader makes of a value is rounded to 16 bits before it is summed, compared or stored."""
+    """True if what the reader makes of a value is rounded to 16 or 8 bits before it is summed, compared or stored."""
     return reader.kind not in FOLDS | COMPARE and dtypes[reader.output].is_float and is_narrow[reader.output]
 
 
@@ -202,6 +206,8 @@ def _renumbered(fusion: Fusion) -> Fusion:
             for op in fusion.ops
         ),
         outputs=tuple(names[name] for name in fusion.outputs),
+        aliases=tuple((names[output], name) for output, name in fusion.aliases),
+        orders=tuple((names[name], order) for name, order in fusion.orders),
     )
 
 

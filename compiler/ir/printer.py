@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from typing import assert_never
 
 from compiler.ir.domain import ScheduledFusion
-from compiler.ir.fusion import Fusion, Literal, Op, Operand, Value
+from compiler.ir.fusion import Fusion, Op, Operand, Value
 from compiler.ir.id_exprs import IdExpr, Merge, Resize, Shift, Split, Swizzle, Window
 from compiler.ir.iter_domain import IterDomain, MemoryType, ParallelType
 from compiler.ir.ops import MathGrade, OpKind
@@ -31,6 +31,7 @@ def fusion_text(fusion: Fusion) -> str:
     """A bound fusion: inputs, then operators in order, then the outputs."""
     lines = [f"fusion {fusion.fingerprint}", f"binding {fusion.binding_hash}"]
     lines += [_value_text(fusion.value(name)) for name in fusion.inputs]
+    lines += [f"{x.name}: {x.dtype} by value" for x in fusion.scalars]
     lines += [f"{_value_text(fusion.value(op.output))} = {_op_text(op, fusion)}" for op in fusion.ops]
     return "\n".join([*lines, f"outputs {', '.join(fusion.outputs)}"])
 
@@ -133,7 +134,7 @@ def _op_text(op: Op, fusion: Fusion) -> str:
 
 
 def _operands(operands: Sequence[Operand]) -> str:
-    return ", ".join(str(x.value) if isinstance(x, Literal) else x for x in operands)
+    return ", ".join(map(str, operands))
 
 
 def _dims_text(dims: Sequence[int]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from compiler.dtypes import DType
@@ -183,8 +183,10 @@ class TensorOp:
 
     A reduction's output has all axes of its operand as logical axes, the folded ones of kind REDUCTION.
     `via` and `cache` concern copies between memories; `grade` says how exactly a function is computed.
-    `view`: of a VIEW, the index read along each dimension of the operand; of an IOTA, its value; both in the positions
-    of the element made (`ir.views`). `within`: of a VIEW, where it reads at all; elsewhere its value is zero.
+    `view`: of a VIEW, the index read along each dimension of the operand; of an IOTA, its value; of a RAND, the number
+    of the element drawn; all in the positions of the element made (`ir.views`). Of a TAKE as of a VIEW, and in what the
+    operands behind the first one say there: integers from 0 up to, not including, one of `dims` each. `within`: of a
+    VIEW and a TAKE, where it reads at all; elsewhere its value is zero.
     `straddles`: words of a load begin at any element, and two aligned ones are loaded for each.
     `multicasts`: one copy brings a tile to all blocks of a cluster, none of which has another one of it.
     `running`: of a BROADCAST_TO of a maximum, whether it reads the greatest element so far.
@@ -208,6 +210,17 @@ class TensorOp:
 
     def __hash__(self) -> int:
         return hash(self.output)
+
+    def read_as(self, name: str) -> TensorOp:
+        """How it reads one of its operands: what chooses in a TAKE is read where the result is, as of a copy."""
+        if self.kind is not OpKind.TAKE or name == self.inputs[0]:
+            return self
+        return replace(self, kind=OpKind.COPY, inputs=(name,), dims=(), view=(), within=())
+
+    @property
+    def choosing(self) -> tuple[str, ...]:
+        """Of a TAKE: the operands that say where it reads."""
+        return self.tensor_inputs[1:] if self.kind is OpKind.TAKE else ()
 
     @property
     def is_running(self) -> bool:

@@ -21,7 +21,8 @@ View = tuple[Expr, ...]
 class Within:
     """low <= index < high must hold for a read to be of a real element: what is read elsewhere is zero, and not used.
 
-    The index has no constant, so that no part of it is negative where the bound of an outer piece holds.
+    The index has no constant, so that no part of it is negative where the bound of an outer piece holds; one that falls
+    along a dimension has what keeps it from being negative.
     """
 
     index: Expr
@@ -41,7 +42,8 @@ class Within:
 
 def within(index: Expr, low: int, high: int) -> Within:
     """The bound low <= index < high, with the constant of the index moved to the other sides."""
-    return Within(index - index.const, low - index.const, high - index.const)
+    moved = index.const if all(c > 0 for _, c in index.terms) else index.lo
+    return Within(index - moved, low - moved, high - moved)
 
 
 def position(dim: int, extent: int) -> Var:
@@ -61,10 +63,11 @@ def source_index(
     source: Sequence[int],
     result: Sequence[int],
     index: Sequence[Expr],
+    step: int = 1,
 ) -> View:
     """The index in the operand (of shape `source`) of the element at `index` of the result (of shape `result`).
 
-    `dims` and `start` as in `ir.fusion.Op`; operators that are no views map every element to its own position.
+    `dims`, `start` and `step` as in `ir.fusion.Op`; operators that are no views map every element to its own position.
     """
     match kind:
         case OpKind.PERMUTE:
@@ -78,9 +81,24 @@ def source_index(
         case OpKind.RESHAPE:
             return reshaped(source, result, index)
         case OpKind.SLICE:
-            return tuple(e + start if d == dims[0] else e for d, e in enumerate(index))
+            return tuple(e * step + start if d == dims[0] else e for d, e in enumerate(index))
+        case OpKind.FLIP:
+            return tuple(const(source[d] - 1) - e if d in dims else e for d, e in enumerate(index))
         case _:
             return tuple(index)
+
+
+def chosen_index(kind: OpKind, dim: int, index_rank: int, row: Expr, index: Sequence[Expr]) -> tuple[View, View]:
+    """Where a TAKE or GATHER along `dim` reads for the element at `index` of its result: in its first operand, where
+    `row` is what the second one says, and in the second one, of `index_rank` dimensions."""
+    end = dim + (index_rank if kind is OpKind.TAKE else 1)
+    chosen = tuple(index[dim:end]) if kind is OpKind.TAKE else tuple(index)
+    return (*index[:dim], row, *index[end:]), chosen
+
+
+def row_variable(number: int, extent: int) -> Var:
+    """The variable of a view that stands for an index that is data: of a TAKE, what its operand `number` says."""
+    return Var(f"row{number}", extent)
 
 
 def reshaped(source: Sequence[int], result: Sequence[int], index: Sequence[Expr]) -> View:
@@ -98,12 +116,12 @@ def reshaped(source: Sequence[int], result: Sequence[int], index: Sequence[Expr]
 def at(view: View, index: Sequence[Expr]) -> View:
     """The view at a given position: `index` in place of the position variables.
 
-    Two lists of positions may use the same variables: all are replaced at once.
+    Two lists of positions may use the same variables: all are replaced at once. Indices that are data stay.
     """
     names = {f"d{i}": e for i, e in enumerate(index)}
-    return tuple(e.substitute({v: names[v.name] for v in e.variables}) for e in view)
+    return tuple(e.substitute({v: names[v.name] for v in e.variables if v.name in names}) for e in view)
 
 
 def depends_on(view: View) -> frozenset[int]:
-    """The dimensions of the reader that the view varies along."""
-    return frozenset(int(v.name[1:]) for e in view for v in e.variables)
+    """The dimensions of the reader that the view varies along, apart from what indices that are data do."""
+    return frozenset(int(v.name[1:]) for e in view for v in e.variables if v.name.startswith("d"))

@@ -1,7 +1,9 @@
 """Rules: one module a subject, one function a rule, every refusal a Violation."""
 
 from compiler.legality import (
+    aliases,
     bulk_copy,
+    choices,
     circular_buffer,
     copy_async,
     domains,
@@ -27,8 +29,10 @@ from compiler.legality.rules import Schedule, check
 
 __all__ = [
     "Schedule",
+    "aliases",
     "bulk_copy",
     "check",
+    "choices",
     "circular_buffer",
     "copy_async",
     "domains",

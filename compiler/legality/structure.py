@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from compiler.analysis.memory.allocation import allocated_axes, layout_of, loop_axis_is_allocated, memory_order
 from compiler.copies.instruction import joined
 from compiler.errors import Violation
-from compiler.ir.fusion import Literal
+from compiler.ir.fusion import Number
 from compiler.ir.id_exprs import Resize, Window
 from compiler.ir.iter_domain import MemoryType, ParallelType
-from compiler.ir.ops import MOVES
+from compiler.ir.ops import MOVES, OpKind
 from compiler.legality.rules import Schedule, structure_rule
 from compiler.schedule.matching import match_axes
 
@@ -267,9 +267,9 @@ def allocated_elements_do_not_overlap(s: Schedule) -> Iterator[Violation]:
 
 @structure_rule
 def literals_have_a_tensor_beside_them(s: Schedule) -> Iterator[Violation]:
-    """A literal takes the other operand's dtype, so some operand is a tensor."""
+    """A literal takes the other operand's dtype, so some operand is a tensor; a `full` has a dtype of its own."""
     for op in s.sf.ops:
-        if op.inputs and all(isinstance(x, Literal) for x in op.inputs):
+        if op.kind is not OpKind.FULL and op.inputs and all(isinstance(x, Number) for x in op.inputs):
             yield Violation(
                 "literals_have_a_tensor_beside_them",
                 op.output,

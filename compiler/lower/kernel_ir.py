@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from compiler.dtypes import DType
 from compiler.ir.expr import Expr, Var, const
-from compiler.ir.fusion import Literal
+from compiler.ir.fusion import Number
 from compiler.ir.ops import MathGrade, OpKind
 from compiler.ir.tensor import CachePolicy
-from compiler.lower.operands import Barrier, Less, Pointer, Reg, Shared, TensorMap
+from compiler.lower.operands import Barrier, ChosenRow, Less, NumberParameter, Pointer, Reg, Shared, TensorMap
 from compiler.lower.tmem_ir import TmemStmt
 
 
@@ -60,6 +60,8 @@ class GlobalLoad:
     aligned ones are loaded that it has parts of; `skipped`: the elements of the first of them before the vector, where
     the tensor itself is aligned, so that they follow from `offset`.
     `within`: what part of the iteration space the source covers, which no choice of tile makes always true.
+    `is_written`: the kernel writes this memory too, an output that lies in the input.
+    `rows`: what stands in `offset` for indices that are data; they are looked at where something is loaded.
     """
 
     target: Reg
@@ -73,11 +75,18 @@ class GlobalLoad:
     head: Less | None = None
     straddles: bool = False
     skipped: Expr | None = None
+    is_written: bool = False
+    rows: tuple[ChosenRow, ...] = ()
 
     @property
     def ends(self) -> tuple[Less, ...]:
         """What must hold for the vector to be loaded as one: its first and last lane lie inside the run."""
         return _ends(self.head, 0, self.tail, self.width - 1)
+
+    @property
+    def some(self) -> tuple[Less, ...]:
+        """What must hold for some lane to be loaded."""
+        return (*self.guards, *self.within, *_ends(self.head, self.width - 1, self.tail, 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,13 +199,27 @@ class MatrixStore:
 
 
 @dataclass(frozen=True, slots=True)
+class SharedCall:
+    """The call of a generator that `group` turns of an unrolled loop share: the first of them makes its `words`."""
+
+    words: str
+    group: int
+    turn: Var
+
+
+@dataclass(frozen=True, slots=True)
 class Compute:
-    """target = kind(operands), one element; half-precision operands are widened to f32 and the result rounded."""
+    """target = kind(operands), one element; half-precision operands are widened to f32 and the result rounded.
+
+    `element`: of a RAND, the number of the one that is drawn; `call`, where it is shared with neighbours.
+    """
 
     kind: OpKind
     target: Reg
-    operands: tuple[Reg | Literal, ...]
+    operands: tuple[Reg | Number, ...]
     grade: MathGrade
+    element: Expr | None = None
+    call: SharedCall | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -470,7 +493,8 @@ Stmt = (
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """One kernel: parameters in order, launch shape, dynamic shared memory, statements.
+    """One kernel: pointers, tensor maps and numbers, its parameters in that order; launch shape, dynamic shared memory,
+    statements.
 
     `cluster`: blocks of a cluster, neighbours in x; `grid` counts all blocks. `tmem_columns`: of tensor memory, that a
     block allocates.
@@ -487,6 +511,7 @@ class Kernel:
     body: tuple[Stmt, ...]
     cluster: int = 1
     tmem_columns: int = 0
+    numbers: tuple[NumberParameter, ...] = ()
 
     @property
     def threads(self) -> int:

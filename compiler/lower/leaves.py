@@ -11,11 +11,11 @@ from compiler.analysis.tma.fttc import Correctness
 from compiler.copies.instruction import CopyInstruction, Path, fragment, instruction_of, lanes, multicast_blocks
 from compiler.errors import Unsupported
 from compiler.ir.expr import Expr, Var, const, relies_on_bounds, var
-from compiler.ir.fusion import Literal
+from compiler.ir.fusion import Number
 from compiler.ir.iter_domain import MemoryType
-from compiler.ir.ops import MOVES, REDUCTIONS, MathGrade, OpKind
+from compiler.ir.ops import MOVES, RANDOM, REDUCTIONS, MathGrade, OpKind
 from compiler.ir.tensor import CopyVia, TensorOp, TensorView
-from compiler.ir.views import at
+from compiler.ir.views import at, row_variable
 from compiler.lower.cut_vectors import cut_by_several, cut_store
 from compiler.lower.kernel_ir import (
     BulkLoad,
@@ -37,7 +37,7 @@ from compiler.lower.kernel_ir import (
     TmaLoad,
     TmaStore,
 )
-from compiler.lower.operands import Barrier, Less, Reg, Shared
+from compiler.lower.operands import Barrier, ChosenRow, Less, Reg, Shared
 from compiler.lower.predicates import lane_guards, split_guards
 from compiler.lower.reduce import accumulate
 from compiler.lower.run_loads import place_in, straddling_load, whole_at_ends, words_of_rows
@@ -110,6 +110,9 @@ def lower_leaf(facts: Facts, op: TensorOp, scope: Scope) -> tuple[Stmt, ...]:
     if op.kind is OpKind.IOTA:
         (value,) = at(op.view, facts.indexing.logical(t))
         return (Index(_write(facts, t), value),)
+    if op.kind is OpKind.FULL:
+        (number,) = (x for x in op.inputs if isinstance(x, Number))
+        return (Compute(OpKind.COPY, _write(facts, t), (number,), MathGrade.EXACT),)
     if op.kind in MOVES:
         if (spread := _spread(facts, op, t)) is not None:
             declared, copied, source = spread
@@ -120,11 +123,12 @@ def lower_leaf(facts: Facts, op: TensorOp, scope: Scope) -> tuple[Stmt, ...]:
         moved = inside_shared(facts, op, _move(facts, op, t, scope), _open_bounds(facts, t, scope))
         by_threads = by_computing_threads if t.memory is MemoryType.LOCAL else by_storing_threads
         return (by_threads(facts, t, moved),)
-    operands = tuple(x if isinstance(x, Literal) else _read(facts, op, x) for x in op.inputs)
+    operands = tuple(x if isinstance(x, Number) else _read(facts, op, x) for x in op.inputs)
     if op.kind in REDUCTIONS:
         (source,) = (x for x in operands if isinstance(x, Reg))
         return (accumulate(facts, op, _write(facts, t), source),)
-    computed = Compute(op.kind, _write(facts, t), operands, op.grade)
+    element = at(op.view, facts.indexing.logical(t))[0] if op.kind in RANDOM else None
+    computed = Compute(op.kind, _write(facts, t), operands, op.grade, element)
     return (inside_registers(facts, op, computed, _open_bounds(facts, t, scope)),)
 
 
@@ -182,7 +186,10 @@ def _move(facts: Facts, op: TensorOp, t: TensorView, scope: Scope) -> Stmt:
             inside = _within(facts, op, t, width)
             name, offset = place_in(source, read)
             target = Reg(t.name, t.dtype, write)
-            return GlobalLoad(target, name, offset, width, op.cache, g.shared, g.tail, inside, g.head)
+            rows, written = _rows(facts, op, width), name in dict(facts.sf.fusion.aliases).values()
+            return GlobalLoad(
+                target, name, offset, width, op.cache, g.shared, g.tail, inside, g.head, rows=rows, is_written=written
+            )
         case MemoryType.LOCAL, MemoryType.GLOBAL:
             name, offset = place_in(t, write)
             stored, bounds = Reg(source.name, t.dtype, read), _open_bounds(facts, t, scope)
@@ -205,6 +212,19 @@ def _move(facts: Facts, op: TensorOp, t: TensorView, scope: Scope) -> Stmt:
             return SharedStore(Reg(source.name, t.dtype, read), _shared(facts, t, write, scope), width)
         case _:
             return Compute(OpKind.COPY, _write(facts, t), (_read(facts, op, source.name),), MathGrade.EXACT)
+
+
+def _rows(facts: Facts, op: TensorOp, width: int) -> tuple[ChosenRow, ...]:
+    """What says where a TAKE reads, the same for all lanes of a vector."""
+    found = []
+    at = facts.indexing.logical(facts.sf.tensor(op.output))
+    for place, name in enumerate(op.choosing):
+        t, extent, number = facts.sf.tensor(name), op.dims[place], Expr()
+        for axis, e in zip(t.logical, at, strict=True):
+            number = number if axis.is_broadcast else number * axis.extent + first_lane(e, width)
+        index = Reg(name, t.dtype, first_lane(facts.indexing.read_offset(op, name), width))
+        found.append(ChosenRow(row_variable(place + 1, extent), index, extent, number))
+    return tuple(found)
 
 
 def _matrices(facts: Facts, op: TensorOp, t: TensorView, scope: Scope) -> Stmt:

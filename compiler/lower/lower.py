@@ -6,10 +6,11 @@ from compiler.analysis.facts import Facts
 from compiler.analysis.sync.block_parts import launched_block
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.expr import Expr, every_part
+from compiler.ir.fusion import Fusion, Scalar
 from compiler.lower.body import kernel_body
-from compiler.lower.kernel_ir import Kernel, Stmt, TmaLoad, TmaStore
+from compiler.lower.kernel_ir import Compute, Kernel, Stmt, TmaLoad, TmaStore
 from compiler.lower.leaves import map_name
-from compiler.lower.operands import Pointer, TensorMap
+from compiler.lower.operands import NumberParameter, Pointer, TensorMap
 from compiler.lower.parked import park_registers
 from compiler.lower.passes.covered_vectors import load_covered_vectors
 from compiler.lower.passes.fold_guards import hoist_fold_guards
@@ -21,6 +22,7 @@ from compiler.lower.passes.packed_rows import keep_rows_packed
 from compiler.lower.passes.peeled_steps import peel_steps
 from compiler.lower.passes.settled_conditions import settle_conditions
 from compiler.lower.passes.setup_sync import drop_redundant_setup_sync
+from compiler.lower.passes.shared_draws import share_draws
 from compiler.lower.passes.whole_vectors import ask_for_whole_vectors
 from compiler.lower.traversal import expressions, walk
 
@@ -35,7 +37,7 @@ _PASSES = (
 )
 """What each statement asks, settled first."""
 
-_PACKING = (pack_folds, keep_rows_packed)
+_PACKING = (pack_folds, keep_rows_packed, share_draws)
 """What is left of the loads and folds, in as few instructions and registers as there can be."""
 
 INDEX_LIMIT = 1 << 31
@@ -53,8 +55,9 @@ def lower_facts(facts: Facts) -> Kernel:
     body = park_registers(facts, kernel_body(facts))
     positions = {name: i for i, name in enumerate((*sf.fusion.inputs, *sf.fusion.outputs))}
     pointed = {s.tensor for s in walk(body) if hasattr(s, "tensor")}
+    alike = {name for pair in sf.fusion.aliases for name in pair}
     pointers = tuple(
-        Pointer(name, sf.fusion.value(name).dtype, p, name in sf.fusion.outputs)
+        Pointer(name, sf.fusion.value(name).dtype, p, name in sf.fusion.outputs, name in alike)
         for name, p in positions.items()
         if name in pointed
     )
@@ -72,7 +75,16 @@ def lower_facts(facts: Facts) -> Kernel:
         body=_passed(sf, body),
         cluster=facts.indexing.nest.cluster,
         tmem_columns=facts.tmem_placement.columns,
+        numbers=_numbers(sf.fusion, body),
     )
+
+
+def _numbers(fusion: Fusion, body: tuple[Stmt, ...]) -> tuple[NumberParameter, ...]:
+    """The scalars that a kernel reads, in the types in which it does, in the fusion's order."""
+    read = {x for s in walk(body) if isinstance(s, Compute) for x in s.operands if isinstance(x, Scalar)}
+    order = [x.name for x in fusion.scalars]
+    found = (NumberParameter(x.name, x.dtype, order.index(x.name)) for x in read)
+    return tuple(sorted(found, key=lambda p: (p.position, p.dtype)))
 
 
 def _passed(sf: ScheduledFusion, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:

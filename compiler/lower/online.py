@@ -15,7 +15,7 @@ from compiler.analysis.facts import Facts
 from compiler.analysis.loops.online import OnlineFold, OnlineSum
 from compiler.analysis.memory.allocation import layout_of
 from compiler.ir.expr import Expr, const
-from compiler.ir.fusion import Literal
+from compiler.ir.fusion import Literal, Number
 from compiler.ir.ops import MathGrade, OpKind
 from compiler.ir.tensor import TensorView
 from compiler.lower.kernel_ir import Compute, Declare, Fill, Stmt
@@ -90,11 +90,11 @@ def factor(part: OnlineSum, scale: Reg, before: Reg, after: Reg) -> tuple[Stmt, 
     """scale = exp(a (before - after)), by the operators of the exponent itself."""
     out: list[Stmt] = []
     for op in part.exponent:
-        operands: tuple[Reg | Literal, ...] = (before, after)
+        operands: tuple[Reg | Number, ...] = (before, after)
         if op.kind is OpKind.CAST:
             continue
         if op.kind is not OpKind.SUB:
-            operands = tuple(x if isinstance(x, Literal) else scale for x in op.inputs)
+            operands = tuple(x if isinstance(x, Number) else scale for x in op.inputs)
         out.append(Compute(op.kind, scale, operands, op.grade))
     return tuple(out)
 

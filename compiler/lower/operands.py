@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from compiler.dtypes import DType
-from compiler.ir.expr import Expr
+from compiler.ir.expr import Expr, Var
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +35,25 @@ def _signs(e: Expr) -> tuple[Expr, Expr]:
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """A kernel parameter: the address of a global tensor. `position` counts inputs, then outputs."""
+    """A kernel parameter: the address of a global tensor. `position` counts inputs, then outputs.
+
+    `is_alias`: another parameter has the same address, an output that lies in an input.
+    """
 
     name: str
     dtype: DType
     position: int
     written: bool
+    is_alias: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NumberParameter:
+    """A kernel parameter: a number that a call tells, scalar `position` of the fusion, in one of its types."""
+
+    name: str
+    dtype: DType
+    position: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +85,17 @@ class Reg:
     name: str
     dtype: DType
     offset: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenRow:
+    """An index that is data: `var` stands for what the register `index` holds. The kernel stops where that is none
+    of `extent` places. `number`: which of the indices it is, which no code needs and the cost model counts."""
+
+    var: Var
+    index: Reg
+    extent: int
+    number: Expr
 
 
 @dataclass(frozen=True, slots=True)

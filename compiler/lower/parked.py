@@ -19,7 +19,7 @@ from compiler.analysis.facts import Facts
 from compiler.copies.instruction import lanes
 from compiler.errors import Unsupported
 from compiler.ir.expr import Expr, Var, const, var
-from compiler.ir.fusion import Literal
+from compiler.ir.fusion import Number
 from compiler.ir.tensor import TensorView
 from compiler.lower.kernel_ir import CopyAsync, Declare, Elected, GlobalLoad, If, Loop, SharedLoad, Stmt, WaitCopies
 from compiler.lower.operands import Reg, Shared
@@ -164,6 +164,6 @@ def _map_registers(node: Any, name: str, f: Callable[[Reg], Reg]) -> Any:
         return f(node) if node.name == name else node
     if isinstance(node, tuple):
         return tuple(_map_registers(x, name, f) for x in node)
-    if is_dataclass(node) and not isinstance(node, type | Expr | Var | Literal):
+    if is_dataclass(node) and not isinstance(node, type | Expr | Var | Number):
         return replace(node, **{x.name: _map_registers(getattr(node, x.name), name, f) for x in fields(node)})
     return node

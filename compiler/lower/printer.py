@@ -22,7 +22,7 @@ from typing import assert_never
 from compiler.analysis.memory.matrix import matrices_in
 from compiler.arch import TMEM_COLUMN_BITS
 from compiler.ir.expr import Expr
-from compiler.ir.fusion import Literal
+from compiler.ir.fusion import Number
 from compiler.ir.ops import MathGrade
 from compiler.ir.tensor import CachePolicy
 from compiler.lower.kernel_ir import (
@@ -68,7 +68,7 @@ from compiler.lower.kernel_ir import (
     WaitCopies,
     WaitStores,
 )
-from compiler.lower.operands import Barrier, Less, Pointer, Reg, Shared, TensorMap, Tmem
+from compiler.lower.operands import Barrier, Less, NumberParameter, Pointer, Reg, Shared, TensorMap, Tmem
 from compiler.lower.tmem_ir import (
     TmemAddress,
     TmemAllocate,
@@ -97,7 +97,7 @@ def kernel_ir_text(kernel: Kernel) -> str:
         head += f", clusters of {kernel.cluster}"
     if kernel.max_registers is not None:
         head += f", at most {kernel.max_registers} registers a thread"
-    parameters = [*map(_pointer, kernel.pointers), *map(_tensor_map, kernel.tensor_maps)]
+    parameters = [*map(_pointer, kernel.pointers), *map(_tensor_map, kernel.tensor_maps), *map(_number, kernel.numbers)]
     return "\n".join([head, *(f"  {p}" for p in parameters), "", statements_text(kernel.body)])
 
 
@@ -121,7 +121,8 @@ def _lines(s: Stmt) -> list[str]:
             across = " across words" if s.straddles else ""
             access = f"{_reg(s.target, s.width)} = {s.tensor}[{_range(s.offset, s.width)}]{across}"
             within = f" within {_all(s.within)}" if s.within else ""
-            return [f"load {access}{_cache(s.cache)}{_guards(s.guards, s.tail, s.head)}{within}"]
+            rows = "".join(f", {r.var} = {_reg(r.index, 1)} < {r.extent}" for r in s.rows)
+            return [f"load {access}{_cache(s.cache)}{_guards(s.guards, s.tail, s.head)}{within}{rows}"]
         case GlobalStore():
             access = f"{s.tensor}[{_range(s.offset, s.width)}] = {_reg(s.source, s.width)}"
             return [f"store {access}{_cache(s.cache)}{_guards(s.guards, s.tail, s.head)}"]
@@ -143,7 +144,10 @@ def _lines(s: Stmt) -> list[str]:
             return [f"store {_matrices(s)} at {_shared(s.target)} = {_reg(s.source, s.width)}"]
         case Compute():
             grade = "" if s.grade is MathGrade.EXACT else f" grade {s.grade}"
-            return [f"{_typed(s.target)} = {s.kind}({', '.join(map(_operand, s.operands))}){grade}"]
+            operands = [*map(_operand, s.operands), *([] if s.element is None else [f"element {_free(s.element)}"])]
+            if s.call is not None:
+                operands.append(f"{s.call.group} turns of {s.call.turn} by {s.call.words}")
+            return [f"{_typed(s.target)} = {s.kind}({', '.join(operands)}){grade}"]
         case Convert():
             return [f"convert {_typed(s.target, s.width)} = {_typed(s.source, s.width)}"]
         case Index():
@@ -283,6 +287,10 @@ def _guards(guards: Sequence[Less], tail: Less | None, head: Less | None = None)
     return f"{text} each lane if {_all(ends)}" if ends else text
 
 
+def _number(p: NumberParameter) -> str:
+    return f"{p.name}: {p.dtype} by value, scalar {p.position}"
+
+
 def _all(conditions: Iterable[Less]) -> str:
     return " and ".join(map(str, conditions))
 
@@ -295,8 +303,8 @@ def _typed(r: Reg, width: int = 1) -> str:
     return f"{_reg(r, width)}: {r.dtype}"
 
 
-def _operand(x: Reg | Literal) -> str:
-    return str(x.value) if isinstance(x, Literal) else _typed(x)
+def _operand(x: Reg | Number) -> str:
+    return str(x) if isinstance(x, Number) else _typed(x)
 
 
 def _shared(place: Shared) -> str:

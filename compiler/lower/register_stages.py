@@ -8,7 +8,7 @@ from typing import Any
 from compiler.analysis.facts import Facts
 from compiler.analysis.memory.allocation import layout_of
 from compiler.ir.expr import Expr, Var
-from compiler.ir.fusion import Literal
+from compiler.ir.fusion import Number
 from compiler.ir.iter_domain import MemoryType
 from compiler.lower.kernel_ir import Declare, Stmt
 from compiler.lower.leaves import Scope
@@ -40,6 +40,6 @@ def _moved(node: Any, starts: dict[str, Expr]) -> Any:
         return replace(node, offset=node.offset + starts[node.name]) if node.name in starts else node
     if isinstance(node, tuple):
         return tuple(_moved(x, starts) for x in node)
-    if is_dataclass(node) and not isinstance(node, (type, Expr, Var, Literal)):
+    if is_dataclass(node) and not isinstance(node, (type, Expr, Var, Number)):
         return replace(node, **{f.name: _moved(getattr(node, f.name), starts) for f in fields(node)})
     return node

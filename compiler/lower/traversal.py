@@ -7,7 +7,7 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from compiler.ir.expr import Expr, Var, const, var
-from compiler.ir.fusion import Literal
+from compiler.ir.fusion import Number
 from compiler.lower.kernel_ir import Elected, If, Loop, Stmt
 
 
@@ -35,7 +35,7 @@ def _map_node(node: Any, f: Callable[[Expr], Expr]) -> Any:
         return f(node)
     if isinstance(node, tuple):
         return tuple(_map_node(x, f) for x in node)
-    if is_dataclass(node) and not isinstance(node, (type, Var, Literal)):
+    if is_dataclass(node) and not isinstance(node, (type, Var, Number)):
         return replace(node, **{x.name: _map_node(getattr(node, x.name), f) for x in fields(node)})
     return node
 

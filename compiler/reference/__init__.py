@@ -11,10 +11,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from compiler.dtypes import FLOAT_FORMATS, FloatFormat
 from compiler.ir.fusion import Fusion
 from compiler.reference.arithmetic import Arithmetic, Values
 from compiler.reference.boxes import whole
-from compiler.reference.floats import FLOAT_FORMATS, Array, FloatFormat, round_to, rounded
+from compiler.reference.floats import Array, round_to, rounded
+from compiler.reference.fp8 import fp8_bits, fp8_values
+from compiler.reference.scalars import settled
 from compiler.reference.walk import Walk
 
 __all__ = [
@@ -26,13 +29,17 @@ __all__ = [
     "Walk",
     "evaluate",
     "evaluate_rows",
+    "fp8_bits",
+    "fp8_values",
     "round_to",
     "rounded",
+    "settled",
 ]
 
 
 def evaluate(fusion: Fusion, inputs: Sequence[Array], xp: Any, *, rounds: bool = True) -> tuple[Array, ...]:
-    """The outputs, of the logical shapes: floats in f64, integers in int64, bools. `inputs`: see `Walk`.
+    """The outputs, of the logical shapes: floats in f64, integers in int64, bools. `inputs`: see `Walk`. A fusion of
+    scalars is `settled` before.
 
     `rounds`: floats are rounded to their dtype by every operator; else by none, for comparing what graphs mean.
     """

@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from compiler.dtypes import DType
-from compiler.ir.fusion import Literal, Op
+from compiler.ir.fusion import Literal, Number, Op
 from compiler.ir.ops import COMPARE, OpKind
 from compiler.reference import operators
 from compiler.reference.floats import Array, round_to, rounded, scalar
@@ -22,6 +22,9 @@ class Arithmetic(Protocol[T]):
     def tensor(self, x: Array, dtype: DType) -> T:
         """Elements as an input or an iota has them."""
 
+    def indices(self, x: T) -> Array:
+        """Integers that choose elements: what they are."""
+
     def moved(self, x: T, view: Callable[[Array], Array]) -> T:
         """The same elements in other places."""
 
@@ -31,7 +34,7 @@ class Arithmetic(Protocol[T]):
     def cast(self, x: T, source: DType, target: DType) -> T:
         """The elements in another type."""
 
-    def pointwise(self, op: Op, operands: Sequence[T | Literal], dtype: DType) -> T:
+    def pointwise(self, op: Op, operands: Sequence[T | Number], dtype: DType) -> T:
         """An elementwise operator on operands of `dtype` (of `where`, those chosen from)."""
 
     def fold(self, kind: OpKind, x: T, axes: tuple[int, ...], dtype: DType) -> T:
@@ -57,6 +60,9 @@ class Values:
         is_made = self.rounds and dtype.is_float and "float" not in str(x.dtype)
         return round_to(held, dtype, self.xp) if is_made else held
 
+    def indices(self, x: Array) -> Array:
+        return x
+
     def moved(self, x: Array, view: Callable[[Array], Array]) -> Array:
         return view(x)
 
@@ -68,14 +74,17 @@ class Values:
         is_made = self.rounds and target.is_float and source is not target
         return round_to(found, target, self.xp) if is_made else found
 
-    def pointwise(self, op: Op, operands: Sequence[Array | Literal], dtype: DType) -> Array:
-        like = next(x for x in reversed(operands) if not isinstance(x, Literal))
-        args = [self.number(op.kind, x, like, dtype) if isinstance(x, Literal) else x for x in operands]
+    def pointwise(self, op: Op, operands: Sequence[Array | Number], dtype: DType) -> Array:
+        like = next(x for x in reversed(operands) if not isinstance(x, Number))
+        args = [self.number(op.kind, x, like, dtype) if isinstance(x, Number) else x for x in operands]
         found = operators.pointwise(op.kind, args, dtype, self.xp)
         return self._rounded(found, dtype) if op.kind not in COMPARE else found
 
-    def number(self, kind: OpKind, x: Literal, like: Array, dtype: DType) -> Array:
+    def number(self, kind: OpKind, x: Number, like: Array, dtype: DType) -> Array:
         """A literal as it stands beside `like`: f32 beside halves in arithmetic, rounded to them in comparisons."""
+        assert isinstance(x, Literal), f"{x}: scalars get their numbers first (compiler.reference, settled)"
+        if kind is OpKind.WHERE:  # beside a mask alone
+            like = operators.held(like, dtype, self.xp)
         if not (dtype.is_float and self.rounds):
             return scalar(x.value, like, self.xp)
         held = dtype if kind in COMPARE or dtype is DType.F64 else DType.F32

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from compiler.ir.fusion import Op
 from compiler.ir.ops import OpKind
@@ -35,7 +36,7 @@ def extents(box: Box) -> Shape:
 
 
 def through(op: Op, source: Shape, result: Shape, box: Box, broadcast: Callable[[Array, Shape], Array]) -> Seen:
-    """What `box` of the result of a permute, broadcast_to, slice or reshape needs. `broadcast` is broadcast_to."""
+    """What `box` of the result of a view needs. `broadcast` is broadcast_to."""
     match op.kind:
         case OpKind.PERMUTE:
             places = sorted(range(len(op.dims)), key=lambda d: op.dims[d])
@@ -48,11 +49,61 @@ def through(op: Op, source: Shape, result: Shape, box: Box, broadcast: Callable[
             return Seen(needed, lambda x: broadcast(x.reshape(apart), extents(box)))
         case OpKind.SLICE:
             (axis,) = op.dims
-            start, stop = box[axis]
-            return Seen((*box[:axis], (start + op.start, stop + op.start), *box[axis + 1 :]), lambda x: x)
+            start, stop = (op.start + op.step * at for at in box[axis])
+            needed = (*box[:axis], (start, stop - op.step + 1), *box[axis + 1 :])
+            every = tuple(slice(None, None, op.step if d == axis else 1) for d in range(len(box)))
+            return Seen(needed, lambda x: x[every])
+        case OpKind.FLIP:
+            turned = tuple(
+                (n - b, n - a) if d in op.dims else (a, b)
+                for d, (n, (a, b)) in enumerate(zip(source, box, strict=True))
+            )
+            return Seen(turned, lambda x: _flipped(x, op.dims))
         case OpKind.RESHAPE:
             return _reshaped(source, result, box)
     raise AssertionError(f"{op.kind} is no view")
+
+
+@dataclass(frozen=True, slots=True)
+class Padded:
+    """A part of a pad's result: the part of its operand, None where it has no element of that, and for each padded
+    dimension how many places stand before and behind it."""
+
+    box: Box | None
+    around: tuple[tuple[int, int, int], ...]
+
+
+def padded(op: Op, source: Shape, box: Box) -> Padded:
+    """What `box` of the result of a pad is made of."""
+    inner, around = list(box), list[tuple[int, int, int]]()
+    for axis, low in zip(op.dims, op.low, strict=True):
+        start, stop = box[axis]
+        first, last = (min(max(at - low, 0), source[axis]) for at in (start, stop))
+        if first == last:
+            return Padded(None, ())
+        inner[axis] = first, last
+        around.append((axis, first + low - start, stop - low - last))
+    return Padded(tuple(inner), tuple(around))
+
+
+def chosen_parts(op: Op, source: Shape, index_rank: int, box: Box) -> tuple[Box, Box]:
+    """What a part of the result of a take or gather needs of its first operand, all along the dimension that is chosen
+    along, and of the second one, of `index_rank` dimensions."""
+    (axis,) = op.dims
+    end = axis + (index_rank if op.kind is OpKind.TAKE else 1)
+    table = (*box[:axis], (0, source[axis]), *box[end:])
+    return table, box[axis:end] if op.kind is OpKind.TAKE else box
+
+
+def chosen(op: Op, x: Array, index: Array, xp: Any) -> Array:
+    """The elements of an operand that a take or gather chooses. Raises IndexError for an index that is out of range."""
+    (axis,) = op.dims
+    if bool(((index < 0) | (index >= x.shape[axis])).any()):
+        raise IndexError(f"{op.kind} ({op.output}): an index outside of the {x.shape[axis]} that there are")
+    if op.kind is OpKind.TAKE:
+        return x[(slice(None),) * axis + (index,)]
+    # numpy calls it take_along_axis, torch take_along_dim.
+    return (getattr(xp, "take_along_dim", None) or xp.take_along_axis)(x, index, axis)
 
 
 def cat_parts(axis: int, operands: list[Shape], box: Box) -> list[tuple[int, Box]]:
@@ -78,6 +129,15 @@ def halves(box: Box, limit: int) -> list[Box]:
 def _transposed(x: Array, order: tuple[int, ...]) -> Array:
     # numpy calls it transpose, torch permute.
     return x.permute(order) if hasattr(x, "permute") else x.transpose(order)
+
+
+def _flipped(x: Array, axes: tuple[int, ...]) -> Array:
+    # torch has no negative steps, numpy's flip makes a view of them.
+    return (
+        x.flip(axes)
+        if hasattr(x, "flip")
+        else x[tuple(slice(None, None, -1 if d in axes else 1) for d in range(x.ndim))]
+    )
 
 
 def _reshaped(source: Shape, result: Shape, box: Box) -> Seen:

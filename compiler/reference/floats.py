@@ -1,58 +1,30 @@
-"""Formats of floats and rounding to them, on arrays of f64."""
+"""Rounding to the formats of floats, on arrays of f64."""
 
 from __future__ import annotations
 
 import contextlib
 import math
-from dataclasses import dataclass
 from typing import Any
 
-from compiler.dtypes import DType
+from compiler.dtypes import FLOAT_FORMATS, FP8, DType
 
 Array = Any
 """A numpy.ndarray or a torch.Tensor."""
 
 
-@dataclass(frozen=True, slots=True)
-class FloatFormat:
-    """A binary float: significant bits, the leading one included, and exponents of normal numbers (IEEE 754)."""
-
-    precision: int
-    min_exponent: int
-    max_exponent: int
-
-    @property
-    def unit_roundoff(self) -> float:
-        """The largest relative error of rounding a normal number to nearest."""
-        return 2.0**-self.precision
-
-    @property
-    def largest(self) -> float:
-        return (2.0 - 2.0 ** (1 - self.precision)) * 2.0**self.max_exponent
-
-    @property
-    def smallest(self) -> float:
-        """The least positive number, a subnormal one."""
-        return 2.0 ** (self.min_exponent - self.precision + 1)
-
-
-FLOAT_FORMATS = {
-    DType.F64: FloatFormat(53, -1022, 1023),
-    DType.F32: FloatFormat(24, -126, 127),
-    DType.F16: FloatFormat(11, -14, 15),
-    DType.BF16: FloatFormat(8, -126, 127),
-}
-"""IEEE 754 binary64, binary32, binary16; bfloat16 is binary32 with 8 bits of precision (PTX ISA, fundamental types)."""
-
-
 def round_to(x: Array, dtype: DType, xp: Any) -> Array:
-    """`x` (f64) as `dtype` stores it, still in f64: to nearest, ties to even; infinite past the largest."""
+    """`x` (f64) as `dtype` stores it, still in f64: to nearest, ties to even; infinite past the largest, or that one.
+
+    To 8 bits by way of f32, as torch converts (contracts, "Fusion").
+    """
     if dtype is DType.F64:
         return x
     if dtype is DType.F32:  # the processor's own conversion rounds so
         with quiet(xp):
             return xp.asarray(xp.asarray(xp.asarray(x), dtype=xp.float32), dtype=xp.float64)
     form = FLOAT_FORMATS[dtype]
+    if dtype in FP8:
+        x = round_to(x, DType.F32, xp)
     with quiet(xp):
         mantissa, _ = xp.frexp(x)
         # x / mantissa is the power of two above |x|, exactly. Zero, NaN and infinities are put back at the end.
@@ -61,8 +33,9 @@ def round_to(x: Array, dtype: DType, xp: Any) -> Array:
         rounded = xp.round(x / quantum) * quantum
         # The second test is for the last binade of f64, whose power of two overflows.
         over = (xp.abs(rounded) > form.largest) | (xp.abs(x) > 2.0 * form.largest)
-        rounded = xp.where(over, xp.copysign(scalar(math.inf, x, xp), x), rounded)
-        return xp.where(xp.isfinite(x) & (x != 0), rounded, x)
+        beyond = scalar(form.largest if form.saturates else math.inf, x, xp)
+        rounded = xp.where(over, xp.copysign(beyond, x), rounded)
+        return xp.where((xp.isfinite(x) | (form.saturates & xp.isinf(x))) & (x != 0), rounded, x)
 
 
 def rounded(x: Array, dtype: DType, xp: Any) -> Array:
@@ -70,6 +43,8 @@ def rounded(x: Array, dtype: DType, xp: Any) -> Array:
     rounded to them (docs/contracts.md, "Bits")."""
     if dtype is DType.F64:
         return x
+    if dtype in FP8:
+        return round_to(x, dtype, xp)
     with quiet(xp):
         single = xp.asarray(xp.asarray(x), dtype=xp.float32)
         if dtype is DType.BF16:

@@ -9,7 +9,7 @@ from compiler.dtypes import DType
 from compiler.ir.ops import COMPARE, OpKind
 from compiler.reference.floats import Array
 
-_NARROW = {DType.I8: "int8", DType.I32: "int32"}
+_NARROW = {DType.I8: "int8", DType.U8: "uint8", DType.I16: "int16", DType.I32: "int32"}
 
 
 def held(x: Array, dtype: DType, xp: Any) -> Array:
@@ -20,7 +20,7 @@ def held(x: Array, dtype: DType, xp: Any) -> Array:
 
 
 def wrapped(x: Array, dtype: DType, xp: Any) -> Array:
-    """Integers (int64) reduced to the width of `dtype`, two's complement."""
+    """Integers (int64) reduced to the width of `dtype`: their low bits, two's complement where it is signed."""
     if dtype not in _NARROW:
         return x
     return xp.asarray(xp.asarray(xp.asarray(x), dtype=getattr(xp, _NARROW[dtype])), dtype=xp.int64)

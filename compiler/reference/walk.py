@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
 from compiler.dtypes import DType
-from compiler.ir.fusion import Fusion, Literal, Op
-from compiler.ir.ops import FOLDS, VIEWS, OpKind
+from compiler.ir.fusion import Fusion, Number, Op, dense_strides
+from compiler.ir.ops import FOLDS, RANDOM, VIEWS, OpKind
 from compiler.reference import operators
 from compiler.reference.arithmetic import Arithmetic
-from compiler.reference.boxes import Box, cat_parts, extents, halves, through, whole
+from compiler.reference.boxes import Box, cat_parts, chosen, chosen_parts, extents, halves, padded, through, whole
 from compiler.reference.floats import Array, quiet
 
 T = TypeVar("T")
@@ -90,14 +90,56 @@ class Walk(Generic[T]):
                 shapes = [self.fusion.value(x).shape for x in op.tensor_inputs]
                 parts = [self._part(op.tensor_inputs[i], part) for i, part in cat_parts(axis, shapes, box)]
                 return parts[0] if len(parts) == 1 else ours.joined(parts, axis)
+            case OpKind.PAD:
+                return self._padded(op, box)
+            case OpKind.FULL:
+                return self._filled(op, extents(box))
+            case OpKind.TAKE | OpKind.GATHER:
+                return self._chosen(op, box)
             case OpKind.IOTA:
                 dtype = self.fusion.value(op.output).dtype
                 return ours.tensor(self._positions(op.dims[0], box, dtype), dtype)
+            case _ if op.kind in RANDOM:
+                scalars = [self._part(x, ()) for x in op.tensor_inputs]
+                element = ours.tensor(self._elements(self.fusion.value(op.output).shape, box), DType.I64)
+                return ours.pointwise(op, [*scalars, element], DType.I64)
             case _ if op.kind in FOLDS:
                 return self._reduction(op, box)
             case _:
-                operands = [x if isinstance(x, Literal) else self._part(x, box) for x in op.inputs]
-                return ours.pointwise(op, operands, self.fusion.value(op.tensor_inputs[-1]).dtype)
+                operands = [x if isinstance(x, Number) else self._part(x, box) for x in op.inputs]
+                return ours.pointwise(op, operands, self.fusion.operand_dtype(op))
+
+    def _padded(self, op: Op, box: Box) -> T:
+        (source,) = op.tensor_inputs
+        needed = padded(op, self.fusion.value(source).shape, box)
+        if needed.box is None:
+            return self._filled(op, extents(box))
+        found, shape = self._part(source, needed.box), list(extents(needed.box))
+        for axis, before, behind in needed.around:
+            around = [self._filled(op, (*shape[:axis], n, *shape[axis + 1 :])) if n else None for n in (before, behind)]
+            parts = [part for part in (around[0], found, around[1]) if part is not None]
+            found = self.arithmetic.joined(parts, axis) if len(parts) > 1 else found
+            shape[axis] += before + behind
+        return found
+
+    def _filled(self, op: Op, shape: Sequence[int]) -> T:
+        """A tensor of what a pad or a full fills with."""
+        dtype = self.fusion.value(op.output).dtype
+        where = {} if self.device is None else {"device": self.device}
+        held = self.xp.float64 if dtype.is_float else self.xp.bool if dtype is DType.BOOL else self.xp.int64
+        return self.arithmetic.tensor(self.xp.full(tuple(shape), op.fills_with, dtype=held, **where), dtype)
+
+    def _chosen(self, op: Op, box: Box) -> T:
+        """Of an input only what is chosen is worked out: a table may be far larger than the rows taken of it."""
+        table, index = op.tensor_inputs
+        shape, rank = self.fusion.value(table).shape, len(self.fusion.value(index).shape)
+        of_table, of_index = chosen_parts(op, shape, rank, box)
+        where = self.arithmetic.indices(self._part(index, of_index))
+        if table in self.inputs:
+            stored = self.inputs[table][tuple(slice(start, stop) for start, stop in of_table)]
+            return self.arithmetic.tensor(chosen(op, stored, where, self.xp), self.fusion.value(table).dtype)
+        part = self._part(table, of_table)
+        return self.arithmetic.moved(part, lambda x: chosen(op, x, where, self.xp))
 
     def _positions(self, axis: int, box: Box, dtype: DType) -> Array:
         """Indices along one dimension as `dtype` holds them, everywhere in the box."""
@@ -105,6 +147,17 @@ class Walk(Generic[T]):
         line = operators.wrapped(self.xp.arange(*box[axis], **where), dtype, self.xp)
         shape = extents(box)
         return self.xp.broadcast_to(line.reshape([n if d == axis else 1 for d, n in enumerate(shape)]), shape)
+
+    def _elements(self, shape: tuple[int, ...], box: Box) -> Array:
+        """The numbers of the elements in the box, counted in row-major order through the whole shape."""
+        found = self.xp.zeros_like(self._positions(0, box, DType.I64)) if shape else self._zero()
+        for axis, stride in enumerate(dense_strides(shape)):
+            found = found + self._positions(axis, box, DType.I64) * stride
+        return found
+
+    def _zero(self) -> Array:
+        where = {} if self.device is None else {"device": self.device}
+        return self.xp.zeros((), dtype=self.xp.int64, **where)
 
     def _reduction(self, op: Op, box: Box) -> T:
         source = self.fusion.value(op.tensor_inputs[0])

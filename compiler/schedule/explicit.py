@@ -21,7 +21,20 @@ from compiler.schedule.explicit_tensors import Runtime, read_input, read_result
 
 __all__ = ["OPS", "ExplicitCase", "MalformedCase", "read_case", "read_start", "read_step"]
 
-UNNAMED = (OpKind.BROADCAST_TO, OpKind.VIEW, OpKind.RESHAPE, OpKind.SLICE, OpKind.CAT, OpKind.IOTA, OpKind.MEAN)
+UNNAMED = (
+    OpKind.BROADCAST_TO,
+    OpKind.VIEW,
+    OpKind.RESHAPE,
+    OpKind.SLICE,
+    OpKind.CAT,
+    OpKind.IOTA,
+    OpKind.MEAN,
+    OpKind.TAKE,
+    OpKind.GATHER,
+    OpKind.FLIP,
+    OpKind.PAD,
+    OpKind.FULL,
+)
 """Operators for which documents have other words, or steps, or none: a slice is a resize, a mean a sum over a count."""
 OPS = {"set": OpKind.COPY, "broadcast": OpKind.BROADCAST_TO} | {
     kind.value: kind for kind in OpKind if kind not in UNNAMED

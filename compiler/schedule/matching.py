@@ -40,12 +40,13 @@ class Matching:
 def read_axes(op: TensorOp, producer: TensorView | Form, consumer: TensorView | Form) -> dict[IterDomain, IterDomain]:
     """Consumer's logical axis -> the producer's that it reads, be it a broadcast one of extent one."""
     elements = tuple(a for a in producer.logical if not a.is_reduction)
+    op = _reading(op, producer)
     match op.kind:
         case OpKind.PERMUTE:
             return {consumer.logical[c]: elements[p] for c, p in enumerate(op.dims)}
         case OpKind.BROADCAST_TO:
             return {consumer.logical[d]: p for p, d in zip(elements, op.dims, strict=True)}
-        case OpKind.VIEW | OpKind.RESHAPE | OpKind.SLICE:
+        case OpKind.VIEW | OpKind.TAKE | OpKind.RESHAPE | OpKind.SLICE | OpKind.FLIP:
             return {c: p for p, c in logical_correspondence(op, producer, consumer).items()}
         case _:
             return dict(zip(consumer.logical, elements, strict=True))
@@ -53,7 +54,12 @@ def read_axes(op: TensorOp, producer: TensorView | Form, consumer: TensorView | 
 
 def match_axes(op: TensorOp, producer: TensorView | Form, consumer: TensorView | Form) -> Matching:
     """The matching of a producer that `op` reads and the consumer that it makes."""
-    return _matched(op, form_of(producer), form_of(consumer))
+    return _matched(_reading(op, producer), form_of(producer), form_of(consumer))
+
+
+def _reading(op: TensorOp, producer: TensorView | Form) -> TensorOp:
+    """How it reads a producer. A form has no name: then `op` says that already."""
+    return op.read_as(producer.name) if isinstance(producer, TensorView) else op
 
 
 @remembered(512)
@@ -158,7 +164,7 @@ def match_indices(op: TensorOp, producer: TensorView | Form, consumer: TensorVie
     """The matching by what the loops do: a loop of the producer is one of the consumer's where both give the same
     index for every element, and are equally long, however they were made (nvFuser, theory of IterDomains: Theorem 2.1).
     """
-    return _matched_by_index(op, form_of(producer), form_of(consumer))
+    return _matched_by_index(_reading(op, producer), form_of(producer), form_of(consumer))
 
 
 @remembered(512)
@@ -275,7 +281,7 @@ def _stands(uses: _Uses, name: str, becomes: dict[IterDomain, tuple[IterDomain, 
     read: dict[_Stand, list[_Stand]] = {}
     t = uses.tensors[name]
     for op in uses.readers.get(name, ()):
-        for c, p in read_axes(op, t, uses.tensors[op.output]).items():
+        for c, p in read_axes(op.read_as(name), t, uses.tensors[op.output]).items():
             for end in becomes[c]:
                 read.setdefault((p, end if p.is_broadcast else p), []).append((c, end))
     for a in t.logical:

@@ -18,6 +18,7 @@ from compiler.ir.expr import Expr
 from compiler.ir.fusion import Fusion
 from compiler.ir.ops import MathGrade
 from compiler.ir.pinned import graded, pinned
+from compiler.schedule.aliases import unloaded_reads
 from compiler.schedule.start_apart import computed_apart
 from compiler.schedule.start_build import StartBuild
 from compiler.schedule.start_space import KernelSpace, space_of
@@ -59,7 +60,12 @@ def _form(fusion: Fusion) -> ScheduledFusion:
         stored_in_parts = StartBuild(fusion, parts).run()
         if not stored_in_parts.joints:
             built = stored_in_parts
-    return computed_apart(built.scheduled())
+    made = computed_apart(built.scheduled())
+    for read in unloaded_reads(made):
+        if read.stray:
+            into = f"output {read.output} in the memory of input {read.source}, of which a kernel reads {read.stray}"
+            raise Unsupported(into, "Leave the alias out, or compute what else reads the input in a launch before.")
+    return made
 
 
 def _parts(space: KernelSpace, joints: list[tuple[Expr, int]]) -> KernelSpace | None:

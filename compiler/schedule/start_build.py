@@ -9,15 +9,26 @@ from math import gcd, prod
 from compiler.dtypes import DType
 from compiler.errors import Unsupported
 from compiler.ir.domain import ScheduledFusion
-from compiler.ir.expr import Expr, var
-from compiler.ir.fusion import Fusion, Literal, Op, Operand, dense_strides
+from compiler.ir.expr import Expr, Var, var
+from compiler.ir.fusion import Fusion, Literal, Number, Op, Operand, dense_strides
 from compiler.ir.iter_domain import IterDomain, IterKind, MemoryType, ParallelType
-from compiler.ir.ops import EXTREMES, FOLDS, POINTWISE, VIEWS, MathGrade, OpKind
+from compiler.ir.ops import CHOICES, EXTREMES, FOLDS, POINTWISE, RANDOM, ROUNDING_FOLDS, VIEWS, MathGrade, OpKind
 from compiler.ir.tensor import TensorOp, TensorView
-from compiler.ir.views import View, Within, depends_on, position, reshaped, source_index, within
+from compiler.ir.views import (
+    View,
+    Within,
+    chosen_index,
+    depends_on,
+    position,
+    reshaped,
+    row_variable,
+    source_index,
+    within,
+)
 from compiler.schedule.start_groups import groups_of
 from compiler.schedule.start_limits import refuse_many_pieces, refuse_many_tensors
-from compiler.schedule.start_reads import global_tensor, read_apart, with_axes_of_the_space
+from compiler.schedule.start_pads import edges_of, inside_a_pad, is_zeroed
+from compiler.schedule.start_reads import cut_strides, every_so_many, global_tensor, read_apart, with_axes_of_the_space
 from compiler.schedule.start_requests import Part, Request, accumulator, one_to_one
 from compiler.schedule.start_space import KernelSpace, folded_dims, is_reduced, output_dims, output_view
 
@@ -39,7 +50,12 @@ class StartBuild:
     done: dict[Request, str] = field(default_factory=dict)
     made_by: dict[str, Op] = field(default_factory=dict)
     indices: dict[tuple[Expr, Part, DType], str] = field(default_factory=dict)
+    numbers: dict[tuple[str, Part, DType], str] = field(default_factory=dict)
     joints: list[tuple[Expr, int]] = field(default_factory=list)
+    rows: dict[tuple[Request, int], Var] = field(default_factory=dict)
+    """What says where a TAKE reads, and how many places there are -> the variable of its views."""
+    held: dict[tuple[str, Part], str] = field(default_factory=dict)
+    """Input that says where a TAKE reads -> the registers that have it."""
     dims: dict[str, tuple[int, ...]] = field(default_factory=dict)
     """Tensor -> the dimensions of the space that its logical axes are."""
 
@@ -75,12 +91,29 @@ class StartBuild:
         if source != stored:
             self.add(OpKind.COPY, (source,), part, v.dtype, name=stored)
         dims = output_dims(self.fusion, space, name)
-        strides = dense_strides(tuple(space.whole[d] for d in dims))
+        strides = self.stored_strides(name, tuple(space.whole[d] for d in dims))
         t = replace(global_tensor(stored, self.shape(part), v.dtype, strides, v.align), end=space.end(dims))
         if space.parts > 1:
             offset = number * space.shape[space.part_dim] * strides[space.part_dim]
             t = replace(t, part_of=name, part_offset=offset, align=gcd(v.align, offset * v.dtype.nbytes))
         self.tensors[stored] = t
+
+    def stored_strides(self, name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The strides of an output whose dimensions are taken as those of `shape`. Raises Unsupported where neighbours
+        along one of these are no equal distance apart."""
+        v, dense = self.fusion.value(name), dense_strides(shape)
+        if v.strides == dense_strides(v.shape):
+            return dense
+        real, ours = [d for d, n in enumerate(v.shape) if n > 1], [d for d, n in enumerate(shape) if n > 1]
+        sizes, steps = tuple(v.shape[d] for d in real), tuple(v.strides[d] for d in real)
+        cut = cut_strides(sizes, steps, tuple(shape[d] for d in ours))
+        if cut is None:
+            found = (
+                f"output {name} of shape {list(v.shape)} and strides {list(v.strides)} in a kernel over {list(shape)}"
+            )
+            raise Unsupported(found, "Leave it to a launch of its own, or let it be dense.")
+        at = dict(zip(ours, cut, strict=True))
+        return tuple(at.get(d, stride) for d, stride in enumerate(dense))
 
     def output_part(self, name: str) -> Part:
         """Which of its tensors an output is."""
@@ -128,16 +161,49 @@ class StartBuild:
         """The requests whose tensors the one of `request` is made from, in the order of its operands."""
         op = self.made_by.get(request.value)
         if op is None:
-            return ()
+            return self.choosing(request)
+        self.refuse_chosen(op, request)
+        if op.kind in CHOICES:
+            return (self.chosen(op, request),)
         if op.kind in FOLDS and folded_dims(self.fusion, op):
             return (self.fold_needs(op, request),)
         if op.kind in VIEWS or op.kind in FOLDS:
             return (replace(request, value=op.tensor_inputs[0], view=self.through(op, request.view)),)
         if op.kind is OpKind.CAT:
             return tuple(piece for piece, _ in self.pieces(op, request))
-        if op.kind in POINTWISE or op.kind in (OpKind.COPY, OpKind.IOTA):
+        if op.kind is OpKind.PAD:
+            inside = inside_a_pad(self.fusion, op, request)
+            return () if inside is None else (inside,)
+        if op.kind in RANDOM:
+            return tuple(replace(request, value=x, view=()) for x in op.tensor_inputs)
+        if op.kind in POINTWISE or op.kind in (OpKind.COPY, OpKind.IOTA, OpKind.FULL):
             return tuple(replace(request, value=x) for x in op.tensor_inputs)
         raise Unsupported(f"operator {op.kind} ({op.output})", "Leave it to another kernel.")
+
+    def chosen(self, op: Op, request: Request) -> Request:
+        """What a TAKE or GATHER reads of its first operand."""
+        table, index = op.tensor_inputs
+        extent = self.fusion.value(table).shape[op.dims[0]]
+        rank = len(self.fusion.value(index).shape)
+        _, chosen = chosen_index(op.kind, op.dims[0], rank, Expr(), request.view)
+        wanted = replace(request, value=index, view=chosen)
+        row = self.rows.setdefault((wanted, extent), row_variable(len(self.rows), extent))
+        view, _ = chosen_index(op.kind, op.dims[0], rank, var(row), request.view)
+        return replace(request, value=table, view=view, rows=tuple(dict.fromkeys((*request.rows, row))))
+
+    def choosing(self, request: Request) -> tuple[Request, ...]:
+        """The requests of what says where an input is read."""
+        made = {row: wanted for (wanted, _), row in self.rows.items()}
+        return tuple(made[row] for row in request.rows)
+
+    def refuse_chosen(self, op: Op, request: Request) -> None:
+        """Raises Unsupported for an operator that cannot be worked out for elements that are chosen one by one."""
+        at = request.view[op.dims[0]] if op.kind is OpKind.CAT else None
+        is_joined = at is not None and not at.variables.isdisjoint(request.rows)
+        if request.rows and (op.kind in FOLDS or op.kind is OpKind.IOTA or is_joined):
+            raise Unsupported(
+                f"operator {op.kind} ({op.output}), of whose result rows are taken", "Leave it to a launch before."
+            )
 
     def fold_needs(self, op: Op, request: Request) -> Request:
         """What a reduction's result is read from: its fold; what a fold folds: its operand in the full space."""
@@ -218,7 +284,8 @@ class StartBuild:
                 inside = within(index, start, end)
                 bounds = request.within if inside.is_sure else (*request.within, inside)
                 view = tuple(e - start if d == dim else e for d, e in enumerate(request.view))
-                found.append((Request(name, view, request.part, tuple(dict.fromkeys(bounds))), start))
+                piece = replace(request, value=name, view=view, within=tuple(dict.fromkeys(bounds)))
+                found.append((piece, start))
             start = end
         return found
 
@@ -227,14 +294,16 @@ class StartBuild:
         source = self.fusion.value(op.tensor_inputs[0]).shape
         result = self.fusion.value(op.output).shape
         kind = op.kind if op.kind in VIEWS else OpKind.RESHAPE
-        return source_index(kind, op.dims, op.start, source, result, view)
+        return source_index(kind, op.dims, op.start, source, result, view, op.step)
 
     # Tensors ---------------------------------------------------------------------------------------------------------
 
     def make(self, request: Request, needs: list[str]) -> str:
         op = self.made_by.get(request.value)
         if op is None:
-            return self.input_view(request)
+            return self.taken(request, needs) if request.rows else self.input_view(request)
+        if op.kind in CHOICES:
+            return needs[0]
         if op.kind in FOLDS and folded_dims(self.fusion, op):
             if request.part in (Part.FOLD, Part.COLUMN):
                 return self.fold(op, request.part, needs[0])
@@ -243,10 +312,21 @@ class StartBuild:
             return needs[0]
         if op.kind is OpKind.CAT:
             return self.joined(op, request, needs)
+        if op.kind is OpKind.PAD:
+            return self.padded(op, request, *needs)
+        if op.kind is OpKind.FULL:
+            return self.full(op.fills_with, request.part, self.dtype(op.output))
         if op.kind is OpKind.IOTA:
             return self.iota(request.view[op.dims[0]], request.part, self.dtype(op.output))
+        if op.kind in RANDOM:
+            strides = dense_strides(self.fusion.value(op.output).shape)
+            element = sum((e * stride for e, stride in zip(request.view, strides, strict=True)), Expr())
+            view = self.local((element,), request.part)
+            return self.add(
+                op.kind, tuple(needs), request.part, self.dtype(op.output), view=view, name=self.own_name(request)
+            )
         tensors = iter(needs)
-        operands = tuple(x if isinstance(x, Literal) else next(tensors) for x in op.inputs)
+        operands = tuple(x if isinstance(x, Number) else next(tensors) for x in op.inputs)
         dtype, name = self.dtype(op.output), self.own_name(request)
         return self.add(op.kind, operands, request.part, dtype, name=name, grade=op.grade, is_term=op.is_term)
 
@@ -274,10 +354,9 @@ class StartBuild:
         """The reduction itself, in its accumulator's dtype."""
         dtype = self.tensors[operand].dtype
         kind = OpKind.SUM if op.kind is OpKind.MEAN else op.kind
-        if kind is OpKind.SUM:
-            dtype = accumulator(dtype)
+        dtype = accumulator(kind, dtype)
         name = f"{op.output}_{kind}"
-        if kind is OpKind.SUM and dtype.is_float and name in self.tensors:
+        if kind in ROUNDING_FOLDS and dtype.is_float and name in self.tensors:
             # Two sums of the same terms may differ in their last bits, and who reads both would see it.
             raise Unsupported(
                 f"operator {op.kind} ({op.output}), which two views of its result would have folded twice",
@@ -302,12 +381,44 @@ class StartBuild:
         pieces, index, dtype = self.pieces(op, request), request.view[op.dims[0]], self.dtype(op.output)
         out = tensors[-1]
         if len(tensors) > 1:
-            along = self.iota(index, request.part, DType.I32 if index.hi < 1 << 31 else DType.I64)
+            along = self.position(index, request.part)
         for tensor, (_, start) in zip(reversed(tensors[:-1]), reversed(pieces[1:]), strict=True):
             self.joints.append((index, start))
             below = self.add(OpKind.LT, (along, Literal(float(start))), request.part, DType.BOOL)
             out = self.add(OpKind.WHERE, (below, tensor, out), request.part, dtype)
         return out
+
+    def padded(self, op: Op, request: Request, tensor: str | None = None) -> str:
+        """The operand of a pad inside its bounds, and what it is padded with around it.
+
+        What a view reads outside of bounds is zero already, which is then all that there is to it.
+        """
+        value, dtype = Literal(op.fills_with), self.dtype(op.output)
+        if tensor is None:
+            return self.full(value.value, request.part, dtype)
+        if is_zeroed(value.value) and self.is_read_by_a_view(tensor):
+            return tensor
+        for edge in edges_of(self.fusion, op, request.view):
+            along = self.position(edge.index, request.part)
+            below = self.add(OpKind.LT, (along, Literal(float(edge.at))), request.part, DType.BOOL)
+            chosen = (below, value, tensor) if edge.is_first else (below, tensor, value)
+            tensor = self.add(OpKind.WHERE, chosen, request.part, dtype)
+        return tensor
+
+    def is_read_by_a_view(self, tensor: str) -> bool:
+        """True for a tensor that is an input seen through a view, inside all bounds that it was asked for within."""
+        return any(op.output == tensor and op.kind is OpKind.VIEW for op in self.ops)
+
+    def full(self, value: int | float, part: Part, dtype: DType) -> str:
+        """The tensor whose elements are all one number."""
+        key = (repr(value), part, dtype)
+        if key not in self.numbers:
+            self.numbers[key] = self.add(OpKind.FULL, (Literal(value),), part, dtype)
+        return self.numbers[key]
+
+    def position(self, index: Expr, part: Part) -> str:
+        """The tensor whose value is an index, to be compared."""
+        return self.iota(index, part, DType.I32 if index.hi < 1 << 31 else DType.I64)
 
     def iota(self, index: Expr, part: Part, dtype: DType) -> str:
         """The tensor whose value is an index."""
@@ -321,12 +432,22 @@ class StartBuild:
         if part not in (Part.KEPT, Part.ACROSS):
             return view
         number = {f"d{d}": var(position(i, self.space.shape[d])) for i, d in enumerate(self.dims_of(part))}
-        return tuple(e.substitute({v: number[v.name] for v in e.variables}) for e in view)
+        return tuple(e.substitute({v: number[v.name] for v in e.variables if v.name in number}) for e in view)
 
     def input_view(self, request: Request) -> str:
-        """An input through a view: itself, one permute, one broadcast whose dims may be in any order, or a VIEW."""
+        """An input through a view: itself, one permute, one broadcast whose dims may be in any order, or a VIEW.
+
+        Every so manyth element of it is a tensor too, with longer strides.
+        """
         name, view, part = request.value, request.view, request.part
         source = self.tensors[name]
+        every = None if request.within else every_so_many(source, view, self.space.index(self.dims_of(part)))
+        if every is not None:
+            name, view = f"{name}_s{len(self.tensors)}", every.view
+            source = replace(
+                global_tensor(name, every.sizes, source.dtype, every.strides, source.align), part_of=request.value
+            )
+            self.tensors[name] = source
         sizes, shape = tuple(a.extent for a in source.logical), self.shape(part)
         own = self.space.index(self.dims_of(part))
         places = one_to_one(sizes, view, shape, own)
@@ -339,6 +460,25 @@ class StartBuild:
             permuted = tuple(places.index(d) for d in range(len(shape)))
             return self.add(OpKind.PERMUTE, (name,), part, source.dtype, permuted)
         return self.add(OpKind.BROADCAST_TO, (name,), part, source.dtype, places)
+
+    def taken(self, request: Request, tensors: list[str]) -> str:
+        """An input at places that are data: registers have what says where, so that it is there before it is used."""
+        part, extents = request.part, tuple(row.extent for row in request.rows)
+        for name in tensors:
+            if name in self.fusion.inputs and (name, part) not in self.held:
+                self.held[name, part] = self.add(OpKind.COPY, (name,), part, self.dtype(name))
+        renamed = {row: var(row_variable(i, row.extent)) for i, row in enumerate(request.rows, 1)}
+        view = tuple(e.substitute({v: renamed[v] for v in e.variables if v in renamed}) for e in request.view)
+        bounds = tuple(within(self.local((w.index,), part)[0], w.low, w.high) for w in request.within)
+        return self.add(
+            OpKind.TAKE,
+            (request.value, *(self.held.get((name, part), name) for name in tensors)),
+            part,
+            self.dtype(request.value),
+            extents,
+            view=self.local(view, part),
+            within=bounds,
+        )
 
     def add(
         self,
@@ -380,6 +520,8 @@ class StartBuild:
             axes = [a for a in self.tensors[name].logical if not a.is_reduction]
             match op.kind:
                 case OpKind.VIEW:
+                    continue
+                case OpKind.TAKE if name == op.inputs[0]:
                     continue
                 case OpKind.PERMUTE:
                     mapped: Iterable[tuple[int, IterDomain]] = ((c, axes[p]) for c, p in enumerate(op.dims))

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 
 from compiler.dtypes import DType
 from compiler.ir.domain import ScheduledFusion, logical_correspondence
+from compiler.ir.expr import Expr, Var, var
 from compiler.ir.iter_domain import IterDomain, MemoryType, ParallelType
-from compiler.ir.ops import VIEWS, OpKind
+from compiler.ir.ops import ELSEWHERE, OpKind
 from compiler.ir.tensor import Allocation, TensorOp, TensorView
-from compiler.ir.views import reshaped
+from compiler.ir.views import View, reshaped
 from compiler.schedule.start_space import KernelSpace
 
 
@@ -23,6 +24,36 @@ def global_tensor(name: str, shape: tuple[int, ...], dtype: DType, strides: tupl
     return TensorView(name, dtype, MemoryType.GLOBAL, logical, logical, serial, (), allocation, align=align)
 
 
+@dataclass(frozen=True, slots=True)
+class Strided:
+    """A tensor of every so manyth element of an input, and the view of it."""
+
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    view: View
+
+
+def every_so_many(t: TensorView, view: View, own: View) -> Strided | None:
+    """The elements of an input that a view reads with a step along some dimension, from the first one on, and whole
+    along the others, as a tensor of their own; None for any other view."""
+    assert t.allocation is not None, "a global tensor always has an allocation"
+    along_own = frozenset(v for e in own for v in e.variables)
+    found: list[tuple[int, int, Expr]] = []
+    for axis, stride, e in zip(t.logical, t.allocation.strides, view, strict=True):
+        match e:
+            case Expr(terms=(), const=0):
+                found.append((1, stride or 0, e))
+            case Expr(terms=((Var() as along, step),), const=0) if along in along_own and step > 1:
+                found.append((along.extent, (stride or 0) * step, var(along)))
+            case _ if e in own and e.hi + 1 == axis.extent:
+                found.append((axis.extent, stride or 0, e))
+            case _:
+                return None
+    if all(e == bare for e, (_, _, bare) in zip(view, found, strict=True)):
+        return None
+    return Strided(tuple(n for n, _, _ in found), tuple(s for _, s, _ in found), tuple(e for _, _, e in found))
+
+
 def with_axes_of_the_space(sf: ScheduledFusion, space: KernelSpace) -> ScheduledFusion:
     """The same fusion where inputs that are only read as reshapes of the space have its axes: they are read as they
     are, and the copy engine can bring their rows."""
@@ -30,7 +61,7 @@ def with_axes_of_the_space(sf: ScheduledFusion, space: KernelSpace) -> Scheduled
         t, readers = sf.tensor(name), sf.consumers(name)
         assert t.allocation is not None, "a global tensor always has an allocation"
         sizes, own = tuple(a.extent for a in t.logical), t.allocation.strides
-        strides = _grouped_strides(sizes, own, space) if space.count else _cut_strides(sizes, own, space.shape)
+        strides = _grouped_strides(sizes, own, space) if space.count else cut_strides(sizes, own, space.shape)
         if strides is None or not readers:
             continue
         dims = range(len(space.shape))
@@ -47,7 +78,7 @@ def with_axes_of_the_space(sf: ScheduledFusion, space: KernelSpace) -> Scheduled
     return sf
 
 
-def _cut_strides(
+def cut_strides(
     sizes: tuple[int, ...], strides: tuple[int | None, ...], shape: tuple[int, ...]
 ) -> tuple[int, ...] | None:
     """The strides of a tensor whose sizes are cut into those of `shape`; None where each of these is no piece of one
@@ -68,8 +99,8 @@ def _grouped_strides(
 ) -> tuple[int, ...] | None:
     """The same where the first dimensions of `space` are groups of rows that do not divide the rows."""
     at = next((d for d in range(len(sizes) + 1) if prod(sizes[:d]) == space.count), 0)
-    rows = _cut_strides(sizes[:at], strides[:at], (space.count,))
-    inner = _cut_strides(sizes[at:], strides[at:], space.shape[2:])
+    rows = cut_strides(sizes[:at], strides[:at], (space.count,))
+    inner = cut_strides(sizes[at:], strides[at:], space.shape[2:])
     if rows is None and at > 1:
         rows = _merged_stride(sizes[:at], strides[:at])
     return None if rows is None or inner is None else (rows[0] * space.shape[1], *rows, *inner)
@@ -90,22 +121,27 @@ def read_apart(sf: ScheduledFusion, dims: Mapping[str, tuple[int, ...]]) -> Sche
     `dims`: of every tensor that is made, the dimensions of the space that its axes are.
 
     The sum of a matrix and its transpose then has two inputs, which happen to lie in the same memory: axes of one
-    tensor stay different axes (nvFuser, exact graph).
+    tensor stay different axes (nvFuser, exact graph). Nor do reads at places that are data share a tensor with others,
+    which may come by any way.
     """
     ops, aliases = list(sf.ops), []
     for name in sf.fusion.inputs:
         known: dict[str, dict[int, int]] = {}
+        chosen: set[str] = set()
         for i, op in enumerate(ops):
             if name not in op.inputs:
                 continue
             places = _dims_read(sf, dims[op.output], op, name)
-            alias = next((other for other, dims in known.items() if _agree(dims, places)), None)
+            is_chosen = op.kind is OpKind.TAKE and op.inputs[0] == name
+            alike = ((other, at) for other, at in known.items() if (other in chosen) is is_chosen)
+            alias = next((other for other, at in alike if _agree(at, places)), None)
             if alias is None:
                 alias = f"{name}_{len(known)}" if known else name
                 if known:
                     v = sf.fusion.value(name)
                     aliases.append(replace(global_tensor(alias, v.shape, v.dtype, v.strides, v.align), part_of=name))
                 known[alias] = {}
+                chosen |= {alias} if is_chosen else set()
             known[alias].update(places)
             ops[i] = _reading(op, name, alias)
     apart = replace(sf, tensors=(*sf.tensors, *aliases), ops=tuple(ops))
@@ -134,7 +170,7 @@ def _reading(op: TensorOp, old: str, new: str) -> TensorOp:
 def _every_read_a_move(sf: ScheduledFusion, name: str) -> ScheduledFusion:
     """Gives an input that is read both through views and as it is a register copy of its own for the latter."""
     readers = sf.consumers(name)
-    direct = [op for op in readers if op.kind not in VIEWS]
+    direct = [op for op in readers if op.kind not in ELSEWHERE]
     if not direct or len(direct) == len(readers):
         return sf
     copy = TensorOp(OpKind.COPY, (name,), f"w{len(sf.ops)}")

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from compiler.dtypes import DType
+from compiler.ir.expr import Var
+from compiler.ir.ops import EXTREMES, SUMS, OpKind
 from compiler.ir.views import View, Within
 
 
@@ -25,19 +27,26 @@ class Part(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The tensor that holds a value at `view`, whose positions are those of the space."""
+    """The tensor that holds a value at `view`, whose positions are those of the space.
+
+    `rows`: the indices among them that are data; each is looked at whether the view needs it or not, since one that is
+    out of range stops a kernel.
+    """
 
     value: str
     view: View
     part: Part
     within: tuple[Within, ...] = ()
+    rows: tuple[Var, ...] = ()
 
 
-def accumulator(dtype: DType) -> DType:
-    """The dtype in which a sum is accumulated (docs/contracts.md, "Fusion")."""
-    if dtype is DType.F64:
-        return DType.F64
-    return DType.F32 if dtype.is_float else DType.I64
+def accumulator(kind: OpKind, dtype: DType) -> DType:
+    """The dtype in which a fold of these elements accumulates (docs/contracts.md, "Fusion")."""
+    if kind in EXTREMES or dtype is DType.F64:
+        return dtype
+    if dtype.is_float:
+        return DType.F32
+    return DType.I64 if kind in SUMS else dtype
 
 
 def one_to_one(sizes: Sequence[int], view: View, shape: Sequence[int], own: View) -> tuple[int, ...] | None:

@@ -11,8 +11,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from compiler.arch import ALLOCATION_ALIGN
+from compiler.dtypes import DType
 from compiler.errors import InvalidFusion, Problem
-from compiler.ir.fusion import Fusion
+from compiler.ir.fusion import Fusion, Scalar
+from compiler.ir.scalars import integer_range
 from compiler.lower.kernel_ir import Kernel
 from compiler.nvrtc import Compiled
 from compiler.schedule.scratch import Buffer
@@ -20,6 +22,7 @@ from compiler.schedule.step_forms import MalformedStep
 from compiler.schedule.steps import Step
 from compiler.schedule.trace import LaunchTrace, ScheduleTrace, Trace, steps_from_json
 from compiler.wire.fusions import fusion_from_json, fusion_to_json
+from compiler.wire.orders import outside
 from compiler.wire.programs import program_of
 from fusetune.wire.artifact import (
     Arg,
@@ -28,6 +31,8 @@ from fusetune.wire.artifact import (
     KernelArtifact,
     LaunchSpec,
     Resources,
+    ScalarInputArg,
+    ScalarSpec,
     Scratch,
     ScratchArg,
     TensorArg,
@@ -162,13 +167,16 @@ def kernel_artifact(
     fusion = trace.fusion
     names = (*fusion.inputs, *fusion.outputs)
     specs = tuple(_spec(fusion, name, alignments.get(p, 1)) for p, name in enumerate(names))
+    inputs, outputs = specs[: len(fusion.inputs)], specs[len(fusion.inputs) :]
+    into = fusion.alias_places
     entries = compiled.entries or (compiled.entry,)
     return KernelArtifact(
         fingerprint=fusion.fingerprint,
         binding=fusion.binding_hash,
         arch=compiled.arch,
-        inputs=specs[: len(fusion.inputs)],
-        outputs=specs[len(fusion.inputs) :],
+        inputs=inputs,
+        outputs=tuple(spec.model_copy(update={"alias": into.get(n)}) for n, spec in enumerate(outputs)),
+        scalars=tuple(_scalar(fusion, x) for x in fusion.scalars),
         launches=tuple(launch_spec(one, entry, len(names)) for one, entry in zip(launches, entries, strict=True)),
         scratch=tuple(Scratch(bytes=buffer.nbytes, align=ALLOCATION_ALIGN) for buffer in scratch),
         guards=tuple(_alignment_guard(p, n) for p, n in sorted(alignments.items()) if n > 1),
@@ -187,8 +195,16 @@ def kernel_artifact(
 
 def _spec(fusion: Fusion, name: str, align: int) -> TensorSpec:
     value = fusion.value(name)
+    shape, strides = outside(value, dict(fusion.orders).get(name, tuple(range(len(value.shape)))))
     least = max(align, value.dtype.nbytes)
-    return TensorSpec(shape=value.shape, strides=value.strides, dtype=value.dtype.value, align=least)
+    return TensorSpec(shape=shape, strides=strides, dtype=value.dtype.value, align=least)
+
+
+def _scalar(fusion: Fusion, scalar: Scalar) -> ScalarSpec:
+    if scalar.dtype is DType.F64:
+        return ScalarSpec(dtype="f64")
+    low, high = integer_range(fusion, scalar.name)
+    return ScalarSpec(dtype="i64", low=low, high=high)
 
 
 def _alignment_guard(position: int, align: int) -> Guard:
@@ -218,14 +234,20 @@ def launch_spec(launched: Launched, entry: str, tensors: int) -> LaunchSpec:
         )
         for m in kernel.tensor_maps
     ]
+    numbers: list[Arg] = [ScalarInputArg(position=x.position, dtype=_parameter(x.dtype)) for x in kernel.numbers]
     return LaunchSpec(
         entry=entry,
         grid=kernel.grid,
         block=kernel.block,
         cluster=(kernel.cluster, 1, 1),
         dynamic_smem_bytes=kernel.smem_bytes,
-        args=tuple(pointers + maps),
+        args=tuple(pointers + maps + numbers),
     )
+
+
+def _parameter(dtype: DType) -> Any:
+    """The type of a parameter as the wire's literal type, which the model validates."""
+    return dtype.value
 
 
 def _span(nbytes: int) -> Any:

@@ -11,11 +11,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from compiler.dtypes import DType
+from compiler.dtypes import FP8, DType
+from compiler.emit.literals import rounded_to_short
 from compiler.errors import InvalidFusion, Problem, Unsupported
 from compiler.ir import fusion as ir
-from compiler.ir.ops import COMPILED, MathGrade, OpKind
-from fusetune.wire.binding import Binding, InputBinding
+from compiler.ir.index_ranges import index_ranges
+from compiler.ir.ops import COMPILED, FOLDS, MathGrade, OpKind
+from compiler.ir.scalars import beside
+from compiler.wire.composed import COMPOSED, is_composed, written_out
+from compiler.wire.orders import in_memory_order, orders_from_json
+from fusetune.wire.binding import Binding, InputBinding, OutputBinding
 from fusetune.wire.bound import Bound, apply_binding
 from fusetune.wire.canonical import binding_hash, canonicalize, fingerprint, live_ops
 from fusetune.wire.fusion import (
@@ -23,22 +28,28 @@ from fusetune.wire.fusion import (
     BroadcastTo,
     Cat,
     Copy,
+    Filled,
+    Flip,
     Fusion,
+    Gather,
     Iota,
     Op,
     Operand,
+    Pad,
     Permute,
     Reduce,
     Slice,
+    Take,
+    Where,
     literal_value,
 )
 from fusetune.wire.parse import parse_binding, parse_fusion
 from fusetune.wire.problems import InvalidDocument
 
-_COMPILED_NAMES = " ".join(k for k in OpKind if k in COMPILED)
+_COMPILED_NAMES = " ".join([*(k for k in OpKind if k in COMPILED), *COMPOSED])
 """Operators that this version compiles."""
 
-_COMPUTED_IN_F32 = frozenset({DType.F32, DType.F16, DType.BF16})
+_COMPUTED_IN_F32 = FP8 | {DType.F32, DType.F16, DType.BF16}
 
 BOUND_FORMAT = "fusetune.bound/1"
 
@@ -52,11 +63,11 @@ def bind(fusion: Fusion, binding: Binding) -> ir.Fusion:
     try:
         bound = apply_binding(fusion, binding)
         identity = fingerprint(fusion), binding_hash(fusion, binding)
-        canonical = canonicalize(bound.fusion)
         _refuse_unsupported(bound)
         _refuse_empty(bound)
-        # Bound again under canonical names; layouts belong to inputs by position and stay as they are.
-        return _to_ir(apply_binding(canonical, _layouts(bound)), *identity)
+        canonical = canonicalize(written_out(canonicalize(bound.fusion)))
+        # Bound again under canonical names; layouts belong to tensors by position and stay as they are.
+        return in_memory_order(_to_ir(apply_binding(canonical, _layouts(bound)), *identity))
     except InvalidDocument as error:
         raise _invalid(error) from None
 
@@ -67,17 +78,25 @@ def to_wire(fusion: ir.Fusion) -> tuple[Fusion, Binding]:
     Fingerprint and binding hash are those of the fusion that was bound, symbols included, and cannot be told from
     these: `fusion_to_json` stores them beside.
     """
+    into = {output: {"alias": name} for output, name in fusion.aliases}
+    scalars = [{"name": x.name, "dtype": x.dtype.value} for x in fusion.scalars]
     document = {
         "format": FORMAT,
         "inputs": [
             {"name": v.name, "shape": list(v.shape), "dtype": v.dtype.value} for v in map(fusion.value, fusion.inputs)
         ],
         "ops": [_op_document(op, fusion) for op in fusion.ops],
-        "outputs": [{"name": name} for name in fusion.outputs],
+        "outputs": [{"name": name, **into.get(name, {})} for name in fusion.outputs],
+        **({"scalars": scalars} if scalars else {}),
     }
     inputs = [{"strides": list(v.strides), "align": v.align} for v in map(fusion.value, fusion.inputs)]
+    outputs = [
+        {} if v.name in into or v.strides == ir.dense_strides(v.shape) else {"strides": list(v.strides)}
+        for v in map(fusion.value, fusion.outputs)
+    ]
+    layouts = {"inputs": inputs, **({"outputs": outputs} if any(outputs) else {})}
     try:
-        return parse_fusion(document), parse_binding({"sizes": {}, "inputs": inputs})
+        return parse_fusion(document), parse_binding({"sizes": {}, **layouts})
     except InvalidDocument as error:
         raise _invalid(error) from None
 
@@ -94,6 +113,7 @@ def fusion_to_json(fusion: ir.Fusion) -> dict[str, Any]:
         "fusion": document.model_dump(mode="json", by_alias=True, exclude_none=True),
         "binding": binding.model_dump(mode="json", exclude_none=True),
         **pinned,
+        **({"orders": {name: list(order) for name, order in fusion.orders}} if fusion.orders else {}),
     }
 
 
@@ -108,8 +128,10 @@ def fusion_from_json(document: Mapping[str, Any]) -> ir.Fusion:
         raise _invalid(error) from None
     _refuse_unsupported(bound)
     _refuse_empty(bound)
-    _refuse_names(bound.fusion)
+    _refuse_what_bind_changes(bound)
     fusion = _to_ir(bound, document["fingerprint"], document["binding_hash"])
+    if "orders" in document:
+        fusion = replace(fusion, orders=orders_from_json(fusion, document["orders"]))
     return _pinned(fusion, document["pinned"]) if "pinned" in document else fusion
 
 
@@ -152,24 +174,31 @@ def _document_problems(document: Mapping[str, Any]) -> Iterator[Problem]:
             found = repr(document.get(name))[:80] if name in document else "nothing"
             expected = "a text" if kind is str else "an object"
             yield Problem(name, found, expected, "Store what fusion_to_json gives.")
-    for name in document.keys() - wanted.keys() - {"pinned"}:
+    for name in document.keys() - wanted.keys() - {"pinned", "orders"}:
         yield Problem(str(name), "an unknown field", f"one of {', '.join(wanted)}", "Remove it.")
     if isinstance(document.get("format"), str) and document["format"] != BOUND_FORMAT:
         yield Problem("format", repr(document["format"]), repr(BOUND_FORMAT), "Store the fusion again.")
 
 
-def _refuse_names(fusion: Fusion) -> None:
-    """Raise InvalidFusion for names that are not canonical: they become names in generated code."""
+def _refuse_what_bind_changes(bound: Bound) -> None:
+    """Raise InvalidFusion for names that are not canonical, since they become names in generated code, and for
+    operators that `bind` writes out."""
+    fusion, fix = bound.fusion, "Store what fusion_to_json gives."
     problems = [
-        Problem(f"fusion.inputs[{i}].name", repr(t.name), repr(f"i{i}"), "Store what fusion_to_json gives.")
+        Problem(f"fusion.inputs[{i}].name", repr(t.name), repr(f"i{i}"), fix)
         for i, t in enumerate(fusion.inputs)
         if t.name != f"i{i}"
     ]
     problems += [
-        Problem(f"fusion.ops[{i}].out", repr(op.out), repr(f"v{i}"), "Store what fusion_to_json gives.")
-        for i, op in enumerate(fusion.ops)
-        if op.out != f"v{i}"
+        Problem(f"fusion.scalars[{i}].name", repr(x.name), repr(f"c{i}"), fix)
+        for i, x in enumerate(fusion.numbers)
+        if x.name != f"c{i}"
     ]
+    for i, op in enumerate(fusion.ops):
+        if op.out != f"v{i}":
+            problems.append(Problem(f"fusion.ops[{i}].out", repr(op.out), repr(f"v{i}"), fix))
+        if is_composed(op, bound.types):
+            problems.append(Problem(f"fusion.ops[{i}].op", repr(op.op), "what it is made of", fix))
     if problems:
         raise InvalidFusion(tuple(problems))
 
@@ -180,7 +209,7 @@ def _refuse_unsupported(bound: Bound) -> None:
     for i in sorted(live_ops(fusion)):
         op = fusion.ops[i]
         where = f"(ops[{i}], {op.out!r})"
-        if op.op not in COMPILED:
+        if op.op not in COMPILED and op.op not in COMPOSED:
             raise Unsupported(f"operator {op.op} {where}", f"This version compiles {_COMPILED_NAMES}.")
         if isinstance(op, Copy) and op.memory is not None:
             raise Unsupported(f"copy to memory {op.memory} {where}", "Leave memory out: the schedule chooses it.")
@@ -189,8 +218,10 @@ def _refuse_unsupported(bound: Bound) -> None:
 
 
 def _literal_dtype(op: Op, bound: Bound) -> DType | None:
-    """The dtype that the literals of `op` take, that of its last tensor operand; None without one."""
-    tensors = [x for x in op.ins if literal_value(x) is None]
+    """The dtype that the numbers of `op` take: its own, or that of its last tensor operand; None without one."""
+    if isinstance(op, Where) and op.dtype is not None:
+        return DType(op.dtype)
+    tensors = [x for x in op.ins if isinstance(x, str) and x in bound.types]
     return DType(bound.types[str(tensors[-1])].dtype) if tensors else None
 
 
@@ -232,30 +263,44 @@ def _layouts(bound: Bound) -> Binding:
             # The wire's align is a literal type; `layout` came through it.
             InputBinding.model_validate({"strides": layout.strides, "align": layout.align})
             for layout in bound.inputs
-        )
+        ),
+        outputs=tuple(OutputBinding(strides=strides) for strides in bound.outputs),
     )
 
 
 def _to_ir(bound: Bound, fingerprint: str, binding_hash: str) -> ir.Fusion:
-    """The IR of a bound fusion, names and order as they are. Needs what `_refuse_unsupported` lets through."""
+    """The IR of a bound fusion, names and order as they are. Needs what `_refuse_unsupported` lets through; raises
+    Unsupported for an index of which no valid one can be told."""
     fusion = bound.fusion
     shapes = {name: _concrete(bound, name) for name in bound.types}
     inputs = tuple(
         ir.Value(tensor.name, shapes[tensor.name], DType(tensor.dtype), layout.strides, layout.align)
         for tensor, layout in zip(fusion.inputs, bound.inputs, strict=True)
     )
+    aliases = {
+        output.name: inputs[position]
+        for output, position in zip(fusion.outputs, bound.aliases, strict=True)
+        if position is not None
+    }
+    lie = {output.name: strides for output, strides in zip(fusion.outputs, bound.outputs, strict=True)}
     results = tuple(
-        ir.Value(op.out, shapes[op.out], DType(bound.types[op.out].dtype), ir.dense_strides(shapes[op.out]))
-        for op in fusion.ops
+        replace(aliases[op.out], name=op.out)
+        if op.out in aliases
+        else ir.Value(op.out, shape, DType(bound.types[op.out].dtype), lie.get(op.out, ir.dense_strides(shape)))
+        for op, shape in ((op, shapes[op.out]) for op in fusion.ops)
     )
-    return ir.Fusion(
+    made = ir.Fusion(
         values=inputs + results,
         inputs=tuple(tensor.name for tensor in fusion.inputs),
         ops=tuple(_ir_op(op, bound, shapes) for op in fusion.ops),
         outputs=tuple(output.name for output in fusion.outputs),
         fingerprint=fingerprint,
         binding_hash=binding_hash,
+        aliases=tuple((output, value.name) for output, value in aliases.items()),
+        scalars=tuple(ir.Scalar(x.name, DType(x.dtype)) for x in fusion.numbers),
     )
+    index_ranges(made)  # refuses indices of which none is known to be in range
+    return made
 
 
 def _concrete(bound: Bound, name: str) -> tuple[int, ...]:
@@ -266,10 +311,34 @@ def _concrete(bound: Bound, name: str) -> tuple[int, ...]:
 
 def _ir_op(op: Op, bound: Bound, shapes: Mapping[str, tuple[int, ...]]) -> ir.Op:
     dtype = _literal_dtype(op, bound)
-    inputs = tuple(_ir_operand(x, is_float=dtype is None or dtype.is_float) for x in op.ins)
+    scalars = {x.name: ir.Scalar(x.name, DType(x.dtype)) for x in bound.fusion.numbers}
+    inputs = tuple(
+        beside(scalars[str(x)], dtype)
+        if dtype is not None and x in scalars
+        else _ir_operand(x, is_float=dtype is None or dtype.is_float)
+        for x in op.ins
+    )
     # A bound fusion has no symbols: start is a number.
-    start = int(op.start) if isinstance(op, Slice) else 0
-    return ir.Op(OpKind(op.op), inputs, op.out, _ir_dims(op, shapes), start)
+    start, step = (int(op.start), op.step or 1) if isinstance(op, Slice) else (0, 1)
+    if isinstance(op, Pad | Filled):
+        inputs = (*inputs, ir.Literal(_held(op.value, DType(bound.types[op.out].dtype))))
+    low = tuple(int(n) for n, m in zip(op.low, op.high, strict=True) if n or m) if isinstance(op, Pad) else ()
+    return ir.Op(OpKind(op.op), inputs, op.out, _ir_dims(op, shapes), start, step=step, low=low)
+
+
+def _held(number: Operand, dtype: DType) -> int | float:
+    """A number as a tensor of the dtype holds it."""
+    operand = _ir_operand(number, is_float=dtype.is_float)
+    assert isinstance(operand, ir.Literal), "the wire lets only numbers through"
+    match dtype:
+        case DType.F16 | DType.BF16 | DType.F8E4M3 | DType.F8E5M2:
+            is_held = dtype not in FP8 and not math.isfinite(operand.value)
+            return operand.value if is_held else rounded_to_short(operand.value, dtype)
+        case DType.F32 if math.isfinite(operand.value):
+            (nearest,) = struct.unpack("<f", struct.pack("<f", operand.value))
+            return float(nearest)
+        case _:
+            return operand.value
 
 
 def _ir_dims(op: Op, shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
@@ -279,8 +348,14 @@ def _ir_dims(op: Op, shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
             return tuple(dim % len(shapes[op.out]) for dim in op.dims)
         case Reduce():
             return tuple(sorted(dim % len(shapes[str(op.ins[0])]) for dim in op.dims))
+        case Flip():
+            return tuple(sorted(dim % len(shapes[op.out]) for dim in op.dims))
+        case Pad():
+            return tuple(dim for dim, sizes in enumerate(zip(op.low, op.high, strict=True)) if any(sizes))
         case Slice() | Cat() | Iota():
             return (op.dim % len(shapes[op.out]),)
+        case Take() | Gather():
+            return (op.dim % len(shapes[str(op.ins[0])]),)
         case _:
             return ()
 
@@ -296,11 +371,14 @@ def _ir_operand(operand: Operand, *, is_float: bool) -> ir.Operand:
 
 
 def _op_document(op: ir.Op, fusion: ir.Fusion) -> dict[str, Any]:
-    ins = [x if isinstance(x, str) else _written(x.value) for x in op.inputs]
+    fills = op.kind in (OpKind.PAD, OpKind.FULL)
+    ins = [_written(x) for x in op.inputs if isinstance(x, str) or not fills]
     document: dict[str, Any] = {"op": op.kind.value, "in": ins, "out": op.output}
     result = fusion.value(op.output)
     match op.kind:
         case OpKind.CAST:
+            document["dtype"] = result.dtype.value
+        case OpKind.WHERE if len(op.tensor_inputs) == 1:
             document["dtype"] = result.dtype.value
         case OpKind.BROADCAST_TO:
             document |= {"shape": list(result.shape), "dims": list(op.dims)}
@@ -310,17 +388,42 @@ def _op_document(op: ir.Op, fusion: ir.Fusion) -> dict[str, Any]:
             document["shape"] = list(result.shape)
         case OpKind.SLICE:
             (dim,) = op.dims
-            document |= {"dim": dim, "start": op.start, "stop": op.start + result.shape[dim]}
-        case OpKind.CAT:
+            stop = op.start + (result.shape[dim] - 1) * op.step + 1
+            document |= {"dim": dim, "start": op.start, "stop": stop} | ({"step": op.step} if op.step > 1 else {})
+        case OpKind.FLIP:
+            document["dims"] = list(op.dims)
+        case OpKind.PAD:
+            document |= _pad_document(op, fusion.value(op.tensor_inputs[0]).shape, result.shape)
+        case OpKind.FULL:
+            document |= {"shape": list(result.shape), "value": _fill(op), "dtype": result.dtype.value}
+        case OpKind.CAT | OpKind.TAKE | OpKind.GATHER:
             document["dim"] = op.dims[0]
+        case OpKind.RAND:
+            document |= {"shape": list(result.shape), "dtype": result.dtype.value}
         case OpKind.IOTA:
             document |= {"shape": list(result.shape), "dim": op.dims[0], "dtype": result.dtype.value}
-        case OpKind.SUM | OpKind.MEAN | OpKind.AMAX | OpKind.AMIN:
+        case kind if kind in FOLDS:
             keepdim = len(result.shape) == len(fusion.value(op.tensor_inputs[0]).shape)
             document |= {"dims": list(op.dims), "keepdim": keepdim}
+            if op.kind is OpKind.PROD:  # which would be i64 of any integers
+                document["dtype"] = result.dtype.value
     return document
 
 
-def _written(number: int | float) -> int | float | str:
+def _pad_document(op: ir.Op, source: tuple[int, ...], result: tuple[int, ...]) -> dict[str, Any]:
+    before = dict(zip(op.dims, op.low, strict=True))
+    low = [before.get(d, 0) for d in range(len(source))]
+    high = [n - m - first for n, m, first in zip(result, source, low, strict=True)]
+    return {"low": low, "high": high, "value": _fill(op)}
+
+
+def _fill(op: ir.Op) -> int | float | str:
+    return _written(ir.Literal(op.fills_with))
+
+
+def _written(x: ir.Operand) -> int | float | str:
+    """An operand as the wire has it."""
+    if not isinstance(x, ir.Literal):
+        return x if isinstance(x, str) else x.name
     # repr spells them inf, -inf and nan, as the wire does.
-    return number if math.isfinite(number) else repr(number)
+    return x.value if math.isfinite(x.value) else repr(x.value)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from compiler.errors import InvalidFusion, Problem
 from compiler.ir.fusion import Fusion, Value
+from compiler.schedule.aliases import late_reads
 from compiler.schedule.trace import LaunchTrace, ProgramTrace
 
 _FIX = "Write it as `python -m search trace` does."
@@ -45,7 +46,18 @@ def _problems(fusion: Fusion, launches: Sequence[LaunchTrace]) -> Iterator[Probl
             elif name in outputs and (fault := _unlike(mine, outputs[name])) is not None:
                 yield Problem(where, *fault, _FIX)
             written.add(name)
+        aliases = {own.outputs.index(o): own.inputs.index(x) for o, x in own.aliases}
+        into = {
+            one.writes.index(o): one.reads.index(x) for o, x in fusion.aliases if o in one.writes and x in one.reads
+        }
+        if aliases != into:
+            yield Problem(f"launches[{number}].fusion.outputs", f"aliases {aliases}", f"{into}, by position", _FIX)
         there |= dict(zip(one.writes, map(own.value, own.outputs), strict=True))
+    for number, name in late_reads(fusion.aliases, [(one.reads, one.writes) for one in launches]):
+        expected = "an input that no launch before has written an output into"
+        yield Problem(
+            f"launches[{number}].reads", repr(name), expected, "Read it in the launch that writes, or before."
+        )
     for name in outputs.keys() - written:
         yield Problem("launches", f"no launch writes {name!r}", "one launch for each output", _FIX)
 

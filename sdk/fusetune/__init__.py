@@ -7,6 +7,7 @@ from fusetune.errors import (
     FusetuneError,
     FusetuneWarning,
     GuardFailed,
+    IndexOutOfRange,
     InvalidBinding,
     InvalidFusion,
     InvalidKernel,
@@ -31,7 +32,7 @@ from fusetune.errors import (
     Unauthorized,
     WrongArguments,
 )
-from fusetune.fusion import Fusion, FusionBuilder, Tensor
+from fusetune.fusion import ByValue, Fusion, FusionBuilder, Tensor
 from fusetune.kernel import EmptyKernel, Kernel
 from fusetune.store import Store
 from fusetune.wire.binding import Binding
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Accept",
     "Binding",
+    "ByValue",
     "Client",
     "EmptyKernel",
     "FusetuneError",
@@ -50,6 +52,7 @@ __all__ = [
     "Fusion",
     "FusionBuilder",
     "GuardFailed",
+    "IndexOutOfRange",
     "InvalidBinding",
     "InvalidFusion",
     "InvalidKernel",

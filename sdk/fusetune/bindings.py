@@ -45,7 +45,8 @@ BindingLike = Binding | Mapping[str, Any] | str | bytes
 
 DTYPE_OF = {
     "float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16",
-    "int8": "i8", "int32": "i32", "int64": "i64", "bool": "bool",
+    "float8_e4m3fn": "f8e4m3", "float8_e5m2": "f8e5m2",
+    "int64": "i64", "int32": "i32", "int16": "i16", "int8": "i8", "uint8": "u8", "bool": "bool",
 }  # fmt: skip
 """torch's names of element types -> the wire's."""
 
@@ -62,12 +63,15 @@ them share one kernel, and with it those bound by sizes alone, whose default is 
 def binding_of(fusion: Fusion, inputs: Sequence[TensorLike]) -> Binding:
     """Sizes of all symbols, and strides and alignment of every input, read off tensors in the order of `inputs`.
 
+    The scalars of a call may stand after the tensors, and say nothing: a kernel takes any value.
     Raises InvalidBinding with every tensor whose dtype, rank, sizes or strides do not fit, and InvalidFusion.
     """
     try:
         checked_types(fusion)
     except InvalidDocument as error:
         raise InvalidFusion(error.problems) from None
+    if not hasattr(inputs, "data_ptr") and len(inputs) == len(fusion.inputs) + len(fusion.numbers):
+        inputs = inputs[: len(fusion.inputs)]
     if len(fusion.inputs) != len(inputs) or hasattr(inputs, "data_ptr"):
         found = "a tensor" if hasattr(inputs, "data_ptr") else f"{len(inputs)} tensors"
         names = ", ".join(tensor.name for tensor in fusion.inputs) or "none"

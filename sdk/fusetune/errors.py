@@ -11,6 +11,7 @@ FusetuneError
 │   ├── OutdatedProof     an older verifier proved the kernel right, which could pass a wrong one
 │   ├── NoDevice          no GPU, or none that can run this code
 │   └── LaunchFailed      the driver refused, or an earlier kernel broke the context
+│       └── IndexOutOfRange   a kernel that reads where an index says has stopped
 └── ServiceError          the service did not give what was asked for; `request` says what that was
     ├── ServiceUnavailable    nothing can be had of it now; the kernels in the store still can
     │   ├── ServerUnreachable     no connection, or a proxy that says the same
@@ -147,6 +148,24 @@ class LaunchFailed(KernelError):
 
     def __str__(self) -> str:
         return f"{self.call}: {self.status}" + (f" ({self.detail})" if self.detail else "")
+
+
+class IndexOutOfRange(LaunchFailed):
+    """A kernel stopped: an index that tells it where to read was negative or too large.
+
+    `operators`: of the kernels that were called in this process, those that ask for one. The CUDA context is of no use
+    after it, as after an assertion of torch's.
+    """
+
+    def __init__(self, call: str, status: str, code: int, detail: str, operators: tuple[str, ...]) -> None:
+        super().__init__(call, status, code, detail)
+        self.args = (call, status, code, detail, operators)
+        self.operators = operators
+
+    def __str__(self) -> str:
+        asked = " or ".join(self.operators)
+        fix = "Correct the indices (nothing counts from the end), and start the process anew."
+        return f"an index was out of range, of {asked}: {super().__str__()}. {fix}"
 
 
 class ServiceError(FusetuneError):

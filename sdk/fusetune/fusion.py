@@ -18,15 +18,14 @@ from functools import cached_property
 from typing import Any, NoReturn
 
 from fusetune import wire
+from fusetune.elementwise import Elementwise, Number
 from fusetune.errors import InvalidFusion
 from fusetune.wire.extent import Size
-from fusetune.wire.fusion import FORMAT, DTypeName, Memory, show
+from fusetune.wire.fusion import FORMAT, DTypeName, Memory, ScalarName, show
 from fusetune.wire.op_types import TensorType
 from fusetune.wire.parse import parse_fusion, read_fusion
 from fusetune.wire.printing import fusion_text
 from fusetune.wire.problems import InvalidDocument, Problem
-
-Number = int | float
 
 
 class Fusion(wire.Fusion):
@@ -39,7 +38,9 @@ class Fusion(wire.Fusion):
             parsed = parse_fusion(document)
         except InvalidDocument as error:
             raise InvalidFusion(error.problems) from None
-        return cls(format=parsed.format, inputs=parsed.inputs, ops=parsed.ops, outputs=parsed.outputs)
+        return cls(
+            format=parsed.format, inputs=parsed.inputs, scalars=parsed.scalars, ops=parsed.ops, outputs=parsed.outputs
+        )
 
     @cached_property
     def fingerprint(self) -> str:
@@ -72,28 +73,28 @@ class Tensor:
     def __repr__(self) -> str:
         return f"Tensor({self.name}: {self.type})"
 
-    def __add__(self, other: Tensor | Number) -> Tensor:
+    def __add__(self, other: Tensor | ByValue | Number) -> Tensor:
         return self.builder.add(self, other)
 
-    def __radd__(self, other: Number) -> Tensor:
+    def __radd__(self, other: ByValue | Number) -> Tensor:
         return self.builder.add(other, self)
 
-    def __sub__(self, other: Tensor | Number) -> Tensor:
+    def __sub__(self, other: Tensor | ByValue | Number) -> Tensor:
         return self.builder.sub(self, other)
 
-    def __rsub__(self, other: Number) -> Tensor:
+    def __rsub__(self, other: ByValue | Number) -> Tensor:
         return self.builder.sub(other, self)
 
-    def __mul__(self, other: Tensor | Number) -> Tensor:
+    def __mul__(self, other: Tensor | ByValue | Number) -> Tensor:
         return self.builder.mul(self, other)
 
-    def __rmul__(self, other: Number) -> Tensor:
+    def __rmul__(self, other: ByValue | Number) -> Tensor:
         return self.builder.mul(other, self)
 
-    def __truediv__(self, other: Tensor | Number) -> Tensor:
+    def __truediv__(self, other: Tensor | ByValue | Number) -> Tensor:
         return self.builder.div(self, other)
 
-    def __rtruediv__(self, other: Number) -> Tensor:
+    def __rtruediv__(self, other: ByValue | Number) -> Tensor:
         return self.builder.div(other, self)
 
     def __matmul__(self, other: Tensor) -> Tensor:
@@ -120,11 +121,14 @@ class Tensor:
     def reshape(self, shape: Sequence[Size]) -> Tensor:
         return self.builder.reshape(self, shape)
 
-    def slice(self, dim: int, start: Size, stop: Size) -> Tensor:
-        return self.builder.slice(self, dim, start, stop)
+    def slice(self, dim: int, start: Size, stop: Size, step: int = 1) -> Tensor:
+        return self.builder.slice(self, dim, start, stop, step)
 
-    def sum(self, dims: Sequence[int], keepdim: bool = False) -> Tensor:
-        return self.builder.sum(self, dims, keepdim)
+    def sum(self, dims: Sequence[int], keepdim: bool = False, dtype: DTypeName | None = None) -> Tensor:
+        return self.builder.sum(self, dims, keepdim, dtype)
+
+    def prod(self, dims: Sequence[int], keepdim: bool = False, dtype: DTypeName | None = None) -> Tensor:
+        return self.builder.prod(self, dims, keepdim, dtype)
 
     def mean(self, dims: Sequence[int], keepdim: bool = False) -> Tensor:
         return self.builder.mean(self, dims, keepdim)
@@ -135,12 +139,36 @@ class Tensor:
     def amin(self, dims: Sequence[int], keepdim: bool = False) -> Tensor:
         return self.builder.amin(self, dims, keepdim)
 
+    def any(self, dims: Sequence[int], keepdim: bool = False) -> Tensor:
+        return self.builder.any(self, dims, keepdim)
+
+    def all(self, dims: Sequence[int], keepdim: bool = False) -> Tensor:
+        return self.builder.all(self, dims, keepdim)
+
+    def cumsum(self, dim: int, dtype: DTypeName | None = None) -> Tensor:
+        return self.builder.cumsum(self, dim, dtype)
+
+    def argmax(self, dim: int | None = None, keepdim: bool = False) -> Tensor:
+        return self.builder.argmax(self, dim, keepdim)
+
+    def argmin(self, dim: int | None = None, keepdim: bool = False) -> Tensor:
+        return self.builder.argmin(self, dim, keepdim)
+
+
+@dataclass(frozen=True, eq=False)
+class ByValue:
+    """A scalar of the fusion that `builder` is making: it stands where a number may, beside a tensor."""
+
+    builder: FusionBuilder = field(repr=False)
+    name: str
+    dtype: ScalarName
+
 
 _OWN_NAME = "__fusetune_"
 """Begins the names of results until they are returned or numbered: one that no user would give an input."""
 
 
-class FusionBuilder:
+class FusionBuilder(Elementwise[Tensor, ByValue]):
     """Collects inputs, operators and outputs. Every method raises InvalidFusion at once for what cannot be.
 
     Operators on f16 and bf16 compute in f32 and round their result once. Who wants more precision between operators
@@ -149,8 +177,9 @@ class FusionBuilder:
 
     def __init__(self) -> None:
         self._inputs: list[dict[str, Any]] = []
+        self._scalars: list[dict[str, Any]] = []
         self._ops: list[dict[str, Any]] = []
-        self._outputs: list[tuple[str, str]] = []
+        self._outputs: list[tuple[str, str, dict[str, Any]]] = []
 
     def input(
         self, name: str, shape: Sequence[Size], dtype: DTypeName, *, strides: Sequence[Size] | None = None
@@ -162,10 +191,32 @@ class FusionBuilder:
         self._inputs.append(entry)
         return self._checked(name, self._inputs)
 
-    def output(self, tensor: Tensor, name: str | None = None) -> None:
-        """Return `tensor`, the result of an operator, under `name`."""
-        self._own(tensor, f"outputs[{len(self._outputs)}]")
-        self._outputs.append((tensor.name, tensor.name if name is None else name))
+    def scalar(self, name: str, dtype: ScalarName = "f64") -> ByValue:
+        """A number that the caller will pass by value, after all tensors: a learning rate, a scale. It stands where a
+        number may, beside a tensor, and is converted as one; a new value needs no new tuning."""
+        self._scalars.append({"name": name, "dtype": dtype})
+        self._check(self._scalars)
+        return ByValue(self, name, dtype)
+
+    def output(
+        self,
+        tensor: Tensor,
+        name: str | None = None,
+        *,
+        alias: Tensor | None = None,
+        strides: Sequence[Size] | None = None,
+    ) -> None:
+        """Return `tensor`, the result of an operator, under `name`; with `alias`, in the memory of that input.
+
+        `strides` in elements; without, it is dense, unless a binding says more.
+        """
+        where = f"outputs[{len(self._outputs)}]"
+        self._own(tensor, where)
+        if alias is not None:
+            self._own(alias, f"{where}.alias")
+        facts: dict[str, Any] = {} if alias is None else {"alias": alias.name}
+        facts |= {} if strides is None else {"strides": _listed(strides)}
+        self._outputs.append((tensor.name, tensor.name if name is None else name, facts))
         try:
             Fusion.from_json(self._document())
         except InvalidFusion:
@@ -181,92 +232,11 @@ class FusionBuilder:
         return self._op("copy", x, **({} if memory is None else {"memory": memory}))
 
     def cast(self, x: Tensor, dtype: DTypeName) -> Tensor:
-        """Values in another dtype, rounded once; float to integer truncates. To bf16 and back loses what bf16 loses."""
+        """Values in another dtype, rounded once; float to integer truncates. To bf16 and back loses what bf16 loses.
+
+        f8e4m3 saturates: infinities become ±448. In f8e5m2 what is too large becomes an infinity.
+        """
         return self._op("cast", x, dtype=dtype)
-
-    def neg(self, x: Tensor) -> Tensor:
-        return self._op("neg", x)
-
-    def abs(self, x: Tensor) -> Tensor:
-        return self._op("abs", x)
-
-    def exp(self, x: Tensor) -> Tensor:
-        return self._op("exp", x)
-
-    def log(self, x: Tensor) -> Tensor:
-        return self._op("log", x)
-
-    def tanh(self, x: Tensor) -> Tensor:
-        return self._op("tanh", x)
-
-    def sigmoid(self, x: Tensor) -> Tensor:
-        return self._op("sigmoid", x)
-
-    def relu(self, x: Tensor) -> Tensor:
-        return self._op("relu", x)
-
-    def gelu(self, x: Tensor) -> Tensor:
-        """The tanh form."""
-        return self._op("gelu", x)
-
-    def silu(self, x: Tensor) -> Tensor:
-        return self._op("silu", x)
-
-    def sqrt(self, x: Tensor) -> Tensor:
-        return self._op("sqrt", x)
-
-    def rsqrt(self, x: Tensor) -> Tensor:
-        return self._op("rsqrt", x)
-
-    def reciprocal(self, x: Tensor) -> Tensor:
-        return self._op("reciprocal", x)
-
-    def square(self, x: Tensor) -> Tensor:
-        return self._op("square", x)
-
-    def add(self, x: Tensor | Number, y: Tensor | Number) -> Tensor:
-        return self._op("add", x, y)
-
-    def sub(self, x: Tensor | Number, y: Tensor | Number) -> Tensor:
-        return self._op("sub", x, y)
-
-    def mul(self, x: Tensor | Number, y: Tensor | Number) -> Tensor:
-        return self._op("mul", x, y)
-
-    def div(self, x: Tensor | Number, y: Tensor | Number) -> Tensor:
-        return self._op("div", x, y)
-
-    def maximum(self, x: Tensor | Number, y: Tensor | Number) -> Tensor:
-        return self._op("maximum", x, y)
-
-    def minimum(self, x: Tensor | Number, y: Tensor | Number) -> Tensor:
-        return self._op("minimum", x, y)
-
-    def eq(self, x: Tensor | Number, y: Tensor | Number) -> Tensor:
-        return self._op("eq", x, y)
-
-    def ne(self, x: Tensor | Number, y: Tensor | Number) -> Tensor:
-        return self._op("ne", x, y)
-
-    def lt(self, x: Tensor | Number, y: Tensor | Number) -> Tensor:
-        return self._op("lt", x, y)
-
-    def le(self, x: Tensor | Number, y: Tensor | Number) -> Tensor:
-        return self._op("le", x, y)
-
-    def gt(self, x: Tensor | Number, y: Tensor | Number) -> Tensor:
-        return self._op("gt", x, y)
-
-    def ge(self, x: Tensor | Number, y: Tensor | Number) -> Tensor:
-        return self._op("ge", x, y)
-
-    def where(self, condition: Tensor, x: Tensor | Number, y: Tensor | Number) -> Tensor:
-        """`x` where the bool `condition` holds, else `y`."""
-        return self._op("where", condition, x, y)
-
-    def fma(self, x: Tensor | Number, y: Tensor | Number, z: Tensor | Number) -> Tensor:
-        """`x * y + z`, rounded once; of floats."""
-        return self._op("fma", x, y, z)
 
     def broadcast_to(self, x: Tensor, shape: Sequence[Size], dims: Sequence[int]) -> Tensor:
         """Dimension i of `x` is dimension `dims[i]` of the result; a size of 1 expands."""
@@ -280,9 +250,17 @@ class FusionBuilder:
         """The same elements in row-major order; one size may be -1. Whether symbols fit is settled at binding."""
         return self._op("reshape", x, shape=_listed(shape))
 
-    def slice(self, x: Tensor, dim: int, start: Size, stop: Size) -> Tensor:
-        """Elements `start` up to, not including, `stop` of dimension `dim`."""
-        return self._op("slice", x, dim=dim, start=start, stop=stop)
+    def slice(self, x: Tensor, dim: int, start: Size, stop: Size, step: int = 1) -> Tensor:
+        """Elements `start` up to, not including, `stop` of dimension `dim`; with a `step`, every so manyth of them."""
+        return self._op("slice", x, dim=dim, start=start, stop=stop, **({} if step == 1 else {"step": step}))
+
+    def flip(self, x: Tensor, dims: Sequence[int]) -> Tensor:
+        """The last element first along each of `dims`."""
+        return self._op("flip", x, dims=_listed(dims))
+
+    def pad(self, x: Tensor, low: Sequence[Size], high: Sequence[Size], value: Number = 0) -> Tensor:
+        """`low[i]` places before dimension i and `high[i]` behind it, which hold `value`."""
+        return self._op("pad", x, low=_listed(low), high=_listed(high), value=_written(value))
 
     def cat(self, tensors: Iterable[Tensor], dim: int) -> Tensor:
         """One after the other along `dim`."""
@@ -292,8 +270,57 @@ class FusionBuilder:
         """The position along `dim`."""
         return self._op("iota", shape=_listed(shape), dim=dim, dtype=dtype)
 
-    def sum(self, x: Tensor, dims: Sequence[int], keepdim: bool = False) -> Tensor:
-        return self._op("sum", x, dims=_listed(dims), keepdim=keepdim)
+    def full(self, shape: Sequence[Size], value: Number, dtype: DTypeName) -> Tensor:
+        """`value` everywhere."""
+        return self._op("full", shape=_listed(shape), value=_written(value), dtype=dtype)
+
+    def rand(self, shape: Sequence[Size], seed: Tensor, offset: Tensor) -> Tensor:
+        """Numbers of [0, 1), f32, by `seed` and `offset`: i64 tensors without dimensions, read when the kernel runs.
+
+        The same seed, offset and position give the same number in any kernel (docs/contracts.md, "Random numbers"), so
+        that every draw has an offset of its own. They are not torch's numbers.
+        """
+        return self._op("rand", seed, offset, shape=_listed(shape))
+
+    def dropout(self, x: Tensor, p: Number, seed: Tensor, offset: Tensor) -> Tensor:
+        """`x` over `1 - p` where `rand` is `p` or more, 0 elsewhere: `p` is the share that is dropped.
+
+        A backward fusion drops the same of the gradient: `dropout(grad, p, seed, offset)`. Raises InvalidFusion for a
+        `p` that is no number from 0 to 1.
+        """
+        share: object = p
+        if not (isinstance(share, int | float) and 0 <= share <= 1):
+            fix = "Pass the share of elements that is dropped."
+            raise InvalidFusion((Problem(f"ops[{len(self._ops)}]", f"p = {show(p)}", "a number from 0 to 1", fix),))
+        is_kept = self.ge(self.rand(x.shape, seed, offset), p)
+        return self.where(is_kept, x * (1.0 / (1.0 - p) if p < 1 else 0.0), 0.0)
+
+    def take(self, table: Tensor, index: Tensor, dim: int = 0) -> Tensor:
+        """`table` where the i32 or i64 of `index`, of any rank, choose along `dim`: `table[index]` for dimension 0.
+
+        An index below 0, or past the end, stops the kernel: nothing counts from the end.
+        """
+        return self._op("take", table, index, dim=dim)
+
+    def embedding(self, index: Tensor, table: Tensor) -> Tensor:
+        """The rows of `table` that the index chooses, as `torch.nn.functional.embedding` has its operands: a `take`."""
+        return self.take(table, index)
+
+    def gather(self, x: Tensor, dim: int, index: Tensor) -> Tensor:
+        """The element of `x` at the own position, but along `dim` where `index`, of the same rank, says: torch.gather.
+
+        An index below 0, or past the end, stops the kernel.
+        """
+        return self._op("gather", x, index, dim=dim)
+
+    def sum(self, x: Tensor, dims: Sequence[int], keepdim: bool = False, dtype: DTypeName | None = None) -> Tensor:
+        """Of one dtype unless `dtype` says another, to which elements are cast before: i64 counts what is true."""
+        return self._op("sum", x, dims=_listed(dims), keepdim=keepdim, **_said(dtype))
+
+    def prod(self, x: Tensor, dims: Sequence[int], keepdim: bool = False, dtype: DTypeName | None = None) -> Tensor:
+        """Of one dtype, or i64 of integers and bools, unless `dtype` says another, to which elements are cast before.
+        Halves are multiplied in f32; integers wrap."""
+        return self._op("prod", x, dims=_listed(dims), keepdim=keepdim, **_said(dtype))
 
     def mean(self, x: Tensor, dims: Sequence[int], keepdim: bool = False) -> Tensor:
         return self._op("mean", x, dims=_listed(dims), keepdim=keepdim)
@@ -304,21 +331,43 @@ class FusionBuilder:
     def amin(self, x: Tensor, dims: Sequence[int], keepdim: bool = False) -> Tensor:
         return self._op("amin", x, dims=_listed(dims), keepdim=keepdim)
 
+    def any(self, x: Tensor, dims: Sequence[int], keepdim: bool = False) -> Tensor:
+        """Whether one element is other than 0, as NaN is; a bool."""
+        return self._op("any", x, dims=_listed(dims), keepdim=keepdim)
+
+    def all(self, x: Tensor, dims: Sequence[int], keepdim: bool = False) -> Tensor:
+        """Whether no element is 0; a bool."""
+        return self._op("all", x, dims=_listed(dims), keepdim=keepdim)
+
+    def cumsum(self, x: Tensor, dim: int, dtype: DTypeName | None = None) -> Tensor:
+        """Sums of the elements up to each along `dim`; of integers and bools in i64 unless `dtype` says otherwise."""
+        return self._op("cumsum", x, dim=dim, **_said(dtype))
+
+    def argmax(self, x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+        """The index of the first greatest element along `dim`, or of the first NaN; without `dim` of all elements, in
+        row-major order. In i64."""
+        return self._op("argmax", x, keepdim=keepdim, **({} if dim is None else {"dim": dim}))
+
+    def argmin(self, x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+        """The index of the first least element, otherwise as `argmax`."""
+        return self._op("argmin", x, keepdim=keepdim, **({} if dim is None else {"dim": dim}))
+
     def matmul(self, x: Tensor, y: Tensor, dtype: DTypeName | None = None) -> Tensor:
         """`(..., m, k)` by `(..., k, n)`; `dtype` is the result's, by default the operands'."""
-        return self._op("matmul", x, y, **({} if dtype is None else {"dtype": dtype}))
+        return self._op("matmul", x, y, **_said(dtype))
 
-    def _op(self, op: str, *operands: Tensor | Number, **attributes: Any) -> Tensor:
+    def _op(self, op: str, *operands: Tensor | ByValue | Number, **attributes: Any) -> Tensor:
         place = f"ops[{len(self._ops)}]"
         ins = tuple(
-            self._own(x, f"{place}.in[{i}]") if isinstance(x, Tensor) else _written(x) for i, x in enumerate(operands)
+            self._own(x, f"{place}.in[{i}]") if isinstance(x, Tensor | ByValue) else _written(x)
+            for i, x in enumerate(operands)
         )
         name = f"{_OWN_NAME}{len(self._ops)}"
         self._ops.append({"op": op, "in": ins, "out": name, **attributes})
         return self._checked(name, self._ops)
 
     def _own(self, tensor: object, place: str) -> str:
-        if not isinstance(tensor, Tensor):
+        if not isinstance(tensor, Tensor | ByValue):
             fix = "Return the result of an operator."
             raise InvalidFusion((Problem(place, show(tensor), "a tensor of this builder", fix),))
         if tensor.builder is not self:
@@ -328,7 +377,11 @@ class FusionBuilder:
 
     def _checked(self, name: str, entries: list[dict[str, Any]]) -> Tensor:
         """The value that the last of `entries` defines; an entry with faults is taken back."""
-        document = {"format": FORMAT, "inputs": tuple(self._inputs), "ops": tuple(self._ops), "outputs": ()}
+        return Tensor(self, name, self._check(entries)[name])
+
+    def _check(self, entries: list[dict[str, Any]]) -> Mapping[str, TensorType]:
+        """The types of all values so far. Raises InvalidFusion, and takes the last of `entries` back."""
+        document = {**self._head(), "ops": tuple(self._ops), "outputs": ()}
         try:
             inference = wire.infer(read_fusion(document))
             problems = tuple(p for p in inference.problems if p.where != "outputs")
@@ -337,17 +390,26 @@ class FusionBuilder:
         if problems:
             entries.pop()
             raise InvalidFusion(problems)
-        return Tensor(self, name, inference.types[name])
+        return inference.types
+
+    def _head(self) -> dict[str, Any]:
+        scalars = {"scalars": tuple(self._scalars)} if self._scalars else {}
+        return {"format": FORMAT, "inputs": tuple(self._inputs), **scalars}
 
     def _document(self) -> dict[str, Any]:
         """The fusion so far: results get the names they are returned under, the others `t0`, `t1` and so on."""
-        taken = {entry["name"] for entry in self._inputs} | {public for _, public in self._outputs}
-        names = {own: public for own, public in self._outputs if own.startswith(_OWN_NAME)}
+        entries = (*self._inputs, *self._scalars)
+        taken = {entry["name"] for entry in entries} | {public for _, public, _ in self._outputs}
+        names = {own: public for own, public, _ in self._outputs if own.startswith(_OWN_NAME)}
         free = (f"t{i}" for i in itertools.count() if f"t{i}" not in taken)
         names |= {op["out"]: next(free) for op in self._ops if op["out"] not in names}
         ops = [{**op, "in": tuple(names.get(x, x) for x in op["in"]), "out": names[op["out"]]} for op in self._ops]
-        outputs = [{"name": names.get(own, own)} for own, _ in self._outputs]
-        return {"format": FORMAT, "inputs": tuple(self._inputs), "ops": tuple(ops), "outputs": tuple(outputs)}
+        outputs = [{"name": names.get(own, own), **facts} for own, _, facts in self._outputs]
+        return {**self._head(), "ops": tuple(ops), "outputs": tuple(outputs)}
+
+
+def _said(dtype: DTypeName | None) -> dict[str, DTypeName]:
+    return {} if dtype is None else {"dtype": dtype}
 
 
 def _listed(sizes: Any) -> Any:

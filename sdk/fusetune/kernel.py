@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import pydantic
 
 from fusetune.errors import InvalidBinding, InvalidKernel, NoDevice, OutdatedProof
-from fusetune.wire.artifact import VERIFIER, KernelArtifact, TensorSpec
+from fusetune.wire.artifact import VERIFIER, KernelArtifact, ScalarSpec, TensorSpec
 from fusetune.wire.bound import Bound
 from fusetune.wire.op_types import ITEM_BYTES
 from fusetune.wire.problems import Problem
@@ -84,12 +84,18 @@ class Kernel:
         part.replace(target)
 
     def __call__(
-        self, *inputs: TorchTensor, out: TorchTensor | Sequence[TorchTensor] | None = None
+        self, *inputs: TorchTensor | float, out: TorchTensor | Sequence[TorchTensor] | None = None
     ) -> TorchTensor | tuple[TorchTensor, ...]:
         """Runs the kernel; returns its output, or a tuple where it has several.
 
-        `out`: tensors to write instead of newly allocated ones; they must not overlap the inputs or each other. Raises
-        WrongArguments, GuardFailed, NoDevice, InvalidKernel, LaunchFailed.
+        Scalars of the fusion come after its tensors: numbers of Python, or tensors without dimensions on the host. They
+        are read during the call, so a CUDA graph that captures it replays with these.
+
+        `out`: tensors to write instead of newly allocated ones; they must not overlap the inputs or each other. An
+        output with an alias is that input itself, changed: the tensor that was passed is returned, its version counted
+        up, and no other tensor of the call may share its memory. Raises WrongArguments, GuardFailed, NoDevice,
+        InvalidKernel, LaunchFailed; IndexOutOfRange at the first call after one whose kernel has met an index that is
+        (`wait` tells at once).
         """
         if self._runner is None:
             from fusetune.torch import Runner  # here, and not above: holding a kernel needs no torch
@@ -99,6 +105,14 @@ class Kernel:
             return self._runner(inputs, out)
         except NoDevice as error:
             raise self._detached(error) if error.is_absent else error from None
+
+    def wait(self) -> None:
+        """Waits until the calls on the current stream are done: errors of a kernel are told late.
+
+        Raises LaunchFailed; IndexOutOfRange where an index that tells it where to read was out of range.
+        """
+        if self._runner is not None:
+            self._runner.wait()
 
     def _detached(self, error: NoDevice) -> NoDevice:
         """The error, which also says which card the kernel is for: one named by hand may be no card of this machine."""
@@ -124,7 +138,7 @@ class Kernel:
             facts.append(f"stale: {info.stale_reason or 'made under other conditions'}")
         if self.origin == "store":
             facts.append("from the store")
-        return f"Kernel({_signature(artifact.inputs, artifact.outputs)}; {', '.join(facts)})"
+        return f"Kernel({_signature(artifact.inputs, artifact.scalars, artifact.outputs)}; {', '.join(facts)})"
 
 
 class EmptyKernel:
@@ -136,20 +150,23 @@ class EmptyKernel:
     info: None = None
     origin: Literal["empty"] = "empty"
 
-    def __init__(self, inputs: tuple[TensorSpec, ...], outputs: tuple[TensorSpec, ...]) -> None:
+    def __init__(
+        self, inputs: tuple[TensorSpec, ...], outputs: tuple[TensorSpec, ...], scalars: tuple[ScalarSpec, ...] = ()
+    ) -> None:
         self.inputs = inputs
+        self.scalars = scalars
         self.outputs = outputs
 
     def __call__(
-        self, *inputs: TorchTensor, out: TorchTensor | Sequence[TorchTensor] | None = None
+        self, *inputs: TorchTensor | float, out: TorchTensor | Sequence[TorchTensor] | None = None
     ) -> TorchTensor | tuple[TorchTensor, ...]:
         """Empty tensors on the inputs' device, or `out` as it is. Raises WrongArguments, as Kernel does."""
         from fusetune.torch import run_empty
 
-        return run_empty(self.inputs, self.outputs, inputs, out)
+        return run_empty(self.inputs, self.scalars, self.outputs, inputs, out)
 
     def __repr__(self) -> str:
-        return f"EmptyKernel({_signature(self.inputs, self.outputs)}; nothing to compute)"
+        return f"EmptyKernel({_signature(self.inputs, self.scalars, self.outputs)}; nothing to compute)"
 
 
 def empty_kernel(bound: Bound) -> EmptyKernel | None:
@@ -172,7 +189,7 @@ def empty_kernel(bound: Bound) -> EmptyKernel | None:
         for tensor, layout in zip(bound.fusion.inputs, bound.inputs, strict=True)
     )
     outputs = tuple(_dense(sizes[output.name], bound.types[output.name].dtype) for output in bound.fusion.outputs)
-    return EmptyKernel(inputs, outputs)
+    return EmptyKernel(inputs, outputs, tuple(ScalarSpec(dtype=x.dtype) for x in bound.fusion.numbers))
 
 
 def _dense(shape: tuple[int, ...], dtype: str) -> TensorSpec:
@@ -191,9 +208,9 @@ def _first_fault(error: pydantic.ValidationError) -> str:
     return f"{place}: {fault['msg']}" if place else fault["msg"]
 
 
-def _signature(inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> str:
-    before, after = (", ".join(map(_shown, specs)) for specs in (inputs, outputs))
-    return f"{before} -> {after}"
+def _signature(inputs: Sequence[TensorSpec], scalars: Sequence[ScalarSpec], outputs: Sequence[TensorSpec]) -> str:
+    before, after = [*map(_shown, inputs), *(f"{x.dtype} by value" for x in scalars)], map(_shown, outputs)
+    return f"{', '.join(before)} -> {', '.join(after)}"
 
 
 def _shown(spec: TensorSpec) -> str:

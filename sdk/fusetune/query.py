@@ -70,7 +70,9 @@ def read_fusion_like(fusion: FusionLike) -> Fusion:
     except InvalidDocument as error:
         raise InvalidFusion(error.problems) from None
     # The builder's Fusion is a subclass; what travels is the wire's.
-    return Fusion(format=fusion.format, inputs=fusion.inputs, ops=fusion.ops, outputs=fusion.outputs)
+    return Fusion(
+        format=fusion.format, inputs=fusion.inputs, scalars=fusion.scalars, ops=fusion.ops, outputs=fusion.outputs
+    )
 
 
 def read_accept(accept: AcceptLike | None) -> Accept:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import torch
 
 from fusetune.errors import NoDevice, WrongArguments
 from fusetune.launch.launcher import Launcher
-from fusetune.wire.artifact import KernelArtifact, TensorSpec
+from fusetune.scalars import numbers_of
+from fusetune.wire.artifact import KernelArtifact, ScalarSpec, TensorSpec
 
 TorchTensor = torch.Tensor
 """What a kernel takes and gives; modules that must not import torch name it by this word."""
@@ -18,9 +20,13 @@ DTYPES = {
     "f32": torch.float32,
     "f16": torch.float16,
     "bf16": torch.bfloat16,
-    "i8": torch.int8,
-    "i32": torch.int32,
+    "f8e4m3": torch.float8_e4m3fn,
+    "f8e5m2": torch.float8_e5m2,
     "i64": torch.int64,
+    "i32": torch.int32,
+    "i16": torch.int16,
+    "i8": torch.int8,
+    "u8": torch.uint8,
     "bool": torch.bool,
 }
 """Wire names of element types -> torch's."""
@@ -34,29 +40,43 @@ class Runner:
         self._launchers: dict[int, Launcher] = {}
 
     def __call__(
-        self, inputs: tuple[torch.Tensor, ...], out: torch.Tensor | Sequence[torch.Tensor] | None
+        self, arguments: tuple[object, ...], out: torch.Tensor | Sequence[torch.Tensor] | None
     ) -> torch.Tensor | tuple[torch.Tensor, ...]:
         """Checks, allocates, launches. Raises WrongArguments, GuardFailed, NoDevice, InvalidKernel, LaunchFailed."""
         artifact = self.artifact
+        inputs, numbers = _apart(arguments, artifact.inputs, artifact.scalars)
         device = _check_all("input", inputs, artifact.inputs, device=None)
         _check_no_grad(inputs)
         if out is None:
             outputs = tuple(
-                torch.empty_strided(spec.shape, spec.strides, dtype=DTYPES[spec.dtype], device=device)
+                inputs[spec.alias]
+                if spec.alias is not None
+                else torch.empty_strided(spec.shape, spec.strides, dtype=DTYPES[spec.dtype], device=device)
                 for spec in artifact.outputs
             )
         else:
             outputs = (out,) if isinstance(out, torch.Tensor) else tuple(out)
             _check_all("output", outputs, artifact.outputs, device)
-            _check_disjoint(inputs, outputs)
+        aliases = tuple(spec.alias for spec in artifact.outputs)
+        if out is not None or any(position is not None for position in aliases):
+            _check_disjoint(inputs, outputs, aliases)
         # From the caching allocator, like the outputs: it hands memory to others only in stream order.
         scratch = [_scratch(spec.bytes, spec.align, device) for spec in artifact.scratch]
         self._launcher(device).launch(
             tuple(tensor.data_ptr() for tensor in (*inputs, *outputs)),
             torch.cuda.current_stream(device).cuda_stream,
             tuple(address for _, address in scratch),
+            numbers,
         )
+        for output, position in zip(outputs, aliases, strict=True):
+            if position is not None:
+                torch.autograd.graph.increment_version(output)
         return outputs[0] if len(outputs) == 1 else outputs
+
+    def wait(self) -> None:
+        """Until what was called on the current streams is done. Raises LaunchFailed, IndexOutOfRange."""
+        for index, launcher in self._launchers.items():
+            launcher.wait(torch.cuda.current_stream(index).cuda_stream)
 
     def _launcher(self, device: torch.device) -> Launcher:
         index = device.index
@@ -67,11 +87,13 @@ class Runner:
 
 def run_empty(
     input_specs: tuple[TensorSpec, ...],
+    scalar_specs: tuple[ScalarSpec, ...],
     output_specs: tuple[TensorSpec, ...],
-    inputs: tuple[torch.Tensor, ...],
+    arguments: tuple[object, ...],
     out: torch.Tensor | Sequence[torch.Tensor] | None,
 ) -> torch.Tensor | tuple[torch.Tensor, ...]:
     """Outputs without elements. Nothing is read or written, so layouts and addresses do not matter, types do."""
+    inputs, _ = _apart(arguments, input_specs, scalar_specs)
     device = _check_types("input", inputs, input_specs, device=None)
     _check_no_grad(inputs)
     if out is None:
@@ -80,6 +102,19 @@ def run_empty(
         outputs = (out,) if isinstance(out, torch.Tensor) else tuple(out)
         _check_types("output", outputs, output_specs, device)
     return outputs[0] if len(outputs) == 1 else outputs
+
+
+def _apart(
+    arguments: tuple[object, ...], tensors: tuple[TensorSpec, ...], scalars: tuple[ScalarSpec, ...]
+) -> tuple[tuple[torch.Tensor, ...], tuple[int | float, ...]]:
+    """The tensors of a call, which are still to be checked, and the numbers after them. Raises WrongArguments."""
+    if len(arguments) != len(tensors) + len(scalars) and scalars:
+        expected = f"{len(tensors)} tensors and then {len(scalars)} scalars"
+        raise WrongArguments("arguments", f"{len(arguments)}", expected, "Pass one for each, in order.")
+    count = len(tensors) if scalars else len(arguments)
+    inputs = arguments[:count]
+    _check_are_tensors("input", inputs, tensors)
+    return cast(tuple[torch.Tensor, ...], inputs), numbers_of(scalars, arguments[count:])
 
 
 def _check_all(
@@ -160,14 +195,24 @@ def _check_type(where: str, tensor: torch.Tensor, spec: TensorSpec) -> None:
         raise WrongArguments(where, f"shape {tuple(tensor.shape)}", f"{spec.shape}", "Tune the fusion for this shape.")
 
 
-def _check_disjoint(inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]) -> None:
-    """Blocks read inputs while others write outputs: memory that is both gives results that depend on timing."""
+def _check_disjoint(
+    inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor], aliases: Sequence[int | None] = ()
+) -> None:
+    """Blocks read inputs while others write outputs: memory that is both gives results that depend on timing.
+
+    `aliases`: for each output, the position of the input in whose memory it must lie, if it has an alias.
+    """
     spans = [("input", *_span(tensor)) for tensor in inputs]
-    for position, output in enumerate(outputs):
+    for position, (output, alias) in enumerate(zip(outputs, aliases or (None,) * len(outputs), strict=True)):
         first, last = _span(output)
-        for kind, start, end in spans:
-            if first <= end and start <= last:
+        if alias is not None and output.data_ptr() != inputs[alias].data_ptr():
+            fix = f"Pass input {alias} itself, or leave `out` away: the kernel writes into it."
+            raise WrongArguments(f"output {position}", "memory of its own", f"that of input {alias}", fix)
+        for place, (kind, start, end) in enumerate(spans):
+            if place != alias and first <= end and start <= last:
                 fix = "Let the kernel allocate its outputs, or pass separate memory."
+                if alias is not None:
+                    fix = f"Pass a copy of what shares its memory with input {alias}, which the kernel writes."
                 raise WrongArguments(f"output {position}", f"memory shared with an {kind}", "memory of its own", fix)
         spans.append(("output", first, last))
 

@@ -83,14 +83,15 @@ _MOST_NEIGHBOURS = 16
 
 def _neighbours(s: Load) -> list[Load]:
     """A load in every turn of the loop in which a thread goes from one element to the next, if it is in one: the next
-    that is read, which may lie a few elements on, but within a sector."""
+    that is read, which may lie a few elements on, or back, but within a sector."""
     here = {v: const(0) for v in s.offset.variables}
     origin = s.offset.substitute(here).const
     reach = SECTOR_BYTES // own_side(s).dtype.nbytes
     for v in sorted(s.offset.variables, key=str):
         if v.name in THREAD_VARS or v.name in BLOCK_VARS or not 1 < v.extent <= _MOST_NEIGHBOURS:
             continue
-        if s.width <= s.offset.substitute({**here, v: const(1)}).const - origin < max(reach, s.width + 1):
+        step = abs(s.offset.substitute({**here, v: const(1)}).const - origin)
+        if s.width <= step < max(reach, s.width + 1):
             return [replace(s, offset=s.offset.substitute({v: const(i)})) for i in range(v.extent)]
     return [s]
 

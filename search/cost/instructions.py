@@ -17,6 +17,9 @@ _ADDRESS_ISSUES = 1
 
 _LOOP_ISSUES = 3
 
+_ROW_ISSUES = 4
+"""An index that is data: compared, chosen instead of row 0, a product, a trap that is passed by."""
+
 
 def issues_of(s: k.Stmt, invariant: frozenset[int] = frozenset()) -> float:
     """Instructions that a warp issues for one run of a statement; `invariant`: divisions that only multiply."""
@@ -54,6 +57,8 @@ def issues_of(s: k.Stmt, invariant: frozenset[int] = frozenset()) -> float:
             return 1 + _ADDRESS_ISSUES + extracted + _place_issues(own_place(s))
         case k.MatrixLoad() | k.MatrixStore():
             return 1 + _ADDRESS_ISSUES
+        case k.GlobalLoad() if s.rows:
+            return 1 + _ADDRESS_ISSUES + _division_issues(s.offset) + _ROW_ISSUES * len(s.rows)
         case k.GlobalLoad() | k.GlobalStore():
             return 1 + _ADDRESS_ISSUES + _division_issues(s.offset)
         case k.CopyAsync():

@@ -33,7 +33,7 @@ def sites_of(
 ) -> Iterator[StatementSite]:
     """Statements of the usual path. Unrolled loops are work of a tile; the others go over tiles."""
     for s in body:
-        yield StatementSite(s, per_tile, tiles, conditions)
+        yield StatementSite(_in_order(s), per_tile, tiles, conditions)
         match s:
             case k.Loop(trip=trip, unroll=True):
                 inside = sites_of(s.body, per_tile * max(1, trip.hi), tiles, conditions)
@@ -50,6 +50,18 @@ def sites_of(
                 yield from sites_of(s.body, per_tile, tiles, conditions)
             case _:
                 pass
+
+
+_ROWS_APART = 2
+"""Rows from one that an index chooses to the next one's: no two follow each other in memory."""
+
+
+def _in_order(s: k.Stmt) -> k.Stmt:
+    """A load at places that are data, as if each index chose another row, one after the other."""
+    if not isinstance(s, k.GlobalLoad) or not s.rows:
+        return s
+    rows = {row.var: row.number * _ROWS_APART for row in s.rows}
+    return replace(s, offset=s.offset.substitute({v: rows[v] for v in s.offset.variables if v in rows}))
 
 
 def _is_same(s: k.Stmt, turn: Var) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from compiler.schedule.scratch import Buffer, scratch_buffers
-from search.launches.cheapest import cheapest_cut
+from search.launches.cheapest import Allowance, cheapest_cut
 from search.launches.cut import Cut, LaunchPart, cut_at, part_of, program_trace
 from search.launches.inner_outer import group_counts, in_groups
 from search.launches.merged_dims import merged_dims
@@ -14,6 +14,7 @@ from search.launches.split_factors import merging_helps, split_factors
 from search.launches.split_reductions import split_reductions
 
 __all__ = [
+    "Allowance",
     "Buffer",
     "Cut",
     "LaunchPart",

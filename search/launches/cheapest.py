@@ -6,56 +6,108 @@ kernel holds it is not, and takes milliseconds to find out. So the shortest path
 held, and only its segments are asked for; those refused are left out, and the next shortest path is taken.
 
 Which values are stored where they cross from one segment to another, and which are computed again, is decided before
-(`recompute.policies`), and so is the order (`orders`): several of each are tried, and the best is kept.
+(`recompute.policies`), and so is the order (`orders`): several of each are tried, and the best is kept. Of many
+operators fewer are tried, at fewer places (`places`), and what a refused segment is part of counts as refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from math import inf
 
 from compiler.arch import Card
 from compiler.ir.fusion import Fusion, Op
-from compiler.ir.ops import OpKind
-from compiler.ir.touched import stored_bytes, taken
-from search.cost.roofline import launch_us
 from search.launches.cut import Cut, cut_at, part_of
 from search.launches.orders import orders
+from search.launches.places import MOST_PLACES, places_of
+from search.launches.pricing import Pricing, Segment
 from search.launches.recompute import policies
 
-Segment = tuple[int, int]
-"""Operators from the first up to, not including, the second."""
-
 _Way = tuple[float, int, int]
-"""From an operator to the end: microseconds, launches, and where its first segment ends."""
+"""From a place to the end: microseconds, launches, and where its first segment ends."""
 
 _NO_WAY: _Way = (inf, 0, 0)
 
 Accepts = Callable[[Fusion], bool]
 """Whether one kernel can hold a fusion: an unscheduled form exists, and a scheduler takes it."""
 
-MOST_WORK = 4000
-"""Operators in all the segments that are asked for: a large fusion is cut in a second or two, if not always at the best
-place. Fusions of a dozen operators stay far below."""
+MOST_ASKED = 3600
+"""Operators in all the segments that are asked for."""
+
+MOST_PRICED = 16000
+"""Segments that are priced."""
 
 
-def cheapest_cut(fusion: Fusion, card: Card, accepts: Accepts) -> Cut | None:
+@dataclass
+class Allowance:
+    """What may still be done to cut a fusion and its rewritings, which together take a second at most.
+
+    Counted, not timed, so that it gives the same cuts on every machine: of few operators every choice is tried, of many
+    the ones that come first. `known`: what was asked, and answered.
+    """
+
+    operators: int = MOST_ASKED
+    segments: int = MOST_PRICED
+    known: dict[str, bool] = field(default_factory=dict)
+
+    @property
+    def is_short(self) -> bool:
+        """Whether little is left to ask."""
+        return self.operators < MOST_ASKED // 6
+
+    def half(self) -> Allowance:
+        """Half of it, for one of the fusions; `spent` takes what was used off the whole."""
+        return Allowance(self.operators // 2, self.segments // 2, self.known)
+
+    def spent(self, half: Allowance) -> None:
+        """Takes off what was used of a half."""
+        self.operators -= self.operators // 2 - half.operators
+        self.segments -= self.segments // 2 - half.segments
+
+
+def cheapest_cut(fusion: Fusion, card: Card, accepts: Accepts, allowance: Allowance | None = None) -> Cut | None:
     """The cut into launches that `accepts` takes and that is cheapest on a card; one launch where it takes the whole.
 
     None where there is no cut, which means that a single operator of it is in no launch.
     """
+    allowance = allowance or Allowance()
     whole = cut_at(fusion, [fusion.outputs])
-    asked = _Asked(accepts)
+    asked = _Asked(accepts, allowance)
     if asked(whole.parts[0].fusion):
         return whole
     best: Cut | None = None
-    for ops in orders(fusion):
-        for kept in policies(fusion):
-            found = _Segments(fusion, card, ops, kept, asked).shortest(inf if best is None else best.us(card))
-            if found is not None and (best is None or _cost(found, card) < _cost(best, card)):
-                best = found
+    for ops, kept in _choices(fusion, allowance):
+        found = _cheapest_of(fusion, card, ops, kept, asked, inf if best is None else best.us(card))
+        if found is not None and (best is None or _cost(found, card) < _cost(best, card)):
+            best = found
     return best
+
+
+def _choices(fusion: Fusion, allowance: Allowance) -> list[tuple[tuple[Op, ...], frozenset[str]]]:
+    """Orders of the operators, and values to compute again in each: as many as may be priced, one at least."""
+    ordered, kept = list(orders(fusion)), list(policies(fusion))
+    every = list(product(ordered, kept))
+    places = min(len(fusion.ops) + 1, MOST_PLACES)
+    count = max(1, allowance.segments // (places * (places - 1) // 2))
+    if count >= len(every):
+        return every
+    return [(ops, again) for again in kept for ops in ordered][:count]
+
+
+def _cheapest_of(
+    fusion: Fusion, card: Card, ops: tuple[Op, ...], again: frozenset[str], asked: _Asked, bound: float
+) -> Cut | None:
+    """The cheapest cut of one order below `bound` microseconds; steps that no kernel holds are cut up."""
+    places = places_of(fusion, ops)
+    while True:
+        segments = _Segments(fusion, card, ops, again, places, asked)
+        found = segments.shortest(bound)
+        more = () if found is not None or bound < inf else segments.inside_refused_steps()
+        if not more:
+            return found
+        places = tuple(sorted({*places, *more}))
 
 
 def _cost(cut: Cut, card: Card) -> tuple[float, int]:
@@ -64,20 +116,20 @@ def _cost(cut: Cut, card: Card) -> tuple[float, int]:
 
 @dataclass
 class _Asked:
-    """What was asked of `accepts`, and answered; and how much may still be asked."""
+    """What was asked of `accepts` for a fusion, and answered."""
 
     accepts: Accepts
-    left: int = MOST_WORK
-    known: dict[str, bool] = field(default_factory=dict)
+    allowance: Allowance
     by_names: dict[tuple[frozenset[str], frozenset[str]], bool] = field(default_factory=dict)
-    """The same by the values that a launch writes and reads, which say what it is: making it takes a millisecond."""
+    """By the values that a launch writes and reads, which say what it is: making it takes a millisecond."""
 
     def __call__(self, part: Fusion) -> bool:
         key = part.fingerprint + part.binding_hash
-        if key not in self.known:
-            self.left -= len(part.ops)
-            self.known[key] = self.accepts(part)
-        return self.known[key]
+        known = self.allowance.known
+        if key not in known:
+            self.allowance.operators -= len(part.ops)
+            known[key] = self.accepts(part)
+        return known[key]
 
     def launch(self, fusion: Fusion, writes: tuple[str, ...], reads: frozenset[str], available: set[str]) -> bool:
         """The answer for the launch that computes `writes` from the values `available`, of which it reads `reads`."""
@@ -88,81 +140,100 @@ class _Asked:
 
 
 class _Segments:
-    """The segments of one order of the operators; `again` are the values that are computed anew where they cross.
+    """The segments of one order of the operators between some places, and the shortest ways along them.
 
-    Sets of values are bit masks: bit n is the result of operator n, the inputs come after them.
+    `again` are the values that are computed anew where they cross.
     """
 
-    def __init__(self, fusion: Fusion, card: Card, ops: tuple[Op, ...], again: frozenset[str], asked: _Asked) -> None:
+    def __init__(
+        self,
+        fusion: Fusion,
+        card: Card,
+        ops: tuple[Op, ...],
+        again: frozenset[str],
+        places: Sequence[int],
+        asked: _Asked,
+    ) -> None:
         self.fusion = fusion
-        self.card = card
-        self.ops = ops
         self.asked = asked
-        names = (*(op.output for op in ops), *fusion.inputs)
-        self.named = names
-        self.bit = {name: n for n, name in enumerate(names)}
-        self.nbytes = [stored_bytes([fusion.value(name)]) for name in names]
-        self.elems = [max(1, fusion.value(name).elems) for name in names]
-        self.has_slices = any(op.kind is OpKind.SLICE for op in ops)
-        self.operands = [[self.bit[x] for x in op.tensor_inputs] for op in ops]
-        self.again = sum(1 << self.bit[name] for name in again)
-        self.outputs = sum(1 << self.bit[name] for name in fusion.outputs)
-        self.crossing = [self._reads_from(n) for n in range(len(ops) + 1)]
-        self.read = list[list[int]]()
-        self.us = [self._us_from(n) for n in range(len(ops))]
+        self.ops = ops
+        self.places = places
+        asked.allowance.segments -= len(places) * (len(places) - 1) // 2
+        self.prices = Pricing(fusion, card, ops, again, places, MOST_PLACES)
+        self.us = self.prices.us
+        self.steps = len(places) - 1
         self.held: set[Segment] = set()
-        self.shortest_from: list[_Way] = [_NO_WAY] * len(ops) + [(0.0, 0, len(ops))]
-        self._find_ways(len(ops) - 1)
+        self.shortest_from: list[_Way] = [_NO_WAY] * self.steps + [(0.0, 0, self.steps)]
+        self._find_ways(self.steps - 1)
 
     def shortest(self, bound: float) -> Cut | None:
         """The cheapest cut of this order, if it is below `bound` microseconds."""
+        is_over = False
         while True:
+            if self.asked.allowance.operators <= 0 and not is_over:
+                self._leave_out_what_is_unknown()
+                is_over = True
             path = self._path()
             if path is None or self.shortest_from[0][0] >= bound:
                 return None
-            if self.asked.left <= 0:
-                return self._of_what_is_known()
             refused = [segment for segment in path if not self._holds(segment)]
             if not refused:
                 return self._cut(path)
-            self._find_ways_around({first for first, _ in refused})
+            if self._is_sparing:
+                self._find_ways(self.steps - 1)
+            else:
+                self._find_ways_around({first for first, _ in refused})
 
-    def _of_what_is_known(self) -> Cut | None:
-        """The best that needs no more questions but those of single operators."""
-        count = len(self.ops)
-        held = {(n, n + 1) for n in range(count) if self._holds((n, n + 1))} | self.held
-        for first in range(count):
-            self.us[first] = [us if (first, first + 1 + k) in held else inf for k, us in enumerate(self.us[first])]
-        self._find_ways(count - 1)
-        path = self._path()
-        return None if path is None else self._cut(path)
+    def inside_refused_steps(self) -> list[int]:
+        """Places between neighbouring ones that no kernel holds what lies between."""
+        steps = zip(self.places, self.places[1:], self.us, strict=False)
+        return [n for low, high, us in steps if us[0] == inf for n in range(low + 1, high)]
+
+    def _leave_out_what_is_unknown(self) -> None:
+        """From here on ways go along segments that are held, and along single steps."""
+        for first, us in enumerate(self.us):
+            self.us[first] = [n if k == 0 or (first, first + 1 + k) in self.held else inf for k, n in enumerate(us)]
+        self._find_ways(self.steps - 1)
 
     def _cut(self, path: list[Segment]) -> Cut:
-        return cut_at(self.fusion, [names for names in map(self._names, path) if names])
+        return cut_at(self.fusion, [names for names in map(self.prices.written, path) if names])
 
     def _holds(self, segment: Segment) -> bool:
         """Whether a kernel holds the segment; one that writes nothing is no launch. A refused one takes for ever."""
         if segment in self.held:
             return True
-        first, end = segment
-        names = self._names(segment)
+        names = self.prices.written(segment)
         if names:
-            before = {op.output for n, op in enumerate(self.ops[:first]) if not self.again >> n & 1}
-            if not self.asked.launch(self.fusion, names, self._reads(segment), before):
-                self.us[first][end - first - 1] = inf
+            before = self.prices.stored_before(segment[0])
+            if not self.asked.launch(self.fusion, names, self.prices.read(segment), before):
+                self._leave_out(*segment)
                 return False
         self.held.add(segment)
         return True
 
+    def _leave_out(self, first: int, end: int) -> None:
+        """No way goes along a refused segment; nor, of many operators or where little is left to ask, along one that
+        it is a part of: asking for those too would take most of what may be asked, and few are held."""
+        if not self._is_sparing:
+            self.us[first][end - first - 1] = inf
+            return
+        for begin in range(first + 1):
+            kept = self.us[begin][: end - begin - 1]
+            self.us[begin] = kept + [inf] * (len(self.us[begin]) - len(kept))
+
+    @property
+    def _is_sparing(self) -> bool:
+        return len(self.ops) >= MOST_PLACES or self.asked.allowance.is_short
+
     # Ways -------------------------------------------------------------------------------------------------------------
 
     def _find_ways(self, last: int) -> None:
-        """The shortest ways to the end from operator `last` and those before it; of equals, that of fewer launches."""
+        """The shortest ways to the end from place `last` and those before it; of equals, that of fewer launches."""
         for first in reversed(range(last + 1)):
             self.shortest_from[first] = self._shortest_way(first)
 
     def _find_ways_around(self, refused: set[int]) -> None:
-        """The shortest ways once those from these operators begin with segments that were refused. A way stays the
+        """The shortest ways once those from these places begin with segments that were refused. A way stays the
         shortest as long as neither it nor the one that it leads to gets longer: others only ever do."""
         longer = set[int]()
         for first in reversed(range(max(refused) + 1)):
@@ -173,8 +244,8 @@ class _Segments:
                     longer.add(first)
 
     def _shortest_way(self, first: int) -> _Way:
-        """From operator `first`, where those from the later ones are known."""
-        rests = self.shortest_from[first + 1 :]
+        """From place `first`, where those from the later ones are known."""
+        rests = self.shortest_from[first + 1 : first + 1 + len(self.us[first])]
         ways = (
             (us + rest[0], rest[1] + (us > 0), first + 1 + k)
             for k, (us, rest) in enumerate(zip(self.us[first], rests, strict=True))
@@ -186,85 +257,8 @@ class _Segments:
         if self.shortest_from[0][0] == inf:
             return None
         path, first = list[Segment](), 0
-        while first < len(self.ops):
+        while first < self.steps:
             end = self.shortest_from[first][2]
             path.append((first, end))
             first = end
         return path
-
-    # What segments read and write -------------------------------------------------------------------------------------
-
-    def _names(self, segment: Segment) -> tuple[str, ...]:
-        """The values of a segment that are outputs, or that cross its end and are stored."""
-        first, end = segment
-        written = self._written(first, end)
-        return tuple(self.ops[n].output for n in range(first, end) if written >> n & 1)
-
-    def _written(self, first: int, end: int) -> int:
-        return (self.outputs | self.crossing[end]) & ((1 << end) - (1 << first))
-
-    def _reads(self, segment: Segment) -> frozenset[str]:
-        """The stored values, inputs among them, that a segment reads."""
-        first, end = segment
-        return frozenset(self.named[n] for n in _bits(self.read[first][end - first - 1]))
-
-    def _us_from(self, first: int) -> list[float]:
-        """Microseconds of each segment that begins at `first`, shortest first; 0 where it writes nothing.
-
-        What each reads is put down in `read`.
-        """
-        needs = self._needs(first)
-        found: list[float] = []
-        self.read.append([])
-        for end in range(first + 1, len(self.ops) + 1):
-            written = self._written(first, end)
-            reads = 0
-            for n in _bits(written):
-                reads |= needs[n]
-            self.read[first].append(reads)
-            found.append(launch_us(self._moved(first, written, reads), self.card) if written else 0.0)
-        return found
-
-    def _moved(self, first: int, written: int, reads: int) -> int:
-        """Bytes that a segment which begins at `first` writes and reads: of what is sliced, the slices alone."""
-        if not self.has_slices:
-            return sum(self.nbytes[n] for n in _bits(written | reads))
-        needed = [0] * len(self.named)
-        for n in _bits(written):
-            needed[n] = self.elems[n]
-        for n in reversed(range(written.bit_length())):
-            if not needed[n] or not (n >= first or self.again >> n & 1):
-                continue
-            for x in self.operands[n]:
-                more = taken(self.ops[n], needed[n], self.elems[n], self.elems[x])
-                needed[x] = min(self.elems[x], needed[x] + more)
-        read = sum(-(-self.nbytes[n] * needed[n] // self.elems[n]) for n in _bits(reads & ~written))
-        return sum(self.nbytes[n] for n in _bits(written)) + read
-
-    def _reads_from(self, first: int) -> int:
-        """The stored values made before operator `first` that operators from there on need."""
-        needs = self._needs(first)
-        reads = 0
-        for n in range(first, len(self.ops)):
-            reads |= needs[n]
-        return reads & ((1 << first) - 1)
-
-    def _needs(self, first: int) -> list[int]:
-        """For each operator, the inputs and the values stored before `first` that computing its result takes.
-
-        By way of operators from `first` on, and of values from before that are computed again.
-        """
-        count = len(self.ops)
-        needs = [0] * count
-        for n, operands in enumerate(self.operands):
-            for x in operands:
-                is_computed = x < count and (x >= first or self.again >> x & 1)
-                needs[n] |= needs[x] if is_computed else 1 << x
-        return needs
-
-
-def _bits(mask: int) -> Iterator[int]:
-    while mask:
-        low = mask & -mask
-        yield low.bit_length() - 1
-        mask ^= low

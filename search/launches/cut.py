@@ -10,9 +10,10 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from compiler.arch import Card
-from compiler.ir.fusion import Fusion, Op, Operand, Value
-from compiler.ir.ops import SUMS
+from compiler.ir.fusion import Fusion, Literal, Op, Operand, Scalar, Value
+from compiler.ir.ops import ROUNDING_FOLDS
 from compiler.ir.touched import moved_bytes
+from compiler.schedule.aliases import late_reads
 from compiler.schedule.trace import LaunchTrace, ProgramTrace, ScheduleTrace
 from search.cost.roofline import launch_us
 
@@ -65,8 +66,8 @@ def cut_at(program: Fusion, stores: Sequence[Collection[str]]) -> Cut:
     """The cut that stores these values, launch by launch.
 
     Raises ValueError where a value is no result of the program or is stored twice, a launch stores none, an output is
-    not stored, or a sum of floats would be folded by two launches: it is folded once and read by all
-    (docs/contracts.md, "Bits").
+    not stored, an input is read after an output was written into it, or a sum of floats would be folded by two
+    launches: it is folded once and read by all (docs/contracts.md, "Bits").
     """
     made = [op.output for op in program.ops]
     every = [name for names in stores for name in names]
@@ -81,18 +82,20 @@ def cut_at(program: Fusion, stores: Sequence[Collection[str]]) -> Cut:
         parts.append(part_of(program, ordered, available))
         available.update(names)
     if len(parts) > 1 and (twice := _folded_twice(program, stores)):
-        raise ValueError(f"sums {twice} are folded by two launches each: store them, or what is made of them.")
+        raise ValueError(f"folds {twice} are folded by two launches each: store them, or what is made of them.")
+    if late := [name for _, name in late_reads(program.aliases, [(part.reads, part.writes) for part in parts])]:
+        raise ValueError(f"inputs {late} are read after outputs were written into them.")
     return Cut(program, tuple(parts))
 
 
 def _folded_twice(program: Fusion, stores: Sequence[Collection[str]]) -> list[str]:
-    """The sums and means of floats that more than one launch folds."""
+    """The sums, means and products of floats that more than one launch folds."""
     producers = {op.output: op for op in program.ops}
     folds: Counter[str] = Counter()
     available: set[str] = set()
     for names in stores:
         ops = _depth_first(producers, list(names), available)
-        folds.update(op.output for op in ops if op.kind in SUMS and program.value(op.output).dtype.is_float)
+        folds.update(op.output for op in ops if op.kind in ROUNDING_FOLDS and program.value(op.output).dtype.is_float)
         available.update(names)
     return [name for name, count in folds.items() if count > 1]
 
@@ -115,7 +118,11 @@ def part_of(program: Fusion, writes: tuple[str, ...], available: Collection[str]
         replace(op, inputs=tuple(_renamed(x, names) for x in op.inputs), output=names[op.output]) for op in order
     )
     inputs, outputs = tuple(names[name] for name in reads), tuple(names[name] for name in writes)
-    return LaunchPart(identified(values, inputs, ops, outputs, is_pinned=program.is_pinned), reads, writes)
+    aliases = tuple((names[o], names[x]) for o, x in program.aliases if o in writes and x in reads)
+    fusion = identified(
+        values, inputs, ops, outputs, is_pinned=program.is_pinned, scalars=program.scalars, aliases=aliases
+    )
+    return LaunchPart(fusion, reads, writes)
 
 
 def identified(
@@ -125,20 +132,26 @@ def identified(
     outputs: tuple[str, ...],
     *,
     is_pinned: bool = False,
+    scalars: tuple[Scalar, ...] = (),
+    aliases: tuple[tuple[str, str], ...] = (),
 ) -> Fusion:
     """A fusion that nobody posted, under hashes of its own: of the graph, and of how its tensors lie in memory.
 
-    `is_pinned`: it is made of one whose operators have their forms (`compiler.ir.pinned`), and keeps them.
+    `is_pinned`: it is made of one whose operators have their forms (`compiler.ir.pinned`), and keeps them. `scalars`:
+    all of that one's, read here or not.
     """
     graph = [
         [(v.shape, v.dtype) for v in values],
         inputs,
-        [(op.kind, [x if isinstance(x, str) else _number(x.value) for x in op.inputs], op.output, op.dims, op.start,
-          op.grade, op.is_term) for op in ops],
+        [(op.kind, [_operand(x) for x in op.inputs], op.output, op.dims, op.start,
+          op.grade, op.is_term, *([op.step] if op.step > 1 else []), *([op.low] if op.low else [])) for op in ops],
         outputs,
+        *([[(x.name, x.dtype) for x in scalars]] if scalars else []),
+        *([{"aliases": aliases}] if aliases else []),
     ]  # fmt: skip
     layout = [(v.strides, v.align) for v in values]
-    return Fusion(values, inputs, ops, outputs, _sha256(["launch", graph]), _sha256(["launch", layout]), is_pinned)
+    hashes = _sha256(["launch", graph]), _sha256(["launch", layout])
+    return Fusion(values, inputs, ops, outputs, *hashes, is_pinned, scalars, aliases)
 
 
 def program_trace(fusion: Fusion, cut: Cut, traces: Sequence[ScheduleTrace]) -> ProgramTrace:
@@ -184,8 +197,10 @@ def _renamed(operand: Operand, names: dict[str, str]) -> Operand:
     return names[operand] if isinstance(operand, str) else operand
 
 
-def _number(value: float) -> float | str:
-    return value if math.isfinite(value) else repr(value)
+def _operand(x: Operand) -> object:
+    if not isinstance(x, Literal):
+        return x if isinstance(x, str) else [x.name, x.dtype]
+    return x.value if math.isfinite(x.value) else repr(x.value)
 
 
 def _sha256(content: object) -> str:

@@ -17,7 +17,7 @@ from itertools import pairwise
 from math import prod
 
 from compiler.ir.fusion import Fusion, Op, Value
-from compiler.ir.ops import FOLDS, POINTWISE, OpKind
+from compiler.ir.ops import FOLDS, POINTWISE, RANDOM, OpKind
 from search.launches.writer import Writer
 
 Pair = tuple[str, int]
@@ -40,7 +40,9 @@ def merged_dims(fusion: Fusion) -> Fusion | None:
         inputs = [w.names[x] if isinstance(x, str) else x for x in op.inputs]
         result = fusion.value(op.output)
         dims = _dims(op, runs)
-        w.names[op.output] = w.put(op.kind, inputs, _shape(result, runs[op.output]), result.dtype, dims, op.start)
+        w.names[op.output] = w.put(
+            op.kind, inputs, _shape(result, runs[op.output]), result.dtype, dims, op.start, step=op.step, low=op.low
+        )
     for name in fusion.outputs:
         w.names[name] = w.reshape(w.names[name], fusion.value(name).shape)
     return w.fusion()
@@ -100,6 +102,8 @@ def _pairs(fusion: Fusion, op: Op) -> Iterator[tuple[Pair, Pair | None]]:
         case OpKind.BROADCAST_TO:
             (name,) = op.tensor_inputs
             yield from _of_a_broadcast(op, name, fusion.value(name).shape, result)
+        case kind if kind in RANDOM:  # numbered in row-major order, which merging keeps
+            pass
         case OpKind.IOTA:
             yield from (((op.output, d), None) for d in range(len(result) - 1) if op.dims[0] in (d, d + 1))
         case _:

@@ -10,13 +10,16 @@ reductions fold what is permuted already. Reshapes stop a permute: it stays behi
 from __future__ import annotations
 
 from compiler.ir.fusion import Fusion, Op
-from compiler.ir.ops import FOLDS, POINTWISE, OpKind
+from compiler.ir.ops import CHOICES, FOLDS, POINTWISE, RANDOM, OpKind
 from search.launches.writer import Writer
 
 Order = tuple[int, ...]
 """Of a permute: dimension i of the result is dimension order[i] of the operand."""
 
 _ELEMENTWISE = POINTWISE | {OpKind.COPY}
+
+_ALONG_DIMS = frozenset({OpKind.SLICE, OpKind.FLIP, OpKind.PAD, OpKind.CAT, OpKind.IOTA, OpKind.FULL})
+"""Operators whose results have the dimensions of their operands, in their order."""
 
 
 def raise_permutes(fusion: Fusion) -> Fusion | None:
@@ -69,13 +72,19 @@ class _Raising:
         if op.kind in _ELEMENTWISE:
             operands = [self.value(x, order) if isinstance(x, str) else x for x in op.inputs]
             return self.writer.put(op.kind, operands, shape, result.dtype)
-        if op.kind in (OpKind.SLICE, OpKind.CAT, OpKind.IOTA):
-            operands = [self.value(x, order) for x in op.tensor_inputs]
-            return self.writer.put(op.kind, operands, shape, result.dtype, (order.index(op.dims[0]),), op.start)
+        if op.kind in _ALONG_DIMS:
+            operands = [self.value(x, order) if isinstance(x, str) else x for x in op.inputs]
+            moved = sorted((order.index(d), n) for n, d in enumerate(op.dims))
+            low = tuple(op.low[n] for _, n in moved) if op.low else ()
+            dims = tuple(d for d, _ in moved)
+            return self.writer.put(op.kind, operands, shape, result.dtype, dims, op.start, step=op.step, low=low)
         if op.kind is OpKind.RESHAPE:
             (operand,) = op.tensor_inputs
             whole = self.value(operand, tuple(range(len(self.source.value(operand).shape))))
             return self._behind(self.writer.reshape(whole, result.shape), order)
+        if op.kind in CHOICES | RANDOM:  # whose places are not its operand's: that stays where it is
+            operands = [self.value(x, tuple(range(len(self.source.value(x).shape)))) for x in op.tensor_inputs]
+            return self._behind(self.writer.put(op.kind, operands, result.shape, result.dtype, op.dims), order)
         (operand,) = op.tensor_inputs
         if op.kind is OpKind.PERMUTE:
             return self.value(operand, tuple(op.dims[d] for d in order))

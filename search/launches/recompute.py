@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from compiler.ir.fusion import Fusion, Op
-from compiler.ir.ops import COMPARE, POINTWISE, VIEWS, OpKind
+from compiler.ir.ops import CHOICES, COMPARE, POINTWISE, RANDOM, VIEWS, OpKind
 from compiler.ir.touched import stored_bytes
 
-_RELAID = frozenset({OpKind.PERMUTE, OpKind.RESHAPE, OpKind.SLICE, OpKind.CAT})
+_RELAID = frozenset({OpKind.PERMUTE, OpKind.RESHAPE, OpKind.SLICE, OpKind.FLIP, OpKind.PAD, OpKind.CAT})
 """Operators that change where in memory neighbours lie: what reads a stored result of theirs reads it in order."""
 
-_AGAIN = POINTWISE | VIEWS | COMPARE | {OpKind.COPY, OpKind.CAT, OpKind.IOTA}
+_AGAIN = POINTWISE | RANDOM | VIEWS | COMPARE | {OpKind.COPY, OpKind.PAD, OpKind.CAT, OpKind.IOTA, OpKind.FULL}
 """Operators without state: computing them once more costs their operands' bytes."""
 
-_NEVER_STORED = frozenset({OpKind.BROADCAST_TO, OpKind.IOTA})
+_NEVER_STORED = frozenset({OpKind.BROADCAST_TO, OpKind.IOTA, OpKind.FULL})
 
 
 def policies(fusion: Fusion) -> Iterator[frozenset[str]]:
@@ -42,9 +42,10 @@ def _cheap(fusion: Fusion, kinds: frozenset[OpKind], times: int) -> frozenset[st
     """Results of operators of these kinds whose inputs and stored operands are at most `times` as many bytes."""
     needs: dict[str, frozenset[str]] = {name: frozenset({name}) for name in fusion.inputs}
     cheap: set[str] = set()
+    stored = _stored(fusion)
     for op in fusion.ops:
         reads = frozenset(x for operand in op.tensor_inputs for x in needs[operand])
-        if op.kind in kinds and op.output not in fusion.outputs and _is_cheap(fusion, op, reads, times):
+        if op.kind in kinds and op.output not in stored and _is_cheap(fusion, op, reads, times):
             cheap.add(op.output)
             needs[op.output] = reads
         else:
@@ -58,8 +59,9 @@ def _cheap_with_all_between(fusion: Fusion) -> frozenset[str]:
     needs: dict[str, frozenset[str]] = {name: frozenset({name}) for name in fusion.inputs}
     between: dict[str, frozenset[str]] = dict.fromkeys(fusion.inputs, frozenset())
     found: frozenset[str] = frozenset()
+    stored = _stored(fusion)
     for op in fusion.ops:
-        if op.kind not in _AGAIN or op.output in fusion.outputs:
+        if op.kind not in _AGAIN or op.output in stored:
             needs[op.output], between[op.output] = frozenset({op.output}), frozenset()
             continue
         needs[op.output] = frozenset[str]().union(*(needs[x] for x in op.tensor_inputs))
@@ -67,6 +69,12 @@ def _cheap_with_all_between(fusion: Fusion) -> frozenset[str]:
         if _is_cheap(fusion, op, needs[op.output], 2):
             found |= between[op.output]
     return found
+
+
+def _stored(fusion: Fusion) -> frozenset[str]:
+    """Outputs, and what an index chooses of where that goes to another launch: some of it can be read at such places in
+    memory alone."""
+    return frozenset((*fusion.outputs, *(op.tensor_inputs[0] for op in fusion.ops if op.kind in CHOICES)))
 
 
 def _is_cheap(fusion: Fusion, op: Op, reads: frozenset[str], times: int) -> bool:

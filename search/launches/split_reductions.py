@@ -22,7 +22,7 @@ from math import prod
 
 from compiler.arch import Card
 from compiler.dtypes import DType
-from compiler.ir.fusion import Fusion, Literal, Op
+from compiler.ir.fusion import Fusion, Number, Op
 from compiler.ir.ops import SUMS, MathGrade, OpKind
 from search.launches.split_factors import SplitPlace, place_of_split, short_of_blocks
 from search.launches.writer import Writer
@@ -197,7 +197,7 @@ class _Splitting:
         if not (squares or function.kind is OpKind.EXP) or not isinstance(function.inputs[0], str):
             return None
         apart = self.source.producer(function.inputs[0])
-        if apart is None or apart.kind is not OpKind.SUB or any(isinstance(x, Literal) for x in apart.inputs):
+        if apart is None or apart.kind is not OpKind.SUB or any(isinstance(x, Number) for x in apart.inputs):
             return None
         operand, shift = apart.tensor_inputs
         reduction = self._reduction_behind(shift, op)

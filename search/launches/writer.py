@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 
 from compiler.dtypes import DType
 from compiler.ir.fusion import Fusion, Literal, Op, Operand, Value, dense_strides
-from compiler.ir.ops import SUMS, MathGrade, OpKind
+from compiler.ir.ops import ROUNDING_FOLDS, MathGrade, OpKind
 from search.launches.cut import identified
 
 
@@ -29,8 +30,18 @@ class Writer:
                 needed.update(op.tensor_inputs)
         ops = tuple(op for op in self._ops if op.output in needed)
         kept = (*self.source.inputs, *(op.output for op in ops))
-        values = tuple(self._values[name] for name in kept)
-        return identified(values, self.source.inputs, ops, outputs, is_pinned=self.source.is_pinned)
+        source = self.source
+        lie = dict(zip(outputs, map(source.value, source.outputs), strict=True))
+        values = tuple(
+            replace(self._values[name], strides=lie[name].strides, align=lie[name].align)
+            if name in lie
+            else self._values[name]
+            for name in kept
+        )
+        named = dict(zip(source.outputs, outputs, strict=True))
+        aliases = tuple((named[output], name) for output, name in source.aliases)
+        pinned, scalars = source.is_pinned, source.scalars
+        return identified(values, source.inputs, ops, outputs, is_pinned=pinned, scalars=scalars, aliases=aliases)
 
     def _outputs(self) -> tuple[str, ...]:
         """The outputs, each a result of its own: what stands for an input, or for two outputs, is copied."""
@@ -48,7 +59,7 @@ class Writer:
         inputs = [self.names[x] if isinstance(x, str) else x for x in op.inputs]
         result = self.source.value(op.output)
         self.names[op.output] = self.put(
-            op.kind, inputs, result.shape, result.dtype, op.dims, op.start, op.grade, op.is_term
+            op.kind, inputs, result.shape, result.dtype, op.dims, op.start, op.grade, op.is_term, op.step, op.low
         )
 
     def put(
@@ -61,19 +72,23 @@ class Writer:
         start: int = 0,
         grade: MathGrade = MathGrade.EXACT,
         is_term: bool = False,
+        step: int = 1,
+        low: tuple[int, ...] = (),
     ) -> str:
         """A new operator over values of the new fusion; the name of its result, which is dense."""
         name = f"v{len(self._ops)}"
-        self._ops.append(Op(kind, tuple(inputs), name, dims, start, grade, is_term))
+        self._ops.append(Op(kind, tuple(inputs), name, dims, start, grade, is_term, step, low))
         self._values[name] = Value(name, shape, dtype, dense_strides(shape))
         return name
 
     def parts_of(self, op: Op) -> tuple[OpKind, DType]:
-        """The fold and the type of what a reduction is put together of: a mean of sums, sums of halves in f32."""
+        """The fold and the type of what a reduction is put together of: a mean of sums, sums and products of
+        halves in f32."""
         dtype = self.source.value(op.output).dtype
-        if op.kind not in SUMS:
+        if op.kind not in ROUNDING_FOLDS:
             return op.kind, dtype
-        return OpKind.SUM, DType.F32 if dtype in (DType.F16, DType.BF16) else dtype
+        kind = OpKind.SUM if op.kind is OpKind.MEAN else op.kind
+        return kind, DType.F32 if dtype in (DType.F16, DType.BF16) else dtype
 
     def finish(self, op: Op, name: str) -> None:
         """The result of a reduction of the source from the fold of all its parts."""

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from compiler.ir.fusion import Fusion
+from compiler.ir.fusion import Fusion, dense_strides
 from fusetune.wire.artifact import KernelArtifact
 from search.proof.verify.arrays import Array, TorchArrays
-from search.proof.verify.compare import compare, differing, elements, first_fault, poisoned_holes
+from search.proof.verify.compare import changed_holes, compare, differing, elements, first_fault, poisoned_holes
 from search.proof.verify.decided import best_shares
 from search.proof.verify.expected import Expected, expect, widened
 from search.proof.verify.inputs import RANDOM, make_inputs
+from search.proof.verify.scalars import in_set, numbers_in
 from search.proof.verify.zones import POISONS, buffer, disturbed_bytes, fill_guards, lay_out, poison
 
 
@@ -21,7 +22,13 @@ class Launchable(Protocol):
 
     artifact: KernelArtifact
 
-    def launch(self, pointers: tuple[int, ...], stream: int, scratch: tuple[int, ...] = ()) -> None: ...
+    def launch(
+        self,
+        pointers: tuple[int, ...],
+        stream: int,
+        scratch: tuple[int, ...] = (),
+        numbers: tuple[int | float, ...] = (),
+    ) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +43,11 @@ class CardVerdict:
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """An input set: pristine inputs and what the outputs must be."""
+    """An input set: pristine inputs, what the outputs must be, and the numbers of scalars."""
 
     storages: list[Array]
     expected: tuple[Expected, ...]
+    numbers: tuple[int | float, ...]
 
 
 class CheckBench:
@@ -52,6 +60,7 @@ class CheckBench:
         self._zones = lay_out(
             tuple(v.storage_bytes for v in self._values), tuple(max(v.align, v.dtype.nbytes) for v in self._values)
         )
+        self._into = fusion.alias_places
         self._memory = arrays.xp.empty(self._zones.total_bytes, dtype=arrays.xp.uint8, device=arrays.device)
         self._random = self._case(RANDOM)
         self._loaded: _Case | None = None
@@ -77,15 +86,16 @@ class CheckBench:
             scratch.poison(run)
             for output in outputs:
                 poison(self._memory, self._zones, len(case.storages) + output, run)
-            launcher.launch(self._pointers(), arrays.stream(), scratch.addresses)
+            self._restore(case)
+            launcher.launch(self._pointers(), arrays.stream(), scratch.addresses, case.numbers)
             if run == 0:
                 first = [arrays.copy(self._output(case, output)) for output in outputs]
         second = [self._output(case, output) for output in outputs]
         comparisons = [compare(want, have, arrays) for want, have in zip(case.expected, second, strict=True)]
         numbers = [
             disturbed_bytes(self._memory, self._zones) + scratch.disturbed(),
-            sum(self._changed_inputs(case)),
-            *(poisoned_holes(want, have, 1, arrays) for want, have in zip(case.expected, second, strict=True)),
+            sum(self._changed_inputs(case), arrays.xp.zeros((), dtype=arrays.xp.int64, device=arrays.device)),
+            *(self._holes(case, output, second[output]) for output in outputs),
             *(comparison.wrong for comparison in comparisons),
             *(self._unstable(*run) for run in zip(case.expected, first, second, strict=True)),
             *(comparison.worst_share for comparison in comparisons),
@@ -94,6 +104,8 @@ class CheckBench:
         outside, inputs = int(next(read)), int(next(read))
         holes, wrong, unstable = ([int(next(read)) for _ in outputs] for _ in range(3))
         shares = list(read)
+        if self._into:
+            self._loaded = None  # outputs lie in the inputs
         if outside or inputs or any(holes) or any(wrong) or any(unstable):
             self._loaded = None  # the inputs may have been overwritten
             fault = self._fault(case, first, second, outside, inputs, holes, wrong, unstable)
@@ -110,14 +122,16 @@ class CheckBench:
         """
         for output, have in enumerate(outputs):
             want = widened(self._random.expected[output], allowances[output], self._arrays)
+            want = replace(want, strides=dense_strides(want.shape))
             found = first_fault(want, have.reshape(-1), self._arrays)
             if found is not None:
                 return f"{RANDOM} inputs: output {output}: {found}"
         return ""
 
     def _case(self, set_name: str) -> _Case:
-        storages = make_inputs(self._fusion, set_name, self._arrays)
-        return _Case(storages, expect(self._fusion, storages, self._arrays))
+        fusion = in_set(self._fusion, set_name)
+        storages = make_inputs(fusion, set_name, self._arrays)
+        return _Case(storages, expect(fusion, storages, self._arrays), numbers_in(self._fusion, set_name))
 
     def _load(self, case: _Case) -> None:
         if self._loaded is not case:
@@ -125,19 +139,37 @@ class CheckBench:
                 buffer(self._memory, self._zones, index).copy_(self._arrays.bytes_of(storage))
             self._loaded = case
 
+    def _restore(self, case: _Case) -> None:
+        """Inputs that outputs are written into, as they were before the run."""
+        for position in self._into.values():
+            storage = self._arrays.bytes_of(case.storages[position])
+            buffer(self._memory, self._zones, position).copy_(storage)
+
+    def _place(self, output: int) -> int:
+        """The number of the buffer that an output lies in."""
+        return self._into.get(output, len(self._fusion.inputs) + output)
+
     def _pointers(self) -> tuple[int, ...]:
         base = self._memory.data_ptr()
-        return tuple(base + start for start in self._zones.starts)
+        places = (*range(len(self._fusion.inputs)), *map(self._place, range(len(self._fusion.outputs))))
+        return tuple(base + self._zones.starts[place] for place in places)
 
     def _output(self, case: _Case, output: int) -> Array:
-        flat_bytes = buffer(self._memory, self._zones, len(case.storages) + output)
+        flat_bytes = buffer(self._memory, self._zones, self._place(output))
         return self._arrays.reinterpret(flat_bytes, case.expected[output].dtype)
+
+    def _holes(self, case: _Case, output: int, have: Array) -> Array | int:
+        """How many bytes between the elements of an output were written."""
+        if output not in self._into:
+            return poisoned_holes(case.expected[output], have, 1, self._arrays)
+        return changed_holes(case.expected[output], have, case.storages[self._into[output]], self._arrays)
 
     def _changed_inputs(self, case: _Case) -> list[Any]:
         dtypes = [value.dtype for value in self._values]
         return [
             differing(self._arrays.reinterpret(buffer(self._memory, self._zones, i), dtypes[i]), storage, self._arrays)
             for i, storage in enumerate(case.storages)
+            if i not in self._into.values()
         ]
 
     def _fault(

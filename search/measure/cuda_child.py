@@ -11,6 +11,7 @@ from typing import Any
 
 from compiler.errors import Unsupported
 from compiler.ir.fusion import Fusion
+from compiler.reference import settled
 from fusetune.launch import Launcher, LaunchFailed
 from fusetune.wire.artifact import VERIFIER, KernelArtifact, Timing, Verification
 from search.measure.child_device import ContextPoisoned, handler_of
@@ -22,6 +23,7 @@ from search.measure.facts import Nvml, read_facts
 from search.proof.verify.arrays import TorchArrays
 from search.proof.verify.decided import UNDECIDED_FIX, why_undecided
 from search.proof.verify.inputs import RANDOM, input_sets
+from search.proof.verify.scalars import numbers_in
 from search.tuning.trial import TrialState
 
 KERNELS_KEPT = 8
@@ -99,7 +101,9 @@ class CudaBackend:
         if self._fusion is None:
             raise ValueError("no fusion is open in this process")
         try:
-            return self._baseline(name, eager_form(self._fusion), self._fusion)
+            return self._baseline(
+                name, eager_form(settled(self._fusion, numbers_in(self._fusion, RANDOM))), self._fusion
+            )
         except Unsupported as error:
             return Baseline(name, None, str(error))
         except RuntimeError as error:  # torch raises it for every CUDA error, for lack of memory a subclass
@@ -108,6 +112,7 @@ class CudaBackend:
     def _baseline(self, name: str, form: EagerForm, fusion: Fusion) -> Baseline:
         assert self._bench is not None
         assert self._sets is not None
+        self._sets.restore()
         if fault := self._bench.fault_of(form(self._sets.inputs[0]), allowances(fusion)):
             return Baseline(name, None, f"the {name} form is wrong: {fault}")
         self._torch.cuda.empty_cache()  # memory of the check, which the graph's pool cannot use

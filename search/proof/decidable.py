@@ -10,8 +10,7 @@ from compiler.ir.ops import FOLDS
 from search.proof.small.resize import Dims
 from search.proof.verify.arrays import NumpyArrays
 from search.proof.verify.decided import UNDECIDED_FIX, best_shares, why_undecided
-from search.proof.verify.expected import expect
-from search.proof.verify.inputs import make_inputs
+from search.proof.verify.scalars import expect_set
 
 MOST_ELEMS = 1 << 18
 """Elements of all values together: some tens of milliseconds with NumPy."""
@@ -36,9 +35,7 @@ def _why(fusion: Fusion) -> str:
     small = _shrunk(fusion)
     if small is None:
         return ""
-    return why_undecided(
-        best_shares(small, _ARRAYS, lambda name: expect(small, make_inputs(small, name, _ARRAYS), _ARRAYS))
-    )
+    return why_undecided(best_shares(small, _ARRAYS, lambda name: expect_set(small, name, _ARRAYS)))
 
 
 def _shrunk(fusion: Fusion) -> Fusion | None:

@@ -17,7 +17,8 @@ from fusetune.wire.service import Accept
 
 _TORCH = {
     "f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16",
-    "i8": "int8", "i32": "int32", "i64": "int64", "bool": "bool",
+    "f8e4m3": "float8_e4m3fn", "f8e5m2": "float8_e5m2",
+    "i64": "int64", "i32": "int32", "i16": "int16", "i8": "int8", "u8": "uint8", "bool": "bool",
 }  # fmt: skip
 
 
@@ -70,6 +71,7 @@ def kernel_call(
     are_sizes_all = binding_hash(Fusion.model_validate(dict(fusion)), Binding(sizes=sizes)) == kernel.binding
     names = [f"x{i}" for i in range(len(kernel.inputs))]
     tensors = "\n".join(f"{name} = {_tensor(spec)}" for name, spec in zip(names, kernel.inputs, strict=True))
+    arguments = [*names, *("1" if x.dtype == "i64" else "1.0" for x in kernel.scalars)]
     return f'''\
 import torch
 from fusetune import Client
@@ -83,7 +85,7 @@ with Client("{url}") as client:  # from the cache: nothing is searched for
     kernel = client.kernel(fusion, binding=binding, card="{card}"{_accepting(kernel.evidence)})
 
 {tensors}
-y = kernel({", ".join(names)})
+y = kernel({", ".join(arguments)})
 '''
 
 

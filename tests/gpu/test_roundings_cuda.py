@@ -1,5 +1,5 @@
-"""What is rounded has the bits that torch gives it on the same card: casts to 16 bits and back, parts of a split,
-integers made with a scale of the data. Eight points a fusion, and every output bit by bit."""
+"""What is rounded has the bits that torch gives it on the same card: casts to 16 and 8 bits and back, parts of a split,
+integers and 8-bit floats made with a scale of the data. Eight points a fusion, and every output bit by bit."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ import pytest
 from compiler.arch import card_or_default
 from compiler.errors import CompilerError
 from compiler.ir.fusion import Fusion
+from compiler.ir.ops import MathGrade
+from compiler.ir.pinned import graded, pinned
 from compiler.nvrtc import CompilePool
 from compiler.pipeline import artifact, generate
 from compiler.wire import bind
 from fusetune import FusionBuilder
 from fusetune.fusion import Tensor
+from fusetune.torch import DTYPES
 from fusetune.wire import parse_binding
 from search.proof.verify.arrays import TorchArrays
 from search.proof.verify.inputs import make_inputs
@@ -28,14 +31,16 @@ pytestmark = pytest.mark.gpu
 SHAPE = (512, 4096)
 POINTS = 8
 Torch = Callable[[Any, Any], tuple[Any, ...]]
-Half = Literal["bf16", "f16"]
+Half = Literal["bf16", "f16", "f8e4m3", "f8e5m2"]
+Byte = Literal["i8", "u8", "f8e4m3", "f8e5m2"]
+LARGEST = {"i8": 127.0, "u8": 255.0, "f8e4m3": 448.0, "f8e5m2": 57344.0}
 
 
 def fake_quantised(dtype: Half) -> tuple[Fusion, Torch]:
     f = FusionBuilder()
     x = f.input("x", SHAPE, "f32")
     f.output(x.cast(dtype).cast("f32"), name="y")
-    return built(f), lambda torch, x: (x.to(torch_type(torch, dtype)).float(),)
+    return built(f), lambda torch, x: (x.to(DTYPES[dtype]).float(),)
 
 
 def split(dtype: Half) -> tuple[Fusion, Torch]:
@@ -46,27 +51,29 @@ def split(dtype: Half) -> tuple[Fusion, Torch]:
     f.output((x - high.cast("f32")).cast(dtype), name="low")
 
     def said(torch: Any, x: Any) -> tuple[Any, ...]:
-        top = x.to(torch_type(torch, dtype))
+        top = x.to(DTYPES[dtype])
         return top, (x - top.float()).to(top.dtype)
 
     return built(f), said
 
 
-def in_bytes(dims: tuple[int, ...]) -> tuple[Fusion, Torch]:
+def in_bytes(dtype: Byte, dims: tuple[int, ...], read: Literal["f32", "bf16"] = "f32") -> tuple[Fusion, Torch]:
+    """In the exact grade: quotients of which integers are made are exact in any, those of 8-bit floats are not."""
     f = FusionBuilder()
-    x = f.input("x", SHAPE, "f32")
-    largest = f.abs(x).amax(dims)
-    scale = largest / 127.0
+    x = f.input("x", SHAPE, read)
+    wide = x if read == "f32" else x.cast("f32")
+    scale = f.abs(wide).amax(dims) / LARGEST[dtype]
     kept = tuple(d for d in (0, 1) if d not in dims)
-    f.output(f.div(x, scale.broadcast_to(SHAPE, kept)).cast("i8"), name="q")
+    f.output(f.div(wide, scale.broadcast_to(SHAPE, kept)).cast(dtype), name="q")
     f.output(scale, name="scale")
 
     def said(torch: Any, x: Any) -> tuple[Any, ...]:
         # By a tensor: torch multiplies by the reciprocal of a number, which is no quotient.
-        scale = x.abs().amax(dims) / torch.full((), 127.0, device=x.device)
-        return (x / (scale[:, None] if kept else scale)).to(torch.int8), scale
+        x = x.float()
+        scale = x.abs().amax(dims) / torch.full((), LARGEST[dtype], device=x.device)
+        return (x / (scale[:, None] if kept else scale)).to(DTYPES[dtype]), scale
 
-    return built(f), said
+    return graded(pinned(built(f)), MathGrade.EXACT), said
 
 
 def in_halves(dtype: Half) -> tuple[Fusion, Torch]:
@@ -86,17 +93,20 @@ def built(f: FusionBuilder) -> Fusion:
     return bind(f.build(), parse_binding({}))
 
 
-def torch_type(torch: Any, dtype: Half) -> Any:
-    return {"bf16": torch.bfloat16, "f16": torch.float16}[dtype]
-
-
 CASES = {
     "fake-quantised-bf16": lambda: fake_quantised("bf16"),
     "fake-quantised-f16": lambda: fake_quantised("f16"),
     "split-bf16": lambda: split("bf16"),
     "split-f16": lambda: split("f16"),
-    "int8-by-rows": lambda: in_bytes((1,)),
-    "int8-of-all": lambda: in_bytes((0, 1)),
+    "fake-quantised-f8e4m3": lambda: fake_quantised("f8e4m3"),
+    "fake-quantised-f8e5m2": lambda: fake_quantised("f8e5m2"),
+    "split-f8e5m2": lambda: split("f8e5m2"),
+    "int8-by-rows": lambda: in_bytes("i8", (1,)),
+    "int8-of-all": lambda: in_bytes("i8", (0, 1)),
+    "uint8-by-rows": lambda: in_bytes("u8", (1,)),
+    "f8e4m3-by-rows": lambda: in_bytes("f8e4m3", (1,), "bf16"),
+    "f8e5m2-by-rows": lambda: in_bytes("f8e5m2", (1,), "bf16"),
+    "f8e4m3-of-all": lambda: in_bytes("f8e4m3", (0, 1)),
     "halves-bf16": lambda: in_halves("bf16"),
     "halves-f16": lambda: in_halves("f16"),
 }

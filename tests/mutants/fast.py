@@ -6,5 +6,6 @@ NAMES = (
     *("bias_gelu_rows", "functions", "transpose_padded", "transpose_narrowing", "view_mixed_dtypes", "view_one_hot"),
     *("row_sum_f64", "row_softmax_odd", "row_least_of_all", "row_rms_norm_of_sum_3d", "column_first_and_third"),
     *("split_hi_lo", "rounded_between", "int8_rows", "greedy_token", "any_and_all", "integer_sums", "integers"),
+    *("argmax_of_rows", "argmin_of_columns", "products"),
     *("clamped", "comparisons", "doubles", "smooth", "means_of_halves", "shares_of_rows"),
 )

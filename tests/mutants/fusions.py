@@ -125,6 +125,35 @@ def _least_of_columns(f: FusionBuilder) -> Outputs:
 
 
 @_named
+def _argmax_of_rows(f: FusionBuilder) -> Outputs:
+    """The token of a row, after temperature and bias."""
+    logits = f.input("logits", (9, 160), "f32")
+    y = logits * _spread(f.input("t", (9,), "f32"), logits, 0) + _spread(f.input("b", (160,), "f32"), logits, 1)
+    return y.argmax(1), y.amax((1,))
+
+
+@_named
+def _argmin_of_columns(f: FusionBuilder) -> Outputs:
+    return (f.input("x", (33, 40), "f16").argmin(0, keepdim=True),)
+
+
+@_named
+def _argmax_of_all(f: FusionBuilder) -> Outputs:
+    return (f.input("x", (12, 5, 16), "bf16").argmax(),)
+
+
+@_named
+def _products(f: FusionBuilder) -> Outputs:
+    x, n = f.input("x", (14, 60), "f32"), f.input("n", (14, 60), "i32")
+    return x.prod((1,)), n.prod((0,))
+
+
+@_named
+def _prefix_sums(f: FusionBuilder) -> Outputs:
+    return f.input("x", (6, 64), "f32").cumsum(1), f.input("n", (9, 7), "i8").cumsum(0)
+
+
+@_named
 def _any_and_all(f: FusionBuilder) -> Outputs:
     x, m = f.input("x", (16, 70), "f32"), f.input("m", (16, 70), "bool")
     high = f.gt(x, 1.0)

@@ -9,8 +9,17 @@ from typing import Any, get_args
 from hypothesis import strategies as st
 
 from fusetune.wire.extent import Extent
-from fusetune.wire.fusion import FORMAT, MODEL_OF_OP, BinaryName, CompareName, ReduceName, UnaryName
-from fusetune.wire.op_types import FLOATS, OpCheck, TensorType, result_type
+from fusetune.wire.fusion import (
+    FORMAT,
+    MODEL_OF_OP,
+    TYPED_FOLDS,
+    BinaryName,
+    CompareName,
+    DTypeName,
+    ReduceName,
+    UnaryName,
+)
+from fusetune.wire.op_types import FLOATS, INDEX_TYPES, OpCheck, TensorType, result_type
 
 SIZES = {"M": 5, "N": 3}
 """What the symbols of random fusions are bound to."""
@@ -24,9 +33,11 @@ COMPARE = list(get_args(CompareName))
 REDUCE = list(get_args(ReduceName))
 
 COMPILED = ["copy", "cast", "unary", "binary", "broadcast_to", "permute"]
-ALL = [*COMPILED, "compare", "where", "reshape", "slice", "cat", "iota", "reduce", "matmul"]
-BINDABLE = [kind for kind in ALL if kind != "matmul"]
-"""What the compiler binds."""
+FOLDED = ["reduce", "typed", "scan", "truth", "arg"]
+VIEWED = ["reshape", "slice", "flip", "pad", "full", "cat", "iota"]
+ALL = [*COMPILED, "compare", "where", *VIEWED, "take", "gather", *FOLDED, "matmul"]
+BINDABLE = [kind for kind in ALL if kind not in ("take", "gather", "matmul")]
+"""What the compiler binds, whatever an index is computed by."""
 
 
 class _Grower:
@@ -86,15 +97,38 @@ class _Grower:
                 self.add("reshape", [name], shape=[-1])
             case "slice" if rank:
                 dim = self.pick(list(range(rank)))
-                self.add("slice", [name], dim=dim, start=0, stop=self.pick([1, 2]))
+                self.add("slice", [name], dim=dim, start=0, stop=self.pick([1, 2]), **self.pick([{}, {"step": 2}]))
+            case "flip" if rank:
+                self.add("flip", [name], dims=self.draw(st.lists(st.integers(0, rank - 1), min_size=1, unique=True)))
+            case "pad":
+                low, high = ([self.pick([0, 1, 2]) for _ in range(rank)] for _ in range(2))
+                self.add("pad", [name], low=low, high=high, value=self.pick([0, 1]))
+            case "full":
+                self.add("full", [], shape=[2, 3], value=self.pick([0, 1]), dtype=self.pick(self.dtypes))
             case "cat" if rank:
                 ins = self.pick([[name], [name, name]])
                 self.add("cat", ins, dim=self.pick(list(range(rank))))
             case "iota":
                 self.add("iota", [], shape=[2, 3], dim=self.pick([0, 1]), dtype="i32")
+            case "take" | "gather" if rank:
+                same = rank if kind == "gather" else None
+                for index in self.names(lambda t: t.dtype in INDEX_TYPES and same in (None, t.rank))[:1]:
+                    self.add(kind, [name, index], dim=self.pick(list(range(-rank, rank))))
             case "reduce" if rank:
                 dims = self.draw(st.lists(st.integers(0, rank - 1), min_size=1, unique=True))
                 self.add(self.pick(REDUCE), [name], dims=dims, keepdim=self.pick([False, True]))
+            case "typed" if rank:
+                dims = self.draw(st.lists(st.integers(0, rank - 1), min_size=1, unique=True))
+                self.add(self.pick(sorted(TYPED_FOLDS)), [name], dims=dims, dtype=self.pick(self.dtypes))
+            case "scan" if rank:
+                dtype = {"dtype": self.pick(self.dtypes)} if self.pick([0, 0, 1]) else {}
+                self.add("cumsum", [name], dim=self.pick(list(range(-rank, rank))), **dtype)
+            case "truth" if rank:
+                dims = self.draw(st.lists(st.integers(-rank, -1), min_size=1, unique=True))
+                self.add(self.pick(["any", "all"]), [name], dims=dims, keepdim=self.pick([False, True]))
+            case "arg":
+                dim = self.pick([{}, *({"dim": d} for d in range(rank))])
+                self.add(self.pick(["argmax", "argmin"]), [name], keepdim=self.pick([False, True]), **dim)
             case "matmul" if rank >= 2:
                 dims = [*range(rank - 2), rank - 1, rank - 2]
                 self.add("permute", [name], dims=dims)
@@ -114,7 +148,7 @@ class _Grower:
 @st.composite
 def documents(draw: Draw, kinds: list[str] = ALL, dtypes: list[str] | None = None) -> Document:
     """A valid fusion document. Symbols are those of SIZES; every operator of `kinds` may be in it."""
-    dtypes = dtypes or ["f64", "f32", "f16", "bf16", "i8", "i32", "i64", "bool"]
+    dtypes = dtypes or list(get_args(DTypeName))
     grower = _Grower(draw, dtypes)
     sizes = st.sampled_from([1, 2, 4, "M", "N"])
     shapes = [draw(st.lists(sizes, max_size=3)) for _ in range(2)]

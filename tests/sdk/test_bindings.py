@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from fusetune.bindings import binding_of, read_binding
 from fusetune.errors import InvalidBinding, InvalidFusion
 from fusetune.fusion import Fusion, FusionBuilder
+from fusetune.torch import DTYPES
 from fusetune.wire import binding_hash
 from fusetune.wire.binding import Binding, InputBinding
 
@@ -91,12 +92,10 @@ def test_the_alignment_divides_the_address_and_no_larger_one_does(address: int) 
     assert align == 16 or address % (2 * align)
 
 
-@pytest.mark.parametrize("name", ["f64", "f32", "f16", "bf16", "i8", "i32", "i64"])
+@pytest.mark.parametrize("name", sorted(DTYPES))
 def test_every_dtype_is_known(name: str) -> None:
-    dtypes = {"f64": torch.float64, "f32": torch.float32, "f16": torch.float16, "bf16": BF16}
-    dtypes |= {"i8": torch.int8, "i32": torch.int32, "i64": torch.int64}
     fusion = adding(("M",), dtype=name)
-    for other, dtype in dtypes.items():
+    for other, dtype in DTYPES.items():
         tensor = torch.zeros(3, dtype=dtype)
         if other == name:
             assert binding_of(fusion, [tensor]).sizes == {"M": 3}

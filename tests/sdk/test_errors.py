@@ -27,6 +27,7 @@ EXAMPLES: dict[type[errors.FusetuneError], tuple[Any, ...]] = {
     errors.OutdatedProof: ("kernel k", 1, 2),
     errors.NoDevice: ("reason", "Fix."),
     errors.LaunchFailed: ("call", "CUDA_ERROR_UNKNOWN", 999, "detail"),
+    errors.IndexOutOfRange: ("call", "CUDA_ERROR_LAUNCH_FAILED", 719, "detail", ("take v0", "gather v1")),
     errors.ServerUnreachable: ("GET /v1/cards", "http://host", "refused"),
     errors.ServerNotReady: ("GET /v1/cards", "http://host", "Its disk is full.", "Make room."),
     errors.ServerTimedOut: ("GET /v1/cards", "http://host", 10.0),
@@ -52,7 +53,7 @@ def test_errors_survive_a_process_border(kind: type[errors.FusetuneError]) -> No
 
 
 def test_every_error_that_can_be_raised_is_tested_exported_and_in_the_tree() -> None:
-    leaves = {c for c in ALL if not c.__subclasses__()} | {errors.ServerRefused}
+    leaves = {c for c in ALL if not c.__subclasses__()} | {errors.ServerRefused, errors.LaunchFailed}
     assert leaves == set(EXAMPLES)
     public = {c.__name__ for c in ALL if not c.__name__.startswith("_")}
     assert public <= set(fusetune.__all__)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from fusetune import Fusion, FusionBuilder, InvalidFusion, Tensor
-from fusetune.wire.fusion import MODEL_OF_OP
+from fusetune.wire.fusion import INTEGER_ONLY, MODEL_OF_OP
 
 BIAS_GELU = {
     "format": "fusetune.fusion/1",
@@ -79,18 +79,20 @@ def test_operators(make: Callable[[Tensor, Tensor], Tensor], op: str, ins: list[
 
 def test_every_operator_of_the_format_is_a_method() -> None:
     f = FusionBuilder()
-    x = f.input("x", (4, 4), "f32")
+    x, i = f.input("x", (4, 4), "f32"), f.input("i", (4, 4), "i64")
     attributes: dict[str, tuple[Any, ...]] = {
         "cast": (x, "f16"), "broadcast_to": (x, (2, 4, 4), (1, 2)), "permute": (x, (1, 0)), "reshape": (x, (-1,)),
         "slice": (x, 0, 1, 3), "cat": ((x, x), 0), "iota": ((4,), 0, "i32"), "where": (f.lt(x, 0), x, 0),
-        "fma": (x, x, 0.5),
+        "fma": (x, x, 0.5), "cumsum": (x, 0), "pad": (x, (0, 1), (2, 0), -1.5), "full": ((4,), float("inf"), "f16"),
+        "rand": ((4, 4), f.input("seed", (), "i64"), f.input("offset", (), "i64")), "take": (x, i), "gather": (x, 1, i),
     }  # fmt: skip
     for name, model in MODEL_OF_OP.items():
         binary = model.__name__ in ("Binary", "Compare", "Matmul")
-        reduce = model.__name__ == "Reduce"
-        arguments = attributes.get(name) or ((x, x) if binary else (x, (0,)) if reduce else (x,))
+        reduce = model.__name__ in ("Reduce", "Truth", "Flip")
+        of = i if name in INTEGER_ONLY else x
+        arguments = attributes.get(name) or ((of, of) if binary else (of, (0,)) if reduce else (of,))
         made = getattr(f, name)(*arguments)
-        f.output(made, name=f"out_{name}")
+    f.output(made)
     assert [op.op for op in f.build().ops][1:] == list(MODEL_OF_OP)
 
 

@@ -25,7 +25,9 @@ class Recorded:
     def __init__(self, *_: Any) -> None:
         pass
 
-    def launch(self, pointers: tuple[int, ...], stream: int, scratch: tuple[int, ...]) -> None:
+    def launch(
+        self, pointers: tuple[int, ...], stream: int, scratch: tuple[int, ...], numbers: tuple[int | float, ...]
+    ) -> None:
         Recorded.calls.append((pointers, scratch))
 
 

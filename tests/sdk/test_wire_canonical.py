@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from fusetune.wire import binding_hash, canonicalize, fingerprint, infer, parse_binding, parse_fusion
 from fusetune.wire.canonical import live_ops
 from fusetune.wire.extent import dense_strides
+from fusetune.wire.fusion import INTEGER_ONLY
 from tests.sdk.fusion_strategies import BINARY, REDUCE, UNARY, Document, Draw, documents, sizes_for
 
 NUMBERS = ("inf", "-inf", "nan")
@@ -91,6 +92,12 @@ def with_defaults_written(draw: Draw) -> tuple[Document, Document]:
             op["dims"] = [dim - rank * draw(st.booleans()) for dim in reversed(op["dims"])]
         if op["op"] in ("permute", "broadcast_to"):
             op["dims"] = [dim - result.rank * draw(st.booleans()) for dim in op["dims"]]
+        if op["op"] == "slice":
+            op.setdefault("step", 1)
+        if op["op"] == "flip":
+            op["dims"] = [dim - result.rank * draw(st.booleans()) for dim in reversed(op["dims"])]
+        if op["op"] in ("pad", "full"):
+            op["value"] = float(op["value"])
         if op["op"] in ("slice", "cat", "iota"):
             op["dim"] -= result.rank
         if op["op"] == "matmul":
@@ -130,7 +137,7 @@ def test_another_operator_is_another_fusion(document: Document, data: st.DataObj
     changed = copy.deepcopy(document)
     op = changed["ops"][data.draw(st.sampled_from(live_ops(parse_fusion(document))))]
     family = next(names for names in (UNARY, BINARY, REDUCE, ["copy", "exp"]) if op["op"] in names)
-    op["op"] = data.draw(st.sampled_from([name for name in family if name != op["op"]]))
+    op["op"] = data.draw(st.sampled_from([name for name in family if name not in {op["op"], *INTEGER_ONLY}]))
     assert hash_of(changed) != hash_of(document)
 
 
@@ -168,6 +175,37 @@ def op_of(document: Document, out: str) -> Document:
 
 def setting(out: str, **changes: Any) -> Callable[[Document], None]:
     return lambda d: op_of(d, out).update({name.replace("ins", "in"): value for name, value in changes.items()})
+
+
+def ended_by(**op: Any) -> Document:
+    """The base with one operator more, whose result is returned too."""
+    return {**BASE, "ops": [*BASE["ops"], {**op, "out": "e"}], "outputs": [*BASE["outputs"], {"name": "e"}]}
+
+
+PADDED = {"op": "pad", "in": ["w"], "low": [1, 0], "high": [0, 2]}
+FILLED = {"op": "full", "in": [], "shape": [4, 8], "value": 1, "dtype": "f32"}
+SLICED = {"op": "slice", "in": ["w"], "dim": 0, "start": 0, "stop": 8, "step": 2}
+FLIPPED = {"op": "flip", "in": ["w"], "dims": [0]}
+
+
+@pytest.mark.parametrize(
+    ("op", "change", "equal"),
+    [
+        pytest.param(PADDED, {"value": 0.0}, True, id="a-pad-is-of-zeros"),
+        pytest.param(PADDED, {"value": -0.0}, False, id="of-another-zero"),
+        pytest.param(PADDED, {"value": "inf"}, False, id="of-another-number"),
+        pytest.param(PADDED, {"low": [0, 0], "high": [1, 2]}, False, id="at-the-other-end"),
+        pytest.param(FILLED, {"value": 1.0}, True, id="a-number-in-its-dtype"),
+        pytest.param(FILLED, {"value": 2}, False, id="another-number"),
+        pytest.param(FILLED, {"dtype": "f16"}, False, id="another-dtype"),
+        pytest.param(SLICED, {"step": 3}, False, id="another-step"),
+        pytest.param({**SLICED, "step": 1}, {"step": None}, True, id="each-one"),
+        pytest.param(FLIPPED, {"dims": [-2]}, True, id="dimensions-from-the-end"),
+        pytest.param(FLIPPED, {"dims": [1]}, False, id="another-dimension"),
+    ],
+)
+def test_attributes_of_views_are_part_of_the_meaning(op: Document, change: Document, equal: bool) -> None:
+    assert (hash_of(ended_by(**op)) == hash_of(ended_by(**{**op, **change}))) is equal
 
 
 CHANGES: dict[str, Callable[[Document], Any]] = {
@@ -229,6 +267,34 @@ def test_kept_dimensions_are_part_of_the_meaning() -> None:
         return {**BASE, "ops": [op], "outputs": [{"name": "s"}]}
 
     assert hash_of(reduced(True)) != hash_of(reduced(False))
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "equal"),
+    [
+        pytest.param({"op": "sum", "dims": [0]}, {"op": "sum", "dims": [0], "dtype": "f32"}, True, id="own-dtype"),
+        pytest.param({"op": "sum", "dims": [0]}, {"op": "sum", "dims": [0], "dtype": "f64"}, False, id="other-dtype"),
+        pytest.param({"op": "any", "dims": [0, 1]}, {"op": "any", "dims": [-1, -2]}, True, id="dims-from-zero"),
+        pytest.param({"op": "any", "dims": [0]}, {"op": "all", "dims": [0]}, False, id="any-all"),
+        pytest.param({"op": "cumsum", "dim": 1}, {"op": "cumsum", "dim": -1, "dtype": "f32"}, True, id="prefix-dtype"),
+        pytest.param({"op": "cumsum", "dim": 1}, {"op": "cumsum", "dim": 0}, False, id="prefix-dim"),
+        pytest.param({"op": "argmax", "dim": 1}, {"op": "argmax", "dim": -1}, True, id="dim-from-zero"),
+        pytest.param({"op": "argmax", "dim": 1}, {"op": "argmax"}, False, id="of-all"),
+    ],
+)
+def test_folds_are_equal_if_they_mean_the_same(left: Document, right: Document, equal: bool) -> None:
+    def folding(op: Document) -> str:
+        return hash_of({**BASE, "ops": [{"in": ["x"], "out": "s", **op}], "outputs": [{"name": "s"}]})
+
+    assert (folding(left) == folding(right)) is equal
+
+
+def test_without_a_dimension_a_vector_is_all_elements() -> None:
+    def folding(**dim: int) -> str:
+        inputs, op = [{"name": "x", "shape": [8], "dtype": "f32"}], {"op": "argmax", "in": ["x"], "out": "s", **dim}
+        return hash_of({"format": "fusetune.fusion/1", "inputs": inputs, "ops": [op], "outputs": [{"name": "s"}]})
+
+    assert folding() == folding(dim=0)
 
 
 def test_the_fingerprint_is_the_same_on_every_machine() -> None:

@@ -26,6 +26,8 @@ BASE: Document = {
         {"name": "b", "shape": [8], "dtype": "bf16"},
         {"name": "n", "shape": ["M", 8], "dtype": "i32"},
         {"name": "p", "shape": ["M", 8], "dtype": "bool"},
+        {"name": "u", "shape": ["M", 8], "dtype": "u8"},
+        {"name": "q", "shape": ["M", 8], "dtype": "f8e4m3"},
     ],
     "ops": [
         {"op": "cast", "in": ["b"], "out": "bf", "dtype": "f32"},
@@ -46,6 +48,12 @@ def faults(document: Any) -> list[tuple[str, str, str]]:
 def op(name: str, *ins: Any, **attributes: Any) -> Callable[[Document], Any]:
     """Add an operator; it is ops[4]."""
     return lambda d: d["ops"].append({"op": name, "in": list(ins), "out": "z", **attributes})
+
+
+def gather_of_a_part(d: Document) -> None:
+    """Seven columns, which the index has eight of."""
+    op("slice", "x", dim=1, start=0, stop=7)(d)
+    d["ops"].append({"op": "gather", "in": ["z", "n"], "out": "y", "dim": 0})
 
 
 def first_input(**changes: Any) -> Callable[[Document], Any]:
@@ -84,7 +92,13 @@ CASES: list[tuple[str, Callable[[Document], Any], str, str, str]] = [
     ("nothing to join", op("cat", dim=0), "ops[4].in", "no operands", "Name the tensors"),
     ("number where a tensor must be", op("exp", 2), "ops[4].in[0]", "the number 2", "Name a tensor"),
     ("numbers only", op("add", 1, 2), "ops[4].in", "numbers only", "Work the number out"),
-    ("numbers to choose from", op("where", "p", 1, 0), "ops[4].in", "two numbers", "Cast the mask"),
+    ("numbers to choose from", op("where", "p", 1, 0), "ops[4].dtype", "two numbers and no dtype", '"dtype": "f32"'),
+    ("half an integer chosen", op("where", "p", 0.5, 0, dtype="i32"), "ops[4].in[1]", "0.5", "correct the number"),
+    ("dtype beside a tensor", op("where", "p", "x", 0, dtype="f32"), "ops[4].dtype", "f32", "Remove it, or cast"),
+    ("bits of floats", op("bitwise_and", "x", 1), "ops[4].in[0]", "f32 (M, 8)", "Cast it to i32"),
+    ("quotient of floats", op("floor_divide", "x", 2), "ops[4].in[0]", "f32 (M, 8)", "floor(div(x, y))"),
+    ("bools shifted", op("bitwise_left_shift", "p", 1), "ops[4].in[0]", "bool (M, 8)", "Cast it to i32"),
+    ("integers rounded", op("round", "n"), "ops[4].in[0]", "i32 (M, 8)", "Cast it to f32"),
     ("unknown value", op("exp", "bbb"), "ops[4].in[0]", "'bbb'", "Did you mean bb"),
     ("use before definition", lambda d: d["ops"].insert(0, d["ops"].pop(2)), "ops[0].in[1]", "'bb'", "to the front"),
     ("name defined twice", lambda d: d["ops"][3].update(out="s"), "ops[3].out", "'s'", "Rename one of the two"),
@@ -95,6 +109,14 @@ CASES: list[tuple[str, Callable[[Document], Any], str, str, str]] = [
     ("exp of integers", op("exp", "n"), "ops[4].in[0]", "i32 (M, 8)", "Cast it to f32"),
     ("mean of integers", op("mean", "n", dims=[0]), "ops[4].in[0]", "i32 (M, 8)", "Cast it to f32"),
     ("sum of bools", op("add", "p", "p"), "ops[4].in[0]", "bool (M, 8)", "Cast it to i32"),
+    ("sum of 8-bit floats", op("add", "q", "q"), "ops[4].in[0]", "f8e4m3 (M, 8)", "Cast it to f32 first"),
+    ("8-bit floats negated", op("neg", "q"), "ops[4].in[0]", "f8e4m3 (M, 8)", "Cast it to f32 first"),
+    ("8-bit floats in order", op("lt", "q", 0), "ops[4].in[0]", "f8e4m3 (M, 8)", "Cast it to f32 first"),
+    ("maximum of 8-bit floats", op("amax", "q", dims=[1]), "ops[4].in[0]", "f8e4m3 (M, 8)", "Cast it to f32 first"),
+    ("product of 8-bit floats", op("matmul", "q", "q"), "ops[4].in[0]", "f8e4m3 (M, 8)", "Cast it to f32 first"),
+    ("iota of 8-bit floats", op("iota", shape=[4], dim=0, dtype="f8e5m2"), "ops[4].dtype", "f8e5m2", "Make an f32"),
+    ("unsigned below zero", op("add", "u", -1), "ops[4].in[1]", "-1", "correct the number"),
+    ("unsigned past its dtype", op("add", "u", 256), "ops[4].in[1]", "256", "correct the number"),
     ("infinite integer", op("add", "n", "-inf"), "ops[4].in[1]", "-inf", "Cast the tensor to a float"),
     ("NaN on integers", op("maximum", "nan", "n"), "ops[4].in[0]", "nan", "Cast the tensor to a float"),
     ("half an integer", op("add", "n", 0.5), "ops[4].in[1]", "0.5", "Cast the tensor to a float"),
@@ -121,14 +143,62 @@ CASES: list[tuple[str, Callable[[Document], Any], str, str, str]] = [
     ("reshape, size of -2", op("reshape", "x", shape=[-2]), "ops[4].shape[0]", "-2", "such as 4096"),
     ("slice past the end", op("slice", "x", dim=1, start=0, stop=9), "ops[4].stop", "9", "Correct the bounds"),
     ("slice of nothing", op("slice", "x", dim=0, start=4, stop=4), "ops[4].stop", "4", "Correct the bounds"),
+    ("slice of no step", op("slice", "x", dim=1, start=0, stop=8, step=0), "ops[4].step", "0", "Write an integer >= 1"),
+    ("flip of no dimension", op("flip", "x", dims=[2]), "ops[4].dims[0]", "2", "is there"),
+    ("flip of nothing", op("flip", "x", dims=[]), "ops[4].dims", "no dimensions", "Name what to turn around"),
+    ("flip twice along one", op("flip", "x", dims=[1, -1]), "ops[4].dims", "[1, -1]", "Remove the repeated one"),
+    ("pad of one dimension", op("pad", "x", low=[1], high=[1, 0]), "ops[4].low", "[1]", "Write 0 for a dimension"),
+    ("pad of three", op("pad", "x", low=[1, 0], high=[1, 0, 0]), "ops[4].high", "[1, 0, 0]", "Write 0 for a dimension"),
+    ("pad that takes away", op("pad", "x", low=[0, -1], high=[0, 0]), "ops[4].low[1]", "-1", "by slice(x)"),
+    (
+        "pad with a fraction",
+        op("pad", "n", low=[0, 1], high=[0, 0], value=0.5),
+        "ops[4].value",
+        "0.5",
+        "another number",
+    ),
+    ("pad with a name", op("pad", "x", low=[0, 1], high=[0, 0], value="s"), "ops[4].value", "'s'", "Write the number"),
+    ("pad past bool", op("pad", "p", low=[0, 1], high=[0, 0], value=2), "ops[4].value", "2", "another number"),
+    ("full past i8", op("full", shape=[4], value=128, dtype="i8"), "ops[4].value", "128", "another number"),
+    ("full past f16", op("full", shape=[4], value=65505, dtype="f16"), "ops[4].value", "65505", 'Write "inf"'),
+    ("full past f32", op("full", shape=[4], value=3.5e38, dtype="f32"), "ops[4].value", "3.5e+38", 'Write "inf"'),
+    ("full of an operand", op("full", "x", shape=[4], value=1, dtype="f32"), "ops[4].in", "1 operands", "Remove"),
+    ("full of a truth value", op("full", shape=[4], value=True, dtype="bool"), "ops[4].value", "True", "0 or 1"),
     ("slice of no dimension", op("slice", "x", dim=2, start=0, stop=1), "ops[4].dim", "2", "is there"),
     ("cat of other sizes", op("cat", "x", "bf", dim=0), "ops[4].in[1]", "f32 (8)", "Make the other sizes equal"),
     ("cat of other dtypes", op("cat", "x", "n", dim=0), "ops[4].in[1]", "i32 (M, 8)", "Cast one"),
     ("iota of bools", op("iota", shape=[4], dim=0, dtype="bool"), "ops[4].dtype", "bool", "Make an i32"),
+    (
+        "rand of a seed in two dimensions",
+        op("rand", "x", "x", shape=[4]),
+        "ops[4].in[0]",
+        "f32 (M, 8)",
+        "captured graph",
+    ),
+    ("rand without an offset", op("rand", "x", shape=[4]), "ops[4].in", "1 operands", "Add what is missing"),
+    ("rand of halves", op("rand", "x", "x", shape=[4], dtype="bf16"), "ops[4].dtype", "bf16", "Write one of these"),
     ("iota along no dimension", op("iota", shape=[4], dim=1, dtype="i32"), "ops[4].dim", "1", "is there"),
+    ("take by floats", op("take", "b", "x"), "ops[4].in[1]", "f32 (M, 8)", "Cast it to i64"),
+    ("take by a mask", op("take", "x", "p"), "ops[4].in[1]", "bool (M, 8)", "Cast it to i64"),
+    ("take by a number", op("take", "x", 3), "ops[4].in[1]", "the number 3", "Name a tensor"),
+    ("take along no dimension", op("take", "x", "n", dim=2), "ops[4].dim", "2", "is there"),
+    ("take of one", op("take", "x"), "ops[4].in", "1 operands", "Add what is missing"),
+    ("gather without a dimension", op("gather", "x", "n"), "ops[4].dim", "nothing", "Add 'dim'"),
+    ("gather by another rank", op("gather", "b", "n", dim=0), "ops[4].in[1]", "i32 (M, 8)", "or write take"),
+    ("gather of too few", gather_of_a_part, "ops[5].in[1]", "i32 (M, 8)", "Take a part"),
     ("reduction of nothing", op("sum", "x", dims=[]), "ops[4].dims", "no dimensions", "Name what to reduce"),
     ("reduction past the end", op("amax", "x", dims=[-3]), "ops[4].dims[0]", "-3", "is there"),
     ("reduction twice", op("sum", "x", dims=[1, -1]), "ops[4].dims", "[1, -1]", "Remove the repeated"),
+    ("sum in bool", op("sum", "p", dims=[0], dtype="bool"), "ops[4].dtype", "bool", "any tells"),
+    ("sum of bools", op("sum", "p", dims=[0]), "ops[4].in[0]", "bool (M, 8)", "Cast it to i32 first"),
+    ("mean with a dtype", op("mean", "x", dims=[0], dtype="f64"), "ops[4].dtype", "f64", "Cast the operand"),
+    ("prefix along no dimension", op("cumsum", "x", dim=2), "ops[4].dim", "2", "is there"),
+    ("prefix in bool", op("cumsum", "p", dim=0, dtype="bool"), "ops[4].dtype", "bool", "any tells"),
+    ("truth of nothing", op("any", "x", dims=[]), "ops[4].dims", "no dimensions", "Name what to reduce"),
+    ("truth past the end", op("all", "p", dims=[2]), "ops[4].dims[0]", "2", "is there"),
+    ("index along no dimension", op("argmax", "x", dim=2), "ops[4].dim", "2", "is there"),
+    ("index among bools", op("argmin", "p", dim=0), "ops[4].in[0]", "bool (M, 8)", "Cast it to i8"),
+    ("index with dims", op("argmax", "x", dims=[0]), "ops[4].dims", "unknown", "Did you mean dim"),
     ("matmul of vectors", op("matmul", "bf", "bf"), "ops[4].in[0]", "f32 (8)", "Reshape it to two"),
     ("matmul of other sizes", op("matmul", "x", "x"), "ops[4].in[1]", "f32 (M, 8)", "Permute, reshape"),
     ("symbol of no input", op("iota", shape=["K"], dim=0, dtype="i32"), "ops[4].shape[0]", "symbol 'K'", "an input's"),
@@ -138,7 +208,8 @@ CASES: list[tuple[str, Callable[[Document], Any], str, str, str]] = [
     ("output twice", lambda d: d["outputs"].append({"name": "g"}), "outputs[1].name", "'g'", "or a copy"),
     ("stated shape", output(shape=[8, "M"]), "outputs[0].shape", "[8, 'M']", "Correct it"),
     ("stated dtype", output(dtype="bf16"), "outputs[0].dtype", "bf16", "cast before"),
-    ("stated strides", output(strides=[9, 1]), "outputs[0].strides", "[9, 1]", "Remove the strides"),
+    ("stated strides", output(strides=[9]), "outputs[0].strides", "1 strides", "Correct the strides"),
+    ("strides of no symbol", output(strides=["K", 1]), "outputs[0].strides[0]", "symbol 'K'", "Use a symbol of"),
     ("size over 2^32", first_input(shape=[2**32 + 1]), "inputs[0].shape", "4294967297 in dim", "Split the tensor"),
     ("rank 9", op("broadcast_to", "bf", shape=[8] * 9, dims=[0]), "ops[4]", "rank 9", "Merge dimensions"),
     ("2^48 bytes", op("broadcast_to", "bf", shape=[2**30, 2**13, 8], dims=[2]), "ops[4]", "bytes", "Split the tensor"),
@@ -146,7 +217,7 @@ CASES: list[tuple[str, Callable[[Document], Any], str, str, str]] = [
     ("65 operands", op("cat", *["x"] * 65, dim=0), "ops[4].in", "65 operands", "Join in steps"),
     ("integer too long", op("add", "n", 10**400), "ops[4].in[1]", "1000", "correct the number"),
     ("float too long", op("add", "x", 10**400), "ops[4].in[1]", "an integer over", '"inf"'),
-    ("65 inputs", lambda d: d.update(inputs=d["inputs"] * 17), "inputs", "68 entries", "Split the fusion"),
+    ("65 inputs", lambda d: d.update(inputs=d["inputs"] * 17), "inputs", "102 entries", "Split the fusion"),
 ]
 
 
@@ -163,6 +234,26 @@ def test_a_malformed_fusion_names_place_and_fix(change: Any, where: str, found: 
 
 def test_the_base_of_the_table_is_valid() -> None:
     assert str(infer(parse_fusion(BASE)).types["g"]) == "f32 (M, 8)"
+
+
+@pytest.mark.parametrize(
+    ("change", "type_"),
+    [
+        pytest.param(op("copy", "q"), "f8e4m3 (M, 8)", id="copied"),
+        pytest.param(op("permute", "q", dims=[1, 0]), "f8e4m3 (8, M)", id="moved"),
+        pytest.param(op("cat", "q", "q", dim=1), "f8e4m3 (M, 16)", id="joined"),
+        pytest.param(op("where", "p", "q", "-inf"), "f8e4m3 (M, 8)", id="chosen-or-a-number"),
+        pytest.param(op("eq", "q", 1000.5), "bool (M, 8)", id="equal-to-a-number"),
+        pytest.param(op("ne", "q", "q"), "bool (M, 8)", id="unequal"),
+        pytest.param(op("cast", "q", dtype="f8e5m2"), "f8e5m2 (M, 8)", id="cast"),
+        pytest.param(op("gather", "q", "n", dim=1), "f8e4m3 (M, 8)", id="chosen-by-index"),
+        pytest.param(op("add", "u", 255), "u8 (M, 8)", id="unsigned-up-to-its-end"),
+    ],
+)
+def test_what_short_types_take(change: Any, type_: str) -> None:
+    document = copy.deepcopy(BASE)
+    change(document)
+    assert str(infer(parse_fusion(document)).types["z"]) == type_
 
 
 def test_limits_are_the_last_sizes_that_fit() -> None:

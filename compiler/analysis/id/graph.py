@@ -199,7 +199,7 @@ def _built(ops: Sequence[TensorOp], forms: tuple[tuple[str, Form], ...]) -> IdGr
             g.add(axis)
     for op in ops:
         for name in op.tensor_inputs:
-            for p, c in logical_correspondence(op, tensors[name], tensors[op.output]).items():
+            for p, c in logical_correspondence(op.read_as(name), tensors[name], tensors[op.output]).items():
                 if p.is_broadcast == c.is_broadcast:
                     g.unite(p, c)
     made = _inserted(g, tensors.values())

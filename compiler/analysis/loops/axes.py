@@ -67,7 +67,7 @@ def aligned_positions(op: TensorOp, producer: TensorView, consumer: TensorView) 
     An axis goes with the one that equal transforms of corresponding axes lead to; where there is none, with the one
     that does the same, and else with the one in its own place (nvFuser, inlining).
     """
-    return _aligned(op, form_of(producer), form_of(consumer), compute_position(producer))
+    return _aligned(op.read_as(producer.name), form_of(producer), form_of(consumer), compute_position(producer))
 
 
 @remembered(512)

@@ -28,7 +28,7 @@ def run_of_words(indexing: Indexing, op: TensorOp, width: int) -> WordRun | None
     contiguous. Where a loop goes over several runs, a word may begin in one and end in the next.
     """
     source, t = indexing.sf.tensor(op.tensor_inputs[0]), indexing.sf.tensor(op.output)
-    if source.memory is not MemoryType.GLOBAL or source.allocation is None or op.within:
+    if source.memory is not MemoryType.GLOBAL or source.allocation is None or op.within or op.choosing:
         return None
     offset, read = indexing.read_offset(op, source.name), indexing.read(op, source.name)
     if lanes_are_consecutive(offset, width):
@@ -60,7 +60,13 @@ def span_of_words(indexing: Indexing, op: TensorOp, width: int) -> WordRun | Non
     a row is moved by, blocks know the range.
     """
     source, t = indexing.sf.tensor(op.tensor_inputs[0]), indexing.sf.tensor(op.output)
-    if source.memory is not MemoryType.GLOBAL or source.allocation is None or source.part_of or op.within:
+    if (
+        source.memory is not MemoryType.GLOBAL
+        or source.allocation is None
+        or source.part_of
+        or op.within
+        or op.choosing
+    ):
         return None
     offset = unmarked(indexing.read_offset(op, source.name))
     mixed = any(_mixes(atom) and not (isinstance(atom, Mod) and c < 0) for atom, c in offset.terms)
@@ -88,7 +94,7 @@ def row_of(indexing: Indexing, op: TensorOp, width: int) -> ContiguousRow | None
     no quotient of what blocks and threads add up to, the longest of them.
     """
     source = indexing.sf.tensor(op.tensor_inputs[0])
-    if source.memory is not MemoryType.GLOBAL or source.allocation is None or op.within:
+    if source.memory is not MemoryType.GLOBAL or source.allocation is None or op.within or op.choosing:
         return None
     read = indexing.read(op, source.name)
     strides = [(a, s or 0) for a, s in zip(source.logical, source.allocation.strides, strict=True) if a.extent > 1]

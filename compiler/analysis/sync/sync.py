@@ -85,7 +85,7 @@ def _expanded(ops: tuple[TensorOp, ...], forms: tuple[tuple[str, Form], ...]) ->
     tensors = dict(forms)
     for op in reversed(ops):
         for name in op.tensor_inputs:
-            for p, c in logical_correspondence(op, tensors[name], tensors[op.output]).items():
+            for p, c in logical_correspondence(op.read_as(name), tensors[name], tensors[op.output]).items():
                 if p.is_broadcast and (not c.is_broadcast or c in found):
                     found.add(p)
     for t in tensors.values():

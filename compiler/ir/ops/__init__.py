@@ -4,23 +4,40 @@ classes, read off the rows."""
 from __future__ import annotations
 
 from compiler.ir.ops.kinds import OpKind
-from compiler.ir.ops.row import ANY_TYPE, FLOATS, ErrorBound, MathForm, MathGrade, OpClass, OpRow, Zero
+from compiler.ir.ops.row import (
+    ANY_TYPE,
+    BITS,
+    FLOATS,
+    STORED,
+    ErrorBound,
+    MathForm,
+    MathGrade,
+    OpClass,
+    OpRow,
+    Zero,
+)
 
 __all__ = [
     "ANY_TYPE",
     "ARITHMETIC",
     "BINARY",
+    "BITS",
     "CARRIES",
+    "CHOICES",
     "COMPARE",
     "COMPILED",
     "COSTLY",
+    "ELSEWHERE",
     "EXTREMES",
     "FLOATS",
     "FOLDS",
     "MOVES",
     "POINTWISE",
     "PRODUCTS",
+    "RANDOM",
     "REDUCTIONS",
+    "ROUNDING_FOLDS",
+    "STORED",
     "SUMS",
     "UNARY",
     "VIEWS",
@@ -49,11 +66,22 @@ ARITHMETIC = UNARY | BINARY | _of(OpClass.TERNARY)
 POINTWISE = ARITHMETIC | COMPARE | _of(OpClass.CAST, OpClass.SELECTION)
 """One output element from the elements of every operand at the same position."""
 
+RANDOM = _of(OpClass.RANDOM)
+"""Of a seed and an offset for the whole tensor, and of the element's position; pointwise in a scheduled fusion, where
+those two have been broadcast."""
+
 VIEWS = _of(OpClass.VIEW)
 """Pure index maps: the value of an element does not change, only where it is read from. VIEW, any such map, occurs in
 scheduled fusions only: a chain of views on an input is one read."""
 
-MOVES = VIEWS | _of(OpClass.COPY)
+CHOICES = _of(OpClass.CHOICE)
+"""Reads of the first operand at places that the second one, integers, chooses. GATHER occurs in fusions only: in a
+scheduled one every such read is a TAKE, whose view says what of a place is chosen."""
+
+ELSEWHERE = VIEWS | CHOICES
+"""Operators that read their first operand at another place than the one they make."""
+
+MOVES = ELSEWHERE | _of(OpClass.COPY)
 """Operators that may carry data between memories."""
 
 COPIES = frozenset({OpKind.COPY, OpKind.PERMUTE})
@@ -71,7 +99,10 @@ REDUCTIONS = FOLDS - {OpKind.MEAN}
 SUMS = frozenset({OpKind.SUM, OpKind.MEAN})
 """Folds that add."""
 
-EXTREMES = FOLDS - SUMS
+ROUNDING_FOLDS = SUMS | {OpKind.PROD}
+"""Folds of floats whose last bits depend on the order: each is folded once, and read by all."""
+
+EXTREMES = FOLDS - ROUNDING_FOLDS
 """The greatest or the least of what is folded."""
 
 PRODUCTS = frozenset({OpKind.MUL, OpKind.SQUARE})

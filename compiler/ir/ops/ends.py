@@ -22,6 +22,12 @@ Ends = Callable[[Callable[..., Array], Sequence[Pair], Any], Pair]
 
 _FURTHER = 1 + 2.0**-20
 
+_EXACT_INTEGER = 2.0**53
+"""Up to here f64 holds every integer."""
+
+_MOST_TURNS = 2.0**26
+"""Up to here it is told in f64 where a sine has its peaks."""
+
 
 def rising(f: Callable[..., Array], operands: Sequence[Pair], xp: Any) -> Pair:
     """Of a function that rises with every operand."""
@@ -31,6 +37,12 @@ def rising(f: Callable[..., Array], operands: Sequence[Pair], xp: Any) -> Pair:
 def falling(f: Callable[..., Array], operands: Sequence[Pair], xp: Any) -> Pair:
     """Of a function that falls with every operand."""
     return f(*(high for _, high in operands)), f(*(low for low, _ in operands))
+
+
+def in_unit(f: Callable[..., Array], operands: Sequence[Pair], xp: Any) -> Pair:
+    """Of a number drawn from [0, 1) by operands that are not known."""
+    some = xp.zeros_like(sum(low * 0.0 for low, _ in operands))
+    return some, some + 1.0
 
 
 def difference(f: Callable[..., Array], operands: Sequence[Pair], xp: Any) -> Pair:
@@ -95,6 +107,59 @@ def reciprocals(f: Callable[..., Array], operands: Sequence[Pair], xp: Any) -> P
     (x,) = operands
     one = xp.ones_like(x[0])
     return quotients(f, ((one, one), x), xp)
+
+
+def powers(f: Callable[..., Array], operands: Sequence[Pair], xp: Any) -> Pair:
+    """Of a power. Of a positive base it is exp(y log x), which lies between its corners. Of a base that may be negative
+    it has an order where the exponent is one integer, but for the pole of a negative one, and none elsewhere."""
+    (xl, xh), (yl, yh) = operands
+    low, high = _hull([f(a, b) for a, b in product((xl, xh), (yl, yh))], xp)
+    is_crossed = xp.signbit(xl) & ~xp.signbit(xh)
+    at_zero = f(xp.zeros_like(xl), yl)
+    low = xp.where(is_crossed, _lesser(low, at_zero, xp), low)
+    high = xp.where(is_crossed, _greater(high, at_zero, xp), high)
+    is_one = yl == yh
+    is_ordered = is_one & (xp.floor(yl) == yl) & ~(is_crossed & (yl < 0))
+    is_nan = is_one & (xl > -math.inf) & (xh < 0)
+    is_open = xp.signbit(xl) & ~is_ordered & ~is_nan & ((xl != xh) | ~is_one)
+    return xp.where(is_open, xp.full_like(low, -math.inf), low), xp.where(is_open, xp.full_like(high, math.inf), high)
+
+
+def waves(peak: float) -> Ends:
+    """Of a sine whose greatest value, 1, is at `peak` and every turn from there."""
+
+    def ends(f: Callable[..., Array], operands: Sequence[Pair], xp: Any) -> Pair:
+        ((low, high),) = operands
+        at_low, at_high = f(low), f(high)
+        one = xp.ones_like(at_low)
+        # A turn and its peaks are known to 53 bits: what lies so near to one is taken to have it.
+        beside = xp.maximum(xp.abs(low), xp.abs(high)) * 2.0**-50 + 2.0**-50
+        far = (high - low >= 2.0 * math.pi) | ~(beside < _MOST_TURNS * 2.0**-50)
+
+        def passes(where: float) -> Array:
+            turns = [xp.floor((x - where) / (2.0 * math.pi)) for x in (low - beside, high + beside)]
+            return (low < high) & (far | (turns[0] != turns[1]))
+
+        lower, upper = _lesser(at_low, at_high, xp), _greater(at_low, at_high, xp)
+        return xp.where(passes(peak + math.pi), -one, lower), xp.where(passes(peak), one, upper)
+
+    return ends
+
+
+def unordered(f: Callable[..., Array], operands: Sequence[Pair], xp: Any) -> Pair:
+    """Of a function of integers, or of bools, whose bits follow no order: known where its operands are."""
+    known = operands[0][0] == operands[0][0]
+    for low, high in operands:
+        known = known & (low == high)
+    if known.dtype == operands[0][0].dtype:  # bools
+        found = f(*(low for low, _ in operands))
+        return found & known, found | ~known
+    for low, _ in operands:
+        known = known & (xp.abs(low) < _EXACT_INTEGER)
+    held = (xp.where(known, low, xp.zeros_like(low)) for low, _ in operands)
+    found = xp.asarray(f(*(xp.asarray(x, dtype=xp.int64) for x in held)), dtype=xp.float64)
+    known = known & (xp.abs(found) < _EXACT_INTEGER)
+    return xp.where(known, found, xp.full_like(found, -math.inf)), xp.where(known, found, xp.full_like(found, math.inf))
 
 
 def equal(f: Callable[..., Array], operands: Sequence[Pair], xp: Any) -> Pair:

@@ -5,13 +5,29 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from enum import StrEnum
 from math import inf
 from typing import Any
 
+from compiler.dtypes import DType
 from compiler.ir.ops import ends
-from compiler.ir.ops.row import ANY_TYPE, FLOATS, ErrorBound, FunctionCost, MathForm, OpClass, OpRow, Reference, Zero
+from compiler.ir.ops.philox import uniform
+from compiler.ir.ops.row import (
+    ANY_TYPE,
+    BITS,
+    FLOATS,
+    INTEGERS,
+    STORED,
+    ErrorBound,
+    FunctionCost,
+    MathForm,
+    OpClass,
+    OpRow,
+    Reference,
+    Zero,
+)
 
 _ULP = 2.0**-23
 _LEAST_NORMAL = 2.0**-126
@@ -33,6 +49,13 @@ def _tanh(error: ErrorBound) -> MathForm:
 
 
 _IN_F64 = _library(_F64, _LEAST_F64)
+_ANGLE = OpRow(
+    OpClass.UNARY,
+    takes=FLOATS,
+    exact=_library(4 * _ULP, 2 * _LEAST),
+    f64=_IN_F64,
+    cost=FunctionCost(28, 28),
+)
 _QUOTIENT = MathForm(ErrorBound(4 * _ULP, absolute=_LEAST_NORMAL), "div.approx.f32 of 1, 2 ulp, and a product")
 _SUMMED = OpRow(
     OpClass.FOLD,
@@ -45,6 +68,67 @@ _SUMMED = OpRow(
 
 def _comparison(reference: Reference, rule: ends.Ends, symbol: str, mirrored: str) -> OpRow:
     return OpRow(OpClass.COMPARISON, 2, ANY_TYPE, reference, rule, symbol=symbol, mirrored=mirrored)
+
+
+def _step(reference: Reference) -> OpRow:
+    """A row of what makes an integer of a float, in the float's type."""
+    return OpRow(OpClass.UNARY, takes=FLOATS, reference=reference, ends=ends.rising, rounds=False, jumps=True)
+
+
+def _of_bits(
+    arity: int, reference: Reference, takes: frozenset[DType] = BITS, cost: FunctionCost | None = None
+) -> OpRow:
+    """A row of an operator on integers, exact in every type that it takes."""
+    cls = OpClass.UNARY if arity == 1 else OpClass.BINARY
+    return OpRow(cls, arity, takes, reference, ends.unordered, cost=cost, rounds=False)
+
+
+def _each(xp: Any, name: str, f: Callable[[float], float], x: Any) -> Any:
+    """A function that torch has and numpy has not: there one element after the other, by the standard library's."""
+    return getattr(xp, name)(x) if hasattr(xp, name) else xp.asarray(xp.frompyfunc(f, 1, 1)(x), dtype=xp.float64)
+
+
+def _gelu_erf(xp: Any, x: Any) -> Any:
+    """x times the share of the normal distribution below x, by erfc, which does not cancel where x is negative."""
+    return 0.5 * x * _each(xp, "erfc", math.erfc, x * -math.sqrt(0.5))
+
+
+def _pow(xp: Any, x: Any, y: Any) -> Any:
+    """C's function, of arrays alone: numpy and torch write roots and squares for some lone numbers."""
+    return xp.pow(x, xp.broadcast_to(y, x.shape)) if x.shape else xp.pow(xp.broadcast_to(x, y.shape), y)
+
+
+def _shifted(xp: Any, x: Any, by: Any, most: Any) -> Any:
+    """An amount that is one, and `most` where it is less than 0 or more than that."""
+    return xp.where((by < 0) | (by > most), xp.full_like(by, most), by)
+
+
+def _left_shift(xp: Any, x: Any, by: Any) -> Any:
+    """By less than 0, or more bits than there are: 0. Bits of narrower types leave at their own width."""
+    return (x << _shifted(xp, x, by, 63)) * xp.asarray((by >= 0) & (by < 64), dtype=xp.int64)
+
+
+def _right_shift(xp: Any, x: Any, by: Any) -> Any:
+    """Filled with the sign: nothing else is left of it by less than 0, or more bits than there are."""
+    return x >> _shifted(xp, x, by, 63)
+
+
+def _floor_divide(xp: Any, x: Any, y: Any) -> Any:
+    """Rounded down; -1 by zero. The least integer by -1 wraps to itself."""
+    plain = xp.where((y == 0) | (y == -1), xp.ones_like(y), y)
+    return xp.where(y == 0, xp.full_like(x, -1), xp.where(y == -1, -x, xp.floor_divide(x, plain)))
+
+
+def _remainder(xp: Any, x: Any, y: Any) -> Any:
+    """What the quotient that is rounded down leaves; it has the sign of `y`; -1 by zero."""
+    plain = xp.where((y == 0) | (y == -1), xp.ones_like(y), y)
+    return xp.where(y == 0, xp.full_like(x, -1), xp.remainder(x, plain))
+
+
+def _product(xp: Any, x: Any, axes: tuple[int, ...]) -> Any:
+    for axis in axes:  # torch folds one at a time
+        x = xp.prod(x, axis=axis, keepdims=True)
+    return x
 
 
 def _gelu(xp: Any, x: Any) -> Any:
@@ -72,8 +156,8 @@ class OpKind(StrEnum):
 
     # Copies and casts ------------------------------------------------------------------------------------------------
 
-    COPY = "copy", OpRow(OpClass.COPY, takes=ANY_TYPE, rounds=False)
-    CAST = "cast", OpRow(OpClass.CAST, takes=ANY_TYPE, torch="")
+    COPY = "copy", OpRow(OpClass.COPY, takes=STORED, rounds=False)
+    CAST = "cast", OpRow(OpClass.CAST, takes=STORED, torch="")
 
     # Arithmetic ------------------------------------------------------------------------------------------------------
 
@@ -143,6 +227,32 @@ class OpKind(StrEnum):
         ),
     )
 
+    SIGN = (
+        "sign",
+        OpRow(
+            OpClass.UNARY,
+            reference=lambda xp, x: xp.asarray(x > 0, dtype=x.dtype) - xp.asarray(x < 0, dtype=x.dtype),
+            ends=ends.rising,
+            rounds=False,
+            jumps=True,
+        ),
+    )
+    ROUND = "round", _step(lambda xp, x: xp.round(x))
+    FLOOR = "floor", _step(lambda xp, x: xp.floor(x))
+    CEIL = "ceil", _step(lambda xp, x: xp.ceil(x))
+    TRUNC = "trunc", _step(lambda xp, x: xp.trunc(x))
+
+    # Of integers: their bits and whole quotients --------------------------------------------------------------------
+
+    BITWISE_NOT = "bitwise_not", _of_bits(1, lambda xp, x: ~x)
+    BITWISE_AND = "bitwise_and", _of_bits(2, lambda xp, x, y: x & y)
+    BITWISE_OR = "bitwise_or", _of_bits(2, lambda xp, x, y: x | y)
+    BITWISE_XOR = "bitwise_xor", _of_bits(2, lambda xp, x, y: x ^ y)
+    BITWISE_LEFT_SHIFT = "bitwise_left_shift", _of_bits(2, _left_shift, INTEGERS)
+    BITWISE_RIGHT_SHIFT = "bitwise_right_shift", _of_bits(2, _right_shift, INTEGERS)
+    FLOOR_DIVIDE = "floor_divide", _of_bits(2, _floor_divide, INTEGERS, FunctionCost(24, 24))
+    REMAINDER = "remainder", _of_bits(2, _remainder, INTEGERS, FunctionCost(24, 24))
+
     # Transcendental functions, roots and quotients -------------------------------------------------------------------
 
     EXP = (
@@ -177,6 +287,91 @@ class OpKind(StrEnum):
             f64=_library(_F64, _F64),
             cost=FunctionCost(16, 2),
             is_of_positive=True,
+        ),
+    )
+    EXP2 = (
+        "exp2",
+        OpRow(
+            OpClass.UNARY,
+            takes=FLOATS,
+            reference=lambda xp, x: xp.exp2(x),
+            ends=ends.rising,
+            exact=_library(4 * _ULP, 2 * _LEAST),
+            approx=MathForm(ErrorBound(4 * _ULP, absolute=_LEAST_NORMAL), "ex2.approx.ftz.f32: relative error 2^-22"),
+            f64=_IN_F64,
+            cost=FunctionCost(4, 1),
+            is_never_negative=True,
+        ),
+    )
+    EXPM1 = (
+        "expm1",
+        OpRow(
+            OpClass.UNARY,
+            takes=FLOATS,
+            reference=lambda xp, x: xp.expm1(x),
+            ends=ends.rising,
+            exact=_library(2 * _ULP, 2 * _LEAST),
+            f64=_IN_F64,
+            cost=FunctionCost(26, 26),
+        ),
+    )
+    LOG2 = (
+        "log2",
+        OpRow(
+            OpClass.UNARY,
+            takes=FLOATS,
+            reference=lambda xp, x: xp.log2(x),
+            ends=ends.rising,
+            exact=_library(2 * _ULP),
+            approx=MathForm(
+                ErrorBound(4 * _ULP, absolute=2.0**-21),
+                "lg2.approx.f32: 2^-22, in (0.5, 2) of one instead of the result",
+            ),
+            f64=_library(_F64, _F64),
+            cost=FunctionCost(18, 1),
+            is_of_positive=True,
+        ),
+    )
+    LOG1P = (
+        "log1p",
+        OpRow(
+            OpClass.UNARY,
+            takes=FLOATS,
+            reference=lambda xp, x: xp.log1p(x),
+            ends=ends.rising,
+            exact=_library(2 * _ULP, 2 * _LEAST),
+            f64=_IN_F64,
+            cost=FunctionCost(24, 24),
+            is_of_positive=True,
+        ),
+    )
+    SIN = "sin", replace(_ANGLE, reference=lambda xp, x: xp.sin(x), ends=ends.waves(math.pi / 2))
+    COS = "cos", replace(_ANGLE, reference=lambda xp, x: xp.cos(x), ends=ends.waves(0.0))
+    POW = (
+        "pow",
+        OpRow(
+            OpClass.BINARY,
+            2,
+            takes=FLOATS,
+            reference=_pow,
+            ends=ends.powers,
+            exact=_library(8 * _ULP, 2 * _LEAST),
+            f64=_IN_F64,
+            cost=FunctionCost(70, 70, special=2),
+            zero=Zero.TOLD,
+            is_of_positive=True,
+        ),
+    )
+    ERF = (
+        "erf",
+        OpRow(
+            OpClass.UNARY,
+            takes=FLOATS,
+            reference=lambda xp, x: _each(xp, "erf", math.erf, x),
+            ends=ends.rising,
+            exact=_library(4 * _ULP, 2 * _LEAST),
+            f64=_IN_F64,
+            cost=FunctionCost(24, 24),
         ),
     )
     TANH = (
@@ -230,6 +425,27 @@ class OpKind(StrEnum):
             cost=FunctionCost(30, 7, special=2),
             torch="nn.functional.gelu",
             torch_options=(("approximate", "tanh"),),
+        ),
+    )
+    GELU_ERF = (
+        "gelu_erf",
+        OpRow(
+            OpClass.UNARY,
+            takes=FLOATS,
+            reference=_gelu_erf,
+            ends=ends.lowest_at(-0.7517915246935645, -0.16997120747990369),
+            exact=MathForm(
+                ErrorBound(2.0**-15, absolute=_LEAST_NORMAL, of_operand=_LEAST_NORMAL),
+                "a polynomial within 2^-23 of it, and an exponential whose argument is rounded, up to 88.8 where the"
+                " result is no zero yet",
+            ),
+            approx=MathForm(
+                ErrorBound(2.0**-15, absolute=_LEAST_NORMAL, of_operand=_LEAST_NORMAL),
+                "as exact; rcp.approx.ftz.f32: 1 ulp, ex2.approx.ftz.f32: 2^-22",
+            ),
+            f64=_library(2.0**-40, _LEAST_F64, "the CUDA math API's maximum error; the reference rounds its argument"),
+            cost=FunctionCost(45, 17, special=2),
+            torch="nn.functional.gelu",
         ),
     )
     SILU = (
@@ -294,11 +510,8 @@ class OpKind(StrEnum):
 
     # Comparisons: two operands of one type, a bool -------------------------------------------------------------------
 
-    EQ = "eq", _comparison(lambda xp, x, y: x == y, ends.equal, "==", "eq")
-    NE = (
-        "ne",
-        _comparison(lambda xp, x, y: x != y, ends.unequal, "!=", "ne"),
-    )
+    EQ = "eq", replace(_comparison(lambda xp, x, y: x == y, ends.equal, "==", "eq"), takes=STORED)
+    NE = "ne", replace(_comparison(lambda xp, x, y: x != y, ends.unequal, "!=", "ne"), takes=STORED)
     LT = "lt", _comparison(lambda xp, x, y: x < y, ends.below, "<", "gt")
     LE = "le", _comparison(lambda xp, x, y: x <= y, ends.below, "<=", "ge")
     GT = "gt", _comparison(lambda xp, x, y: x > y, ends.difference, ">", "lt")
@@ -306,7 +519,7 @@ class OpKind(StrEnum):
 
     # Of three operands -----------------------------------------------------------------------------------------------
 
-    WHERE = "where", OpRow(OpClass.SELECTION, 3, ANY_TYPE, lambda xp, mask, x, y: xp.where(mask, x, y), rounds=False)
+    WHERE = "where", OpRow(OpClass.SELECTION, 3, STORED, lambda xp, mask, x, y: xp.where(mask, x, y), rounds=False)
     FMA = (
         "fma",
         OpRow(OpClass.TERNARY, 3, FLOATS, lambda xp, x, y, z: x * y + z, ends.fused, torch=""),
@@ -314,17 +527,52 @@ class OpKind(StrEnum):
 
     # Views: index maps, which `compiler.ir.views` has ----------------------------------------------------------------
 
-    BROADCAST_TO = "broadcast_to", OpRow(OpClass.VIEW, takes=ANY_TYPE, rounds=False)
-    PERMUTE = "permute", OpRow(OpClass.VIEW, takes=ANY_TYPE, rounds=False)
-    RESHAPE = "reshape", OpRow(OpClass.VIEW, takes=ANY_TYPE, rounds=False)
-    SLICE = "slice", OpRow(OpClass.VIEW, takes=ANY_TYPE, rounds=False)
-    VIEW = "view", OpRow(OpClass.VIEW, takes=ANY_TYPE, rounds=False)
-    CAT = "cat", OpRow(OpClass.JOIN, None, ANY_TYPE, rounds=False)
+    BROADCAST_TO = "broadcast_to", OpRow(OpClass.VIEW, takes=STORED, rounds=False)
+    PERMUTE = "permute", OpRow(OpClass.VIEW, takes=STORED, rounds=False)
+    RESHAPE = "reshape", OpRow(OpClass.VIEW, takes=STORED, rounds=False)
+    SLICE = "slice", OpRow(OpClass.VIEW, takes=STORED, rounds=False)
+    FLIP = "flip", OpRow(OpClass.VIEW, takes=STORED, rounds=False)
+    VIEW = "view", OpRow(OpClass.VIEW, takes=STORED, rounds=False)
+    PAD = "pad", OpRow(OpClass.JOIN, takes=STORED, rounds=False)
+    CAT = "cat", OpRow(OpClass.JOIN, None, STORED, rounds=False)
     IOTA = "iota", OpRow(OpClass.SOURCE, 0)
+    FULL = "full", OpRow(OpClass.SOURCE, 0, ANY_TYPE)
+
+    # Of a seed and an offset, and of the number of the element, its reference's third operand -------------------------
+
+    RAND = (
+        "rand",
+        OpRow(
+            OpClass.RANDOM,
+            2,
+            takes=frozenset({DType.I64}),
+            reference=uniform,
+            ends=ends.in_unit,
+            cost=FunctionCost(20, 20, special=0),
+            torch="",
+            is_never_negative=True,
+            rounds=False,
+        ),
+    )
+
+    # Reads at places that integers of the second operand choose ------------------------------------------------------
+
+    TAKE = "take", OpRow(OpClass.CHOICE, 2, STORED, rounds=False)
+    GATHER = "gather", OpRow(OpClass.CHOICE, 2, STORED, rounds=False)
 
     # Folds -----------------------------------------------------------------------------------------------------------
 
     SUM = "sum", _SUMMED
+    PROD = (
+        "prod",
+        OpRow(
+            OpClass.FOLD,
+            takes=FLOATS | {DType.I64},
+            reference=_product,
+            begins=1.0,
+            step="mul",
+        ),
+    )
     MEAN = "mean", replace(_SUMMED, takes=FLOATS, approx=_QUOTIENT)
     AMAX = (
         "amax",

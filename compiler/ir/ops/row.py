@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum, StrEnum
 from typing import Any
 
-from compiler.dtypes import DType
+from compiler.dtypes import FP8, DType
 from compiler.ir.ops.ends import Ends
 
 Reference = Callable[..., Any]
@@ -20,8 +20,12 @@ are f64, integers int64, bools bools; rounding and wrapping are the caller's."""
 
 
 FLOATS = frozenset({DType.F64, DType.F32, DType.F16, DType.BF16})
-NUMBERS = FLOATS | {DType.I64, DType.I32, DType.I8}
+INTEGERS = frozenset({DType.I64, DType.I32, DType.I16, DType.I8, DType.U8})
+NUMBERS = FLOATS | INTEGERS
+BITS = INTEGERS | {DType.BOOL}
 ANY_TYPE = NUMBERS | {DType.BOOL}
+STORED = ANY_TYPE | FP8
+"""What operators take that move elements, choose among them, cast them, or tell whether they are equal."""
 
 
 class OpClass(StrEnum):
@@ -36,7 +40,9 @@ class OpClass(StrEnum):
     SELECTION = "selection"
     VIEW = "view"
     JOIN = "join"
+    CHOICE = "choice"
     SOURCE = "source"
+    RANDOM = "random"
     FOLD = "fold"
 
 
@@ -109,6 +115,7 @@ class OpRow:
     the same. torch_options: named arguments of it.
     zero: what the sign of a zero is to it. is_of_positive: made for positive operands. is_never_negative: of any.
     rounds: False for what picks an operand or changes its sign.
+    jumps: True where the least error of an operand may make another result of it, as in a comparison.
     symbol: of a comparison, in C++. mirrored: the comparison with its sides exchanged.
     begins: of a fold, what changes nothing. step: the operator that puts two folds together.
     """
@@ -130,6 +137,7 @@ class OpRow:
     is_of_positive: bool = False
     is_never_negative: bool = False
     rounds: bool = True
+    jumps: bool = False
     symbol: str = ""
     mirrored: str = ""
     begins: float | None = None

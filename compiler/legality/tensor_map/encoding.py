@@ -270,24 +270,6 @@ def tma_moves_multiples_of_16_bytes(s: Schedule) -> _Found:
 # Lowering -------------------------------------------------------------------------------------------------------------
 
 
-ENCODABLE = frozenset((DType.F64, DType.F32, DType.F16, DType.BF16, DType.I64, DType.I32, DType.I8, DType.BOOL))
-"""Element types that an artifact names in its tensor maps: those of a fusion."""
-
-
-@rule
-def tma_dtype_is_encodable(s: Schedule) -> Iterator[Violation]:
-    """A launch names the element type in the tensor map, and knows those that a fusion has (CUtensorMapDataType)."""
-    for c, _ in maps(s):
-        if c.global_tensor.dtype not in ENCODABLE:
-            yield Violation(
-                "tma_dtype_is_encodable",
-                c.where,
-                str(c.global_tensor.dtype),
-                "an encodable type",
-                "Load it by threads.",
-            )
-
-
 @rule
 def tma_coordinates_fit_31_bits(s: Schedule) -> Iterator[Violation]:
     """Boxes start below 2^31 in every dimension, those past the end too: coordinates are signed 32-bit numbers, though

@@ -104,7 +104,7 @@ def _loads(at: int, s: Stmt) -> _Loads | None:
             pass
         case _:
             return None
-    if load.width > 1 or load.straddles or load.head is not None or load.tail is not None:
+    if load.width > 1 or load.straddles or load.rows or load.head is not None or load.tail is not None:
         return None
     found: dict[Expr, set[int]] = defaultdict(set)
     guards: set[tuple[Less, ...]] = set()

@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TypeVar
 
+from compiler.ir.expr import relies_on_bounds
 from compiler.lower.kernel_ir import Accumulate, CopyAsync, Declare, Elected, GlobalLoad, GlobalStore, If, Loop, Stmt
 from compiler.lower.operands import Less
 
@@ -91,6 +92,13 @@ def _open(conditions: Iterable[Less], known: Known) -> tuple[Less, ...]:
     """Those that neither their ranges, nor what is known, nor one of the others settles."""
     left = list(dict.fromkeys(c for c in conditions if outcome(c) is not True))
     for c in tuple(left):
-        if any(follows(c, d) for d in (*known, *(other for other in left if other != c))):
+        beside = (d for d in left if d != c and not _is_asked_for(c, d))
+        if any(follows(c, d) for d in (*known, *beside)):
             left.remove(c)
     return tuple(left)
+
+
+def _is_asked_for(c: Less, other: Less) -> bool:
+    """Whether `c` may be what makes a part of the other condition what it is taken for: an index inside its bounds.
+    Below them it wraps, and the other may hold where `c` does not."""
+    return any(map(relies_on_bounds, (other.left, other.right))) and not any(map(relies_on_bounds, (c.left, c.right)))

@@ -9,8 +9,9 @@ from fusetune.errors import GuardFailed, LaunchFailed, WrongArguments
 from fusetune.launch.clusters import cluster_config, is_in_clusters, refuse_clusters_without_room
 from fusetune.launch.driver import check, current_context, driver
 from fusetune.launch.guards import CallFacts, check_guards
+from fusetune.launch.indices import choices_of, named, remember
 from fusetune.launch.module import acquire_module, release_module
-from fusetune.launch.params import PackedParams, pack_params
+from fusetune.launch.params import Numbers, PackedParams, pack_params
 from fusetune.launch.tensor_map import driver_encoder
 from fusetune.wire.artifact import KernelArtifact, LaunchSpec
 
@@ -46,22 +47,47 @@ class Launcher:
         self._strides = tuple(spec.strides for spec in specs)
         self._packed: OrderedDict[tuple[tuple[int, ...], tuple[int, ...]], tuple[PackedParams, ...]] = OrderedDict()
         self._configs: OrderedDict[tuple[int, int], Any] = OrderedDict()
+        self._choices = choices_of(artifact)
 
-    def launch(self, pointers: tuple[int, ...], stream: int, scratch: tuple[int, ...] = ()) -> None:
+    def launch(
+        self, pointers: tuple[int, ...], stream: int, scratch: tuple[int, ...] = (), numbers: Numbers = ()
+    ) -> None:
         """Enqueues every launch of the artifact on `stream` (a CUstream's value; 0 is the default stream).
 
         `pointers` are device addresses of inputs in order, then outputs, `scratch` those of `artifact.scratch`; sizes
-        and strides are the artifact's own. Raises WrongArguments, GuardFailed, InvalidKernel, LaunchFailed.
+        and strides are the artifact's own. `numbers` are the values of its scalars; a graph that captures the launch
+        keeps them. Raises WrongArguments, GuardFailed, InvalidKernel, LaunchFailed, and IndexOutOfRange where a kernel
+        before it has met an index that is.
         """
+        try:
+            self._launch(pointers, stream, scratch, numbers)
+        except LaunchFailed as error:
+            raise named(error) from None
+        remember(self._choices)
+
+    def wait(self, stream: int) -> None:
+        """Until everything on `stream` is done. Raises LaunchFailed, IndexOutOfRange."""
+        try:
+            with current_context(self.device):
+                check("cuStreamSynchronize", driver().cuStreamSynchronize(stream))
+        except LaunchFailed as error:
+            raise named(error) from None
+
+    def _launch(self, pointers: tuple[int, ...], stream: int, scratch: tuple[int, ...], numbers: Numbers) -> None:
         key = (pointers, scratch)
         packed = self._packed.get(key)
         if packed is None:
             packed = self._prepare(pointers, scratch)
+        if len(numbers) != len(self.artifact.scalars):
+            raise WrongArguments(
+                "scalars", str(len(numbers)), str(len(self.artifact.scalars)), "Pass one number for each, in order."
+            )
         with current_context(self.device):
             for address, spec in zip(scratch, self.artifact.scratch, strict=True):
                 if spec.init == "zero":
                     check("cuMemsetD8Async", driver().cuMemsetD8Async(address, 0, spec.bytes, stream))
             for index, params in enumerate(packed):
+                params.tell(numbers)
                 self._enqueue(index, params, stream)
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
 """Kernel parameters as the driver reads them: an array of addresses, one for each argument's value.
 
-Packed once for a set of addresses and then reused: the driver copies the values during the launch call (and during
-graph capture), so the block may be reused as soon as the call returns.
+Packed once for a set of addresses and then reused, but for scalars, which every call tells: the driver copies the
+values during the launch call (and during graph capture), so the block may be reused as soon as the call returns.
 """
 
 from __future__ import annotations
@@ -13,19 +13,34 @@ from typing import Any
 
 from fusetune.errors import InvalidKernel
 from fusetune.launch.tensor_map import TENSOR_MAP_ALIGN, TENSOR_MAP_BYTES, Encoder
-from fusetune.wire.artifact import Arg, ScalarArg, ScratchArg, TensorArg, TensorMapArg
+from fusetune.wire.artifact import Arg, ScalarArg, ScalarInputArg, ScratchArg, TensorArg, TensorMapArg
+from fusetune.wire.scalars import held
 
 _POINTER = "<Q"
-_SCALARS = {"i32": "<i", "i64": "<q", "f32": "<f"}
+_SCALARS = {"i32": "<i", "i64": "<q", "f32": "<f", "f64": "<d"}
+
+Numbers = tuple[int | float, ...]
+"""The values of an artifact's scalars, in order."""
 
 
 @dataclass(frozen=True, slots=True)
 class PackedParams:
-    """`address` is what cuLaunchKernel takes as kernelParams; the buffers live as long as this object."""
+    """`address` is what cuLaunchKernel takes as kernelParams; the buffers live as long as this object.
+
+    `scalars`: the addresses of the values that each call tells, and what is told there.
+    """
 
     address: int
     value_addresses: tuple[int, ...]
     _buffers: tuple[Any, ...]
+    scalars: tuple[tuple[int, ScalarInputArg], ...] = ()
+
+    def tell(self, numbers: Numbers) -> None:
+        """Puts the numbers of a call in their places. Raises InvalidKernel where there is none for an argument."""
+        for index, (target, arg) in enumerate(self.scalars):
+            if not 0 <= arg.position < len(numbers):
+                raise _invalid(index, f"it names scalar {arg.position}, the call has {len(numbers)}")
+            _write(target, _SCALARS[arg.dtype], held(numbers[arg.position], arg.dtype))
 
 
 def pack_params(
@@ -58,8 +73,11 @@ def pack_params(
                     _write(target, _SCALARS[dtype], value)
                 except (struct.error, OverflowError) as error:
                     raise _invalid(index, f"{value} is not a {dtype} ({error})") from error
+            case ScalarInputArg():
+                pass  # told at each call
     array = (ctypes.c_void_p * max(len(values), 1))(*values)
-    return PackedParams(ctypes.addressof(array), values, (buffer, array))
+    told = tuple((target, arg) for arg, target in zip(args, values, strict=True) if isinstance(arg, ScalarInputArg))
+    return PackedParams(ctypes.addressof(array), values, (buffer, array), told)
 
 
 def _write(target: int, form: str, value: int | float) -> None:

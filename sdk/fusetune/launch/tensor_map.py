@@ -14,9 +14,12 @@ TENSOR_MAP_BYTES = 128
 TENSOR_MAP_ALIGN = 64
 """CUDA driver API, CUtensorMap: an opaque 128-byte object at an address divisible by 64."""
 
-# CUDA driver API, CUtensorMapDataType in order of declaration. bool and i8 move as bytes.
+# CUDA driver API, CUtensorMapDataType in order of declaration. Types of 8 bits move as bytes, i16 as UINT16.
 # The FTZ and TF32 forms of f32 are left out: they change values.
-_DATA_TYPES = {"bool": 0, "i8": 0, "i32": 3, "i64": 5, "f16": 6, "f32": 7, "f64": 8, "bf16": 9}
+_DATA_TYPES = {
+    "bool": 0, "i8": 0, "u8": 0, "f8e4m3": 0, "f8e5m2": 0, "i16": 1,
+    "i32": 3, "i64": 5, "f16": 6, "f32": 7, "f64": 8, "bf16": 9,
+}  # fmt: skip
 # CUtensorMapSwizzle, CUtensorMapL2promotion.
 _SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
 _L2_PROMOTIONS = {0: 0, 64: 1, 128: 2, 256: 3}

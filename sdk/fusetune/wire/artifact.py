@@ -40,12 +40,25 @@ class Evidence(Wire):
 
 
 class TensorSpec(Wire):
-    """What the kernel was built for: sizes, strides in elements, dtype, bytes that divide the address."""
+    """What the kernel was built for: sizes, strides in elements, dtype, bytes that divide the address.
+
+    `alias`, of an output: the position of the input whose memory it is written into.
+    """
 
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     dtype: str
     align: int
+    alias: int | None = Field(default=None, exclude_if=lambda position: position is None)
+
+
+class ScalarSpec(Wire):
+    """A number that a call passes by value; an i64 from `low` to `high`, both included: what the types that it stands
+    beside can hold."""
+
+    dtype: Literal["f64", "i64"]
+    low: int | None = None
+    high: int | None = None
 
 
 class TensorArg(Wire):
@@ -83,14 +96,22 @@ class ScratchArg(Wire):
 
 
 class ScalarArg(Wire):
-    """A number passed by value; `dtype` is i32, i64 or f32."""
+    """A number passed by value, the same at every call; `dtype` is i32, i64, f32 or f64."""
 
     kind: Literal["scalar"] = "scalar"
-    dtype: Literal["i32", "i64", "f32"]
+    dtype: Literal["i32", "i64", "f32", "f64"]
     value: int | float
 
 
-Arg = Annotated[TensorArg | TensorMapArg | ScratchArg | ScalarArg, Field(discriminator="kind")]
+class ScalarInputArg(Wire):
+    """A number that the call tells, scalar `position` of the artifact, converted to `dtype`."""
+
+    kind: Literal["scalar_input"] = "scalar_input"
+    position: int
+    dtype: Literal["f64", "f32", "i64"]
+
+
+Arg = Annotated[TensorArg | TensorMapArg | ScratchArg | ScalarArg | ScalarInputArg, Field(discriminator="kind")]
 
 
 class LaunchSpec(Wire):
@@ -218,6 +239,7 @@ class KernelArtifact(Wire):
     arch: str
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
+    scalars: tuple[ScalarSpec, ...] = ()
     launches: tuple[LaunchSpec, ...]
     scratch: tuple[Scratch, ...] = ()
     guards: tuple[Guard, ...] = ()
@@ -245,6 +267,13 @@ class KernelArtifact(Wire):
         """The same kernel without its proof, to be verified anew."""
         evidence = Evidence(correct="unverified", time=self.evidence.time)
         return self.model_copy(update={"evidence": evidence, "verification": None})
+
+    @model_validator(mode="after")
+    def _aliases_are_inputs(self) -> Self:
+        for n, spec in enumerate(self.outputs):
+            if spec.alias is not None and not 0 <= spec.alias < len(self.inputs):
+                raise ValueError(f"outputs[{n}].alias: found {spec.alias}, expected the position of an input.")
+        return self
 
     @model_validator(mode="after")
     def _cubin_is_whole(self) -> Self:

@@ -21,11 +21,19 @@ class InputBinding(Wire):
     align: Align = 16
 
 
+class OutputBinding(Wire):
+    """Where an output's elements lie: `strides` in elements; if left out, those that the fusion states, else dense."""
+
+    strides: Seq[Stride] | None = None
+
+
 class Binding(Wire):
-    """A value for every symbol, a layout for every input in order. No `inputs` at all: every input has the defaults."""
+    """A value for every symbol, a layout for every input in order, and for every output. No `inputs` or no `outputs` at
+    all: each of them has the defaults."""
 
     sizes: dict[str, Extent] = Field(default={})
     inputs: Seq[InputBinding] = ()
+    outputs: Seq[OutputBinding] = Field(default=(), exclude_if=lambda outputs: not outputs)
 
     def to_json(self) -> str:
         """The document as compact JSON text; what is not set is left out."""

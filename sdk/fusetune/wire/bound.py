@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from fusetune.wire.advice import nearest
-from fusetune.wire.binding import Binding, InputBinding
+from fusetune.wire.binding import Binding, InputBinding, OutputBinding
 from fusetune.wire.extent import Extent
 from fusetune.wire.fusion import Fusion
 from fusetune.wire.infer import MAX_PROBLEMS, MAX_TENSOR_BYTES, checked_types, infer, strides_are_dense
@@ -29,11 +29,18 @@ class BoundInput:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """`fusion` without symbols, the types of its values, and a layout for each input."""
+    """`fusion` without symbols, the types of its values, a layout for each input, and strides for each output."""
 
     fusion: Fusion
     types: Mapping[str, TensorType]
     inputs: tuple[BoundInput, ...]
+    outputs: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def aliases(self) -> tuple[int | None, ...]:
+        """For each output, the position of the input that it is written into, if it is."""
+        places = {tensor.name: i for i, tensor in enumerate(self.fusion.inputs)}
+        return tuple(None if output.alias is None else places[output.alias] for output in self.fusion.outputs)
 
 
 def apply_binding(fusion: Fusion, binding: Binding) -> Bound:
@@ -57,7 +64,50 @@ def apply_binding(fusion: Fusion, binding: Binding) -> Bound:
             inputs.append(BoundInput(_with_units_contiguous(shape, strides), layout.align))
     if problems:
         raise InvalidDocument(tuple(problems))
-    return Bound(concrete, inference.types, tuple(inputs))
+    bound = Bound(concrete, inference.types, tuple(inputs))
+    problems = list(_repeated_aliases(bound))
+    bound = replace(bound, outputs=tuple(_output_strides(bound, binding, problems)))
+    if problems:
+        raise InvalidDocument(tuple(problems))
+    return bound
+
+
+def _output_strides(bound: Bound, binding: Binding, problems: list[Problem]) -> Iterator[tuple[int, ...]]:
+    """The strides of every output: those of the input it lies in, else of the binding, else of the fusion, or dense."""
+    layouts = binding.outputs or tuple(OutputBinding() for _ in bound.fusion.outputs)
+    for i, (output, layout, position) in enumerate(zip(bound.fusion.outputs, layouts, bound.aliases, strict=True)):
+        where, found = f"binding.outputs[{i}]", bound.types[output.name]
+        shape = tuple(n.constant or 0 for n in found.shape)
+        stated = None if output.strides is None else tuple(int(stride) for stride in output.strides)
+        strides = _agreed_strides(shape, stated, layout.strides)
+        if position is not None:
+            own = bound.inputs[position].strides
+            if layout.strides is not None and not _same_layout(shape, own, layout.strides):
+                fix = "Leave them out: the output has the strides of the input that it is written into."
+                problems.append(Problem(f"{where}.strides", str(list(strides)), str(list(own)), fix))
+            yield own
+            continue
+        before = len(problems)
+        nbytes = ITEM_BYTES[found.dtype]
+        problems.extend(_layout_problems(where, shape, stated, strides, nbytes, nbytes))
+        if any(stride == 0 and size > 1 for size, stride in zip(shape, strides, strict=False)):
+            fix = "Give the dimension a stride of its own."
+            expected = "strides of 1 or more: each element has an address of its own"
+            problems.append(Problem(f"{where}.strides", str(list(strides)), expected, fix))
+        if len(problems) == before:
+            yield _with_units_contiguous(shape, strides)
+
+
+def _repeated_aliases(bound: Bound) -> Iterator[Problem]:
+    """Outputs that are written into an input of which several elements have one address."""
+    for i, position in enumerate(bound.aliases):
+        if position is None:
+            continue
+        tensor, strides = bound.fusion.inputs[position], bound.inputs[position].strides
+        if any(stride == 0 and size != 1 for size, stride in zip(tensor.shape, strides, strict=True)):
+            found = f"input {tensor.name!r} with strides {list(strides)}"
+            expected = "an input each element of which has an address of its own"
+            yield Problem(f"outputs[{i}].alias", found, expected, "Pass a copy of the input, or leave the alias out.")
 
 
 def _size_problems(fusion: Fusion, binding: Binding) -> Iterator[Problem]:
@@ -74,6 +124,10 @@ def _size_problems(fusion: Fusion, binding: Binding) -> Iterator[Problem]:
 
 
 def _count_problems(fusion: Fusion, binding: Binding) -> Iterator[Problem]:
+    if binding.outputs and len(binding.outputs) != len(fusion.outputs):
+        expected = f"{len(fusion.outputs)}, one for each output of the fusion, or none at all"
+        found = f"{len(binding.outputs)} entries"
+        yield Problem("binding.outputs", found, expected, "Correct the list or leave it out.")
     if binding.inputs and len(binding.inputs) != len(fusion.inputs):
         expected = f"{len(fusion.inputs)}, one for each input of the fusion, or none at all"
         yield Problem("binding.inputs", f"{len(binding.inputs)} entries", expected, "Correct the list or leave it out.")

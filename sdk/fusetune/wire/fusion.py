@@ -17,20 +17,45 @@ from fusetune.wire.artifact import Wire
 
 FORMAT = "fusetune.fusion/1"
 
-DTypeName = Literal["f64", "f32", "f16", "bf16", "i8", "i32", "i64", "bool"]
+DTypeName = Literal[
+    "f64", "f32", "f16", "bf16", "f8e4m3", "f8e5m2", "i64", "i32", "i16", "i8", "u8", "bool"
+]  # fmt: skip
 UnaryName = Literal[
-    "neg", "abs", "exp", "log", "tanh", "sigmoid", "relu", "gelu", "silu", "sqrt", "rsqrt", "reciprocal", "square"
-]
-BinaryName = Literal["add", "sub", "mul", "div", "maximum", "minimum"]
+    "neg", "abs", "exp", "log", "tanh", "sigmoid", "relu", "gelu", "silu", "sqrt", "rsqrt", "reciprocal", "square",
+    "sign", "round", "floor", "ceil", "trunc", "exp2", "expm1", "log2", "log1p", "sin", "cos", "erf", "gelu_erf",
+    "bitwise_not",
+]  # fmt: skip
+ScalarName = Literal["f64", "i64"]
+BinaryName = Literal[
+    "add", "sub", "mul", "div", "maximum", "minimum", "pow", "floor_divide", "remainder",
+    "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift",
+]  # fmt: skip
 CompareName = Literal["eq", "ne", "lt", "le", "gt", "ge"]
-ReduceName = Literal["sum", "mean", "amax", "amin"]
-FLOAT_ONLY = frozenset(
-    {"exp", "log", "tanh", "sigmoid", "gelu", "silu", "sqrt", "rsqrt", "reciprocal", "div", "fma", "mean"}
-)
+ReduceName = Literal["sum", "prod", "mean", "amax", "amin"]
+TruthName = Literal["any", "all"]
+ArgName = Literal["argmax", "argmin"]
+FLOAT_ONLY = frozenset({
+    "exp", "log", "tanh", "sigmoid", "gelu", "silu", "sqrt", "rsqrt", "reciprocal", "div", "fma", "mean",
+    "round", "floor", "ceil", "trunc", "exp2", "expm1", "log2", "log1p", "sin", "cos", "erf", "gelu_erf", "pow",
+})  # fmt: skip
 """Operators without a meaning on integers: `div` is for floats (docs/contracts.md, "Fusion"); others give floats."""
 
-TAKES_BOOL = frozenset({"maximum", "minimum", "amax", "amin"})
+INTEGER_ONLY = frozenset({
+    "bitwise_not", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift",
+    "floor_divide", "remainder",
+})  # fmt: skip
+"""Operators without a meaning on floats."""
+
+TAKES_BOOL = frozenset({
+    "maximum", "minimum", "amax", "amin", "bitwise_not", "bitwise_and", "bitwise_or", "bitwise_xor",
+})  # fmt: skip
 """Arithmetic that keeps its meaning on bool (or, and, any, all); the rest asks for a cast first."""
+
+TAKES_FP8 = frozenset({"eq", "ne"})
+"""Arithmetic and comparisons of 8-bit floats, as torch has them on CUDA; the rest asks for a cast first."""
+
+TYPED_FOLDS = frozenset({"sum", "prod"})
+"""Folds whose result may be given a dtype."""
 
 Memory = Literal["register", "tmem", "global"]
 
@@ -86,6 +111,18 @@ def _check_reshape_size(value: Any) -> Any:
     return value if type(value) is int and value == -1 else _check_size(value)
 
 
+def _check_pad(value: Any) -> Any:
+    if type(value) is int and value < 0:
+        raise _fault("pad", value, "a size of 0 or more", "Take elements away by slice(x): pads only add some.")
+    return _check_size(value)
+
+
+def _check_number(value: Any) -> Any:
+    if isinstance(value, str) and value not in NON_FINITE:
+        raise _fault("number", value, 'a number, "inf", "-inf" or "nan"', "Write the number.")
+    return _check_operand(value)
+
+
 def _check_operand(value: Any) -> Any:
     if isinstance(value, str):
         if value in NON_FINITE or is_identifier(value):
@@ -113,7 +150,9 @@ Seq = Annotated[tuple[T, ...], BeforeValidator(_as_tuple)]
 Name = Annotated[str, BeforeValidator(_check_name)]
 Size = Annotated[int | str, BeforeValidator(_check_size)]
 ReshapeSize = Annotated[int | str, BeforeValidator(_check_reshape_size)]
+PadSize = Annotated[int | str, BeforeValidator(_check_pad)]
 Operand = Annotated[int | float | str, BeforeValidator(_check_operand)]
+Number = Annotated[int | float | str, BeforeValidator(_check_number)]
 
 
 class Input(Wire):
@@ -125,13 +164,25 @@ class Input(Wire):
     strides: Seq[Size] | None = None
 
 
+class ScalarInput(Wire):
+    """A number that the caller passes by value at each call. It stands where a number may: beside a tensor."""
+
+    name: Name
+    dtype: ScalarName
+
+
 class Output(Wire):
-    """A result, always a new dense tensor. Facts beside the name are redundant and must agree with inference."""
+    """A result: a new tensor or, with `alias`, written into the memory of the input of that name.
+
+    `strides` in elements say where its elements lie; without, it is dense unless a binding says more. Shape and dtype
+    are redundant and must agree with inference.
+    """
 
     name: Name
     shape: Seq[Size] | None = None
     dtype: DTypeName | None = None
     strides: Seq[Size] | None = None
+    alias: Name | None = None
 
 
 class OpBase(Wire):
@@ -159,7 +210,7 @@ class Cast(OpBase):
 
 
 class Unary(OpBase):
-    """A function of one element; `gelu` is the tanh form."""
+    """A function of one element; `gelu` is the tanh form, `gelu_erf` torch's default one."""
 
     op: UnaryName
 
@@ -179,10 +230,11 @@ class Compare(OpBase):
 
 
 class Where(OpBase):
-    """`in[1]` where the bool `in[0]` holds, else `in[2]`."""
+    """`in[1]` where the bool `in[0]` holds, else `in[2]`. `dtype`: the result's, of two numbers alone."""
 
     arity = 3
     op: Literal["where"]
+    dtype: DTypeName | None = None
 
 
 class Fma(OpBase):
@@ -215,12 +267,29 @@ class Reshape(OpBase):
 
 
 class Slice(OpBase):
-    """Elements `start` up to, not including, `stop` of dimension `dim`."""
+    """Elements `start` up to, not including, `stop` of dimension `dim`; with a `step`, every so manyth of them."""
 
     op: Literal["slice"]
     dim: int
     start: Size
     stop: Size
+    step: Annotated[int, Field(ge=1, le=MAX_SIZE)] | None = None
+
+
+class Flip(OpBase):
+    """The same elements, the last one first along each of `dims`."""
+
+    op: Literal["flip"]
+    dims: Seq[int]
+
+
+class Pad(OpBase):
+    """`low[i]` places before dimension i and `high[i]` behind it, which hold `value`."""
+
+    op: Literal["pad"]
+    low: Seq[PadSize]
+    high: Seq[PadSize]
+    value: Number = 0
 
 
 class Cat(OpBase):
@@ -241,12 +310,79 @@ class Iota(OpBase):
     dtype: DTypeName
 
 
+class Rand(OpBase):
+    """Numbers of [0, 1) for a seed and an offset, i64 tensors without dimensions: the same for the same three of seed,
+    offset and position, by Philox 4x32-10 (docs/contracts.md, "Random numbers")."""
+
+    arity = 2
+    op: Literal["rand"]
+    shape: Seq[Size]
+    dtype: Literal["f32"] = "f32"
+
+
+class Filled(OpBase):
+    """No operands: `value` everywhere, in `dtype`."""
+
+    arity = 0
+    op: Literal["full"]
+    shape: Seq[Size]
+    value: Number
+    dtype: DTypeName
+
+
+class Take(OpBase):
+    """`in[0]` where the integers of `in[1]` choose along `dim`, whose place the dimensions of `in[1]` take."""
+
+    arity = 2
+    op: Literal["take"]
+    dim: int = 0
+
+
+class Gather(OpBase):
+    """Of `in[0]` the element at the own position but for `dim`, along which the integers of `in[1]` choose."""
+
+    arity = 2
+    op: Literal["gather"]
+    dim: int
+
+
 class Reduce(OpBase):
-    """One element from all along `dims`; the dtype is kept, sums accumulate in f32 (f64 for f64, i64 for integers)."""
+    """One element from all along `dims`; the dtype is kept, sums accumulate in f32 (f64 for f64, i64 for integers).
+
+    `dtype`, of sums and products: elements are cast to it first, and the result has it. Without it a product of
+    integers or bools is i64, as torch's is.
+    """
 
     op: ReduceName
     dims: Seq[int]
     keepdim: bool = False
+    dtype: DTypeName | None = None
+
+
+class Truth(OpBase):
+    """Whether any, or all, elements along `dims` are other than 0; NaN is. The result is bool."""
+
+    op: TruthName
+    dims: Seq[int]
+    keepdim: bool = False
+
+
+class Arg(OpBase):
+    """The index, in i64, of the first of the greatest or least elements along `dim`, or of the first NaN; without
+    `dim`, in row-major order over all elements."""
+
+    op: ArgName
+    dim: int | None = None
+    keepdim: bool = False
+
+
+class PrefixSum(OpBase):
+    """Sums of the elements up to each one along `dim`. `dtype` as of a sum; without it floats keep theirs, and integers
+    and bools give i64."""
+
+    op: Literal["cumsum"]
+    dim: int
+    dtype: DTypeName | None = None
 
 
 class Matmul(OpBase):
@@ -269,9 +405,18 @@ Op = (
     | Permute
     | Reshape
     | Slice
+    | Flip
+    | Pad
     | Cat
     | Iota
+    | Rand
+    | Filled
+    | Take
+    | Gather
     | Reduce
+    | Truth
+    | Arg
+    | PrefixSum
     | Matmul
 )
 
@@ -282,12 +427,21 @@ MODEL_OF_OP: dict[str, type[OpBase]] = {
 
 
 class Fusion(Wire):
-    """A graph: inputs, operators in order (each uses only what stands before it), outputs."""
+    """A graph: inputs, operators in order (each uses only what stands before it), outputs.
+
+    `scalars`: numbers that a call passes after the tensors; left out where there are none.
+    """
 
     format: Literal["fusetune.fusion/1"]
     inputs: Seq[Input]
+    scalars: Seq[ScalarInput] | None = None
     ops: Seq[Annotated[Op, Field(discriminator="op")]]
     outputs: Seq[Output]
+
+    @property
+    def numbers(self) -> tuple[ScalarInput, ...]:
+        """The scalars, if there are any."""
+        return self.scalars or ()
 
     def to_json(self) -> str:
         """The document as compact JSON text; what is not set is left out."""

@@ -14,15 +14,19 @@ from fusetune.wire.cycles import cycle, cycle_text
 from fusetune.wire.extent import Extent, Size, dense_strides, product
 from fusetune.wire.fusion import (
     BroadcastTo,
+    Filled,
     Fusion,
+    Input,
     Iota,
     Operand,
     Output,
+    Pad,
+    Rand,
     Reshape,
     Slice,
     literal_value,
 )
-from fusetune.wire.op_types import ITEM_BYTES, OpCheck, OperandType, TensorType, result_type, shape_text
+from fusetune.wire.op_types import ITEM_BYTES, OpCheck, OperandType, ScalarType, TensorType, result_type, shape_text
 from fusetune.wire.problems import InvalidDocument, Problem
 
 MAX_RANK = 8
@@ -64,6 +68,7 @@ class _Walk:
     def __init__(self, fusion: Fusion) -> None:
         self.fusion = fusion
         self.types: dict[str, TensorType] = {}
+        self.scalars: dict[str, ScalarType] = {}
         self.defined: dict[str, str] = {}
         self.problems: list[Problem] = []
 
@@ -73,6 +78,7 @@ class _Walk:
     def run(self) -> Inference:
         if self._counts_fit():
             self._inputs()
+            self._scalars()
             self._ops()
             self._outputs()
             self._symbols()
@@ -84,6 +90,7 @@ class _Walk:
         fusion = self.fusion
         for where, items, limit in (
             ("inputs", fusion.inputs, MAX_INPUTS),
+            ("scalars", fusion.numbers, MAX_INPUTS),
             ("ops", fusion.ops, MAX_OPS),
             ("outputs", fusion.outputs, MAX_OUTPUTS),
         ):
@@ -122,6 +129,11 @@ class _Walk:
             if self._define(tensor.name, f"{where}.name") and fits:
                 self.types[tensor.name] = found
 
+    def _scalars(self) -> None:
+        for i, scalar in enumerate(self.fusion.numbers):
+            if self._define(scalar.name, f"scalars[{i}].name"):
+                self.scalars[scalar.name] = ScalarType(scalar.name, scalar.dtype)
+
     def _ops(self) -> None:
         defined_at = {op.out: i for i, op in reversed(list(enumerate(self.fusion.ops)))}
         makers = {name: self.fusion.ops[i] for name, i in defined_at.items()}
@@ -149,6 +161,8 @@ class _Walk:
         if number is not None:
             return number
         name = str(operand)
+        if name in self.scalars:
+            return self.scalars[name]
         if name in self.types:
             return self.types[name]
         if name not in self.defined:
@@ -180,8 +194,9 @@ class _Walk:
         return before == len(self.problems)
 
     def _outputs(self) -> None:
-        inputs = {tensor.name for tensor in self.fusion.inputs}
+        inputs = {tensor.name: tensor for tensor in self.fusion.inputs}
         seen: dict[str, int] = {}
+        taken: dict[str, int] = {}
         for i, output in enumerate(self.fusion.outputs):
             where = f"outputs[{i}]"
             if output.name in seen:
@@ -192,11 +207,15 @@ class _Walk:
             if output.name in inputs:
                 fix = "Add a copy op and return its result."
                 self.fault(f"{where}.name", f"input {output.name!r}", "the result of an op", fix)
+            elif output.name in self.scalars:
+                fix = "Return what an op makes of it and of a tensor."
+                self.fault(f"{where}.name", f"scalar {output.name!r}", "the result of an op", fix)
             elif output.name not in self.defined:
                 fix = f"{nearest(output.name, list(self.defined))}Name the result of an op."
                 self.fault(f"{where}.name", repr(output.name), "a known value", fix)
             elif output.name in self.types:
                 self._stated_facts(output, self.types[output.name], where)
+                self._alias(output, inputs, taken.setdefault(output.alias or "", i) == i, where)
 
     def _stated_facts(self, output: Output, found: TensorType, where: str) -> None:
         """What an output states beside its name is redundant: it must be what inference finds."""
@@ -204,9 +223,30 @@ class _Walk:
             self.fault(f"{where}.shape", list(output.shape), shape_text(found.shape), "Correct it or remove it.")
         if output.dtype is not None and output.dtype != found.dtype:
             self.fault(f"{where}.dtype", output.dtype, found.dtype, "Correct it, remove it, or cast before returning.")
-        if output.strides is not None and not strides_are_dense(found.shape, output.strides):
-            expected = "dense strides: outputs are new dense tensors"
-            self.fault(f"{where}.strides", list(output.strides), expected, "Remove the strides.")
+        if output.strides is not None and len(output.strides) != found.rank:
+            expected = f"{found.rank}, one for each dimension"
+            fix = "Correct the strides, or remove them for a dense tensor."
+            self.fault(f"{where}.strides", f"{len(output.strides)} strides", expected, fix)
+
+    def _alias(self, output: Output, inputs: Mapping[str, Input], is_first: bool, where: str) -> None:
+        """An output lies in the memory of an input of its own shape and dtype, and is the only one that does."""
+        if output.alias is None:
+            return
+        at, source = f"{where}.alias", inputs.get(output.alias)
+        if source is None:
+            fix = f"{nearest(output.alias, list(inputs))}Name an input, or leave the alias out for a new tensor."
+            self.fault(at, repr(output.alias), "the name of an input", fix)
+            return
+        if not is_first:
+            fix = "Let the other output have memory of its own."
+            self.fault(at, f"input {source.name!r}", "an input that no other output is written into", fix)
+        found, wanted = self.types[output.name], self.types.get(source.name)
+        if wanted is not None and found != wanted:
+            expected = f"a value like input {source.name!r}, {wanted}"
+            self.fault(at, f"{output.name!r}, {found}", expected, "Cast or reshape it, or leave the alias out.")
+        if output.strides is not None and (source.strides or ()) != output.strides:
+            fix = "Remove the strides: the output has those of the input."
+            self.fault(f"{where}.strides", list(output.strides), f"those of input {source.name!r}", fix)
 
     def _symbols(self) -> None:
         """A symbol gets its value from an input's shape; one that stands in none has no value at a call."""
@@ -220,13 +260,18 @@ class _Walk:
 
 
 def _sizes_of_ops(fusion: Fusion) -> Iterator[tuple[str, Size]]:
+    for i, output in enumerate(fusion.outputs):
+        yield from ((f"outputs[{i}].strides[{j}]", stride) for j, stride in enumerate(output.strides or ()))
     for i, op in enumerate(fusion.ops):
         match op:
-            case BroadcastTo() | Reshape() | Iota():
+            case BroadcastTo() | Reshape() | Iota() | Rand() | Filled():
                 yield from ((f"ops[{i}].shape[{j}]", size) for j, size in enumerate(op.shape))
             case Slice():
                 yield f"ops[{i}].start", op.start
                 yield f"ops[{i}].stop", op.stop
+            case Pad():
+                yield from ((f"ops[{i}].low[{j}]", size) for j, size in enumerate(op.low))
+                yield from ((f"ops[{i}].high[{j}]", size) for j, size in enumerate(op.high))
             case _:
                 pass
 

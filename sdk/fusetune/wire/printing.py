@@ -13,6 +13,7 @@ from fusetune.wire.fusion import Fusion, Op
 def fusion_text(fusion: Fusion) -> str:
     """`fusion` for people: errors, logs, the prompt."""
     inputs = ", ".join(f"{x.name}: {x.dtype} {_sizes(x.shape)}{_layout(x.strides)}" for x in fusion.inputs)
+    inputs = ", ".join([inputs, *(f"{x.name}: {x.dtype} by value" for x in fusion.numbers)]).removeprefix(", ")
     outputs = ", ".join(output.name for output in fusion.outputs)
     return "\n".join([f"fusion({inputs}) -> {outputs}", *(f"  {_op_text(op)}" for op in fusion.ops)])
 

@@ -20,6 +20,7 @@ def strip_case(case: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]
         "format": FORMAT,
         "inputs": [{name: tensor[name] for name in ("name", "shape", "dtype")} for tensor in case["inputs"]],
         "ops": [dict(op) for op in case["ops"]],
+        **({"scalars": case["scalars"]} if "scalars" in case else {}),
         "outputs": [{name: out[name] for name in _OUTPUT_FACTS if name in out} for out in case["outputs"]],
     }
     inputs = [{"strides": tensor["strides"]} if "strides" in tensor else {} for tensor in case["inputs"]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from fusetune.wire.extent import Size
-from fusetune.wire.fusion import BroadcastTo, Fusion, Input, Iota, Op, Output, Reshape, Slice
+from fusetune.wire.fusion import BroadcastTo, Filled, Fusion, Input, Iota, Op, Output, Pad, Rand, Reshape, Slice
 
 
 def symbols_of(fusion: Fusion) -> tuple[str, ...]:
@@ -40,9 +40,11 @@ def _in_tensor(tensor: Input | Output, put: Callable[[Size], Size]) -> Input | O
 
 def _in_op(op: Op, put: Callable[[Size], Size]) -> Op:
     match op:
-        case BroadcastTo() | Reshape() | Iota():
+        case BroadcastTo() | Reshape() | Iota() | Rand() | Filled():
             return op.model_copy(update={"shape": tuple(map(put, op.shape))})
         case Slice():
             return op.model_copy(update={"start": put(op.start), "stop": put(op.stop)})
+        case Pad():
+            return op.model_copy(update={"low": tuple(map(put, op.low)), "high": tuple(map(put, op.high))})
         case _:
             return op

@@ -21,8 +21,8 @@ from search.proof.emulated.running import ARRAYS, ORDERS, SEED, EmulatedVerdict,
 from search.proof.emulated.served import Served, run_served
 from search.proof.small.binding import Small, small_binding
 from search.proof.verify.decided import UNDECIDED_FIX, best_shares, why_undecided
-from search.proof.verify.expected import expect
-from search.proof.verify.inputs import RANDOM, input_sets, make_inputs
+from search.proof.verify.inputs import RANDOM, input_sets
+from search.proof.verify.scalars import expect_set
 from search.tuning.build import Compiler
 
 DEVICE = "emulator"
@@ -153,7 +153,7 @@ def _verify_served(served: Generated, compiled: KernelArtifact, none_smaller: Un
 
 def _decided(fusion: Fusion) -> tuple[float, ...]:
     """The decided share of each output. Raises Unsupported where one is not decided."""
-    found = best_shares(fusion, ARRAYS, lambda name: expect(fusion, make_inputs(fusion, name, ARRAYS), ARRAYS))
+    found = best_shares(fusion, ARRAYS, lambda name: expect_set(fusion, name, ARRAYS))
     if why := why_undecided(found):
         raise Unsupported(why, UNDECIDED_FIX)
     return found

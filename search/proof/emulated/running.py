@@ -12,14 +12,16 @@ from compiler.emulate.launch import Completion, EmulatedOutcome, EmulatedTensor,
 from compiler.emulate.ptx.module import Module
 from compiler.emulate.report import EmulatorFault, FaultKind
 from compiler.emulate.run import emulate
-from compiler.emulated_runs.launching import element_bytes, input_tensor, launches_of, output_tensor, written_by
+from compiler.emulated_runs.launching import element_bytes, launches_of, tensors_of, written_by
 from compiler.errors import Unsupported
 from compiler.ir.fusion import Fusion
 from fusetune.wire.artifact import KernelArtifact
+from fusetune.wire.scalars import with_numbers
 from search.proof.verify.arrays import Array, NumpyArrays
 from search.proof.verify.compare import compare, differing, first_fault
 from search.proof.verify.expected import Expected, expect
 from search.proof.verify.inputs import make_inputs
+from search.proof.verify.scalars import in_set, numbers_in
 
 ARRAYS = NumpyArrays()
 
@@ -65,6 +67,8 @@ def run_set(
     kernel that meets the limit of instructions in every order is at fault; in some orders only, it is too long there.
     """
     looks = len(orders) > 1 if races is None else races
+    artifact = with_numbers(artifact, numbers_in(fusion, set_name))
+    fusion = in_set(fusion, set_name)
     storages = make_inputs(fusion, set_name, ARRAYS)
     expected = expect(fusion, storages, ARRAYS)
     first: list[Array] = []
@@ -81,7 +85,9 @@ def run_set(
         tensors = launches[0].tensors
         if fault := fault or _misplaced(fusion, tensors, written):
             return EmulatedVerdict(f"{where}: {fault}")
-        found = [_storage(tensors, name, want) for name, want in zip(fusion.outputs, expected, strict=True)]
+        found = [
+            _storage(tensors, fusion.memory_of(name), want) for name, want in zip(fusion.outputs, expected, strict=True)
+        ]
         for output, (want, have) in enumerate(zip(expected, found, strict=True)):
             if wrong := wrong_elements(want, have, output):
                 return EmulatedVerdict(f"{where}: {wrong}")
@@ -144,11 +150,7 @@ def _run(module: Module, launches: Sequence[Launch], how: Options) -> tuple[Writ
 
 def _launches(fusion: Fusion, artifact: KernelArtifact, storages: Sequence[Array]) -> tuple[Launch, ...]:
     """Fresh tensors: every run begins with the same inputs and unwritten outputs."""
-    inputs = [
-        input_tensor(fusion.value(name), ARRAYS.bytes_of(storage).copy())
-        for name, storage in zip(fusion.inputs, storages, strict=True)
-    ]
-    return launches_of(artifact, [*inputs, *(output_tensor(fusion.value(name)) for name in fusion.outputs)])
+    return launches_of(artifact, tensors_of(fusion, [ARRAYS.bytes_of(storage).copy() for storage in storages]))
 
 
 def _storage(tensors: Mapping[str, EmulatedTensor], name: str, want: Expected) -> Array:
@@ -158,12 +160,15 @@ def _storage(tensors: Mapping[str, EmulatedTensor], name: str, want: Expected) -
 def _misplaced(fusion: Fusion, tensors: Mapping[str, EmulatedTensor], written: Written) -> str:
     """Elements of inputs that were written, and of outputs that were not; empty if there are none."""
     for position, name in enumerate(fusion.inputs):
+        if name in dict(fusion.aliases).values():
+            continue
         if changed := int(np.count_nonzero(written[name])):
             return f"{changed} bytes of input {position} were overwritten"
     for position, name in enumerate(fusion.outputs):
-        missing = int(np.count_nonzero(element_bytes(fusion.value(name)) & ~written[name]))
+        memory = fusion.memory_of(name)
+        missing = int(np.count_nonzero(element_bytes(fusion.value(name)) & ~written[memory]))
         if missing:
             nbytes = fusion.value(name).dtype.nbytes
-            total = tensors[name].data.size // nbytes
+            total = tensors[memory].data.size // nbytes
             return f"output {position}: {-(-missing // nbytes)} of {total} elements were never written"
     return ""

@@ -13,7 +13,7 @@ from compiler.emulate.launch import Completion, EmulatedOutcome
 from compiler.emulate.ptx.module import Module
 from compiler.emulate.run import emulate
 from compiler.errors import Unsupported
-from compiler.ir.fusion import Value
+from compiler.ir.fusion import Value, dense_strides
 from compiler.ir.ops import FOLDS
 from compiler.ir.touched import read_elements
 from compiler.pipeline import Generated, GeneratedLaunch
@@ -155,13 +155,14 @@ class _Run:
             wanted = self.tilings[name].elements(self.blocks) if name in self.tilings else None
             if fault := _out_of_place(written, wanted, value):
                 return Served(f"output {position}: {fault}", self.blocks)
-            places = np.flatnonzero(written.view(f"u{value.dtype.nbytes}"))
-            have = ARRAYS.reinterpret(own.launch.tensors[known].data, value.dtype)[places]
+            offsets = np.flatnonzero(written.view(f"u{value.dtype.nbytes}"))
+            have = ARRAYS.reinterpret(own.launch.tensors[known].data, value.dtype)[offsets]
+            places = _places(offsets, value)
             before = self.first.setdefault(name, (places, have))
             compared |= len(places) > 0
             if not len(places) or (before[1] is not have and _is_same(before, (places, have))):
                 continue
-            want = expect_at(fusion, name, places, self.pool.values)
+            want = expect_at(self.pool.fusion, name, places, self.pool.values)
             if fault := wrong_elements(want, have, position):
                 return Served(fault, self.blocks)
             if before[1] is not have:
@@ -208,7 +209,11 @@ def _out_of_place(written: Flags, wanted: Offsets | None, value: Value) -> str:
     """What the blocks wrote that is not theirs, or did not write that is, in words; only what was written in part where
     it is not known which elements are theirs."""
     words = written.view(f"u{value.dtype.nbytes}")  # the flags of an element's bytes at a time
-    found = np.flatnonzero(words)
+    offsets = np.flatnonzero(words)
+    places = _places(offsets, value)
+    if holes := int((places < 0).sum()):
+        return f"{holes * value.dtype.nbytes} bytes between its elements were written"
+    found = np.sort(places)
     if wanted is not None and not np.array_equal(found, wanted):
         if len(stray := np.setdiff1d(found, wanted, assume_unique=True)):
             place = _index(stray[0], value)
@@ -216,9 +221,22 @@ def _out_of_place(written: Flags, wanted: Offsets | None, value: Value) -> str:
         missing = np.setdiff1d(wanted, found, assume_unique=True)
         return f"{len(missing)} of {len(wanted)} elements were never written, element {_index(missing[0], value)} first"
     whole = int.from_bytes(b"\x01" * value.dtype.nbytes, "little")
-    if len(parts := found[words[found] != whole]):
+    if len(parts := places[words[offsets] != whole]):
         return f"element {_index(parts[0], value)} was written in part"
     return ""
+
+
+def _places(offsets: Offsets, value: Value) -> Offsets:
+    """Row-major positions of the elements at these offsets into a tensor's storage; -1 where none is."""
+    found, rest, inside = np.zeros_like(offsets), offsets, np.ones(len(offsets), np.bool_)
+    row_major = dense_strides(value.shape)
+    # No two elements share an address: each stride is longer than what the shorter ones reach.
+    for d in sorted(range(len(value.shape)), key=lambda d: -value.strides[d]):
+        if value.shape[d] > 1:
+            index, rest = np.divmod(rest, value.strides[d])
+            inside &= index < value.shape[d]
+            found = found + index * row_major[d]
+    return np.where(inside & (rest == 0), found, -1)
 
 
 def _index(position: int, value: Value) -> list[int]:

@@ -14,12 +14,15 @@ from compiler.emulate.launch import Bytes, EmulatedTensor, Launch
 from compiler.emulate.memory.region import POISON
 from compiler.emulated_runs.launching import Fill, input_tensor, launches_of, output_tensor
 from compiler.ir.fusion import Fusion, Value
+from compiler.ir.index_ranges import index_ranges
 from compiler.pipeline import Generated
 from fusetune.wire.artifact import KernelArtifact
+from fusetune.wire.scalars import with_numbers
 from search.proof.emulated.running import ARRAYS
 from search.proof.verify.arrays import Array
 from search.proof.verify.inputs import RANDOM, make_inputs
 from search.proof.verify.points import Offsets
+from search.proof.verify.scalars import in_set, numbers_in
 
 POOL_ELEMS = 65521
 """The largest prime below 2^16."""
@@ -44,10 +47,15 @@ def prepared(made: Generated, number: int, artifact: KernelArtifact, pool: Pool)
             position = made.places[place]
             known = place if position < len(tensors) else f"scratch{position - len(tensors)}"
             own[known] = replace(_made_when_touched(fusion.value(name), pool if is_read else None), name=known)
+    for output, name in fusion.aliases:
+        own[launch.writes[fusion.outputs.index(output)]] = own[launch.reads[fusion.inputs.index(name)]]
     others = {name: _made_when_touched(replace(whole.value(name), shape=(), strides=()), None) for name in tensors}
-    bare = artifact.model_copy(update={"scratch": tuple(s.model_copy(update={"bytes": 1}) for s in artifact.scratch)})
+    told = with_numbers(artifact, numbers_in(fusion, RANDOM))
+    bare = told.model_copy(update={"scratch": tuple(s.model_copy(update={"bytes": 1}) for s in told.scratch)})
     launch_made = launches_of(bare, [own.get(name, others[name]) for name in tensors])[number]
-    return TouchedLaunch(replace(launch_made, tensors={**launch_made.tensors, **own}), tuple(own))
+    there = {tensor.name: tensor for tensor in own.values()}
+    launched = replace(launch_made, tensors={**launch_made.tensors, **there})
+    return TouchedLaunch(launched, tuple(tensor.name for tensor in own.values()))
 
 
 def _made_when_touched(value: Value, pool: Pool | None) -> EmulatedTensor:
@@ -62,13 +70,15 @@ def _poison(start: int, stop: int) -> Bytes:
 
 
 class Pool:
-    """Values for the elements of inputs, by offset: the `random` set at the pool's length, over and over."""
+    """Values for the elements of inputs, by offset: the `random` set at the pool's length, over and over. `fusion`: the
+    launch's, with the numbers of that set."""
 
     def __init__(self, fusion: Fusion) -> None:
+        fusion = in_set(fusion, RANDOM)
         rows = {name: replace(fusion.value(name), shape=(POOL_ELEMS,), strides=(1,)) for name in fusion.inputs}
         short = replace(fusion, values=tuple(rows.get(v.name, v) for v in fusion.values))
-        self._fusion = fusion
-        self._of = dict(zip(fusion.inputs, make_inputs(short, RANDOM, ARRAYS), strict=True))
+        self.fusion = fusion
+        self._of = dict(zip(fusion.inputs, make_inputs(short, RANDOM, ARRAYS, index_ranges(fusion)), strict=True))
 
     def read(self, name: str, offsets: Offsets) -> Array:
         """The elements of input `name` at these offsets into its storage."""
@@ -76,7 +86,7 @@ class Pool:
 
     def values(self, name: str, offsets: Offsets) -> Array:
         """The same as numbers."""
-        return ARRAYS.load(self.read(name, offsets), self._fusion.value(name).dtype)
+        return ARRAYS.load(self.read(name, offsets), self.fusion.value(name).dtype)
 
     def fill(self, value: Value) -> Fill:
         """The bytes of an input from one offset up to another, which need not lie between elements."""

@@ -38,6 +38,9 @@ _WIDEST = 16
 _BLOCKS, _MORE_BLOCKS = (2, 3, 4, 6, 8), (9, 12)
 """Persistent blocks that are tried, and those that are tried only where they turn over the runs as the served ones."""
 
+_FEW_CHOSEN = 7
+"""Places that an index chooses from: a first and a last one, and others."""
+
 _COMBINATIONS = 20_000
 _FIX = "Verify it on a GPU."
 
@@ -81,8 +84,9 @@ def _by_tiles(served: Generated) -> Small:
     shapes = (
         (shape, grid) for shape, grid in _shapes(trace, tiling) if all(shape[d] == tiling.shape[d] for d in fixed)
     )
+    few = {dim: min(dims.free[dim], _FEW_CHOSEN) for dim in dims.chosen}
     for shape, grid in islice(shapes, TRIES):
-        sizes = {dims.of((output, d)): n for d, n in enumerate(shape)}
+        sizes = few | {dims.of((output, d)): n for d, n in enumerate(shape)}
         made = _generated(served, dims.resized(sizes), tiling.grid, grid)
         if made is not None and structure(made.kernel) == wanted:
             return Small(made, {name: t.with_shape(shape, grid) for name, t in found.items()})

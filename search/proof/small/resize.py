@@ -9,7 +9,7 @@ from dataclasses import replace
 from math import prod
 
 from compiler.ir.fusion import Fusion, Op, Value, dense_strides
-from compiler.ir.ops import OpKind
+from compiler.ir.ops import ARITHMETIC, CHOICES, FOLDS, OpKind
 
 Dim = tuple[str, int]
 """A dimension of a value, by the value's name."""
@@ -22,7 +22,8 @@ class Dims:
     """Which dimensions of a fusion's values are one and the same size, told by its operators.
 
     A dimension of size 1 that a broadcast expands is a size of its own, and stays 1. So do, at their own sizes, those
-    that an operator cuts or joins: a slice's, a cat's, those that a reshape merges or splits.
+    that an operator cuts or joins: a slice's, a pad's, a cat's, those that a reshape merges or splits. And so do those
+    of which a computed index chooses: numbers in what computes it were made for them.
     """
 
     def __init__(self, fusion: Fusion) -> None:
@@ -31,6 +32,9 @@ class Dims:
         for op in fusion.ops:
             for one, other in _equal_dims(fusion, op):
                 self._parent[self.of(one)] = self.of(other)
+        for output, name in fusion.aliases:
+            for d in range(len(fusion.value(name).shape)):
+                self._parent[self.of((output, d))] = self.of((name, d))
         self._fixed = frozenset(self.of(dim) for op in fusion.ops for dim in _fixed_dims(fusion, op))
 
     def of(self, dim: Dim) -> Dim:
@@ -49,6 +53,12 @@ class Dims:
         sizes = {self.of((v.name, d)): n for v in self._fusion.values for d, n in enumerate(v.shape)}
         return {dim: n for dim, n in sizes.items() if n > 1 and dim not in self._fixed}
 
+    @property
+    def chosen(self) -> frozenset[Dim]:
+        """Of those, the ones that an index chooses along: what is read of them says no more the longer they are."""
+        found = {self.of((op.tensor_inputs[0], d)) for op in self._fusion.ops if op.kind in CHOICES for d in op.dims}
+        return frozenset(found & self.free.keys())
+
     def resized(self, sizes: Mapping[Dim, int]) -> Fusion:
         """The fusion with these sizes, given by dimensions as `of` names them; the others stay as they are."""
         values = tuple(self._resized(value, sizes) for value in self._fusion.values)
@@ -64,25 +74,34 @@ class Dims:
 
 def _equal_dims(fusion: Fusion, op: Op) -> Iterator[tuple[Dim, Dim]]:
     result = fusion.value(op.output).shape
-    for name in op.tensor_inputs:
+    for place, name in enumerate(op.tensor_inputs):
         shape = fusion.value(name).shape
-        for here, there in _dim_pairs(op, shape, result):
+        for here, there in _dim_pairs(op, shape, result, place):
             if shape[here] == result[there]:
                 yield (name, here), (op.output, there)
 
 
-def _dim_pairs(op: Op, shape: Sequence[int], result: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Dimensions of an operand and those of the result that are the same; sizes of 1 need not be."""
+def _dim_pairs(op: Op, shape: Sequence[int], result: Sequence[int], place: int) -> Iterator[tuple[int, int]]:
+    """Dimensions of operand number `place` and those of the result that are the same; sizes of 1 need not be."""
     match op.kind:
+        case OpKind.TAKE if place == 0:
+            (dim,), more = op.dims, len(result) - len(shape)
+            yield from ((d, d if d < dim else d + more) for d in range(len(shape)) if d != dim)
+        case OpKind.TAKE:
+            yield from ((d, op.dims[0] + d) for d in range(len(shape)))
+        case OpKind.GATHER if place == 0:
+            yield from ((d, d) for d in range(len(shape)) if d not in op.dims)
         case OpKind.PERMUTE:
             yield from ((dim, d) for d, dim in enumerate(op.dims))
         case OpKind.BROADCAST_TO:
             yield from enumerate(op.dims)
-        case OpKind.SUM | OpKind.MEAN | OpKind.AMAX | OpKind.AMIN:
+        case kind if kind in FOLDS:
             kept = [d for d in range(len(shape)) if d not in op.dims]
             yield from ((d, d if len(result) == len(shape) else place) for place, d in enumerate(kept))
-        case OpKind.SLICE | OpKind.CAT:
+        case OpKind.SLICE | OpKind.CAT | OpKind.PAD:
             yield from ((d, d) for d in range(len(shape)) if d not in op.dims)
+        case OpKind.RAND:
+            pass
         case OpKind.RESHAPE:
             for here, there in _runs(shape, result):
                 if len(here) == len(there) == 1:
@@ -96,7 +115,14 @@ def _fixed_dims(fusion: Fusion, op: Op) -> Iterator[Dim]:
     equal."""
     result = fusion.value(op.output).shape
     match op.kind:
-        case OpKind.SLICE | OpKind.CAT:
+        case OpKind.TAKE | OpKind.GATHER:
+            table, index = op.tensor_inputs
+            if any(kind is OpKind.IOTA or kind in ARITHMETIC for kind in (o.kind for o in fusion.behind(index))):
+                yield from ((table, d) for d in op.dims)
+            if op.kind is OpKind.GATHER:  # of which a part may be read
+                apart = [d for d, n in enumerate(fusion.value(table).shape) if n != result[d] and d not in op.dims]
+                yield from ((name, d) for name in (table, op.output) for d in apart)
+        case OpKind.SLICE | OpKind.CAT | OpKind.PAD:
             yield from ((name, d) for name in (*op.tensor_inputs, op.output) for d in op.dims)
         case OpKind.RESHAPE:
             (name,) = op.tensor_inputs

@@ -14,7 +14,7 @@ from typing import Any
 
 from compiler.ir.expr import Atom, Div, Expr, Inside, Mod, Var, Xor
 from compiler.lower import kernel_ir as k
-from compiler.lower.operands import Barrier, Reg, Shared, TensorMap
+from compiler.lower.operands import Barrier, ChosenRow, Reg, Shared, TensorMap
 from compiler.lower.traversal import walk
 
 _ON_CHIP = (Reg, Shared, Barrier)
@@ -53,6 +53,8 @@ class _Form:
     def of(self, node: Any) -> Any:
         """A statement, an operand or a tuple of them."""
         match node:
+            case ChosenRow():  # how many rows there are is a size; how its index is numbered, no code
+                return ("row", node.var.name, self.of(node.index))
             case k.Loop() if node.unroll:
                 return ("unroll", node.var.name, str(node.trip), self.of(node.body))
             case k.Loop():

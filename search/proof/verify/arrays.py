@@ -1,7 +1,8 @@
 """The two array libraries behind one small interface: NumPy without a GPU, torch (imported on first use) with one.
 
-A *storage* is the flat memory of a tensor in its own element type. NumPy has no bf16: there a storage holds the bits as
-uint16. *Values* are floats that computations are done in, f32 or f64; integers and bools are their own values.
+A *storage* is the flat memory of a tensor in its own element type. NumPy has no bf16 and no floats of 8 bits: there a
+storage holds the bits as uint16 and uint8. *Values* are floats that computations are done in, f32 or f64; integers and
+bools are their own values.
 """
 
 from __future__ import annotations
@@ -12,13 +13,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from compiler.dtypes import DType
+from compiler.dtypes import FLOAT_FORMATS, FP8, DType
 from compiler.errors import Unsupported
+from compiler.reference import fp8_bits, fp8_values
 
 Array = Any
 """A numpy.ndarray or a torch.Tensor."""
-
-FLOATS = frozenset({DType.F64, DType.F32, DType.F16, DType.BF16})
 
 
 class Arrays(Protocol):
@@ -45,7 +45,8 @@ class Arrays(Protocol):
         """f32 values by number: `which` holds 0 up to len(values), the fraction is dropped."""
 
     def store(self, values: Array, dtype: DType) -> Array:
-        """Rounded to nearest even into an element type. Overflow gives infinity. Integers and bools must fit."""
+        """Rounded to nearest even into an element type. Overflow gives infinity, or the largest number of f8e4m3.
+        Integers and bools must fit."""
 
     def load(self, storage: Array, dtype: DType) -> Array:
         """The exact values of a storage: f64 for f64, f32 for other floats, integers as they are, bools as bytes."""
@@ -98,12 +99,16 @@ class NumpyArrays:
     def store(self, values: Array, dtype: DType) -> Array:
         if dtype is DType.BF16:
             return _to_bf16_bits(values)
+        if dtype in FP8:
+            return fp8_bits(values, dtype)
         with self.quiet():
             return np.asarray(values).astype(_NUMPY[_known(dtype)])
 
     def load(self, storage: Array, dtype: DType) -> Array:
         if dtype is DType.BF16:
             return (storage.astype(np.uint32) << 16).view(np.float32)
+        if dtype in FP8:
+            return fp8_values(storage, dtype)
         if dtype is DType.BOOL:
             return storage.view(np.uint8)
         return storage.astype(np.float32) if dtype in (DType.F32, DType.F16) else storage
@@ -144,7 +149,11 @@ class TorchArrays:
             DType.F32: torch.float32,
             DType.F16: torch.float16,
             DType.BF16: torch.bfloat16,
+            DType.F8E4M3: torch.float8_e4m3fn,
+            DType.F8E5M2: torch.float8_e5m2,
             DType.I8: torch.int8,
+            DType.U8: torch.uint8,
+            DType.I16: torch.int16,
             DType.I32: torch.int32,
             DType.I64: torch.int64,
             DType.BOOL: torch.bool,
@@ -171,12 +180,14 @@ class TorchArrays:
         return self.xp.tensor(values, dtype=self.xp.float32, device=self.device)[which.long()]
 
     def store(self, values: Array, dtype: DType) -> Array:
+        if dtype in FP8 and FLOAT_FORMATS[dtype].saturates:  # which torch before 2.13 does not
+            values = values.clamp(-FLOAT_FORMATS[dtype].largest, FLOAT_FORMATS[dtype].largest)
         return values.to(self._dtypes[_known(dtype)])
 
     def load(self, storage: Array, dtype: DType) -> Array:
         if dtype is DType.BOOL:
             return storage.view(self.xp.uint8)
-        return storage.float() if dtype in FLOATS - {DType.F64} else storage
+        return storage.float() if dtype.is_float and dtype is not DType.F64 else storage
 
     def reinterpret(self, flat_bytes: Array, dtype: DType) -> Array:
         return flat_bytes.view(self._dtypes[_known(dtype)])
@@ -236,7 +247,11 @@ _NUMPY: dict[DType, Any] = {
     DType.F32: np.float32,
     DType.F16: np.float16,
     DType.BF16: np.uint16,
+    DType.F8E4M3: np.uint8,
+    DType.F8E5M2: np.uint8,
     DType.I8: np.int8,
+    DType.U8: np.uint8,
+    DType.I16: np.int16,
     DType.I32: np.int32,
     DType.I64: np.int64,
     DType.BOOL: np.bool_,

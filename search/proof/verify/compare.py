@@ -88,6 +88,16 @@ def poisoned_holes(expected: Expected, storage: Array, run: int, arrays: Arrays)
     return (arrays.bytes_of(rest) != POISONS[run]).sum()
 
 
+def changed_holes(expected: Expected, storage: Array, before: Array, arrays: Arrays) -> Array | int:
+    """How many bytes between the elements of a strided output are others than before, where it lies in an input."""
+    layout = expected.shape, expected.strides
+    if storage_elems(*layout) == elems_of(expected.shape):
+        return 0
+    rest = arrays.copy(storage)
+    arrays.strided(arrays.bits(rest), *layout)[...] = arrays.strided(arrays.bits(before), *layout)
+    return (arrays.bytes_of(rest) != arrays.bytes_of(before)).sum()
+
+
 def _judge(expected: Expected, outputs: Array, part: slice, arrays: Arrays) -> tuple[Array, Array]:
     """(which elements are right, largest share of the allowance used)."""
     xp = arrays.xp

@@ -5,8 +5,9 @@ What each form of a function may err stands in its operator's row (`compiler.ir.
 
 from __future__ import annotations
 
-import math
 from typing import Any
+
+import numpy as np
 
 from compiler.dtypes import DType
 from compiler.ir.ops import ErrorBound, MathGrade, OpKind
@@ -58,5 +59,10 @@ def sum_error(count: int, unit_roundoff: float) -> float:
     sums in blocks, as kernels make them, far below. Where a thread adds the same few values one after the other, its
     errors go one way: up to 0.16 of a unit for each of 5000. Terms that are products may be rounded before that.
     """
-    chain = _ONE_WAY * min(count, _LONGEST_CHAIN)
-    return unit_roundoff * min(count + 1.0, 2.0 * math.sqrt(count) + chain + 2.0)
+    return float(order_error(np.float64(count), unit_roundoff, np))
+
+
+def order_error(count: Array, unit_roundoff: float, xp: Any) -> Array:
+    """The same of so many roundings in each of several folds: sums, or products, whose roundings are as independent."""
+    chain = _ONE_WAY * xp.minimum(count, xp.full_like(count, _LONGEST_CHAIN))
+    return unit_roundoff * xp.minimum(count + 1.0, 2.0 * xp.sqrt(count) + chain + 2.0)

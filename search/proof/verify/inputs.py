@@ -1,13 +1,14 @@
 """Input sets: the data that a kernel must be right on before it is timed (`random`) or served (all of them).
 
-    random    ordinary values; the only set that candidates are checked and timed on
+    random    ordinary values; the only set that candidates are checked and timed on. Of products over dimensions
+              these lie near one, and integers are odd: others have only zeros and infinities to tell
     large     hundreds to thousands: saturation, overflow to infinity in f16
     tiny      far below one: cancellation, results near the smallest numbers
     ties      few distinct values: equal operands of maximum and minimum, sums that lie between two numbers
     zeros     +0, -0 and +-1
     inf_nan   ordinary values with +inf, -inf and NaN among them, few enough that some rows of a reduction have none
     near      what decisions turn on: few values and the numbers of comparisons, many a unit of the last place beside
-              them; values halfway between two numbers of a half; zeros and subnormal numbers
+              them; values halfway between two numbers of a shorter float; zeros and subnormal numbers
     positive  for reductions: of one sign; what folds a zero of its own into a maximum or minimum
     negative  is seen
     lone      for maxima, minima and comparisons that are folded: one element that decides in most runs of a fold, or
@@ -15,21 +16,23 @@
     peaks     for reductions: nearly all the same, few elements that count, among them the last along each dimension;
               where everything counts alike, one element of many could be left out unseen
 
-Integers and bools have sets of the same names (search/proof/verify/integers.py). f64 values have more bits than f32
-holds. A fusion that only moves data has one set, `random` with every special value mixed in: its outputs must be exact.
+Integers and bools have sets of the same names (search/proof/verify/integers.py); integers that decide where something
+is read are in range in all of them. f64 values have more bits than f32 holds. A fusion that only moves data has one
+set, `random` with every special value mixed in: its outputs must be exact.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-from compiler.dtypes import DType
+from compiler.dtypes import FP8, DType
 from compiler.ir.fusion import Fusion, Literal, Value
+from compiler.ir.index_ranges import Range, index_ranges
 from compiler.ir.ops import CARRIES, COMPARE, EXTREMES, FOLDS, OpKind, Zero
 from compiler.reference import FLOAT_FORMATS
 from search.proof.verify.arrays import Array, Arrays
-from search.proof.verify.integers import bools, compared, integers, lone_elements, moved_integers
+from search.proof.verify.integers import bools, compared, indices, integers, lone_elements, moved_integers
 
 RANDOM = "random"
 NEAR = "near"
@@ -48,9 +51,16 @@ FEW_RESULTS = 64
 _FINE = frozenset({RANDOM, "large", "tiny"})
 _PEAKS_IN_A_FOLD = 24
 _LARGEST_COMPARED = 1000.0
+_POWERS_IN_A_PRODUCT = 64.0
+"""Of two. Those of factors above one come to 0.4 of this, the mean of a normal value's positive part."""
+
 _SPECIAL = (math.inf, -math.inf, math.nan, 0.0, -0.0, 2.0**-130, -(2.0**-24))
 _HALFWAY = (2.0**-8, 2.0**-11)
-"""What lies halfway between 1 and the next bf16, and the next f16."""
+"""What lies halfway between 1 and the next bf16, and the next f16; fusions with floats of 8 bits have theirs too."""
+
+_LARGE = {DType.F16: 300.0, DType.F8E4M3: 100.0}
+_LARGE_F8E5M2 = 30000.0
+_TINY = {DType.F16: 2.0**-12, DType.F8E5M2: 2.0**-12, DType.F8E4M3: 2.0**-6}
 
 _TIES = (-2.0, -1.5, -1.0, -0.5, 0.5, 1.0, 1.5, 2.0)
 
@@ -66,21 +76,33 @@ def input_sets(fusion: Fusion) -> tuple[str, ...]:
         return (RANDOM,)
     if _reduction_length(fusion) <= 1:
         return ALL_SETS
+    if not any(op.kind in EXTREMES for op in fusion.ops):
+        return (*ALL_SETS, *FOLDED_SETS)
+    return (*ALL_SETS, *FOLDED_SETS, *(LONE if _is_folded_to_few(fusion) else LONE[:2]))
+
+
+def _is_folded_to_few(fusion: Fusion) -> bool:
+    """Whether an extreme has so few results that one element of each, drawn at large, may miss what it is to show."""
     results = [fusion.value(op.output).elems for op in fusion.ops if op.kind in EXTREMES]
-    lone = () if not results else LONE if min(results) < FEW_RESULTS else LONE[:2]
-    return (*ALL_SETS, *FOLDED_SETS, *lone)
+    return min(results, default=FEW_RESULTS) < FEW_RESULTS
 
 
-def make_inputs(fusion: Fusion, name: str, arrays: Arrays) -> list[Array]:
+def make_inputs(fusion: Fusion, name: str, arrays: Arrays, ranges: Mapping[str, Range] | None = None) -> list[Array]:
     """One flat storage an input, holes between strided elements included; the same values on every call.
 
     The values come from the fusion's binding, the set and the input's position. `name` is one of `input_sets(fusion)`.
+    `ranges`: between which ends inputs lie that decide where something is read, where those are not the fusion's own.
     """
+    ranges = index_ranges(fusion) if ranges is None else ranges
     storages = []
     for position, value in enumerate(fusion.value(n) for n in fusion.inputs):
         elems = value.storage_elems
         seed = (*ALL_SETS, *FOLDED_SETS, *LONE).index(name) * 1000 + position
-        storages.append(arrays.store(_values(fusion, value, name, elems, seed, arrays), value.dtype))
+        if value.name in ranges and value.dtype is not DType.BOOL:
+            made = indices(*ranges[value.name], name, seed, elems, arrays)
+        else:
+            made = _values(fusion, value, name, elems, seed, arrays)
+        storages.append(arrays.store(made, value.dtype))
     return storages
 
 
@@ -111,20 +133,29 @@ def _with_f64_bits(values: Array, elems: int, seed: int, arrays: Arrays) -> Arra
 
 
 def _random(fusion: Fusion, dtype: DType, elems: int, seed: int, arrays: Arrays) -> Array:
+    if OpKind.PROD in _kinds(fusion):
+        return _factors(fusion, elems, seed, arrays)
     if _needs_positive(fusion):  # normal values would make half of the outputs NaN, which hides errors
         return arrays.uniform(elems, seed) * 1.9 + 0.1
     return arrays.normal(elems, seed)
+
+
+def _factors(fusion: Fusion, elems: int, seed: int, arrays: Arrays) -> Array:
+    """Sizes so near one that no product of as many as are folded leaves the range of f32."""
+    spread = min(1.0, _POWERS_IN_A_PRODUCT / _reduction_length(fusion))
+    sizes = 2.0 ** (arrays.normal(elems, seed) * spread)
+    return sizes if _needs_positive(fusion) else sizes * _pick(arrays, elems, seed + 400, (1.0, -1.0))
 
 
 def _large(fusion: Fusion, dtype: DType, elems: int, seed: int, arrays: Arrays) -> Array:
     if OpKind.EXP in _kinds(fusion):
         # exp leaves the range of f32, in which kernels compute, above 88; the f64 reference would go on.
         return (arrays.uniform(elems, seed) - 0.5) * 128.0
-    return arrays.normal(elems, seed) * (300.0 if dtype is DType.F16 else 1000.0)
+    return arrays.normal(elems, seed) * (_LARGE_F8E5M2 if _overflows_fp8(fusion, dtype) else _LARGE.get(dtype, 1000.0))
 
 
 def _tiny(fusion: Fusion, dtype: DType, elems: int, seed: int, arrays: Arrays) -> Array:
-    return arrays.normal(elems, seed) * (2.0**-12 if dtype is DType.F16 else 2.0**-20)
+    return arrays.normal(elems, seed) * _TINY.get(dtype, 2.0**-20)
 
 
 def _near(fusion: Fusion, dtype: DType, elems: int, seed: int, arrays: Arrays) -> Array:
@@ -132,8 +163,9 @@ def _near(fusion: Fusion, dtype: DType, elems: int, seed: int, arrays: Arrays) -
     numbers = tuple(dict.fromkeys((*_TIES, *_compared_numbers(fusion))))
     base = abs(_pick(arrays, elems, seed, numbers)) if _needs_positive(fusion) else _pick(arrays, elems, seed, numbers)
     unit = 2.0 ** -FLOAT_FORMATS[dtype if dtype is not DType.F64 else DType.F32].precision * 2.0
-    # A unit beside, halfway between two bf16 and two f16, and a unit beside that.
-    beside = _pick(arrays, elems, seed + 500, (0.0, 0.0, unit, -unit, *(h + u for h in _HALFWAY for u in (0.0, unit))))
+    # A unit beside, halfway between two numbers of a shorter float, and a unit beside that.
+    halfway = _HALFWAY + tuple(2.0 ** -FLOAT_FORMATS[short].precision for short in sorted(_fp8_of(fusion)))
+    beside = _pick(arrays, elems, seed + 500, (0.0, 0.0, unit, -unit, *(h + u for h in halfway for u in (0.0, unit))))
     made = base + base * beside
     if _needs_positive(fusion):
         return made
@@ -155,7 +187,8 @@ def _lone(fusion: Fusion, dtype: DType, elems: int, seed: int, arrays: Arrays) -
     number = seed // 1000
     quiet = arrays.uniform(elems, seed) * 0.5 + (0.5 if _needs_positive(fusion) else -0.25)
     top = 4.0 if number % 2 else 0.25 if _needs_positive(fusion) else -4.0
-    loud = _pick(arrays, elems, seed + 500, (top, top, math.nan) if number % 4 >= 2 else (top,))
+    choices = ((top,), (top,), (top, top, math.nan), (math.nan,) if _is_folded_to_few(fusion) else (top, top, math.nan))
+    loud = _pick(arrays, elems, seed + 500, choices[number % 4])
     return arrays.xp.where(lone_elements(elems, _reduction_length(fusion), seed + 600, arrays), loud, quiet)
 
 
@@ -198,7 +231,12 @@ def _peaks(fusion: Fusion, value: Value, elems: int, seed: int, arrays: Arrays) 
 def _peak_values(fusion: Fusion, dtype: DType) -> tuple[float, tuple[float, ...], float]:
     """(nearly all elements, peaks, the last along a dimension)."""
     kinds = _kinds(fusion)
-    top = -3.0 if OpKind.AMIN in kinds and OpKind.AMAX not in kinds else 3.0
+    if OpKind.PROD in kinds:
+        return 1.0, (1.5, -1.0, 0.5, -2.0) if dtype.is_float else (3.0, 5.0, 7.0), 3.0
+    is_least = OpKind.AMIN in kinds and OpKind.AMAX not in kinds
+    top = -3.0 if is_least else 3.0
+    if dtype is DType.U8:  # no peak is below zero
+        return (3.0, (1.0, 2.0), 0.0) if is_least else (0.0, (1.0, 2.0), top)
     if not dtype.is_float:
         return 0.0, (1.0, -1.0, 2.0, -2.0), top
     if OpKind.EXP in kinds:
@@ -260,6 +298,16 @@ def _compared_numbers(fusion: Fusion) -> tuple[float, ...]:
         if isinstance(x, Literal)
     )
     return tuple(x for x in numbers if math.isfinite(x) and abs(x) < _LARGEST_COMPARED)
+
+
+def _fp8_of(fusion: Fusion) -> frozenset[DType]:
+    """The floats of 8 bits that the fusion has values of."""
+    return FP8.intersection(value.dtype for value in fusion.values)
+
+
+def _overflows_fp8(fusion: Fusion, dtype: DType) -> bool:
+    """Whether an input of this type may be cast to f8e5m2, whose largest number is 57344."""
+    return DType.F8E5M2 in _fp8_of(fusion) and dtype in (DType.F64, DType.F32, DType.BF16)
 
 
 def _kinds(fusion: Fusion) -> frozenset[OpKind]:

@@ -10,15 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from compiler.dtypes import DType
-from compiler.ir.fusion import Fusion, Literal, Op
+from compiler.ir.fusion import Fusion, Literal, Number, Op
 from compiler.ir.ops import COMPARE, MOVES, OpKind
 from search.proof.verify.arrays import Array, Arrays
 
-_RANGES = {
-    DType.I8: (-(2**7), 2**7 - 1),
-    DType.I32: (-(2**31), 2**31 - 1),
-    DType.I64: (-(2**63), 2**63 - 1),
-}
 _ORDINARY = 100
 _SPANS = {
     "tiny": (-1, 1),
@@ -28,6 +23,15 @@ _SPANS = {
     "positive": (1, 100),
     "negative": (-100, -1),
 }
+_MOST_PLACES = 2**40
+"""More are no index of a tensor (fusetune.wire.infer, MAX_TENSOR_BYTES)."""
+
+_FEW_PLACES = ("ties", "zeros")
+"""Sets in which the same is read again and again."""
+
+_ODD = ("random", "large", "positive", "negative")
+"""Sets of odd integers, where products are folded."""
+
 _TRUE = {"random": 0.5, "tiny": 0.1, "ties": 0.5, "zeros": 0.0, "inf_nan": 1.0, "near": 0.5}
 """How many bools are true in each set: all of them and none among these."""
 
@@ -62,23 +66,28 @@ def lone_elements(elems: int, length: int, seed: int, arrays: Arrays) -> Array:
 
 def moved_integers(dtype: DType, elems: int, seed: int, arrays: Arrays) -> Array:
     """Any bits: for fusions that only move them."""
-    return arrays.integers(*_RANGES[dtype], elems, seed)
+    return arrays.integers(*dtype.integer_range, elems, seed)
 
 
 def integers(fusion: Fusion, name: str, set_name: str, seed: int, elems: int, arrays: Arrays, length: int = 1) -> Array:
     """64-bit integers that the input's dtype holds. `length`: of the longest reduction.
 
     random: up to 100 either side of zero, or indices; large: any; inf_nan: the ends of the range among random ones.
+    Unsigned ones are as far apart, from zero up.
     """
-    lowest, highest = _RANGES[fusion.value(name).dtype]
+    lowest, highest = fusion.value(name).dtype.integer_range
     found = compared(fusion, name)
     low, high = _SPANS.get(set_name, (-_ORDINARY, _ORDINARY))
+    if low < lowest:
+        low, high = lowest, high - low
     if found.extent:
         low, high = 0, min(found.extent - 1, highest)
     elif set_name == "large":
         low, high = lowest, highest
     values = arrays.integers(low, high, elems, seed)
     xp = arrays.xp
+    if not found.extent and set_name in _ODD and any(op.kind is OpKind.PROD for op in fusion.ops):
+        values = values | 1  # of even numbers 64 make 0, whatever the others are
     if set_name.startswith("lone") and not found.extent:
         here = lone_elements(elems, length, seed + 600, arrays)
         values = xp.where(here, xp.full_like(values, high if seed // 1000 % 2 else low), values // 4)
@@ -91,13 +100,32 @@ def integers(fusion: Fusion, name: str, set_name: str, seed: int, elems: int, ar
     return values
 
 
+def indices(low: int, high: int, set_name: str, seed: int, elems: int, arrays: Arrays) -> Array:
+    """Integers that decide where something is read, between two ends: the first place, the last one, some more than
+    once. Where a kernel bounds an index itself the range is all of its type, and numbers around zero are drawn too."""
+    xp = arrays.xp
+    if high - low > _MOST_PLACES:
+        span = 2**63 - 1 if set_name == "large" else _ORDINARY
+        low, high = max(low, -span), min(high, span)
+    spread = min(high - low, 2) if set_name in _FEW_PLACES else high - low
+    values = arrays.integers(low, low + spread, elems, seed)
+    if set_name == "random":  # is timed, so that ends which many ask for would make what is read too little
+        values[-1] = values[elems // 3]
+        values[elems // 2], values[0] = low, high
+        return values
+    for turn, end in enumerate((low, high)):
+        here = arrays.uniform(elems, seed + 700 + turn) < 1.0 / 8
+        values = xp.where(here, xp.full_like(values, end), values)
+    return values
+
+
 def compared(fusion: Fusion, name: str) -> Compared:
     """What input `name` is compared with, seen through moves and casts."""
     extents, numbers = [0], []
     for op in fusion.ops:
         if op.kind not in COMPARE:
             continue
-        sides = [x if isinstance(x, Literal) else _origin(fusion, x) for x in op.inputs]
+        sides = [x if isinstance(x, Number) else origin(fusion, x) for x in op.inputs]
         if name not in sides:
             continue
         for side in sides:
@@ -108,7 +136,7 @@ def compared(fusion: Fusion, name: str) -> Compared:
     return Compared(max(extents), tuple(dict.fromkeys(numbers)))
 
 
-def _origin(fusion: Fusion, name: str) -> str | Op | None:
+def origin(fusion: Fusion, name: str) -> str | Op | None:
     """The input, or the iota, that a value is a move or a cast of; None for another value."""
     for op in _up(fusion, name):
         if op.kind is OpKind.IOTA:

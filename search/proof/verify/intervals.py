@@ -19,15 +19,15 @@ from enum import Enum
 from typing import Any
 
 from compiler.dtypes import DType
-from compiler.ir.fusion import Literal, Op
+from compiler.ir.fusion import Number, Op
 from compiler.ir.ops import COMPARE, SUMS, OpKind
 from compiler.reference import FLOAT_FORMATS, Values, round_to, rounded
 from compiler.reference.operators import exact
 from search.proof.verify.arrays import Array
 from search.proof.verify.functions import error_of, sum_error, widen
+from search.proof.verify.products import Factors, ends_of_product, factors, merged
 from search.proof.verify.relations import Relation, holds
 
-_BITS = {DType.I8: 8, DType.I32: 32, DType.I64: 64}
 _EXACT_SUM = 2.0**22
 _EXACT_INTEGER = 2.0**53
 
@@ -56,8 +56,9 @@ class Chosen:
 class Bounded:
     """Values and the ends of each, None where all are known: f64, and bools for bools.
 
-    Of a fold: `terms`, the sum of |x|; `is_coarse`, whether all x are multiples of 1/2; `candidates`, how many elements
-    may be the extreme one; `best`, the end nearer to the extreme that one of the chosen elements reaches in any case.
+    Of a fold: `terms`, the sum of |x|; `is_coarse`, whether all x are multiples of 1/2; `factors`, of a product;
+    `candidates`, how many elements may be the extreme one; `best`, the end nearer to the extreme that one of the chosen
+    elements reaches in any case.
     Of a comparison: `axes` along which it holds for one element at least, if none is NaN.
     """
 
@@ -65,6 +66,7 @@ class Bounded:
     low: Array | None = None
     high: Array | None = None
     terms: Array | None = None
+    factors: Factors | None = None
     is_coarse: Array | None = None
     candidates: Array | None = None
     best: Array | None = None
@@ -114,6 +116,10 @@ class Intervals:
         bests = [part.best for part in parts]
         return replace(made, best=join(bests)) if all(best is not None for best in bests) else made
 
+    def indices(self, x: Bounded) -> Array:
+        assert x.is_known, "integers of integers alone choose elements (compiler.ir.index_ranges)"
+        return x.value
+
     def cast(self, x: Bounded, source: DType, target: DType) -> Bounded:
         xp = self.xp
         value = self.values.cast(x.value, source, target)
@@ -127,22 +133,25 @@ class Intervals:
         if target.is_float:
             return self._cast_to_float(x, value, source, target)
         if source.is_float:
-            low, high = self.ends(x)
-            limit = 2.0 ** (_BITS[target] - 1)
-            # trunc(x) is in range above -limit - 1; in f64 that is told from -limit up to 53 bits.
-            low, high = xp.trunc(low), xp.trunc(high)
-            return self._in_range(value, low, high, (low >= -limit) & (high < limit))
+            # trunc(x) is in range above the least integer less one; in f64 that is told up to 53 bits.
+            low, high = (xp.trunc(end) for end in self.ends(x))
+            inside = _is_in_range(low, high, target)
+            if target is DType.U8:  # out of range the low bits, of what is known
+                wraps = (low == high) & _is_in_range(low, high, DType.I64)
+                low, high = (xp.where(wraps, self._wide(value), end) for end in (low, high))
+                inside = inside | wraps
+            return self._in_range(value, low, high, inside)
         if x.is_known:
             return Bounded(value)
         low, high = (self._wide(end) for end in self.ends(x))  # sums of bools would be bools
         return self._unwrapped(value, low, high, target)
 
-    def pointwise(self, op: Op, operands: Sequence[Bounded | Literal], dtype: DType) -> Bounded:
+    def pointwise(self, op: Op, operands: Sequence[Bounded | Number], dtype: DType) -> Bounded:
         kind = op.kind
-        plain = [x if isinstance(x, Literal) else x.value for x in operands]
+        plain = [x if isinstance(x, Number) else x.value for x in operands]
         value = self.values.pointwise(op, plain, dtype)
         like = next(x.value for x in reversed(operands) if isinstance(x, Bounded))
-        args = [Bounded(self.values.number(kind, x, like, dtype)) if isinstance(x, Literal) else x for x in operands]
+        args = [Bounded(self.values.number(kind, x, like, dtype)) if isinstance(x, Number) else x for x in operands]
         error = error_of(kind, dtype, op.grade) if dtype.is_float else None
         if all(x.is_known for x in args) and error is None and kind is not OpKind.FMA:
             return Bounded(value)
@@ -151,10 +160,10 @@ class Intervals:
         if kind in COMPARE:
             return self._compared(op, value, *args)
         if dtype is DType.BOOL:
-            low, high = (
-                self.values.pointwise(op, list(each), dtype) for each in zip(*map(self.ends, args), strict=True)
-            )
-            return Bounded(value, low, high)
+            # What holds for one element at least still does where more may hold.
+            axes = next((x.axes for x in args if x.axes), ()) if kind is OpKind.MAXIMUM else ()
+            low, high = self._rule(kind, [self.ends(x) for x in args])
+            return Bounded(value, low, high, axes=axes)
         low, high = self._ends_of(op, value, args, dtype)
         if error is not None:
             size = self._largest(*self.ends(args[0]))
@@ -166,6 +175,9 @@ class Intervals:
 
     def fold(self, kind: OpKind, x: Bounded, axes: tuple[int, ...], dtype: DType) -> Bounded:
         value = self.values.fold(kind, x.value, axes, dtype)
+        if kind is OpKind.PROD:
+            known = factors(*self.ends(x), axes, self.xp) if dtype.is_float else None
+            return Bounded(value, factors=known) if known is not None or x.is_known else self._anything(value)
         if kind not in SUMS:
             return self._extreme(kind, value, x, axes, dtype)
         xp = self.xp
@@ -182,6 +194,10 @@ class Intervals:
     def merge(self, kind: OpKind, x: Bounded, y: Bounded) -> Bounded:
         value = self.values.merge(kind, x.value, y.value)
         known = x.is_known and y.is_known
+        if x.factors is not None and y.factors is not None:
+            return Bounded(value, factors=merged(x.factors, y.factors))
+        if kind is OpKind.PROD and not known:
+            return self._anything(value)
         if x.terms is not None:
             low, high = (None, None) if known else self._sums_of_ends(x, y)
             coarse = self._all([x.is_coarse, y.is_coarse])
@@ -198,6 +214,10 @@ class Intervals:
     def finish(self, op: Op, x: Bounded, count: int, dtype: DType) -> Bounded:
         xp, kind = self.xp, op.kind
         value = self.values.finish(op, x.value, count, dtype)
+        if x.factors is not None:
+            ends = ends_of_product(x.value, x.factors, count, DType.F64 if dtype is DType.F64 else DType.F32, xp)
+            low, high = (rounded(end, dtype, xp) for end in ends)
+            return self._collapsed(self._settled(value, low, high, ()))
         if x.terms is None:
             return self._with_best(kind, replace(x, value=value))
         if not dtype.is_float:
@@ -237,7 +257,11 @@ class Intervals:
             if kind is OpKind.SUB:
                 return self._wide(value), self._wide(value)
             kind, ends = OpKind.SQUARE, ends[:1]
-        return self._rule(kind, ends)
+        low, high = self._rule(kind, ends)
+        if kind is OpKind.FMA and dtype is DType.F64:  # the product too was rounded, and the sum may leave little of it
+            lost = self._largest(*ends[0]) * self._largest(*ends[1]) * FLOAT_FORMATS[dtype].unit_roundoff
+            low, high = low - lost, high + lost
+        return low, high
 
     def _rule(self, kind: OpKind, ends: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
         """What the operator's row says of operands between these ends."""
@@ -371,13 +395,18 @@ class Intervals:
 
     def _unwrapped(self, value: Array, low: Array, high: Array, dtype: DType) -> Bounded:
         """Ends of integers: near those of its range an error may become one of the whole range."""
-        limit = min(2.0 ** (_BITS[dtype] - 1), _EXACT_INTEGER)
-        return self._in_range(value, low, high, (low >= -limit) & (high < limit))
+        exact = (low >= -_EXACT_INTEGER) & (high < _EXACT_INTEGER)
+        return self._in_range(value, low, high, _is_in_range(low, high, dtype) & exact)
 
     def _in_range(self, value: Array, low: Array, high: Array, inside: Array) -> Bounded:
         xp = self.xp
         low = xp.where(inside, low, xp.full_like(low, -math.inf))
         return Bounded(value, low, xp.where(inside, high, xp.full_like(high, math.inf)))
+
+    def _anything(self, value: Array) -> Bounded:
+        """Whatever a kernel has is right."""
+        wide = self._wide(value)
+        return Bounded(value, self.xp.full_like(wide, -math.inf), self.xp.full_like(wide, math.inf))
 
     def _is_free(self, x: Bounded) -> Array:
         """Where any answer is right."""
@@ -398,3 +427,9 @@ class Intervals:
         for flag in flags[1:]:
             found = None if found is None or flag is None else found & flag
         return found
+
+
+def _is_in_range(low: Array, high: Array, dtype: DType) -> Array:
+    """Where an integer type holds all between these ends."""
+    least, greatest = dtype.integer_range
+    return (low >= float(least)) & (high < float(greatest + 1))

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from compiler.dtypes import DType
-from compiler.ir.fusion import Literal, Op
+from compiler.ir.fusion import Number, Op
 from compiler.ir.ops import SUMS, OpKind
 from search.proof.verify.arrays import Array
 from search.proof.verify.intervals import Bounded, Intervals, SumRole
@@ -36,8 +36,8 @@ class OnlineIntervals(Intervals):
     def cast(self, x: Bounded, source: DType, target: DType) -> Bounded:
         return replace(super().cast(x, source, target), role=x.role if target.is_float else SumRole.OTHER)
 
-    def pointwise(self, op: Op, operands: Sequence[Bounded | Literal], dtype: DType) -> Bounded:
-        roles = [SumRole.OTHER if isinstance(x, Literal) else x.role for x in operands]
+    def pointwise(self, op: Op, operands: Sequence[Bounded | Number], dtype: DType) -> Bounded:
+        roles = [SumRole.OTHER if isinstance(x, Number) else x.role for x in operands]
         return replace(super().pointwise(op, operands, dtype), role=_role(op.kind, roles))
 
     def fold(self, kind: OpKind, x: Bounded, axes: tuple[int, ...], dtype: DType) -> Bounded:

@@ -15,8 +15,9 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from compiler.ir.fusion import Fusion, Literal, Op
-from compiler.ir.ops import FOLDS, VIEWS, OpKind
+from compiler.dtypes import DType
+from compiler.ir.fusion import Fusion, Number, Op
+from compiler.ir.ops import FOLDS, RANDOM, VIEWS, OpKind
 from compiler.ir.pinned import pinned
 from compiler.reference import Arithmetic
 from search.proof.verify.arrays import NumpyArrays
@@ -96,6 +97,8 @@ class PointWalk(Generic[T]):
             case kind if kind in VIEWS:
                 (source,) = op.tensor_inputs
                 return self.value(source, self._through(op, source, at))
+            case OpKind.TAKE | OpKind.GATHER:
+                return self._chosen(op, at)
             case OpKind.COPY:
                 return self.value(op.tensor_inputs[0], at)
             case OpKind.CAST:
@@ -105,11 +108,18 @@ class PointWalk(Generic[T]):
                 return self.arithmetic.tensor(at.index[op.dims[0]], value.dtype)
             case OpKind.CAT:
                 return self._cat(op, at)
+            case kind if kind in RANDOM:
+                scalars = [self.value(x, Places((), at.count)) for x in op.tensor_inputs]
+                flat = np.ravel_multi_index(at.index, value.shape) if at.index else np.zeros(at.count, np.int64)
+                return self.arithmetic.pointwise(op, [*scalars, self.arithmetic.tensor(flat, DType.I64)], DType.I64)
+            case OpKind.PAD:
+                return self._padded(op, at)
+            case OpKind.FULL:
+                return self._filled(op, at.count)
             case kind if kind in FOLDS:
                 return self._reduced(op, at)
-        operands = [x if isinstance(x, Literal) else self.value(x, at) for x in op.inputs]
-        dtype = self.fusion.value(op.tensor_inputs[-1]).dtype
-        return self.arithmetic.pointwise(op, operands, dtype)
+        operands = [x if isinstance(x, Number) else self.value(x, at) for x in op.inputs]
+        return self.arithmetic.pointwise(op, operands, self.fusion.operand_dtype(op))
 
     def _through(self, op: Op, source: str, at: Places) -> Places:
         """The places of a view's operand."""
@@ -118,6 +128,18 @@ class PointWalk(Generic[T]):
             shapes = self.fusion.value(source).shape, self.fusion.value(op.output).shape
             self._seen[key] = Places(_source_index(op, *shapes, at), at.count)
         return self._seen[key]
+
+    def _chosen(self, op: Op, at: Places) -> T:
+        """The places of the first operand that the second one says for each of the result's."""
+        key = (op.output, at)
+        table, index = op.tensor_inputs
+        if key not in self._seen:
+            (axis,) = op.dims
+            end = axis + (len(self.fusion.value(index).shape) if op.kind is OpKind.TAKE else 1)
+            where = Places(at.index[axis:end] if op.kind is OpKind.TAKE else at.index, at.count)
+            rows = np.asarray(self.arithmetic.indices(self.value(index, where)), np.int64)
+            self._seen[key] = Places((*at.index[:axis], rows, *at.index[end:]), at.count)
+        return self.value(table, self._seen[key])
 
     def _cat(self, op: Op, at: Places) -> T:
         """Each operand at the places that are its own, put back in order."""
@@ -134,6 +156,28 @@ class PointWalk(Generic[T]):
             first += extent
         back = np.argsort(np.concatenate(order))
         return self.arithmetic.moved(self.arithmetic.joined(parts, 0), lambda x: x[back])
+
+    def _padded(self, op: Op, at: Places) -> T:
+        """The operand at the places that are its own, put back in order, and around it what it is padded with."""
+        (source,) = op.tensor_inputs
+        low, shape = dict(zip(op.dims, op.low, strict=True)), self.fusion.value(source).shape
+        moved = Places(tuple(along - low.get(d, 0) for d, along in enumerate(at.index)), at.count)
+        here = np.ones(at.count, np.bool_)
+        for d in op.dims:
+            here &= (moved.index[d] >= 0) & (moved.index[d] < shape[d])
+        if not here.any():
+            return self._filled(op, at.count)
+        inside = self.value(source, moved.on(here))
+        if here.all():
+            return inside
+        back = np.argsort(np.concatenate([np.flatnonzero(here), np.flatnonzero(~here)]))
+        joined = self.arithmetic.joined([inside, self._filled(op, int((~here).sum()))], 0)
+        return self.arithmetic.moved(joined, lambda x: x[back])
+
+    def _filled(self, op: Op, count: int) -> T:
+        dtype = self.fusion.value(op.output).dtype
+        held = np.float64 if dtype.is_float else np.bool_ if dtype is DType.BOOL else np.int64
+        return self.arithmetic.tensor(np.full(count, op.fills_with, held), dtype)
 
     def _reduced(self, op: Op, at: Places) -> T:
         """A reduction at the places: each run of its operand is folded once."""
@@ -179,7 +223,9 @@ def _source_index(op: Op, source: Sequence[int], result: Sequence[int], at: Plac
             zero = np.zeros(at.count, np.int64)
             return tuple(at.index[dim] if source[d] == result[dim] else zero for d, dim in enumerate(op.dims))
         case OpKind.SLICE:
-            return tuple(along + op.start if d in op.dims else along for d, along in enumerate(at.index))
+            return tuple(along * op.step + op.start if d in op.dims else along for d, along in enumerate(at.index))
+        case OpKind.FLIP:
+            return tuple(source[d] - 1 - along if d in op.dims else along for d, along in enumerate(at.index))
         case _:
             flat = np.ravel_multi_index(at.index, tuple(result)) if result else np.zeros(at.count, np.int64)
             index = np.unravel_index(flat, tuple(source)) if source else ()

@@ -7,6 +7,8 @@ An element passes if |output - reference| <= rtol * |reference| + atol, with NaN
     f32     2^-13   2^-20          2^-125          2048 roundings (2^-24 each): approximate exp2, tanh, rcp are allowed
     f16     2^-9    2^-14          2^-24           4 roundings (2^-11 each); the least is f16's smallest number
     bf16    2^-7    2^-12          2^-125          2 roundings (2^-8 each): the stored one and one in between
+    f8e4m3  2^-3    2^-8           2^-9            2 roundings (2^-4 each); the least is its smallest number
+    f8e5m2  2^-2    2^-7           2^-16           2 roundings (2^-3 each); the least is its smallest number
 
 `scale` is the largest finite reference value of the tensor, or the largest operand of an addition or subtraction that
 feeds it: where large terms cancel, the error is a share of the terms, not of their difference. Outputs behind
@@ -18,7 +20,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from compiler.dtypes import DType
+from compiler.dtypes import FLOAT_FORMATS, DType
 from compiler.errors import Unsupported
 
 
@@ -36,14 +38,15 @@ class _Row:
     rtol: float
     atol_share: float
     atol_floor: float
-    largest: float
 
 
 _TABLE = {
-    DType.F64: _Row(2.0**-44, 2.0**-48, 2.0**-1000, 1.7976931348623157e308),
-    DType.F32: _Row(2.0**-13, 2.0**-20, 2.0**-125, (2 - 2.0**-23) * 2.0**127),
-    DType.F16: _Row(2.0**-9, 2.0**-14, 2.0**-24, 65504.0),
-    DType.BF16: _Row(2.0**-7, 2.0**-12, 2.0**-125, (2 - 2.0**-7) * 2.0**127),
+    DType.F64: _Row(2.0**-44, 2.0**-48, 2.0**-1000),
+    DType.F32: _Row(2.0**-13, 2.0**-20, 2.0**-125),
+    DType.F16: _Row(2.0**-9, 2.0**-14, 2.0**-24),
+    DType.BF16: _Row(2.0**-7, 2.0**-12, 2.0**-125),
+    DType.F8E4M3: _Row(2.0**-3, 2.0**-8, 2.0**-9),
+    DType.F8E5M2: _Row(2.0**-2, 2.0**-7, 2.0**-16),
 }
 
 
@@ -52,4 +55,4 @@ def tolerance(dtype: DType, scale: float) -> Tolerance:
     row = _TABLE.get(dtype)
     if row is None:
         raise Unsupported(f"a tolerance for dtype {dtype}", f"Use one of {', '.join(_TABLE)}.")
-    return Tolerance(row.rtol, max(row.atol_share * scale, row.atol_floor), row.largest)
+    return Tolerance(row.rtol, max(row.atol_share * scale, row.atol_floor), FLOAT_FORMATS[dtype].largest)

@@ -36,7 +36,7 @@ def phase_of(space: IterationSpace, elems: int) -> Phase | None:
 def reference(space: IterationSpace) -> Operand | None:
     """The operand whose rows vectors are aligned to: a stored one, parts of whose sectors cost most, else the one with
     the longest elements; it varies along every dimension, and its rows are runs of neighbours in memory."""
-    able = (o for o in space.streams if _is_run(space, o))
+    able = (o for o in space.streams if _is_run(space, o) and not o.is_chosen)
     return max(able, key=lambda o: (o.is_output, o.nbytes), default=None)
 
 
@@ -54,7 +54,7 @@ def straddles(space: IterationSpace, operand: Operand, phase: Phase) -> bool:
     of a view cuts them, and vectors are not aligned."""
     elems, last = phase.modulus, len(space.sizes) - 1
     able = LEAST_WORD_ELEMS <= elems <= MAX_WORD_BYTES // operand.nbytes and not operand.is_output
-    is_run = operand.is_affine and space.stride(operand, last) == 1 and not operand.run
+    is_run = operand.is_affine and space.stride(operand, last) == 1 and not operand.run and not operand.is_chosen
     return able and is_run and lanes_along(space, operand, phase, elems) < elems
 
 

@@ -19,6 +19,7 @@ from compiler.ir.ops import VIEWS, OpKind
 from compiler.ir.tensor import TensorOp, TensorView
 from search.space.groups import copies_by
 from search.space.schedulers.iteration_space import IterationSpace, Operand, iteration_space
+from search.space.schedulers.row_shape import chosen_refusal
 from search.space.schedulers.transposed_space import view_strides
 
 LEAST_BLOCKS = 3
@@ -78,6 +79,8 @@ class ChunkSpace:
 
 def chunk_space(sf: ScheduledFusion) -> ChunkSpace | str:
     """The chunks of an unscheduled fusion, or why it has none."""
+    if (refused := chosen_refusal(sf)) is not None:
+        return refused
     space = iteration_space(sf)
     if isinstance(space, str):
         return space

@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from compiler.arch import Arch
-from compiler.dtypes import DType
 from compiler.ir.fusion import Fusion
 from compiler.ir.iter_domain import MemoryType, ParallelType
 from compiler.ir.ops import VIEWS, OpKind
@@ -39,7 +38,7 @@ from search.space.schedulers.column_passes import (
 from search.space.schedulers.column_space import column_space
 from search.space.schedulers.column_staging import stage_each, stageable, tile_types
 from search.space.schedulers.column_words import straddling
-from search.space.schedulers.pointwise_body import is_packed_cast
+from search.space.schedulers.pointwise_body import narrows_in_pairs, widens_in_pairs
 from search.space.space import Space
 
 P = ParallelType
@@ -201,7 +200,7 @@ class _ColumnTrace:
         return self.b.tensor(name).memory is MemoryType.GLOBAL
 
     def is_packed(self, op: TensorOp) -> bool:
-        """True for a cast between 16 bits and f32 that reads what was loaded, or is stored and not read otherwise.
+        """True for a cast between f32 and less that reads what was loaded, or is stored and not read otherwise.
 
         It has instructions for two values. Others stay in the loop over lanes, of which a row then has only one.
         """
@@ -209,11 +208,11 @@ class _ColumnTrace:
         if op.kind is not OpKind.CAST:
             return False
         source = op.tensor_inputs[0]
-        if is_packed_cast(b, op.output):
+        dtypes = b.tensor(source).dtype, b.tensor(op.output).dtype
+        if narrows_in_pairs(*dtypes):
             return all(self.is_global(c.output) for c in b.sf.consumers(op.output))
         made = b.sf.producer(source)
-        widens = b.tensor(source).dtype in (DType.BF16, DType.F16) and b.tensor(op.output).dtype is DType.F32
-        return widens and made is not None and made.output in self.loads
+        return widens_in_pairs(*dtypes) and made is not None and made.output in self.loads
 
     # Inlining --------------------------------------------------------------------------------------------------------
 

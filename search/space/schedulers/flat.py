@@ -47,7 +47,7 @@ from search.space.schedulers.aligned_rows import lanes_along, phase_of, rows_apa
 from search.space.schedulers.flat_space import flat_space
 from search.space.schedulers.iteration_space import HELD, IterationSpace, Operand, iteration_space
 from search.space.schedulers.multicasts import multicasts_of
-from search.space.schedulers.pointwise_body import cache_registers, inline_body, is_packed_cast
+from search.space.schedulers.pointwise_body import cache_registers, choosing, inline_body, is_packed_cast
 from search.space.schedulers.transposed_space import TransposedSpace, transposed_space
 from search.space.space import Space
 
@@ -417,9 +417,10 @@ class _FlatTrace:
         b, p = self.b, self.point
         ends = staged_out or b.sf.outputs
         in_tmem = [name for pair in self.in_tmem.items() for name in pair]
-        between = [n for n in threaded if n not in (*loaded, *stored, *ends, *staged_in, *in_tmem)]
+        first = choosing(b)
+        between = [n for n in threaded if n not in (*loaded, *stored, *ends, *staged_in, *in_tmem, *first)]
         inline_body(b, between, stored, self.lane_at)
-        b.inline((*loaded, *self.in_tmem.values()), self.own_at)
+        b.inline((*dict.fromkeys((*loaded, *sorted(first))), *self.in_tmem.values()), self.own_at)
         # The tiles of a round are all there before the first is used.
         b.inline(self.in_tmem, self.lead - 1 if self.buffers > 1 else self.own_at)
         b.inline((*staged_in, *staged_out), self.lead)

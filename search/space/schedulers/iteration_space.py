@@ -9,9 +9,9 @@ from math import gcd, prod
 from compiler.arch import MAX_WORD_BYTES
 from compiler.ir.domain import ScheduledFusion, producer_indices
 from compiler.ir.expr import Expr, Var
-from compiler.ir.ops import REDUCTIONS, VIEWS, OpKind
+from compiler.ir.ops import ELSEWHERE, REDUCTIONS, OpKind
 from compiler.ir.tensor import TensorOp, TensorView
-from compiler.ir.views import Within, depends_on, identity, position
+from compiler.ir.views import Within, depends_on, identity, position, row_variable
 from search.space.groups import SWEPT
 
 HELD = {"held_2": 2, "held_4": 4, "held_8": 8}
@@ -25,9 +25,10 @@ class Operand:
     `first`: the register tensor that holds its values first, seen through its view; outputs name themselves.
     `is_direct`: read as it is, not through a view, so that a bulk copy can stage it. `is_affine`: its place is a sum of
     strides; else they only tell along which dimensions it varies. `align`: of its first element, in bytes. `run`: what
-    a word of a bounded view must divide, 0 where nothing bounds it. `start`: its first element in the tensor, whose
-    own address is a multiple of `base` bytes. `is_broadcast`: it is read as it is but for dimensions that it repeats
-    along, which a bulk copy can do, too.
+    a word of a bounded view must divide, 0 where nothing bounds it. `start`: its first element in the tensor, of which
+    the address, and that of what an index chooses, is a multiple of `base` bytes. `is_broadcast`: it is read as it is
+    but for dimensions that it repeats along, which a bulk copy can do, too. `is_chosen`: indices
+    that are data say where.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Operand:
     start: int = 0
     base: int = 1
     is_broadcast: bool = False
+    is_chosen: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +172,7 @@ def iteration_space(sf: ScheduledFusion) -> IterationSpace | str:
         t = sf.tensor(name)
         assert t.allocation is not None
         for op in sf.consumers(name):
-            first = op.output if op.kind in VIEWS else name
+            first = op.output if op.kind in ELSEWHERE else name
             if not any(o.name == name and o.first == first for o in operands):
                 operands.append(_operand(sf, op, t, first, shape))
     for name in sf.outputs:
@@ -193,17 +195,34 @@ def _operand(sf: ScheduledFusion, op: TensorOp, t: TensorView, first: str, shape
         place = place + e * (stride or 0)
     steps = {v: dict(place.terms).get(v, 0) for e in own for v in e.variables}
     strides = tuple(steps.get(position(d, n), 0) for d, n in enumerate(shape))
+    chosen = tuple(row_variable(i, extent) for i, extent in enumerate(op.dims, 1)) if op.choosing else ()
+    for row, name in zip(chosen, op.choosing, strict=True):
+        strides = _with_chosen(sf.tensor(name), row, dict(place.terms).get(row, 0), strides)
     is_affine = all(isinstance(atom, Var) for atom, _ in place.terms)
     if not is_affine:
         strides = tuple(1 if d in depends_on(read) else 0 for d in range(len(shape)))
     run = reduce(gcd, (_run(w, shape) for w in op.within), 0)
-    align = gcd(t.align, place.const * nbytes)
-    is_direct = op.kind not in VIEWS and all(c.kind not in VIEWS for c in sf.consumers(t.name))
+    base = gcd(t.align, *(c * nbytes for atom, c in place.terms if atom in chosen))
+    align = gcd(base, place.const * nbytes)
+    is_direct = op.kind not in ELSEWHERE and all(c.kind not in ELSEWHERE for c in sf.consumers(t.name))
     is_broadcast = op.kind is OpKind.BROADCAST_TO
     start = place.const
     return Operand(
-        t.name, first, strides, nbytes, False, align, is_direct, is_affine, run, start, t.align, is_broadcast
+        t.name, first, strides, nbytes, False, align, is_direct, is_affine, run, start, base, is_broadcast, bool(chosen)
     )
+
+
+def _with_chosen(index: TensorView, row: Var, stride: int, strides: tuple[int, ...]) -> tuple[int, ...]:
+    """The strides of what is read at places that an index says, as if these followed one another, a place more than
+    there are from one to the next: multiples of a row's, of which none goes on in the next one. Rows that are all one
+    place are apart too: each has an index of its own, which is looked at."""
+    step = max(stride, 1) * (row.extent + 1)
+    for d in reversed(range(len(index.logical))):
+        axis = index.logical[d]
+        if not axis.is_broadcast and axis.extent > 1:
+            strides = (*strides[:d], strides[d] + step, *strides[d + 1 :])
+            step *= axis.extent
+    return strides
 
 
 def _run(bound: Within, shape: tuple[int, ...]) -> int:

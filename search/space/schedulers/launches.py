@@ -23,6 +23,7 @@ from compiler.ir.pinned import graded, pinned
 from compiler.ir.touched import moved_bytes
 from compiler.schedule.trace import ProgramTrace, ScheduleTrace
 from search.launches import (
+    Allowance,
     Cut,
     cheapest_cut,
     group_counts,
@@ -119,7 +120,7 @@ def launches_for(fusion: Fusion, card: Card, singles: Callable[[int], tuple[Sche
     """The ways to carry out a fusion in several launches, each by some of `singles` for so many multiprocessors.
 
     For a fusion that no single kernel holds, those of its cheapest cut; for every fusion, those of rewritings that give
-    reductions more blocks. The same for the same fusion; remembered, since finding a cut may take a second.
+    reductions more blocks. The same for the same fusion; remembered, since finding cuts may take a second.
     """
     fusion = pinned(fusion)
     arch, every = card.arch, singles(card.sm_count)
@@ -129,8 +130,13 @@ def launches_for(fusion: Fusion, card: Card, singles: Callable[[int], tuple[Sche
         return tuple(s for s in every if s.refusal(part, arch) is None)
 
     found: dict[str, Launches] = {}
+    allowance = Allowance()
     for how, program in _programs(fusion, card, is_single=is_single):
-        cut = cheapest_cut(program, card, lambda part: any(s.refusal(part, arch) is None for s in every))
+        share = allowance.half()
+        if found and share.operators < len(program.ops):
+            break  # too little is left to ask for more than single operators
+        cut = cheapest_cut(program, card, lambda part: any(s.refusal(part, arch) is None for s in every), share)
+        allowance.spent(share)
         if cut is None or (len(cut.parts) == 1 and is_single):
             continue  # one launch is of use only with permutes or outputs in another order than a kernel holds
         for each in _combinations(cut, [takers(part.fusion) for part in cut.parts]):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from compiler.dtypes import DType
+from compiler.dtypes import FP8, DType
 from compiler.ir.iter_domain import MemoryType
-from compiler.ir.ops import POINTWISE, OpKind
+from compiler.ir.ops import POINTWISE, RANDOM, REDUCTIONS, OpKind
 from compiler.ir.tensor import TensorOp
 from compiler.schedule import steps
 from search.space.builder import TraceBuilder
+
+_HALVES = frozenset({DType.BF16, DType.F16})
 
 
 def cache_registers(b: TraceBuilder) -> tuple[list[str], list[str]]:
@@ -20,7 +22,7 @@ def cache_registers(b: TraceBuilder) -> tuple[list[str], list[str]]:
     loaded: list[str] = []
     for name in b.sf.inputs:
         readers = b.sf.consumers(name)
-        if any(op.kind in POINTWISE or b.tensor(op.output).memory is MemoryType.GLOBAL for op in readers):
+        if any(op.kind in POINTWISE | RANDOM or b.tensor(op.output).memory is MemoryType.GLOBAL for op in readers):
             b.do(steps.CacheInput(name, f"{name}_r", MemoryType.LOCAL))
         loaded += [op.output for op in b.sf.consumers(name)]
     stored: list[str] = []
@@ -30,12 +32,34 @@ def cache_registers(b: TraceBuilder) -> tuple[list[str], list[str]]:
     return loaded, stored
 
 
+def choosing(b: TraceBuilder) -> frozenset[str]:
+    """The register tensors that say where others are read: indices that are data, and what these are made of, but for
+    what is behind a reduction."""
+    found = {name for op in b.sf.ops for name in op.choosing}
+    for op in reversed(b.sf.ops):
+        if op.output in found and op.kind not in REDUCTIONS:
+            found.update(n for n in op.tensor_inputs if b.tensor(n).memory is MemoryType.LOCAL)
+    return frozenset(found)
+
+
 def is_packed_cast(b: TraceBuilder, name: str) -> bool:
-    """True for a cast from f32 to 16 bits, which has an instruction for two values at once."""
+    """True for a cast from f32 to a shorter float, or between floats of up to 32 bits one of which has 8: that has
+    instructions for two values at once."""
     op = b.sf.producer(name)
     if op is None or op.kind is not OpKind.CAST:
         return False
-    return b.tensor(name).dtype in (DType.BF16, DType.F16) and b.tensor(op.tensor_inputs[0]).dtype is DType.F32
+    made, read = b.tensor(name).dtype, b.tensor(op.tensor_inputs[0]).dtype
+    return narrows_in_pairs(read, made) or (read in FP8 and widens_in_pairs(read, made))
+
+
+def narrows_in_pairs(read: DType, made: DType) -> bool:
+    """Whether there are instructions that cast two values at once to a shorter float."""
+    return (read is DType.F32 and made in _HALVES | FP8) or (read in _HALVES | FP8 and made in FP8 and read is not made)
+
+
+def widens_in_pairs(read: DType, made: DType) -> bool:
+    """Whether there are instructions that cast two values at once to a longer float."""
+    return (read in _HALVES | FP8 and made is DType.F32) or (read in FP8 and made in _HALVES)
 
 
 def inline_body(b: TraceBuilder, between: list[str], stored: list[str], position: int) -> None:

@@ -50,7 +50,7 @@ from search.space.groups import (
     stage_in_tmem,
     turn,
 )
-from search.space.schedulers.pointwise_body import complete_vectors, is_packed_cast
+from search.space.schedulers.pointwise_body import choosing, complete_vectors, is_packed_cast
 from search.space.schedulers.row_facts import parked_steps, persistent_grid, steps_of
 from search.space.schedulers.row_passes import compute_again, costly_values, repeated_values
 from search.space.schedulers.row_shape import RowOperand, RowShape, in_rows, is_full, reads_a_view, row_shape
@@ -101,6 +101,8 @@ class RowTrace:
     """Register tensors that outputs are stored from."""
     in_tmem: dict[str, str] = field(default_factory=dict)
     """Tensor in tensor memory -> the registers that it is loaded to."""
+    choosing: frozenset[str] = frozenset()
+    """Register tensors that say where others are read."""
     values_there: set[str] = field(default_factory=set)
     """Values that go to tensor memory from the registers that they are computed in."""
     values_back: set[str] = field(default_factory=set)
@@ -349,6 +351,7 @@ class RowTrace:
         b = self.b
         reductions = {op.output for op in b.sf.ops if op.kind in REDUCTIONS}
         whole = self.whole_vectors(reductions, kept)
+        self.choosing = choosing(b)
         positions: dict[int, list[str]] = {}
         for op in b.sf.ops:
             if op.output not in self.sent and op.output not in self.stores:
@@ -361,6 +364,8 @@ class RowTrace:
         """How many loops of its consumers a tensor is computed in."""
         if name in self.staged or name in self.sent.values():
             return self.lead
+        if name in self.choosing and name not in self.loads:
+            return self.row_at if self.point["keep"] == "registers" or not self.is_in_rows(name) else self.step_at
         if name in reductions or not self.is_in_rows(name):
             return self.row_at
         if name in self.loads:

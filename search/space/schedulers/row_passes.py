@@ -15,6 +15,7 @@ from compiler.ir.ops import COSTLY, MOVES, REDUCTIONS
 from compiler.ir.tensor import TensorOp
 from compiler.schedule import steps
 from search.space.builder import TraceBuilder
+from search.space.schedulers.pointwise_body import choosing
 from search.space.schedulers.row_shape import in_rows, is_full, reads_a_view
 
 FOLDS, SCALED, KEPT, PARTS = 0, 1, 2, 3
@@ -151,15 +152,16 @@ def compute_again(
     """Gives every part of a pass its own copy of what it reads and is not kept.
 
     Returns the part of every tensor that varies along the row; of a kept one, that in which it is computed.
-    `loads_once`: a step of a pass begins with its loads, which serve all its parts.
+    `loads_once`: a step of a pass begins with its loads, and with what says where they read, which serve all its parts.
     """
     passes = passes_of(b, folded, rank, kept)
     of: dict[str, int] = {}
+    first = choosing(b)
     for op in reversed(b.sf.ops):
         name = op.output
         if name not in passes.used:
             continue
-        joins = loads_once and is_load(op) and not _copies_a_value(b, op)
+        joins = loads_once and (name in first or (is_load(op) and not _copies_a_value(b, op)))
         wanted = sorted({_joined(p) if joins else p for p in passes.used[name]})
         made_in = passes.part_of(op)
         of[name] = made_in if name in kept or not wanted else wanted[0]
@@ -168,6 +170,8 @@ def compute_again(
         for number in wanted[1:]:
             parts = {r.output: _reader_part(passes, r, of) for r in b.sf.consumers(name)}
             readers = [r for r, part in parts.items() if (_joined(part) if joins else part) == number]
+            if not readers:  # an index, of which rows are taken once for two parts
+                continue
             copy = f"{name}_p{number // PARTS}{('', 'o', 'k')[number % PARTS]}"
             b.do(steps.Recompute(name, readers[0], copy, tuple(readers[1:])))
             of[copy] = number

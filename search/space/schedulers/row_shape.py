@@ -9,10 +9,10 @@ from math import prod
 
 from compiler.analysis.id.indexing import first_lane, lane_variable, lanes_are_consecutive
 from compiler.arch import CP_ASYNC_BYTES, MAX_WORD_BYTES
-from compiler.ir.domain import ScheduledFusion, downstream, producer_indices
+from compiler.ir.domain import ScheduledFusion, chosen_reads, downstream, producer_indices
 from compiler.ir.expr import Expr, Var, const, var
 from compiler.ir.iter_domain import MemoryType
-from compiler.ir.ops import REDUCTIONS, VIEWS, OpKind
+from compiler.ir.ops import ELSEWHERE, REDUCTIONS, OpKind
 from compiler.ir.tensor import TensorOp, TensorView
 from compiler.ir.views import Within
 
@@ -26,7 +26,8 @@ class RowOperand:
     `read`: the register tensor that the view makes of it, or its own name where it is read as it is; `offset`: in
     elements, in a variable for each dimension of the space; `in_rows`, `in_kept`: it varies along folded, or kept,
     dimensions; `within`: bounds of places, in the same variables, outside of which nothing is read; `is_across`: it
-    is read or stored once for all rows of a group (`inner_outer`).
+    is read or stored once for all rows of a group (`inner_outer`); `chosen`: dimensions along which indices that are
+    data say where it is read, each a variable of `offset` too; None where none do.
     """
 
     name: str
@@ -40,6 +41,7 @@ class RowOperand:
     in_kept: bool
     within: tuple[Within, ...] = ()
     is_across: bool = False
+    chosen: frozenset[int] | None = None
 
     def stride(self, variable: Var) -> int:
         """Elements from the first place to the second along one dimension."""
@@ -118,7 +120,7 @@ class RowShape:
     def reference(self) -> RowOperand | None:
         """The stream whose rows vectors are aligned to: an output, whose parts of sectors cost most, else the input
         with the longest elements; a run of neighbours in memory at a linear place."""
-        able = [o for o in self.streams if self.is_run(o) and self.base(o) is not None]
+        able = [o for o in self.streams if self.is_run(o) and self.base(o) is not None and o.chosen is None]
         return max(able, key=lambda o: (o.is_output, o.nbytes), default=None)
 
     def base(self, operand: RowOperand) -> Expr | None:
@@ -149,7 +151,7 @@ class RowShape:
         of the bounds all of them or none."""
         if elems == 1:
             return True
-        if any(self.cuts(bound, elems) for bound in operand.within):
+        if any(self.cuts(bound, elems) for bound in operand.within) or not self.is_of_one_choice(operand, elems):
             return False
         offset = self.along(operand, elems)
         start = first_lane(offset, elems)
@@ -163,9 +165,16 @@ class RowShape:
         apart = bound.low % elems == 0 and bound.high % elems == 0 and start.divisible_by(elems)
         return index != start and not (apart and lanes_are_consecutive(index, elems))
 
+    def is_of_one_choice(self, operand: RowOperand, elems: int) -> bool:
+        """True if each `elems` neighbours of the merged row are read where one index says."""
+        along = (self.vectors(var(variable(d, self.shape)), elems) for d in operand.chosen or ())
+        return all(lane_variable(elems) not in e.variables for e in along)
+
     def is_run(self, operand: RowOperand) -> bool:
         """True if a row is one run of neighbours in memory."""
-        return lanes_are_consecutive(self.along(operand, self.cols), self.cols)
+        return self.is_of_one_choice(operand, self.cols) and lanes_are_consecutive(
+            self.along(operand, self.cols), self.cols
+        )
 
     def bulk_rows(self, operand: RowOperand) -> bool:
         """True if a bulk copy can move rows, or parts of rows of whole 16 bytes (PTX ISA, cp.async.bulk): of dimensions
@@ -266,9 +275,15 @@ def computed_across(sf: ScheduledFusion, columns: Sequence[str]) -> frozenset[st
     return frozenset(found)
 
 
+def chosen_refusal(sf: ScheduledFusion) -> str | None:
+    """Why a scheduler that only takes what lies at places known before does not take a fusion; None where it may."""
+    found = chosen_reads(sf)
+    return f"it reads {found[0].inputs[0]} where an index says that is data; flat and row do that" if found else None
+
+
 def reads_a_view(op: TensorOp) -> bool:
     """True for an operator that reads its operand at another place than the one it makes."""
-    return op.kind in VIEWS or op.kind is OpKind.CAT
+    return op.kind in ELSEWHERE or op.kind is OpKind.CAT
 
 
 def _is_viewed(sf: ScheduledFusion, name: str) -> bool:
@@ -304,7 +319,8 @@ def _operands(sf: ScheduledFusion, rows: RowShape, across: frozenset[str]) -> li
                 read = op.output if reads_a_view(op) or _is_viewed(sf, name) else name
                 at = producer_indices(op, source, index, extents)
                 bounds = tuple(bound.at(index) for bound in op.within)
-                operand = _operand(source, read, at, folded, kept, is_output=False)
+                chosen = _chosen_along(sf, op, dims) if op.choosing and name == op.inputs[0] else None
+                operand = _operand(source, read, at, folded, kept, is_output=False, chosen=chosen)
                 found.setdefault((name, read), replace(operand, within=bounds, is_across=op.output in across))
         if t.memory is MemoryType.GLOBAL:
             operand = _operand(t, op.output, index, folded, kept, is_output=True)
@@ -312,14 +328,27 @@ def _operands(sf: ScheduledFusion, rows: RowShape, across: frozenset[str]) -> li
     return list(found.values())
 
 
+def _chosen_along(sf: ScheduledFusion, op: TensorOp, dims: Sequence[int]) -> frozenset[int]:
+    """The dimensions of the space along which what chooses in a TAKE varies."""
+    axes = (zip(dims, sf.tensor(name).logical, strict=True) for name in op.choosing)
+    return frozenset(d for pairs in axes for d, a in pairs if not a.is_broadcast)
+
+
 def _operand(
-    t: TensorView, read: str, index: Sequence[Expr], folded: Sequence[int], kept: Sequence[int], *, is_output: bool
+    t: TensorView,
+    read: str,
+    index: Sequence[Expr],
+    folded: Sequence[int],
+    kept: Sequence[int],
+    *,
+    is_output: bool,
+    chosen: frozenset[int] | None = None,
 ) -> RowOperand:
     assert t.allocation is not None, "a global tensor always has an allocation"
     offset = const(0)
     for e, stride in zip(index, t.allocation.strides, strict=True):
         offset = offset + e * (stride or 0)
-    names = {v.name for v in offset.variables}
+    names = {v.name for v in offset.variables} | {f"s{d}" for d in chosen or ()}
     in_folded, in_kept = (any(f"s{d}" in names for d in dims) for dims in (folded, kept))
     return RowOperand(
         t.name,
@@ -329,6 +358,7 @@ def _operand(
         t.align,
         is_output,
         is_direct=read == t.name,
+        chosen=chosen,
         in_rows=in_folded,
         in_kept=in_kept,
     )

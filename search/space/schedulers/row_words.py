@@ -25,6 +25,6 @@ def in_words(rows: RowShape, elems: int) -> RowShape | None:
 def straddles(rows: RowShape, operand: RowOperand, elems: int) -> bool:
     """True for an input whose vectors of `elems` are neighbours in memory and not aligned: of fewer elements than
     `LEAST_WORD_ELEMS` two words are as many loads as those are, and a bound of a view would cut words."""
-    is_read = operand.in_rows and not operand.is_output and not operand.within
+    is_read = operand.in_rows and not operand.is_output and not operand.within and operand.chosen is None
     able = is_read and LEAST_WORD_ELEMS <= elems <= MAX_WORD_BYTES // operand.nbytes and rows.is_run(operand)
     return able and rows.width(operand, elems) < elems

@@ -12,6 +12,7 @@ from compiler.ir.expr import Expr, Var
 from compiler.ir.ops import REDUCTIONS, VIEWS, OpKind
 from compiler.ir.tensor import TensorOp, TensorView
 from compiler.ir.views import identity
+from search.space.schedulers.row_shape import chosen_refusal
 
 SMALLEST_TILE = 32
 """Elements of the smallest tile in a dimension that has as many: a warp's width."""
@@ -134,6 +135,8 @@ def transposed_space(sf: ScheduledFusion) -> TransposedSpace | str:
     folded = next((op for op in sf.ops if op.kind in REDUCTIONS), None)
     if folded is not None:
         return f"{folded.output} folds dimensions; a transposed tile only moves them"
+    if (refused := chosen_refusal(sf)) is not None:
+        return refused
     outputs = [sf.tensor(name) for name in sf.outputs]
     shape, strides = extents(outputs[0].logical), _strides(outputs[0])
     if any((extents(t.logical), _strides(t)) != (shape, strides) for t in outputs):

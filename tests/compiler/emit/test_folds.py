@@ -27,13 +27,17 @@ from search.proof.verify.arrays import NumpyArrays
 Array = npt.NDArray[Any]
 TX, STEP = Var("tx", 32), Var("k0", 4)
 LANES, EACH = 32, 4
-DTYPES = (DType.F64, DType.F32, DType.F16, DType.BF16, DType.I8, DType.I32, DType.I64, DType.BOOL)
+INTEGERS = {
+    DType.I8: np.int8, DType.U8: np.uint8, DType.I16: np.int16, DType.I32: np.int32, DType.I64: np.int64,
+}  # fmt: skip
+DTYPES = (DType.F64, DType.F32, DType.F16, DType.BF16, *INTEGERS, DType.BOOL)
 HALVES = (DType.F16, DType.BF16)
 FOLDS = [
-    *((OpKind.SUM, d) for d in (DType.F64, DType.F32, DType.I8, DType.I32, DType.I64)),
+    *((OpKind.SUM, d) for d in (DType.F64, DType.F32, *INTEGERS)),
+    *((OpKind.PROD, d) for d in (DType.F64, DType.F32, DType.I64)),
     *((kind, d) for kind in (OpKind.AMAX, OpKind.AMIN) for d in DTYPES),
 ]
-"""Sums of halves are in f32, those of bools in i64."""
+"""Sums and products of halves are in f32, sums of bools and products of integers in i64."""
 
 
 def reg(name: str, dtype: DType = DType.F32, at: Expr | int = 0) -> Reg:
@@ -126,16 +130,29 @@ def module() -> Module:
         return parse(pool.submit(source, "sm_90a").result().ptx)
 
 
+def factors(dtype: DType, which: str) -> Array:
+    """Numbers whose product is exact in any order: powers of two, and odd integers, of which none is lost."""
+    rng, count = np.random.default_rng(4), LANES * EACH
+    if not dtype.is_float:
+        return values(dtype, which) | 1
+    x: Array = 2.0 ** rng.integers(-1, 2, count) * rng.choice((-1.0, 1.0), count)
+    special = {"plain": [], "first": [0.0], "last": [-0.0], "both": [np.inf, 0.0], "nan": [np.nan]}
+    for at, value in zip((77, 5), special[which], strict=False):
+        x[at] = value
+    return x
+
+
 def values(dtype: DType, which: str) -> Array:
     """Numbers whose sums are exact in any order, in the arithmetic of their type."""
     rng, count = np.random.default_rng(3), LANES * EACH
     if dtype is DType.BOOL:
         return (rng.random(count) < {"plain": 0.5, "first": 0.0, "last": 1.0}.get(which, 0.1)).astype(np.uint8)
     if not dtype.is_float:
-        wide: np.dtype[Any] = np.dtype(f"i{dtype.nbytes}")
-        ends = np.iinfo(wide)
-        low, high = (-9, 9) if which == "plain" else (ends.min, ends.max)  # the others wrap
-        return rng.integers(low, high, count, dtype=wide, endpoint=True)
+        low, high = dtype.integer_range
+        if which == "plain":  # the others wrap
+            low, high = max(low, -9), 9
+        made: Array = rng.integers(low, high, count, dtype=INTEGERS[dtype], endpoint=True)
+        return made
     x = rng.integers(-9, 10, count).astype(np.float64)
     special = {"plain": [], "first": [-np.inf], "last": [np.inf], "both": [np.inf, -np.inf], "nan": [np.nan, np.inf]}
     for at, value in zip((77, 5), special[which], strict=False):
@@ -149,6 +166,8 @@ def expected(kind: OpKind, dtype: DType, x: Array) -> Any:
         match kind:
             case OpKind.SUM:
                 return np.add.reduce(x, dtype=x.dtype)
+            case OpKind.PROD:
+                return np.multiply.reduce(x, dtype=x.dtype)
             case OpKind.AMAX:
                 return np.maximum.reduce(x)
             case _:
@@ -183,14 +202,14 @@ def numbers(raw: npt.NDArray[np.uint8], dtype: DType) -> Array:
         case DType.BOOL:
             return raw
         case _:
-            return raw.view({DType.I8: np.int8, DType.I32: np.int32, DType.I64: np.int64}[dtype])
+            return raw.view(INTEGERS[dtype])
 
 
 @pytest.mark.parametrize("which", ["plain", "first", "last", "both", "nan"])
 @pytest.mark.parametrize("fold", FOLDS, ids=lambda f: f"{f[0].value}-{f[1].value}")
 def test_every_lane_has_the_fold_that_numpy_has(module: Module, fold: tuple[OpKind, DType], which: str) -> None:
     kind, dtype = fold
-    x = values(dtype, which)
+    x = factors(dtype, which) if kind is OpKind.PROD else values(dtype, which)
     inputs = NumpyArrays().bytes_of(stored(x, dtype)).copy()
     outputs = np.zeros(LANES * dtype.nbytes, np.uint8)
     tensors = {

@@ -1,6 +1,6 @@
-"""The device functions of math.cuh against f64, within the errors that the rows of operators state.
+"""The device functions of math.cuh and functions.cuh against f64, within the errors that the rows of operators state.
 
-Without a GPU, math.cuh is compiled by the host's C++ compiler over stand-ins for the approximate instructions, each
+Without a GPU, they are compiled by the host's C++ compiler over stand-ins for the approximate instructions, each
 wrong by as much as the PTX ISA allows, in either direction. With one (`make test-gpu`), the functions themselves run.
 """
 
@@ -21,7 +21,7 @@ import pytest
 from compiler.dtypes import DType
 from compiler.emit.functions import call, function
 from compiler.emit.pieces import pieces
-from compiler.ir.ops import BINARY, UNARY, ErrorBound, MathGrade, OpKind
+from compiler.ir.ops import BINARY, UNARY, ErrorBound, MathGrade, OpKind, Zero
 from compiler.nvrtc import CompilePool
 from compiler.reference import operators
 from search.proof.verify.functions import widen
@@ -37,7 +37,7 @@ MARGIN = 1.6
 ROUNDED = ErrorBound(relative=2.0**-24, absolute=2.0**-150)
 """Of a form whose result is the exact one, rounded to f32."""
 
-KINDS = sorted(UNARY | BINARY)
+KINDS = sorted(kind for kind in UNARY | BINARY if DType.F32 in kind.row.takes)
 
 
 def error_of(op: OpKind, grade: MathGrade) -> ErrorBound:
@@ -100,7 +100,7 @@ def assert_within(op: OpKind, error: ErrorBound, args: list[F32], found: F32) ->
 def _bound(error: ErrorBound, args: list[F32], exact: F64) -> F64:
     """Beside what the form may err, a result under the smallest normal number may become 0; the product in silu's and
     gelu's coarse forms has as much of the operand."""
-    operand = np.abs(args[0].astype(np.float64))
+    operand = np.nan_to_num(np.abs(args[0].astype(np.float64)))
     found: F64 = widen(error, exact, operand, np) + SMALLEST_NORMAL * np.clip(operand, 1, 128)
     return found
 
@@ -143,11 +143,11 @@ extern "C" void err_towards(double direction) { wrong = direction; }
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    """math.cuh as a host library: `each_F(a, b, out, n)` for every function F."""
+    """The device functions as a host library: `each_F(a, b, out, n)` for every function F."""
     compiler = shutil.which("c++")
     if compiler is None:
         pytest.skip("no C++ compiler here")
-    text = [HOST_PRELUDE, pieces(["math"]).removeprefix(pieces(["approx"]))]
+    text = [HOST_PRELUDE, pieces(["functions"]).removeprefix(pieces(["approx"]))]
     for op, grade in FORMS:
         text.append(
             f'extern "C" void each_{function(op, grade)}(const float* a, const float* b, float* out, int n) '
@@ -182,6 +182,22 @@ def test_forms_stay_within_their_error_for_the_worst_instructions(
     args = inputs(op)
     for direction in (-1, 0, 1):
         assert_within(op, error_of(op, grade), args, run_on_host(host, function(op, grade), args, direction))
+
+
+@pytest.mark.parametrize(
+    ("op", "grade"),
+    [
+        pytest.param(op, grade, id=function(op, grade))
+        for op, grade in FORMS
+        if grade is not MathGrade.COARSE and op.row.zero is not Zero.OPEN
+    ],
+)
+def test_zeros_have_the_signs_of_the_reference(host: ctypes.CDLL, op: OpKind, grade: MathGrade) -> None:
+    args = inputs(op)
+    exact = exact_of(op, [arg.astype(np.float64) for arg in args])
+    found = run_on_host(host, function(op, grade), args, 0)
+    zeros = (exact == 0) & (found == 0)
+    np.testing.assert_array_equal(np.signbit(found[zeros]), np.signbit(exact[zeros]))
 
 
 @pytest.mark.parametrize(("op", "grade"), [case for case in CASES if case.values[1] is not MathGrade.EXACT])
@@ -220,7 +236,7 @@ def test_stated_errors_are_not_vacuous(host: ctypes.CDLL, op: OpKind, grade: Mat
 def test_forms_use_the_instructions_they_are_named_for(
     pool: CompilePool, name: str, special_instructions: list[str]
 ) -> None:
-    source = pieces(["math"]) + f'extern "C" __global__ void fusion(float* x) {{ *x = {name}(*x); }}'
+    source = pieces(["functions"]) + f'extern "C" __global__ void fusion(float* x) {{ *x = {name}(*x); }}'
     ptx = pool.submit(source, "sm_80").result().ptx
     plain = ("ld.", "st.", "mul.", "fma.", "add.", "neg.", "cvta.", "mov.")
     opcodes = [
@@ -245,7 +261,7 @@ def test_forms_stay_within_their_error_on_the_gpu(pool: CompilePool, op: OpKind,
     from cuda.bindings import driver
 
     args = inputs(op)
-    source = pieces(["math"]) + (
+    source = pieces(["functions"]) + (
         'extern "C" __global__ void fusion(const float* a, const float* b, float* out, int n) {\n'
         f"  int i = blockIdx.x * 256 + threadIdx.x;\n  if (i < n) out[i] = {called(op, grade)};\n}}\n"
     )

@@ -106,6 +106,24 @@ def test_loads_keep_their_order_and_their_registers(pool: CompilePool) -> None:
 
 
 @pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("count", [1, 2, 4, 8, 16])
+@pytest.mark.parametrize("dtype", ["f8e4m3", "f8e5m2"])
+def test_floats_of_8_bits_stay_in_registers(pool: CompilePool, dtype: str, count: int, arch: str) -> None:
+    body = f"""\
+      alignas(16) u8 a[{count}];
+      float f[{count}];
+      ft_load_global<{count}, 0>(a, x + n * {count});
+      ft_widen_{dtype}<{count}>(f, a);
+      #pragma unroll
+      for (int i = 0; i < {count}; ++i) f[i] *= 3.0f;
+      ft_narrow_{dtype}<{count}>(a, f);
+      ft_store_global<{count}, 0>(y + n * {count}, a);"""
+    lines = asm_lines(ptx_of(pool, ["global", "fp8"], body, arch))
+    packed = sum("x2.f32" in line for line in lines)
+    assert packed == (0 if arch == "sm_80" else -(-count // 2))
+
+
+@pytest.mark.parametrize("arch", ARCHS)
 def test_shared_accesses_are_the_instructions_they_are_called(pool: CompilePool, arch: str) -> None:
     body = "extern __shared__ char smem[]; u32 base = ft_shared_address(smem);\n" + "".join(
         f"{{ char r[{n}]; ft_load_shared<{n}>(r, base + n); ft_store_shared<{n}>(base + 4096 + n, r); }}\n"

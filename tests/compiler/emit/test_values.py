@@ -3,9 +3,8 @@ on a GPU where there is one (`make test-gpu`)."""
 
 from __future__ import annotations
 
-import ctypes
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
@@ -13,14 +12,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from compiler.dtypes import DType
+from compiler.dtypes import FP8, DType
 from compiler.emit.functions import COMPUTED_IN, has_meaning, pieces_for
-from compiler.emit.literals import literal, rounded_to_half
+from compiler.emit.literals import literal, rounded_to_short
 from compiler.emit.pieces import pieces
 from compiler.emit.values import ELEMENT, compute, zero
-from compiler.emulate.launch import EmulatedTensor, Launch, TensorArgument
-from compiler.emulate.ptx.parser import parse
-from compiler.emulate.run import emulate
 from compiler.ir.expr import const
 from compiler.ir.fusion import Fusion, Literal, Op, Value
 from compiler.ir.ops import BINARY, COMPARE, UNARY, MathGrade, OpKind
@@ -29,21 +25,18 @@ from compiler.lower.operands import Reg
 from compiler.nvrtc import CompilePool
 from compiler.reference import evaluate, round_to
 from search.proof.verify.arrays import NumpyArrays
+from tests.compiler.emit.machines import Machine, machine_of
 
 Array = npt.NDArray[Any]
 DTYPES = tuple(COMPUTED_IN)
 STORED = {
     DType.F64: np.float64, DType.F32: np.float32, DType.F16: np.float16, DType.BF16: np.uint16,
-    DType.I8: np.int8, DType.I32: np.int32, DType.I64: np.int64, DType.BOOL: np.uint8,
+    DType.F8E4M3: np.uint8, DType.F8E5M2: np.uint8, DType.I8: np.int8, DType.U8: np.uint8, DType.I16: np.int16,
+    DType.I32: np.int32, DType.I64: np.int64, DType.BOOL: np.uint8,
 }  # fmt: skip
-ENDS = {DType.I8: 2**7, DType.I32: 2**31, DType.I64: 2**63}
 FLOATS = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 20.0, 2.0**-20, 300.0, math.inf, -math.inf, math.nan]
 
 ARITHMETIC = sorted((kind, dtype) for dtype in DTYPES for kind in UNARY | BINARY if has_meaning(kind, dtype))
-
-
-Machine = Callable[[str, dict[str, Array], int], None]
-"""Runs kernel `k` of a source in one block of so many threads, on arrays in the order of its parameters."""
 
 
 @pytest.fixture(scope="module")
@@ -52,37 +45,9 @@ def pool() -> Iterator[CompilePool]:
         yield pool
 
 
-@pytest.fixture(scope="module", params=["emulator", pytest.param("card", marks=pytest.mark.gpu)])
+@pytest.fixture(scope="module", params=["sm_90a", pytest.param("card", marks=pytest.mark.gpu)])
 def machine(request: pytest.FixtureRequest, pool: CompilePool) -> Machine:
-    run = _on_the_card if request.param == "card" else _in_the_emulator
-    return lambda source, arrays, threads: run(pool, source, arrays, threads)
-
-
-def _in_the_emulator(pool: CompilePool, source: str, arrays: dict[str, Array], threads: int) -> None:
-    tensors = {name: EmulatedTensor(name, "u8", (x.nbytes,), x.view(np.uint8)) for name, x in arrays.items()}
-    args = tuple(TensorArgument(name) for name in tensors)
-    module = parse(pool.submit(source, "sm_90a").result().ptx)
-    outcome = emulate(module, Launch("k", "sm_90a", (1, 1, 1), (threads, 1, 1), args, tensors))
-    assert outcome.faults == ()
-
-
-def _on_the_card(pool: CompilePool, source: str, arrays: dict[str, Array], threads: int) -> None:
-    torch = pytest.importorskip("torch")
-    from cuda.bindings import driver
-
-    major, minor = torch.cuda.get_device_capability()
-    compiled = pool.submit(source, f"sm_{major}{minor}" + ("a" if major >= 9 else "")).result()
-    on_card = [torch.from_numpy(x.view(np.uint8)).cuda() for x in arrays.values()]
-    status, module = driver.cuModuleLoadData(compiled.cubin)
-    assert status == driver.CUresult.CUDA_SUCCESS
-    status, kernel = driver.cuModuleGetFunction(module, b"k")
-    assert status == driver.CUresult.CUDA_SUCCESS
-    values, types = tuple(x.data_ptr() for x in on_card), (ctypes.c_void_p,) * len(on_card)
-    stream = torch.cuda.current_stream().cuda_stream
-    (status,) = driver.cuLaunchKernel(kernel, 1, 1, 1, threads, 1, 1, 0, stream, (values, types), 0)
-    assert status == driver.CUresult.CUDA_SUCCESS
-    for x, found in zip(arrays.values(), on_card, strict=True):
-        x.view(np.uint8)[:] = found.cpu().numpy()
+    return machine_of(pool, request.param)
 
 
 def values_of(dtype: DType) -> list[Any]:
@@ -90,7 +55,8 @@ def values_of(dtype: DType) -> list[Any]:
         return FLOATS
     if dtype is DType.BOOL:
         return [0, 1]
-    return [-ENDS[dtype], ENDS[dtype] - 1, 0, 1, -1, 77, -100]
+    low, high = dtype.integer_range
+    return [low, high, 0, 1, 77, *((-1, -100) if low else (100, 200))]
 
 
 def stored(values: list[Any], dtype: DType) -> Array:
@@ -110,11 +76,11 @@ def run(machine: Machine, dtype: DType, steps: list[Compute], operands: list[Arr
     parameters = ", ".join([*(f"const {ELEMENT[dtype]}* x{i}" for i in range(len(operands))), *out])
     lines = [f"{ELEMENT[dtype]} r{i}[1] = {{x{i}[threadIdx.x]}};" for i in range(len(operands))]
     lines += [f"y{i}[threadIdx.x] = {compute(s)};" for i, s in enumerate(steps)]
-    text = pieces(sorted(pieces_for({dtype, *(s.target.dtype for s in steps)})))
+    text = pieces(sorted(pieces_for({dtype, *(s.target.dtype for s in steps)}, {s.kind for s in steps})))
     source = f'{text}\nextern "C" __global__ void k({parameters}) {{\n' + "\n".join(lines) + "\n}\n"
     arrays = {f"x{i}": x.copy() for i, x in enumerate(operands)}
     arrays |= {f"y{i}": np.zeros(count, STORED[s.target.dtype]) for i, s in enumerate(steps)}
-    machine(source, arrays, count)
+    machine(source, arrays, count, 1)
     return [arrays[f"y{i}"] for i in range(len(steps))]
 
 
@@ -145,7 +111,7 @@ def agree(found: Array, expected: Array, dtype: DType, what: str, ulps: float = 
     np.testing.assert_allclose(have, expected, rtol=rtol, atol=0.0, err_msg=what)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", [dtype for dtype in DTYPES if dtype not in FP8])
 def test_operators_of_every_type(machine: Machine, dtype: DType) -> None:
     operands = pairs(dtype)
     a, b = register("r0", dtype), register("r1", dtype)
@@ -153,7 +119,7 @@ def test_operators_of_every_type(machine: Machine, dtype: DType) -> None:
     steps = [Compute(kind, register("t", dtype), (a, b) if kind in BINARY else (a,), MathGrade.EXACT) for kind in kinds]
     for kind, found in zip(kinds, run(machine, dtype, steps, operands), strict=True):
         expected = reference(kind, dtype, dtype, operands if kind in BINARY else operands[:1], ())
-        exact = dtype is DType.BOOL or dtype in ENDS
+        exact = not dtype.is_float
         # In f64 both work out the argument of gelu's exponential, each with roundings of its own.
         few = 16 if kind is OpKind.GELU and dtype is DType.F64 else 4
         agree(found, expected, dtype, f"{kind} {dtype}", ulps=0 if exact else few)
@@ -163,11 +129,11 @@ def test_operators_of_every_type(machine: Machine, dtype: DType) -> None:
 def test_comparisons_and_where_of_every_type(machine: Machine, dtype: DType) -> None:
     operands = pairs(dtype)
     a, b, number = register("r0", dtype), register("r1", dtype), Literal(1.0 if dtype.is_float else 1)
-    kinds = sorted(COMPARE)
+    kinds = sorted(kind for kind in COMPARE if dtype in kind.row.takes)
     steps = [Compute(kind, register("t", DType.BOOL), (a, b), MathGrade.EXACT) for kind in kinds]
     steps += [Compute(kind, register("t", DType.BOOL), (a, number), MathGrade.EXACT) for kind in kinds]
     found = run(machine, dtype, steps, operands)
-    for kind, with_tensor, with_number in zip(kinds, found[:6], found[6:], strict=True):
+    for kind, with_tensor, with_number in zip(kinds, found[: len(kinds)], found[len(kinds) :], strict=True):
         agree(with_tensor, reference(kind, dtype, DType.BOOL, operands, ()), DType.BOOL, f"{kind} {dtype}")
         agree(with_number, reference(kind, dtype, DType.BOOL, operands[:1], (number,)), DType.BOOL, f"{kind} {dtype} 1")
 
@@ -183,8 +149,8 @@ def test_where_keeps_every_bit(machine: Machine, dtype: DType) -> None:
 
 
 CASTABLE: dict[DType, list[Any]] = {
-    **{d: [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 77.9, -100.9] for d in (DType.F64, DType.F32, DType.F16, DType.BF16)},
-    DType.I8: values_of(DType.I8),
+    **{d: [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 77.9, -100.9] for d in DTYPES if d.is_float},
+    **{d: values_of(d) for d in (DType.I8, DType.U8, DType.I16)},
     # Halfway between two bf16, and one more: through f32 both would round to even (2^30 + 2^22 lies between).
     DType.I32: [*values_of(DType.I32), 2**30 + 2**22 + 1, 2**24 + 2**16 + 1, -(2**30) - 2**22 - 1, 65519, 65520],
     DType.I64: [*values_of(DType.I64), 2**50 + 2**42 + 1, 2**40 + 2**32 + 1, 2**53 + 1],
@@ -217,7 +183,8 @@ LITERALS: list[tuple[int | float, DType]] = [
     (0.1, DType.F16), (65520.0, DType.F16), (6e-8, DType.F16), (math.nan, DType.F16), (0.1, DType.BF16),
     (3.3961e38, DType.BF16), (-math.inf, DType.BF16), (1 + 2.0**-8, DType.BF16), (1 + 3 * 2.0**-8, DType.BF16),
     (-128, DType.I8), (-(2**31), DType.I32), (2**31 - 1, DType.I32), (-(2**63), DType.I64), (2**63 - 1, DType.I64),
-    (1, DType.BOOL),
+    (1, DType.BOOL), (0, DType.U8), (255, DType.U8), (-(2**15), DType.I16),
+    *product((0.1, -0.0, 1e-3, 1.0, 464.1, 61440.0, 1e9, -math.inf, math.nan), (DType.F8E4M3, DType.F8E5M2)),
 ]  # fmt: skip
 
 
@@ -234,9 +201,9 @@ def test_literals_are_the_nearest_values(machine: Machine) -> None:
 
 
 def test_a_literal_is_compared_as_the_operand_beside_it_was_rounded(machine: Machine) -> None:
-    for dtype in (DType.F16, DType.BF16):
+    for dtype in (DType.F16, DType.BF16, DType.F8E4M3, DType.F8E5M2):
         step = Compute(OpKind.EQ, register("t", DType.BOOL), (register("r0", dtype), Literal(0.1)), MathGrade.EXACT)
-        assert rounded_to_half(0.1, dtype) != 0.1
+        assert rounded_to_short(0.1, dtype) != 0.1
         (found,) = run(machine, dtype, [step], [stored([0.1, 0.125], dtype)])
         assert found.tolist() == [1, 0]
 

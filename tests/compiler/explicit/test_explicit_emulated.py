@@ -16,7 +16,7 @@ from compiler.explicit.emulated import launch_of, run_explicit
 from compiler.explicit.generate import generate_explicit
 from compiler.explicit.smaller import smaller
 from compiler.nvrtc import CompilePool
-from tests.compiler.explicit.cases import BUFFERED, HOPPER, multicast_bias, ping_pong
+from tests.compiler.explicit.cases import BUFFERED, HOPPER, case, multicast_bias, on, op, ping_pong, tensor
 
 
 @pytest.fixture(scope="module")
@@ -65,3 +65,23 @@ def test_the_swizzled_transpose_has_no_bank_conflict(pool: CompilePool) -> None:
     shared = run_explicit(generate_explicit(smaller(case) or case), pool=pool).outcome.counters["shared"]
     for way in ("load", "store"):
         assert shared[way]["wavefronts"] == shared[way]["ideal_wavefronts"] > 0
+
+
+def elementwise(kind: str, dtype: str, count: int) -> dict[str, Any]:
+    """An operator on so many tensors of this type, or a copy of one."""
+    names = [f"tv{i}" for i in range(count + 1)]
+    tensors = {name: tensor(6, 64, dtype=dtype) for name in names}
+    return case(kind, tensors, [op(kind, names[-1], *names[:-1])], on(names[-1], 0, "BIDx"), on(names[-1], 1, "TIDx"))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32"])
+@pytest.mark.parametrize("kind", ["add", "mul", "minimum"])
+def test_integers_are_computed_with(kind: str, dtype: str, pool: CompilePool) -> None:
+    assert run_explicit(generate_explicit(elementwise(kind, dtype, 2)), pool=pool).is_right
+
+
+@pytest.mark.parametrize("dtype", ["float8_e4m3", "float8_e5m2"])
+def test_floats_of_8_bits_are_copied_and_not_computed_with(dtype: str, pool: CompilePool) -> None:
+    assert run_explicit(generate_explicit(elementwise("set", dtype, 1)), pool=pool).is_right
+    with pytest.raises(Unsupported, match=f"tv2: add of f8{dtype[-4:]}"):
+        generate_explicit(elementwise("add", dtype, 2))

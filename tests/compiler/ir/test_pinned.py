@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 
 from compiler.errors import InvalidFusion, InvalidStep
-from compiler.ir.fusion import Fusion, Literal, Operand
+from compiler.ir.fusion import Fusion, Operand
 from compiler.ir.ops import MathGrade, OpKind
 from compiler.ir.pinned import graded, grades_of, pinned
 from compiler.reference import evaluate
@@ -41,7 +41,7 @@ def forms(fusion: Fusion) -> list[str]:
     """`fma(i0,i1,i2)`, one an operator."""
 
     def text(x: Operand) -> str:
-        return str(x.value) if isinstance(x, Literal) else x
+        return str(x)
 
     return [f"{o.kind}({','.join(map(text, o.inputs))})" for o in pinned(fusion).ops]
 

@@ -230,12 +230,6 @@ DESCRIPTOR_RULES = (
         (("tensor_map_boxes_are_1_to_256", "s <- i0: box[0]", "260", "1 to 256"),),
     ),
     Case(
-        "a tensor map names the element type",
-        lambda: loaded((64,), 16, dtype=DType.I8),
-        lambda: loaded((64,), 16, dtype=DType.U8),
-        (("tma_dtype_is_encodable", "s <- i0", "u8", "an encodable type"),),
-    ),
-    Case(
         "the inner box is a multiple of 16 bytes",
         lambda: box_of(8, DType.BF16),
         lambda: box_of(12, DType.BF16),

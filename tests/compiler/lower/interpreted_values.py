@@ -91,6 +91,8 @@ def folded(kind: OpKind, a: Array, b: Array) -> Array:
         match kind:
             case OpKind.SUM:
                 return np.asarray(a.astype(np.float64) + b, np.float32)
+            case OpKind.PROD:
+                return np.asarray(a.astype(np.float64) * b, np.float32)
             case OpKind.AMAX:
                 return np.maximum(a, b)
             case OpKind.AMIN:

@@ -198,7 +198,7 @@ class _Block:
                 values = self.each(s.value, lanes).astype(np.float32)[None, :]
                 self.write(s.target, encoded(values, s.target.dtype), lanes)
             case Fill():
-                first = {OpKind.AMAX: -np.inf, OpKind.AMIN: np.inf}.get(s.kind, 0.0)
+                first = {OpKind.AMAX: -np.inf, OpKind.AMIN: np.inf, OpKind.PROD: 1.0}.get(s.kind, 0.0)
                 values = np.full((s.elems, len(lanes.threads)), first, np.float32)
                 self.write(Reg(s.name, s.dtype, Expr()), encoded(values, s.dtype), lanes)
             case Accumulate():

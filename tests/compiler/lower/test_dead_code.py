@@ -9,7 +9,7 @@ import pytest
 
 from compiler.arch import arch_named
 from compiler.dtypes import DType
-from compiler.ir.expr import Expr, Var, const, var
+from compiler.ir.expr import Expr, Var, const, inside, var
 from compiler.ir.fusion import Fusion
 from compiler.ir.ops import MathGrade, OpKind
 from compiler.ir.tensor import CachePolicy
@@ -133,6 +133,20 @@ def test_open_conditions_stay(name: str) -> None:
     body = OPEN_CASES[name]
     assert dead_code(kernel(*body)) == []
     assert settle_conditions(body) == body
+
+
+@pytest.mark.parametrize("is_marked", [True, False])
+def test_a_guard_stays_where_another_condition_takes_it_for_granted(is_marked: bool) -> None:
+    """Below its bounds an index wraps: 19 < [x] may hold where x is -1, and 19 < x does not."""
+    phase = var(Var("phase", 8))
+    x = var(TX) * 8 - phase
+    guard = Less(phase, var(TX) * 8 + 1)
+    within = Less(const(19), inside(x, 1000) if is_marked else x)
+    loaded = k.GlobalLoad(R, "i0", x, 1, CachePolicy.DEFAULT, (guard,), None, (within,))
+    (found,) = settle_conditions((loaded,))
+    assert isinstance(found, k.GlobalLoad)
+    assert found.guards == ((guard,) if is_marked else ())
+    assert found.within == (within,)
 
 
 def test_what_declares_keeps_its_braces() -> None:

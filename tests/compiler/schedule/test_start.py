@@ -14,10 +14,10 @@ from compiler.dtypes import DType
 from compiler.errors import Unsupported
 from compiler.ir.domain import ScheduledFusion, producer_indices
 from compiler.ir.expr import Var, var
-from compiler.ir.fusion import Fusion, Literal, Op, Value, dense_strides
+from compiler.ir.fusion import Fusion, Op, Value, dense_strides
 from compiler.ir.iter_domain import MemoryType
 from compiler.ir.ops import REDUCTIONS, VIEWS, OpKind
-from compiler.ir.tensor import TensorOp
+from compiler.ir.tensor import TensorOp, TensorView
 from compiler.reference import evaluate
 from compiler.schedule.start import MIN_PART_RUN_BYTES, start
 from compiler.wire import bind
@@ -55,6 +55,18 @@ def take(of: str, out: str, dim: int, start: int, stop: int) -> Document:
     return {"op": "slice", "in": [of], "out": out, "dim": dim, "start": start, "stop": stop}
 
 
+def every(of: str, out: str, dim: int, start: int, stop: int, step: int) -> Document:
+    return {**take(of, out, dim, start, stop), "step": step}
+
+
+def flip(of: str, out: str, *dims: int) -> Document:
+    return {"op": "flip", "in": [of], "out": out, "dims": list(dims)}
+
+
+def pad(of: str, out: str, low: Sequence[int], high: Sequence[int], value: float = 0) -> Document:
+    return {"op": "pad", "in": [of], "out": out, "low": list(low), "high": list(high), "value": value}
+
+
 def cat(out: str, dim: int, *of: str) -> Document:
     return {"op": "cat", "in": list(of), "out": out, "dim": dim}
 
@@ -75,7 +87,7 @@ def evaluate_scheduled(sf: ScheduledFusion, inputs: Sequence[Any]) -> list[Any]:
     """The outputs of a scheduled fusion, op by op in its own order; views by the index map that lowering uses."""
     pairs = zip(sf.fusion.inputs, inputs, strict=True)
     known = {name: np.reshape(x, [a.extent for a in sf.tensor(name).logical]) for name, x in pairs}
-    known |= {t.name: known[t.part_of] for t in sf.tensors if t.part_of in known}
+    known |= {t.name: seen(sf, t, known[t.part_of]) for t in sf.tensors if t.part_of in known}
     for o in sf.ops:
         shape = tuple(a.extent for a in sf.tensor(o.output).logical)
         if o.kind is OpKind.IOTA:
@@ -87,6 +99,14 @@ def evaluate_scheduled(sf: ScheduledFusion, inputs: Sequence[Any]) -> list[Any]:
         else:
             known[o.output] = computed(sf, o, known, shape)
     return [stored(sf, name, known) for name in sf.fusion.outputs]
+
+
+def seen(sf: ScheduledFusion, t: TensorView, x: Any) -> Any:
+    """An input as another tensor in the same memory: all of it, or every so manyth element."""
+    assert t.allocation is not None
+    strides = zip(t.logical, t.allocation.strides, sf.fusion.value(t.part_of).strides, strict=True)
+    steps = [(a.extent, (mine or 0) // own if own else 1) for a, mine, own in strides]
+    return x[tuple(slice(0, (n - 1) * step + 1, max(step, 1)) for n, step in steps)]
 
 
 def stored(sf: ScheduledFusion, name: str, known: Mapping[str, Any]) -> Any:
@@ -124,7 +144,7 @@ def viewed(sf: ScheduledFusion, o: TensorOp, known: Mapping[str, Any], shape: tu
 def folded(sf: ScheduledFusion, o: TensorOp, known: Mapping[str, Any]) -> Any:
     """A fold, without the folded dimensions."""
     dims = tuple(d for d, a in enumerate(sf.tensor(o.output).logical) if a.is_reduction)
-    fold = {OpKind.SUM: "sum", OpKind.AMAX: "max", OpKind.AMIN: "min"}[o.kind]
+    fold = {OpKind.SUM: "sum", OpKind.PROD: "prod", OpKind.AMAX: "max", OpKind.AMIN: "min"}[o.kind]
     return getattr(known[str(o.inputs[0])], fold)(axis=dims)
 
 
@@ -175,6 +195,9 @@ def check_form(fusion: Fusion, sf: ScheduledFusion) -> None:
         assert t.allocation is not None
         assert t.align == value.align
         extents = tuple(a.extent for a in t.logical)
+        if t.part_of and extents != value.shape:  # every so manyth element
+            assert all(n <= whole for n, whole in zip(extents, value.shape, strict=True))
+            continue
         if extents != value.shape:  # cut as the space is: dense inputs stay dense
             assert np.prod(extents, dtype=int) == value.elems
             assert t.allocation.strides == dense_strides(extents)
@@ -191,7 +214,7 @@ def printed(sf: ScheduledFusion) -> list[str]:
     for o in sf.ops:
         letters = ("b" if a.is_broadcast else "r" if a.is_reduction else "" for a in sf.tensor(o.output).logical)
         shape = ",".join(f"{x}{a.extent}" for x, a in zip(letters, sf.tensor(o.output).logical, strict=True))
-        ins = ", ".join(str(x.value) if isinstance(x, Literal) else x for x in o.inputs)
+        ins = ", ".join(str(x) for x in o.inputs)
         dims = f" {list(o.dims)}" if o.dims else " " + ", ".join(map(str, o.view)) if o.view else ""
         dims += "".join(f" if {w.low} <= {w.index} < {w.high}" for w in o.within)
         lines.append(f"{o.output}[{shape}] = {o.kind}({ins}){dims}")
@@ -437,6 +460,97 @@ CASES = [
         ["y"],
         ["v0_amax[1,r4,r6] = amax(w1)", "w1[1,4,6] = broadcast_to(i0) [1, 2]"],
         id="a-fold-whose-result-is-used-in-parts",
+    ),
+    pytest.param(
+        [[9, 4]],
+        [every("x0", "s", 0, 0, 9, 2), op("exp", "y", "s")],
+        ["y"],
+        ["v1[5,4] = exp(i0_s1)"],
+        id="every-second-row-is-a-tensor",
+    ),
+    pytest.param(
+        [[9, 4]],
+        [every("x0", "s", 0, 0, 9, 2), permute("s", "t", 1, 0), op("exp", "y", "t")],
+        ["y"],
+        ["w0[4,5] = permute(i0_s1) [1, 0]"],
+        id="and-permuted",
+    ),
+    pytest.param(
+        [[9, 4]],
+        [every("x0", "s", 0, 1, 9, 2), op("exp", "y", "s")],
+        ["y"],
+        ["w0[4,4] = view(i0) (d0 * 2 + 1), d1"],
+        id="from-the-second-on-a-view",
+    ),
+    pytest.param(
+        [[9, 4]],
+        [flip("x0", "f", 0, 1), op("exp", "y", "f")],
+        ["y"],
+        ["w0[9,4] = view(i0) (d0 * -1 + 8), (d1 * -1 + 3)"],
+        id="flipped",
+    ),
+    pytest.param(
+        [[4, 6]],
+        [flip("x0", "f", 1), reshape("f", "r", 8, 3), op("exp", "y", "r")],
+        ["y"],
+        ["w0[4,2,3] = view(i0) d0, (d1 * -3 + d2 * -1 + 5)"],
+        id="flipped-and-reshaped",
+    ),
+    pytest.param(
+        [[4, 6]],
+        [pad("x0", "p", [1, 0], [0, 2]), op("exp", "y", "p")],
+        ["y"],
+        ["w0[5,8] = view(i0) (d0 + -1), d1 if 1 <= d0 < 5 if 0 <= d1 < 6", "v1[5,8] = exp(w0)"],
+        id="padded-with-zeros-is-a-view",
+    ),
+    pytest.param(
+        [[4, 6]],
+        [flip("x0", "f", 0), pad("f", "p", [1, 0], [0, 0]), op("exp", "y", "p")],
+        ["y"],
+        ["w0[5,6] = view(i0) (d0 * -1 + 4), d1 if 1 <= d0 < 5"],
+        id="flipped-and-padded",
+    ),
+    pytest.param(
+        [[4]],
+        [pad("x0", "p", [1], [2], -1.5), op("exp", "y", "p")],
+        ["y"],
+        ["w2[7] = lt(w1, 5.0)", "w3[7] = where(w2, w0, -1.5)", "w5[7] = where(w4, -1.5, w3)"],
+        id="padded-with-a-number-is-chosen",
+    ),
+    pytest.param(
+        [[4]],
+        [pad("x0", "p", [1], [2], -0.0), op("exp", "y", "p")],
+        ["y"],
+        ["w3[7] = where(w2, w0, -0.0)"],
+        id="a-negative-zero-is-another-number",
+    ),
+    pytest.param(
+        [[4]],
+        [op("exp", "e", "x0"), pad("e", "y", [0], [2])],
+        ["y"],
+        ["w1[6] = exp(w0)", "w4[6] = where(w3, w1, 0.0)"],
+        id="a-padded-result-is-chosen",
+    ),
+    pytest.param(
+        [[4, 6]],
+        [pad("x0", "p", [1, 0], [0, 2]), take("p", "s", 0, 1, 5), take("s", "u", 1, 0, 6), op("exp", "y", "u")],
+        ["y"],
+        ["v3[4,6] = exp(i0)"],
+        id="padded-and-cut-again",
+    ),
+    pytest.param(
+        [[4, 6]],
+        [pad("x0", "p", [0, 3], [0, 0], 7), take("p", "s", 1, 0, 2), op("exp", "y", "s")],
+        ["y"],
+        ["w0[b4,b2] = full(7.0)"],
+        id="of-a-pad-only-what-it-adds",
+    ),
+    pytest.param(
+        [[4]],
+        [{"op": "full", "in": [], "out": "c", "shape": [4], "value": 2, "dtype": "f32"}, op("mul", "y", "x0", "c")],
+        ["y"],
+        ["w0[b4] = full(2.0)", "v1[4] = mul(i0, w0)"],
+        id="a-constant",
     ),
     pytest.param(
         [[2, 3]],

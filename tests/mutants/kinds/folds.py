@@ -159,18 +159,18 @@ def other_extreme(s: Stmt) -> Made:
 
 @changing
 def accumulated_in_f16(s: Stmt) -> Made:
-    """A sum is rounded to f16 after every step."""
+    """A sum or product is rounded to f16 after every step."""
     return (s, *through(s.target, DType.F16)) if _sums(s) else None
 
 
 @changing
 def accumulated_in_bf16(s: Stmt) -> Made:
-    """A sum is rounded to bf16 after every step."""
+    """A sum or product is rounded to bf16 after every step."""
     return (s, *through(s.target, DType.BF16)) if _sums(s) else None
 
 
 def _sums(s: Stmt) -> TypeGuard[Accumulate]:
-    return isinstance(s, Accumulate) and s.kind is OpKind.SUM and s.target.dtype is DType.F32
+    return isinstance(s, Accumulate) and s.kind in (OpKind.SUM, OpKind.PROD) and s.target.dtype is DType.F32
 
 
 @changing
@@ -196,6 +196,20 @@ def nan_lost_in_a_fold(s: Stmt) -> Made:
     kind = OpKind.GT if s.kind is OpKind.AMAX else OpKind.LT
     chosen = compute(OpKind.WHERE, s.target, better, s.source, s.target)
     return declared, compute(kind, better, s.source, s.target), chosen
+
+
+@changing
+def nan_is_no_place(s: Stmt) -> Made:
+    """The place of a NaN is not asked for: that it differs from itself is taken to be false."""
+    if not isinstance(s, Compute) or s.kind is not OpKind.NE or s.operands[0] != s.operands[1]:
+        return None
+    return (replace(s, kind=OpKind.LT),)
+
+
+@changing
+def product_starts_from_zero(s: Stmt) -> Made:
+    """A product starts from 0."""
+    return (replace(s, kind=OpKind.SUM),) if isinstance(s, Fill) and s.kind is OpKind.PROD else None
 
 
 @changing
@@ -253,6 +267,8 @@ KINDS = (
     accumulated_in_f32,
     accumulated_in_bytes,
     nan_lost_in_a_fold,
+    nan_is_no_place,
+    product_starts_from_zero,
     rescaling_left_out,
     tie_broken_the_other_way,
 )

@@ -8,7 +8,7 @@ from functools import partial
 
 from compiler.dtypes import DType
 from compiler.ir.expr import const
-from compiler.ir.fusion import Literal
+from compiler.ir.fusion import Number
 from compiler.ir.ops import MathGrade, OpKind
 from compiler.lower.kernel_ir import Compute, Declare, Kernel, Stmt
 from compiler.lower.operands import Reg
@@ -61,7 +61,7 @@ def becoming(*made: Stmt) -> Callable[[Stmt], tuple[Stmt, ...]]:
 # Statements that mutants are made of ----------------------------------------------------------------------------------
 
 
-def compute(kind: OpKind, target: Reg, *operands: Reg | Literal) -> Compute:
+def compute(kind: OpKind, target: Reg, *operands: Reg | Number) -> Compute:
     """An exact operator."""
     return Compute(kind, target, operands, MathGrade.EXACT)
 

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from compiler.dtypes import DType
 from compiler.emit.functions import COMPUTED_IN, function
-from compiler.emit.literals import rounded_to_half
+from compiler.emit.literals import rounded_to_short
 from compiler.emulate.numeric import approximate, floating
-from compiler.ir.fusion import Literal
+from compiler.ir.fusion import Literal, Number
 from compiler.ir.ops import CARRIES, COMPARE, MathGrade, OpKind
 from compiler.lower.kernel_ir import Compute
 from compiler.lower.operands import Reg
@@ -70,14 +70,14 @@ def _truncated(x: Array, target: DType) -> Array:
     return np.where(inside, kept, np.where(wide < 0, ends.min, ends.max).astype(NUMPY[target]))
 
 
-def computed(s: Compute, operands: Sequence[Array | Literal]) -> Array:
+def computed(s: Compute, operands: Sequence[Array | Number]) -> Array:
     """What a statement computes from the storages of its operands, in the type of its target."""
     target = s.target.dtype
     dtypes = [x.dtype if isinstance(x, Reg) else None for x in s.operands]
 
     def operand(number: int, wanted: DType) -> Array:
         x, dtype = operands[number], dtypes[number]
-        if isinstance(x, Literal) or dtype is None:
+        if isinstance(x, Number) or dtype is None:
             return _literal(s.operands[number], wanted)
         return converted(x, dtype, wanted)
 
@@ -92,10 +92,10 @@ def computed(s: Compute, operands: Sequence[Array | Literal]) -> Array:
     return converted(found, dtype, target)
 
 
-def _literal(x: Reg | Literal, dtype: DType) -> Array:
+def _literal(x: Reg | Number, dtype: DType) -> Array:
     assert isinstance(x, Literal), "an operand that has no type is a literal"
     if dtype in _HALVES:
-        return np.asarray(_ARRAYS.store(np.full((), rounded_to_half(float(x.value), dtype), np.float32), dtype))
+        return np.asarray(_ARRAYS.store(np.full((), rounded_to_short(float(x.value), dtype), np.float32), dtype))
     return np.asarray(x.value, NUMPY[dtype])
 
 
@@ -107,7 +107,7 @@ def _compared(s: Compute, dtypes: Sequence[DType | None], operand: Callable[[int
     sides: list[Array] = []
     for number, x in enumerate(s.operands):
         if isinstance(x, Literal) and half is not None:
-            sides.append(np.asarray(rounded_to_half(float(x.value), half), NUMPY[dtype]))
+            sides.append(np.asarray(rounded_to_short(float(x.value), half), NUMPY[dtype]))
         else:
             sides.append(operand(number, dtype))
     return converted(exact(s.kind, sides, np).astype(np.uint8), DType.BOOL, s.target.dtype)
@@ -128,6 +128,8 @@ def first_of(kind: OpKind, dtype: DType) -> Array:
     """What a fold starts from."""
     if kind is OpKind.SUM:
         return np.zeros((), NUMPY[dtype])
+    if kind is OpKind.PROD:
+        return np.ones((), NUMPY[dtype])
     sign = -1 if kind is OpKind.AMAX else 1
     if dtype.is_float:
         infinite = np.full((), sign * math.inf, np.float64 if dtype is DType.F64 else np.float32)
@@ -144,6 +146,8 @@ def folded(kind: OpKind, a: Array, b: Array, dtype: DType) -> Array:
         if dtype in _HALVES:
             return converted(_ARRAYS.load(a, dtype) + _ARRAYS.load(b, dtype), DType.F32, dtype)
         return np.asarray(a + b, NUMPY[dtype])
+    if kind is OpKind.PROD:
+        return np.asarray(a * b, NUMPY[dtype])
     if dtype is DType.BOOL:
         return a | b if kind is OpKind.AMAX else a & b
     if not dtype.is_float:

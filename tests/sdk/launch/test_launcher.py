@@ -130,7 +130,9 @@ def test_a_call_takes_scratch_from_torch_for_its_stream(monkeypatch: pytest.Monk
         def __init__(self, artifact: KernelArtifact, device: int) -> None:
             pass
 
-        def launch(self, pointers: tuple[int, ...], stream: int, scratch: tuple[int, ...]) -> None:
+        def launch(
+            self, pointers: tuple[int, ...], stream: int, scratch: tuple[int, ...], numbers: tuple[int | float, ...]
+        ) -> None:
             launched.append((pointers, stream, scratch))
 
     def checked(kind: str, tensors: Sequence[Any], specs: object, device: object) -> torch.device:

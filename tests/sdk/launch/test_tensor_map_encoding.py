@@ -86,7 +86,13 @@ def test_l2_promotions(granularity: int, mode: int) -> None:
     assert driver.seen["modes"][2] == mode
 
 
-@pytest.mark.parametrize(("dtype", "number"), [("f16", 6), ("f32", 7), ("f64", 8), ("bf16", 9), ("i32", 3), ("i8", 0)])
+@pytest.mark.parametrize(
+    ("dtype", "number"),
+    [
+        *(("f16", 6), ("f32", 7), ("f64", 8), ("bf16", 9), ("i32", 3), ("i8", 0), ("u8", 0), ("i16", 1)),
+        *(("f8e4m3", 0), ("f8e5m2", 0), ("i64", 5), ("bool", 0)),
+    ],
+)
 def test_data_types(dtype: str, number: int) -> None:
     driver = Driver()
     encode_tensor_map(driver, arg(dtype=dtype), 0, 0)

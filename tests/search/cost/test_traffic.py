@@ -46,3 +46,26 @@ def test_each_pass_over_a_tensor_is_read_and_its_prologue_is_not(knobs: dict[str
     features = features_of(generate(plan.schedulers["column"].trace(fusion, point), CARD.arch))
     assert features.l2_read_bytes == pytest.approx(passes * BYTES, rel=0.05)
     assert features.dram_read_bytes == BYTES
+
+
+def rows_of_a_table(vocabulary: int, count: int, width: int) -> Fusion:
+    f = FusionBuilder()
+    f.output(f.take(f.input("t", (vocabulary, width), "f32"), f.input("i", (count,), "i64")) * 2.0)
+    return bind(f.build(), parse_binding({}))
+
+
+@pytest.mark.parametrize(
+    ("vocabulary", "count", "rows"),
+    [
+        pytest.param(128_000, 4096, 4096, id="few-of-many"),
+        pytest.param(4096, 4096, 4096, id="as-many"),
+        pytest.param(512, 4096, 512, id="each-again-and-again"),
+    ],
+)
+def test_what_is_read_of_a_table_are_the_rows_that_are_taken(vocabulary: int, count: int, rows: int) -> None:
+    fusion = rows_of_a_table(vocabulary, count, 1024)
+    plan = Plan.of(fusion, CARD)
+    point = next(p for p in plan.spaces["flat"].sample(2000, 0) if p["vector"] == 4 and p["view"] == "2d")
+    features = features_of(generate(plan.schedulers["flat"].trace(fusion, point), CARD.arch))
+    assert features.dram_read_bytes == rows * 1024 * 4 + count * 8
+    assert features.l2_read_bytes == pytest.approx(count * 1024 * 4, rel=0.1)

@@ -150,7 +150,7 @@ def test_what_is_no_cut(stores: list[list[str]], fault: str) -> None:
 
 def test_a_sum_of_floats_is_folded_by_one_launch() -> None:
     fusion = softmax(S, ("log", ["v4"], "v7", S[:1], F32), outputs=("v6", "v7"))
-    with pytest.raises(ValueError, match=r"sums \['v4'\] are folded by two launches each"):
+    with pytest.raises(ValueError, match=r"folds \['v4'\] are folded by two launches each"):
         cut_at(fusion, [["v6"], ["v7"]])
     assert len(cut_at(fusion, [["v6", "v4"], ["v7"]]).parts) == 2
 
@@ -226,7 +226,7 @@ def test_ways_around_what_was_refused_are_the_shortest_of_all(monkeypatch: pytes
     def compared(segments: _Segments, refused: set[int]) -> None:
         around(segments, refused)
         found = list(segments.shortest_from)
-        segments._find_ways(len(segments.ops) - 1)
+        segments._find_ways(segments.steps - 1)
         asked.append(found == segments.shortest_from)
 
     monkeypatch.setattr(_Segments, "_find_ways_around", compared)

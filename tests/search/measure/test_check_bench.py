@@ -13,6 +13,7 @@ import pytest
 from compiler.dtypes import DType
 from compiler.ir.fusion import Fusion, Op
 from compiler.ir.ops import OpKind
+from fusetune.launch.params import Numbers
 from fusetune.wire.artifact import KernelArtifact, Scratch
 from search.measure.cuda_check import CheckBench
 from search.proof.verify.arrays import TorchArrays
@@ -34,12 +35,16 @@ class HostLauncher:
         self.elems = elems
         self.runs = 0
         self.scratch: list[bytes] = []
+        self.numbers: list[Numbers] = []
 
-    def launch(self, pointers: tuple[int, ...], stream: int, scratch: tuple[int, ...] = ()) -> None:
+    def launch(
+        self, pointers: tuple[int, ...], stream: int, scratch: tuple[int, ...] = (), numbers: Numbers = ()
+    ) -> None:
         views = []
         for pointer, elems in zip(pointers, self.elems, strict=True):
             raw = (ctypes.c_float * (elems + 16)).from_address(pointer - 8 * 4)
             views.append(np.ctypeslib.as_array(raw))
+        self.numbers.append(numbers)
         self.scratch += [ctypes.string_at(address, 4) for address in scratch]
         self.body(views, self.runs)
         self.runs += 1
@@ -124,9 +129,11 @@ def test_buffers_have_only_the_alignment_that_the_binding_promises(bench: CheckB
     seen: list[int] = []
 
     class Spy(HostLauncher):
-        def launch(self, pointers: tuple[int, ...], stream: int, scratch: tuple[int, ...] = ()) -> None:
+        def launch(
+            self, pointers: tuple[int, ...], stream: int, scratch: tuple[int, ...] = (), numbers: Numbers = ()
+        ) -> None:
             seen.extend(pointer % 32 for pointer in pointers)
-            super().launch(pointers, stream, scratch)
+            super().launch(pointers, stream, scratch, numbers)
 
     bench.check(Spy(right), "random")
     assert seen == [16] * 6
@@ -146,10 +153,12 @@ def test_scratch_is_guarded(bench: CheckBench) -> None:
     )
 
     class Overruns(HostLauncher):
-        def launch(self, pointers: tuple[int, ...], stream: int, scratch: tuple[int, ...] = ()) -> None:
+        def launch(
+            self, pointers: tuple[int, ...], stream: int, scratch: tuple[int, ...] = (), numbers: Numbers = ()
+        ) -> None:
             assert (scratch[1] - scratch[0]) % 256 == 0
             ctypes.memset(scratch[0] + 60 - self.inside, 0, 1)
-            super().launch(pointers, stream, scratch)
+            super().launch(pointers, stream, scratch, numbers)
 
         inside = 0
 

@@ -14,7 +14,7 @@ from benchmarks.suite.export import SUITE
 from compiler.dtypes import DType
 from compiler.errors import CompilerError, Unsupported
 from compiler.ir.fusion import Fusion, Literal, Op, Value
-from compiler.ir.ops import BINARY, COMPARE, MOVES, REDUCTIONS, UNARY, OpKind
+from compiler.ir.ops import BINARY, BITS, COMPARE, FLOATS, MOVES, REDUCTIONS, UNARY, OpKind
 from compiler.wire.fusions import bind
 from fusetune.wire.parse import parse_binding, parse_fusion
 from fusetune.wire.suite import strip_case
@@ -27,7 +27,11 @@ from tests.search.measure.kernels import fusion_of, value
 HOST = TorchArrays("cpu")
 TORCH = {DType.F32: torch.float32, DType.F16: torch.float16, DType.BF16: torch.bfloat16}
 DTYPES = pytest.mark.parametrize("dtype", list(TORCH))
-STORED = {**TORCH, DType.I8: torch.int8}
+OF_BITS = {
+    DType.I8: torch.int8, DType.U8: torch.uint8, DType.I16: torch.int16, DType.I32: torch.int32,
+    DType.I64: torch.int64, DType.BOOL: torch.bool,
+}  # fmt: skip
+STORED = {**TORCH, **OF_BITS}
 HALVES = (DType.F16, DType.BF16)
 SHAPE = (5, 7)
 
@@ -69,13 +73,13 @@ def assert_right(fusion: Fusion) -> None:
 
 
 @DTYPES
-@pytest.mark.parametrize("kind", sorted(UNARY | {OpKind.COPY}))
+@pytest.mark.parametrize("kind", sorted(kind for kind in UNARY | {OpKind.COPY} if kind.row.takes >= FLOATS))
 def test_operators_of_one_operand(kind: OpKind, dtype: DType) -> None:
     assert_right(chain(dtype, Op(kind, ("i0",), "v0")))
 
 
 @DTYPES
-@pytest.mark.parametrize("kind", sorted(BINARY))
+@pytest.mark.parametrize("kind", sorted(kind for kind in BINARY if kind.row.takes >= FLOATS))
 @pytest.mark.parametrize(
     "operands",
     # On the host, unlike on a GPU, torch rounds some literals to bf16: these need no rounding.
@@ -84,6 +88,13 @@ def test_operators_of_one_operand(kind: OpKind, dtype: DType) -> None:
 )
 def test_operators_of_two_operands(kind: OpKind, operands: tuple[str | Literal, ...], dtype: DType) -> None:
     assert_right(chain(dtype, Op(kind, operands, "v0")))
+
+
+@pytest.mark.parametrize("kind", sorted(kind for kind in UNARY | BINARY if kind.row.takes <= BITS))
+@pytest.mark.parametrize("dtype", list(OF_BITS))
+def test_operators_on_integers(kind: OpKind, dtype: DType) -> None:
+    if dtype in kind.row.takes:
+        assert_right(chain(dtype, Op(kind, ("i0", Literal(1))[: kind.row.arity], "v0")))
 
 
 @DTYPES
@@ -121,6 +132,29 @@ def test_casts(source: DType, to: DType) -> None:
 )
 def test_views_are_written_densely(fusion: Fusion) -> None:
     assert_right(fusion)
+
+
+def chosen(kind: OpKind, table: tuple[int, ...], index: tuple[int, ...], dim: int, dtype: DType, by: DType) -> Fusion:
+    shape = index if kind is OpKind.GATHER else (*table[:dim], *index, *table[dim + 1 :])
+    inputs = (value("i0", table, dtype), value("i1", index, by))
+    return fusion_of(inputs, (value("v0", shape, dtype),), (Op(kind, ("i0", "i1"), "v0", (dim,)),), "v0")
+
+
+@pytest.mark.parametrize("dtype", [DType.F32, DType.BF16, DType.I8])
+@pytest.mark.parametrize("by", [DType.I32, DType.I64])
+@pytest.mark.parametrize(
+    ("kind", "table", "index", "dim"),
+    [
+        pytest.param(OpKind.TAKE, (9, 4), (3, 5), 0, id="embedding"),
+        pytest.param(OpKind.TAKE, (9, 4), (), 0, id="one-row"),
+        pytest.param(OpKind.TAKE, (3, 9, 4), (5,), 1, id="index-select"),
+        pytest.param(OpKind.GATHER, (3, 9), (2, 12), 1, id="gather"),
+    ],
+)
+def test_what_indices_choose(
+    kind: OpKind, table: tuple[int, ...], index: tuple[int, ...], dim: int, dtype: DType, by: DType
+) -> None:
+    assert_right(chosen(kind, table, index, dim, dtype, by))
 
 
 def test_outputs_that_are_views_of_each_other_are_separate() -> None:
@@ -222,7 +256,7 @@ def test_no_allowance_covers_another_value(bad: float) -> None:
     ("op", "dtype", "what"),
     [
         (Op(OpKind.FMA, ("i0", "i0", "i0"), "v0"), DType.F32, "operator fma"),
-        (Op(OpKind.CAST, ("i0",), "v0"), DType.U8, "dtype u8"),
+        (Op(OpKind.CAST, ("i0",), "v0"), DType.C64, "dtype c64"),
     ],
 )
 def test_what_has_no_torch_call_is_refused_before_it_runs(op: Op, dtype: DType, what: str) -> None:
@@ -248,3 +282,10 @@ TAME = MOVES | COMPARE | REDUCTIONS | {
     OpKind.CAT, OpKind.WHERE, OpKind.IOTA, OpKind.NEG, OpKind.ABS, OpKind.RELU, OpKind.MAXIMUM, OpKind.MINIMUM,
 }  # fmt: skip
 """Operators that torch computes in half precision as a kernel does, but for one rounding of the result."""
+
+
+@pytest.mark.parametrize("dtype", [DType.F32, DType.BF16, DType.I8, DType.I64])
+def test_one_of_two_numbers_has_the_dtype_that_is_asked_for(dtype: DType) -> None:
+    mask, result = value("i0", SHAPE, DType.BOOL), value("v0", SHAPE, dtype)
+    numbers = (Literal(3.140625), Literal(-0.0)) if dtype.is_float else (Literal(3), Literal(-1))
+    assert_right(fusion_of((mask,), (result,), (Op(OpKind.WHERE, ("i0", *numbers), "v0"),), "v0"))

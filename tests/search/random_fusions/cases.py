@@ -18,7 +18,7 @@ from fusetune.wire import parse_binding, parse_fusion
 from fusetune.wire.fusion import FORMAT
 from tests.search.random_fusions.conditioning import is_conditioned
 from tests.search.random_fusions.grower import Full, Grower, Limits
-from tests.search.random_fusions.known import PRECISION, Known
+from tests.search.random_fusions.known import FP8, PRECISION, Known
 from tests.search.random_fusions.moves import MOVES, OFTEN, Move, random_dtype
 from tests.search.random_fusions.shapes import random_shape
 
@@ -43,6 +43,8 @@ LARGE = Limits(
 
 MANY = replace(LARGE, most_inputs=8, most_moves=40, most_ops=60)
 """Of up to 64 operators, to be counted and not run."""
+
+_OF_PRECISION = {bits: dtype for dtype, bits in PRECISION.items()}
 
 LIMITS = {"tiny": TINY, "small": SMALL, "large": LARGE, "many": MANY}
 
@@ -87,15 +89,17 @@ def cases(draw: st.DrawFn, limits: str = "tiny") -> Case:
     return case
 
 
-def case_of_many(seed: int) -> Case:
+def case_of_many(seed: int, limits: Limits = MANY) -> Case:
     """A case of up to 64 operators, which nothing will be compared with. Every other one has mostly views, and
-    concatenations inside each other."""
+    concatenations inside each other. Of other limits, one of half as many operators as they allow or more."""
     moves = MOVES if seed % 2 else (*MOVES, *OFTEN)
     for attempt in count():
         try:
-            return grown(Random(f"many:{seed}:{attempt}"), MANY, f"many:{seed}", moves)
+            case = grown(Random(f"many:{seed}:{attempt}"), limits, f"many:{seed}", moves)
         except Full:
             continue
+        if limits is MANY or 2 * len(case.document["ops"]) >= limits.most_ops:
+            return case
     raise AssertionError("outputs of a random fusion have room sooner or later")
 
 
@@ -137,10 +141,10 @@ def _outputs(g: Grower, results: list[Known]) -> list[str]:
     found = []
     for value in chosen:
         if value.is_float and not value.is_exact and value.precision < PRECISION[value.dtype]:
-            value = g.cast(value, {11: "f16", 8: "bf16", 24: "f32"}[value.precision])
+            value = g.cast(value, _OF_PRECISION[value.precision])
         elif value.is_float and not value.is_coarse and g.random.random() < 0.3:
-            value = g.cast(value, g.random.choice(("bf16", "f16", "f32")))
+            value = g.cast(value, g.random.choice(("bf16", "f16", "f32", *FP8)))
             if value.precision < PRECISION[value.dtype] and not value.is_exact:
-                value = g.cast(value, {11: "f16", 8: "bf16", 24: "f32"}[value.precision])
+                value = g.cast(value, _OF_PRECISION[value.precision])
         found.append(value.name)
     return list(dict.fromkeys(found))

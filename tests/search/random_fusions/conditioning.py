@@ -13,9 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from compiler.dtypes import DType
 from compiler.ir.ops import BINARY, COMPARE, UNARY, OpKind
+from compiler.reference import round_to
 from compiler.reference.operators import exact
-from tests.search.random_fusions.known import FLOATS, INTEGER_RANGE
+from tests.search.random_fusions.known import FLOATS, FP8, INTEGER_RANGE
 
 Array = Any
 Document = Mapping[str, Any]
@@ -24,13 +26,17 @@ DISTURBANCE = 2.0**-21
 """Relative, of an f32 result: exp as ex2.approx errs by 2^-22 and the rounding of its argument (PTX ISA, "ex2")."""
 
 TOLERANCE = {"f64": (2.0**-44, 2.0**-48), "f32": (2.0**-13, 2.0**-20), "f16": (2.0**-9, 2.0**-14)}
-TOLERANCE["bf16"] = (2.0**-7, 2.0**-12)
+TOLERANCE |= {"bf16": (2.0**-7, 2.0**-12), "f8e4m3": (2.0**-3, 2.0**-8), "f8e5m2": (2.0**-2, 2.0**-7)}
 """Relative to the element, and to the largest: those of search.proof.verify.tolerance, without what reductions add."""
 
-_INTEGERS = {"i8": np.int8, "i32": np.int32, "i64": np.int64, "bool": np.bool_}
-_SUMS = frozenset({"add", "sub", "sum", "mean"})
+_INTEGERS = {
+    "i8": np.int8, "u8": np.uint8, "i16": np.int16, "i32": np.int32, "i64": np.int64, "bool": np.bool_,
+}  # fmt: skip
+_WIDENED = frozenset(_INTEGERS) - {"i64", "bool"}
+_SUMS = frozenset({"add", "sub", "sum", "mean", "cumsum"})
 _EXACT = frozenset(kind.value for kind in UNARY | BINARY if not kind.row.rounds)
-_KEEPS = _SUMS | _EXACT | {"cast", "copy", "permute", "broadcast_to", "reshape", "slice", "cat"}
+_MOVES = {"copy", "permute", "broadcast_to", "reshape", "slice", "flip", "pad", "cat", "take", "gather"}
+_KEEPS = _SUMS | _EXACT | _MOVES | {"cast"}
 """Operators whose results are as large as their operands."""
 
 
@@ -57,6 +63,17 @@ def _inputs(document: Document, binding: Document, rng: np.random.Generator) -> 
             )
         found.append(np.broadcast_to(values, shape))
     return found
+
+
+def _chosen(op: Document, x: Array, index: Array) -> Array:
+    """What an index chooses; one that is out of range, which no input set draws, the nearest that is not."""
+    index = np.clip(index.astype(np.int64), 0, x.shape[op["dim"]] - 1)
+    return np.take(x, index, op["dim"]) if op["op"] == "take" else _along(x, index, op["dim"])
+
+
+def _along(x: Array, index: Array, dim: int) -> Array:
+    part = tuple(slice(None) if d == dim else slice(0, n) for d, n in enumerate(index.shape))
+    return np.take_along_axis(x[part], index, dim)
 
 
 class _Values:
@@ -92,7 +109,7 @@ class _Values:
     def _made(self, op: Document) -> tuple[Array, str]:
         kind = op["op"]
         names = [x for x in op["in"] if isinstance(x, str) and x in self.of]
-        dtype = self.dtypes[names[-1]] if names else op["dtype"]
+        dtype = op["dtype"] if "dtype" in op and kind != "cast" else self.dtypes[names[-1]]
         args = [self._operand(x, dtype) for x in op["in"]]
         if kind == "cast":
             return self._cast(args[0], op["dtype"]), op["dtype"]
@@ -100,16 +117,29 @@ class _Values:
             return exact(OpKind(kind), args, np), "bool"
         if kind in _VIEWS:
             return _VIEWS[kind](op, args), dtype
+        if kind == "full":
+            return np.full(op["shape"], self._operand(op["value"], dtype)), dtype
+        if kind in ("take", "gather"):
+            return _chosen(op, self.of[op["in"][0]], self.of[op["in"][1]]), self.dtypes[op["in"][0]]
         if kind == "iota":
             along = np.arange(op["shape"][op["dim"]]).reshape(
                 [-1 if d == op["dim"] else 1 for d in range(len(op["shape"]))]
             )
             return self._stored(np.broadcast_to(along, op["shape"]), dtype, is_exact=True), dtype
+        if kind in _PLACES:
+            return _PLACES[kind](args[0], axis=op.get("dim"), keepdims=op["keepdim"]), "i64"
+        if kind in _TRUTH:
+            return _TRUTH[kind](args[0] != 0, axis=tuple(op["dims"]), keepdims=op["keepdim"]), "bool"
+        if kind == "cumsum":
+            dtype = dtype if dtype in FLOATS else "i64"
+            return self._stored(np.cumsum(args[0], axis=op["dim"]), dtype, is_exact=False), dtype
         if kind in _REDUCE:
-            wide = args[0].astype(np.int64) if dtype in ("i8", "i32") else args[0]
+            said = op.get("dtype") or ("i64" if kind == "prod" and dtype not in FLOATS else dtype)
+            args, dtype = [args[0] if said == dtype else self._cast(args[0], said)], said
+            wide = args[0].astype(np.int64) if dtype in _WIDENED else args[0]
             made = np.asarray(_REDUCE[kind](wide, axis=tuple(op["dims"]), keepdims=op["keepdim"]))
             return self._stored(made, dtype, is_exact=kind in ("amax", "amin")), dtype
-        wide = [x.astype(np.int64) if dtype in ("i8", "i32") else x for x in args]
+        wide = [x.astype(np.int64) if dtype in _WIDENED else x for x in args]
         return self._stored(np.asarray(exact(OpKind(kind), wide, np)), dtype, is_exact=kind in _EXACT), dtype
 
     def _operand(self, x: Any, dtype: str) -> Array:
@@ -154,6 +184,8 @@ def _largest(x: Array) -> float:
 
 def _rounded(x: Array, dtype: str) -> Array:
     """To nearest even, kept as f64."""
+    if dtype in FP8:
+        return np.asarray(round_to(np.asarray(x, np.float64), DType(dtype), np))
     if dtype != "bf16":
         return x.astype({"f64": np.float64, "f32": np.float32, "f16": np.float16}[dtype]).astype(np.float64)
     bits = np.ascontiguousarray(x, np.float32).view(np.uint32)
@@ -167,7 +199,11 @@ def _broadcast(op: Document, args: list[Array]) -> Array:
 
 
 def _slice(op: Document, args: list[Array]) -> Array:
-    return args[0][(slice(None),) * op["dim"] + (slice(op["start"], op["stop"]),)]
+    return args[0][(slice(None),) * op["dim"] + (slice(op["start"], op["stop"], op.get("step", 1)),)]
+
+
+def _pad(op: Document, args: list[Array]) -> Array:
+    return np.pad(args[0], list(zip(op["low"], op["high"], strict=True)), constant_values=op["value"])
 
 
 _VIEWS: dict[str, Callable[[Document, list[Array]], Array]] = {
@@ -176,8 +212,18 @@ _VIEWS: dict[str, Callable[[Document, list[Array]], Array]] = {
     "permute": lambda op, args: args[0].transpose(op["dims"]),
     "reshape": lambda op, args: args[0].reshape(op["shape"]),
     "slice": _slice,
+    "flip": lambda op, args: np.flip(args[0], op["dims"]),
+    "pad": _pad,
     "cat": lambda op, args: np.concatenate(args, axis=op["dim"]),
     "where": lambda op, args: np.where(*args),
 }
 
-_REDUCE: dict[str, Callable[..., Array]] = {"sum": np.sum, "mean": np.mean, "amax": np.max, "amin": np.min}
+_PLACES: dict[str, Callable[..., Array]] = {"argmax": np.argmax, "argmin": np.argmin}
+_TRUTH: dict[str, Callable[..., Array]] = {"any": np.any, "all": np.all}
+_REDUCE: dict[str, Callable[..., Array]] = {
+    "sum": np.sum,
+    "prod": np.prod,
+    "mean": np.mean,
+    "amax": np.max,
+    "amin": np.min,
+}

@@ -101,6 +101,29 @@ def in_double(g: Grower, x: Known) -> Known:
     return g.binary("add", g.unary("abs", x), replace(mean, dtype="f64"))
 
 
+def truths(g: Grower, x: Known) -> Known:
+    """Whether any elements, or all, are other than 0, or how many of a mask are."""
+    if not x.is_exact:
+        x = causal_mask(g, x)
+    dims = sorted(g.random.sample(range(x.rank), g.random.randint(1, x.rank)))
+    keepdim = g.random.random() < 0.4
+    if not x.is_float and g.random.random() < 0.4:
+        return g.counted(x, dims, keepdim)
+    if x.dtype != "bool" and g.random.random() < 0.5:  # most numbers are not 0
+        x = g.binary("maximum", x, 0)
+    return g.truth(g.random.choice(("any", "all")), x, dims, keepdim)
+
+
+def extreme_places(g: Grower, x: Known) -> Known:
+    """Where the first extreme element lies, along a dimension or among all; of small integers many are equal."""
+    if x.is_coarse or x.dtype == "bool":
+        x = g.iota(x.shape, g.random.randrange(x.rank), "i32")
+    if x.is_exact and g.random.random() < 0.4:
+        x = g.clamp(x, -1, 1)
+    dim = None if g.random.random() < 0.2 else g.random.randrange(x.rank)
+    return g.arg(g.random.choice(("argmax", "argmin")), x, dim, g.random.random() < 0.4)
+
+
 MIXTURES: tuple[Pattern, ...] = (
     both_ways,
     both_ways,

@@ -6,10 +6,18 @@ from collections.abc import Callable
 from math import prod
 from typing import get_args
 
-from fusetune.wire.fusion import BinaryName, CompareName, ReduceName, UnaryName
-from tests.search.random_fusions.grower import Grower
+from fusetune.wire.fusion import (
+    FLOAT_ONLY,
+    INTEGER_ONLY,
+    TAKES_BOOL,
+    BinaryName,
+    CompareName,
+    ReduceName,
+    UnaryName,
+)
+from tests.search.random_fusions.grower import Grower, has_meaning
 from tests.search.random_fusions.known import DTYPES, FLOATS, HALVES, INTEGERS, Known
-from tests.search.random_fusions.mixtures import MIXTURES
+from tests.search.random_fusions.mixtures import MIXTURES, extreme_places, truths
 from tests.search.random_fusions.patterns import PATTERNS, wide
 from tests.search.random_fusions.shapes import placement, random_shape, reshaped
 
@@ -26,7 +34,7 @@ def number(g: Grower, x: Known) -> float:
     if x.dtype == "bool":
         return g.random.randint(0, 1)
     if not x.is_float:
-        return g.random.randint(-10, 10)
+        return g.random.randint(0 if x.dtype == "u8" else -10, 10)
     return g.random.choice((0.5, 1.5, -0.75, 2, -3, 0.125, 1, 4.25))
 
 
@@ -67,7 +75,11 @@ def new_operand(g: Grower, shape: tuple[int, ...]) -> Known:
 
 def random_dtype(g: Grower) -> str:
     return g.random.choice(
-        ("f32",) * 6 + ("bf16",) * 4 + ("f16",) * 3 + ("f64",) * 3 + ("i32", "i32", "i64", "i8", "i8", "bool")
+        ("f32",) * 6
+        + ("bf16",) * 4
+        + ("f16",) * 3
+        + ("f64",) * 3
+        + ("i32", "i32", "i64", "i16", "i8", "i8", "u8", "u8", "f8e4m3", "f8e4m3", "f8e5m2", "bool")
     )
 
 
@@ -95,19 +107,18 @@ def unary(g: Grower, x: Known) -> Known:
     x = g.arithmetic(x)
     if x.dtype in HALVES and g.random.random() < 0.6:
         x = wide(g, x)
-    return g.unary(g.random.choice(UNARY), x)
+    return g.unary(g.random.choice([name for name in UNARY if has_meaning(name, x)]), x)
 
 
 def binary(g: Grower, x: Known) -> Known:
-    name = g.random.choice(BINARY)
-    if x.dtype == "bool":
-        name = g.random.choice(("maximum", "minimum"))
-    elif not x.is_float and name == "div":
-        name = "sub"
+    x = g.computable(x)
+    foreign = INTEGER_ONLY if x.is_float else FLOAT_ONLY
+    known = TAKES_BOOL if x.dtype == "bool" else frozenset(BINARY) - foreign
+    name = g.random.choice([name for name in BINARY if name in known])
     if x.dtype in HALVES and g.random.random() < 0.6:
         x = wide(g, x)
     y = partner(g, x)
-    if isinstance(y, Known) and g.random.random() < 0.5 and name != "div":
+    if isinstance(y, Known) and g.random.random() < 0.5 and name not in ("div", "pow"):
         return g.binary(name, y, x)
     return g.binary(name, x, y)
 
@@ -132,6 +143,8 @@ def masked_partner(g: Grower, x: Known, mask: Known | None = None) -> Known:
         else:
             source = g.iota(x.shape, g.random.randrange(x.rank), "i32") if x.rank else g.input((), "i32")
             mask = g.compare(g.random.choice(COMPARE), source, g.random.randint(0, 3))
+    if g.random.random() < 0.1:
+        return g.one_of(mask, number(g, x), number(g, x), x.dtype)
     y = partner(g, x)
     return g.where(mask, x, y) if isinstance(y, Known) or g.random.random() < 0.5 else g.where(mask, y, x)
 
@@ -178,7 +191,44 @@ def slice_(g: Grower, x: Known) -> Known:
         return g.copy(x)
     dim = g.random.choice(sized)
     start = g.random.randrange(x.shape[dim] - 1)
-    return g.slice(x, dim, start, g.random.randint(start + 1, x.shape[dim]))
+    step = g.random.choice((2, 2, 3, 4, x.shape[dim])) if g.random.random() < 0.4 else 1
+    return g.slice(x, dim, start, g.random.randint(start + 1, x.shape[dim]), step)
+
+
+def flip(g: Grower, x: Known) -> Known:
+    if not x.rank:
+        return g.copy(x)
+    return g.flip(x, sorted(g.random.sample(range(x.rank), g.random.randint(1, min(2, x.rank)))))
+
+
+def pad(g: Grower, x: Known) -> Known:
+    """Places around a value, seldom as many as it has itself, mostly zeros."""
+    if not x.rank:
+        return g.copy(x)
+    low, high = ([0] * x.rank for _ in range(2))
+    for dim in g.random.sample(range(x.rank), g.random.randint(1, min(2, x.rank))):
+        sizes = (0, 1, 1, 2, 3, 4, 8, x.shape[dim])
+        low[dim], high[dim] = g.random.choice(sizes), g.random.choice(sizes)
+    return g.pad(x, low, high, 0 if g.random.random() < 0.6 else number(g, x))
+
+
+def rolled(g: Grower, x: Known) -> Known:
+    """Shifted around a dimension: what leaves at one end comes in at the other."""
+    sized = [d for d, n in enumerate(x.shape) if n > 1]
+    if not sized:
+        return g.copy(x)
+    dim = g.random.choice(sized)
+    at = g.random.randint(1, x.shape[dim] - 1)
+    return g.cat([g.slice(x, dim, at, x.shape[dim]), g.slice(x, dim, 0, at)], dim)
+
+
+def full(g: Grower, x: Known) -> Known:
+    """A constant, alone or beside a value of its shape."""
+    value = number(g, x)
+    constant = g.full(x.shape, value, x.dtype)
+    if g.random.random() < 0.2:
+        return constant
+    return g.binary(g.random.choice(("maximum", "minimum") if x.dtype == "bool" else BINARY[:3]), x, constant)
 
 
 def cat(g: Grower, x: Known) -> Known:
@@ -208,6 +258,27 @@ def iota(g: Grower, x: Known) -> Known:
     return places
 
 
+def chosen(g: Grower, x: Known) -> Known:
+    """Rows of a value, or elements along one of its dimensions, that an input says, or that are worked out of one."""
+    if not x.rank or len(g.inputs) >= g.limits.most_inputs:
+        return slice_(g, x)
+    dim, dtype = g.random.randrange(x.rank), g.random.choice(("i32", "i64"))
+    rest, top = prod(x.shape) // x.shape[dim], x.shape[dim] - 1
+    is_gathered = g.random.random() < 0.4
+    if is_gathered:
+        sizes = [n if g.random.random() < 0.7 else g.random.randint(1, n) for n in x.shape]
+        sizes[dim] = g.random.randint(1, max(1, min(2 * x.shape[dim], g.limits.most_elems // rest)))
+    else:
+        sizes = list(random_shape(g.random, g.limits.sizes, max(1, g.limits.most_elems // rest), 2))
+    index = g.input(tuple(sizes), dtype)
+    kind = g.random.random()
+    if kind < 0.2:
+        index = g.clamp(g.binary("add", index, g.random.randint(-3, 3)), 0, top)
+    elif kind < 0.4:
+        index = g.binary("sub", index, g.random.randint(0, 9))
+    return g.gather(x, index, dim) if is_gathered else g.take(x, index, dim)
+
+
 def reduce(g: Grower, x: Known) -> Known:
     if not x.rank:
         return g.copy(x)
@@ -215,7 +286,7 @@ def reduce(g: Grower, x: Known) -> Known:
     dims = g.random.sample(range(x.rank), g.random.randint(1, min(2, x.rank)))
     if g.random.random() < 0.1:
         dims = list(range(x.rank))
-    if name in ("sum", "mean") and x.dtype in HALVES and g.random.random() < 0.5:
+    if name in ("sum", "mean", "prod") and x.dtype in HALVES and g.random.random() < 0.5:
         x = wide(g, x)
     return g.reduce(name, x, dims, g.random.random() < 0.4)
 
@@ -228,9 +299,24 @@ def mixture(g: Grower, x: Known) -> Known:
     return g.random.choice(MIXTURES)(g, x) if x.rank else unary(g, x)
 
 
+def truth(g: Grower, x: Known) -> Known:
+    return truths(g, x) if x.rank else g.copy(x)
+
+
+def cumsum(g: Grower, x: Known) -> Known:
+    if not x.rank or x.is_coarse:
+        return g.copy(x)
+    x = wide(g, x) if x.dtype in HALVES and g.random.random() < 0.5 else x
+    return g.cumsum(x, g.random.randrange(x.rank))
+
+
+def place(g: Grower, x: Known) -> Known:
+    return extreme_places(g, x) if x.rank else g.copy(x)
+
+
 MOVES: tuple[tuple[Move, int], ...] = (
-    (unary, 5),
-    (binary, 6),
+    (unary, 10),
+    (binary, 10),
     (compare, 2),
     (masked_partner, 2),
     (cast, 2),
@@ -239,13 +325,21 @@ MOVES: tuple[tuple[Move, int], ...] = (
     (permute, 2),
     (reshape, 2),
     (slice_, 2),
+    (flip, 1),
+    (pad, 2),
+    (rolled, 1),
+    (full, 1),
     (cat, 1),
     (iota, 1),
+    (chosen, 2),
     (reduce, 5),
+    (truth, 1),
+    (cumsum, 1),
+    (place, 2),
     (pattern, 7),
     (mixture, 2),
 )
 """Every kind of operator, with how often it is chosen."""
 
-OFTEN: tuple[tuple[Move, int], ...] = ((cat, 12), (slice_, 8), (reshape, 6), (permute, 6))
+OFTEN: tuple[tuple[Move, int], ...] = ((cat, 12), (slice_, 8), (pad, 3), (flip, 3), (reshape, 6), (permute, 6))
 """Moves that make one value another's pieces, for fusions that shall have many of them."""

@@ -16,7 +16,7 @@ def wide(g: Grower, x: Known) -> Known:
     """`x` as a float that arithmetic does not make coarse."""
     if x.dtype in HALVES and not x.is_coarse:
         return g.cast(x, "f32")
-    return x if x.is_float else g.cast(x, "f32")
+    return g.computable(x) if x.is_float else g.cast(x, "f32")
 
 
 def dims_of(g: Grower, x: Known) -> list[int]:
@@ -169,6 +169,7 @@ def swiglu(g: Grower, x: Known) -> Known:
 
 def rotated(g: Grower, x: Known) -> Known:
     """Halves of a dimension exchanged, the second negated: what rotary embeddings do."""
+    x = g.computable(x)
     if x.dtype not in (*INTEGERS, "bool"):
         sized = [d for d, n in enumerate(x.shape) if n > 1]
         if sized:

@@ -8,7 +8,7 @@ import pytest
 
 from compiler.arch import card_or_default
 from compiler.errors import CompilerError
-from compiler.ir.fusion import Fusion, Literal
+from compiler.ir.fusion import Fusion
 from compiler.ir.ops import FOLDS, MathGrade, OpKind
 from compiler.lower.kernel_ir import Compute
 from compiler.lower.traversal import walk
@@ -26,7 +26,7 @@ def written_out(fusion: Fusion, leaves: dict[str, str]) -> dict[str, str]:
     """Every value as an expression of leaves, with the form of each operator."""
     said = dict(leaves)
     for op in fusion.ops:
-        ins = ", ".join(repr(x.value) if isinstance(x, Literal) else said[x] for x in op.inputs)
+        ins = ", ".join(said[x] if isinstance(x, str) else str(x) for x in op.inputs)
         shape = fusion.value(op.output).shape
         said[op.output] = f"{op.kind} {op.grade} {op.is_term} {op.dims} {op.start} {shape}({ins})"
     return said

@@ -8,11 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from compiler.nvrtc import Compiled
 from compiler.wire import bind
+from fusetune import FusionBuilder
 from fusetune.wire.artifact import VERIFIER, Evidence, KernelArtifact, Resources, Verification
+from fusetune.wire.fusion import DTypeName
 from fusetune.wire.parse import parse_binding, parse_fusion
+from search.cli.app import app
 from search.cost.model import Prediction
 from search.tuning.build import Builder
 from search.tuning.candidates.candidate import Candidate
@@ -125,3 +129,18 @@ def test_what_is_compiled_when_the_time_is_up_is_given_up(tmp_path: Path) -> Non
     seconds = iter([1.0, 1.0, 1.0, 1.0, 0.0, 0.0])
     found = compile_promising(builder, candidates, tmp_path, 3, queue_depth=2, left_s=lambda: 0.1 * next(seconds, 0.0))
     assert ([c.candidate.knobs["n"] for c in found.candidates], found.given_up) == ([0], 2)
+
+
+@pytest.mark.parametrize(("dtype", "largest"), [("f8e4m3", 448.0), ("f8e5m2", 57344.0), ("i8", 127.0), ("u8", 255.0)])
+def test_quantisation_of_rows_is_prepared(dtype: DTypeName, largest: float, tmp_path: Path) -> None:
+    f = FusionBuilder()
+    x = f.input("x", ("M", 1024), "bf16").cast("f32")
+    scale = f.maximum(f.abs(x).amax((1,)), 1e-12) / largest
+    f.output(f.div(x, scale.broadcast_to(x.shape, (0,))).cast(dtype))
+    fusion = tmp_path / "quantised.json"
+    fusion.write_text(f.build().to_json())
+    found = CliRunner().invoke(
+        app, ["prepare", str(fusion), "--bind", "M=64", "--per-fusion", "4", "--out", str(tmp_path / "prepared")]
+    )
+    assert found.exit_code == 0, found.output
+    assert "4 kernels compiled" in found.output

@@ -29,10 +29,10 @@ def build_trap(insn: PtxInstruction, binder: Binder) -> Run:
 
     def run(active: Active) -> None:
         active.fault(
-            FaultKind.INVALID_OPERAND,
+            FaultKind.TRAP,
             insn,
-            "The kernel trapped: it found by itself that it cannot go on (an assertion, an unreachable place, a "
-            "time-out). See what leads to this line.",
+            "The kernel trapped: it found by itself that it cannot go on (an index that is out of range, an assertion, "
+            "an unreachable place, a time-out). See what leads to this line.",
         )
         raise Halt
 

@@ -175,7 +175,7 @@ def test_hints_change_nothing() -> None:
 def test_a_trap_ends_the_run_and_names_the_thread() -> None:
     ran = outcome("setp.eq.u32 %c0, %r1, 40; @%c0 trap; mov.u64 %o, 1;")
     (fault,) = ran.outcome.faults
-    assert (str(fault.kind), fault.instruction, fault.thread) == ("invalid_operand", "trap", (40, 0, 0))
+    assert (str(fault.kind), fault.instruction, fault.thread) == ("trap", "trap", (40, 0, 0))
     assert not ran.y.any()
     assert computed("setp.eq.u32 %c0, %r1, 64; @%c0 trap; mov.u64 %o, 1;") == [1] * THREADS, "nobody traps"
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from compiler.dtypes import DType
+from compiler.dtypes import FLOAT_FORMATS, DType
 from compiler.ir.fusion import Fusion, Literal, Op, storage_elems
 from compiler.ir.ops import OpKind
 from search.proof.verify.arrays import Array, Arrays, NumpyArrays, TorchArrays
@@ -32,6 +32,26 @@ def test_a_set_is_the_same_every_time_and_of_its_dtype(name: str, dtype: DType, 
     assert made(fusion, name, arrays).tobytes() == made(fusion, name, arrays).tobytes()
     (storage,) = make_inputs(fusion, name, arrays)
     assert arrays.bytes_of(storage).shape == (4096 * dtype.nbytes,)
+
+
+@pytest.mark.parametrize("arrays", [HOST, TorchArrays("cpu")], ids=["numpy", "torch"])
+@pytest.mark.parametrize("dtype", [DType.F8E4M3, DType.F8E5M2])
+@pytest.mark.parametrize("name", ALL_SETS)
+def test_sets_of_8_bit_floats_are_of_several_numbers_in_range(name: str, dtype: DType, arrays: Arrays) -> None:
+    cast = Op(OpKind.CAST, ("i0",), "v0")
+    fusion = fusion_of((value("i0", (4096,), dtype),), (value("v0", (4096,)),), (cast,), "v0")
+    found = made(fusion, name, arrays)
+    assert len(np.unique(found[np.isfinite(found)])) >= 3
+    assert np.isfinite(found).all() == (name != "inf_nan")
+
+
+@pytest.mark.parametrize("dtype", [DType.F8E4M3, DType.F8E5M2])
+def test_what_is_cast_to_8_bits_lies_past_its_largest_number_and_halfway(dtype: DType) -> None:
+    cast = Op(OpKind.CAST, ("i0",), "v0")
+    fusion = fusion_of((value("i0", (4096,)),), (value("v0", (4096,), dtype),), (cast,), "v0")
+    form = FLOAT_FORMATS[dtype]
+    assert (np.abs(made(fusion, "large")) > form.largest).mean() > 0.01
+    assert 1.0 + form.unit_roundoff in made(fusion, NEAR)
 
 
 def test_inputs_of_a_call_differ_from_each_other() -> None:
@@ -167,13 +187,49 @@ def test_what_is_compared_with_positions_holds_indices(name: str, arrays: Arrays
     assert {-1, 7} & set(found.tolist()), "and some that are none"
 
 
+def rows_of(count: int, choices: int, dtype: DType, moved: int = 0) -> Fusion:
+    """Rows of a table at i1, or at i1 + `moved`, squared."""
+    ops = (
+        Op(OpKind.ADD, ("i1", Literal(moved)), "v0"),
+        Op(OpKind.TAKE, ("i0", "v0"), "v1", (0,)),
+        Op(OpKind.SQUARE, ("v1",), "v2"),
+    )
+    inputs = (value("i0", (choices, 3)), value("i1", (count,), dtype))
+    results = (value("v0", (count,), dtype), value("v1", (count, 3)), value("v2", (count, 3)))
+    return fusion_of(inputs, results, ops, "v2")
+
+
+@pytest.mark.parametrize("arrays", [HOST, TorchArrays("cpu")], ids=["numpy", "torch"])
+@pytest.mark.parametrize("dtype", [DType.I32, DType.I64])
+@pytest.mark.parametrize("name", ALL_SETS)
+def test_indices_are_in_range_with_the_ends_among_them_and_some_twice(name: str, dtype: DType, arrays: Arrays) -> None:
+    for count, choices, moved in ((97, 1000, 0), (97, 7, 3), (3, 50, -4), (1, 5, 0)):
+        _, storage = make_inputs(rows_of(count, choices, dtype, moved), name, arrays)
+        found = [int(n) + moved for n in storage]
+        assert min(found) >= 0
+        assert max(found) < choices
+        if count > 50:
+            assert {0} <= set(found)
+            assert choices - 1 in found or name in ("ties", "zeros")
+            assert len(set(found)) < count
+
+
 def test_what_is_compared_with_a_number_holds_it_often() -> None:
     op = Op(OpKind.NE, ("i0", Literal(-77)), "v0")
     fusion = fusion_of((value("i0", (400,), DType.I8),), (value("v0", (400,), DType.BOOL),), (op,), "v0")
     assert (made(fusion, "random") == -77).mean() > 0.1
 
 
-@pytest.mark.parametrize("dtype", [DType.I8, DType.I32, DType.I64])
+@pytest.mark.parametrize("name", [*ALL_SETS, *FOLDED_SETS, *LONE])
+def test_unsigned_integers_differ_in_every_set(name: str) -> None:
+    x = made(reduction(OpKind.AMIN, (64, 64), DType.U8), name)
+    assert x.dtype == np.uint8
+    assert len(np.unique(x)) >= 3
+    if name in ("large", "inf_nan"):
+        assert {0, 255} <= set(x.tolist())
+
+
+@pytest.mark.parametrize("dtype", [DType.I8, DType.I16, DType.I32, DType.I64])
 @pytest.mark.parametrize(("name", "least"), [("random", 50), ("large", 100), ("inf_nan", 100), ("ties", 2)])
 def test_integers_reach_far_enough(dtype: DType, name: str, least: int) -> None:
     x = made(unary(OpKind.NEG, dtype), name).astype(np.int64)

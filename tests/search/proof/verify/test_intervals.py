@@ -335,6 +335,27 @@ def test_a_cast_out_of_range_may_give_anything(arrays: Arrays) -> None:
 
 
 @BOTH
+def test_a_cast_to_u8_keeps_the_low_bits_of_what_is_known(arrays: Arrays) -> None:
+    fusion = fusion_of({"x": ("f32", [6])}, [op("cast", ["x"], "y", dtype="u8")], "y")
+    want = expected_for(fusion, arrays, [255.9, 256.0, -1.5, 2.0**33 + 2048, 2.0**63, math.nan])
+    assert limits(want) == [(255, 255), (0, 0), (255, 255), (0, 0), ANY, ANY]
+    unknown = [op("exp", ["x"], "t"), op("cast", ["t"], "y", dtype="u8")]
+    want = expected_for(fusion_of({"x": ("f32", [2])}, unknown, "y"), arrays, [1.0, 16.0])
+    assert limits(want) == [(2, 2), ANY]
+
+
+@BOTH
+def test_a_cast_to_8_bit_floats_ends_at_its_own_numbers(arrays: Arrays) -> None:
+    for dtype, beyond, above in (("f8e4m3", 448.0, 1.125), ("f8e5m2", math.inf, 1.0)):
+        ops = [op("exp", ["x"], "t"), op("cast", ["t"], "y", dtype=dtype)]
+        want = expected_for(fusion_of({"x": ("f32", [3])}, ops, "y"), arrays, [0.0, 11.1, math.log(1.0625)])
+        known, large, halfway = limits(want)
+        assert known == (1.0, 1.0)
+        assert large == (beyond, beyond)
+        assert halfway == (1.0, above)
+
+
+@BOTH
 def test_a_choice_that_rounding_decides_may_be_either(arrays: Arrays) -> None:
     ops = [op("exp", ["x"], "t"), op("gt", ["t", math.e], "c"), op("where", ["c", "x", -5.0], "y")]
     want = expected_for(fusion_of({"x": ("f32", [2])}, ops, "y"), arrays, [1.0, 2.0])

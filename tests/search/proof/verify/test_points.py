@@ -9,6 +9,7 @@ import pytest
 
 from compiler.dtypes import DType
 from compiler.ir.fusion import Fusion, Op, Value, dense_strides
+from compiler.ir.index_ranges import index_ranges
 from compiler.ir.ops import OpKind
 from compiler.reference import Values, evaluate
 from search.proof.verify import points
@@ -30,8 +31,11 @@ def storages(fusion: Fusion, seed: int) -> Storage:
         elems = value.storage_elems
         if value.dtype.is_float:
             found[value.name] = rng.standard_normal(elems)
+        elif value.dtype is DType.BOOL:
+            found[value.name] = rng.integers(0, 2, elems)
         else:
-            found[value.name] = rng.integers(0, 2, elems) if value.dtype is DType.BOOL else rng.integers(-99, 99, elems)
+            low, high = index_ranges(fusion).get(value.name, value.dtype.integer_range)
+            found[value.name] = rng.integers(max(low, -99), min(high, 99), elems, endpoint=True)
     return found
 
 

@@ -9,8 +9,8 @@ from tests.search.random_fusions.witnesses.writer import Writer
 
 Step = Callable[[Writer, str], str]
 
-FUNCTIONS = ("tanh", "sigmoid", "silu", "gelu", "exp", "square")
-OF_POSITIVE = ("sqrt", "rsqrt", "log", "reciprocal")
+FUNCTIONS = ("tanh", "sigmoid", "silu", "gelu", "exp", "square", "exp2", "expm1", "erf", "gelu_erf", "sin", "cos")
+OF_POSITIVE = ("sqrt", "rsqrt", "log", "reciprocal", "log2", "log1p")
 
 NUMBERS = (0.7, 1.3, -0.9, 0.3, 1.7, 3.1)
 """None of few bits: every product and sum of them rounds."""

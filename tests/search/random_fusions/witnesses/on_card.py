@@ -1,4 +1,4 @@
-"""Kernels run once on a GPU over the inputs of the random set: what they leave, without a reference."""
+"""Kernels run once on a GPU over the inputs of a set: what they leave, without a reference."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tests.search.random_fusions.witnesses.witness import Array
 
 
 class OnCard:
-    """The inputs of one fusion on a card, for all of its kernels."""
+    """The inputs of one fusion on a card, of one set, for all of its kernels."""
 
-    def __init__(self, fusion: Fusion, arrays: TorchArrays) -> None:
+    def __init__(self, fusion: Fusion, arrays: TorchArrays, name: str = RANDOM) -> None:
         self._fusion = fusion
         self._arrays = arrays
-        self._inputs = make_inputs(fusion, RANDOM, arrays)
+        self._inputs = make_inputs(fusion, name, arrays)
 
     def outputs_of(self, artifact: KernelArtifact) -> list[Array]:
         """What a kernel leaves in its outputs, poisoned before, in their logical shapes. Raises KernelError as the

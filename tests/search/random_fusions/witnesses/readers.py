@@ -14,6 +14,7 @@ from typing import Any
 
 from fusetune.wire import parse_fusion
 from fusetune.wire.canonical import live_ops
+from tests.search.random_fusions.grower import JUMPY
 from tests.search.random_fusions.known import FLOATS, HALVES
 
 COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
@@ -50,7 +51,7 @@ def are_read_alike(document: Mapping[str, Any], dtypes: Mapping[str, str], copie
 def _end(op: Mapping[str, Any], dtypes: Mapping[str, str], ends: Mapping[str, frozenset[str]]) -> frozenset[str]:
     """What becomes of a value that the operator reads."""
     result = dtypes[op["out"]]
-    if op["op"] in COMPARISONS or (op["op"] == "cast" and result not in FLOATS):
+    if op["op"] in COMPARISONS | JUMPY or (op["op"] == "cast" and result not in FLOATS):
         return _COMPARED
     if op["op"] in SUMS:
         return frozenset({"summed"})

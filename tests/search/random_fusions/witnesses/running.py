@@ -11,7 +11,7 @@ from compiler.emulate.memory.build import BadLaunch
 from compiler.emulate.ptx.errors import PtxError
 from compiler.emulate.ptx.parser import parse
 from compiler.emulate.run import emulate
-from compiler.emulated_runs.launching import input_tensor, launches_of, output_tensor, written_by
+from compiler.emulated_runs.launching import launches_of, tensors_of, written_by
 from compiler.errors import CompileError, Unsupported
 from compiler.ir.fusion import Fusion
 from compiler.pipeline import artifact
@@ -59,11 +59,7 @@ def outputs_of(fusion: Fusion, built: KernelArtifact, set_name: str = RANDOM) ->
     """What the kernel leaves in its outputs, in their logical shapes. Raises AssertionError with a fault in words."""
     module = parse(built.ptx)
     storages = make_inputs(fusion, set_name, ARRAYS)
-    tensors = [
-        input_tensor(fusion.value(name), ARRAYS.bytes_of(storage).copy())
-        for name, storage in zip(fusion.inputs, storages, strict=True)
-    ]
-    tensors += [output_tensor(fusion.value(name)) for name in fusion.outputs]
+    tensors = tensors_of(fusion, [ARRAYS.bytes_of(storage).copy() for storage in storages])
     for launch in launches_of(built, tensors):
         outcome = emulate(module, launch, options(Completion.RANDOM, races=False))
         if fault := too_long(outcome) or fault_of(outcome):

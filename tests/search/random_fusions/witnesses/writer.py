@@ -109,6 +109,7 @@ class Writer:
         the chain begins, or comes from what is no elementwise operator, the value itself is looked at."""
         producers = {op["out"]: op for op in self.ops}
         made: dict[tuple[str, int], str] = {}
+        turned: dict[tuple[str | float, ...], bool] = {}  # alike for products that say the same, which are one product
 
         def spelled(name: str, left: int) -> str:
             op = producers.get(name)
@@ -119,7 +120,7 @@ class Writer:
 
         def respelled(op: Mapping[str, Any], left: int) -> str:
             operands = [spelled(x, left) if x in self.shapes else x for x in op["in"]]
-            if op["op"] == "mul" and self.random.random() < 0.3:
+            if op["op"] == "mul" and turned.setdefault(tuple(op["in"]), self.random.random() < 0.3):
                 operands.reverse()
             words = {k: v for k, v in op.items() if k not in ("op", "in", "out")}
             shape = next(self.shapes[x] for x in operands if x in self.shapes)

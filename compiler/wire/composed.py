@@ -1,0 +1,199 @@
+"""Operators of the wire that others make up, written out in their names when a fusion is bound.
+
+Everything behind sees what they are made of: reference, verifier, schedulers and cost model know nothing of them, and a
+kernel of theirs is proven as any other. `COMPOSED` names them; a sum with a dtype of its own is one as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import prod
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from fusetune.wire.extent import Extent
+from fusetune.wire.fusion import Arg, Fusion, Op, Operand, PrefixSum, Reduce, Truth
+from fusetune.wire.infer import MAX_RANK, checked_types
+from fusetune.wire.op_types import FLOATS, OpCheck, TensorType, result_type
+
+_OPERATOR: TypeAdapter[Op] = TypeAdapter(Op)
+_MOST_I32 = 2**31 - 1
+_MORE_DIMS = 2
+"""Of runs, and of the elements that each sum takes."""
+
+_RUN = 32
+_MOST_STEPS = 64
+"""Elements of a run, of which each sum is worked out by itself, and steps an element at most, there and among runs."""
+
+
+def is_composed(op: Op, types: Mapping[str, TensorType]) -> bool:
+    """Whether the operator has to be written out. `types`: of the fusion's values."""
+    return op.op in COMPOSED or (isinstance(op, Reduce) and types[op.out].dtype != types[_operand(op)].dtype)
+
+
+def written_out(fusion: Fusion) -> Fusion:
+    """The fusion without operators that others make up; itself where it has none. `fusion`: without symbols, and with
+    canonical names, which tell its results from those that are added."""
+    types = checked_types(fusion)
+    if not any(is_composed(op, types) for op in fusion.ops):
+        return fusion
+    written = _Written(types)
+    for op in fusion.ops:
+        written.add(op)
+    outputs = tuple(x.model_copy(update={"name": written.names.get(x.name, x.name)}) for x in fusion.outputs)
+    return fusion.model_copy(update={"ops": tuple(written.ops), "outputs": outputs})
+
+
+class _Written:
+    """The operators so far. `names`: what stands for the results of the fusion's own that were written out."""
+
+    def __init__(self, types: Mapping[str, TensorType]) -> None:
+        self.names: dict[str, str] = {}
+        self.ops: list[Op] = []
+        self.types = dict(types)
+
+    def add(self, op: Op) -> None:
+        """An operator of the fusion."""
+        own = op.model_copy(update={"ins": tuple(self.names.get(str(x), x) for x in op.ins)})
+        write = COMPOSED.get(op.op, _typed_fold if is_composed(op, self.types) else None)
+        if write is None:
+            self.ops.append(own)
+        else:
+            self.names[op.out] = write(self, own)
+
+    def put(self, op: str, *ins: Operand, **attributes: Any) -> str:
+        """A new operator; the name of its result."""
+        out = f"w{len(self.ops)}"
+        made = _OPERATOR.validate_python({"op": op, "in": ins, "out": out, **attributes})
+        check = OpCheck(out)
+        found = result_type(made, tuple(self.types[x] if isinstance(x, str) else x for x in ins), check)
+        assert found is not None, check.problems
+        self.ops.append(made)
+        self.types[out] = found
+        return out
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """The sizes of a value."""
+        return tuple(_number(extent) for extent in self.types[name].shape)
+
+    def zeros(self, like: str, dim: int, size: int) -> str:
+        """So many zeros along `dim`, otherwise of the shape and dtype of `like`."""
+        shape = (*self.shape(like)[:dim], size, *self.shape(like)[dim + 1 :])
+        return self.put("mul", self.put("iota", shape=shape, dim=dim, dtype=self.types[like].dtype), 0)
+
+    def cast(self, name: str, dtype: str) -> str:
+        """`name` in `dtype`: itself where it is."""
+        return name if self.types[name].dtype == dtype else self.put("cast", name, dtype=dtype)
+
+
+def _number(extent: Extent) -> int:
+    assert extent.constant is not None, "a bound fusion has no symbols"
+    return extent.constant
+
+
+def _operand(op: Op) -> str:
+    return str(op.ins[0])
+
+
+def _typed_fold(w: _Written, op: Op) -> str:
+    """As torch: the elements are cast, and then folded. Products of integers are i64, of which others are the end."""
+    assert isinstance(op, Reduce)
+    dtype = w.types[op.out].dtype
+    within = dtype if op.op == "sum" or dtype in FLOATS else "i64"
+    return w.cast(w.put(op.op, w.cast(_operand(op), within), dims=op.dims, keepdim=op.keepdim), dtype)
+
+
+def _truth(w: _Written, op: Op) -> str:
+    """The greatest, or the least, of the elements as truth values: NaN is other than 0."""
+    assert isinstance(op, Truth)
+    x = _operand(op)
+    true = x if w.types[x].dtype == "bool" else w.put("ne", x, 0)
+    return w.put("amax" if op.op == "any" else "amin", true, dims=op.dims, keepdim=op.keepdim)
+
+
+def _arg(w: _Written, op: Op) -> str:
+    """The least index of an element that is the extreme one, or NaN: of a run with a NaN the extreme is NaN, which
+    equals nothing."""
+    assert isinstance(op, Arg)
+    x, dim = _operand(op), op.dim
+    rank = len(w.shape(x))
+    if dim is None:
+        x, dim = w.put("reshape", x, shape=(prod(w.shape(x)),)), 0
+    shape = w.shape(x)
+    extreme = w.put("amax" if op.op == "argmax" else "amin", x, dims=(dim,), keepdim=True)
+    here = w.put("eq", x, w.put("broadcast_to", extreme, shape=shape, dims=tuple(range(len(shape)))))
+    if w.types[x].dtype in FLOATS:
+        here = w.put("maximum", here, w.put("ne", x, x))
+    index = w.put("iota", shape=shape, dim=dim, dtype="i32" if shape[dim] <= _MOST_I32 else "i64")
+    chosen = w.put("where", here, index, shape[dim])
+    first = w.put("amin", chosen, dims=(dim,), keepdim=op.keepdim)
+    if op.dim is None and op.keepdim and rank != 1:
+        first = w.put("reshape", first, shape=(1,) * rank)
+    return w.cast(first, "i64")
+
+
+def _scan(w: _Written, op: Op) -> str:
+    """Sums within runs of a few elements, each by itself, and what the runs before come to, found in the same way."""
+    assert isinstance(op, PrefixSum)
+    x, dtype = _operand(op), w.types[op.out].dtype
+    # As sums: floats of 16 bits in f32, and rounded once; integers in i64.
+    within = "i64" if dtype not in FLOATS else "f64" if dtype == "f64" else "f32"
+    shape, dim, wide = w.shape(x), op.dim, w.cast(w.cast(x, dtype), within)
+    if shape[dim] == 1:
+        return w.put("copy", x) if w.types[x].dtype == dtype else w.cast(wide, dtype)
+    steps = _MOST_STEPS * shape[dim]
+    if len(shape) > MAX_RANK - _MORE_DIMS:
+        flat = (prod(shape[:dim]), shape[dim], prod(shape[dim + 1 :]))
+        wide = w.put("reshape", _sums(w, w.put("reshape", wide, shape=flat), 1, "le", steps), shape=shape)
+    else:
+        wide = _sums(w, wide, dim, "le", steps)
+    return w.cast(wide, dtype)
+
+
+def _sums(w: _Written, x: str, dim: int, which: str, steps: int) -> str:
+    """Along `dim`, of the elements before each ("lt"), or no further on ("le"). `steps`: what may be added one by one.
+
+    What lies before is not what is up to an element less its own: of an infinity that would leave NaN.
+    """
+    shape = w.shape(x)
+    size = shape[dim]
+    if size * size <= steps:
+        return _each(w, x, dim, which)
+    run = _run(size)
+    parts = -(-size // run)
+    whole_size = parts * run
+    if whole_size > size:
+        x = w.put("cat", x, w.zeros(x, dim, whole_size - size), dim=dim)
+    runs = w.put("reshape", x, shape=(*shape[:dim], parts, run, *shape[dim + 1 :]))
+    own = _each(w, runs, dim + 1, which)
+    before = _sums(w, w.put("sum", runs, dims=(dim + 1,)), dim, "lt", steps)
+    places = tuple(d for d in range(len(shape) + 1) if d != dim + 1)
+    added = w.put("add", own, w.put("broadcast_to", before, shape=w.shape(own), dims=places))
+    whole = w.put("reshape", added, shape=(*shape[:dim], whole_size, *shape[dim + 1 :]))
+    return w.put("slice", whole, dim=dim, start=0, stop=size) if whole_size > size else whole
+
+
+def _each(w: _Written, x: str, dim: int, which: str) -> str:
+    """Every sum by itself: of the elements along `dim` that lie before ("lt"), or no further on ("le")."""
+    shape = w.shape(x)
+    wide = (*shape[:dim], shape[dim], *shape[dim:])
+    spread = w.put("broadcast_to", x, shape=wide, dims=tuple(d for d in range(len(wide)) if d != dim))
+    mine, other = (w.put("iota", shape=wide, dim=d, dtype="i32") for d in (dim, dim + 1))
+    taken = w.put("where", w.put(which, other, mine), spread, 0)
+    return w.put("sum", taken, dims=(dim + 1,))
+
+
+def _run(size: int) -> int:
+    """Elements of a run: a divisor of the size if one is near."""
+    return next((n for n in range(_RUN, _RUN // 2, -1) if size % n == 0), _RUN)
+
+
+COMPOSED: Mapping[str, Callable[[_Written, Op], str]] = {
+    "any": _truth,
+    "all": _truth,
+    "argmax": _arg,
+    "argmin": _arg,
+    "cumsum": _scan,
+}
+"""By name, what writes an operator out; it gives the name of the result."""
