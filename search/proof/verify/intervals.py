@@ -216,7 +216,8 @@ class Intervals:
         value = self.values.finish(op, x.value, count, dtype)
         if x.factors is not None:
             ends = ends_of_product(x.value, x.factors, count, DType.F64 if dtype is DType.F64 else DType.F32, xp)
-            return self._collapsed(self._settled(value, *(rounded(end, dtype, xp) for end in ends), ()))
+            low, high = (rounded(end, dtype, xp) for end in ends)
+            return self._collapsed(self._settled(value, low, high, ()))
         if x.terms is None:
             return self._with_best(kind, replace(x, value=value))
         if not dtype.is_float:

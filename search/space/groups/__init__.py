@@ -91,14 +91,20 @@ from search.space.groups.staging import (
 from search.space.groups.store_path import send, store_knob
 from search.space.groups.tensor_memory import (
     NO_TMEM,
-    cut_by_words,
+    STREAMS,
+    TRANSPOSE,
+    VALUES,
+    TmemUse,
+    allocated_columns,
+    columns_taken,
     is_kept_there,
-    move_by_words,
-    place_in_tmem,
-    stage_in_tmem,
     tmem_constraints,
     tmem_knobs,
+    unused_knobs,
+    without_hints,
 )
+from search.space.groups.tmem_layout import ThreadLoops, cut_by_words, move_by_words, place_in_tmem, stage_in_tmem
+from search.space.groups.tmem_patterns import BY_LANES, PATTERNS, Exchange, exchange_of
 from search.space.knobs import KnobValue
 
 __all__ = [
@@ -109,6 +115,7 @@ __all__ = [
     "BANKS",
     "BLOCK",
     "BULK",
+    "BY_LANES",
     "BY_MATRICES",
     "CAPS",
     "COLUMNS_INNER",
@@ -135,6 +142,7 @@ __all__ = [
     "ONLINE",
     "PAD",
     "PARKED",
+    "PATTERNS",
     "PHASES",
     "READ_AGAIN",
     "RESIDENT",
@@ -145,17 +153,26 @@ __all__ = [
     "SPANS",
     "STORE_LAYOUTS",
     "STREAMING",
+    "STREAMS",
     "SWEPT",
     "TMA",
+    "TRANSPOSE",
+    "VALUES",
     "VECTOR",
     "WIDEST_SPAN",
     "WORDS",
+    "Exchange",
     "Rings",
+    "ThreadLoops",
+    "TmemUse",
+    "allocated_columns",
     "block_fits",
     "cap",
+    "columns_taken",
     "copied_rings",
     "copies_by",
     "cut_by_words",
+    "exchange_of",
     "fills_by_threads",
     "fit",
     "fold_knob",
@@ -190,7 +207,9 @@ __all__ = [
     "tmem_constraints",
     "tmem_knobs",
     "turn",
+    "unused_knobs",
     "widest_word",
+    "without_hints",
     "words_of_their_own",
 ]
 

@@ -92,12 +92,12 @@ def fit(arch: Arch, nbytes: Any, tiles: int = 1) -> Any:
     return nbytes + SMEM_SLACK_BYTES * tiles <= arch.smem_per_block_optin_bytes
 
 
-def kept_with_the_row() -> Constraint:
-    """What is computed from a row is kept where the row is."""
+def kept_with_the_row(elsewhere: str = "", where: str = "") -> Constraint:
+    """What is computed from a row is kept where the row is, or where the knob `elsewhere` says `where`."""
     return Constraint(
         "redundant_keep_values",
-        ("keep", "keep_values"),
-        lambda keep, values: (keep == "registers") | (values == "no"),
+        ("keep", "keep_values", *((elsewhere,) if elsewhere else ())),
+        lambda keep, values, place="": (keep == "registers") | (values == "no") | ((place == where) & bool(elsewhere)),
         "Values are kept with the row.",
     )
 

@@ -1,52 +1,60 @@
 """Tensor memory: what threads put there between a load and its uses, where an architecture has it (PTX ISA, tcgen05).
 
-tmem          "none", or "streams": what is read from memory goes from the registers of its load to tensor memory, and
-              comes back where it is used: in every pass over a row, whose registers then hold a few steps of it
-tmem_store    words of 4 bytes that a thread moves by one store (tcgen05.st.32x32b.x1 to .x128)
+tmem          "none", or what goes there from the registers of its load, and comes back where it is used. "streams":
+              what is read from memory; in every pass over a row, whose registers then hold a few steps of it.
+              "values": of what is computed from a row, what later passes read, as `keep_values` says.
+              "transpose": tiles whose threads load along one dimension and go on along another
+tmem_pattern  how threads reach it, by the hardware's name (`compiler.analysis.tmem.patterns`). Of "transpose" the loads
+              from it: stores are by 32x32b
+tmem_dimsep   of patterns of 16 lanes, what lies left of dimsep: "threads" alone, and the other lanes stay empty; or
+              the "halves" of what a thread has at a time as well, each in 16 lanes of a subpartition
+tmem_store    words of 4 bytes that a thread stores at a time (tcgen05.st .x1 to .x128)
 tmem_load     the same of a load
 
-A thread finds what it has put down: it has a lane of its warp's subpartition, and columns that no other thread of that
-lane has. Up to 128 threads are lanes; more of them lie side by side in columns.
+What is read where it was put, by one pattern, a thread finds as it has put it down: in cells of its warp's subpartition
+that no other thread has. Up to 128 threads are lanes; more of them lie side by side in columns.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import reduce
+from dataclasses import dataclass
+from functools import partial, reduce
 from operator import mul
 from typing import Any
 
 import numpy as np
 
-from compiler.arch import (
-    REGISTER_BYTES,
-    TMEM_COLUMNS,
-    TMEM_LANES,
-    TMEM_LEAST_COLUMNS,
-    WARP_THREADS,
-    Arch,
-)
-from compiler.ir.iter_domain import MemoryType, ParallelType
-from compiler.ir.tensor import CopyVia
-from compiler.schedule import steps
-from search.space.builder import TraceBuilder
+from compiler.arch import REGISTER_BYTES, TMEM_COLUMNS, TMEM_LANES, TMEM_LEAST_COLUMNS, WARP_THREADS
 from search.space.constraints import Constraint
+from search.space.expressions import looked_up
+from search.space.groups.hints import DEFAULT
+from search.space.groups.tmem_layout import DIMSEPS, HALVES, THREADS
+from search.space.groups.tmem_patterns import BY_LANES, PATTERNS, exchange_of, least_words
 from search.space.knobs import Knob, KnobValue, powers_of_two
 
-NO_TMEM, STREAMS = "none", "streams"
+NO_TMEM, STREAMS, VALUES, TRANSPOSE = "none", "streams", "values", "transpose"
 
 WORDS_OF_AN_ACCESS = (1, 4, 16, 64)
 
+WIDTHS = ("tmem_store", "tmem_load")
+
 KNOBS: Mapping[str, tuple[KnobValue, ...]] = {
-    "tmem": (NO_TMEM, STREAMS),
+    "tmem": (NO_TMEM, STREAMS, VALUES, TRANSPOSE),
+    "tmem_pattern": PATTERNS,
+    "tmem_dimsep": DIMSEPS,
     "tmem_store": WORDS_OF_AN_ACCESS,
     "tmem_load": WORDS_OF_AN_ACCESS,
 }
 
 
-def tmem_knobs(*, is_offered: bool) -> tuple[Knob, ...]:
-    """The knobs of the group; none where an architecture has no tensor memory, or a fusion nothing to put there."""
-    return tuple(Knob(name, values) for name, values in KNOBS.items()) if is_offered else ()
+def tmem_knobs(uses: tuple[str, ...], *others: str) -> tuple[Knob, ...]:
+    """The knobs of the group, of a scheduler that has these uses of tensor memory, and of `others` more than one value;
+    none where it has no use of it."""
+    if not uses:
+        return ()
+    offered = {name: values if name in (*WIDTHS, *others) else values[:1] for name, values in KNOBS.items()}
+    return tuple(Knob(name, values) for name, values in {**offered, "tmem": (NO_TMEM, *uses)}.items())
 
 
 def is_kept_there(point: Mapping[str, Any]) -> bool:
@@ -54,87 +62,200 @@ def is_kept_there(point: Mapping[str, Any]) -> bool:
     return bool(point.get("tmem", NO_TMEM) != NO_TMEM)
 
 
-def tmem_constraints(
-    arch: Arch,
-    threads: tuple[str, ...],
-    axes: tuple[str, ...],
-    elements: Sequence[int],
-    part_bytes: Callable[..., Any],
-    run: Callable[..., Any],
-) -> list[Constraint]:
-    """What tensor memory asks of a block of `threads`, innermost dimension first, for tensors whose `elements` have so
-    many bytes. Of the knobs `axes`, those of threads among them: `part_bytes` of a thread lie there at a time, in all
-    tensors; `run` elements of a tensor are in its registers side by side."""
+def unused_knobs() -> list[Constraint]:
+    """Where nothing is in tensor memory, the other knobs have their first values."""
+    return [
+        Constraint(
+            "redundant_tmem",
+            ("tmem", name),
+            lambda tmem, value, first=values[0]: (tmem != NO_TMEM) | (value == first),
+            "Only what is in tensor memory is moved there and back.",
+        )
+        for name, values in KNOBS.items()
+        if name != "tmem"
+    ]
 
-    def extents(knobs: Sequence[Any]) -> list[Any]:
-        return [knobs[axes.index(name)] for name in threads]
 
+@dataclass(frozen=True)
+class TmemUse:
+    """What constraints read of a scheduler whose threads read again what they have put in tensor memory, `what` being
+    the value of `tmem`.
+
+    `threads`: the knobs of a block's threads, innermost dimension first; `elements`: bytes of the elements that lie
+    there. Of the knobs `axes`, those of threads among them: `part_bytes` of a thread lie there at a time, in all
+    tensors; `run` elements of a tensor are in its registers side by side.
+    """
+
+    what: str
+    threads: tuple[str, ...]
+    axes: tuple[str, ...]
+    elements: Sequence[int]
+    part_bytes: Callable[..., Any]
+    run: Callable[..., Any]
+
+    def extents(self, knobs: Sequence[Any]) -> list[Any]:
+        """Of the threads, among values of `axes`."""
+        return [knobs[self.axes.index(name)] for name in self.threads]
+
+    def columns(self, pattern: Any, dimsep: Any, *knobs: Any) -> Any:
+        """That a block needs. Patterns of 16 lanes leave the others empty, if no halves of runs lie there."""
+        empty = np.where((pattern != BY_LANES) & (dimsep == THREADS), 2, 1)
+        return columns_taken(self.extents(knobs), self.part_bytes(*knobs)) * empty
+
+
+def without_hints(*hints: str) -> list[Constraint]:
+    """What goes through tensor memory is loaded and stored without hints of these knobs."""
+    return [
+        Constraint(
+            "redundant_tmem",
+            ("tmem", hint),
+            lambda tmem, cache: (tmem == NO_TMEM) | (cache == DEFAULT),
+            "Hints are told apart without tensor memory.",
+        )
+        for hint in hints
+    ]
+
+
+def tmem_constraints(*uses: TmemUse) -> list[Constraint]:
+    """What tensor memory asks of blocks, and of threads that find there what they have put down; nothing of no use."""
+    if not uses:
+        return []
+    kinds = (_threads, _columns, _accesses, _patterns)
+    return [*unused_knobs(), *_alike(), *(constraint for use in uses for kind in kinds for constraint in kind(use))]
+
+
+def _alike() -> list[Constraint]:
+    """What patterns of 16 lanes leave to no other knob, and 32x32b has no use for."""
+
+    def halves(pattern: Any, dimsep: Any) -> Any:
+        return (pattern != BY_LANES) | (dimsep == THREADS)
+
+    return [
+        Constraint(
+            "redundant_tmem_dimsep",
+            ("tmem_pattern", "tmem_dimsep"),
+            halves,
+            "Threads fill the lanes of 32x32b.",
+        ),
+        Constraint(
+            "redundant_tmem_store",
+            ("tmem_pattern", *WIDTHS),
+            lambda pattern, store, load: (pattern == BY_LANES) | (store == load),
+            "By a pattern of 16 lanes threads store as many words at a time as they load.",
+        ),
+    ]
+
+
+def _threads(use: TmemUse) -> list[Constraint]:
     def whole_warps(tmem: Any, *sizes: Any) -> Any:
-        return (tmem == NO_TMEM) | (reduce(mul, sizes) % WARP_THREADS == 0)
+        return (tmem != use.what) | (reduce(mul, sizes) % WARP_THREADS == 0)
 
     def lanes(tmem: Any, *sizes: Any) -> Any:
         inner, block = sizes[0], reduce(mul, sizes)
-        return (tmem == NO_TMEM) | (block <= TMEM_LANES) | (inner % TMEM_LANES == 0) | (TMEM_LANES % inner == 0)
-
-    def columns(tmem: Any, *knobs: Any) -> Any:
-        return (tmem == NO_TMEM) | (_columns(extents(knobs), part_bytes(*knobs)) <= TMEM_COLUMNS)
-
-    def width(tmem: Any, words: Any, *knobs: Any) -> Any:
-        moved, count = words * REGISTER_BYTES, run(*knobs)
-        whole = [(moved % nbytes == 0) & (count * nbytes % moved == 0) for nbytes in elements]
-        return (tmem == NO_TMEM) | reduce(np.logical_and, whole)
-
-    def resident(blocks: Any, tmem: Any, *knobs: Any) -> Any:
-        taken = allocated_columns(_columns(extents(knobs), part_bytes(*knobs)))
-        return (tmem == NO_TMEM) | (np.maximum(blocks, 1) * taken <= TMEM_COLUMNS)
+        return (tmem != use.what) | (block <= TMEM_LANES) | (inner % TMEM_LANES == 0) | (TMEM_LANES % inner == 0)
 
     return [
-        *(
-            Constraint(
-                "redundant_tmem",
-                ("tmem", name),
-                lambda tmem, words: (tmem != NO_TMEM) | (words == WORDS_OF_AN_ACCESS[0]),
-                "Only what is in tensor memory is moved there and back.",
-            )
-            for name in ("tmem_store", "tmem_load")
-        ),
         Constraint(
             "tmem_access_is_warp_collective",
-            ("tmem", *threads),
+            ("tmem", *use.threads),
             whole_warps,
             f"Tensor memory is accessed by whole warps: a block has a multiple of {WARP_THREADS} threads.",
         ),
         Constraint(
             "tmem_lanes_fit",
-            ("tmem", *threads),
+            ("tmem", *use.threads),
             lanes,
             f"The threads of a block are at most {TMEM_LANES} lanes, or whole groups of so many.",
         ),
+    ]
+
+
+def _columns(use: TmemUse) -> list[Constraint]:
+    def columns(tmem: Any, *knobs: Any) -> Any:
+        return (tmem != use.what) | (use.columns(*knobs) <= TMEM_COLUMNS)
+
+    def resident(blocks: Any, tmem: Any, *knobs: Any) -> Any:
+        return (tmem != use.what) | (np.maximum(blocks, 1) * allocated_columns(use.columns(*knobs)) <= TMEM_COLUMNS)
+
+    axes = ("tmem", "tmem_pattern", "tmem_dimsep", *use.axes)
+    return [
         Constraint(
             "tmem_columns_fit",
-            ("tmem", *axes),
+            axes,
             columns,
             f"What the threads of a block keep takes at most {TMEM_COLUMNS} columns of 4 bytes.",
         ),
-        *(
-            Constraint(
-                "tmem_access_width_is_a_power_of_two",
-                ("tmem", name, *axes),
-                width,
-                "A thread's run in registers is moved by whole accesses.",
-            )
-            for name in ("tmem_store", "tmem_load")
-        ),
         Constraint(
             "tmem_columns_are_shared_by_the_blocks_of_an_sm",
-            ("blocks_per_sm", "tmem", *axes),
+            axes if "blocks_per_sm" in use.axes else ("blocks_per_sm", *axes),
             resident,
             f"Blocks that stay share the {TMEM_COLUMNS} columns of their multiprocessor: an allocation waits.",
         ),
     ]
 
 
-def _columns(threads: Sequence[Any], part_bytes: Any) -> Any:
+def _accesses(use: TmemUse) -> list[Constraint]:
+    def width(tmem: Any, words: Any, *knobs: Any) -> Any:
+        moved, count = words * REGISTER_BYTES, use.run(*knobs)
+        whole = [(moved % nbytes == 0) & (count * nbytes % moved == 0) for nbytes in use.elements]
+        return (tmem != use.what) | reduce(np.logical_and, whole)
+
+    return [
+        Constraint(
+            "tmem_access_width_is_a_power_of_two",
+            ("tmem", name, *use.axes),
+            width,
+            "A thread's run in registers is moved by whole accesses.",
+        )
+        for name in WIDTHS
+    ]
+
+
+def _patterns(use: TmemUse) -> list[Constraint]:
+    """Of 16 lanes: bits of a thread's number and of its words are lanes and columns."""
+
+    def warps(tmem: Any, pattern: Any, inner: Any) -> Any:
+        return (tmem != use.what) | (pattern == BY_LANES) | (inner % WARP_THREADS == 0)
+
+    def elements(tmem: Any, pattern: Any) -> Any:
+        has = [looked_up(f"has_{n}_bytes", partial(_has, n), pattern) for n in use.elements]
+        return (tmem != use.what) | reduce(np.logical_and, has)
+
+    def words(tmem: Any, pattern: Any, dimsep: Any, moved: Any, *knobs: Any) -> Any:
+        parts = np.where(dimsep == HALVES, 2, 1)
+        least = np.maximum(looked_up("least_words", least_words, pattern), moved)
+        whole = [use.run(*knobs) * nbytes % (parts * least * REGISTER_BYTES) == 0 for nbytes in use.elements]
+        return (tmem != use.what) | (pattern == BY_LANES) | reduce(np.logical_and, whole)
+
+    return [
+        Constraint(
+            "tmem_access_has_a_hardware_pattern",
+            ("tmem", "tmem_pattern", use.threads[0]),
+            warps,
+            "A warp of a pattern of 16 lanes is threads of one row.",
+        ),
+        Constraint(
+            "tmem_words_hold_neighbours",
+            ("tmem", "tmem_pattern"),
+            elements,
+            "The columns of an element are one thread's.",
+        ),
+        Constraint(
+            "tmem_access_has_a_hardware_pattern",
+            ("tmem", "tmem_pattern", "tmem_dimsep", "tmem_load", *use.axes),
+            words,
+            "A thread has as many words as a pattern takes, in each half of the lanes.",
+        ),
+    ]
+
+
+def _has(nbytes: int, pattern: str) -> bool:
+    """Whether the threads of a pattern can have elements of so many bytes."""
+    x = exchange_of(pattern)
+    return x is None or not x.unit_bytes or x.unit_bytes % nbytes == 0
+
+
+def columns_taken(threads: Sequence[Any], part_bytes: Any) -> Any:
     """Columns that a block needs for so many bytes of each thread."""
     groups = -(-reduce(mul, threads) // TMEM_LANES)
     return groups * -(-part_bytes // REGISTER_BYTES)
@@ -144,64 +265,3 @@ def allocated_columns(needed: Any) -> Any:
     """The power of two, of 32 or more, that an allocation of so many columns takes (PTX ISA, tcgen05.alloc)."""
     powers = [n for n in powers_of_two(TMEM_COLUMNS) if n >= TMEM_LEAST_COLUMNS]
     return np.select([needed <= n for n in powers], powers, 2 * TMEM_COLUMNS)
-
-
-# Steps ---------------------------------------------------------------------------------------------------------------
-
-
-def stage_in_tmem(b: TraceBuilder, register: str) -> tuple[str, str]:
-    """Puts a tensor in tensor memory, and registers after it, between a register tensor and what reads it. Their
-    names."""
-    there, back = f"{register}_t", f"{register}_l"
-    b.do(
-        steps.CacheInput(register, there, MemoryType.TENSOR, CopyVia.ST_TMEM),
-        steps.CacheInput(there, back, MemoryType.LOCAL, CopyVia.LD_TMEM),
-    )
-    return there, back
-
-
-def cut_by_words(b: TraceBuilder, tv: str, first: int, words: int) -> None:
-    """[.., what a thread has] -> [.., access, element of it]: the axes of a tensor from `first` on."""
-    t = b.tensor(tv)
-    b.merge(tv, first, len(t.loop) - first)
-    b.split(tv, first, words * REGISTER_BYTES // t.dtype.nbytes)
-
-
-def move_by_words(b: TraceBuilder, tv: str) -> None:
-    """Gives the last two axes of such a tensor their types: an access a turn, unrolled, of all of its elements."""
-    last = len(b.tensor(tv).loop) - 1
-    b.do(
-        steps.Parallelize(tv, last - 1, ParallelType.UNROLL),
-        steps.Parallelize(tv, last, ParallelType.VECTORIZE),
-    )
-
-
-def place_in_tmem(b: TraceBuilder, tv: str, inner: int, outer: int | None) -> None:
-    """Says which loops of a tensor are lanes: threads, those of the `inner` dimension first, as far as lanes go.
-
-    The others, and what a thread has, are columns. `outer`: the loop of the outer dimension, left of the inner one.
-    """
-    t = b.tensor(tv)
-    count = len(t.loop)
-    y = [] if outer is None else [outer]
-    x_extent = t.loop[inner].extent
-    block = x_extent * (t.loop[outer].extent if outer is not None else 1)
-    left = [i for i in range(inner) if i != outer]
-    axes = (*left, *y, inner, *range(inner + 1, count))
-    at = len(left) + len(y)
-    if block <= TMEM_LANES:
-        b.do(steps.SetAllocationDomain(tv, axes), steps.TmemDimsep(tv, at + 1))
-        return
-    # The lanes of what is cut stay beside the other lanes, the rest goes to the columns.
-    cut, factor = (at, TMEM_LANES) if x_extent >= TMEM_LANES else (at - 1, TMEM_LANES // x_extent)
-    lanes = 1 if x_extent >= TMEM_LANES else 2
-    spare = [*range(len(left), cut), cut]
-    order = [*range(len(left)), *range(cut + 1, cut + 1 + lanes), *spare, *range(at + 2, count + 1)]
-    b.do(
-        steps.SetAllocationDomain(
-            tv,
-            axes,
-            (steps.Split(tv, cut, factor), steps.Reorder(tv, tuple((old, new) for new, old in enumerate(order)))),
-        ),
-        steps.TmemDimsep(tv, len(left) + lanes),
-    )

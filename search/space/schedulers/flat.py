@@ -28,6 +28,7 @@ from search.space.groups import (
     MATH,
     TMA,
     VECTOR,
+    ThreadLoops,
     cut_by_words,
     is_copied,
     is_kept_there,
@@ -295,8 +296,9 @@ class _FlatTrace:
         b.vectorize(whole)
         for name in moved:
             move_by_words(b, name)
+        loops = ThreadLoops(self.own_at - 1, self.lead if self.two_d else None)
         for name in self.in_tmem:
-            place_in_tmem(b, name, inner=self.own_at - 1, outer=self.lead if self.two_d else None)
+            place_in_tmem(b, name, loops, p["tmem_pattern"], p["tmem_dimsep"])
 
     @property
     def lead(self) -> int:

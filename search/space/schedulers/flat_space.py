@@ -25,9 +25,11 @@ from search.space.groups import (
     NO_ALLOCATE,
     NO_TMEM,
     STREAMING,
+    STREAMS,
     TMA,
     VECTOR,
     Rings,
+    TmemUse,
     block_fits,
     copied_rings,
     fit,
@@ -43,6 +45,7 @@ from search.space.groups import (
     store_knob,
     tmem_constraints,
     tmem_knobs,
+    without_hints,
 )
 from search.space.knobs import Knob
 from search.space.schedulers.flat_facts import FlatFacts
@@ -92,7 +95,7 @@ def _knobs(fusion: Fusion, f: FlatFacts) -> tuple[Knob, ...]:
         hint_knob("cache_store", STREAMING),
         hint_knob("cache_broadcast", EVICT_LAST, is_offered=f.keeps_broadcasts),
         math_knob(fusion),
-        *tmem_knobs(is_offered=f.is_kept_in_tmem),
+        *tmem_knobs((STREAMS,) if f.is_kept_in_tmem else (), "tmem_pattern", "tmem_dimsep"),
     )
 
 
@@ -112,13 +115,16 @@ def _tensor_memory(f: FlatFacts) -> list[Constraint]:
         return (tmem == NO_TMEM) | looked_up("streams_in_words", f.streams_in, view, vector)
 
     return [
-        *tmem_constraints(f.arch, ("threads_x", "threads_y"), axes, f.stream_widths, part, own),
+        *tmem_constraints(TmemUse(STREAMS, ("threads_x", "threads_y"), axes, f.stream_widths, part, own)),
         Constraint(
             "redundant_tmem",
-            ("tmem", "rows_begin", "multicast"),
-            lambda tmem, begin, blocks: (tmem == NO_TMEM) | (begin == AS_THEY_ARE) & (blocks == 1),
-            "Rows as they are, of no multicast, go through tensor memory.",
+            ("tmem", "rows_begin", "multicast", "load"),
+            lambda tmem, begin, blocks, load: (
+                (tmem == NO_TMEM) | (begin == AS_THEY_ARE) & (blocks == 1) & (load == VECTOR)
+            ),
+            "Rows as they are, of no multicast and in no shared tile, go through tensor memory.",
         ),
+        *without_hints("cache_load", "cache_store", "cache_broadcast"),
         Constraint(
             "tmem_access_moves_whole_words",
             ("tmem", "view", "vector"),

@@ -23,6 +23,7 @@ from compiler.arch import Arch
 from compiler.ir.fusion import Fusion
 from compiler.ir.iter_domain import MemoryType, ParallelType
 from compiler.ir.ops import REDUCTIONS
+from compiler.ir.tensor import CopyVia
 from compiler.schedule import steps
 from compiler.schedule.trace import ScheduleTrace
 from search.space.builder import TraceBuilder, refusal_by
@@ -32,11 +33,13 @@ from search.space.groups import (
     EARLY,
     IN_WORDS,
     MATH,
+    STREAMS,
+    VALUES,
+    ThreadLoops,
     cap,
     cut_by_words,
     fold_online,
     is_copied,
-    is_kept_there,
     move_by_words,
     persist,
     place_in_tmem,
@@ -100,6 +103,10 @@ class RowTrace:
     """Tensor in tensor memory -> the registers that it is loaded to."""
     choosing: frozenset[str] = frozenset()
     """Register tensors that say where others are read."""
+    values_there: set[str] = field(default_factory=set)
+    """Values that go to tensor memory from the registers that they are computed in."""
+    values_back: set[str] = field(default_factory=set)
+    """Registers that they come back to, in every pass."""
 
     def __post_init__(self) -> None:
         p = self.point
@@ -125,14 +132,17 @@ class RowTrace:
         b, p = self.b, self.point
         fold_online(b, p)
         self.cache()
-        kept = {n for n in self.loads if self.is_kept(n)} | set(self.in_tmem)
+        kept = {n for n in self.loads if self.is_kept(n)}
         if p["keep_values"] != "no":
             values = costly_values if p["keep_values"] == "yes" else repeated_values
-            kept |= set(values(b, self.rows.folded, self.rank))
+            kept |= self.keep_values(values(b, self.rows.folded, self.rank))
+        kept |= set(self.in_tmem)
         loads_once = p["keep"] != "registers"
         passes = compute_again(b, self.rows.folded, self.rank, kept, loads_once=loads_once)
         for name in list(self.loads):
             self.loads |= {copy: self.loads[name] for copy in passes if copy.startswith(f"{name}_p")}
+        for name in list(self.values_back):
+            self.values_back |= {copy for copy in passes if copy.startswith(f"{name}_p")}
         b.do(*(steps.Straddle(name) for name in self.loads if self.comes_in_words(name)))
         self.loops()
         self.inline(kept)
@@ -166,8 +176,19 @@ class RowTrace:
                 self.loads[f"{operand.name}_r"] = operand
             else:
                 self.loads[operand.read] = operand
-        if is_kept_there(self.point):
+        if self.point.get("tmem") == STREAMS:
             self.keep_in_tmem()
+
+    def keep_values(self, names: list[str]) -> set[str]:
+        """Those of these values that stay in registers: all, if they do not go to tensor memory."""
+        if self.point.get("tmem") != VALUES:
+            return set(names)
+        for name in names:
+            there, back = stage_in_tmem(self.b, name)
+            self.in_tmem[there] = back
+            self.values_there.add(name)
+            self.values_back.add(back)
+        return set()
 
     def keep_in_tmem(self) -> None:
         """Puts tensor memory between the registers of streamed rows and what reads them."""
@@ -237,7 +258,7 @@ class RowTrace:
     def row_loops(self, names: list[str], by_engine: list[str], types: list[P]) -> None:
         """The loops over the elements of a row, right of those that have `types`, and the types of all; narrower words
         than a vector are an axis of their own."""
-        b, vector, at = self.b, self.point["vector"], len(types)
+        b, p, vector, at = self.b, self.point, self.point["vector"], len(types)
         full = [n for n in names if self.has_row(n)]
         b.alike(full, lambda tv: self.to_threads(tv, at))
         block = [at] if self.is_cluster else []
@@ -262,15 +283,14 @@ class RowTrace:
         for name in by_tmem:
             move_by_words(b, name)
         for name in self.in_tmem:
-            place_in_tmem(b, name, inner=thread, outer=at - 1)
+            place_in_tmem(b, name, ThreadLoops(thread, at - 1), p["tmem_pattern"], p["tmem_dimsep"])
 
     def words_in_tmem(self, tv: str) -> int:
         """Words by which a tensor goes to tensor memory, or comes from it; 0 for another tensor."""
         if tv in self.in_tmem:
             return int(self.point["tmem_store"])
         op = self.b.sf.producer(tv)
-        comes_back = op is not None and set(op.tensor_inputs) <= self.in_tmem.keys()
-        return int(self.point["tmem_load"]) if comes_back and self.in_tmem else 0
+        return int(self.point["tmem_load"]) if op is not None and op.via is CopyVia.LD_TMEM else 0
 
     def has_row(self, tv: str) -> bool:
         """Whether a tensor has an axis for the elements of a row."""
@@ -350,6 +370,8 @@ class RowTrace:
             return self.row_at
         if name in self.loads:
             return self.load_position(name)
+        if name in self.values_there or name in self.values_back:
+            return self.step_at
         if name in kept:
             return self.row_at
         return self.lane_at if name in self.stored or name in whole else self.lane_at + 1
@@ -375,9 +397,10 @@ class RowTrace:
         """
         b = self.b
         lanes = [op for op in b.sf.ops if self.is_in_rows(op.output) or op.output in reductions]
-        lanes = [op for op in lanes if op.output not in (*self.loads, *self.stores, *self.staged, *self.sent)]
+        moved = (*self.loads, *self.stores, *self.staged, *self.sent, *self.in_tmem, *self.values_back)
+        lanes = [op for op in lanes if op.output not in moved]
         whole = {op.output for op in lanes if self.is_read_by_vectors(op.output, reductions)}
-        whole |= kept | set(self.stored)
+        whole |= kept | set(self.stored) | self.values_there
         return complete_vectors(lanes, whole)
 
     def is_read_by_vectors(self, name: str, reductions: set[str]) -> bool:

@@ -15,7 +15,7 @@ from compiler.schedule import steps
 from compiler.schedule.online import online_sums
 from search.space.builder import TraceBuilder
 from search.space.constraints import Constraint
-from search.space.groups import ALIGNED, BULK, CP_ASYNC, IN_WORDS, is_copied, load_knob
+from search.space.groups import ALIGNED, BULK, CP_ASYNC, IN_WORDS, STREAMS, VALUES, is_copied, load_knob
 from search.space.knobs import Knob, powers_of_two
 from search.space.schedulers.row_passes import bytes_between_passes, costly_values, passes_of, repeated_values
 from search.space.schedulers.row_shape import VECTORS, RowOperand, RowShape
@@ -93,7 +93,8 @@ class RowFacts:
 
     `streamed`: bytes of one element of every streamed input; `operand_bytes`: of the inputs that all rows share;
     `costly`: values that are worth keeping; `waiting`: bytes of one place of a row that wait for a later pass where
-    every value that is read again is kept, 0 where those are the costly ones; `passes`: over a row; `online_passes`:
+    every value that is read again is kept, 0 where those are the costly ones; `value_bytes`: by what is kept of them,
+    bytes of an element of each; `passes`: over a row; `online_passes`:
     where sums are folded along with maxima, 0 where none can be.
     """
 
@@ -104,6 +105,7 @@ class RowFacts:
     operand_bytes: int
     costly: int
     waiting: int
+    value_bytes: Mapping[str, tuple[int, ...]]
     passes: int
     online_passes: int
 
@@ -113,9 +115,12 @@ class RowFacts:
         return min((o.nbytes for o in self.rows.streams), default=4)
 
     @property
-    def is_kept_in_tmem(self) -> bool:
-        """Whether some rows may be kept in tensor memory from pass to pass: they are read in several."""
-        return self.arch.has_tmem and self.passes > 1 and bool(self.rows.loaded) and self.is_reloaded
+    def uses_of_tmem(self) -> tuple[str, ...]:
+        """What may be kept in tensor memory from pass to pass of long rows."""
+        if not (self.arch.has_tmem and self.passes > 1 and self.is_reloaded):
+            return ()
+        able = {STREAMS: bool(self.rows.loaded), VALUES: any(self.value_bytes.values())}
+        return tuple(word for word, is_able in able.items() if is_able)
 
     @cached_property
     def stream_widths(self) -> tuple[int, ...]:
@@ -260,6 +265,10 @@ def row_facts(fusion: Fusion, rows: RowShape, arch: Arch, sm_count: int) -> RowF
         operand_bytes=sum(o.nbytes for o in loads if o not in rows.loaded),
         costly=len(costly),
         waiting=0 if costly == repeated else bytes_between_passes(b, rows.folded, rank, repeated, streams),
+        value_bytes={
+            word: tuple(b.tensor(name).dtype.nbytes for name in sorted(found))
+            for word, found in (("yes", costly), ("all", repeated))
+        },
         passes=passes_of(b, rows.folded, rank).count,
         online_passes=_online_passes(fusion, rows),
     )

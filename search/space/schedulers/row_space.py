@@ -10,7 +10,9 @@ from compiler.arch import WARP_THREADS, Arch
 from compiler.ir.fusion import Fusion
 from compiler.schedule.start import start
 from search.space.constraints import Constraint
+from search.space.expressions import looked_up
 from search.space.groups import (
+    APART,
     AS_THEY_ARE,
     BULK,
     EARLY,
@@ -22,6 +24,9 @@ from search.space.groups import (
     PARKED,
     RESIDENT,
     STREAMING,
+    STREAMS,
+    VALUES,
+    TmemUse,
     block_fits,
     fit,
     fold_knob,
@@ -37,6 +42,7 @@ from search.space.groups import (
     store_knob,
     tmem_constraints,
     tmem_knobs,
+    without_hints,
 )
 from search.space.knobs import Knob, powers_of_two
 from search.space.schedulers.row_facts import (
@@ -106,30 +112,43 @@ def _knobs(fusion: Fusion, f: RowFacts) -> tuple[Knob, ...]:
         hint_knob("cache_store", STREAMING, is_offered=any(o.is_output for o in f.rows.streams)),
         math_knob(fusion),
         Knob("parked", PARKED if f.passes > 1 and f.row_bytes >= PARKED_ROW_BYTES else PARKED[:1]),
-        *tmem_knobs(is_offered=f.is_kept_in_tmem),
+        *tmem_knobs(f.uses_of_tmem, "tmem_pattern", "tmem_dimsep"),
     )
 
 
 def _tensor_memory(f: RowFacts) -> list[Constraint]:
-    """Rows that are brought once and read again from tensor memory, where they would be read again from memory."""
-    if not f.is_kept_in_tmem:
+    """Rows that are brought once and read again from tensor memory, where they would be read again from memory; and
+    values that are computed once."""
+    if not f.uses_of_tmem:
         return []
     axes = ("threads", "rows", "vector", "cluster", "unroll", "rows_begin")
 
-    def part(threads: Any, _: Any, vector: Any, cluster: Any, unroll: Any, begin: Any) -> Any:
-        once = vector * threads * cluster * unroll
-        return -(-f.places(vector, begin) // once) * vector * unroll * f.streamed
+    def steps(threads: Any, vector: Any, cluster: Any, unroll: Any, begin: Any) -> Any:
+        return -(-f.places(vector, begin) // (vector * threads * cluster * unroll)) * vector * unroll
 
-    def run(_: Any, __: Any, vector: Any, ___: Any, unroll: Any, ____: Any) -> Any:
+    def part(threads: Any, _: Any, *knobs: Any) -> Any:
+        return steps(threads, *knobs) * f.streamed
+
+    def of_values(threads: Any, _: Any, vector: Any, cluster: Any, unroll: Any, begin: Any, kept: Any) -> Any:
+        nbytes = looked_up("value_bytes", lambda word: sum(f.value_bytes.get(word, ())), kept)
+        return steps(threads, vector, cluster, unroll, begin) * nbytes
+
+    def run(_: Any, __: Any, vector: Any, ___: Any, unroll: Any, *____: Any) -> Any:
         return vector * unroll
 
     def moved(tmem: Any, vector: Any) -> Any:
         whole = [f.rows.width(o, v) == v for v in f.vectors for o in f.rows.loaded]
         able = [v for n, v in enumerate(f.vectors) if all(whole[n * len(f.rows.loaded) :][: len(f.rows.loaded)])]
-        return (tmem == NO_TMEM) | np.isin(vector, able)
+        return (tmem != STREAMS) | np.isin(vector, able)
 
+    threads = ("threads", "rows")
+    widths = tuple(sorted({n for found in f.value_bytes.values() for n in found}))
+    uses = {
+        STREAMS: TmemUse(STREAMS, threads, axes, f.stream_widths, part, run),
+        VALUES: TmemUse(VALUES, threads, (*axes, "keep_values"), widths, of_values, run),
+    }
     return [
-        *tmem_constraints(f.arch, ("threads", "rows"), axes, f.stream_widths, part, run),
+        *tmem_constraints(*(uses[what] for what in f.uses_of_tmem)),
         Constraint(
             "blocks_that_wait_for_each_other_all_have_their_columns",
             ("tmem", "cluster"),
@@ -139,8 +158,29 @@ def _tensor_memory(f: RowFacts) -> list[Constraint]:
         Constraint(
             "redundant_tmem",
             ("tmem", "keep", "rows_begin"),
-            lambda tmem, keep, begin: (tmem == NO_TMEM) | (keep == "reload") & (begin == AS_THEY_ARE),
-            "A row that is kept nowhere else is kept in tensor memory.",
+            lambda tmem, keep, begin: (
+                (tmem == NO_TMEM) | (keep == "reload") & (begin == AS_THEY_ARE) | (tmem == VALUES) & (keep == "shared")
+            ),
+            "A row that is kept nowhere else is kept in tensor memory, and values beside one that is not in registers.",
+        ),
+        Constraint(
+            "redundant_tmem",
+            ("tmem", "keep_values", "fold"),
+            lambda tmem, values, fold: (tmem != VALUES) | (values != "no") & (fold == APART),
+            "Some values are kept in tensor memory: none that is measured from a running maximum.",
+        ),
+        *without_hints("cache_load", "cache_store"),
+        Constraint(
+            "redundant_tmem",
+            ("tmem", "blocks_per_sm"),
+            lambda tmem, blocks: (tmem == NO_TMEM) | (blocks == 0),
+            "Blocks that stay load ahead to shared memory.",
+        ),
+        Constraint(
+            "redundant_tmem",
+            ("tmem", "keep_values"),
+            lambda tmem, values: (tmem != STREAMS) | (values == "no"),
+            "With a row in tensor memory no values are kept.",
         ),
         Constraint(
             "tmem_access_moves_whole_words",

@@ -15,6 +15,7 @@ from search.space.groups import (
     APART,
     BULK,
     EARLY,
+    VALUES,
     Rings,
     copied_rings,
     is_copied,
@@ -139,7 +140,7 @@ def redundant(f: RowFacts) -> list[Constraint]:
             lambda keep, operands: (keep == "registers") | (operands == EARLY),
             "Outside of registers operands are loaded with the row.",
         ),
-        kept_with_the_row(),
+        kept_with_the_row(*(("tmem", VALUES) if VALUES in f.uses_of_tmem else ())),
         Constraint(
             "redundant_keep_values",
             ("fold", "keep_values"),

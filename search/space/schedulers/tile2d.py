@@ -35,7 +35,7 @@ from search.space.groups import BANKS, DIRECT, EARLY, MATH, ODD, PHASES, VECTOR,
 from search.space.schedulers.pointwise_body import inline_body, is_packed_cast
 from search.space.schedulers.tile2d_facts import Tile2dFacts
 from search.space.schedulers.tile2d_matrix import MATRIX, fragment_loops, fragment_types, is_direct, stores_matrices
-from search.space.schedulers.tile2d_sources import Chain, add_chain, cache_rest, loads_by_vector
+from search.space.schedulers.tile2d_sources import Chain, add_chain, cache_rest, loads_by_vector, through_tmem
 from search.space.schedulers.tile2d_space import tile2d_space
 from search.space.schedulers.tile2d_tiles import (
     TileAxes,
@@ -44,6 +44,7 @@ from search.space.schedulers.tile2d_tiles import (
     set_copy_allocation,
     set_tile_allocation,
 )
+from search.space.schedulers.tile2d_tmem import exchange_of_point, exchanged_loops, exchanged_types
 from search.space.schedulers.transposed_space import TransposedSpace, transposed_space
 from search.space.space import Space
 
@@ -92,12 +93,15 @@ class _Tile2dTrace:
         self.lead = self.axes.lead
         self.matrices = self.point.get("move") == MATRIX
         self.by_engine = is_mapped(self.point["load"])
+        self.exchange = exchange_of_point(self.point)
 
     def build(self) -> ScheduleTrace:
         b, p, space = self.b, self.point, self.space
         load, is_staged = p["load"], p["store"] != VECTOR
         outputs = b.sf.outputs
         self.chains = [add_chain(b, source, load) for source in space.sources]
+        if self.exchange is not None:
+            self.chains = [through_tmem(b, chain) for chain in self.chains]
         operands = cache_rest(b, self.chains)
         stored, staged = [], []
         for name in outputs:
@@ -127,7 +131,7 @@ class _Tile2dTrace:
                 self.tile_copy(name, load=False)
         self.parallelize(after, ends)
         self.inline(after, operands, stored, staged)
-        loaded = [c.block if load == DIRECT else c.fetched or c.shared for c in self.chains if not self.by_engine]
+        loaded = [c.fetched or c.shared or c.block for c in self.chains if not self.by_engine]
         set_cache(b, loaded, p["cache_load"])
         set_cache(b, [] if is_staged else list(outputs), p["cache_store"])
         return b.trace()
@@ -141,7 +145,7 @@ class _Tile2dTrace:
         dims = {name: chain.dims for chain in self.chains for name in chain.tensors}
         plain, is_shifted = self.plain, p["shift_store"]
         stop_here = [] if is_shifted else plain
-        in_two = bool(stop_here or staged or self.matrices)
+        in_two = bool(stop_here or staged or self.matrices or self.exchange)
 
         def to_tiles(tv: str) -> None:
             self.axes.to_tiles(tv, dims.get(tv, ()), shift="target" if is_shifted and tv not in plain else "")
@@ -152,7 +156,7 @@ class _Tile2dTrace:
             self.to_blocks(tv)
 
         if in_two:
-            b.alike([*names, *blocks, *stop_here], to_tiles)
+            b.alike([*names, *blocks, *self.passing, *stop_here], to_tiles)
         if is_shifted:
             b.alike(plain, to_tiles)
         for name in staged:
@@ -162,6 +166,9 @@ class _Tile2dTrace:
                 own = [n for n in (*names, *blocks) if self.is_fragment(n) is is_fragment]
                 b.alike(own, lambda tv: fragment_loops(b, tv, lead, p, is_fragment=self.is_fragment(tv)))
             return
+        if self.exchange is not None:
+            exchanged_loops(b, self.chains, names, lead, p, self.exchange)
+            return
         b.alike([*names, *blocks], to_blocks)
         b.alike(blocks, lambda tv: b.reorder(tv, [*range(lead + 2), lead + 3, lead + 2]))
 
@@ -170,9 +177,14 @@ class _Tile2dTrace:
         """The tensors of whole tiles that are not shifted: what the copy engine moves, and rows that threads load where
         the outputs' rows are not shifted either."""
         p, outputs = self.point, self.b.sf.outputs
-        fetched = [n for c in self.chains for n in (c.fetched, c.shared) if n]
+        fetched = [n for c in self.chains if c.shared for n in (c.fetched, c.shared) if n]
         is_plain = self.by_engine or not (p["shift_load"] or p["shift_store"] or p["layout"] == PHASES)
         return [*(fetched if is_plain else ()), *(outputs if p["store"] != VECTOR else ())]
+
+    @property
+    def passing(self) -> list[str]:
+        """The tensors by which sources pass through tensor memory, but for the registers that they come back to."""
+        return [n for c in self.chains if c.in_tmem for n in (c.fetched, c.in_tmem)]
 
     def to_blocks(self, tv: str) -> None:
         """[tile.., P, Q] -> [tile.., thread, step, P in the vector block, Q in it]."""
@@ -257,6 +269,9 @@ class _Tile2dTrace:
         b, lead = self.b, self.lead
         tile = [P.BIDX, *[P.SERIAL] * (lead - 1), P.TIDX, P.UNROLL]
         blocks = [chain.block for chain in self.chains]
+        if self.exchange is not None:
+            exchanged_types(b, self.chains, tile)
+            blocks = []
         fragments = [n for n in (*after, *ends, *blocks) if self.matrices and (n in blocks or self.is_fragment(n))]
         others = [n for n in (*reversed(after), *reversed(ends), *blocks) if n not in fragments]
         b.parallelize_alike([*others, *self.plain], [*tile, P.UNROLL, P.UNROLL])
@@ -265,12 +280,17 @@ class _Tile2dTrace:
         for name in fragments:
             b.parallelize(name, [*tile, *fragment_types(b, name, lead)])
         for chain in self.chains:
-            for name in (chain.fetched, chain.shared) if not self.by_engine else ():
+            for name in (chain.fetched, chain.shared) if chain.shared and not self.by_engine else ():
                 if name:
                     by_elements = name == chain.shared and self.point["layout"] == ODD
                     words = [P.UNROLL] * (len(b.tensor(name).loop) - lead - 3)
                     b.parallelize(name, [*tile, *words, P.UNROLL if by_elements else P.VECTORIZE])
-            if chain.fetched and not self.point["shift_load"] and not self.space.loads_by(self.point["load_vector"]):
+            if (
+                chain.fetched
+                and chain.shared
+                and not self.point["shift_load"]
+                and not self.space.loads_by(self.point["load_vector"])
+            ):
                 b.do(steps.Straddle(chain.fetched))
 
         by_engine = [c.shared for c in self.chains if c.shared] if self.by_engine else []
@@ -294,7 +314,9 @@ class _Tile2dTrace:
                 (whole if is_whole else others).append(name)
         b.inline(whole, lanes_at)
         b.inline(others, lanes_at + 1)
-        b.inline((c.block for c in self.chains), lead + 1 if p["load"] == DIRECT else lead + 2)
+        is_direct = p["load"] == DIRECT and self.exchange is None
+        b.inline((c.block for c in self.chains), lead + 1 if is_direct else lead + 2)
+        b.inline((c.in_tmem for c in self.chains if c.in_tmem), lead)
         b.inline((c.fetched for c in self.chains if c.fetched), lead + 1)
         shared = [c.shared for c in self.chains if c.shared]
         b.inline((*shared, *staged), lead)

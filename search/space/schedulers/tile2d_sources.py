@@ -3,22 +3,24 @@ registers for those in the outputs' order."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from compiler.ir.iter_domain import MemoryType
 from compiler.ir.ops import VIEWS
 from compiler.schedule import steps
 from search.space.builder import TraceBuilder
-from search.space.groups import DIRECT, LOAD_PATHS, is_staged, stage
+from search.space.groups import DIRECT, LOAD_PATHS, is_staged, stage, stage_in_tmem
 from search.space.schedulers.transposed_space import Source, view_strides
 
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """The way of one source: fetched into registers, stored to a shared tile, read from it a block at a time.
+    """The way of one source: fetched into registers, stored to a shared tile or to tensor memory, read from there a
+    block at a time.
 
     `dims`: the source's permutation, where the tensors have its own order of dimensions and `permuted` comes after
-    them; both empty where the first of them is the view itself. `fetched` and `shared` are empty where there is none.
+    them; both empty where the first of them is the view itself. `fetched`, `shared` and `in_tmem` are empty where there
+    is none.
     """
 
     fetched: str
@@ -27,10 +29,17 @@ class Chain:
     permuted: str
     dims: tuple[int, ...]
     source: Source
+    in_tmem: str = ""
 
     @property
     def tensors(self) -> tuple[str, ...]:
-        return tuple(n for n in (self.fetched, self.shared, self.block) if n)
+        return tuple(n for n in (self.fetched, self.shared, self.in_tmem, self.block) if n)
+
+
+def through_tmem(b: TraceBuilder, chain: Chain) -> Chain:
+    """The chain of a source whose blocks come to registers straight from memory, by way of tensor memory."""
+    there, back = stage_in_tmem(b, chain.block)
+    return replace(chain, fetched=chain.block, in_tmem=there, block=back)
 
 
 def add_chain(b: TraceBuilder, source: Source, load: str) -> Chain:

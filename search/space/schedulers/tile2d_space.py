@@ -22,12 +22,14 @@ from search.space.groups import (
     LAYOUTS,
     NO_ALLOCATE,
     NO_LAYOUT,
+    NO_TMEM,
     PAD,
     PHASES,
     ROWS_INNER,
     STORE_LAYOUTS,
     STREAMING,
     TMA,
+    TRANSPOSE,
     VECTOR,
     Rings,
     copied_rings,
@@ -43,6 +45,7 @@ from search.space.groups import (
     ring_constraints,
     ring_knobs,
     store_knob,
+    tmem_knobs,
     words_of_their_own,
 )
 from search.space.knobs import Knob
@@ -58,6 +61,7 @@ from search.space.schedulers.tile2d_facts import (
 )
 from search.space.schedulers.tile2d_layouts import LEAST_RUNS, memory_constraints
 from search.space.schedulers.tile2d_matrix import MOVES, has_matrices, matrix_constraints
+from search.space.schedulers.tile2d_tmem import exchange_constraints, is_passed
 from search.space.schedulers.tile2d_worthwhile import worthwhile
 from search.space.schedulers.transposed_space import TransposedSpace, transposed_space
 from search.space.space import Space
@@ -72,7 +76,17 @@ def tile2d_space(fusion: Fusion, arch: Arch, sm_count: int) -> Space:
     found = transposed_space(start(fusion))
     assert isinstance(found, TransposedSpace), "refused fusions have no space"
     facts = Tile2dFacts(found, arch, sm_count)
-    kinds = (_shape, _shifts, memory_constraints, _bulk, _rings, matrix_constraints, _redundant, worthwhile)
+    kinds = (
+        _shape,
+        _shifts,
+        memory_constraints,
+        _bulk,
+        _rings,
+        matrix_constraints,
+        exchange_constraints,
+        _redundant,
+        worthwhile,
+    )
     constraints = tuple(constraint for kind in kinds for constraint in kind(facts))
     return Space("tile2d", tuple(_possible(knob, constraints) for knob in _knobs(fusion, facts)), constraints)
 
@@ -89,7 +103,7 @@ def _knobs(fusion: Fusion, f: Tile2dFacts) -> tuple[Knob, ...]:
         VECTOR: True,
         CP_ASYNC: f.has_copies,
         TMA: f.has_tensor_maps,
-        DIRECT: f.has_stored_maps,
+        DIRECT: f.has_stored_maps or is_passed(f),
     }
     vectors_in = tuple(v for v in VECTORS if v * f.widest_in <= MAX_WORD_BYTES)
     vectors_out = tuple(v for v in VECTORS if v * f.widest_out <= MAX_WORD_BYTES)
@@ -120,6 +134,7 @@ def _knobs(fusion: Fusion, f: Tile2dFacts) -> tuple[Knob, ...]:
         hint_knob("cache_load", NO_ALLOCATE, STREAMING, EVICT_FIRST),
         hint_knob("cache_store", STREAMING, EVICT_FIRST),
         math_knob(fusion),
+        *tmem_knobs((TRANSPOSE,) if is_passed(f) else (), "tmem_pattern"),
     )
 
 
@@ -320,12 +335,13 @@ def _rings(f: Tile2dFacts) -> list[Constraint]:
 
 def _redundant(f: Tile2dFacts) -> list[Constraint]:
     """Knobs that have no effect stay at their first value; paths that no memory system serves well are left out."""
+    passes = ("tmem",) if is_passed(f) else ()
     return [
         Constraint(
             "scattered_access",
-            ("load", "store"),
-            lambda load, store: (load != DIRECT) | (store != VECTOR),
-            "Without a shared tile on either side one of them is scattered.",
+            ("load", "store", *passes),
+            lambda load, store, tmem=NO_TMEM: (load != DIRECT) | (store != VECTOR) | (tmem != NO_TMEM),
+            "Without a tile between them, one of load and store is scattered.",
         ),
         words_of_their_own(f.load_vectors[0], fills_by_threads),
         no_hint("cache_load", ("load",), lambda load: is_mapped(load)),

@@ -25,6 +25,7 @@ from search.space.groups import (
     DIRECT,
     GROUPED,
     NO_LAYOUT,
+    NO_TMEM,
     ODD,
     PAD,
     PHASES,
@@ -39,6 +40,7 @@ from search.space.groups import (
 )
 from search.space.schedulers.tile2d_facts import Tile2dFacts
 from search.space.schedulers.tile2d_matrix import LANES, MATRIX, has_matrices
+from search.space.schedulers.tile2d_tmem import is_passed
 
 LEAST_TILE_BYTES = 8 * 1024
 MOST_TILE_BYTES = 64 * 1024
@@ -115,9 +117,12 @@ def _paths(f: Tile2dFacts) -> list[Constraint]:
     narrowest = min(s.nbytes for s in f.space.sources)
 
     has_blocks = has_matrices(f) and not f.bytes_beside and not is_narrow
+    beside = (*(("move", "vector_in") if has_blocks else ()), *(("tmem",) if is_passed(f) else ()))
 
-    def direct(load: Any, move: Any = LANES, vin: Any = 1) -> Any:
-        return (load != DIRECT) | is_narrow | (move == MATRIX) & (vin * f.widest_in == MAX_WORD_BYTES)
+    def direct(load: Any, *others: Any) -> Any:
+        known = dict(zip(beside, others, strict=True))
+        by_matrices = (known.get("move", LANES) == MATRIX) & (known.get("vector_in", 1) * f.widest_in == MAX_WORD_BYTES)
+        return (load != DIRECT) | is_narrow | by_matrices | (known.get("tmem", NO_TMEM) != NO_TMEM)
 
     def persistent(blocks: Any, stages: Any) -> Any:
         return (blocks == 0) | (stages > 1)
@@ -131,7 +136,7 @@ def _paths(f: Tile2dFacts) -> list[Constraint]:
         ),
         Constraint(
             "scattered_access",
-            ("load", *(("move", "vector_in") if has_blocks else ())),
+            ("load", *beside),
             direct,
             "Only beside a dimension shorter than a warp does a thread's own block reach whole lines; lanes that hold "
             "matrices reach whole sectors by their widest vectors, if nothing else is read in the outputs' order.",

@@ -135,7 +135,7 @@ def factors(dtype: DType, which: str) -> Array:
     rng, count = np.random.default_rng(4), LANES * EACH
     if not dtype.is_float:
         return values(dtype, which) | 1
-    x = 2.0 ** rng.integers(-1, 2, count) * rng.choice((-1.0, 1.0), count)
+    x: Array = 2.0 ** rng.integers(-1, 2, count) * rng.choice((-1.0, 1.0), count)
     special = {"plain": [], "first": [0.0], "last": [-0.0], "both": [np.inf, 0.0], "nan": [np.nan]}
     for at, value in zip((77, 5), special[which], strict=False):
         x[at] = value

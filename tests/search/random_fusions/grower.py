@@ -393,9 +393,9 @@ class Grower:
         if x.is_coarse:
             return self.reduce("amax", x, dims, keepdim)
         if not x.is_float:
-            most = 1 if length > 30 else 2
-            x = self.clamp(x, -most, most)
-            result = replace(_without(x, dims, keepdim, dtype="i64"), low=-(most**length), high=most**length)
+            largest = 1 if length > 30 else 2
+            x = self.clamp(x, -largest, largest)
+            result = replace(_without(x, dims, keepdim, dtype="i64"), low=-(largest**length), high=largest**length)
             return self._op("prod", (x,), result, dims=sorted(dims), keepdim=keepdim)
         most = min(0.5, 4 / length)
         x = self.binary("add", self.small(x, most), 1.0)

@@ -10,6 +10,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from fusetune import Fusion, FusionBuilder, Tensor
+from fusetune.wire.fusion import DTypeName
 from tests.search.random_fusions.cases import Case
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ class UserFusion:
     build: Callable[..., Built]
     by_torch: OfTorch
     shapes: tuple[tuple[int, ...], ...]
-    dtype: str = "f32"
+    dtype: DTypeName = "f32"
 
     def fusion(self) -> Fusion:
         f = FusionBuilder()
