@@ -55,6 +55,9 @@ def _asked(fusion: Fusion, op: Op, wanted: Mapping[str, Range]) -> Iterator[tupl
     if read_by(op):
         raise _refused(op, "a scalar, which only a call tells, decides an index")
     match op.kind:
+        case OpKind.PAD | OpKind.FULL:
+            _refuse_beyond(op, numbers, low, high)
+            yield from ((name, (low, high)) for name in operands)
         case kind if kind in CARRIES or kind in EXTREMES or kind is OpKind.CAST:
             yield from ((name, (low, high)) for name in operands)
         case OpKind.IOTA:

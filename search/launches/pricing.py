@@ -110,8 +110,9 @@ class Pricing:
             moved = moved + self._sliced_bytes(is_computed)
         else:
             moved = moved + self._nbytes @ self._read
-        writes: _Flags = np.asarray(self._written.any(axis=0))
-        return [launch_us(int(nbytes), card) if some else 0.0 for nbytes, some in zip(moved, writes, strict=True)]
+        writes = self._written.any(axis=0)
+        each = zip(moved, np.atleast_1d(writes), strict=True)
+        return [launch_us(int(nbytes), card) if some else 0.0 for nbytes, some in each]
 
     def _sliced_bytes(self, is_computed: _Flags) -> npt.NDArray[np.int64]:
         """Bytes that each segment reads: of what is sliced, the slices alone (`compiler.ir.touched.taken`)."""

@@ -51,6 +51,9 @@ def positions(f: FusionBuilder, count: int = 6) -> Tensor:
         pytest.param(lambda f, i: f.where(f.lt(i, 0), 0, i), (0, 9), id="chosen-by-itself"),
         pytest.param(lambda f, i: f.amax(i.reshape((2, 3)), (1,)), (0, 9), id="the-greatest"),
         pytest.param(lambda f, i: f.cat([i, positions(f)], 0), (0, 9), id="and-positions-behind"),
+        pytest.param(lambda f, i: f.flip(f.slice(i, 0, 0, 6, 2), (0,)), (0, 9), id="every-second-from-the-end"),
+        pytest.param(lambda f, i: f.pad(i, (1,), (2,), 9), (0, 9), id="padded-with-the-last"),
+        pytest.param(lambda f, i: f.maximum(i, f.full((6,), 9, "i32")), (0, 9), id="beside-a-constant"),
     ],
 )
 def test_the_range_of_an_index(index: Index, wanted: tuple[int, int]) -> None:
@@ -67,6 +70,9 @@ def test_the_range_of_an_index(index: Index, wanted: tuple[int, int]) -> None:
             id="by-a-comparison-of-floats",
         ),
         pytest.param(lambda f, i: f.square(i), "no range", id="squared"),
+        pytest.param(lambda f, i: f.pad(i, (1,), (2,), 10), "a number that is out", id="padded-past-the-end"),
+        pytest.param(lambda f, i: f.pad(i, (1,), (2,), -1), "a number that is out", id="padded-with-minus-one"),
+        pytest.param(lambda f, i: f.full((6,), 10, "i32"), "a number that is out", id="a-constant-past-the-end"),
         pytest.param(lambda f, i: i - i, "no range", id="a-difference"),
         pytest.param(lambda f, i: i + -2147483648, "in range for all", id="moved-out-of-its-type"),
         pytest.param(lambda f, i: f.maximum(i, 10), "a number that is out of range", id="bounded-out-of-range"),
