@@ -67,6 +67,8 @@ def test_a_scalar_stands_where_a_number_may(made: dict[str, Any]) -> None:
         (op("mul", "lr", 2), "ops[0].in", "numbers only", "pass it as a scalar of its own"),
         (op("where", "p", "lr", 0), "ops[0].dtype", "two numbers", "Say which it shall have"),
         (op("where", "p", "lr", "k", dtype="i8"), "ops[0].in[1]", "f64 scalar 'lr'", "Declare the scalar as i64"),
+        (op("where", "p", "lr", 0), "ops[0].dtype", "two numbers and no dtype", "Say which"),
+        (op("where", "p", "lr", 0, dtype="i32"), "ops[0].in[1]", "f64 scalar 'lr'", "Declare the scalar as i64"),
         (op("exp", "lr"), "ops[0].in[0]", "f64 scalar 'lr'", "Name a tensor"),
         (op("broadcast_to", "k", shape=[8], dims=[]), "ops[0].in[0]", "i64 scalar 'k'", "Name a tensor"),
         (op("where", "k", "x", "x"), "ops[0].in[0]", "i64 scalar 'k'", "Compare first"),

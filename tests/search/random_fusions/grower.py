@@ -416,9 +416,9 @@ class Grower:
             x = self.clamp(x, -largest, largest)
             result = replace(_without(x, dims, keepdim, dtype="i64"), low=-(largest**length), high=largest**length)
             return self._op("prod", (x,), result, dims=sorted(dims), keepdim=keepdim)
-        most = min(0.5, 4 / length)
-        x = self.binary("add", self.small(x, most), 1.0)
-        result = replace(_without(x, dims, keepdim), low=(1 - most) ** length, high=(1 + most) ** length)
+        beside = min(0.5, 4 / length)
+        x = self.binary("add", self.small(x, beside), 1.0)
+        result = replace(_without(x, dims, keepdim), low=(1 - beside) ** length, high=(1 + beside) ** length)
         return self._op("prod", (x,), self._rounded(result, (x,)), dims=sorted(dims), keepdim=keepdim)
 
     def _summable(self, x: Known, length: int) -> Known:
