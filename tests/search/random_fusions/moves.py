@@ -294,6 +294,12 @@ def scaled(g: Grower, x: Known) -> Known:
     return g.scaled(x) if x.dtype in ("f32", "f64", *HALVES) else g.copy(x)
 
 
+def fused(g: Grower, x: Known) -> Known:
+    """A product and a sum in one."""
+    y = partner(g, x)
+    return g.fma(x, y if isinstance(y, Known) else x, 0.5) if x.dtype in ("f32", "f64") else g.copy(x)
+
+
 def reduce(g: Grower, x: Known) -> Known:
     if not x.rank:
         return g.copy(x)
@@ -349,6 +355,7 @@ MOVES: tuple[tuple[Move, int], ...] = (
     (chosen, 2),
     (drawn, 1),
     (scaled, 1),
+    (fused, 1),
     (reduce, 5),
     (truth, 1),
     (cumsum, 1),
