@@ -55,8 +55,8 @@ def _asked(fusion: Fusion, op: Op, wanted: Mapping[str, Range]) -> Iterator[tupl
     if read_by(op):
         raise _refused(op, "a scalar, which only a call tells, decides an index")
     match op.kind:
-        case OpKind.PAD | OpKind.FULL:
-            _refuse_beyond(op, numbers, low, high)
+        case OpKind.FULL | OpKind.PAD:
+            _refuse_beyond(op, [op.fills_with], low, high)
             yield from ((name, (low, high)) for name in operands)
         case kind if kind in CARRIES or kind in EXTREMES or kind is OpKind.CAST:
             yield from ((name, (low, high)) for name in operands)
@@ -79,12 +79,18 @@ def _asked(fusion: Fusion, op: Op, wanted: Mapping[str, Range]) -> Iterator[tupl
             yield from zip(operands, _halves(fusion, operands, low, high), strict=True)
         case OpKind.MUL if numbers and numbers[0] > 0:
             yield operands[0], (-(-low // int(numbers[0])), high // int(numbers[0]))
+        case OpKind.FLOOR_DIVIDE if numbers and op.inputs[0] == operands[0] and numbers[0] > 0:
+            step = int(numbers[0])
+            yield operands[0], (low * step, high * step + step - 1)
+        case OpKind.REMAINDER if numbers and op.inputs[0] == operands[0] and numbers[0] > 0:
+            _refuse_beyond(op, [0, numbers[0] - 1], low, high)
+            yield operands[0], _held(fusion.value(operands[0]).dtype)
         case _:
             raise _refused(op, "no range of what it is made of is known to keep an index in range")
 
 
 def _refused(op: Op, why: str) -> Unsupported:
-    fix = "Pass the index as an input, or make it of one by add, sub, mul, maximum and minimum with numbers."
+    fix = "Pass the index as an input, or make it of one by add, sub, mul, remainder, maximum and minimum with numbers."
     return Unsupported(f"operator {op.kind} ({op.output}): {why}", fix)
 
 

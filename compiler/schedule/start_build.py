@@ -9,31 +9,27 @@ from math import gcd, prod
 from compiler.dtypes import DType
 from compiler.errors import Unsupported
 from compiler.ir.domain import ScheduledFusion
-from compiler.ir.expr import Expr, Var, var
+from compiler.ir.expr import Expr, var
 from compiler.ir.fusion import Fusion, Literal, Number, Op, Operand, dense_strides
 from compiler.ir.iter_domain import IterDomain, IterKind, MemoryType, ParallelType
-from compiler.ir.ops import CHOICES, EXTREMES, FOLDS, POINTWISE, RANDOM, ROUNDING_FOLDS, VIEWS, MathGrade, OpKind
+from compiler.ir.ops import CHOICES, FOLDS, POINTWISE, RANDOM, ROUNDING_FOLDS, VIEWS, MathGrade, OpKind
 from compiler.ir.tensor import TensorOp, TensorView
 from compiler.ir.views import (
     View,
     Within,
-    chosen_index,
     depends_on,
     position,
     reshaped,
-    row_variable,
     source_index,
     within,
 )
+from compiler.schedule.start_choices import Choices, numbered, refuse_chosen
 from compiler.schedule.start_groups import groups_of
 from compiler.schedule.start_limits import refuse_many_pieces, refuse_many_tensors
 from compiler.schedule.start_pads import edges_of, inside_a_pad, is_zeroed
 from compiler.schedule.start_reads import cut_strides, every_so_many, global_tensor, read_apart, with_axes_of_the_space
-from compiler.schedule.start_requests import Part, Request, accumulator, one_to_one
+from compiler.schedule.start_requests import Part, Request, accumulator, narrowest, one_to_one
 from compiler.schedule.start_space import KernelSpace, folded_dims, is_reduced, output_dims, output_view
-
-_WIDENED = {(DType.BF16, DType.F32), (DType.F16, DType.F32)}
-"""Casts between floats that are exact, of types that have packed instructions (PTX ISA, max.bf16x2)."""
 
 
 @dataclass
@@ -52,14 +48,14 @@ class StartBuild:
     indices: dict[tuple[Expr, Part, DType], str] = field(default_factory=dict)
     numbers: dict[tuple[str, Part, DType], str] = field(default_factory=dict)
     joints: list[tuple[Expr, int]] = field(default_factory=list)
-    rows: dict[tuple[Request, int], Var] = field(default_factory=dict)
-    """What says where a TAKE reads, and how many places there are -> the variable of its views."""
+    choices: Choices = field(init=False)
     held: dict[tuple[str, Part], str] = field(default_factory=dict)
     """Input that says where a TAKE reads -> the registers that have it."""
     dims: dict[str, tuple[int, ...]] = field(default_factory=dict)
     """Tensor -> the dimensions of the space that its logical axes are."""
 
     def __post_init__(self) -> None:
+        self.choices = Choices(self.fusion)
         self.made_by = {op.output: op for op in self.fusion.ops}
         for name in self.fusion.inputs:
             v = self.fusion.value(name)
@@ -161,10 +157,10 @@ class StartBuild:
         """The requests whose tensors the one of `request` is made from, in the order of its operands."""
         op = self.made_by.get(request.value)
         if op is None:
-            return self.choosing(request)
-        self.refuse_chosen(op, request)
+            return self.choices.indices(request)
+        refuse_chosen(op, request)
         if op.kind in CHOICES:
-            return (self.chosen(op, request),)
+            return (self.choices.of_operand(op, request),)
         if op.kind in FOLDS and folded_dims(self.fusion, op):
             return (self.fold_needs(op, request),)
         if op.kind in VIEWS or op.kind in FOLDS:
@@ -179,31 +175,6 @@ class StartBuild:
         if op.kind in POINTWISE or op.kind in (OpKind.COPY, OpKind.IOTA, OpKind.FULL):
             return tuple(replace(request, value=x) for x in op.tensor_inputs)
         raise Unsupported(f"operator {op.kind} ({op.output})", "Leave it to another kernel.")
-
-    def chosen(self, op: Op, request: Request) -> Request:
-        """What a TAKE or GATHER reads of its first operand."""
-        table, index = op.tensor_inputs
-        extent = self.fusion.value(table).shape[op.dims[0]]
-        rank = len(self.fusion.value(index).shape)
-        _, chosen = chosen_index(op.kind, op.dims[0], rank, Expr(), request.view)
-        wanted = replace(request, value=index, view=chosen)
-        row = self.rows.setdefault((wanted, extent), row_variable(len(self.rows), extent))
-        view, _ = chosen_index(op.kind, op.dims[0], rank, var(row), request.view)
-        return replace(request, value=table, view=view, rows=tuple(dict.fromkeys((*request.rows, row))))
-
-    def choosing(self, request: Request) -> tuple[Request, ...]:
-        """The requests of what says where an input is read."""
-        made = {row: wanted for (wanted, _), row in self.rows.items()}
-        return tuple(made[row] for row in request.rows)
-
-    def refuse_chosen(self, op: Op, request: Request) -> None:
-        """Raises Unsupported for an operator that cannot be worked out for elements that are chosen one by one."""
-        edged = [request.view[d] for d in op.dims] if op.kind in (OpKind.CAT, OpKind.PAD) else []
-        is_joined = any(not at.variables.isdisjoint(request.rows) for at in edged)
-        if request.rows and (op.kind in FOLDS or op.kind is OpKind.IOTA or is_joined):
-            raise Unsupported(
-                f"operator {op.kind} ({op.output}), of whose result rows are taken", "Leave it to a launch before."
-            )
 
     def fold_needs(self, op: Op, request: Request) -> Request:
         """What a reduction's result is read from: its fold; what a fold folds: its operand in the full space."""
@@ -242,7 +213,7 @@ class StartBuild:
         operand, view = op.tensor_inputs[0], tuple(index)
         if is_column and space.count and (groups := groups_of(self.fusion, op)) is not None:
             operand, view = groups.source, reshaped(self.fusion.value(groups.source).shape, source, view)
-        return Request(self.narrowest(op, operand), view, Part.FULL, request.within)
+        return Request(narrowest(self.fusion, op, operand), view, Part.FULL, request.within)
 
     def bounds_of_a_fold(self, op: Op, request: Request) -> tuple[Within, ...]:
         """The bounds within which a reduction's result is needed, as far as they are of kept dimensions.
@@ -261,18 +232,6 @@ class StartBuild:
                 "Leave it to a launch of its own.",
             )
         return bounds
-
-    def narrowest(self, op: Op, name: str) -> str:
-        """What a reduction of `name` reads: of a maximum or minimum of widened floats, the floats before that.
-
-        Widening is exact and keeps the order, so the greatest is the same; halves are folded two at a time.
-        """
-        made = self.made_by.get(name)
-        if op.kind in EXTREMES and made is not None and made.kind is OpKind.CAST:
-            narrow, wide = self.dtype(made.tensor_inputs[0]), self.dtype(name)
-            if (narrow, wide) in _WIDENED:
-                return made.tensor_inputs[0]
-        return name
 
     def pieces(self, op: Op, request: Request) -> list[tuple[Request, int]]:
         """The operands of a concatenation that the view can reach, each with its first index along the dimension."""
@@ -467,8 +426,6 @@ class StartBuild:
         for name in tensors:
             if name in self.fusion.inputs and (name, part) not in self.held:
                 self.held[name, part] = self.add(OpKind.COPY, (name,), part, self.dtype(name))
-        renamed = {row: var(row_variable(i, row.extent)) for i, row in enumerate(request.rows, 1)}
-        view = tuple(e.substitute({v: renamed[v] for v in e.variables if v in renamed}) for e in request.view)
         bounds = tuple(within(self.local((w.index,), part)[0], w.low, w.high) for w in request.within)
         return self.add(
             OpKind.TAKE,
@@ -476,7 +433,7 @@ class StartBuild:
             part,
             self.dtype(request.value),
             extents,
-            view=self.local(view, part),
+            view=self.local(numbered(request.view, request.rows), part),
             within=bounds,
         )
 

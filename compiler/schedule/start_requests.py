@@ -8,8 +8,12 @@ from enum import Enum
 
 from compiler.dtypes import DType
 from compiler.ir.expr import Var
+from compiler.ir.fusion import Fusion, Op
 from compiler.ir.ops import EXTREMES, SUMS, OpKind
 from compiler.ir.views import View, Within
+
+_WIDENED = {(DType.BF16, DType.F32), (DType.F16, DType.F32)}
+"""Casts between floats that are exact, of types that have packed instructions (PTX ISA, max.bf16x2)."""
 
 
 class Part(Enum):
@@ -67,3 +71,16 @@ def one_to_one(sizes: Sequence[int], view: View, shape: Sequence[int], own: View
         return None
     left = [d for d in range(len(shape)) if d not in taken]
     return tuple(left.pop(0) if d is None else d for d in found)
+
+
+def narrowest(fusion: Fusion, op: Op, name: str) -> str:
+    """What a reduction of `name` reads: of a maximum or minimum of widened floats, the floats before that.
+
+    Widening is exact and keeps the order, so the greatest is the same; halves are folded two at a time.
+    """
+    made = fusion.producer(name)
+    if op.kind in EXTREMES and made is not None and made.kind is OpKind.CAST:
+        narrow, wide = fusion.value(made.tensor_inputs[0]).dtype, fusion.value(name).dtype
+        if (narrow, wide) in _WIDENED:
+            return made.tensor_inputs[0]
+    return name

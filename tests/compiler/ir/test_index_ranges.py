@@ -47,6 +47,9 @@ def positions(f: FusionBuilder, count: int = 6) -> Tensor:
             lambda f, i: f.minimum(f.maximum(i + f.scalar("s", "i64"), 0), 9), I32, id="moved-by-a-scalar-and-bounded"
         ),
         pytest.param(lambda f, i: i + positions(f), (0, 4), id="and-a-position"),
+        pytest.param(lambda f, i: f.remainder(f.square(i), 10), I32, id="what-a-quotient-leaves"),
+        pytest.param(lambda f, i: f.floor_divide(i, 4), (0, 39), id="divided"),
+        pytest.param(lambda f, i: f.flip(i, (0,)), (0, 9), id="the-other-way-round"),
         pytest.param(lambda f, i: i + i, (0, 4), id="twice"),
         pytest.param(lambda f, i: f.where(f.lt(i, 0), 0, i), (0, 9), id="chosen-by-itself"),
         pytest.param(lambda f, i: f.amax(i.reshape((2, 3)), (1,)), (0, 9), id="the-greatest"),
@@ -73,6 +76,7 @@ def test_the_range_of_an_index(index: Index, wanted: tuple[int, int]) -> None:
         pytest.param(lambda f, i: f.pad(i, (1,), (2,), 10), "a number that is out", id="padded-past-the-end"),
         pytest.param(lambda f, i: f.pad(i, (1,), (2,), -1), "a number that is out", id="padded-with-minus-one"),
         pytest.param(lambda f, i: f.full((6,), 10, "i32"), "a number that is out", id="a-constant-past-the-end"),
+        pytest.param(lambda f, i: f.remainder(i, 11), "a number that is out of range", id="of-a-larger-divisor"),
         pytest.param(lambda f, i: i - i, "no range", id="a-difference"),
         pytest.param(lambda f, i: i + -2147483648, "in range for all", id="moved-out-of-its-type"),
         pytest.param(lambda f, i: f.maximum(i, 10), "a number that is out of range", id="bounded-out-of-range"),
