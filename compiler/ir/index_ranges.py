@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from compiler.dtypes import DType
 from compiler.errors import Unsupported
-from compiler.ir.fusion import Fusion, Literal, Op, Scalar
+from compiler.ir.fusion import Fusion, Literal, Op
 from compiler.ir.ops import CARRIES, CHOICES, EXTREMES, OpKind
 from compiler.ir.scalars import read_by
 
@@ -48,14 +48,12 @@ def _asked(fusion: Fusion, op: Op, wanted: Mapping[str, Range]) -> Iterator[tupl
     operands = op.tensor_inputs[:1] if op.kind in CHOICES else op.tensor_inputs
     if any(fusion.value(name).dtype.is_float for name in operands):
         raise _refused(op, "floats decide an index")
-    if read_by(op):
-        raise _refused(op, "a scalar, which only a call tells, decides an index")
     numbers = [x.value for x in op.inputs if isinstance(x, Literal)]
     if (low, high) == _held(fusion.value(op.output).dtype):  # whatever it is, what reads it keeps it in range
         yield from ((name, _held(fusion.value(name).dtype)) for name in operands)
         return
-    if any(isinstance(x, Scalar) for x in op.inputs):
-        raise _refused(op, "a scalar, which any call may pass, decides an index")
+    if read_by(op):
+        raise _refused(op, "a scalar, which only a call tells, decides an index")
     match op.kind:
         case kind if kind in CARRIES or kind in EXTREMES or kind is OpKind.CAST:
             yield from ((name, (low, high)) for name in operands)

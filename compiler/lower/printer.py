@@ -121,7 +121,7 @@ def _lines(s: Stmt) -> list[str]:
             across = " across words" if s.straddles else ""
             access = f"{_reg(s.target, s.width)} = {s.tensor}[{_range(s.offset, s.width)}]{across}"
             within = f" within {_all(s.within)}" if s.within else ""
-            rows = "".join(f", {r.var} = {_reg(r.index, 1)} < {r.extent}" for r in s.rows)
+            rows = "".join(f", {r.var} = {_reg(r.index, 1)} < {r.extent}, number {_free(r.number)}" for r in s.rows)
             return [f"load {access}{_cache(s.cache)}{_guards(s.guards, s.tail, s.head)}{within}{rows}"]
         case GlobalStore():
             access = f"{s.tensor}[{_range(s.offset, s.width)}] = {_reg(s.source, s.width)}"

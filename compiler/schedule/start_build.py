@@ -198,8 +198,8 @@ class StartBuild:
 
     def refuse_chosen(self, op: Op, request: Request) -> None:
         """Raises Unsupported for an operator that cannot be worked out for elements that are chosen one by one."""
-        at = request.view[op.dims[0]] if op.kind is OpKind.CAT else None
-        is_joined = at is not None and not at.variables.isdisjoint(request.rows)
+        edged = [request.view[d] for d in op.dims] if op.kind in (OpKind.CAT, OpKind.PAD) else []
+        is_joined = any(not at.variables.isdisjoint(request.rows) for at in edged)
         if request.rows and (op.kind in FOLDS or op.kind is OpKind.IOTA or is_joined):
             raise Unsupported(
                 f"operator {op.kind} ({op.output}), of whose result rows are taken", "Leave it to a launch before."

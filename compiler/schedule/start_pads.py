@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from compiler.ir.expr import Expr
 from compiler.ir.fusion import Fusion, Op
@@ -31,7 +31,7 @@ def inside_a_pad(fusion: Fusion, op: Op, request: Request) -> Request | None:
         inside = within(index, low, low + shape[d])
         bounds += [] if inside.is_sure else [inside]
         view[d] = index - low
-    return Request(name, tuple(view), request.part, tuple(dict.fromkeys(bounds)))
+    return replace(request, value=name, view=tuple(view), within=tuple(dict.fromkeys(bounds)))
 
 
 def edges_of(fusion: Fusion, op: Op, view: View) -> Iterator[PadEdge]:

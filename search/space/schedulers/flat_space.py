@@ -95,7 +95,7 @@ def _knobs(fusion: Fusion, f: FlatFacts) -> tuple[Knob, ...]:
         hint_knob("cache_store", STREAMING),
         hint_knob("cache_broadcast", EVICT_LAST, is_offered=f.keeps_broadcasts),
         math_knob(fusion),
-        *tmem_knobs((STREAMS,) if f.is_kept_in_tmem else (), "tmem_pattern", "tmem_dimsep"),
+        *tmem_knobs((STREAMS,) if f.is_kept_in_tmem else (), "tmem_pattern", "tmem_dimsep", "tmem_buffers"),
     )
 
 
@@ -103,13 +103,19 @@ def _tensor_memory(f: FlatFacts) -> list[Constraint]:
     """Streamed inputs that go through tensor memory on their way to where they are used."""
     if not f.is_kept_in_tmem:
         return []
-    axes = ("threads_x", "threads_y", "vector", "column_steps", "rows", "row_order")
+    axes = ("threads_x", "threads_y", "vector", "column_steps", "rows")
 
-    def own(_: Any, __: Any, vector: Any, steps: Any, rows: Any, order: Any) -> Any:
-        return vector * steps * rows * f.held(order)
+    def own(_: Any, __: Any, vector: Any, steps: Any, rows: Any) -> Any:
+        return vector * steps * rows
 
     def part(*knobs: Any) -> Any:
         return own(*knobs) * f.stream_in
+
+    def filled(
+        buffers: Any, blocks: Any, view: Any, order: Any, vector: Any, tx: Any, steps: Any, ty: Any, rows: Any
+    ) -> Any:
+        tiles = f.tiles(view == "2d", order, ty * rows, vector * tx * steps)
+        return (buffers == 1) | (blocks > 0) & (blocks * f.sm_count * buffers <= tiles)
 
     def whole(tmem: Any, view: Any, vector: Any) -> Any:
         return (tmem == NO_TMEM) | looked_up("streams_in_words", f.streams_in, view, vector)
@@ -123,6 +129,34 @@ def _tensor_memory(f: FlatFacts) -> list[Constraint]:
                 (tmem == NO_TMEM) | (begin == AS_THEY_ARE) & (blocks == 1) & (load == VECTOR)
             ),
             "Rows as they are, of no multicast and in no shared tile, go through tensor memory.",
+        ),
+        Constraint(
+            "redundant_tmem",
+            ("tmem", "row_order"),
+            lambda tmem, order: (tmem == NO_TMEM) | (f.held(order) == 1) & (f.swept(order) == 0),
+            "What goes through tensor memory is held for no other rows.",
+        ),
+        Constraint(
+            "tmem_buffers_are_filled",
+            ("tmem_buffers", "blocks_per_sm", "load"),
+            lambda buffers, blocks, load: (buffers == 1) | (blocks > 0) & (load == VECTOR),
+            "Blocks that stay have buffers.",
+        ),
+        Constraint(
+            "tmem_buffers_are_filled",
+            (
+                "tmem_buffers",
+                "blocks_per_sm",
+                "view",
+                "row_order",
+                "vector",
+                "threads_x",
+                "column_steps",
+                "threads_y",
+                "rows",
+            ),
+            filled,
+            "Persistent blocks have tiles for all of their buffers.",
         ),
         *without_hints("cache_load", "cache_store", "cache_broadcast"),
         Constraint(

@@ -19,6 +19,7 @@ from compiler.legality.rules import (
 )
 from tests.compiler.legality import (
     test_bulk,
+    test_choices,
     test_ends,
     test_launch,
     test_matrix,
@@ -37,6 +38,7 @@ from tests.compiler.legality.cases import Case
 EVERY = (*STRUCTURE, *RULES)
 TABLES = (
     test_bulk,
+    test_choices,
     test_ends,
     test_launch,
     test_matrix,

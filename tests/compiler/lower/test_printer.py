@@ -18,7 +18,7 @@ from compiler.ir.tensor import CachePolicy
 from compiler.lower import kernel_ir as k
 from compiler.lower import tmem_ir
 from compiler.lower.lower import lower
-from compiler.lower.operands import Barrier, Less, Pointer, Reg, Shared, TensorMap, Tmem
+from compiler.lower.operands import Barrier, ChosenRow, Less, Pointer, Reg, Shared, TensorMap, Tmem
 from compiler.lower.printer import kernel_ir_text, statements_text
 from tests.compiler.schedules import by_threads, load_by_tma, schedule, unary
 
@@ -82,7 +82,7 @@ SAMPLES: list[k.Stmt] = [
     k.Loop(K0, const(7), False, (k.Sync(),)),
     k.If((LESS,), (k.Sync(),), (k.FenceAsync(),)),
     k.Elected((k.CommitStores(),)),
-    k.GlobalLoad(REG, **ACCESS, within=(LESS,)),
+    k.GlobalLoad(REG, **ACCESS, within=(LESS,), rows=(ChosenRow(Var("row1", 30), REG, 30, AT),)),
     k.GlobalStore(REG, **ACCESS),
     k.CopyAsync(PLACE, **ACCESS, within=(LESS,)),
     k.CommitCopies(),
