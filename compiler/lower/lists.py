@@ -1,4 +1,4 @@
-"""A kernel over one flat tensor as a kernel over lists of tensors.
+"""A kernel over one long tensor as a kernel over lists of tensors.
 
     block b: x[b * 2048 + i] = f(…)   ->   block b: (tensor, chunk) by the table; x = its address + chunk * 2048
                                            if (elems == 2048) x[i] = f(…) else x[i] = f(…) where i < elems
