@@ -23,6 +23,9 @@ _KIB = 1024
 # What all architectures have in common. "PTX" is the PTX ISA, "CUDA" the CUDA C++ programming guide, "driver" the CUDA
 # driver API.
 
+PARAMETER_BYTES = 4096
+"""Of a kernel's parameters, what every card and driver takes (CUDA guide, function parameters)."""
+
 WARP_THREADS = 32
 WARPGROUP_WARPS = 4
 """Warps that change their registers, and multiply matrices, together (PTX, setmaxnreg: warpgroup)."""

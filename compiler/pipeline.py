@@ -9,12 +9,13 @@ from functools import cached_property
 from compiler.arch import Arch
 from compiler.emit.cuda import emit_launches
 from compiler.emit.functions import function
-from compiler.errors import IllegalSchedule
+from compiler.errors import IllegalSchedule, Unsupported
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.ops import ARITHMETIC, MathGrade
 from compiler.legality import check
 from compiler.legality.rules import Schedule
 from compiler.lower.kernel_ir import BulkLoad, BulkStore, CopyAsync, GlobalLoad, GlobalStore, Kernel
+from compiler.lower.lists import over_lists
 from compiler.lower.lower import lower_facts
 from compiler.lower.traversal import walk
 from compiler.nvrtc import Compiled
@@ -141,12 +142,17 @@ def generate(trace: Trace, arch: Arch) -> Generated:
 def lowered(trace: Trace, arch: Arch) -> tuple[GeneratedLaunch, ...]:
     """Every launch replayed, checked and lowered: all of `generate` but the source. Raises what that raises."""
     launches: list[GeneratedLaunch] = []
+    if trace.fusion.is_list and isinstance(trace, ProgramTrace):
+        raise Unsupported("a fusion over lists in several launches", "Split it into fusions that one kernel holds.")
     for one in launches_of(trace):
         schedule = Schedule(one.trace.scheduled, arch)
         violations = check(schedule)
         if violations:
             raise IllegalSchedule(violations)
-        launches.append(GeneratedLaunch(one.trace, one.reads, one.writes, arch, schedule.sf, lower_facts(schedule)))
+        kernel = lower_facts(schedule)
+        if trace.fusion.is_list:
+            kernel = over_lists(schedule, kernel)
+        launches.append(GeneratedLaunch(one.trace, one.reads, one.writes, arch, schedule.sf, kernel))
     return tuple(launches)
 
 

@@ -17,6 +17,7 @@ from compiler.emit.bulk_loads import bulk_load
 from compiler.emit.folds import accumulate, accumulate_run, conditions, fill, index_value, shuffle
 from compiler.emit.functions import pieces_for, pieces_for_casts, pieces_for_folds
 from compiler.emit.gathers import gather, gathers_bytes
+from compiler.emit.lists import TABLE, chunk_of_list, table_type
 from compiler.emit.pieces import pieces
 from compiler.emit.selects import folded_under
 from compiler.emit.tensor_memory import on_tensor_memory
@@ -96,6 +97,7 @@ def emit_launches(kernels: Sequence[Kernel]) -> str:
         pieces(sorted({piece for kernel in kernels for piece in _pieces_of(kernel)})),
         *(["struct alignas(64) TensorMap { u8 bytes[128]; };\n"] if any(k.tensor_maps for k in kernels) else []),
         *([f"{_index_type(kernels[0])}\n"] if len(widths) == 1 else []),
+        *(f"{table_type(k.table)}\n" for k in kernels if k.table is not None),
     ]
     for kernel, name in zip(kernels, entries(len(kernels)), strict=True):
         lines += [
@@ -193,10 +195,14 @@ def _launch_bounds(kernel: Kernel) -> str:
 
 
 def _parameters(kernel: Kernel) -> str:
+    listed = () if kernel.table is None else dict(kernel.table.pointers)
     pointers = [
         f"{'' if p.written else 'const '}{ELEMENT[p.dtype]}* {'' if p.is_alias else '__restrict__ '}{p.name}"
         for p in kernel.pointers
+        if p.name not in listed
     ]
+    if kernel.table is not None:
+        pointers.append(f"const __grid_constant__ {TABLE} lists")
     pointers += [f"const __grid_constant__ TensorMap {m.name}" for m in kernel.tensor_maps]
     pointers += [f"const {ELEMENT[x.dtype]} {parameter(x)}" for x in kernel.numbers]
     return ", ".join(pointers)
@@ -205,7 +211,7 @@ def _parameters(kernel: Kernel) -> str:
 def _prologue(kernel: Kernel) -> list[str]:
     """The indices, with their ranges: those that launch bounds imply the compiler does not use (NVRTC 13), and keeps
     conditions that always hold."""
-    lines = _block_indices(kernel)
+    lines = _block_indices(kernel) if kernel.table is None else chunk_of_list(kernel, kernel.table)
     for a, n in zip("xyz", kernel.block, strict=True):
         if n > 1:
             lines += [f"  const Index t{a} = threadIdx.{a};", f"  __builtin_assume(t{a} < {n}u);"]

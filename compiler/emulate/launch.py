@@ -87,7 +87,15 @@ class ValueArgument:
     data: bytes
 
 
-Argument = TensorArgument | EmulatedTensorMap | ValueArgument
+@dataclass(frozen=True)
+class TableArgument:
+    """Bytes by value in which addresses stand: (where in the bytes, tensor, bytes into it), each."""
+
+    data: bytes
+    addresses: tuple[tuple[int, str, int], ...]
+
+
+Argument = TensorArgument | EmulatedTensorMap | ValueArgument | TableArgument
 
 
 @dataclass(frozen=True)

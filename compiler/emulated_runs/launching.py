@@ -17,6 +17,7 @@ from fusetune.wire.artifact import (
     Arg,
     KernelArtifact,
     LaunchSpec,
+    ListArg,
     ScalarArg,
     ScalarInputArg,
     Scratch,
@@ -24,9 +25,13 @@ from fusetune.wire.artifact import (
     TensorArg,
     TensorMapArg,
 )
+from fusetune.wire.lists import ListRow, address_offset, chunks_of, table
 
 Fill = Callable[[int, int], Bytes]
 """The bytes of a tensor from one offset up to another."""
+
+Parts = Sequence[tuple[int, int]]
+"""(first element, elements) of parts of flat tensors."""
 
 _SCALARS = {"i32": "<i", "i64": "<q", "f32": "<f", "f64": "<d"}
 
@@ -77,14 +82,33 @@ def launch_of(artifact: KernelArtifact, tensors: Sequence[EmulatedTensor]) -> La
     return launches_of(artifact, tensors)[0]
 
 
-def launches_of(artifact: KernelArtifact, tensors: Sequence[EmulatedTensor]) -> tuple[Launch, ...]:
-    """The launches of an artifact in order, over the same tensors (inputs, then outputs) and scratch buffers.
+def launches_of(artifact: KernelArtifact, tensors: Sequence[EmulatedTensor], parts: Parts = ()) -> tuple[Launch, ...]:
+    """The launches of an artifact in order, over the same tensors (inputs, then outputs) and scratch buffers. Of a
+    kernel over lists, those are the `parts` of the tensors, without any the whole ones.
 
     Scratch is poisoned, or zero where the artifact asks for that; what was not written must not be read. Mark what a
     launch wrote by `written_by` before the next one runs.
     """
     scratch = [_scratch(f"scratch{n}", spec) for n, spec in enumerate(artifact.scratch)]
-    return tuple(launched(spec, artifact.arch, tensors, scratch) for spec in artifact.launches)
+    made = (launched(spec, artifact.arch, tensors, scratch) for spec in artifact.launches)
+    if artifact.lists is None:
+        return tuple(made)
+    (elems,) = tensors[artifact.lists.positions[0]].shape
+    return tuple(_over_lists(launch, artifact.lists, tensors, parts or ((0, elems),)) for launch in made)
+
+
+def _over_lists(launch: Launch, arg: ListArg, tensors: Sequence[EmulatedTensor], parts: Parts) -> Launch:
+    """The launch with the table of these parts of the tensors as lists, and a block for each of their chunks."""
+    slots = [tensors[position] for position in arg.positions]
+    rows = [ListRow((0,) * len(slots), elems) for _, elems in parts]
+    addresses = tuple(
+        (address_offset(arg.rows, n, row), t.name, start * (t.data.size // t.shape[0]))
+        for n, t in enumerate(slots)
+        for row, (start, _) in enumerate(parts)
+    )
+    filled = emulator.TableArgument(table(rows, len(slots), arg.rows, arg.tile), addresses)
+    args = tuple(filled if isinstance(one, emulator.TableArgument) else one for one in launch.args)
+    return replace(launch, args=args, grid=(chunks_of(rows, arg.tile), 1, 1))
 
 
 def launched(
@@ -137,6 +161,8 @@ def _argument(arg: Arg, names: Sequence[str], tensors: int) -> emulator.Argument
                 swizzle=f"{arg.swizzle}B" if arg.swizzle else "NONE",
                 l2_promotion=arg.l2_promotion,
             )
+        case ListArg():
+            return emulator.TableArgument(b"", ())  # filled by `_over_lists`
         case ScalarArg():
             return emulator.ValueArgument(struct.pack(_SCALARS[arg.dtype], arg.value))
         case ScalarInputArg():

@@ -119,6 +119,7 @@ class Fusion:
     canonical order.
 
     `aliases`: outputs that are written into the memory of an input, which is like them, each with that input.
+    `is_list`: its vectors are lists of tensors, of any lengths, and what it says holds of each element.
     `orders`: inputs and outputs whose dimension k is dimension order[k] of the caller's tensor, if there is one.
     `is_pinned`: every operator has one form, which all kernels that are made of the fusion keep (`compiler.ir.pinned`).
     `scalars`: `c0..` in the order of a call, which passes them after the tensors; launches of a fusion have all of it.
@@ -134,6 +135,7 @@ class Fusion:
     scalars: tuple[Scalar, ...] = ()
     aliases: tuple[tuple[str, str], ...] = ()
     orders: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    is_list: bool = False
 
     @cached_property
     def by_name(self) -> dict[str, Value]:

@@ -71,8 +71,8 @@ def _merged(fusion: Fusion) -> tuple[Op, ...]:
     for op in fusion.ops:
         own = replace(op, inputs=tuple(_renamed(x, names) for x in op.inputs))
         result = fusion.value(op.output)
-        attributes = (own.dims, own.start, own.step, own.low)
-        key = (own.kind, tuple(map(_operand_key, own.inputs)), *attributes, result.shape, result.dtype)
+        said = (own.kind, tuple(map(_operand_key, own.inputs)), own.dims, own.start, own.step, own.low)
+        key = (*said, result.shape, result.dtype)
         first = known.setdefault(key, op.output)
         if first == op.output or op.output in fusion.outputs:
             ops.append(own)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from compiler.dtypes import DType
 from compiler.ir.fusion import Fusion, Op, Scalar
+from compiler.ir.ops import OpKind
 
 
 def beside(scalar: Scalar, dtype: DType) -> Scalar:
@@ -24,6 +25,7 @@ def integer_range(fusion: Fusion, name: str) -> tuple[int, int]:
     low, high = DType.I64.integer_range
     for op in fusion.ops:
         if any(x.name == name and x.dtype is DType.I64 for x in read_by(op)):
-            least, most = fusion.value(op.tensor_inputs[-1]).dtype.integer_range
+            beside_it = op.output if op.kind is OpKind.WHERE else op.tensor_inputs[-1]
+            least, most = fusion.value(beside_it).dtype.integer_range
             low, high = max(low, least), min(high, most)
     return low, high

@@ -12,7 +12,17 @@ from compiler.ir.expr import Expr, Var, const
 from compiler.ir.fusion import Number
 from compiler.ir.ops import MathGrade, OpKind
 from compiler.ir.tensor import CachePolicy
-from compiler.lower.operands import Barrier, ChosenRow, Less, NumberParameter, Pointer, Reg, Shared, TensorMap
+from compiler.lower.operands import (
+    Barrier,
+    ChosenRow,
+    Less,
+    ListTable,
+    NumberParameter,
+    Pointer,
+    Reg,
+    Shared,
+    TensorMap,
+)
 from compiler.lower.tmem_ir import TmemStmt
 
 
@@ -512,6 +522,7 @@ class Kernel:
     cluster: int = 1
     tmem_columns: int = 0
     numbers: tuple[NumberParameter, ...] = ()
+    table: ListTable | None = None
 
     @property
     def threads(self) -> int:

@@ -57,6 +57,21 @@ class NumberParameter:
 
 
 @dataclass(frozen=True, slots=True)
+class ListTable:
+    """A kernel parameter: the tensors of lists, a row of at most `rows` for one of each list.
+
+    `pointers`: the kernel's own that are lists, each with its slot; `slots`: the inputs and outputs whose memory they
+    are. A block works on a chunk of `chunk` elements; `step`: the elements of an aligned word.
+    """
+
+    pointers: tuple[tuple[str, int], ...]
+    slots: tuple[str, ...]
+    rows: int
+    chunk: int
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
 class TensorMap:
     """A kernel parameter: a 128-byte tensor map, innermost dimension first (cuTensorMapEncodeTiled).
 

@@ -255,6 +255,13 @@ def _result_axes(op: TensorOp, place: Place, sources: Sequence[TensorView]) -> t
         size = real[0].size if real and known is None else Size(extent)
         if known is not None and known.extent != extent:
             raise place.at("shape").fail(f"extent {known.extent} in axis {d}, as {op.kind} makes it")
+        expanded = next((a.extent for a in read[d] if a.is_broadcast and a.extent not in (1, extent)), None)
+        if expanded is not None:
+            raise place.at("shape").fail(f"extent {expanded} in axis {d}, to which what {op.kind} reads is expanded")
+        if real and d in broadcast and d not in reduced:
+            raise place.at("broadcast_axes").fail(
+                f"axes along which nothing is read, and axis {d} is read by {op.kind}"
+            )
         if d in reduced:
             kind = IterKind.REDUCTION
         elif d in broadcast or (not real and (extent == 1 or bool(read[d]))):

@@ -16,6 +16,7 @@ from compiler.errors import InvalidFusion, Problem
 from compiler.ir.fusion import Fusion, Scalar
 from compiler.ir.scalars import integer_range
 from compiler.lower.kernel_ir import Kernel
+from compiler.lower.operands import ListTable
 from compiler.nvrtc import Compiled
 from compiler.schedule.scratch import Buffer
 from compiler.schedule.step_forms import MalformedStep
@@ -30,6 +31,7 @@ from fusetune.wire.artifact import (
     Guard,
     KernelArtifact,
     LaunchSpec,
+    ListArg,
     Resources,
     ScalarInputArg,
     ScalarSpec,
@@ -218,10 +220,13 @@ def launch_spec(launched: Launched, entry: str, tensors: int) -> LaunchSpec:
     """How a kernel is launched. `tensors`: how many inputs and outputs there are; places from there on are scratch
     buffers."""
     kernel, places = launched.kernel, launched.places
+    listed = () if kernel.table is None else dict(kernel.table.pointers)
     pointers: list[Arg] = [
         TensorArg(position=place) if place < tensors else ScratchArg(index=place - tensors)
-        for place in (places[p.position] for p in kernel.pointers)
+        for place in (places[p.position] for p in kernel.pointers if p.name not in listed)
     ]
+    if kernel.table is not None:
+        pointers.append(_list_arg(kernel, kernel.table, places))
     maps: list[Arg] = [
         TensorMapArg(
             position=places[m.position],
@@ -243,6 +248,13 @@ def launch_spec(launched: Launched, entry: str, tensors: int) -> LaunchSpec:
         dynamic_smem_bytes=kernel.smem_bytes,
         args=tuple(pointers + maps + numbers),
     )
+
+
+def _list_arg(kernel: Kernel, table: ListTable, places: tuple[int, ...]) -> ListArg:
+    """The table of a kernel over lists; each slot has the position of the tensor whose memory it is."""
+    at = {p.name: places[p.position] for p in kernel.pointers}
+    positions = tuple(next(at[name] for name, own in table.pointers if own == slot) for slot in range(len(table.slots)))
+    return ListArg(positions=positions, rows=table.rows, tile=table.chunk, step=table.step)
 
 
 def _parameter(dtype: DType) -> Any:

@@ -7,7 +7,7 @@ kernel of theirs is proven as any other. `COMPOSED` names them; a sum with a dty
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from math import prod
+from math import isqrt, log2, prod
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -15,15 +15,19 @@ from pydantic import TypeAdapter
 from fusetune.wire.extent import Extent
 from fusetune.wire.fusion import Arg, Fusion, Op, Operand, PrefixSum, Reduce, Truth
 from fusetune.wire.infer import MAX_RANK, checked_types
-from fusetune.wire.op_types import FLOATS, OpCheck, TensorType, result_type
+from fusetune.wire.op_types import FLOATS, ITEM_BYTES, OpCheck, TensorType, result_type
 
 _OPERATOR: TypeAdapter[Op] = TypeAdapter(Op)
 _MOST_I32 = 2**31 - 1
+_KEPT_BYTES = 2**21
+_PART_BYTES = 2**17
+"""Of runs: more than a cluster of blocks keeps on chip has to be read twice; and what one block keeps with ease."""
+
 _MORE_DIMS = 2
 """Of runs, and of the elements that each sum takes."""
 
-_RUN = 32
-_MOST_STEPS = 64
+_RUN = 16
+_MOST_STEPS = 32
 """Elements of a run, of which each sum is worked out by itself, and steps an element at most, there and among runs."""
 
 
@@ -114,23 +118,49 @@ def _truth(w: _Written, op: Op) -> str:
 
 def _arg(w: _Written, op: Op) -> str:
     """The least index of an element that is the extreme one, or NaN: of a run with a NaN the extreme is NaN, which
-    equals nothing."""
+    equals nothing. Runs that are too long to be kept are cut in parts, of which each has its own."""
     assert isinstance(op, Arg)
     x, dim = _operand(op), op.dim
     rank = len(w.shape(x))
     if dim is None:
         x, dim = w.put("reshape", x, shape=(prod(w.shape(x)),)), 0
-    shape = w.shape(x)
-    extreme = w.put("amax" if op.op == "argmax" else "amin", x, dims=(dim,), keepdim=True)
-    here = w.put("eq", x, w.put("broadcast_to", extreme, shape=shape, dims=tuple(range(len(shape)))))
-    if w.types[x].dtype in FLOATS:
-        here = w.put("maximum", here, w.put("ne", x, x))
-    index = w.put("iota", shape=shape, dim=dim, dtype="i32" if shape[dim] <= _MOST_I32 else "i64")
-    chosen = w.put("where", here, index, shape[dim])
-    first = w.put("amin", chosen, dims=(dim,), keepdim=op.keepdim)
+    fold, shape = "amax" if op.op == "argmax" else "amin", w.shape(x)
+    index = w.put("iota", shape=shape, dim=dim, dtype=_index_dtype(shape[dim]))
+    part = _part(shape[dim], ITEM_BYTES[w.types[x].dtype])
+    if part:
+        cut = (*shape[:dim], shape[dim] // part, part, *shape[dim + 1 :])
+        x, index = (w.put("reshape", name, shape=cut) for name in (x, index))
+        own = w.put(fold, x, dims=(dim + 1,))
+        x, index = own, _place(w, x, index, fold, dim + 1, shape[dim])
+    first = _place(w, x, index, fold, dim, shape[dim], keepdim=op.keepdim)
     if op.dim is None and op.keepdim and rank != 1:
         first = w.put("reshape", first, shape=(1,) * rank)
     return w.cast(first, "i64")
+
+
+def _place(w: _Written, x: str, index: str, fold: str, dim: int, most: int, *, keepdim: bool = False) -> str:
+    """The least of the indices of elements along `dim` that are the extreme one, or NaN."""
+    shape = w.shape(x)
+    extreme = w.put(fold, x, dims=(dim,), keepdim=True)
+    here = w.put("eq", x, w.put("broadcast_to", extreme, shape=shape, dims=tuple(range(len(shape)))))
+    if w.types[x].dtype in FLOATS:
+        here = w.put("maximum", here, w.put("ne", x, x))
+    return w.put("amin", w.put("where", here, index, most), dims=(dim,), keepdim=keepdim)
+
+
+def _index_dtype(size: int) -> str:
+    return "i32" if size <= _MOST_I32 else "i64"
+
+
+def _part(size: int, item_bytes: int) -> int:
+    """Elements of a part of a run that is too long to be kept on chip, a divisor of its size; 0 for a run that is kept,
+    and one that nothing near divides."""
+    if size * item_bytes <= _KEPT_BYTES:
+        return 0
+    wanted = _PART_BYTES // item_bytes
+    near = [n for k in range(1, isqrt(size) + 1) if size % k == 0 for n in (k, size // k)]
+    found = min(near, key=lambda n: abs(log2(n / wanted)))
+    return found if wanted // 4 <= found <= wanted * 4 else 0
 
 
 def _scan(w: _Written, op: Op) -> str:
@@ -166,10 +196,11 @@ def _sums(w: _Written, x: str, dim: int, which: str, steps: int) -> str:
     if whole_size > size:
         x = w.put("cat", x, w.zeros(x, dim, whole_size - size), dim=dim)
     runs = w.put("reshape", x, shape=(*shape[:dim], parts, run, *shape[dim + 1 :]))
-    own = _each(w, runs, dim + 1, which)
     before = _sums(w, w.put("sum", runs, dims=(dim + 1,)), dim, "lt", steps)
     places = tuple(d for d in range(len(shape) + 1) if d != dim + 1)
-    added = w.put("add", own, w.put("broadcast_to", before, shape=w.shape(own), dims=places))
+    before = w.put("broadcast_to", before, shape=w.shape(runs), dims=places)
+    # In this order a launch may have the last sums and what is added to them, and store none of the two apart.
+    added = w.put("add", before, _each(w, runs, dim + 1, which))
     whole = w.put("reshape", added, shape=(*shape[:dim], whole_size, *shape[dim + 1 :]))
     return w.put("slice", whole, dim=dim, start=0, stop=size) if whole_size > size else whole
 

@@ -16,7 +16,7 @@ from compiler.emit.literals import rounded_to_short
 from compiler.errors import InvalidFusion, Problem, Unsupported
 from compiler.ir import fusion as ir
 from compiler.ir.index_ranges import index_ranges
-from compiler.ir.ops import COMPILED, FOLDS, MathGrade, OpKind
+from compiler.ir.ops import COMPILED, FOLDS, POINTWISE, MathGrade, OpKind
 from compiler.ir.scalars import beside
 from compiler.wire.composed import COMPOSED, is_composed, written_out
 from compiler.wire.orders import in_memory_order, orders_from_json
@@ -79,11 +79,13 @@ def to_wire(fusion: ir.Fusion) -> tuple[Fusion, Binding]:
     these: `fusion_to_json` stores them beside.
     """
     into = {output: {"alias": name} for output, name in fusion.aliases}
+    is_list = {"list": True} if fusion.is_list else {}
     scalars = [{"name": x.name, "dtype": x.dtype.value} for x in fusion.scalars]
     document = {
         "format": FORMAT,
         "inputs": [
-            {"name": v.name, "shape": list(v.shape), "dtype": v.dtype.value} for v in map(fusion.value, fusion.inputs)
+            {"name": v.name, "shape": list(v.shape), "dtype": v.dtype.value, **(is_list if v.shape else {})}
+            for v in map(fusion.value, fusion.inputs)
         ],
         "ops": [_op_document(op, fusion) for op in fusion.ops],
         "outputs": [{"name": name, **into.get(name, {})} for name in fusion.outputs],
@@ -297,10 +299,21 @@ def _to_ir(bound: Bound, fingerprint: str, binding_hash: str) -> ir.Fusion:
         fingerprint=fingerprint,
         binding_hash=binding_hash,
         aliases=tuple((output, value.name) for output, value in aliases.items()),
+        is_list=fusion.list_size is not None,
         scalars=tuple(ir.Scalar(x.name, DType(x.dtype)) for x in fusion.numbers),
     )
+    if made.is_list:
+        _refuse_in_lists(made)
     index_ranges(made)  # refuses indices of which none is known to be in range
     return made
+
+
+def _refuse_in_lists(fusion: ir.Fusion) -> None:
+    """Raise Unsupported for an operator that is not of each element of a list by itself."""
+    for n, op in enumerate(fusion.ops):
+        if op.kind not in POINTWISE | {OpKind.COPY, OpKind.BROADCAST_TO}:
+            fix = "Call it for each tensor: over lists operators are elementwise."
+            raise Unsupported(f"operator {op.kind} over lists (ops[{n}], {op.output!r})", fix)
 
 
 def _concrete(bound: Bound, name: str) -> tuple[int, ...]:

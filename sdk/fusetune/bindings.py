@@ -78,12 +78,17 @@ def binding_of(fusion: Fusion, inputs: Sequence[TensorLike]) -> Binding:
         fix = "Pass a list with one tensor for each input, in order."
         raise InvalidBinding((Problem("inputs", found, f"{len(fusion.inputs)} tensors: {names}", fix),))
     pairs = list(zip(fusion.inputs, inputs, strict=True))
-    problems = [p for stated, tensor in pairs for p in _type_problems(stated, tensor)]
+    listed = [(stated, tensors) for stated, tensors in pairs if stated.list]
+    problems = [p for stated, tensors in listed for p in _list_problems(stated, tensors)]
+    problems += [p for stated, tensor in pairs if not stated.list for p in _type_problems(stated, tensor)]
     if problems:
         raise InvalidBinding(tuple(problems))
-    sizes = _sizes(pairs)
+    sizes = _sizes([pair for pair in pairs if not pair[0].list])
     layouts = []
     for stated, tensor in pairs:
+        if stated.list:
+            layouts.append(InputBinding(align=_least_align(tensor)))
+            continue
         strides = tuple(map(int, tensor.stride()))
         extents = tuple(Extent.of(int(size)) for size in tensor.shape)
         # Strides that say nothing are left out: the binding reads as its hash means it.
@@ -126,6 +131,23 @@ def _document(binding: object) -> Mapping[str, Any] | str | bytes:
 def _whole(size: object) -> object:
     """An integer of another library as Python's own; what is none goes on, to be refused by its place."""
     return operator.index(size) if hasattr(size, "__index__") and not isinstance(size, bool) else size
+
+
+def _list_problems(stated: Input, tensors: object) -> Iterator[Problem]:
+    """What is wrong with the tensors of a list; their sizes are nobody's business but the call's."""
+    where = f"input {stated.name!r}"
+    if not isinstance(tensors, list | tuple):
+        found = f"a {type(tensors).__name__}"
+        yield Problem(where, found, "a list of torch tensors", "Pass a list: the fusion has one there.")
+        return
+    for n, tensor in enumerate(tensors):
+        alone = stated.model_copy(update={"shape": tuple(getattr(tensor, "shape", ()))})
+        yield from (Problem(f"{where}[{n}]", p.found, p.expected, p.fix) for p in _type_problems(alone, tensor))
+
+
+def _least_align(tensors: Any) -> Any:
+    """The alignment that all tensors of a list have, as the wire's literal type."""
+    return min(next(a for a in _ALIGNS if tensor.data_ptr() % a == 0) for tensor in tensors) if tensors else 16
 
 
 def _type_problems(stated: Input, tensor: TensorLike) -> Iterator[Problem]:

@@ -182,12 +182,20 @@ class FusionBuilder(Elementwise[Tensor, ByValue]):
         self._outputs: list[tuple[str, str, dict[str, Any]]] = []
 
     def input(
-        self, name: str, shape: Sequence[Size], dtype: DTypeName, *, strides: Sequence[Size] | None = None
+        self,
+        name: str,
+        shape: Sequence[Size],
+        dtype: DTypeName,
+        *,
+        strides: Sequence[Size] | None = None,
+        is_list: bool = False,
     ) -> Tensor:
         """A tensor that the caller will pass. Sizes are integers or symbols; `strides` in elements, else dense."""
         entry: dict[str, Any] = {"name": name, "shape": _listed(shape), "dtype": dtype}
         if strides is not None:
             entry["strides"] = _listed(strides)
+        if is_list:
+            entry["list"] = True
         self._inputs.append(entry)
         return self._checked(name, self._inputs)
 

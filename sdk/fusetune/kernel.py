@@ -84,9 +84,12 @@ class Kernel:
         part.replace(target)
 
     def __call__(
-        self, *inputs: TorchTensor | float, out: TorchTensor | Sequence[TorchTensor] | None = None
+        self,
+        *inputs: TorchTensor | Sequence[TorchTensor] | float,
+        out: TorchTensor | Sequence[TorchTensor] | None = None,
     ) -> TorchTensor | tuple[TorchTensor, ...]:
-        """Runs the kernel; returns its output, or a tuple where it has several.
+        """Runs the kernel; returns its output, or a tuple where it has several. A kernel over lists takes lists of
+        dense tensors of any shapes, alike from list to list, and each of its outputs is a list.
 
         Scalars of the fusion come after its tensors: numbers of Python, or tensors without dimensions on the host. They
         are read during the call, so a CUDA graph that captures it replays with these.

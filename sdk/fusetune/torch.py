@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import cast
+from collections.abc import Collection, Sequence
+from typing import Any, NoReturn, cast
 
 import torch
 
 from fusetune.errors import NoDevice, WrongArguments
 from fusetune.launch.launcher import Launcher
 from fusetune.scalars import numbers_of
-from fusetune.wire.artifact import KernelArtifact, ScalarSpec, TensorSpec
+from fusetune.wire.artifact import KernelArtifact, ListArg, ScalarSpec, TensorSpec
+from fusetune.wire.lists import ListRow
 
 TorchTensor = torch.Tensor
 """What a kernel takes and gives; modules that must not import torch name it by this word."""
@@ -44,6 +45,9 @@ class Runner:
     ) -> torch.Tensor | tuple[torch.Tensor, ...]:
         """Checks, allocates, launches. Raises WrongArguments, GuardFailed, NoDevice, InvalidKernel, LaunchFailed."""
         artifact = self.artifact
+        if artifact.lists is not None:
+            found: torch.Tensor | tuple[torch.Tensor, ...] = self._over_lists(arguments, artifact.lists, out)
+            return found
         inputs, numbers = _apart(arguments, artifact.inputs, artifact.scalars)
         device = _check_all("input", inputs, artifact.inputs, device=None)
         _check_no_grad(inputs)
@@ -72,6 +76,49 @@ class Runner:
             if position is not None:
                 torch.autograd.graph.increment_version(output)
         return outputs[0] if len(outputs) == 1 else outputs
+
+    def _over_lists(self, arguments: tuple[object, ...], lists: ListArg, out: object) -> Any:
+        """The same over lists of tensors, in as few launches as take them all; results are lists, too."""
+        artifact, count = self.artifact, len(self.artifact.inputs)
+        if out is not None:
+            raise WrongArguments(
+                "out", "given", "nothing: results over lists are new tensors, or aliases", "Leave it out."
+            )
+        if len(arguments) != count + len(artifact.scalars):
+            expected = f"{count} lists and tensors, then {len(artifact.scalars)} scalars"
+            raise WrongArguments("arguments", str(len(arguments)), expected, "Pass one for each, in order.")
+        numbers = numbers_of(artifact.scalars, arguments[count:])
+        given = [
+            _listed(f"input {n}", x, spec) for n, (x, spec) in enumerate(zip(arguments, artifact.inputs, strict=False))
+        ]
+        flat = [tensor for tensors in given for tensor in tensors]
+        device = _one_cuda_device(flat)
+        _check_no_grad(flat)
+        like = next(given[n] for n, spec in enumerate(artifact.inputs) if spec.shape)
+        for n, (tensors, spec) in enumerate(zip(given, artifact.inputs, strict=True)):
+            if spec.shape:
+                _check_alike(n, tensors, like)
+        outputs = [
+            given[spec.alias]
+            if spec.alias is not None
+            else [torch.empty_strided(x.shape, x.stride(), dtype=DTYPES[spec.dtype], device=device) for x in like]
+            for spec in artifact.outputs
+        ]
+        written = {spec.alias for spec in artifact.outputs if spec.alias is not None}
+        _check_lists_disjoint(given, written)
+        every = [*given, *outputs]
+        rows = [
+            ListRow(tuple(every[position][n].data_ptr() for position in lists.positions), x.numel())
+            for n, x in enumerate(like)
+            if x.numel()
+        ]
+        beside = {n: given[n][0].data_ptr() for n, spec in enumerate(artifact.inputs) if not spec.shape}
+        stream = torch.cuda.current_stream(device).cuda_stream
+        self._launcher(device).launch_lists(rows, beside, stream, numbers)
+        for position in written:
+            for tensor in given[position]:
+                torch.autograd.graph.increment_version(tensor)
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     def wait(self) -> None:
         """Until what was called on the current streams is done. Raises LaunchFailed, IndexOutOfRange."""
@@ -124,14 +171,73 @@ def _check_all(
     _check_are_tensors(kind, tensors, specs)
     device = _one_device(kind, tensors, device)
     if device.type != "cuda":
-        if not torch.cuda.is_available():
-            raise NoDevice(
-                "torch sees no CUDA device", "Run on a machine with an NVIDIA GPU and a CUDA build of torch.", True
-            )
-        raise WrongArguments(f"{kind} 0", f"device {device}", "a CUDA device", "Move it with .cuda().")
+        _refuse_host(device, kind)
     for position, (tensor, spec) in enumerate(zip(tensors, specs, strict=True)):
         check_tensor(f"{kind} {position}", tensor, spec)
     return device
+
+
+def _refuse_host(device: torch.device, kind: str = "input") -> NoReturn:
+    if not torch.cuda.is_available():
+        raise NoDevice(
+            "torch sees no CUDA device", "Run on a machine with an NVIDIA GPU and a CUDA build of torch.", True
+        )
+    raise WrongArguments(f"{kind} 0", f"device {device}", "a CUDA device", "Move it with .cuda().")
+
+
+def _listed(where: str, given: object, spec: TensorSpec) -> list[torch.Tensor]:
+    """The tensors of a list, or the one that stands beside lists. Raises WrongArguments."""
+    tensors = [given] if isinstance(given, torch.Tensor) and not spec.shape else given
+    if not isinstance(tensors, list | tuple) or not all(isinstance(x, torch.Tensor) for x in tensors):
+        expected = "a list of tensors" if spec.shape else "a tensor without dimensions"
+        raise WrongArguments(where, type(given).__name__, expected, "Pass lists where the fusion has lists.")
+    for n, tensor in enumerate(tensors):
+        at = f"{where}[{n}]" if spec.shape else where
+        if spec.shape and tensor.dtype != DTYPES[spec.dtype]:
+            raise WrongArguments(at, str(tensor.dtype), str(DTYPES[spec.dtype]), "Convert it, or tune for its dtype.")
+        if not spec.shape:
+            check_tensor(at, tensor, spec)
+        first, last = _span(tensor)
+        if tensor.numel() and last - first + 1 != tensor.numel() * tensor.element_size():
+            raise WrongArguments(at, f"strides {tensor.stride()}", "a dense tensor", "Call .contiguous().")
+    return list(tensors)
+
+
+def _check_alike(position: int, tensors: list[torch.Tensor], like: list[torch.Tensor]) -> None:
+    """Lists are as long as one another, and their tensors have elements at the same places. Raises WrongArguments."""
+    if len(tensors) != len(like):
+        fix = "Pass one tensor for each of the first list."
+        raise WrongArguments(f"input {position}", f"{len(tensors)} tensors", str(len(like)), fix)
+    for n, (tensor, first) in enumerate(zip(tensors, like, strict=True)):
+        if tensor.shape != first.shape or (tensor.stride() != first.stride() and tensor.numel() > 1):
+            found, expected = (f"shape {tuple(x.shape)}, strides {x.stride()}" for x in (tensor, first))
+            raise WrongArguments(
+                f"input {position}[{n}]", found, f"{expected}, as in the first list", "Copy it to that."
+            )
+
+
+def _one_cuda_device(tensors: Sequence[torch.Tensor]) -> torch.device:
+    """Raises WrongArguments, NoDevice."""
+    device = _one_device("input", tensors, None)
+    if device.type != "cuda":
+        _refuse_host(device)
+    return device
+
+
+def _check_lists_disjoint(given: Sequence[Sequence[torch.Tensor]], written: Collection[int]) -> None:
+    """What is written is nobody else's memory (`_check_disjoint`). Raises WrongArguments."""
+    spans = sorted(
+        (*_span(x), position, n) for position, tensors in enumerate(given) for n, x in enumerate(tensors) if x.numel()
+    )
+    reached = reached_writing = -1
+    for first, last, position, n in spans:
+        if first <= (reached if position in written else reached_writing):
+            fix = "Pass a copy of one of them: what is written is read by nobody else."
+            raise WrongArguments(
+                f"input {position}[{n}]", "memory shared with another tensor", "memory of its own", fix
+            )
+        reached = max(reached, last)
+        reached_writing = max(reached_writing, last) if position in written else reached_writing
 
 
 def _check_types(

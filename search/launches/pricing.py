@@ -15,12 +15,15 @@ import numpy.typing as npt
 
 from compiler.arch import Card
 from compiler.ir.fusion import Fusion, Op
-from compiler.ir.ops import FOLDS, OpKind
+from compiler.ir.ops import CHOICES, FOLDS, OpKind
 from compiler.ir.touched import stored_bytes
 from search.cost.roofline import launch_us
 
 _Flags = npt.NDArray[np.bool_]
 _Numbers = npt.NDArray[np.float64]
+
+_PARTIAL = CHOICES | {OpKind.SLICE}
+"""Operators that need not read all of an operand."""
 
 Segment = tuple[int, int]
 """The numbers of its places, the first one and the one where it ends."""
@@ -103,13 +106,12 @@ class Pricing:
 
     def _microseconds(self, card: Card, is_computed: _Flags) -> list[float]:
         moved = self._nbytes @ self._written
-        if any(op.kind is OpKind.SLICE for op in self._ops):
+        if any(op.kind in _PARTIAL for op in self._ops):
             moved = moved + self._sliced_bytes(is_computed)
         else:
             moved = moved + self._nbytes @ self._read
-        writes = self._written.any(axis=0)
-        each = zip(moved, np.atleast_1d(writes), strict=True)
-        return [launch_us(int(nbytes), card) if some else 0.0 for nbytes, some in each]
+        writes: _Flags = np.asarray(self._written.any(axis=0))
+        return [launch_us(int(nbytes), card) if some else 0.0 for nbytes, some in zip(moved, writes, strict=True)]
 
     def _sliced_bytes(self, is_computed: _Flags) -> npt.NDArray[np.int64]:
         """Bytes that each segment reads: of what is sliced, the slices alone (`compiler.ir.touched.taken`)."""

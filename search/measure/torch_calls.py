@@ -45,30 +45,65 @@ def _keeps(fusion: Fusion, op: Op) -> bool:
     return len(fusion.value(op.output).shape) == len(fusion.value(op.tensor_inputs[0]).shape)
 
 
+@dataclass(frozen=True, slots=True)
+class _Extremes:
+    """The least of the numbers `index` of elements of `x` along `dim` that are its `extreme`, or NaN, or `most`."""
+
+    x: str
+    dim: int
+    extreme: OpKind
+    index: Op
+    most: Operand
+
+
 def _place(fusion: Fusion, made: Mapping[str, Op], op: Op) -> TorchCall | None:
-    """The least index of an element that equals the extreme one or is NaN."""
-    chosen = _of(made, op.inputs[0], OpKind.WHERE) if op.kind is OpKind.AMIN and len(op.dims) == 1 else None
-    if chosen is None or _of(made, chosen.inputs[1], OpKind.IOTA) is None:
+    """The least index of an element that equals the extreme one or is NaN; found at once, or in parts first."""
+    found = _extremes(fusion, made, op)
+    if found is None:
         return None
-    (dim,) = op.dims
-    size, index = fusion.value(chosen.output).shape[dim], made[str(chosen.inputs[1])]
-    if index.dims != (dim,) or chosen.inputs[2] != Literal(size):
+    whole = found.x if found.index.kind is OpKind.IOTA else _cut(fusion, made, found)
+    if whole is None or found.most != Literal(fusion.value(whole).shape[found.dim]):
+        return None
+    if found.index.kind is OpKind.IOTA and found.index.dims != (found.dim,):
+        return None
+    is_wide = fusion.value(op.output).dtype.nbytes == 8
+    name = "argmax" if found.extreme is OpKind.AMAX else "argmin"
+    return TorchCall((whole,), partial(_arg, name, found.dim, _keeps(fusion, op), is_wide))
+
+
+def _cut(fusion: Fusion, made: Mapping[str, Op], outer: _Extremes) -> str | None:
+    """What was cut in parts, where the numbers are the places in each part, and the elements their extremes."""
+    inner = _extremes(fusion, made, outer.index)
+    own = _of(made, outer.x, outer.extreme)
+    if inner is None or own is None or (inner.dim, inner.extreme) != (outer.dim + 1, outer.extreme):
+        return None
+    if own.inputs != (inner.x,) or own.dims != (inner.dim,) or inner.index.kind is not OpKind.RESHAPE:
+        return None
+    cut, places = _of(made, inner.x, OpKind.RESHAPE), _of(made, inner.index.inputs[0], OpKind.IOTA)
+    if cut is None or places is None or places.dims != (outer.dim,) or not isinstance(x := cut.inputs[0], str):
+        return None
+    shape, parts = fusion.value(x).shape, fusion.value(cut.output).shape
+    same = (*parts[: outer.dim], parts[outer.dim] * parts[inner.dim], *parts[inner.dim + 1 :])
+    return x if shape == same == fusion.value(places.output).shape and inner.most == outer.most else None
+
+
+def _extremes(fusion: Fusion, made: Mapping[str, Op], op: Op) -> _Extremes | None:
+    chosen = _of(made, op.inputs[0], OpKind.WHERE) if op.kind is OpKind.AMIN and len(op.dims) == 1 else None
+    index = _of(made, chosen.inputs[1], OpKind.IOTA, OpKind.RESHAPE, OpKind.AMIN) if chosen else None
+    if chosen is None or index is None:
         return None
     mask = _of(made, chosen.inputs[0], OpKind.MAXIMUM)
     equal = _of(made, mask.inputs[0] if mask else chosen.inputs[0], OpKind.EQ)
     other = _of(made, mask.inputs[1], OpKind.NE) if mask else None
     if equal is None or not isinstance(x := equal.inputs[0], str):
         return None
-    has_nan = fusion.value(x).dtype.is_float
-    if has_nan and (other is None or other.inputs != (x, x)):
+    if fusion.value(x).dtype.is_float and (other is None or other.inputs != (x, x)):
         return None
     back = _of(made, equal.inputs[1], OpKind.BROADCAST_TO)
     extreme = _of(made, back.inputs[0], OpKind.AMAX, OpKind.AMIN) if back else None
-    if extreme is None or (extreme.inputs, extreme.dims) != ((x,), (dim,)) or not _keeps(fusion, extreme):
+    if extreme is None or (extreme.inputs, extreme.dims) != ((x,), op.dims) or not _keeps(fusion, extreme):
         return None
-    is_wide = fusion.value(op.output).dtype.nbytes == 8
-    name = "argmax" if extreme.kind is OpKind.AMAX else "argmin"
-    return TorchCall((x,), partial(_arg, name, dim, _keeps(fusion, op), is_wide))
+    return _Extremes(x, op.dims[0], extreme.kind, index, chosen.inputs[2])
 
 
 def _arg(name: str, dim: int, keepdim: bool, is_wide: bool, x: Array) -> Array:

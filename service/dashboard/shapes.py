@@ -26,10 +26,11 @@ def shapes(fusion: Mapping[str, Any], binding: Mapping[str, Any]) -> str:
     except (InvalidDocument, ValidationError):
         sizes = binding.get("sizes")
         return ", ".join(f"{name} = {size}" for name, size in sizes.items()) if isinstance(sizes, dict) else ""
-    inputs = ", ".join(
+    tensors = [
         _tensor(bound.types[tensor.name]) + _layout(bound, tensor.name, layout)
         for tensor, layout in zip(bound.fusion.inputs, bound.inputs, strict=True)
-    )
+    ]
+    inputs = ", ".join([*tensors, *(f"{scalar.dtype} by value" for scalar in bound.fusion.numbers)])
     outputs = ", ".join(_tensor(bound.types[output.name]) for output in bound.fusion.outputs)
     return f"{inputs} → {outputs}" if inputs else f"→ {outputs}"
 

@@ -136,6 +136,25 @@ def test_an_index_counts_beyond_what_a_half_holds() -> None:
     expect_torch(lambda f, x: f.argmax(x, 1), lambda x: x.argmax(1), x, "f16")
 
 
+@pytest.mark.parametrize("kind", [k for k in _SPECIAL if k not in ("extreme", "all-nan")])
+@pytest.mark.parametrize("name", ["argmax", "argmin"])
+@pytest.mark.parametrize("size", [3 * 2**18, 2**20 + 7])
+def test_long_runs_are_cut_in_parts_that_divide_them(size: int, name: str, kind: str) -> None:
+    """Whichever part has the extreme element, the first of equal ones or a NaN; with parts the input is folded once."""
+    x = values("ordinary", "f32", (2, size)).clamp(-2, 2)
+    special = values(kind, "f32", (2, 3))
+    for row, places in enumerate(((size - 1, size // 2, 5), (size // 3, size // 3 + 40_000, 2 * size // 3))):
+        for place, value in zip(places, special[row], strict=True):
+            x[row, place] = value
+    fusion = bound(lambda f, x: getattr(x, name)(1), "f32", (2, size))
+    assert any(op.kind.value == "reshape" for op in fusion.ops) == (size % 2**18 == 0)
+    expect_torch(lambda f, x: getattr(x, name)(1), lambda x: first_of(name, x), x, "f32")
+
+
+def first_of(name: str, x: torch.Tensor) -> torch.Tensor:
+    return torch.from_numpy(np.asarray(getattr(np, name)(x.double().numpy(), axis=1)))
+
+
 # Sums of a type of their own -----------------------------------------------------------------------------------------
 
 SUMS: list[tuple[DTypeName, DTypeName]] = [

@@ -88,7 +88,12 @@ class _Grower:
                 self.add(self.pick(BINARY if kind == "binary" else COMPARE), ins if self.pick([0, 1]) else ins[::-1])
             case "where":
                 for condition in self.names(lambda t: t.dtype == "bool" and t.shape == found.shape)[:1]:
-                    self.add("where", [condition, name, self.partner(name)])
+                    if self.pick([True, True, False]):
+                        self.add("where", [condition, name, self.partner(name)])
+                    else:
+                        self.add(
+                            "where", [condition, *self.pick([(1, 0), (0, 1), (1, 1)])], dtype=self.pick(self.dtypes)
+                        )
             case "broadcast_to":
                 self._broadcast(name, found)
             case "permute" if rank:

@@ -51,6 +51,7 @@ def op(name: str, *ins: Any, **more: Any) -> dict[str, Any]:
     [
         op("mul", "lr", "x"), op("sub", "h", "lr"), op("gt", "h", "lr"), op("add", "x", "k"), op("mul", "n", "k"),
         op("where", "p", "lr", "x"), op("where", "p", "n", "k"), op("fma", "x", "lr", "k"), op("lt", "k", "n"),
+        op("where", "p", "lr", 0, dtype="f32"), op("where", "p", "k", "k", dtype="i8"),
     ],
 )  # fmt: skip
 def test_a_scalar_stands_where_a_number_may(made: dict[str, Any]) -> None:
@@ -64,7 +65,10 @@ def test_a_scalar_stands_where_a_number_may(made: dict[str, Any]) -> None:
         (op("eq", "p", "k"), "ops[0].in[1]", "i64 scalar 'k'", "Cast the tensor to i32"),
         (op("mul", "lr", "k"), "ops[0].in", "numbers only", "before the call, and pass it as a scalar"),
         (op("mul", "lr", 2), "ops[0].in", "numbers only", "pass it as a scalar of its own"),
-        (op("where", "p", "lr", 0), "ops[0].in", "two numbers", "Cast the mask"),
+        (op("where", "p", "lr", 0), "ops[0].dtype", "two numbers", "Say which it shall have"),
+        (op("where", "p", "lr", "k", dtype="i8"), "ops[0].in[1]", "f64 scalar 'lr'", "Declare the scalar as i64"),
+        (op("where", "p", "lr", 0), "ops[0].dtype", "two numbers and no dtype", "Say which"),
+        (op("where", "p", "lr", 0, dtype="i32"), "ops[0].in[1]", "f64 scalar 'lr'", "Declare the scalar as i64"),
         (op("exp", "lr"), "ops[0].in[0]", "f64 scalar 'lr'", "Name a tensor"),
         (op("broadcast_to", "k", shape=[8], dims=[]), "ops[0].in[0]", "i64 scalar 'k'", "Name a tensor"),
         (op("where", "k", "x", "x"), "ops[0].in[0]", "i64 scalar 'k'", "Compare first"),

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from compiler.emulate.features.tma.tensor_map import encode
-from compiler.emulate.launch import EmulatedTensor, EmulatedTensorMap, Launch, TensorArgument
+from compiler.emulate.launch import EmulatedTensor, EmulatedTensorMap, Launch, TableArgument, TensorArgument
 from compiler.emulate.memory.region import POISON, MemoryRegion, flags, padded
 from compiler.emulate.memory.windows import GLOBAL_BASE, GLOBAL_GAP, SHARED_BASE
 from compiler.emulate.ptx.module import Function, Module, StateSpace, Variable
@@ -247,6 +247,8 @@ def _parameters(
         elif isinstance(argument, EmulatedTensorMap):
             home = tensors[argument.tensor]
             data = encode(argument, home.base + home.lead)
+        elif isinstance(argument, TableArgument):
+            data = _with_addresses(argument, tensors)
         else:
             data = argument.data
         if len(data) != variable.nbytes:
@@ -257,6 +259,14 @@ def _parameters(
         at = symbols[variable.name]
         region.data[at : at + len(data)] = np.frombuffer(data, np.uint8)
     return region
+
+
+def _with_addresses(argument: TableArgument, tensors: dict[str, MemoryRegion]) -> bytes:
+    data = bytearray(argument.data)
+    for at, name, offset in argument.addresses:
+        home = tensors[name]
+        data[at : at + 8] = (home.base + home.lead + offset).to_bytes(8, "little")
+    return bytes(data)
 
 
 def _aligned(value: int, align: int) -> int:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from math import prod
 
 from compiler.arch import Arch, arch_named
-from compiler.emulate.launch import Argument, EmulatedTensorMap, Launch, TensorArgument, ValueArgument
+from compiler.emulate.launch import Argument, EmulatedTensorMap, Launch, TableArgument, TensorArgument, ValueArgument
 from compiler.emulate.ptx.module import Function, Module, StateSpace, Variable
 from compiler.emulate.spec.fields import InvalidSpec, invalid
 from compiler.errors import Problem, UnknownArch
@@ -135,7 +135,7 @@ def _nbytes(argument: Argument) -> int:
             return _POINTER_BYTES
         case EmulatedTensorMap():
             return _MAP_BYTES
-        case ValueArgument(data):
+        case ValueArgument(data) | TableArgument(data):
             return len(data)
 
 
@@ -145,7 +145,7 @@ def _what(argument: Argument) -> str:
             return f"the address of {tensor}, {_POINTER_BYTES} bytes"
         case EmulatedTensorMap(tensor):
             return f"a tensor map of {tensor}, {_MAP_BYTES} bytes"
-        case ValueArgument(data):
+        case ValueArgument(data) | TableArgument(data):
             return f"a value of {len(data)} byte{'s' if len(data) > 1 else ''}"
 
 

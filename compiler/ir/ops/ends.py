@@ -162,6 +162,15 @@ def unordered(f: Callable[..., Array], operands: Sequence[Pair], xp: Any) -> Pai
     return xp.where(known, found, xp.full_like(found, -math.inf)), xp.where(known, found, xp.full_like(found, math.inf))
 
 
+def inverse_roots(f: Callable[..., Array], operands: Sequence[Pair], xp: Any) -> Pair:
+    """Of one divided by a root: it falls, but for -0, of which it is -inf."""
+    ((low, high),) = operands
+    at_low, at_high = f(low), f(high)
+    is_open = xp.signbit(low) & ~xp.signbit(high)
+    lower = xp.where(is_open, xp.full_like(at_high, -math.inf), at_high)
+    return lower, xp.where(is_open, xp.full_like(at_low, math.inf), at_low)
+
+
 def equal(f: Callable[..., Array], operands: Sequence[Pair], xp: Any) -> Pair:
     """Of an equality."""
     (xl, xh), (yl, yh) = operands

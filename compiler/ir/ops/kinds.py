@@ -486,7 +486,7 @@ class OpKind(StrEnum):
             OpClass.UNARY,
             takes=FLOATS,
             reference=lambda xp, x: 1.0 / xp.sqrt(x),
-            ends=ends.falling,
+            ends=ends.inverse_roots,
             exact=_library(2 * _ULP, source="a root and a quotient, each rounded"),
             approx=MathForm(ErrorBound(3 * _ULP), "rsqrt.approx.f32: relative error 2^-22.9"),
             f64=_IN_F64,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fusetune.errors import GuardFailed, LaunchFailed, WrongArguments
@@ -14,6 +15,8 @@ from fusetune.launch.module import acquire_module, release_module
 from fusetune.launch.params import Numbers, PackedParams, pack_params
 from fusetune.launch.tensor_map import driver_encoder
 from fusetune.wire.artifact import KernelArtifact, LaunchSpec
+from fusetune.wire.lists import ListRow, chunks_of, pieces
+from fusetune.wire.op_types import ITEM_BYTES
 
 PACKED_CALLS_KEPT = 256
 """Sets of addresses whose parameters stay packed; a training loop has a handful, a timing run one a buffer set."""
@@ -48,6 +51,11 @@ class Launcher:
         self._packed: OrderedDict[tuple[tuple[int, ...], tuple[int, ...]], tuple[PackedParams, ...]] = OrderedDict()
         self._configs: OrderedDict[tuple[int, int], Any] = OrderedDict()
         self._choices = choices_of(artifact)
+        self._lists = artifact.lists
+        self._list_grid: tuple[int, int, int] | None = None
+        if self._lists is not None:
+            rows = self._rows_of((0,) * len(self._aligns))
+            self._list_grid = (chunks_of(rows, self._lists.tile), 1, 1)
 
     def launch(
         self, pointers: tuple[int, ...], stream: int, scratch: tuple[int, ...] = (), numbers: Numbers = ()
@@ -88,7 +96,7 @@ class Launcher:
                     check("cuMemsetD8Async", driver().cuMemsetD8Async(address, 0, spec.bytes, stream))
             for index, params in enumerate(packed):
                 params.tell(numbers)
-                self._enqueue(index, params, stream)
+                self._enqueue(index, params, stream, self._list_grid)
 
     def close(self) -> None:
         """Gives up the code; graphs that captured a launch become invalid once no launcher of it is left."""
@@ -105,24 +113,63 @@ class Launcher:
                 expected=f"{len(self._aligns)} and {len(artifact.scratch)}",
                 fix="Pass inputs in order, then outputs.",
             )
-        for position, (pointer, align) in enumerate(zip(pointers, self._aligns, strict=True)):
-            if pointer % align:
-                raise GuardFailed(
-                    f"ptr[{position}] % {align} == 0",
-                    f"tensor {position} is at {pointer:#x}; the kernel was tuned for addresses divisible by {align}",
-                )
+        for position, pointer in enumerate(pointers):
+            self._check_aligned(position, pointer)
         check_guards(artifact.guards, CallFacts(pointers, self._sizes, self._strides))
         encode = driver_encoder() if _uses_tensor_maps(artifact) else _no_tensor_maps
+        rows = self._rows_of(pointers)
         with current_context(self.device):  # the driver encodes for the device of the current context
-            packed = tuple(pack_params(launch.args, pointers, scratch, encode) for launch in artifact.launches)
+            packed = tuple(pack_params(launch.args, pointers, scratch, encode, rows) for launch in artifact.launches)
         self._packed[(pointers, scratch)] = packed
         if len(self._packed) > PACKED_CALLS_KEPT:
             self._packed.popitem(last=False)
         return packed
 
-    def _enqueue(self, index: int, params: PackedParams, stream: int) -> None:
+    def launch_lists(
+        self, rows: Sequence[ListRow], pointers: Mapping[int, int], stream: int, numbers: Numbers = ()
+    ) -> None:
+        """Enqueues a kernel over lists on these tensors, none of them empty, in as few launches as its table has room
+        for. `pointers`: by position, the tensors beside the lists. Raises what `launch` raises."""
+        arg = self._lists
+        assert arg is not None, "an artifact over lists"
+        for position, pointer in pointers.items():
+            self._check_aligned(position, pointer)
+        for row in rows:
+            for position, pointer in zip(arg.positions, row.addresses, strict=True):
+                self._check_aligned(position, pointer)
+        every = tuple(pointers.get(position, 0) for position in range(len(self._aligns)))
+        (spec,) = self.artifact.launches
+        for first in range(0, len(rows), arg.rows):
+            some = rows[first : first + arg.rows]
+            params = pack_params(spec.args, every, (), _no_tensor_maps, some)
+            params.tell(numbers)
+            with current_context(self.device):
+                self._enqueue(0, params, stream, (chunks_of(some, arg.tile), 1, 1))
+
+    def _rows_of(self, pointers: tuple[int, ...]) -> tuple[ListRow, ...]:
+        """Flat tensors as lists of their parts, where the kernel is over lists."""
+        arg = self._lists
+        if arg is None:
+            return ()
+        specs = (*self.artifact.inputs, *self.artifact.outputs)
+        nbytes = [ITEM_BYTES[specs[position].dtype] for position in arg.positions]
+        return tuple(
+            ListRow(tuple(pointers[p] + start * n for p, n in zip(arg.positions, nbytes, strict=True)), elems)
+            for start, elems in pieces(self._sizes[arg.positions[0]][0], arg.tile, arg.step)
+        )
+
+    def _check_aligned(self, position: int, pointer: int) -> None:
+        align = self._aligns[position]
+        if pointer % align:
+            raise GuardFailed(
+                f"ptr[{position}] % {align} == 0",
+                f"tensor {position} is at {pointer:#x}; the kernel was tuned for addresses divisible by {align}",
+            )
+
+    def _enqueue(self, index: int, params: PackedParams, stream: int, grid: tuple[int, int, int] | None = None) -> None:
         cuda = driver()
         spec, function = self.artifact.launches[index], self._functions[index]
+        spec = spec if grid is None else spec.model_copy(update={"grid": grid})
         if not is_in_clusters(spec):
             (status,) = cuda.cuLaunchKernel(
                 function, *spec.grid, *spec.block, spec.dynamic_smem_bytes, stream, params.address, 0

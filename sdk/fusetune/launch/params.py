@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import ctypes
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from fusetune.errors import InvalidKernel
 from fusetune.launch.tensor_map import TENSOR_MAP_ALIGN, TENSOR_MAP_BYTES, Encoder
-from fusetune.wire.artifact import Arg, ScalarArg, ScalarInputArg, ScratchArg, TensorArg, TensorMapArg
+from fusetune.wire.artifact import Arg, ListArg, ScalarArg, ScalarInputArg, ScratchArg, TensorArg, TensorMapArg
+from fusetune.wire.lists import ListRow, table, table_bytes
 from fusetune.wire.scalars import held
 
 _POINTER = "<Q"
@@ -44,9 +46,14 @@ class PackedParams:
 
 
 def pack_params(
-    args: tuple[Arg, ...], pointers: tuple[int, ...], scratch: tuple[int, ...], encode: Encoder
+    args: tuple[Arg, ...],
+    pointers: tuple[int, ...],
+    scratch: tuple[int, ...],
+    encode: Encoder,
+    rows: Sequence[ListRow] = (),
 ) -> PackedParams:
-    """Lays out the values of `args` for tensors at `pointers` (inputs, then outputs) and scratch at `scratch`.
+    """Lays out the values of `args` for tensors at `pointers` (inputs, then outputs), scratch at `scratch`, and the
+    `rows` of lists.
 
     Each value is aligned to its size, tensor maps to 64 bytes. Raises InvalidKernel where an argument names a tensor or
     scratch buffer that is not there, or a scalar does not fit its type.
@@ -54,6 +61,8 @@ def pack_params(
     offsets, end = [], 0
     for arg in args:
         size, align = (TENSOR_MAP_BYTES, TENSOR_MAP_ALIGN) if isinstance(arg, TensorMapArg) else (8, 8)
+        if isinstance(arg, ListArg):
+            size = table_bytes(len(arg.positions), arg.rows)
         offset = -(-end // align) * align
         offsets.append(offset)
         end = offset + size
@@ -73,6 +82,9 @@ def pack_params(
                     _write(target, _SCALARS[dtype], value)
                 except (struct.error, OverflowError) as error:
                     raise _invalid(index, f"{value} is not a {dtype} ({error})") from error
+            case ListArg():
+                data = table(rows, len(arg.positions), arg.rows, arg.tile)
+                ctypes.memmove(target, data, len(data))
             case ScalarInputArg():
                 pass  # told at each call
     array = (ctypes.c_void_p * max(len(values), 1))(*values)

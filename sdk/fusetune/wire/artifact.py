@@ -111,7 +111,20 @@ class ScalarInputArg(Wire):
     dtype: Literal["f64", "f32", "i64"]
 
 
-Arg = Annotated[TensorArg | TensorMapArg | ScratchArg | ScalarArg | ScalarInputArg, Field(discriminator="kind")]
+class ListArg(Wire):
+    """The table of the lists of a launch, by value (`fusetune.wire.lists`): a slot for each of `positions`, room for
+    `rows` tensors of each list; blocks work on chunks of `tile` elements, of which `step` are an aligned word."""
+
+    kind: Literal["list"] = "list"
+    positions: tuple[int, ...]
+    rows: int
+    tile: int
+    step: int
+
+
+Arg = Annotated[
+    TensorArg | ListArg | TensorMapArg | ScratchArg | ScalarArg | ScalarInputArg, Field(discriminator="kind")
+]
 
 
 class LaunchSpec(Wire):
@@ -257,6 +270,12 @@ class KernelArtifact(Wire):
     verification: Verification | None = None
     timing: Timing | None = None
     predicted_us: float | None = None
+
+    @property
+    def lists(self) -> ListArg | None:
+        """The table of a kernel over lists; None for any other."""
+        args = (arg for launch in self.launches for arg in launch.args)
+        return next((arg for arg in args if isinstance(arg, ListArg)), None)
 
     @property
     def is_outdated(self) -> bool:

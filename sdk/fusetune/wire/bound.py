@@ -11,6 +11,7 @@ from fusetune.wire.binding import Binding, InputBinding, OutputBinding
 from fusetune.wire.extent import Extent
 from fusetune.wire.fusion import Fusion
 from fusetune.wire.infer import MAX_PROBLEMS, MAX_TENSOR_BYTES, checked_types, infer, strides_are_dense
+from fusetune.wire.lists import LIST_ELEMS
 from fusetune.wire.op_types import ITEM_BYTES, TensorType
 from fusetune.wire.problems import InvalidDocument, Problem
 from fusetune.wire.symbols import substitute, symbols_of
@@ -46,6 +47,9 @@ class Bound:
 def apply_binding(fusion: Fusion, binding: Binding) -> Bound:
     """Put `binding` into `fusion`. Raises InvalidDocument with every fault of the fusion, else of the binding."""
     checked_types(fusion)
+    if isinstance(fusion.list_size, str) and fusion.list_size not in binding.sizes:
+        sizes = {**binding.sizes, fusion.list_size: LIST_ELEMS}
+        binding = binding.model_copy(update={"sizes": sizes})
     problems = list(islice(_size_problems(fusion, binding), MAX_PROBLEMS)) + list(_count_problems(fusion, binding))
     if problems:
         raise InvalidDocument(tuple(problems))

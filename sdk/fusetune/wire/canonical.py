@@ -128,7 +128,7 @@ def _digest(document: object) -> str:
 
 def _canonical_input(tensor: Input, names: Mapping[str, str], types: Mapping[str, TensorType]) -> Input:
     strides = _told_strides(tensor, types)
-    return Input(name=names[tensor.name], shape=tensor.shape, dtype=tensor.dtype, strides=strides)
+    return Input(name=names[tensor.name], shape=tensor.shape, dtype=tensor.dtype, strides=strides, list=tensor.list)
 
 
 def _canonical_output(output: Output, names: Mapping[str, str], types: Mapping[str, TensorType]) -> Output:

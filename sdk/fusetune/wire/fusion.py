@@ -156,12 +156,16 @@ Number = Annotated[int | float | str, BeforeValidator(_check_number)]
 
 
 class Input(Wire):
-    """A tensor that the caller passes. `strides` in elements; without, it is dense unless a binding says more."""
+    """A tensor that the caller passes. `strides` in elements; without, it is dense unless a binding says more.
+
+    `list`: a list of dense tensors of any shapes, whose elements are as many as the symbol that is its one size.
+    """
 
     name: Name
     shape: Seq[Size]
     dtype: DTypeName
     strides: Seq[Size] | None = None
+    list: Literal[True] | None = None
 
 
 class ScalarInput(Wire):
@@ -442,6 +446,11 @@ class Fusion(Wire):
     def numbers(self) -> tuple[ScalarInput, ...]:
         """The scalars, if there are any."""
         return self.scalars or ()
+
+    @property
+    def list_size(self) -> int | str | None:
+        """The size of the lists, a symbol until it is bound; None where no input is a list."""
+        return next((tensor.shape[0] for tensor in self.inputs if tensor.list and tensor.shape), None)
 
     def to_json(self) -> str:
         """The document as compact JSON text; what is not set is left out."""

@@ -82,6 +82,7 @@ class _Walk:
             self._ops()
             self._outputs()
             self._symbols()
+            self._lists()
         return Inference(self.types, tuple(self.problems))
 
     def _counts_fit(self) -> bool:
@@ -247,6 +248,23 @@ class _Walk:
         if output.strides is not None and (source.strides or ()) != output.strides:
             fix = "Remove the strides: the output has those of the input."
             self.fault(f"{where}.strides", list(output.strides), f"those of input {source.name!r}", fix)
+
+    def _lists(self) -> None:
+        """Lists are all of one size, which stands for that of each tensor; beside them are single elements."""
+        if not any(tensor.list for tensor in self.fusion.inputs):
+            return
+        size = self.fusion.list_size
+        for i, tensor in enumerate(self.fusion.inputs):
+            expected = f"[{size}], as of every list" if tensor.list else "no dimension: one element beside the lists"
+            if tensor.shape != ((size,) if tensor.list else ()) or tensor.strides is not None:
+                found = f"{shape_text(tuple(map(Extent.of, tensor.shape)))}"
+                fix = "Give all lists one symbol for their size, and no strides: their tensors are dense, of any shape."
+                self.fault(f"inputs[{i}].shape", found, expected, fix)
+        for i, output in enumerate(self.fusion.outputs):
+            made = self.types.get(output.name)
+            if made is not None and (made.rank != 1 or made.shape[0] != Extent.of(size or 0) or output.strides):
+                fix = "Return lists, whose tensors are dense."
+                self.fault(f"outputs[{i}].name", str(made), f"[{size}], as of every list", fix)
 
     def _symbols(self) -> None:
         """A symbol gets its value from an input's shape; one that stands in none has no value at a call."""

@@ -16,6 +16,7 @@ from compiler.emulated_runs.launching import element_bytes, launches_of, tensors
 from compiler.errors import Unsupported
 from compiler.ir.fusion import Fusion
 from fusetune.wire.artifact import KernelArtifact
+from fusetune.wire.lists import pieces
 from fusetune.wire.scalars import with_numbers
 from search.proof.verify.arrays import Array, NumpyArrays
 from search.proof.verify.compare import compare, differing, first_fault
@@ -150,7 +151,10 @@ def _run(module: Module, launches: Sequence[Launch], how: Options) -> tuple[Writ
 
 def _launches(fusion: Fusion, artifact: KernelArtifact, storages: Sequence[Array]) -> tuple[Launch, ...]:
     """Fresh tensors: every run begins with the same inputs and unwritten outputs."""
-    return launches_of(artifact, tensors_of(fusion, [ARRAYS.bytes_of(storage).copy() for storage in storages]))
+    tensors = tensors_of(fusion, [ARRAYS.bytes_of(storage).copy() for storage in storages])
+    lists = artifact.lists
+    parts = () if lists is None else pieces(fusion.value(fusion.outputs[0]).elems, lists.tile, lists.step)
+    return launches_of(artifact, tensors, parts)
 
 
 def _storage(tensors: Mapping[str, EmulatedTensor], name: str, want: Expected) -> Array:

@@ -14,7 +14,6 @@ from compiler.emulate.launch import Bytes, EmulatedTensor, Launch
 from compiler.emulate.memory.region import POISON
 from compiler.emulated_runs.launching import Fill, input_tensor, launches_of, output_tensor
 from compiler.ir.fusion import Fusion, Value
-from compiler.ir.index_ranges import index_ranges
 from compiler.pipeline import Generated
 from fusetune.wire.artifact import KernelArtifact
 from fusetune.wire.scalars import with_numbers
@@ -75,10 +74,8 @@ class Pool:
 
     def __init__(self, fusion: Fusion) -> None:
         fusion = in_set(fusion, RANDOM)
-        rows = {name: replace(fusion.value(name), shape=(POOL_ELEMS,), strides=(1,)) for name in fusion.inputs}
-        short = replace(fusion, values=tuple(rows.get(v.name, v) for v in fusion.values))
         self.fusion = fusion
-        self._of = dict(zip(fusion.inputs, make_inputs(short, RANDOM, ARRAYS, index_ranges(fusion)), strict=True))
+        self._of = dict(zip(fusion.inputs, make_inputs(fusion, RANDOM, ARRAYS, POOL_ELEMS), strict=True))
 
     def read(self, name: str, offsets: Offsets) -> Array:
         """The elements of input `name` at these offsets into its storage."""

@@ -32,6 +32,9 @@ class Dims:
         for op in fusion.ops:
             for one, other in _equal_dims(fusion, op):
                 self._parent[self.of(one)] = self.of(other)
+        for name in fusion.inputs if fusion.is_list else ():
+            if fusion.value(name).shape:
+                self._parent[self.of((name, 0))] = self.of((fusion.outputs[0], 0))
         for output, name in fusion.aliases:
             for d in range(len(fusion.value(name).shape)):
                 self._parent[self.of((output, d))] = self.of((name, d))

@@ -24,11 +24,11 @@ set, `random` with every special value mixed in: its outputs must be exact.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from compiler.dtypes import FP8, DType
 from compiler.ir.fusion import Fusion, Literal, Value
-from compiler.ir.index_ranges import Range, index_ranges
+from compiler.ir.index_ranges import index_ranges
 from compiler.ir.ops import CARRIES, COMPARE, EXTREMES, FOLDS, OpKind, Zero
 from compiler.reference import FLOAT_FORMATS
 from search.proof.verify.arrays import Array, Arrays
@@ -87,16 +87,17 @@ def _is_folded_to_few(fusion: Fusion) -> bool:
     return min(results, default=FEW_RESULTS) < FEW_RESULTS
 
 
-def make_inputs(fusion: Fusion, name: str, arrays: Arrays, ranges: Mapping[str, Range] | None = None) -> list[Array]:
+def make_inputs(fusion: Fusion, name: str, arrays: Arrays, length: int | None = None) -> list[Array]:
     """One flat storage an input, holes between strided elements included; the same values on every call.
 
     The values come from the fusion's binding, the set and the input's position. `name` is one of `input_sets(fusion)`.
-    `ranges`: between which ends inputs lie that decide where something is read, where those are not the fusion's own.
+    `length`: elements of each storage, where those are not the fusion's own; of the `random` set only.
     """
-    ranges = index_ranges(fusion) if ranges is None else ranges
+    assert length is None or name == RANDOM, "other sets know the last element of a row"
+    ranges = index_ranges(fusion)
     storages = []
     for position, value in enumerate(fusion.value(n) for n in fusion.inputs):
-        elems = value.storage_elems
+        elems = length or value.storage_elems
         seed = (*ALL_SETS, *FOLDED_SETS, *LONE).index(name) * 1000 + position
         if value.name in ranges and value.dtype is not DType.BOOL:
             made = indices(*ranges[value.name], name, seed, elems, arrays)
@@ -148,7 +149,7 @@ def _factors(fusion: Fusion, elems: int, seed: int, arrays: Arrays) -> Array:
 
 
 def _large(fusion: Fusion, dtype: DType, elems: int, seed: int, arrays: Arrays) -> Array:
-    if OpKind.EXP in _kinds(fusion):
+    if _kinds(fusion) & {OpKind.EXP, OpKind.EXP2, OpKind.EXPM1}:
         # exp leaves the range of f32, in which kernels compute, above 88; the f64 reference would go on.
         return (arrays.uniform(elems, seed) - 0.5) * 128.0
     return arrays.normal(elems, seed) * (_LARGE_F8E5M2 if _overflows_fp8(fusion, dtype) else _LARGE.get(dtype, 1000.0))
@@ -239,7 +240,7 @@ def _peak_values(fusion: Fusion, dtype: DType) -> tuple[float, tuple[float, ...]
         return (3.0, (1.0, 2.0), 0.0) if is_least else (0.0, (1.0, 2.0), top)
     if not dtype.is_float:
         return 0.0, (1.0, -1.0, 2.0, -2.0), top
-    if OpKind.EXP in kinds:
+    if kinds & {OpKind.EXP, OpKind.EXP2}:
         return -40.0, (0.0, 0.5, 1.0), 2.0
     if _needs_positive(fusion):
         return 2.0**-10, (1.0, 1.5, 2.0), 3.0

@@ -53,8 +53,16 @@ def expect_set(fusion: Fusion, set_name: str, arrays: Arrays) -> tuple[Expected,
     return expect(given, make_inputs(given, set_name, arrays), arrays)
 
 
+def ordinary(position: int) -> float:
+    """The number of a float scalar in the `random` set."""
+    first, more = _ORDINARY
+    return first + more * position
+
+
 def _float(set_name: str, position: int) -> float:
-    first, more = _FLOATS.get(set_name, _ORDINARY)
+    if set_name not in _FLOATS:
+        return ordinary(position)
+    first, more = _FLOATS[set_name]
     if set_name == "inf_nan":
         return (first, more)[position % 2] / (1 + position)
     return first + more * position

@@ -104,7 +104,7 @@ from search.space.groups.tensor_memory import (
     without_hints,
 )
 from search.space.groups.tmem_layout import ThreadLoops, cut_by_words, move_by_words, place_in_tmem, stage_in_tmem
-from search.space.groups.tmem_patterns import BY_LANES, PATTERNS, Exchange, exchange_of
+from search.space.groups.tmem_patterns import BY_LANES, PATTERNS, LaneExchange, exchange_of
 from search.space.knobs import KnobValue
 
 __all__ = [
@@ -161,7 +161,7 @@ __all__ = [
     "VECTOR",
     "WIDEST_SPAN",
     "WORDS",
-    "Exchange",
+    "LaneExchange",
     "Rings",
     "ThreadLoops",
     "TmemUse",

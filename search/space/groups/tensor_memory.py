@@ -8,6 +8,8 @@ tmem_pattern  how threads reach it, by the hardware's name (`compiler.analysis.t
               from it: stores are by 32x32b
 tmem_dimsep   of patterns of 16 lanes, what lies left of dimsep: "threads" alone, and the other lanes stay empty; or
               the "halves" of what a thread has at a time as well, each in 16 lanes of a subpartition
+tmem_buffers  tiles of a persistent block that lie there at a time: all are loaded before the first is used. Stages of
+              a circular buffer may not lie in tensor memory (nvFuser, circular buffers)
 tmem_store    words of 4 bytes that a thread stores at a time (tcgen05.st .x1 to .x128)
 tmem_load     the same of a load
 
@@ -43,6 +45,7 @@ KNOBS: Mapping[str, tuple[KnobValue, ...]] = {
     "tmem": (NO_TMEM, STREAMS, VALUES, TRANSPOSE),
     "tmem_pattern": PATTERNS,
     "tmem_dimsep": DIMSEPS,
+    "tmem_buffers": (1, 2, 4),
     "tmem_store": WORDS_OF_AN_ACCESS,
     "tmem_load": WORDS_OF_AN_ACCESS,
 }
@@ -132,6 +135,12 @@ def _alike() -> list[Constraint]:
 
     return [
         Constraint(
+            "redundant_tmem_buffers",
+            ("tmem_pattern", "tmem_buffers", *WIDTHS),
+            lambda pattern, buffers, store, load: (buffers == 1) | (pattern == BY_LANES) & (store == load),
+            "Several tiles lie there by 32x32b, stored by as many words at a time as they are loaded by.",
+        ),
+        Constraint(
             "redundant_tmem_dimsep",
             ("tmem_pattern", "tmem_dimsep"),
             halves,
@@ -171,13 +180,14 @@ def _threads(use: TmemUse) -> list[Constraint]:
 
 
 def _columns(use: TmemUse) -> list[Constraint]:
-    def columns(tmem: Any, *knobs: Any) -> Any:
-        return (tmem != use.what) | (use.columns(*knobs) <= TMEM_COLUMNS)
+    def columns(tmem: Any, buffers: Any, *knobs: Any) -> Any:
+        return (tmem != use.what) | (buffers * use.columns(*knobs) <= TMEM_COLUMNS)
 
-    def resident(blocks: Any, tmem: Any, *knobs: Any) -> Any:
-        return (tmem != use.what) | (np.maximum(blocks, 1) * allocated_columns(use.columns(*knobs)) <= TMEM_COLUMNS)
+    def resident(blocks: Any, tmem: Any, buffers: Any, *knobs: Any) -> Any:
+        taken = allocated_columns(buffers * use.columns(*knobs))
+        return (tmem != use.what) | (np.maximum(blocks, 1) * taken <= TMEM_COLUMNS)
 
-    axes = ("tmem", "tmem_pattern", "tmem_dimsep", *use.axes)
+    axes = ("tmem", "tmem_buffers", "tmem_pattern", "tmem_dimsep", *use.axes)
     return [
         Constraint(
             "tmem_columns_fit",
@@ -187,7 +197,7 @@ def _columns(use: TmemUse) -> list[Constraint]:
         ),
         Constraint(
             "tmem_columns_are_shared_by_the_blocks_of_an_sm",
-            axes if "blocks_per_sm" in use.axes else ("blocks_per_sm", *axes),
+            ("blocks_per_sm", *axes),
             resident,
             f"Blocks that stay share the {TMEM_COLUMNS} columns of their multiprocessor: an allocation waits.",
         ),

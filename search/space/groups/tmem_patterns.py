@@ -15,7 +15,7 @@ PATTERNS: tuple[str, ...] = tuple(shape.pattern.value for shape in SHAPES)
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class LaneExchange:
     """What moves between threads of a warp that store by 32x32b and load by `pattern`: some bits of a thread's number
     are columns then, and as many of its lane are registers.
 
@@ -32,7 +32,7 @@ class Exchange:
 
 
 @cache
-def exchange_of(pattern: str) -> Exchange | None:
+def exchange_of(pattern: str) -> LaneExchange | None:
     """The exchange of a pattern; None of 32x32b, which leaves every element with its thread."""
     shape = _shape(pattern)
     columns = {bit: column for bit, (_, column) in enumerate(_thread_steps(shape)) if column}
@@ -40,7 +40,7 @@ def exchange_of(pattern: str) -> Exchange | None:
         return None
     unit = 0 if shape.has_half_offset else min(columns.values()) * REGISTER_BYTES
     in_registers = sum(lane > 0 for lane, _ in shape.register_steps)
-    return Exchange(pattern, 1 << len(columns), 1 << min(columns), unit, 1 << in_registers)
+    return LaneExchange(pattern, 1 << len(columns), 1 << min(columns), unit, 1 << in_registers)
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,6 +105,7 @@ class _FlatTrace:
         self.apart = rows_apart(found, self.phase, row_group) if self.phase is not None and p["rows"] > 1 else 1
         self.multicasts = multicasts_of(found) if p["multicast"] > 1 else None
         self.in_tmem: dict[str, str] = {}
+        self.buffers: int = p.get("tmem_buffers", 1)
 
     def build(self) -> ScheduleTrace:
         b, p = self.b, self.point
@@ -254,9 +255,12 @@ class _FlatTrace:
         self.b.reorder(tv, [*axes[:repeating], at, *(a for a in axes[repeating:] if a != at)])
 
     def persist(self, tv: str) -> None:
-        """[tile, ..] -> [block, iteration, ..] where blocks are persistent."""
+        """[tile, ..] -> [block, iteration, ..] where blocks are persistent; [block, round, buffer, ..] where tiles are
+        buffered in tensor memory."""
         if self.point["blocks_per_sm"] and self.multicasts is None:
             persist(self.b, tv, self.point["blocks_per_sm"] * self.sm_count)
+        if self.buffers > 1:
+            self.b.split(tv, 1, self.buffers)
 
     @property
     def boxes(self) -> int:
@@ -296,15 +300,17 @@ class _FlatTrace:
         b.vectorize(whole)
         for name in moved:
             move_by_words(b, name)
-        loops = ThreadLoops(self.own_at - 1, self.lead if self.two_d else None)
+        tiles = self.lead - 1 if self.buffers > 1 else None
+        loops = ThreadLoops(self.own_at - 1, self.lead if self.two_d else None, tiles)
         for name in self.in_tmem:
             place_in_tmem(b, name, loops, p["tmem_pattern"], p["tmem_dimsep"])
 
     @property
     def lead(self) -> int:
         """Leading axes of a tile: 1, or 2 where blocks are persistent, [block, iteration], or share what a multicast
-        brings, [cluster, block of it]."""
-        return 2 if self.point["blocks_per_sm"] or self.multicasts is not None else 1
+        brings, [cluster, block of it]; 3 where tiles are buffered in tensor memory, [block, round, buffer]."""
+        several = bool(self.point["blocks_per_sm"]) or self.multicasts is not None
+        return 1 + several + (self.buffers > 1)
 
     @property
     def own_at(self) -> int:
@@ -313,7 +319,7 @@ class _FlatTrace:
 
     @property
     def tile_types(self) -> list[P]:
-        return [P.BIDX, P.CLUSTER if self.multicasts is not None else P.SERIAL][: self.lead]
+        return [P.BIDX, P.CLUSTER if self.multicasts is not None else P.SERIAL, P.UNROLL][: self.lead]
 
     @property
     def thread_types(self) -> list[P]:
@@ -414,6 +420,8 @@ class _FlatTrace:
         first = choosing(b)
         between = [n for n in threaded if n not in (*loaded, *stored, *ends, *staged_in, *in_tmem, *first)]
         inline_body(b, between, stored, self.lane_at)
-        b.inline((*dict.fromkeys((*loaded, *sorted(first))), *in_tmem), self.own_at)
+        b.inline((*dict.fromkeys((*loaded, *sorted(first))), *self.in_tmem.values()), self.own_at)
+        # The tiles of a round are all there before the first is used.
+        b.inline(self.in_tmem, self.lead - 1 if self.buffers > 1 else self.own_at)
         b.inline((*staged_in, *staged_out), self.lead)
         turn(b, staged_in, p, (p["threads_x"], p["threads_y"]))

@@ -69,10 +69,10 @@ def flat_space(fusion: Fusion, arch: Arch, sm_count: int) -> Space:
 
 
 def _knobs(fusion: Fusion, f: FlatFacts) -> tuple[Knob, ...]:
-    bulk = f.arch.has_tma
+    bulk = f.arch.has_tma and not fusion.is_list
     vectors = f.vectors
     views: tuple[str, ...] = ("1d", "2d") if f.two_d else ("1d",)
-    copies = any(f.copies_by(view, v) for view in views for v in vectors)
+    copies = not fusion.is_list and any(f.copies_by(view, v) for view in views for v in vectors)
     is_staged = bulk and bool(f.space.stageable)
     return (
         Knob("view", views),
@@ -86,7 +86,7 @@ def _knobs(fusion: Fusion, f: FlatFacts) -> tuple[Knob, ...]:
         ),
         Knob("rows", (1, 2, 4, 8, 16) if f.two_d else (1,)),
         Knob("column_steps", (1, 2, 4, 8)),
-        Knob("blocks_per_sm", (0, 1, 2, 4, 8)),
+        Knob("blocks_per_sm", (0,) if fusion.is_list else (0, 1, 2, 4, 8)),
         *ring_knobs(4 if bulk or copies else 1),
         Knob("tile_order", f.tile_orders),
         Knob("row_order", f.row_orders),
@@ -95,7 +95,7 @@ def _knobs(fusion: Fusion, f: FlatFacts) -> tuple[Knob, ...]:
         hint_knob("cache_store", STREAMING),
         hint_knob("cache_broadcast", EVICT_LAST, is_offered=f.keeps_broadcasts),
         math_knob(fusion),
-        *tmem_knobs((STREAMS,) if f.is_kept_in_tmem else (), "tmem_pattern", "tmem_dimsep"),
+        *tmem_knobs((STREAMS,) if f.is_kept_in_tmem else (), "tmem_pattern", "tmem_dimsep", "tmem_buffers"),
     )
 
 
@@ -103,13 +103,19 @@ def _tensor_memory(f: FlatFacts) -> list[Constraint]:
     """Streamed inputs that go through tensor memory on their way to where they are used."""
     if not f.is_kept_in_tmem:
         return []
-    axes = ("threads_x", "threads_y", "vector", "column_steps", "rows", "row_order")
+    axes = ("threads_x", "threads_y", "vector", "column_steps", "rows")
 
-    def own(_: Any, __: Any, vector: Any, steps: Any, rows: Any, order: Any) -> Any:
-        return vector * steps * rows * f.held(order)
+    def own(_: Any, __: Any, vector: Any, steps: Any, rows: Any) -> Any:
+        return vector * steps * rows
 
     def part(*knobs: Any) -> Any:
         return own(*knobs) * f.stream_in
+
+    def filled(
+        buffers: Any, blocks: Any, view: Any, order: Any, vector: Any, tx: Any, steps: Any, ty: Any, rows: Any
+    ) -> Any:
+        tiles = f.tiles(view == "2d", order, ty * rows, vector * tx * steps)
+        return (buffers == 1) | (blocks > 0) & (blocks * f.sm_count * buffers <= tiles)
 
     def whole(tmem: Any, view: Any, vector: Any) -> Any:
         return (tmem == NO_TMEM) | looked_up("streams_in_words", f.streams_in, view, vector)
@@ -123,6 +129,34 @@ def _tensor_memory(f: FlatFacts) -> list[Constraint]:
                 (tmem == NO_TMEM) | (begin == AS_THEY_ARE) & (blocks == 1) & (load == VECTOR)
             ),
             "Rows as they are, of no multicast and in no shared tile, go through tensor memory.",
+        ),
+        Constraint(
+            "redundant_tmem",
+            ("tmem", "row_order"),
+            lambda tmem, order: (tmem == NO_TMEM) | (f.held(order) == 1) & (f.swept(order) == 0),
+            "What goes through tensor memory is held for no other rows.",
+        ),
+        Constraint(
+            "tmem_buffers_are_filled",
+            ("tmem_buffers", "blocks_per_sm", "load"),
+            lambda buffers, blocks, load: (buffers == 1) | (blocks > 0) & (load == VECTOR),
+            "Blocks that stay have buffers.",
+        ),
+        Constraint(
+            "tmem_buffers_are_filled",
+            (
+                "tmem_buffers",
+                "blocks_per_sm",
+                "view",
+                "row_order",
+                "vector",
+                "threads_x",
+                "column_steps",
+                "threads_y",
+                "rows",
+            ),
+            filled,
+            "Persistent blocks have tiles for all of their buffers.",
         ),
         *without_hints("cache_load", "cache_store", "cache_broadcast"),
         Constraint(

@@ -183,8 +183,10 @@ def worthwhile(f: FlatFacts) -> list[Constraint]:
         warp = WARP_THREADS * max(1, MIN_WORD_BYTES // f.narrowest)
         return (cols < 2 * np.maximum(extent, warp)) & ((view == "1d") | (ty * rows < 2 * f.rows(order)))
 
-    def overlapped(blocks: Any, stages: Any) -> Any:
-        return (blocks == 0) | (stages > 1)
+    buffers = ("tmem_buffers",) if f.is_kept_in_tmem else ()
+
+    def overlapped(blocks: Any, stages: Any, buffers: Any = 1) -> Any:
+        return (blocks == 0) | (stages > 1) | (np.maximum(buffers, 1) > 1)
 
     def vectors(rows: Any, steps: Any, order: Any) -> Any:
         return rows * steps * f.held(order) <= MAX_VECTORS
@@ -233,7 +235,7 @@ def worthwhile(f: FlatFacts) -> list[Constraint]:
         *staged_tiles,
         Constraint(
             "persistent_blocks_prefetch",
-            ("blocks_per_sm", "stages"),
+            ("blocks_per_sm", "stages", *buffers),
             overlapped,
             "A block that asks for its next tile after it has stored this one is 7 % slower at best than blocks that "
             "come and go.",

@@ -170,8 +170,6 @@ def compute_again(
         for number in wanted[1:]:
             parts = {r.output: _reader_part(passes, r, of) for r in b.sf.consumers(name)}
             readers = [r for r, part in parts.items() if (_joined(part) if joins else part) == number]
-            if not readers:  # an index, of which rows are taken once for two parts
-                continue
             copy = f"{name}_p{number // PARTS}{('', 'o', 'k')[number % PARTS]}"
             b.do(steps.Recompute(name, readers[0], copy, tuple(readers[1:])))
             of[copy] = number

@@ -9,6 +9,8 @@ by `vector_out` in registers:
     source -> [shared tile, rows of Q] -> registers (vectors along P)
            -> permute -> pointwise, with inputs in the outputs' order -> [shared tile, rows of P] -> outputs
 
+In place of the first shared tile there may be tensor memory (`tile2d_tmem`), or nothing.
+
 Loops of the threaded tensors: tile | thread | step | P inside the vector block | Q inside it (before the permute Q, P).
 Where rows begin at any address (odd pitches), a tile's run of them is shifted to the boundaries of a warp's accesses;
 or rows are shifted as wholes, and what tiles then share, a halo of less than a sector, is loaded by both.

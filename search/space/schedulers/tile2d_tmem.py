@@ -30,7 +30,7 @@ from search.space.groups import (
     DIRECT,
     NO_TMEM,
     TRANSPOSE,
-    Exchange,
+    LaneExchange,
     ThreadLoops,
     allocated_columns,
     columns_taken,
@@ -46,12 +46,12 @@ from search.space.schedulers.tile2d_sources import Chain
 P = ParallelType
 
 
-def exchange_of_point(point: Mapping[str, Any]) -> Exchange | None:
+def exchange_of_point(point: Mapping[str, Any]) -> LaneExchange | None:
     """What a point's tiles exchange in tensor memory, None where they do not go there."""
     return exchange_of(point["tmem_pattern"]) if point.get("tmem", NO_TMEM) == TRANSPOSE else None
 
 
-def cut(b: TraceBuilder, tv: str, lead: int, point: Mapping[str, Any], x: Exchange) -> None:
+def cut(b: TraceBuilder, tv: str, lead: int, point: Mapping[str, Any], x: LaneExchange) -> None:
     """[tile.., P, Q] -> [tile.., P as above, Q as above]: ten axes."""
     lanes = point["lanes_out"]
     for factor in (point["vector_out"], x.inner, x.count, lanes // x.inner // x.count):
@@ -82,7 +82,7 @@ def _by_lanes(b: TraceBuilder, tv: str, lead: int, own: Any) -> None:
     b.merge(tv, lead + 1)
 
 
-def there(b: TraceBuilder, tv: str, lead: int, x: Exchange, words: int) -> None:
+def there(b: TraceBuilder, tv: str, lead: int, x: LaneExchange, words: int) -> None:
     """[tile.., thread, step, access, element of it] of what lies in tensor memory, columns in their order."""
     if not x.unit_bytes:
         _by_lanes(b, tv, lead, lambda qx, vin, vout: [qx, vout, vin])
@@ -93,7 +93,7 @@ def there(b: TraceBuilder, tv: str, lead: int, x: Exchange, words: int) -> None:
     cut_by_words(b, tv, lead + 2, words)
 
 
-def back(b: TraceBuilder, tv: str, lead: int, x: Exchange, words: int) -> None:
+def back(b: TraceBuilder, tv: str, lead: int, x: LaneExchange, words: int) -> None:
     """[tile.., thread, step, half of the lanes, lanes of a register, access, element of it] of what comes back."""
     step_p, warp, lane, px, vin, step_q, outer, qx, inner, vout = range(lead, lead + 10)
     b.reorder(tv, [*range(lead), warp, lane, outer, qx, inner, step_p, step_q, px, vout, vin])
@@ -104,7 +104,7 @@ def back(b: TraceBuilder, tv: str, lead: int, x: Exchange, words: int) -> None:
 
 
 def exchanged_loops(
-    b: TraceBuilder, chains: Sequence[Chain], names: Sequence[str], lead: int, point: Mapping[str, Any], x: Exchange
+    b: TraceBuilder, chains: Sequence[Chain], names: Sequence[str], lead: int, point: Mapping[str, Any], x: LaneExchange
 ) -> None:
     """The loops of all tensors of threads inside the tile: of the chains, and `names` that compute and store."""
     passing = [n for c in chains for n in (c.fetched, c.in_tmem)]

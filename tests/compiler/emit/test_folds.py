@@ -134,7 +134,7 @@ def factors(dtype: DType, which: str) -> Array:
     """Numbers whose product is exact in any order: powers of two, and odd integers, of which none is lost."""
     rng, count = np.random.default_rng(4), LANES * EACH
     if not dtype.is_float:
-        return values(dtype, which) | 1
+        return np.asarray(values(dtype, which) | 1)
     x: Array = 2.0 ** rng.integers(-1, 2, count) * rng.choice((-1.0, 1.0), count)
     special = {"plain": [], "first": [0.0], "last": [-0.0], "both": [np.inf, 0.0], "nan": [np.nan]}
     for at, value in zip((77, 5), special[which], strict=False):

@@ -19,7 +19,7 @@ from compiler.emit.pieces import pieces
 from compiler.emit.values import ELEMENT, compute, zero
 from compiler.ir.expr import const
 from compiler.ir.fusion import Fusion, Literal, Op, Value
-from compiler.ir.ops import BINARY, COMPARE, UNARY, MathGrade, OpKind
+from compiler.ir.ops import BINARY, COMPARE, UNARY, MathGrade, OpKind, Zero
 from compiler.lower.kernel_ir import Compute
 from compiler.lower.operands import Reg
 from compiler.nvrtc import CompilePool
@@ -34,7 +34,14 @@ STORED = {
     DType.F8E4M3: np.uint8, DType.F8E5M2: np.uint8, DType.I8: np.int8, DType.U8: np.uint8, DType.I16: np.int16,
     DType.I32: np.int32, DType.I64: np.int64, DType.BOOL: np.uint8,
 }  # fmt: skip
-FLOATS = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 20.0, 2.0**-20, 300.0, math.inf, -math.inf, math.nan]
+FLOATS = [
+    0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, -2.5, 20.0, 2.0**-20, 300.0, 65504.0, 106001.0, -1e30, 3e38, 2.0**-140,
+    -(2.0**-1070), math.inf, -math.inf, math.nan,
+]  # fmt: skip
+"""Beside ordinary ones: ties of roundings, angles of many turns, the ends of each type's range, subnormal numbers."""
+
+WIDTHS = (6, 7, 8, 14, 15, 16, 30, 31, 32, 62, 63, 64)
+"""Amounts of shifts, beside the width of every type."""
 
 ARITHMETIC = sorted((kind, dtype) for dtype in DTYPES for kind in UNARY | BINARY if has_meaning(kind, dtype))
 
@@ -56,7 +63,7 @@ def values_of(dtype: DType) -> list[Any]:
     if dtype is DType.BOOL:
         return [0, 1]
     low, high = dtype.integer_range
-    return [low, high, 0, 1, 77, *((-1, -100) if low else (100, 200))]
+    return [low, high, 0, 1, 77, *WIDTHS, *((-1, -100) if low else (100, 200))]
 
 
 def stored(values: list[Any], dtype: DType) -> Array:
@@ -123,6 +130,9 @@ def test_operators_of_every_type(machine: Machine, dtype: DType) -> None:
         # In f64 both work out the argument of gelu's exponential, each with roundings of its own.
         few = 16 if kind is OpKind.GELU and dtype is DType.F64 else 4
         agree(found, expected, dtype, f"{kind} {dtype}", ulps=0 if exact else few)
+        zeros = (expected == 0) & dtype.is_float & (kind.row.zero is not Zero.OPEN)
+        signs = np.signbit(loaded(found, dtype)[zeros]), np.signbit(expected[zeros])
+        np.testing.assert_array_equal(*signs, err_msg=f"zeros of {kind} {dtype}")
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -61,6 +61,18 @@ MALFORMED = [
     pytest.param(changed("tensors.a.broadcast_axes", [2]), "case.tensors.a.broadcast_axes[0]", "to 1", id="axis"),
     pytest.param(changed("tensors.t0.shape", [4, 9]), "case.tensors.t0.shape", "extent 8 in axis 1", id="extents"),
     pytest.param(changed("tensors.t0.shape", [4]), "case.tensors.t0.shape", "2 axes, as a has", id="rank-of-result"),
+    pytest.param(
+        changed("tensors.t0.broadcast_axes", [1]),
+        "case.tensors.t0.broadcast_axes",
+        "axes along which nothing is read",
+        id="a-broadcast-of-elements",
+    ),
+    pytest.param(
+        changed("tensors.t0.shape", [4, 9], changed("tensors.a.broadcast_axes", [1])),
+        "case.tensors.t0.shape",
+        "extent 8 in axis 1",
+        id="expanded-otherwise",
+    ),
     pytest.param(changed("ops.0.op", "fft"), "case.ops[0].op", "one of set", id="op"),
     pytest.param(changed("ops.0.in", []), "case.ops[0].in", "a tensor among them", id="no-operand"),
     pytest.param(changed("ops.0.in", ["a", "a"]), "case.ops[0].in", "1 operand of copy", id="operands"),
@@ -174,6 +186,21 @@ def test_kinds_of_axes() -> None:
         ["i", "b", "i"],
     ]
     assert {a.kind for a in start.tensor("c").logical} == set(IterKind)
+
+
+@pytest.mark.parametrize(
+    ("read", "made"),
+    [
+        pytest.param(tensor([4, 8], "global", broadcast_axes=[1]), [4, 8], id="as it is read"),
+        pytest.param(tensor([4, 1], "global"), [4, 9], id="expanded where it is made"),
+    ],
+)
+def test_a_result_is_broadcast_where_nothing_is_read(read: Json, made: list[int]) -> None:
+    """Named or not: the nearest documents to those that are malformed."""
+    for more in ({}, {"broadcast_axes": [1]}):
+        tensors = {"a": read, "z": tensor(made, "global", **more)}
+        start = read_case(document(tensors, [op("set", "a", "z")], "a", "z")).start
+        assert [a.kind for a in start.tensor("z").logical] == [IterKind.ITERATION, IterKind.BROADCAST]
 
 
 def test_a_sum_may_name_its_axis_or_leave_it_out_of_its_shape() -> None:

@@ -646,6 +646,19 @@ def test_what_one_space_cannot_hold_is_refused_by_name(
         start(fusion_of(shapes, ops, *outputs))
 
 
+@pytest.mark.parametrize(("low", "is_refused"), [([1, 0], True), ([0, 3], False)], ids=["rows", "columns"])
+def test_rows_of_a_pad_are_taken_where_it_adds_none(low: list[int], is_refused: bool) -> None:
+    """Whether a row is one that the pad adds is data."""
+    inputs = [{"name": "x0", "shape": [4, 6], "dtype": "f32"}, {"name": "x1", "shape": [9], "dtype": "i32"}]
+    ops = [pad("x0", "p", low, [0, 0], 2), {"op": "take", "in": ["p", "x1"], "out": "y", "dim": 0}]
+    fusion = from_wire(inputs, ops, "y")
+    if is_refused:
+        with pytest.raises(Unsupported, match=r"operator pad \(v0\), of whose result rows are taken"):
+            start(fusion)
+        return
+    assert "w1[9,9] = take" in "".join(printed(start(fusion)))
+
+
 def test_strides_and_alignment_of_inputs_are_kept() -> None:
     inputs = [{"name": "x0", "shape": [4, 8], "dtype": "bf16", "strides": [24, 1], "align": 128}]
     fusion = from_wire(inputs, [op("neg", "y", "x0")], "y")

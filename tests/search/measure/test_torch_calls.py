@@ -15,7 +15,7 @@ from compiler.wire import bind
 from fusetune.fusion import FusionBuilder, Tensor
 from fusetune.wire import parse_binding
 from fusetune.wire.fusion import DTypeName
-from search.measure.eager import eager_form
+from search.measure.eager import _needed, eager_form
 from search.measure.torch_calls import torch_calls
 
 SHAPE = (6, 40, 5)
@@ -56,7 +56,8 @@ CASES: dict[str, tuple[Write, int]] = {
     "any": (lambda f, x: x.any((0, 2)), 1),
     "all": (lambda f, x: x.all((1,), keepdim=True), 1),
     "any-that-is-one": (lambda f, x: f.ne(x, 1).amax((1,)), 0),
-    "cumsum": (lambda f, x: x.cumsum(1), 1),
+    "cumsum": (lambda f, x: x.cumsum(2), 1),
+    "cumsum-in-runs": (lambda f, x: x.cumsum(1), 2),
     "triangle-by-hand": (lambda f, x: triangle(f, x), 1),
     "triangle-of-ones": (lambda f, x: triangle(f, x, zero=1), 0),
     "no-triangle": (lambda f, x: triangle(f, x, along=0), 0),
@@ -86,18 +87,17 @@ def test_long_prefix_sums_take_no_tensor_larger_than_themselves(length: int, dty
     fusion = bound(lambda f, x: x.cumsum(1), dtype, (2, length))
     kinds = {"i32": torch.int32, "f64": torch.float64, "bf16": torch.bfloat16}
     x = torch.from_numpy(np.random.default_rng(0).integers(-2, 3, (2, length))).to(kinds[dtype])
-    largest = 0
+    made = {one.output for one in _needed(fusion)}
+    assert max(fusion.value(name).elems for name in made) <= 2 * (length + 32)
+    have, want = results(fusion, x)
+    np.testing.assert_array_equal(have, want)
 
-    class Watched(torch.utils._python_dispatch.TorchDispatchMode):  # type: ignore[no-untyped-call]
-        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            nonlocal largest
-            made = func(*args, **(kwargs or {}))
-            if isinstance(made, torch.Tensor) and made.is_contiguous():
-                largest = max(largest, made.numel())
-            return made
 
-    with Watched():  # type: ignore[no-untyped-call]
-        eager_form(fusion)([x])
-    assert largest <= 2 * (length + 32)
+def test_the_place_in_a_long_run_is_one_call() -> None:
+    """Though kernels find it in parts."""
+    fusion = bound(lambda f, x: x.argmin(1), "f32", (2, 3 * 2**18))
+    assert [one.reads for one in _needed(fusion)] == [("i0",), (_needed(fusion)[0].output,)]
+    x = torch.from_numpy(np.random.default_rng(0).normal(size=(2, 3 * 2**18))).float()
+    x[1, 700_000] = NAN
     have, want = results(fusion, x)
     np.testing.assert_array_equal(have, want)

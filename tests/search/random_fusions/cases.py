@@ -67,7 +67,7 @@ class Case:
         return is_conditioned(self.document, self.binding)
 
     def __str__(self) -> str:
-        text = [json.dumps({k: part}) for k in ("inputs", "outputs") for part in [self.document[k]]]
+        text = [json.dumps({k: part}) for k in ("inputs", "scalars", "outputs") if (part := self.document.get(k))]
         text += [f"  {json.dumps(op)}" for op in self.document["ops"]]
         return "\n".join([f"{self.name}, binding {json.dumps(self.binding)}", *text])
 
@@ -127,6 +127,7 @@ def grown(random: Random, limits: Limits, name: str, chosen: Sequence[tuple[Move
     document = {
         "format": FORMAT,
         "inputs": g.inputs,
+        **({"scalars": g.scalars} if g.scalars else {}),
         "ops": g.ops,
         "outputs": [{"name": name} for name in outputs],
     }

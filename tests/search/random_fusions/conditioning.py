@@ -8,6 +8,7 @@ differ by more than a kernel may are not drawn.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -15,8 +16,10 @@ import numpy as np
 
 from compiler.dtypes import DType
 from compiler.ir.ops import BINARY, COMPARE, UNARY, OpKind
+from compiler.ir.ops.philox import uniform
 from compiler.reference import round_to
 from compiler.reference.operators import exact
+from search.proof.verify.scalars import ordinary
 from tests.search.random_fusions.known import FLOATS, FP8, INTEGER_RANGE
 
 Array = Any
@@ -85,6 +88,7 @@ class _Values:
         self.overflows = False
         self.producers = {op["out"]: op for op in document["ops"]}
         self._rng = rng
+        self._scalars = {scalar["name"]: ordinary(n) for n, scalar in enumerate(document.get("scalars", ()))}
         for tensor, array in zip(document["inputs"], inputs, strict=True):
             self.of[tensor["name"]], self.dtypes[tensor["name"]] = array, tensor["dtype"]
         for op in document["ops"]:
@@ -121,6 +125,10 @@ class _Values:
             return np.full(op["shape"], self._operand(op["value"], dtype)), dtype
         if kind in ("take", "gather"):
             return _chosen(op, self.of[op["in"][0]], self.of[op["in"][1]]), self.dtypes[op["in"][0]]
+        if kind == "rand":
+            places = np.arange(math.prod(op["shape"])).reshape(op["shape"])
+            seed, offset = (self.of[x].astype(np.int64) for x in names)
+            return uniform(np, seed, offset, places), op.get("dtype", "f32")
         if kind == "iota":
             along = np.arange(op["shape"][op["dim"]]).reshape(
                 [-1 if d == op["dim"] else 1 for d in range(len(op["shape"]))]
@@ -145,6 +153,7 @@ class _Values:
     def _operand(self, x: Any, dtype: str) -> Array:
         if isinstance(x, str) and x in self.of:
             return self.of[x]
+        x = self._scalars.get(x, x)
         return np.asarray(float(x)) if dtype in FLOATS else np.asarray(x).astype(_INTEGERS[dtype])
 
     def _cast(self, x: Array, dtype: str) -> Array:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from compiler.ir.ops import BINARY, BITS, UNARY, OpKind
+from search.proof.verify.scalars import ordinary
 from tests.search.random_fusions.known import (
     FLOATS,
     FP8,
@@ -76,6 +77,7 @@ class Grower:
         self.limits = limits
         self.inputs: list[Document] = []
         self.layouts: list[Document] = []
+        self.scalars: list[Document] = []
         self.ops: list[Document] = []
         self.values: list[Known] = []
 
@@ -101,6 +103,13 @@ class Grower:
         dtype = dtype if top <= far else "i32"
         like = Known("", shape, dtype, 0, top, True, 64, False, tuple(d == dim and n > 1 for d, n in enumerate(shape)))
         return self._op("iota", (), like, shape=list(shape), dim=dim, dtype=dtype)
+
+    def rand(self, shape: Shape) -> Known:
+        """Random numbers by a seed and an offset that the caller passes."""
+        state = self.input((), "i64"), self.input((), "i64")
+        varies = tuple(n > 1 for n in shape)
+        like = Known("", shape, "f32", 0, 1, True, PRECISION["f32"], False, varies)
+        return self._op("rand", state, like, shape=list(shape))
 
     # Elementwise ----------------------------------------------------------------------------------------------------
 
@@ -209,6 +218,16 @@ class Grower:
         result = self._rounded(result, known) if name not in GENTLE and x.is_float else _mixed(result, known)
         made = self._op(name, operands, result)
         return self.small(made, LARGEST[x.dtype]) if x.is_float else made
+
+    def scaled(self, x: Known) -> Known:
+        """`x` times a scalar of the call; of what is coarse, the greater one. Bounds are those of the `random` set."""
+        number, first = ordinary(len(self.scalars)), len(self.ops)
+        name = f"c{len(self.scalars)}"
+        self.scalars.append({"name": name, "dtype": "f64"})
+        made = self.binary("mul", x, number)
+        for op in self.ops[first:]:
+            op["in"] = [name if isinstance(operand, float) and operand == number else operand for operand in op["in"]]
+        return made
 
     def _of_bits(self, name: str, x: Known, y: Known | float) -> Known:
         """Of integers or bools; shifted to the left little enough that nothing leaves."""
@@ -397,9 +416,9 @@ class Grower:
             x = self.clamp(x, -largest, largest)
             result = replace(_without(x, dims, keepdim, dtype="i64"), low=-(largest**length), high=largest**length)
             return self._op("prod", (x,), result, dims=sorted(dims), keepdim=keepdim)
-        most = min(0.5, 4 / length)
-        x = self.binary("add", self.small(x, most), 1.0)
-        result = replace(_without(x, dims, keepdim), low=(1 - most) ** length, high=(1 + most) ** length)
+        beside = min(0.5, 4 / length)
+        x = self.binary("add", self.small(x, beside), 1.0)
+        result = replace(_without(x, dims, keepdim), low=(1 - beside) ** length, high=(1 + beside) ** length)
         return self._op("prod", (x,), self._rounded(result, (x,)), dims=sorted(dims), keepdim=keepdim)
 
     def _summable(self, x: Known, length: int) -> Known:

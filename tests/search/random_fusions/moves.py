@@ -279,6 +279,21 @@ def chosen(g: Grower, x: Known) -> Known:
     return g.gather(x, index, dim) if is_gathered else g.take(x, index, dim)
 
 
+def drawn(g: Grower, x: Known) -> Known:
+    """Random numbers, or what a mask of them leaves of a value."""
+    if len(g.inputs) + 2 > g.limits.most_inputs:
+        return g.copy(x)
+    numbers = g.rand(x.shape)
+    if x.dtype not in ("f32", "f64", *HALVES) or g.random.random() < 0.3:
+        return numbers
+    return g.where(g.compare("ge", numbers, 0.25), x, 0.0)
+
+
+def scaled(g: Grower, x: Known) -> Known:
+    """A value times a number that the call tells."""
+    return g.scaled(x) if x.dtype in ("f32", "f64", *HALVES) else g.copy(x)
+
+
 def reduce(g: Grower, x: Known) -> Known:
     if not x.rank:
         return g.copy(x)
@@ -332,6 +347,8 @@ MOVES: tuple[tuple[Move, int], ...] = (
     (cat, 1),
     (iota, 1),
     (chosen, 2),
+    (drawn, 1),
+    (scaled, 1),
     (reduce, 5),
     (truth, 1),
     (cumsum, 1),

@@ -105,6 +105,54 @@ def test_elements_of_two_words(pattern: str, pool: CompilePool) -> None:
     expect_right_on_both_sides("flat", add((8192,), "f64"), point, pool)
 
 
+BUFFER_CASES = [
+    pytest.param(add((30000,), "f32"), {"column_steps": 1, "tmem_buffers": 4}, id="rounds with a tail"),
+    pytest.param(
+        add((37, 1032), "bf16", strides=[1040, 1]),
+        {"view": "2d", "threads_x": 64, "threads_y": 2, "tmem_buffers": 2, "store": "tma"},
+        id="rows stored by tensor map",
+    ),
+]
+
+
+@pytest.mark.parametrize(("fusion", "point"), BUFFER_CASES)
+def test_tiles_that_are_loaded_ahead(fusion: Fusion, point: dict[str, Any], pool: CompilePool) -> None:
+    chosen = FLAT | point | {"blocks_per_sm": 1, "tmem_store": 4, "tmem_load": 4}
+    assert not refused("flat", fusion, chosen)
+    right(generated("flat", fusion, ARCH, SM_COUNT, **chosen), pool)
+
+
+@pytest.mark.parametrize(
+    ("change", "rule"),
+    [
+        ({"blocks_per_sm": 0}, "tmem_buffers_are_filled"),
+        ({"blocks_per_sm": 4}, "tmem_buffers_are_filled"),
+        ({"tmem_buffers": 4}, "tmem_columns_fit"),
+        ({"tmem_load": 1}, "redundant_tmem_buffers"),
+        ({"tmem_pattern": "16x64b"}, "redundant_tmem_buffers"),
+        ({"tmem": "none"}, "redundant_tmem"),
+    ],
+)
+def test_buffers_that_are_refused(change: dict[str, Any], rule: str) -> None:
+    """Two tiles of 128 columns an operand fill a block's 512; eight tiles are two rounds of two blocks."""
+    fusion = add((8 * 128 * 128,), "f32")
+    point = FLAT | {"column_steps": 8, "threads_x": 512, "blocks_per_sm": 2, "tmem_buffers": 2}
+    point |= {"tmem_store": 4, "tmem_load": 4}
+    legal = point | {"blocks_per_sm": 1}
+    assert not refused("flat", fusion, legal)
+    assert generated("flat", fusion, ARCH, SM_COUNT, **legal).kernel.tmem_columns == 512
+    assert refused("flat", fusion, point) >= {"tmem_columns_are_shared_by_the_blocks_of_an_sm"}
+    assert rule in refused("flat", fusion, legal | change)
+
+
+def test_tiles_of_a_round_need_their_columns() -> None:
+    """The nearest point that the compiler refuses too, for columns of both operands together."""
+    fusion = add((64 * 128 * 128,), "f32")
+    point = FLAT | {"column_steps": 8, "threads_x": 512, "blocks_per_sm": 1, "tmem_store": 4, "tmem_load": 4}
+    with pytest.raises(IllegalSchedule, match="tmem_regions_fit_together"):
+        generated("flat", fusion, ARCH, SM_COUNT, **point | {"tmem_buffers": 4})
+
+
 ROW_CASES = [
     pytest.param(softmax((2, 16384), (1,), "bf16"), {}, id="rows", marks=LONG),
     pytest.param(softmax((2, 16384), (1,), "f32"), {"tmem": "values", "keep_values": "yes"}, id="costly values"),

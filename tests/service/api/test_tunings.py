@@ -78,6 +78,32 @@ def test_a_new_tuning_says_what_was_asked_and_where_to_look(service: World) -> N
     assert audit(service) == [("local", "tuning.opened", view["id"])]
 
 
+SCALED: dict[str, Any] = {
+    "fusion": {
+        "format": FORMAT,
+        "inputs": [{"name": "x", "shape": ["M"], "dtype": "f32"}],
+        "scalars": [{"name": "scale", "dtype": "f64"}],
+        "ops": [{"op": "mul", "in": ["x", "scale"], "out": "y"}],
+        "outputs": [{"name": "y"}],
+    },
+    "binding": {"sizes": {"M": 4096}},
+}
+
+
+def test_a_fusion_of_scalars_is_one_tuning_whatever_they_are_called(service: World) -> None:
+    view = opened(service, SCALED)
+    renamed = changed(SCALED, "fusion", "scalars", 0, "name", value="lr")
+    again = opened(service, changed(renamed, "fusion", "ops", 0, "in", value=["x", "lr"]))
+    assert (again["id"], again["fingerprint"]) == (view["id"], view["fingerprint"])
+    with service.db.read() as session:
+        stored = fusions.get(session, view["fingerprint"])
+    assert stored is not None
+    assert parse_fusion(stored.document).numbers[0].dtype == "f64"
+    assert service.client.post("/v1/spaces", json=SCALED).json()["schedulers"]
+    wrong = changed(SCALED, "fusion", "inputs", 0, "dtype", value="i32")
+    check(service.post(wrong), 422, "invalid-request", "fusion.ops[0].in[1]")
+
+
 def test_what_is_stored_is_what_a_worker_can_bind_again(service: World) -> None:
     view = opened(service)
     with service.db.read() as session:

@@ -10,12 +10,13 @@ from starlette.testclient import TestClient
 
 import fusetune.client
 from fusetune.query import query_of, read_accept
-from fusetune.wire.artifact import Correct, Evidence, Time
+from fusetune.wire.artifact import Correct, Evidence, ScalarSpec, Time
 from fusetune.wire.service import KernelView
 from service.dashboard.evidence import badges, time_badge
 from service.dashboard.schedule_text import TextPart, knobs_by_launch, parts, step_lines, steps_of
 from service.dashboard.shapes import shapes
-from service.dashboard.snippets import first_request
+from service.dashboard.snippets import first_request, kernel_call
+from tests.service.api.world import ADD, BINDING, artifact_document
 from tests.service.dashboard.html_page import HtmlPage
 from tests.service.dashboard.seed import Seeded
 
@@ -176,6 +177,17 @@ def test_a_kernels_snippet_accepts_its_evidence(
     assert (accepted is None) is (which == "kernel")
     view = KernelView.model_validate_json(reader.get(f"/v1/kernels/{id}/info").content)
     assert read_accept(accepted).allows(view.evidence)
+
+
+def test_a_snippet_passes_scalars_after_the_tensors() -> None:
+    scalars = (ScalarSpec(dtype="f64"), ScalarSpec(dtype="i64"))
+    artifact = artifact_document("").model_copy(update={"scalars": scalars})
+    assert "y = kernel(x0, x1, 1.0, 1)" in kernel_call("http://here", "card", ADD, BINDING, artifact)
+
+
+def test_shapes_name_scalars_after_the_tensors() -> None:
+    fusion = {**NEG, "scalars": [{"name": "lr", "dtype": "f64"}]}
+    assert shapes(fusion, {"sizes": {"s0": 4}}) == f"4{BY}8 f32, f64 by value → 4{BY}8 f32"
 
 
 def test_a_kernels_snippet_asks_for_that_kernel(

@@ -45,6 +45,8 @@ def narrow() -> Fusion:
     f.output(f.where(chosen, x, scale), "y")
     f.output(f.add(low, count), "a")
     f.output(f.lt(short, count), "b")
+    f.output(f.where(chosen, scale, 0.5, dtype="bf16"), "c")
+    f.output(f.where(chosen, count, 0, dtype="i16"), "d")
     return bind(f.build(), Binding())
 
 

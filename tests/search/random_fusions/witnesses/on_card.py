@@ -9,6 +9,7 @@ from fusetune.wire.artifact import KernelArtifact
 from search.proof.verify import arrays as libraries
 from search.proof.verify.arrays import TorchArrays
 from search.proof.verify.inputs import RANDOM, make_inputs
+from search.proof.verify.scalars import in_set, numbers_in
 from tests.search.random_fusions.witnesses.witness import Array
 
 
@@ -18,7 +19,8 @@ class OnCard:
     def __init__(self, fusion: Fusion, arrays: TorchArrays, name: str = RANDOM) -> None:
         self._fusion = fusion
         self._arrays = arrays
-        self._inputs = make_inputs(fusion, name, arrays)
+        self._inputs = make_inputs(in_set(fusion, name), name, arrays)
+        self._numbers = numbers_in(fusion, name)
 
     def outputs_of(self, artifact: KernelArtifact) -> list[Array]:
         """What a kernel leaves in its outputs, poisoned before, in their logical shapes. Raises KernelError as the
@@ -34,7 +36,7 @@ class OnCard:
         launcher = Launcher(artifact)
         try:
             pointers = tuple(t.data_ptr() for t in (*self._inputs, *outputs))
-            launcher.launch(pointers, arrays.stream(), tuple(t.data_ptr() for t in scratch))
+            launcher.launch(pointers, arrays.stream(), tuple(t.data_ptr() for t in scratch), self._numbers)
             torch.cuda.synchronize()
         finally:
             launcher.close()

@@ -16,9 +16,11 @@ from compiler.errors import CompileError, Unsupported
 from compiler.ir.fusion import Fusion
 from compiler.pipeline import artifact
 from fusetune.wire.artifact import KernelArtifact
+from fusetune.wire.scalars import with_numbers
 from search.proof.emulated.running import fault_of, options, too_long
 from search.proof.verify.arrays import NumpyArrays
 from search.proof.verify.inputs import RANDOM, make_inputs
+from search.proof.verify.scalars import in_set, numbers_in
 from search.tuning.build import Compiler
 from tests.search.random_fusions.proving import Kernel, kernels
 from tests.search.random_fusions.witnesses.witness import Array, violations
@@ -58,7 +60,8 @@ class Asked:
 def outputs_of(fusion: Fusion, built: KernelArtifact, set_name: str = RANDOM) -> list[Array]:
     """What the kernel leaves in its outputs, in their logical shapes. Raises AssertionError with a fault in words."""
     module = parse(built.ptx)
-    storages = make_inputs(fusion, set_name, ARRAYS)
+    built = with_numbers(built, numbers_in(fusion, set_name))
+    storages = make_inputs(in_set(fusion, set_name), set_name, ARRAYS)
     tensors = tensors_of(fusion, [ARRAYS.bytes_of(storage).copy() for storage in storages])
     for launch in launches_of(built, tensors):
         outcome = emulate(module, launch, options(Completion.RANDOM, races=False))

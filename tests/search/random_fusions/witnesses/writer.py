@@ -33,6 +33,7 @@ class Writer:
         """Values, each with itself spelled again."""
         self._inputs = list(case.document["inputs"])
         self._layouts = list(case.binding["inputs"])
+        self._scalars = {name: case.document[name] for name in ("scalars",) if name in case.document}
         bound = apply_binding(parse_fusion(case.document), parse_binding(case.binding))
         self.shapes: dict[str, Shape] = {n: tuple(int(str(e)) for e in t.shape) for n, t in bound.types.items()}
         self.dtypes: dict[str, str] = {n: str(t.dtype) for n, t in bound.types.items()}
@@ -42,6 +43,7 @@ class Writer:
         document = {
             "format": FORMAT,
             "inputs": self._inputs,
+            **self._scalars,
             "ops": self.ops,
             "outputs": [{"name": output} for output in outputs],
         }

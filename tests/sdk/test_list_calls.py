@@ -1,0 +1,103 @@
+"""Calls of a kernel over lists: the tables that its launches get, what comes back, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+import torch
+
+import fusetune.torch
+from fusetune.errors import WrongArguments
+from fusetune.kernel import Kernel
+from fusetune.launch.params import Numbers
+from fusetune.wire.artifact import LaunchSpec, ListArg
+from fusetune.wire.lists import LIST_ELEMS, ListRow
+from tests.sdk.test_torch_calls import on_the_host, spec
+from tests.sdk.test_torch_kernel import artifact
+
+__all__ = ["on_the_host"]
+
+LISTS = ListArg(positions=(0, 1, 4), rows=91, tile=1024, step=4)
+
+
+class RecordedLists:
+    """Stands in for `Launcher`: keeps the rows of every call."""
+
+    calls: list[tuple[list[ListRow], dict[int, int]]]
+
+    def __init__(self, *_: Any) -> None:
+        pass
+
+    def launch_lists(self, rows: Sequence[ListRow], pointers: Mapping[int, int], stream: int, numbers: Numbers) -> None:
+        RecordedLists.calls.append((list(rows), dict(pointers)))
+
+
+@pytest.fixture
+def kernel(monkeypatch: pytest.MonkeyPatch) -> Kernel:
+    """(xs, ys, rate) -> (into xs, new)."""
+    RecordedLists.calls = []
+    monkeypatch.setattr(fusetune.torch, "Launcher", RecordedLists)
+    monkeypatch.setattr(fusetune.torch, "_one_cuda_device", lambda tensors: torch.device("cpu"))
+    one = spec("f32", LIST_ELEMS)
+    launch = LaunchSpec(entry="fused", grid=(1, 1, 1), block=(32, 1, 1), args=(LISTS,))
+    return Kernel(
+        artifact(
+            inputs=(one, one, spec("f32")),
+            outputs=(one.model_copy(update={"alias": 0}), one),
+            launches=(launch,),
+        )
+    )
+
+
+def tensors(*shapes: tuple[int, ...]) -> list[torch.Tensor]:
+    return [torch.ones(shape) for shape in shapes]
+
+
+def test_lists_come_back_and_the_empty_are_passed_by(kernel: Kernel) -> None:
+    shapes = ((3, 5), (), (0, 7), (1000,))
+    xs, ys, rate = tensors(*shapes), tensors(*shapes), torch.ones(())
+    before = [x._version for x in xs]
+    found: Any = kernel(xs, ys, rate)
+    changed, new = found
+    assert all(mine is given for mine, given in zip(changed, xs, strict=True))
+    assert [tuple(x.shape) for x in new] == list(shapes)
+    assert all(x._version > n for x, n in zip(xs, before, strict=True))
+    ((rows, beside),) = RecordedLists.calls
+    assert [row.elems for row in rows] == [15, 1, 1000]
+    places = [0, 1, 3]
+    assert [row.addresses for row in rows] == [tuple(x[n].data_ptr() for x in (xs, ys, new)) for n in places]
+    assert beside == {2: rate.data_ptr()}
+
+
+def test_tensors_that_lie_alike_have_any_order_of_dimensions(kernel: Kernel) -> None:
+    xs, ys = [torch.ones(4, 6).t()], [torch.ones(4, 6).t()]
+    found: Any = kernel(xs, ys, torch.ones(()))
+    assert found[1][0].stride() == (1, 6)
+    with pytest.raises(WrongArguments, match=r"input 1\[0\]: found shape \(6, 4\), strides \(4, 1\)"):
+        kernel(xs, [torch.ones(6, 4)], torch.ones(()))
+
+
+@pytest.mark.parametrize(
+    ("xs", "ys", "match"),
+    [
+        (torch.ones(4), tensors((4,)), "input 0: found Tensor, expected a list of tensors"),
+        (tensors((4,)), tensors((4,), (4,)), "input 1: found 2 tensors, expected 1"),
+        (tensors((4,)), tensors((5,)), r"input 1\[0\]"),
+        (tensors((4,)), [torch.ones(4).half()], r"input 1\[0\]: found torch.float16"),
+        ([torch.ones(8)[::2]], tensors((4,)), r"input 0\[0\]: found strides \(2,\), expected a dense tensor"),
+    ],
+)
+def test_lists_that_do_not_fit_are_refused(kernel: Kernel, xs: Any, ys: Any, match: str) -> None:
+    with pytest.raises(WrongArguments, match=match):
+        kernel(xs, ys, torch.ones(()))
+
+
+def test_what_is_written_is_nobody_elses_memory(kernel: Kernel) -> None:
+    x, y, rate = torch.ones(8), torch.ones(8), torch.ones(())
+    kernel([x[:4]], [y[:4]], rate)
+    kernel([x[:4], x[4:]], [y[:4], y[:4]], rate)
+    for xs, ys in (([x, x], [y, y]), ([x], [x]), ([x[:5], x[4:]], [y[:5], y[4:]])):
+        with pytest.raises(WrongArguments, match="memory shared with another tensor"):
+            kernel(xs, ys, rate)
