@@ -26,8 +26,8 @@ SHAPE = (40, 136)
 
 def adamw(f: FusionBuilder, p: Tensor, g: Tensor, m: Tensor, v: Tensor) -> None:
     """A step of AdamW without its correction of bias; parameters and moments in place."""
-    m1 = f.fma(g, 0.1, f.mul(m, 0.9))
-    v1 = f.fma(f.mul(g, 0.001), g, f.mul(v, 0.999))
+    m1 = f.add(f.mul(g, 0.1), f.mul(m, 0.9))
+    v1 = f.add(f.mul(f.mul(g, 0.001), g), f.mul(v, 0.999))
     step = f.div(m1, f.add(f.sqrt(v1), 1e-8))
     f.output(f.sub(f.mul(p, 0.9999), f.mul(step, 1e-3)), "p1", alias=p)
     f.output(m1, "m1", alias=m)
