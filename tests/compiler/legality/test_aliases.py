@@ -143,7 +143,7 @@ STRAY = "elements of which those of v0 at the same places do not depend"
 
 def loaded(*then: st.Step) -> Schedule:
     """Two outputs, each made in registers; one load, or what `then` adds, in the innermost loop."""
-    steps = [st.CacheInput("i0", "r", LOCAL), st.CacheOutput("v0", "a", LOCAL), st.CacheOutput("v1", "b", LOCAL)]
+    steps: Steps = [st.CacheInput("i0", "r", LOCAL), st.CacheOutput("v0", "a", LOCAL), st.CacheOutput("v1", "b", LOCAL)]
     names = ("r", "a", "b", *(step.out for step in then if isinstance(step, st.Recompute)))
     return schedule(TWO_OUTPUTS, [*steps, *then, *(st.InlineAt(name, 2) for name in names)])
 
