@@ -21,7 +21,7 @@ if str(SDK) not in sys.path:
 
 from fusetune.wire.artifact import KernelArtifact  # noqa: E402 (the path comes first)
 from fusetune.wire.canonical import binding_hash, fingerprint  # noqa: E402
-from fusetune.wire.op_types import ITEM_BYTES  # noqa: E402
+from fusetune.wire.op_check import ITEM_BYTES  # noqa: E402
 from fusetune.wire.parse import parse_binding, parse_fusion  # noqa: E402
 from fusetune.wire.suite import strip_case  # noqa: E402
 

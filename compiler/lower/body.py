@@ -16,25 +16,7 @@ from compiler.ir.ops import REDUCTIONS
 from compiler.ir.tensor import CopyVia, TensorOp
 from compiler.lower.effects import NodeEffects, has_loads, ops_of
 from compiler.lower.issue import announced
-from compiler.lower.kernel_ir import (
-    Arrive,
-    ClusterArrive,
-    ClusterWait,
-    CommitCopies,
-    CommitStores,
-    Declare,
-    Elected,
-    FenceAsync,
-    Fill,
-    If,
-    InitBarriers,
-    Loop,
-    Stmt,
-    Sync,
-    WaitBarrier,
-    WaitCopies,
-    WaitStores,
-)
+from compiler.lower.kernel_ir import Declare, Elected, Fill, If, Loop, Stmt
 from compiler.lower.leaves import Scope, lower_leaf, map_name
 from compiler.lower.nest import (
     AsyncLoads,
@@ -54,6 +36,19 @@ from compiler.lower.reduce import Exchange, lower_fold
 from compiler.lower.register_loops import over_other_bits, register_bits
 from compiler.lower.register_stages import in_stages, stage_registers
 from compiler.lower.sync import Effects, Hazards, Needs
+from compiler.lower.sync_ir import (
+    Arrive,
+    ClusterArrive,
+    ClusterWait,
+    CommitCopies,
+    CommitStores,
+    FenceAsync,
+    InitBarriers,
+    Sync,
+    WaitBarrier,
+    WaitCopies,
+    WaitStores,
+)
 from compiler.lower.tensor_memory import address, allocated, declared_words, freed, landed, lower_tile_copy, warps
 from compiler.lower.thread_predicates import issuers, issuing_threads
 from compiler.lower.tmem_ir import TmemFenceAfter, TmemFenceBefore, WaitTmemLoads, WaitTmemStores

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 from compiler.analysis.loops.loop_nest import CLUSTER_VAR
 from compiler.ir.expr import Var, const, var
-from compiler.lower.kernel_ir import AddBytes, BulkLoad, ExpectBytes, If, Loop, Stmt, TmaLoad
+from compiler.lower.kernel_ir import BulkLoad, If, Loop, Stmt, TmaLoad
 from compiler.lower.operands import Barrier, Less
+from compiler.lower.sync_ir import AddBytes, ExpectBytes
 from compiler.lower.traversal import walk
 
 

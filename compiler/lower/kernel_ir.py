@@ -23,6 +23,23 @@ from compiler.lower.operands import (
     Shared,
     TensorMap,
 )
+from compiler.lower.sync_ir import (
+    AddBytes,
+    Arrive,
+    ClusterArrive,
+    ClusterWait,
+    CommitCopies,
+    CommitStores,
+    ExpectBytes,
+    FenceAsync,
+    InitBarriers,
+    SetRegisters,
+    Sync,
+    SyncPart,
+    WaitBarrier,
+    WaitCopies,
+    WaitStores,
+)
 from compiler.lower.tmem_ir import TmemStmt
 
 
@@ -149,19 +166,6 @@ class CopyAsync:
     def ends(self) -> tuple[Less, ...]:
         """What must hold for all of the elements to be read: the last lane lies inside the run."""
         return _ends(None, 0, self.tail, self.width - 1)
-
-
-@dataclass(frozen=True, slots=True)
-class CommitCopies:
-    """Closes the group of the copies that this thread has issued since the last one; there may be none."""
-
-
-@dataclass(frozen=True, slots=True)
-class WaitCopies:
-    """Waits until at most the last `pending` groups of this thread's copies are under way; 0: until no copy is, in a
-    group or not (PTX ISA, cp.async.wait_group, cp.async.wait_all). Other threads see them after a block barrier."""
-
-    pending: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,16 +313,6 @@ class RemoteStore:
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterArrive:
-    """This thread has come to the barrier of the cluster, and goes on."""
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterWait:
-    """Waits until all threads of the cluster have arrived: its blocks run, and their barriers are set up."""
-
-
-@dataclass(frozen=True, slots=True)
 class Convert:
     """target[i] = source[i] in the target's type for i < width, in packed instructions where there are any."""
 
@@ -373,88 +367,6 @@ class BulkStore:
     tensor: str
     offset: Expr
     nbytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class InitBarriers:
-    """The elected thread sets them up, for one arrival each, or as many as `arrivals` says of each. Other threads see
-    them after the next block barrier."""
-
-    byte_offset: int
-    count: int
-    tensor_maps: tuple[str, ...]
-    arrivals: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class ExpectBytes:
-    """The elected thread arrives on the barrier and announces the bytes of the copies that follow."""
-
-    barrier: Barrier
-    nbytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class AddBytes:
-    """The phase also waits for the bytes of the copy that follows; no arrival."""
-
-    barrier: Barrier
-    nbytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class Arrive:
-    """The thread arrives on the barrier: what it has read of shared memory, bulk copies may write. `of_warp`: its warp
-    does, once all of its lanes have come here."""
-
-    barrier: Barrier
-    of_warp: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class WaitBarrier:
-    """Every thread waits for the phase of this parity."""
-
-    barrier: Barrier
-    parity: Expr
-
-
-@dataclass(frozen=True, slots=True)
-class Sync:
-    """Block barrier."""
-
-
-@dataclass(frozen=True, slots=True)
-class SyncPart:
-    """Barrier `number` of `threads` threads of the block: those that compute, where others only load."""
-
-    number: int
-    threads: int
-
-
-@dataclass(frozen=True, slots=True)
-class SetRegisters:
-    """Each thread of the warp group has `count` registers from here on: more or fewer than `before`, at its start."""
-
-    count: int
-    more: bool
-    before: int
-
-
-@dataclass(frozen=True, slots=True)
-class FenceAsync:
-    """Ordinary accesses to shared memory come before bulk copies (PTX ISA, fence.proxy.async): those of the thread, and
-    those that came before a barrier that it has passed."""
-
-
-@dataclass(frozen=True, slots=True)
-class CommitStores:
-    """Closes the bulk group of the stores issued so far by this thread."""
-
-
-@dataclass(frozen=True, slots=True)
-class WaitStores:
-    """Waits until bulk stores have read their shared memory."""
 
 
 Stmt = (

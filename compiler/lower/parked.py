@@ -21,8 +21,9 @@ from compiler.errors import Unsupported
 from compiler.ir.expr import Expr, Var, const, var
 from compiler.ir.fusion import Number
 from compiler.ir.tensor import TensorView
-from compiler.lower.kernel_ir import CopyAsync, Declare, Elected, GlobalLoad, If, Loop, SharedLoad, Stmt, WaitCopies
+from compiler.lower.kernel_ir import CopyAsync, Declare, Elected, GlobalLoad, If, Loop, SharedLoad, Stmt
 from compiler.lower.operands import Reg, Shared
+from compiler.lower.sync_ir import WaitCopies
 from compiler.lower.traversal import map_exprs, walk
 
 

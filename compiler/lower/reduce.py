@@ -17,17 +17,7 @@ from compiler.ir.expr import Expr, Var, const, unguarded, var
 from compiler.ir.id_exprs import Shift, Split
 from compiler.ir.iter_domain import ParallelType
 from compiler.ir.tensor import TensorOp, TensorView
-from compiler.lower.kernel_ir import (
-    Accumulate,
-    Elected,
-    ExpectBytes,
-    If,
-    RemoteStore,
-    SharedStore,
-    Shuffle,
-    Stmt,
-    WaitBarrier,
-)
+from compiler.lower.kernel_ir import Accumulate, Elected, If, RemoteStore, SharedStore, Shuffle, Stmt
 from compiler.lower.lane_partials import LanePartials
 from compiler.lower.nest import FoldPart, FoldStep
 from compiler.lower.online import finish, rescale, shift
@@ -36,6 +26,7 @@ from compiler.lower.partials import Partials, Scaling
 from compiler.lower.predicates import split_guards
 from compiler.lower.spread_fold import read_spread, spread_fold
 from compiler.lower.sync import Effects
+from compiler.lower.sync_ir import ExpectBytes, WaitBarrier
 from compiler.lower.traversal import each
 
 

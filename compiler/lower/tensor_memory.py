@@ -23,9 +23,10 @@ from compiler.ir.expr import Expr, Var, const, var
 from compiler.ir.iter_domain import IterDomain
 from compiler.ir.ops import MathGrade, OpKind
 from compiler.ir.tensor import CopyVia, TensorOp, TensorView
-from compiler.lower.kernel_ir import Compute, Declare, Elected, If, Opaque, Stmt, Sync, WaitBarrier
+from compiler.lower.kernel_ir import Compute, Declare, Elected, If, Opaque, Stmt
 from compiler.lower.nest import most_unrolled
 from compiler.lower.operands import Barrier, Less, Reg, Shared, Tmem
+from compiler.lower.sync_ir import Sync, WaitBarrier
 from compiler.lower.thread_predicates import computing_threads, storing_threads
 from compiler.lower.tmem_ir import (
     TmemAddress,

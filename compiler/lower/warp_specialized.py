@@ -20,8 +20,9 @@ from compiler.errors import Unsupported
 from compiler.ir.expr import Expr, Var, const, var
 from compiler.ir.iter_domain import ParallelType
 from compiler.ir.tensor import TensorView
-from compiler.lower.kernel_ir import Elected, If, Loop, SetRegisters, Stmt, Sync, SyncPart
+from compiler.lower.kernel_ir import Elected, If, Loop, Stmt
 from compiler.lower.operands import Less
+from compiler.lower.sync_ir import SetRegisters, Sync, SyncPart
 
 _PART = 1
 """Number of the barrier of those that compute; 0 is that of the whole block (PTX ISA, barrier)."""

@@ -15,7 +15,8 @@ from pydantic import TypeAdapter
 from fusetune.wire.extent import Extent
 from fusetune.wire.fusion import Arg, Fusion, Op, Operand, PrefixSum, Reduce, Truth
 from fusetune.wire.infer import MAX_RANK, checked_types
-from fusetune.wire.op_types import FLOATS, ITEM_BYTES, OpCheck, TensorType, result_type
+from fusetune.wire.op_check import FLOATS, ITEM_BYTES, OpCheck, TensorType
+from fusetune.wire.op_types import result_type
 
 _OPERATOR: TypeAdapter[Op] = TypeAdapter(Op)
 _MOST_I32 = 2**31 - 1

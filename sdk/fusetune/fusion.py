@@ -22,7 +22,7 @@ from fusetune.elementwise import Elementwise, Number
 from fusetune.errors import InvalidFusion
 from fusetune.wire.extent import Size
 from fusetune.wire.fusion import FORMAT, DTypeName, Memory, ScalarName, show
-from fusetune.wire.op_types import TensorType
+from fusetune.wire.op_check import TensorType
 from fusetune.wire.parse import parse_fusion, read_fusion
 from fusetune.wire.printing import fusion_text
 from fusetune.wire.problems import InvalidDocument, Problem

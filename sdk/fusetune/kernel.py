@@ -12,7 +12,7 @@ import pydantic
 from fusetune.errors import InvalidBinding, InvalidKernel, NoDevice, OutdatedProof
 from fusetune.wire.artifact import VERIFIER, KernelArtifact, ScalarSpec, TensorSpec
 from fusetune.wire.bound import Bound
-from fusetune.wire.op_types import ITEM_BYTES
+from fusetune.wire.op_check import ITEM_BYTES
 from fusetune.wire.problems import Problem
 from fusetune.wire.service import KernelView
 

@@ -10,7 +10,7 @@ from compiler.arch import REGISTER_BYTES
 from compiler.ir.expr import Div, Expr, Mod, unmarked
 from compiler.ir.ops import MOVES, MathGrade
 from compiler.lower import kernel_ir as k
-from compiler.lower import tmem_ir
+from compiler.lower import sync_ir, tmem_ir
 
 _ADDRESS_ISSUES = 1
 
@@ -41,7 +41,7 @@ def issues_of(s: k.Stmt, invariant: frozenset[int] = frozenset()) -> float:
             return 2 * len(s.masks) * s.elems
         case k.Index():
             return 1
-        case k.RemoteStore() | k.ClusterArrive() | k.ClusterWait():
+        case k.RemoteStore() | sync_ir.ClusterArrive() | sync_ir.ClusterWait():
             return 2
         case k.Fill():
             return s.elems
@@ -67,9 +67,16 @@ def issues_of(s: k.Stmt, invariant: frozenset[int] = frozenset()) -> float:
             return 0 if s.unroll else _LOOP_ISSUES
         case k.If():
             return len(s.conditions)
-        case k.CommitCopies() | k.WaitCopies():
+        case sync_ir.CommitCopies() | sync_ir.WaitCopies():
             return 1
-        case k.Sync() | k.SyncPart() | k.WaitBarrier() | k.Arrive() | k.FenceAsync() | k.SetRegisters():
+        case (
+            sync_ir.Sync()
+            | sync_ir.SyncPart()
+            | sync_ir.WaitBarrier()
+            | sync_ir.Arrive()
+            | sync_ir.FenceAsync()
+            | sync_ir.SetRegisters()
+        ):
             return 1
         case (
             k.Declare()
@@ -79,11 +86,11 @@ def issues_of(s: k.Stmt, invariant: frozenset[int] = frozenset()) -> float:
             | k.TmaStore()
             | k.BulkLoad()
             | k.BulkStore()
-            | k.InitBarriers()
-            | k.ExpectBytes()
-            | k.AddBytes()
-            | k.CommitStores()
-            | k.WaitStores()
+            | sync_ir.InitBarriers()
+            | sync_ir.ExpectBytes()
+            | sync_ir.AddBytes()
+            | sync_ir.CommitStores()
+            | sync_ir.WaitStores()
             | tmem_ir.TmemAllocate()
             | tmem_ir.TmemRelinquish()
             | tmem_ir.TmemDeallocate()

@@ -7,6 +7,7 @@ from math import prod
 from compiler.arch import WARP_THREADS, Card
 from compiler.ir.touched import read_bytes, written_bytes
 from compiler.lower import kernel_ir as k
+from compiler.lower import sync_ir
 from compiler.pipeline import Generated, GeneratedLaunch
 from fusetune.wire.artifact import Resources
 from search.cost.accesses import first_warp, wavefronts_of
@@ -88,7 +89,9 @@ def features_of(generated: Generated | GeneratedLaunch, resources: Resources | N
         blocks=blocks,
         blocks_per_sm=resident,
         tiles=blocks * tiles,
-        syncs_per_tile=sum(s.per_tile for s in sites if isinstance(s.statement, k.Sync | k.SyncPart | k.WaitBarrier)),
+        syncs_per_tile=sum(
+            s.per_tile for s in sites if isinstance(s.statement, sync_ir.Sync | sync_ir.SyncPart | sync_ir.WaitBarrier)
+        ),
         exchanges=blocks * _exchanges(sites),
         warps_per_block=-(-kernel.threads // WARP_THREADS),
         cluster=kernel.cluster,

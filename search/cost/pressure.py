@@ -13,6 +13,7 @@ from typing import Any
 
 from compiler.arch import REGISTER_BYTES
 from compiler.lower import kernel_ir as k
+from compiler.lower import sync_ir
 from compiler.lower.operands import Reg
 
 
@@ -98,7 +99,7 @@ def _names(node: Any) -> Iterator[str]:
                 yield from _names(getattr(node, name))
 
 
-_WAITS = k.Sync | k.SyncPart | k.Shuffle | k.ClusterArrive | k.ClusterWait | k.WaitBarrier
+_WAITS = sync_ir.Sync | sync_ir.SyncPart | k.Shuffle | sync_ir.ClusterArrive | sync_ir.ClusterWait | sync_ir.WaitBarrier
 
 _STATEMENTS = (
     k.GlobalLoad,

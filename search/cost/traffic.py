@@ -14,6 +14,7 @@ from compiler.ir.fusion import Fusion
 from compiler.ir.tensor import CachePolicy
 from compiler.ir.touched import read_bytes, written_bytes
 from compiler.lower import kernel_ir as k
+from compiler.lower import sync_ir
 from search.cost.accesses import (
     PAST_L1,
     addresses,
@@ -122,7 +123,7 @@ def l2_read_bytes(
                 at = s.tensor, part
                 loads.setdefault(at, []).append(s)
                 threaded[at] = threaded.get(at, 0.0) + warps * times * sector_bytes(s, lanes)
-            case k.Sync() | k.SyncPart() | k.Shuffle() | k.ClusterWait():
+            case sync_ir.Sync() | sync_ir.SyncPart() | k.Shuffle() | sync_ir.ClusterWait():
                 part += 1
             case (k.TmaLoad() | k.BulkLoad()) as s:
                 to = position[_source(s)[0]], s.target.tensor

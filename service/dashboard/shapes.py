@@ -11,7 +11,7 @@ from fusetune.wire.binding import Binding
 from fusetune.wire.bound import Bound, BoundInput, apply_binding
 from fusetune.wire.fusion import Fusion
 from fusetune.wire.infer import strides_are_dense
-from fusetune.wire.op_types import TensorType
+from fusetune.wire.op_check import TensorType
 from fusetune.wire.problems import InvalidDocument
 
 _BY = "\N{MULTIPLICATION SIGN}"

@@ -8,16 +8,8 @@ import numpy as np
 import pytest
 
 from compiler.errors import Unsupported
-from compiler.lower.kernel_ir import (
-    CopyAsync,
-    MatrixStore,
-    RemoteStore,
-    SharedLoad,
-    Shuffle,
-    SyncPart,
-    TmaLoad,
-    TmaStore,
-)
+from compiler.lower.kernel_ir import CopyAsync, MatrixStore, RemoteStore, SharedLoad, Shuffle, TmaLoad, TmaStore
+from compiler.lower.sync_ir import SyncPart
 from compiler.lower.traversal import walk
 from search.proof.verify.arrays import NumpyArrays
 from search.proof.verify.inputs import RANDOM, make_inputs

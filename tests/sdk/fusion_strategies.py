@@ -19,7 +19,8 @@ from fusetune.wire.fusion import (
     ReduceName,
     UnaryName,
 )
-from fusetune.wire.op_types import FLOATS, INDEX_TYPES, OpCheck, TensorType, result_type
+from fusetune.wire.op_check import FLOATS, INDEX_TYPES, OpCheck, TensorType
+from fusetune.wire.op_types import result_type
 
 SIZES = {"M": 5, "N": 3}
 """What the symbols of random fusions are bound to."""

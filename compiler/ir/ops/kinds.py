@@ -5,14 +5,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from enum import StrEnum
 from math import inf
-from typing import Any
 
 from compiler.dtypes import DType
 from compiler.ir.ops import ends
+from compiler.ir.ops.exact import (
+    each_element,
+    exact_floor_divide,
+    exact_gelu,
+    exact_gelu_erf,
+    exact_left_shift,
+    exact_pow,
+    exact_product,
+    exact_remainder,
+    exact_right_shift,
+)
 from compiler.ir.ops.philox import uniform
 from compiler.ir.ops.row import (
     ANY_TYPE,
@@ -81,60 +90,6 @@ def _of_bits(
     """A row of an operator on integers, exact in every type that it takes."""
     cls = OpClass.UNARY if arity == 1 else OpClass.BINARY
     return OpRow(cls, arity, takes, reference, ends.unordered, cost=cost, rounds=False)
-
-
-def _each(xp: Any, name: str, f: Callable[[float], float], x: Any) -> Any:
-    """A function that torch has and numpy has not: there one element after the other, by the standard library's."""
-    return getattr(xp, name)(x) if hasattr(xp, name) else xp.asarray(xp.frompyfunc(f, 1, 1)(x), dtype=xp.float64)
-
-
-def _gelu_erf(xp: Any, x: Any) -> Any:
-    """x times the share of the normal distribution below x, by erfc, which does not cancel where x is negative."""
-    return 0.5 * x * _each(xp, "erfc", math.erfc, x * -math.sqrt(0.5))
-
-
-def _pow(xp: Any, x: Any, y: Any) -> Any:
-    """C's function, of arrays alone: numpy and torch write roots and squares for some lone numbers."""
-    return xp.pow(x, xp.broadcast_to(y, x.shape)) if x.shape else xp.pow(xp.broadcast_to(x, y.shape), y)
-
-
-def _shifted(xp: Any, x: Any, by: Any, most: Any) -> Any:
-    """An amount that is one, and `most` where it is less than 0 or more than that."""
-    return xp.where((by < 0) | (by > most), xp.full_like(by, most), by)
-
-
-def _left_shift(xp: Any, x: Any, by: Any) -> Any:
-    """By less than 0, or more bits than there are: 0. Bits of narrower types leave at their own width."""
-    return (x << _shifted(xp, x, by, 63)) * xp.asarray((by >= 0) & (by < 64), dtype=xp.int64)
-
-
-def _right_shift(xp: Any, x: Any, by: Any) -> Any:
-    """Filled with the sign: nothing else is left of it by less than 0, or more bits than there are."""
-    return x >> _shifted(xp, x, by, 63)
-
-
-def _floor_divide(xp: Any, x: Any, y: Any) -> Any:
-    """Rounded down; -1 by zero. The least integer by -1 wraps to itself."""
-    plain = xp.where((y == 0) | (y == -1), xp.ones_like(y), y)
-    return xp.where(y == 0, xp.full_like(x, -1), xp.where(y == -1, -x, xp.floor_divide(x, plain)))
-
-
-def _remainder(xp: Any, x: Any, y: Any) -> Any:
-    """What the quotient that is rounded down leaves; it has the sign of `y`; -1 by zero."""
-    plain = xp.where((y == 0) | (y == -1), xp.ones_like(y), y)
-    return xp.where(y == 0, xp.full_like(x, -1), xp.remainder(x, plain))
-
-
-def _product(xp: Any, x: Any, axes: tuple[int, ...]) -> Any:
-    for axis in axes:  # torch folds one at a time
-        x = xp.prod(x, axis=axis, keepdims=True)
-    return x
-
-
-def _gelu(xp: Any, x: Any) -> Any:
-    """x/2 * (1 + tanh(u)), u = sqrt(2/pi) * (x + 0.044715 x^3) (Hendrycks and Gimpel, "Gaussian Error Linear Units",
-    2016), as x / (1 + exp(-2u)), which does not cancel where x is negative."""
-    return x / (1.0 + xp.exp(-2.0 * math.sqrt(2.0 / math.pi) * (x + 0.044715 * x * x * x)))
 
 
 class OpKind(StrEnum):
@@ -248,10 +203,10 @@ class OpKind(StrEnum):
     BITWISE_AND = "bitwise_and", _of_bits(2, lambda xp, x, y: x & y)
     BITWISE_OR = "bitwise_or", _of_bits(2, lambda xp, x, y: x | y)
     BITWISE_XOR = "bitwise_xor", _of_bits(2, lambda xp, x, y: x ^ y)
-    BITWISE_LEFT_SHIFT = "bitwise_left_shift", _of_bits(2, _left_shift, INTEGERS)
-    BITWISE_RIGHT_SHIFT = "bitwise_right_shift", _of_bits(2, _right_shift, INTEGERS)
-    FLOOR_DIVIDE = "floor_divide", _of_bits(2, _floor_divide, INTEGERS, FunctionCost(24, 24))
-    REMAINDER = "remainder", _of_bits(2, _remainder, INTEGERS, FunctionCost(24, 24))
+    BITWISE_LEFT_SHIFT = "bitwise_left_shift", _of_bits(2, exact_left_shift, INTEGERS)
+    BITWISE_RIGHT_SHIFT = "bitwise_right_shift", _of_bits(2, exact_right_shift, INTEGERS)
+    FLOOR_DIVIDE = "floor_divide", _of_bits(2, exact_floor_divide, INTEGERS, FunctionCost(24, 24))
+    REMAINDER = "remainder", _of_bits(2, exact_remainder, INTEGERS, FunctionCost(24, 24))
 
     # Transcendental functions, roots and quotients -------------------------------------------------------------------
 
@@ -353,7 +308,7 @@ class OpKind(StrEnum):
             OpClass.BINARY,
             2,
             takes=FLOATS,
-            reference=_pow,
+            reference=exact_pow,
             ends=ends.powers,
             exact=_library(8 * _ULP, 2 * _LEAST),
             f64=_IN_F64,
@@ -367,7 +322,7 @@ class OpKind(StrEnum):
         OpRow(
             OpClass.UNARY,
             takes=FLOATS,
-            reference=lambda xp, x: _each(xp, "erf", math.erf, x),
+            reference=lambda xp, x: each_element(xp, "erf", math.erf, x),
             ends=ends.rising,
             exact=_library(4 * _ULP, 2 * _LEAST),
             f64=_IN_F64,
@@ -409,7 +364,7 @@ class OpKind(StrEnum):
         OpRow(
             OpClass.UNARY,
             takes=FLOATS,
-            reference=_gelu,
+            reference=exact_gelu,
             ends=ends.lowest_at(-0.7524614220710162, -0.17004075),
             exact=MathForm(
                 ErrorBound(2.0**-15, absolute=_LEAST_NORMAL, of_operand=_LEAST_NORMAL),
@@ -432,7 +387,7 @@ class OpKind(StrEnum):
         OpRow(
             OpClass.UNARY,
             takes=FLOATS,
-            reference=_gelu_erf,
+            reference=exact_gelu_erf,
             ends=ends.lowest_at(-0.7517915246935645, -0.16997120747990369),
             exact=MathForm(
                 ErrorBound(2.0**-15, absolute=_LEAST_NORMAL, of_operand=_LEAST_NORMAL),
@@ -568,7 +523,7 @@ class OpKind(StrEnum):
         OpRow(
             OpClass.FOLD,
             takes=FLOATS | {DType.I64},
-            reference=_product,
+            reference=exact_product,
             begins=1.0,
             step="mul",
         ),

@@ -14,20 +14,10 @@ from dataclasses import replace
 from compiler.analysis.loops.loop_nest import GRID_VARS
 from compiler.ir.expr import Expr, Mod, Var, var
 from compiler.lower.cut_vectors import cut_access
-from compiler.lower.kernel_ir import (
-    Accumulate,
-    CopyAsync,
-    Elected,
-    GlobalLoad,
-    GlobalStore,
-    If,
-    InitBarriers,
-    Loop,
-    Stmt,
-    Sync,
-)
+from compiler.lower.kernel_ir import Accumulate, CopyAsync, Elected, GlobalLoad, GlobalStore, If, Loop, Stmt
 from compiler.lower.operands import Less
 from compiler.lower.predicates import holds_for_block
+from compiler.lower.sync_ir import InitBarriers, Sync
 from compiler.lower.tmem_ir import TmemAddress, TmemDeallocate
 from compiler.lower.traversal import walk
 

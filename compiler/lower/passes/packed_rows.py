@@ -15,7 +15,6 @@ from dataclasses import replace
 from compiler.lower.kernel_ir import (
     Accumulate,
     AccumulateRun,
-    ClusterWait,
     Compute,
     Convert,
     Declare,
@@ -29,9 +28,9 @@ from compiler.lower.kernel_ir import (
     SharedStore,
     Shuffle,
     Stmt,
-    Sync,
 )
 from compiler.lower.operands import Reg
+from compiler.lower.sync_ir import ClusterWait, Sync
 from compiler.lower.traversal import walk
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from compiler.lower.kernel_ir import ClusterWait, ExpectBytes, If, InitBarriers, Loop, Stmt, Sync, WaitBarrier
+from compiler.lower.kernel_ir import If, Loop, Stmt
+from compiler.lower.sync_ir import ClusterWait, ExpectBytes, InitBarriers, Sync, WaitBarrier
 
 
 def drop_redundant_setup_sync(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:

@@ -16,7 +16,7 @@ from fusetune.launch.params import Numbers, PackedParams, pack_params
 from fusetune.launch.tensor_map import driver_encoder
 from fusetune.wire.artifact import KernelArtifact, LaunchSpec
 from fusetune.wire.lists import ListRow, chunks_of, pieces
-from fusetune.wire.op_types import ITEM_BYTES
+from fusetune.wire.op_check import ITEM_BYTES
 
 PACKED_CALLS_KEPT = 256
 """Sets of addresses whose parameters stay packed; a training loop has a handful, a timing run one a buffer set."""

@@ -12,7 +12,7 @@ from fusetune.wire.extent import Extent
 from fusetune.wire.fusion import Fusion
 from fusetune.wire.infer import MAX_PROBLEMS, MAX_TENSOR_BYTES, checked_types, infer, strides_are_dense
 from fusetune.wire.lists import LIST_ELEMS
-from fusetune.wire.op_types import ITEM_BYTES, TensorType
+from fusetune.wire.op_check import ITEM_BYTES, TensorType
 from fusetune.wire.problems import InvalidDocument, Problem
 from fusetune.wire.symbols import substitute, symbols_of
 

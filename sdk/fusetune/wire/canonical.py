@@ -39,7 +39,8 @@ from fusetune.wire.fusion import (
     literal_value,
 )
 from fusetune.wire.infer import checked_types, strides_are_dense
-from fusetune.wire.op_types import FLOATS, TensorType, fold_dtype
+from fusetune.wire.op_check import FLOATS, TensorType
+from fusetune.wire.op_types import fold_dtype
 from fusetune.wire.symbols import substitute, symbols_of
 
 

@@ -26,7 +26,8 @@ from fusetune.wire.fusion import (
     Slice,
     literal_value,
 )
-from fusetune.wire.op_types import ITEM_BYTES, OpCheck, OperandType, ScalarType, TensorType, result_type, shape_text
+from fusetune.wire.op_check import ITEM_BYTES, OpCheck, OperandType, ScalarType, TensorType, shape_text
+from fusetune.wire.op_types import result_type
 from fusetune.wire.problems import InvalidDocument, Problem
 
 MAX_RANK = 8

@@ -15,6 +15,7 @@ from compiler.errors import IllegalSchedule, InvalidStep, Unsupported
 from compiler.ir.fusion import Fusion, Op, Value
 from compiler.ir.ops import OpKind
 from compiler.lower import kernel_ir as k
+from compiler.lower import sync_ir
 from compiler.lower.traversal import walk
 from compiler.pipeline import Generated, generate
 from compiler.schedule import steps
@@ -165,7 +166,7 @@ def _is_like(served: k.Kernel, small: k.Kernel) -> bool:
 
 def _stages(kernel: k.Kernel) -> int:
     """Stages of the deepest ring: barriers of one name."""
-    return max((s.count for s in walk(kernel.body) if isinstance(s, k.InitBarriers)), default=1)
+    return max((s.count for s in walk(kernel.body) if isinstance(s, sync_ir.InitBarriers)), default=1)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,6 @@ from compiler.ir.fusion import Literal
 from compiler.ir.ops import MathGrade, OpKind
 from compiler.ir.tensor import CachePolicy
 from compiler.lower.kernel_ir import (
-    CommitCopies,
     Compute,
     Convert,
     CopyAsync,
@@ -30,9 +29,9 @@ from compiler.lower.kernel_ir import (
     SharedLoad,
     SharedStore,
     Stmt,
-    WaitCopies,
 )
 from compiler.lower.operands import Less, Pointer, Reg, Shared
+from compiler.lower.sync_ir import CommitCopies, WaitCopies
 from search.space.schedulers.flat import Flat
 from search.space.schedulers.tile2d import Tile2d
 from search.tuning.candidates.candidate import Candidate

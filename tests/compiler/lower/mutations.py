@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from compiler.ir.expr import const
-from compiler.lower.kernel_ir import Elected, If, Kernel, Loop, Stmt, WaitBarrier
+from compiler.lower.kernel_ir import Elected, If, Kernel, Loop, Stmt
 from compiler.lower.operands import Barrier
+from compiler.lower.sync_ir import WaitBarrier
 from compiler.lower.traversal import walk
 
 Change = Callable[[Stmt], tuple[Stmt, ...]]

@@ -6,8 +6,9 @@ import pytest
 
 from compiler.dtypes import DType
 from compiler.ir.tensor import CopyVia
-from compiler.lower.kernel_ir import CommitCopies, CopyAsync, If, Kernel, Loop, Stmt, Sync, WaitCopies
+from compiler.lower.kernel_ir import CopyAsync, If, Kernel, Loop, Stmt
 from compiler.lower.printer import statements_text
+from compiler.lower.sync_ir import CommitCopies, Sync, WaitCopies
 from compiler.lower.traversal import walk
 from compiler.schedule import steps as st
 from tests.compiler.lower.kernels import lowered

@@ -14,6 +14,7 @@ from compiler.ir.fusion import Fusion
 from compiler.ir.ops import MathGrade, OpKind
 from compiler.ir.tensor import CachePolicy
 from compiler.lower import kernel_ir as k
+from compiler.lower import sync_ir
 from compiler.lower.operands import Less, Reg
 from compiler.lower.passes.settled_conditions import settle_conditions
 from compiler.nvrtc import CompilePool
@@ -90,7 +91,7 @@ def kernel(*body: k.Stmt) -> k.Kernel:
 
 SETTLED: dict[str, tuple[tuple[k.Stmt, ...], tuple[k.Stmt, ...]]] = {
     "always": ((load(), k.If((ALWAYS,), (STORE,))), (load(), STORE)),
-    "never": ((load(), STORE, k.If((NEVER,), (k.Sync(),))), (load(), STORE)),
+    "never": ((load(), STORE, k.If((NEVER,), (sync_ir.Sync(),))), (load(), STORE)),
     "never, otherwise": ((load(), k.If((NEVER,), (), (STORE,))), (load(), STORE)),
     "one of two": ((load(), k.If((ALWAYS, OPEN), (STORE,))), (load(), k.If((OPEN,), (STORE,)))),
     "the weaker of two": ((load(), k.If((WEAKER, OPEN), (STORE,))), (load(), k.If((OPEN,), (STORE,)))),

@@ -10,21 +10,10 @@ from compiler.dtypes import DType
 from compiler.ir.expr import Expr, Var, const, var
 from compiler.ir.ops import OpKind
 from compiler.ir.tensor import CachePolicy
-from compiler.lower.kernel_ir import (
-    Accumulate,
-    Declare,
-    Elected,
-    GlobalLoad,
-    GlobalStore,
-    If,
-    InitBarriers,
-    Loop,
-    Stmt,
-    Sync,
-    WaitStores,
-)
+from compiler.lower.kernel_ir import Accumulate, Declare, Elected, GlobalLoad, GlobalStore, If, Loop, Stmt
 from compiler.lower.operands import Less, Reg
 from compiler.lower.passes.full_tiles import split_full_tiles
+from compiler.lower.sync_ir import InitBarriers, Sync, WaitStores
 from compiler.lower.traversal import walk
 
 BX, TX, LANE, ROW, TILE = Var("bx", 4), Var("tx", 8), Var("lane", 4), Var("k1", 3), Var("k0", 5)

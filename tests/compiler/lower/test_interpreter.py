@@ -15,29 +15,23 @@ from compiler.ir.tensor import CachePolicy
 from compiler.lower.kernel_ir import (
     BulkLoad,
     BulkStore,
-    CommitStores,
     Compute,
     Convert,
     Declare,
     Elected,
-    ExpectBytes,
-    FenceAsync,
     GlobalLoad,
     GlobalStore,
     If,
-    InitBarriers,
     Kernel,
     Loop,
     SharedLoad,
     SharedStore,
     Stmt,
-    Sync,
     TmaLoad,
     TmaStore,
-    WaitBarrier,
-    WaitStores,
 )
 from compiler.lower.operands import Barrier, Less, Pointer, Reg, Shared, TensorMap
+from compiler.lower.sync_ir import CommitStores, ExpectBytes, FenceAsync, InitBarriers, Sync, WaitBarrier, WaitStores
 from compiler.reference import round_to
 from tests.compiler.lower.interpreted_global import swizzled
 from tests.compiler.lower.interpreted_values import Array, KernelFault, decoded, encoded

@@ -7,9 +7,10 @@ import pytest
 from compiler.dtypes import DType
 from compiler.ir.expr import Var, const, var
 from compiler.ir.tensor import CachePolicy
-from compiler.lower.kernel_ir import CommitStores, Elected, GlobalStore, If, Loop, Stmt, Sync, WaitStores
+from compiler.lower.kernel_ir import Elected, GlobalStore, If, Loop, Stmt
 from compiler.lower.operands import Less, Reg
 from compiler.lower.passes.joined_guards import join_guards
+from compiler.lower.sync_ir import CommitStores, Sync, WaitStores
 
 TX, STEP = Var("tx", 32), Var("k0", 4)
 FIRST, SOME = (Less(var(TX), const(1)),), (Less(var(TX), const(9)),)

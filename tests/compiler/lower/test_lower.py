@@ -7,9 +7,10 @@ import pytest
 from compiler.analysis.facts import Facts
 from compiler.dtypes import DType
 from compiler.ir.tensor import CopyVia
-from compiler.lower.kernel_ir import AddBytes, BulkLoad, BulkStore, Declare, ExpectBytes, If, Kernel, Loop, Stmt
+from compiler.lower.kernel_ir import BulkLoad, BulkStore, Declare, If, Kernel, Loop, Stmt
 from compiler.lower.lower import lower
 from compiler.lower.operands import TensorMap
+from compiler.lower.sync_ir import AddBytes, ExpectBytes
 from compiler.lower.traversal import expressions, walk
 from compiler.schedule import steps as st
 from tests.compiler.lower.kernels import MADE, lowered, staged

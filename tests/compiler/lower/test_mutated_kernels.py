@@ -13,17 +13,12 @@ from compiler.ir.expr import Expr
 from compiler.lower.kernel_ir import (
     BulkLoad,
     BulkStore,
-    CommitCopies,
-    CommitStores,
     Compute,
     Convert,
     CopyAsync,
     Elected,
-    ExpectBytes,
-    FenceAsync,
     GlobalLoad,
     GlobalStore,
-    InitBarriers,
     Kernel,
     Loop,
     MatrixLoad,
@@ -31,14 +26,21 @@ from compiler.lower.kernel_ir import (
     SharedLoad,
     SharedStore,
     Stmt,
-    Sync,
     TmaLoad,
     TmaStore,
+)
+from compiler.lower.operands import Barrier
+from compiler.lower.sync_ir import (
+    CommitCopies,
+    CommitStores,
+    ExpectBytes,
+    FenceAsync,
+    InitBarriers,
+    Sync,
     WaitBarrier,
     WaitCopies,
     WaitStores,
 )
-from compiler.lower.operands import Barrier
 from tests.compiler.lower.mutations import mutants
 from tests.compiler.lower.small_fusions import SMALL_FUSIONS
 from tests.compiler.lower.small_kernels import check, kernel_of

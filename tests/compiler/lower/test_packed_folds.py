@@ -7,9 +7,10 @@ import pytest
 from compiler.dtypes import DType
 from compiler.ir.expr import Expr, Var, const, var
 from compiler.ir.ops import OpKind
-from compiler.lower.kernel_ir import Accumulate, AccumulateRun, Elected, If, Loop, Stmt, Sync
+from compiler.lower.kernel_ir import Accumulate, AccumulateRun, Elected, If, Loop, Stmt
 from compiler.lower.operands import Less, Reg
 from compiler.lower.passes.packed_folds import pack_folds
+from compiler.lower.sync_ir import Sync
 
 STEP, LANE, TX = Var("k0", 4), Var("k1", 8), Var("tx", 32)
 

@@ -16,7 +16,7 @@ from compiler.ir.fusion import Literal
 from compiler.ir.ops import MathGrade, OpKind
 from compiler.ir.tensor import CachePolicy
 from compiler.lower import kernel_ir as k
-from compiler.lower import tmem_ir
+from compiler.lower import sync_ir, tmem_ir
 from compiler.lower.lower import lower
 from compiler.lower.operands import (
     Barrier,
@@ -90,14 +90,14 @@ ACCESS: dict[str, Any] = {
 
 SAMPLES: list[k.Stmt] = [
     k.Declare("r", DType.F32, 4),
-    k.Loop(K0, const(7), False, (k.Sync(),)),
-    k.If((LESS,), (k.Sync(),), (k.FenceAsync(),)),
-    k.Elected((k.CommitStores(),)),
+    k.Loop(K0, const(7), False, (sync_ir.Sync(),)),
+    k.If((LESS,), (sync_ir.Sync(),), (sync_ir.FenceAsync(),)),
+    k.Elected((sync_ir.CommitStores(),)),
     k.GlobalLoad(REG, **ACCESS, within=(LESS,), rows=(ChosenRow(Var("row1", 30), REG, 30, AT),)),
     k.GlobalStore(REG, **ACCESS),
     k.CopyAsync(PLACE, **ACCESS, within=(LESS,)),
-    k.CommitCopies(),
-    k.WaitCopies(1),
+    sync_ir.CommitCopies(),
+    sync_ir.WaitCopies(1),
     k.SharedLoad(REG, PLACE, 2),
     k.SharedStore(REG, PLACE, 2),
     k.MatrixLoad(REG, PLACE, 8, True),
@@ -110,24 +110,24 @@ SAMPLES: list[k.Stmt] = [
     k.Opaque("r", DType.F32, 4),
     k.Shuffle(OpKind.SUM, "r", DType.F32, 4, (1, 2), 0xFFFF),
     k.RemoteStore(REG, PLACE, AT, 2, BARRIER),
-    k.ClusterArrive(),
-    k.ClusterWait(),
+    sync_ir.ClusterArrive(),
+    sync_ir.ClusterWait(),
     k.Convert(REG, REG, 2),
     k.TmaLoad(PLACE, "map_s", (AT, AT), BARRIER, 64, 2),
     k.TmaStore(PLACE, "map_v0", (AT, AT), 64),
     k.BulkLoad(PLACE, "i0", AT, BARRIER, 64, 2),
     k.BulkStore(PLACE, "v0", AT, 64),
-    k.InitBarriers(128, 2, ("map_s",), (1, 4)),
-    k.ExpectBytes(BARRIER, 64),
-    k.AddBytes(BARRIER, 64),
-    k.Arrive(BARRIER, of_warp=True),
-    k.WaitBarrier(BARRIER, var(K0) % 2),
-    k.Sync(),
-    k.SyncPart(1, 256),
-    k.SetRegisters(240, True, 168),
-    k.FenceAsync(),
-    k.CommitStores(),
-    k.WaitStores(),
+    sync_ir.InitBarriers(128, 2, ("map_s",), (1, 4)),
+    sync_ir.ExpectBytes(BARRIER, 64),
+    sync_ir.AddBytes(BARRIER, 64),
+    sync_ir.Arrive(BARRIER, of_warp=True),
+    sync_ir.WaitBarrier(BARRIER, var(K0) % 2),
+    sync_ir.Sync(),
+    sync_ir.SyncPart(1, 256),
+    sync_ir.SetRegisters(240, True, 168),
+    sync_ir.FenceAsync(),
+    sync_ir.CommitStores(),
+    sync_ir.WaitStores(),
     tmem_ir.TmemAllocate(32, 16),
     tmem_ir.TmemRelinquish(),
     tmem_ir.TmemAddress(16),
@@ -194,7 +194,17 @@ def test_every_field_of_a_kernel_shows() -> None:
     number = NumberParameter("scale", DType.F32, 0)
     table = ListTable((("v0", 1),), ("i0", "v0"), 8, 1024, 4)
     kernel = k.Kernel(
-        (pointer,), (tensor_map,), (2, 1, 1), (32, 1, 1), 1024, 128, 64, 32, (k.Sync(),), numbers=(number,), table=table
+        (pointer,),
+        (tensor_map,),
+        (2, 1, 1),
+        (32, 1, 1),
+        1024,
+        128,
+        64,
+        32,
+        (sync_ir.Sync(),),
+        numbers=(number,),
+        table=table,
     )
     variants = [kernel, *changes(kernel)]
     assert len({kernel_ir_text(v) for v in variants}) == len(variants)

@@ -9,6 +9,7 @@ import pytest
 
 from compiler.emulate.ptx.parser import parse
 from compiler.lower import kernel_ir as k
+from compiler.lower import sync_ir
 from compiler.lower.printer import statements_text
 from compiler.lower.traversal import walk
 from compiler.nvrtc import CompilePool
@@ -239,9 +240,9 @@ def test_the_exchange_of_a_cluster_has_two_stages_where_it_happens_again() -> No
     """And a parity that changes when both have been used."""
     for turns, stages in ((1, 1), (3, 2)):
         kernel = folded_by(reduction("sum", 8, 40, "f32"), Threads((32, 1, 1), cluster=2, turns=turns)).kernel
-        (init,) = (s for s in walk(kernel.body) if isinstance(s, k.InitBarriers))
+        (init,) = (s for s in walk(kernel.body) if isinstance(s, sync_ir.InitBarriers))
         assert init.count == stages
-        (wait,) = (s for s in walk(kernel.body) if isinstance(s, k.WaitBarrier))
+        (wait,) = (s for s in walk(kernel.body) if isinstance(s, sync_ir.WaitBarrier))
         seen = [
             (wait.barrier.byte_offset.evaluate({"k0": turn}), wait.parity.evaluate({"k0": turn}))
             for turn in range(turns)

@@ -6,10 +6,11 @@ from compiler.dtypes import DType
 from compiler.ir.expr import Var, const, var
 from compiler.ir.ops import MathGrade, OpKind
 from compiler.ir.tensor import CachePolicy
-from compiler.lower.kernel_ir import Accumulate, Compute, Declare, GlobalLoad, GlobalStore, If, Loop, Opaque, Stmt, Sync
+from compiler.lower.kernel_ir import Accumulate, Compute, Declare, GlobalLoad, GlobalStore, If, Loop, Opaque, Stmt
 from compiler.lower.operands import Less, Reg
 from compiler.lower.passes.fold_guards import hoist_fold_guards
 from compiler.lower.passes.packed_rows import keep_rows_packed
+from compiler.lower.sync_ir import Sync
 
 LANE, STEP = Var("k1", 8), Var("k0", 4)
 INSIDE = (Less(var(Var("tx", 32)) + var(STEP) * 32, const(100)),)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from compiler.ir.expr import Var, const
-from compiler.lower.kernel_ir import Elected, ExpectBytes, If, InitBarriers, Loop, Stmt, Sync, WaitBarrier
+from compiler.lower.kernel_ir import Elected, If, Loop, Stmt
 from compiler.lower.operands import Barrier, Less
 from compiler.lower.passes.setup_sync import drop_redundant_setup_sync
+from compiler.lower.sync_ir import ExpectBytes, InitBarriers, Sync, WaitBarrier
 
 INIT = InitBarriers(0, 1, ())
 WAIT = WaitBarrier(Barrier(const(0)), const(0))

@@ -8,20 +8,8 @@ from dataclasses import replace
 import pytest
 
 from compiler.ir.expr import Expr, const
-from compiler.lower.kernel_ir import (
-    CommitStores,
-    Elected,
-    ExpectBytes,
-    FenceAsync,
-    If,
-    InitBarriers,
-    Kernel,
-    Loop,
-    Stmt,
-    Sync,
-    WaitBarrier,
-    WaitStores,
-)
+from compiler.lower.kernel_ir import Elected, If, Kernel, Loop, Stmt
+from compiler.lower.sync_ir import CommitStores, ExpectBytes, FenceAsync, InitBarriers, Sync, WaitBarrier, WaitStores
 from compiler.lower.traversal import map_exprs, walk
 from tests.compiler.lower.interpreted_values import KernelFault
 from tests.compiler.lower.kernels import MADE, without

@@ -6,19 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from compiler.ir.expr import Var, const, var
-from compiler.lower.kernel_ir import (
-    Accumulate,
-    AccumulateRun,
-    CopyAsync,
-    GlobalLoad,
-    GlobalStore,
-    If,
-    Kernel,
-    Stmt,
-    Sync,
-    WaitBarrier,
-)
+from compiler.lower.kernel_ir import Accumulate, AccumulateRun, CopyAsync, GlobalLoad, GlobalStore, If, Kernel, Stmt
 from compiler.lower.operands import Less
+from compiler.lower.sync_ir import Sync, WaitBarrier
 from compiler.lower.traversal import walk
 from tests.mutants.kinds.kind import changing, rewriting
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from compiler.lower.kernel_ir import (
+from compiler.lower.kernel_ir import Stmt
+from compiler.lower.sync_ir import (
     CommitCopies,
     CommitStores,
     ExpectBytes,
     FenceAsync,
     InitBarriers,
-    Stmt,
     Sync,
     WaitBarrier,
     WaitCopies,

@@ -12,7 +12,8 @@ from compiler.arch import arch_named
 from compiler.emulate.ptx.parser import parse
 from compiler.ir.fusion import Fusion
 from compiler.ir.tensor import CopyVia
-from compiler.lower.kernel_ir import CopyAsync, Loop, Sync
+from compiler.lower.kernel_ir import CopyAsync, Loop
+from compiler.lower.sync_ir import Sync
 from compiler.lower.traversal import walk
 from compiler.nvrtc import CompilePool
 from compiler.pipeline import artifact

@@ -13,8 +13,9 @@ from compiler.dtypes import DType
 from compiler.ir.expr import Var, const, var
 from compiler.ir.fusion import Fusion
 from compiler.lower.issue import announced
-from compiler.lower.kernel_ir import AddBytes, BulkLoad, ClusterWait, ExpectBytes, If, TmaLoad
+from compiler.lower.kernel_ir import BulkLoad, If, TmaLoad
 from compiler.lower.operands import Barrier, Less, Shared
+from compiler.lower.sync_ir import AddBytes, ClusterWait, ExpectBytes
 from compiler.lower.traversal import walk
 from compiler.schedule.start import start
 from search.cost.predicting import features_of

@@ -14,7 +14,7 @@ from compiler.emulate.ptx.parser import parse
 from compiler.ir.fusion import Fusion
 from compiler.ir.iter_domain import ParallelType
 from compiler.ir.tensor import BufferKind
-from compiler.lower.kernel_ir import Arrive, SetRegisters, Sync
+from compiler.lower.sync_ir import Arrive, SetRegisters, Sync
 from compiler.lower.traversal import walk
 from compiler.nvrtc import CompilePool
 from compiler.pipeline import artifact, generate

@@ -23,9 +23,8 @@ from compiler.lower.kernel_ir import (
     GlobalStore,
     Loop,
     Shuffle,
-    Sync,
-    WaitCopies,
 )
+from compiler.lower.sync_ir import Sync, WaitCopies
 from compiler.lower.traversal import walk
 from compiler.nvrtc import CompilePool
 from compiler.pipeline import artifact, generate

@@ -9,12 +9,8 @@ import pytest
 from compiler.arch import arch_named
 from compiler.emulate.ptx.parser import parse
 from compiler.ir.fusion import Fusion
-from compiler.lower.kernel_ir import (
-    BulkStore,
-    GlobalLoad,
-    GlobalStore,
-    WaitStores,
-)
+from compiler.lower.kernel_ir import BulkStore, GlobalLoad, GlobalStore
+from compiler.lower.sync_ir import WaitStores
 from compiler.lower.traversal import walk
 from compiler.nvrtc import CompilePool
 from compiler.pipeline import Generated, artifact

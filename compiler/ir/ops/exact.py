@@ -1,0 +1,62 @@
+"""Exact functions of operators that take more than an expression: of arrays of numpy or torch, f64, i64 or bool."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+
+def each_element(xp: Any, name: str, f: Callable[[float], float], x: Any) -> Any:
+    """A function that torch has and numpy has not: there one element after the other, by the standard library's."""
+    return getattr(xp, name)(x) if hasattr(xp, name) else xp.asarray(xp.frompyfunc(f, 1, 1)(x), dtype=xp.float64)
+
+
+def exact_gelu_erf(xp: Any, x: Any) -> Any:
+    """x times the share of the normal distribution below x, by erfc, which does not cancel where x is negative."""
+    return 0.5 * x * each_element(xp, "erfc", math.erfc, x * -math.sqrt(0.5))
+
+
+def exact_pow(xp: Any, x: Any, y: Any) -> Any:
+    """C's function, of arrays alone: numpy and torch write roots and squares for some lone numbers."""
+    return xp.pow(x, xp.broadcast_to(y, x.shape)) if x.shape else xp.pow(xp.broadcast_to(x, y.shape), y)
+
+
+def shift_within(xp: Any, x: Any, by: Any, most: Any) -> Any:
+    """An amount that is one, and `most` where it is less than 0 or more than that."""
+    return xp.where((by < 0) | (by > most), xp.full_like(by, most), by)
+
+
+def exact_left_shift(xp: Any, x: Any, by: Any) -> Any:
+    """By less than 0, or more bits than there are: 0. Bits of narrower types leave at their own width."""
+    return (x << shift_within(xp, x, by, 63)) * xp.asarray((by >= 0) & (by < 64), dtype=xp.int64)
+
+
+def exact_right_shift(xp: Any, x: Any, by: Any) -> Any:
+    """Filled with the sign: nothing else is left of it by less than 0, or more bits than there are."""
+    return x >> shift_within(xp, x, by, 63)
+
+
+def exact_floor_divide(xp: Any, x: Any, y: Any) -> Any:
+    """Rounded down; -1 by zero. The least integer by -1 wraps to itself."""
+    plain = xp.where((y == 0) | (y == -1), xp.ones_like(y), y)
+    return xp.where(y == 0, xp.full_like(x, -1), xp.where(y == -1, -x, xp.floor_divide(x, plain)))
+
+
+def exact_remainder(xp: Any, x: Any, y: Any) -> Any:
+    """What the quotient that is rounded down leaves; it has the sign of `y`; -1 by zero."""
+    plain = xp.where((y == 0) | (y == -1), xp.ones_like(y), y)
+    return xp.where(y == 0, xp.full_like(x, -1), xp.remainder(x, plain))
+
+
+def exact_product(xp: Any, x: Any, axes: tuple[int, ...]) -> Any:
+    """Of all elements along the axes, which stay with size 1."""
+    for axis in axes:  # torch folds one at a time
+        x = xp.prod(x, axis=axis, keepdims=True)
+    return x
+
+
+def exact_gelu(xp: Any, x: Any) -> Any:
+    """x/2 * (1 + tanh(u)), u = sqrt(2/pi) * (x + 0.044715 x^3) (Hendrycks and Gimpel, "Gaussian Error Linear Units",
+    2016), as x / (1 + exp(-2u)), which does not cancel where x is negative."""
+    return x / (1.0 + xp.exp(-2.0 * math.sqrt(2.0 / math.pi) * (x + 0.044715 * x * x * x)))
