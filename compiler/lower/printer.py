@@ -53,7 +53,7 @@ from compiler.lower.kernel_ir import (
     TmaLoad,
     TmaStore,
 )
-from compiler.lower.operands import Barrier, Less, NumberParameter, Pointer, Reg, Shared, TensorMap, Tmem
+from compiler.lower.operands import Barrier, Less, ListTable, NumberParameter, Pointer, Reg, Shared, TensorMap, Tmem
 from compiler.lower.sync_ir import (
     AddBytes,
     Arrive,
@@ -100,6 +100,7 @@ def kernel_ir_text(kernel: Kernel) -> str:
     if kernel.max_registers is not None:
         head += f", at most {kernel.max_registers} registers a thread"
     parameters = [*map(_pointer, kernel.pointers), *map(_tensor_map, kernel.tensor_maps), *map(_number, kernel.numbers)]
+    parameters += [_list_table(kernel.table)] if kernel.table is not None else []
     return "\n".join([head, *(f"  {p}" for p in parameters), "", statements_text(kernel.body)])
 
 
@@ -120,7 +121,7 @@ def _lines(s: Stmt) -> list[str]:
         case Elected():
             return ["elected:", *_block(s.body)]
         case GlobalLoad():
-            across = " across words" if s.straddles else ""
+            across = f"{' across words' if s.straddles else ''}{' written too' if s.is_written else ''}"
             access = f"{_reg(s.target, s.width)} = {s.tensor}[{_range(s.offset, s.width)}]{across}"
             within = f" within {_all(s.within)}" if s.within else ""
             rows = "".join(f", {r.var} = {_reg(r.index, 1)} < {r.extent}, number {_free(r.number)}" for r in s.rows)
@@ -263,7 +264,8 @@ def _block(body: Iterable[Stmt]) -> list[str]:
 
 
 def _pointer(p: Pointer) -> str:
-    return f"{p.name}: {p.dtype} global, tensor {p.position}, {'written' if p.written else 'read'}"
+    alias = ", at the address of another" if p.is_alias else ""
+    return f"{p.name}: {p.dtype} global, tensor {p.position}, {'written' if p.written else 'read'}{alias}"
 
 
 def _tensor_map(m: TensorMap) -> str:
@@ -272,6 +274,12 @@ def _tensor_map(m: TensorMap) -> str:
     every = f" element strides {_numbers(m.element_strides)}" if set(m.element_strides) - {1} else ""
     dims = f"{m.dtype} dims {_numbers(m.dims)}{strides}, box {_numbers(m.box)}{every}{swizzle}"
     return f"{m.name}: tensor map of tensor {m.position}, {dims}"
+
+
+def _list_table(t: ListTable) -> str:
+    pointers = ", ".join(" in ".join(map(str, pointer)) for pointer in t.pointers)
+    rows = f"{t.rows} rows of {', '.join(t.slots)}"
+    return f"table of lists: slots {pointers}; {rows}; chunks of {t.chunk} elements, words of {t.step}"
 
 
 def _at_most(s: Loop) -> str:

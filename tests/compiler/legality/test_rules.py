@@ -18,10 +18,12 @@ from compiler.legality.rules import (
     check_model,
 )
 from tests.compiler.legality import (
+    test_aliases,
     test_bulk,
     test_choices,
     test_ends,
     test_launch,
+    test_lists,
     test_matrix,
     test_model_multicast,
     test_online,
@@ -37,10 +39,12 @@ from tests.compiler.legality.cases import Case
 
 EVERY = (*STRUCTURE, *RULES)
 TABLES = (
+    test_aliases,
     test_bulk,
     test_choices,
     test_ends,
     test_launch,
+    test_lists,
     test_matrix,
     test_model_multicast,
     test_online,

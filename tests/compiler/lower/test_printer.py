@@ -18,7 +18,18 @@ from compiler.ir.tensor import CachePolicy
 from compiler.lower import kernel_ir as k
 from compiler.lower import sync_ir, tmem_ir
 from compiler.lower.lower import lower
-from compiler.lower.operands import Barrier, ChosenRow, Less, Pointer, Reg, Shared, TensorMap, Tmem
+from compiler.lower.operands import (
+    Barrier,
+    ChosenRow,
+    Less,
+    ListTable,
+    NumberParameter,
+    Pointer,
+    Reg,
+    Shared,
+    TensorMap,
+    Tmem,
+)
 from compiler.lower.printer import kernel_ir_text, statements_text
 from tests.compiler.schedules import by_threads, load_by_tma, schedule, unary
 
@@ -180,7 +191,21 @@ def test_every_field_of_a_statement_shows(statement: k.Stmt) -> None:
 def test_every_field_of_a_kernel_shows() -> None:
     pointer = Pointer("v0", DType.F32, 1, True)
     tensor_map = TensorMap("map_s", DType.F32, 0, (64, 8), (256,), (16, 8), (1, 2), 64)
-    kernel = k.Kernel((pointer,), (tensor_map,), (2, 1, 1), (32, 1, 1), 1024, 128, 64, 32, (sync_ir.Sync(),))
+    number = NumberParameter("scale", DType.F32, 0)
+    table = ListTable((("v0", 1),), ("i0", "v0"), 8, 1024, 4)
+    kernel = k.Kernel(
+        (pointer,),
+        (tensor_map,),
+        (2, 1, 1),
+        (32, 1, 1),
+        1024,
+        128,
+        64,
+        32,
+        (sync_ir.Sync(),),
+        numbers=(number,),
+        table=table,
+    )
     variants = [kernel, *changes(kernel)]
     assert len({kernel_ir_text(v) for v in variants}) == len(variants)
 
