@@ -21,7 +21,7 @@ from random import Random
 
 from compiler.analysis.facts import Facts
 from compiler.arch import Card, card_or_default
-from compiler.errors import IllegalSchedule, Unsupported
+from compiler.errors import CompileError, IllegalSchedule, Unsupported
 from compiler.nvrtc import CompilePool
 from compiler.pipeline import Generated, artifact, generate
 from search.cli.load import Named, load_many
@@ -88,16 +88,14 @@ def rows(
             continue
         every = plan.sample(drawn * SPARE, seed=0)
         kinds = [[c for c in every if keeps_some(c) == wanted] for wanted in (True, False)]
-        with_tmem, without = (_best(plan, kind, card, drawn) for kind in kinds)
+        with_tmem, without = (_drawn(plan, kind, card, drawn) for kind in kinds)
         yield PredictedGain(
-            named.name,
-            None if with_tmem is None else _predicted(*with_tmem, card, pool, prove=prove),
-            None if without is None else _predicted(*without, card, pool, prove=False),
+            named.name, _best(with_tmem, card, pool, prove=prove), _best(without, card, pool, prove=False)
         )
 
 
-def _best(plan: Plan, candidates: Sequence[Candidate], card: Card, drawn: int) -> tuple[Candidate, Generated] | None:
-    """Of the first legal ones the one that is predicted to be fastest."""
+def _drawn(plan: Plan, candidates: Sequence[Candidate], card: Card, drawn: int) -> list[tuple[Candidate, Generated]]:
+    """The first legal ones, what is predicted to be fastest first."""
     predict = predictor(card)
     found: list[tuple[float, Candidate, Generated]] = []
     for candidate in Random(0).sample(list(candidates), len(candidates)):
@@ -108,7 +106,19 @@ def _best(plan: Plan, candidates: Sequence[Candidate], card: Card, drawn: int) -
         except (IllegalSchedule, Unsupported):
             continue
         found.append((sum(predict(launch) for launch in made.launches), candidate, made))
-    return min(found, key=lambda one: one[0])[1:] if found else None
+    return [one[1:] for one in sorted(found, key=lambda one: one[0])]
+
+
+def _best(
+    drawn: Sequence[tuple[Candidate, Generated]], card: Card, pool: CompilePool, *, prove: bool
+) -> Predicted | None:
+    """The first that compiles: accesses of many words may ask for more registers than so many threads leave."""
+    for candidate, made in drawn:
+        try:
+            return _predicted(candidate, made, card, pool, prove=prove)
+        except CompileError as error:
+            print(f"{candidate}: {error}", file=sys.stderr)
+    return None
 
 
 def _predicted(candidate: Candidate, made: Generated, card: Card, pool: CompilePool, *, prove: bool) -> Predicted:
