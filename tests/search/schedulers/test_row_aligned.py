@@ -66,6 +66,18 @@ def pieces_and_sum(rows: int) -> Fusion:
     return from_wire(inputs, ops, "s", "out")
 
 
+def pieces_of_groups(outer: int) -> Fusion:
+    """out = x|y * z, joined along the last of two dimensions that are folded together, and stored as f16."""
+    inputs = [tensor("x", [outer, 5, 8], "f64"), tensor("y", [outer, 5, 2], "f64"), tensor("z", [outer, 5, 10], "f64")]
+    ops = [
+        {"op": "cat", "in": ["x", "y"], "out": "c", "dim": 2},
+        {"op": "mul", "in": ["c", "z"], "out": "p"},
+        {"op": "sum", "in": ["p"], "out": "s", "dims": [1, 2], "keepdim": False},
+        {"op": "cast", "in": ["p"], "out": "out", "dtype": "f16"},
+    ]
+    return from_wire(inputs, ops, "s", "out")
+
+
 @pytest.mark.parametrize(
     ("fusion", "elems", "phase"),
     [
@@ -139,6 +151,7 @@ RUNS: dict[str, tuple[Fusion, dict[str, Any]]] = {
     "mask": (masked_softmax(2, 25), {"vector": 4}),
     "slice": (slice_sum(7, 150, 3), {"vector": 4}),
     "pieces": (pieces_and_sum(5), {"vector": 2, "threads": 4, "keep": "registers"}),
+    "pieces_are_not_cut": (pieces_of_groups(2), {"vector": 4, "keep": "registers"}),
     "chain": (clipped_and_summed((12, 255)), {"vector": 4, "keep": "registers"}),
 }
 
