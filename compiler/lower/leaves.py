@@ -10,7 +10,7 @@ from compiler.analysis.memory.narrow_tile import narrow_run
 from compiler.analysis.tma.fttc import Correctness
 from compiler.copies.instruction import CopyInstruction, Path, fragment, instruction_of, lanes, multicast_blocks
 from compiler.errors import Unsupported
-from compiler.ir.expr import Expr, Var, const, relies_on_bounds, var
+from compiler.ir.expr import Expr, Var, const, relies_on_bounds, var, without_marks
 from compiler.ir.fusion import Number
 from compiler.ir.iter_domain import MemoryType
 from compiler.ir.ops import MOVES, RANDOM, REDUCTIONS, MathGrade, OpKind
@@ -257,8 +257,8 @@ def _within(facts: Facts, op: TensorOp, t: TensorView, width: int) -> tuple[Less
     found: list[Less] = []
     for bound in op.within:
         here = bound.at(facts.indexing.logical(t))
-        start = first_lane(here.index, width)
-        whole = lanes_are_consecutive(here.index, width) and start.divisible_by(width)
+        start, plain = first_lane(here.index, width), without_marks(here.index)
+        whole = lanes_are_consecutive(plain, width) and first_lane(plain, width).divisible_by(width)
         whole = whole and here.low % width == 0 and here.high % width == 0
         if here.index != start and not whole:
             raise Unsupported(

@@ -50,6 +50,34 @@ def slice_sum(rows: int, columns: int, first: int) -> Fusion:
     return from_wire([tensor("x", [rows, columns], "f32")], ops, "out")
 
 
+def pieces_and_sum(rows: int) -> Fusion:
+    """out = x|y + z, and its rows' sums: the pieces of f64, at pitches of their own, y in every second element."""
+    inputs = [
+        tensor("x", [rows, 9], "f64", strides=[10, 1]),
+        tensor("y", [rows, 8], "f64", strides=[16, 2]),
+        tensor("z", [rows, 17], "bf16"),
+    ]
+    ops = [
+        {"op": "cat", "in": ["x", "y"], "out": "c", "dim": 1},
+        {"op": "cast", "in": ["z"], "out": "zw", "dtype": "f64"},
+        {"op": "add", "in": ["c", "zw"], "out": "out"},
+        {"op": "sum", "in": ["out"], "out": "s", "dims": [1], "keepdim": False},
+    ]
+    return from_wire(inputs, ops, "s", "out")
+
+
+def pieces_of_groups(outer: int) -> Fusion:
+    """out = x|y * z, joined along the last of two dimensions that are folded together, and stored as f16."""
+    inputs = [tensor("x", [outer, 5, 8], "f64"), tensor("y", [outer, 5, 2], "f64"), tensor("z", [outer, 5, 10], "f64")]
+    ops = [
+        {"op": "cat", "in": ["x", "y"], "out": "c", "dim": 2},
+        {"op": "mul", "in": ["c", "z"], "out": "p"},
+        {"op": "sum", "in": ["p"], "out": "s", "dims": [1, 2], "keepdim": False},
+        {"op": "cast", "in": ["p"], "out": "out", "dtype": "f16"},
+    ]
+    return from_wire(inputs, ops, "s", "out")
+
+
 @pytest.mark.parametrize(
     ("fusion", "elems", "phase"),
     [
@@ -122,6 +150,8 @@ RUNS: dict[str, tuple[Fusion, dict[str, Any]]] = {
     "pitches_that_differ": (rms_norm_of_sum((3, 5, 193), "f16", strides=[1000, 201, 1]), {"vector": 8}),
     "mask": (masked_softmax(2, 25), {"vector": 4}),
     "slice": (slice_sum(7, 150, 3), {"vector": 4}),
+    "pieces": (pieces_and_sum(5), {"vector": 2, "threads": 4, "keep": "registers"}),
+    "pieces_are_not_cut": (pieces_of_groups(2), {"vector": 4, "keep": "registers"}),
     "chain": (clipped_and_summed((12, 255)), {"vector": 4, "keep": "registers"}),
 }
 
