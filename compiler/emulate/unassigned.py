@@ -10,17 +10,29 @@ away leaves one of those that have.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import reduce
+
 import numpy as np
-import numpy.typing as npt
 
 from compiler.emulate.active import Active
 from compiler.emulate.binder import WHOLE
+from compiler.emulate.known_bytes import (
+    Bytes,
+    above,
+    all_or_none,
+    carried,
+    converted,
+    permuted,
+    shifted_left,
+    shifted_right,
+)
 from compiler.emulate.ptx.assignment import computes, copies, destinations, sources
 from compiler.emulate.ptx.module import Immediate, Operand, PtxInstruction, Register, Vector
 from compiler.emulate.registry import Run
 
-Bytes = npt.NDArray[np.uint16]
-"""For each lane the bytes of a register that have values, lowest first; bits past its last byte are set."""
+_CARRYING = frozenset({"add", "sub", "mul", "mad", "neg"})
+"""Of integers, and of products the lower half: what is above a byte does not count in it."""
 
 
 def followed(insn: PtxInstruction, step: Run, checked: frozenset[int]) -> Run:
@@ -62,20 +74,20 @@ def _known(insn: PtxInstruction, active: Active, checked: frozenset[int]) -> dic
         part = _nbytes(insn) // len(first.items)
         word = known(insn.operands[1])
         items = [(k, item) for k, item in enumerate(first.items) if isinstance(item, Register)]
-        return {item.index: (word >> np.uint16(k * part)) | _above(part) for k, item in items}
+        return {item.index: (word >> np.uint16(k * part)) | above(part) for k, item in items}
     moved = _moved(insn, active, [known(operand) for operand in insn.operands[1:]])
     if moved is None:
         has = np.ones(len(active), np.bool_)
         for register in sources(insn):
             if register is not insn.guard:
                 has = has & (known(register) == WHOLE)
-        moved = _all_or_none(has)
+        moved = all_or_none(has)
     if insn.opcode == "mov" and isinstance(insn.operands[1], Vector):
         parts = insn.operands[1].items
         part = _nbytes(insn) // len(parts)
-        moved = np.full(len(active), _above(part * len(parts)))
+        moved = np.full(len(active), above(part * len(parts)))
         for k, item in enumerate(parts):
-            moved = moved | ((known(item) & ~_above(part)) << np.uint16(k * part))
+            moved = moved | ((known(item) & ~above(part)) << np.uint16(k * part))
     return dict.fromkeys((r.index for r in results), moved)
 
 
@@ -93,20 +105,26 @@ def _moved(insn: PtxInstruction, active: Active, known: list[Bytes]) -> Bytes | 
                 if isinstance(operand, Register):
                     values = active.machine.registers[operand.index][active.lanes]
                     has = has | ((own == WHOLE) & (values == (insn.opcode == "or")))
-            return _all_or_none(has)
+            return all_or_none(has)
         case "and", (Register(), Immediate(value=value)):
             cleared = sum(1 << k for k in range(_nbytes(insn)) if not value >> 8 * k & 0xFF)
             return known[0] | np.uint16(cleared)
-        case (("and" | "or" | "xor"), _):
-            return known[0] & known[1]
-        case "shl", (Register(), Immediate(value=bits)) if bits % 8 == 0 and bits < 8 * _nbytes(insn):
-            moved = (known[0] & ~_above(_nbytes(insn))) << np.uint16(bits // 8)
-            return moved | np.uint16((1 << bits // 8) - 1) | _above(_nbytes(insn))
-        case "shr", (Register(), Immediate(value=bits)) if insn.name[-1][0] in "bu" and bits % 8 == 0:
-            return (known[0] >> np.uint16(bits // 8)) | _above(max(0, _nbytes(insn) - bits // 8))
-        case "cvt", (Register(),) if all(part[0] == "u" for part in insn.name[1:]):
+        case (("and" | "or" | "xor" | "not" | "lop3"), _):
+            return reduce(np.bitwise_and, known)
+        case "shl", (_, Immediate(value=bits)):
+            return shifted_left(known[0], bits, _nbytes(insn))
+        case "shr", (_, Immediate(value=bits)):
+            return shifted_right(known[0], bits, _nbytes(insn), insn.name[-1][0] == "s")
+        case "cvt", (_,) if _is_of_integers(insn.name):
             to, source = (int(part[1:]) // 8 for part in insn.name[-2:])
-            return known[0] | _above(min(to, source))
+            return converted(known[0], to, source, insn.name[-1][0] == "s")
+        case "prmt", (_, _, Immediate(value=selector)) if len(insn.name) == 2:
+            return permuted(known[0], known[1], selector)
+        case "dp2a", _:
+            part = np.uint16(0b0011 if insn.has("lo") else 0b1100)
+            return all_or_none((known[0] == WHOLE) & (known[1] & part == part) & (known[2] == WHOLE))
+        case (name, _) if name in _CARRYING and _keeps_low_bytes(insn.name):
+            return carried(known) | above(_nbytes(insn))
         case _:
             return None
 
@@ -116,10 +134,11 @@ def _nbytes(insn: PtxInstruction) -> int:
     return int(insn.name[-1].lstrip("bsuf")) // 8
 
 
-def _above(nbytes: int) -> np.uint16:
-    """The bits of bytes that a register of that size does not have."""
-    return np.uint16(int(WHOLE) >> nbytes << nbytes)
+def _is_of_integers(name: Sequence[str]) -> bool:
+    """Whether a conversion takes an integer to another and saturates none."""
+    return all(part[0] in "us" and part[1:].isdigit() for part in name[1:])
 
 
-def _all_or_none(has: npt.NDArray[np.bool_]) -> Bytes:
-    return np.where(has, WHOLE, np.uint16(0))
+def _keeps_low_bytes(name: Sequence[str]) -> bool:
+    """Whether the lower bytes of a sum or product are those of its operands': no float, no carry beyond, no limits."""
+    return name[-1][0] in "us" and not {"cc", "sat", "hi", "wide"} & set(name)

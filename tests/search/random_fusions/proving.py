@@ -27,6 +27,9 @@ from tests.search.random_fusions.cases import Case
 CARDS = tuple(replace(card_or_default("H200"), sm_count=count) for count in (132, 4))
 """Few multiprocessors give persistent blocks several tiles of a small tensor."""
 
+BLACKWELL_CARDS = tuple(replace(card_or_default("B200"), sm_count=count) for count in (148, 4))
+"""The same of cards that have tensor memory."""
+
 DRAWN_POINTS = 6
 """Points of each scheduler that one is chosen of; what the whole model refuses of them is passed over."""
 
@@ -111,7 +114,7 @@ def kernel_of(case: Case, seed: int, plan: Plan, candidate: Candidate, pool: Com
 
 def candidate_of(case: Case, seed: int, candidate: Candidate, pool: Compiler) -> Kernel:
     """The candidate on the first of the cards on which it is legal. Ends the program if there is none."""
-    for card in (*CARDS, card_or_default("H200")):
+    for card in (*CARDS, card_or_default("H200"), *BLACKWELL_CARDS):
         plan = Plan.of(case.bound(), card)
         try:
             if plan.spaces[candidate.scheduler].is_legal(candidate.knobs):

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from random import Random
 from typing import Any
 
 import pytest
 
-from compiler.arch import card_or_default
 from compiler.errors import IllegalSchedule, Unsupported
 from compiler.nvrtc import CompilePool
 from search.space.groups import is_kept_there
 from search.tuning.candidates.candidate import Candidate
 from search.tuning.candidates.plan import Plan
 from tests.search.random_fusions.cases import Case, random_case
-from tests.search.random_fusions.proving import Kernel, Outcome, kernel_of, outcome
-
-CARDS = tuple(replace(card_or_default("B200"), sm_count=count) for count in (148, 4))
-"""As for Hopper (`proving.CARDS`)."""
+from tests.search.random_fusions.proving import BLACKWELL_CARDS, Kernel, Outcome, kernel_of, outcome
 
 DRAWN = 60
 """Points of a scheduler that one with tensor memory is looked for among: every third has some."""
@@ -42,7 +37,7 @@ def kernel_with_tmem(case: Case, seed: int, pool: CompilePool) -> Kernel | None:
     """The case at a random point with tensor memory, of a random scheduler that has one; None where none has."""
     random = Random(seed)
     try:
-        plan = Plan.of(case.bound(), random.choice(CARDS))
+        plan = Plan.of(case.bound(), random.choice(BLACKWELL_CARDS))
     except Unsupported:
         return None
     points = [

@@ -180,6 +180,11 @@ def test_a_trap_ends_the_run_and_names_the_thread() -> None:
     assert computed("setp.eq.u32 %c0, %r1, 64; @%c0 trap; mov.u64 %o, 1;") == [1] * THREADS, "nobody traps"
 
 
+def _signed(a: int) -> int:
+    """The low half as a number below 0 where its highest bit is set."""
+    return (a & 0xFFFF ^ 0x8000) - 0x8000
+
+
 HALF_KNOWN = "@%c3 mov.b16 %h8, 1; mov.b32 %w5, {%h0, %h8};"
 """No thread gives %h8 a value: of %w5 the low half alone has one."""
 
@@ -193,6 +198,17 @@ HALF_KNOWN = "@%c3 mov.b16 %h8, 1; mov.b32 %w5, {%h0, %h8};"
         ("and.b32 %w6, %w5, 65535; cvt.u64.u32 %o, %w6", lambda a: a & 0xFFFF),
         ("cvt.u16.u32 %h5, %w5; cvt.u64.u16 %o, %h5", lambda a: a & 0xFFFF),
         ("and.b32 %w6, %w5, 255; or.b32 %w6, %w6, 256; cvt.u64.u32 %o, %w6", lambda a: a & 0xFF | 0x100),
+        ("shl.b32 %w6, %w5, 20; cvt.u64.u32 %o, %w6", lambda a: (a & 0xFFF) << 20),
+        ("shl.b32 %w6, %w5, 32; cvt.u64.u32 %o, %w6", lambda a: 0),
+        ("shl.b32 %w6, %w5, 16; shr.s32 %w6, %w6, 20; cvt.u64.u32 %o, %w6", lambda a: _signed(a) >> 4 & 0xFFFFFFFF),
+        ("shr.u32 %w6, %w5, 4; cvt.u8.u32 %h5, %w6; cvt.u64.u8 %o, %h5", lambda a: a >> 4 & 0xFF),
+        ("add.u32 %w6, %w5, 65535; and.b32 %w6, %w6, 65535; cvt.u64.u32 %o, %w6", lambda a: a - 1 & 0xFFFF),
+        ("mad.lo.s32 %w6, %w5, 3, 1; cvt.u16.u32 %h5, %w6; cvt.u64.u16 %o, %h5", lambda a: 3 * a + 1 & 0xFFFF),
+        ("cvt.s16.s32 %h5, %w5; cvt.u64.u16 %o, %h5", lambda a: a & 0xFFFF),
+        ("cvt.s64.s16 %d2, %h0; mov.b64 {%w6, _}, %d2; cvt.u64.u32 %o, %w6", lambda a: _signed(a) & 0xFFFFFFFF),
+        ("not.b32 %w6, %w5; cvt.u16.u32 %h5, %w6; cvt.u64.u16 %o, %h5", lambda a: ~a & 0xFFFF),
+        ("prmt.b32 %w6, %w5, 18, 0x4401U; cvt.u64.u32 %o, %w6", lambda a: 0x12120000 | a >> 8 & 0xFF | (a & 0xFF) << 8),
+        ("mov.b32 %w6, 2; dp2a.lo.u32.u32 %w6, %w6, %w5, 1; cvt.u64.u32 %o, %w6", lambda a: 2 * (a & 0xFF) + 1),
     ],
 )
 def test_bytes_without_a_value_may_be_moved_out(code: str, of: Callable[[int], int]) -> None:
@@ -209,7 +225,17 @@ def test_bytes_without_a_value_may_be_moved_out(code: str, of: Callable[[int], i
         "shr.u32 %w6, %w5, 16; cvt.u64.u32 %o, %w6",
         "and.b32 %w6, %w5, 131071; cvt.u64.u32 %o, %w6",
         "and.b32 %w6, %w5, %w5; cvt.u64.u32 %o, %w6",
-        "add.u32 %w6, %w5, 1; and.b32 %w6, %w6, 65535; cvt.u64.u32 %o, %w6",
+        "add.u32 %w6, %w5, 1; cvt.u64.u32 %o, %w6",
+        "shl.b32 %w6, %w5, 16; add.u32 %w6, %w6, %w5; and.b32 %w6, %w6, 16711680; cvt.u64.u32 %o, %w6",
+        "mul.hi.u32 %w6, %w5, 1; cvt.u16.u32 %h5, %w6; cvt.u64.u16 %o, %h5",
+        "shl.b32 %w6, %w5, 12; cvt.u64.u32 %o, %w6",
+        "shr.u32 %w6, %w5, 1; and.b32 %w6, %w6, 65535; cvt.u64.u32 %o, %w6",
+        "shr.s32 %w6, %w5, 31; and.b32 %w6, %w6, 255; cvt.u64.u32 %o, %w6",
+        "shr.s32 %w6, %w5, 32; and.b32 %w6, %w6, 255; cvt.u64.u32 %o, %w6",
+        "cvt.s64.s32 %d2, %w5; mov.b64 {_, %w6}, %d2; cvt.u64.u32 %o, %w6",
+        "prmt.b32 %w6, %w5, 18, 0x4402U; cvt.u64.u32 %o, %w6",
+        "prmt.b32 %w6, %w5, 18, 0x44b0U; cvt.u64.u32 %o, %w6",
+        "mov.b32 %w6, 2; dp2a.hi.u32.u32 %w6, %w6, %w5, 1; cvt.u64.u32 %o, %w6",
     ],
 )
 def test_a_byte_without_a_value_that_is_stored_is_a_fault(code: str) -> None:
