@@ -109,6 +109,10 @@ TMEM_SUBPARTITIONS = 4
 """Warp w of a block reaches lanes 32 * (w % 4) to 32 * (w % 4) + 31 (PTX, tcgen05 data access restrictions)."""
 TMEM_ACCESS_REGISTERS = 128
 """Registers of a thread in one access (PTX, tcgen05.ld)."""
+TMEM_ACCESS_SPARE_REGISTERS, TMEM_ACCESS_FEW_REGISTERS = 18, 4
+"""Registers that ptxas (CUDA 13.0, sm_100a, sm_103a) wants beside those of an access, of ld and st and all shapes: of
+16 words "Insufficient registers (32) to compile instruction ... Try to compile with register target of 34 or higher";
+26, 50, 82 and 146 of 8, 32, 64 and 128. Accesses of few words are taken under every cap."""
 
 _CLUSTER_SMS = ((2, 1.0), (8, 10 / 11), (16, 28 / 33))
 """Share of the multiprocessors that clusters of at most so many blocks find room on, one block an SM. A cluster lies in

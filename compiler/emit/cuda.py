@@ -10,7 +10,8 @@ from dataclasses import replace
 
 from compiler.analysis.loops.loop_nest import WARP_VAR
 from compiler.analysis.memory.matrix import matrices_in
-from compiler.arch import REGISTER_BYTES, REGISTERS_PER_SM, WARP_THREADS
+from compiler.analysis.memory.resources import blocks_with_room
+from compiler.arch import REGISTER_BYTES, WARP_THREADS
 from compiler.emit.accesses import CACHE, global_load, global_store, straddling_load
 from compiler.emit.address import address
 from compiler.emit.bulk_loads import bulk_load
@@ -192,7 +193,7 @@ def _launch_bounds(kernel: Kernel) -> str:
         return f"__maxnreg__({shared[0]})"  # what the parts of a block share is what it was given
     if kernel.max_registers is None:
         return f"__launch_bounds__({kernel.threads})"
-    blocks = max(1, REGISTERS_PER_SM // (kernel.threads * kernel.max_registers))
+    blocks = blocks_with_room(kernel.threads, kernel.max_registers)
     return f"__launch_bounds__({kernel.threads}, {blocks})"
 
 

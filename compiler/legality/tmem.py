@@ -7,13 +7,20 @@ from math import prod
 
 from compiler.analysis.id.conditions import at_most, kept
 from compiler.analysis.id.linear import values
-from compiler.analysis.memory.resources import blocks_per_sm
-from compiler.analysis.sync.block_parts import launched_block
+from compiler.analysis.memory.resources import blocks_per_sm, blocks_with_room, register_limit
+from compiler.analysis.sync.block_parts import block_parts, launched_block
 from compiler.analysis.tmem.access import TmemAccess
 from compiler.analysis.tmem.allocation import total
 from compiler.analysis.tmem.patterns import SHAPES, is_access_width, shapes_of_threads
 from compiler.analysis.tmem.recognition import NoFixedSteps, NoPattern, NotUnderstood
-from compiler.arch import TMEM_COLUMN_BITS, TMEM_COLUMNS, TMEM_LANES, WARP_THREADS
+from compiler.arch import (
+    TMEM_ACCESS_FEW_REGISTERS,
+    TMEM_ACCESS_SPARE_REGISTERS,
+    TMEM_COLUMN_BITS,
+    TMEM_COLUMNS,
+    TMEM_LANES,
+    WARP_THREADS,
+)
 from compiler.errors import Kept, Violation
 from compiler.ir.domain import extents
 from compiler.ir.iter_domain import MemoryType
@@ -396,6 +403,30 @@ def _last_column(access: TmemAccess) -> int:
         return 0
     taken = values(access.column)
     return access.column.hi if taken is None else max(taken)
+
+
+@rule
+def tmem_accesses_find_their_registers(s: Schedule) -> Iterator[Violation]:
+    """An access has all its words in registers at once, and ptxas wants some more; what a block's threads, a cap on
+    registers or the parts of a block leave to a thread must be as many (ptxas, C7602: "Insufficient registers")."""
+    if not s.tensor_memory.accesses:
+        return
+    threads = prod(launched_block(s.sf, s.indexing.nest))
+    parts = block_parts(s.sf, s.indexing.nest)
+    limit = register_limit(s.arch, threads, blocks_with_room(threads, s.sf.max_registers))
+    if parts is not None and parts.common_registers is not None:
+        limit = min(limit, parts.common_registers)
+    for access in s.tensor_memory.accesses:
+        needed = access.words + TMEM_ACCESS_SPARE_REGISTERS
+        if access.words > TMEM_ACCESS_FEW_REGISTERS and needed > limit:
+            yield Violation(
+                "tmem_accesses_find_their_registers",
+                access.where,
+                needed,
+                limit,
+                "Move fewer words at a time, or take fewer threads or a higher cap on registers.",
+                f"an access of {access.words} words takes {needed} registers of a thread, which has {limit}",
+            )
 
 
 @rule

@@ -15,7 +15,7 @@ from math import prod
 from compiler.analysis.facts import Facts
 from compiler.analysis.loops.loop_nest import BUILTIN
 from compiler.analysis.sync.block_parts import THREAD_DIMENSIONS, BlockParts, block_parts
-from compiler.arch import REGISTER_UNIT, REGISTERS_PER_SM, WARP_THREADS, WARPGROUP_THREADS
+from compiler.arch import REGISTERS_PER_SM, WARP_THREADS, WARPGROUP_THREADS
 from compiler.errors import Unsupported
 from compiler.ir.expr import Expr, Var, const, var
 from compiler.ir.iter_domain import ParallelType
@@ -59,7 +59,8 @@ class Parts:
         """Registers of every thread at the start: enough for both parts together, since none are added later."""
         computing = self.block.threads
         threads = computing + WARPGROUP_THREADS
-        mean = -(-(load * WARPGROUP_THREADS + compute * computing) // threads // REGISTER_UNIT) * REGISTER_UNIT
+        mean = self.block.common_registers
+        assert mean is not None, "asked of parts that share registers"
         if mean * threads > REGISTERS_PER_SM:
             raise Unsupported(
                 f"{load} registers of {WARPGROUP_THREADS} loading and {compute} of {computing} computing threads, "

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from heapq import heappop, heappush
+from itertools import count
 from typing import Any
 
 from compiler.ir.domain import ScheduledFusion
@@ -40,7 +41,10 @@ def logical_axes(sf: ScheduledFusion, reference: str) -> Mapping[str, Axes]:
 
 def _logical_axes(sf: ScheduledFusion, reference: str) -> Mapping[str, Axes]:
     found: dict[str, Axes] = {}
-    waiting: list[tuple[int, int, str, Axes]] = [(0, 0, reference, {a: a for a in sf.tensor(reference).logical})]
+    waiting: list[tuple[int, int, str, int, Axes]] = [
+        (0, 0, reference, 0, {a: a for a in sf.tensor(reference).logical})
+    ]
+    numbers = count(1)
     while waiting:
         *_, name, axes = heappop(waiting)
         if name in found:
@@ -51,7 +55,7 @@ def _logical_axes(sf: ScheduledFusion, reference: str) -> Mapping[str, Axes]:
                 read = read_axes(edge.op, *edge.ends(sf))
                 leads = read if edge.upwards else {p: c for c, p in read.items()}
                 shared = {a: leads[b] for a, b in axes.items() if b in leads}
-                heappush(waiting, (-len(shared), len(found) + len(waiting), edge.target, shared))
+                heappush(waiting, (-len(shared), len(found) + len(waiting), edge.target, next(numbers), shared))
     return found
 
 

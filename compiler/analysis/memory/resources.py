@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from compiler.arch import TMEM_COLUMNS, Arch
+from compiler.arch import REGISTER_UNIT, REGISTERS_PER_SM, TMEM_COLUMNS, Arch
 
 
 class Limit(StrEnum):
@@ -64,6 +64,18 @@ def registers_of_block(arch: Arch, threads: int, registers: int) -> int:
     """Registers that must be free for a block: its warps, spread evenly over the sub-partitions, in whole units."""
     warps = -(-threads // arch.warp_threads)
     return registers_per_warp(arch, registers) * _rounded_up(warps, arch.subpartitions_per_sm)
+
+
+def blocks_with_room(threads: int, max_registers: int | None) -> int:
+    """Blocks that a cap on the registers of a thread promises room for: launch bounds say it so to the compiler."""
+    return 1 if max_registers is None else max(1, REGISTERS_PER_SM // (threads * max_registers))
+
+
+def register_limit(arch: Arch, threads: int, blocks: int) -> int:
+    """Registers of a thread with which so many blocks find room, in units of 8: what launch bounds leave to ptxas, if a
+    thread can have as many. Arrays are taken as well."""
+    warps = blocks * _rounded_up(-(-threads // arch.warp_threads), arch.subpartitions_per_sm)
+    return arch.registers_per_sm // warps // arch.warp_threads // REGISTER_UNIT * REGISTER_UNIT
 
 
 def smem_per_block_bytes(arch: Arch, smem_bytes: int) -> int:

@@ -12,7 +12,7 @@ from math import prod
 
 from compiler.analysis.loops.loop_nest import LoopNest
 from compiler.analysis.sync.circular_buffer import specialized_dimension
-from compiler.arch import WARPGROUP_THREADS
+from compiler.arch import REGISTER_UNIT, WARPGROUP_THREADS
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.iter_domain import ParallelType
 
@@ -48,6 +48,15 @@ class BlockParts:
             n + (self.added if p is self.on else 0) for p, n in zip(THREAD_DIMENSIONS, self.extents, strict=True)
         )
         return x, y, z
+
+    @property
+    def common_registers(self) -> int | None:
+        """Of every thread at the start, where registers move between the parts: enough for both together."""
+        if self.registers is None:
+            return None
+        load, compute = self.registers
+        threads = self.threads + WARPGROUP_THREADS
+        return -(-(load * WARPGROUP_THREADS + compute * self.threads) // threads // REGISTER_UNIT) * REGISTER_UNIT
 
     @property
     def runs(self) -> tuple[int, int]:

@@ -44,6 +44,12 @@ def register_cap(resident: Any, threads: Any) -> Any:
     return np.minimum(REGISTERS_PER_SM // (blocks * threads) // REGISTER_UNIT * REGISTER_UNIT, MAX_REGISTER_CAP)
 
 
+def blocks_promised(resident: Any, threads: Any) -> Any:
+    """Blocks that launch bounds then say there is room for (`compiler.analysis.memory.resources.blocks_with_room`)."""
+    blocks = REGISTERS_PER_SM // (threads * register_cap(resident, threads))
+    return np.where(resident > 0, np.maximum(blocks, 1), 1)
+
+
 def block_fits(arch: Arch, *threads: str) -> Constraint:
     """`threads`: the knobs whose product is the threads of a block."""
     return Constraint(

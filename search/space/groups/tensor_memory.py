@@ -27,10 +27,21 @@ from typing import Any
 
 import numpy as np
 
-from compiler.arch import REGISTER_BYTES, TMEM_COLUMNS, TMEM_LANES, TMEM_LEAST_COLUMNS, WARP_THREADS
+from compiler.analysis.memory.resources import register_limit
+from compiler.arch import (
+    REGISTER_BYTES,
+    TMEM_ACCESS_FEW_REGISTERS,
+    TMEM_ACCESS_SPARE_REGISTERS,
+    TMEM_COLUMNS,
+    TMEM_LANES,
+    TMEM_LEAST_COLUMNS,
+    WARP_THREADS,
+    Arch,
+)
 from search.space.constraints import Constraint
 from search.space.expressions import looked_up
 from search.space.groups.hints import DEFAULT
+from search.space.groups.occupancy import blocks_promised
 from search.space.groups.tmem_layout import DIMSEPS, HALVES, THREADS
 from search.space.groups.tmem_patterns import BY_LANES, PATTERNS, exchange_of, least_words
 from search.space.knobs import Knob, KnobValue, powers_of_two
@@ -90,11 +101,14 @@ class TmemUse:
     """
 
     what: str
+    arch: Arch
     threads: tuple[str, ...]
     axes: tuple[str, ...]
     elements: Sequence[int]
     part_bytes: Callable[..., Any]
     run: Callable[..., Any]
+    resident: str | None = None
+    """The knob that says how many threads of a multiprocessor a cap on registers makes room for."""
 
     def extents(self, knobs: Sequence[Any]) -> list[Any]:
         """Of the threads, among values of `axes`."""
@@ -123,7 +137,7 @@ def tmem_constraints(*uses: TmemUse) -> list[Constraint]:
     """What tensor memory asks of blocks, and of threads that find there what they have put down; nothing of no use."""
     if not uses:
         return []
-    kinds = (_threads, _columns, _accesses, _patterns)
+    kinds = (_threads, _columns, _accesses, _registers, _patterns)
     return [*unused_knobs(), *_alike(), *(constraint for use in uses for kind in kinds for constraint in kind(use))]
 
 
@@ -216,6 +230,27 @@ def _accesses(use: TmemUse) -> list[Constraint]:
             ("tmem", name, *use.axes),
             width,
             "A thread's run in registers is moved by whole accesses.",
+        )
+        for name in WIDTHS
+    ]
+
+
+def _registers(use: TmemUse) -> list[Constraint]:
+    capped = () if use.resident is None else (use.resident,)
+
+    def enough(tmem: Any, words: Any, *knobs: Any) -> Any:
+        threads = reduce(mul, knobs[len(capped) :])
+        blocks = blocks_promised(knobs[0], threads) if capped else 1
+        limit = register_limit(use.arch, threads, blocks)
+        few = words <= TMEM_ACCESS_FEW_REGISTERS
+        return (tmem != use.what) | few | (words + TMEM_ACCESS_SPARE_REGISTERS <= limit)
+
+    return [
+        Constraint(
+            "tmem_accesses_find_their_registers",
+            ("tmem", name, *capped, *use.threads),
+            enough,
+            "An access has its words in registers, of those that threads leave each other.",
         )
         for name in WIDTHS
     ]

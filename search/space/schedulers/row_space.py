@@ -144,8 +144,8 @@ def _tensor_memory(f: RowFacts) -> list[Constraint]:
     threads = ("threads", "rows")
     widths = tuple(sorted({n for found in f.value_bytes.values() for n in found}))
     uses = {
-        STREAMS: TmemUse(STREAMS, threads, axes, f.stream_widths, part, run),
-        VALUES: TmemUse(VALUES, threads, (*axes, "keep_values"), widths, of_values, run),
+        STREAMS: TmemUse(STREAMS, f.arch, threads, axes, f.stream_widths, part, run, "resident"),
+        VALUES: TmemUse(VALUES, f.arch, threads, (*axes, "keep_values"), widths, of_values, run, "resident"),
     }
     return [
         *tmem_constraints(*(uses[what] for what in f.uses_of_tmem)),

@@ -11,6 +11,7 @@ from tests.compiler.schedules import LOCAL, P, Steps, parallel, schedule, unary
 
 KEPT = ("r", "t", "q", "v0")
 WAITING = "blocks_that_wait_for_each_other_all_have_their_columns"
+ROOM = "tmem_accesses_find_their_registers"
 OWN = "tmem_access_stays_in_its_columns"
 
 
@@ -31,6 +32,14 @@ def in_words(columns: int, *, split_first: bool) -> Schedule:
     types = [s for tv in KEPT for s in parallel(tv, P.TIDX, P.UNROLL, last.get(tv, P.UNROLL))]
     steps = [*(cut + placed if split_first else placed + cut), *types]
     return schedule(unary((128, columns)), [*through_tensor_memory(), *steps], "sm_100a")
+
+
+def under_a_cap(words: int, warps: int, cap: int | None = None) -> Schedule:
+    """Accesses of so many words by so many groups of four warps, whose threads have `cap` registers each."""
+    types = [s for tv in KEPT for s in parallel(tv, P.TIDY, P.TIDX, P.VECTORIZE if tv in "tq" else P.UNROLL)]
+    placed: Steps = [st.SetAllocationDomain("t", (1, 0, 2)), st.TmemDimsep("t", 1)]
+    caps: Steps = [] if cap is None else [st.CapRegisters(cap)]
+    return schedule(unary((warps, 128, words)), [*through_tensor_memory(), *types, *placed, *caps], "sm_100a")
 
 
 def in_clusters(columns: int, groups: int, blocks: int = 2) -> Schedule:
@@ -59,6 +68,30 @@ CASES = (
         lambda: in_clusters(256, groups=8),
         lambda: in_clusters(512, groups=8),
         ((WAITING, "tensor memory of a cluster's blocks", 1024, 512),),
+    ),
+    Case(
+        "64 words of 640 threads",
+        lambda: under_a_cap(64, warps=5),
+        lambda: under_a_cap(64, warps=6),
+        ((ROOM, "t: access to t", 82, 80), (ROOM, "q: access to t", 82, 80)),
+    ),
+    Case(
+        "words of 1024 threads",
+        lambda: under_a_cap(32, warps=8),
+        lambda: under_a_cap(64, warps=8),
+        ((ROOM, "t: access to t", 82, 64), (ROOM, "q: access to t", 82, 64)),
+    ),
+    Case(
+        "16 words under a cap on registers",
+        lambda: under_a_cap(16, warps=1, cap=40),
+        lambda: under_a_cap(16, warps=1, cap=32),
+        ((ROOM, "t: access to t", 34, 32), (ROOM, "q: access to t", 34, 32)),
+    ),
+    Case(
+        "few words under any cap",
+        lambda: under_a_cap(4, warps=1, cap=24),
+        lambda: under_a_cap(8, warps=1, cap=24),
+        ((ROOM, "t: access to t", 26, 24), (ROOM, "q: access to t", 26, 24)),
     ),
     Case(
         "sixteen blocks on a multiprocessor of 512 columns",

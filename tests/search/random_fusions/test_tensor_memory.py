@@ -72,6 +72,17 @@ def test_random_fusions_are_right_with_tensor_memory(first: int, pool: CompilePo
     expect_right(range(first, first + 50), "small", 10, pool)
 
 
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(1853, id="half-a-word-that-nothing-uses"),
+        pytest.param(6494, id="a-tensor-reached-twice-alike-from-the-reference"),
+    ],
+)
+def test_random_fusions_that_failed_once(seed: int, pool: CompilePool) -> None:
+    expect_right(range(seed, seed + 1), "small", 1, pool)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("first", range(1_000, 2_000, 100))
 def test_many_random_fusions_are_right_with_tensor_memory(first: int, pool: CompilePool) -> None:

@@ -239,6 +239,16 @@ def test_the_nearest_point_that_is_refused(
         assert by_compiler in {v.rule for v in found.value.violations}
 
 
+def test_words_that_a_cap_leaves_no_registers_for() -> None:
+    legal, illegal = 1536, 2048
+    fusion, rule = softmax((2, 131072), (1,), "f32"), "tmem_accesses_find_their_registers"
+    point = ROW | {"threads": 512, "tmem_store": 4, "tmem_load": 16}
+    assert rule not in refused("row", fusion, point | {"resident": legal})
+    assert rule in refused("row", fusion, point | {"resident": illegal})
+    with pytest.raises(IllegalSchedule, match=rule):
+        generated("row", fusion, ARCH, SM_COUNT, **point | {"resident": illegal})
+
+
 @pytest.mark.parametrize("pattern", ["16x64b", "16x128b"])
 def test_no_half_of_an_element_is_another_threads(pattern: str) -> None:
     fusion = add((8192,), "f64")
