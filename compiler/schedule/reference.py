@@ -46,7 +46,7 @@ def _logical_axes(sf: ScheduledFusion, reference: str) -> Mapping[str, Axes]:
     ]
     numbers = count(1)
     while waiting:
-        *_, name, axes = heappop(waiting)
+        _, _, name, _, axes = heappop(waiting)
         if name in found:
             continue
         found[name] = axes
