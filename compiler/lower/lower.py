@@ -17,6 +17,7 @@ from compiler.lower.passes.fold_guards import hoist_fold_guards
 from compiler.lower.passes.full_tiles import split_full_tiles
 from compiler.lower.passes.fused_products import fuse_products
 from compiler.lower.passes.joined_guards import join_guards
+from compiler.lower.passes.loads_in_flight import keep_loads_in_flight
 from compiler.lower.passes.packed_folds import pack_folds
 from compiler.lower.passes.packed_rows import keep_rows_packed
 from compiler.lower.passes.peeled_steps import peel_steps
@@ -37,7 +38,7 @@ _PASSES = (
 )
 """What each statement asks, settled first."""
 
-_PACKING = (pack_folds, keep_rows_packed, share_draws)
+_PACKING = (pack_folds, keep_rows_packed, share_draws, keep_loads_in_flight)
 """What is left of the loads and folds, in as few instructions and registers as there can be."""
 
 INDEX_LIMIT = 1 << 31

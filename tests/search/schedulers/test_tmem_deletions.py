@@ -17,6 +17,7 @@ from search.proof.emulated.running import run_set
 from search.proof.verify.inputs import RANDOM
 from search.space.groups import PATTERNS
 from tests.search.schedulers.fusions import add
+from tests.search.schedulers.permute_fusions import permuted
 from tests.search.schedulers.points import generated
 from tests.search.schedulers.row_fusions import rms_norm_of_sum, softmax
 
@@ -33,6 +34,8 @@ FLAT: dict[str, Any] = {"vector": 4, "threads_x": 64, "column_steps": 2, "tmem":
 FLAT |= {"tmem_store": 4, "tmem_load": 4}
 ROW: dict[str, Any] = {"vector": 4, "threads": 128, "unroll": 4, "keep": "reload", "tmem": "streams"}
 ROW |= {"tmem_store": 4, "tmem_load": 4}
+TILES: dict[str, Any] = {"load": "direct", "vector_in": 4, "vector_out": 4, "threads": 128, "tmem": "transpose"}
+TILES |= {"tmem_store": 4, "tmem_load": 4, "tile_in": 128, "tile_out": 64, "lanes_out": 16}
 VALUES = {"tmem": "values", "keep_values": "all", "keep": "shared"}
 BUFFERS = {"threads_x": 32, "blocks_per_sm": 1, "column_steps": 1, "tmem_buffers": 2}
 
@@ -44,6 +47,7 @@ CASES = [
     pytest.param("flat", add((2044,), "f32"), FLAT | BUFFERS, id="tiles loaded ahead"),
     pytest.param("row", softmax((2, 16384), (1,), "f32"), ROW, id="rows"),
     pytest.param("row", rms_norm_of_sum((2, 16384), "bf16"), ROW | VALUES, id="values", marks=LONG),
+    pytest.param("tile2d", permuted((128, 256), (1, 0), "f32"), TILES | {"tmem_pattern": "16x128b"}, id="tiles"),
 ]
 
 
