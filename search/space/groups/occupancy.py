@@ -46,7 +46,7 @@ def register_cap(resident: Any, threads: Any) -> Any:
 
 def blocks_promised(resident: Any, threads: Any) -> Any:
     """Blocks that launch bounds then say there is room for (`compiler.analysis.memory.resources.blocks_with_room`)."""
-    blocks = REGISTERS_PER_SM // (threads * register_cap(resident, threads))
+    blocks = REGISTERS_PER_SM // np.maximum(threads * register_cap(resident, threads), 1)
     return np.where(resident > 0, np.maximum(blocks, 1), 1)
 
 
