@@ -1,4 +1,4 @@
-"""The suite of what models say beside plain arithmetic: `python -m benchmarks.suite.language` writes `suite_language.json`.
+"""The suite of what models say beside plain arithmetic. `python -m benchmarks.suite.language` writes it.
 
 Optimizers over lists of tensors, losses over a vocabulary, row quantisation, dropout, embeddings, exact GELU; each with
 the torch lines a user would write, and a small form. A case has what those of the other suites have, and, where needed:
@@ -7,7 +7,7 @@ the torch lines a user would write, and a small form. A case has what those of t
 - `scalars` and `values`: numbers by value, and what they are here;
 - `alias` of an output: the input that is changed in place. Calls are repeated on what the last one left;
 - `grad`: the torch lines are a loss; the gradients by these inputs follow its value among the outputs;
-- `peers`: lines of other implementations by name, `eager` among them where it is not the torch lines; `setup` runs once;
+- `peers`: lines of other implementations by name, `eager` where it is not the torch lines; `setup` runs once;
 - `keeps`: which elements an implementation has kept that draws numbers of its own, by its outputs (`drawn`);
 - `read` of an input: elements that have to be read of it, where the rest stays untouched;
 - `floor_case`: the case whose best time is the floor of this one.
@@ -208,10 +208,7 @@ def _quantize(dtype: DTypeName, rows: int, cols: int) -> Form:
     x = f.input("x", (rows, cols), "bf16").cast("f32")
     scale = f.maximum(f.abs(x).amax((1,), keepdim=True), 1e-12) / largest
     q = x / scale.broadcast_to((rows, cols), dims=(0, 1))
-    if dtype == "i8":
-        q = functional.clamp(f.round(q), -128.0, 127.0)
-    else:
-        q = functional.clamp(q, -largest, largest)
+    q = functional.clamp(f.round(q), -128.0, 127.0) if dtype == "i8" else functional.clamp(q, -largest, largest)
     f.output(q.cast(dtype), "q")
     f.output(scale, "scale")
     lines = [
@@ -252,7 +249,7 @@ def _dropout_norm(rows: int, cols: int) -> Form:
     fills = {"x": NORMAL, "r": NORMAL, "w": SCALE, "b": NORMAL, "seed": counter, "offset": counter}
     kept = f"r.double() + x.double() / {1 - DROPPED}"
     keeps = {
-        "of": [op["out"] for op in json.loads(f.build().to_json())["ops"] if op["op"] == "rand"][0],
+        "of": next(op.out for op in f.build().ops if op.op == "rand"),
         "share": 1 - DROPPED,
         "kept": f"(h.double() - ({kept})).abs() <= (h.double() - r.double()).abs()",
         "told_apart": "x.abs() > 0.25",

@@ -13,8 +13,8 @@ import torch
 
 from benchmarks.kernels import run, table
 from benchmarks.kernels.cases import SUITE, bytes_moved, idiom, load, make_inputs, matmul_flops, peers
-from benchmarks.kernels.limits import CardLimits
 from benchmarks.kernels.judging import Judge
+from benchmarks.kernels.limits import CardLimits
 from benchmarks.kernels.reference import Agreement, compare, reference
 from benchmarks.kernels.timing import Timed, WallClockTimer, set_count, summarize
 
