@@ -64,7 +64,7 @@ MODES: dict[str, Build] = {
     "default": _compiled(None),
     "max": _compiled("max-autotune-no-cudagraphs"),
 }
-"""What a user would otherwise run; `plugin`, the tuned kernels, and what a case has beside these are added by `main`."""
+"""What a user would otherwise run. `main` adds `plugin`, the tuned kernels, and what a case has beside these."""
 
 INPUT_SEED = 20_000
 CHECK_SEED = 10_000
