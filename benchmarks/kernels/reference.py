@@ -170,7 +170,7 @@ def _operand(of: Any, values: Mapping[str, torch.Tensor]) -> torch.Tensor | Any:
 
 
 def _apply(op: Case, values: Mapping[str, torch.Tensor], device: torch.device) -> torch.Tensor:
-    args = [_operand(x, values) for x in op.get("in", [])]
+    args: list[Any] = [_operand(x, values) for x in op.get("in", [])]
     kind = op["op"]
     if kind in ("maximum", "minimum"):  # torch takes no number here
         like = next(a for a in args if isinstance(a, torch.Tensor))
@@ -182,10 +182,12 @@ def _apply(op: Case, values: Mapping[str, torch.Tensor], device: torch.device) -
             dtype = DTYPES[op["dtype"]]
             if not args[0].is_floating_point() or dtype is torch.bool:
                 return _wide(args[0].to(torch.float64 if dtype.is_floating_point else dtype))
-            return args[0] if dtype.is_floating_point else args[0].trunc()  # what was rounded is known by its type
+            held: torch.Tensor = args[0]
+            return held if dtype.is_floating_point else held.trunc()  # what was rounded is known by its type
         case "rand":
             elems = torch.arange(math.prod(op["shape"]), device=device).reshape(op["shape"])
-            return torch.as_tensor(uniform(torch, *args, elems))
+            seed, offset = args
+            return torch.as_tensor(uniform(torch, seed, offset, elems))
         case "take":
             return (
                 args[0]
