@@ -47,7 +47,7 @@ def reference(case: Case, inputs: Tensors, given: Mapping[str, torch.Tensor] | N
     """The outputs of the op list, every float held in f64; integers and booleans stay exact. Of lists: for one tensor
     of each. `given`: values that are taken as they are."""
     names = [spec["name"] for spec in (*case["inputs"], *case.get("scalars", ()))]
-    values = {name: _wide(x) for name, x in zip(names, inputs, strict=True)}
+    values = {name: _wide(x) if isinstance(x, torch.Tensor) else x for name, x in zip(names, inputs, strict=True)}
     last_use = {name: i for i, op in enumerate(case["ops"]) for name in op.get("in", []) if isinstance(name, str)}
     kept = {spec["name"] for spec in case["outputs"]}
     device = next(x.device for x in inputs if isinstance(x, torch.Tensor))
@@ -118,8 +118,8 @@ def _worse(a: Agreement, b: Agreement) -> Agreement:
     return Agreement(max(a.rel_l2, b.rel_l2), max(a.rel_max, b.rel_max), a.why or b.why)
 
 
-def _wide(x: Any) -> Any:
-    return x.double() if isinstance(x, torch.Tensor) and x.is_floating_point() else x
+def _wide(x: torch.Tensor) -> torch.Tensor:
+    return x.double() if x.is_floating_point() else x
 
 
 def _gelu(x: torch.Tensor) -> torch.Tensor:
@@ -170,7 +170,7 @@ def _operand(of: Any, values: Mapping[str, torch.Tensor]) -> torch.Tensor | Any:
 
 
 def _apply(op: Case, values: Mapping[str, torch.Tensor], device: torch.device) -> torch.Tensor:
-    args: list[Any] = [_operand(x, values) for x in op.get("in", [])]
+    args = [_operand(x, values) for x in op.get("in", [])]
     kind = op["op"]
     if kind in ("maximum", "minimum"):  # torch takes no number here
         like = next(a for a in args if isinstance(a, torch.Tensor))
