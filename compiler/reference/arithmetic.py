@@ -100,5 +100,10 @@ class Values:
         found = x / count if op.kind is OpKind.MEAN else operators.wrapped(x, dtype, self.xp)
         return self._rounded(found, dtype)
 
+    def scan(self, op: Op, x: Array, dtype: DType) -> Array:
+        (axis,) = op.dims
+        sums = operators.exact(op.kind, [x, axis, bool(op.start)], self.xp)
+        return self._rounded(operators.wrapped(sums, dtype, self.xp), dtype)
+
     def _rounded(self, x: Array, dtype: DType) -> Array:
         return rounded(x, dtype, self.xp) if self.rounds and dtype.is_float else x
