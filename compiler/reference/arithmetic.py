@@ -46,6 +46,9 @@ class Arithmetic(Protocol[T]):
     def finish(self, op: Op, x: T, count: int, dtype: DType) -> T:
         """The result of the reduction `op`, of `dtype`, from the fold of `count` elements."""
 
+    def scan(self, op: Op, x: T, dtype: DType) -> T:
+        """The result of the scan `op`, of `dtype`, of whole runs."""
+
 
 class Values:
     """Plain values: an array of f64, int64 or bool; floats are rounded to their dtype by every operator, or by none."""

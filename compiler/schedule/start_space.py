@@ -90,8 +90,8 @@ def space_of(fusion: Fusion) -> KernelSpace:
     needed = _needed(fusion)
     folds = [op for op in fusion.ops if op.kind in FOLDS and op.output in needed and folded_dims(fusion, op)]
     grouped = {op.output: groups for op in folds if (groups := groups_of(fusion, op)) is not None}
-    scanned = next((op.output for op in fusion.ops if op.kind in SCANS and op.output in needed), fusion.outputs[0])
-    anchor = folds[0].tensor_inputs[0] if folds else scanned
+    scan = next((op for op in fusion.ops if op.kind in SCANS and op.output in needed), None)
+    anchor = folds[0].tensor_inputs[0] if folds else scan.output if scan is not None else fusion.outputs[0]
     anchor = next((groups.source for groups in grouped.values()), anchor)
     aligned = _aligned(fusion, anchor)
     shape = _cut(fusion, anchor, aligned)
@@ -101,6 +101,9 @@ def space_of(fusion: Fusion) -> KernelSpace:
         aligned = _aligned(fusion, anchor)
         shape = _cut(fusion, anchor, aligned)
     first = _places(fusion.value(anchor).shape, folded_dims(fusion, folds[0]), shape) if folds and not space else ()
+    if scan is not None and not folds:  # what it goes along is not all that there is, as of a fold
+        first = _places(fusion.value(scan.output).shape, scan.dims, shape)
+        space = KernelSpace(_with_kept(shape, first).shape)
     space = space or _crossed(fusion, shape, folds, aligned) or _with_kept(shape, first)
     for name in fusion.outputs:
         _refuse_unplaced(fusion, space, name, aligned)

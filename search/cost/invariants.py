@@ -45,7 +45,9 @@ def _set_in(body: tuple[k.Stmt, ...]) -> Iterator[str]:
     """Names of register arrays that statements set."""
     for s in walk(body):
         target = getattr(s, "target", None)
-        if isinstance(s, k.Shuffle | k.ScanLanes | k.Fill | k.Declare):
+        if isinstance(s, k.Shuffle | k.Fill | k.Declare):
             yield s.name
+        elif isinstance(s, k.ScanLanes):
+            yield from (s.before.name, s.total.name)
         elif isinstance(target, Reg):
             yield target.name

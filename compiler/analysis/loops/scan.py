@@ -47,7 +47,7 @@ def scan_loops(op: TensorOp, t: TensorView) -> ScanLoops:
     """The loops of the tensor that a scan makes."""
     place: dict[IterDomain, Expr] = {a: var(Var(f"d{d}", a.extent)) for d, a in enumerate(t.logical)}
     index = forward(place, t.exprs)
-    own, other = set(), set()
+    own, other = set[Var](), set[Var]()
     for d, a in enumerate(t.logical):
         (own if d in op.dims else other).update(place[a].variables)
     along = [i for i, a in enumerate(t.loop) if not own.isdisjoint(index[a].variables)]

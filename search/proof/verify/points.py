@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import prod
 from typing import Any, Generic, TypeVar
 
@@ -211,7 +212,7 @@ class PointWalk(Generic[T]):
             here = np.flatnonzero((which >= first) & (which < first + step))
             found = self._runs(op, source, kept, runs[first : first + step])
             places = (which[here] - first) * length + at.index[dim][here]
-            parts.append((here, self.arithmetic.moved(found, lambda x, places=places: x[places])))
+            parts.append((here, self.arithmetic.moved(found, partial(_chosen_of, places))))
         back = np.argsort(np.concatenate([here for here, _ in parts]))
         return self.arithmetic.moved(self.arithmetic.joined([part for _, part in parts], 0), lambda x: x[back])
 
@@ -246,6 +247,10 @@ class PointWalk(Generic[T]):
         folded = ours.fold(op.kind, ours.moved(elements, lambda x: x.reshape(len(runs), length)), (1,), value.dtype)
         found = ours.finish(op, folded, length, result.dtype)
         return ours.moved(found, lambda x: x.reshape(len(runs)))
+
+
+def _chosen_of(places: Offsets, x: Any) -> Any:
+    return x[places]
 
 
 def _source_index(op: Op, source: Sequence[int], result: Sequence[int], at: Places) -> tuple[Offsets, ...]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from compiler.arch import arch_named
+from compiler.arch import arch_named, card_or_default
 from compiler.emulate.ptx.parser import parse
 from compiler.errors import IllegalSchedule
 from compiler.ir.fusion import Fusion
@@ -19,6 +19,8 @@ from compiler.pipeline import artifact, generate
 from compiler.wire import bind
 from fusetune.fusion import FusionBuilder, Tensor
 from fusetune.wire import parse_binding
+from search.cost.predicting import predictor
+from search.cost.roofline import floor_us
 from search.proof.emulated.running import ORDERS, run_set
 from search.space.schedulers.scan import Scan
 
@@ -83,6 +85,8 @@ RUNS: dict[str, tuple[Write, dict[str, Any]]] = {
     "bools": (up_to((3, 520), 1, "bool"), {"threads": 64, "vector": 4, "unroll": 2, "rows": 1}),
     "doubles": (up_to((3, 130), 1, "f64"), {"threads": 32, "vector": 2, "unroll": 1, "rows": 1}),
     "around": (around, {"threads": 32, "vector": 8, "unroll": 1, "rows": 1}),
+    "one-row": (up_to((300,), 0), {"threads": 64, "vector": 4, "unroll": 2, "rows": 1}),
+    "one-element": (up_to((40, 1), 1, exclusive=True), {}),
     "columns": (up_to((2, 19, 72), 1), {"threads": 32, "vector": 4, "unroll": 4}),
     "columns-before": (up_to((19, 70), 0, "i32", exclusive=True), {"threads": 32, "vector": 2, "unroll": 1}),
 }
@@ -155,3 +159,36 @@ def test_every_point_is_legal_and_lowered() -> None:
             generate(SCAN.trace(fusion, point), HOPPER)
         except IllegalSchedule as refused:
             pytest.fail(f"{point}: {refused}")
+
+
+def test_a_scan_is_predicted_beside_divisions_that_its_loop_repeats() -> None:
+    """What the lanes come to changes in every turn; no division by it is worked out before the loop."""
+
+    def shares(f: FusionBuilder) -> Tensor:
+        x = f.input("x", (64, 4096), "f32")
+        return f.div(x, x.cumsum(1))
+
+    fusion = fusion_of(shares)
+    made = generate(
+        SCAN.trace(fusion, {**point_with(fusion, threads=32, vector=4, unroll=2), "math": "approx"}), HOPPER
+    )
+    card = card_or_default("H200")
+    assert predictor(card)(made.only) > floor_us(fusion, card)
+
+
+@pytest.mark.parametrize(
+    ("shape", "dim", "dtype"),
+    [
+        pytest.param((16384, 1024), 1, "f32", id="rows"),
+        pytest.param((4096, 32768), 1, "bf16", id="long-rows"),
+        pytest.param((1024, 1024, 64), 1, "f32", id="columns"),
+        pytest.param((16384, 1024), 1, "bool", id="positions"),
+    ],
+)
+def test_the_best_of_some_points_is_predicted_near_the_floor(shape: tuple[int, ...], dim: int, dtype: str) -> None:
+    """Made of sums of short runs, as it was, a scan of the first shape took three times the floor."""
+    fusion, card = fusion_of(up_to(shape, dim, dtype)), card_or_default("H200")
+    predict = predictor(card)
+    points = SCAN.space(fusion, HOPPER).sample(60, seed=1)
+    best = min(predict(generate(SCAN.trace(fusion, point), HOPPER).only) for point in points)
+    assert best < 1.2 * floor_us(fusion, card)
