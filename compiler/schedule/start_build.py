@@ -289,6 +289,8 @@ class StartBuild:
             )
         if op.kind in SCANS:
             dims, name = scanned_dims(self.fusion, self.space, op), self.own_name(request)
+            if not dims:  # before the one element there is nothing
+                return self.full(0, request.part, self.dtype(op.output))
             return self.add(op.kind, tuple(needs), request.part, self.dtype(op.output), dims, name=name, start=op.start)
         tensors = iter(needs)
         operands = tuple(x if isinstance(x, Number) else next(tensors) for x in op.inputs)
