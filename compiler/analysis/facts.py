@@ -11,6 +11,7 @@ from compiler.analysis.id.indexing import Indexing
 from compiler.analysis.loops.axes import LoopMap, dimension_sizes, loop_map
 from compiler.analysis.loops.fold import Fold, infer_folds
 from compiler.analysis.loops.online import OnlineFold, online_folds
+from compiler.analysis.loops.scan import BlockScan, infer_scans
 from compiler.analysis.memory.smem import SharedMemoryPlan, plan_shared_memory
 from compiler.analysis.memory.smem_bytes import SharedBytes, shared_bytes
 from compiler.analysis.memory.tile_placement import TilePlacement, place_run, place_tile
@@ -124,6 +125,11 @@ class Facts:
         return infer_folds(self.sf, self.indexing.nest)
 
     @cached_property
+    def scans(self) -> dict[str, BlockScan]:
+        """By name: how threads share each scan."""
+        return infer_scans(self.sf, self.indexing.nest)
+
+    @cached_property
     def online(self) -> dict[str, OnlineFold]:
         """By each of their reductions: the folds of a maximum along with sums that are scaled to it."""
         return online_folds(self.sf)
@@ -131,4 +137,6 @@ class Facts:
     @cached_property
     def smem(self) -> SharedMemoryPlan:
         threads = prod(self.indexing.nest.block())
-        return plan_shared_memory(self.sf, self.swizzle_span, tuple(self.folds.values()), threads)
+        return plan_shared_memory(
+            self.sf, self.swizzle_span, tuple(self.folds.values()), threads, tuple(self.scans.values())
+        )

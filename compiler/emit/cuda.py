@@ -15,7 +15,7 @@ from compiler.arch import REGISTER_BYTES, WARP_THREADS
 from compiler.emit.accesses import CACHE, global_load, global_store, straddling_load
 from compiler.emit.address import address
 from compiler.emit.bulk_loads import bulk_load
-from compiler.emit.folds import accumulate, accumulate_run, conditions, fill, index_value, shuffle
+from compiler.emit.folds import accumulate, accumulate_run, conditions, fill, index_value, scan_lanes, scan_run, shuffle
 from compiler.emit.functions import pieces_for, pieces_for_casts, pieces_for_folds
 from compiler.emit.gathers import gather, gathers_bytes
 from compiler.emit.lists import TABLE, chunk_of_list, table_type
@@ -48,6 +48,8 @@ from compiler.lower.kernel_ir import (
     MatrixStore,
     Opaque,
     RemoteStore,
+    ScanLanes,
+    ScanRun,
     SharedLoad,
     SharedStore,
     Shuffle,
@@ -156,6 +158,8 @@ def _pieces_of(kernel: Kernel) -> set[str]:
                 used |= pieces_for_casts(s.source.dtype, s.target.dtype)
             case Index():
                 used.add("convert")
+            case ScanLanes() | ScanRun():
+                used |= {"scan"}
             case Fill() | Shuffle():
                 used |= pieces_for_folds(s.kind, s.dtype)
             case Accumulate() | AccumulateRun():
@@ -293,6 +297,10 @@ def _statement(s: Stmt, unrolled: frozenset[str]) -> list[str]:
             return [f"ft_opaque<{s.elems * s.dtype.nbytes}>(&{s.name}[0]);"]
         case Shuffle():
             return shuffle(s)
+        case ScanLanes():
+            return [scan_lanes(s)]
+        case ScanRun():
+            return [scan_run(s)]
         case RemoteStore():
             nbytes = s.width * s.source.dtype.nbytes
             there = f"{_shared(s.target)}, {_barrier(s.barrier)}, {total(s.rank)}"

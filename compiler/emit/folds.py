@@ -9,7 +9,7 @@ from compiler.emit.text import expression, total
 from compiler.emit.values import ELEMENT, converted, reg, zero
 from compiler.ir.expr import const
 from compiler.ir.ops import OpKind
-from compiler.lower.kernel_ir import Accumulate, AccumulateRun, Fill, Index, Shuffle
+from compiler.lower.kernel_ir import Accumulate, AccumulateRun, Fill, Index, ScanLanes, ScanRun, Shuffle
 from compiler.lower.operands import Less
 
 _FIRST = {
@@ -87,6 +87,18 @@ def shuffle(s: Shuffle) -> list[str]:
     loop = f"for (u32 distance = {first}u; distance <= {last}u; distance *= 2u) {{"
     steps = _every(s.elems, lambda element: step(element, "distance"))
     return ["#pragma unroll", loop, *("  " + line for line in steps), "}"]
+
+
+def scan_lanes(s: ScanLanes) -> str:
+    """What lanes before have, and all of them together."""
+    to = f"&{reg(s.source)}, &{reg(s.before)}, &{reg(s.total)}"
+    return f"ft_scan_lanes<{s.width}, {s.lanes}>({to}, {expression(s.lane)}, {s.members:#x}u);"
+
+
+def scan_run(s: ScanRun) -> str:
+    """The sums of a thread's word, one after the other."""
+    call = f"ft_scan_run<{s.width}, {str(s.is_exclusive).lower()}>"
+    return f"{call}(&{reg(s.source)}, &{reg(s.running)}, &{reg(s.target)});"
 
 
 def _every(elems: int, line: Callable[[str], list[str]]) -> list[str]:

@@ -78,10 +78,11 @@ class Op:
 
     `dims`: for permute, output dimension i is input dimension dims[i]; for broadcast_to, input dimension i is output
     dimension dims[i]; for a reduction, the input dimensions that are folded, ascending (they are kept with size 1 where
-    the result has the operand's rank); for slice, cat and iota, the one dimension concerned; for flip and pad, those
-    that are turned around and that get longer; for take and gather, that of the first operand which the second one
-    chooses along. Empty for all others.
-    `start`: of a slice, the first index taken; every `step`th from there on is.
+    the result has the operand's rank); for slice, cat, iota and a scan, the one dimension concerned; for flip and pad,
+    those that are turned around and that get longer; for take and gather, that of the first operand which the second
+    one chooses along. Empty for all others.
+    `start`: of a slice, the first index taken; every `step`th from there on is. Of a scan, 1 where an element itself is
+    left out of its sum, else 0.
     `low`: of a pad, how many places it puts before each of `dims`. What they and those behind hold is its second
     operand, that of a `full` its only one: a number, rounded to the dtype. The operands of a rand have no dimensions,
     its result has any.

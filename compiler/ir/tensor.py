@@ -181,6 +181,7 @@ class TensorView:
 class TensorOp:
     """`output = kind(inputs)` over tensors of a scheduled fusion; `dims` and `start` as in `ir.fusion.Op`.
 
+    Of a scan, `dims` are the logical axes that it goes along, the slowest first.
     A reduction's output has all axes of its operand as logical axes, the folded ones of kind REDUCTION.
     `via` and `cache` concern copies between memories; `grade` says how exactly a function is computed.
     `view`: of a VIEW, the index read along each dimension of the operand; of an IOTA, its value; of a RAND, the number

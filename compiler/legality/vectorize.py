@@ -19,7 +19,7 @@ from compiler.arch import WIDE_WORD_BYTES, WORD_BYTES, Arch
 from compiler.errors import Kept, Stage, Violation
 from compiler.ir.expr import Expr, without_marks
 from compiler.ir.iter_domain import MemoryType, ParallelType
-from compiler.ir.ops import COPIES, MOVES, OpKind
+from compiler.ir.ops import COPIES, MOVES, SCANS, OpKind
 from compiler.ir.size import Size
 from compiler.ir.tensor import TensorOp, TensorView
 from compiler.legality.rules import Schedule, asked_again, model_rule, rule
@@ -87,7 +87,7 @@ def vectorized_axis_is_not_a_shared_loop(s: Schedule) -> Iterator[Violation]:
 def vectorized_operator_copies(s: Schedule) -> Iterator[Violation]:
     """Only copies and casts take words; other operators compute element by element. (nvFuser, vectorization)"""
     for op, t, i in _vectorized(s):
-        if op.kind not in COPIES | {OpKind.CAST}:
+        if op.kind not in COPIES | SCANS | {OpKind.CAST}:
             yield Violation(
                 "vectorized_operator_copies",
                 f"{t.name}: axis {i}",
@@ -247,7 +247,12 @@ def _vector_copies(s: Schedule) -> Iterator[tuple[TensorOp, TensorView, int]]:
     (`legality.matrix`, `legality.tmem`)."""
     for op in s.sf.ops:
         t = s.sf.tensor(op.output)
-        if t.vector_axis is not None and op.kind is not OpKind.CAST and not op.via.is_matrix and not op.via.is_tmem:
+        if (
+            t.vector_axis is not None
+            and op.kind not in SCANS | {OpKind.CAST}
+            and not op.via.is_matrix
+            and not op.via.is_tmem
+        ):
             yield op, t, t.vector_axis.extent
 
 

@@ -35,6 +35,7 @@ from compiler.lower.predicates import trip_count
 from compiler.lower.reduce import Exchange, lower_fold
 from compiler.lower.register_loops import over_other_bits, register_bits
 from compiler.lower.register_stages import in_stages, stage_registers
+from compiler.lower.scans import declare_carry
 from compiler.lower.sync import Effects, Hazards, Needs
 from compiler.lower.sync_ir import (
     Arrive,
@@ -261,7 +262,8 @@ class _Lowering:
     def trip(self, node: Nested, variable: Var, scope: Scope) -> tuple[Expr, frozenset[object]]:
         """Trip count of a serial loop, shortened by a bound that every store inside has, uniform in the block."""
         stores = [op for op in ops_of(node) if self.is_store(op)]
-        if node.unroll or not stores or (scope.loops and has_loads(node)):
+        walks = any(name in self.facts.scans for name in ops_of(node))  # each turn but the last meets in another stage
+        if node.unroll or walks or not stores or (scope.loops and has_loads(node)):
             return const(node.extent), scope.implied
         common = set.intersection(*(set(self.facts.indexing.bounds(self.facts.sf.tensor(s))) for s in stores))
         for bound in sorted(common - scope.implied, key=str):
@@ -407,6 +409,9 @@ class _Lowering:
         out: list[Stmt] = []
         for name in ops_of(node):
             t = self.facts.sf.tensor(name)
+            scan = self.facts.scans.get(name)
+            if scan is not None and scan.carry_depth == scope.depth:
+                out += declare_carry(scan)
             if t.memory is MemoryType.LOCAL and t.circular is None and declaration_depth(self.facts, t) == scope.depth:
                 out += [Declare(name, t.dtype, layout_of(t).elems), *declared_words(self.facts, t)]
                 op = self.facts.sf.producer(name)

@@ -300,6 +300,34 @@ class Shuffle:
 
 
 @dataclass(frozen=True, slots=True)
+class ScanLanes:
+    """before = the sum of all elements that lanes before this one have, of each `width` from source on; total = that of
+    all `lanes` neighbours, of which the thread is number `lane`.
+
+    All lanes of `members` come here together (PTX ISA, shfl.sync.up).
+    """
+
+    before: Reg
+    total: Reg
+    source: Reg
+    width: int
+    lanes: int
+    lane: Expr
+    members: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScanRun:
+    """For i < width: running += source[i], and target[i] = running after that, or before it where `is_exclusive`."""
+
+    running: Reg
+    target: Reg
+    source: Reg
+    width: int
+    is_exclusive: bool
+
+
+@dataclass(frozen=True, slots=True)
 class RemoteStore:
     """Stores `width` elements to the same place of the shared memory of block `rank` of the cluster, and completes
     their bytes on that block's barrier. Elements of less than 4 bytes take 4 there, and go one by one.
@@ -390,6 +418,8 @@ Stmt = (
     | AccumulateRun
     | Opaque
     | Shuffle
+    | ScanLanes
+    | ScanRun
     | RemoteStore
     | ClusterArrive
     | ClusterWait

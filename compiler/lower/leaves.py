@@ -13,7 +13,7 @@ from compiler.errors import Unsupported
 from compiler.ir.expr import Expr, Var, const, relies_on_bounds, var, without_marks
 from compiler.ir.fusion import Number
 from compiler.ir.iter_domain import MemoryType
-from compiler.ir.ops import MOVES, RANDOM, REDUCTIONS, MathGrade, OpKind
+from compiler.ir.ops import MOVES, RANDOM, REDUCTIONS, SCANS, MathGrade, OpKind
 from compiler.ir.tensor import CopyVia, TensorOp, TensorView
 from compiler.ir.views import at, row_variable
 from compiler.lower.cut_vectors import cut_by_several, cut_store
@@ -41,6 +41,7 @@ from compiler.lower.operands import Barrier, ChosenRow, Less, Reg, Shared
 from compiler.lower.predicates import lane_guards, split_guards
 from compiler.lower.reduce import accumulate
 from compiler.lower.run_loads import place_in, straddling_load, whole_at_ends, words_of_rows
+from compiler.lower.scans import lower_scan
 from compiler.lower.shared_bounds import inside_registers, inside_shared
 from compiler.lower.tensor_memory import lower_tmem_copy
 from compiler.lower.thread_predicates import by_computing_threads, by_storing_threads, loading_blocks, storing_blocks
@@ -124,6 +125,9 @@ def lower_leaf(facts: Facts, op: TensorOp, scope: Scope) -> tuple[Stmt, ...]:
         by_threads = by_computing_threads if t.memory is MemoryType.LOCAL else by_storing_threads
         return (by_threads(facts, t, moved),)
     operands = tuple(x if isinstance(x, Number) else _read(facts, op, x) for x in op.inputs)
+    if op.kind in SCANS:
+        turn, source = scope.count(scope.depth), _read(facts, op, op.tensor_inputs[0])
+        return lower_scan(facts, facts.scans[t.name], _write(facts, t), source, turn)
     if op.kind in REDUCTIONS:
         (source,) = (x for x in operands if isinstance(x, Reg))
         return (accumulate(facts, op, _write(facts, t), source),)

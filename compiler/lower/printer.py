@@ -46,6 +46,8 @@ from compiler.lower.kernel_ir import (
     MatrixStore,
     Opaque,
     RemoteStore,
+    ScanLanes,
+    ScanRun,
     SharedLoad,
     SharedStore,
     Shuffle,
@@ -166,6 +168,13 @@ def _lines(s: Stmt) -> list[str]:
             return [f"forget {s.name}"]
         case Shuffle():
             return [f"shuffle {s.name} = {s.kind} over lanes at {_numbers(s.masks)} of {s.members:#x}"]
+        case ScanLanes():
+            sums = f"{_reg(s.before)}, {_reg(s.total)} = sums before lane {_free(s.lane)} of {s.lanes}, and of all"
+            return [f"{sums}, of {_reg(s.source, s.width)} of {s.members:#x}"]
+        case ScanRun():
+            which = "before" if s.is_exclusive else "up to"
+            sums = f"{_typed(s.target, s.width)} = sums {which} each of {_reg(s.source, s.width)}"
+            return [f"{sums} from {_reg(s.running)} on"]
         case RemoteStore():
             return [
                 f"store block {_free(s.rank)} {_shared(s.target)} = {_reg(s.source, s.width)} on {_barrier(s.barrier)}"

@@ -46,6 +46,9 @@ class Arithmetic(Protocol[T]):
     def finish(self, op: Op, x: T, count: int, dtype: DType) -> T:
         """The result of the reduction `op`, of `dtype`, from the fold of `count` elements."""
 
+    def scan(self, op: Op, x: T, dtype: DType) -> T:
+        """The result of the scan `op`, of `dtype`, of whole runs."""
+
 
 class Values:
     """Plain values: an array of f64, int64 or bool; floats are rounded to their dtype by every operator, or by none."""
@@ -99,6 +102,11 @@ class Values:
     def finish(self, op: Op, x: Array, count: int, dtype: DType) -> Array:
         found = x / count if op.kind is OpKind.MEAN else operators.wrapped(x, dtype, self.xp)
         return self._rounded(found, dtype)
+
+    def scan(self, op: Op, x: Array, dtype: DType) -> Array:
+        (axis,) = op.dims
+        sums = operators.exact(op.kind, [x, axis, bool(op.start)], self.xp)
+        return self._rounded(operators.wrapped(sums, dtype, self.xp), dtype)
 
     def _rounded(self, x: Array, dtype: DType) -> Array:
         return rounded(x, dtype, self.xp) if self.rounds and dtype.is_float else x

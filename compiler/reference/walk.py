@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from compiler.dtypes import DType
 from compiler.ir.fusion import Fusion, Number, Op, dense_strides
-from compiler.ir.ops import FOLDS, RANDOM, VIEWS, OpKind
+from compiler.ir.ops import FOLDS, RANDOM, SCANS, VIEWS, OpKind
 from compiler.reference import operators
 from compiler.reference.arithmetic import Arithmetic
 from compiler.reference.boxes import Box, cat_parts, chosen, chosen_parts, extents, halves, padded, through, whole
@@ -105,6 +105,8 @@ class Walk(Generic[T]):
                 return ours.pointwise(op, [*scalars, element], DType.I64)
             case _ if op.kind in FOLDS:
                 return self._reduction(op, box)
+            case _ if op.kind in SCANS:
+                return self._scan(op, box)
             case _:
                 operands = [x if isinstance(x, Number) else self._part(x, box) for x in op.inputs]
                 return ours.pointwise(op, operands, self.fusion.operand_dtype(op))
@@ -158,6 +160,20 @@ class Walk(Generic[T]):
     def _zero(self) -> Array:
         where = {} if self.device is None else {"device": self.device}
         return self.xp.zeros((), dtype=self.xp.int64, **where)
+
+    def _scan(self, op: Op, box: Box) -> T:
+        """Whole along the dimension that it adds along; the part that is wanted is taken of that."""
+        (dim,) = op.dims
+        long = tuple((0, self.fusion.value(op.output).shape[d]) if d == dim else ends for d, ends in enumerate(box))
+        if (op.output, long) not in self._kept:
+            source = self._part(op.tensor_inputs[0], long)
+            found = self.arithmetic.scan(op, source, self.fusion.value(op.output).dtype)
+            if long == box:
+                return found
+            self._kept[op.output, long] = found
+        start, stop = box[dim]
+        taken = (*(slice(None),) * dim, slice(start, stop))
+        return self.arithmetic.moved(self._kept[op.output, long], lambda x: x[taken])
 
     def _reduction(self, op: Op, box: Box) -> T:
         source = self.fusion.value(op.tensor_inputs[0])

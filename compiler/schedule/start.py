@@ -16,7 +16,7 @@ from compiler.errors import Unsupported
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.expr import Expr
 from compiler.ir.fusion import Fusion
-from compiler.ir.ops import MathGrade
+from compiler.ir.ops import SCANS, MathGrade
 from compiler.ir.pinned import graded, pinned
 from compiler.schedule.aliases import unloaded_reads
 from compiler.schedule.start_apart import computed_apart
@@ -55,7 +55,7 @@ def _form_or_refusal(fusion: Fusion) -> ScheduledFusion | Unsupported:
 def _form(fusion: Fusion) -> ScheduledFusion:
     space = space_of(fusion)
     built = StartBuild(fusion, space).run()
-    parts = _parts(space, built.joints) if built.joints else None
+    parts = _parts(fusion, space, built.joints) if built.joints else None
     if parts is not None and _part_run_bytes(fusion, parts) >= MIN_PART_RUN_BYTES:
         stored_in_parts = StartBuild(fusion, parts).run()
         if not stored_in_parts.joints:
@@ -68,13 +68,13 @@ def _form(fusion: Fusion) -> ScheduledFusion:
     return made
 
 
-def _parts(space: KernelSpace, joints: list[tuple[Expr, int]]) -> KernelSpace | None:
+def _parts(fusion: Fusion, space: KernelSpace, joints: list[tuple[Expr, int]]) -> KernelSpace | None:
     """The space cut into equal parts at every place where operands of a concatenation meet, if they are few.
 
     f(cat(a, b)) = cat(f(a), f(b)): inside a part each concatenation is one operand, so that nothing is selected, and a
     value that several parts read is loaded once. `joints`: an index, and its value where the next operand starts.
     """
-    if space.folded:
+    if space.folded or any(op.kind in SCANS for op in fusion.ops):
         return None
     own = space.index(range(len(space.shape)))
     places: dict[int, set[int]] = {}

@@ -12,7 +12,7 @@ from dataclasses import replace
 from compiler.errors import Unsupported
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.iter_domain import IterDomain
-from compiler.ir.ops import ROUNDING_FOLDS
+from compiler.ir.ops import ROUNDING_FOLDS, SCANS
 from compiler.ir.tensor import TensorOp, TensorView
 from compiler.schedule.matching import read_axes
 
@@ -54,7 +54,7 @@ def _once(sf: ScheduledFusion) -> ScheduledFusion:
                 users[place] = (tuple(a or b for a, b in zip(known, wanted, strict=True)), [*readers, user])
         if users:
             ends[t.name] = _both(ends[t.name], users[0][0])
-        if users[1:] and op.kind in ROUNDING_FOLDS and t.dtype.is_float:
+        if users[1:] and (op.kind in SCANS or (op.kind in ROUNDING_FOLDS and t.dtype.is_float)):
             raise Unsupported(
                 f"{op.kind} {t.name}, which outputs without a common dimension would each fold",
                 "Fold it in a launch before.",

@@ -12,7 +12,7 @@ from compiler.ir.domain import ScheduledFusion
 from compiler.ir.expr import Expr, var
 from compiler.ir.fusion import Fusion, Literal, Number, Op, Operand, dense_strides
 from compiler.ir.iter_domain import IterDomain, IterKind, MemoryType, ParallelType
-from compiler.ir.ops import CHOICES, FOLDS, POINTWISE, RANDOM, ROUNDING_FOLDS, VIEWS, MathGrade, OpKind
+from compiler.ir.ops import CHOICES, FOLDS, POINTWISE, RANDOM, ROUNDING_FOLDS, SCANS, VIEWS, MathGrade, OpKind
 from compiler.ir.tensor import TensorOp, TensorView
 from compiler.ir.views import (
     View,
@@ -29,7 +29,8 @@ from compiler.schedule.start_limits import refuse_many_pieces, refuse_many_tenso
 from compiler.schedule.start_pads import edges_of, inside_a_pad, is_zeroed
 from compiler.schedule.start_reads import cut_strides, every_so_many, global_tensor, read_apart, with_axes_of_the_space
 from compiler.schedule.start_requests import Part, Request, accumulator, narrowest, one_to_one
-from compiler.schedule.start_space import KernelSpace, folded_dims, is_reduced, output_dims, output_view
+from compiler.schedule.start_scans import scan_needs
+from compiler.schedule.start_space import KernelSpace, folded_dims, is_reduced, output_dims, output_view, scanned_dims
 
 
 @dataclass
@@ -163,6 +164,8 @@ class StartBuild:
             return (self.choices.of_operand(op, request),)
         if op.kind in FOLDS and folded_dims(self.fusion, op):
             return (self.fold_needs(op, request),)
+        if op.kind in SCANS:
+            return (scan_needs(self.fusion, self.space, op, request),)
         if op.kind in VIEWS or op.kind in FOLDS:
             return (replace(request, value=op.tensor_inputs[0], view=self.through(op, request.view)),)
         if op.kind is OpKind.CAT:
@@ -284,6 +287,11 @@ class StartBuild:
             return self.add(
                 op.kind, tuple(needs), request.part, self.dtype(op.output), view=view, name=self.own_name(request)
             )
+        if op.kind in SCANS:
+            dims, name = scanned_dims(self.fusion, self.space, op), self.own_name(request)
+            if not dims:  # before the one element there is nothing
+                return self.full(0, request.part, self.dtype(op.output))
+            return self.add(op.kind, tuple(needs), request.part, self.dtype(op.output), dims, name=name, start=op.start)
         tensors = iter(needs)
         operands = tuple(x if isinstance(x, Number) else next(tensors) for x in op.inputs)
         dtype, name = self.dtype(op.output), self.own_name(request)
@@ -449,9 +457,10 @@ class StartBuild:
         name: str | None = None,
         grade: MathGrade = MathGrade.EXACT,
         is_term: bool = False,
+        start: int = 0,
     ) -> str:
         name = name or f"w{len(self.ops)}"
-        op = TensorOp(kind, inputs, name, dims, grade=grade, view=view, within=within, is_term=is_term)
+        op = TensorOp(kind, inputs, name, dims, grade=grade, start=start, view=view, within=within, is_term=is_term)
         kinds = self.kinds(op, part)
         if kind is not OpKind.COPY and self.is_stored(op.output) and IterKind.BROADCAST in kinds:
             # What is stored has elements along every axis; others read the value as it is.
@@ -487,6 +496,7 @@ class StartBuild:
                 case _:
                     mapped = enumerate(axes)
             vary.update(d for d, axis in mapped if not axis.is_broadcast)
+        vary.update(op.dims if op.kind in SCANS else ())
         # An axis of one place is what it is of an input: it repeats nothing, and may be merged with any.
         kinds = [IterKind.ITERATION if d in vary or n == 1 else IterKind.BROADCAST for d, n in enumerate(shape)]
         folds = {Part.FOLD: self.space.folded, Part.COLUMN: self.space.crossed}

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from compiler.errors import Unsupported
 from compiler.ir.expr import Expr, Var, var
 from compiler.ir.fusion import Fusion, Op
-from compiler.ir.ops import FOLDS, RANDOM, OpKind
+from compiler.ir.ops import FOLDS, RANDOM, SCANS, OpKind
 from compiler.ir.views import View, chosen_index, row_variable
 from compiler.schedule.start_requests import Request
 
-_MADE_OF_PLACES = FOLDS | RANDOM | {OpKind.IOTA, OpKind.FULL}
+_MADE_OF_PLACES = FOLDS | SCANS | RANDOM | {OpKind.IOTA, OpKind.FULL}
 """Operators that are worked out for places, not for elements that are chosen one by one."""
 
 

@@ -15,7 +15,7 @@ from math import prod
 from compiler.errors import Unsupported
 from compiler.ir.expr import var
 from compiler.ir.fusion import Fusion, Op, dense_strides
-from compiler.ir.ops import FOLDS, POINTWISE, OpKind
+from compiler.ir.ops import FOLDS, POINTWISE, SCANS, OpKind
 from compiler.ir.tensor import End
 from compiler.ir.views import View, position, reshaped
 from compiler.schedule.start_groups import Groups, groups_of
@@ -90,7 +90,8 @@ def space_of(fusion: Fusion) -> KernelSpace:
     needed = _needed(fusion)
     folds = [op for op in fusion.ops if op.kind in FOLDS and op.output in needed and folded_dims(fusion, op)]
     grouped = {op.output: groups for op in folds if (groups := groups_of(fusion, op)) is not None}
-    anchor = folds[0].tensor_inputs[0] if folds else fusion.outputs[0]
+    scan = next((op for op in fusion.ops if op.kind in SCANS and op.output in needed), None)
+    anchor = folds[0].tensor_inputs[0] if folds else scan.output if scan is not None else fusion.outputs[0]
     anchor = next((groups.source for groups in grouped.values()), anchor)
     aligned = _aligned(fusion, anchor)
     shape = _cut(fusion, anchor, aligned)
@@ -100,6 +101,9 @@ def space_of(fusion: Fusion) -> KernelSpace:
         aligned = _aligned(fusion, anchor)
         shape = _cut(fusion, anchor, aligned)
     first = _places(fusion.value(anchor).shape, folded_dims(fusion, folds[0]), shape) if folds and not space else ()
+    if scan is not None and not folds:  # what it goes along is not all that there is, as of a fold
+        first = _places(fusion.value(scan.output).shape, scan.dims, shape)
+        space = KernelSpace(_with_kept(shape, first).shape)
     space = space or _crossed(fusion, shape, folds, aligned) or _with_kept(shape, first)
     for name in fusion.outputs:
         _refuse_unplaced(fusion, space, name, aligned)
@@ -120,7 +124,7 @@ def _aligned(fusion: Fusion, anchor: str) -> frozenset[str]:
     operators and reshapes."""
     edges: dict[str, set[str]] = {}
     for op in fusion.ops:
-        if op.kind in POINTWISE or op.kind in (OpKind.COPY, OpKind.RESHAPE):
+        if op.kind in POINTWISE | SCANS or op.kind in (OpKind.COPY, OpKind.RESHAPE):
             for name in op.tensor_inputs:
                 edges.setdefault(name, set()).add(op.output)
                 edges.setdefault(op.output, set()).add(name)
@@ -252,6 +256,11 @@ def _refuse_unplaced(fusion: Fusion, space: KernelSpace, name: str, aligned: fro
 
 def _squeezed(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(n for n in shape if n > 1)
+
+
+def scanned_dims(fusion: Fusion, space: KernelSpace, op: Op) -> tuple[int, ...]:
+    """The dimensions of the space that a scan goes along, the slowest first."""
+    return _places(fusion.value(op.output).shape, op.dims, space.shape)
 
 
 def is_reduced(fusion: Fusion, space: KernelSpace, name: str) -> bool:

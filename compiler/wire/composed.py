@@ -1,7 +1,8 @@
 """Operators of the wire that others make up, written out in their names when a fusion is bound.
 
 Everything behind sees what they are made of: reference, verifier, schedulers and cost model know nothing of them, and a
-kernel of theirs is proven as any other. `COMPOSED` names them; a sum with a dtype of its own is one as well.
+kernel of theirs is proven as any other. `COMPOSED` names them; a sum with a dtype of its own
+is one as well, and a scan that is no single pass.
 """
 
 from __future__ import annotations
@@ -24,17 +25,34 @@ _KEPT_BYTES = 2**21
 _PART_BYTES = 2**17
 """Of runs: more than a cluster of blocks keeps on chip has to be read twice; and what one block keeps with ease."""
 
-_MORE_DIMS = 2
-"""Of runs, and of the elements that each sum takes."""
+_RUN_ALONG, _MANY_ALONG = 4096, 512
+_RUN_ACROSS, _MANY_ACROSS = 64, 2**15
+_RUNS, _FEW_ELEMS = 4, 2**20
+"""A scan along neighbours in memory has blocks enough where there are so many, one along others threads enough. Fewer
+are cut in runs of about so many elements, if they make up four runs, and as many elements in all as cost more than the
+launches: what lies before each run is found in a pass of its own."""
 
-_RUN = 16
-_MOST_STEPS = 32
-"""Elements of a run, of which each sum is worked out by itself, and steps an element at most, there and among runs."""
+_MOST_ONE_BY_ONE = 4096
+"""Elements that a thread adds one by one, at most: what a sum may err by counts half a unit for each of so many
+(`search.proof.verify.tolerance`)."""
+
+_ACCUMULATORS = frozenset({"f32", "f64", "i64"})
 
 
 def is_composed(op: Op, types: Mapping[str, TensorType]) -> bool:
     """Whether the operator has to be written out. `types`: of the fusion's values."""
+    if isinstance(op, PrefixSum):
+        return not _is_plain_scan(op, types)
     return op.op in COMPOSED or (isinstance(op, Reduce) and types[op.out].dtype != types[_operand(op)].dtype)
+
+
+def _is_plain_scan(op: PrefixSum, types: Mapping[str, TensorType]) -> bool:
+    """Whether a scan is one operator: in the dtype that it adds in, of several elements, and not cut in runs."""
+    shape, dtype = tuple(_number(n) for n in types[op.out].shape), types[op.out].dtype
+    if dtype not in _ACCUMULATORS or types[_operand(op)].dtype != dtype:
+        return False
+    dim = op.dim % len(shape)
+    return (shape[dim] > 1 or op.exclusive) and not _run(shape, dim)
 
 
 def written_out(fusion: Fusion) -> Fusion:
@@ -61,7 +79,8 @@ class _Written:
     def add(self, op: Op) -> None:
         """An operator of the fusion."""
         own = op.model_copy(update={"ins": tuple(self.names.get(str(x), x) for x in op.ins)})
-        write = COMPOSED.get(op.op, _typed_fold if is_composed(op, self.types) else None)
+        others = _scan if isinstance(op, PrefixSum) else _typed_fold
+        write = COMPOSED.get(op.op, others if is_composed(op, self.types) else None)
         if write is None:
             self.ops.append(own)
         else:
@@ -165,60 +184,54 @@ def _part(size: int, item_bytes: int) -> int:
 
 
 def _scan(w: _Written, op: Op) -> str:
-    """Sums within runs of a few elements, each by itself, and what the runs before come to, found in the same way."""
+    """As sums: floats of 16 bits in f32, and rounded once; integers in i64. Few long ones are cut in runs."""
     assert isinstance(op, PrefixSum)
     x, dtype = _operand(op), w.types[op.out].dtype
-    # As sums: floats of 16 bits in f32, and rounded once; integers in i64.
     within = "i64" if dtype not in FLOATS else "f64" if dtype == "f64" else "f32"
     shape, dim, wide = w.shape(x), op.dim, w.cast(w.cast(x, dtype), within)
-    if shape[dim] == 1:
+    if shape[dim] == 1 and not op.exclusive:
         return w.put("copy", x) if w.types[x].dtype == dtype else w.cast(wide, dtype)
-    steps = _MOST_STEPS * shape[dim]
-    if len(shape) > MAX_RANK - _MORE_DIMS:
+    if len(shape) > MAX_RANK - 1 and _run(shape, dim):
         flat = (prod(shape[:dim]), shape[dim], prod(shape[dim + 1 :]))
-        wide = w.put("reshape", _sums(w, w.put("reshape", wide, shape=flat), 1, "le", steps), shape=shape)
-    else:
-        wide = _sums(w, wide, dim, "le", steps)
-    return w.cast(wide, dtype)
+        wide = _sums(w, w.put("reshape", wide, shape=flat), 1, exclusive=op.exclusive)
+        return w.cast(w.put("reshape", wide, shape=shape), dtype)
+    return w.cast(_sums(w, wide, dim, exclusive=op.exclusive), dtype)
 
 
-def _sums(w: _Written, x: str, dim: int, which: str, steps: int) -> str:
-    """Along `dim`, of the elements before each ("lt"), or no further on ("le"). `steps`: what may be added one by one.
+def _sums(w: _Written, x: str, dim: int, *, exclusive: bool) -> str:
+    """Along `dim`, of the elements up to each, or before it: at once, or within runs, with what lies before each run.
 
     What lies before is not what is up to an element less its own: of an infinity that would leave NaN.
     """
     shape = w.shape(x)
-    size = shape[dim]
-    if size * size <= steps:
-        return _each(w, x, dim, which)
-    run = _run(size)
+    size, run = shape[dim], _run(shape, dim)
+    if not run:
+        return w.put("cumsum", x, dim=dim, exclusive=exclusive)
     parts = -(-size // run)
     whole_size = parts * run
     if whole_size > size:
         x = w.put("cat", x, w.zeros(x, dim, whole_size - size), dim=dim)
     runs = w.put("reshape", x, shape=(*shape[:dim], parts, run, *shape[dim + 1 :]))
-    before = _sums(w, w.put("sum", runs, dims=(dim + 1,)), dim, "lt", steps)
+    before = _sums(w, w.put("sum", runs, dims=(dim + 1,)), dim, exclusive=True)
     places = tuple(d for d in range(len(shape) + 1) if d != dim + 1)
     before = w.put("broadcast_to", before, shape=w.shape(runs), dims=places)
-    # In this order a launch may have the last sums and what is added to them, and store none of the two apart.
-    added = w.put("add", before, _each(w, runs, dim + 1, which))
+    added = w.put("add", before, w.put("cumsum", runs, dim=dim + 1, exclusive=exclusive))
     whole = w.put("reshape", added, shape=(*shape[:dim], whole_size, *shape[dim + 1 :]))
     return w.put("slice", whole, dim=dim, start=0, stop=size) if whole_size > size else whole
 
 
-def _each(w: _Written, x: str, dim: int, which: str) -> str:
-    """Every sum by itself: of the elements along `dim` that lie before ("lt"), or no further on ("le")."""
-    shape = w.shape(x)
-    wide = (*shape[:dim], shape[dim], *shape[dim:])
-    spread = w.put("broadcast_to", x, shape=wide, dims=tuple(d for d in range(len(wide)) if d != dim))
-    mine, other = (w.put("iota", shape=wide, dim=d, dtype="i32") for d in (dim, dim + 1))
-    taken = w.put("where", w.put(which, other, mine), spread, 0)
-    return w.put("sum", taken, dims=(dim + 1,))
-
-
-def _run(size: int) -> int:
-    """Elements of a run: a divisor of the size if one is near."""
-    return next((n for n in range(_RUN, _RUN // 2, -1) if size % n == 0), _RUN)
+def _run(shape: tuple[int, ...], dim: int) -> int:
+    """Elements of the runs that a scan is cut into: a divisor of its size if one is near; 0 for one that is not cut,
+    which is short, or one of many."""
+    size, others = shape[dim], prod(shape) // shape[dim]
+    is_row = prod(shape[dim + 1 :]) == 1
+    wanted, enough = (_RUN_ALONG, _MANY_ALONG) if is_row else (_RUN_ACROSS, _MANY_ACROSS)
+    is_long = not is_row and size > _MOST_ONE_BY_ONE
+    if not is_long and (others >= enough or size < _RUNS * wanted or size * others < _FEW_ELEMS):
+        return 0
+    wanted = max(wanted, _MOST_ONE_BY_ONE // 2) if is_long and others >= enough else wanted
+    near = [n for k in range(1, isqrt(size) + 1) if size % k == 0 for n in (k, size // k)]
+    return min((n for n in near if wanted // 2 <= n <= 2 * wanted), key=lambda n: abs(log2(n / wanted)), default=wanted)
 
 
 COMPOSED: Mapping[str, Callable[[_Written, Op], str]] = {
@@ -226,6 +239,5 @@ COMPOSED: Mapping[str, Callable[[_Written, Op], str]] = {
     "all": _truth,
     "argmax": _arg,
     "argmin": _arg,
-    "cumsum": _scan,
 }
 """By name, what writes an operator out; it gives the name of the result."""

@@ -37,6 +37,7 @@ from fusetune.wire.fusion import (
     Operand,
     Pad,
     Permute,
+    PrefixSum,
     Reduce,
     Slice,
     Take,
@@ -333,6 +334,7 @@ def _ir_op(op: Op, bound: Bound, shapes: Mapping[str, tuple[int, ...]]) -> ir.Op
     )
     # A bound fusion has no symbols: start is a number.
     start, step = (int(op.start), op.step or 1) if isinstance(op, Slice) else (0, 1)
+    start = int(op.exclusive) if isinstance(op, PrefixSum) else start
     if isinstance(op, Pad | Filled):
         inputs = (*inputs, ir.Literal(_held(op.value, DType(bound.types[op.out].dtype))))
     low = tuple(int(n) for n, m in zip(op.low, op.high, strict=True) if n or m) if isinstance(op, Pad) else ()
@@ -365,7 +367,7 @@ def _ir_dims(op: Op, shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
             return tuple(sorted(dim % len(shapes[op.out]) for dim in op.dims))
         case Pad():
             return tuple(dim for dim, sizes in enumerate(zip(op.low, op.high, strict=True)) if any(sizes))
-        case Slice() | Cat() | Iota():
+        case Slice() | Cat() | Iota() | PrefixSum():
             return (op.dim % len(shapes[op.out]),)
         case Take() | Gather():
             return (op.dim % len(shapes[str(op.ins[0])]),)
@@ -411,6 +413,8 @@ def _op_document(op: ir.Op, fusion: ir.Fusion) -> dict[str, Any]:
             document |= {"shape": list(result.shape), "value": _fill(op), "dtype": result.dtype.value}
         case OpKind.CAT | OpKind.TAKE | OpKind.GATHER:
             document["dim"] = op.dims[0]
+        case OpKind.CUMSUM:
+            document |= {"dim": op.dims[0]} | ({"exclusive": True} if op.start else {})
         case OpKind.RAND:
             document |= {"shape": list(result.shape), "dtype": result.dtype.value}
         case OpKind.IOTA:

@@ -145,8 +145,8 @@ class Tensor:
     def all(self, dims: Sequence[int], keepdim: bool = False) -> Tensor:
         return self.builder.all(self, dims, keepdim)
 
-    def cumsum(self, dim: int, dtype: DTypeName | None = None) -> Tensor:
-        return self.builder.cumsum(self, dim, dtype)
+    def cumsum(self, dim: int, dtype: DTypeName | None = None, exclusive: bool = False) -> Tensor:
+        return self.builder.cumsum(self, dim, dtype, exclusive)
 
     def argmax(self, dim: int | None = None, keepdim: bool = False) -> Tensor:
         return self.builder.argmax(self, dim, keepdim)
@@ -347,9 +347,10 @@ class FusionBuilder(Elementwise[Tensor, ByValue]):
         """Whether no element is 0; a bool."""
         return self._op("all", x, dims=_listed(dims), keepdim=keepdim)
 
-    def cumsum(self, x: Tensor, dim: int, dtype: DTypeName | None = None) -> Tensor:
-        """Sums of the elements up to each along `dim`; of integers and bools in i64 unless `dtype` says otherwise."""
-        return self._op("cumsum", x, dim=dim, **_said(dtype))
+    def cumsum(self, x: Tensor, dim: int, dtype: DTypeName | None = None, exclusive: bool = False) -> Tensor:
+        """Sums of the elements up to each along `dim`, or with `exclusive` of those before it; of integers and bools
+        in i64 unless `dtype` says otherwise."""
+        return self._op("cumsum", x, dim=dim, **_said(dtype), **({"exclusive": True} if exclusive else {}))
 
     def argmax(self, x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
         """The index of the first greatest element along `dim`, or of the first NaN; without `dim` of all elements, in

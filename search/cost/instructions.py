@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import prod
+from math import log2, prod
 from typing import assert_never
 
 from compiler.analysis.loops.loop_nest import BLOCK_VARS, THREAD_VARS
@@ -39,6 +39,10 @@ def issues_of(s: k.Stmt, invariant: frozenset[int] = frozenset()) -> float:
             return s.width / 2 + 2
         case k.Shuffle():
             return 2 * len(s.masks) * s.elems
+        case k.ScanLanes():
+            return s.width + 3 * log2(s.lanes) + 4
+        case k.ScanRun():
+            return s.width
         case k.Index():
             return 1
         case k.RemoteStore() | sync_ir.ClusterArrive() | sync_ir.ClusterWait():

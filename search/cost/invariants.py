@@ -47,5 +47,7 @@ def _set_in(body: tuple[k.Stmt, ...]) -> Iterator[str]:
         target = getattr(s, "target", None)
         if isinstance(s, k.Shuffle | k.Fill | k.Declare):
             yield s.name
+        elif isinstance(s, k.ScanLanes):
+            yield from (s.before.name, s.total.name)
         elif isinstance(target, Reg):
             yield target.name

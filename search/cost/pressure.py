@@ -99,7 +99,15 @@ def _names(node: Any) -> Iterator[str]:
                 yield from _names(getattr(node, name))
 
 
-_WAITS = sync_ir.Sync | sync_ir.SyncPart | k.Shuffle | sync_ir.ClusterArrive | sync_ir.ClusterWait | sync_ir.WaitBarrier
+_WAITS = (
+    sync_ir.Sync
+    | sync_ir.SyncPart
+    | k.Shuffle
+    | k.ScanLanes
+    | sync_ir.ClusterArrive
+    | sync_ir.ClusterWait
+    | sync_ir.WaitBarrier
+)
 
 _STATEMENTS = (
     k.GlobalLoad,

@@ -123,7 +123,7 @@ def l2_read_bytes(
                 at = s.tensor, part
                 loads.setdefault(at, []).append(s)
                 threaded[at] = threaded.get(at, 0.0) + warps * times * sector_bytes(s, lanes)
-            case sync_ir.Sync() | sync_ir.SyncPart() | k.Shuffle() | sync_ir.ClusterWait():
+            case sync_ir.Sync() | sync_ir.SyncPart() | k.Shuffle() | k.ScanLanes() | sync_ir.ClusterWait():
                 part += 1
             case (k.TmaLoad() | k.BulkLoad()) as s:
                 to = position[_source(s)[0]], s.target.tensor

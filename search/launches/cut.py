@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from compiler.arch import Card
 from compiler.ir.fusion import Fusion, Literal, Op, Operand, Scalar, Value
-from compiler.ir.ops import ROUNDING_FOLDS
+from compiler.ir.ops import ROUNDING_FOLDS, SCANS
 from compiler.ir.touched import moved_bytes
 from compiler.schedule.aliases import late_reads
 from compiler.schedule.trace import LaunchTrace, ProgramTrace, ScheduleTrace
@@ -95,7 +95,9 @@ def _folded_twice(program: Fusion, stores: Sequence[Collection[str]]) -> list[st
     available: set[str] = set()
     for names in stores:
         ops = _depth_first(producers, list(names), available)
-        folds.update(op.output for op in ops if op.kind in ROUNDING_FOLDS and program.value(op.output).dtype.is_float)
+        folds.update(
+            op.output for op in ops if op.kind in ROUNDING_FOLDS | SCANS and program.value(op.output).dtype.is_float
+        )
         available.update(names)
     return [name for name, count in folds.items() if count > 1]
 

@@ -153,6 +153,8 @@ def _step(op: Op, fusion: Fusion) -> _Step:
             raise Unsupported("operator rand in eager torch", "Torch draws other numbers: time it beside by hand.")
         case OpKind.IOTA:
             return _iota(shape, dims[0], result.dtype)
+        case OpKind.CUMSUM:
+            return _before(dims[0]) if op.start else lambda x: x.cumsum(dims[0])
         case kind if kind in FOLDS:
             return _reduction(op, keepdim=len(shape) == len(fusion.value(op.tensor_inputs[0]).shape))
         case OpKind.CAST:
@@ -169,6 +171,18 @@ def _step(op: Op, fusion: Fusion) -> _Step:
         case OpKind.COPY:
             return lambda x: x.clone(memory_format=torch.contiguous_format)
     return _elementwise(op.kind)
+
+
+def _before(dim: int) -> _Step:
+    """Sums of the elements before each."""
+    import torch
+
+    def step(x: Array) -> Array:
+        found = torch.zeros_like(x)
+        found.narrow(dim, 1, x.shape[dim] - 1).copy_(x.narrow(dim, 0, x.shape[dim] - 1).cumsum(dim))
+        return found
+
+    return step
 
 
 def _taken(x: Array, dim: int, index: Array) -> Array:

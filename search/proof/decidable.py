@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from compiler.errors import Unsupported
 from compiler.ir.fusion import Fusion
-from compiler.ir.ops import FOLDS
+from compiler.ir.ops import FOLDS, SCANS
 from search.proof.small.resize import Dims
 from search.proof.verify.arrays import NumpyArrays
 from search.proof.verify.decided import UNDECIDED_FIX, best_shares, why_undecided
@@ -45,7 +45,7 @@ def _shrunk(fusion: Fusion) -> Fusion | None:
     long row.
     """
     dims = Dims(fusion)
-    folded = {dims.of((op.tensor_inputs[0], d)) for op in fusion.ops if op.kind in FOLDS for d in op.dims}
+    folded = {dims.of((op.tensor_inputs[0], d)) for op in fusion.ops if op.kind in FOLDS | SCANS for d in op.dims}
     sizes, small = dims.free, fusion
     while sum(value.elems for value in small.values) > MOST_ELEMS:
         long = {dim: n for dim, n in sizes.items() if dim not in folded and n > FEW_ROWS} or sizes

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from compiler.analysis.loops.fold import Fold
+from compiler.analysis.loops.scan import BlockScan
 from compiler.analysis.memory.allocation import layout_of
 from compiler.analysis.memory.swizzle import repeat_bytes
 from compiler.analysis.sync.circular_buffer import barriers_of
@@ -37,6 +38,8 @@ class SharedMemoryPlan:
     """Of each fold: the tensor, and the bytes at which the partials of its warps, and of its blocks, begin."""
     parked: tuple[tuple[str, int], ...] = ()
     """Of each register tensor that is parked in part: its name, and the bytes at which the block's part begins."""
+    scans: tuple[tuple[str, int], ...] = ()
+    """Of each scan whose warps hand on what they come to: its tensor, and the bytes at which that begins."""
     tmem_address: int = 0
     """Where the address of the block's tensor memory is handed on, in a kernel that has some."""
 
@@ -47,16 +50,25 @@ class SharedMemoryPlan:
         """Where the partials of a fold begin: those of warps, and of blocks."""
         return next((warps, blocks) for name, warps, blocks in self.partials if name == tensor)
 
+    def sums_of(self, tensor: str) -> int:
+        """Where the sums of the warps of a scan begin."""
+        return next(at for name, at in self.scans if name == tensor)
+
     def parked_at(self, tensor: str) -> int:
         """Where the parked elements of a register tensor begin."""
         return next(at for name, at in self.parked if name == tensor)
 
 
 def plan_shared_memory(
-    sf: ScheduledFusion, swizzle_span: Callable[[str], int], folds: Sequence[Fold] = (), threads: int = 1
+    sf: ScheduledFusion,
+    swizzle_span: Callable[[str], int],
+    folds: Sequence[Fold] = (),
+    threads: int = 1,
+    scans: Sequence[BlockScan] = (),
 ) -> SharedMemoryPlan:
     """Places every shared tensor, most aligned first, then one barrier for each stage of each bulk-loaded tensor, then
-    the partials of folds, what each of the `threads` of a block has parked, and the address of its tensor memory."""
+    the partials of folds, the sums of scans, what each of the `threads` of a block has parked, and the address of its
+    tensor memory."""
     shared = [t for t in sf.tensors if t.memory is MemoryType.SHARED]
     shared.sort(key=lambda t: -repeat_bytes(swizzle_span(t.name)))
     placements: list[Placement] = []
@@ -83,6 +95,11 @@ def plan_shared_memory(
         if fold.slot_bytes or fold.cluster_bytes:
             total = blocks + fold.cluster_bytes
         partials.append((fold.tensor, warps, blocks))
+    sums: list[tuple[str, int]] = []
+    for scan in (scan for scan in scans if scan.shared_bytes):
+        at = -(-total // MAX_WORD_BYTES) * MAX_WORD_BYTES
+        sums.append((scan.tensor, at))
+        total = at + scan.shared_bytes
     parked: list[tuple[str, int]] = []
     for t in (t for t in sf.tensors if t.parked):
         at = -(-total // MAX_WORD_BYTES) * MAX_WORD_BYTES
@@ -98,6 +115,7 @@ def plan_shared_memory(
         max((repeat_bytes(swizzle_span(t.name)) for t in shared), default=16),
         tuple(partials),
         tuple(parked),
+        tuple(sums),
         tmem_address,
     )
 

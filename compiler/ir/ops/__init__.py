@@ -37,6 +37,7 @@ __all__ = [
     "RANDOM",
     "REDUCTIONS",
     "ROUNDING_FOLDS",
+    "SCANS",
     "STORED",
     "SUMS",
     "UNARY",
@@ -101,6 +102,10 @@ SUMS = frozenset({OpKind.SUM, OpKind.MEAN})
 
 ROUNDING_FOLDS = SUMS | {OpKind.PROD}
 """Folds of floats whose last bits depend on the order: each is folded once, and read by all."""
+
+SCANS = _of(OpClass.SCAN)
+"""Operators whose element is of all elements of the operand up to it along one dimension, or before it; each is worked
+out once, as a fold is, and read by all."""
 
 EXTREMES = FOLDS - ROUNDING_FOLDS
 """The greatest or the least of what is folded."""

@@ -60,3 +60,15 @@ def exact_gelu(xp: Any, x: Any) -> Any:
     """x/2 * (1 + tanh(u)), u = sqrt(2/pi) * (x + 0.044715 x^3) (Hendrycks and Gimpel, "Gaussian Error Linear Units",
     2016), as x / (1 + exp(-2u)), which does not cancel where x is negative."""
     return x / (1.0 + xp.exp(-2.0 * math.sqrt(2.0 / math.pi) * (x + 0.044715 * x * x * x)))
+
+
+def exact_prefix_sum(xp: Any, x: Any, axis: int, is_exclusive: bool) -> Any:
+    """Of the elements up to each along an axis, or of those before it."""
+    sums = xp.cumsum(x, axis)
+    if not is_exclusive:
+        return sums
+    first = [slice(None)] * x.ndim
+    first[axis] = slice(0, 1)
+    rest = [slice(None)] * x.ndim
+    rest[axis] = slice(0, -1)
+    return xp.concatenate((xp.zeros_like(sums[tuple(first)]), sums[tuple(rest)]), axis=axis)

@@ -18,6 +18,7 @@ from compiler.ir.ops.exact import (
     exact_gelu_erf,
     exact_left_shift,
     exact_pow,
+    exact_prefix_sum,
     exact_product,
     exact_remainder,
     exact_right_shift,
@@ -551,5 +552,17 @@ class OpKind(StrEnum):
             step="minimum",
             zero=Zero.OPEN,
             rounds=False,
+        ),
+    )
+
+    # Scans: an element of all those up to it ------------------------------------------------------------------------
+
+    CUMSUM = (
+        "cumsum",
+        OpRow(
+            OpClass.SCAN,
+            takes=frozenset({DType.F64, DType.F32, DType.I64}),
+            reference=exact_prefix_sum,
+            zero=Zero.OPEN,
         ),
     )

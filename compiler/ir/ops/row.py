@@ -15,8 +15,9 @@ from compiler.dtypes import FP8, DType
 from compiler.ir.ops.ends import Ends
 
 Reference = Callable[..., Any]
-"""The exact function: the array module, then the operands (of a fold: one and the axes, which stay with size 1). Floats
-are f64, integers int64, bools bools; rounding and wrapping are the caller's."""
+"""The exact function: the array module, then the operands (of a fold: one and the axes, which stay with size 1; of a
+scan: one, the axis, and whether elements themselves are left out). Floats are f64, integers int64, bools bools;
+rounding and wrapping are the caller's."""
 
 
 FLOATS = frozenset({DType.F64, DType.F32, DType.F16, DType.BF16})
@@ -44,6 +45,7 @@ class OpClass(StrEnum):
     SOURCE = "source"
     RANDOM = "random"
     FOLD = "fold"
+    SCAN = "scan"
 
 
 class MathGrade(StrEnum):

@@ -24,6 +24,7 @@ from compiler.lower.kernel_ir import (
     If,
     Loop,
     Opaque,
+    ScanLanes,
     SharedLoad,
     SharedStore,
     Shuffle,
@@ -42,7 +43,7 @@ def keep_rows_packed(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     passed: set[str] = set()
     out: list[Stmt] = []
     for s in body:
-        if isinstance(s, Sync | Shuffle | ClusterWait):
+        if isinstance(s, Sync | Shuffle | ScanLanes | ClusterWait):
             passed |= read
             read = set()
         loaded |= {x.target.name for x in walk((s,)) if isinstance(x, GlobalLoad | SharedLoad)} & arrays.keys()

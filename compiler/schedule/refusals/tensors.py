@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from compiler.ir.iter_domain import MemoryType
-from compiler.ir.ops import MOVES, ROUNDING_FOLDS
+from compiler.ir.ops import MOVES, ROUNDING_FOLDS, SCANS
 from compiler.schedule import steps
 from compiler.schedule.refusals.registry import Refusal, Site, step_rule
 
@@ -123,10 +123,10 @@ def recomputed_tensors_are_read_and_not_scheduled_yet(site: Site, step: steps.Re
 
 @step_rule(steps.Recompute)
 def float_sums_are_folded_once(site: Site, step: steps.Recompute) -> Iterator[Refusal]:
-    """A sum or product of floats is folded once and read by all: folded again, in another order, it may have other
-    bits, and who reads both would see two values (docs/contracts.md, "Bits")."""
+    """A sum or product of floats, also one up to each element, is folded once and read by all: folded again, in another
+    order, it may have other bits, and who reads both would see two values (docs/contracts.md, "Bits")."""
     op = site.sf.producer(site.name)
-    if op is not None and op.kind in ROUNDING_FOLDS and site.tensor.dtype.is_float:
+    if op is not None and op.kind in ROUNDING_FOLDS | SCANS and site.tensor.dtype.is_float:
         fix = f"Recompute what is read of it, and let all read the one {op.kind}."
         expected = "an elementwise value, or an exact fold"
         yield Refusal(site.name, f"a {op.kind} of floats", expected, fix, f"{site.name} is a {op.kind}")

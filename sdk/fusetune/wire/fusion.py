@@ -382,11 +382,12 @@ class Arg(OpBase):
 
 class PrefixSum(OpBase):
     """Sums of the elements up to each one along `dim`. `dtype` as of a sum; without it floats keep theirs, and integers
-    and bools give i64."""
+    and bools give i64. `exclusive`: of those before it."""
 
     op: Literal["cumsum"]
     dim: int
     dtype: DTypeName | None = None
+    exclusive: bool = False
 
 
 class Matmul(OpBase):

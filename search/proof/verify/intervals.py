@@ -241,6 +241,33 @@ class Intervals:
         low, high = (rounded(end, dtype, xp) for end in (low, high))
         return self._settled(value, low, high, ())
 
+    def scan(self, op: Op, x: Bounded, dtype: DType) -> Bounded:
+        """As of a sum, with the count of the terms that each element has."""
+        xp, (axis,) = self.xp, op.dims
+        value = self.values.scan(op, x.value, dtype)
+
+        def along(part: Array) -> Array:
+            sums: Array = exact(op.kind, [part, axis, bool(op.start)], xp)
+            return sums
+
+        low, high = self.ends(x)
+        if not dtype.is_float:
+            return Bounded(value) if x.is_known else self._unwrapped(value, along(low), along(high), dtype)
+        terms = along(self._largest(low, high))
+        accumulator = FLOAT_FORMATS[dtype]
+        counts = [sum_error(n + (not op.start), accumulator.unit_roundoff) for n in range(x.value.shape[axis])]
+        shape = [1] * len(x.value.shape)
+        shape[axis] = -1
+        error = xp.asarray(counts, dtype=xp.float64, device=terms.device).reshape(shape) * terms
+        halves = xp.asarray((low != high) | (low * 2.0 != xp.round(low * 2.0)), dtype=xp.float64)
+        coarse = exact(op.kind, [halves, axis, bool(op.start)], xp) == 0
+        error = xp.where(coarse & (terms <= _EXACT_SUM), xp.zeros_like(error), error)
+        over = xp.isfinite(self._wide(value)) & (terms > accumulator.largest)
+        error = xp.where(over, xp.full_like(error, math.inf), error)
+        error = xp.where(xp.isfinite(error) | over, error, xp.zeros_like(error))
+        low, high = (rounded(end, dtype, xp) for end in (along(low) - error, along(high) + error))
+        return self._settled(value, low, high, ())
+
     def ends(self, x: Bounded) -> tuple[Array, Array]:
         """Both ends, f64; bools as they are."""
         if x.low is None or x.high is None:

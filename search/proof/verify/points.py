@@ -8,7 +8,8 @@ positions that share them. What is computed with is the caller's, as in `compile
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from math import prod
 from typing import Any, Generic, TypeVar
 
@@ -17,7 +18,7 @@ import numpy.typing as npt
 
 from compiler.dtypes import DType
 from compiler.ir.fusion import Fusion, Number, Op
-from compiler.ir.ops import FOLDS, RANDOM, VIEWS, OpKind
+from compiler.ir.ops import FOLDS, RANDOM, SCANS, VIEWS, OpKind
 from compiler.ir.pinned import pinned
 from compiler.reference import Arithmetic
 from search.proof.verify.arrays import NumpyArrays
@@ -118,6 +119,8 @@ class PointWalk(Generic[T]):
                 return self._filled(op, at.count)
             case kind if kind in FOLDS:
                 return self._reduced(op, at)
+            case kind if kind in SCANS:
+                return self._scanned(op, at)
         operands = [x if isinstance(x, Number) else self.value(x, at) for x in op.inputs]
         return self.arithmetic.pointwise(op, operands, self.fusion.operand_dtype(op))
 
@@ -195,6 +198,39 @@ class PointWalk(Generic[T]):
         joined = self.arithmetic.joined(folds, 0) if len(folds) > 1 else folds[0]
         return self.arithmetic.moved(joined, lambda x: x[which])
 
+    def _scanned(self, op: Op, at: Places) -> T:
+        """A scan at the places: each run of its operand is gone through once."""
+        (source,), (dim,) = op.tensor_inputs, op.dims
+        value = self.fusion.value(source)
+        kept = [d for d in range(len(value.shape)) if d != dim]
+        sizes = [value.shape[d] for d in kept]
+        flat = np.ravel_multi_index([at.index[d] for d in kept], sizes) if kept else np.zeros(at.count, np.int64)
+        runs, which = np.unique(flat, return_inverse=True)
+        length, step = value.shape[dim], max(1, FOLD_ELEMS // value.shape[dim])
+        parts = []
+        for first in range(0, len(runs), step):
+            here = np.flatnonzero((which >= first) & (which < first + step))
+            found = self._runs(op, source, kept, runs[first : first + step])
+            places = (which[here] - first) * length + at.index[dim][here]
+            parts.append((here, self.arithmetic.moved(found, partial(_chosen_of, places))))
+        back = np.argsort(np.concatenate([here for here, _ in parts]))
+        return self.arithmetic.moved(self.arithmetic.joined([part for _, part in parts], 0), lambda x: x[back])
+
+    def _runs(self, op: Op, source: str, kept: Sequence[int], runs: Offsets) -> T:
+        """The scans of these runs, one after the other, by their row-major position over the kept dimensions."""
+        value, (dim,) = self.fusion.value(source), op.dims
+        length, index = value.shape[dim], [np.zeros(0, np.int64)] * len(value.shape)
+        outer = np.unravel_index(runs, [value.shape[d] for d in kept]) if kept else ()
+        for d, where in zip(kept, outer, strict=True):
+            index[d] = np.repeat(np.asarray(where, np.int64), length)
+        index[dim] = np.tile(np.arange(length, dtype=np.int64), len(runs))
+        walk = PointWalk(self.fusion, self.read, self.arithmetic)  # forgets what it made for the run
+        elements = walk.value(source, Places(tuple(index), len(runs) * length))
+        ours = self.arithmetic
+        rows = ours.moved(elements, lambda x: x.reshape(len(runs), length))
+        found = ours.scan(replace(op, dims=(1,)), rows, value.dtype)
+        return ours.moved(found, lambda x: x.reshape(len(runs) * length))
+
     def _folded(self, op: Op, source: str, kept: Sequence[int], runs: Offsets, length: int) -> T:
         """The reductions of these runs, by their row-major position over the kept dimensions."""
         value, result = self.fusion.value(source), self.fusion.value(op.output)
@@ -211,6 +247,10 @@ class PointWalk(Generic[T]):
         folded = ours.fold(op.kind, ours.moved(elements, lambda x: x.reshape(len(runs), length)), (1,), value.dtype)
         found = ours.finish(op, folded, length, result.dtype)
         return ours.moved(found, lambda x: x.reshape(len(runs)))
+
+
+def _chosen_of(places: Offsets, x: Any) -> Any:
+    return x[places]
 
 
 def _source_index(op: Op, source: Sequence[int], result: Sequence[int], at: Places) -> tuple[Offsets, ...]:

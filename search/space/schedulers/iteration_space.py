@@ -9,7 +9,7 @@ from math import gcd, prod
 from compiler.arch import MAX_WORD_BYTES
 from compiler.ir.domain import ScheduledFusion, producer_indices
 from compiler.ir.expr import Expr, Var
-from compiler.ir.ops import ELSEWHERE, REDUCTIONS, OpKind
+from compiler.ir.ops import ELSEWHERE, REDUCTIONS, SCANS, OpKind
 from compiler.ir.tensor import TensorOp, TensorView
 from compiler.ir.views import Within, depends_on, identity, position, row_variable
 from search.space.groups import SWEPT
@@ -163,6 +163,8 @@ def iteration_space(sf: ScheduledFusion) -> IterationSpace | str:
     shapes = {tuple(a.extent for a in sf.tensor(o).logical) for o in sf.outputs}
     if len(shapes) != 1:
         return f"its outputs have different shapes: {', '.join(map(str, sorted(shapes)))}"
+    if (scan := next((op for op in sf.ops if op.kind in SCANS), None)) is not None:
+        return f"it adds up along a dimension: {scan.kind} ({scan.output}); scan does that"
     folds = [op for op in sf.ops if op.kind in REDUCTIONS]
     if folds:
         return f"it folds dimensions: {folds[0].kind} ({folds[0].output})"

@@ -12,7 +12,7 @@ from compiler.arch import CP_ASYNC_BYTES, MAX_WORD_BYTES
 from compiler.ir.domain import ScheduledFusion, chosen_reads, downstream, producer_indices
 from compiler.ir.expr import Expr, Var, const, var
 from compiler.ir.iter_domain import MemoryType
-from compiler.ir.ops import ELSEWHERE, REDUCTIONS, OpKind
+from compiler.ir.ops import ELSEWHERE, REDUCTIONS, SCANS, OpKind
 from compiler.ir.tensor import TensorOp, TensorView
 from compiler.ir.views import Within
 
@@ -252,7 +252,7 @@ def row_shape(sf: ScheduledFusion) -> RowShape | str:
 def shape_of_rows(sf: ScheduledFusion, folded: tuple[int, ...], columns: Sequence[str] = ()) -> RowShape | str:
     """The rows of an unscheduled fusion whose rows are `folded`, or why it has none. `columns`: reductions of others of
     its dimensions."""
-    fold = next(op.output for op in sf.ops if op.kind in REDUCTIONS)
+    fold = next(op.output for op in sf.ops if op.kind in REDUCTIONS | SCANS)
     shape = tuple(a.extent for a in sf.tensor(fold).logical)
     crossed = tuple(d for d, a in enumerate(sf.tensor(columns[0]).logical) if a.is_reduction) if columns else ()
     kept = (*(d for d in range(len(shape)) if d not in (*folded, *crossed)), *crossed)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,6 +68,12 @@ def lower_triangle(rows: int, columns: int) -> Fusion:
         {"op": "cast", "in": ["y"], "out": "h", "dtype": "bf16"},
     ]
     return from_wire([{"name": "x", "shape": shape, "dtype": "f32"}], ops, "h", "m")
+
+
+def prefix_sums(shape: Sequence[int], dim: int, dtype: str = "f32", **said: Any) -> Fusion:
+    """out = the sums of the elements of x up to each along a dimension."""
+    op = {"op": "cumsum", "in": ["x"], "out": "out", "dim": dim, **said}
+    return from_wire([{"name": "x", "shape": list(shape), "dtype": dtype}], [op], "out")
 
 
 GOLDEN = {
@@ -588,6 +594,22 @@ GOLDEN = {
             rows=2,
             stages=3,
         ),
+    ),
+    "scan_of_rows_by_warps": Golden(
+        ALL,
+        lambda arch: generated(
+            "scan", prefix_sums((512, 4096), 1), arch, vector=4, threads=128, rows=2, unroll=4, cache_store="streaming"
+        ),
+    ),
+    "scan_of_positions_by_a_part_of_a_warp": Golden(
+        ALL,
+        lambda arch: generated(
+            "scan", prefix_sums((999, 60), 1, "bool", exclusive=True), arch, vector=2, threads=16, rows=8, unroll=2
+        ),
+    ),
+    "scan_of_columns": Golden(
+        ALL,
+        lambda arch: generated("scan", prefix_sums((64, 100, 48), 1, "bf16"), arch, vector=2, threads=32, unroll=4),
     ),
     "launches_row_then_column": Golden(
         ALL,

@@ -109,6 +109,8 @@ SAMPLES: list[k.Stmt] = [
     k.AccumulateRun(OpKind.AMAX, REG, REG, 8),
     k.Opaque("r", DType.F32, 4),
     k.Shuffle(OpKind.SUM, "r", DType.F32, 4, (1, 2), 0xFFFF),
+    k.ScanLanes(REG, REG, REG, 4, 32, AT, 0xFFFF),
+    k.ScanRun(REG, REG, REG, 4, is_exclusive=True),
     k.RemoteStore(REG, PLACE, AT, 2, BARRIER),
     sync_ir.ClusterArrive(),
     sync_ir.ClusterWait(),

@@ -16,7 +16,8 @@ from compiler.ir.domain import ScheduledFusion, producer_indices
 from compiler.ir.expr import Var, var
 from compiler.ir.fusion import Fusion, Op, Value, dense_strides
 from compiler.ir.iter_domain import MemoryType
-from compiler.ir.ops import REDUCTIONS, VIEWS, OpKind
+from compiler.ir.ops import REDUCTIONS, SCANS, VIEWS, OpKind
+from compiler.ir.ops.exact import exact_prefix_sum
 from compiler.ir.tensor import TensorOp, TensorView
 from compiler.reference import evaluate
 from compiler.schedule.start import MIN_PART_RUN_BYTES, start
@@ -96,6 +97,8 @@ def evaluate_scheduled(sf: ScheduledFusion, inputs: Sequence[Any]) -> list[Any]:
             known[o.output] = viewed(sf, o, known, shape)
         elif o.kind in REDUCTIONS:
             known[o.output] = folded(sf, o, known)
+        elif o.kind in SCANS:
+            known[o.output] = scanned(o, np.broadcast_to(known[o.tensor_inputs[0]], shape))
         else:
             known[o.output] = computed(sf, o, known, shape)
     return [stored(sf, name, known) for name in sf.fusion.outputs]
@@ -146,6 +149,15 @@ def folded(sf: ScheduledFusion, o: TensorOp, known: Mapping[str, Any]) -> Any:
     dims = tuple(d for d, a in enumerate(sf.tensor(o.output).logical) if a.is_reduction)
     fold = {OpKind.SUM: "sum", OpKind.PROD: "prod", OpKind.AMAX: "max", OpKind.AMIN: "min"}[o.kind]
     return getattr(known[str(o.inputs[0])], fold)(axis=dims)
+
+
+def scanned(o: TensorOp, x: Any) -> Any:
+    """The sums of the elements along the axes, taken as one."""
+    order = [*(d for d in range(x.ndim) if d not in o.dims), *o.dims]
+    moved = np.transpose(x, order)
+    rows = moved.reshape(*moved.shape[: x.ndim - len(o.dims)], -1)
+    sums = exact_prefix_sum(np, rows, rows.ndim - 1, bool(o.start)).reshape(moved.shape)
+    return np.transpose(sums, np.argsort(order))
 
 
 def computed(sf: ScheduledFusion, o: TensorOp, known: Mapping[str, Any], shape: tuple[int, ...]) -> Any:

@@ -14,7 +14,7 @@ from benchmarks.suite.export import SUITE
 from compiler.dtypes import DType
 from compiler.errors import CompilerError, Unsupported
 from compiler.ir.fusion import Fusion, Literal, Op, Value
-from compiler.ir.ops import BINARY, BITS, COMPARE, FLOATS, MOVES, REDUCTIONS, UNARY, OpKind
+from compiler.ir.ops import BINARY, BITS, COMPARE, FLOATS, MOVES, REDUCTIONS, SCANS, UNARY, OpKind
 from compiler.wire.fusions import bind
 from fusetune.wire.parse import parse_binding, parse_fusion
 from fusetune.wire.suite import strip_case
@@ -278,7 +278,7 @@ def test_the_eager_form_of_any_fusion_is_right(document: Document) -> None:
     assert bench.fault_of(eager_form(fusion)(inputs), allowances(fusion)) == ""
 
 
-TAME = MOVES | COMPARE | REDUCTIONS | {
+TAME = MOVES | COMPARE | REDUCTIONS | SCANS | {
     OpKind.CAT, OpKind.WHERE, OpKind.IOTA, OpKind.NEG, OpKind.ABS, OpKind.RELU, OpKind.MAXIMUM, OpKind.MINIMUM,
 }  # fmt: skip
 """Operators that torch computes in half precision as a kernel does, but for one rounding of the result."""
