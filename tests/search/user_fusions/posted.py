@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -62,7 +62,7 @@ class Given:
     """An input: its sizes, of which names are bound later, and what its numbers are like."""
 
     shape: Shape
-    dtype: DTypeName = "f32"
+    dtype: str = "f32"
     numbers: Numbers = normal
     strides: tuple[int, ...] | None = None
     is_list: bool = False
@@ -106,7 +106,11 @@ class Posted:
         f = FusionBuilder()
         inputs = [
             f.input(
-                f"x{n}", one.shape, one.dtype, is_list=one.is_list, strides=None if one.strides is None else one.strides
+                f"x{n}",
+                one.shape,
+                cast(DTypeName, one.dtype),
+                is_list=one.is_list,
+                strides=None if one.strides is None else one.strides,
             )
             for n, one in enumerate(self.inputs)
         ]

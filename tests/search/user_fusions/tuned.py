@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from compiler.errors import CompileError, IllegalSchedule, Unsupported
-from compiler.pipeline import artifact
+from compiler.pipeline import Generated, artifact
 from search.cost.predicting import predictor
 from search.tuning.candidates.plan import Plan
 from tests.cards import H200
@@ -37,7 +37,7 @@ def candidates(name: str, count: int, seed: int) -> Candidates:
 def _candidates(name: str, count: int, seed: int) -> Candidates:
     plan = Plan.of(POSTED[name].bound(LARGE), H200)
     subject, predict = plan.subject(H200), predictor(H200)
-    drafted = []
+    drafted: list[tuple[float, int, Generated]] = []
     for candidate in plan.sample(DRAWN, seed):
         try:
             made = subject.generated(candidate)
