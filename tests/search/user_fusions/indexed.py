@@ -38,7 +38,8 @@ def summed_embeddings(
 
 
 def scaled_embedding(f: FusionBuilder, index: Tensor, table: Tensor, scale: Any) -> Tensor:
-    return (wide(f.embedding(index, table)) * scale).cast(table.dtype)
+    scaled: Tensor = wide(f.embedding(index, table)) * scale
+    return scaled.cast(table.dtype)
 
 
 def norm_of_embedding(f: FusionBuilder, index: Tensor, table: Tensor, gain: Tensor) -> Tensor:

@@ -76,7 +76,8 @@ def rmsprop_by_torch(p: Any, g: Any, v: Any, lr: float, alpha: float) -> Any:
 
 
 def average(f: FusionBuilder, mean: Tensor, x: Tensor, share: Any) -> Tensor:
-    return (wide(mean) + (wide(x) - wide(mean)) * share).cast(mean.dtype)
+    moved: Tensor = wide(mean) + (wide(x) - wide(mean)) * share
+    return moved.cast(mean.dtype)
 
 
 def average_by_torch(mean: Any, x: Any, share: float) -> Any:
