@@ -40,7 +40,7 @@ from compiler.lower.kernel_ir import (
 from compiler.lower.operands import Barrier, ChosenRow, Less, Reg, Shared
 from compiler.lower.predicates import lane_guards, split_guards
 from compiler.lower.reduce import accumulate
-from compiler.lower.run_loads import place_in, straddling_load, whole_at_ends, words_of_rows
+from compiler.lower.run_loads import is_written, place_in, straddling_load, whole_at_ends, words_of_rows
 from compiler.lower.scans import lower_scan
 from compiler.lower.shared_bounds import inside_registers, inside_shared
 from compiler.lower.tensor_memory import lower_tmem_copy
@@ -185,12 +185,14 @@ def _move(facts: Facts, op: TensorOp, t: TensorView, scope: Scope) -> Stmt:
         case MemoryType.GLOBAL, MemoryType.LOCAL:
             if op.straddles and width > 1:
                 return straddling_load(facts, op, t, _open_bounds(facts, t, scope))
+            written = is_written(facts, source)
+            ends = lane_guards(_open_bounds(facts, t, scope), width, t.name)
             g = words_of_rows(facts, op, t, _open_bounds(facts, t, scope))
-            g = g or whole_at_ends(source, lane_guards(_open_bounds(facts, t, scope), width, t.name), width)
+            g = g or (ends if written else whole_at_ends(source, ends, width))
             inside = _within(facts, op, t, width)
             name, offset = place_in(source, read)
             target = Reg(t.name, t.dtype, write)
-            rows, written = _rows(facts, op, width), name in dict(facts.sf.fusion.aliases).values()
+            rows = _rows(facts, op, width)
             return GlobalLoad(
                 target, name, offset, width, op.cache, g.shared, g.tail, inside, g.head, rows=rows, is_written=written
             )

@@ -23,9 +23,15 @@ def place_in(t: TensorView, offset: Expr) -> tuple[str, Expr]:
     return (t.part_of, offset + t.part_offset) if t.part_of else (t.name, offset)
 
 
+def is_written(facts: Facts, source: TensorView) -> bool:
+    """Whether an output is written into the input that a global tensor is, or is a part of: what lies beside its
+    elements may be another thread's by then."""
+    return (source.part_of or source.name) in dict(facts.sf.fusion.aliases).values()
+
+
 def whole_at_ends(source: TensorView, g: LaneGuards, width: int) -> LaneGuards:
     """The guards of a vector load along a shifted run, whose ends are loaded whole: elements of other rows that come
-    with them are not used.
+    with them are not used. Of an input that is written into, they come one by one (`is_written`).
 
     An aligned vector that holds an element of the row starts inside the tensor. It ends there too if the tensor is so
     many vectors long; if not, the last elements of a row come one by one.
@@ -40,7 +46,7 @@ def whole_at_ends(source: TensorView, g: LaneGuards, width: int) -> LaneGuards:
 def words_of_rows(facts: Facts, op: TensorOp, t: TensorView, bounds: Iterable[IndexBound]) -> LaneGuards | None:
     """The guards of an aligned vector along a shifted piece of a row of global memory, loaded whole where it holds any
     element of the piece: what comes with it, elements of other pieces and rows or of the padding between rows, has
-    places of its own. None where the vector is no such thing.
+    places of its own. None where the vector is no such thing, and of an input that is written into.
 
     It starts inside the tensor, as whose multiples the vectors are; past the tensor's end reaches at most the last one
     of the last row, of which the elements that there are come one by one.
@@ -48,7 +54,14 @@ def words_of_rows(facts: Facts, op: TensorOp, t: TensorView, bounds: Iterable[In
     width, source, own = lanes(t), facts.sf.tensor(op.tensor_inputs[0]), tuple(bounds)
     offset, row = without_marks(facts.indexing.read_offset(op, source.name)), row_of(facts.indexing, op, width)
     moved = [b for b in own if b.is_shifted and lane_variable(width) in b.index.variables]
-    if width == 1 or row is None or source.part_of or not moved or moved[0].extent == row.extent:
+    if (
+        width == 1
+        or row is None
+        or source.part_of
+        or is_written(facts, source)
+        or not moved
+        or moved[0].extent == row.extent
+    ):
         return None
     if source.align % (width * source.dtype.nbytes) or not first_lane(offset, width).divisible_by(width):
         return None

@@ -222,8 +222,8 @@ def _refuse_unsupported(bound: Bound) -> None:
 
 def _literal_dtype(op: Op, bound: Bound) -> DType | None:
     """The dtype that the numbers of `op` take: its own, or that of its last tensor operand; None without one."""
-    if isinstance(op, Where) and op.dtype is not None:
-        return DType(op.dtype)
+    if isinstance(op, Where):  # whose only tensor may be the mask
+        return DType(bound.types[op.out].dtype)
     tensors = [x for x in op.ins if isinstance(x, str) and x in bound.types]
     return DType(bound.types[str(tensors[-1])].dtype) if tensors else None
 

@@ -261,6 +261,23 @@ def test_numbers_are_equal_if_the_other_operand_says_so(dtype: str, left: Any, r
     assert (adding(left) == adding(right)) is equal
 
 
+@pytest.mark.parametrize(
+    ("left", "right", "dtype", "equal"),
+    [
+        pytest.param(1.5, 1.25, "f32", False, id="fractions-are-kept"),
+        pytest.param(1, 1.0, "f32", True, id="1-is-1.0-on-floats"),
+        pytest.param(-0.0, 0, "i64", True, id="zeros-are-equal-on-integers"),
+    ],
+)
+def test_numbers_that_a_mask_chooses_between_are_of_the_result(left: Any, right: Any, dtype: str, equal: bool) -> None:
+    def choosing(number: Any) -> str:
+        inputs = [{"name": "c", "shape": [4], "dtype": "bool"}]
+        ops = [{"op": "where", "in": ["c", number, 0], "out": "y", "dtype": dtype}]
+        return hash_of({"format": "fusetune.fusion/1", "inputs": inputs, "ops": ops, "outputs": [{"name": "y"}]})
+
+    assert (choosing(left) == choosing(right)) is equal
+
+
 def test_kept_dimensions_are_part_of_the_meaning() -> None:
     def reduced(keepdim: bool) -> Document:
         op = {"op": "sum", "in": ["x"], "out": "s", "dims": [0], "keepdim": keepdim}

@@ -106,7 +106,7 @@ _RECIPES: dict[str, str] = {
     "scatter": "Leave it out: which element is written is never data here. Write take(x, index) where the inverse of "
     "the index is at hand, or pass its result as an input.",
     "sort": "Leave it out, and pass its result as an input; of its indices make take(x, index) or gather(x, index).",
-    "dropout": "Pass the mask as an input, and write mul(x, mask).",
+    "dropout": "Write where(ge(rand(shape, seed, offset), p), mul(x, 1 / (1 - p)), 0), or pass a mask as an input.",
     "conv": "Leave it out, and pass its result as an input.",
     "cumprod": "Leave it out, and pass its result as an input: of what runs along a dimension there is cumsum.",
 }

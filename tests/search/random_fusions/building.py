@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
@@ -60,16 +60,21 @@ def built(kernel: Kernel) -> Built:
     return Built(Outcome(bare), artifact(kernel.made, compiled).model_dump_json())
 
 
-def built_by(processes: int, seeds: range, limits: str) -> Iterator[Built]:
+def built_by(processes: int, seeds: range, limits: str) -> Generator[Built, None, None]:
     """Every seed's case, as they are done."""
     return in_processes(processes, build, [(seed, limits) for seed in seeds])
 
 
-def in_processes(processes: int, make: Callable[..., T], arguments: Iterable[tuple[Any, ...]]) -> Iterator[T]:
-    """What `make` makes of each, as they are done, in processes of their own."""
+def in_processes(
+    processes: int, make: Callable[..., T], arguments: Iterable[tuple[Any, ...]]
+) -> Generator[T, None, None]:
+    """What `make` makes of each, as they are done, in processes of their own. Who stops asking ends what waits."""
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-        for done in as_completed([pool.submit(make, *some) for some in arguments]):
-            yield done.result()
+        try:
+            for done in as_completed([pool.submit(make, *some) for some in arguments]):
+                yield done.result()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
 
 
 def with_fault(built: Built, fault: str) -> Outcome:

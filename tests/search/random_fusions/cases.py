@@ -20,6 +20,7 @@ from tests.search.random_fusions.conditioning import is_conditioned
 from tests.search.random_fusions.grower import Full, Grower, Limits
 from tests.search.random_fusions.known import FP8, PRECISION, Known
 from tests.search.random_fusions.moves import MOVES, OFTEN, Move, random_dtype
+from tests.search.random_fusions.placing import place_outputs
 from tests.search.random_fusions.shapes import random_shape
 
 TINY = Limits(
@@ -131,7 +132,9 @@ def grown(random: Random, limits: Limits, name: str, chosen: Sequence[tuple[Move
         "ops": g.ops,
         "outputs": [{"name": name} for name in outputs],
     }
-    return Case(name, document, {"sizes": {}, "inputs": g.layouts})
+    binding: dict[str, Any] = {"sizes": {}, "inputs": g.layouts}
+    place_outputs(random, document, binding, {value.name: value for value in g.values})
+    return Case(name, document, binding)
 
 
 def _outputs(g: Grower, results: list[Known]) -> list[str]:

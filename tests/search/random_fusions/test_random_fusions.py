@@ -117,6 +117,8 @@ def test_everything_that_a_fusion_may_have_is_drawn() -> None:
                 folded.add(tuple(document["dims"]))
         met |= {("input", tensor.dtype) for tensor in fusion.inputs}
         met.add(("outputs", min(3, len(fusion.outputs))))
+        met |= {("output", "in an input") for one in fusion.outputs if one.alias is not None}
+        met |= {("output", "laid out") for one in binding.outputs if one.strides is not None}
         met |= {("output", "of rank 0") for one in fusion.outputs if not bound.types[one.name].shape}
         met.add(("reductions", "over other dims" if len(folded) > 1 else "alike"))
         for tensor, layout in zip(fusion.inputs, bound.inputs, strict=True):
@@ -129,6 +131,8 @@ def test_everything_that_a_fusion_may_have_is_drawn() -> None:
     wanted |= {("size", n) for n in ("one", "odd", "even")} | {("outputs", n) for n in (1, 2, 3)}
     wanted |= {("reduced", dtype) for dtype in DTYPES if dtype not in FP8} | {
         ("output", "of rank 0"),
+        ("output", "in an input"),
+        ("output", "laid out"),
         ("reductions", "over other dims"),
     }
     wanted |= {("align", n) for n in (1, 2, 4, 8, 16)} | {("layout", name) for name in _LAYOUTS}
