@@ -84,7 +84,8 @@ class CopyPlan:
 
     def moves(self, thread: int, round_: int) -> tuple[tuple[int, int], ...]:
         """Rows and columns of the elements that a thread moves in a round; none for a thread that sits it out."""
-        places = (self.layout(thread, round_ * self.width + i) for i in range(self.width))
+        layout, width = self.layout, self.width
+        places = (layout(thread, round_ * width + i) for i in range(width))
         return tuple(p for p in places if p is not None)
 
     @property
@@ -221,12 +222,12 @@ def _rectangle(places: tuple[tuple[int, int], ...]) -> str:
     """Rows and columns of an access, such as `3, 8-11`; `0/8, 0-1` are columns 0 and 1 of rows 0 and 8."""
     if not places:
         return "-"
-    return ", ".join(_ranges(sorted({p[d] for p in places})) for d in (0, 1))
+    return ", ".join(_ranges({p[d] for p in places}) for d in (0, 1))
 
 
-def _ranges(values: list[int]) -> str:
-    first = [v for v in values if v - 1 not in values]
-    last = [v for v in values if v + 1 not in values]
+def _ranges(values: set[int]) -> str:
+    first = sorted(v for v in values if v - 1 not in values)
+    last = sorted(v for v in values if v + 1 not in values)
     return "/".join(str(a) if a == b else f"{a}-{b}" for a, b in zip(first, last, strict=True))
 
 

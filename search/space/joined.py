@@ -58,19 +58,22 @@ class _Join:
         self, flat: Indices, held: dict[str, Positions], waiting: Sequence[int], left: dict[str, Knob]
     ) -> Indices | None:
         """The legal points that partial points lead to; None beyond the limits. `waiting`: constraints that are not
-        asked yet, `left`: knobs without a value."""
+        asked yet, `left`: knobs without a value; `held`: the positions of those with one that are still asked about."""
         while True:
-            ready = [n for n in waiting if held.keys() >= set(self.constraints[n].axes)]
+            ready = [n for n in waiting if left.keys().isdisjoint(self.constraints[n].axes)]
             waiting = [n for n in waiting if n not in ready]
             for number in sorted(ready, key=lambda n: len(self.constraints[n].axes)):
                 legal = self.allows(number, held)
                 if not legal.all():
-                    flat = flat[legal]
-                    held = {name: at[legal] for name, at in held.items()}
+                    kept = np.flatnonzero(legal)
+                    flat = flat[kept]
+                    held = {name: at[kept] for name, at in held.items()}
+            asked = {name for n in waiting for name in self.constraints[n].axes}
+            held = {name: at for name, at in held.items() if name in asked}
             if not left:
                 self.legal += len(flat)
                 return flat if self.legal <= self.most else None
-            knob = left[_next([self.constraints[n] for n in waiting], held, left)]
+            knob = left[_next([self.constraints[n] for n in waiting], left)]
             size = len(knob.values)
             if len(flat) * size > self.most and len(flat) > 1:
                 return self._halves(flat, held, waiting, left)
@@ -95,13 +98,13 @@ class _Join:
         return np.concatenate(found)
 
 
-def _next(waiting: Sequence[Constraint], held: dict[str, Positions], left: dict[str, Knob]) -> str:
+def _next(waiting: Sequence[Constraint], left: dict[str, Knob]) -> str:
     """The knob on the cheapest way to settling a constraint: fewest combinations of the values that it still lacks."""
 
     def cost(constraint: Constraint) -> int:
-        return prod(len(left[name].values) for name in constraint.axes if name not in held)
+        return prod(len(left[name].values) for name in constraint.axes if name in left)
 
     if not waiting:
         return next(iter(left))
-    lacking = [name for name in min(waiting, key=cost).axes if name not in held]
+    lacking = [name for name in min(waiting, key=cost).axes if name in left]
     return min(lacking, key=lambda name: len(left[name].values))

@@ -112,11 +112,12 @@ class AddressMap:
     def _shared(
         self, group: LaneGroup[Batch], insn: PtxInstruction, addresses: Addresses, nbytes: int
     ) -> list[MemoryPlace]:
-        region = self.shared
-        rank = (addresses >> CLUSTER_RANK_SHIFT).astype(np.int64)
-        within = (addresses & _IN_BLOCK).astype(np.int64) - region.base
-        slots = group.slots
-        if rank.any():
+        region, slots = self.shared, group.slots
+        if addresses.max() <= _IN_BLOCK:  # each lane's own block
+            within = addresses.astype(np.int64) - region.base
+        else:
+            rank = (addresses >> CLUSTER_RANK_SHIFT).astype(np.int64)
+            within = (addresses & _IN_BLOCK).astype(np.int64) - region.base
             size = group.machine.threads.cluster_blocks
             outside = rank > size
             slots = np.where((rank > 0) & ~outside, slots - slots % size + rank - 1, slots)

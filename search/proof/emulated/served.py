@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -47,6 +48,9 @@ MORE_ORDERS = (Completion.EAGER, Completion.RANDOM)
 
 CHEAP_INSTRUCTIONS = 1 << 20
 """Of all warps of a launch in the first order: beyond, the others would take minutes with their search for races."""
+
+_PART = 1 << 14
+"""Elements of a tensor that are looked at together for what was written."""
 
 MOST_BYTES = 1 << 36
 """Address space of the tensors: beyond, even memory that is never touched is not to be had."""
@@ -153,11 +157,12 @@ class _Run:
             value, known = fusion.value(name), own.names[len(fusion.inputs) + position]
             written = outcome.written[known][: value.storage_bytes]
             wanted = self.tilings[name].elements(self.blocks) if name in self.tilings else None
-            if fault := _out_of_place(written, wanted, value):
-                return Served(f"output {position}: {fault}", self.blocks)
-            offsets = np.flatnonzero(written.view(f"u{value.dtype.nbytes}"))
-            have = ARRAYS.reinterpret(own.launch.tensors[known].data, value.dtype)[offsets]
+            words = written.view(f"u{value.dtype.nbytes}")  # the flags of an element's bytes at a time
+            offsets = _marked(written, value.dtype.nbytes)
             places = _places(offsets, value)
+            if fault := _out_of_place(words[offsets], places, wanted, value):
+                return Served(f"output {position}: {fault}", self.blocks)
+            have = ARRAYS.reinterpret(own.launch.tensors[known].data, value.dtype)[offsets]
             before = self.first.setdefault(name, (places, have))
             compared |= len(places) > 0
             if not len(places) or (before[1] is not have and _is_same(before, (places, have))):
@@ -205,12 +210,17 @@ def _blocks(launch: GeneratedLaunch, tiling: Tiling | None) -> tuple[int, ...]:
     return tuple(sorted(first * cluster + rank for first in chosen for rank in range(cluster)))
 
 
-def _out_of_place(written: Flags, wanted: Offsets | None, value: Value) -> str:
+def _marked(written: Flags, nbytes: int) -> Offsets:
+    """Where elements of so many bytes have any flag; most parts of a large tensor have none, which is soon seen."""
+    part = _PART * nbytes
+    starts = (first for first in range(0, len(written), part) if written[first : first + part].any())
+    found = [at // nbytes + np.flatnonzero(written[at : at + part].view(f"u{nbytes}")) for at in starts]
+    return np.concatenate([np.zeros(0, np.int64), *found])
+
+
+def _out_of_place(marks: npt.NDArray[Any], places: Offsets, wanted: Offsets | None, value: Value) -> str:
     """What the blocks wrote that is not theirs, or did not write that is, in words; only what was written in part where
-    it is not known which elements are theirs."""
-    words = written.view(f"u{value.dtype.nbytes}")  # the flags of an element's bytes at a time
-    offsets = np.flatnonzero(words)
-    places = _places(offsets, value)
+    it is not known which elements are theirs. `marks`: the flags of each written element's bytes."""
     if holes := int((places < 0).sum()):
         return f"{holes * value.dtype.nbytes} bytes between its elements were written"
     found = np.sort(places)
@@ -221,7 +231,7 @@ def _out_of_place(written: Flags, wanted: Offsets | None, value: Value) -> str:
         missing = np.setdiff1d(wanted, found, assume_unique=True)
         return f"{len(missing)} of {len(wanted)} elements were never written, element {_index(missing[0], value)} first"
     whole = int.from_bytes(b"\x01" * value.dtype.nbytes, "little")
-    if len(parts := places[words[offsets] != whole]):
+    if len(parts := places[marks != whole]):
         return f"element {_index(parts[0], value)} was written in part"
     return ""
 

@@ -82,14 +82,14 @@ def test_nested_concatenations_are_cut_into_launches(count: int, size: int, time
     assert plan.legal
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(5))
 def test_random_fusions_of_many_operators_are_answered_soon(seed: int) -> None:
     answer(seed)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("first", range(1000, 1500, 25))
-def test_500_random_fusions_of_many_operators_are_answered_soon(first: int) -> None:
+@pytest.mark.parametrize("first", [5, *range(1000, 1500, 25)])
+def test_many_random_fusions_of_many_operators_are_answered_soon(first: int) -> None:
     for seed in range(first, first + 25):
         answer(seed)
 

@@ -67,7 +67,7 @@ def expect_right(seeds: range, limits: str, least: int, pool: CompilePool) -> No
     assert len(found) >= least
 
 
-@pytest.mark.parametrize("first", [0, 50])
+@pytest.mark.parametrize("first", [0, pytest.param(50, marks=pytest.mark.long)])
 def test_random_fusions_are_right_with_tensor_memory(first: int, pool: CompilePool) -> None:
     expect_right(range(first, first + 50), "small", 10, pool)
 

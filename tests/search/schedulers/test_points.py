@@ -93,7 +93,7 @@ def check_refused_points(name: str, count: int, seed: int) -> set[str]:
 
 @pytest.mark.parametrize("name", FUSIONS)
 def test_legal_points_compile(name: str) -> None:
-    check_legal_points(name, 3, seed=1)
+    check_legal_points(name, 1, seed=1)
 
 
 @pytest.mark.parametrize("name", FUSIONS)
@@ -146,10 +146,11 @@ def beyond_the_model(count: int, seed: int) -> set[str]:
     return beyond
 
 
+@pytest.mark.parametrize("count", [1, pytest.param(12, marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", FUSIONS)
-def test_schedules_without_the_copy_engine_are_legal_on_ampere(name: str) -> None:
+def test_schedules_without_the_copy_engine_are_legal_on_ampere(name: str, count: int) -> None:
     for scheduler in schedulers_for(FUSIONS[name], card_of(AMPERE, SM_COUNT)):
-        for point in scheduler.space(FUSIONS[name], AMPERE).sample(2, seed=5):
+        for point in scheduler.space(FUSIONS[name], AMPERE).sample(count, seed=5):
             made = generate(scheduler.trace(FUSIONS[name], point), AMPERE)
             assert not any(launch.kernel.tensor_maps for launch in made.launches)
 

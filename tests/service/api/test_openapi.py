@@ -78,15 +78,24 @@ with tempfile.TemporaryDirectory() as folder:  # the application is only asked a
     )
 
 
+def drawn(examples: int) -> settings:
+    """So many requests of each operation, the same in every run."""
+    unshared = [HealthCheck.function_scoped_fixture]
+    return settings(
+        derandomize=True, database=None, deadline=None, max_examples=examples, suppress_health_check=unshared
+    )
+
+
 @schema.parametrize()
-@settings(
-    derandomize=True,
-    database=None,
-    deadline=None,
-    max_examples=25,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@drawn(8)
 def test_answers_are_those_that_are_documented(case: Any, used: World) -> None:
+    case.call_and_validate(HOST, app=used.client.app, checks=CHECKS)
+
+
+@pytest.mark.long
+@schema.parametrize()
+@drawn(100)
+def test_many_answers_are_those_that_are_documented(case: Any, used: World) -> None:
     case.call_and_validate(HOST, app=used.client.app, checks=CHECKS)
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -17,6 +17,7 @@ from compiler.nvrtc import Compiled, CompilePool
 from compiler.pipeline import Generated, artifact, generate
 from search.proof.emulated.check import EmulatedProof, verify
 from search.proof.small.tiling import tilings
+from search.space.space import Space
 from search.tuning.candidates.plan import Plan
 
 CARD = card_or_default("H200")
@@ -32,13 +33,13 @@ def kernel_at(fusion: Fusion, scheduler: str, most_trips: int = MOST_TRIPS, **kn
     """The kernel of a point; knobs that are not named are those of the first legal point that has the others, and whose
     tiles are numbered in a way that can be read."""
     plan = Plan.of(fusion, CARD)
-    space = plan.spaces[scheduler]
-    for point in space.sample(40000, 0):
-        if all(point[name] == value for name, value in knobs.items()):
-            made = generate(plan.schedulers[scheduler].trace(fusion, point), CARD.arch)
-            with suppress(Unsupported):
-                if next(iter(tilings(made.only.trace).values())).trips <= most_trips:
-                    return made
+    whole = plan.spaces[scheduler]
+    given = tuple(replace(k, values=(knobs[k.name],)) if k.name in knobs else k for k in whole.knobs)
+    for point in Space(whole.name, given, whole.constraints).sample(256, 0):
+        made = generate(plan.schedulers[scheduler].trace(fusion, point), CARD.arch)
+        with suppress(Unsupported):
+            if next(iter(tilings(made.only.trace).values())).trips <= most_trips:
+                return made
     raise AssertionError(f"{scheduler} has no legal point with {knobs}")
 
 
