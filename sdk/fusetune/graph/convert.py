@@ -119,6 +119,8 @@ class _Conversion:
 
     def run(self) -> Converted:
         for node in self.nodes:
+            if node.target is aten._local_scalar_dense.default:
+                self.w.refuse(node, "a number of a tensor decides what is computed", "Keep it a tensor: index by [0].")
             if not is_size(node) and not self._is_tuple_part(node):
                 self.w.values[node] = write(self.w, node)
         forms = {node: self._write_input(node) for node in self.writes}

@@ -99,6 +99,9 @@ class Writing:
         found = node.meta.get("val")
         if isinstance(found, torch.SymInt | torch.SymFloat | int | float) or node in self.by_value:
             return self._scalar(node, found)
+        if is_empty(node):
+            # Nothing is read of it, and a kernel takes no tensor without elements.
+            return Constant(0, self.sizes.of_input(found.shape), self.dtype(node))
         if not isinstance(found, torch.Tensor):
             self.refuse(node, f"it is a {type(found).__name__} and no tensor")
         name = self._names.get(node, f"i{len(self.inputs)}")

@@ -184,6 +184,46 @@ def _flip(w: Writing, node: Node, a: Any) -> Value:
     return moved(w, node, a.self, None, lambda source, shape: w.f.flip(source, dims))
 
 
+@row(aten.repeat.default)
+def _repeat(w: Writing, node: Node, a: Any) -> Value:
+    """Every dimension behind a new one, of as many places as it is repeated."""
+
+    def made(source: Tensor, shape: tuple[Size, ...]) -> Value:
+        times = [known(n) for n in a.repeats]
+        if any(n is None for n in times):
+            w.refuse(node, "repeating by sizes that are no numbers")
+        own: list[Size] = [1] * (len(times) - len(source.shape)) + list(source.shape)
+        wide = [size for n, m in zip(times, own, strict=True) for size in (n or 0, m)]
+        found = w.f.broadcast_to(source, wide, [2 * i + 1 for i in range(len(times) - len(source.shape), len(times))])
+        return w.f.reshape(found, shape)
+
+    return moved(w, node, a.self, None, made)
+
+
+@row(aten.roll.default)
+def _roll(w: Writing, node: Node, a: Any) -> Value:
+    """The last places first, along each dimension."""
+    value = w.operand(a.self)
+    if isinstance(value, Constant):
+        return value
+    found = w.written(value)  # type: ignore[arg-type]
+    flat = not a.dims
+    found = w.f.reshape(found, (-1,)) if flat else found
+    for shift, dim in zip(a.shifts, a.dims or [0], strict=True):
+        size = found.shape[dim]
+        if not isinstance(size, int):
+            w.refuse(node, f"rolling a size of {size}", "Write it as a cat of two slices.")
+        if shift % size:
+            at = size - shift % size
+            found = w.f.cat([w.f.slice(found, dim, at, size), w.f.slice(found, dim, 0, at)], dim)
+    return reshaped_to(w, found, w.shape(node)) if flat else found
+
+
+def reshaped_to(w: Writing, x: Tensor, shape: tuple[Size, ...]) -> Tensor:
+    """The elements in row-major order under another shape."""
+    return x if x.shape == shape else w.f.reshape(x, shape)
+
+
 @row(aten.cat.default)
 def _cat(w: Writing, node: Node, a: Any) -> Value:
     return joined(w, node, [w.cast(w.operand(x), w.dtype(node)) for x in a.tensors if not is_empty(x)], a.dim)
