@@ -19,13 +19,14 @@ TOLERANCES = {torch.float16: 4e-3, torch.bfloat16: 4e-2, torch.float32: 2e-5, to
 """Relative errors that different orders of sums and functions of other libraries come to."""
 
 
-def kernels_outputs(converted: Converted, tensors: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+def kernels_outputs(
+    converted: Converted, tensors: Sequence[torch.Tensor], numbers: Sequence[int | float]
+) -> tuple[torch.Tensor, ...]:
     """What a kernel of the fusion would return: new tensors in the strides that are asked for, or written inputs."""
-    by_value = len(converted.inputs)
-    fusion = bind(converted.fusion, converted.binding(tensors[:by_value]))
+    fusion = bind(converted.fusion, converted.binding(tensors))
     orders = dict(fusion.orders)
     turned = [x.permute(orders[name]) if name in orders else x for name, x in zip(fusion.inputs, tensors, strict=False)]
-    values = evaluate(settled(fusion, [x.item() for x in tensors[by_value:]]), turned, torch)
+    values = evaluate(settled(fusion, numbers), turned, torch)
     made = []
     aliases = dict(fusion.aliases)
     for name, value in zip(fusion.outputs, values, strict=True):
@@ -45,9 +46,9 @@ def run_captured(captured: Captured, args: Sequence[Any]) -> Any:
     converted = captured.converted()
     given = dict(zip(captured.placeholders, captured.tensors(args), strict=True))
     tensors = [given[x] for x in converted.inputs if not isinstance(x, str)]
-    tensors += [given[x] for x in converted.scalars]
-    outputs = kernels_outputs(converted, tensors)
-    sizes = converted.binding(tensors[: len(converted.inputs)]).sizes
+    sizes = converted.binding(tensors).sizes
+    numbers = [given[x].item() if x in given else converted.number(x, sizes) for x in converted.scalars]
+    outputs = kernels_outputs(converted, tensors, numbers)
     values = converted.values(tensors, outputs, sizes)
     return captured.result(dict(zip((form.node for form in converted.outputs), values, strict=True)))
 

@@ -31,9 +31,6 @@ BOX = floats(2, 3, 4, 4)
 FEW, PLACES, MASK = whole(6, low=0, high=4), whole(4, 6, low=0, high=6), INT[:, 0] > 0
 
 _UNARY = [
-    ,
-    ,
-]  # fmt: skip
     "neg",
     "exp",
     "tanh",
