@@ -40,7 +40,7 @@ def write(w: Writing, node: Node) -> Value:
 
 
 def _derived(w: Writing, node: Node) -> str:
-    """Which size of a node's result the wire cannot write, if there is one: mostly the reason why it has no operator."""
+    """Which size of a node's result the wire cannot write, if there is one: mostly the reason of a refusal."""
     if not isinstance(node.meta.get("val"), torch.Tensor):
         return ""
     derived = [(dim, size) for dim, size in enumerate(w.shape(node)) if is_derived(size)]
