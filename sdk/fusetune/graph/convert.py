@@ -204,7 +204,7 @@ class _Conversion:
 
     def _result(self, node: Node) -> Tensor:
         """A tensor that may be returned: made by an operator, and by no other output."""
-        tensor = self.w.written(self.w.value(node))  # type: ignore[arg-type]
+        tensor = self.w.written(self.w.value(node))
         is_input = any(tensor is self.w.values.get(x) for x in self.w.inputs if isinstance(x, Node))
         if is_input or tensor.name in self.taken:
             tensor = self.w.f.copy(tensor)

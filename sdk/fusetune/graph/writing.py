@@ -96,7 +96,7 @@ class Writing:
                 raise TypeError(f"{value!r} is no tensor")
 
     def _input(self, node: Node) -> Value:
-        found = node.meta.get("val")
+        found: Any = node.meta.get("val")
         if isinstance(found, torch.SymInt | torch.SymFloat | int | float) or node in self.by_value:
             return self._scalar(node, found)
         if is_empty(node):

@@ -8,7 +8,7 @@ import torch
 from torch.fx import Node
 
 from fusetune.fusion import Tensor
-from fusetune.graph.operators.rows import row
+from fusetune.graph.operators.rows import arguments, row
 from fusetune.graph.operators.views import bound, padded, w_shape
 from fusetune.graph.sizes import known
 from fusetune.graph.writing import Constant, Value, Writing
@@ -56,7 +56,10 @@ def _index_tensor(w: Writing, node: Node, a: Any) -> Value:
 
 def _is_in_range(index: Node) -> bool:
     """Whether an index is made so that it cannot be negative."""
-    return index.target is torch.ops.prims.iota.default and index.args[0] != 0
+    if index.target is not torch.ops.prims.iota.default:
+        return False
+    a = arguments(index)
+    return all(isinstance(n, int) and n >= 0 for n in (a.start, a.step))
 
 
 @row(aten.gather.default)
@@ -76,10 +79,8 @@ def _gather(w: Writing, node: Node, a: Any) -> Value:
 
 def _chooses_one(x: Tensor, index: Tensor, dim: int) -> bool:
     """Whether an index has one place along `dim`, and all of the others."""
-    rest = [d for d in range(len(x.shape)) if d != dim]
-    return (
-        len(index.shape) == len(x.shape) and index.shape[dim] == 1 and all(index.shape[d] == x.shape[d] for d in rest)
-    )
+    wanted = tuple(1 if d == dim else size for d, size in enumerate(x.shape))
+    return index.shape == wanted
 
 
 def _is_chosen(w: Writing, x: Tensor, index: Tensor, dim: int) -> Tensor:
@@ -151,7 +152,8 @@ def _put(w: Writing, node: Node, x: Any, source: Any, dim: int, start: Size, sto
     into = w.cast(w.operand(x), dtype)
     if start == 0 and stop == shape[dim] and step == 1:
         return source  # type: ignore[no-any-return]
-    if not isinstance(start, int) or not isinstance(stop, int) or not isinstance(shape[dim], int):
+    size = shape[dim]
+    if not isinstance(start, int) or not isinstance(stop, int) or not isinstance(size, int):
         w.refuse(node, "writing into a part whose ends are no numbers")
     if start >= stop:
         return into  # type: ignore[return-value]
@@ -160,9 +162,9 @@ def _put(w: Writing, node: Node, x: Any, source: Any, dim: int, start: Size, sto
     spread = _spread(w, w.written(source), dim, step)
     spread_size = spread.shape[dim]
     assert isinstance(spread_size, int)
-    behind = shape[dim] - start - spread_size
+    behind = size - start - spread_size
     if behind < 0:
-        spread = w.f.slice(spread, dim, 0, shape[dim] - start)
+        spread = w.f.slice(spread, dim, 0, size - start)
         behind = 0
     lows, highs = ([n if d == dim else 0 for d in range(len(shape))] for n in (start, behind))
     if isinstance(into, Constant) and step == 1:

@@ -102,6 +102,8 @@ def _sum_of(name: str, *, turned: bool = False) -> Any:
         left, right = (a.other, a.self) if turned else (a.self, a.other)
         if alpha is None or (isinstance(alpha, int | float) and alpha == 1):
             return arithmetic(w, node, name, left, right)
+        if dtype == "bool":
+            return arithmetic(w, node, name, left, right if alpha else False)
         scaled = _scaled(w, node, right, alpha)
         if dtype not in HALVES:
             return arithmetic(w, node, name, left, scaled)
@@ -295,12 +297,12 @@ def _where(w: Writing, node: Node, a: Any) -> Value:
 def chosen(w: Writing, node: Node, condition: Any, x: Any, y: Any) -> Value:
     """`x` where the condition holds, else `y`; both may be numbers."""
     dtype, shape = w.dtype(node), w.shape(node)
-    values = w.alike([x, y], dtype, shape, tensors=0)
-    held = w.expand(w.written(truth(w, condition) if isinstance(condition, Node) else condition), shape)
-    if not any(hasattr(v, "type") for v in values):
-        numbers = [rounded(v, dtype) if isinstance(v, int | float) else v for v in values]
-        return w.f.where(held, *numbers, dtype=dtype)
-    return w.f.where(held, *values)
+    first, second = w.alike([x, y], dtype, shape, tensors=0)
+    held = w.expand(w.written(truth(w, condition)), shape)
+    if isinstance(first, Tensor) or isinstance(second, Tensor):
+        return w.f.where(held, first, second)
+    one, other = (rounded(v, dtype) if isinstance(v, int | float) else v for v in (first, second))
+    return w.f.where(held, one, other, dtype)
 
 
 @row(aten.masked_fill.Scalar, aten.masked_fill.Tensor)
@@ -370,7 +372,10 @@ def _addcdiv(w: Writing, node: Node, a: Any) -> Value:
 
 
 def _times(w: Writing, number: Any, x: Any) -> Any:
-    return x if isinstance(number, int | float) and number == 1 else w.f.mul(w.operand(number), x)
+    if isinstance(number, int | float) and number == 1:
+        return x
+    (factor,) = w.alike([number], x.dtype, x.shape, tensors=0)
+    return w.f.mul(factor, x)
 
 
 # Casts and copies

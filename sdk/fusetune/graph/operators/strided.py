@@ -46,7 +46,7 @@ def as_strided(w: Writing, node: Node, a: Any) -> Value:
     sizes, strides = list(a.size), list(a.stride)
     if _is_itself(sizes, strides, a.storage_offset, base):
         return value  # type: ignore[return-value]
-    source = w.written(value)  # type: ignore[arg-type]
+    source = w.written(value)
     order = dense_order(base.shape, base.stride())
     if order is None or any(known(n) is None for n in (*sizes, *strides, *base.shape)):
         w.refuse(node, "strides over a tensor that is not dense", _FIX)
