@@ -11,7 +11,7 @@ from fusetune.fusion import Tensor
 from fusetune.graph.operators.rows import arguments, row
 from fusetune.graph.operators.views import bound, padded, w_shape
 from fusetune.graph.sizes import known
-from fusetune.graph.writing import Constant, Value, Writing
+from fusetune.graph.writing import Uniform, Value, Writing
 from fusetune.wire.fusion import Size
 from fusetune.wire.op_check import INDEX_TYPES
 
@@ -141,8 +141,8 @@ def _select_scatter(w: Writing, node: Node, a: Any) -> Value:
     start = a.index % size
     one = (*shape[:dim], 1, *shape[dim + 1 :])
     value = w.cast(w.operand(a.src), w.dtype(node))
-    number = value.number if isinstance(value, Constant) else None
-    source = Constant(number, one, w.dtype(node)) if number is not None else w.f.reshape(w.written(value), one)
+    number = value.number if isinstance(value, Uniform) else None
+    source = Uniform(number, one, w.dtype(node)) if number is not None else w.f.reshape(w.written(value), one)
     return _put(w, node, a.self, source, dim, start, start + 1, 1)
 
 
@@ -157,7 +157,7 @@ def _put(w: Writing, node: Node, x: Any, source: Any, dim: int, start: Size, sto
         w.refuse(node, "writing into a part whose ends are no numbers")
     if start >= stop:
         return into  # type: ignore[return-value]
-    if isinstance(source, Constant) and not isinstance(into, Constant):
+    if isinstance(source, Uniform) and not isinstance(into, Uniform):
         return w.f.where(_inside(w, shape, dim, start, stop, step), source.number, w.written(into))
     spread = _spread(w, w.written(source), dim, step)
     spread_size = spread.shape[dim]
@@ -167,10 +167,10 @@ def _put(w: Writing, node: Node, x: Any, source: Any, dim: int, start: Size, sto
         spread = w.f.slice(spread, dim, 0, size - start)
         behind = 0
     lows, highs = ([n if d == dim else 0 for d in range(len(shape))] for n in (start, behind))
-    if isinstance(into, Constant) and step == 1:
+    if isinstance(into, Uniform) and step == 1:
         return padded(w, spread, lows, highs, into.number)
     mask = _inside(w, shape, dim, start, stop, step)
-    rest = into.number if isinstance(into, Constant) else w.written(into)
+    rest = into.number if isinstance(into, Uniform) else w.written(into)
     return w.f.where(mask, padded(w, spread, lows, highs, 0), rest)
 
 

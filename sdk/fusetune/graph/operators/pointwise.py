@@ -10,7 +10,7 @@ from torch.fx import Node
 
 from fusetune.fusion import Tensor
 from fusetune.graph.operators.rows import entered, row
-from fusetune.graph.writing import HALVES, Constant, Operand, Value, Writing, rounded
+from fusetune.graph.writing import HALVES, Operand, Uniform, Value, Writing, rounded
 from fusetune.wire.fusion import DTypeName
 from fusetune.wire.op_check import FLOATS
 
@@ -196,7 +196,7 @@ def _in_f32(w: Writing, node: Node, made: Any, *operands: Any) -> Value:
 @row(aten.pow.Tensor_Scalar, aten.pow.Tensor_Tensor, aten.pow.Scalar)
 def _pow(w: Writing, node: Node, a: Any) -> Value:
     dtype, exponent = w.dtype(node), w.operand(a.exponent)
-    number = exponent.number if isinstance(exponent, Constant) else exponent
+    number = exponent.number if isinstance(exponent, Uniform) else exponent
     if not isinstance(number, int | float):
         if dtype not in FLOATS:
             w.refuse(node, "a power of integers with an exponent that is no number", "Cast to a float first.")
@@ -204,7 +204,7 @@ def _pow(w: Writing, node: Node, a: Any) -> Value:
     if dtype not in FLOATS:
         return _whole_power(w, node, a.self, int(number))
     if number == 0:
-        return Constant(1.0, w.shape(node), dtype)
+        return Uniform(1.0, w.shape(node), dtype)
     if number == 1:
         return w.cast(w.operand(a.self), dtype)  # type: ignore[return-value]
     if number == 3:
@@ -219,7 +219,7 @@ def _whole_power(w: Writing, node: Node, x: Any, exponent: int) -> Value:
     if exponent < 0:
         w.refuse(node, "an integer to a negative power", "Cast it to a float first.")
     if exponent == 0:
-        return Constant(1, w.shape(node), w.dtype(node))
+        return Uniform(1, w.shape(node), w.dtype(node))
     (base,) = w.alike([x], w.dtype(node), w.shape(node))
     result: Operand | None = None
     while exponent:
@@ -267,7 +267,7 @@ def _isnan(w: Writing, node: Node, a: Any) -> Value:
 @row(aten.isinf.default)
 def _isinf(w: Writing, node: Node, a: Any) -> Value:
     x = w.tensor(a.self)
-    return w.f.eq(w.f.abs(x), math.inf) if x.dtype in FLOATS else Constant(0, w.shape(node), "bool")
+    return w.f.eq(w.f.abs(x), math.inf) if x.dtype in FLOATS else Uniform(0, w.shape(node), "bool")
 
 
 def truth(w: Writing, x: Any) -> Value:

@@ -12,7 +12,7 @@ from fusetune.fusion import Tensor
 from fusetune.graph.operators.rows import entered, row
 from fusetune.graph.operators.strided import as_strided
 from fusetune.graph.sizes import known
-from fusetune.graph.writing import Constant, Several, Value, Writing, is_derived, is_empty
+from fusetune.graph.writing import Several, Uniform, Value, Writing, is_derived, is_empty
 from fusetune.wire.fusion import Size
 
 aten = torch.ops.aten
@@ -21,8 +21,8 @@ aten = torch.ops.aten
 def moved(w: Writing, node: Node, x: Any, item: int | None, made: Any) -> Value:
     """What `made` does to a tensor; a constant stays one, whatever its shape becomes."""
     value, shape = w.operand(x), w.shape(node, item)
-    if isinstance(value, Constant):
-        return Constant(value.number, shape, value.dtype)
+    if isinstance(value, Uniform):
+        return Uniform(value.number, shape, value.dtype)
     source = w.written(value)
     found: Value = made(source, shape)
     return found
@@ -46,8 +46,8 @@ entered(_RESHAPES, lambda w, node, a: reshaped(w, node, next(iter(vars(a).values
 def reshaped(w: Writing, node: Node, x: Any) -> Value:
     """The elements in row-major order under the shape that torch gives the node; one size may be anything."""
     value = w.operand(x)
-    if isinstance(value, Constant):
-        return Constant(value.number, w.shape(node), value.dtype)
+    if isinstance(value, Uniform):
+        return Uniform(value.number, w.shape(node), value.dtype)
     source = w.written(value)
     sizes = w.shape(node)
     derived = [size for size in sizes if is_derived(size)]
@@ -125,8 +125,8 @@ def w_shape(node: Node) -> Any:
 def part(w: Writing, node: Node, x: Any, item: int | None, dim: int, start: Size, end: Size, step: int = 1) -> Value:
     """A slice; all of a dimension is no slice."""
     value = w.operand(x)
-    if isinstance(value, Constant):
-        return Constant(value.number, w.shape(node, item), value.dtype)
+    if isinstance(value, Uniform):
+        return Uniform(value.number, w.shape(node, item), value.dtype)
     source = w.written(value)
     if start == 0 and end == source.shape[dim] and step == 1:
         return source
@@ -205,7 +205,7 @@ def _repeat(w: Writing, node: Node, a: Any) -> Value:
 def _roll(w: Writing, node: Node, a: Any) -> Value:
     """The last places first, along each dimension."""
     value = w.operand(a.self)
-    if isinstance(value, Constant):
+    if isinstance(value, Uniform):
         return value
     found = w.written(value)
     flat = not a.dims
@@ -238,8 +238,8 @@ def _stack(w: Writing, node: Node, a: Any) -> Value:
     parts: list[Any] = []
     for x in a.tensors:
         value = w.cast(w.operand(x), w.dtype(node))
-        if isinstance(value, Constant):
-            parts.append(Constant(value.number, one, value.dtype))
+        if isinstance(value, Uniform):
+            parts.append(Uniform(value.number, one, value.dtype))
         else:
             parts.append(w.f.reshape(w.written(value), one))
     return joined(w, node, parts, dim)
