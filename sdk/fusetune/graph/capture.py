@@ -19,7 +19,8 @@ from fusetune.errors import CannotConvert
 from fusetune.graph.clean import clean, is_write
 from fusetune.graph.convert import Converted, to_fusion
 from fusetune.graph.decompositions import decompositions
-from fusetune.graph.lines import line_of_error, recorded_lines
+from fusetune.graph.lines import CHANGES_CLOSED, PASS_IT, line_of_error, recorded_lines
+from fusetune.graph.writing import cannot_convert
 from fusetune.wire.fusion import NON_FINITE, is_identifier
 
 aten = torch.ops.aten
@@ -140,6 +141,8 @@ def _traced(traced: Callable[..., Any], tensors: Sequence[torch.Tensor], symboli
     except CannotConvert:
         raise
     except Exception as error:
+        if "mutating a non-functional tensor" in str(error):
+            raise CannotConvert("the trace", CHANGES_CLOSED, PASS_IT, line_of_error(error)) from error
         reason = str(error).strip().split("\n")[0].rstrip(".") or type(error).__name__
         fix = "A fusion cannot decide by what a tensor holds: choose by torch.where." if _asks_data(error) else ""
         raise CannotConvert("the trace", reason, fix, line_of_error(error)) from error
@@ -148,6 +151,9 @@ def _traced(traced: Callable[..., Any], tensors: Sequence[torch.Tensor], symboli
 def _functional(gm: GraphModule) -> GraphModule:
     """The graph without writes but those at its end: what decompositions write is made functional in a second trace."""
     writes = [n for n in gm.graph.nodes if is_write(n) and not _writes_input(n)]
+    for node in writes:
+        if any(x.op == "get_attr" for x in node.all_input_nodes):
+            raise cannot_convert(node, CHANGES_CLOSED, PASS_IT)
     if not writes:
         return gm
     values = [n.meta["val"] for n in gm.graph.nodes if n.op == "placeholder"]

@@ -15,6 +15,8 @@ from torch.fx import Node
 from torch.fx import traceback as fx_traceback
 from torch.overrides import TorchFunctionMode
 
+from fusetune.errors import CannotConvert
+
 _NOT_THE_USERS = (str(Path(torch.__file__).parent), str(Path(__file__).parents[1]))
 """Folders whose frames say nothing to a user: torch's and our own."""
 
@@ -64,11 +66,34 @@ class _Lines(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
+        _refuse_closed(func, args)
         frame = _users_frame(sys._getframe(1))
         if frame is not None:
             (summary,) = traceback.StackSummary.extract(iter([(frame, frame.f_lineno)]))
             fx_traceback.set_stack_trace(traceback.StackSummary.from_list([summary]).format())
         return func(*args, **(kwargs or {}))
+
+
+def _refuse_closed(func: Callable[..., Any], args: tuple[Any, ...]) -> None:
+    """Raise CannotConvert before a trace changes a tensor of the caller: what is traced is wrapped, so this is none of
+    the arguments, nor made of them."""
+    name = getattr(func, "__name__", "")
+    changes = (name.endswith("_") and not name.endswith("__")) or name in _ASSIGNS
+    into = args[0] if args else None
+    if changes and isinstance(into, torch.Tensor) and not torch._C._functorch.is_functorch_wrapped_tensor(into):
+        frame = _users_frame(sys._getframe(2))
+        line = "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        raise CannotConvert(name, CHANGES_CLOSED, PASS_IT, line)
+
+
+_ASSIGNS = frozenset({
+    "__setitem__", "__iadd__", "__isub__", "__imul__", "__itruediv__", "__ifloordiv__", "__imod__", "__ipow__",
+    "__iand__", "__ior__", "__ixor__",
+})  # fmt: skip
+"""Operators of Python that change what stands on their left."""
+
+CHANGES_CLOSED = "it changes a tensor that the function closes over"
+PASS_IT = "Pass it as an argument."
 
 
 def _users_frame(frame: FrameType | None) -> FrameType | None:

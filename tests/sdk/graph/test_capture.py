@@ -129,6 +129,30 @@ def test_a_function_that_computes_nothing_is_no_fusion(fn: Callable[..., Any], s
         capture(fn, (X,)).converted()
 
 
+KEPT = torch.zeros(4, 6)
+
+
+def changed_outside(x: torch.Tensor) -> torch.Tensor:
+    KEPT.add_(1)
+    return x + KEPT
+
+
+def assigned_outside(x: torch.Tensor) -> torch.Tensor:
+    KEPT[0] = x[0]
+    return x + KEPT
+
+
+def counted_outside(x: torch.Tensor) -> torch.Tensor:
+    return F.batch_norm(x, KEPT[0], KEPT[1], training=True)
+
+
+@pytest.mark.parametrize("fn", [changed_outside, assigned_outside, counted_outside])
+def test_what_is_closed_over_is_not_changed_by_a_trace(fn: Callable[..., Any]) -> None:
+    with pytest.raises(CannotConvert, match="closes over"):
+        capture(fn, (X,))
+    assert KEPT.count_nonzero() == 0
+
+
 DROPPED = floats(64, 64, low=1.0)
 
 
