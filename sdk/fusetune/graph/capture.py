@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -94,19 +94,27 @@ def capture(
     flat, spec = pytree.tree_flatten((tuple(args), kwargs))
     positions = tuple(i for i, x in enumerate(flat) if isinstance(x, torch.Tensor))
     told: dict[str, Any] = {}
+    # What a module holds goes in as arguments do, so that it may change its buffers.
+    held = {**dict(fn.named_parameters()), **dict(fn.named_buffers())} if isinstance(fn, torch.nn.Module) else {}
 
-    def traced(*tensors: torch.Tensor) -> Any:
+    def called(own: Sequence[torch.Tensor], args: Any, kwargs: Any) -> Any:
+        if not isinstance(fn, torch.nn.Module):
+            return fn(*args, **kwargs)
+        return torch.func.functional_call(fn, dict(zip(held, own, strict=True)), args, kwargs)
+
+    def traced(*everything: torch.Tensor) -> Any:
+        tensors, own = everything[: len(positions)], everything[len(positions) :]
         given = list(flat)
         for position, tensor in zip(positions, tensors, strict=True):
             given[position] = tensor
         call_args, call_kwargs = pytree.tree_unflatten(given, spec)
         with recorded_lines():
-            found, told["spec"] = pytree.tree_flatten(fn(*call_args, **call_kwargs))
+            found, told["spec"] = pytree.tree_flatten(called(own, call_args, call_kwargs))
         told["plain"] = {i: x for i, x in enumerate(found) if not isinstance(x, torch.Tensor)}
         return tuple(x for x in found if isinstance(x, torch.Tensor))
 
-    gm = _traced(traced, [flat[i] for i in positions], symbolic)
-    closed = _lift_closed(gm)
+    gm = _traced(traced, [*(flat[i] for i in positions), *held.values()], symbolic)
+    closed = (*_used(gm, held, len(positions)), *_lift_closed(gm))
     clean(gm)
     placeholders = tuple(n for n in gm.graph.nodes if n.op == "placeholder")
     results = iter(next(n for n in gm.graph.nodes if n.op == "output").args[0])
@@ -126,6 +134,16 @@ def from_torch(fn: Callable[..., Any]) -> Callable[..., Any]:
         return capture(fn, args, kwargs).fusion()
 
     return lower
+
+
+def _used(gm: GraphModule, held: Mapping[str, torch.Tensor], arguments: int) -> Iterator[torch.Tensor]:
+    """The tensors of a module that its graph reads or changes; placeholders of others go."""
+    own = [n for n in gm.graph.nodes if n.op == "placeholder"][arguments:]
+    for node, tensor in zip(own, held.values(), strict=True):
+        if node.users:
+            yield tensor
+        else:
+            gm.graph.erase_node(node)
 
 
 def _traced(traced: Callable[..., Any], tensors: Sequence[torch.Tensor], symbolic: bool) -> GraphModule:

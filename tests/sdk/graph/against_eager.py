@@ -25,7 +25,8 @@ def kernels_outputs(
     """What a kernel of the fusion would return: new tensors in the strides that are asked for, or written inputs."""
     fusion = bind(converted.fusion, converted.binding(tensors))
     orders = dict(fusion.orders)
-    turned = [x.permute(orders[name]) if name in orders else x for name, x in zip(fusion.inputs, tensors, strict=False)]
+    plain = [x.detach() for x in tensors]
+    turned = [x.permute(orders[name]) if name in orders else x for name, x in zip(fusion.inputs, plain, strict=True)]
     values = evaluate(settled(fusion, numbers), turned, torch)
     made = []
     aliases = dict(fusion.aliases)

@@ -13,7 +13,7 @@ from torch._subclasses import FakeTensorMode
 import fusetune
 from fusetune import CannotConvert
 from fusetune.graph import capture, from_torch
-from tests.sdk.graph.against_eager import check
+from tests.sdk.graph.against_eager import check, run_captured, same
 from tests.sdk.graph.test_operators import BOX, ROW, X, floats
 
 SCALE, TABLE, RATE = 0.3, floats(4, 6, low=1.0), torch.tensor(0.25)
@@ -151,6 +151,14 @@ def test_what_is_closed_over_is_not_changed_by_a_trace(fn: Callable[..., Any]) -
     with pytest.raises(CannotConvert, match="closes over"):
         capture(fn, (X,))
     assert KEPT.count_nonzero() == 0
+
+
+def test_a_module_changes_its_buffers() -> None:
+    ours, theirs = torch.nn.BatchNorm2d(3), torch.nn.BatchNorm2d(3)
+    captured = capture(ours, (BOX,))
+    found, expected = run_captured(captured, (BOX,)), theirs(BOX)
+    same((found, *ours.buffers()), (expected.detach(), *theirs.buffers()), 2e-5)
+    assert len(captured.writes) == 3
 
 
 DROPPED = floats(64, 64, low=1.0)
