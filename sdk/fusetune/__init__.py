@@ -1,5 +1,6 @@
 """fusetune: tuned CUDA kernels for fusions of tensor operations. Importing it needs neither torch nor a GPU."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from fusetune.bindings import binding_of
@@ -18,6 +19,7 @@ from fusetune.errors import (
     NoDevice,
     NoKernel,
     OutdatedProof,
+    PackageMissing,
     ServerBroken,
     ServerNotReady,
     ServerRefused,
@@ -39,10 +41,12 @@ from fusetune.wire.binding import Binding
 from fusetune.wire.service import Accept
 
 if TYPE_CHECKING:
+    from fusetune.async_client import AsyncClient
     from fusetune.client import Client
 
 __all__ = [
     "Accept",
+    "AsyncClient",
     "Binding",
     "ByValue",
     "Client",
@@ -64,6 +68,7 @@ __all__ = [
     "NoDevice",
     "NoKernel",
     "OutdatedProof",
+    "PackageMissing",
     "ServerBroken",
     "ServerNotReady",
     "ServerRefused",
@@ -83,10 +88,15 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """`Client`, once it is asked for: an HTTP library is loaded with it."""
-    if name == "Client":
-        from fusetune.client import Client
+_LAZY = {
+    "AsyncClient": "fusetune.async_client",
+    "Client": "fusetune.client",
+}
+"""Public names whose modules load more than the standard library and pydantic: an HTTP library."""
 
-        return Client
+
+def __getattr__(name: str) -> Any:
+    """A name of `_LAZY`, once it is asked for."""
+    if name in _LAZY:
+        return getattr(import_module(_LAZY[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

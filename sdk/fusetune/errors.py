@@ -10,6 +10,7 @@ FusetuneError
 │   ├── InvalidKernel     the stored kernel is damaged
 │   ├── OutdatedProof     an older verifier proved the kernel right, which could pass a wrong one
 │   ├── NoDevice          no GPU, or none that can run this code
+│   │   └── PackageMissing    torch or cuda-bindings is not installed
 │   └── LaunchFailed      the driver refused, or an earlier kernel broke the context
 │       └── IndexOutOfRange   a kernel that reads where an index says has stopped
 └── ServiceError          the service did not give what was asked for; `request` says what that was
@@ -134,6 +135,17 @@ class NoDevice(KernelError):
 
     def __str__(self) -> str:
         return f"{self.reason}. {self.fix}"
+
+
+class PackageMissing(NoDevice):
+    """`package` is not installed, which `why` needs; `extra` of ours brings it."""
+
+    def __init__(self, why: str, package: str, extra: str) -> None:
+        super().__init__(f"{why}, and {package} is not installed", f"Install it: pip install 'fusetune[{extra}]'.")
+        self.args = (why, package, extra)
+        self.why = why
+        self.package = package
+        self.extra = extra
 
 
 class LaunchFailed(KernelError):
