@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from fusetune.bindings import binding_of
 from fusetune.errors import (
+    CannotConvert,
     FusetuneError,
     FusetuneWarning,
     GuardFailed,
@@ -18,6 +19,7 @@ from fusetune.errors import (
     LaunchFailed,
     NoDevice,
     NoKernel,
+    NotCached,
     OutdatedProof,
     PackageMissing,
     ServerBroken,
@@ -43,12 +45,16 @@ from fusetune.wire.service import Accept
 if TYPE_CHECKING:
     from fusetune.async_client import AsyncClient
     from fusetune.client import Client
+    from fusetune.graph.capture import from_torch
+    from fusetune.jitting import assert_cached, jit, sync_point
+    from fusetune.running import wait
 
 __all__ = [
     "Accept",
     "AsyncClient",
     "Binding",
     "ByValue",
+    "CannotConvert",
     "Client",
     "EmptyKernel",
     "FusetuneError",
@@ -67,6 +73,7 @@ __all__ = [
     "LaunchFailed",
     "NoDevice",
     "NoKernel",
+    "NotCached",
     "OutdatedProof",
     "PackageMissing",
     "ServerBroken",
@@ -84,15 +91,25 @@ __all__ = [
     "TuningTimedOut",
     "Unauthorized",
     "WrongArguments",
+    "assert_cached",
     "binding_of",
+    "from_torch",
+    "jit",
+    "sync_point",
+    "wait",
 ]
 
 
 _LAZY = {
     "AsyncClient": "fusetune.async_client",
     "Client": "fusetune.client",
+    "assert_cached": "fusetune.jitting",
+    "from_torch": "fusetune.graph.capture",
+    "jit": "fusetune.jitting",
+    "sync_point": "fusetune.jitting",
+    "wait": "fusetune.running",
 }
-"""Public names whose modules load more than the standard library and pydantic: an HTTP library."""
+"""Public names whose modules load more than the standard library and pydantic: an HTTP library, or torch."""
 
 
 def __getattr__(name: str) -> Any:

@@ -3,6 +3,8 @@
 FusetuneError
 ├── InvalidFusion         a fusion that cannot mean anything: names, shapes, dtypes, attributes
 ├── InvalidBinding        sizes or tensors that do not fit the fusion
+├── CannotConvert         a torch function, or a part of one, that fusions cannot say
+├── NotCached             a jit function has no kernel for a call, and was told not to do without
 ├── InvalidRequest        another argument of a Client method that cannot be
 ├── KernelError           a kernel cannot be called like this, here, or at all
 │   ├── WrongArguments    a tensor is not what the kernel was tuned for
@@ -60,6 +62,37 @@ class InvalidFusion(_Faults):
 
 class InvalidBinding(_Faults):
     """Sizes or tensors that do not fit the fusion. `problems` lists every fault with its place and its fix."""
+
+
+class CannotConvert(FusetuneError):
+    """Fusions cannot say `operator`, for `reason`; `fix` is what to write instead, `line` where it stands in the code
+    that was traced, as `file:line: code`, and `node` the graph's node. What is not known is empty."""
+
+    def __init__(self, operator: str, reason: str, fix: str = "", line: str = "", node: object = None) -> None:
+        super().__init__(operator, reason, fix, line)
+        self.operator = operator
+        self.reason = reason
+        self.fix = fix
+        self.line = line
+        self.node = node
+
+    def __str__(self) -> str:
+        said = f"{self.operator}: {self.reason}.{' ' * bool(self.fix)}{self.fix}"
+        return f"{said}\n  at {self.line}" if self.line else said
+
+
+class NotCached(FusetuneError):
+    """`function` under jit has no kernel for a call of `key`, for the reason `why`."""
+
+    def __init__(self, function: str, key: str, why: str) -> None:
+        super().__init__(function, key, why)
+        self.function = function
+        self.key = key
+        self.why = why
+
+    def __str__(self) -> str:
+        fix = f"Fill the cache before: {self.function}.tune((...)) with such arguments, on a machine with the card."
+        return f"{self.function}: no kernel for {self.key} ({self.why}). {fix}"
 
 
 class InvalidRequest(_Faults):

@@ -21,6 +21,7 @@ EXAMPLES: dict[type[errors.FusetuneError], tuple[Any, ...]] = {
     errors.InvalidFusion: (FAULTS,),
     errors.InvalidBinding: (FAULTS,),
     errors.InvalidRequest: (FAULTS,),
+    errors.NotCached: ("f", "12/34", "eager runs"),
     errors.WrongArguments: ("input 0", "a", "b", "Mend it."),
     errors.GuardFailed: ("ptr[0] == 0", "message"),
     errors.InvalidKernel: ("cubin", "reason", "Fix."),

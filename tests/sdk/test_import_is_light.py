@@ -32,7 +32,7 @@ def run(code: str) -> str:
         pytest.param("import fusetune", "[]", id="import"),
         pytest.param("import fusetune; fusetune.Kernel, fusetune.Store", "[]", id="kernel-and-store"),
         pytest.param("from fusetune import Client", "['httpx2']", id="client"),
-        pytest.param("from fusetune import *", "['httpx2']", id="star"),
+        pytest.param("import fusetune.running", "[]", id="running"),
     ],
 )
 def test_nothing_heavy_is_loaded_before_it_is_used(code: str, loaded: str) -> None:
