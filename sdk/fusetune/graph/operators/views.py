@@ -12,7 +12,7 @@ from fusetune.fusion import Tensor
 from fusetune.graph.operators.rows import entered, row
 from fusetune.graph.operators.strided import as_strided
 from fusetune.graph.sizes import known
-from fusetune.graph.writing import Constant, Several, Value, Writing, is_empty
+from fusetune.graph.writing import Constant, Several, Value, Writing, is_derived, is_empty
 from fusetune.wire.fusion import Size
 
 aten = torch.ops.aten
@@ -49,10 +49,11 @@ def reshaped(w: Writing, node: Node, x: Any) -> Value:
     if isinstance(value, Constant):
         return Constant(value.number, w.shape(node), value.dtype)
     source = w.written(value)  # type: ignore[arg-type]
-    sizes = w.sizes.of_value(node.meta["val"].shape)
-    if sum(size is None for size in sizes) > 1:
-        w.shape(node)
-    shape = tuple(-1 if size is None else size for size in sizes)
+    sizes = w.shape(node)
+    derived = [size for size in sizes if is_derived(size)]
+    if len(derived) > 1:
+        w.refuse(node, f"a shape with {' and '.join(map(str, derived))}, which are no input's sizes")
+    shape = tuple(-1 if is_derived(size) else size for size in sizes)
     return source if shape == source.shape else w.f.reshape(source, shape)
 
 
