@@ -18,7 +18,7 @@ from fusetune.jitting.gradient import gradient_of
 from fusetune.jitting.specialized import Specialized
 from fusetune.jitting.switches import SWAPPING, is_asserted
 from fusetune.query import AcceptLike
-from fusetune.running.source import Search, KernelSource, default_source, search_of
+from fusetune.running.source import KernelSource, Search, default_source, search_of
 from fusetune.wire.printing import html_table
 from fusetune.wire.problems import Problem
 

@@ -64,7 +64,8 @@ class Specialized:
             converted = captured.converted()
             if converted.draws:
                 return cls.eager("it draws random numbers, which a kernel would draw otherwise than torch")
-            tensors, _ = _apart(captured, converted, args, kwargs)
+            given = dict(zip(captured.placeholders, captured.tensors(args, kwargs), strict=True))
+            tensors = [given[node] for node in converted.inputs]  # type: ignore[index]
             binding = converted.binding(tensors)
         except CannotConvert as error:
             return cls.eager(str(error), error)
@@ -127,7 +128,7 @@ def run_of(kernel: Any, captured: Captured, converted: Converted, sizes: Any) ->
     nodes = [form.node for form in converted.outputs]
 
     def run(args: tuple[Any, ...], kwargs: Any) -> Any:
-        tensors, numbers = _apart(captured, converted, args, kwargs)
+        tensors, numbers = _apart(captured, converted, args, kwargs, sizes)
         made = kernel(*tensors, *numbers)
         outputs = made if isinstance(made, tuple) else (made,)
         values = converted.values(tensors, outputs, sizes)
@@ -143,10 +144,11 @@ def next_size(size: int, buckets: Sequence[int] | str) -> int:
     return min((edge for edge in map(int, buckets) if edge >= size), default=size)
 
 
-def _apart(captured: Captured, converted: Converted, args: Any, kwargs: Any) -> tuple[list[Any], list[Any]]:
-    """Tensors and numbers of a call, in the order in which the kernel takes them."""
+def _apart(captured: Captured, converted: Converted, args: Any, kwargs: Any, sizes: Any) -> tuple[list[Any], list[Any]]:
+    """Tensors and numbers of a call, in the order in which the kernel takes them; `sizes` of its binding."""
     given = dict(zip(captured.placeholders, captured.tensors(args, kwargs), strict=True))
-    return [given[node] for node in converted.inputs], [given[node] for node in converted.scalars]  # type: ignore[index]
+    tensors = [given[node] for node in converted.inputs]  # type: ignore[index]
+    return tensors, [given[x] if x in given else converted.number(x, sizes) for x in converted.scalars]
 
 
 def _bytes(value: Any) -> int:
