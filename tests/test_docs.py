@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import io
 import re
@@ -20,6 +21,7 @@ from docs.generate_api import api_page
 from docs.generate_operators import PAGE as OPERATORS_PAGE
 from docs.generate_operators import operators_page
 from docs.generate_rules import PAGE, rules_page
+from fusetune.cli.app import parser as script_parser
 from fusetune.client import Client
 from fusetune.errors import FusetuneWarning
 from fusetune.fusion import Fusion
@@ -32,6 +34,23 @@ from service.settings import Settings
 
 ROOT = Path(__file__).parents[1]
 CLI = (ROOT / "docs" / "cli.md").read_text()
+
+
+def script_commands() -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    """The commands of the console script."""
+    (choices,) = [x.choices for x in script_parser()._actions if isinstance(x, argparse._SubParsersAction)]
+    for name, command in choices.items():
+        yield f"fusetune {name}", command
+
+
+@pytest.mark.parametrize(("name", "command"), list(script_commands()), ids=lambda x: x if isinstance(x, str) else "")
+def test_every_option_of_the_script_is_documented_and_no_other(name: str, command: argparse.ArgumentParser) -> None:
+    offered = {option for action in command._actions for option in action.option_strings if option.startswith("--")}
+    assert set(re.findall(r"^\| `(--[a-z-]+)", section(name), re.MULTILINE)) == offered - {"--help"}
+
+
+def test_every_documented_command_of_the_script_exists() -> None:
+    assert set(re.findall(r"^## `(fusetune .*)`$", CLI, re.MULTILINE)) == {name for name, _ in script_commands()}
 
 
 def commands() -> Iterator[tuple[str, TyperCommand]]:
