@@ -122,7 +122,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
     except (FusetuneError, OSError) as error:
         print("\n".join((str(error), *getattr(error, "__notes__", ()))), file=sys.stderr)
-        return 2 if isinstance(error, _INPUT_FAULTS) or isinstance(error, FileNotFoundError) else 1
+        return 2 if isinstance(error, (*_INPUT_FAULTS, FileNotFoundError)) else 1
 
 
 def _asked(chosen: argparse.Namespace) -> tuple[Any, Any]:

@@ -113,15 +113,26 @@ def _of_function(library: Library, space: str, op: str, jitted: Any) -> Callable
         _, pull = torch.func.vjp(function, *values)
         return [x.clone() for x in pull(gradients[0] if len(gradients) == 1 else tuple(gradients))]
 
+    part = torch.no_grad()(jitted.part("backward", pulled, is_inside=True))
+
+    def run_back(values: list[torch.Tensor], gradients: list[torch.Tensor]) -> list[torch.Tensor]:
+        return [_laid_as(x, value) for x, value in zip(part(values, gradients), values, strict=True)]
+
     back = _define(
         library, f"{op}_backward", "(Tensor[] values, Tensor[] gradients) -> Tensor[]",
-        torch.no_grad()(jitted.part("backward", pulled, is_inside=True)), pulled,
+        run_back, lambda values, gradients: [torch.empty_like(x) for x in values],
     )  # fmt: skip
     # Numbers and other arguments would have to be saved beside tensors; a function that has some says so itself.
     _give_gradients(
         library, op, 0, lambda *all_: back(list(all_[: _tensors(function)]), list(all_[_tensors(function) :]))
     )
     return called  # type: ignore[no-any-return]
+
+
+def _laid_as(found: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+    """The gradient in the layout that tracing says it has, that of a new tensor like the value."""
+    wanted = torch.empty_like(value, device="meta").stride()
+    return found if found.stride() == wanted else torch.empty_like(value).copy_(found)
 
 
 def _tensors(function: Callable[..., Any]) -> int:
