@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pydantic
 
@@ -179,7 +179,11 @@ class EmptyKernel:
         self, *inputs: TorchTensor | float, out: TorchTensor | Sequence[TorchTensor] | None = None
     ) -> TorchTensor | tuple[TorchTensor, ...]:
         """Empty tensors on the inputs' device, or `out` as it is. Raises WrongArguments, as Kernel does."""
-        return _torch_calls().run_empty(self.inputs, self.scalars, self.outputs, inputs, out)
+        calls: Any = _torch_calls()
+        found: TorchTensor | tuple[TorchTensor, ...] = calls.run_empty(
+            self.inputs, self.scalars, self.outputs, inputs, out
+        )
+        return found
 
     def __repr__(self) -> str:
         return f"EmptyKernel({_signature(self.inputs, self.scalars, self.outputs)}; nothing to compute)"

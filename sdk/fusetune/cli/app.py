@@ -59,9 +59,9 @@ def list_(chosen: argparse.Namespace) -> int:
     """The kernels of the store, or with --tunings the tunings of the service."""
     if chosen.tunings:
         with Client(chosen.url) as client:
-            for view in client.tunings():
-                best = "" if view.best is None else f"  {view.best.median_us:.1f} us"
-                print(f"{view.id[:12]}  {view.name or view.fingerprint[:12]}  {view.card.name}  {view.state}{best}")
+            for one in client.tunings():
+                best = "" if one.best is None else f"  {one.best.median_us:.1f} us"
+                print(f"{one.id[:12]}  {one.name or one.fingerprint[:12]}  {one.card.name}  {one.state}{best}")
         return 0
     for view in Store().kernels():
         print(_row(view))

@@ -75,7 +75,7 @@ class JitFunction:
         _check({"mode": mode, "effort": effort, "fallback": fallback, "swap": swap})
         functools.update_wrapper(self, function)
         self.__wrapped__ = function
-        self.name: str = name or getattr(function, "__name__", type(function).__name__)
+        self.name: str = name or str(getattr(function, "__name__", type(function).__name__))
         self.mode, self.grad, self.dynamic, self.buckets = mode, grad, dynamic, buckets
         self.fallback, self.swap = fallback, swap
         self._search: Search = search_of(

@@ -37,7 +37,7 @@ def gradient_of(owner: Any, args: Any, kwargs: Any) -> Callable[[Any, Any], Any]
             return flat(*(given[i] for i in places))
 
         at = dict(zip(places, inputs, strict=True))
-        _, pull = torch.func.vjp(of_needed, *(at[i] for i in needs))
+        pull = torch.func.vjp(of_needed, *(at[i] for i in needs))[1]
         return tuple(pull(tangents))
 
     forward_part, backward_part = owner.part("forward", flat), owner.part("backward", back)
@@ -59,7 +59,7 @@ def gradient_of(owner: Any, args: Any, kwargs: Any) -> Callable[[Any, Any], Any]
 
     def run(call_args: Any, call_kwargs: Any) -> Any:
         given = pytree.tree_leaves((tuple(call_args), dict(call_kwargs)))
-        found = Joined.apply(*(given[i] for i in places))
+        found = Joined.apply(*(given[i] for i in places))  # type: ignore[no-untyped-call]
         if "spec" not in told:
             flat(*(given[i].detach() for i in places))
         return pytree.tree_unflatten(list(found), told["spec"])

@@ -30,16 +30,16 @@ def register(name: str, made_of: Any, *, backward: Any = None) -> Callable[..., 
     if not space.isidentifier() or not op.isidentifier():
         fix = "Write it like mine::bias_gelu."
         raise InvalidRequest((Problem("name", show(name), "a namespace and a name", fix),))
-    library = _LIBRARIES.setdefault(space, Library(space, "FRAGMENT"))
+    library = _LIBRARIES.setdefault(space, Library(space, "FRAGMENT"))  # type: ignore[no-untyped-call]
     if hasattr(made_of, "artifact"):
         return _of_kernel(library, space, op, made_of, backward)
     return _of_function(library, space, op, made_of)
 
 
 def _define(library: Library, op: str, schema: str, run: Callable[..., Any], fake: Callable[..., Any]) -> Any:
-    library.define(f"{op}{schema}", tags=_TAGS)
+    library.define(f"{op}{schema}", tags=_TAGS)  # type: ignore[no-untyped-call]
     for device in ("CUDA", "CPU"):
-        library.impl(op, run, device)
+        library.impl(op, run, device)  # type: ignore[no-untyped-call]
     register_fake(f"{library.ns}::{op}", fake, lib=library)
     return getattr(getattr(torch.ops, library.ns), op)
 
@@ -110,7 +110,7 @@ def _of_function(library: Library, space: str, op: str, jitted: Any) -> Callable
         return called  # type: ignore[no-any-return]
 
     def pulled(values: list[torch.Tensor], gradients: list[torch.Tensor]) -> list[torch.Tensor]:
-        _, pull = torch.func.vjp(function, *values)
+        pull = torch.func.vjp(function, *values)[1]
         return [x.clone() for x in pull(gradients[0] if len(gradients) == 1 else tuple(gradients))]
 
     part = torch.no_grad()(jitted.part("backward", pulled, is_inside=True))

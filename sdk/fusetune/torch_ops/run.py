@@ -13,7 +13,7 @@ from fusetune.store import Store
 from fusetune.torch_ops.outputs import as_returned, changed_inputs, own_outputs
 from fusetune.wire.service import Accept
 
-LIBRARY = Library("fusetune", "FRAGMENT")
+LIBRARY = Library("fusetune", "FRAGMENT")  # type: ignore[no-untyped-call]
 _HELD: dict[str, Any] = {}
 
 
@@ -60,5 +60,5 @@ LIBRARY.define(
     "run(Tensor[] xs, str key) -> Tensor[]", tags=(torch.Tag.needs_exact_strides, torch.Tag.pt2_compliant_tag)
 )
 for _device in ("CUDA", "CPU"):
-    LIBRARY.impl("run", _run, _device)
+    LIBRARY.impl("run", _run, _device)  # type: ignore[no-untyped-call]
 register_fake("fusetune::run", _as_traced, lib=LIBRARY)

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
+from torch.utils import _pytree as pytree
 
 from fusetune.fusion import Fusion
 from fusetune.running.source import Key, key_of
@@ -51,3 +52,22 @@ class ReferenceSource:
     def deliver(self) -> None:
         for fusion, binding, _ in self.asked:
             self.kernels.setdefault(key_of(fusion, binding), ReferenceKernel(fusion, binding))
+
+
+TOLERANCES = {torch.float16: 4e-3, torch.bfloat16: 4e-2, torch.float32: 2e-5}
+"""Relative errors that other orders of sums and other libraries' functions come to."""
+
+
+def same(found: Any, expected: Any, tolerance: float = 1.0) -> None:
+    """Two results of one form: dtypes, sizes, strides, and values up to rounding."""
+    left, right = pytree.tree_leaves(found), pytree.tree_leaves(expected)
+    assert len(left) == len(right)
+    for x, y in zip(left, right, strict=True):
+        if not isinstance(y, torch.Tensor):
+            assert x == y
+            continue
+        assert (x.dtype, x.shape) == (y.dtype, y.shape)
+        steps = [(n, m) for size, n, m in zip(y.shape, x.stride(), y.stride(), strict=True) if size > 1]
+        assert all(n == m for n, m in steps), f"strides {x.stride()}, eager has {y.stride()}"
+        rtol = tolerance * TOLERANCES.get(y.dtype, 0.0)
+        torch.testing.assert_close(x, y, rtol=rtol, atol=rtol, equal_nan=True)
