@@ -56,7 +56,7 @@ def _as_traced(tensors: list[torch.Tensor], key: str) -> list[torch.Tensor]:
     return as_returned(_kernel(key), tensors)
 
 
-LIBRARY.define(
+LIBRARY.define(  # type: ignore[no-untyped-call]
     "run(Tensor[] xs, str key) -> Tensor[]", tags=(torch.Tag.needs_exact_strides, torch.Tag.pt2_compliant_tag)
 )
 for _device in ("CUDA", "CPU"):
