@@ -18,7 +18,7 @@ from fusetune.jitting.gradient import gradient_of
 from fusetune.jitting.specialized import Specialized
 from fusetune.jitting.switches import SWAPPING, is_asserted
 from fusetune.query import AcceptLike
-from fusetune.running.source import KernelSource, Search, default_source, search_of
+from fusetune.running.source import KernelSource, Search, ServiceSource, default_source, search_of
 from fusetune.wire.printing import html_table
 from fusetune.wire.problems import Problem
 
@@ -230,7 +230,9 @@ class JitFunction:
     def _peek(self, found: Specialized) -> Any:
         if found.fusion is None or found.stays_eager:
             return None
-        return self.source.peek(found.fusion, found.binding)
+        if not isinstance(self.source, ServiceSource):
+            return self.source.peek(found.fusion, found.binding)
+        return self.source.peek(found.fusion, found.binding, found.search_on_card(self._search))
 
     def _take(self, found: Specialized) -> bool:
         kernel = self._peek(found)
@@ -244,7 +246,7 @@ class JitFunction:
         if found.fusion is None or found.stays_eager:
             return
         for binding, search in found.searches(self._search, self.buckets):
-            extra: dict[str, Any] = {"search": search} if hasattr(self.source, "why_not") else {}
+            extra: dict[str, Any] = {"search": search} if isinstance(self.source, ServiceSource) else {}
             self.source.request(found.fusion, binding, weight=found.bytes * found.calls, **extra)
 
     def _asked(self, found: Specialized, timeout_s: float | None) -> Any:

@@ -88,13 +88,17 @@ class Specialized:
 
     def searches(self, search: Search, buckets: Sequence[int] | str) -> Iterator[tuple[Binding, Search]]:
         """What to ask for: the binding, or the next larger bucket's and then the binding with that one's schedule."""
-        search = replace(search, card=search.card or self.card)
+        search = self.search_on_card(search)
         edge = self._edge(buckets)
         if edge is None or edge == self.binding:
             yield self.binding, search
         else:
             yield edge, search
             yield self.binding, replace(search, trials=1)
+
+    def search_on_card(self, search: Search) -> Search:
+        """The search, for the card that the call's tensors are on: another card's kernel may not even load."""
+        return replace(search, card=search.card or self.card)
 
     def _edge(self, buckets: Sequence[int] | str) -> Binding | None:
         sizes = dict(self.binding.sizes)
