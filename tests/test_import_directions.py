@@ -83,6 +83,9 @@ TABLE: dict[str, Row] = {
     # Importing this module is the lazy step: `fusetune` itself never does it (tested below).
     "fusetune.torch": Row(ours=("fusetune",), others=(*PYDANTIC, "torch")),
     "fusetune.graph": Row(ours=("fusetune",), others=(*PYDANTIC, "torch")),
+    "fusetune.cli": Row(ours=("fusetune",), others=PYDANTIC, lazily=("torch",)),
+    "fusetune.jitting": Row(ours=("fusetune",), others=(*PYDANTIC, "torch")),
+    "fusetune.torch_ops": Row(ours=("fusetune",), others=(*PYDANTIC, "torch")),
     #
     "compiler": Row(),
     "compiler.errors": Row(),

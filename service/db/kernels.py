@@ -156,6 +156,20 @@ def current(session: Session, key: Key) -> KernelRow | None:
     return session.scalars(query.execution_options(populate_existing=True)).one_or_none()
 
 
+def at_other_sizes(session: Session, key: Key, at_most: int) -> Sequence[KernelRow]:
+    """Kernels of a key's fusion that were measured on its card at other bindings and answer there, the newest first."""
+    fingerprint, binding, card_id, policy = key
+    query = select(KernelRow).where(
+        KernelRow.fingerprint == fingerprint,
+        KernelRow.binding != binding,
+        KernelRow.card_id == card_id,
+        KernelRow.policy == policy,
+        KernelRow.time == "measured",
+        KernelRow.superseded_at.is_(None),
+    )
+    return session.scalars(query.order_by(KernelRow.created_at.desc(), KernelRow.id).limit(at_most)).all()
+
+
 def not_measured(session: Session, card_ids: Sequence[str]) -> Sequence[KernelRow]:
     """Kernels that answer on these cards and that nobody has timed on a GPU, the oldest first."""
     query = select(KernelRow).where(KernelRow.card_id.in_(card_ids), KernelRow.time != "measured", SERVED)

@@ -7,6 +7,7 @@ import threading
 from functools import partial
 
 from search.measure.device import MeasuringDevice
+from search.space.space import Space
 from search.tuning.attached import Attached
 from search.tuning.candidates.candidate import Candidate
 from search.tuning.candidates.drafting import DraftPool
@@ -19,13 +20,17 @@ from service.jobs.settle import settle, settle_proven_again
 
 log = logging.getLogger(__name__)
 
+_TRIED_OF_OTHER_SIZES = 4
+"""Kernels of other sizes whose schedules are tried first."""
+
 
 def search(
     job: Job, gpu: Attached, stopping: threading.Event, compilers: int | None, drafting: DraftPool | None = None
 ) -> str:
     """Go on from the stored trials to the end of the budget; returns the state that the tuning ended in.
 
-    What the emulator found right for the card's model is tried before anything else.
+    What the emulator found right for the card's model is tried before anything else, then what won at other sizes of
+    the fusion: a tuning of one trial builds that schedule anew, verifies it and times it.
     A kernel of an older verifier is proven again first, and nothing is searched if it is right.
 
     Raises WorkerStopping once `stopping` is set, TuningLost, DeviceLost, Unsupported if nothing is legal to search.
@@ -45,7 +50,7 @@ def search(
             compile_processes=compilers,
             drafting=drafting,
             on_open=partial(record_baseline, job),
-            first=proven_before(job),
+            first=[*proven_before(job), *won_at_other_sizes(job)],
         )
     if outcome.ended == "stopped" and not progress.is_cancelled:
         raise WorkerStopping
@@ -60,6 +65,22 @@ def proven_before(job: Job) -> list[Candidate]:
         twins = [] if card is None else [row.id for row in cards.of_model(session, card)]
         found = trials.proven(session, fingerprint, binding, [card_id, *twins])
     return list(dict.fromkeys(map(Candidate.from_json, found)))
+
+
+def won_at_other_sizes(job: Job) -> list[Candidate]:
+    """What was fastest for the job's fusion at other bindings on its card, where it is legal here, the newest first."""
+    with job.db.read() as session:
+        rows = kernels.at_other_sizes(session, job.key, _TRIED_OF_OTHER_SIZES)
+        found = [Candidate.of(row.scheduler, row.point) for row in rows]
+    spaces = job.plan.searchable if found else {}
+    return [one for one in dict.fromkeys(found) if one.scheduler in spaces and _holds(spaces[one.scheduler], one)]
+
+
+def _holds(space: Space, candidate: Candidate) -> bool:
+    """Whether the point has the knobs of the space, each at a value that it offers, and no rule refuses it."""
+    values = {knob.name: knob.values for knob in space.knobs}
+    point = candidate.knobs
+    return point.keys() == values.keys() and all(point[n] in values[n] for n in values) and space.is_legal(point)
 
 
 def record_baseline(job: Job, device: MeasuringDevice) -> None:

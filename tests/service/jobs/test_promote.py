@@ -13,12 +13,12 @@ from fusetune.wire.artifact import TIMING_POLICY, VERIFIER, Evidence
 from search.measure.fake import FakeDevice, facts_of
 from search.tuning.attached import Attached, Detached, card_of
 from search.tuning.candidates.candidate import Candidate
-from service.db import cards, kernels, trials, tunings
+from service.db import cards, fusions, kernels, trials, tunings
 from service.db.models import KernelRow, TuningRow
 from service.jobs.job import Job
 from service.jobs.promote import promote
 from service.jobs.queue import queue_name
-from service.jobs.searching import proven_before
+from service.jobs.searching import proven_before, won_at_other_sizes
 from service.jobs.tuning import TuningJobs
 from tests.service.jobs.sites import Site, fusion_of, until
 
@@ -182,3 +182,29 @@ def test_a_worker_that_comes_up_with_the_gpu_measures_what_was_predicted(site: S
         gone = kernels.get(session, predicted.id)
         assert gone is not None
         assert gone.superseded_at is not None
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_tried"),
+    [
+        pytest.param({}, True, id="it-won-at-another-size"),
+        pytest.param({"time": "predicted", "median_us": None}, False, id="it-was-not-timed"),
+        pytest.param({"binding": None}, False, id="it-is-of-this-size"),
+        pytest.param({"scheduler": "no_such"}, False, id="of-a-scheduler-that-is-gone"),
+        pytest.param({"point": {"vector": 8}}, False, id="with-other-knobs"),
+    ],
+)
+def test_what_won_at_another_size_is_tried_early(site: Site, changes: dict[str, Any], is_tried: bool) -> None:
+    posted = site.post(card=B200, attached=False, hand_over=False)
+    predict(site, posted)
+    (opened,) = promote(site.db, attach(site), QUEUE, "w0")
+    job = Job.begin(site.db, opened, READ, "w0", "run")
+    assert job is not None
+    point = job.plan.searchable["flat"].sample(1, 0)[0]
+    given = {"binding": "e" * 64, "correct": "verified_on_gpu", "time": "measured", "median_us": 1.0, "point": point}
+    given |= {name: job.key[1] if name == "binding" else value for name, value in changes.items()}
+    other = site.post(fusion_of("abs"), card=B200, attached=False, hand_over=False)
+    with site.db.write() as session:
+        fusions.put_binding(session, job.key[0], "e" * 64, {"sizes": {"M": 8}})
+    predict(site, other, **{"fingerprint": job.key[0], "card_id": job.key[2], "scheduler": "flat"} | given)
+    assert won_at_other_sizes(job) == ([Candidate.of("flat", dict(point))] if is_tried else [])
