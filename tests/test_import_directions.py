@@ -82,6 +82,7 @@ TABLE: dict[str, Row] = {
     "fusetune.launch": Row(ours=("fusetune",), others=PYDANTIC, lazily=("cuda",)),
     # Importing this module is the lazy step: `fusetune` itself never does it (tested below).
     "fusetune.torch": Row(ours=("fusetune",), others=(*PYDANTIC, "torch")),
+    "fusetune.graph": Row(ours=("fusetune",), others=(*PYDANTIC, "torch")),
     #
     "compiler": Row(),
     "compiler.errors": Row(),

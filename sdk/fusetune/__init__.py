@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from fusetune.bindings import binding_of
 from fusetune.errors import (
+    CannotConvert,
     FusetuneError,
     FusetuneWarning,
     GuardFailed,
@@ -40,11 +41,13 @@ from fusetune.wire.service import Accept
 
 if TYPE_CHECKING:
     from fusetune.client import Client
+    from fusetune.graph.capture import from_torch
 
 __all__ = [
     "Accept",
     "Binding",
     "ByValue",
+    "CannotConvert",
     "Client",
     "EmptyKernel",
     "FusetuneError",
@@ -80,13 +83,18 @@ __all__ = [
     "Unauthorized",
     "WrongArguments",
     "binding_of",
+    "from_torch",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    """`Client`, once it is asked for: an HTTP library is loaded with it."""
+    """`Client` and `from_torch`, once they are asked for: they load an HTTP library, and torch."""
     if name == "Client":
         from fusetune.client import Client
 
         return Client
+    if name == "from_torch":
+        from fusetune.graph.capture import from_torch
+
+        return from_torch
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

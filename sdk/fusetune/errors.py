@@ -3,6 +3,7 @@
 FusetuneError
 ├── InvalidFusion         a fusion that cannot mean anything: names, shapes, dtypes, attributes
 ├── InvalidBinding        sizes or tensors that do not fit the fusion
+├── CannotConvert         a torch function, or a part of one, that fusions cannot say
 ├── InvalidRequest        another argument of a Client method that cannot be
 ├── KernelError           a kernel cannot be called like this, here, or at all
 │   ├── WrongArguments    a tensor is not what the kernel was tuned for
@@ -59,6 +60,23 @@ class InvalidFusion(_Faults):
 
 class InvalidBinding(_Faults):
     """Sizes or tensors that do not fit the fusion. `problems` lists every fault with its place and its fix."""
+
+
+class CannotConvert(FusetuneError):
+    """Fusions cannot say `operator`, for `reason`; `fix` is what to write instead, `line` where it stands in the code
+    that was traced, as `file:line: code`, and `node` the graph's node. What is not known is empty."""
+
+    def __init__(self, operator: str, reason: str, fix: str = "", line: str = "", node: object = None) -> None:
+        super().__init__(operator, reason, fix, line)
+        self.operator = operator
+        self.reason = reason
+        self.fix = fix
+        self.line = line
+        self.node = node
+
+    def __str__(self) -> str:
+        said = f"{self.operator}: {self.reason}.{' ' * bool(self.fix)}{self.fix}"
+        return f"{said}\n  at {self.line}" if self.line else said
 
 
 class InvalidRequest(_Faults):

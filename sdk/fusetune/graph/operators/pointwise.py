@@ -1,0 +1,340 @@
+"""Elementwise operators: functions, arithmetic, comparisons, choices, casts."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from fusetune.graph.operators.rows import entered, row
+from fusetune.graph.writing import HALVES, Constant, Operand, Value, Writing, rounded
+from fusetune.wire.fusion import DTypeName
+from fusetune.wire.op_check import FLOATS
+
+aten, prims = torch.ops.aten, torch.ops.prims
+
+_FUNCTIONS = {
+    "neg": "neg", "exp": "exp", "log": "log", "tanh": "tanh", "sigmoid": "sigmoid", "relu": "relu", "silu": "silu",
+    "sqrt": "sqrt", "rsqrt": "rsqrt", "reciprocal": "reciprocal", "square": "square", "sign": "sign", "sgn": "sign",
+    "exp2": "exp2", "expm1": "expm1", "log2": "log2", "log1p": "log1p", "sin": "sin", "cos": "cos", "erf": "erf",
+    "bitwise_not": "bitwise_not", "abs": "abs", "floor": "floor", "ceil": "ceil", "trunc": "trunc", "round": "round",
+    "fix": "trunc",
+}  # fmt: skip
+"""ATen functions of one tensor -> the wire's."""
+
+_SAME_OF_INTEGERS = {"floor", "ceil", "trunc", "round"}
+
+_ARITHMETIC = {
+    "aten.mul.Tensor aten.mul.Scalar": "mul", "aten.maximum.default": "maximum", "aten.minimum.default": "minimum",
+    "aten.bitwise_and.Tensor aten.bitwise_and.Scalar aten.__and__.Tensor aten.__and__.Scalar": "bitwise_and",
+    "aten.bitwise_or.Tensor aten.bitwise_or.Scalar aten.__or__.Tensor aten.__or__.Scalar": "bitwise_or",
+    "aten.bitwise_xor.Tensor aten.bitwise_xor.Scalar": "bitwise_xor",
+    "aten.bitwise_left_shift.Tensor aten.bitwise_left_shift.Tensor_Scalar": "bitwise_left_shift",
+    "aten.bitwise_right_shift.Tensor aten.bitwise_right_shift.Tensor_Scalar": "bitwise_right_shift",
+}  # fmt: skip
+
+_OF_BOOLS = {"add": "bitwise_or", "mul": "bitwise_and", "maximum": "bitwise_or", "minimum": "bitwise_and"}
+"""What arithmetic of bools is, in torch."""
+
+
+def _function(name: str) -> Any:
+    def made(w: Writing, node: Node, a: Any) -> Value:
+        dtype = w.dtype(node)
+        if getattr(a, "decimals", 0):
+            w.refuse(node, f"decimals = {a.decimals}", "Multiply by a power of ten before, and divide after.")
+        x = w.cast(w.operand(a.self), dtype)
+        if dtype not in FLOATS and (name in _SAME_OF_INTEGERS or (dtype == "bool" and name == "sign")):
+            return x  # type: ignore[return-value]
+        return getattr(w.f, name)(w.expand(w.written(x), w.shape(node)))  # type: ignore[no-any-return]
+
+    return made
+
+
+for _aten, _wire in _FUNCTIONS.items():
+    entered(f"aten.{_aten}.default", _function(_wire))
+entered("aten.round.decimals", _function("round"))
+
+
+def arithmetic(w: Writing, node: Node, name: str, *operands: Any) -> Value:
+    """An operator of the wire on operands in the dtype and shape that torch gives the result."""
+    dtype = w.dtype(node)
+    if dtype == "bool":
+        name = _OF_BOOLS.get(name, name)
+    found = w.alike(operands, dtype, w.shape(node))
+    return getattr(w.f, name)(*found)  # type: ignore[no-any-return]
+
+
+def _binary(name: str) -> Any:
+    return lambda w, node, a: arithmetic(w, node, name, a.self, a.other)
+
+
+for _names, _wire in _ARITHMETIC.items():
+    entered(_names, _binary(_wire))
+
+
+def _scaled(w: Writing, node: Node, x: Any, alpha: Any) -> Any:
+    """`alpha * x` in the dtype of the result, of halves without rounding the product: torch rounds once."""
+    if isinstance(alpha, int | float) and alpha == 1:
+        return x
+    dtype = w.dtype(node)
+    value = w.cast(w.operand(x), dtype)
+    if isinstance(value, int | float):
+        return value * alpha
+    if dtype in HALVES:
+        value = w.cast(value, "f32")
+    return w.f.mul(w.written(value), w.alike([alpha], dtype, (), tensors=0)[0])
+
+
+def _sum_of(name: str, *, turned: bool = False) -> Any:
+    def made(w: Writing, node: Node, a: Any) -> Value:
+        dtype, alpha = w.dtype(node), getattr(a, "alpha", 1)
+        left, right = (a.other, a.self) if turned else (a.self, a.other)
+        if alpha is None or (isinstance(alpha, int | float) and alpha == 1):
+            return arithmetic(w, node, name, left, right)
+        scaled = _scaled(w, node, right, alpha)
+        if dtype not in HALVES:
+            return arithmetic(w, node, name, left, scaled)
+        wide = w.alike([w.cast(w.operand(left), dtype), scaled], "f32", w.shape(node))
+        return w.f.cast(getattr(w.f, name)(*wide), dtype)
+
+    return made
+
+
+entered("aten.add.Tensor aten.add.Scalar", _sum_of("add"))
+entered("aten.sub.Tensor aten.sub.Scalar", _sum_of("sub"))
+entered("aten.rsub.Tensor aten.rsub.Scalar", _sum_of("sub", turned=True))
+
+
+@row(aten.div.Tensor, aten.div.Scalar, aten.true_divide.Tensor)
+def _div(w: Writing, node: Node, a: Any) -> Value:
+    return arithmetic(w, node, "div", a.self, a.other)
+
+
+@row(aten.div.Tensor_mode, aten.div.Scalar_mode, aten.floor_divide.default, aten.floor_divide.Scalar)
+def _div_mode(w: Writing, node: Node, a: Any) -> Value:
+    mode = getattr(a, "rounding_mode", "floor")
+    if mode is None:
+        return arithmetic(w, node, "div", a.self, a.other)
+    floats = w.dtype(node) in FLOATS
+    if mode == "trunc" and floats:
+        return _in_f32(w, node, lambda x, y: w.f.trunc(w.f.div(x, y)), a.self, a.other)
+    if mode == "floor" and not floats:
+        return arithmetic(w, node, "floor_divide", a.self, a.other)
+    if mode == "floor" and _is_power_of_two(a.other):
+        return _in_f32(w, node, lambda x, y: w.f.floor(w.f.div(x, y)), a.self, a.other)
+    if floats:
+        fix = "Write torch.floor(x / y), which differs where the quotient is nearly whole."
+        w.refuse(node, "a quotient of floats rounded down", fix)
+    return w.refuse(node, "a quotient of integers rounded to zero", "Round it down: rounding_mode='floor'.")
+
+
+@row(aten.remainder.Tensor, aten.remainder.Scalar)
+def _remainder(w: Writing, node: Node, a: Any) -> Value:
+    if w.dtype(node) not in FLOATS:
+        return arithmetic(w, node, "remainder", a.self, a.other)
+    if not _is_power_of_two(a.other):
+        fix = "Write x - torch.floor(x / y) * y, which rounds where x is much larger than y."
+        w.refuse(node, "a remainder of floats", fix)
+    return _in_f32(w, node, lambda x, y: w.f.sub(x, w.f.mul(w.f.floor(w.f.div(x, y)), y)), a.self, a.other)
+
+
+def _is_power_of_two(x: Any) -> bool:
+    return isinstance(x, int | float) and x != 0 and math.isfinite(x) and abs(math.frexp(x)[0]) == 0.5
+
+
+def _in_f32(w: Writing, node: Node, made: Any, *operands: Any) -> Value:
+    """Several operators for one of torch's: of halves in f32, so that they are rounded once."""
+    dtype = w.dtype(node)
+    values = [w.cast(w.operand(x), dtype) for x in operands]
+    wide: DTypeName = "f32" if dtype in HALVES else dtype
+    found = made(*w.alike(values, wide, w.shape(node)))
+    return w.cast(found, dtype)  # type: ignore[return-value]
+
+
+# Powers
+
+
+@row(aten.pow.Tensor_Scalar, aten.pow.Tensor_Tensor, aten.pow.Scalar)
+def _pow(w: Writing, node: Node, a: Any) -> Value:
+    dtype, exponent = w.dtype(node), w.operand(a.exponent)
+    number = exponent.number if isinstance(exponent, Constant) else exponent
+    if not isinstance(number, int | float):
+        if dtype not in FLOATS:
+            w.refuse(node, "a power of integers with an exponent that is no number", "Cast to a float first.")
+        return arithmetic(w, node, "pow", a.self, a.exponent)
+    if dtype not in FLOATS:
+        return _whole_power(w, node, a.self, int(number))
+    if number == 0:
+        return Constant(1.0, w.shape(node), dtype)
+    if number == 1:
+        return w.cast(w.operand(a.self), dtype)  # type: ignore[return-value]
+    if number == 3:
+        return _in_f32(w, node, lambda x: w.f.mul(w.f.square(x), x), a.self)
+    if number == -2:
+        return _in_f32(w, node, lambda x: w.f.reciprocal(w.f.square(x)), a.self)
+    return arithmetic(w, node, "pow", a.self, number)
+
+
+def _whole_power(w: Writing, node: Node, x: Any, exponent: int) -> Value:
+    """By squaring: products of integers are exact, whatever their order."""
+    if exponent < 0:
+        w.refuse(node, "an integer to a negative power", "Cast it to a float first.")
+    if exponent == 0:
+        return Constant(1, w.shape(node), w.dtype(node))
+    (base,) = w.alike([x], w.dtype(node), w.shape(node))
+    result: Operand | None = None
+    while exponent:
+        if exponent & 1:
+            result = base if result is None else w.f.mul(result, base)
+        exponent >>= 1
+        if exponent:
+            base = w.f.square(base)  # type: ignore[arg-type]
+    return result  # type: ignore[return-value]
+
+
+# Comparisons and choices
+
+_COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
+
+
+def compared(w: Writing, node: Node, name: str, left: Any, right: Any) -> Value:
+    """A comparison, in the dtype to which torch takes both sides; literals are rounded to it."""
+    dtype = w.dtype_of(node, torch.result_type(_told(left), _told(right)))
+    sides = [rounded(x, dtype) if isinstance(x, int | float) and dtype in FLOATS else x for x in (left, right)]
+    found: Value = getattr(w.f, name)(*w.alike(sides, dtype, w.shape(node)))
+    return found
+
+
+def _told(x: Any) -> Any:
+    """What torch decides a dtype by."""
+    found = x.meta["val"] if isinstance(x, Node) else x
+    return 1 if isinstance(found, torch.SymInt) else 1.0 if isinstance(found, torch.SymFloat) else found
+
+
+def _comparison(name: str) -> Any:
+    return lambda w, node, a: compared(w, node, name, a.self, a.other)
+
+
+for _name in _COMPARISONS:
+    entered(f"aten.{_name}.Tensor aten.{_name}.Scalar", _comparison(_name))
+
+
+@row(aten.isnan.default)
+def _isnan(w: Writing, node: Node, a: Any) -> Value:
+    x = w.tensor(a.self)
+    return w.f.ne(x, x)
+
+
+@row(aten.isinf.default)
+def _isinf(w: Writing, node: Node, a: Any) -> Value:
+    x = w.tensor(a.self)
+    return w.f.eq(w.f.abs(x), math.inf) if x.dtype in FLOATS else Constant(0, w.shape(node), "bool")
+
+
+def truth(w: Writing, x: Any) -> Value:
+    """Whether elements are other than 0."""
+    return w.cast(w.operand(x), "bool")  # type: ignore[return-value]
+
+
+def _logical(name: str) -> Any:
+    def made(w: Writing, node: Node, a: Any) -> Value:
+        operands = [truth(w, x) for x in (a.self, *([a.other] if hasattr(a, "other") else []))]
+        return getattr(w.f, name)(*w.alike(operands, "bool", w.shape(node)))  # type: ignore[no-any-return]
+
+    return made
+
+
+entered("aten.logical_not.default", _logical("bitwise_not"))
+entered("aten.logical_and.default", _logical("bitwise_and"))
+entered("aten.logical_or.default", _logical("bitwise_or"))
+entered("aten.logical_xor.default", _logical("bitwise_xor"))
+
+
+@row(aten.where.self, aten.where.ScalarSelf, aten.where.ScalarOther, aten.where.Scalar)
+def _where(w: Writing, node: Node, a: Any) -> Value:
+    return chosen(w, node, a.condition, a.self, a.other)
+
+
+def chosen(w: Writing, node: Node, condition: Any, x: Any, y: Any) -> Value:
+    """`x` where the condition holds, else `y`; both may be numbers."""
+    dtype, shape = w.dtype(node), w.shape(node)
+    values = w.alike([x, y], dtype, shape, tensors=0)
+    held = w.expand(w.written(truth(w, condition) if isinstance(condition, Node) else condition), shape)
+    if not any(hasattr(v, "type") for v in values):
+        numbers = [rounded(v, dtype) if isinstance(v, int | float) else v for v in values]
+        return w.f.where(held, *numbers, dtype=dtype)
+    return w.f.where(held, *values)
+
+
+@row(aten.masked_fill.Scalar, aten.masked_fill.Tensor)
+def _masked_fill(w: Writing, node: Node, a: Any) -> Value:
+    return chosen(w, node, a.mask, a.value, a.self)
+
+
+@row(aten.clamp.default, aten.clamp.Tensor)
+def _clamp(w: Writing, node: Node, a: Any) -> Value:
+    return _bounded(w, node, a.self, a.min, a.max)
+
+
+entered("aten.clamp_min.default aten.clamp_min.Tensor", lambda w, node, a: _bounded(w, node, a.self, a.min, None))
+entered("aten.clamp_max.default aten.clamp_max.Tensor", lambda w, node, a: _bounded(w, node, a.self, None, a.max))
+
+
+def _bounded(w: Writing, node: Node, x: Any, low: Any, high: Any) -> Value:
+    found: Value = w.alike([x], w.dtype(node), w.shape(node))[0]  # type: ignore[assignment]
+    if low is not None:
+        found = arithmetic(w, node, "maximum", found, low)
+    if high is not None:
+        found = arithmetic(w, node, "minimum", found, high)
+    return found
+
+
+# Several in one
+
+
+@row(aten.gelu.default)
+def _gelu(w: Writing, node: Node, a: Any) -> Value:
+    return w.f.gelu(w.written(w.cast(w.operand(a.self), w.dtype(node))), a.approximate)
+
+
+entered("prims.fma.default", lambda w, node, a: _fma(w, node, a))
+
+
+def _fma(w: Writing, node: Node, a: Any) -> Value:
+    return arithmetic(w, node, "fma", *(getattr(a, name) for name in vars(a)))
+
+
+@row(aten.addcmul.default)
+def _addcmul(w: Writing, node: Node, a: Any) -> Value:
+    return _in_f32(w, node, lambda x, y, z: w.f.add(x, w.f.mul(_times(w, a.value, y), z)), a.self, a.tensor1, a.tensor2)
+
+
+@row(aten.addcdiv.default)
+def _addcdiv(w: Writing, node: Node, a: Any) -> Value:
+    return _in_f32(w, node, lambda x, y, z: w.f.add(x, _times(w, a.value, w.f.div(y, z))), a.self, a.tensor1, a.tensor2)
+
+
+def _times(w: Writing, number: Any, x: Any) -> Any:
+    return x if isinstance(number, int | float) and number == 1 else w.f.mul(w.operand(number), x)
+
+
+# Casts and copies
+
+
+@row(prims.convert_element_type.default)
+def _convert(w: Writing, node: Node, a: Any) -> Value:
+    return w.cast(w.operand(a.a), w.dtype(node))  # type: ignore[return-value]
+
+
+@row(aten._to_copy.default, aten.to.dtype)
+def _to(w: Writing, node: Node, a: Any) -> Value:
+    if getattr(a, "device", None) is not None and a.device != a.self.meta["val"].device:
+        w.refuse(node, f"a copy to {a.device}", "Move tensors before the call.")
+    return w.cast(w.operand(a.self), w.dtype(node))  # type: ignore[return-value]
+
+
+@row(aten.copy.default, aten.copy_.default)
+def _copy(w: Writing, node: Node, a: Any) -> Value:
+    return w.alike([a.src], w.dtype(node), w.shape(node))[0]  # type: ignore[return-value]

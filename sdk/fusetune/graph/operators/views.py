@@ -1,0 +1,245 @@
+"""Views and what moves elements: shapes, orders, parts, joins, padding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from fusetune.fusion import Tensor
+from fusetune.graph.operators.rows import entered, row
+from fusetune.graph.operators.strided import as_strided
+from fusetune.graph.sizes import known
+from fusetune.graph.writing import Constant, Several, Value, Writing, is_empty
+from fusetune.wire.fusion import Size
+
+aten = torch.ops.aten
+
+
+def moved(w: Writing, node: Node, x: Any, item: int | None, made: Any) -> Value:
+    """What `made` does to a tensor; a constant stays one, whatever its shape becomes."""
+    value, shape = w.operand(x), w.shape(node, item)
+    if isinstance(value, Constant):
+        return Constant(value.number, shape, value.dtype)
+    source = w.written(value)  # type: ignore[arg-type]
+    found: Value = made(source, shape)
+    return found
+
+
+@row(aten.alias.default, aten.detach.default, aten.clone.default, aten.contiguous.default, aten.lift_fresh_copy.default)
+def _same(w: Writing, node: Node, a: Any) -> Value:
+    return w.operand(a.self)  # type: ignore[return-value]
+
+
+entered("aten.lift_fresh.default aten.alias_copy.default prims.clone.default aten.lift.default", _same)
+
+_RESHAPES = """
+aten.view.default aten._unsafe_view.default aten.reshape.default aten.unsqueeze.default aten.squeeze.default
+aten.squeeze.dim aten.squeeze.dims aten._reshape_alias.default aten.view_copy.default aten.flatten.using_ints
+aten.unflatten.int prims.view_of.default aten._reshape_copy.default
+"""
+entered(_RESHAPES, lambda w, node, a: reshaped(w, node, next(iter(vars(a).values()))))
+
+
+def reshaped(w: Writing, node: Node, x: Any) -> Value:
+    """The elements in row-major order under the shape that torch gives the node; one size may be anything."""
+    value = w.operand(x)
+    if isinstance(value, Constant):
+        return Constant(value.number, w.shape(node), value.dtype)
+    source = w.written(value)  # type: ignore[arg-type]
+    sizes = w.sizes.of_value(node.meta["val"].shape)
+    if sum(size is None for size in sizes) > 1:
+        w.shape(node)
+    shape = tuple(-1 if size is None else size for size in sizes)
+    return source if shape == source.shape else w.f.reshape(source, shape)
+
+
+entered("aten.expand.default aten.expand_copy.default", lambda w, node, a: expanded(w, node, a.self))
+
+
+def expanded(w: Writing, node: Node, x: Any) -> Value:
+    """Broadcast to the node's shape."""
+    return moved(w, node, x, None, w.expand)
+
+
+@row(aten.permute.default)
+def _permute(w: Writing, node: Node, a: Any) -> Value:
+    rank = len(a.dims)
+    return permuted(w, node, a.self, [dim % rank for dim in a.dims])
+
+
+@row(aten.transpose.int)
+def _transpose(w: Writing, node: Node, a: Any) -> Value:
+    order = list(range(node.meta["val"].dim()))
+    if order:
+        order[a.dim0], order[a.dim1] = order[a.dim1], order[a.dim0]
+    return permuted(w, node, a.self, order)
+
+
+@row(aten.t.default)
+def _t(w: Writing, node: Node, a: Any) -> Value:
+    return permuted(w, node, a.self, list(range(node.meta["val"].dim()))[::-1])
+
+
+def permuted(w: Writing, node: Node, x: Any, order: list[int]) -> Value:
+    """The dimensions in another order."""
+    if order == sorted(order):
+        return w.operand(x)  # type: ignore[return-value]
+    return moved(w, node, x, None, lambda source, shape: w.f.permute(source, order))
+
+
+def bound(w: Writing, node: Node, x: Any, size: Any, default: Any) -> Size:
+    """One end of a slice as the wire has it: from 0 to the size."""
+    x = x.meta["val"] if isinstance(x, Node) else x
+    size_ = known(size)
+    x = default if x is None else x
+    number = known(x)
+    if number is None or size_ is None:
+        if number == 0:
+            return 0
+        if number is not None and number >= 2**62:
+            number, x = None, size
+        found = None if number is not None and number < 0 else w.sizes.size(x)
+        if found is None:
+            w.refuse(node, f"an end of {x} of a dimension of size {size}, which are no input's sizes")
+        return found
+    return min(max(number + size_ if number < 0 else number, 0), size_)
+
+
+@row(aten.slice.Tensor)
+def _slice(w: Writing, node: Node, a: Any) -> Value:
+    dim = a.dim % max(node.meta["val"].dim(), 1)
+    size = w_shape(a.self)[dim]
+    start, end = bound(w, node, a.start, size, 0), bound(w, node, a.end, size, size)
+    return part(w, node, a.self, None, dim, start, end, a.step)
+
+
+def w_shape(node: Node) -> Any:
+    """The shape that torch gives a node."""
+    return node.meta["val"].shape
+
+
+def part(w: Writing, node: Node, x: Any, item: int | None, dim: int, start: Size, end: Size, step: int = 1) -> Value:
+    """A slice; all of a dimension is no slice."""
+    value = w.operand(x)
+    if isinstance(value, Constant):
+        return Constant(value.number, w.shape(node, item), value.dtype)
+    source = w.written(value)  # type: ignore[arg-type]
+    if start == 0 and end == source.shape[dim] and step == 1:
+        return source
+    return w.f.slice(source, dim, start, end, step)
+
+
+@row(aten.select.int)
+def _select(w: Writing, node: Node, a: Any) -> Value:
+    return selected(w, node, a.self, None, a.dim, a.index)
+
+
+def selected(w: Writing, node: Node, x: Any, item: int | None, dim: int, index: Any) -> Value:
+    """One place of a dimension, which is gone then."""
+    shape = w_shape(x)
+    dim, size, number = (
+        dim % len(shape),
+        known(shape[dim % len(shape)]),
+        known(index) if not isinstance(index, Node) else None,
+    )
+    if number is None or (number < 0 and size is None):
+        w.refuse(node, "a place that is no number", "Use a number, or torch.index_select with a tensor.")
+    start = number + size if number < 0 and size is not None else number
+
+    def made(source: Tensor, wanted: tuple[Size, ...]) -> Value:
+        found = w.f.slice(source, dim, start, start + 1) if source.shape[dim] != 1 else source
+        return w.f.reshape(found, wanted)
+
+    return moved(w, node, x, item, made)
+
+
+@row(aten.split.Tensor, aten.split_with_sizes.default)
+def _split(w: Writing, node: Node, a: Any) -> Value:
+    values = []
+    start: int = 0
+    dim = a.dim % len(w_shape(a.self))
+    for item, result in enumerate(node.meta["val"]):
+        size = known(result.shape[dim])
+        if size is None:
+            w.refuse(node, f"parts of {result.shape[dim]} elements", "Split by numbers.")
+        values.append(part(w, node, a.self, item, dim, start, start + size))
+        start += size
+    return Several(tuple(values))
+
+
+@row(aten.unbind.int)
+def _unbind(w: Writing, node: Node, a: Any) -> Value:
+    count = len(node.meta["val"])
+    return Several(tuple(selected(w, node, a.self, i, a.dim, i) for i in range(count)))
+
+
+@row(aten.flip.default)
+def _flip(w: Writing, node: Node, a: Any) -> Value:
+    dims = tuple(dim % max(node.meta["val"].dim(), 1) for dim in a.dims)
+    if not dims or not node.meta["val"].dim():
+        return w.operand(a.self)  # type: ignore[return-value]
+    return moved(w, node, a.self, None, lambda source, shape: w.f.flip(source, dims))
+
+
+@row(aten.cat.default)
+def _cat(w: Writing, node: Node, a: Any) -> Value:
+    return joined(w, node, [w.cast(w.operand(x), w.dtype(node)) for x in a.tensors if not is_empty(x)], a.dim)
+
+
+@row(aten.stack.default)
+def _stack(w: Writing, node: Node, a: Any) -> Value:
+    shape = w.shape(node)
+    dim = a.dim % len(shape)
+    one = (*shape[:dim], 1, *shape[dim + 1 :])
+    parts: list[Any] = []
+    for x in a.tensors:
+        value = w.cast(w.operand(x), w.dtype(node))
+        alone = isinstance(value, Constant)
+        parts.append(Constant(value.number, one, value.dtype) if alone else w.f.reshape(w.written(value), one))
+    return joined(w, node, parts, dim)
+
+
+def joined(w: Writing, node: Node, parts: Sequence[Any], dim: int) -> Value:
+    """One after the other."""
+    rank = node.meta["val"].dim()
+    tensors = [w.written(x) for x in parts]
+    return tensors[0] if len(tensors) == 1 else w.f.cat(tensors, dim % max(rank, 1))
+
+
+@row(aten.constant_pad_nd.default)
+def _pad(w: Writing, node: Node, a: Any) -> Value:
+    """Pairs from the last dimension on; what is negative takes elements away."""
+    rank = node.meta["val"].dim()
+    pairs = [(0, 0)] * rank
+    for i in range(len(a.pad) // 2):
+        pairs[rank - 1 - i] = (a.pad[2 * i], a.pad[2 * i + 1])
+    if any(known(n) is None for pair in pairs for n in pair):
+        w.refuse(node, "padding by sizes that are no numbers")
+    found = w.tensor(a.self)
+    for dim, (low, high) in enumerate(pairs):
+        size = known(w_shape(a.self)[dim])
+        if low < 0 or high < 0:
+            if size is None:
+                w.refuse(node, "negative padding of a size that is no number")
+            found = w.f.slice(found, dim, max(-low, 0), size - max(-high, 0))
+    lows, highs = ([max(pair[side], 0) for pair in pairs] for side in (0, 1))
+    return padded(w, found, lows, highs, a.value)
+
+
+def padded(w: Writing, x: Tensor, low: Sequence[Size], high: Sequence[Size], value: Any) -> Tensor:
+    """Places before and behind, which hold `value`; none are no operator."""
+    number = 0 if value is None else int(value) if isinstance(value, bool) else value
+    return w.f.pad(x, low, high, number) if any((*low, *high)) else x
+
+
+@row(aten.as_strided.default)
+def _as_strided(w: Writing, node: Node, a: Any) -> Value:
+    return as_strided(w, node, a)
+
+
+@row(aten.diagonal.default)
+def _diagonal(w: Writing, node: Node, a: Any) -> Value:
+    return w.refuse(node, "a diagonal", "Multiply by a mask of torch.eye and sum, or take it outside.")

@@ -1,0 +1,246 @@
+"""The fusion that is being written for a part of a graph, and what its nodes are in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NoReturn
+
+import torch
+from torch.fx import Node
+
+from fusetune.bindings import DTYPE_OF
+from fusetune.errors import CannotConvert
+from fusetune.fusion import ByValue, FusionBuilder, Tensor
+from fusetune.graph.lines import line_of
+from fusetune.graph.sizes import Sizes, known
+from fusetune.torch import DTYPES
+from fusetune.wire.fusion import DTypeName, Size
+from fusetune.wire.op_check import FLOATS, FP8
+
+Number = int | float
+RandomInput = Literal["seed", "offset"]
+
+
+@dataclass(frozen=True)
+class Constant:
+    """One number everywhere: a literal in what reads it, and a tensor only where it has to be one."""
+
+    number: Number
+    shape: tuple[Size, ...]
+    dtype: DTypeName
+
+
+@dataclass(frozen=True)
+class Several:
+    """The results of an operator that has more than one; `getitem` chooses."""
+
+    values: tuple[Value, ...]
+
+
+Value = Tensor | Constant | ByValue | Several
+Operand = Tensor | ByValue | Number
+
+HALVES = ("f16", "bf16")
+
+
+class Writing:
+    """A builder, the values of the nodes so far, and how to say a node's operands in one shape and dtype."""
+
+    def __init__(self) -> None:
+        self.f = FusionBuilder()
+        self.sizes = Sizes()
+        self.values: dict[Node, Value] = {}
+        self.inputs: list[Node | RandomInput] = []
+        self.scalars: list[Node] = []
+        self.draws = 0
+        self.by_value: frozenset[Node] = frozenset()
+        self._made: dict[Any, Tensor] = {}
+        self._random: tuple[Tensor, Tensor] | None = None
+        self._names: Mapping[Node, str] = {}
+
+    def name_inputs(self, names: Mapping[Node, str]) -> None:
+        """Say what inputs shall be called; others are `i0`, `i1` and so on."""
+        self._names = names
+
+    # What a node is
+
+    def value(self, node: Node) -> Value:
+        """The value of a node; one that nobody has written yet is an input."""
+        if node not in self.values:
+            self.values[node] = self._input(node)
+        return self.values[node]
+
+    def operand(self, x: Any) -> Value | Number:
+        """An argument of a node: another node's value, or a number of Python."""
+        if isinstance(x, Node):
+            return self.value(x)
+        return int(x) if isinstance(x, bool) else x
+
+    def tensor(self, x: Any) -> Tensor:
+        """An argument as a tensor of the fusion: constants are written out."""
+        return self.written(self.operand(x))
+
+    def written(self, value: Value | Number) -> Tensor:
+        """A value as a tensor of the fusion."""
+        match value:
+            case Tensor():
+                return value
+            case Constant():
+                if value.dtype in FP8:
+                    return self.f.cast(self.f.full(value.shape, value.number, "f32"), value.dtype)
+                return self.f.full(value.shape, value.number, value.dtype)
+            case ByValue():
+                return self.f.mul(self.f.full((), 1, "i64" if value.dtype == "i64" else "f64"), value)
+            case _:
+                raise TypeError(f"{value!r} is no tensor")
+
+    def _input(self, node: Node) -> Value:
+        found = node.meta.get("val")
+        if isinstance(found, torch.SymInt | torch.SymFloat | int | float) or node in self.by_value:
+            return self._scalar(node, found)
+        if not isinstance(found, torch.Tensor):
+            self.refuse(node, f"it is a {type(found).__name__} and no tensor")
+        name = self._names.get(node, f"i{len(self.inputs)}")
+        self.inputs.append(node)
+        return self.f.input(name, self.sizes.of_input(found.shape), self.dtype(node))
+
+    def _scalar(self, node: Node, found: object) -> ByValue:
+        dtype = getattr(found, "dtype", None)
+        whole = not dtype.is_floating_point if dtype is not None else isinstance(found, int | torch.SymInt)
+        name = self._names.get(node, f"s{len(self.scalars)}")
+        self.scalars.append(node)
+        return self.f.scalar(name, "i64" if whole else "f64")
+
+    def random(self) -> tuple[Tensor, Tensor]:
+        """Seed and offset of one more draw; the two are inputs that no node of the graph stands for."""
+        if self._random is None:
+            self.inputs += ["seed", "offset"]
+            self._random = self.f.input("seed", (), "i64"), self.f.input("offset", (), "i64")
+        seed, offset = self._random
+        drawn = self.draws
+        self.draws += 1
+        return seed, offset if not drawn else self.f.add(offset, drawn)
+
+    # What torch says a node's result is
+
+    def dtype(self, node: Node, item: int | None = None) -> DTypeName:
+        """The wire's name of a node's dtype, of one of its results where it has several."""
+        return self.dtype_of(node, _result(node, item).dtype)
+
+    def dtype_of(self, node: Node, dtype: torch.dtype) -> DTypeName:
+        """The wire's name of a dtype that `node` asks for."""
+        found = DTYPE_OF.get(str(dtype).rpartition(".")[2])
+        if found is None:
+            self.refuse(node, f"fusions have no {str(dtype).rpartition('.')[2]}")
+        return found  # type: ignore[return-value]
+
+    def shape(self, node: Node, item: int | None = None) -> tuple[Size, ...]:
+        """The shape of a node's result. Refuses sizes that are neither numbers nor sizes of inputs."""
+        found = self.sizes.of_value(_result(node, item).shape)
+        for dim, size in enumerate(found):
+            if size is None:
+                torch_size = _result(node, item).shape[dim]
+                self.refuse(node, f"dimension {dim} has size {torch_size}, which is no number and no input's size")
+        return tuple(size for size in found if size is not None)
+
+    # Making operands alike
+
+    def cast(self, value: Value | Number, dtype: DTypeName) -> Value | Number:
+        """The value in another dtype, rounded as torch rounds it; scalars by value take what they stand beside."""
+        match value:
+            case Tensor():
+                return value if value.dtype == dtype else self._once(value, "cast", dtype)
+            case Constant():
+                return Constant(rounded(value.number, value.dtype, dtype), value.shape, dtype)
+            case _:
+                return value
+
+    def expand(self, value: Tensor, shape: tuple[Size, ...]) -> Tensor:
+        """The value in a shape that it broadcasts to as torch broadcasts: its dimensions are the last ones."""
+        if value.shape == shape:
+            return value
+        rank = len(value.shape)
+        return self._once(value, "broadcast_to", shape, tuple(range(len(shape) - rank, len(shape))))
+
+    def _once(self, value: Tensor, name: str, *attributes: Any) -> Tensor:
+        """What an operator gives of a tensor, written once for all that ask for it."""
+        key = (value.name, name, attributes)
+        if key not in self._made:
+            self._made[key] = getattr(self.f, name)(value, *attributes)
+        return self._made[key]
+
+    def alike(
+        self, operands: Sequence[Any], dtype: DTypeName, shape: tuple[Size, ...], *, tensors: int = 1
+    ) -> list[Operand]:
+        """Operands of an elementwise operator in one shape and dtype, constants as literals, of which as many as there
+        must be tensors are written out."""
+        values = [self.cast(x if isinstance(x, _VALUES) else self.operand(x), dtype) for x in operands]
+        missing = tensors - sum(isinstance(x, Tensor) for x in values)
+        made: list[Operand] = []
+        for x in values:
+            if isinstance(x, Constant) or (missing > 0 and isinstance(x, int | float)):
+                if missing > 0:
+                    missing -= 1
+                    number = x.number if isinstance(x, Constant) else x
+                    made.append(self.f.full(shape, rounded(number, dtype, dtype), dtype))
+                else:
+                    assert isinstance(x, Constant)
+                    made.append(x.number)
+            elif isinstance(x, Tensor):
+                made.append(self.expand(x, shape))
+            else:
+                assert not isinstance(x, Several)
+                made.append(_plain(x, dtype))
+        return made
+
+    def refuse(self, node: Node, reason: str, fix: str = "") -> NoReturn:
+        """Raise CannotConvert for `node`."""
+        raise cannot_convert(node, reason, fix)
+
+
+_VALUES = (Tensor, Constant, ByValue, Several)
+
+
+def cannot_convert(node: Node, reason: str, fix: str = "") -> CannotConvert:
+    """The refusal of a node, with the line of the user's code that it comes from."""
+    return CannotConvert(operator_name(node), reason, fix, line_of(node), node)
+
+
+def operator_name(node: Node) -> str:
+    """`aten.sum.dim_IntList` and the like."""
+    target = node.target
+    return str(target) if isinstance(target, torch._ops.OpOverload) else getattr(target, "__name__", str(target))
+
+
+def rounded(number: Number, *dtypes: DTypeName) -> Number:
+    """A number as tensors of these dtypes hold it, one after the other."""
+    for dtype in dtypes:
+        number = (
+            torch.tensor(number, dtype=torch.float64 if isinstance(number, float) else torch.int64)
+            .to(DTYPES[dtype])
+            .item()
+        )
+    return int(number) if isinstance(number, bool) else number
+
+
+def is_empty(node: Node) -> bool:
+    """Whether a node's result has no elements."""
+    found = node.meta.get("val")
+    return isinstance(found, torch.Tensor) and any(known(size) == 0 for size in found.shape)
+
+
+def _result(node: Node, item: int | None) -> torch.Tensor:
+    found = node.meta["val"]
+    if item is not None:
+        found = found[item]
+    if not isinstance(found, torch.Tensor):
+        raise cannot_convert(node, f"its result is a {type(found).__name__} and no tensor")
+    return found
+
+
+def _plain(x: Any, dtype: DTypeName) -> Operand:
+    """A number as it may stand beside a tensor of this dtype."""
+    if isinstance(x, float) and dtype not in FLOATS:
+        return int(x)
+    return x  # type: ignore[no-any-return]
