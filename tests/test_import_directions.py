@@ -190,7 +190,13 @@ TABLE: dict[str, Row] = {
     "docker": Row(ours=("service.db", "service.settings")),
     #
     "benchmarks.suite": Row(ours=("fusetune.wire",)),
-    "benchmarks.kernels": Row(ours=("benchmarks.kernels", "compiler.arch", "compiler.errors"), others=("torch",)),
+    "benchmarks.suite.language": Row(ours=("fusetune",)),
+    "benchmarks.kernels": Row(
+        ours=("benchmarks.kernels", "compiler.arch", "compiler.errors", "fusetune.torch"), others=("torch",)
+    ),
+    "benchmarks.kernels.reference": Row(
+        ours=("benchmarks.kernels", "compiler.ir.ops", "fusetune.torch"), others=("torch",)
+    ),
     "benchmarks.kernels.winner": Row(ours=("compiler", "search.cost", "fusetune.wire")),
     "benchmarks.kernels.plugin": Row(ours=("fusetune.wire",), lazily=("fusetune.kernel", "torch")),
     "benchmarks.kernels.triton_streams": Row(others=("torch", "triton")),

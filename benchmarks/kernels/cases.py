@@ -1,6 +1,6 @@
-"""Cases of the suite: selection, inputs, and the functions a torch user would write for them.
+"""Cases of the suites: selection, inputs, and the functions a torch user would write for them.
 
-A case is a dict as `suite_public.json` holds it. Its `torch` lines are executed: read suites from trusted files only.
+A case is a dict as a suite file holds it. Its `torch` lines are executed: read suites from trusted files only.
 """
 
 from __future__ import annotations
@@ -8,29 +8,22 @@ from __future__ import annotations
 import fnmatch
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch.nn import functional
 
+from fusetune.torch import DTYPES
+
 SUITE = Path(__file__).parents[1] / "suite" / "suite_public.json"
 
 Case = dict[str, Any]
-Tensors = Sequence[torch.Tensor]
-Implementation = Callable[..., Tensors]
+Tensors = Sequence[Any]
+"""What a call takes or gives: tensors, lists of them where the case has lists, and, taken, numbers by value."""
 
-DTYPES = {
-    "f64": torch.float64,
-    "f32": torch.float32,
-    "f16": torch.float16,
-    "bf16": torch.bfloat16,
-    "i8": torch.int8,
-    "i32": torch.int32,
-    "i64": torch.int64,
-    "bool": torch.bool,
-}
+Implementation = Callable[..., Tensors]
 
 
 def load(patterns: Sequence[str], *, tiny: bool, path: Path = SUITE) -> list[Case]:
@@ -47,9 +40,12 @@ def load(patterns: Sequence[str], *, tiny: bool, path: Path = SUITE) -> list[Cas
 
 
 def bytes_moved(case: Case) -> tuple[int, int]:
-    """Fewest bytes read and written: each distinct input element once (stride 0 repeats), each output element once."""
-    read = sum(_distinct(t["shape"], t["strides"]) * DTYPES[t["dtype"]].itemsize for t in case["inputs"])
-    written = sum(math.prod(t["shape"]) * DTYPES[t["dtype"]].itemsize for t in case["outputs"])
+    """Fewest bytes read and written: each distinct input element once (stride 0 repeats), each output element once.
+
+    An input of which only some elements are read says how many (`read`); lists have all their tensors.
+    """
+    read = sum(_elems(case, t) * DTYPES[t["dtype"]].itemsize for t in case["inputs"])
+    written = sum(_elems(case, t) * DTYPES[t["dtype"]].itemsize for t in case["outputs"])
     return read, written
 
 
@@ -58,43 +54,112 @@ def matmul_flops(case: Case) -> int:
     return int(case["mm_flops"]) if bytes_moved(case) == (case["bytes_read"], case["bytes_written"]) else 0
 
 
-def make_inputs(case: Case, device: str, seed: int) -> list[torch.Tensor]:
-    """One set of random inputs, filled as the case says, with its strides."""
+def make_inputs(case: Case, device: str, seed: int) -> list[Any]:
+    """One set of random inputs, filled as the case says, with its strides; then its numbers by value."""
     generator = torch.Generator(device).manual_seed(seed)
-    return [_make_input(spec, device, generator) for spec in case["inputs"]]
+    return [_make_input(case, spec, device, generator) for spec in case["inputs"]] + numbers(case)
+
+
+def numbers(case: Case) -> list[float]:
+    """What the case passes by value, in the order of its scalars."""
+    return [case["values"][scalar["name"]] for scalar in case.get("scalars", ())]
+
+
+def fresh(case: Case, inputs: Tensors) -> list[Any]:
+    """The inputs with copies of those that a call changes in place."""
+    names = [spec["name"] for spec in case["inputs"]]
+    changed = {names.index(spec["alias"]) for spec in case["outputs"] if "alias" in spec}
+    return [_copied(x) if place in changed else x for place, x in enumerate(inputs)]
 
 
 def idiom(case: Case) -> Implementation:
-    """The case's `torch` lines as a function that returns new, contiguous outputs."""
-    names = ", ".join(t["name"] for t in case["inputs"])
-    body = "\n".join(f"    {line}" for line in case["torch"])
-    scope: dict[str, Any] = {"torch": torch, "F": functional}
-    exec(compile(f"def written({names}):\n{body}\n", f"<{case['id']}>", "exec"), scope)
-    written: Callable[..., torch.Tensor | Tensors] = scope["written"]
+    """The case's `torch` lines as a function that returns contiguous outputs, new ones where they are not in place."""
+    return finished(case, plain(case, case["torch"]))
 
-    def run(*inputs: torch.Tensor) -> Tensors:
+
+def peers(case: Case) -> Mapping[str, Implementation]:
+    """Implementations that the case has beside its torch lines, or in their place (`eager`)."""
+    found = case.get("peers", {})
+    return {name: finished(case, plain(case, peer["lines"], peer["setup"])) for name, peer in found.items()}
+
+
+def plain(case: Case, lines: Sequence[str], setup: Sequence[str] = ()) -> Implementation:
+    """The lines as a function of the case's inputs, whose results are as the lines give them, but dense.
+
+    `setup` runs before the first call, with the inputs of that call.
+    """
+    names = [t["name"] for t in (*case["inputs"], *case.get("scalars", ()))]
+    body = "\n".join(f"    {line}" for line in lines)
+    scope: dict[str, Any] = {"torch": torch, "F": functional}
+    exec(compile(f"def written({', '.join(names)}):\n{body}\n", f"<{case['id']}>", "exec"), scope)
+    written: Callable[..., Any] = scope["written"]
+    waiting = ["\n".join(setup)] if setup else []
+
+    def run(*inputs: Any) -> Tensors:
+        if waiting:
+            _set_up(waiting.pop(), scope, dict(zip(names, inputs, strict=True)))
         result = written(*inputs)
         outputs = (result,) if isinstance(result, torch.Tensor) else result
-        return tuple(out.contiguous() for out in outputs)
+        return tuple(out.contiguous() if isinstance(out, torch.Tensor) else out for out in outputs)
 
     return run
 
 
-def _make_input(spec: Case, device: str, generator: torch.Generator) -> torch.Tensor:
-    shape, strides, init = spec["shape"], spec["strides"], spec["init"]
+def finished(case: Case, call: Implementation) -> Implementation:
+    """The call, followed by the gradients of its only result where the case asks for them."""
+    wanted = [place for place, spec in enumerate(case["inputs"]) if spec["name"] in case.get("grad", ())]
+    if not wanted:
+        return call
+
+    def run(*inputs: Any) -> Tensors:
+        leaves = [x.detach().requires_grad_(place in wanted) for place, x in enumerate(inputs)]
+        with torch.enable_grad():
+            (result,) = call(*leaves)
+            return (result.detach(), *torch.autograd.grad(result, [leaves[place] for place in wanted]))
+
+    return run
+
+
+def _set_up(text: str, scope: dict[str, Any], inputs: Mapping[str, Any]) -> None:
+    """Runs lines once: what they define is seen by the function of `scope`, the inputs by them alone."""
+    made = dict(scope) | dict(inputs)
+    exec(compile(text, "<setup>", "exec"), made)
+    scope.update({name: value for name, value in made.items() if name not in inputs})
+
+
+def _copied(x: Any) -> Any:
+    return [one.clone() for one in x] if isinstance(x, list) else x.clone()
+
+
+def _make_input(case: Case, spec: Case, device: str, generator: torch.Generator) -> Any:
+    if spec.get("list"):
+        return [_filled(spec, math.prod(shape), device, generator).view(shape) for shape in case["tensors"]]
+    shape, strides = spec["shape"], spec["strides"]
     elems = 1 + sum((extent - 1) * stride for extent, stride in zip(shape, strides, strict=True))
+    return _filled(spec, elems, device, generator).as_strided(shape, strides)
+
+
+def _filled(spec: Case, elems: int, device: str, generator: torch.Generator) -> torch.Tensor:
+    init = spec["init"]
     flat = torch.empty(elems, dtype=DTYPES[spec["dtype"]], device=device)
     match init["dist"]:
         case "normal":
-            flat.normal_(init["mean"], init["std"], generator=generator)
+            return flat.normal_(init["mean"], init["std"], generator=generator)
         case "uniform":
-            flat.uniform_(init["low"], init["high"], generator=generator)
+            return flat.uniform_(init["low"], init["high"], generator=generator)
         case "int":
-            flat.random_(init["low"], init["high"], generator=generator)
+            return flat.random_(init["low"], init["high"], generator=generator)
+        case "distinct":
+            every = torch.randperm(init["high"] - init["low"], device=device, generator=generator)
+            return flat.copy_(every[:elems] + init["low"])
         case other:
-            raise ValueError(f"{spec['name']}: init.dist is {other!r}, expected normal, uniform or int.")
-    return flat.as_strided(shape, strides)
+            raise ValueError(f"{spec['name']}: init.dist is {other!r}, expected normal, uniform, int or distinct.")
 
 
-def _distinct(shape: Sequence[int], strides: Sequence[int]) -> int:
-    return math.prod(extent for extent, stride in zip(shape, strides, strict=True) if stride)
+def _elems(case: Case, spec: Case) -> int:
+    """Distinct elements that are read or written of a tensor, or of all tensors of a list."""
+    if spec["shape"] == ["N"]:
+        return sum(map(math.prod, case["tensors"]))
+    strides = spec.get("strides") or [1] * len(spec["shape"])
+    distinct = math.prod(extent for extent, stride in zip(spec["shape"], strides, strict=True) if stride)
+    return int(spec.get("read", distinct))

@@ -25,13 +25,17 @@ from benchmarks.kernels.cases import (
     Implementation,
     Tensors,
     bytes_moved,
+    finished,
     idiom,
     load,
     make_inputs,
     matmul_flops,
+    peers,
+    plain,
 )
+from benchmarks.kernels.judging import Judge
 from benchmarks.kernels.limits import CardLimits, measure_limits
-from benchmarks.kernels.reference import Agreement, compare, reference
+from benchmarks.kernels.reference import Agreement
 from benchmarks.kernels.table import CaseResult, TableRow
 from benchmarks.kernels.timing import ROUNDS, GraphTimer, Timer, WallClockTimer, interleave, l2_bytes, set_count
 from benchmarks.kernels.winner import describe
@@ -45,21 +49,34 @@ T = TypeVar("T")
 
 def _compiled(mode: str | None) -> Build:
     def build(case: Case) -> Implementation:
-        compiled: Implementation = torch.compile(idiom(case), mode=mode, dynamic=False, fullgraph=True)
-        return compiled
+        compiled: Implementation = torch.compile(plain(case, case["torch"]), mode=mode, dynamic=False, fullgraph=True)
+        return finished(case, compiled)  # gradients are taken outside, as users take them
 
     return build
 
 
+def _eager(case: Case) -> Implementation:
+    return peers(case).get("eager") or idiom(case)
+
+
 MODES: dict[str, Build] = {
-    "eager": idiom,
+    "eager": _eager,
     "default": _compiled(None),
     "max": _compiled("max-autotune-no-cudagraphs"),
 }
-"""What a user would otherwise run; `plugin`, the tuned kernels, is added by `main`."""
+"""What a user would otherwise run. `main` adds `plugin`, the tuned kernels, and what a case has beside these."""
 
 INPUT_SEED = 20_000
 CHECK_SEED = 10_000
+
+
+def _others(case: Case) -> dict[str, Build]:
+    """What the case names beside the modes: torch's fused optimizers, say."""
+    return {name: _given(call) for name, call in peers(case).items() if name not in MODES}
+
+
+def _given(call: Implementation) -> Build:
+    return lambda case: call
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
@@ -132,8 +149,11 @@ def _run_all(
         print(table.summary(limits), flush=True)
     rows: list[TableRow] = []
     for case in cases:
-        rows.append(run_case(case, builders, limits, device=args.device, rounds=args.rounds))
+        others = _others(case) if "eager" in args.modes else {}
+        rows.append(run_case(case, {**builders, **others}, limits, device=args.device, rounds=args.rounds))
         rows[-1].winner = _winner(kernels, case)
+        if limits:
+            rows[-1].like_us = next((row.least_us() for row in rows if row.case == case.get("floor_case")), None)
         print(f"[{time.monotonic() - started:4.0f} s] {case['id']}", file=sys.stderr, flush=True)
         if args.json:
             args.json.parent.mkdir(parents=True, exist_ok=True)
@@ -188,8 +208,8 @@ def _prepare(build: Build, case: Case, inputs: Tensors) -> Implementation | None
     return call
 
 
-def _compare(case: Case, call: Implementation, inputs: Tensors, expected: Tensors) -> Agreement:
-    return compare(case, call(*inputs), expected)
+def _compare(judge: Judge, call: Implementation, draws_ours: bool) -> Agreement:
+    return judge.agreement(call, draws_ours=draws_ours)
 
 
 def _new_timer(device: str, call: Implementation, sets: Sequence[Tensors]) -> Timer:
@@ -197,14 +217,14 @@ def _new_timer(device: str, call: Implementation, sets: Sequence[Tensors]) -> Ti
 
 
 def _compare_all(case: Case, row: TableRow, ready: Mapping[str, Implementation], device: str) -> dict[str, Agreement]:
-    inputs = make_inputs(case, device, CHECK_SEED)
-    expected = reference(case, inputs)
+    judge = Judge(case, make_inputs(case, device, CHECK_SEED))
     agreements = {}
     for mode, call in ready.items():
-        found = _attempt(row, mode, _compare, case, call, inputs, expected)
+        found = _attempt(row, mode, _compare, judge, call, mode == "plugin")
         if found is not None:
             agreements[mode] = found
-    del inputs, expected
+        _release(device)
+    del judge
     _release(device)
     return agreements
 

@@ -49,9 +49,13 @@ class TableRow:
     results: dict[str, CaseResult] = field(default_factory=dict)
     winner: dict[str, Any] | None = None
     """The tuned kernel: its launches, resources and predicted cost terms."""
+    like_us: float | None = None
+    """What the case takes that is this one's floor, if one is: moving the same rows, say."""
 
     @property
     def floor_us(self) -> float | None:
+        if self.like_us is not None:
+            return self.like_us
         return max(self.limit_us, self.copy_us) if self.limit_us is not None and self.copy_us is not None else None
 
     def over_floor(self, mode: str) -> float | None:
@@ -60,6 +64,10 @@ class TableRow:
         if result is None or result.timed is None or not result.counts or self.floor_us is None:
             return None
         return result.timed.us / self.floor_us
+
+    def least_us(self) -> float | None:
+        """The best time of a right implementation."""
+        return min((r.timed.us for r in self.results.values() if r.timed is not None and r.counts), default=None)
 
     def to_json(self) -> dict[str, Any]:
         results = {}
@@ -77,6 +85,7 @@ class TableRow:
             "bytes": self.bytes,
             "limit_us": self.limit_us,
             "copy_us": self.copy_us,
+            "like_us": self.like_us,
             "floor_us": self.floor_us,
             "results": results,
             "winner": self.winner,
@@ -94,7 +103,11 @@ def to_json(rows: Sequence[TableRow], limits: CardLimits | None, command: str) -
 
 
 def to_text(rows: Sequence[TableRow], modes: Sequence[str]) -> str:
-    """A Markdown table; times in microseconds, the last column the plugin's (or else the best) time over the floor."""
+    """A Markdown table; times in microseconds, the last column the plugin's (or else the best) time over the floor.
+
+    What only some cases have beside the modes has a column, too.
+    """
+    modes = list(dict.fromkeys([*modes, *(mode for row in rows for mode in row.results)]))
     head = ["case", "MB", "limit", "copy", *modes, "time/floor"]
     cells = [head, ["---"] * len(head)]
     for row in rows:

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from benchmarks.kernels import run, table
-from benchmarks.kernels.cases import SUITE, bytes_moved, idiom, load, make_inputs, matmul_flops
+from benchmarks.kernels.cases import SUITE, bytes_moved, idiom, load, make_inputs, matmul_flops, peers
+from benchmarks.kernels.judging import Judge
 from benchmarks.kernels.limits import CardLimits
 from benchmarks.kernels.reference import Agreement, compare, reference
 from benchmarks.kernels.timing import Timed, WallClockTimer, set_count, summarize
 
 VARIED = SUITE.with_name("suite_varied.json")
+LANGUAGE = SUITE.with_name("suite_language.json")
 CASES = load(["*"], tiny=False)
 TINY = load(["*"], tiny=True)
 MIB = 1 << 20
@@ -31,7 +35,11 @@ LIMITS = CardLimits(
 )
 
 
-@pytest.mark.parametrize("case", [*CASES, *load(["*"], tiny=False, path=VARIED)], ids=lambda case: str(case["id"]))
+@pytest.mark.parametrize(
+    "case",
+    [*CASES, *load(["*"], tiny=False, path=VARIED), *load(["*"], tiny=False, path=LANGUAGE)],
+    ids=lambda case: str(case["id"]),
+)
 def test_traffic_is_what_the_suite_states(case: dict[str, int]) -> None:
     assert bytes_moved(case) == (case["bytes_read"], case["bytes_written"])
     assert matmul_flops(case) == case["mm_flops"]
@@ -72,6 +80,81 @@ def test_a_wrong_output_is_told_from_a_right_one(spoil: object, why: str) -> Non
     found = compare(ADD, [spoil(right)], reference(ADD, inputs))
     assert why in found.why
     assert found.ok == (why == "")
+
+
+SAID = {case["id"]: case for case in load(["*"], tiny=True, path=LANGUAGE)}
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_the_torch_lines_and_peers_of_the_language_agree_with_the_op_list(name: str) -> None:
+    case = SAID[name]
+    judge = Judge(case, make_inputs(case, "cpu", seed=3))
+    for call in (idiom(case), *peers(case).values()):
+        for _ in range(2):  # in place or not, each call starts from the same inputs
+            assert judge.agreement(call, draws_ours=False).why == ""
+
+
+def scaled(factor: float, *outputs: int) -> Callable[..., Any]:
+    """Spoils outputs by a factor."""
+
+    def spoil(*results: Any) -> tuple[Any, ...]:
+        return tuple(
+            ([y * factor for y in x] if isinstance(x, list) else x * factor) if n in outputs else x
+            for n, x in enumerate(results)
+        )
+
+    return spoil
+
+
+@pytest.mark.parametrize(
+    ("name", "spoil", "why"),
+    [
+        pytest.param("adamw_f32_1b", scaled(1.00001, 0), "", id="a-list-within-f32"),
+        pytest.param("adamw_f32_1b", scaled(1.001, 2), "tensor 0: v1: relative L2", id="the-last-list"),
+        pytest.param("cross_entropy_grad_bf16_8192x131072", scaled(1.03, 1), "dx: relative L2", id="the-gradient"),
+        pytest.param(
+            "quantize_i8_bf16_8192x4096", lambda q, s: (q + (q == q.max()), s), "q: integers differ", id="too-many-off"
+        ),
+        pytest.param(
+            "quantize_f8e4m3_bf16_8192x4096",
+            lambda q, s: ((q.float() * 1.125).clamp(-448, 448).to(q.dtype), s),
+            "q: relative L2",
+            id="a-step-of-fp8",
+        ),
+        pytest.param(
+            "dropout_residual_layernorm_bf16_16384x4096", scaled(1.03, 0), "y: relative L2", id="what-follows-a-mask"
+        ),
+    ],
+)
+def test_a_wrong_result_of_the_language_is_told(name: str, spoil: Callable[..., Any], why: str) -> None:
+    case = SAID[name]
+    judge = Judge(case, make_inputs(case, "cpu", seed=3))
+    found = judge.agreement(lambda *inputs: spoil(*idiom(case)(*inputs)), draws_ours=False)
+    assert why in found.why
+    assert found.ok == (why == "")
+
+
+@pytest.mark.parametrize(
+    ("rate", "scale", "why"),
+    [
+        pytest.param(0.1, 1 / 0.9, "", id="right"),
+        pytest.param(0.5, 1 / 0.9, "of the elements are kept, expected 0.9000", id="rate"),
+        pytest.param(0.1, 1.5, "relative L2", id="scale"),
+    ],
+)
+def test_rate_and_scale_of_a_dropout_are_judged_by_what_it_kept(rate: float, scale: float, why: str) -> None:
+    case = SAID["dropout_residual_layernorm_bf16_16384x4096"]
+
+    def drawn(x: Any, r: Any, w: Any, b: Any, seed: Any, offset: Any) -> tuple[Any, ...]:
+        kept = torch.rand(x.shape, generator=torch.Generator().manual_seed(1)) >= rate
+        h = (r.float() + torch.where(kept, x.float() * scale, 0.0)).bfloat16()
+        return torch.nn.functional.layer_norm(h, x.shape[1:], w, b, 1e-5), h
+
+    judge = Judge(case, make_inputs(case, "cpu", seed=3))
+    found = judge.agreement(drawn, draws_ours=False)
+    assert why in found.why
+    assert found.ok == (why == "")
+    assert not judge.agreement(drawn, draws_ours=True).ok, "these are not the numbers of `rand`"
 
 
 def test_a_missing_output_is_wrong() -> None:
@@ -166,6 +249,21 @@ def test_a_run_on_the_cpu_writes_table_and_json(tmp_path: Path, capsys: pytest.C
         assert row["results"]["eager"]["method"] == "wall clock"
         assert "plugin" not in row["results"], "no kernel in the folder: no figure"
         assert row["case"] in printed
+
+
+def test_a_run_on_the_cpu_takes_lists_gradients_and_peers(capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--device", "cpu", "--tiny", "--rounds", "1", "--modes", "eager", "--suite", str(LANGUAGE)]
+    assert run.main([*options, "--cases", "adamw_f32_*,cross_entropy_grad_*x131072,dropout_*"]) == 0
+    assert "| eager | fused |" in capsys.readouterr().out.replace("  ", "")
+
+
+def test_the_floor_of_a_case_may_be_what_another_takes() -> None:
+    row = table.TableRow("a_case", 4_000_000, limit_us=8.0, copy_us=10.0, results={"eager": _right(30.0)}, like_us=12.0)
+    assert (row.floor_us, row.over_floor("eager"), row.least_us()) == (12.0, 2.5, 30.0)
+
+
+def _right(us: float) -> table.CaseResult:
+    return table.CaseResult(timed(us), Agreement(0.0, 0.0))
 
 
 def test_a_failing_implementation_costs_only_itself(monkeypatch: pytest.MonkeyPatch) -> None:

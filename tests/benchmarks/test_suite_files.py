@@ -9,16 +9,22 @@ from typing import Any
 
 import pytest
 
-from benchmarks.suite.export import FUSIONS, SUITE, fusion_files, fusion_of
+from benchmarks.suite import language
+from benchmarks.suite.export import FOLDERS, FUSIONS, LANGUAGE, SUITE, fusion_files, fusion_of
 from fusetune.wire.parse import parse_fusion
 
 VARIED = SUITE.with_name("suite_varied.json")
 EXAMPLES = Path(__file__).parents[2] / "examples" / "fusions"
 
 
-def test_files_equal_a_fresh_export() -> None:
-    on_disk = {path.name: path.read_text() for path in FUSIONS.iterdir()}
-    assert on_disk == fusion_files(), "run `python -m benchmarks.suite.export`"
+@pytest.mark.parametrize("suite", FOLDERS, ids=lambda path: path.stem)
+def test_files_equal_a_fresh_export(suite: Path) -> None:
+    on_disk = {path.name: path.read_text() for path in FOLDERS[suite].iterdir() if path.is_file()}
+    assert on_disk == fusion_files(suite), "run `python -m benchmarks.suite.export`"
+
+
+def test_the_suite_of_the_language_equals_what_its_module_writes() -> None:
+    assert LANGUAGE.read_text() == language.to_text(), "run `python -m benchmarks.suite.language`"
 
 
 def test_every_timed_case_has_a_file() -> None:
@@ -27,7 +33,7 @@ def test_every_timed_case_has_a_file() -> None:
     assert sorted(f"{name}.json" for name in timed) == sorted(fusion_files())
 
 
-@pytest.mark.parametrize("path", sorted([*FUSIONS.glob("*.json"), *EXAMPLES.glob("*.json")]), ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", sorted([*FUSIONS.rglob("*.json"), *EXAMPLES.glob("*.json")]), ids=lambda p: p.stem)
 def test_the_file_is_a_valid_fusion(path: Path) -> None:
     assert parse_fusion(path.read_text()).outputs
 
@@ -45,8 +51,9 @@ def test_the_varied_suite_shares_no_shape_with_the_public_one() -> None:
 
 
 @pytest.mark.parametrize("form", [lambda case: case, lambda case: case | case["tiny"]], ids=["full", "tiny"])
-def test_every_varied_case_is_a_valid_fusion(form: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-    for case in json.loads(VARIED.read_text())["cases"]:
+@pytest.mark.parametrize("suite", [VARIED, LANGUAGE], ids=lambda path: path.stem)
+def test_every_other_case_is_a_valid_fusion(suite: Path, form: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    for case in json.loads(suite.read_text())["cases"]:
         assert parse_fusion(json.dumps(fusion_of(form(case)))).outputs
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from fusetune.wire.fusion import FORMAT
 
-_OUTPUT_FACTS = ("name", "shape", "dtype", "strides")
+_INPUT_FACTS = ("name", "shape", "dtype", "list")
+_OUTPUT_FACTS = ("name", "shape", "dtype", "strides", "alias")
 
 
 def strip_case(case: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -18,7 +19,7 @@ def strip_case(case: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]
     """
     fusion = {
         "format": FORMAT,
-        "inputs": [{name: tensor[name] for name in ("name", "shape", "dtype")} for tensor in case["inputs"]],
+        "inputs": [{name: tensor[name] for name in _INPUT_FACTS if name in tensor} for tensor in case["inputs"]],
         "ops": [dict(op) for op in case["ops"]],
         **({"scalars": case["scalars"]} if "scalars" in case else {}),
         "outputs": [{name: out[name] for name in _OUTPUT_FACTS if name in out} for out in case["outputs"]],
