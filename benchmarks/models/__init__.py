@@ -1,1 +1,1 @@
-"""Whole layers and blocks of known models, in our own words and with random weights: what `backend="fusetune"` takes."""
+"""Layers and blocks of known models, in our own words, with random weights: what torch.compile is measured on."""

@@ -31,9 +31,15 @@ class Setting:
         """Normal numbers."""
         return torch.randn(shape, device=self.device, dtype=self.dtype)
 
-    def module(self, module: nn.Module) -> nn.Module:
-        """The module on the device, in the element type."""
-        return module.to(self.device, self.dtype)
+    def module(self, make: Callable[[], nn.Module]) -> nn.Module:
+        """A module that is made on the device, in the element type."""
+        usual = torch.get_default_dtype()
+        torch.set_default_dtype(self.dtype)
+        try:
+            with self.device:
+                return make()
+        finally:
+            torch.set_default_dtype(usual)
 
 
 @dataclass(frozen=True)
@@ -49,7 +55,7 @@ def _decoder(setting: Setting, normed_heads: bool) -> tuple[nn.Module, Inputs]:
     width, inner = setting.size(2048 if normed_heads else 4096, 64), setting.size(6144 if normed_heads else 14336, 96)
     heads, groups = setting.size(16 if normed_heads else 32, 4), setting.size(8, 2)
     batch, tokens = setting.size(4, 2), setting.size(2048, 16)
-    layer = setting.module(DecoderLayer(width, inner, heads, groups, normed_heads))
+    layer = setting.module(lambda: DecoderLayer(width, inner, heads, groups, normed_heads))
     cos, sin = angles(tokens, width // heads, setting.dtype, setting.device)
     return layer, (setting.random(batch, tokens, width), cos, sin)
 
@@ -65,7 +71,7 @@ def _qwen(setting: Setting) -> tuple[nn.Module, Inputs]:
 def _diffusion(setting: Setting) -> tuple[nn.Module, Inputs]:
     width, heads = setting.size(1152, 64), setting.size(16, 4)
     batch, tokens = setting.size(32, 2), setting.size(1024, 16)
-    return setting.module(DiffusionLayer(width, heads)), (
+    return setting.module(lambda: DiffusionLayer(width, heads)), (
         setting.random(batch, tokens, width),
         setting.random(batch, width),
     )
@@ -73,7 +79,7 @@ def _diffusion(setting: Setting) -> tuple[nn.Module, Inputs]:
 
 def _vision(setting: Setting) -> tuple[nn.Module, Inputs]:
     width, heads = setting.size(1024, 64), setting.size(16, 4)
-    return setting.module(VisionLayer(width, heads)), (
+    return setting.module(lambda: VisionLayer(width, heads)), (
         setting.random(setting.size(128, 2), setting.size(197, 17), width),
     )
 
@@ -81,27 +87,27 @@ def _vision(setting: Setting) -> tuple[nn.Module, Inputs]:
 def _bert(setting: Setting) -> tuple[nn.Module, Inputs]:
     vocabulary, width, heads = setting.size(30522, 101), setting.size(768, 64), setting.size(12, 4)
     batch, tokens = setting.size(64, 2), setting.size(512, 16)
-    model = MaskedLanguageModel(vocabulary, width, heads, tokens, layers=setting.size(12, 2))
+    layers = setting.size(12, 2)
     words = torch.randint(0, vocabulary, (batch, tokens), device=setting.device)
     targets = torch.where(torch.rand(batch, tokens, device=setting.device) < 0.15, words, -100)
-    return setting.module(model), (words, targets)
+    return setting.module(lambda: MaskedLanguageModel(vocabulary, width, heads, tokens, layers)), (words, targets)
 
 
 def _convnext(setting: Setting) -> tuple[nn.Module, Inputs]:
     width, side = setting.size(384, 32), setting.size(28, 6)
-    return setting.module(ConvNextBlock(width)), (setting.random(setting.size(64, 2), width, side, side),)
+    return setting.module(lambda: ConvNextBlock(width)), (setting.random(setting.size(64, 2), width, side, side),)
 
 
 def _resnet(setting: Setting) -> tuple[nn.Module, Inputs]:
     width, side = setting.size(1024, 32), setting.size(14, 6)
-    return setting.module(ResidualBlock(width)), (setting.random(setting.size(256, 4), width, side, side),)
+    return setting.module(lambda: ResidualBlock(width)), (setting.random(setting.size(256, 4), width, side, side),)
 
 
 def _unet(setting: Setting) -> tuple[nn.Module, Inputs]:
     width, side, embedding = setting.size(320, 32), setting.size(64, 6), setting.size(1280, 32)
-    block = UpsamplingBlock(width, embedding, groups=setting.size(32, 8))
-    batch = setting.size(32, 2)
-    return setting.module(block), (setting.random(batch, width, side, side), setting.random(batch, embedding))
+    groups, batch = setting.size(32, 8), setting.size(32, 2)
+    block = setting.module(lambda: UpsamplingBlock(width, embedding, groups))
+    return block, (setting.random(batch, width, side, side), setting.random(batch, embedding))
 
 
 MODELS = {

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import fx
 
-from fusetune.torch_compile.backend import Backend
+from fusetune.torch_compile.compiling import Backend
 from fusetune.torch_compile.options import Options
 from fusetune.torch_compile.report import Report, report_of
 from fusetune.torch_compile.sources import KernelSource, StoredKernels
@@ -18,7 +18,11 @@ _process = Backend()
 
 
 def backend(
-    gm: fx.GraphModule, example_inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None, mode: str | None = None
+    gm: fx.GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    options: Mapping[str, Any] | None = None,
+    mode: str | None = None,
 ) -> Callable[..., Any]:
     """The backend that torch.compile finds under the name of `fusetune`. `options`: see `Options`.
 

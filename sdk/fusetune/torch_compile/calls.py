@@ -27,8 +27,8 @@ CLONED_SHARE = 0.25
 class RegionCall:
     """Takes its arguments in a list, which it empties. What it runs changes in `settle` alone, between steps.
 
-    `bind` makes the choice for the tensors of a call, once for each of their forms; where sizes are known when the graph
-    is compiled there is one.
+    `bind` makes the choice for the tensors of a call, once for each of their forms; where sizes are known when the
+    graph is compiled there is one.
     """
 
     def __init__(self, lowered: Lowered, eager: Boxed, bind: Bind, clock: Clock, draws: Draws, strict: bool) -> None:
@@ -38,7 +38,7 @@ class RegionCall:
         self._active: dict[object, Kernel] = {}
         self._due: set[object] = set()
         self._positions = _positions(lowered)
-        self._is_static = not lowered.converted.symbols
+        self.is_static = not lowered.converted.symbols
 
     def settle(self) -> None:
         """Takes over what the choices have come to."""
@@ -54,7 +54,7 @@ class RegionCall:
 
     def __call__(self, args: list[Any]) -> Any:
         """The region's outputs, as a tuple."""
-        form = () if self._is_static else self._form(args)
+        form = () if self.is_static else self._form(args)
         kernel = self._active.get(form)
         if kernel is not None:
             return self._kernel_or_eager(kernel, form, args)
@@ -64,7 +64,7 @@ class RegionCall:
 
     def choose(self, args: Sequence[Any]) -> Choice:
         """The choice for tensors like these, which may be fake."""
-        form = () if self._is_static else self._form(args)
+        form = () if self.is_static else self._form(args)
         if form not in self.choices:
             self.choices[form] = self.bind(self._tensors(args))
         return self.choices[form]
@@ -104,7 +104,7 @@ class RegionCall:
         scalars = [args[n] for n in _scalar_positions(self.lowered)]
         made = kernel(*_aligned(kernel, tensors), *scalars)
         outputs = made if isinstance(made, tuple) else (made,)
-        sizes = {} if self._is_static else converted.binding(tensors).sizes
+        sizes = {} if self.is_static else converted.binding(tensors).sizes
         values = converted.values(tensors, outputs, sizes)
         by_node = {output.node: value for output, value in zip(converted.outputs, values, strict=True)}
         found: tuple[torch.Tensor, ...] = self.lowered.captured.result(by_node)
@@ -115,7 +115,9 @@ class RegionCall:
         if None in self._positions:
             device = next(x.device for x in tensors if x is not None)
             starts = dict(zip(("seed", "offset"), self.draws.next(device, self.lowered.converted.draws), strict=True))
-            tensors = [starts[str(x)] if t is None else t for x, t in zip(self.lowered.converted.inputs, tensors, strict=True)]
+            tensors = [
+                starts[str(x)] if t is None else t for x, t in zip(self.lowered.converted.inputs, tensors, strict=True)
+            ]
         return tensors  # type: ignore[return-value]
 
     def _time(self, form: object, args: list[Any]) -> None:

@@ -18,7 +18,7 @@ State = Literal["waiting", "arrived", "timing", "taken", "slower", "failed"]
 
 
 class Choice:
-    """Changes between steps only (`settle`). `count` regions have it; `eager_us` and `kernel_us` were measured in place."""
+    """Changes between steps only (`settle`). `count` regions have it; `eager_us`, `kernel_us`: measured in place."""
 
     def __init__(self, fusion: Fusion, binding: Binding, moved_bytes: int) -> None:
         self.fusion, self.binding, self.moved_bytes = fusion, binding, moved_bytes

@@ -10,7 +10,7 @@ import torch
 from torch import fx
 
 from fusetune.errors import CannotConvert, FusetuneError
-from fusetune.graph import Captured, Converted, capture, decompositions, why_not
+from fusetune.graph import Captured, Converted, capture, decompositions, to_fusion, why_not
 from fusetune.torch_compile.program import Boxed, calls_of, program
 from fusetune.torch_compile.regions.operators import VIEWS, name_of, values_of
 from fusetune.torch_compile.regions.region import Region
@@ -38,9 +38,12 @@ def lowered(region: Region, eager: Boxed) -> Lowered:
     """The fusion of the region. Raises CannotConvert, InvalidFusion."""
     arguments = [node.meta["val"] for node in region.inputs]
     captured = capture(lambda *args: eager(list(args)), arguments)
-    if captured.closed or captured.writes:
-        raise CannotConvert("the region", "tracing it again found tensors beside its inputs, or writes to them")
-    return Lowered(captured, captured.converted())
+    if captured.closed:
+        raise CannotConvert("the region", "tracing it again found tensors beside its inputs")
+    # Functional operators taken apart may end in writes; what they write is among the outputs, if it is wanted.
+    nodes = [node for node in captured.nodes if node not in captured.writes]
+    inputs = [node for node in captured.placeholders if isinstance(node.meta.get("val"), torch.Tensor)]
+    return Lowered(captured, to_fusion(nodes, captured.returned, inputs=inputs, names=captured.names))
 
 
 class Sayable:

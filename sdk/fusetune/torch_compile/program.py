@@ -16,8 +16,8 @@ Boxed = Callable[[list[Any]], Any]
 
 @dataclass(frozen=True)
 class Call:
-    """One line: the nodes in `gives` are what `function` returns for `args`; with `is_boxed` it takes them in a list and
-    gives a tuple."""
+    """One line: the nodes in `gives` are what `function` returns for `args`; with `is_boxed` it takes them in a list
+    and gives a tuple."""
 
     gives: tuple[fx.Node, ...]
     function: Callable[..., Any]

@@ -9,7 +9,18 @@ from dataclasses import dataclass
 from fusetune.torch_compile.calls import RegionCall
 from fusetune.torch_compile.regions.region import Region
 
-_COLUMNS = ("region", "line", "operators", "bytes", "kernel", "evidence", "eager us", "kernel us", "speed-up", "why not")
+_COLUMNS = (
+    "region",
+    "line",
+    "operators",
+    "bytes",
+    "kernel",
+    "evidence",
+    "eager us",
+    "kernel us",
+    "speed-up",
+    "why not",
+)
 
 
 @dataclass(frozen=True)
@@ -75,7 +86,8 @@ def _row(x: Proposed) -> ReportRow:
     name = f"{x.graph}/{x.number}"
     choice = None if x.call is None else next(iter(x.call.choices.values()), None)
     if choice is None:
-        return ReportRow(name, x.line, x.region.operators, x.region.moved_bytes, "", "", None, None, x.why)
+        why = x.why or "its sizes were not seen yet"
+        return ReportRow(name, x.line, x.region.operators, x.region.moved_bytes, "", "", None, None, why)
     kernel = choice.kernel
     evidence = kernel.artifact.evidence if kernel is not None else None
     told = f"{evidence.correct}, time {evidence.time}" if evidence is not None else ""

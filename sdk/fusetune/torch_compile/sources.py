@@ -6,13 +6,12 @@ from typing import Protocol
 
 import torch
 
-from fusetune.wire.canonical import binding_hash
 from fusetune.errors import OutdatedProof
 from fusetune.fusion import Fusion
 from fusetune.kernel import Kernel
 from fusetune.store import Store
 from fusetune.wire.binding import Binding
-
+from fusetune.wire.canonical import binding_hash
 from fusetune.wire.service import Accept
 
 

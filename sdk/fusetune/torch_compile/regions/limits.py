@@ -16,13 +16,14 @@ MOST_INPUTS = 60
 """Four less than the wire takes: what random numbers start from comes with them."""
 
 WRITTEN_AS = {
-    "native_layer_norm": 12, "native_layer_norm_backward": 30, "native_group_norm": 16, "native_group_norm_backward": 45,
+    "native_layer_norm": 12, "native_layer_norm_backward": 30, "native_group_norm": 16,
+    "native_group_norm_backward": 45,
     "_native_batch_norm_legit_functional": 24, "native_batch_norm_backward": 30, "_softmax": 7, "_log_softmax": 8,
     "_softmax_backward_data": 6, "_log_softmax_backward_data": 7, "gelu_backward": 20, "gelu": 8, "silu_backward": 10,
     "nll_loss_forward": 14, "nll_loss_backward": 12, "native_dropout": 8, "var_mean": 8, "slice_backward": 3,
     "_fused_rms_norm": 9, "_fused_rms_norm_backward": 20, "_unsafe_index": 6, "upsample_nearest2d": 4,
 }  # fmt: skip
-"""About how many operators of a fusion say one of torch's, where it is more than a cast before, itself, a cast behind."""
+"""About how many operators of a fusion say one of torch's, where it is more than itself between two casts."""
 
 _USUALLY = 3
 
@@ -44,7 +45,10 @@ def edges_of(flow: Flow, units: Collection[int]) -> Edges:
     """The nodes that units in one place hand to each other; free units between are passed through."""
     inputs = {node for unit in units for node in solid_reads(flow, unit) if flow.unit_of[node] not in units}
     outputs = {
-        node for unit in units for node in flow.units[unit].makes if any(u not in units for u in solid_users(flow, node))
+        node
+        for unit in units
+        for node in flow.units[unit].makes
+        if any(u not in units for u in solid_users(flow, node))
     }
     return Edges(frozenset(inputs), frozenset(outputs))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -13,6 +13,14 @@ from fusetune.torch_compile.regions.order import Step, steps_of
 from fusetune.torch_compile.regions.region import Region
 from fusetune.torch_compile.regions.units import Flow
 
+Parts = Callable[[Region], Sequence[Region]]
+
+_NEAREST = 4
+"""So many regions around the peak are looked at: the cause is among what runs there."""
+
+SLACK = 0.02
+"""Of eager's peak: an allocator's rounding is more."""
+
 
 @dataclass(frozen=True)
 class Peak:
@@ -22,33 +30,43 @@ class Peak:
     step: int
 
 
-def within_eager(flow: Flow, regions: Sequence[Region]) -> tuple[Region, ...]:
-    """The regions, less those whose going keeps the peak at what the graph has without any."""
-    limit = peak_of(flow, steps_of(flow, ())).bytes
+def within_eager(flow: Flow, regions: Sequence[Region], parts: Parts) -> tuple[Region, ...]:
+    """The regions, some of them in `parts` and some gone, so that the peak is what the graph has without any.
+
+    `parts` cuts a region in several that need less at once; none if it cannot.
+    """
+    limit = (1 + SLACK) * peak_of(flow, steps_of(flow, ())).bytes
     kept = list(regions)
     while kept:
         steps = steps_of(flow, kept)
         peak = peak_of(flow, steps)
         if peak.bytes <= limit:
             break
-        kept.remove(_cause(flow, steps, peak, kept))
+        kept = min(_changes(steps, peak, kept, parts), key=lambda change: _cost(flow, change))
     return tuple(kept)
 
 
-def _cause(flow: Flow, steps: Sequence[Step], peak: Peak, regions: Sequence[Region]) -> Region:
-    """Of the regions nearest the peak the one that spans most of the graph."""
+def _cost(flow: Flow, regions: Sequence[Region]) -> tuple[int, int]:
+    """Least memory first, then least that is left to eager."""
+    return peak_of(flow, steps_of(flow, regions)).bytes, -sum(len(region.units) for region in regions)
+
+
+def _changes(steps: Sequence[Step], peak: Peak, regions: Sequence[Region], parts: Parts) -> list[list[Region]]:
+    """What the regions may be instead: one of those nearest the peak in parts, or gone."""
     places = {id(step.region): n for n, step in enumerate(steps) if step.region is not None}
-
-    def blame(region: Region) -> tuple[int, int]:
-        first, last = region.units[0].index, region.units[-1].index
-        return abs(places[id(region)] - peak.step) // 4, first - last
-
-    return min(regions, key=blame)
+    near = sorted(range(len(regions)), key=lambda n: abs(places[id(regions[n])] - peak.step))[:_NEAREST]
+    found = []
+    for n in near:
+        rest = [*regions[:n], *regions[n + 1 :]]
+        found.append(rest)
+        if cut := parts(regions[n]):
+            found.append(sorted([*rest, *cut], key=lambda region: region.units[0].index))
+    return found
 
 
 def peak_of(flow: Flow, steps: Sequence[Step]) -> Peak:
-    """What lives when the steps run in order. Inputs of a function live as long as its caller holds them, so they do not
-    count; what a forward graph has saved for its backward one goes with its last use. A view keeps what it views."""
+    """What lives when the steps run in order. Inputs of a function live as long as its caller holds them, so they do
+    not count; what a forward graph has saved for its backward one goes with its last use. Views keep what they view."""
     base = _bases(flow)
     last: dict[fx.Node, int] = {}
     for n, step in enumerate(steps):

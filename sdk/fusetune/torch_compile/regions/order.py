@@ -1,4 +1,4 @@
-"""A graph with regions as a list of steps: each region and each unit outside, as near as can be to the graph's order."""
+"""A graph with regions as a list of steps: regions and the units outside, as near as can be to the graph's order."""
 
 from __future__ import annotations
 

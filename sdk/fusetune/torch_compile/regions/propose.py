@@ -20,9 +20,23 @@ def propose(graph: fx.Graph, can_say: CanSay, *, least_bytes: int = 0) -> tuple[
     flow = flow_of(graph, can_say)
     reach = Reach(flow)
     grow(flow, reach)
+    vertical = _groups(flow, reach)
     join(flow, reach)
     grow(flow, reach)
+
+    def regions(groups: list[int]) -> list[Region]:
+        found = (region_of(flow, frozenset(bits(members))) for members in groups)
+        return [region for region in found if is_worth_it(region, least_bytes)]
+
+    def parts(region: Region) -> list[Region]:
+        own = sum(1 << unit.index for unit in region.units)
+        inner = [members for members in vertical if not members & ~own]
+        return regions(inner) if len(inner) > 1 else []
+
+    return flow, within_eager(flow, regions(_groups(flow, reach)), parts)
+
+
+def _groups(flow: Flow, reach: Reach) -> list[int]:
+    """The members of each group, in the order of the graph."""
     names = sorted({reach.group[unit.index] for unit in flow.units if unit.role is Role.COMPUTE})
-    found = [region_of(flow, frozenset(bits(reach.members[name]))) for name in names]
-    worth = [region for region in found if is_worth_it(region, least_bytes)]
-    return flow, within_eager(flow, worth)
+    return [reach.members[name] for name in names]

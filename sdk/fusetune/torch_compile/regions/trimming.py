@@ -1,8 +1,8 @@
 """What of the free operators around its units belongs to a region: views at both ends stay outside.
 
 A view that leads into a region is passed as a tensor with strides; one behind it is a view of what the region gives.
-Those between stay, as do broadcasts, which would otherwise be read as if they were whole, and the views of a tensor that
-the region reads in several ways, which is one input then. Constants and casts to something wider are copied.
+Those between stay, as do broadcasts, which would otherwise be read as if they were whole, and the views of a tensor
+that the region reads in several ways, which is one input then. Constants and casts to something wider are copied.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ from fusetune.torch_compile.regions.operators import (
     keeps_its_place,
     name_of,
     values_of,
+    writes,
 )
 
 CanSay = Callable[[fx.Node], bool]
@@ -140,7 +141,7 @@ def _roles(
 
 
 def _role(head: fx.Node, say: CanSay) -> Role:
-    if head.op != "call_function" or not values_of(head) or keeps_its_place_outside(head, say):
+    if head.op != "call_function" or not values_of(head) or writes(head) or (keeps_its_place(head) and not say(head)):
         return Role.FOREIGN
     name = name_of(head)
     if name in VIEWS:
@@ -148,11 +149,6 @@ def _role(head: fx.Node, say: CanSay) -> Role:
     if not say(head):
         return Role.FOREIGN
     return Role.FREE if name in CONSTANTS else Role.COMPUTE
-
-
-def keeps_its_place_outside(head: fx.Node, say: CanSay) -> bool:
-    """Whether an operator that has its place in an order is left there: one that draws may be said by a fusion."""
-    return keeps_its_place(head) and not say(head)
 
 
 def _through_free(
@@ -207,14 +203,9 @@ def _orders(
             for node in nodes[0].all_input_nodes[:1]:
                 base = memory.get(node, node)
                 after[n].update(readers.get(base, ()))
-                if roles[n] is Role.FOREIGN and _is_written(head):
+                if writes(head):
                     writers[base] = n
         if roles[n] is not Role.FREE:
             for base in bases:
                 readers.setdefault(base, []).append(n)
     return tuple(tuple(sorted(found - {n})) for n, found in enumerate(after))
-
-
-def _is_written(head: fx.Node) -> bool:
-    schema = getattr(head.target, "_schema", None)
-    return bool(schema is not None and schema.is_mutable)

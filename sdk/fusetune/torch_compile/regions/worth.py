@@ -5,7 +5,9 @@ from __future__ import annotations
 from fusetune.torch_compile.regions.operators import COPIES, bytes_of, name_of
 from fusetune.torch_compile.regions.region import Region
 
-FOLDS = frozenset({"amax", "amin", "mean", "prod", "sum", "var", "var_mean", "any", "all", "argmax", "argmin", "cumsum"})
+FOLDS = frozenset(
+    {"amax", "amin", "mean", "prod", "sum", "var", "var_mean", "any", "all", "argmax", "argmin", "cumsum"}
+)
 """Operators that read much more than they write."""
 
 TAKEN_APART = 9
@@ -20,7 +22,9 @@ def is_worth_it(region: Region, least_bytes: int) -> bool:
         return True
     head = region.units[0].head
     if name_of(head) in FOLDS:
-        return max((bytes_of(x.meta["val"]) for x in region.inputs if hasattr(x.meta.get("val"), "stride")), default=0) > 0
+        return (
+            max((bytes_of(x.meta["val"]) for x in region.inputs if hasattr(x.meta.get("val"), "stride")), default=0) > 0
+        )
     return name_of(head) in COPIES or _is_several(region)
 
 

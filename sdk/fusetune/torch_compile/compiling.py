@@ -156,9 +156,7 @@ class _Session:
 
     def _compiled(self, gm: fx.GraphModule, kind: str) -> Boxed:
         gm.graph.eliminate_dead_code()
-        flow, regions = propose(
-            gm.graph, self.backend.sayable(self.options.rng), least_bytes=self.options.least_bytes
-        )
+        flow, regions = propose(gm.graph, self.backend.sayable(self.options.rng), least_bytes=self.options.least_bytes)
         name = self.backend.next_name(kind)
         made = [self._proposed(region, name, n) for n, region in enumerate(regions)]
         kept = {id(x.region): x for x in made if x.call is not None}
@@ -191,7 +189,8 @@ class _Session:
 
             clock = backend.clock(region.units[0].device)
             call = RegionCall(found, eager, bind, clock, backend.draws, self.options.strict)
-            call.choose([node.meta["val"] for node in region.inputs])
+            if call.is_static:  # else a call tells the sizes
+                call.choose([node.meta["val"] for node in region.inputs])
         except FusetuneError as error:
             if self.options.strict:
                 raise
