@@ -84,6 +84,7 @@ TABLE: dict[str, Row] = {
     "fusetune.torch": Row(ours=("fusetune",), others=(*PYDANTIC, "torch")),
     "fusetune.graph": Row(ours=("fusetune",), others=(*PYDANTIC, "torch")),
     "fusetune.torch_compile": Row(ours=("fusetune",), others=("torch",), lazily=("functorch",)),
+    "fusetune.jitting": Row(ours=("fusetune",), others=(*PYDANTIC, "torch")),
     #
     "compiler": Row(),
     "compiler.errors": Row(),

@@ -1,5 +1,6 @@
 """fusetune: tuned CUDA kernels for fusions of tensor operations. Importing it needs neither torch nor a GPU."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from fusetune.bindings import binding_of
@@ -18,7 +19,9 @@ from fusetune.errors import (
     LaunchFailed,
     NoDevice,
     NoKernel,
+    NotCached,
     OutdatedProof,
+    PackageMissing,
     ServerBroken,
     ServerNotReady,
     ServerRefused,
@@ -40,11 +43,15 @@ from fusetune.wire.binding import Binding
 from fusetune.wire.service import Accept
 
 if TYPE_CHECKING:
+    from fusetune.async_client import AsyncClient
     from fusetune.client import Client
     from fusetune.graph.capture import from_torch
+    from fusetune.jitting import assert_cached, jit, sync_point
+    from fusetune.running import wait
 
 __all__ = [
     "Accept",
+    "AsyncClient",
     "Binding",
     "ByValue",
     "CannotConvert",
@@ -66,7 +73,9 @@ __all__ = [
     "LaunchFailed",
     "NoDevice",
     "NoKernel",
+    "NotCached",
     "OutdatedProof",
+    "PackageMissing",
     "ServerBroken",
     "ServerNotReady",
     "ServerRefused",
@@ -82,19 +91,29 @@ __all__ = [
     "TuningTimedOut",
     "Unauthorized",
     "WrongArguments",
+    "assert_cached",
     "binding_of",
     "from_torch",
+    "jit",
+    "sync_point",
+    "wait",
 ]
 
 
+_LAZY = {
+    "AsyncClient": "fusetune.async_client",
+    "Client": "fusetune.client",
+    "assert_cached": "fusetune.jitting",
+    "from_torch": "fusetune.graph.capture",
+    "jit": "fusetune.jitting",
+    "sync_point": "fusetune.jitting",
+    "wait": "fusetune.running",
+}
+"""Public names whose modules load more than the standard library and pydantic: an HTTP library, or torch."""
+
+
 def __getattr__(name: str) -> Any:
-    """`Client` and `from_torch`, once they are asked for: they load an HTTP library, and torch."""
-    if name == "Client":
-        from fusetune.client import Client
-
-        return Client
-    if name == "from_torch":
-        from fusetune.graph.capture import from_torch
-
-        return from_torch
+    """A name of `_LAZY`, once it is asked for."""
+    if name in _LAZY:
+        return getattr(import_module(_LAZY[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -18,10 +18,12 @@ class Environment:
     url: str
     store: Path
     api_key: str | None = field(default=None, repr=False)
+    assert_cached: bool = False
 
     @classmethod
     def read(cls, variables: Mapping[str, str] = os.environ) -> Environment:
-        """FUSETUNE_URL, FUSETUNE_API_KEY, and FUSETUNE_HOME or else `fusetune` in the user's cache folder.
+        """FUSETUNE_URL, FUSETUNE_API_KEY, and FUSETUNE_HOME or else `fusetune` in the user's cache folder;
+        FUSETUNE_ASSERT_CACHED other than 0 makes a call without a kernel an error.
 
         The cache folder is XDG_CACHE_HOME, or `~/.cache` without it (XDG Base Directory Specification).
         """
@@ -31,4 +33,5 @@ class Environment:
             url=variables.get("FUSETUNE_URL") or DEFAULT_URL,
             store=Path(os.path.expanduser(home or os.path.join(cache, "fusetune"))),
             api_key=variables.get("FUSETUNE_API_KEY") or None,
+            assert_cached=variables.get("FUSETUNE_ASSERT_CACHED") not in (None, "", "0"),
         )

@@ -4,6 +4,7 @@ FusetuneError
 ├── InvalidFusion         a fusion that cannot mean anything: names, shapes, dtypes, attributes
 ├── InvalidBinding        sizes or tensors that do not fit the fusion
 ├── CannotConvert         a torch function, or a part of one, that fusions cannot say
+├── NotCached             a jit function has no kernel for a call, and was told not to do without
 ├── InvalidRequest        another argument of a Client method that cannot be
 ├── KernelError           a kernel cannot be called like this, here, or at all
 │   ├── WrongArguments    a tensor is not what the kernel was tuned for
@@ -11,6 +12,7 @@ FusetuneError
 │   ├── InvalidKernel     the stored kernel is damaged
 │   ├── OutdatedProof     an older verifier proved the kernel right, which could pass a wrong one
 │   ├── NoDevice          no GPU, or none that can run this code
+│   │   └── PackageMissing    torch or cuda-bindings is not installed
 │   └── LaunchFailed      the driver refused, or an earlier kernel broke the context
 │       └── IndexOutOfRange   a kernel that reads where an index says has stopped
 └── ServiceError          the service did not give what was asked for; `request` says what that was
@@ -77,6 +79,20 @@ class CannotConvert(FusetuneError):
     def __str__(self) -> str:
         said = f"{self.operator}: {self.reason}.{' ' * bool(self.fix)}{self.fix}"
         return f"{said}\n  at {self.line}" if self.line else said
+
+
+class NotCached(FusetuneError):
+    """`function` under jit has no kernel for a call of `key`, for the reason `why`."""
+
+    def __init__(self, function: str, key: str, why: str) -> None:
+        super().__init__(function, key, why)
+        self.function = function
+        self.key = key
+        self.why = why
+
+    def __str__(self) -> str:
+        fix = f"Fill the cache before: {self.function}.tune((...)) with such arguments, on a machine with the card."
+        return f"{self.function}: no kernel for {self.key} ({self.why}). {fix}"
 
 
 class InvalidRequest(_Faults):
@@ -152,6 +168,17 @@ class NoDevice(KernelError):
 
     def __str__(self) -> str:
         return f"{self.reason}. {self.fix}"
+
+
+class PackageMissing(NoDevice):
+    """`package` is not installed, which `why` needs; `extra` of ours brings it."""
+
+    def __init__(self, why: str, package: str, extra: str) -> None:
+        super().__init__(f"{why}, and {package} is not installed", f"Install it: pip install 'fusetune[{extra}]'.")
+        self.args = (why, package, extra)
+        self.why = why
+        self.package = package
+        self.extra = extra
 
 
 class LaunchFailed(KernelError):

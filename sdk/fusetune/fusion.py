@@ -24,7 +24,7 @@ from fusetune.wire.extent import Size
 from fusetune.wire.fusion import FORMAT, DTypeName, Memory, ScalarName, show
 from fusetune.wire.op_check import TensorType
 from fusetune.wire.parse import parse_fusion, read_fusion
-from fusetune.wire.printing import fusion_text
+from fusetune.wire.printing import fusion_html, fusion_text
 from fusetune.wire.problems import InvalidDocument, Problem
 
 
@@ -51,6 +51,9 @@ class Fusion(wire.Fusion):
         return fusion_text(self)
 
     __str__ = __repr__
+
+    def _repr_html_(self) -> str:
+        return fusion_html(self)
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from html import escape
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Literal
 
 import pydantic
 
-from fusetune.errors import InvalidBinding, InvalidKernel, NoDevice, OutdatedProof
+from fusetune.errors import InvalidBinding, InvalidKernel, NoDevice, OutdatedProof, PackageMissing
 from fusetune.wire.artifact import VERIFIER, KernelArtifact, ScalarSpec, TensorSpec
 from fusetune.wire.bound import Bound
 from fusetune.wire.op_check import ITEM_BYTES
+from fusetune.wire.printing import html_table
 from fusetune.wire.problems import Problem
 from fusetune.wire.service import KernelView
 
@@ -101,9 +104,7 @@ class Kernel:
         (`wait` tells at once).
         """
         if self._runner is None:
-            from fusetune.torch import Runner  # here, and not above: holding a kernel needs no torch
-
-            self._runner = Runner(self.artifact)
+            self._runner = _torch_calls().Runner(self.artifact)  # here first: holding a kernel needs no torch
         try:
             return self._runner(inputs, out)
         except NoDevice as error:
@@ -126,10 +127,24 @@ class Kernel:
         return NoDevice(f"{error.reason}; this kernel is for {wanted}, and no such card is attached", error.fix, True)
 
     def __repr__(self) -> str:
+        artifact = self.artifact
+        facts = ", ".join([artifact.arch, *self._facts()])
+        return f"Kernel({_signature(artifact.inputs, artifact.scalars, artifact.outputs)}; {facts})"
+
+    def _repr_html_(self) -> str:
+        """As a notebook shows it: what it takes and gives, what is known of it, and its source, folded away."""
+        artifact = self.artifact
+        sides = (("takes", artifact.inputs), ("gives", artifact.outputs))
+        rows = [(word, _shown(spec), f"strides {spec.strides}") for word, specs in sides for spec in specs]
+        rows += [("takes", spec.dtype, "by value") for spec in artifact.scalars]
+        facts = escape(", ".join([artifact.arch, *self._facts()]))
+        source = f"<details><summary>CUDA C++</summary><pre>{escape(artifact.source)}</pre></details>"
+        return f"<p><b>Kernel</b>: {facts}</p>{html_table((), rows)}{source if artifact.source else ''}"
+
+    def _facts(self) -> list[str]:
+        """Card, time and evidence, in words."""
         artifact, info = self.artifact, self.info
-        facts = [artifact.arch]
-        if info is not None:
-            facts.append(info.card.name)
+        facts = [] if info is None else [info.card.name]
         if artifact.timing is not None:
             facts += [] if info is not None else [artifact.timing.card]
             facts += [f"{artifact.timing.median_us:.1f} us median"]
@@ -141,7 +156,7 @@ class Kernel:
             facts.append(f"stale: {info.stale_reason or 'made under other conditions'}")
         if self.origin == "store":
             facts.append("from the store")
-        return f"Kernel({_signature(artifact.inputs, artifact.scalars, artifact.outputs)}; {', '.join(facts)})"
+        return facts
 
 
 class EmptyKernel:
@@ -164,12 +179,21 @@ class EmptyKernel:
         self, *inputs: TorchTensor | float, out: TorchTensor | Sequence[TorchTensor] | None = None
     ) -> TorchTensor | tuple[TorchTensor, ...]:
         """Empty tensors on the inputs' device, or `out` as it is. Raises WrongArguments, as Kernel does."""
-        from fusetune.torch import run_empty
-
-        return run_empty(self.inputs, self.scalars, self.outputs, inputs, out)
+        return _torch_calls().run_empty(self.inputs, self.scalars, self.outputs, inputs, out)
 
     def __repr__(self) -> str:
         return f"EmptyKernel({_signature(self.inputs, self.scalars, self.outputs)}; nothing to compute)"
+
+
+def _torch_calls() -> ModuleType:
+    """`fusetune.torch`. Raises PackageMissing."""
+    try:
+        import fusetune.torch as calls
+    except ModuleNotFoundError as error:
+        if error.name is not None and error.name.partition(".")[0] == "fusetune":
+            raise
+        raise PackageMissing("a kernel is called on tensors of torch", str(error.name), "torch") from None
+    return calls
 
 
 def empty_kernel(bound: Bound) -> EmptyKernel | None:

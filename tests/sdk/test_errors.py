@@ -21,11 +21,13 @@ EXAMPLES: dict[type[errors.FusetuneError], tuple[Any, ...]] = {
     errors.InvalidFusion: (FAULTS,),
     errors.InvalidBinding: (FAULTS,),
     errors.InvalidRequest: (FAULTS,),
+    errors.NotCached: ("f", "12/34", "eager runs"),
     errors.WrongArguments: ("input 0", "a", "b", "Mend it."),
     errors.GuardFailed: ("ptr[0] == 0", "message"),
     errors.InvalidKernel: ("cubin", "reason", "Fix."),
     errors.OutdatedProof: ("kernel k", 1, 2),
     errors.NoDevice: ("reason", "Fix."),
+    errors.PackageMissing: ("a kernel is called", "torch", "torch"),
     errors.LaunchFailed: ("call", "CUDA_ERROR_UNKNOWN", 999, "detail"),
     errors.IndexOutOfRange: ("call", "CUDA_ERROR_LAUNCH_FAILED", 719, "detail", ("take v0", "gather v1")),
     errors.ServerUnreachable: ("GET /v1/cards", "http://host", "refused"),
@@ -53,7 +55,7 @@ def test_errors_survive_a_process_border(kind: type[errors.FusetuneError]) -> No
 
 
 def test_every_error_that_can_be_raised_is_tested_exported_and_in_the_tree() -> None:
-    leaves = {c for c in ALL if not c.__subclasses__()} | {errors.ServerRefused, errors.LaunchFailed}
+    leaves = {c for c in ALL if not c.__subclasses__()} | {errors.ServerRefused, errors.LaunchFailed, errors.NoDevice}
     assert leaves == set(EXAMPLES)
     public = {c.__name__ for c in ALL if not c.__name__.startswith("_")}
     assert public <= set(fusetune.__all__)

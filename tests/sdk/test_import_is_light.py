@@ -32,7 +32,7 @@ def run(code: str) -> str:
         pytest.param("import fusetune", "[]", id="import"),
         pytest.param("import fusetune; fusetune.Kernel, fusetune.Store", "[]", id="kernel-and-store"),
         pytest.param("from fusetune import Client", "['httpx2']", id="client"),
-        pytest.param("from fusetune import *", "['httpx2']", id="star"),
+        pytest.param("import fusetune.running", "[]", id="running"),
     ],
 )
 def test_nothing_heavy_is_loaded_before_it_is_used(code: str, loaded: str) -> None:
@@ -42,3 +42,28 @@ def test_nothing_heavy_is_loaded_before_it_is_used(code: str, loaded: str) -> No
 
 def test_a_kernel_is_had_without_torch_and_without_cuda() -> None:
     assert run(BLOCK + TUNE).startswith("Kernel(bf16[8, 64], bf16[64] -> bf16[8, 64]; sm_90a")
+
+
+@pytest.mark.parametrize(
+    ("missing", "call", "extra"),
+    [
+        pytest.param("torch", "kernel(1.0)", "torch", id="a-call-without-torch"),
+        pytest.param("cuda", "Launcher(found)", "gpu", id="a-launch-without-cuda-bindings"),
+    ],
+)
+def test_what_is_not_installed_is_told_with_the_extra_that_brings_it(missing: str, call: str, extra: str) -> None:
+    code = f"""import sys
+sys.modules[{missing!r}] = None
+from fusetune import Binding, Kernel, PackageMissing
+from fusetune.launch import Launcher
+from tests.sdk.fake_service import artifact, bias_gelu
+found = artifact(bias_gelu(), Binding(sizes={{"M": 8}}))
+kernel = Kernel(found)
+try:
+    {call}
+except PackageMissing as error:
+    print(error)
+"""
+    said = run(code)
+    assert f"pip install 'fusetune[{extra}]'" in said
+    assert "is not installed" in said

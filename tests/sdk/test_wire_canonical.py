@@ -297,6 +297,15 @@ def test_without_a_dimension_a_vector_is_all_elements() -> None:
     assert folding() == folding(dim=0)
 
 
+@pytest.mark.parametrize(("dtype", "number", "kept"), [("f32", 1.5, 1.5), ("f32", 2, 2.0), ("i64", 2, 2)])
+def test_a_choice_between_numbers_keeps_them_in_the_dtype_it_says(dtype: str, number: float, kept: float) -> None:
+    inputs = [{"name": "c", "shape": [8], "dtype": "bool"}]
+    op = {"op": "where", "in": ["c", number, 0], "out": "s", "dtype": dtype}
+    document = {"format": "fusetune.fusion/1", "inputs": inputs, "ops": [op], "outputs": [{"name": "s"}]}
+    found = canonicalize(parse_fusion(document)).ops[0].ins[1]
+    assert (found, type(found)) == (kept, type(kept))
+
+
 def test_the_fingerprint_is_the_same_on_every_machine() -> None:
     assert hash_of(BASE) == "1a9df5f0387615bb3aa933643fce3571d12db5194e584209ef0ea6f2776ad5fd"
 

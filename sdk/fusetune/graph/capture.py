@@ -147,7 +147,7 @@ def _traced(traced: Callable[..., Any], tensors: Sequence[torch.Tensor], symboli
 
 def _functional(gm: GraphModule) -> GraphModule:
     """The graph without writes but those at its end: what decompositions write is made functional in a second trace."""
-    writes = [n for n in gm.graph.nodes if is_write(n) and n.target is not aten.copy_.default]
+    writes = [n for n in gm.graph.nodes if is_write(n) and not _writes_input(n)]
     if not writes:
         return gm
     values = [n.meta["val"] for n in gm.graph.nodes if n.op == "placeholder"]
@@ -159,6 +159,10 @@ def _functional(gm: GraphModule) -> GraphModule:
     mode = detect_fake_mode(values)
     with mode if mode is not None else nullcontext():
         return make_fx(torch.func.functionalize(again), _allow_non_fake_inputs=True)(*values)
+
+
+def _writes_input(node: Node) -> bool:
+    return node.target is aten.copy_.default and isinstance(node.args[0], Node) and node.args[0].op != "call_function"
 
 
 def _asks_data(error: Exception) -> bool:

@@ -15,7 +15,7 @@ from fusetune.fusion import Fusion, Tensor
 from fusetune.graph.operators import is_size, write
 from fusetune.graph.outputs import OutputForm, View, is_dense, is_row_major, root_of, view_of
 from fusetune.graph.sizes import known, settled
-from fusetune.graph.writing import RandomInput, Writing
+from fusetune.graph.writing import RandomInput, Writing, is_empty
 from fusetune.wire.binding import Binding, OutputBinding
 
 aten = torch.ops.aten
@@ -29,9 +29,10 @@ class Converted:
     """A fusion, and what of the graph each of its inputs, scalars and outputs is.
 
     `inputs`: the nodes that are its tensors, in order; "seed" and "offset" are i64 tensors without dimensions that the
-    caller makes, of which each of `draws` draws takes its own offset, from the one passed on. `scalars`: the nodes of
-    numbers by value. `outputs`: every output that was asked for, and inputs that are written. `symbols`: what the
-    fusion's symbols are in the trace. `layouts`: strides of outputs that only sizes settle.
+    caller makes, of which each of `draws` draws takes its own offset, from the one passed on. Inputs without elements
+    are none. `scalars`: the nodes of numbers by value: elements in the host's memory, or sizes (`number`). `outputs`:
+    every output that was asked for, and inputs that are written. `symbols`: what the fusion's symbols are in the
+    trace. `layouts`: strides of outputs that only sizes settle.
     """
 
     fusion: Fusion
@@ -52,6 +53,10 @@ class Converted:
             for layout in self.layouts
         ]
         return found.model_copy(update={"outputs": tuple(OutputBinding(strides=x) for x in strides)})
+
+    def number(self, node: Node, sizes: Mapping[str, int]) -> int:
+        """One of `scalars` that is a size of the trace, or worked out of sizes, at a call with these `sizes`."""
+        return settled(node.meta["val"], self.symbols, sizes)
 
     def values(
         self, tensors: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor], sizes: Mapping[str, int]
@@ -119,6 +124,8 @@ class _Conversion:
 
     def run(self) -> Converted:
         for node in self.nodes:
+            if node.target is aten._local_scalar_dense.default:
+                self.w.refuse(node, "a number of a tensor decides what is computed", "Keep it a tensor: index by [0].")
             if not is_size(node) and not self._is_tuple_part(node):
                 self.w.values[node] = write(self.w, node)
         forms = {node: self._write_input(node) for node in self.writes}
@@ -145,6 +152,8 @@ class _Conversion:
         return {root for root in roots if roots.count(root) > 1}
 
     def _form(self, node: Node, shared: set[Node]) -> OutputForm:
+        if is_empty(node):
+            return OutputForm(node, -1, of="nothing")
         root = root_of(node, self.inside)
         written = next((n for n in self.writes if n.args[1] in (node, root)), None)
         if written is not None and root is not node and written.args[1] is node:

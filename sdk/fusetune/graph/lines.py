@@ -72,6 +72,6 @@ class _Lines(TorchFunctionMode):
 
 
 def _users_frame(frame: FrameType | None) -> FrameType | None:
-    while frame is not None and frame.f_code.co_filename.startswith(_NOT_THE_USERS):
+    while frame is not None and frame.f_code.co_filename.startswith((*_NOT_THE_USERS, "<string>")):
         frame = frame.f_back
     return frame

@@ -36,12 +36,13 @@ class View:
 @dataclass(frozen=True)
 class OutputForm:
     """How `node` is had after a call: output number `position` of the fusion, or its input of that number, as it is or
-    seen through `view`. `alias`: the input in whose memory the output is written."""
+    seen through `view`; of "nothing" is a new tensor without elements, which no kernel makes. `alias`: the input in
+    whose memory the output is written."""
 
     node: Node
     position: int
     view: View | None = None
-    of: Literal["output", "input"] = "output"
+    of: Literal["output", "input", "nothing"] = "output"
     alias: int | None = None
 
     def value(
@@ -52,6 +53,10 @@ class OutputForm:
         sizes: Mapping[str, int],
     ) -> torch.Tensor:
         """The node's tensor, after a kernel gave `outputs` of `inputs`; `symbols` and `sizes` as of the fusion."""
+        if self.of == "nothing":
+            like = self.node.meta["val"]
+            shape = [settled(n, symbols, sizes) for n in like.shape]
+            return torch.empty(shape, dtype=like.dtype, device=like.device)
         found = (outputs if self.of == "output" else inputs)[self.position]
         if self.view is None:
             return found

@@ -99,6 +99,9 @@ class Writing:
         found = node.meta.get("val")
         if isinstance(found, torch.SymInt | torch.SymFloat | int | float) or node in self.by_value:
             return self._scalar(node, found)
+        if is_empty(node):
+            # Nothing is read of it, and a kernel takes no tensor without elements.
+            return Constant(0, self.sizes.of_input(found.shape), self.dtype(node))
         if not isinstance(found, torch.Tensor):
             self.refuse(node, f"it is a {type(found).__name__} and no tensor")
         name = self._names.get(node, f"i{len(self.inputs)}")
@@ -136,13 +139,11 @@ class Writing:
         return found  # type: ignore[return-value]
 
     def shape(self, node: Node, item: int | None = None) -> tuple[Size, ...]:
-        """The shape of a node's result. Refuses sizes that are neither numbers nor sizes of inputs."""
-        found = self.sizes.of_value(_result(node, item).shape)
-        for dim, size in enumerate(found):
-            if size is None:
-                torch_size = _result(node, item).shape[dim]
-                self.refuse(node, f"dimension {dim} has size {torch_size}, which is no number and no input's size")
-        return tuple(size for size in found if size is not None)
+        """The shape of a node's result. What is no number and no input's size stands as torch writes it: a value may
+        have such a size by what it is made of, and none can be broadcast to it."""
+        found = _result(node, item).shape
+        sizes = zip(self.sizes.of_value(found), found, strict=True)
+        return tuple(f"({size})" if known is None else known for known, size in sizes)
 
     # Making operands alike
 
@@ -158,7 +159,7 @@ class Writing:
 
     def expand(self, value: Tensor, shape: tuple[Size, ...]) -> Tensor:
         """The value in a shape that it broadcasts to as torch broadcasts: its dimensions are the last ones."""
-        if value.shape == shape:
+        if _has_shape(value, shape):
             return value
         rank = len(value.shape)
         return self._once(value, "broadcast_to", shape, tuple(range(len(shape) - rank, len(shape))))
@@ -237,6 +238,18 @@ def _result(node: Node, item: int | None) -> torch.Tensor:
     if not isinstance(found, torch.Tensor):
         raise cannot_convert(node, f"its result is a {type(found).__name__} and no tensor")
     return found
+
+
+def _has_shape(value: Tensor, shape: tuple[Size, ...]) -> bool:
+    """Whether a value has a shape that it broadcasts to; of sizes that only torch can write, all but 1 are equal."""
+    return len(value.shape) == len(shape) and all(
+        mine == wanted or (is_derived(wanted) and mine != 1) for mine, wanted in zip(value.shape, shape, strict=True)
+    )
+
+
+def is_derived(size: Size) -> bool:
+    """Whether a size is one that the wire cannot write."""
+    return isinstance(size, str) and size.startswith("(")
 
 
 def _plain(x: Any, dtype: DTypeName) -> Operand:

@@ -7,20 +7,18 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
-from fusetune.errors import LaunchFailed, NoDevice
+from fusetune.errors import LaunchFailed, NoDevice, PackageMissing
 
 _INIT_LOCK = threading.Lock()
 
 
 @cache
 def driver() -> ModuleType:
-    """`cuda.bindings.driver`, initialised. Raises NoDevice where the package, libcuda or a GPU is missing."""
+    """`cuda.bindings.driver`, initialised. Raises NoDevice without libcuda or a GPU, PackageMissing."""
     try:
         from cuda.bindings import driver as bindings
     except ImportError as error:
-        raise NoDevice(
-            "the package cuda-bindings is not installed", "Install it: pip install 'fusetune[gpu]'."
-        ) from error
+        raise PackageMissing("kernels are launched by the CUDA driver", "cuda-bindings", "gpu") from error
     with _INIT_LOCK:
         try:
             (status,) = bindings.cuInit(0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -28,7 +29,7 @@ class Launcher:
     """One artifact on one device. `launch` neither synchronises nor allocates device memory, so graphs may capture it.
 
     Raises NoDevice, InvalidKernel or LaunchFailed where the code cannot be loaded, NoDevice too where the device has no
-    room for a cluster of it. Not for concurrent use by several threads: give each its own.
+    room for a cluster of it. Several threads may share it: their launches are enqueued one after the other.
     """
 
     def __init__(self, artifact: KernelArtifact, device: int = 0) -> None:
@@ -53,6 +54,8 @@ class Launcher:
         self._choices = choices_of(artifact)
         self._lists = artifact.lists
         self._list_grid: tuple[int, int, int] | None = None
+        # Between telling a launch its numbers and enqueuing it, nobody else may tell it others.
+        self._lock = threading.Lock()
         if self._lists is not None:
             rows = self._rows_of((0,) * len(self._aligns))
             self._list_grid = (chunks_of(rows, self._lists.tile), 1, 1)
@@ -68,7 +71,8 @@ class Launcher:
         before it has met an index that is.
         """
         try:
-            self._launch(pointers, stream, scratch, numbers)
+            with self._lock:
+                self._launch(pointers, stream, scratch, numbers)
         except LaunchFailed as error:
             raise named(error) from None
         remember(self._choices)

@@ -36,6 +36,7 @@ from fusetune.wire.fusion import (
     Slice,
     Take,
     Truth,
+    Where,
     literal_value,
 )
 from fusetune.wire.infer import checked_types, strides_are_dense
@@ -156,7 +157,9 @@ def _canonical_op(op: Op, names: Mapping[str, str], types: Mapping[str, TensorTy
 def _canonical_operands(op: Op, names: Mapping[str, str], types: Mapping[str, TensorType]) -> tuple[Operand, ...]:
     """Names replaced, numbers written in the dtype that they take: 2 is 2.0 on floats, -0.0 is 0 on integers."""
     tensors = [x for x in op.ins if isinstance(x, str) and x in types]
-    is_float = bool(tensors) and types[tensors[-1]].dtype in FLOATS
+    # A choice between two numbers says its dtype itself: its one tensor is the condition.
+    own = op.dtype if isinstance(op, Where) else None
+    is_float = (own or (types[tensors[-1]].dtype if tensors else "")) in FLOATS
     ins: list[Operand] = []
     for operand in op.ins:
         is_name = isinstance(operand, str) and literal_value(operand) is None

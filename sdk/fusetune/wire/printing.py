@@ -7,6 +7,9 @@ fusion(x: bf16 (M, 4096)) -> out
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from html import escape
+
 from fusetune.wire.fusion import Fusion, Op
 
 
@@ -16,6 +19,22 @@ def fusion_text(fusion: Fusion) -> str:
     inputs = ", ".join([inputs, *(f"{x.name}: {x.dtype} by value" for x in fusion.numbers)]).removeprefix(", ")
     outputs = ", ".join(output.name for output in fusion.outputs)
     return "\n".join([f"fusion({inputs}) -> {outputs}", *(f"  {_op_text(op)}" for op in fusion.ops)])
+
+
+def html_table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """A table of texts for a notebook; nothing in it is taken for markup."""
+    top = "".join(f"<th>{escape(text)}</th>" for text in head)
+    body = "".join(f"<tr>{''.join(f'<td>{escape(text)}</td>' for text in row)}</tr>" for row in rows)
+    return f"<table>{f'<thead><tr>{top}</tr></thead>' if top else ''}<tbody>{body}</tbody></table>"
+
+
+def fusion_html(fusion: Fusion) -> str:
+    """`fusion` as a notebook shows it: its values in a table, then its operators, one a line."""
+    outputs = {output.name for output in fusion.outputs}
+    rows = [(x.name, x.dtype, f"{_sizes(x.shape)}{_layout(x.strides)}") for x in fusion.inputs]
+    rows += [(x.name, x.dtype, "by value") for x in fusion.numbers]
+    lines = [f"{_op_text(op)}{'  -> output' if op.out in outputs else ''}" for op in fusion.ops]
+    return f"{html_table(('input', 'dtype', 'shape'), rows)}<pre>{escape(chr(10).join(lines))}</pre>"
 
 
 def _op_text(op: Op) -> str:

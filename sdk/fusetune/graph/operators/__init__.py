@@ -8,7 +8,7 @@ from torch.fx import Node
 from fusetune.errors import CannotConvert, InvalidFusion
 from fusetune.graph.operators import choices, folds, pointwise, refused, sources, strided, views
 from fusetune.graph.operators.rows import REFUSED, ROWS, arguments, written
-from fusetune.graph.writing import Constant, Several, Value, Writing, cannot_convert, is_empty
+from fusetune.graph.writing import Constant, Several, Value, Writing, cannot_convert, is_derived, is_empty
 
 __all__ = [
     "REFUSED",
@@ -36,7 +36,15 @@ def write(w: Writing, node: Node) -> Value:
     try:
         return written(w, node)
     except InvalidFusion as error:
-        raise cannot_convert(node, "; ".join(str(p) for p in error.problems)) from error
+        raise cannot_convert(node, _derived(w, node) or "; ".join(str(p) for p in error.problems)) from error
+
+
+def _derived(w: Writing, node: Node) -> str:
+    """Which size of a node's result the wire cannot write, if there is one: mostly the reason why it has no operator."""
+    if not isinstance(node.meta.get("val"), torch.Tensor):
+        return ""
+    derived = [(dim, size) for dim, size in enumerate(w.shape(node)) if is_derived(size)]
+    return f"dimension {derived[0][0]} has size {derived[0][1]}, which no input has" if derived else ""
 
 
 def is_size(node: Node) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
+from fusetune.fusion import Tensor
 from fusetune.graph.operators.rows import entered, row
 from fusetune.graph.writing import HALVES, Constant, Operand, Value, Writing, rounded
 from fusetune.wire.fusion import DTypeName
@@ -32,7 +33,9 @@ _ARITHMETIC = {
     "aten.bitwise_or.Tensor aten.bitwise_or.Scalar aten.__or__.Tensor aten.__or__.Scalar": "bitwise_or",
     "aten.bitwise_xor.Tensor aten.bitwise_xor.Scalar": "bitwise_xor",
     "aten.bitwise_left_shift.Tensor aten.bitwise_left_shift.Tensor_Scalar": "bitwise_left_shift",
+    "aten.__lshift__.Scalar aten.__lshift__.Tensor": "bitwise_left_shift",
     "aten.bitwise_right_shift.Tensor aten.bitwise_right_shift.Tensor_Scalar": "bitwise_right_shift",
+    "aten.__rshift__.Scalar aten.__rshift__.Tensor": "bitwise_right_shift",
 }  # fmt: skip
 
 _OF_BOOLS = {"add": "bitwise_or", "mul": "bitwise_and", "maximum": "bitwise_or", "minimum": "bitwise_and"}
@@ -42,8 +45,6 @@ _OF_BOOLS = {"add": "bitwise_or", "mul": "bitwise_and", "maximum": "bitwise_or",
 def _function(name: str) -> Any:
     def made(w: Writing, node: Node, a: Any) -> Value:
         dtype = w.dtype(node)
-        if getattr(a, "decimals", 0):
-            w.refuse(node, f"decimals = {a.decimals}", "Multiply by a power of ten before, and divide after.")
         x = w.cast(w.operand(a.self), dtype)
         if dtype not in FLOATS and (name in _SAME_OF_INTEGERS or (dtype == "bool" and name == "sign")):
             return x  # type: ignore[return-value]
@@ -54,7 +55,15 @@ def _function(name: str) -> Any:
 
 for _aten, _wire in _FUNCTIONS.items():
     entered(f"aten.{_aten}.default", _function(_wire))
-entered("aten.round.decimals", _function("round"))
+
+
+@row(aten.round.decimals)
+def _round_decimals(w: Writing, node: Node, a: Any) -> Value:
+    if w.dtype(node) not in FLOATS:
+        w.refuse(node, "integers rounded to decimals", "Cast them to a float first.")
+    factor = 10.0 ** abs(a.decimals)
+    up, down = (w.f.mul, w.f.div) if a.decimals >= 0 else (w.f.div, w.f.mul)
+    return _in_f32(w, node, lambda x: down(w.f.round(up(x, factor)), factor), a.self)
 
 
 def arithmetic(w: Writing, node: Node, name: str, *operands: Any) -> Value:
@@ -127,7 +136,33 @@ def _div_mode(w: Writing, node: Node, a: Any) -> Value:
     if floats:
         fix = "Write torch.floor(x / y), which differs where the quotient is nearly whole."
         w.refuse(node, "a quotient of floats rounded down", fix)
-    return w.refuse(node, "a quotient of integers rounded to zero", "Round it down: rounding_mode='floor'.")
+    x, y = w.alike([a.self, a.other], w.dtype(node), w.shape(node))
+    up = w.f.cast(_turns(w, x, y), w.dtype(node))
+    return w.f.add(w.f.floor_divide(x, y), up)
+
+
+@row(aten.fmod.Tensor, aten.fmod.Scalar)
+def _fmod(w: Writing, node: Node, a: Any) -> Value:
+    if w.dtype(node) in FLOATS:
+        fix = "Write x - torch.trunc(x / y) * y, which rounds where x is much larger than y."
+        w.refuse(node, "a remainder of floats", fix)
+    x, y = w.alike([a.self, a.other], w.dtype(node), w.shape(node))
+    rest = w.f.remainder(x, y)
+    return w.f.where(_turns(w, x, y), w.f.sub(rest, y), rest)
+
+
+def _turns(w: Writing, x: Operand, y: Operand) -> Tensor:
+    """Where a quotient of integers that is rounded to zero is one more than the one that is rounded down."""
+    rest = w.f.remainder(x, y)
+    return w.f.bitwise_and(w.f.ne(rest, 0), w.f.ne(w.f.lt(x, 0), _is_negative(w, x, y)))
+
+
+def _is_negative(w: Writing, x: Operand, y: Operand) -> Tensor:
+    if isinstance(y, Tensor):
+        return w.f.lt(y, 0)
+    assert isinstance(x, Tensor), "one of the two is a tensor"
+    assert isinstance(y, int | float), "scalars by value are no divisors of integers"
+    return w.f.full(x.shape, int(y < 0), "bool")
 
 
 @row(aten.remainder.Tensor, aten.remainder.Scalar)
@@ -304,6 +339,24 @@ entered("prims.fma.default", lambda w, node, a: _fma(w, node, a))
 
 def _fma(w: Writing, node: Node, a: Any) -> Value:
     return arithmetic(w, node, "fma", *(getattr(a, name) for name in vars(a)))
+
+
+@row(aten.glu.default)
+def _glu(w: Writing, node: Node, a: Any) -> Value:
+    """The first half of a dimension times the sigmoid of the second."""
+    x = w.tensor(a.self)
+    dim = a.dim % len(x.shape)
+    size = x.shape[dim]
+    if not isinstance(size, int):
+        w.refuse(node, f"a half of {size}", "Split by numbers.")
+    value, gate = (w.f.slice(x, dim, start, start + size // 2) for start in (0, size // 2))
+    wide: DTypeName = "f32" if x.dtype in HALVES else x.dtype
+    found = w.f.mul(*(w.written(w.cast(part, wide)) for part in (value, _sigmoid(w, gate, wide))))
+    return w.cast(found, x.dtype)  # type: ignore[return-value]
+
+
+def _sigmoid(w: Writing, x: Tensor, dtype: DTypeName) -> Tensor:
+    return w.f.sigmoid(w.written(w.cast(x, dtype)))
 
 
 @row(aten.addcmul.default)

@@ -30,7 +30,6 @@ _INSTEAD = {
     "Draw them outside, and pass them.": "randn randn_like randint randperm multinomial normal exponential",
     "Compare torch.rand with the tensor.": "bernoulli",
     "Fusions have no complex numbers: write both parts.": "view_as_real view_as_complex polar complex real imag",
-    "Write x - torch.trunc(x / y) * y.": "fmod",
     "Take the exponential of a cumsum of logarithms.": "cumprod",
     "Write torch.where(condition, x, y) with a mask.": "masked_scatter_backward",
 }

@@ -12,7 +12,7 @@ from fusetune.fusion import Tensor
 from fusetune.graph.operators.rows import entered, row
 from fusetune.graph.operators.strided import as_strided
 from fusetune.graph.sizes import known
-from fusetune.graph.writing import Constant, Several, Value, Writing, is_empty
+from fusetune.graph.writing import Constant, Several, Value, Writing, is_derived, is_empty
 from fusetune.wire.fusion import Size
 
 aten = torch.ops.aten
@@ -49,10 +49,11 @@ def reshaped(w: Writing, node: Node, x: Any) -> Value:
     if isinstance(value, Constant):
         return Constant(value.number, w.shape(node), value.dtype)
     source = w.written(value)  # type: ignore[arg-type]
-    sizes = w.sizes.of_value(node.meta["val"].shape)
-    if sum(size is None for size in sizes) > 1:
-        w.shape(node)
-    shape = tuple(-1 if size is None else size for size in sizes)
+    sizes = w.shape(node)
+    derived = [size for size in sizes if is_derived(size)]
+    if len(derived) > 1:
+        w.refuse(node, f"a shape with {' and '.join(map(str, derived))}, which are no input's sizes")
+    shape = tuple(-1 if is_derived(size) else size for size in sizes)
     return source if shape == source.shape else w.f.reshape(source, shape)
 
 
@@ -182,6 +183,46 @@ def _flip(w: Writing, node: Node, a: Any) -> Value:
     if not dims or not node.meta["val"].dim():
         return w.operand(a.self)  # type: ignore[return-value]
     return moved(w, node, a.self, None, lambda source, shape: w.f.flip(source, dims))
+
+
+@row(aten.repeat.default)
+def _repeat(w: Writing, node: Node, a: Any) -> Value:
+    """Every dimension behind a new one, of as many places as it is repeated."""
+
+    def made(source: Tensor, shape: tuple[Size, ...]) -> Value:
+        times = [known(n) for n in a.repeats]
+        if any(n is None for n in times):
+            w.refuse(node, "repeating by sizes that are no numbers")
+        own: list[Size] = [1] * (len(times) - len(source.shape)) + list(source.shape)
+        wide = [size for n, m in zip(times, own, strict=True) for size in (n or 0, m)]
+        found = w.f.broadcast_to(source, wide, [2 * i + 1 for i in range(len(times) - len(source.shape), len(times))])
+        return w.f.reshape(found, shape)
+
+    return moved(w, node, a.self, None, made)
+
+
+@row(aten.roll.default)
+def _roll(w: Writing, node: Node, a: Any) -> Value:
+    """The last places first, along each dimension."""
+    value = w.operand(a.self)
+    if isinstance(value, Constant):
+        return value
+    found = w.written(value)  # type: ignore[arg-type]
+    flat = not a.dims
+    found = w.f.reshape(found, (-1,)) if flat else found
+    for shift, dim in zip(a.shifts, a.dims or [0], strict=True):
+        size = found.shape[dim]
+        if not isinstance(size, int):
+            w.refuse(node, f"rolling a size of {size}", "Write it as a cat of two slices.")
+        if shift % size:
+            at = size - shift % size
+            found = w.f.cat([w.f.slice(found, dim, at, size), w.f.slice(found, dim, 0, at)], dim)
+    return reshaped_to(w, found, w.shape(node)) if flat else found
+
+
+def reshaped_to(w: Writing, x: Tensor, shape: tuple[Size, ...]) -> Tensor:
+    """The elements in row-major order under another shape."""
+    return x if x.shape == shape else w.f.reshape(x, shape)
 
 
 @row(aten.cat.default)

@@ -1,0 +1,288 @@
+"""`jit`: the function, its calls by key, and what is known of each key."""
+
+from __future__ import annotations
+
+import functools
+import threading
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import torch
+from torch.utils import _pytree as pytree
+
+from fusetune.errors import CannotConvert, FusetuneError, FusetuneWarning, InvalidRequest, LaunchFailed, NotCached
+from fusetune.fusion import Fusion
+from fusetune.jitting.call_key import NoKey, Outside, call_key
+from fusetune.jitting.gradient import gradient_of
+from fusetune.jitting.specialized import Specialized
+from fusetune.jitting.switches import SWAPPING, is_asserted
+from fusetune.query import AcceptLike
+from fusetune.running.source import KernelSource, Search, default_source, search_of
+from fusetune.wire.printing import html_table
+from fusetune.wire.problems import Problem
+
+Mode = Literal["background", "block", "cached"]
+MAX_KEYS = 256
+"""Kinds of call that one function is traced for; beyond them eager runs, with a warning: something in the key changes
+with every call, most often a number that should be a tensor."""
+
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "mode": ("background", "block", "cached"),
+    "effort": ("none", "quick", "full"),
+    "fallback": ("eager", "raise"),
+    "swap": ("call", "sync_point"),
+}
+
+
+def jit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
+    """A torch function whose calls run a tuned kernel once there is one, and the function itself until then.
+
+    `mode`: "background" never waits: a miss is asked for, and eager runs. "block" waits for the kernel. "cached" asks
+    nobody: store or eager. `effort`: "none" (the best predicted schedule), "quick" (32 candidates), "full". `budget_s`
+    bounds a search. `accept`: evidence, as the Client's. `grad`: gradients come of a kernel too, which computes the
+    forward values again; without it a call that needs gradients runs in eager. `dynamic`: sizes stay open in the
+    fusion; `buckets` then says at which sizes a search is worth it: "exact", "pow2" or a list, of which the next larger
+    is tuned, and a call's own size gets that search's best schedule, built anew. `fallback`: "raise" makes a miss an
+    error. `swap`: "sync_point" takes new kernels there alone. `name` is for people, `source` another than the default.
+
+    Raises InvalidRequest for an option that cannot be.
+    """
+    if function is None:
+        return functools.partial(jit, **options)
+    return JitFunction(function, **options)
+
+
+class JitFunction:
+    """A function under `jit`; several threads may call it. `__wrapped__` is the function itself."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *,
+        mode: Mode = "background",
+        effort: str = "full",
+        budget_s: float | None = None,
+        accept: AcceptLike | None = None,
+        grad: bool = False,
+        dynamic: bool = False,
+        buckets: Sequence[int] | str = "exact",
+        fallback: str = "eager",
+        swap: str = "call",
+        name: str | None = None,
+        source: KernelSource | None = None,
+    ) -> None:
+        _check({"mode": mode, "effort": effort, "fallback": fallback, "swap": swap})
+        functools.update_wrapper(self, function)
+        self.__wrapped__ = function
+        self.name: str = name or getattr(function, "__name__", type(function).__name__)
+        self.mode, self.grad, self.dynamic, self.buckets = mode, grad, dynamic, buckets
+        self.fallback, self.swap = fallback, swap
+        self._search: Search = search_of(
+            effort, budget_s, accept, None, self.name if self.name.isidentifier() else None
+        )
+        self._source = source
+        self._outside = Outside(function)
+        self._known: dict[tuple[Any, ...], Specialized] = {}
+        self._lock = threading.RLock()
+        self._warned: set[str] = set()
+        if swap == "sync_point":
+            SWAPPING.add(self)
+
+    @property
+    def source(self) -> KernelSource:
+        """Where its kernels come from."""
+        return self._source if self._source is not None else default_source()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """What the function returns. Raises what that raises; NotCached in assert_cached, or with fallback="raise"."""
+        if torch.compiler.is_compiling():
+            return self.__wrapped__(*args, **kwargs)
+        try:
+            key = (self._outside.key(), call_key(args, kwargs, torch.is_grad_enabled()))
+        except NoKey as why:
+            return self._eager(f"{why} has no key", args, kwargs)
+        found = self._known.get(key)
+        if found is not None and found.run is not None:
+            found.calls += 1
+            try:
+                return found.run(args, kwargs)
+            except LaunchFailed:
+                raise
+            except FusetuneError as error:
+                return self._eager(str(error), args, kwargs)
+        return self._miss(key, found, args, kwargs)
+
+    def lower(self, *args: Any, **kwargs: Any) -> Fusion:
+        """The fusion of a call, which is not made. Raises CannotConvert."""
+        found = self._specialized(args, kwargs)
+        if found.fusion is None:
+            raise found.refusal or CannotConvert(self.name, found.why, "Call it as it is.")
+        return found.fusion
+
+    def tune(self, args: Sequence[Any], timeout_s: float | None = None) -> Any:
+        """The kernel of a call with these arguments, waited for. Raises CannotConvert, NotCached if none comes."""
+        self.lower(*args)
+        found = self._specialized(tuple(args), {})
+        kernel = self._asked(found, timeout_s)
+        if kernel is None:
+            raise NotCached(self.name, found.key_text, self._why(found))
+        return kernel
+
+    def explain(self, *args: Any, **kwargs: Any) -> str:
+        """What a call does, in words: its key, which kernel it has and on what evidence, or why none; its fusion."""
+        found = self._specialized(args, kwargs)
+        lines = [f"{self.name}: {self._why(found)}"]
+        if found.fusion is not None:
+            lines += [f"key: {found.key_text}", str(found.fusion)]
+        return "\n".join(lines)
+
+    def show(self, *args: Any, stage: Literal["fusion", "cuda", "ptx"] = "cuda", **kwargs: Any) -> str:
+        """The fusion of a call, or its kernel's source or PTX. Raises NotCached where there is no kernel."""
+        if stage == "fusion":
+            return str(self.lower(*args, **kwargs))
+        found = self._specialized(args, kwargs)
+        if found.kernel is None:
+            raise NotCached(self.name, found.key_text, self._why(found))
+        return str(found.kernel.artifact.source if stage == "cuda" else found.kernel.artifact.ptx)
+
+    def keys(self) -> list[dict[str, Any]]:
+        """Every kind of call so far: its key, how often it ran, and what runs it."""
+        return [
+            {"key": x.key_text, "calls": x.calls, "runs": "eager" if x.run is None else x.origin, "why": self._why(x)}
+            for x in list(self._known.values())
+        ]
+
+    def _repr_html_(self) -> str:
+        rows = [(str(x["key"]), str(x["calls"]), str(x["runs"]), str(x["why"])) for x in self.keys()]
+        return html_table(("key", "calls", "runs", "why"), rows)
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def __reduce__(self) -> Any:
+        return self.__wrapped__.__qualname__
+
+    def arrived(self) -> set[str]:
+        """Keys whose kernels are there and not yet taken."""
+        return {x.key_text for x in list(self._known.values()) if x.run is None and self._peek(x) is not None}
+
+    def take(self, keys: set[str]) -> int:
+        """Take the kernels of these keys; returns how many."""
+        waiting = [x for x in list(self._known.values()) if x.run is None and x.key_text in keys]
+        return sum(self._take(x) for x in waiting)
+
+    def part(self, which: str, function: Callable[..., Any]) -> JitFunction:
+        """Another function on these terms: the forward or backward part of a call."""
+        made = JitFunction(
+            function, mode=self.mode, dynamic=self.dynamic, buckets=self.buckets, fallback=self.fallback,
+            swap=self.swap, name=f"{self.name}_{which}", source=self._source,
+        )  # fmt: skip
+        made._search = self._search
+        return made
+
+    def _miss(self, key: tuple[Any, ...], found: Specialized | None, args: Any, kwargs: Any) -> Any:
+        if _is_capturing():
+            return self._eager("", args, kwargs, found)
+        if found is None:
+            if len(self._known) >= MAX_KEYS:
+                return self._eager(f"{MAX_KEYS} kinds of call were traced; pass what changes as a tensor", args, kwargs)
+            found = self._specialized(args, kwargs, key)
+        found.calls += 1
+        if found.is_grad:
+            return found.gradient(args, kwargs)
+        if found.fusion is None:
+            return self._eager(found.why, args, kwargs, found)
+        if self.mode == "block":
+            self._asked(found, None)
+        elif self.swap == "call":
+            self._take(found)
+        if found.run is not None:
+            return found.run(args, kwargs)
+        if self.mode == "background":
+            self._request(found)
+        return self._eager(self._why(found), args, kwargs, found)
+
+    def _specialized(self, args: Any, kwargs: Any, key: tuple[Any, ...] | None = None) -> Specialized:
+        if key is None:
+            key = (self._outside.key(), call_key(tuple(args), kwargs, torch.is_grad_enabled()))
+        with self._lock:
+            if key not in self._known:
+                self._known[key] = self._made(args, kwargs)
+            return self._known[key]
+
+    def _made(self, args: Any, kwargs: Any) -> Specialized:
+        tensors = [x for x in pytree.tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
+        if torch.is_grad_enabled() and any(x.requires_grad for x in tensors):
+            if not self.grad:
+                return Specialized.eager("it needs gradients, and was not decorated with grad=True")
+            return Specialized.of_gradient(gradient_of(self, args, kwargs))
+        found = Specialized.traced(self.__wrapped__, args, kwargs, self.dynamic)
+        elsewhere = {x.device.type for x in tensors} - {"cuda"}
+        if elsewhere and not getattr(self.source, "any_device", False):
+            found.why = f"its tensors are on {', '.join(sorted(elsewhere))}, and kernels run on CUDA devices"
+            found.stays_eager = True
+        elif tensors and tensors[0].is_cuda:
+            found.card = torch.cuda.get_device_name(tensors[0].device)
+        return found
+
+    def _peek(self, found: Specialized) -> Any:
+        if found.fusion is None or found.stays_eager:
+            return None
+        return self.source.peek(found.fusion, found.binding)
+
+    def _take(self, found: Specialized) -> bool:
+        kernel = self._peek(found)
+        if kernel is None:
+            return False
+        with self._lock:
+            found.use(kernel)
+        return True
+
+    def _request(self, found: Specialized) -> None:
+        if found.fusion is None or found.stays_eager:
+            return
+        for binding, search in found.searches(self._search, self.buckets):
+            extra: dict[str, Any] = {"search": search} if hasattr(self.source, "why_not") else {}
+            self.source.request(found.fusion, binding, weight=found.bytes * found.calls, **extra)
+
+    def _asked(self, found: Specialized, timeout_s: float | None) -> Any:
+        """The kernel, waited for; None if none came."""
+        if not self._take(found):
+            self._request(found)
+            wait = getattr(self.source, "wait", None)
+            if wait is not None and not found.stays_eager:
+                wait(timeout_s)
+            self._take(found)
+        return found.kernel
+
+    def _why(self, found: Specialized) -> str:
+        if found.run is not None:
+            return f"{found.kernel!r}"
+        if found.why:
+            return f"eager runs: {found.why}"
+        said = getattr(self.source, "why_not", lambda *_: None)(found.fusion, found.binding)
+        return f"eager runs: {said}" if said else "eager runs until its kernel has come"
+
+    def _eager(self, why: str, args: Any, kwargs: Any, found: Specialized | None = None) -> Any:
+        if found is not None and (self.fallback == "raise" or is_asserted()):
+            raise NotCached(self.name, found.key_text, why)
+        trouble = found is None or found.why or getattr(self.source, "trouble", None)
+        if why and trouble and why not in self._warned:
+            self._warned.add(why)
+            warnings.warn(f"{self.name}: {why}", FusetuneWarning, stacklevel=4)
+        return self.__wrapped__(*args, **kwargs)
+
+
+def _check(chosen: dict[str, str]) -> None:
+    wrong = [
+        Problem(name, repr(value), " or ".join(map(repr, _CHOICES[name])), "Write one of these.")
+        for name, value in chosen.items()
+        if value not in _CHOICES[name]
+    ]
+    if wrong:
+        raise InvalidRequest(tuple(wrong))
+
+
+def _is_capturing() -> bool:
+    return torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()

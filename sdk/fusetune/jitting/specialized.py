@@ -1,0 +1,155 @@
+"""One kind of call of a function: its fusion and binding, and the kernel that runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+
+from fusetune.errors import CannotConvert, FusetuneError
+from fusetune.fusion import Fusion
+from fusetune.graph import Captured, Converted, capture
+from fusetune.running.source import Search, key_of
+from fusetune.wire.binding import Binding
+
+Run = Callable[[tuple[Any, ...], Any], Any]
+
+
+@dataclass(slots=True, eq=False)
+class Specialized:
+    """`run` is None as long as eager runs; `why` says why it always will. `bytes`: what a call reads and writes."""
+
+    fusion: Fusion | None = None
+    binding: Binding = field(default_factory=Binding)
+    captured: Captured | None = None
+    converted: Converted | None = None
+    key_text: str = ""
+    bytes: int = 0
+    card: str | None = None
+    why: str = ""
+    refusal: CannotConvert | None = None
+    stays_eager: bool = False
+    run: Run | None = None
+    kernel: Any = None
+    calls: int = 0
+    gradient: Any = None
+
+    @property
+    def is_grad(self) -> bool:
+        """Whether the call runs as a forward and a backward function of their own."""
+        return self.gradient is not None
+
+    @property
+    def origin(self) -> str:
+        """Where its kernel came from."""
+        return str(getattr(self.kernel, "origin", "kernel"))
+
+    @classmethod
+    def eager(cls, why: str, refusal: CannotConvert | None = None) -> Specialized:
+        """A call that no kernel will run."""
+        return cls(why=why, key_text=why, refusal=refusal, stays_eager=True)
+
+    @classmethod
+    def of_gradient(cls, run: Callable[..., Any]) -> Specialized:
+        """A call whose gradients come of kernels."""
+        return cls(gradient=run, key_text="forward and backward", stays_eager=True)
+
+    @classmethod
+    def traced(cls, fn: Callable[..., Any], args: Any, kwargs: Any, dynamic: bool) -> Specialized:
+        """The call, traced; where it cannot be said, what is refused stands in `why`."""
+        try:
+            captured = capture(fn, args, kwargs, symbolic=dynamic)
+            converted = captured.converted()
+            if converted.draws:
+                return cls.eager("it draws random numbers, which a kernel would draw otherwise than torch")
+            given = dict(zip(captured.placeholders, captured.tensors(args, kwargs), strict=True))
+            tensors = [given[node] for node in converted.inputs]  # type: ignore[index]
+            binding = converted.binding(tensors)
+        except CannotConvert as error:
+            return cls.eager(str(error), error)
+        except FusetuneError as error:
+            return cls.eager(str(error))
+        size = sum(x.numel() * x.element_size() for x in tensors)
+        size += sum(_bytes(form.node.meta["val"]) for form in converted.outputs if form.of == "output")
+        key = key_of(converted.fusion, binding)
+        return cls(converted.fusion, binding, captured, converted, f"{key[0][:12]}/{key[1][:12]}", size)
+
+    def use(self, kernel: Any) -> None:
+        """Run `kernel` from the next call on."""
+        self.kernel = kernel
+        self.run = self._runner(kernel)
+
+    def searches(self, search: Search, buckets: Sequence[int] | str) -> Iterator[tuple[Binding, Search]]:
+        """What to ask for: the binding, or the next larger bucket's and then the binding with that one's schedule."""
+        search = replace(search, card=search.card or self.card)
+        edge = self._edge(buckets)
+        if edge is None or edge == self.binding:
+            yield self.binding, search
+        else:
+            yield edge, search
+            yield self.binding, replace(search, trials=1)
+
+    def _edge(self, buckets: Sequence[int] | str) -> Binding | None:
+        sizes = dict(self.binding.sizes)
+        if buckets == "exact" or not sizes or any(x.strides is not None for x in self.binding.inputs):
+            return None
+        return self.binding.model_copy(update={"sizes": {name: next_size(n, buckets) for name, n in sizes.items()}})
+
+    def _runner(self, kernel: Any) -> Run:
+        captured, converted = self.captured, self.converted
+        assert captured is not None
+        assert converted is not None
+        nodes = [form.node for form in converted.outputs]
+        returned = captured.outputs
+        is_plain = (
+            not converted.scalars
+            and not captured.closed
+            and captured.arguments == tuple(range(len(converted.inputs)))
+            and tuple(converted.inputs) == captured.placeholders
+            and len(nodes) == 1
+            and returned == (nodes[0],)
+            and converted.outputs[0].view is None
+            and converted.outputs[0].of == "output"
+            and captured.out_spec.is_leaf()
+        )
+        run = run_of(kernel, captured, converted, self.binding.sizes)
+        count = len(captured.arguments)
+
+        def run_plain(args: tuple[Any, ...], kwargs: Any) -> Any:
+            return kernel(*args) if len(args) == count and not kwargs else run(args, kwargs)
+
+        return run_plain if is_plain else run
+
+
+def run_of(kernel: Any, captured: Captured, converted: Converted, sizes: Any) -> Run:
+    """The call in general: tensors out of their structure, the kernel, and its outputs back into one."""
+    nodes = [form.node for form in converted.outputs]
+
+    def run(args: tuple[Any, ...], kwargs: Any) -> Any:
+        tensors, numbers = _apart(captured, converted, args, kwargs, sizes)
+        made = kernel(*tensors, *numbers)
+        outputs = made if isinstance(made, tuple) else (made,)
+        values = converted.values(tensors, outputs, sizes)
+        return captured.result(dict(zip(nodes, values, strict=True)))
+
+    return run
+
+
+def next_size(size: int, buckets: Sequence[int] | str) -> int:
+    """The bucket that a size is tuned in: the next power of 2, or the next of a list, beyond which it is its own."""
+    if buckets == "pow2":
+        return 1 << (size - 1).bit_length()
+    return min((edge for edge in map(int, buckets) if edge >= size), default=size)
+
+
+def _apart(captured: Captured, converted: Converted, args: Any, kwargs: Any, sizes: Any) -> tuple[list[Any], list[Any]]:
+    """Tensors and numbers of a call, in the order in which the kernel takes them; `sizes` of its binding."""
+    given = dict(zip(captured.placeholders, captured.tensors(args, kwargs), strict=True))
+    tensors = [given[node] for node in converted.inputs]  # type: ignore[index]
+    return tensors, [given[x] if x in given else converted.number(x, sizes) for x in converted.scalars]
+
+
+def _bytes(value: Any) -> int:
+    return int(value.numel()) * int(value.element_size()) if isinstance(value, torch.Tensor) else 0

@@ -1,0 +1,97 @@
+"""Functions under jit on the card: random ones against eager, gradients, and a capture into a CUDA graph."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+import fusetune
+from fusetune.client import Client
+from fusetune.running.source import ServiceSource
+from fusetune.store import Store
+from tests.sdk.graph.against_eager import same
+from tests.sdk.jitting.random_functions import random_function
+from tests.service.running import running_service
+
+pytestmark = pytest.mark.gpu
+FUNCTIONS = 100
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceSource]:
+    store = Store(tmp_path_factory.mktemp("store"))
+    with running_service(tmp_path_factory.mktemp("service"), with_gpu=True) as url:
+        yield ServiceSource(lambda: Client(url, store=store), store)
+
+
+def bias_gelu(x: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.gelu(x.float() + b, approximate="tanh").to(x.dtype)
+
+
+def test_random_functions_are_eagers(source: ServiceSource) -> None:
+    """All are asked for before any is waited for; those without a kernel are named."""
+    begun, made = time.monotonic(), []
+    for seed in range(FUNCTIONS):
+        function, args = random_function(seed, "cuda")
+        jitted = fusetune.jit(function, source=source, effort="none", budget_s=20)
+        same(jitted(*args), function(*args), 4.0)
+        made.append((seed, jitted, function, args))
+    assert source.wait(540)
+    wrong, without = [], []
+    for seed, jitted, function, args in made:
+        try:
+            same(jitted(*args), function(*args), 4.0)
+        except AssertionError as error:
+            wrong.append(f"{seed}: {error}")
+        (key,) = jitted.keys()
+        if key["runs"] == "eager":
+            without.append(f"{seed}: {key['why']}")
+    print(
+        f"\n{FUNCTIONS - len(without)} of {FUNCTIONS} run kernels, {time.monotonic() - begun:.0f} s", *without, sep="\n"
+    )
+    assert not wrong, "\n".join(wrong)
+    assert len(without) <= FUNCTIONS // 10
+
+
+def test_gradients_are_eagers(source: ServiceSource) -> None:
+    jitted = fusetune.jit(bias_gelu, source=source, mode="block", effort="none", budget_s=20, grad=True)
+    results = []
+    for function in (jitted, bias_gelu):
+        torch.manual_seed(1)
+        x = torch.randn(512, 1024, device="cuda").bfloat16().requires_grad_()
+        b = torch.randn(1024, device="cuda", requires_grad=True)
+        y = function(x, b)
+        y.backward(torch.ones_like(y))
+        results.append((y.detach(), x.grad, b.grad))
+    same(*results, 8.0)
+
+
+def test_a_graph_captures_the_kernel_and_replays_it(source: ServiceSource) -> None:
+    jitted = fusetune.jit(bias_gelu, source=source, mode="block", effort="none", budget_s=20)
+    x, b = torch.randn(512, 1024, device="cuda").bfloat16(), torch.randn(1024, device="cuda")
+    jitted(x, b)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        y = jitted(x, b)
+    x.copy_(torch.randn_like(x))
+    graph.replay()
+    same(y, bias_gelu(x, b), 4.0)
+
+
+def test_what_a_call_costs_over_the_kernel_itself(source: ServiceSource) -> None:
+    jitted = fusetune.jit(bias_gelu, source=source, mode="block", effort="none", budget_s=20)
+    x, b = torch.randn(8, 1024, device="cuda").bfloat16(), torch.randn(1024, device="cuda")
+    kernel = jitted.tune((x, b))
+    taken = {}
+    for name, call in (("jit", jitted), ("kernel", kernel), ("jit ", jitted), ("kernel ", kernel)):
+        torch.cuda.synchronize()
+        begun = time.perf_counter()
+        for _ in range(1000):
+            call(x, b)
+        taken[name] = 1e3 * (time.perf_counter() - begun)
+        torch.cuda.synchronize()
+    print("\nus a call:", {name: round(us, 1) for name, us in taken.items()})
+    assert taken["jit "] - taken["kernel "] <= 10

@@ -1,0 +1,243 @@
+"""Every row of operators: what it says is what eager torch computes on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812
+
+from fusetune import CannotConvert
+from fusetune.graph import from_torch
+from tests.sdk.graph.against_eager import check
+
+
+def floats(*shape: int, dtype: torch.dtype = torch.float32, low: float = -2.0, high: float = 2.0) -> torch.Tensor:
+    made = torch.Generator().manual_seed(sum(shape) + 7)
+    return (torch.rand(shape, generator=made) * (high - low) + low).to(dtype)
+
+
+def whole(*shape: int, low: int = -5, high: int = 6, dtype: torch.dtype = torch.int64) -> torch.Tensor:
+    made = torch.Generator().manual_seed(sum(shape) + 11)
+    return torch.randint(low, high, shape, generator=made).to(dtype)
+
+
+X, Y, ROW = floats(4, 6), floats(6, 4).t(), floats(6)
+H, POS, INT, BOOL = floats(4, 6, dtype=torch.bfloat16), floats(4, 6, low=0.1), whole(4, 6), whole(4, 6) > 0
+SPECIAL = torch.tensor([0.0, -0.0, 1.0, -1.0, torch.inf, -torch.inf, torch.nan, 0.5])
+BOX = floats(2, 3, 4, 4)
+FEW, PLACES, MASK = whole(6, low=0, high=4), whole(4, 6, low=0, high=6), INT[:, 0] > 0
+
+_UNARY = [
+    "neg",
+    "exp",
+    "tanh",
+    "sigmoid",
+    "relu",
+    "sign",
+    "exp2",
+    "expm1",
+    "sin",
+    "cos",
+    "erf",
+    "abs",
+    "floor",
+    "ceil",
+    "trunc",
+    "round",
+    "square",
+    "isnan",
+    "isinf",
+    "isfinite",
+    "logical_not",
+]
+_POSITIVE = ["log", "sqrt", "rsqrt", "reciprocal", "log2", "log1p"]
+
+CASES: dict[str, tuple[Any, ...]] = {
+    **{f"torch.{name}": (getattr(torch, name), X) for name in _UNARY},
+    **{f"torch.{name}": (getattr(torch, name), POS) for name in _POSITIVE},
+    **{f"torch.{name} of bf16": (getattr(torch, name), H) for name in ("exp", "tanh", "sigmoid", "relu", "neg")},
+    **{f"torch.{name} of integers": (getattr(torch, name), INT) for name in ("exp", "abs", "sign", "neg", "relu")},
+    **{f"torch.{name} of integers": (getattr(torch, name), INT) for name in ("floor", "bitwise_not", "square")},
+    **{f"F.{name}": (getattr(F, name), X)
+       for name in ["silu", "gelu", "mish", "softplus", "elu", "selu", "leaky_relu", "hardswish"]},
+    **{f"F.{name}": (getattr(F, name), X) for name in ["hardtanh", "hardsigmoid", "relu6", "logsigmoid", "softsign"]},
+    **{f"F.{name} of bf16": (getattr(F, name), H) for name in ["silu", "gelu", "mish", "softplus", "elu"]},
+    "gelu tanh": (lambda x: F.gelu(x, approximate="tanh"), X),
+    "glu": (F.glu, X),
+    "add": (torch.add, X, Y),
+    "add a row": (torch.add, X, ROW),
+    "add alpha": (lambda x, y: torch.add(x, y, alpha=2.5), X, Y),
+    "add alpha of bf16": (lambda x, y: torch.add(x, y, alpha=2.5), H, H),
+    "sub alpha": (lambda x, y: torch.sub(x, y, alpha=3), INT, INT),
+    "rsub": (lambda x: 1 - x, X),
+    "rsub alpha": (lambda x, y: torch.rsub(x, y, alpha=2), X, ROW),
+    "a number and integers": (lambda x: x + 2.5, INT),
+    "a number and bools": (lambda x: x + 1, BOOL),
+    "bools are or and and": (lambda x, y: ((x + y), (x * y)), BOOL, BOOL.flip(0)),
+    "bf16 times f32": (torch.mul, H, ROW),
+    "bf16 times f32 without dimensions": (torch.mul, H, torch.tensor(0.1)),
+    "bf16 times a number": (lambda x: x * (1 / 3), H),
+    "i32 and i64": (torch.add, INT.int(), INT),
+    "f16 and bf16": (torch.add, H, H.half()),
+    "div": (torch.div, X, POS),
+    "div of integers": (lambda x, y: x / y, INT, INT.abs() + 1),
+    "div by a number": (lambda x: x / 3, INT),
+    "div floor of integers": (lambda x, y: x // y, INT, INT.abs() + 1),
+    "div trunc": (lambda x, y: torch.div(x, y, rounding_mode="trunc"), X, POS),
+    "div floor by a power of two": (lambda x: x // 0.5, X),
+    "remainder of integers": (torch.remainder, INT, INT.abs() + 1),
+    "remainder by a power of two": (lambda x: x % 2, X * 5),
+    "maximum": (torch.maximum, SPECIAL, SPECIAL.flip(0)),
+    "minimum of bf16 and f32": (torch.minimum, H, X),
+    "round to decimals": (lambda x: (x.round(decimals=2), (x * 100).round(decimals=-1)), X),
+    "integers rounded to zero": (lambda x, y: torch.div(x, y, rounding_mode="trunc"), INT, whole(4, 6, low=1)),
+    "integers rounded to zero by a number": (lambda x: torch.div(x, -3, rounding_mode="trunc"), INT),
+    "fmod of integers": (lambda x, y: (torch.fmod(x, y), torch.fmod(x, 3)), INT, whole(4, 6, low=1)),
+    "bitwise": (lambda x, y: (x & y, x | y, x ^ y, x << 2, x >> 1), INT, INT.flip(0)),
+    "bitwise of bools": (lambda x, y: (x & y, x | y, x ^ y, ~x), BOOL, BOOL.flip(0)),
+    "logical": (lambda x, y: (torch.logical_and(x, y), torch.logical_or(x, y), torch.logical_xor(x, y)), INT, X),
+    **{f"to the power {p}": (lambda x, p=p: x**p, POS) for p in (0, 1, 2, 3, 4, -1, -2, 0.5, -0.5, 1.7)},
+    **{f"bf16 to the power {p}": (lambda x, p=p: x**p, POS.bfloat16()) for p in (2, 3, -2)},
+    **{f"integers to the power {p}": (lambda x, p=p: x**p, INT) for p in (0, 1, 2, 3, 5)},
+    "a number to a power": (lambda x: 2.0**x, X),
+    "power of tensors": (torch.pow, POS, X),
+    "integers to a float": (lambda x: (x.abs() + 1) ** 0.5, INT),
+    **{f"compare {n}": (getattr(torch, n), SPECIAL, SPECIAL.flip(0)) for n in ("eq", "ne", "lt", "le", "gt", "ge")},
+    "compare with a literal that bf16 rounds": (lambda x: (x > 0.1, x == 0.1), torch.tensor([0.1]).bfloat16()),
+    "compare f32 with a literal": (lambda x: (x > 0.1, x == 0.1), torch.tensor([0.1])),
+    "compare integers with a float": (lambda x: x > 0.5, INT),
+    "compare bf16 with f32": (torch.lt, H, X),
+    "compare bools": (lambda x, y: x < y, BOOL, BOOL.flip(0)),
+    "where": (torch.where, BOOL, X, H),
+    "where of a number": (lambda c, x: torch.where(c, x, 0.0), BOOL, X),
+    "where of numbers": (lambda c: torch.where(c, 1.5, 2.0), BOOL),
+    "where of integers and a number": (lambda c, x: torch.where(c, x, 0), BOOL, INT),
+    "masked_fill": (lambda x, c: x.masked_fill(c, -torch.inf), X, BOOL),
+    "clamp": (lambda x: x.clamp(-0.5, 0.5), X),
+    "clamp below": (lambda x: x.clamp(min=-0.5), SPECIAL),
+    "clamp above by a tensor": (lambda x, y: torch.clamp(x, max=y), X, ROW),
+    "clamp integers by a float": (lambda x: x.clamp(0.5, 2), INT),
+    "addcmul": (lambda x, y, z: torch.addcmul(x, y, z, value=0.5), X, Y, X),
+    "addcdiv": (lambda x, y, z: torch.addcdiv(x, y, z, value=0.5), X, Y, POS),
+    "lerp": (lambda x, y: torch.lerp(x, y, 0.3), X, Y),
+    "casts": (lambda x: (x.half(), x.double(), x.int(), x.bool(), x.bfloat16().float()), X),
+    "fp8": (lambda x: x.to(torch.float8_e5m2).float(), X),
+    # Views
+    "view": (lambda x: x.view(2, 12) + 1, X),
+    "reshape of a transposed": (lambda x: x.t().reshape(-1) + 1, X),
+    "expand": (lambda x: x[:, None].expand(6, 3) * 2, ROW),
+    "permute": (lambda x: x.permute(2, 0, 1, 3) * 2, BOX),
+    "transpose": (lambda x: x.transpose(-1, 1).contiguous(), BOX),
+    "squeeze": (lambda x: x.unsqueeze(0).unsqueeze(-1).squeeze() + 1, X),
+    "select": (lambda x: x[:, -1] + x[:, 2], X),
+    "slices": (lambda x: x[1:3, ::2] + x[-2:, 1::2], X),
+    "slice past the end": (lambda x: x[1:100] * 2, X),
+    "as_strided that is a view": (lambda x: x.as_strided((2, 6), (12, 1)) + 1, X),
+    "as_strided with an offset": (lambda x: x.as_strided((4, 2), (6, 2), 1) + 1, X),
+    "as_strided that transposes": (lambda x: x.as_strided((6, 4), (1, 6)) + 1, X),
+    "as_strided that repeats": (lambda x: x.as_strided((3, 6), (0, 1)) + 1, X),
+    "flip": (lambda x: x.flip(0, 1), X),
+    "cat": (lambda x, y: torch.cat([x, y, x], 1), X, Y),
+    "cat of two dtypes": (lambda x, y: torch.cat([x, y]), X, H),
+    "cat with nothing": (lambda x, y: torch.cat([x, y]), X, torch.empty(0)),
+    "stack": (lambda x, y: torch.stack([x, y], -1), X, Y),
+    "pad": (lambda x: F.pad(x, (1, 2, 0, 3), value=2.0), X),
+    "pad by less than nothing": (lambda x: F.pad(x, (-1, 2)), X),
+    "split": (lambda x: [part * 2 for part in x.split(4, 1)], X),
+    "chunk and unbind": (lambda x: (x.chunk(2, 1)[1] + 1, x.unbind(0)[2] * 2), X),
+    "roll": (lambda x: x.roll(2, 1), X),
+    "repeat": (lambda x: x.repeat(2, 3), X),
+    "tril": (torch.tril, X),
+    "nearest upsampling": (lambda x: F.interpolate(x, scale_factor=2) + 1, BOX),
+    "pixel shuffle": (lambda x: F.pixel_shuffle(x, 2) * 2, floats(1, 8, 2, 3)),
+    # Folds
+    "sum": (lambda x: (x.sum(), x.sum(1), x.sum((0, 1), keepdim=True)), X),
+    "sum of bools": (lambda x: (x.sum(), x.sum(0)), BOOL),
+    "sum of i32": (lambda x: x.sum(-1), INT.int()),
+    "sum with a dtype": (lambda x: x.sum(1, dtype=torch.float32), H),
+    "mean": (lambda x: (x.mean(), x.mean(0, keepdim=True)), X),
+    "mean with a dtype": (lambda x: x.mean(0, dtype=torch.float32), INT),
+    "amax and amin": (lambda x: (x.amax(1), x.amin((0, 1)), x.max(), x.min()), X),
+    "max along a dimension": (lambda x: (*x.max(1), *x.min(0, keepdim=True)), X),
+    "aminmax": (lambda x: torch.aminmax(x, dim=1), X),
+    "prod": (lambda x: (x.prod(), x.prod(1)), X),
+    "prod of integers": (lambda x: x.prod(1), INT.int()),
+    "any and all": (lambda x: (x.any(), x.all(1), x.any(0, keepdim=True)), INT),
+    "argmax and argmin": (lambda x: (x.argmax(), x.argmin(1), x.argmax(0, keepdim=True)), INT),
+    "cumsum": (lambda x: (x.cumsum(1), x.cumsum(0)), X),
+    "cumsum of bools": (lambda x: x.cumsum(1), BOOL),
+    "var": (lambda x: (x.var(1), x.var(correction=0), x.std(0), *torch.var_mean(x, 1, keepdim=True)), X),
+    "var of bf16": (lambda x: torch.var_mean(x, 1), H),
+    "softmax": (lambda x: (x.softmax(1), x.log_softmax(0)), X),
+    "softmax of bf16 in f32": (lambda x: x.softmax(1, dtype=torch.float32), H),
+    "logsumexp": (lambda x: x.logsumexp(1), X),
+    "norm": (lambda x: (x.norm(), x.norm(dim=1), F.normalize(x)), X),
+    "layer_norm": (lambda x, g: F.layer_norm(x, (6,), g, g), X, ROW),
+    "rms_norm": (lambda x, g: F.rms_norm(x, (6,), g), X, ROW),
+    "group_norm": (lambda x: F.group_norm(x, 3), BOX),
+    "batch_norm": (lambda x: F.batch_norm(x, None, None, training=True), BOX),
+    "no dimensions": (lambda x: (x.sum(), x.mean(), x.amax(), x.cumsum(0), x.argmax()), torch.tensor(2.5)),
+    "nothing to fold": (lambda x: (x.sum(1), x.prod(1), x.any(1), x.all(1)), torch.empty(3, 0)),
+    # Sources
+    "full": (lambda x: (torch.full_like(x, 2.5), torch.zeros(3), torch.ones(2, dtype=torch.int32) + 1), X),
+    "arange": (lambda x: x + torch.arange(6), X),
+    "arange with a step": (lambda x: x + torch.arange(1, 13, 2), X),
+    "arange of floats": (lambda x: x + torch.arange(0, 3, 0.5), X),
+    "a tensor of a number": (lambda x: x * torch.tensor(0.5), H),
+    "eye": (lambda x: x + torch.eye(4, 6), X),
+    "one_hot by comparing": (lambda i: (i[:, None] == torch.arange(5)).float(), whole(4, low=0, high=5)),
+    # Choices
+    "embedding": (lambda i, t: F.embedding(i, t) * 2, whole(3, 2, low=0, high=4), X),
+    "index_select": (lambda x, i: x.index_select(1, i), X, whole(3, low=0, high=6)),
+    "index": (lambda x, i: x[i] + 1, X, whole(3, low=-4, high=4)),
+    "index behind": (lambda x, i: x[:, i], X, whole(2, 2, low=-6, high=6)),
+    "gather": (lambda x, i: x.gather(1, i), X, whole(4, 2, low=0, high=6)),
+    "gather of a computed row": (lambda x, i: x.exp().gather(1, i), X, whole(4, 1, low=0, high=6)),
+    "cross_entropy": (F.cross_entropy, X, whole(4, low=0, high=6)),
+    "cross_entropy with smoothing": (
+        lambda x, y: F.cross_entropy(x, y, label_smoothing=0.1, ignore_index=2, reduction="none"),
+        X,
+        whole(4, low=0, high=6),
+    ),
+    "scatter a number": (lambda x, i: x.scatter(1, i, 2.0), X, whole(4, 1, low=0, high=6)),
+    "scatter a column": (lambda x, i: x.scatter(1, i, x[:, :1]), X, whole(4, 1, low=0, high=6)),
+    "scatter_add": (lambda x, i: x.scatter_add(1, i, x[:, :1]), X, whole(4, 1, low=0, high=6)),
+    "losses": (lambda x, y: (F.mse_loss(x, y), F.l1_loss(x, y), F.smooth_l1_loss(x, y), F.huber_loss(x, y)), X, Y),
+    "binary losses": (lambda x: F.binary_cross_entropy_with_logits(x, x.sigmoid()), X),
+    "kl_div": (lambda x, y: F.kl_div(x, y, reduction="batchmean"), X, POS),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_row_says_what_eager_computes(name: str) -> None:
+    fn, *args = CASES[name]
+    check(fn, *args)
+
+
+REFUSED: dict[str, tuple[Callable[..., Any], Any, str]] = {
+    "sort": (lambda x: x.sort(1)[0], X, "aten.sort"),
+    "matmul": (lambda x: x @ x.t(), X, "Leave the matrix product to torch"),
+    "nonzero": (lambda x: x.nonzero(), X, "data"),
+    "a branch on data": (lambda x: x + 1 if x.sum() > 0 else x, X, "torch.where"),
+    "an item": (lambda x: x * x[0, 0].item(), X, "Keep it a tensor"),
+    "complex": (lambda x: torch.view_as_complex(x.view(4, 3, 2)).abs(), X, "complex"),
+    "remainder of floats by another number": (lambda x: x % 3, X, "remainder of floats"),
+    "floats rounded down": (lambda x: x // POS, X, "rounded down"),
+    "two indices": (lambda x: x[FEW, FEW], X, "one dimension"),
+    "a mask as an index": (lambda x: x[MASK], X, "Leave it outside"),
+    "windows that overlap": (lambda x: x.as_strided((3, 3), (1, 1)) + 1, X, "as_strided"),
+    "scattering to several places": (lambda x: x.scatter(1, PLACES, 1.0), X, "more than one place"),
+    "tan": (lambda x: torch.tan(x), X, "sin and cos"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_said_is_refused_by_name_with_the_line(name: str) -> None:
+    fn, x, said = REFUSED[name]
+    with pytest.raises(CannotConvert) as caught:
+        from_torch(fn)(x)
+    assert said in str(caught.value)
+    assert __file__ in caught.value.line
