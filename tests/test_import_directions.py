@@ -83,7 +83,7 @@ TABLE: dict[str, Row] = {
     # Importing this module is the lazy step: `fusetune` itself never does it (tested below).
     "fusetune.torch": Row(ours=("fusetune",), others=(*PYDANTIC, "torch")),
     "fusetune.graph": Row(ours=("fusetune",), others=(*PYDANTIC, "torch")),
-    "fusetune.torch_compile": Row(ours=("fusetune",), others=("torch",), lazily=("functorch",)),
+    "fusetune.torch_compile": Row(ours=("fusetune",), others=("torch",)),
     "fusetune.jitting": Row(ours=("fusetune",), others=(*PYDANTIC, "torch")),
     #
     "compiler": Row(),

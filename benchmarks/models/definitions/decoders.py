@@ -56,7 +56,8 @@ class DecoderLayer(nn.Module):
         """x: (batch, tokens, width); `cos` and `sin`: `angles`."""
         x = x + self._attention(self.before_attention(x), cos, sin)
         normed = self.before_inner(x)
-        return x + self.down(functional.silu(self.gate(normed)) * self.up(normed))
+        down: torch.Tensor = self.down(functional.silu(self.gate(normed)) * self.up(normed))
+        return x + down
 
     def _attention(self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
         batch, tokens, _ = x.shape
@@ -65,4 +66,5 @@ class DecoderLayer(nn.Module):
         value = self.value(x).view(batch, tokens, self.groups, self.head_width).transpose(1, 2)
         query, key = turned(query, cos, sin), turned(key, cos, sin)
         found = functional.scaled_dot_product_attention(query, key, value, is_causal=True, enable_gqa=True)
-        return self.mixed(found.transpose(1, 2).reshape(batch, tokens, -1))
+        mixed: torch.Tensor = self.mixed(found.transpose(1, 2).reshape(batch, tokens, -1))
+        return mixed

@@ -19,7 +19,7 @@ class ConvNextBlock(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """x: (batch, width, height, width of the image)."""
-        inner = self.norm(self.by_channel(x).permute(0, 2, 3, 1))
+        inner: torch.Tensor = self.norm(self.by_channel(x).permute(0, 2, 3, 1))
         inner = self.scale * self.narrow(functional.gelu(self.widen(inner)))
         return x + inner.permute(0, 3, 1, 2)
 

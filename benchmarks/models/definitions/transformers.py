@@ -22,7 +22,8 @@ class SelfAttention(nn.Module):
             part.view(batch, tokens, self.heads, -1).transpose(1, 2) for part in self.joined(x).chunk(3, dim=-1)
         )
         found = functional.scaled_dot_product_attention(query, key, value)
-        return self.mixed(found.transpose(1, 2).reshape(batch, tokens, width))
+        mixed: torch.Tensor = self.mixed(found.transpose(1, 2).reshape(batch, tokens, width))
+        return mixed
 
 
 class VisionLayer(nn.Module):
@@ -37,7 +38,8 @@ class VisionLayer(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """x: (batch, tokens, width)."""
         x = x + self.attention(self.first(x))
-        return x + self.narrow(functional.gelu(self.widen(self.second(x))))
+        inner: torch.Tensor = self.narrow(functional.gelu(self.widen(self.second(x))))
+        return x + inner
 
 
 class DiffusionLayer(nn.Module):
@@ -57,7 +59,8 @@ class DiffusionLayer(nn.Module):
         shift, scale, gate, shift_inner, scale_inner, gate_inner = told.chunk(6, dim=-1)
         x = x + gate * self.attention(self.first(x) * (1 + scale) + shift)
         inner = self.widen(self.second(x) * (1 + scale_inner) + shift_inner)
-        return x + gate_inner * self.narrow(functional.gelu(inner, approximate="tanh"))
+        narrow: torch.Tensor = self.narrow(functional.gelu(inner, approximate="tanh"))
+        return x + gate_inner * narrow
 
 
 class MaskedLanguageModel(nn.Module):
@@ -95,4 +98,5 @@ class EncoderLayer(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """x: (batch, tokens, width)."""
         x = self.first(x + self.drop(self.attention(x)))
-        return self.second(x + self.drop(self.narrow(functional.gelu(self.widen(x)))))
+        found: torch.Tensor = self.second(x + self.drop(self.narrow(functional.gelu(self.widen(x)))))
+        return found

@@ -7,14 +7,13 @@ from typing import Any
 
 from torch import fx
 
-from fusetune.torch_compile.compiling import Backend
-from fusetune.torch_compile.options import Options
-from fusetune.torch_compile.report import Report, report_of
-from fusetune.torch_compile.sources import KernelSource, StoredKernels
+from fusetune.torch_compile.compiling import CompileBackend
+from fusetune.torch_compile.options import CompileOptions
+from fusetune.torch_compile.reporting import RegionReport, report_of
 
-__all__ = ["Backend", "KernelSource", "Options", "Report", "StoredKernels", "backend", "report"]
+__all__ = ["CompileBackend", "CompileOptions", "RegionReport", "backend", "report"]
 
-_process = Backend()
+_process = CompileBackend()
 
 
 def backend(
@@ -24,13 +23,13 @@ def backend(
     options: Mapping[str, Any] | None = None,
     mode: str | None = None,
 ) -> Callable[..., Any]:
-    """The backend that torch.compile finds under the name of `fusetune`. `options`: see `Options`.
+    """The backend that torch.compile finds under the name of `fusetune`. `options`: see `CompileOptions`.
 
     Raises InvalidRequest for an unknown option.
     """
     return _process(gm, example_inputs, options=options, mode=mode)
 
 
-def report() -> Report:
+def report() -> RegionReport:
     """The regions of all graphs that this process has compiled, as they stand now."""
     return report_of(_process.proposed)

@@ -10,7 +10,7 @@ import torch
 
 from fusetune.errors import FusetuneError, WrongArguments
 from fusetune.kernel import Kernel
-from fusetune.torch_compile.choosing import Choice, is_capturing
+from fusetune.torch_compile.choosing import KernelChoice, is_capturing
 from fusetune.torch_compile.clocks import Clock
 from fusetune.torch_compile.drawing import Draws
 from fusetune.torch_compile.lowering import Lowered
@@ -18,7 +18,7 @@ from fusetune.torch_compile.program import Boxed
 
 log = logging.getLogger("fusetune.torch_compile")
 
-Bind = Callable[[Sequence[torch.Tensor]], Choice]
+Bind = Callable[[Sequence[torch.Tensor]], KernelChoice]
 
 CLONED_SHARE = 0.25
 """Of what a region moves, a tensor at an odd address may be so much for a copy of it to be worth while."""
@@ -34,7 +34,7 @@ class RegionCall:
     def __init__(self, lowered: Lowered, eager: Boxed, bind: Bind, clock: Clock, draws: Draws, strict: bool) -> None:
         self.lowered, self.eager, self.bind, self.clock = lowered, eager, bind, clock
         self.draws, self.strict = draws, strict
-        self.choices: dict[object, Choice] = {}
+        self.choices: dict[object, KernelChoice] = {}
         self._active: dict[object, Kernel] = {}
         self._due: set[object] = set()
         self._positions = _positions(lowered)
@@ -62,7 +62,7 @@ class RegionCall:
             self._time(form, args)
         return self.eager(args)
 
-    def choose(self, args: Sequence[Any]) -> Choice:
+    def choose(self, args: Sequence[Any]) -> KernelChoice:
         """The choice for tensors like these, which may be fake."""
         form = () if self.is_static else self._form(args)
         if form not in self.choices:

@@ -9,15 +9,15 @@ import torch
 
 from fusetune.fusion import Fusion
 from fusetune.kernel import Kernel
-from fusetune.torch_compile.clocks import Clock, Pending
-from fusetune.torch_compile.sources import KernelSource
+from fusetune.running import KernelSource
+from fusetune.torch_compile.clocks import Clock, TimedPair
 from fusetune.wire.binding import Binding
 from fusetune.wire.canonical import binding_hash
 
 State = Literal["waiting", "arrived", "timing", "taken", "slower", "failed"]
 
 
-class Choice:
+class KernelChoice:
     """Changes between steps only (`settle`). `count` regions have it; `eager_us`, `kernel_us`: measured in place."""
 
     def __init__(self, fusion: Fusion, binding: Binding, moved_bytes: int) -> None:
@@ -29,7 +29,7 @@ class Choice:
         self.eager_us: float | None = None
         self.kernel_us: float | None = None
         self.why = "no kernel yet"
-        self._pending: Pending | None = None
+        self._pending: TimedPair | None = None
 
     @property
     def weight(self) -> float:
@@ -65,15 +65,15 @@ class Choice:
         self.state, self.why = "failed", str(error)
 
 
-class Choices:
+class KernelChoices:
     """All fusions of a process, each binding once."""
 
     def __init__(self) -> None:
-        self.known: dict[tuple[str, str], Choice] = {}
+        self.known: dict[tuple[str, str], KernelChoice] = {}
 
-    def of(self, fusion: Fusion, binding: Binding, moved_bytes: int) -> Choice:
+    def of(self, fusion: Fusion, binding: Binding, moved_bytes: int) -> KernelChoice:
         """The choice for this key, for one region more."""
-        made = Choice(fusion, binding, moved_bytes)
+        made = KernelChoice(fusion, binding, moved_bytes)
         found = self.known.setdefault(made.key, made)
         found.count += 1
         return found

@@ -12,7 +12,7 @@ REPEATS = 5
 """Runs of each, after one that is not counted: the events' own resolution is half a microsecond."""
 
 
-class Pending(Protocol):
+class TimedPair(Protocol):
     """A measurement under way. Nobody waits for it."""
 
     def us(self) -> tuple[float, float] | None:
@@ -23,7 +23,7 @@ class Pending(Protocol):
 class Clock(Protocol):
     """Times two ways to compute the same."""
 
-    def compare(self, eager: Callable[[], Any], kernel: Callable[[], Any]) -> Pending:
+    def compare(self, eager: Callable[[], Any], kernel: Callable[[], Any]) -> TimedPair:
         """Runs both, without waiting for the device."""
         ...
 
@@ -31,7 +31,7 @@ class Clock(Protocol):
 class EventClock:
     """CUDA events on the current stream, which is not waited for."""
 
-    def compare(self, eager: Callable[[], Any], kernel: Callable[[], Any]) -> Pending:
+    def compare(self, eager: Callable[[], Any], kernel: Callable[[], Any]) -> TimedPair:
         """The runs are queued behind what the stream has to do."""
         return _Events(_events_around(eager), _events_around(kernel))
 
@@ -39,12 +39,12 @@ class EventClock:
 class HostClock:
     """The host's clock, for devices that compute while they are called."""
 
-    def compare(self, eager: Callable[[], Any], kernel: Callable[[], Any]) -> Pending:
+    def compare(self, eager: Callable[[], Any], kernel: Callable[[], Any]) -> TimedPair:
         """The runs are over when it returns."""
-        return Known(_host_us(eager), _host_us(kernel))
+        return KnownTimes(_host_us(eager), _host_us(kernel))
 
 
-class Known:
+class KnownTimes:
     """A measurement that is over."""
 
     def __init__(self, eager_us: float, kernel_us: float) -> None:

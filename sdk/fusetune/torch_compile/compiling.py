@@ -15,39 +15,38 @@ from torch import fx
 from fusetune.errors import FusetuneError, FusetuneWarning
 from fusetune.graph import decompositions
 from fusetune.graph.lines import line_of
-from fusetune.store import Store
+from fusetune.running import KernelSource, default_source
 from fusetune.torch_compile.calls import RegionCall
-from fusetune.torch_compile.choosing import Choice, Choices, is_capturing
+from fusetune.torch_compile.choosing import KernelChoice, KernelChoices, is_capturing
 from fusetune.torch_compile.clocks import Clock, EventClock, HostClock
 from fusetune.torch_compile.drawing import Draws
 from fusetune.torch_compile.lowering import Lowered, Sayable, alike, eager_of, lowered
-from fusetune.torch_compile.options import Options
+from fusetune.torch_compile.options import CompileOptions
 from fusetune.torch_compile.program import Boxed, Call, calls_of, program
 from fusetune.torch_compile.regions.order import steps_of
 from fusetune.torch_compile.regions.propose import propose
 from fusetune.torch_compile.regions.region import Region
-from fusetune.torch_compile.report import Proposed, summary
-from fusetune.torch_compile.sources import KernelSource, StoredKernels
+from fusetune.torch_compile.reporting import Proposed, summary
 
 log = logging.getLogger("fusetune.torch_compile")
 
 _POLL_S = 0.1
 
 
-class Backend:
+class CompileBackend:
     """What torch.compile calls with each graph. `source`: where kernels come from; by default the store on disk.
 
     `proposed` are the regions of all graphs that it has compiled, in order.
     """
 
     def __init__(self, source: KernelSource | None = None, clock: Clock | None = None) -> None:
-        self.choices, self.draws = Choices(), Draws()
+        self.choices, self.draws = KernelChoices(), Draws()
         self.proposed: list[Proposed] = []
         self._source, self._clock = source, clock
         self._lowered: dict[object, Lowered | FusetuneError] = {}
         self._sayable: dict[str, Sayable] = {}
         self._numbers = itertools.count()
-        self._has_warned = False
+        self._warned: set[str] = set()
 
     def __call__(
         self,
@@ -58,11 +57,11 @@ class Backend:
         mode: str | None = None,
     ) -> Callable[..., Any]:
         """Raises InvalidRequest for options that are unknown; with `strict` whatever goes wrong."""
-        from functorch.compile import min_cut_rematerialization_partition
         from torch._dynamo.backends.common import aot_autograd
+        from torch._functorch.partitioners import min_cut_rematerialization_partition
 
-        chosen = Options.read(options, mode)
-        self._warn_once()
+        chosen = CompileOptions.read(options, mode)
+        self.warn_once()
         session = _Session(self, chosen)
         compiled: Callable[..., Any] = aot_autograd(
             fw_compiler=session.compiler("forward"),
@@ -77,9 +76,7 @@ class Backend:
     @property
     def source(self) -> KernelSource:
         """Where kernels come from."""
-        if self._source is None:
-            self._source = StoredKernels(Store())
-        return self._source
+        return default_source() if self._source is None else self._source
 
     def sayable(self, rng: str) -> Sayable:
         """What fusions can say, remembered."""
@@ -108,22 +105,27 @@ class Backend:
             return self._clock
         return EventClock() if device is not None and device.type == "cuda" else HostClock()
 
-    def _warn_once(self) -> None:
-        if self._has_warned:
-            return
-        self._has_warned = True
-        if not torch.cuda.is_available() and self._source is None:
-            text = "torch sees no CUDA device: eager runs, and fusetune.report() shows what would be tuned."
-            warnings.warn(text, FusetuneWarning, stacklevel=2)
-        elif not getattr(self.source, "is_served", True):
-            text = "no service tunes kernels: those that are kept are used, and eager runs for the rest."
+    def has_no_device(self, calls: Sequence[RegionCall]) -> bool:
+        """Whether the process has nothing that kernels of a service run on: they are not asked for then."""
+        return self._source is None and not torch.cuda.is_available() and bool(calls)
+
+    def warn_once(self) -> None:
+        """What keeps kernels from coming, told once: no card, or no service."""
+        trouble: str | None = None
+        if self._source is None and not torch.cuda.is_available():
+            trouble = "torch sees no CUDA device"
+        elif (said := getattr(self.source, "trouble", None)) is not None:
+            trouble = str(said).rstrip(".")
+        if trouble is not None and not self._warned:
+            self._warned.add(trouble)
+            text = f"{trouble}: eager runs, and fusetune.report() shows what would be tuned."
             warnings.warn(text, FusetuneWarning, stacklevel=2)
 
 
 class _Session:
     """One traced function: its forward and backward graph change kernels together."""
 
-    def __init__(self, backend: Backend, options: Options) -> None:
+    def __init__(self, backend: CompileBackend, options: CompileOptions) -> None:
         self.backend, self.options = backend, options
         self.calls: list[RegionCall] = []
         self.proposed: list[Proposed] = []
@@ -149,6 +151,7 @@ class _Session:
             for choice in call.choices.values():
                 choice.settle(self.backend.source)
             call.settle()
+        self.backend.warn_once()
         line = summary(self.proposed)
         if line != self.last_line:
             self.last_line = line
@@ -181,14 +184,14 @@ class _Session:
         eager = eager_of(region, f"{graph}_{number}")
         backend = self.backend
         try:
-            found = backend.lower(region, eager)
+            fusion = backend.lower(region, eager)
 
-            def bind(tensors: Sequence[torch.Tensor]) -> Choice:
-                binding = found.converted.binding([*tensors, *_starts(found)])
-                return backend.choices.of(found.converted.fusion, binding, region.moved_bytes)
+            def bind(tensors: Sequence[torch.Tensor]) -> KernelChoice:
+                binding = fusion.converted.binding([*tensors, *_starts(fusion)])
+                return backend.choices.of(fusion.converted.fusion, binding, region.moved_bytes)
 
             clock = backend.clock(region.units[0].device)
-            call = RegionCall(found, eager, bind, clock, backend.draws, self.options.strict)
+            call = RegionCall(fusion, eager, bind, clock, backend.draws, self.options.strict)
             if call.is_static:  # else a call tells the sizes
                 call.choose([node.meta["val"] for node in region.inputs])
         except FusetuneError as error:
@@ -205,13 +208,13 @@ class _Session:
         for choice in wanted.values():
             choice.settle(source)
         missing = [choice for choice in wanted.values() if choice.kernel is None]
-        if self.options.mode == "cached":
+        if self.options.mode == "cached" or self.backend.has_no_device(calls):
             return
         for choice in sorted(missing, key=lambda choice: (-choice.weight, choice.key)):
             source.request(choice.fusion, choice.binding, weight=choice.weight)
-        if self.options.mode == "block" and getattr(source, "is_served", True):
+        if self.options.mode == "block":
             until = time.monotonic() + self.options.budget_s
-            while missing and time.monotonic() < until:
+            while missing and time.monotonic() < until and getattr(source, "trouble", None) is None:
                 time.sleep(_POLL_S)
                 for choice in missing:
                     choice.settle(source)

@@ -96,7 +96,7 @@ def alike(nodes: Sequence[fx.Node], inputs: Sequence[fx.Node], outputs: Sequence
 
 
 def _said(argument: Any, place: Callable[[fx.Node], int]) -> str:
-    return str(fx.node.map_arg(argument, lambda node: f"%{place(node)}"))  # type: ignore[arg-type,return-value]
+    return str(fx.node.map_arg(argument, lambda node: f"%{place(node)}"))
 
 
 def _form(node: fx.Node) -> object:

@@ -15,7 +15,7 @@ Drawing = Literal["fused", "eager"]
 
 
 @dataclass(frozen=True)
-class Options:
+class CompileOptions:
     """`mode`: kernels are asked for in the background, waited for at compile time (for `budget_s` seconds at most), or
     only taken from what is kept. `rng`: whether dropout is part of regions; eager's numbers are drawn outside of them.
     `strict`: what fails raises, instead of running in eager. `least_bytes`: regions that move less are left to eager.
@@ -28,7 +28,7 @@ class Options:
     least_bytes: int = 1 << 16
 
     @classmethod
-    def read(cls, options: Mapping[str, Any] | None, mode: str | None) -> Options:
+    def read(cls, options: Mapping[str, Any] | None, mode: str | None) -> CompileOptions:
         """The options of a call of `torch.compile`. Raises InvalidRequest with every one that is unknown or wrong."""
         given = {**({} if mode is None else {"mode": mode}), **(options or {})}
         fields = {field.name: field for field in dataclasses.fields(cls)}

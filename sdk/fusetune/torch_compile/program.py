@@ -71,9 +71,14 @@ def _last_uses(calls: Sequence[Call], outputs: Any) -> dict[fx.Node, int]:
 
 
 def _nodes(argument: Any) -> list[fx.Node]:
-    found: list[fx.Node] = []
-    fx.node.map_arg(argument, lambda node: found.append(node) or node)  # type: ignore[func-returns-value]
-    return list(dict.fromkeys(found))
+    found: dict[fx.Node, None] = {}
+
+    def note(node: fx.Node) -> fx.Node:
+        found[node] = None
+        return node
+
+    fx.node.map_arg(argument, note)
+    return list(found)
 
 
 class _Writer:

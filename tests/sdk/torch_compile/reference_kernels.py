@@ -13,7 +13,7 @@ from compiler.wire import bind
 from fusetune.errors import LaunchFailed
 from fusetune.fusion import Fusion
 from fusetune.torch import DTYPES
-from fusetune.torch_compile.clocks import Known
+from fusetune.torch_compile.clocks import KnownTimes
 from fusetune.wire.artifact import Evidence, TensorSpec
 from fusetune.wire.binding import Binding
 
@@ -90,9 +90,9 @@ class FixedClock:
     kernel_us: float = 1.0
     compared: list[object] = field(default_factory=list)
 
-    def compare(self, eager: Any, kernel: Any) -> Known:
+    def compare(self, eager: Any, kernel: Any) -> KnownTimes:
         self.compared.append(kernel)
-        return Known(self.eager_us, self.kernel_us)
+        return KnownTimes(self.eager_us, self.kernel_us)
 
 
 class BrokenKernels(FakeKernels):

@@ -13,12 +13,12 @@ from torch import nn
 
 from benchmarks.models.catalogue import MODELS, Setting, seed
 from fusetune.errors import FusetuneWarning, InvalidRequest
-from fusetune.torch_compile import Backend
-from fusetune.torch_compile.report import report_of
+from fusetune.torch_compile import CompileBackend
+from fusetune.torch_compile.reporting import report_of
 from tests.sdk.torch_compile.reference_kernels import BrokenKernels, FakeKernels, FixedClock
 
 CPU = torch.device("cpu")
-WHOLE = {"least_bytes": 0, "strict": True, "rng": "eager"}
+WHOLE: dict[str, Any] = {"least_bytes": 0, "strict": True, "rng": "eager"}
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*(deprecated|is not None|lru_cache).*")
 
@@ -28,11 +28,12 @@ def _fresh() -> None:
     torch._dynamo.reset()
 
 
-def backend(source: Any = None, clock: FixedClock | None = None) -> Backend:
-    return Backend(source or FakeKernels(), clock or FixedClock())
+def backend(source: Any = None, clock: FixedClock | None = None) -> CompileBackend:
+    chosen: Any = source or FakeKernels()
+    return CompileBackend(chosen, clock or FixedClock())
 
 
-def taken(backend: Backend) -> int:
+def taken(backend: CompileBackend) -> int:
     calls = [x.call for x in backend.proposed if x.call is not None]
     return sum(any(c.is_taken for c in call.choices.values()) for call in calls)
 
@@ -180,7 +181,7 @@ def test_the_mode_may_be_torchs_own_word() -> None:
 
 
 def test_without_a_card_eager_runs_and_says_so_once() -> None:
-    ours = Backend()
+    ours = CompileBackend()
     run = torch.compile(scaled, backend=ours, options={"least_bytes": 0})
     with pytest.warns(FusetuneWarning, match="eager runs") as caught:
         found = [run(X, Y), run(X[:4], Y[:4])]

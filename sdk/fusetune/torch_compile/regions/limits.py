@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from torch import fx
 
-from fusetune.torch_compile.regions.operators import name_of
-from fusetune.torch_compile.regions.units import Flow, Role
+from fusetune.torch_compile.regions.operators import bytes_of, name_of
+from fusetune.torch_compile.regions.units import Role, UnitGraph
 
 MOST_OPERATORS = 200
 MOST_OUTPUTS = 64
@@ -41,7 +41,7 @@ class Edges:
     outputs: frozenset[fx.Node]
 
 
-def edges_of(flow: Flow, units: Collection[int]) -> Edges:
+def edges_of(flow: UnitGraph, units: Collection[int]) -> Edges:
     """The nodes that units in one place hand to each other; free units between are passed through."""
     inputs = {node for unit in units for node in solid_reads(flow, unit) if flow.unit_of[node] not in units}
     outputs = {
@@ -53,7 +53,7 @@ def edges_of(flow: Flow, units: Collection[int]) -> Edges:
     return Edges(frozenset(inputs), frozenset(outputs))
 
 
-def solid_reads(flow: Flow, unit: int) -> set[fx.Node]:
+def solid_reads(flow: UnitGraph, unit: int) -> set[fx.Node]:
     """The nodes of solid units that `unit` reads, through free ones."""
     found: set[fx.Node] = set()
     waiting = list(flow.reads[unit])
@@ -67,7 +67,7 @@ def solid_reads(flow: Flow, unit: int) -> set[fx.Node]:
     return found
 
 
-def solid_users(flow: Flow, node: fx.Node) -> set[int]:
+def solid_users(flow: UnitGraph, node: fx.Node) -> set[int]:
     """The solid units that read the node, through free ones."""
     found: set[int] = set()
     waiting = flow.users(node)
@@ -80,9 +80,15 @@ def solid_users(flow: Flow, node: fx.Node) -> set[int]:
     return found
 
 
-def fits(flow: Flow, units: Collection[int]) -> bool:
+def fits(flow: UnitGraph, units: Collection[int]) -> bool:
     """Whether a region of these units is within the limits."""
     if sum(operators_of(flow.units[unit].head) for unit in units) > MOST_OPERATORS:
         return False
     edges = edges_of(flow, units)
     return len(edges.outputs) <= MOST_OUTPUTS and len(edges.inputs) <= MOST_INPUTS
+
+
+def traffic_of(flow: UnitGraph, units: Collection[int]) -> int:
+    """Bytes that units in one place read and write."""
+    edges = edges_of(flow, units)
+    return sum(bytes_of(node.meta["val"]) for node in (*edges.inputs, *edges.outputs))

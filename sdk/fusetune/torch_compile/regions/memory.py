@@ -11,7 +11,7 @@ from torch import fx
 from fusetune.torch_compile.regions.operators import bytes_of
 from fusetune.torch_compile.regions.order import Step, steps_of
 from fusetune.torch_compile.regions.region import Region
-from fusetune.torch_compile.regions.units import Flow
+from fusetune.torch_compile.regions.units import UnitGraph
 
 Parts = Callable[[Region], Sequence[Region]]
 
@@ -30,7 +30,7 @@ class Peak:
     step: int
 
 
-def within_eager(flow: Flow, regions: Sequence[Region], parts: Parts) -> tuple[Region, ...]:
+def within_eager(flow: UnitGraph, regions: Sequence[Region], parts: Parts) -> tuple[Region, ...]:
     """The regions, some of them in `parts` and some gone, so that the peak is what the graph has without any.
 
     `parts` cuts a region in several that need less at once; none if it cannot.
@@ -42,13 +42,14 @@ def within_eager(flow: Flow, regions: Sequence[Region], parts: Parts) -> tuple[R
         peak = peak_of(flow, steps)
         if peak.bytes <= limit:
             break
-        kept = min(_changes(steps, peak, kept, parts), key=lambda change: _cost(flow, change))
+        kept = min(_changes(steps, peak, kept, parts), key=lambda change: _cost(flow, change, limit))
     return tuple(kept)
 
 
-def _cost(flow: Flow, regions: Sequence[Region]) -> tuple[int, int]:
-    """Least memory first, then least that is left to eager."""
-    return peak_of(flow, steps_of(flow, regions)).bytes, -sum(len(region.units) for region in regions)
+def _cost(flow: UnitGraph, regions: Sequence[Region], limit: float) -> tuple[float, int, int]:
+    """Memory above the limit first, then what is left to eager, then how many regions there are."""
+    peak = peak_of(flow, steps_of(flow, regions)).bytes
+    return max(peak, limit), -sum(len(region.units) for region in regions), len(regions)
 
 
 def _changes(steps: Sequence[Step], peak: Peak, regions: Sequence[Region], parts: Parts) -> list[list[Region]]:
@@ -64,7 +65,7 @@ def _changes(steps: Sequence[Step], peak: Peak, regions: Sequence[Region], parts
     return found
 
 
-def peak_of(flow: Flow, steps: Sequence[Step]) -> Peak:
+def peak_of(flow: UnitGraph, steps: Sequence[Step]) -> Peak:
     """What lives when the steps run in order. Inputs of a function live as long as its caller holds them, so they do
     not count; what a forward graph has saved for its backward one goes with its last use. Views keep what they view."""
     base = _bases(flow)
@@ -98,7 +99,7 @@ def _is_saved(node: fx.Node) -> bool:
     return node.op == "placeholder" and not node.name.startswith(("primals", "arg"))
 
 
-def _bases(flow: Flow) -> dict[fx.Node, fx.Node]:
+def _bases(flow: UnitGraph) -> dict[fx.Node, fx.Node]:
     """For each node the one in whose memory it lies."""
     found: dict[fx.Node, fx.Node] = {}
     for unit in flow.units:

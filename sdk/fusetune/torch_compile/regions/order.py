@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from torch import fx
 
 from fusetune.torch_compile.regions.region import Region
-from fusetune.torch_compile.regions.units import Flow, Role
+from fusetune.torch_compile.regions.units import Role, UnitGraph
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Step:
     gives: tuple[fx.Node, ...]
 
 
-def steps_of(flow: Flow, regions: Sequence[Region]) -> list[Step]:
+def steps_of(flow: UnitGraph, regions: Sequence[Region]) -> list[Step]:
     """All that has to run, in an order that is the same each time. Free units whose results nobody outside wants are
     left out."""
     steps = [Step(region, region.nodes, region.inputs, region.outputs) for region in regions]
@@ -37,7 +37,7 @@ def steps_of(flow: Flow, regions: Sequence[Region]) -> list[Step]:
     return [steps[n] for n in _sorted(flow, steps, at, late)]
 
 
-def _add_free(flow: Flow, steps: list[Step], at: dict[int, int], late: list[int]) -> None:
+def _add_free(flow: UnitGraph, steps: list[Step], at: dict[int, int], late: list[int]) -> None:
     wanted = {node for step in steps for node in step.reads}
     wanted |= {node for unit in flow.units if unit.head.op == "output" for node in flow.reads[unit.index]}
     for unit in reversed(flow.units):
@@ -49,7 +49,7 @@ def _add_free(flow: Flow, steps: list[Step], at: dict[int, int], late: list[int]
             wanted.update(flow.reads[unit.index])
 
 
-def _sorted(flow: Flow, steps: Sequence[Step], at: dict[int, int], late: Sequence[int]) -> list[int]:
+def _sorted(flow: UnitGraph, steps: Sequence[Step], at: dict[int, int], late: Sequence[int]) -> list[int]:
     """By what each needs, and among those that may run by the place of their last operator in the graph."""
     needs: list[set[int]] = [{at[u] for node in step.reads if (u := flow.unit_of[node]) in at} for step in steps]
     for unit, step in at.items():

@@ -10,11 +10,11 @@ from fusetune.torch_compile.regions.reach import Reach, bits
 from fusetune.torch_compile.regions.region import Region
 from fusetune.torch_compile.regions.siblings import join
 from fusetune.torch_compile.regions.trimming import region_of
-from fusetune.torch_compile.regions.units import CanSay, Flow, Role, flow_of
+from fusetune.torch_compile.regions.units import CanSay, Role, UnitGraph, flow_of
 from fusetune.torch_compile.regions.worth import is_worth_it
 
 
-def propose(graph: fx.Graph, can_say: CanSay, *, least_bytes: int = 0) -> tuple[Flow, tuple[Region, ...]]:
+def propose(graph: fx.Graph, can_say: CanSay, *, least_bytes: int = 0) -> tuple[UnitGraph, tuple[Region, ...]]:
     """The regions of a graph, in its order, and the graph as the partitioner sees it. The same graph gives the same
     regions."""
     flow = flow_of(graph, can_say)
@@ -36,7 +36,7 @@ def propose(graph: fx.Graph, can_say: CanSay, *, least_bytes: int = 0) -> tuple[
     return flow, within_eager(flow, regions(_groups(flow, reach)), parts)
 
 
-def _groups(flow: Flow, reach: Reach) -> list[int]:
+def _groups(flow: UnitGraph, reach: Reach) -> list[int]:
     """The members of each group, in the order of the graph."""
     names = sorted({reach.group[unit.index] for unit in flow.units if unit.role is Role.COMPUTE})
     return [reach.members[name] for name in names]

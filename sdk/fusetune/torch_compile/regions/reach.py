@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fusetune.torch_compile.regions.units import Flow
+from fusetune.torch_compile.regions.units import UnitGraph
 
 
 def bits(number: int) -> Iterator[int]:
@@ -19,7 +19,7 @@ class Reach:
     """Groups of solid units, each at first alone, named by their least unit; merging keeps the graph of groups free of
     cycles. `members`, `above` and `below` are bitsets of units; the latter two hold whole groups."""
 
-    def __init__(self, flow: Flow) -> None:
+    def __init__(self, flow: UnitGraph) -> None:
         count = len(flow.units)
         self.group = list(range(count))
         self.members = [1 << n for n in range(count)]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torch import fx
 
-from fusetune.torch_compile.regions.operators import bytes_of
+from fusetune.torch_compile.regions.operators import bytes_of, values_of
 from fusetune.torch_compile.regions.units import Unit
 
 
@@ -22,8 +22,7 @@ class Region:
     @property
     def moved_bytes(self) -> int:
         """What a kernel reads and writes at least."""
-        values = (node.meta.get("val") for node in (*self.inputs, *self.outputs))
-        return sum(bytes_of(value) for value in values if hasattr(value, "stride"))
+        return sum(bytes_of(value) for node in (*self.inputs, *self.outputs) for value in values_of(node))
 
     @property
     def operators(self) -> int:

@@ -15,10 +15,10 @@ from torch import fx
 from fusetune.torch_compile.regions.limits import solid_users
 from fusetune.torch_compile.regions.operators import is_expanded, is_part
 from fusetune.torch_compile.regions.region import Region
-from fusetune.torch_compile.regions.units import Flow, Role
+from fusetune.torch_compile.regions.units import Role, UnitGraph
 
 
-def region_of(flow: Flow, members: Collection[int]) -> Region:
+def region_of(flow: UnitGraph, members: Collection[int]) -> Region:
     """The region of these solid units, trimmed."""
     inside = _with_free(flow, members)
     nodes = {node for unit in inside for node in flow.units[unit].nodes}
@@ -34,7 +34,7 @@ def region_of(flow: Flow, members: Collection[int]) -> Region:
     return Region(tuple(flow.units[unit] for unit in sorted(members)), ordered, tuple(inputs), outputs)
 
 
-def _with_free(flow: Flow, members: Collection[int]) -> set[int]:
+def _with_free(flow: UnitGraph, members: Collection[int]) -> set[int]:
     """The members, and all free units that they need."""
     found = set(members)
     waiting = list(members)
@@ -47,7 +47,7 @@ def _with_free(flow: Flow, members: Collection[int]) -> set[int]:
     return found
 
 
-def _drop_leading_views(flow: Flow, nodes: set[fx.Node], members: Collection[int]) -> None:
+def _drop_leading_views(flow: UnitGraph, nodes: set[fx.Node], members: Collection[int]) -> None:
     """Takes views out from the front, as long as each is the only thing inside that reads its operand."""
     outer = {x for node in nodes for x in node.all_input_nodes if x not in nodes}
     waiting = sorted(outer, key=lambda node: (flow.unit_of[node], node.name))
@@ -65,7 +65,7 @@ def _drop_leading_views(flow: Flow, nodes: set[fx.Node], members: Collection[int
         waiting += [part for part in parts if part not in unread] or [view]
 
 
-def _may_lead(flow: Flow, node: fx.Node, nodes: set[fx.Node]) -> bool:
+def _may_lead(flow: UnitGraph, node: fx.Node, nodes: set[fx.Node]) -> bool:
     """Whether the node is a view that may be passed from outside."""
     if not flow.units[flow.unit_of[node]].is_view or any(x in nodes for x in node.all_input_nodes):
         return False

@@ -61,7 +61,7 @@ class Unit:
 
 
 @dataclass(frozen=True)
-class Flow:
+class UnitGraph:
     """Units in the order of their graph. `reads[u]`: the nodes that unit u reads, each once, in the order of its
     arguments; `after[u]`: units that it must follow though it reads nothing of theirs."""
 
@@ -92,7 +92,7 @@ class Flow:
         return (unit for unit in self.units if unit.role is not Role.FREE)
 
 
-def flow_of(graph: fx.Graph, can_say: CanSay) -> Flow:
+def flow_of(graph: fx.Graph, can_say: CanSay) -> UnitGraph:
     """The units of a graph. `can_say` is asked once of each operator."""
     groups: list[list[fx.Node]] = []
     unit_of: dict[fx.Node, int] = {}
@@ -110,7 +110,7 @@ def flow_of(graph: fx.Graph, can_say: CanSay) -> Flow:
         Unit(n, tuple(nodes), role, sum(_bytes(node) for node in nodes), _device(nodes))
         for n, (nodes, role) in enumerate(zip(groups, roles, strict=True))
     )
-    return Flow(units, unit_of, reads, _orders(groups, reads, unit_of, roles))
+    return UnitGraph(units, unit_of, reads, _orders(groups, reads, unit_of, roles))
 
 
 def _reads(nodes: Sequence[fx.Node]) -> tuple[fx.Node, ...]:

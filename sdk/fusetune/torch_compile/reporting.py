@@ -59,7 +59,7 @@ class ReportRow:
 
 
 @dataclass(frozen=True)
-class Report:
+class RegionReport:
     """The regions of all graphs that were compiled in this process; a table as text, and in a notebook."""
 
     rows: tuple[ReportRow, ...]
@@ -77,9 +77,9 @@ class Report:
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def report_of(proposed: Sequence[Proposed]) -> Report:
+def report_of(proposed: Sequence[Proposed]) -> RegionReport:
     """The table of these regions, as they stand now."""
-    return Report(tuple(_row(x) for x in proposed))
+    return RegionReport(tuple(_row(x) for x in proposed))
 
 
 def _row(x: Proposed) -> ReportRow:
