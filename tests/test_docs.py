@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import io
 import re
@@ -20,7 +21,9 @@ from docs.generate_api import api_page
 from docs.generate_operators import PAGE as OPERATORS_PAGE
 from docs.generate_operators import operators_page
 from docs.generate_rules import PAGE, rules_page
+from fusetune.cli.app import parser as script_parser
 from fusetune.client import Client
+from fusetune.errors import FusetuneWarning
 from fusetune.fusion import Fusion
 from fusetune.query import Query, query_of
 from fusetune.wire.parse import parse_fusion
@@ -31,6 +34,23 @@ from service.settings import Settings
 
 ROOT = Path(__file__).parents[1]
 CLI = (ROOT / "docs" / "cli.md").read_text()
+
+
+def script_commands() -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    """The commands of the console script."""
+    (choices,) = [x.choices for x in script_parser()._actions if isinstance(x, argparse._SubParsersAction)]
+    for name, command in choices.items():
+        yield f"fusetune {name}", command
+
+
+@pytest.mark.parametrize(("name", "command"), list(script_commands()), ids=lambda x: x if isinstance(x, str) else "")
+def test_every_option_of_the_script_is_documented_and_no_other(name: str, command: argparse.ArgumentParser) -> None:
+    offered = {option for action in command._actions for option in action.option_strings if option.startswith("--")}
+    assert set(re.findall(r"^\| `(--[a-z-]+)", section(name), re.MULTILINE)) == offered - {"--help"}
+
+
+def test_every_documented_command_of_the_script_exists() -> None:
+    assert set(re.findall(r"^## `(fusetune .*)`$", CLI, re.MULTILINE)) == {name for name, _ in script_commands()}
 
 
 def commands() -> Iterator[tuple[str, TyperCommand]]:
@@ -112,18 +132,37 @@ def test_sources_that_the_code_names_are_resolved() -> None:
     assert contracts <= headings
 
 
+def readme_examples() -> list[str]:
+    """A function under jit, a fusion by the builder, and the client that goes on from that."""
+    found = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert len(found) == 3
+    return found
+
+
+def test_the_first_example_of_the_readme_runs_as_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Without a GPU it says plainly that eager ran, and shows what would be tuned."""
+    import torch
+
+    monkeypatch.setenv("FUSETUNE_HOME", str(tmp_path))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    printed, typed = io.StringIO(), {}
+    with contextlib.redirect_stdout(printed), pytest.warns(FusetuneWarning, match="eager runs"):
+        exec(compile(readme_examples()[0].replace("8192", "64"), "README.md", "exec"), typed)
+    assert "eager runs: its tensors are on cpu" in printed.getvalue()
+    assert "gelu" in printed.getvalue()
+    assert typed["y"].shape == typed["x"].shape
+
+
 def test_the_builder_example_of_the_readme_makes_a_fusion() -> None:
-    example = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    assert example
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
-        exec(compile(example.group(1), "README.md", "exec"), {})
+        exec(compile(readme_examples()[1], "README.md", "exec"), {})
     assert parse_fusion(printed.getvalue()).outputs
 
 
 def test_the_client_example_of_the_readme_goes_on_from_the_builders(monkeypatch: pytest.MonkeyPatch) -> None:
     """As it stands there, but on the CPU: the tensors are made, and given to a client that has no service."""
-    first, second = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    _, first, second = readme_examples()
     typed: dict[str, Any] = {}
     asked: list[Query] = []
 
@@ -149,6 +188,7 @@ def test_the_client_example_of_the_readme_goes_on_from_the_builders(monkeypatch:
         "docs/cli.md",
         "docs/containers.md",
         "docs/emulator.md",
+        "docs/jit.md",
         "docs/operating.md",
         "docs/rules.md",
         "docs/tutorial.md",

@@ -84,7 +84,9 @@ TABLE: dict[str, Row] = {
     "fusetune.torch": Row(ours=("fusetune",), others=(*PYDANTIC, "torch")),
     "fusetune.graph": Row(ours=("fusetune",), others=(*PYDANTIC, "torch")),
     "fusetune.torch_compile": Row(ours=("fusetune",), others=("torch",)),
+    "fusetune.cli": Row(ours=("fusetune",), others=PYDANTIC, lazily=("torch",)),
     "fusetune.jitting": Row(ours=("fusetune",), others=(*PYDANTIC, "torch")),
+    "fusetune.torch_ops": Row(ours=("fusetune",), others=(*PYDANTIC, "torch")),
     #
     "compiler": Row(),
     "compiler.errors": Row(),

@@ -102,6 +102,12 @@ class Store:
             raise OutdatedProof(f"kernel {outdated.id} in {self.root}", outdated.verifier, VERIFIER)
         return None
 
+    def kernels(self) -> list[KernelView]:
+        """Every kernel that the store has, the newest first."""
+        folders = [path.parent for path in sorted((self.root / "index").glob("*/*/*.json"))]
+        views = [view for folder in dict.fromkeys(folders) for view in self._views(folder)]
+        return sorted(views, key=lambda view: view.created_at, reverse=True)
+
     def _views(self, folder: Path) -> Iterator[KernelView]:
         """Every readable entry of one fusion and binding."""
         for path in self._list(folder):

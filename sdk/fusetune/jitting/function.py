@@ -83,6 +83,7 @@ class JitFunction:
         )
         self._source = source
         self._outside = Outside(function)
+        self._is_inside = False
         self._known: dict[tuple[Any, ...], Specialized] = {}
         self._lock = threading.RLock()
         self._warned: set[str] = set()
@@ -172,13 +173,13 @@ class JitFunction:
         waiting = [x for x in list(self._known.values()) if x.run is None and x.key_text in keys]
         return sum(self._take(x) for x in waiting)
 
-    def part(self, which: str, function: Callable[..., Any]) -> JitFunction:
-        """Another function on these terms: the forward or backward part of a call."""
+    def part(self, which: str, function: Callable[..., Any], is_inside: bool = False) -> JitFunction:
+        """Another function on these terms: a part of a call. `is_inside`: an operator of torch calls it."""
         made = JitFunction(
             function, mode=self.mode, dynamic=self.dynamic, buckets=self.buckets, fallback=self.fallback,
             swap=self.swap, name=f"{self.name}_{which}", source=self._source,
         )  # fmt: skip
-        made._search = self._search
+        made._search, made._is_inside = self._search, is_inside
         return made
 
     def _miss(self, key: tuple[Any, ...], found: Specialized | None, args: Any, kwargs: Any) -> Any:
@@ -217,7 +218,7 @@ class JitFunction:
             if not self.grad:
                 return Specialized.eager("it needs gradients, and was not decorated with grad=True")
             return Specialized.of_gradient(gradient_of(self, args, kwargs))
-        found = Specialized.traced(self.__wrapped__, args, kwargs, self.dynamic)
+        found = Specialized.traced(self.__wrapped__, args, kwargs, self.dynamic, self._is_inside)
         elsewhere = {x.device.type for x in tensors} - {"cuda"}
         if elsewhere and not getattr(self.source, "any_device", False):
             found.why = f"its tensors are on {', '.join(sorted(elsewhere))}, and kernels run on CUDA devices"

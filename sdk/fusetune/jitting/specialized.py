@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -57,10 +59,13 @@ class Specialized:
         return cls(gradient=run, key_text="forward and backward", stays_eager=True)
 
     @classmethod
-    def traced(cls, fn: Callable[..., Any], args: Any, kwargs: Any, dynamic: bool) -> Specialized:
-        """The call, traced; where it cannot be said, what is refused stands in `why`."""
+    def traced(
+        cls, fn: Callable[..., Any], args: Any, kwargs: Any, dynamic: bool, is_inside: bool = False
+    ) -> Specialized:
+        """The call, traced; where it cannot be said, what is refused stands in `why`. `is_inside`: an operator of
+        torch makes the call."""
         try:
-            captured = capture(fn, args, kwargs, symbolic=dynamic)
+            captured = _on_a_thread(partial(capture, fn, args, kwargs, symbolic=dynamic), is_inside)
             converted = captured.converted()
             if converted.draws:
                 return cls.eager("it draws random numbers, which a kernel would draw otherwise than torch")
@@ -135,6 +140,14 @@ def run_of(kernel: Any, captured: Captured, converted: Converted, sizes: Any) ->
         return captured.result(dict(zip(nodes, values, strict=True)))
 
     return run
+
+
+def _on_a_thread(made: Callable[[], Captured], is_inside: bool) -> Captured:
+    """Inside an operator this thread dispatches below autograd, where nothing can be traced; another does not."""
+    if not is_inside:
+        return made()
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(made).result()
 
 
 def next_size(size: int, buckets: Sequence[int] | str) -> int:

@@ -26,7 +26,7 @@ class ReferenceKernel:
         self.calls += 1
         count = len(self._as_converted.inputs)
         numbers = [x.item() if isinstance(x, torch.Tensor) else x for x in given[count:]]
-        made = kernels_outputs(self._as_converted, given[:count], numbers)
+        made = kernels_outputs(self._as_converted, [x.detach() for x in given[:count]], numbers)
         return made[0] if len(made) == 1 else made
 
 

@@ -1,0 +1,140 @@
+"""Operators with a name of their own, of a kernel or of a function under jit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.library import Library, infer_schema, register_autograd, register_fake
+
+from fusetune.errors import InvalidRequest
+from fusetune.torch_ops.outputs import as_returned, changed_inputs, own_outputs
+from fusetune.wire.fusion import show
+from fusetune.wire.problems import Problem
+
+_TAGS = (torch.Tag.needs_exact_strides, torch.Tag.pt2_compliant_tag)
+_LIBRARIES: dict[str, Library] = {}
+"""Kept alive: an operator goes with its library."""
+
+
+def register(name: str, made_of: Any, *, backward: Any = None) -> Callable[..., Any]:
+    """The operator `name` ("mine::bias_gelu"), which runs a Kernel or a function under jit; returns how to call it.
+
+    A kernel's operator takes its tensors, then its scalars. Inputs that the kernel writes are declared changed, and are
+    returned as they are. A jit function needs annotated parameters, and may neither change nor return them.
+    `backward`: a kernel that takes the inputs and then a gradient for each output, and gives one for each input. A jit
+    function with `grad=True` brings its own. Raises InvalidRequest for a name or a kernel that cannot be.
+    """
+    space, _, op = name.partition("::")
+    if not space.isidentifier() or not op.isidentifier():
+        fix = "Write it like mine::bias_gelu."
+        raise InvalidRequest((Problem("name", show(name), "a namespace and a name", fix),))
+    library = _LIBRARIES.setdefault(space, Library(space, "FRAGMENT"))
+    if hasattr(made_of, "artifact"):
+        return _of_kernel(library, space, op, made_of, backward)
+    return _of_function(library, space, op, made_of)
+
+
+def _define(library: Library, op: str, schema: str, run: Callable[..., Any], fake: Callable[..., Any]) -> Any:
+    library.define(f"{op}{schema}", tags=_TAGS)
+    for device in ("CUDA", "CPU"):
+        library.impl(op, run, device)
+    register_fake(f"{library.ns}::{op}", fake, lib=library)
+    return getattr(getattr(torch.ops, library.ns), op)
+
+
+def _of_kernel(library: Library, space: str, op: str, kernel: Any, backward: Any) -> Callable[..., Any]:
+    artifact, changed = kernel.artifact, changed_inputs(kernel)
+    count = len(artifact.inputs)
+    if backward is not None and changed:
+        fix = "Leave `backward` out."
+        raise InvalidRequest((Problem("backward", "given", "none: the kernel writes into its inputs", fix),))
+    own = sum(spec.alias is None for spec in artifact.outputs)
+
+    def shaped(found: list[torch.Tensor]) -> Any:
+        return None if not own else found[0] if own == 1 else tuple(found)
+
+    def run(*given: Any) -> Any:
+        return shaped(own_outputs(kernel, kernel(*given)))
+
+    def fake(*given: Any) -> Any:
+        return shaped(as_returned(kernel, given[:count]))
+
+    called = _define(library, op, _schema(artifact, changed, own), run, fake)
+    if backward is not None:
+        grads = register(f"{space}::{op}_backward", backward)
+        _give_gradients(library, op, count, grads)
+    if not changed:
+        return called  # type: ignore[no-any-return]
+
+    def with_inputs(*given: Any) -> Any:
+        """The operator; outputs that are inputs stand in their places."""
+        made = called(*given)
+        rest = iter(() if made is None else made if isinstance(made, tuple) else (made,))
+        found = [given[spec.alias] if spec.alias is not None else next(rest) for spec in artifact.outputs]
+        return found[0] if len(found) == 1 else tuple(found)
+
+    return with_inputs
+
+
+def _schema(artifact: Any, changed: list[int], own: int) -> str:
+    """`(Tensor x0, Tensor(a1!) x1, float s0) -> Tensor`"""
+    tensors = [f"Tensor(a{n}!) x{n}" if n in changed else f"Tensor x{n}" for n in range(len(artifact.inputs))]
+    kinds = ["int" if spec.dtype == "i64" else "float" for spec in artifact.scalars]
+    numbers = [f"{kind} s{n}" for n, kind in enumerate(kinds)]
+    results = "Tensor" if own == 1 else f"({', '.join(['Tensor'] * own)})"
+    return f"({', '.join([*tensors, *numbers])}) -> {results}"
+
+
+def _give_gradients(library: Library, op: str, count: int, backward: Callable[..., Any]) -> None:
+    """Autograd for an operator of `count` tensors: `backward` takes them and the gradients of the outputs."""
+
+    def keep(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.save_for_backward(*(x for x in inputs if isinstance(x, torch.Tensor)))
+        ctx.given = [isinstance(x, torch.Tensor) for x in inputs]
+
+    def run(ctx: Any, *gradients: torch.Tensor) -> Any:
+        found = backward(*ctx.saved_tensors, *(x.contiguous() for x in gradients))
+        each = iter(found if isinstance(found, tuple | list) else (found,))
+        return tuple(next(each) if is_tensor else None for is_tensor in ctx.given)
+
+    register_autograd(f"{library.ns}::{op}", run, setup_context=keep, lib=library)
+
+
+def _of_function(library: Library, space: str, op: str, jitted: Any) -> Callable[..., Any]:
+    function = jitted.__wrapped__
+    forward = torch.no_grad()(jitted.part("operator", function, is_inside=True))
+    called = _define(library, op, infer_schema(function, mutates_args=()), forward, function)
+    if not jitted.grad:
+        return called  # type: ignore[no-any-return]
+
+    def pulled(values: list[torch.Tensor], gradients: list[torch.Tensor]) -> list[torch.Tensor]:
+        _, pull = torch.func.vjp(function, *values)
+        return [x.clone() for x in pull(gradients[0] if len(gradients) == 1 else tuple(gradients))]
+
+    part = torch.no_grad()(jitted.part("backward", pulled, is_inside=True))
+
+    def run_back(values: list[torch.Tensor], gradients: list[torch.Tensor]) -> list[torch.Tensor]:
+        return [_laid_as(x, value) for x, value in zip(part(values, gradients), values, strict=True)]
+
+    back = _define(
+        library, f"{op}_backward", "(Tensor[] values, Tensor[] gradients) -> Tensor[]",
+        run_back, lambda values, gradients: [torch.empty_like(x) for x in values],
+    )  # fmt: skip
+    # Numbers and other arguments would have to be saved beside tensors; a function that has some says so itself.
+    _give_gradients(
+        library, op, 0, lambda *all_: back(list(all_[: _tensors(function)]), list(all_[_tensors(function) :]))
+    )
+    return called  # type: ignore[no-any-return]
+
+
+def _laid_as(found: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+    """The gradient in the layout that tracing says it has, that of a new tensor like the value."""
+    wanted = torch.empty_like(value, device="meta").stride()
+    return found if found.stride() == wanted else torch.empty_like(value).copy_(found)
+
+
+def _tensors(function: Callable[..., Any]) -> int:
+    """Parameters of a function, all of which are tensors."""
+    return infer_schema(function, mutates_args=()).partition("->")[0].count("Tensor")

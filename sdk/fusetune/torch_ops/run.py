@@ -1,0 +1,64 @@
+"""`fusetune::run(Tensor[] xs, str key) -> Tensor[]`: any kernel, by a key that says which in every process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.library import Library, register_fake
+
+from fusetune.errors import InvalidKernel, NotCached
+from fusetune.kernel import Kernel
+from fusetune.store import Store
+from fusetune.torch_ops.outputs import as_returned, changed_inputs, own_outputs
+from fusetune.wire.service import Accept
+
+LIBRARY = Library("fusetune", "FRAGMENT")
+_HELD: dict[str, Any] = {}
+
+
+def hold(kernel: Any) -> str:
+    """The key by which `fusetune::run` runs the kernel: "fingerprint/binding/code". Other processes find it in the
+    store. Raises InvalidKernel for one that writes into its inputs, which has an operator of its own (`register`)."""
+    if changed_inputs(kernel):
+        raise InvalidKernel("kernel", "it writes into its inputs", "Give it a name: fusetune.torch_ops.register.")
+    artifact = kernel.artifact
+    key = f"{artifact.fingerprint}/{artifact.binding}/{artifact.code_hash}"
+    _HELD[key] = kernel
+    return key
+
+
+def run(tensors: list[torch.Tensor], key: str) -> list[torch.Tensor]:
+    """What the kernel of `key` gives for the tensors, as one node of a graph."""
+    made: list[torch.Tensor] = torch.ops.fusetune.run(tensors, key)
+    return made
+
+
+def _kernel(key: str) -> Any:
+    """Raises NotCached where neither this process nor the store has it."""
+    if key not in _HELD:
+        fingerprint, _, rest = key.partition("/")
+        binding, _, code = rest.partition("/")
+        found = Store().find(fingerprint, binding, Accept())
+        kernel = None if found is None else Kernel.from_json(found.artifact, info=found.view, origin="store")
+        if kernel is None or kernel.artifact.code_hash != code:
+            raise NotCached("fusetune::run", key, "neither this process nor the store has the kernel")
+        _HELD[key] = kernel
+    return _HELD[key]
+
+
+def _run(tensors: list[torch.Tensor], key: str) -> list[torch.Tensor]:
+    kernel = _kernel(key)
+    return own_outputs(kernel, kernel(*tensors))
+
+
+def _as_traced(tensors: list[torch.Tensor], key: str) -> list[torch.Tensor]:
+    return as_returned(_kernel(key), tensors)
+
+
+LIBRARY.define(
+    "run(Tensor[] xs, str key) -> Tensor[]", tags=(torch.Tag.needs_exact_strides, torch.Tag.pt2_compliant_tag)
+)
+for _device in ("CUDA", "CPU"):
+    LIBRARY.impl("run", _run, _device)
+register_fake("fusetune::run", _as_traced, lib=LIBRARY)
