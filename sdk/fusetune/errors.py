@@ -76,6 +76,10 @@ class CannotConvert(FusetuneError):
         self.line = line
         self.node = node
 
+    def __reduce__(self) -> tuple[type[CannotConvert], tuple[object, ...]]:
+        """A graph's node stays in its process."""
+        return type(self), self.args
+
     def __str__(self) -> str:
         said = f"{self.operator}: {self.reason}.{' ' * bool(self.fix)}{self.fix}"
         return f"{said}\n  at {self.line}" if self.line else said

@@ -20,6 +20,12 @@ DETAILS = ProblemDetails(type="urn:x", title="Queue full", status=429, detail="1
 EXAMPLES: dict[type[errors.FusetuneError], tuple[Any, ...]] = {
     errors.InvalidFusion: (FAULTS,),
     errors.InvalidBinding: (FAULTS,),
+    errors.CannotConvert: (
+        "aten.sort.default",
+        "fusions have no such operator",
+        "Leave it outside.",
+        "f.py:3: sort(x)",
+    ),
     errors.InvalidRequest: (FAULTS,),
     errors.NotCached: ("f", "12/34", "eager runs"),
     errors.WrongArguments: ("input 0", "a", "b", "Mend it."),

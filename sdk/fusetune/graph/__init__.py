@@ -6,14 +6,14 @@ from fusetune.graph.clean import clean
 from fusetune.graph.convert import Converted, to_fusion
 from fusetune.graph.decompositions import decompositions
 from fusetune.graph.operators import why_not
-from fusetune.graph.outputs import OutputForm, View
+from fusetune.graph.outputs import OutputForm, StridedView
 
 __all__ = [
     "CannotConvert",
     "Captured",
     "Converted",
     "OutputForm",
-    "View",
+    "StridedView",
     "capture",
     "clean",
     "decompositions",

@@ -173,7 +173,8 @@ def _asks_data(error: Exception) -> bool:
 
 def _lift_closed(gm: GraphModule) -> tuple[torch.Tensor, ...]:
     """Tensors that the graph holds become placeholders, one a tensor; numbers made in the function become literals."""
-    graph, lifted = gm.graph, {}
+    graph = gm.graph
+    lifted: dict[int, tuple[Node, torch.Tensor]] = {}
     last = [n for n in graph.nodes if n.op == "placeholder"]
     for node in [n for n in graph.nodes if n.op == "get_attr"]:
         held = _attribute(gm, str(node.target))

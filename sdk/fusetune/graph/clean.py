@@ -106,7 +106,7 @@ def _is_identity(node: Node, x: Node) -> bool:
     if node.target in (aten.permute.default, aten.transpose.int, aten.t.default):
         # Of dimensions of size 1, and of square ones, strides alone do not tell an order.
         order = node.args[1] if node.target is aten.permute.default else ()
-        return isinstance(order, list | tuple) and [d % found.dim() for d in order] == list(range(found.dim()))  # type: ignore[operator]
+        return isinstance(order, list | tuple) and [d % found.dim() for d in order] == list(range(found.dim()))
     return True
 
 

@@ -13,7 +13,7 @@ from fusetune.bindings import binding_of
 from fusetune.errors import CannotConvert, InvalidFusion
 from fusetune.fusion import Fusion, Tensor
 from fusetune.graph.operators import is_size, write
-from fusetune.graph.outputs import OutputForm, View, is_dense, is_row_major, root_of, view_of
+from fusetune.graph.outputs import OutputForm, StridedView, is_dense, is_row_major, root_of, view_of
 from fusetune.graph.sizes import known, settled
 from fusetune.graph.writing import RandomInput, Writing, is_empty
 from fusetune.wire.binding import Binding, OutputBinding
@@ -173,7 +173,7 @@ class _Conversion:
             return self._own(node, root, view_of(node, root))
         return self._own(node, node)
 
-    def _own(self, node: Node, made: Node, view: View | None = None) -> OutputForm:
+    def _own(self, node: Node, made: Node, view: StridedView | None = None) -> OutputForm:
         """An output of the fusion that holds `made`, of which `node` is a view."""
         if self.each_output or (made, False) not in self.returned:
             self.returned[made, False] = self._return(made)
@@ -204,7 +204,7 @@ class _Conversion:
 
     def _result(self, node: Node) -> Tensor:
         """A tensor that may be returned: made by an operator, and by no other output."""
-        tensor = self.w.written(self.w.value(node))  # type: ignore[arg-type]
+        tensor = self.w.written(self.w.value(node))
         is_input = any(tensor is self.w.values.get(x) for x in self.w.inputs if isinstance(x, Node))
         if is_input or tensor.name in self.taken:
             tensor = self.w.f.copy(tensor)
@@ -263,4 +263,4 @@ def _same_layout(x: Node, y: Node) -> bool:
     return tuple(map(str, left.stride())) == tuple(map(str, right.stride()))
 
 
-__all__ = ["CannotConvert", "Converted", "OutputForm", "View", "to_fusion"]
+__all__ = ["CannotConvert", "Converted", "OutputForm", "StridedView", "to_fusion"]

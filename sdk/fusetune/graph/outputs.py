@@ -24,7 +24,7 @@ VIEWS = frozenset(
 
 
 @dataclass(frozen=True)
-class View:
+class StridedView:
     """Where a view's elements lie in the memory of the tensor that is viewed: sizes, strides and an offset in
     elements from its first one. Sizes may be expressions of a trace's symbols."""
 
@@ -41,7 +41,7 @@ class OutputForm:
 
     node: Node
     position: int
-    view: View | None = None
+    view: StridedView | None = None
     of: Literal["output", "input", "nothing"] = "output"
     alias: int | None = None
 
@@ -72,12 +72,12 @@ def root_of(node: Node, inside: frozenset[Node]) -> Node:
     return node
 
 
-def view_of(node: Node, root: Node) -> View | None:
+def view_of(node: Node, root: Node) -> StridedView | None:
     """How `node`'s elements lie in `root`'s memory; None if it is `root`, to the stride."""
     found, base = node.meta["val"], root.meta["val"]
     offset = found.storage_offset() - base.storage_offset()
-    view = View(tuple(found.shape), tuple(found.stride()), offset)
-    return None if node is root or view == View(tuple(base.shape), tuple(base.stride()), 0) else view
+    view = StridedView(tuple(found.shape), tuple(found.stride()), offset)
+    return None if node is root or view == StridedView(tuple(base.shape), tuple(base.stride()), 0) else view
 
 
 def is_dense(tensor: torch.Tensor) -> bool:

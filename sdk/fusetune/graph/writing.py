@@ -23,7 +23,7 @@ RandomInput = Literal["seed", "offset"]
 
 
 @dataclass(frozen=True)
-class Constant:
+class Uniform:
     """One number everywhere: a literal in what reads it, and a tensor only where it has to be one."""
 
     number: Number
@@ -38,7 +38,7 @@ class Several:
     values: tuple[Value, ...]
 
 
-Value = Tensor | Constant | ByValue | Several
+Value = Tensor | Uniform | ByValue | Several
 Operand = Tensor | ByValue | Number
 
 HALVES = ("f16", "bf16")
@@ -86,7 +86,7 @@ class Writing:
         match value:
             case Tensor():
                 return value
-            case Constant():
+            case Uniform():
                 if value.dtype in FP8:
                     return self.f.cast(self.f.full(value.shape, value.number, "f32"), value.dtype)
                 return self.f.full(value.shape, value.number, value.dtype)
@@ -96,12 +96,12 @@ class Writing:
                 raise TypeError(f"{value!r} is no tensor")
 
     def _input(self, node: Node) -> Value:
-        found = node.meta.get("val")
+        found: Any = node.meta.get("val")
         if isinstance(found, torch.SymInt | torch.SymFloat | int | float) or node in self.by_value:
             return self._scalar(node, found)
         if is_empty(node):
             # Nothing is read of it, and a kernel takes no tensor without elements.
-            return Constant(0, self.sizes.of_input(found.shape), self.dtype(node))
+            return Uniform(0, self.sizes.of_input(found.shape), self.dtype(node))
         if not isinstance(found, torch.Tensor):
             self.refuse(node, f"it is a {type(found).__name__} and no tensor")
         name = self._names.get(node, f"i{len(self.inputs)}")
@@ -152,8 +152,8 @@ class Writing:
         match value:
             case Tensor():
                 return value if value.dtype == dtype else self._once(value, "cast", dtype)
-            case Constant():
-                return Constant(rounded(value.number, value.dtype, dtype), value.shape, dtype)
+            case Uniform():
+                return Uniform(rounded(value.number, value.dtype, dtype), value.shape, dtype)
             case _:
                 return value
 
@@ -180,13 +180,13 @@ class Writing:
         missing = tensors - sum(isinstance(x, Tensor) for x in values)
         made: list[Operand] = []
         for x in values:
-            if isinstance(x, Constant) or (missing > 0 and isinstance(x, int | float)):
+            if isinstance(x, Uniform) or (missing > 0 and isinstance(x, int | float)):
                 if missing > 0:
                     missing -= 1
-                    number = x.number if isinstance(x, Constant) else x
+                    number = x.number if isinstance(x, Uniform) else x
                     made.append(self.f.full(shape, rounded(number, dtype, dtype), dtype))
                 else:
-                    assert isinstance(x, Constant)
+                    assert isinstance(x, Uniform)
                     made.append(x.number)
             elif isinstance(x, Tensor):
                 made.append(self.expand(x, shape))
@@ -200,7 +200,7 @@ class Writing:
         raise cannot_convert(node, reason, fix)
 
 
-_VALUES = (Tensor, Constant, ByValue, Several)
+_VALUES = (Tensor, Uniform, ByValue, Several)
 
 
 def cannot_convert(node: Node, reason: str, fix: str = "") -> CannotConvert:

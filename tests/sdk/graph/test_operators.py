@@ -76,6 +76,7 @@ CASES: dict[str, tuple[Any, ...]] = {
     "rsub alpha": (lambda x, y: torch.rsub(x, y, alpha=2), X, ROW),
     "a number and integers": (lambda x: x + 2.5, INT),
     "a number and bools": (lambda x: x + 1, BOOL),
+    "add alpha of bools": (lambda x, y: (torch.add(x, y, alpha=2), torch.add(x, y, alpha=0)), BOOL, BOOL.flip(0)),
     "bools are or and and": (lambda x, y: ((x + y), (x * y)), BOOL, BOOL.flip(0)),
     "bf16 times f32": (torch.mul, H, ROW),
     "bf16 times f32 without dimensions": (torch.mul, H, torch.tensor(0.1)),

@@ -8,7 +8,7 @@ from torch.fx import Node
 from fusetune.errors import CannotConvert, InvalidFusion
 from fusetune.graph.operators import choices, folds, pointwise, refused, sources, strided, views
 from fusetune.graph.operators.rows import REFUSED, ROWS, arguments, written
-from fusetune.graph.writing import Constant, Several, Value, Writing, cannot_convert, is_derived, is_empty
+from fusetune.graph.writing import Several, Uniform, Value, Writing, cannot_convert, is_derived, is_empty
 
 __all__ = [
     "REFUSED",
@@ -32,7 +32,7 @@ _known: dict[object, str | None] = {}
 def write(w: Writing, node: Node) -> Value:
     """Say one node in the fusion that is being written. Raises CannotConvert."""
     if is_empty(node):
-        return Constant(0, w.shape(node), w.dtype(node))
+        return Uniform(0, w.shape(node), w.dtype(node))
     try:
         return written(w, node)
     except InvalidFusion as error:
@@ -40,7 +40,7 @@ def write(w: Writing, node: Node) -> Value:
 
 
 def _derived(w: Writing, node: Node) -> str:
-    """Which size of a node's result the wire cannot write, if there is one: mostly the reason why it has no operator."""
+    """Which size of a node's result the wire cannot write, if there is one: mostly the reason of a refusal."""
     if not isinstance(node.meta.get("val"), torch.Tensor):
         return ""
     derived = [(dim, size) for dim, size in enumerate(w.shape(node)) if is_derived(size)]

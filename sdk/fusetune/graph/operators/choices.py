@@ -8,10 +8,10 @@ import torch
 from torch.fx import Node
 
 from fusetune.fusion import Tensor
-from fusetune.graph.operators.rows import row
+from fusetune.graph.operators.rows import arguments, row
 from fusetune.graph.operators.views import bound, padded, w_shape
 from fusetune.graph.sizes import known
-from fusetune.graph.writing import Constant, Value, Writing
+from fusetune.graph.writing import Uniform, Value, Writing
 from fusetune.wire.fusion import Size
 from fusetune.wire.op_check import INDEX_TYPES
 
@@ -56,7 +56,10 @@ def _index_tensor(w: Writing, node: Node, a: Any) -> Value:
 
 def _is_in_range(index: Node) -> bool:
     """Whether an index is made so that it cannot be negative."""
-    return index.target is torch.ops.prims.iota.default and index.args[0] != 0
+    if index.target is not torch.ops.prims.iota.default:
+        return False
+    a = arguments(index)
+    return all(isinstance(n, int) and n >= 0 for n in (a.start, a.step))
 
 
 @row(aten.gather.default)
@@ -76,10 +79,8 @@ def _gather(w: Writing, node: Node, a: Any) -> Value:
 
 def _chooses_one(x: Tensor, index: Tensor, dim: int) -> bool:
     """Whether an index has one place along `dim`, and all of the others."""
-    rest = [d for d in range(len(x.shape)) if d != dim]
-    return (
-        len(index.shape) == len(x.shape) and index.shape[dim] == 1 and all(index.shape[d] == x.shape[d] for d in rest)
-    )
+    wanted = tuple(1 if d == dim else size for d, size in enumerate(x.shape))
+    return index.shape == wanted
 
 
 def _is_chosen(w: Writing, x: Tensor, index: Tensor, dim: int) -> Tensor:
@@ -140,8 +141,8 @@ def _select_scatter(w: Writing, node: Node, a: Any) -> Value:
     start = a.index % size
     one = (*shape[:dim], 1, *shape[dim + 1 :])
     value = w.cast(w.operand(a.src), w.dtype(node))
-    number = value.number if isinstance(value, Constant) else None
-    source = Constant(number, one, w.dtype(node)) if number is not None else w.f.reshape(w.written(value), one)
+    number = value.number if isinstance(value, Uniform) else None
+    source = Uniform(number, one, w.dtype(node)) if number is not None else w.f.reshape(w.written(value), one)
     return _put(w, node, a.self, source, dim, start, start + 1, 1)
 
 
@@ -151,24 +152,25 @@ def _put(w: Writing, node: Node, x: Any, source: Any, dim: int, start: Size, sto
     into = w.cast(w.operand(x), dtype)
     if start == 0 and stop == shape[dim] and step == 1:
         return source  # type: ignore[no-any-return]
-    if not isinstance(start, int) or not isinstance(stop, int) or not isinstance(shape[dim], int):
+    size = shape[dim]
+    if not isinstance(start, int) or not isinstance(stop, int) or not isinstance(size, int):
         w.refuse(node, "writing into a part whose ends are no numbers")
     if start >= stop:
         return into  # type: ignore[return-value]
-    if isinstance(source, Constant) and not isinstance(into, Constant):
+    if isinstance(source, Uniform) and not isinstance(into, Uniform):
         return w.f.where(_inside(w, shape, dim, start, stop, step), source.number, w.written(into))
     spread = _spread(w, w.written(source), dim, step)
     spread_size = spread.shape[dim]
     assert isinstance(spread_size, int)
-    behind = shape[dim] - start - spread_size
+    behind = size - start - spread_size
     if behind < 0:
-        spread = w.f.slice(spread, dim, 0, shape[dim] - start)
+        spread = w.f.slice(spread, dim, 0, size - start)
         behind = 0
     lows, highs = ([n if d == dim else 0 for d in range(len(shape))] for n in (start, behind))
-    if isinstance(into, Constant) and step == 1:
+    if isinstance(into, Uniform) and step == 1:
         return padded(w, spread, lows, highs, into.number)
     mask = _inside(w, shape, dim, start, stop, step)
-    rest = into.number if isinstance(into, Constant) else w.written(into)
+    rest = into.number if isinstance(into, Uniform) else w.written(into)
     return w.f.where(mask, padded(w, spread, lows, highs, 0), rest)
 
 

@@ -11,7 +11,7 @@ from torch.fx import Node
 from fusetune.fusion import Tensor
 from fusetune.graph.operators.pointwise import truth
 from fusetune.graph.operators.rows import entered, row
-from fusetune.graph.writing import HALVES, Constant, Several, Value, Writing, is_empty
+from fusetune.graph.writing import HALVES, Several, Uniform, Value, Writing, is_empty
 from fusetune.wire.fusion import DTypeName
 
 aten, prims = torch.ops.aten, torch.ops.prims
@@ -34,7 +34,7 @@ def _fold(name: str) -> Any:
         if is_empty(a.self):
             if name not in _OF_NOTHING:
                 w.refuse(node, "the extreme of no elements", "Leave tensors without elements outside.")
-            return Constant(_OF_NOTHING[name], w.shape(node), dtype)
+            return Uniform(_OF_NOTHING[name], w.shape(node), dtype)
         dims, keepdim = dims_of(node, a), bool(getattr(a, "keepdim", False))
         if name in ("any", "all"):
             x = w.written(truth(w, a.self))
@@ -76,7 +76,7 @@ def _arg(name: str) -> Any:
     def made(w: Writing, node: Node, a: Any) -> Value:
         x = w.tensor(a.self)
         if not x.shape:
-            return Constant(0, (), "i64")
+            return Uniform(0, (), "i64")
         dim = None if a.dim is None else a.dim % len(x.shape)
         return getattr(w.f, name)(x, dim, bool(a.keepdim))  # type: ignore[no-any-return]
 
@@ -91,7 +91,7 @@ def _with_place(extreme: str, place: str) -> Any:
     def made(w: Writing, node: Node, a: Any) -> Value:
         x = w.tensor(a.self)
         if not x.shape:
-            return Several((x, Constant(0, (), "i64")))
+            return Several((x, Uniform(0, (), "i64")))
         dim = a.dim % len(x.shape)
         places = x if x.dtype != "bool" else w.f.cast(x, "i8")
         value = getattr(w.f, extreme)(x, (dim,), bool(a.keepdim))

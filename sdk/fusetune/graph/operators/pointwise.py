@@ -10,7 +10,7 @@ from torch.fx import Node
 
 from fusetune.fusion import Tensor
 from fusetune.graph.operators.rows import entered, row
-from fusetune.graph.writing import HALVES, Constant, Operand, Value, Writing, rounded
+from fusetune.graph.writing import HALVES, Operand, Uniform, Value, Writing, rounded
 from fusetune.wire.fusion import DTypeName
 from fusetune.wire.op_check import FLOATS
 
@@ -102,6 +102,8 @@ def _sum_of(name: str, *, turned: bool = False) -> Any:
         left, right = (a.other, a.self) if turned else (a.self, a.other)
         if alpha is None or (isinstance(alpha, int | float) and alpha == 1):
             return arithmetic(w, node, name, left, right)
+        if dtype == "bool":
+            return arithmetic(w, node, name, left, right if alpha else False)
         scaled = _scaled(w, node, right, alpha)
         if dtype not in HALVES:
             return arithmetic(w, node, name, left, scaled)
@@ -194,7 +196,7 @@ def _in_f32(w: Writing, node: Node, made: Any, *operands: Any) -> Value:
 @row(aten.pow.Tensor_Scalar, aten.pow.Tensor_Tensor, aten.pow.Scalar)
 def _pow(w: Writing, node: Node, a: Any) -> Value:
     dtype, exponent = w.dtype(node), w.operand(a.exponent)
-    number = exponent.number if isinstance(exponent, Constant) else exponent
+    number = exponent.number if isinstance(exponent, Uniform) else exponent
     if not isinstance(number, int | float):
         if dtype not in FLOATS:
             w.refuse(node, "a power of integers with an exponent that is no number", "Cast to a float first.")
@@ -202,7 +204,7 @@ def _pow(w: Writing, node: Node, a: Any) -> Value:
     if dtype not in FLOATS:
         return _whole_power(w, node, a.self, int(number))
     if number == 0:
-        return Constant(1.0, w.shape(node), dtype)
+        return Uniform(1.0, w.shape(node), dtype)
     if number == 1:
         return w.cast(w.operand(a.self), dtype)  # type: ignore[return-value]
     if number == 3:
@@ -217,7 +219,7 @@ def _whole_power(w: Writing, node: Node, x: Any, exponent: int) -> Value:
     if exponent < 0:
         w.refuse(node, "an integer to a negative power", "Cast it to a float first.")
     if exponent == 0:
-        return Constant(1, w.shape(node), w.dtype(node))
+        return Uniform(1, w.shape(node), w.dtype(node))
     (base,) = w.alike([x], w.dtype(node), w.shape(node))
     result: Operand | None = None
     while exponent:
@@ -265,7 +267,7 @@ def _isnan(w: Writing, node: Node, a: Any) -> Value:
 @row(aten.isinf.default)
 def _isinf(w: Writing, node: Node, a: Any) -> Value:
     x = w.tensor(a.self)
-    return w.f.eq(w.f.abs(x), math.inf) if x.dtype in FLOATS else Constant(0, w.shape(node), "bool")
+    return w.f.eq(w.f.abs(x), math.inf) if x.dtype in FLOATS else Uniform(0, w.shape(node), "bool")
 
 
 def truth(w: Writing, x: Any) -> Value:
@@ -295,12 +297,12 @@ def _where(w: Writing, node: Node, a: Any) -> Value:
 def chosen(w: Writing, node: Node, condition: Any, x: Any, y: Any) -> Value:
     """`x` where the condition holds, else `y`; both may be numbers."""
     dtype, shape = w.dtype(node), w.shape(node)
-    values = w.alike([x, y], dtype, shape, tensors=0)
-    held = w.expand(w.written(truth(w, condition) if isinstance(condition, Node) else condition), shape)
-    if not any(hasattr(v, "type") for v in values):
-        numbers = [rounded(v, dtype) if isinstance(v, int | float) else v for v in values]
-        return w.f.where(held, *numbers, dtype=dtype)
-    return w.f.where(held, *values)
+    first, second = w.alike([x, y], dtype, shape, tensors=0)
+    held = w.expand(w.written(truth(w, condition)), shape)
+    if isinstance(first, Tensor) or isinstance(second, Tensor):
+        return w.f.where(held, first, second)
+    one, other = (rounded(v, dtype) if isinstance(v, int | float) else v for v in (first, second))
+    return w.f.where(held, one, other, dtype)
 
 
 @row(aten.masked_fill.Scalar, aten.masked_fill.Tensor)
@@ -370,7 +372,10 @@ def _addcdiv(w: Writing, node: Node, a: Any) -> Value:
 
 
 def _times(w: Writing, number: Any, x: Any) -> Any:
-    return x if isinstance(number, int | float) and number == 1 else w.f.mul(w.operand(number), x)
+    if isinstance(number, int | float) and number == 1:
+        return x
+    (factor,) = w.alike([number], x.dtype, x.shape, tensors=0)
+    return w.f.mul(factor, x)
 
 
 # Casts and copies

@@ -8,7 +8,7 @@ import torch
 from torch.fx import Node
 
 from fusetune.graph.operators.rows import entered, row
-from fusetune.graph.writing import Constant, Several, Value, Writing, is_empty, rounded
+from fusetune.graph.writing import Several, Uniform, Value, Writing, is_empty, rounded
 from fusetune.wire.op_check import FLOATS
 
 aten, prims = torch.ops.aten, torch.ops.prims
@@ -20,7 +20,7 @@ def constant(w: Writing, node: Node, number: Any) -> Value:
     if isinstance(number, Node):
         (value,) = w.alike([number], dtype, w.shape(node))
         return value  # type: ignore[return-value]
-    return Constant(rounded(int(number) if isinstance(number, bool) else number, dtype), w.shape(node), dtype)
+    return Uniform(rounded(int(number) if isinstance(number, bool) else number, dtype), w.shape(node), dtype)
 
 
 entered(
@@ -52,7 +52,7 @@ def _positions(w: Writing, node: Node, start: Any, step: Any) -> Value:
     """`start + step * position`, of halves in f32."""
     dtype, shape = w.dtype(node), w.shape(node)
     if is_empty(node):
-        return Constant(0, shape, dtype)
+        return Uniform(0, shape, dtype)
     if not all(isinstance(n, int | float) for n in (start, step)):
         w.refuse(node, "positions from a number that is not known", "Add it to torch.arange(n).")
     wide = dtype if dtype not in FLOATS or dtype == "f64" else "f32"
@@ -79,7 +79,7 @@ def _bernoulli(w: Writing, node: Node, a: Any) -> Value:
 def _native_dropout(w: Writing, node: Node, a: Any) -> Value:
     x = w.tensor(a.input)
     if a.train is False:
-        return Several((x, Constant(1, w.shape(node, 1), "bool")))
+        return Several((x, Uniform(1, w.shape(node, 1), "bool")))
     scale = 1.0 / (1.0 - a.p) if a.p < 1 else 0.0
     kept = w.f.ge(w.f.rand(w.shape(node, 0), *w.random()), a.p)
     return Several((w.f.where(kept, w.f.mul(x, scale), 0.0), kept))

@@ -8,7 +8,7 @@ import torch
 from torch.fx import Node
 
 from fusetune.graph.sizes import known
-from fusetune.graph.writing import Constant, Value, Writing
+from fusetune.graph.writing import Uniform, Value, Writing
 
 _FIX = "Write it as slices, permutes and reshapes."
 
@@ -41,12 +41,12 @@ def _same(x: Any, y: Any) -> bool:
 def as_strided(w: Writing, node: Node, a: Any) -> Value:
     """The node in views. Refuses what reads its elements in no such way."""
     value, base = w.operand(a.self), a.self.meta["val"]
-    if isinstance(value, Constant):
-        return Constant(value.number, w.shape(node), value.dtype)
+    if isinstance(value, Uniform):
+        return Uniform(value.number, w.shape(node), value.dtype)
     sizes, strides = list(a.size), list(a.stride)
     if _is_itself(sizes, strides, a.storage_offset, base):
         return value  # type: ignore[return-value]
-    source = w.written(value)  # type: ignore[arg-type]
+    source = w.written(value)
     order = dense_order(base.shape, base.stride())
     if order is None or any(known(n) is None for n in (*sizes, *strides, *base.shape)):
         w.refuse(node, "strides over a tensor that is not dense", _FIX)

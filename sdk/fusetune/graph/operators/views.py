@@ -12,7 +12,7 @@ from fusetune.fusion import Tensor
 from fusetune.graph.operators.rows import entered, row
 from fusetune.graph.operators.strided import as_strided
 from fusetune.graph.sizes import known
-from fusetune.graph.writing import Constant, Several, Value, Writing, is_derived, is_empty
+from fusetune.graph.writing import Several, Uniform, Value, Writing, is_derived, is_empty
 from fusetune.wire.fusion import Size
 
 aten = torch.ops.aten
@@ -21,9 +21,9 @@ aten = torch.ops.aten
 def moved(w: Writing, node: Node, x: Any, item: int | None, made: Any) -> Value:
     """What `made` does to a tensor; a constant stays one, whatever its shape becomes."""
     value, shape = w.operand(x), w.shape(node, item)
-    if isinstance(value, Constant):
-        return Constant(value.number, shape, value.dtype)
-    source = w.written(value)  # type: ignore[arg-type]
+    if isinstance(value, Uniform):
+        return Uniform(value.number, shape, value.dtype)
+    source = w.written(value)
     found: Value = made(source, shape)
     return found
 
@@ -46,9 +46,9 @@ entered(_RESHAPES, lambda w, node, a: reshaped(w, node, next(iter(vars(a).values
 def reshaped(w: Writing, node: Node, x: Any) -> Value:
     """The elements in row-major order under the shape that torch gives the node; one size may be anything."""
     value = w.operand(x)
-    if isinstance(value, Constant):
-        return Constant(value.number, w.shape(node), value.dtype)
-    source = w.written(value)  # type: ignore[arg-type]
+    if isinstance(value, Uniform):
+        return Uniform(value.number, w.shape(node), value.dtype)
+    source = w.written(value)
     sizes = w.shape(node)
     derived = [size for size in sizes if is_derived(size)]
     if len(derived) > 1:
@@ -125,9 +125,9 @@ def w_shape(node: Node) -> Any:
 def part(w: Writing, node: Node, x: Any, item: int | None, dim: int, start: Size, end: Size, step: int = 1) -> Value:
     """A slice; all of a dimension is no slice."""
     value = w.operand(x)
-    if isinstance(value, Constant):
-        return Constant(value.number, w.shape(node, item), value.dtype)
-    source = w.written(value)  # type: ignore[arg-type]
+    if isinstance(value, Uniform):
+        return Uniform(value.number, w.shape(node, item), value.dtype)
+    source = w.written(value)
     if start == 0 and end == source.shape[dim] and step == 1:
         return source
     return w.f.slice(source, dim, start, end, step)
@@ -193,7 +193,7 @@ def _repeat(w: Writing, node: Node, a: Any) -> Value:
         times = [known(n) for n in a.repeats]
         if any(n is None for n in times):
             w.refuse(node, "repeating by sizes that are no numbers")
-        own: list[Size] = [1] * (len(times) - len(source.shape)) + list(source.shape)
+        own: list[Size] = [*[1] * (len(times) - len(source.shape)), *source.shape]
         wide = [size for n, m in zip(times, own, strict=True) for size in (n or 0, m)]
         found = w.f.broadcast_to(source, wide, [2 * i + 1 for i in range(len(times) - len(source.shape), len(times))])
         return w.f.reshape(found, shape)
@@ -205,9 +205,9 @@ def _repeat(w: Writing, node: Node, a: Any) -> Value:
 def _roll(w: Writing, node: Node, a: Any) -> Value:
     """The last places first, along each dimension."""
     value = w.operand(a.self)
-    if isinstance(value, Constant):
+    if isinstance(value, Uniform):
         return value
-    found = w.written(value)  # type: ignore[arg-type]
+    found = w.written(value)
     flat = not a.dims
     found = w.f.reshape(found, (-1,)) if flat else found
     for shift, dim in zip(a.shifts, a.dims or [0], strict=True):
@@ -238,8 +238,10 @@ def _stack(w: Writing, node: Node, a: Any) -> Value:
     parts: list[Any] = []
     for x in a.tensors:
         value = w.cast(w.operand(x), w.dtype(node))
-        alone = isinstance(value, Constant)
-        parts.append(Constant(value.number, one, value.dtype) if alone else w.f.reshape(w.written(value), one))
+        if isinstance(value, Uniform):
+            parts.append(Uniform(value.number, one, value.dtype))
+        else:
+            parts.append(w.f.reshape(w.written(value), one))
     return joined(w, node, parts, dim)
 
 
