@@ -134,7 +134,7 @@ def test_sources_that_the_code_names_are_resolved() -> None:
 
 
 def readme_examples() -> list[str]:
-    """A function under jit, a model under torch.compile, a fusion by the builder, and the client that goes on from it."""
+    """A function under jit, a model under torch.compile, a fusion by the builder, and the client that goes on."""
     found = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     assert len(found) == 4
     return found
@@ -158,12 +158,12 @@ def test_the_first_example_of_the_readme_runs_as_written(monkeypatch: pytest.Mon
 def test_the_second_example_of_the_readme_runs_as_written(monkeypatch: pytest.MonkeyPatch) -> None:
     """The tree has no entry points, so the backend is named to torch by hand; the rest is as it stands there."""
     import torch
-    from torch._dynamo.backends import registry
 
     import fusetune
     from fusetune.torch_compile import backend
 
-    monkeypatch.setitem(registry._COMPILER_FNS, "fusetune", backend)
+    if "fusetune" not in torch._dynamo.list_backends():
+        torch._dynamo.register_backend(backend, name="fusetune")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     printed, typed = io.StringIO(), {"torch": torch, "fusetune": fusetune, "device": "cpu"}
     with contextlib.redirect_stdout(printed), warnings.catch_warnings():
