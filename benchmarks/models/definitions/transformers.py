@@ -58,9 +58,10 @@ class DiffusionLayer(nn.Module):
         told = self.condition(functional.silu(condition)).unsqueeze(1)
         shift, scale, gate, shift_inner, scale_inner, gate_inner = told.chunk(6, dim=-1)
         x = x + gate * self.attention(self.first(x) * (1 + scale) + shift)
-        inner = self.widen(self.second(x) * (1 + scale_inner) + shift_inner)
+        inner: torch.Tensor = self.widen(self.second(x) * (1 + scale_inner) + shift_inner)
         narrow: torch.Tensor = self.narrow(functional.gelu(inner, approximate="tanh"))
-        return x + gate_inner * narrow
+        found: torch.Tensor = x + gate_inner * narrow
+        return found
 
 
 class MaskedLanguageModel(nn.Module):
