@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import io
 import re
+import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -133,9 +134,9 @@ def test_sources_that_the_code_names_are_resolved() -> None:
 
 
 def readme_examples() -> list[str]:
-    """A function under jit, a fusion by the builder, and the client that goes on from that."""
+    """A function under jit, a model under torch.compile, a fusion by the builder, and the client that goes on."""
     found = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    assert len(found) == 3
+    assert len(found) == 4
     return found
 
 
@@ -153,16 +154,34 @@ def test_the_first_example_of_the_readme_runs_as_written(monkeypatch: pytest.Mon
     assert typed["y"].shape == typed["x"].shape
 
 
+@pytest.mark.filterwarnings("ignore:.*(deprecated|is not None|lru_cache).*")
+def test_the_second_example_of_the_readme_runs_as_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tree has no entry points, so the backend is named to torch by hand; the rest is as it stands there."""
+    import torch
+
+    import fusetune
+    from fusetune.torch_compile import backend
+
+    if "fusetune" not in torch._dynamo.list_backends():
+        torch._dynamo.register_backend(backend, name="fusetune")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    printed, typed = io.StringIO(), {"torch": torch, "fusetune": fusetune, "device": "cpu"}
+    with contextlib.redirect_stdout(printed), warnings.catch_warnings():
+        warnings.simplefilter("ignore", FusetuneWarning)
+        exec(compile(readme_examples()[1].replace("4096", "512"), "README.md", "exec"), typed)
+    assert "no kernel yet" in printed.getvalue()
+
+
 def test_the_builder_example_of_the_readme_makes_a_fusion() -> None:
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
-        exec(compile(readme_examples()[1], "README.md", "exec"), {})
+        exec(compile(readme_examples()[2], "README.md", "exec"), {})
     assert parse_fusion(printed.getvalue()).outputs
 
 
 def test_the_client_example_of_the_readme_goes_on_from_the_builders(monkeypatch: pytest.MonkeyPatch) -> None:
     """As it stands there, but on the CPU: the tensors are made, and given to a client that has no service."""
-    _, first, second = readme_examples()
+    _, _, first, second = readme_examples()
     typed: dict[str, Any] = {}
     asked: list[Query] = []
 

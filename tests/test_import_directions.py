@@ -83,6 +83,7 @@ TABLE: dict[str, Row] = {
     # Importing this module is the lazy step: `fusetune` itself never does it (tested below).
     "fusetune.torch": Row(ours=("fusetune",), others=(*PYDANTIC, "torch")),
     "fusetune.graph": Row(ours=("fusetune",), others=(*PYDANTIC, "torch")),
+    "fusetune.torch_compile": Row(ours=("fusetune",), others=("torch",)),
     "fusetune.cli": Row(ours=("fusetune",), others=PYDANTIC, lazily=("torch",)),
     "fusetune.jitting": Row(ours=("fusetune",), others=(*PYDANTIC, "torch")),
     "fusetune.torch_ops": Row(ours=("fusetune",), others=(*PYDANTIC, "torch")),
@@ -205,6 +206,9 @@ TABLE: dict[str, Row] = {
     "benchmarks.kernels.triton_streams": Row(others=("torch", "triton")),
     "benchmarks.kernels.empty_launch": Row(ours=("benchmarks.kernels",), others=("torch", "triton")),
     "benchmarks.check": Row(ours=("benchmarks.check", *JUDGE)),
+    "benchmarks.models": Row(
+        ours=("benchmarks.models", "compiler", "search", "fusetune"), others=("torch",), lazily=("triton",)
+    ),
     "benchmarks.emulate": Row(
         ours=("benchmarks.emulate", "compiler", "search", "fusetune"), others=("cuda", "numpy"), lazily=("torch",)
     ),

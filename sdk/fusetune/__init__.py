@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from fusetune.graph.capture import from_torch
     from fusetune.jitting import assert_cached, jit, sync_point
     from fusetune.running import wait
+    from fusetune.torch_compile import report
 
 __all__ = [
     "Accept",
@@ -95,6 +96,7 @@ __all__ = [
     "binding_of",
     "from_torch",
     "jit",
+    "report",
     "sync_point",
     "wait",
 ]
@@ -106,6 +108,7 @@ _LAZY = {
     "assert_cached": "fusetune.jitting",
     "from_torch": "fusetune.graph.capture",
     "jit": "fusetune.jitting",
+    "report": "fusetune.torch_compile",
     "sync_point": "fusetune.jitting",
     "wait": "fusetune.running",
 }

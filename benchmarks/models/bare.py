@@ -1,0 +1,46 @@
+"""Only the products, convolutions and attention of a model: the part of its time that no fusion changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import fx, nn
+
+BARE = (
+    "mm", "addmm", "bmm", "baddbmm", "convolution", "scaled_dot_product", "linear", "matmul", "flash_attention",
+    "efficient_attention", "cudnn_attention",
+)  # fmt: skip
+"""Parts of the names of the operators that count."""
+
+
+def bare_calls(module: nn.Module, inputs: Sequence[torch.Tensor]) -> Callable[[], None]:
+    """A function that runs those operators of one forward, in their order, each on what it gets there."""
+    found: list[tuple[Any, Any, Any]] = []
+
+    def kept(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Any:
+        class Keeping(fx.Interpreter):
+            def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
+                if any(part in str(target) for part in BARE):
+                    found.append((target, args, kwargs))
+                return super().call_function(target, args, kwargs)
+
+        def run_boxed(args: list[Any]) -> Any:
+            return Keeping(gm).run(*args)
+
+        run_boxed._boxed_call = True  # type: ignore[attr-defined]
+        return run_boxed
+
+    from torch._dynamo.backends.common import aot_autograd
+
+    torch._dynamo.reset()
+    backend = aot_autograd(fw_compiler=kept, bw_compiler=kept, inference_compiler=kept)
+    with torch.no_grad():
+        torch.compile(module, backend=backend)(*inputs)
+
+    def run() -> None:
+        for target, args, kwargs in found:
+            target(*args, **kwargs)
+
+    return run

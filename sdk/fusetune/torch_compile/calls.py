@@ -1,0 +1,158 @@
+"""`RegionCall`: what stands in a program for a region. The kernel where that is taken, eager's operators else."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from fusetune.errors import FusetuneError, WrongArguments
+from fusetune.kernel import Kernel
+from fusetune.torch_compile.choosing import KernelChoice, is_capturing
+from fusetune.torch_compile.clocks import Clock
+from fusetune.torch_compile.drawing import Draws
+from fusetune.torch_compile.lowering import Lowered
+from fusetune.torch_compile.program import Boxed
+
+log = logging.getLogger("fusetune.torch_compile")
+
+Bind = Callable[[Sequence[torch.Tensor]], KernelChoice]
+
+CLONED_SHARE = 0.25
+"""Of what a region moves, a tensor at an odd address may be so much for a copy of it to be worth while."""
+
+
+class RegionCall:
+    """Takes its arguments in a list, which it empties. What it runs changes in `settle` alone, between steps.
+
+    `bind` makes the choice for the tensors of a call, once for each of their forms; where sizes are known when the
+    graph is compiled there is one.
+    """
+
+    def __init__(self, lowered: Lowered, eager: Boxed, bind: Bind, clock: Clock, draws: Draws, strict: bool) -> None:
+        self.lowered, self.eager, self.bind, self.clock = lowered, eager, bind, clock
+        self.draws, self.strict = draws, strict
+        self.choices: dict[object, KernelChoice] = {}
+        self._active: dict[object, Kernel] = {}
+        self._due: set[object] = set()
+        self._positions = _positions(lowered)
+        self.is_static = not lowered.converted.symbols
+
+    def settle(self) -> None:
+        """Takes over what the choices have come to."""
+        for form, choice in self.choices.items():
+            if choice.is_taken and choice.kernel is not None:
+                self._active[form] = choice.kernel
+            else:
+                self._active.pop(form, None)
+            if choice.state == "arrived":
+                self._due.add(form)
+            else:
+                self._due.discard(form)
+
+    def __call__(self, args: list[Any]) -> Any:
+        """The region's outputs, as a tuple."""
+        form = () if self.is_static else self._form(args)
+        kernel = self._active.get(form)
+        if kernel is not None:
+            return self._kernel_or_eager(kernel, form, args)
+        if form in self._due and not is_capturing():
+            self._time(form, args)
+        return self.eager(args)
+
+    def choose(self, args: Sequence[Any]) -> KernelChoice:
+        """The choice for tensors like these, which may be fake."""
+        form = () if self.is_static else self._form(args)
+        if form not in self.choices:
+            self.choices[form] = self.bind(self._tensors(args))
+        return self.choices[form]
+
+    def _form(self, args: Sequence[Any]) -> object:
+        form = tuple((tuple(x.shape), x.stride()) for x in self._tensors(args))
+        if form not in self.choices and not is_capturing():
+            self.choices[form] = self.bind(self._tensors(args))
+        return form
+
+    def _tensors(self, args: Sequence[Any]) -> list[torch.Tensor]:
+        """The tensors of the fusion, in its order, without those that random numbers start from."""
+        return [args[n] for n in self._positions if n is not None]
+
+    def _kernel_or_eager(self, kernel: Kernel, form: object, args: list[Any]) -> Any:
+        try:
+            found = self.launch(kernel, args)
+        except WrongArguments as error:  # this call's tensors, not the kernel
+            return self._in_eager(error, args)
+        except FusetuneError as error:
+            self.choices[form].fail(error)
+            del self._active[form]
+            log.warning("a kernel failed, its region runs in eager from now on: %s", error)
+            return self._in_eager(error, args)
+        args.clear()
+        return found
+
+    def _in_eager(self, error: FusetuneError, args: list[Any]) -> Any:
+        if self.strict:
+            raise error
+        return self.eager(args)
+
+    def launch(self, kernel: Kernel, args: Sequence[Any]) -> tuple[torch.Tensor, ...]:
+        """The region's outputs by the kernel. Raises KernelError."""
+        converted = self.lowered.converted
+        tensors = self._with_draws(args)
+        scalars = [args[n] for n in _scalar_positions(self.lowered)]
+        made = kernel(*_aligned(kernel, tensors), *scalars)
+        outputs = made if isinstance(made, tuple) else (made,)
+        sizes = {} if self.is_static else converted.binding(tensors).sizes
+        values = converted.values(tensors, outputs, sizes)
+        by_node = {output.node: value for output, value in zip(converted.outputs, values, strict=True)}
+        found: tuple[torch.Tensor, ...] = self.lowered.captured.result(by_node)
+        return tuple(found)
+
+    def _with_draws(self, args: Sequence[Any]) -> list[torch.Tensor]:
+        tensors = [None if n is None else args[n] for n in self._positions]
+        if None in self._positions:
+            device = next(x.device for x in tensors if x is not None)
+            starts = dict(zip(("seed", "offset"), self.draws.next(device, self.lowered.converted.draws), strict=True))
+            tensors = [
+                starts[str(x)] if t is None else t for x, t in zip(self.lowered.converted.inputs, tensors, strict=True)
+            ]
+        return tensors  # type: ignore[return-value]
+
+    def _time(self, form: object, args: list[Any]) -> None:
+        self._due.discard(form)
+        choice = self.choices[form]
+        if choice.state != "arrived" or choice.kernel is None:
+            return
+        kernel, held = choice.kernel, list(args)
+        try:
+            choice.time(self.clock, lambda: self.eager(list(held)), lambda: self.launch(kernel, held))
+        except FusetuneError as error:
+            choice.fail(error)
+            log.warning("a kernel failed, its region stays in eager: %s", error)
+            if self.strict:
+                raise
+
+
+def _positions(lowered: Lowered) -> list[int | None]:
+    """For each tensor of the fusion the argument that it is; None for what random numbers start from."""
+    at = dict(zip(lowered.captured.placeholders, lowered.captured.arguments, strict=True))
+    return [None if isinstance(x, str) else at[x] for x in lowered.converted.inputs]
+
+
+def _scalar_positions(lowered: Lowered) -> list[int]:
+    at = dict(zip(lowered.captured.placeholders, lowered.captured.arguments, strict=True))
+    return [at[x] for x in lowered.converted.scalars]
+
+
+def _aligned(kernel: Kernel, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """The tensors; small ones at addresses that the kernel does not take are copied, large ones are left to fail."""
+    specs = kernel.artifact.inputs
+    if not any(x.data_ptr() % spec.align for x, spec in zip(tensors, specs, strict=False)):
+        return list(tensors)
+    total = sum(x.numel() * x.element_size() for x in tensors)
+    return [
+        x.clone() if x.data_ptr() % spec.align and x.numel() * x.element_size() <= CLONED_SHARE * total else x
+        for x, spec in zip(tensors, specs, strict=True)
+    ]

@@ -1,0 +1,271 @@
+"""`torch.compile(backend="fusetune")`: Dynamo and AOTAutograd above, regions with kernels below, eager for the rest."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+
+from fusetune.errors import FusetuneError, FusetuneWarning
+from fusetune.graph import decompositions
+from fusetune.graph.lines import line_of
+from fusetune.running import KernelSource, default_source
+from fusetune.torch_compile.calls import RegionCall
+from fusetune.torch_compile.choosing import KernelChoice, KernelChoices, is_capturing
+from fusetune.torch_compile.clocks import Clock, EventClock, HostClock
+from fusetune.torch_compile.drawing import Draws
+from fusetune.torch_compile.lowering import Lowered, Sayable, alike, eager_of, lowered
+from fusetune.torch_compile.options import CompileOptions
+from fusetune.torch_compile.program import Boxed, Call, calls_of, program
+from fusetune.torch_compile.regions.order import steps_of
+from fusetune.torch_compile.regions.propose import propose
+from fusetune.torch_compile.regions.region import Region
+from fusetune.torch_compile.reporting import Proposed, summary
+
+log = logging.getLogger("fusetune.torch_compile")
+
+_POLL_S = 0.1
+
+
+class CompileBackend:
+    """What torch.compile calls with each graph. `source`: where kernels come from; by default the store on disk.
+
+    `proposed` are the regions of all graphs that it has compiled, in order.
+    """
+
+    def __init__(self, source: KernelSource | None = None, clock: Clock | None = None) -> None:
+        self.choices, self.draws = KernelChoices(), Draws()
+        self.proposed: list[Proposed] = []
+        self._source, self._clock = source, clock
+        self._lowered: dict[object, Lowered | FusetuneError] = {}
+        self._sayable: dict[str, Sayable] = {}
+        self._numbers = itertools.count()
+        self._warned: set[str] = set()
+
+    def __call__(
+        self,
+        gm: fx.GraphModule,
+        example_inputs: Sequence[Any],
+        *,
+        options: Mapping[str, Any] | None = None,
+        mode: str | None = None,
+    ) -> Callable[..., Any]:
+        """Raises InvalidRequest for options that are unknown; with `strict` whatever goes wrong."""
+        from torch._dynamo.backends.common import aot_autograd
+        from torch._functorch.partitioners import min_cut_rematerialization_partition
+
+        chosen = CompileOptions.read(options, mode)
+        self.warn_once()
+        session = _Session(self, chosen)
+        compiled: Callable[..., Any] = aot_autograd(
+            fw_compiler=session.compiler("forward"),
+            bw_compiler=session.compiler("backward"),
+            inference_compiler=session.compiler("inference"),
+            partition_fn=min_cut_rematerialization_partition,
+            decompositions=apart(),
+            keep_inference_input_mutations=True,
+        )(gm, example_inputs)
+        return compiled
+
+    @property
+    def source(self) -> KernelSource:
+        """Where kernels come from."""
+        return default_source() if self._source is None else self._source
+
+    def sayable(self, rng: str) -> Sayable:
+        """What fusions can say, remembered."""
+        return self._sayable.setdefault(rng, Sayable(rng))
+
+    def next_name(self, kind: str) -> str:
+        """A graph's name: one a graph of the process."""
+        return f"{kind}{next(self._numbers)}"
+
+    def lower(self, region: Region, eager: Boxed) -> Lowered:
+        """The region's fusion; alike regions are lowered once. Raises FusetuneError."""
+        key = alike(region.nodes, region.inputs, region.outputs)
+        if key not in self._lowered:
+            try:
+                self._lowered[key] = lowered(region, eager)
+            except FusetuneError as error:
+                self._lowered[key] = error
+        found = self._lowered[key]
+        if isinstance(found, FusetuneError):
+            raise found
+        return found
+
+    def clock(self, device: torch.device | None) -> Clock:
+        """What times a region on this device."""
+        if self._clock is not None:
+            return self._clock
+        return EventClock() if device is not None and device.type == "cuda" else HostClock()
+
+    def has_no_device(self, calls: Sequence[RegionCall]) -> bool:
+        """Whether the process has nothing that kernels of a service run on: they are not asked for then."""
+        return self._source is None and not torch.cuda.is_available() and bool(calls)
+
+    def warn_once(self) -> None:
+        """What keeps kernels from coming, told once: no card, or no service."""
+        trouble: str | None = None
+        if self._source is None and not torch.cuda.is_available():
+            trouble = "torch sees no CUDA device"
+        elif (said := getattr(self.source, "trouble", None)) is not None:
+            trouble = str(said).rstrip(".")
+        if trouble is not None and not self._warned:
+            self._warned.add(trouble)
+            text = f"{trouble}: eager runs, and fusetune.report() shows what would be tuned."
+            warnings.warn(text, FusetuneWarning, stacklevel=2)
+
+
+class _Session:
+    """One traced function: its forward and backward graph change kernels together."""
+
+    def __init__(self, backend: CompileBackend, options: CompileOptions) -> None:
+        self.backend, self.options = backend, options
+        self.calls: list[RegionCall] = []
+        self.proposed: list[Proposed] = []
+        self.last_line = ""
+
+    def compiler(self, kind: str) -> Callable[[fx.GraphModule, Sequence[Any]], Any]:
+        def compile_graph(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Any:
+            try:
+                return self._compiled(gm, kind)
+            except Exception as error:  # what can run in eager does
+                if self.options.strict:
+                    raise
+                log.warning("a graph runs in eager as a whole: %s: %s", type(error).__name__, error)
+                return _as_it_is(gm, kind)
+
+        return compile_graph
+
+    def begin(self) -> None:
+        """Between steps: what came is looked at, and kernels change."""
+        if is_capturing():
+            return
+        for call in self.calls:
+            for choice in call.choices.values():
+                choice.settle(self.backend.source)
+            call.settle()
+        self.backend.warn_once()
+        line = summary(self.proposed)
+        if line != self.last_line:
+            self.last_line = line
+            log.info(line)
+
+    def _compiled(self, gm: fx.GraphModule, kind: str) -> Boxed:
+        gm.graph.eliminate_dead_code()
+        flow, regions = propose(gm.graph, self.backend.sayable(self.options.rng), least_bytes=self.options.least_bytes)
+        name = self.backend.next_name(kind)
+        made = [self._proposed(region, name, n) for n, region in enumerate(regions)]
+        kept = {id(x.region): x for x in made if x.call is not None}
+        steps = steps_of(flow, [x.region for x in made if x.call is not None])
+        calls = [
+            call
+            for step in steps
+            for call in (
+                calls_of(step.nodes)
+                if step.region is None
+                else [Call(step.gives, kept[id(step.region)].call, step.reads, {}, is_boxed=True)]  # type: ignore[arg-type]
+            )
+        ]
+        run = program(_placeholders(gm.graph), calls, _outputs(gm.graph), name)
+        self.proposed += made
+        self.backend.proposed += made
+        self._request([x.call for x in made if x.call is not None])
+        return run if kind == "backward" else _between_steps(self.begin, run)
+
+    def _proposed(self, region: Region, graph: str, number: int) -> Proposed:
+        line = next((found for node in region.nodes if (found := line_of(node))), "")
+        eager = eager_of(region, f"{graph}_{number}")
+        backend = self.backend
+        try:
+            fusion = backend.lower(region, eager)
+
+            def bind(tensors: Sequence[torch.Tensor]) -> KernelChoice:
+                binding = fusion.converted.binding([*tensors, *_starts(fusion)])
+                return backend.choices.of(fusion.converted.fusion, binding, region.moved_bytes)
+
+            clock = backend.clock(region.units[0].device)
+            call = RegionCall(fusion, eager, bind, clock, backend.draws, self.options.strict)
+            if call.is_static:  # else a call tells the sizes
+                call.choose([node.meta["val"] for node in region.inputs])
+        except FusetuneError as error:
+            if self.options.strict:
+                raise
+            return Proposed(graph, number, line, region, None, str(error).split("\n")[0])
+        self.calls.append(call)
+        return Proposed(graph, number, line, region, call)
+
+    def _request(self, calls: Sequence[RegionCall]) -> None:
+        """Asks for what is not here, the heaviest first; with `block` waits for it."""
+        wanted = {choice.key: choice for call in calls for choice in call.choices.values()}
+        source = self.backend.source
+        for choice in wanted.values():
+            choice.settle(source)
+        missing = [choice for choice in wanted.values() if choice.kernel is None]
+        if self.options.mode == "cached" or self.backend.has_no_device(calls):
+            return
+        for choice in sorted(missing, key=lambda choice: (-choice.weight, choice.key)):
+            source.request(choice.fusion, choice.binding, weight=choice.weight)
+        if self.options.mode == "block":
+            until = time.monotonic() + self.options.budget_s
+            while missing and time.monotonic() < until and getattr(source, "trouble", None) is None:
+                time.sleep(_POLL_S)
+                for choice in missing:
+                    choice.settle(source)
+                missing = [choice for choice in missing if choice.kernel is None]
+
+
+def apart() -> dict[Any, Callable[..., Any]]:
+    """What AOTAutograd takes apart: what is part of no region as it is, and is once it is taken apart.
+
+    All else stays whole, so that a region without a kernel runs by eager's own operators, with eager's memory. Regions
+    are taken apart when they are lowered.
+    """
+    aten = torch.ops.aten
+    table = {op: rule for op, rule in decompositions().items() if getattr(op, "overloadpacket", None) in _RESIZES}
+    return table | {aten.convolution.default: _bias_apart}
+
+
+_RESIZES = (torch.ops.aten.upsample_nearest2d, torch.ops.aten.upsample_nearest2d_backward)
+
+
+def _bias_apart(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, *rest: Any) -> Any:
+    """A convolution on CUDA adds its bias in a pass of its own: what follows can take that along."""
+    if bias is None or x.device.type != "cuda":
+        return NotImplemented
+    found = torch.ops.aten.convolution.default(x, weight, None, *rest)
+    return found + bias.view(1, -1, *[1] * (x.dim() - 2))
+
+
+def _starts(found: Lowered) -> list[torch.Tensor]:
+    """Stand-ins for what random numbers start from, where a binding is made."""
+    count = sum(isinstance(x, str) for x in found.converted.inputs)
+    return [torch.empty((), dtype=torch.int64, device="meta")] * count
+
+
+def _placeholders(graph: fx.Graph) -> list[fx.Node]:
+    return [node for node in graph.nodes if node.op == "placeholder"]
+
+
+def _outputs(graph: fx.Graph) -> Any:
+    return next(node for node in graph.nodes if node.op == "output").args[0]
+
+
+def _as_it_is(gm: fx.GraphModule, name: str) -> Boxed:
+    nodes = [node for node in gm.graph.nodes if node.op == "call_function"]
+    return program(_placeholders(gm.graph), calls_of(nodes), _outputs(gm.graph), name)
+
+
+def _between_steps(begin: Callable[[], None], run: Boxed) -> Boxed:
+    def step(args: list[Any]) -> Any:
+        begin()
+        return run(args)
+
+    step._boxed_call = True  # type: ignore[attr-defined]
+    return step

@@ -1,0 +1,108 @@
+"""A region as a fusion: traced again with operators taken apart, once for all regions that are alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import fx
+
+from fusetune.errors import CannotConvert, FusetuneError
+from fusetune.graph import Captured, Converted, capture, decompositions, to_fusion, why_not
+from fusetune.torch_compile.program import Boxed, calls_of, program
+from fusetune.torch_compile.regions.operators import VIEWS, name_of, values_of
+from fusetune.torch_compile.regions.region import Region
+
+NEVER = frozenset({
+    "mm", "addmm", "bmm", "baddbmm", "convolution", "convolution_backward", "embedding_dense_backward",
+})  # fmt: skip
+"""What tracing again would take apart, and what its own library does better."""
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A region's fusion. `captured` is the trace that it is of; its placeholders are the region's tensors, in order."""
+
+    captured: Captured
+    converted: Converted
+
+
+def eager_of(region: Region, name: str) -> Boxed:
+    """The region's own operators, one after another."""
+    return program(region.inputs, calls_of(region.nodes), tuple(region.outputs), name)
+
+
+def lowered(region: Region, eager: Boxed) -> Lowered:
+    """The fusion of the region. Raises CannotConvert, InvalidFusion."""
+    arguments = [node.meta["val"] for node in region.inputs]
+    captured = capture(lambda *args: eager(list(args)), arguments)
+    if captured.closed:
+        raise CannotConvert("the region", "tracing it again found tensors beside its inputs")
+    # Functional operators taken apart may end in writes; what they write is among the outputs, if it is wanted.
+    nodes = [node for node in captured.nodes if node not in captured.writes]
+    inputs = [node for node in captured.placeholders if isinstance(node.meta.get("val"), torch.Tensor)]
+    return Lowered(captured, to_fusion(nodes, captured.returned, inputs=inputs, names=captured.names))
+
+
+class Sayable:
+    """Whether fusions can say a node, as it is or taken apart; nodes of one kind are asked once."""
+
+    def __init__(self, rng: str) -> None:
+        self.rng = rng
+        self._known: dict[object, bool] = {}
+
+    def __call__(self, node: fx.Node) -> bool:
+        """For the partitioner."""
+        if self.rng == "eager" and torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
+            return False
+        if name_of(node) in NEVER:
+            return False
+        if name_of(node) in VIEWS or why_not(node) is None:
+            return True
+        if node.target not in decompositions():
+            return False
+        key = alike((node,), node.all_input_nodes, (node,))
+        if key not in self._known:
+            self._known[key] = _can_be_taken_apart(node)
+        return self._known[key]
+
+
+def _can_be_taken_apart(node: fx.Node) -> bool:
+    inputs = node.all_input_nodes
+    run: Boxed = program(inputs, calls_of((node,)), (node,), "one")
+    is_tuple = not isinstance(node.meta.get("val"), torch.Tensor)
+
+    def made(*args: Any) -> Any:
+        (found,) = run(list(args))
+        return tuple(x for x in found if isinstance(x, torch.Tensor)) if is_tuple else found
+
+    try:
+        captured = capture(made, [x.meta["val"] for x in inputs])
+        return all(why_not(n) is None for n in captured.nodes)
+    except (FusetuneError, RuntimeError, TypeError, ValueError, AssertionError, KeyError):
+        return False
+
+
+def alike(nodes: Sequence[fx.Node], inputs: Sequence[fx.Node], outputs: Sequence[fx.Node]) -> object:
+    """A value that is the same for parts of graphs that compute the same on tensors of the same form."""
+    number: dict[fx.Node, int] = {node: n for n, node in enumerate((*inputs, *nodes))}
+    return (
+        tuple(_form(node) for node in inputs),
+        tuple((str(n.target), _said((n.args, n.kwargs), lambda x: number.get(x, -1))) for n in nodes),
+        tuple(number[node] for node in outputs),
+    )
+
+
+def _said(argument: Any, place: Callable[[fx.Node], int]) -> str:
+    return str(fx.node.map_arg(argument, lambda node: f"%{place(node)}"))
+
+
+def _form(node: fx.Node) -> object:
+    value = node.meta.get("val")
+    forms = tuple(
+        (str(tuple(x.shape)), str(tuple(x.stride())), x.dtype, str(x.device), str(x.storage_offset()))
+        for x in values_of(node)
+    )
+    return forms or str(value)

@@ -1,0 +1,42 @@
+"""The passes in their order."""
+
+from __future__ import annotations
+
+from torch import fx
+
+from fusetune.torch_compile.regions.growing import grow
+from fusetune.torch_compile.regions.memory import within_eager
+from fusetune.torch_compile.regions.reach import Reach, bits
+from fusetune.torch_compile.regions.region import Region
+from fusetune.torch_compile.regions.siblings import join
+from fusetune.torch_compile.regions.trimming import region_of
+from fusetune.torch_compile.regions.units import CanSay, Role, UnitGraph, flow_of
+from fusetune.torch_compile.regions.worth import is_worth_it
+
+
+def propose(graph: fx.Graph, can_say: CanSay, *, least_bytes: int = 0) -> tuple[UnitGraph, tuple[Region, ...]]:
+    """The regions of a graph, in its order, and the graph as the partitioner sees it. The same graph gives the same
+    regions."""
+    flow = flow_of(graph, can_say)
+    reach = Reach(flow)
+    grow(flow, reach)
+    vertical = _groups(flow, reach)
+    join(flow, reach)
+    grow(flow, reach)
+
+    def regions(groups: list[int]) -> list[Region]:
+        found = (region_of(flow, frozenset(bits(members))) for members in groups)
+        return [region for region in found if is_worth_it(region, least_bytes)]
+
+    def parts(region: Region) -> list[Region]:
+        own = sum(1 << unit.index for unit in region.units)
+        inner = [members for members in vertical if not members & ~own]
+        return regions(inner) if len(inner) > 1 else []
+
+    return flow, within_eager(flow, regions(_groups(flow, reach)), parts)
+
+
+def _groups(flow: UnitGraph, reach: Reach) -> list[int]:
+    """The members of each group, in the order of the graph."""
+    names = sorted({reach.group[unit.index] for unit in flow.units if unit.role is Role.COMPUTE})
+    return [reach.members[name] for name in names]

@@ -1,0 +1,35 @@
+"""Which groups are worth a kernel: several operators, or one that folds or copies."""
+
+from __future__ import annotations
+
+from fusetune.torch_compile.regions.operators import COPIES, bytes_of, name_of
+from fusetune.torch_compile.regions.region import Region
+
+FOLDS = frozenset(
+    {"amax", "amin", "mean", "prod", "sum", "var", "var_mean", "any", "all", "argmax", "argmin", "cumsum"}
+)
+"""Operators that read much more than they write."""
+
+TAKEN_APART = 9
+"""From so many operators of a fusion on, one of torch's is several passes of its own."""
+
+
+def is_worth_it(region: Region, least_bytes: int) -> bool:
+    """Whether a region is proposed: it moves `least_bytes`, and more than a plain operator is in it."""
+    if not region.outputs or region.moved_bytes < least_bytes:
+        return False
+    if region.operators > 1:
+        return True
+    head = region.units[0].head
+    if name_of(head) in FOLDS:
+        return (
+            max((bytes_of(x.meta["val"]) for x in region.inputs if hasattr(x.meta.get("val"), "stride")), default=0) > 0
+        )
+    return name_of(head) in COPIES or _is_several(region)
+
+
+def _is_several(region: Region) -> bool:
+    """One of torch's operators that torch itself does in several passes, such as a norm's gradient."""
+    from fusetune.torch_compile.regions.limits import WRITTEN_AS
+
+    return WRITTEN_AS.get(name_of(region.units[0].head), 0) > TAKEN_APART

@@ -1,0 +1,39 @@
+"""The benchmark of models, as far as it goes without a card."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from benchmarks.models.bare import bare_calls
+from benchmarks.models.catalogue import MODELS, Setting, seed
+from benchmarks.models.tuning import FolderSource, tune_all
+from fusetune.torch_compile import CompileBackend
+
+
+@pytest.mark.filterwarnings("ignore:.*(deprecated|is not None|lru_cache).*")
+def test_what_regions_ask_for_is_noted(tmp_path: Path) -> None:
+    torch._dynamo.reset()
+    seed()
+    module, inputs = MODELS["llama"].make(Setting(torch.device("cpu"), is_small=True))
+    source = FolderSource(tmp_path)
+    with torch.no_grad():
+        torch.compile(module, backend=CompileBackend(source), options={"least_bytes": 0})(*inputs)
+    assert all(one.weight > 0 for one in source.asked.values())
+    assert len(source.asked) == 5
+    if not torch.cuda.is_available():
+        assert "nothing was tuned" in tune_all(list(source.asked.values()), tmp_path, 1.0)[0]
+
+
+@pytest.mark.filterwarnings("ignore:.*(deprecated|is not None|lru_cache).*")
+def test_the_bare_part_runs_alone() -> None:
+    seed()
+    module, inputs = MODELS["convnext"].make(Setting(torch.device("cpu"), is_small=True))
+    run = bare_calls(module, inputs)
+    run()
+    assert run.__closure__ is not None
+    (calls,) = (cell.cell_contents for cell in run.__closure__)
+    assert [str(target) for target, _, _ in calls] == ["aten.convolution.default", "aten.addmm.default",
+                                                       "aten.addmm.default"]  # fmt: skip

@@ -1,0 +1,110 @@
+"""Kernels that are none: the reference computes what a fusion means, on the CPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+from compiler.reference import evaluate, settled
+from compiler.wire import bind
+from fusetune.errors import LaunchFailed
+from fusetune.fusion import Fusion
+from fusetune.torch import DTYPES
+from fusetune.torch_compile.clocks import KnownTimes
+from fusetune.wire.artifact import Evidence, TensorSpec
+from fusetune.wire.binding import Binding
+
+
+@dataclass(frozen=True)
+class _Artifact:
+    inputs: tuple[TensorSpec, ...]
+    evidence: Evidence
+
+
+class ReferenceKernel:
+    """Called like a kernel. `calls` counts."""
+
+    def __init__(self, fusion: Fusion, binding: Binding, align: int = 1) -> None:
+        self.bound = bind(fusion, binding)
+        values = [self.bound.value(name) for name in self.bound.inputs]
+        specs = (TensorSpec(shape=(), strides=(), dtype=v.dtype.value, align=align) for v in values)
+        self.artifact = _Artifact(tuple(specs), Evidence(correct="verified_on_gpu", time="measured"))
+        self.calls = 0
+
+    def __call__(self, *arguments: Any) -> torch.Tensor | tuple[torch.Tensor, ...]:
+        self.calls += 1
+        count = len(self.bound.inputs)
+        fusion = settled(self.bound, arguments[count:]) if arguments[count:] else self.bound
+        named = zip(self.bound.inputs, arguments[:count], strict=True)
+        found = evaluate(fusion, [np.transpose(_array(x), self._order(name, x.dim())) for name, x in named], np)
+        outputs = tuple(self._output(name, array) for name, array in zip(self.bound.outputs, found, strict=True))
+        return outputs[0] if len(outputs) == 1 else outputs
+
+    def _order(self, name: str, rank: int) -> tuple[int, ...]:
+        return dict(self.bound.orders).get(name, tuple(range(rank)))
+
+    def _output(self, name: str, array: Any) -> torch.Tensor:
+        """In the layout and the order of dimensions that the caller was told."""
+        value = self.bound.value(name)
+        laid = torch.empty_strided(value.shape, value.strides, dtype=DTYPES[value.dtype.value])
+        laid.copy_(torch.from_numpy(np.ascontiguousarray(array)).reshape(value.shape))
+        order = self._order(name, laid.dim())
+        return laid.permute([order.index(dim) for dim in range(laid.dim())])
+
+
+def _array(x: torch.Tensor) -> Any:
+    x = x.detach()
+    return (x.double() if x.is_floating_point() else x).numpy()
+
+
+class FakeKernels:
+    """A source that has every kernel at once, or after `ready_after` looks; what was asked for is in `asked`."""
+
+    def __init__(self, ready_after: int = 0, align: int = 1) -> None:
+        self.ready_after, self.align = ready_after, align
+        self.asked: list[tuple[str, float]] = []
+        self.kernels: dict[tuple[str, str], Any] = {}
+        self.looks = 0
+
+    def peek(self, fusion: Fusion, binding: Binding) -> Any:
+        self.looks += 1
+        if self.looks <= self.ready_after:
+            return None
+        key = fusion.fingerprint, binding.to_json()
+        if key not in self.kernels:
+            self.kernels[key] = ReferenceKernel(fusion, binding, self.align)
+        return self.kernels[key]
+
+    def request(self, fusion: Fusion, binding: Binding, *, weight: float) -> None:
+        self.asked.append((fusion.fingerprint, weight))
+
+
+@dataclass
+class FixedClock:
+    """Says what it is told. `compared` counts."""
+
+    eager_us: float = 2.0
+    kernel_us: float = 1.0
+    compared: list[object] = field(default_factory=list)
+
+    def compare(self, eager: Any, kernel: Any) -> KnownTimes:
+        self.compared.append(kernel)
+        return KnownTimes(self.eager_us, self.kernel_us)
+
+
+class BrokenKernels(FakeKernels):
+    """Kernels that the driver refuses."""
+
+    def peek(self, fusion: Fusion, binding: Binding) -> Any:
+        kernel = super().peek(fusion, binding)
+
+        class Refused:
+            artifact = kernel.artifact
+
+            def __call__(self, *arguments: Any) -> Any:
+                raise LaunchFailed("cuLaunchKernel", "CUDA_ERROR_INVALID_VALUE", 1)
+
+        return Refused()
