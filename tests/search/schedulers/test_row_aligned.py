@@ -43,7 +43,7 @@ def made(fusion: Fusion, **knobs: Any) -> Generated:
 
 
 def slice_sum(rows: int, columns: int, first: int) -> Fusion:
-    ops = [
+    ops: list[dict[str, Any]] = [
         {"op": "slice", "in": ["x"], "out": "s", "dim": 1, "start": first, "stop": columns - 1},
         {"op": "sum", "in": ["s"], "out": "out", "dims": [1], "keepdim": False},
     ]
@@ -57,7 +57,7 @@ def pieces_and_sum(rows: int) -> Fusion:
         tensor("y", [rows, 8], "f64", strides=[16, 2]),
         tensor("z", [rows, 17], "bf16"),
     ]
-    ops = [
+    ops: list[dict[str, Any]] = [
         {"op": "cat", "in": ["x", "y"], "out": "c", "dim": 1},
         {"op": "cast", "in": ["z"], "out": "zw", "dtype": "f64"},
         {"op": "add", "in": ["c", "zw"], "out": "out"},
@@ -69,7 +69,7 @@ def pieces_and_sum(rows: int) -> Fusion:
 def pieces_of_groups(outer: int) -> Fusion:
     """out = x|y * z, joined along the last of two dimensions that are folded together, and stored as f16."""
     inputs = [tensor("x", [outer, 5, 8], "f64"), tensor("y", [outer, 5, 2], "f64"), tensor("z", [outer, 5, 10], "f64")]
-    ops = [
+    ops: list[dict[str, Any]] = [
         {"op": "cat", "in": ["x", "y"], "out": "c", "dim": 2},
         {"op": "mul", "in": ["c", "z"], "out": "p"},
         {"op": "sum", "in": ["p"], "out": "s", "dims": [1, 2], "keepdim": False},
