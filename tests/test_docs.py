@@ -146,7 +146,8 @@ def test_the_first_example_of_the_readme_runs_as_written(monkeypatch: pytest.Mon
 
     monkeypatch.setenv("FUSETUNE_HOME", str(tmp_path))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    printed, typed = io.StringIO(), {}
+    printed = io.StringIO()
+    typed: dict[str, Any] = {}
     with contextlib.redirect_stdout(printed), pytest.warns(FusetuneWarning, match="eager runs"):
         exec(compile(readme_examples()[0].replace("8192", "64"), "README.md", "exec"), typed)
     assert "eager runs: its tensors are on cpu" in printed.getvalue()
