@@ -186,9 +186,10 @@ def _move(facts: Facts, op: TensorOp, t: TensorView, scope: Scope) -> Stmt:
             if op.straddles and width > 1:
                 return straddling_load(facts, op, t, _open_bounds(facts, t, scope))
             written = is_written(facts, source)
-            ends = lane_guards(_open_bounds(facts, t, scope), width, t.name)
             g = words_of_rows(facts, op, t, _open_bounds(facts, t, scope))
-            g = g or (ends if written else whole_at_ends(source, ends, width))
+            if g is None:  # one bound cuts the vector: what rows cut at both ends is no vector of
+                ends = lane_guards(_open_bounds(facts, t, scope), width, t.name)
+                g = ends if written else whole_at_ends(source, ends, width)
             inside = _within(facts, op, t, width)
             name, offset = place_in(source, read)
             target = Reg(t.name, t.dtype, write)
