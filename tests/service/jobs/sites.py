@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -178,6 +180,16 @@ class Site:
             )
         self.workers.append(Worker(popen, log))
         return self.workers[-1]
+
+    def silence(self, worker: Worker) -> None:
+        """Stops a process between its transactions: one that holds SQLite's write lock would silence all others."""
+        with contextlib.ExitStack() as held:
+            for file in sorted(self.folder.glob("*.db")):
+                connection = held.enter_context(
+                    contextlib.closing(sqlite3.connect(file, timeout=DEADLINE_S, isolation_level=None))
+                )
+                connection.execute("BEGIN IMMEDIATE")
+            os.kill(worker.popen.pid, signal.SIGSTOP)
 
     def come_up(self, worker_id: str = "w0") -> WorkerRow:
         """The worker's row, once its process has announced itself. Before that another of its id is not refused."""

@@ -204,7 +204,7 @@ def test_another_worker_goes_on_where_a_silent_one_was(site: Site) -> None:
     tuning_id = site.post(trials_limit=30, budget_s=120.0)
     silent = site.worker("w0")
     site.at_least(3, tuning_id)
-    os.kill(silent.popen.pid, signal.SIGSTOP)
+    site.silence(silent)
     first = site.trials(tuning_id)
     asked_before = len(asked(site))
     living = site.worker("w1", prelude=IMPATIENT)
