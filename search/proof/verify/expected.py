@@ -20,7 +20,7 @@ from search.proof.verify.arrays import Array, Arrays, elems_of
 from search.proof.verify.intervals import Bounded
 from search.proof.verify.online_sums import OnlineIntervals
 from search.proof.verify.relations import relations, zeros_have_signs
-from search.proof.verify.tolerance import Tolerance, tolerance
+from search.proof.verify.tolerance import Tolerance, telling, tolerance
 
 BLOCK_ELEMS = 1 << 24
 """Elements of a row block: 128 MiB an f64 value, of which a fusion has a few alive at a time."""
@@ -33,7 +33,7 @@ class Expected:
     Exact outputs (`tolerance` None) hold the values themselves in both `lower` and `upper`, as storages of `dtype`;
     others hold f32 ends (f64 for f64, integers and bools). A NaN end asks for NaN; all between the infinities, NaN
     included, is right where no answer is wrong. `undecided`: a zero-dimensional array, how many elements have ends
-    farther apart than the tolerance of the dtype allows to either side; of integers and bools, that differ at all.
+    farther apart than what tells (`telling`); of integers and bools, that differ at all.
     `zeros_are_signed`: a zero that is asked for has the sign of its ends.
     """
 
@@ -126,9 +126,11 @@ def _gathered(
         assert exact is not None, "floats have ends"
         return Expected(value.shape, value.strides, value.dtype, None, exact, exact)
     allowed = Tolerance(0.0, 0.0, math.inf)
+    apart = allowed
     if value.dtype.is_float:
-        allowed = tolerance(value.dtype, _largest(arrays, *ends))
-    undecided, signed = _undecided(*ends, allowed, arrays), value.dtype.is_float and zeros_have_signs(fusion, name)
+        largest = _largest(arrays, *ends)
+        allowed, apart = tolerance(value.dtype, largest), telling(value.dtype, largest)
+    undecided, signed = _undecided(*ends, apart, arrays), value.dtype.is_float and zeros_have_signs(fusion, name)
     return Expected(value.shape, value.strides, value.dtype, allowed, *ends, undecided, signed)
 
 

@@ -18,7 +18,7 @@ which grows with the reduction length (search/proof/verify/errors.py).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from compiler.dtypes import FLOAT_FORMATS, DType
 from compiler.errors import Unsupported
@@ -38,10 +38,14 @@ class _Row:
     rtol: float
     atol_share: float
     atol_floor: float
+    telling: float = 1.0
+    """By what the tolerance is multiplied for how far apart the ends of an element may be that tell something."""
 
 
 _TABLE = {
-    DType.F64: _Row(2.0**-44, 2.0**-48, 2.0**-1000),
+    # The nearest wrong kernel computes in f32: it is 2^-24 off, which ends 2^-30 apart tell. Long sums and functions
+    # that are good to a thousand roundings have no closer ones.
+    DType.F64: _Row(2.0**-44, 2.0**-48, 2.0**-1000, telling=2.0**14),
     DType.F32: _Row(2.0**-13, 2.0**-20, 2.0**-125),
     DType.F16: _Row(2.0**-9, 2.0**-14, 2.0**-24),
     DType.BF16: _Row(2.0**-7, 2.0**-12, 2.0**-125),
@@ -56,3 +60,11 @@ def tolerance(dtype: DType, scale: float) -> Tolerance:
     if row is None:
         raise Unsupported(f"a tolerance for dtype {dtype}", f"Use one of {', '.join(_TABLE)}.")
     return Tolerance(row.rtol, max(row.atol_share * scale, row.atol_floor), FLOAT_FORMATS[dtype].largest)
+
+
+def telling(dtype: DType, scale: float) -> Tolerance:
+    """How far the ends of an element may be apart, to either side, and still tell a right value from a wrong one: the
+    tolerance, and of f64 what tells it from f32. Raises Unsupported as `tolerance`."""
+    allowed = tolerance(dtype, scale)
+    times = _TABLE[dtype].telling
+    return replace(allowed, rtol=allowed.rtol * times, atol=allowed.atol * times)

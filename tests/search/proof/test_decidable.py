@@ -47,6 +47,14 @@ def fusion_of(what: str) -> Fusion:
             f.output(quantized(f, (2048, 4096)), name="q")
         case "the greatest of a short row, cut off in int8":
             f.output(quantized(f, (2048, 64)), name="q")
+        case "third moments in f64":
+            x = f.input("long", (3001, 19), "f64")
+            y = f.sub(x, x.mean((0,)).broadcast_to((3001, 19), (1,)))
+            f.output((f.square(y) * y).mean((0,)), name="m")
+        case "an exact gelu in f64":
+            f.output(f.gelu(f.input("wide", SHAPE, "f64"), approximate="none"), name="y")
+        case "what is left of a mean in f64 less a trillion":
+            f.output((f.input("wide", SHAPE, "f64") + 1e12).mean((1,)) - 1e12, name="m")
         case "its own maximum":
             v = f.exp(x)
             hit = f.eq(v, v.amax((1,)).broadcast_to(SHAPE, (0,)))
@@ -63,6 +71,8 @@ def fusion_of(what: str) -> Fusion:
         "its own maximum",
         "equality with a sum",
         "the greatest of a long row, cut off in int8",
+        "third moments in f64",
+        "an exact gelu in f64",
     ],
 )
 def test_what_is_decided_is_searched(what: str) -> None:
@@ -80,6 +90,11 @@ def test_what_is_not_decided_is_refused_with_the_share() -> None:
     ) as told:
         refuse_undecidable(fusion_of("the last bits of an exponential"))
     assert "margin" in told.value.fix
+
+
+def test_what_f64_leaves_of_less_than_f32_has_is_refused() -> None:
+    with pytest.raises(Unsupported, match=r"output 0 \d+\.\d%"):
+        refuse_undecidable(fusion_of("what is left of a mean in f64 less a trillion"))
 
 
 def test_no_more_sets_are_asked_for_than_it_takes() -> None:
