@@ -110,6 +110,14 @@ class Kernel:
         except NoDevice as error:
             raise self._detached(error) if error.is_absent else error from None
 
+    def of_known(self, *inputs: TorchTensor) -> TorchTensor | tuple[TorchTensor, ...]:
+        """The same where a call before it took tensors of this dtype, shape, strides, device, alignment and need of
+        gradients: nothing of that is checked again. `fusetune.jit`, whose keys hold it all, calls this."""
+        runner = self._runner
+        if runner is None or not runner.takes_known:
+            return self(*inputs)
+        return runner.of_known(inputs)
+
     def wait(self) -> None:
         """Waits until the calls on the current stream are done: errors of a kernel are told late.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -26,7 +25,11 @@ class Recorded:
         pass
 
     def launch(
-        self, pointers: tuple[int, ...], stream: int, scratch: tuple[int, ...], numbers: tuple[int | float, ...]
+        self,
+        pointers: tuple[int, ...],
+        stream: int,
+        scratch: tuple[int, ...] = (),
+        numbers: tuple[int | float, ...] = (),
     ) -> None:
         Recorded.calls.append((pointers, scratch))
 
@@ -46,7 +49,7 @@ def on_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
     Recorded.calls = []
     monkeypatch.setattr(fusetune.torch, "Launcher", Recorded)
     monkeypatch.setattr(fusetune.torch, "_check_all", _host_inputs)
-    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: SimpleNamespace(cuda_stream=7))
+    monkeypatch.setattr(fusetune.torch, "_stream_of", lambda index: 7)
 
 
 def spec(dtype: str, *shape: int) -> TensorSpec:
@@ -78,6 +81,32 @@ def test_several_outputs_of_different_shapes_and_types_come_as_a_tuple() -> None
     assert Recorded.calls[1][0] == (x.data_ptr(), *(t.data_ptr() for t in mine))
     with pytest.raises(WrongArguments, match=r"output 2: found torch\.uint8, expected torch\.bool"):
         kernel(x, out=[*mine[:2], torch.empty(4, 6, dtype=torch.uint8), mine[3]])
+
+
+def test_what_a_call_before_has_checked_is_not_checked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    outputs = (spec("f16", 4, 6), spec("bool", 6))
+    kernel = Kernel(artifact(inputs=(spec("f16", 4, 6),), outputs=outputs))
+    x = torch.ones(4, 6, dtype=torch.float16)
+    kernel(x)
+    monkeypatch.setattr(fusetune.torch, "_check_all", lambda *_, **__: pytest.fail("it is known"))
+    found = kernel.of_known(x)
+    assert isinstance(found, tuple)
+    assert [(tuple(t.shape), t.dtype) for t in found] == [(one.shape, DTYPES[one.dtype]) for one in outputs]
+    assert Recorded.calls[1:] == [((x.data_ptr(), *(t.data_ptr() for t in found)), ())]
+
+
+@pytest.mark.parametrize("what", ["the first call", "scratch memory", "an output in place"])
+def test_what_is_not_known_is_checked(what: str) -> None:
+    """Nothing was checked before a first call, and what a call writes beside new tensors is looked at each time."""
+    output = spec("f32", 4, 6)
+    scratch = (Scratch(bytes=100, align=256),) if what == "scratch memory" else ()
+    if what == "an output in place":
+        output = output.model_copy(update={"alias": 0})
+    kernel = Kernel(artifact(inputs=(spec("f32", 4, 6),), outputs=(output,), scratch=scratch))
+    if what != "the first call":
+        kernel(torch.ones(4, 6))
+    with pytest.raises(WrongArguments, match=r"input 0: found shape \(4, 5\)"):
+        kernel.of_known(torch.ones(4, 5))
 
 
 def test_launches_get_scratch_memory_of_the_call(monkeypatch: pytest.MonkeyPatch) -> None:

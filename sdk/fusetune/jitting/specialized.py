@@ -126,8 +126,17 @@ class Specialized:
         run = run_of(kernel, captured, converted, self.binding.sizes)
         count = len(captured.arguments)
 
+        known: Callable[..., Any] | None = None
+
         def run_plain(args: tuple[Any, ...], kwargs: Any) -> Any:
-            return kernel(*args) if len(args) == count and not kwargs else run(args, kwargs)
+            nonlocal known
+            if len(args) != count or kwargs:
+                return run(args, kwargs)
+            if known is not None:
+                return known(*args)
+            made = kernel(*args)  # the first call checks what the key then promises of all
+            known = getattr(kernel, "of_known", None)
+            return made
 
         return run_plain if is_plain else run
 

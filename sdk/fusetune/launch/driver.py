@@ -54,19 +54,26 @@ def primary_context(device: int) -> Any:
     return check("cuDevicePrimaryCtxRetain", cuda.cuDevicePrimaryCtxRetain(ordinal))
 
 
+@cache
+def _primary(device: int) -> tuple[Any, int]:
+    """The primary context, and its handle as a number: to make that of it takes as long as to ask for the current."""
+    context = primary_context(device)
+    return context, int(context)
+
+
 class current_context:  # noqa: N801 (used like a function)
     """Makes `device`'s primary context current inside the block; does nothing where it already is."""
 
-    __slots__ = ("_context", "_pushed")
+    __slots__ = ("_device", "_pushed")
 
     def __init__(self, device: int) -> None:
-        self._context = primary_context(device)
+        self._device = device
         self._pushed = False
 
     def __enter__(self) -> None:
-        cuda = driver()
-        if int(check("cuCtxGetCurrent", cuda.cuCtxGetCurrent())) != int(self._context):
-            check("cuCtxPushCurrent", cuda.cuCtxPushCurrent(self._context))
+        context, handle = _primary(self._device)
+        if int(check("cuCtxGetCurrent", driver().cuCtxGetCurrent())) != handle:
+            check("cuCtxPushCurrent", driver().cuCtxPushCurrent(context))
             self._pushed = True
 
     def __exit__(self, *_: object) -> None:

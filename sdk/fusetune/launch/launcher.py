@@ -45,6 +45,7 @@ class Launcher:
         except BaseException:
             release_module(self._module)
             raise
+        self._calls = tuple(map(_call, artifact.launches, self._functions))
         specs = (*artifact.inputs, *artifact.outputs)
         self._aligns = tuple(spec.align for spec in specs)
         self._sizes = tuple(spec.shape for spec in specs)
@@ -75,7 +76,8 @@ class Launcher:
                 self._launch(pointers, stream, scratch, numbers)
         except LaunchFailed as error:
             raise named(error) from None
-        remember(self._choices)
+        if self._choices:
+            remember(self._choices)
 
     def wait(self, stream: int) -> None:
         """Until everything on `stream` is done. Raises LaunchFailed, IndexOutOfRange."""
@@ -95,7 +97,7 @@ class Launcher:
                 "scalars", str(len(numbers)), str(len(self.artifact.scalars)), "Pass one number for each, in order."
             )
         with current_context(self.device):
-            for address, spec in zip(scratch, self.artifact.scratch, strict=True):
+            for address, spec in zip(scratch, self.artifact.scratch, strict=True) if scratch else ():
                 if spec.init == "zero":
                     check("cuMemsetD8Async", driver().cuMemsetD8Async(address, 0, spec.bytes, stream))
             for index, params in enumerate(packed):
@@ -171,13 +173,16 @@ class Launcher:
             )
 
     def _enqueue(self, index: int, params: PackedParams, stream: int, grid: tuple[int, int, int] | None = None) -> None:
-        cuda = driver()
+        cuda, call = driver(), self._calls[index]
+        if call is not None and grid is None:
+            (status,) = cuda.cuLaunchKernel(*call, stream, params.address, 0)
+            if status.value != 0:
+                raise _failed(self.artifact.launches[index], status)
+            return
         spec, function = self.artifact.launches[index], self._functions[index]
         spec = spec if grid is None else spec.model_copy(update={"grid": grid})
         if not is_in_clusters(spec):
-            (status,) = cuda.cuLaunchKernel(
-                function, *spec.grid, *spec.block, spec.dynamic_smem_bytes, stream, params.address, 0
-            )
+            (status,) = cuda.cuLaunchKernel(*_plain_call(spec, function), stream, params.address, 0)
         else:
             (status,) = cuda.cuLaunchKernelEx(self._cluster_config(index, spec, stream), function, params.address, 0)
         if status.value != 0:
@@ -190,6 +195,15 @@ class Launcher:
             if len(self._configs) > _CLUSTER_CONFIGS_KEPT:
                 self._configs.popitem(last=False)
         return config
+
+
+def _call(spec: LaunchSpec, function: Any) -> tuple[Any, ...] | None:
+    """What every launch of it passes to the driver; None of a launch in clusters, which passes a configuration."""
+    return None if is_in_clusters(spec) else _plain_call(spec, function)
+
+
+def _plain_call(spec: LaunchSpec, function: Any) -> tuple[Any, ...]:
+    return (function, *spec.grid, *spec.block, spec.dynamic_smem_bytes)
 
 
 def _failed(spec: LaunchSpec, status: Any) -> LaunchFailed:

@@ -146,7 +146,7 @@ def test_a_call_takes_scratch_from_torch_for_its_stream(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(fusetune_torch, "Launcher", Recorder)
     monkeypatch.setattr(fusetune_torch, "_check_all", checked)
-    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: SimpleNamespace(cuda_stream=STREAM))
+    monkeypatch.setattr(fusetune_torch, "_stream_of", lambda index: STREAM)
     monkeypatch.setattr(torch, "empty", taking)
     x, y = torch.zeros(4), torch.zeros(4)
     fusetune_torch.Runner(ARTIFACT)((x,), y)
