@@ -85,10 +85,11 @@ class Runner:
         of that is looked at again. Only where `takes_known`."""
         device = inputs[0].device
         outputs = tuple([torch.empty_strided(x, y, dtype=z, device=device) for x, y, z in self._made])
-        launcher, stream = self._launchers.get(device.index), _stream_of(device.index)
-        if launcher is None:
-            launcher = self._launcher(device)
-        launcher.launch(tuple([x.data_ptr() for x in (*inputs, *outputs)]), stream)
+        index, pointers = device.index, tuple([x.data_ptr() for x in (*inputs, *outputs)])
+        launcher, stream = self._launchers.get(index) or self._launcher(device), _stream_of(index)
+        # Torch keeps the context current of the device that is its current one.
+        if torch.cuda.current_device() != index or not launcher.launch_again(pointers, stream):
+            launcher.launch(pointers, stream)
         return outputs[0] if len(outputs) == 1 else outputs
 
     def _over_lists(self, arguments: tuple[object, ...], lists: ListArg, out: object) -> Any:

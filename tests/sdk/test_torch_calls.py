@@ -50,6 +50,7 @@ def on_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fusetune.torch, "Launcher", Recorded)
     monkeypatch.setattr(fusetune.torch, "_check_all", _host_inputs)
     monkeypatch.setattr(fusetune.torch, "_stream_of", lambda index: 7)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
 
 
 def spec(dtype: str, *shape: int) -> TensorSpec:

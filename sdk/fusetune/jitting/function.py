@@ -15,6 +15,7 @@ from fusetune.errors import CannotConvert, FusetuneError, FusetuneWarning, Inval
 from fusetune.fusion import Fusion
 from fusetune.jitting.call_key import NoKey, Outside, call_key
 from fusetune.jitting.gradient import gradient_of
+from fusetune.jitting.last_call import LastCall
 from fusetune.jitting.specialized import Specialized
 from fusetune.jitting.switches import SWAPPING, is_asserted
 from fusetune.query import AcceptLike
@@ -85,6 +86,7 @@ class JitFunction:
         self._outside = Outside(function)
         self._is_inside = False
         self._known: dict[tuple[Any, ...], Specialized] = {}
+        self._last: tuple[LastCall, Specialized] | None = None
         self._lock = threading.RLock()
         self._warned: set[str] = set()
         if swap == "sync_point":
@@ -99,20 +101,30 @@ class JitFunction:
         """What the function returns. Raises what that raises; NotCached in assert_cached, or with fallback="raise"."""
         if torch.compiler.is_compiling():
             return self.__wrapped__(*args, **kwargs)
+        last = self._last
+        if last is not None and last[0].is_like(args, kwargs, self._outside.key):
+            return self._run(last[1], args, kwargs)
         try:
             key = (self._outside.key(), call_key(args, kwargs, torch.is_grad_enabled()))
         except NoKey as why:
             return self._eager(f"{why} has no key", args, kwargs)
         found = self._known.get(key)
-        if found is not None and found.run is not None:
-            found.calls += 1
-            try:
-                return found.run(args, kwargs)
-            except LaunchFailed:
-                raise
-            except FusetuneError as error:
-                return self._eager(str(error), args, kwargs)
-        return self._miss(key, found, args, kwargs)
+        if found is None or found.run is None:
+            return self._miss(key, found, args, kwargs)
+        if found.last is None:
+            found.last = LastCall.of(args, kwargs, key[0]) or False
+        self._last = (found.last, found) if found.last else None
+        return self._run(found, args, kwargs)
+
+    def _run(self, found: Specialized, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        assert found.run is not None, "a kernel was taken"
+        found.calls += 1
+        try:
+            return found.run(args, kwargs)
+        except LaunchFailed:
+            raise
+        except FusetuneError as error:
+            return self._eager(str(error), args, kwargs)
 
     def lower(self, *args: Any, **kwargs: Any) -> Fusion:
         """The fusion of a call, which is not made. Raises CannotConvert."""

@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
 from fusetune.errors import CannotConvert, FusetuneError
 from fusetune.fusion import Fusion
 from fusetune.graph import Captured, Converted, capture
+from fusetune.jitting.last_call import LastCall
 from fusetune.running.source import Search, key_of
 from fusetune.wire.binding import Binding
 
@@ -36,6 +37,7 @@ class Specialized:
     run: Run | None = None
     kernel: Any = None
     calls: int = 0
+    last: LastCall | Literal[False] | None = None
     gradient: Any = None
 
     @property

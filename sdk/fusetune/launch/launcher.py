@@ -25,6 +25,10 @@ PACKED_CALLS_KEPT = 256
 _CLUSTER_CONFIGS_KEPT = 16
 
 
+_OF_ANOTHER_CONTEXT = frozenset({201, 400})
+"""CUDA_ERROR_INVALID_CONTEXT: a thread without one; CUDA_ERROR_INVALID_HANDLE: the function is of another."""
+
+
 class Launcher:
     """One artifact on one device. `launch` neither synchronises nor allocates device memory, so graphs may capture it.
 
@@ -45,7 +49,8 @@ class Launcher:
         except BaseException:
             release_module(self._module)
             raise
-        self._calls = tuple(map(_call, artifact.launches, self._functions))
+        self._calls: tuple[Any, ...] = tuple(map(_call, artifact.launches, self._functions))
+        self._enqueued = None if artifact.scalars or artifact.scratch or None in self._calls else self._calls
         specs = (*artifact.inputs, *artifact.outputs)
         self._aligns = tuple(spec.align for spec in specs)
         self._sizes = tuple(spec.shape for spec in specs)
@@ -78,6 +83,22 @@ class Launcher:
             raise named(error) from None
         if self._choices:
             remember(self._choices)
+
+    def launch_again(self, pointers: tuple[int, ...], stream: int) -> bool:
+        """`launch` for addresses that were launched with before, where the device's context is current: nothing else is
+        looked at. False, with nothing enqueued, where it is not that simple: other addresses, another context, scratch
+        memory, scalars, clusters. Raises LaunchFailed, IndexOutOfRange."""
+        packed = self._packed.get((pointers, ()))
+        if packed is None or self._enqueued is None:
+            return False
+        for number, (call, params) in enumerate(zip(self._enqueued, packed, strict=True)):
+            (status,) = driver().cuLaunchKernel(*call, stream, params.address, 0)
+            if status.value == 0:
+                continue
+            if number == 0 and status.value in _OF_ANOTHER_CONTEXT:
+                return False
+            raise named(_failed(self.artifact.launches[number], status)) from None
+        return True
 
     def wait(self, stream: int) -> None:
         """Until everything on `stream` is done. Raises LaunchFailed, IndexOutOfRange."""

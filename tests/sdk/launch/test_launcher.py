@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from fusetune import torch as fusetune_torch
-from fusetune.errors import WrongArguments
+from fusetune.errors import LaunchFailed, WrongArguments
 from fusetune.launch import launcher as launcher_module
 from fusetune.launch.launcher import Launcher
 from fusetune.wire.artifact import (
@@ -61,6 +61,7 @@ class FakeDriver:
 
     def __init__(self) -> None:
         self.calls: list[tuple[Any, ...]] = []
+        self.artifact = ARTIFACT
 
     def cuMemsetD8Async(self, address: int, value: int, nbytes: int, stream: int) -> tuple[Any]:  # noqa: N802 (the driver's name)
         self.calls.append(("clear", address, value, nbytes, stream))
@@ -68,7 +69,7 @@ class FakeDriver:
 
     def cuLaunchKernel(self, function: str, *rest: Any) -> tuple[Any]:  # noqa: N802 (the driver's name)
         *shape, _, stream, params, _ = rest
-        count = len(next(one for one in ARTIFACT.launches if one.entry == function).args)
+        count = len(next(one for one in self.artifact.launches if one.entry == function).args)
         places = (ctypes.c_uint64 * count).from_address(params)
         self.calls.append((function, tuple(shape), stream, [ctypes.c_uint64.from_address(p).value for p in places]))
         return (SimpleNamespace(value=0),)
@@ -112,6 +113,52 @@ def test_other_scratch_is_other_arguments(fake: FakeDriver) -> None:
     launcher.launch((0x1000, 0x2000), STREAM, (0x3000, 0x4000))
     launcher.launch((0x1000, 0x2000), STREAM, (0x5000, 0x6000))
     assert [call[-1] for call in fake.calls if call[0] == "k_0"] == [[0x1000, 0x4000], [0x1000, 0x6000]]
+
+
+PLAIN = ARTIFACT.model_copy(
+    update={
+        "scratch": (),
+        "launches": tuple(
+            launch.model_copy(update={"args": (TensorArg(position=n),)}) for n, launch in enumerate(ARTIFACT.launches)
+        ),
+    }
+)
+"""Two launches, the first of the input, the second of the output."""
+
+
+def test_addresses_that_were_launched_with_before_are_launched_with_again(fake: FakeDriver) -> None:
+    fake.artifact = PLAIN
+    launcher = Launcher(PLAIN)
+    assert not launcher.launch_again((0x1000, 0x2000), STREAM)
+    assert fake.calls == []
+    launcher.launch((0x1000, 0x2000), STREAM)
+    first = list(fake.calls)
+    assert launcher.launch_again((0x1000, 0x2000), STREAM)
+    assert fake.calls == first * 2
+    assert not launcher.launch_again((0x1000, 0x3000), STREAM)
+
+
+def test_scratch_is_never_launched_with_again(fake: FakeDriver) -> None:
+    launcher = Launcher(ARTIFACT)
+    launcher.launch((0x1000, 0x2000), STREAM, (0x3000, 0x4000))
+    assert not launcher.launch_again((0x1000, 0x2000), STREAM)
+
+
+@pytest.mark.parametrize(("code", "is_refused"), [(201, False), (400, False), (700, True)])
+def test_a_thread_without_a_context_launches_the_long_way(
+    fake: FakeDriver, monkeypatch: pytest.MonkeyPatch, code: int, is_refused: bool
+) -> None:
+    """What a kernel before it has done wrong is told, and not tried again."""
+    fake.artifact = PLAIN
+    launcher = Launcher(PLAIN)
+    launcher.launch((0x1000, 0x2000), STREAM)
+    answer = (SimpleNamespace(value=code, name="AN_ERROR"),)
+    monkeypatch.setattr(fake, "cuLaunchKernel", lambda *_: answer)
+    if is_refused:
+        with pytest.raises(LaunchFailed):
+            launcher.launch_again((0x1000, 0x2000), STREAM)
+    else:
+        assert not launcher.launch_again((0x1000, 0x2000), STREAM)
 
 
 @pytest.mark.parametrize("scratch", [(), (0x3000,), (0x3000, 0x4000, 0x5000)])

@@ -1,0 +1,72 @@
+"""Whether a call is one like the last, asked in less time than its key takes to make."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from fusetune.jitting.call_key import MAX_ALIGN
+
+
+class LastCall:
+    """A call by tensors alone that has a key, and the question whether another call has the same key.
+
+    What torch.compile guards tensors with answers it for type, dtype, device, layout, sizes, strides and need of
+    gradients (torch._C._dynamo.guards.TensorGuards); a torch without it gets no such object from `of`, and keys decide.
+    """
+
+    __slots__ = ("_check", "_count", "_dtype", "_grad", "_outside")
+
+    def __init__(self, check: Callable[..., bool], count: int, outside: tuple[Any, ...]) -> None:
+        self._check, self._count, self._outside = check, count, outside
+        self._grad, self._dtype = torch.is_grad_enabled(), torch.get_default_dtype()
+
+    @classmethod
+    def of(cls, args: tuple[Any, ...], kwargs: Any, outside: tuple[Any, ...]) -> LastCall | None:
+        """None for a call that keys alone tell from others: with other arguments than aligned tensors, or autocast."""
+        if not args or kwargs or _guards is None or _is_autocast():
+            return None
+        if not all(isinstance(x, torch.Tensor) and not x.is_meta and _is_aligned(x) for x in args):
+            return None
+        sizes, strides = [list(x.shape) for x in args], [list(x.stride()) for x in args]
+        try:
+            guards = _guards(*args, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides)
+            return cls(guards.check, len(args), outside) if guards.check(*args) else None
+        except (TypeError, RuntimeError):
+            return None
+
+    def is_like(self, args: tuple[Any, ...], kwargs: Any, outside: Callable[[], tuple[Any, ...]]) -> bool:
+        """Whether the key of a call with these arguments is this one's."""
+        if kwargs or len(args) != self._count or not self._check(*args):
+            return False
+        for x in args:
+            if x.data_ptr() % MAX_ALIGN:
+                return False
+        return (
+            torch.is_grad_enabled() is self._grad
+            and torch.get_default_dtype() is self._dtype
+            and not _is_autocast()
+            and outside() == self._outside
+        )
+
+
+def _is_aligned(x: torch.Tensor) -> bool:
+    return x.data_ptr() % MAX_ALIGN == 0
+
+
+def _either_autocast() -> bool:
+    return torch.is_autocast_enabled("cuda") or torch.is_autocast_enabled("cpu")
+
+
+def _found_guards() -> Any:
+    try:
+        from torch._C._dynamo.guards import TensorGuards
+    except ImportError:
+        return None
+    return TensorGuards
+
+
+_guards: Any = _found_guards()
+_is_autocast: Callable[[], bool] = getattr(torch._C, "_is_any_autocast_enabled", _either_autocast)
