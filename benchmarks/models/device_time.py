@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 
 WARM_CALLS = 12
 """Before a capture: kernels come, are timed in place and are taken."""
 
-REPLAYS = 50
-ROUNDS = 5
+ROUNDS = 50
+"""Each replays every graph once, so that what the card's clock does in the meantime is shared by all."""
 
 
 def captured(call: Callable[[], object]) -> torch.cuda.CUDAGraph:
@@ -29,25 +29,27 @@ def captured(call: Callable[[], object]) -> torch.cuda.CUDAGraph:
     return graph
 
 
-def medians_us(graphs: Mapping[str, torch.cuda.CUDAGraph]) -> dict[str, tuple[float, float]]:
-    """For each the median of its replays and the distance between their quartiles, microseconds."""
+def samples_us(graphs: Mapping[str, torch.cuda.CUDAGraph]) -> dict[str, list[float]]:
+    """The replays of each, round by round, microseconds."""
     samples: dict[str, list[float]] = {name: [] for name in graphs}
+    for graph in graphs.values():
+        graph.replay()
     for _ in range(ROUNDS):
         for name, graph in graphs.items():
-            graph.replay()
-            samples[name] += _replayed_us(graph)
-    found = {}
-    for name, us in samples.items():
-        low, middle, high = statistics.quantiles(us, n=4)
-        found[name] = (middle, high - low)
-    return found
+            samples[name].append(_replayed_us(graph))
+    return samples
 
 
-def _replayed_us(graph: torch.cuda.CUDAGraph) -> list[float]:
-    pairs = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(REPLAYS // ROUNDS)]  # type: ignore[no-untyped-call]
-    for start, end in pairs:
-        start.record()
-        graph.replay()
-        end.record()
+def middle(samples: Sequence[float]) -> tuple[float, float]:
+    """The median and the distance between the quartiles."""
+    low, median, high = statistics.quantiles(samples, n=4)
+    return median, high - low
+
+
+def _replayed_us(graph: torch.cuda.CUDAGraph) -> float:
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+    start.record()
+    graph.replay()
+    end.record()
     torch.cuda.synchronize()
-    return [1000.0 * start.elapsed_time(end) for start, end in pairs]
+    return 1000.0 * float(start.elapsed_time(end))

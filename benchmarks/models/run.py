@@ -17,7 +17,7 @@ from torch import nn
 
 from benchmarks.models.bare import bare_calls
 from benchmarks.models.catalogue import MODELS, Inputs, Model, Setting, seed
-from benchmarks.models.device_time import captured, medians_us
+from benchmarks.models.device_time import captured, middle, samples_us
 from benchmarks.models.tuning import AskedRegion, FolderSource, Key, tune_all
 from fusetune.torch_compile import CompileBackend
 from fusetune.torch_compile.reporting import report_of
@@ -97,22 +97,24 @@ def measured(model: Model, folder: Path) -> dict[str, Any]:
             del out
         bare = bare_calls(module, inputs)
         graphs["bare"] = captured(bare)
-        times = medians_us(graphs)
-    for name, (us, iqr) in times.items():
-        facts.setdefault(name, {}).update(us=us, iqr_us=iqr, above_bare_us=us - times["bare"][0])
+        samples = samples_us(graphs)
+    for name, taken in samples.items():
+        us, iqr = middle(taken)
+        above, above_iqr = middle([x - y for x, y in zip(taken, samples["bare"], strict=True)])
+        facts.setdefault(name, {}).update(us=us, iqr_us=iqr, above_bare_us=above, above_bare_iqr_us=above_iqr)
     table = report_of(backend.proposed)
     regions = [
         {"region": row.region, "line": row.line.rpartition("/")[2], "operators": row.operators,
          "bytes": row.moved_bytes, "eager_us": row.eager_us, "kernel_us": row.kernel_us, "why": row.why}
         for row in table.rows
     ]  # fmt: skip
-    above = {name: facts[name]["above_bare_us"] for name in modes}
+    beyond = {name: facts[name]["above_bare_us"] for name in modes}
     return {
         "model": model.name,
         "title": model.title,
         "modes": facts,
         "regions": regions,
-        "above_bare_to_max_autotune": above["fusetune"] / above["max-autotune"],
+        "above_bare_to_max_autotune": beyond["fusetune"] / beyond["max-autotune"],
     }
 
 
