@@ -11,7 +11,8 @@ JOBS ?= auto
 # Further arguments of pytest: make test ARGS="-k swizzle"
 ARGS ?=
 
-VENV := .venv
+VENV ?= .venv
+CONSTRAINTS ?= constraints.txt
 ifeq ($(SETUP),0)
 PY := $(PYTHON)
 READY :=
@@ -29,7 +30,7 @@ UV = UV_FIND_LINKS="$${UV_FIND_LINKS:-$$PIP_FIND_LINKS}" SSL_CERT_FILE="$${SSL_C
 PYTEST = $(PY) -m pytest $(if $(filter 0,$(JOBS)),,-n $(JOBS) --maxprocesses=8 --dist worksteal)
 GROUPS = --extra gpu --extra torch --group server --group dev
 
-.PHONY: help setup demo test test-long test-gpu test-ui lint serve containers format docs constraints clean
+.PHONY: help setup demo test test-long test-torch test-gpu test-ui lint serve containers format docs constraints clean
 .DEFAULT_GOAL := help
 
 help:
@@ -37,6 +38,7 @@ help:
 	@echo "make serve      the service and its dashboard, on what the demo left"
 	@echo "make test       every test that needs no GPU"
 	@echo "make test-long  the long property and mutation runs"
+	@echo "make test-torch TORCH=2.11.0  the tests that call torch, with another version of it"
 	@echo "make test-gpu   the tests that need an NVIDIA GPU"
 	@echo "make test-ui    the dashboard in a headless Chromium"
 	@echo "make lint       formatting, lint rules and types, over everything"
@@ -50,7 +52,7 @@ help:
 
 setup: $(READY)
 
-$(VENV)/.ready: pyproject.toml constraints.txt
+$(VENV)/.ready: pyproject.toml $(CONSTRAINTS)
 	@test -x $(VENV)/bin/python || test -n "$(PYTHON)" || { \
 	  echo "set-up: no Python 3.11, 3.12 or 3.13 found. Install one (Debian, Ubuntu: apt install python3 python3-venv)" \
 	       "or name it: make PYTHON=/path/to/python3.11" >&2; exit 2; }
@@ -59,9 +61,9 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	       "(Debian, Ubuntu: apt install python3-venv) and try again." >&2; exit 2; }
 	@test -x $(VENV)/bin/uv || { $(VENV)/bin/python -m pip --version >/dev/null 2>&1 || \
 	  $(VENV)/bin/python -m ensurepip >/dev/null; } && { test -x $(VENV)/bin/uv || \
-	  $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt uv; }
+	  $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c $(CONSTRAINTS) uv; }
 	@echo "set-up: installing the pinned packages into $(VENV)"
-	@$(UV) pip install --quiet --python $(VENV)/bin/python -c constraints.txt -r pyproject.toml $(GROUPS)
+	@$(UV) pip install --quiet --python $(VENV)/bin/python -c $(CONSTRAINTS) -r pyproject.toml $(GROUPS)
 	@$(VENV)/bin/python -c 'import pathlib, site; \
 	  pathlib.Path(site.getsitepackages()[0], "fusetune-tree.pth").write_text(str(pathlib.Path("sdk").resolve()))'
 	@touch $@
@@ -74,6 +76,16 @@ test: $(READY)
 
 test-long: $(READY)
 	$(PYTEST) -m "long and not gpu" $(ARGS)
+
+# What calls torch, with another torch than the pinned one, in an environment beside `.venv`. What torch itself pins is free.
+TORCH_TESTS = tests/sdk tests/benchmarks tests/search/user_fusions tests/compiler/emit/test_short_casts.py tests/test_docs.py
+test-torch:
+	@test -n "$(TORCH)" || { echo "test-torch: name a version of torch: make test-torch TORCH=2.11.0" >&2; exit 2; }
+	@mkdir -p build && { grep -vE '^(torch|setuptools|triton|sympy|fsspec|networkx|nvidia-.*|cuda-.*)==' constraints.txt; \
+	  echo 'torch==$(TORCH)'; } > build/torch-$(TORCH).new
+	@cmp -s build/torch-$(TORCH).new build/torch-$(TORCH).txt || cp build/torch-$(TORCH).new build/torch-$(TORCH).txt
+	@$(MAKE) --no-print-directory test VENV=.venv-torch-$(TORCH) CONSTRAINTS=build/torch-$(TORCH).txt \
+	  ARGS="$(TORCH_TESTS) $(ARGS)"
 
 # One process: the tests share one card.
 test-gpu: $(READY)

@@ -128,8 +128,7 @@ class Runner:
             if x.numel()
         ]
         beside = {n: given[n][0].data_ptr() for n, spec in enumerate(artifact.inputs) if not spec.shape}
-        stream = torch.cuda.current_stream(device).cuda_stream
-        self._launcher(device).launch_lists(rows, beside, stream, numbers)
+        self._launcher(device).launch_lists(rows, beside, _stream_of(device.index), numbers)
         for position in written:
             for tensor in given[position]:
                 torch.autograd.graph.increment_version(tensor)
@@ -138,7 +137,7 @@ class Runner:
     def wait(self) -> None:
         """Until what was called on the current streams is done. Raises LaunchFailed, IndexOutOfRange."""
         for index, launcher in self._launchers.items():
-            launcher.wait(torch.cuda.current_stream(index).cuda_stream)
+            launcher.wait(_stream_of(index))
 
     def _launcher(self, device: torch.device) -> Launcher:
         index = device.index

@@ -27,7 +27,11 @@ FLOATS: list[tuple[str, Make, Torch]] = [
     ("crossed", lambda f, x, low, high: functional.clamp(x, 2, 1), lambda x, low, high: x.clamp(2, 1)),
     ("below", lambda f, x, low, high: functional.clamp(x, low=1), lambda x, low, high: x.clamp(min=1)),
     ("above", lambda f, x, low, high: functional.clamp(x, high=1), lambda x, low, high: x.clamp(max=1)),
-    ("of nan", lambda f, x, low, high: functional.clamp(x, high=math.nan), lambda x, low, high: x.clamp(max=math.nan)),
+    (
+        "of nan",
+        lambda f, x, low, high: functional.clamp(x, high=math.nan),
+        lambda x, low, high: x.clamp(max=x * math.nan),
+    ),
     ("tensors", lambda f, x, low, high: functional.clamp(x, low, high), lambda x, low, high: x.clamp(low, high)),
     ("isnan", lambda f, x, low, high: functional.isnan(x), lambda x, low, high: x.isnan()),
     ("isinf", lambda f, x, low, high: functional.isinf(x), lambda x, low, high: x.isinf()),

@@ -39,6 +39,7 @@ def kernel(monkeypatch: pytest.MonkeyPatch) -> Kernel:
     """(xs, ys, rate) -> (into xs, new)."""
     RecordedLists.calls = []
     monkeypatch.setattr(fusetune.torch, "Launcher", RecordedLists)
+    monkeypatch.setattr(fusetune.torch, "_stream_of", lambda index: 7)
     monkeypatch.setattr(fusetune.torch, "_one_cuda_device", lambda tensors: torch.device("cpu"))
     one = spec("f32", LIST_ELEMS)
     launch = LaunchSpec(entry="fused", grid=(1, 1, 1), block=(32, 1, 1), args=(LISTS,))

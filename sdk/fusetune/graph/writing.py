@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NoReturn
@@ -42,6 +43,12 @@ Value = Tensor | Uniform | ByValue | Several
 Operand = Tensor | ByValue | Number
 
 HALVES = ("f16", "bf16")
+
+SATURATES = not bool(torch.tensor(480.0).to(torch.float8_e4m3fn).float().isnan())
+"""Whether this torch casts what f8e4m3 cannot hold to its largest number (2.13), or to NaN (2.11)."""
+
+FIRST_BEYOND = 464.0
+"""The largest that rounds to f8e4m3's largest number, 448: a tie, and 448 is even."""
 
 
 class Writing:
@@ -151,11 +158,21 @@ class Writing:
         """The value in another dtype, rounded as torch rounds it; scalars by value take what they stand beside."""
         match value:
             case Tensor():
-                return value if value.dtype == dtype else self._once(value, "cast", dtype)
+                return value if value.dtype == dtype else self._cast(value, dtype)
             case Uniform():
+                if dtype == "f8e4m3" and not SATURATES and not abs(value.number) <= FIRST_BEYOND:
+                    return Uniform(math.nan, value.shape, dtype)
                 return Uniform(rounded(value.number, value.dtype, dtype), value.shape, dtype)
             case _:
                 return value
+
+    def _cast(self, value: Tensor, dtype: DTypeName) -> Tensor:
+        """The operator saturates at f8e4m3's largest number; where eager does not, NaN is put in beforehand."""
+        if dtype != "f8e4m3" or SATURATES:
+            return self._once(value, "cast", dtype)
+        wide = value if value.dtype in ("f32", "f16", "bf16") else self._once(value, "cast", "f32")  # as torch does
+        within = self.f.le(self.f.abs(wide), FIRST_BEYOND)
+        return self._once(self.f.where(within, wide, math.nan), "cast", dtype)
 
     def expand(self, value: Tensor, shape: tuple[Size, ...]) -> Tensor:
         """The value in a shape that it broadcasts to as torch broadcasts: its dimensions are the last ones."""

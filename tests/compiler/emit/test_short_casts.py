@@ -122,6 +122,12 @@ def agree(x: Array, source: DType, target: DType, found: Array, device: str, wha
         # Past the integers by way of which the low bits are kept C++ leaves it open, and devices differ.
         reach = 63 if target in (DType.I64, DType.U8) else 31
         known = (given.double().abs() < 2.0**reach).cpu()
+    if target is DType.F8E4M3 and torch.tensor(480.0).to(TORCH[target]).float().isnan():
+        # What torch before 2.13 makes NaN saturates: docs/contracts.md.
+        beyond = (given.float().abs() > 464.0).cpu()  # torch goes by way of f32
+        assert want[beyond].float().isnan().all()
+        top = torch.where(given.double().cpu() < 0, -448.0, 448.0).to(TORCH[target])
+        want = torch.where(beyond, top.view(torch.uint8), want.view(torch.uint8)).view(TORCH[target])
     bits = (want.view(torch.uint8).view(len(given), -1) == have.view(torch.uint8).view(len(given), -1)).all(1)
     if target.is_float:
         bits |= want.float().isnan() & have.float().isnan()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -126,6 +127,11 @@ CASES: dict[str, tuple[Any, ...]] = {
     "lerp": (lambda x, y: torch.lerp(x, y, 0.3), X, Y),
     "casts": (lambda x: (x.half(), x.double(), x.int(), x.bool(), x.bfloat16().float()), X),
     "fp8": (lambda x: x.to(torch.float8_e5m2).float(), X),
+    "fp8 beyond its largest number": (
+        lambda x: [y.to(torch.float8_e4m3fn).float() for y in (x, x.bfloat16(), x.double(), torch.full((2,), 480.0))],
+        torch.tensor([448.0, 463.9, 464.0, 464.1, 480.0, 1e30, -500.0, math.inf, -math.inf, math.nan, 0.0]),
+    ),
+    "fp8 of integers": (lambda x: (x * 300).to(torch.float8_e4m3fn).float(), INT),
     # Views
     "view": (lambda x: x.view(2, 12) + 1, X),
     "reshape of a transposed": (lambda x: x.t().reshape(-1) + 1, X),

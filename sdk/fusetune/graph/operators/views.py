@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -34,6 +35,7 @@ def _same(w: Writing, node: Node, a: Any) -> Value:
 
 
 entered("aten.lift_fresh.default aten.alias_copy.default prims.clone.default aten.lift.default", _same)
+entered("prims.copy_strided.default", lambda w, node, a: _same(w, node, SimpleNamespace(self=a.a)))
 
 _RESHAPES = """
 aten.view.default aten._unsafe_view.default aten.reshape.default aten.unsqueeze.default aten.squeeze.default
