@@ -13,6 +13,7 @@ from fusetune.errors import (
     InvalidBinding,
     InvalidFusion,
     InvalidKernel,
+    InvalidLock,
     InvalidRequest,
     KernelError,
     KernelNotFound,
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     from fusetune.client import Client
     from fusetune.graph.capture import from_torch
     from fusetune.jitting import assert_cached, jit, sync_point
-    from fusetune.running import wait
+    from fusetune.running import use_lock, wait, write_lock
     from fusetune.torch_compile import report
 
 __all__ = [
@@ -67,6 +68,7 @@ __all__ = [
     "InvalidBinding",
     "InvalidFusion",
     "InvalidKernel",
+    "InvalidLock",
     "InvalidRequest",
     "Kernel",
     "KernelError",
@@ -98,7 +100,9 @@ __all__ = [
     "jit",
     "report",
     "sync_point",
+    "use_lock",
     "wait",
+    "write_lock",
 ]
 
 
@@ -110,7 +114,9 @@ _LAZY = {
     "jit": "fusetune.jitting",
     "report": "fusetune.torch_compile",
     "sync_point": "fusetune.jitting",
+    "use_lock": "fusetune.running",
     "wait": "fusetune.running",
+    "write_lock": "fusetune.running",
 }
 """Public names whose modules load more than the standard library and pydantic: an HTTP library, or torch."""
 

@@ -19,11 +19,13 @@ class Environment:
     store: Path
     api_key: str | None = field(default=None, repr=False)
     assert_cached: bool = False
+    lock: str | None = None
 
     @classmethod
     def read(cls, variables: Mapping[str, str] = os.environ) -> Environment:
         """FUSETUNE_URL, FUSETUNE_API_KEY, and FUSETUNE_HOME or else `fusetune` in the user's cache folder;
-        FUSETUNE_ASSERT_CACHED other than 0 makes a call without a kernel an error.
+        FUSETUNE_ASSERT_CACHED other than 0 makes a call without a kernel an error; FUSETUNE_LOCK names a lock of
+        kernels.
 
         The cache folder is XDG_CACHE_HOME, or `~/.cache` without it (XDG Base Directory Specification).
         """
@@ -34,4 +36,5 @@ class Environment:
             store=Path(os.path.expanduser(home or os.path.join(cache, "fusetune"))),
             api_key=variables.get("FUSETUNE_API_KEY") or None,
             assert_cached=variables.get("FUSETUNE_ASSERT_CACHED") not in (None, "", "0"),
+            lock=variables.get("FUSETUNE_LOCK") or None,
         )

@@ -5,6 +5,7 @@ FusetuneError
 ├── InvalidBinding        sizes or tensors that do not fit the fusion
 ├── CannotConvert         a torch function, or a part of one, that fusions cannot say
 ├── NotCached             a jit function has no kernel for a call, and was told not to do without
+├── InvalidLock           a lock of kernels that cannot be used
 ├── InvalidRequest        another argument of a Client method that cannot be
 ├── KernelError           a kernel cannot be called like this, here, or at all
 │   ├── WrongArguments    a tensor is not what the kernel was tuned for
@@ -97,6 +98,20 @@ class NotCached(FusetuneError):
     def __str__(self) -> str:
         fix = f"Fill the cache before: {self.function}.tune((...)) with such arguments, on a machine with the card."
         return f"{self.function}: no kernel for {self.key} ({self.why}). {fix}"
+
+
+class InvalidLock(FusetuneError):
+    """A lock of kernels cannot be used: `where` (a file, or one of its kernels) and `reason`."""
+
+    def __init__(self, where: str, reason: str) -> None:
+        super().__init__(where, reason)
+        self.where = where
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return (
+            f"{self.where}: {self.reason}. Take it from version control again, or write it anew: fusetune.write_lock."
+        )
 
 
 class InvalidRequest(_Faults):

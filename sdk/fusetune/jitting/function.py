@@ -19,7 +19,8 @@ from fusetune.jitting.last_call import LastCall
 from fusetune.jitting.specialized import Specialized
 from fusetune.jitting.switches import SWAPPING, is_asserted
 from fusetune.query import AcceptLike
-from fusetune.running.source import KernelSource, Search, ServiceSource, default_source, search_of
+from fusetune.running.process import default_source
+from fusetune.running.source import KernelSource, Search, ServiceSource, search_of
 from fusetune.wire.printing import html_table
 from fusetune.wire.problems import Problem
 

@@ -135,6 +135,10 @@ class ServiceSource:
         with self._wake:
             return self._wake.wait_for(lambda: not self._wanted, timeout_s)
 
+    def held(self) -> dict[Key, SomeKernel]:
+        """The kernels that are here, by key."""
+        return dict(self._kernels)
+
     def put(self, fusion: Fusion, binding: Binding, kernel: SomeKernel) -> None:
         """Hold a kernel that was had in another way."""
         self._kernels[key_of(fusion, binding)] = kernel
@@ -195,7 +199,6 @@ class ServiceSource:
 
 
 _SOURCES: weakref.WeakSet[ServiceSource] = weakref.WeakSet()
-_DEFAULT: list[KernelSource] = []
 
 
 def _forked() -> None:
@@ -215,18 +218,6 @@ def _client() -> Any:
     from fusetune.client import Client
 
     return Client()
-
-
-def default_source() -> KernelSource:
-    """The one that functions use which name no other: the store and the service of the environment."""
-    if not _DEFAULT:
-        _DEFAULT.append(ServiceSource())
-    return _DEFAULT[0]
-
-
-def use_source(source: KernelSource | None) -> None:
-    """Another default for this process; None is the first again."""
-    _DEFAULT[:] = [] if source is None else [source]
 
 
 def wait(timeout_s: float | None = None) -> bool:

@@ -1,0 +1,46 @@
+"""Where the functions of a process take kernels from that name no source of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from fusetune.environment import Environment
+from fusetune.running.lock import LockedSource, lock_of, read_lock
+from fusetune.running.source import KernelSource, ServiceSource
+from fusetune.store import Store
+
+_DEFAULT: list[KernelSource] = []
+
+
+def default_source() -> KernelSource:
+    """The one that functions use which name no other: the store and the service of the environment, or what its lock
+    names. Raises OSError, InvalidLock where FUSETUNE_LOCK names no lock."""
+    if not _DEFAULT:
+        locked = Environment.read().lock
+        _DEFAULT.append(ServiceSource() if locked is None else LockedSource(read_lock(locked)))
+    return _DEFAULT[0]
+
+
+def use_source(source: KernelSource | None) -> None:
+    """Another default for this process; None is the first again."""
+    _DEFAULT[:] = [] if source is None else [source]
+
+
+def use_lock(path: str | os.PathLike[str], store: Store | None = None) -> None:
+    """From now on functions take the kernels of this file alone, out of the store. Raises OSError, InvalidLock."""
+    use_source(LockedSource(read_lock(path), store))
+
+
+def write_lock(path: str | os.PathLike[str], source: KernelSource | None = None) -> int:
+    """Writes which kernels this process holds (those of `default_source()` unless another is named); returns how many.
+
+    Raises OSError.
+    """
+    lock = lock_of(source if source is not None else default_source())
+    target = Path(path)
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    part.write_text(json.dumps(lock.model_dump(mode="json"), indent=1) + "\n", encoding="utf-8")
+    part.replace(target)
+    return len(lock.kernels)

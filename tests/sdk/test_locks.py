@@ -1,0 +1,114 @@
+"""A lock of kernels: what it names is taken, by its bytes; nothing else is, and nobody is asked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fusetune
+from fusetune.errors import InvalidLock
+from fusetune.running import LockedSource, ServiceSource, default_source, read_lock, use_source, write_lock
+from fusetune.store import Store
+from fusetune.wire.binding import Binding
+from tests.sdk.fake_service import FakeService
+from tests.sdk.test_running import FUSION, ROWS, source_of
+
+OTHER = Binding(sizes={"M": 9})
+
+
+@pytest.fixture
+def lock(tmp_path: Path) -> Path:
+    """One kernel, in the store `kernels` beside it."""
+    source = source_of(FakeService(), tmp_path / "kernels")
+    source.request(FUSION, ROWS, weight=1)
+    assert source.wait(30)
+    assert write_lock(tmp_path / "lock.json", source) == 1
+    return tmp_path / "lock.json"
+
+
+@pytest.fixture
+def as_before() -> Iterator[None]:
+    yield
+    use_source(None)
+
+
+def locked(lock: Path) -> LockedSource:
+    return LockedSource(read_lock(lock), Store(lock.parent / "kernels"))
+
+
+def test_what_it_names_is_taken_out_of_the_store(lock: Path) -> None:
+    source = locked(lock)
+    kernel = source.peek(FUSION, ROWS)
+    assert kernel is not None
+    assert kernel.origin == "store"
+    (row,) = read_lock(lock).kernels
+    assert (row.fingerprint, row.card) == (FUSION.fingerprint, row.card)
+
+
+def test_what_it_does_not_name_has_no_kernel_though_the_store_has(lock: Path) -> None:
+    source = source_of(FakeService(), lock.parent / "kernels")
+    source.request(FUSION, OTHER, weight=1)
+    assert source.wait(30)
+    assert source.peek(FUSION, OTHER) is not None
+    pinned = locked(lock)
+    assert pinned.peek(FUSION, OTHER) is None
+    pinned.request(FUSION, OTHER, weight=1)
+    assert pinned.wait(0)
+    assert "the lock has no kernel of it" in (pinned.why_not(FUSION, OTHER) or "")
+
+
+def test_a_kernel_that_the_store_has_lost_is_told(lock: Path, tmp_path: Path) -> None:
+    source = LockedSource(read_lock(lock), Store(tmp_path / "empty"))
+    assert source.peek(FUSION, ROWS) is None
+    assert "does not have it" in (source.why_not(FUSION, ROWS) or "")
+
+
+def test_a_newer_kernel_of_the_key_changes_nothing(lock: Path) -> None:
+    (row,) = read_lock(lock).kernels
+    other = row.model_copy(update={"artifact_sha256": "0" * 64})
+    document = json.loads(lock.read_text())
+    document["kernels"] = [json.loads(other.model_dump_json())]
+    lock.write_text(json.dumps(document))
+    assert locked(lock).peek(FUSION, ROWS) is None  # the store's newest one is another
+
+
+@pytest.mark.parametrize(("card", "is_found"), [("the row's", True), ("B200", False)])
+def test_a_card_has_its_own(lock: Path, card: str, is_found: bool) -> None:
+    (row,) = read_lock(lock).kernels
+    search: Any = fusetune.running.Search(card=row.card if is_found else card)
+    assert (locked(lock).peek(FUSION, ROWS, search) is not None) == is_found
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "Invalid JSON"),
+        ('{"format": "fusetune.kernels/2"}', "format"),
+        ('{"kernels": [{"fingerprint": "a"}]}', "kernels.0.binding"),
+    ],
+)
+def test_a_damaged_lock_is_refused_with_the_place(tmp_path: Path, text: str, said: str) -> None:
+    file = tmp_path / "lock.json"
+    file.write_text(text)
+    with pytest.raises(InvalidLock, match=said) as caught:
+        fusetune.use_lock(file)
+    assert "write it anew" in str(caught.value)
+
+
+def test_the_environment_names_one(lock: Path, monkeypatch: pytest.MonkeyPatch, as_before: None) -> None:
+    monkeypatch.setenv("FUSETUNE_LOCK", str(lock))
+    monkeypatch.setenv("FUSETUNE_HOME", str(lock.parent / "kernels"))
+    use_source(None)
+    source = default_source()
+    assert isinstance(source, LockedSource)
+    assert source.peek(FUSION, ROWS) is not None
+
+
+def test_without_one_the_service_is_asked(monkeypatch: pytest.MonkeyPatch, as_before: None) -> None:
+    monkeypatch.setenv("FUSETUNE_LOCK", "")
+    use_source(None)
+    assert type(default_source()) is ServiceSource
