@@ -30,7 +30,7 @@ def logical_axes(sf: ScheduledFusion, reference: str) -> Mapping[str, Axes]:
     """Of every tensor that operators connect with the reference: the logical axes that are the reference's.
 
     Tensors are settled in the order of how many axes they share with it, as a widest path is found (nvFuser,
-    MaxInfoSpanningTree).
+    MaxInfoSpanningTree). Over an input no axis of extent one is shared: two reads may take it for different axes.
     """
     key = (logical_axes, reference)
     if key not in sf.facts:
@@ -55,6 +55,8 @@ def _logical_axes(sf: ScheduledFusion, reference: str) -> Mapping[str, Axes]:
                 read = read_axes(edge.op, *edge.ends(sf))
                 leads = read if edge.upwards else {p: c for c, p in read.items()}
                 shared = {a: leads[b] for a, b in axes.items() if b in leads}
+                if edge.target in sf.inputs:
+                    shared = {a: b for a, b in shared.items() if not b.is_trivial}
                 heappush(waiting, (-len(shared), len(found) + len(waiting), edge.target, next(numbers), shared))
     return found
 

@@ -41,7 +41,16 @@ def merged_dims(fusion: Fusion) -> Fusion | None:
         result = fusion.value(op.output)
         dims = _dims(op, runs)
         w.names[op.output] = w.put(
-            op.kind, inputs, _shape(result, runs[op.output]), result.dtype, dims, op.start, step=op.step, low=op.low
+            op.kind,
+            inputs,
+            _shape(result, runs[op.output]),
+            result.dtype,
+            dims,
+            op.start,
+            grade=op.grade,
+            is_term=op.is_term,
+            step=op.step,
+            low=op.low,
         )
     for name in fusion.outputs:
         w.names[name] = w.reshape(w.names[name], fusion.value(name).shape)

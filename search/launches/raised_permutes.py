@@ -71,7 +71,7 @@ class _Raising:
         shape = tuple(result.shape[d] for d in order)
         if op.kind in _ELEMENTWISE:
             operands = [self.value(x, order) if isinstance(x, str) else x for x in op.inputs]
-            return self.writer.put(op.kind, operands, shape, result.dtype)
+            return self.writer.put(op.kind, operands, shape, result.dtype, grade=op.grade, is_term=op.is_term)
         if op.kind in _ALONG_DIMS:
             operands = [self.value(x, order) if isinstance(x, str) else x for x in op.inputs]
             moved = sorted((order.index(d), n) for n, d in enumerate(op.dims))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from compiler.dtypes import DType
 from compiler.ir.fusion import Fusion
-from compiler.ir.ops import FOLDS, OpKind
+from compiler.ir.ops import FOLDS, MathGrade, OpKind
 from compiler.reference import evaluate
 from search.launches import raise_permutes
 from tests.search.launches.made import F32, S, Written, fusion_of, softmax, standardized, two_permutations
@@ -146,3 +147,13 @@ def test_a_reshape_stops_a_permute() -> None:
 @pytest.mark.parametrize("made", [softmax, standardized, two_permutations])
 def test_where_nothing_is_permuted_after_a_reduction_nothing_is_raised(made: Callable[[], Fusion]) -> None:
     assert raise_permutes(made()) is None
+
+
+def test_how_exactly_a_value_is_computed_stays() -> None:
+    fusion = turned_twice()
+    graded = replace(
+        fusion, ops=tuple(replace(op, grade=MathGrade.APPROX) if op.kind is OpKind.EXP else op for op in fusion.ops)
+    )
+    found = raise_permutes(graded)
+    assert found is not None
+    assert {op.grade for op in found.ops if op.kind is OpKind.EXP} == {MathGrade.APPROX}
