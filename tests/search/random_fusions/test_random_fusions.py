@@ -49,7 +49,7 @@ def test_random_fusions_are_right_in_the_emulator(first: int, pool: CompilePool)
 
 @pytest.mark.parametrize("seed", [31387, 30217, 30173])
 def test_what_once_had_no_kernel_has_one(seed: int, pool: CompilePool) -> None:
-    """Two reads of one input that take its axis of extent one for different axes; a scan along columns beside a mean."""
+    """Two reads of one input that take its axis of extent one for different axes; a scan of columns beside a mean."""
     expect_right(outcomes(iter([random_case(seed, "tiny")]), 30_000, 2, pool), 1)
 
 
