@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from compiler.ir.pinned import pinned
 from compiler.reference import evaluate, settled
 from compiler.wire import bind
 from fusetune.errors import LaunchFailed
@@ -25,10 +26,10 @@ class _Artifact:
 
 
 class ReferenceKernel:
-    """Called like a kernel. `calls` counts."""
+    """Called like a kernel, with a kernel's bits: products in sums are rounded with them. `calls` counts."""
 
     def __init__(self, fusion: Fusion, binding: Binding, align: int = 1) -> None:
-        self.bound = bind(fusion, binding)
+        self.bound = pinned(bind(fusion, binding))
         values = [self.bound.value(name) for name in self.bound.inputs]
         specs = (TensorSpec(shape=(), strides=(), dtype=v.dtype.value, align=align) for v in values)
         self.artifact = _Artifact(tuple(specs), Evidence(correct="verified_on_gpu", time="measured"))
@@ -69,7 +70,7 @@ class FakeKernels:
         self.kernels: dict[tuple[str, str], Any] = {}
         self.looks = 0
 
-    def peek(self, fusion: Fusion, binding: Binding) -> Any:
+    def peek(self, fusion: Any, binding: Binding) -> Any:
         self.looks += 1
         if self.looks <= self.ready_after:
             return None
@@ -78,7 +79,7 @@ class FakeKernels:
             self.kernels[key] = ReferenceKernel(fusion, binding, self.align)
         return self.kernels[key]
 
-    def request(self, fusion: Fusion, binding: Binding, *, weight: float) -> None:
+    def request(self, fusion: Any, binding: Binding, *, weight: float) -> None:
         self.asked.append((fusion.fingerprint, weight))
 
 
@@ -91,14 +92,14 @@ class FixedClock:
     compared: list[object] = field(default_factory=list)
 
     def compare(self, eager: Any, kernel: Any) -> KnownTimes:
-        self.compared.append(kernel)
+        self.compared.append(type(kernel))  # not the call, which holds tensors
         return KnownTimes(self.eager_us, self.kernel_us)
 
 
 class BrokenKernels(FakeKernels):
     """Kernels that the driver refuses."""
 
-    def peek(self, fusion: Fusion, binding: Binding) -> Any:
+    def peek(self, fusion: Any, binding: Binding) -> Any:
         kernel = super().peek(fusion, binding)
 
         class Refused:

@@ -10,6 +10,7 @@ from functools import cached_property
 import torch
 from torch import fx
 
+from fusetune.torch_compile.regions.bits import SAME_BITS
 from fusetune.torch_compile.regions.operators import (
     CASTS,
     CONSTANTS,
@@ -141,6 +142,8 @@ def _roles(
 
 
 def _role(head: fx.Node, say: CanSay) -> Role:
+    if SAME_BITS in head.meta:
+        return Role.FOREIGN
     if head.op != "call_function" or not values_of(head) or writes(head) or (keeps_its_place(head) and not say(head)):
         return Role.FOREIGN
     name = name_of(head)
