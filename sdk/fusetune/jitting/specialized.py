@@ -19,10 +19,16 @@ from fusetune.wire.binding import Binding
 
 Run = Callable[[tuple[Any, ...], Any], Any]
 
+NEEDS_ITS_OWN = "it closes over a tensor that needs gradients; pass it as an argument"
+DRAWS = "it draws random numbers, which a kernel would draw otherwise than torch"
+
 
 @dataclass(slots=True, eq=False)
 class Specialized:
-    """`run` is None as long as eager runs; `why` says why it always will. `bytes`: what a call reads and writes."""
+    """`run` is None as long as eager runs; `why` says why it always will. `bytes`: what a call reads and writes.
+
+    A call that needs gradients has two `halves`, forward and backward, and `join` makes its run of their kernels.
+    """
 
     fusion: Fusion | None = None
     binding: Binding = field(default_factory=Binding)
@@ -38,12 +44,13 @@ class Specialized:
     kernel: Any = None
     calls: int = 0
     last: LastCall | Literal[False] | None = None
-    gradient: Any = None
+    halves: tuple[Specialized, ...] = ()
+    join: Callable[..., Run] | None = None
 
     @property
-    def is_grad(self) -> bool:
-        """Whether the call runs as a forward and a backward function of their own."""
-        return self.gradient is not None
+    def parts(self) -> tuple[Specialized, ...]:
+        """What has kernels of its own: itself, or its halves."""
+        return self.halves or (self,)
 
     @property
     def origin(self) -> str:
@@ -56,9 +63,29 @@ class Specialized:
         return cls(why=why, key_text=why, refusal=refusal, stays_eager=True)
 
     @classmethod
-    def of_gradient(cls, run: Callable[..., Any]) -> Specialized:
+    def of_fusion(
+        cls, converted: Converted, binding: Binding, captured: Captured | None = None, *, size: int
+    ) -> Specialized:
+        """A call, or a half of one, as a fusion at a binding; it moves `size` bytes."""
+        key = key_of(converted.fusion, binding)
+        return cls(converted.fusion, binding, captured, converted, f"{key[0][:12]}/{key[1][:12]}", size)
+
+    @classmethod
+    def of_halves(cls, forward: Specialized, backward: Specialized, join: Callable[..., Run]) -> Specialized:
         """A call whose gradients come of kernels."""
-        return cls(gradient=run, key_text="forward and backward", stays_eager=True)
+        key_text = f"{forward.key_text}+{backward.key_text}"
+        return cls(
+            forward.fusion, forward.binding, key_text=key_text, bytes=forward.bytes + backward.bytes,
+            halves=(forward, backward), join=join,
+        )  # fmt: skip
+
+    @classmethod
+    def of_gradient(cls, made: Callable[[], Specialized]) -> Specialized:
+        """What `made` gives; where it cannot be said, what is refused stands in `why`."""
+        try:
+            return made()
+        except FusetuneError as error:
+            return cls.eager(str(error), error if isinstance(error, CannotConvert) else None)
 
     @classmethod
     def traced(
@@ -70,7 +97,9 @@ class Specialized:
             captured = _on_a_thread(partial(capture, fn, args, kwargs, symbolic=dynamic), is_inside)
             converted = captured.converted()
             if converted.draws:
-                return cls.eager("it draws random numbers, which a kernel would draw otherwise than torch")
+                return cls.eager(DRAWS)
+            if torch.is_grad_enabled() and any(x.requires_grad for x in captured.closed):
+                return cls.eager(NEEDS_ITS_OWN)
             given = dict(zip(captured.placeholders, captured.tensors(args, kwargs), strict=True))
             tensors = [given[node] for node in converted.inputs]  # type: ignore[index]
             binding = converted.binding(tensors)
@@ -80,13 +109,14 @@ class Specialized:
             return cls.eager(str(error))
         size = sum(x.numel() * x.element_size() for x in tensors)
         size += sum(_bytes(form.node.meta["val"]) for form in converted.outputs if form.of == "output")
-        key = key_of(converted.fusion, binding)
-        return cls(converted.fusion, binding, captured, converted, f"{key[0][:12]}/{key[1][:12]}", size)
+        return cls.of_fusion(converted, binding, captured, size=size)
 
-    def use(self, kernel: Any) -> None:
-        """Run `kernel` from the next call on."""
-        self.kernel = kernel
-        self.run = self._runner(kernel)
+    def use(self, *kernels: Any) -> None:
+        """Run these, a kernel for each part, from the next call on."""
+        for part, kernel in zip(self.parts, kernels, strict=True):
+            part.kernel = kernel
+        self.kernel = kernels[0]
+        self.run = self._runner(self.kernel) if self.join is None else self.join(*kernels)
 
     def searches(self, search: Search, buckets: Sequence[int] | str) -> Iterator[tuple[Binding, Search]]:
         """What to ask for: the binding, or the next larger bucket's and then the binding with that one's schedule."""

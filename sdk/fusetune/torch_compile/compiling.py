@@ -14,6 +14,7 @@ from torch import fx
 
 from fusetune.errors import FusetuneError, FusetuneWarning
 from fusetune.graph import decompositions
+from fusetune.graph.clean import numbers_as_literals
 from fusetune.graph.lines import line_of
 from fusetune.running import KernelSource, default_source
 from fusetune.torch_compile.calls import RegionCall
@@ -21,7 +22,7 @@ from fusetune.torch_compile.choosing import KernelChoice, KernelChoices, is_capt
 from fusetune.torch_compile.clocks import Clock, EventClock, HostClock
 from fusetune.torch_compile.lowering import Lowered, Sayable, alike, drawing_eager_of, eager_of, lowered
 from fusetune.torch_compile.options import CompileOptions
-from fusetune.torch_compile.program import Boxed, Call, calls_of, program
+from fusetune.torch_compile.program import Boxed, Call, calls_of, held_by, program
 from fusetune.torch_compile.regions.bits import keeping_decisions
 from fusetune.torch_compile.regions.order import steps_of
 from fusetune.torch_compile.regions.propose import propose
@@ -161,6 +162,7 @@ class _Session:
 
     def _compiled(self, gm: fx.GraphModule, kind: str) -> Boxed:
         gm.graph.eliminate_dead_code()
+        numbers_as_literals(gm)
         flow, regions = propose(gm.graph, self.backend.sayable(self.options.rng), least_bytes=self.options.least_bytes)
         name = self.backend.next_name(kind)
         made = [self._proposed(region, name, n) for n, region in enumerate(regions)]
@@ -175,7 +177,7 @@ class _Session:
                 else [Call(step.gives, kept[id(step.region)].call, step.reads, {}, is_boxed=True)]  # type: ignore[arg-type]
             )
         ]
-        run = program(_placeholders(gm.graph), calls, _outputs(gm.graph), name)
+        run = program(_placeholders(gm.graph), [*held_by(gm), *calls], _outputs(gm.graph), name)
         self.proposed += made
         self.backend.proposed += made
         self._request([x.call for x in made if x.call is not None])
@@ -263,7 +265,7 @@ def _outputs(graph: fx.Graph) -> Any:
 
 def _as_it_is(gm: fx.GraphModule, name: str) -> Boxed:
     nodes = [node for node in gm.graph.nodes if node.op == "call_function"]
-    return program(_placeholders(gm.graph), calls_of(nodes), _outputs(gm.graph), name)
+    return program(_placeholders(gm.graph), [*held_by(gm), *calls_of(nodes)], _outputs(gm.graph), name)
 
 
 def _between_steps(begin: Callable[[], None], run: Boxed, begun: Callable[[Sequence[Any]], None]) -> Boxed:

@@ -51,7 +51,7 @@ class ReferenceKernel:
         """In the layout and the order of dimensions that the caller was told."""
         value = self.bound.value(name)
         laid = torch.empty_strided(value.shape, value.strides, dtype=DTYPES[value.dtype.value])
-        laid.copy_(torch.from_numpy(np.ascontiguousarray(array)).reshape(value.shape))
+        laid.copy_(torch.from_numpy(np.array(array)).reshape(value.shape))
         order = self._order(name, laid.dim())
         return laid.permute([order.index(dim) for dim in range(laid.dim())])
 

@@ -84,6 +84,11 @@ def keep_decisions(graph: fx.Graph, backward_outputs: Iterable[Any]) -> None:
             node.meta["recompute"] = CheckpointPolicy.MUST_SAVE
 
 
+def is_kept(node: fx.Node) -> bool:
+    """Whether the backward part must not make the node again."""
+    return node.meta.get("recompute") == CheckpointPolicy.MUST_SAVE
+
+
 def keeping_decisions(partition: Callable[..., Any]) -> Callable[..., Any]:
     """A partitioner of joint graphs, as AOTAutograd calls it, that keeps decisions (`keep_decisions`)."""
     from torch._functorch.compile_utils import fx_graph_cse
