@@ -18,7 +18,7 @@ from fusetune.errors import CannotConvert, FusetuneError
 from fusetune.graph import to_fusion
 from fusetune.graph.sizes import settled
 from fusetune.jitting.call_key import MAX_ALIGN
-from fusetune.jitting.joint import JointHalf, Joint, joint_of
+from fusetune.jitting.joint import Joint, JointHalf, joint_of
 from fusetune.jitting.specialized import DRAWS, NEEDS_ITS_OWN, Specialized
 
 

@@ -42,6 +42,7 @@ class RegionCall:
         self._active: dict[object, Kernel] = {}
         self._due: set[object] = set()
         self._positions = _positions(lowered)
+        self._written = _written_positions(lowered)
         self.is_static = not lowered.converted.symbols
 
     def settle(self) -> None:
@@ -122,6 +123,8 @@ class RegionCall:
         if choice.state != "arrived" or choice.kernel is None:
             return
         kernel, held = choice.kernel, list(args)
+        for n in self._written:  # the runs that are timed must not change what the step changes once
+            held[n] = held[n].clone()
         try:
             choice.time(self.clock, lambda: self.eager(list(held)), lambda: self.launch(kernel, held))
         except FusetuneError as error:
@@ -147,6 +150,12 @@ def _positions(lowered: Lowered) -> list[int]:
     """For each tensor of the fusion the argument that it is."""
     at: dict[Any, int] = dict(zip(lowered.captured.placeholders, lowered.captured.arguments, strict=True))
     return [(at | _STARTS)[x] for x in lowered.converted.inputs]
+
+
+def _written_positions(lowered: Lowered) -> list[int]:
+    """The arguments that a call changes."""
+    positions = _positions(lowered)
+    return [positions[output.alias] for output in lowered.converted.outputs if output.alias is not None]
 
 
 def _scalar_positions(lowered: Lowered) -> list[int]:

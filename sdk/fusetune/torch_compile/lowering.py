@@ -50,7 +50,9 @@ def lowered(region: Region, eager: Boxed) -> Lowered:
     if captured.closed:
         raise CannotConvert("the region", "tracing it again found tensors beside its inputs")
     # Functional operators taken apart may end in writes; what they write is among the outputs, if it is wanted.
-    nodes = [node for node in captured.nodes if node not in captured.writes]
+    at = dict(zip(captured.placeholders, captured.arguments, strict=True))
+    written = {n for n, node in enumerate(region.inputs) if node in region.written}
+    nodes = [x for x in captured.nodes if x not in captured.writes or at.get(x.all_input_nodes[0]) in written]
     inputs = [node for node in captured.placeholders if isinstance(node.meta.get("val"), torch.Tensor)]
     converted = to_fusion(nodes, captured.returned, inputs=inputs, names=captured.names)
     if converted.draws != len(drawing_nodes(region.nodes)):

@@ -41,15 +41,21 @@ class ReferenceKernel:
         fusion = settled(self.bound, arguments[count:]) if arguments[count:] else self.bound
         named = zip(self.bound.inputs, arguments[:count], strict=True)
         found = evaluate(fusion, [np.transpose(_array(x), self._order(name, x.dim())) for name, x in named], np)
-        outputs = tuple(self._output(name, array) for name, array in zip(self.bound.outputs, found, strict=True))
+        into = {name: arguments[self.bound.inputs.index(alias)] for name, alias in self.bound.aliases}
+        named = zip(self.bound.outputs, found, strict=True)
+        outputs = tuple(self._output(name, array, into.get(name)) for name, array in named)
         return outputs[0] if len(outputs) == 1 else outputs
 
     def _order(self, name: str, rank: int) -> tuple[int, ...]:
         return dict(self.bound.orders).get(name, tuple(range(rank)))
 
-    def _output(self, name: str, array: Any) -> torch.Tensor:
-        """In the layout and the order of dimensions that the caller was told."""
+    def _output(self, name: str, array: Any, into: torch.Tensor | None) -> torch.Tensor:
+        """In the layout and the order of dimensions that the caller was told, or in the input that it is written to."""
         value = self.bound.value(name)
+        if into is not None:
+            order = self._order(name, into.dim())
+            into.permute(order).copy_(torch.from_numpy(np.array(array)).reshape(value.shape))
+            return into
         laid = torch.empty_strided(value.shape, value.strides, dtype=DTYPES[value.dtype.value])
         laid.copy_(torch.from_numpy(np.array(array)).reshape(value.shape))
         order = self._order(name, laid.dim())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import fx
 
 from fusetune.torch_compile.regions.growing import grow
+from fusetune.torch_compile.regions.in_place import in_place
 from fusetune.torch_compile.regions.memory import within_eager
 from fusetune.torch_compile.regions.reach import Reach, bits
 from fusetune.torch_compile.regions.region import Region
@@ -33,7 +34,7 @@ def propose(graph: fx.Graph, can_say: CanSay, *, least_bytes: int = 0) -> tuple[
         inner = [members for members in vertical if not members & ~own]
         return regions(inner) if len(inner) > 1 else []
 
-    return flow, within_eager(flow, regions(_groups(flow, reach)), parts)
+    return flow, in_place(flow, within_eager(flow, regions(_groups(flow, reach)), parts))
 
 
 def _groups(flow: UnitGraph, reach: Reach) -> list[int]:

@@ -200,9 +200,10 @@ def _orders(
             if base in writers:
                 after[n].add(writers[base])
         if head.op == "call_function" and roles[n] is Role.FOREIGN and keeps_its_place(head):
-            if last is not None:
-                after[n].add(last)
-            last = n
+            if head.target is not torch.ops.aten.copy_.default:  # which touches nothing but its operands
+                if last is not None:
+                    after[n].add(last)
+                last = n
             for node in nodes[0].all_input_nodes[:1]:
                 base = memory.get(node, node)
                 after[n].update(readers.get(base, ()))
