@@ -107,7 +107,7 @@ def test_an_optimizers_step(made: Any) -> None:
     rate = {"lr": torch.tensor(0.01)} if made is not torch.optim.RMSprop else {"lr": 0.01}
     ours: Any = made([mine], foreach=False, **rate)
     plain: Any = made([theirs], foreach=False, **rate)
-    step = torch.compile(ours.step, backend=backend, options=WHOLE)
+    step: Any = torch.compile(ours.step, backend=backend, options=WHOLE)
     for turn in range(5):
         mine.grad, theirs.grad = (Y * turn - Z for _ in range(2))
         step()
