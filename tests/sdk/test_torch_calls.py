@@ -133,3 +133,24 @@ def test_launches_get_scratch_memory_of_the_call(monkeypatch: pytest.MonkeyPatch
     for address, buffer, size in zip(scratch, buffers, (100, 4096), strict=True):
         assert buffer.data_ptr() <= address
         assert address + size <= buffer.data_ptr() + buffer.nbytes
+
+
+def test_on_torchs_current_device_outputs_are_made_the_short_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = Kernel(artifact(inputs=(spec("f32", 4, 6),), outputs=(spec("f32", 4, 6),)))
+    x = torch.ones(4, 6)
+    kernel(x)
+    made: list[torch.Tensor] = []
+
+    def new(size: Any, stride: Any, dtype: torch.dtype) -> torch.Tensor:
+        made.append(torch.empty_strided(size, stride, dtype=dtype))
+        return made[-1]
+
+    monkeypatch.setattr(fusetune.torch, "_new", new)
+    monkeypatch.setattr(fusetune.torch, "_current_index", lambda: x.get_device())
+    assert kernel._runner is not None
+    (launcher,) = kernel._runner._launchers.values()
+    kernel._runner._launchers[x.get_device()] = launcher
+    monkeypatch.setattr(launcher, "launch_again", lambda pointers, stream: False, raising=False)
+    found = kernel.of_known(x)
+    assert found is made[0]
+    assert Recorded.calls[1:] == [((x.data_ptr(), made[0].data_ptr()), ())]

@@ -105,6 +105,7 @@ class JitFunction:
             return self.__wrapped__(*args, **kwargs)
         last = self._last
         if last is not None and last[0].is_like(args, kwargs, self._outside.key):
+            last[1].calls += 1
             return self._run(last[1], args, kwargs)
         try:
             key = (self._outside.key(), call_key(args, kwargs, torch.is_grad_enabled()))
@@ -116,11 +117,11 @@ class JitFunction:
         if found.last is None:
             found.last = LastCall.of(args, kwargs, key[0]) or False
         self._last = (found.last, found) if found.last else None
+        found.calls += 1
         return self._run(found, args, kwargs)
 
     def _run(self, found: Specialized, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         assert found.run is not None, "a kernel was taken"
-        found.calls += 1
         try:
             return found.run(args, kwargs)
         except LaunchFailed:
@@ -213,7 +214,7 @@ class JitFunction:
         elif self.swap == "call":
             self._take(found)
         if found.run is not None:
-            return found.run(args, kwargs)
+            return self._run(found, args, kwargs)
         if self.mode == "background":
             self._request(found)
         return self._eager(self._why(found), args, kwargs, found)

@@ -27,7 +27,7 @@ def gradient_of(owner: Any, args: Any, kwargs: Any) -> Specialized:
     leaves, spec = pytree.tree_flatten((tuple(args), dict(kwargs)))
     joint = joint_of(owner.__wrapped__, leaves, spec, symbolic=owner.dynamic)
     if joint is None:
-        return Specialized.traced(owner.__wrapped__, args, kwargs, owner.dynamic)
+        return replace(Specialized.traced(owner.__wrapped__, args, kwargs, owner.dynamic), wrap=torch.no_grad())
     if any(x.requires_grad for x in joint.closed):
         raise CannotConvert("the function", NEEDS_ITS_OWN)
     places = [i for i, x in enumerate(leaves) if isinstance(x, torch.Tensor)]

@@ -28,6 +28,7 @@ class Specialized:
     """`run` is None as long as eager runs; `why` says why it always will. `bytes`: what a call reads and writes.
 
     A call that needs gradients has two `halves`, forward and backward, and `join` makes its run of their kernels.
+    `wrap`: what its run is wrapped in.
     """
 
     fusion: Fusion | None = None
@@ -46,6 +47,7 @@ class Specialized:
     last: LastCall | Literal[False] | None = None
     halves: tuple[Specialized, ...] = ()
     join: Callable[..., Run] | None = None
+    wrap: Callable[[Run], Run] = lambda run: run
 
     @property
     def parts(self) -> tuple[Specialized, ...]:
@@ -116,7 +118,7 @@ class Specialized:
         for part, kernel in zip(self.parts, kernels, strict=True):
             part.kernel = kernel
         self.kernel = kernels[0]
-        self.run = self._runner(self.kernel) if self.join is None else self.join(*kernels)
+        self.run = self.wrap(self._runner(self.kernel) if self.join is None else self.join(*kernels))
 
     def searches(self, search: Search, buckets: Sequence[int] | str) -> Iterator[tuple[Binding, Search]]:
         """What to ask for: the binding, or the next larger bucket's and then the binding with that one's schedule."""

@@ -7,7 +7,8 @@ that restores them draws again what it drew; and a captured call draws anew wher
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from string import Template
 from typing import Any
@@ -24,8 +25,8 @@ _ROUNDS = 10
 _WORD = (1 << 32) - 1
 """Philox 4x32-10, as kernels have it; `tests/sdk/torch_compile/test_drawing.py` holds the two against each other."""
 
-_AT_ONCE = 1 << 22
-"""Elements whose numbers are drawn at a time: what lies between has eight bytes for each."""
+_AT_ONCE = 1 << 21
+"""Calls of four numbers at a time: what lies between has eight bytes for each."""
 
 
 def start(device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
@@ -53,11 +54,39 @@ def drawing_calls(nodes: Sequence[fx.Node], seed: fx.Node, offset: fx.Node) -> l
 def uniform(seed: torch.Tensor, offset: torch.Tensor, count: int) -> torch.Tensor:
     """The numbers of `count` elements in f32: multiples of 2^-24 in [0, 1)."""
     made = torch.empty(count, dtype=torch.float32, device=seed.device)
-    for first in range(0, count, _AT_ONCE):
-        some = made[first : first + _AT_ONCE]
-        places = torch.arange(first, first + some.numel(), device=seed.device)
-        torch.mul(_places_on(seed.device.type)(places, seed, offset), 2.0**-24, out=some)
+    for first, calls in _in_parts(count, seed.device):
+        words = torch.stack(_words(calls, seed, offset), dim=-1).view(-1)
+        some = made[first : first + words.numel()]
+        torch.mul(words[: some.numel()] >> 8, 2.0**-24, out=some)
     return made
+
+
+def at_least(p: float, seed: torch.Tensor, offset: torch.Tensor, count: int) -> torch.Tensor:
+    """Whether the number of each of `count` elements is `p`, as f32 holds it, or more."""
+    made = torch.empty(-(-count // 4), dtype=torch.int32, device=seed.device)
+    least = torch.full((), math.ceil(_as_f32(p) * 2.0**24), dtype=torch.int32, device=seed.device)
+    packed = _packed_on(seed.device.type)
+    for first, calls in _in_parts(count, seed.device):
+        made[first // 4 : first // 4 + calls.numel()] = packed(calls, *_halves_of(seed), *_halves_of(offset), least)
+    return made.view(torch.bool)[:count]
+
+
+def _in_parts(count: int, device: torch.device) -> Iterator[tuple[int, torch.Tensor]]:
+    """The first element of each part, and the numbers of its calls, each of which gives four elements."""
+    total = -(-count // 4)
+    for first in range(0, total, _AT_ONCE):
+        last = min(first + _AT_ONCE, total)
+        yield 4 * first, torch.arange(first, last, dtype=torch.int32, device=device)
+
+
+def _as_f32(number: float) -> float:
+    return float(torch.tensor(number, dtype=torch.float32))
+
+
+def _halves_of(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Both halves of an i64 without dimensions, the low one first."""
+    low, high = x.view(1).view(torch.int32).unbind()
+    return low, high
 
 
 def _is_idle(node: fx.Node) -> bool:
@@ -67,9 +96,8 @@ def _is_idle(node: fx.Node) -> bool:
 def _dropout(
     seed: torch.Tensor, offset: torch.Tensor, number: int, x: torch.Tensor, p: float, train: bool | None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    kept = _drawn_like(x, seed, offset, number).ge(p)
-    out = x * (1.0 / (1.0 - p) if p < 1 else 0.0)
-    return out.masked_fill_(kept.logical_not(), 0.0), kept
+    kept = _laid_like(x, at_least(p, seed, offset + number, x.numel()))
+    return torch.where(kept, x, 0.0).mul_(1.0 / (1.0 - p) if p < 1 else 0.0), kept
 
 
 def _rand(
@@ -83,20 +111,21 @@ def _rand(
 def _rand_like(
     seed: torch.Tensor, offset: torch.Tensor, number: int, x: torch.Tensor, dtype: Any = None, **_: Any
 ) -> torch.Tensor:
-    return _drawn_like(x, seed, offset, number).to(x.dtype if dtype is None else dtype)
+    found = _laid_like(x, uniform(seed, offset + number, x.numel()))
+    return found.to(x.dtype if dtype is None else dtype)
 
 
 def _bernoulli(
     seed: torch.Tensor, offset: torch.Tensor, number: int, x: torch.Tensor, p: float, **_: Any
 ) -> torch.Tensor:
-    return _drawn_like(x, seed, offset, number).lt(p).to(x.dtype)
+    return _laid_like(x, at_least(p, seed, offset + number, x.numel())).logical_not_().to(x.dtype)
 
 
-def _drawn_like(x: torch.Tensor, seed: torch.Tensor, offset: torch.Tensor, number: int) -> torch.Tensor:
-    """A number for each element, counted in row-major order, in memory that is laid as that of `x`."""
-    found = uniform(seed, offset + number, x.numel()).view(x.shape)
-    laid = torch.empty_like(x, dtype=torch.float32)
-    return found if laid.stride() == found.stride() else laid.copy_(found)
+def _laid_like(x: torch.Tensor, found: torch.Tensor) -> torch.Tensor:
+    """What was drawn for the elements of `x` in row-major order, in memory that is laid as that of `x`."""
+    found = found.view(x.shape)
+    laid = torch.empty_like(x, dtype=found.dtype, device="meta").stride()
+    return found if laid == found.stride() else torch.empty_like(x, dtype=found.dtype).copy_(found)
 
 
 _DRAWN: Mapping[str, Callable[..., Any]] = {
@@ -105,15 +134,15 @@ _DRAWN: Mapping[str, Callable[..., Any]] = {
 """Operators that fusions draw for, by how eager does the same."""
 
 
-def _on_host(places: torch.Tensor, seed: torch.Tensor, offset: torch.Tensor) -> torch.Tensor:
-    """The upper 24 bits of each place's word, in operators of torch."""
-    counter, key = [*_halves(places >> 2), *_halves(offset)], _halves(seed)
+def _words(calls: torch.Tensor, seed: torch.Tensor, offset: torch.Tensor) -> list[torch.Tensor]:
+    """The four words of each call, in operators of torch."""
+    counter, key = [*_halves(calls.long()), *_halves(offset)], _halves(seed)
     for _ in range(_ROUNDS):
         high_a, low_a = _product(counter[0], _MULTIPLIERS[0])
         high_b, low_b = _product(counter[2], _MULTIPLIERS[1])
         counter = [high_b ^ counter[1] ^ key[0], low_b, high_a ^ counter[3] ^ key[1], low_a]
         key = [(word + step) & _WORD for word, step in zip(key, _KEY_STEPS, strict=True)]
-    return torch.stack([word.expand_as(places) for word in counter]).gather(0, (places & 3)[None])[0] >> 8
+    return counter
 
 
 def _halves(x: torch.Tensor) -> list[torch.Tensor]:
@@ -127,42 +156,56 @@ def _product(x: torch.Tensor, factor: int) -> tuple[torch.Tensor, torch.Tensor]:
     return (high >> 16) + (carried >> 32), carried & _WORD
 
 
+def _packed_on_host(
+    calls: torch.Tensor,
+    seed_low: torch.Tensor,
+    seed_high: torch.Tensor,
+    offset_low: torch.Tensor,
+    offset_high: torch.Tensor,
+    least: torch.Tensor,
+) -> torch.Tensor:
+    """Four answers of `at_least` a call, a byte each."""
+    seed, offset = ((high.long() << 32) | (low.long() & _WORD) for low, high in (
+        (seed_low, seed_high), (offset_low, offset_high)
+    ))  # fmt: skip
+    words = torch.stack(_words(calls, seed, offset), dim=-1) >> 8
+    return words.ge(least).view(torch.int32)[:, 0]
+
+
 _ON_CUDA = Template("""
-template <typename T> T fusetune_places(T place, T seed, T offset) {
-  unsigned long long group = ((unsigned long long)place) >> 2;
-  unsigned int c0 = (unsigned int)group, c1 = (unsigned int)(group >> 32);
-  unsigned int c2 = (unsigned int)offset, c3 = (unsigned int)(((unsigned long long)offset) >> 32);
-  unsigned int k0 = (unsigned int)seed, k1 = (unsigned int)(((unsigned long long)seed) >> 32);
+template <typename T> T fusetune_packed(T call, T seed_low, T seed_high, T offset_low, T offset_high, T least) {
+  unsigned int c0 = (unsigned int)call, c1 = 0u, c2 = (unsigned int)offset_low, c3 = (unsigned int)offset_high;
+  unsigned int k0 = (unsigned int)seed_low, k1 = (unsigned int)seed_high;
   for (int n = 0; n < $rounds; ++n) {
     unsigned long long a = ((unsigned long long)c0) * ${multiplier_a}ull;
     unsigned long long b = ((unsigned long long)c2) * ${multiplier_b}ull;
-    unsigned int from1 = c1, from3 = c3;
-    c0 = ((unsigned int)(b >> 32)) ^ from1 ^ k0;
+    c0 = ((unsigned int)(b >> 32)) ^ c1 ^ k0;
     c1 = (unsigned int)b;
-    c2 = ((unsigned int)(a >> 32)) ^ from3 ^ k1;
+    c2 = ((unsigned int)(a >> 32)) ^ c3 ^ k1;
     c3 = (unsigned int)a;
     k0 += ${step_a}u;
     k1 += ${step_b}u;
   }
-  unsigned int word = (place & 2) ? ((place & 1) ? c3 : c2) : ((place & 1) ? c1 : c0);
-  return (T)(word >> 8);
+  unsigned int low = ((c0 >> 8) >= (unsigned int)least ? 1u : 0u) | ((c1 >> 8) >= (unsigned int)least ? 256u : 0u);
+  unsigned int high = ((c2 >> 8) >= (unsigned int)least ? 1u : 0u) | ((c3 >> 8) >= (unsigned int)least ? 256u : 0u);
+  return (T)(low | (high << 16));
 }
 """)
 
 
 @cache
-def _places_on(device: str) -> Callable[..., torch.Tensor]:
-    """`_on_host`, in one kernel where torch can compile one."""
+def _packed_on(device: str) -> Callable[..., torch.Tensor]:
+    """`_packed_on_host`, in one kernel where torch can compile one."""
     if device != "cuda":
-        return _on_host
+        return _packed_on_host
     (multiplier_a, multiplier_b), (step_a, step_b) = _MULTIPLIERS, _KEY_STEPS
     source = _ON_CUDA.substitute(
         rounds=_ROUNDS, multiplier_a=multiplier_a, multiplier_b=multiplier_b, step_a=step_a, step_b=step_b
     )
     try:
         made = torch.cuda.jiterator._create_jit_fn(source)
-        made(*(torch.zeros(1, dtype=torch.int64, device=device) for _ in range(3)))
+        made(*(torch.zeros(1, dtype=torch.int32, device=device) for _ in range(6)))
     except (AttributeError, RuntimeError):  # a torch without its run-time compiler
-        return _on_host
+        return _packed_on_host
     found: Callable[..., torch.Tensor] = made
     return found

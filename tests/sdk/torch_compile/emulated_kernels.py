@@ -103,6 +103,8 @@ def generated(fusion: Fusion, points: int = POINTS) -> Generated:
     plan = Plan.of(fusion, CARD)
     subject, predict = plan.subject(CARD), predictor(CARD)
     drafts = [draft(subject, candidate, predict) for candidate in plan.sample(points, seed=0)]
+    if not any(isinstance(one, Draft) for one in drafts):
+        drafts += [draft(subject, candidate, predict) for candidate in plan.sample(8 * points, seed=1)]
     found: Sequence[Draft] = [one for one in drafts if isinstance(one, Draft)]
     assert found, f"{fusion.fingerprint}: no point has a kernel: {drafts}"
     return min(found, key=lambda one: one.predicted_us if one.predicted_us else math.inf).generated

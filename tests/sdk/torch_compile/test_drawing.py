@@ -12,7 +12,7 @@ import torch.nn.functional as F  # noqa: N812
 
 from compiler.ir.ops import philox
 from fusetune.torch_compile import CompileBackend
-from fusetune.torch_compile.drawing import _AT_ONCE, start, uniform
+from fusetune.torch_compile.drawing import at_least, start, uniform
 from tests.sdk.torch_compile.reference_kernels import FakeKernels, FixedClock
 
 WHOLE: dict[str, Any] = {"least_bytes": 0, "strict": True}
@@ -33,12 +33,18 @@ def test_numbers_are_those_of_kernels(seed: int, offset: int) -> None:
     np.testing.assert_array_equal(found.double().numpy(), expected)
 
 
+@pytest.mark.parametrize("p", [0.0, 0.1, 0.5, 1 / 3, 1.0])
+def test_what_is_kept_is_told_by_the_numbers(p: float) -> None:
+    seed, offset = start(torch.device("cpu"))
+    assert torch.equal(at_least(p, seed, offset, 1003), uniform(seed, offset, 1003) >= p)
+
+
 def test_numbers_do_not_depend_on_how_many_are_drawn_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     seed, offset = start(torch.device("cpu"))
-    whole = uniform(seed, offset, 1000)
-    monkeypatch.setattr("fusetune.torch_compile.drawing._AT_ONCE", 96)
-    assert torch.equal(uniform(seed, offset, 1000), whole)
-    assert _AT_ONCE % 4 == 0
+    whole = uniform(seed, offset, 1001), at_least(0.3, seed, offset, 1001)
+    monkeypatch.setattr("fusetune.torch_compile.drawing._AT_ONCE", 24)
+    assert torch.equal(uniform(seed, offset, 1001), whole[0])
+    assert torch.equal(at_least(0.3, seed, offset, 1001), whole[1])
 
 
 def two_dropouts(x: torch.Tensor) -> torch.Tensor:
