@@ -56,7 +56,7 @@ class Launcher:
         self._sizes = tuple(spec.shape for spec in specs)
         self._strides = tuple(spec.strides for spec in specs)
         self._packed: OrderedDict[tuple[tuple[int, ...], tuple[int, ...]], tuple[PackedParams, ...]] = OrderedDict()
-        self._again: dict[tuple[int, ...], tuple[tuple[Any, int], ...]] = {}
+        self._again: dict[tuple[int, ...], tuple[tuple[Any, int, PackedParams], ...]] = {}
         self._success = _success()
         self._configs: OrderedDict[tuple[int, int], Any] = OrderedDict()
         self._choices = choices_of(artifact)
@@ -94,8 +94,8 @@ class Launcher:
         if known is None:
             return False
         enqueue = driver().cuLaunchKernel
-        for number, (call, params) in enumerate(known):
-            (status,) = enqueue(*call, stream, params, 0)
+        for number, (call, address, _) in enumerate(known):  # which keeps alive what lies at the address
+            (status,) = enqueue(*call, stream, address, 0)
             if status is self._success or status.value == 0:
                 continue
             if number == 0 and status.value in _OF_ANOTHER_CONTEXT:
@@ -153,7 +153,8 @@ class Launcher:
             packed = tuple(pack_params(launch.args, pointers, scratch, encode, rows) for launch in artifact.launches)
         self._packed[(pointers, scratch)] = packed
         if self._enqueued is not None:
-            self._again[pointers] = tuple(zip(self._enqueued, (params.address for params in packed), strict=True))
+            calls = zip(self._enqueued, packed, strict=True)
+            self._again[pointers] = tuple((call, params.address, params) for call, params in calls)
         if len(self._packed) > PACKED_CALLS_KEPT:
             (gone, _), _ = self._packed.popitem(last=False)
             self._again.pop(gone, None)
