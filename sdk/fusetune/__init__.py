@@ -128,7 +128,13 @@ _LAZY = {
 
 
 def __getattr__(name: str) -> Any:
-    """A name of `_LAZY`, once it is asked for."""
+    """A name of `_LAZY`, once it is asked for. Raises PackageMissing where it wants a torch that is not there."""
     if name in _LAZY:
-        return getattr(import_module(_LAZY[name]), name)
+        try:
+            module = import_module(_LAZY[name])
+        except ModuleNotFoundError as error:
+            if error.name is None or error.name.partition(".")[0] != "torch":
+                raise
+            raise PackageMissing(f"fusetune.{name} is for torch", "torch", "torch") from None
+        return getattr(module, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
