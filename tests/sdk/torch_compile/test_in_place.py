@@ -72,9 +72,25 @@ def of_another_type(x: Any, y: Any, z: Any) -> Any:
     x.copy_((x.double() * 0.3 + y).double())
 
 
+def adamw_of_lists(x: Any, y: Any, z: Any) -> Any:
+    """The first rows of each are one list's tensors, the others another's."""
+    p, g, m = ([t[:16], t[16:]] for t in (x, y, z))
+    torch._foreach_mul_(p, 0.99)
+    torch._foreach_lerp_(m, g, 0.1)
+    divisor = torch._foreach_sqrt(torch._foreach_mul(m, m))
+    torch._foreach_add_(divisor, 1e-8)
+    torch._foreach_addcdiv_(p, m, divisor, -0.01)
+
+
+def exchanged_in_lists(x: Any, y: Any, z: Any) -> Any:
+    made = torch._foreach_add([x, y], [y, x])
+    x.copy_(made[0])
+    y.copy_(made[1])
+
+
 CASES = {
     scaled: 1, read_again: 1, read_before: 1, adamw: 2, swapped: 1, by_its_mean: 0, turned: 0, in_part: 0,
-    waiting_for_each_other: 1, of_another_type: 1,
+    waiting_for_each_other: 1, of_another_type: 1, adamw_of_lists: 0, exchanged_in_lists: 0,
 }  # fmt: skip
 """How many inputs the kernels write."""
 
@@ -114,3 +130,20 @@ def test_an_optimizers_step(made: Any) -> None:
         plain.step()
         torch.testing.assert_close(mine, theirs)
     assert any(x.region.written for x in backend.proposed)
+
+
+def test_lists_of_tensors_are_written_each() -> None:
+    def step(p: Any, g: Any, m: Any) -> None:
+        torch._foreach_mul_(p, 0.99)
+        torch._foreach_lerp_(m, g, 0.1)
+        torch._foreach_addcdiv_(p, m, torch._foreach_add(torch._foreach_abs(m), 1e-8), -0.01)
+
+    backend = CompileBackend(FakeKernels(), FixedClock())
+    run = torch.compile(step, backend=backend, options=WHOLE)
+    mine, theirs = (copy.deepcopy([[t, t[0].clone()] for t in (X, Y, Z)]) for _ in range(2))
+    for _ in range(4):
+        run(*mine)
+        step(*theirs)
+        torch.testing.assert_close(mine, theirs)
+    (proposed,) = backend.proposed
+    assert len(proposed.region.written) == 4

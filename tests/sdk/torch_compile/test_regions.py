@@ -73,6 +73,11 @@ CASES = [
         lambda x, y: (torch.relu(x.double()) + 1, torch.exp((x.double() * 2).float() @ y) * 2), [BIG, BIG],
         ["_to_copy relu add _to_copy mul _to_copy", "exp mul"], id="a-cast-is-had-again",
     ),
+    pytest.param(lambda x: torch.exp(x[:0] * 2) + 1, [BIG], [], id="what-has-no-elements-is-in-none"),
+    pytest.param(
+        lambda x: torch.exp(x.as_strided((62, 3), (1, 1)) * 2) + 1, [BIG], ["exp add"],
+        id="windows-are-read-outside",
+    ),
 ]  # fmt: skip
 
 

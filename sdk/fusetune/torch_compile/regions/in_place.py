@@ -12,7 +12,8 @@ from dataclasses import replace
 import torch
 from torch import fx
 
-from fusetune.torch_compile.regions.operators import CASTS, name_of
+from fusetune.graph.foreach import NAMES, PREFIX
+from fusetune.torch_compile.regions.operators import CASTS, CONSTANTS, is_part, name_of
 from fusetune.torch_compile.regions.order import RegionsInACycle, steps_of
 from fusetune.torch_compile.regions.region import Region
 from fusetune.torch_compile.regions.units import Unit, UnitGraph
@@ -61,15 +62,37 @@ def _reads_own(region: Region, copy: fx.Node) -> bool:
     """Whether all that the region makes of the input is pointwise and of its shape."""
     into = copy.all_input_nodes[0]
     shape, of_it = into.meta["val"].shape, {into}
+    places: dict[fx.Node, int] = {}
     for node in region.nodes:
-        if not of_it.intersection(node.all_input_nodes):
+        if name_of(node) in CONSTANTS:
             continue
+        if not of_it.intersection(node.all_input_nodes):
+            if not is_part(node) or places.get(node.args[0]) != node.args[1]:  # type: ignore[call-overload]
+                continue
+        elif name_of(node) in _BY_LISTS:
+            found = _places(node, of_it)
+            if len(found) != 1:
+                return False
+            places[node] = found.pop()
+            continue
+        elif not (torch.Tag.pointwise in getattr(node.target, "tags", ()) or name_of(node) in (*CASTS, "copy")):
+            return False
         value = node.meta.get("val")
-        is_pointwise = torch.Tag.pointwise in getattr(node.target, "tags", ()) or name_of(node) in (*CASTS, "copy")
-        if not is_pointwise or not isinstance(value, torch.Tensor) or value.shape != shape:
+        if not isinstance(value, torch.Tensor) or value.shape != shape:
             return False
         of_it.add(node)
     return True
+
+
+_BY_LISTS = frozenset(f"{PREFIX}{name}" for name in NAMES if name != "norm")
+"""Operators whose results are pointwise, each of the tensors at its place in lists."""
+
+
+def _places(node: fx.Node, of_it: set[fx.Node]) -> set[int]:
+    """Where in an operator's lists one of some nodes stands; -1 for what it reads beside lists."""
+    found = {-1} if of_it.intersection(x for x in node.args if isinstance(x, fx.Node)) else set()
+    lists = (x for x in node.args if isinstance(x, list | tuple))
+    return found | {n for x in lists for n, one in enumerate(x) if isinstance(one, fx.Node) and one in of_it}
 
 
 def _with(region: Region, copy: Unit) -> Region:

@@ -19,6 +19,8 @@ from fusetune.torch_compile.regions.operators import (
     is_part,
     keeps_its_place,
     name_of,
+    overlaps,
+    size_of,
     values_of,
     writes,
 )
@@ -142,7 +144,7 @@ def _roles(
 
 
 def _role(head: fx.Node, say: CanSay) -> Role:
-    if SAME_BITS in head.meta:
+    if SAME_BITS in head.meta or not _has_plain_memory(head):
         return Role.FOREIGN
     if head.op != "call_function" or not values_of(head) or writes(head) or (keeps_its_place(head) and not say(head)):
         return Role.FOREIGN
@@ -152,6 +154,13 @@ def _role(head: fx.Node, say: CanSay) -> Role:
     if not say(head):
         return Role.FOREIGN
     return Role.FREE if name in CONSTANTS else Role.COMPUTE
+
+
+def _has_plain_memory(head: fx.Node) -> bool:
+    """Whether what a node makes has elements, and none that it reads has several of its own at one address."""
+    if any(size_of(n) == 0 for x in values_of(head) for n in x.shape):
+        return False
+    return not any(overlaps(x) for node in head.all_input_nodes for x in values_of(node))
 
 
 def _through_free(
