@@ -67,7 +67,7 @@ def _reads_own(region: Region, copy: fx.Node) -> bool:
         if name_of(node) in CONSTANTS:
             continue
         if not of_it.intersection(node.all_input_nodes):
-            if not is_part(node) or places.get(node.args[0]) != node.args[1]:  # type: ignore[call-overload]
+            if not is_part(node) or places.get(node.all_input_nodes[0]) != node.args[1]:
                 continue
         elif name_of(node) in _BY_LISTS:
             found = _places(node, of_it)
