@@ -80,21 +80,26 @@ class Runner:
                 torch.autograd.graph.increment_version(output)
         return outputs[0] if len(outputs) == 1 else outputs
 
-    def of_known(self, inputs: tuple[torch.Tensor, ...]) -> torch.Tensor | tuple[torch.Tensor, ...]:
+    def of_known(self, inputs: Sequence[torch.Tensor]) -> torch.Tensor | tuple[torch.Tensor, ...]:
         """The same of tensors like those of a call before: dtype, shape, strides, device, alignment, gradients. Nothing
         of that is looked at again. Only where `takes_known`."""
         index = inputs[0].get_device()
         launcher = self._launchers.get(index)
         if launcher is None or index != _current_index():
             return self._of_known_elsewhere(inputs)
-        outputs = tuple([_new(size, stride, dtype) for size, stride, dtype in self._made])
-        pointers, stream = tuple([x.data_ptr() for x in (*inputs, *outputs)]), _stream_of(index)
+        if len(self._made) == 1:
+            result: Any = _new(*self._made[0])
+            pointers = (*[x.data_ptr() for x in inputs], result.data_ptr())
+        else:
+            result = tuple([_new(*one) for one in self._made])
+            pointers = tuple([x.data_ptr() for x in (*inputs, *result)])
+        stream = _stream_of(index)
         # Torch keeps the context current of the device that is its current one.
         if not launcher.launch_again(pointers, stream):
             launcher.launch(pointers, stream)
-        return outputs[0] if len(outputs) == 1 else outputs
+        return result  # type: ignore[no-any-return]
 
-    def _of_known_elsewhere(self, inputs: tuple[torch.Tensor, ...]) -> torch.Tensor | tuple[torch.Tensor, ...]:
+    def _of_known_elsewhere(self, inputs: Sequence[torch.Tensor]) -> torch.Tensor | tuple[torch.Tensor, ...]:
         """The same on a device that is not torch's current one."""
         device = inputs[0].device
         outputs = tuple([torch.empty_strided(x, y, dtype=z, device=device) for x, y, z in self._made])

@@ -19,6 +19,7 @@ from fusetune.errors import CannotConvert
 from fusetune.graph.clean import attribute, clean, is_write, numbers_as_literals
 from fusetune.graph.convert import Converted, to_fusion
 from fusetune.graph.decompositions import decompositions
+from fusetune.graph.device_guard import keep_device_guard
 from fusetune.graph.lines import CHANGES_CLOSED, PASS_IT, line_of_error, recorded_lines
 from fusetune.graph.writing import cannot_convert
 from fusetune.wire.fusion import NON_FINITE, is_identifier
@@ -147,6 +148,7 @@ def _used(gm: GraphModule, held: Mapping[str, torch.Tensor], arguments: int) -> 
 
 
 def _traced(traced: Callable[..., Any], tensors: Sequence[torch.Tensor], symbolic: bool) -> GraphModule:
+    keep_device_guard()
     mode: Any = "symbolic" if symbolic else "fake"
     make = make_fx(
         torch.func.functionalize(traced),

@@ -105,29 +105,37 @@ class JitFunction:
             return self.__wrapped__(*args, **kwargs)
         last = self._last
         if last is not None and last[0].is_like(args, kwargs, self._outside.key):
-            last[1].calls += 1
-            return self._run(last[1], args, kwargs)
+            found = last[1]
+            found.calls += 1
+            try:
+                return found.run(args, kwargs)  # type: ignore[misc]
+            except FusetuneError as error:
+                return self._failed(error, args, kwargs)
         try:
             key = (self._outside.key(), call_key(args, kwargs, torch.is_grad_enabled()))
         except NoKey as why:
             return self._eager(f"{why} has no key", args, kwargs)
-        found = self._known.get(key)
-        if found is None or found.run is None:
-            return self._miss(key, found, args, kwargs)
-        if found.last is None:
-            found.last = LastCall.of(args, kwargs, key[0]) or False
-        self._last = (found.last, found) if found.last else None
-        found.calls += 1
-        return self._run(found, args, kwargs)
+        kind = self._known.get(key)
+        if kind is None or kind.run is None:
+            return self._miss(key, kind, args, kwargs)
+        if kind.last is None:
+            kind.last = LastCall.of(args, kwargs, key[0]) or False
+        self._last = (kind.last, kind) if kind.last else None
+        kind.calls += 1
+        return self._run(kind, args, kwargs)
 
     def _run(self, found: Specialized, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         assert found.run is not None, "a kernel was taken"
         try:
             return found.run(args, kwargs)
-        except LaunchFailed:
-            raise
         except FusetuneError as error:
-            return self._eager(str(error), args, kwargs)
+            return self._failed(error, args, kwargs)
+
+    def _failed(self, error: FusetuneError, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What a call that no kernel takes gives; after a launch that failed nothing can be had on the device."""
+        if isinstance(error, LaunchFailed):
+            raise error
+        return self._eager(str(error), args, kwargs)
 
     def lower(self, *args: Any, **kwargs: Any) -> Fusion:
         """The fusion of a call, which is not made; the forward's where it needs gradients. Raises CannotConvert."""

@@ -18,6 +18,7 @@ from fusetune.errors import CannotConvert, FusetuneError
 from fusetune.graph import to_fusion
 from fusetune.graph.sizes import settled
 from fusetune.jitting.call_key import MAX_ALIGN
+from fusetune.jitting.calling import checked_once
 from fusetune.jitting.joint import Joint, JointHalf, joint_of
 from fusetune.jitting.specialized import DRAWS, NEEDS_ITS_OWN, Specialized
 
@@ -67,6 +68,7 @@ class _Part:
     def __init__(self, half: JointHalf, of: Specialized, kernel: Any) -> None:
         assert of.converted is not None
         self.converted, self.sizes, self.kernel = of.converted, of.binding.sizes, kernel
+        self.call = checked_once(kernel)
         self.inputs = [x for x in half.inputs if isinstance(x.meta.get("val"), torch.Tensor)]
         self.outputs = [x for x in half.outputs if isinstance(x.meta.get("val"), torch.Tensor)]
 
@@ -75,7 +77,7 @@ class _Part:
         converted, given = self.converted, dict(zip(self.inputs, tensors, strict=True))
         taken = [given[x] for x in converted.inputs]  # type: ignore[index]
         numbers = [given[x] if x in given else converted.number(x, self.sizes) for x in converted.scalars]
-        made = self.kernel(*taken, *numbers)
+        made = self.kernel(*taken, *numbers) if numbers else self.call(taken)
         values = converted.values(taken, made if isinstance(made, tuple) else (made,), self.sizes)
         by_node = {form.node: value for form, value in zip(converted.outputs, values, strict=True)}
         return [by_node[x] for x in self.outputs]

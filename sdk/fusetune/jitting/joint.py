@@ -19,6 +19,7 @@ from torch.utils import _pytree as pytree
 
 from fusetune.errors import CannotConvert
 from fusetune.graph import Captured, capture
+from fusetune.graph.device_guard import keep_device_guard
 
 CLEARLY_LESS = 0.95
 """What the cut saves beside inputs and results is mostly one number a row, less than folding the rows again costs."""
@@ -95,6 +96,7 @@ def joint_of(fn: Callable[..., Any], leaves: Sequence[Any], spec: Any, *, symbol
         args, kwargs = pytree.tree_unflatten(every, spec)
         return pytree.tree_flatten(fn(*args, **kwargs))
 
+    keep_device_guard()
     mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv() if symbolic else None)
     tensors = [mode.from_tensor(leaves[i]) for i in places]
     results, tangents = _results(called, tensors, mode)

@@ -93,14 +93,14 @@ class Launcher:
         known = self._again.get(pointers)
         if known is None:
             return False
-        enqueue = driver().cuLaunchKernel
-        for number, (call, address, _) in enumerate(known):  # which keeps alive what lies at the address
+        enqueue, success = driver().cuLaunchKernel, self._success
+        for call, address, _ in known:  # which keeps alive what lies at the address
             (status,) = enqueue(*call, stream, address, 0)
-            if status is self._success or status.value == 0:
+            if status is success or status.value == 0:
                 continue
-            if number == 0 and status.value in _OF_ANOTHER_CONTEXT:
+            if call is known[0][0] and status.value in _OF_ANOTHER_CONTEXT:
                 return False
-            raise named(_failed(self.artifact.launches[number], status)) from None
+            raise named(_failed(self.artifact.launches[self._calls.index(call)], status)) from None
         return True
 
     def wait(self, stream: int) -> None:

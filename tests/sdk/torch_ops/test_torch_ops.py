@@ -149,8 +149,9 @@ def test_an_operator_of_a_function_that_changes_its_input(function: Callable[...
     source, name = ReferenceSource(is_prompt=True), next(NAMES)
     call: Any = torch_ops.register(name, fusetune.jit(function, source=source, mode="block"), changes=("x",))
     opcheck(call, (X.clone(), B))
-    compiled = torch.compile(lambda x, b: (call(x, b), x * 2), backend="aot_eager", fullgraph=True)
-    for run in (lambda x, b: (call(x, b), x * 2), compiled):
+    runs: list[Any] = [lambda x, b: (call(x, b), x * 2)]
+    runs.append(torch.compile(runs[0], backend="aot_eager", fullgraph=True))
+    for run in runs:
         mine, theirs = X.clone(), X.clone()
         found, expected = run(mine, B), (function(theirs, B), theirs * 2)
         same(found, expected)
