@@ -77,7 +77,10 @@ def _of_outer(x: object) -> tuple[Any, ...]:
 def _of_tensor(x: torch.Tensor) -> tuple[Any, ...]:
     if x.layout is not torch.strided:
         raise NoKey(f"a tensor of layout {x.layout}")
-    low = x.data_ptr() | MAX_ALIGN if not x.is_meta else MAX_ALIGN
+    try:
+        low = x.data_ptr() | MAX_ALIGN if not x.is_meta else MAX_ALIGN
+    except RuntimeError:  # fake, or wrapped by a transform such as vmap
+        raise NoKey("a tensor that has no memory of its own") from None
     return x.dtype, x.shape, x.stride(), x.device, x.requires_grad, low & -low, type(x)
 
 

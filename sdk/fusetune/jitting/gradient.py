@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
+from weakref import ref
 
 import torch
-from torch.autograd.function import once_differentiable
 from torch.fx import Node
 from torch.utils import _pytree as pytree
 
@@ -21,6 +21,8 @@ from fusetune.jitting.call_key import MAX_ALIGN
 from fusetune.jitting.calling import checked_once
 from fusetune.jitting.joint import Joint, JointHalf, joint_of
 from fusetune.jitting.specialized import DRAWS, NEEDS_ITS_OWN, Specialized
+
+TWICE = "its gradients were asked for with create_graph=True, and its inputs were changed or are gone"
 
 
 def gradient_of(owner: Any, args: Any, kwargs: Any) -> Specialized:
@@ -33,10 +35,18 @@ def gradient_of(owner: Any, args: Any, kwargs: Any) -> Specialized:
         raise CannotConvert("the function", NEEDS_ITS_OWN)
     places = [i for i, x in enumerate(leaves) if isinstance(x, torch.Tensor)]
     tensors = [*(leaves[i] for i in places), *joint.closed]
+
+    def on_tensors(*given: torch.Tensor) -> Any:
+        every = dict(enumerate(leaves)) | dict(zip(places, given, strict=True))
+        args, kwargs = pytree.tree_unflatten([every[i] for i in range(len(leaves))], spec)
+        return owner.__wrapped__(*args, **kwargs)
+
     forward = _half(joint.forward, tensors)
     known = dict(zip((n.name for n in joint.forward.inputs), tensors, strict=True))
     backward = _half(joint.backward, [known.get(n.name) for n in joint.backward.inputs], forward)
-    return Specialized.of_halves(forward, backward, _Join(joint, places, forward, backward, owner.kernel_of))
+    return Specialized.of_halves(
+        forward, backward, _Join(joint, on_tensors, places, forward, backward, owner.kernel_of)
+    )
 
 
 def _half(half: JointHalf, tensors: Sequence[torch.Tensor | None], sized: Specialized | None = None) -> Specialized:
@@ -88,10 +98,11 @@ class _Join:
     it is there."""
 
     def __init__(
-        self, joint: Joint, places: Sequence[int], forward: Specialized, backward: Specialized,
-        kernel_of: Callable[[Specialized], Any],
+        self, joint: Joint, function: Callable[..., Any], places: Sequence[int], forward: Specialized,
+        backward: Specialized, kernel_of: Callable[[Specialized], Any],
     ) -> None:  # fmt: skip
-        self.joint, self.places, self.forward, self.backward = joint, places, forward, backward
+        self.joint, self.function, self.places = joint, function, places
+        self.forward, self.backward = forward, backward
         self.kernel_of = kernel_of
         self.strides = [_stand_in(x, forward).stride() for x in self._tangents()]
         self._others: dict[tuple[tuple[int, ...], ...], Specialized] = {}
@@ -110,14 +121,16 @@ class _Join:
                 found = ahead([*tensors, *joint.closed])
                 results, saved = found[:count], found[count:]
                 ctx.save_for_backward(*saved)
+                ctx.given = [(ref(x), x._version) for x in tensors]
                 results = [x.detach() if any(x is y for y in tensors) else x for x in results]
                 sides = zip(results, joint.results.differentiable, strict=True)
                 ctx.mark_non_differentiable(*(x for x, is_one in sides if not is_one))
                 return tuple(results)
 
             @staticmethod
-            @once_differentiable
             def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
+                if torch.is_grad_enabled():
+                    return self._twice(ctx.given, gradients)
                 given = [g for g, is_one in zip(gradients, joint.results.differentiable, strict=True) if is_one]
                 found = self._pulled(back, list(ctx.saved_tensors), given)
                 by_place = dict(zip(joint.needs, found, strict=True))
@@ -143,6 +156,19 @@ class _Join:
             return back([*saved, *laid])
         except FusetuneError:
             return self._in_eager(saved, gradients)
+
+    def _twice(self, given: Sequence[tuple[ref[torch.Tensor], int]], gradients: Sequence[torch.Tensor]) -> Any:
+        """With create_graph=True: the function itself is run again, whose gradients have gradients."""
+        inputs: list[Any] = [x() for x, _ in given]
+        if any(x is None or x._version != version for x, (_, version) in zip(inputs, given, strict=True)):
+            raise CannotConvert("the function", TWICE, "Keep its inputs, or call the function itself: __wrapped__.")
+        results = [x for x in pytree.tree_leaves(self.function(*inputs)) if isinstance(x, torch.Tensor)]
+        sides = zip(results, gradients, self.joint.results.differentiable, strict=True)
+        ends = [(x, g) for x, g, is_one in sides if is_one]
+        needed = [inputs[n] for n in self.joint.needs]
+        found = torch.autograd.grad([x for x, _ in ends], needed, [g for _, g in ends], create_graph=True)
+        by_place = dict(zip(self.joint.needs, found, strict=True))
+        return tuple(by_place.get(n) for n in range(len(self.places)))
 
     def _laid_otherwise(self, back: _Part, saved: list[torch.Tensor], gradients: list[torch.Tensor]) -> Any:
         """The same by a kernel for the strides that the gradients have, such as a sum's, which are all one element."""

@@ -98,7 +98,7 @@ def joint_of(fn: Callable[..., Any], leaves: Sequence[Any], spec: Any, *, symbol
 
     keep_device_guard()
     mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv() if symbolic else None)
-    tensors = [mode.from_tensor(leaves[i]) for i in places]
+    tensors = [mode.from_tensor(leaves[i].detach().requires_grad_(leaves[i].requires_grad)) for i in places]
     results, tangents = _results(called, tensors, mode)
     if not tangents:
         return None

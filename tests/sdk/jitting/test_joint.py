@@ -146,3 +146,35 @@ def test_a_backward_that_no_kernel_takes_is_the_graphs_own(monkeypatch: pytest.M
     assert x.grad is not None
     assert again.grad is not None
     torch.testing.assert_close(x.grad, again.grad)
+
+
+def test_second_derivatives_are_the_functions_own() -> None:
+    def function(x: torch.Tensor, w: torch.Tensor) -> Any:
+        return (x * w).tanh() * w, x.detach()
+
+    jitted = fusetune.jit(function, source=ReferenceSource(is_prompt=True), mode="block", grad=True)
+    found = []
+    for run in (jitted, function):
+        x, w = (t.detach().clone().requires_grad_() for t in (X, W))
+        (gradient,) = torch.autograd.grad(run(x * 2, w)[0].sum(), x, create_graph=True)
+        torch.autograd.backward((gradient.norm() - 1).square())
+        found.append((gradient.detach(), x.grad, w.grad))
+    same(found[0], found[1], 4.0)
+
+
+def test_a_second_derivative_by_what_was_changed_is_refused_and_not_zero() -> None:
+    jitted = fusetune.jit(lambda x: x.exp() * 2, source=ReferenceSource(is_prompt=True), mode="block", grad=True)
+    x = X.detach().clone().requires_grad_()
+    y = jitted(x).sum()
+    with torch.no_grad():
+        x.add_(1)
+    with pytest.raises((CannotConvert, RuntimeError), match=r"create_graph=True|modified by an inplace"):
+        torch.autograd.grad(y, x, create_graph=True)
+
+
+def test_transforms_of_torch_see_the_function_itself() -> None:
+    jitted = fusetune.jit(lambda x: x.exp() * 2, source=ReferenceSource(is_prompt=True), mode="block", grad=True)
+    x = X.detach()
+    with pytest.warns(FusetuneWarning, match="no memory of its own"):
+        same(torch.vmap(jitted)(x), x.exp() * 2)
+    same(torch.func.grad(lambda x: jitted(x).sum())(x), x.exp() * 2)
