@@ -36,7 +36,8 @@ def regions_of(
     options: Mapping[str, Any] | None = None,
     **kwargs: Any,
 ) -> tuple[RegionRequest, ...]:
-    """The distinct regions of a call of a function or a module, the heaviest first. The call is made once, in eager.
+    """The distinct regions of a call of a function or a module, the heaviest first. The call is made once, in eager;
+    what torch.compile has compiled in this process is dropped, and is compiled again when it is called.
 
     `gradients`: those of its backward too. `options`: as of torch.compile(backend="fusetune"). What a process asks for
     on a card may differ in what torch does otherwise there, such as attention: trace there what is to run there.
