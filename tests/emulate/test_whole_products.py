@@ -55,6 +55,8 @@ class WholeProduct:
 KERNELS = [
     WholeProduct("gemm_wgmma", "both_along_k", "sm_90a", 256),
     WholeProduct("gemm_wgmma", "b_along_n", "sm_90a", 256, b_along_n=True),
+    WholeProduct("gemm_tcgen05", "both_along_k", "sm_100a", 192),
+    WholeProduct("gemm_tcgen05", "b_along_n", "sm_100a", 192, b_along_n=True),
     WholeProduct("gemm_mma_sync", "both_along_k", "sm_90a", 160),
     WholeProduct("gemm_mma_sync", "b_along_n", "sm_90a", 160, b_along_n=True),
     WholeProduct("gemm_mma_sync", "filled_by_threads", "sm_80", 128, copies=False),
@@ -110,7 +112,7 @@ def test_small_integers_are_exact(kernel: WholeProduct, order: str) -> None:
     check(kernel, (64, 128, 320), ORDERS[order])
 
 
-@pytest.mark.parametrize("kernel", KERNELS[:3], ids=str)
+@pytest.mark.parametrize("kernel", KERNELS[::2], ids=str)
 def test_random_values_are_rounded_once_an_instruction(kernel: WholeProduct) -> None:
     rng = np.random.default_rng(1)
     words = ENCODE["bf16"](rng.standard_normal((128, 128)))
@@ -124,7 +126,7 @@ def test_random_values_are_rounded_once_an_instruction(kernel: WholeProduct) -> 
 
 
 def test_ldmatrix_has_no_bank_conflicts_with_this_swizzle() -> None:
-    outcome = check(KERNELS[2], (64, 64, 64), ORDERS["eager"])
+    outcome = check(KERNELS[4], (64, 64, 64), ORDERS["eager"])
     assert outcome.counters["shared"]["load"]["bank_conflicts"] == 0
     assert outcome.counters["products"]["mma.sync"]["m16n8k16.f32.bf16.bf16"]["instructions"] == 4 * 4 * 8
 

@@ -49,6 +49,21 @@ def factors(kind: str, words: Array) -> Array:
             return minifloat.decode(minifloat.FORMATS[kind], words.view(np.uint8))
 
 
+_SMALL = 1 << 18
+"""Multiplications up to which BLAS libraries do not start threads, which for such small matrices cost more than they
+bring, and far more where others use the cores."""
+
+
+def multiplied(left: Array, right: Array) -> Array:
+    """left (rows, k) times right (columns, k) transposed, in f64."""
+    rows, depth = left.shape
+    part = rows
+    while part % 2 == 0 and part * len(right) * depth > _SMALL:
+        part //= 2
+    found: Array = np.matmul(left.reshape(-1, part, depth), right.T)
+    return found.reshape(rows, len(right))
+
+
 def accumulated(kind: str, products: Array, addend: Array | None, saturate: bool = False) -> Array:
     """Sums of products (f64) plus `addend`, in an accumulator's type (`ACCUMULATORS`). `saturate`: integers clamp."""
     if kind == "s32":

@@ -97,16 +97,16 @@ def _decoded(bits: int, swizzle: Swizzle) -> SharedMatrix:
 
 
 @lru_cache(8192)
-def chunks_along_k(matrix: SharedMatrix, rows: int) -> Integers:
-    """Addresses of the chunks of a K-major operand of so many rows, (rows, 2). Raises ValueError where rows of 32 bytes
-    would leave the swizzle's lines."""
-    span = matrix.swizzle.span
-    if span and matrix.start % span + DEPTH > span:
+def chunks_along_k(matrix: SharedMatrix, rows: int, chunks: int = DEPTH // CHUNK) -> Integers:
+    """Addresses of the chunks of a K-major operand of so many rows, (rows, chunks). Raises ValueError where a row would
+    leave the swizzle's lines."""
+    span, nbytes = matrix.swizzle.span, CHUNK * chunks
+    if span and matrix.start % span + nbytes > span:
         raise ValueError(
-            f"the {DEPTH} bytes along k from {matrix.start:#x} leave the line of {span} bytes. Steps along k go to "
-            f"multiples of {DEPTH} bytes in a line, then to the next box"
+            f"the {nbytes} bytes along k from {matrix.start:#x} leave the line of {span} bytes. Steps along k go to "
+            f"multiples of {nbytes} bytes in a line, then to the next box"
         )
-    row, chunk = np.arange(rows)[:, None], np.arange(DEPTH // CHUNK)[None, :]
+    row, chunk = np.arange(rows)[:, None], np.arange(chunks)[None, :]
     pitch, step = (span, CHUNK) if span else (CHUNK, matrix.leading)
     dense = matrix.start + (row // _LINES) * matrix.stride + row % _LINES * pitch + chunk * step
     return matrix.swizzle.address(dense)
