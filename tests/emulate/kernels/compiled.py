@@ -19,21 +19,9 @@ def compile_families(wanted: set[tuple[str, str]]) -> dict[tuple[str, bool], str
     return {(family, is_faulty): text for (family, _, is_faulty), text in zip(jobs, texts, strict=True)}
 
 
-def compile_clean(family: str, arch: str) -> str:
-    """The PTX of a file without faults."""
-    return _ptx(family, arch, False)
-
-
-def accepted(family: str, arch: str) -> str:
-    """What the assembler says of a file without faults, which it takes: warnings, mostly none."""
-    source = (FOLDER / f"{family}.cu").read_bytes()
-    _, program = nvrtc.nvrtcCreateProgram(source, f"{family}.cu".encode(), 0, [], [])
-    options = [f"--gpu-architecture={arch}", *_OPTIONS]
-    (status,) = nvrtc.nvrtcCompileProgram(program, len(options), [o.encode() for o in options])
-    log = _fetched(program, "ProgramLog")
-    assert status == nvrtc.nvrtcResult.NVRTC_SUCCESS, f"{family}.cu: {log}"
-    nvrtc.nvrtcDestroyProgram(program)
-    return log
+def compile_text(text: str, arch: str) -> tuple[str, str]:
+    """The PTX of a source, and what the compiler says of it. For sm_… the assembler takes it too, for compute_… not."""
+    return _compiled(text.encode(), "text.cu", [f"--gpu-architecture={arch}", *_OPTIONS])
 
 
 def _ptx(family: str, arch: str, is_faulty: bool) -> str:
@@ -41,12 +29,17 @@ def _ptx(family: str, arch: str, is_faulty: bool) -> str:
     source = (FOLDER / f"{family}.cu").read_bytes()
     target = arch.replace("sm_", "compute_")
     options = [f"--gpu-architecture={target}", *_OPTIONS, *(("-DFAULT",) if is_faulty else ())]
-    _, program = nvrtc.nvrtcCreateProgram(source, f"{family}.cu".encode(), 0, [], [])
+    return _compiled(source, f"{family}.cu", options)[0]
+
+
+def _compiled(source: bytes, name: str, options: list[str]) -> tuple[str, str]:
+    _, program = nvrtc.nvrtcCreateProgram(source, name.encode(), 0, [], [])
     (status,) = nvrtc.nvrtcCompileProgram(program, len(options), [o.encode() for o in options])
-    assert status == nvrtc.nvrtcResult.NVRTC_SUCCESS, f"{family}.cu: {_fetched(program, 'ProgramLog')}"
+    log = _fetched(program, "ProgramLog")
+    assert status == nvrtc.nvrtcResult.NVRTC_SUCCESS, f"{name}: {log}"
     text = _fetched(program, "PTX")
     nvrtc.nvrtcDestroyProgram(program)
-    return text
+    return text, log
 
 
 def _fetched(program: object, what: str) -> str:

@@ -1,6 +1,8 @@
 // Whole products with tcgen05.mma: tiles of 64 x 64, steps of 64 along k, a ring of two stages. One warp fills it by tensor copies,
 // swizzled by 128 bytes, one allocates tensor memory and issues the products, four take the result out of it.
-#include "planted.cuh"
+//
+// ENTRY names the kernel, B_ALONG_N is 1 for a B of [k][n] and 0 for one of [n][k].
+namespace ENTRY_parts {
 
 constexpr int STAGES = 2, BYTES = 64 * 64 * 2;
 
@@ -14,8 +16,11 @@ __device__ __forceinline__ u64 descriptor(const void* p) {
 
 #define COMMIT(bar) asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];" ::"r"(SMEM(&bar)) : "memory")
 
-template <int TRANSPOSED_B>
-__device__ __forceinline__ void product(const TensorMap& a, const TensorMap& b, float* y, int n, int k) {
+}  // namespace ENTRY_parts
+
+extern "C" __global__ void __launch_bounds__(192)
+    ENTRY(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, float* y, int n, int k) {
+  using namespace ENTRY_parts;
   extern __shared__ __align__(1024) char stages[];
   __shared__ u64 full[STAGES], empty[STAGES], done;
   __shared__ u32 base;
@@ -40,7 +45,7 @@ __device__ __forceinline__ void product(const TensorMap& a, const TensorMap& b, 
       MBAR_WAIT(empty[s], (i / STAGES + 1) & 1);
       MBAR_EXPECT(full[s], 2 * BYTES);
       TMA_LOAD_2D(stage, a, full[s], i * 64, row);
-      TMA_LOAD_2D(stage + BYTES, b, full[s], TRANSPOSED_B ? column : i * 64, TRANSPOSED_B ? i * 64 : column);
+      TMA_LOAD_2D(stage + BYTES, b, full[s], B_ALONG_N ? column : i * 64, B_ALONG_N ? i * 64 : column);
     }
   } else if (t == 160) {
     for (int i = 0; i < steps; ++i) {
@@ -48,8 +53,8 @@ __device__ __forceinline__ void product(const TensorMap& a, const TensorMap& b, 
       char* stage = stages + s * 2 * BYTES;
       MBAR_WAIT(full[s], i / STAGES & 1);
       for (int step = 0; step < 4; ++step) {
-        u64 left = descriptor(stage) + 2 * step, right = descriptor(stage + BYTES) + (TRANSPOSED_B ? 128 * step : 2 * step);
-        asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %4, 0;\ntcgen05.mma.cta_group::1.kind::f16 [%0], %1, %2, %3, p;\n}" ::"r"(base), "l"(left), "l"(right), "r"(FORM | TRANSPOSED_B << 16), "r"((int)(i > 0 || step > 0)) : "memory");
+        u64 left = descriptor(stage) + 2 * step, right = descriptor(stage + BYTES) + (B_ALONG_N ? 128 * step : 2 * step);
+        asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %4, 0;\ntcgen05.mma.cta_group::1.kind::f16 [%0], %1, %2, %3, p;\n}" ::"r"(base), "l"(left), "l"(right), "r"(FORM | B_ALONG_N << 16), "r"((int)(i > 0 || step > 0)) : "memory");
       }
       COMMIT(empty[s]);
     }
@@ -73,14 +78,4 @@ __device__ __forceinline__ void product(const TensorMap& a, const TensorMap& b, 
     asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory");
     asm volatile("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %0, 64;" ::"r"(base));
   }
-}
-
-extern "C" __global__ void __launch_bounds__(192)
-    both_along_k(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, float* y, int n, int k) {
-  product<0>(a, b, y, n, k);
-}
-
-extern "C" __global__ void __launch_bounds__(192)
-    b_along_n(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, float* y, int n, int k) {
-  product<1>(a, b, y, n, k);
 }
