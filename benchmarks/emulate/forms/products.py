@@ -41,30 +41,34 @@ def forms() -> Iterator[InstructionForm]:
             for more in ("", ".satfinite") if types[0] == "s32" else ("",):
                 for data in _DATA[1:] if types[0] == "s32" else _DATA:
                     yield warp_form(types, depth, data, more)
+    for group in warpgroup_kernels():
+        yield group.form()
+
+
+def warpgroup_kernels() -> Iterator[WarpgroupKernel]:
+    """Those of wgmma."""
     for types in TYPES:
         for registers in (False, True):
             for data in _DATA[1:] if types[0] == "s32" else _DATA:
-                yield WarpgroupKernel(types, 32, registers=registers, data=data).form()
-    yield from _warpgroup_variants()
-
-
-def _warpgroup_variants() -> Iterator[InstructionForm]:
+                yield WarpgroupKernel(types, 32, registers=registers, data=data)
     half, word, byte = ("f32", "bf16", "bf16"), ("f32", "tf32", "tf32"), ("s32", "s8", "u8")
     for mode in MODES:
         for transposed in ((0, 1), (1, 0), (1, 1)):
-            yield WarpgroupKernel(half, 64, mode=mode, transposed=transposed).form()
+            yield WarpgroupKernel(half, 64, mode=mode, transposed=transposed)
         for types in (half, word, byte, ("f32", "e4m3", "e4m3")):
-            yield WarpgroupKernel(types, 64, mode=mode).form()
-    yield WarpgroupKernel(("f32", "f16", "f16"), 128, transposed=(0, 1), registers=True).form()
+            yield WarpgroupKernel(types, 64, mode=mode)
+    yield WarpgroupKernel(("f32", "f16", "f16"), 128, transposed=(0, 1), registers=True)
     for columns in (8, 24, 136, 192, 256):
-        yield WarpgroupKernel(half, columns).form()
+        yield WarpgroupKernel(half, columns)
     for columns in (8, 16, 24, 208, 224, 240, 256):
-        yield WarpgroupKernel(byte, columns).form()
+        yield WarpgroupKernel(byte, columns)
     for signs in ((1, -1), (-1, 1), (-1, -1)):
-        yield WarpgroupKernel(half, 16, signs=signs).form()
-        yield WarpgroupKernel(("f32", "e5m2", "e4m3"), 16, signs=signs).form()
-    yield WarpgroupKernel(half, 16, adds=False).form()
-    yield WarpgroupKernel(byte, 16, more=".satfinite").form()
+        yield WarpgroupKernel(half, 16, signs=signs)
+        yield WarpgroupKernel(("f32", "e5m2", "e4m3"), 16, signs=signs)
+    yield WarpgroupKernel(half, 16, adds=False)
+    yield WarpgroupKernel(byte, 16, more=".satfinite")
+    for mode, base in (("128B", 1), ("128B", 2), ("128B", 4), ("64B", 1), ("64B", 2), ("32B", 1)):
+        yield WarpgroupKernel(half, 64, mode=mode, base=base)
 
 
 def tolerance(types: tuple[str, str, str], data: str, depth: int) -> FormTolerance:
@@ -127,6 +131,8 @@ class WarpgroupKernel:
     signs: tuple[int, int] = (1, 1)
     adds: bool = True
     more: str = ""
+    base: int = 0
+    """The base offset of A, whose pattern begins as many times 128 bytes further on."""
 
     @property
     def depth(self) -> int:
@@ -148,7 +154,8 @@ class WarpgroupKernel:
         ways = "".join("MN" if t else "K" for t in self.transposed)
         where = "registers" if self.registers else "shared"
         return (
-            f"{self.name} {where} {self.mode} {ways} {self.signs[0]}{self.signs[1]}{'' if self.adds else ' no d'} "
+            f"{self.name} {where} {self.mode} {ways} {self.signs[0]}{self.signs[1]}{'' if self.adds else ' no d'}"
+            f"{f' base {self.base}' if self.base else ''} "
             f"of {self.data} numbers"
         )
 
@@ -219,14 +226,15 @@ class WarpgroupKernel:
         element = BITS[self.types[1]] // 8
         code = MODES[self.mode][0]
 
-        def descriptor(first: int, rows: int, transposed: int) -> str:
+        def descriptor(first: int, rows: int, transposed: int, base: int = 0) -> str:
             start, leading, stride = self.part(rows, transposed, step)
-            bits = leading >> 4 << 16 | stride >> 4 << 32 | code << 62
+            start += 128 * base
+            bits = leading >> 4 << 16 | stride >> 4 << 32 | base << 49 | code << 62
             return f'"l"((u64)((SMEM(operands) + {first + start}) >> 4) | {bits:#x}ull)'
 
         held = ", ".join(f"%{k}" for k in range(count))
         given = [f'"r"(r[{4 * step + k}])' for k in range(4)]
-        operands = given if self.registers else [descriptor(0, 64, self.transposed[0])]
+        operands = given if self.registers else [descriptor(0, 64, self.transposed[0], self.base)]
         operands.append(descriptor(bytes_a, self.columns, self.transposed[1]))
         places = [f"%{count + k}" for k in range(len(operands))]
         left = "{" + ", ".join(places[:4]) + "}" if self.registers else places[0]
