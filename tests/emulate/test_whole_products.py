@@ -11,8 +11,16 @@ import pytest
 
 from benchmarks.emulate.compiling import DEVICE
 from benchmarks.emulate.form import argument
-from benchmarks.emulate.forms.whole_products import PRODUCTS, TILE, WholeProduct
-from compiler.emulate.launch import Completion, EmulatedOutcome, EmulatedTensor, Launch, Options
+from benchmarks.emulate.forms.whole_products import KERNELS, PRODUCTS, TILE, WholeProduct
+from compiler.emulate.launch import (
+    Completion,
+    EmulatedOutcome,
+    EmulatedTensor,
+    EmulatedTensorMap,
+    Launch,
+    Options,
+    TensorArgument,
+)
 from compiler.emulate.ptx.module import Module
 from compiler.emulate.ptx.parser import parse
 from compiler.emulate.run import emulate
@@ -78,7 +86,7 @@ def check(product: WholeProduct, shape: tuple[int, int, int], options: Options) 
 @pytest.mark.parametrize("order", ORDERS)
 @every_product
 def test_small_integers_are_exact(product: WholeProduct, order: str) -> None:
-    check(product, (64, 128, 320), ORDERS[order])
+    check(product, (64, 128, 256), ORDERS[order])
 
 
 @pytest.mark.parametrize("product", [WGMMA, MMA_SYNC, CP_ASYNC, TCGEN05], ids=lambda p: p.name)
@@ -92,6 +100,28 @@ def test_random_values_are_rounded_once_an_instruction(product: WholeProduct) ->
     sizes = np.abs(values[:64]).astype(np.float64) @ np.abs(values[64:]).astype(np.float64).T
     assert (np.abs(y - exact) <= 8 * 2.0**-24 * sizes).all()
     assert (y != exact.astype(np.float32)).any()  # rounded after each of eight instructions, not at the end
+
+
+@pytest.mark.parametrize("order", ["eager", "random"])
+def test_two_products_chained_through_registers(order: str) -> None:
+    tiles, rng = 5, np.random.default_rng(2)
+    text = DEVICE + (KERNELS / "chained_wgmma.cu").read_text(encoding="utf-8").replace("ENTRY", "k")
+    shapes = {"q": (64, 64), "k": (64 * tiles, 64), "v": (64 * tiles, 64)}
+    q, k, v = (rng.integers(-2, 3, shape).astype(np.float64) for shape in shapes.values())
+    tensors = {
+        name: EmulatedTensor(name, "u8", x.shape, np.ascontiguousarray(ENCODE["bf16"](x)).view(np.uint8).reshape(-1))
+        for name, x in (("q", q), ("k", k), ("v", v))
+    }
+    y = np.zeros((64, 64), np.float32)
+    tensors["y"] = EmulatedTensor("y", "f32", y.shape, y.view(np.uint8).reshape(-1), np.zeros(y.nbytes, np.bool_))
+    maps = (EmulatedTensorMap(n, "bf16", s[::-1], (128,), (64, 64), (1, 1), swizzle="128B") for n, s in shapes.items())
+    args = (*maps, TensorArgument("y"), argument(tiles))
+    launch = Launch("k", "sm_90a", (1, 1, 1), (160, 1, 1), args, tensors, dynamic_smem=5 * 8192)
+    outcome = emulate(parse(compile_text(text, "compute_90a")[0]), launch, ORDERS[order])
+    assert not outcome.faults, outcome.faults
+    scores = q @ k.T / 4
+    assert (np.abs(scores) < 64).all()  # quarters below 64 are bf16
+    np.testing.assert_array_equal(y, scores @ v)
 
 
 def test_ldmatrix_has_no_bank_conflicts_with_this_swizzle() -> None:
