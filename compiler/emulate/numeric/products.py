@@ -20,8 +20,8 @@ Array = npt.NDArray[Any]
 _TF32 = np.uint32(0xFFFFE000)
 """The bits of an f32 that tf32 has; the rest is not looked at (PTX ISA, "Alternate Floating-Point Data Formats")."""
 
-ELEMENT_BITS = {"f16": 16, "bf16": 16, "tf32": 32, "e4m3": 8, "e5m2": 8, "s8": 8, "u8": 8}
-"""The factors of products by type, and their sizes."""
+ELEMENT_BITS = {"f16": 16, "bf16": 16, "tf32": 32, "e4m3": 8, "e5m2": 8, "s8": 8, "u8": 8, "b1": 1}
+"""The factors of products by type, and their sizes. Single bits multiply by `and`, and are counted."""
 
 ACCUMULATORS: dict[str, np.dtype[Any]] = {
     "f32": np.dtype(np.float32),
@@ -45,6 +45,8 @@ def factors(kind: str, words: Array) -> Array:
             return words.view(np.int8).astype(np.float64)
         case "u8":
             return words.view(np.uint8).astype(np.float64)
+        case "b1":
+            return np.unpackbits(words.view(np.uint8), axis=-1, bitorder="little").astype(np.float64)
         case _:
             return minifloat.decode(minifloat.FORMATS[kind], words.view(np.uint8))
 
