@@ -392,17 +392,3 @@ class Knowledge:
         worlds = self.worlds.keep(np.concatenate([v.worlds.ravel() for v in views]))
         for view in views:
             view.worlds = worlds[view.worlds]
-
-
-def joined(tokens: list[Token]) -> Token:
-    """A token for all of these."""
-    if len(tokens) == 1:
-        return tokens[0]
-    both = Token()
-    for token in tokens:
-        for layer, parts in token.layers.items():
-            mine = both.layers.setdefault(layer, {})
-            for cluster, clocks in parts.items():
-                known = mine.get(cluster)
-                mine[cluster] = clocks if known is None else larger(known, clocks)
-    return both

@@ -18,11 +18,12 @@ import numpy.typing as npt
 from compiler.emulate.memory.region import MemoryRegion, Offsets
 from compiler.emulate.order.check import checked
 from compiler.emulate.order.events import Access, Actor, Conflict, Layer, OnRace, Token
-from compiler.emulate.order.knowledge import Knowledge, joined
+from compiler.emulate.order.knowledge import Knowledge
 from compiler.emulate.order.locations import Locations, Releases
 from compiler.emulate.order.log import Entry, Kind
 from compiler.emulate.order.races import Races
 from compiler.emulate.order.shadow import Shadow
+from compiler.emulate.order.worlds import joined
 from compiler.emulate.ptx.module import PtxInstruction, StateSpace
 from compiler.emulate.report import Report
 from compiler.emulate.threads import Lanes, Threads
