@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
+
+from compiler.nvrtc import CompilePool
+from tests.compilers import SharedPool
 
 # How long an example takes says how busy the machine is, not whether the code is right.
 settings.register_profile("fusetune", settings(), deadline=None)
@@ -26,3 +30,10 @@ def pytest_collection_finish() -> None:
     gc.freeze()
     gc.set_threshold(YOUNG, 20, 20)
     gc.enable()
+
+
+@pytest.fixture(scope="session")
+def pool() -> Iterator[CompilePool]:
+    """A compiler process, started by the first who asks for a kernel."""
+    with SharedPool() as shared:
+        yield shared

@@ -6,7 +6,6 @@ Beside each kernel, `NAME.cu`, stands the scheduled fusion that it was lowered f
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,12 +18,6 @@ from tests.compiler.emit.contraction import contractible
 from tests.compiler.emit.golden_schedules import GOLDEN
 
 FOLDER = Path(__file__).with_name("golden")
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[CompilePool]:
-    with CompilePool(workers=2) as pool:
-        yield pool
 
 
 def schedules(made: Generated) -> str:

@@ -4,7 +4,6 @@ without instructions for 8-bit floats, and on a GPU against torch's casts there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -35,12 +34,6 @@ THREADS, EACH = 64, 16
 WIDTHS = (1, 2, 4, 8, 16)
 PACKED = FP8 | {DType.F32, DType.F16, DType.BF16}
 """Types between which vectors are cast in pairs."""
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[CompilePool]:
-    with CompilePool(workers=2) as pool:
-        yield pool
 
 
 @pytest.fixture(scope="module", params=MACHINES)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -35,13 +35,6 @@ from tests.search.schedulers.points import generated
 
 CARD = replace(card_or_default("H200"), sm_count=4)
 """Few multiprocessors, so that persistent blocks go round."""
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[CompilePool]:
-    with CompilePool(1) as pool:
-        pool.start()
-        yield pool
 
 
 def kernels(fusion: Fusion, count: int, seed: int) -> list[Generated]:

@@ -3,7 +3,6 @@ right under all checks of the emulator."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -32,12 +31,6 @@ FLAT: dict[str, Any] = {"vector": 4, "threads_x": 128, "column_steps": 4, "tmem"
 ROW: dict[str, Any] = {"vector": 4, "threads": 128, "unroll": 4, "keep": "reload", "tmem": "streams"}
 LONG = pytest.mark.long
 OF_16 = PATTERNS[1:]
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[CompilePool]:
-    with CompilePool(1) as found:
-        yield found
 
 
 def refused(scheduler: str, fusion: Fusion, point: dict[str, Any]) -> set[str]:

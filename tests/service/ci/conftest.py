@@ -39,12 +39,6 @@ def copied(folder: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def pool() -> Iterator[CompilePool]:
-    with CompilePool(1) as pool:
-        yield pool
-
-
-@pytest.fixture(scope="session")
 def subjects(tmp_path_factory: pytest.TempPathFactory) -> dict[str, LockSubject]:
     at = tmp_path_factory.mktemp("none")
     folder = read_folder(copied(at / "fusions"), SIZES, Lock(), at / "lock.json")

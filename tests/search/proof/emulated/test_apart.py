@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from math import inf
 
 import pytest
@@ -16,12 +15,6 @@ from fusetune.wire.artifact import KernelArtifact
 from search.proof.emulated.apart import Prover
 from search.proof.emulated.check import generated_of, verify
 from tests.compiler.schedules import by_threads, from_wire
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[CompilePool]:
-    with CompilePool(1) as pool:
-        yield pool
 
 
 @pytest.fixture(scope="module")
