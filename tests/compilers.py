@@ -22,7 +22,7 @@ class SharedPool(CompilePool):
     def submit(self, source: str, arch: str, extra: tuple[str, ...] = ()) -> Future[Compiled]:
         key = sha256("\0".join((source, arch, *extra)).encode()).digest()
         made = self._made.get(key)
-        if made is None or (made.done() and made.exception() is not None):
+        if made is None or made.cancelled() or (made.done() and made.exception() is not None):
             made = self._made[key] = super().submit(source, arch, extra)
         self._made.move_to_end(key)
         if len(self._made) > _MOST_KEPT:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
 
 from compiler.nvrtc import CompilePool
 from tests.compilers import SharedPool
+
+if TYPE_CHECKING:
+    from search.proof.emulated.apart import Prover
 
 # How long an example takes says how busy the machine is, not whether the code is right.
 settings.register_profile("fusetune", settings(), deadline=None)
@@ -37,3 +41,21 @@ def pool() -> Iterator[CompilePool]:
     """A compiler process, started by the first who asks for a kernel."""
     with SharedPool() as shared:
         yield shared
+
+
+@pytest.fixture(scope="session")
+def prover() -> Iterator[Prover]:
+    """A proving child, started by the first who asks for it."""
+    from tests.borrowed import KeptProver  # most of the compiler: not for a run of tests that do without
+
+    kept = KeptProver()
+    yield kept
+    kept.close()
+
+
+@pytest.fixture
+def borrowed(monkeypatch: pytest.MonkeyPatch, pool: CompilePool, prover: Prover) -> None:
+    """Commands and workers in this process compile and prove in children that are up already."""
+    from tests.borrowed import borrow
+
+    borrow(monkeypatch, pool, prover)
