@@ -10,7 +10,7 @@ import pytest
 from hypothesis import settings
 
 from compiler.nvrtc import CompilePool
-from tests.compilers import SharedPool
+from tests.compilers import PtxPool, SharedPool
 
 if TYPE_CHECKING:
     from search.proof.emulated.apart import Prover
@@ -37,9 +37,26 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(scope="session")
-def pool() -> Iterator[CompilePool]:
+def machine_pool() -> Iterator[CompilePool]:
     """A compiler process, started by the first who asks for a kernel."""
     with SharedPool() as shared:
+        yield shared
+
+
+@pytest.fixture(scope="session")
+def pool(machine_pool: CompilePool) -> CompilePool:
+    """What compiles the kernels of a folder: to machine code, unless the folder says otherwise."""
+    return machine_pool
+
+
+@pytest.fixture(scope="session")
+def ptx_pool(pytestconfig: pytest.Config, machine_pool: CompilePool) -> Iterator[CompilePool]:
+    """A compiler for kernels that are only emulated: to PTX; in the long run to machine code, so that ptxas has had
+    every one of them."""
+    if "long" in pytestconfig.option.markexpr.replace("not long", ""):
+        yield machine_pool
+        return
+    with PtxPool() as shared:
         yield shared
 
 
@@ -54,8 +71,8 @@ def prover() -> Iterator[Prover]:
 
 
 @pytest.fixture
-def borrowed(monkeypatch: pytest.MonkeyPatch, pool: CompilePool, prover: Prover) -> None:
+def borrowed(monkeypatch: pytest.MonkeyPatch, machine_pool: CompilePool, prover: Prover) -> None:
     """Commands and workers in this process compile and prove in children that are up already."""
     from tests.borrowed import borrow
 
-    borrow(monkeypatch, pool, prover)
+    borrow(monkeypatch, machine_pool, prover)

@@ -204,10 +204,10 @@ KERNELS: dict[str, tuple[Fusion, int, dict[str, Any]]] = {
 
 
 @pytest.fixture(scope="module")
-def kernels(pool: CompilePool) -> dict[str, tuple[Generated, Any]]:
+def kernels(machine_pool: CompilePool) -> dict[str, tuple[Generated, Any]]:
     """Compiled at once."""
     made = {name: _at(*case) for name, case in KERNELS.items()}
-    waiting = {name: pool.submit(one.source, "sm_90a") for name, one in made.items()}
+    waiting = {name: machine_pool.submit(one.source, "sm_90a") for name, one in made.items()}
     return {name: (one, waiting[name].result()) for name, one in made.items()}
 
 
