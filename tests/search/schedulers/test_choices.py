@@ -101,7 +101,7 @@ def loads(made: Generated, tensor: str) -> list[GlobalLoad]:
     ],
 )
 def test_words_are_as_wide_as_rows_allow(columns: int, dtype: str, lanes: int) -> None:
-    made = kernels(scaled_rows(50, columns, 12, dtype), 60, 3)  # type: ignore[arg-type]  # a name of the table
+    made = kernels(scaled_rows(50, columns, 12, dtype), 24, 3)  # type: ignore[arg-type]  # a name of the table
     assert max(load.width for one in made for load in loads(one, "i0")) == lanes
 
 
