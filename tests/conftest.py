@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+
+from compiler.nvrtc import CompilePool
+from tests.compilers import PtxPool, SharedPool
+
+if TYPE_CHECKING:
+    from search.proof.emulated.apart import Prover
 
 # How long an example takes says how busy the machine is, not whether the code is right.
 settings.register_profile("fusetune", settings(), deadline=None)
@@ -26,3 +34,45 @@ def pytest_collection_finish() -> None:
     gc.freeze()
     gc.set_threshold(YOUNG, 20, 20)
     gc.enable()
+
+
+@pytest.fixture(scope="session")
+def machine_pool() -> Iterator[CompilePool]:
+    """A compiler process, started by the first who asks for a kernel."""
+    with SharedPool() as shared:
+        yield shared
+
+
+@pytest.fixture(scope="session")
+def pool(machine_pool: CompilePool) -> CompilePool:
+    """What compiles the kernels of a folder: to machine code, unless the folder says otherwise."""
+    return machine_pool
+
+
+@pytest.fixture(scope="session")
+def ptx_pool(pytestconfig: pytest.Config, machine_pool: CompilePool) -> Iterator[CompilePool]:
+    """A compiler for kernels that are only emulated: to PTX; in the long run to machine code, so that ptxas has had
+    every one of them."""
+    if "long" in pytestconfig.option.markexpr.replace("not long", ""):
+        yield machine_pool
+        return
+    with PtxPool() as shared:
+        yield shared
+
+
+@pytest.fixture(scope="session")
+def prover() -> Iterator[Prover]:
+    """A proving child, started by the first who asks for it."""
+    from tests.borrowed import KeptProver  # most of the compiler: not for a run of tests that do without
+
+    kept = KeptProver()
+    yield kept
+    kept.close()
+
+
+@pytest.fixture
+def borrowed(monkeypatch: pytest.MonkeyPatch, machine_pool: CompilePool, prover: Prover) -> None:
+    """Commands and workers in this process compile and prove in children that are up already."""
+    from tests.borrowed import borrow
+
+    borrow(monkeypatch, machine_pool, prover)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from compiler.analysis.tmem.patterns import SHAPES, Pattern, PatternMatch, Shape
 from compiler.analysis.tmem.tmem import TmemAccess
@@ -23,7 +24,7 @@ _WIDE, _HIGH = 54.0, 18.0
 _LEFT, _TOP, _EDGE = 60.0, 96.0, 20.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TmemFragment:
     """The cells of one access from where it begins: (lane, 4-byte column) -> (thread of the warp, its register)."""
 
@@ -32,12 +33,12 @@ class TmemFragment:
     num: int
     cells: Mapping[tuple[int, int], tuple[int, int]]
 
-    @property
+    @cached_property
     def lanes(self) -> int:
         """From the first to the last that the access reaches."""
         return 1 + max(lane for lane, _ in self.cells)
 
-    @property
+    @cached_property
     def columns(self) -> tuple[int, ...]:
         """That the access reaches, in order."""
         return tuple(sorted({column for _, column in self.cells}))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from math import prod
 
 import numpy as np
+import numpy.typing as npt
 
 from compiler.analysis.id.graph import IdGraph
 from compiler.analysis.loops.axes import with_types_of_their_loops
@@ -15,6 +17,8 @@ from compiler.analysis.tmem.warps import block_shape, warps_of
 from compiler.arch import TMEM_COLUMN_BITS
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.expr import Expr, Var
+
+Array = npt.NDArray[np.int64]
 
 MAX_POINTS = 1 << 18
 """Places looked at; where loops make more, only their first iteration is."""
@@ -65,27 +69,33 @@ def _patches(lane: Expr, column: Expr, warp: Expr, variables: list[Var], nbits: 
     }
     rows = [np.broadcast_to(np.asarray(e.evaluate(values)), shape).ravel() for e in (lane, column, warp)]
     rows[1] = rows[1] * nbits // TMEM_COLUMN_BITS
-    places: dict[int, dict[int, list[int]]] = {}
     columns, warps = int(rows[1].max()) + 1, int(rows[2].max()) + 1
-    for key in np.unique((rows[0] * columns + rows[1]) * warps + rows[2]).tolist():
-        place, by = divmod(key, warps)
-        at_lane, at_column = divmod(place, columns)
-        places.setdefault(at_lane, {}).setdefault(at_column, []).append(by)
-    runs = [(at_lane, _runs(places[at_lane])) for at_lane in sorted(places)]
+    place, by = np.divmod(np.unique((rows[0] * columns + rows[1]) * warps + rows[2]), warps)
+    runs: dict[int, list[tuple[int, int, tuple[int, ...]]]] = {}
+    for at_lane, at_column, count, who in _runs(place, by, columns):
+        runs.setdefault(at_lane, []).append((at_column, count, who))
     patches: list[Patch] = []
-    for same, group in groupby(enumerate(runs), key=lambda one: (one[1][0] - one[0], one[1][1])):
+    for same, group in groupby(enumerate(sorted(runs.items())), key=lambda one: (one[1][0] - one[0], one[1][1])):
         first, *others = [at_lane for _, (at_lane, _) in group]
-        patches += [Patch(first, 1 + len(others), c, n, by) for c, n, by in same[1]]
+        patches += [Patch(first, 1 + len(others), c, n, who) for c, n, who in same[1]]
     return tuple(patches)
 
 
-def _runs(columns: dict[int, list[int]]) -> tuple[tuple[int, int, tuple[int, ...]], ...]:
-    """Neighbouring columns of one lane that the same warps reach: first column, how many, warps."""
-    found: list[tuple[int, int, tuple[int, ...]]] = []
-    for column in sorted(columns):
-        warps = tuple(columns[column])
-        if found and found[-1][0] + found[-1][1] == column and found[-1][2] == warps:
-            found[-1] = (found[-1][0], found[-1][1] + 1, warps)
-        else:
-            found.append((column, 1, warps))
-    return tuple(found)
+def _runs(place: Array, by: Array, columns: int) -> Iterator[tuple[int, int, int, tuple[int, ...]]]:
+    """Neighbouring columns of one lane that the same warps reach: lane, first column, how many, warps. `place` is the
+    number of a cell, lane after lane, once for each warp of `by` that reaches it."""
+    starts = np.flatnonzero(np.diff(place, prepend=-1))
+    stops = np.append(starts[1:], len(place))
+    reached = (
+        [tuple(by[a:b].tolist()) for a, b in zip(starts, stops, strict=True)] if len(starts) < len(place) else None
+    )
+    number = {who: n for n, who in enumerate(dict.fromkeys(reached))} if reached is not None else {}
+    alike = np.array([number[who] for who in reached]) if reached is not None else by
+    lane, column = np.divmod(place[starts], columns)
+    is_first = (
+        (np.diff(place[starts], prepend=-2) != 1) | (np.diff(lane, prepend=-1) != 0) | (np.diff(alike, prepend=-1) != 0)
+    )
+    firsts = np.flatnonzero(is_first)
+    for first, stop in zip(firsts.tolist(), [*firsts[1:].tolist(), len(starts)], strict=True):
+        who = (int(by[first]),) if reached is None else reached[first]
+        yield int(lane[first]), int(column[first]), stop - first, who

@@ -34,7 +34,7 @@ from fusetune.wire.artifact import VERIFIER, KernelArtifact, Timing, Verificatio
 from search.measure.child_device import ChildDevice, ContextPoisoned, Deadlines, handler_of
 from search.measure.device import TIMING_POLICY, Baseline, CardFacts, Effort, MeasureResult
 from search.proof.verify.inputs import RANDOM, input_sets
-from search.tuning.ending import kernel_id
+from search.tuning.identity import kernel_id
 from search.tuning.trial import TrialState
 
 FACTS = CardFacts(

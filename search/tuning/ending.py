@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import replace
 
 from fusetune.wire.artifact import KernelArtifact
 from search.measure.device import MeasureResult
 from search.tuning.build import Build
 from search.tuning.failing import Failure
+from search.tuning.identity import kernel_id
 from search.tuning.trial import Trial, TrialState
-
-KernelId = tuple[str, str]
-"""Machine code and launch: kernels with both equal behave alike."""
 
 WITHOUT_VERDICT = frozenset({TrialState.CANCELLED, TrialState.PRUNED})
 """Ends that say nothing about the kernel: another candidate with the same code is run."""
-
-
-def kernel_id(artifact: KernelArtifact) -> KernelId:
-    """The hash of the code, and one of how it is launched: grid, memory, arguments, tensor maps, scratch."""
-    launch = artifact.model_dump(mode="json", include={"launches", "scratch"})
-    text = json.dumps(launch, sort_keys=True, separators=(",", ":"))
-    return artifact.code_hash, hashlib.sha256(text.encode()).hexdigest()
 
 
 def unbuilt(build: Build, failure: Failure) -> Trial:

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from search.tuning.build import Build, Builder
 from search.tuning.candidates.candidate import Candidate
-from search.tuning.ending import KernelId, duplicate, kernel_id, spilling, unbuilt
+from search.tuning.ending import duplicate, spilling, unbuilt
 from search.tuning.failing import Failure
+from search.tuning.identity import KernelId, kernel_id
 from search.tuning.prepared import PreparedCandidate, write_artifact
 from search.tuning.trial import Trial
 

@@ -17,8 +17,9 @@ from search.measure.device import Effort, MeasureResult, MeasuringDevice
 from search.tuning.budget import Budget
 from search.tuning.build import Build
 from search.tuning.candidates.candidate import Candidate
-from search.tuning.ending import WITHOUT_VERDICT, KernelId, cancelled, duplicate, judged, kernel_id, unbuilt
+from search.tuning.ending import WITHOUT_VERDICT, cancelled, duplicate, judged, unbuilt
 from search.tuning.failing import Failure
+from search.tuning.identity import KernelId, kernel_id
 from search.tuning.journal import TrialLog
 from search.tuning.leaders import Finals, Winner
 from search.tuning.progress import Progress, Silent, Snapshot, failure_counts

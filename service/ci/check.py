@@ -14,7 +14,7 @@ from compiler.pipeline import Generated, artifact, generate
 from fusetune.wire.artifact import VERIFIER, KernelArtifact
 from search.measure.device import Effort, MeasureResult, MeasuringDevice
 from search.tuning.build import Compiler
-from search.tuning.ending import kernel_id
+from search.tuning.identity import kernel_id
 from search.tuning.trial import TrialState
 from service.ci.folder import LockSubject
 from service.ci.lock import LockedEvidence, LockEntry

@@ -10,7 +10,7 @@ from search.cost.roofline import floor_us
 from search.tuning.attached import Attached
 from search.tuning.budget import Budget
 from search.tuning.candidates.plan import Plan
-from search.tuning.ending import kernel_id
+from search.tuning.identity import kernel_id
 from search.tuning.leaders import Winner
 from search.tuning.progress import failure_counts, progress_on
 from search.tuning.trial import Trial

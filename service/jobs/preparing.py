@@ -20,8 +20,9 @@ from search.tuning.build import Build, Builder
 from search.tuning.candidates.candidate import Candidate
 from search.tuning.candidates.drafting import DraftPool, drafters
 from search.tuning.candidates.spread import spread
-from search.tuning.ending import duplicate, kernel_id, not_run, unbuilt
+from search.tuning.ending import duplicate, not_run, unbuilt
 from search.tuning.failing import Failure
+from search.tuning.identity import kernel_id
 from search.tuning.journal import TrialLog
 from search.tuning.progress import Progress, Snapshot
 from search.tuning.trial import Trial, TrialState

@@ -25,6 +25,5 @@ def test_every_form_was_measured_and_keeps_its_bound() -> None:
 
 
 @pytest.mark.parametrize(("kind", "grade"), [(OpKind.SILU, MathGrade.COARSE), (OpKind.SQRT, MathGrade.EXACT)])
-def test_the_kernel_that_measures_compiles(kind: OpKind, grade: MathGrade) -> None:
-    with CompilePool(workers=1) as pool:
-        assert ENTRY.encode() in pool.submit(source(kind, grade), arch_named("sm_90a").name).result().cubin
+def test_the_kernel_that_measures_compiles(kind: OpKind, grade: MathGrade, pool: CompilePool) -> None:
+    assert ENTRY.encode() in pool.submit(source(kind, grade), arch_named("sm_90a").name).result().cubin

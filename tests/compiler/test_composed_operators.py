@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,7 @@ def values(kind: str, dtype: DTypeName, shape: tuple[int, ...] = SHAPE) -> torch
     return torch.from_numpy(drawn).to(TORCH[dtype])
 
 
+@cache
 def bound(write: Write, dtype: DTypeName, shape: tuple[int, ...] = SHAPE) -> Fusion:
     f = FusionBuilder()
     f.output(write(f, f.input("x", shape, dtype)), "y")

@@ -137,11 +137,10 @@ def test_ptx_is_compiled_for_the_target(show: Show, arch: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def kernel() -> dict[str, Any]:
+def kernel(pool: CompilePool) -> dict[str, Any]:
     """An artifact for sm_80 whose source and PTX another generator seems to have written."""
     generated = generate(TRACE, arch_named("sm_80"))
-    with CompilePool(workers=1) as pool:
-        made = artifact(generated, pool.submit(generated.source, "sm_80").result())
+    made = artifact(generated, pool.submit(generated.source, "sm_80").result())
     marked = made.model_copy(update={"source": made.source + "// theirs\n", "ptx": made.ptx + "// theirs\n"})
     return dict(json.loads(marked.model_dump_json()))
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.house.syntax import syntax
 from tests.test_import_directions import ROOT, sources
 
 TWINS = {
@@ -31,7 +32,7 @@ def doubles(root: Path) -> Mapping[str, list[str]]:
     """Public top-level classes that several modules under `root` define, with the modules."""
     found = defaultdict(list)
     for module, path in sources(root).items():
-        for node in ast.parse(path.read_text(), str(path)).body:
+        for node in syntax(path).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 found[node.name].append(module)
     return {name: sorted(modules) for name, modules in found.items() if len(modules) > 1}

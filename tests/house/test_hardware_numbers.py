@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.house.syntax import syntax
 from tests.test_import_directions import ROOT, sources
 
 HOME = "compiler.arch"
@@ -53,7 +54,7 @@ def numbers(root: Path) -> Iterator[tuple[str, str]]:
     """(module, name or number) of what looks like a number of the hardware under `root`, but for its home."""
     for module, path in sources(root).items():
         if module != HOME and not any(module == name or module.startswith(f"{name}.") for name in EXEMPT):
-            for node in ast.walk(ast.parse(path.read_text())):
+            for node in ast.walk(syntax(path)):
                 yield from ((module, name) for name in _found(node))
 
 

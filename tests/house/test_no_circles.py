@@ -3,12 +3,12 @@ thing, or has a lower one in common."""
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
+from tests.house.syntax import syntax
 from tests.test_import_directions import ROOT, Imports, sources
 
 Graph = Mapping[str, set[str]]
@@ -21,7 +21,7 @@ def import_graph(root: Path) -> Graph:
     graph = {}
     for module, path in modules.items():
         imports = Imports(module, path, root, frozenset(modules))
-        imports.visit(ast.parse(path.read_text(), str(path)))
+        imports.visit(syntax(path))
         graph[module] = {i.target for i in imports.found if i.target in modules and i.target != module}
     return graph
 

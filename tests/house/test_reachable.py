@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.house.syntax import syntax
 from tests.test_import_directions import ROOT, Imports, sources
 
 ENTRIES = ("fusetune", "migrations.env", "migrations.versions", "examples")
@@ -27,7 +28,7 @@ def entry_points(modules: dict[str, Path]) -> Iterator[str]:
 
 def _is_run(path: Path) -> bool:
     """Whether the file does something as `python -m`."""
-    tests = (n.test for n in ast.parse(path.read_text()).body if isinstance(n, ast.If))
+    tests = (n.test for n in syntax(path).body if isinstance(n, ast.If))
     return any(ast.unparse(test) == "__name__ == '__main__'" for test in tests)
 
 
@@ -41,7 +42,7 @@ def unreachable(root: Path) -> list[str]:
         if module in seen or module not in modules:
             continue
         seen.add(module)
-        tree = ast.parse(modules[module].read_text())
+        tree = syntax(modules[module])
         imports = Imports(module, modules[module], root, frozenset(modules))
         imports.visit(tree)
         waiting += [found.target for found in imports.found]

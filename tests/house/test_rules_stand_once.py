@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from compiler.renamed import RENAMED, counts_today, rule_today
+from tests.house.syntax import syntax
 from tests.test_import_directions import ROOT, sources
 
 HOMES = ("compiler.legality", "compiler.schedule.refusals")
@@ -28,7 +29,7 @@ def rules(root: Path) -> Mapping[str, list[str]]:
     """Every rule's name with the modules of its functions."""
     found = defaultdict(list)
     for module, path in _under(root, HOMES):
-        for node in ast.parse(path.read_text(), str(path)).body:
+        for node in syntax(path).body:
             if isinstance(node, ast.FunctionDef) and any(_registers(d) for d in node.decorator_list):
                 found[node.name].append(module)
     return found
@@ -51,7 +52,7 @@ def spoken_of(root: Path) -> set[tuple[str, str]]:
     return {
         (module, node.value)
         for module, path in _under(root, ("compiler",))
-        for node in ast.walk(ast.parse(path.read_text(), str(path)))
+        for node in ast.walk(syntax(path))
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
         if module not in homes.get(node.value, [module])
     }
@@ -62,7 +63,7 @@ def judging(root: Path) -> set[str]:
     return {
         module
         for module, path in _under(root, ("compiler.analysis",))
-        for node in ast.walk(ast.parse(path.read_text(), str(path)))
+        for node in ast.walk(syntax(path))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("Violation", "Kept")
     }
 

@@ -12,6 +12,7 @@ from compiler.emulate.memory.region import MemoryRegion, Offsets
 from compiler.emulate.memory.windows import (
     CLUSTER_RANK_SHIFT,
     CONST_WINDOW,
+    IN_BLOCK,
     LOCAL_WINDOW,
     LOW_32_BITS,
     PARAM_WINDOW,
@@ -30,7 +31,6 @@ _WINDOWS = {
     int(PARAM_WINDOW >> WINDOW_BITS): StateSpace.PARAM,
     int(CONST_WINDOW >> WINDOW_BITS): StateSpace.CONST,
 }
-_IN_BLOCK = (np.uint64(1) << CLUSTER_RANK_SHIFT) - np.uint64(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +112,14 @@ class AddressMap:
     def _shared(
         self, group: LaneGroup[Batch], insn: PtxInstruction, addresses: Addresses, nbytes: int
     ) -> list[MemoryPlace]:
+        if len(addresses) == 1 and (one := self._one_shared(group, int(addresses[0]), nbytes)) is not None:
+            return [one]
         region, slots = self.shared, group.slots
-        if addresses.max() <= _IN_BLOCK:  # each lane's own block
+        if addresses.max() <= IN_BLOCK:  # each lane's own block
             within = addresses.astype(np.int64) - region.base
         else:
             rank = (addresses >> CLUSTER_RANK_SHIFT).astype(np.int64)
-            within = (addresses & _IN_BLOCK).astype(np.int64) - region.base
+            within = (addresses & IN_BLOCK).astype(np.int64) - region.base
             size = group.machine.threads.cluster_blocks
             outside = rank > size
             slots = np.where((rank > 0) & ~outside, slots - slots % size + rank - 1, slots)
@@ -139,6 +141,19 @@ class AddressMap:
                 inner = self._copy(part, insn, region, addresses[keep], within[keep], offsets, nbytes)
                 return [MemoryPlace(p.region, p.offsets, keep if p.pick is None else keep[p.pick]) for p in inner]
         return self._copy(group, insn, region, addresses, within, within + slots * region.pitch, nbytes)
+
+    def _one_shared(self, group: LaneGroup[Batch], address: int, nbytes: int) -> MemoryPlace | None:
+        """As `_shared`, of one address: copies and barriers ask for one. None where something may be wrong with it."""
+        region, rank = self.shared, address >> int(CLUSTER_RANK_SHIFT)
+        within, slot = (address & int(IN_BLOCK)) - region.base, int(group.slots[0])
+        if rank:
+            size = group.machine.threads.cluster_blocks
+            own, slot = slot, slot - slot % size + rank - 1
+            if rank > size or (slot != own and group.machine.has_ended(np.array([slot]))[0]):
+                return None
+        if not region.lead <= within <= region.lead + region.size - nbytes:
+            return None
+        return MemoryPlace(region, np.array([within + slot * region.pitch]), None)
 
     def _copy(
         self,

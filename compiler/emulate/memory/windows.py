@@ -26,3 +26,6 @@ Measured on an H200: the first shared variable lies at 0x400."""
 
 CLUSTER_RANK_SHIFT = np.uint64(24)
 """A shared address of another block of the cluster has that block's rank + 1 from this bit up."""
+
+IN_BLOCK = (np.uint64(1) << CLUSTER_RANK_SHIFT) - np.uint64(1)
+"""The bits of a shared address below the rank: where it lies in its block."""

@@ -45,6 +45,7 @@ from tests.compiler.schedules import (
 )
 from tests.search.schedulers.fusions import SMALL
 from tests.search.schedulers.points import SM_COUNT
+from tests.shares import shared
 
 HOPPER = arch_named("sm_90a")
 P = ParallelType
@@ -111,7 +112,7 @@ def test_copies_of_the_documents_move_what_they_say(name: str) -> None:
         check(sf, op)
 
 
-@pytest.mark.parametrize("name", [n for n in SMALL if n != "one_element"])
+@pytest.mark.parametrize("name", shared((n for n in SMALL if n != "one_element"), 2))
 def test_copies_of_searched_schedules_move_what_they_say(name: str) -> None:
     derived = 0
     for scheduler in schedulers_for(SMALL[name], card_of(HOPPER, SM_COUNT)):

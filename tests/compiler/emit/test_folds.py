@@ -123,11 +123,10 @@ def kernel(kind: OpKind, dtype: DType) -> k.Kernel:
 
 
 @pytest.fixture(scope="module")
-def module() -> Module:
+def module(pool: CompilePool) -> Module:
     """All folds in one module, an entry each."""
-    with CompilePool(workers=1) as pool:
-        source = emit_launches([kernel(*fold) for fold in FOLDS])
-        return parse(pool.submit(source, "sm_90a").result().ptx)
+    source = emit_launches([kernel(*fold) for fold in FOLDS])
+    return parse(pool.submit(source, "sm_90a").result().ptx)
 
 
 def factors(dtype: DType, which: str) -> Array:

@@ -8,7 +8,6 @@ import ctypes
 import itertools
 import shutil
 import subprocess
-from collections.abc import Iterator
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
@@ -252,12 +251,6 @@ def test_forms_use_the_instructions_they_are_named_for(
     ]
     found = [opcode for opcode in opcodes if not opcode.startswith((*plain, "."))]
     assert found == special_instructions
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[CompilePool]:
-    with CompilePool(workers=1) as pool:
-        yield pool
 
 
 @pytest.mark.gpu

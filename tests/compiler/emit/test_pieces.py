@@ -1,5 +1,4 @@
 import re
-from collections.abc import Iterator
 
 import pytest
 
@@ -9,12 +8,6 @@ from compiler.nvrtc import CompilePool
 
 ARCHS = ("sm_80", "sm_90a", "sm_100a")
 NEEDS_TMA = {"tma", "mbarrier"}
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[CompilePool]:
-    with CompilePool(workers=2) as pool:
-        yield pool
 
 
 def kernel(body: str) -> str:

@@ -4,7 +4,6 @@ without instructions for 8-bit floats, and on a GPU against torch's casts there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -37,15 +36,9 @@ PACKED = FP8 | {DType.F32, DType.F16, DType.BF16}
 """Types between which vectors are cast in pairs."""
 
 
-@pytest.fixture(scope="module")
-def pool() -> Iterator[CompilePool]:
-    with CompilePool(workers=2) as pool:
-        yield pool
-
-
 @pytest.fixture(scope="module", params=MACHINES)
-def machine(request: pytest.FixtureRequest, pool: CompilePool) -> Machine:
-    return machine_of(pool, request.param)
+def machine(request: pytest.FixtureRequest, ptx_pool: CompilePool, machine_pool: CompilePool) -> Machine:
+    return machine_of(machine_pool if request.param == "card" else ptx_pool, request.param)
 
 
 @pytest.fixture
@@ -152,9 +145,10 @@ def test_casts_one_by_one_are_torchs(machine: Machine, device: str, source: DTyp
 @pytest.mark.parametrize("every", [11, pytest.param(1, marks=pytest.mark.long)])
 @pytest.mark.parametrize("source", sorted(PACKED))
 def test_casts_of_vectors_are_torchs(machine: Machine, device: str, source: DType, every: int) -> None:
-    """Of 16 bits every 11th value, which all are met one by one: their neighbours in a vector are others then, too."""
+    """Of 16 bits and more every 11th value, which all are met one by one: their neighbours in a vector are others then,
+    too."""
     pairs = [(t, w) for t in sorted(PACKED) for w in WIDTHS if t is not source and FP8 & {source, t}]
-    x = values_of(source)[:: every if source.nbytes == 2 else 1]
+    x = values_of(source)[:: every if source.nbytes > 1 else 1]
     body = [
         convert(Convert(Reg(f"t{i}", t, const(n)), Reg("s", source, const(n)), width))
         for i, (t, width) in enumerate(pairs)

@@ -4,7 +4,6 @@ on a GPU where there is one (`make test-gpu`)."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
@@ -44,12 +43,6 @@ WIDTHS = (6, 7, 8, 14, 15, 16, 30, 31, 32, 62, 63, 64)
 """Amounts of shifts, beside the width of every type."""
 
 ARITHMETIC = sorted((kind, dtype) for dtype in DTYPES for kind in UNARY | BINARY if has_meaning(kind, dtype))
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[CompilePool]:
-    with CompilePool(workers=2) as pool:
-        yield pool
 
 
 @pytest.fixture(scope="module", params=["sm_90a", pytest.param("card", marks=pytest.mark.gpu)])

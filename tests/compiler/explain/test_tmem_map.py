@@ -134,7 +134,8 @@ def test_every_case_of_the_documents_has_its_maps(case: Any) -> None:
     assert explained.schedule is not None
     found = list(tensor_memory_maps(explained.schedule))
     assert [one.output for one in found] == [one.output for one in explained.schedule.tensor_memory.accesses]
-    assert all(f"Map: {one.title}" in explained.text() for one in found)
+    text = explained.text()
+    assert all(f"Map: {one.title}" in text for one in found)
     names = {picture.name for picture in explained.pictures()}
     assert {f"{one.output}_tmem.svg" for one in found} <= names
     assert {f"{one.output}_registers.svg" for one in found if one.by_register} <= names

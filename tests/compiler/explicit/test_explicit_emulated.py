@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,12 +16,6 @@ from compiler.explicit.generate import generate_explicit
 from compiler.explicit.smaller import smaller
 from compiler.nvrtc import CompilePool
 from tests.compiler.explicit.cases import BUFFERED, HOPPER, case, multicast_bias, on, op, ping_pong, tensor
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[CompilePool]:
-    with CompilePool(workers=1, time_limit_s=60.0) as compilers:
-        yield compilers
 
 
 @pytest.mark.parametrize("case", [pytest.param(c, id=c["name"]) for c in (*HOPPER, *BUFFERED, multicast_bias())])

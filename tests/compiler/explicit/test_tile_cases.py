@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,12 +15,6 @@ from compiler.verdict import judge_document
 from tests.compiler.documents import DESCRIBED
 from tests.compiler.explicit.cases import Document, case, on, op, step, tensor
 from tests.compiler.explicit.tile_cases import ILLEGAL, LEGAL, UNSUPPORTED
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[CompilePool]:
-    with CompilePool(workers=1, time_limit_s=60.0) as compilers:
-        yield compilers
 
 
 def named(cases: list[Any]) -> list[Any]:

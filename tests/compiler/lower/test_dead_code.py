@@ -65,7 +65,7 @@ def test_generated_kernels_have_none(name: str, sm_count: int) -> None:
             assert dead_code(launch.kernel) == []
 
 
-def test_registers_are_spilled_only_under_a_cap() -> None:
+def test_registers_are_spilled_only_under_a_cap(pool: CompilePool) -> None:
     capless = [
         (name, made)
         for name in list(FUSIONS)[::4]
@@ -73,10 +73,9 @@ def test_registers_are_spilled_only_under_a_cap() -> None:
         if all(launch.scheduled.max_registers is None for launch in made.launches)
     ]
     assert len(capless) >= 8
-    with CompilePool(workers=2) as pool:
-        compiled = [(name, pool.submit(made.source, made.arch.name)) for name, made in capless]
-        spilled = {name for name, job in compiled if job.result().resources.spill_store_bytes}
-        on_stack = {name for name, job in compiled if job.result().resources.stack_bytes}
+    compiled = [(name, pool.submit(made.source, made.arch.name)) for name, made in capless]
+    spilled = {name for name, job in compiled if job.result().resources.spill_store_bytes}
+    on_stack = {name for name, job in compiled if job.result().resources.stack_bytes}
     assert spilled == on_stack == set()
 
 

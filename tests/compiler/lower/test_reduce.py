@@ -290,12 +290,6 @@ EMULATED: dict[str, tuple[str, str, Threads]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def pool() -> Iterator[CompilePool]:
-    with CompilePool(workers=2) as pool:
-        yield pool
-
-
 @pytest.mark.parametrize("name", EMULATED)
 def test_the_emulator_gets_the_same_bits_in_every_order(name: str, pool: CompilePool) -> None:
     """And no race: copies and messages complete at once, as late as can be, and at any time between."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 import pytest
 
@@ -45,12 +44,6 @@ CASES: dict[str, Document] = {
     "columns used again": twice_through(8),
     "tiles in turns": tiles(8, turns=3),
 }
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[CompilePool]:
-    with CompilePool(workers=1, time_limit_s=120.0) as compilers:
-        yield compilers
 
 
 TRACES = {

@@ -16,12 +16,6 @@ from tests.compiler.analysis.test_tmem_patterns import arrangements, scheduled
 from tests.compiler.tmem.kernels import forms, right
 
 
-@pytest.fixture(scope="module")
-def pool() -> Iterator[CompilePool]:
-    with CompilePool(workers=1, time_limit_s=120.0) as compilers:
-        yield compilers
-
-
 def _every_form() -> Iterator[Any]:
     for shape in SHAPES:
         registers = shape.least_registers

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from compiler.explicit.generate import generate_explicit
 from compiler.nvrtc import CompilePool
 from tests.compiler.analysis.tmem_cases import ALL, Step, dimsep, document, inline, on, types
 from tests.compiler.tmem.kernels import Document, right, sum_of_two, twice_through
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[CompilePool]:
-    with CompilePool(workers=1, time_limit_s=120.0) as compilers:
-        yield compilers
 
 
 @pytest.mark.parametrize(

@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from compiler.nvrtc import CompilePool
 from tests.compiler.tmem.kernels import Document, right, tiles
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[CompilePool]:
-    with CompilePool(workers=1, time_limit_s=120.0) as compilers:
-        yield compilers
 
 
 @pytest.mark.parametrize(

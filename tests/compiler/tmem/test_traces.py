@@ -3,8 +3,6 @@ and between the passes over a row."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from compiler.dtypes import DType
@@ -15,12 +13,6 @@ from compiler.ir.ops import OpKind
 from compiler.nvrtc import CompilePool
 from tests.compiler.schedules import Steps, unary
 from tests.compiler.tmem.traces import kept_flat, of_trace, row_kept, rows_scaled
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[CompilePool]:
-    with CompilePool(workers=1, time_limit_s=120.0) as compilers:
-        yield compilers
 
 
 def right(fusion: Fusion, steps: Steps, pool: CompilePool) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -29,12 +28,6 @@ from tests.compiler.tmem.kernels import (
 WIDTHS = (1, 2, 4, 8, 16, 32, 64, 128)
 BY_NAME = {c["name"].removeprefix("TMemTutorialR."): c for c in LEGAL}
 SMALL = [n for n in BY_NAME if not n.startswith(("Complicated", "Vectorization", "Performant"))]
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[CompilePool]:
-    with CompilePool(workers=1, time_limit_s=120.0) as compilers:
-        yield compilers
 
 
 @pytest.mark.parametrize("name", SMALL)

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,12 +28,17 @@ from compiler.emulate.launch import (
 from compiler.emulate.ptx.parser import parse
 from compiler.emulate.run import emulate
 
-ORDERS: Mapping[str, Options] = {
+ORDERS: dict[str, Options] = {
     "eager": Options(),
     "lazy": Options(Completion.LAZY),
     "random 1": Options(Completion.RANDOM, seed=1),
     "random 2": Options(Completion.RANDOM, seed=2),
 }
+
+WITHOUT_RACES: dict[str, Options] = {
+    f"{order} without races": replace(ORDERS[order], races=False) for order in ("eager", "lazy")
+}
+"""Orders in which stores that come to one barrier are one operation."""
 
 TEXT = """
 .version 8.6
@@ -174,4 +179,4 @@ def run(
         tensors,
         (cluster, 1, 1),
     )
-    return Ran(emulate(module, launch, ORDERS[order]), y)
+    return Ran(emulate(module, launch, (ORDERS | WITHOUT_RACES)[order]), y)

@@ -15,9 +15,8 @@ SOURCE = Path(__file__).with_name("kitchen_sink.cu").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module", params=["sm_90a", "sm_100a"])
-def compiled(request: pytest.FixtureRequest) -> Module:
-    with CompilePool(workers=1) as pool:
-        return parse(pool.submit(SOURCE, request.param, ("-lineinfo",)).result().ptx)
+def compiled(request: pytest.FixtureRequest, pool: CompilePool) -> Module:
+    return parse(pool.submit(SOURCE, request.param, ("-lineinfo",)).result().ptx)
 
 
 def test_the_module(compiled: Module) -> None:

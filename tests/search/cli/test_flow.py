@@ -44,7 +44,7 @@ SLACK_S = 4.0
 
 
 @pytest.fixture
-def invoke(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Invoke:
+def invoke(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, borrowed: None) -> Invoke:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(
         "search.tuning.tune.RANKED_POINTS", 20

@@ -1,56 +1,23 @@
 from __future__ import annotations
 
-import os
 import re
 import signal
-import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from compiler.arch import card_named
-from compiler.ir.fusion import Fusion
-from fusetune.launch import NoDevice
-from fusetune.wire.artifact import KernelArtifact
-from search.measure.child_device import ChildDevice, ContextPoisoned, Deadlines, handler_of
+from search.measure.child_device import ChildDevice, Deadlines
 from search.measure.cuda_timing import MAX_SETS, ONE_SET_BYTES, sets_for
-from search.measure.device import Baseline, CardFacts, DeviceLost, Effort, MeasureResult
-from search.measure.fake import FACTS, FakeBackend, FakeDevice
+from search.measure.device import Baseline, DeviceLost, MeasureResult
+from search.measure.fake import FACTS, FakeDevice
 from search.tuning.trial import TrialState
 from tests.search.measure.kernels import add_fusion, fake_artifact
 
 
-class Broken:
-    """A backend that cannot open anything."""
-
-    def __init__(self, why: str) -> None:
-        self.why = why
-
-    def open(self, fusion: Fusion) -> None:
-        if self.why == "reference":
-            raise ArithmeticError("the reference failed")
-        if self.why == "no device":
-            raise NoDevice("nothing there", "Plug one in.")
-        os._exit(9)
-
-    def measure(self, artifact: KernelArtifact, effort: Effort) -> MeasureResult:
-        raise AssertionError("nothing was opened")
-
-    def baseline(self, name: str) -> Baseline:
-        raise AssertionError("nothing was opened")
-
-    def facts(self) -> CardFacts:
-        raise NoDevice("nothing there", "Plug one in.")
-
-
-def serve_broken(why: str) -> Callable[[Any], Any]:
-    return handler_of(Broken(why))
-
-
 def device(why: str) -> ChildDevice:
-    return ChildDevice("broken", "tests.search.measure.test_child_device:serve_broken", why)
+    return ChildDevice("broken", "tests.search.measure.broken_children:serve_broken", why)
 
 
 def test_a_device_that_dies_on_opening_is_tried_twice_and_then_lost() -> None:
@@ -78,30 +45,6 @@ def test_a_fusion_that_cannot_be_opened_is_its_own_error() -> None:
         broken.open(add_fusion())
 
 
-class BrokenEager(FakeBackend):
-    """Measures kernels as the fake device does; its baseline breaks the process, or answers without a time."""
-
-    def __init__(self, how: str) -> None:
-        super().__init__()
-        self.how = how
-
-    def baseline(self, name: str) -> Baseline:
-        match self.how:
-            case "dies":
-                os._exit(9)
-            case "hangs":
-                time.sleep(3600)
-            case "poisons":
-                raise ContextPoisoned("out of memory in a capture")
-            case "says something unpicklable":
-                return Baseline(name, lambda: None)  # type: ignore[arg-type]
-        return Baseline(name, None, "the form is wrong")
-
-
-def serve_broken_eager(how: str) -> Callable[[Any], Any]:
-    return handler_of(BrokenEager(how))
-
-
 @pytest.mark.parametrize(
     ("how", "why", "restarts"),
     [
@@ -113,7 +56,7 @@ def serve_broken_eager(how: str) -> Callable[[Any], Any]:
     ],
 )
 def test_a_baseline_that_fails_says_why_and_the_device_works_on(how: str, why: str, restarts: int) -> None:
-    target = "tests.search.measure.test_child_device:serve_broken_eager"
+    target = "tests.search.measure.broken_children:serve_broken_eager"
     with ChildDevice("broken", target, how, Deadlines(baseline_s=0.5)) as broken:
         broken.open(add_fusion())
         baseline = broken.baseline()
@@ -148,27 +91,6 @@ def test_facts_that_differ_from_the_table_are_named() -> None:
     }
 
 
-class Killed(FakeBackend):
-    """Somebody kills its process during the first so many kernels, which are counted in a file."""
-
-    def __init__(self, path: str, times: int, by: signal.Signals) -> None:
-        super().__init__()
-        self.path = Path(path)
-        self.times = times
-        self.by = by
-
-    def measure(self, artifact: KernelArtifact, effort: Effort) -> MeasureResult:
-        with self.path.open("a") as file:
-            file.write("x")
-        if len(self.path.read_text()) <= self.times:
-            os.kill(os.getpid(), self.by)
-        return super().measure(artifact, effort)
-
-
-def serve_killed(init: tuple[str, int, signal.Signals]) -> Callable[[Any], Any]:
-    return handler_of(Killed(*init))
-
-
 @pytest.mark.parametrize(
     ("by", "times", "state", "attempts"),
     [
@@ -181,7 +103,7 @@ def serve_killed(init: tuple[str, int, signal.Signals]) -> Callable[[Any], Any]:
 def test_a_kernel_whose_process_somebody_killed_gets_another_chance(
     tmp_path: Path, by: signal.Signals, times: int, state: TrialState, attempts: int
 ) -> None:
-    target = "tests.search.measure.test_child_device:serve_killed"
+    target = "tests.search.measure.broken_children:serve_killed"
     with ChildDevice("killed", target, (str(tmp_path / "count"), times, by)) as device:
         device.open(add_fusion())
         result = device.measure(fake_artifact("good"))

@@ -27,13 +27,6 @@ EACH = 10
 """Cases of one test: enough that the compiler works on some while others run."""
 
 
-@pytest.fixture(scope="module")
-def pool() -> Iterator[CompilePool]:
-    with CompilePool(1) as pool:
-        pool.start()
-        yield pool
-
-
 def expect_right(found: Iterator[Outcome], least: int) -> None:
     every = list(found)
     wrong = [str(outcome) for outcome in every if outcome.fault or outcome.unsupported]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from random import Random
 from typing import Any
 
@@ -18,13 +18,6 @@ from tests.search.random_fusions.proving import BLACKWELL_CARDS, Kernel, Outcome
 
 DRAWN = 60
 """Points of a scheduler that one with tensor memory is looked for among: every third has some."""
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[CompilePool]:
-    with CompilePool(1) as pool:
-        pool.start()
-        yield pool
 
 
 def keeps_some(point: Mapping[str, Any]) -> bool:

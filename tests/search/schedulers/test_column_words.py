@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -121,12 +121,6 @@ RUNS: dict[str, tuple[Fusion, dict[str, Any]]] = {
     "slice": (sliced(23, 99, 3), {"vector": 8, "threads_x": 4, "threads_y": 16}),
     "beside_aligned": (of_products(31, 121), {"vector": 8, "threads_x": 16, "threads_y": 4, "rows": 2}),
 }
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[CompilePool]:
-    with CompilePool(2) as one:
-        yield one
 
 
 def fault_of(fusion: Fusion, g: Generated, source: str, pool: CompilePool) -> str:

@@ -3,7 +3,7 @@ alike, and what they share loaded once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -230,12 +230,6 @@ RUNS: dict[str, tuple[Fusion, dict[str, Any]]] = {
     "words_of_slices": (sliced(13, 70, 3, "bf16"), {"vector": 8, "rows": 1, "rows_begin": IN_WORDS}),
     "words_at_any_address": (bias([17, 131], [1], "bf16", align=2), {"vector": 4, "rows_begin": IN_WORDS}),
 }
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[CompilePool]:
-    with CompilePool(2) as one:
-        yield one
 
 
 def fault_of(fusion: Fusion, g: Generated, source: str, pool: CompilePool, orders: int = 1) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -28,12 +27,6 @@ from tests.search.schedulers.view_fusions import VIEWS, broadcast, op, rope
 
 HOPPER = arch_named("sm_90a")
 FLAT = Flat(SM_COUNT)
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[CompilePool]:
-    with CompilePool(workers=2) as pool:
-        yield pool
 
 
 def wide_and_narrow(name: str) -> list[Generated]:

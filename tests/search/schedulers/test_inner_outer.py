@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -205,12 +204,11 @@ KERNELS: dict[str, tuple[Fusion, int, dict[str, Any]]] = {
 
 
 @pytest.fixture(scope="module")
-def kernels() -> Iterator[dict[str, tuple[Generated, Any]]]:
+def kernels(machine_pool: CompilePool) -> dict[str, tuple[Generated, Any]]:
     """Compiled at once."""
-    with CompilePool(workers=2) as pool:
-        made = {name: _at(*case) for name, case in KERNELS.items()}
-        waiting = {name: pool.submit(one.source, "sm_90a") for name, one in made.items()}
-        yield {name: (one, waiting[name].result()) for name, one in made.items()}
+    made = {name: _at(*case) for name, case in KERNELS.items()}
+    waiting = {name: machine_pool.submit(one.source, "sm_90a") for name, one in made.items()}
+    return {name: (one, waiting[name].result()) for name, one in made.items()}
 
 
 def _at(fusion: Fusion, sm_count: int, knobs: dict[str, Any]) -> Generated:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -88,12 +87,6 @@ KERNELS: dict[str, tuple[str, Fusion, dict[str, Any]]] = {
         RING | {"tile_in": 32, "tile_out": 32, "threads": 128, "lanes_out": 32, "layout": "pad", "shift_load": True},
     ),
 }
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[CompilePool]:
-    with CompilePool(workers=1) as pool:
-        yield pool
 
 
 @pytest.mark.parametrize("name", KERNELS)

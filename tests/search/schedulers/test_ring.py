@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -31,12 +31,6 @@ from tests.search.schedulers.points import point_of, scheduler_named
 from tests.search.schedulers.row_fusions import layer_norm, rms_norm_of_sum, softmax
 
 HOPPER = arch_named("sm_90a")
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[CompilePool]:
-    with CompilePool(1) as found:
-        yield found
 
 
 # Knobs ---------------------------------------------------------------------------------------------------------------

@@ -368,12 +368,6 @@ def test_spaces_are_lean() -> None:
 # Kernels -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def pool() -> Iterator[CompilePool]:
-    with CompilePool(2) as made:
-        yield made
-
-
 PARKED: dict[str, Any] = {"keep": "registers", "parked": 2, "resident": 1024}
 RUNS: dict[str, tuple[Fusion, dict[str, Any]]] = {
     "shuffles": (ROWS["softmax"], {"keep": "registers", "threads": 32, "rows": 4}),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -154,12 +153,6 @@ RUNS: dict[str, tuple[Fusion, dict[str, Any]]] = {
     "pieces_are_not_cut": (pieces_of_groups(2), {"vector": 4, "keep": "registers"}),
     "chain": (clipped_and_summed((12, 255)), {"vector": 4, "keep": "registers"}),
 }
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[CompilePool]:
-    with CompilePool(2) as one:
-        yield one
 
 
 def fault_of(fusion: Fusion, g: Generated, source: str, pool: CompilePool) -> str:

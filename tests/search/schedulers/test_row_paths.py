@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import pytest
 
@@ -125,12 +125,6 @@ RUNS: Mapping[str, tuple[Fusion, Mapping[str, KnobValue]]] = {
     "sent_from_shared": (layer_norm((6, 520), (1,), "f32"), {**SENT, "keep": "shared", "load": BULK, "threads": 64}),
     "two_are_sent": (rms_norm_of_sum((6, 520), "bf16"), {**SENT, "threads": 64}),
 }
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[CompilePool]:
-    with CompilePool(2) as one:
-        yield one
 
 
 @pytest.mark.parametrize("name", RUNS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -66,12 +66,6 @@ def kernel(fusion: Fusion, **knobs: Any) -> Kernel:
 
 def count(k: Kernel, kind: type) -> int:
     return sum(isinstance(s, kind) for s in walk(k.body))
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[CompilePool]:
-    with CompilePool(1) as found:
-        yield found
 
 
 RUNS: dict[str, tuple[Write, dict[str, Any]]] = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -34,12 +33,6 @@ HALVES: dict[str, Any] = {
 }
 BYTES: dict[str, Any] = {**HALVES, "tile_in": 256, "tile_out": 128, "vector_out": 4, "load_vector": 16}
 WORDS: dict[str, Any] = {**HALVES, "vector_out": 1, "load_vector": 4}
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[CompilePool]:
-    with CompilePool(workers=1) as pool:
-        yield pool
 
 
 @pytest.mark.parametrize(

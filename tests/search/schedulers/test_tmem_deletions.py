@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -49,12 +48,6 @@ CASES = [
     pytest.param("row", rms_norm_of_sum((2, 16384), "bf16"), ROW | VALUES, id="values", marks=LONG),
     pytest.param("tile2d", permuted((128, 256), (1, 0), "f32"), TILES | {"tmem_pattern": "16x128b"}, id="tiles"),
 ]
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[CompilePool]:
-    with CompilePool(1) as found:
-        yield found
 
 
 @pytest.mark.parametrize(("scheduler", "fusion", "point"), CASES)

@@ -3,7 +3,6 @@ that are right under all checks of the emulator."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -40,12 +39,6 @@ BY_PATTERN: dict[str, dict[str, Any]] = {
     "16x256b": F32 | {"tmem_pattern": "16x256b", "lanes_out": 8, "tile_in": 256, "tile_out": 32},
     "16x32bx2": F32 | {"tmem_pattern": "16x32bx2", "lanes_out": 32, "tile_in": 32, "tile_out": 128},
 }
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[CompilePool]:
-    with CompilePool(1) as found:
-        yield found
 
 
 def refused(fusion: Fusion, point: dict[str, Any]) -> set[str]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 import torch
@@ -20,12 +18,6 @@ from tests.search.schedulers.user_views import USER_FUSIONS, case_of
 
 POINTS = 2
 """Of one scheduler or several, for each fusion."""
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[CompilePool]:
-    with CompilePool(1) as pool:
-        yield pool
 
 
 @pytest.mark.parametrize("name", USER_FUSIONS)

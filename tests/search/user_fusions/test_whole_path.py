@@ -4,7 +4,6 @@ tuning of each finds kernels."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -31,13 +30,6 @@ SHOWN = (
 """Of each kind one or two; the others are long."""
 
 TUNED = ("bytes blended", "cross entropy of bf16 by i32, smoothing 0.1")
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[CompilePool]:
-    with CompilePool(1) as pool:
-        pool.start()
-        yield pool
 
 
 def expect_right(name: str, points: int, pool: CompilePool) -> None:

@@ -21,7 +21,7 @@ from search.measure.device import TIMING_POLICY
 from search.measure.fake import FACTS, FakeDevice
 from search.tuning.attached import Attached, Detached, card_of
 from search.tuning.candidates.plan import Plan
-from search.tuning.ending import kernel_id
+from search.tuning.identity import kernel_id
 from service.ci.folder import LockSubject, read_folder
 from service.ci.lock import Lock, LockedCandidate, LockedCard, LockedEvidence, LockEntry, write_lock
 
@@ -36,12 +36,6 @@ def copied(folder: Path) -> Path:
     for name in NAMES:
         shutil.copy(EXAMPLES / f"{name}.json", folder)
     return folder
-
-
-@pytest.fixture(scope="session")
-def pool() -> Iterator[CompilePool]:
-    with CompilePool(1) as pool:
-        yield pool
 
 
 @pytest.fixture(scope="session")

@@ -39,8 +39,10 @@ DEADLINE_S = 120.0
 
 SERVICE = """
 import search.tuning.tune as tune
-assert tune.RANKED_POINTS > 20
+import service.jobs.preparing as preparing
+assert tune.RANKED_POINTS > 20 and preparing.KERNELS > 4
 tune.RANKED_POINTS = 20  # seconds of each tuning would go into ranking otherwise
+preparing.KERNELS = 4
 from service.cli.app import app
 app()
 """
@@ -64,7 +66,7 @@ def until(found: Callable[[], R | None], what: str, deadline_s: float = DEADLINE
     end = time.monotonic() + deadline_s
     while not (answer := found()):
         assert time.monotonic() < end, f"waited {deadline_s:g} s for {what}"
-        time.sleep(0.02)
+        time.sleep(0.05)
     return answer
 
 

@@ -73,7 +73,7 @@ def test_a_tuning_survives_the_death_of_the_api(site: Site, api: Api) -> None:
     site.worker()
     api.start()
     until(lambda: [worker for card in api.get("/v1/cards")["items"] for worker in card["workers"]], "the worker")
-    request = {"fusion": fusion_of("square"), "binding": BINDING, "budget_s": 12, "trials": 24}
+    request = {"fusion": fusion_of("square"), "binding": BINDING, "budget_s": 12, "trials": 14}
     posted = api.client.post("/v1/tunings", json=request)
     assert posted.status_code == 202, posted.text
     tuning_id = posted.json()["id"]

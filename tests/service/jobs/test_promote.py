@@ -118,8 +118,11 @@ def test_stored_candidates_come_first_the_best_predicted_at_the_head(site: Site)
     assert proven_before(job) == [Candidate.from_json(one) for one in reversed(KNOWN)]
 
 
-def test_from_predicted_to_measured(site: Site) -> None:
+@pytest.mark.usefixtures("borrowed")
+def test_from_predicted_to_measured(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """Real schedules, code and emulator; the B200 is a fake one."""
+    monkeypatch.setattr("search.tuning.tune.RANKED_POINTS", 20)  # most of the time would go into it otherwise
+    monkeypatch.setattr("service.jobs.preparing.KERNELS", 2)
     before = site.post(card=B200, attached=False, trials_limit=4, budget_s=40.0, hand_over=False)
     without = Detached(card_named("H200"), "there is no GPU")
     assert TuningJobs(site.db, without, "w9", threading.Event(), compilers=1).run(before) == "done"

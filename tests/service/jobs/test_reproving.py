@@ -277,7 +277,7 @@ class Emulating:
 
 
 @pytest.fixture
-def emulating(site: Site, monkeypatch: pytest.MonkeyPatch) -> Emulating:
+def emulating(site: Site, monkeypatch: pytest.MonkeyPatch, borrowed: None) -> Emulating:
     monkeypatch.setattr(preparing, "KERNELS", 1)
     monkeypatch.setattr(proving, "VERIFIED", 1)
     return Emulating(site)

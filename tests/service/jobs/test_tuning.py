@@ -139,7 +139,7 @@ class Bench:
 
 
 @pytest.fixture
-def bench(site: Site, monkeypatch: pytest.MonkeyPatch) -> Bench:
+def bench(site: Site, monkeypatch: pytest.MonkeyPatch, borrowed: None) -> Bench:
     bench = Bench(site)
     monkeypatch.setattr("service.jobs.searching.tune_on", bench.tune_on)
     return bench
@@ -578,7 +578,7 @@ class Compiling:
 
 
 @pytest.fixture
-def compiling(site: Site, monkeypatch: pytest.MonkeyPatch) -> Compiling:
+def compiling(site: Site, monkeypatch: pytest.MonkeyPatch, borrowed: None) -> Compiling:
     return Compiling(site, monkeypatch)
 
 
@@ -753,11 +753,12 @@ def test_compiling_can_be_cancelled(compiling: Compiling, monkeypatch: pytest.Mo
 
     monkeypatch.setattr("service.jobs.preparing.not_run", somebody_cancels)
     monkeypatch.setattr("service.jobs.progress.EVERY_S", 0.01)
-    row = compiling.run(tuning_id, wanted=60)
+    row = compiling.run(tuning_id, wanted=15)
     assert (row.state, row.kernel_id) == ("cancelled", None)
-    assert 1 <= len(compiling.site.trials(tuning_id)) < 60
+    assert 1 <= len(compiling.site.trials(tuning_id)) < 15
 
 
+@pytest.mark.usefixtures("borrowed")
 @pytest.mark.parametrize("attached", [False, True])
 def test_a_cancelled_tuning_ranks_no_further(site: Site, monkeypatch: pytest.MonkeyPatch, attached: bool) -> None:
     card = FAKE_CARD if attached else H200.card

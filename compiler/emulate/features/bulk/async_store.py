@@ -5,18 +5,22 @@ They are weak operations of the generic proxy that run beside the thread.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
-import numpy.typing as npt
 
 from compiler.emulate.active import Active
-from compiler.emulate.binder import Binder, UnknownForm
+from compiler.emulate.binder import Binder, Reader, UnknownForm
 from compiler.emulate.features.access.forms import elements, type_bytes
-from compiler.emulate.features.bulk.engine import BulkCopies, Read
-from compiler.emulate.features.bulk.pieces import pieces
+from compiler.emulate.features.bulk.engine import BulkCopies, Bytes, Read
+from compiler.emulate.features.bulk.pieces import Pieces, pieces
 from compiler.emulate.features.bulk.reduction import Reduction, reduction
 from compiler.emulate.features.copy_forms import by_lane
+from compiler.emulate.features.mbarrier.engine import MBarriers
+from compiler.emulate.launch import Completion
 from compiler.emulate.machine import Machine
-from compiler.emulate.memory.windows import CLUSTER_RANK_SHIFT, LOW_32_BITS
+from compiler.emulate.memory.windows import CLUSTER_RANK_SHIFT, IN_BLOCK, LOW_32_BITS
 from compiler.emulate.ptx.module import PtxInstruction, StateSpace
 from compiler.emulate.registry import Run, instruction
 from compiler.emulate.report import FaultKind
@@ -59,8 +63,10 @@ def _store(insn: PtxInstruction, binder: Binder, found: Reduction | None) -> Run
         for column, read in enumerate(readers):
             values[:, column] = read(active)
         rows = values.view(np.uint8)
+        if found is None and _store_together(active, insn, places, rows):
+            return
         for row, (lane, (to, bar)) in zip(rows, by_lane(active, *places), strict=True):
-            if _rank(machine, lane, to) != _rank(machine, lane, bar):
+            if _ranks(machine, lane, to) != _ranks(machine, lane, bar):
                 Active(machine, np.array([lane])).fault(
                     FaultKind.INVALID_OPERAND,
                     insn,
@@ -72,19 +78,48 @@ def _store(insn: PtxInstruction, binder: Binder, found: Reduction | None) -> Run
                 )
             end = pieces(machine, lane, insn, StateSpace.SHARED, np.array([to], np.uint64), nbytes, nbytes)
             machine.engine(BulkCopies).load(
-                lane, insn, _constant(row), end.into(found), bar, nbytes, uses_async_proxy=False
+                lane, insn, _constant(row[None]), end.into(found), bar, nbytes, uses_async_proxy=False
             )
 
     return run
 
 
-def _rank(machine: Machine, lane: int, address: int) -> int:
-    """The rank in the cluster of the block that a shared or generic address lies in (PTX ISA, "st.async": operands a
-    and mbar are of one block)."""
+def _store_together(active: Active, insn: PtxInstruction, places: Sequence[Reader], rows: Bytes) -> bool:
+    """What comes to one barrier as one operation, where nobody could tell it from an operation of each lane: in the
+    fixed orders, with no search for races, right addresses, and no two at one place. False where this is not so, and
+    nothing was done."""
+    machine, nbytes = active.machine, rows.shape[1]
+    if machine.options.races or machine.asynchrony.completion is Completion.RANDOM:
+        return False
+    to, bar = (np.broadcast_to(place(active), len(active)).astype(np.uint64) for place in places)
+    ranks = _ranks(machine, active.lanes, to)
+    size = machine.threads.cluster_blocks
+    blocks = machine.threads.slot[active.lanes] // size * size + ranks
+    there = (blocks.astype(np.uint64) << CLUSTER_RANK_SHIFT) | (to & IN_BLOCK)
+    is_right = (ranks == _ranks(machine, active.lanes, bar)) & (to % np.uint64(nbytes) == 0)
+    if not is_right.all() or len(np.unique(there)) < len(there):
+        return False
+    copies, left = machine.engine(BulkCopies), np.ones(len(active), np.bool_)
+    for barrier, coming, which in machine.engine(MBarriers).bind_each(active, insn, bar, nbytes):
+        left[which] = False
+        part = active.at(which)
+        found = machine.memory.locate(part, insn, StateSpace.SHARED, to[which], nbytes)
+        end = Pieces(machine, part, insn, found, len(which), nbytes)
+        copies.load_bound(coming.lane, insn, _constant(rows[which]), end.write, (barrier, coming))
+    for index in np.flatnonzero(left).tolist():  # reported; what they store arrives all the same
+        lane = int(active.lanes[index])
+        end = pieces(machine, lane, insn, StateSpace.SHARED, to[index : index + 1], nbytes)
+        copies.load_bound(lane, insn, _constant(rows[index : index + 1]), end.write, None)
+    return True
+
+
+def _ranks(machine: Machine, lanes: Any, addresses: Any) -> Any:
+    """The rank in the cluster of the blocks that shared or generic addresses lie in, of one lane or an array of them
+    (PTX ISA, "st.async": operands a and mbar are of one block)."""
     threads = machine.threads
-    mapped = (int(address) & int(LOW_32_BITS)) >> int(CLUSTER_RANK_SHIFT)
-    return mapped - 1 if mapped else int(threads.slot[lane]) % threads.cluster_blocks
+    mapped = (np.asarray(addresses, np.uint64) & LOW_32_BITS) >> CLUSTER_RANK_SHIFT
+    return np.where(mapped > 0, mapped.astype(np.int64) - 1, threads.slot[lanes] % threads.cluster_blocks)
 
 
-def _constant(row: npt.NDArray[np.uint8]) -> Read:
-    return lambda actor: row[None]
+def _constant(rows: Bytes) -> Read:
+    return lambda actor: rows

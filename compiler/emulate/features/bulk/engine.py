@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from compiler.emulate.asynchrony import Pending
 from compiler.emulate.features.mbarrier.engine import MBarriers
-from compiler.emulate.features.mbarrier.state import LiveBarrier
+from compiler.emulate.features.mbarrier.state import Coming, LiveBarrier
 from compiler.emulate.machine import Engine, Machine
 from compiler.emulate.order.order import Actor, Token
 from compiler.emulate.ptx.module import PtxInstruction
@@ -100,6 +100,21 @@ class BulkCopies(Engine):
         `from_shared`: the source is the shared memory of the issuing block."""
         mbarriers = self.machine.engine(MBarriers)
         bound = mbarriers.bind(lane, insn, barrier, nbytes, uses_async_proxy=uses_async_proxy)
+        self.load_bound(lane, insn, read, write, bound, from_shared=from_shared, uses_async_proxy=uses_async_proxy)
+
+    def load_bound(
+        self,
+        lane: int,
+        insn: PtxInstruction,
+        read: Read,
+        write: Write,
+        bound: tuple[LiveBarrier, Coming] | None,
+        *,
+        from_shared: bool = False,
+        uses_async_proxy: bool = True,
+    ) -> None:
+        """A copy that signals the barrier it is bound to (`MBarriers.bind`), if there is one."""
+        mbarriers = self.machine.engine(MBarriers)
         load = None if bound is None else BulkCopyLoad(insn, lane, bound[0])
         if load is not None:
             here = int(self.machine.threads.slot[lane])

@@ -13,7 +13,7 @@ from compiler.emulate.features.cluster.departures import Departures
 from compiler.emulate.features.cluster.engine import ClusterBarriers
 from compiler.emulate.features.lanes.elementwise import spread
 from compiler.emulate.features.warp.whole_warp import WholeWarp, report_divergence, standing
-from compiler.emulate.memory.windows import CLUSTER_RANK_SHIFT, LOW_32_BITS
+from compiler.emulate.memory.windows import CLUSTER_RANK_SHIFT, IN_BLOCK, LOW_32_BITS
 from compiler.emulate.ptx.module import Address, Immediate, Operand, PtxInstruction
 from compiler.emulate.registry import Collective, Step, instruction
 from compiler.emulate.report import FaultKind
@@ -22,7 +22,6 @@ Flags = npt.NDArray[np.bool_]
 
 _WORDS: dict[str, np.dtype[Any]] = {"u32": np.dtype(np.uint32), "u64": np.dtype(np.uint64)}
 _SEMANTICS = {"arrive": ("release", "relaxed"), "wait": ("acquire",)}
-_IN_BLOCK = (np.uint64(1) << CLUSTER_RANK_SHIFT) - np.uint64(1)
 
 
 @instruction("mapa")
@@ -38,7 +37,7 @@ def map_address(insn: PtxInstruction, binder: Binder) -> Step:
         ranks = (rank(active).astype(np.uint64) + np.uint64(1)) << CLUSTER_RANK_SHIFT
         given = address(active)
         window = given & ~LOW_32_BITS
-        mapped = window | (given & _IN_BLOCK) | (ranks & LOW_32_BITS)
+        mapped = window | (given & IN_BLOCK) | (ranks & LOW_32_BITS)
         write(active, np.asarray(mapped).astype(word))
 
     return run

@@ -6,7 +6,7 @@ to its `mbarrier.inval`, or to the end of its block; meanwhile its 8 bytes are n
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -219,10 +219,21 @@ class MBarriers(Engine):
                     np.array(address),
                     self._name,
                 )
-            coming = Coming(insn, lane, nbytes, barrier.phase)
-            barrier.coming.append(coming)
-            return barrier, coming
+            return barrier, self._comes(barrier, insn, lane, nbytes)
         return None
+
+    def bind_each(
+        self, active: Active, insn: PtxInstruction, addresses: Addresses, nbytes: int
+    ) -> Iterator[tuple[LiveBarrier, Coming, Lanes]]:
+        """As `bind`, of one copy of `nbytes` bytes a lane in the generic proxy: what comes to each barrier together,
+        with positions in `active`. Lanes of which the address is no barrier's are reported and left out."""
+        for barrier, which in self.table.found(active, insn, StateSpace.SHARED, addresses):
+            yield barrier, self._comes(barrier, insn, int(active.lanes[which[0]]), nbytes * len(which)), which
+
+    def _comes(self, barrier: LiveBarrier, insn: PtxInstruction, lane: int, nbytes: int) -> Coming:
+        coming = Coming(insn, lane, nbytes, barrier.phase)
+        barrier.coming.append(coming)
+        return coming
 
     def signal(self, barrier: LiveBarrier, coming: Coming, actor: Actor | None, token: Token | None) -> int:
         """The bytes have come: complete_tx. Returns the phase in which they counted."""

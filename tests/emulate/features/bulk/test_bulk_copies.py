@@ -5,9 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.emulate.features.copies import ORDERS, READ_SHARED, WRITE_SHARED, first_thread, run, wait
+from tests.emulate.features.copies import (
+    ORDERS,
+    READ_SHARED,
+    WITHOUT_RACES,
+    WRITE_SHARED,
+    first_thread,
+    run,
+    wait,
+)
 
 in_orders = pytest.mark.parametrize("order", ORDERS)
+in_all_orders = pytest.mark.parametrize("order", [*ORDERS, *WITHOUT_RACES])
 
 LOAD_NAME = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
 STORE_NAME = "cp.async.bulk.global.shared::cta.bulk_group"
@@ -227,7 +236,7 @@ REMOTE_STORE = """
 """
 
 
-@in_orders
+@in_all_orders
 @pytest.mark.parametrize(("expected", "kind"), [(128, None), (124, "mbarrier_misuse"), (132, "mbarrier_misuse")])
 def test_threads_store_to_another_block(expected: int, kind: str | None, order: str) -> None:
     store = "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.u32 [%r7], %r6, [%r8];"
@@ -240,14 +249,42 @@ def test_threads_store_to_another_block(expected: int, kind: str | None, order: 
     np.testing.assert_array_equal(ran.y.reshape(2, 32), np.arange(64).reshape(2, 32)[::-1])
 
 
-@in_orders
+@in_all_orders
 def test_a_store_and_its_barrier_are_of_one_block(order: str) -> None:
     store = "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.u32 [%r7], %r6, [%r4];"
     ran = run(REMOTE_STORE.format(expected=128, store=store) + wait() + LEAVE_TOGETHER, order, blocks=2, cluster=2)
     assert ran.kinds == {"invalid_operand"}, ran.told
 
 
-@in_orders
+@in_all_orders
+@pytest.mark.parametrize(
+    ("to", "barrier", "kind"),
+    [
+        pytest.param("%r7+1", "%r8", "misaligned", id="misaligned"),
+        pytest.param("%r7+20000", "%r8", "out_of_bounds", id="out-of-bounds"),
+        pytest.param("%r7", "%r8+8", "mbarrier_misuse", id="no-barrier"),
+    ],
+)
+def test_operands_of_a_store_to_another_block(to: str, barrier: str, kind: str, order: str) -> None:
+    store = f"st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.u32 [{to}], %r6, [{barrier}];"
+    ran = run(REMOTE_STORE.format(expected=128, store=store) + LEAVE_TOGETHER, order, blocks=2, cluster=2)
+    assert kind in ran.kinds, ran.told
+
+
+@in_all_orders
+def test_stores_to_one_place_come_one_after_another(order: str) -> None:
+    """Of all threads to the first word: one of them is the last. Only a search for races can tell."""
+    store = (
+        "sub.u32 %r7, %r7, %r5;\n  st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.u32 [%r7], %r6, [%r8];"
+    )
+    body = REMOTE_STORE.format(expected=128, store=store) + wait() + AFTER_EXCHANGE.format(offset=0)
+    ran = run(body + first_thread(READ_SHARED, "T1") + LEAVE_TOGETHER, order, blocks=2, cluster=2)
+    assert ran.kinds == (set() if order in WITHOUT_RACES else {"race"}), ran.told
+    assert ran.y[0] in range(32, 64)
+    assert ran.y[32] in range(32)
+
+
+@in_all_orders
 def test_threads_add_to_another_block(order: str) -> None:
     add = "red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.add.u32 [%r7], %r6, [%r8];"
     body = WRITE_SHARED + LEAVE_TOGETHER + REMOTE_STORE.format(expected=256, store=f"{add}\n  {add}")

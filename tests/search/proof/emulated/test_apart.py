@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from math import inf
 
 import pytest
@@ -19,23 +18,17 @@ from tests.compiler.schedules import by_threads, from_wire
 
 
 @pytest.fixture(scope="module")
-def pool() -> Iterator[CompilePool]:
-    with CompilePool(1) as pool:
-        yield pool
-
-
-@pytest.fixture(scope="module")
-def copy(pool: CompilePool) -> KernelArtifact:
+def copy(machine_pool: CompilePool) -> KernelArtifact:
     fusion = from_wire([{"name": "x", "shape": [7000], "dtype": "f32"}], [{"op": "copy", "in": ["x"], "out": "y"}], "y")
     made = generate(ScheduleTrace(fusion, tuple(by_threads())), arch_named("sm_90a"))
-    return artifact(made, pool.submit(made.source, "sm_90a").result())
+    return artifact(made, machine_pool.submit(made.source, "sm_90a").result())
 
 
-def test_a_proof_in_a_child_is_the_same(copy: KernelArtifact, pool: CompilePool) -> None:
+def test_a_proof_in_a_child_is_the_same(copy: KernelArtifact, machine_pool: CompilePool) -> None:
     with Prover() as prover:
         found = prover.prove(copy, inf)
         assert found.verification is not None
-        assert found == verify(generated_of(copy), copy, pool)
+        assert found == verify(generated_of(copy), copy, machine_pool)
         # The same child proves the next, and one that it cannot is not its end.
         assert prover.prove(copy.model_copy(update={"ptx": "no ptx"}), 60.0).undone
         assert prover.prove(copy, 60.0) == found

@@ -37,12 +37,6 @@ from tests.search.launches.made import (
 HOPPER = arch_named("sm_90a")
 
 
-@pytest.fixture(scope="module")
-def pool() -> Iterator[CompilePool]:
-    with CompilePool(workers=1) as made:
-        yield made
-
-
 def transposed_softmax() -> Fusion:
     return softmax(S, ("permute", ["v6"], "v7", S[::-1], F32, (1, 0)), outputs=("v7",))
 

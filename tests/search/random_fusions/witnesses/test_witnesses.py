@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 
@@ -22,13 +20,6 @@ FIRST, EACH = 104, 12
 
 POINTS = 4
 """Of each fusion that chooses: enough that several passes read a row in several ways."""
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[CompilePool]:
-    with CompilePool(1) as pool:
-        pool.start()
-        yield pool
 
 
 @pytest.fixture(scope="module")
