@@ -10,7 +10,7 @@ reductions fold what is permuted already. Reshapes stop a permute: it stays behi
 from __future__ import annotations
 
 from compiler.ir.fusion import Fusion, Op
-from compiler.ir.ops import CHOICES, FOLDS, POINTWISE, RANDOM, OpKind
+from compiler.ir.ops import CHOICES, FOLDS, POINTWISE, RANDOM, SCANS, OpKind
 from search.launches.writer import Writer
 
 Order = tuple[int, ...]
@@ -18,7 +18,7 @@ Order = tuple[int, ...]
 
 _ELEMENTWISE = POINTWISE | {OpKind.COPY}
 
-_ALONG_DIMS = frozenset({OpKind.SLICE, OpKind.FLIP, OpKind.PAD, OpKind.CAT, OpKind.IOTA, OpKind.FULL})
+_ALONG_DIMS = SCANS | {OpKind.SLICE, OpKind.FLIP, OpKind.PAD, OpKind.CAT, OpKind.IOTA, OpKind.FULL}
 """Operators whose results have the dimensions of their operands, in their order."""
 
 

@@ -94,6 +94,18 @@ def behind_a_reshape() -> Fusion:
     return softmax(S, *ops, outputs=("v8",))
 
 
+def behind_a_scan() -> Fusion:
+    """Sums before each element along the middle, less their greatest one, turned."""
+    ops: list[Written] = [
+        ("cumsum", ["i0"], "v0", CUBE, F32, (1,), 1),
+        ("amax", ["v0"], "v1", (4, 6, 1), F32, (2,)),
+        ("broadcast_to", ["v1"], "v2", CUBE, F32, (0, 1, 2)),
+        ("sub", ["v0", "v2"], "v3", CUBE, F32),
+        ("permute", ["v3"], "v4", (8, 4, 6), F32, (2, 0, 1)),
+    ]
+    return fusion_of([("i0", CUBE, F32)], ops, "v4")
+
+
 @pytest.mark.parametrize(
     ("made", "permuted"),
     [
@@ -102,6 +114,7 @@ def behind_a_reshape() -> Fusion:
         pytest.param(heads_before_tokens, {"i0"}, id="heads-before-tokens"),
         pytest.param(folded_in_the_middle, {"i0"}, id="folded-in-the-middle"),
         pytest.param(both_orders, {"i0"}, id="both-orders"),
+        pytest.param(behind_a_scan, {"i0"}, id="behind-a-scan"),
     ],
 )
 def test_inputs_are_what_is_permuted(made: Callable[[], Fusion], permuted: set[str]) -> None:
@@ -121,6 +134,7 @@ def test_inputs_are_what_is_permuted(made: Callable[[], Fusion], permuted: set[s
         folded_in_the_middle,
         both_orders,
         behind_a_reshape,
+        behind_a_scan,
     ],
 )
 def test_values_stay_what_they_are(made: Callable[[], Fusion]) -> None:
