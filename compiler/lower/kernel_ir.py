@@ -41,6 +41,7 @@ from compiler.lower.sync_ir import (
     WaitStores,
 )
 from compiler.lower.tmem_ir import TmemStmt
+from compiler.lower.whole_ir import Divisor, WholeNumber
 
 
 @dataclass(frozen=True, slots=True)
@@ -424,6 +425,8 @@ Stmt = (
     | ClusterArrive
     | ClusterWait
     | Convert
+    | Divisor
+    | WholeNumber
     | TmaLoad
     | TmaStore
     | BulkLoad
