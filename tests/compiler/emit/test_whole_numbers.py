@@ -1,5 +1,5 @@
-"""Quotients that are rounded and kept between bounds are what dividing, rounding and keeping between bounds gives, every
-bit: of numbers beside every half, of zeros, infinities, NaN and subnormals, by divisors of all sizes."""
+"""Quotients that are rounded and kept between bounds are what dividing, rounding and keeping between bounds gives: every
+bit, of numbers beside every half, of zeros, infinities, NaN and subnormals, by divisors of all sizes."""
 
 from __future__ import annotations
 
