@@ -18,6 +18,7 @@ from compiler.ir.views import (
     View,
     Within,
     depends_on,
+    narrowed,
     position,
     reshaped,
     source_index,
@@ -174,7 +175,7 @@ class StartBuild:
             inside = inside_a_pad(self.fusion, op, request)
             return () if inside is None else (inside,)
         if op.kind in RANDOM:
-            return tuple(replace(request, value=x, view=()) for x in op.tensor_inputs)
+            return tuple(replace(request, value=x, view=(), within=()) for x in op.tensor_inputs)
         if op.kind in POINTWISE or op.kind in (OpKind.COPY, OpKind.IOTA, OpKind.FULL):
             return tuple(replace(request, value=x) for x in op.tensor_inputs)
         raise Unsupported(f"operator {op.kind} ({op.output})", "Leave it to another kernel.")
@@ -263,6 +264,7 @@ class StartBuild:
     def make(self, request: Request, needs: list[str]) -> str:
         op = self.made_by.get(request.value)
         if op is None:
+            request = replace(request, view=narrowed(request.view, request.within))
             return self.taken(request, needs) if request.rows else self.input_view(request)
         if op.kind in CHOICES:
             return needs[0]

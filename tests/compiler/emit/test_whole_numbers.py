@@ -1,4 +1,4 @@
-"""Quotients that are rounded and kept between bounds are what dividing, rounding and keeping between bounds gives: every
+"""A quotient that is rounded and kept between bounds is what dividing, rounding and keeping between bounds gives: every
 bit, of numbers beside every half, of zeros, infinities, NaN and subnormals, by divisors of all sizes."""
 
 from __future__ import annotations
