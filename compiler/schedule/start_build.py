@@ -87,7 +87,7 @@ class StartBuild:
         source = self.tensor(Request(name, output_view(self.fusion, space, name, number), part))
         stored = self.stored_name(name, number)
         if source != stored:
-            self.add(OpKind.COPY, (source,), part, v.dtype, name=stored)
+            self.add(OpKind.COPY, (source,), part, v.dtype, name=stored, is_store=True)
         dims = output_dims(self.fusion, space, name)
         strides = self.stored_strides(name, tuple(space.whole[d] for d in dims))
         t = replace(global_tensor(stored, self.shape(part), v.dtype, strides, v.align), end=space.end(dims))
@@ -460,11 +460,12 @@ class StartBuild:
         grade: MathGrade = MathGrade.EXACT,
         is_term: bool = False,
         start: int = 0,
+        is_store: bool = False,
     ) -> str:
         name = name or f"w{len(self.ops)}"
         op = TensorOp(kind, inputs, name, dims, grade=grade, start=start, view=view, within=within, is_term=is_term)
         kinds = self.kinds(op, part)
-        if kind is not OpKind.COPY and self.is_stored(op.output) and IterKind.BROADCAST in kinds:
+        if not is_store and self.is_stored(op.output) and IterKind.BROADCAST in kinds:
             # What is stored has elements along every axis; others read the value as it is.
             op = replace(op, output=f"w{len(self.ops)}")
         name = op.output

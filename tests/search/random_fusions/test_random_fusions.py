@@ -6,8 +6,10 @@ does: every operator of the wire format but matmul has to compile.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -22,6 +24,8 @@ from tests.search.random_fusions.cases import Case, cases, random_case
 from tests.search.random_fusions.known import DTYPES, FP8
 from tests.search.random_fusions.moves import REDUCE
 from tests.search.random_fusions.proving import Outcome, outcomes
+
+FOUND = json.loads(Path(__file__).with_name("found.json").read_text())
 
 EACH = 10
 """Cases of one test: enough that the compiler works on some while others run."""
@@ -47,10 +51,11 @@ def test_random_fusions_are_right_in_the_emulator(first: int, pool: CompilePool)
     expect_right(outcomes(drawn, first, 1, pool), EACH)
 
 
-@pytest.mark.parametrize("seed", [31387, 30217, 30173])
-def test_what_once_had_no_kernel_has_one(seed: int, pool: CompilePool) -> None:
-    """Two reads of one input that take its axis of extent one for different axes; a scan of columns beside a mean."""
-    expect_right(outcomes(iter([random_case(seed, "tiny")]), 30_000, 2, pool), 1)
+@pytest.mark.parametrize("name", FOUND)
+def test_what_once_was_wrong_or_had_no_kernel_is_right(name: str, pool: CompilePool) -> None:
+    """Random fusions that showed a fault, as they were drawn then."""
+    case = Case(name, FOUND[name]["document"], FOUND[name]["binding"])
+    expect_right(outcomes(iter([case]), 30_000, 2, pool), 1)
 
 
 @pytest.mark.long
