@@ -10,7 +10,7 @@ from compiler.ir.ops import OpKind
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ExtremePlace:
     """The first index along `dim` of an element of `x` that is its `extreme`, or NaN."""
 
     x: str
@@ -29,7 +29,7 @@ class _Extremes:
     most: Operand
 
 
-def place_made_by(fusion: Fusion, op: Op) -> Place | None:
+def place_made_by(fusion: Fusion, op: Op) -> ExtremePlace | None:
     """What an operator's result says of which value, if it is such an index; found at once, or in parts first."""
     found = _extremes(fusion, op)
     if found is None:
@@ -39,7 +39,7 @@ def place_made_by(fusion: Fusion, op: Op) -> Place | None:
         return None
     if found.index.kind is OpKind.IOTA and found.index.dims != (found.dim,):
         return None
-    return Place(whole, found.dim, found.extreme)
+    return ExtremePlace(whole, found.dim, found.extreme)
 
 
 def made_by(fusion: Fusion, x: Operand, *kinds: OpKind) -> Op | None:

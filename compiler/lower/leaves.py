@@ -128,9 +128,9 @@ def lower_leaf(facts: Facts, op: TensorOp, scope: Scope) -> tuple[Stmt, ...]:
             guarded = inside_shared(facts, op, replace(store, source=source), _open_bounds(facts, t, scope))
             return (declared, copied, by_storing_threads(facts, t, guarded))
         moved = inside_shared(facts, op, _move(facts, op, t, scope), _open_bounds(facts, t, scope))
-        by_threads = by_computing_threads if t.memory is MemoryType.LOCAL else by_storing_threads
         if isinstance(moved, GlobalLoad) and moved.is_written:
-            by_threads = by_first_threads
+            return (by_first_threads(facts, t, moved),)
+        by_threads = by_computing_threads if t.memory is MemoryType.LOCAL else by_storing_threads
         return (by_threads(facts, t, moved),)
     operands = tuple(x if isinstance(x, Number) else _read(facts, op, x) for x in op.inputs)
     if op.kind in SCANS:

@@ -96,7 +96,6 @@ CASES: list[tuple[str, Callable[[Document], Any], str, str, str]] = [
     ("half an integer chosen", op("where", "p", 0.5, 0, dtype="i32"), "ops[4].in[1]", "0.5", "correct the number"),
     ("dtype beside a tensor", op("where", "p", "x", 0, dtype="f32"), "ops[4].dtype", "f32", "Remove it, or cast"),
     ("bits of floats", op("bitwise_and", "x", 1), "ops[4].in[0]", "f32 (M, 8)", "Cast it to i32"),
-    ("quotient of floats", op("floor_divide", "x", 2), "ops[4].in[0]", "f32 (M, 8)", "floor(div(x, y))"),
     ("bools shifted", op("bitwise_left_shift", "p", 1), "ops[4].in[0]", "bool (M, 8)", "Cast it to i32"),
     ("integers rounded", op("round", "n"), "ops[4].in[0]", "i32 (M, 8)", "Cast it to f32"),
     ("unknown value", op("exp", "bbb"), "ops[4].in[0]", "'bbb'", "Did you mean bb"),

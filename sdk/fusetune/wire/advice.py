@@ -66,7 +66,7 @@ _RECIPES: dict[str, str] = {
     "elu": "Write where(gt(x, 0), x, mul(expm1(x), alpha)).",
     "erfc": "Write sub(1, erf(x)), which loses digits where the result is small.",
     "erfinv": "Leave it out, and pass its result as an input.",
-    "fmod": "Write sub(x, mul(trunc(div(x, y)), y)) of floats, which rounds where x is much larger than y.",
+    "fmod": "Write mul(remainder(abs(x), abs(y)), sign(x)).",
     "hardtanh": "Write minimum(maximum(x, -1), 1).",
     "isfinite": 'Write lt(abs(x), "inf").',
     "isinf": 'Write eq(abs(x), "inf").',

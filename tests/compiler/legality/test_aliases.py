@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -174,7 +175,8 @@ def test_loads_are_asked_each_for_itself() -> None:
 def statistic(via: CopyVia) -> Schedule:
     """v1 = i1 + the sums of rows of i0, in the memory of i1: a block a row, and all of its threads have the same i1."""
     inputs = [{"name": "x", "shape": [8, 64], "dtype": "f32"}, {"name": "m", "shape": [8], "dtype": "f32"}]
-    ops = [{"op": "sum", "in": ["x"], "out": "s", "dims": [1]}, {"op": "add", "in": ["s", "m"], "out": "y"}]
+    fold, add = {"op": "sum", "in": ["x"], "out": "s", "dims": [1]}, {"op": "add", "in": ["s", "m"], "out": "y"}
+    ops: list[dict[str, Any]] = [fold, add]
     fusion = replace(from_wire(inputs, ops, "y"), aliases=(("v1", "i1"),))
     by_threads = via is CopyVia.CP_ASYNC
     copies: Steps = [st.CacheInput("i1", "c", SHARED, via)] if by_threads else []

@@ -20,6 +20,7 @@ from tests.search.random_fusions.known import DTYPES, FLOATS, HALVES, INTEGERS, 
 from tests.search.random_fusions.mixtures import MIXTURES, extreme_places, truths
 from tests.search.random_fusions.patterns import PATTERNS, wide
 from tests.search.random_fusions.shapes import placement, random_shape, reshaped
+from tests.search.random_fusions.whole import has_whole_answer, whole
 
 Move = Callable[[Grower, Known], Known]
 
@@ -115,6 +116,8 @@ def binary(g: Grower, x: Known) -> Known:
     foreign = INTEGER_ONLY if x.is_float else FLOAT_ONLY
     known = TAKES_BOOL if x.dtype == "bool" else frozenset(BINARY) - foreign
     name = g.random.choice([name for name in BINARY if name in known])
+    if has_whole_answer(name, x):
+        return whole(g, name, x)
     if x.dtype in HALVES and g.random.random() < 0.6:
         x = wide(g, x)
     y = partner(g, x)
