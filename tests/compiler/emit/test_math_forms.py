@@ -117,6 +117,7 @@ HOST_PRELUDE = """
 #include <cmath>
 #include <limits>
 #define FT_INLINE static inline
+#define FT_APART static inline
 static double wrong;  // -1, 0 or 1: the direction in which every instruction errs as far as it may
 // Documented errors are those of the f32 result, so its rounding is part of them.
 static float off(double y, double error) { return static_cast<float>(y * (1 + wrong * (error - std::exp2(-24.0)))); }
