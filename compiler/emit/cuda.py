@@ -165,6 +165,8 @@ def _pieces_of(kernel: Kernel) -> set[str]:
                 used |= {"scan"}
             case Fill() | Shuffle():
                 used |= pieces_for_folds(s.kind, s.dtype)
+            case AccumulateRun(of_sizes=True):
+                used.add("fold_sizes")
             case Accumulate() | AccumulateRun():
                 used |= pieces_for_folds(s.kind, s.target.dtype)
             case Opaque():

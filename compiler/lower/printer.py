@@ -169,7 +169,8 @@ def _lines(s: Stmt) -> list[str]:
             guards = f" if {_all(s.guards)}" if s.guards else ""
             return [f"{_typed(s.target)} = {s.kind} with {_reg(s.source)}{guards}"]
         case AccumulateRun():
-            return [f"{_typed(s.target)} = {s.kind} with each of {_reg(s.source, s.width)}"]
+            sizes = "the size of " if s.of_sizes else ""
+            return [f"{_typed(s.target)} = {s.kind} with {sizes}each of {_reg(s.source, s.width)}"]
         case Opaque():
             return [f"forget {s.name}"]
         case Shuffle():

@@ -36,7 +36,7 @@ def issues_of(s: k.Stmt, invariant: frozenset[int] = frozenset()) -> float:
         case k.Accumulate():
             return 1 + len(s.guards)
         case k.AccumulateRun():
-            return s.width / 2 + 2
+            return s.width / 2 * (2 if s.of_sizes else 1) + 2
         case k.Shuffle():
             return 2 * len(s.masks) * s.elems
         case k.ScanLanes():
